@@ -1,7 +1,9 @@
-/* How near a linear layer over integer weights comes to the exact one, on the widths of released models: prints a JSON list with the cosine
- * of the outputs, all rows together, for each layer and format, and fails where one is below what quant_accuracy.py's page promises.
+/* How near a linear layer over integer weights comes to the exact one, on the widths of released
+ * models: prints a JSON list with the cosine  of the outputs, all rows together, for each layer and
+ * format, and fails where one is below what quant_accuracy.py's page promises.
  *
- * Weights are normal; so are inputs, but for one in 256 places that are 20 times as large in every row, as in language models. */
+ * Weights are normal; so are inputs, but for one in 256 places that are 20 times as large in every
+ * row, as in language models. */
 #include <math.h>
 #include <stdio.h>
 

@@ -1,4 +1,5 @@
-/* Two questions at once: both answers are written side by side, each the same as if it were asked alone.
+/* Two questions at once: both answers are written side by side, each the same as if it were asked
+ * alone.
  *
  *   ask DIR [IMAGE]     DIR: a Hugging Face checkpoint directory of a supported model */
 #include <omma/omma.h>

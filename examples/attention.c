@@ -8,7 +8,8 @@
 enum { HEADS = 16, DIM = 72, WIDTH = HEADS * DIM, TOKENS = 1488 };
 
 int main(void) {
-  static float qkv[TOKENS * 3 * WIDTH], out[TOKENS * WIDTH]; /* [TOKENS, 3, HEADS, DIM], [TOKENS, HEADS, DIM] */
+  /* [TOKENS, 3, HEADS, DIM], [TOKENS, HEADS, DIM] */
+  static float qkv[TOKENS * 3 * WIDTH], out[TOKENS * WIDTH];
   for (int i = 0; i < TOKENS * 3 * WIDTH; i++) qkv[i] = (float)(i * 7919LL % 2003) / 1000.0f - 1.0f;
   const int32_t borders[] = {0, 1024, 1088, TOKENS};
   const struct omma_attention_spec spec = {

@@ -1,4 +1,5 @@
-/* Runs of sound problems: each query row and head goes to its kernel once, all of the output is written and nothing else, and it is right. */
+/* Runs of sound problems: each query row and head goes to its kernel once, all of the output is
+ * written and nothing else, and it is right. */
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +10,8 @@
 
 enum { MAX_ROWS = 120 };
 
-/* What the kernels are asked for, by the address of the query row: rows of tiles, and keys of decode blocks. */
+/* What the kernels are asked for, by the address of the query row: rows of tiles, and keys of
+ * decode blocks. */
 struct visit {
   const void *q;
   int64_t count;
@@ -68,7 +70,8 @@ static void run_backward(void *context, int64_t n_tasks, omma_task task, void *t
   for (int64_t i = n_tasks; i-- > 0;) task(task_context, i, (int)(i % team->n_workers));
 }
 
-/* Every query row and head that sees a key was asked for: once by tiles, with all of its keys by decode blocks. */
+/* Every query row and head that sees a key was asked for: once by tiles, with all of its keys by
+ * decode blocks. */
 static void check_visits(const struct attention_case *problem) {
   int64_t n_expected = 0, keys = 0, found = 0;
   for (int64_t i = 0; i < problem->n_segments; i++) {

@@ -1,4 +1,5 @@
-/* What the serving benchmark reads: a reply's stream of events in pieces, files of JSON lines and of conversations. Byte 0 chooses. */
+/* What the serving benchmark reads: a reply's stream of events in pieces, files of JSON lines and
+ * of conversations. Byte 0 chooses. */
 #include <string.h>
 
 #include "base/allocator.h"

@@ -1,5 +1,5 @@
-/* A chat template: cutting and comparing take any bytes, what is told of them is fit to be printed, and one that can be parsed renders a
- * conversation or says why not. */
+/* A chat template: cutting and comparing take any bytes, what is told of them is fit to be printed,
+ * and one that can be parsed renders a  conversation or says why not. */
 #include <string.h>
 
 #include "base/allocator.h"
@@ -8,7 +8,8 @@
 #include "families/template_prompt.h"
 #include "fuzz_input.h"
 
-/* A call, a response, an image, a text that spells an image's token, and a last message that goes on. */
+/* A call, a response, an image, a text that spells an image's token, and a last message that goes
+ * on. */
 static void render(struct ommai_chat_choice *choice) {
   static const char spelt[] = "Is it <|image_pad|> or <|media_pad|>? </think> \xc3\xa9";
   const struct omma_part text = {.text = spelt, .text_size = sizeof spelt - 1};

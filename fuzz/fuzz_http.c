@@ -1,5 +1,6 @@
-/* The whole server over the scripted engine, on a connection. An input that begins with "/" is a path, the end of the line, and the body that is
- * posted there: its reply is whole and not of status 500, and what it holds as JSON is JSON. Any other input is sent as it is, and then the
+/* The whole server over the scripted engine, on a connection. An input that begins with "/" is a
+ * path, the end of the line, and the body that is  posted there: its reply is whole and not of
+ * status 500, and what it holds as JSON is JSON. Any other input is sent as it is, and then the 
  * client's end. */
 #include <arpa/inet.h>
 #include <jansson.h>
@@ -86,8 +87,9 @@ static size_t ask(const void *head, size_t head_size, const void *body, size_t b
   return size;
 }
 
-/* Bytes of any kind. An end that comes with them in one event is seen by libmicrohttpd only at the connection's timeout, a second later: so it
- * comes once they are answered, or not at once; and where nothing follows it, the connection is reset. */
+/* Bytes of any kind. An end that comes with them in one event is seen by libmicrohttpd only at the
+ * connection's timeout, a second later: so it  comes once they are answered, or not at once; and
+ * where nothing follows it, the connection is reset. */
 static size_t send_and_leave(const void *bytes, size_t size) {
   const struct linger reset = {.l_onoff = 1};
   int connection = open_connection();
@@ -149,7 +151,8 @@ static void check_status(size_t size) {
   FUZZ_CHECK(size == 0 || memcmp(reply + 9, "500", 3) != 0);
 }
 
-/* Posts `body` to the path before it. Blanks and control characters would end the line before its time. */
+/* Posts `body` to the path before it. Blanks and control characters would end the line before its
+ * time. */
 static void post(const uint8_t *path, size_t path_size, const uint8_t *body, size_t body_size) {
   char head[MAX_HEAD];
   for (size_t i = 0; i < path_size; i++) {

@@ -1,5 +1,6 @@
-/* A tokenizer's files: tokenizer.json, or (where the bytes do not begin like an object) tiktoken.model; after a NUL, tokenizer_config.json.
- * Whatever is accepted encodes and decodes any text within its stated sizes. */
+/* A tokenizer's files: tokenizer.json, or (where the bytes do not begin like an object)
+ * tiktoken.model; after a NUL, tokenizer_config.json.  Whatever is accepted encodes and decodes any
+ * text within its stated sizes. */
 #include <string.h>
 
 #include "base/allocator.h"

@@ -1,4 +1,5 @@
-/* The text of an answer that may hold tool calls. Byte 0 chooses their form; what comes out must not depend on how the text is cut. */
+/* The text of an answer that may hold tool calls. Byte 0 chooses their form; what comes out must
+ * not depend on how the text is cut. */
 #include <stdlib.h>
 #include <string.h>
 

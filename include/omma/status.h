@@ -1,8 +1,8 @@
 /* Status codes and the error object that every public call of Ommatidia uses.
  *
- * A call returns OMMA_OK (0) or the reason why it failed. Where the caller passes a `struct omma_error`, it also gets one
- * line that says what failed, where (file, tensor, field, index), what was expected and what was found. The library never
- * prints, exits or aborts on bad input. */
+ * A call returns OMMA_OK (0) or the reason why it failed. Where the caller passes a `struct
+ * omma_error`, it also gets one  line that says what failed, where (file, tensor, field, index),
+ * what was expected and what was found. The library never  prints, exits or aborts on bad input. */
 #ifndef OMMA_STATUS_H
 #define OMMA_STATUS_H
 
@@ -19,10 +19,12 @@ extern "C" {
 /* Why a call failed. Values are stable: new ones are added at the end. */
 enum omma_status {
   OMMA_OK = 0,
-  OMMA_ERROR_ARGUMENT,    /* a value the caller passed is wrong; `field` names it where there is one */
-  OMMA_ERROR_MEMORY,      /* an allocation failed, or a stated budget is too small */
-  OMMA_ERROR_IO,          /* a file cannot be opened, read or written */
-  OMMA_ERROR_FORMAT,      /* bytes from outside (file, image, JSON) are broken or do not fit together */
+  /* a value the caller passed is wrong; `field` names it where there is one */
+  OMMA_ERROR_ARGUMENT,
+  OMMA_ERROR_MEMORY, /* an allocation failed, or a stated budget is too small */
+  OMMA_ERROR_IO,     /* a file cannot be opened, read or written */
+  /* bytes from outside (file, image, JSON) are broken or do not fit together */
+  OMMA_ERROR_FORMAT,
   OMMA_ERROR_UNSUPPORTED, /* well-formed, but this build, machine or model cannot do it */
   OMMA_ERROR_LIMIT,       /* a named limit is exceeded (context length, image size, ...) */
   OMMA_ERROR_BUSY,        /* a bounded queue is full; the same call may succeed later */
@@ -33,15 +35,17 @@ enum omma_status {
 #define OMMA_ERROR_MESSAGE_SIZE 512
 #define OMMA_ERROR_FIELD_SIZE 48
 
-/* Filled by a failing call; untouched by a succeeding one. Owned by the caller; one per thread and call.
- * `field` names the argument, request field or config key at fault, or is empty. Both strings end in NUL. */
+/* Filled by a failing call; untouched by a succeeding one. Owned by the caller; one per thread and
+ * call.  `field` names the argument, request field or config key at fault, or is empty. Both
+ * strings end in NUL. */
 struct omma_error {
   enum omma_status status;
   char field[OMMA_ERROR_FIELD_SIZE];
   char message[OMMA_ERROR_MESSAGE_SIZE];
 };
 
-/* The name of a status in words ("out of memory"), a constant string; "unknown status" for other values. */
+/* The name of a status in words ("out of memory"), a constant string; "unknown status" for other
+ * values. */
 OMMA_API const char *omma_status_name(enum omma_status status);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-/* Jobs of the decode mode: the keys of a row are cut into splits of fixed length by position; each split leaves a state per
- * query head, and the states are combined in order of position. */
+/* Jobs of the decode mode: the keys of a row are cut into splits of fixed length by position; each
+ * split leaves a state per  query head, and the states are combined in order of position. */
 #include <math.h>
 
 #include "attention/attention_plan.h"
@@ -12,8 +12,8 @@ static int64_t state_floats(const struct ommai_attention_problem *problem) {
   return (int64_t)(problem->state_bytes / sizeof(float));
 }
 
-/* Points `block` at key block `index` of kv head `head` of the job, and at what comes next: the same block of the next head,
- * which is its neighbour in memory, then the next block. */
+/* Points `block` at key block `index` of kv head `head` of the job, and at what comes next: the
+ * same block of the next head,  which is its neighbour in memory, then the next block. */
 static void point_at(const struct ommai_attention_run *run, const struct ommai_attention_job *job, int64_t index, int64_t end,
                      int32_t head, struct ommai_attention_decode_block *block) {
   const struct ommai_attention_problem *problem = &run->plan->problem;
@@ -60,7 +60,8 @@ void ommai_attention_decode_prepare(const struct ommai_attention_run *run, const
   run_split(run, job, job->index, (float *)(void *)(job->shared + (size_t)job->index * split_bytes));
 }
 
-/* Adds the later splits' states to the first one's and writes the row. `stride`: floats from split to split. */
+/* Adds the later splits' states to the first one's and writes the row. `stride`: floats from split
+ * to split. */
 static void combine(const struct ommai_attention_problem *problem, float *first, int64_t stride, int64_t n_splits, void *out) {
   float maximum = first[OMMAI_ATTENTION_STATE_MAX];
   for (int64_t i = 1; i < n_splits; i++) maximum = fmaxf(maximum, first[i * stride + OMMAI_ATTENTION_STATE_MAX]);

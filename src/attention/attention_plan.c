@@ -8,16 +8,16 @@
 #include "base/checked.h"
 #include "base/error.h"
 
-/* Units are ordered by weight with three bits below the leading one (weights under 8 share classes with those up to 15, which costs
- * nothing); those that use shared workspace come first. */
+/* Units are ordered by weight with three bits below the leading one (weights under 8 share classes
+ * with those up to 15, which costs  nothing); those that use shared workspace come first. */
 enum { WEIGHT_CLASSES = 512, BUCKETS = 2 * WEIGHT_CLASSES };
 
 int64_t ommai_attention_tile_count(const struct ommai_attention_tile_kernel *kernel, int64_t n_rows) {
   return ommai_div_up(n_rows, kernel->rows);
 }
 
-/* Where the last tile would hold a third or less of a full one, it takes a step of rows from the tile before, so that a unit
- * of 64 rows is cut into 32 and 32 and not into 48 and 16. */
+/* Where the last tile would hold a third or less of a full one, it takes a step of rows from the
+ * tile before, so that a unit  of 64 rows is cut into 32 and 32 and not into 48 and 16. */
 void ommai_attention_tile_rows(const struct ommai_attention_tile_kernel *kernel, int64_t n_rows, int64_t index,
                                int64_t *first_row, int64_t *count) {
   int64_t last = ommai_attention_tile_count(kernel, n_rows) - 1;
@@ -32,7 +32,8 @@ const struct ommai_attention_tile_kernel *ommai_attention_kernel_for(const struc
   return problem->window && n_keys <= OMMAI_ATTENTION_BLOCK ? problem->window : problem->tile;
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------------------------------ */
+/* ---- sizes
+ * ------------------------------------------------------------------------------------------------------------ */
 
 /* What the memory of a plan depends on. */
 struct extent {
@@ -60,7 +61,8 @@ static size_t head_bytes(const struct ommai_attention_problem *problem, int64_t 
   return (size_t)ommai_div_up(n_keys, OMMAI_ATTENTION_BLOCK) * problem->block_bytes;
 }
 
-/* A wave ends where the next pair does not fit, so two neighbours together hold more than the budget. */
+/* A wave ends where the next pair does not fit, so two neighbours together hold more than the
+ * budget. */
 static size_t wave_count_bound(const struct extent *extent) {
   size_t by_bytes = saturating_add(saturating_mul(extent->total_bytes / OMMAI_ATTENTION_WAVE_BYTES, 2), 2);
   size_t by_pairs = (size_t)extent->n_pairs + 1;
@@ -111,7 +113,8 @@ static struct extent extent_bound(const struct ommai_attention_problem *problem,
   return extent;
 }
 
-/* ---- units ------------------------------------------------------------------------------------------------------------ */
+/* ---- units
+ * ------------------------------------------------------------------------------------------------------------ */
 
 /* Units of one segment: one, or one per query row when decoding; none without query rows. */
 static int64_t units_in(const struct ommai_attention_problem *problem, const struct ommai_attention_segment *segment) {
@@ -125,7 +128,8 @@ int32_t ommai_attention_pair_heads(int32_t n_kv_heads) {
   return heads;
 }
 
-/* How many kv heads mode a pair, where `n_pieces` pieces of work per head are independent and `many` are enough. */
+/* How many kv heads mode a pair, where `n_pieces` pieces of work per head are independent and
+ * `many` are enough. */
 static int32_t choose_heads(const struct ommai_attention_problem *problem, int64_t n_pieces, int64_t many) {
   int32_t heads = ommai_attention_pair_heads(problem->n_kv_heads);
   if (n_pieces >= many) return heads;
@@ -228,7 +232,8 @@ static void place_units(struct omma_attention_plan *plan, const struct omma_atte
   }
 }
 
-/* ---- jobs and waves --------------------------------------------------------------------------------------------------- */
+/* ---- jobs and waves
+ * --------------------------------------------------------------------------------------------------- */
 
 /* Numbers the jobs; returns the position after the last unit. */
 static struct ommai_attention_wave number_jobs(struct omma_attention_plan *plan) {
@@ -276,7 +281,8 @@ static void cut_waves(struct omma_attention_plan *plan) {
   plan->n_steps = end.first_prepare + end.first_attend;
 }
 
-/* ---- creation --------------------------------------------------------------------------------------------------------- */
+/* ---- creation
+ * --------------------------------------------------------------------------------------------------------- */
 
 static enum omma_status check_and_measure(const struct omma_attention_context *context, const struct omma_attention_spec *spec,
                                           struct ommai_attention_problem *problem, int64_t counts[BUCKETS],
@@ -358,7 +364,8 @@ enum omma_status omma_attention_plan_place(const struct omma_attention_context *
   return OMMA_OK;
 }
 
-/* ---- facts ------------------------------------------------------------------------------------------------------------ */
+/* ---- facts
+ * ------------------------------------------------------------------------------------------------------------ */
 
 /* Of the longest unit. */
 static const char *kernel_name(const struct omma_attention_plan *plan) {

@@ -1,17 +1,20 @@
 /* Inside of the operator: context, the checked problem, the plan and its jobs.
  *
- * A plan is a list of units, those that use shared workspace before the small ones and the heaviest of each first, and a list of waves
- * over them. A unit is the queries of one segment (one
- * query row in the DECODE mode) against the keys of its sequence. A pair is a unit and one kv head, or a few neighbouring ones
- * where there is work enough for everybody. The pairs, in unit order, are cut into waves so that what a wave keeps in shared
- * workspace fits a fixed budget. A wave has two phases, each one team call:
+ * A plan is a list of units, those that use shared workspace before the small ones and the heaviest
+ * of each first, and a list of waves  over them. A unit is the queries of one segment (one
+ * query row in the DECODE mode) against the keys of its sequence. A pair is a unit and one kv head,
+ * or a few neighbouring ones  where there is work enough for everybody. The pairs, in unit order,
+ * are cut into waves so that what a wave keeps in shared  workspace fits a fixed budget. A wave has
+ * two phases, each one team call:
  *
- *   ENCODER, CAUSAL   prepare: pack up to PACK_BLOCKS key blocks of a pair.   attend: one tile of query rows of one head.
- *   DECODE            prepare: one split of the keys of a pair.               attend: combine the splits of a pair.
+ *   ENCODER, CAUSAL   prepare: pack up to PACK_BLOCKS key blocks of a pair.   attend: one tile of
+ *   query rows of one head.
+ *   DECODE            prepare: one split of the keys of a pair.               attend: combine the
+ *                     splits of a pair.
  *
- * Small units keep nothing in shared workspace: they have no prepare jobs, and one attend job per pair does everything in the
- * worker's scratch. Jobs are numbered through the whole plan, so a job is found by bisection over the units' prefix sums and
- * no job list exists. */
+ * Small units keep nothing in shared workspace: they have no prepare jobs, and one attend job per
+ * pair does everything in the  worker's scratch. Jobs are numbered through the whole plan, so a job
+ * is found by bisection over the units' prefix sums and  no job list exists. */
 #ifndef OMMAI_ATTENTION_ATTENTION_PLAN_H
 #define OMMAI_ATTENTION_ATTENTION_PLAN_H
 
@@ -21,16 +24,20 @@
 
 enum {
   OMMAI_ATTENTION_PACK_BLOCKS = 16, /* key blocks per prepare job */
-  OMMAI_ATTENTION_SPLIT_KEYS = 256, /* keys per decode split: part of the arithmetic, do not tune per machine */
+  /* keys per decode split: part of the arithmetic, do not tune per machine */
+  OMMAI_ATTENTION_SPLIT_KEYS = 256,
   OMMAI_ATTENTION_SMALL_KEYS = 128,
   OMMAI_ATTENTION_SMALL_ROWS = 512, /* query rows times query heads per kv head */
-  OMMAI_ATTENTION_PAIR_HEADS = 16,  /* the most kv heads in a pair: neighbours in memory, so one prefetches for the next */
+  /* the most kv heads in a pair: neighbours in memory, so one prefetches for the next */
+  OMMAI_ATTENTION_PAIR_HEADS = 16,
   OMMAI_ATTENTION_MANY_PAIRS = 128, /* as long as that many are left, pairs have more heads */
-  OMMAI_ATTENTION_MANY_SPLITS = 4,  /* likewise of pairs and splits when decoding, where memory is read faster in its order */
+  /* likewise of pairs and splits when decoding, where memory is read faster in its order */
+  OMMAI_ATTENTION_MANY_SPLITS = 4,
 };
 #define OMMAI_ATTENTION_WAVE_BYTES ((size_t)16 << 20)
 
-/* Index into a context's kernels: an enum omma_dtype, or f32 queries over keys and values in bf16. */
+/* Index into a context's kernels: an enum omma_dtype, or f32 queries over keys and values in
+ * bf16. */
 enum { OMMAI_ATTENTION_F32_BF16 = OMMA_F16 + 1, OMMAI_ATTENTION_TYPES };
 
 struct omma_attention_context {
@@ -77,7 +84,8 @@ struct ommai_attention_unit {
   int64_t first_visible;               /* keys that the first row sees */
   int64_t segment;                     /* index in the spec's order: the page table's row */
   int64_t first_prepare, first_attend; /* job numbers of the unit's first pair */
-  size_t first_byte;                   /* of the unit's first pair, if all waves were laid end to end */
+  /* of the unit's first pair, if all waves were laid end to end */
+  size_t first_byte;
   size_t bytes_per_pair;
   int64_t prepare_per_pair, attend_per_pair;
   int32_t heads_per_pair, n_pairs;
@@ -119,8 +127,8 @@ enum omma_status ommai_attention_check_segments(const struct ommai_attention_pro
 struct ommai_attention_segment ommai_attention_segment_at(const struct ommai_attention_problem *problem,
                                                           const struct omma_attention_spec *spec, int64_t index);
 
-/* Tiles of a unit of n_rows query rows, and the rows of tile `index`: whole tiles first, then the rest without a tile that
- * is nearly empty. */
+/* Tiles of a unit of n_rows query rows, and the rows of tile `index`: whole tiles first, then the
+ * rest without a tile that  is nearly empty. */
 int64_t ommai_attention_tile_count(const struct ommai_attention_tile_kernel *kernel, int64_t n_rows);
 void ommai_attention_tile_rows(const struct ommai_attention_tile_kernel *kernel, int64_t n_rows, int64_t index,
                                int64_t *first_row, int64_t *count);

@@ -1,4 +1,5 @@
-/* Running a plan: check the tensors, then wave by wave one team call to prepare and one to attend. */
+/* Running a plan: check the tensors, then wave by wave one team call to prepare and one to
+ * attend. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -37,7 +38,8 @@ static enum omma_status check_reach(const char *name, int64_t count, int64_t str
 
 static int64_t magnitude(int64_t stride) { return stride < 0 ? -stride : stride; }
 
-/* Rows of out are written by different workers and may not share memory. check_reach has bounded the products. */
+/* Rows of out are written by different workers and may not share memory. check_reach has bounded
+ * the products. */
 static enum omma_status check_out_strides(const struct ommai_attention_problem *problem, const struct omma_attention_tensors *t,
                                           struct omma_error *error) {
   int64_t row = problem->v_head_dim, token = magnitude(t->out_token_stride), head = magnitude(t->out_head_stride);
@@ -137,7 +139,8 @@ static enum omma_status check_run(const struct omma_attention_plan *plan, const 
   return OMMA_OK;
 }
 
-/* ---- addresses -------------------------------------------------------------------------------------------------------- */
+/* ---- addresses
+ * -------------------------------------------------------------------------------------------------------- */
 
 const void *ommai_attention_q(const struct ommai_attention_run *run, int64_t row, int64_t head) {
   const struct omma_attention_tensors *t = &run->tensors;
@@ -173,13 +176,15 @@ const void *ommai_attention_v_block(const struct ommai_attention_run *run, const
   return block_at(run, unit, block, t->v, t->v_token_stride, t->v_page_stride, kv_head * t->v_head_stride);
 }
 
-/* ---- jobs ------------------------------------------------------------------------------------------------------------- */
+/* ---- jobs
+ * ------------------------------------------------------------------------------------------------------------- */
 
 static int64_t first_job(const struct ommai_attention_unit *unit, bool prepare) {
   return prepare ? unit->first_prepare : unit->first_attend;
 }
 
-/* The last unit whose first job is not after `number`: units without jobs begin where the next one does. */
+/* The last unit whose first job is not after `number`: units without jobs begin where the next one
+ * does. */
 static const struct ommai_attention_unit *unit_of(const struct omma_attention_plan *plan, int64_t number, bool prepare) {
   int64_t low = 0, high = plan->n_units;
   while (high - low > 1) {
@@ -248,7 +253,8 @@ static void run_tasks(const struct omma_team *team, int64_t n_tasks, omma_task t
   for (int64_t i = 0; i < n_tasks; i++) task(run, i, 0);
 }
 
-/* Jobs [first, end) of one phase, cut to those whose steps lie in [from, to). Step of job j: step + (j - first). */
+/* Jobs [first, end) of one phase, cut to those whose steps lie in [from, to). Step of job j: step +
+ * (j - first). */
 static void run_phase(struct ommai_attention_run *run, const struct omma_team *team, omma_task task, int64_t first, int64_t end,
                       int64_t step, int64_t from, int64_t to) {
   int64_t begin = ommai_max_i64(first, first + (from - step));

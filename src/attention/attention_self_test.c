@@ -1,4 +1,5 @@
-/* The chosen kernels against the definition in double precision, on problems small enough for every start of a program. */
+/* The chosen kernels against the definition in double precision, on problems small enough for every
+ * start of a program. */
 #include <math.h>
 
 #include "attention/attention_plan.h"
@@ -13,8 +14,9 @@ struct trial {
   enum omma_attention_mode mode;
   struct ommai_attention_types types;
   int32_t head_dim;
-  float *values;   /* inputs: q [TOKENS, N_HEADS, D], k [TOKENS, D], v [TOKENS, D] */
-  void *elements;  /* the same in the trial's types, k and v with room for q's, then out [TOKENS, N_HEADS, D] */
+  float *values; /* inputs: q [TOKENS, N_HEADS, D], k [TOKENS, D], v [TOKENS, D] */
+  /* the same in the trial's types, k and v with room for q's, then out [TOKENS, N_HEADS, D] */
+  void *elements;
   double *weights; /* [TOKENS] */
 };
 

@@ -87,7 +87,8 @@ static enum omma_status check_counts(const struct omma_attention_spec *spec, str
   return OMMA_OK;
 }
 
-/* Kernels, and the sizes that follow from them. A worker's scratch holds the kernel's own and a small unit's shared part. */
+/* Kernels, and the sizes that follow from them. A worker's scratch holds the kernel's own and a
+ * small unit's shared part. */
 static void choose_kernel(const struct omma_attention_context *context, bool int8_scores,
                           struct ommai_attention_problem *problem) {
   size_t scratch;

@@ -7,7 +7,8 @@
 
 enum { CENTER_KEYS = 256 };
 
-/* The mean of a unit's keys, of at most that many that are evenly spaced: any row would do that is the same for all blocks. */
+/* The mean of a unit's keys, of at most that many that are evenly spaced: any row would do that is
+ * the same for all blocks. */
 static void find_center(const struct ommai_attention_run *run, const struct ommai_attention_unit *unit, int32_t kv_head,
                         float *center) {
   int64_t n = ommai_min_i64(unit->n_keys, CENTER_KEYS), stride = run->tensors.k_token_stride;
@@ -87,7 +88,8 @@ static int64_t tile_count(const struct ommai_attention_problem *problem, const s
   return ommai_attention_tile_count(ommai_attention_kernel_for(problem, unit->n_keys), unit->n_rows);
 }
 
-/* One tile of a unit whose blocks are packed. Tiles of a causal unit run from the last, which sees the most keys, to the first. */
+/* One tile of a unit whose blocks are packed. Tiles of a causal unit run from the last, which sees
+ * the most keys, to the first. */
 static void attend_one(const struct ommai_attention_run *run, const struct ommai_attention_job *job) {
   const struct ommai_attention_problem *problem = &run->plan->problem;
   int64_t n_tiles = tile_count(problem, job->unit);
@@ -96,8 +98,9 @@ static void attend_one(const struct ommai_attention_run *run, const struct ommai
   attend_tile(run, job->unit, head, index, job->shared, job->scratch, NULL);
 }
 
-/* kv heads whose rows are asked for together: enough that the pieces are longer than the cache lines that they share with
- * their neighbours, few enough that those in work and those on the way stay in the second level. */
+/* kv heads whose rows are asked for together: enough that the pieces are longer than the cache
+ * lines that they share with  their neighbours, few enough that those in work and those on the way
+ * stay in the second level. */
 enum { FORESEEN_HEADS = 4, ROWS_PER_STEP = 2 };
 
 /* Whether the heads of a row follow each other without gaps, in all four tensors. */
@@ -108,7 +111,8 @@ static bool heads_adjoin(const struct ommai_attention_run *run) {
          t->v_head_stride == problem->v_head_dim && t->out_head_stride == problem->v_head_dim;
 }
 
-/* Share `index` of `n_heads` shares of the rows that a unit reads and writes for kv heads [first_head, first_head + n_heads). */
+/* Share `index` of `n_heads` shares of the rows that a unit reads and writes for kv heads
+ * [first_head, first_head + n_heads). */
 static struct ommai_attention_prefetch rows_of(const struct ommai_attention_run *run, const struct ommai_attention_unit *unit,
                                                int32_t first_head, int32_t n_heads, int32_t index) {
   const struct ommai_attention_problem *problem = &run->plan->problem;
@@ -130,8 +134,9 @@ static struct ommai_attention_prefetch rows_of(const struct ommai_attention_run 
       .rows_per_step = ROWS_PER_STEP * FORESEEN_HEADS / n_heads};
 }
 
-/* What is to be asked for during head `index` of a job: a share of the heads that follow, in the job or in the one that this
- * worker is likely to get next. Rows are too short pieces of memory, too far apart, for the machine to foresee. */
+/* What is to be asked for during head `index` of a job: a share of the heads that follow, in the
+ * job or in the one that this  worker is likely to get next. Rows are too short pieces of memory,
+ * too far apart, for the machine to foresee. */
 static struct ommai_attention_prefetch foresee(const struct ommai_attention_run *run, const struct ommai_attention_job *job,
                                                int32_t index) {
   const struct ommai_attention_unit *unit = job->unit;

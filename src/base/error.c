@@ -20,7 +20,8 @@ const char *omma_status_name(enum omma_status status) {
   return "unknown status";
 }
 
-/* Messages quote names from files and requests; a line break or an escape sequence in one must not reach a log or terminal. */
+/* Messages quote names from files and requests; a line break or an escape sequence in one must not
+ * reach a log or terminal. */
 static void keep_one_line(char *text) {
   for (; *text; text++) {
     if ((unsigned char)*text < 0x20 || *text == 0x7f) *text = '?';

@@ -5,8 +5,9 @@
 #include <omma/status.h>
 #include <stddef.h>
 
-/* Writes `status` and the formatted message into `error` (NULL is allowed) and returns `status`, so that
- * `return ommai_fail(error, OMMA_ERROR_FORMAT, "%s: ...", path)` is the usual form. `field` is cleared. */
+/* Writes `status` and the formatted message into `error` (NULL is allowed) and returns `status`, so
+ * that  `return ommai_fail(error, OMMA_ERROR_FORMAT, "%s: ...", path)` is the usual form. `field`
+ * is cleared. */
 enum omma_status ommai_fail(struct omma_error *error, enum omma_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -14,7 +15,8 @@ enum omma_status ommai_fail(struct omma_error *error, enum omma_status status, c
 enum omma_status ommai_fail_field(struct omma_error *error, enum omma_status status, const char *field, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Puts `prefix: ` before the message that is already there (where: a file, a tensor, "image 2"). Returns error's status. */
+/* Puts `prefix: ` before the message that is already there (where: a file, a tensor, "image 2").
+ * Returns error's status. */
 void ommai_error_prefix(struct omma_error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The usual message for a failed allocation of `size` bytes for `what`. */

@@ -1,4 +1,5 @@
-/* bfloat16 and IEEE half to f32 and back, one value at a time: round to nearest even, NaN stays NaN. And 8-bit floats to f32. */
+/* bfloat16 and IEEE half to f32 and back, one value at a time: round to nearest even, NaN stays
+ * NaN. And 8-bit floats to f32. */
 #ifndef OMMAI_BASE_HALF_H
 #define OMMAI_BASE_HALF_H
 
@@ -47,7 +48,8 @@ static inline ommai_f16 ommai_f16_from_f32(float value) {
   if (magnitude > 0x7f800000u) return (ommai_f16)(sign | 0x7e00u);
   if (magnitude >= 0x47800000u) return (ommai_f16)(sign | 0x7c00u);
   if (magnitude < 0x38800000u) {
-    /* Adding 0.5 lines a subnormal's last place up with the f32 fraction, and the addition rounds to nearest even. */
+    /* Adding 0.5 lines a subnormal's last place up with the f32 fraction, and the addition rounds
+     * to nearest even. */
     uint32_t shifted = ommai_bits_from_f32(ommai_f32_from_bits(magnitude) + 0.5f);
     return (ommai_f16)(sign | (shifted - 0x3f000000u));
   }
@@ -55,7 +57,8 @@ static inline ommai_f16 ommai_f16_from_f32(float value) {
   return (ommai_f16)(sign | (magnitude - 0x38000000u) >> 13);
 }
 
-/* E4M3 without infinities (OCP 8-bit floating point, "E4M3"): a bias of 7, NaN where all bits but the sign are set. */
+/* E4M3 without infinities (OCP 8-bit floating point, "E4M3"): a bias of 7, NaN where all bits but
+ * the sign are set. */
 static inline float ommai_e4m3_to_f32(uint8_t value) {
   uint32_t sign = (uint32_t)(value & 0x80u) << 24;
   uint32_t magnitude = value & 0x7fu;

@@ -27,7 +27,8 @@ static int64_t smaller(int64_t a, int64_t b) {
   return ommai_min_i64(a, b);
 }
 
-/* The number in the first line that `format` reads one from; -1 when there is none. A limit "max" is no number. */
+/* The number in the first line that `format` reads one from; -1 when there is none. A limit "max"
+ * is no number. */
 static int64_t read_number(const char *path, const char *format) {
   char line[LINE_SIZE];
   long long number = -1;
@@ -53,7 +54,8 @@ static int64_t group_room(const char *root, const struct layout *layout, const c
   return ommai_max_i64(limit - usage + ommai_min_i64(files, usage), 0);
 }
 
-/* Of a group and all above it. A group outside of what is mounted here ("/..") is passed over up to the mount's root. */
+/* Of a group and all above it. A group outside of what is mounted here ("/..") is passed over up to
+ * the mount's root. */
 static int64_t groups_room(const char *root, const struct layout *layout, char *group) {
   int64_t room = -1;
   for (char *slash = group + strlen(group); slash; slash = strrchr(group, '/')) {

@@ -1,4 +1,5 @@
-/* How many tasks of a kind fit into a time, going by what earlier ones took. Serves whoever works in slices. */
+/* How many tasks of a kind fit into a time, going by what earlier ones took. Serves whoever works
+ * in slices. */
 #ifndef OMMAI_BASE_PACE_H
 #define OMMAI_BASE_PACE_H
 
@@ -9,11 +10,12 @@ struct ommai_pace {
   double round_ns; /* a round: one task on every worker */
 };
 
-/* Tasks that take `ns` nanoseconds, a multiple of n_workers and at least that; n_workers where nothing is known. */
+/* Tasks that take `ns` nanoseconds, a multiple of n_workers and at least that; n_workers where
+ * nothing is known. */
 int64_t ommai_pace_tasks(const struct ommai_pace *pace, int64_t ns, int64_t n_workers);
 
-/* n_tasks took `ns`. Tasks of one kind are not all alike, and a slice of short ones must not make the next one long: the estimate rises
- * at once and falls slowly. */
+/* n_tasks took `ns`. Tasks of one kind are not all alike, and a slice of short ones must not make
+ * the next one long: the estimate rises  at once and falls slowly. */
 void ommai_pace_learn(struct ommai_pace *pace, int64_t ns, int64_t n_tasks, int64_t n_workers);
 
 #endif

@@ -52,7 +52,8 @@ void *ommai_scratch_take(struct ommai_scratch *scratch, size_t count, size_t siz
     scratch->exhausted = true;
     return NULL;
   }
-  bytes = (bytes + ALIGNMENT) / ALIGNMENT * ALIGNMENT; /* one byte at least: no two pieces are the same */
+  /* one byte at least: no two pieces are the same */
+  bytes = (bytes + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
   if ((!scratch->chunks || bytes > scratch->chunks->size - scratch->used) && !add_chunk(scratch, bytes)) return NULL;
   void *piece = (char *)scratch->chunks + scratch->used;
   scratch->used += bytes;

@@ -1,5 +1,5 @@
-/* Memory of one compilation: taken piece by piece, given back all at once, and bounded, as is the work, so that a hostile schema or pattern
- * ends with a message. Not thread-safe. */
+/* Memory of one compilation: taken piece by piece, given back all at once, and bounded, as is the
+ * work, so that a hostile schema or pattern  ends with a message. Not thread-safe. */
 #ifndef OMMAI_BASE_SCRATCH_H
 #define OMMAI_BASE_SCRATCH_H
 
@@ -32,7 +32,8 @@ void ommai_scratch_free(struct ommai_scratch *scratch);
 /* count * size zeroed bytes, or NULL; then the scratch has failed, and so will all that follows. */
 void *ommai_scratch_take(struct ommai_scratch *scratch, size_t count, size_t size);
 
-/* Room for one more after the `count` items of an array that grows by doubling. False when it failed. */
+/* Room for one more after the `count` items of an array that grows by doubling. False when it
+ * failed. */
 bool ommai_scratch_grow(struct ommai_scratch *scratch, void **items, size_t *capacity, size_t count, size_t item_size);
 
 /* The table of [OMMAI_SCRATCH_SLOTS] zeroes, the same one each time, or NULL. */

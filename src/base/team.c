@@ -15,9 +15,10 @@
 #define RELAX() ((void)0)
 #endif
 
-/* How long a worker looks for the next run, and the caller for the last worker, before it sleeps: about the longest task of a layer, so
- * that hardly anybody sleeps within a forward pass. To be woken takes 50 us where the machine is idle and a millisecond where it is not.
- * With fewer CPUs than workers looking only takes time from whoever has the work. */
+/* How long a worker looks for the next run, and the caller for the last worker, before it sleeps:
+ * about the longest task of a layer, so  that hardly anybody sleeps within a forward pass. To be
+ * woken takes 50 us where the machine is idle and a millisecond where it is not.  With fewer CPUs
+ * than workers looking only takes time from whoever has the work. */
 enum { SPIN_NS = 1000000, SPIN_ROUNDS = 32 }; /* rounds: between two looks at the clock */
 
 struct worker {
@@ -137,7 +138,8 @@ int ommai_team_cpu_count(void) {
   return count > 0 ? count : 1;
 }
 
-/* Binds own threads to the second, third, ... allowed CPU; a team larger than the machine is left to the scheduler. */
+/* Binds own threads to the second, third, ... allowed CPU; a team larger than the machine is left
+ * to the scheduler. */
 static void pin_workers(struct ommai_team *team) {
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < team->n_threads) return;

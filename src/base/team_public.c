@@ -1,4 +1,5 @@
-/* The teams of <omma/team.h>: the pool under its public name, and one on a host's OpenMP runtime. */
+/* The teams of <omma/team.h>: the pool under its public name, and one on a host's OpenMP
+ * runtime. */
 #include <omma/team.h>
 #include <stdatomic.h>
 
@@ -21,8 +22,8 @@ void omma_team_destroy(const struct omma_team *team) {
   if (team) ommai_team_destroy(team->context);
 }
 
-/* One run on OpenMP threads. They take worker numbers as they arrive: a runtime may give fewer threads than it was asked for, and
- * its own numbering is another entry to look up. */
+/* One run on OpenMP threads. They take worker numbers as they arrive: a runtime may give fewer
+ * threads than it was asked for, and  its own numbering is another entry to look up. */
 struct openmp_run {
   omma_task task;
   void *task_context;

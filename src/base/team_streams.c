@@ -7,7 +7,8 @@
 
 enum { MOST_PARTS = 64, CACHE_LINE = 64 };
 
-/* Tasks [begin, end) that nobody took yet: begin in the high half. Tasks only ever leave a part, so an empty one stays so. */
+/* Tasks [begin, end) that nobody took yet: begin in the high half. Tasks only ever leave a part, so
+ * an empty one stays so. */
 struct part {
   _Alignas(CACHE_LINE) atomic_uint_fast64_t left;
 };

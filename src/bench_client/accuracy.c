@@ -38,7 +38,8 @@ static bool is_bare(const char *word, size_t size, const char *contraction) {
   return at == size;
 }
 
-/* What stands for a word: itself, nothing for an article, digits for a number, the spelt contraction. */
+/* What stands for a word: itself, nothing for an article, digits for a number, the spelt
+ * contraction. */
 static const char *replace_word(const char *word, size_t size, size_t *new_size) {
   static const char *const digits[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"};
   const char *found = NULL;
@@ -56,7 +57,8 @@ static const char *replace_word(const char *word, size_t size, size_t *new_size)
   return found ? found : word;
 }
 
-/* Lower case and without punctuation, into out[size]; points between digits stay. Returns the new size. */
+/* Lower case and without punctuation, into out[size]; points between digits stay. Returns the new
+ * size. */
 static size_t strip_marks(const char *text, size_t size, char *out) {
   static const char marks[] = ";/[]\"{}()=+\\_-><@`,?!.:*#&%$|~^";
   size_t n = 0;
@@ -78,7 +80,8 @@ struct normal {
 };
 
 static bool normalise(const char *text, size_t size, const struct omma_allocator *allocator, struct normal *normal) {
-  /* A contraction grows by its apostrophes, at most by half; after the result stands the stripped text. */
+  /* A contraction grows by its apostrophes, at most by half; after the result stands the stripped
+   * text. */
   normal->capacity = 3 * size + 16;
   normal->text = ommai_allocate(allocator, normal->capacity, 1);
   normal->size = 0;

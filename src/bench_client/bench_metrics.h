@@ -13,8 +13,9 @@
 
 #define OMMAI_MAX_PERCENTILES 16
 
-/* Time to first token; time per output token, (latency - ttft) / (output tokens - 1), of replies with more than one; gaps between
- * token events, of all replies together; latency; the wait for a free place; both together. Only successful replies count. */
+/* Time to first token; time per output token, (latency - ttft) / (output tokens - 1), of replies
+ * with more than one; gaps between  token events, of all replies together; latency; the wait for a
+ * free place; both together. Only successful replies count. */
 enum ommai_metric {
   OMMAI_METRIC_TTFT,
   OMMAI_METRIC_TPOT,
@@ -31,7 +32,8 @@ struct ommai_metric_name {
 };
 extern const struct ommai_metric_name ommai_metric_names[OMMAI_METRIC_COUNT];
 
-/* In the values' unit; all 0 of no values. std is the population's; percentiles are interpolated linearly. */
+/* In the values' unit; all 0 of no values. std is the population's; percentiles are interpolated
+ * linearly. */
 struct ommai_statistics {
   double mean, median, std, percentiles[OMMAI_MAX_PERCENTILES];
 };
@@ -39,8 +41,10 @@ struct ommai_statistics {
 struct ommai_metrics_settings {
   const double *percentiles; /* [n_percentiles], 0 to 100 */
   size_t n_percentiles;
-  double goodput[OMMAI_METRIC_COUNT];      /* seconds that a good request needs at most, by metric; NAN: no demand */
-  const struct ommai_tokenizer *tokenizer; /* counts texts where the server did not; NULL: they count as 1 token */
+  /* seconds that a good request needs at most, by metric; NAN: no demand */
+  double goodput[OMMAI_METRIC_COUNT];
+  /* counts texts where the server did not; NULL: they count as 1 token */
+  const struct ommai_tokenizer *tokenizer;
 };
 
 struct ommai_metrics {
@@ -51,7 +55,8 @@ struct ommai_metrics {
   double peak_output; /* token events in the fullest second */
   int64_t peak_parallel;
   struct ommai_statistics statistics[OMMAI_METRIC_COUNT]; /* seconds */
-  int64_t *output_lens;                                   /* [n]: tokens per reply, 0 of failed ones */
+  /* [n]: tokens per reply, 0 of failed ones */
+  int64_t *output_lens;
   size_t n;
   const struct omma_allocator *allocator;
 };
@@ -60,8 +65,8 @@ struct ommai_metrics {
 void ommai_statistics_compute(double *values, size_t n, const double *percentiles, size_t n_percentiles,
                               struct ommai_statistics *statistics);
 
-/* Computes the figures of n replies that took `duration` seconds together. Release in every case. Errors: MEMORY, LIMIT (a run of more than
- * a year), those of the tokenizer. */
+/* Computes the figures of n replies that took `duration` seconds together. Release in every case.
+ * Errors: MEMORY, LIMIT (a run of more than  a year), those of the tokenizer. */
 enum omma_status ommai_metrics_compute(const struct ommai_metrics_settings *settings, const struct ommai_reply *replies,
                                        size_t n, double duration, const struct omma_allocator *allocator,
                                        struct ommai_metrics *metrics, struct omma_error *error);

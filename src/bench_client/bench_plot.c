@@ -32,8 +32,8 @@ static double tick_step(double end, int n) {
   return (lead >= 5 ? 5 : lead >= 2 ? 2 : 1) * power;
 }
 
-/* `top` and `bottom` are what stands at the ends of the y axis; `title` may hold tspan elements. The room between title and panel is for
- * the name of a mark. */
+/* `top` and `bottom` are what stands at the ends of the y axis; `title` may hold tspan elements.
+ * The room between title and panel is for  the name of a mark. */
 static void draw_axes(const struct panel *panel, const char *title, const char *x_name, const char *top, const char *bottom,
                       FILE *out) {
   double floor_y = panel->top + panel->height, step = tick_step(panel->x_end, TICKS);
@@ -88,7 +88,8 @@ static void draw_span(const struct panel *panel, double from, double to, double 
           fmax(x_of(panel, to) - x_of(panel, from), LEAST_WIDTH), height, colour);
 }
 
-/* Seconds from the sending to the last token, or to the failure: a failed reply's latency ends with its last token, if it had any. */
+/* Seconds from the sending to the last token, or to the failure: a failed reply's latency ends with
+ * its last token, if it had any. */
 static double length_of(const struct ommai_reply *reply) {
   return reply->success ? reply->latency : reply->end_time - reply->start_time;
 }

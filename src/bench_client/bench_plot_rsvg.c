@@ -1,5 +1,6 @@
-/* The drawing as a PNG: the SVG, painted by librsvg on a cairo surface. Both take their memory from malloc. They are loaded when a
- * drawing is wanted: linked, they and three dozen libraries behind them would double the time in which every command starts. */
+/* The drawing as a PNG: the SVG, painted by librsvg on a cairo surface. Both take their memory from
+ * malloc. They are loaded when a  drawing is wanted: linked, they and three dozen libraries behind
+ * them would double the time in which every command starts. */
 #include <cairo.h>
 #include <errno.h>
 #include <librsvg/rsvg.h>
@@ -13,7 +14,8 @@
 
 #define LIBRARY "librsvg-2.so.2"
 
-/* What is called of librsvg, and of cairo and GLib, which it brings along: each by its own name and type. */
+/* What is called of librsvg, and of cairo and GLib, which it brings along: each by its own name and
+ * type. */
 #define FUNCTIONS(X)                          \
   X(rsvg_handle_new_from_data)                \
   X(rsvg_handle_get_intrinsic_size_in_pixels) \

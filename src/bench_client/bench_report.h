@@ -1,4 +1,5 @@
-/* A run's results: the table for people and the JSON for programs, with the rows, keys and file name of vLLM's benchmark. */
+/* A run's results: the table for people and the JSON for programs, with the rows, keys and file
+ * name of vLLM's benchmark. */
 #ifndef OMMAI_BENCH_CLIENT_BENCH_REPORT_H
 #define OMMAI_BENCH_CLIENT_BENCH_REPORT_H
 
@@ -35,7 +36,8 @@ void ommai_report_date(char out[OMMAI_DATE_SIZE]);
 
 void ommai_report_table(const struct ommai_bench_report *report, FILE *out);
 
-/* The result as a new object; `detailed` adds what was measured of each request. NULL after memory ran out. */
+/* The result as a new object; `detailed` adds what was measured of each request. NULL after memory
+ * ran out. */
 json_t *ommai_report_json(const struct ommai_bench_report *report, bool detailed);
 
 /* LABEL-RATEqps[-concurrencyN]-MODEL-DATE.json. */

@@ -21,7 +21,8 @@ struct sent {
   struct run *run;
   struct ommai_reply *reply;
   size_t complaint_size;
-  char complaint[COMPLAINT_SIZE]; /* the beginning of a body that came with another status than 200 */
+  /* the beginning of a body that came with another status than 200 */
+  char complaint[COMPLAINT_SIZE];
   char id[ID_SIZE];
 };
 
@@ -33,7 +34,8 @@ struct run {
   struct omma_error *error;
   double start;
   size_t n_arrived, n_started;
-  double *arrivals; /* [n_requests]: when each was seen to be due; vLLM's client counts from there */
+  /* [n_requests]: when each was seen to be due; vLLM's client counts from there */
+  double *arrivals;
   struct ommai_bench_progress progress;
 };
 

@@ -25,19 +25,23 @@ struct ommai_bench_batch {
   const struct ommai_data_set *set;
   const size_t *picks; /* [n_requests]: samples of the set; NULL: the first sample each time */
   size_t n_requests;
-  const double *delays;           /* [n_requests], rising: when each is sent, in seconds from the start; NULL: all at once */
-  size_t max_parallel;            /* 0: no limit */
-  double request_seconds;         /* after which a request has failed; 0: the client's */
-  const char *id_prefix;          /* request i carries the id PREFIXi; NULL: none */
-  int wake;                       /* a descriptor: when it is readable, `stopped` is asked; -1: none */
-  bool (*stopped)(void *context); /* true: requests that run or wait are given up as failed; may be NULL */
-  void (*progress)(void *context, const struct ommai_bench_progress *progress); /* called often; may be NULL */
+  /* [n_requests], rising: when each is sent, in seconds from the start; NULL: all at once */
+  const double *delays;
+  size_t max_parallel;    /* 0: no limit */
+  double request_seconds; /* after which a request has failed; 0: the client's */
+  const char *id_prefix;  /* request i carries the id PREFIXi; NULL: none */
+  /* a descriptor: when it is readable, `stopped` is asked; -1: none */
+  int wake;
+  /* true: requests that run or wait are given up as failed; may be NULL */
+  bool (*stopped)(void *context);
+  /* called often; may be NULL */
+  void (*progress)(void *context, const struct ommai_bench_progress *progress);
   void *context;
 };
 
-/* Runs the batch and waits for all of it. replies[n_requests] are initialised here and released by the caller, also after a failure;
- * *seconds is the time from the start to the last end. Requests that fail are no error of the call: their replies say why.
- * Errors: those of the client. */
+/* Runs the batch and waits for all of it. replies[n_requests] are initialised here and released by
+ * the caller, also after a failure;  *seconds is the time from the start to the last end. Requests
+ * that fail are no error of the call: their replies say why.  Errors: those of the client. */
 enum omma_status ommai_bench_run(struct ommai_http *http, const struct ommai_bench_batch *batch,
                                  const struct omma_allocator *allocator, struct ommai_reply *replies, double *seconds,
                                  struct omma_error *error);

@@ -1,4 +1,5 @@
-/* custom_image: JSONL with {"prompt", "image_files": [...]} or {"content": [parts]} per line, and optionally "answers". */
+/* custom_image: JSONL with {"prompt", "image_files": [...]} or {"content": [parts]} per line, and
+ * optionally "answers". */
 #include <string.h>
 
 #include "base/error.h"

@@ -1,5 +1,6 @@
-/* hf: a local copy of a data set from the Hugging Face hub, as JSONL files in a directory. A row's question is the first turn of
- * "turns" or "conversation", or "question" or "prompt"; its image the first of "images", or "image"; "answers" may stand besides. */
+/* hf: a local copy of a data set from the Hugging Face hub, as JSONL files in a directory. A row's
+ * question is the first turn of  "turns" or "conversation", or "question" or "prompt"; its image
+ * the first of "images", or "image"; "answers" may stand besides. */
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -84,7 +85,8 @@ static const json_t *find_prompt(const json_t *row) {
   return found ? found : json_object_get(row, "prompt");
 }
 
-/* {"bytes": base64 of an image file}: what a parquet row holds, as tools/parquet_to_jsonl.py writes it. */
+/* {"bytes": base64 of an image file}: what a parquet row holds, as tools/parquet_to_jsonl.py writes
+ * it. */
 static enum omma_status decode_image(const json_t *text, const struct omma_allocator *allocator, json_t **part,
                                      struct omma_error *error) {
   size_t size = json_string_length(text), room = size / 4 * 3 + 3, used;

@@ -1,5 +1,6 @@
-/* random and random-mm: prompts of a stated number of tokens, and images of noise. The draws and their order are those of vLLM's
- * client, so that the same seed and tokenizer make the same requests. */
+/* random and random-mm: prompts of a stated number of tokens, and images of noise. The draws and
+ * their order are those of vLLM's  client, so that the same seed and tokenizer make the same
+ * requests. */
 #include <math.h>
 #include <string.h>
 
@@ -65,7 +66,8 @@ static void draw_lengths(struct maker *maker, const struct ommai_length *length,
   for (int64_t i = 0; i < maker->settings->n_requests; i++) out[i] = ommai_numpy_random_integer(&maker->random, low, high);
 }
 
-/* ids[0, n) to text with U+FFFD for what is no UTF-8, as decoders in Python do. *size: bytes in `text`. */
+/* ids[0, n) to text with U+FFFD for what is no UTF-8, as decoders in Python do. *size: bytes in
+ * `text`. */
 static enum omma_status decode(struct maker *maker, size_t n, size_t *size) {
   const struct ommai_tokenizer *tokenizer = maker->settings->tokenizer;
   size_t raw;
@@ -78,8 +80,8 @@ static enum omma_status decode(struct maker *maker, size_t n, size_t *size) {
   return OMMA_OK;
 }
 
-/* Makes text out of ids[0, *n) that has `wanted` tokens when encoded: cuts it, or adds random ids. Some tokenizers never give the
- * number; then *n differs from it in the end. */
+/* Makes text out of ids[0, *n) that has `wanted` tokens when encoded: cuts it, or adds random ids.
+ * Some tokenizers never give the  number; then *n differs from it in the end. */
 static enum omma_status settle(struct maker *maker, size_t *n, size_t wanted, size_t *size) {
   const struct ommai_tokenizer *tokenizer = maker->settings->tokenizer;
   for (int tries = MAX_TRIES;; tries--) {

@@ -20,7 +20,8 @@ enum omma_status ommai_data_set_add(struct ommai_data_set *set, const json_t *pr
   return OMMA_OK;
 }
 
-/* Every sample once, then samples at random until there are n_requests, as the Python client draws them. */
+/* Every sample once, then samples at random until there are n_requests, as the Python client draws
+ * them. */
 static enum omma_status pick(const struct ommai_data_settings *settings, struct ommai_data_set *set, struct omma_error *error) {
   size_t n = set->n_samples, wanted = (size_t)settings->n_requests;
   struct ommai_mersenne mersenne;

@@ -19,7 +19,8 @@ struct ommai_image_bucket {
 };
 #define OMMAI_MAX_IMAGE_BUCKETS 64
 
-/* Tokens per request that random prompts have around `mean`: uniform in [floor(mean * (1 - ratio)), ceil(mean * (1 + ratio))]. */
+/* Tokens per request that random prompts have around `mean`: uniform in [floor(mean * (1 - ratio)),
+ * ceil(mean * (1 + ratio))]. */
 struct ommai_length {
   int64_t mean;
   double ratio; /* in [0, 1) */
@@ -30,20 +31,25 @@ struct ommai_data_settings {
   const char *path;   /* file or directory; NULL for random data */
   int64_t n_requests; /* custom_image takes 0 for all lines */
   uint32_t seed;
-  bool keep_order;                   /* files are not shuffled */
-  bool no_oversample;                /* fewer lines than n_requests make fewer requests */
-  bool inline_images;                /* custom_image: references to images are sent as data: URLs */
-  int64_t output_len;                /* of files; negative: what the data says, or the kind's default */
+  bool keep_order;    /* files are not shuffled */
+  bool no_oversample; /* fewer lines than n_requests make fewer requests */
+  bool inline_images; /* custom_image: references to images are sent as data: URLs */
+  /* of files; negative: what the data says, or the kind's default */
+  int64_t output_len;
   struct ommai_length input, output; /* of random data */
   int64_t prefix_len;
   struct ommai_image_bucket buckets[OMMAI_MAX_IMAGE_BUCKETS];
   size_t n_buckets;
-  int64_t images;                                  /* per request */
-  double images_ratio;                             /* in [0, 1]: the spread of their number, as in ommai_length */
-  int64_t image_limit;                             /* per request, at most */
-  struct ommai_server_tokenizer *server_tokenizer; /* random: cuts prompts that the server finds too long; may be NULL */
-  const struct ommai_tokenizer *tokenizer;         /* NULL: prompts of files count as 1 token; random data needs one */
-  void (*progress)(void *context, int64_t done, int64_t total); /* told of every request that is made; may be NULL */
+  int64_t images; /* per request */
+  /* in [0, 1]: the spread of their number, as in ommai_length */
+  double images_ratio;
+  int64_t image_limit; /* per request, at most */
+  /* random: cuts prompts that the server finds too long; may be NULL */
+  struct ommai_server_tokenizer *server_tokenizer;
+  /* NULL: prompts of files count as 1 token; random data needs one */
+  const struct ommai_tokenizer *tokenizer;
+  /* told of every request that is made; may be NULL */
+  void (*progress)(void *context, int64_t done, int64_t total);
   void *progress_context;
 };
 
@@ -55,8 +61,8 @@ struct ommai_sample {
   json_t *answers;                /* accepted answers, a list of strings, or NULL */
 };
 
-/* samples[n_samples] and the request order: picks[n_picks] are indices into samples, more than there are samples where the data is
- * repeated to reach n_requests. */
+/* samples[n_samples] and the request order: picks[n_picks] are indices into samples, more than
+ * there are samples where the data is  repeated to reach n_requests. */
 struct ommai_data_set {
   const struct omma_allocator *allocator;
   const struct ommai_data_settings *settings; /* while it is made */
@@ -67,14 +73,16 @@ struct ommai_data_set {
   size_t n_picks, picks_capacity;
 };
 
-/* Makes the data set: the same settings and files give the same requests. `fields` is copied; what it points to must live as long.
- * Release in every case. Errors: ARGUMENT, IO, FORMAT (with file and line), UNSUPPORTED, LIMIT, MEMORY. */
+/* Makes the data set: the same settings and files give the same requests. `fields` is copied; what
+ * it points to must live as long.  Release in every case. Errors: ARGUMENT, IO, FORMAT (with file
+ * and line), UNSUPPORTED, LIMIT, MEMORY. */
 enum omma_status ommai_data_set_make(const struct ommai_data_settings *settings, const struct ommai_body_fields *fields,
                                      const struct omma_allocator *allocator, struct ommai_data_set *set,
                                      struct omma_error *error);
 void ommai_data_set_release(struct ommai_data_set *set);
 
-/* For the kinds: adds a sample; prompt, media (may be NULL) and answers (may be NULL) are borrowed. */
+/* For the kinds: adds a sample; prompt, media (may be NULL) and answers (may be NULL) are
+ * borrowed. */
 enum omma_status ommai_data_set_add(struct ommai_data_set *set, const json_t *prompt, const json_t *media,
                                     const json_t *answers, int64_t prompt_len, int64_t output_len, struct omma_error *error);
 
@@ -88,8 +96,9 @@ enum omma_status ommai_data_sharegpt(const struct ommai_data_settings *settings,
 enum omma_status ommai_data_hf(const struct ommai_data_settings *settings, struct ommai_data_set *set,
                                struct omma_error *error);
 
-/* order[n], released with ommai_release(set->allocator, order, n, sizeof *order): 0 to n - 1, shuffled as Python's random.shuffle does
- * after random.seed(seed), or unshuffled where the settings say so. Errors: MEMORY. */
+/* order[n], released with ommai_release(set->allocator, order, n, sizeof *order): 0 to n - 1,
+ * shuffled as Python's random.shuffle does  after random.seed(seed), or unshuffled where the
+ * settings say so. Errors: MEMORY. */
 enum omma_status ommai_data_order(const struct ommai_data_settings *settings, const struct ommai_data_set *set, size_t n,
                                   size_t **order, struct omma_error *error);
 

@@ -1,6 +1,6 @@
-/* Server-sent events: bytes as they come from the network to the data of one event after the other. Lines may end in LF, CR LF or
- * CR, and a piece of input may end anywhere, also inside a character or a line end. Source: the WHATWG HTML standard, section
- * "Interpreting an event stream". */
+/* Server-sent events: bytes as they come from the network to the data of one event after the other.
+ * Lines may end in LF, CR LF or  CR, and a piece of input may end anywhere, also inside a character
+ * or a line end. Source: the WHATWG HTML standard, section  "Interpreting an event stream". */
 #ifndef OMMAI_BENCH_CLIENT_EVENT_STREAM_H
 #define OMMAI_BENCH_CLIENT_EVENT_STREAM_H
 
@@ -12,8 +12,9 @@
 /* An event's data and the bytes of its unfinished line may be this long. */
 #define OMMAI_EVENT_MAX_BYTES ((size_t)16 << 20)
 
-/* Takes the data of one event: its `data` lines joined by line feeds, with a NUL after them; never empty. Events without data and
- * comments are not reported. What it returns other than OMMA_OK ends the reading. */
+/* Takes the data of one event: its `data` lines joined by line feeds, with a NUL after them; never
+ * empty. Events without data and  comments are not reported. What it returns other than OMMA_OK
+ * ends the reading. */
 typedef enum omma_status (*ommai_event_fn)(void *context, const char *data, size_t size);
 
 struct ommai_event_stream {
@@ -27,7 +28,8 @@ struct ommai_event_stream {
 void ommai_event_stream_init(struct ommai_event_stream *stream, const struct omma_allocator *allocator);
 void ommai_event_stream_release(struct ommai_event_stream *stream);
 
-/* Reads a piece and reports the events that it completes. Errors: LIMIT, MEMORY, and what `on_event` returns. */
+/* Reads a piece and reports the events that it completes. Errors: LIMIT, MEMORY, and what
+ * `on_event` returns. */
 enum omma_status ommai_event_stream_feed(struct ommai_event_stream *stream, const char *bytes, size_t size,
                                          ommai_event_fn on_event, void *context);
 

@@ -17,8 +17,8 @@ struct ommai_http_options {
   size_t n_parallel;      /* requests at a time, for which descriptors are made sure of */
 };
 
-/* Raises the process's limit of open files as far as n_parallel needs it. Errors: UNSUPPORTED (a build without libcurl), LIMIT (of open
- * files, with the numbers), IO, MEMORY. */
+/* Raises the process's limit of open files as far as n_parallel needs it. Errors: UNSUPPORTED (a
+ * build without libcurl), LIMIT (of open  files, with the numbers), IO, MEMORY. */
 enum omma_status ommai_http_create(const struct ommai_http_options *options, const struct omma_allocator *allocator,
                                    struct ommai_http **http, struct omma_error *error);
 
@@ -32,24 +32,25 @@ struct ommai_http_end {
   const char *failure; /* why it failed on the way, or NULL when the reply is complete */
 };
 
-/* What is borrowed must live until on_end. on_data gets pieces of the body with the status, and returns false to stop; then `failure` says
- * so. on_end is called once, from ommai_http_wait. */
+/* What is borrowed must live until on_end. on_data gets pieces of the body with the status, and
+ * returns false to stop; then `failure` says  so. on_end is called once, from ommai_http_wait. */
 struct ommai_http_request {
   const char *url;
   const char *body; /* NULL: a GET, else a POST of JSON */
   size_t body_size;
-  const char *const *headers;       /* "Name: value", ends in NULL; may be NULL */
-  const char *request_id;           /* for the header X-Request-Id, or NULL */
-  double timeout_seconds;           /* of this request; 0: the client's */
-  void (*on_slow)(const char *url); /* of ommai_http_fetch: the reply takes OMMAI_FETCH_SLOW_SECONDS; may be NULL */
+  const char *const *headers; /* "Name: value", ends in NULL; may be NULL */
+  const char *request_id;     /* for the header X-Request-Id, or NULL */
+  double timeout_seconds;     /* of this request; 0: the client's */
+  /* of ommai_http_fetch: the reply takes OMMAI_FETCH_SLOW_SECONDS; may be NULL */
+  void (*on_slow)(const char *url);
   bool (*on_data)(void *context, int status, const char *bytes, size_t size);
   void (*on_end)(void *context, const struct ommai_http_end *end);
   void *context;
 };
 enum omma_status ommai_http_send(struct ommai_http *http, const struct ommai_http_request *request, struct omma_error *error);
 
-/* Works until something has ended or moved on, `until` (monotonic seconds) has come, or `wake`, a descriptor (-1: none), is readable,
- * which it only looks at. */
+/* Works until something has ended or moved on, `until` (monotonic seconds) has come, or `wake`, a
+ * descriptor (-1: none), is readable,  which it only looks at. */
 enum omma_status ommai_http_wait(struct ommai_http *http, double until, int wake, struct omma_error *error);
 
 /* Ends all requests that run: on_end gets `why` as the failure. */
@@ -58,8 +59,10 @@ void ommai_http_cancel(struct ommai_http *http, const char *why);
 #define OMMAI_FETCH_SECONDS 10
 #define OMMAI_FETCH_SLOW_SECONDS 1
 
-/* One question besides the load, from beginning to end, which takes OMMAI_FETCH_SECONDS at most. *status is HTTP's (0: no reply, and then `body` is the reason); *body is the reply (at most 64 MiB),
- * *size bytes and a NUL in the allocator's memory, released with ommai_release(allocator, *body, *size + 1, 1). */
+/* One question besides the load, from beginning to end, which takes OMMAI_FETCH_SECONDS at most.
+ * *status is HTTP's (0: no reply, and then `body` is the reason); *body is the reply (at most 64
+ * MiB),  *size bytes and a NUL in the allocator's memory, released with ommai_release(allocator,
+ * *body, *size + 1, 1). */
 enum omma_status ommai_http_fetch(struct ommai_http *http, const struct ommai_http_request *request,
                                   const struct omma_allocator *allocator, int *status, char **body, size_t *size,
                                   struct omma_error *error);

@@ -1,5 +1,5 @@
-/* The client on libcurl's multi interface with its own epoll loop: libcurl is told which sockets are ready, so that an event costs the
- * same with one stream and with a thousand. */
+/* The client on libcurl's multi interface with its own epoll loop: libcurl is told which sockets
+ * are ready, so that an event costs the  same with one stream and with a thousand. */
 #include <curl/curl.h>
 #include <errno.h>
 #include <math.h>
@@ -52,7 +52,8 @@ static int on_socket(CURL *easy, curl_socket_t socket, int what, void *context, 
   struct epoll_event event = {.events = (what & CURL_POLL_IN ? EPOLLIN : 0u) | (what & CURL_POLL_OUT ? EPOLLOUT : 0u),
                               .data.fd = socket};
   int failed = epoll_ctl(http->epoll, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, socket, &event);
-  /* A closed descriptor's number comes back for a new socket, of which libcurl thinks that it is known, or not. */
+  /* A closed descriptor's number comes back for a new socket, of which libcurl thinks that it is
+   * known, or not. */
   if (failed && errno == EEXIST) failed = epoll_ctl(http->epoll, EPOLL_CTL_MOD, socket, &event);
   if (failed && errno == ENOENT) failed = epoll_ctl(http->epoll, EPOLL_CTL_ADD, socket, &event);
   if (!known) curl_multi_assign(http->multi, socket, http);
@@ -236,13 +237,15 @@ enum omma_status ommai_http_send(struct ommai_http *http, const struct ommai_htt
     drop_call(call);
     return ommai_fail(error, OMMA_ERROR_INTERNAL, "cannot start a request: %s", curl_multi_strerror(code));
   }
-  /* A new request is taken up at the next timeout. Doing that here keeps it from waiting behind those that are started next. */
+  /* A new request is taken up at the next timeout. Doing that here keeps it from waiting behind
+   * those that are started next. */
   int running;
   curl_multi_socket_action(http->multi, CURL_SOCKET_TIMEOUT, 0, &running);
   return OMMA_OK;
 }
 
-/* Says why libcurl ended a call. Its own words hold times and counts where equal failures must read alike. */
+/* Says why libcurl ended a call. Its own words hold times and counts where equal failures must read
+ * alike. */
 static void describe(struct call *call, CURLcode code) {
   curl_off_t connected = 0;
   long number = 0;

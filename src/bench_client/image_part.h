@@ -8,7 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A part with pixels [height][width][3] as a JPEG of quality 75 with halved colour resolution, which is what Pillow writes. */
+/* A part with pixels [height][width][3] as a JPEG of quality 75 with halved colour resolution,
+ * which is what Pillow writes. */
 enum omma_status ommai_image_part_from_pixels(const uint8_t *pixels, int32_t width, int32_t height,
                                               const struct omma_allocator *allocator, json_t **part, struct omma_error *error);
 
@@ -16,9 +17,10 @@ enum omma_status ommai_image_part_from_pixels(const uint8_t *pixels, int32_t wid
 enum omma_status ommai_image_part_from_file(const void *bytes, size_t size, const struct omma_allocator *allocator,
                                             json_t **part, struct omma_error *error);
 
-/* A part that refers to an image: http(s)://, file:// and data:image/ are taken as they are, all else is a path, which gets file://
- * in front. With `inline_images` a file is read, decoded and sent as a PNG in a data: URL; addresses on the network are refused
- * then. Errors: IO, FORMAT, UNSUPPORTED, LIMIT, MEMORY. */
+/* A part that refers to an image: http(s)://, file:// and data:image/ are taken as they are, all
+ * else is a path, which gets file://  in front. With `inline_images` a file is read, decoded and
+ * sent as a PNG in a data: URL; addresses on the network are refused  then. Errors: IO, FORMAT,
+ * UNSUPPORTED, LIMIT, MEMORY. */
 enum omma_status ommai_image_part_from_reference(const char *reference, bool inline_images,
                                                  const struct omma_allocator *allocator, json_t **part,
                                                  struct omma_error *error);

@@ -1,6 +1,8 @@
-/* The Mersenne twister (MT19937) as Python's `random` and NumPy's legacy functions use it, draw for draw: the same seed shuffles a
- * data set and spaces requests as clients written in Python do. Source: Matsumoto and Nishimura, "Mersenne Twister" (1998); the gamma
- * distribution by Marsaglia and Tsang, "A Simple Method for Generating Gamma Variables" (2000), below shape 1 by Best's method. */
+/* The Mersenne twister (MT19937) as Python's `random` and NumPy's legacy functions use it, draw for
+ * draw: the same seed shuffles a  data set and spaces requests as clients written in Python do.
+ * Source: Matsumoto and Nishimura, "Mersenne Twister" (1998); the gamma  distribution by Marsaglia
+ * and Tsang, "A Simple Method for Generating Gamma Variables" (2000), below shape 1 by Best's
+ * method. */
 #ifndef OMMAI_BENCH_CLIENT_MERSENNE_H
 #define OMMAI_BENCH_CLIENT_MERSENNE_H
 
@@ -17,7 +19,8 @@ struct ommai_mersenne {
   double normal;
 };
 
-/* As random.seed(seed) and as numpy.random.seed(seed), which differ. Not thread-safe, as all functions here. */
+/* As random.seed(seed) and as numpy.random.seed(seed), which differ. Not thread-safe, as all
+ * functions here. */
 void ommai_mersenne_init_python(struct ommai_mersenne *mersenne, uint32_t seed);
 void ommai_mersenne_init_numpy(struct ommai_mersenne *mersenne, uint32_t seed);
 

@@ -3,7 +3,8 @@
 #define POOL_WORDS 4
 #define STATE_WORDS 8
 
-/* The hash with which a SeedSequence spreads a seed over its pool: the constants are part of its definition. */
+/* The hash with which a SeedSequence spreads a seed over its pool: the constants are part of its
+ * definition. */
 struct hash {
   uint32_t constant, factor;
 };

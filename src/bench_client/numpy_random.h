@@ -1,6 +1,7 @@
-/* NumPy's default generator (PCG64 after a SeedSequence), draw for draw: the same seed makes the same random data set as clients
- * written in Python. Source: O'Neill, "PCG: A Family of Simple Fast Space-Efficient Statistically Good Algorithms for Random Number
- * Generation" (2014); NumPy's documentation of SeedSequence, Generator.integers (Lemire's method) and Generator.choice. */
+/* NumPy's default generator (PCG64 after a SeedSequence), draw for draw: the same seed makes the
+ * same random data set as clients  written in Python. Source: O'Neill, "PCG: A Family of Simple
+ * Fast Space-Efficient Statistically Good Algorithms for Random Number  Generation" (2014); NumPy's
+ * documentation of SeedSequence, Generator.integers (Lemire's method) and Generator.choice. */
 #ifndef OMMAI_BENCH_CLIENT_NUMPY_RANDOM_H
 #define OMMAI_BENCH_CLIENT_NUMPY_RANDOM_H
 
@@ -17,7 +18,8 @@ struct ommai_numpy_random {
 /* As numpy.random.default_rng(seed). Not thread-safe, as all functions here. */
 void ommai_numpy_random_init(struct ommai_numpy_random *random, uint64_t seed);
 
-/* Generator.integers(low, high + 1): uniform in [low, high], where high - low < 2^32 - 1. Draws nothing when low == high. */
+/* Generator.integers(low, high + 1): uniform in [low, high], where high - low < 2^32 - 1. Draws
+ * nothing when low == high. */
 int64_t ommai_numpy_random_integer(struct ommai_numpy_random *random, int64_t low, int64_t high);
 
 /* Generator.random(): uniform in [0, 1). */

@@ -12,7 +12,8 @@
 #include "text/tokenizer.h"
 #include "text/utf8.h"
 
-/* Texts are kept for the detailed result, for accuracy and to count their tokens; a server that never stops must not fill the memory. */
+/* Texts are kept for the detailed result, for accuracy and to count their tokens; a server that
+ * never stops must not fill the memory. */
 #define MAX_TEXT_BYTES OMMAI_TOKENIZER_MAX_TEXT
 
 void ommai_reply_init(struct ommai_reply *reply, bool chat, int64_t prompt_len, const struct omma_allocator *allocator) {

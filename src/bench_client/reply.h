@@ -12,10 +12,11 @@
 /* A third of it may be filled: what is no UTF-8 becomes U+FFFD, three bytes for one. */
 #define OMMAI_REPLY_ERROR_SIZE 768
 
-/* Times are seconds. Definitions (those of vLLM's benchmark): a token event is an event with a non-empty list `choices`. ttft runs from
- * the sending to the first token event, `itls` are the gaps between one token event and the next, latency runs from the sending to
- * the last token event. A reply is a success when it has status 200, was read to its end without fault and has a token event; one
- * difference: an event that reports an error makes it a failure here. */
+/* Times are seconds. Definitions (those of vLLM's benchmark): a token event is an event with a
+ * non-empty list `choices`. ttft runs from  the sending to the first token event, `itls` are the
+ * gaps between one token event and the next, latency runs from the sending to  the last token
+ * event. A reply is a success when it has status 200, was read to its end without fault and has a
+ * token event; one  difference: an event that reports an error makes it a failure here. */
 struct ommai_reply {
   const struct omma_allocator *allocator;
   bool chat; /* the text is in choices[0].delta.content, else in choices[0].text */
@@ -24,8 +25,9 @@ struct ommai_reply {
   double queue_time; /* waited here for a free place before it was sent */
   double ttft, latency;
   double last_time; /* of the last token event, on the monotonic clock */
-  double end_time;  /* when the request was over, with or without success, on the monotonic clock; 0: it is not */
-  double *itls;     /* [n_itls] */
+  /* when the request was over, with or without success, on the monotonic clock; 0: it is not */
+  double end_time;
+  double *itls; /* [n_itls] */
   size_t n_itls, itls_capacity;
   bool started;          /* a token event has come */
   int64_t output_tokens; /* as the server counted them; -1: it did not say */

@@ -1,4 +1,5 @@
-/* The bodies of requests to /v1/chat/completions and /v1/completions, key by key as vLLM's benchmark sends them. */
+/* The bodies of requests to /v1/chat/completions and /v1/completions, key by key as vLLM's
+ * benchmark sends them. */
 #ifndef OMMAI_BENCH_CLIENT_REQUEST_BODY_H
 #define OMMAI_BENCH_CLIENT_REQUEST_BODY_H
 
@@ -15,9 +16,10 @@ struct ommai_body_fields {
   const json_t *extra; /* an object that is laid over the body, or NULL */
 };
 
-/* Makes one body. `prompt` is a string, a list of content parts or a list of messages; `media`, content parts after the text (an
- * object, a list, or NULL); both are borrowed. A completion takes a string and no media. *body is *size bytes in jansson's memory,
- * released with free. Errors: ARGUMENT, MEMORY. */
+/* Makes one body. `prompt` is a string, a list of content parts or a list of messages; `media`,
+ * content parts after the text (an  object, a list, or NULL); both are borrowed. A completion takes
+ * a string and no media. *body is *size bytes in jansson's memory,  released with free. Errors:
+ * ARGUMENT, MEMORY. */
 enum omma_status ommai_body_make(const struct ommai_body_fields *fields, const json_t *prompt, const json_t *media,
                                  int64_t output_len, char **body, size_t *size, struct omma_error *error);
 

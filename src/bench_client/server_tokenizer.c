@@ -9,7 +9,8 @@
 #include "base/allocator.h"
 #include "base/json.h"
 
-/* POSTs `question` (whose reference is taken) and parses the reply; *reply is NULL when there is none with status 200. */
+/* POSTs `question` (whose reference is taken) and parses the reply; *reply is NULL when there is
+ * none with status 200. */
 static enum omma_status ask(const struct ommai_server_tokenizer *tokenizer, const char *path, json_t *question, json_t **reply,
                             struct omma_error *error) {
   char url[PATH_MAX], *body = question ? json_dumps(question, JSON_COMPACT) : NULL, *text = NULL;

@@ -1,5 +1,5 @@
-/* Random prompts in the server's own tokens: where its tokenizer counts more of them than the one here, prompts are cut to length with
- * the server's help (POST /tokenize and /detokenize). */
+/* Random prompts in the server's own tokens: where its tokenizer counts more of them than the one
+ * here, prompts are cut to length with  the server's help (POST /tokenize and /detokenize). */
 #ifndef OMMAI_BENCH_CLIENT_SERVER_TOKENIZER_H
 #define OMMAI_BENCH_CLIENT_SERVER_TOKENIZER_H
 
@@ -12,15 +12,17 @@ struct ommai_server_tokenizer {
   const char *base_url, *model;
   const char *const *headers; /* of every question, as in struct ommai_http_request */
   const struct omma_allocator *allocator;
-  void (*on_slow)(const char *url); /* the first question takes OMMAI_FETCH_SLOW_SECONDS; may be NULL */
-  enum ommai_agreement agreement;   /* UNKNOWN in the beginning; the first prompt decides */
-  bool unavailable;                 /* the server has no /tokenize, so that prompts stay as they are */
-  size_t n_found, n_expected;       /* tokens of the first prompt, there and here */
+  /* the first question takes OMMAI_FETCH_SLOW_SECONDS; may be NULL */
+  void (*on_slow)(const char *url);
+  enum ommai_agreement agreement; /* UNKNOWN in the beginning; the first prompt decides */
+  /* the server has no /tokenize, so that prompts stay as they are */
+  bool unavailable;
+  size_t n_found, n_expected; /* tokens of the first prompt, there and here */
 };
 
-/* Cuts one prompt of `size` bytes and n_tokens tokens if need be: *cut is then a new text of *cut_size bytes, released with
- * ommai_release(allocator, *cut, *cut_size + 1, 1), else NULL. A server that does not answer leaves prompts as they are. Errors: MEMORY,
- * those of the client. */
+/* Cuts one prompt of `size` bytes and n_tokens tokens if need be: *cut is then a new text of
+ * *cut_size bytes, released with  ommai_release(allocator, *cut, *cut_size + 1, 1), else NULL. A
+ * server that does not answer leaves prompts as they are. Errors: MEMORY,  those of the client. */
 enum omma_status ommai_server_tokenizer_cut(struct ommai_server_tokenizer *tokenizer, const char *text, size_t size,
                                             size_t n_tokens, char **cut, size_t *cut_size, struct omma_error *error);
 

@@ -10,7 +10,8 @@
 
 enum { MAX_BYTES = 1 << 20 };
 
-/* A schema begins with a brace (or is true or false); a grammar has a rule. What does not is a file's name. */
+/* A schema begins with a brace (or is true or false); a grammar has a rule. What does not is a
+ * file's name. */
 static bool is_text(enum omma_grammar_kind kind, const char *value) {
   if (kind == OMMA_GRAMMAR_REGEX) return true;
   if (kind == OMMA_GRAMMAR_GBNF) return strstr(value, "::=") != NULL;

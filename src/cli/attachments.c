@@ -45,7 +45,8 @@ static int add_name(struct names *names, const char *source, const char *name, s
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* Runs of digits count as numbers: frame_9 comes before frame_10. Names that differ in leading zeros alone go by bytes. */
+/* Runs of digits count as numbers: frame_9 comes before frame_10. Names that differ in leading
+ * zeros alone go by bytes. */
 static int compare_names(const void *left, const void *right) {
   const char *a = *(char *const *)left, *b = *(char *const *)right;
   while (*a && *b) {

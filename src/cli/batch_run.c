@@ -1,6 +1,7 @@
-/* One thread reads lines, starts requests and writes what came of them, in the order in which they end. Requests run on the server's
- * workers, which prepare them, and on the engine; their number at once is bounded, and with it the memory. A request that finds the
- * memory taken by others (status 503) is set aside and run again alone. */
+/* One thread reads lines, starts requests and writes what came of them, in the order in which they
+ * end. Requests run on the server's  workers, which prepare them, and on the engine; their number
+ * at once is bounded, and with it the memory. A request that finds the  memory taken by others
+ * (status 503) is set aside and run again alone. */
 #include "cli/batch_run.h"
 
 #include <errno.h>
@@ -69,7 +70,8 @@ static int finish(struct run *run, struct ommai_batch_request *request) {
   return code;
 }
 
-/* True when an earlier run has written what comes of this line. A second line with the same custom_id is a bad one. */
+/* True when an earlier run has written what comes of this line. A second line with the same
+ * custom_id is a bad one. */
 static bool is_done(struct run *run, struct ommai_batch_request *request, int64_t number) {
   const struct ommai_batch_output *output = run->job->output;
   const char *id = ommai_batch_request_custom_id(request);
@@ -100,7 +102,8 @@ static struct ommai_batch_request *read_request(const struct run *run) {
   return request;
 }
 
-/* Reads up to the next request that is to be run, NULL at the end; bad lines are written at once. */
+/* Reads up to the next request that is to be run, NULL at the end; bad lines are written at
+ * once. */
 static int next_request(struct run *run, struct ommai_batch_request **request) {
   int code = OMMAI_EXIT_DONE;
   *request = NULL;

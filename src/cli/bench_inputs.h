@@ -1,4 +1,5 @@
-/* What benchmarks run on: segmentations from the command line, random tensors, images of noise, random tokens. */
+/* What benchmarks run on: segmentations from the command line, random tensors, images of noise,
+ * random tokens. */
 #ifndef OMMAI_CLI_BENCH_INPUTS_H
 #define OMMAI_CLI_BENCH_INPUTS_H
 
@@ -11,13 +12,14 @@ struct ommai_segments {
   size_t count, capacity;
 };
 
-/* Reads a list of lengths: entries `N` (a segment of N tokens) or `NxC` (C segments of N) with commas between them, or the name of a
- * file with such entries, separated by commas, blanks or line breaks. Returns an exit code. */
+/* Reads a list of lengths: entries `N` (a segment of N tokens) or `NxC` (C segments of N) with
+ * commas between them, or the name of a  file with such entries, separated by commas, blanks or
+ * line breaks. Returns an exit code. */
 int ommai_segments_parse(const char *text, struct ommai_segments *segments);
 void ommai_segments_release(struct ommai_segments *segments);
 
-/* q [n_tokens, heads, head_dim] and k [n_tokens, kv_heads, head_dim] packed, v [n_tokens, kv_heads, head_dim] a view into rows
- * [q | k | v], out packed; all in one block. */
+/* q [n_tokens, heads, head_dim] and k [n_tokens, kv_heads, head_dim] packed, v [n_tokens, kv_heads,
+ * head_dim] a view into rows  [q | k | v], out packed; all in one block. */
 struct ommai_attention_inputs {
   struct omma_attention_tensors tensors;
   void *memory;
@@ -32,7 +34,8 @@ void ommai_attention_inputs_release(struct ommai_attention_inputs *inputs);
 /* An image of noise, the same for the same seed. Returns an exit code. */
 int ommai_noise_image(int32_t width, int32_t height, uint64_t seed, struct omma_image **image);
 
-/* n token ids drawn from those that have a text and are no markers, the same for the same seed. Returns an exit code. */
+/* n token ids drawn from those that have a text and are no markers, the same for the same seed.
+ * Returns an exit code. */
 int ommai_random_tokens(const struct omma_model *model, uint64_t seed, int32_t *tokens, size_t n);
 
 #endif

@@ -42,7 +42,8 @@ enum { OMMAI_BENCH_SERVE_GROUPS = 6 };
 extern const struct ommai_option_group ommai_bench_serve_options[OMMAI_BENCH_SERVE_GROUPS];
 extern const char *const ommai_bench_serve_backends[];
 extern const struct ommai_foreign_option
-    ommai_bench_serve_ignored[]; /* of vLLM's client; without effect for what is measured here, or refused */
+    /* of vLLM's client; without effect for what is measured here, or refused */
+    ommai_bench_serve_ignored[];
 
 /* What the values mean. Strings are the values' or in here. */
 struct ommai_bench_serve_settings {
@@ -61,15 +62,17 @@ struct ommai_bench_serve_settings {
   bool plot_is_png;
 };
 
-/* Checks the values and translates them. Returns an exit code; the error has been printed. Release in every case. */
+/* Checks the values and translates them. Returns an exit code; the error has been printed. Release
+ * in every case. */
 int ommai_bench_serve_settings_make(const struct ommai_bench_serve_values *values, struct ommai_bench_serve_settings *settings);
 void ommai_bench_serve_settings_release(struct ommai_bench_serve_settings *settings);
 
-/* Makes the directory of results, and says before the run whether the files can be written as far as permissions show it. Returns an exit
- * code. */
+/* Makes the directory of results, and says before the run whether the files can be written as far
+ * as permissions show it. Returns an exit  code. */
 int ommai_bench_serve_check_files(const struct ommai_bench_serve_values *values);
 
-/* Writes the result and the drawing where they are asked for. Returns an exit code; what went wrong has been said. */
+/* Writes the result and the drawing where they are asked for. Returns an exit code; what went wrong
+ * has been said. */
 int ommai_bench_serve_write_files(const struct ommai_bench_serve_values *values,
                                   const struct ommai_bench_serve_settings *settings, const struct ommai_bench_report *report,
                                   const struct omma_allocator *allocator);

@@ -58,7 +58,8 @@ static int check_result(const struct ommai_bench_serve_values *values) {
   if (values->result_file) {
     snprintf(name, sizeof name, "%s", values->result_file);
   } else {
-    /* The rest of the name is known after the run; its directory, which a label may have, counts. */
+    /* The rest of the name is known after the run; its directory, which a label may have,
+     * counts. */
     snprintf(name, sizeof name, "%s-.json", values->label ? values->label : "");
   }
   code = find_result(values, name, path);

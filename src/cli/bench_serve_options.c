@@ -473,8 +473,9 @@ static const struct ommai_option report_table[] = {
     {.name = "disable-tqdm", .type = OMMAI_OPTION_FLAG, .offset = AT(no_progress), .help = "show no progress"},
 };
 
-/* First what changes nothing: the data sets here are not rendered by a chat template, nothing draws thresholds, and vLLM's client does
- * nothing with beam search. Then what would change what is measured, or leaves a file. */
+/* First what changes nothing: the data sets here are not rendered by a chat template, nothing draws
+ * thresholds, and vLLM's client does  nothing with beam search. Then what would change what is
+ * measured, or leaves a file. */
 const struct ommai_foreign_option ommai_bench_serve_ignored[] = {
     {.name = "use-beam-search"},
     {.name = "skip-chat-template"},

@@ -21,7 +21,8 @@ double ommai_times_median(const double *times, size_t n) {
 }
 
 int ommai_measure_best(const char *isa, int n_threads, struct omma_machine *best) {
-  /* A measurement is short: where another process has the CPU meanwhile, it sees half of the peak. */
+  /* A measurement is short: where another process has the CPU meanwhile, it sees half of the
+   * peak. */
   enum { MEASUREMENTS = 4 };
   struct omma_machine machine;
   struct omma_error error;

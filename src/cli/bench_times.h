@@ -1,4 +1,5 @@
-/* What benchmarks have in common: times of runs, and what the machine can do, which they are held against. */
+/* What benchmarks have in common: times of runs, and what the machine can do, which they are held
+ * against. */
 #ifndef OMMAI_CLI_BENCH_TIMES_H
 #define OMMAI_CLI_BENCH_TIMES_H
 
@@ -12,7 +13,8 @@ void ommai_times_sort(double *times, size_t n);
 /* The middle of n (1 or more) sorted times. */
 double ommai_times_median(const double *times, size_t n);
 
-/* The best that several measurements of omma_measure_machine find, each figure by itself. Returns an exit code. */
+/* The best that several measurements of omma_measure_machine find, each figure by itself. Returns
+ * an exit code. */
 int ommai_measure_best(const char *isa, int n_threads, struct omma_machine *best);
 
 /* Likewise of omma_measure_read. */
@@ -21,7 +23,8 @@ int ommai_measure_read(int n_threads, double *gbps);
 /* The peak in products of bf16 numbers where `bf16` is set and the level has them, else in f32. */
 double ommai_machine_gflops(const struct omma_machine *machine, bool bf16);
 
-/* GFLOP/s that n_threads threads reach out of registers at the CPU level `isa` (NULL: the best), as above. Returns an exit code. */
+/* GFLOP/s that n_threads threads reach out of registers at the CPU level `isa` (NULL: the best), as
+ * above. Returns an exit code. */
 int ommai_measure_peak(const char *isa, int n_threads, bool bf16, double *gflops);
 
 /* Readings of ommai_measure_peak, in order; zeros to begin with. */
@@ -34,11 +37,13 @@ struct ommai_peaks {
 /* Adds a reading, of which there is room for at least one more. Returns an exit code. */
 int ommai_peaks_read(struct ommai_peaks *peaks, const char *isa, int n_threads, bool bf16);
 
-/* The best reading, which counts: another program that has the CPUs meanwhile only ever lowers one. And the lowest. 0 without any. */
+/* The best reading, which counts: another program that has the CPUs meanwhile only ever lowers one.
+ * And the lowest. 0 without any. */
 double ommai_peaks_best(const struct ommai_peaks *peaks);
 double ommai_peaks_lowest(const struct ommai_peaks *peaks);
 
-/* Why the best cannot be relied on: the readings differ by more than 5 %. NULL: nothing speaks against it. */
+/* Why the best cannot be relied on: the readings differ by more than 5 %. NULL: nothing speaks
+ * against it. */
 const char *ommai_peaks_doubt(const struct ommai_peaks *peaks);
 
 #endif

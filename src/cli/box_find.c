@@ -13,7 +13,8 @@ struct search {
   struct ommai_boxes *boxes;
 };
 
-/* Two corners of one axis, in units, as pixels inside [0, size]. False when nothing of them is inside. */
+/* Two corners of one axis, in units, as pixels inside [0, size]. False when nothing of them is
+ * inside. */
 static bool fit(double low, double high, double unit, int32_t size, int32_t *first, int32_t *end) {
   low *= unit;
   high *= unit;

@@ -19,17 +19,19 @@ struct ommai_answer {
   json_t *prompt_ids, *ids, *logprobs; /* arrays, with `details`; NULL also after memory ran out */
   struct omma_result result;           /* stop_string is NULL */
   bool interrupted;                    /* by Ctrl-C; the text so far is there */
-  bool too_long;                       /* it failed because the prompt does not fit: `error` says so */
+  /* it failed because the prompt does not fit: `error` says so */
+  bool too_long;
   struct omma_error error;
   double seconds; /* from the question to the end */
 };
 
-/* Asks and waits. Returns an exit code: OMMAI_EXIT_DONE also when the answer was interrupted. What was wrong has been said, but for
- * too_long. Release in every case. */
+/* Asks and waits. Returns an exit code: OMMAI_EXIT_DONE also when the answer was interrupted. What
+ * was wrong has been said, but for  too_long. Release in every case. */
 int ommai_answer(struct omma_model *model, struct omma_engine *engine, const struct ommai_conversation *conversation,
                  const struct ommai_answer_options *options, struct ommai_answer *answer);
 
-/* Notes what an answer took: tokens and seconds. decode_image: seconds that reading and decoding its images took before. */
+/* Notes what an answer took: tokens and seconds. decode_image: seconds that reading and decoding
+ * its images took before. */
 void ommai_answer_note(const struct ommai_answer *answer, double decode_image);
 
 void ommai_answer_release(struct ommai_answer *answer);

@@ -32,8 +32,9 @@ struct session {
   struct omma_part pending[MAX_PENDING];
   size_t n_pending;    /* images and videos for the next question */
   double decode_image; /* seconds that they took to be read and decoded */
-  bool taken_back;     /* they belong to a question that did not fit, and wait for it to be asked anew */
-  int code;            /* exit code at the end */
+  /* they belong to a question that did not fit, and wait for it to be asked anew */
+  bool taken_back;
+  int code; /* exit code at the end */
 };
 
 static void drop_pending(struct session *session) {
@@ -99,7 +100,8 @@ static void reset(struct session *session) {
   puts(wait ? "(a new conversation; the images of the last question wait for the next)" : "(a new conversation)");
 }
 
-/* A conversation begins with its system message: setting one begins a new conversation. Images that wait are kept. */
+/* A conversation begins with its system message: setting one begins a new conversation. Images that
+ * wait are kept. */
 static void set_system(struct session *session, const char *text) {
   ommai_conversation_truncate(session->conversation, 0);
   session->n_kept = 0;
@@ -130,7 +132,8 @@ static void print_help(bool edits) {
   }
 }
 
-/* The text after a command word, in letters of either case, or NULL when the line is not that command. */
+/* The text after a command word, in letters of either case, or NULL when the line is not that
+ * command. */
 static const char *command_argument(const char *line, const char *command) {
   size_t size = strlen(command);
   if (strncasecmp(line, command, size) != 0 || (line[size] && line[size] != ' ')) return NULL;
@@ -146,7 +149,8 @@ static int64_t count_tokens(const struct session *session) {
   return n_tokens;
 }
 
-/* A question that does not fit after those before it: its images wait again, and what helps is said. */
+/* A question that does not fit after those before it: its images wait again, and what helps is
+ * said. */
 static void take_back(struct session *session, const struct omma_error *refusal) {
   const struct ommai_conversation *conversation = session->conversation;
   const struct omma_engine_options options = {.kv_cache_bytes = session->options->kv_cache_bytes, .max_sequences = 1};
@@ -242,8 +246,8 @@ static bool handle(struct session *session, const struct ommai_question *questio
   return true;
 }
 
-/* Reads a line after a prompt, to be released with free(). A terminal that edits its lines itself drops what was typed at a signal, and
- * does not tell whether there was any. */
+/* Reads a line after a prompt, to be released with free(). A terminal that edits its lines itself
+ * drops what was typed at a signal, and  does not tell whether there was any. */
 static enum ommai_line_end take_line(const struct session *session, const char *prompt, char **line) {
   if (session->editor) return ommai_line_editor_read(session->editor, prompt, line);
   size_t capacity = 0;
@@ -277,8 +281,8 @@ static enum ommai_line_end take_question(const struct session *session, struct o
   return begun && !ommai_interrupt_terminates() ? OMMAI_LINE_CLEARED : end;
 }
 
-/* Reads the next question; what was typed before Ctrl-C is dropped. False at the end of input, after Ctrl-C twice in a row where nothing
- * was typed, and when the program is to end. */
+/* Reads the next question; what was typed before Ctrl-C is dropped. False at the end of input,
+ * after Ctrl-C twice in a row where nothing  was typed, and when the program is to end. */
 static bool read_question(struct session *session, struct ommai_question *question) {
   bool asked = false;
   for (;;) {

@@ -15,7 +15,8 @@
 #include "cli/text_lines.h"
 #include "cli/vllm_flags.h"
 
-/* Requests under way at once: twice what the engine runs, so that the next ones are prepared meanwhile, and at most that many. */
+/* Requests under way at once: twice what the engine runs, so that the next ones are prepared
+ * meanwhile, and at most that many. */
 #define MAX_PARALLEL 128
 #define DEFAULT_LINE_BYTES ((int64_t)64 << 20)
 /* A line that begins with that many blanks counts as an empty one, for the progress alone. */

@@ -1,4 +1,5 @@
-/* omma bench attention: the attention operator alone, compared with the peak of the same threads in the same run. */
+/* omma bench attention: the attention operator alone, compared with the peak of the same threads in
+ * the same run. */
 #include <omma/attention.h>
 #include <omma/omma.h>
 #include <stdio.h>
@@ -111,7 +112,8 @@ static int measure_peak(struct bench *bench) {
   return code;
 }
 
-/* Peak before and after, the better of the two, so that a clock that rose meanwhile does not flatter the operator. */
+/* Peak before and after, the better of the two, so that a clock that rose meanwhile does not
+ * flatter the operator. */
 static int measure(struct bench *bench) {
   double ignored, start;
   int code = measure_peak(bench);

@@ -1,5 +1,6 @@
-/* omma bench decode: prompts of random tokens through a model's language part and tokens after them: the prompt compared with the peak of
- * the same threads, the tokens compared with what the same threads read from memory, both measured in the same run. */
+/* omma bench decode: prompts of random tokens through a model's language part and tokens after
+ * them: the prompt compared with the peak of  the same threads, the tokens compared with what the
+ * same threads read from memory, both measured in the same run. */
 #include <math.h>
 #include <omma/omma.h>
 #include <pthread.h>
@@ -38,11 +39,12 @@ struct values {
 /* One length of prompt, and the tokens after it. */
 struct context {
   int64_t n_tokens;
-  struct omma_request *request;             /* `batch` times at once */
-  double flops;                             /* of the prompt */
-  double step_bytes;                        /* of the step in the middle of the answers */
-  double prefill[MAX_RUNS], step[MAX_RUNS]; /* seconds of the prompt, and of a token; sorted in the end */
-  double fastest;                           /* seconds of the fastest step of all runs */
+  struct omma_request *request; /* `batch` times at once */
+  double flops;                 /* of the prompt */
+  double step_bytes;            /* of the step in the middle of the answers */
+  /* seconds of the prompt, and of a token; sorted in the end */
+  double prefill[MAX_RUNS], step[MAX_RUNS];
+  double fastest; /* seconds of the fastest step of all runs */
 };
 
 /* What one run of the command owns. */
@@ -69,7 +71,8 @@ static double best_gflops(const struct bench *bench) { return fmax(peak_gflops(b
 
 static double best_read(const struct bench *bench) { return fmax(bench->reads[0], bench->reads[1]); }
 
-/* ---- inputs ----------------------------------------------------------------------------------------------------------- */
+/* ---- inputs 
+ * ----------------------------------------------------------------------------------------------------------- */
 
 /* The lengths of the command line, into `contexts`. */
 static int parse_contexts(struct bench *bench) {
@@ -91,7 +94,8 @@ static int parse_contexts(struct bench *bench) {
   }
 }
 
-/* Whether the longest prompt and its answer fit into the checkpoint's context, before its weights are read. */
+/* Whether the longest prompt and its answer fit into the checkpoint's context, before its weights
+ * are read. */
 static int check_longest(const struct bench *bench) {
   struct ommai_common common = bench->values->common;
   struct omma_model *model;
@@ -120,8 +124,8 @@ static int open_model(struct bench *bench) {
   return code;
 }
 
-/* The request of a length and its work. The first token comes from the prompt; the steps of the others see from one token more than
- * the prompt to all but the last of the answer. */
+/* The request of a length and its work. The first token comes from the prompt; the steps of the
+ * others see from one token more than  the prompt to all but the last of the answer. */
 static int make_context(const struct bench *bench, struct context *context) {
   struct omma_error error;
   struct omma_text_plan prompt, middle;
@@ -163,7 +167,8 @@ static int create_engine(struct bench *bench) {
   return OMMAI_EXIT_DONE;
 }
 
-/* ---- runs ------------------------------------------------------------------------------------------------------------- */
+/* ---- runs 
+ * ------------------------------------------------------------------------------------------------------------- */
 
 /* What the answers of a run do, on the engine's thread; `open` is shared. */
 struct follower {
@@ -172,7 +177,8 @@ struct follower {
   int64_t n_first;         /* answers that have begun */
   int64_t n_batch, n_tokens;
   int64_t decode_start,
-      decode_end;     /* when the last answer had its first token, and the first answer its last one; 0: not yet */
+      /* when the last answer had its first token, and the first answer its last one; 0: not yet */
+      decode_end;
   int64_t step_start; /* when the step in progress began, while steps are timed */
   double fastest;     /* seconds of a step; 0: none yet */
   double prefill;     /* seconds of the prompts; one after the other */
@@ -191,7 +197,8 @@ static void note_step(struct follower *follower) {
   follower->step_start = now;
 }
 
-/* Notes the time from when all answers have begun until the first one ends: then each step has a row of each answer. */
+/* Notes the time from when all answers have begun until the first one ends: then each step has a
+ * row of each answer. */
 static bool on_token(void *context, const struct omma_token_event *event) {
   struct follower *follower = context;
   if (follower->decode_start && !follower->decode_end) note_step(follower);
@@ -268,7 +275,8 @@ static int measure_machine(struct bench *bench, int when) {
   return code == OMMAI_EXIT_DONE ? ommai_measure_read(bench->info.n_threads, &bench->reads[when]) : code;
 }
 
-/* The machine before and after, the better of the two, so that a clock that rose meanwhile does not flatter the model. */
+/* The machine before and after, the better of the two, so that a clock that rose meanwhile does not
+ * flatter the model. */
 static int measure(struct bench *bench) {
   int code = measure_machine(bench, 0);
   for (int64_t round = -bench->values->warmup; round < bench->values->repeat && code == OMMAI_EXIT_DONE; round++) {
@@ -282,7 +290,8 @@ static int measure(struct bench *bench) {
   return code;
 }
 
-/* ---- output ----------------------------------------------------------------------------------------------------------- */
+/* ---- output 
+ * ----------------------------------------------------------------------------------------------------------- */
 
 static double median(const struct bench *bench, const double *times) {
   return ommai_times_median(times, (size_t)bench->values->repeat);
@@ -396,7 +405,8 @@ static int print_table(const struct bench *bench) {
   return ommai_finish_output();
 }
 
-/* ---- command ---------------------------------------------------------------------------------------------------------- */
+/* ---- command 
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static void release(struct bench *bench) {
   omma_engine_destroy(bench->engine);

@@ -1,5 +1,6 @@
-/* omma bench encoder: images through a model's vision tower, compared with the peak of the same threads in the same run, with what the
- * parts take, the memory compared with what was planned, and packed passes compared with one image after another. */
+/* omma bench encoder: images through a model's vision tower, compared with the peak of the same
+ * threads in the same run, with what the  parts take, the memory compared with what was planned,
+ * and packed passes compared with one image after another. */
 #include <omma/omma.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,7 +47,8 @@ struct bench {
   int64_t n_patches, n_tokens, planned_bytes;
   int64_t peak_bytes, code_bytes; /* taken at most besides weights and code; code. -1: unknown */
   double flops;
-  struct ommai_peaks peaks;                /* before the runs, after each of the first ones, after the last */
+  /* before the runs, after each of the first ones, after the last */
+  struct ommai_peaks peaks;
   double times[N_WAYS][MAX_RUNS];          /* sorted in the end */
   struct omma_encode_timings best[N_WAYS]; /* of the shortest run */
 };
@@ -55,7 +57,8 @@ static double times_peak(const struct bench *bench) {
   return bench->times[PACKED][0] * ommai_peaks_best(&bench->peaks) * 1e9 / bench->flops;
 }
 
-/* Why the comparison with the peak cannot be relied on; NULL: nothing speaks against it. int8 layers have a peak of their own. */
+/* Why the comparison with the peak cannot be relied on; NULL: nothing speaks against it. int8
+ * layers have a peak of their own. */
 static const char *peak_doubt(const struct bench *bench) {
   if (times_peak(bench) < 1 && strcmp(bench->info.vision_weights, "int8") != 0) {
     return "every reading of the peak was disturbed: the tower was faster";
@@ -65,7 +68,8 @@ static const char *peak_doubt(const struct bench *bench) {
 
 static int n_ways(const struct bench *bench) { return bench->values->batch > 1 ? N_WAYS : 1; }
 
-/* ---- images --------------------------------------------------------------------------------------------------------- */
+/* ---- images 
+ * --------------------------------------------------------------------------------------------------------- */
 
 /* The sizes of the command line, into `plans`. */
 static int parse_sizes(struct bench *bench) {
@@ -115,10 +119,11 @@ static int make_images(struct bench *bench) {
   return OMMAI_EXIT_DONE;
 }
 
-/* ---- memory ----------------------------------------------------------------------------------------------------------- */
+/* ---- memory 
+ * ----------------------------------------------------------------------------------------------------------- */
 
-/* The workspace of the largest pass, that of the resize that takes most, and every image's pixels and embeddings: all are kept until
- * the end. */
+/* The workspace of the largest pass, that of the resize that takes most, and every image's pixels
+ * and embeddings: all are kept until  the end. */
 static int plan_memory(struct bench *bench) {
   struct omma_memory_plan plan;
   struct omma_error error;
@@ -136,7 +141,8 @@ static int plan_memory(struct bench *bench) {
   return OMMAI_EXIT_DONE;
 }
 
-/* ---- runs ------------------------------------------------------------------------------------------------------------- */
+/* ---- runs 
+ * ------------------------------------------------------------------------------------------------------------- */
 
 static int run_once(struct bench *bench, enum way way, struct omma_encode_timings *timings) {
   struct omma_error error;
@@ -172,7 +178,8 @@ static int run_round(struct bench *bench, int64_t round) {
   return code;
 }
 
-/* Code is not planned: what pages of libraries are used, and what oneDNN makes where it serves, is theirs to say. None of it goes before the end. */
+/* Code is not planned: what pages of libraries are used, and what oneDNN makes where it serves, is
+ * theirs to say. None of it goes before the end. */
 static void read_memory(struct bench *bench, int64_t held, int64_t code_held) {
   int64_t peak = ommai_memory_peak_since(held), code = ommai_memory_of_code();
   bool known = peak >= 0 && code >= 0 && code_held >= 0;
@@ -180,7 +187,8 @@ static void read_memory(struct bench *bench, int64_t held, int64_t code_held) {
   bench->peak_bytes = known ? ommai_max_i64(peak - bench->code_bytes, 0) : -1;
 }
 
-/* The peak is read again and again, so that neither a clock that rose meanwhile nor another program flatters the tower. */
+/* The peak is read again and again, so that neither a clock that rose meanwhile nor another program
+ * flatters the tower. */
 static int measure(struct bench *bench) {
   struct omma_error error;
   const struct omma_engine_options engine = {.slice_ms = bench->values->slice_ms, .max_sequences = 1};
@@ -197,7 +205,8 @@ static int measure(struct bench *bench) {
   return code;
 }
 
-/* ---- output ----------------------------------------------------------------------------------------------------------- */
+/* ---- output 
+ * ----------------------------------------------------------------------------------------------------------- */
 
 static json_t *parts_json(const struct omma_encode_timings *timings) {
   return json_pack("{s:f, s:f, s:f, s:f, s:f}", "preprocess", timings->preprocess * 1e3, "patch_embed",
@@ -287,7 +296,8 @@ static int print_table(const struct bench *bench) {
   return ommai_finish_output();
 }
 
-/* ---- command ---------------------------------------------------------------------------------------------------------- */
+/* ---- command 
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static void release(struct bench *bench) {
   omma_engine_destroy(bench->engine);

@@ -82,8 +82,8 @@ static bool has_file(const char *directory, const char *name) {
   return ommai_path_join(path, sizeof path, directory, name) && ommai_file_exists(path);
 }
 
-/* Random prompts cannot be made without a tokenizer, and conversations not chosen by length; other data can be sent without, and is then
- * counted by the server. */
+/* Random prompts cannot be made without a tokenizer, and conversations not chosen by length; other
+ * data can be sent without, and is then  counted by the server. */
 static int open_tokenizer(struct bench *bench) {
   const struct ommai_bench_serve_values *values = bench->values;
   const char *directory = values->tokenizer ? values->tokenizer : bench->model;
@@ -182,7 +182,8 @@ static int run_batch(struct bench *bench, const struct ommai_bench_batch *batch,
   return status == OMMA_OK ? OMMAI_EXIT_DONE : ommai_failed_call(&error);
 }
 
-/* One request that is not measured and ends by `until`, when time is up; *ready tells whether it succeeded. */
+/* One request that is not measured and ends by `until`, when time is up; *ready tells whether it
+ * succeeded. */
 static int try_server(struct bench *bench, double until, bool *ready) {
   struct ommai_reply reply;
   struct ommai_bench_batch batch = make_batch(bench, 1);

@@ -52,7 +52,8 @@ struct chat {
   const char *prompt;
   size_t prompt_size;
   bool interactive;
-  struct omma_part *attachments; /* [n_attachments], images and then videos; taken over by the conversation */
+  /* [n_attachments], images and then videos; taken over by the conversation */
+  struct omma_part *attachments;
   size_t n_attachments;
   double decode_image; /* seconds for reading and decoding them */
   bool given;          /* to the conversation: only their list is left */
@@ -253,8 +254,8 @@ static int begin_conversation(struct chat *chat) {
                                 chat->prompt_size);
 }
 
-/* Refuses what cannot be before time goes into packing weights: a wrong form of answers, a question that does not fit, or images of the
- * first. The engine gets the memory that was planned. */
+/* Refuses what cannot be before time goes into packing weights: a wrong form of answers, a question
+ * that does not fit, or images of the  first. The engine gets the memory that was planned. */
 static enum omma_status check_room(void *context, const struct omma_model *model, struct omma_error *error) {
   struct chat *chat = context;
   const struct omma_message images = {.role = OMMA_ROLE_USER, .parts = chat->attachments, .n_parts = chat->n_attachments};

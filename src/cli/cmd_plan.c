@@ -26,7 +26,8 @@
 #define ASSUMED_EFFICIENCY 0.8
 /* Readings of the peak: enough to see that a machine is not steady. */
 #define READINGS 3
-/* The time of an int8 tower in that of a bf16 one, at the usual sizes of images: docs/performance.md. */
+/* The time of an int8 tower in that of a bf16 one, at the usual sizes of images:
+ * docs/performance.md. */
 #define INT8_TIME 0.7
 /* What is planned where only a model is given. */
 #define USUAL_SIZE "1024x1024"

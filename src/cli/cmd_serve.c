@@ -87,7 +87,8 @@ static void release_held(struct held *held) {
   json_decref(held->ec_transfer_config);
 }
 
-/* Seconds and counts of the command line, of which 0 is none; the server's 0 is its default and a negative number none. */
+/* Seconds and counts of the command line, of which 0 is none; the server's 0 is its default and a
+ * negative number none. */
 static void set_limits(const struct values *values, struct omma_server_options *options) {
   options->max_total_body_bytes = values->max_total_body_bytes;
   options->max_connections = (int)values->max_connections;
@@ -103,7 +104,8 @@ static void set_limits(const struct values *values, struct omma_server_options *
 
 static void log_line(void *context, const char *line) { ommai_log_writer_put(context, line); }
 
-/* What says how requests are sampled that do not say it: a file, the flag that goes before it, or both. */
+/* What says how requests are sampled that do not say it: a file, the flag that goes before it, or
+ * both. */
 static void tell_sampling(const struct ommai_common *common, const struct omma_model *model) {
   static const char name[] = "generation_config.json";
   const char *source = common->generation_config;
@@ -230,7 +232,8 @@ static int serve_with(struct values *values, const struct ommai_strings *argumen
 static int run_serve(const void *given, const struct ommai_strings *arguments) {
   struct values values = *(const struct values *)given;
   struct held held = {0};
-  int code = ommai_serve_keys_collect(&values.api_keys, values.api_key_file, &held.keys); /* first, since it wipes argv */
+  /* first, since it wipes argv */
+  int code = ommai_serve_keys_collect(&values.api_keys, values.api_key_file, &held.keys);
   if (code == OMMAI_EXIT_DONE) code = serve_with(&values, arguments, &held);
   release_held(&held);
   return code;

@@ -136,7 +136,8 @@ static int join_words(const struct ommai_strings *words, char **text, size_t *si
   return ommai_failed("detokenize: out of memory: the ids");
 }
 
-/* The text that holds the ids: of --tokens, of the words besides the options, or of standard input. `*input` is released with free(). */
+/* The text that holds the ids: of --tokens, of the words besides the options, or of standard input.
+ * `*input` is released with free(). */
 static int find_ids(const struct detokenize_values *values, const struct ommai_strings *words, char **input, const char **text,
                     size_t *size) {
   int code = OMMAI_EXIT_DONE;
@@ -151,7 +152,8 @@ static int find_ids(const struct detokenize_values *values, const struct ommai_s
   return code;
 }
 
-/* Reads the ids of a text. Every id takes two bytes at least with its separator, which bounds their number. */
+/* Reads the ids of a text. Every id takes two bytes at least with its separator, which bounds their
+ * number. */
 static int read_ids(const char *text, size_t size, struct ids *ids) {
   int code = make_ids(ids, size / 2 + 1);
   if (code != OMMAI_EXIT_DONE) return code;

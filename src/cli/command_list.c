@@ -12,7 +12,8 @@ const struct ommai_command *const ommai_commands[] = {
 };
 const size_t ommai_n_commands = sizeof ommai_commands / sizeof *ommai_commands;
 
-/* The number of words of `name` that stand at the beginning of the words; 0 when it is another command. */
+/* The number of words of `name` that stand at the beginning of the words; 0 when it is another
+ * command. */
 static int match_name(const char *name, size_t n, char *const *words) {
   const char *space = strchr(name, ' ');
   size_t first = space ? (size_t)(space - name) : strlen(name);

@@ -8,7 +8,8 @@
 extern const struct ommai_command *const ommai_commands[];
 extern const size_t ommai_n_commands;
 
-/* The command whose name or alias stands at the beginning of words[n], and of how many words it is; NULL: none. */
+/* The command whose name or alias stands at the beginning of words[n], and of how many words it is;
+ * NULL: none. */
 const struct ommai_command *ommai_command_find(size_t n, char *const *words, int *n_words);
 
 /* The second word of a command of two, when its first is `word`; else NULL. */

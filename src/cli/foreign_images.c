@@ -15,7 +15,8 @@ struct format {
 #define VIDEO_HINT "ffmpeg -i FILE -vf fps=2 FRAMES/%d.png, and then --video FRAMES"
 #define MAGICK_HINT "magick FILE out.png"
 
-/* ISO base media files tell their kind in the four bytes after "ftyp"; the last of them stands for all others: videos. */
+/* ISO base media files tell their kind in the four bytes after "ftyp"; the last of them stands for
+ * all others: videos. */
 static const struct format formats[] = {
     {4, 8, "ftypheic", {"a HEIC image", HEIF_HINT}},
     {4, 8, "ftypheix", {"a HEIC image", HEIF_HINT}},

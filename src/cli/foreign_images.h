@@ -1,4 +1,5 @@
-/* Files that were given as images and are none that can be read: what they are, and what makes an image of them. */
+/* Files that were given as images and are none that can be read: what they are, and what makes an
+ * image of them. */
 #ifndef OMMAI_CLI_FOREIGN_IMAGES_H
 #define OMMAI_CLI_FOREIGN_IMAGES_H
 
@@ -9,11 +10,12 @@
 
 struct ommai_foreign_image {
   const char *name; /* with its article: "a PDF" */
-  const char *hint; /* the command that converts it, with FILE for the file's name, or what else to do */
+  /* the command that converts it, with FILE for the file's name, or what else to do */
+  const char *hint;
 };
 
-/* Recognises what the first `size` bytes of a file begin, among formats that people take for images and that this program may not read.
- * NULL: none of them. */
+/* Recognises what the first `size` bytes of a file begin, among formats that people take for images
+ * and that this program may not read.  NULL: none of them. */
 const struct ommai_foreign_image *ommai_foreign_image(const void *bytes, size_t size);
 
 #endif

@@ -5,8 +5,9 @@
 #include <omma/omma.h>
 #include <stdbool.h>
 
-/* Loads the image that `source` names: a file, its file:// address, a data: URL in base64, or "-" for standard input. Addresses on the
- * network are refused. Returns an exit code; the error has been printed. */
+/* Loads the image that `source` names: a file, its file:// address, a data: URL in base64, or "-"
+ * for standard input. Addresses on the  network are refused. Returns an exit code; the error has
+ * been printed. */
 int ommai_load_image(const char *source, struct omma_image **image);
 
 /* Whether a word of the command line names an image: a file that exists, an address, or "-". */
@@ -16,7 +17,8 @@ bool ommai_is_image_source(const char *word);
 int ommai_load_images(const char *const *sources, size_t count, struct omma_image ***images);
 void ommai_release_images(struct omma_image **images, size_t count);
 
-/* Everything that standard input holds (at most 64 MiB) with a NUL after it; release with free. Returns an exit code. */
+/* Everything that standard input holds (at most 64 MiB) with a NUL after it; release with free.
+ * Returns an exit code. */
 int ommai_read_input(char **text, size_t *size);
 
 #endif

@@ -1,13 +1,16 @@
-/* Ctrl-C. By default it ends the program at once with exit code 130, as shells have it (SIGTERM: 143); while work can be cancelled it wakes the one who waits. */
+/* Ctrl-C. By default it ends the program at once with exit code 130, as shells have it (SIGTERM:
+ * 143); while work can be cancelled it wakes the one who waits. */
 #ifndef OMMAI_CLI_INTERRUPT_H
 #define OMMAI_CLI_INTERRUPT_H
 
 #include <stdbool.h>
 
-/* Takes SIGINT and SIGTERM over. Called once, before any thread is made. False when the system refuses. */
+/* Takes SIGINT and SIGTERM over. Called once, before any thread is made. False when the system
+ * refuses. */
 bool ommai_interrupt_install(void);
 
-/* From now on the first signal only sets the flag and ends a wait; a second one ends the program at once. Clears the flag. */
+/* From now on the first signal only sets the flag and ends a wait; a second one ends the program at
+ * once. Clears the flag. */
 void ommai_interrupt_defer(void);
 
 /* Back to ending at once. */
@@ -22,7 +25,8 @@ int ommai_interrupt_status(void);
 /* That signal was SIGTERM: the program is to end. */
 bool ommai_interrupt_terminates(void);
 
-/* Sleeps until a signal or ommai_interrupt_wake, which any thread may call; may also return for no reason. */
+/* Sleeps until a signal or ommai_interrupt_wake, which any thread may call; may also return for no
+ * reason. */
 void ommai_interrupt_wait(void);
 void ommai_interrupt_wake(void);
 
@@ -31,14 +35,16 @@ void ommai_interrupt_wait_or_read(int descriptor);
 
 enum ommai_wait { OMMAI_WAIT_READY, OMMAI_WAIT_INTERRUPTED, OMMAI_WAIT_RESUMED };
 
-/* Sleeps until `descriptor` can be read (READY), a signal has come since ommai_interrupt_defer (INTERRUPTED), or the program, which asked
- * to be told, goes on after it was stopped by Ctrl-Z (RESUMED). */
+/* Sleeps until `descriptor` can be read (READY), a signal has come since ommai_interrupt_defer
+ * (INTERRUPTED), or the program, which asked  to be told, goes on after it was stopped by Ctrl-Z
+ * (RESUMED). */
 enum ommai_wait ommai_interrupt_wait_for(int descriptor);
 
 /* Asks to be told: for those who change how the terminal works. False when the system refuses. */
 bool ommai_interrupt_watch_resume(void);
 
-/* A descriptor that becomes readable when ommai_interrupt_wait would return, for those who wait for other things as well. */
+/* A descriptor that becomes readable when ommai_interrupt_wait would return, for those who wait for
+ * other things as well. */
 int ommai_interrupt_descriptor(void);
 
 #endif

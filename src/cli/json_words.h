@@ -1,4 +1,5 @@
-/* Options whose value is a JSON list of strings, as in `--allowed-origins '["https://example.org"]'`. */
+/* Options whose value is a JSON list of strings, as in `--allowed-origins
+ * '["https://example.org"]'`. */
 #ifndef OMMAI_CLI_JSON_WORDS_H
 #define OMMAI_CLI_JSON_WORDS_H
 
@@ -12,7 +13,8 @@ struct ommai_json_words {
   struct ommai_strings words;
 };
 
-/* Reads `text`. Returns OMMAI_EXIT_DONE, or another exit code after saying what is wrong. Release in every case. */
+/* Reads `text`. Returns OMMAI_EXIT_DONE, or another exit code after saying what is wrong. Release
+ * in every case. */
 int ommai_json_words_read(const char *command, const char *flag, const char *text, struct ommai_json_words *list);
 void ommai_json_words_release(struct ommai_json_words *list);
 

@@ -18,10 +18,12 @@ static void complete_command(const char *typed, ommai_take_completion take, void
   }
 }
 
-/* `name` as it is written after an open quote, or after none (0), and `ending` as it is. False when there is no room. */
+/* `name` as it is written after an open quote, or after none (0), and `ending` as it is. False when
+ * there is no room. */
 static bool quote_name(const char *name, char quote, const char *ending, char *out, size_t size) {
   const char *special = quote == '\'' ? "'" : quote ? "\"\\" : " \t'\"\\";
-  /* Between single quotes nothing can be escaped: they are closed and opened again around the escape. */
+  /* Between single quotes nothing can be escaped: they are closed and opened again around the
+   * escape. */
   const char *before = quote == '\'' ? "'\\" : "\\", *after = quote == '\'' ? "'" : "";
   size_t length = 0;
   for (; *name; name++) {

@@ -1,14 +1,16 @@
-/* What a half-typed line of a conversation may become: commands at its beginning, paths at its end. */
+/* What a half-typed line of a conversation may become: commands at its beginning, paths at its
+ * end. */
 #ifndef OMMAI_CLI_LINE_COMPLETION_H
 #define OMMAI_CLI_LINE_COMPLETION_H
 
 #include "cli/paths.h"
 
-/* One way to go on: `name` for people; `rest` follows what is typed, written as ommai_pasted_path reads it, with a blank, a slash or the
- * closing quote after it. */
+/* One way to go on: `name` for people; `rest` follows what is typed, written as ommai_pasted_path
+ * reads it, with a blank, a slash or the  closing quote after it. */
 typedef void (*ommai_take_completion)(void *context, const char *name, const char *rest);
 
-/* Hands out every way to go on after `typed`, the line up to the cursor: commands, then names in their order. */
+/* Hands out every way to go on after `typed`, the line up to the cursor: commands, then names in
+ * their order. */
 void ommai_complete_line(const char *typed, ommai_take_completion take, void *context);
 
 #endif

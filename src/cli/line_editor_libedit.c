@@ -40,14 +40,16 @@ static struct ommai_line_editor *editor_of(EditLine *line) {
 
 static char *show_prompt(EditLine *line) { return (char *)editor_of(line)->prompt; }
 
-/* Left alone, libedit shows the prompt before it takes the terminal over, and a Ctrl-D in between would be lost. */
+/* Left alone, libedit shows the prompt before it takes the terminal over, and a Ctrl-D in between
+ * would be lost. */
 static void take_terminal(EditLine *line) {
   el_set(line, EL_PREP_TERM, 1);
   fputs(brackets_on, stdout);
   fflush(stdout);
 }
 
-/* Notes whether anything is typed, and puts the cursor after it, where the terminal goes on after a signal. */
+/* Notes whether anything is typed, and puts the cursor after it, where the terminal goes on after a
+ * signal. */
 static void leave_line(EditLine *line) {
   const LineInfoW *info = el_wline(line);
   if (info->lastchar > info->buffer) editor_of(line)->typed = true;
@@ -148,8 +150,8 @@ static bool add_pasted(struct paste *paste, wchar_t character) {
   return true;
 }
 
-/* Reads a paste and the brackets after it. Line ends become '\n'; control characters, and what may begin the brackets, are left out.
- * False when the terminal or memory fails. */
+/* Reads a paste and the brackets after it. Line ends become '\n'; control characters, and what may
+ * begin the brackets, are left out.  False when the terminal or memory fails. */
 static bool read_paste(EditLine *line, struct paste *paste) {
   wchar_t character = 0, before;
   for (size_t matched = 0; paste_end[matched];) {
@@ -217,7 +219,8 @@ static bool start(struct ommai_line_editor *editor) {
   el_set(editor->line, EL_PROMPT, show_prompt);
   el_set(editor->line, EL_GETCFN, read_character);
   el_set(editor->line, EL_EDITOR, "emacs");
-  el_set(editor->line, EL_SETTY, "-d", "-icrnl", "-inlcr", NULL); /* "\r\n" in a paste is one line end */
+  /* "\r\n" in a paste is one line end */
+  el_set(editor->line, EL_SETTY, "-d", "-icrnl", "-inlcr", NULL);
   bind_keys(editor->line);
   el_source(editor->line, NULL); /* the user's own ~/.editrc */
   return start_history(editor);

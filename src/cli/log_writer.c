@@ -40,7 +40,8 @@ static bool must_give_up(struct ommai_log_writer *writer) {
   return over;
 }
 
-/* Waits until some bytes can be written without waiting; false when nobody will ever read. A regular file always can. */
+/* Waits until some bytes can be written without waiting; false when nobody will ever read. A
+ * regular file always can. */
 static bool wait_for_room(struct ommai_log_writer *writer) {
   struct pollfd poller = {.fd = writer->descriptor, .events = POLLOUT};
   for (;;) {
@@ -51,7 +52,8 @@ static bool wait_for_room(struct ommai_log_writer *writer) {
   }
 }
 
-/* Whole lines of at most PIPE_BUF bytes, which a pipe that has room takes in one piece; of a longer line a piece. */
+/* Whole lines of at most PIPE_BUF bytes, which a pipe that has room takes in one piece; of a longer
+ * line a piece. */
 static size_t next_piece(const char *text, size_t size) {
   size_t limit = size < PIPE_BUF ? size : PIPE_BUF;
   const char *end = memrchr(text, '\n', limit);

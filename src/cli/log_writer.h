@@ -1,4 +1,5 @@
-/* Writes lines to a file descriptor from a thread of its own, so that nobody who has something to say waits for a slow terminal or pipe. */
+/* Writes lines to a file descriptor from a thread of its own, so that nobody who has something to
+ * say waits for a slow terminal or pipe. */
 #ifndef OMMAI_CLI_LOG_WRITER_H
 #define OMMAI_CLI_LOG_WRITER_H
 
@@ -6,14 +7,17 @@
 
 struct ommai_log_writer;
 
-/* Makes a writer that keeps at most `capacity` bytes that are not written yet; NULL when memory or threads are out. */
+/* Makes a writer that keeps at most `capacity` bytes that are not written yet; NULL when memory or
+ * threads are out. */
 struct ommai_log_writer *ommai_log_writer_create(int descriptor, size_t capacity);
 
-/* Takes a line, to which a line end is added; each is written whole, in one call where it is short enough for a pipe to take it so. Never
- * waits: a line that finds no room is dropped, and how many were is told in their place. Any thread. */
+/* Takes a line, to which a line end is added; each is written whole, in one call where it is short
+ * enough for a pipe to take it so. Never  waits: a line that finds no room is dropped, and how many
+ * were is told in their place. Any thread. */
 void ommai_log_writer_put(struct ommai_log_writer *writer, const char *line);
 
-/* Writes what is left, for a second at most when nobody reads, and ends the thread. NULL is allowed. */
+/* Writes what is left, for a second at most when nobody reads, and ends the thread. NULL is
+ * allowed. */
 void ommai_log_writer_destroy(struct ommai_log_writer *writer);
 
 #endif

@@ -96,7 +96,8 @@ static int unknown_command(int argc, char **argv) {
 
 static int help(int argc, char **argv) {
   int n_words;
-  bool manual = argc && strcmp(argv[0], "--man") == 0; /* the source of the command's manual page, which is installed */
+  /* the source of the command's manual page, which is installed */
+  bool manual = argc && strcmp(argv[0], "--man") == 0;
   if (manual) {
     argc--;
     argv++;

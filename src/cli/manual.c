@@ -4,7 +4,8 @@
 #include <omma/omma.h>
 #include <string.h>
 
-/* Text with what means something to troff escaped: backslashes, dashes, and a period or quote that begins a line. */
+/* Text with what means something to troff escaped: backslashes, dashes, and a period or quote that
+ * begins a line. */
 static void put(const char *text, FILE *out) {
   if (*text == '.' || *text == '\'') fputs("\\&", out);
   for (; *text; text++) {

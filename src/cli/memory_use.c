@@ -23,7 +23,8 @@ void ommai_memory_return_freed(void) {
 #endif
 }
 
-/* Whether the line begins a mapping of /proc/self/smaps ("5581a000-5581b000 r-xp ..."), and then whether it can be executed. */
+/* Whether the line begins a mapping of /proc/self/smaps ("5581a000-5581b000 r-xp ..."), and then
+ * whether it can be executed. */
 static bool begins_mapping(const char *line, bool *executable) {
   char modes[5];
   if (sscanf(line, "%*x-%*x %4s", modes) != 1) return false;
@@ -46,7 +47,8 @@ int64_t ommai_memory_of_code(void) {
 }
 
 int64_t ommai_memory_watch(void) {
-  /* 5: the peak becomes what is held now. Where that is refused, the peak is that of the process and an upper bound. */
+  /* 5: the peak becomes what is held now. Where that is refused, the peak is that of the process
+   * and an upper bound. */
   FILE *file = fopen("/proc/self/clear_refs", "w");
   if (file) {
     fputs("5", file);

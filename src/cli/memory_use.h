@@ -4,17 +4,20 @@
 
 #include <stdint.h>
 
-/* Gives to the system what the C library keeps of freed memory: so that one run's results do not count as the next run's. */
+/* Gives to the system what the C library keeps of freed memory: so that one run's results do not
+ * count as the next run's. */
 void ommai_memory_return_freed(void);
 
-/* Begins to watch: forgets the peak so far. Returns the bytes held now, for ommai_memory_peak_since. */
+/* Begins to watch: forgets the peak so far. Returns the bytes held now, for
+ * ommai_memory_peak_since. */
 int64_t ommai_memory_watch(void);
 
-/* The most bytes held since then beyond those held at `start`. -1 where the kernel does not tell. */
+/* The most bytes held since then beyond those held at `start`. -1 where the kernel does not
+ * tell. */
 int64_t ommai_memory_peak_since(int64_t start);
 
-/* The bytes of code that this process holds: pages of the program and its libraries, and code made meanwhile, as oneDNN makes it for
- * the shapes of layers. -1 where the kernel does not tell. */
+/* The bytes of code that this process holds: pages of the program and its libraries, and code made
+ * meanwhile, as oneDNN makes it for  the shapes of layers. -1 where the kernel does not tell. */
 int64_t ommai_memory_of_code(void);
 
 #endif

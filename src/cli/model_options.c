@@ -216,7 +216,8 @@ int ommai_check_model_path(const struct ommai_common *common) {
   return refuse_model(common->model, there ? &found : NULL);
 }
 
-/* The directory to open; NULL when there is none, which has been said then. `demo` holds the demo model's path. */
+/* The directory to open; NULL when there is none, which has been said then. `demo` holds the demo
+ * model's path. */
 static const char *model_directory(const struct ommai_common *common, char *demo, size_t size) {
   if (!common->model) {
     if (ommai_find_demo_model(demo, size)) return demo;

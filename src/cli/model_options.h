@@ -16,8 +16,10 @@ struct ommai_common {
   int64_t max_model_len;
   int64_t kv_cache_bytes;
   int64_t min_pixels, max_pixels;
-  int64_t max_resized_bytes;                                  /* of all requests together, not an option; 0: no limit */
-  int64_t known_image_bytes;                                  /* as in omma_model_options, not an option */
+  /* of all requests together, not an option; 0: no limit */
+  int64_t max_resized_bytes;
+  /* as in omma_model_options, not an option */
+  int64_t known_image_bytes;
   const char *generation_config, *override_generation_config; /* NULL: as omma_model_options */
   bool trust_family_chat_template;
   const char *chat_template; /* a file; NULL: the checkpoint's */
@@ -25,14 +27,17 @@ struct ommai_common {
   bool encoder_only;         /* not an option: as in omma_model_options */
 };
 
-extern const struct ommai_option_group ommai_machine_options;  /* threads, isa, verbose */
-extern const struct ommai_option_group ommai_model_options;    /* model, mmproj */
-extern const struct ommai_option_group ommai_weight_options;   /* dtype, vision_dtype, kv_cache_dtype, quantization */
-extern const struct ommai_option_group ommai_engine_options;   /* max_model_len, kv_cache_bytes */
-extern const struct ommai_option_group ommai_image_options;    /* min_pixels, max_pixels */
-extern const struct ommai_option_group ommai_template_options; /* chat_template, trust_family_chat_template */
+extern const struct ommai_option_group ommai_machine_options; /* threads, isa, verbose */
+extern const struct ommai_option_group ommai_model_options;   /* model, mmproj */
+/* dtype, vision_dtype, kv_cache_dtype, quantization */
+extern const struct ommai_option_group ommai_weight_options;
+extern const struct ommai_option_group ommai_engine_options; /* max_model_len, kv_cache_bytes */
+extern const struct ommai_option_group ommai_image_options;  /* min_pixels, max_pixels */
+/* chat_template, trust_family_chat_template */
+extern const struct ommai_option_group ommai_template_options;
 
-/* --mmproj in a table of options; `place` is the offset of common.mmproj in the command's values. */
+/* --mmproj in a table of options; `place` is the offset of common.mmproj in the command's
+ * values. */
 #define OMMAI_MMPROJ_OPTION(place)                                                          \
   {                                                                                         \
     .name = "mmproj", .type = OMMAI_OPTION_STRING, .offset = (place), .value = "FILE.gguf", \
@@ -56,19 +61,22 @@ struct omma_image_options ommai_common_image_options(const struct ommai_common *
 /* How many threads a command uses that does not open a model. */
 int ommai_common_threads(const struct ommai_common *common);
 
-/* Says what is wrong with the path of --model where it cannot be a model: nothing is there, or a file that is not GGUF. Returns an exit code. */
+/* Says what is wrong with the path of --model where it cannot be a model: nothing is there, or a
+ * file that is not GGUF. Returns an exit code. */
 int ommai_check_model_path(const struct ommai_common *common);
 
-/* Takes the first word, where there is one, as the model: `omma serve DIR` for `omma serve --model DIR`. Both are a usage error. Returns
- * an exit code. */
+/* Takes the first word, where there is one, as the model: `omma serve DIR` for `omma serve --model
+ * DIR`. Both are a usage error. Returns  an exit code. */
 int ommai_common_take_model(const char *command, const struct ommai_strings *arguments, struct ommai_common *common);
 
-/* Opens the model that --model names, else the demo model. With a line of progress, and a warning where its chat template is not the
- * one that prompts are rendered by. Returns an exit code; the error has been printed. */
+/* Opens the model that --model names, else the demo model. With a line of progress, and a warning
+ * where its chat template is not the  one that prompts are rendered by. Returns an exit code; the
+ * error has been printed. */
 int ommai_open_model(const struct ommai_common *common, bool config_only, struct omma_model **model);
 
-/* The same with a check that runs when all but the weights is read (see omma_model_options.before_weights). Anything but OK ends the
- * opening; what it put into *error is said then. */
+/* The same with a check that runs when all but the weights is read (see
+ * omma_model_options.before_weights). Anything but OK ends the  opening; what it put into *error is
+ * said then. */
 struct ommai_check {
   enum omma_status (*run)(void *context, const struct omma_model *model, struct omma_error *error);
   void *context;

@@ -39,7 +39,8 @@ static const struct ommai_option *find_letter(const struct ommai_command *comman
   return NULL;
 }
 
-/* The nearest of all names to word[size] as the user wrote it, and whether the --no- form of that option is meant. */
+/* The nearest of all names to word[size] as the user wrote it, and whether the --no- form of that
+ * option is meant. */
 static const char *nearest_option(const struct ommai_command *command, const char *word, size_t size, bool *negated) {
   char dashed[OMMAI_NEAREST_MAX_NAME + 1];
   if (size == 0 || size >= sizeof dashed) return NULL;
@@ -300,7 +301,8 @@ static bool take_negated(const struct ommai_command *command, const char *word, 
   return true;
 }
 
-/* Whether the word spells an option of the command in full; a related program's option of that name may have other spellings. */
+/* Whether the word spells an option of the command in full; a related program's option of that name
+ * may have other spellings. */
 static bool is_own(const struct ommai_command *command, const char *word) {
   return word[1] == '-' && find_option(command, word + 2, strcspn(word + 2, "="));
 }

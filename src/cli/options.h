@@ -1,4 +1,5 @@
-/* Command lines by table: what a command takes, how it is checked, where the values go, and what its help says. */
+/* Command lines by table: what a command takes, how it is checked, where the values go, and what
+ * its help says. */
 #ifndef OMMAI_CLI_OPTIONS_H
 #define OMMAI_CLI_OPTIONS_H
 
@@ -14,11 +15,13 @@ enum ommai_option_type {
   OMMAI_OPTION_FLAG,    /* bool */
   OMMAI_OPTION_STRING,  /* const char * */
   OMMAI_OPTION_STRINGS, /* struct ommai_strings; may be given several times */
-  OMMAI_OPTION_WORDS,   /* the same; each time takes the words up to the next option, and as --name=value that one */
+  /* the same; each time takes the words up to the next option, and as --name=value that one */
+  OMMAI_OPTION_WORDS,
   OMMAI_OPTION_INTEGER, /* int64_t */
-  OMMAI_OPTION_SIZE,    /* int64_t; a number with an optional unit: k, m, g, t = powers of 1,000; K, M, G, T of 1,024 */
-  OMMAI_OPTION_NUMBER,  /* double */
-  OMMAI_OPTION_CHOICE   /* int: index into `choices` */
+  /* int64_t; a number with an optional unit: k, m, g, t = powers of 1,000; K, M, G, T of 1,024 */
+  OMMAI_OPTION_SIZE,
+  OMMAI_OPTION_NUMBER, /* double */
+  OMMAI_OPTION_CHOICE  /* int: index into `choices` */
 };
 
 /* Words of the command line, in order. The strings are argv's. */
@@ -36,13 +39,16 @@ struct ommai_option {
   const char *help;      /* lower case, no full stop */
   const char *initial;   /* the default: read like a given value and shown in the help */
   const char *otherwise; /* shown as the default where `initial` is NULL; may be NULL */
-  int64_t unset;     /* integers, sizes, choices: the field's value when neither given nor `initial`; numbers are NAN then */
-  int64_t low, high; /* inclusive range of integers and sizes */
-  double minimum, maximum;         /* maximum INFINITY: the word inf is a value */
-  bool above_minimum;              /* numbers: the minimum itself is excluded */
-  const char *const *choices;      /* ends in NULL */
-  bool negatable;                  /* flags: --no-NAME takes it back */
-  const char *const *unset_words;  /* integers and sizes: values that mean `unset`, ends in NULL; NULL: none */
+  /* integers, sizes, choices: the field's value when neither given nor `initial`; numbers are NAN
+   * then */
+  int64_t unset;
+  int64_t low, high;          /* inclusive range of integers and sizes */
+  double minimum, maximum;    /* maximum INFINITY: the word inf is a value */
+  bool above_minimum;         /* numbers: the minimum itself is excluded */
+  const char *const *choices; /* ends in NULL */
+  bool negatable;             /* flags: --no-NAME takes it back */
+  /* integers and sizes: values that mean `unset`, ends in NULL; NULL: none */
+  const char *const *unset_words;
   bool (*takes)(const char *word); /* words: which ones follow the first; NULL: all */
 };
 
@@ -63,32 +69,38 @@ struct ommai_command {
   const char *example;
   const struct ommai_option_group *groups[OMMAI_MAX_OPTION_GROUPS];
   const struct ommai_foreign_option *ignored,
-      *also_ignored;      /* options of a related program, passed over or refused; end in a NULL name; may be NULL */
+      /* options of a related program, passed over or refused; end in a NULL name; may be NULL */
+      *also_ignored;
   const char *ignored_of; /* that program's name; NULL where none is refused */
   size_t values_size;     /* of the struct that the options fill */
   size_t min_arguments, max_arguments;
-  /* Returns the exit code. `values` is the filled struct, `arguments` what stood there besides the options. */
+  /* Returns the exit code. `values` is the filled struct, `arguments` what stood there besides the
+   * options. */
   int (*run)(const void *values, const struct ommai_strings *arguments);
 };
 
 enum ommai_parsed { OMMAI_PARSED, OMMAI_PARSED_HELP, OMMAI_PARSED_VERSION, OMMAI_PARSED_WRONG };
 
-/* Reads argv[first..argc) into `values` (values_size bytes, zeroed) and `arguments` (zeroed). Forms: --name value, --name=value
- * (underscores in a name count as dashes), -x value, `--` ends the options. A next word that is an option itself is not taken as a
- * value: --name=--value gives such a one. OMMAI_PARSED_HELP, OMMAI_PARSED_VERSION: --help (-h) or --version (-V) was asked for, nothing
- * more was read. OMMAI_PARSED_WRONG: the error has been printed on stderr, with the nearest name for an unknown option. Release in every
- * case. */
+/* Reads argv[first..argc) into `values` (values_size bytes, zeroed) and `arguments` (zeroed).
+ * Forms: --name value, --name=value  (underscores in a name count as dashes), -x value, `--` ends
+ * the options. A next word that is an option itself is not taken as a  value: --name=--value gives
+ * such a one. OMMAI_PARSED_HELP, OMMAI_PARSED_VERSION: --help (-h) or --version (-V) was asked for,
+ * nothing  more was read. OMMAI_PARSED_WRONG: the error has been printed on stderr, with the
+ * nearest name for an unknown option. Release in every  case. */
 enum ommai_parsed ommai_options_parse(const struct ommai_command *command, int argc, char **argv, int first, void *values,
                                       struct ommai_strings *arguments);
 void ommai_options_release(const struct ommai_command *command, void *values, struct ommai_strings *arguments);
 
-/* An integer with an optional unit as in OMMAI_OPTION_SIZE. False when it is none or does not fit. */
+/* An integer with an optional unit as in OMMAI_OPTION_SIZE. False when it is none or does not
+ * fit. */
 bool ommai_parse_integer(const char *text, bool with_unit, int64_t *out);
 
-/* "640x480" or "640X480": two integers and nothing else. False when it is none; the numbers may be 0. */
+/* "640x480" or "640X480": two integers and nothing else. False when it is none; the numbers may be
+ * 0. */
 bool ommai_parse_image_size(const char *text, int32_t *width, int32_t *height);
 
-/* Walks over all options of a command: `for (struct ommai_option_cursor c = {0}; ommai_next_option(command, &c);)` with c.option. */
+/* Walks over all options of a command: `for (struct ommai_option_cursor c = {0};
+ * ommai_next_option(command, &c);)` with c.option. */
 struct ommai_option_cursor {
   size_t group, index;
   const struct ommai_option *option;

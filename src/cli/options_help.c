@@ -8,7 +8,8 @@
 #define HELP_WIDTH 100
 #define HELP_INDENT 34
 
-/* Prints words of `text`, broken at HELP_WIDTH, further lines indented. `column` is where the line stands; returns the new one. */
+/* Prints words of `text`, broken at HELP_WIDTH, further lines indented. `column` is where the line
+ * stands; returns the new one. */
 static int wrap(FILE *out, const char *text, int indent, int column) {
   while (*text) {
     size_t word = strcspn(text, " ");

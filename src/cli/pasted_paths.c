@@ -49,7 +49,8 @@ static bool enter_home(char *path, size_t size) {
   return true;
 }
 
-/* The word as written, quotes and backslashes resolved. `open` gets the quote that is left open, or 0. False when there is no room. */
+/* The word as written, quotes and backslashes resolved. `open` gets the quote that is left open, or
+ * 0. False when there is no room. */
 static bool take_word(const char **line, char *path, size_t size, char *open) {
   const char *at = *line;
   char quote = 0;

@@ -5,12 +5,13 @@
 #include "cli/format.h"
 #include "cli/json_out.h"
 
-/* Part of the measured read rate at which generated tokens read weights, keys and values: docs/performance.md. */
+/* Part of the measured read rate at which generated tokens read weights, keys and values:
+ * docs/performance.md. */
 #define ASSUMED_SHARE 0.8
 #define CONTEXT 1024
 
-/* Bytes of a bf16 checkpoint packed in a second, in those that the same threads read from memory: most of it goes into pages that the
- * system clears, and into the search for int4's scales. */
+/* Bytes of a bf16 checkpoint packed in a second, in those that the same threads read from memory:
+ * most of it goes into pages that the  system clears, and into the search for int4's scales. */
 struct kind {
   const char *name, *dtype, *quantization;
   double packing_share;

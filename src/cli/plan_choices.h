@@ -10,7 +10,8 @@
 #define OMMAI_PLAN_CHOICES 4
 
 struct ommai_plan_choice {
-  const char *name;                  /* "f32", "bf16", "int8", "int4"; "f32", "as stored" of a checkpoint that is quantised */
+  /* "f32", "bf16", "int8", "int4"; "f32", "as stored" of a checkpoint that is quantised */
+  const char *name;
   int64_t weight_bytes, other_bytes; /* other: all memory but weights, keys and values */
   double start_seconds;              /* to open it from the page cache */
   double tokens_per_second;          /* of one answer, at `context` */
@@ -23,8 +24,9 @@ struct ommai_plan_choices {
   double read_gbps;
 };
 
-/* Opens the model's configuration once for each choice, whatever --dtype and --quantization say, and measures how fast this machine reads
- * memory. `largest` is the patches of the largest image. Returns an exit code; the error has been printed. */
+/* Opens the model's configuration once for each choice, whatever --dtype and --quantization say,
+ * and measures how fast this machine reads  memory. `largest` is the patches of the largest image.
+ * Returns an exit code; the error has been printed. */
 int ommai_plan_choices_make(const struct ommai_common *common, const struct omma_engine_options *options, int64_t largest,
                             struct ommai_plan_choices *choices);
 

@@ -13,11 +13,12 @@ struct ommai_progress {
   char details[80]; /* shown after the time; may be set before each update */
 };
 
-/* Starts a stage: `stage` is a constant string. Nothing is drawn before a first moment has passed. */
+/* Starts a stage: `stage` is a constant string. Nothing is drawn before a first moment has
+ * passed. */
 void ommai_progress_begin(struct ommai_progress *progress, const char *stage);
 
-/* Draws, at most some times a second. An omma_progress callback: `context` is the struct ommai_progress. Not thread-safe: calls must
- * not overlap. */
+/* Draws, at most some times a second. An omma_progress callback: `context` is the struct
+ * ommai_progress. Not thread-safe: calls must  not overlap. */
 void ommai_progress_update(void *context, int64_t done, int64_t total);
 
 /* Wipes the line. */

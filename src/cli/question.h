@@ -13,8 +13,9 @@ struct ommai_question {
   bool open;          /* the closing quotes have not come: the next line belongs to it */
 };
 
-/* Adds a line, which may have line ends in it. """ at its beginning, or after "/system ", opens the quotes, and """ at its end, or at that
- * of a later one, closes them; line ends next to the quotes do not count. False when memory is out. */
+/* Adds a line, which may have line ends in it. """ at its beginning, or after "/system ", opens the
+ * quotes, and """ at its end, or at that  of a later one, closes them; line ends next to the quotes
+ * do not count. False when memory is out. */
 bool ommai_question_add(struct ommai_question *question, const char *line);
 
 void ommai_question_release(struct ommai_question *question);

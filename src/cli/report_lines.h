@@ -1,11 +1,13 @@
-/* What the library reports line by line (kernels, checks), gathered so that nothing is printed before the end is known. */
+/* What the library reports line by line (kernels, checks), gathered so that nothing is printed
+ * before the end is known. */
 #ifndef OMMAI_CLI_REPORT_LINES_H
 #define OMMAI_CLI_REPORT_LINES_H
 
 #include <jansson.h>
 #include <stdbool.h>
 
-/* A JSON array of {"ok", "what", "details"}; NULL after memory ran out. Release with json_decref(list). */
+/* A JSON array of {"ok", "what", "details"}; NULL after memory ran out. Release with
+ * json_decref(list). */
 struct ommai_report_lines {
   json_t *list;
   bool failed; /* a finding was not ok */

@@ -62,7 +62,8 @@ void ommai_room_note(const struct omma_model *model, const struct omma_memory_pl
              ommai_format_bytes(plan->kv_cache_bytes, bytes, sizeof bytes));
 }
 
-/* The area of each of n_images that together become at most n_tokens; 0 where that is too little to propose. */
+/* The area of each of n_images that together become at most n_tokens; 0 where that is too little to
+ * propose. */
 static int64_t area_for(const struct omma_model_info *info, int64_t n_tokens, int64_t n_images) {
   int64_t side = info->patch_size * info->merge_size, each = n_tokens / n_images;
   return each < LEAST_IMAGE_TOKENS ? 0 : each * side * side;

@@ -1,4 +1,5 @@
-/* Whether a model, its context and a question fit into this machine's memory: said before weights are packed, with the options that help. */
+/* Whether a model, its context and a question fit into this machine's memory: said before weights
+ * are packed, with the options that help. */
 #ifndef OMMAI_CLI_ROOM_H
 #define OMMAI_CLI_ROOM_H
 
@@ -14,29 +15,34 @@ void ommai_room_warn_of_weights(const struct omma_model *model);
 
 #define OMMAI_ROOM_OPTIONS_OF_ENCODING "--max-num-seqs, --max-pixels or --encoder-cache-bytes"
 
-/* Warns where the plan in all takes more memory than is free, naming `options`; not where the weights alone do. */
+/* Warns where the plan in all takes more memory than is free, naming `options`; not where the
+ * weights alone do. */
 void ommai_room_warn_of_total(const struct omma_model *model, const struct omma_memory_plan *plan, const char *options);
 
-/* Says an error as ommai_failed_call does; where memory ran out, also that `options` (NULL: none) make the need smaller. */
+/* Says an error as ommai_failed_call does; where memory ran out, also that `options` (NULL: none)
+ * make the need smaller. */
 int ommai_room_failed(const struct omma_error *error, const char *options);
 
-/* Warns where prompt and answer may have fewer tokens together than the context limit; false where they may not. */
+/* Warns where prompt and answer may have fewer tokens together than the context limit; false where
+ * they may not. */
 bool ommai_room_warn_of_context(const struct omma_model *model, const struct omma_memory_plan *plan);
 
 /* Notes how many tokens prompt and answer may have together, and the memory for that. */
 void ommai_room_note(const struct omma_model *model, const struct omma_memory_plan *plan);
 
-/* What to do about a prompt that is too long for an engine of `plan`: names --max-pixels, and --kv-cache-bytes where memory is what lacks.
- * n_image_tokens of the n_tokens are those of n_images images. */
+/* What to do about a prompt that is too long for an engine of `plan`: names --max-pixels, and
+ * --kv-cache-bytes where memory is what lacks.  n_image_tokens of the n_tokens are those of
+ * n_images images. */
 void ommai_room_advise(const struct omma_model *model, const struct omma_memory_plan *plan, int64_t n_tokens, int64_t n_images,
                        int64_t n_image_tokens, char *out, size_t size);
 
-/* Warns where an image at the largest area, that of `sizes` or else the model's, would be refused as too long a prompt. */
+/* Warns where an image at the largest area, that of `sizes` or else the model's, would be refused
+ * as too long a prompt. */
 void ommai_room_warn_of_largest(const struct omma_model *model, const struct omma_memory_plan *plan,
                                 const struct omma_image_options *sizes);
 
-/* Whether a prompt, and one token after it, fits into an engine of `plan`. Errors: those of omma_count_prompt_tokens, LIMIT
- * ("input_tokens") with advice. */
+/* Whether a prompt, and one token after it, fits into an engine of `plan`. Errors: those of
+ * omma_count_prompt_tokens, LIMIT  ("input_tokens") with advice. */
 enum omma_status ommai_room_check_prompt(const struct omma_model *model, const struct omma_memory_plan *plan,
                                          const struct omma_message *messages, size_t n_messages, struct omma_error *error);
 

@@ -1,18 +1,21 @@
-/* What the program that manages services (systemd) is told of this one: sd_notify(3)'s protocol, datagrams to the socket that NOTIFY_SOCKET
- * names, a path or "@NAME" (abstract). Without the variable nothing is sent. */
+/* What the program that manages services (systemd) is told of this one: sd_notify(3)'s protocol,
+ * datagrams to the socket that NOTIFY_SOCKET  names, a path or "@NAME" (abstract). Without the
+ * variable nothing is sent. */
 #ifndef OMMAI_CLI_SERVICE_MANAGER_H
 #define OMMAI_CLI_SERVICE_MANAGER_H
 
 #include <stdint.h>
 
-/* Sends assignments, such as "READY=1\nSTATUS=serving", with lines between them. Waits for a second at most where nobody reads. */
+/* Sends assignments, such as "READY=1\nSTATUS=serving", with lines between them. Waits for a second
+ * at most where nobody reads. */
 void ommai_service_notify(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* How often WATCHDOG=1 is to be sent: half of WATCHDOG_USEC; 0: not at all (it is not set, or WATCHDOG_PID names another process). */
+/* How often WATCHDOG=1 is to be sent: half of WATCHDOG_USEC; 0: not at all (it is not set, or
+ * WATCHDOG_PID names another process). */
 int64_t ommai_service_watchdog_ms(void);
 
-/* An omma_progress callback that tells how much of a model is loaded, once a second, and that the start may take longer. `context` is an
- * int64_t, 0 at the beginning. */
+/* An omma_progress callback that tells how much of a model is loaded, once a second, and that the
+ * start may take longer. `context` is an  int64_t, 0 at the beginning. */
 void ommai_service_loading(void *context, int64_t done, int64_t total);
 
 #endif

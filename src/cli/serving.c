@@ -31,7 +31,8 @@ static int wrong_json(const char *command, const struct omma_error *error) {
   return ommai_usage_error("%s: %s", command, error->message);
 }
 
-/* Takes the limit of one kind of media. The server's 0 is its default and a negative number is none. */
+/* Takes the limit of one kind of media. The server's 0 is its default and a negative number is
+ * none. */
 static int read_limit(const char *command, const json_t *root, const char *flag, const char *kind, int64_t *limit) {
   struct omma_error error;
   int64_t count = -1;
@@ -79,7 +80,8 @@ static int read_processor_options(const char *command, const struct ommai_servin
 
 static const char *const policies[] = {"fcfs", "priority", NULL};
 
-/* {"method": "ngram", "num_speculative_tokens": N, "prompt_lookup_max": N, "prompt_lookup_min": N} */
+/* {"method": "ngram", "num_speculative_tokens": N, "prompt_lookup_max": N, "prompt_lookup_min":
+ * N} */
 static int read_speculation(const char *command, const char *text, struct omma_engine_options *options) {
   static const char flag[] = "--speculative-config";
   static const char *const known[] = {"method", "num_speculative_tokens", "prompt_lookup_max", "prompt_lookup_min", NULL};
@@ -89,7 +91,8 @@ static int read_speculation(const char *command, const char *text, struct omma_e
   if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
   const char *method = json_string_value(json_object_get(root, "method"));
   int code = OMMAI_EXIT_DONE;
-  if (!method || strcmp(method, "ngram") != 0) { /* before the keys, which another method has others of */
+  /* before the keys, which another method has others of */
+  if (!method || strcmp(method, "ngram") != 0) {
     code = ommai_usage_error("%s: %s: method: expected \"ngram\"; no draft model guesses tokens here", command, flag);
   }
   if (code == OMMAI_EXIT_DONE) code = check_keys(command, root, flag, known);
@@ -107,7 +110,8 @@ static int read_speculation(const char *command, const char *text, struct omma_e
   return code;
 }
 
-/* What vLLM's object says of thoughts: the parser must be the one that is given, and a grammar is for what follows a thought. */
+/* What vLLM's object says of thoughts: the parser must be the one that is given, and a grammar is
+ * for what follows a thought. */
 static int check_reasoning(const char *command, const char *flag, const json_t *root, const char *given) {
   const char *parser = json_string_value(json_object_get(root, "reasoning_parser"));
   if (parser && parser[0] && (!given || strcmp(given, parser) != 0)) {
@@ -120,7 +124,8 @@ static int check_reasoning(const char *command, const char *flag, const json_t *
   return OMMAI_EXIT_DONE;
 }
 
-/* vLLM's object; here only disable_any_whitespace changes anything: there is one backend, and what it cannot do is refused. */
+/* vLLM's object; here only disable_any_whitespace changes anything: there is one backend, and what
+ * it cannot do is refused. */
 static int read_structured_outputs(const char *command, const char *text, const char *reasoning_parser, bool *compact_json) {
   static const char flag[] = "--structured-outputs-config";
   static const char *const known[] = {"backend",

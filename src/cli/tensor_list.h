@@ -17,7 +17,8 @@ struct ommai_tensor_list {
 int ommai_tensor_list_create(size_t capacity, struct ommai_tensor_list *list);
 void ommai_tensor_list_release(struct ommai_tensor_list *list);
 
-/* Adds `image.<index>.<what>`; `data` must live until the list is saved. Within the capacity only. */
+/* Adds `image.<index>.<what>`; `data` must live until the list is saved. Within the capacity
+ * only. */
 void ommai_tensor_list_add_matrix(struct ommai_tensor_list *list, size_t index, const char *what, int64_t rows, int64_t columns,
                                   const float *data);
 void ommai_tensor_list_add_grid(struct ommai_tensor_list *list, size_t index, const int64_t grid_thw[3]);

@@ -14,7 +14,8 @@ enum ommai_text_line {
   OMMAI_TEXT_LINE_FAILED /* errno says why */
 };
 
-/* Set `file` and `limit`, zero the rest; release in every case. The descriptor stays the caller's. */
+/* Set `file` and `limit`, zero the rest; release in every case. The descriptor stays the
+ * caller's. */
 struct ommai_text_lines {
   int file;
   size_t limit; /* bytes of a line, without its end; longer ones are cut there */

@@ -20,8 +20,8 @@
 #define DISAGG "encoder and language model run in one process"
 #define ENDPOINT "there is no such endpoint here"
 
-/* Of 0.32, and what older versions had. First what changes no answer: scheduling, devices, logs, caches, compilation, loading. Then what
- * would change one, or what is served. */
+/* Of 0.32, and what older versions had. First what changes no answer: scheduling, devices, logs,
+ * caches, compilation, loading. Then what  would change one, or what is served. */
 const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"api-server-count", VALUE, "asc", NULL, NULL},
     {"trust-request-mm-kwargs", SWITCH, NULL, NULL, NULL},

@@ -1,4 +1,5 @@
-/* Flags of `vllm serve` that this program's server does not have, but that may stand in a command line that was written for it. */
+/* Flags of `vllm serve` that this program's server does not have, but that may stand in a command
+ * line that was written for it. */
 #ifndef OMMAI_CLI_VLLM_FLAGS_H
 #define OMMAI_CLI_VLLM_FLAGS_H
 

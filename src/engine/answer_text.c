@@ -30,7 +30,8 @@ static size_t find_stop(struct ommai_answer_text *answer) {
   return first;
 }
 
-/* How many bytes at the end of `held`, after `from`, are the beginning of a string, if they are more than `least`. */
+/* How many bytes at the end of `held`, after `from`, are the beginning of a string, if they are
+ * more than `least`. */
 static size_t begun_tail(const struct ommai_answer_text *answer, size_t from, const char *string, size_t size, size_t least) {
   size_t most = size - 1 < answer->n_held - from ? size - 1 : answer->n_held - from;
   for (size_t n = most; n > least; n--) {
@@ -72,7 +73,8 @@ static bool waits_for_begin(struct ommai_answer_text *answer) {
   return false;
 }
 
-/* Goes through the marks in `held`. A grammar begins after the token that completes the end mark, and the answer with it. */
+/* Goes through the marks in `held`. A grammar begins after the token that completes the end mark,
+ * and the answer with it. */
 static void follow_thought(struct ommai_answer_text *answer) {
   const struct ommai_thought_rules *rules = &answer->request->thought;
   struct ommai_thought *thought = &answer->thought;
@@ -117,5 +119,6 @@ void ommai_answer_text_push(struct ommai_answer_text *answer, int32_t token, boo
 void ommai_answer_text_finish(struct ommai_answer_text *answer) {
   if (answer->stop_index >= 0) return;
   answer->n_held += ommai_detokenizer_flush(&answer->detokenizer, answer->held + answer->n_held);
-  answer->n_ready = answer->n_held; /* not searched again: before min_tokens a stop string is plain text */
+  /* not searched again: before min_tokens a stop string is plain text */
+  answer->n_ready = answer->n_held;
 }

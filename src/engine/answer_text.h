@@ -1,5 +1,5 @@
-/* The text of an answer as it grows: whole characters, and nothing that may yet turn out to be the beginning of a stop string or of a
- * thought's mark. Marks are taken out. */
+/* The text of an answer as it grows: whole characters, and nothing that may yet turn out to be the
+ * beginning of a stop string or of a  thought's mark. Marks are taken out. */
 #ifndef OMMAI_ENGINE_ANSWER_TEXT_H
 #define OMMAI_ENGINE_ANSWER_TEXT_H
 
@@ -9,7 +9,8 @@
 
 /* Blanks before a begin mark. */
 #define OMMAI_ANSWER_MAX_BLANKS 64
-/* Held back: less than the longest stop string, or blanks and less than a mark; new: what one token writes. */
+/* Held back: less than the longest stop string, or blanks and less than a mark; new: what one token
+ * writes. */
 #define OMMAI_ANSWER_CAPACITY (OMMAI_REQUEST_MAX_STOP_BYTES + 2 * OMMAI_DETOKENIZER_MAX_OUTPUT + 8)
 
 struct ommai_answer_text {
@@ -33,8 +34,8 @@ void ommai_answer_text_push(struct ommai_answer_text *answer, int32_t token, boo
 /* How many of the n_ready bytes, from the first on, belong to the thought. */
 size_t ommai_answer_text_reasoning(const struct ommai_answer_text *answer);
 
-/* Ends the answer: everything that is held back becomes ready, an unfinished character as U+FFFD. Keeps n_ready bytes of the last
- * push in front. */
+/* Ends the answer: everything that is held back becomes ready, an unfinished character as U+FFFD.
+ * Keeps n_ready bytes of the last  push in front. */
 void ommai_answer_text_finish(struct ommai_answer_text *answer);
 
 #endif

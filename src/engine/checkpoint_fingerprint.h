@@ -1,4 +1,5 @@
-/* A name for the weights of a checkpoint, by which programs that load it elsewhere know whether they have the same. */
+/* A name for the weights of a checkpoint, by which programs that load it elsewhere know whether
+ * they have the same. */
 #ifndef OMMAI_ENGINE_CHECKPOINT_FINGERPRINT_H
 #define OMMAI_ENGINE_CHECKPOINT_FINGERPRINT_H
 
@@ -6,9 +7,10 @@
 
 #define OMMAI_FINGERPRINT_SIZE 65 /* hexadecimal digits and a NUL */
 
-/* The exclusive or, over all tensors in whatever order, of the 256-bit BLAKE2b of: name, NUL, type ("BF16"), NUL, the sizes of its dimensions as
- * 64-bit numbers (least byte first), its first KiB. Reads no more of the tensors than that. Those that are stored quantised count by name, type
- * and sizes. */
+/* The exclusive or, over all tensors in whatever order, of the 256-bit BLAKE2b of: name, NUL, type
+ * ("BF16"), NUL, the sizes of its dimensions as  64-bit numbers (least byte first), its first KiB.
+ * Reads no more of the tensors than that. Those that are stored quantised count by name, type  and
+ * sizes. */
 void ommai_checkpoint_fingerprint(const struct ommai_checkpoint *checkpoint, char out[OMMAI_FINGERPRINT_SIZE]);
 
 #endif

@@ -26,8 +26,9 @@ struct ommai_decode_lane {
   struct ommai_sampler_row *sampler_rows; /* [max_sequences] */
   int64_t *drawn;                         /* [max_sequences] entries that sampler_rows are of */
   int32_t *banned;                        /* [max_sequences, OMMAI_SEQUENCE_MAX_BANNED] */
-  uint32_t *masks;                        /* [max_sequences, sizes.mask_words], of answers with a grammar */
-  struct ommai_mask_task *mask_tasks;     /* [max_sequences] */
+  /* [max_sequences, sizes.mask_words], of answers with a grammar */
+  uint32_t *masks;
+  struct ommai_mask_task *mask_tasks; /* [max_sequences] */
   struct ommai_mask_worker mask_worker;
 };
 
@@ -38,23 +39,27 @@ enum omma_status ommai_decode_lane_init(struct ommai_decode_lane *lane, struct o
                                         struct omma_error *error);
 void ommai_decode_lane_free(struct ommai_decode_lane *lane);
 
-/* Runs the last tokens of the sequences in entries[0 .. n) and what is guessed after them; all are in stage DECODE, their pages in place.
- * Then every entry is open. Errors: MEMORY, INTERNAL. */
+/* Runs the last tokens of the sequences in entries[0 .. n) and what is guessed after them; all are
+ * in stage DECODE, their pages in place.  Then every entry is open. Errors: MEMORY, INTERNAL. */
 enum omma_status ommai_decode_lane_step(struct ommai_decode_lane *lane, int64_t n, struct omma_error *error);
 
-/* Draws the next token of each open entry, from its row `round`, into sampler_rows; returns how many, their entries are in drawn[]. The
- * caller hands them to the sequences and says with ommai_decode_lane_close which sequences have ended. */
+/* Draws the next token of each open entry, from its row `round`, into sampler_rows; returns how
+ * many, their entries are in drawn[]. The  caller hands them to the sequences and says with
+ * ommai_decode_lane_close which sequences have ended. */
 int64_t ommai_decode_lane_draw(struct ommai_decode_lane *lane, int64_t n, int64_t round);
 
-/* After its token of this round was taken: the entry stays open where the guess was right and the sequence goes on. */
+/* After its token of this round was taken: the entry stays open where the guess was right and the
+ * sequence goes on. */
 void ommai_decode_lane_close(struct ommai_decode_lane *lane, struct ommai_decode_entry *entry, int64_t round, int32_t token,
                              bool ended);
 
-/* The end of a prompt: draws the first token from the last row's residual [hidden] into sampler_rows[0]. */
+/* The end of a prompt: draws the first token from the last row's residual [hidden] into
+ * sampler_rows[0]. */
 enum omma_status ommai_decode_lane_first(struct ommai_decode_lane *lane, struct ommai_sequence *sequence, const float *residual,
                                          struct omma_error *error);
 
-/* After a preemption: up to OMMAI_REPLAY_ROWS generated tokens through decode again, whose pages are in place. */
+/* After a preemption: up to OMMAI_REPLAY_ROWS generated tokens through decode again, whose pages
+ * are in place. */
 enum omma_status ommai_decode_lane_replay(struct ommai_decode_lane *lane, struct ommai_sequence *sequence,
                                           struct omma_error *error);
 /* Tokens that a replay would take next; 0: all keys and values are there. */

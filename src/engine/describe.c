@@ -55,7 +55,8 @@ static void describe_attention(const struct omma_attention_context *attention, o
   tell(report, context, true, "attention head dimensions D", details);
 }
 
-/* Encoder segments of up to 64 keys, of any head dimension, where they have a kernel of their own. */
+/* Encoder segments of up to 64 keys, of any head dimension, where they have a kernel of their
+ * own. */
 static void describe_windows(enum ommai_cpu_level level, omma_report report, void *context) {
   for (int type = OMMA_F32; type <= OMMA_F16; type++) {
     char what[80];
@@ -139,7 +140,8 @@ static double measure(struct ommai_team *team, int n_threads, ommai_peak_loop lo
   return operations / best * 1e-9;
 }
 
-/* Memory that no cache holds, in slices for whoever is free. Written first: pages that never were are all one page of zeroes. */
+/* Memory that no cache holds, in slices for whoever is free. Written first: pages that never were
+ * are all one page of zeroes. */
 enum { SLICE_BYTES = 1 << 20, LEAST_SLICES = 256, MOST_SLICES = 4096 };
 
 /* Where the C library knows of no last cache, or does not say, the least must do. */
@@ -159,7 +161,8 @@ static void read_slice(void *context, int64_t task, int worker) {
   ommai_peak_read((const uint64_t *)context + task * n_words, n_words);
 }
 
-/* Read at each pass from one end to the other, so that what a cache keeps of the end is gone when it comes round. */
+/* Read at each pass from one end to the other, so that what a cache keeps of the end is gone when
+ * it comes round. */
 static double measure_read(const struct omma_team *team, uint64_t *memory, int64_t n_slices) {
   enum { REPEATS = 3 };
   double best = 1e30;

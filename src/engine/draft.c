@@ -3,7 +3,8 @@
 #include "base/checked.h"
 #include "engine/sequence.h"
 
-/* The share from which on guesses pay, what one guess weighs in it, and for how many steps it rests below. */
+/* The share from which on guesses pay, what one guess weighs in it, and for how many steps it rests
+ * below. */
 #define LEAST_SHARE 0.25f
 #define WEIGHT 0.2f
 #define FIRST_SHARE 0.5f
@@ -36,7 +37,8 @@ int64_t ommai_draft_guess(struct ommai_sequence *sequence, int64_t most, int32_t
   const struct ommai_engine_sizes *sizes = &sequence->resources->sizes;
   int64_t n = (int64_t)sequence->request->n_tokens + sequence->n_generated, best = 0, best_length = sizes->lookup_min - 1;
   if (most < 1 || rests(&sequence->draft)) return 0;
-  for (int64_t end = n - 1; end > 0 && best_length < sizes->lookup_max; end--) { /* the latest of equally long runs */
+  /* the latest of equally long runs */
+  for (int64_t end = n - 1; end > 0 && best_length < sizes->lookup_max; end--) {
     int64_t length = run_length(sequence, end, n, sizes->lookup_max);
     if (length <= best_length) continue;
     best = end;

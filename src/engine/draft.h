@@ -1,7 +1,9 @@
-/* The next tokens guessed, to be checked together with the last token in one decode step: from what the prompt and the answer have said before
- * (prompt lookup), or from what the answer's grammar leaves. A guess changes no token and no log-probability, it only saves steps.
+/* The next tokens guessed, to be checked together with the last token in one decode step: from what
+ * the prompt and the answer have said before  (prompt lookup), or from what the answer's grammar
+ * leaves. A guess changes no token and no log-probability, it only saves steps.
  *
- * Source: prompt lookup decoding, as vLLM's method "ngram": the last tokens are looked for further up, the longest run first. */
+ * Source: prompt lookup decoding, as vLLM's method "ngram": the last tokens are looked for further
+ * up, the longest run first. */
 #ifndef OMMAI_ENGINE_DRAFT_H
 #define OMMAI_ENGINE_DRAFT_H
 
@@ -18,8 +20,8 @@ struct ommai_draft_record {
   int64_t pause; /* steps without guesses yet to come */
 };
 
-/* Guesses up to `most` tokens that follow the sequence's last one; returns how many. 0 too while guesses have not paid: when less than a
- * quarter of the tokens were right, for 32 steps. */
+/* Guesses up to `most` tokens that follow the sequence's last one; returns how many. 0 too while
+ * guesses have not paid: when less than a  quarter of the tokens were right, for 32 steps. */
 int64_t ommai_draft_guess(struct ommai_sequence *sequence, int64_t most, int32_t *tokens);
 
 /* The same where the grammar leaves one way to go on. */

@@ -1,4 +1,5 @@
-/* Outputs of the tower for callers: those of omma_encode, and those of requests that are only encoded, which stay in the cache. */
+/* Outputs of the tower for callers: those of omma_encode, and those of requests that are only
+ * encoded, which stay in the cache. */
 #include <string.h>
 
 #include "base/allocator.h"
@@ -17,7 +18,8 @@ struct omma_embeddings {
   const float **deepstack;               /* [n_images, n_deepstack] */
   size_t n_deepstack;
   float *values;
-  struct ommai_encoder_cache *cache;   /* of which these are users; NULL: the values are their own */
+  /* of which these are users; NULL: the values are their own */
+  struct ommai_encoder_cache *cache;
   struct ommai_encoded_image **shared; /* [n_images] */
   struct omma_encode_timings timings;
 };

@@ -4,7 +4,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-/* Images of other sequences go along while a pass has fewer patches than this for each thread: more would only delay the first ones. */
+/* Images of other sequences go along while a pass has fewer patches than this for each thread: more
+ * would only delay the first ones. */
 enum { BATCH_PATCHES = 256 };
 
 void ommai_encode_lane_init(struct ommai_encode_lane *lane, struct ommai_resources *resources) {
@@ -52,7 +53,8 @@ static void add_image(struct ommai_encode_lane *lane, const struct ommai_prepare
   lane->n_patches += image->plan.n_patches;
 }
 
-/* The sequence's images that are missing, as long as the pass stays within max_patches; the very first always. */
+/* The sequence's images that are missing, as long as the pass stays within max_patches; the very
+ * first always. */
 static void add_images(struct ommai_encode_lane *lane, const struct ommai_sequence *sequence, int64_t max_patches) {
   const struct omma_request *request = sequence->request;
   for (size_t i = 0; i < request->n_images && lane->n_in_pass < OMMAI_MAX_PASS_IMAGES; i++) {

@@ -1,4 +1,5 @@
-/* Images through the tower: at most one pass at a time, for sequences that wait for images and for callers of omma_encode. One thread. */
+/* Images through the tower: at most one pass at a time, for sequences that wait for images and for
+ * callers of omma_encode. One thread. */
 #ifndef OMMAI_ENGINE_ENCODE_LANE_H
 #define OMMAI_ENGINE_ENCODE_LANE_H
 
@@ -12,9 +13,10 @@
 
 struct ommai_encode_lane {
   struct ommai_resources *resources;
-  struct ommai_vision_run *run;           /* the pass in progress; NULL: none */
-  struct ommai_encode_call *calls;        /* waiting callers, oldest first */
-  struct ommai_encode_call *running_call; /* that the pass is for, else it is of sequences' images: */
+  struct ommai_vision_run *run;    /* the pass in progress; NULL: none */
+  struct ommai_encode_call *calls; /* waiting callers, oldest first */
+  /* that the pass is for, else it is of sequences' images: */
+  struct ommai_encode_call *running_call;
   int64_t n_in_pass, n_patches;
   struct ommai_vision_input inputs[OMMAI_MAX_PASS_IMAGES];
   struct ommai_encoded_image *encoded[OMMAI_MAX_PASS_IMAGES]; /* a user of each */
@@ -30,12 +32,14 @@ void ommai_encode_lane_add_call(struct ommai_encode_lane *lane, struct ommai_enc
 /* Takes the oldest call out, with the pass that is for it; NULL: there is none. */
 struct ommai_encode_call *ommai_encode_lane_drop_call(struct ommai_encode_lane *lane);
 
-/* Begins a pass for whoever is the oldest: a caller, or the first sequence (of n, in order) in stage ENCODE, whose images may take along
- * those of others. There is no pass in progress, and somebody waits. Errors: MEMORY, LIMIT, of those whose images are in the pass. */
+/* Begins a pass for whoever is the oldest: a caller, or the first sequence (of n, in order) in
+ * stage ENCODE, whose images may take along  those of others. There is no pass in progress, and
+ * somebody waits. Errors: MEMORY, LIMIT, of those whose images are in the pass. */
 enum omma_status ommai_encode_lane_begin(struct ommai_encode_lane *lane, struct ommai_sequence *const *sequences, int64_t n,
                                          struct omma_error *error);
 
-/* Goes on with the pass for about `ns` nanoseconds. *done: its outputs are complete. Errors: INTERNAL. */
+/* Goes on with the pass for about `ns` nanoseconds. *done: its outputs are complete. Errors:
+ * INTERNAL. */
 enum omma_status ommai_encode_lane_advance(struct ommai_encode_lane *lane, int64_t ns, bool *done, struct omma_error *error);
 
 /* Whether an image of the sequence is in the pass. */

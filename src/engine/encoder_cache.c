@@ -103,7 +103,8 @@ static void make_room(struct ommai_encoder_cache *cache, size_t n_values) {
   }
 }
 
-/* Under the lock, as all down to the next comment. An image that is not linked in yet, of which the values may be given. */
+/* Under the lock, as all down to the next comment. An image that is not linked in yet, of which the
+ * values may be given. */
 static struct ommai_encoded_image *make(struct ommai_encoder_cache *cache, const struct ommai_image_key *key, float *values,
                                         size_t n_values) {
   struct ommai_encoded_image *image = ommai_allocate(&cache->allocator, 1, sizeof *image);

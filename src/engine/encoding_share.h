@@ -1,8 +1,9 @@
-/* The second level of the encoder's cache: outputs of the tower that engines share through a store of the host's
- * (omma_engine_options.encoding_store).
+/* The second level of the encoder's cache: outputs of the tower that engines share through a store
+ * of the host's  (omma_engine_options.encoding_store).
  *
- * An output is named by a hash of the image's key and of all that it depends on besides the image: checkpoint, configuration, how the tower
- * computes, and this library's version. Replicas with the same names make the same bits as long as they are the same build. */
+ * An output is named by a hash of the image's key and of all that it depends on besides the image:
+ * checkpoint, configuration, how the tower  computes, and this library's version. Replicas with the
+ * same names make the same bits as long as they are the same build. */
 #ifndef OMMAI_ENGINE_ENCODING_SHARE_H
 #define OMMAI_ENGINE_ENCODING_SHARE_H
 
@@ -21,7 +22,8 @@ struct ommai_encoding_share {
 enum omma_status ommai_encoding_share_init(struct ommai_encoding_share *share, const struct omma_encoding_store *store,
                                            const struct omma_model *model, struct omma_error *error);
 
-/* Puts those of the request's images into the cache that the store has and the cache has not. Waits for the store. Any thread. */
+/* Puts those of the request's images into the cache that the store has and the cache has not. Waits
+ * for the store. Any thread. */
 void ommai_encoding_share_find(struct ommai_encoding_share *share, struct ommai_encoder_cache *cache,
                                const struct omma_request *request);
 

@@ -1,7 +1,9 @@
-/* Images after the resize, kept by the bytes of their files: one that comes again is neither decoded nor resized.
+/* Images after the resize, kept by the bytes of their files: one that comes again is neither
+ * decoded nor resized.
  *
- * A byte budget; what was not used for longest goes first. What is kept is an owner of the pixels as a request is, so that no request
- * depends on the store: its image has pixels whatever is given up. Thread-safe. */
+ * A byte budget; what was not used for longest goes first. What is kept is an owner of the pixels
+ * as a request is, so that no request  depends on the store: its image has pixels whatever is given
+ * up. Thread-safe. */
 #ifndef OMMAI_ENGINE_IMAGE_STORE_H
 #define OMMAI_ENGINE_IMAGE_STORE_H
 
@@ -17,7 +19,8 @@ struct ommai_image_store;
 
 #define OMMAI_DEFAULT_IMAGE_STORE_BYTES ((int64_t)64 << 20)
 
-/* All that the pixels depend on besides the model: the file's bytes, as their 256-bit hash, and the sizes that the options lead to. */
+/* All that the pixels depend on besides the model: the file's bytes, as their 256-bit hash, and the
+ * sizes that the options lead to. */
 struct ommai_image_name {
   uint8_t digest[32];
   struct ommai_fitted_size size;
@@ -33,7 +36,8 @@ void ommai_image_store_destroy(struct ommai_image_store *store);
 bool ommai_image_store_find(struct ommai_image_store *store, const struct ommai_image_name *name,
                             struct ommai_prepared_image *image);
 
-/* Keeps the image, where the budget and the memory for the entry suffice and there is none of its name. */
+/* Keeps the image, where the budget and the memory for the entry suffice and there is none of its
+ * name. */
 void ommai_image_store_keep(struct ommai_image_store *store, const struct ommai_image_name *name,
                             const struct ommai_prepared_image *image);
 

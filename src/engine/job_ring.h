@@ -1,5 +1,6 @@
-/* The engine's queue: what was submitted and waits, and which of it is being worked on. Thread-safe; the engine's thread alone takes
- * jobs out and ends them, so that a request seen there stays until that thread is done with it. */
+/* The engine's queue: what was submitted and waits, and which of it is being worked on.
+ * Thread-safe; the engine's thread alone takes  jobs out and ends them, so that a request seen
+ * there stays until that thread is done with it. */
 #ifndef OMMAI_ENGINE_JOB_RING_H
 #define OMMAI_ENGINE_JOB_RING_H
 
@@ -54,9 +55,11 @@ void ommai_job_ring_counts(struct ommai_job_ring *ring, int64_t *n_waiting, int6
 
 /* ---- the engine's thread ---- */
 
-/* Sleeps until a job waits or is cancelled, unless the thread has other work; false once stopped. */
+/* Sleeps until a job waits or is cancelled, unless the thread has other work; false once
+ * stopped. */
 bool ommai_job_ring_wait(struct ommai_job_ring *ring, bool has_work);
-/* A copy of the waiting job that goes first: the oldest, or of the lowest priority the oldest. False when none waits. */
+/* A copy of the waiting job that goes first: the oldest, or of the lowest priority the oldest.
+ * False when none waits. */
 bool ommai_job_ring_first(struct ommai_job_ring *ring, struct ommai_job *job);
 /* Job `id` waits no more; a request counts as running until done. */
 void ommai_job_ring_take(struct ommai_job_ring *ring, uint64_t id);

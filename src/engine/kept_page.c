@@ -7,7 +7,8 @@
 
 enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS };
 
-/* Where the image begins that token `index` belongs to: its rows stand in order, a video's perhaps with text between. */
+/* Where the image begins that token `index` belongs to: its rows stand in order, a video's perhaps
+ * with text between. */
 static int64_t first_token_of_image(const struct omma_request *request, int64_t index) {
   int32_t image = request->tokens[index].image;
   while (index > 0 && (request->tokens[index].image != image || request->tokens[index].image_row > 0)) index--;

@@ -7,7 +7,8 @@
 
 struct omma_request;
 
-/* Page `page` of the request's prompt, below request->n_page_keys. Nothing happens without events->stored. */
+/* Page `page` of the request's prompt, below request->n_page_keys. Nothing happens without
+ * events->stored. */
 void ommai_kept_page_tell(const struct omma_kv_events *events, const struct omma_request *request, int64_t page);
 
 #endif

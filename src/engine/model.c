@@ -65,8 +65,9 @@ static struct ommai_linear_spec most_kept(const struct ommai_weight_loader *load
   return dense->n_in ? *dense : loader->kept_by_role[OMMAI_ROLE_EXPERT];
 }
 
-/* The bytes of the language model's matrices that a generated token goes through: of an MoE layer the experts that it is sent to; of a head of
- * MLA the two products that have the elements of its expansion. */
+/* The bytes of the language model's matrices that a generated token goes through: of an MoE layer
+ * the experts that it is sent to; of a head of  MLA the two products that have the elements of its
+ * expansion. */
 static int64_t step_weight_bytes(const struct omma_model *model, const struct ommai_weight_loader *loader) {
   static const enum ommai_weight_role whole[] = {OMMAI_ROLE_TEXT_QKV, OMMAI_ROLE_TEXT_O, OMMAI_ROLE_GATE_UP,
                                                  OMMAI_ROLE_DOWN,     OMMAI_ROLE_ROUTER, OMMAI_ROLE_LM_HEAD};
@@ -252,7 +253,8 @@ static enum omma_status set_up_networks(struct omma_model *model, const struct o
   return choose_weights(model, options, vision == OMMA_WEIGHTS_INT8, error);
 }
 
-/* GGUF files are opened whole, which takes little time: sizes are counted by the types that their tensors have. */
+/* GGUF files are opened whole, which takes little time: sizes are counted by the types that their
+ * tensors have. */
 static enum omma_status open_source(struct omma_model *model, const struct omma_model_options *options,
                                     struct omma_error *error) {
   model->documents.directory = model->directory;

@@ -1,4 +1,5 @@
-/* The inside of omma_model: configuration, tokenizer, packed weights. Immutable once open, but for the mark of its one engine. */
+/* The inside of omma_model: configuration, tokenizer, packed weights. Immutable once open, but for
+ * the mark of its one engine. */
 #ifndef OMMAI_ENGINE_MODEL_H
 #define OMMAI_ENGINE_MODEL_H
 
@@ -26,9 +27,11 @@ struct omma_model {
   enum ommai_cpu_level level;
   int n_threads;
   bool pin_threads, config_only, encoder_only;
-  bool bf16_embeddings;                  /* what those of images are published as, else f32 */
-  bool weights_packed;                   /* false of config_only models, and before their turn comes */
-  struct omma_allocator large_allocator; /* of weights, keys and values, decoded and resized images: in huge pages */
+  bool bf16_embeddings; /* what those of images are published as, else f32 */
+  /* false of config_only models, and before their turn comes */
+  bool weights_packed;
+  /* of weights, keys and values, decoded and resized images: in huge pages */
+  struct omma_allocator large_allocator;
   struct ommai_image_team *image_team;
   struct ommai_pixel_budget *pixel_budget; /* of resized images */
   struct ommai_image_store *image_store;
@@ -55,20 +58,23 @@ struct omma_model {
   atomic_bool has_engine;
 };
 
-/* Shows every tensor the model wants to `visit`; counts them into the loader. Where names come in dialects, those that `checkpoint`
- * has; NULL: those of the released files. */
+/* Shows every tensor the model wants to `visit`; counts them into the loader. Where names come in
+ * dialects, those that `checkpoint`  has; NULL: those of the released files. */
 enum omma_status ommai_model_describe(const struct omma_model *model, const struct ommai_checkpoint *checkpoint,
                                       struct ommai_weight_loader *loader, ommai_tensor_visitor visit, void *context,
                                       struct omma_error *error);
 
-/* Opens the weights of the model, of which the caller closes them before the model. Errors: as ommai_checkpoint_open. */
+/* Opens the weights of the model, of which the caller closes them before the model. Errors: as
+ * ommai_checkpoint_open. */
 enum omma_status ommai_model_open_checkpoint(const struct omma_model *model, struct ommai_checkpoint **checkpoint,
                                              struct omma_error *error);
 
-/* What a config_only model may lack and a call needs: the tokenizer's file, preprocessor_config.json. Errors: IO. */
+/* What a config_only model may lack and a call needs: the tokenizer's file,
+ * preprocessor_config.json. Errors: IO. */
 enum omma_status ommai_model_require_tokenizer(const struct omma_model *model, struct omma_error *error);
 enum omma_status ommai_model_require_processor(const struct omma_model *model, struct omma_error *error);
-/* That prompts of chats can be rendered as the checkpoint wants them, or that the caller takes the nearest form. Errors: UNSUPPORTED. */
+/* That prompts of chats can be rendered as the checkpoint wants them, or that the caller takes the
+ * nearest form. Errors: UNSUPPORTED. */
 enum omma_status ommai_model_require_chat(const struct omma_model *model, struct omma_error *error);
 
 #endif

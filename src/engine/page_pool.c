@@ -43,7 +43,8 @@ enum omma_status ommai_page_pool_create(int64_t n_pages, const struct omma_alloc
     return ommai_fail_memory(error, "page pool", ommai_page_pool_bytes(n_pages));
   }
   for (int64_t i = 0; i < n_pages; i++) {
-    pool->free_pages[i] = (int32_t)(n_pages - 1 - i); /* the lowest on top, so that a short run touches little memory */
+    /* the lowest on top, so that a short run touches little memory */
+    pool->free_pages[i] = (int32_t)(n_pages - 1 - i);
     pool->buckets[i] = NONE;
   }
   *out = pool;

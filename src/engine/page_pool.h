@@ -1,8 +1,9 @@
 /* Who uses which KV page, and what the pages of finished prompts hold.
  *
- * A page is free, or has users. A page that prefill has filled wholly may be published under a key: later prompts that begin alike take
- * it as another user. A published page without users stays until its place is needed; what was not used for longest goes first, and of
- * one prompt its end before its beginning. Nothing writes into a published page. One thread. */
+ * A page is free, or has users. A page that prefill has filled wholly may be published under a key:
+ * later prompts that begin alike take  it as another user. A published page without users stays
+ * until its place is needed; what was not used for longest goes first, and of  one prompt its end
+ * before its beginning. Nothing writes into a published page. One thread. */
 #ifndef OMMAI_ENGINE_PAGE_POOL_H
 #define OMMAI_ENGINE_PAGE_POOL_H
 
@@ -37,17 +38,20 @@ struct ommai_page_counts ommai_page_pool_counts(const struct ommai_page_pool *po
 /* Pages that could be taken now: free ones, and published ones without users. */
 int64_t ommai_page_pool_available(const struct ommai_page_pool *pool);
 
-/* How many of the n keys, from the first on, name published pages; *n_kept: how many of these have no users. */
+/* How many of the n keys, from the first on, name published pages; *n_kept: how many of these have
+ * no users. */
 int64_t ommai_page_pool_find(const struct ommai_page_pool *pool, const struct omma_kv_page_key *keys, int64_t n,
                              int64_t *n_kept);
 
 /* The same pages with a user more each, into pages[]; returns how many. */
 int64_t ommai_page_pool_match(struct ommai_page_pool *pool, const struct omma_kv_page_key *keys, int64_t n, int32_t *pages);
 
-/* Takes n pages with unknown content, one user each, into pages[0 .. n), or none: false when fewer are available. */
+/* Takes n pages with unknown content, one user each, into pages[0 .. n), or none: false when fewer
+ * are available. */
 bool ommai_page_pool_take(struct ommai_page_pool *pool, int64_t n, int32_t *pages);
 
-/* Names a page in use, not to be written any more. Where another page has the key already, or the page has one, nothing happens: false. */
+/* Names a page in use, not to be written any more. Where another page has the key already, or the
+ * page has one, nothing happens: false. */
 bool ommai_page_pool_publish(struct ommai_page_pool *pool, int32_t page, const struct omma_kv_page_key *key);
 
 /* One user less of each; in the order of the sequence. */

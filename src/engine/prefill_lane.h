@@ -15,15 +15,18 @@ struct ommai_prefill_lane {
   struct ommai_prefill_pace pace;
 };
 
-/* Prompt tokens up to which the next chunk of a sequence in stage PREFILL computes: as many positions need pages. */
+/* Prompt tokens up to which the next chunk of a sequence in stage PREFILL computes: as many
+ * positions need pages. */
 int64_t ommai_prefill_lane_end(const struct ommai_prefill_lane *lane, const struct ommai_sequence *sequence);
 
 /* Begins that chunk. No other is in progress. Errors: MEMORY. */
 enum omma_status ommai_prefill_lane_begin(struct ommai_prefill_lane *lane, struct ommai_sequence *sequence,
                                           struct omma_error *error);
 
-/* Goes on for about `ns` nanoseconds; log-probabilities of the prompt are told as its rows are there. *done: the chunk is complete, its full pages are published, and none is in progress any more; its
- * last row's residual stays at *last_row until the next chunk begins. Errors: INTERNAL; FORMAT, MEMORY. */
+/* Goes on for about `ns` nanoseconds; log-probabilities of the prompt are told as its rows are
+ * there. *done: the chunk is complete, its full pages are published, and none is in progress any
+ * more; its  last row's residual stays at *last_row until the next chunk begins. Errors: INTERNAL;
+ * FORMAT, MEMORY. */
 enum omma_status ommai_prefill_lane_advance(struct ommai_prefill_lane *lane, int64_t ns, bool *done, const float **last_row,
                                             struct omma_error *error);
 

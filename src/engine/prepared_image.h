@@ -12,7 +12,8 @@
 /* Pixels with several owners. */
 struct ommai_shared_pixels;
 
-/* An image or video after the resize: 8-bit RGB [n_frames, resized_height, resized_width, 3] and its plan. */
+/* An image or video after the resize: 8-bit RGB [n_frames, resized_height, resized_width, 3] and
+ * its plan. */
 struct ommai_prepared_image {
   struct omma_image_plan plan;
   int64_t n_frames; /* 1 for an image */
@@ -32,12 +33,14 @@ struct omma_image {
   struct ommai_fitted_size size;
 };
 
-/* Plans and resizes, on the model's image threads where they are free; an image from a file is kept for omma_image_recall, one that
- * came from there is as it was kept. Thread-safe. The caller frees the image. */
+/* Plans and resizes, on the model's image threads where they are free; an image from a file is kept
+ * for omma_image_recall, one that  came from there is as it was kept. Thread-safe. The caller frees
+ * the image. */
 enum omma_status ommai_prepare_image(const struct omma_model *model, const struct omma_image *image,
                                      const struct omma_image_options *options, struct ommai_prepared_image *prepared,
                                      struct omma_error *error);
-/* Whether the model takes the video: its number of frames, their sizes, its rate. Errors: UNSUPPORTED, ARGUMENT, LIMIT. */
+/* Whether the model takes the video: its number of frames, their sizes, its rate. Errors:
+ * UNSUPPORTED, ARGUMENT, LIMIT. */
 enum omma_status ommai_check_video(const struct omma_model *model, const struct omma_video *video, struct omma_error *error);
 
 /* As for images, for a video that was checked. */
@@ -57,8 +60,8 @@ struct ommai_prepared_image ommai_prepared_image_share(const struct ommai_prepar
 /* Of its pixels. */
 size_t ommai_prepared_image_bytes(const struct ommai_prepared_image *prepared);
 
-/* What stands for the image in the encoder's cache: a hash of its grid, its number of frames, its name (may be NULL), and of its
- * pixels unless the name suffices. */
+/* What stands for the image in the encoder's cache: a hash of its grid, its number of frames, its
+ * name (may be NULL), and of its  pixels unless the name suffices. */
 struct ommai_image_key ommai_prepared_image_key(const struct ommai_prepared_image *prepared, const char *name,
                                                 bool name_suffices);
 

@@ -1,5 +1,5 @@
-/* From messages to a request: check -> chat template -> images planned -> text between them counted -> images and videos resized ->
- * tokens and positions; or from ids. */
+/* From messages to a request: check -> chat template -> images planned -> text between them counted
+ * -> images and videos resized ->  tokens and positions; or from ids. */
 #include "engine/request.h"
 
 #include <string.h>
@@ -54,7 +54,8 @@ static enum omma_status fail_too_long(const struct omma_model *model, size_t n_t
                           (long long)model->max_model_len, n_tokens);
 }
 
-/* Whether the model's context, and that of the engine that is to take the request, hold the whole prompt. */
+/* Whether the model's context, and that of the engine that is to take the request, hold the whole
+ * prompt. */
 static enum omma_status check_length(const struct omma_model *model, const struct omma_request_options *options,
                                      size_t n_tokens, struct omma_error *error) {
   if (n_tokens >= (size_t)model->max_model_len) return fail_too_long(model, n_tokens, error);
@@ -205,7 +206,8 @@ static enum omma_status encode_text(struct omma_request *request, const struct o
   return status;
 }
 
-/* A prompt that does not fit is counted no further than that takes: its text may be much longer than the context. */
+/* A prompt that does not fit is counted no further than that takes: its text may be much longer
+ * than the context. */
 static enum omma_status count_tokens(struct omma_request *request, const struct ommai_prompt_builder *prompt,
                                      const struct omma_request_options *options, struct omma_error *error) {
   bool cuts = options->truncation.n_tokens > 0;

@@ -1,4 +1,5 @@
-/* The inside of omma_request: everything about a question that can be worked out before the engine takes it up. Immutable. */
+/* The inside of omma_request: everything about a question that can be worked out before the engine
+ * takes it up. Immutable. */
 #ifndef OMMAI_ENGINE_REQUEST_H
 #define OMMAI_ENGINE_REQUEST_H
 
@@ -13,7 +14,8 @@
 
 /* Limits of one request; a video counts as an image. */
 #define OMMAI_REQUEST_MAX_IMAGES 1024
-#define OMMAI_REQUEST_MAX_RESIZED_PIXELS ((int64_t)512 << 20) /* of all images and frames, 1.5 GiB */
+/* of all images and frames, 1.5 GiB */
+#define OMMAI_REQUEST_MAX_RESIZED_PIXELS ((int64_t)512 << 20)
 #define OMMAI_REQUEST_MAX_STOP_BYTES 1024
 #define OMMAI_REQUEST_MAX_STOP_TOKENS 128
 
@@ -56,7 +58,8 @@ struct omma_request {
   size_t n_stop_tokens;
   double preprocess_seconds;
 
-  /* While it is made: the ids of a text without images that was short enough to be encoded instead of counted. NULL: none. */
+  /* While it is made: the ids of a text without images that was short enough to be encoded instead
+   * of counted. NULL: none. */
   int32_t *text_ids; /* [n_text_ids], a capacity of text_room */
   size_t n_text_ids, text_room;
 };

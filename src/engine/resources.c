@@ -30,7 +30,8 @@ static int64_t request_bytes(const struct omma_model *model, int64_t n_patches) 
          ommai_encode_output_size(model, n_tokens) * (int64_t)sizeof(float);
 }
 
-/* What the KV cache of an engine with these sizes gets by default, at least a page. Weights that are packed already are not in `room`. */
+/* What the KV cache of an engine with these sizes gets by default, at least a page. Weights that
+ * are packed already are not in `room`. */
 static int64_t default_kv_bytes(const struct omma_model *model, const struct ommai_engine_sizes *sizes, int64_t room) {
   int64_t page_bytes = (int64_t)sizes->page_bytes, needed, n_pages = ommai_div_up(model->max_model_len, PAGE);
   if (!ommai_mul_i64(n_pages, sizes->max_sequences, &n_pages) || !ommai_mul_i64(n_pages, page_bytes, &needed))
@@ -48,7 +49,8 @@ static void set_pages(const struct omma_model *model, int64_t bytes, struct omma
   sizes->context = ommai_min_i64(model->max_model_len, sizes->n_pages * PAGE);
 }
 
-/* The cache that was asked for, or the default's upper bound: as if the workspaces, which follow from the context, took nothing. */
+/* The cache that was asked for, or the default's upper bound: as if the workspaces, which follow
+ * from the context, took nothing. */
 static enum omma_status size_kv(const struct omma_model *model, int64_t kv_cache_bytes, int64_t room,
                                 struct ommai_engine_sizes *sizes, struct omma_error *error) {
   sizes->page_bytes = ommai_kv_page_bytes(&model->config.text, model->decoder.kv_type);

@@ -145,7 +145,8 @@ bool ommai_scheduler_admits(const struct ommai_scheduler *scheduler, const struc
   return has_pages(scheduler, job->request, ommai_request_goal(job->request, &resources->sizes));
 }
 
-/* Lets preempted sequences enter again, in order, as far as the pages suffice; nobody before them waits. */
+/* Lets preempted sequences enter again, in order, as far as the pages suffice; nobody before them
+ * waits. */
 static void enter_again(struct ommai_scheduler *scheduler) {
   for (int64_t i = 0; i < scheduler->n_live; i++) {
     struct ommai_sequence *sequence = scheduler->live[i];
@@ -270,7 +271,8 @@ static void decode_step(struct ommai_scheduler *scheduler) {
   scheduler->n_steps++;
 }
 
-/* The whole prompt is there: the first token, or after a preemption the tokens that were drawn before. */
+/* The whole prompt is there: the first token, or after a preemption the tokens that were drawn
+ * before. */
 static enum omma_status end_prompt(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence, const float *last_row,
                                    struct omma_error *error) {
   if (sequence->n_generated) return OMMA_OK;
@@ -330,7 +332,8 @@ static void hand_over(struct ommai_scheduler *scheduler, struct ommai_sequence *
   finish(scheduler, sequence);
 }
 
-/* Goes on with a chunk, or begins one. It ends with the chunk at the latest, so that cancellations are seen. */
+/* Goes on with a chunk, or begins one. It ends with the chunk at the latest, so that cancellations
+ * are seen. */
 static void prefill_slice(struct ommai_scheduler *scheduler, int64_t ns) {
   struct ommai_prefill_lane *lane = &scheduler->prefill;
   struct omma_error error;

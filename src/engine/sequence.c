@@ -43,7 +43,8 @@ static void count_prompt(struct ommai_sequence *sequence) {
 enum omma_status ommai_sequence_start(struct ommai_sequence *sequence, struct ommai_resources *resources, int64_t slot,
                                       const struct ommai_job *job, struct omma_error *error) {
   const bool encoder_only = resources->model->encoder_only;
-  int64_t vocab = encoder_only ? 0 : resources->model->config.text.vocab_size; /* then the tables are empty */
+  /* then the tables are empty */
+  int64_t vocab = encoder_only ? 0 : resources->model->config.text.vocab_size;
   *sequence = (struct ommai_sequence){.resources = resources,
                                       .id = job->id,
                                       .priority = job->priority,
@@ -229,8 +230,8 @@ static bool follows_grammar(const struct ommai_sequence *sequence) {
   return sequence->structured.grammar && sequence->answer.thought.stage == OMMAI_THOUGHT_OVER;
 }
 
-/* No token may end the answer before min_tokens, unless its grammar or its allowed tokens have no other, nor in a thought that a grammar is
- * to follow. */
+/* No token may end the answer before min_tokens, unless its grammar or its allowed tokens have no
+ * other, nor in a thought that a grammar is  to follow. */
 static size_t banned_ends(const struct ommai_sequence *sequence, int32_t *banned) {
   const struct omma_request *request = sequence->request;
   const struct ommai_generation_config *generation = &request->model->config.generation;
@@ -242,7 +243,8 @@ static size_t banned_ends(const struct ommai_sequence *sequence, int32_t *banned
   return n;
 }
 
-/* The tokens that the grammar and the list of allowed ones leave; the forced one alone, where there is one. */
+/* The tokens that the grammar and the list of allowed ones leave; the forced one alone, where there
+ * is one. */
 static void fill_mask(struct ommai_sequence *sequence, int32_t forced, uint32_t *mask) {
   const struct ommai_token_rules *rules = &sequence->request->rules;
   if (forced >= 0) {
@@ -259,7 +261,8 @@ static void fill_mask(struct ommai_sequence *sequence, int32_t forced, uint32_t 
   for (size_t i = 0; i < rules->n_allowed_words; i++) mask[i] &= rules->allowed[i];
 }
 
-/* An answer that is complete by its grammar may end, whatever else is forbidden: nothing may be left but the end. */
+/* An answer that is complete by its grammar may end, whatever else is forbidden: nothing may be
+ * left but the end. */
 static void allow_end(const struct ommai_sequence *sequence, uint32_t *mask) {
   const struct ommai_generation_config *generation = &sequence->request->model->config.generation;
   if (!follows_grammar(sequence) || !sequence->structured.ends || sequence->request->ignore_eos) return;

@@ -1,6 +1,7 @@
 /* One request while the engine works on it: images, prompt, answer. State alone; the lanes compute.
  *
- * A sequence that has entered holds pages and images; one that was preempted has given them back, keeps its tokens, and enters again. */
+ * A sequence that has entered holds pages and images; one that was preempted has given them back,
+ * keeps its tokens, and enters again. */
 #ifndef OMMAI_ENGINE_SEQUENCE_H
 #define OMMAI_ENGINE_SEQUENCE_H
 
@@ -22,9 +23,10 @@ struct ommai_sequence {
   enum omma_stage stage; /* QUEUED: it was preempted */
   int64_t stage_started; /* ommai_clock_ns */
 
-  struct ommai_encoded_image **encoded; /* [n_images] the tower's outputs, a user of each; NULL where not needed */
-  struct ommai_prompt_row *rows;        /* [n_tokens] */
-  int32_t *pages;                       /* [max_pages] */
+  /* [n_images] the tower's outputs, a user of each; NULL where not needed */
+  struct ommai_encoded_image **encoded;
+  struct ommai_prompt_row *rows; /* [n_tokens] */
+  int32_t *pages;                /* [max_pages] */
   int64_t n_pages, max_pages;
   int64_t n_prefilled; /* prompt tokens whose keys and values are in the pages */
   int64_t n_decoded;   /* generated tokens likewise */
@@ -43,19 +45,21 @@ struct ommai_sequence {
   struct omma_result result;
 };
 
-/* Prepares a sequence for a job, in slot `slot` of the engine's tables. Everything it allocates besides images, it allocates here. It has
- * not entered yet. Errors: MEMORY; free it in any case. */
+/* Prepares a sequence for a job, in slot `slot` of the engine's tables. Everything it allocates
+ * besides images, it allocates here. It has  not entered yet. Errors: MEMORY; free it in any
+ * case. */
 enum omma_status ommai_sequence_start(struct ommai_sequence *sequence, struct ommai_resources *resources, int64_t slot,
                                       const struct ommai_job *job, struct omma_error *error);
 void ommai_sequence_free(struct ommai_sequence *sequence);
 
-/* Takes the pages that earlier prompts have left, and the images whose rows are not in them: the stage becomes ENCODE or PREFILL.
- * Errors: MEMORY; then it has left again. */
+/* Takes the pages that earlier prompts have left, and the images whose rows are not in them: the
+ * stage becomes ENCODE or PREFILL.  Errors: MEMORY; then it has left again. */
 enum omma_status ommai_sequence_enter(struct ommai_sequence *sequence, struct omma_error *error);
 /* Gives pages and images back; the stage becomes QUEUED. */
 void ommai_sequence_leave(struct ommai_sequence *sequence);
 
-/* Whether the tower is through with all its images; then rows may be laid out and the stage becomes PREFILL. */
+/* Whether the tower is through with all its images; then rows may be laid out and the stage becomes
+ * PREFILL. */
 bool ommai_sequence_begin_prefill(struct ommai_sequence *sequence);
 /* The prompt is computed: images are given back, the stage becomes DECODE. */
 void ommai_sequence_begin_decode(struct ommai_sequence *sequence);
@@ -65,20 +69,21 @@ void ommai_sequence_match(struct ommai_sequence *sequence);
 /* The prompt is computed up to n_prefilled: publishes the pages that are full. */
 void ommai_sequence_publish(struct ommai_sequence *sequence, int64_t n_prefilled);
 
-/* Positions that an admitted sequence of this request is expected to need: the prompt, and of the answer what is asked for, at most
- * sizes->reserve_tokens. */
+/* Positions that an admitted sequence of this request is expected to need: the prompt, and of the
+ * answer what is asked for, at most  sizes->reserve_tokens. */
 int64_t ommai_request_goal(const struct omma_request *request, const struct ommai_engine_sizes *sizes);
 /* The same for one that runs, with up to 64 tokens more than it has. */
 int64_t ommai_sequence_goal(const struct ommai_sequence *sequence);
 
-/* What the sampler needs for the next token. banned: room for OMMAI_SEQUENCE_MAX_BANNED ids; mask: for one of the vocabulary, used where the
- * request has a grammar or a list of allowed tokens. */
+/* What the sampler needs for the next token. banned: room for OMMAI_SEQUENCE_MAX_BANNED ids; mask:
+ * for one of the vocabulary, used where the  request has a grammar or a list of allowed tokens. */
 enum { OMMAI_SEQUENCE_MAX_BANNED = OMMAI_MAX_STOP_TOKENS + OMMAI_REQUEST_MAX_STOP_TOKENS + OMMA_MAX_BAD_WORDS };
 struct ommai_sampler_row ommai_sequence_sampler_row(struct ommai_sequence *sequence, const float *logits, int32_t *banned,
                                                     uint32_t *mask);
 
-/* Takes a drawn token: tells the client, and sees whether the answer ends. Errors: FORMAT (logits that are not finite),
- * ARGUMENT (the grammar can go on with no token, or the request's rules leave none). */
+/* Takes a drawn token: tells the client, and sees whether the answer ends. Errors: FORMAT (logits
+ * that are not finite),  ARGUMENT (the grammar can go on with no token, or the request's rules
+ * leave none). */
 enum omma_status ommai_sequence_take_token(struct ommai_sequence *sequence, const struct ommai_sampler_row *row, bool *done,
                                            struct omma_error *error);
 

@@ -82,7 +82,8 @@ static bool advance(const struct omma_grammar *grammar, struct ommai_mask_positi
   return ommai_token_masks_advance(grammar->masks, position, bytes, size);
 }
 
-/* Other answers may have filled the tables: then the place is found again by the answer's tokens. */
+/* Other answers may have filled the tables: then the place is found again by the answer's
+ * tokens. */
 static void find_again(struct ommai_structured_answer *answer, const int32_t *generated, int64_t n_generated) {
   if (ommai_token_masks_know(answer->grammar->masks, &answer->position)) return;
   answer->position = ommai_token_masks_start(answer->grammar->masks);
@@ -223,7 +224,8 @@ void ommai_structured_answer_prepare(const struct ommai_structured_answer *answe
   struct ommai_token_masks *masks = answer->grammar->masks;
   struct ommai_mask_position position = answer->position;
   bool ends, goes_on;
-  if (!ommai_token_masks_know(masks, &position)) return; /* another answer's mask has filled the tables */
+  /* another answer's mask has filled the tables */
+  if (!ommai_token_masks_know(masks, &position)) return;
   (void)ommai_token_masks_get(masks, &position, &ends, &goes_on);
   for (int64_t i = 0; i < n_guesses && advance(answer->grammar, &position, guesses[i]); i++) {
     (void)ommai_token_masks_get(masks, &position, &ends, &goes_on);

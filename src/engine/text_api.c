@@ -1,4 +1,5 @@
-/* omma_tokenize, omma_count_tokens and omma_detokenize: size-then-fill over the model's tokenizer. */
+/* omma_tokenize, omma_count_tokens and omma_detokenize: size-then-fill over the model's
+ * tokenizer. */
 #include "base/allocator.h"
 #include "base/error.h"
 #include "engine/model.h"

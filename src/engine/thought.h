@@ -1,4 +1,5 @@
-/* The thought that an answer begins with: its marks and its budget, as a request has them, and where an answer stands in it. */
+/* The thought that an answer begins with: its marks and its budget, as a request has them, and
+ * where an answer stands in it. */
 #ifndef OMMAI_ENGINE_THOUGHT_H
 #define OMMAI_ENGINE_THOUGHT_H
 
@@ -13,23 +14,27 @@ struct ommai_thought_rules {
   bool open; /* answers begin with a thought: inside it, or with its begin mark */
   char begin[OMMA_MAX_MARK_BYTES + 1], end[OMMA_MAX_MARK_BYTES + 1];
   size_t begin_size, end_size;
-  int32_t begin_token, end_token; /* where a mark is one token, else -1: shown even if it is a special one */
+  /* where a mark is one token, else -1: shown even if it is a special one */
+  int32_t begin_token, end_token;
   bool limited;
   int64_t max_tokens; /* of a thought */
   int32_t forced[OMMAI_MAX_FORCED_TOKENS];
   size_t n_forced;
 };
 
-/* Takes marks and budget over; not open yet. Errors: ARGUMENT (field "reasoning": a mark of a wrong size; "thinking_token_budget"), LIMIT
- * (the forced end has too many tokens), FORMAT (it is no UTF-8), MEMORY. */
+/* Takes marks and budget over; not open yet. Errors: ARGUMENT (field "reasoning": a mark of a wrong
+ * size; "thinking_token_budget"), LIMIT  (the forced end has too many tokens), FORMAT (it is no
+ * UTF-8), MEMORY. */
 enum omma_status ommai_thought_rules_take(struct ommai_thought_rules *rules, const struct omma_model *model,
                                           const struct omma_sampling *sampling, struct omma_error *error);
 
-/* Opens the thought of answers to this prompt, unless its end stands in the message that goes on, right before it, or last in the prompt. */
+/* Opens the thought of answers to this prompt, unless its end stands in the message that goes on,
+ * right before it, or last in the prompt. */
 void ommai_thought_rules_open(struct ommai_thought_rules *rules, const struct ommai_prompt_builder *prompt,
                               const struct omma_message *last_message, bool continue_final_message);
 
-/* Whether a character may stand between the prompt, the marks and the texts without meaning anything. */
+/* Whether a character may stand between the prompt, the marks and the texts without meaning
+ * anything. */
 bool ommai_thought_is_blank(char c);
 
 enum ommai_thought_stage {

@@ -107,7 +107,8 @@ static const int32_t *bad_word(const struct ommai_token_rules *rules, size_t ind
   return rules->bad_tokens + first;
 }
 
-/* Appends the tokens of a text after the last word's; *n: how many. They count with keep_word only. */
+/* Appends the tokens of a text after the last word's; *n: how many. They count with keep_word
+ * only. */
 static enum omma_status append_tokens(struct ommai_token_rules *rules, const struct omma_model *model, const char *text,
                                       size_t *n, struct omma_error *error) {
   size_t used = rules->n_bad_words ? rules->bad_ends[rules->n_bad_words - 1] : 0;
@@ -126,7 +127,8 @@ static enum omma_status keep_word(struct ommai_token_rules *rules, size_t n, str
   return OMMA_OK;
 }
 
-/* A word as it stands at the beginning of a text, and after a blank where that makes another first token and as many. */
+/* A word as it stands at the beginning of a text, and after a blank where that makes another first
+ * token and as many. */
 static enum omma_status take_word(struct ommai_token_rules *rules, const struct omma_model *model, const char *word,
                                   struct omma_error *error) {
   char behind_blank[1 + OMMAI_MAX_BAD_WORD_BYTES + 1] = " ";
@@ -164,7 +166,8 @@ static enum omma_status take_bad_words(struct ommai_token_rules *rules, const st
   OMMAI_TRY(ommai_model_require_tokenizer(model, error));
   for (size_t i = 0; i < sampling->n_bad_words; i++) {
     OMMAI_TRY(check_word(sampling->bad_words[i], i, error));
-    rules->bad_room += 2 * 3 * (strlen(sampling->bad_words[i]) + 1); /* a byte has 3 tokens at most */
+    /* a byte has 3 tokens at most */
+    rules->bad_room += 2 * 3 * (strlen(sampling->bad_words[i]) + 1);
   }
   rules->bad_tokens = ommai_allocate(&model->allocator, rules->bad_room, sizeof *rules->bad_tokens);
   if (!rules->bad_tokens) return ommai_fail_memory(error, "bad_words", rules->bad_room * sizeof *rules->bad_tokens);

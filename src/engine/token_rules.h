@@ -1,4 +1,5 @@
-/* Which tokens an answer may have: biases, a list of allowed tokens, and words that it must not hold. Read-only once taken. */
+/* Which tokens an answer may have: biases, a list of allowed tokens, and words that it must not
+ * hold. Read-only once taken. */
 #ifndef OMMAI_ENGINE_TOKEN_RULES_H
 #define OMMAI_ENGINE_TOKEN_RULES_H
 
@@ -12,7 +13,8 @@
 
 /* Zero-initialised: no rules. */
 struct ommai_token_rules {
-  struct ommai_token_bias *biases; /* [n_biases], of a capacity of bias_room, in rising order of tokens */
+  /* [n_biases], of a capacity of bias_room, in rising order of tokens */
+  struct ommai_token_bias *biases;
   size_t n_biases, bias_room;
   uint32_t *allowed; /* [n_allowed_words], a bit for each token; NULL: all */
   size_t n_allowed_words;
@@ -22,12 +24,14 @@ struct ommai_token_rules {
   size_t n_bad_words;
 };
 
-/* Checks the rules of the settings and copies them; free them in any case. Errors: ARGUMENT with the field's name, MEMORY. */
+/* Checks the rules of the settings and copies them; free them in any case. Errors: ARGUMENT with
+ * the field's name, MEMORY. */
 enum omma_status ommai_token_rules_take(struct ommai_token_rules *rules, const struct omma_model *model,
                                         const struct omma_sampling *sampling, struct omma_error *error);
 void ommai_token_rules_free(struct ommai_token_rules *rules, const struct omma_allocator *allocator);
 
-/* The tokens that would complete a bad word after the answer generated[n_generated], into banned[OMMA_MAX_BAD_WORDS]; returns how many. */
+/* The tokens that would complete a bad word after the answer generated[n_generated], into
+ * banned[OMMA_MAX_BAD_WORDS]; returns how many. */
 size_t ommai_token_rules_ban(const struct ommai_token_rules *rules, const int32_t *generated, int64_t n_generated,
                              int32_t *banned);
 

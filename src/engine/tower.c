@@ -48,7 +48,8 @@ static enum omma_status require_tensor(void *context, const char *name, int n_di
   return ommai_checkpoint_require(context, name, n_dims, shape, &tensor, error);
 }
 
-/* Counts parameters and bytes, and with a checkpoint checks that it has every tensor in its shape. */
+/* Counts parameters and bytes, and with a checkpoint checks that it has every tensor in its
+ * shape. */
 static enum omma_status describe(struct omma_tower *tower, struct ommai_checkpoint *checkpoint, struct omma_error *error) {
   struct ommai_vision_tower described = {.config = tower->config.vision, .dtype = tower->tower.dtype};
   struct ommai_weight_loader loader = make_loader(tower, OMMAI_LOADER_DESCRIBE, checkpoint);

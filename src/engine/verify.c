@@ -1,4 +1,5 @@
-/* omma_model_verify: every tensor of a checkpoint against what the model wants, its values, and the files besides the weights. */
+/* omma_model_verify: every tensor of a checkpoint against what the model wants, its values, and the
+ * files besides the weights. */
 #include <stdio.h>
 #include <string.h>
 

@@ -17,7 +17,8 @@ static enum omma_status render_time(double seconds, struct ommai_prompt_builder 
   return ommai_prompt_string(builder, text, error);
 }
 
-/* A temporal patch's time is the middle between its first and last frame's. Source: _calculate_timestamps of the official processor. */
+/* A temporal patch's time is the middle between its first and last frame's. Source:
+ * _calculate_timestamps of the official processor. */
 static enum omma_status render_timed(const struct ommai_builtin_template *template, const struct omma_part *part,
                                      int64_t temporal_patch_size, struct ommai_prompt_builder *builder,
                                      struct omma_error *error) {
@@ -71,7 +72,8 @@ static enum omma_status render_default_system(const struct ommai_builtin_templat
 
 /* ---- answers with thoughts ---- */
 
-/* Byte `index` of a message's text, counted from its end where `back`; -1 where there is none, or an image before it. */
+/* Byte `index` of a message's text, counted from its end where `back`; -1 where there is none, or
+ * an image before it. */
 static int text_byte(const struct omma_message *message, size_t index, bool back) {
   for (size_t i = 0; i < message->n_parts; i++) {
     const struct omma_part *part = &message->parts[back ? message->n_parts - 1 - i : i];
@@ -152,7 +154,8 @@ static enum omma_status write_span(struct span span, struct ommai_prompt_builder
   return ommai_prompt_text(builder, span.at, (size_t)(span.end - span.at), error);
 }
 
-/* Writes an answer's text as the template does: where it belongs to the running turn, after its thought; else without it. */
+/* Writes an answer's text as the template does: where it belongs to the running turn, after its
+ * thought; else without it. */
 static enum omma_status write_answer(const struct ommai_builtin_template *template, struct span text, bool running, bool last,
                                      struct ommai_prompt_builder *builder, struct omma_error *error) {
   struct span thought, rest;

@@ -34,7 +34,8 @@ static void copy_excerpt(const char *text, size_t size, char out[MAX_EXCERPT + 4
   size_t n = 0;
   while (n < size && text[n] != '\n' && text[n] != '\r' && n < MAX_EXCERPT) n++;
   bool cut = n == MAX_EXCERPT && n < size;
-  while (cut && n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80) n--; /* no character is cut in two */
+  /* no character is cut in two */
+  while (cut && n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80) n--;
   for (size_t i = 0; i < n; i++) out[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7f ? ' ' : text[i];
   snprintf(out + n, 4, "%s", cut ? "..." : "");
 }
@@ -57,7 +58,8 @@ static void describe(const char *where, const char *text, size_t size, const str
            where, long_tag ? "the tag that begins in " : "", line, nearest->name, *excerpt ? excerpt : "(a line end)");
 }
 
-/* Parses the template, to be rendered. One that cannot be is no error yet: another template may be taken in its place. */
+/* Parses the template, to be rendered. One that cannot be is no error yet: another template may be
+ * taken in its place. */
 static enum omma_status prepare(const char *where, const char *text, size_t size, const struct omma_allocator *allocator,
                                 struct ommai_chat_choice *choice, struct omma_error *error) {
   struct omma_error cause;
@@ -118,7 +120,8 @@ struct template_search {
   struct ommai_chat_choice *choice;
 };
 
-/* The template under "chat_template" of a JSON file: a string, or of a list of {name, template} the one named default. */
+/* The template under "chat_template" of a JSON file: a string, or of a list of {name, template} the
+ * one named default. */
 static enum omma_status pick_text(const json_t *root, const char *path, bool required, const char **text,
                                   struct omma_error *error) {
   const json_t *value = json_object_get(root, "chat_template"), *entry;

@@ -11,7 +11,8 @@ enum omma_status ommai_config_expect_string(const json_t *object, const char *wh
 /* A switch that may be missing or false only. Errors: FORMAT, UNSUPPORTED. */
 enum omma_status ommai_config_refuse_true(const json_t *object, const char *where, const char *key, struct omma_error *error);
 
-/* A number from `low` to `high`, or above 0 up to `high`; a missing key leaves *out. Errors: FORMAT. */
+/* A number from `low` to `high`, or above 0 up to `high`; a missing key leaves *out. Errors:
+ * FORMAT. */
 enum omma_status ommai_config_number(const json_t *object, const char *where, const char *key, double low, double high,
                                      double *out, struct omma_error *error);
 enum omma_status ommai_config_positive(const json_t *object, const char *where, const char *key, double high, double *out,

@@ -1,4 +1,5 @@
-/* The tensors of a decoder that are named alike in all families: what follows a prefix such as "model.layers.7". */
+/* The tensors of a decoder that are named alike in all families: what follows a prefix such as
+ * "model.layers.7". */
 #ifndef OMMAI_FAMILIES_DECODER_LOADER_H
 #define OMMAI_FAMILIES_DECODER_LOADER_H
 
@@ -38,7 +39,8 @@ enum omma_status ommai_decoder_load_router(struct ommai_weight_loader *loader, c
 enum omma_status ommai_decoder_load_experts(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,
                                             const char *prefix, struct ommai_decoder_layer *layer, struct omma_error *error);
 
-/* PREFIX.embed_tokens.weight, PREFIX.norm.weight, and HEAD.weight where the embedding is not tied. */
+/* PREFIX.embed_tokens.weight, PREFIX.norm.weight, and HEAD.weight where the embedding is not
+ * tied. */
 enum omma_status ommai_decoder_load_ends(struct ommai_weight_loader *loader, const char *prefix, const char *head,
                                          struct ommai_decoder *decoder, struct omma_error *error);
 

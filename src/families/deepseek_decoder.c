@@ -1,5 +1,5 @@
-/* The language model of DeepSeek-V3's kind, as in Kimi-VL: MLA, sigmoid router, shared experts. Source: transformers'
- * modeling_deepseek_v3.py and the released checkpoints. */
+/* The language model of DeepSeek-V3's kind, as in Kimi-VL: MLA, sigmoid router, shared experts.
+ * Source: transformers'  modeling_deepseek_v3.py and the released checkpoints. */
 
 #include <stdio.h>
 
@@ -22,8 +22,8 @@ static enum omma_status refuse_present(const json_t *text, const char *where, co
                           key);
 }
 
-/* Heads: a key is nope_dim + rope_dim wide; what decoding reads, kv_rank + rope_dim. The norm of the compressed values has the
- * official class's own epsilon, not rms_norm_eps. */
+/* Heads: a key is nope_dim + rope_dim wide; what decoding reads, kv_rank + rope_dim. The norm of
+ * the compressed values has the  official class's own epsilon, not rms_norm_eps. */
 static enum omma_status parse_mla(const json_t *text, const char *where, struct ommai_decoder_config *config,
                                   struct omma_error *error) {
   struct ommai_mla_config *latent = &config->latent;
@@ -107,7 +107,8 @@ static enum omma_status parse(const struct ommai_text_family *family, const json
 
 /* ---- tensors ---- */
 
-/* kv_b_proj [n_heads, nope + v, kv_rank]: a head's key rows, then its value rows, in the three uses. */
+/* kv_b_proj [n_heads, nope + v, kv_rank]: a head's key rows, then its value rows, in the three
+ * uses. */
 static enum omma_status load_head(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,
                                   const char *name, const struct ommai_loader_tensor *tensor, int64_t head,
                                   struct ommai_mla_head *out, struct omma_error *error) {

@@ -1,4 +1,6 @@
-/* A model family as data: how its towers and language models differ from others'. ommai_family_parse and the loaders work by this table, with a function only for keys that no other family has. */
+/* A model family as data: how its towers and language models differ from others'.
+ * ommai_family_parse and the loaders work by this table, with a function only for keys that no
+ * other family has. */
 #ifndef OMMAI_FAMILIES_FAMILY_H
 #define OMMAI_FAMILIES_FAMILY_H
 
@@ -10,30 +12,33 @@
 struct ommai_family {
   const char *model_type; /* of config.json */
 
-  /* The tower: what no key says, and the official class's defaults of the sizes that keys say; the keys; the tensors. */
+  /* The tower: what no key says, and the official class's defaults of the sizes that keys say; the
+   * keys; the tensors. */
   const struct ommai_vision_config *tower;
   const struct ommai_tower_keys *tower_keys;
   const struct ommai_tower_names *tower_names;
 
-  /* Reads keys of vision_config that are this family's own into config->vision and config->video, after the others. NULL: there are
-   * none. Errors: FORMAT, UNSUPPORTED. */
+  /* Reads keys of vision_config that are this family's own into config->vision and config->video,
+   * after the others. NULL: there are  none. Errors: FORMAT, UNSUPPORTED. */
   enum omma_status (*parse_own)(const json_t *vision, const char *where, struct ommai_model_config *config,
                                 struct omma_error *error);
 
   const struct ommai_text_family *text;
 
   /* Images and videos: what no file says. */
-  struct ommai_image_config image;               /* sizing, resize_rule, raster_patches */
-  struct ommai_video_config video;               /* area_of_all_frames, time_by_temporal_patch */
-  const char *image_token_key, *video_token_key; /* of config.json; without the second it takes no videos */
+  struct ommai_image_config image; /* sizing, resize_rule, raster_patches */
+  struct ommai_video_config video; /* area_of_all_frames, time_by_temporal_patch */
+  /* of config.json; without the second it takes no videos */
+  const char *image_token_key, *video_token_key;
   const struct ommai_default_processor *published;
   const struct ommai_processor_defaults *defaults;
   const struct ommai_chat_variant *variants; /* its known chat templates */
-  enum omma_box_unit box_unit;               /* of the boxes in its answers; NONE: it was not trained on a JSON form of them */
+  /* of the boxes in its answers; NONE: it was not trained on a JSON form of them */
+  enum omma_box_unit box_unit;
 };
 
-/* Reads config.json (root; `path` for messages) into config's vision, text, image and video, and checks that tower and language model
- * fit together. Errors: FORMAT, UNSUPPORTED. */
+/* Reads config.json (root; `path` for messages) into config's vision, text, image and video, and
+ * checks that tower and language model  fit together. Errors: FORMAT, UNSUPPORTED. */
 enum omma_status ommai_family_parse(const struct ommai_family *family, const json_t *root, const char *path,
                                     struct ommai_model_config *config, struct omma_error *error);
 
@@ -41,8 +46,8 @@ enum omma_status ommai_family_parse(const struct ommai_family *family, const jso
 const struct ommai_family *ommai_family_find(const char *model_type);
 const char *ommai_family_list(void);
 
-/* X(model_type, words): the one list of families. words: what the families and their parts are called, which tools/check_layers.sh
- * keeps out of all other folders. */
+/* X(model_type, words): the one list of families. words: what the families and their parts are
+ * called, which tools/check_layers.sh  keeps out of all other folders. */
 #define OMMAI_FAMILIES(X) \
   X(qwen2_vl, "qwen")     \
   X(qwen2_5_vl, "qwen")   \

@@ -156,7 +156,8 @@ enum omma_status ommai_gguf_architecture_find(const struct ommai_gguf_files *fil
   struct ommai_gguf_text name = {0}, projector = {0};
   const char *key = "clip.projector_type";
   OMMAI_TRY(ommai_gguf_string(files->parts[0], "general.architecture", true, &name, error));
-  if (!ommai_gguf_has(files->mmproj, key)) key = "clip.vision.projector_type"; /* of files that hear as well */
+  /* of files that hear as well */
+  if (!ommai_gguf_has(files->mmproj, key)) key = "clip.vision.projector_type";
   OMMAI_TRY(ommai_gguf_string(files->mmproj, key, true, &projector, error));
   for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++) {
     *architecture = &architectures[i];

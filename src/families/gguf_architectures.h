@@ -4,7 +4,8 @@
 
 #include "families/gguf_names.h"
 
-/* A kind of model that is read: the architecture of the language model's file and the projector of the mmproj, which belong together. */
+/* A kind of model that is read: the architecture of the language model's file and the projector of
+ * the mmproj, which belong together. */
 struct ommai_gguf_architecture {
   const char *name;       /* general.architecture */
   const char *projector;  /* clip.projector_type */

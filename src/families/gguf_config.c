@@ -13,8 +13,8 @@ enum { KEY_SIZE = OMMAI_GGUF_MAX_NAME + 1 };
 
 /* ---- from keys to JSON ---- */
 
-/* A document under construction: keys of `file`, below `prefix`, go into `object`. The first failure stays, and what follows does
- * nothing. */
+/* A document under construction: keys of `file`, below `prefix`, go into `object`. The first
+ * failure stays, and what follows does  nothing. */
 struct draft {
   const struct ommai_gguf *file;
   const char *prefix;
@@ -55,7 +55,8 @@ static void fail_key(struct draft *draft, const char *key, const char *expected)
                                    ommai_gguf_path(draft->file), full_key(draft, key, full), expected);
 }
 
-/* A number of an f32 key as the decimal that it was written from: the shortest one that gives the same f32. */
+/* A number of an f32 key as the decimal that it was written from: the shortest one that gives the
+ * same f32. */
 static double shortest(double value) {
   char text[40];
   for (int digits = 6; digits < 9; digits++) {
@@ -116,7 +117,8 @@ static void copy_numbers(struct draft *draft, const char *from, const char *to, 
   set(draft, to, list);
 }
 
-/* A new object inside the document that `draft` then works on; the caller goes back to the old one. */
+/* A new object inside the document that `draft` then works on; the caller goes back to the old
+ * one. */
 static json_t *enter(struct draft *draft, const char *name) {
   json_t *outer = draft->object, *inner = json_object();
   set(draft, name, inner);
@@ -205,8 +207,8 @@ static void make_grouped_text(struct draft *draft, const struct ommai_gguf_files
   if (has(draft, "expert_count")) list_dense_layers(draft, files);
 }
 
-/* Heads with latent keys and values. Files whose kv_b is in one piece call a head's own lengths key_length and value_length; those that
- * split it call so the lengths of what decoding reads. */
+/* Heads with latent keys and values. Files whose kv_b is in one piece call a head's own lengths
+ * key_length and value_length; those that  split it call so the lengths of what decoding reads. */
 static void make_mla_text(struct draft *draft, const struct ommai_gguf_files *files) {
   enum { SIGMOID = 2 };
   static const struct copied keys[] = {{"attention.q_lora_rank", "q_lora_rank", INTEGER, false},
@@ -246,7 +248,8 @@ static void make_tower(struct draft *draft) {
   COPY_ALL(draft, keys);
 }
 
-/* What converters write as feed_forward_length of this tower is the language model's width: the tensors have the true one. */
+/* What converters write as feed_forward_length of this tower is the language model's width: the
+ * tensors have the true one. */
 static void make_ungated_tower(struct draft *draft) {
   static const char name[] = "v.blk.0.ffn_up.weight";
   static const struct copied keys[] = {{"block_count", "depth", INTEGER, true},
@@ -268,7 +271,8 @@ static void make_windowed_tower(struct draft *draft) {
   int64_t depth = get_integer(draft, "block_count", true, 0), pattern = get_integer(draft, "n_wa_pattern", true, 0);
   if (pattern < 1) fail_key(draft, "n_wa_pattern", "1 or more");
   json_t *full = json_array();
-  if (depth > OMMAI_VISION_MAX_DEPTH) depth = OMMAI_VISION_MAX_DEPTH; /* which is refused where the document is read */
+  /* which is refused where the document is read */
+  if (depth > OMMAI_VISION_MAX_DEPTH) depth = OMMAI_VISION_MAX_DEPTH;
   for (int64_t i = pattern; pattern > 0 && i <= depth; i += pattern) {
     append(draft, full, i - 1);
   }
@@ -298,7 +302,8 @@ static void make_moon_tower(struct draft *draft) {
   COPY_ALL(draft, keys);
   int64_t merge = get_integer(draft, "projector.scale_factor", true, 0), side = 0;
   int64_t rows = length_of(draft, ommai_gguf_find(draft->file, "v.position_embd.weight"), "v.position_embd.weight", 0);
-  while (side * side < rows && side < OMMAI_CONFIG_MAX_HEADS) side++; /* that it is a square is checked with the tensor */
+  /* that it is a square is checked with the tensor */
+  while (side * side < rows && side < OMMAI_CONFIG_MAX_HEADS) side++;
   set(draft, "init_pos_emb_height", json_integer(side));
   set(draft, "init_pos_emb_width", json_integer(side));
   set(draft, "merge_kernel_size", json_pack("[I, I]", (json_int_t)merge, (json_int_t)merge));

@@ -86,7 +86,8 @@ static enum omma_status fail(const struct source *source, const char *what, stru
                     source->tensor->name, what);
 }
 
-/* The next free entry, for a part of `source` that begins at row `first_row` and has the shape; its name is written by the caller. */
+/* The next free entry, for a part of `source` that begins at row `first_row` and has the shape; its
+ * name is written by the caller. */
 static enum omma_status add(struct ommai_gguf_tensors *self, const struct source *source, int64_t first_row, int n_dims,
                             const int64_t *shape, struct omma_error *error) {
   const struct ommai_gguf_tensor *from = source->tensor;
@@ -261,7 +262,8 @@ static enum omma_status add_file(struct ommai_gguf_tensors *self, const struct o
   return OMMA_OK;
 }
 
-/* Room for every tensor of a file, for every matrix of those with three dimensions, and for their pairs. */
+/* Room for every tensor of a file, for every matrix of those with three dimensions, and for their
+ * pairs. */
 static enum omma_status count_file(struct ommai_gguf_tensors *self, const struct ommai_gguf *file, struct omma_error *error) {
   for (int64_t i = 0; i < ommai_gguf_count(file); i++) {
     const struct ommai_gguf_tensor *tensor = ommai_gguf_at(file, i);

@@ -1,5 +1,6 @@
-/* The tensors of GGUF files under the names and in the shapes that the families ask for: those of the checkpoints that the files were
- * converted from. Source of the mapping: llama.cpp's conversion scripts and the Python package `gguf`. */
+/* The tensors of GGUF files under the names and in the shapes that the families ask for: those of
+ * the checkpoints that the files were  converted from. Source of the mapping: llama.cpp's
+ * conversion scripts and the Python package `gguf`. */
 #ifndef OMMAI_FAMILIES_GGUF_NAMES_H
 #define OMMAI_FAMILIES_GGUF_NAMES_H
 
@@ -13,25 +14,30 @@ enum ommai_gguf_showing {
   OMMAI_GGUF_AS_IT_IS,
   OMMAI_GGUF_EXPERTS, /* [experts, ...]: each alone, its number for '*' in the name */
   OMMAI_GGUF_GRID,    /* [n * n, c] as [n, n, c] */
-  OMMAI_GGUF_MERGER,  /* '#' is a layer of the tower: counted over those with a merger (ommai_gguf_merger_layers) */
-  OMMAI_GGUF_KEYS_VALUES /* blk.#.attn_k_b [heads, rank, keys] and attn_v_b [heads, values, rank]: one [heads * (keys + values), rank] */
+  /* '#' is a layer of the tower: counted over those with a merger (ommai_gguf_merger_layers) */
+  OMMAI_GGUF_MERGER,
+  /* blk.#.attn_k_b [heads, rank, keys] and attn_v_b [heads, values, rank]: one [heads * (keys +
+   * values), rank] */
+  OMMAI_GGUF_KEYS_VALUES
 };
 
-/* What stands before `.weight` or `.bias` in the file and in the checkpoint, or whole names; shown NULL: not shown. '#' is a number. */
+/* What stands before `.weight` or `.bias` in the file and in the checkpoint, or whole names; shown
+ * NULL: not shown. '#' is a number. */
 struct ommai_gguf_name {
   const char *file, *shown;
   enum ommai_gguf_showing showing;
 };
 
-/* The layers of the tower, below OMMAI_VISION_MAX_DEPTH, that have a merger of their own (v.deepstack.#), in order; returns how many there
- * are. */
+/* The layers of the tower, below OMMAI_VISION_MAX_DEPTH, that have a merger of their own
+ * (v.deepstack.#), in order; returns how many there  are. */
 int64_t ommai_gguf_merger_layers(const struct ommai_gguf *mmproj, int64_t layers[OMMAI_VISION_MAX_DEPTH]);
 
-/* All tensors, by the two lists of names, which end in NULL; those that no list has keep their own names. The parts of the patch embedding
- * become one. Lives as long as the files. */
+/* All tensors, by the two lists of names, which end in NULL; those that no list has keep their own
+ * names. The parts of the patch embedding  become one. Lives as long as the files. */
 struct ommai_gguf_tensors;
 
-/* Errors: FORMAT for tensors whose shapes do not go together; UNSUPPORTED for quantised vectors; LIMIT; MEMORY. */
+/* Errors: FORMAT for tensors whose shapes do not go together; UNSUPPORTED for quantised vectors;
+ * LIMIT; MEMORY. */
 enum omma_status ommai_gguf_tensors_create(const struct ommai_gguf_files *files, const struct ommai_gguf_name *text,
                                            const struct ommai_gguf_name *tower, const struct omma_allocator *allocator,
                                            struct ommai_gguf_tensors **tensors, struct omma_error *error);

@@ -160,13 +160,15 @@ static enum omma_status parse_video(const json_t *object, const char *where, con
   return read_limits(object, where, &video->min_pixels, &video->max_pixels, error);
 }
 
-/* The object that says how images or videos are prepared. `root` is the document, to be decrefed; NULL where there is none. */
+/* The object that says how images or videos are prepared. `root` is the document, to be decrefed;
+ * NULL where there is none. */
 struct processor {
   json_t *root, *object;
   char where[MAX_WHERE];
 };
 
-/* The part `key` of processor_config.json, as newer writers store it; it goes before the files of older ones. */
+/* The part `key` of processor_config.json, as newer writers store it; it goes before the files of
+ * older ones. */
 static enum omma_status load_part(const struct ommai_documents *documents, const struct omma_allocator *allocator,
                                   const char *key, bool required, struct processor *out, struct omma_error *error) {
   char path[OMMAI_DOCUMENT_PATH_SIZE];

@@ -1,5 +1,6 @@
 /* Kimi-VL: config keys, tensor names, chat template. docs/models/kimi_vl.md describes the model.
- * Source: vLLM's moonvit.py and kimi_vl.py, transformers' Kimi-K2.5, and the released checkpoints' files. */
+ * Source: vLLM's moonvit.py and kimi_vl.py, transformers' Kimi-K2.5, and the released checkpoints'
+ * files. */
 #include "base/error.h"
 #include "families/family.h"
 

@@ -1,4 +1,5 @@
-/* What config.json, preprocessor_config.json, video_preprocessor_config.json and generation_config.json say, in one form for all families. */
+/* What config.json, preprocessor_config.json, video_preprocessor_config.json and
+ * generation_config.json say, in one form for all families. */
 #ifndef OMMAI_FAMILIES_MODEL_CONFIG_H
 #define OMMAI_FAMILIES_MODEL_CONFIG_H
 
@@ -21,17 +22,24 @@ struct ommai_image_config {
   enum ommai_resize_rule resize_rule;
   int64_t min_pixels, max_pixels; /* of the resized area; min_pixels 0: never enlarged */
   struct ommai_patch_spec patches;
-  bool raster_patches; /* the official processor gives patches row by row; false: by merge blocks, as the tower takes them */
-  bool published;      /* there is no preprocessor_config.json: the family's published values stand for it */
+  /* the official processor gives patches row by row; false: by merge blocks, as the tower takes
+   * them */
+  bool raster_patches;
+  /* there is no preprocessor_config.json: the family's published values stand for it */
+  bool published;
 };
 
-/* Videos: how large their frames become, and how their time counts. They are resized and cut as images are. */
+/* Videos: how large their frames become, and how their time counts. They are resized and cut as
+ * images are. */
 struct ommai_video_config {
-  int32_t token;                  /* -1: the model takes no videos */
-  bool area_of_all_frames;        /* the limits hold for the sum over all frames; else for each frame, as an image's do */
+  int32_t token; /* -1: the model takes no videos */
+  /* the limits hold for the sum over all frames; else for each frame, as an image's do */
+  bool area_of_all_frames;
   int64_t min_pixels, max_pixels; /* of the resized area */
-  double tokens_per_second;       /* what a second counts for in the time position of temporal patches that stand in one run */
-  bool time_by_temporal_patch;    /* these time positions count temporal patches, however long one lasts */
+  /* what a second counts for in the time position of temporal patches that stand in one run */
+  double tokens_per_second;
+  /* these time positions count temporal patches, however long one lasts */
+  bool time_by_temporal_patch;
 };
 
 /* What generation_config.json says (generation_config.h); 0 where it says nothing. */
@@ -52,7 +60,8 @@ struct ommai_model_config {
   struct ommai_video_config video;
   struct ommai_generation_config generation;
   int32_t image_token;
-  enum omma_dtype stored_type; /* that config.json says the tensors have; bf16 where it says nothing */
+  /* that config.json says the tensors have; bf16 where it says nothing */
+  enum omma_dtype stored_type;
 };
 
 /* What the official processor classes take where a file lacks it. */
@@ -62,24 +71,27 @@ struct ommai_processor_defaults {
   float video_mean[3], video_std[3];
 };
 
-/* What the processor files of a family's released checkpoints say, as JSON, besides the sizes that config.json has. */
+/* What the processor files of a family's released checkpoints say, as JSON, besides the sizes that
+ * config.json has. */
 struct ommai_default_processor {
   const char *name;  /* whose values they are, for messages */
   const char *image; /* preprocessor_config.json */
-  const char *video; /* video_preprocessor_config.json; NULL: there is none, the values for images hold */
+  /* video_preprocessor_config.json; NULL: there is none, the values for images hold */
+  const char *video;
 };
 
 struct ommai_family;
 
-/* Reads the configuration documents. Every key that matters is checked; values that this program cannot honour are refused by
- * name. *family is the registry's entry for config.json's model_type. Where preprocessor_config.json is missing, the family's published
- * values are taken if `may_assume`, which is told by config->image.published. Errors: IO, FORMAT, UNSUPPORTED. */
+/* Reads the configuration documents. Every key that matters is checked; values that this program
+ * cannot honour are refused by  name. *family is the registry's entry for config.json's model_type.
+ * Where preprocessor_config.json is missing, the family's published  values are taken if
+ * `may_assume`, which is told by config->image.published. Errors: IO, FORMAT, UNSUPPORTED. */
 enum omma_status ommai_model_config_read(const struct ommai_documents *documents, bool may_assume,
                                          const struct omma_allocator *allocator, const struct ommai_family **family,
                                          struct ommai_model_config *config, struct omma_error *error);
 
-/* Limits of what a config may say: large enough for every released model, small enough that sizes computed from them cannot
- * overflow 64 bits. */
+/* Limits of what a config may say: large enough for every released model, small enough that sizes
+ * computed from them cannot  overflow 64 bits. */
 #define OMMAI_CONFIG_MAX_LAYERS OMMAI_VISION_MAX_DEPTH
 #define OMMAI_CONFIG_MAX_WIDTH (1 << 20)
 #define OMMAI_CONFIG_MAX_HEADS 4096

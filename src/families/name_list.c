@@ -8,7 +8,8 @@
 #include "base/allocator.h"
 #include "base/error.h"
 
-/* A match first gets FIRST_STEPS and then twice as many each time that it runs out; what it was given is taken from the account. */
+/* A match first gets FIRST_STEPS and then twice as many each time that it runs out; what it was
+ * given is taken from the account. */
 enum { FIRST_STEPS = 128, HEAP_KIB = 4096, MAX_NESTING = 32, MAX_COMPILED = 1 << 18, FIRST_CAPACITY = 16 };
 
 struct entry {
@@ -82,7 +83,8 @@ static enum omma_status compile(const struct ommai_name_list *list, const char *
     return ommai_fail(error, OMMA_ERROR_LIMIT, "%s: \"re:%.40s...\": an expression of more than the limit of %d bytes", where,
                       text, OMMAI_NAME_LIST_MAX_PATTERN);
   }
-  /* Names are text without structure to the matcher; Python's and PCRE2's syntax agree on what is used for them. */
+  /* Names are text without structure to the matcher; Python's and PCRE2's syntax agree on what is
+   * used for them. */
   uint32_t options = PCRE2_ANCHORED | PCRE2_UTF | PCRE2_NEVER_BACKSLASH_C | PCRE2_NO_AUTO_CAPTURE | PCRE2_DOLLAR_ENDONLY;
   pcre2_code *code = pcre2_compile((PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED, options, &reason, &offset, list->compile_context);
   if (!code) {

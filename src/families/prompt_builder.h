@@ -1,4 +1,5 @@
-/* A prompt under construction: text that is tokenised between its images and videos. A family's chat template writes into it. */
+/* A prompt under construction: text that is tokenised between its images and videos. A family's
+ * chat template writes into it. */
 #ifndef OMMAI_FAMILIES_PROMPT_BUILDER_H
 #define OMMAI_FAMILIES_PROMPT_BUILDER_H
 
@@ -11,12 +12,15 @@
 /* All temporal patches of an image or video, in one run. */
 #define OMMAI_ALL_TEMPORAL_PATCHES (-1)
 
-/* A run of an image's or video's tokens in the rendered text: it stands where `at` bytes of text are before it. */
+/* A run of an image's or video's tokens in the rendered text: it stands where `at` bytes of text
+ * are before it. */
 struct ommai_prompt_image {
   size_t at;
   const struct omma_part *part;
   int64_t
-      temporal_patch; /* OMMAI_ALL_TEMPORAL_PATCHES, or the one whose tokens stand here: 0 first, the others of the part follow in order */
+      /* OMMAI_ALL_TEMPORAL_PATCHES, or the one whose tokens stand here: 0 first, the others of the
+       * part follow in order */
+      temporal_patch;
 };
 
 struct ommai_prompt_builder {
@@ -35,7 +39,8 @@ enum omma_status ommai_prompt_text(struct ommai_prompt_builder *builder, const c
                                    struct omma_error *error);
 /* The same for a constant string. */
 enum omma_status ommai_prompt_string(struct ommai_prompt_builder *builder, const char *text, struct omma_error *error);
-/* Adds the tokens of a part's temporal patch, or of all, at this place; markers are text that the family writes around them. */
+/* Adds the tokens of a part's temporal patch, or of all, at this place; markers are text that the
+ * family writes around them. */
 enum omma_status ommai_prompt_image(struct ommai_prompt_builder *builder, const struct omma_part *part, int64_t temporal_patch,
                                     struct omma_error *error);
 

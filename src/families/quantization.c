@@ -68,7 +68,8 @@ static enum omma_status refuse_method(const char *where, const char *name, struc
 static enum omma_status parse_method(const json_t *config, const char *where, const char *otherwise,
                                      struct ommai_quantization *self, struct omma_error *error) {
   bool old_bitsandbytes = json_object_get(config, "load_in_8bit") || json_object_get(config, "load_in_4bit");
-  const char *name = old_bitsandbytes ? "bitsandbytes" : otherwise; /* which did not say its name at first */
+  /* which did not say its name at first */
+  const char *name = old_bitsandbytes ? "bitsandbytes" : otherwise;
   OMMAI_TRY(ommai_json_string(config, where, "quant_method", false, &name, error));
   for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
     if (strcmp(methods[i].name, name) != 0) continue;
@@ -161,8 +162,9 @@ const char *ommai_quantization_description(const struct ommai_quantization *quan
 
 /* ---- layers ---- */
 
-/* A layer's names: as the checkpoint has it, and as the model's class may call it, whose outermost part is, or is not, part of the name, and
- * whose language model may lie one level deeper. Returns how many. */
+/* A layer's names: as the checkpoint has it, and as the model's class may call it, whose outermost
+ * part is, or is not, part of the name, and  whose language model may lie one level deeper. Returns
+ * how many. */
 static int name_variants(const char *layer, char names[MAX_VARIANTS][VARIANT_SIZE]) {
   static const char outer[] = "model.", inner[] = "language_model.";
   const char *rest = strncmp(layer, outer, sizeof outer - 1) == 0 ? layer + sizeof outer - 1 : layer;

@@ -1,5 +1,5 @@
-/* Qwen2.5-VL: config keys, tensor names, chat template. docs/models/qwen2_5_vl.md describes the model.
- * Source: transformers' modeling_qwen2_5_vl.py and the released checkpoints' files. */
+/* Qwen2.5-VL: config keys, tensor names, chat template. docs/models/qwen2_5_vl.md describes the
+ * model.  Source: transformers' modeling_qwen2_5_vl.py and the released checkpoints' files. */
 #include "base/error.h"
 #include "families/config_keys.h"
 #include "families/family.h"
@@ -36,7 +36,8 @@ static const struct ommai_tower_keys tower_keys = {
 
 enum { MAX_TOKENS_PER_SECOND = 1000 };
 
-/* A window is window_size pixels a side, in whole merged tokens; all blocks but the listed ones stay inside their windows. */
+/* A window is window_size pixels a side, in whole merged tokens; all blocks but the listed ones
+ * stay inside their windows. */
 static enum omma_status parse_windows(const json_t *vision, const char *where, struct ommai_vision_config *config,
                                       struct omma_error *error) {
   int64_t pixels = 112, full[OMMAI_VISION_MAX_DEPTH] = {7, 15, 23, 31};
@@ -52,7 +53,8 @@ static enum omma_status parse_windows(const json_t *vision, const char *where, s
   }
   for (int64_t block = 0; block < config->depth; block++) config->windowed[block] = true;
   for (size_t i = 0; i < n_full; i++) {
-    if (full[i] < config->depth) config->windowed[full[i]] = false; /* the class's default may be beyond */
+    /* the class's default may be beyond */
+    if (full[i] < config->depth) config->windowed[full[i]] = false;
   }
   return OMMA_OK;
 }

@@ -1,5 +1,6 @@
-/* Qwen3-VL, dense and with experts: config keys, tensor names, chat template. docs/models/qwen3-vl.md describes the model.
- * Source: transformers' modeling_qwen3_vl.py and the released checkpoints' files. */
+/* Qwen3-VL, dense and with experts: config keys, tensor names, chat template.
+ * docs/models/qwen3-vl.md describes the model.  Source: transformers' modeling_qwen3_vl.py and the
+ * released checkpoints' files. */
 #include <math.h>
 
 #include "base/error.h"
@@ -35,7 +36,8 @@ static const struct ommai_tower_keys tower_keys = {
     .expected = {"hidden_act", "gelu_pytorch_tanh"},
 };
 
-/* Sorts the blocks, each with the number of its first mention, and drops the others of the same block. */
+/* Sorts the blocks, each with the number of its first mention, and drops the others of the same
+ * block. */
 static void sort_deepstack(const int64_t *blocks, size_t count, struct ommai_vision_config *config) {
   for (int64_t block = 0; block < config->depth; block++) {
     for (size_t i = 0; i < count; i++) {
@@ -47,7 +49,8 @@ static void sort_deepstack(const int64_t *blocks, size_t count, struct ommai_vis
   }
 }
 
-/* Outputs come in the order of blocks; the list's order is that of the mergers. The class's default beyond the depth has no block. */
+/* Outputs come in the order of blocks; the list's order is that of the mergers. The class's default
+ * beyond the depth has no block. */
 static enum omma_status parse_deepstack(const json_t *vision, const char *where, struct ommai_vision_config *config,
                                         struct omma_error *error) {
   int64_t blocks[OMMAI_VISION_MAX_DEEPSTACK] = {8, 16, 24};

@@ -8,7 +8,8 @@
 
 enum { FIRST_CAPACITY = 64 };
 
-/* Where cutting stands. `text` ends before the one line end that jinja drops from a template's end. */
+/* Where cutting stands. `text` ends before the one line end that jinja drops from a template's
+ * end. */
 struct cut {
   const char *text;
   size_t size, at;
@@ -70,8 +71,8 @@ static enum omma_status add_text(struct cut *cut, size_t at, size_t end, struct 
   return OMMA_OK;
 }
 
-/* The end of a text before the tag at `open`: without the blanks that "{%-" removes, or those that stand alone on the line of a
- * statement or comment. */
+/* The end of a text before the tag at `open`: without the blanks that "{%-" removes, or those that
+ * stand alone on the line of a  statement or comment. */
 static size_t trimmed_end(const struct cut *cut, size_t begin, size_t open) {
   char kind = cut->text[open + 1], sign = open + 2 < cut->size ? cut->text[open + 2] : 0;
   size_t end = open;
@@ -92,7 +93,8 @@ static size_t find_open(const struct cut *cut, size_t at) {
   return cut->size;
 }
 
-/* The end of what a tag holds: at its "-%}", "+%}" or "%}", quotes passed over but in comments; the size where there is none. */
+/* The end of what a tag holds: at its "-%}", "+%}" or "%}", quotes passed over but in comments; the
+ * size where there is none. */
 static size_t find_close(const struct cut *cut, size_t at, char kind) {
   char last = kind == '{' ? '}' : kind, quote = 0;
   for (; at < cut->size; at++) {

@@ -1,6 +1,7 @@
-/* A chat template cut into what counts: the lines of its literal texts, and its tags, so that two that render alike by their spelling are equal. Blanks
- * that jinja removes, the spelling of line ends, runs of blanks inside tags and comments do not count.
- * Source: jinja2's lexer with trim_blocks and lstrip_blocks, as transformers compiles templates. */
+/* A chat template cut into what counts: the lines of its literal texts, and its tags, so that two
+ * that render alike by their spelling are equal. Blanks  that jinja removes, the spelling of line
+ * ends, runs of blanks inside tags and comments do not count.  Source: jinja2's lexer with
+ * trim_blocks and lstrip_blocks, as transformers compiles templates. */
 #ifndef OMMAI_FAMILIES_TEMPLATE_PIECES_H
 #define OMMAI_FAMILIES_TEMPLATE_PIECES_H
 
@@ -10,7 +11,8 @@
 #include <stdint.h>
 
 struct ommai_template_piece {
-  uint32_t digest; /* FNV-1a of '=' and a line of text with its end, '%' and a statement, or '{' and an expression */
+  /* FNV-1a of '=' and a line of text with its end, '%' and a statement, or '{' and an expression */
+  uint32_t digest;
   size_t at, size; /* in the template: from the first byte of the line or tag */
 };
 
@@ -20,10 +22,12 @@ struct ommai_template_pieces {
   struct omma_allocator allocator;
 };
 
-/* Templates with more pieces than this are not compared (LIMIT): the longest known has about 130. */
+/* Templates with more pieces than this are not compared (LIMIT): the longest known has about
+ * 130. */
 #define OMMAI_TEMPLATE_MAX_PIECES 4096
 
-/* Any bytes are taken; what is no template is some list of pieces. Errors: LIMIT, MEMORY; free in every case. */
+/* Any bytes are taken; what is no template is some list of pieces. Errors: LIMIT, MEMORY; free in
+ * every case. */
 enum omma_status ommai_template_cut(const char *text, size_t size, const struct omma_allocator *allocator,
                                     struct ommai_template_pieces *pieces, struct omma_error *error);
 void ommai_template_pieces_free(struct ommai_template_pieces *pieces);

@@ -6,11 +6,13 @@
 #include "base/allocator.h"
 #include "base/error.h"
 
-/* Marks in the rendered text, of bytes that no UTF-8 has: a mark is MARK and one of these. Where a text from outside spells an image's or video's
- * token it gets a mark instead, and the last message's end one, so that what the template writes can be told from them. */
+/* Marks in the rendered text, of bytes that no UTF-8 has: a mark is MARK and one of these. Where a
+ * text from outside spells an image's or video's  token it gets a mark instead, and the last
+ * message's end one, so that what the template writes can be told from them. */
 #define MARK '\xff'
 enum { MARK_IMAGE = '0', MARK_VIDEO = '1', MARK_END = '2' };
-static const char end_mark[] = {MARK, MARK_END, ' ', '\0'}; /* the blank shows whether the template strips texts */
+/* the blank shows whether the template strips texts */
+static const char end_mark[] = {MARK, MARK_END, ' ', '\0'};
 
 struct rendering {
   const struct ommai_chat_choice *choice;
@@ -222,7 +224,8 @@ static bool stands_at(const char *text, const char *end, const char *word) {
   return word && (size_t)(end - text) >= strlen(word) && memcmp(text, word, strlen(word)) == 0;
 }
 
-/* What the mark at *text stands for; *text moves after it. Nothing, where the template took it apart, or wrote the last text more than once. */
+/* What the mark at *text stands for; *text moves after it. Nothing, where the template took it
+ * apart, or wrote the last text more than once. */
 static enum omma_status write_mark(const struct rendering *rendering, const char **text, const char *end) {
   char kind = end - *text > 1 ? (*text)[1] : '\0';
   const char *token = NULL;
@@ -266,7 +269,8 @@ static enum omma_status write_prompt(const struct rendering *rendering, const ch
   return OMMA_OK;
 }
 
-/* Where a prompt ends whose last message goes on: at its mark; without blanks before it where the template takes off those after texts. */
+/* Where a prompt ends whose last message goes on: at its mark; without blanks before it where the
+ * template takes off those after texts. */
 static const char *find_end(const char *text, const char *end) {
   for (const char *at = end - 2; at >= text; at--) {
     if (at[0] != MARK || at[1] != MARK_END) continue;

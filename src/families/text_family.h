@@ -1,5 +1,5 @@
-/* Families of language models: where their keys stand in config.json, and how their tensors are named. Several model families share
- * one. */
+/* Families of language models: where their keys stand in config.json, and how their tensors are
+ * named. Several model families share  one. */
 #ifndef OMMAI_FAMILIES_TEXT_FAMILY_H
 #define OMMAI_FAMILIES_TEXT_FAMILY_H
 
@@ -8,7 +8,8 @@
 #include "language/decoder.h"
 
 struct ommai_text_family {
-  /* Reads the text part of config.json (root; `path` for messages). All but n_deepstack is filled in. Errors: FORMAT, UNSUPPORTED. */
+  /* Reads the text part of config.json (root; `path` for messages). All but n_deepstack is filled
+   * in. Errors: FORMAT, UNSUPPORTED. */
   enum omma_status (*parse)(const struct ommai_text_family *family, const json_t *root, const char *path,
                             struct ommai_decoder_config *config, struct omma_error *error);
 
@@ -16,23 +17,29 @@ struct ommai_text_family {
   enum omma_status (*load)(const struct ommai_text_family *family, struct ommai_weight_loader *loader,
                            struct ommai_decoder *decoder, struct omma_error *error);
 
-  const char *prefixes[2]; /* of tensors: the release's; and another that is taken where the checkpoint has it, or NULL */
+  /* of tensors: the release's; and another that is taken where the checkpoint has it, or NULL */
+  const char *prefixes[2];
 
   /* What follows is read by qwen_decoder.c alone. */
-  bool top_level;    /* without text_config the keys are at the top level */
-  bool qkv_bias;     /* of q, k and v */
-  bool qk_norm;      /* RMSNorm of each head's q and k */
-  bool experts;      /* MoE layers */
-  bool head_dim_key; /* heads have a key of their own, head_dim; else they are hidden_size / num_attention_heads wide */
-  int64_t head_dim;  /* where that key is missing; 0: hidden_size / num_attention_heads */
+  bool top_level; /* without text_config the keys are at the top level */
+  bool qkv_bias;  /* of q, k and v */
+  bool qk_norm;   /* RMSNorm of each head's q and k */
+  bool experts;   /* MoE layers */
+  /* heads have a key of their own, head_dim; else they are hidden_size / num_attention_heads
+   * wide */
+  bool head_dim_key;
+  int64_t head_dim;            /* where that key is missing; 0: hidden_size / num_attention_heads */
   double norm_eps, rope_theta; /* where their keys are missing */
   int64_t mrope_section[3];    /* likewise */
   bool mrope_interleaved;      /* likewise */
 };
 
-extern const struct ommai_text_family ommai_text_qwen2;     /* biased q, k, v; contiguous M-RoPE sections */
-extern const struct ommai_text_family ommai_text_qwen3;     /* normed q and k, own head_dim, interleaved sections */
+/* biased q, k, v; contiguous M-RoPE sections */
+extern const struct ommai_text_family ommai_text_qwen2;
+/* normed q and k, own head_dim, interleaved sections */
+extern const struct ommai_text_family ommai_text_qwen3;
 extern const struct ommai_text_family ommai_text_qwen3_moe; /* the same with MoE layers */
-extern const struct ommai_text_family ommai_text_deepseek;  /* MLA, sigmoid router, shared experts, rope_1d */
+/* MLA, sigmoid router, shared experts, rope_1d */
+extern const struct ommai_text_family ommai_text_deepseek;
 
 #endif

@@ -1,4 +1,5 @@
-/* The vision towers of all families: their sizes in config.json, and their tensors by a table of names. */
+/* The vision towers of all families: their sizes in config.json, and their tensors by a table of
+ * names. */
 #ifndef OMMAI_FAMILIES_TOWER_LOADER_H
 #define OMMAI_FAMILIES_TOWER_LOADER_H
 
@@ -6,7 +7,8 @@
 #include "families/weight_loader.h"
 #include "vision/vision_tower.h"
 
-/* How a family's vision_config spells the sizes. NULL: it has no such key, the value is the family's own. */
+/* How a family's vision_config spells the sizes. NULL: it has no such key, the value is the
+ * family's own. */
 struct ommai_tower_keys {
   const char *depth, *hidden_size, *n_heads;
   const char *intermediate_size; /* NULL: it is hidden_size * mlp_ratio */
@@ -14,7 +16,8 @@ struct ommai_tower_keys {
   const char *temporal_patch_size, *merge_size, *in_channels[2];
   const char *rope;        /* an object with rope_theta */
   const char *expected[2]; /* a key and the string that it must have where it is given */
-  bool required;           /* sizes that are missing are errors; else they are the official class's defaults */
+  /* sizes that are missing are errors; else they are the official class's defaults */
+  bool required;
 };
 
 /* As all Qwen families spell them. */
@@ -22,12 +25,13 @@ struct ommai_tower_keys {
   .depth = "depth", .n_heads = "num_heads", .temporal_patch_size = "temporal_patch_size", .merge_size = "spatial_merge_size", \
   .in_channels = {"in_channels", "in_chans"}, .rope = "rope_parameters"
 
-/* Reads the keys of vision_config into `config`, where what is missing stays as it is. Errors: FORMAT, UNSUPPORTED. */
+/* Reads the keys of vision_config into `config`, where what is missing stays as it is. Errors:
+ * FORMAT, UNSUPPORTED. */
 enum omma_status ommai_tower_parse(const json_t *vision, const char *where, const struct ommai_tower_keys *keys,
                                    struct ommai_vision_config *config, struct omma_error *error);
 
-/* Fills head_dim and checks what the tower's code relies on: heads of a multiple of 4, merge sizes that divide every tile of rows.
- * Errors: FORMAT, UNSUPPORTED. */
+/* Fills head_dim and checks what the tower's code relies on: heads of a multiple of 4, merge sizes
+ * that divide every tile of rows.  Errors: FORMAT, UNSUPPORTED. */
 enum omma_status ommai_tower_check_sizes(const char *where, struct ommai_vision_config *config, struct omma_error *error);
 
 /* Names of a merger's parts; linear layers have biases. */
@@ -37,22 +41,30 @@ struct ommai_merger_names {
 
 /* What a family calls its tensors. Names are without `.weight` and `.bias` and follow a prefix. */
 struct ommai_tower_names {
-  const char *prefixes[2]; /* the release's; and another that is taken where the checkpoint has its patch embedding, or NULL */
+  /* the release's; and another that is taken where the checkpoint has its patch embedding, or
+   * NULL */
+  const char *prefixes[2];
   const char *patch_embed;
   int patch_embed_dims; /* of the convolution's weight: 5 with a time axis, 4 without */
   bool patch_embed_bias;
-  const char *position_table;                              /* where the config has learned positions */
-  int position_dims;                                       /* 2: [rows * columns, h]; 3: [rows, columns, h] */
-  const char *block;                                       /* `.N.` and one of the next seven follow */
-  const char *norm1, *norm2, *qkv, *proj, *fc1, *up, *fc2; /* up: where the feed-forward is gated; fc1 is the gate then */
-  const char *apart[3];   /* q, k and v, where the checkpoint has them and not qkv; NULL: it never has */
+  /* where the config has learned positions */
+  const char *position_table;
+  /* 2: [rows * columns, h]; 3: [rows, columns, h] */
+  int position_dims;
+  /* `.N.` and one of the next seven follow */
+  const char *block;
+  /* up: where the feed-forward is gated; fc1 is the gate then */
+  const char *norm1, *norm2, *qkv, *proj, *fc1, *up, *fc2;
+  /* q, k and v, where the checkpoint has them and not qkv; NULL: it never has */
+  const char *apart[3];
   const char *final_norm; /* where the config has one */
   struct ommai_merger_names merger;
   const char *deepstack; /* `.J.` and a name of deepstack_merger follow */
   struct ommai_merger_names deepstack_merger;
 };
 
-/* Names every tensor of the tower to the loader, which fills `tower` when it packs (tower->blocks is allocated then). */
+/* Names every tensor of the tower to the loader, which fills `tower` when it packs (tower->blocks
+ * is allocated then). */
 enum omma_status ommai_tower_load(struct ommai_weight_loader *loader, const struct ommai_tower_names *names,
                                   struct ommai_vision_tower *tower, struct omma_error *error);
 

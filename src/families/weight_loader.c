@@ -23,7 +23,8 @@ static enum omma_status dtype_of(const struct ommai_tensor *tensor, enum omma_dt
   }
 }
 
-/* Counts a tensor and shows it (DESCRIBE) or finds it in the checkpoint (PACK; *tensor is NULL otherwise). */
+/* Counts a tensor and shows it (DESCRIBE) or finds it in the checkpoint (PACK; *tensor is NULL
+ * otherwise). */
 static enum omma_status require_tensor(struct ommai_weight_loader *loader, const char *name, int n_dims, const int64_t *shape,
                                        const struct ommai_tensor **tensor, struct omma_error *error) {
   *tensor = NULL;
@@ -90,8 +91,8 @@ static bool keeps_stored(const struct ommai_weight_loader *loader, enum ommai_we
   return loader->policy.keeps_stored && is_text_matrix(role);
 }
 
-/* A layer whose sources are all stored quantised: with their integers as they are, or, where these are of several kinds, in 8 bits with a
- * scale for so few inputs that next to nothing is lost. */
+/* A layer whose sources are all stored quantised: with their integers as they are, or, where these
+ * are of several kinds, in 8 bits with a  scale for so few inputs that next to nothing is lost. */
 static void choose_stored(const struct ommai_linear_source *sources, int n_sources, struct ommai_linear_spec *spec) {
   enum { FINE_GROUP = 32 };
   if (ommai_linear_spec_for_stored(sources, n_sources, spec)) return;
@@ -103,7 +104,8 @@ static void choose_stored(const struct ommai_linear_source *sources, int n_sourc
   spec->inputs = OMMAI_INPUTS_SYMMETRIC;
 }
 
-/* The same where there is no checkpoint, only what the configuration says of the layer of that name. Values are no bf16 then. */
+/* The same where there is no checkpoint, only what the configuration says of the layer of that
+ * name. Values are no bf16 then. */
 static enum omma_status choose_expected(const struct ommai_weight_loader *loader, enum ommai_weight_role role, const char *name,
                                         struct ommai_linear_spec *spec, struct omma_error *error) {
   struct ommai_stored_matrix matrix;

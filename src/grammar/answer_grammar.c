@@ -14,7 +14,8 @@ struct source {
   bool compact;
 };
 
-/* The text as JSON; the caller decrefs. Where an integer is too large to be one, all are read as doubles: so the key that has it is named. */
+/* The text as JSON; the caller decrefs. Where an integer is too large to be one, all are read as
+ * doubles: so the key that has it is named. */
 static enum omma_status parse_json(const struct source *source, json_t **value, struct omma_error *error) {
   const size_t flags = JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
   json_error_t reason;

@@ -1,4 +1,5 @@
-/* From what a request asks for to a grammar: a JSON Schema, any JSON object, a regular expression, one of several texts, a grammar in GBNF. */
+/* From what a request asks for to a grammar: a JSON Schema, any JSON object, a regular expression,
+ * one of several texts, a grammar in GBNF. */
 #ifndef OMMAI_GRAMMAR_ANSWER_GRAMMAR_H
 #define OMMAI_GRAMMAR_ANSWER_GRAMMAR_H
 
@@ -16,7 +17,8 @@ enum ommai_answer_kind {
   OMMAI_ANSWER_GBNF
 };
 
-/* compact: no blanks between the tokens of JSON. Thread-safe. Errors: FORMAT, UNSUPPORTED, LIMIT, MEMORY. */
+/* compact: no blanks between the tokens of JSON. Thread-safe. Errors: FORMAT, UNSUPPORTED, LIMIT,
+ * MEMORY. */
 enum omma_status ommai_answer_grammar_create(enum ommai_answer_kind kind, const char *text, size_t size, bool compact,
                                              const struct omma_allocator *allocator, struct ommai_grammar **grammar,
                                              struct omma_error *error);

@@ -1,4 +1,5 @@
-/* Subset construction over a non-deterministic automaton (Thompson's, of a pattern), and products. */
+/* Subset construction over a non-deterministic automaton (Thompson's, of a pattern), and
+ * products. */
 #include "grammar/char_dfa.h"
 
 #include <stdlib.h>
@@ -19,7 +20,8 @@ static int32_t add_state(struct ommai_scratch *scratch, struct ommai_char_dfa *d
   return (int32_t)dfa->n_states++;
 }
 
-/* After the last edge of the state, whose edges are added one after the other; neighbours that lead to the same place are one. */
+/* After the last edge of the state, whose edges are added one after the other; neighbours that lead
+ * to the same place are one. */
 static bool add_edge(struct ommai_scratch *scratch, struct ommai_char_dfa *dfa, int32_t state, uint32_t low, uint32_t high,
                      int32_t to) {
   struct ommai_dfa_state *from = &dfa->states[state];
@@ -149,7 +151,8 @@ static void close_set(struct subsets *subsets) {
   }
 }
 
-/* Any text to the pattern's end: a loop of any character from which the end is reached without one. */
+/* Any text to the pattern's end: a loop of any character from which the end is reached without
+ * one. */
 static void find_rest(struct subsets *subsets) {
   const struct nfa *nfa = subsets->nfa;
   subsets->rest = -1;
@@ -167,7 +170,8 @@ static void find_rest(struct subsets *subsets) {
   }
 }
 
-/* Where any text may follow, nothing else matters: a pattern that was found is not looked for again. */
+/* Where any text may follow, nothing else matters: a pattern that was found is not looked for
+ * again. */
 static void leave_rest(struct subsets *subsets) {
   if (subsets->rest < 0 || subsets->marks[subsets->rest] != subsets->mark) return;
   subsets->mark++;
@@ -431,7 +435,8 @@ static size_t step_all(const struct ommai_char_dfa *dfa, const bool *from, bool 
 bool ommai_dfa_is_within(const struct ommai_char_dfa *dfa, int64_t min, int64_t max) {
   bool sets[2][SHORT_STATES] = {{true}};
   if (dfa->n_states > SHORT_STATES) return false;
-  for (int64_t length = 0; length <= (int64_t)dfa->n_states; length++) { /* longer ones go round in a circle */
+  /* longer ones go round in a circle */
+  for (int64_t length = 0; length <= (int64_t)dfa->n_states; length++) {
     const bool *set = sets[length % 2];
     for (size_t i = 0; i < dfa->n_states; i++) {
       if (set[i] && dfa->states[i].accepts && (length < min || length > max)) return false;

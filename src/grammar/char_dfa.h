@@ -1,5 +1,6 @@
-/* Sets of strings as deterministic automata over characters: what must hold together (a pattern and a length, a key that is none of these) is
- * worked out here before it becomes part of a grammar. Everything lives in a scratch; functions return false when that has failed. */
+/* Sets of strings as deterministic automata over characters: what must hold together (a pattern and
+ * a length, a key that is none of these) is  worked out here before it becomes part of a grammar.
+ * Everything lives in a scratch; functions return false when that has failed. */
 #ifndef OMMAI_GRAMMAR_CHAR_DFA_H
 #define OMMAI_GRAMMAR_CHAR_DFA_H
 
@@ -14,7 +15,8 @@ struct ommai_dfa_edge {
 };
 
 struct ommai_dfa_state {
-  size_t first_edge, n_edges; /* sorted by character, without overlaps; a character of none of them leads nowhere */
+  /* sorted by character, without overlaps; a character of none of them leads nowhere */
+  size_t first_edge, n_edges;
   bool accepts;
 };
 
@@ -40,7 +42,8 @@ bool ommai_dfa_intersect(struct ommai_scratch *scratch, const struct ommai_char_
                          struct ommai_char_dfa *out);
 bool ommai_dfa_complement(struct ommai_scratch *scratch, const struct ommai_char_dfa *dfa, struct ommai_char_dfa *out);
 
-/* Whether all its texts have from min to max characters, as far as a look at them that is short can tell. */
+/* Whether all its texts have from min to max characters, as far as a look at them that is short can
+ * tell. */
 bool ommai_dfa_is_within(const struct ommai_char_dfa *dfa, int64_t min, int64_t max);
 
 bool ommai_dfa_accepts(const struct ommai_char_dfa *dfa, const char *text, size_t size);

@@ -1,5 +1,5 @@
-/* Sets of characters (Unicode code points without surrogates), and how their bytes are written into a grammar: as they are, or as they stand
- * between the quotation marks of a JSON string. */
+/* Sets of characters (Unicode code points without surrogates), and how their bytes are written into
+ * a grammar: as they are, or as they stand  between the quotation marks of a JSON string. */
 #ifndef OMMAI_GRAMMAR_CHAR_RANGES_H
 #define OMMAI_GRAMMAR_CHAR_RANGES_H
 
@@ -18,7 +18,8 @@ struct ommai_chars {
   size_t n, capacity;
 };
 
-/* RAW: UTF-8. JSON: in a string, each character in one way only: escaped where it must be, in the short form where there is one. */
+/* RAW: UTF-8. JSON: in a string, each character in one way only: escaped where it must be, in the
+ * short form where there is one. */
 enum ommai_char_encoding { OMMAI_CHARS_RAW, OMMAI_CHARS_JSON };
 
 /* False: the scratch has failed. */

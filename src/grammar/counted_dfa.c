@@ -1,10 +1,12 @@
-/* A state may be entered with a count only where the text can still come to an end between min and max. From min on that is so up to max less the
- * fewest characters to an end; below min it is worked out for each count, backwards from min. */
+/* A state may be entered with a count only where the text can still come to an end between min and
+ * max. From min on that is so up to max less the  fewest characters to an end; below min it is
+ * worked out for each count, backwards from min. */
 #include "grammar/counted_dfa.h"
 
 #define NEVER INT64_MAX
 
-enum { COMES = 1, LEADS = 2 }; /* of a count in a state: a text has it there; such a text can be ended */
+/* of a count in a state: a text has it there; such a text can be ended */
+enum { COMES = 1, LEADS = 2 };
 
 struct counts {
   struct ommai_scratch *scratch;
@@ -33,7 +35,8 @@ static bool find_least(struct counts *counts) {
   return true;
 }
 
-/* One character on from `count`: marks where texts come to, or where those can be ended that go on. */
+/* One character on from `count`: marks where texts come to, or where those can be ended that go
+ * on. */
 static bool mark_step(struct counts *counts, int64_t count, uint8_t mark) {
   const struct ommai_char_dfa *dfa = counts->dfa;
   uint8_t *here = counts->reached + (size_t)count * dfa->n_states, *behind = here + dfa->n_states;
@@ -65,7 +68,8 @@ static bool find_counts(struct counts *counts) {
   return true;
 }
 
-/* Edges to the gate of a state for the counts that may enter it; those that no text has there break no interval. */
+/* Edges to the gate of a state for the counts that may enter it; those that no text has there break
+ * no interval. */
 static void add_entries(const struct counts *counts, struct ommai_grammar_builder *builder, int32_t from, size_t state,
                         int32_t to) {
   int64_t low = NEVER, high = 0;
@@ -82,8 +86,9 @@ static void add_entries(const struct counts *counts, struct ommai_grammar_builde
   if (low != NEVER) ommai_builder_count(builder, from, (int32_t)low, (int32_t)high, to);
 }
 
-/* A character is counted before its bytes, as no byte may be taken after which it could not end: each pair of a state and one that its edges lead
- * to has a node between the count and the bytes. gates: [n_states] zeroes, this state's nodes + 1. */
+/* A character is counted before its bytes, as no byte may be taken after which it could not end:
+ * each pair of a state and one that its edges lead  to has a node between the count and the bytes.
+ * gates: [n_states] zeroes, this state's nodes + 1. */
 static void add_edges(const struct counts *counts, struct ommai_grammar_builder *builder, int32_t first, size_t state,
                       enum ommai_char_encoding encoding, int32_t *gates) {
   const struct ommai_dfa_state *from = &counts->dfa->states[state];

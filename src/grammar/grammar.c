@@ -1,5 +1,5 @@
-/* From a builder's graph: edges sorted by node -> which nodes may end without a byte -> least depth of each -> no rule calls itself before a
- * byte -> classes of bytes. */
+/* From a builder's graph: edges sorted by node -> which nodes may end without a byte -> least depth
+ * of each -> no rule calls itself before a  byte -> classes of bytes. */
 #include "grammar/grammar.h"
 
 #include <string.h>
@@ -66,7 +66,8 @@ static int32_t start_of(const struct ommai_grammar *grammar, const struct ommai_
   return grammar->rules[edge->rule].start;
 }
 
-/* Whether a walk may pass the edge without a byte; COUNTED: from the rule's start, where the count is 0. */
+/* Whether a walk may pass the edge without a byte; COUNTED: from the rule's start, where the count
+ * is 0. */
 static bool passes_empty(const struct compilation *compilation, const struct ommai_grammar_edge *edge) {
   if (edge->kind == OMMAI_EDGE_BYTES) return false;
   if (edge->kind == OMMAI_EDGE_EMPTY || edge->kind == OMMAI_EDGE_COUNT || edge->min == 0) return true;
@@ -122,8 +123,9 @@ static enum omma_status settle(struct compilation *compilation, struct omma_erro
 
 /* ---- rules that call themselves before a byte ---- */
 
-/* Strongly connected components of the nodes by edges that take no byte (Tarjan's algorithm, without recursion): a call whose rule's start lies
- * in the component of its own node is a rule that calls itself first. */
+/* Strongly connected components of the nodes by edges that take no byte (Tarjan's algorithm,
+ * without recursion): a call whose rule's start lies  in the component of its own node is a rule
+ * that calls itself first. */
 struct component_search {
   const struct compilation *compilation;
   int32_t *order, *low, *component; /* [n_nodes]; order 0: not seen, component -1: open */

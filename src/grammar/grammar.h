@@ -1,7 +1,9 @@
-/* A grammar in the form that answers are held to: immutable, its edges sorted by node. What ommai_grammar_create makes of a builder's graph.
+/* A grammar in the form that answers are held to: immutable, its edges sorted by node. What
+ * ommai_grammar_create makes of a builder's graph.
  *
- * A text is walked through with a stack of calls that are under way. Nodes know how many more calls deep a walk must go from them, at
- * least, before its rule ends, so that a walk never goes where the limit of depth would not let it out again. */
+ * A text is walked through with a stack of calls that are under way. Nodes know how many more calls
+ * deep a walk must go from them, at  least, before its rule ends, so that a walk never goes where
+ * the limit of depth would not let it out again. */
 #ifndef OMMAI_GRAMMAR_GRAMMAR_H
 #define OMMAI_GRAMMAR_GRAMMAR_H
 
@@ -16,7 +18,8 @@
 
 struct ommai_grammar_node {
   int32_t first_edge, n_edges;
-  uint16_t depth; /* least further depth to the rule's end; above OMMAI_GRAMMAR_MAX_DEPTH: there is no way */
+  /* least further depth to the rule's end; above OMMAI_GRAMMAR_MAX_DEPTH: there is no way */
+  uint16_t depth;
   bool ends;      /* its rule may end here */
   bool has_bytes; /* among the edges */
 };
@@ -33,8 +36,9 @@ struct ommai_grammar {
   int n_classes;
 };
 
-/* Compiles what the builder holds; texts are those of rule `root`. The builder stays the caller's. Errors: MEMORY; LIMIT (too large, too
- * deep); FORMAT (a rule that calls itself before it has taken a byte; no text at all). */
+/* Compiles what the builder holds; texts are those of rule `root`. The builder stays the caller's.
+ * Errors: MEMORY; LIMIT (too large, too  deep); FORMAT (a rule that calls itself before it has
+ * taken a byte; no text at all). */
 enum omma_status ommai_grammar_create(const struct ommai_grammar_builder *builder, int32_t root, struct ommai_grammar **grammar,
                                       struct omma_error *error);
 void ommai_grammar_destroy(struct ommai_grammar *grammar);

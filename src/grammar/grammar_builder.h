@@ -1,9 +1,10 @@
-/* A grammar while it is being written down: rules that are graphs. A rule is entered at its start node and left at its end node; edges take a
- * range of bytes, take nothing, or call a rule a number of times. Any node may have any number of edges. A call that is asked for once has a count
+/* A grammar while it is being written down: rules that are graphs. A rule is entered at its start
+ * node and left at its end node; edges take a  range of bytes, take nothing, or call a rule a
+ * number of times. Any node may have any number of edges. A call that is asked for once has a count
  * next to it, at first 0, which edges inside its rule raise and look at.
  *
- * A builder remembers the first thing that went wrong and then ignores what follows, so that calls need no checks; ommai_grammar_create
- * reports it. Not thread-safe. */
+ * A builder remembers the first thing that went wrong and then ignores what follows, so that calls
+ * need no checks; ommai_grammar_create  reports it. Not thread-safe. */
 #ifndef OMMAI_GRAMMAR_GRAMMAR_BUILDER_H
 #define OMMAI_GRAMMAR_GRAMMAR_BUILDER_H
 
@@ -70,7 +71,8 @@ void ommai_builder_empty(struct ommai_grammar_builder *builder, int32_t from, in
 void ommai_builder_repeat(struct ommai_grammar_builder *builder, int32_t from, int32_t rule, int32_t min, int32_t max,
                           int32_t to);
 void ommai_builder_call(struct ommai_grammar_builder *builder, int32_t from, int32_t rule, int32_t to);
-/* Without a byte: raises the count of the call under way by one, where it is from min to max then. */
+/* Without a byte: raises the count of the call under way by one, where it is from min to max
+ * then. */
 void ommai_builder_count(struct ommai_grammar_builder *builder, int32_t from, int32_t min, int32_t max, int32_t to);
 /* Without a byte, to the end of a rule that counts: passes where the count is from min to max. */
 void ommai_builder_counted(struct ommai_grammar_builder *builder, int32_t from, int32_t min, int32_t max, int32_t to);

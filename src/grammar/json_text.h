@@ -6,8 +6,9 @@
 
 #include "grammar/char_ranges.h"
 
-/* Digits of numbers without bounds: before the point, after it, of the exponent; and blanks after a line break. So every number is one that
- * a 64-bit integer or a double holds, and no answer loses itself in blanks. */
+/* Digits of numbers without bounds: before the point, after it, of the exponent; and blanks after a
+ * line break. So every number is one that  a 64-bit integer or a double holds, and no answer loses
+ * itself in blanks. */
 #define OMMAI_JSON_MAX_INTEGER_DIGITS 18
 #define OMMAI_JSON_MAX_FRACTION_DIGITS 17
 #define OMMAI_JSON_MAX_EXPONENT_DIGITS 2
@@ -16,8 +17,9 @@
 #define OMMAI_JSON_MAX_VALUE_DEPTH 64
 
 enum ommai_json_piece {
-  OMMAI_JSON_SPACE, /* nothing, one blank, or a line break with blanks and tabs; with `compact` nothing */
-  OMMAI_JSON_CHAR,  /* a character of a string, escaped in any way */
+  /* nothing, one blank, or a line break with blanks and tabs; with `compact` nothing */
+  OMMAI_JSON_SPACE,
+  OMMAI_JSON_CHAR, /* a character of a string, escaped in any way */
   OMMAI_JSON_STRING,
   OMMAI_JSON_INTEGER,
   OMMAI_JSON_NUMBER,
@@ -40,7 +42,8 @@ int32_t ommai_json_add(struct ommai_json_text *json, int32_t from, enum ommai_js
 /* A comma or bracket with the space that may stand before and after it. */
 int32_t ommai_json_spaced(struct ommai_json_text *json, int32_t from, bool before, const char *text, bool behind);
 
-/* A value's text without blanks, in the scratch: strings with the fewest escapes, numbers in the fewest digits. Errors: LIMIT, MEMORY. */
+/* A value's text without blanks, in the scratch: strings with the fewest escapes, numbers in the
+ * fewest digits. Errors: LIMIT, MEMORY. */
 enum omma_status ommai_json_write(struct ommai_scratch *scratch, const json_t *value, struct ommai_literal *text,
                                   struct omma_error *error);
 

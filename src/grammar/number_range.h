@@ -4,12 +4,14 @@
 
 #include "grammar/grammar_builder.h"
 
-/* Of numbers with bounds: significant digits, so that no two of them are the same double; after the point, unless a bound has more. */
+/* Of numbers with bounds: significant digits, so that no two of them are the same double; after the
+ * point, unless a bound has more. */
 #define OMMAI_RANGE_MAX_DIGITS 15
 #define OMMAI_RANGE_FRACTION_DIGITS 6
 #define OMMAI_RANGE_MAX_MULTIPLE 1000
 
-/* A decimal number without its sign: digits without leading zeroes ("0" for none), and those after the point without trailing ones. */
+/* A decimal number without its sign: digits without leading zeroes ("0" for none), and those after
+ * the point without trailing ones. */
 struct ommai_decimal {
   char whole[24], fraction[24];
   bool negative;
@@ -27,7 +29,8 @@ struct ommai_number_range {
   int32_t multiple; /* of integers; 1: any */
 };
 
-/* Edges for the numbers of the range, without exponents, and integers without a point; -0 is none. */
+/* Edges for the numbers of the range, without exponents, and integers without a point; -0 is
+ * none. */
 void ommai_builder_number_range(struct ommai_grammar_builder *builder, int32_t from, const struct ommai_number_range *range,
                                 int32_t to);
 

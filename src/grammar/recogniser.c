@@ -1,6 +1,7 @@
-/* A step: every place of the state that takes the byte moves on; from there all calls and empty edges are followed (a worklist); the places
- * that wait for bytes, sorted, are the new state. Stacks are shared: a frame is a call under way, how often its rule has been through (or what it counts), and
- * the frame below. Equal frames and equal states have equal numbers. */
+/* A step: every place of the state that takes the byte moves on; from there all calls and empty
+ * edges are followed (a worklist); the places  that wait for bytes, sorted, are the new state.
+ * Stacks are shared: a frame is a call under way, how often its rule has been through (or what it
+ * counts), and  the frame below. Equal frames and equal states have equal numbers. */
 #include "grammar/recogniser.h"
 
 #include <stdlib.h>
@@ -20,8 +21,9 @@ enum {
 };
 
 struct frame {
-  int32_t edge, count, below; /* the call, times its rule is through or what it counts, EMPTY_STACK or a frame */
-  int32_t depth;              /* frames, this one included */
+  /* the call, times its rule is through or what it counts, EMPTY_STACK or a frame */
+  int32_t edge, count, below;
+  int32_t depth; /* frames, this one included */
 };
 
 /* Where the grammar stands: a node in the upper half, frame + 1 in the lower. */
@@ -64,7 +66,8 @@ enum omma_status ommai_recogniser_create(const struct ommai_grammar *grammar, st
   recogniser->tables->n_frames = 0;
   recogniser->tables->stamp = 0;
   memset(recogniser->tables->stamps, 0, sizeof recogniser->tables->stamps);
-  memset(recogniser->tables->seen, 0, sizeof recogniser->tables->seen); /* so that no answer waits for its pages */
+  /* so that no answer waits for its pages */
+  memset(recogniser->tables->seen, 0, sizeof recogniser->tables->seen);
   ommai_recogniser_flush(recogniser, OMMAI_STATE_DEAD);
   *out = recogniser;
   return OMMA_OK;

@@ -169,7 +169,8 @@ static enum omma_status parse_choice(struct parser *parser, struct ommai_regex *
 
 /* ---- anchors ---- */
 
-/* What stands around a node: whether it is at the beginning or end of the pattern, and whether any text may be there. */
+/* What stands around a node: whether it is at the beginning or end of the pattern, and whether any
+ * text may be there. */
 struct place {
   bool begins, ends, search;
 };

@@ -1,10 +1,13 @@
-/* Regular expressions: the part of ECMA-262's syntax (and Python's) that is regular, as a tree of nodes, and as edges of a grammar.
+/* Regular expressions: the part of ECMA-262's syntax (and Python's) that is regular, as a tree of
+ * nodes, and as edges of a grammar.
  *
- * Known: literals, `.`, classes, alternation, groups (named and non-capturing too), `* + ? {m} {m,} {m,n}` (a lazy `?` after them changes no
- * text), escapes \d \w \s \D \W \S \t \n \r \f \v \0 \xHH \uHHHH \u{H} \cX and of punctuation, anchors at the beginning and end of the whole or
- * of an alternative of it. Refused by name: lookaround, backreferences, \b, \p, flags, anchors elsewhere.
+ * Known: literals, `.`, classes, alternation, groups (named and non-capturing too), `* + ? {m} {m,}
+ * {m,n}` (a lazy `?` after them changes no  text), escapes \d \w \s \D \W \S \t \n \r \f \v \0 \xHH
+ * \uHHHH \u{H} \cX and of punctuation, anchors at the beginning and end of the whole or  of an
+ * alternative of it. Refused by name: lookaround, backreferences, \b, \p, flags, anchors elsewhere.
  *
- * \d and \w are ASCII, as in ECMA-262; where engines differ (Python's have all of Unicode) a class takes what both take. */
+ * \d and \w are ASCII, as in ECMA-262; where engines differ (Python's have all of Unicode) a class
+ * takes what both take. */
 #ifndef OMMAI_GRAMMAR_REGEX_H
 #define OMMAI_GRAMMAR_REGEX_H
 
@@ -30,8 +33,9 @@ struct ommai_regex {
   int32_t min, max;                        /* max OMMAI_GRAMMAR_NO_MAX: none */
 };
 
-/* Nodes live in the scratch. With `search` the pattern may stand anywhere in the text, as "pattern" of JSON Schema means; else it is the whole
- * text. Anchors are resolved: the tree has none. Errors: FORMAT (with the offset), UNSUPPORTED, LIMIT, MEMORY. */
+/* Nodes live in the scratch. With `search` the pattern may stand anywhere in the text, as "pattern"
+ * of JSON Schema means; else it is the whole  text. Anchors are resolved: the tree has none.
+ * Errors: FORMAT (with the offset), UNSUPPORTED, LIMIT, MEMORY. */
 enum omma_status ommai_regex_parse(struct ommai_scratch *scratch, const char *pattern, size_t size, bool search,
                                    struct ommai_regex **regex, struct omma_error *error);
 

@@ -113,7 +113,8 @@ static uint32_t take_character(struct ommai_regex_text *text) {
   return code;
 }
 
-/* One member of a class, or one character outside of them: *is_set for \d and its like, which are added to chars; else *code. */
+/* One member of a class, or one character outside of them: *is_set for \d and its like, which are
+ * added to chars; else *code. */
 static enum omma_status take_member(struct ommai_regex_text *text, bool in_class, bool outer, struct ommai_chars *chars,
                                     bool *is_set, uint32_t *code, struct omma_error *error) {
   *is_set = false;

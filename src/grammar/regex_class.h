@@ -1,4 +1,5 @@
-/* One character of a regular expression, or a set of them: a literal, an escape, `.`, or a class in brackets. */
+/* One character of a regular expression, or a set of them: a literal, an escape, `.`, or a class in
+ * brackets. */
 #ifndef OMMAI_GRAMMAR_REGEX_CLASS_H
 #define OMMAI_GRAMMAR_REGEX_CLASS_H
 
@@ -11,7 +12,8 @@ struct ommai_regex_text {
   size_t size, at;
 };
 
-/* Reads one at `at`, which is before the end. *chars is normalised. Errors: FORMAT, UNSUPPORTED, LIMIT, MEMORY. */
+/* Reads one at `at`, which is before the end. *chars is normalised. Errors: FORMAT, UNSUPPORTED,
+ * LIMIT, MEMORY. */
 enum omma_status ommai_regex_class_read(struct ommai_regex_text *text, struct ommai_chars *chars, struct omma_error *error);
 
 #endif

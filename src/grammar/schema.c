@@ -141,7 +141,8 @@ static enum omma_status choose(struct schema_context *context, const struct sche
                           ommai_schema_path(context, above, NULL, index));
 }
 
-/* Demands that member `name` of `made` is there, or not, where that leaves something and excludes `valid`. */
+/* Demands that member `name` of `made` is there, or not, where that leaves something and excludes
+ * `valid`. */
 static enum omma_status try_demand(struct schema_context *context, struct schema_set *made, const struct schema_set *valid,
                                    const char *name, bool there, const struct schema_path *path, bool *exclude) {
   struct schema_set value = {.n = 0}, tried = *made;
@@ -154,8 +155,8 @@ static enum omma_status try_demand(struct schema_context *context, struct schema
   return OMMA_OK;
 }
 
-/* Demands something so that `made` excludes `valid`: a member that only the latter requires is left out, or one that both describe
- * differently must be there. */
+/* Demands something so that `made` excludes `valid`: a member that only the latter requires is left
+ * out, or one that both describe  differently must be there. */
 static enum omma_status force_apart(struct schema_context *context, struct schema_set *made, const struct schema_set *valid,
                                     const struct schema_path *path, bool *exclude) {
   for (size_t i = 0; i < valid->n && !*exclude; i++) {

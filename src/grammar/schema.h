@@ -1,8 +1,10 @@
-/* JSON Schema (2020-12, and what drafts 4 to 7 have else) to grammar rules. docs/structured-output.md has the table of keys.
+/* JSON Schema (2020-12, and what drafts 4 to 7 have else) to grammar rules.
+ * docs/structured-output.md has the table of keys.
  *
- * A key that is not in that table, or a value that it cannot have, is an error that names it by its JSON pointer: nothing is ignored but
- * annotations. Members come in the order of the schema. What a grammar's texts are is never more than the schema allows; it is less where the
- * page says so. */
+ * A key that is not in that table, or a value that it cannot have, is an error that names it by its
+ * JSON pointer: nothing is ignored but  annotations. Members come in the order of the schema. What
+ * a grammar's texts are is never more than the schema allows; it is less where the  page says
+ * so. */
 #ifndef OMMAI_GRAMMAR_SCHEMA_H
 #define OMMAI_GRAMMAR_SCHEMA_H
 
@@ -22,7 +24,8 @@ struct ommai_schema_options {
   bool compact; /* no blanks between the tokens of JSON */
 };
 
-/* Adds the rules and sets *root. `schema` is an object or a boolean. Errors: FORMAT and UNSUPPORTED with the pointer, LIMIT, MEMORY. */
+/* Adds the rules and sets *root. `schema` is an object or a boolean. Errors: FORMAT and UNSUPPORTED
+ * with the pointer, LIMIT, MEMORY. */
 enum omma_status ommai_schema_compile(const json_t *schema, const struct ommai_schema_options *options,
                                       struct ommai_grammar_builder *builder, struct ommai_scratch *scratch, int32_t *root,
                                       struct omma_error *error);

@@ -1,4 +1,5 @@
-/* Arrays: items of their own for the first places, one schema for the rest, and how many there may be. */
+/* Arrays: items of their own for the first places, one schema for the rest, and how many there may
+ * be. */
 #include "base/error.h"
 #include "grammar/schema_parts.h"
 

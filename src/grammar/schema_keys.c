@@ -1,4 +1,5 @@
-/* The keys of JSON Schema: which are known, which kinds of values they have, and of which types they speak. */
+/* The keys of JSON Schema: which are known, which kinds of values they have, and of which types
+ * they speak. */
 #include <math.h>
 #include <string.h>
 
@@ -86,7 +87,8 @@ static const struct known_key {
     {"multipleOf", NUMBER, SCHEMA_NUMBER},
 };
 
-/* Keys of some version of JSON Schema that say what no grammar here says. Others are annotations, as JSON Schema has it. */
+/* Keys of some version of JSON Schema that say what no grammar here says. Others are annotations,
+ * as JSON Schema has it. */
 static const char *const UNSUPPORTED[] = {"contains",         "minContains", "maxContains",   "unevaluatedProperties",
                                           "unevaluatedItems", "$dynamicRef", "$recursiveRef", "extends",
                                           "disallow",         "divisibleBy"};
@@ -199,7 +201,8 @@ static bool equal_letters(const char *a, const char *b) {
 }
 
 bool ommai_schema_is_slip(const char *name, const char *known) {
-  if (strlen(known) < 4 || name[0] == '_' || name[0] == '@') return false; /* these are set apart on purpose */
+  /* these are set apart on purpose */
+  if (strlen(known) < 4 || name[0] == '_' || name[0] == '@') return false;
   const char *a = name, *b = known;
   while (*a && *a == *b) a++, b++;
   if (equal_letters(name, known)) return true;
@@ -236,7 +239,8 @@ static enum omma_status check_unknown(struct schema_context *context, const stru
   return OMMA_OK;
 }
 
-/* "$id" (and "id" of draft 4) inside the document makes another one, which references in it would be about. */
+/* "$id" (and "id" of draft 4) inside the document makes another one, which references in it would
+ * be about. */
 static enum omma_status check_id(struct schema_context *context, const struct schema_part *part, const char *name) {
   const json_t *id = json_object_get(part->schema, name);
   if (part->schema == context->document || !json_is_string(id) || json_string_value(id)[0] == '#') return OMMA_OK;

@@ -1,7 +1,9 @@
-/* What must not hold, and what holds only under a condition: `not`, `dependencies` (and what 2019-09 made of it), `if`. Each becomes schemas that say
- * the same with anyOf, allOf, required and the simple forms of `not` that the other files know:
+/* What must not hold, and what holds only under a condition: `not`, `dependencies` (and what
+ * 2019-09 made of it), `if`. Each becomes schemas that say  the same with anyOf, allOf, required
+ * and the simple forms of `not` that the other files know:
  *
- *   not {required: [name]}    the member is not made         not {enum}, {const}   these values are not made
+ *   not {required: [name]}    the member is not made         not {enum}, {const}   these values are
+ *                  not made
  *   not {type}                nor these types
  *
  * These schemas live as long as the compilation. */
@@ -75,7 +77,8 @@ unsigned ommai_schema_types_left(const struct schema_part *part) {
   }
   if (negation != SCHEMA_NOT_TYPES) return SCHEMA_ALL_TYPES;
   unsigned types = ommai_schema_types(&inner);
-  return SCHEMA_ALL_TYPES & ~(types & SCHEMA_INTEGER ? types | SCHEMA_FRACTION : types); /* fractions may be whole */
+  /* fractions may be whole */
+  return SCHEMA_ALL_TYPES & ~(types & SCHEMA_INTEGER ? types | SCHEMA_FRACTION : types);
 }
 
 /* ---- what a part becomes ---- */
@@ -102,7 +105,8 @@ static json_t *any_absent(const json_t *names) {
   return json_pack("{s:o}", "anyOf", any);
 }
 
-/* Not {properties, required}: one of the members is there and not as it should be, or one that is required is not there. */
+/* Not {properties, required}: one of the members is there and not as it should be, or one that is
+ * required is not there. */
 static json_t *any_other_member(const json_t *negated) {
   const char *name;
   json_t *value, *any = json_array();

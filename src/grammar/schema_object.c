@@ -1,6 +1,8 @@
-/* Objects: the members that are named, in the order of the schema, each of which may be left out where it is not required; then others.
+/* Objects: the members that are named, in the order of the schema, each of which may be left out
+ * where it is not required; then others.
  *
- *   { -> c0,  c_i -> member i -> b_i+1,  c_i -> c_i+1 where member i is optional,  b_i -> , -> c_i,  b_i -> } where all further ones are
+ *   { -> c0,  c_i -> member i -> b_i+1,  c_i -> c_i+1 where member i is optional,  b_i -> , -> c_i,
+ *   b_i -> } where all further ones are
  */
 #include <string.h>
 
@@ -36,7 +38,8 @@ static bool is_required(const struct schema_part *part, const char *name) {
   return false;
 }
 
-/* Whether members may be made that no part names. Where additionalProperties is not given, those of a schema with properties are all. */
+/* Whether members may be made that no part names. Where additionalProperties is not given, those of
+ * a schema with properties are all. */
 static bool is_open(const struct schema_set *set) {
   bool named = false;
   for (size_t i = 0; i < set->n; i++) {
@@ -226,7 +229,8 @@ static enum omma_status other_value(struct schema_context *context, const struct
   return OMMA_OK;
 }
 
-/* A key that has these patterns and not the others, to the node after its closing quotation mark. */
+/* A key that has these patterns and not the others, to the node after its closing quotation
+ * mark. */
 static enum omma_status add_key(struct schema_context *context, const struct object *object, unsigned chosen, int32_t from,
                                 int32_t to) {
   struct ommai_char_dfa keys = object->keys, both;
@@ -323,8 +327,9 @@ static enum omma_status build_member(struct schema_context *context, const struc
   return OMMA_OK;
 }
 
-/* c_i are before the opening quotation mark of any member from i on, k_i after it, b_i after member i - 1. The optional members are passed over
- * from k_i to k_i+1, not before the mark, so that a place before it is one place, whatever the number of members. */
+/* c_i are before the opening quotation mark of any member from i on, k_i after it, b_i after member
+ * i - 1. The optional members are passed over  from k_i to k_i+1, not before the mark, so that a
+ * place before it is one place, whatever the number of members. */
 static enum omma_status build_named(struct schema_context *context, const struct object *object, int32_t from, int32_t to) {
   struct ommai_grammar_builder *builder = context->builder;
   size_t n = object->n_names;

@@ -1,8 +1,9 @@
 /* The inside of the schema compiler: what its files share.
  *
- * A rule is made for a conjunction: a set of schemas of which all must hold. $ref and allOf add to the set; anyOf and oneOf become one rule for
- * each alternative, with it in the set; then what the set says about each type becomes the rule's graph. Rules are made from a queue, so that
- * nesting takes no stack. */
+ * A rule is made for a conjunction: a set of schemas of which all must hold. $ref and allOf add to
+ * the set; anyOf and oneOf become one rule for  each alternative, with it in the set; then what the
+ * set says about each type becomes the rule's graph. Rules are made from a queue, so that  nesting
+ * takes no stack. */
 #ifndef OMMAI_GRAMMAR_SCHEMA_PARTS_H
 #define OMMAI_GRAMMAR_SCHEMA_PARTS_H
 
@@ -78,7 +79,8 @@ enum omma_status ommai_schema_resolve(struct schema_context *context, const stru
 
 /* Checks a schema's keys and the kinds of their values. */
 enum omma_status ommai_schema_check_keys(struct schema_context *context, const struct schema_part *part);
-/* Whether a name is a known one with one letter added, left out, changed or swapped, or but for case, hyphens and underscores. */
+/* Whether a name is a known one with one letter added, left out, changed or swapped, or but for
+ * case, hyphens and underscores. */
 bool ommai_schema_is_slip(const char *name, const char *known);
 /* The types that `type` allows, or all. */
 unsigned ommai_schema_types(const struct schema_part *part);
@@ -109,7 +111,8 @@ enum omma_status ommai_schema_values(struct schema_context *context, const struc
 /* Whether a value is one that the set allows. */
 enum omma_status ommai_schema_fits(struct schema_context *context, const struct schema_set *set, const json_t *value,
                                    bool *good);
-/* Refuses values below `not` that no grammar here leaves out: numbers, arrays and objects, where these types may be made. */
+/* Refuses values below `not` that no grammar here leaves out: numbers, arrays and objects, where
+ * these types may be made. */
 enum omma_status ommai_schema_check_not_values(struct schema_context *context, const struct schema_set *set, unsigned types);
 /* Whether no text made for `made` can be valid for `valid`, as far as can be seen. */
 enum omma_status ommai_schema_exclude(struct schema_context *context, const struct schema_set *made,
@@ -117,8 +120,9 @@ enum omma_status ommai_schema_exclude(struct schema_context *context, const stru
 
 /* ---- schema_not.c ---- */
 
-/* What a part's `not` is about: the member that is required, the values of const or enum, types. OTHER: none of these, and the set has
- * schemas that say the same; or there is none. *negated: what must not hold. */
+/* What a part's `not` is about: the member that is required, the values of const or enum, types.
+ * OTHER: none of these, and the set has  schemas that say the same; or there is none. *negated:
+ * what must not hold. */
 enum ommai_schema_negation { SCHEMA_NOT_OTHER, SCHEMA_NOT_MEMBER, SCHEMA_NOT_VALUES, SCHEMA_NOT_TYPES };
 enum ommai_schema_negation ommai_schema_negation(const struct schema_part *part, const json_t **negated);
 /* Whether it forbids member `name`. */
@@ -147,7 +151,8 @@ enum omma_status ommai_schema_string_dfa(struct schema_context *context, const s
 struct ommai_number_range;
 enum omma_status ommai_schema_range(struct schema_context *context, const struct schema_set *set, bool integer,
                                     struct ommai_number_range *range, bool *possible);
-/* What a set says about member `name`: *required, and the set of its value's schemas; *allowed: such a member is made. */
+/* What a set says about member `name`: *required, and the set of its value's schemas; *allowed:
+ * such a member is made. */
 enum omma_status ommai_schema_member(struct schema_context *context, const struct schema_set *set, const char *name,
                                      struct schema_set *value, bool *required, bool *allowed);
 

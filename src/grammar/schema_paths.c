@@ -63,7 +63,8 @@ static int hex_of(char c) {
   return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* One step of a JSON pointer in a URI fragment, with %XX, ~0 and ~1 resolved; *at moves to the next "/" or the end. */
+/* One step of a JSON pointer in a URI fragment, with %XX, ~0 and ~1 resolved; *at moves to the next
+ * "/" or the end. */
 static bool take_step(const char **at, char *step) {
   for ((*at)++; **at && **at != '/'; (*at)++) {
     char c = **at;

@@ -1,5 +1,5 @@
-/* Strings: lengths, patterns, formats. One pattern alone, or lengths alone, go into the grammar as they are; what must hold together is worked out
- * as an automaton first. */
+/* Strings: lengths, patterns, formats. One pattern alone, or lengths alone, go into the grammar as
+ * they are; what must hold together is worked out  as an automaton first. */
 #include <stdio.h>
 #include <string.h>
 
@@ -55,7 +55,8 @@ static const struct {
     {"byte", "([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"},
 };
 
-/* The pattern of a format; NULL: there is none, as names that JSON Schema does not have are annotations. */
+/* The pattern of a format; NULL: there is none, as names that JSON Schema does not have are
+ * annotations. */
 static enum omma_status find_format(struct schema_context *context, const struct schema_part *part, const char *name,
                                     const char **pattern) {
   *pattern = NULL;
@@ -184,7 +185,8 @@ enum omma_status ommai_schema_string_dfa(struct schema_context *context, const s
   return intersect_all(context->scratch, &strings, any, dfa) ? OMMA_OK : fail_string(context, set);
 }
 
-/* Whether the pattern begins with any text: as a graph, all places where it may have begun would be walked through at once. */
+/* Whether the pattern begins with any text: as a graph, all places where it may have begun would be
+ * walked through at once. */
 static bool begins_anywhere(const struct ommai_regex *regex) {
   if (regex->kind == OMMAI_REGEX_SEQUENCE) return regex->first && begins_anywhere(regex->first);
   for (const struct ommai_regex *child = regex->first; child && regex->kind == OMMAI_REGEX_CHOICE; child = child->next) {
@@ -209,7 +211,8 @@ static enum omma_status build_pattern(struct schema_context *context, const stru
   return OMMA_OK;
 }
 
-/* All that must hold together. Where there is a longest length, characters are counted; else lengths become part of the automaton. */
+/* All that must hold together. Where there is a longest length, characters are counted; else
+ * lengths become part of the automaton. */
 static enum omma_status build_all(struct schema_context *context, const struct schema_set *set, const struct strings *strings,
                                   int32_t from, int32_t to) {
   bool count = strings->max != OMMAI_GRAMMAR_NO_MAX, any, good;

@@ -1,9 +1,11 @@
-/* A mask is made by one pass over the tree of tokens, with the recogniser's state at each depth; where that is dead the whole subtree is
- * passed over.
+/* A mask is made by one pass over the tree of tokens, with the recogniser's state at each depth;
+ * where that is dead the whole subtree is  passed over.
  *
- * Inside strings nearly all tokens are allowed, and the pass would be long. So it is first seen which classes of characters lead on, whichever
- * of them it is, and how often: tokens of that many characters of these classes are allowed at once, from masks that were made with the tree, and
- * the pass leaves their subtrees out; where no character of them can follow the last one, those of longer tokens too. */
+ * Inside strings nearly all tokens are allowed, and the pass would be long. So it is first seen
+ * which classes of characters lead on, whichever  of them it is, and how often: tokens of that many
+ * characters of these classes are allowed at once, from masks that were made with the tree, and 
+ * the pass leaves their subtrees out; where no character of them can follow the last one, those of
+ * longer tokens too. */
 #include "grammar/token_mask.h"
 
 #include <string.h>
@@ -12,7 +14,8 @@
 #include "base/error.h"
 #include "text/vocabulary.h"
 
-/* Nodes below which looking for a shorter way takes longer than the way; and where it was not looked for yet. */
+/* Nodes below which looking for a shorter way takes longer than the way; and where it was not
+ * looked for yet. */
 enum { SMALL_SUBTREE = 6, LARGE_SUBTREE = 64 };
 
 struct kept_mask {
@@ -96,7 +99,8 @@ size_t ommai_token_masks_forced(struct ommai_token_masks *masks, const struct om
 
 enum { MIXED = -4 /* the characters of a class lead to different states */ };
 
-/* The state after every byte from low to high, or MIXED; FULL. Bytes that the grammar does not tell apart lie side by side. */
+/* The state after every byte from low to high, or MIXED; FULL. Bytes that the grammar does not tell
+ * apart lie side by side. */
 static int32_t common_next(struct ommai_recogniser *recogniser, int32_t state, uint8_t low, uint8_t high) {
   const struct ommai_grammar *grammar = recogniser->grammar;
   if (state < 0) return state;
@@ -198,10 +202,12 @@ struct shortcut {
   uint64_t classes;
   int32_t n_chars; /* allowed where they have at most that many characters; or ANY_NUMBER */
   bool final;      /* longer ones are not */
-  uint32_t rest;   /* but for those of that many characters, as bits, which may be: they are looked at one by one */
+  /* but for those of that many characters, as bits, which may be: they are looked at one by one */
+  uint32_t rest;
 };
 
-/* The states that characters of some classes lead to from one state, in the order in which they are met. */
+/* The states that characters of some classes lead to from one state, in the order in which they are
+ * met. */
 struct reach {
   int32_t states[MAX_REACHED];
   int n, level; /* [0, level) were reached with fewer characters */
@@ -230,20 +236,22 @@ static bool reach_all(struct ommai_recogniser *recogniser, int32_t index, const 
   return true;
 }
 
-/* The classes among `wanted` of which every character leads on from the state; the states after them are reached. */
+/* The classes among `wanted` of which every character leads on from the state; the states after
+ * them are reached. */
 static uint64_t reach_classes(struct ommai_recogniser *recogniser, int32_t index, uint64_t wanted, struct reach *reach) {
   if (!look_at_classes(recogniser, index)) return 0;
   const struct ommai_recogniser_state state = recogniser->states[index];
   uint64_t live = state.to_after & wanted;
   if (live && !add_reached(reach, state.after)) live = 0;
-  for (int i = 0; i < OMMAI_CLASS_MARKS; i++) { /* letters and digits, which come first in the table */
+  /* letters and digits, which come first in the table */
+  for (int i = 0; i < OMMAI_CLASS_MARKS; i++) {
     if ((wanted & ~live) >> i & 1 && reach_all(recogniser, index, &FORMS[i], reach)) live |= UINT64_C(1) << i;
   }
   return live;
 }
 
-/* Classes that lead from the state to few states again and again, though not to one: where a pattern looks for something anywhere in a
- * string. 0: there are none. */
+/* Classes that lead from the state to few states again and again, though not to one: where a
+ * pattern looks for something anywhere in a  string. 0: there are none. */
 static uint64_t find_cycle(struct ommai_recogniser *recogniser, int32_t index) {
   struct reach reach = {.states = {index}, .n = 1};
   uint64_t classes = ~UINT64_C(0);
@@ -270,8 +278,8 @@ static bool reach_any(struct ommai_recogniser *recogniser, int32_t index, uint64
   return true;
 }
 
-/* Which numbers of characters above n_chars tokens may have that lead through the states from `first` on, as bits; all bits where that cannot be
- * told. */
+/* Which numbers of characters above n_chars tokens may have that lead through the states from
+ * `first` on, as bits; all bits where that cannot be  told. */
 static uint32_t find_rest(struct ommai_recogniser *recogniser, const struct shortcut *shortcut, int first,
                           struct reach *reach) {
   uint32_t rest = 0;
@@ -289,7 +297,8 @@ static uint32_t find_rest(struct ommai_recogniser *recogniser, const struct shor
   return rest;
 }
 
-/* The same for a string that ends: the classes that lead on from the state, and how often they do from all states that they lead to. */
+/* The same for a string that ends: the classes that lead on from the state, and how often they do
+ * from all states that they lead to. */
 static struct shortcut find_layers(struct ommai_recogniser *recogniser, int32_t index) {
   struct reach reach = {.states = {index}, .n = 1, .level = 1};
   struct shortcut shortcut = {.classes = reach_classes(recogniser, index, ~UINT64_C(0), &reach), .n_chars = 1};
@@ -317,7 +326,8 @@ static struct shortcut find_layers(struct ommai_recogniser *recogniser, int32_t 
   return shortcut;
 }
 
-/* As long as the classes that lead on from the first state do so from the next ones. False: the recogniser is full. */
+/* As long as the classes that lead on from the first state do so from the next ones. False: the
+ * recogniser is full. */
 static bool find_chain(struct ommai_recogniser *recogniser, int32_t index, struct shortcut *shortcut) {
   for (; shortcut->n_chars < OMMAI_TRIE_MAX_CHARS; shortcut->n_chars++) {
     if (!look_at_classes(recogniser, index)) return false;
@@ -369,7 +379,8 @@ static void find_run(struct ommai_recogniser *recogniser, int32_t index) {
   recogniser->states[index].run = (uint8_t)(good ? chain.n_chars + 1 : 1);
 }
 
-/* Whether the grammar allows all of the subtree after the state, by their classes and number of characters. */
+/* Whether the grammar allows all of the subtree after the state, by their classes and number of
+ * characters. */
 static inline bool absorbs(struct ommai_recogniser *recogniser, int32_t index, const struct ommai_trie_node *node,
                            size_t n_nodes) {
   const struct ommai_recogniser_state *state = &recogniser->states[index];
@@ -384,7 +395,8 @@ static void add_subtree(const struct ommai_token_trie *trie, const struct ommai_
   for (uint32_t i = node->first; i < end; i++) ommai_mask_set(mask, trie->order[i]);
 }
 
-/* Adds the tokens among the nodes [first, end) that the shortcut does not know. False when the recogniser is full. */
+/* Adds the tokens among the nodes [first, end) that the shortcut does not know. False when the
+ * recogniser is full. */
 static bool walk(struct ommai_token_masks *masks, size_t first, size_t end, const struct shortcut *shortcut, uint32_t *mask) {
   const struct ommai_trie_node *nodes = masks->trie->nodes;
   struct ommai_recogniser *recogniser = masks->recogniser;
@@ -410,7 +422,8 @@ static bool walk(struct ommai_token_masks *masks, size_t first, size_t end, cons
   return true;
 }
 
-/* Adds the whole tokens of that many characters that the grammar allows. False when the recogniser is full. */
+/* Adds the whole tokens of that many characters that the grammar allows. False when the recogniser
+ * is full. */
 static bool walk_list(struct ommai_token_masks *masks, int n_chars, uint32_t *mask) {
   const struct ommai_token_trie *trie = masks->trie;
   int live = 0; /* bytes of the token before that led on */
@@ -449,7 +462,8 @@ static bool is_empty(const uint32_t *mask, int64_t n_words) {
   return any == 0;
 }
 
-/* Makes the mask in slot `index`. A walk that does not even fit into empty tables forbids the tokens that it did not come to. */
+/* Makes the mask in slot `index`. A walk that does not even fit into empty tables forbids the
+ * tokens that it did not come to. */
 static void fill_slot(struct ommai_token_masks *masks, int index, struct ommai_mask_position *position) {
   const struct ommai_token_trie *trie = masks->trie;
   uint32_t *mask = masks->words + index * trie->n_words;
@@ -491,7 +505,8 @@ const uint32_t *ommai_token_masks_get(struct ommai_token_masks *masks, struct om
   return masks->words + index * masks->trie->n_words;
 }
 
-/* Touches the tables that every mask needs and makes the first one, so that no answer waits for them or their pages. */
+/* Touches the tables that every mask needs and makes the first one, so that no answer waits for
+ * them or their pages. */
 static void make_first(struct ommai_token_masks *masks) {
   memset(masks->words, 0, OMMAI_TOKEN_MASK_KEPT * (size_t)masks->trie->n_words * sizeof *masks->words);
   struct ommai_mask_position position = ommai_token_masks_start(masks);

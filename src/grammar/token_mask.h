@@ -1,8 +1,8 @@
-/* Which tokens may come next in an answer that is held to a grammar. One of these for each grammar in use; its tables are shared by all
- * answers that are held to it. One thread.
+/* Which tokens may come next in an answer that is held to a grammar. One of these for each grammar
+ * in use; its tables are shared by all  answers that are held to it. One thread.
  *
- * A mask has a bit for each token of the vocabulary: set where the grammar goes on through all of its bytes. The tokens that end an answer are
- * allowed exactly where the text may end. */
+ * A mask has a bit for each token of the vocabulary: set where the grammar goes on through all of
+ * its bytes. The tokens that end an answer are  allowed exactly where the text may end. */
 #ifndef OMMAI_GRAMMAR_TOKEN_MASK_H
 #define OMMAI_GRAMMAR_TOKEN_MASK_H
 
@@ -20,7 +20,8 @@ struct ommai_mask_position {
   int32_t state; /* or OMMAI_STATE_DEAD */
 };
 
-/* Takes all its memory and makes the first mask, which may take some milliseconds. Both must outlive it. Errors: MEMORY. */
+/* Takes all its memory and makes the first mask, which may take some milliseconds. Both must
+ * outlive it. Errors: MEMORY. */
 enum omma_status ommai_token_masks_create(const struct ommai_grammar *grammar, const struct ommai_token_trie *trie,
                                           struct ommai_token_masks **masks, struct omma_error *error);
 void ommai_token_masks_destroy(struct ommai_token_masks *masks);
@@ -29,24 +30,26 @@ void ommai_token_masks_destroy(struct ommai_token_masks *masks);
 struct ommai_mask_position ommai_token_masks_start(struct ommai_token_masks *masks);
 /* Whether the tables still know the position: else it must be found again from the start. */
 bool ommai_token_masks_know(const struct ommai_token_masks *masks, const struct ommai_mask_position *position);
-/* Moves a known position over bytes; it is known afterwards. False, and the position is DEAD, where the grammar forbids them. */
+/* Moves a known position over bytes; it is known afterwards. False, and the position is DEAD, where
+ * the grammar forbids them. */
 bool ommai_token_masks_advance(struct ommai_token_masks *masks, struct ommai_mask_position *position, const char *bytes,
                                size_t size);
 
-/* Whether the text may end at a known position that is not dead; whether bytes may follow. Makes no mask. */
+/* Whether the text may end at a known position that is not dead; whether bytes may follow. Makes no
+ * mask. */
 bool ommai_token_masks_ends(const struct ommai_token_masks *masks, const struct ommai_mask_position *position);
 bool ommai_token_masks_goes_on(const struct ommai_token_masks *masks, const struct ommai_mask_position *position);
 /* Whether its mask is remembered. */
 bool ommai_token_masks_remember(const struct ommai_token_masks *masks, const struct ommai_mask_position *position);
 /* States that the tables hold. */
 int64_t ommai_token_masks_n_states(const struct ommai_token_masks *masks);
-/* The bytes that must follow a known position, whatever is written: as far as there is one way and the text cannot end, at most `capacity`. Returns
- * how many. */
+/* The bytes that must follow a known position, whatever is written: as far as there is one way and
+ * the text cannot end, at most `capacity`. Returns  how many. */
 size_t ommai_token_masks_forced(struct ommai_token_masks *masks, const struct ommai_mask_position *position, char *bytes,
                                 size_t capacity);
 
-/* The mask [n_words] of a known position that is not dead; valid until the next call. *ends: the text may end here; *goes_on: it may also go
- * on. */
+/* The mask [n_words] of a known position that is not dead; valid until the next call. *ends: the
+ * text may end here; *goes_on: it may also go  on. */
 const uint32_t *ommai_token_masks_get(struct ommai_token_masks *masks, struct ommai_mask_position *position, bool *ends,
                                       bool *goes_on);
 

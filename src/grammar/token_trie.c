@@ -35,7 +35,8 @@ static bool is_odd(uint32_t code) {
 }
 
 int ommai_char_class(uint32_t code) {
-  static const uint8_t firsts[] = {' ', ':', '[', '{'}; /* of the runs of marks between digits and letters */
+  /* of the runs of marks between digits and letters */
+  static const uint8_t firsts[] = {' ', ':', '[', '{'};
   static const uint8_t before[] = {0, 16, 23, 29};
   if (code >= 'a' && code <= 'z') return OMMAI_CLASS_SMALL;
   if (code >= 'A' && code <= 'Z') return OMMAI_CLASS_CAPITAL;
@@ -93,7 +94,8 @@ static size_t collect(const struct ommai_tokenizer *tokenizer, int64_t vocab_siz
   return n;
 }
 
-/* How many leading bytes of entry i are nodes already; tokens of the same bytes have a last node each. */
+/* How many leading bytes of entry i are nodes already; tokens of the same bytes have a last node
+ * each. */
 static uint32_t shared(const struct entry *entries, size_t i) {
   if (i == 0 || entries[i - 1].group != entries[i].group) return 0;
   const struct entry *a = &entries[i - 1], *b = &entries[i];

@@ -1,8 +1,9 @@
-/* The texts of all tokens of a vocabulary as trees of bytes, laid out so that a walk is one pass over an array. Made once for a model;
- * read-only afterwards.
+/* The texts of all tokens of a vocabulary as trees of bytes, laid out so that a walk is one pass
+ * over an array. Made once for a model;  read-only afterwards.
  *
- * Tokens are in groups by what they are made of, a tree each, so that a pass may leave out a group as a whole and those that are looked for
- * in strings (with quotation marks and the like) lie close together. */
+ * Tokens are in groups by what they are made of, a tree each, so that a pass may leave out a group
+ * as a whole and those that are looked for  in strings (with quotation marks and the like) lie
+ * close together. */
 #ifndef OMMAI_GRAMMAR_TOKEN_TRIE_H
 #define OMMAI_GRAMMAR_TOKEN_TRIE_H
 
@@ -12,10 +13,13 @@
 
 /* Characters of a token that is whole UTF-8: it has masks by their number up to that many. */
 #define OMMAI_TRIE_MAX_CHARS 32
-#define OMMAI_TRIE_MORE_CHARS 255 /* as a number of characters: more than these, or it is not whole UTF-8 */
+/* as a number of characters: more than these, or it is not whole UTF-8 */
+#define OMMAI_TRIE_MORE_CHARS 255
 
-/* Characters by what patterns set apart: small letters, capitals, digits; each other ASCII character, but most controls are one; then by their bytes
- * in UTF-8. ODD: bytes that are no whole character, and blanks beyond ASCII, which patterns leave out. A set of classes is a word of bits. */
+/* Characters by what patterns set apart: small letters, capitals, digits; each other ASCII
+ * character, but most controls are one; then by their bytes  in UTF-8. ODD: bytes that are no whole
+ * character, and blanks beyond ASCII, which patterns leave out. A set of classes is a word of
+ * bits. */
 enum {
   OMMAI_CLASS_SMALL,
   OMMAI_CLASS_CAPITAL,
@@ -38,9 +42,10 @@ int ommai_char_class(uint32_t code);
 struct ommai_trie_node {
   uint64_t classes; /* of all characters of the tokens in the subtree, from their beginning on */
   uint32_t end;     /* the node after its subtree */
-  uint32_t first;   /* of the tokens in the order of the tree: those of the subtree are [first, nodes[end].first) */
-  int32_t token;    /* or -1 */
-  uint16_t depth;   /* of its parent */
+  /* of the tokens in the order of the tree: those of the subtree are [first, nodes[end].first) */
+  uint32_t first;
+  int32_t token;  /* or -1 */
+  uint16_t depth; /* of its parent */
   uint8_t byte;
   uint8_t max_chars; /* of the tokens in the subtree: the most characters */
 };
@@ -64,20 +69,28 @@ enum ommai_token_group {
 struct ommai_token_trie {
   struct omma_allocator allocator;
   struct ommai_trie_node
-      *nodes; /* [n_nodes + 1], children after their parent, in the order of bytes; the last one ends the tokens */
+      /* [n_nodes + 1], children after their parent, in the order of bytes; the last one ends the
+       * tokens */
+      *nodes;
   size_t n_nodes;
   uint32_t
-      *lengths; /* [n_nodes + 1] bits: the numbers of characters of the tokens in the subtree, bit 0 for MAX_CHARS and more */
-  struct ommai_trie_node groups[OMMAI_N_GROUPS]; /* as roots: `classes`, `end` and `max_chars` of all */
-  int32_t *order;                                /* [n_tokens] in the order of the tree */
+      /* [n_nodes + 1] bits: the numbers of characters of the tokens in the subtree, bit 0 for
+       * MAX_CHARS and more */
+      *lengths;
+  /* as roots: `classes`, `end` and `max_chars` of all */
+  struct ommai_trie_node groups[OMMAI_N_GROUPS];
+  int32_t *order; /* [n_tokens] in the order of the tree */
   size_t n_tokens;
-  /* Whole tokens by their number of characters: those of n are [lists[n], lists[n + 1]), in the order of the tree; for a pass over few of them. */
+  /* Whole tokens by their number of characters: those of n are [lists[n], lists[n + 1]), in the
+   * order of the tree; for a pass over few of them. */
   struct ommai_listed_token *listed; /* [n_tokens] */
   char *texts;                       /* [n_text_bytes] theirs */
   size_t n_text_bytes;
   size_t lists[OMMAI_TRIE_MAX_CHARS + 2];
   int64_t vocab_size, n_words;
-  uint32_t *shorter;   /* [MAX_CHARS + 2, n_words]: whole tokens of at most that many characters; the last: all whole ones */
+  /* [MAX_CHARS + 2, n_words]: whole tokens of at most that many characters; the last: all whole
+   * ones */
+  uint32_t *shorter;
   uint32_t *having;    /* [N_CLASSES, n_words]: tokens with a character of the class */
   int32_t *end_tokens; /* [n_end_tokens], those that end an answer */
   size_t n_end_tokens;

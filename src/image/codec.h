@@ -1,4 +1,5 @@
-/* What the file formats of this folder have in common: one pair of functions each, and the checks around them. */
+/* What the file formats of this folder have in common: one pair of functions each, and the checks
+ * around them. */
 #ifndef OMMAI_IMAGE_CODEC_H
 #define OMMAI_IMAGE_CODEC_H
 
@@ -17,14 +18,17 @@ struct ommai_image_source {
 /* What the headers say of the pixels as stored, before orientation. */
 struct ommai_stored_header {
   int32_t width, height;
-  int64_t scratch_bytes; /* that decoding takes at most at one time besides the RGB pixels, as the size of the image grows */
+  /* that decoding takes at most at one time besides the RGB pixels, as the size of the image
+   * grows */
+  int64_t scratch_bytes;
 };
 
 /* Reads the headers. The size is checked against the limits. */
 typedef enum omma_status (*ommai_image_header_reader)(const struct ommai_image_source *source,
                                                       struct ommai_stored_header *header, struct omma_error *error);
-/* Decodes into `image`, as stored, before orientation: takes the pixels with ommai_image_take_pixels and fills them. What it
- * took is released by the caller, also on failure. */
+/* Decodes into `image`, as stored, before orientation: takes the pixels with
+ * ommai_image_take_pixels and fills them. What it  took is released by the caller, also on
+ * failure. */
 typedef enum omma_status (*ommai_image_decoder)(const struct ommai_image_source *source, struct ommai_image *image,
                                                 struct omma_error *error);
 
@@ -50,7 +54,8 @@ enum omma_status ommai_bmp_read_header(const struct ommai_image_source *source, 
                                        struct omma_error *error);
 enum omma_status ommai_bmp_decode(const struct ommai_image_source *source, struct ommai_image *image, struct omma_error *error);
 
-/* HEIC and AVIF, and TIFF, by libraries that are loaded when they are wanted: false where the build or the machine lacks them. */
+/* HEIC and AVIF, and TIFF, by libraries that are loaded when they are wanted: false where the build
+ * or the machine lacks them. */
 bool ommai_heif_available(void);
 enum omma_status ommai_heif_read_header(const struct ommai_image_source *source, struct ommai_stored_header *header,
                                         struct omma_error *error);
@@ -67,7 +72,8 @@ enum omma_status ommai_tiff_decode(const struct ommai_image_source *source, stru
 enum omma_status ommai_image_check_size(const struct ommai_image_limits *limits, const char *name, int64_t width,
                                         int64_t height, struct omma_error *error);
 
-/* LIMIT once the decoding thread has used the processor time that the limits allow. Called every row or so. `name` is the format's. */
+/* LIMIT once the decoding thread has used the processor time that the limits allow. Called every
+ * row or so. `name` is the format's. */
 enum omma_status ommai_image_check_time(const struct ommai_image_source *source, const char *name, struct omma_error *error);
 
 /* Sets width, height and pixels of an image that has none. Errors: MEMORY. */

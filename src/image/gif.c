@@ -82,7 +82,8 @@ static void close_reader(struct reader *reader) {
   if (reader->gif) DGifCloseFile(reader->gif, &code);
 }
 
-/* The colour of each index: the image's palette, else the file's, else gray; white where nothing is painted. */
+/* The colour of each index: the image's palette, else the file's, else gray; white where nothing is
+ * painted. */
 static void fill_colours(const struct reader *reader, uint8_t colours[256][3]) {
   const ColorMapObject *map = reader->gif->Image.ColorMap ? reader->gif->Image.ColorMap : reader->gif->SColorMap;
   for (int i = 0; i < 256; i++) {
@@ -101,7 +102,8 @@ static void fill_colours(const struct reader *reader, uint8_t colours[256][3]) {
 
 static enum omma_status read_rows(struct reader *reader, const uint8_t colours[256][3], uint8_t *row, uint8_t *pixels,
                                   struct omma_error *error) {
-  static const int first[] = {0, 4, 2, 1}, step[] = {8, 8, 4, 2}; /* the four passes of an interlaced file */
+  /* the four passes of an interlaced file */
+  static const int first[] = {0, 4, 2, 1}, step[] = {8, 8, 4, 2};
   const GifImageDesc *frame = &reader->gif->Image;
   for (int pass = 0; pass < (frame->Interlace ? 4 : 1); pass++) {
     for (int y = frame->Interlace ? first[pass] : 0; y < frame->Height; y += frame->Interlace ? step[pass] : 1) {

@@ -1,4 +1,5 @@
-/* HEIC and AVIF by libheif: the primary image, of more than 8 bits brought to 8 by libheif, turned and cropped as the file says. */
+/* HEIC and AVIF by libheif: the primary image, of more than 8 bits brought to 8 by libheif, turned
+ * and cropped as the file says. */
 #include <libheif/heif.h>
 #include <string.h>
 
@@ -7,7 +8,8 @@
 #include "image/codec.h"
 
 #define LIBRARY "libheif.so.1"
-/* Bytes a pixel that libheif and its decoders keep: three planes of up to 16 bits in the decoder and in libheif, RGBA. An estimate. */
+/* Bytes a pixel that libheif and its decoders keep: three planes of up to 16 bits in the decoder
+ * and in libheif, RGBA. An estimate. */
 enum { SCRATCH_BYTES = 16 };
 
 #define FUNCTIONS(X)                            \

@@ -43,8 +43,9 @@ struct codec {
   enum ommai_image_format format;
   ommai_image_header_reader read_header;
   ommai_image_decoder decode;
-  int (*orientation)(const uint8_t *bytes, size_t size); /* NULL: the format has none, or its library applies it */
-  bool (*available)(void);                               /* NULL: always */
+  /* NULL: the format has none, or its library applies it */
+  int (*orientation)(const uint8_t *bytes, size_t size);
+  bool (*available)(void); /* NULL: always */
 };
 
 static const struct codec codecs[] = {
@@ -120,7 +121,8 @@ enum omma_status ommai_image_take_pixels(struct ommai_image *image, int32_t widt
 void ommai_image_paint_on_white(const uint8_t *rgba, uint8_t *rgb, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
     uint32_t alpha = rgba[4 * i + 3];
-    uint32_t white = 255 * (255 - alpha) + 127; /* 255 is odd, so there are no ties: adding 127 rounds to nearest */
+    /* 255 is odd, so there are no ties: adding 127 rounds to nearest */
+    uint32_t white = 255 * (255 - alpha) + 127;
     for (int c = 0; c < 3; c++) rgb[3 * i + c] = (uint8_t)((rgba[4 * i + c] * alpha + white) / 255);
   }
 }

@@ -1,5 +1,5 @@
-/* The size that an image is brought to before it is cut into patches, by the rule of its family. A new rule is an entry of the enum
- * and a case in image_fit.c. */
+/* The size that an image is brought to before it is cut into patches, by the rule of its family. A
+ * new rule is an entry of the enum  and a case in image_fit.c. */
 #ifndef OMMAI_IMAGE_IMAGE_FIT_H
 #define OMMAI_IMAGE_IMAGE_FIT_H
 
@@ -7,8 +7,10 @@
 
 /* How an image's size is chosen. */
 enum ommai_image_sizing {
-  OMMAI_SIZING_AREA,   /* sides to whole merge blocks, the area into min_pixels .. max_pixels: smart_resize.h */
-  OMMAI_SIZING_PATCHES /* shrunk to max_pixels' worth of patches, then padded to whole merge blocks: fit_patches.h */
+  /* sides to whole merge blocks, the area into min_pixels .. max_pixels: smart_resize.h */
+  OMMAI_SIZING_AREA,
+  /* shrunk to max_pixels' worth of patches, then padded to whole merge blocks: fit_patches.h */
+  OMMAI_SIZING_PATCHES
 };
 
 /* What a rule goes by. min_pixels is not used by OMMAI_SIZING_PATCHES. */
@@ -18,12 +20,13 @@ struct ommai_fit_limits {
   int64_t min_pixels, max_pixels;
 };
 
-/* The size of a width x height image's content, and of the canvas that is cut into patches. Limits: all arguments at least 1. Errors:
- * ARGUMENT, LIMIT (aspect ratio, size). */
+/* The size of a width x height image's content, and of the canvas that is cut into patches. Limits:
+ * all arguments at least 1. Errors:  ARGUMENT, LIMIT (aspect ratio, size). */
 enum omma_status ommai_image_fit(const struct ommai_fit_limits *limits, int32_t width, int32_t height,
                                  struct ommai_fitted_size *size, struct omma_error *error);
 
-/* The same for a video's frames, by the area, whatever rule images have. n_frames frames share it; 0: each has it. */
+/* The same for a video's frames, by the area, whatever rule images have. n_frames frames share it;
+ * 0: each has it. */
 enum omma_status ommai_frame_fit(const struct ommai_fit_limits *limits, int32_t width, int32_t height, int64_t n_frames,
                                  struct ommai_fitted_size *size, struct omma_error *error);
 

@@ -1,4 +1,5 @@
-/* JPEG by libjpeg-turbo: islow DCT and fancy upsampling, its defaults, which give the pixels that Pillow gives. */
+/* JPEG by libjpeg-turbo: islow DCT and fancy upsampling, its defaults, which give the pixels that
+ * Pillow gives. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,9 +13,10 @@
 #include "base/error.h"
 #include "image/codec.h"
 
-/* A progressive file may hold any number of scans, each of a few bytes, and each goes over all pixels. What encoders write has
- * some ten; the most that could make sense (each component's coefficients bit by bit) is about 100. The work is bounded by scans * pixels,
- * with room left at both ends. */
+/* A progressive file may hold any number of scans, each of a few bytes, and each goes over all
+ * pixels. What encoders write has  some ten; the most that could make sense (each component's
+ * coefficients bit by bit) is about 100. The work is bounded by scans * pixels,  with room left at
+ * both ends. */
 enum { JPEG_LEAST_SCANS = 24, JPEG_MOST_SCANS = 100 };
 #define JPEG_SCAN_PIXELS ((int64_t)1 << 30)
 
@@ -62,7 +64,8 @@ static void on_error(j_common_ptr jpeg) {
   leave(reader, ommai_fail(reader->error, status, "%s JPEG: %s", status == OMMA_ERROR_FORMAT ? "broken" : "unreadable", text));
 }
 
-/* Damaged data is shown as far as it can be decoded, as Pillow does; a missing end is found by the data source. */
+/* Damaged data is shown as far as it can be decoded, as Pillow does; a missing end is found by the
+ * data source. */
 static void on_message(j_common_ptr jpeg, int level) {
   (void)jpeg;
   (void)level;
@@ -109,7 +112,8 @@ static void open_reader(struct reader *reader) {
   reader->jpeg.progress = &reader->progress;
 }
 
-/* A file of several scans has all its coefficients in memory, 16 bits each, in whole blocks and whole groups of blocks. */
+/* A file of several scans has all its coefficients in memory, 16 bits each, in whole blocks and
+ * whole groups of blocks. */
 static int64_t coefficient_bytes(struct jpeg_decompress_struct *jpeg) {
   int64_t bytes = 0;
   if (!jpeg_has_multiple_scans(jpeg)) return 0;
@@ -136,8 +140,8 @@ static enum omma_status read_header(struct reader *reader) {
   return OMMA_OK;
 }
 
-/* One row of CMYK as stored, that is inverted (Adobe's way, which Pillow assumes of every file), to RGB:
- * R = K' - round((255 - C') * K' / 255) with C', K' as stored. */
+/* One row of CMYK as stored, that is inverted (Adobe's way, which Pillow assumes of every file), to
+ * RGB:  R = K' - round((255 - C') * K' / 255) with C', K' as stored. */
 static void cmyk_to_rgb(const uint8_t *cmyk, uint8_t *rgb, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
     uint32_t light = cmyk[4 * i + 3];
@@ -172,7 +176,8 @@ static enum omma_status read_pixels(struct reader *reader) {
   return OMMA_OK;
 }
 
-/* Everything that may leave through longjmp. Nothing here is kept in a local variable across the jump. */
+/* Everything that may leave through longjmp. Nothing here is kept in a local variable across the
+ * jump. */
 static enum omma_status guarded(struct reader *reader) {
   if (setjmp(reader->failed) != 0) return reader->status;
   open_reader(reader);

@@ -76,7 +76,8 @@ int ommai_webp_orientation(const uint8_t *bytes, size_t size) {
     size_t length = read_number(bytes + at + 4, 4, true);
     if (length > size - at - 8) return 1;
     if (memcmp(bytes + at, "EXIF", 4) == 0) {
-      size_t prefix = length >= 6 && memcmp(bytes + at + 8, "Exif\0\0", 6) == 0 ? 6 : 0; /* some writers put it there */
+      /* some writers put it there */
+      size_t prefix = length >= 6 && memcmp(bytes + at + 8, "Exif\0\0", 6) == 0 ? 6 : 0;
       return ommai_tiff_orientation(bytes + at + 8 + prefix, length - prefix);
     }
     at += 8 + length + length % 2;

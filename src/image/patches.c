@@ -59,7 +59,8 @@ static void fill_tables(const struct ommai_patch_spec *spec, struct tables *tabl
   }
 }
 
-/* Writes one channel of the patch whose first pixel is `rgb` (already at that channel); `row` is the image's row in bytes. */
+/* Writes one channel of the patch whose first pixel is `rgb` (already at that channel); `row` is
+ * the image's row in bytes. */
 static void channel_f32(const uint8_t *rgb, int64_t row, int32_t size, const float table[256], float *out) {
   for (int32_t y = 0; y < size; y++) {
     for (int32_t x = 0; x < size; x++) out[y * size + x] = table[rgb[y * row + 3 * x]];

@@ -16,7 +16,9 @@ struct reader {
   const struct ommai_image_source *source;
   size_t at; /* bytes read so far */
   struct ommai_image *image;
-  uint8_t *rgba; /* where the image is transparent: one row, or all of them where it is interlaced; [.][width][4] */
+  /* where the image is transparent: one row, or all of them where it is interlaced;
+   * [.][width][4] */
+  uint8_t *rgba;
   size_t rgba_pixels;
   struct omma_error *error;
   enum omma_status status;
@@ -24,7 +26,8 @@ struct reader {
   int64_t scratch_bytes;
 };
 
-/* Chunks that do not change the pixels we want. They are skipped unread: some are compressed without a bound. */
+/* Chunks that do not change the pixels we want. They are skipped unread: some are compressed
+ * without a bound. */
 static const png_byte skipped_chunks[] =
     "cHRM\0gAMA\0iCCP\0sRGB\0sBIT\0hIST\0pCAL\0sCAL\0sPLT\0pHYs\0oFFs\0tEXt\0zTXt\0iTXt\0tIME\0bKGD\0eXIf";
 
@@ -59,7 +62,8 @@ static enum omma_status open_reader(struct reader *reader) {
   if (!reader->info) return ommai_fail_memory(reader->error, "a PNG reader", sizeof *reader);
   png_set_read_fn(reader->png, reader, on_read);
   png_set_keep_unknown_chunks(reader->png, PNG_HANDLE_CHUNK_NEVER, skipped_chunks, (int)(sizeof skipped_chunks / 5));
-  png_set_user_limits(reader->png, PNG_UINT_31_MAX, PNG_UINT_31_MAX); /* our limits give the better message */
+  /* our limits give the better message */
+  png_set_user_limits(reader->png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
   return OMMA_OK;
 }
 
@@ -144,7 +148,8 @@ static enum omma_status read_pixels(struct reader *reader) {
   return OMMA_OK;
 }
 
-/* Everything that may leave through longjmp. Nothing here is kept in a local variable across the jump. */
+/* Everything that may leave through longjmp. Nothing here is kept in a local variable across the
+ * jump. */
 static enum omma_status guarded(struct reader *reader) {
   if (setjmp(reader->failed) != 0) return reader->status;
   OMMAI_TRY(open_reader(reader));

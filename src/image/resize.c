@@ -26,7 +26,8 @@ struct pass {
 struct resize {
   struct pass horizontal, vertical;
   bool vertical_first;
-  uint8_t *middle; /* [sh][dw][3], vertical first [dh][sw][3], between the passes; NULL where only one pass is run */
+  /* [sh][dw][3], vertical first [dh][sw][3], between the passes; NULL where only one pass is run */
+  uint8_t *middle;
 };
 
 static double cubic(double x) {
@@ -57,8 +58,8 @@ static void pass_place(struct pass *pass, enum ommai_resize_rule rule, int32_t n
   pass->exact = ommai_arena_take(arena, (size_t)taps->max_taps, sizeof *pass->exact);
 }
 
-/* Taps of output i, and their normalised weights in pass->exact. The order of operations is the official code's: other orders
- * give weights that round differently once in a while. */
+/* Taps of output i, and their normalised weights in pass->exact. The order of operations is the
+ * official code's: other orders  give weights that round differently once in a while. */
 static void exact_weights(struct pass *pass, int32_t i) {
   double scale = pass_scale(pass), stretch = pass_stretch(pass), inverse = 1.0 / stretch;
   double centre = scale * (i + 0.5), support = kernel_radius * stretch;

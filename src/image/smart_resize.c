@@ -4,7 +4,8 @@
 
 #include "base/error.h"
 
-/* Half to even, as Python rounds; in the default rounding mode rint does. The quotient of a tie is exact. */
+/* Half to even, as Python rounds; in the default rounding mode rint does. The quotient of a tie is
+ * exact. */
 static double nearest_multiple(double side, double factor) { return rint(side / factor) * factor; }
 
 /* The range that the area of all frames is brought into. */

@@ -1,4 +1,5 @@
-/* TIFF by libtiff's RGBA interface: the first page, of any layout that libtiff knows; samples of 16 bits are rounded to 8 by libtiff. */
+/* TIFF by libtiff's RGBA interface: the first page, of any layout that libtiff knows; samples of 16
+ * bits are rounded to 8 by libtiff. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +12,8 @@
 #include "image/codec.h"
 
 #define LIBRARY "libtiff.so.6"
-/* What libtiff may allocate at once next to the size of the file: tables, and a strip or tile of 16-bit samples. */
+/* What libtiff may allocate at once next to the size of the file: tables, and a strip or tile of
+ * 16-bit samples. */
 #define TABLE_BYTES ((int64_t)16 << 20)
 enum { STRIP_BYTES = 8, RASTER_BYTES = 4 }; /* a pixel */
 

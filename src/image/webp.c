@@ -1,5 +1,5 @@
-/* WebP by libwebp with its defaults (fancy upsampling), which give the pixels that Pillow gives: lossy, lossless, transparent,
- * and the first frame of an animation, on its canvas. */
+/* WebP by libwebp with its defaults (fancy upsampling), which give the pixels that Pillow gives:
+ * lossy, lossless, transparent,  and the first frame of an animation, on its canvas. */
 #include <string.h>
 
 #include <webp/decode.h>
@@ -18,8 +18,9 @@ struct reader {
   bool transparent;
 };
 
-/* Bytes that libwebp keeps for each pixel: a lossless image as 32-bit pixels and, at a fraction of the size, its codes and predictors; an
- * alpha plane as it is decoded, of 8 bits, and before that like a lossless image. */
+/* Bytes that libwebp keeps for each pixel: a lossless image as 32-bit pixels and, at a fraction of
+ * the size, its codes and predictors; an  alpha plane as it is decoded, of 8 bits, and before that
+ * like a lossless image. */
 enum { LOSSLESS_BYTES = 5, ALPHA_BYTES = 6, RGBA_BYTES = 4 };
 
 static enum omma_status fail_broken(struct omma_error *error, const char *what) {
@@ -74,7 +75,8 @@ static enum omma_status decode_frame(const struct reader *reader, uint8_t *out, 
   }
 }
 
-/* Puts the frame's RGBA pixels on the canvas; around it is nothing, which is white where the file is transparent. */
+/* Puts the frame's RGBA pixels on the canvas; around it is nothing, which is white where the file
+ * is transparent. */
 static void compose(const struct reader *reader, const uint8_t *rgba, uint8_t *rgb) {
   size_t width = (size_t)reader->width, n = (size_t)reader->frame.width;
   memset(rgb, reader->transparent ? 255 : 0, width * (size_t)reader->height * 3);
@@ -98,7 +100,8 @@ static enum omma_status decode_onto_canvas(const struct reader *reader, struct o
   return status;
 }
 
-/* True where the frame is the canvas and nothing shows through: it is decoded straight into the image. */
+/* True where the frame is the canvas and nothing shows through: it is decoded straight into the
+ * image. */
 static bool is_plain(const struct reader *reader) {
   return reader->frame.width == reader->width && reader->frame.height == reader->height && !reader->transparent;
 }

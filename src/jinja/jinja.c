@@ -22,7 +22,8 @@ static size_t line_of(const char *text, size_t offset) {
   return line;
 }
 
-/* No value from outside is a function, so that calls of what the template does not define itself can only fail. */
+/* No value from outside is a function, so that calls of what the template does not define itself
+ * can only fail. */
 static enum omma_status check_calls(const struct jinja_tree *tree, struct omma_error *error) {
   for (size_t i = 0; i < tree->n_names; i++) {
     const struct jinja_name *name = &tree->names[i];

@@ -1,7 +1,9 @@
-/* Chat templates in Jinja: parsed once, rendered for each conversation. The part of Jinja that chat templates use, as jinja2 with transformers'
- * settings renders it (trim_blocks, lstrip_blocks, loop controls, its tojson, raise_exception), and an error for the rest of it.
+/* Chat templates in Jinja: parsed once, rendered for each conversation. The part of Jinja that chat
+ * templates use, as jinja2 with transformers'  settings renders it (trim_blocks, lstrip_blocks,
+ * loop controls, its tojson, raise_exception), and an error for the rest of it.
  *
- * Both the template and the variables may be hostile: memory, steps, nesting and output are bounded. */
+ * Both the template and the variables may be hostile: memory, steps, nesting and output are
+ * bounded. */
 #ifndef OMMAI_JINJA_JINJA_H
 #define OMMAI_JINJA_JINJA_H
 
@@ -18,13 +20,15 @@ struct ommai_jinja;
 /* Macros that call macros, loops inside loops, operators: while it is rendered. */
 #define OMMAI_JINJA_MAX_DEPTH 400
 
-/* Immutable afterwards, for any thread. A call of a function that there is not is UNSUPPORTED, unless the template asks whether it is
- * defined. Errors: FORMAT and UNSUPPORTED ("line N: ..."), LIMIT, MEMORY. */
+/* Immutable afterwards, for any thread. A call of a function that there is not is UNSUPPORTED,
+ * unless the template asks whether it is  defined. Errors: FORMAT and UNSUPPORTED ("line N: ..."),
+ * LIMIT, MEMORY. */
 enum omma_status ommai_jinja_create(const char *text, size_t size, const struct omma_allocator *allocator,
                                     struct ommai_jinja **jinja, struct omma_error *error);
 void ommai_jinja_destroy(struct ommai_jinja *jinja);
 
-/* True when the template asks for a variable of this name that it does not set itself everywhere, and does not call it. */
+/* True when the template asks for a variable of this name that it does not set itself everywhere,
+ * and does not call it. */
 bool ommai_jinja_reads(const struct ommai_jinja *jinja, const char *name);
 /* The next such name, from index *at on, which moves; NULL: no more. */
 const char *ommai_jinja_next_read(const struct ommai_jinja *jinja, size_t *at, size_t *size);
@@ -32,9 +36,10 @@ const char *ommai_jinja_next_read(const struct ommai_jinja *jinja, size_t *at, s
 /* True when `word` stands in the template's text anywhere. */
 bool ommai_jinja_mentions(const struct ommai_jinja *jinja, const char *word);
 
-/* Renders with the members of the object `variables`. Texts in it may hold bytes that are no UTF-8; they come out as they are. *text is
- * allocated, with a NUL after it: release (*text, *size + 1, 1). Errors: ARGUMENT with the field "messages" (what the template raises, or
- * what cannot be done with these values), LIMIT (more than max_bytes), MEMORY. */
+/* Renders with the members of the object `variables`. Texts in it may hold bytes that are no UTF-8;
+ * they come out as they are. *text is  allocated, with a NUL after it: release (*text, *size + 1,
+ * 1). Errors: ARGUMENT with the field "messages" (what the template raises, or  what cannot be done
+ * with these values), LIMIT (more than max_bytes), MEMORY. */
 enum omma_status ommai_jinja_render(const struct ommai_jinja *jinja, const json_t *variables, size_t max_bytes, char **text,
                                     size_t *size, struct omma_error *error);
 

@@ -365,7 +365,8 @@ CALL(make_range) {
   bool two = arguments->n > 1;
   int64_t begin = two ? ommai_jinja_whole_argument(context, arguments, 0, "start", 0) : 0;
   int64_t end = ommai_jinja_whole_argument(context, arguments, two, "stop", 0);
-  int64_t step = ommai_jinja_whole_argument(context, arguments, 2, "step", 1), limit = 100000; /* as jinja2's sandbox */
+  /* as jinja2's sandbox */
+  int64_t step = ommai_jinja_whole_argument(context, arguments, 2, "step", 1), limit = 100000;
   if (step == 0 || step < -limit || step > limit || begin < -INT32_MAX || begin > INT32_MAX || end < -INT32_MAX ||
       end > INT32_MAX) {
     return ommai_jinja_fail(context, "range: a number is out of range");

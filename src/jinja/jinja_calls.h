@@ -1,4 +1,5 @@
-/* What a template can call: filters, tests, methods of texts and dicts, the environment's functions. */
+/* What a template can call: filters, tests, methods of texts and dicts, the environment's
+ * functions. */
 #ifndef OMMAI_JINJA_JINJA_CALLS_H
 #define OMMAI_JINJA_JINJA_CALLS_H
 
@@ -18,7 +19,8 @@ struct jinja_arguments {
 
 struct jinja_function {
   const char *name;
-  /* `self`: what is filtered or tested, or whose method it is; NULL of the environment's. A test gives a BOOLEAN. */
+  /* `self`: what is filtered or tested, or whose method it is; NULL of the environment's. A test
+   * gives a BOOLEAN. */
   struct jinja_value (*run)(struct jinja_context *context, const struct jinja_value *self,
                             const struct jinja_arguments *arguments);
   int max_arguments;
@@ -36,13 +38,15 @@ const struct jinja_function *ommai_jinja_find(const struct jinja_function *list,
 struct jinja_value ommai_jinja_run(struct jinja_context *context, const struct jinja_function *function,
                                    const struct jinja_value *self, const struct jinja_arguments *arguments);
 
-/* The argument at this place among those without names, or with this name (NULL: it has none); NULL: not given. */
+/* The argument at this place among those without names, or with this name (NULL: it has none);
+ * NULL: not given. */
 const struct jinja_value *ommai_jinja_argument(const struct jinja_arguments *arguments, int place, const char *name);
 /* An integer as argument; `standard` where it is not given. */
 int64_t ommai_jinja_whole_argument(struct jinja_context *context, const struct jinja_arguments *arguments, int place,
                                    const char *name, int64_t standard);
 
-/* value.name, value[key], value[from:to:step]; UNDEFINED where there is none, a failure on what is undefined itself. */
+/* value.name, value[key], value[from:to:step]; UNDEFINED where there is none, a failure on what is
+ * undefined itself. */
 struct jinja_value ommai_jinja_attribute(struct jinja_context *context, const struct jinja_value *value, const char *name,
                                          size_t size);
 struct jinja_value ommai_jinja_item(struct jinja_context *context, const struct jinja_value *value,

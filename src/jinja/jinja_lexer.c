@@ -102,7 +102,8 @@ static unsigned hex_of(char byte) {
   return byte >= 'a' && byte <= 'f' ? (unsigned)(byte - 'a') + 10 : 16;
 }
 
-/* \xHH, \uHHHH, \UHHHHHHHH at text[0] = 'x': appends the character; returns the bytes read, 0 where it is none. */
+/* \xHH, \uHHHH, \UHHHHHHHH at text[0] = 'x': appends the character; returns the bytes read, 0 where
+ * it is none. */
 static size_t read_code(const char *text, size_t size, char *out, size_t *n) {
   size_t digits = text[0] == 'x' ? 2 : text[0] == 'u' ? 4 : text[0] == 'U' ? 8 : 0;
   uint32_t code = 0;

@@ -1,5 +1,6 @@
-/* A Jinja template as tokens: literal text with the blanks that Jinja removes gone, and what stands in tags.
- * Source: jinja2's lexer with trim_blocks and lstrip_blocks, as transformers compiles chat templates. */
+/* A Jinja template as tokens: literal text with the blanks that Jinja removes gone, and what stands
+ * in tags.  Source: jinja2's lexer with trim_blocks and lstrip_blocks, as transformers compiles
+ * chat templates. */
 #ifndef OMMAI_JINJA_JINJA_LEXER_H
 #define OMMAI_JINJA_JINJA_LEXER_H
 
@@ -31,7 +32,8 @@ struct jinja_token {
   int line; /* from 1 */
 };
 
-/* All tokens, END last, in the scratch. Errors: FORMAT and UNSUPPORTED with the line, LIMIT, MEMORY. */
+/* All tokens, END last, in the scratch. Errors: FORMAT and UNSUPPORTED with the line, LIMIT,
+ * MEMORY. */
 enum omma_status ommai_jinja_lex(const char *text, size_t size, struct ommai_scratch *scratch, struct jinja_token **tokens,
                                  struct omma_error *error);
 

@@ -8,7 +8,8 @@
 #include "base/error.h"
 #include "jinja/jinja_calls.h"
 
-/* The first error ends the parsing: from then on all functions give NULL, and every token is END. */
+/* The first error ends the parsing: from then on all functions give NULL, and every token is
+ * END. */
 struct parser {
   struct ommai_scratch *scratch;
   const struct jinja_token *token; /* the next one */
@@ -25,7 +26,8 @@ static const struct jinja_token end_token = {.kind = JINJA_END, .text = ""};
 static struct jinja_node *refuse(struct parser *parser, enum omma_status status, const char *what) {
   if (parser->status != OMMA_OK) return NULL;
   const struct jinja_token *token = parser->token;
-  bool word = token->kind == JINJA_NAME || token->kind == JINJA_OPERATOR; /* others may hold anything */
+  /* others may hold anything */
+  bool word = token->kind == JINJA_NAME || token->kind == JINJA_OPERATOR;
   parser->status = ommai_fail(parser->error, status, "line %d: %s%s%.*s", token->line, what, word ? " at " : "",
                               !word              ? 0
                               : token->size > 40 ? 40

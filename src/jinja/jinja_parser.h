@@ -1,5 +1,6 @@
-/* A Jinja template as a tree. The subset: text, {{ }}, {# #}, set (also with a body, and of a namespace's attribute), if, for (with if and else,
- * break and continue), macro, generation; all expressions but the power operator. The rest of Jinja is refused with its line. */
+/* A Jinja template as a tree. The subset: text, {{ }}, {# #}, set (also with a body, and of a
+ * namespace's attribute), if, for (with if and else,  break and continue), macro, generation; all
+ * expressions but the power operator. The rest of Jinja is refused with its line. */
 #ifndef OMMAI_JINJA_JINJA_PARSER_H
 #define OMMAI_JINJA_JINJA_PARSER_H
 
@@ -25,11 +26,12 @@ enum jinja_node_kind {
   JINJA_NODE_BREAK,
   JINJA_NODE_CONTINUE,
   /* expressions */
-  JINJA_NODE_STRING,    /* text */
-  JINJA_NODE_INTEGER,   /* integer */
-  JINJA_NODE_FLOAT,     /* number */
-  JINJA_NODE_CONSTANT,  /* op: 't', 'f', 'n' */
-  JINJA_NODE_NAME,      /* name; of a parameter with its default a, of an argument with its value a */
+  JINJA_NODE_STRING,   /* text */
+  JINJA_NODE_INTEGER,  /* integer */
+  JINJA_NODE_FLOAT,    /* number */
+  JINJA_NODE_CONSTANT, /* op: 't', 'f', 'n' */
+  /* name; of a parameter with its default a, of an argument with its value a */
+  JINJA_NODE_NAME,
   JINJA_NODE_LIST,      /* members a */
   JINJA_NODE_DICT,      /* pairs a: keys a and values b */
   JINJA_NODE_ATTRIBUTE, /* a.text */
@@ -41,8 +43,9 @@ enum jinja_node_kind {
   JINJA_NODE_ARGUMENT,  /* value a; name -1: by its place */
   JINJA_NODE_UNARY,     /* op a: '!' not, '-', '+' */
   JINJA_NODE_BINARY,    /* a op b: + - * / % ~, 'D' floor division, '&' and, '|' or */
-  JINJA_NODE_COMPARE,   /* a, then links b: op and operand a; op: = ! < > 'l' <= 'g' >= 'i' in 'x' not in */
-  JINJA_NODE_CHOICE     /* a ? b : c, which may be NULL */
+  /* a, then links b: op and operand a; op: = ! < > 'l' <= 'g' >= 'i' in 'x' not in */
+  JINJA_NODE_COMPARE,
+  JINJA_NODE_CHOICE /* a ? b : c, which may be NULL */
 };
 
 struct jinja_node {
@@ -74,7 +77,8 @@ struct jinja_tree {
   size_t n_names;
 };
 
-/* Nodes and names lie in the scratch. Errors: FORMAT and UNSUPPORTED with the line, LIMIT, MEMORY. */
+/* Nodes and names lie in the scratch. Errors: FORMAT and UNSUPPORTED with the line, LIMIT,
+ * MEMORY. */
 enum omma_status ommai_jinja_parse(const char *text, size_t size, struct ommai_scratch *scratch, struct jinja_tree *tree,
                                    struct omma_error *error);
 

@@ -14,7 +14,8 @@ struct binding {
   struct binding *next;
 };
 
-/* The template's, a loop's round, a macro's call. What is not found is looked for in the one around it. */
+/* The template's, a loop's round, a macro's call. What is not found is looked for in the one around
+ * it. */
 struct jinja_scope {
   struct jinja_scope *around;
   struct binding *bindings;

@@ -134,7 +134,8 @@ const struct jinja_pair *ommai_jinja_dict_pairs(struct jinja_context *context, c
     ommai_jinja_fail_scratch(context);
     return NULL;
   }
-  json_t *object = (json_t *)(uintptr_t)dict->json; /* jansson's iterators ask for one that could be changed */
+  /* jansson's iterators ask for one that could be changed */
+  json_t *object = (json_t *)(uintptr_t)dict->json;
   for (void *i = json_object_iter(object); i; i = json_object_iter_next(object, i)) {
     at->key = ommai_jinja_text(json_object_iter_key(i), json_object_iter_key_len(i));
     at++->value = ommai_jinja_from_json(json_object_iter_value(i));
@@ -219,7 +220,8 @@ int ommai_jinja_compare(struct jinja_context *context, const struct jinja_value 
     int64_t left = ommai_jinja_to_whole(a), right = ommai_jinja_to_whole(b);
     return (left > right) - (left < right);
   }
-  if (a->kind == JINJA_TEXT_VALUE && b->kind == JINJA_TEXT_VALUE) { /* bytes of UTF-8 are ordered as its characters are */
+  /* bytes of UTF-8 are ordered as its characters are */
+  if (a->kind == JINJA_TEXT_VALUE && b->kind == JINJA_TEXT_VALUE) {
     int order = memcmp(a->text, b->text, a->size < b->size ? a->size : b->size);
     return order ? (order > 0) - (order < 0) : (a->size > b->size) - (a->size < b->size);
   }
@@ -288,7 +290,8 @@ bool ommai_jinja_append(struct jinja_context *context, struct jinja_buffer *buff
   return true;
 }
 
-/* The fewest digits that read back as the same number, and the power of ten of the first. Returns how many. */
+/* The fewest digits that read back as the same number, and the power of ten of the first. Returns
+ * how many. */
 static int shortest_digits(double value, char digits[20], int *power) {
   for (int precision = 0; precision < 17; precision++) {
     char text[40];

@@ -1,4 +1,5 @@
-/* The values of a Jinja template that is being rendered, and what Python does with them: truth, equality, order, text, JSON. */
+/* The values of a Jinja template that is being rendered, and what Python does with them: truth,
+ * equality, order, text, JSON. */
 #ifndef OMMAI_JINJA_JINJA_VALUE_H
 #define OMMAI_JINJA_JINJA_VALUE_H
 
@@ -26,8 +27,8 @@ enum jinja_kind {
   JINJA_FUNCTION, /* one of the environment's, or a method of *self */
 };
 
-/* Texts, items and dicts lie in the scratch, the template or the JSON; nothing is ever changed but namespaces. Texts are UTF-8, but for the bytes
- * that the caller put into them. */
+/* Texts, items and dicts lie in the scratch, the template or the JSON; nothing is ever changed but
+ * namespaces. Texts are UTF-8, but for the bytes  that the caller put into them. */
 struct jinja_value {
   enum jinja_kind kind;
   size_t size;
@@ -75,7 +76,8 @@ struct jinja_context {
   struct omma_error *error;
 };
 
-/* Fails with "line N: ...". Gives UNDEFINED, so that `return ommai_jinja_fail(...)` is the usual form. */
+/* Fails with "line N: ...". Gives UNDEFINED, so that `return ommai_jinja_fail(...)` is the usual
+ * form. */
 struct jinja_value ommai_jinja_fail(struct jinja_context *context, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Where the scratch has failed. */
@@ -113,7 +115,8 @@ bool ommai_jinja_equal(struct jinja_context *context, const struct jinja_value *
 int ommai_jinja_compare(struct jinja_context *context, const struct jinja_value *a, const struct jinja_value *b);
 /* b in a. */
 bool ommai_jinja_contains(struct jinja_context *context, const struct jinja_value *a, const struct jinja_value *b);
-/* What a loop goes through: a list as it is, keys of a dict, characters of a text, nothing of what is undefined. */
+/* What a loop goes through: a list as it is, keys of a dict, characters of a text, nothing of what
+ * is undefined. */
 struct jinja_value ommai_jinja_iterate(struct jinja_context *context, const struct jinja_value *value);
 
 /* str(value), as a TEXT_VALUE. Lists and dicts fail: a template that prints them means tojson. */

@@ -1,11 +1,15 @@
-/* The decode kernel but for its two products: softmax over a block, and the order of things. The including file includes
- * attention_lanes.h before, and defines
+/* The decode kernel but for its two products: softmax over a block, and the order of things. The
+ * including file includes  attention_lanes.h before, and defines
  *
- *   multiply_keys(job, head, n, scores, types)               scores [n][BLOCK] of n heads from `head` on, scaled, in units of log2, for
- *                                                            n_keys up to a multiple of 4: the rest of those hold anything
- *   add_values(job, head, n, weights, rescale, types)        n heads' sums so far times rescale [n], plus the values times weights [n][BLOCK]
+ *   multiply_keys(job, head, n, scores, types)               scores [n][BLOCK] of n heads from
+ *   `head` on, scaled, in units of log2, for
+ *                                                            n_keys up to a multiple of 4: the rest
+ *                                                            of those hold anything
+ *   add_values(job, head, n, weights, rescale, types)        n heads' sums so far times rescale
+ *   [n], plus the values times weights [n][BLOCK]
  *
- * where n is a constant up to SHARED_HEADS: heads share what is loaded of each row. A head's operations do not depend on the others. */
+ * where n is a constant up to SHARED_HEADS: heads share what is loaded of each row. A head's
+ * operations do not depend on the others. */
 #ifndef OMMAI_KERNELS_ATTENTION_DECODE_BLOCK_H
 #define OMMAI_KERNELS_ATTENTION_DECODE_BLOCK_H
 
@@ -21,7 +25,8 @@ OMMAI_INLINE void add_values(const struct ommai_attention_decode_block *job, int
 /* Rows between the one that is read and the one that is asked for: some 8 KiB. */
 OMMAI_INLINE int64_t rows_ahead(int64_t row_bytes) { return row_bytes > 512 ? 8 : 32; }
 
-/* Asks for rows that come some rows after `row` in the order in which memory is read: k, v, the next block's k. */
+/* Asks for rows that come some rows after `row` in the order in which memory is read: k, v, the
+ * next block's k. */
 OMMAI_INLINE void prefetch_rows(const struct ommai_attention_decode_block *job, bool is_v, int64_t row, int n_rows,
                                 struct ommai_attention_types types) {
   const void *rows = is_v ? job->v : job->k, *behind = is_v ? job->next_k : job->v;
@@ -49,7 +54,8 @@ OMMAI_INLINE void key_rows(const struct ommai_attention_decode_block *job, int64
   for (int i = 0; i < KEYS_AT_ONCE; i++) rows[i] = first + ommai_min_i64(i, job->n_keys - 1 - key) * step;
 }
 
-/* Scores [BLOCK] of a head to weights; its new maximum and sum. Returns what its sums so far are to be multiplied by. */
+/* Scores [BLOCK] of a head to weights; its new maximum and sum. Returns what its sums so far are to
+ * be multiplied by. */
 OMMAI_INLINE float weigh_keys(const struct ommai_attention_decode_block *job, int64_t head, float *weights,
                               struct ommai_attention_types types) {
   float *state = job->state + head * job->state_stride;

@@ -1,7 +1,8 @@
-/* The decode kernel's products in f32 for vectors of any width. The including file includes lanes_*.h before.
+/* The decode kernel's products in f32 for vectors of any width. The including file includes
+ * lanes_*.h before.
  *
- * Elements go by spans of two registers: of a bf16 row the even elements and the odd ones, which takes no shuffles; sums of values are put
- * into order when a block ends. */
+ * Elements go by spans of two registers: of a bf16 row the even elements and the odd ones, which
+ * takes no shuffles; sums of values are put  into order when a block ends. */
 #ifndef OMMAI_KERNELS_ATTENTION_DECODE_LANES_H
 #define OMMAI_KERNELS_ATTENTION_DECODE_LANES_H
 
@@ -11,7 +12,8 @@
 
 enum { SPAN = 2 * LANES, Q_ROOM = OMMA_ATTENTION_MAX_DECODE_HEAD_DIM + SPAN };
 
-/* Elements [at, at + SPAN) of a row as two registers; those from `count` on are zeros and are not read. */
+/* Elements [at, at + SPAN) of a row as two registers; those from `count` on are zeros and are not
+ * read. */
 OMMAI_INLINE void load_span(const void *row, int64_t at, int64_t count, enum omma_dtype dtype, vec span[2]) {
   if (dtype == OMMA_F32) {
     span[0] = load_part(row, at, count, dtype);
@@ -110,7 +112,8 @@ OMMAI_INLINE void store_spans(const struct ommai_attention_decode_block *job, in
   }
 }
 
-/* The values of `spans` spans from `at` on; a single one may be the end of a row, of `count` elements. */
+/* The values of `spans` spans from `at` on; a single one may be the end of a row, of `count`
+ * elements. */
 OMMAI_INLINE void add_spans(const struct ommai_attention_decode_block *job, int64_t head, int n, struct value_keys *keys,
                             int64_t at, int spans, int64_t count, const float *weights, const float *rescale,
                             struct ommai_attention_types types) {
@@ -147,8 +150,9 @@ OMMAI_INLINE void add_spans(const struct ommai_attention_decode_block *job, int6
   }
 }
 
-/* What pads a head's sums to whole registers is inside of its state and holds zeros. Where columns take several passes, all are done for some
- * keys before the next: the memory that a pass finds in cache by then is asked for in the time of all. */
+/* What pads a head's sums to whole registers is inside of its state and holds zeros. Where columns
+ * take several passes, all are done for some  keys before the next: the memory that a pass finds in
+ * cache by then is asked for in the time of all. */
 OMMAI_INLINE void add_values(const struct ommai_attention_decode_block *job, int64_t head, int n, const float *weights,
                              const float *rescale, struct ommai_attention_types types) {
   enum { SOME_KEYS = BLOCK / 2 };

@@ -16,7 +16,8 @@ static inline void *ommai_attention_at_out(void *base, int64_t index, enum omma_
   return (unsigned char *)base + index * (int64_t)ommai_attention_element_size(dtype);
 }
 
-/* Reads or writes element `index`. Inputs of foreign callers may be aligned to less than their type, hence the copies. */
+/* Reads or writes element `index`. Inputs of foreign callers may be aligned to less than their
+ * type, hence the copies. */
 static inline float ommai_attention_load(const void *base, int64_t index, enum omma_dtype dtype) {
   const void *at = ommai_attention_at(base, index, dtype);
   if (dtype == OMMA_F32) {

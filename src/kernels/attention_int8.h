@@ -1,10 +1,13 @@
-/* Attention whose scores are products of 8-bit integers: what all its kernels compute in the same way, bit for bit.
+/* Attention whose scores are products of 8-bit integers: what all its kernels compute in the same
+ * way, bit for bit.
  *
- *   Q = round(q / scale_q), of each query row by itself;   K = round((k - center) / scale_k), of each block of keys
+ *   Q = round(q / scale_q), of each query row by itself;   K = round((k - center) / scale_k), of
+ *   each block of keys
  *   score = (Q . K) * scale_q * scale_k,   Q . K exact
  *
- * where a scale is the largest magnitude over 127. The softmax does not see what is the same for all keys, so any center serves; near
- * the keys' mean little of the eight bits goes to what they have in common. Weights, sums and values are as in the other kernels. */
+ * where a scale is the largest magnitude over 127. The softmax does not see what is the same for
+ * all keys, so any center serves; near  the keys' mean little of the eight bits goes to what they
+ * have in common. Weights, sums and values are as in the other kernels. */
 #ifndef OMMAI_KERNELS_ATTENTION_INT8_H
 #define OMMAI_KERNELS_ATTENTION_INT8_H
 

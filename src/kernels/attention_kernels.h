@@ -1,18 +1,25 @@
-/* Contracts of the attention kernels, and the lists from which declarations, table and tests are made.
+/* Contracts of the attention kernels, and the lists from which declarations, table and tests are
+ * made.
  *
- * Four families. TILE kernels serve the encoder and causal modes: keys and values are packed once per (segment, kv head) in
- * blocks of 64 keys, then tiles of query rows of one head attend to the packed blocks. WINDOW kernels are the same for encoder
- * segments of at most one block, which need no running maximum: every row sees every key. INT8 kernels are TILE kernels whose
- * scores are products of 8-bit integers (attention_int8.h). DECODE kernels serve single query rows:
+ * Four families. TILE kernels serve the encoder and causal modes: keys and values are packed once
+ * per (segment, kv head) in  blocks of 64 keys, then tiles of query rows of one head attend to the
+ * packed blocks. WINDOW kernels are the same for encoder  segments of at most one block, which need
+ * no running maximum: every row sees every key. INT8 kernels are TILE kernels whose  scores are
+ * products of 8-bit integers (attention_int8.h). DECODE kernels serve single query rows:
  * they read keys and values in place, one block of at most 64 keys at a time.
  *
  * Every kernel keeps these rules, from which the operator's determinism follows:
- * - what is computed for a query row depends on that row, the keys it sees and their positions alone, never on the other rows
- *   of the tile, on the number of rows, or on where the tile begins; negative zeros in the result are written as zeros, so
- *   that keys which are present but masked leave no trace; only values that are not finite do (0 * infinity is NaN);
+ * - what is computed for a query row depends on that row, the keys it sees and their positions
+ *   alone, never on the other rows
+ *   of the tile, on the number of rows, or on where the tile begins; negative zeros in the result
+ *   are written as zeros, so
+ *   that keys which are present but masked leave no trace; only values that are not finite do (0 *
+ *   infinity is NaN);
  * - key blocks are anchored at the first key of the segment (position 0 of the sequence);
- * - nothing outside the stated rows is read or written; rows need only the natural alignment of their type;
- * - scores, softmax and sums are f32; in bf16 the probabilities are rounded to bf16 before the second product, their sum is
+ * - nothing outside the stated rows is read or written; rows need only the natural alignment of
+ *   their type;
+ * - scores, softmax and sums are f32; in bf16 the probabilities are rounded to bf16 before the
+ *   second product, their sum is
  *   that of the rounded ones, and the result is rounded once. */
 #ifndef OMMAI_KERNELS_ATTENTION_KERNELS_H
 #define OMMAI_KERNELS_ATTENTION_KERNELS_H
@@ -23,11 +30,12 @@
 
 enum { OMMAI_ATTENTION_BLOCK = OMMA_ATTENTION_PAGE_TOKENS };
 
-/* Head dimensions that are a multiple of it are packed and multiplied without padding by every tile and window kernel; of the others
- * no kernel pads more than up to the next multiple. */
+/* Head dimensions that are a multiple of it are packed and multiplied without padding by every tile
+ * and window kernel; of the others  no kernel pads more than up to the next multiple. */
 enum { OMMAI_ATTENTION_DIM_STEP = 8 };
 
-/* Element types. kv is q's type, or bf16 under f32 queries: then keys and values are widened where they are read, and nothing is rounded. */
+/* Element types. kv is q's type, or bf16 under f32 queries: then keys and values are widened where
+ * they are read, and nothing is rounded. */
 struct ommai_attention_types {
   enum omma_dtype q; /* of out as well */
   enum omma_dtype kv;
@@ -38,14 +46,18 @@ struct ommai_attention_pack {
   const void *k; /* [n_keys, head_dim], rows k_stride apart */
   const void *v; /* [n_keys, v_head_dim], rows v_stride apart */
   int64_t k_stride, v_stride;
-  int32_t n_keys; /* 1 .. OMMAI_ATTENTION_BLOCK; a tile kernel fills the rest of the block with zeros */
+  /* 1 .. OMMAI_ATTENTION_BLOCK; a tile kernel fills the rest of the block with zeros */
+  int32_t n_keys;
   int32_t head_dim, v_head_dim;
-  const float *center; /* [head_dim]: what kernels with scores of integers take off every key; others do not look at it */
-  void *packed;        /* block_bytes(head_dim, v_head_dim), aligned to 64; layout private to the kernel */
+  /* [head_dim]: what kernels with scores of integers take off every key; others do not look at
+   * it */
+  const float *center;
+  /* block_bytes(head_dim, v_head_dim), aligned to 64; layout private to the kernel */
+  void *packed;
 };
 
-/* Rows of q, k, v and out that will be wanted after this job; a kernel asks for a share between its loops. Only a hint: rows
- * that do not exist do no harm, and a kernel may ignore it. */
+/* Rows of q, k, v and out that will be wanted after this job; a kernel asks for a share between its
+ * loops. Only a hint: rows  that do not exist do no harm, and a kernel may ignore it. */
 struct ommai_attention_prefetch {
   const void *base[4];
   int64_t stride[4], row_bytes[4]; /* bytes */
@@ -64,13 +76,15 @@ struct ommai_attention_tile {
   int64_t n_keys;        /* 1 or more: the keys that the last row sees */
   int64_t first_visible; /* 1 or more: the keys that row 0 sees; n_keys where nothing is masked */
   float scale;
-  void *scratch;                             /* scratch_bytes(head_dim, v_head_dim), aligned to 64 */
+  /* scratch_bytes(head_dim, v_head_dim), aligned to 64 */
+  void *scratch;
   struct ommai_attention_prefetch *prefetch; /* may be NULL */
 };
 
-/* A row's maximum in use is raised only when a block exceeds it by more than this many units of log2, decided for each row alone:
- * weights stay below 2^8, and sums are hardly ever rescaled. Not so in bf16, where weights are rounded: relative to the exact
- * maximum the largest is 1 and has no error, which shows in rows where two or three keys outweigh the others. */
+/* A row's maximum in use is raised only when a block exceeds it by more than this many units of
+ * log2, decided for each row alone:  weights stay below 2^8, and sums are hardly ever rescaled. Not
+ * so in bf16, where weights are rounded: relative to the exact  maximum the largest is 1 and has no
+ * error, which shows in rows where two or three keys outweigh the others. */
 static inline float ommai_attention_slack(enum omma_dtype dtype) { return dtype == OMMA_BF16 ? 0.0f : 8.0f; }
 
 struct ommai_attention_tile_kernel {
@@ -85,8 +99,9 @@ struct ommai_attention_tile_kernel {
   void (*attend)(const struct ommai_attention_tile *tile);
 };
 
-/* Running state of one query row over a split of the keys, in floats: the maximum of its scores in units of log2 at
- * OMMAI_ATTENTION_STATE_MAX, the sum of 2^(score - maximum) at ..._SUM, the weighted sum of values from ..._OUT on. */
+/* Running state of one query row over a split of the keys, in floats: the maximum of its scores in
+ * units of log2 at  OMMAI_ATTENTION_STATE_MAX, the sum of 2^(score - maximum) at ..._SUM, the
+ * weighted sum of values from ..._OUT on. */
 enum { OMMAI_ATTENTION_STATE_MAX = 0, OMMAI_ATTENTION_STATE_SUM = 1, OMMAI_ATTENTION_STATE_OUT = 16 };
 
 /* One block of keys for the query rows of the heads that share a kv head. */
@@ -102,8 +117,9 @@ struct ommai_attention_decode_block {
   bool first;         /* the states hold nothing yet */
   const void *next_k; /* rows that are wanted next, to be prefetched; may be NULL */
   const void *next_v;
-  float *state;         /* [n_heads], aligned to 64, state_stride floats apart */
-  int64_t state_stride; /* a multiple of 16, at least OMMAI_ATTENTION_STATE_OUT + v_head_dim rounded up to 16 */
+  float *state; /* [n_heads], aligned to 64, state_stride floats apart */
+  /* a multiple of 16, at least OMMAI_ATTENTION_STATE_OUT + v_head_dim rounded up to 16 */
+  int64_t state_stride;
 };
 
 struct ommai_attention_decode_kernel {
@@ -113,7 +129,8 @@ struct ommai_attention_decode_kernel {
   void (*block)(const struct ommai_attention_decode_block *job);
 };
 
-/* All kernels, from the lowest level upward: X(name of the kernel object without its prefix). f32_bf16: f32 queries, bf16 keys. */
+/* All kernels, from the lowest level upward: X(name of the kernel object without its prefix).
+ * f32_bf16: f32 queries, bf16 keys. */
 #if defined(__x86_64__)
 #define OMMAI_ATTENTION_TILE_KERNELS_ARCH(X) \
   X(f32_avx2)                                \
@@ -162,8 +179,9 @@ OMMAI_ATTENTION_DECODE_KERNELS(OMMAI_DECLARE_DECODE)
 #undef OMMAI_DECLARE_INT8
 #undef OMMAI_DECLARE_DECODE
 
-/* The kernel of the highest level up to `level`; NULL where the types have none. A window kernel's block takes no more bytes than the
- * tile and INT8 kernels' of the same level and type, in whose place it may lie. */
+/* The kernel of the highest level up to `level`; NULL where the types have none. A window kernel's
+ * block takes no more bytes than the  tile and INT8 kernels' of the same level and type, in whose
+ * place it may lie. */
 const struct ommai_attention_tile_kernel *ommai_attention_tile_kernel_find(enum ommai_cpu_level level,
                                                                            struct ommai_attention_types types);
 const struct ommai_attention_tile_kernel *ommai_attention_window_kernel_find(enum ommai_cpu_level level,

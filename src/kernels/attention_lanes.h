@@ -1,5 +1,5 @@
-/* What attention kernels for any vector width share. The including file includes one of lanes_*.h before, which defines LANES,
- * the type vec of that many f32, and the operations vec_... on it. */
+/* What attention kernels for any vector width share. The including file includes one of lanes_*.h
+ * before, which defines LANES,  the type vec of that many f32, and the operations vec_... on it. */
 #ifndef OMMAI_KERNELS_ATTENTION_LANES_H
 #define OMMAI_KERNELS_ATTENTION_LANES_H
 
@@ -14,9 +14,9 @@ enum { BLOCK = OMMAI_ATTENTION_BLOCK };
 
 OMMAI_INLINE int64_t bytes_of(int64_t count, enum omma_dtype dtype) { return count * (dtype == OMMA_F32 ? 4 : 2); }
 
-/* 2^x for x up to 127: a polynomial for the fraction, and the whole part goes into the exponent. 2^0 is exactly 1, and below
- * 2^-126 is 0. The coefficients are minimax fits of the relative error on [0, 1) with the constant fixed at 1: 9e-5 (degree 3)
- * and 2e-9 (degree 6). */
+/* 2^x for x up to 127: a polynomial for the fraction, and the whole part goes into the exponent.
+ * 2^0 is exactly 1, and below  2^-126 is 0. The coefficients are minimax fits of the relative error
+ * on [0, 1) with the constant fixed at 1: 9e-5 (degree 3)  and 2e-9 (degree 6). */
 OMMAI_INLINE vec exp2_cubic(vec x) {
   vec n = vec_floor(x), f = vec_sub(x, n);
   vec p = vec_fma(f, vec_set1(0.077067196f), vec_set1(0.22764482f));
@@ -38,7 +38,8 @@ OMMAI_INLINE vec exp2_full(vec x) {
 /* How far a score is below the maximum, in units of log2: exactly 0 for the maximum itself. */
 OMMAI_INLINE vec below(vec score, vec maximum, vec scale) { return vec_mul(vec_sub(score, maximum), scale); }
 
-/* The first `count` of elements [at, at + LANES) of a row; the other lanes are zeros and what they stand for is not read. */
+/* The first `count` of elements [at, at + LANES) of a row; the other lanes are zeros and what they
+ * stand for is not read. */
 OMMAI_INLINE vec load_part(const void *row, int64_t at, int64_t count, enum omma_dtype dtype) {
   if (count >= LANES) return vec_load_row(row, at, dtype);
   if (count <= 0) return vec_zero();

@@ -16,7 +16,8 @@ const struct ommai_attention_decode_kernel *const ommai_attention_decode_kernels
 
 static bool same_types(struct ommai_attention_types a, struct ommai_attention_types b) { return a.q == b.q && a.kv == b.kv; }
 
-/* The lists ascend by level and hold one architecture's kernels, so a later entry that the level allows overrides. */
+/* The lists ascend by level and hold one architecture's kernels, so a later entry that the level
+ * allows overrides. */
 static const struct ommai_attention_tile_kernel *find_tile(const struct ommai_attention_tile_kernel *const *kernels,
                                                            enum ommai_cpu_level level, struct ommai_attention_types types) {
   const struct ommai_attention_tile_kernel *found = NULL;

@@ -1,19 +1,26 @@
-/* The tile kernel with the queries in the lanes, for vectors of any width. The including file includes attention_lanes.h and
- * defines, before the include:
+/* The tile kernel with the queries in the lanes, for vectors of any width. The including file
+ * includes attention_lanes.h and  defines, before the include:
  *
- *   GROUP, MAX_NV          keys (or dimensions of a value) and registers of queries in one product: GROUP MAX_NV accumulators
+ *   GROUP, MAX_NV          keys (or dimensions of a value) and registers of queries in one product:
+ *   GROUP MAX_NV accumulators
  *   UNIT_DIMS, UNIT_KEYS   dimensions of q and k, and keys of v, that one unit of packed data holds
  *   UNIT_WORDS             32-bit words in a unit
- *   SUM_UNITS              units of head_dim, at most, whose products are added up one after the other
- *   multiply(acc, a, b, n, nv)       acc[GROUP][nv] = sum over n units of a [n][GROUP] times b [n][nv LANES]
+ *   SUM_UNITS              units of head_dim, at most, whose products are added up one after the
+ *                          other
+ *   multiply(acc, a, b, n, nv)       acc[GROUP][nv] = sum over n units of a [n][GROUP] times b
+ *   [n][nv LANES]
  *   pack_keys(job, out, dtype)       to [BLOCK / GROUP][units of head_dim][GROUP] units
- *   pack_values(job, out, dtype)     to [v_head_dim / GROUP][BLOCK / UNIT_KEYS][GROUP] units; v_head_dim rounded up to 8
- *   pack_queries(tile, out, nv, dtype)   to [units of head_dim][nv LANES] units, with the sign of the scale
- *   make_weights(scores, weights, n_keys, nv, scale, maximum, dtype)   one register's scores [n_keys] to weights
- *                          [n_keys / UNIT_KEYS] units, both at the stride of nv registers; returns the sums as rounded
+ *   pack_values(job, out, dtype)     to [v_head_dim / GROUP][BLOCK / UNIT_KEYS][GROUP] units;
+ *   v_head_dim rounded up to 8
+ *   pack_queries(tile, out, nv, dtype)   to [units of head_dim][nv LANES] units, with the sign of
+ *   the scale
+ *   make_weights(scores, weights, n_keys, nv, scale, maximum, dtype)   one register's scores
+ *   [n_keys] to weights
+ *                          [n_keys / UNIT_KEYS] units, both at the stride of nv registers; returns
+ *                          the sums as rounded
  *
- * Scores and sums are f32: [BLOCK][nv LANES] and [v_head_dim][nv LANES]. Only row by row, never across lanes, is anything added
- * or compared, and a row's operations do not depend on nv. */
+ * Scores and sums are f32: [BLOCK][nv LANES] and [v_head_dim][nv LANES]. Only row by row, never
+ * across lanes, is anything added  or compared, and a row's operations do not depend on nv. */
 #ifndef OMMAI_KERNELS_ATTENTION_TILE_LANES_H
 #define OMMAI_KERNELS_ATTENTION_TILE_LANES_H
 
@@ -29,7 +36,8 @@ static size_t block_bytes(int32_t head_dim, int32_t v_head_dim) {
   return (size_t)(key_words(head_dim) + value_words) * sizeof(float);
 }
 
-/* Words of each part of the scratch: queries, scores, weights, sums. Queries and sums are whole squares. */
+/* Words of each part of the scratch: queries, scores, weights, sums. Queries and sums are whole
+ * squares. */
 static int64_t query_words(int32_t head_dim) { return ommai_round_up(key_units(head_dim), SQUARE) * TILE_ROWS * UNIT_WORDS; }
 static int64_t sum_words(int32_t v_head_dim) { return ommai_round_up(v_head_dim, SQUARE) * TILE_ROWS; }
 static size_t scratch_bytes(int32_t head_dim, int32_t v_head_dim) {
@@ -43,10 +51,11 @@ OMMAI_INLINE void pack_block(const struct ommai_attention_pack *job, enum omma_d
   pack_values(job, packed + key_words(job->head_dim), dtype);
 }
 
-/* ---- products --------------------------------------------------------------------------------------------------------- */
+/* ---- products
+ * --------------------------------------------------------------------------------------------------------- */
 
-/* Scores [GROUP n_groups][nv LANES] of a block, unscaled, and the largest of each row. Sums over parts of the dimensions, which
- * are then added, are nearer to the exact one than one long sum. */
+/* Scores [GROUP n_groups][nv LANES] of a block, unscaled, and the largest of each row. Sums over
+ * parts of the dimensions, which  are then added, are nearer to the exact one than one long sum. */
 OMMAI_INLINE void multiply_keys(const float *keys, const float *queries, int64_t units, int64_t n_groups, float *scores,
                                 vec largest[MAX_NV], struct ommai_attention_prefetch *prefetch, int nv) {
   vec acc[GROUP][MAX_NV];
@@ -71,7 +80,8 @@ OMMAI_INLINE void multiply_keys(const float *keys, const float *queries, int64_t
   }
 }
 
-/* Scores that a row does not see become -inf; the largest are found anew. limits: keys of the block that each row sees. */
+/* Scores that a row does not see become -inf; the largest are found anew. limits: keys of the block
+ * that each row sees. */
 OMMAI_INLINE void mask_scores(float *scores, int64_t n_keys, const vec limits[MAX_NV], vec largest[MAX_NV], int nv) {
   const vec hidden = vec_set1(-INFINITY);
   for (int v = 0; v < nv; v++) largest[v] = hidden;
@@ -108,9 +118,11 @@ OMMAI_INLINE void multiply_values(const float *values, const float *weights, int
   }
 }
 
-/* ---- a tile ----------------------------------------------------------------------------------------------------------- */
+/* ---- a tile
+ * ----------------------------------------------------------------------------------------------------------- */
 
-/* Sums [v_head_dim][nv LANES] over their weights to rows. Adding zero turns a negative zero into a positive one. */
+/* Sums [v_head_dim][nv LANES] over their weights to rows. Adding zero turns a negative zero into a
+ * positive one. */
 OMMAI_INLINE void write_rows(const struct ommai_attention_tile *tile, const float *sums, const vec total[MAX_NV], int nv,
                              enum omma_dtype dtype) {
   int64_t stride = bytes_of(tile->out_stride, dtype);
@@ -148,7 +160,8 @@ struct softmax {
   vec maximum[MAX_NV], sum[MAX_NV], rescale[MAX_NV];
 };
 
-/* Raises the maxima that a block's largest scores exceed by more than `slack`, and says what becomes of the sums so far. */
+/* Raises the maxima that a block's largest scores exceed by more than `slack`, and says what
+ * becomes of the sums so far. */
 OMMAI_INLINE enum carry raise_maximum(struct softmax *softmax, const vec largest[MAX_NV], vec scale, float slack, bool first,
                                       int nv) {
   vec before[MAX_NV];
@@ -232,7 +245,8 @@ OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, e
   }                                                                                                             \
   TILE_OBJECT(type, TYPE, TYPE, rows, LEVEL, suffix, pack_##type, attend_##type)
 
-/* After those of both types: f32 queries attend to bf16 keys and values, which are packed as f32. */
+/* After those of both types: f32 queries attend to bf16 keys and values, which are packed as
+ * f32. */
 #define TILE_KERNEL_F32_BF16(rows, LEVEL, suffix) TILE_OBJECT(f32_bf16, F32, BF16, rows, LEVEL, suffix, pack_bf16, attend_f32)
 
 #endif

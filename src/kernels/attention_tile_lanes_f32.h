@@ -1,7 +1,9 @@
-/* The tile kernel's packed data where a unit is one f32, and bf16 and f16 are widened while packing. The including file includes
- * attention_lanes.h and defines GROUP, MAX_NV, multiply() (see attention_tile_lanes.h), and
+/* The tile kernel's packed data where a unit is one f32, and bf16 and f16 are widened while
+ * packing. The including file includes  attention_lanes.h and defines GROUP, MAX_NV, multiply()
+ * (see attention_tile_lanes.h), and
  *
- *   put_lanes(out, index, span, value)   stores LANES neighbours from `index`, a multiple of LANES, on of an axis that is cut
+ *   put_lanes(out, index, span, value)   stores LANES neighbours from `index`, a multiple of LANES,
+ *   on of an axis that is cut
  *                                        into groups of GROUP, `span` floats from group to group */
 #ifndef OMMAI_KERNELS_ATTENTION_TILE_LANES_F32_H
 #define OMMAI_KERNELS_ATTENTION_TILE_LANES_F32_H
@@ -39,7 +41,8 @@ OMMAI_INLINE void pack_values(const struct ommai_attention_pack *job, float *out
   }
 }
 
-/* With a negative scale the signs are turned, so that the largest product is always the largest score. */
+/* With a negative scale the signs are turned, so that the largest product is always the largest
+ * score. */
 OMMAI_INLINE void pack_queries(const struct ommai_attention_tile *tile, float *out, int nv, enum omma_dtype dtype) {
   int64_t dim = tile->head_dim, stride = bytes_of(tile->q_stride, dtype);
   vec sign = vec_set1(tile->scale < 0.0f ? -1.0f : 1.0f);

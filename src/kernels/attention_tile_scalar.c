@@ -1,5 +1,6 @@
 /* The tile contract in plain C: the reference that every other kernel is compared with.
- * Packed block: keys [64][head_dim], then values [64][v_head_dim], both f32; behind keys of whole numbers what one is worth. */
+ * Packed block: keys [64][head_dim], then values [64][v_head_dim], both f32; behind keys of whole
+ * numbers what one is worth. */
 #include <math.h>
 
 #include "base/checked.h"
@@ -54,7 +55,8 @@ static void pack_bf16_int8(const struct ommai_attention_pack *job) {
   packed[(int64_t)BLOCK * (job->head_dim + job->v_head_dim)] = scale.step;
 }
 
-/* Running softmax of one row: maximum of the scores (in units of log2), sum of the weights, weighted sum of the values. */
+/* Running softmax of one row: maximum of the scores (in units of log2), sum of the weights,
+ * weighted sum of the values. */
 struct row {
   const float *q; /* [head_dim] */
   float scale;    /* of the scores, to units of log2 */

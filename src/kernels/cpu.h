@@ -31,15 +31,17 @@ bool ommai_cpu_has_vnni(void);
 /* Whether it has AMX with products of bf16, whatever the operating system makes of it. */
 bool ommai_cpu_has_amx(void);
 
-/* What keeps this machine from running `level`: the first feature that the CPU lacks, in /proc/cpuinfo's word, or "another
- * architecture". NULL where it can run it. */
+/* What keeps this machine from running `level`: the first feature that the CPU lacks, in
+ * /proc/cpuinfo's word, or "another  architecture". NULL where it can run it. */
 const char *ommai_cpu_lacks(enum ommai_cpu_level level);
 
-/* The level to use: `isa` where given, else the environment variable OMMA_ISA where set, else the best. Errors: UNSUPPORTED
- * (a level this machine lacks), ARGUMENT (no such level); the message lists the levels that would do. */
+/* The level to use: `isa` where given, else the environment variable OMMA_ISA where set, else the
+ * best. Errors: UNSUPPORTED  (a level this machine lacks), ARGUMENT (no such level); the message
+ * lists the levels that would do. */
 enum omma_status ommai_cpu_select(const char *isa, enum ommai_cpu_level *level, struct omma_error *error);
 
-/* Why ommai_cpu_select gave `level` for `isa`: what forced it, or what this CPU lacks for a higher one. Fills and returns `out`. */
+/* Why ommai_cpu_select gave `level` for `isa`: what forced it, or what this CPU lacks for a higher
+ * one. Fills and returns `out`. */
 const char *ommai_cpu_reason(const char *isa, enum ommai_cpu_level level, char *out, size_t size);
 
 #endif

@@ -4,8 +4,9 @@
 
 #include "base/checked.h"
 
-/* k per micro-kernel call: 128 KiB of bf16 weights or 64 KiB of f32 ones stay in L2 while a group's rows pass over them. Even,
- * and a constant of the contract only in that the sums go on where they stopped. */
+/* k per micro-kernel call: 128 KiB of bf16 weights or 64 KiB of f32 ones stay in L2 while a group's
+ * rows pass over them. Even,  and a constant of the contract only in that the sums go on where they
+ * stopped. */
 #define BLOCK_BF16 1024
 #define BLOCK_F32 256
 
@@ -60,7 +61,8 @@ static void block_of_f32(const struct ommai_gemv_kernels *kernels, const struct 
   }
 }
 
-/* The panel that begins at element `first`, in f32 arithmetic; inputs in bf16 are expanded block by block. */
+/* The panel that begins at element `first`, in f32 arithmetic; inputs in bf16 are expanded block by
+ * block. */
 static void panel_of_f32(const struct ommai_gemv_kernels *kernels, const struct ommai_gemv_weights *weights, int64_t first,
                          const void *x, int64_t x_stride, int n_rows, float *sums) {
   float block[OMMAI_GEMV_GROUP][BLOCK_F32];

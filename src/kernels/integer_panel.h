@@ -1,16 +1,20 @@
-/* Rows of 8-bit integers times a panel of 64 outputs of 8-bit or 4-bit weights: few rows (decoding) and tiles alike.
+/* Rows of 8-bit integers times a panel of 64 outputs of 8-bit or 4-bit weights: few rows (decoding)
+ * and tiles alike.
  *
- * A row r of inputs is integers x_r and one scale; a weight of output n is W[n][k] = scale[g][n] * (q[n][k] - zero) - minimum[g][n], g being
- * k's group of inputs. What the kernels compute is, for each row and output, in this order and for every row count:
+ * A row r of inputs is integers x_r and one scale; a weight of output n is W[n][k] = scale[g][n] *
+ * (q[n][k] - zero) - minimum[g][n], g being  k's group of inputs. What the kernels compute is, for
+ * each row and output, in this order and for every row count:
  *
  *   sum = 0
  *   for each group g:
  *     acc = sum over the group's k of x_r[k] * (q[n][k] - zero)               exact, in 32 bits
  *     sum = fma((float)acc, scale[g][n], sum)
- *     sum = fma(-minimum[g][n], (float)(sum over the group's k of x_r[k]), sum)      where there are minimums
+ *     sum = fma(-minimum[g][n], (float)(sum over the group's k of x_r[k]), sum)      where there
+ *     are minimums
  *
- * So all levels, all row counts, tiles and few rows give the same bits. Rows whose inputs have a zero point z_r (x - z_r is meant) bring
- * z_r, and the weights the sums of their q: acc is less by z_r * weight_sum[n] then. */
+ * So all levels, all row counts, tiles and few rows give the same bits. Rows whose inputs have a
+ * zero point z_r (x - z_r is meant) bring  z_r, and the weights the sums of their q: acc is less by
+ * z_r * weight_sum[n] then. */
 #ifndef OMMAI_KERNELS_INTEGER_PANEL_H
 #define OMMAI_KERNELS_INTEGER_PANEL_H
 
@@ -25,12 +29,13 @@
 
 /* One panel. */
 struct ommai_integer_panel {
-  const void *weights;        /* OMMAI_WEIGHTS_S8_PANELS or OMMAI_WEIGHTS_U4_PANELS */
-  const float *scales;        /* [n_groups][64], groups scale_stride apart */
-  const float *minimums;      /* likewise; NULL: none */
-  int64_t scale_stride;       /* floats */
-  const int32_t *weight_sums; /* [64]; NULL where the rows have no zero points; else there is one group */
-  int64_t n_groups, group;    /* of `group` inputs, the last may end at k_padded */
+  const void *weights;   /* OMMAI_WEIGHTS_S8_PANELS or OMMAI_WEIGHTS_U4_PANELS */
+  const float *scales;   /* [n_groups][64], groups scale_stride apart */
+  const float *minimums; /* likewise; NULL: none */
+  int64_t scale_stride;  /* floats */
+  /* [64]; NULL where the rows have no zero points; else there is one group */
+  const int32_t *weight_sums;
+  int64_t n_groups, group; /* of `group` inputs, the last may end at k_padded */
   int64_t k_padded;
   int zero; /* 8 or 0 with U4_PANELS, else 0 */
 };
@@ -53,7 +58,8 @@ struct ommai_integer_kernels {
   ommai_integer_kernel s8, u4;
 };
 
-/* All there are, by rising level, NULL at the end; whether this machine runs one; and the best that it runs up to `level`. */
+/* All there are, by rising level, NULL at the end; whether this machine runs one; and the best that
+ * it runs up to `level`. */
 extern const struct ommai_integer_kernels *const ommai_integer_kernels[];
 bool ommai_integer_runs(const struct ommai_integer_kernels *kernels);
 const struct ommai_integer_kernels *ommai_integer_select(enum ommai_cpu_level level);

@@ -1,4 +1,5 @@
-/* The loops that the integer kernels of all vector levels share: groups of inputs, blocks of a long group, all rows over each block. */
+/* The loops that the integer kernels of all vector levels share: groups of inputs, blocks of a long
+ * group, all rows over each block. */
 #ifndef OMMAI_KERNELS_INTEGER_PANEL_BLOCKS_H
 #define OMMAI_KERNELS_INTEGER_PANEL_BLOCKS_H
 
@@ -8,7 +9,8 @@
 #include "kernels/integer_panel.h"
 #include "kernels/row_groups.h"
 
-/* Some inputs of one group, and rows. Between the blocks of the only group, `sums` holds 32-bit integers. */
+/* Some inputs of one group, and rows. Between the blocks of the only group, `sums` holds 32-bit
+ * integers. */
 struct integer_block {
   const struct ommai_integer_panel *panel;
   const uint8_t *weights; /* from the block's first input on */
@@ -32,8 +34,8 @@ static inline struct integer_block integer_block_rows(const struct integer_block
   return some;
 }
 
-/* Calls run for every block, in order: whole groups, but where there is one only and more than gemv_rows rows, of at most block_k inputs.
- * element_bits: of a weight. */
+/* Calls run for every block, in order: whole groups, but where there is one only and more than
+ * gemv_rows rows, of at most block_k inputs.  element_bits: of a weight. */
 static inline void integer_for_each_block(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows,
                                           int element_bits, int64_t gemv_rows, int64_t block_k, float *sums,
                                           void (*run)(const struct integer_block *block)) {
@@ -60,8 +62,9 @@ static inline void integer_for_each_block(const struct ommai_integer_panel *pane
   }
 }
 
-/* The next block's weights, on their way into the second level of cache while many rows pass over this one: they are read in a burst, which
- * the machine does not foresee. May run past the end of the weights. */
+/* The next block's weights, on their way into the second level of cache while many rows pass over
+ * this one: they are read in a burst, which  the machine does not foresee. May run past the end of
+ * the weights. */
 struct integer_coming {
   const uint8_t *at;
   int64_t bytes; /* for each group of rows */
@@ -77,8 +80,9 @@ static inline void integer_prefetch(struct integer_coming *coming) {
   coming->at += coming->bytes / 64 * 64;
 }
 
-/* The same for few rows, whose weights come from memory: what lies INTEGER_STREAM_BYTES ahead, into the first level of cache, in equal shares over
- * all loops that pass over the block's lines, so that memory works as evenly as the arithmetic does. A block has no more bytes than that. */
+/* The same for few rows, whose weights come from memory: what lies INTEGER_STREAM_BYTES ahead, into
+ * the first level of cache, in equal shares over  all loops that pass over the block's lines, so
+ * that memory works as evenly as the arithmetic does. A block has no more bytes than that. */
 enum { INTEGER_STREAM_BYTES = 8192, INTEGER_STREAM_K = 128, INTEGER_LINE = 4 * OMMAI_PANEL_COLUMNS };
 
 static inline struct integer_coming integer_stream(const struct integer_block *block) {
@@ -92,7 +96,8 @@ static inline __attribute__((always_inline)) void integer_stream_line(struct int
   coming->at += coming->bytes;
 }
 
-/* Scales and minimums of groups to come, a stream of short bursts besides the weights. May run past the end. */
+/* Scales and minimums of groups to come, a stream of short bursts besides the weights. May run past
+ * the end. */
 static inline void integer_prefetch_scales(const struct integer_block *block) {
   enum { GROUPS_AHEAD = 8, LINE_FLOATS = 16 };
   const float *coming = block->scales + GROUPS_AHEAD * block->panel->scale_stride;

@@ -1,10 +1,13 @@
-/* The integer kernels without VNNI, for any vector width. The including file includes one of integer_lanes_*.h before and defines
- * SUM_VECTORS, the vectors of 32-bit sums that fit its registers besides the rest: 8 or 24.
+/* The integer kernels without VNNI, for any vector width. The including file includes one of
+ * integer_lanes_*.h before and defines  SUM_VECTORS, the vectors of 32-bit sums that fit its
+ * registers besides the rest: 8 or 24.
  *
- * int8: weights and inputs are widened to 16 bits, where pairs of products add up exactly in 32. A line of a panel has four inputs k .. k + 3
- * of each output; its even bytes pair k with k + 2, its odd ones k + 1 with k + 3, and the rows' inputs are laid out alike. For many rows a
- * block's weights are widened once.
- * int4: weights as unsigned bytes times inputs as signed ones add up exactly in 16 bits for 32 inputs: 8 x 2 x 15 x 128 < 2^15. */
+ * int8: weights and inputs are widened to 16 bits, where pairs of products add up exactly in 32. A
+ * line of a panel has four inputs k .. k + 3  of each output; its even bytes pair k with k + 2, its
+ * odd ones k + 1 with k + 3, and the rows' inputs are laid out alike. For many rows a  block's
+ * weights are widened once.
+ * int4: weights as unsigned bytes times inputs as signed ones add up exactly in 16 bits for 32
+ * inputs: 8 x 2 x 15 x 128 < 2^15. */
 #ifndef OMMAI_KERNELS_INTEGER_PANEL_LANES_H
 #define OMMAI_KERNELS_INTEGER_PANEL_LANES_H
 
@@ -12,7 +15,8 @@
 
 enum {
   BLOCK_K = OMMAI_INTEGER_MAX_GROUP, /* of a longer group */
-  LINE = INTEGER_LINE,               /* bytes of four inputs' int8 weights, or of eight inputs' int4 ones */
+  /* bytes of four inputs' int8 weights, or of eight inputs' int4 ones */
+  LINE = INTEGER_LINE,
   MOST_ROWS = 4,                     /* that go together */
   WIDE_VECTORS = LANES == 8 ? 2 : 4, /* that their sums and widened weights leave room for */
   STRIP = BLOCK_K * WIDE_VECTORS * LANES,
@@ -21,7 +25,8 @@ enum {
   HALF_SUMS = 32      /* inputs whose products of 4 by 8 bits fit 16 bits together */
 };
 
-/* ---- int8 ------------------------------------------------------------------------------------------------------------- */
+/* ---- int8 
+ * ------------------------------------------------------------------------------------------------------------- */
 
 /* Rows' inputs, widened and paired as the weights are. */
 struct pairs {
@@ -62,7 +67,8 @@ OMMAI_INLINE void columns_s8(const struct integer_block *block, const struct pai
   finish(block, column, n_rows, n_vectors, acc);
 }
 
-/* Weights widened before, of WIDE_VECTORS vectors of outputs: [n_k / 2][WIDE_VECTORS * LANES][2]. */
+/* Weights widened before, of WIDE_VECTORS vectors of outputs: [n_k / 2][WIDE_VECTORS *
+ * LANES][2]. */
 OMMAI_INLINE void columns_wide(const struct integer_block *block, const int16_t *strip, const struct pairs *pairs, int column,
                                const int n_rows) {
   ivec acc[MOST_ROWS][PANEL_VECTORS];
@@ -142,9 +148,11 @@ static void gemv_s8(const struct integer_block *block) {
   }
 }
 
-/* ---- int4 ------------------------------------------------------------------------------------------------------------- */
+/* ---- int4 
+ * ------------------------------------------------------------------------------------------------------------- */
 
-/* halves += the products of one half of each line's weights with the rows' inputs, those at x and eight further for each next line. */
+/* halves += the products of one half of each line's weights with the rows' inputs, those at x and
+ * eight further for each next line. */
 OMMAI_INLINE void add_lines_u4(const uint8_t *line, int64_t n_lines, const bool high, const int8_t *x, int64_t stride,
                                struct integer_coming *stream, const int n_rows, const int n_vectors,
                                ivec (*halves)[PANEL_VECTORS]) {
@@ -168,7 +176,8 @@ OMMAI_INLINE void add_lines_u4(const uint8_t *line, int64_t n_lines, const bool 
   }
 }
 
-/* The low halves of some lines and then their high ones, so that sums and weights have registers. */
+/* The low halves of some lines and then their high ones, so that sums and weights have
+ * registers. */
 OMMAI_INLINE void columns_u4(const struct integer_block *block, int column, struct integer_coming *stream, const int n_rows,
                              const int n_vectors) {
   ivec acc[MOST_ROWS][PANEL_VECTORS];
@@ -228,7 +237,8 @@ static void block_u4(const struct integer_block *block) {
   }
 }
 
-/* ---- panels ----------------------------------------------------------------------------------------------------------- */
+/* ---- panels 
+ * ----------------------------------------------------------------------------------------------------------- */
 
 /* many_rows: many_rows_s8, or what a level has in its place. */
 OMMAI_INLINE void run_s8_with(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums,

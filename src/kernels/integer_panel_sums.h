@@ -1,5 +1,5 @@
-/* What the integer kernels of any vector width do with sums before and after a block. The including file includes one of integer_lanes_*.h
- * before. */
+/* What the integer kernels of any vector width do with sums before and after a block. The including
+ * file includes one of integer_lanes_*.h  before. */
 #ifndef OMMAI_KERNELS_INTEGER_PANEL_SUMS_H
 #define OMMAI_KERNELS_INTEGER_PANEL_SUMS_H
 
@@ -15,7 +15,8 @@ OMMAI_INLINE ivec broadcast4(const void *x) {
   return ivec_set1(four);
 }
 
-/* The sums of n_vectors vectors of outputs from `column` on, as they are before a block of weights that are too large by `raised`. */
+/* The sums of n_vectors vectors of outputs from `column` on, as they are before a block of weights
+ * that are too large by `raised`. */
 OMMAI_INLINE void start(const struct integer_block *block, int column, int raised, const int n_rows, const int n_vectors,
                         ivec (*acc)[PANEL_VECTORS]) {
   const struct ommai_integer_panel *panel = block->panel;

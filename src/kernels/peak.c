@@ -1,6 +1,7 @@
 #include "kernels/peak.h"
 
-/* Sixteen chains of single multiply-adds: what plain C reaches. The volatile sink keeps the loop. */
+/* Sixteen chains of single multiply-adds: what plain C reaches. The volatile sink keeps the
+ * loop. */
 static double peak_f32_scalar(int64_t rounds) {
   float sums[16] = {0};
   volatile float factor = 0.5f;

@@ -1,4 +1,5 @@
-/* What one core can do at best: multiply-adds that never leave the registers, and reading memory. The measure for every other figure. */
+/* What one core can do at best: multiply-adds that never leave the registers, and reading memory.
+ * The measure for every other figure. */
 #ifndef OMMAI_KERNELS_PEAK_H
 #define OMMAI_KERNELS_PEAK_H
 
@@ -6,7 +7,8 @@
 
 #include "kernels/cpu.h"
 
-/* Runs `rounds` of independent multiply-adds and returns how many floating-point operations they were (2 per multiply-add). */
+/* Runs `rounds` of independent multiply-adds and returns how many floating-point operations they
+ * were (2 per multiply-add). */
 typedef double (*ommai_peak_loop)(int64_t rounds);
 
 /* The loop for a level; for bf16 NULL where the level has no bf16 dot product. */

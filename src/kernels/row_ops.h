@@ -1,9 +1,11 @@
-/* The small operations between matrix products, one row at a time: norms, rotary embedding, gated activation, conversion.
+/* The small operations between matrix products, one row at a time: norms, rotary embedding, gated
+ * activation, conversion.
  *
- * Every operation is written once, in plain C (row_ops_body.h), and compiled for each CPU level; sums run over sixteen fixed
- * lanes, so that all levels give the same bits and a row never depends on its neighbours. Pointers need only their natural
- * alignment. Single-threaded; no allocation. Output types are f32 or bf16 (one rounding to nearest even). The last
- * four are those of draws from a row of logits. */
+ * Every operation is written once, in plain C (row_ops_body.h), and compiled for each CPU level;
+ * sums run over sixteen fixed  lanes, so that all levels give the same bits and a row never depends
+ * on its neighbours. Pointers need only their natural  alignment. Single-threaded; no allocation.
+ * Output types are f32 or bf16 (one rounding to nearest even). The last  four are those of draws
+ * from a row of logits. */
 #ifndef OMMAI_KERNELS_ROW_OPS_H
 #define OMMAI_KERNELS_ROW_OPS_H
 
@@ -91,7 +93,8 @@ struct ommai_row_ops {
   enum ommai_cpu_level level; /* of the code in the table */
 };
 
-/* The table for a level: the scalar code, overridden upward by every level up to this one that this build has. */
+/* The table for a level: the scalar code, overridden upward by every level up to this one that this
+ * build has. */
 const struct ommai_row_ops *ommai_row_ops(enum ommai_cpu_level level);
 
 extern const struct ommai_row_ops ommai_row_ops_scalar;

@@ -1,6 +1,7 @@
-/* The row operations in plain C. Included once per CPU level by a file that defines ROW_OPS_TABLE (the name of the table) and
- * ROW_OPS_LEVEL; the compiler vectorises the loops for that level. No fused multiply-add is formed (-ffp-contract=off), so
- * that all levels agree bit for bit. Deliberately without an include guard. */
+/* The row operations in plain C. Included once per CPU level by a file that defines ROW_OPS_TABLE
+ * (the name of the table) and  ROW_OPS_LEVEL; the compiler vectorises the loops for that level. No
+ * fused multiply-add is formed (-ffp-contract=off), so  that all levels agree bit for bit.
+ * Deliberately without an include guard. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -110,14 +111,15 @@ static void rope_pairs(const float *x, const float *cos, const float *sin, int64
   }
 }
 
-/* yes ? a : b without a branch, out of which compilers for AVX2 make a loop that they cannot vectorise. */
+/* yes ? a : b without a branch, out of which compilers for AVX2 make a loop that they cannot
+ * vectorise. */
 static inline float chosen(bool yes, float a, float b) {
   uint32_t take = 0u - (uint32_t)yes;
   return ommai_f32_from_bits((ommai_bits_from_f32(a) & take) | (ommai_bits_from_f32(b) & ~take));
 }
 
-/* Values whose steps stand side by side in the functions below: one after the other they would wait for each other's results. The compiler
- * keeps a group in registers. */
+/* Values whose steps stand side by side in the functions below: one after the other they would wait
+ * for each other's results. The compiler  keeps a group in registers. */
 enum { GROUP = 64 };
 
 /* n values, 1 to GROUP - 1, and the first again and again. */
@@ -137,13 +139,15 @@ static inline __attribute__((always_inline)) void in_groups(float *x, int64_t d,
   memcpy(x + at, group, (size_t)(d - at) * sizeof *group);
 }
 
-/* e^x, in place, for x <= 88 to 2 units in the last place, without branches: 2^n from the exponent bits times a polynomial for
- * |r| <= ln(2)/2 (minimax coefficients as published in Cephes' expf). Below -87 the result is e^-87, near enough to 0. */
+/* e^x, in place, for x <= 88 to 2 units in the last place, without branches: 2^n from the exponent
+ * bits times a polynomial for  |r| <= ln(2)/2 (minimax coefficients as published in Cephes' expf).
+ * Below -87 the result is e^-87, near enough to 0. */
 static inline void exp_group(float *restrict x) {
   float shifted[GROUP], r[GROUP], p[GROUP];
   for (int i = 0; i < GROUP; i++) x[i] = chosen(x[i] < -87.0f, -87.0f, x[i]);
   for (int i = 0; i < GROUP; i++) x[i] = chosen(x[i] > 88.0f, 88.0f, x[i]);
-  for (int i = 0; i < GROUP; i++) shifted[i] = x[i] * 1.44269504f + 12582912.0f; /* rounds to an integer in the low bits */
+  /* rounds to an integer in the low bits */
+  for (int i = 0; i < GROUP; i++) shifted[i] = x[i] * 1.44269504f + 12582912.0f;
   for (int i = 0; i < GROUP; i++) p[i] = shifted[i] - 12582912.0f;
   for (int i = 0; i < GROUP; i++) r[i] = x[i] - p[i] * 0.693359375f;
   for (int i = 0; i < GROUP; i++) r[i] = r[i] + p[i] * 2.12194440e-4f;
@@ -222,7 +226,8 @@ static void add(float *y, const float *x, int64_t d) {
   for (int64_t i = 0; i < d; i++) y[i] += x[i];
 }
 
-/* `count` elements from `first` on; count is a constant in all but the last call, so that the sums stay in registers. */
+/* `count` elements from `first` on; count is a constant in all but the last call, so that the sums
+ * stay in registers. */
 static inline void add_weighted_part(float *y, const float *const *rows, const float *weight, int n, int64_t first,
                                      int64_t count) {
   float sums[4 * LANES] = {0};
@@ -240,7 +245,8 @@ static void add_weighted(float *y, const float *const *rows, const float *weight
 
 static inline void gelu_tanh_group(float *restrict x) {
   float e[GROUP];
-  for (int i = 0; i < GROUP; i++) e[i] = -(1.59576912f * (x[i] + 0.044715f * (x[i] * x[i] * x[i]))); /* -2u */
+  /* -2u */
+  for (int i = 0; i < GROUP; i++) e[i] = -(1.59576912f * (x[i] + 0.044715f * (x[i] * x[i] * x[i])));
   exp_group(e);
   for (int i = 0; i < GROUP; i++) x[i] = x[i] / (1.0f + e[i]); /* 1 + tanh(u) = 2 / (1 + e^-2u) */
 }
@@ -304,7 +310,8 @@ static inline void quantise_type(const void *x, enum omma_dtype type, int64_t d,
   float inverse = ommai_int8_inverse(most + least, OMMAI_UINT8_MOST);
   int32_t zero = ommai_round_whole(least * inverse);
   for (int64_t i = 0; i < d; i++) {
-    int32_t raised = ommai_round_whole(load(x, i, type) * inverse) + zero; /* both ends may round up, to 256 */
+    /* both ends may round up, to 256 */
+    int32_t raised = ommai_round_whole(load(x, i, type) * inverse) + zero;
     out[i] = (uint8_t)(raised < OMMAI_UINT8_MOST ? raised : OMMAI_UINT8_MOST);
   }
   *row = (struct ommai_uint8_row){(most + least) / (float)OMMAI_UINT8_MOST, zero};
@@ -357,7 +364,8 @@ static inline float nearest_int4(float value) {
   return value + 12582912.0f - 12582912.0f;
 }
 
-/* What a grid of 1 / inverse leaves to be said about x: sums of x q and of q q over sixteen lanes. */
+/* What a grid of 1 / inverse leaves to be said about x: sums of x q and of q q over sixteen
+ * lanes. */
 static inline void int4_products(const float *x, int64_t d, float inverse, float *with_x, float *squares) {
   float products[LANES] = {0}, squared[LANES] = {0};
   int64_t i = 0;
@@ -389,11 +397,14 @@ static float extreme(const float *x, int64_t d) {
   return negative ? -magnitude : magnitude;
 }
 
-/* With the scale that is best for integers q, sum(x q) / sum(q q), the squared error is sum(x x) - sum(x q)^2 / sum(q q). */
+/* With the scale that is best for integers q, sum(x q) / sum(q q), the squared error is sum(x x) -
+ * sum(x q)^2 / sum(q q). */
 static void fit_int4(const float *x, int64_t d, int8_t *out, float *scale) {
-  static const float ends[] = {-8.6f, -8.2f, -7.8f, -7.4f, -7.0f, 7.4f, 7.0f, 6.6f}; /* where the extreme falls on the grid */
+  /* where the extreme falls on the grid */
+  static const float ends[] = {-8.6f, -8.2f, -7.8f, -7.4f, -7.0f, 7.4f, 7.0f, 6.6f};
   float most = extreme(x, d), best_gain = 0.0f, best_inverse = 0.0f, best_scale = 0.0f;
-  if (!(fabsf(most) <= FLT_MAX)) { /* no number fits: a scale that makes every sum NaN tells of it */
+  /* no number fits: a scale that makes every sum NaN tells of it */
+  if (!(fabsf(most) <= FLT_MAX)) {
     memset(out, 8, (size_t)d);
     *scale = most;
     return;
@@ -413,7 +424,8 @@ static void fit_int4(const float *x, int64_t d, int8_t *out, float *scale) {
 }
 
 static void find_range(const float *x, int64_t d, struct ommai_row_range *range) {
-  float low[LANES], high[LANES], off[LANES] = {0}; /* x - x is 0 for every number and NaN for NaN and infinity */
+  /* x - x is 0 for every number and NaN for NaN and infinity */
+  float low[LANES], high[LANES], off[LANES] = {0};
   int64_t i = 0;
   for (int lane = 0; lane < LANES; lane++) {
     low[lane] = INFINITY;

@@ -20,9 +20,10 @@ struct step {
   const struct ommai_decode_row *rows;
   int64_t n_rows;
   const struct omma_team *team;
-  float *residual;      /* [n, hidden] */
-  void *normed;         /* dtype [n, hidden] */
-  float *projected;     /* [n, the widest of qkv, gate with up, a latent head's outputs of all heads] */
+  float *residual; /* [n, hidden] */
+  void *normed;    /* dtype [n, hidden] */
+  /* [n, the widest of qkv, gate with up, a latent head's outputs of all heads] */
+  float *projected;
   void *q, *attended;   /* dtype [n, q_width], [n, attended_width] */
   void *gated;          /* dtype [n, the widest dense intermediate] */
   float *cosine, *sine; /* [n, rope_dim / 2] */
@@ -30,8 +31,9 @@ struct step {
   int64_t *starts;      /* [n + 1] */
   int32_t *page_table;  /* [n, max_pages] */
   int64_t max_pages;
-  void *prepared;               /* rows of x for the layer at hand */
-  void *latent_q, *latent_sums; /* dtype [n, n_heads, kv_rank + rope_dim], [n, n_heads, kv_rank]; MLA */
+  void *prepared; /* rows of x for the layer at hand */
+  /* dtype [n, n_heads, kv_rank + rope_dim], [n, n_heads, kv_rank]; MLA */
+  void *latent_q, *latent_sums;
   /* Routed layers: */
   struct ommai_routing routing;
   float *unrounded;                     /* [n, hidden] */
@@ -91,7 +93,8 @@ static void place(const struct ommai_decoder *decoder, int64_t n_rows, int64_t m
   if (config->experts.router.n_experts) place_experts(decoder, n, arena, step);
 }
 
-/* MLA reads the kept rows as keys and, without their rotated part, as values of one head that all share. */
+/* MLA reads the kept rows as keys and, without their rotated part, as values of one head that all
+ * share. */
 static struct omma_attention_spec attention_spec(const struct ommai_decoder *decoder, int64_t n_rows, const int64_t *starts,
                                                  const int64_t *offsets) {
   const struct ommai_decoder_config *config = &decoder->config;

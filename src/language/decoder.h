@@ -1,14 +1,16 @@
-/* A decoder-only language model: what it is made of. Filled by the code of a model family, read-only afterwards.
+/* A decoder-only language model: what it is made of. Filled by the code of a model family,
+ * read-only afterwards.
  *
  *   residual [n, hidden] = embedding rows, or the tower's tokens at image positions
  *   per layer: residual += o(attention(norm residual)); residual += feed_forward(norm residual)
  *   the tower's deepstack output j is added to image rows after layer j
  *   logits = lm_head(norm residual)
  *
- * Attention is grouped (q, k, v projected, k and v kept; grouped_attention.h) or latent (k and v kept compressed;
- * mla.h). A layer's feed-forward part is dense, down(silu(gate) * up), or routed: a few of many such experts per row
- * (router.h, experts.h), next to a dense part that every row takes, where there is one. RMSNorm everywhere. Source: the text models
- * of Hugging Face transformers named in docs/models/. */
+ * Attention is grouped (q, k, v projected, k and v kept; grouped_attention.h) or latent (k and v
+ * kept compressed;  mla.h). A layer's feed-forward part is dense, down(silu(gate) * up), or routed:
+ * a few of many such experts per row  (router.h, experts.h), next to a dense part that every row
+ * takes, where there is one. RMSNorm everywhere. Source: the text models  of Hugging Face
+ * transformers named in docs/models/. */
 #ifndef OMMAI_LANGUAGE_DECODER_H
 #define OMMAI_LANGUAGE_DECODER_H
 
@@ -24,8 +26,8 @@
 
 enum ommai_attention_kind { OMMAI_ATTENTION_GROUPED, OMMAI_ATTENTION_MLA };
 
-/* MLA: a token keeps kv_rank normalised values and one rotated key part of rope_dim for all heads. A head's query and
- * key are nope_dim values without and rope_dim values with rotation. */
+/* MLA: a token keeps kv_rank normalised values and one rotated key part of rope_dim for all heads.
+ * A head's query and  key are nope_dim values without and rope_dim values with rotation. */
 struct ommai_mla_config {
   int64_t kv_rank, nope_dim, rope_dim;
   float norm_eps;
@@ -35,7 +37,8 @@ struct ommai_mla_config {
 struct ommai_experts_config {
   struct ommai_router_config router; /* n_experts 0: no layer is routed */
   int64_t intermediate_size;         /* of one expert */
-  int64_t shared_size;               /* intermediate width of the dense part next to the experts; 0: none */
+  /* intermediate width of the dense part next to the experts; 0: none */
+  int64_t shared_size;
 };
 
 struct ommai_decoder_config {
@@ -56,8 +59,8 @@ struct ommai_decoder_config {
   int64_t n_deepstack; /* layers 0 .. n_deepstack - 1 take one output of the tower each */
 };
 
-/* Widths of the fused projection, its parts and what attention returns. A latent projection is q of all heads, then one compressed
- * row. */
+/* Widths of the fused projection, its parts and what attention returns. A latent projection is q of
+ * all heads, then one compressed  row. */
 static inline int64_t ommai_decoder_q_width(const struct ommai_decoder_config *config) {
   return config->n_heads * config->head_dim;
 }
@@ -85,7 +88,8 @@ int64_t ommai_decoder_dense_size(const struct ommai_decoder_config *config, int6
 /* The largest of these over the layers. */
 int64_t ommai_decoder_max_dense_size(const struct ommai_decoder_config *config);
 
-/* A layer that all rows of a chunk go through, in parts along its outputs; `linear` itself for the few rows of a decode step. */
+/* A layer that all rows of a chunk go through, in parts along its outputs; `linear` itself for the
+ * few rows of a decode step. */
 struct ommai_decoder_linear {
   struct ommai_linear *linear;
   struct ommai_linear_parts *parts;
@@ -97,7 +101,8 @@ struct ommai_decoder_tile_linear {
   struct ommai_linear_op *op;
 };
 
-/* down(silu(gate) * up), gate and up stacked: the part of a layer that every row takes, and an expert. */
+/* down(silu(gate) * up), gate and up stacked: the part of a layer that every row takes, and an
+ * expert. */
 struct ommai_decoder_dense {
   struct ommai_decoder_linear gate_up, down;
 };
@@ -106,22 +111,24 @@ struct ommai_decoder_expert {
 };
 
 /* One head of MLA, by what becomes of the compressed values c:
- *   expand: [value, key] = c W   for prompts    absorb: q_c = q_nope W, so that q_c . c = q_nope . key; value alone   for decoding */
+ *   expand: [value, key] = c W   for prompts    absorb: q_c = q_nope W, so that q_c . c = q_nope .
+ *           key; value alone   for decoding */
 struct ommai_mla_head {
   struct ommai_decoder_tile_linear expand;
   struct ommai_linear *absorb, *value;
 };
 
 struct ommai_decoder_layer {
-  float *input_norm, *post_norm;           /* [hidden] */
-  float *q_norm, *k_norm;                  /* [head_dim]; NULL: none */
-  float *latent_norm;                      /* [kv_rank]; MLA */
-  struct ommai_decoder_linear qkv, o;      /* qkv: q, k, v stacked, or q and the compressed row */
-  struct ommai_mla_head *mla_heads;        /* [n_heads]; MLA */
-  struct ommai_decoder_dense dense;        /* where ommai_decoder_dense_size is not 0 */
-  struct ommai_decoder_tile_linear router; /* f32 [hidden] -> [n_experts]; MoE layers, as the two below */
-  float *router_bias;                      /* [n_experts]; NULL: none */
-  struct ommai_decoder_expert *experts;    /* [n_experts] */
+  float *input_norm, *post_norm;      /* [hidden] */
+  float *q_norm, *k_norm;             /* [head_dim]; NULL: none */
+  float *latent_norm;                 /* [kv_rank]; MLA */
+  struct ommai_decoder_linear qkv, o; /* qkv: q, k, v stacked, or q and the compressed row */
+  struct ommai_mla_head *mla_heads;   /* [n_heads]; MLA */
+  struct ommai_decoder_dense dense;   /* where ommai_decoder_dense_size is not 0 */
+  /* f32 [hidden] -> [n_experts]; MoE layers, as the two below */
+  struct ommai_decoder_tile_linear router;
+  float *router_bias;                   /* [n_experts]; NULL: none */
+  struct ommai_decoder_expert *experts; /* [n_experts] */
 };
 
 struct ommai_decoder {
@@ -136,11 +143,13 @@ struct ommai_decoder {
   const void *embedding;
   enum omma_dtype embedding_type;
   const struct ommai_stored_matrix
-      *embedding_stored;              /* where the file has its own form of them, which counts then; else NULL */
+      /* where the file has its own form of them, which counts then; else NULL */
+      *embedding_stored;
   struct ommai_decoder_layer *layers; /* [n_layers] */
   float *final_norm;                  /* [hidden] */
   struct ommai_linear *lm_head;
-  size_t prepared_row_bytes; /* of a row of x prepared for a layer (linear.h), the most that a layer takes */
+  /* of a row of x prepared for a layer (linear.h), the most that a layer takes */
+  size_t prepared_row_bytes;
 };
 
 /* The forms in which prefill calls a layer's linears. */
@@ -151,8 +160,8 @@ struct ommai_linear_call ommai_decoder_call_down(const struct ommai_decoder_conf
                                                  bool accumulate);
 struct ommai_linear_call ommai_decoder_call_router(const struct ommai_decoder_config *config);
 
-/* Allocates the tables that the loading code fills: layers, their experts and heads. Errors: MEMORY; what was made stays for
- * ommai_decoder_free. */
+/* Allocates the tables that the loading code fills: layers, their experts and heads. Errors:
+ * MEMORY; what was made stays for  ommai_decoder_free. */
 enum omma_status ommai_decoder_allocate(struct ommai_decoder *decoder, const struct omma_allocator *allocator,
                                         struct omma_error *error);
 /* Gives back the tables and every weight in them; takes half-filled decoders. */

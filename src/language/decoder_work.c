@@ -5,7 +5,8 @@ struct elements {
   int64_t layers, routers, lm_head;
 };
 
-/* One layer without its router. Decoding multiplies a latent head's two products by the same elements as its expansion has. */
+/* One layer without its router. Decoding multiplies a latent head's two products by the same
+ * elements as its expansion has. */
 static int64_t layer_elements(const struct ommai_decoder_config *config, int64_t layer) {
   const struct ommai_mla_config *latent = &config->latent;
   int64_t hidden = config->hidden_size, intermediate = ommai_decoder_dense_size(config, layer);

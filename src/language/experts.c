@@ -63,7 +63,8 @@ void ommai_experts_add_row(const struct ommai_decoder *decoder, const struct omm
   }
 }
 
-/* One of an expert's two layers over few rows, for every expert that has rows; some panels of one expert per task. */
+/* One of an expert's two layers over few rows, for every expert that has rows; some panels of one
+ * expert per task. */
 struct few_call {
   const struct ommai_decoder_expert *experts;
   const struct ommai_routing *routing;
@@ -75,7 +76,8 @@ struct few_call {
   size_t x_row_bytes, prepared_row_bytes;
 };
 
-/* The rows of the expert that is the `index`th with any, and their first slot. Experts need not be stored alike. */
+/* The rows of the expert that is the `index`th with any, and their first slot. Experts need not be
+ * stored alike. */
 struct expert_rows {
   const struct ommai_linear *linear;
   struct ommai_linear_rows rows;

@@ -1,7 +1,9 @@
-/* The routed feed-forward part: each expert over the rows that were sent to it, then each row's weighted sum.
+/* The routed feed-forward part: each expert over the rows that were sent to it, then each row's
+ * weighted sum.
  *
- * Rows go by slots (routing.h). What an expert makes of a row does not depend on the other rows, and a row's sum runs over its experts
- * in rising order, so that a row's bits depend on the row alone. */
+ * Rows go by slots (routing.h). What an expert makes of a row does not depend on the other rows,
+ * and a row's sum runs over its experts  in rising order, so that a row's bits depend on the row
+ * alone. */
 #ifndef OMMAI_LANGUAGE_EXPERTS_H
 #define OMMAI_LANGUAGE_EXPERTS_H
 
@@ -13,7 +15,8 @@
 void ommai_experts_choose(const struct ommai_decoder *decoder, int64_t layer, const float *logits, int64_t first,
                           int64_t n_rows, struct ommai_routing *routing);
 
-/* What a worker needs for a tile of OMMAI_MAX_TILE_ROWS rows; decoding, what a step needs for its slots. */
+/* What a worker needs for a tile of OMMAI_MAX_TILE_ROWS rows; decoding, what a step needs for its
+ * slots. */
 struct ommai_experts_scratch {
   void *gathered;   /* dtype [tile, hidden] */
   float *projected; /* [tile, 2 * intermediate] */
@@ -22,8 +25,8 @@ struct ommai_experts_scratch {
   void *prepared;   /* decoding: [slots, the decoder's prepared_row_bytes] */
 };
 
-/* Prompts: one tile of the sorted routing. rows dtype [n, hidden]; results f32 [slots, hidden]. A refusing linear layer sets
- * tiles->failed. */
+/* Prompts: one tile of the sorted routing. rows dtype [n, hidden]; results f32 [slots, hidden]. A
+ * refusing linear layer sets  tiles->failed. */
 void ommai_experts_run_tile(const struct ommai_decoder *decoder, int64_t layer, const struct ommai_routing *routing,
                             int64_t tile, const void *rows, float *results, const struct ommai_experts_scratch *scratch,
                             struct ommai_row_tiles *tiles, int worker);
@@ -32,8 +35,9 @@ void ommai_experts_run_tile(const struct ommai_decoder *decoder, int64_t layer, 
 void ommai_experts_add_row(const struct ommai_decoder *decoder, const struct ommai_routing *routing, int64_t row,
                            const float *results, float *residual);
 
-/* Decoding: all experts over few rows, panels of their columns shared out over the team. gathered dtype [slots, hidden], wide f32
- * [slots, 2 * intermediate], gated dtype [slots, intermediate], results as above. The routing gets sorted. */
+/* Decoding: all experts over few rows, panels of their columns shared out over the team. gathered
+ * dtype [slots, hidden], wide f32  [slots, 2 * intermediate], gated dtype [slots, intermediate],
+ * results as above. The routing gets sorted. */
 void ommai_experts_run_few(const struct ommai_decoder *decoder, int64_t layer, struct ommai_routing *routing, int64_t n_rows,
                            const void *rows, const struct ommai_experts_scratch *scratch, float *results,
                            const struct omma_team *team);

@@ -7,7 +7,8 @@
 
 enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS };
 
-/* What one layer keeps of a token: the heads, the width of each, and whether keys and values are apart. */
+/* What one layer keeps of a token: the heads, the width of each, and whether keys and values are
+ * apart. */
 struct kept {
   int64_t n_heads, width;
   bool values;

@@ -37,7 +37,8 @@ size_t ommai_mla_widened_size(const struct ommai_decoder *decoder) {
   return OMMA_ATTENTION_PAGE_TOKENS * (size_t)ommai_mla_width(&decoder->config) * sizeof(float);
 }
 
-/* The first n_rows kept rows of a page in the type that linear layers take: in place, or widened. */
+/* The first n_rows kept rows of a page in the type that linear layers take: in place, or
+ * widened. */
 static const void *kept_rows(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache, int64_t layer,
                              int32_t page, int64_t n_rows, float *widened) {
   const void *rows = ommai_element(ommai_kv_layer_keys(cache, layer), page * ommai_kv_page_stride(cache), cache->dtype);

@@ -2,7 +2,8 @@
 
 #include <math.h>
 
-/* The place, in values of a head, of the pair that turns `turns` times within the original positions. */
+/* The place, in values of a head, of the pair that turns `turns` times within the original
+ * positions. */
 static double place_of(const struct ommai_rope_scaling *scaling, double turns, double head_dim, double theta) {
   double pi = acos(-1.0);
   return head_dim * log((double)scaling->original_positions / (turns * 2 * pi)) / (2 * log(theta));

@@ -1,16 +1,21 @@
 /* Stages and their shapes, n = rows of the chunk:
  *   enter:   embeddings -> residual [n, hidden] -> norm -> normed [n, hidden]
- *   qkv:     normed -> projected [n, qkv_width];  finish: norms and rope -> q [n, q_width], the kept part into pages
- *   attend:  q, pages -> attended [n, attended_width];  prepare: where o takes 8 bits;  o: attended -> residual
+ *   qkv:  normed -> projected [n, qkv_width];  finish: norms and rope -> q [n, q_width], the kept
+ *         part into pages
+ *   attend:  q, pages -> attended [n, attended_width];  prepare: where o takes 8 bits;  o: attended
+ *            -> residual
  *   leave:   norm -> normed; MoE layers: router -> slots
- *   gate_up: normed -> projected [n, 2 * intermediate];  gate: silu(gate) * up -> gated;  down: gated -> residual
+ *   gate_up: normed -> projected [n, 2 * intermediate];  gate: silu(gate) * up -> gated;  down:
+ *            gated -> residual
  *   experts: normed rows by expert -> results [slots, hidden]
  *   end:     results -> residual; deepstack -> residual; the next layer's norm
  *
- * Rows that a linear layer takes in 8 bits are prepared where they are made, once for all parts of the layer.
+ * Rows that a linear layer takes in 8 bits are prepared where they are made, once for all parts of
+ * the layer.
  *
- * Linear layers are cut along their outputs, and long chunks along their rows as well; what is local to a row goes in small tiles. So
- * weights are read once a chunk, and short prompts occupy every core. All cuts follow from shapes alone. */
+ * Linear layers are cut along their outputs, and long chunks along their rows as well; what is
+ * local to a row goes in small tiles. So  weights are read once a chunk, and short prompts occupy
+ * every core. All cuts follow from shapes alone. */
 #include "language/prefill.h"
 
 #include <string.h>
@@ -78,7 +83,8 @@ struct ommai_prefill {
 
 /* ---- memory ---- */
 
-/* A worker's, for the tiles of an expert, and for the router: its input is in `out`, its logits are in `projected`. */
+/* A worker's, for the tiles of an expert, and for the router: its input is in `out`, its logits are
+ * in `projected`. */
 static struct ommai_experts_scratch place_worker(const struct ommai_decoder *decoder, struct ommai_arena *arena) {
   const struct ommai_experts_config *experts = &decoder->config.experts;
   size_t tile = OMMAI_MAX_TILE_ROWS, hidden = (size_t)decoder->config.hidden_size, element = ommai_dtype_size(decoder->dtype);
@@ -239,7 +245,8 @@ static void finish_tile(const struct ommai_prefill *prefill, struct ommai_row_ti
   }
 }
 
-/* Sends a tile's rows to their experts. The router sees the norm's f32 values, the layers after it the rounded ones. */
+/* Sends a tile's rows to their experts. The router sees the norm's f32 values, the layers after it
+ * the rounded ones. */
 static void route_rows(struct ommai_prefill *prefill, struct ommai_row_tile tile, int worker) {
   const struct ommai_decoder *decoder = prefill->decoder;
   const struct ommai_decoder_layer *weights = &decoder->layers[prefill->layer];
@@ -380,7 +387,8 @@ static void next_phase(struct ommai_prefill *prefill) {
   }
 }
 
-/* How many tasks the present phase has, and what a task is; NULL for attention, whose steps have a team of their own. */
+/* How many tasks the present phase has, and what a task is; NULL for attention, whose steps have a
+ * team of their own. */
 static int64_t phase_tasks(const struct ommai_prefill *prefill, omma_task *task) {
   struct layer_call call = layer_call(prefill);
   *task = NULL;

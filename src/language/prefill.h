@@ -1,7 +1,8 @@
-/* Prompt rows through the decoder: a chunk of one sequence, tiles of rows and attention jobs in turn, resumable.
+/* Prompt rows through the decoder: a chunk of one sequence, tiles of rows and attention jobs in
+ * turn, resumable.
  *
- * Chunks begin at multiples of OMMA_ATTENTION_PAGE_TOKENS positions; a prompt gives the same bits however it is chunked, and whatever
- * else runs. Keys and values go into the sequence's pages. */
+ * Chunks begin at multiples of OMMA_ATTENTION_PAGE_TOKENS positions; a prompt gives the same bits
+ * however it is chunked, and whatever  else runs. Keys and values go into the sequence's pages. */
 #ifndef OMMAI_LANGUAGE_PREFILL_H
 #define OMMAI_LANGUAGE_PREFILL_H
 
@@ -16,7 +17,8 @@
 struct ommai_prompt_row {
   int32_t token;
   int32_t position[3];
-  const float *image; /* [hidden] merged tower output; deepstack output j is at image + (1 + j) * image_stride */
+  /* [hidden] merged tower output; deepstack output j is at image + (1 + j) * image_stride */
+  const float *image;
   int64_t image_stride;
 };
 
@@ -31,27 +33,32 @@ struct ommai_prefill_pace {
 
 struct ommai_prefill;
 
-/* Bytes of workspace for chunks of at most max_rows in a context of at most max_context positions. 0 on overflow. */
+/* Bytes of workspace for chunks of at most max_rows in a context of at most max_context positions.
+ * 0 on overflow. */
 size_t ommai_prefill_workspace_size(const struct ommai_decoder *decoder, int64_t max_rows, int64_t max_context, int n_workers);
 
-/* Lays a chunk out: rows [n_rows] stand at positions first .. first + n_rows - 1 of the sequence whose pages cover them. rows and
- * pages must outlive the chunk. Errors: MEMORY (workspace too small). */
+/* Lays a chunk out: rows [n_rows] stand at positions first .. first + n_rows - 1 of the sequence
+ * whose pages cover them. rows and  pages must outlive the chunk. Errors: MEMORY (workspace too
+ * small). */
 enum omma_status ommai_prefill_start(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache,
                                      const int32_t *pages, int64_t first, const struct ommai_prompt_row *rows, int64_t n_rows,
                                      void *workspace, size_t workspace_size, const struct omma_team *team,
                                      struct ommai_prefill **prefill, struct omma_error *error);
 void ommai_prefill_set_observer(struct ommai_prefill *prefill, ommai_layer_observer observer, void *context);
 
-/* Advances by at most max_tasks tiles or attention steps of the present phase. Allocates nothing. */
+/* Advances by at most max_tasks tiles or attention steps of the present phase. Allocates
+ * nothing. */
 enum omma_status ommai_prefill_advance(struct ommai_prefill *prefill, int64_t max_tasks, struct omma_error *error);
-/* Advances, through several phases if need be, for about `ns` nanoseconds, going by what `pace` has learned, which goes on learning;
- * at least one task on every worker. Results do not depend on where slices end. */
+/* Advances, through several phases if need be, for about `ns` nanoseconds, going by what `pace` has
+ * learned, which goes on learning;  at least one task on every worker. Results do not depend on
+ * where slices end. */
 enum omma_status ommai_prefill_advance_for(struct ommai_prefill *prefill, int64_t ns, struct ommai_prefill_pace *pace,
                                            struct omma_error *error);
 
 bool ommai_prefill_done(const struct ommai_prefill *prefill);
 
-/* The residual of row `row` after the last layer [hidden]; valid once done, until the workspace is used again. */
+/* The residual of row `row` after the last layer [hidden]; valid once done, until the workspace is
+ * used again. */
 const float *ommai_prefill_residual(const struct ommai_prefill *prefill, int64_t row);
 
 #endif

@@ -9,7 +9,8 @@
 #include "language/mla.h"
 
 enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS };
-#define EXPANDED_BYTES ((int64_t)64 << 20) /* for expanded keys and values, unless one head alone takes more */
+/* for expanded keys and values, unless one head alone takes more */
+#define EXPANDED_BYTES ((int64_t)64 << 20)
 
 static bool is_mla(const struct ommai_decoder *decoder) { return decoder->config.attention == OMMAI_ATTENTION_MLA; }
 

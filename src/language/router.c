@@ -16,7 +16,8 @@ static void sigmoid(const float *logits, int64_t n, float *scores) {
   for (int64_t i = 0; i < n; i++) scores[i] = 1.0f / (1.0f + expf(-logits[i]));
 }
 
-/* The largest of values that is not taken yet, or the first one left where none is larger than -inf. */
+/* The largest of values that is not taken yet, or the first one left where none is larger than
+ * -inf. */
 static int64_t next_best(const float *values, const bool *taken, int64_t n) {
   int64_t best = -1;
   for (int64_t i = 0; i < n; i++) {

@@ -26,7 +26,8 @@ int64_t ommai_routing_sort(struct ommai_routing *routing, int64_t n_rows, int64_
     tasks[e + 1] = tasks[e] + (int32_t)ommai_div_up(starts[e + 1], tile_rows);
     starts[e + 1] += starts[e];
   }
-  /* starts[e] runs through the expert's slots and so ends where the next expert begins; then everything moves up by one. */
+  /* starts[e] runs through the expert's slots and so ends where the next expert begins; then
+   * everything moves up by one. */
   for (int32_t slot = 0; slot < n_slots; slot++) routing->sorted[starts[routing->chosen[slot]]++] = slot;
   memmove(starts + 1, starts, (size_t)routing->n_experts * sizeof *starts);
   starts[0] = 0;

@@ -1,7 +1,8 @@
-/* The rows of a chunk or step, sorted by the experts they go to, so that each expert's weights are read once.
+/* The rows of a chunk or step, sorted by the experts they go to, so that each expert's weights are
+ * read once.
  *
- * Slot r * n_chosen + j is row r's j-th expert, in rising order of experts. A row's sum over its experts runs in that order, whoever
- * else goes to the same experts. */
+ * Slot r * n_chosen + j is row r's j-th expert, in rising order of experts. A row's sum over its
+ * experts runs in that order, whoever  else goes to the same experts. */
 #ifndef OMMAI_LANGUAGE_ROUTING_H
 #define OMMAI_LANGUAGE_ROUTING_H
 
@@ -21,7 +22,8 @@ struct ommai_routing {
 void ommai_routing_place(struct ommai_routing *routing, const struct ommai_router_config *config, int64_t n_rows,
                          struct ommai_arena *arena);
 
-/* Fills sorted, starts and tasks from chosen; tiles of at most tile_rows slots. Returns the number of tiles. */
+/* Fills sorted, starts and tasks from chosen; tiles of at most tile_rows slots. Returns the number
+ * of tiles. */
 int64_t ommai_routing_sort(struct ommai_routing *routing, int64_t n_rows, int64_t tile_rows);
 
 /* The expert that a tile belongs to. */

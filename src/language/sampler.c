@@ -1,7 +1,8 @@
 /* Passes over the rows, each shared by the pool:
  *   scan  (row, part): penalties and bans; is every logit finite; the largest; the likeliest tokens
  *   weigh (row, part): the sums that draws from all tokens and log-probabilities need
- *   look  (row, part), narrow (row): where top-k, top-p and min-p cut the distribution (token_cut.h), some rounds
+ *   look  (row, part), narrow (row): where top-k, top-p and min-p cut the distribution
+ *         (token_cut.h), some rounds
  *   draw  (row):       the token */
 #include "language/sampler.h"
 
@@ -141,7 +142,8 @@ static void adjust(const struct ommai_sampler_row *row, int64_t first, int64_t n
   }
 }
 
-/* Keeps top[*n] in falling order of value, equal ones in rising order of id; ids come in rising order. */
+/* Keeps top[*n] in falling order of value, equal ones in rising order of id; ids come in rising
+ * order. */
 static void keep_top(const float *values, int32_t id, int32_t *top, int *n, int most) {
   if (*n == most && !(values[id] > values[top[*n - 1]])) return;
   int at = *n < most ? (*n)++ : *n - 1;
@@ -211,7 +213,8 @@ static double sum_exponentials(const struct ommai_sampler *sampler, const float 
 }
 
 static float scale_of(const struct ommai_sampler_row *row) {
-  return fmaxf((float)(1 / row->settings->temperature), FLT_MIN); /* never 0, which makes a NaN of infinity */
+  /* never 0, which makes a NaN of infinity */
+  return fmaxf((float)(1 / row->settings->temperature), FLT_MIN);
 }
 
 static uint64_t sum_weights(const struct ommai_sampler *sampler, const struct scratch *scratch, float scale,
@@ -310,7 +313,8 @@ static uint64_t weight_of(const struct scratch *scratch, bool cut, int64_t part)
   return cut ? scratch->cut.parts[part].weight : scratch->parts[part].weight;
 }
 
-/* The first token, in rising order of ids, at which the weights that are left pass `random` of their sum. */
+/* The first token, in rising order of ids, at which the weights that are left pass `random` of
+ * their sum. */
 static int32_t draw(const struct ommai_sampler *sampler, const struct ommai_sampler_row *row, const struct scratch *scratch,
                     double random) {
   bool cut = is_cut(row->settings);

@@ -1,14 +1,17 @@
-/* From logits to tokens, many rows at a time: greedy, or drawn with temperature, top-k, top-p and min-p from a seeded generator;
- * penalties; the log-probabilities that clients ask for.
+/* From logits to tokens, many rows at a time: greedy, or drawn with temperature, top-k, top-p and
+ * min-p from a seeded generator;  penalties; the log-probabilities that clients ask for.
  *
- * Order of steps and meaning of the settings as in vLLM 0.32 (v1/sample): log-probabilities are the model's own (before everything
- * else); then bans and biases; repetition, frequency and presence penalties; temperature; min-p, against the likeliest token; top-k; top-p,
- * a share of what these two leave. Ties go to the lower id, and top-k leaves k tokens at most (as vLLM's GPU kernels do; its
- * plain form keeps all that equal the k-th). A draw takes the first token in rising order of ids at which the sum of the weights that are left
- * passes a random share of them all. Weights are counted in 2^-28ths of the likeliest token's, so that their sums are exact; what is less
- * than 2^-29 as likely as that is never drawn. A temperature below 1e-5 is greedy, as there; one below 0.01, which vLLM raises to that, is
- * taken as it is. The vocabulary is cut into parts of a fixed length that a thread pool shares, so that a row's result depends neither on
- * the threads nor on the other rows. */
+ * Order of steps and meaning of the settings as in vLLM 0.32 (v1/sample): log-probabilities are the
+ * model's own (before everything  else); then bans and biases; repetition, frequency and presence
+ * penalties; temperature; min-p, against the likeliest token; top-k; top-p,  a share of what these
+ * two leave. Ties go to the lower id, and top-k leaves k tokens at most (as vLLM's GPU kernels do;
+ * its  plain form keeps all that equal the k-th). A draw takes the first token in rising order of
+ * ids at which the sum of the weights that are left  passes a random share of them all. Weights are
+ * counted in 2^-28ths of the likeliest token's, so that their sums are exact; what is less  than
+ * 2^-29 as likely as that is never drawn. A temperature below 1e-5 is greedy, as there; one below
+ * 0.01, which vLLM raises to that, is  taken as it is. The vocabulary is cut into parts of a fixed
+ * length that a thread pool shares, so that a row's result depends neither on  the threads nor on
+ * the other rows. */
 #ifndef OMMAI_LANGUAGE_SAMPLER_H
 #define OMMAI_LANGUAGE_SAMPLER_H
 
@@ -33,7 +36,8 @@ struct ommai_sampler_settings {
   double presence_penalty, frequency_penalty;
 };
 
-/* What penalties look at: how often each token stands in the answer, and whether it stands in the prompt. */
+/* What penalties look at: how often each token stands in the answer, and whether it stands in the
+ * prompt. */
 struct ommai_token_counts {
   const int32_t *answer; /* [vocab] */
   const bool *prompt;    /* [vocab] */
@@ -53,12 +57,14 @@ struct ommai_token_bias {
 /* One row: what is asked, and the answer. */
 struct ommai_sampler_row {
   const struct ommai_sampler_settings *settings;
-  const float *logits;              /* [vocab] */
-  int64_t step;                     /* tokens drawn so far: the draw depends on the seed and the step alone */
+  const float *logits; /* [vocab] */
+  /* tokens drawn so far: the draw depends on the seed and the step alone */
+  int64_t step;
   struct ommai_token_counts counts; /* read where a penalty is set */
   const int32_t *banned;            /* [n_banned], never chosen */
   size_t n_banned;
-  const uint32_t *allowed;               /* a bit for each token, in words of 32: the others are never chosen; NULL: all */
+  /* a bit for each token, in words of 32: the others are never chosen; NULL: all */
+  const uint32_t *allowed;
   const struct ommai_token_bias *biases; /* [n_biases] in rising order of tokens */
   size_t n_biases;
   bool is_given; /* `token` is, nothing is chosen, and its rank is wanted */

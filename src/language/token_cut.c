@@ -6,8 +6,8 @@
 
 #include "base/checked.h"
 
-/* A block of values and their weights stay in the first level of cache. Tokens to be put in order are few. Guesses are made from the
- * beginnings of parts, in a vocabulary of that many parts. */
+/* A block of values and their weights stay in the first level of cache. Tokens to be put in order
+ * are few. Guesses are made from the  beginnings of parts, in a vocabulary of that many parts. */
 enum {
   N_THRESHOLDS = OMMAI_ROW_MAX_THRESHOLDS,
   BLOCK = 2048,
@@ -42,8 +42,8 @@ static float value_of(int64_t key) {
 
 static bool is_one_value(const struct ommai_token_cut *cut) { return key_of(cut->high) - key_of(cut->low) == 1; }
 
-/* Evenly between low and high by value, which suits logits, and by key in every second round from the fourth on, which ends with any
- * values. The first is always low. */
+/* Evenly between low and high by value, which suits logits, and by key in every second round from
+ * the fourth on, which ends with any  values. The first is always low. */
 static void set_thresholds(struct ommai_token_cut *cut) {
   int64_t low = key_of(cut->low), high = key_of(cut->high);
   bool by_key = cut->n_rounds >= 3 && cut->n_rounds % 2;
@@ -156,8 +156,8 @@ static uint64_t measure(const struct ommai_token_cut *cut, int64_t count, uint64
   return cut->stage == OMMAI_TOP_K ? (uint64_t)count : weight;
 }
 
-/* Puts low and high around the last threshold from which on the shares, with `base` next to them, measure what is wanted; returns its
- * number. thresholds[0], which is low, is one. */
+/* Puts low and high around the last threshold from which on the shares, with `base` next to them,
+ * measure what is wanted; returns its  number. thresholds[0], which is low, is one. */
 static int narrow_to(struct ommai_token_cut *cut, const struct ommai_row_share *shares, uint64_t base) {
   int t = N_THRESHOLDS - 1;
   while (t > 0 && base + measure(cut, shares[t].count, shares[t].weight) < cut->wanted) t--;
@@ -169,7 +169,8 @@ static int narrow_to(struct ommai_token_cut *cut, const struct ommai_row_share *
   return t;
 }
 
-/* From threshold t on is what is left of the parts at most; between it and the next, tokens that are listed. Returns how many. */
+/* From threshold t on is what is left of the parts at most; between it and the next, tokens that
+ * are listed. Returns how many. */
 static int64_t take_shares(struct ommai_token_cut *cut, int t) {
   int64_t n = 0;
   for (int64_t i = 0; i < n_parts(cut); i++) {
@@ -196,7 +197,8 @@ static struct ommai_token_cut_part *part_of(const struct ommai_token_cut *cut, i
   return &cut->parts[cut->listed_tokens[index] / OMMAI_TOKEN_PART];
 }
 
-/* Keeps those between low and high, in their order; those below low are not left. No branches: they could not be foreseen. */
+/* Keeps those between low and high, in their order; those below low are not left. No branches: they
+ * could not be foreseen. */
 static void shorten_list(struct ommai_token_cut *cut) {
   int64_t n = 0;
   for (int64_t i = 0; i < cut->n_listed; i++) {
@@ -280,7 +282,8 @@ static void add_parts(const struct ommai_token_cut *cut, struct ommai_row_share 
   }
 }
 
-/* Goes from the sample's shares to closer thresholds, at last to those of a look at everything, which holds whatever the guess is worth. */
+/* Goes from the sample's shares to closer thresholds, at last to those of a look at everything,
+ * which holds whatever the guess is worth. */
 static void narrow_guess(struct ommai_token_cut *cut, const struct ommai_row_share *shares) {
   if (cut->n_guesses == GUESSES) set_wanted(cut, &shares[0]);
   narrow_to(cut, shares, 0);

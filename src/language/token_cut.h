@@ -1,12 +1,15 @@
 /* Which tokens of a row top-k and top-p leave, found without sorting the vocabulary.
  *
- * Tokens stand in falling order of value, equal ones in rising order of id; weights are integers (row_ops.weigh), so that sums are
- * exact in any order. Top-k leaves the first k; then top-p the shortest beginning whose weights sum to at least its share of what was left.
- * The value at which the sums pass what is wanted is searched for: seven thresholds at a time, each with the sum from it on, until the
- * tokens between two thresholds are few enough to be taken out and put in order. A search is a few looks at all parts, which threads share:
+ * Tokens stand in falling order of value, equal ones in rising order of id; weights are integers
+ * (row_ops.weigh), so that sums are  exact in any order. Top-k leaves the first k; then top-p the
+ * shortest beginning whose weights sum to at least its share of what was left.  The value at which
+ * the sums pass what is wanted is searched for: seven thresholds at a time, each with the sum from
+ * it on, until the  tokens between two thresholds are few enough to be taken out and put in order.
+ * A search is a few looks at all parts, which threads share:
  *
  *     ommai_token_cut_begin(cut, ...);
- *     while (cut->open) { ommai_token_cut_look(cut, part) for every part; ommai_token_cut_narrow(cut); }
+ *     while (cut->open) { ommai_token_cut_look(cut, part) for every part;
+ *     ommai_token_cut_narrow(cut); }
  */
 #ifndef OMMAI_LANGUAGE_TOKEN_CUT_H
 #define OMMAI_LANGUAGE_TOKEN_CUT_H
@@ -53,10 +56,12 @@ struct ommai_token_cut {
   const float *values; /* [vocab] */
   struct ommai_token_cut_settings settings;
   enum ommai_token_cut_stage stage;
-  int n_guesses;          /* looks at samples that are still to come */
-  int n_rounds;           /* of this stage */
-  float low, high;        /* the token at which the sum passes `wanted` is at low or above, and below high */
-  uint64_t wanted, above; /* tokens or weight: of the beginning; of all from high on, less than wanted */
+  int n_guesses; /* looks at samples that are still to come */
+  int n_rounds;  /* of this stage */
+  /* the token at which the sum passes `wanted` is at low or above, and below high */
+  float low, high;
+  /* tokens or weight: of the beginning; of all from high on, less than wanted */
+  uint64_t wanted, above;
   float thresholds[OMMAI_ROW_MAX_THRESHOLDS];
 
   bool listing; /* the next look takes out what lies between */

@@ -166,7 +166,8 @@ int64_t ommai_linear_n_panels(const struct ommai_linear *linear) {
   return ommai_div_up(linear->spec.n_out, OMMAI_PANEL_COLUMNS);
 }
 
-/* A task is that many bytes of weights: handing it out then costs little compared with reading them, and all workers end soon after each other. */
+/* A task is that many bytes of weights: handing it out then costs little compared with reading
+ * them, and all workers end soon after each other. */
 int64_t ommai_linear_task_panels(const struct ommai_linear *linear) {
   enum { TASK_BYTES = 256 * 1024 };
   int64_t panel_bytes = ommai_max_i64((int64_t)ommai_linear_bytes(linear) / ommai_linear_n_panels(linear), 1);

@@ -1,7 +1,9 @@
-/* Layers in bf16 by own kernels, on CPUs with bf16 products but those whose matrix units oneDNN knows (linear_bf16_onednn.c).
+/* Layers in bf16 by own kernels, on CPUs with bf16 products but those whose matrix units oneDNN
+ * knows (linear_bf16_onednn.c).
  *
  *   for each panel of 64 outputs: y [n_rows][64] = x W^T + b (kernels/bf16_tile.h), x as it lies
- *   with an activation, or where a panel has fewer outputs: sums [n_rows][64] in between, then row operations
+ *   with an activation, or where a panel has fewer outputs: sums [n_rows][64] in between, then row
+ *   operations
  *
  * A panel's bits are those of the few-row kernels, at any number of rows. */
 #include "base/checked.h"
@@ -10,7 +12,8 @@
 
 enum { PANEL = OMMAI_PANEL_COLUMNS };
 
-/* ---- weights ---------------------------------------------------------------------------------------------------------- */
+/* ---- weights
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static enum omma_status pack(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
                              struct omma_error *error) {
@@ -20,7 +23,8 @@ static enum omma_status pack(struct ommai_linear *linear, const struct ommai_lin
   return OMMA_OK;
 }
 
-/* ---- ops -------------------------------------------------------------------------------------------------------------- */
+/* ---- ops
+ * -------------------------------------------------------------------------------------------------------------- */
 
 static enum omma_status op_scratch(struct ommai_linear_engine *engine, const struct ommai_linear_op *op, size_t *bytes,
                                    struct omma_error *error) {

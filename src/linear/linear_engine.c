@@ -5,10 +5,12 @@
 #include "base/error.h"
 #include "linear/linear_objects.h"
 
-/* Row counts of oneDNN's tiles that give a row the same bits. Unproven places use one count only. */
+/* Row counts of oneDNN's tiles that give a row the same bits. Unproven places use one count
+ * only. */
 static const struct ommai_row_steps proven_row_steps = {4, {16, 32, 64, 128}};
-/* For layers cut along their outputs, which get the few rows of a prompt in one call: filled up to eight rows and not to 16, in one
- * product and not in three. As many for every layer would double the start of a small model. */
+/* For layers cut along their outputs, which get the few rows of a prompt in one call: filled up to
+ * eight rows and not to 16, in one  product and not in three. As many for every layer would double
+ * the start of a small model. */
 static const struct ommai_row_steps part_row_steps = {15, {16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128}};
 static const struct ommai_row_steps unproven_row_steps = {1, {128}};
 
@@ -21,7 +23,8 @@ static enum omma_status open_onednn(struct ommai_linear_engine *engine, struct o
   return ommai_onednn_takes(engine->onednn, &engine->has_bf16, error);
 }
 
-/* Own kernels serve CPUs with AVX512-BF16; oneDNN knows what is faster yet, AMX, and serves other architectures. */
+/* Own kernels serve CPUs with AVX512-BF16; oneDNN knows what is faster yet, AMX, and serves other
+ * architectures. */
 static enum omma_status find_products(struct ommai_linear_engine *engine, enum ommai_bf16_products products,
                                       struct omma_error *error) {
   bool has_own = engine->level == OMMAI_CPU_AVX512_BF16, wants_own = products == OMMAI_BF16_FASTEST;

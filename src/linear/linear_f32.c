@@ -1,9 +1,11 @@
-/* Layers in f32 arithmetic, over f32 or bf16 weights, by own kernels: what computes in f32, and what computes in bf16 where the CPU has no
- * bf16 products (its values are expanded; the points of rounding are the same).
+/* Layers in f32 arithmetic, over f32 or bf16 weights, by own kernels: what computes in f32, and
+ * what computes in bf16 where the CPU has no  bf16 products (its values are expanded; the points of
+ * rounding are the same).
  *
  *   x [n_rows][n_in] -> f32 blocks [k / 256][n_rows][256], once for all outputs
  *   for each panel of 64 outputs: sums [n_rows][64]
- *     for each block of 256 k, for each strip of columns: weights -> f32 strip [256][columns], then sums += block x strip
+ *     for each block of 256 k, for each strip of columns: weights -> f32 strip [256][columns], then
+ *     sums += block x strip
  *     bias, activation, old y: row operations
  *
  * A panel's bits are those of the few-row kernels, at any number of rows. */
@@ -18,7 +20,8 @@
 
 #define GROUP 24 /* rows between prefetches; whole groups of every kernel */
 
-/* ---- weights ---------------------------------------------------------------------------------------------------------- */
+/* ---- weights 
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static enum omma_status check(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
                               struct omma_error *error) {
@@ -35,7 +38,8 @@ static enum omma_status pack(struct ommai_linear *linear, const struct ommai_lin
   return OMMA_OK;
 }
 
-/* ---- ops -------------------------------------------------------------------------------------------------------------- */
+/* ---- ops 
+ * -------------------------------------------------------------------------------------------------------------- */
 
 /* Byte offsets in a worker's scratch. */
 struct places {
@@ -81,8 +85,9 @@ static void block_rows(const struct ommai_linear_op *op, const void *x, int64_t 
   }
 }
 
-/* Weights on their way into the second level of cache while the ones before are worked on: they are read in bursts, once for all rows of a
- * tile, which the machine does not foresee. May run past the end of the weights. */
+/* Weights on their way into the second level of cache while the ones before are worked on: they are
+ * read in bursts, once for all rows of a  tile, which the machine does not foresee. May run past
+ * the end of the weights. */
 struct coming {
   const char *at;
   int64_t bytes; /* for each group of rows */
@@ -108,7 +113,8 @@ static void multiply_panel(const struct ommai_linear *linear, int64_t panel, con
                            float *sums) {
   const struct ommai_f32_tile_kernels *kernels = linear->engine->f32_tile;
   int64_t n_in = linear->spec.n_in, at = panel * ommai_weights_panel_elements(linear->packed.layout, n_in);
-  int64_t element = ommai_weight_format_bits(linear->spec.format) / 8, apart = element == 2 ? 2 : 1; /* bf16 lies in pairs */
+  /* bf16 lies in pairs */
+  int64_t element = ommai_weight_format_bits(linear->spec.format) / 8, apart = element == 2 ? 2 : 1;
   int64_t shares = OMMAI_PANEL_COLUMNS / kernels->n_columns * ommai_div_up(n_rows, GROUP);
   memset(sums, 0, (size_t)(n_rows * OMMAI_PANEL_COLUMNS) * sizeof *sums);
   for (int64_t k = 0; k < n_in; k += OMMAI_TILE_K) {

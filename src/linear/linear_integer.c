@@ -1,10 +1,12 @@
-/* Layers with int8 or int4 weights by own kernels: rows of x to 8 bits, exact sums within groups of inputs, and what makes y of them.
+/* Layers with int8 or int4 weights by own kernels: rows of x to 8 bits, exact sums within groups of
+ * inputs, and what makes y of them.
  *
  *   x [n_rows][n_in] -> s8 [n_rows][x_stride], a scale a row, sums of x over each group
- *   for each panel of 64 outputs: sums f32 [n_rows][64] (kernels/integer_panel.h) -> the row's scale, bias, activation -> y
+ *   for each panel of 64 outputs: sums f32 [n_rows][64] (kernels/integer_panel.h) -> the row's
+ *   scale, bias, activation -> y
  *
- * Rows that the caller prepares lie in its memory. For others tiles have room in a worker's scratch, and few rows take as many at a time as a
- * buffer on the stack holds. */
+ * Rows that the caller prepares lie in its memory. For others tiles have room in a worker's
+ * scratch, and few rows take as many at a time as a  buffer on the stack holds. */
 #include <string.h>
 
 #include "base/checked.h"
@@ -15,7 +17,9 @@
 enum {
   PANEL = OMMAI_PANEL_COLUMNS,
   ROW_GAP =
-      64, /* bytes after a row of x, so that rows of a power of two do not share the few places that a cache has for them */
+      /* bytes after a row of x, so that rows of a power of two do not share the few places that a
+       * cache has for them */
+  64,
   /* Few rows at a time, with all their bytes; one row of the most inputs fits. */
   GEMV = 16,
   FEW_BYTES = OMMAI_LINEAR_MAX_INT8_INPUTS + ROW_GAP + 64,
@@ -28,7 +32,8 @@ static int64_t padded_k(const struct ommai_linear *linear) {
 
 static int64_t x_stride(const struct ommai_linear *linear) { return padded_k(linear) + ROW_GAP; }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------------- */
+/* ---- rows 
+ * ------------------------------------------------------------------------------------------------------------- */
 
 /* By its range to u8 with a zero point, and both down by 128. */
 static void quantise_range(const struct ommai_linear *linear, const void *x, int8_t *out, int32_t *zero, float *scale) {
@@ -99,9 +104,11 @@ static void finish(const struct ommai_linear *linear, const struct ommai_linear_
   ommai_linear_finish_sums(linear->engine, call, n_rows, n, sums, y);
 }
 
-/* ---- few rows --------------------------------------------------------------------------------------------------------- */
+/* ---- few rows 
+ * --------------------------------------------------------------------------------------------------------- */
 
-/* Asks for rows that another core may have prepared: a line at a time between the weights they would be waited for. */
+/* Asks for rows that another core may have prepared: a line at a time between the weights they
+ * would be waited for. */
 static void prefetch_rows(const struct ommai_linear *linear, const struct ommai_linear_rows *rows, int64_t n_rows) {
   int64_t bytes = padded_k(linear), sums = ommai_integer_n_groups(&linear->spec) * (int64_t)sizeof *rows->sums;
   for (int64_t row = 0; row < n_rows; row++) {
@@ -149,7 +156,8 @@ static void gemv(const struct ommai_linear *linear, const void *x, int64_t strid
   }
 }
 
-/* ---- prepared rows ---------------------------------------------------------------------------------------------------- */
+/* ---- prepared rows 
+ * ---------------------------------------------------------------------------------------------------- */
 
 static size_t sums_bytes(const struct ommai_linear *linear) {
   return ((size_t)ommai_integer_n_groups(&linear->spec) + 1) * sizeof(int32_t) + sizeof(float);
@@ -168,7 +176,8 @@ static void place_rows(const struct ommai_linear *linear, int64_t n_rows, void *
   rows->scales = (float *)(void *)(rows->zeros + n);
 }
 
-/* ---- ops -------------------------------------------------------------------------------------------------------------- */
+/* ---- ops 
+ * -------------------------------------------------------------------------------------------------------------- */
 
 /* Byte offsets in a worker's scratch. */
 struct places {

@@ -9,7 +9,8 @@
 
 enum { PANEL = OMMAI_PANEL_COLUMNS, CHUNK = OMMAI_LINEAR_CHUNK };
 
-/* ---- sizes ------------------------------------------------------------------------------------------------------------ */
+/* ---- sizes 
+ * ------------------------------------------------------------------------------------------------------------ */
 
 int64_t ommai_integer_n_groups(const struct ommai_linear_spec *spec) {
   return spec->group ? ommai_div_up(spec->n_in, spec->group) : 1;
@@ -50,7 +51,8 @@ enum omma_status ommai_integer_check(const struct ommai_linear_engine *engine, c
   return OMMA_OK;
 }
 
-/* ---- integers of a file ----------------------------------------------------------------------------------------------- */
+/* ---- integers of a file 
+ * ----------------------------------------------------------------------------------------------- */
 
 static int format_zero(const struct ommai_linear_spec *spec) {
   return spec->format == OMMAI_FORMAT_INT4 && !spec->has_minimums ? 8 : 0;
@@ -78,7 +80,8 @@ static int64_t group_within(int64_t inputs) {
 
 bool ommai_linear_spec_for_stored(const struct ommai_linear_source *sources, int n_sources, struct ommai_linear_spec *spec) {
   struct ommai_linear_spec made = *spec;
-  int64_t common = 0; /* the greatest that divides every source's group; 0: all have one scale for each output */
+  /* the greatest that divides every source's group; 0: all have one scale for each output */
+  int64_t common = 0;
   made.group = 0;
   made.has_minimums = false;
   made.inputs = OMMAI_INPUTS_SYMMETRIC;
@@ -104,7 +107,8 @@ bool ommai_linear_spec_for_stored(const struct ommai_linear_source *sources, int
   return n_sources > 0;
 }
 
-/* ---- packing ---------------------------------------------------------------------------------------------------------- */
+/* ---- packing 
+ * ---------------------------------------------------------------------------------------------------------- */
 
 /* A source on its way into the packed weights, a task for each panel that it touches. */
 struct packing {
@@ -123,7 +127,8 @@ struct filling {
   float *scales;
 };
 
-/* Writes n integers of a column from input k on, a multiple of 8; what pads the last of them is zero by now. */
+/* Writes n integers of a column from input k on, a multiple of 8; what pads the last of them is
+ * zero by now. */
 static void store_column(const struct filling *filling, int64_t column, int64_t k, int64_t n, const int8_t *q) {
   if (filling->spec->format == OMMAI_FORMAT_INT8) {
     uint8_t *to = filling->weights + k * PANEL + 4 * column;

@@ -12,7 +12,8 @@
 
 #define OMMAI_ROW_STEPS 15
 
-/* The row counts in use for one layout, rising; the last divides OMMAI_LINEAR_MAX_ROWS, and larger tiles take several. */
+/* The row counts in use for one layout, rising; the last divides OMMAI_LINEAR_MAX_ROWS, and larger
+ * tiles take several. */
 struct ommai_row_steps {
   int n_steps;
   int64_t rows[OMMAI_ROW_STEPS];
@@ -39,7 +40,8 @@ struct ommai_linear_engine {
   const struct omma_team *packing_team; /* NULL: the caller alone */
   struct ommai_onednn *onednn;          /* NULL where own kernels serve everything */
   struct ommai_gemv_kernels gemv;
-  ommai_bf16_tile_kernel bf16_tile; /* NULL where there are no products of bf16, or oneDNN's are in use */
+  /* NULL where there are no products of bf16, or oneDNN's are in use */
+  ommai_bf16_tile_kernel bf16_tile;
   const struct ommai_f32_tile_kernels *f32_tile;
   const struct ommai_integer_kernels *integer;
   const struct ommai_row_ops *row_ops;
@@ -50,7 +52,8 @@ struct ommai_linear_engine {
   struct ommai_linear_scratch *scratch; /* [n_workers] */
 };
 
-/* Whose products of bf16 an engine takes: own ones, or oneDNN's where those are faster or the only ones; or oneDNN's in any case, for tests. */
+/* Whose products of bf16 an engine takes: own ones, or oneDNN's where those are faster or the only
+ * ones; or oneDNN's in any case, for tests. */
 enum ommai_bf16_products { OMMAI_BF16_FASTEST, OMMAI_BF16_OF_ONEDNN };
 
 /* As ommai_linear_engine_create. */
@@ -80,16 +83,19 @@ struct ommai_linear_op {
   void *own; /* the format's */
 };
 
-/* ---- formats ---------------------------------------------------------------------------------------------------------- */
+/* ---- formats 
+ * ---------------------------------------------------------------------------------------------------------- */
 
 /* What linear.c and linear_op.c, which check and share out, call for the weights of one format. */
 struct ommai_linear_format {
   /* Refuses what this CPU or format has not; NULL: nothing. Errors: UNSUPPORTED, LIMIT. */
   enum omma_status (*check)(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
                             struct omma_error *error);
-  size_t (*more_bytes)(const struct ommai_linear_spec *spec); /* of what there is besides weights and bias; NULL: nothing */
+  /* of what there is besides weights and bias; NULL: nothing */
+  size_t (*more_bytes)(const struct ommai_linear_spec *spec);
 
-  /* Packs into weights and bias, whose padding is zero, and makes `own`. Errors: MEMORY, INTERNAL. */
+  /* Packs into weights and bias, whose padding is zero, and makes `own`. Errors: MEMORY,
+   * INTERNAL. */
   enum omma_status (*pack)(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
                            struct omma_error *error);
   void (*release)(struct ommai_linear *linear); /* `own`, which may be NULL; NULL: there is none */
@@ -98,7 +104,8 @@ struct ommai_linear_format {
   void (*gemv)(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y, int64_t y_stride,
                bool accumulate, int64_t first_panel, int64_t n_panels);
 
-  /* Prepared rows (linear.h), whose part in `rows` begins with the first row meant; NULL: x serves. */
+  /* Prepared rows (linear.h), whose part in `rows` begins with the first row meant; NULL: x
+   * serves. */
   size_t (*prepared_row_bytes)(const struct ommai_linear *linear); /* which need not have weights */
   void (*place_rows)(const struct ommai_linear *linear, int64_t n_rows, void *memory, struct ommai_linear_rows *rows);
   void (*prepare_rows)(const struct ommai_linear *linear, const struct ommai_linear_rows *rows, int64_t n_rows);
@@ -111,7 +118,8 @@ struct ommai_linear_format {
   /* Ops. The op's other members are set, and the form is valid. */
   /* NULL: any number of rows at a time. */
   const struct ommai_row_steps *(*row_steps)(const struct ommai_linear_engine *engine, const struct ommai_linear_op *op);
-  /* The bytes of a worker's scratch; the layer need not have weights. Errors: MEMORY, UNSUPPORTED, INTERNAL. */
+  /* The bytes of a worker's scratch; the layer need not have weights. Errors: MEMORY, UNSUPPORTED,
+   * INTERNAL. */
   enum omma_status (*op_scratch)(struct ommai_linear_engine *engine, const struct ommai_linear_op *op, size_t *bytes,
                                  struct omma_error *error);
   /* Makes `own`; NULL, as op_release then: there is none. Errors: MEMORY, UNSUPPORTED, INTERNAL. */
@@ -136,7 +144,8 @@ enum omma_status ommai_linear_check(const struct ommai_linear_engine *engine, co
 struct ommai_linear ommai_linear_without_weights(const struct ommai_linear_engine *engine,
                                                  const struct ommai_linear_spec *spec);
 
-/* A panel's sums [n_rows][64], bias included: activates them, and writes or adds the first n of each row to y. */
+/* A panel's sums [n_rows][64], bias included: activates them, and writes or adds the first n of
+ * each row to y. */
 void ommai_linear_finish_sums(const struct ommai_linear_engine *engine, const struct ommai_linear_call *call, int64_t n_rows,
                               int64_t n, float *sums, void *y);
 
@@ -148,10 +157,11 @@ void ommai_linear_dense_gemv(const struct ommai_linear *linear, const void *x, i
 struct ommai_linear_rows ommai_linear_rows_from(const struct ommai_linear *linear, const struct ommai_linear_rows *rows,
                                                 int64_t first);
 
-/* ---- products --------------------------------------------------------------------------------------------------------- */
+/* ---- products 
+ * --------------------------------------------------------------------------------------------------------- */
 
-/* What the engine knows of the products of this shape; found out where it knows nothing, without making them. Errors: MEMORY,
- * UNSUPPORTED, INTERNAL. */
+/* What the engine knows of the products of this shape; found out where it knows nothing, without
+ * making them. Errors: MEMORY,  UNSUPPORTED, INTERNAL. */
 enum omma_status ommai_linear_describe_products(struct ommai_linear_engine *engine, const struct ommai_onednn_shape *shape,
                                                 const struct ommai_row_steps *row_steps, struct ommai_step_products **out,
                                                 struct omma_error *error);
@@ -169,7 +179,8 @@ static inline size_t ommai_linear_align(size_t size) {
 /* Gives every worker's scratch at least this size. Errors: MEMORY. */
 enum omma_status ommai_linear_grow_scratch(struct ommai_linear_engine *engine, size_t size, struct omma_error *error);
 
-/* ---- packing ---------------------------------------------------------------------------------------------------------- */
+/* ---- packing 
+ * ---------------------------------------------------------------------------------------------------------- */
 
 /* Elements of the packed weights; false when the sizes are out of bounds. */
 bool ommai_linear_packed_elements(enum ommai_weight_layout layout, int64_t n_out, int64_t n_in, size_t *elements);
@@ -177,7 +188,8 @@ bool ommai_linear_packed_elements(enum ommai_weight_layout layout, int64_t n_out
 /* Zeros wherever the packed weights have room that no source fills. */
 void ommai_linear_clear_padding(const struct ommai_gemv_weights *packed, void *weights, size_t weight_bytes);
 
-/* Packs stacked sources into f32 or bf16 panels, on the engine's team. The weights' padding is cleared and bias holds zeros before. */
+/* Packs stacked sources into f32 or bf16 panels, on the engine's team. The weights' padding is
+ * cleared and bias holds zeros before. */
 void ommai_linear_pack_dense(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources);
 
 /* Writes the source's bias to those of the layer's outputs from first_row on. */
@@ -189,7 +201,8 @@ void ommai_linear_load_values(const struct ommai_linear_source *source, int64_t 
 
 #define OMMAI_LINEAR_CHUNK 64
 
-/* ---- integer weights -------------------------------------------------------------------------------------------------- */
+/* ---- integer weights 
+ * -------------------------------------------------------------------------------------------------- */
 
 /* Next to the weights. */
 struct ommai_integer_weights {

@@ -106,7 +106,8 @@ void ommai_linear_finish_sums(const struct ommai_linear_engine *engine, const st
   }
 }
 
-/* How many of n rows go into the next product: all where one of the row steps is but little larger, else a step that they fill. */
+/* How many of n rows go into the next product: all where one of the row steps is but little larger,
+ * else a step that they fill. */
 static int64_t choose_rows(const struct ommai_row_steps *row_steps, int64_t n) {
   int64_t filled = 0;
   for (int step = 0; step < row_steps->n_steps; step++) {

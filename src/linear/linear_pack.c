@@ -7,7 +7,8 @@
 #include "linear/linear_objects.h"
 
 #define CHUNK OMMAI_LINEAR_CHUNK /* values of one row that are converted at a time; even */
-#define DEEPEST_GROUP 8 /* inputs that a layout keeps together, at most; what follows the last whole group is filled up */
+/* inputs that a layout keeps together, at most; what follows the last whole group is filled up */
+#define DEEPEST_GROUP 8
 
 bool ommai_linear_packed_elements(enum ommai_weight_layout layout, int64_t n_out, int64_t n_in, size_t *elements) {
   if (n_out < 1 || n_out > OMMAI_LINEAR_MAX_SIZE || n_in < 1 || n_in > OMMAI_LINEAR_MAX_SIZE) return false;
@@ -77,8 +78,8 @@ static void stored_values(const struct ommai_linear_source *source, int64_t row,
   for (int i = 0; i < n; i++) stored->values(stored->context, source->first_output + k + i, row, 1, &values[i]);
 }
 
-/* The same of any source, without gaps: in place, or gathered where the source lies transposed or is stored in
- * another form. */
+/* The same of any source, without gaps: in place, or gathered where the source lies transposed or
+ * is stored in  another form. */
 static const void *row_values(const struct ommai_linear_source *source, int64_t n_in, int64_t row, int64_t k, int n,
                               char gathered[CHUNK * sizeof(float)]) {
   size_t bytes = type_bytes(source->type);
@@ -101,7 +102,8 @@ void ommai_linear_load_values(const struct ommai_linear_source *source, int64_t 
   load_f32(row_values(source, n_in, row, k, n, gathered), values_type(source), n, values);
 }
 
-/* Asks for the next values of a row: a panel reads as many streams as it has columns, more than the machine follows by itself. */
+/* Asks for the next values of a row: a panel reads as many streams as it has columns, more than the
+ * machine follows by itself. */
 static void prefetch_row(const struct ommai_linear_source *source, int64_t n_in, int64_t row, int64_t k) {
   size_t bytes = type_bytes(source->type);
   const char *values = (const char *)source->weight + (size_t)(row * n_in + k) * bytes;
@@ -184,7 +186,8 @@ void ommai_linear_clear_padding(const struct ommai_gemv_weights *packed, void *w
   size_t padded_k = (size_t)ommai_weights_padded_k(packed->layout, packed->n_in);
   size_t panel_bytes = weight_bytes / n_panels;
   size_t whole = (size_t)(packed->n_in / DEEPEST_GROUP * DEEPEST_GROUP) * (panel_bytes / padded_k);
-  size_t n_full = (size_t)(packed->n_out / OMMAI_PANEL_COLUMNS); /* the others have columns to spare */
+  /* the others have columns to spare */
+  size_t n_full = (size_t)(packed->n_out / OMMAI_PANEL_COLUMNS);
   for (size_t panel = 0; panel < n_panels; panel++) {
     size_t first = panel < n_full ? whole : 0;
     memset((char *)weights + panel * panel_bytes + first, 0, panel_bytes - first);

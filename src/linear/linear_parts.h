@@ -1,5 +1,6 @@
-/* A layer cut along its outputs, so that a few rows of a prompt occupy every core: equal parts of OMMAI_LINEAR_PART_PANELS panels, one
- * op each; of twice as many where weights are integers, which take half the time. A row's bits are those of the uncut layer. */
+/* A layer cut along its outputs, so that a few rows of a prompt occupy every core: equal parts of
+ * OMMAI_LINEAR_PART_PANELS panels, one  op each; of twice as many where weights are integers, which
+ * take half the time. A row's bits are those of the uncut layer. */
 #ifndef OMMAI_LINEAR_LINEAR_PARTS_H
 #define OMMAI_LINEAR_LINEAR_PARTS_H
 
@@ -9,7 +10,8 @@
 
 struct ommai_linear_parts;
 
-/* form's own panels are not looked at. Destroy before the linear. Errors: as ommai_linear_op_create. */
+/* form's own panels are not looked at. Destroy before the linear. Errors: as
+ * ommai_linear_op_create. */
 enum omma_status ommai_linear_parts_create(struct ommai_linear_engine *engine, const struct ommai_linear *linear,
                                            const struct ommai_linear_call *call, struct ommai_linear_parts **parts,
                                            struct omma_error *error);
@@ -20,7 +22,8 @@ void ommai_linear_parts_destroy(struct ommai_linear_parts *parts);
 
 int64_t ommai_linear_parts_count(const struct ommai_linear_parts *parts);
 
-/* Part `index` over any number of rows: as ommai_linear_run, with room for the rows rounded up to OMMAI_LINEAR_MAX_ROWS. */
+/* Part `index` over any number of rows: as ommai_linear_run, with room for the rows rounded up to
+ * OMMAI_LINEAR_MAX_ROWS. */
 enum omma_status ommai_linear_parts_run(const struct ommai_linear_parts *parts, int64_t index, const void *x, void *y,
                                         int64_t n_rows, int worker);
 

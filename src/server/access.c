@@ -114,7 +114,8 @@ static void log_access(struct ommai_http_call *call) {
   write_line(server, &line);
 }
 
-/* Under the lock. What was sent, or would have been; a request that was cancelled because its client left has a reply too, that nobody gets. */
+/* Under the lock. What was sent, or would have been; a request that was cancelled because its
+ * client left has a reply too, that nobody gets. */
 static int status_of(const struct ommai_http_call *call) {
   if (!call->responded && (call->gone || !call->replied)) return OMMAI_ACCESS_CLOSED;
   return call->streaming ? 200 : call->reply.status;
@@ -159,7 +160,8 @@ void ommai_access_log_progress(struct ommai_http_call *call, enum omma_stage sta
   write_line(server, &line);
 }
 
-/* How the answer is drawn; filters and bounds that there are not, and a seed that nobody named, are left out. */
+/* How the answer is drawn; filters and bounds that there are not, and a seed that nobody named, are
+ * left out. */
 static void add_sampling(struct ommai_log_line *line, const struct ommai_answer_fields *fields) {
   const struct omma_sampling *sampling = &fields->sampling;
   ommai_log_line_number(line, "temperature", sampling->temperature);

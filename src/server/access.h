@@ -1,4 +1,5 @@
-/* What is told of a request when it is over: its access line, and the counts by status in /metrics. */
+/* What is told of a request when it is over: its access line, and the counts by status in
+ * /metrics. */
 #ifndef OMMAI_SERVER_ACCESS_H
 #define OMMAI_SERVER_ACCESS_H
 
@@ -35,21 +36,25 @@ void ommai_access_begin(struct ommai_http_call *call, struct MHD_Connection *mhd
 /* Seconds for fetching, reading and decoding its images; a worker. */
 void ommai_access_set_decode(struct ommai_http_call *call, double seconds);
 
-/* An answer to it is over; engine's thread. n_prompt_tokens: its own, 0 where another answer to the same prompt counted them. */
+/* An answer to it is over; engine's thread. n_prompt_tokens: its own, 0 where another answer to the
+ * same prompt counted them. */
 void ommai_access_add(struct ommai_http_call *call, const struct omma_result *result, int64_t n_prompt_tokens);
 
-/* The reply is out (`complete`), or the connection broke before: counts the request, and writes its line where nothing is to come. IO
- * thread. */
+/* The reply is out (`complete`), or the connection broke before: counts the request, and writes its
+ * line where nothing is to come. IO  thread. */
 void ommai_access_end(struct ommai_http_call *call, bool complete);
 
-/* Writes the line that ommai_access_end has left to write, when the engine has let go of the request; any thread. */
+/* Writes the line that ommai_access_end has left to write, when the engine has let go of the
+ * request; any thread. */
 void ommai_access_release(struct ommai_http_call *call);
 
-/* A line for a request whose images or prompt take long, every server->progress_log_ns; engine's thread, at each piece of that work. */
+/* A line for a request whose images or prompt take long, every server->progress_log_ns; engine's
+ * thread, at each piece of that work. */
 void ommai_access_log_progress(struct ommai_http_call *call, enum omma_stage stage, int64_t done, int64_t total,
                                int64_t n_images);
 
-/* A line for a request that will be answered, where those are asked for: its settings, never its texts and images. */
+/* A line for a request that will be answered, where those are asked for: its settings, never its
+ * texts and images. */
 void ommai_access_log_request(struct ommai_http_call *call, const struct ommai_answer_fields *fields, int64_t n_images);
 
 #endif

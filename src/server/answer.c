@@ -1,6 +1,7 @@
-/* One answer holds one call and up to OMMAI_MAX_CHOICES requests, a prompt's choice i drawn with seed + i. The worker that makes it
- * and every submitted request hold a reference; the last reference, wherever it is dropped, hands the answer to a worker to be freed.
- * Choices are touched by the worker until they are submitted and by the engine's thread afterwards. */
+/* One answer holds one call and up to OMMAI_MAX_CHOICES requests, a prompt's choice i drawn with
+ * seed + i. The worker that makes it  and every submitted request hold a reference; the last
+ * reference, wherever it is dropped, hands the answer to a worker to be freed.  Choices are touched
+ * by the worker until they are submitted and by the engine's thread afterwards. */
 #include "server/answer.h"
 
 #include <inttypes.h>
@@ -21,12 +22,14 @@ struct choice {
   struct answer *answer;
   int index;
   struct omma_request *request;
-  bool begun;                          /* the event before its text is out */
-  const struct ommai_text *prompt_ids; /* told once, with the first event; NULL: not asked for, or told */
+  bool begun; /* the event before its text is out */
+  /* told once, with the first event; NULL: not asked for, or told */
+  const struct ommai_text *prompt_ids;
   /* Not sent: the last token's of a stream, else everything. */
   struct ommai_text text, reasoning;
-  bool in_thought;                /* so was the last token */
-  struct ommai_tool_parser tools; /* of a stream from its beginning, else when all of the text is there */
+  bool in_thought; /* so was the last token */
+  /* of a stream from its beginning, else when all of the text is there */
+  struct ommai_tool_parser tools;
   struct ommai_logprobs logprobs;
   struct ommai_text token_ids;
   int64_t n_tokens, n_cached_tokens, n_reasoning_tokens;
@@ -58,9 +61,12 @@ struct answer {
   int64_t n_images;
   double decode_image; /* seconds that its images took */
   struct ommai_own_wishes own;
-  struct ommai_own_progress progress;                                                /* of the first choice; engine's thread */
-  struct ommai_text images;                                                          /* as ommai_own_add_image writes them */
-  struct ommai_text prompt_ids[OMMAI_MAX_CHOICES], prompt_scores[OMMAI_MAX_CHOICES]; /* of the prompts */
+  /* of the first choice; engine's thread */
+  struct ommai_own_progress progress;
+  /* as ommai_own_add_image writes them */
+  struct ommai_text images;
+  /* of the prompts */
+  struct ommai_text prompt_ids[OMMAI_MAX_CHOICES], prompt_scores[OMMAI_MAX_CHOICES];
   struct choice choices[OMMAI_MAX_CHOICES];
 };
 
@@ -88,7 +94,8 @@ static void free_answer(struct answer *answer) {
 
 static void free_answer_job(struct ommai_job *job) { free_answer((struct answer *)job); }
 
-/* Freeing returns an image's megabytes to the system, which takes time that the engine's thread has better use for. */
+/* Freeing returns an image's megabytes to the system, which takes time that the engine's thread has
+ * better use for. */
 static void release_answer(struct answer *answer) {
   if (atomic_fetch_sub(&answer->references, 1) != 1) return;
   answer->job.run = free_answer_job;
@@ -130,7 +137,8 @@ static struct ommai_reply_part last_part_of(const struct choice *choice) {
   const struct ommai_tool_parser *tools = &choice->tools;
   bool calls = choice->finish == OMMA_FINISH_STOP && tools->format != OMMAI_TOOLS_NAMED && ommai_tool_parser_called(tools);
   part.finish_reason =
-      calls ? "tool_calls" : ommai_finish_reason(choice->finish); /* a named function ends with "stop", as in OpenAI's API */
+      /* a named function ends with "stop", as in OpenAI's API */
+      calls ? "tool_calls" : ommai_finish_reason(choice->finish);
   part.stop_token = choice->stop_token;
   part.stop_string = choice->stop_string.size ? choice->stop_string.data : NULL;
   return part;
@@ -263,7 +271,8 @@ static void on_prompt_token(void *context, const struct omma_prompt_token_event 
   if (choice->index % answer->n_per_prompt == 0) ommai_reply_add_prompt_logprob(scores_of(choice), model, event);
 }
 
-/* Whether a token has nothing to be told yet: one of a thought that is not told, or of what may become a call. */
+/* Whether a token has nothing to be told yet: one of a thought that is not told, or of what may
+ * become a call. */
 static bool is_held_back(const struct choice *choice, const struct omma_token_event *event) {
   const struct answer *answer = choice->answer;
   if (choice->text.size) return false;
@@ -271,7 +280,8 @@ static bool is_held_back(const struct choice *choice, const struct omma_token_ev
   return answer->has_tools && !choice->reasoning.size && !ommai_tool_parser_has_news(&choice->tools);
 }
 
-/* A stream sends each token as it comes, but for the last: its event carries the reasons of the end, known to on_finish alone. */
+/* A stream sends each token as it comes, but for the last: its event carries the reasons of the
+ * end, known to on_finish alone. */
 static bool on_token(void *context, const struct omma_token_event *event) {
   struct choice *choice = context;
   struct answer *answer = choice->answer;
@@ -474,7 +484,8 @@ static bool make_requests(struct answer *answer, const struct ommai_answer_sourc
   return true;
 }
 
-/* Images are decoded and resized before their request is queued, by a worker: what the engine does meanwhile shows that. */
+/* Images are decoded and resized before their request is queued, by a worker: what the engine does
+ * meanwhile shows that. */
 static void count_images(const struct ommai_answer_source *source, struct ommai_server *server) {
   struct omma_engine_stats stats;
   if (source->n_images == 0) return;
@@ -487,7 +498,8 @@ static void submit_all(struct answer *answer) {
   struct ommai_http_call *call = answer->call;
   bool progress = answer->stream && answer->own.progress;
   answer->head.prompt_tokens = answer->n_prompt_tokens;
-  if (progress) push_images(answer); /* before the first token; what fails from here on fails in the stream */
+  /* before the first token; what fails from here on fails in the stream */
+  if (progress) push_images(answer);
   for (int i = 0; i < answer->n_choices; i++) {
     struct omma_callbacks callbacks = {.context = &answer->choices[i], .on_token = on_token, .on_finish = on_finish};
     struct omma_error cause = {0};

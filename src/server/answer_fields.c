@@ -9,7 +9,8 @@
 #include "server/request_json.h"
 #include "server/server_state.h"
 
-/* Whether a value asks for nothing. An empty object may be a wish, such as the schema that any JSON meets. */
+/* Whether a value asks for nothing. An empty object may be a wish, such as the schema that any JSON
+ * meets. */
 static bool is_neutral(const json_t *value) {
   return !value || json_is_false(value) || (json_is_array(value) && json_array_size(value) == 0);
 }
@@ -24,8 +25,8 @@ static bool refuse_given(const json_t *root, struct ommai_api_error *error) {
   return true;
 }
 
-/* Fields that clients send, that this server knows and cannot honour: the one value (or the absence) that changes nothing is
- * accepted, any other is refused instead of being ignored. */
+/* Fields that clients send, that this server knows and cannot honour: the one value (or the
+ * absence) that changes nothing is  accepted, any other is refused instead of being ignored. */
 static bool refuse_unsupported(const json_t *root, struct ommai_api_error *error) {
   static const struct {
     const char *key;

@@ -1,4 +1,5 @@
-/* The fields of a request that say how its answer is drawn and sent, the same for all endpoints that answer. */
+/* The fields of a request that say how its answer is drawn and sent, the same for all endpoints
+ * that answer. */
 #ifndef OMMAI_SERVER_ANSWER_FIELDS_H
 #define OMMAI_SERVER_ANSWER_FIELDS_H
 
@@ -23,8 +24,9 @@ struct ommai_answer_fields {
   const char *stop[OMMA_MAX_STOP_STRINGS];
   int32_t stop_token_ids[OMMAI_FIELD_MAX_STOP_TOKENS];
   const char *max_tokens_field; /* the one that was given */
-  bool default_max_tokens;      /* none was: as many as the context leaves, or the checkpoint's default if that is fewer */
-  bool own_seed;                /* the request named its seed */
+  /* none was: as many as the context leaves, or the checkpoint's default if that is fewer */
+  bool default_max_tokens;
+  bool own_seed; /* the request named its seed */
   int64_t n;
   int64_t priority;
   const char *cache_salt; /* NULL: none */
@@ -36,8 +38,9 @@ struct ommai_answer_fields {
   struct ommai_own_wishes own;
 };
 
-/* Reads and checks all of them but those on log-probabilities, whose format differs. `max_tokens` is the default, 0: the checkpoint's, or what
- * the context leaves. The fields stay where they are: the sampling points into them. */
+/* Reads and checks all of them but those on log-probabilities, whose format differs. `max_tokens`
+ * is the default, 0: the checkpoint's, or what  the context leaves. The fields stay where they are:
+ * the sampling points into them. */
 bool ommai_answer_fields_read(struct ommai_server *server, const json_t *root, int64_t max_tokens,
                               struct ommai_answer_fields *fields, struct ommai_api_error *error);
 /* Gives back what reading took, also when it failed; zeroes are allowed. */

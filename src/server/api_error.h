@@ -15,19 +15,21 @@ struct ommai_api_error {
   char message[768];
 };
 
-/* Fills *error for an HTTP status with that status's usual type ("BadRequestError", ...). param may be NULL. Returns false, so
- * that `return ommai_api_fail(...)` is the usual form. */
+/* Fills *error for an HTTP status with that status's usual type ("BadRequestError", ...). param may
+ * be NULL. Returns false, so  that `return ommai_api_fail(...)` is the usual form. */
 bool ommai_api_fail(struct ommai_api_error *error, int status, const char *param, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Status 400 with type "Bad Request": for a body that is no JSON of the right form, as opposed to a field's wrong value. */
+/* Status 400 with type "Bad Request": for a body that is no JSON of the right form, as opposed to a
+ * field's wrong value. */
 bool ommai_api_fail_body(struct ommai_api_error *error, const char *param, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Status 503: memory is out. */
 bool ommai_api_fail_memory(struct ommai_api_error *error);
 
-/* Translates a failure of omma.h. Messages of internal failures are replaced, since they may name files or addresses. */
+/* Translates a failure of omma.h. Messages of internal failures are replaced, since they may name
+ * files or addresses. */
 bool ommai_api_fail_from(struct ommai_api_error *error, const struct omma_error *cause);
 
 /* Puts "WHERE: " in front of the message, unless the server is to blame. Returns false. */

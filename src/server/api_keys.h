@@ -15,8 +15,9 @@ struct ommai_api_keys {
   size_t count;
 };
 
-/* A key is one that a header can carry: not empty, without control characters, no blank at either end. Errors: ARGUMENT (field
- * "api_key"; the message says which key by its place, never the key). */
+/* A key is one that a header can carry: not empty, without control characters, no blank at either
+ * end. Errors: ARGUMENT (field  "api_key"; the message says which key by its place, never the
+ * key). */
 enum omma_status ommai_api_keys_check(const char *const *keys, size_t n_keys, struct omma_error *error);
 
 /* Takes the keys in. Errors: as above, and MEMORY. */
@@ -24,8 +25,8 @@ enum omma_status ommai_api_keys_take(const char *const *keys, size_t n_keys, con
                                      struct ommai_api_keys *taken, struct omma_error *error);
 void ommai_api_keys_free(struct ommai_api_keys *keys, const struct omma_allocator *allocator);
 
-/* Whether the value of an Authorization header (may be NULL) is "Bearer KEY" with one of the keys. The time it takes depends neither
- * on which key matches nor on how much of one does. */
+/* Whether the value of an Authorization header (may be NULL) is "Bearer KEY" with one of the keys.
+ * The time it takes depends neither  on which key matches nor on how much of one does. */
 bool ommai_api_keys_match(const struct ommai_api_keys *keys, const char *authorization);
 /* The same for the key itself, as an x-api-key header has it (may be NULL). */
 bool ommai_api_keys_have(const struct ommai_api_keys *keys, const char *key);

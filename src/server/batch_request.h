@@ -1,11 +1,14 @@
 /* One line of OpenAI's batch format, answered by a server's endpoints without HTTP.
  *
- * The line is {"custom_id": TEXT, "method": "POST", "url": PATH, "body": {...}}; PATH is that of chat completions, completions or responses. What comes of
- * it is a line {"id": ..., "custom_id": ..., "response": {"status_code": N, "request_id": ..., "body": {...}}, "error": null}. Where the request
- * failed, the body is {"error": {...}} as over HTTP, and "error" the same inner object; where the line itself is bad, "error" has its number as
- * "line" too, and custom_id is null when it has none.
+ * The line is {"custom_id": TEXT, "method": "POST", "url": PATH, "body": {...}}; PATH is that of
+ * chat completions, completions or responses. What comes of  it is a line {"id": ..., "custom_id":
+ * ..., "response": {"status_code": N, "request_id": ..., "body": {...}}, "error": null}. Where the
+ * request  failed, the body is {"error": {...}} as over HTTP, and "error" the same inner object;
+ * where the line itself is bad, "error" has its number as  "line" too, and custom_id is null when
+ * it has none.
  *
- * Usual order: read -> (custom_id, refuse) -> start -> on_reply -> status -> write -> destroy. One thread; on_reply comes from any. */
+ * Usual order: read -> (custom_id, refuse) -> start -> on_reply -> status -> write -> destroy. One
+ * thread; on_reply comes from any. */
 #ifndef OMMAI_SERVER_BATCH_REQUEST_H
 #define OMMAI_SERVER_BATCH_REQUEST_H
 
@@ -15,8 +18,9 @@
 struct ommai_server;
 struct ommai_batch_request;
 
-/* Reads a line, given without its end and with its number from 1. A bad one is read, too: its status says so. With a seeded server, requests
- * without a seed of their own get one that follows from the server's seed and the number. NULL when memory is out. */
+/* Reads a line, given without its end and with its number from 1. A bad one is read, too: its
+ * status says so. With a seeded server, requests  without a seed of their own get one that follows
+ * from the server's seed and the number. NULL when memory is out. */
 struct ommai_batch_request *ommai_batch_request_read(struct ommai_server *server, const char *line, size_t size,
                                                      int64_t number);
 
@@ -32,8 +36,9 @@ int ommai_batch_request_status(const struct ommai_batch_request *request);
 /* True when the line itself is bad; it is not to be started. */
 bool ommai_batch_request_is_bad(const struct ommai_batch_request *request);
 
-/* Begins to answer; drops an earlier reply, so that a failed request may be started again. on_reply must return at once and call nothing of
- * this file. False when memory is out or too many requests wait; the request has failed then, and on_reply is not called. */
+/* Begins to answer; drops an earlier reply, so that a failed request may be started again. on_reply
+ * must return at once and call nothing of  this file. False when memory is out or too many requests
+ * wait; the request has failed then, and on_reply is not called. */
 bool ommai_batch_request_start(struct ommai_batch_request *request, void (*on_reply)(void *context), void *context);
 
 /* The line that comes of it, with its end; release with free(). NULL when memory is out. */

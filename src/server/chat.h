@@ -5,7 +5,8 @@
 #include "server/chat_job.h"
 #include "server/reply_format.h"
 
-/* Begins to answer. request_fields: what the reply repeats of the request, copied; NULL: nothing. */
+/* Begins to answer. request_fields: what the reply repeats of the request, copied; NULL:
+ * nothing. */
 void ommai_chat_answer(struct ommai_http_call *call, struct ommai_chat_request *request,
                        const struct ommai_reply_format *format, const struct ommai_text *request_fields);
 

@@ -1,4 +1,5 @@
-/* A chat in the making, out of the JSON of another interface: what the two have in common is shared, not copied. */
+/* A chat in the making, out of the JSON of another interface: what the two have in common is
+ * shared, not copied. */
 #ifndef OMMAI_SERVER_CHAT_DRAFT_H
 #define OMMAI_SERVER_CHAT_DRAFT_H
 
@@ -11,8 +12,8 @@ struct ommai_chat_draft {
   bool failed;       /* memory ran out */
 };
 
-/* Begins with the members of `original`, whose reference is taken over, but for those that chats alone have and for `own` (ends in NULL), whose
- * meaning differs. */
+/* Begins with the members of `original`, whose reference is taken over, but for those that chats
+ * alone have and for `own` (ends in NULL), whose  meaning differs. */
 void ommai_chat_draft_begin(struct ommai_chat_draft *draft, json_t *original, const char *const *own);
 
 /* Each takes its value's reference over; NULL: memory ran out while it was made. */
@@ -25,10 +26,12 @@ void ommai_chat_draft_add_reasoning(struct ommai_chat_draft *draft, const json_t
 /* Makes the last message, where it is one of the assistant, the beginning of the answer. */
 void ommai_chat_draft_continue(struct ommai_chat_draft *draft);
 
-/* Adds a call to the last message where that is the assistant's, else to a new one. `call` is taken over. */
+/* Adds a call to the last message where that is the assistant's, else to a new one. `call` is taken
+ * over. */
 void ommai_chat_draft_add_call(struct ommai_chat_draft *draft, json_t *call, const char *place);
 
-/* Hands everything to `source` when `good`, else drops it. False where not, or when memory ran out (with *error filled). */
+/* Hands everything to `source` when `good`, else drops it. False where not, or when memory ran out
+ * (with *error filled). */
 bool ommai_chat_draft_end(struct ommai_chat_draft *draft, bool good, struct ommai_chat_source *source,
                           struct ommai_api_error *error);
 

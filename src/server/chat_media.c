@@ -1,5 +1,6 @@
-/* Images are loaded in four rounds over the parts: files and headers; images that are known by their files' bytes; what the headers of the
- * others promise is planned as a whole and refused or given its memory; then pixels. So nothing is decoded for a request that could not be
+/* Images are loaded in four rounds over the parts: files and headers; images that are known by
+ * their files' bytes; what the headers of the  others promise is planned as a whole and refused or
+ * given its memory; then pixels. So nothing is decoded for a request that could not be 
  * answered. */
 #include "server/chat_media.h"
 
@@ -12,7 +13,8 @@
 #include "server/media_video.h"
 #include "server/server_state.h"
 
-/* Image files of one request that are read from files or fetched; those in its body are bounded with it. */
+/* Image files of one request that are read from files or fetched; those in its body are bounded
+ * with it. */
 #define MAX_FILE_BYTES (INT64_C(256) << 20)
 /* How long a request waits for memory to decode its images in. */
 #define BUDGET_WAIT_NS INT64_C(60000000000)
@@ -23,10 +25,11 @@ struct loading {
   struct ommai_server *server;
   struct ommai_chat_request *request;
   struct ommai_stop stop;
-  int64_t file_bytes;                 /* read so far */
-  int64_t n_tokens;                   /* of the prompt, at least */
-  int64_t pixel_bytes, scratch_bytes; /* kept until the request is made; more at the worst moment of one decoding */
-  int64_t cpu_end_ns;                 /* of ommai_clock_thread_ns */
+  int64_t file_bytes; /* read so far */
+  int64_t n_tokens;   /* of the prompt, at least */
+  /* kept until the request is made; more at the worst moment of one decoding */
+  int64_t pixel_bytes, scratch_bytes;
+  int64_t cpu_end_ns; /* of ommai_clock_thread_ns */
 };
 
 typedef bool (*part_step)(struct loading *loading, struct ommai_media_part *media, struct omma_part *part,
@@ -93,7 +96,8 @@ static bool read_files(struct loading *loading, struct ommai_media_part *media, 
   return read && count_file(loading, file, error);
 }
 
-/* An image that was resized before needs neither pixels nor memory for them. Frames of a video are resized together and not kept. */
+/* An image that was resized before needs neither pixels nor memory for them. Frames of a video are
+ * resized together and not kept. */
 static bool recall(struct loading *loading, struct ommai_media_part *media, struct omma_part *part,
                    struct ommai_api_error *error) {
   return media->is_video ||

@@ -53,7 +53,8 @@ static bool read_pixels(const struct ommai_server *server, const json_t *object,
   return true;
 }
 
-/* Settings that are put in a wrong place or misspelt must not be ignored silently, so unknown keys are refused. */
+/* Settings that are put in a wrong place or misspelt must not be ignored silently, so unknown keys
+ * are refused. */
 static bool read_processor_options(const struct ommai_server *server, const json_t *root, struct omma_image_options *options,
                                    struct ommai_api_error *error) {
   static const char FIELD[] = "mm_processor_kwargs";
@@ -129,8 +130,9 @@ static void add_text(struct ommai_chat_request *request, const json_t *text) {
   part->text_size = json_string_length(text);
 }
 
-/* Where a part has its image or video: {"image_url": {"url", "detail"}} and {"image_url": "..."} are both in use; so with video_url. And
- * Anthropic's {"source": {"type": "url", "url"}} and {"source": {"type": "base64", "media_type", "data"}}. */
+/* Where a part has its image or video: {"image_url": {"url", "detail"}} and {"image_url": "..."}
+ * are both in use; so with video_url. And  Anthropic's {"source": {"type": "url", "url"}} and
+ * {"source": {"type": "base64", "media_type", "data"}}. */
 static bool find_media(const json_t *part, const char *type, const char *where, struct ommai_media_part *media,
                        const json_t **options, struct ommai_api_error *error) {
   bool is_source = !strcmp(type, "image");
@@ -295,7 +297,8 @@ static bool read_logprobs(const json_t *root, struct omma_sampling *sampling, st
   return true;
 }
 
-/* Fields of OpenAI's chats that would change the answer: tools as they were called before, and answers that are no text. */
+/* Fields of OpenAI's chats that would change the answer: tools as they were called before, and
+ * answers that are no text. */
 static bool refuse_fields(const json_t *root, struct ommai_api_error *error) {
   static const char *const keys[] = {"functions", "function_call"};
   const json_t *modalities = ommai_field_get(root, "modalities"), *modality;

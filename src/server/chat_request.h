@@ -1,4 +1,5 @@
-/* A chat request in typed format: what the JSON of /v1/chat/completions and of /tokenize with messages becomes. */
+/* A chat request in typed format: what the JSON of /v1/chat/completions and of /tokenize with
+ * messages becomes. */
 #ifndef OMMAI_SERVER_CHAT_REQUEST_H
 #define OMMAI_SERVER_CHAT_REQUEST_H
 
@@ -17,7 +18,8 @@ struct ommai_server;
 struct ommai_chat_source {
   json_t *root;     /* in the format of /v1/chat/completions */
   json_t *original; /* what came, where that had another format, else NULL */
-  json_t *places;   /* where each message stands in `original`, as texts for errors; NULL: "messages[i]" */
+  /* where each message stands in `original`, as texts for errors; NULL: "messages[i]" */
+  json_t *places;
 };
 void ommai_chat_source_free(const struct ommai_chat_source *source);
 
@@ -27,8 +29,9 @@ struct ommai_media_part {
   size_t url_size;
   bool is_base64;
   bool is_video;
-  struct ommai_media_file *files; /* [n_images]: the image or the frames, as they were sent, until decoded */
-  struct omma_image **images;     /* [n_images], NULL until decoded */
+  /* [n_images]: the image or the frames, as they were sent, until decoded */
+  struct ommai_media_file *files;
+  struct omma_image **images; /* [n_images], NULL until decoded */
   size_t n_images;
   struct omma_video video;
 };
@@ -57,18 +60,21 @@ struct ommai_chat_request {
   struct omma_image_options image_options;
   bool continue_final_message;
   struct ommai_tool_request tools;
-  json_t *texts;                          /* an array of strings: JSON that prompts are made with */
-  const char *tools_text, *template_text; /* `tools` and chat_template_kwargs among them; NULL: none */
+  json_t *texts; /* an array of strings: JSON that prompts are made with */
+  /* `tools` and chat_template_kwargs among them; NULL: none */
+  const char *tools_text, *template_text;
   struct ommai_answer_fields fields;
 };
 
-/* Reads and checks everything but the images and videos. `source` is taken over, also by a failing call. With messages_only, fields that
- * concern the answer are not read. False with *error filled; destroy in any case. */
+/* Reads and checks everything but the images and videos. `source` is taken over, also by a failing
+ * call. With messages_only, fields that  concern the answer are not read. False with *error filled;
+ * destroy in any case. */
 bool ommai_chat_request_read(struct ommai_server *server, const struct ommai_chat_source *source, bool messages_only,
                              struct ommai_chat_request *request, struct ommai_api_error *error);
 
 #define OMMAI_CHAT_PLACE_SIZE 64
-/* Where a message of the request stands in what the client sent, for errors: "messages[3]". Returns `place`. */
+/* Where a message of the request stands in what the client sent, for errors: "messages[3]". Returns
+ * `place`. */
 const char *ommai_chat_place(const struct ommai_chat_request *request, size_t index, char place[OMMAI_CHAT_PLACE_SIZE]);
 
 void ommai_chat_request_destroy(struct ommai_chat_request *request);

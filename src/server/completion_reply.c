@@ -70,7 +70,8 @@ static int64_t count_characters(const char *text, size_t size) {
   return count;
 }
 
-/* Tokens' texts; different tokens may have the same (pieces of characters), but an object's keys must differ. */
+/* Tokens' texts; different tokens may have the same (pieces of characters), but an object's keys
+ * must differ. */
 struct texts {
   char text[OMMA_MAX_TOP_LOGPROBS + 1][OMMAI_TOKEN_TEXT_SIZE];
   size_t size[OMMA_MAX_TOP_LOGPROBS + 1];

@@ -132,7 +132,8 @@ void ommai_endpoint_completions(struct ommai_http_call *call) {
   json_t *root = ommai_request_parse(call->body.data, call->body.size, &error);
   ommai_server_release_body(call);
   if (root && read_completion(&completion, root, &error)) {
-    bool echoes_text = completion.echo && !completion.fields.return_token_ids; /* as vLLM: then the ids are the echo */
+    /* as vLLM: then the ids are the echo */
+    bool echoes_text = completion.echo && !completion.fields.return_token_ids;
     struct ommai_answer_source source = {.fields = &completion.fields,
                                          .format = &ommai_completion_reply_format,
                                          .n_prompts = completion.n_prompts,

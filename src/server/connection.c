@@ -14,10 +14,13 @@
 #include "server/watcher.h"
 
 #define SECOND_NS INT64_C(1000000000)
-#define HANG_UP_GRACE_NS SECOND_NS  /* for what was sent before the hang-up, and a short reply to it */
-#define YOUNG_NS (SECOND_NS / 4)    /* in which a request may be on its way, and a connection has nothing to prove */
+/* for what was sent before the hang-up, and a short reply to it */
+#define HANG_UP_GRACE_NS SECOND_NS
+/* in which a request may be on its way, and a connection has nothing to prove */
+#define YOUNG_NS (SECOND_NS / 4)
 #define SMALL_BODY_BYTES (64 << 10) /* comes at once with its head */
-#define NEW_BYTES 4096              /* counted besides what came, so that a new connection is not the slowest */
+/* counted besides what came, so that a new connection is not the slowest */
+#define NEW_BYTES 4096
 
 /* The address without what one client can choose freely. */
 static void take_address(struct ommai_connection *connection, const struct sockaddr *address) {
@@ -78,7 +81,8 @@ static double speed_of(const struct ommai_connection *connection, int64_t now_ns
   return ((double)(received(connection) - connection->request_received) + NEW_BYTES) / (seconds + 0.01);
 }
 
-/* Which connections may be dropped for another one: those that have no complete request and are not too young to tell. */
+/* Which connections may be dropped for another one: those that have no complete request and are not
+ * too young to tell. */
 struct droppable {
   const unsigned char *client; /* its alone, or NULL */
   int64_t min_age_ns;
@@ -108,8 +112,9 @@ static bool drop_slowest(struct ommai_server *server, const struct ommai_connect
   return slowest != NULL;
 }
 
-/* Makes room for a connection where there are more than the limits. False when it is one too many and nobody can be dropped for it.
- * Others that are too young to tell neither count nor are dropped. list_lock is held and the connection listed. */
+/* Makes room for a connection where there are more than the limits. False when it is one too many
+ * and nobody can be dropped for it.  Others that are too young to tell neither count nor are
+ * dropped. list_lock is held and the connection listed. */
 static bool make_room(struct ommai_server *server, const struct ommai_connection *own) {
   int64_t n_open = 0, n_of_client = 0, now_ns = ommai_clock_ns();
   for (const struct ommai_connection *connection = server->connections; connection; connection = connection->next) {
@@ -124,8 +129,8 @@ static bool make_room(struct ommai_server *server, const struct ommai_connection
   return n_open <= server->max_connections || drop_slowest(server, own, &(struct droppable){NULL, YOUNG_NS, false});
 }
 
-/* Makes room for one that is new, so that there is always some for health checks: at the expense of anybody, but the limits themselves
- * wait for a request. */
+/* Makes room for one that is new, so that there is always some for health checks: at the expense of
+ * anybody, but the limits themselves  wait for a request. */
 static void keep_spare_room(struct ommai_server *server, const struct ommai_connection *own) {
   int64_t n_open = 0;
   for (const struct ommai_connection *connection = server->connections; connection; connection = connection->next)

@@ -1,10 +1,12 @@
-/* What the watcher knows of each open connection: whose it is, how far its request has come and how fast, and whether the client has
- * hung up. Connections that are too slow, or too many, are closed by what is known here.
+/* What the watcher knows of each open connection: whose it is, how far its request has come and how
+ * fast, and whether the client has  hung up. Connections that are too slow, or too many, are closed
+ * by what is known here.
  *
- * libmicrohttpd alone does not do: its idle timeout begins anew with every byte, so a client could hold a connection for ever by
- * sending its head byte by byte; it does not look at suspended connections; with its edge-triggered epoll it overlooks a
- * hang-up that arrives together with the last bytes read, until the idle timeout; and at its limit of connections it accepts none,
- * so that those who only hold theirs lock all others out. */
+ * libmicrohttpd alone does not do: its idle timeout begins anew with every byte, so a client could
+ * hold a connection for ever by  sending its head byte by byte; it does not look at suspended
+ * connections; with its edge-triggered epoll it overlooks a  hang-up that arrives together with the
+ * last bytes read, until the idle timeout; and at its limit of connections it accepts none,  so
+ * that those who only hold theirs lock all others out. */
 #ifndef OMMAI_SERVER_CONNECTION_H
 #define OMMAI_SERVER_CONNECTION_H
 
@@ -29,8 +31,10 @@ struct ommai_connection {
   struct ommai_connection *next, *previous;
   uint64_t number; /* names it to the watcher; never used twice */
   int descriptor;
-  bool encrypted;                                   /* nothing can be written into it from outside libmicrohttpd */
-  unsigned char address[OMMAI_CLIENT_ADDRESS_SIZE]; /* of the client: IPv4 in its IPv6 form; of IPv6 the first 64 bits */
+  /* nothing can be written into it from outside libmicrohttpd */
+  bool encrypted;
+  /* of the client: IPv4 in its IPv6 form; of IPv6 the first 64 bits */
+  unsigned char address[OMMAI_CLIENT_ADDRESS_SIZE];
   enum ommai_connection_stage stage;
   int64_t since_ns;          /* when the stage began */
   int64_t request_ns;        /* when the request began, or the waiting for it */
@@ -41,20 +45,23 @@ struct ommai_connection {
   bool answering;            /* a request for a worker is complete, its reply not out */
   bool dropped;              /* shut down; libmicrohttpd will close it */
   bool admitted;             /* has had a request for which there was room */
-  bool large;                /* the latest request's body is more than comes at once with its head */
+  /* the latest request's body is more than comes at once with its head */
+  bool large;
 };
 
-/* From libmicrohttpd's notifications: a connection was opened (NULL when memory is out), is about to be closed. Opening
- * one drops the slowest where there would not be room for health checks. */
+/* From libmicrohttpd's notifications: a connection was opened (NULL when memory is out), is about
+ * to be closed. Opening  one drops the slowest where there would not be room for health checks. */
 struct ommai_connection *ommai_connection_open(struct ommai_server *server, struct MHD_Connection *mhd);
 void ommai_connection_close(struct ommai_server *server, struct ommai_connection *connection);
 
 /* What is kept of libmicrohttpd's connection, or NULL. IO thread. */
 struct ommai_connection *ommai_connection_of(struct MHD_Connection *mhd);
 
-/* Whether there is room for the request whose head is complete. Where there are too many connections, of all or of one client, the
- * slowest of those without a complete request is dropped for it; false when all have one, or are too young to tell. A request with a small
- * body takes the place of a large one of the same client however young. body_bytes: as announced, UINT64_MAX where that is not known. */
+/* Whether there is room for the request whose head is complete. Where there are too many
+ * connections, of all or of one client, the  slowest of those without a complete request is dropped
+ * for it; false when all have one, or are too young to tell. A request with a small  body takes the
+ * place of a large one of the same client however young. body_bytes: as announced, UINT64_MAX where
+ * that is not known. */
 bool ommai_connection_admit(struct ommai_server *server, struct ommai_connection *connection, uint64_t body_bytes);
 
 /* A head is complete; a request is; a reply is out. */
@@ -65,11 +72,13 @@ void ommai_connection_reply(struct ommai_server *server, struct ommai_connection
 /* A complete request goes to a worker. True when the client has hung up already. */
 bool ommai_connection_answer(struct ommai_server *server, struct ommai_connection *connection);
 
-/* The client of that number has hung up. Returns the call that is being answered, with a reference for the caller, or NULL. */
+/* The client of that number has hung up. Returns the call that is being answered, with a reference
+ * for the caller, or NULL. */
 struct ommai_http_call *ommai_connection_hang_up(struct ommai_server *server, uint64_t number);
 
-/* Shuts down connections that have waited too long for a request or for the rest of one, or whose client has hung up before its
- * request was complete: libmicrohttpd then sees the end and closes them. list_lock is held. */
+/* Shuts down connections that have waited too long for a request or for the rest of one, or whose
+ * client has hung up before its  request was complete: libmicrohttpd then sees the end and closes
+ * them. list_lock is held. */
 void ommai_connection_expire(struct ommai_server *server, int64_t now_ns);
 
 #endif

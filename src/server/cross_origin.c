@@ -11,7 +11,8 @@
 #define ORIGIN "Origin"
 #define REQUEST_METHOD "Access-Control-Request-Method"
 #define REQUEST_HEADERS "Access-Control-Request-Headers"
-#define REQUEST_PRIVATE "Access-Control-Request-Private-Network" /* from a public page to a private address: never allowed */
+/* from a public page to a private address: never allowed */
+#define REQUEST_PRIVATE "Access-Control-Request-Private-Network"
 #define ALLOW_ORIGIN "Access-Control-Allow-Origin"
 #define MAX_AGE "600" /* seconds that a browser keeps the answer to a preflight */
 #define BETWEEN ", "

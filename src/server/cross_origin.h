@@ -1,4 +1,5 @@
-/* Which pages of other origins a browser lets in (CORS). The replies are those of Starlette's CORSMiddleware, which vLLM has. */
+/* Which pages of other origins a browser lets in (CORS). The replies are those of Starlette's
+ * CORSMiddleware, which vLLM has. */
 #ifndef OMMAI_SERVER_CROSS_ORIGIN_H
 #define OMMAI_SERVER_CROSS_ORIGIN_H
 
@@ -13,11 +14,12 @@ struct MHD_Response;
 
 struct ommai_cross_origin {
   bool enabled, all_origins, all_headers, credentials;
-  struct ommai_text origins, methods, headers; /* as the replies list them: words with ", " between them */
+  /* as the replies list them: words with ", " between them */
+  struct ommai_text origins, methods, headers;
 };
 
-/* Copies the options. No origins: nothing is ever added and no preflight is known. Errors: MEMORY. The caller frees in every case, a
- * zeroed one too. */
+/* Copies the options. No origins: nothing is ever added and no preflight is known. Errors: MEMORY.
+ * The caller frees in every case, a  zeroed one too. */
 enum omma_status ommai_cross_origin_take(const struct omma_cross_origin_options *options,
                                          const struct omma_allocator *allocator, struct ommai_cross_origin *rules,
                                          struct omma_error *error);

@@ -1,5 +1,6 @@
-/* The worker that makes an answer and the submitted request each hold a reference. The engine's thread leaves the outcome in the answer and
- * hands it back to a worker, which publishes, replies and frees: publishing copies megabytes and may wait for a disk. */
+/* The worker that makes an answer and the submitted request each hold a reference. The engine's
+ * thread leaves the outcome in the answer and  hands it back to a worker, which publishes, replies
+ * and frees: publishing copies megabytes and may wait for a disk. */
 #include "server/encode_answer.h"
 
 #include <inttypes.h>
@@ -78,7 +79,8 @@ static bool is_repeated(const struct encode_answer *answer, size_t index) {
   return i < index;
 }
 
-/* {KEY: {"item_indices": [...], "metadata": {"image_grid_thw": [t, h, w]}}}, as vLLM's encoder instances tell it. */
+/* {KEY: {"item_indices": [...], "metadata": {"image_grid_thw": [t, h, w]}}}, as vLLM's encoder
+ * instances tell it. */
 static void write_params(const struct encode_answer *answer, struct ommai_text *out) {
   ommai_text_add(out, "{");
   for (size_t i = 0; i < answer->n_images; i++) {

@@ -1,4 +1,5 @@
-/* What embeddings are published under: the uuid of an image, which vLLM calls its mm_hash. It becomes a part of paths. */
+/* What embeddings are published under: the uuid of an image, which vLLM calls its mm_hash. It
+ * becomes a part of paths. */
 #ifndef OMMAI_SERVER_ENCODING_KEY_H
 #define OMMAI_SERVER_ENCODING_KEY_H
 
@@ -6,7 +7,8 @@
 
 #define OMMAI_ENCODING_KEY_SIZE 129 /* with its NUL */
 
-/* True for 1 to 128 ASCII letters, digits, "-", "_" and ".", the first of them a letter or digit. */
+/* True for 1 to 128 ASCII letters, digits, "-", "_" and ".", the first of them a letter or
+ * digit. */
 bool ommai_encoding_key_valid(const char *key);
 
 #endif

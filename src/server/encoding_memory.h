@@ -1,4 +1,5 @@
-/* Embeddings that an encoder node keeps for a while, for GET /v1/encodings/KEY: bounded in bytes and in time. Thread-safe. */
+/* Embeddings that an encoder node keeps for a while, for GET /v1/encodings/KEY: bounded in bytes
+ * and in time. Thread-safe. */
 #ifndef OMMAI_SERVER_ENCODING_MEMORY_H
 #define OMMAI_SERVER_ENCODING_MEMORY_H
 
@@ -22,11 +23,12 @@ void ommai_encoding_memory_init(struct ommai_encoding_memory *memory, size_t bud
                                 const struct omma_allocator *allocator);
 void ommai_encoding_memory_free(struct ommai_encoding_memory *memory);
 
-/* Keeps `body`, which is empty afterwards, in place of what had this key; the oldest give way. One that is larger than the budget is not
- * kept. False when memory is out. */
+/* Keeps `body`, which is empty afterwards, in place of what had this key; the oldest give way. One
+ * that is larger than the budget is not  kept. False when memory is out. */
 bool ommai_encoding_memory_put(struct ommai_encoding_memory *memory, const char *key, struct ommai_text *body);
 
-/* Appends a copy of what is kept under the key; false where there is nothing. A copy that fails for want of memory sets out->failed. */
+/* Appends a copy of what is kept under the key; false where there is nothing. A copy that fails for
+ * want of memory sets out->failed. */
 bool ommai_encoding_memory_get(struct ommai_encoding_memory *memory, const char *key, struct ommai_text *out);
 
 #endif

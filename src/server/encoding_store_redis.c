@@ -1,4 +1,5 @@
-/* The store in Redis or Valkey, through hiredis. Calls of several threads have a connection each, of a few that are kept. */
+/* The store in Redis or Valkey, through hiredis. Calls of several threads have a connection each,
+ * of a few that are kept. */
 #include <hiredis/hiredis.h>
 #include <pthread.h>
 #include <sodium.h>
@@ -87,8 +88,8 @@ static struct timeval left_until(int64_t deadline_ns) {
   return (struct timeval){.tv_sec = left / 1000000, .tv_usec = left % 1000000};
 }
 
-/* One call: sends what was appended and waits for its reply, of `room` bytes at most, until the deadline. NULL: the connection is of no use
- * any more. The caller frees the reply. */
+/* One call: sends what was appended and waits for its reply, of `room` bytes at most, until the
+ * deadline. NULL: the connection is of no use  any more. The caller frees the reply. */
 static redisReply *call(redisContext *connection, size_t room, int64_t deadline_ns) {
   void *reply = NULL;
   int sent = 0;

@@ -1,4 +1,5 @@
-/* The bytes that stand for an output of the tower in a shared store: a safetensors file with one tensor, "values", and a hash of it. */
+/* The bytes that stand for an output of the tower in a shared store: a safetensors file with one
+ * tensor, "values", and a hash of it. */
 #ifndef OMMAI_SERVER_ENCODING_VALUE_H
 #define OMMAI_SERVER_ENCODING_VALUE_H
 
@@ -14,7 +15,8 @@ void *ommai_encoding_value_data(void *bytes);
 /* Writes all that is around the values, which are there already. */
 void ommai_encoding_value_seal(void *bytes, size_t n_values);
 
-/* Whether `bytes` are exactly what seal makes of n_values values; these are in values [n_values] then. */
+/* Whether `bytes` are exactly what seal makes of n_values values; these are in values [n_values]
+ * then. */
 bool ommai_encoding_value_read(const void *bytes, size_t size, float *values, size_t n_values);
 
 #endif

@@ -1,4 +1,5 @@
-/* The handlers of all routes. Each gives its call a reply, an error or a stream, at once or later. */
+/* The handlers of all routes. Each gives its call a reply, an error or a stream, at once or
+ * later. */
 #ifndef OMMAI_SERVER_ENDPOINTS_H
 #define OMMAI_SERVER_ENDPOINTS_H
 

@@ -39,7 +39,8 @@ static struct omma_grammar *find(struct ommai_grammar_cache *cache, const struct
   return NULL;
 }
 
-/* Under the lock: instead of the one that was not used for longest. Without memory it is not kept. */
+/* Under the lock: instead of the one that was not used for longest. Without memory it is not
+ * kept. */
 static void keep(struct ommai_grammar_cache *cache, const struct omma_grammar_options *options, struct omma_grammar *grammar) {
   struct ommai_cached_grammar *oldest = &cache->entries[0];
   for (size_t i = 1; i < OMMAI_GRAMMAR_CACHE_ENTRIES; i++) {

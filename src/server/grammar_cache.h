@@ -1,4 +1,5 @@
-/* The grammars that were asked for last, compiled: clients ask with the same schema again and again. Thread-safe. */
+/* The grammars that were asked for last, compiled: clients ask with the same schema again and
+ * again. Thread-safe. */
 #ifndef OMMAI_SERVER_GRAMMAR_CACHE_H
 #define OMMAI_SERVER_GRAMMAR_CACHE_H
 

@@ -131,8 +131,8 @@ bool ommai_http_call_push(struct ommai_http_call *call, const char *data, size_t
   return accepted;
 }
 
-/* Ends the stream with `last` (when an error is to be told) and the protocol's end. A stream whose end does not fit into memory is broken off,
- * so that nobody takes it for complete. */
+/* Ends the stream with `last` (when an error is to be told) and the protocol's end. A stream whose
+ * end does not fit into memory is broken off,  so that nobody takes it for complete. */
 static void end_stream(struct ommai_http_call *call, struct ommai_event *last, bool complete) {
   const char *end = call->protocol->done;
   struct ommai_event *done = complete && *end ? make_event(call, end, strlen(end)) : NULL;
@@ -161,8 +161,9 @@ static bool has_stream(struct ommai_http_call *call) {
   return streaming;
 }
 
-/* One thread at a time decides about the end of a request (the worker, then the engine's); the watcher may begin a stream with a
- * comment in between, in which case ommai_http_call_reply leaves things as they are and the error goes into the stream. */
+/* One thread at a time decides about the end of a request (the worker, then the engine's); the
+ * watcher may begin a stream with a  comment in between, in which case ommai_http_call_reply leaves
+ * things as they are and the error goes into the stream. */
 void ommai_http_call_fail(struct ommai_http_call *call, const struct ommai_api_error *error) {
   struct ommai_text text;
   struct ommai_api_error told = *error;
@@ -199,7 +200,8 @@ void ommai_http_call_add_engine_id(struct ommai_http_call *call, uint64_t id) {
   if (gone) omma_engine_cancel(call->server->engine, id);
 }
 
-/* The engine is called without our lock: its thread may be inside ommai_http_call_push at this moment. */
+/* The engine is called without our lock: its thread may be inside ommai_http_call_push at this
+ * moment. */
 void ommai_http_call_cancel_engine(struct ommai_http_call *call) {
   uint64_t ids[OMMAI_MAX_CHOICES];
   pthread_mutex_lock(&call->lock);

@@ -1,8 +1,10 @@
-/* One request, of HTTP or of a batch, and its reply: where the IO thread, the workers, the watcher and the engine's thread meet.
+/* One request, of HTTP or of a batch, and its reply: where the IO thread, the workers, the watcher
+ * and the engine's thread meet.
  *
- * Lifetime: references. libmicrohttpd holds one from the headers until the reply is out or the connection is lost, the job that
- * handles it one, and each request given to the engine one. The IO thread reads the body and sends; everybody else hands over
- * a whole reply (once) or events of a stream. All functions but those marked may be called from any thread. */
+ * Lifetime: references. libmicrohttpd holds one from the headers until the reply is out or the
+ * connection is lost, the job that  handles it one, and each request given to the engine one. The
+ * IO thread reads the body and sends; everybody else hands over  a whole reply (once) or events of
+ * a stream. All functions but those marked may be called from any thread. */
 #ifndef OMMAI_SERVER_HTTP_CALL_H
 #define OMMAI_SERVER_HTTP_CALL_H
 
@@ -41,7 +43,8 @@ struct ommai_http_call {
   struct ommai_server *server;
   const struct omma_allocator *allocator;
   const struct ommai_route *route;
-  const char *path_rest;                 /* ommai_route_find; libmicrohttpd's, until the reply is out */
+  /* ommai_route_find; libmicrohttpd's, until the reply is out */
+  const char *path_rest;
   const struct ommai_protocol *protocol; /* of its path */
   atomic_int references;
   uint64_t number;                     /* never used twice, rising */
@@ -59,8 +62,9 @@ struct ommai_http_call {
   size_t body_reserved; /* counted against the server's budget */
   size_t discarded;
   bool dispatched, responded, active;
-  bool id_given;  /* request_id is the client's */
-  bool preflight; /* a browser's question about another origin's page; `reply` is the answer to it */
+  bool id_given; /* request_id is the client's */
+  /* a browser's question about another origin's page; `reply` is the answer to it */
+  bool preflight;
 
   /* Under `lock`. */
   pthread_mutex_t lock;
@@ -70,7 +74,8 @@ struct ommai_http_call {
   bool replied;               /* a whole reply is ready */
   bool streaming;             /* a first event exists: the reply is a stream */
   bool ended;                 /* nothing more will come */
-  bool waiting;               /* a stream is asked for and the engine is at work: comments may be sent */
+  /* a stream is asked for and the engine is at work: comments may be sent */
+  bool waiting;
   struct {
     int status;
     const char *content_type, *allow;
@@ -78,7 +83,8 @@ struct ommai_http_call {
     bool close;
     struct ommai_text body;
   } reply;
-  void (*on_reply)(void *context); /* called once, under the lock, when a whole reply is there; NULL: nobody */
+  /* called once, under the lock, when a whole reply is there; NULL: nobody */
+  void (*on_reply)(void *context);
   void *on_reply_context;
   struct ommai_event *head, *tail;
   size_t pending_bytes;
@@ -94,18 +100,19 @@ void ommai_http_call_make_id(struct ommai_http_call *call);
 void ommai_http_call_retain(struct ommai_http_call *call);
 void ommai_http_call_release(struct ommai_http_call *call);
 
-/* Gives the reply; takes over the content of `body`, which is empty afterwards. The first reply wins and none follows a stream.
- * content_type is a constant string. */
+/* Gives the reply; takes over the content of `body`, which is empty afterwards. The first reply
+ * wins and none follows a stream.  content_type is a constant string. */
 void ommai_http_call_reply(struct ommai_http_call *call, int status, const char *content_type, struct ommai_text *body);
 
-/* Notes why a request is cut off that has no end yet: "shutdown", "client_slow". The first cause is the one that is logged. */
+/* Notes why a request is cut off that has no end yet: "shutdown", "client_slow". The first cause is
+ * the one that is logged. */
 void ommai_http_call_cut(struct ommai_http_call *call, const char *cause);
 
 /* Gives an error: as the reply, or where a stream has begun as its last event. */
 void ommai_http_call_fail(struct ommai_http_call *call, const struct ommai_api_error *error);
 
-/* Appends `data: ...` or any other text as one event of a stream. False when nobody will read it: the client is gone, the stream
- * has ended, it is too far behind, or memory is out. */
+/* Appends `data: ...` or any other text as one event of a stream. False when nobody will read it:
+ * the client is gone, the stream  has ended, it is too far behind, or memory is out. */
 bool ommai_http_call_push(struct ommai_http_call *call, const char *data, size_t size);
 
 /* Appends the last event of streams of this protocol and ends the stream. */
@@ -120,7 +127,8 @@ void ommai_http_call_expect_stream(struct ommai_http_call *call);
 /* Sends a comment line when a stream has been silent since `before_ns`. */
 void ommai_http_call_keep_alive(struct ommai_http_call *call, int64_t before_ns);
 
-/* Remembers a request of the engine, to be cancelled when the client goes; cancels it at once when that has happened. */
+/* Remembers a request of the engine, to be cancelled when the client goes; cancels it at once when
+ * that has happened. */
 void ommai_http_call_add_engine_id(struct ommai_http_call *call, uint64_t id);
 
 /* Cancels all requests of the engine that belong to it. */
@@ -132,7 +140,8 @@ bool ommai_http_call_has_reply(struct ommai_http_call *call);
 /* True when the reply would reach nobody. */
 bool ommai_http_call_is_gone(struct ommai_http_call *call);
 
-/* The client left: nothing is sent any more, the engine's requests are cancelled, the connection closes. */
+/* The client left: nothing is sent any more, the engine's requests are cancelled, the connection
+ * closes. */
 void ommai_http_call_leave(struct ommai_http_call *call);
 
 #endif

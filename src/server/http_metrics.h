@@ -1,4 +1,5 @@
-/* Requests by path, method and class of status, with the names that vLLM's server has from prometheus-fastapi-instrumentator. */
+/* Requests by path, method and class of status, with the names that vLLM's server has from
+ * prometheus-fastapi-instrumentator. */
 #ifndef OMMAI_SERVER_HTTP_METRICS_H
 #define OMMAI_SERVER_HTTP_METRICS_H
 
@@ -20,7 +21,8 @@ struct ommai_http_metrics {
   pthread_mutex_t lock;
   int64_t counts[OMMAI_HTTP_HANDLERS][OMMAI_HTTP_METHODS][OMMAI_HTTP_CLASSES];
   struct {
-    int64_t buckets[OMMAI_HTTP_FEW_BUCKETS]; /* not cumulative, the last is for what is above all bounds */
+    /* not cumulative, the last is for what is above all bounds */
+    int64_t buckets[OMMAI_HTTP_FEW_BUCKETS];
     double sum;
   } durations[OMMAI_HTTP_HANDLERS][OMMAI_HTTP_METHODS];
   int64_t many_buckets[OMMAI_HTTP_MANY_BUCKETS];
@@ -30,7 +32,8 @@ struct ommai_http_metrics {
 void ommai_http_metrics_init(struct ommai_http_metrics *metrics);
 void ommai_http_metrics_destroy(struct ommai_http_metrics *metrics);
 
-/* Counts a request that is over. route: NULL for a path that has none. What probes and scrapers ask for is not counted, as in vLLM. */
+/* Counts a request that is over. route: NULL for a path that has none. What probes and scrapers ask
+ * for is not counted, as in vLLM. */
 void ommai_http_metrics_observe(struct ommai_http_metrics *metrics, const struct ommai_route *route, const char *method,
                                 int status, double seconds);
 

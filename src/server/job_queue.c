@@ -40,7 +40,8 @@ static struct ommai_job *take_first(struct job_list *list) {
   return job;
 }
 
-/* The next job, and whether it is one of media; or NULL when there is none and the queue is going down. */
+/* The next job, and whether it is one of media; or NULL when there is none and the queue is going
+ * down. */
 static struct ommai_job *wait_for_job(struct ommai_job_queue *queue, bool *media) {
   struct ommai_job *job;
   pthread_mutex_lock(&queue->lock);

@@ -15,7 +15,8 @@ struct ommai_job {
 
 struct ommai_job_queue;
 
-/* Starts n_workers threads, at least 2. `limit` bounds the jobs that wait, media among them. Errors: MEMORY, INTERNAL (a thread cannot be made; those made are joined). */
+/* Starts n_workers threads, at least 2. `limit` bounds the jobs that wait, media among them.
+ * Errors: MEMORY, INTERNAL (a thread cannot be made; those made are joined). */
 enum omma_status ommai_job_queue_create(int n_workers, int64_t limit, const struct omma_allocator *allocator,
                                         struct ommai_job_queue **queue, struct omma_error *error);
 
@@ -25,8 +26,9 @@ void ommai_job_queue_destroy(struct ommai_job_queue *queue);
 /* Queues a job; false when `limit` jobs, media among them, are waiting. Any thread. */
 bool ommai_job_queue_push(struct ommai_job_queue *queue, struct ommai_job *job);
 
-/* Queues the second part of a request that was taken from the queue, which decodes images: never refused, since the first part was counted.
- * Such jobs take all workers but one, which is left for the others. Any thread. */
+/* Queues the second part of a request that was taken from the queue, which decodes images: never
+ * refused, since the first part was counted.  Such jobs take all workers but one, which is left for
+ * the others. Any thread. */
 void ommai_job_queue_push_media(struct ommai_job_queue *queue, struct ommai_job *job);
 
 /* Queues a job that frees things: before the others and never refused. Any thread. */

@@ -5,7 +5,8 @@
 #include "server/kv_event_message.h"
 
 enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS };
-/* The tier that requests compute from, by the name that it has in vLLM on CPUs too; and the one group of layers. */
+/* The tier that requests compute from, by the name that it has in vLLM on CPUs too; and the one
+ * group of layers. */
 #define MEDIUM "GPU"
 #define GROUP 0
 

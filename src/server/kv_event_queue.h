@@ -1,7 +1,9 @@
-/* Events of the KV cache between the engine's thread, which makes them, and the publisher, which takes them.
+/* Events of the KV cache between the engine's thread, which makes them, and the publisher, which
+ * takes them.
  *
- * What does not fit is lost, and with it all that waits: the publisher is then told that nothing of before counts, so that whoever
- * listens may know less than the cache has and never more. Putting takes no longer than a copy; no thread waits for another. */
+ * What does not fit is lost, and with it all that waits: the publisher is then told that nothing of
+ * before counts, so that whoever  listens may know less than the cache has and never more. Putting
+ * takes no longer than a copy; no thread waits for another. */
 #ifndef OMMAI_SERVER_KV_EVENT_QUEUE_H
 #define OMMAI_SERVER_KV_EVENT_QUEUE_H
 
@@ -16,7 +18,8 @@ struct ommai_kv_event {
   size_t size; /* of this, with what is after it */
   bool stored, has_parent, has_salt;
   struct omma_kv_page_key key, parent;
-  int32_t tokens[OMMA_ATTENTION_PAGE_TOKENS]; /* this and all below only of a page that was stored */
+  /* this and all below only of a page that was stored */
+  int32_t tokens[OMMA_ATTENTION_PAGE_TOKENS];
   int64_t n_images;
   struct omma_kv_page_image images[]; /* [n_images], then the salt */
 };
@@ -38,8 +41,8 @@ void ommai_kv_event_queue_free(struct ommai_kv_event_queue *queue);
 bool ommai_kv_event_queue_store(struct ommai_kv_event_queue *queue, const struct omma_kv_page *page);
 bool ommai_kv_event_queue_remove(struct ommai_kv_event_queue *queue, const struct omma_kv_page_key *key);
 
-/* The oldest events, n at most, in order; NULL: none. *cleared: they follow on the news that nothing told before counts. The caller frees
- * them. */
+/* The oldest events, n at most, in order; NULL: none. *cleared: they follow on the news that
+ * nothing told before counts. The caller frees  them. */
 struct ommai_kv_event *ommai_kv_event_queue_take(struct ommai_kv_event_queue *queue, int64_t n, bool *cleared);
 void ommai_kv_events_free(const struct ommai_kv_event_queue *queue, struct ommai_kv_event *events);
 

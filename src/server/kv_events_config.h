@@ -1,4 +1,5 @@
-/* What vLLM's flag --kv-events-config says: a JSON object of where KV events are published and replayed. */
+/* What vLLM's flag --kv-events-config says: a JSON object of where KV events are published and
+ * replayed. */
 #ifndef OMMAI_SERVER_KV_EVENTS_CONFIG_H
 #define OMMAI_SERVER_KV_EVENTS_CONFIG_H
 
@@ -18,11 +19,13 @@ struct ommai_kv_events_config {
   int64_t max_queue_size;                     /* 100000, events that wait for the publisher */
 };
 
-/* Defaults are vLLM's. Unknown keys are refused. Errors: FORMAT, ARGUMENT (field "kv_events_config"), MEMORY. */
+/* Defaults are vLLM's. Unknown keys are refused. Errors: FORMAT, ARGUMENT (field
+ * "kv_events_config"), MEMORY. */
 enum omma_status ommai_kv_events_config_parse(const char *text, struct ommai_kv_events_config *config,
                                               struct omma_error *error);
 
-/* As vLLM tells: an endpoint with a wildcard and a path is listened at, another one is connected to. */
+/* As vLLM tells: an endpoint with a wildcard and a path is listened at, another one is connected
+ * to. */
 bool ommai_kv_events_config_binds(const char *endpoint);
 
 #endif

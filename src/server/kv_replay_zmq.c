@@ -102,8 +102,9 @@ static bool take_frame(void *socket, uint8_t *out, size_t room, size_t *size, bo
   return taken;
 }
 
-/* Three frames: who asks, an empty one, the first number in 8 bytes. What has another form is answered with the end alone where it can be told who
- * asked for what, else not at all. False: no request waits. */
+/* Three frames: who asks, an empty one, the first number in 8 bytes. What has another form is
+ * answered with the end alone where it can be told who  asked for what, else not at all. False: no
+ * request waits. */
 static bool take_request(struct ommai_kv_replay *replay) {
   uint8_t number[sizeof replay->next], nothing[1];
   size_t size, n_frames = 1, empty = 1;
@@ -140,7 +141,8 @@ static int send_batch(struct ommai_kv_replay *replay, uint64_t number, zmq_msg_t
   return 0;
 }
 
-/* One message to who is served, who is let go at the end or when it is gone or stalls for too long. */
+/* One message to who is served, who is let go at the end or when it is gone or stalls for too
+ * long. */
 static enum ommai_kv_replay_state serve(struct ommai_kv_replay *replay) {
   if (replay->next < replay->first) replay->next = replay->first;
   bool is_end = replay->next >= replay->end;

@@ -6,7 +6,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Listens on host (address or name) and port (0: any free one); *port_used is the real port. Errors: ARGUMENT (host, port), IO. */
+/* Listens on host (address or name) and port (0: any free one); *port_used is the real port.
+ * Errors: ARGUMENT (host, port), IO. */
 enum omma_status ommai_listener_open(const char *host, int port, int *descriptor, int *port_used, struct omma_error *error);
 
 /* A socket's file, by which it is known that the path still names it. Zero-initialised: none. */
@@ -16,9 +17,11 @@ struct ommai_socket_file {
   ino_t inode;
 };
 
-/* Listens on a Unix domain socket at `path`, which must live as long as the file. A socket there on which nobody listens, left by a program
- * that ended without removing it, is replaced. Who may connect is what the file's permissions (the process's umask) and its folder say.
- * Errors: ARGUMENT (field "uds": too long), IO (another program listens there, something else has the name, the folder). */
+/* Listens on a Unix domain socket at `path`, which must live as long as the file. A socket there on
+ * which nobody listens, left by a program  that ended without removing it, is replaced. Who may
+ * connect is what the file's permissions (the process's umask) and its folder say.  Errors:
+ * ARGUMENT (field "uds": too long), IO (another program listens there, something else has the name,
+ * the folder). */
 enum omma_status ommai_listener_open_unix(char *path, int *descriptor, struct ommai_socket_file *file,
                                           struct omma_error *error);
 

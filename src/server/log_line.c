@@ -37,7 +37,8 @@ static void add_name(struct ommai_log_line *line, const char *name) {
   ommai_text_format(&line->text, line->json ? ",\"%s\":" : " %s=", name);
 }
 
-/* Printable ASCII stays, all else is \xNN, so that the line is one word of one line whatever the bytes are. */
+/* Printable ASCII stays, all else is \xNN, so that the line is one word of one line whatever the
+ * bytes are. */
 static void add_quoted(struct ommai_text *text, const char *value, size_t size) {
   bool plain = size > 0;
   for (size_t i = 0; i < size; i++) plain &= value[i] > 0x20 && value[i] < 0x7f && value[i] != '"' && value[i] != '\\';

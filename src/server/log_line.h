@@ -1,5 +1,5 @@
-/* Lines of the server's log: as text or as one JSON object each. Whatever comes from a client is escaped, so that none can make a line of
- * its own or colour a terminal. Not thread-safe. */
+/* Lines of the server's log: as text or as one JSON object each. Whatever comes from a client is
+ * escaped, so that none can make a line of  its own or colour a terminal. Not thread-safe. */
 #ifndef OMMAI_SERVER_LOG_LINE_H
 #define OMMAI_SERVER_LOG_LINE_H
 
@@ -12,7 +12,8 @@ struct ommai_log_line {
   bool json;
 };
 
-/* Begins a line: the time (UTC, milliseconds), the level ("info", "error") and what the line is about, a constant word. */
+/* Begins a line: the time (UTC, milliseconds), the level ("info", "error") and what the line is
+ * about, a constant word. */
 void ommai_log_line_begin(struct ommai_log_line *line, const struct omma_allocator *allocator, bool json, const char *level,
                           const char *event);
 
@@ -22,7 +23,8 @@ void ommai_log_line_integer(struct ommai_log_line *line, const char *name, int64
 void ommai_log_line_number(struct ommai_log_line *line, const char *name, double value);
 void ommai_log_line_seconds(struct ommai_log_line *line, const char *name, double value);
 
-/* Ends the line with a NUL and returns it, NULL where memory ran out. It lives until ommai_log_line_free. */
+/* Ends the line with a NUL and returns it, NULL where memory ran out. It lives until
+ * ommai_log_line_free. */
 const char *ommai_log_line_end(struct ommai_log_line *line);
 void ommai_log_line_free(struct ommai_log_line *line);
 

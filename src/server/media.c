@@ -72,7 +72,8 @@ bool ommai_media_read_base64(const struct ommai_server *server, const char *fiel
   return probe(server, file, error);
 }
 
-/* "data:image/png;base64,AAAA": what stands before the comma decides the encoding; the media type is not believed. */
+/* "data:image/png;base64,AAAA": what stands before the comma decides the encoding; the media type
+ * is not believed. */
 static bool read_data_url(const struct ommai_server *server, const char *url, size_t url_size, struct ommai_media_file *file,
                           struct ommai_api_error *error) {
   static const char BASE64[] = ";base64";
@@ -91,7 +92,8 @@ static int hex_digit(char c) {
   return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* The path of a file:// URL, percent signs decoded; false when it is too long, is not absolute, or holds a NUL. */
+/* The path of a file:// URL, percent signs decoded; false when it is too long, is not absolute, or
+ * holds a NUL. */
 static bool path_of_url(const char *url, size_t url_size, char *path, size_t path_size) {
   static const char SCHEME[] = "file://";
   size_t i = sizeof SCHEME - 1, length = 0;

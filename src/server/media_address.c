@@ -45,7 +45,8 @@ static uint64_t big_endian(const uint8_t *bytes, size_t size) {
   return value;
 }
 
-/* Global unicast is 2000::/3, of which some blocks are special. IPv4 addresses in an IPv6 form count as what they are. */
+/* Global unicast is 2000::/3, of which some blocks are special. IPv4 addresses in an IPv6 form
+ * count as what they are. */
 static bool is_public6(const uint8_t *bytes) {
   static const struct block6 special[] = {
       {0x2001000000000000, 23}, /* protocol assignments, Teredo among them */

@@ -50,7 +50,8 @@ static int keep_regular(int descriptor) {
 
 int ommai_media_root_find_by_name(const struct ommai_media_root *root, const char *path) {
   char name[64], real[PATH_MAX];
-  int opened = -1, found = keep_regular(open(path, O_PATH | O_CLOEXEC)); /* O_PATH: nothing happens to the file */
+  /* O_PATH: nothing happens to the file */
+  int opened = -1, found = keep_regular(open(path, O_PATH | O_CLOEXEC));
   if (found < 0) return -1;
   snprintf(name, sizeof name, "/proc/self/fd/%d", found);
   ssize_t length = readlink(name, real, sizeof real - 1);
@@ -67,6 +68,7 @@ int ommai_media_root_find(const struct ommai_media_root *root, const char *path)
   if (!rest) rest = below(root->resolved, path);
   if (!rest) return -1;
   int found = (int)syscall(SYS_openat2, root->descriptor, rest, &how, sizeof how);
-  bool unknown = found < 0 && (errno == ENOSYS || errno == EPERM); /* EPERM: a filter of system calls that does not know it */
+  /* EPERM: a filter of system calls that does not know it */
+  bool unknown = found < 0 && (errno == ENOSYS || errno == EPERM);
   return unknown ? ommai_media_root_find_by_name(root, path) : keep_regular(found);
 }

@@ -1,4 +1,5 @@
-/* Videos in requests, as the images that are their frames: data:video/jpeg;base64,FRAME,FRAME,... (the form of vLLM's clients). */
+/* Videos in requests, as the images that are their frames: data:video/jpeg;base64,FRAME,FRAME,...
+ * (the form of vLLM's clients). */
 #ifndef OMMAI_SERVER_MEDIA_VIDEO_H
 #define OMMAI_SERVER_MEDIA_VIDEO_H
 
@@ -17,13 +18,13 @@ struct ommai_video_frames {
   size_t n_left;
 };
 
-/* The first max_frames frames of the URL, all of them with 0. False with *error filled: not such a URL, or more than
- * OMMA_MAX_VIDEO_FRAMES. `url` need not end in NUL. */
+/* The first max_frames frames of the URL, all of them with 0. False with *error filled: not such a
+ * URL, or more than  OMMA_MAX_VIDEO_FRAMES. `url` need not end in NUL. */
 bool ommai_video_frames_open(const char *url, size_t url_size, size_t max_frames, struct ommai_video_frames *frames,
                              struct ommai_api_error *error);
 
-/* Reads the next frame's file, of which there must be one; its format is told by its content. False with *error filled. The file is to
- * be freed in any case. */
+/* Reads the next frame's file, of which there must be one; its format is told by its content. False
+ * with *error filled. The file is to  be freed in any case. */
 bool ommai_video_frames_next(const struct ommai_server *server, struct ommai_video_frames *frames,
                              struct ommai_media_file *file, struct ommai_api_error *error);
 

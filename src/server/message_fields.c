@@ -17,7 +17,8 @@ bool ommai_json_text_keep(const json_t *value, json_t *texts, const char **text,
   return true;
 }
 
-/* An object as it is; a text of one, as OpenAI's interface has it, parsed. Nothing: an empty object. */
+/* An object as it is; a text of one, as OpenAI's interface has it, parsed. Nothing: an empty
+ * object. */
 static bool read_arguments(const json_t *call, const char *where, json_t **arguments, struct ommai_api_error *error) {
   json_t *given = ommai_field_get(ommai_field_get(call, "function"), "arguments");
   json_error_t reason;

@@ -1,4 +1,5 @@
-/* What a message of a chat request has besides its role and content, as JSON for the chat template. */
+/* What a message of a chat request has besides its role and content, as JSON for the chat
+ * template. */
 #ifndef OMMAI_SERVER_MESSAGE_FIELDS_H
 #define OMMAI_SERVER_MESSAGE_FIELDS_H
 
@@ -8,9 +9,10 @@
 
 #include "server/api_error.h"
 
-/* *fields becomes the text of a JSON object, which `texts`, an array, keeps; NULL where there is nothing: tool_calls of the assistant, their
- * arguments as objects, which templates write; its reasoning_content (or reasoning); tool_call_id and name of a tool. `where` names the
- * message in errors. */
+/* *fields becomes the text of a JSON object, which `texts`, an array, keeps; NULL where there is
+ * nothing: tool_calls of the assistant, their  arguments as objects, which templates write; its
+ * reasoning_content (or reasoning); tool_call_id and name of a tool. `where` names the  message in
+ * errors. */
 bool ommai_message_fields_read(const json_t *message, const char *where, enum omma_role role, json_t *texts,
                                const char **fields, struct ommai_api_error *error);
 

@@ -1,4 +1,5 @@
-/* The format of /v1/messages: an answer is a list of content blocks, and a stream the events of their lives. */
+/* The format of /v1/messages: an answer is a list of content blocks, and a stream the events of
+ * their lives. */
 #include <inttypes.h>
 #include <string.h>
 

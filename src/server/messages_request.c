@@ -164,7 +164,8 @@ static bool add_message(struct ommai_chat_draft *draft, const json_t *message, s
   return good;
 }
 
-/* A last message of the assistant is the beginning of the answer, as Anthropic's interface defines. */
+/* A last message of the assistant is the beginning of the answer, as Anthropic's interface
+ * defines. */
 static bool read_messages(struct ommai_chat_draft *draft, struct ommai_api_error *error) {
   const json_t *messages = ommai_field_get(draft->original, "messages"), *last;
   if (!messages) return ommai_api_fail_body(error, "body.messages", "Field required: messages.");
@@ -202,7 +203,8 @@ static bool read_stop(struct ommai_chat_draft *draft, struct ommai_api_error *er
   return true;
 }
 
-/* {"type": "enabled", "budget_tokens": N}, adaptive or disabled. A server that tells no thoughts apart has none to think about. */
+/* {"type": "enabled", "budget_tokens": N}, adaptive or disabled. A server that tells no thoughts
+ * apart has none to think about. */
 static bool read_thinking(const struct ommai_server *server, struct ommai_chat_draft *draft, struct ommai_api_error *error) {
   const json_t *thinking = ommai_field_get(draft->original, "thinking");
   const char *type = json_string_value(json_object_get(thinking, "type"));

@@ -1,5 +1,6 @@
-/* What the server measures, in the text form that Prometheus reads. Names that begin with vllm: are those of vLLM's server, so that
- * dashboards made for it work; what only this program has begins with omma:. */
+/* What the server measures, in the text form that Prometheus reads. Names that begin with vllm: are
+ * those of vLLM's server, so that  dashboards made for it work; what only this program has begins
+ * with omma:. */
 #ifndef OMMAI_SERVER_METRICS_H
 #define OMMAI_SERVER_METRICS_H
 
@@ -26,11 +27,13 @@ enum ommai_histogram_name {
 #define OMMAI_HISTOGRAM_MAX_BUCKETS 24
 
 struct ommai_histogram {
-  int64_t counts[OMMAI_HISTOGRAM_MAX_BUCKETS + 1]; /* per bucket, the last for what is above all; not cumulative */
+  /* per bucket, the last for what is above all; not cumulative */
+  int64_t counts[OMMAI_HISTOGRAM_MAX_BUCKETS + 1];
   double sum;
 };
 
-/* Any thread may observe and count. Zero-initialised memory and ommai_metrics_init make it ready. */
+/* Any thread may observe and count. Zero-initialised memory and ommai_metrics_init make it
+ * ready. */
 struct ommai_metrics {
   pthread_mutex_t lock;
   struct ommai_histogram histograms[OMMAI_N_HISTOGRAMS];
@@ -45,10 +48,12 @@ void ommai_metrics_observe(struct ommai_metrics *metrics, enum ommai_histogram_n
 /* Counts images that were prepared while the engine was at work on another request. */
 void ommai_metrics_count_prepared_ahead(struct ommai_metrics *metrics, int64_t n_images);
 
-/* Counts images and frames that were decoded, and images that were known by the bytes of their files. */
+/* Counts images and frames that were decoded, and images that were known by the bytes of their
+ * files. */
 void ommai_metrics_count_images(struct ommai_metrics *metrics, int64_t n_decoded, int64_t n_recalled);
 
-/* Observes what a finished request tells. decode_image: seconds for fetching and decoding its images. seconds: from its arrival. first_token_seconds: to its first token; 0 where there was
+/* Observes what a finished request tells. decode_image: seconds for fetching and decoding its
+ * images. seconds: from its arrival. first_token_seconds: to its first token; 0 where there was 
  * none. */
 void ommai_metrics_finish(struct ommai_metrics *metrics, const struct omma_result *result, double decode_image, double seconds,
                           double first_token_seconds);

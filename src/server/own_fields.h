@@ -1,4 +1,5 @@
-/* What this server tells beyond OpenAI's API, to requests that ask for it in their field `ommatidia`. */
+/* What this server tells beyond OpenAI's API, to requests that ask for it in their field
+ * `ommatidia`. */
 #ifndef OMMAI_SERVER_OWN_FIELDS_H
 #define OMMAI_SERVER_OWN_FIELDS_H
 
@@ -29,10 +30,12 @@ struct ommai_own_progress {
   int64_t told_ns;
 };
 
-/* True when a progress should be told: of another stage, at its end, or a tenth of a second after the last one. */
+/* True when a progress should be told: of another stage, at its end, or a tenth of a second after
+ * the last one. */
 bool ommai_own_progress_is_due(struct ommai_own_progress *progress, enum omma_stage stage, int64_t done, int64_t total);
 
-/* `"images":[...],"box_unit":...` for a list that has been begun with ommai_own_add_image for each image. */
+/* `"images":[...],"box_unit":...` for a list that has been begun with ommai_own_add_image for each
+ * image. */
 void ommai_own_add_image(struct ommai_text *list, int32_t width, int32_t height, const struct omma_image_plan *plan);
 void ommai_own_add_media(struct ommai_text *out, const struct ommai_text *list, enum omma_box_unit unit);
 

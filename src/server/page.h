@@ -1,4 +1,5 @@
-/* The page at /, for people with a browser: one file with its style and its script inside, which uses this server's API. */
+/* The page at /, for people with a browser: one file with its style and its script inside, which
+ * uses this server's API. */
 #ifndef OMMAI_SERVER_PAGE_H
 #define OMMAI_SERVER_PAGE_H
 
@@ -17,7 +18,8 @@ struct ommai_page {
   struct ommai_header headers[OMMAI_PAGE_HEADERS + 1];
 };
 
-/* The page's headers; the policy lets its own style and script in, by their hashes, and nothing else. Errors: MEMORY, INTERNAL. */
+/* The page's headers; the policy lets its own style and script in, by their hashes, and nothing
+ * else. Errors: MEMORY, INTERNAL. */
 enum omma_status ommai_page_create(const struct omma_allocator *allocator, struct ommai_page **page, struct omma_error *error);
 /* NULL is allowed. */
 void ommai_page_destroy(struct ommai_page *page, const struct omma_allocator *allocator);

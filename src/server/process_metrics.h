@@ -1,4 +1,5 @@
-/* What prometheus_client tells of a process (process_resident_memory_bytes and its like), from /proc. */
+/* What prometheus_client tells of a process (process_resident_memory_bytes and its like), from
+ * /proc. */
 #ifndef OMMAI_SERVER_PROCESS_METRICS_H
 #define OMMAI_SERVER_PROCESS_METRICS_H
 

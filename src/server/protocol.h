@@ -1,4 +1,5 @@
-/* What the clients of an interface are told besides answers: errors, a word in silence, the end of a stream. */
+/* What the clients of an interface are told besides answers: errors, a word in silence, the end of
+ * a stream. */
 #ifndef OMMAI_SERVER_PROTOCOL_H
 #define OMMAI_SERVER_PROTOCOL_H
 
@@ -10,12 +11,14 @@ struct ommai_field_name {
 };
 
 struct ommai_protocol {
-  /* Each appends the error: as the body of a reply, or as the last event of a stream. request_id: as in the reply's header. */
+  /* Each appends the error: as the body of a reply, or as the last event of a stream. request_id:
+   * as in the reply's header. */
   void (*write_error)(const struct ommai_api_error *error, const char *request_id, struct ommai_text *out);
   void (*write_error_event)(const struct ommai_api_error *error, const char *request_id, struct ommai_text *out);
-  const char *keep_alive;               /* an event that is sent in silence */
-  const char *done;                     /* the last event of a stream; "": there is none */
-  const struct ommai_field_name *names; /* up to one without a name; longer names before their beginnings. NULL: none */
+  const char *keep_alive; /* an event that is sent in silence */
+  const char *done;       /* the last event of a stream; "": there is none */
+  /* up to one without a name; longer names before their beginnings. NULL: none */
+  const struct ommai_field_name *names;
 };
 
 extern const struct ommai_protocol ommai_protocol_openai, ommai_protocol_responses, ommai_protocol_messages;

@@ -17,7 +17,8 @@ static bool ends_with(const char *text, const char *end) {
   return size >= end_size && !memcmp(text + size - end_size, end, end_size);
 }
 
-/* A string of the object, NULL where it has none or an empty one; its last part must be the parser's mark. */
+/* A string of the object, NULL where it has none or an empty one; its last part must be the
+ * parser's mark. */
 static enum omma_status read_mark(const json_t *root, const char *key, const char *mark, const char **text,
                                   struct omma_error *error) {
   const json_t *value = ommai_field_get(root, key);
@@ -35,7 +36,8 @@ static enum omma_status read_mark(const json_t *root, const char *key, const cha
                           "reasoning config: %s: expected a text that ends with %s, which this parser looks for", key, mark);
 }
 
-/* {"reasoning_start_str": TEXT, "reasoning_end_str": TEXT, "reasoning_parser": NAME}, each of which may be missing. */
+/* {"reasoning_start_str": TEXT, "reasoning_end_str": TEXT, "reasoning_parser": NAME}, each of which
+ * may be missing. */
 static enum omma_status read_config(const json_t *root, const char *parser, struct ommai_reasoning *reasoning,
                                     struct omma_error *error) {
   static const char *const known[] = {"reasoning_parser", "reasoning_start_str", "reasoning_end_str"};

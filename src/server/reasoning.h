@@ -1,4 +1,5 @@
-/* Thoughts at the beginning of answers: the marks that the server looks for, and what requests say about them. */
+/* Thoughts at the beginning of answers: the marks that the server looks for, and what requests say
+ * about them. */
 #ifndef OMMAI_SERVER_REASONING_H
 #define OMMAI_SERVER_REASONING_H
 
@@ -19,13 +20,14 @@ struct ommai_reasoning {
   char forced_end[OMMAI_MAX_FORCED_END + 1];
 };
 
-/* Takes the marks of a parser (NULL: none), and of vLLM's --reasoning-config (NULL: none) what is written when a budget is used up. The
- * struct must stay where it is. Errors: ARGUMENT (field "reasoning_parser" or "reasoning_config"), MEMORY. */
+/* Takes the marks of a parser (NULL: none), and of vLLM's --reasoning-config (NULL: none) what is
+ * written when a budget is used up. The  struct must stay where it is. Errors: ARGUMENT (field
+ * "reasoning_parser" or "reasoning_config"), MEMORY. */
 enum omma_status ommai_reasoning_take(const char *parser, const char *config, struct ommai_reasoning *reasoning,
                                       struct omma_error *error);
 
-/* Reads thinking_token_budget, reasoning_effort and include_reasoning of a chat into the sampling and *told: whether the reply has the
- * thought. False with *error filled. */
+/* Reads thinking_token_budget, reasoning_effort and include_reasoning of a chat into the sampling
+ * and *told: whether the reply has the  thought. False with *error filled. */
 bool ommai_reasoning_read(const struct ommai_server *server, const json_t *root, struct omma_sampling *sampling, bool *told,
                           struct ommai_api_error *error);
 

@@ -1,4 +1,6 @@
-/* Where a Redis server is: redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE][?ttl=SECONDS&timeout=MILLISECONDS], or unix://... with a PATH. */
+/* Where a Redis server is:
+ * redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE][?ttl=SECONDS&timeout=MILLISECONDS], or
+ * unix://... with a PATH. */
 #ifndef OMMAI_SERVER_REDIS_URL_H
 #define OMMAI_SERVER_REDIS_URL_H
 
@@ -16,7 +18,8 @@ struct ommai_redis_url {
   int64_t database, ttl_seconds, timeout_ms; /* ttl_seconds 0: none */
 };
 
-/* Percent escapes in user and password are taken back. Errors: ARGUMENT (field "encoder_cache_url"), without the password in its message. */
+/* Percent escapes in user and password are taken back. Errors: ARGUMENT (field
+ * "encoder_cache_url"), without the password in its message. */
 enum omma_status ommai_redis_url_parse(const char *text, struct ommai_redis_url *url, struct omma_error *error);
 
 #endif

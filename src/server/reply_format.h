@@ -1,5 +1,6 @@
-/* The JSON of answers: chunks of a stream and whole replies, keys in the order that vLLM writes them. What the endpoints' replies have
- * in common is here; each endpoint's own format is a table of functions. */
+/* The JSON of answers: chunks of a stream and whole replies, keys in the order that vLLM writes
+ * them. What the endpoints' replies have  in common is here; each endpoint's own format is a table
+ * of functions. */
 #ifndef OMMAI_SERVER_REPLY_FORMAT_H
 #define OMMAI_SERVER_REPLY_FORMAT_H
 
@@ -13,8 +14,8 @@
 
 enum ommai_reply_item { OMMAI_ITEM_NONE, OMMAI_ITEM_REASONING, OMMAI_ITEM_TEXT, OMMAI_ITEM_CALL };
 
-/* How far a reply has come, for formats that tell an answer as a list of items: thought, text, calls of tools. They are for one answer a
- * request. */
+/* How far a reply has come, for formats that tell an answer as a list of items: thought, text,
+ * calls of tools. They are for one answer a  request. */
 struct ommai_reply_state {
   int64_t n_events;
   int n_items; /* begun */
@@ -40,18 +41,22 @@ struct ommai_reply_head {
   struct ommai_reply_state *state;
   bool has_tools;    /* that answers may call */
   bool has_thoughts; /* answers begin with one, so that one without content has null there */
-  const struct ommai_text *prompt_ids, *prompt_logprobs; /* of the one prompt of a chat, as in struct ommai_reply_part */
-  const struct ommai_text *ec_transfer_params;           /* of a chat, JSON; NULL: none */
+  /* of the one prompt of a chat, as in struct ommai_reply_part */
+  const struct ommai_text *prompt_ids, *prompt_logprobs;
+  const struct ommai_text *ec_transfer_params; /* of a chat, JSON; NULL: none */
 };
 
 struct ommai_usage {
   int64_t prompt_tokens, completion_tokens;
-  int64_t reasoning_tokens;     /* of the completion's; -1: answers are not looked through for thoughts */
-  int64_t cached_tokens;        /* of the prompt; -1: not known yet */
-  const struct ommai_text *own; /* a JSON object that stands after the usage as `ommatidia`; NULL: none */
+  /* of the completion's; -1: answers are not looked through for thoughts */
+  int64_t reasoning_tokens;
+  int64_t cached_tokens; /* of the prompt; -1: not known yet */
+  /* a JSON object that stands after the usage as `ommatidia`; NULL: none */
+  const struct ommai_text *own;
 };
 
-/* Log-probabilities of an answer's tokens, or a span of them: JSON lists without their brackets; which are in use is the format's. */
+/* Log-probabilities of an answer's tokens, or a span of them: JSON lists without their brackets;
+ * which are in use is the format's. */
 struct ommai_logprobs {
   struct ommai_text lists[OMMAI_LOGPROB_LISTS];
   int64_t n_characters; /* of all tokens since the answer's beginning */
@@ -69,7 +74,8 @@ struct ommai_reply_part {
   const char *finish_reason;             /* NULL: goes on */
   const char *stop_string;               /* what ended it: a string, */
   int32_t stop_token;                    /* or one of the request's stop tokens, or -1 */
-  const struct ommai_tool_call *calls;   /* [n_calls] tools that it calls; in a stream, what of them is not used yet is new */
+  /* [n_calls] tools that it calls; in a stream, what of them is not used yet is new */
+  const struct ommai_tool_call *calls;
   size_t n_calls;
   /* JSON lists without their brackets; NULL: not asked for, or told before. */
   const struct ommai_text *token_ids, *prompt_ids, *prompt_logprobs;
@@ -77,12 +83,14 @@ struct ommai_reply_part {
 
 struct ommai_reply_format {
   const char *id_prefix;
-  /* An answer is a list of items: `usage` ends each stream, whether or not the request asks for it, and log-probabilities are of the text
-   * alone. */
+  /* An answer is a list of items: `usage` ends each stream, whether or not the request asks for it,
+   * and log-probabilities are of the text  alone. */
   bool as_items;
-  /* Each appends one event, `data: {...}` and an empty line, or several, or none. usage: NULL for none. */
+  /* Each appends one event, `data: {...}` and an empty line, or several, or none. usage: NULL for
+   * none. */
   void (*begin)(struct ommai_text *out, const struct ommai_reply_head *head, int index,
-                const struct ommai_usage *usage); /* before a choice's first text; NULL: there is no such event */
+                /* before a choice's first text; NULL: there is no such event */
+                const struct ommai_usage *usage);
   void (*delta)(struct ommai_text *out, const struct ommai_reply_head *head, const struct ommai_reply_part *part,
                 const struct ommai_usage *usage);
   void (*usage)(struct ommai_text *out, const struct ommai_reply_head *head, const struct ommai_usage *usage);
@@ -91,7 +99,8 @@ struct ommai_reply_format {
                 const struct ommai_usage *usage);
   /* One more token: its text as the model's detokenizer gives it, and the likeliest others. */
   void (*add_logprob)(struct ommai_logprobs *logprobs, const struct omma_model *model, const struct omma_token_event *event);
-  /* A prompt's first token, which nothing stands before, in front of the others; NULL: prompts are not part of answers. */
+  /* A prompt's first token, which nothing stands before, in front of the others; NULL: prompts are
+   * not part of answers. */
   void (*add_unscored)(struct ommai_logprobs *logprobs, const struct omma_model *model, int32_t token);
 };
 
@@ -114,7 +123,8 @@ void ommai_reply_end_event(struct ommai_text *out, const struct ommai_usage *usa
 void ommai_reply_add_own(struct ommai_text *out, const struct ommai_usage *usage);
 /* `,"key":[...]`, or null where there is no list. */
 void ommai_reply_add_list(struct ommai_text *out, const char *key, const struct ommai_text *list);
-/* One entry of prompt_logprobs: {"ID":{"logprob","rank","decoded_token"},...}, the prompt's token first. */
+/* One entry of prompt_logprobs: {"ID":{"logprob","rank","decoded_token"},...}, the prompt's token
+ * first. */
 void ommai_reply_add_prompt_logprob(struct ommai_text *list, const struct omma_model *model,
                                     const struct omma_prompt_token_event *event);
 /* `,"finish_reason":...,"stop_reason":...`. */

@@ -21,7 +21,8 @@ static size_t skip_string(const char *body, size_t size, size_t start) {
   return size;
 }
 
-/* The parser's memory grows with the number of values, its stack with their depth: both are counted first. */
+/* The parser's memory grows with the number of values, its stack with their depth: both are counted
+ * first. */
 static bool within_limits(const char *body, size_t size, struct ommai_api_error *error) {
   int64_t depth = 0, n_values = 0;
   for (size_t i = 0; i < size; i++) {

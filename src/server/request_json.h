@@ -1,4 +1,5 @@
-/* Reading a request's JSON: documents with limits, and fields whose errors name the field and the value found. */
+/* Reading a request's JSON: documents with limits, and fields whose errors name the field and the
+ * value found. */
 #ifndef OMMAI_SERVER_REQUEST_JSON_H
 #define OMMAI_SERVER_REQUEST_JSON_H
 
@@ -11,11 +12,13 @@
 #define OMMAI_MAX_JSON_DEPTH 64
 #define OMMAI_MAX_JSON_VALUES (INT64_C(1) << 20)
 
-/* Parses a body whose top level must be an object; the caller decrefs. NULL with *error filled: empty, not JSON, too deep, too
- * many values. Depth and number are checked before anything is allocated. */
+/* Parses a body whose top level must be an object; the caller decrefs. NULL with *error filled:
+ * empty, not JSON, too deep, too  many values. Depth and number are checked before anything is
+ * allocated. */
 json_t *ommai_request_parse(const char *body, size_t size, struct ommai_api_error *error);
 
-/* Typed reads of object[key]: false with *error filled for a wrong type or value; a missing key or null leaves *out as it is. */
+/* Typed reads of object[key]: false with *error filled for a wrong type or value; a missing key or
+ * null leaves *out as it is. */
 bool ommai_field_boolean(const json_t *object, const char *key, bool *out, struct ommai_api_error *error);
 bool ommai_field_integer(const json_t *object, const char *key, int64_t low, int64_t high, int64_t *out,
                          struct ommai_api_error *error);

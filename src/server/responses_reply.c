@@ -1,4 +1,5 @@
-/* The format of /v1/responses: an answer is a list of output items, and a stream the events of their lives, numbered. */
+/* The format of /v1/responses: an answer is a list of output items, and a stream the events of
+ * their lives, numbered. */
 #include <inttypes.h>
 #include <string.h>
 

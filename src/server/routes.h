@@ -12,28 +12,33 @@
 struct ommai_route {
   const char *path; /* up to a "{" where anything follows: "/v1/models/{model}" */
   unsigned methods;
-  bool needs_json; /* a body of type application/json; handled by a worker. Others are handled on the IO thread, at once */
+  /* a body of type application/json; handled by a worker. Others are handled on the IO thread, at
+   * once */
+  bool needs_json;
   void (*handle)(struct ommai_http_call *call);
 };
 
-/* The route of a path, NULL where there is none. *rest is what of the path stands for the route's last part in braces, else empty. */
+/* The route of a path, NULL where there is none. *rest is what of the path stands for the route's
+ * last part in braces, else empty. */
 const struct ommai_route *ommai_route_find(const char *path, const char **rest);
 
-/* The job of a call: hands it to its route, and gives back its body and the job's reference. On a worker. */
+/* The job of a call: hands it to its route, and gives back its body and the job's reference. On a
+ * worker. */
 void ommai_route_run(struct ommai_job *job);
 
 /* Places in the table, from 0 on; NULL after the last. */
 size_t ommai_route_index(const struct ommai_route *route);
 const struct ommai_route *ommai_route_at(size_t index);
 
-/* True for paths that the API key protects, whether or not they exist: all but those of health checks, and /metrics and the page where
- * they are open. */
+/* True for paths that the API key protects, whether or not they exist: all but those of health
+ * checks, and /metrics and the page where  they are open. */
 bool ommai_route_needs_key(const char *path, bool metrics_open, bool page_open);
 
 /* True where the route is the page for people, which a server may be without. */
 bool ommai_route_is_page(const struct ommai_route *route);
 
-/* True where the route says how the server is and costs nothing: it is served when there is no room for others. */
+/* True where the route says how the server is and costs nothing: it is served when there is no room
+ * for others. */
 bool ommai_route_is_for_checks(const struct ommai_route *route);
 
 /* The value of the Allow header, a constant string. */

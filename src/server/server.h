@@ -1,7 +1,8 @@
-/* The OpenAI-compatible server over one model and one engine. It uses nothing of the engine but omma.h.
+/* The OpenAI-compatible server over one model and one engine. It uses nothing of the engine but
+ * omma.h.
  *
- * Usual order: ommai_server_create (listens at once) -> ommai_server_port -> ommai_server_run until a descriptor becomes readable
- * -> ommai_server_destroy -> omma_engine_destroy. */
+ * Usual order: ommai_server_create (listens at once) -> ommai_server_port -> ommai_server_run until
+ * a descriptor becomes readable  -> ommai_server_destroy -> omma_engine_destroy. */
 #ifndef OMMAI_SERVER_SERVER_H
 #define OMMAI_SERVER_SERVER_H
 
@@ -9,7 +10,8 @@
 
 struct ommai_server;
 
-/* Which pages of other origins browsers let in, as in Starlette's CORSMiddleware: "*" in a list is all. No origins: none. */
+/* Which pages of other origins browsers let in, as in Starlette's CORSMiddleware: "*" in a list is
+ * all. No origins: none. */
 struct omma_cross_origin_options {
   const char *const *origins, *const *methods, *const *headers;
   size_t n_origins, n_methods, n_headers;
@@ -25,7 +27,8 @@ enum omma_client_certificates {
 
 /* Files in PEM, read once. */
 struct omma_tls_options {
-  const char *certificate_file; /* the server's, and those between it and its authority; NULL: no TLS */
+  /* the server's, and those between it and its authority; NULL: no TLS */
+  const char *certificate_file;
   const char *key_file;         /* NULL: it is in the certificate's file */
   const char *authorities_file; /* of clients' certificates */
   enum omma_client_certificates clients;
@@ -35,134 +38,172 @@ struct ommai_kv_publisher; /* server/kv_publisher.h */
 
 /* Zero-initialised: the defaults. All strings are copied. */
 struct omma_server_options {
-  bool offline;     /* no socket: requests come from server/batch_request.h alone; what concerns connections has no meaning */
+  /* no socket: requests come from server/batch_request.h alone; what concerns connections has no
+   * meaning */
+  bool offline;
   const char *host; /* address or name to listen on; NULL: 127.0.0.1 */
   int port;         /* 0: any free one */
-  const char *uds;  /* path of a Unix domain socket to listen on instead; NULL: none. Its file goes with the server */
+  /* path of a Unix domain socket to listen on instead; NULL: none. Its file goes with the server */
+  const char *uds;
 
   struct omma_tls_options tls;
 
-  const char *const *served_model_names; /* the first is used in replies that name none; none: last part of the model's path */
+  /* the first is used in replies that name none; none: last part of the model's path */
+  const char *const *served_model_names;
   size_t n_served_model_names;
-  /* One of them is asked for as `Authorization: Bearer KEY` on all paths but /health, /ping, /version and the page; none: open. Only hashes are
-   * kept. An empty key is refused. */
+  /* One of them is asked for as `Authorization: Bearer KEY` on all paths but /health, /ping,
+   * /version and the page; none: open. Only hashes are  kept. An empty key is refused. */
   const char *const *api_keys;
   size_t n_api_keys;
   bool metrics_without_key; /* nor on /metrics */
   struct omma_cross_origin_options cross_origin;
   bool no_page; /* nothing at /. Else the page there is served without a key, and asks for it */
-  /* What public addresses have before the paths, such as "/models", behind a proxy that takes it off or leaves it there; NULL: nothing. */
+  /* What public addresses have before the paths, such as "/models", behind a proxy that takes it
+   * off or leaves it there; NULL: nothing. */
   const char *root_path;
 
   int64_t max_body_bytes; /* of one request; 0: 64 MiB */
-  /* Of all requests being received or parsed; 0: 8 bodies of full size. Where one does not fit, the slowest of those being received
-   * gives up its place and gets 503. */
+  /* Of all requests being received or parsed; 0: 8 bodies of full size. Where one does not fit, the
+   * slowest of those being received  gives up its place and gets 503. */
   int64_t max_total_body_bytes;
   int64_t limit_images_per_prompt; /* 0: 64; negative: no images */
   int64_t limit_videos_per_prompt; /* the same of videos */
   struct omma_image_limits image_limits;
-  struct omma_image_options image_options; /* default min/max pixels; a request may have its own, none above this max_pixels */
-  /* With `seeded`, requests without a seed of their own get one that follows from `seed` and from how many such came before; else a
-   * random one. */
+  /* default min/max pixels; a request may have its own, none above this max_pixels */
+  struct omma_image_options image_options;
+  /* With `seeded`, requests without a seed of their own get one that follows from `seed` and from
+   * how many such came before; else a  random one. */
   bool seeded;
   uint64_t seed;
   bool
-      compact_json; /* structured answers in JSON have no blanks and line breaks between tokens, where the request does not say */
-  /* Answers begin with a thought between the marks that this parser looks for (omma_reasoning_find), which is told apart; NULL: they are
-   * one text. The configuration is vLLM's JSON object: {"reasoning_end_str": TEXT} says what ends a thought whose budget is used up. */
+      /* structured answers in JSON have no blanks and line breaks between tokens, where the request
+       * does not say */
+      compact_json;
+  /* Answers begin with a thought between the marks that this parser looks for
+   * (omma_reasoning_find), which is told apart; NULL: they are  one text. The configuration is
+   * vLLM's JSON object: {"reasoning_end_str": TEXT} says what ends a thought whose budget is used
+   * up. */
   const char *reasoning_parser, *reasoning_config;
-  /* Tools that answers may call by themselves (tool_choice "auto"), and how the model writes calls, a name of omma_tool_parser_find. Both or none;
-   * other choices need neither. */
+  /* Tools that answers may call by themselves (tool_choice "auto"), and how the model writes calls,
+   * a name of omma_tool_parser_find. Both or none;  other choices need neither. */
   bool enable_auto_tool_choice;
   const char *tool_call_parser;             /* NULL: none */
   bool exclude_tools_when_tool_choice_none; /* the prompt has no tools then */
-  const char *allowed_local_media_path;     /* directory whose files may be named as file:// URLs; NULL: none */
-  const char *const *allowed_media_domains; /* hosts, by exact name, whose images are fetched by http(s); none: nothing is */
+  /* directory whose files may be named as file:// URLs; NULL: none */
+  const char *allowed_local_media_path;
+  /* hosts, by exact name, whose images are fetched by http(s); none: nothing is */
+  const char *const *allowed_media_domains;
   size_t n_allowed_media_domains;
-  bool allow_private_media_addresses; /* those hosts may have private, loopback or link-local addresses */
-  int64_t media_timeout_ms;           /* of all of a request's fetches together; 0: 10,000 */
+  /* those hosts may have private, loopback or link-local addresses */
+  bool allow_private_media_addresses;
+  int64_t media_timeout_ms; /* of all of a request's fetches together; 0: 10,000 */
 
-  /* An image's uuid stands for its pixels in the caches: whoever names it first decides what all others see. Else a uuid only
-   * tells apart what is the same. */
+  /* An image's uuid stands for its pixels in the caches: whoever names it first decides what all
+   * others see. Else a uuid only  tells apart what is the same. */
   bool trust_media_uuids;
 
-  /* Of a model opened with encoder_only, whose embeddings are published: kept for GET /v1/encodings/KEY in that many bytes (0: 1 GiB; negative:
-   * none) for that long (0: 10 minutes; negative: until their place is needed), and left in a directory as files for vLLM's ECExampleConnector
-   * (NULL: none). */
+  /* Of a model opened with encoder_only, whose embeddings are published: kept for GET
+   * /v1/encodings/KEY in that many bytes (0: 1 GiB; negative:  none) for that long (0: 10 minutes;
+   * negative: until their place is needed), and left in a directory as files for vLLM's
+   * ECExampleConnector  (NULL: none). */
   int64_t encoding_bytes, encoding_ttl_ms;
   const char *encoding_directory;
 
-  int64_t max_media_bytes; /* memory that images of all requests take while they are decoded, codecs included; 0: 1.5 GiB */
-  int64_t media_cpu_ms;    /* processor time for decoding the images of one request; 0: 30,000 */
+  /* memory that images of all requests take while they are decoded, codecs included; 0: 1.5 GiB */
+  int64_t max_media_bytes;
+  int64_t media_cpu_ms; /* processor time for decoding the images of one request; 0: 30,000 */
 
-  int n_workers;           /* threads that parse, decode and prepare, one of them never at images; at least 2; 0: 3 */
+  /* threads that parse, decode and prepare, one of them never at images; at least 2; 0: 3 */
+  int n_workers;
   int64_t job_queue_limit; /* requests that may wait for a worker, more gives 503; 0: 256 */
-  /* Open connections; 0: 512. When there are more, the slowest one without a complete request is closed; where all have one, the new
-   * one gets 503 from all but the endpoints that say how the server is. */
+  /* Open connections; 0: 512. When there are more, the slowest one without a complete request is
+   * closed; where all have one, the new  one gets 503 from all but the endpoints that say how the
+   * server is. */
   int max_connections;
-  int max_connections_per_address; /* the same for one client address, or one /64 of IPv6; 0: 3/4 of them; negative: no limit */
-  int64_t max_pending_bytes;       /* events a slow reader may leave unread before its request is cancelled; 0: 4 MiB */
-  int idle_timeout_seconds;        /* connection without traffic, unless the server is at work on it; 0: 120 */
-  int head_timeout_seconds;        /* from a head's first byte, or a new connection, to its last byte; 0: 20 */
-  int body_timeout_seconds;        /* from the head to the last byte of the body; 0: 120 */
-  int64_t min_body_rate;           /* bytes a second of a body, over any body_rate_window_ms; 0: 1,024; negative: any */
-  int64_t body_rate_window_ms;     /* 0: 10,000 */
-  int64_t keep_alive_ms;           /* a comment line goes out after so much silence in a stream; 0: 5,000 */
-  int64_t leave_ms;                /* how long destroy serves new requests while health checks already get 503 */
-  int64_t drain_ms;                /* how long destroy lets running requests go on; 0: 5,000; negative: not at all */
+  /* the same for one client address, or one /64 of IPv6; 0: 3/4 of them; negative: no limit */
+  int max_connections_per_address;
+  /* events a slow reader may leave unread before its request is cancelled; 0: 4 MiB */
+  int64_t max_pending_bytes;
+  /* connection without traffic, unless the server is at work on it; 0: 120 */
+  int idle_timeout_seconds;
+  /* from a head's first byte, or a new connection, to its last byte; 0: 20 */
+  int head_timeout_seconds;
+  int body_timeout_seconds; /* from the head to the last byte of the body; 0: 120 */
+  /* bytes a second of a body, over any body_rate_window_ms; 0: 1,024; negative: any */
+  int64_t min_body_rate;
+  int64_t body_rate_window_ms; /* 0: 10,000 */
+  /* a comment line goes out after so much silence in a stream; 0: 5,000 */
+  int64_t keep_alive_ms;
+  /* how long destroy serves new requests while health checks already get 503 */
+  int64_t leave_ms;
+  /* how long destroy lets running requests go on; 0: 5,000; negative: not at all */
+  int64_t drain_ms;
 
-  /* Gets lines without their ends, from any thread, and must be quick; NULL: none. One per internal failure (those that a client sees as
-   * status 500), and those asked for below. Keys, texts and images are in none; what clients send is escaped. */
+  /* Gets lines without their ends, from any thread, and must be quick; NULL: none. One per internal
+   * failure (those that a client sees as  status 500), and those asked for below. Keys, texts and
+   * images are in none; what clients send is escaped. */
   void (*log)(void *context, const char *line);
   void *log_context;
-  bool log_json;              /* each line is a JSON object, else text */
-  bool log_access;            /* a line per request when it is over: client, method, path, status, id, tokens, seconds */
+  bool log_json; /* each line is a JSON object, else text */
+  /* a line per request when it is over: client, method, path, status, id, tokens, seconds */
+  bool log_access;
   const char *unlogged_paths; /* not of these: paths with commas between; NULL: of all */
-  int64_t progress_log_ms; /* with log_access: after this time another line for a request whose images are encoded; 0: 5,000 */
-  bool log_requests;       /* a line per chat or completion when it is understood: its id and settings */
+  /* with log_access: after this time another line for a request whose images are encoded; 0:
+   * 5,000 */
+  int64_t progress_log_ms;
+  /* a line per chat or completion when it is understood: its id and settings */
+  bool log_requests;
 
-  const struct ommai_kv_publisher *kv_publisher; /* whose counts /metrics has; it must live as long as the server. NULL: none */
+  /* whose counts /metrics has; it must live as long as the server. NULL: none */
+  const struct ommai_kv_publisher *kv_publisher;
 
   const struct omma_allocator *allocator; /* NULL: the library's own */
 };
 
-/* Starts listening and serving. Model and engine must outlive the server. Errors: ARGUMENT (an option, by field), UNSUPPORTED (media
- * domains in a build without libcurl), IO (the address cannot be listened on), MEMORY, INTERNAL (a thread cannot be made). */
+/* Starts listening and serving. Model and engine must outlive the server. Errors: ARGUMENT (an
+ * option, by field), UNSUPPORTED (media  domains in a build without libcurl), IO (the address
+ * cannot be listened on), MEMORY, INTERNAL (a thread cannot be made). */
 enum omma_status ommai_server_create(const struct omma_server_options *options, const struct omma_model *model,
                                      struct omma_engine *engine, struct ommai_server **server, struct omma_error *error);
 
-/* Whether create would take these keys, for those who want to know before a model is loaded. Errors: ARGUMENT (field "api_key"). */
+/* Whether create would take these keys, for those who want to know before a model is loaded.
+ * Errors: ARGUMENT (field "api_key"). */
 enum omma_status ommai_server_check_api_keys(const char *const *keys, size_t n_keys, struct omma_error *error);
 
-/* The same of a reasoning parser and its configuration, each of which may be NULL. Errors: ARGUMENT (field "reasoning_parser" or
- * "reasoning_config"), MEMORY. */
+/* The same of a reasoning parser and its configuration, each of which may be NULL. Errors: ARGUMENT
+ * (field "reasoning_parser" or  "reasoning_config"), MEMORY. */
 enum omma_status ommai_server_check_reasoning(const char *parser, const char *config, struct omma_error *error);
 
-/* Whether create would take these files, likewise. Errors: ARGUMENT, FORMAT, IO, UNSUPPORTED (a build without TLS), MEMORY. */
+/* Whether create would take these files, likewise. Errors: ARGUMENT, FORMAT, IO, UNSUPPORTED (a
+ * build without TLS), MEMORY. */
 enum omma_status ommai_server_check_tls(const struct omma_tls_options *options, struct omma_error *error);
 
 /* The port listened on; 0: none, or a Unix domain socket. */
 int ommai_server_port(const struct ommai_server *server);
 
-/* True when only programs of this machine can connect: the address listened on is a loopback one. */
+/* True when only programs of this machine can connect: the address listened on is a loopback
+ * one. */
 bool ommai_server_is_local(const struct ommai_server *server);
 
-/* Called about every `milliseconds` while a server runs, unless its engine has died, by the thread that runs it. */
+/* Called about every `milliseconds` while a server runs, unless its engine has died, by the thread
+ * that runs it. */
 struct omma_server_beat {
   int64_t milliseconds;
   void (*call)(void);
 };
 
-/* Waits until `stop_descriptor` (a pipe's or eventfd's reading end) is readable or closed. beat may be NULL. Errors: IO. */
+/* Waits until `stop_descriptor` (a pipe's or eventfd's reading end) is readable or closed. beat may
+ * be NULL. Errors: IO. */
 enum omma_status ommai_server_run(struct ommai_server *server, int stop_descriptor, const struct omma_server_beat *beat,
                                   struct omma_error *error);
 
-/* Tells the log that the server stops and how long running requests may go on. After ommai_server_run. */
+/* Tells the log that the server stops and how long running requests may go on. After
+ * ommai_server_run. */
 void ommai_server_log_end(const struct ommai_server *server);
 
-/* Answers health checks with 503, after leave_ms new requests too, lets running ones go on for drain_ms, then stops accepting, cancels the rest
- * (streams end with an error event), waits for the engine to let go of each, joins all threads and frees everything. NULL is
- * allowed. */
+/* Answers health checks with 503, after leave_ms new requests too, lets running ones go on for
+ * drain_ms, then stops accepting, cancels the rest  (streams end with an error event), waits for
+ * the engine to let go of each, joins all threads and frees everything. NULL is  allowed. */
 void ommai_server_destroy(struct ommai_server *server);
 
 #endif

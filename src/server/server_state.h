@@ -41,7 +41,8 @@ struct ommai_server {
   struct omma_model_info info;
   char *model_names[OMMAI_MAX_MODEL_NAMES];
   size_t n_model_names;
-  bool answers_to_path; /* no name was given, so that the path as given, vLLM's default, is a name too */
+  /* no name was given, so that the path as given, vLLM's default, is a name too */
+  bool answers_to_path;
   struct ommai_api_keys api_keys;
   struct ommai_tls tls;
   bool metrics_without_key;
@@ -63,7 +64,9 @@ struct ommai_server {
   bool compact_json; /* answers in JSON have no blanks, where the request does not say */
   struct ommai_reasoning reasoning;
   enum ommai_tool_format
-      auto_tools;            /* how models write the calls that they choose themselves; NONE: requests may not ask for it */
+      /* how models write the calls that they choose themselves; NONE: requests may not ask for
+       * it */
+      auto_tools;
   bool exclude_unused_tools; /* tool_choice "none" leaves the tools out of the prompt */
   struct ommai_grammar_cache grammars;
   int64_t idle_timeout_ns, head_timeout_ns, body_timeout_ns, keep_alive_ns, leave_ns, drain_ns;
@@ -91,9 +94,10 @@ struct ommai_server {
 
   atomic_size_t body_bytes;      /* bodies being received or parsed */
   atomic_uint_least64_t n_seeds; /* handed out to requests that gave none */
-  atomic_int_least64_t n_active; /* requests handed to a worker and not answered yet; list_changed tells when there are less */
-  atomic_bool leaving;           /* health checks get 503, and replies close their connections */
-  atomic_bool stopping;          /* new requests get 503, too */
+  /* requests handed to a worker and not answered yet; list_changed tells when there are less */
+  atomic_int_least64_t n_active;
+  atomic_bool leaving;  /* health checks get 503, and replies close their connections */
+  atomic_bool stopping; /* new requests get 503, too */
 
   /* Under list_lock, which is never taken by a thread that holds a call's lock. */
   pthread_mutex_t list_lock;
@@ -107,8 +111,8 @@ struct ommai_server {
 /* Counts calls that exist, so that destroy can wait for the last. */
 void ommai_server_count_http_call(struct ommai_server *server, int change);
 
-/* Takes `size` more bytes of the budget for bodies. Where it is spent, slower bodies lose what they have and get 503; false when there
- * is none. IO thread. */
+/* Takes `size` more bytes of the budget for bodies. Where it is spent, slower bodies lose what they
+ * have and get 503; false when there  is none. IO thread. */
 bool ommai_server_reserve_body(struct ommai_http_call *call, size_t size);
 /* Frees the body and gives its bytes back. */
 void ommai_server_release_body(struct ommai_http_call *call);

@@ -27,7 +27,8 @@ static bool set_wish(struct wish *wish, enum omma_grammar_kind kind, const json_
 
 /* ---- fields ---- */
 
-/* {"type": "json_schema", "json_schema": {"name", "schema", "strict", "description"}}; strict or not, answers are held to it. */
+/* {"type": "json_schema", "json_schema": {"name", "schema", "strict", "description"}}; strict or
+ * not, answers are held to it. */
 static bool read_json_schema(const json_t *format, struct wish *wish, struct ommai_api_error *error) {
   static const char FIELD[] = "response_format";
   const json_t *holder = ommai_field_get(format, "json_schema"), *schema = ommai_field_get(holder, "schema");

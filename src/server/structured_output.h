@@ -1,4 +1,5 @@
-/* What a request says about the form of its answers: response_format, structured_outputs, and the guided_* fields of older clients. */
+/* What a request says about the form of its answers: response_format, structured_outputs, and the
+ * guided_* fields of older clients. */
 #ifndef OMMAI_SERVER_STRUCTURED_OUTPUT_H
 #define OMMAI_SERVER_STRUCTURED_OUTPUT_H
 
@@ -10,8 +11,9 @@
 
 struct ommai_server;
 
-/* *grammar becomes the one that all of root's fields ask for together, or NULL; the caller destroys it. The same wish that came before is not
- * compiled again. False with the field, and in a schema the pointer of its key. */
+/* *grammar becomes the one that all of root's fields ask for together, or NULL; the caller destroys
+ * it. The same wish that came before is not  compiled again. False with the field, and in a schema
+ * the pointer of its key. */
 bool ommai_structured_output_read(struct ommai_server *server, const json_t *root, struct omma_grammar **grammar,
                                   struct ommai_api_error *error);
 

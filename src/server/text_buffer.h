@@ -1,5 +1,5 @@
-/* A growing byte buffer, and JSON strings written into it. A failed allocation is remembered instead of reported at each call.
- * Not thread-safe. */
+/* A growing byte buffer, and JSON strings written into it. A failed allocation is remembered
+ * instead of reported at each call.  Not thread-safe. */
 #ifndef OMMAI_SERVER_TEXT_BUFFER_H
 #define OMMAI_SERVER_TEXT_BUFFER_H
 
@@ -17,7 +17,8 @@ struct ommai_text {
 void ommai_text_init(struct ommai_text *text, const struct omma_allocator *allocator);
 void ommai_text_free(struct ommai_text *text);
 
-/* Makes room for `more` bytes after the content. False when memory is out (then `failed` is set). */
+/* Makes room for `more` bytes after the content. False when memory is out (then `failed` is
+ * set). */
 bool ommai_text_reserve(struct ommai_text *text, size_t more);
 
 void ommai_text_append(struct ommai_text *text, const char *data, size_t size);

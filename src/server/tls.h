@@ -1,4 +1,5 @@
-/* TLS: the server's certificate and key, and whose certificates clients must show. libmicrohttpd speaks the protocol, through GnuTLS. */
+/* TLS: the server's certificate and key, and whose certificates clients must show. libmicrohttpd
+ * speaks the protocol, through GnuTLS. */
 #ifndef OMMAI_SERVER_TLS_H
 #define OMMAI_SERVER_TLS_H
 
@@ -16,14 +17,16 @@ struct ommai_tls {
   enum omma_client_certificates clients;
 };
 
-/* Reads the files and checks that they belong together. Options without a certificate leave *tls empty. Free in any case. Errors: ARGUMENT,
- * FORMAT and IO with the field's name, MEMORY, UNSUPPORTED (a build without GnuTLS, a libmicrohttpd without TLS). */
+/* Reads the files and checks that they belong together. Options without a certificate leave *tls
+ * empty. Free in any case. Errors: ARGUMENT,  FORMAT and IO with the field's name, MEMORY,
+ * UNSUPPORTED (a build without GnuTLS, a libmicrohttpd without TLS). */
 enum omma_status ommai_tls_load(const struct omma_tls_options *options, const struct omma_allocator *allocator,
                                 struct ommai_tls *tls, struct omma_error *error);
 /* Wipes the key from memory. */
 void ommai_tls_free(struct ommai_tls *tls);
 
-/* A connection was opened: from its handshake on the client's certificate is checked as was asked for. */
+/* A connection was opened: from its handshake on the client's certificate is checked as was asked
+ * for. */
 void ommai_tls_open(const struct ommai_tls *tls, struct MHD_Connection *connection);
 
 /* What libmicrohttpd is to be told (MHD_OPTION_HTTPS_PRIORITIES): TLS 1.2 and 1.3. */

@@ -70,7 +70,8 @@ static enum omma_status check_key(const struct ommai_tls *tls, const char *path,
                           gnutls_strerror(result));
 }
 
-/* Gives the texts to GnuTLS as libmicrohttpd will, which says nothing about what is wrong with them. */
+/* Gives the texts to GnuTLS as libmicrohttpd will, which says nothing about what is wrong with
+ * them. */
 static enum omma_status check_texts(const struct ommai_tls *tls, const struct omma_tls_options *options,
                                     gnutls_certificate_credentials_t credentials, struct omma_error *error) {
   const gnutls_datum_t certificate = datum(tls->certificate, tls->certificate_size);
@@ -95,7 +96,8 @@ enum omma_status ommai_tls_load(const struct omma_tls_options *options, const st
   *tls = (struct ommai_tls){.allocator = allocator, .clients = options->clients};
   if (!options->certificate_file && !options->key_file && !options->authorities_file && !options->clients) return OMMA_OK;
   OMMAI_TRY(check_options(options, error));
-  const char *key_file = options->key_file ? options->key_file : options->certificate_file; /* one file may hold both */
+  /* one file may hold both */
+  const char *key_file = options->key_file ? options->key_file : options->certificate_file;
   OMMAI_TRY(read_file(tls, "ssl_certfile", options->certificate_file, &tls->certificate, &tls->certificate_size, error));
   OMMAI_TRY(read_file(tls, "ssl_keyfile", key_file, &tls->key, &tls->key_size, error));
   if (options->clients) {
@@ -121,7 +123,8 @@ void ommai_tls_free(struct ommai_tls *tls) {
   *tls = (struct ommai_tls){0};
 }
 
-/* Called in the handshake; not 0 ends it. Who must show a certificate and shows none does not get here. */
+/* Called in the handshake; not 0 ends it. Who must show a certificate and shows none does not get
+ * here. */
 static int check_client(gnutls_session_t session) {
   unsigned n_shown = 0, faults = 0;
   if (!gnutls_certificate_get_peers(session, &n_shown) || n_shown == 0) return 0;

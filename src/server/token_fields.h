@@ -1,5 +1,6 @@
-/* The fields of a request that say which tokens its answer may have: logit_bias, allowed_token_ids, bad_words; and how much of its prompt
- * counts: truncate_prompt_tokens. Form and meaning are vLLM's. */
+/* The fields of a request that say which tokens its answer may have: logit_bias, allowed_token_ids,
+ * bad_words; and how much of its prompt  counts: truncate_prompt_tokens. Form and meaning are
+ * vLLM's. */
 #ifndef OMMAI_SERVER_TOKEN_FIELDS_H
 #define OMMAI_SERVER_TOKEN_FIELDS_H
 
@@ -19,12 +20,14 @@ struct ommai_token_fields {
   const char *bad_words[OMMA_MAX_BAD_WORDS];
 };
 
-/* Reads the first three into `fields` and points the sampling at them. False with *error filled; free in any case. */
+/* Reads the first three into `fields` and points the sampling at them. False with *error filled;
+ * free in any case. */
 bool ommai_token_fields_read(const struct ommai_server *server, const json_t *root, struct ommai_token_fields *fields,
                              struct omma_sampling *sampling, struct ommai_api_error *error);
 void ommai_token_fields_free(struct ommai_token_fields *fields, const struct omma_allocator *allocator);
 
-/* Reads truncate_prompt_tokens, and truncation_side. `room` is what the context leaves for a prompt, which -1 stands for. */
+/* Reads truncate_prompt_tokens, and truncation_side. `room` is what the context leaves for a
+ * prompt, which -1 stands for. */
 bool ommai_truncation_read(const json_t *root, int64_t room, struct omma_truncation *truncation, struct ommai_api_error *error);
 
 #endif

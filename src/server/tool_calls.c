@@ -39,7 +39,8 @@ static void make_id(char id[OMMAI_TOOL_ID_SIZE]) {
 
 static struct ommai_tool_call *last_call(struct ommai_tool_parser *parser) { return &parser->calls[parser->n_calls - 1]; }
 
-/* The call that is read has become visible: this name, and the arguments that came before it. NULL: there are too many. */
+/* The call that is read has become visible: this name, and the arguments that came before it. NULL:
+ * there are too many. */
 static struct ommai_tool_call *add_call(struct ommai_tool_parser *parser, const char *name, size_t size) {
   if (parser->n_calls == OMMAI_MAX_TOOL_CALLS) return NULL;
   if (!parser->calls) parser->calls = ommai_allocate(parser->allocator, OMMAI_MAX_TOOL_CALLS, sizeof *parser->calls);
@@ -98,7 +99,8 @@ static void add_arguments(struct ommai_tool_parser *parser, char byte) {
 
 /* ---- marks ---- */
 
-/* Takes a byte while a mark is looked for. Bytes that are not the mark's go to `out`, where there is one. True after the mark. */
+/* Takes a byte while a mark is looked for. Bytes that are not the mark's go to `out`, where there
+ * is one. True after the mark. */
 static bool seek(struct ommai_tool_parser *parser, char byte, const char *mark, struct ommai_text *out) {
   struct ommai_text *held = &parser->held;
   size_t size = strlen(mark), skip = 0;

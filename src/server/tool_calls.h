@@ -1,10 +1,11 @@
 /* Tool calls in the text of an answer, taken apart while it comes.
  *
- * A parser belongs to one answer. Text goes in piece by piece, as tokens give it; what comes out is content, text for the reader, and calls,
- * each a name and the JSON of its arguments that grow together. What comes out does not depend on how the text is cut into pieces.
+ * A parser belongs to one answer. Text goes in piece by piece, as tokens give it; what comes out is
+ * content, text for the reader, and calls,  each a name and the JSON of its arguments that grow
+ * together. What comes out does not depend on how the text is cut into pieces.
  *
- * Usual order: init -> feed for each piece (then use new content and calls; see ommai_tool_parser_forget) -> finish -> free.
- * Not thread-safe. */
+ * Usual order: init -> feed for each piece (then use new content and calls; see
+ * ommai_tool_parser_forget) -> finish -> free.  Not thread-safe. */
 #ifndef OMMAI_SERVER_TOOL_CALLS_H
 #define OMMAI_SERVER_TOOL_CALLS_H
 
@@ -18,14 +19,16 @@
 #define OMMAI_MAX_TOOL_CALLS 128
 #define OMMAI_TOOL_ID_SIZE 96
 
-/* How calls stand in an answer. OBJECTS and SECTIONS are what models write (enum omma_tool_format has their marks); the others are what a grammar
- * holds answers to where a request's tool_choice wants a call. */
+/* How calls stand in an answer. OBJECTS and SECTIONS are what models write (enum omma_tool_format
+ * has their marks); the others are what a grammar  holds answers to where a request's tool_choice
+ * wants a call. */
 enum ommai_tool_format {
   OMMAI_TOOLS_NONE, /* there are none: all text is content */
   OMMAI_TOOLS_OBJECTS,
   OMMAI_TOOLS_SECTIONS,
   OMMAI_TOOLS_LIST, /* [{"name": ..., "parameters": {...}}, ...]: tool_choice "required" */
-  OMMAI_TOOLS_NAMED /* the whole text is the arguments of one function: tool_choice {"type": "function", ...} */
+  /* the whole text is the arguments of one function: tool_choice {"type": "function", ...} */
+  OMMAI_TOOLS_NAMED
 };
 
 struct ommai_tool_call {
@@ -41,7 +44,8 @@ struct ommai_tool_parser {
   enum ommai_tool_format format;
   struct ommai_tool_call *calls; /* [n_calls] those that are visible: their name is known */
   size_t n_calls;
-  /* What began as a call is none. True also of one that was cut off, but where calls are a grammar's: LIST and NAMED. */
+  /* What began as a call is none. True also of one that was cut off, but where calls are a
+   * grammar's: LIST and NAMED. */
   bool broken;
 
   /* The parser's own. */
@@ -50,7 +54,8 @@ struct ommai_tool_parser {
   bool visible;           /* the call that is read is the last of `calls` */
   struct ommai_text held; /* may be the beginning of a mark */
   struct ommai_text raw;  /* of a call that is not visible yet, with its mark */
-  struct ommai_text name; /* of the call that is read: as JSON, or what stands before SECTIONS' arguments */
+  /* of the call that is read: as JSON, or what stands before SECTIONS' arguments */
+  struct ommai_text name;
   struct ommai_text arguments;
   struct ommai_tool_object object;
   bool failed; /* memory ran out */
@@ -60,14 +65,16 @@ struct ommai_tool_parser {
 bool ommai_tool_parser_init(struct ommai_tool_parser *parser, enum ommai_tool_format format, const char *name,
                             const struct omma_allocator *allocator);
 
-/* Takes the next piece of the answer and appends what of it is content to `content`. A call is visible (is in `calls`) from the moment its name
- * is known and its arguments begin. False when memory is out. */
+/* Takes the next piece of the answer and appends what of it is content to `content`. A call is
+ * visible (is in `calls`) from the moment its name  is known and its arguments begin. False when
+ * memory is out. */
 bool ommai_tool_parser_feed(struct ommai_tool_parser *parser, const char *text, size_t size, struct ommai_text *content);
-/* The answer is over: what was held back is content, and a call without an end makes the parser `broken`. Of LIST and NAMED nothing is content:
- * the call stays, as far as it came. */
+/* The answer is over: what was held back is content, and a call without an end makes the parser
+ * `broken`. Of LIST and NAMED nothing is content:  the call stays, as far as it came. */
 bool ommai_tool_parser_finish(struct ommai_tool_parser *parser, struct ommai_text *content);
 
-/* True when a call has a name or arguments that came after the last ommai_tool_parser_forget: what a stream sends next. */
+/* True when a call has a name or arguments that came after the last ommai_tool_parser_forget: what
+ * a stream sends next. */
 bool ommai_tool_parser_has_news(const struct ommai_tool_parser *parser);
 /* Marks all that is there as used. */
 void ommai_tool_parser_forget(struct ommai_tool_parser *parser);

@@ -25,7 +25,8 @@ struct ommai_tool_object {
   bool name_ended; /* the name's value is complete */
 };
 
-/* The next byte. Strings and brackets are followed, not the rest of JSON's rules: values are to be parsed when they are complete. */
+/* The next byte. Strings and brackets are followed, not the rest of JSON's rules: values are to be
+ * parsed when they are complete. */
 enum ommai_tool_byte ommai_tool_object_take(struct ommai_tool_object *object, char byte);
 
 #endif

@@ -112,7 +112,8 @@ static bool read_choice(const struct ommai_server *server, const json_t *root, s
 
 /* ---- grammar ---- */
 
-/* References within a tool's schema are from its own root, which lies at `prefix` of the whole. Values are no schemas. */
+/* References within a tool's schema are from its own root, which lies at `prefix` of the whole.
+ * Values are no schemas. */
 static bool move_references(json_t *schema, const char *prefix) {
   static const char *const values[] = {"const", "enum", "default", "examples"};
   const char *key;
@@ -155,7 +156,8 @@ static json_t *call_schema(const json_t *tool, size_t index) {
                    "parameters", parameters, "required", "name", "parameters", "additionalProperties", 0);
 }
 
-/* [{"name": ..., "parameters": ...}, ...] of any of the tools, as vLLM asks for it; only one without parallel_tool_calls. */
+/* [{"name": ..., "parameters": ...}, ...] of any of the tools, as vLLM asks for it; only one
+ * without parallel_tool_calls. */
 static json_t *list_schema(const json_t *tools, bool parallel) {
   json_t *calls = json_array();
   for (size_t i = 0; i < json_array_size(tools); i++) {

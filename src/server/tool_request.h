@@ -1,5 +1,5 @@
-/* What a request says about tools: `tools`, `tool_choice` and `parallel_tool_calls` of /v1/chat/completions. Endpoints with another form of
- * them bring it into this one first. */
+/* What a request says about tools: `tools`, `tool_choice` and `parallel_tool_calls` of
+ * /v1/chat/completions. Endpoints with another form of  them bring it into this one first. */
 #ifndef OMMAI_SERVER_TOOL_REQUEST_H
 #define OMMAI_SERVER_TOOL_REQUEST_H
 
@@ -16,14 +16,17 @@ struct ommai_server;
 #define OMMAI_MAX_TOOLS 256
 
 struct ommai_tool_request {
-  const json_t *tools; /* the array, for the prompt; it belongs to the request's document. NULL: the prompt has none */
-  const char *name;    /* the function that tool_choice names, else NULL */
-  /* How calls stand in answers, NONE where there are none to be found: give it and `name` to ommai_tool_parser_init. */
+  /* the array, for the prompt; it belongs to the request's document. NULL: the prompt has none */
+  const json_t *tools;
+  const char *name; /* the function that tool_choice names, else NULL */
+  /* How calls stand in answers, NONE where there are none to be found: give it and `name` to
+   * ommai_tool_parser_init. */
   enum ommai_tool_format format;
 };
 
-/* Reads and checks them. Where a call must come (tool_choice "required" or a named function), *grammar becomes the grammar that holds answers
- * to it, else it stays as it is; one that was there is destroyed, as tools go before other wishes for the answer's form. False with *error
+/* Reads and checks them. Where a call must come (tool_choice "required" or a named function),
+ * *grammar becomes the grammar that holds answers  to it, else it stays as it is; one that was
+ * there is destroyed, as tools go before other wishes for the answer's form. False with *error 
  * filled: what vLLM refuses too, and a schema that is not supported, by its key. */
 bool ommai_tool_request_read(struct ommai_server *server, const json_t *root, struct ommai_tool_request *request,
                              struct omma_grammar **grammar, struct ommai_api_error *error);

@@ -42,7 +42,8 @@ const struct ommai_added_token *ommai_added_find(const struct ommai_added_set *s
   return bsearch(&key, set->tokens, set->n, sizeof *set->tokens, compare_tokens);
 }
 
-/* The first token of [low, high) whose byte at `depth` is at least `byte`. All of them are longer than `depth`. */
+/* The first token of [low, high) whose byte at `depth` is at least `byte`. All of them are longer
+ * than `depth`. */
 static size_t lower_bound(const struct ommai_added_set *set, size_t low, size_t high, size_t depth, unsigned byte) {
   while (low < high) {
     size_t middle = low + (high - low) / 2;
@@ -55,8 +56,8 @@ static size_t lower_bound(const struct ommai_added_set *set, size_t low, size_t 
   return low;
 }
 
-/* The longest token that text begins with. [low, high) shrinks to the tokens that share `depth` bytes with it; the one that
- * ends there stands first among them. */
+/* The longest token that text begins with. [low, high) shrinks to the tokens that share `depth`
+ * bytes with it; the one that  ends there stands first among them. */
 static const struct ommai_added_token *longest(const struct ommai_added_set *set, bool normalized, const char *text,
                                                size_t size) {
   const struct ommai_added_token *best = NULL;

@@ -1,4 +1,5 @@
-/* Added tokens: strings that are cut out of a text, leftmost and then longest first, before anything else happens to it. */
+/* Added tokens: strings that are cut out of a text, leftmost and then longest first, before
+ * anything else happens to it. */
 #ifndef OMMAI_TEXT_ADDED_TOKENS_H
 #define OMMAI_TEXT_ADDED_TOKENS_H
 
@@ -35,8 +36,9 @@ void ommai_added_sort(struct ommai_added_set *set);
 /* The token with exactly this content, or NULL. */
 const struct ommai_added_token *ommai_added_find(const struct ommai_added_set *set, const char *content, size_t size);
 
-/* The first token in text[from, size), with the white space that it takes along, as [*first, *last); NULL when there is none
- * (*first and *last are then `size`). Only tokens with `normalized` as given count. */
+/* The first token in text[from, size), with the white space that it takes along, as [*first,
+ * *last); NULL when there is none  (*first and *last are then `size`). Only tokens with
+ * `normalized` as given count. */
 const struct ommai_added_token *ommai_added_next(const struct ommai_added_set *set, bool normalized, const char *text,
                                                  size_t size, size_t from, size_t *first, size_t *last);
 

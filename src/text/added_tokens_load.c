@@ -10,7 +10,8 @@
 
 enum { MAX_WHERE = PATH_MAX + 64 };
 
-/* An added token that the set has already, from the other file or twice in one: fine when it is the same. */
+/* An added token that the set has already, from the other file or twice in one: fine when it is the
+ * same. */
 static enum omma_status knommai_token_loader_own_added(struct ommai_token_loader *loader, const char *where,
                                                        const struct ommai_added_token *token, bool *known) {
   const struct ommai_added_set *set = &loader->tokenizer->added;
@@ -81,7 +82,8 @@ static int64_t parse_id(const char *text) {
   return id < OMMAI_VOCABULARY_MAX_IDS ? id : -1;
 }
 
-/* added_tokens_decoder of tokenizer_config.json, an object from id to token; NULL where there is none. */
+/* added_tokens_decoder of tokenizer_config.json, an object from id to token; NULL where there is
+ * none. */
 static enum omma_status config_decoder(struct ommai_token_loader *loader, json_t **decoder) {
   *decoder = NULL;
   if (!loader->config) return OMMA_OK;

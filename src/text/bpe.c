@@ -18,8 +18,9 @@ struct symbol {
   int32_t previous, next;
 };
 
-/* A min-heap of rank << 32 | index: lowest rank first, then leftmost. An entry is stale when the symbol at its index has
- * another rank by now; ranks are unique, so nothing else needs to be compared. */
+/* A min-heap of rank << 32 | index: lowest rank first, then leftmost. An entry is stale when the
+ * symbol at its index has  another rank by now; ranks are unique, so nothing else needs to be
+ * compared. */
 struct heap {
   uint64_t *entries;
   size_t count;
@@ -107,7 +108,8 @@ static void join_next(const struct ommai_bpe *bpe, struct symbol *symbols, int32
   if (symbol->previous >= 0) rank_pair(bpe, symbols, symbol->previous, heap);
 }
 
-/* symbols: [size]; entries: [2 * size], for each of the size - 1 joins takes one entry out and puts at most two in. */
+/* symbols: [size]; entries: [2 * size], for each of the size - 1 joins takes one entry out and puts
+ * at most two in. */
 static void encode(const struct ommai_bpe *bpe, const char *piece, size_t size, struct symbol *symbols, uint64_t *entries,
                    struct ommai_id_sink *sink) {
   struct heap heap = {entries, 0};

@@ -66,7 +66,8 @@ static bool escape(struct ommai_json_cursor *cursor, uint32_t *code_point) {
   return true;
 }
 
-/* The number of bytes from the cursor on that stand for themselves: no quote, backslash, control character or broken UTF-8. */
+/* The number of bytes from the cursor on that stand for themselves: no quote, backslash, control
+ * character or broken UTF-8. */
 static size_t plain_bytes(const struct ommai_json_cursor *cursor) {
   const char *text = cursor->text + cursor->at;
   size_t left = cursor->size - cursor->at, n = 0;

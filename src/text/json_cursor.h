@@ -1,5 +1,5 @@
-/* Reading a large JSON value item by item, without a tree: vocabularies have hundreds of thousands of strings, and a tree of
- * them takes several times longer to build than they take to read. */
+/* Reading a large JSON value item by item, without a tree: vocabularies have hundreds of thousands
+ * of strings, and a tree of  them takes several times longer to build than they take to read. */
 #ifndef OMMAI_TEXT_JSON_CURSOR_H
 #define OMMAI_TEXT_JSON_CURSOR_H
 
@@ -16,14 +16,16 @@ struct ommai_json_cursor {
 /* Takes the next character that is not white space when it is `c`. */
 bool ommai_json_cursor_take(struct ommai_json_cursor *cursor, char c);
 
-/* Takes a string and writes its `*size` bytes of UTF-8 and a NUL. False for anything else: also for a string with a NUL in it,
- * broken UTF-8 or surrogates, or one that does not fit into `capacity`. */
+/* Takes a string and writes its `*size` bytes of UTF-8 and a NUL. False for anything else: also for
+ * a string with a NUL in it,  broken UTF-8 or surrogates, or one that does not fit into
+ * `capacity`. */
 bool ommai_json_cursor_string(struct ommai_json_cursor *cursor, char *out, size_t capacity, size_t *size);
 
 /* Takes an integer from 0 to INT32_MAX. */
 bool ommai_json_cursor_number(struct ommai_json_cursor *cursor, int32_t *value);
 
-/* Takes any value. Only strings and brackets are looked at: what is skipped must be checked by a real parser. */
+/* Takes any value. Only strings and brackets are looked at: what is skipped must be checked by a
+ * real parser. */
 bool ommai_json_cursor_skip(struct ommai_json_cursor *cursor);
 
 /* The separator after an item of an object or array that ends with `end`: a comma gives *more. */

@@ -23,7 +23,8 @@ static enum omma_status check_text(const struct ommai_token_loader *loader, cons
   return OMMA_OK;
 }
 
-/* What the loader asks before it reads: valid texts, the number of added tokens, the bytes of the others. */
+/* What the loader asks before it reads: valid texts, the number of added tokens, the bytes of the
+ * others. */
 struct counts {
   size_t n_added, n_normal, bytes;
 };

@@ -1,4 +1,5 @@
-/* Unicode normalisation form C (UAX #15). Canonical order is made here in n log n: a text of marks alone must not cost more. */
+/* Unicode normalisation form C (UAX #15). Canonical order is made here in n log n: a text of marks
+ * alone must not cost more. */
 #ifndef OMMAI_TEXT_NFC_H
 #define OMMAI_TEXT_NFC_H
 
@@ -6,8 +7,9 @@
 #include <omma/status.h>
 #include <stddef.h>
 
-/* A normalised text: `text` is the input itself where that is in form C already, else memory to give back with
- * ommai_nfc_release. The Unicode version is that of the official tokenizers (unicode.h). */
+/* A normalised text: `text` is the input itself where that is in form C already, else memory to
+ * give back with  ommai_nfc_release. The Unicode version is that of the official tokenizers
+ * (unicode.h). */
 struct ommai_nfc_text {
   const char *text;
   size_t size;
@@ -15,10 +17,12 @@ struct ommai_nfc_text {
   size_t capacity;
 };
 
-/* Form C of a text has at least its bytes divided by this: the most is 7 to 2, for U+1FBE U+0308 U+0301. */
+/* Form C of a text has at least its bytes divided by this: the most is 7 to 2, for U+1FBE U+0308
+ * U+0301. */
 #define OMMAI_NFC_MAX_SHRINKING 4
 
-/* Normalises `size` bytes of valid UTF-8. The result has at most 3 * size bytes. Thread-safe. Errors: MEMORY, LIMIT. */
+/* Normalises `size` bytes of valid UTF-8. The result has at most 3 * size bytes. Thread-safe.
+ * Errors: MEMORY, LIMIT. */
 enum omma_status ommai_nfc(const char *text, size_t size, const struct omma_allocator *allocator, struct ommai_nfc_text *out,
                            struct omma_error *error);
 

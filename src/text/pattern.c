@@ -8,7 +8,8 @@
 #include "text/unicode.h"
 #include "text/utf8.h"
 
-/* The general categories of Unicode: they share out all code points, so a union's complement is the union of the others. */
+/* The general categories of Unicode: they share out all code points, so a union's complement is the
+ * union of the others. */
 static const char category_names[][3] = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl",
                                          "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc",
                                          "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs", "Co", "Cn"};
@@ -60,7 +61,8 @@ static enum omma_status copy(struct reader *reader, size_t n) {
   return OMMA_OK;
 }
 
-/* The categories, one bit each, that a name of one or two letters stands for; 0: not such a name. */
+/* The categories, one bit each, that a name of one or two letters stands for; 0: not such a
+ * name. */
 static uint32_t category_bits(const char *name, size_t size) {
   uint32_t bits = 0;
   for (int i = 0; i < N_CATEGORIES; i++) {
@@ -87,7 +89,8 @@ static const char *property_name(const struct reader *reader, size_t *size) {
   return name;
 }
 
-/* \p{..} and \P{..}. PCRE2 reads a bare script name as script extensions, the official code as the script. */
+/* \p{..} and \P{..}. PCRE2 reads a bare script name as script extensions, the official code as the
+ * script. */
 static enum omma_status property(struct reader *reader) {
   size_t size;
   const char *name = property_name(reader, &size);
@@ -111,8 +114,8 @@ static enum omma_status escape(struct reader *reader) {
   return copy(reader, 2);
 }
 
-/* The union of general categories that the class at the reader consists of, where it goes on with "&&[^"; 0: another form.
- * *end is the offset after "&&[^". */
+/* The union of general categories that the class at the reader consists of, where it goes on with
+ * "&&[^"; 0: another form.  *end is the offset after "&&[^". */
 static uint32_t categories_before_difference(const struct reader *reader, size_t *end) {
   struct reader ahead = *reader;
   uint32_t bits = 0;
@@ -129,7 +132,8 @@ static uint32_t categories_before_difference(const struct reader *reader, size_t
   return bits;
 }
 
-/* A character that stands for itself. Where the text has a younger one, the matcher sees its stand-in: neither may be named. */
+/* A character that stands for itself. Where the text has a younger one, the matcher sees its
+ * stand-in: neither may be named. */
 static enum omma_status literal(struct reader *reader) {
   size_t length;
   uint32_t c = ommai_utf8_decode(reader->pattern + reader->at, &length);
@@ -137,7 +141,8 @@ static enum omma_status literal(struct reader *reader) {
   return copy(reader, length);
 }
 
-/* At the "-" in a class: with characters outside ASCII on either side it may be a range, which younger ones could lie in. */
+/* At the "-" in a class: with characters outside ASCII on either side it may be a range, which
+ * younger ones could lie in. */
 static bool is_wide_range(const struct reader *reader) {
   return peek(reader, 0) == '-' && ((reader->pattern[reader->at - 1] | peek(reader, 1)) & 0x80);
 }
@@ -191,8 +196,8 @@ static enum omma_status group(struct reader *reader) {
   return copy(reader, 1);
 }
 
-/* {n}, {n,} or {n,m}. In this dialect "{n,m}+" repeats the repetition, "{n}?" makes it optional, and "{,m}" counts from 0: all
- * refused. */
+/* {n}, {n,} or {n,m}. In this dialect "{n,m}+" repeats the repetition, "{n}?" makes it optional,
+ * and "{,m}" counts from 0: all  refused. */
 static enum omma_status counted_quantifier(struct reader *reader) {
   size_t n = 1;
   while (peek(reader, n) >= '0' && peek(reader, n) <= '9') n++;

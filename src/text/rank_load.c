@@ -1,7 +1,8 @@
 /* A vocabulary of ranks, as the tiktoken library stores it: token_loader.h.
  *
- * Merging by such a file joins the adjacent pair whose joined bytes have the lowest rank. Written as merges: every way to cut a
- * token into two tokens is a merge with the token's rank; both then join the same pairs in the same order. */
+ * Merging by such a file joins the adjacent pair whose joined bytes have the lowest rank. Written
+ * as merges: every way to cut a  token into two tokens is a merge with the token's rank; both then
+ * join the same pairs in the same order. */
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,10 +14,12 @@
 
 #define MAX_FILE_BYTES ((size_t)64 << 20)
 
-/* Special tokens after the last rank. The official code names two more, for which the released models have no rows. */
+/* Special tokens after the last rank. The official code names two more, for which the released
+ * models have no rows. */
 enum { N_RESERVED = 256 };
 
-/* How text is cut before merging. The file does not say it: the released checkpoints carry it in their own Python code. */
+/* How text is cut before merging. The file does not say it: the released checkpoints carry it in
+ * their own Python code. */
 #define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]"
 #define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]"
 #define CONTRACTION "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"

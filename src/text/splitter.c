@@ -11,9 +11,9 @@
 #include "text/unicode.h"
 #include "text/utf8.h"
 
-/* Bounds of the matcher. A match first gets FIRST_STEPS and then twice as many each time it runs out; what it was given is
- * taken from the text's account of STEPS_PER_BYTE. The patterns in use need at most about four steps per byte, in long
- * runs of white space. */
+/* Bounds of the matcher. A match first gets FIRST_STEPS and then twice as many each time it runs
+ * out; what it was given is  taken from the text's account of STEPS_PER_BYTE. The patterns in use
+ * need at most about four steps per byte, in long  runs of white space. */
 enum { FIRST_STEPS = 64, STEPS_PER_BYTE = 160, STEPS_PER_TEXT = 65536, HEAP_KIB = 65536, MAX_NESTING = 100 };
 
 /* A splitter is a compiled pattern and nothing else. */
@@ -86,7 +86,8 @@ void ommai_split_end(struct ommai_split *split) {
   *split = (struct ommai_split){0};
 }
 
-/* Puts a copy with stand-ins in place of the text where that needs it. A stand-in is as long as what it stands for. */
+/* Puts a copy with stand-ins in place of the text where that needs it. A stand-in is as long as
+ * what it stands for. */
 static enum omma_status rename_characters(struct ommai_split *split, struct omma_error *error) {
   uint32_t instead;
   size_t at = ommai_unicode_next_stand_in(split->text, split->size, 0, &instead);
@@ -113,7 +114,8 @@ enum omma_status ommai_split_text(struct ommai_split *split, const char *text, s
   return rename_characters(split, error);
 }
 
-/* pcre2_match with a growing limit. Returns its result; PCRE2_ERROR_MATCHLIMIT when the account is empty. */
+/* pcre2_match with a growing limit. Returns its result; PCRE2_ERROR_MATCHLIMIT when the account is
+ * empty. */
 static int match(struct ommai_split *split) {
   uint32_t options = PCRE2_NO_UTF_CHECK;
   for (uint64_t steps = FIRST_STEPS; steps <= split->steps_left;) {
@@ -132,7 +134,8 @@ static int match(struct ommai_split *split) {
   return PCRE2_ERROR_MATCHLIMIT;
 }
 
-/* Finds the next match from split->at on and keeps it in the split; the end of the text stands for none. */
+/* Finds the next match from split->at on and keeps it in the split; the end of the text stands for
+ * none. */
 static enum omma_status find_match(struct ommai_split *split, struct omma_error *error) {
   int result = match(split);
   split->match_first = split->match_last = split->size;

@@ -1,5 +1,6 @@
-/* What the ways to load a tokenizer share: a tokenizer.json with its merges, a file of ranks, and a list of tokens in memory. All read added
- * tokens by name, then give all tokens their ids, then find the tokens of the single bytes. */
+/* What the ways to load a tokenizer share: a tokenizer.json with its merges, a file of ranks, and a
+ * list of tokens in memory. All read added  tokens by name, then give all tokens their ids, then
+ * find the tokens of the single bytes. */
 #ifndef OMMAI_TEXT_TOKEN_LOADER_H
 #define OMMAI_TEXT_TOKEN_LOADER_H
 
@@ -15,9 +16,10 @@ struct ommai_token_loader {
   const char *vocabulary_name; /* what messages call the vocabulary in that file */
   const char *merges_name;     /* and the merges */
   char config_path[PATH_MAX];
-  json_t *config;         /* tokenizer_config.json, or NULL */
-  unsigned char *special; /* [tokenizer->added.capacity]: flags of the added tokens before they are sorted */
-  int32_t max_id;         /* over all tokens so far; -1: none */
+  json_t *config; /* tokenizer_config.json, or NULL */
+  /* [tokenizer->added.capacity]: flags of the added tokens before they are sorted */
+  unsigned char *special;
+  int32_t max_id; /* over all tokens so far; -1: none */
   const struct omma_allocator *allocator;
   struct omma_error *error;
 };
@@ -27,8 +29,9 @@ struct ommai_token_loader {
 /* Makes room for the entries of tokenizer_config.json and n_more others. Errors: LIMIT, MEMORY. */
 enum omma_status ommai_token_loader_begin_added(struct ommai_token_loader *loader, size_t n_more);
 
-/* Takes one added token, an object in the form of the files; `where` is for messages. The object must live until
- * ommai_token_loader_own_added. An equal one may be there already. Errors: FORMAT, UNSUPPORTED. */
+/* Takes one added token, an object in the form of the files; `where` is for messages. The object
+ * must live until  ommai_token_loader_own_added. An equal one may be there already. Errors: FORMAT,
+ * UNSUPPORTED. */
 enum omma_status ommai_token_loader_add(struct ommai_token_loader *loader, const char *where, const json_t *object, int64_t id);
 
 /* Takes those of tokenizer_config.json, where there is one. Errors: FORMAT, UNSUPPORTED. */
@@ -39,8 +42,9 @@ enum omma_status ommai_token_loader_own_added(struct ommai_token_loader *loader)
 
 /* ---- tokens by id ---- */
 
-/* Gives added tokens their ids: a new id, or the one that the vocabulary has for the same token; then sorts them. spelled_bytes:
- * the vocabulary's file spells bytes in the byte alphabet, so that an added token may be listed there. Errors: FORMAT. */
+/* Gives added tokens their ids: a new id, or the one that the vocabulary has for the same token;
+ * then sorts them. spelled_bytes:  the vocabulary's file spells bytes in the byte alphabet, so that
+ * an added token may be listed there. Errors: FORMAT. */
 enum omma_status ommai_token_loader_place_added(struct ommai_token_loader *loader, bool spelled_bytes);
 
 /* Finds the tokens of the 256 bytes. Errors: FORMAT (one is missing). */
@@ -48,8 +52,9 @@ enum omma_status ommai_token_loader_find_bytes(struct ommai_token_loader *loader
 
 /* ---- tokens and merges in the byte alphabet, in spelled_load.c ---- */
 
-/* Sets the token of an id that `size` bytes of valid UTF-8 spell in the byte alphabet; as the official decoder does, a text with other
- * characters stands for itself and is not found by its bytes. size is at most OMMAI_DOCUMENT_MAX_STRING. Errors: FORMAT. */
+/* Sets the token of an id that `size` bytes of valid UTF-8 spell in the byte alphabet; as the
+ * official decoder does, a text with other  characters stands for itself and is not found by its
+ * bytes. size is at most OMMAI_DOCUMENT_MAX_STRING. Errors: FORMAT. */
 enum omma_status ommai_token_loader_add_spelled(struct ommai_token_loader *loader, int32_t id, const char *text, size_t size);
 
 /* Makes room for merges. Errors: LIMIT, MEMORY. */
@@ -69,12 +74,14 @@ enum omma_status ommai_token_loader_load_list(struct ommai_token_loader *loader,
 /* Makes the splitter for vocabularies of ranks. Errors: as ommai_splitter_create. */
 enum omma_status ommai_token_loader_split_ranks(struct ommai_token_loader *loader);
 
-/* Makes the merges of a vocabulary whose ids 0 .. n_ranks - 1 are ranks. Errors: FORMAT, LIMIT, MEMORY. */
+/* Makes the merges of a vocabulary whose ids 0 .. n_ranks - 1 are ranks. Errors: FORMAT, LIMIT,
+ * MEMORY. */
 enum omma_status ommai_token_loader_merge_ranks(struct ommai_token_loader *loader, int32_t n_ranks);
 
-/* Loads the vocabulary from loader->path, lines of "base64-bytes rank" where the rank is the id, and makes the merges from it.
- * The 256 ids after the last rank are special tokens, named by tokenizer_config.json or else <|reserved_token_ID|>. Errors: IO,
- * FORMAT with the line, LIMIT, MEMORY. */
+/* Loads the vocabulary from loader->path, lines of "base64-bytes rank" where the rank is the id,
+ * and makes the merges from it.  The 256 ids after the last rank are special tokens, named by
+ * tokenizer_config.json or else <|reserved_token_ID|>. Errors: IO,  FORMAT with the line, LIMIT,
+ * MEMORY. */
 enum omma_status ommai_token_loader_load_ranks(struct ommai_token_loader *loader);
 
 #endif

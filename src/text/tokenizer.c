@@ -41,7 +41,8 @@ static size_t fewest_ids(const struct ommai_tokenizer *tokenizer, size_t size) {
   return longest ? size / longest + (size % longest != 0) : 0;
 }
 
-/* True where the limit is reached, with `size` bytes more; they then count as few as they can be. */
+/* True where the limit is reached, with `size` bytes more; they then count as few as they can
+ * be. */
 static bool is_full(struct encoding *encoding, size_t size) {
   size_t fewest = fewest_ids(encoding->tokenizer, size);
   if (encoding->sink.count < encoding->limit && fewest < encoding->limit - encoding->sink.count) return false;

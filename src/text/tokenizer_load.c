@@ -1,4 +1,5 @@
-/* Loading a tokenizer: settings -> added tokens by name -> tokens by id -> the byte alphabet -> merges. */
+/* Loading a tokenizer: settings -> added tokens by name -> tokens by id -> the byte alphabet ->
+ * merges. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,7 +21,8 @@ struct loader {
   struct ommai_tokenizer_document document;
 };
 
-/* ---- added tokens and tokens by id --------------------------------------------------------------------------------------- */
+/* ---- added tokens and tokens by id
+ * --------------------------------------------------------------------------------------- */
 
 /* added_tokens of tokenizer.json: an array of objects with ids. */
 static enum omma_status read_added_array(struct loader *loader, const json_t *array) {
@@ -87,7 +89,8 @@ static enum omma_status load_merges(struct loader *loader) {
   }
 }
 
-/* ---- all together ------------------------------------------------------------------------------------------------------- */
+/* ---- all together
+ * ------------------------------------------------------------------------------------------------------- */
 
 static enum omma_status load_settings(struct loader *loader) {
   struct ommai_tokenizer_settings settings;
@@ -114,7 +117,8 @@ static enum omma_status load_document(struct loader *loader) {
   return load_merges(loader);
 }
 
-/* tokenizer.json where it is there, else tiktoken.model; a message about neither names the first. */
+/* tokenizer.json where it is there, else tiktoken.model; a message about neither names the
+ * first. */
 static enum omma_status load_all(struct ommai_token_loader *common, const char *directory) {
   char ranks[PATH_MAX];
   bool found, has_ranks = false;

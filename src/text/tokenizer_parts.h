@@ -16,9 +16,11 @@ struct ommai_tokenizer {
   char *added_text; /* [added_text_size], the contents that `added` points into */
   size_t added_text_size;
   struct ommai_splitter *splitter;
-  bool normalize;    /* to form C */
-  bool whole_pieces; /* a piece that is a token is taken as it is, without merges ("ignore_merges") */
-  /* The most bytes of normalised text that a token covers; 0: without limit, for an added token takes white space along. */
+  bool normalize; /* to form C */
+  /* a piece that is a token is taken as it is, without merges ("ignore_merges") */
+  bool whole_pieces;
+  /* The most bytes of normalised text that a token covers; 0: without limit, for an added token
+   * takes white space along. */
   size_t longest_token;
 };
 

@@ -106,7 +106,8 @@ static enum omma_status read_pre_tokenizer(const json_t *root, const char *path,
   return OMMA_OK;
 }
 
-/* The last steps do not change ids as long as they are ByteLevel (post_processor: offsets; decoder: bytes). */
+/* The last steps do not change ids as long as they are ByteLevel (post_processor: offsets; decoder:
+ * bytes). */
 static enum omma_status read_byte_level_step(const json_t *root, const char *path, const char *key, bool required,
                                              struct omma_error *error) {
   json_t *object;

@@ -12,8 +12,9 @@ struct ommai_tokenizer_settings {
   bool whole_pieces;   /* model.ignore_merges */
 };
 
-/* Reads normalizer, pre_tokenizer, post_processor, decoder and the model's switches of the document that came from `path`.
- * Errors: FORMAT (wrong type, missing key), UNSUPPORTED; both name the key. */
+/* Reads normalizer, pre_tokenizer, post_processor, decoder and the model's switches of the document
+ * that came from `path`.  Errors: FORMAT (wrong type, missing key), UNSUPPORTED; both name the
+ * key. */
 enum omma_status ommai_tokenizer_settings_read(const json_t *root, const char *path, struct ommai_tokenizer_settings *settings,
                                                struct omma_error *error);
 

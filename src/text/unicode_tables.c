@@ -1,4 +1,5 @@
-/* Made by tools/make_unicode_tables.py from tokenizers 0.23.3, tiktoken 0.14.0 and Unicode 18.0.0. */
+/* Made by tools/make_unicode_tables.py from tokenizers 0.23.3, tiktoken 0.14.0 and Unicode
+ * 18.0.0. */
 #include "text/unicode_tables.h"
 
 /* clang-format off */

@@ -20,7 +20,8 @@ extern const size_t ommai_unicode_n_stand_ins;
 extern const struct ommai_unicode_range ommai_unicode_inert[];
 extern const size_t ommai_unicode_n_inert;
 
-/* Bit c / 256 is set where a code point of the 256 around c has a stand-in; after the last page none has. */
+/* Bit c / 256 is set where a code point of the 256 around c has a stand-in; after the last page
+ * none has. */
 extern const uint32_t ommai_unicode_stand_in_pages[];
 extern const uint32_t ommai_unicode_n_stand_in_pages;
 

@@ -28,7 +28,8 @@ static bool same_bytes(const struct ommai_vocabulary *vocabulary, int32_t id, co
   return token->size == size && memcmp(vocabulary->bytes + token->offset, bytes, size) == 0;
 }
 
-/* The slot that holds these bytes, or the free one where they belong; NULL when too many steps lead to neither. */
+/* The slot that holds these bytes, or the free one where they belong; NULL when too many steps lead
+ * to neither. */
 static int32_t *find_slot(const struct ommai_vocabulary *vocabulary, const char *bytes, size_t size) {
   size_t mask = vocabulary->n_slots - 1, at = hash_bytes(bytes, size);
   for (int step = 0; step < OMMAI_HASH_MAX_STEPS; step++, at++) {

@@ -1,4 +1,5 @@
-/* How patches come into the tower: cut from the pixels or brought along, embedded, with learned positions where the tower has them. */
+/* How patches come into the tower: cut from the pixels or brought along, embedded, with learned
+ * positions where the tower has them. */
 #ifndef OMMAI_VISION_VISION_ENTRY_H
 #define OMMAI_VISION_VISION_ENTRY_H
 

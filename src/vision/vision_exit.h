@@ -1,11 +1,12 @@
-/* How tokens leave the tower: the final norm where there is one, and the mergers, that of the end and those of deepstack. */
+/* How tokens leave the tower: the final norm where there is one, and the mergers, that of the end
+ * and those of deepstack. */
 #ifndef OMMAI_VISION_VISION_EXIT_H
 #define OMMAI_VISION_VISION_EXIT_H
 
 #include "vision/vision_rows.h"
 
-/* Merges a tile's rows x [n_rows, h] and puts the tokens where their inputs want them; `slot` 0 is the tower's end, then
- * deepstack. x may be the worker's scratch->projected. */
+/* Merges a tile's rows x [n_rows, h] and puts the tokens where their inputs want them; `slot` 0 is
+ * the tower's end, then  deepstack. x may be the worker's scratch->projected. */
 void ommai_vision_merge(struct ommai_vision_rows *rows, struct ommai_row_tile tile, const float *x,
                         const struct ommai_vision_merger *merger, int64_t slot, int worker);
 

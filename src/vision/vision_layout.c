@@ -47,7 +47,8 @@ int64_t ommai_vision_grid_windows(const struct ommai_vision_config *config, int6
   return side ? ommai_div_up(rows, side) * ommai_div_up(columns, side) : 0;
 }
 
-/* Adds the borders of a temporal patch's windows: window rows, and in them windows from the left. */
+/* Adds the borders of a temporal patch's windows: window rows, and in them windows from the
+ * left. */
 static void add_windows(struct ommai_vision_layout *layout, int64_t block_rows, int64_t block_columns) {
   int64_t side = layout->config->window_size, joined = ommai_vision_joined_patches(layout->config);
   for (int64_t top = 0; top < block_rows; top += side) {

@@ -41,7 +41,8 @@ void ommai_vision_rows_start(struct ommai_vision_rows *rows, const struct ommai_
 /* Pixels -> patches -> residual -> q, k, v of block 0, for one tile. */
 void ommai_vision_enter_tile(struct ommai_vision_rows *rows, int64_t tile, int worker);
 
-/* Attended rows -> residual through the rest of `block` -> q, k, v of the next block, or tokens after the last, for one tile. */
+/* Attended rows -> residual through the rest of `block` -> q, k, v of the next block, or tokens
+ * after the last, for one tile. */
 void ommai_vision_leave_tile(struct ommai_vision_rows *rows, int64_t block, int64_t tile, int worker);
 
 /* ---- what entry, blocks and exit share ---- */

@@ -1,7 +1,9 @@
 /* Stages and their shapes, n = packed patches, h = hidden_size:
- *   enter:   pixels -> patches [tile, patch_dim] -> residual [n, h] (+ positions) -> norm1 -> qkv -> rope -> qkv [n, 3h]
+ *   enter:  pixels -> patches [tile, patch_dim] -> residual [n, h] (+ positions) -> norm1 -> qkv ->
+ *           rope -> qkv [n, 3h]
  *   attend:  qkv -> attended [n, h], inside windows or whole temporal patches
- *   leave b: attended -> residual -> ... -> residual; deepstack; norm1 and qkv of block b + 1, or the merger after the last */
+ *   leave b: attended -> residual -> ... -> residual; deepstack; norm1 and qkv of block b + 1, or
+ *            the merger after the last */
 #include "vision/vision_run.h"
 
 #include "base/checked.h"
@@ -52,7 +54,8 @@ static struct omma_attention_spec attention_spec(const struct ommai_vision_tower
                                       .int8_scores = tower->int8_scores};
 }
 
-/* Sizes stay far from overflow: a row is under 2^32 bytes by the config's limits and the patches are bounded here. */
+/* Sizes stay far from overflow: a row is under 2^32 bytes by the config's limits and the patches
+ * are bounded here. */
 static bool sizes_are_sane(const struct ommai_vision_sizes *sizes, int n_workers) {
   return sizes->n_patches > 0 && sizes->n_patches <= OMMA_ATTENTION_MAX_TOKENS / 2 && sizes->n_temporal_patches > 0 &&
          sizes->n_temporal_patches <= sizes->n_patches && sizes->max_side > 0 && sizes->max_side <= sizes->n_patches &&
@@ -235,10 +238,11 @@ enum omma_status ommai_vision_run_advance(struct ommai_vision_run *run, int64_t 
   return run->phase == PHASE_DONE ? OMMA_OK : run_tasks(run, max_tasks, &count, error);
 }
 
-/* ---- slices by time --------------------------------------------------------------------------------------------------- */
+/* ---- slices by time
+ * --------------------------------------------------------------------------------------------------- */
 
-/* A plan's first steps pack keys and are far shorter than the mean, so the first slice of attention cannot be one to learn from:
- * its mean step is taken to run at the rate of the entering tiles. */
+/* A plan's first steps pack keys and are far shorter than the mean, so the first slice of attention
+ * cannot be one to learn from:  its mean step is taken to run at the rate of the entering tiles. */
 static double guess_round(const struct ommai_vision_run *run, const struct attention *attention) {
   const struct ommai_vision_config *config = config_of(run);
   double weights = (double)(config->hidden_size * (ommai_vision_patch_dim(config) + 3 * config->hidden_size));

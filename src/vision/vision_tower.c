@@ -91,7 +91,9 @@ static double squared_runs(int64_t n, int64_t side) {
 double ommai_vision_flops(const struct ommai_vision_config *config, int64_t grid_rows, int64_t grid_columns) {
   double h = (double)config->hidden_size, n = (double)grid_rows * (double)grid_columns, joined = (double)joined_size(config);
   double linear = 2 * h * (4 * h + (double)(ommai_vision_fc1_width(config) + config->intermediate_size));
-  double seen = 0; /* pairs of query and key over all blocks: windows are products of runs, and so are their squares */
+  /* pairs of query and key over all blocks: windows are products of runs, and so are their
+   * squares */
+  double seen = 0;
   for (int64_t block = 0; block < config->depth; block++) {
     int64_t side = config->windowed[block] ? config->window_size * config->merge_size : 0;
     seen += side ? squared_runs(grid_rows, side) * squared_runs(grid_columns, side) : n * n;

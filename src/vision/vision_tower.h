@@ -1,11 +1,15 @@
-/* A vision tower: what it is made of. Filled by the code of a model family, read-only afterwards, shared by all runs.
+/* A vision tower: what it is made of. Filled by the code of a model family, read-only afterwards,
+ * shared by all runs.
  *
- *   patches [n, patch_dim] -> patch embedding -> (+ positions) -> blocks -> (final norm) -> merger -> tokens
- *                                                                      \-> deepstack mergers, after some blocks
+ *   patches [n, patch_dim] -> patch embedding -> (+ positions) -> blocks -> (final norm) -> merger
+ *   -> tokens
+ *                                                                      \-> deepstack mergers, after
+ *                                                                      some blocks
  *
- * A block is pre-norm: x += proj(attention(norm1 x)); x += feed_forward(norm2 x). Attention is bidirectional inside an image,
- * or inside a window of it. What towers differ in is a property of the config, never a family's name.
- * Source: the vision models of Hugging Face transformers and vLLM named in docs/models/. */
+ * A block is pre-norm: x += proj(attention(norm1 x)); x += feed_forward(norm2 x). Attention is
+ * bidirectional inside an image,  or inside a window of it. What towers differ in is a property of
+ * the config, never a family's name.  Source: the vision models of Hugging Face transformers and
+ * vLLM named in docs/models/. */
 #ifndef OMMAI_VISION_VISION_TOWER_H
 #define OMMAI_VISION_VISION_TOWER_H
 
@@ -27,7 +31,9 @@ struct ommai_vision_config {
   enum ommai_vision_norm_kind norm;
   float norm_eps, merger_norm_eps;
   bool final_norm; /* after the last block, before the merger */
-  bool gated;      /* feed-forward fc2(silu(gate x) * up x), fc1 being gate and up stacked; else fc2(activation(fc1 x)) */
+  /* feed-forward fc2(silu(gate x) * up x), fc1 being gate and up stacked; else fc2(activation(fc1
+   * x)) */
+  bool gated;
   enum ommai_activation activation;
   enum ommai_position_kind positions;
   int64_t position_rows, position_columns; /* of the table of learned positions */
@@ -36,8 +42,9 @@ struct ommai_vision_config {
   int64_t window_size;                   /* side of a window in merged tokens; 0: none */
   bool windowed[OMMAI_VISION_MAX_DEPTH]; /* blocks whose attention stays inside windows */
   int64_t n_deepstack;
-  int64_t deepstack_layers[OMMAI_VISION_MAX_DEEPSTACK];  /* ascending block numbers */
-  int64_t deepstack_mergers[OMMAI_VISION_MAX_DEEPSTACK]; /* each one's merger, by its number in the checkpoint */
+  int64_t deepstack_layers[OMMAI_VISION_MAX_DEEPSTACK]; /* ascending block numbers */
+  /* each one's merger, by its number in the checkpoint */
+  int64_t deepstack_mergers[OMMAI_VISION_MAX_DEEPSTACK];
 };
 
 /* Values of one patch: in_channels * temporal_patch_size * patch_size^2. */
@@ -70,7 +77,8 @@ struct ommai_vision_block {
   struct ommai_vision_linear qkv, proj, fc1, fc2;
 };
 
-/* Joins merge^2 patches to one token. The norm runs over each patch [hidden_size], or over the joined row. */
+/* Joins merge^2 patches to one token. The norm runs over each patch [hidden_size], or over the
+ * joined row. */
 struct ommai_vision_merger {
   bool norm_after_join;
   struct ommai_vision_norm norm;
@@ -85,7 +93,8 @@ struct ommai_vision_tower {
   const struct omma_attention_context *attention;
   struct ommai_linear_engine *linear_engine;
   struct ommai_vision_linear patch_embed;
-  float *position_table;             /* [position_rows * position_columns, hidden_size]; NULL where there is none */
+  /* [position_rows * position_columns, hidden_size]; NULL where there is none */
+  float *position_table;
   struct ommai_vision_block *blocks; /* [depth] */
   struct ommai_vision_norm final_norm;
   struct ommai_vision_merger merger;
@@ -104,8 +113,9 @@ struct ommai_linear_call ommai_vision_call_fc2(const struct ommai_vision_config 
 struct ommai_linear_call ommai_vision_call_merger_fc1(const struct ommai_vision_config *config, enum omma_dtype dtype);
 struct ommai_linear_call ommai_vision_call_merger_fc2(const struct ommai_vision_config *config);
 
-/* Useful floating-point operations for one image of grid_rows x grid_columns patches: 2 per multiply-add of linear layers and
- * attention, in windows where it is. A video is as many images as it has temporal patches. */
+/* Useful floating-point operations for one image of grid_rows x grid_columns patches: 2 per
+ * multiply-add of linear layers and  attention, in windows where it is. A video is as many images
+ * as it has temporal patches. */
 double ommai_vision_flops(const struct ommai_vision_config *config, int64_t grid_rows, int64_t grid_columns);
 
 #endif

@@ -19,7 +19,8 @@ struct ommai_checkpoint {
   struct ommai_safetensors **files; /* [n_files] */
   int64_t n_tensors;
   int64_t sorted_capacity;
-  const struct ommai_tensor **sorted; /* [sorted_capacity], of which n_tensors are in use, by name */
+  /* [sorted_capacity], of which n_tensors are in use, by name */
+  const struct ommai_tensor **sorted;
   struct ommai_stored_layers *layers; /* NULL where none were looked for */
   uint64_t total_bytes;
 };
@@ -232,7 +233,8 @@ failed:
   return status;
 }
 
-/* Keeps the tensors that are no parts of layers and adds those that stand for layers, of which each has a part at least. */
+/* Keeps the tensors that are no parts of layers and adds those that stand for layers, of which each
+ * has a part at least. */
 static void list_layers(struct ommai_checkpoint *self, const bool *used) {
   int64_t n = 0;
   for (int64_t i = 0; i < self->n_tensors; i++) {

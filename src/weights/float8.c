@@ -1,6 +1,8 @@
-/* F8_E4M3 weights with scales to multiply by: LAYER.weight [n_out, n_in] with weight_scale_inv (the "fp8" of released checkpoints; the name
- * notwithstanding it is the factor) or weight_scale (compressed-tensors' "float-quantized", and "fp8" of whole tensors); or all experts of a layer in
- * one parameter [experts, rows, columns] with NAME_scale_inv. A scale for each block, for each output, or for a whole matrix. */
+/* F8_E4M3 weights with scales to multiply by: LAYER.weight [n_out, n_in] with weight_scale_inv (the
+ * "fp8" of released checkpoints; the name  notwithstanding it is the factor) or weight_scale
+ * (compressed-tensors' "float-quantized", and "fp8" of whole tensors); or all experts of a layer in
+ * one parameter [experts, rows, columns] with NAME_scale_inv. A scale for each block, for each
+ * output, or for a whole matrix. */
 #include <string.h>
 
 #include "base/checked.h"
@@ -14,7 +16,8 @@ static const char *scale_suffix(const struct ommai_layer_parts *parts) {
   return choice[!ommai_layer_part_find(parts, choice[0]) && ommai_layer_part_find(parts, choice[1])];
 }
 
-/* Without blocks it is the number of scales that tells one for each output from one for each matrix. */
+/* Without blocks it is the number of scales that tells one for each output from one for each
+ * matrix. */
 static void choose_blocks(const struct ommai_storage *storage, int64_t n_matrices, const struct ommai_tensor *scales,
                           struct ommai_float8_matrix *matrix) {
   bool by_matrix = !scales || scales->n_elements == n_matrices;

@@ -1,4 +1,5 @@
-/* Matrices of F8_E4M3 with scales, one or several above each other: W[row][i] = code * scale, a scale for each block of rows and inputs. */
+/* Matrices of F8_E4M3 with scales, one or several above each other: W[row][i] = code * scale, a
+ * scale for each block of rows and inputs. */
 #ifndef OMMAI_WEIGHTS_FLOAT8_MATRIX_H
 #define OMMAI_WEIGHTS_FLOAT8_MATRIX_H
 

@@ -84,7 +84,8 @@ static enum omma_status fail_ended(const struct ommai_gguf *file, const char *wh
   return ommai_fail(error, OMMA_ERROR_FORMAT, "%.300s: the file ends inside %s: truncated, or not whole yet", file->path, what);
 }
 
-/* Takes a name and copies it to *names, where there is room for it. Names go into messages and paths of keys: printable ASCII. */
+/* Takes a name and copies it to *names, where there is room for it. Names go into messages and
+ * paths of keys: printable ASCII. */
 static enum omma_status take_name(const struct ommai_gguf *file, struct cursor *cursor, const char *what, char **names,
                                   const char **out, struct omma_error *error) {
   struct ommai_gguf_text text = take_text(cursor);
@@ -112,7 +113,8 @@ static enum omma_status fail_type(const struct ommai_gguf *file, const char *wha
                     type, N_TYPES - 1);
 }
 
-/* An array's elements, all looked at: strings have lengths of their own. Arrays of arrays are nowhere in use. */
+/* An array's elements, all looked at: strings have lengths of their own. Arrays of arrays are
+ * nowhere in use. */
 static enum omma_status take_elements(const struct ommai_gguf *file, struct cursor *cursor, const char *what, struct key *key,
                                       struct omma_error *error) {
   key->element_type = take_u32(cursor);

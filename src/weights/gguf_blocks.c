@@ -86,7 +86,8 @@ static void iq4_nl_group(const unsigned char *block, int64_t group, struct ommai
   look_up(iq4_values, out->q);
 }
 
-/* u8 e; u8 q[16]: 2^(e - 127) times the 4-bit float q, here twice that float times half that power. */
+/* u8 e; u8 q[16]: 2^(e - 127) times the 4-bit float q, here twice that float times half that
+ * power. */
 static void mxfp4_group(const unsigned char *block, int64_t group, struct ommai_gguf_group *out) {
   static const int8_t doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
   (void)group;
@@ -116,7 +117,8 @@ static void load_scales(const unsigned char *block, int64_t group, struct ommai_
   out->minimum = load_f16(block + 2) * (float)minimum;
 }
 
-/* Group g's 4 bits: low halves of 32 bytes for even groups, the high halves of the same bytes for the next. */
+/* Group g's 4 bits: low halves of 32 bytes for even groups, the high halves of the same bytes for
+ * the next. */
 static void load_nibbles(const unsigned char *bytes, int64_t group, int8_t q[32]) {
   const unsigned char *from = bytes + group / 2 * 32;
   int shift = group % 2 ? 4 : 0;
@@ -136,8 +138,9 @@ static void q5_k_group(const unsigned char *block, int64_t group, struct ommai_g
   for (int j = 0; j < 32; j++) out->q[j] = (int8_t)(out->q[j] | (block[16 + j] >> group & 1) << 4);
 }
 
-/* u8 low[128]; u8 high[64]; i8 scales[16]; f16 d: d * scale * (q - 32), 16 values a group. A half of 128 values has 64 bytes of low
- * bits, whose 64 low halves come first, and 32 bytes of high bits, two for each 32 values. */
+/* u8 low[128]; u8 high[64]; i8 scales[16]; f16 d: d * scale * (q - 32), 16 values a group. A half
+ * of 128 values has 64 bytes of low  bits, whose 64 low halves come first, and 32 bytes of high
+ * bits, two for each 32 values. */
 static void q6_k_group(const unsigned char *block, int64_t group, struct ommai_gguf_group *out) {
   int half = (int)group / 8, part = (int)group % 8 / 2, offset = (int)group % 2 * 16;
   const unsigned char *low = block + half * 64 + part % 2 * 32 + offset, *high = block + 128 + half * 32 + offset;
@@ -148,7 +151,8 @@ static void q6_k_group(const unsigned char *block, int64_t group, struct ommai_g
   }
 }
 
-/* f16 d; u16 high bits of the scales; u8 low bits of the scales[4]; u8 q[128]: d * (scale - 32) * table[q]. */
+/* f16 d; u16 high bits of the scales; u8 low bits of the scales[4]; u8 q[128]: d * (scale - 32) *
+ * table[q]. */
 static void iq4_xs_group(const unsigned char *block, int64_t group, struct ommai_gguf_group *out) {
   int low = block[4 + group / 2] >> (group % 2 ? 4 : 0) & 15, high = load_u16(block + 2) >> 2 * group & 3;
   out->scale = load_f16(block) * (float)((low | high << 4) - 32);
@@ -165,7 +169,8 @@ static void iq4_xs_group(const unsigned char *block, int64_t group, struct ommai
 #define UNREAD(text) \
   { .name = text }
 
-/* By ggml's enum ggml_type. Of those that are not read there is only the name; the gaps are types that ggml took back. */
+/* By ggml's enum ggml_type. Of those that are not read there is only the name; the gaps are types
+ * that ggml took back. */
 static const struct ommai_gguf_format formats[] = {
     [0] = PLAIN("F32", OMMAI_TENSOR_F32, 4),
     [1] = PLAIN("F16", OMMAI_TENSOR_F16, 2),

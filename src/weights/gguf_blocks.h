@@ -1,6 +1,6 @@
 /* The element types of GGUF tensors: blocks of values with scales of their own, and plain numbers.
- * Source: ggml's ggml-common.h and ggml-quants.c (the block layouts), and the dequantize functions of the Python package `gguf`, whose f32
- * results these give bit for bit. */
+ * Source: ggml's ggml-common.h and ggml-quants.c (the block layouts), and the dequantize functions
+ * of the Python package `gguf`, whose f32  results these give bit for bit. */
 #ifndef OMMAI_WEIGHTS_GGUF_BLOCKS_H
 #define OMMAI_WEIGHTS_GGUF_BLOCKS_H
 
@@ -18,20 +18,22 @@ struct ommai_gguf_group {
 
 /* How one type is stored. Blocks follow each other without gaps; a row is whole blocks. */
 struct ommai_gguf_format {
-  const char *name;             /* as ggml calls it: "Q4_K" */
-  enum ommai_tensor_type plain; /* F32, F16 or BF16; else QUANTISED, and what stands below is filled in */
-  int64_t block_size;           /* values in a block; 1 for plain numbers */
-  int64_t block_bytes;          /* at any address */
-  int64_t group_size;           /* values with one scale, a divisor of the block */
-  int bits;                     /* 4: q is -8 .. 7, or 0 .. 15 where has_minimums; 8: any */
-  bool has_minimums;            /* else minimum is 0 */
+  const char *name; /* as ggml calls it: "Q4_K" */
+  /* F32, F16 or BF16; else QUANTISED, and what stands below is filled in */
+  enum ommai_tensor_type plain;
+  int64_t block_size;  /* values in a block; 1 for plain numbers */
+  int64_t block_bytes; /* at any address */
+  int64_t group_size;  /* values with one scale, a divisor of the block */
+  int bits;            /* 4: q is -8 .. 7, or 0 .. 15 where has_minimums; 8: any */
+  bool has_minimums;   /* else minimum is 0 */
   void (*read_group)(const unsigned char *block, int64_t group, struct ommai_gguf_group *out);
 };
 
 /* The format of a type's number in the file, or NULL: it is not read here. Constant. */
 const struct ommai_gguf_format *ommai_gguf_format(uint32_t type);
 
-/* What ggml calls a type, whether it is read here or not; "an unknown type" where the number means none. */
+/* What ggml calls a type, whether it is read here or not; "an unknown type" where the number means
+ * none. */
 const char *ommai_gguf_type_name(uint32_t type);
 
 /* The names of all types that are read, separated by blanks, for messages. */
@@ -47,7 +49,8 @@ struct ommai_gguf_rows {
 /* values [first, first + n) of a row into out; any format. */
 void ommai_gguf_row_values(const struct ommai_gguf_rows *rows, int64_t row, int64_t first, int64_t n, float *out);
 
-/* The rows as a stored matrix, whose context they are: they must live as long. The format is none of plain numbers. */
+/* The rows as a stored matrix, whose context they are: they must live as long. The format is none
+ * of plain numbers. */
 struct ommai_stored_matrix ommai_gguf_stored_matrix(const struct ommai_gguf_rows *rows);
 
 #endif

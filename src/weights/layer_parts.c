@@ -58,7 +58,8 @@ enum omma_status ommai_layer_part(const struct ommai_layer_parts *parts, const c
   return OMMA_OK;
 }
 
-/* The same lengths where those of 1 are left out: a scale for each output is [n], [n, 1] or [1, n], depending on the writer. */
+/* The same lengths where those of 1 are left out: a scale for each output is [n], [n, 1] or [1, n],
+ * depending on the writer. */
 static bool is_shape_but_ones(const struct ommai_tensor *tensor, int n_dims, const int64_t *shape) {
   int at = 0;
   for (int i = 0; i < n_dims; i++) {

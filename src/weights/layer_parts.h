@@ -1,5 +1,5 @@
-/* The tensors that a quantised layer is stored in, found by name and checked, and what the readers make of them. For stored_layers.c and the
- * readers. */
+/* The tensors that a quantised layer is stored in, found by name and checked, and what the readers
+ * make of them. For stored_layers.c and the  readers. */
 #ifndef OMMAI_WEIGHTS_LAYER_PARTS_H
 #define OMMAI_WEIGHTS_LAYER_PARTS_H
 
@@ -20,7 +20,8 @@ struct ommai_layer_parts {
   bool is_parameter;                /* the layer's name is that of the tensor itself: its experts */
 };
 
-/* What a reader makes: the tensor that stands for the layer, without its name, and the matrix behind it. */
+/* What a reader makes: the tensor that stands for the layer, without its name, and the matrix
+ * behind it. */
 struct ommai_stored_layer {
   struct ommai_tensor tensor;
   struct ommai_stored_matrix matrix;
@@ -37,7 +38,8 @@ const struct ommai_tensor *ommai_layer_part_find(const struct ommai_layer_parts 
 enum omma_status ommai_layer_part(const struct ommai_layer_parts *parts, const char *suffix, enum ommai_tensor_type type,
                                   int n_dims, const int64_t *shape, const struct ommai_tensor **out, struct omma_error *error);
 
-/* Scales LAYER + suffix: F32, BF16 or F16, all finite, of this shape but for dimensions of 1. Errors: FORMAT, UNSUPPORTED (the type). */
+/* Scales LAYER + suffix: F32, BF16 or F16, all finite, of this shape but for dimensions of 1.
+ * Errors: FORMAT, UNSUPPORTED (the type). */
 enum omma_status ommai_layer_scales(const struct ommai_layer_parts *parts, const char *suffix, int n_dims, const int64_t *shape,
                                     const struct ommai_tensor **out, struct omma_error *error);
 
@@ -49,16 +51,19 @@ enum omma_status ommai_layer_refuse_part(const struct ommai_layer_parts *parts, 
 enum omma_status ommai_layer_check_sizes(const struct ommai_layer_parts *parts, int64_t n_out, int64_t n_in,
                                          struct omma_error *error);
 
-/* The tensor LAYER + suffix, if there is one, as the group of each input of a matrix whose sizes are known: each in range, or -1 throughout,
- * which says nothing. Where the groups are those of the inputs' places, matrix->group_ids stays NULL. Errors: FORMAT. */
+/* The tensor LAYER + suffix, if there is one, as the group of each input of a matrix whose sizes
+ * are known: each in range, or -1 throughout,  which says nothing. Where the groups are those of
+ * the inputs' places, matrix->group_ids stays NULL. Errors: FORMAT. */
 enum omma_status ommai_layer_group_ids(const struct ommai_layer_parts *parts, const char *suffix,
                                        struct ommai_integer_matrix *matrix, struct omma_error *error);
 
-/* Makes `layer` a tensor [n_out, n_in] of its matrix of integers, whose members are set, but for the codes, which are those of the parts. */
+/* Makes `layer` a tensor [n_out, n_in] of its matrix of integers, whose members are set, but for
+ * the codes, which are those of the parts. */
 void ommai_stored_layer_of_integers(const struct ommai_layer_parts *parts, struct ommai_stored_layer *layer);
 
-/* The readers, one file for each family of forms. `layer` comes zeroed and stays where it is, as the matrix points into it; the tensor's name and
- * what follows from its shape are the caller's to fill. Errors: FORMAT, UNSUPPORTED. */
+/* The readers, one file for each family of forms. `layer` comes zeroed and stays where it is, as
+ * the matrix points into it; the tensor's name and  what follows from its shape are the caller's to
+ * fill. Errors: FORMAT, UNSUPPORTED. */
 enum omma_status ommai_read_packed_layer(const struct ommai_layer_parts *parts, const struct ommai_storage *storage,
                                          struct ommai_stored_layer *layer, struct omma_error *error);
 enum omma_status ommai_read_int8_layer(const struct ommai_layer_parts *parts, const struct ommai_storage *storage,

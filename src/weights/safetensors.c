@@ -110,7 +110,8 @@ static enum omma_status read_shape(const json_t *entry, const char *where, struc
   return OMMA_OK;
 }
 
-/* The place of one header entry, which must lie in the data part and have the size that type and shape ask for. */
+/* The place of one header entry, which must lie in the data part and have the size that type and
+ * shape ask for. */
 static enum omma_status read_place(const struct ommai_safetensors *file, const json_t *entry, const char *where,
                                    struct ommai_tensor *tensor, struct omma_error *error) {
   int64_t offsets[2];
@@ -185,7 +186,8 @@ static enum omma_status read_entries(struct ommai_safetensors *file, json_t *hea
   return OMMA_OK;
 }
 
-/* Empty tensors come before the tensor that starts at the same byte; names decide between several of them. */
+/* Empty tensors come before the tensor that starts at the same byte; names decide between several
+ * of them. */
 static int compare_places(const void *a, const void *b) {
   const struct ommai_tensor *left = a, *right = b;
   if (left->file_offset != right->file_offset) return left->file_offset < right->file_offset ? -1 : 1;
@@ -193,7 +195,8 @@ static int compare_places(const void *a, const void *b) {
   return strcmp(left->name, right->name);
 }
 
-/* The tensors, sorted by place, must cover the data part: each starts where the one before it ends. */
+/* The tensors, sorted by place, must cover the data part: each starts where the one before it
+ * ends. */
 static enum omma_status check_coverage(const struct ommai_safetensors *file, struct omma_error *error) {
   uint64_t end = file->data_start;
   for (int64_t i = 0; i < file->n_tensors; i++) {

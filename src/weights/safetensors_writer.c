@@ -166,7 +166,8 @@ failed:
   return NULL;
 }
 
-/* The bytes before the data: length field, JSON, and spaces up to a multiple of 8. Release with (*size, 1). */
+/* The bytes before the data: length field, JSON, and spaces up to a multiple of 8. Release with
+ * (*size, 1). */
 static enum omma_status encode_header(const struct ommai_safetensors_writer *writer, unsigned char **bytes, size_t *size,
                                       struct omma_error *error) {
   json_t *header = make_header(writer);
@@ -205,7 +206,8 @@ static enum omma_status write_all(int fd, const char *path, const void *data, ui
   return OMMA_OK;
 }
 
-/* Creates a new file next to the target. O_EXCL instead of mkstemp, so that the user's umask decides who may read it. */
+/* Creates a new file next to the target. O_EXCL instead of mkstemp, so that the user's umask
+ * decides who may read it. */
 static enum omma_status create_temporary(const char *path, char temporary[PATH_MAX], int *fd, struct omma_error *error) {
   struct stat info;
   if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {

@@ -1,5 +1,6 @@
-/* Layers that a checkpoint stores quantised, each in several tensors, and what stands for them: one tensor of type QUANTISED, named as a plain
- * layer's, whose values are what the format defines, in f32. docs/quantized-checkpoints.md has the formats. */
+/* Layers that a checkpoint stores quantised, each in several tensors, and what stands for them: one
+ * tensor of type QUANTISED, named as a plain  layer's, whose values are what the format defines, in
+ * f32. docs/quantized-checkpoints.md has the formats. */
 #ifndef OMMAI_WEIGHTS_STORED_LAYERS_H
 #define OMMAI_WEIGHTS_STORED_LAYERS_H
 
@@ -23,20 +24,23 @@ struct ommai_storage {
   int64_t group;       /* of integers: inputs that share a scale; 0: all of an output's */
   bool has_zeros;      /* integers: there are zero points */
   bool zeros_less_one; /* GPTQ: the file has them less one */
-  int64_t block[2];    /* FLOAT8: outputs and inputs that share a scale; 0: one scale for each output, or for all */
+  /* FLOAT8: outputs and inputs that share a scale; 0: one scale for each output, or for all */
+  int64_t block[2];
 };
 
-/* Looks up how the layer of that name is stored. Errors: FORMAT for one that the configuration does not cover, LIMIT. */
+/* Looks up how the layer of that name is stored. Errors: FORMAT for one that the configuration does
+ * not cover, LIMIT. */
 typedef enum omma_status (*ommai_storage_lookup)(void *context, const char *layer, struct ommai_storage *storage,
                                                  struct omma_error *error);
 
 /* The quantised layers of a checkpoint. The tensors they are made of must live as long. */
 struct ommai_stored_layers;
 
-/* Finds the quantised layers among `count` tensors sorted by name and checks every part of each: type, shape, scales that are numbers, and
- * indices in range. used[i] becomes true for those that are part of a layer, or scales of activations, which nothing here needs.
- * Errors: those of lookup; FORMAT for parts that are missing, do not fit or are no numbers; UNSUPPORTED; LIMIT for names that are too long;
- * MEMORY. */
+/* Finds the quantised layers among `count` tensors sorted by name and checks every part of each:
+ * type, shape, scales that are numbers, and  indices in range. used[i] becomes true for those that
+ * are part of a layer, or scales of activations, which nothing here needs.  Errors: those of
+ * lookup; FORMAT for parts that are missing, do not fit or are no numbers; UNSUPPORTED; LIMIT for
+ * names that are too long;  MEMORY. */
 enum omma_status ommai_stored_layers_create(const struct ommai_tensor *const *sorted, int64_t count, bool *used,
                                             ommai_storage_lookup lookup, void *context, const struct omma_allocator *allocator,
                                             struct ommai_stored_layers **layers, struct omma_error *error);

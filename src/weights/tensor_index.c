@@ -40,7 +40,8 @@ const struct ommai_tensor *ommai_tensor_index_find(const struct ommai_tensor *co
   return position < 0 ? NULL : sorted[position];
 }
 
-/* Length of the common beginning plus the common end, which may not overlap in the shorter string. */
+/* Length of the common beginning plus the common end, which may not overlap in the shorter
+ * string. */
 static size_t likeness(const char *a, const char *b) {
   size_t a_length = strlen(a), b_length = strlen(b);
   size_t shorter = a_length < b_length ? a_length : b_length;

@@ -1,4 +1,5 @@
-/* Data sets with every allocation failing in turn: no leak, the right status, and the same requests when all goes well. */
+/* Data sets with every allocation failing in turn: no leak, the right status, and the same requests
+ * when all goes well. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -9,7 +10,8 @@
 
 static const struct ommai_body_fields fields = {.chat = true, .model = "m", .logprobs = -1};
 
-/* Makes the data set with the n-th allocation failing for every n; all of them give MEMORY and leave nothing. */
+/* Makes the data set with the n-th allocation failing for every n; all of them give MEMORY and
+ * leave nothing. */
 static void fail_every_allocation(struct ommai_data_settings *data, size_t n_expected) {
   for (int64_t n = 0;; n++) {
     struct test_allocator allocator;

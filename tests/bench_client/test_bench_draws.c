@@ -1,4 +1,5 @@
-/* The generators against values that NumPy 2.3 and Python 3.11 gave, and the arrival times made of them. */
+/* The generators against values that NumPy 2.3 and Python 3.11 gave, and the arrival times made of
+ * them. */
 #include <math.h>
 
 #include "bench_client/arrivals.h"

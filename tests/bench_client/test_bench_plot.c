@@ -1,4 +1,5 @@
-/* The drawing of a run, as an SVG and, in builds with librsvg, as a PNG that the own reader decodes. */
+/* The drawing of a run, as an SVG and, in builds with librsvg, as a PNG that the own reader
+ * decodes. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -31,7 +32,8 @@ static void make_replies(struct ommai_reply replies[N_REPLIES]) {
 typedef enum omma_status (*drawer)(const struct ommai_bench_report *report, const struct omma_allocator *allocator, FILE *out,
                                    struct omma_error *error);
 
-/* The figures are the system allocator's, the drawing `allocator`'s. `n` of the replies are drawn. */
+/* The figures are the system allocator's, the drawing `allocator`'s. `n` of the replies are
+ * drawn. */
 static enum omma_status draw_to(drawer draw, size_t n, FILE *out, const struct omma_allocator *allocator,
                                 struct omma_error *error) {
   struct ommai_reply replies[N_REPLIES];

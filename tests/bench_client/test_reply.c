@@ -1,4 +1,5 @@
-/* A reply that is read byte by byte, with every allocation failing in turn, and events that end it. */
+/* A reply that is read byte by byte, with every allocation failing in turn, and events that end
+ * it. */
 #include "bench_client/reply.h"
 
 #include <stdlib.h>

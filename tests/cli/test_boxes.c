@@ -191,7 +191,8 @@ static void a_label_stands_above_its_box(void **state) {
   free(canvas.pixels);
 }
 
-/* Boxes at every edge of small images, with labels that have no room: nothing outside of the pixels is written. */
+/* Boxes at every edge of small images, with labels that have no room: nothing outside of the pixels
+ * is written. */
 static void drawing_stays_on_the_image(void **state) {
   (void)state;
   struct test_random random = {9};
@@ -295,7 +296,8 @@ static void resized_pixels_become_pixels(void **state) {
   scripted_answer("qwen2_5_vl_tied", answer, expected);
 }
 
-/* An image that is stored lying (37x22, EXIF orientation 6): boxes are told and drawn in pixels of the upright one, 22x37. */
+/* An image that is stored lying (37x22, EXIF orientation 6): boxes are told and drawn in pixels of
+ * the upright one, 22x37. */
 static void boxes_are_on_the_upright_image(void **state) {
   (void)state;
   static const char answer[] = "[{\"bbox_2d\": [500, 0, 1000, 1000]}]";

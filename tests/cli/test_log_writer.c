@@ -1,4 +1,5 @@
-/* The log's writer: it keeps order, never lets a writer wait, and takes a reader that is slow or gone. */
+/* The log's writer: it keeps order, never lets a writer wait, and takes a reader that is slow or
+ * gone. */
 #include "cli/log_writer.h"
 
 #include <fcntl.h>
@@ -72,7 +73,8 @@ static void lines_are_whole_and_in_order(void **state) {
   close(ends[0]);
 }
 
-/* Far more than pipe and buffer hold, before anybody reads: the test ends at all because nobody waits. */
+/* Far more than pipe and buffer hold, before anybody reads: the test ends at all because nobody
+ * waits. */
 static void what_finds_no_room_is_counted(void **state) {
   (void)state;
   enum { N = 20000 };

@@ -1,4 +1,5 @@
-/* Text of others on a terminal: nothing that a terminal obeys or that hides what is there gets through, all else does. */
+/* Text of others on a terminal: nothing that a terminal obeys or that hides what is there gets
+ * through, all else does. */
 #include "cli/plain_text.h"
 
 #include <stdlib.h>

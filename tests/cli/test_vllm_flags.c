@@ -1,4 +1,5 @@
-/* Each option of `vllm serve` is an option here, or accepted with one warning, or refused with a reason; none is unknown. */
+/* Each option of `vllm serve` is an option here, or accepted with one warning, or refused with a
+ * reason; none is unknown. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -71,7 +72,8 @@ static FILE *open_list(void) {
   return list;
 }
 
-/* An option's own arguments are not taken for the model, and the model is not taken for its argument. */
+/* An option's own arguments are not taken for the model, and the model is not taken for its
+ * argument. */
 static void every_flag_has_an_outcome(void **state) {
   (void)state;
   int n_own = 0, n_accepted = 0, n_refused = 0;

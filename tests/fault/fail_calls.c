@@ -1,14 +1,17 @@
-/* A library to preload: one call of the C library fails, as if memory, descriptors or a disk gave out. Counts over all threads, from the
- * start of main.
+/* A library to preload: one call of the C library fails, as if memory, descriptors or a disk gave
+ * out. Counts over all threads, from the  start of main.
  *
- *   OMMA_FAIL_CALL    malloc (with calloc, realloc and the aligned ones), read (with pread), write, open (with fopen and opendir), mmap, thread;
- *                     descriptor (socket, epoll_create1, eventfd, timerfd_create, dup), watch (epoll_ctl); and of sockets accept, receive and
+ *   OMMA_FAIL_CALL    malloc (with calloc, realloc and the aligned ones), read (with pread), write,
+ *                     open (with fopen and opendir), mmap, thread;
+ *                     descriptor (socket, epoll_create1, eventfd, timerfd_create, dup), watch
+ *                     (epoll_ctl); and of sockets accept, receive and
  *                     send (with sendmsg)
  *   OMMA_FAIL_AT      which call fails, from 1; 0 or none: no call
  *   OMMA_FAIL_REPORT  a file that gets the number of calls when the process ends in order
  *
- * A write to an eventfd never fails: nothing that it needs can give out. Aligned and mapped memory that oneDNN asks for itself never fails: it writes there without looking (2.6). What it gets by C++'s new
- * may fail. */
+ * A write to an eventfd never fails: nothing that it needs can give out. Aligned and mapped memory
+ * that oneDNN asks for itself never fails: it writes there without looking (2.6). What it gets by
+ * C++'s new  may fail. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -66,7 +69,8 @@ static int counted_main(int n_arguments, char **arguments, char **environment) {
   return status;
 }
 
-/* The functions that are replaced below, found on their first call. ISO C has no cast from an object's pointer to a function's. */
+/* The functions that are replaced below, found on their first call. ISO C has no cast from an
+ * object's pointer to a function's. */
 static void find(const char *name, void *function) {
   void *found = dlsym(RTLD_NEXT, name);
   memcpy(function, &found, sizeof found);

@@ -1,4 +1,5 @@
-/* Memory through the library's allocator: none is taken while a network runs, and every allocation may fail. */
+/* Memory through the library's allocator: none is taken while a network runs, and every allocation
+ * may fail. */
 #include <stdlib.h>
 
 #include "engine/scheduler.h"
@@ -8,8 +9,8 @@
 
 static struct test_allocator allocator;
 
-/* The type int8 is of the tower alone; here it brings quantisation with it. Without kept images, so that what fails leaves nothing at all
- * (test_image_store lets their allocations fail). */
+/* The type int8 is of the tower alone; here it brings quantisation with it. Without kept images, so
+ * that what fails leaves nothing at all  (test_image_store lets their allocations fail). */
 static enum omma_status open_model(enum omma_weight_type weights, struct omma_model **model, struct omma_error *error) {
   char path[1024];
   const struct omma_model_options options = {.weights = weights == OMMA_WEIGHTS_INT8 ? OMMA_WEIGHTS_AUTO : weights,
@@ -49,7 +50,8 @@ static void note_end(void *context, uint64_t id, const struct omma_callbacks *ca
   --*(int *)context;
 }
 
-/* The scheduler's own turns, taken one by one: tower, prompt in chunks, tokens of two requests at once. */
+/* The scheduler's own turns, taken one by one: tower, prompt in chunks, tokens of two requests at
+ * once. */
 static void turns_allocate_nothing(void **state) {
   (void)state;
   for (int weights = OMMA_WEIGHTS_F32; weights <= OMMA_WEIGHTS_INT8; weights++) {
@@ -241,8 +243,9 @@ static void answering_without_memory(void **state) {
   static struct fixture_answer expected, answer;
   test_allocator_init(&allocator);
   assert_ok(open_model(OMMA_WEIGHTS_AUTO, &model, &error), &error);
-  /* So small a patch budget that the workspace of the tower grows while the request runs, once for each image; without the cache, in
-   * which the first image would stay when the second one fails. */
+  /* So small a patch budget that the workspace of the tower grows while the request runs, once for
+   * each image; without the cache, in  which the first image would stay when the second one
+   * fails. */
   const struct omma_engine_options options = {.patch_budget = 4, .encoder_cache_bytes = -1};
   struct omma_request *request = make_request(model, 6);
   struct omma_engine *engine = fixture_engine(model, &options);

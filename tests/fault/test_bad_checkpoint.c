@@ -1,5 +1,5 @@
-/* Broken checkpoint directories: each gives one clear line and the right status, leaks nothing, and does not disturb an engine that
- * runs on another model. */
+/* Broken checkpoint directories: each gives one clear line and the right status, leaks nothing, and
+ * does not disturb an engine that  runs on another model. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -129,7 +129,8 @@ static void truncated_weights_are_refused(void **state) {
   expect_undisturbed();
 }
 
-/* Replaces the first `from` in the header of model.safetensors by `to`, of the same length; after the tensor's name where given. */
+/* Replaces the first `from` in the header of model.safetensors by `to`, of the same length; after
+ * the tensor's name where given. */
 static void edit_header(const char *folder, const char *tensor, const char *from, const char *to) {
   char path[TEST_PATH_SIZE], quoted[300];
   size_t size;
@@ -212,7 +213,8 @@ static void header_lengths_that_lie_are_refused(void **state) {
   test_folder_remove(folder);
 }
 
-/* config.json and the weights contradict each other: the first tensor that does not fit is named. */
+/* config.json and the weights contradict each other: the first tensor that does not fit is
+ * named. */
 static void configs_that_do_not_fit_the_weights_are_refused(void **state) {
   (void)state;
   static const struct {
@@ -250,7 +252,8 @@ static void configs_that_do_not_fit_the_weights_are_refused(void **state) {
   expect_undisturbed();
 }
 
-/* The largest sizes that config.json may state: plans are worked out without weights, and nothing overflows. */
+/* The largest sizes that config.json may state: plans are worked out without weights, and nothing
+ * overflows. */
 static void the_largest_config_can_be_planned(void **state) {
   (void)state;
   static const struct {

@@ -1,6 +1,7 @@
-/* Broken images of every form: cut at many places, damaged by seeded changes, with sizes in their headers that are not theirs, and
- * headers that promise more than memory holds. Each gives an image or one clear line, leaks nothing, and takes no more memory than the
- * limits allow. tests/unit/test_image_decode.c says which message stands for what. */
+/* Broken images of every form: cut at many places, damaged by seeded changes, with sizes in their
+ * headers that are not theirs, and  headers that promise more than memory holds. Each gives an
+ * image or one clear line, leaks nothing, and takes no more memory than the  limits allow.
+ * tests/unit/test_image_decode.c says which message stands for what. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -11,7 +12,8 @@
 
 static const struct ommai_image_limits small_limits = {1 << 20, 2048, 1 << 20, 10000};
 
-/* Decoding keeps the image, a second one while it is turned upright, and rows; libraries' own memory is not counted here. */
+/* Decoding keeps the image, a second one while it is turned upright, and rows; libraries' own
+ * memory is not counted here. */
 static int64_t bytes_allowed(const struct ommai_image_limits *limits) { return 8 * limits->max_pixels + (1 << 20); }
 
 /* An image within the limits, or an error of one line; nothing is left behind in either case. */
@@ -110,7 +112,8 @@ static unsigned char *jpeg_frame(const struct image_file *file) {
   return NULL;
 }
 
-/* Writes a size over the one in the header; bits that the field lacks are lost. False where the format's field is not known here. */
+/* Writes a size over the one in the header; bits that the field lacks are lost. False where the
+ * format's field is not known here. */
 static bool set_size(struct image_file *file, uint32_t width, uint32_t height) {
   unsigned char *bytes = file->bytes, *frame;
   switch (ommai_image_sniff(bytes, file->size)) {
@@ -182,8 +185,8 @@ static int64_t peak_kilobytes(void) {
   return usage.ru_maxrss;
 }
 
-/* A small file of each format whose header promises hundreds of millions of pixels is refused by its header: neither the limits'
- * allocator nor a library takes memory for it. */
+/* A small file of each format whose header promises hundreds of millions of pixels is refused by
+ * its header: neither the limits'  allocator nor a library takes memory for it. */
 static void bombs_are_refused_by_their_headers(void **state) {
   (void)state;
   static const struct {

@@ -1,7 +1,9 @@
-/* omma_plan_memory against the process: a child opens a model, encodes an image and generates, and reads its own anonymous memory from
- * /proc/self/status all the while. What it took besides the program itself stays within the plan.
+/* omma_plan_memory against the process: a child opens a model, encodes an image and generates, and
+ * reads its own anonymous memory from  /proc/self/status all the while. What it took besides the
+ * program itself stays within the plan.
  *
- * The test runs itself as the child: test_memory_plan --child DIRECTORY WEIGHTS THREADS SEQUENCES. */
+ * The test runs itself as the child: test_memory_plan --child DIRECTORY WEIGHTS THREADS
+ * SEQUENCES. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -19,8 +21,9 @@
 #define SHADOW_MEMORY 0
 #endif
 
-/* What the program takes besides the plan: the C library's heap, thread stacks, code that oneDNN makes, the tokenizer and
- * config.json, the images and their embeddings. Measured: 3 to 10 MiB, most of it code for every eighth row count. */
+/* What the program takes besides the plan: the C library's heap, thread stacks, code that oneDNN
+ * makes, the tokenizer and  config.json, the images and their embeddings. Measured: 3 to 10 MiB,
+ * most of it code for every eighth row count. */
 enum { PROGRAM_KB = 12 * 1024, MAX_SEQUENCES = 32 };
 
 static int64_t anonymous_kb(void) {
@@ -63,7 +66,8 @@ static void note_end(void *context, const struct omma_result *result) {
   atomic_fetch_sub(&n_open, 1);
 }
 
-/* As many requests as the engine takes at once, each with its own resize of the image; all are answered. */
+/* As many requests as the engine takes at once, each with its own resize of the image; all are
+ * answered. */
 static bool ask_at_once(const struct omma_model *model, struct omma_engine *engine, const struct omma_image *image, int n) {
   const struct omma_part parts[] = {{.image = image}, {.text = "What is this?", .text_size = 13}};
   const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = parts, .n_parts = 2};

@@ -1,5 +1,6 @@
-/* From messages to tokens through the public interface: greedy tokens and log-probabilities of the official code in f32; the numbers'
- * contract in f32 and bf16: the same bits regardless of threads, packing, chunks and the rest of the batch. */
+/* From messages to tokens through the public interface: greedy tokens and log-probabilities of the
+ * official code in f32; the numbers'  contract in f32 and bf16: the same bits regardless of
+ * threads, packing, chunks and the rest of the batch. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -174,7 +175,8 @@ static void answers_are_bit_identical(void **state) {
   }
 }
 
-/* The first token's likeliest ones, which saw the same prompt: what eight and four bits leave of small random models. */
+/* The first token's likeliest ones, which saw the same prompt: what eight and four bits leave of
+ * small random models. */
 static void quantised_answers_stay_near(void **state) {
   (void)state;
   static struct answer exact[16], rounded[16];

@@ -1,5 +1,6 @@
-/* Every stage of the network against the official code's tensors, in f32: pixels, patches, prompt ids, positions, each block of the
- * tower, merged tokens, deepstack, each decoder layer, logits; for images and videos. The first stage that differs is named. */
+/* Every stage of the network against the official code's tensors, in f32: pixels, patches, prompt
+ * ids, positions, each block of the  tower, merged tokens, deepstack, each decoder layer, logits;
+ * for images and videos. The first stage that differs is named. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -195,7 +196,8 @@ static void check_videos(const struct omma_model *model, const struct omma_reque
 
 /* ---- tower ---- */
 
-/* Runs the images of a request as one pass; outputs as the engine lays them out. The caller frees. */
+/* Runs the images of a request as one pass; outputs as the engine lays them out. The caller
+ * frees. */
 static float *run_tower(const struct omma_model *model, const struct omma_request *request, const struct golden_case *c,
                         struct ommai_vision_input *inputs) {
   struct omma_error error;
@@ -338,7 +340,8 @@ static void all_stages_equal_the_official_ones(void **state) {
       omma_request_destroy(request);
       golden_case_close(&c);
     }
-    /* One patch without merging; with it one merged row or column of two patches, the least that a tower takes. */
+    /* One patch without merging; with it one merged row or column of two patches, the least that a
+     * tower takes. */
     for (int axis = 0; axis < 2; axis++) assert_int_equal(least[axis], model->config.image.patches.merge_size);
     json_decref(manifest);
     omma_model_close(model);

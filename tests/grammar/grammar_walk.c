@@ -1,12 +1,16 @@
-/* Writes texts that grammars allow, token by token at random: what the scripts next to it check against other programs.
+/* Writes texts that grammars allow, token by token at random: what the scripts next to it check
+ * against other programs.
  *
  *   grammar_walk MODEL [--time]
  *
- * MODEL is a directory with tokenizer.json. Each line of standard input is a JSON object {"kind", "text", "compact", "walks", "seed", "tokens"}, or with
- * "prefix" instead of walks; each line of output the answer to it: {"error"}, {"texts", "unfinished"}, or {"allowed", "ends"}: the tokens that may
- * follow the prefix. With "instances", a list of texts, the answer has "accepted" too, which of them the grammar allows. With
- * --time, percentiles of the processor time that a mask takes, and a compilation, are written to standard error, and the slowest masks: the line of
- * their request, the text before them, how many states were made and pages touched for the first time. */
+ * MODEL is a directory with tokenizer.json. Each line of standard input is a JSON object {"kind",
+ * "text", "compact", "walks", "seed", "tokens"}, or with  "prefix" instead of walks; each line of
+ * output the answer to it: {"error"}, {"texts", "unfinished"}, or {"allowed", "ends"}: the tokens
+ * that may  follow the prefix. With "instances", a list of texts, the answer has "accepted" too,
+ * which of them the grammar allows. With  --time, percentiles of the processor time that a mask
+ * takes, and a compilation, are written to standard error, and the slowest masks: the line of 
+ * their request, the text before them, how many states were made and pages touched for the first
+ * time. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +86,8 @@ static bool is_end(const struct program *program, int32_t token) {
   return false;
 }
 
-/* A token that closes something, where one is allowed; else any: half the time a short one, so that texts end. */
+/* A token that closes something, where one is allowed; else any: half the time a short one, so that
+ * texts end. */
 static int32_t choose(struct program *program, const uint32_t *mask, bool closing) {
   static const char *const closers[] = {"\"", "]", "}", ",", ":"};
   for (size_t i = 0; closing && i < sizeof closers / sizeof closers[0]; i++) {

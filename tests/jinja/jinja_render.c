@@ -1,4 +1,5 @@
-/* Renders a chat template: {"template": ..., "variables": {...}} a line on stdin, {"text": ...} or {"error": ...} a line on stdout. */
+/* Renders a chat template: {"template": ..., "variables": {...}} a line on stdin, {"text": ...} or
+ * {"error": ...} a line on stdout. */
 #include "jinja/jinja.h"
 
 #include <stdio.h>

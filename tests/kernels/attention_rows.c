@@ -108,7 +108,8 @@ static double element(const struct attention_rows *rows, int64_t row, int64_t d)
   return ommai_attention_load(rows->memory.data, row * rows->stride + d, rows->type);
 }
 
-/* The softmax weights of a row, the key of the largest, and how far errors of f32 scores may move. */
+/* The softmax weights of a row, the key of the largest, and how far errors of f32 scores may
+ * move. */
 static int64_t row_weights(const struct attention_problem *problem, int64_t row, int64_t n_keys, double *weights,
                            double *most_terms) {
   double sum = 0.0;
@@ -131,8 +132,8 @@ static int64_t row_weights(const struct attention_problem *problem, int64_t row,
   return first;
 }
 
-/* Allowed: the rounding of the type, on the sum of |weight * value|; what errors of f32 scores move from one key to another; and
- * denormals taken as zeros. */
+/* Allowed: the rounding of the type, on the sum of |weight * value|; what errors of f32 scores move
+ * from one key to another; and  denormals taken as zeros. */
 double attention_row_error(const struct attention_problem *problem, int64_t row, int64_t n_keys, const float *found) {
   double weights[ATTENTION_MAX_KEYS], most_terms, error = 0.0, magnitude = 0.0, moved = 0.0;
   int64_t first = row_weights(problem, row, n_keys, weights, &most_terms);

@@ -1,4 +1,5 @@
-/* Random rows of q, k, v and out for one attention kernel, and the definition in double precision. */
+/* Random rows of q, k, v and out for one attention kernel, and the definition in double
+ * precision. */
 #ifndef OMMA_TEST_ATTENTION_ROWS_H
 #define OMMA_TEST_ATTENTION_ROWS_H
 
@@ -16,7 +17,8 @@ struct attention_limits {
   bool masked; /* row r may see r keys more than row 0 */
 };
 
-/* [n, dim] in one type, `stride` elements from row to row; what lies between is NaN, what lies around cannot be touched. */
+/* [n, dim] in one type, `stride` elements from row to row; what lies between is NaN, what lies
+ * around cannot be touched. */
 struct attention_rows {
   struct guarded memory;
   enum omma_dtype type;
@@ -32,8 +34,8 @@ struct attention_problem {
   struct attention_rows q, k, v, out;
 };
 
-/* Lengths at and next to the borders of tiles and blocks, primes, shapes of real models; normal, equal, huge, denormal and
- * alternating values; rows aligned to their elements alone. */
+/* Lengths at and next to the borders of tiles and blocks, primes, shapes of real models; normal,
+ * equal, huge, denormal and  alternating values; rows aligned to their elements alone. */
 struct attention_problem attention_problem_random(struct test_random *random, struct ommai_attention_types types,
                                                   const struct attention_limits *limits);
 
@@ -46,7 +48,8 @@ void attention_problem_free(struct attention_problem *problem);
 /* Address of a row. */
 unsigned char *attention_row(const struct attention_rows *rows, int64_t index);
 
-/* Distance (L2) of `found` [v_head_dim] from row `row` over keys [0, n_keys), as a share of what the row's operands allow. */
+/* Distance (L2) of `found` [v_head_dim] from row `row` over keys [0, n_keys), as a share of what
+ * the row's operands allow. */
 double attention_row_error(const struct attention_problem *problem, int64_t row, int64_t n_keys, const float *found);
 
 /* "f32", "bf16", "f16", or "f32_bf16" for f32 queries over bf16 keys and values. */

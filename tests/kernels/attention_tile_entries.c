@@ -1,5 +1,6 @@
-/* The tile kernels, packing and attending: against double precision, and what the contract promises about rows, tiles and masked
- * keys. Packed memory, scratch, inputs and outputs all lie between pages that cannot be touched. */
+/* The tile kernels, packing and attending: against double precision, and what the contract promises
+ * about rows, tiles and masked  keys. Packed memory, scratch, inputs and outputs all lie between
+ * pages that cannot be touched. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -68,7 +69,8 @@ static struct ommai_attention_tile tile_of(const struct attention_problem *p, in
   return tile;
 }
 
-/* Rows [first, first + count) as one tile; `foresee`: with a hint at rows that cannot be touched. */
+/* Rows [first, first + count) as one tile; `foresee`: with a hint at rows that cannot be
+ * touched. */
 static void run_tile(tile_kernel kernel, const struct attention_problem *p, int32_t first, int32_t count, bool foresee) {
   struct guarded packed = pack_all(kernel, p), nothing = guarded_untouchable(4096);
   struct guarded scratch = guarded_new(whole_lines(kernel->scratch_bytes(p->head_dim, p->v_head_dim)), true);
@@ -115,7 +117,8 @@ static struct attention_limits limits_of(const struct kernel_entry *entry) {
                                    .masked = !window};
 }
 
-/* Rows [first, end) of `rows`, less `less` where that is not NULL, to the nearest multiples of the 127th part of the largest. */
+/* Rows [first, end) of `rows`, less `less` where that is not NULL, to the nearest multiples of the
+ * 127th part of the largest. */
 static void to_int8(struct attention_rows *rows, int64_t first, int64_t end, const float *less) {
   float largest = 0.0f;
   for (int round = 0; round < 2; round++) {
@@ -133,7 +136,8 @@ static void to_int8(struct attention_rows *rows, int64_t first, int64_t end, con
   }
 }
 
-/* The problem whose scores a kernel of 8-bit integers computes: q and k in f32, with values that such integers have. */
+/* The problem whose scores a kernel of 8-bit integers computes: q and k in f32, with values that
+ * such integers have. */
 static struct attention_problem in_int8(const struct attention_problem *p) {
   struct attention_problem made = *p;
   struct attention_rows *from[2] = {&made.q, &made.k};
@@ -190,8 +194,8 @@ static double check_tile(const struct kernel_entry *entry, uint64_t seed) {
   return worst;
 }
 
-/* Packed blocks depend on the keys and values alone: not on strides, alignment, or what lay there before, as far as the kernel
- * writes at all. */
+/* Packed blocks depend on the keys and values alone: not on strides, alignment, or what lay there
+ * before, as far as the kernel  writes at all. */
 static double check_pack(const struct kernel_entry *entry, uint64_t seed) {
   tile_kernel kernel = entry->kernel;
   struct test_random random = {seed};
@@ -275,7 +279,8 @@ static struct kernel_call pack_call(const struct kernel_entry *entry) {
 /* Which list a kernel is in, as names have it. */
 static const char *const kinds[] = {[TILE] = "tile", [WINDOW] = "window", [INT8] = "int8"};
 
-/* A kernel's two entries. There is no scalar window kernel: both kinds are compared with the scalar tile. */
+/* A kernel's two entries. There is no scalar window kernel: both kinds are compared with the scalar
+ * tile. */
 static void add_kernel(struct kernel_list *list, tile_kernel kernel, int index) {
   static const struct kernel_family families[2] = {{check_tile, attend_call}, {check_pack, pack_call}};
   static const char *const parts[2] = {"", "_pack"};

@@ -8,7 +8,8 @@
 
 enum { PANEL = OMMAI_PANEL_COLUMNS, MAX_ROWS = 40, BENCH_ROWS = 128 };
 
-/* A block of a panel in both layouts, of values that bf16 has, rows of x, and sums of a whole panel. */
+/* A block of a panel in both layouts, of values that bf16 has, rows of x, and sums of a whole
+ * panel. */
 struct tile {
   const struct ommai_f32_tile_kernels *kernels;
   struct ommai_gemv_kernels gemv;

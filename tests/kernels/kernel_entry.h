@@ -1,5 +1,5 @@
-/* What the kernel tester knows of a kernel. Each family of kernels adds its entries, made from the list or table that the library
- * itself chooses from, so that no kernel exists untested. */
+/* What the kernel tester knows of a kernel. Each family of kernels adds its entries, made from the
+ * list or table that the library  itself chooses from, so that no kernel exists untested. */
 #ifndef OMMA_TEST_KERNEL_ENTRY_H
 #define OMMA_TEST_KERNEL_ENTRY_H
 
@@ -23,7 +23,8 @@ struct kernel_call {
 };
 
 struct kernel_family {
-  /* One trial on random inputs; fails the test. Returns the largest error as a share of what is allowed. */
+  /* One trial on random inputs; fails the test. Returns the largest error as a share of what is
+   * allowed. */
   double (*check)(const struct kernel_entry *entry, uint64_t seed);
   struct kernel_call (*call)(const struct kernel_entry *entry);
 };
@@ -55,7 +56,8 @@ void kernel_list_bf16_tiles(struct kernel_list *list);
 void kernel_list_integer(struct kernel_list *list);
 void kernel_list_resample(struct kernel_list *list);
 
-/* Fails the test in the name of an entry and a seed: the line is the command that repeats the trial. */
+/* Fails the test in the name of an entry and a seed: the line is the command that repeats the
+ * trial. */
 #define kernel_fail(entry, seed, format, ...) \
   fail_msg("--test %s --seed %" PRIu64 " --rounds 1: " format, (entry)->name, (uint64_t)(seed), __VA_ARGS__)
 

@@ -163,7 +163,8 @@ static double error_of(const struct inputs *inputs, int operation, const struct 
     norm += expected * expected;
     for (int which = X; which <= BIAS; which++) whole += (double)row_of(inputs, which)[i] * row_of(inputs, which)[i];
   }
-  /* Of few numbers nearly everything may cancel: then against the inputs, and for a mean that is taken off against what is left. */
+  /* Of few numbers nearly everything may cancel: then against the inputs, and for a mean that is
+   * taken off against what is left. */
   if (inputs->d < 64)
     norm += whole * (operation == OPERATION_layer_norm ? 1 + facts.mean * facts.mean / (facts.variance + 1e-6) : 1);
   return sqrt(difference) / ((wide ? 5e-7 : 3e-3) * sqrt(norm) + 1e-30);
@@ -186,7 +187,8 @@ static double check_row_op(const struct kernel_entry *entry, uint64_t seed) {
   return error;
 }
 
-/* x (f32, or bf16 at `narrow`) to u8: at most half a step off, the last step of the range a whole one, 0 exact. */
+/* x (f32, or bf16 at `narrow`) to u8: at most half a step off, the last step of the range a whole
+ * one, 0 exact. */
 static double check_quantise(const struct kernel_entry *entry, uint64_t seed) {
   struct test_random random = {seed};
   int64_t even = 2 * test_random_range(&random, 1, MAX_D / 2);
@@ -220,7 +222,8 @@ static double check_quantise(const struct kernel_entry *entry, uint64_t seed) {
   return 0;
 }
 
-/* What an operation on rows of symmetric integers makes of x: bytes of integers, or of sums in front of a scale. */
+/* What an operation on rows of symmetric integers makes of x: bytes of integers, or of sums in
+ * front of a scale. */
 static void run_symmetric(const struct ommai_row_ops *ops, const struct kernel_entry *entry, const struct inputs *inputs,
                           const void *x, struct guarded *out, float *scale) {
   *out = guarded_new((size_t)inputs->d * sizeof(float), true);
@@ -243,7 +246,8 @@ static double squared_error(const float *x, int64_t d, const int8_t *q, int zero
   return error;
 }
 
-/* The bits of the scalar code; int8 at most half a step off; int4 no worse than the grid of max|x| / 7. */
+/* The bits of the scalar code; int8 at most half a step off; int4 no worse than the grid of max|x|
+ * / 7. */
 static double check_symmetric(const struct kernel_entry *entry, uint64_t seed) {
   struct test_random random = {seed};
   int64_t d = test_random_range(&random, 1, 256);

@@ -1,5 +1,6 @@
-/* The kernel tester: every kernel of every CPU level that this machine has, against double precision or the scalar code, on random
- * inputs from a printed seed. With --bench it also times each kernel, which asserts nothing. */
+/* The kernel tester: every kernel of every CPU level that this machine has, against double
+ * precision or the scalar code, on random  inputs from a printed seed. With --bench it also times
+ * each kernel, which asserts nothing. */
 #include <errno.h>
 #include <fnmatch.h>
 #include <inttypes.h>
@@ -53,7 +54,8 @@ static void run_entry(void **state) {
   outcome->state = "ok";
 }
 
-/* The lists ascend by level within a type, every type has a scalar kernel, and the tiles are multiples of their steps. */
+/* The lists ascend by level within a type, every type has a scalar kernel, and the tiles are
+ * multiples of their steps. */
 static void lists_are_in_order(void **state) {
   (void)state;
   const struct ommai_attention_types f32 = {OMMA_F32, OMMA_F32}, bf16 = {OMMA_BF16, OMMA_BF16}, f16 = {OMMA_F16, OMMA_F16};
@@ -92,7 +94,8 @@ static void window_blocks_fit(void **state) {
   }
 }
 
-/* No element of a block is padding where the head dimensions go in steps, and none beyond the next step where they do not. */
+/* No element of a block is padding where the head dimensions go in steps, and none beyond the next
+ * step where they do not. */
 static void dims_in_steps_are_exact(const struct ommai_attention_tile_kernel *const *kernels) {
   const int32_t step = OMMAI_ATTENTION_DIM_STEP;
   for (; *kernels; kernels++) {
@@ -114,9 +117,11 @@ static void blocks_hold_no_padding(void **state) {
   dims_in_steps_are_exact(ommai_attention_window_kernels);
 }
 
-/* ---- report ----------------------------------------------------------------------------------------------------------- */
+/* ---- report 
+ * ----------------------------------------------------------------------------------------------------------- */
 
-/* How many times faster than its scalar kernel, by useful work where calls differ in it; 0 where that was not timed. */
+/* How many times faster than its scalar kernel, by useful work where calls differ in it; 0 where
+ * that was not timed. */
 static double times_scalar(size_t index) {
   for (size_t i = 0; i < tester.list.n; i++) {
     const struct kernel_time *scalar = &tester.outcomes[i].time, *own = &tester.outcomes[index].time;
@@ -192,7 +197,8 @@ static int write_json(void) {
   return fclose(to) != 0;
 }
 
-/* ---- command line ----------------------------------------------------------------------------------------------------- */
+/* ---- command line 
+ * ----------------------------------------------------------------------------------------------------- */
 
 static const char usage[] =
     "usage: test_kernels [--list] [--test PATTERN] [--seed N] [--rounds N] [--bench] [--seconds T] [--json FILE]\n"
@@ -241,7 +247,8 @@ static bool takes_value(const char *name) {
   return false;
 }
 
-/* What is wrong with an option that needs a value and is no good with this one, which may be NULL. */
+/* What is wrong with an option that needs a value and is no good with this one, which may be
+ * NULL. */
 static void refuse_option(const char *name, const char *value) {
   if (!takes_value(name)) {
     fprintf(stderr, "test_kernels: no option %s\n", name);
@@ -308,7 +315,8 @@ static size_t choose_tests(struct CMUnitTest *chosen) {
 }
 
 int main(int argc, char **argv) {
-  static struct CMUnitTest tests[KERNEL_MAX_ENTRIES + 3]; /* those not chosen stay empty, and are passed over */
+  /* those not chosen stay empty, and are passed over */
+  static struct CMUnitTest tests[KERNEL_MAX_ENTRIES + 3];
   tester.rounds = test_small() ? SMALL_ROUNDS : DEFAULT_ROUNDS;
   int stop = read_options(argc, argv);
   if (stop) return stop - 1;

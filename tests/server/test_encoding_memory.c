@@ -35,7 +35,8 @@ static void the_oldest_gives_way(void **state) {
   assert_int_equal(look(&memory, "a"), 'A');
   assert_int_equal(look(&memory, "b"), -1);
   assert_int_equal(look(&memory, "c"), 'c');
-  put(&memory, "c", 'C', 101); /* more than there is room for: the one before is not what was published last */
+  /* more than there is room for: the one before is not what was published last */
+  put(&memory, "c", 'C', 101);
   assert_int_equal(look(&memory, "c"), -1);
   assert_int_equal(memory.bytes, 40);
   ommai_encoding_memory_free(&memory);

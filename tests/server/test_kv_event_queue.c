@@ -1,4 +1,5 @@
-/* The queue between engine and publisher: order, limits, and what is said of events that were lost. */
+/* The queue between engine and publisher: order, limits, and what is said of events that were
+ * lost. */
 #include "server/kv_event_queue.h"
 
 #include "base/allocator.h"

@@ -1,4 +1,5 @@
-/* Files below a directory, and nothing else: links, ways up, and names that change while they are looked at. */
+/* Files below a directory, and nothing else: links, ways up, and names that change while they are
+ * looked at. */
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>

@@ -10,7 +10,9 @@ struct expected {
   enum ommai_tool_format format;
   const char *text;
   const char
-      *shown; /* content, then "|NAME(ARGUMENTS)" of each call, "!" where it has no end, "?" where the answer is broken */
+      /* content, then "|NAME(ARGUMENTS)" of each call, "!" where it has no end, "?" where the
+       * answer is broken */
+      *shown;
 };
 
 static const struct expected cases[] = {

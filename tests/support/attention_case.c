@@ -46,7 +46,8 @@ static float value_of(const struct attention_case *problem, uint32_t content, in
   return ommai_attention_load(rounded, 0, type_of(problem, tensor));
 }
 
-/* ---- memory ----------------------------------------------------------------------------------------------------------- */
+/* ---- memory
+ * ----------------------------------------------------------------------------------------------------------- */
 
 /* Rows of heads in one of the layouts. */
 struct layout {
@@ -90,7 +91,8 @@ static void fill_rows(const struct attention_case *problem, const struct attenti
   }
 }
 
-/* ---- running ---------------------------------------------------------------------------------------------------------- */
+/* ---- running
+ * ---------------------------------------------------------------------------------------------------------- */
 
 struct memory {
   struct guarded q, k, v, out;
@@ -233,7 +235,8 @@ static void run_plan(const struct omma_attention_context *context, const struct 
   omma_attention_plan_destroy(plan);
 }
 
-/* Copies the rows out, marking what was copied; every other byte of the output must still be the canary. */
+/* Copies the rows out, marking what was copied; every other byte of the output must still be the
+ * canary. */
 static float *collect(const struct attention_case *problem, struct memory *memory, size_t size) {
   int64_t rows = memory->n_rows + problem->tail_rows;
   float *found = malloc((size_t)(rows * problem->n_heads * problem->v_head_dim + 1) * sizeof *found);
@@ -272,7 +275,8 @@ float *attention_case_run(const struct omma_attention_context *context, const st
   return found;
 }
 
-/* ---- the definition in double precision ------------------------------------------------------------------------------- */
+/* ---- the definition in double precision
+ * ------------------------------------------------------------------------------- */
 
 /* A segment's keys and values under one of their heads, and what a row makes of them. */
 struct oracle {
@@ -308,7 +312,8 @@ static void oracle_close(struct oracle *oracle) {
   free(oracle->shifts);
 }
 
-/* Weights of the first n_keys keys, and their shifts; returns the key of the largest weight, which has no shift. */
+/* Weights of the first n_keys keys, and their shifts; returns the key of the largest weight, which
+ * has no shift. */
 static int64_t weigh(const struct attention_case *problem, const double *q, int64_t n_keys, struct oracle *oracle) {
   double scale = problem->scale != 0.0f ? problem->scale : 1.0 / sqrt(problem->head_dim);
   double score_terms = 0.0, sum = 0.0;
@@ -384,8 +389,8 @@ static void check_row(const struct attention_case *problem, const struct attenti
       (int)head, error, oracle->norm, bound);
 }
 
-/* Every row of a segment under every row_step-th head, of those that share the head kv_head of keys and values; which they are changes from row
- * to row. */
+/* Every row of a segment under every row_step-th head, of those that share the head kv_head of keys
+ * and values; which they are changes from row  to row. */
 static void check_kv_head(const struct attention_case *problem, const struct attention_segment *segment, int64_t kv_head,
                           const float *rows, double relative, int64_t row_step, const char *label) {
   int64_t group = problem->n_heads / problem->n_kv_heads, first = kv_head * group;

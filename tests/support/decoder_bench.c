@@ -67,7 +67,8 @@ struct cut {
   int32_t pages[SEQUENCE_PAGES];
 };
 
-/* The prompt's last residual, then the logits of a token after it: out[hidden size + vocabulary]. */
+/* The prompt's last residual, then the logits of a token after it: out[hidden size +
+ * vocabulary]. */
 static void run_cut(const struct ommai_decoder *decoder, const struct decoder_bench_sizes *sizes, const int32_t *prompt,
                     const struct cut *cut, float *out) {
   struct decoder_bench bench = decoder_bench_make(decoder, sizes, cut->n_threads);

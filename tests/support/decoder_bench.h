@@ -1,4 +1,5 @@
-/* A decoder with the cache, the threads and the workspace that it runs on, and prompts and tokens through it. */
+/* A decoder with the cache, the threads and the workspace that it runs on, and prompts and tokens
+ * through it. */
 #ifndef OMMA_TEST_SUPPORT_DECODER_BENCH_H
 #define OMMA_TEST_SUPPORT_DECODER_BENCH_H
 
@@ -35,11 +36,13 @@ struct ommai_decode_row decoder_bench_row(int32_t token, int32_t index, const in
 /* One decode step; logits [n][vocabulary]. */
 void decoder_bench_decode(struct decoder_bench *bench, const struct ommai_decode_row *rows, int64_t n, float *logits);
 
-/* A prompt of sizes->prompt_rows tokens (65 to 320) and a token after it: chunks, slices, threads and pages do not change a bit. */
+/* A prompt of sizes->prompt_rows tokens (65 to 320) and a token after it: chunks, slices, threads
+ * and pages do not change a bit. */
 void decoder_bench_check_cutting(const struct ommai_decoder *decoder, const struct decoder_bench_sizes *sizes,
                                  const int32_t *prompt);
 
-/* Four sequences of different lengths from the prompt, decoded together and alone, in any order: not a bit changes. */
+/* Four sequences of different lengths from the prompt, decoded together and alone, in any order:
+ * not a bit changes. */
 void decoder_bench_check_batch(const struct ommai_decoder *decoder, const struct decoder_bench_sizes *sizes,
                                const int32_t *prompt);
 

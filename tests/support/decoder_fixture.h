@@ -1,11 +1,13 @@
-/* Small decoders of every kind with random weights, made without a checkpoint, and the same network in double precision. */
+/* Small decoders of every kind with random weights, made without a checkpoint, and the same network
+ * in double precision. */
 #ifndef OMMA_TEST_SUPPORT_DECODER_FIXTURE_H
 #define OMMA_TEST_SUPPORT_DECODER_FIXTURE_H
 
 #include "language/decoder.h"
 
-/* BIASED: grouped, biased q, k, v. MOE: grouped, normed q and k, a softmax router, every layer routed. MLA: one
- * dense layer, then routed ones with groups, a bias for the choice and shared experts. */
+/* BIASED: grouped, biased q, k, v. MOE: grouped, normed q and k, a softmax router, every layer
+ * routed. MLA: one  dense layer, then routed ones with groups, a bias for the choice and shared
+ * experts. */
 enum decoder_kind { DECODER_BIASED, DECODER_MOE, DECODER_MLA, DECODER_KINDS };
 
 enum { DECODER_HIDDEN = 48, DECODER_VOCAB = 67 };

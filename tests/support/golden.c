@@ -214,7 +214,8 @@ void golden_expect(const struct golden_case *c, const char *stage, const float *
   }
 }
 
-/* A tower with windows takes the blocks in the order of vision.window_index: brings its rows back. The caller frees. */
+/* A tower with windows takes the blocks in the order of vision.window_index: brings its rows back.
+ * The caller frees. */
 static float *in_block_order(const struct golden_case *c, const float *data, int64_t n_rows, int64_t width) {
   int64_t n_blocks, *order = golden_i64(c, "vision.window_index", &n_blocks), values = n_rows / n_blocks * width;
   float *rows = malloc((size_t)(n_rows * width) * sizeof *rows);

@@ -1,4 +1,5 @@
-/* The golden fixtures of tests/golden: cases of a model, their messages with images loaded, and the official tensors. */
+/* The golden fixtures of tests/golden: cases of a model, their messages with images loaded, and the
+ * official tensors. */
 #ifndef OMMA_TEST_SUPPORT_GOLDEN_H
 #define OMMA_TEST_SUPPORT_GOLDEN_H
 
@@ -7,15 +8,17 @@
 
 #include "weights/safetensors.h"
 
-enum { GOLDEN_MAX_MESSAGES = 8, GOLDEN_MAX_PARTS = 8, GOLDEN_MAX_IMAGES = 24 }; /* a video's frames are images */
+/* a video's frames are images */
+enum { GOLDEN_MAX_MESSAGES = 8, GOLDEN_MAX_PARTS = 8, GOLDEN_MAX_IMAGES = 24 };
 
 /* The models that fixtures exist for; ends with NULL. */
 extern const char *const golden_models[];
 
 struct golden_case {
   const char *model, *name;
-  const json_t *json;                                /* its entry in golden.json */
-  struct ommai_safetensors *tensors, *image_tensors; /* of the case; the official preprocessing of the images */
+  const json_t *json; /* its entry in golden.json */
+  /* of the case; the official preprocessing of the images */
+  struct ommai_safetensors *tensors, *image_tensors;
   struct omma_message messages[GOLDEN_MAX_MESSAGES];
   struct omma_part parts[GOLDEN_MAX_MESSAGES][GOLDEN_MAX_PARTS];
   size_t n_messages;
@@ -40,7 +43,8 @@ bool golden_case_open(const char *model, const json_t *manifest, size_t index, s
 bool golden_any_case_open(const char *model, const json_t *manifest, size_t index, struct golden_case *out);
 void golden_case_close(struct golden_case *c);
 
-/* A tensor of the case, which must be there; values as f32 or int64, copied into a buffer that the caller frees. */
+/* A tensor of the case, which must be there; values as f32 or int64, copied into a buffer that the
+ * caller frees. */
 const struct ommai_tensor *golden_tensor(const struct golden_case *c, const char *name);
 bool golden_has(const struct golden_case *c, const char *name);
 /* The case's image `i` after the official resize, U8 [H, W, 3]. */
@@ -48,7 +52,8 @@ const struct ommai_tensor *golden_pixels(const struct golden_case *c, size_t i);
 float *golden_f32(const struct golden_case *c, const char *name, int64_t *n);
 int64_t *golden_i64(const struct golden_case *c, const char *name, int64_t *n);
 
-/* A stage of n_rows keeps golden_stored_rows of them; the k-th one is row golden_row of the stage. */
+/* A stage of n_rows keeps golden_stored_rows of them; the k-th one is row golden_row of the
+ * stage. */
 int64_t golden_stored_rows(const struct golden_case *c, int64_t n_rows);
 int64_t golden_row(const struct golden_case *c, int64_t k, int64_t n_rows);
 
@@ -59,8 +64,8 @@ struct golden_error {
 };
 struct golden_error golden_compare(const float *got, const float *expected, int64_t n_rows, int64_t width);
 
-/* Fails the test, naming model, case and stage, when a row is further off than `bound`. `got` has all rows of the stage, a
- * tower's in merge-block order; the fixture keeps a sample of them. */
+/* Fails the test, naming model, case and stage, when a row is further off than `bound`. `got` has
+ * all rows of the stage, a  tower's in merge-block order; the fixture keeps a sample of them. */
 void golden_expect(const struct golden_case *c, const char *stage, const float *got, int64_t n_rows, int64_t width,
                    double bound);
 
@@ -74,7 +79,8 @@ struct golden_observer {
 /* An ommai_stage_observer of a tower; context is a struct golden_observer. */
 void golden_observe_vision(void *context, const char *stage, int64_t index, const float *data, int64_t n_rows, int64_t width);
 
-/* Stages of the fixture that an observer must have counted: `name`, if not NULL, and `numbered`.0, .1, ... */
+/* Stages of the fixture that an observer must have counted: `name`, if not NULL, and `numbered`.0,
+ * .1, ... */
 int64_t golden_count_stages(const struct golden_case *c, const char *name, const char *numbered);
 
 #endif

@@ -1,4 +1,5 @@
-/* Memory between two pages that cannot be touched, for tests: what reads or writes outside of it ends the program. */
+/* Memory between two pages that cannot be touched, for tests: what reads or writes outside of it
+ * ends the program. */
 #ifndef OMMA_TEST_GUARDED_H
 #define OMMA_TEST_GUARDED_H
 
@@ -11,7 +12,8 @@ struct guarded {
   size_t map_size;
 };
 
-/* `size` bytes that end at the page after, or else begin at the page before; all filled with ones: NaN in every float type. */
+/* `size` bytes that end at the page after, or else begin at the page before; all filled with ones:
+ * NaN in every float type. */
 struct guarded guarded_new(size_t size, bool at_end);
 
 /* Pages of which no byte can be read or written; data is aligned to a page. */

@@ -1,4 +1,5 @@
-/* Test images: files of tests/data/image, their hashes, and inputs made by formula on both sides. */
+/* Test images: files of tests/data/image, their hashes, and inputs made by formula on both
+ * sides. */
 #ifndef OMMA_TEST_SUPPORT_IMAGE_FIXTURE_H
 #define OMMA_TEST_SUPPORT_IMAGE_FIXTURE_H
 

@@ -1,4 +1,5 @@
-/* What the tests of linear layers share: elements of either type, activations in double precision, and runs at every CPU level. */
+/* What the tests of linear layers share: elements of either type, activations in double precision,
+ * and runs at every CPU level. */
 #ifndef OMMA_TEST_SUPPORT_LINEAR_FIXTURE_H
 #define OMMA_TEST_SUPPORT_LINEAR_FIXTURE_H
 
@@ -10,9 +11,10 @@ float fixture_get(const void *array, int64_t at, enum omma_dtype type);
 
 double fixture_activate(double x, enum ommai_activation activation);
 
-/* The body of main() for tests over oneDNN, which keeps its level for the life of a process. Without arguments the program runs itself
- * once for each CPU level of the machine, with the level's name as its argument, and returns how many failed; with it, it returns
- * what run_level returns. */
+/* The body of main() for tests over oneDNN, which keeps its level for the life of a process.
+ * Without arguments the program runs itself  once for each CPU level of the machine, with the
+ * level's name as its argument, and returns how many failed; with it, it returns  what run_level
+ * returns. */
 int fixture_run_levels(int argc, char **argv, int (*run_level)(const char *level));
 
 #endif

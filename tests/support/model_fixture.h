@@ -1,5 +1,6 @@
-/* Models, requests and answers for the tests of engine/ and models/: the golden checkpoints, copies of them with one thing changed,
- * what a client sees of an answer, and a gate that holds the engine's thread inside a callback. */
+/* Models, requests and answers for the tests of engine/ and models/: the golden checkpoints, copies
+ * of them with one thing changed,  what a client sees of an answer, and a gate that holds the
+ * engine's thread inside a callback. */
 #ifndef OMMA_TEST_SUPPORT_MODEL_FIXTURE_H
 #define OMMA_TEST_SUPPORT_MODEL_FIXTURE_H
 
@@ -12,7 +13,8 @@
 struct omma_model *fixture_model(const char *name, const struct omma_model_options *options);
 /* An engine with these options, NULL for the defaults. */
 struct omma_engine *fixture_engine(struct omma_model *model, const struct omma_engine_options *options);
-/* The bytes of that many KV pages: a page has the elements of the linear layers, whose type follows the CPU level where none is asked for. */
+/* The bytes of that many KV pages: a page has the elements of the linear layers, whose type follows
+ * the CPU level where none is asked for. */
 int64_t fixture_kv_bytes(const struct omma_model *model, int64_t n_pages);
 /* An image of tests/golden/images. */
 struct omma_image *fixture_image(const char *name);
@@ -51,7 +53,8 @@ void fixture_gate_pass(struct fixture_gate *gate);
 void fixture_gate_await(struct fixture_gate *gate, int n_arrived);
 void fixture_gate_open(struct fixture_gate *gate);
 
-/* Copies one file; a whole checkpoint (everything that omma_model_open reads) into a new folder; its three configuration files. */
+/* Copies one file; a whole checkpoint (everything that omma_model_open reads) into a new folder;
+ * its three configuration files. */
 void fixture_copy_file(const char *from, const char *to);
 void fixture_copy_checkpoint(const char *model, char folder[TEST_PATH_SIZE]);
 void fixture_copy_config(const char *model, char folder[TEST_PATH_SIZE]);

@@ -18,7 +18,8 @@ static void *counting_allocate(void *context, size_t size, size_t alignment) {
   if (self->fail_at >= 0 && number >= self->fail_at) return NULL;
   void *pointer = aligned_alloc(alignment, size);
   if (!pointer) return NULL;
-  memset(pointer, 0xff, size); /* NaN, and not the zeroes of a new page: what is read before it is written shows */
+  /* NaN, and not the zeroes of a new page: what is read before it is written shows */
+  memset(pointer, 0xff, size);
   __atomic_fetch_add(&self->n_live, 1, __ATOMIC_SEQ_CST);
   int64_t live = __atomic_add_fetch(&self->bytes_live, (int64_t)size, __ATOMIC_SEQ_CST);
   int64_t peak = __atomic_load_n(&self->bytes_peak, __ATOMIC_SEQ_CST);

@@ -1,4 +1,5 @@
-/* What every test program needs: cmocka in its include order, and helpers for messages and allocation counting. */
+/* What every test program needs: cmocka in its include order, and helpers for messages and
+ * allocation counting. */
 #ifndef OMMA_TEST_SUPPORT_H
 #define OMMA_TEST_SUPPORT_H
 
@@ -14,7 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Fails the test with the library's message when `call` does not return OMMA_OK. `error` is the object that was passed. */
+/* Fails the test with the library's message when `call` does not return OMMA_OK. `error` is the
+ * object that was passed. */
 #define assert_ok(call, error)                                                                          \
   do {                                                                                                  \
     enum omma_status status_ = (call);                                                                  \
@@ -30,7 +32,8 @@
     if (!strstr((error)->message, part)) fail_msg("%s: \"%s\" lacks \"%s\"", #call, (error)->message, part); \
   } while (0)
 
-/* Skips the test and says why, as printf does: what the machine, the CPU level or the build lacks. */
+/* Skips the test and says why, as printf does: what the machine, the CPU level or the build
+ * lacks. */
 #define skip_because(...)       \
   do {                          \
     print_message("skipped: "); \
@@ -39,8 +42,9 @@
     skip();                     \
   } while (0)
 
-/* Whether to run fewer cases of the same kinds: in builds in which everything takes many times longer (ThreadSanitizer), and where the
- * environment has OMMA_TEST_SMALL (emulated processors). */
+/* Whether to run fewer cases of the same kinds: in builds in which everything takes many times
+ * longer (ThreadSanitizer), and where the  environment has OMMA_TEST_SMALL (emulated
+ * processors). */
 bool test_small(void);
 
 /* An allocator that counts, and fails the n-th allocation when asked to. Thread-safe. */
@@ -54,12 +58,14 @@ struct test_allocator {
 };
 void test_allocator_init(struct test_allocator *allocator);
 
-/* Calls `make`, which makes something and destroys what there is of it, with all allocations from the n-th on failing, for n = 0, 1, ...
- * until a call succeeds. Each of the others must give MEMORY, none may leave anything behind, and n stays below `limit`. */
+/* Calls `make`, which makes something and destroys what there is of it, with all allocations from
+ * the n-th on failing, for n = 0, 1, ...  until a call succeeds. Each of the others must give
+ * MEMORY, none may leave anything behind, and n stays below `limit`. */
 void test_fail_every_allocation(enum omma_status (*make)(const struct omma_allocator *allocator, struct omma_error *error),
                                 int64_t limit);
 
-/* A seeded generator for test inputs (xoshiro-like quality is not needed; reproducible on every machine is). */
+/* A seeded generator for test inputs (xoshiro-like quality is not needed; reproducible on every
+ * machine is). */
 struct test_random {
   uint64_t state;
 };

@@ -186,7 +186,8 @@ struct fixture_pass fixture_pass_make(const struct fixture_tower *fixture, const
   pass.workspace_size = ommai_vision_workspace_size(&fixture->tower, &pass.sizes, n_workers);
   assert_true(pass.workspace_size > 0);
   pass.workspace = aligned_alloc(64, (pass.workspace_size + 63) / 64 * 64);
-  memset(pass.workspace, 0xff, pass.workspace_size); /* NaN, where anything is read that was not written */
+  /* NaN, where anything is read that was not written */
+  memset(pass.workspace, 0xff, pass.workspace_size);
   return pass;
 }
 

@@ -9,7 +9,8 @@
 enum {
   FIXTURE_TOWER_BILINEAR, /* LayerNorm, plain feed-forward, bilinear positions, deepstack */
   FIXTURE_TOWER_WINDOWS,  /* RMSNorm, gated feed-forward, windows of 2 x 2 merged tokens */
-  FIXTURE_TOWER_BICUBIC,  /* LayerNorm, bicubic positions, adjacent rope, final norm, no time axis */
+  /* LayerNorm, bicubic positions, adjacent rope, final norm, no time axis */
+  FIXTURE_TOWER_BICUBIC,
   FIXTURE_TOWERS
 };
 
@@ -25,7 +26,8 @@ enum { FIXTURE_F32, FIXTURE_BF16, FIXTURE_INT8, FIXTURE_TYPES };
 void fixture_tower_make(struct fixture_tower *fixture, int kind, int type, int n_workers);
 void fixture_tower_free(struct fixture_tower *fixture);
 
-/* Inputs of a pass with random pixels, their outputs (NaN until written) and a workspace of exactly the stated size. */
+/* Inputs of a pass with random pixels, their outputs (NaN until written) and a workspace of exactly
+ * the stated size. */
 struct fixture_pass {
   struct ommai_vision_input *inputs;
   int64_t n_inputs;
@@ -35,7 +37,8 @@ struct fixture_pass {
   void *workspace;
 };
 
-/* grids: [n_inputs][3] frames, rows and columns of patches; an input's pixels depend on its grid alone. */
+/* grids: [n_inputs][3] frames, rows and columns of patches; an input's pixels depend on its grid
+ * alone. */
 struct fixture_pass fixture_pass_make(const struct fixture_tower *fixture, const int64_t (*grids)[3], int64_t n_inputs,
                                       int n_workers);
 void fixture_pass_free(struct fixture_pass *pass);

@@ -56,7 +56,8 @@ const char *test_path(char out[TEST_PATH_SIZE], const char *folder, const char *
 }
 
 void test_write_file(const char *path, const void *bytes, size_t size) {
-  unlink(path); /* some file systems flush a file that is truncated and written again, which takes milliseconds */
+  /* some file systems flush a file that is truncated and written again, which takes milliseconds */
+  unlink(path);
   FILE *file = fopen(path, "wb");
   assert_non_null(file);
   assert_int_equal(fwrite(bytes, 1, size, file), size);

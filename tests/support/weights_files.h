@@ -1,4 +1,5 @@
-/* Files and folders for tests: a temporary folder, raw bytes, and safetensors files from a header text. */
+/* Files and folders for tests: a temporary folder, raw bytes, and safetensors files from a header
+ * text. */
 #ifndef OMMA_TEST_WEIGHTS_FILES_H
 #define OMMA_TEST_WEIGHTS_FILES_H
 
@@ -17,7 +18,8 @@ int test_folder_count(const char *folder);
 /* folder/name into out. Returns out. */
 const char *test_path(char out[TEST_PATH_SIZE], const char *folder, const char *name);
 
-/* The state of tests that write into a folder of their own: its setup and teardown, and the object that *state points to. */
+/* The state of tests that write into a folder of their own: its setup and teardown, and the object
+ * that *state points to. */
 struct test_folder {
   char folder[TEST_PATH_SIZE];
   char path[TEST_PATH_SIZE]; /* of a file inside, which is not there yet */
@@ -28,7 +30,8 @@ int test_folder_teardown(void **state);
 
 void test_write_file(const char *path, const void *bytes, size_t size);
 
-/* A safetensors file with this JSON header (not padded) and `data_size` bytes 0, 1, 2, ... after it. */
+/* A safetensors file with this JSON header (not padded) and `data_size` bytes 0, 1, 2, ... after
+ * it. */
 void test_write_safetensors(const char *path, const char *header, size_t data_size);
 
 #endif

@@ -1,5 +1,5 @@
-/* The growing text of an answer: random tokens and stop strings against looking for the stop strings in the whole text; thoughts and their
- * marks. */
+/* The growing text of an answer: random tokens and stop strings against looking for the stop
+ * strings in the whole text; thoughts and their  marks. */
 #include "engine/answer_text.h"
 
 #include "base/allocator.h"
@@ -150,7 +150,8 @@ static void no_stop_before_min_tokens(void **state) {
   tear_down(&fixture);
 }
 
-/* The text that the stream of tokens makes, and where the first complete stop string stands; -1: nowhere. */
+/* The text that the stream of tokens makes, and where the first complete stop string stands; -1:
+ * nowhere. */
 static int reference(const struct fixture *fixture, const int32_t *ids, size_t n, struct shown *out) {
   struct ommai_detokenizer detokenizer = {0};
   const struct omma_request *request = &fixture->request;
@@ -175,7 +176,8 @@ static int reference(const struct fixture *fixture, const int32_t *ids, size_t n
   return -1;
 }
 
-/* Tokens of a few letters, spaces and pieces of characters; stop strings of the same, so that they meet and overlap often. */
+/* Tokens of a few letters, spaces and pieces of characters; stop strings of the same, so that they
+ * meet and overlap often. */
 static void random_streams_equal_the_whole_text(void **state) {
   (void)state;
   struct fixture fixture;
@@ -217,14 +219,16 @@ static void random_streams_equal_the_whole_text(void **state) {
   tear_down(&fixture);
 }
 
-/* What is shown is whole characters at every moment; an unfinished one comes as U+FFFD at the end. */
+/* What is shown is whole characters at every moment; an unfinished one comes as U+FFFD at the
+ * end. */
 static void characters_are_never_split(void **state) {
   (void)state;
   struct fixture fixture;
   struct ommai_answer_text answer;
   int32_t ids[MAX_IDS];
   set_up(&fixture);
-  size_t n = ids_of(&fixture, "\xe2\x82\xac", ids); /* no merges for it in this small vocabulary: a token per byte */
+  /* no merges for it in this small vocabulary: a token per byte */
+  size_t n = ids_of(&fixture, "\xe2\x82\xac", ids);
   assert_int_equal(n, 3);
   ommai_answer_text_init(&answer, &fixture.request);
   ommai_answer_text_push(&answer, ids[0], true);
@@ -319,7 +323,8 @@ static void thoughts_are_told_apart(void **state) {
     expect_shown(&shown, thoughts[i].rest, thoughts[i].stop_index);
     expect_reasoning(&shown, thoughts[i].reasoning);
     if (thoughts[i].stop) continue;
-    run(&fixture, ids, ids_of(&fixture, thoughts[i].text, ids), 0, &shown); /* several bytes a token */
+    /* several bytes a token */
+    run(&fixture, ids, ids_of(&fixture, thoughts[i].text, ids), 0, &shown);
     expect_shown(&shown, thoughts[i].rest, -1);
     expect_reasoning(&shown, thoughts[i].reasoning);
   }

@@ -1,5 +1,5 @@
-/* The operator against its definition in double precision, and against itself: neighbours, order, strides, teams, slices and
- * chunks do not change a bit. */
+/* The operator against its definition in double precision, and against itself: neighbours, order,
+ * strides, teams, slices and  chunks do not change a bit. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -10,7 +10,8 @@
 #include "support/attention_case.h"
 #include "support/guarded.h"
 
-static const double relative_limits[3] = {2e-6, 4e-3, 1e-3}; /* by enum omma_dtype, on normal inputs */
+/* by enum omma_dtype, on normal inputs */
+static const double relative_limits[3] = {2e-6, 4e-3, 1e-3};
 
 static struct omma_attention_context *make_context(enum ommai_cpu_level level) {
   struct omma_attention_options options = {.isa = ommai_cpu_level_name(level)};
@@ -106,8 +107,9 @@ static void one_key(const struct omma_attention_context *context) {
   }
 }
 
-/* The worst of some ten thousand rows: among so many there are some in which two or three keys outweigh the others, or the result
- * nearly cancels. Below the highest level, of a quarter of them: the reference takes its time. */
+/* The worst of some ten thousand rows: among so many there are some in which two or three keys
+ * outweigh the others, or the result  nearly cancels. Below the highest level, of a quarter of
+ * them: the reference takes its time. */
 static void worst_rows(const struct omma_attention_context *context) {
   enum { COUNT = 3 };
   int64_t row_step = is_highest(context) ? 1 : 4;
@@ -235,7 +237,8 @@ static void decode_shares_wide_keys(const struct omma_attention_context *context
   }
 }
 
-/* ---- equality --------------------------------------------------------------------------------------------------------- */
+/* ---- equality 
+ * --------------------------------------------------------------------------------------------------------- */
 
 static void assert_same_rows(const float *a, const float *b, int64_t count, const char *what) {
   for (int64_t i = 0; i < count; i++) {
@@ -355,7 +358,8 @@ static void several_waves(const struct omma_attention_context *context) {
   assert_same_as_alone(context, &problem, "waves");
 }
 
-/* One segment of 60,000 among hundreds of 64, some empty: the few next to the many have the bits of a run alone. */
+/* One segment of 60,000 among hundreds of 64, some empty: the few next to the many have the bits of
+ * a run alone. */
 static void one_long_segment_among_many(const struct omma_attention_context *context) {
   enum { COUNT = 401 };
   if (!is_highest(context)) return;

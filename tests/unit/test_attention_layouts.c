@@ -1,5 +1,5 @@
-/* One problem in many layouts: whatever the strides of each tensor, the type of the borders, and the way the segments are stated,
- * the result has the same bits. */
+/* One problem in many layouts: whatever the strides of each tensor, the type of the borders, and
+ * the way the segments are stated,  the result has the same bits. */
 #include <stdlib.h>
 
 #include "kernels/attention_element.h"
@@ -12,7 +12,8 @@ static const int64_t n_rows_of[N_TENSORS] = {ROWS, KEYS, KEYS, ROWS},
                      n_heads_of[N_TENSORS] = {N_HEADS, N_KV_HEADS, N_KV_HEADS, N_HEADS},
                      dim_of[N_TENSORS] = {DIM, DIM, V_DIM, V_DIM};
 
-/* Strides of one tensor, its elements from the lowest to the highest address, and the index of row 0 of head 0 among them. */
+/* Strides of one tensor, its elements from the lowest to the highest address, and the index of row
+ * 0 of head 0 among them. */
 struct layout {
   int64_t token_stride, head_stride, count, first;
 };
@@ -60,7 +61,8 @@ static struct layout random_layout(struct test_random *random, int tensor) {
   return layout;
 }
 
-/* Copies between packed values and a layout; what is left of the layout's memory keeps its bytes. */
+/* Copies between packed values and a layout; what is left of the layout's memory keeps its
+ * bytes. */
 static void copy_rows(const struct values *values, int tensor, const struct layout *layout, unsigned char *memory, bool out) {
   for (int64_t row = 0; row < n_rows_of[tensor]; row++) {
     for (int64_t head = 0; head < n_heads_of[tensor]; head++) {
@@ -176,7 +178,8 @@ static void assert_same_result(const struct omma_attention_context *context, con
   free(first);
 }
 
-/* [b, s, H, D] without borders: each batch row is a segment, of keys as of queries. With borders: they cut the flattened rows. */
+/* [b, s, H, D] without borders: each batch row is a segment, of keys as of queries. With borders:
+ * they cut the flattened rows. */
 static void batches_are_segments_unless_borders_are_given(void **state) {
   (void)state;
   struct omma_attention_context *context = make_context();

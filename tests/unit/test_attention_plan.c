@@ -61,11 +61,13 @@ static void every_failed_allocation_is_reported(void **state) {
     omma_attention_plan_destroy(plan);
     omma_attention_context_destroy(context);
     assert_int_equal(allocator.n_live, 0);
-    if (n > 4) n += 10; /* the self-test allocates alike for each of its cases: of those every eleventh */
+    /* the self-test allocates alike for each of its cases: of those every eleventh */
+    if (n > 4) n += 10;
   }
 }
 
-/* Random segmentations: the bounds hold, a placed plan equals a created one in size, and steps add up. */
+/* Random segmentations: the bounds hold, a placed plan equals a created one in size, and steps add
+ * up. */
 static void bounds_hold(void **state) {
   (void)state;
   struct test_random random = {2024};
@@ -177,7 +179,8 @@ static void flops_count_useful_work(void **state) {
   omma_attention_context_destroy(context);
 }
 
-/* Encoder segments of one block have the window kernel where their type has one; its name is that of the longest segment. */
+/* Encoder segments of one block have the window kernel where their type has one; its name is that
+ * of the longest segment. */
 static void windows_have_their_kernel(void **state) {
   (void)state;
   struct omma_attention_context *context;

@@ -1,5 +1,6 @@
-/* What the operator refuses, in which words, and that it has touched nothing by then: tensors, page table, workspace and plan
- * memory are pages that cannot be read or written, arrays end at such a page, and the allocator counts. */
+/* What the operator refuses, in which words, and that it has touched nothing by then: tensors, page
+ * table, workspace and plan  memory are pages that cannot be read or written, arrays end at such a
+ * page, and the allocator counts. */
 #include <math.h>
 #include <omma/attention.h>
 #include <stdlib.h>
@@ -241,7 +242,8 @@ static void positions_are_refused_with_their_index(void **state) {
   assert_refused(f, &spec, OMMA_ERROR_LIMIT, "q_offsets[1]: 2147483648 positions and 60 rows are more than 2147483648 keys");
 }
 
-/* Each of a thousand sequences has as many keys as a plan can count: together they are more bytes than there are addresses. */
+/* Each of a thousand sequences has as many keys as a plan can count: together they are more bytes
+ * than there are addresses. */
 static void more_keys_than_addresses_are_refused(void **state) {
   enum { COUNT = 1000 };
   static int64_t offsets[COUNT];
@@ -427,7 +429,8 @@ static void kernels_are_named_where_there_is_one(void **state) {
 
 /* ---- self-test ---- */
 
-/* The scalar kernel, but for the last row of a tile that it leaves out, or a state that it doubles. */
+/* The scalar kernel, but for the last row of a tile that it leaves out, or a state that it
+ * doubles. */
 static void attend_all_but_one(const struct ommai_attention_tile *tile) {
   struct ommai_attention_tile fewer = *tile;
   fewer.n_rows--;

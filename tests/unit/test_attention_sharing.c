@@ -1,5 +1,6 @@
-/* Plans and teams: any number of workers in any order gives the same bits; a plan is read-only memory that any number of threads
- * use at the same time; a run takes nothing from the context's allocator. */
+/* Plans and teams: any number of workers in any order gives the same bits; a plan is read-only
+ * memory that any number of threads  use at the same time; a run takes nothing from the context's
+ * allocator. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -152,7 +153,8 @@ static void a_plan_serves_several_threads_at_once(void **state) {
 
 /* ---- memory ---- */
 
-/* Hundreds of sizes in the memory reserved for the largest: nothing is taken from the allocator after the context. */
+/* Hundreds of sizes in the memory reserved for the largest: nothing is taken from the allocator
+ * after the context. */
 static void nothing_is_allocated_over_many_sizes(void **state) {
   (void)state;
   enum { LARGEST = 700, N_HEADS = 2, HEAD_DIM = 24, COUNT = LARGEST * N_HEADS * HEAD_DIM };

@@ -7,7 +7,8 @@
 
 enum { N_LETTERS = 4, MAX_TOKENS = 60 };
 
-/* A random vocabulary over a few letters: bytes of each token, and merges in random order of rank. */
+/* A random vocabulary over a few letters: bytes of each token, and merges in random order of
+ * rank. */
 struct model {
   struct ommai_bpe bpe;
   char texts[MAX_TOKENS][64];
@@ -47,7 +48,8 @@ static void make_model(struct model *model, struct test_random *random) {
   for (int i = 0; i < model->n_merges; i++) assert_true(ommai_bpe_add(&model->bpe, model->merges[i]));
 }
 
-/* The definition: again and again, look at all pairs and join the one of lowest rank, the leftmost first. */
+/* The definition: again and again, look at all pairs and join the one of lowest rank, the leftmost
+ * first. */
 static size_t encode_by_definition(const struct model *model, int32_t *ids, size_t n) {
   for (;;) {
     const struct ommai_merge *best = NULL;

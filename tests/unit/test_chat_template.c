@@ -1,5 +1,6 @@
-/* Chat templates: how they are cut, how a checkpoint's is found and told from the known ones, and that the templates of the known ones render
- * conversations as transformers renders the templates. tools/make_chat_templates.py makes tests/data/chat. */
+/* Chat templates: how they are cut, how a checkpoint's is found and told from the known ones, and
+ * that the templates of the known ones render  conversations as transformers renders the templates.
+ * tools/make_chat_templates.py makes tests/data/chat. */
 #include <jansson.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -51,7 +52,8 @@ static void any_bytes_are_cut(void **state) {
   for (int round = 0; round < 20000; round++) {
     char text[24];
     size_t size = (size_t)test_random_range(&random, 0, sizeof text);
-    for (size_t i = 0; i < size; i++) text[i] = alphabet[test_random_range(&random, 0, sizeof alphabet - 1)]; /* NUL too */
+    /* NUL too */
+    for (size_t i = 0; i < size; i++) text[i] = alphabet[test_random_range(&random, 0, sizeof alphabet - 1)];
     struct ommai_template_pieces pieces;
     struct omma_error error;
     assert_ok(ommai_template_cut(text, size, &ommai_default_allocator, &pieces, &error), &error);
@@ -223,7 +225,8 @@ static void compare_prompt(const json_t *this_case, const struct released *relea
   free_conversation(&talk);
 }
 
-/* By the chat template where it has a place for everything; and by the template itself, which may leave out what the template refuses. */
+/* By the chat template where it has a place for everything; and by the template itself, which may
+ * leave out what the template refuses. */
 static void expect_prompt(const json_t *this_case, const struct released *released) {
   const char *expected = json_string_value(json_object_get(json_object_get(this_case, "prompts"), released->name));
   struct ommai_chat_choice own = released->choice;
@@ -294,7 +297,8 @@ static enum omma_status run_template_with(const struct omma_allocator *allocator
   return status;
 }
 
-/* Renders what asks twice for "a<|media_pad|>b", whose second part may go on, with Kimi-VL's template, which has no videos. */
+/* Renders what asks twice for "a<|media_pad|>b", whose second part may go on, with Kimi-VL's
+ * template, which has no videos. */
 static void expect_rendered(const char *template, bool go_on, const char *expected) {
   const struct omma_part part = {.text = "a<|media_pad|>b", .text_size = 15};
   const struct omma_message talk[] = {{.role = OMMA_ROLE_USER, .parts = &part, .n_parts = 1},
@@ -557,7 +561,8 @@ static void a_template_that_cannot_be_rendered_is_refused_unless_asked_for(void 
   test_folder_remove(folder);
 }
 
-/* A call that can only fail is told before a request meets it; not where the template asks first, or has such a macro. */
+/* A call that can only fail is told before a request meets it; not where the template asks first,
+ * or has such a macro. */
 static void unknown_functions_are_refused(void **state) {
   (void)state;
   static const char *const refused[] = {

@@ -1,4 +1,5 @@
-/* Models of which only config.json is there: every released size is planned, and what needs another file says so. */
+/* Models of which only config.json is there: every released size is planned, and what needs another
+ * file says so. */
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -44,8 +45,9 @@ struct released {
 #define QWEN3 "Qwen3-VL's published values"
 #define KIMI "Kimi-VL-A3B-Instruct's published values (Thinking-2506 has in_token_limit 16384 instead of 4096)"
 
-/* Parameters: summed by hand from the shapes in docs/models. An image of 1000 x 700 becomes 1008 x 700 where a token is 28 pixels wide,
- * 36 x 25 tokens in 9 x 7 windows of 4 x 4 or padded to that, and 992 x 704 where it is 32, 31 x 22 tokens. */
+/* Parameters: summed by hand from the shapes in docs/models. An image of 1000 x 700 becomes 1008 x
+ * 700 where a token is 28 pixels wide,  36 x 25 tokens in 9 x 7 windows of 4 x 4 or padded to that,
+ * and 992 x 704 where it is 32, 31 x 22 tokens. */
 static const struct released released[] = {
     {"qwen2-vl-2b", "qwen2_vl", 2.21, 2208985600, 665271296, 28, 32, 0, 900, 0, 3136, 12845056, QWEN2},
     {"qwen2-vl-7b", "qwen2_vl", 8.29, 8291375616, 675759104, 28, 32, 152064 * 3584, 900, 0, 3136, 12845056, QWEN2},
@@ -76,7 +78,8 @@ static void expect_model(const struct released *size, const struct omma_model_in
   assert_string_equal(info->published_values, size->values);
 }
 
-/* Of matrices in bf16, which released files have: two bytes a parameter, and what panels, vectors and f32 tables take besides. */
+/* Of matrices in bf16, which released files have: two bytes a parameter, and what panels, vectors
+ * and f32 tables take besides. */
 static void expect_sums(const struct released *size, const struct omma_memory_plan *memory) {
   double least = 2 * (double)(size->n_parameters - size->n_embeddings);
   assert_true((double)memory->weight_bytes >= least && (double)memory->weight_bytes < 1.02 * least);
@@ -126,7 +129,8 @@ static void videos_have_published_limits(void **state) {
   test_folder_remove(folder);
   make_folder("qwen2.5-vl-7b", folder);
   model = open_folder(folder);
-  assert_ok(omma_model_plan_video(model, 5600, 5600, 4, NULL, &plan, &error), &error); /* each frame as an image */
+  /* each frame as an image */
+  assert_ok(omma_model_plan_video(model, 5600, 5600, 4, NULL, &plan, &error), &error);
   assert_int_equal(plan.resized_width, 3584);
   assert_int_equal(plan.n_windows, 2 * 32 * 32);
   omma_model_close(model);
@@ -156,7 +160,8 @@ static void a_file_wins_over_published_values(void **state) {
   test_folder_remove(folder);
 }
 
-/* Of sizes that no release has: published values say how large images may be, config.json how they are cut. */
+/* Of sizes that no release has: published values say how large images may be, config.json how they
+ * are cut. */
 static void other_sizes_are_planned(void **state) {
   (void)state;
   for (size_t m = 0; golden_models[m]; m++) {

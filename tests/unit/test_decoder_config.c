@@ -1,4 +1,5 @@
-/* Text configurations: the published sizes and what they weigh, both dialects, and one key changed at a time. */
+/* Text configurations: the published sizes and what they weigh, both dialects, and one key changed
+ * at a time. */
 #include <stdlib.h>
 
 #include "base/allocator.h"
@@ -19,7 +20,8 @@ static enum omma_status parse(const char *json, const struct ommai_text_family *
   return status;
 }
 
-/* Parameters of the text part, and the bytes that it takes packed in bf16 where the CPU has products for that. */
+/* Parameters of the text part, and the bytes that it takes packed in bf16 where the CPU has
+ * products for that. */
 static struct ommai_weight_loader weigh(const struct ommai_decoder_config *config, const struct ommai_text_family *family) {
   struct omma_error error;
   enum ommai_cpu_level level;

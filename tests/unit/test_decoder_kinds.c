@@ -1,5 +1,5 @@
-/* Decoders of every kind, whole: against double precision; chunks (also of more rows than are cut along the outputs), slices,
- * threads, pages and the rest of the batch do not change a bit. */
+/* Decoders of every kind, whole: against double precision; chunks (also of more rows than are cut
+ * along the outputs), slices,  threads, pages and the rest of the batch do not change a bit. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -41,7 +41,8 @@ static double distance(const float *got, const double *expected) {
   return sqrt(difference / size);
 }
 
-/* Both ways of computing a token, in chunks and not: prefill to its end, and a decode step after it. */
+/* Both ways of computing a token, in chunks and not: prefill to its end, and a decode step after
+ * it. */
 static void logits_match_double_precision(void **state) {
   (void)state;
   static const int64_t lengths[] = {1, 2, 63, 64, 65, 257};

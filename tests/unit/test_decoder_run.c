@@ -1,4 +1,5 @@
-/* Prompts and tokens through the decoder: slices, chunks, pages and the rest of the batch do not change a bit; workspaces are checked. */
+/* Prompts and tokens through the decoder: slices, chunks, pages and the rest of the batch do not
+ * change a bit; workspaces are checked. */
 #include <stdlib.h>
 
 #include "base/allocator.h"
@@ -40,7 +41,8 @@ static void the_batch_does_not_change_a_bit(void **state) {
   for (int m = 0; m < 2; m++) decoder_bench_check_batch(&models[m]->decoder, &sizes, prompt);
 }
 
-/* The end of a prompt and a decode step of the same token agree closely, but by design not in every bit. */
+/* The end of a prompt and a decode step of the same token agree closely, but by design not in every
+ * bit. */
 static void decode_continues_what_prefill_began(void **state) {
   (void)state;
   struct decoder_bench bench = decoder_bench_make(&models[0]->decoder, &sizes, 1);

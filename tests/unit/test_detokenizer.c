@@ -4,7 +4,8 @@
 
 #include "support/text_fixture.h"
 
-/* Pushes ids one by one; every output must consist of whole characters. Returns all of it, to free(). */
+/* Pushes ids one by one; every output must consist of whole characters. Returns all of it, to
+ * free(). */
 static char *stream(const struct ommai_tokenizer *tokenizer, const int32_t *ids, size_t n, bool skip, size_t *size) {
   struct ommai_detokenizer detokenizer = {0};
   char *text = malloc((n + 1) * OMMAI_DETOKENIZER_MAX_OUTPUT);
@@ -77,7 +78,8 @@ static void check_steps(const struct ommai_tokenizer *tokenizer, const struct st
   assert_memory_equal(out, at_end, size);
 }
 
-/* A character appears with its last byte; what is broken appears as soon as no continuation can mend it. */
+/* A character appears with its last byte; what is broken appears as soon as no continuation can
+ * mend it. */
 static void text_appears_at_the_right_time(void **state) {
   (void)state;
   struct ommai_tokenizer *tokenizer = text_fixture_tokenizer(OMMA_TEST_DATA, "digits");

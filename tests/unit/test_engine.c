@@ -1,4 +1,5 @@
-/* The engine through the public interface: how answers end, drawing by seed, images, counters, two models at a time. */
+/* The engine through the public interface: how answers end, drawing by seed, images, counters, two
+ * models at a time. */
 #include <stdlib.h>
 
 #include "support/golden.h"
@@ -96,7 +97,8 @@ static void the_models_stop_can_be_put_off(void **state) {
       }
       assert_memory_equal(answer.tokens, plain.tokens, (plain.n - 1) * sizeof(int32_t));
       if (variant == 1) {
-        assert_int_equal(answer.tokens[plain.n - 1], plain.tokens[plain.n - 1]); /* drawn, but no end */
+        /* drawn, but no end */
+        assert_int_equal(answer.tokens[plain.n - 1], plain.tokens[plain.n - 1]);
         assert_int_equal(answer.n, 30);
         assert_int_equal(result.finish, OMMA_FINISH_LENGTH);
       } else {
@@ -156,7 +158,8 @@ static void the_context_ends_an_answer(void **state) {
   omma_model_close(small);
 }
 
-/* Two pages of cache under a context of 1,024: what does not fit is refused at once; what fits ends with the pages. */
+/* Two pages of cache under a context of 1,024: what does not fit is refused at once; what fits ends
+ * with the pages. */
 static void a_prompt_over_the_cache_is_refused(void **state) {
   (void)state;
   struct omma_model *own_model = fixture_model("qwen3_vl_tied", NULL);

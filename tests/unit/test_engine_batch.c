@@ -1,5 +1,6 @@
-/* Many requests at once: each is answered as if it were alone, bit for bit, whatever else runs, whatever was kept of earlier prompts, and
- * however often it lost its pages; and a storm of cancellations disturbs nobody.
+/* Many requests at once: each is answered as if it were alone, bit for bit, whatever else runs,
+ * whatever was kept of earlier prompts, and  however often it lost its pages; and a storm of
+ * cancellations disturbs nobody.
  *
  * OMMA_TEST_LARGE in the environment: more requests, and every golden model. */
 #include <stdatomic.h>
@@ -36,7 +37,8 @@ static int tear_down(void **state) {
 
 /* ---- requests ---- */
 
-/* A text that begins like others: one of four documents, cut at one of three places, and a few letters of its own. */
+/* A text that begins like others: one of four documents, cut at one of three places, and a few
+ * letters of its own. */
 static size_t random_text(struct test_random *random, char *text, size_t capacity) {
   static const size_t lengths[] = {0, 90, 160, 250};
   size_t size = lengths[test_random_range(random, 0, 3)];
@@ -333,8 +335,9 @@ static void so_with_quantised_models(void **state) {
 
 /* ---- a storm ---- */
 
-/* Of 300 requests a third leave at some point: some before they are begun, some while they run, some by their callback. Who stays gets the
- * answer of the request alone, who leaves the beginning of it. */
+/* Of 300 requests a third leave at some point: some before they are begun, some while they run,
+ * some by their callback. Who stays gets the  answer of the request alone, who leaves the beginning
+ * of it. */
 static void a_storm_of_cancellations_disturbs_nobody(void **state) {
   (void)state;
   enum { N = 300, KINDS = 12 };

@@ -1,4 +1,5 @@
-/* A model opened for its tower alone: the same outputs as of the whole model, bit for bit, and nothing of a language model in memory. */
+/* A model opened for its tower alone: the same outputs as of the whole model, bit for bit, and
+ * nothing of a language model in memory. */
 #include <stdlib.h>
 
 #include "support/model_fixture.h"
@@ -56,8 +57,9 @@ static struct omma_embeddings *encode_in_whole_model(const char *name) {
   struct omma_engine *engine = fixture_engine(model, NULL);
   struct omma_embeddings *embeddings;
   struct omma_error error;
-  assert_ok(omma_encode(engine, (const struct omma_image *const *)images, N_IMAGES, NULL, false, NULL, NULL, &embeddings, &error),
-            &error);
+  assert_ok(
+      omma_encode(engine, (const struct omma_image *const *)images, N_IMAGES, NULL, false, NULL, NULL, &embeddings, &error),
+      &error);
   omma_engine_destroy(engine);
   omma_model_close(model);
   return embeddings;
@@ -72,7 +74,8 @@ static void outputs_are_those_of_the_whole_model(void **state) {
     struct omma_engine *engine = fixture_engine(model, NULL);
     struct omma_request *request =
         fixture_request(model, (const struct omma_image *const *)images, N_IMAGES, "What is it?", NULL);
-    struct omma_embeddings *first = encode(engine, request), *again = encode(engine, request); /* out of the cache */
+    /* out of the cache */
+    struct omma_embeddings *first = encode(engine, request), *again = encode(engine, request);
     for (size_t j = 0; j < N_IMAGES; j++) {
       expect_same(first, expected, j);
       expect_same(again, expected, j);

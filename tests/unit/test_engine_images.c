@@ -1,4 +1,5 @@
-/* What the engine does with images of several requests: encoded together while they wait, and once only. */
+/* What the engine does with images of several requests: encoded together while they wait, and once
+ * only. */
 #include <stdlib.h>
 
 #include "support/model_fixture.h"
@@ -130,8 +131,9 @@ static void without_a_cache_every_image_is_encoded(void **state) {
   omma_request_destroy(one);
 }
 
-/* Three requests come while the engine is held: their images go through the tower together, the answers have the bits of a run alone,
- * and no image counts as found before it is asked for again. */
+/* Three requests come while the engine is held: their images go through the tower together, the
+ * answers have the bits of a run alone,  and no image counts as found before it is asked for
+ * again. */
 static void waiting_images_go_together(void **state) {
   (void)state;
   enum { N = 3 };
@@ -175,8 +177,8 @@ static void waiting_images_go_together(void **state) {
   fixture_gate_destroy(&gate);
 }
 
-/* Two requests whose images together are more than the encoder's cache holds, and each alone as well: both end, with the bits of a run
- * alone. */
+/* Two requests whose images together are more than the encoder's cache holds, and each alone as
+ * well: both end, with the bits of a run  alone. */
 static void images_larger_than_the_cache_all_end(void **state) {
   (void)state;
   static struct asker askers[2];

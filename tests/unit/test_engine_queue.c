@@ -1,5 +1,6 @@
-/* The engine's queue: its limit, many submitting threads, cancelling at every stage, going down with work in it. A gate holds the
- * engine's thread inside a callback, so that nothing here depends on timing. */
+/* The engine's queue: its limit, many submitting threads, cancelling at every stage, going down
+ * with work in it. A gate holds the  engine's thread inside a callback, so that nothing here
+ * depends on timing. */
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -8,7 +9,8 @@
 
 static struct omma_model *model;
 static struct omma_image *meadow;
-static struct omma_request *plain, *with_image; /* 8 tokens of answer; the second one with an image */
+/* 8 tokens of answer; the second one with an image */
+static struct omma_request *plain, *with_image;
 
 static int set_up(void **state) {
   (void)state;
@@ -326,7 +328,8 @@ struct opener {
   struct omma_engine *engine;
 };
 
-/* Opens the gate once the engine is seen going down, so that destroy always meets a running request. */
+/* Opens the gate once the engine is seen going down, so that destroy always meets a running
+ * request. */
 static void *open_when_dying(void *argument) {
   struct opener *opener = argument;
   struct omma_engine_stats stats;

@@ -1,4 +1,5 @@
-/* Answers that begin with a thought, through the public interface: what is told apart, budgets, grammars after a thought. */
+/* Answers that begin with a thought, through the public interface: what is told apart, budgets,
+ * grammars after a thought. */
 #include "support/model_fixture.h"
 #include "support/test.h"
 
@@ -80,7 +81,8 @@ static void a_budget_ends_the_thought(void **state) {
     assert_memory_equal(told.reasoning, whole.reasoning, strlen(told.reasoning));
     assert_true(budget > 0 || told.reasoning[0] == '\0');
     assert_true(strlen(told.text) > 0);
-    assert_true(told.result.n_reasoning_tokens > budget && told.result.n_reasoning_tokens <= budget + 4); /* and the mark's */
+    /* and the mark's */
+    assert_true(told.result.n_reasoning_tokens > budget && told.result.n_reasoning_tokens <= budget + 4);
     assert_int_equal(told.result.n_completion_tokens, 40);
   }
 }
@@ -112,7 +114,8 @@ static void a_grammar_is_for_what_follows(void **state) {
     assert_true(told.result.n_reasoning_tokens >= 6);
     assert_int_equal(told.result.finish, OMMA_FINISH_STOP);
   }
-  sampling.limits_thinking = false; /* it ends by its length: no stop token ends it before the answer has begun */
+  /* it ends by its length: no stop token ends it before the answer has begun */
+  sampling.limits_thinking = false;
   struct told told = ask(&sampling, NULL);
   assert_string_equal(told.text, "");
   assert_int_equal(told.result.finish, OMMA_FINISH_LENGTH);

@@ -1,4 +1,5 @@
-/* Gathered experts against the naive loop, row by row and expert by expert: the same bits, whichever rows share an expert. */
+/* Gathered experts against the naive loop, row by row and expert by expert: the same bits,
+ * whichever rows share an expert. */
 #include <string.h>
 
 #include "base/allocator.h"
@@ -21,7 +22,8 @@ static struct {
 
 static const struct ommai_experts_scratch scratch = {memory.gathered, memory.wide, memory.gated, memory.out, NULL};
 
-/* Random rows, and for each the experts that a random router chooses: some get many rows, some none. */
+/* Random rows, and for each the experts that a random router chooses: some get many rows, some
+ * none. */
 static struct ommai_routing make_problem(const struct ommai_decoder *decoder, int64_t layer, int64_t n_rows, uint64_t seed) {
   const struct ommai_router_config *config = &decoder->config.experts.router;
   struct ommai_routing routing = {.n_experts = config->n_experts,

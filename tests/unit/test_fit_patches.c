@@ -52,7 +52,8 @@ static void padding_moves_rows(void **state) {
   }
 }
 
-/* The rules by their names: the areas of smart_resize, for frames each or together, and patches with their padding. */
+/* The rules by their names: the areas of smart_resize, for frames each or together, and patches
+ * with their padding. */
 static void rules_choose_the_size(void **state) {
   (void)state;
   struct ommai_fit_limits limits = {OMMAI_SIZING_AREA, 14, 2, 2, 3136, 12845056};

@@ -1,4 +1,5 @@
-/* Decoding against the official pixels (tests/data/image/manifest.txt, made by tools/make_image_fixtures.py), and probing. */
+/* Decoding against the official pixels (tests/data/image/manifest.txt, made by
+ * tools/make_image_fixtures.py), and probing. */
 #include <stdlib.h>
 
 #include "base/allocator.h"
@@ -238,8 +239,9 @@ static void time_is_bounded(void **state) {
   }
 }
 
-/* What libraries keep besides the pixels: 16 bits a coefficient of several scans, 32 bits a pixel of interlaced transparency and of lossless
- * WebP, the pixels a second time where they are turned. */
+/* What libraries keep besides the pixels: 16 bits a coefficient of several scans, 32 bits a pixel
+ * of interlaced transparency and of lossless  WebP, the pixels a second time where they are
+ * turned. */
 static void headers_tell_the_memory(void **state) {
   (void)state;
   static const struct {

@@ -139,7 +139,8 @@ static void target_sizes_match_the_official_code(void **state) {
     assert_int_equal(h, table[i][4]);
     assert_int_equal(w, table[i][5]);
   }
-  /* n_frames, height, width, limits, and the official size of frames for pairs of them and a factor of 32 */
+  /* n_frames, height, width, limits, and the official size of frames for pairs of them and a factor
+   * of 32 */
   static const int32_t videos[][7] = {{5, 54, 118, 4096, 320000, 64, 128},      {2, 480, 640, 4096, 25165824, 480, 640},
                                       {32, 480, 640, 4096, 25165824, 480, 640}, {768, 1080, 1920, 4096, 25165824, 128, 224},
                                       {7, 20, 10, 4096, 25165824, 64, 32},      {3, 7, 100, 4096, 25165824, 32, 448},

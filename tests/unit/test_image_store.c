@@ -1,4 +1,5 @@
-/* Images known by the bytes of their files: the same request without decoding or resizing, or none at all. */
+/* Images known by the bytes of their files: the same request without decoding or resizing, or none
+ * at all. */
 #include "engine/image_store.h"
 
 #include <pthread.h>

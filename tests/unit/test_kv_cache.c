@@ -12,7 +12,8 @@ static struct ommai_kv_cache *make(int64_t n_pages, enum omma_dtype dtype) {
   return cache;
 }
 
-/* Every (layer, page, head, position, element) has a place of its own, and together they fill the memory. */
+/* Every (layer, page, head, position, element) has a place of its own, and together they fill the
+ * memory. */
 static void strides_address_every_element_once(void **state) {
   (void)state;
   enum { N = 3, PAGE = OMMA_ATTENTION_PAGE_TOKENS };

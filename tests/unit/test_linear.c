@@ -1,5 +1,5 @@
-/* Linear layers at every CPU level of the machine. oneDNN keeps its level for the life of a process, so the program runs
- * itself once per level, with the level's name as its argument. */
+/* Linear layers at every CPU level of the machine. oneDNN keeps its level for the life of a
+ * process, so the program runs  itself once per level, with the level's name as its argument. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -23,7 +23,8 @@ static int64_t x_gap, y_gap;
 /* How layers that compute in f32 keep their weights. */
 static enum ommai_weight_format f32_format;
 
-/* A layer with its inputs: values as the computation sees them, and in the form that the calls take. */
+/* A layer with its inputs: values as the computation sees them, and in the form that the calls
+ * take. */
 struct problem {
   int64_t n_in, n_out;
   enum omma_dtype compute;
@@ -93,8 +94,9 @@ static void fill_y(const struct problem *p, void *y, enum omma_dtype type) {
   }
 }
 
-/* Checks one row of y against double precision. The bound is a few units of the last place of what was added up; an activation
- * may add 2e-6 of the row's root mean square, a bf16 y half a unit of its own. */
+/* Checks one row of y against double precision. The bound is a few units of the last place of what
+ * was added up; an activation  may add 2e-6 of the row's root mean square, a bf16 y half a unit of
+ * its own. */
 static void check_row(const struct problem *p, const float *x, const void *y, int64_t row, enum omma_dtype y_type,
                       enum ommai_activation activation, bool accumulate) {
   int64_t stride = p->n_out + y_gap;
@@ -192,7 +194,8 @@ static void bf16_results_round_once(void **state) {
   problem_free(&p);
 }
 
-/* Runs n_rows rows that begin with row `first` of the problem, with NaN in the padding rows, and compares them with `base`. */
+/* Runs n_rows rows that begin with row `first` of the problem, with NaN in the padding rows, and
+ * compares them with `base`. */
 static void check_same_bits(struct problem *p, const struct ommai_linear_op *op, int64_t first, int64_t n_rows, int worker,
                             const float *base) {
   size_t element = p->compute == OMMA_BF16 ? 2 : 4;
@@ -217,7 +220,8 @@ static void check_same_bits(struct problem *p, const struct ommai_linear_op *op,
   free(y);
 }
 
-/* The scalar kernels take one row after the other, so that a few row counts stand for all; the other levels' take tiles of them. */
+/* The scalar kernels take one row after the other, so that a few row counts stand for all; the
+ * other levels' take tiles of them. */
 static bool takes_rows_singly(void) { return level == OMMAI_CPU_SCALAR; }
 
 static void rows_keep_their_bits(void **state) {
@@ -245,7 +249,8 @@ static void rows_keep_their_bits(void **state) {
   }
 }
 
-/* Whether a tile of n_rows equal rows gives the bits of `one` in each; with `first` set, its first row becomes `one`. */
+/* Whether a tile of n_rows equal rows gives the bits of `one` in each; with `first` set, its first
+ * row becomes `one`. */
 static bool tile_has_bits(const struct ommai_linear *linear, const void *x, int64_t n_rows, float *one, bool first) {
   const struct ommai_gemv_weights *packed = &linear->packed;
   struct omma_error error;
@@ -273,8 +278,8 @@ static bool has_step(const struct ommai_row_steps *row_steps, int64_t n_rows) {
   return false;
 }
 
-/* Tries many row counts, prints which give the bits of the last of the row steps wherever a row stands, and wants all of
- * the row steps among them. */
+/* Tries many row counts, prints which give the bits of the last of the row steps wherever a row
+ * stands, and wants all of  the row steps among them. */
 static void chosen_row_steps_agree(void **state) {
   (void)state;
   set_gaps(false);
@@ -329,7 +334,8 @@ static void tiles_have_the_bits_of_gemv(void **state) {
   }
 }
 
-/* A layer in parts, the last one narrow, gives the bits of the whole, and touches nothing next to its own outputs. */
+/* A layer in parts, the last one narrow, gives the bits of the whole, and touches nothing next to
+ * its own outputs. */
 static void parts_keep_the_bits(void **state) {
   (void)state;
   for (int call_index = 0; call_index < 8; call_index++) {
@@ -483,7 +489,8 @@ static void sources_stack(void **state) {
         ommai_f16 f16 = ommai_f16_from_f32(value);
         if (s == 0) memcpy(weight + 2 * i, &bf16, 2);
         if (s == 1) memcpy(weight + 2 * i, &f16, 2);
-        if (s == 2) memcpy(weight + 4 * (i % N_IN * n_out[s] + i / N_IN), &value, 4); /* transposed */
+        /* transposed */
+        if (s == 2) memcpy(weight + 4 * (i % N_IN * n_out[s] + i / N_IN), &value, 4);
         if (s == 1) p.w[row * N_IN + i] = rounded(ommai_f16_to_f32(f16), OMMA_BF16);
       }
       sources[s] = (struct ommai_linear_source){weight,   (enum omma_dtype[]){OMMA_BF16, OMMA_F16, OMMA_F32}[s],

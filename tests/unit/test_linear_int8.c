@@ -1,5 +1,6 @@
-/* Linear layers with int8 weights and inputs with zero points (towers) at every CPU level of the machine. oneDNN keeps its level for
- * the life of a process, so the program runs itself once per level, with the level's name as its argument. */
+/* Linear layers with int8 weights and inputs with zero points (towers) at every CPU level of the
+ * machine. oneDNN keeps its level for  the life of a process, so the program runs itself once per
+ * level, with the level's name as its argument. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -20,7 +21,8 @@ static struct test_allocator allocator;
 struct problem {
   int64_t n_in, n_out;
   enum omma_dtype compute;
-  float *w, *b, *x;              /* [n_out][n_in], [n_out], [ROWS][n_in] after rounding to the compute type */
+  /* [n_out][n_in], [n_out], [ROWS][n_in] after rounding to the compute type */
+  float *w, *b, *x;
   void *input;                   /* [ROWS][n_in + X_GAP] of the compute type */
   double *w_scale, *x_scale;     /* [n_out], [ROWS] */
   double *w_quantised, *x_whole; /* as w and x */
@@ -33,7 +35,8 @@ static enum omma_status create(struct ommai_linear_engine *on, const struct omma
   return ommai_linear_create(on, &spec, sources, n_sources, linear, error);
 }
 
-/* What kernels/int8.h says of a row of inputs and a row of weights, with the C library's rounding. */
+/* What kernels/int8.h says of a row of inputs and a row of weights, with the C library's
+ * rounding. */
 static void quantise_problem(struct problem *p) {
   for (int64_t r = 0; r < ROWS; r++) {
     const float *x = p->x + r * p->n_in;
@@ -103,8 +106,9 @@ static struct ommai_linear_op *make_op(const struct problem *p, enum omma_dtype 
 
 static double old_y(int64_t i) { return (double)(i % 7) - 3.0; }
 
-/* Checks output n of row r: against the quantised operands to a few units of the last place, and without activation against the
- * true ones to what rounding every operand by half a step can make: sum |x| dw + |w| dx + dw dx. */
+/* Checks output n of row r: against the quantised operands to a few units of the last place, and
+ * without activation against the  true ones to what rounding every operand by half a step can make:
+ * sum |x| dw + |w| dx + dw dx. */
 static void check_output(const struct problem *p, int64_t r, int64_t n, double found, enum omma_dtype y_type,
                          enum ommai_activation activation, bool accumulate) {
   double whole = 0, exact = p->b[n], steps = 0, old = accumulate ? old_y(r * (p->n_out + Y_GAP) + n) : 0;
@@ -216,7 +220,8 @@ static void rows_keep_their_bits(void **state) {
   ommai_team_destroy(team);
 }
 
-/* Rows of zeros give the bias, NaN and infinity stay in their row, and a column of zeros is no division by 0. */
+/* Rows of zeros give the bias, NaN and infinity stay in their row, and a column of zeros is no
+ * division by 0. */
 static void odd_values_stay_where_they_are(void **state) {
   (void)state;
   enum { N_IN = 70, N_OUT = 66 };

@@ -1,6 +1,7 @@
-/* Linear layers with int8 and int4 weights and symmetric inputs, at every CPU level of the machine. The expected bits are worked out by the
- * definition (kernels/integer_panel.h) from integers that the test knows: of stored sources its own, of dense ones those that stand in
- * for them. All levels are held to the same bits. */
+/* Linear layers with int8 and int4 weights and symmetric inputs, at every CPU level of the machine.
+ * The expected bits are worked out by the  definition (kernels/integer_panel.h) from integers that
+ * the test knows: of stored sources its own, of dense ones those that stand in  for them. All
+ * levels are held to the same bits. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -156,7 +157,8 @@ static void same_rows(const struct problem *p, const char *what, const float *y,
   }
 }
 
-/* Rows first .. of the inputs, at an address of their own so that a sanitizer sees what is read beyond them. */
+/* Rows first .. of the inputs, at an address of their own so that a sanitizer sees what is read
+ * beyond them. */
 static void *rows_from(const struct problem *p, int64_t first, int64_t n_rows) {
   size_t row_bytes = (size_t)(p->stored.n_in + X_GAP) * (p->spec.compute == OMMA_BF16 ? 2 : 4);
   char *x = malloc((size_t)n_rows * row_bytes);
@@ -274,7 +276,8 @@ static void stored_integers_give_the_defined_bits(void **state) {
   }
 }
 
-/* Sources of different groups share a layer in groups that divide both; those that cannot are quantised anew or refused. */
+/* Sources of different groups share a layer in groups that divide both; those that cannot are
+ * quantised anew or refused. */
 static void sources_decide_the_spec(void **state) {
   (void)state;
   struct stored a = stored_make(4, 10, 384, 128, true), b = stored_make(4, 10, 384, 96, false),
@@ -307,8 +310,8 @@ static void sources_decide_the_spec(void **state) {
   stored_free(&narrow);
 }
 
-/* Quantised from values: each is half a step off at most in int8; in int4 the squared error is no more than that of the plain grid
- * whose end is the largest value. */
+/* Quantised from values: each is half a step off at most in int8; in int4 the squared error is no
+ * more than that of the plain grid  whose end is the largest value. */
 static void check_quantised(enum ommai_weight_format format, int64_t group, int64_t n_in, enum omma_dtype type) {
   enum { N_OUT = 67 };
   struct test_random random = {(uint64_t)(n_in + group)};
@@ -450,7 +453,8 @@ static void odd_values_stay_where_they_are(void **state) {
   stored_free(&stored);
 }
 
-/* Weights that are no numbers make their output NaN in 4 bits as in 8, instead of disappearing with their group. */
+/* Weights that are no numbers make their output NaN in 4 bits as in 8, instead of disappearing with
+ * their group. */
 static void odd_weights_are_told(void **state) {
   (void)state;
   enum { N_IN = 96, N_OUT = 66 };

@@ -96,7 +96,8 @@ static enum omma_status check_model(void *context, const struct omma_model *open
   return check->verdict == OMMA_OK ? OMMA_OK : ommai_fail(error, check->verdict, "not this one");
 }
 
-/* The check runs once, before the first byte of weights is packed, and its refusal is the opening's. */
+/* The check runs once, before the first byte of weights is packed, and its refusal is the
+ * opening's. */
 static void a_check_runs_before_the_weights(void **state) {
   (void)state;
   char path[1024];
@@ -215,7 +216,8 @@ static void kernels_are_described_and_tested(void **state) {
   assert_fails(omma_measure_read(-1, &gbps, &error), OMMA_ERROR_ARGUMENT, "threads", &error);
 }
 
-/* Computing in f32 loses nothing of weights in bf16, so that they stay what they are; a plan says the same as the open model. */
+/* Computing in f32 loses nothing of weights in bf16, so that they stay what they are; a plan says
+ * the same as the open model. */
 static void weights_are_kept_as_stored(void **state) {
   (void)state;
   static const struct {
@@ -346,12 +348,15 @@ static void work_is_that_of_the_shapes(void **state) {
     int64_t pair;                     /* operations for a token and one that it sees, all layers */
     int64_t kept;                     /* elements of a token's keys and values, all layers */
   } shapes[] = {
-      /* 2 layers: qkv 56 x (2 + 1 + 1) 64, o 128 x 56, feed-forward 3 x 56 x 96; 4 x 2 heads x 64 */
+      /* 2 layers: qkv 56 x (2 + 1 + 1) 64, o 128 x 56, feed-forward 3 x 56 x 96; 4 x 2 heads x
+       * 64 */
       {"qwen3_vl_untied", 2 * (14336 + 7168 + 16128), 0, 56 * 544, 2 * 4 * 2 * 64, 2 * 2 * 64},
-      /* 3 layers: qkv 48 x (4 + 2 + 2) 16, o 64 x 48; one dense, 3 x 48 x 72; two with 2 experts of 3 x 48 x 20, router 8 x 48 */
+      /* 3 layers: qkv 48 x (4 + 2 + 2) 16, o 64 x 48; one dense, 3 x 48 x 72; two with 2 experts of
+       * 3 x 48 x 20, router 8 x 48 */
       {"qwen3_vl_moe", 3 * (6144 + 3072) + 10368 + 2 * 2 * 2880, 2 * 384, 48 * 544, 3 * 4 * 4 * 16, 3 * 2 * 2 * 16},
-      /* 3 layers: q and compressed row 48 x (4 x 24 + 24 + 8), heads 4 x 24 x (16 + 12), o 4 x 12 x 48; one dense, 3 x 48 x 72; two
-       * with 3 experts of 3 x 48 x 20 and a shared part of 3 x 48 x 40; a key has 24 values, a value 12 */
+      /* 3 layers: q and compressed row 48 x (4 x 24 + 24 + 8), heads 4 x 24 x (16 + 12), o 4 x 12 x
+       * 48; one dense, 3 x 48 x 72; two  with 3 experts of 3 x 48 x 20 and a shared part of 3 x 48
+       * x 40; a key has 24 values, a value 12 */
       {"kimi_vl", 3 * (6144 + 2688 + 2304) + 10368 + 2 * (3 * 2880 + 5760), 2 * 384, 48 * 576, 3 * 2 * (24 + 12) * 4, 3 * 32},
   };
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
@@ -437,7 +442,8 @@ static void tensors_are_saved_as_they_are(void **state) {
   const struct omma_tensor twice[] = {tensors[0], tensors[0]};
   assert_int_not_equal(omma_save_tensors(path, twice, 2, &error), OMMA_OK);
   assert_int_equal(omma_save_tensors("/nowhere/at/all/x.safetensors", tensors, 2, &error), OMMA_ERROR_IO);
-  assert_int_equal(test_folder_count(folder), 1); /* the good one is still there, and no half of another */
+  /* the good one is still there, and no half of another */
+  assert_int_equal(test_folder_count(folder), 1);
   assert_ok(ommai_safetensors_open(path, &ommai_default_allocator, &file, &error), &error);
   assert_int_equal(ommai_safetensors_count(file), 2);
   ommai_safetensors_close(file);

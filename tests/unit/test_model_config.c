@@ -1,5 +1,5 @@
-/* config.json, preprocessor_config.json and generation_config.json: one key changed at a time, the status and the words of the
- * message; both dialects; what the values become. */
+/* config.json, preprocessor_config.json and generation_config.json: one key changed at a time, the
+ * status and the words of the  message; both dialects; what the values become. */
 #include "families/model_config.h"
 
 #include <math.h>
@@ -394,7 +394,8 @@ static void processor_config_serves_as_well(void **state) {
   test_folder_remove(folder);
 }
 
-/* As in transformers: the part of processor_config.json, then the file of its own, for videos then that of images. */
+/* As in transformers: the part of processor_config.json, then the file of its own, for videos then
+ * that of images. */
 static void parts_of_processor_config_go_first(void **state) {
   (void)state;
   static const char nested[] =
@@ -407,7 +408,8 @@ static void parts_of_processor_config_go_first(void **state) {
   struct omma_error error;
   fixture_copy_config("qwen3_vl_tied", folder);
   fixture_set_key(folder, CONFIG, "video_token_id", "527");
-  fixture_set_key(folder, IMAGE, "image_mean", "[0.5, 0.5, 0.5]"); /* as the class's default for videos is */
+  /* as the class's default for videos is */
+  fixture_set_key(folder, IMAGE, "image_mean", "[0.5, 0.5, 0.5]");
   fixture_set_key(folder, IMAGE, "image_std", "[0.5, 0.5, 0.5]");
   assert_ok(read_folder(folder, &config, &error), &error);
   assert_int_equal(config.video.max_pixels, 40000); /* that of images */
@@ -422,7 +424,8 @@ static void parts_of_processor_config_go_first(void **state) {
   test_folder_remove(folder);
 }
 
-/* The classes' own limits, mean and std: tools/make_config_fixtures.py has them from transformers. */
+/* The classes' own limits, mean and std: tools/make_config_fixtures.py has them from
+ * transformers. */
 static void class_defaults_stand_in_processor_files(void **state) {
   (void)state;
   static const struct {
@@ -449,7 +452,8 @@ static void class_defaults_stand_in_processor_files(void **state) {
   }
 }
 
-/* An optional file that is a directory, a named pipe or a link that leads nowhere was meant to be read. */
+/* An optional file that is a directory, a named pipe or a link that leads nowhere was meant to be
+ * read. */
 static void what_is_no_file_is_not_missing(void **state) {
   (void)state;
   static const char *const files[] = {GENERATION, IMAGE, "processor_config.json", "video_preprocessor_config.json"};

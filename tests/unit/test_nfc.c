@@ -8,8 +8,9 @@
 #include "text/unicode.h"
 #include "text/utf8.h"
 
-/* utf8proc's whole-string function is the reference; it loses U+11A7 after a Hangul syllable, which is tested apart, as are the
- * characters that it knows and the official library does not (test_unicode.c). */
+/* utf8proc's whole-string function is the reference; it loses U+11A7 after a Hangul syllable, which
+ * is tested apart, as are the  characters that it knows and the official library does not
+ * (test_unicode.c). */
 static void check(const char *text, size_t size) {
   struct omma_error error;
   struct ommai_nfc_text normal;
@@ -77,7 +78,8 @@ static void text_in_form_is_not_copied(void **state) {
   assert_null(normal.memory);
 }
 
-/* A text that alternates two marks takes quadratic time where marks are sorted by exchanging neighbours. */
+/* A text that alternates two marks takes quadratic time where marks are sorted by exchanging
+ * neighbours. */
 static void long_runs_of_marks_are_quick(void **state) {
   (void)state;
   enum { N = 400000 };
@@ -93,7 +95,8 @@ static void long_runs_of_marks_are_quick(void **state) {
   free(text);
 }
 
-/* Each character from the longest ones that make its parts: the bound on how much shorter form C can be. */
+/* Each character from the longest ones that make its parts: the bound on how much shorter form C
+ * can be. */
 static void texts_shrink_no_more_than_stated(void **state) {
   (void)state;
   enum { N_POINTS = 0x110000, MAX_PARTS = 8 };

@@ -1,4 +1,5 @@
-/* Pages: users, published prompts, who goes first when pages run out; and a long random course against a plain model of the rules. */
+/* Pages: users, published prompts, who goes first when pages run out; and a long random course
+ * against a plain model of the rules. */
 #include "engine/page_pool.h"
 
 #include "base/allocator.h"
@@ -89,7 +90,8 @@ static void what_was_used_last_stays_longest(void **state) {
   }
   ommai_page_pool_give_back(pool, 2, b);
   ommai_page_pool_give_back(pool, 2, a);
-  assert_int_equal(ommai_page_pool_match(pool, young, 2, b), 2); /* now the young ones were used last */
+  /* now the young ones were used last */
+  assert_int_equal(ommai_page_pool_match(pool, young, 2, b), 2);
   ommai_page_pool_give_back(pool, 2, b);
   assert_true(ommai_page_pool_take(pool, 1, c));
   assert_int_equal(c[0], a[1]);
@@ -128,7 +130,8 @@ static void grow(struct ommai_page_pool *pool, struct user *user, int64_t *conte
   user->n += taken ? n : 0;
 }
 
-/* Nobody writes into a page that another uses, and a page found under a key has what was written under it. */
+/* Nobody writes into a page that another uses, and a page found under a key has what was written
+ * under it. */
 static void a_random_course_leaks_nothing(void **state) {
   (void)state;
   struct ommai_page_pool *pool = make(N_PAGES);

@@ -1,4 +1,5 @@
-/* Where patches stand, their bilinear taps and rotary angles: formulas of docs/models/, and the official tensors. */
+/* Where patches stand, their bilinear taps and rotary angles: formulas of docs/models/, and the
+ * official tensors. */
 #include "vision/patch_positions.h"
 
 #include <math.h>
@@ -9,7 +10,8 @@
 #include "support/golden.h"
 #include "support/test.h"
 
-/* Block row, block column, row and column in the block: counting in that order meets every patch once. */
+/* Block row, block column, row and column in the block: counting in that order meets every patch
+ * once. */
 static void patches_come_in_merge_blocks(void **state) {
   (void)state;
   for (int64_t merge = 1; merge <= 4; merge++) {
@@ -31,7 +33,8 @@ static void patches_come_in_merge_blocks(void **state) {
   }
 }
 
-/* Reads the table T[r][c] = 1000 r + c, on which bilinear reading is exact: 1000 source_row + source_column. */
+/* Reads the table T[r][c] = 1000 r + c, on which bilinear reading is exact: 1000 source_row +
+ * source_column. */
 static void taps_read_a_plane_exactly(void **state) {
   (void)state;
   const int64_t sides[] = {1, 2, 8, 48}, grids[] = {1, 2, 3, 6, 48, 95, 126};
@@ -158,7 +161,8 @@ static void rope_rows_follow_their_kind(void **state) {
   }
 }
 
-/* The official cosines and sines [n, head_dim]: row angles, column angles, and the same again for the second half. */
+/* The official cosines and sines [n, head_dim]: row angles, column angles, and the same again for
+ * the second half. */
 static void angles_equal_the_official_ones(void **state) {
   (void)state;
   for (size_t m = 0; golden_models[m]; m++) {

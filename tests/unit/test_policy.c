@@ -40,7 +40,8 @@ static void a_slice_follows_a_step(void **state) {
   struct ommai_load load = idle;
   load.n_decoding = 1;
   load.encode = true;
-  assert_int_equal(ommai_choose_work(&load).work, OMMAI_WORK_DECODE); /* nothing is known of its time yet */
+  /* nothing is known of its time yet */
+  assert_int_equal(ommai_choose_work(&load).work, OMMAI_WORK_DECODE);
   load.step_ns = 40000000;
   assert_int_equal(ommai_choose_work(&load).work, OMMAI_WORK_ENCODE);
   assert_int_equal(ommai_choose_work(&load).ns, 40000000);
@@ -58,8 +59,9 @@ static void a_slice_follows_a_step(void **state) {
   assert_int_equal(ommai_choose_work(&load).ns, OMMAI_MIN_SLICE_NS);
 }
 
-/* In simulated time, with slices that end up to a fifth early or late: no gap between two steps is over the promise, and while both
- * kinds of slices wait, each gets a third or more of their time. */
+/* In simulated time, with slices that end up to a fifth early or late: no gap between two steps is
+ * over the promise, and while both  kinds of slices wait, each gets a third or more of their
+ * time. */
 static void gaps_and_shares_are_as_promised(void **state) {
   (void)state;
   struct test_random random = {23};

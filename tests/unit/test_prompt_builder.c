@@ -146,7 +146,8 @@ static void forms_differ_in_what_they_allow(void **state) {
   assert_ok(render_template(&template, talk + 1, 2, true, "[system][see][seen][end][assistant][see][seen]", &error), &error);
 }
 
-/* Times of temporal patches: the middle of their frames', the last frame of an odd number counting twice. */
+/* Times of temporal patches: the middle of their frames', the last frame of an odd number counting
+ * twice. */
 static void videos_stand_whole_or_by_temporal_patch(void **state) {
   (void)state;
   struct omma_error error;

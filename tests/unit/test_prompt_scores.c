@@ -1,4 +1,5 @@
-/* Log-probabilities of prompts: those of the official code, whatever the chunks, the rest of the batch, the cache and preemptions. */
+/* Log-probabilities of prompts: those of the official code, whatever the chunks, the rest of the
+ * batch, the cache and preemptions. */
 #include "engine/prompt_scores.h"
 
 #include <math.h>
@@ -76,7 +77,8 @@ static size_t make_prompt(int32_t *ids, size_t n) {
 
 /* ---- against the official code ---- */
 
-/* Prompt and generated tokens as one prompt: the last ones are as likely as the official code found them when it generated them. */
+/* Prompt and generated tokens as one prompt: the last ones are as likely as the official code found
+ * them when it generated them. */
 static int64_t check_case(struct omma_engine *engine, const struct omma_model *model, const struct golden_case *c,
                           struct scores *scores) {
   int32_t ids[MAX_PROMPT];
@@ -177,7 +179,8 @@ static void ranks_count_the_likelier_ones(void **state) {
   omma_model_close(model);
 }
 
-/* What earlier prompts have left is not used, since their rows are gone; later ones may use what this one leaves. */
+/* What earlier prompts have left is not used, since their rows are gone; later ones may use what
+ * this one leaves. */
 static void cached_prompts_are_scored_whole(void **state) {
   (void)state;
   static struct scores first, again;
@@ -202,7 +205,8 @@ static void cached_prompts_are_scored_whole(void **state) {
   omma_model_close(model);
 }
 
-/* Requests that share few pages: the younger ones give theirs up in the middle of their prompts, and are told nothing twice. */
+/* Requests that share few pages: the younger ones give theirs up in the middle of their prompts,
+ * and are told nothing twice. */
 static void preempted_prompts_are_told_once(void **state) {
   (void)state;
   enum { N = 4 };

@@ -1,4 +1,5 @@
-/* quantization_config: what is read of it, what is refused by name, and which layer gets which scheme. */
+/* quantization_config: what is read of it, what is refused by name, and which layer gets which
+ * scheme. */
 #include <stdlib.h>
 
 #include "base/allocator.h"
@@ -174,14 +175,16 @@ static void layers_find_their_schemes(void **state) {
                 "\"c\": {\"targets\": [\"re:.*\"], \"weights\": null}}",
                 &found),
             &fixture->error);
-  expect_bits(found, "model.layers.0.mlp.up_proj", 4); /* of two expressions the first by its text */
+  /* of two expressions the first by its text */
+  expect_bits(found, "model.layers.0.mlp.up_proj", 4);
   expect_bits(found, "model.layers.0.mlp.down_proj", 8);
   expect_bits(found, "model.layers.1.q", 4);
   expect_bits(found, "layers.1.q", 4);
   expect_bits(found, "model.language_model.layers.1.q", 4);
   expect_bits(found, "language_model.layers.1.q", 4);
   expect_bits(found, "model.layers.11.q", 0);
-  expect_bits(found, "model.language_model.layers.0.mlp.down_proj", 8); /* with the inner part left out */
+  /* with the inner part left out */
+  expect_bits(found, "model.language_model.layers.0.mlp.down_proj", 8);
   expect_bits(found, "lm_head", 0);
   ommai_quantization_destroy(found);
   assert_ok(read_method(fixture, "gptq",

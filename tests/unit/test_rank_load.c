@@ -1,4 +1,5 @@
-/* Loading a tiktoken.model: refusals by line, reserved names, faults. Its ids are compared in test_tokenizer.c. */
+/* Loading a tiktoken.model: refusals by line, reserved names, faults. Its ids are compared in
+ * test_tokenizer.c. */
 #include "base/allocator.h"
 #include "support/text_fixture.h"
 #include "text/tokenizer.h"

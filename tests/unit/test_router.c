@@ -60,7 +60,8 @@ static void the_bias_chooses_but_does_not_weigh(void **state) {
   expect(&config, logits, bias, (int32_t[]){0, 3}, (double[]){2.5 * sigmoid(0) / sum, 2.5 * sigmoid(3) / sum});
 }
 
-/* Six experts in three groups: the group of the single best expert loses against one with two good ones. */
+/* Six experts in three groups: the group of the single best expert loses against one with two good
+ * ones. */
 static void groups_are_ranked_by_their_two_best(void **state) {
   (void)state;
   struct ommai_router_config config = router(6, 2);

@@ -280,7 +280,8 @@ static void refuses_every_truncation(void **state) {
   ommai_release(memory, bytes, size + 1, 1);
 }
 
-/* Any single byte of the header changed: opened or refused, never a read outside the file (under ASan). */
+/* Any single byte of the header changed: opened or refused, never a read outside the file (under
+ * ASan). */
 static void survives_changed_bytes(void **state) {
   struct test_folder *fixture = *state;
   char *bytes;

@@ -139,7 +139,8 @@ static void bad_targets_are_named(void **state) {
   assert_fails(write_sample(long_path, memory, error), OMMA_ERROR_IO, "too long", error);
 }
 
-/* A full disk, imitated by a limit on the file size: the old file stays and nothing is left behind. */
+/* A full disk, imitated by a limit on the file size: the old file stays and nothing is left
+ * behind. */
 static void a_full_disk_leaves_the_old_file(void **state) {
   struct test_folder *fixture = *state;
   test_write_file(fixture->path, "old", 3);

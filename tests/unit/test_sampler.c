@@ -1,4 +1,5 @@
-/* From logits to a token: greedy ties, the drawn distribution, exact sets of top-k, top-p and min-p, penalties, bans. */
+/* From logits to a token: greedy ties, the drawn distribution, exact sets of top-k, top-p and
+ * min-p, penalties, bans. */
 #include "language/sampler.h"
 
 #include <math.h>
@@ -74,8 +75,9 @@ static void a_draw_depends_on_seed_and_step_alone(void **state) {
   free(b.memory);
 }
 
-/* Pearson's statistic of 20,000 draws against softmax(logits / temperature). With 7 degrees of freedom it is over 29.9 once in ten
- * thousand times; the seeds are fixed, so this either holds or does not. */
+/* Pearson's statistic of 20,000 draws against softmax(logits / temperature). With 7 degrees of
+ * freedom it is over 29.9 once in ten  thousand times; the seeds are fixed, so this either holds or
+ * does not. */
 static void draws_follow_the_softmax(void **state) {
   (void)state;
   enum { N = 8, DRAWS = 20000 };
@@ -310,8 +312,8 @@ static int extreme(const double *x, const bool *taken, bool largest) {
   return best;
 }
 
-/* The probability of every token, as vLLM's sampler goes about it: masks and a softmax after each step, top-p by the sum from the
- * least likely token on. */
+/* The probability of every token, as vLLM's sampler goes about it: masks and a softmax after each
+ * step, top-p by the sum from the  least likely token on. */
 static void plain_probabilities(const struct plain_case *c, double *p) {
   const struct ommai_sampler_settings *s = &c->settings;
   double x[N_PLAIN], highest = 0, sum = 0;
@@ -334,7 +336,8 @@ static void plain_probabilities(const struct plain_case *c, double *p) {
   softmax(x, p);
 }
 
-/* No draw outside the reference's set, every token of it that is due ten times, and the right proportions. */
+/* No draw outside the reference's set, every token of it that is due ten times, and the right
+ * proportions. */
 static void check_plain(const struct plain_case *c, const struct bench *bench, int trial) {
   double p[N_PLAIN], statistic = 0;
   int counts[N_PLAIN] = {0}, freedom = 0;
@@ -496,7 +499,8 @@ static struct ommai_sampler_settings random_settings(struct test_random *random)
   return settings;
 }
 
-/* A vocabulary of several parts: a row's token and log-probabilities are those of the row alone, on one thread and on four. */
+/* A vocabulary of several parts: a row's token and log-probabilities are those of the row alone, on
+ * one thread and on four. */
 static void rows_do_not_depend_on_each_other(void **state) {
   (void)state;
   static float logits[N_ROWS][LARGE_VOCAB];
@@ -540,7 +544,8 @@ static void rows_do_not_depend_on_each_other(void **state) {
   free(many.memory);
 }
 
-/* Cuts that reach below the candidates: all of a flat distribution with one token far above, and a top-p of nearly everything. */
+/* Cuts that reach below the candidates: all of a flat distribution with one token far above, and a
+ * top-p of nearly everything. */
 static void a_cut_may_leave_unlikely_tokens(void **state) {
   (void)state;
   struct bench bench = make_bench(LARGE_VOCAB);

@@ -1,6 +1,7 @@
-/* The scheduler by itself, turn by turn on this thread: random arrivals, cancellations, sizes and limits, and after every turn what must
- * always hold: every page is accounted for, none is written by one sequence while another uses it, and everybody ends, the oldest
- * without ever losing its pages. */
+/* The scheduler by itself, turn by turn on this thread: random arrivals, cancellations, sizes and
+ * limits, and after every turn what must  always hold: every page is accounted for, none is written
+ * by one sequence while another uses it, and everybody ends, the oldest  without ever losing its
+ * pages. */
 #include "engine/scheduler.h"
 
 #include <stdlib.h>
@@ -60,7 +61,8 @@ static void on_end(void *context, uint64_t id, const struct omma_callbacks *call
   assert_int_equal(result->finish, world->cancelled[id] ? OMMA_FINISH_CANCELLED : OMMA_FINISH_LENGTH);
 }
 
-/* Positions below this are never written again by the sequence: they are another prompt's, or published. */
+/* Positions below this are never written again by the sequence: they are another prompt's, or
+ * published. */
 static int64_t published_pages(const struct ommai_sequence *sequence) {
   int64_t full = sequence->n_prefilled / PAGE, keys = (int64_t)sequence->request->n_page_keys;
   return full < keys ? full : keys;

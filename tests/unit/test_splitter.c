@@ -141,7 +141,8 @@ static void matches_and_gaps_are_pieces(void **state) {
   check_pieces("\\p{Han}+", "a中文、b", "a|中文|、b|");
 }
 
-/* Letters, a digit and a symbol of Unicode 15 and 16, and a character of Unicode 17, which is none yet. */
+/* Letters, a digit and a symbol of Unicode 15 and 16, and a character of Unicode 17, which is none
+ * yet. */
 static void younger_characters_have_their_class(void **state) {
   (void)state;
   check_pieces("\\p{L}+|\\p{N}", "a\U00011F04\U00031350b\U0001E4F0\U0001FAE8", "a\U00011F04\U00031350b|\U0001E4F0|\U0001FAE8|");
@@ -149,7 +150,8 @@ static void younger_characters_have_their_class(void **state) {
   check_pieces("[^\\s\\p{L}]+", "\U00016EA0\U00011F04", "\U00016EA0|\U00011F04|");
 }
 
-/* Runs a pattern over a text of `size` equal characters; the status of the first failing step, or OK. */
+/* Runs a pattern over a text of `size` equal characters; the status of the first failing step, or
+ * OK. */
 static enum omma_status run_over(const char *pattern, char character, size_t size, char last_character) {
   struct omma_error error;
   struct ommai_splitter *splitter;

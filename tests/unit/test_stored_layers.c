@@ -1,4 +1,5 @@
-/* Quantised layers against the values that the quantising tools' own code reads from them (tests/data/quantized), and against damage. */
+/* Quantised layers against the values that the quantising tools' own code reads from them
+ * (tests/data/quantized), and against damage. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -133,7 +134,8 @@ static void eight_bit_floats_are_exact(void **state) {
 
 /* ---- damage ---- */
 
-/* A change of one part: left out where type is -1; else of this type and shape, all of whose bytes are `fill`. */
+/* A change of one part: left out where type is -1; else of this type and shape, all of whose bytes
+ * are `fill`. */
 struct damage {
   const char *format, *part;
   int type, n_dims;

@@ -1,4 +1,5 @@
-/* The public teams: every task once, worker numbers in range, fewer threads than asked for, refusals, failing allocations. */
+/* The public teams: every task once, worker numbers in range, fewer threads than asked for,
+ * refusals, failing allocations. */
 #include <omma/team.h>
 #include <pthread.h>
 

@@ -1,4 +1,5 @@
-/* Tasks over a stream: each once, a worker's own in rising order, others' from their ends, on teams of every kind. */
+/* Tasks over a stream: each once, a worker's own in rising order, others' from their ends, on teams
+ * of every kind. */
 #include <omma/team.h>
 
 #include "base/team_streams.h"
@@ -43,7 +44,9 @@ static void workers_walk_through_their_parts(void **state) {
   (void)state;
   static const int workers[] = {1, 0, 1, 1, 0, 2, 2};
   static const int64_t expected[] = {3, 0, 4, 5, 1,
-                                     6, 7, 2, 9, 8}; /* of parts 0 to 2, 3 to 5, 6 to 9; 0 ends on the others' last */
+                                     /* of parts 0 to 2, 3 to 5, 6 to 9; 0 ends on the others'
+                                      * last */
+                                     6, 7, 2, 9, 8};
   struct scripted script = {workers, sizeof workers / sizeof *workers};
   const struct omma_team team = {&script, 3, run_scripted};
   struct record record = {.n = 0};

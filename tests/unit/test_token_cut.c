@@ -1,4 +1,5 @@
-/* Which tokens top-k and top-p leave: those of a plain sort, token by token, whatever the distribution. */
+/* Which tokens top-k and top-p leave: those of a plain sort, token by token, whatever the
+ * distribution. */
 #include "language/token_cut.h"
 
 #include <float.h>
@@ -110,7 +111,8 @@ static float close_together(struct test_random *random, int64_t i) {
   for (int64_t n = test_random_range(random, 0, 40); n > 0 && i != 3; n--) value = nextafterf(value, 2.0f);
   return value;
 }
-static float unlike_its_beginning(struct test_random *random, int64_t i) { /* the sample of each part misleads */
+/* the sample of each part misleads */
+static float unlike_its_beginning(struct test_random *random, int64_t i) {
   return test_random_normal(random) + (i % OMMAI_TOKEN_PART < OMMAI_TOKEN_PART / 4 ? -4.0f : 0.0f);
 }
 

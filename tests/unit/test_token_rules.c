@@ -1,5 +1,5 @@
-/* Which tokens answers may have, through the public interface: biases, allowed tokens, bad words; what stays in their text; prompts that are
- * cut. */
+/* Which tokens answers may have, through the public interface: biases, allowed tokens, bad words;
+ * what stays in their text; prompts that are  cut. */
 #include "engine/token_rules.h"
 
 #include <math.h>
@@ -52,7 +52,8 @@ static void a_bias_moves_the_choice_and_no_logprob(void **state) {
   struct fixture_answer free_run, biased;
   answer_to("hello", &plain, &free_run);
   int32_t wanted = free_run.tokens[3] == 7 ? 8 : 7;
-  const struct omma_logit_bias biases[] = {{wanted, 5}, {300, -3}, {wanted, 1e9f}}; /* the last counts, as 100 */
+  /* the last counts, as 100 */
+  const struct omma_logit_bias biases[] = {{wanted, 5}, {300, -3}, {wanted, 1e9f}};
   struct omma_sampling sampling = plain;
   sampling.logit_bias = biases;
   sampling.n_logit_bias = 3;
@@ -66,7 +67,8 @@ static void a_bias_moves_the_choice_and_no_logprob(void **state) {
   fixture_expect_equal(&free_run, &biased);
 }
 
-/* A bias of b and then a draw is the draw of the logits with b added: with all tokens biased alike nothing changes. */
+/* A bias of b and then a draw is the draw of the logits with b added: with all tokens biased alike
+ * nothing changes. */
 static void biases_come_before_the_draw(void **state) {
   (void)state;
   struct fixture_answer free_run, biased;
@@ -134,7 +136,8 @@ static size_t encode(const char *text, int32_t *ids, size_t capacity) {
   return n;
 }
 
-/* The sequences of a word by vLLM's definition: bare, and after a blank where that makes as many tokens and another first one. */
+/* The sequences of a word by vLLM's definition: bare, and after a blank where that makes as many
+ * tokens and another first one. */
 static void bad_words_are_vllms_sequences(void **state) {
   (void)state;
   static const char *const words[] = {"hello", "  hello", "\xe2\x80\x83hello", "the", "a b", "."};

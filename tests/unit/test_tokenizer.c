@@ -24,7 +24,8 @@ static void close_fixture(struct fixture *fixture) {
   json_decref(fixture->cases);
 }
 
-/* Encodes with the size asked for first, and compares with the official ids. Returns false on a difference. */
+/* Encodes with the size asked for first, and compares with the official ids. Returns false on a
+ * difference. */
 static bool encodes_as_official(const struct fixture *fixture, const json_t *one) {
   struct omma_error error;
   size_t size, n_expected, needed, count;
@@ -235,7 +236,8 @@ static void hopeless_texts_are_not_read(void **state) {
   free(text);
 }
 
-/* Every allocation of an encoding that needs all of them fails once; afterwards nothing is left behind. */
+/* Every allocation of an encoding that needs all of them fails once; afterwards nothing is left
+ * behind. */
 static void failing_allocations_are_reported(void **state) {
   (void)state;
   struct test_allocator allocator;

@@ -22,7 +22,8 @@ static enum omma_status load_document(const struct text_folder *folder, json_t *
 
 static json_t *good_document(void) { return text_fixture_json(OMMA_TEST_DATA, "digits/tokenizer.json"); }
 
-/* A change of the good document: the value at `path` (keys and indices with dots) becomes `value`, JSON text; NULL removes it. */
+/* A change of the good document: the value at `path` (keys and indices with dots) becomes `value`,
+ * JSON text; NULL removes it. */
 struct change {
   const char *path, *value;
   enum omma_status status;
@@ -198,7 +199,8 @@ static char *read_fixture(size_t *size) {
   return text;
 }
 
-/* A file that ends early is refused wherever it ends, and one with a changed byte never does harm. */
+/* A file that ends early is refused wherever it ends, and one with a changed byte never does
+ * harm. */
 static void damaged_files_are_refused(void **state) {
   const struct text_folder *folder = *state;
   struct omma_error error;

@@ -1,4 +1,5 @@
-/* A tower by itself: the bits of omma_encode, from files and from tensors in memory, packed and alone, and what is refused. */
+/* A tower by itself: the bits of omma_encode, from files and from tensors in memory, packed and
+ * alone, and what is refused. */
 #include <omma/team.h>
 #include <omma/tower.h>
 #include <stdlib.h>
@@ -254,7 +255,8 @@ static void bad_inputs_are_refused(void **state) {
   const struct omma_tower_input large = {patches, OMMA_F32, {1, INT64_C(1) << 20, INT64_C(1) << 20}, output};
   assert_int_equal(encode(tower, &large, 1, NULL, &error), OMMA_ERROR_LIMIT);
   assert_int_equal(encode(tower, &good, 0, NULL, &error), OMMA_ERROR_ARGUMENT);
-  assert_int_equal(encode(tower, &good, 1, team, &error), OMMA_ERROR_ARGUMENT); /* three workers, two threads */
+  /* three workers, two threads */
+  assert_int_equal(encode(tower, &good, 1, team, &error), OMMA_ERROR_ARGUMENT);
   size_t size;
   assert_ok(omma_tower_workspace_size(tower, &good, 1, 1, &size, &error), &error);
   void *workspace = aligned_alloc(64, size);

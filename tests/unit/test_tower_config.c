@@ -1,4 +1,5 @@
-/* The towers in config.json and in checkpoints: the released sizes, values that are refused, both dialects of tensor names. */
+/* The towers in config.json and in checkpoints: the released sizes, values that are refused, both
+ * dialects of tensor names. */
 #include <stdlib.h>
 
 #include "base/allocator.h"
@@ -218,7 +219,8 @@ static void unusable_values_are_named(void **state) {
   }
 }
 
-/* What transformers 4.49 leaves out of a saved vision_config: all that equals the class's default, of the 7B's everything but the width. */
+/* What transformers 4.49 leaves out of a saved vision_config: all that equals the class's default,
+ * of the 7B's everything but the width. */
 static void class_defaults_stand_for_what_is_missing(void **state) {
   (void)state;
   struct ommai_vision_config expected = parse_released(QWEN2_5_VL, "qwen2.5-vl-7b");
@@ -246,7 +248,8 @@ static void class_defaults_stand_for_what_is_missing(void **state) {
   json_decref(root);
 }
 
-/* transformers takes the outputs in the order of blocks, and the merger of a block by its first place in the list. */
+/* transformers takes the outputs in the order of blocks, and the merger of a block by its first
+ * place in the list. */
 static void deepstack_goes_by_blocks_and_mergers_by_the_list(void **state) {
   (void)state;
   static const struct {

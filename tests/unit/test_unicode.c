@@ -1,4 +1,5 @@
-/* Every code point, as the official libraries know it: tests/data/text/unicode.json, from tools/make_unicode_tables.py. */
+/* Every code point, as the official libraries know it: tests/data/text/unicode.json, from
+ * tools/make_unicode_tables.py. */
 #include "text/unicode.h"
 
 #include <stdlib.h>
@@ -114,7 +115,8 @@ static bool normalises_to(const char *text, size_t size, const char *expected, s
   return same;
 }
 
-/* Each code point between a mark of a high and one of a low class; what is not listed keeps its order. */
+/* Each code point between a mark of a high and one of a low class; what is not listed keeps its
+ * order. */
 static void every_code_point_keeps_its_place(void **state) {
   (void)state;
   json_t *root = text_fixture_json(OMMA_TEST_DATA, "unicode.json");

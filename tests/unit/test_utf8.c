@@ -50,7 +50,8 @@ static void replacement_is_that_of_python(void **state) {
   json_decref(root);
 }
 
-/* The offset is right at every place of a long text, whatever the reading in words of eight bytes does. */
+/* The offset is right at every place of a long text, whatever the reading in words of eight bytes
+ * does. */
 static void offset_of_the_first_fault(void **state) {
   (void)state;
   for (size_t at = 0; at < 40; at++) {

@@ -1,5 +1,5 @@
-/* Videos in requests: limits and messages, sizes, positions, cache keys, video_preprocessor_config.json. What the network makes of
- * them is compared in tests/golden. */
+/* Videos in requests: limits and messages, sizes, positions, cache keys,
+ * video_preprocessor_config.json. What the network makes of  them is compared in tests/golden. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -132,7 +132,8 @@ static void times_are_those_of_the_official_code(void **state) {
   }
 }
 
-/* Temporal patches of 2 x 4 tokens, 40 apart in time; the text goes on after their width, and the answer after the text. */
+/* Temporal patches of 2 x 4 tokens, 40 apart in time; the text goes on after their width, and the
+ * answer after the text. */
 static void slow_videos_reach_behind_the_text(void **state) {
   (void)state;
   const struct omma_image *frames[] = {frame, frame, frame, frame, frame, frame, frame, frame, frame, frame,

@@ -1,4 +1,5 @@
-/* Where packed patches lie: orders, borders and spans against the official code's construction, over all small grids. */
+/* Where packed patches lie: orders, borders and spans against the official code's construction,
+ * over all small grids. */
 #include "vision/vision_layout.h"
 
 #include <math.h>
@@ -8,8 +9,9 @@
 
 enum { MAX_GRID = 20, MAX_PATCHES = 4 * MAX_GRID * MAX_GRID };
 
-/* The official construction: the grid of blocks is padded to whole windows with holes, cut into windows, and the holes are dropped.
- * A multiple of the window is padded by one more window, whose border falls away as a duplicate. Block numbers in raster order. */
+/* The official construction: the grid of blocks is padded to whole windows with holes, cut into
+ * windows, and the holes are dropped.  A multiple of the window is padded by one more window, whose
+ * border falls away as a duplicate. Block numbers in raster order. */
 struct naive {
   int64_t blocks[MAX_PATCHES], n_blocks;
   int64_t borders[MAX_PATCHES + 1], n_windows; /* in blocks */
@@ -159,7 +161,8 @@ static void the_bound_on_windows_is_tight(void **state) {
   }
 }
 
-/* Multiply-adds of attention by the borders that a pass would use, and of linear layers by their shapes. */
+/* Multiply-adds of attention by the borders that a pass would use, and of linear layers by their
+ * shapes. */
 static void flops_count_the_segments(void **state) {
   (void)state;
   for (int64_t window = 0; window <= 4; window++) {

@@ -1,5 +1,5 @@
-/* Passes through towers of every kind: slices, batch, order and threads change no bit, sizes are checked, workspaces measured
- * right. */
+/* Passes through towers of every kind: slices, batch, order and threads change no bit, sizes are
+ * checked, workspaces measured  right. */
 #include "vision/vision_run.h"
 
 #include <stdlib.h>
@@ -10,7 +10,8 @@
 
 enum { N_INPUTS = 5, N_WORKERS = 3 };
 
-/* Frames, rows and columns of patches: ragged windows, one block, a video with a frame short, a tower of one column. */
+/* Frames, rows and columns of patches: ragged windows, one block, a video with a frame short, a
+ * tower of one column. */
 static const int64_t grids[N_INPUTS][3] = {{1, 4, 6}, {1, 2, 2}, {3, 10, 8}, {1, 14, 2}, {1, 6, 18}};
 
 static struct fixture_tower towers[FIXTURE_TOWERS][FIXTURE_TYPES];
@@ -65,8 +66,8 @@ static int64_t plain_blocks(const struct ommai_vision_config *config) {
   return n;
 }
 
-/* By the clock: no time at all is one round of tasks a slice, endless time is the rest of a phase after the first round of its kind
- * of tiles. Neither changes a bit, nor does a mixture. */
+/* By the clock: no time at all is one round of tasks a slice, endless time is the rest of a phase
+ * after the first round of its kind  of tiles. Neither changes a bit, nor does a mixture. */
 static void slices_by_time_do_not_change_a_bit(void **state) {
   (void)state;
   enum { MANY = 12 };
@@ -81,7 +82,8 @@ static void slices_by_time_do_not_change_a_bit(void **state) {
       struct fixture_pass pass = fixture_pass_make(tower, many, MANY, N_WORKERS);
       int64_t n_slices = fixture_pass_run_by_time(tower, &pass, times[i], ommai_team_interface(team));
       int64_t depth = tower->tower.config.depth, n_kinds = plain_blocks(&tower->tower.config) > 0 ? 3 : 2;
-      if (times[i] == 0) assert_true(n_slices > 1 + 4 * depth); /* more than two rounds in a phase */
+      /* more than two rounds in a phase */
+      if (times[i] == 0) assert_true(n_slices > 1 + 4 * depth);
       if (times[i] == INT64_MAX) assert_int_equal(n_slices, 1 + 2 * depth + n_kinds);
       expect_same(pass.values, reference.values, reference.n_values);
       fixture_pass_free(&pass);
@@ -116,7 +118,8 @@ static void the_batch_does_not_change_a_bit(void **state) {
   }
 }
 
-/* Passes over the same tower in turns, each with its own plans: nothing of a pass lies in the tower. */
+/* Passes over the same tower in turns, each with its own plans: nothing of a pass lies in the
+ * tower. */
 static void interleaved_passes_do_not_meet(void **state) {
   (void)state;
   struct omma_error error;
@@ -196,7 +199,8 @@ static void small_workspaces_are_refused(void **state) {
   }
 }
 
-/* The stated size is enough for whatever has these sizes: many small images, one long one, and what lies between. */
+/* The stated size is enough for whatever has these sizes: many small images, one long one, and what
+ * lies between. */
 static void one_size_fits_all_of_these_sizes(void **state) {
   (void)state;
   enum { SIDE = 48 };

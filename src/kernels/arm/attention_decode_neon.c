@@ -1,4 +1,5 @@
-/* Decode kernels in f32 for NEON: f32 and bf16, which is widened when loaded, and f32 queries over bf16 keys. */
+/* Decode kernels in f32 for NEON: f32 and bf16, which is widened when loaded, and f32 queries over
+ * bf16 keys. */
 #include "kernels/arm/lanes_neon.h"
 
 #include "kernels/attention_decode_lanes.h"

@@ -1,5 +1,6 @@
-/* The tile kernel for bf16 with BFMMLA, which multiplies two rows by two columns of four products each: 8 keys by 12 queries are
- * 4 by 6 such squares. A unit is four dimensions of a key or query, or four keys of a dimension of the values. */
+/* The tile kernel for bf16 with BFMMLA, which multiplies two rows by two columns of four products
+ * each: 8 keys by 12 queries are  4 by 6 such squares. A unit is four dimensions of a key or query,
+ * or four keys of a dimension of the values. */
 #include "kernels/arm/lanes_neon.h"
 
 #include "kernels/attention_lanes.h"
@@ -75,7 +76,8 @@ OMMAI_INLINE void pack_keys(const struct ommai_attention_pack *job, float *out, 
   }
 }
 
-/* With a negative scale the signs are turned, so that the largest product is always the largest score. */
+/* With a negative scale the signs are turned, so that the largest product is always the largest
+ * score. */
 OMMAI_INLINE void pack_queries(const struct ommai_attention_tile *tile, float *out, int nv, enum omma_dtype dtype) {
   (void)dtype;
   int64_t units = ommai_div_up(tile->head_dim, UNIT_DIMS), span = (int64_t)nv * LANES * UNIT_WORDS;
@@ -106,7 +108,8 @@ OMMAI_INLINE void pack_values(const struct ommai_attention_pack *job, float *out
   }
 }
 
-/* Four keys of four rows to four units, and the sums of the weights as rounded: four parts of each row till the end. */
+/* Four keys of four rows to four units, and the sums of the weights as rounded: four parts of each
+ * row till the end. */
 OMMAI_INLINE vec make_weights(const float *scores, float *weights, int64_t n_keys, int nv, vec scale, vec maximum,
                               enum omma_dtype dtype) {
   (void)dtype;

@@ -1,4 +1,5 @@
-/* Twenty-four chains of sixteen bf16 multiply-adds (two rows by two columns by four) in registers. */
+/* Twenty-four chains of sixteen bf16 multiply-adds (two rows by two columns by four) in
+ * registers. */
 #include "kernels/arm/peak_chains_neon.h"
 #include "kernels/peak.h"
 

@@ -1,4 +1,5 @@
-/* Pieces of the AVX-512 attention kernels: rows of any of the operator's types in and out, transpositions of 32-bit units. */
+/* Pieces of the AVX-512 attention kernels: rows of any of the operator's types in and out,
+ * transpositions of 32-bit units. */
 #ifndef OMMAI_KERNELS_X86_ATTENTION_AVX512_H
 #define OMMAI_KERNELS_X86_ATTENTION_AVX512_H
 
@@ -53,8 +54,9 @@ OMMAI_INLINE void ommai_avx512_store(void *row, int64_t at, __mmask16 mask, __m5
   }
 }
 
-/* 2^x: a polynomial for the fraction, and the whole part goes into the exponent. 2^0 is exactly 1, 2^-inf is 0. The coefficients
- * are minimax fits of the relative error on [0, 1) with the constant fixed at 1: 9e-5 (degree 3) and 2e-9 (degree 6). */
+/* 2^x: a polynomial for the fraction, and the whole part goes into the exponent. 2^0 is exactly 1,
+ * 2^-inf is 0. The coefficients  are minimax fits of the relative error on [0, 1) with the constant
+ * fixed at 1: 9e-5 (degree 3) and 2e-9 (degree 6). */
 OMMAI_INLINE __m512 ommai_avx512_exp2_cubic(__m512 x) {
   __m512 f = _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
   __m512 p = _mm512_fmadd_ps(f, _mm512_set1_ps(0.077067196f), _mm512_set1_ps(0.22764482f));
@@ -79,7 +81,8 @@ OMMAI_INLINE __m512 ommai_avx512_below(__m512 score, __m512 maximum, __m512 scal
   return _mm512_mul_ps(_mm512_sub_ps(score, maximum), scale);
 }
 
-/* Four rows of 16 units to four vectors whose 128-bit lane L holds unit 4 L + j of the rows, for j = 0 .. 3. */
+/* Four rows of 16 units to four vectors whose 128-bit lane L holds unit 4 L + j of the rows, for j
+ * = 0 .. 3. */
 OMMAI_INLINE void ommai_avx512_interleave4(const __m512i r[4], __m512i out[4]) {
   __m512i a = _mm512_unpacklo_epi32(r[0], r[1]), b = _mm512_unpackhi_epi32(r[0], r[1]);
   __m512i c = _mm512_unpacklo_epi32(r[2], r[3]), d = _mm512_unpackhi_epi32(r[2], r[3]);
@@ -102,7 +105,8 @@ OMMAI_INLINE void ommai_avx512_lanes4(__m512i w0, __m512i w1, __m512i w2, __m512
 OMMAI_INLINE __m512 ommai_avx512_larger(__m512 a, __m512 b) { return _mm512_max_ps(a, b); }
 OMMAI_INLINE __m512 ommai_avx512_sum(__m512 a, __m512 b) { return _mm512_add_ps(a, b); }
 
-/* Of each of four registers the lanes of 128 bits joined, by one of the two above: that of register r in lane r of the 128. */
+/* Of each of four registers the lanes of 128 bits joined, by one of the two above: that of register
+ * r in lane r of the 128. */
 OMMAI_INLINE __m512 ommai_avx512_join4(const __m512 x[4], __m512 (*join)(__m512, __m512)) {
   __m512 low = join(_mm512_unpacklo_ps(x[0], x[1]), _mm512_unpackhi_ps(x[0], x[1]));
   __m512 high = join(_mm512_unpacklo_ps(x[2], x[3]), _mm512_unpackhi_ps(x[2], x[3]));

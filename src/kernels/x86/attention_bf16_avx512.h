@@ -1,4 +1,5 @@
-/* What the tile kernels with VDPBF16PS give attention_parts_avx512.h: two dimensions of a result, two keys of a value, per unit. */
+/* What the tile kernels with VDPBF16PS give attention_parts_avx512.h: two dimensions of a result,
+ * two keys of a value, per unit. */
 #ifndef OMMAI_KERNELS_X86_ATTENTION_BF16_AVX512_H
 #define OMMAI_KERNELS_X86_ATTENTION_BF16_AVX512_H
 
@@ -52,8 +53,9 @@ OMMAI_INLINE void pack_values(const struct ommai_attention_pack *job, uint32_t *
   }
 }
 
-/* Weights 2^(score * scale - most) of one register of rows, two keys to a unit. The sum is that of the rounded weights: with that before
- * rounding, the error of a weight that outweighs the others would stay in the result. */
+/* Weights 2^(score * scale - most) of one register of rows, two keys to a unit. The sum is that of
+ * the rounded weights: with that before  rounding, the error of a weight that outweighs the others
+ * would stay in the result. */
 OMMAI_INLINE __m512 weigh(const float *scores, uint32_t *weights, int64_t n_keys, int64_t stride, __m512 scale, __m512 most) {
   const __m512i ones = _mm512_set1_epi32(0x3f803f80);
   __m512 sum = _mm512_setzero_ps();

@@ -1,4 +1,5 @@
-/* Decode kernels in f32 for AVX-512: f32 and bf16, which is widened when loaded, and f32 queries over bf16 keys. */
+/* Decode kernels in f32 for AVX-512: f32 and bf16, which is widened when loaded, and f32 queries
+ * over bf16 keys. */
 #include "kernels/x86/lanes_avx512.h"
 
 #include "kernels/attention_decode_lanes.h"

@@ -1,4 +1,5 @@
-/* The decode kernel for bf16 with VDPBF16PS, which takes two elements of a row of k, and of v an element of two rows, at a time. */
+/* The decode kernel for bf16 with VDPBF16PS, which takes two elements of a row of k, and of v an
+ * element of two rows, at a time. */
 #include "kernels/attention_kernels.h"
 #include "kernels/x86/lanes_avx512.h"
 
@@ -55,8 +56,8 @@ OMMAI_INLINE void order_span(vec sums[2]) {
   sums[1] = _mm512_permutex2var_ps(low, second, high);
 }
 
-/* The values of `spans` spans from `at` on; the last element's mask is for a single one, which may be the end of a row. pairs [n][BLOCK / 2]:
- * weights of two keys. */
+/* The values of `spans` spans from `at` on; the last element's mask is for a single one, which may
+ * be the end of a row. pairs [n][BLOCK / 2]:  weights of two keys. */
 OMMAI_INLINE void add_spans(const struct ommai_attention_decode_block *job, int64_t head, int n, int64_t at, int spans,
                             __mmask32 mask, int32_t (*pairs)[BLOCK / 2], const float *rescale,
                             struct ommai_attention_types types) {

@@ -1,6 +1,7 @@
-/* Pieces of the AVX-512 tile kernels, which have the queries in the lanes: products with 8 units of a broadcast, the softmax's running
- * maximum, rows out. For an including file that defines, before the include, what attention_tile_avx512.h lists: UNIT_DIMS, UNIT_KEYS,
- * STEP_BLOCKS, first_elements, multiply_add, make_unit and store_units. */
+/* Pieces of the AVX-512 tile kernels, which have the queries in the lanes: products with 8 units of
+ * a broadcast, the softmax's running  maximum, rows out. For an including file that defines, before
+ * the include, what attention_tile_avx512.h lists: UNIT_DIMS, UNIT_KEYS,  STEP_BLOCKS,
+ * first_elements, multiply_add, make_unit and store_units. */
 #ifndef OMMAI_KERNELS_X86_ATTENTION_PARTS_AVX512_H
 #define OMMAI_KERNELS_X86_ATTENTION_PARTS_AVX512_H
 
@@ -27,7 +28,8 @@ static int64_t value_groups(int32_t v_head_dim) { return ommai_div_up(v_head_dim
 /* Sums of the second product: whole squares of 16. */
 static int64_t sum_units(int32_t v_head_dim) { return ommai_round_up(v_head_dim, LANES * UNIT_DIMS) * MAX_NV * LANES; }
 
-/* ---- products --------------------------------------------------------------------------------------------------------- */
+/* ---- products
+ * --------------------------------------------------------------------------------------------------------- */
 
 OMMAI_INLINE void clear(__m512 acc[GROUP][MAX_NV], int nv) {
 #pragma GCC unroll 8
@@ -56,7 +58,8 @@ OMMAI_INLINE void multiply(__m512 acc[GROUP][MAX_NV], const uint32_t *a, const u
   for (int64_t t = 0; t < n; t++) multiply_unit(acc, a + t * GROUP, b + t * nv * LANES, GROUP, nv);
 }
 
-/* Scores that a row does not see become -inf; the largest are found anew. limits: keys of the block that each row sees. */
+/* Scores that a row does not see become -inf; the largest are found anew. limits: keys of the block
+ * that each row sees. */
 OMMAI_INLINE void mask_scores(float *scores, int64_t n_keys, const __m512i limits[MAX_NV], __m512 largest[MAX_NV], int nv) {
   const __m512 hidden = _mm512_set1_ps(-INFINITY);
   for (int v = 0; v < nv; v++) largest[v] = hidden;
@@ -99,7 +102,8 @@ OMMAI_INLINE void multiply_values(const uint32_t *values, int64_t stride, const 
   }
 }
 
-/* ---- a tile ----------------------------------------------------------------------------------------------------------- */
+/* ---- a tile
+ * ----------------------------------------------------------------------------------------------------------- */
 
 /* Row `dim` of the sums over the weights. Adding zero turns a negative zero into a positive one. */
 OMMAI_INLINE __m512 result_at(const float *sums, int64_t dim, __m512 inverse, int v, int nv) {
@@ -149,7 +153,8 @@ struct softmax {
   __m512 maximum[MAX_NV], sum[MAX_NV], rescale[MAX_NV];
 };
 
-/* Raises the maxima that a block's largest scores exceed by more than `slack`, and says what becomes of the sums so far. */
+/* Raises the maxima that a block's largest scores exceed by more than `slack`, and says what
+ * becomes of the sums so far. */
 OMMAI_INLINE enum carry raise_maximum(struct softmax *softmax, const __m512 largest[MAX_NV], __m512 scale, float slack,
                                       bool first, int nv) {
   __m512 before[MAX_NV];

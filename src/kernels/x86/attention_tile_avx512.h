@@ -1,19 +1,27 @@
-/* The tile kernel for AVX-512 with the queries in the lanes, for an including file that defines, before the include:
+/* The tile kernel for AVX-512 with the queries in the lanes, for an including file that defines,
+ * before the include:
  *
- *   UNIT_DIMS, UNIT_KEYS   dimensions of q and k, and keys of v, in one 32-bit unit of packed data (1 for f32, 2 for bf16)
+ *   UNIT_DIMS, UNIT_KEYS   dimensions of q and k, and keys of v, in one 32-bit unit of packed data
+ *   (1 for f32, 2 for bf16)
  *   STEP_BLOCKS            blocks of keys that share a softmax step
- *   SUM_PARTS, SUM_UNITS   sums of a score side by side, and units of head_dim, at most, that go to them before they are added
+ *   SUM_PARTS, SUM_UNITS   sums of a score side by side, and units of head_dim, at most, that go to
+ *   them before they are added
  *   first_elements(count)                 mask of the first `count` of the elements of 16 units
- *   load_units(row, at, mask, dtype)      units [at, at + 16) of a row of q or k; zeros outside of the mask
- *   pack_values(job, out, dtype)          the values of a block, [v_head_dim / 8][BLOCK / UNIT_KEYS][8] units
+ *   load_units(row, at, mask, dtype)      units [at, at + 16) of a row of q or k; zeros outside of
+ *   the mask
+ *   pack_values(job, out, dtype)          the values of a block, [v_head_dim / 8][BLOCK /
+ *   UNIT_KEYS][8] units
  *   multiply_add(sum, a, b)               sum + a b, lane by lane, over the elements of the units
  *   make_weights(scores, maximum, ...)    scores of a block to weights in units, and their sum
- *   make_unit(first, last)                results of the dimensions of one unit, first and last of UNIT_DIMS, to units
+ *   make_unit(first, last)                results of the dimensions of one unit, first and last of
+ *   UNIT_DIMS, to units
  *   store_units(row, at, mask, units, dtype)   elements [at, at + 16 UNIT_DIMS) of a row
  *   SIGN_BITS                             of all elements of a unit
  *
- * Both products are one loop: 8 units of a broadcast against nv registers of 16 queries, 8 nv accumulators.
- *   scores: k packed as [BLOCK / 8][units of head_dim][8 keys], queries as [units of head_dim][16 nv] -> [BLOCK][16 nv] f32
+ * Both products are one loop: 8 units of a broadcast against nv registers of 16 queries, 8 nv
+ * accumulators.
+ *   scores: k packed as [BLOCK / 8][units of head_dim][8 keys], queries as [units of head_dim][16
+ *           nv] -> [BLOCK][16 nv] f32
  *   values: v packed as above, weights as [BLOCK / UNIT_KEYS][16 nv] -> [v_head_dim][16 nv] f32
  * so that no head dimension needs padding but to whole units (k) and to 8 (v). */
 #ifndef OMMAI_KERNELS_X86_ATTENTION_TILE_AVX512_H
@@ -31,14 +39,16 @@ static size_t block_bytes(int32_t head_dim, int32_t v_head_dim) {
   return (size_t)block_units(head_dim, v_head_dim) * sizeof(uint32_t);
 }
 
-/* Units of each part of the scratch: queries, scores and over them the weights, sums. Queries and sums are whole squares of 16. */
+/* Units of each part of the scratch: queries, scores and over them the weights, sums. Queries and
+ * sums are whole squares of 16. */
 static int64_t query_units(int32_t head_dim) { return ommai_round_up(key_units(head_dim), LANES) * MAX_NV * LANES; }
 static size_t scratch_bytes(int32_t head_dim, int32_t v_head_dim) {
   int64_t scores = STEP_KEYS * MAX_NV * LANES;
   return (size_t)(query_units(head_dim) + scores + sum_units(v_head_dim)) * sizeof(uint32_t);
 }
 
-/* ---- packing ---------------------------------------------------------------------------------------------------------- */
+/* ---- packing 
+ * ---------------------------------------------------------------------------------------------------------- */
 
 OMMAI_INLINE void pack_keys(const struct ommai_attention_pack *job, uint32_t *out, enum omma_dtype dtype) {
   int64_t units = key_units(job->head_dim), stride = job->k_stride * (dtype == OMMA_F32 ? 4 : 2);
@@ -69,8 +79,8 @@ OMMAI_INLINE void pack_block(const struct ommai_attention_pack *job, enum omma_d
   pack_values(job, packed + BLOCK * key_units(job->head_dim), dtype);
 }
 
-/* Query rows to [units][16 nv]; with a negative scale the signs are turned instead, so that the largest product is always the
- * largest score. */
+/* Query rows to [units][16 nv]; with a negative scale the signs are turned instead, so that the
+ * largest product is always the  largest score. */
 OMMAI_INLINE void pack_queries(const struct ommai_attention_tile *tile, uint32_t *out, int nv, enum omma_dtype dtype) {
   int64_t units = key_units(tile->head_dim), stride = tile->q_stride * (dtype == OMMA_F32 ? 4 : 2);
   __m512i sign = _mm512_set1_epi32(tile->scale < 0.0f ? (int)SIGN_BITS : 0);
@@ -93,10 +103,11 @@ OMMAI_INLINE void pack_queries(const struct ommai_attention_tile *tile, uint32_t
   }
 }
 
-/* ---- products --------------------------------------------------------------------------------------------------------- */
+/* ---- products 
+ * --------------------------------------------------------------------------------------------------------- */
 
-/* The first rows of acc[8][nv] = the same for 8 / SUM_PARTS rows of a. Neighbouring units go to SUM_PARTS sums, which are added in
- * the end. */
+/* The first rows of acc[8][nv] = the same for 8 / SUM_PARTS rows of a. Neighbouring units go to
+ * SUM_PARTS sums, which are added in  the end. */
 OMMAI_INLINE void multiply_parts(__m512 acc[GROUP][MAX_NV], const uint32_t *a, const uint32_t *b, int64_t n, int nv) {
   int64_t t = 0;
   clear(acc, nv);
@@ -119,8 +130,8 @@ OMMAI_INLINE void multiply_parts(__m512 acc[GROUP][MAX_NV], const uint32_t *a, c
   }
 }
 
-/* Asks for the share of units [at, at + n) of the next group of keys that falls to one part of this group's rows: several passes
- * over pieces of a group hide the stream of keys from the machine. */
+/* Asks for the share of units [at, at + n) of the next group of keys that falls to one part of this
+ * group's rows: several passes  over pieces of a group hide the stream of keys from the machine. */
 OMMAI_INLINE void prefetch_keys(const uint32_t *group, int64_t units, int64_t at, int64_t n, int64_t part) {
   enum { LINE_UNITS = 16 / GROUP };
   int64_t share = ommai_div_up(n, SUM_PARTS);
@@ -129,8 +140,9 @@ OMMAI_INLINE void prefetch_keys(const uint32_t *group, int64_t units, int64_t at
   }
 }
 
-/* Scores [8 n_groups][16 nv] of a block, unscaled, and the largest of each row. Several short sums, added in the end, are nearer to
- * the exact one than one long sum: SUM_PARTS at a time, over SUM_UNITS units each time. */
+/* Scores [8 n_groups][16 nv] of a block, unscaled, and the largest of each row. Several short sums,
+ * added in the end, are nearer to  the exact one than one long sum: SUM_PARTS at a time, over
+ * SUM_UNITS units each time. */
 OMMAI_INLINE void multiply_keys(const uint32_t *keys, const uint32_t *queries, int64_t units, int64_t n_groups, float *scores,
                                 __m512 largest[MAX_NV], struct ommai_attention_prefetch *prefetch, int nv) {
   __m512 acc[GROUP][MAX_NV];
@@ -152,12 +164,14 @@ OMMAI_INLINE void multiply_keys(const uint32_t *keys, const uint32_t *queries, i
           _mm512_store_ps(score, acc[i][v]);
         }
       }
-      if (SUM_PARTS == 1) break; /* one piece has everything: tells the compiler that sums stay in registers */
+      /* one piece has everything: tells the compiler that sums stay in registers */
+      if (SUM_PARTS == 1) break;
     }
   }
 }
 
-/* ---- a tile ----------------------------------------------------------------------------------------------------------- */
+/* ---- a tile 
+ * ----------------------------------------------------------------------------------------------------------- */
 
 OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, enum omma_dtype dtype) {
   int64_t units = key_units(tile->head_dim), n_groups = value_groups(tile->v_head_dim);
@@ -230,7 +244,8 @@ OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, e
   }                                                                                                              \
   TILE_OBJECT(type, TYPE, TYPE, LEVEL, suffix, pack_##type, attend_##type)
 
-/* After those of both types: f32 queries attend to bf16 keys and values, which are packed as f32. */
+/* After those of both types: f32 queries attend to bf16 keys and values, which are packed as
+ * f32. */
 #define TILE_KERNEL_F32_BF16(LEVEL, suffix) TILE_OBJECT(f32_bf16, F32, BF16, LEVEL, suffix, pack_bf16, attend_f32)
 
 #endif

@@ -1,4 +1,5 @@
-/* The tile kernel for bf16 with VDPBF16PS: two dimensions of a key, then two keys of a value, per unit. */
+/* The tile kernel for bf16 with VDPBF16PS: two dimensions of a key, then two keys of a value, per
+ * unit. */
 #include "kernels/x86/attention_bf16_avx512.h"
 
 enum { SUM_PARTS = 1, SUM_UNITS = OMMA_ATTENTION_MAX_HEAD_DIM };

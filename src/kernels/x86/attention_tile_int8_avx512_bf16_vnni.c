@@ -1,6 +1,7 @@
-/* The tile kernel for bf16 whose scores are products of 8-bit integers (attention_int8.h): VPDPBUSD over four dimensions of a key per unit,
- * VDPBF16PS for the values. The instruction's first factor is unsigned: queries are raised by 128, and sums begin at -128 times the sum of
- * the key. A packed block: its scale, 64 such beginnings, keys [8][units][8], values. */
+/* The tile kernel for bf16 whose scores are products of 8-bit integers (attention_int8.h): VPDPBUSD
+ * over four dimensions of a key per unit,  VDPBF16PS for the values. The instruction's first factor
+ * is unsigned: queries are raised by 128, and sums begin at -128 times the sum of  the key. A
+ * packed block: its scale, 64 such beginnings, keys [8][units][8], values. */
 #include <string.h>
 
 #include "kernels/attention_int8.h"
@@ -25,7 +26,8 @@ static size_t int8_scratch_bytes(int32_t head_dim, int32_t v_head_dim) {
   return (size_t)(int8_query_units(head_dim) + scales + scores + sum_units(v_head_dim)) * sizeof(uint32_t);
 }
 
-/* ---- to 8 bits -------------------------------------------------------------------------------------------------------- */
+/* ---- to 8 bits
+ * -------------------------------------------------------------------------------------------------------- */
 
 /* Elements [at, at + 16) of a row less those of center, which may be NULL. */
 OMMAI_INLINE __m512 centered(const void *row, const float *center, int64_t at, int64_t dim) {
@@ -52,7 +54,8 @@ OMMAI_INLINE int32_t row_to_int8(const void *row, const float *center, int64_t d
   return _mm512_reduce_add_epi32(sum);
 }
 
-/* ---- packing ---------------------------------------------------------------------------------------------------------- */
+/* ---- packing
+ * ---------------------------------------------------------------------------------------------------------- */
 
 /* Eight keys to [units][8]; rows from n_rows on are zeros. */
 OMMAI_INLINE void pack_group(const struct ommai_attention_pack *job, int64_t first, float inverse, int32_t *begins,
@@ -96,8 +99,9 @@ static void pack_bf16_int8(const struct ommai_attention_pack *job) {
   pack_values(job, packed + KEYS + BLOCK * units, OMMA_BF16);
 }
 
-/* Query rows to [units][16 nv], raised, and what a unit of each row's scores is worth in units of log2. With a negative scale the signs are
- * turned, so that the largest product is always the largest score. */
+/* Query rows to [units][16 nv], raised, and what a unit of each row's scores is worth in units of
+ * log2. With a negative scale the signs are  turned, so that the largest product is always the
+ * largest score. */
 OMMAI_INLINE void pack_int8_queries(const struct ommai_attention_tile *tile, uint32_t *out, float *scales, int nv) {
   _Alignas(64) int8_t bytes[LANES][MAX_BYTES];
   float unit = fabsf(tile->scale) * LOG2_E;
@@ -123,9 +127,11 @@ OMMAI_INLINE void pack_int8_queries(const struct ommai_attention_tile *tile, uin
   }
 }
 
-/* ---- a tile ----------------------------------------------------------------------------------------------------------- */
+/* ---- a tile
+ * ----------------------------------------------------------------------------------------------------------- */
 
-/* sum += the products of the bytes of a, unsigned, and b. Not the intrinsic: around that GCC 12 keeps copies of all sums in memory. */
+/* sum += the products of the bytes of a, unsigned, and b. Not the intrinsic: around that GCC 12
+ * keeps copies of all sums in memory. */
 OMMAI_INLINE void add_dot(__m512i *sum, __m512i a, __m512i b) { __asm__("vpdpbusd %2, %1, %0" : "+v"(*sum) : "v"(a), "v"(b)); }
 
 /* acc[8][nv] += a unit of eight keys times one of the queries. */
@@ -169,7 +175,8 @@ OMMAI_INLINE void multiply_int8_keys(const uint32_t *block, const uint32_t *quer
   }
 }
 
-/* What an integer of a row's scores in a block is worth; above zero, so that a score of -inf stays one. */
+/* What an integer of a row's scores in a block is worth; above zero, so that a score of -inf stays
+ * one. */
 OMMAI_INLINE __m512 score_scale(const uint32_t *block, const float *query_scales, int v) {
   __m512 scale = _mm512_mul_ps(_mm512_load_ps((const float *)block), _mm512_load_ps(query_scales + v * LANES));
   return _mm512_max_ps(scale, _mm512_set1_ps(0x1p-126f));

@@ -1,12 +1,15 @@
 /* The window kernel for bf16 with VDPBF16PS: keys in the lanes, everything in one pass.
  *
- *   keys      packed as [units of head_dim][64 keys]: 4 query rows, a broadcast each, against up to 4 registers of 16 keys
- *   weights   [64 rows][64 keys] bf16 in the scratch: rows in the order of their keys, so they are written as they are made
- *   values    packed as [column][32 pairs of keys][16 dimensions], the last column 8 wide where that is enough:
+ *   keys      packed as [units of head_dim][64 keys]: 4 query rows, a broadcast each, against up to
+ *             4 registers of 16 keys
+ *   weights   [64 rows][64 keys] bf16 in the scratch: rows in the order of their keys, so they are
+ *             written as they are made
+ *   values    packed as [column][32 pairs of keys][16 dimensions], the last column 8 wide where
+ *             that is enough:
  *             4 rows of weights, a broadcast each, against up to 6 registers of 16 dimensions
  *
- * A unit is two elements in 32 bits: two dimensions of a query and a key, two keys of a weight and a value. Queries are read in
- * place, and the result is in the order in which it is written. */
+ * A unit is two elements in 32 bits: two dimensions of a query and a key, two keys of a weight and
+ * a value. Queries are read in  place, and the result is in the order in which it is written. */
 #include <math.h>
 #include <string.h>
 
@@ -46,7 +49,8 @@ static size_t scratch_bytes(int32_t head_dim, int32_t v_head_dim) {
   return sizeof(struct scratch);
 }
 
-/* ---- packing ---------------------------------------------------------------------------------------------------------- */
+/* ---- packing
+ * ---------------------------------------------------------------------------------------------------------- */
 
 OMMAI_INLINE __mmask32 first_elements(int64_t count) { return count >= 32 ? 0xffffffffu : (1u << count) - 1; }
 
@@ -95,7 +99,8 @@ static void pack(const struct ommai_attention_pack *job) {
   pack_values(job, packed + KEYS * key_units(job->head_dim));
 }
 
-/* ---- weights ---------------------------------------------------------------------------------------------------------- */
+/* ---- weights
+ * ---------------------------------------------------------------------------------------------------------- */
 
 OMMAI_INLINE __m512i broadcast(const void *unit) {
   int bits;
@@ -149,7 +154,8 @@ OMMAI_INLINE void find_maxima(const __m512 scores[ROWS][4], __m512 scale, __m512
   maxima[3] = _mm512_permute_ps(scaled, 0xff);
 }
 
-/* Scores of 4 rows to weights, and the inverse of their sums as rounded; n: registers of 16 keys. */
+/* Scores of 4 rows to weights, and the inverse of their sums as rounded; n: registers of 16
+ * keys. */
 OMMAI_INLINE void make_weights(const __m512 scores[ROWS][4], __m512 scale, uint32_t *weights, float *inverse, int n) {
   const __m512bh ones = (__m512bh)_mm512_set1_epi32(0x3f803f80);
   __m512 maxima[ROWS], sums[ROWS];
@@ -208,7 +214,8 @@ OMMAI_INLINE void weigh(const struct ommai_attention_tile *tile, struct scratch 
   }
 }
 
-/* ---- results ---------------------------------------------------------------------------------------------------------- */
+/* ---- results
+ * ---------------------------------------------------------------------------------------------------------- */
 
 OMMAI_INLINE __m512 multiply_add(__m512 sum, __m512i a, __m512i b, bool half) {
   if (!half) return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
@@ -216,7 +223,8 @@ OMMAI_INLINE __m512 multiply_add(__m512 sum, __m512i a, __m512i b, bool half) {
   return _mm512_castps256_ps512(_mm256_dpbf16_ps(_mm512_castps512_ps256(sum), low_a, low_b));
 }
 
-/* acc[4][n] = 4 rows of weights times n columns of values; half: of the last column there are 8 dimensions. */
+/* acc[4][n] = 4 rows of weights times n columns of values; half: of the last column there are 8
+ * dimensions. */
 OMMAI_INLINE void multiply_values(const uint32_t *values, const uint32_t *weights, int64_t n_pairs,
                                   __m512 acc[ROWS][MAX_COLUMNS], int n, bool half) {
 #pragma GCC unroll 4
@@ -280,7 +288,8 @@ OMMAI_INLINE void finish(const struct ommai_attention_tile *tile, const struct s
   }
 }
 
-/* ---- a tile ----------------------------------------------------------------------------------------------------------- */
+/* ---- a tile
+ * ----------------------------------------------------------------------------------------------------------- */
 
 /* A function of constants only for each number of columns. */
 #define FINISH(n)                                                                                                         \

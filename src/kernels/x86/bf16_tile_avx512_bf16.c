@@ -1,6 +1,7 @@
-/* Six rows by 64 columns: 24 accumulators, four registers of weights, a pair of a row's inputs in every lane of one. Ten loads for 24
- * products. A block of weights stays in the first level of cache while all rows pass over it, and the ones after it are asked for meanwhile,
- * a line at a time: many at once would keep the rows' own loads waiting. */
+/* Six rows by 64 columns: 24 accumulators, four registers of weights, a pair of a row's inputs in
+ * every lane of one. Ten loads for 24  products. A block of weights stays in the first level of
+ * cache while all rows pass over it, and the ones after it are asked for meanwhile,  a line at a
+ * time: many at once would keep the rows' own loads waiting. */
 #include <immintrin.h>
 #include <string.h>
 
@@ -110,7 +111,8 @@ static void some_rows(const struct block *block, int n_rows) {
 }
 
 void ommai_bf16_tile_avx512_bf16(const struct ommai_bf16_tile *tile) {
-  /* Lines asked for in a step, so that a block's are while all groups of rows pass over the one before. */
+  /* Lines asked for in a step, so that a block's are while all groups of rows pass over the one
+   * before. */
   int64_t step_lines = ommai_div_up(STEP_K * PANEL * 2 / LINE, ommai_div_up(tile->n_rows, MOST_ROWS));
   for (int64_t k = 0; k < tile->n_k; k += BLOCK_K) {
     int64_t n_k = ommai_min_i64(BLOCK_K, tile->n_k - k);

@@ -1,4 +1,5 @@
-/* Six rows by 16 columns: twelve accumulators, two weights, a broadcast; eight loads for twelve multiply-adds. */
+/* Six rows by 16 columns: twelve accumulators, two weights, a broadcast; eight loads for twelve
+ * multiply-adds. */
 #include "kernels/x86/lanes_avx2.h"
 
 #define TILE_ROWS 6

@@ -1,4 +1,5 @@
-/* Twelve rows by 32 columns: 24 accumulators, two weights, a broadcast; 14 loads for 24 multiply-adds. */
+/* Twelve rows by 32 columns: 24 accumulators, two weights, a broadcast; 14 loads for 24
+ * multiply-adds. */
 #include "kernels/x86/lanes_avx512.h"
 
 #define TILE_ROWS 12

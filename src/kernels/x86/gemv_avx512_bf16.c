@@ -1,4 +1,5 @@
-/* A panel of 64 columns, two k deep, lies in four registers of bf16 pairs; up to four rows pass over it at a time. */
+/* A panel of 64 columns, two k deep, lies in four registers of bf16 pairs; up to four rows pass
+ * over it at a time. */
 #include <immintrin.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* Eight 32-bit lanes, and the bytes and 16-bit halves in them, under the names that the integer kernels without VNNI use. */
+/* Eight 32-bit lanes, and the bytes and 16-bit halves in them, under the names that the integer
+ * kernels without VNNI use. */
 #ifndef OMMAI_KERNELS_X86_INTEGER_LANES_AVX2_H
 #define OMMAI_KERNELS_X86_INTEGER_LANES_AVX2_H
 

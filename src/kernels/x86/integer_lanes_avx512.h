@@ -1,4 +1,5 @@
-/* Sixteen 32-bit lanes, and the bytes and 16-bit halves in them, under the names that the integer kernels without VNNI use. */
+/* Sixteen 32-bit lanes, and the bytes and 16-bit halves in them, under the names that the integer
+ * kernels without VNNI use. */
 #ifndef OMMAI_KERNELS_X86_INTEGER_LANES_AVX512_H
 #define OMMAI_KERNELS_X86_INTEGER_LANES_AVX512_H
 

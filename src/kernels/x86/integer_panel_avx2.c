@@ -1,4 +1,5 @@
-/* Integer weights by AVX2: PMADDWD over 16-bit pairs, tiles by PMADDUBSW where they can, as for 4-bit weights. */
+/* Integer weights by AVX2: PMADDWD over 16-bit pairs, tiles by PMADDUBSW where they can, as for
+ * 4-bit weights. */
 #include "kernels/x86/integer_lanes_avx2.h"
 
 #define SUM_VECTORS 8

@@ -1,5 +1,6 @@
-/* Integer weights by VPDPBUSD: 16 outputs by 4 inputs a register, weights as the unsigned factor (signed ones raised by 128, which the sum
- * of a row's inputs takes back), a row's inputs broadcast as the signed one. */
+/* Integer weights by VPDPBUSD: 16 outputs by 4 inputs a register, weights as the unsigned factor
+ * (signed ones raised by 128, which the sum  of a row's inputs takes back), a row's inputs
+ * broadcast as the signed one. */
 #include <immintrin.h>
 #include <string.h>
 
@@ -160,11 +161,14 @@ static void block_s8(const struct integer_block *block) { all_rows_of(block, fal
 
 static void block_u4(const struct integer_block *block) { all_rows_of(block, true); }
 
-/* ---- few rows over a whole panel --------------------------------------------------------------------------------------- */
+/* ---- few rows over a whole panel
+ * --------------------------------------------------------------------------------------- */
 
-/* Weights come from memory at its own rate where nothing stands between the groups: no calls, and sums in registers. */
+/* Weights come from memory at its own rate where nothing stands between the groups: no calls, and
+ * sums in registers. */
 
-/* Scales and minimums of groups to come, a stream of short bursts besides the weights. May run past the end. */
+/* Scales and minimums of groups to come, a stream of short bursts besides the weights. May run past
+ * the end. */
 INLINE void prefetch_scales(const float *scales, int64_t stride) {
   enum { GROUPS_AHEAD = 8, LINE_FLOATS = 16 };
   const float *coming = scales + GROUPS_AHEAD * stride;

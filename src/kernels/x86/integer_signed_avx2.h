@@ -1,8 +1,10 @@
-/* int8 tiles by PMADDUBSW: |x| times w with x's sign, whose pairs of products fit 16 bits. Mostly two such pairs fit together, which are then
- * widened once: 7 instructions for 64 products, where PMADDWD over widened weights takes 8.
+/* int8 tiles by PMADDUBSW: |x| times w with x's sign, whose pairs of products fit 16 bits. Mostly
+ * two such pairs fit together, which are then  widened once: 7 instructions for 64 products, where
+ * PMADDWD over widened weights takes 8.
  *
- * 128 (|w1| + |w2| + |w3| + |w4|) < 2^15 for sums up to 255. Inputs of which some output's four weights have more come last and are widened pair
- * by pair, which takes 8 instructions too; sums are exact, so the order is free. A block with a weight of -128, which has no opposite, is left to
+ * 128 (|w1| + |w2| + |w3| + |w4|) < 2^15 for sums up to 255. Inputs of which some output's four
+ * weights have more come last and are widened pair  by pair, which takes 8 instructions too; sums
+ * are exact, so the order is free. A block with a weight of -128, which has no opposite, is left to
  * the widened form. The including file includes integer_panel_lanes.h before. */
 #ifndef OMMAI_KERNELS_X86_INTEGER_SIGNED_AVX2_H
 #define OMMAI_KERNELS_X86_INTEGER_SIGNED_AVX2_H
@@ -21,7 +23,8 @@ enum {
 
 /* Weights of STRIP_COLUMNS outputs. */
 struct signed_strip {
-  _Alignas(VECTOR) int8_t weights[MOST_STEPS][STEP_VECTORS][VECTOR]; /* a line of both vectors, and the next line */
+  /* a line of both vectors, and the next line */
+  _Alignas(VECTOR) int8_t weights[MOST_STEPS][STEP_VECTORS][VECTOR];
   int16_t k[MOST_STEPS];
   int n_steps, n_small; /* those at first have sums up to MOST_SUM */
 };

@@ -1,4 +1,5 @@
-/* Eight f32 lanes by AVX2, FMA and F16C, under the names that the kernels for any vector width use (attention_lanes.h). */
+/* Eight f32 lanes by AVX2, FMA and F16C, under the names that the kernels for any vector width use
+ * (attention_lanes.h). */
 #ifndef OMMAI_KERNELS_X86_LANES_AVX2_H
 #define OMMAI_KERNELS_X86_LANES_AVX2_H
 
@@ -31,16 +32,17 @@ OMMAI_INLINE vec vec_greater(vec a, vec b) { return _mm256_cmp_ps(a, b, _CMP_GT_
 OMMAI_INLINE vec vec_select(vec mask, vec yes, vec no) { return _mm256_blendv_ps(no, yes, mask); }
 OMMAI_INLINE bool vec_any(vec mask) { return _mm256_movemask_ps(mask) != 0; }
 
-/* p 2^n for p in [1, 2] and whole n of at most 127; 0 for x below the exponent of the smallest normal number, where n = floor(x).
- * NaN stays NaN. */
+/* p 2^n for p in [1, 2] and whole n of at most 127; 0 for x below the exponent of the smallest
+ * normal number, where n = floor(x).  NaN stays NaN. */
 OMMAI_INLINE vec vec_raise(vec p, vec n, vec x) {
   __m256i exponent = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
   __m256 raised = _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), exponent));
   return _mm256_and_ps(raised, _mm256_cmp_ps(x, _mm256_set1_ps(-126.0f), _CMP_NLT_UQ));
 }
 
-/* The nearest bf16, ties to even, in the high halves of the lanes; the low halves are not zero. Infinities and NaN that came
- * from bf16 stay what they are: the low half of their bits is empty. */
+/* The nearest bf16, ties to even, in the high halves of the lanes; the low halves are not zero.
+ * Infinities and NaN that came  from bf16 stay what they are: the low half of their bits is
+ * empty. */
 OMMAI_INLINE __m256i vec_bf16_bits(vec value) {
   __m256i bits = _mm256_castps_si256(value);
   __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));

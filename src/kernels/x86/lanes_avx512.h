@@ -1,4 +1,5 @@
-/* Sixteen f32 lanes by AVX-512, under the names that the kernels for any vector width use; those that products and decoding need. */
+/* Sixteen f32 lanes by AVX-512, under the names that the kernels for any vector width use; those
+ * that products and decoding need. */
 #ifndef OMMAI_KERNELS_X86_LANES_AVX512_H
 #define OMMAI_KERNELS_X86_LANES_AVX512_H
 
@@ -30,7 +31,8 @@ OMMAI_INLINE vec vec_raise(vec p, vec n, vec x) {
   return _mm512_scalef_ps(p, n);
 }
 
-/* The nearest bf16, ties to even. Infinities and NaN that came from bf16 stay what they are: the low half of their bits is empty. */
+/* The nearest bf16, ties to even. Infinities and NaN that came from bf16 stay what they are: the
+ * low half of their bits is empty. */
 OMMAI_INLINE vec vec_round_bf16(vec value) {
   __m512i bits = _mm512_castps_si512(value);
   __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));

@@ -1,4 +1,5 @@
-/* Twelve chains of eight f32 multiply-adds in registers: enough to cover the latency of two units. */
+/* Twelve chains of eight f32 multiply-adds in registers: enough to cover the latency of two
+ * units. */
 #include "kernels/peak.h"
 
 /* The assembler repeats the lines between .irp and .endr. */

@@ -1,11 +1,13 @@
-/* Two taps per multiply-add: vpmaddwd on pairs (pixel of tap j, pixel of tap j + 1) times (weight j, weight j + 1). */
+/* Two taps per multiply-add: vpmaddwd on pairs (pixel of tap j, pixel of tap j + 1) times (weight
+ * j, weight j + 1). */
 #include <immintrin.h>
 #include <string.h>
 
 #include "kernels/resample.h"
 
-/* Outputs before this one may load 16 bytes at each group of four taps without leaving the row. The bound takes max_taps, not
- * an output's own count, because it must hold for all outputs before one that passes. */
+/* Outputs before this one may load 16 bytes at each group of four taps without leaving the row. The
+ * bound takes max_taps, not  an output's own count, because it must hold for all outputs before one
+ * that passes. */
 static int32_t safe_outputs(const struct ommai_resample_pass *pass, int32_t begin, int32_t end) {
   int64_t reach = (int64_t)pass->max_taps * 3 + 4;
   while (end > begin && (int64_t)pass->first[end - 1] * 3 + reach > (int64_t)pass->n * 3) end--;
@@ -45,7 +47,8 @@ void ommai_resample_row_avx2(const struct ommai_resample_pass *pass, const uint8
   ommai_resample_row_scalar(pass, in, out, safe, end);
 }
 
-/* 32 columns. Unpacking splits them by eights over the halves of four registers, and packing puts them back. */
+/* 32 columns. Unpacking splits them by eights over the halves of four registers, and packing puts
+ * them back. */
 static void column_32(const int16_t *weights, int32_t n_taps, const uint8_t *in, int64_t stride, int precision, uint8_t *out) {
   const __m256i zero = _mm256_setzero_si256();
   const __m128i shift = _mm_cvtsi32_si128(precision);

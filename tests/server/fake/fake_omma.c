@@ -1,13 +1,18 @@
-/* A stand-in for the library behind omma.h, with scripted behaviour that the real engine does not show on demand: slow tokens, full
- * queues, failures in mid-stream. Tokens of a prompt are its bytes; the answer repeats the last text's words, one per token, unless
- * the prompt's texts hold directives:
+/* A stand-in for the library behind omma.h, with scripted behaviour that the real engine does not
+ * show on demand: slow tokens, full  queues, failures in mid-stream. Tokens of a prompt are its
+ * bytes; the answer repeats the last text's words, one per token, unless  the prompt's texts hold
+ * directives:
  *
- *   [[tokens=N]]     answer "w0 w1 ... "       [[pace_ms=N]]   time between tokens     [[first_ms=N]]  time before the first
+ *   [[tokens=N]]     answer "w0 w1 ... "       [[pace_ms=N]]   time between tokens    
+ *                    [[first_ms=N]]  time before the first
  *   [[size=N]]       bytes per token           [[error_at=N]]  internal failure instead of token N
- *   [[die=1]]        the engine fails for good [[refuse=S]]    omma_request_create fails with status S
- *   [[progress=N]]   N steps of encoding are told before the first token, 10 ms from one to the next
+ *   [[die=1]]        the engine fails for good [[refuse=S]]    omma_request_create fails with
+ *                    status S
+ *   [[progress=N]]   N steps of encoding are told before the first token, 10 ms from one to the
+ *                    next
  *   [[show=1]]       answer with the sampling fields and images that arrived
- *   [[think=N]]      the first N tokens are a thought, where thoughts are told apart; no more of them than the budget allows */
+ *   [[think=N]]      the first N tokens are a thought, where thoughts are told apart; no more of
+ *                    them than the budget allows */
 #include <inttypes.h>
 #include <omma/omma.h>
 #include <pthread.h>
@@ -178,7 +183,8 @@ enum omma_status omma_count_tokens(const struct omma_model *model, const char *t
   return OMMA_OK;
 }
 
-/* Grammars are counted by their users and mean nothing here; a text that begins with "!" is refused. */
+/* Grammars are counted by their users and mean nothing here; a text that begins with "!" is
+ * refused. */
 struct omma_grammar {
   atomic_int users;
 };
