@@ -1,6 +1,6 @@
 /* The whole server over the scripted engine, on a connection. An input that begins with "/" is a
  * path, the end of the line, and the body that is  posted there: its reply is whole and not of
- * status 500, and what it holds as JSON is JSON. Any other input is sent as it is, and then the 
+ * status 500, and what it holds as JSON is JSON. Any other input is sent as it is, and then the
  * client's end. */
 #include <arpa/inet.h>
 #include <jansson.h>

@@ -158,7 +158,7 @@ OMMA_API void omma_attention_plan_destroy(struct omma_attention_plan *plan);
 /* The same without allocation: an upper bound of the bytes that a plan of at most that many
  * segments and tokens takes, then  the plan in caller's memory (aligned to 64). Such a plan needs
  * no destruction. A bound holds for every spec with the same  mode, type, heads and dimensions
- * whose counts are not larger; it does not read cu_seqlens, which may be NULL. Returns 0 for 
+ * whose counts are not larger; it does not read cu_seqlens, which may be NULL. Returns 0 for
  * numbers that would be refused. */
 OMMA_API size_t omma_attention_plan_size_bound(const struct omma_attention_context *context,
                                                const struct omma_attention_spec *spec);
@@ -191,7 +191,7 @@ OMMA_API size_t omma_attention_plan_workspace_size(const struct omma_attention_p
 OMMA_API size_t omma_attention_workspace_bound(const struct omma_attention_context *context,
                                                const struct omma_attention_spec *spec, int n_workers);
 
-/* ---- run 
+/* ---- run
  * -------------------------------------------------------------------------------------------------------------- */
 
 /* The tensors of one call. Strides count elements; 0 means the packed layout of the shapes above.

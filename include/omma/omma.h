@@ -36,7 +36,7 @@ extern "C" {
 /* The library's version, "0.1.0". */
 OMMA_API const char *omma_version(void);
 
-/* ---- model 
+/* ---- model
  * ------------------------------------------------------------------------------------------------------------ */
 
 struct omma_model;
@@ -122,7 +122,7 @@ struct omma_model_options {
  * checkpoint directory: config.json, preprocessor_config.json, generation_config.json,
  * tokenizer.json, the chat  template, model.safetensors (or the index and its shards). Every key
  * and every tensor's shape is checked before weights are packed.  Weights are packed once and the
- * pages of their files released. With config_only all but config.json may be missing: the family's 
+ * pages of their files released. With config_only all but config.json may be missing: the family's
  * published values stand for preprocessor_config.json (omma_model_info tells), and only plans are
  * made then. Errors: IO, FORMAT,  UNSUPPORTED, MEMORY; the message names file and key or tensor. */
 OMMA_API enum omma_status omma_model_open(const char *directory, const struct omma_model_options *options,
@@ -218,7 +218,7 @@ OMMA_API enum omma_status omma_measure_machine(const char *isa, int n_threads, s
  * tenth of a second. n_threads 0: all. Errors: ARGUMENT, MEMORY. */
 OMMA_API enum omma_status omma_measure_read(int n_threads, double *gbps, struct omma_error *error);
 
-/* ---- images 
+/* ---- images
  * --------------------------------------------------------------------------------------------------------- */
 
 struct omma_image;
@@ -313,7 +313,7 @@ OMMA_API enum omma_status omma_preprocess(const struct omma_model *model, const 
                                           const struct omma_image_options *options, float *pixel_values, size_t capacity,
                                           struct omma_error *error);
 
-/* ---- text 
+/* ---- text
  * ------------------------------------------------------------------------------------------------------------- */
 
 /* Token ids of a text, markers in it recognised. *n_tokens is always the number there is; at most
@@ -347,7 +347,7 @@ struct omma_text_plan {
 OMMA_API enum omma_status omma_model_plan_text(const struct omma_model *model, int64_t n_tokens, struct omma_text_plan *plan,
                                                struct omma_error *error);
 
-/* ---- requests 
+/* ---- requests
  * --------------------------------------------------------------------------------------------------------- */
 
 enum omma_role { OMMA_ROLE_SYSTEM = 0, OMMA_ROLE_USER = 1, OMMA_ROLE_ASSISTANT = 2, OMMA_ROLE_TOOL = 3 /* what a tool gave */ };
@@ -552,7 +552,7 @@ OMMA_API void omma_request_destroy(struct omma_request *request);
 /* The prompt's ids, image tokens included; owned by the request. */
 OMMA_API const int32_t *omma_request_prompt(const struct omma_request *request, size_t *n_tokens);
 
-/* ---- engine 
+/* ---- engine
  * ----------------------------------------------------------------------------------------------------------- */
 
 #define OMMA_DEFAULT_PATCH_BUDGET 16384
@@ -758,7 +758,7 @@ struct omma_engine_stats {
 };
 OMMA_API void omma_engine_get_stats(const struct omma_engine *engine, struct omma_engine_stats *stats);
 
-/* ---- embeddings 
+/* ---- embeddings
  * ------------------------------------------------------------------------------------------------------- */
 
 /* One image's output of the tower: merged [n_tokens, width] f32, and n_deepstack tensors of the
@@ -799,7 +799,7 @@ struct omma_encode_timings {
 OMMA_API void omma_embeddings_get_timings(const struct omma_embeddings *embeddings, struct omma_encode_timings *timings);
 OMMA_API void omma_embeddings_destroy(struct omma_embeddings *embeddings);
 
-/* ---- results as files 
+/* ---- results as files
  * ------------------------------------------------------------------------------------------------- */
 
 enum omma_tensor_type { OMMA_TENSOR_F32 = 0, OMMA_TENSOR_I64 = 1 };

@@ -67,7 +67,7 @@ OMMA_API void omma_tower_get_info(const struct omma_tower *tower, struct omma_to
 
 /* An image (grid_thw[0] = 1) or a video, as the official processors give it: `patches` [t * h * w,
  * patch_dim], normalised, contiguous, in the  order of the family's processor; f32, or what the
- * tower computes in. `output` [1 + n_deepstack, t * h * w / merge_size^2, width]: merged tokens in 
+ * tower computes in. `output` [1 + n_deepstack, t * h * w / merge_size^2, width]: merged tokens in
  * raster order, then the deepstack outputs in the order of their layers. */
 struct omma_tower_input {
   const void *patches;

@@ -71,7 +71,7 @@ static double best_gflops(const struct bench *bench) { return fmax(peak_gflops(b
 
 static double best_read(const struct bench *bench) { return fmax(bench->reads[0], bench->reads[1]); }
 
-/* ---- inputs 
+/* ---- inputs
  * ----------------------------------------------------------------------------------------------------------- */
 
 /* The lengths of the command line, into `contexts`. */
@@ -167,7 +167,7 @@ static int create_engine(struct bench *bench) {
   return OMMAI_EXIT_DONE;
 }
 
-/* ---- runs 
+/* ---- runs
  * ------------------------------------------------------------------------------------------------------------- */
 
 /* What the answers of a run do, on the engine's thread; `open` is shared. */
@@ -290,7 +290,7 @@ static int measure(struct bench *bench) {
   return code;
 }
 
-/* ---- output 
+/* ---- output
  * ----------------------------------------------------------------------------------------------------------- */
 
 static double median(const struct bench *bench, const double *times) {
@@ -405,7 +405,7 @@ static int print_table(const struct bench *bench) {
   return ommai_finish_output();
 }
 
-/* ---- command 
+/* ---- command
  * ---------------------------------------------------------------------------------------------------------- */
 
 static void release(struct bench *bench) {

@@ -68,7 +68,7 @@ static const char *peak_doubt(const struct bench *bench) {
 
 static int n_ways(const struct bench *bench) { return bench->values->batch > 1 ? N_WAYS : 1; }
 
-/* ---- images 
+/* ---- images
  * --------------------------------------------------------------------------------------------------------- */
 
 /* The sizes of the command line, into `plans`. */
@@ -119,7 +119,7 @@ static int make_images(struct bench *bench) {
   return OMMAI_EXIT_DONE;
 }
 
-/* ---- memory 
+/* ---- memory
  * ----------------------------------------------------------------------------------------------------------- */
 
 /* The workspace of the largest pass, that of the resize that takes most, and every image's pixels
@@ -141,7 +141,7 @@ static int plan_memory(struct bench *bench) {
   return OMMAI_EXIT_DONE;
 }
 
-/* ---- runs 
+/* ---- runs
  * ------------------------------------------------------------------------------------------------------------- */
 
 static int run_once(struct bench *bench, enum way way, struct omma_encode_timings *timings) {
@@ -205,7 +205,7 @@ static int measure(struct bench *bench) {
   return code;
 }
 
-/* ---- output 
+/* ---- output
  * ----------------------------------------------------------------------------------------------------------- */
 
 static json_t *parts_json(const struct omma_encode_timings *timings) {
@@ -296,7 +296,7 @@ static int print_table(const struct bench *bench) {
   return ommai_finish_output();
 }
 
-/* ---- command 
+/* ---- command
  * ---------------------------------------------------------------------------------------------------------- */
 
 static void release(struct bench *bench) {

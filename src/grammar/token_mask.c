@@ -3,7 +3,7 @@
  *
  * Inside strings nearly all tokens are allowed, and the pass would be long. So it is first seen
  * which classes of characters lead on, whichever  of them it is, and how often: tokens of that many
- * characters of these classes are allowed at once, from masks that were made with the tree, and 
+ * characters of these classes are allowed at once, from masks that were made with the tree, and
  * the pass leaves their subtrees out; where no character of them can follow the last one, those of
  * longer tokens too. */
 #include "grammar/token_mask.h"

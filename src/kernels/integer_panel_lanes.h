@@ -25,7 +25,7 @@ enum {
   HALF_SUMS = 32      /* inputs whose products of 4 by 8 bits fit 16 bits together */
 };
 
-/* ---- int8 
+/* ---- int8
  * ------------------------------------------------------------------------------------------------------------- */
 
 /* Rows' inputs, widened and paired as the weights are. */
@@ -148,7 +148,7 @@ static void gemv_s8(const struct integer_block *block) {
   }
 }
 
-/* ---- int4 
+/* ---- int4
  * ------------------------------------------------------------------------------------------------------------- */
 
 /* halves += the products of one half of each line's weights with the rows' inputs, those at x and
@@ -237,7 +237,7 @@ static void block_u4(const struct integer_block *block) {
   }
 }
 
-/* ---- panels 
+/* ---- panels
  * ----------------------------------------------------------------------------------------------------------- */
 
 /* many_rows: many_rows_s8, or what a level has in its place. */

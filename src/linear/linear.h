@@ -64,12 +64,12 @@ void ommai_linear_engine_pack_on(struct ommai_linear_engine *engine, const struc
  * where it is in use. */
 void ommai_linear_engine_describe(const struct ommai_linear_engine *engine, char *out, size_t size);
 
-/* ---- weights 
+/* ---- weights
  * ---------------------------------------------------------------------------------------------------------- */
 
 /* A weight matrix [n_out][n_in] and its bias [n_out] or NULL. Either `weight`: row-major
  * (transposed: [n_in][n_out]), of f32, bf16 or f16 at  any address (mmapped files are not aligned);
- * or, where `stored` is set, that matrix's outputs from first_output on (transposed: n_in of its 
+ * or, where `stored` is set, that matrix's outputs from first_output on (transposed: n_in of its
  * outputs, of which each has one input of every output here). Read during ommai_linear_create
  * only. */
 struct ommai_linear_source {
@@ -128,10 +128,10 @@ struct ommai_linear;
 /* Packs n_sources matrices [n_out_i][n_in], stacked along their outputs (q, k and v; gate and up);
  * weights round to nearest even.  spec's n_out and has_bias are not looked at: they follow from the
  * sources, of which those without bias count as bias 0.  Integer weights: stored integers that fit
- * the spec (ommai_linear_spec_for_stored) are taken as they are; all else is quantised from its 
+ * the spec (ommai_linear_spec_for_stored) are taken as they are; all else is quantised from its
  * values, which int4 needs a group for and nothing with minimums can have: int8 with scale max|w| /
  * 127, int4 as row_ops.h's fit_int4.  Needs no memory besides the result. Errors: ARGUMENT (also a
- * group that is none, or minimums that cannot be), LIMIT (also for more than 
+ * group that is none, or minimums that cannot be), LIMIT (also for more than
  * OMMAI_LINEAR_MAX_INT8_INPUTS inputs of integer weights), MEMORY, INTERNAL. */
 enum omma_status ommai_linear_create(struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
                                      const struct ommai_linear_source *sources, int n_sources, struct ommai_linear **linear,
@@ -150,7 +150,7 @@ size_t ommai_linear_bytes_for(const struct ommai_linear_engine *engine, const st
 /* Bits of one packed weight, without its share of a scale. */
 int ommai_weight_format_bits(enum ommai_weight_format format);
 
-/* ---- tiles of rows 
+/* ---- tiles of rows
  * ---------------------------------------------------------------------------------------------------- */
 
 /* How a layer is called; fixed at load, so that everything exists before the first run. */
@@ -201,7 +201,7 @@ int64_t ommai_linear_step_rows(const struct ommai_linear_engine *engine, enum om
  * INTERNAL. */
 enum omma_status ommai_linear_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker);
 
-/* ---- few rows 
+/* ---- few rows
  * --------------------------------------------------------------------------------------------------------- */
 
 /* Panels of 64 outputs: what few-row calls are cut into for a team. */
@@ -216,7 +216,7 @@ int64_t ommai_linear_task_panels(const struct ommai_linear *linear);
 void ommai_linear_gemv(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
                        int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels);
 
-/* ---- prepared rows 
+/* ---- prepared rows
  * ---------------------------------------------------------------------------------------------------- */
 
 /* Rows of x as a layer's products read them, for callers that share one layer's outputs out: where

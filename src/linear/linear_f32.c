@@ -20,7 +20,7 @@
 
 #define GROUP 24 /* rows between prefetches; whole groups of every kernel */
 
-/* ---- weights 
+/* ---- weights
  * ---------------------------------------------------------------------------------------------------------- */
 
 static enum omma_status check(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
@@ -38,7 +38,7 @@ static enum omma_status pack(struct ommai_linear *linear, const struct ommai_lin
   return OMMA_OK;
 }
 
-/* ---- ops 
+/* ---- ops
  * -------------------------------------------------------------------------------------------------------------- */
 
 /* Byte offsets in a worker's scratch. */

@@ -32,7 +32,7 @@ static int64_t padded_k(const struct ommai_linear *linear) {
 
 static int64_t x_stride(const struct ommai_linear *linear) { return padded_k(linear) + ROW_GAP; }
 
-/* ---- rows 
+/* ---- rows
  * ------------------------------------------------------------------------------------------------------------- */
 
 /* By its range to u8 with a zero point, and both down by 128. */
@@ -104,7 +104,7 @@ static void finish(const struct ommai_linear *linear, const struct ommai_linear_
   ommai_linear_finish_sums(linear->engine, call, n_rows, n, sums, y);
 }
 
-/* ---- few rows 
+/* ---- few rows
  * --------------------------------------------------------------------------------------------------------- */
 
 /* Asks for rows that another core may have prepared: a line at a time between the weights they
@@ -156,7 +156,7 @@ static void gemv(const struct ommai_linear *linear, const void *x, int64_t strid
   }
 }
 
-/* ---- prepared rows 
+/* ---- prepared rows
  * ---------------------------------------------------------------------------------------------------- */
 
 static size_t sums_bytes(const struct ommai_linear *linear) {
@@ -176,7 +176,7 @@ static void place_rows(const struct ommai_linear *linear, int64_t n_rows, void *
   rows->scales = (float *)(void *)(rows->zeros + n);
 }
 
-/* ---- ops 
+/* ---- ops
  * -------------------------------------------------------------------------------------------------------------- */
 
 /* Byte offsets in a worker's scratch. */

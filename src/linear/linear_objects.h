@@ -83,7 +83,7 @@ struct ommai_linear_op {
   void *own; /* the format's */
 };
 
-/* ---- formats 
+/* ---- formats
  * ---------------------------------------------------------------------------------------------------------- */
 
 /* What linear.c and linear_op.c, which check and share out, call for the weights of one format. */
@@ -157,7 +157,7 @@ void ommai_linear_dense_gemv(const struct ommai_linear *linear, const void *x, i
 struct ommai_linear_rows ommai_linear_rows_from(const struct ommai_linear *linear, const struct ommai_linear_rows *rows,
                                                 int64_t first);
 
-/* ---- products 
+/* ---- products
  * --------------------------------------------------------------------------------------------------------- */
 
 /* What the engine knows of the products of this shape; found out where it knows nothing, without
@@ -179,7 +179,7 @@ static inline size_t ommai_linear_align(size_t size) {
 /* Gives every worker's scratch at least this size. Errors: MEMORY. */
 enum omma_status ommai_linear_grow_scratch(struct ommai_linear_engine *engine, size_t size, struct omma_error *error);
 
-/* ---- packing 
+/* ---- packing
  * ---------------------------------------------------------------------------------------------------------- */
 
 /* Elements of the packed weights; false when the sizes are out of bounds. */
@@ -201,7 +201,7 @@ void ommai_linear_load_values(const struct ommai_linear_source *source, int64_t 
 
 #define OMMAI_LINEAR_CHUNK 64
 
-/* ---- integer weights 
+/* ---- integer weights
  * -------------------------------------------------------------------------------------------------- */
 
 /* Next to the weights. */

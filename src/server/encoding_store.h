@@ -3,7 +3,7 @@
  *
  * A value is a safetensors file in memory with one tensor, whose header names its size and carries
  * a hash of its bytes; anything else under a  key, truncated or foreign, is taken for nothing.
- * Requests wait for the store for a bounded time, and after an error it is left alone for a while, 
+ * Requests wait for the store for a bounded time, and after an error it is left alone for a while,
  * so that a store that is slow, full or gone costs little more than encoding. Keeping is done by a
  * thread of its own. */
 #ifndef OMMAI_SERVER_ENCODING_STORE_H

@@ -117,7 +117,7 @@ static void blocks_hold_no_padding(void **state) {
   dims_in_steps_are_exact(ommai_attention_window_kernels);
 }
 
-/* ---- report 
+/* ---- report
  * ----------------------------------------------------------------------------------------------------------- */
 
 /* How many times faster than its scalar kernel, by useful work where calls differ in it; 0 where
@@ -197,7 +197,7 @@ static int write_json(void) {
   return fclose(to) != 0;
 }
 
-/* ---- command line 
+/* ---- command line
  * ----------------------------------------------------------------------------------------------------- */
 
 static const char usage[] =

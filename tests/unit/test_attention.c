@@ -237,7 +237,7 @@ static void decode_shares_wide_keys(const struct omma_attention_context *context
   }
 }
 
-/* ---- equality 
+/* ---- equality
  * --------------------------------------------------------------------------------------------------------- */
 
 static void assert_same_rows(const float *a, const float *b, int64_t count, const char *what) {

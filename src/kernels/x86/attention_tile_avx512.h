@@ -47,7 +47,7 @@ static size_t scratch_bytes(int32_t head_dim, int32_t v_head_dim) {
   return (size_t)(query_units(head_dim) + scores + sum_units(v_head_dim)) * sizeof(uint32_t);
 }
 
-/* ---- packing 
+/* ---- packing
  * ---------------------------------------------------------------------------------------------------------- */
 
 OMMAI_INLINE void pack_keys(const struct ommai_attention_pack *job, uint32_t *out, enum omma_dtype dtype) {
@@ -103,7 +103,7 @@ OMMAI_INLINE void pack_queries(const struct ommai_attention_tile *tile, uint32_t
   }
 }
 
-/* ---- products 
+/* ---- products
  * --------------------------------------------------------------------------------------------------------- */
 
 /* The first rows of acc[8][nv] = the same for 8 / SUM_PARTS rows of a. Neighbouring units go to
@@ -170,7 +170,7 @@ OMMAI_INLINE void multiply_keys(const uint32_t *keys, const uint32_t *queries, i
   }
 }
 
-/* ---- a tile 
+/* ---- a tile
  * ----------------------------------------------------------------------------------------------------------- */
 
 OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, enum omma_dtype dtype) {

@@ -3,7 +3,7 @@
  * bytes; the answer repeats the last text's words, one per token, unless  the prompt's texts hold
  * directives:
  *
- *   [[tokens=N]]     answer "w0 w1 ... "       [[pace_ms=N]]   time between tokens    
+ *   [[tokens=N]]     answer "w0 w1 ... "       [[pace_ms=N]]   time between tokens
  *                    [[first_ms=N]]  time before the first
  *   [[size=N]]       bytes per token           [[error_at=N]]  internal failure instead of token N
  *   [[die=1]]        the engine fails for good [[refuse=S]]    omma_request_create fails with
