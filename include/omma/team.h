@@ -19,11 +19,12 @@ OMMA_API int omma_team_cpu_count(void);
 
 /* Creates a pool of n_threads workers: n_threads - 1 threads of its own and the calling thread of
  * each run. With `pin`, its own threads are bound to distinct CPUs of the affinity mask.
- * `allocator` NULL: the C library's. Any thread may call `run`, but one run at a time uses the
- * pool: callers take turns. After a run the threads spin for a millisecond, then sleep; a pool with
- * more workers than CPUs sleeps at once. A child made by fork() does not have these threads and
- * must not use or destroy its parent's pool. The caller destroys the team. Errors: ARGUMENT
- * (n_threads not in 1 .. OMMA_TEAM_MAX_THREADS), MEMORY, INTERNAL (a thread cannot be started). */
+ * `allocator` NULL: the C library's. Any thread may call `run`, but only one run may be in progress
+ * at a time: the callers must see to it. After a run the threads spin for a millisecond, then
+ * sleep; a pool with more workers than CPUs sleeps at once. A child made by fork() does not have
+ * these threads and must not use or destroy its parent's pool. The caller destroys the team.
+ * Errors: ARGUMENT (n_threads not in 1 .. OMMA_TEAM_MAX_THREADS), MEMORY, INTERNAL (a thread cannot
+ * be started). */
 OMMA_API enum omma_status omma_team_create(int n_threads, bool pin, const struct omma_allocator *allocator,
                                            const struct omma_team **team, struct omma_error *error);
 /* Destroys a team made by omma_team_create. No run may be in progress. NULL is allowed. */
