@@ -495,9 +495,10 @@ struct omma_sampling {
   size_t n_logit_bias;              /* at most OMMA_MAX_LOGIT_BIAS */
   const int32_t *allowed_token_ids; /* no other token is ever sampled; NULL: all */
   size_t n_allowed_token_ids;
-  /* Words that must not appear. A word stands for its own tokens, and for those after a blank where
-   * they are as many and begin with another token. The last token of such a sequence is not sampled
-   * after the others. At most OMMA_MAX_BAD_WORDS sequences of 1,024 bytes each. */
+  /* Words that must not appear. A word gives one or two sequences: its tokens, and its tokens with
+   * a blank in front where these are as many and begin with another token. The last token of a
+   * sequence is not sampled after the others. At most OMMA_MAX_BAD_WORDS sequences of 1,024 bytes
+   * each. */
   const char *const *bad_words;
   size_t n_bad_words;
   /* What the answer must look like; NULL: any text. The request keeps the grammar alive. An answer
