@@ -21,7 +21,7 @@ struct ommai_layer_parts {
 };
 
 /* What a reader makes: the tensor that stands for the layer, without its name, and the matrix
- * behind it. */
+ * after it. */
 struct ommai_stored_layer {
   struct ommai_tensor tensor;
   struct ommai_stored_matrix matrix;
