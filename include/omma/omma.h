@@ -62,13 +62,10 @@ enum omma_kv_cache_type { OMMA_KV_CACHE_AUTO = 0, OMMA_KV_CACHE_F32 = 1, OMMA_KV
 typedef void (*omma_progress)(void *context, int64_t done, int64_t total);
 
 /* What happens with a checkpoint that has no chat template, or one that cannot be rendered.
- *
  * OWN: it is refused (UNSUPPORTED, field "chat_template") when it is opened; with config_only, when
  * a chat is prepared.
- *
  * FAMILY: chats use the nearest known template, also where the checkpoint's own template is unknown
  * but could be rendered.
- *
  * UNUSED: it is opened, and chats are refused. */
 enum omma_chat_template_use { OMMA_CHAT_TEMPLATE_OWN = 0, OMMA_CHAT_TEMPLATE_FAMILY = 1, OMMA_CHAT_TEMPLATE_UNUSED = 2 };
 
@@ -483,9 +480,8 @@ struct omma_sampling {
   bool include_stop;
   /* Special tokens appear in the answer's text; the one that ends it only with include_stop. */
   bool keep_special_tokens;
-  bool logprobs; /* report the log-probability of the sampled token */
-  /* And of that many of the likeliest tokens, at most OMMA_MAX_TOP_LOGPROBS. */
-  int n_top_logprobs;
+  bool logprobs;      /* report the log-probability of the sampled token */
+  int n_top_logprobs; /* and of that many of the likeliest tokens, at most OMMA_MAX_TOP_LOGPROBS */
   /* Report the log-probabilities of the prompt (on_prompt_token). All its rows are then computed,
    * also those that the prefix cache has. */
   bool prompt_logprobs;
@@ -712,10 +708,9 @@ struct omma_result {
   enum omma_finish finish;
   int64_t n_prompt_tokens, n_completion_tokens;
   int64_t n_reasoning_tokens; /* of the completion's tokens, up to the thought's end mark */
-  /* Prompt tokens whose keys and values came from an earlier prompt. */
-  int64_t n_cached_tokens;
-  int32_t stop_token;      /* the id that ended the answer, or -1 */
-  const char *stop_string; /* the string that ended the answer, or NULL */
+  int64_t n_cached_tokens;    /* prompt tokens whose keys and values came from an earlier prompt */
+  int32_t stop_token;         /* the id that ended the answer, or -1 */
+  const char *stop_string;    /* the string that ended the answer, or NULL */
   struct omma_timings timings;
   struct omma_error error; /* with OMMA_FINISH_ERROR */
 };
@@ -819,13 +814,12 @@ OMMA_API void omma_embeddings_copy_rows(const struct omma_embeddings *embeddings
  * counts, so the parts add up to `total`. */
 struct omma_encode_timings {
   double total;
-  double preprocess;  /* resizing, and cutting into normalised patches */
-  double patch_embed; /* with positions */
-  double attention;   /* of all blocks */
-  double linear;      /* layers of all blocks and mergers, with activations */
-  double rest;        /* norms, rotary positions, waiting */
-  /* Of n_slices: between two slices the tower checks for cancellations. */
-  double longest_slice;
+  double preprocess;    /* resizing, and cutting into normalised patches */
+  double patch_embed;   /* with positions */
+  double attention;     /* of all blocks */
+  double linear;        /* layers of all blocks and mergers, with activations */
+  double rest;          /* norms, rotary positions, waiting */
+  double longest_slice; /* of n_slices: between two slices the tower checks for cancellations */
   int64_t n_slices;
 };
 OMMA_API void omma_embeddings_get_timings(const struct omma_embeddings *embeddings, struct omma_encode_timings *timings);
