@@ -11,6 +11,7 @@
 #include "families/decoder_loader.h"
 #include "families/rope_config.h"
 #include "families/text_family.h"
+#include "language/grouped_attention.h"
 
 enum { NAME_SIZE = OMMAI_LOADER_MAX_NAME + 1 };
 
@@ -99,7 +100,7 @@ static enum omma_status parse(const struct ommai_text_family *family, const json
   OMMAI_TRY(ommai_json_object(root, path, "text_config", !family->top_level, &nested, error));
   const json_t *text = nested ? nested : root;
   snprintf(where, sizeof where, "%s%s", path, nested ? ": text_config" : "");
-  config->attention = OMMAI_ATTENTION_GROUPED;
+  config->attention = &ommai_grouped_attention;
   config->qkv_bias = family->qkv_bias;
   config->qk_norm = family->qk_norm;
   OMMAI_TRY(ommai_decoder_parse_common(text, where, family->norm_eps, config, error));

@@ -4,13 +4,15 @@
 #include <stdlib.h>
 
 #include "base/allocator.h"
+#include "language/grouped_attention.h"
 #include "language/mla.h"
 #include "support/test.h"
 
 /* ---- making ---- */
 
 static struct ommai_decoder_config make_config(enum decoder_kind kind) {
-  struct ommai_decoder_config config = {.n_layers = 3,
+  struct ommai_decoder_config config = {.attention = &ommai_grouped_attention,
+                                        .n_layers = 3,
                                         .hidden_size = DECODER_HIDDEN,
                                         .n_heads = 4,
                                         .n_kv_heads = 2,
@@ -31,7 +33,7 @@ static struct ommai_decoder_config make_config(enum decoder_kind kind) {
   config.routed[0] = kind == DECODER_MOE;
   config.routed[1] = config.routed[2] = true;
   if (kind == DECODER_MOE) return config;
-  config.attention = OMMAI_ATTENTION_MLA;
+  config.attention = &ommai_mla_attention;
   config.latent = (struct ommai_mla_config){.kv_rank = 40, .nope_dim = 18, .rope_dim = 10, .norm_eps = 1e-6f};
   config.head_dim = 28;
   config.v_head_dim = 14;
@@ -320,7 +322,7 @@ static void feed_forward(const struct oracle *oracle, int64_t index, int at, dou
 static void run_layer(struct oracle *oracle, int64_t index) {
   const struct ommai_decoder_config *config = &oracle->fixture->decoder.config;
   const struct ommai_decoder_layer *layer = &oracle->fixture->decoder.layers[index];
-  bool latent = config->attention == OMMAI_ATTENTION_MLA;
+  bool latent = config->attention == &ommai_mla_attention;
   const struct decoder_matrix *qkv = next(oracle), *heads = latent ? next(oracle) : NULL, *o = next(oracle);
   double normed[MAX_WIDTH], attended[MAX_WIDTH], out[MAX_WIDTH];
   for (int64_t i = 0; i < oracle->n; i++) {
