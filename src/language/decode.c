@@ -11,6 +11,7 @@
 #include "language/attention_kind.h"
 #include "language/decode_attention.h"
 #include "language/experts.h"
+#include "language/feed_forward.h"
 
 enum { PREPARE_ALONE = 16 * 1024 }; /* inputs that are prepared sooner than a team has begun */
 
@@ -185,9 +186,8 @@ static void gate_task(void *context, int64_t row, int worker) {
   const struct layer_rows *call = context;
   const struct ommai_decoder *decoder = call->step->decoder;
   int64_t intermediate = ommai_decoder_dense_size(&decoder->config, call->layer);
-  const float *gate = call->step->projected + row * 2 * intermediate;
-  decoder->ops->silu_mul(gate, gate + intermediate, intermediate,
-                         ommai_element(call->step->gated, row * intermediate, decoder->dtype), decoder->dtype);
+  ommai_feed_forward_gate(decoder, call->step->projected + row * 2 * intermediate, 1, intermediate,
+                          ommai_element(call->step->gated, row * intermediate, decoder->dtype));
 }
 
 /* The dense part over step->normed. */

@@ -29,16 +29,6 @@ struct ommai_linear_call ommai_decoder_call_o(const struct ommai_decoder_config 
                                     .accumulate = true};
 }
 
-struct ommai_linear_call ommai_decoder_call_gate_up(const struct ommai_decoder_config *config, int64_t intermediate_size) {
-  return (struct ommai_linear_call){.x_stride = config->hidden_size, .y_stride = 2 * intermediate_size, .y_type = OMMA_F32};
-}
-
-struct ommai_linear_call ommai_decoder_call_down(const struct ommai_decoder_config *config, int64_t intermediate_size,
-                                                 bool accumulate) {
-  return (struct ommai_linear_call){
-      .x_stride = intermediate_size, .y_stride = config->hidden_size, .y_type = OMMA_F32, .accumulate = accumulate};
-}
-
 struct ommai_linear_call ommai_decoder_call_router(const struct ommai_decoder_config *config) {
   return (struct ommai_linear_call){
       .x_stride = config->hidden_size, .y_stride = config->experts.router.n_experts, .y_type = OMMA_F32};

@@ -93,8 +93,7 @@ struct ommai_decoder_tile_linear {
   struct ommai_linear_op *op;
 };
 
-/* down(silu(gate) * up), gate and up stacked: the part of a layer that every row takes, and an
- * expert. */
+/* feed_forward.h: the part of a layer that every row takes, and an expert. */
 struct ommai_decoder_dense {
   struct ommai_decoder_linear gate_up, down;
 };
@@ -144,12 +143,10 @@ struct ommai_decoder {
   size_t prepared_row_bytes;
 };
 
-/* The forms in which prefill calls a layer's linears. */
+/* The forms in which prefill calls a layer's linears (those of its feed-forward part:
+ * feed_forward.h). */
 struct ommai_linear_call ommai_decoder_call_qkv(const struct ommai_decoder_config *config);
 struct ommai_linear_call ommai_decoder_call_o(const struct ommai_decoder_config *config);
-struct ommai_linear_call ommai_decoder_call_gate_up(const struct ommai_decoder_config *config, int64_t intermediate_size);
-struct ommai_linear_call ommai_decoder_call_down(const struct ommai_decoder_config *config, int64_t intermediate_size,
-                                                 bool accumulate);
 struct ommai_linear_call ommai_decoder_call_router(const struct ommai_decoder_config *config);
 
 /* Allocates the tables that the loading code fills: layers, their experts and heads. Errors:

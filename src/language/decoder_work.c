@@ -1,6 +1,7 @@
 #include "language/decoder_work.h"
 
 #include "language/attention_kind.h"
+#include "language/feed_forward.h"
 
 /* Elements of matrices that one token goes through. */
 struct elements {
@@ -13,7 +14,7 @@ static int64_t layer_elements(const struct ommai_decoder_config *config, int64_t
   int64_t attention = hidden * (ommai_decoder_qkv_width(config) + ommai_decoder_attended_width(config));
   attention += config->attention->shape(config).head_elements;
   if (config->routed[layer]) intermediate += config->experts.router.n_chosen * config->experts.intermediate_size;
-  return attention + 3 * hidden * intermediate;
+  return attention + ommai_feed_forward_elements(config, intermediate);
 }
 
 static struct elements count_elements(const struct ommai_decoder_config *config) {

@@ -28,6 +28,7 @@
 #include "kernels/dtype.h"
 #include "language/attention_kind.h"
 #include "language/experts.h"
+#include "language/feed_forward.h"
 #include "language/prefill_attention.h"
 #include "linear/row_tiles.h"
 
@@ -268,11 +269,8 @@ static void leave_tile(struct ommai_prefill *prefill, struct ommai_row_tile tile
 static void gate_tile(const struct ommai_prefill *prefill, struct ommai_row_tile tile) {
   const struct ommai_decoder *decoder = prefill->decoder;
   int64_t intermediate = ommai_decoder_dense_size(&decoder->config, prefill->layer);
-  for (int64_t row = tile.first; row < tile.first + tile.n_rows; row++) {
-    const float *gate = prefill->projected + row * 2 * intermediate;
-    decoder->ops->silu_mul(gate, gate + intermediate, intermediate,
-                           ommai_element(prefill->gated, row * intermediate, decoder->dtype), decoder->dtype);
-  }
+  ommai_feed_forward_gate(decoder, prefill->projected + tile.first * 2 * intermediate, tile.n_rows, intermediate,
+                          ommai_element(prefill->gated, tile.first * intermediate, decoder->dtype));
   prepare_tile(prefill, decoder->layers[prefill->layer].dense.down.linear, prefill->gated, tile);
 }
 

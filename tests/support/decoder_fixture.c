@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/allocator.h"
+#include "language/feed_forward.h"
 #include "language/grouped_attention.h"
 #include "language/mla.h"
 #include "support/test.h"
@@ -106,16 +107,17 @@ static struct ommai_decoder_tile_linear make_tile_linear(struct decoder_fixture 
 static void make_dense(struct decoder_fixture *fixture, struct test_random *random, int64_t width,
                        struct ommai_decoder_dense *made) {
   const struct ommai_decoder_config *config = &fixture->decoder.config;
-  made->gate_up = make_linear(fixture, random, 2 * width, false, ommai_decoder_call_gate_up(config, width));
-  made->down = make_linear(fixture, random, config->hidden_size, false, ommai_decoder_call_down(config, width, true));
+  made->gate_up = make_linear(fixture, random, 2 * width, false, ommai_feed_forward_call_gate_up(config, width));
+  made->down = make_linear(fixture, random, config->hidden_size, false, ommai_feed_forward_call_down(config, width, true));
 }
 
 static void make_expert(struct decoder_fixture *fixture, struct test_random *random, struct ommai_decoder_expert *made) {
   const struct ommai_decoder_config *config = &fixture->decoder.config;
   enum omma_dtype dtype = fixture->decoder.dtype;
   int64_t width = config->experts.intermediate_size;
-  made->gate_up = make_tile_linear(fixture, random, 2 * width, ommai_decoder_call_gate_up(config, width), dtype);
-  made->down = make_tile_linear(fixture, random, config->hidden_size, ommai_decoder_call_down(config, width, false), dtype);
+  made->gate_up = make_tile_linear(fixture, random, 2 * width, ommai_feed_forward_call_gate_up(config, width), dtype);
+  made->down =
+      make_tile_linear(fixture, random, config->hidden_size, ommai_feed_forward_call_down(config, width, false), dtype);
 }
 
 /* One matrix [n_heads][key, value][kv_rank], as checkpoints hold it, cut into the uses. */
