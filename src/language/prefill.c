@@ -1,14 +1,25 @@
-/* Stages and their shapes, n = rows of the chunk:
- *   enter:   embeddings -> residual [n, hidden] -> norm -> normed [n, hidden]
- *   qkv:  normed -> projected [n, qkv_width];  finish: norms and rope -> q [n, q_width], the kept
- *         part into pages
- *   attend:  q, pages -> attended [n, attended_width];  prepare: where o takes 8 bits;  o: attended
- *            -> residual
- *   leave:   norm -> normed; MoE layers: router -> slots
- *   gate_up: normed -> projected [n, 2 * intermediate];  gate: silu(gate) * up -> gated;  down:
- *            gated -> residual
- *   experts: normed rows by expert -> results [slots, hidden]
- *   end:     results -> residual; deepstack -> residual; the next layer's norm
+/* A map of the pass. n = rows of the chunk; each line in capitals is a phase, cut into tasks.
+ *
+ *   ommai_prefill_start:  place memory, plan attention, ommai_mrope_angles of all rows
+ *   ommai_prefill_advance, ommai_prefill_advance_for:  run_tasks, next_phase, until PHASE_DONE:
+ *     ENTER      enter_tile: ommai_decoder_embed, or an image's row -> residual [n, hidden]
+ *                begin_layer: norm_rows -> normed [n, hidden]
+ *     for each layer (next_layer), with the kind of attention (attention_kind.h):
+ *       QKV      run_part: normed -> projected [n, qkv_width]
+ *       FINISH   finish_tile: finish_row: norms and rope -> q [n, q_width], what is kept -> pages
+ *       ATTEND   attend_prefill: q, pages -> attended [n, attended_width]
+ *       PREPARE  prepare_tile: attended in 8 bits, where o takes that
+ *       O        run_part: residual += o(attended)
+ *       LEAVE    leave_tile: norm_rows -> normed;  MoE layers: route_rows -> slots
+ *       dense layers and shared experts:
+ *       GATE_UP  run_part: normed -> projected [n, 2 * intermediate]
+ *       GATE     gate_tile: ommai_feed_forward_gate -> gated [n, intermediate]
+ *       DOWN     run_part: residual += down(gated)
+ *       MoE layers:
+ *       EXPERTS  run_expert_tile: normed rows by expert -> expert_results [slots, hidden]
+ *       all layers:
+ *       END      end_tile: residual += experts' results, deepstack;  begin_layer of the next layer
+ *   ommai_prefill_residual:  a row for ommai_decode_logits
  *
  * Rows that a linear layer takes in 8 bits are prepared where they are made, once for all parts of
  * the layer.
