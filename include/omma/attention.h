@@ -3,12 +3,12 @@
  *   out[i] = softmax(scale * q[i] . K[seg(i)]^T) V[seg(i)]
  *
  * The tokens of many images (or windows, or sequences) lie end to end; `cu_seqlens` marks the
- * borders; each segment  attends only to itself. There is no mask, no padding visible to the
- * caller, no allocation while running, and the result of  a segment does not depend by one bit on
+ * borders; each segment attends only to itself. There is no mask, no padding visible to the
+ * caller, no allocation while running, and the result of a segment does not depend by one bit on
  * its neighbours, its place, the strides, or the number of threads.
  *
  * Use: create a context (kernels for this CPU) -> create a plan (once per segmentation, shape and
- * type; immutable; shared by  all layers and threads) -> ask for the workspace size -> run, as
+ * type; immutable; shared by all layers and threads) -> ask for the workspace size -> run, as
  * often as wanted, on one workspace per running call.
  *
  * Source of the behaviour: the `MMEncoderAttention` layer of vLLM (packed, bidirectional,
@@ -27,7 +27,7 @@ extern "C" {
 #endif
 
 /* Element type of q, k, v and out. Scores, softmax and accumulation are always f32. With bf16 the
- * softmax weights are rounded to  bf16 for the product with v and divided by the sum of the rounded
+ * softmax weights are rounded to bf16 for the product with v and divided by the sum of the rounded
  * ones; the result is rounded once, as with f16. */
 enum omma_dtype { OMMA_F32 = 0, OMMA_BF16 = 1, OMMA_F16 = 2 };
 
@@ -57,13 +57,12 @@ enum omma_attention_mode { OMMA_ATTENTION_ENCODER = 0, OMMA_ATTENTION_CAUSAL = 1
 #define OMMA_ATTENTION_MAX_SEGMENTS ((int64_t)1 << 24)
 #define OMMA_ATTENTION_MAX_HEADS 4096
 
-/* ---- context: the kernels chosen for one CPU level
- * -------------------------------------------------------------------- */
+/* ---- context: the kernels chosen for one CPU level ------------------------------------------- */
 
 struct omma_attention_context;
 
 /* isa: "scalar", "avx2", "avx2_vnni", "avx512", "avx512_bf16", "neon", "neon_bf16"; NULL: the
- * environment variable OMMA_ISA  where set, else the best this machine has. Naming a level that the
+ * environment variable OMMA_ISA where set, else the best this machine has. Naming a level that the
  * machine lacks is refused.
  * allocator: for contexts and plans; NULL: the C library's. */
 struct omma_attention_options {
@@ -72,7 +71,7 @@ struct omma_attention_options {
 };
 
 /* Creates a context. options may be NULL. The context is immutable, may be used by any number of
- * threads, and must outlive  its plans. Errors: ARGUMENT (isa is no level), UNSUPPORTED (not on
+ * threads, and must outlive its plans. Errors: ARGUMENT (isa is no level), UNSUPPORTED (not on
  * this machine), MEMORY. */
 OMMA_API enum omma_status omma_attention_context_create(const struct omma_attention_options *options,
                                                         struct omma_attention_context **context, struct omma_error *error);
@@ -82,25 +81,24 @@ OMMA_API void omma_attention_context_destroy(struct omma_attention_context *cont
 OMMA_API const char *omma_attention_context_isa(const struct omma_attention_context *context);
 
 /* The kernel that serves this mode, type and pair of head dimensions, for people to read; a
- * constant string. Encoder segments of  up to 64 keys may have another, which
+ * constant string. Encoder segments of up to 64 keys may have another, which
  * omma_attention_plan_info names. NULL where the combination is not supported. */
 OMMA_API const char *omma_attention_kernel_name(const struct omma_attention_context *context, enum omma_attention_mode mode,
                                                 enum omma_dtype dtype, int32_t head_dim, int32_t v_head_dim);
 
 /* Runs small problems through the chosen kernels of every mode, type and usual head dimension and
- * compares them with the  scalar reference in double precision. OK, or INTERNAL with the first
+ * compares them with the scalar reference in double precision. OK, or INTERNAL with the first
  * kernel that is off. Takes some milliseconds. */
 OMMA_API enum omma_status omma_attention_self_test(const struct omma_attention_context *context, struct omma_error *error);
 
-/* ---- plan: one segmentation, shape and type
- * --------------------------------------------------------------------------- */
+/* ---- plan: one segmentation, shape and type -------------------------------------------------- */
 
 /* What a plan is made from. Zero-initialise, then fill: 0 and NULL are the stated defaults. Read
  * during the call only.
  *
  * q and out are [n_tokens, n_heads, head_dim] and [n_tokens, n_heads, v_head_dim]; k and v are
  * [n_kv_tokens, n_kv_heads, head_dim] and [n_kv_tokens, n_kv_heads, v_head_dim]. A batched [b, s,
- * H, D] tensor is the packed  one with n_tokens = b * s and batch = b. Query heads h share
+ * H, D] tensor is the packed one with n_tokens = b * s and batch = b. Query heads h share
  * key/value head h / (n_heads / n_kv_heads). */
 struct omma_attention_spec {
   enum omma_attention_mode mode;
@@ -118,7 +116,7 @@ struct omma_attention_spec {
   int64_t n_kv_tokens;
 
   /* Borders: n_segments + 1 entries, the first 0, nondecreasing, the last at most n_tokens
-   * (n_kv_tokens for k). Segments  may be empty. NULL: each of `batch` equal rows of tokens is a
+   * (n_kv_tokens for k). Segments may be empty. NULL: each of `batch` equal rows of tokens is a
    * segment (batch 0 means 1). */
   enum omma_index_type index_type;
   int64_t n_segments;
@@ -130,16 +128,16 @@ struct omma_attention_spec {
   int64_t max_seqlen; /* accepted for the sake of other operators' callers, and never trusted */
 
   /* CAUSAL and DECODE: positions of the segments' first queries, [n_segments]; NULL: all 0. Segment
-   * s has  q_offsets[s] + its query count keys. */
+   * s has q_offsets[s] + its query count keys. */
   const int64_t *q_offsets;
   bool paged; /* K and V are read through the page table given at run time */
 
   /* CAUSAL and DECODE: k and v are bf16 whatever `dtype` says of q and out. With f32 queries keys
-   * and values count as their values in  f32, and nothing else is rounded. */
+   * and values count as their values in f32, and nothing else is rounded. */
   bool bf16_kv;
 
   /* ENCODER: scores may be products of 8-bit integers, made of q row by row and of k, less its mean
-   * over the segment, in blocks of 64  keys, where that is faster: in bf16 on CPUs with AVX512-BF16
+   * over the segment, in blocks of 64 keys, where that is faster: in bf16 on CPUs with AVX512-BF16
    * and VNNI, for segments of more than 64 keys. Elsewhere nothing changes. */
   bool int8_scores;
 };
@@ -147,8 +145,8 @@ struct omma_attention_spec {
 struct omma_attention_plan;
 
 /* Creates a plan in memory of the context's allocator. The plan is immutable and may be shared by
- * any number of threads and  layers; it does not keep the arrays of `spec`. Errors, before any
- * memory is touched: ARGUMENT (with the offending index or  value), UNSUPPORTED, LIMIT; MEMORY. */
+ * any number of threads and layers; it does not keep the arrays of `spec`. Errors, before any
+ * memory is touched: ARGUMENT (with the offending index or value), UNSUPPORTED, LIMIT; MEMORY. */
 OMMA_API enum omma_status omma_attention_plan_create(const struct omma_attention_context *context,
                                                      const struct omma_attention_spec *spec, struct omma_attention_plan **plan,
                                                      struct omma_error *error);
@@ -156,8 +154,8 @@ OMMA_API enum omma_status omma_attention_plan_create(const struct omma_attention
 OMMA_API void omma_attention_plan_destroy(struct omma_attention_plan *plan);
 
 /* The same without allocation: an upper bound of the bytes that a plan of at most that many
- * segments and tokens takes, then  the plan in caller's memory (aligned to 64). Such a plan needs
- * no destruction. A bound holds for every spec with the same  mode, type, heads and dimensions
+ * segments and tokens takes, then the plan in caller's memory (aligned to 64). Such a plan needs
+ * no destruction. A bound holds for every spec with the same mode, type, heads and dimensions
  * whose counts are not larger; it does not read cu_seqlens, which may be NULL. Returns 0 for
  * numbers that would be refused. */
 OMMA_API size_t omma_attention_plan_size_bound(const struct omma_attention_context *context,
@@ -186,22 +184,21 @@ OMMA_API void omma_attention_plan_get_info(const struct omma_attention_plan *pla
 OMMA_API size_t omma_attention_plan_workspace_size(const struct omma_attention_plan *plan, int n_workers);
 
 /* An upper bound of omma_attention_plan_workspace_size over all plans with the spec's mode, type,
- * heads and dimensions whose  counts are not larger: what a program reserves that plans its memory
+ * heads and dimensions whose counts are not larger: what a program reserves that plans its memory
  * before it knows the segmentations. */
 OMMA_API size_t omma_attention_workspace_bound(const struct omma_attention_context *context,
                                                const struct omma_attention_spec *spec, int n_workers);
 
-/* ---- run
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- run ------------------------------------------------------------------------------------- */
 
 /* The tensors of one call. Strides count elements; 0 means the packed layout of the shapes above.
- * Any token stride is allowed  for each tensor on its own (v is usually a view into a fused q/k/v
- * row); the last dimension is contiguous. Inputs are not  changed; out must not overlap them.
+ * Any token stride is allowed for each tensor on its own (v is usually a view into a fused q/k/v
+ * row); the last dimension is contiguous. Inputs are not changed; out must not overlap them.
  * Elements need only their natural alignment.
  *
  * With pages: position p of segment s lies in page t = page_table[s * page_table_stride + p / 64],
- * its key for head h at  k + t * k_page_stride + h * k_head_stride + (p % 64) * k_token_stride,
- * likewise for v. The head and token strides' defaults are  those of a page laid out as
+ * its key for head h at k + t * k_page_stride + h * k_head_stride + (p % 64) * k_token_stride,
+ * likewise for v. The head and token strides' defaults are those of a page laid out as
  * [n_kv_heads, 64, head_dim] (v: [n_kv_heads, 64, v_head_dim]). */
 struct omma_attention_tensors {
   const void *q, *k, *v;
@@ -216,16 +213,16 @@ struct omma_attention_tensors {
 };
 
 /* Runs the whole plan. workspace: at least omma_attention_plan_workspace_size(plan,
- * team->n_workers) bytes aligned to 64, used by  no other running call. team NULL: this thread
- * alone. Allocates nothing, takes no lock. Errors: ARGUMENT, before anything is  read or
+ * team->n_workers) bytes aligned to 64, used by no other running call. team NULL: this thread
+ * alone. Allocates nothing, takes no lock. Errors: ARGUMENT, before anything is read or
  * written. */
 OMMA_API enum omma_status omma_attention_run(const struct omma_attention_plan *plan,
                                              const struct omma_attention_tensors *tensors, void *workspace,
                                              size_t workspace_size, const struct omma_team *team, struct omma_error *error);
 
 /* Runs steps [first, first + count) of the plan's n_steps, so that a scheduler can stop in between.
- * Steps must be run in  order, each once, on the same tensors and workspace, whose content must be
- * kept between the calls; the result is that of  omma_attention_run, bit for bit. Step 0 also
+ * Steps must be run in order, each once, on the same tensors and workspace, whose content must be
+ * kept between the calls; the result is that of omma_attention_run, bit for bit. Step 0 also
  * clears the tail rows of out. */
 OMMA_API enum omma_status omma_attention_run_range(const struct omma_attention_plan *plan,
                                                    const struct omma_attention_tensors *tensors, void *workspace,

@@ -13,12 +13,12 @@ struct omma_encoding_key {
 };
 
 /* A place that several engines share for outputs of the tower, so that each image is encoded once:
- * a second level of the encoder's cache.  All of them must run the same build of this library, as
+ * a second level of the encoder's cache. All of them must run the same build of this library, as
  * bits may differ between builds. */
 struct omma_encoding_store {
   void *context;
   /* Fills values [n_values] and returns true where it has them, complete and as they were kept.
-   * Called by threads that submit requests, by  several at once, before the request waits for the
+   * Called by threads that submit requests, by several at once, before the request waits for the
    * engine: it may wait for a network, a little. */
   bool (*find)(void *context, const struct omma_encoding_key *key, float *values, size_t n_values);
   /* Gets values [n_values] that were just computed, which live during the call. Called by the

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* Names a page of keys and values by all that its content depends on: the tokens of the page and of
- * those before it, their positions, images, and  the request's cache_salt. Stable between processes
+ * those before it, their positions, images, and the request's cache_salt. Stable between processes
  * and versions as long as these are computed the same. */
 struct omma_kv_page_key {
   uint8_t bytes[32];

@@ -10,12 +10,12 @@
  *                 any thread
  *
  * Usual order: omma_model_open -> omma_engine_create -> for each question: omma_image_decode,
- * omma_request_create (any worker  thread) -> omma_engine_submit with callbacks, or omma_generate,
+ * omma_request_create (any worker thread) -> omma_engine_submit with callbacks, or omma_generate,
  * which waits -> omma_request_destroy -> ...
  *
  * Rules for all calls: structs with options may be NULL or zero-initialised, 0 and NULL being the
- * stated defaults; strings are  UTF-8; a failing call fills `error` (may be NULL) and leaves its
- * outputs untouched; destroy functions take NULL. "Bit-identical"  means: on one machine, one build
+ * stated defaults; strings are UTF-8; a failing call fills `error` (may be NULL) and leaves its
+ * outputs untouched; destroy functions take NULL. "Bit-identical" means: on one machine, one build
  * and one CPU level, whatever the batch, packing, thread count or load. */
 #ifndef OMMA_OMMA_H
 #define OMMA_OMMA_H
@@ -36,14 +36,13 @@ extern "C" {
 /* The library's version, "0.1.0". */
 OMMA_API const char *omma_version(void);
 
-/* ---- model
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- model ----------------------------------------------------------------------------------- */
 
 struct omma_model;
 
 /* Type that weights are packed in and linear layers compute in. AUTO: bf16 where the CPU level has
- * a fast path for it, else f32.  INT8: for the vision tower only. One scale for each output of a
- * layer and one for each row of its input;  the patch embedding and the attention stay as with
+ * a fast path for it, else f32. INT8: for the vision tower only. One scale for each output of a
+ * layer and one for each row of its input; the patch embedding and the attention stay as with
  * AUTO. For the language model it is refused (UNSUPPORTED). */
 enum omma_weight_type { OMMA_WEIGHTS_AUTO = 0, OMMA_WEIGHTS_F32 = 1, OMMA_WEIGHTS_BF16 = 2, OMMA_WEIGHTS_INT8 = 3 };
 
@@ -51,7 +50,7 @@ enum omma_weight_type { OMMA_WEIGHTS_AUTO = 0, OMMA_WEIGHTS_F32 = 1, OMMA_WEIGHT
 #define OMMA_INT4_GROUP 64
 
 /* Type that keys and values are kept in. AUTO: f32 where `weights` is F32, else bf16, also where
- * layers compute in f32. F32 goes with  layers that compute in f32 only. */
+ * layers compute in f32. F32 goes with layers that compute in f32 only. */
 enum omma_kv_cache_type { OMMA_KV_CACHE_AUTO = 0, OMMA_KV_CACHE_F32 = 1, OMMA_KV_CACHE_BF16 = 2 };
 
 /* Progress of long work: `done` of `total` units. Called from the thread that works; must be
@@ -59,9 +58,9 @@ enum omma_kv_cache_type { OMMA_KV_CACHE_AUTO = 0, OMMA_KV_CACHE_F32 = 1, OMMA_KV
 typedef void (*omma_progress)(void *context, int64_t done, int64_t total);
 
 /* What becomes of a checkpoint that has no chat template, or one that cannot be rendered. OWN: it
- * is refused (UNSUPPORTED, field "chat_template") when  it is opened, with config_only when a chat
+ * is refused (UNSUPPORTED, field "chat_template") when it is opened, with config_only when a chat
  * is prepared. FAMILY: chats have the form of the nearest known template, also where the
- * checkpoint's own  is not known but could be rendered. UNUSED: it is opened, and chats are
+ * checkpoint's own is not known but could be rendered. UNUSED: it is opened, and chats are
  * refused. */
 enum omma_chat_template_use { OMMA_CHAT_TEMPLATE_OWN = 0, OMMA_CHAT_TEMPLATE_FAMILY = 1, OMMA_CHAT_TEMPLATE_UNUSED = 2 };
 
@@ -70,13 +69,13 @@ struct omma_model_options {
   enum omma_weight_type vision_weights; /* of the vision tower; AUTO: as `weights` */
   enum omma_kv_cache_type kv_cache;     /* of the language model */
   /* What the language model's matrices are packed as, vLLM's --quantization. NULL or "none": as the
-   * checkpoint has them. "int8": 8 bits with  a scale for each output. "int4": 4 bits with a scale
-   * for each group of inputs (OMMA_INT4_GROUP), "int4-g32", "int4-g64", "int4-g128": of so  many.
+   * checkpoint has them. "int8": 8 bits with a scale for each output. "int4": 4 bits with a scale
+   * for each group of inputs (OMMA_INT4_GROUP), "int4-g32", "int4-g64", "int4-g128": of that many.
    * Inputs are brought to 8 bits row by row, sums are integers, activations and the KV cache stay
-   * as `weights` says. The output  layer and the heads of MLA have 8 bits with "int4" too; routers,
-   * norms and the vision tower stay as they are. What a  checkpoint is already
+   * as `weights` says. The output layer and the heads of MLA have 8 bits with "int4" too; routers,
+   * norms and the vision tower stay as they are. What a checkpoint is already
    * ("compressed-tensors", "fp8", "awq", "gptq", "gguf") may be named, which changes nothing; any
-   * other is refused.  Layers that it stores as integers are kept as such unless `weights` is
+   * other is refused. Layers that it stores as integers are kept as such unless `weights` is
    * F32. */
   const char *quantization;
   const char *isa; /* CPU level, see attention.h; NULL: OMMA_ISA or the best */
@@ -85,7 +84,7 @@ struct omma_model_options {
   /* read everything but the weights: enough for plans, and tokens where there is a tokenizer */
   bool config_only;
   /* Load the vision tower alone: no weights of the language model, and no keys and values in the
-   * engine, which encodes the images of  requests (omma_callbacks.on_embeddings) and generates
+   * engine, which encodes the images of requests (omma_callbacks.on_embeddings) and generates
    * nothing. */
   bool encoder_only;
   int64_t max_model_len; /* context limit in tokens; 0: the checkpoint's */
@@ -96,12 +95,12 @@ struct omma_model_options {
   enum omma_chat_template_use chat_template;
   const char *chat_template_file; /* a template in place of the checkpoint's; NULL: none */
   /* Whose generation_config.json says what omma_model_info recommends. NULL or "auto": the
-   * checkpoint's; "vllm": nobody's, the  checkpoint's stop tokens remain; else a directory with
-   * that file, whose stop tokens count as well, where it has some, and whose  max_new_tokens is
+   * checkpoint's; "vllm": nobody's, the checkpoint's stop tokens remain; else a directory with
+   * that file, whose stop tokens count as well, where it has some, and whose max_new_tokens is
    * max_tokens_limit. */
   const char *generation_config;
   /* A JSON object with keys of that file that count before it, such as {"temperature": 0.5}; null
-   * as a value: as if the file did not  have the key. A max_new_tokens here is max_tokens_limit as
+   * as a value: as if the file did not have the key. A max_new_tokens here is max_tokens_limit as
    * well. NULL: none. */
   const char *override_generation_config;
   /* of a model in GGUF files: the file with the vision tower; NULL: it lies in the same
@@ -111,27 +110,27 @@ struct omma_model_options {
   omma_progress progress; /* bytes of weights packed so far; may be NULL */
   void *progress_context;
   /* Called once when all but the weights has been read and checked, which takes little time and
-   * memory; may be NULL. The model can be used  as one opened with config_only, during the call
+   * memory; may be NULL. The model can be used as one opened with config_only, during the call
    * alone. Anything but OK ends the opening with it: *error is to be filled then. */
   enum omma_status (*before_weights)(void *context, const struct omma_model *model, struct omma_error *error);
   void *before_weights_context;
 };
 
 /* Opens a model: a GGUF file (MODEL.gguf, or the first of its parts, MODEL-00001-of-0000N.gguf)
- * with options->mmproj; a directory that holds  one such model and its mmproj; or a Hugging Face
+ * with options->mmproj; a directory that holds one such model and its mmproj; or a Hugging Face
  * checkpoint directory: config.json, preprocessor_config.json, generation_config.json,
- * tokenizer.json, the chat  template, model.safetensors (or the index and its shards). Every key
- * and every tensor's shape is checked before weights are packed.  Weights are packed once and the
+ * tokenizer.json, the chat template, model.safetensors (or the index and its shards). Every key
+ * and every tensor's shape is checked before weights are packed. Weights are packed once and the
  * pages of their files released. With config_only all but config.json may be missing: the family's
  * published values stand for preprocessor_config.json (omma_model_info tells), and only plans are
- * made then. Errors: IO, FORMAT,  UNSUPPORTED, MEMORY; the message names file and key or tensor. */
+ * made then. Errors: IO, FORMAT, UNSUPPORTED, MEMORY; the message names file and key or tensor. */
 OMMA_API enum omma_status omma_model_open(const char *directory, const struct omma_model_options *options,
                                           struct omma_model **model, struct omma_error *error);
 /* No engine, request or plan of the model may be in use any more. */
 OMMA_API void omma_model_close(struct omma_model *model);
 
 /* What the corners x1, y1, x2, y2 of a box count in an answer that locates something: nothing known
- * (the family has no such form),  thousandths of the image's width and height, or pixels of the
+ * (the family has no such form), thousandths of the image's width and height, or pixels of the
  * resized image (omma_image_plan). */
 enum omma_box_unit { OMMA_BOX_UNIT_NONE = 0, OMMA_BOX_UNIT_THOUSANDTHS = 1, OMMA_BOX_UNIT_RESIZED_PIXELS = 2 };
 
@@ -175,7 +174,7 @@ struct omma_model_info {
   /* of objects {"bbox_2d": [x1, y1, x2, y2], "label": ...} in answers */
   enum omma_box_unit box_unit;
   /* What generation_config.json says of sampling, with do_sample or without, for requests that do
-   * not say it themselves; 0 where it  says nothing, but temperature -1. The library itself samples
+   * not say it themselves; 0 where it says nothing, but temperature -1. The library itself samples
    * as struct omma_sampling says. */
   double recommended_temperature, recommended_top_p, recommended_min_p;
   double recommended_repetition_penalty, recommended_presence_penalty, recommended_frequency_penalty;
@@ -190,22 +189,22 @@ OMMA_API void omma_model_get_info(const struct omma_model *model, struct omma_mo
 typedef void (*omma_report)(void *context, bool ok, const char *what, const char *details);
 
 /* Reads all weights of an open model (also of one opened config_only) and reports each tensor that
- * is missing, of a wrong shape or  type, unused, or holds NaN or infinity, and the files that
- * config_only let it lack; one line per file when all is well. OK when  nothing was wrong, else
+ * is missing, of a wrong shape or type, unused, or holds NaN or infinity, and the files that
+ * config_only let it lack; one line per file when all is well. OK when nothing was wrong, else
  * FORMAT. */
 OMMA_API enum omma_status omma_model_verify(const struct omma_model *model, omma_report report, void *context,
                                             struct omma_error *error);
 
 /* Compares the kernels of a CPU level (NULL: as omma_model_options.isa) with the scalar reference
- * on this machine and reports each.  OK, or INTERNAL when one is off. */
+ * on this machine and reports each. OK, or INTERNAL when one is off. */
 OMMA_API enum omma_status omma_self_test(const char *isa, omma_report report, void *context, struct omma_error *error);
 
 /* Lists the CPU level and why it is that one, and per operation, type and head dimensions the
- * kernel that serves them (what =  operation, details = kernel). */
+ * kernel that serves them (what = operation, details = kernel). */
 OMMA_API enum omma_status omma_describe_kernels(const char *isa, omma_report report, void *context, struct omma_error *error);
 
 /* What this machine can do at a CPU level with that many threads: multiply-adds per second out of
- * registers, times two. Measured  on the spot in some hundredths of a second. */
+ * registers, times two. Measured on the spot in some hundredths of a second. */
 struct omma_machine {
   int n_threads;
   double f32_gflops;
@@ -214,12 +213,11 @@ struct omma_machine {
 OMMA_API enum omma_status omma_measure_machine(const char *isa, int n_threads, struct omma_machine *machine,
                                                struct omma_error *error);
 /* 10^9 bytes a second that this many threads read from memory, in a plain loop over 256 MiB, or
- * twice the last cache where that  is more (in huge pages where the system gives them), in about a
+ * twice the last cache where that is more (in huge pages where the system gives them), in about a
  * tenth of a second. n_threads 0: all. Errors: ARGUMENT, MEMORY. */
 OMMA_API enum omma_status omma_measure_read(int n_threads, double *gbps, struct omma_error *error);
 
-/* ---- images
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- images ---------------------------------------------------------------------------------- */
 
 struct omma_image;
 
@@ -244,9 +242,9 @@ OMMA_API enum omma_status omma_image_probe(const void *bytes, size_t size, const
                                            struct omma_image_header *header, struct omma_error *error);
 
 /* Decodes an image (JPEG, PNG, WebP, BMP, the first frame of a GIF; HEIC, AVIF and TIFF where their
- * libraries are; told by content) to 8-bit RGB: EXIF orientation applied, alpha  painted on white,
+ * libraries are; told by content) to 8-bit RGB: EXIF orientation applied, alpha painted on white,
  * 16 bits cut to the high byte, colour profiles ignored. The bytes are not kept. Errors: FORMAT
- * (not an image,  broken, truncated), UNSUPPORTED (a format this build lacks), LIMIT, MEMORY. */
+ * (not an image, broken, truncated), UNSUPPORTED (a format this build lacks), LIMIT, MEMORY. */
 OMMA_API enum omma_status omma_image_decode(const void *bytes, size_t size, const struct omma_image_limits *limits,
                                             struct omma_image **image, struct omma_error *error);
 /* The same from a file; also IO. */
@@ -284,8 +282,8 @@ OMMA_API enum omma_status omma_model_plan_image(const struct omma_model *model, 
                                                 struct omma_error *error);
 
 /* The same for a video of n_frames frames of this size, all resized alike; grid_thw[0] counts pairs
- * of frames (an odd last one stands  twice). The limits are the model's for videos: of one frame's
- * area, or of the sum over all frames. Errors: UNSUPPORTED (the model  takes no videos), LIMIT
+ * of frames (an odd last one stands twice). The limits are the model's for videos: of one frame's
+ * area, or of the sum over all frames. Errors: UNSUPPORTED (the model takes no videos), LIMIT
  * (more than OMMA_MAX_VIDEO_FRAMES, aspect ratio, size), ARGUMENT (too few frames, sizes or
  * options). */
 #define OMMA_MAX_VIDEO_FRAMES 768
@@ -296,40 +294,39 @@ OMMA_API enum omma_status omma_model_plan_video(const struct omma_model *model, 
                                                 struct omma_error *error);
 
 /* The image of a file whose bytes were decoded and resized for this model and the same sizes
- * before, as far as that was kept  (omma_model_options.known_image_bytes), without doing it again:
- * it has a size but no pixels, and is for requests and calls with this  model and these options,
+ * before, as far as that was kept (omma_model_options.known_image_bytes), without doing it again:
+ * it has a size but no pixels, and is for requests and calls with this model and these options,
  * which give ARGUMENT otherwise; videos do not take it. *image is NULL where the file is not known:
- * decode  it, then the request that resizes it keeps it. Thread-safe. Errors: as omma_image_probe
+ * decode it, then the request that resizes it keeps it. Thread-safe. Errors: as omma_image_probe
  * and omma_model_plan_image; MEMORY. */
 OMMA_API enum omma_status omma_image_recall(const struct omma_model *model, const void *bytes, size_t size,
                                             const struct omma_image_limits *limits, const struct omma_image_options *options,
                                             struct omma_image **image, struct omma_error *error);
 
 /* Resizes, normalises and cuts into patches: pixel_values [n_patches, patch_dim] f32, `capacity` in
- * floats.  Values and the order of patches are the official processor's: by the blocks that become
- * tokens, row by row inside a block, or, where  the model's processor has that, row by row over the
+ * floats. Values and the order of patches are the official processor's: by the blocks that become
+ * tokens, row by row inside a block, or, where the model's processor has that, row by row over the
  * image. */
 OMMA_API enum omma_status omma_preprocess(const struct omma_model *model, const struct omma_image *image,
                                           const struct omma_image_options *options, float *pixel_values, size_t capacity,
                                           struct omma_error *error);
 
-/* ---- text
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 /* Token ids of a text, markers in it recognised. *n_tokens is always the number there is; at most
- * `capacity` ids are stored; tokens  may be NULL when capacity is 0. Errors: FORMAT (invalid UTF-8,
+ * `capacity` ids are stored; tokens may be NULL when capacity is 0. Errors: FORMAT (invalid UTF-8,
  * with the byte offset), LIMIT. */
 OMMA_API enum omma_status omma_tokenize(const struct omma_model *model, const char *text, size_t text_size, int32_t *tokens,
                                         size_t capacity, size_t *n_tokens, struct omma_error *error);
 
 /* The number of tokens that omma_tokenize makes, counted no further than to `limit`: where it is so
- * large or larger, *n_tokens is at least  `limit` and at most the number, and the time bounded by
+ * large or larger, *n_tokens is at least `limit` and at most the number, and the time bounded by
  * the limit: a text that is too long for fewer is not looked at. Errors: as there. */
 OMMA_API enum omma_status omma_count_tokens(const struct omma_model *model, const char *text, size_t text_size, size_t limit,
                                             size_t *n_tokens, struct omma_error *error);
 
 /* The text of token ids, invalid UTF-8 replaced by U+FFFD; sizes as in omma_tokenize, no NUL added.
- * Errors: ARGUMENT (an id out of  range, with its index). */
+ * Errors: ARGUMENT (an id out of range, with its index). */
 OMMA_API enum omma_status omma_detokenize(const struct omma_model *model, const int32_t *tokens, size_t n_tokens,
                                           bool skip_special, char *text, size_t capacity, size_t *text_size,
                                           struct omma_error *error);
@@ -343,14 +340,14 @@ struct omma_text_plan {
   int64_t step_kv_bytes;     /* keys and values that it reads */
 };
 /* For a prompt of n_tokens, and for a step that sees n_tokens, its own included. Works for
- * config_only models. Errors: ARGUMENT  (n_tokens not in 1 .. max_model_len). */
+ * config_only models. Errors: ARGUMENT (n_tokens not in 1 .. max_model_len). */
 OMMA_API enum omma_status omma_model_plan_text(const struct omma_model *model, int64_t n_tokens, struct omma_text_plan *plan,
                                                struct omma_error *error);
 
-/* ---- requests
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
-enum omma_role { OMMA_ROLE_SYSTEM = 0, OMMA_ROLE_USER = 1, OMMA_ROLE_ASSISTANT = 2, OMMA_ROLE_TOOL = 3 /* what a tool gave */ };
+/* TOOL: what a tool gave. */
+enum omma_role { OMMA_ROLE_SYSTEM = 0, OMMA_ROLE_USER = 1, OMMA_ROLE_ASSISTANT = 2, OMMA_ROLE_TOOL = 3 };
 
 /* A video as the frames that the model shall see, in order and all of one size. Nothing is sampled:
  * every frame counts. */
@@ -370,7 +367,7 @@ struct omma_part {
   /* of the image, or of the video's frames: see omma_model_plan_video */
   struct omma_image_options image_options;
   /* A name of the image or video, NULL: none. What is kept of it is found again by its pixels and
-   * this name together, or by the name  alone where `image_name_suffices`: the caller then answers
+   * this name together, or by the name alone where `image_name_suffices`: the caller then answers
    * for the name never meaning two images. */
   const char *image_name;
   bool image_name_suffices;
@@ -386,7 +383,7 @@ struct omma_message {
 };
 
 /* How a model writes calls, <tool_call>{"name": ..., "arguments": {...}}</tool_call> or
- * <|tool_calls_section_begin|> and so on, by the name of vLLM's  tool parser for it. Errors:
+ * <|tool_calls_section_begin|> and so on, by the name of vLLM's tool parser for it. Errors:
  * ARGUMENT (field "tool_call_parser"; the message lists the names). */
 enum omma_tool_format { OMMA_TOOLS_OBJECTS = 0, OMMA_TOOLS_SECTIONS = 1 };
 OMMA_API enum omma_status omma_tool_parser_find(const char *name, enum omma_tool_format *form, struct omma_error *error);
@@ -419,8 +416,8 @@ struct omma_grammar_options {
 struct omma_grammar;
 
 /* Compiles a grammar for answers of this model. Any number of requests may share it. Its tables
- * take up to 20 MiB;  the model's trees of tokens, about 11 MB for 152,000, are made with its first
- * grammar. Thread-safe. Errors: FORMAT and UNSUPPORTED  (the message begins with the JSON pointer
+ * take up to 20 MiB; the model's trees of tokens, about 11 MB for 152,000, are made with its first
+ * grammar. Thread-safe. Errors: FORMAT and UNSUPPORTED (the message begins with the JSON pointer
  * of the key in a schema, the line or byte elsewhere), LIMIT, ARGUMENT, MEMORY. */
 OMMA_API enum omma_status omma_grammar_create(const struct omma_model *model, const struct omma_grammar_options *options,
                                               struct omma_grammar **grammar, struct omma_error *error);
@@ -437,7 +434,7 @@ struct omma_reasoning {
   const char *forced_end;  /* a text whose last part is `end`; NULL: `end` */
 };
 /* The marks that a reasoning parser of this name looks for, which are vLLM's names where it has
- * one; constant strings. Errors: ARGUMENT  (field "reasoning_parser": no such name; the message has
+ * one; constant strings. Errors: ARGUMENT (field "reasoning_parser": no such name; the message has
  * all). */
 OMMA_API enum omma_status omma_reasoning_find(const char *parser, struct omma_reasoning *reasoning, struct omma_error *error);
 
@@ -474,17 +471,17 @@ struct omma_sampling {
   const int32_t *allowed_token_ids; /* no other token is ever chosen; NULL: all */
   size_t n_allowed_token_ids;
   /* A word's tokens, and those after a blank where they are as many with another first one: the
-   * last of them is not chosen after the others.  At most OMMA_MAX_BAD_WORDS of such sequences,
+   * last of them is not chosen after the others. At most OMMA_MAX_BAD_WORDS of such sequences,
    * 1,024 bytes each. */
   const char *const *bad_words;
   size_t n_bad_words;
   /* NULL: any text. The request keeps it. An answer that is complete and cannot go on ends,
-   * whatever min_tokens and ignore_eos say; one that  max_tokens or a stop string cuts off may be
+   * whatever min_tokens and ignore_eos say; one that max_tokens or a stop string cuts off may be
    * incomplete. */
   struct omma_grammar *grammar;
   /* NULL: an answer is one text. Else it begins with a thought, with or without the begin mark,
-   * until the end mark; unless the prompt ends  with the end mark, or has it in the message that
-   * continue_final_message goes on with. Texts come without the marks, and a grammar is for  what
+   * until the end mark; unless the prompt ends with the end mark, or has it in the message that
+   * continue_final_message goes on with. Texts come without the marks, and a grammar is for what
    * follows; before that no stop token ends an answer that has one. Copied. */
   const struct omma_reasoning *reasoning;
   bool limits_thinking;
@@ -510,7 +507,7 @@ struct omma_request_options {
   /* lower goes first, in an engine that goes by priority; elsewhere it means nothing */
   int64_t priority;
   /* Prompts with different salts share no keys and values, so that nobody can tell from the time of
-   * an answer what others asked; NULL:  none. */
+   * an answer what others asked; NULL: none. */
   const char *cache_salt;
   /* a JSON array of tools for the chat template (UNSUPPORTED where it has none); NULL: none */
   const char *tools;
@@ -524,26 +521,26 @@ struct omma_request_options {
 struct omma_request;
 
 /* Prepares a request: chat template, tokens, resized images as patches, positions. Thread-safe, and
- * lock-free while the engine runs;  copies what it needs. Errors: ARGUMENT with `field`
- * ("messages", "temperature", ...), LIMIT ("input_tokens": prompt and one  answer token do not fit
+ * lock-free while the engine runs; copies what it needs. Errors: ARGUMENT with `field`
+ * ("messages", "temperature", ...), LIMIT ("input_tokens": prompt and one answer token do not fit
  * into the context; "image": an image, or the pixels of all after the resize), FORMAT, UNSUPPORTED,
  * MEMORY. */
 OMMA_API enum omma_status omma_request_create(const struct omma_model *model, const struct omma_message *messages,
                                               size_t n_messages, const struct omma_request_options *options,
                                               struct omma_request **request, struct omma_error *error);
 /* Counts the tokens of the prompt that omma_request_create would make, from texts and the sizes of
- * images: resizes none, and works for  config_only models. Errors: as there. */
+ * images: resizes none, and works for config_only models. Errors: as there. */
 OMMA_API enum omma_status omma_count_prompt_tokens(const struct omma_model *model, const struct omma_message *messages,
                                                    size_t n_messages, const struct omma_request_options *options,
                                                    int64_t *n_tokens, struct omma_error *error);
 /* The same from a prompt's ids (of omma_tokenize, say), without chat template and images: of the
- * options, the sampling counts. Errors:  ARGUMENT with `field` ("prompt": no id, or one out of
+ * options, the sampling counts. Errors: ARGUMENT with `field` ("prompt": no id, or one out of
  * range, with its index; or as above), LIMIT ("input_tokens"), MEMORY. */
 OMMA_API enum omma_status omma_request_create_tokens(const struct omma_model *model, const int32_t *tokens, size_t n_tokens,
                                                      const struct omma_request_options *options, struct omma_request **request,
                                                      struct omma_error *error);
 /* The same prompt and priority with another sampling (NULL: the defaults): resized images are
- * shared, and either may be destroyed first.  Thread-safe. Errors: ARGUMENT with `field`,
+ * shared, and either may be destroyed first. Thread-safe. Errors: ARGUMENT with `field`,
  * MEMORY. */
 OMMA_API enum omma_status omma_request_copy(const struct omma_request *source, const struct omma_sampling *sampling,
                                             struct omma_request **request, struct omma_error *error);
@@ -552,15 +549,14 @@ OMMA_API void omma_request_destroy(struct omma_request *request);
 /* The prompt's ids, image tokens included; owned by the request. */
 OMMA_API const int32_t *omma_request_prompt(const struct omma_request *request, size_t *n_tokens);
 
-/* ---- engine
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- engine ---------------------------------------------------------------------------------- */
 
 #define OMMA_DEFAULT_PATCH_BUDGET 16384
 #define OMMA_DEFAULT_MAX_SEQUENCES 8
 
 struct omma_engine_options {
   /* Pages of keys and values. 0: room for max_sequences times max_model_len tokens, at most what
-   * this machine, its control group (cgroup) or `ulimit -v` leaves  at that moment besides the rest
+   * this machine, its control group (cgroup) or `ulimit -v` leaves at that moment besides the rest
    * and a reserve. Pages take memory when they are first written. */
   int64_t kv_cache_bytes;
   /* patches the tower takes at once (a bigger image still runs, alone); 0: the default above */
@@ -574,22 +570,22 @@ struct omma_engine_options {
   const struct omma_encoding_store *encoding_store;
   const struct omma_kv_events *kv_events; /* likewise */
   /* How long the tower or a prompt is worked on before the engine looks at its queue again, while
-   * no answer is being written, aimed at  from below; 0: 1000. A tile of 128 rows on every thread
-   * is the least. Short slices cost a few per cent in waiting at their ends,  and change no
+   * no answer is being written, aimed at from below; 0: 1000. A tile of 128 rows on every thread
+   * is the least. Short slices cost a few per cent in waiting at their ends, and change no
    * result. */
   int64_t slice_ms;
   /* While answers are being written: per cent of the time that images and prompts of others get, 1
-   * to 90; 0: 50, which at most doubles  the time between two tokens. */
+   * to 90; 0: 50, which at most doubles the time between two tokens. */
   int64_t slice_percent;
   /* requests that are worked on at the same time, at most 1024; 0: the default above */
   int64_t max_sequences;
   /* A request is begun when there is room for its prompt and this many tokens of its answer, or all
-   * of them; 0: 512, -1: none. Where room  runs out later, the youngest request gives its own up
+   * of them; 0: 512, -1: none. Where room runs out later, the youngest request gives its own up
    * and goes on afterwards, with the same answer. */
   int64_t reserve_tokens;
   /* Tokens of an answer that are guessed from what prompt and answer have said before, and checked
-   * in one step with the last one: at most  draft_tokens (up to 15; 0: none), found by the last
-   * lookup_max to lookup_min tokens (up to 64; 0: the other one, or 5). No answer  changes; where
+   * in one step with the last one: at most draft_tokens (up to 15; 0: none), found by the last
+   * lookup_max to lookup_min tokens (up to 64; 0: the other one, or 5). No answer changes; where
    * guesses are mostly wrong they pause. */
   int64_t draft_tokens, lookup_min, lookup_max;
   bool no_prefix_cache; /* keep no keys and values of prompts for later ones that begin alike */
@@ -597,8 +593,8 @@ struct omma_engine_options {
 };
 
 /* Memory of a model with an engine. All of it but the last part is allocated when they are made;
- * what a request needs is taken when it  is made and when it starts, never in between. Not in it:
- * what the program and its libraries take for themselves, 3 to 10 MiB, with  the code that oneDNN
+ * what a request needs is taken when it is made and when it starts, never in between. Not in it:
+ * what the program and its libraries take for themselves, 3 to 10 MiB, with the code that oneDNN
  * makes for the shapes of layers where it is in use; and omma_image_plan.resize_bytes. */
 struct omma_memory_plan {
   int64_t weight_bytes;
@@ -644,7 +640,7 @@ struct omma_top_logprob {
 };
 
 /* One generated token. `text` is what became safe to show with it: whole characters, nothing that
- * may yet turn out to be a stop  string; it may be empty. With `last`, everything that was held
+ * may yet turn out to be a stop string; it may be empty. With `last`, everything that was held
  * back is in it. Pointers live during the callback. */
 struct omma_token_event {
   int64_t index;
@@ -690,11 +686,11 @@ struct omma_result {
 };
 
 /* An engine works on up to max_sequences requests at the same time and takes a step of each in
- * turn; the tokens of a request and its  log-probabilities are bit-identical to those of the
+ * turn; the tokens of a request and its log-probabilities are bit-identical to those of the
  * request alone.
  *
  * Called on the engine's thread; must be quick and must not call the engine, but for
- * omma_engine_cancel. Each may be NULL.  on_token returning false cancels the request. on_finish
+ * omma_engine_cancel. Each may be NULL. on_token returning false cancels the request. on_finish
  * comes exactly once per submitted request, last. */
 struct omma_embeddings;
 
@@ -706,14 +702,14 @@ struct omma_callbacks {
   /* in order, before the first on_token */
   void (*on_prompt_token)(void *context, const struct omma_prompt_token_event *event);
   /* Of a model opened with encoder_only, before an on_finish with OMMA_FINISH_STOP: the outputs for
-   * the request's images and videos, in  order. The callee destroys them, by any thread, before the
+   * the request's images and videos, in order. The callee destroys them, by any thread, before the
    * engine is destroyed. */
   void (*on_embeddings)(void *context, struct omma_embeddings *embeddings);
 };
 
 /* Puts a request into the queue. Thread-safe. The request must live until on_finish, the callbacks
- * are copied. Errors: ARGUMENT (field  "messages": no image for an engine that only encodes), BUSY
- * (queue full), LIMIT (would never fit into the KV cache), CANCELLED (the engine is  going
+ * are copied. Errors: ARGUMENT (field "messages": no image for an engine that only encodes), BUSY
+ * (queue full), LIMIT (would never fit into the KV cache), CANCELLED (the engine is going
  * down). */
 OMMA_API enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omma_request *request,
                                              const struct omma_callbacks *callbacks, uint64_t *id, struct omma_error *error);
@@ -758,8 +754,7 @@ struct omma_engine_stats {
 };
 OMMA_API void omma_engine_get_stats(const struct omma_engine *engine, struct omma_engine_stats *stats);
 
-/* ---- embeddings
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- embeddings ------------------------------------------------------------------------------ */
 
 /* One image's output of the tower: merged [n_tokens, width] f32, and n_deepstack tensors of the
  * same shape. Owned by the embeddings. */
@@ -772,14 +767,14 @@ struct omma_image_embeddings {
 };
 
 /* Encodes images on the engine and waits. With `together`, they run as one packed batch (in
- * several, each within the patch budget);  the results are bit-identical either way. Errors: as
+ * several, each within the patch budget); the results are bit-identical either way. Errors: as
  * omma_engine_submit, and the images'. */
 OMMA_API enum omma_status omma_encode(struct omma_engine *engine, const struct omma_image *const *images, size_t n_images,
                                       const struct omma_image_options *options, bool together, omma_progress progress,
                                       void *progress_context, struct omma_embeddings **embeddings, struct omma_error *error);
 OMMA_API void omma_embeddings_get(const struct omma_embeddings *embeddings, size_t index, struct omma_image_embeddings *out);
 /* One image's output as vLLM keeps it: rows [n_tokens, (1 + n_deepstack) * width], a token's row of
- * `merged` and of each deepstack tensor side by  side, as f32, or as bf16 rounded to nearest. */
+ * `merged` and of each deepstack tensor side by side, as f32, or as bf16 rounded to nearest. */
 OMMA_API void omma_embeddings_copy_rows(const struct omma_embeddings *embeddings, size_t index, enum omma_dtype type,
                                         void *rows);
 
@@ -799,8 +794,7 @@ struct omma_encode_timings {
 OMMA_API void omma_embeddings_get_timings(const struct omma_embeddings *embeddings, struct omma_encode_timings *timings);
 OMMA_API void omma_embeddings_destroy(struct omma_embeddings *embeddings);
 
-/* ---- results as files
- * ------------------------------------------------------------------------------------------------- */
+/* ---- results as files ------------------------------------------------------------------------ */
 
 enum omma_tensor_type { OMMA_TENSOR_F32 = 0, OMMA_TENSOR_I64 = 1 };
 

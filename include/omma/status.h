@@ -1,8 +1,8 @@
 /* Status codes and the error object that every public call of Ommatidia uses.
  *
  * A call returns OMMA_OK (0) or the reason why it failed. Where the caller passes a `struct
- * omma_error`, it also gets one  line that says what failed, where (file, tensor, field, index),
- * what was expected and what was found. The library never  prints, exits or aborts on bad input. */
+ * omma_error`, it also gets one line that says what failed, where (file, tensor, field, index),
+ * what was expected and what was found. The library never prints, exits or aborts on bad input. */
 #ifndef OMMA_STATUS_H
 #define OMMA_STATUS_H
 
@@ -36,7 +36,7 @@ enum omma_status {
 #define OMMA_ERROR_FIELD_SIZE 48
 
 /* Filled by a failing call; untouched by a succeeding one. Owned by the caller; one per thread and
- * call.  `field` names the argument, request field or config key at fault, or is empty. Both
+ * call. `field` names the argument, request field or config key at fault, or is empty. Both
  * strings end in NUL. */
 struct omma_error {
   enum omma_status status;

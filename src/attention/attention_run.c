@@ -140,8 +140,7 @@ static enum omma_status check_run(const struct omma_attention_plan *plan, const 
   return OMMA_OK;
 }
 
-/* ---- jobs
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- jobs ------------------------------------------------------------------------------------ */
 
 static int64_t first_job(const struct ommai_attention_unit *unit, bool prepare) {
   return prepare ? unit->first_prepare : unit->first_attend;

@@ -16,8 +16,8 @@
 #endif
 
 /* How long a worker looks for the next run, and the caller for the last worker, before it sleeps:
- * about the longest task of a layer, so  that hardly anybody sleeps within a forward pass. To be
- * woken takes 50 us where the machine is idle and a millisecond where it is not.  With fewer CPUs
+ * about the longest task of a layer, so that hardly anybody sleeps within a forward pass. To be
+ * woken takes 50 us where the machine is idle and a millisecond where it is not. With fewer CPUs
  * than workers looking only takes time from whoever has the work. */
 enum { SPIN_NS = 1000000, SPIN_ROUNDS = 32 }; /* rounds: between two looks at the clock */
 

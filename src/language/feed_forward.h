@@ -4,8 +4,8 @@
  *   gate, up [n, intermediate] = gate_up(x), stacked in one matrix;  gated = act(gate) * up;
  *   residual or result = down(gated)
  *
- * act is SiLU (SwiGLU) in all models so far. ommai_feed_forward_gate is the one place that knows it:
- * a model with GELU (GeGLU) adds the activation to the config and its row operation there. */
+ * act is SiLU (SwiGLU) in all models so far. ommai_feed_forward_gate is the one place that knows
+ * it: a model with GELU (GeGLU) adds the activation to the config and its row operation there. */
 #ifndef OMMAI_LANGUAGE_FEED_FORWARD_H
 #define OMMAI_LANGUAGE_FEED_FORWARD_H
 

@@ -59,8 +59,7 @@ static void finish_row(const struct ommai_decoder *decoder, const struct ommai_k
                   type);
 }
 
-/* ---- decode: the kept rows as keys and, without their rotated part, as values of one head that all
- * share ---- */
+/* ---- decode: kept rows serve as keys and, without their rotated part, as values ---- */
 
 /* One of the two products of decoding, a head per task. */
 struct head_products {
@@ -142,8 +141,7 @@ static enum omma_status attend_decode(const struct ommai_decode_attention *atten
   return OMMA_OK;
 }
 
-/* ---- prefill: the context's kept rows are expanded to keys and values for a group of heads at a
- * time, then that group attends ---- */
+/* ---- prefill: kept rows are expanded for a group of heads, then that group attends ---- */
 
 /* Bytes that a worker needs to widen a page's kept rows; 0 where they are of the type that linear
  * layers take. */

@@ -1,7 +1,7 @@
 /* A map of the pass. n = rows of the chunk; each line in capitals is a phase, cut into tasks.
  *
  *   ommai_prefill_start:  place memory, plan attention, ommai_mrope_angles of all rows
- *   ommai_prefill_advance, ommai_prefill_advance_for:  run_tasks, next_phase, until PHASE_DONE:
+ *   ommai_prefill_advance, ommai_prefill_advance_for:  run_tasks, next_phase until PHASE_DONE:
  *     ENTER      enter_tile: ommai_decoder_embed, or an image's row -> residual [n, hidden]
  *                begin_layer: norm_rows -> normed [n, hidden]
  *     for each layer (next_layer), with the kind of attention (attention_kind.h):
@@ -25,7 +25,7 @@
  * the layer.
  *
  * Linear layers are cut along their outputs, and long chunks along their rows as well; what is
- * local to a row goes in small tiles. So  weights are read once a chunk, and short prompts occupy
+ * local to a row goes in small tiles. So weights are read once a chunk, and short prompts occupy
  * every core. All cuts follow from shapes alone. */
 #include "language/prefill.h"
 

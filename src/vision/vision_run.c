@@ -250,11 +250,10 @@ enum omma_status ommai_vision_run_advance(struct ommai_vision_run *run, int64_t 
   return run->phase == PHASE_DONE ? OMMA_OK : run_tasks(run, max_tasks, &count, error);
 }
 
-/* ---- slices by time
- * --------------------------------------------------------------------------------------------------- */
+/* ---- slices by time -------------------------------------------------------------------------- */
 
 /* A plan's first steps pack keys and are far shorter than the mean, so the first slice of attention
- * cannot be one to learn from:  its mean step is taken to run at the rate of the entering tiles. */
+ * cannot be one to learn from: its mean step is taken to run at the rate of the entering tiles. */
 static double guess_round(const struct ommai_vision_run *run, const struct attention *attention) {
   const struct ommai_vision_config *config = config_of(run);
   double weights = (double)(config->hidden_size * (ommai_vision_patch_dim(config) + 3 * config->hidden_size));
