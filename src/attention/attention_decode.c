@@ -2,6 +2,7 @@
  * split leaves a state per query head, and the states are combined in order of position. */
 #include <math.h>
 
+#include "attention/attention_address.h"
 #include "attention/attention_plan.h"
 #include "base/checked.h"
 #include "kernels/attention_element.h"

@@ -160,15 +160,6 @@ struct ommai_attention_job {
   unsigned char *scratch;
 };
 
-/* Row `row` of head `head` in q and out. */
-const void *ommai_attention_q(const struct ommai_attention_run *run, int64_t row, int64_t head);
-void *ommai_attention_out(const struct ommai_attention_run *run, int64_t row, int64_t head);
-/* Key and value block `block` of a unit and kv head, through the page table where there is one. */
-const void *ommai_attention_k_block(const struct ommai_attention_run *run, const struct ommai_attention_unit *unit,
-                                    int32_t kv_head, int64_t block);
-const void *ommai_attention_v_block(const struct ommai_attention_run *run, const struct ommai_attention_unit *unit,
-                                    int32_t kv_head, int64_t block);
-
 /* The jobs of the two families. */
 void ommai_attention_tile_prepare(const struct ommai_attention_run *run, const struct ommai_attention_job *job);
 void ommai_attention_tile_attend(const struct ommai_attention_run *run, const struct ommai_attention_job *job);

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "attention/attention_address.h"
 #include "attention/attention_plan.h"
 #include "base/checked.h"
 #include "base/error.h"
@@ -137,42 +138,6 @@ static enum omma_status check_run(const struct omma_attention_plan *plan, const 
   run->n_workers = team ? team->n_workers : 1;
   run->scratch = run->wave_memory + (plan->wave_bytes + 63) / 64 * 64;
   return OMMA_OK;
-}
-
-/* ---- addresses ------------------------------------------------------------------------------- */
-
-const void *ommai_attention_q(const struct ommai_attention_run *run, int64_t row, int64_t head) {
-  const struct omma_attention_tensors *t = &run->tensors;
-  return ommai_attention_at(t->q, row * t->q_token_stride + head * t->q_head_stride, run->plan->problem.types.q);
-}
-
-void *ommai_attention_out(const struct ommai_attention_run *run, int64_t row, int64_t head) {
-  const struct omma_attention_tensors *t = &run->tensors;
-  return ommai_attention_at_out(t->out, row * t->out_token_stride + head * t->out_head_stride, run->plan->problem.types.q);
-}
-
-static const void *block_at(const struct ommai_attention_run *run, const struct ommai_attention_unit *unit, int64_t block,
-                            const void *base, int64_t token_stride, int64_t page_stride, int64_t head_offset) {
-  const struct omma_attention_tensors *t = &run->tensors;
-  int64_t index;
-  if (run->plan->problem.paged) {
-    index = t->page_table[unit->segment * t->page_table_stride + block] * page_stride;
-  } else {
-    index = (unit->first_key + block * OMMAI_ATTENTION_BLOCK) * token_stride;
-  }
-  return ommai_attention_at(base, index + head_offset, run->plan->problem.types.kv);
-}
-
-const void *ommai_attention_k_block(const struct ommai_attention_run *run, const struct ommai_attention_unit *unit,
-                                    int32_t kv_head, int64_t block) {
-  const struct omma_attention_tensors *t = &run->tensors;
-  return block_at(run, unit, block, t->k, t->k_token_stride, t->k_page_stride, kv_head * t->k_head_stride);
-}
-
-const void *ommai_attention_v_block(const struct ommai_attention_run *run, const struct ommai_attention_unit *unit,
-                                    int32_t kv_head, int64_t block) {
-  const struct omma_attention_tensors *t = &run->tensors;
-  return block_at(run, unit, block, t->v, t->v_token_stride, t->v_page_stride, kv_head * t->v_head_stride);
 }
 
 /* ---- jobs ------------------------------------------------------------------------------------ */

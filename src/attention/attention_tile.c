@@ -1,6 +1,7 @@
 /* Jobs of the encoder and causal modes: pack key blocks; attend one tile, or a whole small pair. */
 #include <string.h>
 
+#include "attention/attention_address.h"
 #include "attention/attention_plan.h"
 #include "base/checked.h"
 #include "kernels/attention_element.h"

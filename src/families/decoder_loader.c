@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "language/feed_forward.h"
 
 enum { NAME_SIZE = OMMAI_LOADER_MAX_NAME + 1 };
 
@@ -64,17 +65,17 @@ enum omma_status ommai_decoder_load_dense(struct ommai_weight_loader *loader, co
                                           struct omma_error *error) {
   const struct gated_parts parts = gated_parts(config, prefix, intermediate_size);
   OMMAI_TRY(ommai_decoder_load_linear(loader, OMMAI_ROLE_GATE_UP, parts.gate_up, 2, config->hidden_size,
-                                      ommai_decoder_call_gate_up(config, intermediate_size), &out->gate_up, error));
+                                      ommai_feed_forward_call_gate_up(config, intermediate_size), &out->gate_up, error));
   return ommai_decoder_load_linear(loader, OMMAI_ROLE_DOWN, &parts.down, 1, intermediate_size,
-                                   ommai_decoder_call_down(config, intermediate_size, true), &out->down, error);
+                                   ommai_feed_forward_call_down(config, intermediate_size, true), &out->down, error);
 }
 
 static enum omma_status load_expert(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,
                                     const char *prefix, struct ommai_decoder_expert *out, struct omma_error *error) {
   int64_t hidden = config->hidden_size, intermediate = config->experts.intermediate_size;
   const struct gated_parts parts = gated_parts(config, prefix, intermediate);
-  const struct ommai_linear_call gate_up = ommai_decoder_call_gate_up(config, intermediate);
-  const struct ommai_linear_call down = ommai_decoder_call_down(config, intermediate, false);
+  const struct ommai_linear_call gate_up = ommai_feed_forward_call_gate_up(config, intermediate);
+  const struct ommai_linear_call down = ommai_feed_forward_call_down(config, intermediate, false);
   const enum ommai_weight_role role = OMMAI_ROLE_EXPERT;
   OMMAI_TRY(ommai_loader_linear(loader, role, parts.gate_up, 2, 2, &hidden, &out->gate_up.linear, error));
   OMMAI_TRY(make_op(loader, &gate_up, &out->gate_up, error));

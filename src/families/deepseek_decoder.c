@@ -33,7 +33,7 @@ static enum omma_status parse_mla(const json_t *text, const char *where, struct 
   OMMAI_TRY(ommai_json_integer(text, where, "qk_nope_head_dim", true, 1, limit, &latent->nope_dim, error));
   OMMAI_TRY(ommai_json_integer(text, where, "qk_rope_head_dim", true, 2, limit, &latent->rope_dim, error));
   OMMAI_TRY(ommai_json_integer(text, where, "v_head_dim", true, 1, limit, &config->v_head_dim, error));
-  config->attention = OMMAI_ATTENTION_MLA;
+  config->attention = &ommai_mla_attention;
   config->head_dim = latent->nope_dim + latent->rope_dim;
   latent->norm_eps = 1e-6f;
   if (config->head_dim > limit || latent->rope_dim % 2 || ommai_mla_width(config) > OMMA_ATTENTION_MAX_DECODE_HEAD_DIM) {

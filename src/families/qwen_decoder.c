@@ -11,6 +11,8 @@
 #include "families/decoder_loader.h"
 #include "families/rope_config.h"
 #include "families/text_family.h"
+#include "language/feed_forward.h"
+#include "language/grouped_attention.h"
 
 enum { NAME_SIZE = OMMAI_LOADER_MAX_NAME + 1 };
 
@@ -99,7 +101,7 @@ static enum omma_status parse(const struct ommai_text_family *family, const json
   OMMAI_TRY(ommai_json_object(root, path, "text_config", !family->top_level, &nested, error));
   const json_t *text = nested ? nested : root;
   snprintf(where, sizeof where, "%s%s", path, nested ? ": text_config" : "");
-  config->attention = OMMAI_ATTENTION_GROUPED;
+  config->attention = &ommai_grouped_attention;
   config->qkv_bias = family->qkv_bias;
   config->qk_norm = family->qk_norm;
   OMMAI_TRY(ommai_decoder_parse_common(text, where, family->norm_eps, config, error));
@@ -148,10 +150,10 @@ static enum omma_status load_experts(struct ommai_weight_loader *loader, const s
   snprintf(name, sizeof name, "%s.experts.0.gate_proj.weight", prefix);
   if (ommai_loader_find(loader, name)) return ommai_decoder_load_experts(loader, config, prefix, layer, error);
   snprintf(name, sizeof name, "%s.experts.gate_up_proj", prefix);
-  OMMAI_TRY(load_fused(loader, name, n, 2 * intermediate, h, ommai_decoder_call_gate_up(config, intermediate), layer->experts,
-                       false, error));
+  OMMAI_TRY(load_fused(loader, name, n, 2 * intermediate, h, ommai_feed_forward_call_gate_up(config, intermediate),
+                       layer->experts, false, error));
   snprintf(name, sizeof name, "%s.experts.down_proj", prefix);
-  return load_fused(loader, name, n, h, intermediate, ommai_decoder_call_down(config, intermediate, false), layer->experts,
+  return load_fused(loader, name, n, h, intermediate, ommai_feed_forward_call_down(config, intermediate, false), layer->experts,
                     true, error);
 }
 

@@ -8,9 +8,10 @@
 #include "base/team.h"
 #include "base/team_streams.h"
 #include "kernels/dtype.h"
+#include "language/attention_kind.h"
+#include "language/decode_attention.h"
 #include "language/experts.h"
-#include "language/grouped_attention.h"
-#include "language/mla.h"
+#include "language/feed_forward.h"
 
 enum { PREPARE_ALONE = 16 * 1024 }; /* inputs that are prepared sooner than a team has begun */
 
@@ -20,10 +21,9 @@ struct step {
   const struct ommai_decode_row *rows;
   int64_t n_rows;
   const struct omma_team *team;
-  float *residual; /* [n, hidden] */
-  void *normed;    /* dtype [n, hidden] */
-  /* [n, the widest of qkv, gate with up, a latent head's outputs of all heads] */
-  float *projected;
+  float *residual;      /* [n, hidden] */
+  void *normed;         /* dtype [n, hidden] */
+  float *projected;     /* [n, the widest of qkv, gate with up, attention's scratch] */
   void *q, *attended;   /* dtype [n, q_width], [n, attended_width] */
   void *gated;          /* dtype [n, the widest dense intermediate] */
   float *cosine, *sine; /* [n, rope_dim / 2] */
@@ -32,8 +32,7 @@ struct step {
   int32_t *page_table;  /* [n, max_pages] */
   int64_t max_pages;
   void *prepared; /* rows of x for the layer at hand */
-  /* dtype [n, n_heads, kv_rank + rope_dim], [n, n_heads, kv_rank]; MLA */
-  void *latent_q, *latent_sums;
+  struct ommai_decode_attention attention;
   /* Routed layers: */
   struct ommai_routing routing;
   float *unrounded;                     /* [n, hidden] */
@@ -44,12 +43,9 @@ struct step {
 
 static int64_t pages_for(int64_t n_positions) { return ommai_div_up(n_positions, OMMA_ATTENTION_PAGE_TOKENS); }
 
-static bool is_mla(const struct ommai_decoder *decoder) { return decoder->config.attention == OMMAI_ATTENTION_MLA; }
-
 static int64_t projected_width(const struct ommai_decoder_config *config) {
   int64_t projected = ommai_max_i64(ommai_decoder_qkv_width(config), 2 * ommai_decoder_max_dense_size(config));
-  if (config->attention != OMMAI_ATTENTION_MLA) return projected;
-  return ommai_max_i64(projected, config->n_heads * ommai_max_i64(config->latent.kv_rank, config->v_head_dim));
+  return ommai_max_i64(projected, config->attention->shape(config).decode_scratch);
 }
 
 static void place_experts(const struct ommai_decoder *decoder, size_t n, struct ommai_arena *arena, struct step *step) {
@@ -71,7 +67,7 @@ static void place_experts(const struct ommai_decoder *decoder, size_t n, struct 
 static void place(const struct ommai_decoder *decoder, int64_t n_rows, int64_t max_context, struct ommai_arena *arena,
                   struct step *step) {
   const struct ommai_decoder_config *config = &decoder->config;
-  size_t n = (size_t)n_rows, element = ommai_dtype_size(decoder->dtype), n_heads = (size_t)config->n_heads;
+  size_t n = (size_t)n_rows, element = ommai_dtype_size(decoder->dtype);
   size_t pairs = (size_t)ommai_decoder_rope_dim(config) / 2, hidden = (size_t)config->hidden_size;
   step->max_pages = pages_for(max_context);
   step->residual = ommai_arena_take(arena, n * hidden, sizeof(float));
@@ -86,48 +82,18 @@ static void place(const struct ommai_decoder *decoder, int64_t n_rows, int64_t m
   step->starts = ommai_arena_take(arena, n + 1, sizeof(int64_t));
   step->page_table = ommai_arena_take(arena, n * (size_t)step->max_pages, sizeof(int32_t));
   step->prepared = ommai_arena_take(arena, n, decoder->prepared_row_bytes);
-  if (is_mla(decoder)) {
-    step->latent_q = ommai_arena_take(arena, n * n_heads * (size_t)ommai_mla_width(config), element);
-    step->latent_sums = ommai_arena_take(arena, n * n_heads * (size_t)config->latent.kv_rank, element);
-  }
+  config->attention->place_decode(&step->attention, decoder, n_rows, arena);
   if (config->experts.router.n_experts) place_experts(decoder, n, arena, step);
 }
 
-/* MLA reads the kept rows as keys and, without their rotated part, as values of one head that all
- * share. */
-static struct omma_attention_spec attention_spec(const struct ommai_decoder *decoder, int64_t n_rows, const int64_t *starts,
-                                                 const int64_t *offsets) {
-  const struct ommai_decoder_config *config = &decoder->config;
-  bool latent = is_mla(decoder);
-  return (struct omma_attention_spec){.mode = OMMA_ATTENTION_DECODE,
-                                      .dtype = decoder->dtype,
-                                      .n_heads = (int32_t)config->n_heads,
-                                      .n_kv_heads = latent ? 1 : (int32_t)config->n_kv_heads,
-                                      .head_dim = (int32_t)(latent ? ommai_mla_width(config) : config->head_dim),
-                                      .v_head_dim = (int32_t)(latent ? config->latent.kv_rank : config->v_head_dim),
-                                      .scale = ommai_decoder_attention_scale(config),
-                                      .n_tokens = n_rows,
-                                      .index_type = OMMA_INDEX_INT64,
-                                      .n_segments = n_rows,
-                                      .cu_seqlens = starts,
-                                      .q_offsets = offsets,
-                                      .paged = true,
-                                      .bf16_kv = decoder->kv_type == OMMA_BF16};
-}
-
 size_t ommai_decode_workspace_size(const struct ommai_decoder *decoder, int64_t max_rows, int64_t max_context, int n_workers) {
-  enum { MAX_ROWS = 4096 };
-  if (max_rows < 1 || max_rows > MAX_ROWS || max_context < 1 || max_context > OMMA_ATTENTION_MAX_TOKENS / max_rows) return 0;
+  if (max_rows < 1 || max_rows > OMMAI_DECODE_MAX_ROWS || max_context < 1 || max_context > OMMA_ATTENTION_MAX_TOKENS / max_rows)
+    return 0;
   struct ommai_arena arena;
   ommai_arena_measure(&arena);
   struct step step = {0};
   place(decoder, max_rows, max_context, &arena, &step);
-  int64_t starts[MAX_ROWS + 1], offsets[MAX_ROWS];
-  for (int64_t i = 0; i <= max_rows; i++) starts[i] = i;
-  for (int64_t i = 0; i < max_rows; i++) offsets[i] = max_context - 1;
-  struct omma_attention_spec spec = attention_spec(decoder, max_rows, starts, offsets);
-  ommai_arena_take(&arena, omma_attention_plan_size_bound(decoder->attention, &spec), 1);
-  ommai_arena_take(&arena, omma_attention_workspace_bound(decoder->attention, &spec, n_workers), 1);
+  ommai_decode_attention_measure(decoder, max_rows, max_context, n_workers, &arena);
   return arena.failed ? 0 : arena.used;
 }
 
@@ -203,11 +169,7 @@ static void finish_qkv_task(void *context, int64_t row, int worker) {
   float *projected = step->projected + row * width;
   const float *cosine = step->cosine + row * pairs, *sine = step->sine + row * pairs;
   void *q = ommai_element(step->q, row * ommai_decoder_q_width(&decoder->config), decoder->dtype);
-  if (is_mla(decoder)) {
-    ommai_mla_finish_row(decoder, step->cache, call->layer, projected, cosine, sine, q, place);
-  } else {
-    ommai_grouped_finish_row(decoder, step->cache, call->layer, projected, cosine, sine, q, place);
-  }
+  decoder->config.attention->finish_row(decoder, step->cache, call->layer, projected, cosine, sine, q, place);
 }
 
 static void project_qkv(const struct step *step, int64_t layer) {
@@ -224,9 +186,8 @@ static void gate_task(void *context, int64_t row, int worker) {
   const struct layer_rows *call = context;
   const struct ommai_decoder *decoder = call->step->decoder;
   int64_t intermediate = ommai_decoder_dense_size(&decoder->config, call->layer);
-  const float *gate = call->step->projected + row * 2 * intermediate;
-  decoder->ops->silu_mul(gate, gate + intermediate, intermediate,
-                         ommai_element(call->step->gated, row * intermediate, decoder->dtype), decoder->dtype);
+  ommai_feed_forward_gate(decoder, call->step->projected + row * 2 * intermediate, 1, intermediate,
+                          ommai_element(call->step->gated, row * intermediate, decoder->dtype));
 }
 
 /* The dense part over step->normed. */
@@ -272,58 +233,26 @@ static void project_logits(const struct step *step, float *logits) {
   gemv(step, step->decoder->lm_head, step->normed, logits, false);
 }
 
-/* The attention plan of a step and its memory; the plan serves all layers. */
-struct step_attention {
-  struct omma_attention_plan *plan;
-  void *workspace;
-  size_t workspace_size;
-};
-
-static enum omma_status place_attention(const struct step *step, int n_workers, struct ommai_arena *arena,
-                                        struct step_attention *attention, struct omma_error *error) {
-  struct omma_attention_spec spec = attention_spec(step->decoder, step->n_rows, step->starts, step->offsets);
-  size_t plan_size = omma_attention_plan_size_bound(step->decoder->attention, &spec);
-  void *memory = ommai_arena_take(arena, plan_size, 1);
-  if (!memory) return ommai_fail_memory(error, "decode attention plan", plan_size);
-  OMMAI_TRY(omma_attention_plan_place(step->decoder->attention, &spec, memory, plan_size, &attention->plan, error));
-  attention->workspace_size = omma_attention_plan_workspace_size(attention->plan, n_workers);
-  attention->workspace = ommai_arena_take(arena, attention->workspace_size, 1);
-  if (!attention->workspace) return ommai_fail_memory(error, "decode attention workspace", attention->workspace_size);
-  return OMMA_OK;
+/* Beyond what the kind of attention placed itself. */
+static enum omma_status place_attention(struct step *step, int n_workers, struct ommai_arena *arena, struct omma_error *error) {
+  struct ommai_decode_attention *attention = &step->attention;
+  attention->decoder = step->decoder;
+  attention->cache = step->cache;
+  attention->n_rows = step->n_rows;
+  attention->page_table = step->page_table;
+  attention->max_pages = step->max_pages;
+  attention->q = step->q;
+  attention->out = step->attended;
+  attention->scratch = step->projected;
+  return ommai_decode_attention_plan(attention, step->starts, step->offsets, n_workers, arena, error);
 }
 
-static enum omma_status attend(const struct step *step, const struct step_attention *attention, int64_t layer,
-                               struct omma_error *error) {
-  const struct ommai_decoder *decoder = step->decoder;
-  struct omma_attention_tensors tensors = {.q = step->q,
-                                           .k = ommai_kv_layer_keys(step->cache, layer),
-                                           .v = ommai_kv_layer_values(step->cache, layer),
-                                           .out = step->attended,
-                                           .page_table = step->page_table,
-                                           .page_table_stride = step->max_pages,
-                                           .k_page_stride = ommai_kv_page_stride(step->cache),
-                                           .v_page_stride = ommai_kv_page_stride(step->cache)};
-  if (is_mla(decoder)) {
-    ommai_mla_absorb(decoder, layer, step->q, step->n_rows, step->projected, step->latent_q, step->team);
-    tensors.q = step->latent_q;
-    tensors.v = tensors.k;
-    tensors.v_token_stride = ommai_mla_width(&decoder->config);
-    tensors.out = step->latent_sums;
-  }
-  OMMAI_TRY(omma_attention_run(attention->plan, &tensors, attention->workspace, attention->workspace_size, step->team, error));
-  if (is_mla(decoder)) {
-    ommai_mla_values(decoder, layer, step->latent_sums, step->n_rows, step->projected, step->attended, step->team);
-  }
-  return OMMA_OK;
-}
-
-static enum omma_status run_layer(struct step *step, const struct step_attention *attention, int64_t layer,
-                                  struct omma_error *error) {
+static enum omma_status run_layer(struct step *step, int64_t layer, struct omma_error *error) {
   const struct ommai_decoder *decoder = step->decoder;
   const struct ommai_decoder_layer *weights = &decoder->layers[layer];
   int64_t hidden = decoder->config.hidden_size;
   project_qkv(step, layer);
-  OMMAI_TRY(attend(step, attention, layer, error));
+  OMMAI_TRY(decoder->config.attention->attend_decode(&step->attention, layer, step->team, error));
   gemv(step, weights->o.linear, step->attended, step->residual, true);
   if (!decoder->config.routed[layer]) {
     norm_rows(step, weights->post_norm, step->normed, decoder->dtype);
@@ -349,9 +278,8 @@ enum omma_status ommai_decode_run(const struct ommai_decoder *decoder, const str
   place(decoder, n_rows, max_context, &arena, &step);
   if (arena.failed) return ommai_fail_memory(error, "decode workspace", arena.used);
   prepare(&step);
-  struct step_attention attention;
-  OMMAI_TRY(place_attention(&step, team ? team->n_workers : 1, &arena, &attention, error));
-  for (int64_t layer = 0; layer < decoder->config.n_layers; layer++) OMMAI_TRY(run_layer(&step, &attention, layer, error));
+  OMMAI_TRY(place_attention(&step, team ? team->n_workers : 1, &arena, error));
+  for (int64_t layer = 0; layer < decoder->config.n_layers; layer++) OMMAI_TRY(run_layer(&step, layer, error));
   if (logits) project_logits(&step, logits);
   return OMMA_OK;
 }

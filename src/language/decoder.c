@@ -8,6 +8,14 @@
 #include "base/error.h"
 #include "base/half.h"
 #include "kernels/dtype.h"
+#include "language/attention_kind.h"
+
+int64_t ommai_decoder_qkv_width(const struct ommai_decoder_config *config) {
+  const struct ommai_attention_shape shape = config->attention->shape(config);
+  return ommai_decoder_q_width(config) + shape.kept_heads * shape.kept_width * (shape.values_apart ? 2 : 1);
+}
+
+int64_t ommai_decoder_rope_dim(const struct ommai_decoder_config *config) { return config->attention->shape(config).rope_dim; }
 
 struct ommai_linear_call ommai_decoder_call_qkv(const struct ommai_decoder_config *config) {
   return (struct ommai_linear_call){
@@ -19,16 +27,6 @@ struct ommai_linear_call ommai_decoder_call_o(const struct ommai_decoder_config 
                                     .y_stride = config->hidden_size,
                                     .y_type = OMMA_F32,
                                     .accumulate = true};
-}
-
-struct ommai_linear_call ommai_decoder_call_gate_up(const struct ommai_decoder_config *config, int64_t intermediate_size) {
-  return (struct ommai_linear_call){.x_stride = config->hidden_size, .y_stride = 2 * intermediate_size, .y_type = OMMA_F32};
-}
-
-struct ommai_linear_call ommai_decoder_call_down(const struct ommai_decoder_config *config, int64_t intermediate_size,
-                                                 bool accumulate) {
-  return (struct ommai_linear_call){
-      .x_stride = intermediate_size, .y_stride = config->hidden_size, .y_type = OMMA_F32, .accumulate = accumulate};
 }
 
 struct ommai_linear_call ommai_decoder_call_router(const struct ommai_decoder_config *config) {
@@ -55,7 +53,7 @@ static enum omma_status allocate_layer(struct ommai_decoder *decoder, int64_t in
                                        struct omma_error *error) {
   const struct ommai_decoder_config *config = &decoder->config;
   struct ommai_decoder_layer *layer = &decoder->layers[index];
-  if (config->attention == OMMAI_ATTENTION_MLA) {
+  if (config->attention->head_weights) {
     layer->mla_heads = ommai_allocate(allocator, (size_t)config->n_heads, sizeof *layer->mla_heads);
     if (!layer->mla_heads) return ommai_fail_memory(error, "heads", (size_t)config->n_heads * sizeof *layer->mla_heads);
   }

@@ -6,11 +6,11 @@
  *   the tower's deepstack output j is added to image rows after layer j
  *   logits = lm_head(norm residual)
  *
- * Attention is grouped (q, k, v projected, k and v kept; grouped_attention.h) or latent (k and v
- * kept compressed; mla.h). A layer's feed-forward part is dense, down(silu(gate) * up), or routed:
- * a few of many such experts per row (router.h, experts.h), next to a dense part that every row
- * takes, where there is one. RMSNorm everywhere. Source: the text models of Hugging Face
- * transformers named in docs/models/. */
+ * Attention is of a kind (attention_kind.h): grouped (q, k, v projected, k and v kept;
+ * grouped_attention.h) or MLA (k and v kept compressed; mla.h). A layer's feed-forward part is
+ * dense, down(silu(gate) * up) (feed_forward.h), or routed: a few of many such experts per row
+ * (router.h, experts.h), next to a dense part that every row takes, where there is one. RMSNorm
+ * everywhere. Source: the text models of Hugging Face transformers named in docs/models/. */
 #ifndef OMMAI_LANGUAGE_DECODER_H
 #define OMMAI_LANGUAGE_DECODER_H
 
@@ -24,7 +24,7 @@
 
 #define OMMAI_DECODER_MAX_LAYERS 1024
 
-enum ommai_attention_kind { OMMAI_ATTENTION_GROUPED, OMMAI_ATTENTION_MLA };
+struct ommai_attention_kind;
 
 /* MLA: a token keeps kv_rank normalised values and one rotated key part of rope_dim for all heads.
  * A head's query and key are nope_dim values without and rope_dim values with rotation. */
@@ -44,7 +44,7 @@ struct ommai_experts_config {
 struct ommai_decoder_config {
   int64_t n_layers, hidden_size, n_heads, n_kv_heads, head_dim, v_head_dim, intermediate_size, vocab_size, max_positions;
   float norm_eps;
-  enum ommai_attention_kind attention;
+  const struct ommai_attention_kind *attention;
   bool qkv_bias, qk_norm;         /* grouped attention */
   struct ommai_mla_config latent; /* MLA */
   struct ommai_experts_config experts;
@@ -59,30 +59,22 @@ struct ommai_decoder_config {
   int64_t n_deepstack; /* layers 0 .. n_deepstack - 1 take one output of the tower each */
 };
 
-/* Widths of the fused projection, its parts and what attention returns. A latent projection is q of
- * all heads, then one compressed row. */
+/* Widths of the fused projection, its parts and what attention returns. The projection is q of all
+ * heads, then what is kept. */
 static inline int64_t ommai_decoder_q_width(const struct ommai_decoder_config *config) {
   return config->n_heads * config->head_dim;
 }
 static inline int64_t ommai_decoder_kv_width(const struct ommai_decoder_config *config) {
   return config->n_kv_heads * config->head_dim;
 }
-static inline int64_t ommai_mla_width(const struct ommai_decoder_config *config) {
-  return config->latent.kv_rank + config->latent.rope_dim;
-}
-static inline int64_t ommai_decoder_qkv_width(const struct ommai_decoder_config *config) {
-  bool latent = config->attention == OMMAI_ATTENTION_MLA;
-  return ommai_decoder_q_width(config) + (latent ? ommai_mla_width(config) : 2 * ommai_decoder_kv_width(config));
-}
+int64_t ommai_decoder_qkv_width(const struct ommai_decoder_config *config);
 static inline int64_t ommai_decoder_attended_width(const struct ommai_decoder_config *config) {
   return config->n_heads * config->v_head_dim;
 }
 /* What scores are multiplied by. */
 float ommai_decoder_attention_scale(const struct ommai_decoder_config *config);
 /* Values of a head that are rotated: twice the pairs of the rotary embedding. */
-static inline int64_t ommai_decoder_rope_dim(const struct ommai_decoder_config *config) {
-  return config->attention == OMMAI_ATTENTION_MLA ? config->latent.rope_dim : config->head_dim;
-}
+int64_t ommai_decoder_rope_dim(const struct ommai_decoder_config *config);
 /* The intermediate width of a layer's dense part; 0: it has none. */
 int64_t ommai_decoder_dense_size(const struct ommai_decoder_config *config, int64_t layer);
 /* The largest of these over the layers. */
@@ -101,8 +93,7 @@ struct ommai_decoder_tile_linear {
   struct ommai_linear_op *op;
 };
 
-/* down(silu(gate) * up), gate and up stacked: the part of a layer that every row takes, and an
- * expert. */
+/* feed_forward.h: the part of a layer that every row takes, and an expert. */
 struct ommai_decoder_dense {
   struct ommai_decoder_linear gate_up, down;
 };
@@ -152,12 +143,10 @@ struct ommai_decoder {
   size_t prepared_row_bytes;
 };
 
-/* The forms in which prefill calls a layer's linears. */
+/* The forms in which prefill calls a layer's linears (those of its feed-forward part:
+ * feed_forward.h). */
 struct ommai_linear_call ommai_decoder_call_qkv(const struct ommai_decoder_config *config);
 struct ommai_linear_call ommai_decoder_call_o(const struct ommai_decoder_config *config);
-struct ommai_linear_call ommai_decoder_call_gate_up(const struct ommai_decoder_config *config, int64_t intermediate_size);
-struct ommai_linear_call ommai_decoder_call_down(const struct ommai_decoder_config *config, int64_t intermediate_size,
-                                                 bool accumulate);
 struct ommai_linear_call ommai_decoder_call_router(const struct ommai_decoder_config *config);
 
 /* Allocates the tables that the loading code fills: layers, their experts and heads. Errors:

@@ -1,21 +1,20 @@
 #include "language/decoder_work.h"
 
+#include "language/attention_kind.h"
+#include "language/feed_forward.h"
+
 /* Elements of matrices that one token goes through. */
 struct elements {
   int64_t layers, routers, lm_head;
 };
 
-/* One layer without its router. Decoding multiplies a latent head's two products by the same
- * elements as its expansion has. */
+/* One layer without its router. */
 static int64_t layer_elements(const struct ommai_decoder_config *config, int64_t layer) {
-  const struct ommai_mla_config *latent = &config->latent;
   int64_t hidden = config->hidden_size, intermediate = ommai_decoder_dense_size(config, layer);
   int64_t attention = hidden * (ommai_decoder_qkv_width(config) + ommai_decoder_attended_width(config));
-  if (config->attention == OMMAI_ATTENTION_MLA) {
-    attention += config->n_heads * latent->kv_rank * (latent->nope_dim + config->v_head_dim);
-  }
+  attention += config->attention->shape(config).head_elements;
   if (config->routed[layer]) intermediate += config->experts.router.n_chosen * config->experts.intermediate_size;
-  return attention + 3 * hidden * intermediate;
+  return attention + ommai_feed_forward_elements(config, intermediate);
 }
 
 static struct elements count_elements(const struct ommai_decoder_config *config) {

@@ -6,6 +6,7 @@
 #include "base/team.h"
 #include "base/team_streams.h"
 #include "kernels/dtype.h"
+#include "language/feed_forward.h"
 
 void ommai_experts_choose(const struct ommai_decoder *decoder, int64_t layer, const float *logits, int64_t first,
                           int64_t n_rows, struct ommai_routing *routing) {
@@ -29,15 +30,6 @@ static void gather(const struct ommai_decoder *decoder, const struct ommai_routi
   }
 }
 
-static void gate_rows(const struct ommai_decoder *decoder, const float *projected, int64_t n, void *gated) {
-  int64_t intermediate = decoder->config.experts.intermediate_size;
-  for (int64_t i = 0; i < n; i++) {
-    const float *gate = projected + i * 2 * intermediate;
-    decoder->ops->silu_mul(gate, gate + intermediate, intermediate, ommai_element(gated, i * intermediate, decoder->dtype),
-                           decoder->dtype);
-  }
-}
-
 void ommai_experts_run_tile(const struct ommai_decoder *decoder, int64_t layer, const struct ommai_routing *routing,
                             int64_t tile, const void *rows, float *results, const struct ommai_experts_scratch *scratch,
                             struct ommai_row_tiles *tiles, int worker) {
@@ -47,7 +39,7 @@ void ommai_experts_run_tile(const struct ommai_decoder *decoder, int64_t layer, 
   const struct ommai_decoder_expert *weights = &decoder->layers[layer].experts[expert];
   gather(decoder, routing, place, n, rows, scratch->gathered);
   ommai_row_tiles_apply(tiles, weights->gate_up.op, scratch->gathered, scratch->projected, n, worker);
-  gate_rows(decoder, scratch->projected, n, scratch->gated);
+  ommai_feed_forward_gate(decoder, scratch->projected, n, decoder->config.experts.intermediate_size, scratch->gated);
   ommai_row_tiles_apply(tiles, weights->down.op, scratch->gated, scratch->out, n, worker);
   for (int64_t i = 0; i < n; i++) {
     memcpy(results + routing->sorted[place + i] * hidden, scratch->out + i * hidden, (size_t)hidden * sizeof(float));
@@ -138,7 +130,7 @@ void ommai_experts_run_few(const struct ommai_decoder *decoder, int64_t layer, s
   int64_t n_active = ommai_routing_sort(routing, n_rows, n_slots);
   gather(decoder, routing, 0, n_slots, rows, scratch->gathered);
   run_few(decoder, layer, routing, n_active, false, scratch->gathered, scratch->prepared, scratch->projected, team);
-  gate_rows(decoder, scratch->projected, n_slots, scratch->gated);
+  ommai_feed_forward_gate(decoder, scratch->projected, n_slots, decoder->config.experts.intermediate_size, scratch->gated);
   run_few(decoder, layer, routing, n_active, true, scratch->gated, scratch->prepared, scratch->out, team);
   for (int64_t i = 0; i < n_slots; i++) {
     memcpy(results + routing->sorted[i] * hidden, scratch->out + i * hidden, (size_t)hidden * sizeof(float));

@@ -1,6 +1,20 @@
 #include "language/grouped_attention.h"
 
+#include "base/checked.h"
+#include "base/error.h"
 #include "kernels/dtype.h"
+#include "language/decode_attention.h"
+#include "language/prefill_attention.h"
+
+static struct ommai_attention_shape shape(const struct ommai_decoder_config *config) {
+  return (struct ommai_attention_shape){.kept_heads = config->n_kv_heads,
+                                        .kept_width = config->head_dim,
+                                        .values_apart = true,
+                                        .value_width = config->v_head_dim,
+                                        .rope_dim = config->head_dim};
+}
+
+/* ---- one row ---- */
 
 static void norm_heads(const struct ommai_decoder *decoder, const float *weight, float *heads, int64_t n_heads) {
   int64_t d = decoder->config.head_dim;
@@ -10,8 +24,8 @@ static void norm_heads(const struct ommai_decoder *decoder, const float *weight,
   }
 }
 
-void ommai_grouped_finish_row(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache, int64_t layer,
-                              float *qkv, const float *cosine, const float *sine, void *q_out, int64_t place) {
+static void finish_row(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache, int64_t layer, float *qkv,
+                       const float *cosine, const float *sine, void *q_out, int64_t place) {
   const struct ommai_decoder_config *config = &decoder->config;
   const struct ommai_decoder_layer *weights = &decoder->layers[layer];
   enum omma_dtype kept = cache->dtype;
@@ -28,3 +42,67 @@ void ommai_grouped_finish_row(const struct ommai_decoder *decoder, const struct 
     decoder->ops->convert(v + h * d, d, ommai_element(v_out, h * head_stride, kept), kept);
   }
 }
+
+/* ---- decode ---- */
+
+static void place_decode(struct ommai_decode_attention *attention, const struct ommai_decoder *decoder, int64_t n_rows,
+                         struct ommai_arena *arena) {
+  (void)attention, (void)decoder, (void)n_rows, (void)arena; /* q and out are all that it needs */
+}
+
+static enum omma_status attend_decode(const struct ommai_decode_attention *attention, int64_t layer,
+                                      const struct omma_team *team, struct omma_error *error) {
+  const struct omma_attention_tensors tensors = ommai_decode_attention_tensors(attention, layer);
+  return ommai_decode_attention_run(attention, &tensors, team, error);
+}
+
+/* ---- prefill ---- */
+
+static struct omma_attention_spec prefill_spec(const struct ommai_decoder *decoder, int64_t n_rows, const int64_t *offset) {
+  struct omma_attention_spec spec = ommai_prefill_attention_spec(decoder, decoder->config.n_heads, n_rows, offset);
+  spec.n_kv_heads = (int32_t)decoder->config.n_kv_heads;
+  spec.paged = true;
+  spec.bf16_kv = decoder->kv_type == OMMA_BF16;
+  return spec;
+}
+
+static size_t prefill_size(const struct ommai_decoder *decoder, int64_t max_rows, int64_t max_context, int n_workers) {
+  int64_t offset = max_context - max_rows;
+  const struct omma_attention_spec spec = prefill_spec(decoder, max_rows, &offset);
+  struct ommai_prefill_bound bound = {0};
+  struct ommai_arena arena;
+  ommai_prefill_bound_add(&bound, decoder, &spec, n_workers);
+  ommai_arena_measure(&arena);
+  ommai_arena_take(&arena, bound.plan, 1);
+  ommai_arena_take(&arena, bound.workspace, 1);
+  return arena.failed ? 0 : arena.used;
+}
+
+static enum omma_status place_prefill(struct ommai_prefill_attention *attention, int n_workers, struct ommai_arena *arena,
+                                      struct omma_error *error) {
+  const struct omma_attention_spec spec = prefill_spec(attention->decoder, attention->n_rows, &attention->first);
+  OMMAI_TRY(ommai_prefill_attention_plan(attention, &spec, n_workers, arena, error));
+  attention->n_steps = attention->n_plan_steps;
+  return OMMA_OK;
+}
+
+static enum omma_status attend_prefill(const struct ommai_prefill_attention *attention, int64_t layer, int64_t first,
+                                       int64_t *count, const struct omma_team *team, struct omma_error *error) {
+  const struct omma_attention_tensors tensors = {.q = attention->q,
+                                                 .k = ommai_kv_layer_keys(attention->cache, layer),
+                                                 .v = ommai_kv_layer_values(attention->cache, layer),
+                                                 .out = attention->out,
+                                                 .page_table = attention->pages,
+                                                 .k_page_stride = ommai_kv_page_stride(attention->cache),
+                                                 .v_page_stride = ommai_kv_page_stride(attention->cache)};
+  *count = ommai_min_i64(*count, attention->n_steps - first);
+  return ommai_prefill_attention_run(attention, &tensors, first, *count, team, error);
+}
+
+const struct ommai_attention_kind ommai_grouped_attention = {.shape = shape,
+                                                             .finish_row = finish_row,
+                                                             .place_decode = place_decode,
+                                                             .attend_decode = attend_decode,
+                                                             .prefill_size = prefill_size,
+                                                             .place_prefill = place_prefill,
+                                                             .attend_prefill = attend_prefill};

@@ -4,36 +4,25 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "kernels/dtype.h"
+#include "language/attention_kind.h"
 
 enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS };
 
-/* What one layer keeps of a token: the heads, the width of each, and whether keys and values are
- * apart. */
-struct kept {
-  int64_t n_heads, width;
-  bool values;
-};
-
-static struct kept kept_by(const struct ommai_decoder_config *config) {
-  if (config->attention == OMMAI_ATTENTION_MLA) return (struct kept){1, ommai_mla_width(config), false};
-  return (struct kept){config->n_kv_heads, config->head_dim, true};
-}
-
 /* Bytes of keys, or of values, in one page. */
 static size_t plane_bytes(const struct ommai_decoder_config *config, enum omma_dtype dtype) {
-  struct kept kept = kept_by(config);
-  return (size_t)(config->n_layers * kept.n_heads * kept.width * PAGE) * ommai_dtype_size(dtype);
+  const struct ommai_attention_shape shape = config->attention->shape(config);
+  return (size_t)(config->n_layers * shape.kept_heads * shape.kept_width * PAGE) * ommai_dtype_size(dtype);
 }
 
 size_t ommai_kv_page_bytes(const struct ommai_decoder_config *config, enum omma_dtype dtype) {
-  return plane_bytes(config, dtype) * (kept_by(config).values ? 2 : 1);
+  return plane_bytes(config, dtype) * (config->attention->shape(config).values_apart ? 2 : 1);
 }
 
 enum omma_status ommai_kv_cache_create(const struct ommai_decoder_config *config, enum omma_dtype dtype, int64_t n_pages,
                                        const struct omma_allocator *allocator, struct ommai_kv_cache **out,
                                        struct omma_error *error) {
   size_t bytes;
-  struct kept kept = kept_by(config);
+  const struct ommai_attention_shape shape = config->attention->shape(config);
   if (n_pages < 1 || n_pages > INT32_MAX || !ommai_mul_size((size_t)n_pages, plane_bytes(config, dtype), &bytes)) {
     return ommai_fail_field(error, OMMA_ERROR_LIMIT, "kv_cache_bytes", "KV cache of %lld pages", (long long)n_pages);
   }
@@ -42,15 +31,15 @@ enum omma_status ommai_kv_cache_create(const struct ommai_decoder_config *config
   *cache = (struct ommai_kv_cache){.allocator = *allocator,
                                    .dtype = dtype,
                                    .n_layers = config->n_layers,
-                                   .n_heads = kept.n_heads,
-                                   .width = kept.width,
+                                   .n_heads = shape.kept_heads,
+                                   .width = shape.kept_width,
                                    .n_pages = n_pages,
                                    .bytes = bytes};
   cache->keys = ommai_allocate_uninitialised(allocator, bytes, 1);
-  if (kept.values) cache->values = ommai_allocate_uninitialised(allocator, bytes, 1);
-  if (!cache->keys || (kept.values && !cache->values)) {
+  if (shape.values_apart) cache->values = ommai_allocate_uninitialised(allocator, bytes, 1);
+  if (!cache->keys || (shape.values_apart && !cache->values)) {
     ommai_kv_cache_destroy(cache);
-    return ommai_fail_memory(error, "KV cache", (kept.values ? 2 : 1) * bytes);
+    return ommai_fail_memory(error, "KV cache", (shape.values_apart ? 2 : 1) * bytes);
   }
   *out = cache;
   return OMMA_OK;

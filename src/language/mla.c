@@ -1,13 +1,45 @@
 #include "language/mla.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
+#include "base/checked.h"
+#include "base/error.h"
 #include "base/half.h"
 #include "base/team.h"
 #include "kernels/dtype.h"
+#include "language/decode_attention.h"
+#include "language/prefill_attention.h"
 
-void ommai_mla_finish_row(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache, int64_t layer,
-                          const float *projected, const float *cosine, const float *sine, void *q_out, int64_t place) {
+enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS };
+/* for expanded keys and values, unless one head alone takes more */
+#define EXPANDED_BYTES ((int64_t)64 << 20)
+
+/* ---- shapes ---- */
+
+/* Decoding multiplies a head's two products by the same elements as its expansion has. */
+static struct ommai_attention_shape shape(const struct ommai_decoder_config *config) {
+  const struct ommai_mla_config *latent = &config->latent;
+  return (struct ommai_attention_shape){
+      .kept_heads = 1,
+      .kept_width = ommai_mla_width(config),
+      .value_width = latent->kv_rank,
+      .rope_dim = latent->rope_dim,
+      .head_elements = config->n_heads * latent->kv_rank * (latent->nope_dim + config->v_head_dim),
+      .decode_scratch = config->n_heads * ommai_max_i64(latent->kv_rank, config->v_head_dim)};
+}
+
+/* Elements of an expanded row of one head: value, then key. */
+static int64_t expanded_width(const struct ommai_decoder_config *config) { return config->v_head_dim + config->head_dim; }
+
+struct ommai_linear_call ommai_mla_call_expand(const struct ommai_decoder_config *config, enum omma_dtype dtype) {
+  return (struct ommai_linear_call){.x_stride = ommai_mla_width(config), .y_stride = expanded_width(config), .y_type = dtype};
+}
+
+/* ---- one row ---- */
+
+static void finish_row(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache, int64_t layer, float *projected,
+                       const float *cosine, const float *sine, void *q_out, int64_t place) {
   const struct ommai_decoder_config *config = &decoder->config;
   const struct ommai_mla_config *latent = &config->latent;
   const struct ommai_row_ops *ops = decoder->ops;
@@ -27,43 +59,7 @@ void ommai_mla_finish_row(const struct ommai_decoder *decoder, const struct omma
                   type);
 }
 
-struct ommai_linear_call ommai_mla_call_expand(const struct ommai_decoder_config *config, enum omma_dtype dtype) {
-  return (struct ommai_linear_call){
-      .x_stride = ommai_mla_width(config), .y_stride = ommai_mla_expanded_width(config), .y_type = dtype};
-}
-
-size_t ommai_mla_widened_size(const struct ommai_decoder *decoder) {
-  if (decoder->kv_type == decoder->dtype) return 0;
-  return OMMA_ATTENTION_PAGE_TOKENS * (size_t)ommai_mla_width(&decoder->config) * sizeof(float);
-}
-
-/* The first n_rows kept rows of a page in the type that linear layers take: in place, or
- * widened. */
-static const void *kept_rows(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache, int64_t layer,
-                             int32_t page, int64_t n_rows, float *widened) {
-  const void *rows = ommai_element(ommai_kv_layer_keys(cache, layer), page * ommai_kv_page_stride(cache), cache->dtype);
-  if (cache->dtype == decoder->dtype) return rows;
-  const ommai_bf16 *halves = rows;
-  int64_t n = n_rows * ommai_mla_width(&decoder->config);
-  for (int64_t i = 0; i < n; i++) widened[i] = ommai_bf16_to_f32(halves[i]);
-  return widened;
-}
-
-bool ommai_mla_expand(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache, int64_t layer, int64_t head,
-                      int32_t page, int64_t n_rows, float *widened, void *out, int worker) {
-  const struct ommai_decoder_config *config = &decoder->config;
-  enum omma_dtype dtype = decoder->dtype;
-  int64_t width = ommai_mla_width(config), expanded = ommai_mla_expanded_width(config);
-  int64_t rotated_at = config->v_head_dim + config->latent.nope_dim;
-  size_t rotated_bytes = (size_t)config->latent.rope_dim * ommai_dtype_size(dtype);
-  const unsigned char *rows = kept_rows(decoder, cache, layer, page, n_rows, widened);
-  if (ommai_linear_run(decoder->layers[layer].mla_heads[head].expand.op, rows, out, n_rows, worker) != OMMA_OK) return false;
-  for (int64_t row = 0; row < n_rows; row++) {
-    memcpy(ommai_element(out, row * expanded + rotated_at, dtype),
-           rows + (size_t)(row * width + config->latent.kv_rank) * ommai_dtype_size(dtype), rotated_bytes);
-  }
-  return true;
-}
+/* ---- decode: kept rows serve as keys and, without their rotated part, as values ---- */
 
 /* One of the two products of decoding, a head per task. */
 struct head_products {
@@ -115,14 +111,196 @@ static void value_head(void *context, int64_t head, int worker) {
   }
 }
 
-void ommai_mla_absorb(const struct ommai_decoder *decoder, int64_t layer, const void *q, int64_t n_rows, float *scratch,
-                      void *absorbed, const struct omma_team *team) {
-  struct head_products call = {decoder, decoder->layers[layer].mla_heads, q, scratch, absorbed, n_rows};
-  ommai_team_run(team, decoder->config.n_heads, absorb_head, &call);
+static void place_decode(struct ommai_decode_attention *attention, const struct ommai_decoder *decoder, int64_t n_rows,
+                         struct ommai_arena *arena) {
+  const struct ommai_decoder_config *config = &decoder->config;
+  size_t heads = (size_t)(n_rows * config->n_heads), element = ommai_dtype_size(decoder->dtype);
+  attention->latent_q = ommai_arena_take(arena, heads * (size_t)ommai_mla_width(config), element);
+  attention->latent_sums = ommai_arena_take(arena, heads * (size_t)config->latent.kv_rank, element);
 }
 
-void ommai_mla_values(const struct ommai_decoder *decoder, int64_t layer, const void *sums, int64_t n_rows, float *scratch,
-                      void *values, const struct omma_team *team) {
-  struct head_products call = {decoder, decoder->layers[layer].mla_heads, sums, scratch, values, n_rows};
+static enum omma_status attend_decode(const struct ommai_decode_attention *attention, int64_t layer,
+                                      const struct omma_team *team, struct omma_error *error) {
+  const struct ommai_decoder *decoder = attention->decoder;
+  struct head_products call = {.decoder = decoder,
+                               .heads = decoder->layers[layer].mla_heads,
+                               .x = attention->q,
+                               .scratch = attention->scratch,
+                               .out = attention->latent_q,
+                               .n_rows = attention->n_rows};
+  ommai_team_run(team, decoder->config.n_heads, absorb_head, &call);
+  struct omma_attention_tensors tensors = ommai_decode_attention_tensors(attention, layer);
+  tensors.q = attention->latent_q;
+  tensors.v = tensors.k;
+  tensors.v_token_stride = ommai_mla_width(&decoder->config);
+  tensors.out = attention->latent_sums;
+  OMMAI_TRY(ommai_decode_attention_run(attention, &tensors, team, error));
+  call.x = attention->latent_sums;
+  call.out = attention->out;
   ommai_team_run(team, decoder->config.n_heads, value_head, &call);
+  return OMMA_OK;
 }
+
+/* ---- prefill: kept rows are expanded for a group of heads, then that group attends ---- */
+
+/* Bytes that a worker needs to widen a page's kept rows; 0 where they are of the type that linear
+ * layers take. */
+static size_t widened_size(const struct ommai_decoder *decoder) {
+  if (decoder->kv_type == decoder->dtype) return 0;
+  return PAGE * (size_t)ommai_mla_width(&decoder->config) * sizeof(float);
+}
+
+/* The first n_rows kept rows of a page in the type that linear layers take: in place, or
+ * widened. */
+static const void *kept_rows(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache, int64_t layer,
+                             int32_t page, int64_t n_rows, float *widened) {
+  const void *rows = ommai_element(ommai_kv_layer_keys(cache, layer), page * ommai_kv_page_stride(cache), cache->dtype);
+  if (cache->dtype == decoder->dtype) return rows;
+  const ommai_bf16 *halves = rows;
+  int64_t n = n_rows * ommai_mla_width(&decoder->config);
+  for (int64_t i = 0; i < n; i++) widened[i] = ommai_bf16_to_f32(halves[i]);
+  return widened;
+}
+
+/* Expands n_rows (at most a page) kept rows of `page` for one head into out dtype [64,
+ * expanded_width]. False where the linear layer refuses, which sizes fixed at load exclude. */
+static bool expand_page(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache, int64_t layer, int64_t head,
+                        int32_t page, int64_t n_rows, float *widened, void *out, int worker) {
+  const struct ommai_decoder_config *config = &decoder->config;
+  enum omma_dtype dtype = decoder->dtype;
+  int64_t width = ommai_mla_width(config), expanded = expanded_width(config);
+  int64_t rotated_at = config->v_head_dim + config->latent.nope_dim;
+  size_t rotated_bytes = (size_t)config->latent.rope_dim * ommai_dtype_size(dtype);
+  const unsigned char *rows = kept_rows(decoder, cache, layer, page, n_rows, widened);
+  if (ommai_linear_run(decoder->layers[layer].mla_heads[head].expand.op, rows, out, n_rows, worker) != OMMA_OK) return false;
+  for (int64_t row = 0; row < n_rows; row++) {
+    memcpy(ommai_element(out, row * expanded + rotated_at, dtype),
+           rows + (size_t)(row * width + config->latent.kv_rank) * ommai_dtype_size(dtype), rotated_bytes);
+  }
+  return true;
+}
+
+/* Bytes of one head's expanded context. */
+static int64_t head_bytes(const struct ommai_decoder *decoder, int64_t n_pages) {
+  return n_pages * PAGE * expanded_width(&decoder->config) * (int64_t)ommai_dtype_size(decoder->dtype);
+}
+
+/* Heads that go together: all, or the largest divisor that fits the budget. */
+static int64_t choose_group(const struct ommai_decoder *decoder, int64_t n_pages) {
+  int64_t group = decoder->config.n_heads;
+  while (group > 1 && (decoder->config.n_heads % group || group * head_bytes(decoder, n_pages) > EXPANDED_BYTES)) group--;
+  return group;
+}
+
+/* The most that expanded contexts of up to n_pages take. */
+static size_t expanded_bound(const struct ommai_decoder *decoder, int64_t n_pages) {
+  int64_t one = head_bytes(decoder, n_pages);
+  return (size_t)ommai_min_i64(decoder->config.n_heads * one, ommai_max_i64(EXPANDED_BYTES, one));
+}
+
+static size_t prefill_size(const struct ommai_decoder *decoder, int64_t max_rows, int64_t max_context, int n_workers) {
+  int64_t n_heads = decoder->config.n_heads, offset = max_context - max_rows;
+  struct ommai_prefill_bound bound = {0};
+  struct ommai_arena arena;
+  for (int64_t group = n_heads; group >= 1; group--) {
+    if (n_heads % group) continue;
+    struct omma_attention_spec spec = ommai_prefill_attention_spec(decoder, group, max_rows, &offset);
+    ommai_prefill_bound_add(&bound, decoder, &spec, n_workers);
+  }
+  ommai_arena_measure(&arena);
+  ommai_arena_take(&arena, bound.plan, 1);
+  ommai_arena_take(&arena, bound.workspace, 1);
+  ommai_arena_take(&arena, expanded_bound(decoder, ommai_div_up(max_context, PAGE)), 1);
+  ommai_arena_take(&arena, widened_size(decoder) * (size_t)n_workers, 1);
+  return arena.failed ? 0 : arena.used;
+}
+
+/* Tasks that expand a group of heads: one page of one head each. */
+static int64_t expand_tasks(const struct ommai_prefill_attention *attention) {
+  return attention->group_heads * attention->n_pages;
+}
+
+static enum omma_status place_prefill(struct ommai_prefill_attention *attention, int n_workers, struct ommai_arena *arena,
+                                      struct omma_error *error) {
+  const struct ommai_decoder *decoder = attention->decoder;
+  attention->n_pages = ommai_div_up(attention->first + attention->n_rows, PAGE);
+  attention->group_heads = choose_group(decoder, attention->n_pages);
+  const struct omma_attention_spec spec =
+      ommai_prefill_attention_spec(decoder, attention->group_heads, attention->n_rows, &attention->first);
+  OMMAI_TRY(ommai_prefill_attention_plan(attention, &spec, n_workers, arena, error));
+  size_t bytes = (size_t)(attention->group_heads * head_bytes(decoder, attention->n_pages));
+  attention->expanded = ommai_arena_take(arena, bytes, 1);
+  attention->widened = ommai_arena_take(arena, widened_size(decoder) * (size_t)n_workers, 1);
+  if (!attention->expanded || arena->failed) return ommai_fail_memory(error, "expanded keys and values", bytes);
+  int64_t n_groups = decoder->config.n_heads / attention->group_heads;
+  attention->n_steps = n_groups * (expand_tasks(attention) + attention->n_plan_steps);
+  return OMMA_OK;
+}
+
+struct expansion {
+  const struct ommai_prefill_attention *attention;
+  int64_t layer, first_head, first_task;
+  atomic_bool failed;
+};
+
+static void expand_task(void *context, int64_t task, int worker) {
+  struct expansion *expansion = context;
+  const struct ommai_prefill_attention *attention = expansion->attention;
+  const struct ommai_decoder *decoder = attention->decoder;
+  int64_t place = expansion->first_task + task, head = place / attention->n_pages, page = place % attention->n_pages;
+  int64_t n_rows = ommai_min_i64(PAGE, attention->first + attention->n_rows - page * PAGE);
+  void *out = ommai_element(attention->expanded, place * PAGE * expanded_width(&decoder->config), decoder->dtype);
+  float *widened = (float *)(void *)(attention->widened + widened_size(decoder) * (size_t)worker);
+  if (!expand_page(decoder, attention->cache, expansion->layer, expansion->first_head + head, attention->pages[page], n_rows,
+                   widened, out, worker)) {
+    atomic_store(&expansion->failed, true);
+  }
+}
+
+static enum omma_status expand(const struct ommai_prefill_attention *attention, int64_t layer, int64_t first_head,
+                               int64_t first_task, int64_t count, const struct omma_team *team, struct omma_error *error) {
+  struct expansion expansion = {.attention = attention, .layer = layer, .first_head = first_head, .first_task = first_task};
+  atomic_init(&expansion.failed, false);
+  ommai_team_run(team, count, expand_task, &expansion);
+  if (!atomic_load(&expansion.failed)) return OMMA_OK;
+  return ommai_fail(error, OMMA_ERROR_MEMORY, "decoder: out of memory in a linear layer");
+}
+
+static struct omma_attention_tensors expanded_tensors(const struct ommai_prefill_attention *attention, int64_t first_head) {
+  const struct ommai_decoder_config *config = &attention->decoder->config;
+  enum omma_dtype dtype = attention->decoder->dtype;
+  int64_t width = expanded_width(config);
+  const unsigned char *q = attention->q;
+  return (struct omma_attention_tensors){.q = q + (size_t)(first_head * config->head_dim) * ommai_dtype_size(dtype),
+                                         .k = ommai_element(attention->expanded, config->v_head_dim, dtype),
+                                         .v = attention->expanded,
+                                         .out = ommai_element(attention->out, first_head * config->v_head_dim, dtype),
+                                         .q_token_stride = ommai_decoder_q_width(config),
+                                         .out_token_stride = ommai_decoder_attended_width(config),
+                                         .k_token_stride = width,
+                                         .v_token_stride = width,
+                                         .k_head_stride = attention->n_pages * PAGE * width,
+                                         .v_head_stride = attention->n_pages * PAGE * width};
+}
+
+static enum omma_status attend_prefill(const struct ommai_prefill_attention *attention, int64_t layer, int64_t first,
+                                       int64_t *count, const struct omma_team *team, struct omma_error *error) {
+  int64_t n_expand = expand_tasks(attention), n_group = n_expand + attention->n_plan_steps;
+  int64_t first_head = first / n_group * attention->group_heads, step = first % n_group;
+  if (step < n_expand) {
+    *count = ommai_min_i64(*count, n_expand - step);
+    return expand(attention, layer, first_head, step, *count, team, error);
+  }
+  *count = ommai_min_i64(*count, n_group - step);
+  const struct omma_attention_tensors tensors = expanded_tensors(attention, first_head);
+  return ommai_prefill_attention_run(attention, &tensors, step - n_expand, *count, team, error);
+}
+
+const struct ommai_attention_kind ommai_mla_attention = {.shape = shape,
+                                                         .head_weights = true,
+                                                         .finish_row = finish_row,
+                                                         .place_decode = place_decode,
+                                                         .attend_decode = attend_decode,
+                                                         .prefill_size = prefill_size,
+                                                         .place_prefill = place_prefill,
+                                                         .attend_prefill = attend_prefill};

@@ -11,39 +11,16 @@
 #ifndef OMMAI_LANGUAGE_MLA_H
 #define OMMAI_LANGUAGE_MLA_H
 
-#include "language/decoder.h"
-#include "language/kv_cache.h"
+#include "language/attention_kind.h"
 
-/* Norm, rotation (cosine, sine [rope_dim / 2]) and one rounding of a row `projected` f32
- * [qkv_width]. q_out [n_heads * head_dim]; the compressed row goes to `place`, an offset of
- * ommai_kv_position_offset, in the layer's pages. */
-void ommai_mla_finish_row(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache, int64_t layer,
-                          const float *projected, const float *cosine, const float *sine, void *q_out, int64_t place);
+extern const struct ommai_attention_kind ommai_mla_attention;
 
-/* Elements of an expanded row of one head: value, then key. */
-static inline int64_t ommai_mla_expanded_width(const struct ommai_decoder_config *config) {
-  return config->v_head_dim + config->head_dim;
+/* Elements of a kept row. */
+static inline int64_t ommai_mla_width(const struct ommai_decoder_config *config) {
+  return config->latent.kv_rank + config->latent.rope_dim;
 }
 
-/* Expands n_rows (at most a page) kept rows of `page` for one head into out dtype [64,
- * expanded_width]. widened: memory of ommai_mla_widened_size bytes. False where the linear layer
- * refuses, which sizes fixed at load exclude. */
-bool ommai_mla_expand(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache, int64_t layer, int64_t head,
-                      int32_t page, int64_t n_rows, float *widened, void *out, int worker);
-
-/* Bytes that a worker needs to widen a page's kept rows; 0 where they are of the type that linear
- * layers take. */
-size_t ommai_mla_widened_size(const struct ommai_decoder *decoder);
-
-/* Decoding, n_rows rows, heads shared out over the team. q dtype [n_rows, n_heads * head_dim] to
- * absorbed dtype [n_rows, n_heads, kv_rank + rope_dim]; sums dtype [n_rows, n_heads, kv_rank] to
- * values dtype [n_rows, n_heads * v_head_dim]. scratch f32 [n_rows, n_heads * max(kv_rank,
- * v_head_dim)]. */
-void ommai_mla_absorb(const struct ommai_decoder *decoder, int64_t layer, const void *q, int64_t n_rows, float *scratch,
-                      void *absorbed, const struct omma_team *team);
-void ommai_mla_values(const struct ommai_decoder *decoder, int64_t layer, const void *sums, int64_t n_rows, float *scratch,
-                      void *values, const struct omma_team *team);
-
+/* The form in which prefill calls a head's expansion. */
 struct ommai_linear_call ommai_mla_call_expand(const struct ommai_decoder_config *config, enum omma_dtype dtype);
 
 #endif

@@ -1,14 +1,25 @@
-/* Stages and their shapes, n = rows of the chunk:
- *   enter:   embeddings -> residual [n, hidden] -> norm -> normed [n, hidden]
- *   qkv: normed -> projected [n, qkv_width];  finish: norms and rope -> q [n, q_width], the kept
- *         part into pages
- *   attend:  q, pages -> attended [n, attended_width];  prepare: where o takes 8 bits;  o: attended
- *            -> residual
- *   leave:   norm -> normed; MoE layers: router -> slots
- *   gate_up: normed -> projected [n, 2 * intermediate];  gate: silu(gate) * up -> gated;  down:
- *            gated -> residual
- *   experts: normed rows by expert -> results [slots, hidden]
- *   end:     results -> residual; deepstack -> residual; the next layer's norm
+/* A map of the pass. n = rows of the chunk; each line in capitals is a phase, cut into tasks.
+ *
+ *   ommai_prefill_start:  place memory, plan attention, ommai_mrope_angles of all rows
+ *   ommai_prefill_advance, ommai_prefill_advance_for:  run_tasks, next_phase until PHASE_DONE:
+ *     ENTER      enter_tile: ommai_decoder_embed, or an image's row -> residual [n, hidden]
+ *                begin_layer: norm_rows -> normed [n, hidden]
+ *     for each layer (next_layer), with the kind of attention (attention_kind.h):
+ *       QKV      run_part: normed -> projected [n, qkv_width]
+ *       FINISH   finish_tile: finish_row: norms and rope -> q [n, q_width], what is kept -> pages
+ *       ATTEND   attend_prefill: q, pages -> attended [n, attended_width]
+ *       PREPARE  prepare_tile: attended in 8 bits, where o takes that
+ *       O        run_part: residual += o(attended)
+ *       LEAVE    leave_tile: norm_rows -> normed;  MoE layers: route_rows -> slots
+ *       dense layers and shared experts:
+ *       GATE_UP  run_part: normed -> projected [n, 2 * intermediate]
+ *       GATE     gate_tile: ommai_feed_forward_gate -> gated [n, intermediate]
+ *       DOWN     run_part: residual += down(gated)
+ *       MoE layers:
+ *       EXPERTS  run_expert_tile: normed rows by expert -> expert_results [slots, hidden]
+ *       all layers:
+ *       END      end_tile: residual += experts' results, deepstack;  begin_layer of the next layer
+ *   ommai_prefill_residual:  a row for ommai_decode_logits
  *
  * Rows that a linear layer takes in 8 bits are prepared where they are made, once for all parts of
  * the layer.
@@ -26,9 +37,9 @@
 #include "base/error.h"
 #include "base/team.h"
 #include "kernels/dtype.h"
+#include "language/attention_kind.h"
 #include "language/experts.h"
-#include "language/grouped_attention.h"
-#include "language/mla.h"
+#include "language/feed_forward.h"
 #include "language/prefill_attention.h"
 #include "linear/row_tiles.h"
 
@@ -139,7 +150,7 @@ size_t ommai_prefill_workspace_size(const struct ommai_decoder *decoder, int64_t
   struct ommai_arena arena;
   ommai_arena_measure(&arena);
   place(decoder, max_rows, n_workers, &arena);
-  size_t attention = ommai_prefill_attention_size(decoder, max_rows, max_context, n_workers);
+  size_t attention = decoder->config.attention->prefill_size(decoder, max_rows, max_context, n_workers);
   ommai_arena_take(&arena, attention, 1);
   return arena.failed || attention == 0 ? 0 : arena.used;
 }
@@ -167,7 +178,7 @@ enum omma_status ommai_prefill_start(const struct ommai_decoder *decoder, const 
                                                         .n_rows = n_rows,
                                                         .q = prefill->q,
                                                         .out = prefill->attended};
-  OMMAI_TRY(ommai_prefill_attention_place(&prefill->attention, n_workers, &arena, error));
+  OMMAI_TRY(decoder->config.attention->place_prefill(&prefill->attention, n_workers, &arena, error));
   int64_t pairs = decoder->mrope.n_pairs;
   for (int64_t row = 0; row < n_rows; row++) {
     ommai_mrope_angles(&decoder->mrope, rows[row].position, prefill->cosine + row * pairs, prefill->sine + row * pairs);
@@ -237,11 +248,7 @@ static void finish_tile(const struct ommai_prefill *prefill, struct ommai_row_ti
     const float *cosine = prefill->cosine + at * pairs, *sine = prefill->sine + at * pairs;
     void *q = ommai_element(prefill->q, at * q_width, decoder->dtype);
     float *projected = prefill->projected + at * width;
-    if (decoder->config.attention == OMMAI_ATTENTION_MLA) {
-      ommai_mla_finish_row(decoder, prefill->cache, prefill->layer, projected, cosine, sine, q, place);
-    } else {
-      ommai_grouped_finish_row(decoder, prefill->cache, prefill->layer, projected, cosine, sine, q, place);
-    }
+    decoder->config.attention->finish_row(decoder, prefill->cache, prefill->layer, projected, cosine, sine, q, place);
   }
 }
 
@@ -273,11 +280,8 @@ static void leave_tile(struct ommai_prefill *prefill, struct ommai_row_tile tile
 static void gate_tile(const struct ommai_prefill *prefill, struct ommai_row_tile tile) {
   const struct ommai_decoder *decoder = prefill->decoder;
   int64_t intermediate = ommai_decoder_dense_size(&decoder->config, prefill->layer);
-  for (int64_t row = tile.first; row < tile.first + tile.n_rows; row++) {
-    const float *gate = prefill->projected + row * 2 * intermediate;
-    decoder->ops->silu_mul(gate, gate + intermediate, intermediate,
-                           ommai_element(prefill->gated, row * intermediate, decoder->dtype), decoder->dtype);
-  }
+  ommai_feed_forward_gate(decoder, prefill->projected + tile.first * 2 * intermediate, tile.n_rows, intermediate,
+                          ommai_element(prefill->gated, tile.first * intermediate, decoder->dtype));
   prepare_tile(prefill, decoder->layers[prefill->layer].dense.down.linear, prefill->gated, tile);
 }
 
@@ -392,7 +396,7 @@ static void next_phase(struct ommai_prefill *prefill) {
 static int64_t phase_tasks(const struct ommai_prefill *prefill, omma_task *task) {
   struct layer_call call = layer_call(prefill);
   *task = NULL;
-  if (prefill->phase == PHASE_ATTEND) return ommai_prefill_attention_steps(&prefill->attention);
+  if (prefill->phase == PHASE_ATTEND) return prefill->attention.n_steps;
   *task = prefill->phase == PHASE_EXPERTS ? run_expert_tile : call.parts ? run_part : run_tile;
   if (prefill->phase == PHASE_EXPERTS) return prefill->n_expert_tiles;
   return call.parts ? ommai_linear_parts_count(call.parts) * n_row_blocks(prefill) : prefill->tiles.n_tiles;
@@ -400,6 +404,7 @@ static int64_t phase_tasks(const struct ommai_prefill *prefill, omma_task *task)
 
 /* At most max_tasks of the present phase; *count says how many. */
 static enum omma_status run_tasks(struct ommai_prefill *prefill, int64_t max_tasks, int64_t *count, struct omma_error *error) {
+  const struct ommai_attention_kind *kind = prefill->decoder->config.attention;
   omma_task task;
   int64_t total = phase_tasks(prefill, &task);
   *count = ommai_min_i64(ommai_max_i64(max_tasks, 1), total - prefill->next_task);
@@ -409,8 +414,7 @@ static enum omma_status run_tasks(struct ommai_prefill *prefill, int64_t max_tas
     if (atomic_load(&prefill->tiles.failed))
       return ommai_fail(error, OMMA_ERROR_MEMORY, "decoder: out of memory in a linear layer");
   } else {
-    OMMAI_TRY(
-        ommai_prefill_attention_run(&prefill->attention, prefill->layer, prefill->first_task, count, prefill->team, error));
+    OMMAI_TRY(kind->attend_prefill(&prefill->attention, prefill->layer, prefill->first_task, count, prefill->team, error));
   }
   prefill->next_task += *count;
   if (prefill->next_task == total) next_phase(prefill);

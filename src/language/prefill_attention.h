@@ -1,8 +1,5 @@
-/* The attention of a chunk of prompt rows, in steps.
- *
- * Grouped: one plan over all heads, keys and values from the pages. Latent: the context's kept rows
- * are expanded to keys and values for a group of heads at a time, then that group attends; groups
- * are as large as a fixed budget allows. */
+/* The attention of a chunk of prompt rows, in steps: what all kinds of attention share. A kind
+ * chooses the problem and the tensors (attention_kind.h). */
 #ifndef OMMAI_LANGUAGE_PREFILL_ATTENTION_H
 #define OMMAI_LANGUAGE_PREFILL_ATTENTION_H
 
@@ -19,27 +16,37 @@ struct ommai_prefill_attention {
   int64_t first, n_rows;
   const void *q;
   void *out;
+  int64_t n_steps; /* of a layer */
   struct omma_attention_plan *plan;
   void *workspace;
   size_t workspace_size;
   int64_t n_plan_steps;
-  int64_t group_heads;    /* of one run of the plan */
-  void *expanded;         /* latent: dtype [group_heads, n_pages * 64, expanded_width] */
-  unsigned char *widened; /* latent: [n_workers] of ommai_mla_widened_size bytes */
+  /* MLA: */
   int64_t n_pages;        /* of the context */
+  int64_t group_heads;    /* of one run of the plan */
+  void *expanded;         /* dtype [group_heads, n_pages * 64, expanded_width] */
+  unsigned char *widened; /* [n_workers] of a page's kept rows, f32 */
 };
 
-/* Bytes for chunks of at most max_rows in contexts of at most max_context. 0 on overflow. */
-size_t ommai_prefill_attention_size(const struct ommai_decoder *decoder, int64_t max_rows, int64_t max_context, int n_workers);
+/* n_heads heads of n_rows rows from position *offset on, against as many kv heads, packed. *offset
+ * must outlive the spec. */
+struct omma_attention_spec ommai_prefill_attention_spec(const struct ommai_decoder *decoder, int64_t n_heads, int64_t n_rows,
+                                                        const int64_t *offset);
 
-/* Lays it out; the first six members are filled in. Errors: MEMORY. */
-enum omma_status ommai_prefill_attention_place(struct ommai_prefill_attention *attention, int n_workers,
-                                               struct ommai_arena *arena, struct omma_error *error);
+/* The most that plans of several specs need. Zero-initialised: none yet. */
+struct ommai_prefill_bound {
+  size_t plan, workspace;
+};
+void ommai_prefill_bound_add(struct ommai_prefill_bound *bound, const struct ommai_decoder *decoder,
+                             const struct omma_attention_spec *spec, int n_workers);
 
-/* The steps of one layer, and steps [first, first + count) of them, within which at most one kind
- * of work is done: *count is made smaller where it ends early. Errors: INTERNAL. */
-int64_t ommai_prefill_attention_steps(const struct ommai_prefill_attention *attention);
-enum omma_status ommai_prefill_attention_run(const struct ommai_prefill_attention *attention, int64_t layer, int64_t first,
-                                             int64_t *count, const struct omma_team *team, struct omma_error *error);
+/* Makes the plan and takes its workspace. Errors: MEMORY. */
+enum omma_status ommai_prefill_attention_plan(struct ommai_prefill_attention *attention, const struct omma_attention_spec *spec,
+                                              int n_workers, struct ommai_arena *arena, struct omma_error *error);
+
+/* Steps [first, first + count) of the plan. */
+enum omma_status ommai_prefill_attention_run(const struct ommai_prefill_attention *attention,
+                                             const struct omma_attention_tensors *tensors, int64_t first, int64_t count,
+                                             const struct omma_team *team, struct omma_error *error);
 
 #endif

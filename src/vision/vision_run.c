@@ -1,9 +1,21 @@
-/* Stages and their shapes, n = packed patches, h = hidden_size:
- *   enter: pixels -> patches [tile, patch_dim] -> residual [n, h] (+ positions) -> norm1 -> qkv ->
- *           rope -> qkv [n, 3h]
- *   attend:  qkv -> attended [n, h], inside windows or whole temporal patches
- *   leave b: attended -> residual -> ... -> residual; deepstack; norm1 and qkv of block b + 1, or
- *            the merger after the last */
+/* A map of the pass. n = packed patches, h = hidden_size; each line in capitals is a phase: a task
+ * of ENTER and LEAVE is a tile of rows (vision_rows.c), one of ATTEND a step of the attention plan.
+ *
+ *   ommai_vision_run_start:  ommai_vision_layout_fill, ommai_vision_rope_table, place_attention
+ *   ommai_vision_run_advance, ommai_vision_run_advance_for: run_tasks, next_phase until PHASE_DONE:
+ *     ENTER    ommai_vision_enter_tile:
+ *                ommai_vision_entry: cut_patches: pixels -> patches [tile, patch_dim]
+ *                  patch embedding -> residual [n, h];  add_positions
+ *                project_qkv of block 0: norm1, qkv, rotate_row -> qkv [n, 3h]
+ *     for each block:
+ *       ATTEND   attend: qkv -> attended [n, h], inside windows or whole temporal patches
+ *       LEAVE    ommai_vision_leave_tile:
+ *                  residual += proj(attended)
+ *                  feed_forward: residual += fc2(act(fc1(norm2 residual)))
+ *                  ommai_vision_merge: where the block has a deepstack merger
+ *                  not the last:  project_qkv of the next block: -> qkv
+ *                  the last:      ommai_vision_exit: final merge -> the caller's embeddings
+ */
 #include "vision/vision_run.h"
 
 #include "base/checked.h"

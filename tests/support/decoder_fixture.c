@@ -4,13 +4,16 @@
 #include <stdlib.h>
 
 #include "base/allocator.h"
+#include "language/feed_forward.h"
+#include "language/grouped_attention.h"
 #include "language/mla.h"
 #include "support/test.h"
 
 /* ---- making ---- */
 
 static struct ommai_decoder_config make_config(enum decoder_kind kind) {
-  struct ommai_decoder_config config = {.n_layers = 3,
+  struct ommai_decoder_config config = {.attention = &ommai_grouped_attention,
+                                        .n_layers = 3,
                                         .hidden_size = DECODER_HIDDEN,
                                         .n_heads = 4,
                                         .n_kv_heads = 2,
@@ -31,7 +34,7 @@ static struct ommai_decoder_config make_config(enum decoder_kind kind) {
   config.routed[0] = kind == DECODER_MOE;
   config.routed[1] = config.routed[2] = true;
   if (kind == DECODER_MOE) return config;
-  config.attention = OMMAI_ATTENTION_MLA;
+  config.attention = &ommai_mla_attention;
   config.latent = (struct ommai_mla_config){.kv_rank = 40, .nope_dim = 18, .rope_dim = 10, .norm_eps = 1e-6f};
   config.head_dim = 28;
   config.v_head_dim = 14;
@@ -104,16 +107,17 @@ static struct ommai_decoder_tile_linear make_tile_linear(struct decoder_fixture 
 static void make_dense(struct decoder_fixture *fixture, struct test_random *random, int64_t width,
                        struct ommai_decoder_dense *made) {
   const struct ommai_decoder_config *config = &fixture->decoder.config;
-  made->gate_up = make_linear(fixture, random, 2 * width, false, ommai_decoder_call_gate_up(config, width));
-  made->down = make_linear(fixture, random, config->hidden_size, false, ommai_decoder_call_down(config, width, true));
+  made->gate_up = make_linear(fixture, random, 2 * width, false, ommai_feed_forward_call_gate_up(config, width));
+  made->down = make_linear(fixture, random, config->hidden_size, false, ommai_feed_forward_call_down(config, width, true));
 }
 
 static void make_expert(struct decoder_fixture *fixture, struct test_random *random, struct ommai_decoder_expert *made) {
   const struct ommai_decoder_config *config = &fixture->decoder.config;
   enum omma_dtype dtype = fixture->decoder.dtype;
   int64_t width = config->experts.intermediate_size;
-  made->gate_up = make_tile_linear(fixture, random, 2 * width, ommai_decoder_call_gate_up(config, width), dtype);
-  made->down = make_tile_linear(fixture, random, config->hidden_size, ommai_decoder_call_down(config, width, false), dtype);
+  made->gate_up = make_tile_linear(fixture, random, 2 * width, ommai_feed_forward_call_gate_up(config, width), dtype);
+  made->down =
+      make_tile_linear(fixture, random, config->hidden_size, ommai_feed_forward_call_down(config, width, false), dtype);
 }
 
 /* One matrix [n_heads][key, value][kv_rank], as checkpoints hold it, cut into the uses. */
@@ -320,7 +324,7 @@ static void feed_forward(const struct oracle *oracle, int64_t index, int at, dou
 static void run_layer(struct oracle *oracle, int64_t index) {
   const struct ommai_decoder_config *config = &oracle->fixture->decoder.config;
   const struct ommai_decoder_layer *layer = &oracle->fixture->decoder.layers[index];
-  bool latent = config->attention == OMMAI_ATTENTION_MLA;
+  bool latent = config->attention == &ommai_mla_attention;
   const struct decoder_matrix *qkv = next(oracle), *heads = latent ? next(oracle) : NULL, *o = next(oracle);
   double normed[MAX_WIDTH], attended[MAX_WIDTH], out[MAX_WIDTH];
   for (int64_t i = 0; i < oracle->n; i++) {

@@ -5,6 +5,7 @@
 #include "base/allocator.h"
 #include "families/text_family.h"
 #include "language/kv_cache.h"
+#include "language/mla.h"
 #include "support/test.h"
 
 #define DEEPSEEK &ommai_text_deepseek
@@ -107,7 +108,7 @@ static void keys_become_properties(void **state) {
             &error);
   assert_false(config.routed[0]); /* the dense family does not look at experts */
   assert_ok(parse(KIMI, DEEPSEEK, &config, &error), &error);
-  assert_int_equal(config.attention, OMMAI_ATTENTION_MLA);
+  assert_ptr_equal(config.attention, &ommai_mla_attention);
   assert_int_equal(config.head_dim, 192);
   assert_int_equal(config.v_head_dim, 128);
   assert_int_equal(config.experts.shared_size, 2816);

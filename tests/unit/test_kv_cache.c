@@ -1,9 +1,12 @@
 #include "language/kv_cache.h"
 
 #include "base/allocator.h"
+#include "language/grouped_attention.h"
+#include "language/mla.h"
 #include "support/test.h"
 
-static const struct ommai_decoder_config config = {.n_layers = 3, .n_heads = 4, .n_kv_heads = 2, .head_dim = 8};
+static const struct ommai_decoder_config config = {
+    .attention = &ommai_grouped_attention, .n_layers = 3, .n_heads = 4, .n_kv_heads = 2, .head_dim = 8};
 
 static struct ommai_kv_cache *make(int64_t n_pages, enum omma_dtype dtype) {
   struct omma_error error;
@@ -51,7 +54,7 @@ static void mla_rows_are_kept_once(void **state) {
   struct ommai_decoder_config latent = config;
   struct ommai_kv_cache *cache;
   struct omma_error error;
-  latent.attention = OMMAI_ATTENTION_MLA;
+  latent.attention = &ommai_mla_attention;
   latent.latent = (struct ommai_mla_config){.kv_rank = 12, .rope_dim = 4};
   assert_int_equal(ommai_kv_page_bytes(&latent, OMMA_BF16), latent.n_layers * PAGE * WIDTH * 2);
   assert_ok(ommai_kv_cache_create(&latent, OMMA_F32, N, &ommai_default_allocator, &cache, &error), &error);

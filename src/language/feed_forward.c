@@ -1,0 +1,26 @@
+#include "language/feed_forward.h"
+
+#include "kernels/dtype.h"
+
+struct ommai_linear_call ommai_feed_forward_call_gate_up(const struct ommai_decoder_config *config, int64_t intermediate_size) {
+  return (struct ommai_linear_call){.x_stride = config->hidden_size, .y_stride = 2 * intermediate_size, .y_type = OMMA_F32};
+}
+
+struct ommai_linear_call ommai_feed_forward_call_down(const struct ommai_decoder_config *config, int64_t intermediate_size,
+                                                      bool accumulate) {
+  return (struct ommai_linear_call){
+      .x_stride = intermediate_size, .y_stride = config->hidden_size, .y_type = OMMA_F32, .accumulate = accumulate};
+}
+
+void ommai_feed_forward_gate(const struct ommai_decoder *decoder, const float *projected, int64_t n_rows,
+                             int64_t intermediate_size, void *gated) {
+  for (int64_t row = 0; row < n_rows; row++) {
+    const float *gate = projected + row * 2 * intermediate_size;
+    decoder->ops->silu_mul(gate, gate + intermediate_size, intermediate_size,
+                           ommai_element(gated, row * intermediate_size, decoder->dtype), decoder->dtype);
+  }
+}
+
+int64_t ommai_feed_forward_elements(const struct ommai_decoder_config *config, int64_t intermediate_size) {
+  return 3 * config->hidden_size * intermediate_size;
+}
