@@ -1,7 +1,7 @@
 /* The engine: public calls, and the one thread that computes.
  *
  * The thread owns the resources (team, KV pages, workspaces) and the scheduler with the live
- * sequences; nobody else touches them. Others  talk to it through the job ring. The counters are
+ * sequences; nobody else touches them. Others talk to it through the job ring. The counters are
  * shared under a mutex that is never held while the thread computes or calls back. */
 #include <omma/omma.h>
 #include <pthread.h>

@@ -34,7 +34,7 @@ struct omma_image {
 };
 
 /* Plans and resizes, on the model's image threads where they are free; an image from a file is kept
- * for omma_image_recall, one that  came from there is as it was kept. Thread-safe. The caller frees
+ * for omma_image_recall, one that came from there is as it was kept. Thread-safe. The caller frees
  * the image. */
 enum omma_status ommai_prepare_image(const struct omma_model *model, const struct omma_image *image,
                                      const struct omma_image_options *options, struct ommai_prepared_image *prepared,
@@ -61,7 +61,7 @@ struct ommai_prepared_image ommai_prepared_image_share(const struct ommai_prepar
 size_t ommai_prepared_image_bytes(const struct ommai_prepared_image *prepared);
 
 /* What stands for the image in the encoder's cache: a hash of its grid, its number of frames, its
- * name (may be NULL), and of its  pixels unless the name suffices. */
+ * name (may be NULL), and of its pixels unless the name suffices. */
 struct ommai_image_key ommai_prepared_image_key(const struct ommai_prepared_image *prepared, const char *name,
                                                 bool name_suffices);
 

@@ -112,7 +112,7 @@ struct ommai_server {
 void ommai_server_count_http_call(struct ommai_server *server, int change);
 
 /* Takes `size` more bytes of the budget for bodies. Where it is spent, slower bodies lose what they
- * have and get 503; false when there  is none. IO thread. */
+ * have and get 503; false when there is none. IO thread. */
 bool ommai_server_reserve_body(struct ommai_http_call *call, size_t size);
 /* Frees the body and gives its bytes back. */
 void ommai_server_release_body(struct ommai_http_call *call);
