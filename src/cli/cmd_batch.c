@@ -74,7 +74,7 @@ static void note_counts(const struct ommai_batch_output *output, const struct om
   ommai_note("batch: %" PRId64 " answered, %" PRId64 " failed, %" PRId64 " done before; %.1f s, %.2f requests/s; in %s",
              counts->n_answered, counts->n_failed, counts->n_earlier, counts->seconds, rate, output->path);
   if (ommai_interrupted()) {
-    ommai_note("batch: interrupted: the same command goes on with what is left");
+    ommai_note("batch: interrupted: the same command continues with what is left");
   } else if (counts->n_earlier < output->n_answered + output->n_failed) {
     ommai_warn("batch: %s: %" PRId64 " of its lines come from no line of this input", output->path,
                output->n_answered + output->n_failed - counts->n_earlier);
@@ -146,12 +146,12 @@ static const struct ommai_option table[] = {
      .type = OMMAI_OPTION_STRING,
      .offset = AT(output),
      .value = "FILE",
-     .help = "where the answers go, one line each as they come; what is in it already is not asked again; - is standard "
-             "output; needed"},
+     .help = "where the answers go, one line each as they come; requests that it already answers are not run again; - is "
+             "standard output; needed"},
     {.name = "retry-failed",
      .type = OMMAI_OPTION_FLAG,
      .offset = AT(retry_failed),
-     .help = "take the failed lines out of the output first and run them again"},
+     .help = "first remove the failed lines from the output, and run them again"},
 };
 static const struct ommai_option_group options = {"Files", table, sizeof table / sizeof *table};
 
@@ -172,13 +172,9 @@ const struct ommai_command ommai_command_batch = {
     .arguments = "[DIR] -i IN.jsonl -o OUT.jsonl",
     .details =
         "Answers requests of a file, lines of OpenAI's batch format for /v1/chat/completions, /v1/completions and "
-        "/v1/responses, and writes a "
-        "line "
-        "for each, in the order in which they end. The same command goes on where it was stopped, whatever stopped it: lines "
-        "whose "
-        "custom_id is in the output are passed over. A bad line or a failed request gives a line with an error, and exit code "
-        "1 at "
-        "the end. DIR is the model, as --model. Flags of `vllm run-batch` are taken or passed over.",
+        "/v1/responses, and writes a line for each, in the order in which they end. The same command continues a batch that "
+        "was stopped: lines whose custom_id is in the output are skipped. A bad line or a failed request gives a line with an "
+        "error, and exit code 1 at the end. DIR is the model, as --model. Flags of `vllm run-batch` are accepted or ignored.",
     .example = "omma batch models/my-model -i in.jsonl -o out.jsonl",
     .groups = {&options, &ommai_serving_options, &ommai_image_options, &ommai_model_options, &ommai_weight_options,
                &ommai_engine_options, &ommai_template_options, &ommai_machine_options},

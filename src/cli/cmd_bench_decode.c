@@ -452,7 +452,7 @@ static const struct ommai_option table[] = {
      .low = 1,
      .high = MAX_BATCH,
      .initial = "1",
-     .help = "answers at once, each step with a token of every one; timed while all are being written"},
+     .help = "answers at the same time, a token of each per step; timed while all are being generated"},
     {.name = "temperature",
      .type = OMMAI_OPTION_NUMBER,
      .offset = AT(temperature),
@@ -460,7 +460,7 @@ static const struct ommai_option table[] = {
      .minimum = 0,
      .maximum = 2,
      .initial = "0",
-     .help = "draw tokens instead of taking the likeliest"},
+     .help = "sampling temperature; 0 is greedy"},
     {.name = "top-p",
      .type = OMMAI_OPTION_NUMBER,
      .offset = AT(top_p),
@@ -469,7 +469,7 @@ static const struct ommai_option table[] = {
      .above_minimum = true,
      .maximum = 1,
      .initial = "1",
-     .help = "with a temperature: from the likeliest tokens that have this share together"},
+     .help = "nucleus sampling, with a temperature: the likeliest tokens that together have this probability"},
     {.name = "repeat",
      .type = OMMAI_OPTION_INTEGER,
      .offset = AT(repeat),
@@ -503,13 +503,11 @@ const struct ommai_command ommai_command_bench_decode = {
     .summary = "speed of a model's language part compared with this machine's peak and memory",
     .arguments = "--model DIR [--context N,...] [--tokens M] [--batch N]",
     .details =
-        "Reads prompts of random tokens and generates tokens after them, greedily and past any end. Compares the best time of "
-        "a "
-        "prompt with that of its floating-point operations at the peak that the same threads reach out of registers, and what "
-        "a "
-        "token reads (weights, keys and values) with the rate at which the same threads read memory, both measured in the same "
-        "run: the mean of a run's tokens, and the fastest step, since the memory's rate is the best of pieces of some "
-        "milliseconds.",
+        "Computes prompts of random tokens and generates tokens after them, greedily and past any end token. Compares the best "
+        "time of a prompt with that of its floating-point operations at the peak that the same threads reach out of registers, "
+        "and what a token reads (weights, keys and values) with the rate at which the same threads read memory, both measured "
+        "in the same run: the mean of a run's tokens, and the fastest step, since the memory's rate is the best of pieces of "
+        "some milliseconds.",
     .example = "omma bench decode --model models/my-model --context 100,1024",
     .groups = {&options, &ommai_model_options, &ommai_weight_options, &ommai_machine_options},
     .values_size = sizeof(struct values),

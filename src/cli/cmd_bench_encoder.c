@@ -373,7 +373,7 @@ static const struct ommai_option table[] = {
      .low = 1,
      .high = MAX_SLICE_MS,
      .initial = "1000",
-     .help = "the tower stops that often, so that other work could be done in between; the longest slice is shown"},
+     .help = "length of a slice of the tower's work, after which other work could run; the longest slice is shown"},
     {.name = "json", .type = OMMAI_OPTION_FLAG, .offset = AT(json), .help = "print one JSON object"},
 };
 static const struct ommai_option_group options = {"Work", table, sizeof table / sizeof *table};
@@ -385,11 +385,9 @@ const struct ommai_command ommai_command_bench_encoder = {
     .details =
         "Runs images of noise through the vision tower, from pixels in memory to embeddings, and compares the best time with "
         "that of the same floating-point operations at the peak that the same threads reach out of registers in the same run. "
-        "Says "
-        "what the parts of the best run took, and the most memory taken besides the weights, with what was planned; the code "
-        "of "
-        "libraries and that which oneDNN makes for the shapes of layers is not planned and told by itself. Several images "
-        "are run in packed passes and one by one, in turns.",
+        "Prints the time of each part of the best run, and the peak memory besides the weights next to the planned one; the "
+        "code of libraries, and the code that oneDNN generates for the shapes of layers, is not planned and is printed "
+        "separately. Several images are run in packed passes and one by one, in turns.",
     .example = "omma bench encoder --model models/my-model --image-size 256x256 --batch 64",
     .groups = {&options, &ommai_image_options, &ommai_model_options, &ommai_weight_options, &ommai_machine_options},
     .values_size = sizeof(struct values),

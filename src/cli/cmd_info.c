@@ -153,22 +153,21 @@ static const struct ommai_option table[] = {
      .type = OMMAI_OPTION_STRING,
      .offset = offsetof(struct values, common.model),
      .value = "DIR",
-     .help = "also tell a model's shape and the memory it takes"},
+     .help = "also print a model's shape and the memory it takes"},
     OMMAI_MMPROJ_OPTION(offsetof(struct values, common.mmproj)),
     {.name = "json", .type = OMMAI_OPTION_FLAG, .offset = offsetof(struct values, json), .help = "print one JSON object"},
 };
-static const struct ommai_option_group options = {"What to tell", table, sizeof table / sizeof *table};
+static const struct ommai_option_group options = {"Output", table, sizeof table / sizeof *table};
 
 const struct ommai_command ommai_command_info = {
     .name = "info",
     .summary = "this machine and its kernels; with DIR a model's shape and memory",
     .arguments = "[DIR]",
     .details =
-        "Says which CPU levels this machine has, which one is used and why, which kernel serves each operation, type and head "
-        "dimension D (that of the highest level up to the one used), how fast the machine is out of "
-        "registers (measured on the spot), and with DIR (or --model DIR) the model's shape and the memory that an engine would "
-        "take. "
-        "Without it no model is opened. Needs no weights.",
+        "Prints which CPU levels this machine has, which one is used and why, which kernel serves each operation, type and "
+        "head dimension D (that of the highest level up to the one used), how fast the machine is out of registers (measured "
+        "on the spot), and with DIR (or --model DIR) the model's shape and the memory that an engine would take. Without it no "
+        "model is opened. Needs no weights.",
     .example = "omma info models/my-model",
     .groups = {&options, &ommai_weight_options, &ommai_engine_options, &ommai_machine_options},
     .values_size = sizeof(struct values),

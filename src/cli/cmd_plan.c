@@ -315,7 +315,7 @@ static const struct ommai_option table[] = {
      .value = "N",
      .low = 1,
      .high = 1024,
-     .help = "requests that are worked on at the same time, each with one such image",
+     .help = "requests that run at the same time, each with one such image",
      .otherwise = "8"},
     {.name = "json", .type = OMMAI_OPTION_FLAG, .offset = offsetof(struct values, json), .help = "print one JSON object"},
 };
@@ -326,12 +326,10 @@ const struct ommai_command ommai_command_plan = {
     .summary = "size, tokens, memory, work and expected time of images and videos; memory and speed of each weight format",
     .arguments = "[DIR] [IMAGE-or-WxH...]",
     .details =
-        "Says what images become before anything is run: size after resize, grid of patches, tokens, segments and windows of "
-        "attention, the model's shape and memory, floating-point operations of the vision tower and an estimate of its time "
-        "from "
-        "a short measurement of this machine. Then, for f32, bf16, int8 and int4 each, the memory, the time to load and the "
-        "tokens per second to "
-        "expect. An image is a file, a data: URL, - for standard input, or just a size; without "
+        "Prints, before anything is run, what images become: size after resize, grid of patches, tokens, segments and windows "
+        "of attention, the model's shape and memory, floating-point operations of the vision tower and an estimate of its time "
+        "from a short measurement of this machine. Then, for f32, bf16, int8 and int4 each, the memory, the time to load and "
+        "the tokens per second to expect. An image is a file, a data: URL, - for standard input, or just a size; without "
         "any " USUAL_SIZE " is planned. DIR is the model, as with --model; its " CONFIG
         " is enough: where preprocessor_config.json is missing, the "
         "values published with the family's checkpoints are taken, and the output says so.",

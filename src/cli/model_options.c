@@ -52,7 +52,7 @@ static const struct ommai_option machine_table[] = {
      .letter = 'v',
      .type = OMMAI_OPTION_FLAG,
      .offset = COMMON(verbose),
-     .help = "say on stderr what is used and how long it took"},
+     .help = "print on stderr what is used and how long it took"},
 };
 
 static const struct ommai_option model_table[] = {
@@ -71,15 +71,15 @@ static const struct ommai_option weight_table[] = {
      .offset = COMMON(dtype),
      .value = "TYPE",
      .choices = dtype_names,
-     .help = "what the language model computes in; auto is bf16 where the CPU has products for it, else f32; "
-             "weights stay in the 16 bits that a bf16 checkpoint has either way",
+     .help = "type in which the language model computes; auto is bf16 where the CPU has bf16 instructions, else f32; a bf16 "
+             "checkpoint's weights stay in 16 bits either way",
      .initial = "auto"},
     {.name = "vision-dtype",
      .type = OMMAI_OPTION_CHOICE,
      .offset = COMMON(vision_dtype),
      .value = "TYPE",
      .choices = vision_dtype_names,
-     .help = "what the vision tower computes in; auto is as --dtype",
+     .help = "type in which the vision tower computes; auto is as --dtype",
      .initial = "auto"},
     {.name = "quantization",
      .letter = 'q',
@@ -87,17 +87,16 @@ static const struct ommai_option weight_table[] = {
      .offset = COMMON(quantization),
      .value = "METHOD",
      .choices = quantization_names,
-     .help =
-         "what the language model's weights become when they are loaded: int8 with a scale for each output, int4 with a "
-         "scale for each 64 inputs (-g32, -g64, -g128: for each that many); what the checkpoint is already changes nothing, "
-         "anything else is refused: docs/quantization.md",
+     .help = "quantize the language model's weights while they are loaded: int8 with a scale for each output, int4 with a "
+             "scale for each 64 inputs (-g32, -g64, -g128: for each 32, 64 or 128); the method of a checkpoint that is "
+             "quantized already changes nothing, any other is refused: docs/quantization.md",
      .initial = "none"},
     {.name = "kv-cache-dtype",
      .type = OMMAI_OPTION_CHOICE,
      .offset = COMMON(kv_cache_dtype),
      .value = "TYPE",
      .choices = dtype_names,
-     .help = "what keys and values are kept in; auto is bf16, and f32 with --dtype f32",
+     .help = "type of the KV cache; auto is bf16, and f32 with --dtype f32",
      .initial = "auto"},
 };
 
@@ -119,7 +118,7 @@ static const struct ommai_option engine_table[] = {
      .value = "SIZE",
      .low = 1,
      .high = INT64_MAX,
-     .help = "memory for keys and values, such as 2G; taken as it is used",
+     .help = "memory for the KV cache, such as 2G; taken as it is used",
      .otherwise = "room for the context limit, at most what is free besides the weights"},
     {.name = "kv-cache-memory-bytes",
      .type = OMMAI_OPTION_SIZE,
@@ -232,7 +231,7 @@ static const char *model_directory(const struct ommai_common *common, char *demo
 static int refused(const struct ommai_common *common, const struct omma_error *error) {
   bool unknown = error->status == OMMA_ERROR_UNSUPPORTED && strcmp(error->field, "chat_template") == 0;
   if (!unknown) return ommai_room_failed(error, NULL);
-  return ommai_failed("%s; %s--trust-family-chat-template goes on with the nearest known form", error->message,
+  return ommai_failed("%s; %s--trust-family-chat-template uses the nearest known chat template instead", error->message,
                       common->chat_template ? "" : "--chat-template FILE gives another one, ");
 }
 

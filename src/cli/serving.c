@@ -346,7 +346,7 @@ static const struct ommai_option table[] = {
      .value = "N",
      .low = 1,
      .high = 1024,
-     .help = "requests that are worked on at the same time; each costs memory, see omma plan",
+     .help = "requests that run at the same time; each costs memory, see omma plan",
      .otherwise = "8"},
     {.name = "max-num-batched-tokens",
      .type = OMMAI_OPTION_SIZE,
@@ -362,30 +362,28 @@ static const struct ommai_option table[] = {
      .value = "N",
      .low = 1,
      .high = 90,
-     .help = "share of the time that images and prompts get while answers are being written; 50 at most doubles the time "
-             "between two "
-             "tokens",
+     .help = "share of the time that images and prompts get while answers are being generated; 50 at most doubles the time "
+             "between two tokens",
      .otherwise = "50"},
     {.name = "enable-prefix-caching",
      .type = OMMAI_OPTION_FLAG,
      .offset = AT(prefix_caching),
-     .help = "keep keys and values of prompts for later ones that begin alike (the default)"},
-    {.name = "no-enable-prefix-caching", .type = OMMAI_OPTION_FLAG, .offset = AT(no_prefix_caching), .help = "keep none"},
+     .help = "prefix cache: keep keys and values of prompts for later prompts that begin alike (the default)"},
+    {.name = "no-enable-prefix-caching", .type = OMMAI_OPTION_FLAG, .offset = AT(no_prefix_caching), .help = "no prefix cache"},
     {.name = "scheduling-policy",
      .type = OMMAI_OPTION_CHOICE,
      .offset = AT(policy),
      .value = "POLICY",
      .initial = "fcfs",
      .choices = policies,
-     .help = "who goes first: the oldest request (fcfs), or the one with the lowest field priority (priority)"},
+     .help = "which request goes first: the oldest (fcfs), or the one with the lowest field priority (priority)"},
     {.name = "speculative-config",
      .type = OMMAI_OPTION_STRING,
      .offset = AT(speculative),
      .value = "JSON",
-     .help = "guess tokens from what prompt and answer have said before, such as {\"method\": \"ngram\", "
-             "\"num_speculative_tokens\": 4, "
-             "\"prompt_lookup_max\": 4}; no answer changes",
-     .otherwise = "no guesses"},
+     .help = "speculative decoding: guess tokens from the prompt and the answer so far, such as {\"method\": \"ngram\", "
+             "\"num_speculative_tokens\": 4, \"prompt_lookup_max\": 4}; no answer changes",
+     .otherwise = "off"},
     {.name = "structured-outputs-config",
      .type = OMMAI_OPTION_STRING,
      .offset = AT(structured_outputs),
@@ -398,29 +396,27 @@ static const struct ommai_option table[] = {
      .type = OMMAI_OPTION_STRING,
      .offset = AT(reasoning_parser),
      .value = "NAME",
-     .help =
-         "tell the thought that an answer begins with apart from it, by the marks of vLLM's parser of this name; one that is "
-         "none is answered with those there are",
+     .help = "separate the thought at the beginning of an answer from the answer, by the marks of vLLM's parser of this name; "
+             "an unknown name lists the known ones",
      .otherwise = "an answer is one text"},
     {.name = "reasoning-config",
      .type = OMMAI_OPTION_STRING,
      .offset = AT(reasoning_config),
      .value = "JSON",
-     .help = "vLLM's object; {\"reasoning_end_str\": \"I answer now.</think>\"} is what ends a thought that has used up its "
-             "thinking_token_budget",
+     .help = "vLLM's object; {\"reasoning_end_str\": \"I answer now.</think>\"} is the text that ends a thought whose "
+             "thinking_token_budget is used up",
      .otherwise = "the end mark alone"},
     {.name = "enable-auto-tool-choice",
      .type = OMMAI_OPTION_FLAG,
      .offset = AT(auto_tool_choice),
-     .help = "let answers call tools by themselves (tool_choice \"auto\"); needs --tool-call-parser"},
+     .help = "let the model decide to call tools (tool_choice \"auto\"); needs --tool-call-parser"},
     {.name = "tool-call-parser",
      .type = OMMAI_OPTION_STRING,
      .offset = AT(tool_call_parser),
      .value = "NAME",
-     .help =
-         "how the model writes the calls that it chooses itself, by vLLM's names: hermes for <tool_call> around JSON; a wrong "
-         "name lists the others",
-     .otherwise = "none is looked for"},
+     .help = "format of the tool calls that the model decides to make, by vLLM's names: hermes for <tool_call> around JSON; an "
+             "unknown name lists the known ones",
+     .otherwise = "answers are not searched for calls"},
     {.name = "exclude-tools-when-tool-choice-none",
      .type = OMMAI_OPTION_FLAG,
      .offset = AT(exclude_unused_tools),
@@ -432,8 +428,8 @@ static const struct ommai_option table[] = {
      .unset = -1,
      .low = 0,
      .high = INT64_MAX,
-     .help = "what requests without a seed of their own draw by, each differently: the same requests in the same order get the "
-             "same answers",
+     .help = "seed for requests without one of their own, each sampled differently: the same requests in the same order get "
+             "the same answers",
      .otherwise = "random"},
     {.name = "limit-mm-per-prompt",
      .type = OMMAI_OPTION_STRING,
@@ -450,15 +446,14 @@ static const struct ommai_option table[] = {
      .type = OMMAI_OPTION_STRING,
      .offset = AT(common.generation_config),
      .value = "DIR",
-     .help =
-         "whose generation_config.json says how requests are sampled that do not say it: auto is the model's, vllm is none, or "
-         "a directory, whose max_new_tokens bounds every answer",
+     .help = "source of the sampling defaults: auto is the model's generation_config.json, vllm is none, or a directory with "
+             "such a file, whose max_new_tokens limits every answer",
      .otherwise = "auto"},
     {.name = "override-generation-config",
      .type = OMMAI_OPTION_STRING,
      .offset = AT(common.override_generation_config),
      .value = "JSON",
-     .help = "values in place of that file's, such as {\"temperature\": 0.5}; max_new_tokens bounds every answer",
+     .help = "values in place of that file's, such as {\"temperature\": 0.5}; max_new_tokens limits every answer",
      .otherwise = "none"},
     {.name = "encoder-cache-bytes",
      .type = OMMAI_OPTION_SIZE,
@@ -467,7 +462,7 @@ static const struct ommai_option table[] = {
      .unset = -1,
      .low = 0,
      .high = INT64_MAX,
-     .help = "memory for encoded images, so that one seen before needs no encoder; 0 keeps none",
+     .help = "memory of the encoder cache: an image seen before is not encoded again; 0 keeps none",
      .otherwise = "512 MiB"},
     {.name = "encoder-cache-url",
      .type = OMMAI_OPTION_STRING,
@@ -481,11 +476,10 @@ static const struct ommai_option table[] = {
      .type = OMMAI_OPTION_STRING,
      .offset = AT(kv_events),
      .value = "JSON",
-     .help =
-         "tell routers over ZeroMQ what the prefix cache holds, such as {\"enable_kv_cache_events\": true, \"endpoint\": "
-         "\"tcp://*:5557\", \"replay_endpoint\": \"tcp://*:5558\", \"topic\": \"kv@pod@model\"}; whoever connects reads all "
-         "prompts' tokens",
-     .otherwise = "nobody is told"},
+     .help = "publish over ZeroMQ, for routers, what the prefix cache holds, such as {\"enable_kv_cache_events\": true, "
+             "\"endpoint\": \"tcp://*:5557\", \"replay_endpoint\": \"tcp://*:5558\", \"topic\": \"kv@pod@model\"}; whoever "
+             "connects reads all prompts' tokens",
+     .otherwise = "no events"},
     {.name = "mm-processor-cache-gb",
      .type = OMMAI_OPTION_NUMBER,
      .offset = AT(processor_cache_gb),

@@ -207,7 +207,7 @@ def test_interrupted(fed):
     batch.wait_for_lines(3)
     process.send_signal(signal.SIGINT)
     error = process.communicate(timeout=60)[1].decode()
-    assert process.returncode == 130 and "the same command goes on" in error
+    assert process.returncode == 130 and "the same command continues" in error
     assert {"r0", "r1", "r2"} <= set(batch.by_id())
 
 
