@@ -83,6 +83,7 @@ BEGIN {
   allowed["kernels"] = "base kernels"
   allowed["attention"] = "base kernels attention"
   allowed["linear"] = "base kernels linear"
+  allowed["machine"] = "base kernels linear machine"
   allowed["vision"] = "base kernels attention linear image vision"
   allowed["language"] = "base kernels attention linear language"
   allowed["image"] = "base kernels image"
