@@ -7,7 +7,7 @@
 #include "base/half.h"
 #include "engine/embeddings.h"
 #include "engine/engine.h"
-#include "engine/prepared_image.h"
+#include "engine/image_prepare.h"
 
 struct omma_embeddings {
   struct omma_allocator allocator;
@@ -92,7 +92,7 @@ static void lay_out(const struct omma_model *model, struct omma_embeddings *embe
                                                         .grid_columns = plan->grid_thw[2],
                                                         .output = output};
     lay_out_image(model, embeddings, i, plan, output);
-    output += ommai_encode_output_size(model, plan->n_tokens);
+    output += ommai_vision_output_size(&model->config.vision, plan->n_tokens);
   }
 }
 
@@ -148,7 +148,7 @@ static enum omma_status prepare(const struct omma_model *model, const struct omm
       ommai_error_prefix(error, "image %zu", i);
       return status;
     }
-    embeddings->n_values += (size_t)ommai_encode_output_size(model, embeddings->prepared[i].plan.n_tokens);
+    embeddings->n_values += (size_t)ommai_vision_output_size(&model->config.vision, embeddings->prepared[i].plan.n_tokens);
   }
   embeddings->values = ommai_allocate_uninitialised(&embeddings->allocator, embeddings->n_values, sizeof *embeddings->values);
   if (!embeddings->values) return ommai_fail_memory(error, "embeddings", embeddings->n_values * sizeof *embeddings->values);

@@ -8,9 +8,12 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/engine.h"
+#include "engine/image_plan.h"
+#include "engine/image_prepare.h"
 #include "engine/prefix_key.h"
 #include "engine/prompt_positions.h"
 #include "engine/request_sampling.h"
+#include "engine/video_check.h"
 #include "families/template_prompt.h"
 #include "text/utf8.h"
 

@@ -6,7 +6,6 @@
 #include "base/memory_room.h"
 #include "engine/kv_budget.h"
 #include "engine/policy.h"
-#include "engine/prepared_image.h"
 #include "engine/scheduler.h"
 #include "language/decode.h"
 #include "language/prefill.h"
@@ -27,7 +26,7 @@ static int64_t request_bytes(const struct omma_model *model, int64_t n_patches) 
   const struct ommai_vision_config *vision = &model->config.vision;
   int64_t n_tokens = n_patches / (vision->merge_size * vision->merge_size);
   return n_patches * 3 * vision->patch_size * vision->patch_size +
-         ommai_encode_output_size(model, n_tokens) * (int64_t)sizeof(float);
+         ommai_vision_output_size(&model->config.vision, n_tokens) * (int64_t)sizeof(float);
 }
 
 /* What the KV cache of an engine with these sizes gets by default, at least a page. Weights that
