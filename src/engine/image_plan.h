@@ -1,4 +1,5 @@
-/* What an image or video will take: sizes, patches, tokens, work. The plans of images are public. */
+/* What an image or video will take: sizes, patches, tokens and work. An image's plan is
+ * public. */
 #ifndef OMMAI_ENGINE_IMAGE_PLAN_H
 #define OMMAI_ENGINE_IMAGE_PLAN_H
 
