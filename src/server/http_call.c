@@ -9,6 +9,14 @@
 #include "server/protocol.h"
 #include "server/server_state.h"
 
+/* Calls that exist, so that the server's end can wait for the last. */
+static void count_calls(struct ommai_server *server, int change) {
+  pthread_mutex_lock(&server->list_lock);
+  server->n_calls += change;
+  pthread_cond_broadcast(&server->list_changed);
+  pthread_mutex_unlock(&server->list_lock);
+}
+
 struct ommai_http_call *ommai_http_call_create(struct ommai_server *server) {
   struct ommai_http_call *call = ommai_allocate(server->allocator, 1, sizeof *call);
   if (!call) return NULL;
@@ -21,7 +29,7 @@ struct ommai_http_call *ommai_http_call_create(struct ommai_server *server) {
   pthread_mutex_init(&call->lock, NULL);
   ommai_text_init(&call->body, server->allocator);
   ommai_text_init(&call->reply.body, server->allocator);
-  ommai_server_count_http_call(server, 1);
+  count_calls(server, 1);
   return call;
 }
 
@@ -38,6 +46,12 @@ void ommai_http_call_free_event(struct ommai_http_call *call, struct ommai_event
   ommai_release(call->allocator, event, sizeof *event + event->size, 1);
 }
 
+void ommai_http_call_release_body(struct ommai_http_call *call) {
+  ommai_text_free(&call->body);
+  atomic_fetch_sub(&call->server->body_bytes, call->body_reserved);
+  call->body_reserved = 0;
+}
+
 void ommai_http_call_release(struct ommai_http_call *call) {
   if (!call || atomic_fetch_sub(&call->references, 1) != 1) return;
   struct ommai_server *server = call->server;
@@ -47,11 +61,11 @@ void ommai_http_call_release(struct ommai_http_call *call) {
     ommai_http_call_free_event(call, call->head);
     call->head = next;
   }
-  ommai_server_release_body(call);
+  ommai_http_call_release_body(call);
   ommai_text_free(&call->reply.body);
   pthread_mutex_destroy(&call->lock);
   ommai_release(call->allocator, call, 1, sizeof *call);
-  ommai_server_count_http_call(server, -1);
+  count_calls(server, -1);
 }
 
 /* Under the lock. The IO thread then calls the access handler or the stream's reader again. */
