@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/allocator.h"
+#include "base/assert.h"
 #include "base/error.h"
 
 void ommai_image_digest(const void *bytes, size_t size, uint8_t *digest) {
@@ -51,6 +52,7 @@ enum omma_status ommai_prepared_image_create(const struct omma_image_plan *plan,
 }
 
 struct ommai_prepared_image ommai_prepared_image_share(const struct ommai_prepared_image *prepared) {
+  OMMAI_ASSERT(atomic_load(&prepared->shared->n_owners) > 0);
   atomic_fetch_add(&prepared->shared->n_owners, 1);
   return *prepared;
 }
@@ -77,6 +79,7 @@ void ommai_prepared_image_free(struct ommai_prepared_image *prepared) {
   struct ommai_shared_pixels *shared = prepared->shared;
   prepared->shared = NULL;
   prepared->pixels = NULL;
+  OMMAI_ASSERT(!shared || atomic_load(&shared->n_owners) > 0);
   if (!shared || atomic_fetch_sub(&shared->n_owners, 1) != 1) return;
   struct omma_allocator allocator = shared->allocator;
   ommai_pixel_budget_give_back(shared->budget, shared->size);

@@ -1,5 +1,7 @@
 #include "server/call_list.h"
 
+#include "base/assert.h"
+
 void ommai_call_list_add(struct ommai_server *server, struct ommai_http_call *call) {
   pthread_mutex_lock(&server->list_lock);
   call->number = server->next_number++;
@@ -18,6 +20,7 @@ void ommai_call_list_remove(struct ommai_server *server, struct ommai_http_call 
   } else {
     server->calls = call->next;
   }
+  OMMAI_ASSERT(server->n_listed > 0);
   server->n_listed--;
   pthread_cond_broadcast(&server->list_changed);
   pthread_mutex_unlock(&server->list_lock);

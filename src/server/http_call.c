@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/allocator.h"
+#include "base/assert.h"
 #include "base/clock.h"
 #include "server/protocol.h"
 #include "server/server_state.h"
@@ -13,6 +14,7 @@
 static void count_calls(struct ommai_server *server, int change) {
   pthread_mutex_lock(&server->list_lock);
   server->n_calls += change;
+  OMMAI_ASSERT(server->n_calls >= 0);
   pthread_cond_broadcast(&server->list_changed);
   pthread_mutex_unlock(&server->list_lock);
 }
@@ -39,7 +41,10 @@ void ommai_http_call_make_id(struct ommai_http_call *call) {
   sodium_bin2hex(call->request_id, sizeof call->request_id, random, sizeof random);
 }
 
-void ommai_http_call_retain(struct ommai_http_call *call) { atomic_fetch_add(&call->references, 1); }
+void ommai_http_call_retain(struct ommai_http_call *call) {
+  OMMAI_ASSERT(atomic_load(&call->references) > 0);
+  atomic_fetch_add(&call->references, 1);
+}
 
 void ommai_http_call_free_event(struct ommai_http_call *call, struct ommai_event *event) {
   if (!event) return;
@@ -48,11 +53,13 @@ void ommai_http_call_free_event(struct ommai_http_call *call, struct ommai_event
 
 void ommai_http_call_release_body(struct ommai_http_call *call) {
   ommai_text_free(&call->body);
+  OMMAI_ASSERT(atomic_load(&call->server->body_bytes) >= call->body_reserved);
   atomic_fetch_sub(&call->server->body_bytes, call->body_reserved);
   call->body_reserved = 0;
 }
 
 void ommai_http_call_release(struct ommai_http_call *call) {
+  OMMAI_ASSERT(!call || atomic_load(&call->references) > 0);
   if (!call || atomic_fetch_sub(&call->references, 1) != 1) return;
   struct ommai_server *server = call->server;
   ommai_access_release(call);
@@ -70,6 +77,7 @@ void ommai_http_call_release(struct ommai_http_call *call) {
 
 /* Under the lock. The IO thread then calls the access handler or the stream's reader again. */
 static void resume(struct ommai_http_call *call) {
+  OMMAI_ASSERT_LOCKED(&call->lock);
   if (!call->suspended) return;
   call->suspended = false;
   MHD_resume_connection(call->mhd);
@@ -106,6 +114,8 @@ static struct ommai_event *make_event(struct ommai_http_call *call, const char *
 
 /* Under the lock. Takes the event over. */
 static void append_event(struct ommai_http_call *call, struct ommai_event *event) {
+  OMMAI_ASSERT_LOCKED(&call->lock);
+  OMMAI_ASSERT(!call->ended && !call->gone);
   if (call->tail) {
     call->tail->next = event;
   } else {
@@ -120,6 +130,7 @@ static void append_event(struct ommai_http_call *call, struct ommai_event *event
 
 /* Under the lock. */
 static void note_cause(struct ommai_http_call *call, const char *cause) {
+  OMMAI_ASSERT_LOCKED(&call->lock);
   if (!call->access.cause) call->access.cause = cause;
 }
 
