@@ -72,6 +72,10 @@ test-onednn3: packages test-packages ## test the linear layers and the golden mo
 test-clients: release ## real clients (openai, anthropic, litellm, langchain-openai, llm, prometheus_client), from PyPI into build/venv-clients
 	@tools/test_clients.sh
 
+.PHONY: test-wheel
+test-wheel: packages test-packages ## pip install ./python into a fresh environment, with the program; the Python tests there
+	@tools/test_wheel.sh
+
 .PHONY: test-vllm
 test-vllm: release ## the plugin for vLLM and the encoder node compared with vLLM itself, from PyPI into build/vllm-venv (5 GB)
 	@tools/test_vllm.sh

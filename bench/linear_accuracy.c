@@ -1,5 +1,5 @@
 /* How near a linear layer over integer weights comes to the exact one, on the widths of released
- * models: prints a JSON list with the cosine  of the outputs, all rows together, for each layer and
+ * models: prints a JSON list with the cosine of the outputs, all rows together, for each layer and
  * format, and fails where one is below what quant_accuracy.py's page promises.
  *
  * Weights are normal; so are inputs, but for one in 256 places that are 20 times as large in every

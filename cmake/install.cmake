@@ -1,4 +1,4 @@
-# What `cmake --install` puts where: program, libraries, headers, pkg-config and CMake packages, man page, demo model.
+# What `cmake --install` puts where: program, libraries, headers, pkg-config and CMake packages, man pages, demo model.
 include(CMakePackageConfigHelpers)
 
 set(OMMA_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/ommatidia)
@@ -38,6 +38,15 @@ if(NOT OMMA_ATTENTION_ONLY)
   install(FILES src/cli/completion/omma.fish DESTINATION share/fish/vendor_completions.d)
   # The program looks for it at ../share/ommatidia/demo, seen from its own folder.
   install(DIRECTORY models/demo/ DESTINATION share/ommatidia/demo OPTIONAL)
+  # A wheel has the program, its manual pages and the demo model in the same places of the environment.
+  # python/native has links, which are followed: a wheel holds none.
+  if(SKBUILD)
+    get_filename_component(OMMA_DEMO models/demo REALPATH)
+    get_filename_component(OMMA_PAGE_OF_ALL docs/omma.1 REALPATH)
+    install(TARGETS omma RUNTIME DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT python EXCLUDE_FROM_ALL)
+    install(FILES ${OMMA_PAGE_OF_ALL} ${OMMA_PAGES} DESTINATION ${SKBUILD_DATA_DIR}/share/man/man1 COMPONENT python EXCLUDE_FROM_ALL)
+    install(DIRECTORY ${OMMA_DEMO}/ DESTINATION ${SKBUILD_DATA_DIR}/share/ommatidia/demo COMPONENT python EXCLUDE_FROM_ALL)
+  endif()
   list(APPEND OMMA_PC_FILES libomma.pc)
 endif()
 

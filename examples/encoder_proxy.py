@@ -51,7 +51,8 @@ def encode(nodes, part, chat, headers):
     key = hashlib.sha256(url.encode()).hexdigest()
     node = nodes[int(key, 16) % len(nodes)]
     request = {"messages": [{"role": "user", "content": [part | {"uuid": key}]}], "max_tokens": 1, "stream": False}
-    request |= {name: chat[name] for name in ("model", "priority") if name in chat}
+    # A node has one model, which vLLM may serve under another name.
+    request |= {"priority": chat["priority"]} if "priority" in chat else {}
     reply = call(node, "POST", CHATS, json.dumps(request), headers)
     body = reply.read()
     if reply.status != 200:

@@ -1,5 +1,5 @@
 /* Plans from hostile specs, whose fields may hold anything. What must hold: a refusal has a message
- * and leaves no plan and no memory behind; a plan  keeps within its bounds and its waves within
+ * and leaves no plan and no memory behind; a plan keeps within its bounds and its waves within
  * their budget. Runs of sound problems are fuzz_attention_run's. */
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Requests in typed form, and what they name by a URL. Byte 0 chooses: a chat request, of one of
- * three interfaces, the fields of an answer and token ids  of a completion, or a URL of media. A
+ * three interfaces, the fields of an answer and token ids of a completion, or a URL of media. A
  * refusal is a status with a message; what is accepted is within its limits. */
 #include <string.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 /* A chat template: cutting and comparing take any bytes, what is told of them is fit to be printed,
- * and one that can be parsed renders a  conversation or says why not. */
+ * and one that can be parsed renders a conversation or says why not. */
 #include <string.h>
 
 #include "base/allocator.h"

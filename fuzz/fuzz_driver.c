@@ -1,5 +1,5 @@
 /* The main program of a fuzz target where libFuzzer is not: replays files, then mutates them for a
- * while. The input that ends the  program is written to a file. */
+ * while. The input that ends the program is written to a file. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* Schemas, patterns, grammars in GBNF and lists of texts. Byte 0 chooses which; what compiles is
- * walked through at random, and must always come to  a text that it allows or go on. */
+ * walked through at random, and must always come to a text that it allows or go on. */
 #include "base/allocator.h"
 #include "fuzz_input.h"
 #include "grammar/answer_grammar.h"

@@ -1,5 +1,5 @@
 /* The whole server over the scripted engine, on a connection. An input that begins with "/" is a
- * path, the end of the line, and the body that is  posted there: its reply is whole and not of
+ * path, the end of the line, and the body that is posted there: its reply is whole and not of
  * status 500, and what it holds as JSON is JSON. Any other input is sent as it is, and then the
  * client's end. */
 #include <arpa/inet.h>
@@ -88,7 +88,7 @@ static size_t ask(const void *head, size_t head_size, const void *body, size_t b
 }
 
 /* Bytes of any kind. An end that comes with them in one event is seen by libmicrohttpd only at the
- * connection's timeout, a second later: so it  comes once they are answered, or not at once; and
+ * connection's timeout, a second later: so it comes once they are answered, or not at once; and
  * where nothing follows it, the connection is reset. */
 static size_t send_and_leave(const void *bytes, size_t size) {
   const struct linger reset = {.l_onoff = 1};

@@ -1,5 +1,5 @@
 /* A model's directory without weights: config.json, preprocessor_config.json,
- * generation_config.json and model.safetensors.index.json, with NUL  bytes between. What is
+ * generation_config.json and model.safetensors.index.json, with NUL bytes between. What is
  * accepted says possible sizes. */
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* A quantised checkpoint: config.json with its quantization_config, a NUL byte, and a safetensors
- * file. Whatever is accepted can be read, as values  and as integers. */
+ * file. Whatever is accepted can be read, as values and as integers. */
 #include <stdlib.h>
 #include <string.h>
 

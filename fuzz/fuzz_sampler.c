@@ -1,5 +1,5 @@
 /* Any logits (infinite ones and no numbers too) and settings within their limits: a row that is
- * finite gets a token of the vocabulary that is not  banned, with falling log-probabilities next to
+ * finite gets a token of the vocabulary that is not banned, with falling log-probabilities next to
  * it, and the same again. */
 #include <math.h>
 #include <string.h>

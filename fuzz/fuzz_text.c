@@ -1,5 +1,5 @@
 /* Any text through a tokenizer: normalised once it stays so, pieces and tokens are all of it,
- * counts keep their limits, and what is put  together token by token is what is put together at
+ * counts keep their limits, and what is put together token by token is what is put together at
  * once. */
 #include <string.h>
 

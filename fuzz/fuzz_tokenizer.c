@@ -1,5 +1,5 @@
 /* A tokenizer's files: tokenizer.json, or (where the bytes do not begin like an object)
- * tiktoken.model; after a NUL, tokenizer_config.json.  Whatever is accepted encodes and decodes any
+ * tiktoken.model; after a NUL, tokenizer_config.json. Whatever is accepted encodes and decodes any
  * text within its stated sizes. */
 #include <string.h>
 

@@ -128,7 +128,7 @@ FNR == 1 { inside = 0 }
     if (inside) { at = index(rest, "*/"); if (!at) break; rest = substr(rest, at + 2); inside = 0; continue }
     if (!match(rest, /["\047]|\/\*|\/\//)) break
     start = substr(rest, RSTART, RLENGTH); rest = substr(rest, RSTART + RLENGTH)
-    if (start == "//") { comment = 1; break }
+    if (start == "//") { comment = rest != ""; break }
     if (start == "/*") { inside = comment = 1; continue }
     if (start == "\"") literal = match(rest, /^([^"\\]|\\.)*"/); else literal = match(rest, /^([^\047\\]|\\.)*\047/)
     if (!literal) break

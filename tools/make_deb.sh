@@ -1,5 +1,6 @@
 #!/bin/sh
-# Debian packages of the working tree, in build/deb; lintian must have nothing to say. Needs debhelper, dpkg-dev and lintian.
+# Debian packages of the working tree, in build/deb: lintian must find no error and nothing to warn of, and the unpacked program must
+# answer about the demo model's image. Needs debhelper, dpkg-dev and lintian.
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -16,4 +17,14 @@ cp -R packaging/debian "$tree/debian"
 (cd "$tree" && dpkg-buildpackage -b -us -uc > ../build.log 2>&1) || { tail -n 40 build/deb/build.log >&2; exit 1; }
 rm -rf "$tree"
 lintian --fail-on error,warning --allow-root build/deb/*.changes
+
+unpacked=build/deb/unpacked
+dpkg -x "build/deb/ommatidia_${version}_$(dpkg --print-architecture).deb" "$unpacked"
+answer=$("$unpacked/usr/bin/omma" chat --image "$unpacked/usr/share/ommatidia/demo/images/cross.png" --prompt "What color is the cross?")
+[ "$answer" = "The cross is orange." ] || { echo "the packaged omma answered: $answer" >&2; exit 1; }
+for file in man/man1/omma.1.gz man/man1/omma-chat.1.gz bash-completion/completions/omma zsh/vendor-completions/_omma \
+  fish/vendor_completions.d/omma.fish; do
+  [ -s "$unpacked/usr/share/$file" ] || { echo "the package lacks usr/share/$file" >&2; exit 1; }
+done
+rm -rf "$unpacked"
 ls "$root"/build/deb/*.deb

@@ -218,16 +218,12 @@ run_page() {
   run_pytest_in build/venv-page "page in Chromium" tests/page --omma build/release/omma --fake build/release/tests/omma_fake_server
 }
 
-# The wheel as a user gets it: built in isolation, installed into a fresh environment, tested there.
+# The wheel as a user gets it, in an environment of its own.
 run_wheel() {
-  begin "wheel"
-  rm -rf build/venv-wheel
-  python3 -m venv build/venv-wheel &&
-    build/venv-wheel/bin/pip install -q --disable-pip-version-check ./python -r tests/requirements.txt || {
-    failed=$((failed + 1))
-    return
-  }
-  run_pytest_in build/venv-wheel "python package from its wheel" tests/python
+  begin "python package from its wheel"
+  new_junit "python package from its wheel"
+  tools/test_wheel.sh --junitxml "$junit" || true
+  count_junit
 }
 
 # Masks of tokens compared with those of llguidance, in an environment of its own.

@@ -15,7 +15,7 @@ esac
 install_packages() {
   echo "== packages of this tree"
   "$venv/bin/pip" install -q --disable-pip-version-check --force-reinstall --no-deps ./python ./python/vllm_ommatidia \
-    -C cmake.define.OMMA_ATTENTION_ONLY=false -C cmake.define.OMMA_TESTS=false -C "build.targets=omma_shared;omma_attention_shared"
+    -C cmake.define.OMMA_ATTENTION_ONLY=false
 }
 
 tools/make_vllm_venv.sh

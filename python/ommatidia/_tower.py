@@ -83,8 +83,8 @@ def _library() -> ctypes.CDLL:
         return bind(LIBRARY_PATH if LIBRARY_PATH.exists() else Path(LIBRARY_NAME), _PROTOTYPES)
     except ImportError as error:
         raise ImportError(
-            f"{error}. Towers need libomma, the whole library: `make python` puts it into its tree, python/README.md says how pip "
-            "builds it"
+            f"{error}. Towers need libomma, the whole library: `make python` puts it into its tree, `pip install ./python` "
+            "builds it where its packages are installed (tools/install_packages.sh build)"
         ) from error
 
 

@@ -1,5 +1,5 @@
 /* Jobs of the decode mode: the keys of a row are cut into splits of fixed length by position; each
- * split leaves a state per  query head, and the states are combined in order of position. */
+ * split leaves a state per query head, and the states are combined in order of position. */
 #include <math.h>
 
 #include "attention/attention_plan.h"
@@ -13,7 +13,7 @@ static int64_t state_floats(const struct ommai_attention_problem *problem) {
 }
 
 /* Points `block` at key block `index` of kv head `head` of the job, and at what comes next: the
- * same block of the next head,  which is its neighbour in memory, then the next block. */
+ * same block of the next head, which is its neighbour in memory, then the next block. */
 static void point_at(const struct ommai_attention_run *run, const struct ommai_attention_job *job, int64_t index, int64_t end,
                      int32_t head, struct ommai_attention_decode_block *block) {
   const struct ommai_attention_problem *problem = &run->plan->problem;

@@ -9,7 +9,7 @@
 #include "base/error.h"
 
 /* Units are ordered by weight with three bits below the leading one (weights under 8 share classes
- * with those up to 15, which costs  nothing); those that use shared workspace come first. */
+ * with those up to 15, which costs nothing); those that use shared workspace come first. */
 enum { WEIGHT_CLASSES = 512, BUCKETS = 2 * WEIGHT_CLASSES };
 
 int64_t ommai_attention_tile_count(const struct ommai_attention_tile_kernel *kernel, int64_t n_rows) {
@@ -17,7 +17,7 @@ int64_t ommai_attention_tile_count(const struct ommai_attention_tile_kernel *ker
 }
 
 /* Where the last tile would hold a third or less of a full one, it takes a step of rows from the
- * tile before, so that a unit  of 64 rows is cut into 32 and 32 and not into 48 and 16. */
+ * tile before, so that a unit of 64 rows is cut into 32 and 32 and not into 48 and 16. */
 void ommai_attention_tile_rows(const struct ommai_attention_tile_kernel *kernel, int64_t n_rows, int64_t index,
                                int64_t *first_row, int64_t *count) {
   int64_t last = ommai_attention_tile_count(kernel, n_rows) - 1;
@@ -32,8 +32,7 @@ const struct ommai_attention_tile_kernel *ommai_attention_kernel_for(const struc
   return problem->window && n_keys <= OMMAI_ATTENTION_BLOCK ? problem->window : problem->tile;
 }
 
-/* ---- sizes
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 /* What the memory of a plan depends on. */
 struct extent {
@@ -113,8 +112,7 @@ static struct extent extent_bound(const struct ommai_attention_problem *problem,
   return extent;
 }
 
-/* ---- units
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- units ----------------------------------------------------------------------------------- */
 
 /* Units of one segment: one, or one per query row when decoding; none without query rows. */
 static int64_t units_in(const struct ommai_attention_problem *problem, const struct ommai_attention_segment *segment) {
@@ -232,8 +230,7 @@ static void place_units(struct omma_attention_plan *plan, const struct omma_atte
   }
 }
 
-/* ---- jobs and waves
- * --------------------------------------------------------------------------------------------------- */
+/* ---- jobs and waves -------------------------------------------------------------------------- */
 
 /* Numbers the jobs; returns the position after the last unit. */
 static struct ommai_attention_wave number_jobs(struct omma_attention_plan *plan) {
@@ -281,8 +278,7 @@ static void cut_waves(struct omma_attention_plan *plan) {
   plan->n_steps = end.first_prepare + end.first_attend;
 }
 
-/* ---- creation
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
 static enum omma_status check_and_measure(const struct omma_attention_context *context, const struct omma_attention_spec *spec,
                                           struct ommai_attention_problem *problem, int64_t counts[BUCKETS],
@@ -364,8 +360,7 @@ enum omma_status omma_attention_plan_place(const struct omma_attention_context *
   return OMMA_OK;
 }
 
-/* ---- facts
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- facts ----------------------------------------------------------------------------------- */
 
 /* Of the longest unit. */
 static const char *kernel_name(const struct omma_attention_plan *plan) {

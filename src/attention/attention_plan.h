@@ -1,10 +1,10 @@
 /* Inside of the operator: context, the checked problem, the plan and its jobs.
  *
  * A plan is a list of units, those that use shared workspace before the small ones and the heaviest
- * of each first, and a list of waves  over them. A unit is the queries of one segment (one
+ * of each first, and a list of waves over them. A unit is the queries of one segment (one
  * query row in the DECODE mode) against the keys of its sequence. A pair is a unit and one kv head,
- * or a few neighbouring ones  where there is work enough for everybody. The pairs, in unit order,
- * are cut into waves so that what a wave keeps in shared  workspace fits a fixed budget. A wave has
+ * or a few neighbouring ones where there is work enough for everybody. The pairs, in unit order,
+ * are cut into waves so that what a wave keeps in shared workspace fits a fixed budget. A wave has
  * two phases, each one team call:
  *
  *   ENCODER, CAUSAL   prepare: pack up to PACK_BLOCKS key blocks of a pair.   attend: one tile of
@@ -13,8 +13,8 @@
  *                     splits of a pair.
  *
  * Small units keep nothing in shared workspace: they have no prepare jobs, and one attend job per
- * pair does everything in the  worker's scratch. Jobs are numbered through the whole plan, so a job
- * is found by bisection over the units' prefix sums and  no job list exists. */
+ * pair does everything in the worker's scratch. Jobs are numbered through the whole plan, so a job
+ * is found by bisection over the units' prefix sums and no job list exists. */
 #ifndef OMMAI_ATTENTION_ATTENTION_PLAN_H
 #define OMMAI_ATTENTION_ATTENTION_PLAN_H
 
@@ -128,7 +128,7 @@ struct ommai_attention_segment ommai_attention_segment_at(const struct ommai_att
                                                           const struct omma_attention_spec *spec, int64_t index);
 
 /* Tiles of a unit of n_rows query rows, and the rows of tile `index`: whole tiles first, then the
- * rest without a tile that  is nearly empty. */
+ * rest without a tile that is nearly empty. */
 int64_t ommai_attention_tile_count(const struct ommai_attention_tile_kernel *kernel, int64_t n_rows);
 void ommai_attention_tile_rows(const struct ommai_attention_tile_kernel *kernel, int64_t n_rows, int64_t index,
                                int64_t *first_row, int64_t *count);

@@ -139,8 +139,7 @@ static enum omma_status check_run(const struct omma_attention_plan *plan, const 
   return OMMA_OK;
 }
 
-/* ---- addresses
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
 const void *ommai_attention_q(const struct ommai_attention_run *run, int64_t row, int64_t head) {
   const struct omma_attention_tensors *t = &run->tensors;
@@ -176,8 +175,7 @@ const void *ommai_attention_v_block(const struct ommai_attention_run *run, const
   return block_at(run, unit, block, t->v, t->v_token_stride, t->v_page_stride, kv_head * t->v_head_stride);
 }
 
-/* ---- jobs
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- jobs ------------------------------------------------------------------------------------ */
 
 static int64_t first_job(const struct ommai_attention_unit *unit, bool prepare) {
   return prepare ? unit->first_prepare : unit->first_attend;

@@ -99,7 +99,7 @@ static void attend_one(const struct ommai_attention_run *run, const struct ommai
 }
 
 /* kv heads whose rows are asked for together: enough that the pieces are longer than the cache
- * lines that they share with  their neighbours, few enough that those in work and those on the way
+ * lines that they share with their neighbours, few enough that those in work and those on the way
  * stay in the second level. */
 enum { FORESEEN_HEADS = 4, ROWS_PER_STEP = 2 };
 
@@ -135,7 +135,7 @@ static struct ommai_attention_prefetch rows_of(const struct ommai_attention_run 
 }
 
 /* What is to be asked for during head `index` of a job: a share of the heads that follow, in the
- * job or in the one that this  worker is likely to get next. Rows are too short pieces of memory,
+ * job or in the one that this worker is likely to get next. Rows are too short pieces of memory,
  * too far apart, for the machine to foresee. */
 static struct ommai_attention_prefetch foresee(const struct ommai_attention_run *run, const struct ommai_attention_job *job,
                                                int32_t index) {

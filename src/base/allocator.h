@@ -8,15 +8,15 @@
 extern const struct omma_allocator ommai_default_allocator;
 
 /* The same for large buffers: on Linux, those of 2 MiB and more are asked for in huge pages. Images
- * and their scratch live shortly, and  faulting in thousands of small pages takes longer than
- * decoding or resizing into them does; weights, keys and values are streamed at the  memory's rate,
+ * and their scratch live shortly, and faulting in thousands of small pages takes longer than
+ * decoding or resizing into them does; weights, keys and values are streamed at the memory's rate,
  * which small pages hold up by a tenth. */
 extern const struct omma_allocator ommai_huge_page_allocator;
 
 #define OMMAI_ALIGNMENT 64
 
 /* `count * size` bytes, 64-aligned, zeroed; NULL when the product overflows, is larger than
- * PTRDIFF_MAX, or memory is out.  A count or size of 0 gives a valid pointer to release. */
+ * PTRDIFF_MAX, or memory is out. A count or size of 0 gives a valid pointer to release. */
 void *ommai_allocate(const struct omma_allocator *allocator, size_t count, size_t size);
 
 /* The same without the zeroes: for large buffers, of which only the part in use shall be

@@ -1,5 +1,5 @@
 /* One block of memory laid out once: the same placing function runs first over an empty arena to
- * learn the size, then over  the real block. Nothing is freed one by one; a reset to a mark frees
+ * learn the size, then over the real block. Nothing is freed one by one; a reset to a mark frees
  * everything placed after it. Not thread-safe. */
 #ifndef OMMAI_BASE_ARENA_H
 #define OMMAI_BASE_ARENA_H
@@ -22,7 +22,7 @@ void ommai_arena_measure(struct ommai_arena *arena);
 void ommai_arena_init(struct ommai_arena *arena, void *memory, size_t size);
 
 /* `count` elements of `size` bytes at a 64-byte border; content undefined. NULL while measuring and
- * when it does not fit or the  product overflows (then `failed` is set). Under AddressSanitizer a
+ * when it does not fit or the product overflows (then `failed` is set). Under AddressSanitizer a
  * red zone follows each piece. */
 void *ommai_arena_take(struct ommai_arena *arena, size_t count, size_t size);
 

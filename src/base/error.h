@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 /* Writes `status` and the formatted message into `error` (NULL is allowed) and returns `status`, so
- * that  `return ommai_fail(error, OMMA_ERROR_FORMAT, "%s: ...", path)` is the usual form. `field`
+ * that `return ommai_fail(error, OMMA_ERROR_FORMAT, "%s: ...", path)` is the usual form. `field`
  * is cleared. */
 enum omma_status ommai_fail(struct omma_error *error, enum omma_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -18,13 +18,13 @@ bool ommai_path_ends_with(const char *path, const char *end);
 bool ommai_file_exists(const char *path);
 
 /* DIRECTORY/NAME into `path`, and whether something is there. What is there and is no regular file,
- * nor a link to one (a directory, a  named pipe, a link that leads nowhere), is an error: it was
+ * nor a link to one (a directory, a named pipe, a link that leads nowhere), is an error: it was
  * meant to be read. Errors: ARGUMENT (the path is too long), IO. */
 enum omma_status ommai_file_find(char *path, size_t size, const char *directory, const char *name, bool *found,
                                  struct omma_error *error);
 
 /* Reads a whole regular file of at most `limit` bytes. *data gets *size bytes and a NUL after them;
- * release with  ommai_release(allocator, data, size + 1, 1). Errors: IO, LIMIT, MEMORY, with the
+ * release with ommai_release(allocator, data, size + 1, 1). Errors: IO, LIMIT, MEMORY, with the
  * path in the message. */
 enum omma_status ommai_file_read(const char *path, size_t limit, const struct omma_allocator *allocator, char **data,
                                  size_t *size, struct omma_error *error);

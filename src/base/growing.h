@@ -10,8 +10,8 @@
 #include "base/checked.h"
 
 /* Makes room for `more` items after the `count` that *items holds; *capacity is the size of its
- * memory in items, which is released  with ommai_release(allocator, *items, *capacity, item_size).
- * NULL with capacity 0 is an empty array. False when memory is out:  nothing has changed then. */
+ * memory in items, which is released with ommai_release(allocator, *items, *capacity, item_size).
+ * NULL with capacity 0 is an empty array. False when memory is out: nothing has changed then. */
 static inline bool ommai_grow(void **items, size_t *capacity, size_t count, size_t more, size_t item_size,
                               const struct omma_allocator *allocator) {
   size_t needed, doubled;

@@ -17,7 +17,7 @@ const char *ommai_json_kind(const json_t *value);
 json_t *ommai_json_parse(const char *text, size_t size, size_t flags, json_error_t *reason, bool *no_memory);
 
 /* Parses a file of at most `limit` bytes whose top level must be an object. Duplicate keys are
- * refused. The caller decrefs.  Errors: IO, LIMIT, FORMAT, MEMORY. */
+ * refused. The caller decrefs. Errors: IO, LIMIT, FORMAT, MEMORY. */
 enum omma_status ommai_json_load_file(const char *path, size_t limit, const struct omma_allocator *allocator, json_t **root,
                                       struct omma_error *error);
 
@@ -25,8 +25,8 @@ enum omma_status ommai_json_load_file(const char *path, size_t limit, const stru
 enum omma_status ommai_json_load(const char *name, const char *data, size_t size, json_t **root, struct omma_error *error);
 
 /* Typed reads of object[key]. `where` is the path and the keys down to the object, for messages. A
- * missing key or JSON null  leaves *out unchanged (its value is the default) and is an error only
- * when `required`. Integers must be whole and within  [low, high]; numbers must be finite. */
+ * missing key or JSON null leaves *out unchanged (its value is the default) and is an error only
+ * when `required`. Integers must be whole and within [low, high]; numbers must be finite. */
 enum omma_status ommai_json_integer(const json_t *object, const char *where, const char *key, bool required, int64_t low,
                                     int64_t high, int64_t *out, struct omma_error *error);
 enum omma_status ommai_json_number(const json_t *object, const char *where, const char *key, bool required, double *out,

@@ -1,8 +1,8 @@
 /* Parsing that notices when memory runs out.
  *
  * jansson (2.14) drops a character of a long token in silence where the buffer for it cannot grow,
- * and takes other failed allocations  for wrong JSON. Its hooks have no argument, so what they see
- * is kept in a mark of the thread; they pass every call on to the functions that  were there
+ * and takes other failed allocations for wrong JSON. Its hooks have no argument, so what they see
+ * is kept in a mark of the thread; they pass every call on to the functions that were there
  * before, the C library's or a host program's. */
 #include <pthread.h>
 

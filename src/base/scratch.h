@@ -1,5 +1,5 @@
 /* Memory of one compilation: taken piece by piece, given back all at once, and bounded, as is the
- * work, so that a hostile schema or pattern  ends with a message. Not thread-safe. */
+ * work, so that a hostile schema or pattern ends with a message. Not thread-safe. */
 #ifndef OMMAI_BASE_SCRATCH_H
 #define OMMAI_BASE_SCRATCH_H
 

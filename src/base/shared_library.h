@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Stores the address of a function of the library (NULL: not loaded) in the function pointer at
- * `function`. dlsym gives an object pointer:  POSIX wants that to be enough, ISO C does not. */
+ * `function`. dlsym gives an object pointer: POSIX wants that to be enough, ISO C does not. */
 static inline bool ommai_library_find(void *library, const char *name, void *function) {
   void *address = library ? dlsym(library, name) : NULL;
   memcpy(function, &address, sizeof address);
@@ -19,7 +19,7 @@ static inline bool ommai_library_find(void *library, const char *name, void *fun
 #define OMMAI_LIBRARY_FIND(name) found = found && ommai_library_find(library, #name, &functions->name);
 
 /* Declares struct TYPE, which has each function of the list FUNCTIONS(X) by its own name and type,
- * and a static load_TYPE that fills it from  the library FILE; false where the library, or one of
+ * and a static load_TYPE that fills it from the library FILE; false where the library, or one of
  * them, is not there. The library stays loaded. */
 #define OMMAI_LIBRARY(TYPE, FILE, FUNCTIONS)             \
   struct TYPE {                                          \

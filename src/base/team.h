@@ -12,8 +12,8 @@ struct ommai_team;
 int ommai_team_cpu_count(void);
 
 /* Makes a team of n_threads workers: n_threads - 1 threads and the calling thread of each run. With
- * `pin`, the own threads are  bound to distinct CPUs of the process's affinity mask (the caller's
- * thread is left alone). One run at a time. Errors:  MEMORY, INTERNAL (thread creation failed; the
+ * `pin`, the own threads are bound to distinct CPUs of the process's affinity mask (the caller's
+ * thread is left alone). One run at a time. Errors: MEMORY, INTERNAL (thread creation failed; the
  * threads made so far are joined). */
 enum omma_status ommai_team_create(int n_threads, bool pin, const struct omma_allocator *allocator, struct ommai_team **team,
                                    struct omma_error *error);

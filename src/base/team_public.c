@@ -23,7 +23,7 @@ void omma_team_destroy(const struct omma_team *team) {
 }
 
 /* One run on OpenMP threads. They take worker numbers as they arrive: a runtime may give fewer
- * threads than it was asked for, and  its own numbering is another entry to look up. */
+ * threads than it was asked for, and its own numbering is another entry to look up. */
 struct openmp_run {
   omma_task task;
   void *task_context;

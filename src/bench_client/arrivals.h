@@ -21,8 +21,8 @@ struct ommai_arrivals {
 double ommai_arrivals_rate(const struct ommai_arrivals *arrivals, size_t index, size_t n);
 
 /* delays[n]: seconds from the start of the run to each request, never falling. The gaps are gamma
- * distributed with shape =  burstiness and mean 1 / rate; without a ramp they are then scaled so
- * that the last delay is n / rate exactly, as vLLM's client  does, whose draws these are. A ramp
+ * distributed with shape = burstiness and mean 1 / rate; without a ramp they are then scaled so
+ * that the last delay is n / rate exactly, as vLLM's client does, whose draws these are. A ramp
  * that begins at rate 0 is refused by the caller: its first gap would have no end. */
 void ommai_arrivals_delays(const struct ommai_arrivals *arrivals, double *delays, size_t n);
 

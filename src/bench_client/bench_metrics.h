@@ -14,7 +14,7 @@
 #define OMMAI_MAX_PERCENTILES 16
 
 /* Time to first token; time per output token, (latency - ttft) / (output tokens - 1), of replies
- * with more than one; gaps between  token events, of all replies together; latency; the wait for a
+ * with more than one; gaps between token events, of all replies together; latency; the wait for a
  * free place; both together. Only successful replies count. */
 enum ommai_metric {
   OMMAI_METRIC_TTFT,
@@ -66,7 +66,7 @@ void ommai_statistics_compute(double *values, size_t n, const double *percentile
                               struct ommai_statistics *statistics);
 
 /* Computes the figures of n replies that took `duration` seconds together. Release in every case.
- * Errors: MEMORY, LIMIT (a run of more than  a year), those of the tokenizer. */
+ * Errors: MEMORY, LIMIT (a run of more than a year), those of the tokenizer. */
 enum omma_status ommai_metrics_compute(const struct ommai_metrics_settings *settings, const struct ommai_reply *replies,
                                        size_t n, double duration, const struct omma_allocator *allocator,
                                        struct ommai_metrics *metrics, struct omma_error *error);

@@ -33,7 +33,7 @@ static double tick_step(double end, int n) {
 }
 
 /* `top` and `bottom` are what stands at the ends of the y axis; `title` may hold tspan elements.
- * The room between title and panel is for  the name of a mark. */
+ * The room between title and panel is for the name of a mark. */
 static void draw_axes(const struct panel *panel, const char *title, const char *x_name, const char *top, const char *bottom,
                       FILE *out) {
   double floor_y = panel->top + panel->height, step = tick_step(panel->x_end, TICKS);

@@ -7,7 +7,7 @@
 #include "bench_client/bench_report.h"
 
 /* Writes an SVG: the distribution of the time to first token, that of the gaps between tokens, and
- * every request over time (waiting for  the first token, then answering; failed ones apart).
+ * every request over time (waiting for the first token, then answering; failed ones apart).
  * Errors: MEMORY. */
 enum omma_status ommai_bench_plot(const struct ommai_bench_report *report, const struct omma_allocator *allocator, FILE *out,
                                   struct omma_error *error);
@@ -19,7 +19,7 @@ bool ommai_bench_plot_has_png(void);
 #define OMMAI_PLOT_PNG_SCALE 2
 
 /* Writes the same drawing as a PNG; its words are set in whatever sans-serif font the system has.
- * Errors: UNSUPPORTED (a build without  librsvg), MEMORY, INTERNAL (with the library's message),
+ * Errors: UNSUPPORTED (a build without librsvg), MEMORY, INTERNAL (with the library's message),
  * IO. */
 enum omma_status ommai_bench_plot_png(const struct ommai_bench_report *report, const struct omma_allocator *allocator,
                                       FILE *out, struct omma_error *error);

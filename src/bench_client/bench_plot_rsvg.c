@@ -1,5 +1,5 @@
 /* The drawing as a PNG: the SVG, painted by librsvg on a cairo surface. Both take their memory from
- * malloc. They are loaded when a  drawing is wanted: linked, they and three dozen libraries behind
+ * malloc. They are loaded when a drawing is wanted: linked, they and three dozen libraries behind
  * them would double the time in which every command starts. */
 #include <cairo.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* hf: a local copy of a data set from the Hugging Face hub, as JSONL files in a directory. A row's
- * question is the first turn of  "turns" or "conversation", or "question" or "prompt"; its image
+ * question is the first turn of "turns" or "conversation", or "question" or "prompt"; its image
  * the first of "images", or "image"; "answers" may stand besides. */
 #include <dirent.h>
 #include <errno.h>

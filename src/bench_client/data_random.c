@@ -1,5 +1,5 @@
 /* random and random-mm: prompts of a stated number of tokens, and images of noise. The draws and
- * their order are those of vLLM's  client, so that the same seed and tokenizer make the same
+ * their order are those of vLLM's client, so that the same seed and tokenizer make the same
  * requests. */
 #include <math.h>
 #include <string.h>
@@ -81,7 +81,7 @@ static enum omma_status decode(struct maker *maker, size_t n, size_t *size) {
 }
 
 /* Makes text out of ids[0, *n) that has `wanted` tokens when encoded: cuts it, or adds random ids.
- * Some tokenizers never give the  number; then *n differs from it in the end. */
+ * Some tokenizers never give the number; then *n differs from it in the end. */
 static enum omma_status settle(struct maker *maker, size_t *n, size_t wanted, size_t *size) {
   const struct ommai_tokenizer *tokenizer = maker->settings->tokenizer;
   for (int tries = MAX_TRIES;; tries--) {

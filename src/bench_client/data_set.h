@@ -62,7 +62,7 @@ struct ommai_sample {
 };
 
 /* samples[n_samples] and the request order: picks[n_picks] are indices into samples, more than
- * there are samples where the data is  repeated to reach n_requests. */
+ * there are samples where the data is repeated to reach n_requests. */
 struct ommai_data_set {
   const struct omma_allocator *allocator;
   const struct ommai_data_settings *settings; /* while it is made */
@@ -74,7 +74,7 @@ struct ommai_data_set {
 };
 
 /* Makes the data set: the same settings and files give the same requests. `fields` is copied; what
- * it points to must live as long.  Release in every case. Errors: ARGUMENT, IO, FORMAT (with file
+ * it points to must live as long. Release in every case. Errors: ARGUMENT, IO, FORMAT (with file
  * and line), UNSUPPORTED, LIMIT, MEMORY. */
 enum omma_status ommai_data_set_make(const struct ommai_data_settings *settings, const struct ommai_body_fields *fields,
                                      const struct omma_allocator *allocator, struct ommai_data_set *set,
@@ -97,7 +97,7 @@ enum omma_status ommai_data_hf(const struct ommai_data_settings *settings, struc
                                struct omma_error *error);
 
 /* order[n], released with ommai_release(set->allocator, order, n, sizeof *order): 0 to n - 1,
- * shuffled as Python's random.shuffle does  after random.seed(seed), or unshuffled where the
+ * shuffled as Python's random.shuffle does after random.seed(seed), or unshuffled where the
  * settings say so. Errors: MEMORY. */
 enum omma_status ommai_data_order(const struct ommai_data_settings *settings, const struct ommai_data_set *set, size_t n,
                                   size_t **order, struct omma_error *error);

@@ -1,6 +1,6 @@
 /* Server-sent events: bytes as they come from the network to the data of one event after the other.
- * Lines may end in LF, CR LF or  CR, and a piece of input may end anywhere, also inside a character
- * or a line end. Source: the WHATWG HTML standard, section  "Interpreting an event stream". */
+ * Lines may end in LF, CR LF or CR, and a piece of input may end anywhere, also inside a character
+ * or a line end. Source: the WHATWG HTML standard, section "Interpreting an event stream". */
 #ifndef OMMAI_BENCH_CLIENT_EVENT_STREAM_H
 #define OMMAI_BENCH_CLIENT_EVENT_STREAM_H
 
@@ -13,7 +13,7 @@
 #define OMMAI_EVENT_MAX_BYTES ((size_t)16 << 20)
 
 /* Takes the data of one event: its `data` lines joined by line feeds, with a NUL after them; never
- * empty. Events without data and  comments are not reported. What it returns other than OMMA_OK
+ * empty. Events without data and comments are not reported. What it returns other than OMMA_OK
  * ends the reading. */
 typedef enum omma_status (*ommai_event_fn)(void *context, const char *data, size_t size);
 

@@ -18,7 +18,7 @@ struct ommai_http_options {
 };
 
 /* Raises the process's limit of open files as far as n_parallel needs it. Errors: UNSUPPORTED (a
- * build without libcurl), LIMIT (of open  files, with the numbers), IO, MEMORY. */
+ * build without libcurl), LIMIT (of open files, with the numbers), IO, MEMORY. */
 enum omma_status ommai_http_create(const struct ommai_http_options *options, const struct omma_allocator *allocator,
                                    struct ommai_http **http, struct omma_error *error);
 
@@ -33,7 +33,7 @@ struct ommai_http_end {
 };
 
 /* What is borrowed must live until on_end. on_data gets pieces of the body with the status, and
- * returns false to stop; then `failure` says  so. on_end is called once, from ommai_http_wait. */
+ * returns false to stop; then `failure` says so. on_end is called once, from ommai_http_wait. */
 struct ommai_http_request {
   const char *url;
   const char *body; /* NULL: a GET, else a POST of JSON */
@@ -50,7 +50,7 @@ struct ommai_http_request {
 enum omma_status ommai_http_send(struct ommai_http *http, const struct ommai_http_request *request, struct omma_error *error);
 
 /* Works until something has ended or moved on, `until` (monotonic seconds) has come, or `wake`, a
- * descriptor (-1: none), is readable,  which it only looks at. */
+ * descriptor (-1: none), is readable, which it only looks at. */
 enum omma_status ommai_http_wait(struct ommai_http *http, double until, int wake, struct omma_error *error);
 
 /* Ends all requests that run: on_end gets `why` as the failure. */
@@ -61,7 +61,7 @@ void ommai_http_cancel(struct ommai_http *http, const char *why);
 
 /* One question besides the load, from beginning to end, which takes OMMAI_FETCH_SECONDS at most.
  * *status is HTTP's (0: no reply, and then `body` is the reason); *body is the reply (at most 64
- * MiB),  *size bytes and a NUL in the allocator's memory, released with ommai_release(allocator,
+ * MiB), *size bytes and a NUL in the allocator's memory, released with ommai_release(allocator,
  * *body, *size + 1, 1). */
 enum omma_status ommai_http_fetch(struct ommai_http *http, const struct ommai_http_request *request,
                                   const struct omma_allocator *allocator, int *status, char **body, size_t *size,

@@ -1,5 +1,5 @@
 /* The client on libcurl's multi interface with its own epoll loop: libcurl is told which sockets
- * are ready, so that an event costs the  same with one stream and with a thousand. */
+ * are ready, so that an event costs the same with one stream and with a thousand. */
 #include <curl/curl.h>
 #include <errno.h>
 #include <math.h>

@@ -18,8 +18,8 @@ enum omma_status ommai_image_part_from_file(const void *bytes, size_t size, cons
                                             json_t **part, struct omma_error *error);
 
 /* A part that refers to an image: http(s)://, file:// and data:image/ are taken as they are, all
- * else is a path, which gets file://  in front. With `inline_images` a file is read, decoded and
- * sent as a PNG in a data: URL; addresses on the network are refused  then. Errors: IO, FORMAT,
+ * else is a path, which gets file:// in front. With `inline_images` a file is read, decoded and
+ * sent as a PNG in a data: URL; addresses on the network are refused then. Errors: IO, FORMAT,
  * UNSUPPORTED, LIMIT, MEMORY. */
 enum omma_status ommai_image_part_from_reference(const char *reference, bool inline_images,
                                                  const struct omma_allocator *allocator, json_t **part,

@@ -14,7 +14,7 @@ struct ommai_image_bytes {
 void ommai_image_bytes_release(struct ommai_image_bytes *bytes);
 
 /* pixels: [height][width][3], red first. JPEG with libjpeg's defaults: quality 75, colour at half
- * resolution. Errors: LIMIT (a side  over 65,500), MEMORY, INTERNAL. */
+ * resolution. Errors: LIMIT (a side over 65,500), MEMORY, INTERNAL. */
 enum omma_status ommai_image_write_jpeg(const uint8_t *pixels, int32_t width, int32_t height, struct ommai_image_bytes *bytes,
                                         struct omma_error *error);
 enum omma_status ommai_image_write_png(const uint8_t *pixels, int32_t width, int32_t height, struct ommai_image_bytes *bytes,

@@ -1,6 +1,6 @@
 /* The Mersenne twister (MT19937) as Python's `random` and NumPy's legacy functions use it, draw for
- * draw: the same seed shuffles a  data set and spaces requests as clients written in Python do.
- * Source: Matsumoto and Nishimura, "Mersenne Twister" (1998); the gamma  distribution by Marsaglia
+ * draw: the same seed shuffles a data set and spaces requests as clients written in Python do.
+ * Source: Matsumoto and Nishimura, "Mersenne Twister" (1998); the gamma distribution by Marsaglia
  * and Tsang, "A Simple Method for Generating Gamma Variables" (2000), below shape 1 by Best's
  * method. */
 #ifndef OMMAI_BENCH_CLIENT_MERSENNE_H

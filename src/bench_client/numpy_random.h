@@ -1,6 +1,6 @@
 /* NumPy's default generator (PCG64 after a SeedSequence), draw for draw: the same seed makes the
- * same random data set as clients  written in Python. Source: O'Neill, "PCG: A Family of Simple
- * Fast Space-Efficient Statistically Good Algorithms for Random Number  Generation" (2014); NumPy's
+ * same random data set as clients written in Python. Source: O'Neill, "PCG: A Family of Simple
+ * Fast Space-Efficient Statistically Good Algorithms for Random Number Generation" (2014); NumPy's
  * documentation of SeedSequence, Generator.integers (Lemire's method) and Generator.choice. */
 #ifndef OMMAI_BENCH_CLIENT_NUMPY_RANDOM_H
 #define OMMAI_BENCH_CLIENT_NUMPY_RANDOM_H

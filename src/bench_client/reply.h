@@ -13,10 +13,10 @@
 #define OMMAI_REPLY_ERROR_SIZE 768
 
 /* Times are seconds. Definitions (those of vLLM's benchmark): a token event is an event with a
- * non-empty list `choices`. ttft runs from  the sending to the first token event, `itls` are the
- * gaps between one token event and the next, latency runs from the sending to  the last token
+ * non-empty list `choices`. ttft runs from the sending to the first token event, `itls` are the
+ * gaps between one token event and the next, latency runs from the sending to the last token
  * event. A reply is a success when it has status 200, was read to its end without fault and has a
- * token event; one  difference: an event that reports an error makes it a failure here. */
+ * token event; one difference: an event that reports an error makes it a failure here. */
 struct ommai_reply {
   const struct omma_allocator *allocator;
   bool chat; /* the text is in choices[0].delta.content, else in choices[0].text */

@@ -17,8 +17,8 @@ struct ommai_body_fields {
 };
 
 /* Makes one body. `prompt` is a string, a list of content parts or a list of messages; `media`,
- * content parts after the text (an  object, a list, or NULL); both are borrowed. A completion takes
- * a string and no media. *body is *size bytes in jansson's memory,  released with free. Errors:
+ * content parts after the text (an object, a list, or NULL); both are borrowed. A completion takes
+ * a string and no media. *body is *size bytes in jansson's memory, released with free. Errors:
  * ARGUMENT, MEMORY. */
 enum omma_status ommai_body_make(const struct ommai_body_fields *fields, const json_t *prompt, const json_t *media,
                                  int64_t output_len, char **body, size_t *size, struct omma_error *error);

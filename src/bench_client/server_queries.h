@@ -7,7 +7,7 @@
 #include "bench_client/http_client.h"
 
 /* GET BASE/v1/models: *model is the first entry, an object of the caller's with "id" and perhaps
- * "root". Errors: IO (no reply, or  another status than 200), FORMAT. */
+ * "root". Errors: IO (no reply, or another status than 200), FORMAT. */
 enum omma_status ommai_query_first_model(struct ommai_http *http, const char *base_url, const char *const *headers,
                                          const struct omma_allocator *allocator, json_t **model, struct omma_error *error);
 

@@ -1,5 +1,5 @@
 /* Random prompts in the server's own tokens: where its tokenizer counts more of them than the one
- * here, prompts are cut to length with  the server's help (POST /tokenize and /detokenize). */
+ * here, prompts are cut to length with the server's help (POST /tokenize and /detokenize). */
 #ifndef OMMAI_BENCH_CLIENT_SERVER_TOKENIZER_H
 #define OMMAI_BENCH_CLIENT_SERVER_TOKENIZER_H
 
@@ -21,8 +21,8 @@ struct ommai_server_tokenizer {
 };
 
 /* Cuts one prompt of `size` bytes and n_tokens tokens if need be: *cut is then a new text of
- * *cut_size bytes, released with  ommai_release(allocator, *cut, *cut_size + 1, 1), else NULL. A
- * server that does not answer leaves prompts as they are. Errors: MEMORY,  those of the client. */
+ * *cut_size bytes, released with ommai_release(allocator, *cut, *cut_size + 1, 1), else NULL. A
+ * server that does not answer leaves prompts as they are. Errors: MEMORY, those of the client. */
 enum omma_status ommai_server_tokenizer_cut(struct ommai_server_tokenizer *tokenizer, const char *text, size_t size,
                                             size_t n_tokens, char **cut, size_t *cut_size, struct omma_error *error);
 

@@ -15,7 +15,7 @@ struct ommai_attachment_options {
 int ommai_attach_image(const char *source, const struct ommai_attachment_options *options, struct omma_part *part);
 
 /* Loads the video whose frames `source` names: a folder of image files, taken in the order of their
- * names with numbers counted as  numbers, or files with commas between. */
+ * names with numbers counted as numbers, or files with commas between. */
 int ommai_attach_video(const char *source, const struct ommai_attachment_options *options, struct omma_part *part);
 
 /* Releases an attachment. A zeroed part is allowed. */

@@ -16,8 +16,8 @@ struct ommai_batch_output {
 };
 
 /* Opens the file at `path`, making it where it is missing, for this program alone, and reads what
- * an earlier run has written: a last line  without an end is cut off, and with `retry_failed` lines
- * of failures are taken out. A file that is not of a batch is refused and left  as it is; what is
+ * an earlier run has written: a last line without an end is cut off, and with `retry_failed` lines
+ * of failures are taken out. A file that is not of a batch is refused and left as it is; what is
  * no regular file (a pipe) holds nothing, nor does standard output, which is "-". Returns an exit
  * code; the error has been printed. Close in every case. */
 int ommai_batch_output_open(const char *path, bool retry_failed, struct ommai_batch_output *output);

@@ -1,6 +1,6 @@
 /* One thread reads lines, starts requests and writes what came of them, in the order in which they
- * end. Requests run on the server's  workers, which prepare them, and on the engine; their number
- * at once is bounded, and with it the memory. A request that finds the  memory taken by others
+ * end. Requests run on the server's workers, which prepare them, and on the engine; their number
+ * at once is bounded, and with it the memory. A request that finds the memory taken by others
  * (status 503) is set aside and run again alone. */
 #include "cli/batch_run.h"
 

@@ -23,7 +23,7 @@ struct ommai_batch_counts {
 };
 
 /* Runs what is not in the output yet, until the end of the input or a signal (deferred by the
- * caller). Returns an exit code, DONE also  after a signal and when lines failed; the error has
+ * caller). Returns an exit code, DONE also after a signal and when lines failed; the error has
  * been printed. */
 int ommai_batch_run(const struct ommai_batch_job *job, struct ommai_batch_counts *counts);
 

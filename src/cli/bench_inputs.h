@@ -13,13 +13,13 @@ struct ommai_segments {
 };
 
 /* Reads a list of lengths: entries `N` (a segment of N tokens) or `NxC` (C segments of N) with
- * commas between them, or the name of a  file with such entries, separated by commas, blanks or
+ * commas between them, or the name of a file with such entries, separated by commas, blanks or
  * line breaks. Returns an exit code. */
 int ommai_segments_parse(const char *text, struct ommai_segments *segments);
 void ommai_segments_release(struct ommai_segments *segments);
 
 /* q [n_tokens, heads, head_dim] and k [n_tokens, kv_heads, head_dim] packed, v [n_tokens, kv_heads,
- * head_dim] a view into rows  [q | k | v], out packed; all in one block. */
+ * head_dim] a view into rows [q | k | v], out packed; all in one block. */
 struct ommai_attention_inputs {
   struct omma_attention_tensors tensors;
   void *memory;

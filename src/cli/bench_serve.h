@@ -68,7 +68,7 @@ int ommai_bench_serve_settings_make(const struct ommai_bench_serve_values *value
 void ommai_bench_serve_settings_release(struct ommai_bench_serve_settings *settings);
 
 /* Makes the directory of results, and says before the run whether the files can be written as far
- * as permissions show it. Returns an exit  code. */
+ * as permissions show it. Returns an exit code. */
 int ommai_bench_serve_check_files(const struct ommai_bench_serve_values *values);
 
 /* Writes the result and the drawing where they are asked for. Returns an exit code; what went wrong

@@ -474,7 +474,7 @@ static const struct ommai_option report_table[] = {
 };
 
 /* First what changes nothing: the data sets here are not rendered by a chat template, nothing draws
- * thresholds, and vLLM's client does  nothing with beam search. Then what would change what is
+ * thresholds, and vLLM's client does nothing with beam search. Then what would change what is
  * measured, or leaves a file. */
 const struct ommai_foreign_option ommai_bench_serve_ignored[] = {
     {.name = "use-beam-search"},

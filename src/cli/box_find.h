@@ -34,10 +34,10 @@ struct ommai_boxes {
 };
 
 /* Finds objects {"bbox_2d": [x1, y1, x2, y2], "label": TEXT} anywhere in a text: alone, in lists
- * and objects, between other words, in  a fence. What is no JSON is passed over, so that whole
- * objects of a list that was cut off are found. A label may also be called  "text_content". A box
+ * and objects, between other words, in a fence. What is no JSON is passed over, so that whole
+ * objects of a list that was cut off are found. A label may also be called "text_content". A box
  * is on the first image where it has no "image", else on that one, counted from 1. Corners that
- * stick out are  brought to the image's edge. False when memory is out. Release in every case. */
+ * stick out are brought to the image's edge. False when memory is out. Release in every case. */
 bool ommai_boxes_find(const char *text, size_t size, const struct ommai_box_image *images, size_t n_images,
                       struct ommai_boxes *boxes);
 void ommai_boxes_release(struct ommai_boxes *boxes);

@@ -8,7 +8,7 @@
 #define OMMAI_FONT_HEIGHT 7
 
 /* The rows of a character, top first; bit OMMAI_FONT_WIDTH - 1 is the leftmost point. What is not
- * printable ASCII has a question  mark's. */
+ * printable ASCII has a question mark's. */
 const uint8_t *ommai_font_rows(char character);
 
 #endif

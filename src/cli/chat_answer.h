@@ -26,7 +26,7 @@ struct ommai_answer {
 };
 
 /* Asks and waits. Returns an exit code: OMMAI_EXIT_DONE also when the answer was interrupted. What
- * was wrong has been said, but for  too_long. Release in every case. */
+ * was wrong has been said, but for too_long. Release in every case. */
 int ommai_answer(struct omma_model *model, struct omma_engine *engine, const struct ommai_conversation *conversation,
                  const struct ommai_answer_options *options, struct ommai_answer *answer);
 

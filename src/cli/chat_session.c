@@ -247,7 +247,7 @@ static bool handle(struct session *session, const struct ommai_question *questio
 }
 
 /* Reads a line after a prompt, to be released with free(). A terminal that edits its lines itself
- * drops what was typed at a signal, and  does not tell whether there was any. */
+ * drops what was typed at a signal, and does not tell whether there was any. */
 static enum ommai_line_end take_line(const struct session *session, const char *prompt, char **line) {
   if (session->editor) return ommai_line_editor_read(session->editor, prompt, line);
   size_t capacity = 0;
@@ -282,7 +282,7 @@ static enum ommai_line_end take_question(const struct session *session, struct o
 }
 
 /* Reads the next question; what was typed before Ctrl-C is dropped. False at the end of input,
- * after Ctrl-C twice in a row where nothing  was typed, and when the program is to end. */
+ * after Ctrl-C twice in a row where nothing was typed, and when the program is to end. */
 static bool read_question(struct session *session, struct ommai_question *question) {
   bool asked = false;
   for (;;) {

@@ -17,8 +17,8 @@ struct ommai_session_options {
 };
 
 /* Reads questions from standard input, line by line, until its end or a line that leaves (/bye).
- * `conversation` may begin with a system message, which  /reset keeps. The attachments go with the
- * first question; they are taken over. Returns an exit code, that of a  signal when one ended
+ * `conversation` may begin with a system message, which /reset keeps. The attachments go with the
+ * first question; they are taken over. Returns an exit code, that of a signal when one ended
  * it. */
 int ommai_chat_session(struct omma_model *model, struct omma_engine *engine, const struct ommai_session_options *options,
                        struct omma_part *attachments, size_t n_attachments, struct ommai_conversation *conversation);

@@ -12,10 +12,10 @@ struct ommai_chat_words {
 };
 
 /* Sorts `words` into model, images and question: a directory with a config.json is the model, an
- * existing file or an address an image,  what is left the question. What looks like a path and does
- * not exist is refused, and so is a second model or question. With  `model_first` the first word is
+ * existing file or an address an image, what is left the question. What looks like a path and does
+ * not exist is refused, and so is a second model or question. With `model_first` the first word is
  * the model, whatever it looks like, unless there is one. Returns an exit code; what was wrong has
- * been  said, in the name of `command`. */
+ * been said, in the name of `command`. */
 int ommai_chat_words_sort(const char *command, const struct ommai_strings *words, bool model_first,
                           struct ommai_chat_words *sorted);
 

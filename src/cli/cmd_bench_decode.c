@@ -1,5 +1,5 @@
 /* omma bench decode: prompts of random tokens through a model's language part and tokens after
- * them: the prompt compared with the peak of  the same threads, the tokens compared with what the
+ * them: the prompt compared with the peak of the same threads, the tokens compared with what the
  * same threads read from memory, both measured in the same run. */
 #include <math.h>
 #include <omma/omma.h>
@@ -71,8 +71,7 @@ static double best_gflops(const struct bench *bench) { return fmax(peak_gflops(b
 
 static double best_read(const struct bench *bench) { return fmax(bench->reads[0], bench->reads[1]); }
 
-/* ---- inputs
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- inputs ---------------------------------------------------------------------------------- */
 
 /* The lengths of the command line, into `contexts`. */
 static int parse_contexts(struct bench *bench) {
@@ -125,7 +124,7 @@ static int open_model(struct bench *bench) {
 }
 
 /* The request of a length and its work. The first token comes from the prompt; the steps of the
- * others see from one token more than  the prompt to all but the last of the answer. */
+ * others see from one token more than the prompt to all but the last of the answer. */
 static int make_context(const struct bench *bench, struct context *context) {
   struct omma_error error;
   struct omma_text_plan prompt, middle;
@@ -167,8 +166,7 @@ static int create_engine(struct bench *bench) {
   return OMMAI_EXIT_DONE;
 }
 
-/* ---- runs
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- runs ------------------------------------------------------------------------------------ */
 
 /* What the answers of a run do, on the engine's thread; `open` is shared. */
 struct follower {
@@ -290,8 +288,7 @@ static int measure(struct bench *bench) {
   return code;
 }
 
-/* ---- output
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 static double median(const struct bench *bench, const double *times) {
   return ommai_times_median(times, (size_t)bench->values->repeat);
@@ -405,8 +402,7 @@ static int print_table(const struct bench *bench) {
   return ommai_finish_output();
 }
 
-/* ---- command
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- command --------------------------------------------------------------------------------- */
 
 static void release(struct bench *bench) {
   omma_engine_destroy(bench->engine);

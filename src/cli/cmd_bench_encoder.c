@@ -1,5 +1,5 @@
 /* omma bench encoder: images through a model's vision tower, compared with the peak of the same
- * threads in the same run, with what the  parts take, the memory compared with what was planned,
+ * threads in the same run, with what the parts take, the memory compared with what was planned,
  * and packed passes compared with one image after another. */
 #include <omma/omma.h>
 #include <stdio.h>
@@ -68,8 +68,7 @@ static const char *peak_doubt(const struct bench *bench) {
 
 static int n_ways(const struct bench *bench) { return bench->values->batch > 1 ? N_WAYS : 1; }
 
-/* ---- images
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- images ---------------------------------------------------------------------------------- */
 
 /* The sizes of the command line, into `plans`. */
 static int parse_sizes(struct bench *bench) {
@@ -119,11 +118,10 @@ static int make_images(struct bench *bench) {
   return OMMAI_EXIT_DONE;
 }
 
-/* ---- memory
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /* The workspace of the largest pass, that of the resize that takes most, and every image's pixels
- * and embeddings: all are kept until  the end. */
+ * and embeddings: all are kept until the end. */
 static int plan_memory(struct bench *bench) {
   struct omma_memory_plan plan;
   struct omma_error error;
@@ -141,8 +139,7 @@ static int plan_memory(struct bench *bench) {
   return OMMAI_EXIT_DONE;
 }
 
-/* ---- runs
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- runs ------------------------------------------------------------------------------------ */
 
 static int run_once(struct bench *bench, enum way way, struct omma_encode_timings *timings) {
   struct omma_error error;
@@ -205,8 +202,7 @@ static int measure(struct bench *bench) {
   return code;
 }
 
-/* ---- output
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 static json_t *parts_json(const struct omma_encode_timings *timings) {
   return json_pack("{s:f, s:f, s:f, s:f, s:f}", "preprocess", timings->preprocess * 1e3, "patch_embed",
@@ -296,8 +292,7 @@ static int print_table(const struct bench *bench) {
   return ommai_finish_output();
 }
 
-/* ---- command
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- command --------------------------------------------------------------------------------- */
 
 static void release(struct bench *bench) {
   omma_engine_destroy(bench->engine);

@@ -83,7 +83,7 @@ static bool has_file(const char *directory, const char *name) {
 }
 
 /* Random prompts cannot be made without a tokenizer, and conversations not chosen by length; other
- * data can be sent without, and is then  counted by the server. */
+ * data can be sent without, and is then counted by the server. */
 static int open_tokenizer(struct bench *bench) {
   const struct ommai_bench_serve_values *values = bench->values;
   const char *directory = values->tokenizer ? values->tokenizer : bench->model;

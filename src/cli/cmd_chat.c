@@ -255,7 +255,7 @@ static int begin_conversation(struct chat *chat) {
 }
 
 /* Refuses what cannot be before time goes into packing weights: a wrong form of answers, a question
- * that does not fit, or images of the  first. The engine gets the memory that was planned. */
+ * that does not fit, or images of the first. The engine gets the memory that was planned. */
 static enum omma_status check_room(void *context, const struct omma_model *model, struct omma_error *error) {
   struct chat *chat = context;
   const struct omma_message images = {.role = OMMA_ROLE_USER, .parts = chat->attachments, .n_parts = chat->n_attachments};

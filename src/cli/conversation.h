@@ -10,7 +10,7 @@ struct ommai_conversation {
 };
 
 /* Adds a message: the attachments (cli/attachments.h) first, then the text, which is copied. Takes
- * the attachments over, also when  it fails. Returns an exit code. */
+ * the attachments over, also when it fails. Returns an exit code. */
 int ommai_conversation_add(struct ommai_conversation *conversation, enum omma_role role, struct omma_part *attachments,
                            size_t n_attachments, const char *text, size_t text_size);
 

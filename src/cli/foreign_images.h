@@ -15,7 +15,7 @@ struct ommai_foreign_image {
 };
 
 /* Recognises what the first `size` bytes of a file begin, among formats that people take for images
- * and that this program may not read.  NULL: none of them. */
+ * and that this program may not read. NULL: none of them. */
 const struct ommai_foreign_image *ommai_foreign_image(const void *bytes, size_t size);
 
 #endif

@@ -54,7 +54,7 @@ static bool find(const struct ommai_foreign_option *options, const char *word, s
 }
 
 /* Moves over the values that stand in words of their own; the first of them becomes the value.
- * False when a value is missing: the  next option is none, or it would be lost. */
+ * False when a value is missing: the next option is none, or it would be lost. */
 static bool take_values(struct given *given, int argc, char **argv, int *index) {
   enum ommai_foreign_kind kind = given->option->kind;
   if (kind == OMMAI_FOREIGN_SWITCH || given->value) return true;

@@ -1,5 +1,5 @@
 /* Options of a related program in a command line that was written for it: what means nothing here
- * is passed over with a warning,  what would change answers or what is served is refused with the
+ * is passed over with a warning, what would change answers or what is served is refused with the
  * reason. */
 #ifndef OMMAI_CLI_FOREIGN_OPTIONS_H
 #define OMMAI_CLI_FOREIGN_OPTIONS_H
@@ -42,7 +42,7 @@ enum ommai_foreign_outcome { OMMAI_FOREIGN_UNKNOWN, OMMAI_FOREIGN_PASSED, OMMAI_
 bool ommai_option_spelled(const char *word, size_t size, const char *name);
 
 /* Passes over the option at argv[*index] and its values, of which *index is the last then, and says
- * what came of it.  OMMAI_FOREIGN_UNKNOWN: the word is none of them, nothing was printed. */
+ * what came of it. OMMAI_FOREIGN_UNKNOWN: the word is none of them, nothing was printed. */
 enum ommai_foreign_outcome ommai_foreign_option_pass(const struct ommai_foreign_options *foreign, int argc, char **argv,
                                                      int *index);
 

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 /* Loads the image that `source` names: a file, its file:// address, a data: URL in base64, or "-"
- * for standard input. Addresses on the  network are refused. Returns an exit code; the error has
+ * for standard input. Addresses on the network are refused. Returns an exit code; the error has
  * been printed. */
 int ommai_load_image(const char *source, struct omma_image **image);
 

@@ -36,7 +36,7 @@ void ommai_interrupt_wait_or_read(int descriptor);
 enum ommai_wait { OMMAI_WAIT_READY, OMMAI_WAIT_INTERRUPTED, OMMAI_WAIT_RESUMED };
 
 /* Sleeps until `descriptor` can be read (READY), a signal has come since ommai_interrupt_defer
- * (INTERRUPTED), or the program, which asked  to be told, goes on after it was stopped by Ctrl-Z
+ * (INTERRUPTED), or the program, which asked to be told, goes on after it was stopped by Ctrl-Z
  * (RESUMED). */
 enum ommai_wait ommai_interrupt_wait_for(int descriptor);
 

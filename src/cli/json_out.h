@@ -6,7 +6,7 @@
 #include <omma/omma.h>
 
 /* Prints `value` and a line feed and drops the reference. NULL (an object that could not be built)
- * is reported as out of memory.  Returns an exit code. */
+ * is reported as out of memory. Returns an exit code. */
 int ommai_json_print(json_t *value);
 
 /* A string of any bytes: where they are not UTF-8, every byte beyond ASCII becomes a question
@@ -14,7 +14,7 @@ int ommai_json_print(json_t *value);
 json_t *ommai_json_text(const char *text);
 
 /* Appends `value` and takes its reference. When either is NULL or memory is out, the array becomes
- * NULL, which ommai_json_print  reports in the end. */
+ * NULL, which ommai_json_print reports in the end. */
 void ommai_json_append(json_t **array, json_t *value);
 
 /* n numbers; NULL when memory is out. */

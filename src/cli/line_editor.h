@@ -1,5 +1,5 @@
 /* Lines that are edited while they are typed on a terminal, with a history and completion by Tab,
- * where the program was built with  libedit. */
+ * where the program was built with libedit. */
 #ifndef OMMAI_CLI_LINE_EDITOR_H
 #define OMMAI_CLI_LINE_EDITOR_H
 
@@ -16,14 +16,14 @@ enum ommai_line_end {
 };
 
 /* For standard input and output. Lines of earlier sessions are read from `history`, a path, and new
- * ones are added there; NULL: only this  session's lines are kept. NULL when lines cannot be
- * edited: the build has no editor, input or output is no terminal, the terminal cannot  move its
+ * ones are added there; NULL: only this session's lines are kept. NULL when lines cannot be
+ * edited: the build has no editor, input or output is no terminal, the terminal cannot move its
  * cursor, or memory ran out. */
 struct ommai_line_editor *ommai_line_editor_create(const char *history);
 
 /* Reads the next line after `prompt`, a constant string. With READ, *line is the line without its
- * end, to be released with free(); a text  of several lines that was pasted (bracketed paste) is
- * one line with line ends in it. Else *line is NULL. Signals are deferred by the  caller. */
+ * end, to be released with free(); a text of several lines that was pasted (bracketed paste) is
+ * one line with line ends in it. Else *line is NULL. Signals are deferred by the caller. */
 enum ommai_line_end ommai_line_editor_read(struct ommai_line_editor *editor, const char *prompt, char **line);
 
 /* Makes a line the newest of the history, unless it is already; one with line ends in it for this

@@ -151,7 +151,7 @@ static bool add_pasted(struct paste *paste, wchar_t character) {
 }
 
 /* Reads a paste and the brackets after it. Line ends become '\n'; control characters, and what may
- * begin the brackets, are left out.  False when the terminal or memory fails. */
+ * begin the brackets, are left out. False when the terminal or memory fails. */
 static bool read_paste(EditLine *line, struct paste *paste) {
   wchar_t character = 0, before;
   for (size_t matched = 0; paste_end[matched];) {

@@ -12,7 +12,7 @@ struct ommai_log_writer;
 struct ommai_log_writer *ommai_log_writer_create(int descriptor, size_t capacity);
 
 /* Takes a line, to which a line end is added; each is written whole, in one call where it is short
- * enough for a pipe to take it so. Never  waits: a line that finds no room is dropped, and how many
+ * enough for a pipe to take it so. Never waits: a line that finds no room is dropped, and how many
  * were is told in their place. Any thread. */
 void ommai_log_writer_put(struct ommai_log_writer *writer, const char *line);
 

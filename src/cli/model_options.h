@@ -66,16 +66,16 @@ int ommai_common_threads(const struct ommai_common *common);
 int ommai_check_model_path(const struct ommai_common *common);
 
 /* Takes the first word, where there is one, as the model: `omma serve DIR` for `omma serve --model
- * DIR`. Both are a usage error. Returns  an exit code. */
+ * DIR`. Both are a usage error. Returns an exit code. */
 int ommai_common_take_model(const char *command, const struct ommai_strings *arguments, struct ommai_common *common);
 
 /* Opens the model that --model names, else the demo model. With a line of progress, and a warning
- * where its chat template is not the  one that prompts are rendered by. Returns an exit code; the
+ * where its chat template is not the one that prompts are rendered by. Returns an exit code; the
  * error has been printed. */
 int ommai_open_model(const struct ommai_common *common, bool config_only, struct omma_model **model);
 
 /* The same with a check that runs when all but the weights is read (see
- * omma_model_options.before_weights). Anything but OK ends the  opening; what it put into *error is
+ * omma_model_options.before_weights). Anything but OK ends the opening; what it put into *error is
  * said then. */
 struct ommai_check {
   enum omma_status (*run)(void *context, const struct omma_model *model, struct omma_error *error);

@@ -8,7 +8,7 @@
 enum ommai_word { OMMAI_WORD_NONE, OMMAI_WORD_FOUND, OMMAI_WORD_BROKEN };
 
 /* Takes the next word of a line and moves `line` after it: words end at blanks and line ends; '...'
- * and "..." and a backslash keep blanks; file://  goes away with its %XX resolved, and ~/ becomes
+ * and "..." and a backslash keep blanks; file:// goes away with its %XX resolved, and ~/ becomes
  * the user's home. BROKEN: a quote is open, or the path does not fit into `size`. */
 enum ommai_word ommai_pasted_path(const char **line, char *path, size_t size);
 
@@ -17,7 +17,7 @@ enum ommai_word ommai_pasted_path(const char **line, char *path, size_t size);
 bool ommai_file_address(const char *word, char *path, size_t size);
 
 /* The word that a half-typed line ends in, read like that; empty after a blank. `open` gets the
- * quote that is left open, or 0. False  when it does not fit. */
+ * quote that is left open, or 0. False when it does not fit. */
 bool ommai_last_word(const char *line, char *path, size_t size, char *open);
 
 /* Whether a name ends as those of images do. */

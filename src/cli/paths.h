@@ -8,7 +8,7 @@
 #define OMMAI_MAX_PATH 4096
 
 /* The demo model's directory: next to the sources of a build tree (build/<variant>/omma) or in the
- * installation (bin/omma). False  when it is in neither place; `out` then holds the places looked
+ * installation (bin/omma). False when it is in neither place; `out` then holds the places looked
  * at, for a message. */
 bool ommai_find_demo_model(char *out, size_t size);
 
@@ -17,7 +17,7 @@ bool ommai_find_demo_model(char *out, size_t size);
 const char *ommai_home_directory(void);
 
 /* The file of earlier lines: $XDG_STATE_HOME/omma/history, or ~/.local/state/omma/history (XDG Base
- * Directory Specification 0.8). False  when there is no home or the path does not fit. */
+ * Directory Specification 0.8). False when there is no home or the path does not fit. */
 bool ommai_history_path(char *out, size_t size);
 
 #endif

@@ -11,7 +11,7 @@
 #define CONTEXT 1024
 
 /* Bytes of a bf16 checkpoint packed in a second, in those that the same threads read from memory:
- * most of it goes into pages that the  system clears, and into the search for int4's scales. */
+ * most of it goes into pages that the system clears, and into the search for int4's scales. */
 struct kind {
   const char *name, *dtype, *quantization;
   double packing_share;

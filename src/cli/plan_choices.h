@@ -25,7 +25,7 @@ struct ommai_plan_choices {
 };
 
 /* Opens the model's configuration once for each choice, whatever --dtype and --quantization say,
- * and measures how fast this machine reads  memory. `largest` is the patches of the largest image.
+ * and measures how fast this machine reads memory. `largest` is the patches of the largest image.
  * Returns an exit code; the error has been printed. */
 int ommai_plan_choices_make(const struct ommai_common *common, const struct omma_engine_options *options, int64_t largest,
                             struct ommai_plan_choices *choices);

@@ -18,7 +18,7 @@ struct ommai_progress {
 void ommai_progress_begin(struct ommai_progress *progress, const char *stage);
 
 /* Draws, at most some times a second. An omma_progress callback: `context` is the struct
- * ommai_progress. Not thread-safe: calls must  not overlap. */
+ * ommai_progress. Not thread-safe: calls must not overlap. */
 void ommai_progress_update(void *context, int64_t done, int64_t total);
 
 /* Wipes the line. */

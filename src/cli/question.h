@@ -14,7 +14,7 @@ struct ommai_question {
 };
 
 /* Adds a line, which may have line ends in it. """ at its beginning, or after "/system ", opens the
- * quotes, and """ at its end, or at that  of a later one, closes them; line ends next to the quotes
+ * quotes, and """ at its end, or at that of a later one, closes them; line ends next to the quotes
  * do not count. False when memory is out. */
 bool ommai_question_add(struct ommai_question *question, const char *line);
 

@@ -31,7 +31,7 @@ bool ommai_room_warn_of_context(const struct omma_model *model, const struct omm
 void ommai_room_note(const struct omma_model *model, const struct omma_memory_plan *plan);
 
 /* What to do about a prompt that is too long for an engine of `plan`: names --max-pixels, and
- * --kv-cache-bytes where memory is what lacks.  n_image_tokens of the n_tokens are those of
+ * --kv-cache-bytes where memory is what lacks. n_image_tokens of the n_tokens are those of
  * n_images images. */
 void ommai_room_advise(const struct omma_model *model, const struct omma_memory_plan *plan, int64_t n_tokens, int64_t n_images,
                        int64_t n_image_tokens, char *out, size_t size);
@@ -42,7 +42,7 @@ void ommai_room_warn_of_largest(const struct omma_model *model, const struct omm
                                 const struct omma_image_options *sizes);
 
 /* Whether a prompt, and one token after it, fits into an engine of `plan`. Errors: those of
- * omma_count_prompt_tokens, LIMIT  ("input_tokens") with advice. */
+ * omma_count_prompt_tokens, LIMIT ("input_tokens") with advice. */
 enum omma_status ommai_room_check_prompt(const struct omma_model *model, const struct omma_memory_plan *plan,
                                          const struct omma_message *messages, size_t n_messages, struct omma_error *error);
 

@@ -21,11 +21,12 @@
 #define ENDPOINT "there is no such endpoint here"
 
 /* Of 0.32, and what older versions had. First what changes no answer: scheduling, devices, logs,
- * caches, compilation, loading. Then what  would change one, or what is served. */
+ * caches, compilation, loading. Then what would change one, or what is served. */
 const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"api-server-count", VALUE, "asc", NULL, NULL},
     {"trust-request-mm-kwargs", SWITCH, NULL, NULL, NULL},
-    {"enable-reasoning", SWITCH, NULL, NULL, NULL}, /* of older versions, besides --reasoning-parser */
+    /* Of older versions, besides --reasoning-parser. */
+    {"enable-reasoning", SWITCH, NULL, NULL, NULL},
     {"tool-strict-level", VALUE, NULL, NULL, NULL},
     {"max-log-len", VALUE, NULL, NULL, NULL},
     {"enable-server-load-tracking", SWITCH, NULL, NULL, NULL},

@@ -1,5 +1,5 @@
 /* The text of an answer as it grows: whole characters, and nothing that may yet turn out to be the
- * beginning of a stop string or of a  thought's mark. Marks are taken out. */
+ * beginning of a stop string or of a thought's mark. Marks are taken out. */
 #ifndef OMMAI_ENGINE_ANSWER_TEXT_H
 #define OMMAI_ENGINE_ANSWER_TEXT_H
 
@@ -35,7 +35,7 @@ void ommai_answer_text_push(struct ommai_answer_text *answer, int32_t token, boo
 size_t ommai_answer_text_reasoning(const struct ommai_answer_text *answer);
 
 /* Ends the answer: everything that is held back becomes ready, an unfinished character as U+FFFD.
- * Keeps n_ready bytes of the last  push in front. */
+ * Keeps n_ready bytes of the last push in front. */
 void ommai_answer_text_finish(struct ommai_answer_text *answer);
 
 #endif

@@ -40,11 +40,11 @@ enum omma_status ommai_decode_lane_init(struct ommai_decode_lane *lane, struct o
 void ommai_decode_lane_free(struct ommai_decode_lane *lane);
 
 /* Runs the last tokens of the sequences in entries[0 .. n) and what is guessed after them; all are
- * in stage DECODE, their pages in place.  Then every entry is open. Errors: MEMORY, INTERNAL. */
+ * in stage DECODE, their pages in place. Then every entry is open. Errors: MEMORY, INTERNAL. */
 enum omma_status ommai_decode_lane_step(struct ommai_decode_lane *lane, int64_t n, struct omma_error *error);
 
 /* Draws the next token of each open entry, from its row `round`, into sampler_rows; returns how
- * many, their entries are in drawn[]. The  caller hands them to the sequences and says with
+ * many, their entries are in drawn[]. The caller hands them to the sequences and says with
  * ommai_decode_lane_close which sequences have ended. */
 int64_t ommai_decode_lane_draw(struct ommai_decode_lane *lane, int64_t n, int64_t round);
 

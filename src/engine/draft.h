@@ -1,5 +1,5 @@
 /* The next tokens guessed, to be checked together with the last token in one decode step: from what
- * the prompt and the answer have said before  (prompt lookup), or from what the answer's grammar
+ * the prompt and the answer have said before (prompt lookup), or from what the answer's grammar
  * leaves. A guess changes no token and no log-probability, it only saves steps.
  *
  * Source: prompt lookup decoding, as vLLM's method "ngram": the last tokens are looked for further
@@ -21,7 +21,7 @@ struct ommai_draft_record {
 };
 
 /* Guesses up to `most` tokens that follow the sequence's last one; returns how many. 0 too while
- * guesses have not paid: when less than a  quarter of the tokens were right, for 32 steps. */
+ * guesses have not paid: when less than a quarter of the tokens were right, for 32 steps. */
 int64_t ommai_draft_guess(struct ommai_sequence *sequence, int64_t most, int32_t *tokens);
 
 /* The same where the grammar leaves one way to go on. */

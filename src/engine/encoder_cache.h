@@ -1,7 +1,7 @@
 /* Outputs of the tower, kept by what went in: an image that comes again needs no encoder.
  *
  * A byte budget; what was not used for longest goes first, never what is in use. One thread takes
- * and gives back; others may ask what is  there, put what they have from elsewhere, and give back
+ * and gives back; others may ask what is there, put what they have from elsewhere, and give back
  * complete images that were shared with them. */
 #ifndef OMMAI_ENGINE_ENCODER_CACHE_H
 #define OMMAI_ENGINE_ENCODER_CACHE_H
@@ -16,7 +16,7 @@
 #define OMMAI_DEFAULT_ENCODER_CACHE_BYTES ((int64_t)512 << 20)
 
 /* What an image's output depends on besides the model: a hash of the grid, of the pixels after the
- * resize and of the client's name  for it, or of the name alone where that is trusted. */
+ * resize and of the client's name for it, or of the name alone where that is trusted. */
 struct ommai_image_key {
   uint8_t bytes[32];
 };
@@ -55,7 +55,7 @@ void ommai_encoder_cache_free(struct ommai_encoder_cache *cache);
 struct ommai_encoded_image *ommai_encoder_cache_take(struct ommai_encoder_cache *cache, const struct ommai_image_key *key);
 
 /* A new image, incomplete, with one user; older ones without users make room for it. Where it has
- * no room it is not kept. Errors:  MEMORY. */
+ * no room it is not kept. Errors: MEMORY. */
 enum omma_status ommai_encoder_cache_add(struct ommai_encoder_cache *cache, const struct ommai_image_key *key, size_t n_values,
                                          struct ommai_encoded_image **image, struct omma_error *error);
 
@@ -66,7 +66,7 @@ void ommai_encoder_cache_share(struct ommai_encoder_cache *cache, struct ommai_e
 bool ommai_encoder_cache_has(struct ommai_encoder_cache *cache, const struct ommai_image_key *key);
 
 /* Keeps a complete image from elsewhere, where it has room and there is none with its key; without
- * users, like one that the last user gave  back. Takes values [n_values], which the cache's
+ * users, like one that the last user gave back. Takes values [n_values], which the cache's
  * allocator made. Any thread. */
 void ommai_encoder_cache_put(struct ommai_encoder_cache *cache, const struct ommai_image_key *key, float *values,
                              size_t n_values);

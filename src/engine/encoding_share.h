@@ -1,8 +1,8 @@
 /* The second level of the encoder's cache: outputs of the tower that engines share through a store
- * of the host's  (omma_engine_options.encoding_store).
+ * of the host's (omma_engine_options.encoding_store).
  *
  * An output is named by a hash of the image's key and of all that it depends on besides the image:
- * checkpoint, configuration, how the tower  computes, and this library's version. Replicas with the
+ * checkpoint, configuration, how the tower computes, and this library's version. Replicas with the
  * same names make the same bits as long as they are the same build. */
 #ifndef OMMAI_ENGINE_ENCODING_SHARE_H
 #define OMMAI_ENGINE_ENCODING_SHARE_H

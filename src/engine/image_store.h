@@ -2,7 +2,7 @@
  * decoded nor resized.
  *
  * A byte budget; what was not used for longest goes first. What is kept is an owner of the pixels
- * as a request is, so that no request  depends on the store: its image has pixels whatever is given
+ * as a request is, so that no request depends on the store: its image has pixels whatever is given
  * up. Thread-safe. */
 #ifndef OMMAI_ENGINE_IMAGE_STORE_H
 #define OMMAI_ENGINE_IMAGE_STORE_H

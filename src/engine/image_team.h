@@ -1,5 +1,5 @@
 /* The threads that prepare images. The engine's own team belongs to its one thread; images are
- * prepared by whoever makes a  request, so they have a team next to it, taken by one caller at a
+ * prepared by whoever makes a request, so they have a team next to it, taken by one caller at a
  * time. */
 #ifndef OMMAI_ENGINE_IMAGE_TEAM_H
 #define OMMAI_ENGINE_IMAGE_TEAM_H
@@ -16,7 +16,7 @@ enum omma_status ommai_image_team_create(int n_threads, const struct omma_alloca
 void ommai_image_team_destroy(struct ommai_image_team *team);
 
 /* The team for one piece of work, or the caller's thread alone while another caller has it: what is
- * computed is the same. Give it  back with ommai_image_team_return. Thread-safe. */
+ * computed is the same. Give it back with ommai_image_team_return. Thread-safe. */
 const struct omma_team *ommai_image_team_borrow(struct ommai_image_team *team);
 void ommai_image_team_return(struct ommai_image_team *team, const struct omma_team *borrowed);
 

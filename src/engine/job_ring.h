@@ -1,5 +1,5 @@
 /* The engine's queue: what was submitted and waits, and which of it is being worked on.
- * Thread-safe; the engine's thread alone takes  jobs out and ends them, so that a request seen
+ * Thread-safe; the engine's thread alone takes jobs out and ends them, so that a request seen
  * there stays until that thread is done with it. */
 #ifndef OMMAI_ENGINE_JOB_RING_H
 #define OMMAI_ENGINE_JOB_RING_H

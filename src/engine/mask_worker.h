@@ -1,5 +1,5 @@
 /* A thread that makes the masks of structured answers while the network runs: which tokens may be
- * drawn next is known as soon as the last  one was, but only needed after the step. One of these
+ * drawn next is known as soon as the last one was, but only needed after the step. One of these
  * for each engine; the thread starts with the first answer that has a grammar. */
 #ifndef OMMAI_ENGINE_MASK_WORKER_H
 #define OMMAI_ENGINE_MASK_WORKER_H
@@ -27,7 +27,7 @@ struct ommai_mask_worker {
 };
 
 /* Hands over the tasks, which must stay until ommai_mask_worker_wait: until then nobody else may
- * touch the answers or their grammars' masks.  Does nothing where a thread cannot be had: then
+ * touch the answers or their grammars' masks. Does nothing where a thread cannot be had: then
  * masks are made when they are asked for. */
 void ommai_mask_worker_begin(struct ommai_mask_worker *worker, const struct ommai_mask_task *tasks, int64_t n_tasks);
 /* Until the tasks are done; returns at once where there are none. */

@@ -66,7 +66,7 @@ static struct ommai_linear_spec most_kept(const struct ommai_weight_loader *load
 }
 
 /* The bytes of the language model's matrices that a generated token goes through: of an MoE layer
- * the experts that it is sent to; of a head of  MLA the two products that have the elements of its
+ * the experts that it is sent to; of a head of MLA the two products that have the elements of its
  * expansion. */
 static int64_t step_weight_bytes(const struct omma_model *model, const struct ommai_weight_loader *loader) {
   static const enum ommai_weight_role whole[] = {OMMAI_ROLE_TEXT_QKV, OMMAI_ROLE_TEXT_O, OMMAI_ROLE_GATE_UP,

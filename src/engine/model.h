@@ -59,7 +59,7 @@ struct omma_model {
 };
 
 /* Shows every tensor the model wants to `visit`; counts them into the loader. Where names come in
- * dialects, those that `checkpoint`  has; NULL: those of the released files. */
+ * dialects, those that `checkpoint` has; NULL: those of the released files. */
 enum omma_status ommai_model_describe(const struct omma_model *model, const struct ommai_checkpoint *checkpoint,
                                       struct ommai_weight_loader *loader, ommai_tensor_visitor visit, void *context,
                                       struct omma_error *error);

@@ -1,8 +1,8 @@
 /* Who uses which KV page, and what the pages of finished prompts hold.
  *
  * A page is free, or has users. A page that prefill has filled wholly may be published under a key:
- * later prompts that begin alike take  it as another user. A published page without users stays
- * until its place is needed; what was not used for longest goes first, and of  one prompt its end
+ * later prompts that begin alike take it as another user. A published page without users stays
+ * until its place is needed; what was not used for longest goes first, and of one prompt its end
  * before its beginning. Nothing writes into a published page. One thread. */
 #ifndef OMMAI_ENGINE_PAGE_POOL_H
 #define OMMAI_ENGINE_PAGE_POOL_H

@@ -25,7 +25,7 @@ enum omma_status ommai_prefill_lane_begin(struct ommai_prefill_lane *lane, struc
 
 /* Goes on for about `ns` nanoseconds; log-probabilities of the prompt are told as its rows are
  * there. *done: the chunk is complete, its full pages are published, and none is in progress any
- * more; its  last row's residual stays at *last_row until the next chunk begins. Errors: INTERNAL;
+ * more; its last row's residual stays at *last_row until the next chunk begins. Errors: INTERNAL;
  * FORMAT, MEMORY. */
 enum omma_status ommai_prefill_lane_advance(struct ommai_prefill_lane *lane, int64_t ns, bool *done, const float **last_row,
                                             struct omma_error *error);

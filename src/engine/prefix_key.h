@@ -1,5 +1,5 @@
 /* Names of KV pages by everything that their content depends on: the tokens of the page and of all
- * pages before it, their positions, and  for rows of images the image and the row. */
+ * pages before it, their positions, and for rows of images the image and the row. */
 #ifndef OMMAI_ENGINE_PREFIX_KEY_H
 #define OMMAI_ENGINE_PREFIX_KEY_H
 
@@ -14,7 +14,7 @@ struct omma_request;
 size_t ommai_prefix_key_count(size_t n_tokens);
 
 /* Keys of the prompt's first pages into keys[ommai_prefix_key_count(n_tokens)]. 256-bit hashes: a
- * hit crosses users. `salt` (may be NULL)  begins the chain, so that prompts with different salts
+ * hit crosses users. `salt` (may be NULL) begins the chain, so that prompts with different salts
  * share nothing. */
 void ommai_prefix_keys(const struct omma_request *request, const char *salt, struct omma_kv_page_key *keys);
 

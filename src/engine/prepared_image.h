@@ -42,7 +42,7 @@ struct ommai_prepared_image ommai_prepared_image_share(const struct ommai_prepar
 size_t ommai_prepared_image_bytes(const struct ommai_prepared_image *prepared);
 
 /* What stands for the image in the encoder's cache: a hash of its grid, its number of frames, its
- * name (may be NULL), and of its  pixels unless the name suffices. */
+ * name (may be NULL), and of its pixels unless the name suffices. */
 struct ommai_image_key ommai_prepared_image_key(const struct ommai_prepared_image *prepared, const char *name,
                                                 bool name_suffices);
 

@@ -1,6 +1,6 @@
 /* The three rotary positions of prompt tokens: text counts up in all axes; an image's tokens keep
- * the counter in time and add  their row and column, a video's add the time of their temporal patch
- * too; after either the counter goes on after its longer side in space.  Source: get_rope_index of
+ * the counter in time and add their row and column, a video's add the time of their temporal patch
+ * too; after either the counter goes on after its longer side in space. Source: get_rope_index of
  * the official code. */
 #ifndef OMMAI_ENGINE_PROMPT_POSITIONS_H
 #define OMMAI_ENGINE_PROMPT_POSITIONS_H
@@ -11,7 +11,7 @@
 void ommai_position_text(int32_t *counter, int32_t position[3]);
 
 /* The time position of a video's temporal patch, counted from its begin. seconds: of a temporal
- * patch. Computed in f32 and cut to an integer, as  the official code does. */
+ * patch. Computed in f32 and cut to an integer, as the official code does. */
 int32_t ommai_position_time(int64_t temporal_patch, double seconds, double tokens_per_second);
 
 /* Places token (row, column) of an image, or of a temporal patch at `time`, that began at

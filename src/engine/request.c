@@ -1,5 +1,5 @@
 /* From messages to a request: check -> chat template -> images planned -> text between them counted
- * -> images and videos resized ->  tokens and positions; or from ids. */
+ * -> images and videos resized -> tokens and positions; or from ids. */
 #include "engine/request.h"
 
 #include <string.h>

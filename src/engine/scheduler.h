@@ -1,7 +1,7 @@
 /* The live sequences: which are admitted, whose turn it is, who gives way when pages run out.
  *
  * In order of priority (lower first; all alike unless the engine goes by priority), then of age.
- * Pages run out: the last sequence in  order gives its pages back and enters again later; the first
+ * Pages run out: the last sequence in order gives its pages back and enters again later; the first
  * one never does, so that every request ends. One thread. */
 #ifndef OMMAI_ENGINE_SCHEDULER_H
 #define OMMAI_ENGINE_SCHEDULER_H
@@ -45,7 +45,7 @@ enum omma_status ommai_scheduler_init(struct ommai_scheduler *scheduler, struct 
 void ommai_scheduler_free(struct ommai_scheduler *scheduler);
 
 /* Whether the job may be added now: a sequence is free, the pages suffice for it besides what the
- * others are expected to need, and nobody  before it waits for pages. Always true for images, and
+ * others are expected to need, and nobody before it waits for pages. Always true for images, and
  * where nothing is live. */
 bool ommai_scheduler_admits(const struct ommai_scheduler *scheduler, const struct ommai_job *job);
 /* Adds an admitted job. One that fails at once ends at once. */

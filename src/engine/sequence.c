@@ -231,7 +231,7 @@ static bool follows_grammar(const struct ommai_sequence *sequence) {
 }
 
 /* No token may end the answer before min_tokens, unless its grammar or its allowed tokens have no
- * other, nor in a thought that a grammar is  to follow. */
+ * other, nor in a thought that a grammar is to follow. */
 static size_t banned_ends(const struct ommai_sequence *sequence, int32_t *banned) {
   const struct omma_request *request = sequence->request;
   const struct ommai_generation_config *generation = &request->model->config.generation;

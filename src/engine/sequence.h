@@ -46,14 +46,14 @@ struct ommai_sequence {
 };
 
 /* Prepares a sequence for a job, in slot `slot` of the engine's tables. Everything it allocates
- * besides images, it allocates here. It has  not entered yet. Errors: MEMORY; free it in any
+ * besides images, it allocates here. It has not entered yet. Errors: MEMORY; free it in any
  * case. */
 enum omma_status ommai_sequence_start(struct ommai_sequence *sequence, struct ommai_resources *resources, int64_t slot,
                                       const struct ommai_job *job, struct omma_error *error);
 void ommai_sequence_free(struct ommai_sequence *sequence);
 
 /* Takes the pages that earlier prompts have left, and the images whose rows are not in them: the
- * stage becomes ENCODE or PREFILL.  Errors: MEMORY; then it has left again. */
+ * stage becomes ENCODE or PREFILL. Errors: MEMORY; then it has left again. */
 enum omma_status ommai_sequence_enter(struct ommai_sequence *sequence, struct omma_error *error);
 /* Gives pages and images back; the stage becomes QUEUED. */
 void ommai_sequence_leave(struct ommai_sequence *sequence);
@@ -70,19 +70,19 @@ void ommai_sequence_match(struct ommai_sequence *sequence);
 void ommai_sequence_publish(struct ommai_sequence *sequence, int64_t n_prefilled);
 
 /* Positions that an admitted sequence of this request is expected to need: the prompt, and of the
- * answer what is asked for, at most  sizes->reserve_tokens. */
+ * answer what is asked for, at most sizes->reserve_tokens. */
 int64_t ommai_request_goal(const struct omma_request *request, const struct ommai_engine_sizes *sizes);
 /* The same for one that runs, with up to 64 tokens more than it has. */
 int64_t ommai_sequence_goal(const struct ommai_sequence *sequence);
 
 /* What the sampler needs for the next token. banned: room for OMMAI_SEQUENCE_MAX_BANNED ids; mask:
- * for one of the vocabulary, used where the  request has a grammar or a list of allowed tokens. */
+ * for one of the vocabulary, used where the request has a grammar or a list of allowed tokens. */
 enum { OMMAI_SEQUENCE_MAX_BANNED = OMMAI_MAX_STOP_TOKENS + OMMAI_REQUEST_MAX_STOP_TOKENS + OMMA_MAX_BAD_WORDS };
 struct ommai_sampler_row ommai_sequence_sampler_row(struct ommai_sequence *sequence, const float *logits, int32_t *banned,
                                                     uint32_t *mask);
 
 /* Takes a drawn token: tells the client, and sees whether the answer ends. Errors: FORMAT (logits
- * that are not finite),  ARGUMENT (the grammar can go on with no token, or the request's rules
+ * that are not finite), ARGUMENT (the grammar can go on with no token, or the request's rules
  * leave none). */
 enum omma_status ommai_sequence_take_token(struct ommai_sequence *sequence, const struct ommai_sampler_row *row, bool *done,
                                            struct omma_error *error);

@@ -33,7 +33,7 @@ struct ommai_structured_answer {
 void ommai_structured_answer_start(struct ommai_structured_answer *answer, struct omma_grammar *grammar);
 
 /* Takes the token that was drawn after `generated` [n_generated], which are the answer so far, it
- * included. Errors: ARGUMENT (no token could  follow, so that this one is not of the grammar). */
+ * included. Errors: ARGUMENT (no token could follow, so that this one is not of the grammar). */
 enum omma_status ommai_structured_answer_take(struct ommai_structured_answer *answer, const int32_t *generated,
                                               int64_t n_generated, struct omma_error *error);
 
@@ -42,7 +42,7 @@ enum omma_status ommai_structured_answer_take(struct ommai_structured_answer *an
 bool ommai_structured_answer_is_over(const struct ommai_structured_answer *answer, bool ignore_eos);
 
 /* Copies the mask of the tokens that may come next to mask [ommai_mask_words(vocab_size)]; with
- * ignore_eos without those that end answers. Where  that leaves none, the mask has all, and the
+ * ignore_eos without those that end answers. Where that leaves none, the mask has all, and the
  * answer is stuck. */
 void ommai_structured_answer_mask(struct ommai_structured_answer *answer, const int32_t *generated, int64_t n_generated,
                                   bool ignore_eos, uint32_t *mask);
@@ -51,7 +51,7 @@ void ommai_structured_answer_mask(struct ommai_structured_answer *answer, const 
 bool ommai_structured_answer_leaves(uint32_t *mask, int64_t n_words, const int32_t *banned, size_t n_banned);
 
 /* Guesses up to `most` next tokens where the grammar leaves one way to go on over some bytes (a
- * key, punctuation): as the tokenizer cuts these  bytes after the answer so far. Returns how many.
+ * key, punctuation): as the tokenizer cuts these bytes after the answer so far. Returns how many.
  * What is drawn does not depend on it. */
 int64_t ommai_structured_answer_guess(struct ommai_structured_answer *answer, const int32_t *generated, int64_t n_generated,
                                       int64_t most, int32_t *tokens);

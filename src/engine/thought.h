@@ -23,7 +23,7 @@ struct ommai_thought_rules {
 };
 
 /* Takes marks and budget over; not open yet. Errors: ARGUMENT (field "reasoning": a mark of a wrong
- * size; "thinking_token_budget"), LIMIT  (the forced end has too many tokens), FORMAT (it is no
+ * size; "thinking_token_budget"), LIMIT (the forced end has too many tokens), FORMAT (it is no
  * UTF-8), MEMORY. */
 enum omma_status ommai_thought_rules_take(struct ommai_thought_rules *rules, const struct omma_model *model,
                                           const struct omma_sampling *sampling, struct omma_error *error);

@@ -20,7 +20,7 @@ struct ommai_builtin_template {
   /* by role; the assistant's also ends a prompt that asks for an answer */
   const char *turn_begin[OMMAI_CHAT_N_ROLES];
   /* Answers begin with a thought between these marks, and a prompt that asks for one has
-   * thought_begin and a line end after. Of earlier  turns only what follows a thought is told.
+   * thought_begin and a line end after. Of earlier turns only what follows a thought is told.
    * NULL: answers are text as any other. */
   const char *thought_begin, *thought_end;
   const char *turn_end;
@@ -44,9 +44,9 @@ enum omma_status ommai_builtin_template_media(const struct ommai_builtin_templat
                                               struct omma_error *error);
 
 /* Writes the conversation by this template. temporal_patch_size: frames that make a temporal patch
- * of a video. continue_final_message: the last message  stays open and no answer is asked for.
+ * of a video. continue_final_message: the last message stays open and no answer is asked for.
  * Errors: ARGUMENT (a role or part where the template has no place for it, or a last message that
- * it  would change), LIMIT, MEMORY. */
+ * it would change), LIMIT, MEMORY. */
 enum omma_status ommai_builtin_template_render(const struct ommai_builtin_template *template,
                                                const struct omma_message *messages, size_t n_messages,
                                                int64_t temporal_patch_size, bool continue_final_message,

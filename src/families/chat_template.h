@@ -26,7 +26,7 @@ struct ommai_chat_choice {
   /* that the checkpoint has; else the nearest known, or the family's first */
   const struct ommai_chat_variant *variant;
   /* "" where the checkpoint has the variant's template; else one line that says what is otherwise:
-   * the file and the first line that  differs, or that there is no template. */
+   * the file and the first line that differs, or that there is no template. */
   char difference[OMMAI_CHAT_DIFFERENCE_SIZE];
   struct ommai_jinja *
       /* the template; NULL: there is none, or it is none of the known ones and cannot be rendered,
@@ -44,9 +44,9 @@ void ommai_chat_choice_free(struct ommai_chat_choice *choice);
 bool ommai_chat_template_variable(const char *name, size_t size);
 
 /* Takes the template from `file` where it is not NULL, else looks for it as transformers 5.23 does,
- * then vLLM: chat_template of processor_config.json, chat_template.json,  chat_template.jinja,
+ * then vLLM: chat_template of processor_config.json, chat_template.json, chat_template.jinja,
  * chat_template of tokenizer_config.json (of several there, the one named default). Errors: IO,
- * FORMAT, LIMIT,  MEMORY. *choice is to be freed, also after an error. */
+ * FORMAT, LIMIT, MEMORY. *choice is to be freed, also after an error. */
 enum omma_status ommai_chat_template_read(const struct ommai_documents *documents, const char *file,
                                           const struct omma_allocator *allocator, const struct ommai_family *family,
                                           struct ommai_chat_choice *choice, struct omma_error *error);

@@ -1,5 +1,5 @@
 /* The language model of DeepSeek-V3's kind, as in Kimi-VL: MLA, sigmoid router, shared experts.
- * Source: transformers'  modeling_deepseek_v3.py and the released checkpoints. */
+ * Source: transformers' modeling_deepseek_v3.py and the released checkpoints. */
 
 #include <stdio.h>
 
@@ -23,7 +23,7 @@ static enum omma_status refuse_present(const json_t *text, const char *where, co
 }
 
 /* Heads: a key is nope_dim + rope_dim wide; what decoding reads, kv_rank + rope_dim. The norm of
- * the compressed values has the  official class's own epsilon, not rms_norm_eps. */
+ * the compressed values has the official class's own epsilon, not rms_norm_eps. */
 static enum omma_status parse_mla(const json_t *text, const char *where, struct ommai_decoder_config *config,
                                   struct omma_error *error) {
   struct ommai_mla_config *latent = &config->latent;

@@ -16,7 +16,7 @@ struct ommai_documents {
 };
 
 /* The document of that name; the caller decrefs. *root is NULL where there is none. `path` says for
- * messages where it is. Errors: as  ommai_file_find and ommai_json_load_file. */
+ * messages where it is. Errors: as ommai_file_find and ommai_json_load_file. */
 enum omma_status ommai_document_find(const struct ommai_documents *documents, const char *name,
                                      const struct omma_allocator *allocator, char path[OMMAI_DOCUMENT_PATH_SIZE], json_t **root,
                                      struct omma_error *error);

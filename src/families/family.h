@@ -19,7 +19,7 @@ struct ommai_family {
   const struct ommai_tower_names *tower_names;
 
   /* Reads keys of vision_config that are this family's own into config->vision and config->video,
-   * after the others. NULL: there are  none. Errors: FORMAT, UNSUPPORTED. */
+   * after the others. NULL: there are none. Errors: FORMAT, UNSUPPORTED. */
   enum omma_status (*parse_own)(const json_t *vision, const char *where, struct ommai_model_config *config,
                                 struct omma_error *error);
 
@@ -38,7 +38,7 @@ struct ommai_family {
 };
 
 /* Reads config.json (root; `path` for messages) into config's vision, text, image and video, and
- * checks that tower and language model  fit together. Errors: FORMAT, UNSUPPORTED. */
+ * checks that tower and language model fit together. Errors: FORMAT, UNSUPPORTED. */
 enum omma_status ommai_family_parse(const struct ommai_family *family, const json_t *root, const char *path,
                                     struct ommai_model_config *config, struct omma_error *error);
 
@@ -47,7 +47,7 @@ const struct ommai_family *ommai_family_find(const char *model_type);
 const char *ommai_family_list(void);
 
 /* X(model_type, words): the one list of families. words: what the families and their parts are
- * called, which tools/check_layers.sh  keeps out of all other folders. */
+ * called, which tools/check_layers.sh keeps out of all other folders. */
 #define OMMAI_FAMILIES(X) \
   X(qwen2_vl, "qwen")     \
   X(qwen2_5_vl, "qwen")   \

@@ -14,7 +14,7 @@ enum { KEY_SIZE = OMMAI_GGUF_MAX_NAME + 1 };
 /* ---- from keys to JSON ---- */
 
 /* A document under construction: keys of `file`, below `prefix`, go into `object`. The first
- * failure stays, and what follows does  nothing. */
+ * failure stays, and what follows does nothing. */
 struct draft {
   const struct ommai_gguf *file;
   const char *prefix;
@@ -208,7 +208,7 @@ static void make_grouped_text(struct draft *draft, const struct ommai_gguf_files
 }
 
 /* Heads with latent keys and values. Files whose kv_b is in one piece call a head's own lengths
- * key_length and value_length; those that  split it call so the lengths of what decoding reads. */
+ * key_length and value_length; those that split it call so the lengths of what decoding reads. */
 static void make_mla_text(struct draft *draft, const struct ommai_gguf_files *files) {
   enum { SIGMOID = 2 };
   static const struct copied keys[] = {{"attention.q_lora_rank", "q_lora_rank", INTEGER, false},

@@ -22,9 +22,9 @@ struct ommai_gguf_files {
 bool ommai_gguf_files_meant(const char *path);
 
 /* Opens and checks all files. `path`: the language model's file, of several the first,
- * MODEL-00001-of-0000N.gguf; or a directory that holds  one language model and one mmproj.
+ * MODEL-00001-of-0000N.gguf; or a directory that holds one language model and one mmproj.
  * `mmproj`: the other file; NULL: it lies in the directory. `files` is zeroed before; what a
- * failure  leaves open is closed by ommai_gguf_files_close. Errors: as ommai_gguf_open; ARGUMENT
+ * failure leaves open is closed by ommai_gguf_files_close. Errors: as ommai_gguf_open; ARGUMENT
  * with the option as `field`. */
 enum omma_status ommai_gguf_files_open(const char *path, const char *mmproj, const struct omma_allocator *allocator,
                                        struct ommai_gguf_files *files, struct omma_error *error);

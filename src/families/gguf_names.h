@@ -1,5 +1,5 @@
 /* The tensors of GGUF files under the names and in the shapes that the families ask for: those of
- * the checkpoints that the files were  converted from. Source of the mapping: llama.cpp's
+ * the checkpoints that the files were converted from. Source of the mapping: llama.cpp's
  * conversion scripts and the Python package `gguf`. */
 #ifndef OMMAI_FAMILIES_GGUF_NAMES_H
 #define OMMAI_FAMILIES_GGUF_NAMES_H
@@ -29,11 +29,11 @@ struct ommai_gguf_name {
 };
 
 /* The layers of the tower, below OMMAI_VISION_MAX_DEPTH, that have a merger of their own
- * (v.deepstack.#), in order; returns how many there  are. */
+ * (v.deepstack.#), in order; returns how many there are. */
 int64_t ommai_gguf_merger_layers(const struct ommai_gguf *mmproj, int64_t layers[OMMAI_VISION_MAX_DEPTH]);
 
 /* All tensors, by the two lists of names, which end in NULL; those that no list has keep their own
- * names. The parts of the patch embedding  become one. Lives as long as the files. */
+ * names. The parts of the patch embedding become one. Lives as long as the files. */
 struct ommai_gguf_tensors;
 
 /* Errors: FORMAT for tensors whose shapes do not go together; UNSUPPORTED for quantised vectors;

@@ -83,15 +83,15 @@ struct ommai_default_processor {
 struct ommai_family;
 
 /* Reads the configuration documents. Every key that matters is checked; values that this program
- * cannot honour are refused by  name. *family is the registry's entry for config.json's model_type.
- * Where preprocessor_config.json is missing, the family's published  values are taken if
+ * cannot honour are refused by name. *family is the registry's entry for config.json's model_type.
+ * Where preprocessor_config.json is missing, the family's published values are taken if
  * `may_assume`, which is told by config->image.published. Errors: IO, FORMAT, UNSUPPORTED. */
 enum omma_status ommai_model_config_read(const struct ommai_documents *documents, bool may_assume,
                                          const struct omma_allocator *allocator, const struct ommai_family **family,
                                          struct ommai_model_config *config, struct omma_error *error);
 
 /* Limits of what a config may say: large enough for every released model, small enough that sizes
- * computed from them cannot  overflow 64 bits. */
+ * computed from them cannot overflow 64 bits. */
 #define OMMAI_CONFIG_MAX_LAYERS OMMAI_VISION_MAX_DEPTH
 #define OMMAI_CONFIG_MAX_WIDTH (1 << 20)
 #define OMMAI_CONFIG_MAX_HEADS 4096

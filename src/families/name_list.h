@@ -1,5 +1,5 @@
 /* Names of layers as configurations list them, each with a value: spelled out, or as regular
- * expressions that a name must begin with a match  of (Python's re.match). Expressions are foreign:
+ * expressions that a name must begin with a match of (Python's re.match). Expressions are foreign:
  * their size is limited, and the steps of all matches of a list are taken from one account. */
 #ifndef OMMAI_FAMILIES_NAME_LIST_H
 #define OMMAI_FAMILIES_NAME_LIST_H
@@ -23,7 +23,7 @@ enum omma_status ommai_name_list_create(const struct omma_allocator *allocator, 
 void ommai_name_list_destroy(struct ommai_name_list *list);
 
 /* Adds a name, or the expression `text`. The text is copied; `value` is at least 0. `where` begins
- * the message. Errors: FORMAT for what does  not compile, LIMIT, MEMORY. */
+ * the message. Errors: FORMAT for what does not compile, LIMIT, MEMORY. */
 enum omma_status ommai_name_list_add(struct ommai_name_list *list, const char *where, const char *text, bool is_expression,
                                      int value, struct omma_error *error);
 
@@ -32,7 +32,7 @@ enum omma_status ommai_name_list_add(struct ommai_name_list *list, const char *w
 int ommai_name_list_find(struct ommai_name_list *list, const char *name);
 
 /* The value of the first expression, in the order of their texts, that the name begins with a match
- * of; -1 where there is none. Errors: LIMIT  when the steps are used up, MEMORY. */
+ * of; -1 where there is none. Errors: LIMIT when the steps are used up, MEMORY. */
 enum omma_status ommai_name_list_match(struct ommai_name_list *list, const char *name, int *value, struct omma_error *error);
 
 #endif

@@ -163,7 +163,7 @@ const char *ommai_quantization_description(const struct ommai_quantization *quan
 /* ---- layers ---- */
 
 /* A layer's names: as the checkpoint has it, and as the model's class may call it, whose outermost
- * part is, or is not, part of the name, and  whose language model may lie one level deeper. Returns
+ * part is, or is not, part of the name, and whose language model may lie one level deeper. Returns
  * how many. */
 static int name_variants(const char *layer, char names[MAX_VARIANTS][VARIANT_SIZE]) {
   static const char outer[] = "model.", inner[] = "language_model.";

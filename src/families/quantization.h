@@ -1,5 +1,5 @@
 /* How a directory's checkpoint is quantised: `quantization_config` of config.json (its own, or its
- * text_config's), or GPTQ's quantize_config.json.  What is read is listed in
+ * text_config's), or GPTQ's quantize_config.json. What is read is listed in
  * docs/quantized-checkpoints.md; everything else is refused by name. */
 #ifndef OMMAI_FAMILIES_QUANTIZATION_H
 #define OMMAI_FAMILIES_QUANTIZATION_H
@@ -31,13 +31,13 @@ enum omma_status ommai_quantization_storage(void *context, const char *layer, st
                                             struct omma_error *error);
 
 /* Whether a layer of the language model with n_in inputs will be stored quantised, as far as the
- * configuration tells, and what its integers are  then: bits 0 for none; without functions. Not for
+ * configuration tells, and what its integers are then: bits 0 for none; without functions. Not for
  * the output layer and routers, which tools leave alone. Errors: LIMIT, MEMORY. */
 enum omma_status ommai_quantization_expect(struct ommai_quantization *quantization, const char *layer, int64_t n_in,
                                            bool *is_stored, struct ommai_stored_matrix *out, struct omma_error *error);
 
 /* Opens the checkpoint of the directory with its quantised layers as tensors of values;
- * `quantization` may be NULL. Errors: as  ommai_checkpoint_open and
+ * `quantization` may be NULL. Errors: as ommai_checkpoint_open and
  * ommai_checkpoint_read_quantised. */
 enum omma_status ommai_quantization_open_checkpoint(struct ommai_quantization *quantization, const char *directory,
                                                     const struct omma_allocator *allocator,

@@ -1,5 +1,5 @@
 /* Qwen2.5-VL: config keys, tensor names, chat template. docs/models/qwen2_5_vl.md describes the
- * model.  Source: transformers' modeling_qwen2_5_vl.py and the released checkpoints' files. */
+ * model. Source: transformers' modeling_qwen2_5_vl.py and the released checkpoints' files. */
 #include "base/error.h"
 #include "families/config_keys.h"
 #include "families/family.h"

@@ -1,5 +1,5 @@
 /* Qwen3-VL, dense and with experts: config keys, tensor names, chat template.
- * docs/models/qwen3-vl.md describes the model.  Source: transformers' modeling_qwen3_vl.py and the
+ * docs/models/qwen3-vl.md describes the model. Source: transformers' modeling_qwen3_vl.py and the
  * released checkpoints' files. */
 #include <math.h>
 

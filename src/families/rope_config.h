@@ -1,5 +1,5 @@
 /* Rotary positions in a text configuration: rope_theta, and rope_scaling as released files have it
- * or rope_parameters as transformers 5  writes it. Source: RotaryEmbeddingConfigMixin and the yarn
+ * or rope_parameters as transformers 5 writes it. Source: RotaryEmbeddingConfigMixin and the yarn
  * and linear functions of transformers 5.23's modeling_rope_utils.py. */
 #ifndef OMMAI_FAMILIES_ROPE_CONFIG_H
 #define OMMAI_FAMILIES_ROPE_CONFIG_H
@@ -8,8 +8,8 @@
 #include "language/decoder.h"
 
 /* Fills config's rope_theta, rope_scaling and max_positions (read before), which counts what the
- * scaling makes of it. *rope is the  object with more keys of a family, NULL where there is none:
- * of the two the one that is not empty, rope_scaling first. Errors:  FORMAT, UNSUPPORTED (a kind of
+ * scaling makes of it. *rope is the object with more keys of a family, NULL where there is none:
+ * of the two the one that is not empty, rope_scaling first. Errors: FORMAT, UNSUPPORTED (a kind of
  * scaling that is not known). */
 enum omma_status ommai_rope_parse(const json_t *text, const char *where, double default_theta,
                                   struct ommai_decoder_config *config, json_t **rope, struct omma_error *error);

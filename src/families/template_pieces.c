@@ -72,7 +72,7 @@ static enum omma_status add_text(struct cut *cut, size_t at, size_t end, struct 
 }
 
 /* The end of a text before the tag at `open`: without the blanks that "{%-" removes, or those that
- * stand alone on the line of a  statement or comment. */
+ * stand alone on the line of a statement or comment. */
 static size_t trimmed_end(const struct cut *cut, size_t begin, size_t open) {
   char kind = cut->text[open + 1], sign = open + 2 < cut->size ? cut->text[open + 2] : 0;
   size_t end = open;

@@ -1,6 +1,6 @@
 /* A chat template cut into what counts: the lines of its literal texts, and its tags, so that two
- * that render alike by their spelling are equal. Blanks  that jinja removes, the spelling of line
- * ends, runs of blanks inside tags and comments do not count.  Source: jinja2's lexer with
+ * that render alike by their spelling are equal. Blanks that jinja removes, the spelling of line
+ * ends, runs of blanks inside tags and comments do not count. Source: jinja2's lexer with
  * trim_blocks and lstrip_blocks, as transformers compiles templates. */
 #ifndef OMMAI_FAMILIES_TEMPLATE_PIECES_H
 #define OMMAI_FAMILIES_TEMPLATE_PIECES_H

@@ -7,7 +7,7 @@
 #include "base/error.h"
 
 /* Marks in the rendered text, of bytes that no UTF-8 has: a mark is MARK and one of these. Where a
- * text from outside spells an image's or video's  token it gets a mark instead, and the last
+ * text from outside spells an image's or video's token it gets a mark instead, and the last
  * message's end one, so that what the template writes can be told from them. */
 #define MARK '\xff'
 enum { MARK_IMAGE = '0', MARK_VIDEO = '1', MARK_END = '2' };

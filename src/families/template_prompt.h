@@ -1,5 +1,5 @@
 /* A prompt by the checkpoint's own chat template, run by the renderer in src/jinja: for templates
- * that no built-in template stands for, and for what  built-in templates have no place for, which
+ * that no built-in template stands for, and for what built-in templates have no place for, which
  * are tools, their calls and responses, and the template's own switches. */
 #ifndef OMMAI_FAMILIES_TEMPLATE_PROMPT_H
 #define OMMAI_FAMILIES_TEMPLATE_PROMPT_H
@@ -16,9 +16,9 @@ struct ommai_conversation {
 };
 
 /* Writes the prompt: by a built-in template where the template is a known one (or `family_template`
- * is true) and the template has a place for everything, else by  the template. Each image and video
+ * is true) and the template has a place for everything, else by the template. Each image and video
  * stands where the template writes its token; texts of messages that spell these tokens stay texts.
- * Errors:  ARGUMENT and UNSUPPORTED with the field ("messages", "tools", "chat_template_kwargs"),
+ * Errors: ARGUMENT and UNSUPPORTED with the field ("messages", "tools", "chat_template_kwargs"),
  * FORMAT, LIMIT, MEMORY. */
 enum omma_status ommai_conversation_render(const struct ommai_chat_choice *choice, bool family_template,
                                            const struct ommai_conversation *conversation, struct ommai_prompt_builder *builder,

@@ -1,5 +1,5 @@
 /* Families of language models: where their keys stand in config.json, and how their tensors are
- * named. Several model families share  one. */
+ * named. Several model families share one. */
 #ifndef OMMAI_FAMILIES_TEXT_FAMILY_H
 #define OMMAI_FAMILIES_TEXT_FAMILY_H
 

@@ -31,7 +31,7 @@ enum omma_status ommai_tower_parse(const json_t *vision, const char *where, cons
                                    struct ommai_vision_config *config, struct omma_error *error);
 
 /* Fills head_dim and checks what the tower's code relies on: heads of a multiple of 4, merge sizes
- * that divide every tile of rows.  Errors: FORMAT, UNSUPPORTED. */
+ * that divide every tile of rows. Errors: FORMAT, UNSUPPORTED. */
 enum omma_status ommai_tower_check_sizes(const char *where, struct ommai_vision_config *config, struct omma_error *error);
 
 /* Names of a merger's parts; linear layers have biases. */

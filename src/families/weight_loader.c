@@ -92,7 +92,7 @@ static bool keeps_stored(const struct ommai_weight_loader *loader, enum ommai_we
 }
 
 /* A layer whose sources are all stored quantised: with their integers as they are, or, where these
- * are of several kinds, in 8 bits with a  scale for so few inputs that next to nothing is lost. */
+ * are of several kinds, in 8 bits with a scale for so few inputs that next to nothing is lost. */
 static void choose_stored(const struct ommai_linear_source *sources, int n_sources, struct ommai_linear_spec *spec) {
   enum { FINE_GROUP = 32 };
   if (ommai_linear_spec_for_stored(sources, n_sources, spec)) return;

@@ -49,7 +49,7 @@ struct ommai_weight_loader {
 };
 
 /* A vector or small table as f32 [n_elements]; released with ommai_loader_free_vector. name may not
- * be longer than  OMMAI_LOADER_MAX_NAME. */
+ * be longer than OMMAI_LOADER_MAX_NAME. */
 #define OMMAI_LOADER_MAX_NAME 255
 enum omma_status ommai_loader_vector(struct ommai_weight_loader *loader, const char *name, int n_dims, const int64_t *shape,
                                      float **out, struct omma_error *error);
@@ -94,7 +94,7 @@ enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, enum omma
                                    struct ommai_linear **out, struct omma_error *error);
 
 /* DESCRIBE: counts the scratch of the layer that was described last, called in `call` or in parts
- * of it (linear_parts.h). Errors: as  ommai_linear_op_create. */
+ * of it (linear_parts.h). Errors: as ommai_linear_op_create. */
 enum omma_status ommai_loader_count_scratch(struct ommai_weight_loader *loader, bool has_bias,
                                             const struct ommai_linear_call *call, bool in_parts, struct omma_error *error);
 

@@ -80,7 +80,7 @@ static struct ommai_weight_kind at_least_int8(struct ommai_weight_kind text) {
 struct ommai_weight_policy ommai_weight_policy_make(struct ommai_weight_kind tower, bool gated_tower,
                                                     struct ommai_weight_kind text) {
   /* The patch embedding is never in int8. Towers with gated layers are nearer to int8's bounds (a
-   * product of two has long tails, which  eight bits hold badly, and RMSNorm swells what is wrong
+   * product of two has long tails, which eight bits hold badly, and RMSNorm swells what is wrong
    * in short rows): what adds to their residual, and their mergers, are not. */
   bool is_int8 = tower.format == OMMAI_FORMAT_INT8;
   const struct ommai_weight_kind plain = is_int8 ? ommai_weight_kind_dense(tower.compute) : tower,

@@ -1,5 +1,5 @@
 /* In which format a model's weights are packed and in which type their layers compute, by what a
- * layer is for. Made once, from the  options; everything that counts, plans or packs asks it. */
+ * layer is for. Made once, from the options; everything that counts, plans or packs asks it. */
 #ifndef OMMAI_FAMILIES_WEIGHT_POLICY_H
 #define OMMAI_FAMILIES_WEIGHT_POLICY_H
 
@@ -27,7 +27,7 @@ enum ommai_weight_role {
 };
 
 /* Dense weights for computing in f32 are asked for as BF16: those that the checkpoint has in bf16
- * stay so, which loses nothing; others are  kept as f32. */
+ * stay so, which loses nothing; others are kept as f32. */
 struct ommai_weight_kind {
   enum ommai_weight_format format;
   enum omma_dtype compute;
@@ -48,7 +48,7 @@ enum omma_dtype ommai_weight_type_compute(enum omma_weight_type wanted, enum omm
 struct ommai_weight_kind ommai_weight_kind_dense(enum omma_dtype compute);
 
 /* What becomes of `dense` by a name of omma_model_options.quantization (NULL: none). declared: what
- * the checkpoint is already, "awq" or  "awq: ...", NULL: not quantised. Errors (field
+ * the checkpoint is already, "awq" or "awq: ...", NULL: not quantised. Errors (field
  * "quantization"): ARGUMENT, UNSUPPORTED (not what the checkpoint is). */
 enum omma_status ommai_weight_kind_quantize(const char *name, const char *declared, struct ommai_weight_kind dense,
                                             struct ommai_weight_kind *kind, struct omma_error *error);

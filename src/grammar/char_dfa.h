@@ -1,5 +1,5 @@
 /* Sets of strings as deterministic automata over characters: what must hold together (a pattern and
- * a length, a key that is none of these) is  worked out here before it becomes part of a grammar.
+ * a length, a key that is none of these) is worked out here before it becomes part of a grammar.
  * Everything lives in a scratch; functions return false when that has failed. */
 #ifndef OMMAI_GRAMMAR_CHAR_DFA_H
 #define OMMAI_GRAMMAR_CHAR_DFA_H

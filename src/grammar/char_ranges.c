@@ -65,7 +65,7 @@ static void add_sequences(struct ommai_grammar_builder *builder, int32_t from, c
                           int32_t to);
 
 /* A node that the sequences of n bytes from low to high lead from to `to`. One that was made lately
- * is taken again: characters of several nodes  that lead to the same one have their last bytes in
+ * is taken again: characters of several nodes that lead to the same one have their last bytes in
  * common, so that a walk meets fewer states. */
 static int32_t add_tail(struct ommai_grammar_builder *builder, const char *low, const char *high, int n, int32_t to) {
   struct ommai_grammar_tail tail = {.to = to, .n = (uint8_t)n};

@@ -1,5 +1,5 @@
 /* Sets of characters (Unicode code points without surrogates), and how their bytes are written into
- * a grammar: as they are, or as they stand  between the quotation marks of a JSON string. */
+ * a grammar: as they are, or as they stand between the quotation marks of a JSON string. */
 #ifndef OMMAI_GRAMMAR_CHAR_RANGES_H
 #define OMMAI_GRAMMAR_CHAR_RANGES_H
 

@@ -1,5 +1,5 @@
 /* A state may be entered with a count only where the text can still come to an end between min and
- * max. From min on that is so up to max less the  fewest characters to an end; below min it is
+ * max. From min on that is so up to max less the fewest characters to an end; below min it is
  * worked out for each count, backwards from min. */
 #include "grammar/counted_dfa.h"
 
@@ -87,7 +87,7 @@ static void add_entries(const struct counts *counts, struct ommai_grammar_builde
 }
 
 /* A character is counted before its bytes, as no byte may be taken after which it could not end:
- * each pair of a state and one that its edges lead  to has a node between the count and the bytes.
+ * each pair of a state and one that its edges lead to has a node between the count and the bytes.
  * gates: [n_states] zeroes, this state's nodes + 1. */
 static void add_edges(const struct counts *counts, struct ommai_grammar_builder *builder, int32_t first, size_t state,
                       enum ommai_char_encoding encoding, int32_t *gates) {

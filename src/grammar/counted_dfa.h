@@ -1,5 +1,5 @@
 /* Texts of an automaton that have from min to max characters: the characters are counted while a
- * text is walked through, so that the grammar is as  large as the automaton, whatever the bounds
+ * text is walked through, so that the grammar is as large as the automaton, whatever the bounds
  * are. */
 #ifndef OMMAI_GRAMMAR_COUNTED_DFA_H
 #define OMMAI_GRAMMAR_COUNTED_DFA_H

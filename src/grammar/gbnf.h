@@ -1,7 +1,7 @@
 /* Grammars in llama.cpp's notation, GBNF: `name ::= alternatives`, the text is rule `root`.
  *
  * Known: "text" with escapes, [classes], `.` (any character), (groups), names, `* + ? {m} {m,}
- * {m,n}`, `|`, # comments. A line break ends a  rule, but for one inside parentheses, after ::= and
+ * {m,n}`, `|`, # comments. A line break ends a rule, but for one inside parentheses, after ::= and
  * |, and before |. Rules may not begin with themselves. */
 #ifndef OMMAI_GRAMMAR_GBNF_H
 #define OMMAI_GRAMMAR_GBNF_H

@@ -1,5 +1,5 @@
 /* From a builder's graph: edges sorted by node -> which nodes may end without a byte -> least depth
- * of each -> no rule calls itself before a  byte -> classes of bytes. */
+ * of each -> no rule calls itself before a byte -> classes of bytes. */
 #include "grammar/grammar.h"
 
 #include <string.h>
@@ -124,7 +124,7 @@ static enum omma_status settle(struct compilation *compilation, struct omma_erro
 /* ---- rules that call themselves before a byte ---- */
 
 /* Strongly connected components of the nodes by edges that take no byte (Tarjan's algorithm,
- * without recursion): a call whose rule's start lies  in the component of its own node is a rule
+ * without recursion): a call whose rule's start lies in the component of its own node is a rule
  * that calls itself first. */
 struct component_search {
   const struct compilation *compilation;

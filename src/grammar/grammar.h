@@ -2,7 +2,7 @@
  * ommai_grammar_create makes of a builder's graph.
  *
  * A text is walked through with a stack of calls that are under way. Nodes know how many more calls
- * deep a walk must go from them, at  least, before its rule ends, so that a walk never goes where
+ * deep a walk must go from them, at least, before its rule ends, so that a walk never goes where
  * the limit of depth would not let it out again. */
 #ifndef OMMAI_GRAMMAR_GRAMMAR_H
 #define OMMAI_GRAMMAR_GRAMMAR_H
@@ -37,7 +37,7 @@ struct ommai_grammar {
 };
 
 /* Compiles what the builder holds; texts are those of rule `root`. The builder stays the caller's.
- * Errors: MEMORY; LIMIT (too large, too  deep); FORMAT (a rule that calls itself before it has
+ * Errors: MEMORY; LIMIT (too large, too deep); FORMAT (a rule that calls itself before it has
  * taken a byte; no text at all). */
 enum omma_status ommai_grammar_create(const struct ommai_grammar_builder *builder, int32_t root, struct ommai_grammar **grammar,
                                       struct omma_error *error);

@@ -1,10 +1,10 @@
 /* A grammar while it is being written down: rules that are graphs. A rule is entered at its start
- * node and left at its end node; edges take a  range of bytes, take nothing, or call a rule a
+ * node and left at its end node; edges take a range of bytes, take nothing, or call a rule a
  * number of times. Any node may have any number of edges. A call that is asked for once has a count
  * next to it, at first 0, which edges inside its rule raise and look at.
  *
  * A builder remembers the first thing that went wrong and then ignores what follows, so that calls
- * need no checks; ommai_grammar_create  reports it. Not thread-safe. */
+ * need no checks; ommai_grammar_create reports it. Not thread-safe. */
 #ifndef OMMAI_GRAMMAR_GRAMMAR_BUILDER_H
 #define OMMAI_GRAMMAR_GRAMMAR_BUILDER_H
 

@@ -7,7 +7,7 @@
 #include "grammar/char_ranges.h"
 
 /* Digits of numbers without bounds: before the point, after it, of the exponent; and blanks after a
- * line break. So every number is one that  a 64-bit integer or a double holds, and no answer loses
+ * line break. So every number is one that a 64-bit integer or a double holds, and no answer loses
  * itself in blanks. */
 #define OMMAI_JSON_MAX_INTEGER_DIGITS 18
 #define OMMAI_JSON_MAX_FRACTION_DIGITS 17

@@ -1,5 +1,5 @@
 /* Digits are compared with those of the bounds from the left: a number that equals a bound's
- * beginning so far is "tight" to it and may only go on  on the right side of it; once it differs,
+ * beginning so far is "tight" to it and may only go on on the right side of it; once it differs,
  * any digit may follow. Numbers of each length before the point have nodes of their own. */
 #include "grammar/number_range.h"
 

@@ -1,7 +1,7 @@
 /* A step: every place of the state that takes the byte moves on; from there all calls and empty
- * edges are followed (a worklist); the places  that wait for bytes, sorted, are the new state.
+ * edges are followed (a worklist); the places that wait for bytes, sorted, are the new state.
  * Stacks are shared: a frame is a call under way, how often its rule has been through (or what it
- * counts), and  the frame below. Equal frames and equal states have equal numbers. */
+ * counts), and the frame below. Equal frames and equal states have equal numbers. */
 #include "grammar/recogniser.h"
 
 #include <stdlib.h>

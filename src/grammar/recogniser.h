@@ -1,10 +1,10 @@
 /* Walks texts through a grammar, byte by byte. A state is the set of all places in the grammar
- * where the bytes so far may have led, each with  its stack of calls; states and stacks are made
+ * where the bytes so far may have led, each with its stack of calls; states and stacks are made
  * when they are first met, kept, and looked up again, so that most steps are one look into a
  * table.
  *
  * Everything has a fixed size. When a table is full, ommai_recogniser_flush forgets all states but
- * one, and whoever holds another sees by  `generation` that it is gone. A state keeps at most
+ * one, and whoever holds another sees by `generation` that it is gone. A state keeps at most
  * OMMAI_RECOGNISER_MAX_ITEMS places; more are dropped, which only forbids. One thread. */
 #ifndef OMMAI_GRAMMAR_RECOGNISER_H
 #define OMMAI_GRAMMAR_RECOGNISER_H
@@ -25,7 +25,7 @@ struct ommai_recogniser_state {
   /* the one byte that may follow; NO_BYTE: none or several, UNKNOWN: not looked for */
   int16_t forced;
   /* token_mask.c's, by classes of characters: the state that most of them lead to, whichever of its
-   * characters it is; or DEAD, or UNKNOWN where  it was not looked for. Then which classes do, and
+   * characters it is; or DEAD, or UNKNOWN where it was not looked for. Then which classes do, and
    * which lead nowhere; and how often the former do so one after the other, plus 1, or 0 where it
    * was not looked for. */
   int32_t after;

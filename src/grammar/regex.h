@@ -2,8 +2,8 @@
  * nodes, and as edges of a grammar.
  *
  * Known: literals, `.`, classes, alternation, groups (named and non-capturing too), `* + ? {m} {m,}
- * {m,n}` (a lazy `?` after them changes no  text), escapes \d \w \s \D \W \S \t \n \r \f \v \0 \xHH
- * \uHHHH \u{H} \cX and of punctuation, anchors at the beginning and end of the whole or  of an
+ * {m,n}` (a lazy `?` after them changes no text), escapes \d \w \s \D \W \S \t \n \r \f \v \0 \xHH
+ * \uHHHH \u{H} \cX and of punctuation, anchors at the beginning and end of the whole or of an
  * alternative of it. Refused by name: lookaround, backreferences, \b, \p, flags, anchors elsewhere.
  *
  * \d and \w are ASCII, as in ECMA-262; where engines differ (Python's have all of Unicode) a class
@@ -34,7 +34,7 @@ struct ommai_regex {
 };
 
 /* Nodes live in the scratch. With `search` the pattern may stand anywhere in the text, as "pattern"
- * of JSON Schema means; else it is the whole  text. Anchors are resolved: the tree has none.
+ * of JSON Schema means; else it is the whole text. Anchors are resolved: the tree has none.
  * Errors: FORMAT (with the offset), UNSUPPORTED, LIMIT, MEMORY. */
 enum omma_status ommai_regex_parse(struct ommai_scratch *scratch, const char *pattern, size_t size, bool search,
                                    struct ommai_regex **regex, struct omma_error *error);

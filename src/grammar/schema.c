@@ -156,7 +156,7 @@ static enum omma_status try_demand(struct schema_context *context, struct schema
 }
 
 /* Demands something so that `made` excludes `valid`: a member that only the latter requires is left
- * out, or one that both describe  differently must be there. */
+ * out, or one that both describe differently must be there. */
 static enum omma_status force_apart(struct schema_context *context, struct schema_set *made, const struct schema_set *valid,
                                     const struct schema_path *path, bool *exclude) {
   for (size_t i = 0; i < valid->n && !*exclude; i++) {

@@ -2,8 +2,8 @@
  * docs/structured-output.md has the table of keys.
  *
  * A key that is not in that table, or a value that it cannot have, is an error that names it by its
- * JSON pointer: nothing is ignored but  annotations. Members come in the order of the schema. What
- * a grammar's texts are is never more than the schema allows; it is less where the  page says
+ * JSON pointer: nothing is ignored but annotations. Members come in the order of the schema. What
+ * a grammar's texts are is never more than the schema allows; it is less where the page says
  * so. */
 #ifndef OMMAI_GRAMMAR_SCHEMA_H
 #define OMMAI_GRAMMAR_SCHEMA_H

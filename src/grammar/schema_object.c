@@ -328,7 +328,7 @@ static enum omma_status build_member(struct schema_context *context, const struc
 }
 
 /* c_i are before the opening quotation mark of any member from i on, k_i after it, b_i after member
- * i - 1. The optional members are passed over  from k_i to k_i+1, not before the mark, so that a
+ * i - 1. The optional members are passed over from k_i to k_i+1, not before the mark, so that a
  * place before it is one place, whatever the number of members. */
 static enum omma_status build_named(struct schema_context *context, const struct object *object, int32_t from, int32_t to) {
   struct ommai_grammar_builder *builder = context->builder;

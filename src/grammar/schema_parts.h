@@ -1,8 +1,8 @@
 /* The inside of the schema compiler: what its files share.
  *
  * A rule is made for a conjunction: a set of schemas of which all must hold. $ref and allOf add to
- * the set; anyOf and oneOf become one rule for  each alternative, with it in the set; then what the
- * set says about each type becomes the rule's graph. Rules are made from a queue, so that  nesting
+ * the set; anyOf and oneOf become one rule for each alternative, with it in the set; then what the
+ * set says about each type becomes the rule's graph. Rules are made from a queue, so that nesting
  * takes no stack. */
 #ifndef OMMAI_GRAMMAR_SCHEMA_PARTS_H
 #define OMMAI_GRAMMAR_SCHEMA_PARTS_H
@@ -121,7 +121,7 @@ enum omma_status ommai_schema_exclude(struct schema_context *context, const stru
 /* ---- schema_not.c ---- */
 
 /* What a part's `not` is about: the member that is required, the values of const or enum, types.
- * OTHER: none of these, and the set has  schemas that say the same; or there is none. *negated:
+ * OTHER: none of these, and the set has schemas that say the same; or there is none. *negated:
  * what must not hold. */
 enum ommai_schema_negation { SCHEMA_NOT_OTHER, SCHEMA_NOT_MEMBER, SCHEMA_NOT_VALUES, SCHEMA_NOT_TYPES };
 enum ommai_schema_negation ommai_schema_negation(const struct schema_part *part, const json_t **negated);

@@ -1,5 +1,5 @@
 /* Strings: lengths, patterns, formats. One pattern alone, or lengths alone, go into the grammar as
- * they are; what must hold together is worked out  as an automaton first. */
+ * they are; what must hold together is worked out as an automaton first. */
 #include <stdio.h>
 #include <string.h>
 

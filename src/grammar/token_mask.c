@@ -1,8 +1,8 @@
 /* A mask is made by one pass over the tree of tokens, with the recogniser's state at each depth;
- * where that is dead the whole subtree is  passed over.
+ * where that is dead the whole subtree is passed over.
  *
  * Inside strings nearly all tokens are allowed, and the pass would be long. So it is first seen
- * which classes of characters lead on, whichever  of them it is, and how often: tokens of that many
+ * which classes of characters lead on, whichever of them it is, and how often: tokens of that many
  * characters of these classes are allowed at once, from masks that were made with the tree, and
  * the pass leaves their subtrees out; where no character of them can follow the last one, those of
  * longer tokens too. */
@@ -251,7 +251,7 @@ static uint64_t reach_classes(struct ommai_recogniser *recogniser, int32_t index
 }
 
 /* Classes that lead from the state to few states again and again, though not to one: where a
- * pattern looks for something anywhere in a  string. 0: there are none. */
+ * pattern looks for something anywhere in a string. 0: there are none. */
 static uint64_t find_cycle(struct ommai_recogniser *recogniser, int32_t index) {
   struct reach reach = {.states = {index}, .n = 1};
   uint64_t classes = ~UINT64_C(0);
@@ -279,7 +279,7 @@ static bool reach_any(struct ommai_recogniser *recogniser, int32_t index, uint64
 }
 
 /* Which numbers of characters above n_chars tokens may have that lead through the states from
- * `first` on, as bits; all bits where that cannot be  told. */
+ * `first` on, as bits; all bits where that cannot be told. */
 static uint32_t find_rest(struct ommai_recogniser *recogniser, const struct shortcut *shortcut, int first,
                           struct reach *reach) {
   uint32_t rest = 0;

@@ -1,8 +1,8 @@
 /* Which tokens may come next in an answer that is held to a grammar. One of these for each grammar
- * in use; its tables are shared by all  answers that are held to it. One thread.
+ * in use; its tables are shared by all answers that are held to it. One thread.
  *
  * A mask has a bit for each token of the vocabulary: set where the grammar goes on through all of
- * its bytes. The tokens that end an answer are  allowed exactly where the text may end. */
+ * its bytes. The tokens that end an answer are allowed exactly where the text may end. */
 #ifndef OMMAI_GRAMMAR_TOKEN_MASK_H
 #define OMMAI_GRAMMAR_TOKEN_MASK_H
 
@@ -44,12 +44,12 @@ bool ommai_token_masks_remember(const struct ommai_token_masks *masks, const str
 /* States that the tables hold. */
 int64_t ommai_token_masks_n_states(const struct ommai_token_masks *masks);
 /* The bytes that must follow a known position, whatever is written: as far as there is one way and
- * the text cannot end, at most `capacity`. Returns  how many. */
+ * the text cannot end, at most `capacity`. Returns how many. */
 size_t ommai_token_masks_forced(struct ommai_token_masks *masks, const struct ommai_mask_position *position, char *bytes,
                                 size_t capacity);
 
 /* The mask [n_words] of a known position that is not dead; valid until the next call. *ends: the
- * text may end here; *goes_on: it may also go  on. */
+ * text may end here; *goes_on: it may also go on. */
 const uint32_t *ommai_token_masks_get(struct ommai_token_masks *masks, struct ommai_mask_position *position, bool *ends,
                                       bool *goes_on);
 

@@ -1,8 +1,8 @@
 /* The texts of all tokens of a vocabulary as trees of bytes, laid out so that a walk is one pass
- * over an array. Made once for a model;  read-only afterwards.
+ * over an array. Made once for a model; read-only afterwards.
  *
  * Tokens are in groups by what they are made of, a tree each, so that a pass may leave out a group
- * as a whole and those that are looked for  in strings (with quotation marks and the like) lie
+ * as a whole and those that are looked for in strings (with quotation marks and the like) lie
  * close together. */
 #ifndef OMMAI_GRAMMAR_TOKEN_TRIE_H
 #define OMMAI_GRAMMAR_TOKEN_TRIE_H
@@ -17,7 +17,7 @@
 #define OMMAI_TRIE_MORE_CHARS 255
 
 /* Characters by what patterns set apart: small letters, capitals, digits; each other ASCII
- * character, but most controls are one; then by their bytes  in UTF-8. ODD: bytes that are no whole
+ * character, but most controls are one; then by their bytes in UTF-8. ODD: bytes that are no whole
  * character, and blanks beyond ASCII, which patterns leave out. A set of classes is a word of
  * bits. */
 enum {

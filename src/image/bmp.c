@@ -1,6 +1,6 @@
 /* Windows and OS/2 bitmaps: 1, 4, 8 (also run-length coded), 16, 24 and 32 bits, with or without
- * bit masks.  Source: the BITMAPINFOHEADER family as Microsoft documents it; which files have
- * transparency follows Pillow: those with an  alpha mask in their header. */
+ * bit masks. Source: the BITMAPINFOHEADER family as Microsoft documents it; which files have
+ * transparency follows Pillow: those with an alpha mask in their header. */
 #include <string.h>
 
 #include "base/error.h"

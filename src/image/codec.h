@@ -27,7 +27,7 @@ struct ommai_stored_header {
 typedef enum omma_status (*ommai_image_header_reader)(const struct ommai_image_source *source,
                                                       struct ommai_stored_header *header, struct omma_error *error);
 /* Decodes into `image`, as stored, before orientation: takes the pixels with
- * ommai_image_take_pixels and fills them. What it  took is released by the caller, also on
+ * ommai_image_take_pixels and fills them. What it took is released by the caller, also on
  * failure. */
 typedef enum omma_status (*ommai_image_decoder)(const struct ommai_image_source *source, struct ommai_image *image,
                                                 struct omma_error *error);

@@ -1,5 +1,5 @@
 /* The size of an image under a limit of patches: shrunk when it has too many, never enlarged, then
- * filled up with black at the  right and bottom to whole merge blocks.
+ * filled up with black at the right and bottom to whole merge blocks.
  * Source: the image processor of the released checkpoints whose limit is in_token_limit
  * (docs/models/), in double. */
 #ifndef OMMAI_IMAGE_FIT_PATCHES_H
@@ -29,7 +29,7 @@ enum omma_status ommai_fit_patches(int32_t width, int32_t height, int32_t patch_
                                    struct ommai_fitted_size *size, struct omma_error *error);
 
 /* Moves the rows of an image [height][width][3] that lies at the beginning of `pixels` to rows of
- * padded_width, and fills the  rest of [padded_height][padded_width][3] with black. */
+ * padded_width, and fills the rest of [padded_height][padded_width][3] with black. */
 void ommai_pad_in_place(const struct ommai_fitted_size *size, uint8_t *pixels);
 
 #endif

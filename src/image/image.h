@@ -1,8 +1,8 @@
 /* Images: bytes in a file format to 8-bit RGB pixels, upright.
  *
  * The format is recognised by content, never by a name or media type. Sizes are checked against the
- * limits from the header,  before any pixel is decoded. Colours follow Pillow's conversion to RGB
- * (the loader that the official processors document),  with two exceptions, made on purpose:
+ * limits from the header, before any pixel is decoded. Colours follow Pillow's conversion to RGB
+ * (the loader that the official processors document), with two exceptions, made on purpose:
  *   - transparency (alpha channel or tRNS) is painted over white: round(c * a / 255 + 255 * (1 - a
  *   / 255));
  *   - 16-bit samples give their high byte, for gray as for colour (of TIFF, rounded by libtiff).
@@ -29,7 +29,7 @@ enum ommai_image_format {
 };
 
 /* Default limits: bytes of a file; pixels of a side (the most that libjpeg takes); pixels of an
- * image (Pillow refuses more as  a decompression bomb). */
+ * image (Pillow refuses more as a decompression bomb). */
 #define OMMAI_IMAGE_MAX_BYTES ((int64_t)64 << 20)
 #define OMMAI_IMAGE_MAX_SIDE ((int64_t)65500)
 #define OMMAI_IMAGE_MAX_PIXELS ((int64_t)178956970)
@@ -37,7 +37,7 @@ enum ommai_image_format {
 #define OMMAI_IMAGE_MAX_CPU_MS ((int64_t)30000)
 
 /* What an image may be at most. max_side may be at most INT32_MAX. max_cpu_ms bounds the decoding
- * thread's processor time; it is looked at  between rows. libwebp decodes in one call, whose time
+ * thread's processor time; it is looked at between rows. libwebp decodes in one call, whose time
  * max_pixels bounds. */
 struct ommai_image_limits {
   int64_t max_bytes;
@@ -50,7 +50,7 @@ struct ommai_image_limits {
 extern const struct ommai_image_limits ommai_image_default_limits;
 
 /* A decoded image: pixels is [height][width][3], red first, rows without padding. Immutable once
- * made; any thread may read  it and destroy it. */
+ * made; any thread may read it and destroy it. */
 struct ommai_image {
   int32_t width, height;
   uint8_t *pixels;
@@ -65,8 +65,8 @@ const char *ommai_image_format_name(enum ommai_image_format format);
 enum ommai_image_format ommai_image_sniff(const void *bytes, size_t size);
 
 /* Decodes an image; of several frames, the first. limits NULL: the defaults. The image is made with
- * `allocator` (the codec  libraries' own scratch memory is malloc's) and owned by the caller.
- * Thread-safe. Errors: FORMAT ("cannot identify image",  "image file is truncated", broken data),
+ * `allocator` (the codec libraries' own scratch memory is malloc's) and owned by the caller.
+ * Thread-safe. Errors: FORMAT ("cannot identify image", "image file is truncated", broken data),
  * UNSUPPORTED (a known format that cannot be read), LIMIT, MEMORY. */
 enum omma_status ommai_image_decode(const void *bytes, size_t size, const struct ommai_image_limits *limits,
                                     const struct omma_allocator *allocator, struct ommai_image **image,

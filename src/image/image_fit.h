@@ -1,5 +1,5 @@
 /* The size that an image is brought to before it is cut into patches, by the rule of its family. A
- * new rule is an entry of the enum  and a case in image_fit.c. */
+ * new rule is an entry of the enum and a case in image_fit.c. */
 #ifndef OMMAI_IMAGE_IMAGE_FIT_H
 #define OMMAI_IMAGE_IMAGE_FIT_H
 
@@ -21,7 +21,7 @@ struct ommai_fit_limits {
 };
 
 /* The size of a width x height image's content, and of the canvas that is cut into patches. Limits:
- * all arguments at least 1. Errors:  ARGUMENT, LIMIT (aspect ratio, size). */
+ * all arguments at least 1. Errors: ARGUMENT, LIMIT (aspect ratio, size). */
 enum omma_status ommai_image_fit(const struct ommai_fit_limits *limits, int32_t width, int32_t height,
                                  struct ommai_fitted_size *size, struct omma_error *error);
 

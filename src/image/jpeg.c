@@ -14,8 +14,8 @@
 #include "image/codec.h"
 
 /* A progressive file may hold any number of scans, each of a few bytes, and each goes over all
- * pixels. What encoders write has  some ten; the most that could make sense (each component's
- * coefficients bit by bit) is about 100. The work is bounded by scans * pixels,  with room left at
+ * pixels. What encoders write has some ten; the most that could make sense (each component's
+ * coefficients bit by bit) is about 100. The work is bounded by scans * pixels, with room left at
  * both ends. */
 enum { JPEG_LEAST_SCANS = 24, JPEG_MOST_SCANS = 100 };
 #define JPEG_SCAN_PIXELS ((int64_t)1 << 30)
@@ -141,7 +141,7 @@ static enum omma_status read_header(struct reader *reader) {
 }
 
 /* One row of CMYK as stored, that is inverted (Adobe's way, which Pillow assumes of every file), to
- * RGB:  R = K' - round((255 - C') * K' / 255) with C', K' as stored. */
+ * RGB: R = K' - round((255 - C') * K' / 255) with C', K' as stored. */
 static void cmyk_to_rgb(const uint8_t *cmyk, uint8_t *rgb, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
     uint32_t light = cmyk[4 * i + 3];

@@ -21,7 +21,7 @@ int ommai_tiff_orientation(const uint8_t *bytes, size_t size);
 bool ommai_orientation_swaps_sides(int orientation);
 
 /* Copies the stored pixels, [height][width][3], upright to `out`, [height][width][3] or, where the
- * sides are swapped,  [width][height][3]. The two must not overlap. */
+ * sides are swapped, [width][height][3]. The two must not overlap. */
 void ommai_orientation_apply(int orientation, const uint8_t *pixels, int32_t width, int32_t height, uint8_t *out);
 
 #endif

@@ -1,9 +1,9 @@
 /* Pixels to normalised patches, the rows that a vision tower's first matrix takes.
  *
  * Patches go by merge blocks: block row, block column, then inside the block row and column;
- * merge_size 1 is plain raster  order. A patch is a vector in the order (channel, time, y, x); in a
- * still every time slice is the same image. A value is  (u8 - 255 * mean) / (255 * std) in f32, as
- * the fast image processors of transformers compute it, bit for bit; bf16 is that,  rounded to
+ * merge_size 1 is plain raster order. A patch is a vector in the order (channel, time, y, x); in a
+ * still every time slice is the same image. A value is (u8 - 255 * mean) / (255 * std) in f32, as
+ * the fast image processors of transformers compute it, bit for bit; bf16 is that, rounded to
  * nearest even. */
 #ifndef OMMAI_IMAGE_PATCHES_H
 #define OMMAI_IMAGE_PATCHES_H
@@ -26,8 +26,8 @@ struct ommai_patch_spec {
 int64_t ommai_patch_length(const struct ommai_patch_spec *spec);
 
 /* Writes patches [first_patch, first_patch + n_patches) of rgb [height][width][3] to out
- * [n_patches][out_stride], out_stride  counting elements, at least ommai_patch_length. out_type:
- * OMMA_F32 or OMMA_BF16. Ranges may be written by several threads at  once. Allocates nothing.
+ * [n_patches][out_stride], out_stride counting elements, at least ommai_patch_length. out_type:
+ * OMMA_F32 or OMMA_BF16. Ranges may be written by several threads at once. Allocates nothing.
  * Errors: ARGUMENT (sides that are not multiples of patch_size * merge_size, range, stride, std 0),
  * UNSUPPORTED (type); nothing is written then. */
 enum omma_status ommai_patches_from_pixels(const struct ommai_patch_spec *spec, const uint8_t *rgb, int32_t width,

@@ -59,7 +59,7 @@ static void pass_place(struct pass *pass, enum ommai_resize_rule rule, int32_t n
 }
 
 /* Taps of output i, and their normalised weights in pass->exact. The order of operations is the
- * official code's: other orders  give weights that round differently once in a while. */
+ * official code's: other orders give weights that round differently once in a while. */
 static void exact_weights(struct pass *pass, int32_t i) {
   double scale = pass_scale(pass), stretch = pass_stretch(pass), inverse = 1.0 / stretch;
   double centre = scale * (i + 0.5), support = kernel_radius * stretch;

@@ -2,11 +2,11 @@
  * processors run.
  *
  * Two passes, each rounding and clamping to 8 bits; a pass whose size does not change is left out.
- * The kernel is the cubic  one with a = -0.5, widened by the scale when shrinking; weights are
- * normalised in double and then rounded to fixed point  with p fraction bits. The rules differ in p
+ * The kernel is the cubic one with a = -0.5, widened by the scale when shrinking; weights are
+ * normalised in double and then rounded to fixed point with p fraction bits. The rules differ in p
  * and in which pass goes first.
  * Source: torchvision's antialiased uint8 interpolate; Image.resize of Pillow 13 (older versions
- * are always horizontal  first). */
+ * are always horizontal first). */
 #ifndef OMMAI_IMAGE_RESIZE_H
 #define OMMAI_IMAGE_RESIZE_H
 
@@ -30,8 +30,8 @@ enum omma_status ommai_resize_workspace(enum ommai_resize_rule rule, int32_t sw,
                                         size_t *size, struct omma_error *error);
 
 /* Resizes src [sh][sw][3] into dst [dh][dw][3], which must not overlap. workspace: at least
- * ommai_resize_workspace bytes,  aligned to 64, used by no other running call. team NULL: this
- * thread alone; the result never depends on the team. Allocates  nothing. Uses the CPU level that
+ * ommai_resize_workspace bytes, aligned to 64, used by no other running call. team NULL: this
+ * thread alone; the result never depends on the team. Allocates nothing. Uses the CPU level that
  * ommai_cpu_select(NULL) gives. Errors: ARGUMENT, LIMIT, and MEMORY for a workspace that is too
  * small, before anything is written; those of ommai_cpu_select. */
 enum omma_status ommai_resize_bicubic(enum ommai_resize_rule rule, const uint8_t *src, int32_t sw, int32_t sh, uint8_t *dst,

@@ -10,14 +10,14 @@
 #define OMMAI_SMART_RESIZE_MAX_ASPECT 200
 
 /* Sides that are multiples of `factor` near height x width, with an area near the range min_pixels
- * .. max_pixels (rounding  may leave it). Limits: all arguments at least 1; the result fits int32.
+ * .. max_pixels (rounding may leave it). Limits: all arguments at least 1; the result fits int32.
  * Errors: ARGUMENT, LIMIT (aspect ratio, size). */
 enum omma_status ommai_smart_resize(int32_t height, int32_t width, int32_t factor, int64_t min_pixels, int64_t max_pixels,
                                     int32_t *out_height, int32_t *out_width, struct omma_error *error);
 
 /* The same for a video: the area range holds for the sum over its frames, which become alike.
- * temporal_patch_size (at least 1) frames make  a temporal patch; n_frames is at least that. Sides
- * below `factor` are enlarged to it first. Source: smart_resize of the video  processor in
+ * temporal_patch_size (at least 1) frames make a temporal patch; n_frames is at least that. Sides
+ * below `factor` are enlarged to it first. Source: smart_resize of the video processor in
  * transformers that limits all frames together. */
 enum omma_status ommai_smart_resize_frames(int64_t n_frames, int32_t temporal_patch_size, int32_t height, int32_t width,
                                            int32_t factor, int64_t min_pixels, int64_t max_pixels, int32_t *out_height,

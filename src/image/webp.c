@@ -1,5 +1,5 @@
 /* WebP by libwebp with its defaults (fancy upsampling), which give the pixels that Pillow gives:
- * lossy, lossless, transparent,  and the first frame of an animation, on its canvas. */
+ * lossy, lossless, transparent, and the first frame of an animation, on its canvas. */
 #include <string.h>
 
 #include <webp/decode.h>
@@ -19,7 +19,7 @@ struct reader {
 };
 
 /* Bytes that libwebp keeps for each pixel: a lossless image as 32-bit pixels and, at a fraction of
- * the size, its codes and predictors; an  alpha plane as it is decoded, of 8 bits, and before that
+ * the size, its codes and predictors; an alpha plane as it is decoded, of 8 bits, and before that
  * like a lossless image. */
 enum { LOSSLESS_BYTES = 5, ALPHA_BYTES = 6, RGBA_BYTES = 4 };
 

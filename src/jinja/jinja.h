@@ -1,5 +1,5 @@
 /* Chat templates in Jinja: parsed once, rendered for each conversation. The part of Jinja that chat
- * templates use, as jinja2 with transformers'  settings renders it (trim_blocks, lstrip_blocks,
+ * templates use, as jinja2 with transformers' settings renders it (trim_blocks, lstrip_blocks,
  * loop controls, its tojson, raise_exception), and an error for the rest of it.
  *
  * Both the template and the variables may be hostile: memory, steps, nesting and output are
@@ -21,7 +21,7 @@ struct ommai_jinja;
 #define OMMAI_JINJA_MAX_DEPTH 400
 
 /* Immutable afterwards, for any thread. A call of a function that there is not is UNSUPPORTED,
- * unless the template asks whether it is  defined. Errors: FORMAT and UNSUPPORTED ("line N: ..."),
+ * unless the template asks whether it is defined. Errors: FORMAT and UNSUPPORTED ("line N: ..."),
  * LIMIT, MEMORY. */
 enum omma_status ommai_jinja_create(const char *text, size_t size, const struct omma_allocator *allocator,
                                     struct ommai_jinja **jinja, struct omma_error *error);
@@ -37,8 +37,8 @@ const char *ommai_jinja_next_read(const struct ommai_jinja *jinja, size_t *at, s
 bool ommai_jinja_mentions(const struct ommai_jinja *jinja, const char *word);
 
 /* Renders with the members of the object `variables`. Texts in it may hold bytes that are no UTF-8;
- * they come out as they are. *text is  allocated, with a NUL after it: release (*text, *size + 1,
- * 1). Errors: ARGUMENT with the field "messages" (what the template raises, or  what cannot be done
+ * they come out as they are. *text is allocated, with a NUL after it: release (*text, *size + 1,
+ * 1). Errors: ARGUMENT with the field "messages" (what the template raises, or what cannot be done
  * with these values), LIMIT (more than max_bytes), MEMORY. */
 enum omma_status ommai_jinja_render(const struct ommai_jinja *jinja, const json_t *variables, size_t max_bytes, char **text,
                                     size_t *size, struct omma_error *error);

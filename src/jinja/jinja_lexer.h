@@ -1,5 +1,5 @@
 /* A Jinja template as tokens: literal text with the blanks that Jinja removes gone, and what stands
- * in tags.  Source: jinja2's lexer with trim_blocks and lstrip_blocks, as transformers compiles
+ * in tags. Source: jinja2's lexer with trim_blocks and lstrip_blocks, as transformers compiles
  * chat templates. */
 #ifndef OMMAI_JINJA_JINJA_LEXER_H
 #define OMMAI_JINJA_JINJA_LEXER_H

@@ -1,5 +1,5 @@
 /* A Jinja template as a tree. The subset: text, {{ }}, {# #}, set (also with a body, and of a
- * namespace's attribute), if, for (with if and else,  break and continue), macro, generation; all
+ * namespace's attribute), if, for (with if and else, break and continue), macro, generation; all
  * expressions but the power operator. The rest of Jinja is refused with its line. */
 #ifndef OMMAI_JINJA_JINJA_PARSER_H
 #define OMMAI_JINJA_JINJA_PARSER_H

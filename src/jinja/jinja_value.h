@@ -28,7 +28,7 @@ enum jinja_kind {
 };
 
 /* Texts, items and dicts lie in the scratch, the template or the JSON; nothing is ever changed but
- * namespaces. Texts are UTF-8, but for the bytes  that the caller put into them. */
+ * namespaces. Texts are UTF-8, but for the bytes that the caller put into them. */
 struct jinja_value {
   enum jinja_kind kind;
   size_t size;

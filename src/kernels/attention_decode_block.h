@@ -1,5 +1,5 @@
 /* The decode kernel but for its two products: softmax over a block, and the order of things. The
- * including file includes  attention_lanes.h before, and defines
+ * including file includes attention_lanes.h before, and defines
  *
  *   multiply_keys(job, head, n, scores, types)               scores [n][BLOCK] of n heads from
  *   `head` on, scaled, in units of log2, for

@@ -2,7 +2,7 @@
  * lanes_*.h before.
  *
  * Elements go by spans of two registers: of a bf16 row the even elements and the odd ones, which
- * takes no shuffles; sums of values are put  into order when a block ends. */
+ * takes no shuffles; sums of values are put into order when a block ends. */
 #ifndef OMMAI_KERNELS_ATTENTION_DECODE_LANES_H
 #define OMMAI_KERNELS_ATTENTION_DECODE_LANES_H
 
@@ -151,7 +151,7 @@ OMMAI_INLINE void add_spans(const struct ommai_attention_decode_block *job, int6
 }
 
 /* What pads a head's sums to whole registers is inside of its state and holds zeros. Where columns
- * take several passes, all are done for some  keys before the next: the memory that a pass finds in
+ * take several passes, all are done for some keys before the next: the memory that a pass finds in
  * cache by then is asked for in the time of all. */
 OMMAI_INLINE void add_values(const struct ommai_attention_decode_block *job, int64_t head, int n, const float *weights,
                              const float *rescale, struct ommai_attention_types types) {

@@ -6,7 +6,7 @@
  *   score = (Q . K) * scale_q * scale_k,   Q . K exact
  *
  * where a scale is the largest magnitude over 127. The softmax does not see what is the same for
- * all keys, so any center serves; near  the keys' mean little of the eight bits goes to what they
+ * all keys, so any center serves; near the keys' mean little of the eight bits goes to what they
  * have in common. Weights, sums and values are as in the other kernels. */
 #ifndef OMMAI_KERNELS_ATTENTION_INT8_H
 #define OMMAI_KERNELS_ATTENTION_INT8_H

@@ -2,9 +2,9 @@
  * made.
  *
  * Four families. TILE kernels serve the encoder and causal modes: keys and values are packed once
- * per (segment, kv head) in  blocks of 64 keys, then tiles of query rows of one head attend to the
- * packed blocks. WINDOW kernels are the same for encoder  segments of at most one block, which need
- * no running maximum: every row sees every key. INT8 kernels are TILE kernels whose  scores are
+ * per (segment, kv head) in blocks of 64 keys, then tiles of query rows of one head attend to the
+ * packed blocks. WINDOW kernels are the same for encoder segments of at most one block, which need
+ * no running maximum: every row sees every key. INT8 kernels are TILE kernels whose scores are
  * products of 8-bit integers (attention_int8.h). DECODE kernels serve single query rows:
  * they read keys and values in place, one block of at most 64 keys at a time.
  *
@@ -31,7 +31,7 @@
 enum { OMMAI_ATTENTION_BLOCK = OMMA_ATTENTION_PAGE_TOKENS };
 
 /* Head dimensions that are a multiple of it are packed and multiplied without padding by every tile
- * and window kernel; of the others  no kernel pads more than up to the next multiple. */
+ * and window kernel; of the others no kernel pads more than up to the next multiple. */
 enum { OMMAI_ATTENTION_DIM_STEP = 8 };
 
 /* Element types. kv is q's type, or bf16 under f32 queries: then keys and values are widened where
@@ -57,7 +57,7 @@ struct ommai_attention_pack {
 };
 
 /* Rows of q, k, v and out that will be wanted after this job; a kernel asks for a share between its
- * loops. Only a hint: rows  that do not exist do no harm, and a kernel may ignore it. */
+ * loops. Only a hint: rows that do not exist do no harm, and a kernel may ignore it. */
 struct ommai_attention_prefetch {
   const void *base[4];
   int64_t stride[4], row_bytes[4]; /* bytes */
@@ -82,8 +82,8 @@ struct ommai_attention_tile {
 };
 
 /* A row's maximum in use is raised only when a block exceeds it by more than this many units of
- * log2, decided for each row alone:  weights stay below 2^8, and sums are hardly ever rescaled. Not
- * so in bf16, where weights are rounded: relative to the exact  maximum the largest is 1 and has no
+ * log2, decided for each row alone: weights stay below 2^8, and sums are hardly ever rescaled. Not
+ * so in bf16, where weights are rounded: relative to the exact maximum the largest is 1 and has no
  * error, which shows in rows where two or three keys outweigh the others. */
 static inline float ommai_attention_slack(enum omma_dtype dtype) { return dtype == OMMA_BF16 ? 0.0f : 8.0f; }
 
@@ -100,7 +100,7 @@ struct ommai_attention_tile_kernel {
 };
 
 /* Running state of one query row over a split of the keys, in floats: the maximum of its scores in
- * units of log2 at  OMMAI_ATTENTION_STATE_MAX, the sum of 2^(score - maximum) at ..._SUM, the
+ * units of log2 at OMMAI_ATTENTION_STATE_MAX, the sum of 2^(score - maximum) at ..._SUM, the
  * weighted sum of values from ..._OUT on. */
 enum { OMMAI_ATTENTION_STATE_MAX = 0, OMMAI_ATTENTION_STATE_SUM = 1, OMMAI_ATTENTION_STATE_OUT = 16 };
 
@@ -180,7 +180,7 @@ OMMAI_ATTENTION_DECODE_KERNELS(OMMAI_DECLARE_DECODE)
 #undef OMMAI_DECLARE_DECODE
 
 /* The kernel of the highest level up to `level`; NULL where the types have none. A window kernel's
- * block takes no more bytes than the  tile and INT8 kernels' of the same level and type, in whose
+ * block takes no more bytes than the tile and INT8 kernels' of the same level and type, in whose
  * place it may lie. */
 const struct ommai_attention_tile_kernel *ommai_attention_tile_kernel_find(enum ommai_cpu_level level,
                                                                            struct ommai_attention_types types);

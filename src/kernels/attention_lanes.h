@@ -1,5 +1,5 @@
 /* What attention kernels for any vector width share. The including file includes one of lanes_*.h
- * before, which defines LANES,  the type vec of that many f32, and the operations vec_... on it. */
+ * before, which defines LANES, the type vec of that many f32, and the operations vec_... on it. */
 #ifndef OMMAI_KERNELS_ATTENTION_LANES_H
 #define OMMAI_KERNELS_ATTENTION_LANES_H
 
@@ -15,8 +15,8 @@ enum { BLOCK = OMMAI_ATTENTION_BLOCK };
 OMMAI_INLINE int64_t bytes_of(int64_t count, enum omma_dtype dtype) { return count * (dtype == OMMA_F32 ? 4 : 2); }
 
 /* 2^x for x up to 127: a polynomial for the fraction, and the whole part goes into the exponent.
- * 2^0 is exactly 1, and below  2^-126 is 0. The coefficients are minimax fits of the relative error
- * on [0, 1) with the constant fixed at 1: 9e-5 (degree 3)  and 2e-9 (degree 6). */
+ * 2^0 is exactly 1, and below 2^-126 is 0. The coefficients are minimax fits of the relative error
+ * on [0, 1) with the constant fixed at 1: 9e-5 (degree 3) and 2e-9 (degree 6). */
 OMMAI_INLINE vec exp2_cubic(vec x) {
   vec n = vec_floor(x), f = vec_sub(x, n);
   vec p = vec_fma(f, vec_set1(0.077067196f), vec_set1(0.22764482f));

@@ -5,7 +5,7 @@
 #include "kernels/attention_kernels.h"
 
 /* Asks for the next rows of one kind. Into the second level: they are wanted some tens of
- * microseconds later, and together they  are more than the first level holds. */
+ * microseconds later, and together they are more than the first level holds. */
 static inline void ommai_attention_prefetch_step(struct ommai_attention_prefetch *prefetch) {
   enum { KINDS = sizeof prefetch->base / sizeof *prefetch->base };
   if (!prefetch || prefetch->kind == KINDS) return;

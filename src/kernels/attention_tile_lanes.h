@@ -1,5 +1,5 @@
 /* The tile kernel with the queries in the lanes, for vectors of any width. The including file
- * includes attention_lanes.h and  defines, before the include:
+ * includes attention_lanes.h and defines, before the include:
  *
  *   GROUP, MAX_NV          keys (or dimensions of a value) and registers of queries in one product:
  *   GROUP MAX_NV accumulators
@@ -20,7 +20,7 @@
  *                          the sums as rounded
  *
  * Scores and sums are f32: [BLOCK][nv LANES] and [v_head_dim][nv LANES]. Only row by row, never
- * across lanes, is anything added  or compared, and a row's operations do not depend on nv. */
+ * across lanes, is anything added or compared, and a row's operations do not depend on nv. */
 #ifndef OMMAI_KERNELS_ATTENTION_TILE_LANES_H
 #define OMMAI_KERNELS_ATTENTION_TILE_LANES_H
 
@@ -51,11 +51,10 @@ OMMAI_INLINE void pack_block(const struct ommai_attention_pack *job, enum omma_d
   pack_values(job, packed + key_words(job->head_dim), dtype);
 }
 
-/* ---- products
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- products -------------------------------------------------------------------------------- */
 
 /* Scores [GROUP n_groups][nv LANES] of a block, unscaled, and the largest of each row. Sums over
- * parts of the dimensions, which  are then added, are nearer to the exact one than one long sum. */
+ * parts of the dimensions, which are then added, are nearer to the exact one than one long sum. */
 OMMAI_INLINE void multiply_keys(const float *keys, const float *queries, int64_t units, int64_t n_groups, float *scores,
                                 vec largest[MAX_NV], struct ommai_attention_prefetch *prefetch, int nv) {
   vec acc[GROUP][MAX_NV];
@@ -118,8 +117,7 @@ OMMAI_INLINE void multiply_values(const float *values, const float *weights, int
   }
 }
 
-/* ---- a tile
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- a tile ---------------------------------------------------------------------------------- */
 
 /* Sums [v_head_dim][nv LANES] over their weights to rows. Adding zero turns a negative zero into a
  * positive one. */

@@ -1,5 +1,5 @@
 /* The tile contract in plain C: the reference that every other kernel is compared with.
- * Packed block: keys [64][head_dim], then values [64][v_head_dim], both f32; behind keys of whole
+ * Packed block: keys [64][head_dim], then values [64][v_head_dim], both f32; after keys of whole
  * numbers what one is worth. */
 #include <math.h>
 

@@ -3,12 +3,12 @@
  * Each sum is one chain over pairs of inputs in rising order, as VDPBF16PS computes it:
  *
  *   sum = 0
- *   for k = 0, 2, 4 ...:  sum = fma(x[k], w[k], fma(x[k + 1], w[k + 1], sum))      rounded twice,
+ *   for k = 0, 2, 4 ...: sum = fma(x[k], w[k], fma(x[k + 1], w[k + 1], sum))      rounded twice,
  *                         to nearest even
  *
  * with what is missing of the last pair counted as zeros. Inputs, weights and sums that are
- * denormal count as zeros there, which the scalar  code leaves out. That is the arithmetic of the
- * few-row kernels of the same level (gemv.h) as well: a row's bits depend neither on  the rows next
+ * denormal count as zeros there, which the scalar code leaves out. That is the arithmetic of the
+ * few-row kernels of the same level (gemv.h) as well: a row's bits depend neither on the rows next
  * to it, nor on their number, nor on which of the two computes it. */
 #ifndef OMMAI_KERNELS_BF16_TILE_H
 #define OMMAI_KERNELS_BF16_TILE_H
@@ -16,7 +16,7 @@
 #include "kernels/gemv.h"
 
 /* Rows, a panel, and what becomes of their sums. What the pointers lead to needs its element's
- * alignment only; nothing past n_k is  read from x, and weights after the panel may be asked for,
+ * alignment only; nothing past n_k is read from x, and weights after the panel may be asked for,
  * wherever they end. */
 struct ommai_bf16_tile {
   /* [.][64][2]; where n_k is odd the last pair's second one is finite and does not count */

@@ -32,11 +32,11 @@ bool ommai_cpu_has_vnni(void);
 bool ommai_cpu_has_amx(void);
 
 /* What keeps this machine from running `level`: the first feature that the CPU lacks, in
- * /proc/cpuinfo's word, or "another  architecture". NULL where it can run it. */
+ * /proc/cpuinfo's word, or "another architecture". NULL where it can run it. */
 const char *ommai_cpu_lacks(enum ommai_cpu_level level);
 
 /* The level to use: `isa` where given, else the environment variable OMMA_ISA where set, else the
- * best. Errors: UNSUPPORTED  (a level this machine lacks), ARGUMENT (no such level); the message
+ * best. Errors: UNSUPPORTED (a level this machine lacks), ARGUMENT (no such level); the message
  * lists the levels that would do. */
 enum omma_status ommai_cpu_select(const char *isa, enum ommai_cpu_level *level, struct omma_error *error);
 

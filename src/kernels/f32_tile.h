@@ -1,10 +1,10 @@
 /* Tiles of rows times packed weights in f32 arithmetic, for what has no products of its own on a
- * CPU level: f32 weights everywhere, bf16  weights where there are no bf16 products. The frame
- * (linear/linear_f32.c) cuts the weights into blocks of OMMAI_TILE_K inputs by a strip  of columns,
+ * CPU level: f32 weights everywhere, bf16 weights where there are no bf16 products. The frame
+ * (linear/linear_f32.c) cuts the weights into blocks of OMMAI_TILE_K inputs by a strip of columns,
  * expands a block to f32 once for all rows of a tile, and runs a register kernel on it.
  *
  * Each sum is one chain over k in rising order, with the rounding of the level's few-row kernels
- * (gemv.h): a row's bits depend neither  on the rows next to it nor on which of the two computes
+ * (gemv.h): a row's bits depend neither on the rows next to it nor on which of the two computes
  * it. */
 #ifndef OMMAI_KERNELS_F32_TILE_H
 #define OMMAI_KERNELS_F32_TILE_H
@@ -17,12 +17,12 @@
 struct ommai_f32_tile_kernels {
   int n_columns; /* of a strip; divides OMMAI_PANEL_COLUMNS */
   /* strip[k][c] = w[k][c] for k < n_k, n_k at most OMMAI_TILE_K, and the strip's columns c.
-   * weights: the strip's first column in a  panel of either layout, from an even k on. bf16 writes
+   * weights: the strip's first column in a panel of either layout, from an even k on. bf16 writes
    * a row more where n_k is odd: strip has room for OMMAI_TILE_K rows. */
   void (*expand_bf16)(const ommai_bf16 *weights, int64_t n_k, float *strip);
   void (*expand_f32)(const float *weights, int64_t n_k, float *strip);
   /* sums[r][c] += sum over k < n_k of x[r][k] strip[k][c], for n_rows rows, any number. x is
-   * [n_rows][OMMAI_TILE_K], sums  [n_rows][OMMAI_PANEL_COLUMNS]. */
+   * [n_rows][OMMAI_TILE_K], sums [n_rows][OMMAI_PANEL_COLUMNS]. */
   void (*multiply)(const float *strip, const float *x, int64_t n_rows, int64_t n_k, float *sums);
 };
 

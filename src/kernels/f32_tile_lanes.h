@@ -1,6 +1,6 @@
 /* The tile kernels in f32 arithmetic for any vector width. The including file includes one of
- * lanes_*.h before, and defines TILE_ROWS (6  or 12) and TILE_VECTORS, the rows and vectors of
- * columns whose sums stay in registers. Weights are read forwards, a row's values are  broadcast:
+ * lanes_*.h before, and defines TILE_ROWS (6 or 12) and TILE_VECTORS, the rows and vectors of
+ * columns whose sums stay in registers. Weights are read forwards, a row's values are broadcast:
  * nothing is shuffled. */
 #ifndef OMMAI_KERNELS_F32_TILE_LANES_H
 #define OMMAI_KERNELS_F32_TILE_LANES_H

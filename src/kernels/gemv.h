@@ -2,8 +2,8 @@
  * f32 sums.
  *
  * The frame (gemv.c) cuts the work into panels of 64 outputs, groups of rows and blocks of k; the
- * micro-kernels below it  are chosen by CPU level. Each sum is one chain over k in rising order, so
- * that the bits of a row depend neither on n_rows nor  on how the panels are shared out. */
+ * micro-kernels below it are chosen by CPU level. Each sum is one chain over k in rising order, so
+ * that the bits of a row depend neither on n_rows nor on how the panels are shared out. */
 #ifndef OMMAI_KERNELS_GEMV_H
 #define OMMAI_KERNELS_GEMV_H
 
@@ -28,7 +28,7 @@ enum ommai_weight_layout {
   /* s8 [n_panels][k_padded / 4][64][4], k_padded = n_in up to a multiple of 64 */
   OMMAI_WEIGHTS_S8_PANELS,
   /* u8 [n_panels][k_padded / 8][64][4], k_padded likewise: byte j of block b and column c has input
-   * 8 b + j in its low four bits and  input 8 b + 4 + j in its high ones */
+   * 8 b + j in its low four bits and input 8 b + 4 + j in its high ones */
   OMMAI_WEIGHTS_U4_PANELS,
   OMMAI_WEIGHT_LAYOUTS
 };
@@ -43,8 +43,8 @@ int64_t ommai_weights_panel_elements(enum ommai_weight_layout layout, int64_t n_
  * read from x. */
 struct ommai_gemv_kernels {
   /* sums[r][c] += x[r][k] w[k][c] for c < 64, r < n_rows <= OMMAI_GEMV_GROUP, k < n_k, in products
-   * of bf16. sums is  [n_rows][64]. weights: a panel from an even k on, [.][64][2]. Where n_k is
-   * odd, the last pair's second weight must be finite (packing  has zeroed it) and does not
+   * of bf16. sums is [n_rows][64]. weights: a panel from an even k on, [.][64][2]. Where n_k is
+   * odd, the last pair's second weight must be finite (packing has zeroed it) and does not
    * count. */
   void (*panel_bf16)(const ommai_bf16 *weights, const ommai_bf16 *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums);
   /* The same in f32 arithmetic over f32 weights; weights: a panel from some k on, [.][64]. */
@@ -58,7 +58,7 @@ struct ommai_gemv_kernels {
 void ommai_gemv_select(enum ommai_cpu_level level, struct ommai_gemv_kernels *kernels);
 
 /* A weight matrix and what its inputs are. In f32 arithmetic inputs in bf16 are expanded;
- * arithmetic in bf16 is for bf16 panels and  inputs. */
+ * arithmetic in bf16 is for bf16 panels and inputs. */
 struct ommai_gemv_weights {
   const void *weights; /* in `layout` */
   const float *bias;   /* [n_panels * 64] */
@@ -69,8 +69,8 @@ struct ommai_gemv_weights {
 };
 
 /* Outputs of panels first_panel .. first_panel + n_panels - 1 for n_rows rows (any number): y[r][n]
- * = sum + bias[n], or  y[r][n] += that. x [n_rows][x_stride], y [n_rows][y_stride], strides in
- * elements. Thread-safe; two callers may share the  panels. Allocates nothing. */
+ * = sum + bias[n], or y[r][n] += that. x [n_rows][x_stride], y [n_rows][y_stride], strides in
+ * elements. Thread-safe; two callers may share the panels. Allocates nothing. */
 void ommai_gemv_run(const struct ommai_gemv_kernels *kernels, const struct ommai_gemv_weights *weights, const void *x,
                     int64_t x_stride, int64_t n_rows, float *y, int64_t y_stride, bool accumulate, int64_t first_panel,
                     int64_t n_panels);
@@ -81,7 +81,7 @@ static inline void ommai_gemv_prefetch_bias(const float *bias) {
 }
 
 /* y[r][c] = sums[r][c] + bias[c], or y[r][c] += that, for c < n_columns <= 64; sums [n_rows][64], y
- * [n_rows][y_stride]. y may be sums where  the strides are equal. */
+ * [n_rows][y_stride]. y may be sums where the strides are equal. */
 void ommai_gemv_finish(const float *sums, const float *bias, int n_rows, int n_columns, bool accumulate, float *y,
                        int64_t y_stride);
 

@@ -1,6 +1,6 @@
 /* 8-bit values. Weights are signed and symmetric: w = scale * q, scale = max|w| / 127. Inputs are
- * unsigned with a zero point, so that  a row from an activation with next to no negative values
- * loses no bit: x = scale * (u - zero), scale = (max - min) / 255 with 0  counted among the values,
+ * unsigned with a zero point, so that a row from an activation with next to no negative values
+ * loses no bit: x = scale * (u - zero), scale = (max - min) / 255 with 0 counted among the values,
  * which makes 0 exact. All rounding is to nearest even. */
 #ifndef OMMAI_KERNELS_INT8_H
 #define OMMAI_KERNELS_INT8_H
@@ -31,7 +31,7 @@ static inline float ommai_int8_inverse(float range, int levels) {
 }
 
 /* The integer nearest to a value of at most 2^21, from the bits of value + 1.5 * 2^23; without a
- * conversion, which would be  undefined for NaN. Some integer for other values. */
+ * conversion, which would be undefined for NaN. Some integer for other values. */
 static inline int32_t ommai_round_whole(float value) {
   return (int32_t)(ommai_bits_from_f32(value + 12582912.0f) & 0x7fffffu) - 0x400000;
 }

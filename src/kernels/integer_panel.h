@@ -2,7 +2,7 @@
  * and tiles alike.
  *
  * A row r of inputs is integers x_r and one scale; a weight of output n is W[n][k] = scale[g][n] *
- * (q[n][k] - zero) - minimum[g][n], g being  k's group of inputs. What the kernels compute is, for
+ * (q[n][k] - zero) - minimum[g][n], g being k's group of inputs. What the kernels compute is, for
  * each row and output, in this order and for every row count:
  *
  *   sum = 0
@@ -13,7 +13,7 @@
  *     are minimums
  *
  * So all levels, all row counts, tiles and few rows give the same bits. Rows whose inputs have a
- * zero point z_r (x - z_r is meant) bring  z_r, and the weights the sums of their q: acc is less by
+ * zero point z_r (x - z_r is meant) bring z_r, and the weights the sums of their q: acc is less by
  * z_r * weight_sum[n] then. */
 #ifndef OMMAI_KERNELS_INTEGER_PANEL_H
 #define OMMAI_KERNELS_INTEGER_PANEL_H

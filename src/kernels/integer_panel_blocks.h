@@ -35,7 +35,7 @@ static inline struct integer_block integer_block_rows(const struct integer_block
 }
 
 /* Calls run for every block, in order: whole groups, but where there is one only and more than
- * gemv_rows rows, of at most block_k inputs.  element_bits: of a weight. */
+ * gemv_rows rows, of at most block_k inputs. element_bits: of a weight. */
 static inline void integer_for_each_block(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows,
                                           int element_bits, int64_t gemv_rows, int64_t block_k, float *sums,
                                           void (*run)(const struct integer_block *block)) {
@@ -63,7 +63,7 @@ static inline void integer_for_each_block(const struct ommai_integer_panel *pane
 }
 
 /* The next block's weights, on their way into the second level of cache while many rows pass over
- * this one: they are read in a burst, which  the machine does not foresee. May run past the end of
+ * this one: they are read in a burst, which the machine does not foresee. May run past the end of
  * the weights. */
 struct integer_coming {
   const uint8_t *at;
@@ -81,7 +81,7 @@ static inline void integer_prefetch(struct integer_coming *coming) {
 }
 
 /* The same for few rows, whose weights come from memory: what lies INTEGER_STREAM_BYTES ahead, into
- * the first level of cache, in equal shares over  all loops that pass over the block's lines, so
+ * the first level of cache, in equal shares over all loops that pass over the block's lines, so
  * that memory works as evenly as the arithmetic does. A block has no more bytes than that. */
 enum { INTEGER_STREAM_BYTES = 8192, INTEGER_STREAM_K = 128, INTEGER_LINE = 4 * OMMAI_PANEL_COLUMNS };
 

@@ -1,10 +1,10 @@
 /* The integer kernels without VNNI, for any vector width. The including file includes one of
- * integer_lanes_*.h before and defines  SUM_VECTORS, the vectors of 32-bit sums that fit its
+ * integer_lanes_*.h before and defines SUM_VECTORS, the vectors of 32-bit sums that fit its
  * registers besides the rest: 8 or 24.
  *
  * int8: weights and inputs are widened to 16 bits, where pairs of products add up exactly in 32. A
- * line of a panel has four inputs k .. k + 3  of each output; its even bytes pair k with k + 2, its
- * odd ones k + 1 with k + 3, and the rows' inputs are laid out alike. For many rows a  block's
+ * line of a panel has four inputs k .. k + 3 of each output; its even bytes pair k with k + 2, its
+ * odd ones k + 1 with k + 3, and the rows' inputs are laid out alike. For many rows a block's
  * weights are widened once.
  * int4: weights as unsigned bytes times inputs as signed ones add up exactly in 16 bits for 32
  * inputs: 8 x 2 x 15 x 128 < 2^15. */
@@ -25,8 +25,7 @@ enum {
   HALF_SUMS = 32      /* inputs whose products of 4 by 8 bits fit 16 bits together */
 };
 
-/* ---- int8
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- int8 ------------------------------------------------------------------------------------ */
 
 /* Rows' inputs, widened and paired as the weights are. */
 struct pairs {
@@ -148,8 +147,7 @@ static void gemv_s8(const struct integer_block *block) {
   }
 }
 
-/* ---- int4
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- int4 ------------------------------------------------------------------------------------ */
 
 /* halves += the products of one half of each line's weights with the rows' inputs, those at x and
  * eight further for each next line. */
@@ -237,8 +235,7 @@ static void block_u4(const struct integer_block *block) {
   }
 }
 
-/* ---- panels
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- panels ---------------------------------------------------------------------------------- */
 
 /* many_rows: many_rows_s8, or what a level has in its place. */
 OMMAI_INLINE void run_s8_with(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums,

@@ -1,5 +1,5 @@
 /* What the integer kernels of any vector width do with sums before and after a block. The including
- * file includes one of integer_lanes_*.h  before. */
+ * file includes one of integer_lanes_*.h before. */
 #ifndef OMMAI_KERNELS_INTEGER_PANEL_SUMS_H
 #define OMMAI_KERNELS_INTEGER_PANEL_SUMS_H
 

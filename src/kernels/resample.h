@@ -1,5 +1,5 @@
 /* One pass of a separable resampling of 8-bit RGB: sums of pixels times fixed-point weights,
- * rounded and clamped to 8 bits.  All kernels give the same bits: the sums are exact integers. */
+ * rounded and clamped to 8 bits. All kernels give the same bits: the sums are exact integers. */
 #ifndef OMMAI_KERNELS_RESAMPLE_H
 #define OMMAI_KERNELS_RESAMPLE_H
 
@@ -11,7 +11,7 @@
 #define OMMAI_RESAMPLE_TAP_STEP 4
 
 /* A pass n -> m: output i is clamp((2^(precision-1) + sum over j < count[i] of weights[i][j] *
- * input[first[i] + j]) >> precision).  first is nondecreasing. The sums fit int32. */
+ * input[first[i] + j]) >> precision). first is nondecreasing. The sums fit int32. */
 struct ommai_resample_pass {
   int32_t n, m;
   int32_t max_taps; /* a multiple of OMMAI_RESAMPLE_TAP_STEP */

@@ -2,9 +2,9 @@
  * activation, conversion.
  *
  * Every operation is written once, in plain C (row_ops_body.h), and compiled for each CPU level;
- * sums run over sixteen fixed  lanes, so that all levels give the same bits and a row never depends
- * on its neighbours. Pointers need only their natural  alignment. Single-threaded; no allocation.
- * Output types are f32 or bf16 (one rounding to nearest even). The last  four are those of draws
+ * sums run over sixteen fixed lanes, so that all levels give the same bits and a row never depends
+ * on its neighbours. Pointers need only their natural alignment. Single-threaded; no allocation.
+ * Output types are f32 or bf16 (one rounding to nearest even). The last four are those of draws
  * from a row of logits. */
 #ifndef OMMAI_KERNELS_ROW_OPS_H
 #define OMMAI_KERNELS_ROW_OPS_H

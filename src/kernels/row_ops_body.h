@@ -1,6 +1,6 @@
 /* The row operations in plain C. Included once per CPU level by a file that defines ROW_OPS_TABLE
- * (the name of the table) and  ROW_OPS_LEVEL; the compiler vectorises the loops for that level. No
- * fused multiply-add is formed (-ffp-contract=off), so  that all levels agree bit for bit.
+ * (the name of the table) and ROW_OPS_LEVEL; the compiler vectorises the loops for that level. No
+ * fused multiply-add is formed (-ffp-contract=off), so that all levels agree bit for bit.
  * Deliberately without an include guard. */
 #include <float.h>
 #include <math.h>
@@ -119,7 +119,7 @@ static inline float chosen(bool yes, float a, float b) {
 }
 
 /* Values whose steps stand side by side in the functions below: one after the other they would wait
- * for each other's results. The compiler  keeps a group in registers. */
+ * for each other's results. The compiler keeps a group in registers. */
 enum { GROUP = 64 };
 
 /* n values, 1 to GROUP - 1, and the first again and again. */
@@ -140,7 +140,7 @@ static inline __attribute__((always_inline)) void in_groups(float *x, int64_t d,
 }
 
 /* e^x, in place, for x <= 88 to 2 units in the last place, without branches: 2^n from the exponent
- * bits times a polynomial for  |r| <= ln(2)/2 (minimax coefficients as published in Cephes' expf).
+ * bits times a polynomial for |r| <= ln(2)/2 (minimax coefficients as published in Cephes' expf).
  * Below -87 the result is e^-87, near enough to 0. */
 static inline void exp_group(float *restrict x) {
   float shifted[GROUP], r[GROUP], p[GROUP];

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* A matrix [outputs][inputs] that a file keeps in a form of its own, quantised say. Its values are
- * what the form's definition says, in f32.  Immutable; the functions may be called by any number of
+ * what the form's definition says, in f32. Immutable; the functions may be called by any number of
  * threads at once. */
 struct ommai_stored_matrix {
   const void *context; /* for the functions */
@@ -21,7 +21,7 @@ struct ommai_stored_matrix {
    *   has_minimums; zero is 8 where bits is 4 and the integers lie around 8 (symmetric formats,
    *   which then need no minimums), else 0
    * integers, called for group 0 .. inputs / group - 1, gives those of one group: q [group], one
-   * byte each. bits 0: there are no such  integers, and the other members do not count. */
+   * byte each. bits 0: there are no such integers, and the other members do not count. */
   int bits;
   int64_t group;
   bool has_minimums;

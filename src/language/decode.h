@@ -1,5 +1,5 @@
 /* Generated tokens through the decoder: one row per sequence, kernels for few rows, always,
- * whatever the load, so that a token's  arithmetic does not depend on who is decoded with it. */
+ * whatever the load, so that a token's arithmetic does not depend on who is decoded with it. */
 #ifndef OMMAI_LANGUAGE_DECODE_H
 #define OMMAI_LANGUAGE_DECODE_H
 
@@ -23,15 +23,15 @@ struct ommai_decode_row {
 size_t ommai_decode_workspace_size(const struct ommai_decoder *decoder, int64_t max_rows, int64_t max_context, int n_workers);
 
 /* Runs the rows through all layers and writes the logits f32 [n_rows, vocab_size], where logits is
- * not NULL. Keys and values go into the  pages. Rows may belong to one sequence, at successive
- * indices: those of all rows are written before any is read, so that a row sees  the ones before
+ * not NULL. Keys and values go into the pages. Rows may belong to one sequence, at successive
+ * indices: those of all rows are written before any is read, so that a row sees the ones before
  * it. Allocates nothing. Errors: MEMORY (workspace too small). */
 enum omma_status ommai_decode_run(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache,
                                   const struct ommai_decode_row *rows, int64_t n_rows, void *workspace, size_t workspace_size,
                                   const struct omma_team *team, float *logits, struct omma_error *error);
 
 /* Final norm and logits f32 [n_rows, vocab_size] of residual rows [n_rows, hidden], at most as many
- * as the workspace is for: the end of a prompt  goes the same way as a decode step. */
+ * as the workspace is for: the end of a prompt goes the same way as a decode step. */
 enum omma_status ommai_decode_logits(const struct ommai_decoder *decoder, const float *residual, int64_t n_rows,
                                      void *workspace, size_t workspace_size, const struct omma_team *team, float *logits,
                                      struct omma_error *error);

@@ -7,9 +7,9 @@
  *   logits = lm_head(norm residual)
  *
  * Attention is grouped (q, k, v projected, k and v kept; grouped_attention.h) or latent (k and v
- * kept compressed;  mla.h). A layer's feed-forward part is dense, down(silu(gate) * up), or routed:
- * a few of many such experts per row  (router.h, experts.h), next to a dense part that every row
- * takes, where there is one. RMSNorm everywhere. Source: the text models  of Hugging Face
+ * kept compressed; mla.h). A layer's feed-forward part is dense, down(silu(gate) * up), or routed:
+ * a few of many such experts per row (router.h, experts.h), next to a dense part that every row
+ * takes, where there is one. RMSNorm everywhere. Source: the text models of Hugging Face
  * transformers named in docs/models/. */
 #ifndef OMMAI_LANGUAGE_DECODER_H
 #define OMMAI_LANGUAGE_DECODER_H
@@ -27,7 +27,7 @@
 enum ommai_attention_kind { OMMAI_ATTENTION_GROUPED, OMMAI_ATTENTION_MLA };
 
 /* MLA: a token keeps kv_rank normalised values and one rotated key part of rope_dim for all heads.
- * A head's query and  key are nope_dim values without and rope_dim values with rotation. */
+ * A head's query and key are nope_dim values without and rope_dim values with rotation. */
 struct ommai_mla_config {
   int64_t kv_rank, nope_dim, rope_dim;
   float norm_eps;
@@ -60,7 +60,7 @@ struct ommai_decoder_config {
 };
 
 /* Widths of the fused projection, its parts and what attention returns. A latent projection is q of
- * all heads, then one compressed  row. */
+ * all heads, then one compressed row. */
 static inline int64_t ommai_decoder_q_width(const struct ommai_decoder_config *config) {
   return config->n_heads * config->head_dim;
 }
@@ -161,7 +161,7 @@ struct ommai_linear_call ommai_decoder_call_down(const struct ommai_decoder_conf
 struct ommai_linear_call ommai_decoder_call_router(const struct ommai_decoder_config *config);
 
 /* Allocates the tables that the loading code fills: layers, their experts and heads. Errors:
- * MEMORY; what was made stays for  ommai_decoder_free. */
+ * MEMORY; what was made stays for ommai_decoder_free. */
 enum omma_status ommai_decoder_allocate(struct ommai_decoder *decoder, const struct omma_allocator *allocator,
                                         struct omma_error *error);
 /* Gives back the tables and every weight in them; takes half-filled decoders. */

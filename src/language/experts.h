@@ -2,7 +2,7 @@
  * weighted sum.
  *
  * Rows go by slots (routing.h). What an expert makes of a row does not depend on the other rows,
- * and a row's sum runs over its experts  in rising order, so that a row's bits depend on the row
+ * and a row's sum runs over its experts in rising order, so that a row's bits depend on the row
  * alone. */
 #ifndef OMMAI_LANGUAGE_EXPERTS_H
 #define OMMAI_LANGUAGE_EXPERTS_H
@@ -26,7 +26,7 @@ struct ommai_experts_scratch {
 };
 
 /* Prompts: one tile of the sorted routing. rows dtype [n, hidden]; results f32 [slots, hidden]. A
- * refusing linear layer sets  tiles->failed. */
+ * refusing linear layer sets tiles->failed. */
 void ommai_experts_run_tile(const struct ommai_decoder *decoder, int64_t layer, const struct ommai_routing *routing,
                             int64_t tile, const void *rows, float *results, const struct ommai_experts_scratch *scratch,
                             struct ommai_row_tiles *tiles, int worker);
@@ -36,7 +36,7 @@ void ommai_experts_add_row(const struct ommai_decoder *decoder, const struct omm
                            const float *results, float *residual);
 
 /* Decoding: all experts over few rows, panels of their columns shared out over the team. gathered
- * dtype [slots, hidden], wide f32  [slots, 2 * intermediate], gated dtype [slots, intermediate],
+ * dtype [slots, hidden], wide f32 [slots, 2 * intermediate], gated dtype [slots, intermediate],
  * results as above. The routing gets sorted. */
 void ommai_experts_run_few(const struct ommai_decoder *decoder, int64_t layer, struct ommai_routing *routing, int64_t n_rows,
                            const void *rows, const struct ommai_experts_scratch *scratch, float *results,

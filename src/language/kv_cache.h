@@ -1,8 +1,8 @@
 /* What attention keeps of all layers, in pages of 64 token positions: the memory and where things
- * lie in it. Who uses which page is  engine/page_pool.h.
+ * lie in it. Who uses which page is engine/page_pool.h.
  *
  * Layout per layer: K and V each [n_pages, n_heads, 64, width], with n_heads and width the model's
- * n_kv_heads and head_dim; or, for  MLA, K alone with one head of the compressed row. A page number
+ * n_kv_heads and head_dim; or, for MLA, K alone with one head of the compressed row. A page number
  * is valid in every layer. */
 #ifndef OMMAI_LANGUAGE_KV_CACHE_H
 #define OMMAI_LANGUAGE_KV_CACHE_H

@@ -1,5 +1,5 @@
 /* Rotary positions with three axes (time, row, column): which axis turns which pair of a head, and
- * by what angle.  Source: multimodal rotary embedding and modeling_rope_utils.py of transformers,
+ * by what angle. Source: multimodal rotary embedding and modeling_rope_utils.py of transformers,
  * in the same types. */
 #ifndef OMMAI_LANGUAGE_MROPE_H
 #define OMMAI_LANGUAGE_MROPE_H
@@ -10,8 +10,8 @@
 #define OMMAI_MROPE_MAX_PAIRS 128
 
 /* Rotations slowed down for contexts longer than the model was trained on. LINEAR: all by `factor`.
- * YARN: pairs that turn less than  beta_slow times within original_positions by `factor`, those
- * that turn more than beta_fast times not, between them by a ramp; and  cosine and sine times
+ * YARN: pairs that turn less than beta_slow times within original_positions by `factor`, those
+ * that turn more than beta_fast times not, between them by a ramp; and cosine and sine times
  * attention_factor. */
 enum ommai_scaling_kind { OMMAI_SCALING_NONE, OMMAI_SCALING_LINEAR, OMMAI_SCALING_YARN };
 struct ommai_rope_scaling {
@@ -29,8 +29,8 @@ struct ommai_mrope {
 };
 
 /* head_dim even, at most 2 * OMMAI_MROPE_MAX_PAIRS; the sections sum to head_dim / 2. Pair j turns
- * by position * theta^(-2j/head_dim).  Contiguous: the first section[0] pairs follow time, the next
- * section[1] the row, the rest the column. Interleaved: pair j follows  the row where j % 3 == 1
+ * by position * theta^(-2j/head_dim). Contiguous: the first section[0] pairs follow time, the next
+ * section[1] the row, the rest the column. Interleaved: pair j follows the row where j % 3 == 1
  * and j < 3 * section[1], the column where j % 3 == 2 and j < 3 * section[2], else time. */
 void ommai_mrope_init(struct ommai_mrope *mrope, int64_t head_dim, double theta, const struct ommai_rope_scaling *scaling,
                       const int64_t section[3], bool interleaved);

@@ -1,6 +1,6 @@
 /* Stages and their shapes, n = rows of the chunk:
  *   enter:   embeddings -> residual [n, hidden] -> norm -> normed [n, hidden]
- *   qkv:  normed -> projected [n, qkv_width];  finish: norms and rope -> q [n, q_width], the kept
+ *   qkv: normed -> projected [n, qkv_width];  finish: norms and rope -> q [n, q_width], the kept
  *         part into pages
  *   attend:  q, pages -> attended [n, attended_width];  prepare: where o takes 8 bits;  o: attended
  *            -> residual
@@ -14,7 +14,7 @@
  * the layer.
  *
  * Linear layers are cut along their outputs, and long chunks along their rows as well; what is
- * local to a row goes in small tiles. So  weights are read once a chunk, and short prompts occupy
+ * local to a row goes in small tiles. So weights are read once a chunk, and short prompts occupy
  * every core. All cuts follow from shapes alone. */
 #include "language/prefill.h"
 

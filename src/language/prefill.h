@@ -2,7 +2,7 @@
  * turn, resumable.
  *
  * Chunks begin at multiples of OMMA_ATTENTION_PAGE_TOKENS positions; a prompt gives the same bits
- * however it is chunked, and whatever  else runs. Keys and values go into the sequence's pages. */
+ * however it is chunked, and whatever else runs. Keys and values go into the sequence's pages. */
 #ifndef OMMAI_LANGUAGE_PREFILL_H
 #define OMMAI_LANGUAGE_PREFILL_H
 
@@ -38,7 +38,7 @@ struct ommai_prefill;
 size_t ommai_prefill_workspace_size(const struct ommai_decoder *decoder, int64_t max_rows, int64_t max_context, int n_workers);
 
 /* Lays a chunk out: rows [n_rows] stand at positions first .. first + n_rows - 1 of the sequence
- * whose pages cover them. rows and  pages must outlive the chunk. Errors: MEMORY (workspace too
+ * whose pages cover them. rows and pages must outlive the chunk. Errors: MEMORY (workspace too
  * small). */
 enum omma_status ommai_prefill_start(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache,
                                      const int32_t *pages, int64_t first, const struct ommai_prompt_row *rows, int64_t n_rows,
@@ -50,7 +50,7 @@ void ommai_prefill_set_observer(struct ommai_prefill *prefill, ommai_layer_obser
  * nothing. */
 enum omma_status ommai_prefill_advance(struct ommai_prefill *prefill, int64_t max_tasks, struct omma_error *error);
 /* Advances, through several phases if need be, for about `ns` nanoseconds, going by what `pace` has
- * learned, which goes on learning;  at least one task on every worker. Results do not depend on
+ * learned, which goes on learning; at least one task on every worker. Results do not depend on
  * where slices end. */
 enum omma_status ommai_prefill_advance_for(struct ommai_prefill *prefill, int64_t ns, struct ommai_prefill_pace *pace,
                                            struct omma_error *error);

@@ -1,7 +1,7 @@
 /* The attention of a chunk of prompt rows, in steps.
  *
  * Grouped: one plan over all heads, keys and values from the pages. Latent: the context's kept rows
- * are expanded to keys and values  for a group of heads at a time, then that group attends; groups
+ * are expanded to keys and values for a group of heads at a time, then that group attends; groups
  * are as large as a fixed budget allows. */
 #ifndef OMMAI_LANGUAGE_PREFILL_ATTENTION_H
 #define OMMAI_LANGUAGE_PREFILL_ATTENTION_H
@@ -11,7 +11,7 @@
 #include "language/kv_cache.h"
 
 /* What attention reads and writes: q dtype [n_rows, q_width], out dtype [n_rows, attended_width];
- * the chunk's rows stand at positions  first .. first + n_rows - 1. */
+ * the chunk's rows stand at positions first .. first + n_rows - 1. */
 struct ommai_prefill_attention {
   const struct ommai_decoder *decoder;
   const struct ommai_kv_cache *cache;
@@ -37,7 +37,7 @@ enum omma_status ommai_prefill_attention_place(struct ommai_prefill_attention *a
                                                struct ommai_arena *arena, struct omma_error *error);
 
 /* The steps of one layer, and steps [first, first + count) of them, within which at most one kind
- * of work is done: *count is made  smaller where it ends early. Errors: INTERNAL. */
+ * of work is done: *count is made smaller where it ends early. Errors: INTERNAL. */
 int64_t ommai_prefill_attention_steps(const struct ommai_prefill_attention *attention);
 enum omma_status ommai_prefill_attention_run(const struct ommai_prefill_attention *attention, int64_t layer, int64_t first,
                                              int64_t *count, const struct omma_team *team, struct omma_error *error);

@@ -1,5 +1,5 @@
 /* Which experts a row goes to, and with what weights. Source: the routers of the official code
- * named in  docs/models/. */
+ * named in docs/models/. */
 #ifndef OMMAI_LANGUAGE_ROUTER_H
 #define OMMAI_LANGUAGE_ROUTER_H
 
@@ -21,8 +21,8 @@ struct ommai_router_config {
 };
 
 /* From a row's logits [n_experts] to its n_chosen experts, in rising order, and their weights.
- * Scores are the softmax or the sigmoid  of the logits; experts are chosen by score + bias (bias
- * [n_experts] or NULL), a group by the sum of its two best of these; weights  are the scores
+ * Scores are the softmax or the sigmoid of the logits; experts are chosen by score + bias (bias
+ * [n_experts] or NULL), a group by the sum of its two best of these; weights are the scores
  * without bias. Ties go to the lower number. All of it in f32. */
 void ommai_router_choose(const struct ommai_router_config *config, const float *logits, const float *bias, int32_t *chosen,
                          float *weights);

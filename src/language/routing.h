@@ -2,7 +2,7 @@
  * read once.
  *
  * Slot r * n_chosen + j is row r's j-th expert, in rising order of experts. A row's sum over its
- * experts runs in that order, whoever  else goes to the same experts. */
+ * experts runs in that order, whoever else goes to the same experts. */
 #ifndef OMMAI_LANGUAGE_ROUTING_H
 #define OMMAI_LANGUAGE_ROUTING_H
 

@@ -1,16 +1,16 @@
 /* From logits to tokens, many rows at a time: greedy, or drawn with temperature, top-k, top-p and
- * min-p from a seeded generator;  penalties; the log-probabilities that clients ask for.
+ * min-p from a seeded generator; penalties; the log-probabilities that clients ask for.
  *
  * Order of steps and meaning of the settings as in vLLM 0.32 (v1/sample): log-probabilities are the
- * model's own (before everything  else); then bans and biases; repetition, frequency and presence
- * penalties; temperature; min-p, against the likeliest token; top-k; top-p,  a share of what these
+ * model's own (before everything else); then bans and biases; repetition, frequency and presence
+ * penalties; temperature; min-p, against the likeliest token; top-k; top-p, a share of what these
  * two leave. Ties go to the lower id, and top-k leaves k tokens at most (as vLLM's GPU kernels do;
- * its  plain form keeps all that equal the k-th). A draw takes the first token in rising order of
- * ids at which the sum of the weights that are left  passes a random share of them all. Weights are
- * counted in 2^-28ths of the likeliest token's, so that their sums are exact; what is less  than
+ * its plain form keeps all that equal the k-th). A draw takes the first token in rising order of
+ * ids at which the sum of the weights that are left passes a random share of them all. Weights are
+ * counted in 2^-28ths of the likeliest token's, so that their sums are exact; what is less than
  * 2^-29 as likely as that is never drawn. A temperature below 1e-5 is greedy, as there; one below
- * 0.01, which vLLM raises to that, is  taken as it is. The vocabulary is cut into parts of a fixed
- * length that a thread pool shares, so that a row's result depends neither on  the threads nor on
+ * 0.01, which vLLM raises to that, is taken as it is. The vocabulary is cut into parts of a fixed
+ * length that a thread pool shares, so that a row's result depends neither on the threads nor on
  * the other rows. */
 #ifndef OMMAI_LANGUAGE_SAMPLER_H
 #define OMMAI_LANGUAGE_SAMPLER_H

@@ -7,7 +7,7 @@
 #include "base/checked.h"
 
 /* A block of values and their weights stay in the first level of cache. Tokens to be put in order
- * are few. Guesses are made from the  beginnings of parts, in a vocabulary of that many parts. */
+ * are few. Guesses are made from the beginnings of parts, in a vocabulary of that many parts. */
 enum {
   N_THRESHOLDS = OMMAI_ROW_MAX_THRESHOLDS,
   BLOCK = 2048,
@@ -43,7 +43,7 @@ static float value_of(int64_t key) {
 static bool is_one_value(const struct ommai_token_cut *cut) { return key_of(cut->high) - key_of(cut->low) == 1; }
 
 /* Evenly between low and high by value, which suits logits, and by key in every second round from
- * the fourth on, which ends with any  values. The first is always low. */
+ * the fourth on, which ends with any values. The first is always low. */
 static void set_thresholds(struct ommai_token_cut *cut) {
   int64_t low = key_of(cut->low), high = key_of(cut->high);
   bool by_key = cut->n_rounds >= 3 && cut->n_rounds % 2;
@@ -157,7 +157,7 @@ static uint64_t measure(const struct ommai_token_cut *cut, int64_t count, uint64
 }
 
 /* Puts low and high around the last threshold from which on the shares, with `base` next to them,
- * measure what is wanted; returns its  number. thresholds[0], which is low, is one. */
+ * measure what is wanted; returns its number. thresholds[0], which is low, is one. */
 static int narrow_to(struct ommai_token_cut *cut, const struct ommai_row_share *shares, uint64_t base) {
   int t = N_THRESHOLDS - 1;
   while (t > 0 && base + measure(cut, shares[t].count, shares[t].weight) < cut->wanted) t--;

@@ -1,10 +1,10 @@
 /* Which tokens of a row top-k and top-p leave, found without sorting the vocabulary.
  *
  * Tokens stand in falling order of value, equal ones in rising order of id; weights are integers
- * (row_ops.weigh), so that sums are  exact in any order. Top-k leaves the first k; then top-p the
- * shortest beginning whose weights sum to at least its share of what was left.  The value at which
+ * (row_ops.weigh), so that sums are exact in any order. Top-k leaves the first k; then top-p the
+ * shortest beginning whose weights sum to at least its share of what was left. The value at which
  * the sums pass what is wanted is searched for: seven thresholds at a time, each with the sum from
- * it on, until the  tokens between two thresholds are few enough to be taken out and put in order.
+ * it on, until the tokens between two thresholds are few enough to be taken out and put in order.
  * A search is a few looks at all parts, which threads share:
  *
  *     ommai_token_cut_begin(cut, ...);

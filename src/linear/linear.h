@@ -1,8 +1,8 @@
 /* Linear layers: y = act(x W^T + b) or y += x W^T + b, over weights that are packed once.
  *
  * Two paths read the same packed copy: tiles of up to 128 rows (encoders, prefill), and few rows
- * (decoding). In both, the bits of a row  depend on the row and the layer alone: not on the number
- * of rows, the row's place, the worker, or what else runs. By own kernels the two  paths' sums have
+ * (decoding). In both, the bits of a row depend on the row and the layer alone: not on the number
+ * of rows, the row's place, the worker, or what else runs. By own kernels the two paths' sums have
  * the same bits; where oneDNN computes tiles in bf16 (AMX, ARM) the two do not give each other's
  * bits.
  *
@@ -10,16 +10,16 @@
  * one chain over k.
  *
  * How a computation in bf16 rounds: x and W are bf16; products and sums are f32
- * (kernels/bf16_tile.h); bias, activation and the old y are  applied in f32; a bf16 y is rounded
+ * (kernels/bf16_tile.h); bias, activation and the old y are applied in f32; a bf16 y is rounded
  * once, at the end. Where the CPU has no bf16 products, x and W are expanded to f32 block by block
- * (W stays 16  bits in memory); the points of rounding are the same.
+ * (W stays 16 bits in memory); the points of rounding are the same.
  *
  * How a computation over int8 or int4 weights rounds: weights are whole multiples of a scale, less
- * a minimum where the layer has minimums,  with one of each for an output or for a group of an
- * output's inputs; each row of x is whole multiples of max|x| / 127 or of  (max x - min x) / 255,
+ * a minimum where the layer has minimums, with one of each for an output or for a group of an
+ * output's inputs; each row of x is whole multiples of max|x| / 127 or of (max x - min x) / 255,
  * to nearest even (kernels/int8.h). Within a group the sum of products is an exact integer, hence
- * the same  whatever computes it; groups are added in f32 in a fixed order
- * (kernels/integer_panel.h); the row's scale, bias, activation and the old y  are applied in f32; a
+ * the same whatever computes it; groups are added in f32 in a fixed order
+ * (kernels/integer_panel.h); the row's scale, bias, activation and the old y are applied in f32; a
  * bf16 y is rounded once, at the end. So tiles, parts and few rows give the same bits, and all CPU
  * levels do. */
 #ifndef OMMAI_LINEAR_LINEAR_H
@@ -46,12 +46,12 @@
 #define OMMAI_LINEAR_MAX_GROUP OMMAI_INTEGER_MAX_GROUP /* up to this */
 
 /* Kernels and scratch per worker; oneDNN's engine, streams and products where they are in use. Made
- * once per model; must outlive its  linears and ops. Creating and destroying linears and ops must
+ * once per model; must outlive its linears and ops. Creating and destroying linears and ops must
  * not overlap with any other call on the same engine. */
 struct ommai_linear_engine;
 
 /* Where `level` is below the machine's best and oneDNN serves it, oneDNN is held to it, which works
- * only before its first use in the process.  Errors: ARGUMENT (n_workers), MEMORY, INTERNAL. */
+ * only before its first use in the process. Errors: ARGUMENT (n_workers), MEMORY, INTERNAL. */
 enum omma_status ommai_linear_engine_create(enum ommai_cpu_level level, int n_workers, const struct omma_allocator *allocator,
                                             struct ommai_linear_engine **engine, struct omma_error *error);
 void ommai_linear_engine_destroy(struct ommai_linear_engine *engine);
@@ -64,11 +64,10 @@ void ommai_linear_engine_pack_on(struct ommai_linear_engine *engine, const struc
  * where it is in use. */
 void ommai_linear_engine_describe(const struct ommai_linear_engine *engine, char *out, size_t size);
 
-/* ---- weights
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- weights --------------------------------------------------------------------------------- */
 
 /* A weight matrix [n_out][n_in] and its bias [n_out] or NULL. Either `weight`: row-major
- * (transposed: [n_in][n_out]), of f32, bf16 or f16 at  any address (mmapped files are not aligned);
+ * (transposed: [n_in][n_out]), of f32, bf16 or f16 at any address (mmapped files are not aligned);
  * or, where `stored` is set, that matrix's outputs from first_output on (transposed: n_in of its
  * outputs, of which each has one input of every output here). Read during ommai_linear_create
  * only. */
@@ -87,7 +86,7 @@ struct ommai_linear_source {
 enum ommai_weight_format { OMMAI_FORMAT_F32, OMMAI_FORMAT_BF16, OMMAI_FORMAT_INT8, OMMAI_FORMAT_INT4, OMMAI_WEIGHT_FORMATS };
 
 /* How rows of x come to 8 bits where weights are integers: by their range, with a zero point (what
- * suits activations with few values  below 0; int8 weights with one scale for each output only), or
+ * suits activations with few values below 0; int8 weights with one scale for each output only), or
  * symmetric about 0. */
 enum ommai_linear_inputs { OMMAI_INPUTS_RANGE, OMMAI_INPUTS_SYMMETRIC };
 
@@ -118,7 +117,7 @@ static inline enum ommai_weight_format ommai_linear_dense_format(enum omma_dtype
 }
 
 /* Where all sources are integers of the same number of bits that can be taken as they are: makes
- * spec's format, group, has_minimums and  inputs those of a layer that does. Else changes nothing
+ * spec's format, group, has_minimums and inputs those of a layer that does. Else changes nothing
  * and returns false. */
 bool ommai_linear_spec_for_stored(const struct ommai_linear_source *sources, int n_sources, struct ommai_linear_spec *spec);
 
@@ -126,11 +125,11 @@ bool ommai_linear_spec_for_stored(const struct ommai_linear_source *sources, int
 struct ommai_linear;
 
 /* Packs n_sources matrices [n_out_i][n_in], stacked along their outputs (q, k and v; gate and up);
- * weights round to nearest even.  spec's n_out and has_bias are not looked at: they follow from the
- * sources, of which those without bias count as bias 0.  Integer weights: stored integers that fit
+ * weights round to nearest even. spec's n_out and has_bias are not looked at: they follow from the
+ * sources, of which those without bias count as bias 0. Integer weights: stored integers that fit
  * the spec (ommai_linear_spec_for_stored) are taken as they are; all else is quantised from its
  * values, which int4 needs a group for and nothing with minimums can have: int8 with scale max|w| /
- * 127, int4 as row_ops.h's fit_int4.  Needs no memory besides the result. Errors: ARGUMENT (also a
+ * 127, int4 as row_ops.h's fit_int4. Needs no memory besides the result. Errors: ARGUMENT (also a
  * group that is none, or minimums that cannot be), LIMIT (also for more than
  * OMMAI_LINEAR_MAX_INT8_INPUTS inputs of integer weights), MEMORY, INTERNAL. */
 enum omma_status ommai_linear_create(struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
@@ -150,8 +149,7 @@ size_t ommai_linear_bytes_for(const struct ommai_linear_engine *engine, const st
 /* Bits of one packed weight, without its share of a scale. */
 int ommai_weight_format_bits(enum ommai_weight_format format);
 
-/* ---- tiles of rows
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- tiles of rows --------------------------------------------------------------------------- */
 
 /* How a layer is called; fixed at load, so that everything exists before the first run. */
 struct ommai_linear_call {
@@ -171,14 +169,14 @@ struct ommai_linear_call {
 struct ommai_linear_op;
 
 /* Makes the products for all row steps, or takes them over from an op of the same shapes. May
- * enlarge the engine's scratch.  Errors: ARGUMENT, MEMORY, UNSUPPORTED, INTERNAL. */
+ * enlarge the engine's scratch. Errors: ARGUMENT, MEMORY, UNSUPPORTED, INTERNAL. */
 enum omma_status ommai_linear_op_create(struct ommai_linear_engine *engine, const struct ommai_linear *linear,
                                         const struct ommai_linear_call *call, struct ommai_linear_op **op,
                                         struct omma_error *error);
 void ommai_linear_op_destroy(struct ommai_linear_op *op);
 
 /* Bytes of a worker's scratch that ommai_linear_op_create makes sure of for such a layer, which
- * need not exist; makes no products.  Errors: as ommai_linear_op_create. */
+ * need not exist; makes no products. Errors: as ommai_linear_op_create. */
 enum omma_status ommai_linear_scratch_for(struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
                                           const struct ommai_linear_call *call, size_t *bytes, struct omma_error *error);
 
@@ -194,15 +192,14 @@ const char *ommai_linear_op_name(const struct ommai_linear_op *op);
 int64_t ommai_linear_step_rows(const struct ommai_linear_engine *engine, enum omma_dtype compute, int64_t n_rows);
 
 /* y = act(x W^T + b) or y += x W^T + b for n_rows (1 .. OMMAI_LINEAR_MAX_ROWS) rows. x is
- * [rows][x_stride] of the compute type, y is  [rows][y_stride] of y_type, both with
- * ommai_linear_step_rows(n_rows) rows; rows from n_rows on may hold anything before  and after. x
+ * [rows][x_stride] of the compute type, y is [rows][y_stride] of y_type, both with
+ * ommai_linear_step_rows(n_rows) rows; rows from n_rows on may hold anything before and after. x
  * and y must not overlap. Calls for different workers may run at the same time. Allocates nothing
- * of ours (oneDNN  itself takes some hundred bytes). Errors: ARGUMENT (n_rows, worker),
+ * of ours (oneDNN itself takes some hundred bytes). Errors: ARGUMENT (n_rows, worker),
  * INTERNAL. */
 enum omma_status ommai_linear_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker);
 
-/* ---- few rows
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- few rows -------------------------------------------------------------------------------- */
 
 /* Panels of 64 outputs: what few-row calls are cut into for a team. */
 int64_t ommai_linear_n_panels(const struct ommai_linear *linear);
@@ -211,16 +208,15 @@ int64_t ommai_linear_n_panels(const struct ommai_linear *linear);
 int64_t ommai_linear_task_panels(const struct ommai_linear *linear);
 
 /* The outputs of panels first_panel .. first_panel + n_panels - 1: y[r][n] = sum_k x[r][k] W[n][k]
- * + bias[n], or += that.  x is [n_rows][x_stride] of the compute type, y f32 [n_rows][y_stride]; no
- * padding rows. Any n_rows; meant for 1 to 16.  Thread-safe; allocates nothing. */
+ * + bias[n], or += that. x is [n_rows][x_stride] of the compute type, y f32 [n_rows][y_stride]; no
+ * padding rows. Any n_rows; meant for 1 to 16. Thread-safe; allocates nothing. */
 void ommai_linear_gemv(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
                        int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels);
 
-/* ---- prepared rows
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- prepared rows --------------------------------------------------------------------------- */
 
 /* Rows of x as a layer's products read them, for callers that share one layer's outputs out: where
- * weights are integers, the 8 bits that  each row is brought to once, in the caller's memory; else
+ * weights are integers, the 8 bits that each row is brought to once, in the caller's memory; else
  * x itself. They hold for the layer they were laid out for. */
 struct ommai_linear_rows {
   const void *x;    /* [n_rows][x_stride] of the compute type */

@@ -12,8 +12,7 @@
 
 enum { PANEL = OMMAI_PANEL_COLUMNS };
 
-/* ---- weights
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- weights --------------------------------------------------------------------------------- */
 
 static enum omma_status pack(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
                              struct omma_error *error) {
@@ -23,8 +22,7 @@ static enum omma_status pack(struct ommai_linear *linear, const struct ommai_lin
   return OMMA_OK;
 }
 
-/* ---- ops
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- ops ------------------------------------------------------------------------------------- */
 
 static enum omma_status op_scratch(struct ommai_linear_engine *engine, const struct ommai_linear_op *op, size_t *bytes,
                                    struct omma_error *error) {

@@ -1,5 +1,5 @@
 /* Layers in bf16 where oneDNN has the fastest products, with AMX and on other architectures: its
- * own for tiles of rows, ours for few rows.  oneDNN's fast code wants rows without gaps: others go
+ * own for tiles of rows, ours for few rows. oneDNN's fast code wants rows without gaps: others go
  * through copies. */
 #include <string.h>
 
@@ -21,8 +21,7 @@ struct passage {
   size_t x_at, y_at, size;
 };
 
-/* ---- weights
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- weights --------------------------------------------------------------------------------- */
 
 static enum omma_status pack(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
                              struct omma_error *error) {
@@ -38,8 +37,7 @@ static enum omma_status pack(struct ommai_linear *linear, const struct ommai_lin
 
 static void release(struct ommai_linear *linear) { ommai_onednn_operand_destroy(linear->own); }
 
-/* ---- ops
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- ops ------------------------------------------------------------------------------------- */
 
 static const struct ommai_row_steps *row_steps_of(const struct ommai_linear_engine *engine, const struct ommai_linear_op *op) {
   return op->call.n_panels > 0 ? &engine->part_row_steps : &engine->row_steps;

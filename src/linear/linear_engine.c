@@ -9,7 +9,7 @@
  * only. */
 static const struct ommai_row_steps proven_row_steps = {4, {16, 32, 64, 128}};
 /* For layers cut along their outputs, which get the few rows of a prompt in one call: filled up to
- * eight rows and not to 16, in one  product and not in three. As many for every layer would double
+ * eight rows and not to 16, in one product and not in three. As many for every layer would double
  * the start of a small model. */
 static const struct ommai_row_steps part_row_steps = {15, {16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128}};
 static const struct ommai_row_steps unproven_row_steps = {1, {128}};

@@ -1,5 +1,5 @@
 /* Layers in f32 arithmetic, over f32 or bf16 weights, by own kernels: what computes in f32, and
- * what computes in bf16 where the CPU has no  bf16 products (its values are expanded; the points of
+ * what computes in bf16 where the CPU has no bf16 products (its values are expanded; the points of
  * rounding are the same).
  *
  *   x [n_rows][n_in] -> f32 blocks [k / 256][n_rows][256], once for all outputs
@@ -20,8 +20,7 @@
 
 #define GROUP 24 /* rows between prefetches; whole groups of every kernel */
 
-/* ---- weights
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- weights --------------------------------------------------------------------------------- */
 
 static enum omma_status check(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
                               struct omma_error *error) {
@@ -38,8 +37,7 @@ static enum omma_status pack(struct ommai_linear *linear, const struct ommai_lin
   return OMMA_OK;
 }
 
-/* ---- ops
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- ops ------------------------------------------------------------------------------------- */
 
 /* Byte offsets in a worker's scratch. */
 struct places {
@@ -86,7 +84,7 @@ static void block_rows(const struct ommai_linear_op *op, const void *x, int64_t 
 }
 
 /* Weights on their way into the second level of cache while the ones before are worked on: they are
- * read in bursts, once for all rows of a  tile, which the machine does not foresee. May run past
+ * read in bursts, once for all rows of a tile, which the machine does not foresee. May run past
  * the end of the weights. */
 struct coming {
   const char *at;

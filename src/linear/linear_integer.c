@@ -6,7 +6,7 @@
  *   scale, bias, activation -> y
  *
  * Rows that the caller prepares lie in its memory. For others tiles have room in a worker's
- * scratch, and few rows take as many at a time as a  buffer on the stack holds. */
+ * scratch, and few rows take as many at a time as a buffer on the stack holds. */
 #include <string.h>
 
 #include "base/checked.h"
@@ -32,8 +32,7 @@ static int64_t padded_k(const struct ommai_linear *linear) {
 
 static int64_t x_stride(const struct ommai_linear *linear) { return padded_k(linear) + ROW_GAP; }
 
-/* ---- rows
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 /* By its range to u8 with a zero point, and both down by 128. */
 static void quantise_range(const struct ommai_linear *linear, const void *x, int8_t *out, int32_t *zero, float *scale) {
@@ -104,8 +103,7 @@ static void finish(const struct ommai_linear *linear, const struct ommai_linear_
   ommai_linear_finish_sums(linear->engine, call, n_rows, n, sums, y);
 }
 
-/* ---- few rows
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- few rows -------------------------------------------------------------------------------- */
 
 /* Asks for rows that another core may have prepared: a line at a time between the weights they
  * would be waited for. */
@@ -156,8 +154,7 @@ static void gemv(const struct ommai_linear *linear, const void *x, int64_t strid
   }
 }
 
-/* ---- prepared rows
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- prepared rows --------------------------------------------------------------------------- */
 
 static size_t sums_bytes(const struct ommai_linear *linear) {
   return ((size_t)ommai_integer_n_groups(&linear->spec) + 1) * sizeof(int32_t) + sizeof(float);
@@ -176,8 +173,7 @@ static void place_rows(const struct ommai_linear *linear, int64_t n_rows, void *
   rows->scales = (float *)(void *)(rows->zeros + n);
 }
 
-/* ---- ops
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- ops ------------------------------------------------------------------------------------- */
 
 /* Byte offsets in a worker's scratch. */
 struct places {

@@ -9,8 +9,7 @@
 
 enum { PANEL = OMMAI_PANEL_COLUMNS, CHUNK = OMMAI_LINEAR_CHUNK };
 
-/* ---- sizes
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 int64_t ommai_integer_n_groups(const struct ommai_linear_spec *spec) {
   return spec->group ? ommai_div_up(spec->n_in, spec->group) : 1;
@@ -51,8 +50,7 @@ enum omma_status ommai_integer_check(const struct ommai_linear_engine *engine, c
   return OMMA_OK;
 }
 
-/* ---- integers of a file
- * ----------------------------------------------------------------------------------------------- */
+/* ---- integers of a file ---------------------------------------------------------------------- */
 
 static int format_zero(const struct ommai_linear_spec *spec) {
   return spec->format == OMMAI_FORMAT_INT4 && !spec->has_minimums ? 8 : 0;
@@ -107,8 +105,7 @@ bool ommai_linear_spec_for_stored(const struct ommai_linear_source *sources, int
   return n_sources > 0;
 }
 
-/* ---- packing
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- packing --------------------------------------------------------------------------------- */
 
 /* A source on its way into the packed weights, a task for each panel that it touches. */
 struct packing {

@@ -83,8 +83,7 @@ struct ommai_linear_op {
   void *own; /* the format's */
 };
 
-/* ---- formats
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- formats --------------------------------------------------------------------------------- */
 
 /* What linear.c and linear_op.c, which check and share out, call for the weights of one format. */
 struct ommai_linear_format {
@@ -157,11 +156,10 @@ void ommai_linear_dense_gemv(const struct ommai_linear *linear, const void *x, i
 struct ommai_linear_rows ommai_linear_rows_from(const struct ommai_linear *linear, const struct ommai_linear_rows *rows,
                                                 int64_t first);
 
-/* ---- products
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- products -------------------------------------------------------------------------------- */
 
 /* What the engine knows of the products of this shape; found out where it knows nothing, without
- * making them. Errors: MEMORY,  UNSUPPORTED, INTERNAL. */
+ * making them. Errors: MEMORY, UNSUPPORTED, INTERNAL. */
 enum omma_status ommai_linear_describe_products(struct ommai_linear_engine *engine, const struct ommai_onednn_shape *shape,
                                                 const struct ommai_row_steps *row_steps, struct ommai_step_products **out,
                                                 struct omma_error *error);
@@ -179,8 +177,7 @@ static inline size_t ommai_linear_align(size_t size) {
 /* Gives every worker's scratch at least this size. Errors: MEMORY. */
 enum omma_status ommai_linear_grow_scratch(struct ommai_linear_engine *engine, size_t size, struct omma_error *error);
 
-/* ---- packing
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- packing --------------------------------------------------------------------------------- */
 
 /* Elements of the packed weights; false when the sizes are out of bounds. */
 bool ommai_linear_packed_elements(enum ommai_weight_layout layout, int64_t n_out, int64_t n_in, size_t *elements);
@@ -201,8 +198,7 @@ void ommai_linear_load_values(const struct ommai_linear_source *source, int64_t 
 
 #define OMMAI_LINEAR_CHUNK 64
 
-/* ---- integer weights
- * -------------------------------------------------------------------------------------------------- */
+/* ---- integer weights ------------------------------------------------------------------------- */
 
 /* Next to the weights. */
 struct ommai_integer_weights {

@@ -79,7 +79,7 @@ static void stored_values(const struct ommai_linear_source *source, int64_t row,
 }
 
 /* The same of any source, without gaps: in place, or gathered where the source lies transposed or
- * is stored in  another form. */
+ * is stored in another form. */
 static const void *row_values(const struct ommai_linear_source *source, int64_t n_in, int64_t row, int64_t k, int n,
                               char gathered[CHUNK * sizeof(float)]) {
   size_t bytes = type_bytes(source->type);

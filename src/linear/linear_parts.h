@@ -1,5 +1,5 @@
 /* A layer cut along its outputs, so that a few rows of a prompt occupy every core: equal parts of
- * OMMAI_LINEAR_PART_PANELS panels, one  op each; of twice as many where weights are integers, which
+ * OMMAI_LINEAR_PART_PANELS panels, one op each; of twice as many where weights are integers, which
  * take half the time. A row's bits are those of the uncut layer. */
 #ifndef OMMAI_LINEAR_LINEAR_PARTS_H
 #define OMMAI_LINEAR_LINEAR_PARTS_H

@@ -12,7 +12,7 @@
 enum { N_IN = 83, N_OUT = 71, N_ROWS = 3, TILE = OMMAI_LINEAR_MAX_ROWS };
 
 /* Bounds of the errors: of sums that are exact in f32 but for the bias; and of N_IN products of
- * which either factor, at most 14/16,  is off by half of its step of at most 28/16 / 254. */
+ * which either factor, at most 14/16, is off by half of its step of at most 28/16 / 254. */
 static const double EXACT = 1e-5, ROUNDED = N_IN * 2 * (14.0 / 16) * (14.0 / 16 / 254);
 
 struct data {

@@ -40,8 +40,7 @@ struct ommai_onednn_matmul {
   struct worker_memory *workers; /* [n_workers] */
 };
 
-/* ---- OpenMP's per-thread setting
- * -------------------------------------------------------------------------------------- */
+/* ---- OpenMP's per-thread setting ------------------------------------------------------------- */
 
 static int enter(const struct ommai_onednn *onednn) {
   if (!onednn->set_threads) return 0;
@@ -63,8 +62,7 @@ static void find_openmp(struct ommai_onednn *onednn) {
   memcpy(&onednn->max_threads, &get, sizeof get);
 }
 
-/* ---- errors
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 static enum omma_status fail(struct omma_error *error, dnnl_status_t found, const char *what) {
   enum omma_status status = OMMA_ERROR_INTERNAL;
@@ -78,10 +76,10 @@ static enum omma_status fail(struct omma_error *error, dnnl_status_t found, cons
 }
 
 /* oneDNN reads and writes through some small objects without asking whether there was memory for
- * them (2.6). So before it makes anything, a  reserve that is larger than what it makes in one call
- * is mapped and given back: where memory has run out, that tells.  Its gemm, which f32 has below
+ * them (2.6). So before it makes anything, a reserve that is larger than what it makes in one call
+ * is mapped and given back: where memory has run out, that tells. Its gemm, which f32 has below
  * AVX-512 (names: gemm:jit), makes most of its code when it is run first, and some for other
- * shapes: 11 MiB in pieces, with a page for each small object where the  heap cannot grow, and
+ * shapes: 11 MiB in pieces, with a page for each small object where the heap cannot grow, and
  * perhaps the heap of the thread that runs it, for which glibc takes 64 MiB of addresses. */
 enum { RESERVE_BYTES = 16 << 20, FIRST_GEMM_BYTES = 96 << 20 };
 
@@ -96,8 +94,7 @@ static dnnl_status_t make(dnnl_status_t (*call)(void *), void *context) {
   return has_reserve(RESERVE_BYTES) ? ommai_onednn_guarded(call, context) : dnnl_out_of_memory;
 }
 
-/* ---- engine
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- engine ---------------------------------------------------------------------------------- */
 
 static void limit_level(struct ommai_onednn *onednn, enum ommai_cpu_level level) {
 #if defined(__x86_64__)
@@ -199,8 +196,7 @@ void ommai_onednn_describe(const struct ommai_onednn *onednn, char *out, size_t 
            onednn->set_threads ? "" : ", no OpenMP");
 }
 
-/* ---- memory descriptors
- * ----------------------------------------------------------------------------------------------- */
+/* ---- memory descriptors ---------------------------------------------------------------------- */
 
 static dnnl_data_type_t y_type(const struct ommai_onednn_shape *shape) {
   return shape->y_type == OMMA_BF16 ? dnnl_bf16 : dnnl_f32;
@@ -217,8 +213,7 @@ static dnnl_status_t describe_rows(dnnl_memory_desc_t *desc, int64_t n_rows, int
   return desc_tagged(desc, dims, type, dnnl_ab);
 }
 
-/* ---- operands
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- operands -------------------------------------------------------------------------------- */
 
 struct naming {
   struct ommai_onednn_operand *operand;
@@ -264,8 +259,7 @@ void ommai_onednn_operand_destroy(struct ommai_onednn_operand *operand) {
   ommai_release(&operand->onednn->allocator, operand, 1, sizeof *operand);
 }
 
-/* ---- products
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- products -------------------------------------------------------------------------------- */
 
 static dnnl_status_t append_activation(dnnl_post_ops_t ops, enum ommai_activation activation) {
   switch (activation) {

@@ -2,7 +2,7 @@
  * layout of ours.
  *
  * oneDNN's OpenMP build reads the number of threads from a setting of the calling thread. Every
- * call here sets it to one,  and gives the old value back before it returns, so that no OpenMP team
+ * call here sets it to one, and gives the old value back before it returns, so that no OpenMP team
  * ever starts and a host program keeps its setting. */
 #ifndef OMMAI_LINEAR_ONEDNN_H
 #define OMMAI_LINEAR_ONEDNN_H
@@ -19,7 +19,7 @@ struct ommai_onednn_operand; /* weights and bias of one layer */
 struct ommai_onednn_matmul;  /* one primitive, memory objects per worker */
 
 /* Opens oneDNN for workers 0 .. n_workers - 1. Where `level` is below the machine's best, oneDNN is
- * told so; that works only  before its first use in the process (see ommai_onednn_describe).
+ * told so; that works only before its first use in the process (see ommai_onednn_describe).
  * Errors: MEMORY, INTERNAL. */
 enum omma_status ommai_onednn_create(enum ommai_cpu_level level, int n_workers, const struct omma_allocator *allocator,
                                      struct ommai_onednn **onednn, struct omma_error *error);
@@ -39,7 +39,7 @@ bool ommai_onednn_uses_amx(const struct ommai_onednn *onednn);
 void ommai_onednn_describe(const struct ommai_onednn *onednn, char *out, size_t size);
 
 /* Names `weights` [OMMAI_WEIGHTS_BF16_PANELS] and `bias` [n_out] (NULL: none) to oneDNN; both stay
- * the  caller's and must outlive the operand. May write zeros over the padding. Shared by all
+ * the caller's and must outlive the operand. May write zeros over the padding. Shared by all
  * workers. Errors: MEMORY, INTERNAL. */
 enum omma_status ommai_onednn_operand_create(struct ommai_onednn *onednn, int64_t n_out, int64_t n_in, void *weights,
                                              float *bias, struct ommai_onednn_operand **operand, struct omma_error *error);
@@ -68,7 +68,7 @@ void ommai_onednn_matmul_destroy(struct ommai_onednn_matmul *matmul);
 const char *ommai_onednn_matmul_name(const struct ommai_onednn_matmul *matmul);
 
 /* y = act(x W^T + b), or y += x W^T + b. scratch: 64-aligned, of the stated size. Calls for
- * different workers may run at the same time.  Allocates nothing of ours. Errors: INTERNAL. */
+ * different workers may run at the same time. Allocates nothing of ours. Errors: INTERNAL. */
 enum omma_status ommai_onednn_matmul_run(const struct ommai_onednn_matmul *matmul, const struct ommai_onednn_operand *operand,
                                          const void *x, void *y, void *scratch, int worker);
 

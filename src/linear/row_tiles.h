@@ -14,14 +14,14 @@ struct ommai_row_tile {
 };
 
 /* n_rows rows in n_tiles tiles of tile_rows, the last one shorter. Buffers of rows that layers read
- * or write tile by tile need room  for n_rows rounded up to OMMAI_MAX_TILE_ROWS. */
+ * or write tile by tile need room for n_rows rounded up to OMMAI_MAX_TILE_ROWS. */
 struct ommai_row_tiles {
   int64_t n_rows, tile_rows, n_tiles;
   atomic_bool failed; /* a linear layer refused to run */
 };
 
 /* Chooses the tile: 128 rows as a rule, smaller for few rows, so that short prompts and small
- * images still give every core a tile.  Chosen by the number of rows alone, and only among the row
+ * images still give every core a tile. Chosen by the number of rows alone, and only among the row
  * steps, on which a row's bits do not depend. */
 void ommai_row_tiles_init(struct ommai_row_tiles *tiles, const struct ommai_linear_engine *engine, enum omma_dtype compute,
                           int64_t n_rows);
@@ -34,7 +34,7 @@ void ommai_row_tiles_init_small(struct ommai_row_tiles *tiles, const struct omma
 struct ommai_row_tile ommai_row_tile_at(const struct ommai_row_tiles *tiles, int64_t index);
 
 /* One linear layer over n_rows rows of a tile. The sizes were checked at load, so that only memory
- * that a library lacks can fail:  that sets tiles->failed, for the end of the phase to look at.
+ * that a library lacks can fail: that sets tiles->failed, for the end of the phase to look at.
  * Thread-safe. */
 void ommai_row_tiles_apply(struct ommai_row_tiles *tiles, const struct ommai_linear_op *op, const void *x, void *y,
                            int64_t n_rows, int worker);

@@ -41,7 +41,7 @@ void ommai_access_set_decode(struct ommai_http_call *call, double seconds);
 void ommai_access_add(struct ommai_http_call *call, const struct omma_result *result, int64_t n_prompt_tokens);
 
 /* The reply is out (`complete`), or the connection broke before: counts the request, and writes its
- * line where nothing is to come. IO  thread. */
+ * line where nothing is to come. IO thread. */
 void ommai_access_end(struct ommai_http_call *call, bool complete);
 
 /* Writes the line that ommai_access_end has left to write, when the engine has let go of the

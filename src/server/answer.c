@@ -1,6 +1,6 @@
 /* One answer holds one call and up to OMMAI_MAX_CHOICES requests, a prompt's choice i drawn with
- * seed + i. The worker that makes it  and every submitted request hold a reference; the last
- * reference, wherever it is dropped, hands the answer to a worker to be freed.  Choices are touched
+ * seed + i. The worker that makes it and every submitted request hold a reference; the last
+ * reference, wherever it is dropped, hands the answer to a worker to be freed. Choices are touched
  * by the worker until they are submitted and by the engine's thread afterwards. */
 #include "server/answer.h"
 

@@ -26,7 +26,7 @@ static bool refuse_given(const json_t *root, struct ommai_api_error *error) {
 }
 
 /* Fields that clients send, that this server knows and cannot honour: the one value (or the
- * absence) that changes nothing is  accepted, any other is refused instead of being ignored. */
+ * absence) that changes nothing is accepted, any other is refused instead of being ignored. */
 static bool refuse_unsupported(const json_t *root, struct ommai_api_error *error) {
   static const struct {
     const char *key;

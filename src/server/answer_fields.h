@@ -39,7 +39,7 @@ struct ommai_answer_fields {
 };
 
 /* Reads and checks all of them but those on log-probabilities, whose format differs. `max_tokens`
- * is the default, 0: the checkpoint's, or what  the context leaves. The fields stay where they are:
+ * is the default, 0: the checkpoint's, or what the context leaves. The fields stay where they are:
  * the sampling points into them. */
 bool ommai_answer_fields_read(struct ommai_server *server, const json_t *root, int64_t max_tokens,
                               struct ommai_answer_fields *fields, struct ommai_api_error *error);

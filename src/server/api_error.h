@@ -16,7 +16,7 @@ struct ommai_api_error {
 };
 
 /* Fills *error for an HTTP status with that status's usual type ("BadRequestError", ...). param may
- * be NULL. Returns false, so  that `return ommai_api_fail(...)` is the usual form. */
+ * be NULL. Returns false, so that `return ommai_api_fail(...)` is the usual form. */
 bool ommai_api_fail(struct ommai_api_error *error, int status, const char *param, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 

@@ -1,10 +1,10 @@
 /* One line of OpenAI's batch format, answered by a server's endpoints without HTTP.
  *
  * The line is {"custom_id": TEXT, "method": "POST", "url": PATH, "body": {...}}; PATH is that of
- * chat completions, completions or responses. What comes of  it is a line {"id": ..., "custom_id":
+ * chat completions, completions or responses. What comes of it is a line {"id": ..., "custom_id":
  * ..., "response": {"status_code": N, "request_id": ..., "body": {...}}, "error": null}. Where the
- * request  failed, the body is {"error": {...}} as over HTTP, and "error" the same inner object;
- * where the line itself is bad, "error" has its number as  "line" too, and custom_id is null when
+ * request failed, the body is {"error": {...}} as over HTTP, and "error" the same inner object;
+ * where the line itself is bad, "error" has its number as "line" too, and custom_id is null when
  * it has none.
  *
  * Usual order: read -> (custom_id, refuse) -> start -> on_reply -> status -> write -> destroy. One
@@ -19,7 +19,7 @@ struct ommai_server;
 struct ommai_batch_request;
 
 /* Reads a line, given without its end and with its number from 1. A bad one is read, too: its
- * status says so. With a seeded server, requests  without a seed of their own get one that follows
+ * status says so. With a seeded server, requests without a seed of their own get one that follows
  * from the server's seed and the number. NULL when memory is out. */
 struct ommai_batch_request *ommai_batch_request_read(struct ommai_server *server, const char *line, size_t size,
                                                      int64_t number);
@@ -37,7 +37,7 @@ int ommai_batch_request_status(const struct ommai_batch_request *request);
 bool ommai_batch_request_is_bad(const struct ommai_batch_request *request);
 
 /* Begins to answer; drops an earlier reply, so that a failed request may be started again. on_reply
- * must return at once and call nothing of  this file. False when memory is out or too many requests
+ * must return at once and call nothing of this file. False when memory is out or too many requests
  * wait; the request has failed then, and on_reply is not called. */
 bool ommai_batch_request_start(struct ommai_batch_request *request, void (*on_reply)(void *context), void *context);
 

@@ -13,7 +13,7 @@ struct ommai_chat_draft {
 };
 
 /* Begins with the members of `original`, whose reference is taken over, but for those that chats
- * alone have and for `own` (ends in NULL), whose  meaning differs. */
+ * alone have and for `own` (ends in NULL), whose meaning differs. */
 void ommai_chat_draft_begin(struct ommai_chat_draft *draft, json_t *original, const char *const *own);
 
 /* Each takes its value's reference over; NULL: memory ran out while it was made. */

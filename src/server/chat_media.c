@@ -1,5 +1,5 @@
 /* Images are loaded in four rounds over the parts: files and headers; images that are known by
- * their files' bytes; what the headers of the  others promise is planned as a whole and refused or
+ * their files' bytes; what the headers of the others promise is planned as a whole and refused or
  * given its memory; then pixels. So nothing is decoded for a request that could not be
  * answered. */
 #include "server/chat_media.h"

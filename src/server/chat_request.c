@@ -131,7 +131,7 @@ static void add_text(struct ommai_chat_request *request, const json_t *text) {
 }
 
 /* Where a part has its image or video: {"image_url": {"url", "detail"}} and {"image_url": "..."}
- * are both in use; so with video_url. And  Anthropic's {"source": {"type": "url", "url"}} and
+ * are both in use; so with video_url. And Anthropic's {"source": {"type": "url", "url"}} and
  * {"source": {"type": "base64", "media_type", "data"}}. */
 static bool find_media(const json_t *part, const char *type, const char *where, struct ommai_media_part *media,
                        const json_t **options, struct ommai_api_error *error) {

@@ -67,7 +67,7 @@ struct ommai_chat_request {
 };
 
 /* Reads and checks everything but the images and videos. `source` is taken over, also by a failing
- * call. With messages_only, fields that  concern the answer are not read. False with *error filled;
+ * call. With messages_only, fields that concern the answer are not read. False with *error filled;
  * destroy in any case. */
 bool ommai_chat_request_read(struct ommai_server *server, const struct ommai_chat_source *source, bool messages_only,
                              struct ommai_chat_request *request, struct ommai_api_error *error);

@@ -112,7 +112,7 @@ static bool drop_slowest(struct ommai_server *server, const struct ommai_connect
 }
 
 /* Makes room for a connection where there are more than the limits. False when it is one too many
- * and nobody can be dropped for it.  Others that are too young to tell neither count nor are
+ * and nobody can be dropped for it. Others that are too young to tell neither count nor are
  * dropped. list_lock is held and the connection listed. */
 static bool make_room(struct ommai_server *server, const struct ommai_connection *own) {
   int64_t n_open = 0, n_of_client = 0, now_ns = ommai_clock_ns();
@@ -129,7 +129,7 @@ static bool make_room(struct ommai_server *server, const struct ommai_connection
 }
 
 /* Makes room for one that is new, so that there is always some for health checks: at the expense of
- * anybody, but the limits themselves  wait for a request. */
+ * anybody, but the limits themselves wait for a request. */
 static void keep_spare_room(struct ommai_server *server, const struct ommai_connection *own) {
   int64_t n_open = 0;
   for (const struct ommai_connection *connection = server->connections; connection; connection = connection->next)

@@ -1,11 +1,11 @@
 /* What the watcher knows of each open connection: whose it is, how far its request has come and how
- * fast, and whether the client has  hung up. Connections that are too slow, or too many, are closed
+ * fast, and whether the client has hung up. Connections that are too slow, or too many, are closed
  * by what is known here.
  *
  * libmicrohttpd alone does not do: its idle timeout begins anew with every byte, so a client could
- * hold a connection for ever by  sending its head byte by byte; it does not look at suspended
- * connections; with its edge-triggered epoll it overlooks a  hang-up that arrives together with the
- * last bytes read, until the idle timeout; and at its limit of connections it accepts none,  so
+ * hold a connection for ever by sending its head byte by byte; it does not look at suspended
+ * connections; with its edge-triggered epoll it overlooks a hang-up that arrives together with the
+ * last bytes read, until the idle timeout; and at its limit of connections it accepts none, so
  * that those who only hold theirs lock all others out. */
 #ifndef OMMAI_SERVER_CONNECTION_H
 #define OMMAI_SERVER_CONNECTION_H
@@ -50,7 +50,7 @@ struct ommai_connection {
 };
 
 /* From libmicrohttpd's notifications: a connection was opened (NULL when memory is out), is about
- * to be closed. Opening  one drops the slowest where there would not be room for health checks. */
+ * to be closed. Opening one drops the slowest where there would not be room for health checks. */
 struct ommai_connection *ommai_connection_open(struct ommai_server *server, struct MHD_Connection *mhd);
 void ommai_connection_close(struct ommai_server *server, struct ommai_connection *connection);
 
@@ -58,8 +58,8 @@ void ommai_connection_close(struct ommai_server *server, struct ommai_connection
 struct ommai_connection *ommai_connection_of(struct MHD_Connection *mhd);
 
 /* Whether there is room for the request whose head is complete. Where there are too many
- * connections, of all or of one client, the  slowest of those without a complete request is dropped
- * for it; false when all have one, or are too young to tell. A request with a small  body takes the
+ * connections, of all or of one client, the slowest of those without a complete request is dropped
+ * for it; false when all have one, or are too young to tell. A request with a small body takes the
  * place of a large one of the same client however young. body_bytes: as announced, UINT64_MAX where
  * that is not known. */
 bool ommai_connection_admit(struct ommai_server *server, struct ommai_connection *connection, uint64_t body_bytes);
@@ -77,7 +77,7 @@ bool ommai_connection_answer(struct ommai_server *server, struct ommai_connectio
 struct ommai_http_call *ommai_connection_hang_up(struct ommai_server *server, uint64_t number);
 
 /* Shuts down connections that have waited too long for a request or for the rest of one, or whose
- * client has hung up before its  request was complete: libmicrohttpd then sees the end and closes
+ * client has hung up before its request was complete: libmicrohttpd then sees the end and closes
  * them. list_lock is held. */
 void ommai_connection_expire(struct ommai_server *server, int64_t now_ns);
 

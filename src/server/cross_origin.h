@@ -19,7 +19,7 @@ struct ommai_cross_origin {
 };
 
 /* Copies the options. No origins: nothing is ever added and no preflight is known. Errors: MEMORY.
- * The caller frees in every case, a  zeroed one too. */
+ * The caller frees in every case, a zeroed one too. */
 enum omma_status ommai_cross_origin_take(const struct omma_cross_origin_options *options,
                                          const struct omma_allocator *allocator, struct ommai_cross_origin *rules,
                                          struct omma_error *error);

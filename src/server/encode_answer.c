@@ -1,5 +1,5 @@
 /* The worker that makes an answer and the submitted request each hold a reference. The engine's
- * thread leaves the outcome in the answer and  hands it back to a worker, which publishes, replies
+ * thread leaves the outcome in the answer and hands it back to a worker, which publishes, replies
  * and frees: publishing copies megabytes and may wait for a disk. */
 #include "server/encode_answer.h"
 

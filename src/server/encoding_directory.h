@@ -19,7 +19,7 @@ enum omma_status ommai_encoding_directory_open(const char *path, struct ommai_en
 void ommai_encoding_directory_close(struct ommai_encoding_directory *directory);
 
 /* Writes a file of another name in the directory and renames it to KEY/encoder_cache.safetensors,
- * so that whoever finds that has all of it. The  key must be valid (ommai_encoding_key_valid). Any
+ * so that whoever finds that has all of it. The key must be valid (ommai_encoding_key_valid). Any
  * thread. On failure nothing is left of it. Errors: IO. */
 enum omma_status ommai_encoding_directory_write(const struct ommai_encoding_directory *directory, const char *key,
                                                 const char *bytes, size_t size, struct omma_error *error);

@@ -24,7 +24,7 @@ void ommai_encoding_memory_init(struct ommai_encoding_memory *memory, size_t bud
 void ommai_encoding_memory_free(struct ommai_encoding_memory *memory);
 
 /* Keeps `body`, which is empty afterwards, in place of what had this key; the oldest give way. One
- * that is larger than the budget is not  kept. False when memory is out. */
+ * that is larger than the budget is not kept. False when memory is out. */
 bool ommai_encoding_memory_put(struct ommai_encoding_memory *memory, const char *key, struct ommai_text *body);
 
 /* Appends a copy of what is kept under the key; false where there is nothing. A copy that fails for

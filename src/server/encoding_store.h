@@ -2,7 +2,7 @@
  * network.
  *
  * A value is a safetensors file in memory with one tensor, whose header names its size and carries
- * a hash of its bytes; anything else under a  key, truncated or foreign, is taken for nothing.
+ * a hash of its bytes; anything else under a key, truncated or foreign, is taken for nothing.
  * Requests wait for the store for a bounded time, and after an error it is left alone for a while,
  * so that a store that is slow, full or gone costs little more than encoding. Keeping is done by a
  * thread of its own. */
@@ -14,8 +14,8 @@
 struct ommai_encoding_store;
 
 /* url: redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE] or unix://[[USER]:PASSWORD@]PATH, then "?"
- * and settings with "&" between: ttl=SECONDS  until a value is forgotten (0: never, the default),
- * timeout=MILLISECONDS that a request may wait (500). Nothing is connected yet. Errors:  ARGUMENT
+ * and settings with "&" between: ttl=SECONDS until a value is forgotten (0: never, the default),
+ * timeout=MILLISECONDS that a request may wait (500). Nothing is connected yet. Errors: ARGUMENT
  * (field "encoder_cache_url"), UNSUPPORTED in a build without hiredis, MEMORY. */
 enum omma_status ommai_encoding_store_create(const char *url, const struct omma_allocator *allocator,
                                              struct ommai_encoding_store **store, struct omma_error *error);
@@ -27,7 +27,7 @@ void ommai_encoding_store_destroy(struct ommai_encoding_store *store);
 struct omma_encoding_store ommai_encoding_store_interface(struct ommai_encoding_store *store);
 
 /* Gets a line when the store begins to fail and when it answers again, from any thread; NULL:
- * nobody. It is not called any more once  another one is set. */
+ * nobody. It is not called any more once another one is set. */
 void ommai_encoding_store_set_log(struct ommai_encoding_store *store, void (*log)(void *context, const char *line),
                                   void *context);
 

@@ -89,7 +89,7 @@ static struct timeval left_until(int64_t deadline_ns) {
 }
 
 /* One call: sends what was appended and waits for its reply, of `room` bytes at most, until the
- * deadline. NULL: the connection is of no use  any more. The caller frees the reply. */
+ * deadline. NULL: the connection is of no use any more. The caller frees the reply. */
 static redisReply *call(redisContext *connection, size_t room, int64_t deadline_ns) {
   void *reply = NULL;
   int sent = 0;

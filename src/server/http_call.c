@@ -157,7 +157,7 @@ bool ommai_http_call_push(struct ommai_http_call *call, const char *data, size_t
 }
 
 /* Ends the stream with `last` (when an error is to be told) and the protocol's end. A stream whose
- * end does not fit into memory is broken off,  so that nobody takes it for complete. */
+ * end does not fit into memory is broken off, so that nobody takes it for complete. */
 static void end_stream(struct ommai_http_call *call, struct ommai_event *last, bool complete) {
   const char *end = call->protocol->done;
   struct ommai_event *done = complete && *end ? make_event(call, end, strlen(end)) : NULL;
@@ -187,7 +187,7 @@ static bool has_stream(struct ommai_http_call *call) {
 }
 
 /* One thread at a time decides about the end of a request (the worker, then the engine's); the
- * watcher may begin a stream with a  comment in between, in which case ommai_http_call_reply leaves
+ * watcher may begin a stream with a comment in between, in which case ommai_http_call_reply leaves
  * things as they are and the error goes into the stream. */
 void ommai_http_call_fail(struct ommai_http_call *call, const struct ommai_api_error *error) {
   struct ommai_text text;

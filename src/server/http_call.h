@@ -2,8 +2,8 @@
  * and the engine's thread meet.
  *
  * Lifetime: references. libmicrohttpd holds one from the headers until the reply is out or the
- * connection is lost, the job that  handles it one, and each request given to the engine one. The
- * IO thread reads the body and sends; everybody else hands over  a whole reply (once) or events of
+ * connection is lost, the job that handles it one, and each request given to the engine one. The
+ * IO thread reads the body and sends; everybody else hands over a whole reply (once) or events of
  * a stream. All functions but those marked may be called from any thread. */
 #ifndef OMMAI_SERVER_HTTP_CALL_H
 #define OMMAI_SERVER_HTTP_CALL_H
@@ -104,7 +104,7 @@ void ommai_http_call_release(struct ommai_http_call *call);
 void ommai_http_call_release_body(struct ommai_http_call *call);
 
 /* Gives the reply; takes over the content of `body`, which is empty afterwards. The first reply
- * wins and none follows a stream.  content_type is a constant string. */
+ * wins and none follows a stream. content_type is a constant string. */
 void ommai_http_call_reply(struct ommai_http_call *call, int status, const char *content_type, struct ommai_text *body);
 
 /* Notes why a request is cut off that has no end yet: "shutdown", "client_slow". The first cause is
@@ -115,7 +115,7 @@ void ommai_http_call_cut(struct ommai_http_call *call, const char *cause);
 void ommai_http_call_fail(struct ommai_http_call *call, const struct ommai_api_error *error);
 
 /* Appends `data: ...` or any other text as one event of a stream. False when nobody will read it:
- * the client is gone, the stream  has ended, it is too far behind, or memory is out. */
+ * the client is gone, the stream has ended, it is too far behind, or memory is out. */
 bool ommai_http_call_push(struct ommai_http_call *call, const char *data, size_t size);
 
 /* Appends the last event of streams of this protocol and ends the stream. */

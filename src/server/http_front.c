@@ -16,10 +16,11 @@
 #include "server/server_state.h"
 #include "server/watcher.h"
 
-#define CONNECTION_MEMORY (128 * 1024) /* buffers for headers, body pieces and events, per connection */
+/* Buffers for headers, body pieces and events, per connection. */
+#define CONNECTION_MEMORY (128 * 1024)
 #define EVENT_BLOCK (32 * 1024)
-#define MAX_DISCARDED_BYTES \
-  (64u << 20) /* of a refused body that is read to its end, so that the client gets to read our answer */
+/* Of a refused body that is read to its end, so that the client gets to read our answer. */
+#define MAX_DISCARDED_BYTES (64u << 20)
 
 static const char *header(struct MHD_Connection *mhd, const char *name) {
   return MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, name);
@@ -122,8 +123,9 @@ static bool check_head(struct ommai_http_call *call, struct MHD_Connection *mhd,
   return true;
 }
 
-/* A refusal can go out at once where nothing more shall be read, where the body would be too long to read, or where the client waits
- * for a word before sending it; libmicrohttpd then closes the connection. */
+/* A refusal can go out at once where nothing more shall be read, where the body would be too long
+ * to read, or where the client waits for a word before sending it; libmicrohttpd then closes the
+ * connection. */
 static bool must_answer_now(const struct ommai_http_call *call, struct MHD_Connection *mhd) {
   const char *length = header(mhd, MHD_HTTP_HEADER_CONTENT_LENGTH);
   return call->reply.close || header(mhd, MHD_HTTP_HEADER_EXPECT) ||
@@ -134,7 +136,8 @@ static void add_header(struct MHD_Response *response, const char *name, const ch
   MHD_add_response_header(response, name, value);
 }
 
-/* The next event for the socket: one call, one chunk, one write, unless it is longer than EVENT_BLOCK. */
+/* The next event for the socket: one call, one chunk, one write, unless it is longer than
+ * EVENT_BLOCK. */
 static ssize_t read_stream(void *context, uint64_t position, char *out, size_t capacity) {
   (void)position;
   struct ommai_http_call *call = context;
@@ -237,7 +240,8 @@ static void dispatch(struct ommai_http_call *call) {
     ommai_http_call_fail(call, &error);
     return;
   }
-  /* Only here: a hang-up after a short request must not take away the reply that is given at once. */
+  /* Only here: a hang-up after a short request must not take away the reply that is given at
+   * once. */
   if (ommai_connection_answer(server, call->connection)) {
     ommai_http_call_leave(call);
     return;
@@ -334,7 +338,8 @@ static void handle_completed(void *context, struct MHD_Connection *mhd, void **c
                              enum MHD_RequestTerminationCode code) {
   struct ommai_server *server = context;
   struct ommai_http_call *call = *call_context;
-  /* A connection that breaks in the midst of a reply is closed only as it is looked at again, which can be at its timeout (0.9.75). */
+  /* A connection that breaks in the midst of a reply is closed only as it is looked at again, which
+   * can be at its timeout (0.9.75). */
   if (code != MHD_REQUEST_TERMINATED_COMPLETED_OK) MHD_set_connection_option(mhd, MHD_CONNECTION_OPTION_TIMEOUT, 1u);
   if (!call) return;
   *call_context = NULL;
@@ -366,8 +371,9 @@ static void handle_connection(void *context_of_server, struct MHD_Connection *mh
   }
 }
 
-/* Cuts the query off before libmicrohttpd takes it apart. No route has a use for it, and its arguments would use up the connection's
- * memory, to the point where there is none left to refuse in. The target lies in the connection's own buffer. */
+/* Cuts the query off before libmicrohttpd takes it apart. No route has a use for it, and its
+ * arguments would use up the connection's memory, to the point where there is none left to refuse
+ * in. The target lies in the connection's own buffer. */
 static void *drop_query(void *context, const char *target, struct MHD_Connection *mhd) {
   (void)context, (void)mhd;
   char *query = target ? strchr(target, '?') : NULL;

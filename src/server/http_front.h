@@ -11,7 +11,7 @@ struct ommai_server;
 enum omma_status ommai_http_start(struct ommai_server *server, struct omma_error *error);
 
 /* Accepts no connection any more. The listening socket refuses, but stays open until after
- * ommai_http_stop, since libmicrohttpd's  thread may still be using its number. */
+ * ommai_http_stop, since libmicrohttpd's thread may still be using its number. */
 void ommai_http_quiesce(struct ommai_server *server);
 
 /* Joins the thread and closes all connections; none may be suspended. */

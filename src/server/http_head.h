@@ -10,8 +10,8 @@
 struct MHD_Connection;
 
 /* One Content-Length at most, or `Transfer-Encoding: chunked`, not both; one Host (in HTTP/1.0 none
- * will do); names of headers  without blanks. False with *error filled (400): the connection must
- * be closed after the reply, since nobody knows where the next  request begins. Source: RFC 9112,
+ * will do); names of headers without blanks. False with *error filled (400): the connection must
+ * be closed after the reply, since nobody knows where the next request begins. Source: RFC 9112,
  * sections 3.2, 5.1, 6.1 and 6.3. */
 bool ommai_http_head_check(struct MHD_Connection *connection, const char *version, struct ommai_api_error *error);
 
@@ -20,7 +20,7 @@ bool ommai_http_head_check(struct MHD_Connection *connection, const char *versio
 const char *ommai_http_head_path(const char *target);
 
 /* What follows `root` ("/models", without a slash at its end) in a path: of "/models/health" it is
- * "/health", of "/models" itself "/". Any  other path is given back as it is: a proxy in front may
+ * "/health", of "/models" itself "/". Any other path is given back as it is: a proxy in front may
  * have taken the root off. root: NULL for none. Points into `path`, or is a constant. */
 const char *ommai_http_head_below(const char *path, const char *root);
 

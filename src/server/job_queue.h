@@ -27,7 +27,7 @@ void ommai_job_queue_destroy(struct ommai_job_queue *queue);
 bool ommai_job_queue_push(struct ommai_job_queue *queue, struct ommai_job *job);
 
 /* Queues the second part of a request that was taken from the queue, which decodes images: never
- * refused, since the first part was counted.  Such jobs take all workers but one, which is left for
+ * refused, since the first part was counted. Such jobs take all workers but one, which is left for
  * the others. Any thread. */
 void ommai_job_queue_push_media(struct ommai_job_queue *queue, struct ommai_job *job);
 

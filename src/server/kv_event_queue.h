@@ -2,7 +2,7 @@
  * takes them.
  *
  * What does not fit is lost, and with it all that waits: the publisher is then told that nothing of
- * before counts, so that whoever  listens may know less than the cache has and never more. Putting
+ * before counts, so that whoever listens may know less than the cache has and never more. Putting
  * takes no longer than a copy; no thread waits for another. */
 #ifndef OMMAI_SERVER_KV_EVENT_QUEUE_H
 #define OMMAI_SERVER_KV_EVENT_QUEUE_H
@@ -42,7 +42,7 @@ bool ommai_kv_event_queue_store(struct ommai_kv_event_queue *queue, const struct
 bool ommai_kv_event_queue_remove(struct ommai_kv_event_queue *queue, const struct omma_kv_page_key *key);
 
 /* The oldest events, n at most, in order; NULL: none. *cleared: they follow on the news that
- * nothing told before counts. The caller frees  them. */
+ * nothing told before counts. The caller frees them. */
 struct ommai_kv_event *ommai_kv_event_queue_take(struct ommai_kv_event_queue *queue, int64_t n, bool *cleared);
 void ommai_kv_events_free(const struct ommai_kv_event_queue *queue, struct ommai_kv_event *events);
 

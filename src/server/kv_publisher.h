@@ -1,10 +1,10 @@
 /* Tells routers what the prefix cache holds: KV events as vLLM publishes them, over ZeroMQ.
  *
  * A PUB socket sends batches of three frames: the topic, the batch's number in 8 bytes, big end
- * first, from 0 on without a gap, and the batch  (kv_event_message.h). Batch 0 begins with
+ * first, from 0 on without a gap, and the batch (kv_event_message.h). Batch 0 begins with
  * AllBlocksCleared; so does one after events were lost. A ROUTER socket replays: whoever sends an
- * empty frame and a  number in 8 bytes gets the batches that are kept from that number on, then one
- * numbered -1. A thread of its own does all of that; neither a  subscriber that does not read nor
+ * empty frame and a number in 8 bytes gets the batches that are kept from that number on, then one
+ * numbered -1. A thread of its own does all of that; neither a subscriber that does not read nor
  * hostile requests slow the engine. */
 #ifndef OMMAI_SERVER_KV_PUBLISHER_H
 #define OMMAI_SERVER_KV_PUBLISHER_H
@@ -14,7 +14,7 @@
 struct ommai_kv_publisher;
 
 /* config: the JSON of --kv-events-config. *publisher is NULL where it does not enable events.
- * Errors: FORMAT and ARGUMENT (field "kv_events_config"), IO  (an endpoint cannot be had),
+ * Errors: FORMAT and ARGUMENT (field "kv_events_config"), IO (an endpoint cannot be had),
  * UNSUPPORTED in a build without ZeroMQ and msgpack, MEMORY. */
 enum omma_status ommai_kv_publisher_create(const char *config, const struct omma_allocator *allocator,
                                            struct ommai_kv_publisher **publisher, struct omma_error *error);

@@ -31,7 +31,7 @@ void *ommai_kv_replay_socket(const struct ommai_kv_replay *replay);
 enum ommai_kv_replay_state { OMMAI_KV_REPLAY_IDLE, OMMAI_KV_REPLAY_MORE, OMMAI_KV_REPLAY_STALLED };
 
 /* Reads a request or sends some batches, without waiting. What is kept until the next call belongs
- * to the replay of a request that was read.  Requests are served one after the other; who reads
+ * to the replay of a request that was read. Requests are served one after the other; who reads
  * nothing for a second loses the
  * rest. */
 enum ommai_kv_replay_state ommai_kv_replay_advance(struct ommai_kv_replay *replay);

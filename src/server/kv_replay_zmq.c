@@ -103,7 +103,7 @@ static bool take_frame(void *socket, uint8_t *out, size_t room, size_t *size, bo
 }
 
 /* Three frames: who asks, an empty one, the first number in 8 bytes. What has another form is
- * answered with the end alone where it can be told who  asked for what, else not at all. False: no
+ * answered with the end alone where it can be told who asked for what, else not at all. False: no
  * request waits. */
 static bool take_request(struct ommai_kv_replay *replay) {
   uint8_t number[sizeof replay->next], nothing[1];

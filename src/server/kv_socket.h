@@ -13,7 +13,7 @@ struct ommai_kv_socket_option {
 };
 
 /* A socket that drops what is not sent when it is closed, listening at the endpoint or connected to
- * it. Errors: IO, which names the endpoint, MEMORY.  The caller closes it. */
+ * it. Errors: IO, which names the endpoint, MEMORY. The caller closes it. */
 enum omma_status ommai_kv_socket_open(void *context, int type, const struct ommai_kv_socket_option *options, size_t n_options,
                                       const char *endpoint, bool binds, void **socket, struct omma_error *error);
 

@@ -1,5 +1,5 @@
 /* Lines of the server's log: as text or as one JSON object each. Whatever comes from a client is
- * escaped, so that none can make a line of  its own or colour a terminal. Not thread-safe. */
+ * escaped, so that none can make a line of its own or colour a terminal. Not thread-safe. */
 #ifndef OMMAI_SERVER_LOG_LINE_H
 #define OMMAI_SERVER_LOG_LINE_H
 

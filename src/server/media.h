@@ -19,8 +19,8 @@ struct ommai_media_file {
 };
 
 /* Reads the image file of a data: URL (base64), of a file:// URL below the allowed directory, or of
- * an http(s) URL of an allowed host,  and its headers; decodes nothing. False with *error filled;
- * its message never names a file of the server. `url` need not end in NUL.  The file is to be freed
+ * an http(s) URL of an allowed host, and its headers; decodes nothing. False with *error filled;
+ * its message never names a file of the server. `url` need not end in NUL. The file is to be freed
  * in any case. */
 bool ommai_media_read(const struct ommai_server *server, const char *url, size_t url_size, const struct ommai_stop *stop,
                       struct ommai_media_file *file, struct ommai_api_error *error);
@@ -30,7 +30,7 @@ bool ommai_media_read_base64(const struct ommai_server *server, const char *fiel
                              struct ommai_media_file *file, struct ommai_api_error *error);
 
 /* The image as it was resized for an earlier request, NULL where that is not kept; frees the file
- * where it is. Decodes nothing. False with  *error filled. */
+ * where it is. Decodes nothing. False with *error filled. */
 bool ommai_media_recall(struct ommai_server *server, struct ommai_media_file *file, const struct omma_image_options *options,
                         struct omma_image **image, struct ommai_api_error *error);
 

@@ -1,5 +1,5 @@
 /* Fetching by libcurl. Redirects are followed here and not by libcurl, so that each hop's scheme,
- * host and address pass the same checks.  The address is checked when libcurl is about to connect
+ * host and address pass the same checks. The address is checked when libcurl is about to connect
  * to it: a name that resolves differently the next time gains nothing. */
 #include "server/media_fetch.h"
 

@@ -17,8 +17,8 @@ enum omma_status ommai_media_root_open(const char *path, struct ommai_media_root
 void ommai_media_root_close(struct ommai_media_root *root);
 
 /* A reading descriptor of the regular file at an absolute path, or -1: it is not there, or does not
- * lie below the directory. What is  checked is what is opened, so that nobody can put a link in its
- * place in between; and nothing outside is opened even for a moment,  not so much as a named pipe.
+ * lie below the directory. What is checked is what is opened, so that nobody can put a link in its
+ * place in between; and nothing outside is opened even for a moment, not so much as a named pipe.
  * Links are followed as long as they stay below. The caller closes. */
 int ommai_media_root_find(const struct ommai_media_root *root, const char *path);
 

@@ -10,8 +10,8 @@
 #include "server/api_error.h"
 
 /* *fields becomes the text of a JSON object, which `texts`, an array, keeps; NULL where there is
- * nothing: tool_calls of the assistant, their  arguments as objects, which templates write; its
- * reasoning_content (or reasoning); tool_call_id and name of a tool. `where` names the  message in
+ * nothing: tool_calls of the assistant, their arguments as objects, which templates write; its
+ * reasoning_content (or reasoning); tool_call_id and name of a tool. `where` names the message in
  * errors. */
 bool ommai_message_fields_read(const json_t *message, const char *where, enum omma_role role, json_t *texts,
                                const char **fields, struct ommai_api_error *error);

@@ -1,5 +1,5 @@
 /* What the server measures, in the text form that Prometheus reads. Names that begin with vllm: are
- * those of vLLM's server, so that  dashboards made for it work; what only this program has begins
+ * those of vLLM's server, so that dashboards made for it work; what only this program has begins
  * with omma:. */
 #ifndef OMMAI_SERVER_METRICS_H
 #define OMMAI_SERVER_METRICS_H

@@ -21,13 +21,13 @@ struct ommai_reasoning {
 };
 
 /* Takes the marks of a parser (NULL: none), and of vLLM's --reasoning-config (NULL: none) what is
- * written when a budget is used up. The  struct must stay where it is. Errors: ARGUMENT (field
+ * written when a budget is used up. The struct must stay where it is. Errors: ARGUMENT (field
  * "reasoning_parser" or "reasoning_config"), MEMORY. */
 enum omma_status ommai_reasoning_take(const char *parser, const char *config, struct ommai_reasoning *reasoning,
                                       struct omma_error *error);
 
 /* Reads thinking_token_budget, reasoning_effort and include_reasoning of a chat into the sampling
- * and *told: whether the reply has the  thought. False with *error filled. */
+ * and *told: whether the reply has the thought. False with *error filled. */
 bool ommai_reasoning_read(const struct ommai_server *server, const json_t *root, struct omma_sampling *sampling, bool *told,
                           struct ommai_api_error *error);
 

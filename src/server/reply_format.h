@@ -1,5 +1,5 @@
 /* The JSON of answers: chunks of a stream and whole replies, keys in the order that vLLM writes
- * them. What the endpoints' replies have  in common is here; each endpoint's own format is a table
+ * them. What the endpoints' replies have in common is here; each endpoint's own format is a table
  * of functions. */
 #ifndef OMMAI_SERVER_REPLY_FORMAT_H
 #define OMMAI_SERVER_REPLY_FORMAT_H
@@ -15,7 +15,7 @@
 enum ommai_reply_item { OMMAI_ITEM_NONE, OMMAI_ITEM_REASONING, OMMAI_ITEM_TEXT, OMMAI_ITEM_CALL };
 
 /* How far a reply has come, for formats that tell an answer as a list of items: thought, text,
- * calls of tools. They are for one answer a  request. */
+ * calls of tools. They are for one answer a request. */
 struct ommai_reply_state {
   int64_t n_events;
   int n_items; /* begun */
@@ -84,7 +84,7 @@ struct ommai_reply_part {
 struct ommai_reply_format {
   const char *id_prefix;
   /* An answer is a list of items: `usage` ends each stream, whether or not the request asks for it,
-   * and log-probabilities are of the text  alone. */
+   * and log-probabilities are of the text alone. */
   bool as_items;
   /* Each appends one event, `data: {...}` and an empty line, or several, or none. usage: NULL for
    * none. */

@@ -13,7 +13,7 @@
 #define OMMAI_MAX_JSON_VALUES (INT64_C(1) << 20)
 
 /* Parses a body whose top level must be an object; the caller decrefs. NULL with *error filled:
- * empty, not JSON, too deep, too  many values. Depth and number are checked before anything is
+ * empty, not JSON, too deep, too many values. Depth and number are checked before anything is
  * allocated. */
 json_t *ommai_request_parse(const char *body, size_t size, struct ommai_api_error *error);
 

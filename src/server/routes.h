@@ -31,7 +31,7 @@ size_t ommai_route_index(const struct ommai_route *route);
 const struct ommai_route *ommai_route_at(size_t index);
 
 /* True for paths that the API key protects, whether or not they exist: all but those of health
- * checks, and /metrics and the page where  they are open. */
+ * checks, and /metrics and the page where they are open. */
 bool ommai_route_needs_key(const char *path, bool metrics_open, bool page_open);
 
 /* True where the route is the page for people, which a server may be without. */

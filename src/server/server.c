@@ -16,17 +16,17 @@
  *   caller    create, run, destroy.
  *
  * The trace of a request: IO makes a call at the headers, gathers the body, pushes the job and
- * suspends the connection.  A worker prepares and submits. Each token: the engine's thread appends
- * an event and resumes the connection; IO sends it as one  chunk in one write and suspends again
- * when the queue is empty. At the end the engine's thread appends the last events (or the  whole
+ * suspends the connection. A worker prepares and submits. Each token: the engine's thread appends
+ * an event and resumes the connection; IO sends it as one chunk in one write and suspends again
+ * when the queue is empty. At the end the engine's thread appends the last events (or the whole
  * reply), and a worker frees the request.
  *
  * Locks: list_lock (server) before a call's lock before libmicrohttpd's own. The engine is never
- * called with one of ours held:  its thread may be in a callback that waits for the same lock.
+ * called with one of ours held: its thread may be in a callback that waits for the same lock.
  *
  * Sampling, as far as a request does not say otherwise: what omma_model_info recommends
- * (generation_config.json, as vLLM reads it),  else temperature 1, top_p 1, all tokens, no penalty,
- * as many tokens as the context leaves; a seed that is random or follows from  the server's. */
+ * (generation_config.json, as vLLM reads it), else temperature 1, top_p 1, all tokens, no penalty,
+ * as many tokens as the context leaves; a seed that is random or follows from the server's. */
 #include "server/server.h"
 
 #include <errno.h>
@@ -351,7 +351,7 @@ enum omma_status ommai_server_run(struct ommai_server *server, int stop_descript
 }
 
 /* Under list_lock. Waits for a change of the list, at most until deadline_ns of the monotonic clock
- * (0: without end), which gives  false. */
+ * (0: without end), which gives false. */
 static bool wait_for_change(struct ommai_server *server, int64_t deadline_ns) {
   struct timespec deadline = {.tv_sec = deadline_ns / (1000 * MILLISECOND), .tv_nsec = deadline_ns % (1000 * MILLISECOND)};
   if (!deadline_ns) return pthread_cond_wait(&server->list_changed, &server->list_lock) == 0;

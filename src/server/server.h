@@ -2,7 +2,7 @@
  * omma.h.
  *
  * Usual order: ommai_server_create (listens at once) -> ommai_server_port -> ommai_server_run until
- * a descriptor becomes readable  -> ommai_server_destroy -> omma_engine_destroy. */
+ * a descriptor becomes readable -> ommai_server_destroy -> omma_engine_destroy. */
 #ifndef OMMAI_SERVER_SERVER_H
 #define OMMAI_SERVER_SERVER_H
 
@@ -52,7 +52,7 @@ struct omma_server_options {
   const char *const *served_model_names;
   size_t n_served_model_names;
   /* One of them is asked for as `Authorization: Bearer KEY` on all paths but /health, /ping,
-   * /version and the page; none: open. Only hashes are  kept. An empty key is refused. */
+   * /version and the page; none: open. Only hashes are kept. An empty key is refused. */
   const char *const *api_keys;
   size_t n_api_keys;
   bool metrics_without_key; /* nor on /metrics */
@@ -64,7 +64,7 @@ struct omma_server_options {
 
   int64_t max_body_bytes; /* of one request; 0: 64 MiB */
   /* Of all requests being received or parsed; 0: 8 bodies of full size. Where one does not fit, the
-   * slowest of those being received  gives up its place and gets 503. */
+   * slowest of those being received gives up its place and gets 503. */
   int64_t max_total_body_bytes;
   int64_t limit_images_per_prompt; /* 0: 64; negative: no images */
   int64_t limit_videos_per_prompt; /* the same of videos */
@@ -72,7 +72,7 @@ struct omma_server_options {
   /* default min/max pixels; a request may have its own, none above this max_pixels */
   struct omma_image_options image_options;
   /* With `seeded`, requests without a seed of their own get one that follows from `seed` and from
-   * how many such came before; else a  random one. */
+   * how many such came before; else a random one. */
   bool seeded;
   uint64_t seed;
   bool
@@ -80,12 +80,12 @@ struct omma_server_options {
        * does not say */
       compact_json;
   /* Answers begin with a thought between the marks that this parser looks for
-   * (omma_reasoning_find), which is told apart; NULL: they are  one text. The configuration is
+   * (omma_reasoning_find), which is told apart; NULL: they are one text. The configuration is
    * vLLM's JSON object: {"reasoning_end_str": TEXT} says what ends a thought whose budget is used
    * up. */
   const char *reasoning_parser, *reasoning_config;
   /* Tools that answers may call by themselves (tool_choice "auto"), and how the model writes calls,
-   * a name of omma_tool_parser_find. Both or none;  other choices need neither. */
+   * a name of omma_tool_parser_find. Both or none; other choices need neither. */
   bool enable_auto_tool_choice;
   const char *tool_call_parser;             /* NULL: none */
   bool exclude_tools_when_tool_choice_none; /* the prompt has no tools then */
@@ -99,13 +99,13 @@ struct omma_server_options {
   int64_t media_timeout_ms; /* of all of a request's fetches together; 0: 10,000 */
 
   /* An image's uuid stands for its pixels in the caches: whoever names it first decides what all
-   * others see. Else a uuid only  tells apart what is the same. */
+   * others see. Else a uuid only tells apart what is the same. */
   bool trust_media_uuids;
 
   /* Of a model opened with encoder_only, whose embeddings are published: kept for GET
-   * /v1/encodings/KEY in that many bytes (0: 1 GiB; negative:  none) for that long (0: 10 minutes;
+   * /v1/encodings/KEY in that many bytes (0: 1 GiB; negative: none) for that long (0: 10 minutes;
    * negative: until their place is needed), and left in a directory as files for vLLM's
-   * ECExampleConnector  (NULL: none). */
+   * ECExampleConnector (NULL: none). */
   int64_t encoding_bytes, encoding_ttl_ms;
   const char *encoding_directory;
 
@@ -117,7 +117,7 @@ struct omma_server_options {
   int n_workers;
   int64_t job_queue_limit; /* requests that may wait for a worker, more gives 503; 0: 256 */
   /* Open connections; 0: 512. When there are more, the slowest one without a complete request is
-   * closed; where all have one, the new  one gets 503 from all but the endpoints that say how the
+   * closed; where all have one, the new one gets 503 from all but the endpoints that say how the
    * server is. */
   int max_connections;
   /* the same for one client address, or one /64 of IPv6; 0: 3/4 of them; negative: no limit */
@@ -140,7 +140,7 @@ struct omma_server_options {
   int64_t drain_ms;
 
   /* Gets lines without their ends, from any thread, and must be quick; NULL: none. One per internal
-   * failure (those that a client sees as  status 500), and those asked for below. Keys, texts and
+   * failure (those that a client sees as status 500), and those asked for below. Keys, texts and
    * images are in none; what clients send is escaped. */
   void (*log)(void *context, const char *line);
   void *log_context;
@@ -161,7 +161,7 @@ struct omma_server_options {
 };
 
 /* Starts listening and serving. Model and engine must outlive the server. Errors: ARGUMENT (an
- * option, by field), UNSUPPORTED (media  domains in a build without libcurl), IO (the address
+ * option, by field), UNSUPPORTED (media domains in a build without libcurl), IO (the address
  * cannot be listened on), MEMORY, INTERNAL (a thread cannot be made). */
 enum omma_status ommai_server_create(const struct omma_server_options *options, const struct omma_model *model,
                                      struct omma_engine *engine, struct ommai_server **server, struct omma_error *error);
@@ -171,7 +171,7 @@ enum omma_status ommai_server_create(const struct omma_server_options *options, 
 enum omma_status ommai_server_check_api_keys(const char *const *keys, size_t n_keys, struct omma_error *error);
 
 /* The same of a reasoning parser and its configuration, each of which may be NULL. Errors: ARGUMENT
- * (field "reasoning_parser" or  "reasoning_config"), MEMORY. */
+ * (field "reasoning_parser" or "reasoning_config"), MEMORY. */
 enum omma_status ommai_server_check_reasoning(const char *parser, const char *config, struct omma_error *error);
 
 /* Whether create would take these files, likewise. Errors: ARGUMENT, FORMAT, IO, UNSUPPORTED (a
@@ -202,8 +202,8 @@ enum omma_status ommai_server_run(struct ommai_server *server, int stop_descript
 void ommai_server_log_end(const struct ommai_server *server);
 
 /* Answers health checks with 503, after leave_ms new requests too, lets running ones go on for
- * drain_ms, then stops accepting, cancels the rest  (streams end with an error event), waits for
- * the engine to let go of each, joins all threads and frees everything. NULL is  allowed. */
+ * drain_ms, then stops accepting, cancels the rest (streams end with an error event), waits for
+ * the engine to let go of each, joins all threads and frees everything. NULL is allowed. */
 void ommai_server_destroy(struct ommai_server *server);
 
 #endif

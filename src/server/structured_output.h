@@ -12,7 +12,7 @@
 struct ommai_server;
 
 /* *grammar becomes the one that all of root's fields ask for together, or NULL; the caller destroys
- * it. The same wish that came before is not  compiled again. False with the field, and in a schema
+ * it. The same wish that came before is not compiled again. False with the field, and in a schema
  * the pointer of its key. */
 bool ommai_structured_output_read(struct ommai_server *server, const json_t *root, struct omma_grammar **grammar,
                                   struct ommai_api_error *error);

@@ -1,5 +1,5 @@
 /* A growing byte buffer, and JSON strings written into it. A failed allocation is remembered
- * instead of reported at each call.  Not thread-safe. */
+ * instead of reported at each call. Not thread-safe. */
 #ifndef OMMAI_SERVER_TEXT_BUFFER_H
 #define OMMAI_SERVER_TEXT_BUFFER_H
 

@@ -18,7 +18,7 @@ struct ommai_tls {
 };
 
 /* Reads the files and checks that they belong together. Options without a certificate leave *tls
- * empty. Free in any case. Errors: ARGUMENT,  FORMAT and IO with the field's name, MEMORY,
+ * empty. Free in any case. Errors: ARGUMENT, FORMAT and IO with the field's name, MEMORY,
  * UNSUPPORTED (a build without GnuTLS, a libmicrohttpd without TLS). */
 enum omma_status ommai_tls_load(const struct omma_tls_options *options, const struct omma_allocator *allocator,
                                 struct ommai_tls *tls, struct omma_error *error);

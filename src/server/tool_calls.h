@@ -1,11 +1,11 @@
 /* Tool calls in the text of an answer, taken apart while it comes.
  *
  * A parser belongs to one answer. Text goes in piece by piece, as tokens give it; what comes out is
- * content, text for the reader, and calls,  each a name and the JSON of its arguments that grow
+ * content, text for the reader, and calls, each a name and the JSON of its arguments that grow
  * together. What comes out does not depend on how the text is cut into pieces.
  *
  * Usual order: init -> feed for each piece (then use new content and calls; see
- * ommai_tool_parser_forget) -> finish -> free.  Not thread-safe. */
+ * ommai_tool_parser_forget) -> finish -> free. Not thread-safe. */
 #ifndef OMMAI_SERVER_TOOL_CALLS_H
 #define OMMAI_SERVER_TOOL_CALLS_H
 
@@ -20,7 +20,7 @@
 #define OMMAI_TOOL_ID_SIZE 96
 
 /* How calls stand in an answer. OBJECTS and SECTIONS are what models write (enum omma_tool_format
- * has their marks); the others are what a grammar  holds answers to where a request's tool_choice
+ * has their marks); the others are what a grammar holds answers to where a request's tool_choice
  * wants a call. */
 enum ommai_tool_format {
   OMMAI_TOOLS_NONE, /* there are none: all text is content */
@@ -66,11 +66,11 @@ bool ommai_tool_parser_init(struct ommai_tool_parser *parser, enum ommai_tool_fo
                             const struct omma_allocator *allocator);
 
 /* Takes the next piece of the answer and appends what of it is content to `content`. A call is
- * visible (is in `calls`) from the moment its name  is known and its arguments begin. False when
+ * visible (is in `calls`) from the moment its name is known and its arguments begin. False when
  * memory is out. */
 bool ommai_tool_parser_feed(struct ommai_tool_parser *parser, const char *text, size_t size, struct ommai_text *content);
 /* The answer is over: what was held back is content, and a call without an end makes the parser
- * `broken`. Of LIST and NAMED nothing is content:  the call stays, as far as it came. */
+ * `broken`. Of LIST and NAMED nothing is content: the call stays, as far as it came. */
 bool ommai_tool_parser_finish(struct ommai_tool_parser *parser, struct ommai_text *content);
 
 /* True when a call has a name or arguments that came after the last ommai_tool_parser_forget: what

@@ -61,7 +61,8 @@ static enum ommai_tool_byte take_value(struct ommai_tool_object *object, char by
     object->depth++;
   } else if (object->depth > 0) {
     if ((byte == '}' || byte == ']') && --object->depth == 0) return end_value(object);
-  } else if (byte == ',' || byte == '}' || is_blank(byte)) { /* a number or word ends where something else begins */
+  } else if (byte == ',' || byte == '}' || is_blank(byte)) {
+    /* A number or word ends where something else begins. */
     end_value(object);
     return take_after(object, byte);
   }

@@ -1,5 +1,5 @@
 /* What a request says about tools: `tools`, `tool_choice` and `parallel_tool_calls` of
- * /v1/chat/completions. Endpoints with another form of  them bring it into this one first. */
+ * /v1/chat/completions. Endpoints with another form of them bring it into this one first. */
 #ifndef OMMAI_SERVER_TOOL_REQUEST_H
 #define OMMAI_SERVER_TOOL_REQUEST_H
 
@@ -25,7 +25,7 @@ struct ommai_tool_request {
 };
 
 /* Reads and checks them. Where a call must come (tool_choice "required" or a named function),
- * *grammar becomes the grammar that holds answers  to it, else it stays as it is; one that was
+ * *grammar becomes the grammar that holds answers to it, else it stays as it is; one that was
  * there is destroyed, as tools go before other wishes for the answer's form. False with *error
  * filled: what vLLM refuses too, and a schema that is not supported, by its key. */
 bool ommai_tool_request_read(struct ommai_server *server, const json_t *root, struct ommai_tool_request *request,

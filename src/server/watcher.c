@@ -24,7 +24,7 @@ struct ommai_watcher {
 };
 
 /* Comment lines; heads and bodies that take too long: shutting the socket down makes
- * libmicrohttpd's next read fail. The descriptor is  open while it is listed. */
+ * libmicrohttpd's next read fail. The descriptor is open while it is listed. */
 static void tick(struct ommai_server *server) {
   int64_t now = ommai_clock_ns();
   pthread_mutex_lock(&server->list_lock);

@@ -57,7 +57,7 @@ static size_t lower_bound(const struct ommai_added_set *set, size_t low, size_t 
 }
 
 /* The longest token that text begins with. [low, high) shrinks to the tokens that share `depth`
- * bytes with it; the one that  ends there stands first among them. */
+ * bytes with it; the one that ends there stands first among them. */
 static const struct ommai_added_token *longest(const struct ommai_added_set *set, bool normalized, const char *text,
                                                size_t size) {
   const struct ommai_added_token *best = NULL;

@@ -37,7 +37,7 @@ void ommai_added_sort(struct ommai_added_set *set);
 const struct ommai_added_token *ommai_added_find(const struct ommai_added_set *set, const char *content, size_t size);
 
 /* The first token in text[from, size), with the white space that it takes along, as [*first,
- * *last); NULL when there is none  (*first and *last are then `size`). Only tokens with
+ * *last); NULL when there is none (*first and *last are then `size`). Only tokens with
  * `normalized` as given count. */
 const struct ommai_added_token *ommai_added_next(const struct ommai_added_set *set, bool normalized, const char *text,
                                                  size_t size, size_t from, size_t *first, size_t *last);

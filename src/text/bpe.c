@@ -19,7 +19,7 @@ struct symbol {
 };
 
 /* A min-heap of rank << 32 | index: lowest rank first, then leftmost. An entry is stale when the
- * symbol at its index has  another rank by now; ranks are unique, so nothing else needs to be
+ * symbol at its index has another rank by now; ranks are unique, so nothing else needs to be
  * compared. */
 struct heap {
   uint64_t *entries;

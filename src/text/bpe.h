@@ -1,5 +1,5 @@
 /* Byte pair encoding of one piece of text: the adjacent pair of lowest merge rank is joined, the
- * leftmost first, until no  pair has a merge. n log n in the bytes of the piece. Source: Sennrich
+ * leftmost first, until no pair has a merge. n log n in the bytes of the piece. Source: Sennrich
  * et al. 2016; GPT-2's byte-level form. */
 #ifndef OMMAI_TEXT_BPE_H
 #define OMMAI_TEXT_BPE_H
@@ -30,7 +30,7 @@ enum omma_status ommai_bpe_init(struct ommai_bpe *bpe, size_t n_merges, const st
 void ommai_bpe_clear(struct ommai_bpe *bpe, const struct omma_allocator *allocator);
 
 /* Adds one merge; a pair that is there already gets the new rank, as in the official code. False
- * when the pair collides with  too many others. */
+ * when the pair collides with too many others. */
 bool ommai_bpe_add(struct ommai_bpe *bpe, struct ommai_merge merge);
 
 /* Where token ids go: the first `capacity` are stored, all are counted. ids may be NULL. */
@@ -45,7 +45,7 @@ static inline void ommai_id_sink_put(struct ommai_id_sink *sink, int32_t id) {
 }
 
 /* Encodes one piece. Pieces beyond some hundred bytes take 32 bytes of memory per byte from the
- * allocator for the time of the  call. Errors: MEMORY. */
+ * allocator for the time of the call. Errors: MEMORY. */
 enum omma_status ommai_bpe_encode(const struct ommai_bpe *bpe, const char *piece, size_t size,
                                   const struct omma_allocator *allocator, struct ommai_id_sink *sink, struct omma_error *error);
 

@@ -1,5 +1,5 @@
 /* Reading a large JSON value item by item, without a tree: vocabularies have hundreds of thousands
- * of strings, and a tree of  them takes several times longer to build than they take to read. */
+ * of strings, and a tree of them takes several times longer to build than they take to read. */
 #ifndef OMMAI_TEXT_JSON_CURSOR_H
 #define OMMAI_TEXT_JSON_CURSOR_H
 
@@ -17,7 +17,7 @@ struct ommai_json_cursor {
 bool ommai_json_cursor_take(struct ommai_json_cursor *cursor, char c);
 
 /* Takes a string and writes its `*size` bytes of UTF-8 and a NUL. False for anything else: also for
- * a string with a NUL in it,  broken UTF-8 or surrogates, or one that does not fit into
+ * a string with a NUL in it, broken UTF-8 or surrogates, or one that does not fit into
  * `capacity`. */
 bool ommai_json_cursor_string(struct ommai_json_cursor *cursor, char *out, size_t capacity, size_t *size);
 

@@ -10,7 +10,7 @@
 #include "text/utf8.h"
 
 /* UAX #15, section 9: a code point decomposes into at most 4, and form C has at most 3 times as
- * many bytes. What has only one  byte does not decompose, so 2 code points per byte are enough. */
+ * many bytes. What has only one byte does not decompose, so 2 code points per byte are enough. */
 enum { MAX_DECOMPOSITION = 4, MAX_GROWTH = 3, POINTS_PER_BYTE = 2 };
 
 struct range {
@@ -18,8 +18,8 @@ struct range {
 };
 
 /* Code points that are in form C, begin a new combining sequence and never combine with what is
- * before them. One that is  followed by another one is final as it is. The list is not complete and
- * need not be: what is not in it takes the long way.  U+11A7 has to be in it: utf8proc 2.8 takes it
+ * before them. One that is followed by another one is final as it is. The list is not complete and
+ * need not be: what is not in it takes the long way. U+11A7 has to be in it: utf8proc 2.8 takes it
  * for the first trailing consonant, and loses it after a Hangul syllable. */
 static const struct range settled[] = {
     {0x0000, 0x02FF}, {0x0400, 0x0482},   {0x048A, 0x052F},   {0x0620, 0x064A},   {0x11A7, 0x11A7},   {0x2010, 0x2027},
@@ -45,7 +45,7 @@ static enum kind kind_of(uint32_t c) {
 }
 
 /* Finds the next span [*first, *last) from `from` on that may change: it begins with the settled
- * character before the  unsettled ones, with which they may combine. False when there is none. */
+ * character before the unsettled ones, with which they may combine. False when there is none. */
 static bool next_unsettled(const char *text, size_t size, size_t from, size_t *first, size_t *last) {
   size_t at = from, before = from, length;
   while (at < size) {
@@ -97,7 +97,7 @@ static void order_canonically(int32_t *points, size_t n, int32_t *scratch) {
 }
 
 /* Form C of one span into `out`; returns its bytes, or a negative utf8proc error. points and
- * scratch hold  POINTS_PER_BYTE code points per byte of the longest span. */
+ * scratch hold POINTS_PER_BYTE code points per byte of the longest span. */
 static utf8proc_ssize_t compose(const char *text, size_t size, int32_t *points, int32_t *scratch, char *out) {
   size_t n = 0, length;
   for (size_t at = 0; at < size; at += length) {

@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 /* A normalised text: `text` is the input itself where that is in form C already, else memory to
- * give back with  ommai_nfc_release. The Unicode version is that of the official tokenizers
+ * give back with ommai_nfc_release. The Unicode version is that of the official tokenizers
  * (unicode.h). */
 struct ommai_nfc_text {
   const char *text;

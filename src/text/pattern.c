@@ -115,7 +115,7 @@ static enum omma_status escape(struct reader *reader) {
 }
 
 /* The union of general categories that the class at the reader consists of, where it goes on with
- * "&&[^"; 0: another form.  *end is the offset after "&&[^". */
+ * "&&[^"; 0: another form. *end is the offset after "&&[^". */
 static uint32_t categories_before_difference(const struct reader *reader, size_t *end) {
   struct reader ahead = *reader;
   uint32_t bits = 0;
@@ -197,7 +197,7 @@ static enum omma_status group(struct reader *reader) {
 }
 
 /* {n}, {n,} or {n,m}. In this dialect "{n,m}+" repeats the repetition, "{n}?" makes it optional,
- * and "{,m}" counts from 0: all  refused. */
+ * and "{,m}" counts from 0: all refused. */
 static enum omma_status counted_quantifier(struct reader *reader) {
   size_t n = 1;
   while (peek(reader, n) >= '0' && peek(reader, n) <= '9') n++;

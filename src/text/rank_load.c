@@ -1,7 +1,7 @@
 /* A vocabulary of ranks, as the tiktoken library stores it: token_loader.h.
  *
  * Merging by such a file joins the adjacent pair whose joined bytes have the lowest rank. Written
- * as merges: every way to cut a  token into two tokens is a merge with the token's rank; both then
+ * as merges: every way to cut a token into two tokens is a merge with the token's rank; both then
  * join the same pairs in the same order. */
 #include <sodium.h>
 #include <stdio.h>

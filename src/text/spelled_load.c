@@ -7,7 +7,7 @@
 #include "text/tokenizer_document.h"
 
 /* The bytes that a token stands for: what it spells in the byte alphabet, or, as the official
- * decoder does, its text where a  character of it is not of the alphabet. True when it spells
+ * decoder does, its text where a character of it is not of the alphabet. True when it spells
  * bytes. out holds `size` bytes. */
 static bool token_bytes(const char *text, size_t size, char *out, size_t *out_size) {
   if (ommai_byte_alphabet_decode(text, size, out, out_size)) return true;

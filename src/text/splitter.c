@@ -12,8 +12,8 @@
 #include "text/utf8.h"
 
 /* Bounds of the matcher. A match first gets FIRST_STEPS and then twice as many each time it runs
- * out; what it was given is  taken from the text's account of STEPS_PER_BYTE. The patterns in use
- * need at most about four steps per byte, in long  runs of white space. */
+ * out; what it was given is taken from the text's account of STEPS_PER_BYTE. The patterns in use
+ * need at most about four steps per byte, in long runs of white space. */
 enum { FIRST_STEPS = 64, STEPS_PER_BYTE = 160, STEPS_PER_TEXT = 65536, HEAP_KIB = 65536, MAX_NESTING = 100 };
 
 /* A splitter is a compiled pattern and nothing else. */

@@ -11,7 +11,7 @@
 struct ommai_splitter; /* immutable; any number of threads may use it */
 
 /* Compiles a pattern in the dialect of tokenizer.json (pattern.h). Errors: UNSUPPORTED (syntax that
- * is not known to mean the  same, or a pattern that may match nothing), FORMAT (does not compile),
+ * is not known to mean the same, or a pattern that may match nothing), FORMAT (does not compile),
  * LIMIT, MEMORY. */
 enum omma_status ommai_splitter_create(const char *pattern, size_t size, struct ommai_splitter **splitter,
                                        struct omma_error *error);
@@ -33,7 +33,7 @@ struct ommai_split {
 };
 
 /* Prepares a thread's cutting; the allocator must stay until ommai_split_end, which gives all
- * memory back and allows a zeroed  struct. Errors: MEMORY. */
+ * memory back and allows a zeroed struct. Errors: MEMORY. */
 enum omma_status ommai_split_begin(struct ommai_split *split, const struct ommai_splitter *splitter,
                                    const struct omma_allocator *allocator, struct omma_error *error);
 void ommai_split_end(struct ommai_split *split);
@@ -43,7 +43,7 @@ void ommai_split_end(struct ommai_split *split);
 enum omma_status ommai_split_text(struct ommai_split *split, const char *text, size_t size, struct omma_error *error);
 
 /* The next piece [*first, *last) of the text; *first == *last at the end. The steps of the matcher
- * are bounded by the size of  the text: a pattern that needs more (it backtracks without end) gives
+ * are bounded by the size of the text: a pattern that needs more (it backtracks without end) gives
  * LIMIT. */
 enum omma_status ommai_split_next(struct ommai_split *split, size_t *first, size_t *last, struct omma_error *error);
 

@@ -1,5 +1,5 @@
 /* What the ways to load a tokenizer share: a tokenizer.json with its merges, a file of ranks, and a
- * list of tokens in memory. All read added  tokens by name, then give all tokens their ids, then
+ * list of tokens in memory. All read added tokens by name, then give all tokens their ids, then
  * find the tokens of the single bytes. */
 #ifndef OMMAI_TEXT_TOKEN_LOADER_H
 #define OMMAI_TEXT_TOKEN_LOADER_H
@@ -30,7 +30,7 @@ struct ommai_token_loader {
 enum omma_status ommai_token_loader_begin_added(struct ommai_token_loader *loader, size_t n_more);
 
 /* Takes one added token, an object in the form of the files; `where` is for messages. The object
- * must live until  ommai_token_loader_own_added. An equal one may be there already. Errors: FORMAT,
+ * must live until ommai_token_loader_own_added. An equal one may be there already. Errors: FORMAT,
  * UNSUPPORTED. */
 enum omma_status ommai_token_loader_add(struct ommai_token_loader *loader, const char *where, const json_t *object, int64_t id);
 
@@ -43,7 +43,7 @@ enum omma_status ommai_token_loader_own_added(struct ommai_token_loader *loader)
 /* ---- tokens by id ---- */
 
 /* Gives added tokens their ids: a new id, or the one that the vocabulary has for the same token;
- * then sorts them. spelled_bytes:  the vocabulary's file spells bytes in the byte alphabet, so that
+ * then sorts them. spelled_bytes: the vocabulary's file spells bytes in the byte alphabet, so that
  * an added token may be listed there. Errors: FORMAT. */
 enum omma_status ommai_token_loader_place_added(struct ommai_token_loader *loader, bool spelled_bytes);
 
@@ -53,7 +53,7 @@ enum omma_status ommai_token_loader_find_bytes(struct ommai_token_loader *loader
 /* ---- tokens and merges in the byte alphabet, in spelled_load.c ---- */
 
 /* Sets the token of an id that `size` bytes of valid UTF-8 spell in the byte alphabet; as the
- * official decoder does, a text with other  characters stands for itself and is not found by its
+ * official decoder does, a text with other characters stands for itself and is not found by its
  * bytes. size is at most OMMAI_DOCUMENT_MAX_STRING. Errors: FORMAT. */
 enum omma_status ommai_token_loader_add_spelled(struct ommai_token_loader *loader, int32_t id, const char *text, size_t size);
 
@@ -79,8 +79,8 @@ enum omma_status ommai_token_loader_split_ranks(struct ommai_token_loader *loade
 enum omma_status ommai_token_loader_merge_ranks(struct ommai_token_loader *loader, int32_t n_ranks);
 
 /* Loads the vocabulary from loader->path, lines of "base64-bytes rank" where the rank is the id,
- * and makes the merges from it.  The 256 ids after the last rank are special tokens, named by
- * tokenizer_config.json or else <|reserved_token_ID|>. Errors: IO,  FORMAT with the line, LIMIT,
+ * and makes the merges from it. The 256 ids after the last rank are special tokens, named by
+ * tokenizer_config.json or else <|reserved_token_ID|>. Errors: IO, FORMAT with the line, LIMIT,
  * MEMORY. */
 enum omma_status ommai_token_loader_load_ranks(struct ommai_token_loader *loader);
 

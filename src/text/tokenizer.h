@@ -2,8 +2,8 @@
  * tiktoken.model describes.
  *
  * Encoding: added tokens are cut out of the text (leftmost, then longest), what lies between is
- * normalised to Unicode form C  where the file says so, cut into pieces by the file's pattern, and
- * each piece's bytes are joined by lowest merge rank. Ids are  those of the official `tokenizers`
+ * normalised to Unicode form C where the file says so, cut into pieces by the file's pattern, and
+ * each piece's bytes are joined by lowest merge rank. Ids are those of the official `tokenizers`
  * library without added special tokens (no BOS), whose Unicode tables are followed too
  * (unicode.h). */
 #ifndef OMMAI_TEXT_TOKENIZER_H
@@ -21,14 +21,14 @@
 struct ommai_tokenizer; /* immutable after loading; any number of threads may use it */
 
 /* Loads DIRECTORY/tokenizer.json, and DIRECTORY/tokenizer_config.json for added tokens that only it
- * names, if it is there.  Accepted: model BPE without dropout and byte fallback; normalizer null or
- * NFC; pre_tokenizer ByteLevel with its own pattern, or  a Sequence of Split (Regex, Isolated) and
- * ByteLevel (use_regex false), no prefix space; decoder ByteLevel;  post_processor null or
+ * names, if it is there. Accepted: model BPE without dropout and byte fallback; normalizer null or
+ * NFC; pre_tokenizer ByteLevel with its own pattern, or a Sequence of Split (Regex, Isolated) and
+ * ByteLevel (use_regex false), no prefix space; decoder ByteLevel; post_processor null or
  * ByteLevel. Without tokenizer.json, DIRECTORY/tiktoken.model: lines of "base64-bytes rank", ranks
- * are  ids; the 256 special tokens after them are named by tokenizer_config.json or else
- * <|reserved_token_ID|>; no normalisation;  the split pattern of the released checkpoints in this
+ * are ids; the 256 special tokens after them are named by tokenizer_config.json or else
+ * <|reserved_token_ID|>; no normalisation; the split pattern of the released checkpoints in this
  * form (rank_load.c). The allocator is copied. The caller destroys the tokenizer. Errors: IO,
- * FORMAT,  UNSUPPORTED, LIMIT (each with the key), MEMORY. */
+ * FORMAT, UNSUPPORTED, LIMIT (each with the key), MEMORY. */
 enum omma_status ommai_tokenizer_load(const char *directory, const struct omma_allocator *allocator,
                                       struct ommai_tokenizer **tokenizer, struct omma_error *error);
 /* A tokenizer in lists, as GGUF files have it. Texts are not ended by NUL and may be anything until
@@ -49,7 +49,7 @@ struct ommai_token_list {
   const struct ommai_listed_text *tokens;
   const enum ommai_listed_kind *kinds; /* [n_tokens] */
   /* Two tokens with a space between, by rank. With ranks they are not looked at: the normal tokens
-   * come first, and their ids are ranks as in  tiktoken.model, with the same pattern. */
+   * come first, and their ids are ranks as in tiktoken.model, with the same pattern. */
   size_t n_merges;
   const struct ommai_listed_text *merges;
   bool ranks;
@@ -69,30 +69,30 @@ void ommai_tokenizer_destroy(struct ommai_tokenizer *tokenizer);
 enum omma_status ommai_tokenizer_present(const char *directory, bool *found, struct omma_error *error);
 
 /* Encodes `size` bytes of UTF-8. *count becomes the number of ids, which is never more than 3 *
- * size. ids may be NULL to ask  for it. parse_added false: added tokens in the text are plain text.
+ * size. ids may be NULL to ask for it. parse_added false: added tokens in the text are plain text.
  * Errors: FORMAT (invalid UTF-8, with the byte offset), ARGUMENT (`capacity` ids are too few; the
- * first ones are written and  *count is set), LIMIT (text too long, or the file's pattern needs too
+ * first ones are written and *count is set), LIMIT (text too long, or the file's pattern needs too
  * many steps), MEMORY. */
 enum omma_status ommai_tokenizer_encode(const struct ommai_tokenizer *tokenizer, const char *text, size_t size,
                                         bool parse_added, int32_t *ids, size_t capacity, size_t *count,
                                         struct omma_error *error);
 
 /* Counts ids as ommai_tokenizer_encode with added tokens makes them, but no further than to
- * `limit`: where there are that many or  more, *count is at least `limit` and at most what there
- * are. A text too long for fewer is not looked at: a token covers at most  the longest one's bytes,
+ * `limit`: where there are that many or more, *count is at least `limit` and at most what there
+ * are. A text too long for fewer is not looked at: a token covers at most the longest one's bytes,
  * and form C is at least a quarter as long as the text. Errors: as there. */
 enum omma_status ommai_tokenizer_count(const struct ommai_tokenizer *tokenizer, const char *text, size_t size, size_t limit,
                                        size_t *count, struct omma_error *error);
 
 /* The bytes of n ids, one after the other; cut-off characters are left as they are (utf8.h replaces
- * them). *size becomes the  number of bytes; out may be NULL to ask for it. Ids past the known
- * tokens have no text. skip_special leaves out special  tokens. Errors: ARGUMENT (a negative id, or
+ * them). *size becomes the number of bytes; out may be NULL to ask for it. Ids past the known
+ * tokens have no text. skip_special leaves out special tokens. Errors: ARGUMENT (a negative id, or
  * `capacity` is too small; *size is then set). */
 enum omma_status ommai_tokenizer_decode(const struct ommai_tokenizer *tokenizer, const int32_t *ids, size_t n,
                                         bool skip_special, char *out, size_t capacity, size_t *size, struct omma_error *error);
 
 /* The bytes of one token, which live as long as the tokenizer: at most
- * OMMAI_VOCABULARY_MAX_TOKEN_BYTES. False and no bytes  where the id has none. is_special may be
+ * OMMAI_VOCABULARY_MAX_TOKEN_BYTES. False and no bytes where the id has none. is_special may be
  * NULL. */
 bool ommai_tokenizer_token_bytes(const struct ommai_tokenizer *tokenizer, int32_t id, const char **bytes, size_t *size,
                                  bool *is_special);

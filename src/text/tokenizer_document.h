@@ -42,7 +42,7 @@ struct ommai_tokenizer_document {
 };
 
 /* Reads a file of at most `limit` bytes; the vocabulary's and merges' syntax is checked, and they
- * are counted. `path` must  outlive the document. Errors: IO, LIMIT, FORMAT with key or byte
+ * are counted. `path` must outlive the document. Errors: IO, LIMIT, FORMAT with key or byte
  * offset, MEMORY. */
 enum omma_status ommai_tokenizer_document_open(const char *path, size_t limit, const struct omma_allocator *allocator,
                                                struct ommai_tokenizer_document *document, struct omma_error *error);

@@ -21,8 +21,7 @@ struct loader {
   struct ommai_tokenizer_document document;
 };
 
-/* ---- added tokens and tokens by id
- * --------------------------------------------------------------------------------------- */
+/* ---- added tokens and tokens by id ----------------------------------------------------------- */
 
 /* added_tokens of tokenizer.json: an array of objects with ids. */
 static enum omma_status read_added_array(struct loader *loader, const json_t *array) {
@@ -89,8 +88,7 @@ static enum omma_status load_merges(struct loader *loader) {
   }
 }
 
-/* ---- all together
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- all together ---------------------------------------------------------------------------- */
 
 static enum omma_status load_settings(struct loader *loader) {
   struct ommai_tokenizer_settings settings;

@@ -13,7 +13,7 @@ struct ommai_tokenizer_settings {
 };
 
 /* Reads normalizer, pre_tokenizer, post_processor, decoder and the model's switches of the document
- * that came from `path`.  Errors: FORMAT (wrong type, missing key), UNSUPPORTED; both name the
+ * that came from `path`. Errors: FORMAT (wrong type, missing key), UNSUPPORTED; both name the
  * key. */
 enum omma_status ommai_tokenizer_settings_read(const json_t *root, const char *path, struct ommai_tokenizer_settings *settings,
                                                struct omma_error *error);

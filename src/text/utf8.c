@@ -5,7 +5,7 @@
 static const char replacement[3] = "\xEF\xBF\xBD";
 
 /* Bytes of the sequence that `lead` begins, and the range of its second byte; 0 where no sequence
- * begins so. The narrowed  ranges exclude overlong forms, surrogates and values past U+10FFFF. */
+ * begins so. The narrowed ranges exclude overlong forms, surrogates and values past U+10FFFF. */
 static size_t sequence(unsigned char lead, unsigned char *low, unsigned char *high) {
   *low = 0x80;
   *high = 0xBF;

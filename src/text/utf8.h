@@ -1,7 +1,7 @@
 /* UTF-8: stepping, validation, and replacement of broken sequences by U+FFFD.
  *
  * Valid means as in RFC 3629: shortest form, no surrogates, at most U+10FFFF. A broken sequence is
- * cut into maximal  subparts (Unicode Standard, section 3.9, table 3-8), which is what Python's
+ * cut into maximal subparts (Unicode Standard, section 3.9, table 3-8), which is what Python's
  * bytes.decode(errors="replace") does. */
 #ifndef OMMAI_TEXT_UTF8_H
 #define OMMAI_TEXT_UTF8_H
@@ -17,7 +17,7 @@
 enum ommai_utf8_kind { OMMAI_UTF8_VALID, OMMAI_UTF8_INVALID, OMMAI_UTF8_INCOMPLETE };
 
 /* Looks at the first character of `size` > 0 bytes. *length: its bytes (VALID), the bytes of the
- * broken maximal subpart  (INVALID), or all `size` bytes (INCOMPLETE). *code_point is set for VALID
+ * broken maximal subpart (INVALID), or all `size` bytes (INCOMPLETE). *code_point is set for VALID
  * only. */
 enum ommai_utf8_kind ommai_utf8_next(const char *text, size_t size, size_t *length, uint32_t *code_point);
 
@@ -35,7 +35,7 @@ size_t ommai_utf8_ascii_run(const char *text, size_t size);
 bool ommai_utf8_valid(const char *text, size_t size, size_t *offset);
 
 /* Copies text with each broken maximal subpart, also an unfinished one at the end, replaced by
- * U+FFFD. Returns the bytes  that the whole result has (at most 3 * size); writes them only when
+ * U+FFFD. Returns the bytes that the whole result has (at most 3 * size); writes them only when
  * they fit into `capacity`. out may be NULL. */
 size_t ommai_utf8_replace(const char *text, size_t size, char *out, size_t capacity);
 

@@ -32,13 +32,13 @@ struct ommai_vocabulary {
 };
 
 /* Makes room for ids 0 .. n_ids - 1 and for tokens of `bytes` bytes in all, of which n_indexed can
- * be found by their bytes.  Errors: MEMORY. */
+ * be found by their bytes. Errors: MEMORY. */
 enum omma_status ommai_vocabulary_init(struct ommai_vocabulary *vocabulary, int32_t n_ids, size_t bytes, size_t n_indexed,
                                        const struct omma_allocator *allocator, struct omma_error *error);
 void ommai_vocabulary_clear(struct ommai_vocabulary *vocabulary, const struct omma_allocator *allocator);
 
 /* Sets the token of an id that has none. `indexed`: ommai_vocabulary_find finds it. Must stay
- * within the room announced.  Errors: FORMAT (the id has a token already, or the bytes collide). */
+ * within the room announced. Errors: FORMAT (the id has a token already, or the bytes collide). */
 enum omma_status ommai_vocabulary_add(struct ommai_vocabulary *vocabulary, int32_t id, const char *bytes, size_t size,
                                       unsigned flags, bool indexed, struct omma_error *error);
 
@@ -49,7 +49,7 @@ int32_t ommai_vocabulary_find(const struct ommai_vocabulary *vocabulary, const c
 const struct ommai_token *ommai_vocabulary_get(const struct ommai_vocabulary *vocabulary, int32_t id);
 
 /* Open addressing, shared by the tables of this folder: a power of two above 4/3 of the entries,
- * linear steps, and at most  that many of them, so that a file made to collide is refused and not
+ * linear steps, and at most that many of them, so that a file made to collide is refused and not
  * slow. */
 #define OMMAI_HASH_MAX_STEPS 1024
 size_t ommai_hash_slots(size_t n_entries);

@@ -2,8 +2,8 @@
  * angles.
  *
  * Patches come in merge blocks, and blocks in windows: window row, window column, block row and
- * block column in the window, then  row and column inside the block. Windows tile the grid of
- * blocks from the top left; those at the right and bottom edges are  as small as what is left.
+ * block column in the window, then row and column inside the block. Windows tile the grid of
+ * blocks from the top left; those at the right and bottom edges are as small as what is left.
  * Window 0 is one window over the whole grid. */
 #ifndef OMMAI_VISION_PATCH_POSITIONS_H
 #define OMMAI_VISION_PATCH_POSITIONS_H
@@ -31,8 +31,8 @@ struct ommai_patch_position ommai_patch_position(int64_t index, int64_t grid_row
 
 /* How a table of learned positions is read at a grid of another size.
  * BILINEAR: aligned corners: source = position * (side - 1) / (n - 1). Taps past the table count as
- * its last row.  BICUBIC: half-pixel centres, no antialiasing: source = (position + 0.5) * side / n
- * - 0.5; Keys' kernel with a = -0.75, taps  clamped to the table:
+ * its last row. BICUBIC: half-pixel centres, no antialiasing: source = (position + 0.5) * side / n
+ * - 0.5; Keys' kernel with a = -0.75, taps clamped to the table:
  * torch.nn.functional.interpolate(mode="bicubic"). */
 enum ommai_position_kind { OMMAI_POSITIONS_NONE, OMMAI_POSITIONS_BILINEAR, OMMAI_POSITIONS_BICUBIC };
 
@@ -46,18 +46,18 @@ struct ommai_position_taps {
 };
 
 /* The taps into a table of table_rows x table_columns for the patch at `position` of a grid; n is 0
- * for POSITIONS_NONE. All in f32,  as the official code computes them. */
+ * for POSITIONS_NONE. All in f32, as the official code computes them. */
 void ommai_position_taps(enum ommai_position_kind kind, struct ommai_patch_position position, int64_t grid_rows,
                          int64_t grid_columns, int64_t table_rows, int64_t table_columns, struct ommai_position_taps *taps);
 
 /* Which elements of a head turn by which angle; f_j = theta^(-2j / (head_dim / 2)), j < head_dim /
- * 4.  HALF: element e and e + head_dim / 2 are a pair: pairs turn by row * f_0 .., then by column *
- * f_0 ...  PAIRS: elements 2p and 2p + 1 are pair p: pair 2j turns by column * f_j, pair 2j + 1 by
+ * 4. HALF: element e and e + head_dim / 2 are a pair: pairs turn by row * f_0 .., then by column *
+ * f_0 ... PAIRS: elements 2p and 2p + 1 are pair p: pair 2j turns by column * f_j, pair 2j + 1 by
  * row * f_j. */
 enum ommai_rope_kind { OMMAI_ROPE_HALF, OMMAI_ROPE_PAIRS };
 
 /* Rotary table for one axis: cos and sin [n_positions, quarter] of position * f_j, where quarter is
- * head_dim / 4. The frequencies  and angles are rounded to f32 as in the official code. */
+ * head_dim / 4. The frequencies and angles are rounded to f32 as in the official code. */
 void ommai_vision_rope_table(int64_t n_positions, int64_t quarter, double theta, float *cosine, float *sine);
 
 /* The values of a rope table [.., quarter] for the pairs of a patch: out [2 * quarter]. */

@@ -6,7 +6,7 @@
 #include "vision/vision_rows.h"
 
 /* Merges a tile's rows x [n_rows, h] and puts the tokens where their inputs want them; `slot` 0 is
- * the tower's end, then  deepstack. x may be the worker's scratch->projected. */
+ * the tower's end, then deepstack. x may be the worker's scratch->projected. */
 void ommai_vision_merge(struct ommai_vision_rows *rows, struct ommai_row_tile tile, const float *x,
                         const struct ommai_vision_merger *merger, int64_t slot, int worker);
 

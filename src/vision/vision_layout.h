@@ -1,8 +1,8 @@
 /* How the patches of a pass lie: inputs end to end, each as grid_t temporal patches of grid_rows x
- * grid_columns patches, each  temporal patch in the order of vision/patch_positions.h, in windows
- * where the tower has them. So attention over temporal patches and attention  inside windows are
+ * grid_columns patches, each temporal patch in the order of vision/patch_positions.h, in windows
+ * where the tower has them. So attention over temporal patches and attention inside windows are
  * two lists of borders over the same rows, and nothing is permuted between blocks: patches are cut
- * in this  order, and tokens are written to their raster place at the end. */
+ * in this order, and tokens are written to their raster place at the end. */
 #ifndef OMMAI_VISION_VISION_LAYOUT_H
 #define OMMAI_VISION_VISION_LAYOUT_H
 
@@ -15,7 +15,7 @@
 struct ommai_vision_input {
   const uint8_t *pixels; /* [n_frames, grid_rows * patch_size, grid_columns * patch_size, 3] */
   /* In place of pixels: normalised patches [n_temporal_patches * grid_rows * grid_columns,
-   * patch_dim], f32 or of the tower's type, in each  temporal patch by blocks from left to right
+   * patch_dim], f32 or of the tower's type, in each temporal patch by blocks from left to right
    * and top to bottom, or row by row. */
   const void *patches;
   enum omma_dtype patch_type;
@@ -45,7 +45,7 @@ enum omma_status ommai_vision_sizes_add(const struct ommai_vision_config *config
                                         struct ommai_vision_sizes *sizes, struct omma_error *error);
 
 /* The most windows that temporal patches of these sizes can have; 0 where the tower has none. A
- * temporal patch of T blocks has at most  (T + window - 1) / window windows, and a temporal patch
+ * temporal patch of T blocks has at most (T + window - 1) / window windows, and a temporal patch
  * one block high has as many. */
 int64_t ommai_vision_max_windows(const struct ommai_vision_config *config, const struct ommai_vision_sizes *sizes);
 

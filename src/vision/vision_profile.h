@@ -1,5 +1,5 @@
 /* Where the time of passes goes, for benchmarks: one profile per worker, each written by its worker
- * alone. Without profiles (NULL)  nothing is read or written. */
+ * alone. Without profiles (NULL) nothing is read or written. */
 #ifndef OMMAI_VISION_VISION_PROFILE_H
 #define OMMAI_VISION_VISION_PROFILE_H
 
@@ -9,7 +9,7 @@
 #include "base/clock.h"
 
 /* CUT: pixels to patches. EMBED: patches to the residual, positions included. ATTENTION: of all
- * blocks, with the waiting at its  barriers, in which every worker takes part. LINEAR: the layers
+ * blocks, with the waiting at its barriers, in which every worker takes part. LINEAR: the layers
  * of blocks and mergers. What is left is the rest. */
 enum ommai_vision_part {
   OMMAI_VISION_CUT,

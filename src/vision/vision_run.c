@@ -1,5 +1,5 @@
 /* Stages and their shapes, n = packed patches, h = hidden_size:
- *   enter:  pixels -> patches [tile, patch_dim] -> residual [n, h] (+ positions) -> norm1 -> qkv ->
+ *   enter: pixels -> patches [tile, patch_dim] -> residual [n, h] (+ positions) -> norm1 -> qkv ->
  *           rope -> qkv [n, 3h]
  *   attend:  qkv -> attended [n, h], inside windows or whole temporal patches
  *   leave b: attended -> residual -> ... -> residual; deepstack; norm1 and qkv of block b + 1, or
@@ -238,11 +238,10 @@ enum omma_status ommai_vision_run_advance(struct ommai_vision_run *run, int64_t 
   return run->phase == PHASE_DONE ? OMMA_OK : run_tasks(run, max_tasks, &count, error);
 }
 
-/* ---- slices by time
- * --------------------------------------------------------------------------------------------------- */
+/* ---- slices by time -------------------------------------------------------------------------- */
 
 /* A plan's first steps pack keys and are far shorter than the mean, so the first slice of attention
- * cannot be one to learn from:  its mean step is taken to run at the rate of the entering tiles. */
+ * cannot be one to learn from: its mean step is taken to run at the rate of the entering tiles. */
 static double guess_round(const struct ommai_vision_run *run, const struct attention *attention) {
   const struct ommai_vision_config *config = config_of(run);
   double weights = (double)(config->hidden_size * (ommai_vision_patch_dim(config) + 3 * config->hidden_size));

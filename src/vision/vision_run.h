@@ -1,11 +1,11 @@
 /* One pass of images and videos through a vision tower: packed, bounded, resumable.
  *
  * All inputs of a pass lie end to end (vision/vision_layout.h). Between two attentions everything
- * is local to a row, so a block is  two phases with a barrier each: attention jobs, then tiles of
+ * is local to a row, so a block is two phases with a barrier each: attention jobs, then tiles of
  * rows through the chain
  * proj + residual -> norm -> feed-forward + residual -> (deepstack) -> next block's norm -> qkv ->
- * rope.  The two attention plans of a pass, whole temporal patches and windows, are made at its
- * start and never change.  An input's output does not depend by one bit on the rest of the batch,
+ * rope. The two attention plans of a pass, whole temporal patches and windows, are made at its
+ * start and never change. An input's output does not depend by one bit on the rest of the batch,
  * its place or the number of threads. */
 #ifndef OMMAI_VISION_VISION_RUN_H
 #define OMMAI_VISION_VISION_RUN_H
@@ -30,7 +30,7 @@ size_t ommai_vision_workspace_size(const struct ommai_vision_tower *tower, const
                                    int n_workers);
 
 /* Lays a pass out in `workspace` (64-aligned). inputs and patches (how pixels become patches) must
- * outlive the run.  Errors: ARGUMENT (as ommai_vision_sizes_add), LIMIT, MEMORY (the workspace is
+ * outlive the run. Errors: ARGUMENT (as ommai_vision_sizes_add), LIMIT, MEMORY (the workspace is
  * too small). */
 enum omma_status ommai_vision_run_start(const struct ommai_vision_tower *tower, const struct ommai_vision_input *inputs,
                                         int64_t n_inputs, const struct ommai_patch_spec *patches, void *workspace,
@@ -48,7 +48,7 @@ void ommai_vision_run_set_observer(struct ommai_vision_run *run, ommai_stage_obs
 enum omma_status ommai_vision_run_advance(struct ommai_vision_run *run, int64_t max_tasks, struct omma_error *error);
 
 /* Advances by as many of them as take `ns` nanoseconds, going by what earlier slices of the run
- * took, and at least one for every  worker: the first slice of a phase's kind is that small.
+ * took, and at least one for every worker: the first slice of a phase's kind is that small.
  * Results do not depend on where slices end. */
 enum omma_status ommai_vision_run_advance_for(struct ommai_vision_run *run, int64_t ns, struct omma_error *error);
 

@@ -7,8 +7,8 @@
  *                                                                      some blocks
  *
  * A block is pre-norm: x += proj(attention(norm1 x)); x += feed_forward(norm2 x). Attention is
- * bidirectional inside an image,  or inside a window of it. What towers differ in is a property of
- * the config, never a family's name.  Source: the vision models of Hugging Face transformers and
+ * bidirectional inside an image, or inside a window of it. What towers differ in is a property of
+ * the config, never a family's name. Source: the vision models of Hugging Face transformers and
  * vLLM named in docs/models/. */
 #ifndef OMMAI_VISION_VISION_TOWER_H
 #define OMMAI_VISION_VISION_TOWER_H
@@ -119,7 +119,7 @@ struct ommai_linear_call ommai_vision_call_merger_fc1(const struct ommai_vision_
 struct ommai_linear_call ommai_vision_call_merger_fc2(const struct ommai_vision_config *config);
 
 /* Useful floating-point operations for one image of grid_rows x grid_columns patches: 2 per
- * multiply-add of linear layers and  attention, in windows where it is. A video is as many images
+ * multiply-add of linear layers and attention, in windows where it is. A video is as many images
  * as it has temporal patches. */
 double ommai_vision_flops(const struct ommai_vision_config *config, int64_t grid_rows, int64_t grid_columns);
 

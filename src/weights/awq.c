@@ -1,5 +1,5 @@
 /* AutoAWQ's "gemm" (awq/modules/linear/gemm.py, awq/utils/packing_utils.py): LAYER.qweight I32
- * [n_in, n_out / 8], eight outputs of 4 bits in a  word; qzeros I32 [groups, n_out / 8] in the same
+ * [n_in, n_out / 8], eight outputs of 4 bits in a word; qzeros I32 [groups, n_out / 8] in the same
  * order; scales [groups, n_out]. The order in a word is 0, 2, 4, 6, 1, 3, 5, 7. */
 #include "base/error.h"
 #include "weights/layer_parts.h"

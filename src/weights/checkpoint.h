@@ -1,5 +1,5 @@
 /* The weights of a model: model.safetensors of a directory, or the shards that
- * model.safetensors.index.json lists; or tensors that  something else has found and named. */
+ * model.safetensors.index.json lists; or tensors that something else has found and named. */
 #ifndef OMMAI_WEIGHTS_CHECKPOINT_H
 #define OMMAI_WEIGHTS_CHECKPOINT_H
 
@@ -18,21 +18,21 @@
 struct ommai_checkpoint;
 
 /* Opens and checks every file of the checkpoint. model.safetensors wins where the index is there
- * too, as in the official  loader. Shard names are plain file names in the directory; each tensor
- * of the index must lie in the shard it is listed for,  and no tensor may lie in two shards.
+ * too, as in the official loader. Shard names are plain file names in the directory; each tensor
+ * of the index must lie in the shard it is listed for, and no tensor may lie in two shards.
  * Tensors that the index does not list are found all the same.
  * Errors: IO for a missing file; FORMAT with file, tensor, expected and found; LIMIT; MEMORY. */
 enum omma_status ommai_checkpoint_open(const char *directory, const struct omma_allocator *allocator,
                                        struct ommai_checkpoint **checkpoint, struct omma_error *error);
 
 /* From now on each quantised layer is one tensor of type QUANTISED, named as a plain layer's; the
- * tensors that it is stored in, and scales of  activations, are not listed any more. At most once,
+ * tensors that it is stored in, and scales of activations, are not listed any more. At most once,
  * before other threads use the checkpoint. Errors: as ommai_stored_layers_create. */
 enum omma_status ommai_checkpoint_read_quantised(struct ommai_checkpoint *checkpoint, ommai_storage_lookup lookup,
                                                  void *context, struct omma_error *error);
 
 /* Tensors from elsewhere, GGUF files say, as a checkpoint: they are not copied and must live as
- * long. `name` stands for the directory.  Errors: FORMAT for a name that is there twice; MEMORY. */
+ * long. `name` stands for the directory. Errors: FORMAT for a name that is there twice; MEMORY. */
 enum omma_status ommai_checkpoint_gather(const char *name, const struct ommai_tensor *tensors, int64_t n_tensors,
                                          const struct omma_allocator *allocator, struct ommai_checkpoint **checkpoint,
                                          struct omma_error *error);
@@ -57,7 +57,7 @@ int64_t ommai_checkpoint_position(const struct ommai_checkpoint *checkpoint, con
 const struct ommai_tensor *ommai_checkpoint_find(const struct ommai_checkpoint *checkpoint, const char *name);
 
 /* The weight of that name, which must have this shape and be F32, BF16, F16 or QUANTISED. Errors:
- * FORMAT for a missing name (the message  names the most similar one there is) and for another
+ * FORMAT for a missing name (the message names the most similar one there is) and for another
  * shape; UNSUPPORTED for another type. */
 enum omma_status ommai_checkpoint_require(const struct ommai_checkpoint *checkpoint, const char *name, int n_dims,
                                           const int64_t *shape, const struct ommai_tensor **tensor, struct omma_error *error);

@@ -1,5 +1,5 @@
 /* F8_E4M3 weights with scales to multiply by: LAYER.weight [n_out, n_in] with weight_scale_inv (the
- * "fp8" of released checkpoints; the name  notwithstanding it is the factor) or weight_scale
+ * "fp8" of released checkpoints; the name notwithstanding it is the factor) or weight_scale
  * (compressed-tensors' "float-quantized", and "fp8" of whole tensors); or all experts of a layer in
  * one parameter [experts, rows, columns] with NAME_scale_inv. A scale for each block, for each
  * output, or for a whole matrix. */

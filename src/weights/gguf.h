@@ -2,10 +2,10 @@
  * handed out.
  *
  * Format (github.com/ggml-org/ggml, docs/gguf.md), version 3, and 2, which is laid out alike;
- * little-endian: "GGUF", u32 version, u64  numbers of tensors and of keys; keys: string, u32 type,
- * value; an array is a u32 type, u64 length, elements; a string u64 length, bytes.  Then tensors:
+ * little-endian: "GGUF", u32 version, u64 numbers of tensors and of keys; keys: string, u32 type,
+ * value; an array is a u32 type, u64 length, elements; a string u64 length, bytes. Then tensors:
  * string, u32 dimensions, u64 lengths with the fastest first, u32 type, u64 offset from the data,
- * which begins at the next  multiple of the key general.alignment (32 without). */
+ * which begins at the next multiple of the key general.alignment (32 without). */
 #ifndef OMMAI_WEIGHTS_GGUF_H
 #define OMMAI_WEIGHTS_GGUF_H
 
@@ -44,8 +44,8 @@ struct ommai_gguf_tensor {
 struct ommai_gguf;
 
 /* Maps the file and checks everything before its data: names of printable ASCII, each once;
- * lengths; types that are read here; tensors that lie in  the file, aligned, and not in each other.
- * What is said of mapped files in safetensors.h holds here too.  Errors: IO; FORMAT; UNSUPPORTED
+ * lengths; types that are read here; tensors that lie in the file, aligned, and not in each other.
+ * What is said of mapped files in safetensors.h holds here too. Errors: IO; FORMAT; UNSUPPORTED
  * for a version or a tensor's type, by name; LIMIT; MEMORY. */
 enum omma_status ommai_gguf_open(const char *path, const struct omma_allocator *allocator, struct ommai_gguf **file,
                                  struct omma_error *error);
@@ -70,7 +70,7 @@ void ommai_gguf_release(const struct ommai_gguf *file, uint64_t offset, uint64_t
 bool ommai_gguf_has(const struct ommai_gguf *file, const char *key);
 
 /* Typed reads, as in base/json.h: a missing key leaves *out and is an error only when `required`.
- * Integers may have any of the file's whole  types. Errors: FORMAT. */
+ * Integers may have any of the file's whole types. Errors: FORMAT. */
 enum omma_status ommai_gguf_integer(const struct ommai_gguf *file, const char *key, bool required, int64_t low, int64_t high,
                                     int64_t *out, struct omma_error *error);
 enum omma_status ommai_gguf_number(const struct ommai_gguf *file, const char *key, bool required, double *out,

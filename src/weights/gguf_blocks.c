@@ -139,7 +139,7 @@ static void q5_k_group(const unsigned char *block, int64_t group, struct ommai_g
 }
 
 /* u8 low[128]; u8 high[64]; i8 scales[16]; f16 d: d * scale * (q - 32), 16 values a group. A half
- * of 128 values has 64 bytes of low  bits, whose 64 low halves come first, and 32 bytes of high
+ * of 128 values has 64 bytes of low bits, whose 64 low halves come first, and 32 bytes of high
  * bits, two for each 32 values. */
 static void q6_k_group(const unsigned char *block, int64_t group, struct ommai_gguf_group *out) {
   int half = (int)group / 8, part = (int)group % 8 / 2, offset = (int)group % 2 * 16;

@@ -1,6 +1,6 @@
 /* The element types of GGUF tensors: blocks of values with scales of their own, and plain numbers.
  * Source: ggml's ggml-common.h and ggml-quants.c (the block layouts), and the dequantize functions
- * of the Python package `gguf`, whose f32  results these give bit for bit. */
+ * of the Python package `gguf`, whose f32 results these give bit for bit. */
 #ifndef OMMAI_WEIGHTS_GGUF_BLOCKS_H
 #define OMMAI_WEIGHTS_GGUF_BLOCKS_H
 

@@ -1,6 +1,6 @@
 /* GPTQ as AutoGPTQ and GPTQModel write it (gptqmodel/nn_modules/qlinear): LAYER.qweight I32 [n_in *
- * bits / 32, n_out], packed along the inputs,  lowest bits first; qzeros I32 [groups, n_out * bits
- * / 32], packed along the outputs, of which the first version holds each zero less one;  scales
+ * bits / 32, n_out], packed along the inputs, lowest bits first; qzeros I32 [groups, n_out * bits
+ * / 32], packed along the outputs, of which the first version holds each zero less one; scales
  * [groups, n_out]; g_idx I32 [n_in], the group of each input, where they were quantised in the
  * order of activations. */
 #include <string.h>

@@ -1,5 +1,5 @@
 /* A matrix of small integers as checkpoints store them: W[output][i] = scale * (code - zero), codes
- * of 4 or 8 bits, with a scale and a zero  for each output and group of inputs. What differs from
+ * of 4 or 8 bits, with a scale and a zero for each output and group of inputs. What differs from
  * form to form is where codes and zeros lie. */
 #ifndef OMMAI_WEIGHTS_INTEGER_MATRIX_H
 #define OMMAI_WEIGHTS_INTEGER_MATRIX_H
@@ -26,7 +26,7 @@ struct ommai_integer_matrix {
 void ommai_integer_matrix_size(struct ommai_integer_matrix *matrix, int bits, int64_t n_out, int64_t n_in, int64_t group);
 
 /* The matrix behind `stored`, which points to it. Integers are handed out where groups are whole
- * runs of inputs. Zeros that are all in the middle  of the codes, as symmetric weights have them,
+ * runs of inputs. Zeros that are all in the middle of the codes, as symmetric weights have them,
  * are left out from here on. */
 struct ommai_stored_matrix ommai_integer_matrix_stored(struct ommai_integer_matrix *matrix);
 

@@ -1,5 +1,5 @@
 /* The tensors that a quantised layer is stored in, found by name and checked, and what the readers
- * make of them. For stored_layers.c and the  readers. */
+ * make of them. For stored_layers.c and the readers. */
 #ifndef OMMAI_WEIGHTS_LAYER_PARTS_H
 #define OMMAI_WEIGHTS_LAYER_PARTS_H
 
@@ -21,7 +21,7 @@ struct ommai_layer_parts {
 };
 
 /* What a reader makes: the tensor that stands for the layer, without its name, and the matrix
- * behind it. */
+ * after it. */
 struct ommai_stored_layer {
   struct ommai_tensor tensor;
   struct ommai_stored_matrix matrix;
@@ -52,7 +52,7 @@ enum omma_status ommai_layer_check_sizes(const struct ommai_layer_parts *parts, 
                                          struct omma_error *error);
 
 /* The tensor LAYER + suffix, if there is one, as the group of each input of a matrix whose sizes
- * are known: each in range, or -1 throughout,  which says nothing. Where the groups are those of
+ * are known: each in range, or -1 throughout, which says nothing. Where the groups are those of
  * the inputs' places, matrix->group_ids stays NULL. Errors: FORMAT. */
 enum omma_status ommai_layer_group_ids(const struct ommai_layer_parts *parts, const char *suffix,
                                        struct ommai_integer_matrix *matrix, struct omma_error *error);
@@ -62,7 +62,7 @@ enum omma_status ommai_layer_group_ids(const struct ommai_layer_parts *parts, co
 void ommai_stored_layer_of_integers(const struct ommai_layer_parts *parts, struct ommai_stored_layer *layer);
 
 /* The readers, one file for each family of forms. `layer` comes zeroed and stays where it is, as
- * the matrix points into it; the tensor's name and  what follows from its shape are the caller's to
+ * the matrix points into it; the tensor's name and what follows from its shape are the caller's to
  * fill. Errors: FORMAT, UNSUPPORTED. */
 enum omma_status ommai_read_packed_layer(const struct ommai_layer_parts *parts, const struct ommai_storage *storage,
                                          struct ommai_stored_layer *layer, struct omma_error *error);

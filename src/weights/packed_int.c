@@ -2,10 +2,10 @@
  * "int-quantized", a byte each.
  *
  * pack-quantized (compressed_tensors/compressors/pack_quantized): LAYER.weight_packed I32 [n_out,
- * ceil(n_in * bits / 32)], along the inputs, lowest bits  first, each field the value + 2^(bits -
+ * ceil(n_in * bits / 32)], along the inputs, lowest bits first, each field the value + 2^(bits -
  * 1); weight_scale [n_out, groups]; weight_shape I64 {n_out, n_in}; where not symmetric,
  * weight_zero_point I32 [ceil(n_out * bits / 32), groups], packed along the outputs in the same
- * way; and weight_g_idx I32 [n_in] of files that  were quantised in the order of activations.
+ * way; and weight_g_idx I32 [n_in] of files that were quantised in the order of activations.
  * int-quantized (compressors/naive_quantized): LAYER.weight I8 [n_out, n_in], weight_scale,
  * weight_zero_point I8 of the same shape. */
 #include <string.h>

@@ -2,8 +2,8 @@
  * is handed out.
  *
  * Format (github.com/huggingface/safetensors, README "Format"): 8 bytes header length N, N bytes of
- * JSON  {name: {"dtype", "shape", "data_offsets": [begin, end]}, "__metadata__": {string: string}},
- * then the data, which the  tensors cover completely and without overlap. */
+ * JSON {name: {"dtype", "shape", "data_offsets": [begin, end]}, "__metadata__": {string: string}},
+ * then the data, which the tensors cover completely and without overlap. */
 #ifndef OMMAI_WEIGHTS_SAFETENSORS_H
 #define OMMAI_WEIGHTS_SAFETENSORS_H
 
@@ -19,8 +19,8 @@ struct ommai_safetensors;
 
 /* Maps the file and checks its header. After that only the names, shapes and places of
  * the tensors are in memory; data pages come from disk when they are read. A file that another
- * process shortens while it is  open ends the process on access (SIGBUS), as with every mapped
- * file; replacing it by rename is safe.  Errors: IO; FORMAT with file, tensor, what was expected
+ * process shortens while it is open ends the process on access (SIGBUS), as with every mapped
+ * file; replacing it by rename is safe. Errors: IO; FORMAT with file, tensor, what was expected
  * and found; LIMIT for the header's length; MEMORY. */
 enum omma_status ommai_safetensors_open(const char *path, const struct omma_allocator *allocator,
                                         struct ommai_safetensors **file, struct omma_error *error);
@@ -42,7 +42,7 @@ const struct ommai_tensor *ommai_safetensors_find(const struct ommai_safetensors
 const char *ommai_safetensors_metadata(const struct ommai_safetensors *file, const char *key);
 
 /* Tells the kernel that the tensor's pages are not needed any more, so that they leave the
- * process's memory. The tensor can  still be read (from the page cache or from disk). */
+ * process's memory. The tensor can still be read (from the page cache or from disk). */
 void ommai_safetensors_release(const struct ommai_tensor *tensor);
 
 #endif

@@ -109,7 +109,7 @@ static void finish_tensor(const struct ommai_layer_parts *parts, const char *nam
 }
 
 /* The layer's name and what follows it in a plain checkpoint, which must not be there as well, into
- * `name`. Its length with the NUL is  returned. */
+ * `name`. Its length with the NUL is returned. */
 static size_t place_name(const struct ommai_layer_parts *parts, char *name) {
   const char *suffix = parts->is_parameter ? "" : WEIGHT;
   size_t layer_size = (size_t)parts->name_size, suffix_size = strlen(suffix) + 1;

@@ -1,5 +1,5 @@
 /* Layers that a checkpoint stores quantised, each in several tensors, and what stands for them: one
- * tensor of type QUANTISED, named as a plain  layer's, whose values are what the format defines, in
+ * tensor of type QUANTISED, named as a plain layer's, whose values are what the format defines, in
  * f32. docs/quantized-checkpoints.md has the formats. */
 #ifndef OMMAI_WEIGHTS_STORED_LAYERS_H
 #define OMMAI_WEIGHTS_STORED_LAYERS_H
@@ -37,10 +37,10 @@ typedef enum omma_status (*ommai_storage_lookup)(void *context, const char *laye
 struct ommai_stored_layers;
 
 /* Finds the quantised layers among `count` tensors sorted by name and checks every part of each:
- * type, shape, scales that are numbers, and  indices in range. used[i] becomes true for those that
- * are part of a layer, or scales of activations, which nothing here needs.  Errors: those of
+ * type, shape, scales that are numbers, and indices in range. used[i] becomes true for those that
+ * are part of a layer, or scales of activations, which nothing here needs. Errors: those of
  * lookup; FORMAT for parts that are missing, do not fit or are no numbers; UNSUPPORTED; LIMIT for
- * names that are too long;  MEMORY. */
+ * names that are too long; MEMORY. */
 enum omma_status ommai_stored_layers_create(const struct ommai_tensor *const *sorted, int64_t count, bool *used,
                                             ommai_storage_lookup lookup, void *context, const struct omma_allocator *allocator,
                                             struct ommai_stored_layers **layers, struct omma_error *error);

@@ -10,7 +10,7 @@
 #include "kernels/stored_matrix.h"
 
 /* The element types of the safetensors format, of which the three below one byte are packed without
- * gaps; and QUANTISED, a matrix, or  several above each other, in a form of its own
+ * gaps; and QUANTISED, a matrix, or several above each other, in a form of its own
  * (kernels/stored_matrix.h). */
 enum ommai_tensor_type {
   OMMAI_TENSOR_F64,
@@ -55,8 +55,8 @@ struct ommai_safetensors;
 struct ommai_gguf;
 
 /* Row-major, little-endian. `data` points into the mapped file and has NO alignment, whatever the
- * type: the format allows a  header of any length, so values must be read with memcpy. Everything
- * here belongs to the file and lives until it is  closed; reading is thread-safe. */
+ * type: the format allows a header of any length, so values must be read with memcpy. Everything
+ * here belongs to the file and lives until it is closed; reading is thread-safe. */
 struct ommai_tensor {
   const char *name;
   enum ommai_tensor_type type;
@@ -70,12 +70,12 @@ struct ommai_tensor {
   const struct ommai_safetensors *file;
   const struct ommai_gguf *gguf; /* where file is NULL; both NULL: data is in memory */
   /* QUANTISED: the values, whose inputs are the last dimension and whose outputs all others; else
-   * NULL. data and size_bytes are then the  largest of what it is stored as. */
+   * NULL. data and size_bytes are then the largest of what it is stored as. */
   const struct ommai_stored_matrix *stored;
 };
 
 /* The element count and the size in bytes of a shape. False when n_dims is not in 0..8, a length is
- * negative, a product  overflows int64_t, or the elements (types below one byte) do not fill whole
+ * negative, a product overflows int64_t, or the elements (types below one byte) do not fill whole
  * bytes. */
 bool ommai_tensor_size(enum ommai_tensor_type type, int n_dims, const int64_t *shape, int64_t *n_elements,
                        uint64_t *size_bytes);
@@ -89,7 +89,7 @@ bool ommai_tensor_has_shape(const struct ommai_tensor *tensor, int n_dims, const
 const char *ommai_shape_text(char out[OMMAI_SHAPE_TEXT_SIZE], int n_dims, const int64_t *shape);
 
 /* Elements [first, first + count) of an F32, BF16, F16 or QUANTISED tensor as f32 into out[count],
- * exact. False, with out untouched, for  other types and for a range outside the tensor. */
+ * exact. False, with out untouched, for other types and for a range outside the tensor. */
 bool ommai_tensor_to_f32(const struct ommai_tensor *tensor, int64_t first, int64_t count, float *out);
 
 /* How many elements of an F64, F32, BF16, F16 or QUANTISED tensor are NaN or infinite; 0 for other

@@ -1,5 +1,5 @@
 /* Lookup of tensors by name: an array of pointers sorted by name. Chosen over a hash table because
- * file contents cannot make  it slow, equal names become neighbours, and it needs no memory beyond
+ * file contents cannot make it slow, equal names become neighbours, and it needs no memory beyond
  * the pointers. */
 #ifndef OMMAI_WEIGHTS_TENSOR_INDEX_H
 #define OMMAI_WEIGHTS_TENSOR_INDEX_H

@@ -31,9 +31,10 @@ static void what_terminals_obey_becomes_blanks(void **state) {
       {"a\xe2\x80\x8b"
        "b\xef\xbb\xbf"
        "c",
-       "a   b   c"},                                               /* invisible ones */
-      {"\xc0\xaf \xe0\x80\x80 \xed\xa0\x80 \xf5", "?? ??? ??? ?"}, /* too long, halves of pairs, too large */
-      {"\xe2\x82", "??"},                                          /* cut off */
+       "a   b   c"}, /* invisible ones */
+      /* too long, halves of pairs, too large */
+      {"\xc0\xaf \xe0\x80\x80 \xed\xa0\x80 \xf5", "?? ??? ??? ?"},
+      {"\xe2\x82", "??"}, /* cut off */
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char text[64];

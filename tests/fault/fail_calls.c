@@ -1,5 +1,5 @@
 /* A library to preload: one call of the C library fails, as if memory, descriptors or a disk gave
- * out. Counts over all threads, from the  start of main.
+ * out. Counts over all threads, from the start of main.
  *
  *   OMMA_FAIL_CALL    malloc (with calloc, realloc and the aligned ones), read (with pread), write,
  *                     open (with fopen and opendir), mmap, thread;
@@ -11,7 +11,7 @@
  *
  * A write to an eventfd never fails: nothing that it needs can give out. Aligned and mapped memory
  * that oneDNN asks for itself never fails: it writes there without looking (2.6). What it gets by
- * C++'s new  may fail. */
+ * C++'s new may fail. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>

@@ -11,7 +11,7 @@
 static struct test_allocator allocator;
 
 /* The type int8 is of the tower alone; here it brings quantisation with it. Without kept images, so
- * that what fails leaves nothing at all  (test_image_store lets their allocations fail). */
+ * that what fails leaves nothing at all (test_image_store lets their allocations fail). */
 static enum omma_status open_model(enum omma_weight_type weights, struct omma_model **model, struct omma_error *error) {
   char path[1024];
   const struct omma_model_options options = {.weights = weights == OMMA_WEIGHTS_INT8 ? OMMA_WEIGHTS_AUTO : weights,
@@ -245,7 +245,7 @@ static void answering_without_memory(void **state) {
   test_allocator_init(&allocator);
   assert_ok(open_model(OMMA_WEIGHTS_AUTO, &model, &error), &error);
   /* So small a patch budget that the workspace of the tower grows while the request runs, once for
-   * each image; without the cache, in  which the first image would stay when the second one
+   * each image; without the cache, in which the first image would stay when the second one
    * fails. */
   const struct omma_engine_options options = {.patch_budget = 4, .encoder_cache_bytes = -1};
   struct omma_request *request = make_request(model, 6);

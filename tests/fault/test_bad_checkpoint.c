@@ -1,5 +1,5 @@
 /* Broken checkpoint directories: each gives one clear line and the right status, leaks nothing, and
- * does not disturb an engine that  runs on another model. */
+ * does not disturb an engine that runs on another model. */
 #include <stdlib.h>
 #include <unistd.h>
 

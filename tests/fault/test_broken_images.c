@@ -1,6 +1,6 @@
 /* Broken images of every form: cut at many places, damaged by seeded changes, with sizes in their
- * headers that are not theirs, and  headers that promise more than memory holds. Each gives an
- * image or one clear line, leaks nothing, and takes no more memory than the  limits allow.
+ * headers that are not theirs, and headers that promise more than memory holds. Each gives an
+ * image or one clear line, leaks nothing, and takes no more memory than the limits allow.
  * tests/unit/test_image_decode.c says which message stands for what. */
 #include <dirent.h>
 #include <stdlib.h>
@@ -186,7 +186,7 @@ static int64_t peak_kilobytes(void) {
 }
 
 /* A small file of each format whose header promises hundreds of millions of pixels is refused by
- * its header: neither the limits'  allocator nor a library takes memory for it. */
+ * its header: neither the limits' allocator nor a library takes memory for it. */
 static void bombs_are_refused_by_their_headers(void **state) {
   (void)state;
   static const struct {

@@ -1,5 +1,5 @@
 /* omma_plan_memory against the process: a child opens a model, encodes an image and generates, and
- * reads its own anonymous memory from  /proc/self/status all the while. What it took besides the
+ * reads its own anonymous memory from /proc/self/status all the while. What it took besides the
  * program itself stays within the plan.
  *
  * The test runs itself as the child: test_memory_plan --child DIRECTORY WEIGHTS THREADS
@@ -22,7 +22,7 @@
 #endif
 
 /* What the program takes besides the plan: the C library's heap, thread stacks, code that oneDNN
- * makes, the tokenizer and  config.json, the images and their embeddings. Measured: 3 to 10 MiB,
+ * makes, the tokenizer and config.json, the images and their embeddings. Measured: 3 to 10 MiB,
  * most of it code for every eighth row count. */
 enum { PROGRAM_KB = 12 * 1024, MAX_SEQUENCES = 32 };
 

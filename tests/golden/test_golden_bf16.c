@@ -1,6 +1,6 @@
 /* The language models in bf16 compared with f32: the logits at every token of a text stay near. A
- * router's choice is a step: where  the scores of two experts lie nearer than bf16 is exact,
- * another expert is taken, and that token and those that look at it go  elsewhere. So routed models
+ * router's choice is a step: where the scores of two experts lie nearer than bf16 is exact,
+ * another expert is taken, and that token and those that look at it go elsewhere. So routed models
  * are held to the bound with all experts chosen: all else is as before, and no choice is left. */
 #include <stdlib.h>
 

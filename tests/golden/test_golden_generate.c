@@ -1,5 +1,5 @@
 /* From messages to tokens through the public interface: greedy tokens and log-probabilities of the
- * official code in f32; the numbers'  contract in f32 and bf16: the same bits regardless of
+ * official code in f32; the numbers' contract in f32 and bf16: the same bits regardless of
  * threads, packing, chunks and the rest of the batch. */
 #include <math.h>
 #include <stdlib.h>

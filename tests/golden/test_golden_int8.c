@@ -1,5 +1,5 @@
 /* The tower with int8 weights: near the f32 one on every golden model, the demo model's answers,
- * and the same bits whatever the  threads, the packing and the rest of the batch. */
+ * and the same bits whatever the threads, the packing and the rest of the batch. */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -133,7 +133,7 @@ static struct omma_image *demo_image(const json_t *question) {
 }
 
 /* On the shipped questions: every token's cosine, and the answers. What deepstack adds to a token
- * may be small compared with what it adds to others,  and then is less exact. */
+ * may be small compared with what it adds to others, and then is less exact. */
 static void the_demo_model_answers_as_before(void **state) {
   (void)state;
   if (access(DEMO "/model.safetensors", R_OK) != 0) skip_because("no demo model");

@@ -1,5 +1,5 @@
 /* Every stage of the network against the official code's tensors, in f32: pixels, patches, prompt
- * ids, positions, each block of the  tower, merged tokens, deepstack, each decoder layer, logits;
+ * ids, positions, each block of the tower, merged tokens, deepstack, each decoder layer, logits;
  * for images and videos. The first stage that differs is named. */
 #include <math.h>
 #include <stdlib.h>

@@ -4,10 +4,10 @@
  *   grammar_walk MODEL [--time]
  *
  * MODEL is a directory with tokenizer.json. Each line of standard input is a JSON object {"kind",
- * "text", "compact", "walks", "seed", "tokens"}, or with  "prefix" instead of walks; each line of
+ * "text", "compact", "walks", "seed", "tokens"}, or with "prefix" instead of walks; each line of
  * output the answer to it: {"error"}, {"texts", "unfinished"}, or {"allowed", "ends"}: the tokens
- * that may  follow the prefix. With "instances", a list of texts, the answer has "accepted" too,
- * which of them the grammar allows. With  --time, percentiles of the processor time that a mask
+ * that may follow the prefix. With "instances", a list of texts, the answer has "accepted" too,
+ * which of them the grammar allows. With --time, percentiles of the processor time that a mask
  * takes, and a compilation, are written to standard error, and the slowest masks: the line of
  * their request, the text before them, how many states were made and pages touched for the first
  * time. */

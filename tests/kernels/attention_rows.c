@@ -133,7 +133,7 @@ static int64_t row_weights(const struct attention_problem *problem, int64_t row,
 }
 
 /* Allowed: the rounding of the type, on the sum of |weight * value|; what errors of f32 scores move
- * from one key to another; and  denormals taken as zeros. */
+ * from one key to another; and denormals taken as zeros. */
 double attention_row_error(const struct attention_problem *problem, int64_t row, int64_t n_keys, const float *found) {
   double weights[ATTENTION_MAX_KEYS], most_terms, error = 0.0, magnitude = 0.0, moved = 0.0;
   int64_t first = row_weights(problem, row, n_keys, weights, &most_terms);

@@ -35,7 +35,7 @@ struct attention_problem {
 };
 
 /* Lengths at and next to the borders of tiles and blocks, primes, shapes of real models; normal,
- * equal, huge, denormal and  alternating values; rows aligned to their elements alone. */
+ * equal, huge, denormal and alternating values; rows aligned to their elements alone. */
 struct attention_problem attention_problem_random(struct test_random *random, struct ommai_attention_types types,
                                                   const struct attention_limits *limits);
 

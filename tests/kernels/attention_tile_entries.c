@@ -1,5 +1,5 @@
 /* The tile kernels, packing and attending: against double precision, and what the contract promises
- * about rows, tiles and masked  keys. Packed memory, scratch, inputs and outputs all lie between
+ * about rows, tiles and masked keys. Packed memory, scratch, inputs and outputs all lie between
  * pages that cannot be touched. */
 #include <math.h>
 #include <stdlib.h>
@@ -195,7 +195,7 @@ static double check_tile(const struct kernel_entry *entry, uint64_t seed) {
 }
 
 /* Packed blocks depend on the keys and values alone: not on strides, alignment, or what lay there
- * before, as far as the kernel  writes at all. */
+ * before, as far as the kernel writes at all. */
 static double check_pack(const struct kernel_entry *entry, uint64_t seed) {
   tile_kernel kernel = entry->kernel;
   struct test_random random = {seed};

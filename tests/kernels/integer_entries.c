@@ -129,7 +129,8 @@ static void release_bench(void *context) {
 
 /* A tile, int8 with a scale for each output, int4 in groups. */
 static struct kernel_call call(const struct kernel_entry *entry) {
-  enum { BENCH_K = 2048, BENCH_ROWS = 128, BENCH_GROUP = 64, BENCH_DEVIATION = 36 /* the largest of 2,048 is 127 then */ };
+  /* With this deviation the largest of 2,048 values is 127. */
+  enum { BENCH_K = 2048, BENCH_ROWS = 128, BENCH_GROUP = 64, BENCH_DEVIATION = 36 };
   struct test_random random = {1};
   struct bench *bench = calloc(1, sizeof *bench);
   int64_t group = entry->index == U4 ? BENCH_GROUP : 0;

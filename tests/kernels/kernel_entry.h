@@ -1,5 +1,5 @@
 /* What the kernel tester knows of a kernel. Each family of kernels adds its entries, made from the
- * list or table that the library  itself chooses from, so that no kernel exists untested. */
+ * list or table that the library itself chooses from, so that no kernel exists untested. */
 #ifndef OMMA_TEST_KERNEL_ENTRY_H
 #define OMMA_TEST_KERNEL_ENTRY_H
 

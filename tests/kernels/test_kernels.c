@@ -1,5 +1,5 @@
 /* The kernel tester: every kernel of every CPU level that this machine has, against double
- * precision or the scalar code, on random  inputs from a printed seed. With --bench it also times
+ * precision or the scalar code, on random inputs from a printed seed. With --bench it also times
  * each kernel, which asserts nothing. */
 #include <errno.h>
 #include <fnmatch.h>
@@ -117,8 +117,7 @@ static void blocks_hold_no_padding(void **state) {
   dims_in_steps_are_exact(ommai_attention_window_kernels);
 }
 
-/* ---- report
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- report ---------------------------------------------------------------------------------- */
 
 /* How many times faster than its scalar kernel, by useful work where calls differ in it; 0 where
  * that was not timed. */
@@ -197,8 +196,7 @@ static int write_json(void) {
   return fclose(to) != 0;
 }
 
-/* ---- command line
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- command line ---------------------------------------------------------------------------- */
 
 static const char usage[] =
     "usage: test_kernels [--list] [--test PATTERN] [--seed N] [--rounds N] [--bench] [--seconds T] [--json FILE]\n"

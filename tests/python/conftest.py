@@ -5,6 +5,7 @@ import sys
 
 def pytest_addoption(parser):
     parser.addoption("--tree", help="a folder with the package ommatidia and its library")
+    parser.addoption("--omma", help="the program that the installed wheel brought")
 
 
 def pytest_configure(config):

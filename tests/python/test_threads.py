@@ -203,7 +203,7 @@ def test_memory_does_not_grow_over_many_sizes():
 
 def test_a_large_workspace_is_given_back(monkeypatch):
     monkeypatch.setattr(_attention, "WORKSPACE_KEEP_BYTES", 1 << 16)
-    workspaces = _attention._Workspaces()
+    workspaces = _attention.Workspaces()
     address, memory = workspaces.lend(1 << 15)
     assert address % 64 == 0 and workspaces.lend(1 << 10)[1] is memory
     assert workspaces.lend(1 << 20)[1] is not workspaces.lend(1 << 20)[1]

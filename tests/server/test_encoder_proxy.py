@@ -102,6 +102,13 @@ def test_images_become_grids_and_uuids(proxy, node, decoder):
     assert node.get(f"/v1/encodings/{uuid_of(images[1])}").status == 200
 
 
+def test_the_name_of_the_model_is_for_vllm_alone(proxy, decoder):
+    """Node and vLLM may serve the same model under different names."""
+    assert proxy.chat([image_part()], model="as vLLM calls it").status == 200
+    (body,) = decoder.bodies
+    assert body["model"] == "as vLLM calls it" and body["messages"][0]["content"][0]["type"] == "image_embeds"
+
+
 def test_the_rest_is_handed_on(proxy, decoder):
     assert proxy.get("/v1/models").body == b"models"
     assert proxy.chat("hello").status == 200 and proxy.post("/v1/completions", {"prompt": "x"}).status == 200

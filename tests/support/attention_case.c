@@ -46,8 +46,7 @@ static float value_of(const struct attention_case *problem, uint32_t content, in
   return ommai_attention_load(rounded, 0, type_of(problem, tensor));
 }
 
-/* ---- memory
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /* Rows of heads in one of the layouts. */
 struct layout {
@@ -91,8 +90,7 @@ static void fill_rows(const struct attention_case *problem, const struct attenti
   }
 }
 
-/* ---- running
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 struct memory {
   struct guarded q, k, v, out;
@@ -275,8 +273,7 @@ float *attention_case_run(const struct omma_attention_context *context, const st
   return found;
 }
 
-/* ---- the definition in double precision
- * ------------------------------------------------------------------------------- */
+/* ---- the definition in double precision ------------------------------------------------------ */
 
 /* A segment's keys and values under one of their heads, and what a row makes of them. */
 struct oracle {
@@ -390,7 +387,7 @@ static void check_row(const struct attention_case *problem, const struct attenti
 }
 
 /* Every row of a segment under every row_step-th head, of those that share the head kv_head of keys
- * and values; which they are changes from row  to row. */
+ * and values; which they are changes from row to row. */
 static void check_kv_head(const struct attention_case *problem, const struct attention_segment *segment, int64_t kv_head,
                           const float *rows, double relative, int64_t row_step, const char *label) {
   int64_t group = problem->n_heads / problem->n_kv_heads, first = kv_head * group;

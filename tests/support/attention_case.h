@@ -1,5 +1,5 @@
 /* Attention problems with inputs that depend on a segment's content number alone, so that the same
- * segment can be put among  other neighbours, in other strides, modes of memory and teams; and
+ * segment can be put among other neighbours, in other strides, modes of memory and teams; and
  * their results in double precision. */
 #ifndef OMMA_TEST_ATTENTION_CASE_H
 #define OMMA_TEST_ATTENTION_CASE_H
@@ -36,12 +36,12 @@ struct attention_case {
 };
 
 /* Runs the case. Inputs end at a page that cannot be read; everything in them that the operator has
- * no business with is  NaN; memory around and between output rows is checked. Returns [rows,
+ * no business with is NaN; memory around and between output rows is checked. Returns [rows,
  * n_heads, v_head_dim] as f32, to be freed. */
 float *attention_case_run(const struct omma_attention_context *context, const struct attention_case *problem);
 
 /* Fails the test when a row of `found` is further from the double-precision result than its
- * operands allow, or (normal values,  36 dimensions or more)
+ * operands allow, or (normal values, 36 dimensions or more)
  * than `relative` in L2. Only every row_step-th row is looked at. */
 void attention_case_check(const struct attention_case *problem, const float *found, double relative, int64_t row_step,
                           const char *label);

@@ -6,7 +6,7 @@
 #include "language/decoder.h"
 
 /* BIASED: grouped, biased q, k, v. MOE: grouped, normed q and k, a softmax router, every layer
- * routed. MLA: one  dense layer, then routed ones with groups, a bias for the choice and shared
+ * routed. MLA: one dense layer, then routed ones with groups, a bias for the choice and shared
  * experts. */
 enum decoder_kind { DECODER_BIASED, DECODER_MOE, DECODER_MLA, DECODER_KINDS };
 

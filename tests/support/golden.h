@@ -65,7 +65,7 @@ struct golden_error {
 struct golden_error golden_compare(const float *got, const float *expected, int64_t n_rows, int64_t width);
 
 /* Fails the test, naming model, case and stage, when a row is further off than `bound`. `got` has
- * all rows of the stage, a  tower's in merge-block order; the fixture keeps a sample of them. */
+ * all rows of the stage, a tower's in merge-block order; the fixture keeps a sample of them. */
 void golden_expect(const struct golden_case *c, const char *stage, const float *got, int64_t n_rows, int64_t width,
                    double bound);
 

@@ -12,8 +12,8 @@ float fixture_get(const void *array, int64_t at, enum omma_dtype type);
 double fixture_activate(double x, enum ommai_activation activation);
 
 /* The body of main() for tests over oneDNN, which keeps its level for the life of a process.
- * Without arguments the program runs itself  once for each CPU level of the machine, with the
- * level's name as its argument, and returns how many failed; with it, it returns  what run_level
+ * Without arguments the program runs itself once for each CPU level of the machine, with the
+ * level's name as its argument, and returns how many failed; with it, it returns what run_level
  * returns. */
 int fixture_run_levels(int argc, char **argv, int (*run_level)(const char *level));
 

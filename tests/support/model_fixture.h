@@ -1,5 +1,5 @@
 /* Models, requests and answers for the tests of engine/ and models/: the golden checkpoints, copies
- * of them with one thing changed,  what a client sees of an answer, and a gate that holds the
+ * of them with one thing changed, what a client sees of an answer, and a gate that holds the
  * engine's thread inside a callback. */
 #ifndef OMMA_TEST_SUPPORT_MODEL_FIXTURE_H
 #define OMMA_TEST_SUPPORT_MODEL_FIXTURE_H

@@ -43,7 +43,7 @@
   } while (0)
 
 /* Whether to run fewer cases of the same kinds: in builds in which everything takes many times
- * longer (ThreadSanitizer), and where the  environment has OMMA_TEST_SMALL (emulated
+ * longer (ThreadSanitizer), and where the environment has OMMA_TEST_SMALL (emulated
  * processors). */
 bool test_small(void);
 
@@ -59,7 +59,7 @@ struct test_allocator {
 void test_allocator_init(struct test_allocator *allocator);
 
 /* Calls `make`, which makes something and destroys what there is of it, with all allocations from
- * the n-th on failing, for n = 0, 1, ...  until a call succeeds. Each of the others must give
+ * the n-th on failing, for n = 0, 1, ... until a call succeeds. Each of the others must give
  * MEMORY, none may leave anything behind, and n stays below `limit`. */
 void test_fail_every_allocation(enum omma_status (*make)(const struct omma_allocator *allocator, struct omma_error *error),
                                 int64_t limit);

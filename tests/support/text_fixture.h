@@ -1,5 +1,5 @@
 /* The stored cases of tests/data/text: texts in hexadecimal digits and what the official library
- * makes of them; and folders of  tokenizer files that a test writes itself. */
+ * makes of them; and folders of tokenizer files that a test writes itself. */
 #ifndef OMMA_TEST_TEXT_FIXTURE_H
 #define OMMA_TEST_TEXT_FIXTURE_H
 

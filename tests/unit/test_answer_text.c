@@ -1,5 +1,5 @@
 /* The growing text of an answer: random tokens and stop strings against looking for the stop
- * strings in the whole text; thoughts and their  marks. */
+ * strings in the whole text; thoughts and their marks. */
 #include "engine/answer_text.h"
 
 #include "base/allocator.h"
@@ -114,7 +114,8 @@ static void stop_strings_cut_across_tokens(void **state) {
       {"one two three", {"e t", NULL}, "on", 0},
       {"one two three", {"one", NULL}, "", 0},
       {"one two three", {"three", NULL}, "one two ", 0},
-      {"one two three", {"three.", NULL}, "one two three", -1}, /* the beginning of a stop string is given out in the end */
+      /* the beginning of a stop string is given out in the end */
+      {"one two three", {"three.", NULL}, "one two three", -1},
       {"one two three", {"x", "o th", NULL}, "one tw", 1},
       {"abababac", {"ababac", NULL}, "ab", 0},
       {"aaaab", {"aab", NULL}, "aa", 0},

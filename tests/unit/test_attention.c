@@ -1,5 +1,5 @@
 /* The operator against its definition in double precision, and against itself: neighbours, order,
- * strides, teams, slices and  chunks do not change a bit. */
+ * strides, teams, slices and chunks do not change a bit. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -108,7 +108,7 @@ static void one_key(const struct omma_attention_context *context) {
 }
 
 /* The worst of some ten thousand rows: among so many there are some in which two or three keys
- * outweigh the others, or the result  nearly cancels. Below the highest level, of a quarter of
+ * outweigh the others, or the result nearly cancels. Below the highest level, of a quarter of
  * them: the reference takes its time. */
 static void worst_rows(const struct omma_attention_context *context) {
   enum { COUNT = 3 };
@@ -237,8 +237,7 @@ static void decode_shares_wide_keys(const struct omma_attention_context *context
   }
 }
 
-/* ---- equality
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- equality -------------------------------------------------------------------------------- */
 
 static void assert_same_rows(const float *a, const float *b, int64_t count, const char *what) {
   for (int64_t i = 0; i < count; i++) {

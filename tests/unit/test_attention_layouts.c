@@ -1,5 +1,5 @@
 /* One problem in many layouts: whatever the strides of each tensor, the type of the borders, and
- * the way the segments are stated,  the result has the same bits. */
+ * the way the segments are stated, the result has the same bits. */
 #include <stdlib.h>
 
 #include "kernels/attention_element.h"

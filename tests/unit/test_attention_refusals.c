@@ -1,5 +1,5 @@
 /* What the operator refuses, in which words, and that it has touched nothing by then: tensors, page
- * table, workspace and plan  memory are pages that cannot be read or written, arrays end at such a
+ * table, workspace and plan memory are pages that cannot be read or written, arrays end at such a
  * page, and the allocator counts. */
 #include <math.h>
 #include <omma/attention.h>

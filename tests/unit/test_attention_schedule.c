@@ -1,5 +1,5 @@
 /* How the jobs of a plan spread over workers, without a clock: each worker takes the next job of a
- * phase when it is free, as a team  does, a job costs its multiply-adds, and a phase ends with its
+ * phase when it is free, as a team does, a job costs its multiply-adds, and a phase ends with its
  * last job. */
 #include <math.h>
 #include <stdlib.h>
@@ -143,7 +143,7 @@ static struct omma_attention_plan *make_plan(const struct omma_attention_context
 }
 
 /* The makespan stays close to what any schedule would need: the mean load, or the largest job of
- * each phase. With one long segment  among hundreds of short ones that is within 5 %; fewer than 20
+ * each phase. With one long segment among hundreds of short ones that is within 5 %; fewer than 20
  * jobs per worker, as 1,024 windows on 60, round up to more. */
 static void workers_are_busy_to_the_end(void **state) {
   (void)state;

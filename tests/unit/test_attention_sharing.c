@@ -1,5 +1,5 @@
 /* Plans and teams: any number of workers in any order gives the same bits; a plan is read-only
- * memory that any number of threads  use at the same time; a run takes nothing from the context's
+ * memory that any number of threads use at the same time; a run takes nothing from the context's
  * allocator. */
 #include <pthread.h>
 #include <stdlib.h>

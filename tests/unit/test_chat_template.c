@@ -1,5 +1,5 @@
 /* Chat templates: how they are cut, how a checkpoint's is found and told from the known ones, and
- * that the templates of the known ones render  conversations as transformers renders the templates.
+ * that the templates of the known ones render conversations as transformers renders the templates.
  * tools/make_chat_templates.py makes tests/data/chat. */
 #include <jansson.h>
 #include <sys/stat.h>

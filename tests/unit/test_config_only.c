@@ -46,7 +46,7 @@ struct released {
 #define KIMI "Kimi-VL-A3B-Instruct's published values (Thinking-2506 has in_token_limit 16384 instead of 4096)"
 
 /* Parameters: summed by hand from the shapes in docs/models. An image of 1000 x 700 becomes 1008 x
- * 700 where a token is 28 pixels wide,  36 x 25 tokens in 9 x 7 windows of 4 x 4 or padded to that,
+ * 700 where a token is 28 pixels wide, 36 x 25 tokens in 9 x 7 windows of 4 x 4 or padded to that,
  * and 992 x 704 where it is 32, 31 x 22 tokens. */
 static const struct released released[] = {
     {"qwen2-vl-2b", "qwen2_vl", 2.21, 2208985600, 665271296, 28, 32, 0, 900, 0, 3136, 12845056, QWEN2},

@@ -1,5 +1,5 @@
 /* Decoders of every kind, whole: against double precision; chunks (also of more rows than are cut
- * along the outputs), slices,  threads, pages and the rest of the batch do not change a bit. */
+ * along the outputs), slices, threads, pages and the rest of the batch do not change a bit. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* Many requests at once: each is answered as if it were alone, bit for bit, whatever else runs,
- * whatever was kept of earlier prompts, and  however often it lost its pages; and a storm of
+ * whatever was kept of earlier prompts, and however often it lost its pages; and a storm of
  * cancellations disturbs nobody.
  *
  * OMMA_TEST_LARGE in the environment: more requests, and every golden model. */
@@ -336,7 +336,7 @@ static void so_with_quantised_models(void **state) {
 /* ---- a storm ---- */
 
 /* Of 300 requests a third leave at some point: some before they are begun, some while they run,
- * some by their callback. Who stays gets the  answer of the request alone, who leaves the beginning
+ * some by their callback. Who stays gets the answer of the request alone, who leaves the beginning
  * of it. */
 static void a_storm_of_cancellations_disturbs_nobody(void **state) {
   (void)state;

@@ -132,7 +132,7 @@ static void without_a_cache_every_image_is_encoded(void **state) {
 }
 
 /* Three requests come while the engine is held: their images go through the tower together, the
- * answers have the bits of a run alone,  and no image counts as found before it is asked for
+ * answers have the bits of a run alone, and no image counts as found before it is asked for
  * again. */
 static void waiting_images_go_together(void **state) {
   (void)state;
@@ -178,7 +178,7 @@ static void waiting_images_go_together(void **state) {
 }
 
 /* Two requests whose images together are more than the encoder's cache holds, and each alone as
- * well: both end, with the bits of a run  alone. */
+ * well: both end, with the bits of a run alone. */
 static void images_larger_than_the_cache_all_end(void **state) {
   (void)state;
   static struct asker askers[2];

@@ -1,5 +1,5 @@
 /* The engine's queue: its limit, many submitting threads, cancelling at every stage, going down
- * with work in it. A gate holds the  engine's thread inside a callback, so that nothing here
+ * with work in it. A gate holds the engine's thread inside a callback, so that nothing here
  * depends on timing. */
 #include <stdatomic.h>
 #include <stdlib.h>

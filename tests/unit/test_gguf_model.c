@@ -1,5 +1,5 @@
 /* Models in GGUF files against the golden checkpoints that they were made from, whose tensors are
- * cut to a few values here: configuration,  tokens, names and shapes. Whole models are in
+ * cut to a few values here: configuration, tokens, names and shapes. Whole models are in
  * tests/cli/test_gguf.py. */
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 /* Grammars of patterns, schemas and GBNF: which texts they allow, what is refused by name, their
- * limits; and the masks of tokens that follow from  them, against trying each token. */
+ * limits; and the masks of tokens that follow from them, against trying each token. */
 #include "base/allocator.h"
 #include "grammar/answer_grammar.h"
 #include "grammar/char_dfa.h"

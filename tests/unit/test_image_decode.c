@@ -240,7 +240,7 @@ static void time_is_bounded(void **state) {
 }
 
 /* What libraries keep besides the pixels: 16 bits a coefficient of several scans, 32 bits a pixel
- * of interlaced transparency and of lossless  WebP, the pixels a second time where they are
+ * of interlaced transparency and of lossless WebP, the pixels a second time where they are
  * turned. */
 static void headers_tell_the_memory(void **state) {
   (void)state;

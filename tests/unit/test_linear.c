@@ -1,5 +1,5 @@
 /* Linear layers at every CPU level of the machine. oneDNN keeps its level for the life of a
- * process, so the program runs  itself once per level, with the level's name as its argument. */
+ * process, so the program runs itself once per level, with the level's name as its argument. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -95,7 +95,7 @@ static void fill_y(const struct problem *p, void *y, enum omma_dtype type) {
 }
 
 /* Checks one row of y against double precision. The bound is a few units of the last place of what
- * was added up; an activation  may add 2e-6 of the row's root mean square, a bf16 y half a unit of
+ * was added up; an activation may add 2e-6 of the row's root mean square, a bf16 y half a unit of
  * its own. */
 static void check_row(const struct problem *p, const float *x, const void *y, int64_t row, enum omma_dtype y_type,
                       enum ommai_activation activation, bool accumulate) {
@@ -279,7 +279,7 @@ static bool has_step(const struct ommai_row_steps *row_steps, int64_t n_rows) {
 }
 
 /* Tries many row counts, prints which give the bits of the last of the row steps wherever a row
- * stands, and wants all of  the row steps among them. */
+ * stands, and wants all of the row steps among them. */
 static void chosen_row_steps_agree(void **state) {
   (void)state;
   set_gaps(false);

@@ -1,5 +1,5 @@
 /* Linear layers with int8 weights and inputs with zero points (towers) at every CPU level of the
- * machine. oneDNN keeps its level for  the life of a process, so the program runs itself once per
+ * machine. oneDNN keeps its level for the life of a process, so the program runs itself once per
  * level, with the level's name as its argument. */
 #include <math.h>
 #include <stdlib.h>
@@ -107,7 +107,7 @@ static struct ommai_linear_op *make_op(const struct problem *p, enum omma_dtype 
 static double old_y(int64_t i) { return (double)(i % 7) - 3.0; }
 
 /* Checks output n of row r: against the quantised operands to a few units of the last place, and
- * without activation against the  true ones to what rounding every operand by half a step can make:
+ * without activation against the true ones to what rounding every operand by half a step can make:
  * sum |x| dw + |w| dx + dw dx. */
 static void check_output(const struct problem *p, int64_t r, int64_t n, double found, enum omma_dtype y_type,
                          enum ommai_activation activation, bool accumulate) {

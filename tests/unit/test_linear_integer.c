@@ -1,6 +1,6 @@
 /* Linear layers with int8 and int4 weights and symmetric inputs, at every CPU level of the machine.
- * The expected bits are worked out by the  definition (kernels/integer_panel.h) from integers that
- * the test knows: of stored sources its own, of dense ones those that stand in  for them. All
+ * The expected bits are worked out by the definition (kernels/integer_panel.h) from integers that
+ * the test knows: of stored sources its own, of dense ones those that stand in for them. All
  * levels are held to the same bits. */
 #include <math.h>
 #include <stdlib.h>
@@ -311,7 +311,7 @@ static void sources_decide_the_spec(void **state) {
 }
 
 /* Quantised from values: each is half a step off at most in int8; in int4 the squared error is no
- * more than that of the plain grid  whose end is the largest value. */
+ * more than that of the plain grid whose end is the largest value. */
 static void check_quantised(enum ommai_weight_format format, int64_t group, int64_t n_in, enum omma_dtype type) {
   enum { N_OUT = 67 };
   struct test_random random = {(uint64_t)(n_in + group)};

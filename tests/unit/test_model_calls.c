@@ -355,7 +355,7 @@ static void work_is_that_of_the_shapes(void **state) {
        * 3 x 48 x 20, router 8 x 48 */
       {"qwen3_vl_moe", 3 * (6144 + 3072) + 10368 + 2 * 2 * 2880, 2 * 384, 48 * 544, 3 * 4 * 4 * 16, 3 * 2 * 2 * 16},
       /* 3 layers: q and compressed row 48 x (4 x 24 + 24 + 8), heads 4 x 24 x (16 + 12), o 4 x 12 x
-       * 48; one dense, 3 x 48 x 72; two  with 3 experts of 3 x 48 x 20 and a shared part of 3 x 48
+       * 48; one dense, 3 x 48 x 72; two with 3 experts of 3 x 48 x 20 and a shared part of 3 x 48
        * x 40; a key has 24 values, a value 12 */
       {"kimi_vl", 3 * (6144 + 2688 + 2304) + 10368 + 2 * (3 * 2880 + 5760), 2 * 384, 48 * 576, 3 * 2 * (24 + 12) * 4, 3 * 32},
   };

@@ -1,5 +1,5 @@
 /* config.json, preprocessor_config.json and generation_config.json: one key changed at a time, the
- * status and the words of the  message; both dialects; what the values become. */
+ * status and the words of the message; both dialects; what the values become. */
 #include "families/model_config.h"
 
 #include <math.h>
@@ -102,7 +102,8 @@ static const struct change refused[] = {
     {CONFIG, "text_config.head_dim", "1", FORMAT, "expected 2 to 256"},
     {CONFIG, "text_config.head_dim", "258", FORMAT, "expected 2 to 256, found 258"},
     {CONFIG, "text_config.head_dim", "64", FORMAT, "sum to head_dim / 2 = 32"},
-    {CONFIG, "text_config.head_dim", NULL, FORMAT, "sum to head_dim / 2 = 64"}, /* the default is 128 */
+    /* the default is 128 */
+    {CONFIG, "text_config.head_dim", NULL, FORMAT, "sum to head_dim / 2 = 64"},
     {CONFIG, "text_config.intermediate_size", NULL, FORMAT, "\"intermediate_size\" is missing"},
     {CONFIG, "text_config.intermediate_size", "0", FORMAT, "found 0"},
     {CONFIG, "text_config.vocab_size", NULL, FORMAT, "\"vocab_size\" is missing"},
@@ -264,7 +265,8 @@ static const struct change accepted[] = {
     {CONFIG, "vision_config.rope_parameters", NULL, OMMA_OK, ""},
     {CONFIG, "vision_config.deepstack_visual_indexes", "[]", OMMA_OK, ""},
     {CONFIG, "vision_config.deepstack_visual_indexes", "[1, 2, 3]", OMMA_OK, ""},
-    {CONFIG, "vision_config.deepstack_visual_indexes", "[0, 1, 2, 3]", OMMA_OK, ""}, /* one more than decoder layers */
+    /* one more than decoder layers */
+    {CONFIG, "vision_config.deepstack_visual_indexes", "[0, 1, 2, 3]", OMMA_OK, ""},
     {CONFIG, "vision_config.num_position_embeddings", "1", OMMA_OK, ""},
     {CONFIG, "vision_config.unknown_key", "{\"a\": [1, 2]}", OMMA_OK, ""},
     {IMAGE, "patch_size", NULL, OMMA_OK, ""},

@@ -9,7 +9,7 @@
 #include "text/utf8.h"
 
 /* utf8proc's whole-string function is the reference; it loses U+11A7 after a Hangul syllable, which
- * is tested apart, as are the  characters that it knows and the official library does not
+ * is tested apart, as are the characters that it knows and the official library does not
  * (test_unicode.c). */
 static void check(const char *text, size_t size) {
   struct omma_error error;

@@ -1,5 +1,5 @@
 /* TIFF, HEIC and AVIF (tests/data/image/optional, made by tools/make_optional_image_fixtures.py):
- * the pixels behind them where the library is  there, and a refusal by name where it is not. */
+ * the pixels behind them where the library is there, and a refusal by name where it is not. */
 #include <stdlib.h>
 
 #include "base/allocator.h"

@@ -60,7 +60,7 @@ static void a_slice_follows_a_step(void **state) {
 }
 
 /* In simulated time, with slices that end up to a fifth early or late: no gap between two steps is
- * over the promise, and while both  kinds of slices wait, each gets a third or more of their
+ * over the promise, and while both kinds of slices wait, each gets a third or more of their
  * time. */
 static void gaps_and_shares_are_as_promised(void **state) {
   (void)state;

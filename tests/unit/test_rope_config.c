@@ -1,5 +1,5 @@
 /* Scaled rotary positions and the processor classes' defaults against what transformers computes:
- * tests/data/rope.json, made by  tools/make_config_fixtures.py. */
+ * tests/data/rope.json, made by tools/make_config_fixtures.py. */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>

@@ -76,7 +76,7 @@ static void a_draw_depends_on_seed_and_step_alone(void **state) {
 }
 
 /* Pearson's statistic of 20,000 draws against softmax(logits / temperature). With 7 degrees of
- * freedom it is over 29.9 once in ten  thousand times; the seeds are fixed, so this either holds or
+ * freedom it is over 29.9 once in ten thousand times; the seeds are fixed, so this either holds or
  * does not. */
 static void draws_follow_the_softmax(void **state) {
   (void)state;
@@ -313,7 +313,7 @@ static int extreme(const double *x, const bool *taken, bool largest) {
 }
 
 /* The probability of every token, as vLLM's sampler goes about it: masks and a softmax after each
- * step, top-p by the sum from the  least likely token on. */
+ * step, top-p by the sum from the least likely token on. */
 static void plain_probabilities(const struct plain_case *c, double *p) {
   const struct ommai_sampler_settings *s = &c->settings;
   double x[N_PLAIN], highest = 0, sum = 0;

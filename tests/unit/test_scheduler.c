@@ -1,6 +1,6 @@
 /* The scheduler by itself, turn by turn on this thread: random arrivals, cancellations, sizes and
- * limits, and after every turn what must  always hold: every page is accounted for, none is written
- * by one sequence while another uses it, and everybody ends, the oldest  without ever losing its
+ * limits, and after every turn what must always hold: every page is accounted for, none is written
+ * by one sequence while another uses it, and everybody ends, the oldest without ever losing its
  * pages. */
 #include "engine/memory_plan.h"
 #include "engine/scheduler.h"

@@ -168,7 +168,8 @@ static const struct damage damages[] = {
     {"packed_int4", "layer.weight_packed", OMMAI_TENSOR_U8, 2, {24, 12}, 0, "of type U8: quantization_config says"},
     {"packed_int4", "layer.weight_packed", OMMAI_TENSOR_I32, 2, {0, 12}, 0, "expected shape [24, 12], found [0, 12]"},
     {"packed_int4", "layer.weight_scale", OMMAI_TENSOR_BF16, 2, {24, 2}, 0, "expected shape [24, 3], found [24, 2]"},
-    {"packed_int4", "layer.weight_scale", OMMAI_TENSOR_BF16, 2, {24, 3}, 0x7f, ""}, /* large numbers are numbers */
+    /* large numbers are numbers */
+    {"packed_int4", "layer.weight_scale", OMMAI_TENSOR_BF16, 2, {24, 3}, 0x7f, ""},
     {"packed_int4", "layer.weight_scale", OMMAI_TENSOR_BF16, 2, {24, 3}, 0xff, "72 of its scales are NaN or infinite"},
     {"packed_int4", "layer.weight_scale", OMMAI_TENSOR_BF16, 2, {24, 3}, 0, ""}, /* so is 0 */
     {"packed_int4",
@@ -199,7 +200,8 @@ static const struct damage damages[] = {
      {96},
      0x01,
      "input 0: expected a group of 0 to 2, found 16843009"},
-    {"packed_int4", "layer.weight_g_idx", OMMAI_TENSOR_I32, 1, {96}, 0xff, ""}, /* -1 throughout says nothing */
+    /* -1 throughout says nothing */
+    {"packed_int4", "layer.weight_g_idx", OMMAI_TENSOR_I32, 1, {96}, 0xff, ""},
     {"packed_int4", "layer.weight_g_idx", OMMAI_TENSOR_I32, 1, {95}, 0, "expected shape [96], found [95]"},
     {"packed_int4_zeros", "layer.weight_zero_point", -1, 0, {0}, 0, "\"layer.weight_zero_point\" is missing"},
     {"packed_int4_zeros", "layer.weight_zero_point", OMMAI_TENSOR_I32, 2, {24, 3}, 0, "expected shape [3, 3], found [24, 3]"},

@@ -1,5 +1,5 @@
 /* Which tokens answers may have, through the public interface: biases, allowed tokens, bad words;
- * what stays in their text; prompts that are  cut. */
+ * what stays in their text; prompts that are cut. */
 #include "engine/token_rules.h"
 
 #include <math.h>

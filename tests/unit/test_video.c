@@ -1,5 +1,5 @@
 /* Videos in requests: limits and messages, sizes, positions, cache keys,
- * video_preprocessor_config.json. What the network makes of  them is compared in tests/golden. */
+ * video_preprocessor_config.json. What the network makes of them is compared in tests/golden. */
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -10,7 +10,7 @@
 enum { MAX_GRID = 20, MAX_PATCHES = 4 * MAX_GRID * MAX_GRID };
 
 /* The official construction: the grid of blocks is padded to whole windows with holes, cut into
- * windows, and the holes are dropped.  A multiple of the window is padded by one more window, whose
+ * windows, and the holes are dropped. A multiple of the window is padded by one more window, whose
  * border falls away as a duplicate. Block numbers in raster order. */
 struct naive {
   int64_t blocks[MAX_PATCHES], n_blocks;

@@ -1,5 +1,5 @@
 /* Passes through towers of every kind: slices, batch, order and threads change no bit, sizes are
- * checked, workspaces measured  right. */
+ * checked, workspaces measured right. */
 #include "vision/vision_run.h"
 
 #include <stdlib.h>
@@ -67,7 +67,7 @@ static int64_t plain_blocks(const struct ommai_vision_config *config) {
 }
 
 /* By the clock: no time at all is one round of tasks a slice, endless time is the rest of a phase
- * after the first round of its kind  of tiles. Neither changes a bit, nor does a mixture. */
+ * after the first round of its kind of tiles. Neither changes a bit, nor does a mixture. */
 static void slices_by_time_do_not_change_a_bit(void **state) {
   (void)state;
   enum { MANY = 12 };

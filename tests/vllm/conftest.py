@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
+
+# Servers here end by SIGINT, which programs in a shell's background are started to ignore, and theirs with them.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Read by vLLM when it is first imported.
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "INFO")

@@ -1,5 +1,5 @@
 /* The tile kernel for bf16 with BFMMLA, which multiplies two rows by two columns of four products
- * each: 8 keys by 12 queries are  4 by 6 such squares. A unit is four dimensions of a key or query,
+ * each: 8 keys by 12 queries are 4 by 6 such squares. A unit is four dimensions of a key or query,
  * or four keys of a dimension of the values. */
 #include "kernels/arm/lanes_neon.h"
 

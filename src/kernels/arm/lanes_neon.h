@@ -33,7 +33,7 @@ OMMAI_INLINE vec vec_select(vec mask, vec yes, vec no) { return vbslq_f32(vreint
 OMMAI_INLINE bool vec_any(vec mask) { return vmaxvq_u32(vreinterpretq_u32_f32(mask)) != 0; }
 
 /* p 2^n for p in [1, 2] and whole n of at most 127; 0 for x below the exponent of the smallest
- * normal number, where n = floor(x).  NaN stays NaN. */
+ * normal number, where n = floor(x). NaN stays NaN. */
 OMMAI_INLINE vec vec_raise(vec p, vec n, vec x) {
   int32x4_t exponent = vshlq_n_s32(vcvtq_s32_f32(n), 23);
   uint32x4_t raised = vreinterpretq_u32_s32(vaddq_s32(vreinterpretq_s32_f32(p), exponent));
@@ -41,7 +41,7 @@ OMMAI_INLINE vec vec_raise(vec p, vec n, vec x) {
 }
 
 /* The nearest bf16, ties to even, in the high halves of the lanes; the low halves are not zero.
- * Infinities and NaN that came  from bf16 stay what they are: the low half of their bits is
+ * Infinities and NaN that came from bf16 stay what they are: the low half of their bits is
  * empty. */
 OMMAI_INLINE uint32x4_t vec_bf16_bits(vec value) {
   uint32x4_t bits = vreinterpretq_u32_f32(value);

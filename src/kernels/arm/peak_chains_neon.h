@@ -6,7 +6,7 @@
 #define OMMAI_PEAK_CHAINS_NEON 24
 
 /* Counts `left`, an int64_t of at least 1, down to 0. `lanes`: how the instruction names its
- * inputs, "4s". The assembler repeats the  lines between .irp and .endr. */
+ * inputs, "4s". The assembler repeats the lines between .irp and .endr. */
 #define OMMAI_PEAK_LOOP_NEON(instruction, lanes, left)                                                                     \
   __asm__ volatile(                                                                                                        \
       ".irp i, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,30,31\n"                                      \

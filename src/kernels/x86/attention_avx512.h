@@ -55,7 +55,7 @@ OMMAI_INLINE void ommai_avx512_store(void *row, int64_t at, __mmask16 mask, __m5
 }
 
 /* 2^x: a polynomial for the fraction, and the whole part goes into the exponent. 2^0 is exactly 1,
- * 2^-inf is 0. The coefficients  are minimax fits of the relative error on [0, 1) with the constant
+ * 2^-inf is 0. The coefficients are minimax fits of the relative error on [0, 1) with the constant
  * fixed at 1: 9e-5 (degree 3) and 2e-9 (degree 6). */
 OMMAI_INLINE __m512 ommai_avx512_exp2_cubic(__m512 x) {
   __m512 f = _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);

@@ -54,7 +54,7 @@ OMMAI_INLINE void pack_values(const struct ommai_attention_pack *job, uint32_t *
 }
 
 /* Weights 2^(score * scale - most) of one register of rows, two keys to a unit. The sum is that of
- * the rounded weights: with that before  rounding, the error of a weight that outweighs the others
+ * the rounded weights: with that before rounding, the error of a weight that outweighs the others
  * would stay in the result. */
 OMMAI_INLINE __m512 weigh(const float *scores, uint32_t *weights, int64_t n_keys, int64_t stride, __m512 scale, __m512 most) {
   const __m512i ones = _mm512_set1_epi32(0x3f803f80);

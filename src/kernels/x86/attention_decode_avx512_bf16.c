@@ -57,7 +57,7 @@ OMMAI_INLINE void order_span(vec sums[2]) {
 }
 
 /* The values of `spans` spans from `at` on; the last element's mask is for a single one, which may
- * be the end of a row. pairs [n][BLOCK / 2]:  weights of two keys. */
+ * be the end of a row. pairs [n][BLOCK / 2]: weights of two keys. */
 OMMAI_INLINE void add_spans(const struct ommai_attention_decode_block *job, int64_t head, int n, int64_t at, int spans,
                             __mmask32 mask, int32_t (*pairs)[BLOCK / 2], const float *rescale,
                             struct ommai_attention_types types) {

@@ -1,6 +1,6 @@
 /* Pieces of the AVX-512 tile kernels, which have the queries in the lanes: products with 8 units of
- * a broadcast, the softmax's running  maximum, rows out. For an including file that defines, before
- * the include, what attention_tile_avx512.h lists: UNIT_DIMS, UNIT_KEYS,  STEP_BLOCKS,
+ * a broadcast, the softmax's running maximum, rows out. For an including file that defines, before
+ * the include, what attention_tile_avx512.h lists: UNIT_DIMS, UNIT_KEYS, STEP_BLOCKS,
  * first_elements, multiply_add, make_unit and store_units. */
 #ifndef OMMAI_KERNELS_X86_ATTENTION_PARTS_AVX512_H
 #define OMMAI_KERNELS_X86_ATTENTION_PARTS_AVX512_H
@@ -28,8 +28,7 @@ static int64_t value_groups(int32_t v_head_dim) { return ommai_div_up(v_head_dim
 /* Sums of the second product: whole squares of 16. */
 static int64_t sum_units(int32_t v_head_dim) { return ommai_round_up(v_head_dim, LANES * UNIT_DIMS) * MAX_NV * LANES; }
 
-/* ---- products
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- products -------------------------------------------------------------------------------- */
 
 OMMAI_INLINE void clear(__m512 acc[GROUP][MAX_NV], int nv) {
 #pragma GCC unroll 8
@@ -102,8 +101,7 @@ OMMAI_INLINE void multiply_values(const uint32_t *values, int64_t stride, const 
   }
 }
 
-/* ---- a tile
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- a tile ---------------------------------------------------------------------------------- */
 
 /* Row `dim` of the sums over the weights. Adding zero turns a negative zero into a positive one. */
 OMMAI_INLINE __m512 result_at(const float *sums, int64_t dim, __m512 inverse, int v, int nv) {

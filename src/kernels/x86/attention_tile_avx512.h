@@ -47,8 +47,7 @@ static size_t scratch_bytes(int32_t head_dim, int32_t v_head_dim) {
   return (size_t)(query_units(head_dim) + scores + sum_units(v_head_dim)) * sizeof(uint32_t);
 }
 
-/* ---- packing
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- packing --------------------------------------------------------------------------------- */
 
 OMMAI_INLINE void pack_keys(const struct ommai_attention_pack *job, uint32_t *out, enum omma_dtype dtype) {
   int64_t units = key_units(job->head_dim), stride = job->k_stride * (dtype == OMMA_F32 ? 4 : 2);
@@ -80,7 +79,7 @@ OMMAI_INLINE void pack_block(const struct ommai_attention_pack *job, enum omma_d
 }
 
 /* Query rows to [units][16 nv]; with a negative scale the signs are turned instead, so that the
- * largest product is always the  largest score. */
+ * largest product is always the largest score. */
 OMMAI_INLINE void pack_queries(const struct ommai_attention_tile *tile, uint32_t *out, int nv, enum omma_dtype dtype) {
   int64_t units = key_units(tile->head_dim), stride = tile->q_stride * (dtype == OMMA_F32 ? 4 : 2);
   __m512i sign = _mm512_set1_epi32(tile->scale < 0.0f ? (int)SIGN_BITS : 0);
@@ -103,11 +102,10 @@ OMMAI_INLINE void pack_queries(const struct ommai_attention_tile *tile, uint32_t
   }
 }
 
-/* ---- products
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- products -------------------------------------------------------------------------------- */
 
 /* The first rows of acc[8][nv] = the same for 8 / SUM_PARTS rows of a. Neighbouring units go to
- * SUM_PARTS sums, which are added in  the end. */
+ * SUM_PARTS sums, which are added in the end. */
 OMMAI_INLINE void multiply_parts(__m512 acc[GROUP][MAX_NV], const uint32_t *a, const uint32_t *b, int64_t n, int nv) {
   int64_t t = 0;
   clear(acc, nv);
@@ -131,7 +129,7 @@ OMMAI_INLINE void multiply_parts(__m512 acc[GROUP][MAX_NV], const uint32_t *a, c
 }
 
 /* Asks for the share of units [at, at + n) of the next group of keys that falls to one part of this
- * group's rows: several passes  over pieces of a group hide the stream of keys from the machine. */
+ * group's rows: several passes over pieces of a group hide the stream of keys from the machine. */
 OMMAI_INLINE void prefetch_keys(const uint32_t *group, int64_t units, int64_t at, int64_t n, int64_t part) {
   enum { LINE_UNITS = 16 / GROUP };
   int64_t share = ommai_div_up(n, SUM_PARTS);
@@ -141,7 +139,7 @@ OMMAI_INLINE void prefetch_keys(const uint32_t *group, int64_t units, int64_t at
 }
 
 /* Scores [8 n_groups][16 nv] of a block, unscaled, and the largest of each row. Several short sums,
- * added in the end, are nearer to  the exact one than one long sum: SUM_PARTS at a time, over
+ * added in the end, are nearer to the exact one than one long sum: SUM_PARTS at a time, over
  * SUM_UNITS units each time. */
 OMMAI_INLINE void multiply_keys(const uint32_t *keys, const uint32_t *queries, int64_t units, int64_t n_groups, float *scores,
                                 __m512 largest[MAX_NV], struct ommai_attention_prefetch *prefetch, int nv) {
@@ -170,8 +168,7 @@ OMMAI_INLINE void multiply_keys(const uint32_t *keys, const uint32_t *queries, i
   }
 }
 
-/* ---- a tile
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- a tile ---------------------------------------------------------------------------------- */
 
 OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, enum omma_dtype dtype) {
   int64_t units = key_units(tile->head_dim), n_groups = value_groups(tile->v_head_dim);

@@ -1,6 +1,6 @@
 /* The tile kernel for bf16 whose scores are products of 8-bit integers (attention_int8.h): VPDPBUSD
- * over four dimensions of a key per unit,  VDPBF16PS for the values. The instruction's first factor
- * is unsigned: queries are raised by 128, and sums begin at -128 times the sum of  the key. A
+ * over four dimensions of a key per unit, VDPBF16PS for the values. The instruction's first factor
+ * is unsigned: queries are raised by 128, and sums begin at -128 times the sum of the key. A
  * packed block: its scale, 64 such beginnings, keys [8][units][8], values. */
 #include <string.h>
 
@@ -26,8 +26,7 @@ static size_t int8_scratch_bytes(int32_t head_dim, int32_t v_head_dim) {
   return (size_t)(int8_query_units(head_dim) + scales + scores + sum_units(v_head_dim)) * sizeof(uint32_t);
 }
 
-/* ---- to 8 bits
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- to 8 bits ------------------------------------------------------------------------------- */
 
 /* Elements [at, at + 16) of a row less those of center, which may be NULL. */
 OMMAI_INLINE __m512 centered(const void *row, const float *center, int64_t at, int64_t dim) {
@@ -54,8 +53,7 @@ OMMAI_INLINE int32_t row_to_int8(const void *row, const float *center, int64_t d
   return _mm512_reduce_add_epi32(sum);
 }
 
-/* ---- packing
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- packing --------------------------------------------------------------------------------- */
 
 /* Eight keys to [units][8]; rows from n_rows on are zeros. */
 OMMAI_INLINE void pack_group(const struct ommai_attention_pack *job, int64_t first, float inverse, int32_t *begins,
@@ -100,7 +98,7 @@ static void pack_bf16_int8(const struct ommai_attention_pack *job) {
 }
 
 /* Query rows to [units][16 nv], raised, and what a unit of each row's scores is worth in units of
- * log2. With a negative scale the signs are  turned, so that the largest product is always the
+ * log2. With a negative scale the signs are turned, so that the largest product is always the
  * largest score. */
 OMMAI_INLINE void pack_int8_queries(const struct ommai_attention_tile *tile, uint32_t *out, float *scales, int nv) {
   _Alignas(64) int8_t bytes[LANES][MAX_BYTES];
@@ -127,8 +125,7 @@ OMMAI_INLINE void pack_int8_queries(const struct ommai_attention_tile *tile, uin
   }
 }
 
-/* ---- a tile
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- a tile ---------------------------------------------------------------------------------- */
 
 /* sum += the products of the bytes of a, unsigned, and b. Not the intrinsic: around that GCC 12
  * keeps copies of all sums in memory. */

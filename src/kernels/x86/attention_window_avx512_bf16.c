@@ -9,7 +9,7 @@
  *             4 rows of weights, a broadcast each, against up to 6 registers of 16 dimensions
  *
  * A unit is two elements in 32 bits: two dimensions of a query and a key, two keys of a weight and
- * a value. Queries are read in  place, and the result is in the order in which it is written. */
+ * a value. Queries are read in place, and the result is in the order in which it is written. */
 #include <math.h>
 #include <string.h>
 
@@ -49,8 +49,7 @@ static size_t scratch_bytes(int32_t head_dim, int32_t v_head_dim) {
   return sizeof(struct scratch);
 }
 
-/* ---- packing
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- packing --------------------------------------------------------------------------------- */
 
 OMMAI_INLINE __mmask32 first_elements(int64_t count) { return count >= 32 ? 0xffffffffu : (1u << count) - 1; }
 
@@ -99,8 +98,7 @@ static void pack(const struct ommai_attention_pack *job) {
   pack_values(job, packed + KEYS * key_units(job->head_dim));
 }
 
-/* ---- weights
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- weights --------------------------------------------------------------------------------- */
 
 OMMAI_INLINE __m512i broadcast(const void *unit) {
   int bits;
@@ -214,8 +212,7 @@ OMMAI_INLINE void weigh(const struct ommai_attention_tile *tile, struct scratch 
   }
 }
 
-/* ---- results
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 OMMAI_INLINE __m512 multiply_add(__m512 sum, __m512i a, __m512i b, bool half) {
   if (!half) return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
@@ -288,8 +285,7 @@ OMMAI_INLINE void finish(const struct ommai_attention_tile *tile, const struct s
   }
 }
 
-/* ---- a tile
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- a tile ---------------------------------------------------------------------------------- */
 
 /* A function of constants only for each number of columns. */
 #define FINISH(n)                                                                                                         \

@@ -1,6 +1,6 @@
 /* Six rows by 64 columns: 24 accumulators, four registers of weights, a pair of a row's inputs in
- * every lane of one. Ten loads for 24  products. A block of weights stays in the first level of
- * cache while all rows pass over it, and the ones after it are asked for meanwhile,  a line at a
+ * every lane of one. Ten loads for 24 products. A block of weights stays in the first level of
+ * cache while all rows pass over it, and the ones after it are asked for meanwhile, a line at a
  * time: many at once would keep the rows' own loads waiting. */
 #include <immintrin.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Integer weights by VPDPBUSD on 32 bytes: 8 outputs by 4 inputs a register, weights as the
- * unsigned factor (signed ones raised by 128, which  the sum of a row's inputs takes back), a row's
+ * unsigned factor (signed ones raised by 128, which the sum of a row's inputs takes back), a row's
  * inputs broadcast as the signed one. Six rows by 16 outputs fill the registers; four rows or fewer
  * take more outputs, so that there are chains enough to hide the instruction's latency. */
 #include "kernels/x86/integer_lanes_avx2.h"
@@ -23,7 +23,7 @@ OMMAI_INLINE ivec unsigned_bytes(const uint8_t *at, const enum form form) {
 }
 
 /* Adds the products of each line's weights with the rows' inputs: those at x, and `step` further
- * for each next line. Either the vectors of weights or  the rows' inputs stay in registers over the
+ * for each next line. Either the vectors of weights or the rows' inputs stay in registers over the
  * other, whichever are fewer. */
 OMMAI_INLINE void add_lines(const struct integer_block *block, const enum form form, struct integer_coming *stream, int column,
                             const int8_t *x, const int n_rows, const int n_vectors, ivec (*acc)[PANEL_VECTORS]) {

@@ -1,5 +1,5 @@
 /* Integer weights by VPDPBUSD: 16 outputs by 4 inputs a register, weights as the unsigned factor
- * (signed ones raised by 128, which the sum  of a row's inputs takes back), a row's inputs
+ * (signed ones raised by 128, which the sum of a row's inputs takes back), a row's inputs
  * broadcast as the signed one. */
 #include <immintrin.h>
 #include <string.h>
@@ -161,8 +161,7 @@ static void block_s8(const struct integer_block *block) { all_rows_of(block, fal
 
 static void block_u4(const struct integer_block *block) { all_rows_of(block, true); }
 
-/* ---- few rows over a whole panel
- * --------------------------------------------------------------------------------------- */
+/* ---- few rows over a whole panel ------------------------------------------------------------- */
 
 /* Weights come from memory at its own rate where nothing stands between the groups: no calls, and
  * sums in registers. */

@@ -1,9 +1,9 @@
 /* int8 tiles by PMADDUBSW: |x| times w with x's sign, whose pairs of products fit 16 bits. Mostly
- * two such pairs fit together, which are then  widened once: 7 instructions for 64 products, where
+ * two such pairs fit together, which are then widened once: 7 instructions for 64 products, where
  * PMADDWD over widened weights takes 8.
  *
  * 128 (|w1| + |w2| + |w3| + |w4|) < 2^15 for sums up to 255. Inputs of which some output's four
- * weights have more come last and are widened pair  by pair, which takes 8 instructions too; sums
+ * weights have more come last and are widened pair by pair, which takes 8 instructions too; sums
  * are exact, so the order is free. A block with a weight of -128, which has no opposite, is left to
  * the widened form. The including file includes integer_panel_lanes.h before. */
 #ifndef OMMAI_KERNELS_X86_INTEGER_SIGNED_AVX2_H

@@ -33,7 +33,7 @@ OMMAI_INLINE vec vec_select(vec mask, vec yes, vec no) { return _mm256_blendv_ps
 OMMAI_INLINE bool vec_any(vec mask) { return _mm256_movemask_ps(mask) != 0; }
 
 /* p 2^n for p in [1, 2] and whole n of at most 127; 0 for x below the exponent of the smallest
- * normal number, where n = floor(x).  NaN stays NaN. */
+ * normal number, where n = floor(x). NaN stays NaN. */
 OMMAI_INLINE vec vec_raise(vec p, vec n, vec x) {
   __m256i exponent = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
   __m256 raised = _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), exponent));
@@ -41,7 +41,7 @@ OMMAI_INLINE vec vec_raise(vec p, vec n, vec x) {
 }
 
 /* The nearest bf16, ties to even, in the high halves of the lanes; the low halves are not zero.
- * Infinities and NaN that came  from bf16 stay what they are: the low half of their bits is
+ * Infinities and NaN that came from bf16 stay what they are: the low half of their bits is
  * empty. */
 OMMAI_INLINE __m256i vec_bf16_bits(vec value) {
   __m256i bits = _mm256_castps_si256(value);

@@ -6,7 +6,7 @@
 #include "kernels/resample.h"
 
 /* Outputs before this one may load 16 bytes at each group of four taps without leaving the row. The
- * bound takes max_taps, not  an output's own count, because it must hold for all outputs before one
+ * bound takes max_taps, not an output's own count, because it must hold for all outputs before one
  * that passes. */
 static int32_t safe_outputs(const struct ommai_resample_pass *pass, int32_t begin, int32_t end) {
   int64_t reach = (int64_t)pass->max_taps * 3 + 4;

@@ -1,6 +1,6 @@
 /* A stand-in for the library behind omma.h, with scripted behaviour that the real engine does not
- * show on demand: slow tokens, full  queues, failures in mid-stream. Tokens of a prompt are its
- * bytes; the answer repeats the last text's words, one per token, unless  the prompt's texts hold
+ * show on demand: slow tokens, full queues, failures in mid-stream. Tokens of a prompt are its
+ * bytes; the answer repeats the last text's words, one per token, unless the prompt's texts hold
  * directives:
  *
  *   [[tokens=N]]     answer "w0 w1 ... "       [[pace_ms=N]]   time between tokens

@@ -1,6 +1,6 @@
 /* The server over the fake engine, as a program: `--key value` pairs as in the table below. Prints
- * its address, serves until SIGTERM  or SIGINT, and prints the engine's counters at the end.
- * `--fail-start N` lets the N-th allocation of the start fail, `--fail-later N`  the N-th after
+ * its address, serves until SIGTERM or SIGINT, and prints the engine's counters at the end.
+ * `--fail-start N` lets the N-th allocation of the start fail, `--fail-later N` the N-th after
  * it. */
 #include <inttypes.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* The part of cmocka that the tests of the attention operator use, for builds without any library
- * (a cross compiler's, for  example). A failure ends the program; everything else reads as
+ * (a cross compiler's, for example). A failure ends the program; everything else reads as
  * cmocka's. Included after the headers that cmocka.h wants. */
 #ifndef OMMA_TEST_BARE_CMOCKA_H
 #define OMMA_TEST_BARE_CMOCKA_H

@@ -1,0 +1,67 @@
+"""The program omma in the wheel: built in where what it needs is installed, and whole wherever the environment lies."""
+
+import os
+import re
+import subprocess
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def omma(request):
+    """The program of the installed wheel."""
+    path = request.config.getoption("--omma")
+    if not path:
+        pytest.skip("needs an installed wheel: make test-wheel")
+    return Path(path).absolute()
+
+
+def run(*command, **environment):
+    return subprocess.run(
+        [str(word) for word in command],
+        env={**os.environ, **environment},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def configure(folder, choice, **environment):
+    return run("cmake", "-S", ROOT / "python" / "native", "-B", folder, f"-DOMMA_ATTENTION_ONLY={choice}", **environment)
+
+
+def test_build_without_packages_says_what_is_missing(tmp_path):
+    nothing = {"PKG_CONFIG_LIBDIR": str(tmp_path), "PKG_CONFIG_PATH": ""}
+    done = configure(tmp_path / "auto", "AUTO", **nothing)
+    told = [line for line in done.stdout.splitlines() if "Without the program omma" in line]
+    assert done.returncode == 0, done.stderr
+    assert len(told) == 1 and "libmicrohttpd" in told[0] and "tools/install_packages.sh" in told[0]
+
+
+def test_version(omma):
+    assert run(omma, "--version").stdout.split()[1] == metadata.version("ommatidia")
+
+
+def test_chat_finds_the_demo_model(omma):
+    image = omma.parents[1] / "share" / "ommatidia" / "demo" / "images" / "cross.png"
+    done = run(omma, "chat", "--image", image, "--prompt", "What color is the cross?")
+    assert done.returncode == 0 and "orange" in done.stdout, done.stderr
+
+
+def test_program_stands_on_no_build_folder_and_no_other_libomma(omma):
+    package = metadata.distribution("ommatidia").locate_file("ommatidia")
+    for file in (omma, Path(package) / "libomma.so", Path(package) / "libomma-attention.so"):
+        dynamic = run("readelf", "-d", file, LC_ALL="C").stdout
+        assert "NEEDED" in dynamic and not re.search(r"RPATH|RUNPATH", dynamic)
+        assert not re.search(r"NEEDED.*libomma", dynamic)
+
+
+def test_manual_pages_come_with_the_program(omma):
+    pages = {page.name for page in (omma.parents[1] / "share" / "man" / "man1").iterdir()}
+    assert {"omma.1", "omma-chat.1", "omma-serve.1"} <= pages
