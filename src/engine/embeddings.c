@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "base/half.h"
 #include "engine/embeddings.h"
-#include "engine/encode_call.h"
-#include "engine/prepared_image.h"
+#include "engine/engine.h"
+#include "engine/image_prepare.h"
 
 struct omma_embeddings {
   struct omma_allocator allocator;
@@ -92,7 +92,7 @@ static void lay_out(const struct omma_model *model, struct omma_embeddings *embe
                                                         .grid_columns = plan->grid_thw[2],
                                                         .output = output};
     lay_out_image(model, embeddings, i, plan, output);
-    output += ommai_encode_output_size(model, plan->n_tokens);
+    output += ommai_vision_output_size(&model->config.vision, plan->n_tokens);
   }
 }
 
@@ -148,7 +148,7 @@ static enum omma_status prepare(const struct omma_model *model, const struct omm
       ommai_error_prefix(error, "image %zu", i);
       return status;
     }
-    embeddings->n_values += (size_t)ommai_encode_output_size(model, embeddings->prepared[i].plan.n_tokens);
+    embeddings->n_values += (size_t)ommai_vision_output_size(&model->config.vision, embeddings->prepared[i].plan.n_tokens);
   }
   embeddings->values = ommai_allocate_uninitialised(&embeddings->allocator, embeddings->n_values, sizeof *embeddings->values);
   if (!embeddings->values) return ommai_fail_memory(error, "embeddings", embeddings->n_values * sizeof *embeddings->values);
@@ -176,7 +176,7 @@ static struct omma_encode_timings read_profiles(const struct ommai_encode_call *
 /* Through the tower, with a profile for each of its threads. */
 static enum omma_status encode(struct omma_engine *engine, struct ommai_encode_call *call, double start,
                                struct omma_embeddings *embeddings, struct omma_error *error) {
-  size_t n_workers = (size_t)ommai_engine_model(engine)->n_threads;
+  size_t n_workers = (size_t)engine->model->n_threads;
   double resized = ommai_clock_seconds() - start;
   call->inputs = embeddings->inputs;
   call->profiles = ommai_allocate(&embeddings->allocator, n_workers, sizeof *call->profiles);
@@ -190,7 +190,7 @@ static enum omma_status encode(struct omma_engine *engine, struct ommai_encode_c
 enum omma_status omma_encode(struct omma_engine *engine, const struct omma_image *const *images, size_t n_images,
                              const struct omma_image_options *options, bool together, omma_progress progress,
                              void *progress_context, struct omma_embeddings **out, struct omma_error *error) {
-  const struct omma_model *model = ommai_engine_model(engine);
+  const struct omma_model *model = engine->model;
   double start = ommai_clock_seconds();
   if (n_images == 0) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "image", "encode: expected at least one image");
   struct omma_embeddings *embeddings = ommai_allocate(&model->allocator, 1, sizeof *embeddings);

@@ -25,11 +25,4 @@ struct ommai_encode_call {
   struct omma_error error;
 };
 
-/* Queues the images and waits until their outputs are complete. Errors: BUSY, CANCELLED, MEMORY,
- * INTERNAL. */
-enum omma_status ommai_engine_encode(struct omma_engine *engine, struct ommai_encode_call *call, struct omma_error *error);
-
-/* The model that an engine serves. */
-const struct omma_model *ommai_engine_model(const struct omma_engine *engine);
-
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/allocator.h"
+#include "base/assert.h"
 #include "base/error.h"
 
 static int64_t bytes_of(size_t n_values) { return (int64_t)(n_values * sizeof(float)); }
@@ -31,6 +32,7 @@ static void link_newest(struct ommai_encoder_cache *cache, struct ommai_encoded_
 
 /* Takes an image without users out of the cache. */
 static void forget(struct ommai_encoder_cache *cache, struct ommai_encoded_image *image) {
+  OMMAI_ASSERT(image->n_users == 0 && image->kept && cache->counts.bytes >= bytes_of(image->n_values));
   unlink_image(cache, image);
   cache->counts.bytes -= bytes_of(image->n_values);
   destroy(cache, image);
@@ -64,6 +66,7 @@ struct ommai_encoded_image *ommai_encoder_cache_take(struct ommai_encoder_cache 
 
 void ommai_encoder_cache_share(struct ommai_encoder_cache *cache, struct ommai_encoded_image *image) {
   pthread_mutex_lock(&cache->lock);
+  OMMAI_ASSERT(image->n_users > 0);
   image->n_users++;
   pthread_mutex_unlock(&cache->lock);
 }
@@ -117,6 +120,7 @@ static struct ommai_encoded_image *make(struct ommai_encoder_cache *cache, const
 }
 
 static void keep(struct ommai_encoder_cache *cache, struct ommai_encoded_image *image) {
+  OMMAI_ASSERT_LOCKED(&cache->lock);
   image->kept = true;
   link_newest(cache, image);
   cache->counts.bytes += bytes_of(image->n_values);
@@ -166,6 +170,7 @@ void ommai_encoder_cache_put(struct ommai_encoder_cache *cache, const struct omm
 
 void ommai_encoder_cache_give_back(struct ommai_encoder_cache *cache, struct ommai_encoded_image *image) {
   pthread_mutex_lock(&cache->lock);
+  OMMAI_ASSERT(image->n_users > 0);
   bool last = --image->n_users == 0, kept = image->kept;
   if (last && kept && !image->complete) forget(cache, image);
   pthread_mutex_unlock(&cache->lock);

@@ -1,33 +1,11 @@
-/* The engine: public calls, and the one thread that computes.
- *
- * The thread owns the resources (team, KV pages, workspaces) and the scheduler with the live
- * sequences; nobody else touches them. Others talk to it through the job ring. The counters are
- * shared under a mutex that is never held while the thread computes or calls back. */
-#include <omma/omma.h>
-#include <pthread.h>
+/* The engine: public calls, and the one thread that computes. */
+#include "engine/engine.h"
 
 #include "base/allocator.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/encode_call.h"
-#include "engine/engine_limits.h"
-#include "engine/job_ring.h"
-#include "engine/resources.h"
-#include "engine/scheduler.h"
-
-struct omma_engine {
-  struct omma_allocator allocator;
-  struct omma_model *model;
-  struct ommai_resources resources; /* the thread's */
-  struct ommai_scheduler scheduler; /* the thread's */
-  struct ommai_job_ring ring;
-  pthread_t thread;
-  bool has_thread;
-
-  pthread_mutex_t mutex;
-  pthread_cond_t finished; /* an encode call is through */
-  struct omma_engine_stats stats;
-};
+#include "engine/memory_plan.h"
+#include "engine/request.h"
 
 /* ---- the thread ---- */
 
@@ -180,6 +158,7 @@ enum omma_status omma_engine_create(struct omma_model *model, const struct omma_
   }
   engine->allocator = model->allocator;
   engine->model = model;
+  engine->context_tokens = sizes.context;
   pthread_mutex_init(&engine->mutex, NULL);
   pthread_cond_init(&engine->finished, NULL);
   enum omma_status status = set_up(engine, &sizes, options, error);
@@ -212,22 +191,12 @@ void omma_engine_destroy(struct omma_engine *engine) {
 
 /* ---- calls from other threads ---- */
 
-enum omma_status ommai_engine_check_length(const struct omma_engine *engine, size_t n_tokens, struct omma_error *error) {
-  int64_t context = engine->resources.sizes.context;
-  if ((int64_t)n_tokens < context) return OMMA_OK;
-  return ommai_fail_field(
-      error, OMMA_ERROR_LIMIT, "input_tokens",
-      "This model's maximum context length is %lld tokens, as many as the memory for keys and values holds here. "
-      "However, your prompt contains %zu input tokens. Please reduce the length of the input prompt",
-      (long long)context, n_tokens);
-}
-
-int64_t omma_engine_max_model_len(const struct omma_engine *engine) { return engine->resources.sizes.context; }
+int64_t omma_engine_max_model_len(const struct omma_engine *engine) { return engine->context_tokens; }
 
 enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omma_request *request,
                                     const struct omma_callbacks *callbacks, uint64_t *id, struct omma_error *error) {
   static const struct omma_callbacks none = {0};
-  OMMAI_TRY(ommai_engine_check_length(engine, request->n_tokens, error));
+  OMMAI_TRY(ommai_request_check_context(engine->context_tokens, request->n_tokens, error));
   if (engine->model->encoder_only && request->n_images == 0) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages",
                             "messages: no image, and nothing but images is encoded here");
@@ -330,5 +299,3 @@ enum omma_status ommai_engine_encode(struct omma_engine *engine, struct ommai_en
   if (call->status != OMMA_OK && error) *error = call->error;
   return call->status;
 }
-
-const struct omma_model *ommai_engine_model(const struct omma_engine *engine) { return engine->model; }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/allocator.h"
+#include "base/assert.h"
 #include "base/error.h"
 
 enum omma_status ommai_job_ring_init(struct ommai_job_ring *ring, int64_t limit, int64_t max_running, bool by_priority,
@@ -94,6 +95,8 @@ bool ommai_job_ring_first(struct ommai_job_ring *ring, struct ommai_job *job) {
 }
 
 static void remove_waiting(struct ommai_job_ring *ring, int64_t index) {
+  OMMAI_ASSERT_LOCKED(&ring->mutex);
+  OMMAI_ASSERT(index >= 0 && index < ring->n_waiting);
   ring->n_waiting--;
   memmove(&ring->waiting[index], &ring->waiting[index + 1], (size_t)(ring->n_waiting - index) * sizeof *ring->waiting);
 }
@@ -103,6 +106,7 @@ void ommai_job_ring_take(struct ommai_job_ring *ring, uint64_t id) {
   pthread_mutex_lock(&ring->mutex);
   while (ring->waiting[i].id != id) i++;
   if (ring->waiting[i].request) {
+    OMMAI_ASSERT(ring->n_running < ring->max_running);
     ring->running[ring->n_running++] = (struct ommai_running_job){id, ring->waiting[i].cancelled};
     ring->some_cancelled = ring->some_cancelled || ring->waiting[i].cancelled;
   }
@@ -114,6 +118,7 @@ void ommai_job_ring_done(struct ommai_job_ring *ring, uint64_t id) {
   int64_t i = 0;
   pthread_mutex_lock(&ring->mutex);
   while (ring->running[i].id != id) i++;
+  OMMAI_ASSERT(i < ring->n_running);
   ring->running[i] = ring->running[--ring->n_running];
   pthread_mutex_unlock(&ring->mutex);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/allocator.h"
+#include "base/assert.h"
 #include "base/error.h"
 
 enum { NONE = -1 };
@@ -99,6 +100,7 @@ static void unpublish(struct ommai_page_pool *pool, int32_t page) {
 }
 
 bool ommai_page_pool_publish(struct ommai_page_pool *pool, int32_t page, const struct omma_kv_page_key *key) {
+  OMMAI_ASSERT(page >= 0 && page < pool->n_pages && pool->pages[page].n_users > 0);
   if (pool->pages[page].published || find(pool, key) != NONE) return false;
   int32_t *bucket = bucket_of(pool, key);
   pool->pages[page].key = *key;
@@ -112,6 +114,7 @@ bool ommai_page_pool_publish(struct ommai_page_pool *pool, int32_t page, const s
 /* ---- published pages without users, by age ---- */
 
 static void keep(struct ommai_page_pool *pool, int32_t page) {
+  OMMAI_ASSERT(pool->pages[page].published && pool->pages[page].n_users == 0);
   pool->pages[page].older = pool->newest;
   pool->pages[page].newer = NONE;
   *(pool->newest == NONE ? &pool->oldest : &pool->pages[pool->newest].newer) = page;
@@ -121,6 +124,7 @@ static void keep(struct ommai_page_pool *pool, int32_t page) {
 
 static void unkeep(struct ommai_page_pool *pool, int32_t page) {
   const struct page *at = &pool->pages[page];
+  OMMAI_ASSERT(pool->n_kept > 0 && at->published);
   *(at->older == NONE ? &pool->oldest : &pool->pages[at->older].newer) = at->newer;
   *(at->newer == NONE ? &pool->newest : &pool->pages[at->newer].older) = at->older;
   pool->n_kept--;
@@ -154,6 +158,7 @@ int64_t ommai_page_pool_match(struct ommai_page_pool *pool, const struct omma_kv
 static int32_t take_one(struct ommai_page_pool *pool) {
   if (pool->n_free) return pool->free_pages[--pool->n_free];
   int32_t page = pool->oldest;
+  OMMAI_ASSERT(page != NONE && pool->pages[page].n_users == 0);
   unkeep(pool, page);
   unpublish(pool, page);
   pool->n_evictions++;
@@ -173,10 +178,12 @@ void ommai_page_pool_give_back(struct ommai_page_pool *pool, int64_t n, const in
   /* From the end, so that of one prompt the end is older than the beginning. */
   for (int64_t i = n - 1; i >= 0; i--) {
     struct page *page = &pool->pages[pages[i]];
+    OMMAI_ASSERT(page->n_users > 0);
     if (--page->n_users > 0) continue;
     if (page->published) {
       keep(pool, pages[i]);
     } else {
+      OMMAI_ASSERT(pool->n_free + pool->n_kept < pool->n_pages);
       pool->free_pages[pool->n_free++] = pages[i];
     }
   }

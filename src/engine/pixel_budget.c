@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 
 #include "base/allocator.h"
+#include "base/assert.h"
 #include "base/error.h"
 
 struct ommai_pixel_budget {
@@ -46,6 +47,7 @@ enum omma_status ommai_pixel_budget_take(struct ommai_pixel_budget *budget, size
 }
 
 void ommai_pixel_budget_give_back(struct ommai_pixel_budget *budget, size_t size) {
+  OMMAI_ASSERT(atomic_load(&budget->taken) >= size);
   atomic_fetch_sub(&budget->taken, size);
   ommai_pixel_budget_destroy(budget);
 }

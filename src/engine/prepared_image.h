@@ -1,13 +1,11 @@
-/* Images on their way from pixels to the tower. */
+/* An image after the resize, on its way to the tower: pixels with several owners. */
 #ifndef OMMAI_ENGINE_PREPARED_IMAGE_H
 #define OMMAI_ENGINE_PREPARED_IMAGE_H
 
 #include <omma/omma.h>
 
 #include "engine/encoder_cache.h"
-#include "engine/image_store.h"
-#include "engine/model.h"
-#include "image/image.h"
+#include "engine/pixel_budget.h"
 
 /* Pixels with several owners. */
 struct ommai_shared_pixels;
@@ -22,37 +20,20 @@ struct ommai_prepared_image {
   uint8_t digest[32];                 /* of the pixels */
 };
 
-struct omma_image {
-  int32_t width, height;
-  struct ommai_image *decoded; /* NULL: known by its bytes */
-  bool has_digest;             /* not of pixels that the caller gave */
-  uint8_t digest[32];          /* of the file's bytes */
-  /* Where it is not decoded: what it becomes for this model at this size. */
-  struct ommai_prepared_image known;
-  const struct omma_model *model;
-  struct ommai_fitted_size size;
-};
+/* A hash of the bytes, 32 of them. */
+void ommai_image_digest(const void *bytes, size_t size, uint8_t *digest);
 
-/* Plans and resizes, on the model's image threads where they are free; an image from a file is kept
- * for omma_image_recall, one that came from there is as it was kept. Thread-safe. The caller frees
- * the image. */
-enum omma_status ommai_prepare_image(const struct omma_model *model, const struct omma_image *image,
-                                     const struct omma_image_options *options, struct ommai_prepared_image *prepared,
-                                     struct omma_error *error);
-/* Whether the model takes the video: its number of frames, their sizes, its rate. Errors:
- * UNSUPPORTED, ARGUMENT, LIMIT. */
-enum omma_status ommai_check_video(const struct omma_model *model, const struct omma_video *video, struct omma_error *error);
+/* Bytes of one frame of the plan. Cannot overflow: a plan's areas and frames are bounded. */
+size_t ommai_frame_bytes(const struct omma_image_plan *plan);
 
-/* As for images, for a video that was checked. */
-enum omma_status ommai_plan_video(const struct omma_model *model, const struct omma_video *video,
-                                  const struct omma_image_options *options, struct omma_image_plan *plan,
-                                  struct omma_error *error);
-enum omma_status ommai_prepare_video(const struct omma_model *model, const struct omma_video *video,
-                                     const struct omma_image_options *options, struct ommai_prepared_image *prepared,
-                                     struct omma_error *error);
+/* Bytes that the pixels and their owners' count take of a budget. */
+size_t ommai_prepared_image_cost(const struct omma_image_plan *plan, int64_t n_frames);
 
-/* Elements of an image's output of the tower: [1 + n_deepstack, n_tokens, out_hidden_size]. */
-int64_t ommai_encode_output_size(const struct omma_model *model, int64_t n_tokens);
+/* Memory for the pixels, with one owner. The cost was taken from `budget`, which gets it back with
+ * the last owner, or at once on failure. Errors: MEMORY. */
+enum omma_status ommai_prepared_image_create(const struct omma_image_plan *plan, int64_t n_frames,
+                                             const struct omma_allocator *allocator, struct ommai_pixel_budget *budget,
+                                             struct ommai_prepared_image *out, struct omma_error *error);
 
 /* Another owner of the same pixels. Thread-safe while the image has an owner. */
 struct ommai_prepared_image ommai_prepared_image_share(const struct ommai_prepared_image *prepared);

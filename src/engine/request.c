@@ -7,10 +7,13 @@
 #include "base/allocator.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/engine_limits.h"
+#include "engine/engine.h"
+#include "engine/image_plan.h"
+#include "engine/image_prepare.h"
 #include "engine/prefix_key.h"
 #include "engine/prompt_positions.h"
 #include "engine/request_sampling.h"
+#include "engine/video_check.h"
 #include "families/template_prompt.h"
 #include "text/utf8.h"
 
@@ -54,12 +57,21 @@ static enum omma_status fail_too_long(const struct omma_model *model, size_t n_t
                           (long long)model->max_model_len, n_tokens);
 }
 
+enum omma_status ommai_request_check_context(int64_t context_tokens, size_t n_tokens, struct omma_error *error) {
+  if ((int64_t)n_tokens < context_tokens) return OMMA_OK;
+  return ommai_fail_field(
+      error, OMMA_ERROR_LIMIT, "input_tokens",
+      "This model's maximum context length is %lld tokens, as many as the memory for keys and values holds here. "
+      "However, your prompt contains %zu input tokens. Please reduce the length of the input prompt",
+      (long long)context_tokens, n_tokens);
+}
+
 /* Whether the model's context, and that of the engine that is to take the request, hold the whole
  * prompt. */
 static enum omma_status check_length(const struct omma_model *model, const struct omma_request_options *options,
                                      size_t n_tokens, struct omma_error *error) {
   if (n_tokens >= (size_t)model->max_model_len) return fail_too_long(model, n_tokens, error);
-  return options->engine ? ommai_engine_check_length(options->engine, n_tokens, error) : OMMA_OK;
+  return options->engine ? ommai_request_check_context(options->engine->context_tokens, n_tokens, error) : OMMA_OK;
 }
 
 /* The next image or video from run *at on, which moves after it; NULL after the last. */

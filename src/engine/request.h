@@ -64,4 +64,8 @@ struct omma_request {
   size_t n_text_ids, text_room;
 };
 
+/* Whether a prompt of n_tokens and one token of an answer fit into an engine's context_tokens.
+ * Errors: LIMIT ("input_tokens"). */
+enum omma_status ommai_request_check_context(int64_t context_tokens, size_t n_tokens, struct omma_error *error);
+
 #endif

@@ -6,41 +6,11 @@
 #include "base/team.h"
 #include "engine/encoder_cache.h"
 #include "engine/encoding_share.h"
+#include "engine/engine_sizes.h"
 #include "engine/model.h"
 #include "engine/page_pool.h"
 #include "language/kv_cache.h"
 #include "language/sampler.h"
-
-#define OMMAI_DEFAULT_PREFILL_CHUNK 512
-#define OMMAI_DEFAULT_QUEUE_LIMIT 256
-#define OMMAI_MAX_QUEUE_LIMIT 65536
-#define OMMAI_DEFAULT_SLICE_MS 1000
-#define OMMAI_MAX_SLICE_MS 60000
-#define OMMAI_MAX_SEQUENCES 1024
-/* Rows of a decode step that there are at least, for guesses of structured answers. */
-#define OMMAI_MIN_LOGITS_ROWS 8
-#define OMMAI_DEFAULT_RESERVE_TOKENS 512
-#define OMMAI_MAX_PATCH_BUDGET ((int64_t)1 << 22)
-
-/* The options with every default filled in, and what follows from them. */
-struct ommai_engine_sizes {
-  int64_t n_pages, context; /* context: tokens of one sequence, at most */
-  int64_t patch_budget, prefill_chunk, queue_limit, slice_ms, slice_percent, encoder_cache_bytes;
-  int64_t max_sequences;
-  int64_t logits_rows; /* of a decode step that gives tokens */
-  int64_t max_rows;    /* of any decode step */
-  int64_t mask_words;  /* of 32 tokens, of a mask of the vocabulary */
-  /* guesses for each sequence and step, 0: none; what they are looked up by */
-  int64_t draft_tokens, lookup_min, lookup_max;
-  int64_t reserve_tokens; /* of an answer, that admission finds room for */
-  bool prefix_cache, by_priority;
-  size_t page_bytes, prefill_workspace, decode_workspace, vision_workspace, tables;
-};
-
-/* Works sizes out. Errors: ARGUMENT (an option out of range, with its name), LIMIT (the KV budget
- * holds no page). */
-enum omma_status ommai_engine_sizes(const struct omma_model *model, const struct omma_engine_options *options,
-                                    struct ommai_engine_sizes *sizes, struct omma_error *error);
 
 struct ommai_resources {
   const struct omma_model *model;

@@ -130,7 +130,7 @@ void ommai_endpoint_completions(struct ommai_http_call *call) {
   struct ommai_api_error error;
   struct completion completion = {.server = call->server};
   json_t *root = ommai_request_parse(call->body.data, call->body.size, &error);
-  ommai_server_release_body(call);
+  ommai_http_call_release_body(call);
   if (root && read_completion(&completion, root, &error)) {
     /* as vLLM: then the ids are the echo */
     bool echoes_text = completion.echo && !completion.fields.return_token_ids;

@@ -11,7 +11,6 @@
 #include "base/allocator.h"
 #include "base/clock.h"
 #include "server/server_state.h"
-#include "server/watcher.h"
 
 #define SECOND_NS INT64_C(1000000000)
 /* for what was sent before the hang-up, and a short reply to it */
@@ -168,13 +167,11 @@ struct ommai_connection *ommai_connection_open(struct ommai_server *server, stru
   server->connections = connection;
   keep_spare_room(server, connection);
   pthread_mutex_unlock(&server->list_lock);
-  ommai_watcher_watch(server->watcher, connection->descriptor, connection->number);
   return connection;
 }
 
 void ommai_connection_close(struct ommai_server *server, struct ommai_connection *connection) {
   if (!connection) return;
-  ommai_watcher_unwatch(server->watcher, connection->descriptor);
   pthread_mutex_lock(&server->list_lock);
   if (connection->next) connection->next->previous = connection->previous;
   if (connection->previous) {

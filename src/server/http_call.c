@@ -5,9 +5,19 @@
 #include <string.h>
 
 #include "base/allocator.h"
+#include "base/assert.h"
 #include "base/clock.h"
 #include "server/protocol.h"
 #include "server/server_state.h"
+
+/* Calls that exist, so that the server's end can wait for the last. */
+static void count_calls(struct ommai_server *server, int change) {
+  pthread_mutex_lock(&server->list_lock);
+  server->n_calls += change;
+  OMMAI_ASSERT(server->n_calls >= 0);
+  pthread_cond_broadcast(&server->list_changed);
+  pthread_mutex_unlock(&server->list_lock);
+}
 
 struct ommai_http_call *ommai_http_call_create(struct ommai_server *server) {
   struct ommai_http_call *call = ommai_allocate(server->allocator, 1, sizeof *call);
@@ -21,7 +31,7 @@ struct ommai_http_call *ommai_http_call_create(struct ommai_server *server) {
   pthread_mutex_init(&call->lock, NULL);
   ommai_text_init(&call->body, server->allocator);
   ommai_text_init(&call->reply.body, server->allocator);
-  ommai_server_count_http_call(server, 1);
+  count_calls(server, 1);
   return call;
 }
 
@@ -31,14 +41,25 @@ void ommai_http_call_make_id(struct ommai_http_call *call) {
   sodium_bin2hex(call->request_id, sizeof call->request_id, random, sizeof random);
 }
 
-void ommai_http_call_retain(struct ommai_http_call *call) { atomic_fetch_add(&call->references, 1); }
+void ommai_http_call_retain(struct ommai_http_call *call) {
+  OMMAI_ASSERT(atomic_load(&call->references) > 0);
+  atomic_fetch_add(&call->references, 1);
+}
 
 void ommai_http_call_free_event(struct ommai_http_call *call, struct ommai_event *event) {
   if (!event) return;
   ommai_release(call->allocator, event, sizeof *event + event->size, 1);
 }
 
+void ommai_http_call_release_body(struct ommai_http_call *call) {
+  ommai_text_free(&call->body);
+  OMMAI_ASSERT(atomic_load(&call->server->body_bytes) >= call->body_reserved);
+  atomic_fetch_sub(&call->server->body_bytes, call->body_reserved);
+  call->body_reserved = 0;
+}
+
 void ommai_http_call_release(struct ommai_http_call *call) {
+  OMMAI_ASSERT(!call || atomic_load(&call->references) > 0);
   if (!call || atomic_fetch_sub(&call->references, 1) != 1) return;
   struct ommai_server *server = call->server;
   ommai_access_release(call);
@@ -47,15 +68,16 @@ void ommai_http_call_release(struct ommai_http_call *call) {
     ommai_http_call_free_event(call, call->head);
     call->head = next;
   }
-  ommai_server_release_body(call);
+  ommai_http_call_release_body(call);
   ommai_text_free(&call->reply.body);
   pthread_mutex_destroy(&call->lock);
   ommai_release(call->allocator, call, 1, sizeof *call);
-  ommai_server_count_http_call(server, -1);
+  count_calls(server, -1);
 }
 
 /* Under the lock. The IO thread then calls the access handler or the stream's reader again. */
 static void resume(struct ommai_http_call *call) {
+  OMMAI_ASSERT_LOCKED(&call->lock);
   if (!call->suspended) return;
   call->suspended = false;
   MHD_resume_connection(call->mhd);
@@ -92,6 +114,8 @@ static struct ommai_event *make_event(struct ommai_http_call *call, const char *
 
 /* Under the lock. Takes the event over. */
 static void append_event(struct ommai_http_call *call, struct ommai_event *event) {
+  OMMAI_ASSERT_LOCKED(&call->lock);
+  OMMAI_ASSERT(!call->ended && !call->gone);
   if (call->tail) {
     call->tail->next = event;
   } else {
@@ -106,6 +130,7 @@ static void append_event(struct ommai_http_call *call, struct ommai_event *event
 
 /* Under the lock. */
 static void note_cause(struct ommai_http_call *call, const char *cause) {
+  OMMAI_ASSERT_LOCKED(&call->lock);
   if (!call->access.cause) call->access.cause = cause;
 }
 

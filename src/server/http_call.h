@@ -100,6 +100,9 @@ void ommai_http_call_make_id(struct ommai_http_call *call);
 void ommai_http_call_retain(struct ommai_http_call *call);
 void ommai_http_call_release(struct ommai_http_call *call);
 
+/* Frees the body and gives its bytes back to the server's budget. */
+void ommai_http_call_release_body(struct ommai_http_call *call);
+
 /* Gives the reply; takes over the content of `body`, which is empty afterwards. The first reply
  * wins and none follows a stream. content_type is a constant string. */
 void ommai_http_call_reply(struct ommai_http_call *call, int status, const char *content_type, struct ommai_text *body);

@@ -8,10 +8,13 @@
 #include <sys/socket.h>
 
 #include "base/error.h"
+#include "server/body_budget.h"
+#include "server/call_list.h"
 #include "server/http_head.h"
 #include "server/protocol.h"
 #include "server/routes.h"
 #include "server/server_state.h"
+#include "server/watcher.h"
 
 /* Buffers for headers, body pieces and events, per connection. */
 #define CONNECTION_MEMORY (128 * 1024)
@@ -261,13 +264,13 @@ static enum MHD_Result receive(struct ommai_http_call *call, const char *data, s
     if (size > server->max_body_bytes - call->body.size) {
       ommai_api_fail(&error, 413, NULL, "The request body is larger than this server's limit of %zu bytes.",
                      server->max_body_bytes);
-    } else if (ommai_server_reserve_body(call, size) && ommai_text_reserve(&call->body, size)) {
+    } else if (ommai_body_budget_reserve(call, size) && ommai_text_reserve(&call->body, size)) {
       ommai_text_append(&call->body, data, size);
       return MHD_YES;
     } else {
       ommai_api_fail(&error, 503, NULL, "The server is busy: it holds too many request bodies.");
     }
-    ommai_server_release_body(call);
+    ommai_http_call_release_body(call);
     ommai_http_call_fail(call, &error);
   }
   call->discarded += size;
@@ -302,7 +305,7 @@ static enum MHD_Result begin(struct ommai_server *server, struct MHD_Connection 
   ommai_connection_head(server, connection);
   ommai_access_begin(call, mhd, path, method, version);
   set_request_id(call, header(mhd, "x-request-id"));
-  ommai_server_enlist(server, call);
+  ommai_call_list_add(server, call);
   *context = call;
   if (!ommai_http_head_check(mhd, version, &error)) {
     refuse_now(call);
@@ -349,17 +352,21 @@ static void handle_completed(void *context, struct MHD_Connection *mhd, void **c
   pthread_mutex_unlock(&call->lock);
   if (unfinished) ommai_http_call_cancel_engine(call);
   ommai_connection_reply(server, call->connection);
-  ommai_server_delist(server, call);
+  ommai_call_list_remove(server, call);
   ommai_http_call_release(call);
 }
 
-static void handle_connection(void *server, struct MHD_Connection *mhd, void **context,
+static void handle_connection(void *context_of_server, struct MHD_Connection *mhd, void **context,
                               enum MHD_ConnectionNotificationCode code) {
+  struct ommai_server *server = context_of_server;
+  struct ommai_connection *connection = *context;
   if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-    ommai_tls_open(&((struct ommai_server *)server)->tls, mhd);
-    *context = ommai_connection_open(server, mhd);
+    ommai_tls_open(&server->tls, mhd);
+    *context = connection = ommai_connection_open(server, mhd);
+    if (connection) ommai_watcher_watch(server->watcher, connection->descriptor, connection->number);
   } else {
-    ommai_connection_close(server, *context);
+    if (connection) ommai_watcher_unwatch(server->watcher, connection->descriptor);
+    ommai_connection_close(server, connection);
     *context = NULL;
   }
 }

@@ -55,7 +55,7 @@ void ommai_route_run(struct ommai_job *job) {
   } else if (!ommai_http_call_is_gone(call)) {
     call->route->handle(call);
   }
-  ommai_server_release_body(call);
+  ommai_http_call_release_body(call);
   ommai_http_call_release(call);
 }
 

@@ -108,19 +108,6 @@ struct ommai_server {
   uint64_t next_number;
 };
 
-/* Counts calls that exist, so that destroy can wait for the last. */
-void ommai_server_count_http_call(struct ommai_server *server, int change);
-
-/* Takes `size` more bytes of the budget for bodies. Where it is spent, slower bodies lose what they
- * have and get 503; false when there is none. IO thread. */
-bool ommai_server_reserve_body(struct ommai_http_call *call, size_t size);
-/* Frees the body and gives its bytes back. */
-void ommai_server_release_body(struct ommai_http_call *call);
-
-/* Into the list and out of it; IO thread. Enlisting numbers the call. */
-void ommai_server_enlist(struct ommai_server *server, struct ommai_http_call *call);
-void ommai_server_delist(struct ommai_server *server, struct ommai_http_call *call);
-
 /* True when `name` is one of the served names. */
 bool ommai_server_has_model(const struct ommai_server *server, const char *name);
 

@@ -52,6 +52,11 @@ static inline int64_t ommai_vision_patch_dim(const struct ommai_vision_config *c
   return config->in_channels * config->temporal_patch_size * config->patch_size * config->patch_size;
 }
 
+/* Elements of an image's output: [1 + n_deepstack, n_tokens, out_hidden_size]. */
+static inline int64_t ommai_vision_output_size(const struct ommai_vision_config *config, int64_t n_tokens) {
+  return (1 + config->n_deepstack) * n_tokens * config->out_hidden_size;
+}
+
 /* Patches that the merger joins to one token. */
 static inline int64_t ommai_vision_joined_patches(const struct ommai_vision_config *config) {
   return config->merge_size * config->merge_size;

@@ -6,7 +6,7 @@
 
 #include "base/allocator.h"
 #include "engine/model.h"
-#include "engine/prepared_image.h"
+#include "engine/image_prepare.h"
 #include "engine/request.h"
 #include "image/patches.h"
 #include "language/decode.h"
@@ -205,7 +205,7 @@ static float *run_tower(const struct omma_model *model, const struct omma_reques
   struct ommai_vision_sizes sizes = {0};
   for (size_t i = 0; i < request->n_images; i++) {
     const struct omma_image_plan *plan = &request->images[i].plan;
-    n_values += (size_t)ommai_encode_output_size(model, plan->n_tokens);
+    n_values += (size_t)ommai_vision_output_size(&model->config.vision, plan->n_tokens);
   }
   float *values = malloc(n_values * sizeof *values), *output = values;
   for (size_t i = 0; i < request->n_images; i++) {
@@ -215,7 +215,7 @@ static float *run_tower(const struct omma_model *model, const struct omma_reques
     if (c->n_videos == 0) inputs[i].pixels = golden_pixels(c, i)->data;
     inputs[i].output = output;
     assert_ok(ommai_vision_sizes_add(&model->config.vision, &inputs[i], &sizes, &error), &error);
-    output += ommai_encode_output_size(model, plan->n_tokens);
+    output += ommai_vision_output_size(&model->config.vision, plan->n_tokens);
   }
   size_t size = ommai_vision_workspace_size(&model->tower, &sizes, 1);
   void *workspace = aligned_alloc(64, (size + 63) / 64 * 64);

@@ -1,7 +1,11 @@
 #include <math.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/allocator.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/half.h"
 #include "base/json.h"
@@ -144,11 +148,34 @@ static void json_messages_name_the_key(void **state) {
   assert_fails(ommai_json_load("t.json", "{", 1, &root, &error), OMMA_ERROR_FORMAT, "invalid JSON", &error);
 }
 
+/* In a child, which ends where this build checks. */
+static void assertions_are_of_builds_that_look_for_faults(void **state) {
+  (void)state;
+  int status;
+  pid_t child = fork();
+  if (child == 0) {
+    signal(SIGABRT, SIG_DFL);
+    close(STDERR_FILENO);
+    OMMAI_ASSERT(getpid() == 0);
+    _exit(0);
+  }
+  assert_int_equal(waitpid(child, &status, 0), child);
+#ifdef OMMA_ASSERTIONS
+  assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+#else
+  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+#endif
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(error_is_one_line_with_prefix), cmocka_unit_test(arena_measures_what_it_places),
-      cmocka_unit_test(allocation_refuses_overflow),   cmocka_unit_test(half_types_round_to_nearest_even),
-      cmocka_unit_test(team_runs_each_task_once),      cmocka_unit_test(json_messages_name_the_key),
+      cmocka_unit_test(error_is_one_line_with_prefix),
+      cmocka_unit_test(arena_measures_what_it_places),
+      cmocka_unit_test(allocation_refuses_overflow),
+      cmocka_unit_test(half_types_round_to_nearest_even),
+      cmocka_unit_test(team_runs_each_task_once),
+      cmocka_unit_test(json_messages_name_the_key),
+      cmocka_unit_test(assertions_are_of_builds_that_look_for_faults),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,36 @@
+/* The inside of omma_engine.
+ *
+ * Its thread owns the resources (team, KV pages, workspaces) and the scheduler with the live
+ * sequences; nobody else touches them. Others talk to it through the job ring. The counters are
+ * shared under a mutex that is never held while the thread computes or calls back. */
+#ifndef OMMAI_ENGINE_ENGINE_H
+#define OMMAI_ENGINE_ENGINE_H
+
+#include <omma/omma.h>
+#include <pthread.h>
+
+#include "engine/encode_call.h"
+#include "engine/job_ring.h"
+#include "engine/resources.h"
+#include "engine/scheduler.h"
+
+struct omma_engine {
+  struct omma_allocator allocator;
+  struct omma_model *model;
+  int64_t context_tokens;           /* of a prompt and its answer, at most */
+  struct ommai_resources resources; /* the thread's */
+  struct ommai_scheduler scheduler; /* the thread's */
+  struct ommai_job_ring ring;
+  pthread_t thread;
+  bool has_thread;
+
+  pthread_mutex_t mutex;
+  pthread_cond_t finished; /* an encode call is through */
+  struct omma_engine_stats stats;
+};
+
+/* Queues the images and waits until their outputs are complete. Thread-safe. Errors: BUSY,
+ * CANCELLED, MEMORY, INTERNAL. */
+enum omma_status ommai_engine_encode(struct omma_engine *engine, struct ommai_encode_call *call, struct omma_error *error);
+
+#endif

@@ -1,0 +1,15 @@
+/* The engine's memory, worked out before anything runs. */
+#ifndef OMMAI_ENGINE_MEMORY_PLAN_H
+#define OMMAI_ENGINE_MEMORY_PLAN_H
+
+#include <omma/omma.h>
+
+#include "engine/engine_sizes.h"
+#include "engine/model.h"
+
+/* Works sizes out. Errors: ARGUMENT (an option out of range, with its name), LIMIT (the KV budget
+ * holds no page). */
+enum omma_status ommai_engine_sizes(const struct omma_model *model, const struct omma_engine_options *options,
+                                    struct ommai_engine_sizes *sizes, struct omma_error *error);
+
+#endif

@@ -1,0 +1,12 @@
+/* The bytes that the bodies of all requests may take together while they are received or parsed. */
+#ifndef OMMAI_SERVER_BODY_BUDGET_H
+#define OMMAI_SERVER_BODY_BUDGET_H
+
+#include "server/server_state.h"
+
+/* Takes `size` more bytes of the budget for the call's body; ommai_http_call_release_body gives
+ * them back. Where the budget is spent, slower bodies lose what they have and get 503; false when
+ * there is none. IO thread. */
+bool ommai_body_budget_reserve(struct ommai_http_call *call, size_t size);
+
+#endif

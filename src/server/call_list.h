@@ -1,0 +1,11 @@
+/* The server's list of calls that libmicrohttpd holds. */
+#ifndef OMMAI_SERVER_CALL_LIST_H
+#define OMMAI_SERVER_CALL_LIST_H
+
+#include "server/server_state.h"
+
+/* Into the list and out of it; IO thread. Adding numbers the call. */
+void ommai_call_list_add(struct ommai_server *server, struct ommai_http_call *call);
+void ommai_call_list_remove(struct ommai_server *server, struct ommai_http_call *call);
+
+#endif
