@@ -130,8 +130,9 @@ def measure(arguments: argparse.Namespace, one: int, both: int, replicas: list[s
     one_rate, two_rate = (statistics.median(rate) for rate in rates)
     print(f"median:  one replica {one_rate:.3f}, two {two_rate:.3f} questions a second, ratio {two_rate / one_rate:.3f}; the clients took {share:.1%} of a core")
     one_core, two_cores = (statistics.median(core) for core in cores)
-    by_time = two_rate / two_cores / (one_rate / one_core)
-    print(f"one replica had {one_core:.2f} cores, two {two_cores:.2f}: a second of a core answers {by_time:.3f} times as many questions with two")
+    if min(one_core, two_cores) > 0:  # runs of a few hundredths of a second are below the clock's tick
+        by_time = two_rate / two_cores / (one_rate / one_core)
+        print(f"one replica had {one_core:.2f} cores, two {two_cores:.2f}: a second of a core answers {by_time:.3f} times as many questions with two")
 
 
 def main() -> None:
