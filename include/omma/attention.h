@@ -1,15 +1,18 @@
-/* Packed multi-image attention on CPUs: the operator of Ommatidia, on its own.
+/* Packed attention over many images, on CPUs: the operator of Ommatidia by itself.
  *
  *   out[i] = softmax(scale * q[i] . K[seg(i)]^T) V[seg(i)]
  *
- * The tokens of many images (or windows, or sequences) lie end to end; `cu_seqlens` marks the
- * borders; each segment attends only to itself. There is no mask, no padding visible to the
- * caller, no allocation while running, and the result of a segment does not depend by one bit on
- * its neighbours, its place, the strides, or the number of threads.
+ * The tokens of many images (or windows, or sequences) lie end to end in one array. `cu_seqlens`
+ * marks the borders, and each segment attends only to itself. There is no mask and no padding that
+ * the caller sees, and a run allocates nothing. The result of a segment does not depend by one bit
+ * on its neighbours, its place, the strides, or the number of threads.
  *
- * Use: create a context (kernels for this CPU) -> create a plan (once per segmentation, shape and
- * type; immutable; shared by all layers and threads) -> ask for the workspace size -> run, as
- * often as wanted, on one workspace per running call.
+ * Use:
+ * - Create a context, which has the kernels for this CPU.
+ * - Create a plan for each segmentation, shape and type. It is immutable, and all layers and
+ *   threads may share it.
+ * - Ask for the workspace size.
+ * - Run the plan as often as wanted, with one workspace for each running call.
  *
  * Source of the behaviour: the `MMEncoderAttention` layer of vLLM (packed, bidirectional,
  * cu_seqlens on the host). */
@@ -26,53 +29,55 @@
 extern "C" {
 #endif
 
-/* Element type of q, k, v and out. Scores, softmax and accumulation are always f32. With bf16 the
- * softmax weights are rounded to bf16 for the product with v and divided by the sum of the rounded
- * ones; the result is rounded once, as with f16. */
+/* Element type of q, k, v and out. Scores, softmax and sums are always f32. With bf16, the softmax
+ * weights are rounded to bf16 for the product with v, and their divisor is the sum of the rounded
+ * weights. With bf16 and f16 the result is rounded once. */
 enum omma_dtype { OMMA_F32 = 0, OMMA_BF16 = 1, OMMA_F16 = 2 };
 
 /* Type of the entries of a cu_seqlens array. */
 enum omma_index_type { OMMA_INDEX_INT32 = 0, OMMA_INDEX_INT64 = 1 };
 
 /* What a query may see.
+ *
  * ENCODER: every key of its own segment (bidirectional).
- * CAUSAL:  decoder prefill. Query row r of segment s stands at position q_offsets[s] + r of its
- * sequence and sees the keys at
- *          positions 0 .. q_offsets[s] + r. Key blocks are the pages of OMMA_ATTENTION_PAGE_TOKENS
- *          positions, anchored at
- *          position 0, so that a prompt cut into chunks gives the bits of the whole prompt. f32 and
- *          bf16.
- * DECODE:  as CAUSAL, for one to a few query rows per segment, through kernels with a fixed split
- * over the keys: a row's
- *          bits do not depend on how many rows or sequences are decoded together. f32 and bf16. */
+ *
+ * CAUSAL: prefill of a decoder. Query row r of segment s has position q_offsets[s] + r in its
+ * sequence and sees the keys at positions 0 .. q_offsets[s] + r. Key blocks are the pages of
+ * OMMA_ATTENTION_PAGE_TOKENS positions, anchored at position 0, so a prompt cut into chunks gives
+ * the bits of the whole prompt. f32 and bf16 only.
+ *
+ * DECODE: as CAUSAL, for one to a few query rows per segment. The kernels split the keys in a fixed
+ * way, so a row's bits do not depend on how many rows or sequences are decoded together. f32 and
+ * bf16 only. */
 enum omma_attention_mode { OMMA_ATTENTION_ENCODER = 0, OMMA_ATTENTION_CAUSAL = 1, OMMA_ATTENTION_DECODE = 2 };
 
 #define OMMA_ATTENTION_MAX_HEAD_DIM 256
-/* DECODE: keys may be compressed rows that many heads share */
+/* DECODE allows more: keys may be compressed rows that many heads share. */
 #define OMMA_ATTENTION_MAX_DECODE_HEAD_DIM 1024
 #define OMMA_ATTENTION_PAGE_TOKENS 64
-/* Tokens that one plan may address, and segments in it. Both bound the size of a plan before memory
- * is touched. */
+/* The most tokens that one plan may address, and the most segments in it. Both bound the size of a
+ * plan before any memory is touched. */
 #define OMMA_ATTENTION_MAX_TOKENS ((int64_t)1 << 31)
 #define OMMA_ATTENTION_MAX_SEGMENTS ((int64_t)1 << 24)
 #define OMMA_ATTENTION_MAX_HEADS 4096
 
-/* ---- context: the kernels chosen for one CPU level ------------------------------------------- */
+/* ---- context: the kernels chosen for one CPU level ---- */
 
 struct omma_attention_context;
 
-/* isa: "scalar", "avx2", "avx2_vnni", "avx512", "avx512_bf16", "neon", "neon_bf16"; NULL: the
- * environment variable OMMA_ISA where set, else the best this machine has. Naming a level that the
- * machine lacks is refused.
- * allocator: for contexts and plans; NULL: the C library's. */
+/* isa: "scalar", "avx2", "avx2_vnni", "avx512", "avx512_bf16", "neon" or "neon_bf16". NULL: the
+ * environment variable OMMA_ISA where it is set, else the best level of this machine. A level that
+ * the machine lacks is refused.
+ *
+ * allocator: for contexts and plans. NULL: the C library's. */
 struct omma_attention_options {
   const char *isa;
   const struct omma_allocator *allocator;
 };
 
-/* Creates a context. options may be NULL. The context is immutable, may be used by any number of
- * threads, and must outlive its plans. Errors: ARGUMENT (isa is no level), UNSUPPORTED (not on
- * this machine), MEMORY. */
+/* Creates a context. `options` may be NULL. The context is immutable, any number of threads may use
+ * it, and it must outlive its plans. The caller destroys it. Errors: ARGUMENT (isa is not a level),
+ * UNSUPPORTED (this machine lacks the level), MEMORY. */
 OMMA_API enum omma_status omma_attention_context_create(const struct omma_attention_options *options,
                                                         struct omma_attention_context **context, struct omma_error *error);
 OMMA_API void omma_attention_context_destroy(struct omma_attention_context *context);
@@ -80,102 +85,106 @@ OMMA_API void omma_attention_context_destroy(struct omma_attention_context *cont
 /* The CPU level in use: a constant string such as "avx512_bf16". */
 OMMA_API const char *omma_attention_context_isa(const struct omma_attention_context *context);
 
-/* The kernel that serves this mode, type and pair of head dimensions, for people to read; a
- * constant string. Encoder segments of up to 64 keys may have another, which
+/* The name of the kernel that serves this mode, type and pair of head dimensions, for people to
+ * read: a constant string. Encoder segments of up to 64 keys may have another kernel, which
  * omma_attention_plan_info names. NULL where the combination is not supported. */
 OMMA_API const char *omma_attention_kernel_name(const struct omma_attention_context *context, enum omma_attention_mode mode,
                                                 enum omma_dtype dtype, int32_t head_dim, int32_t v_head_dim);
 
-/* Runs small problems through the chosen kernels of every mode, type and usual head dimension and
- * compares them with the scalar reference in double precision. OK, or INTERNAL with the first
- * kernel that is off. Takes some milliseconds. */
+/* Runs small problems through the chosen kernels of every mode, type and usual head dimension, and
+ * compares them with the scalar reference in double precision. Takes some milliseconds. OK, or
+ * INTERNAL with the name of the first kernel that is off. */
 OMMA_API enum omma_status omma_attention_self_test(const struct omma_attention_context *context, struct omma_error *error);
 
-/* ---- plan: one segmentation, shape and type -------------------------------------------------- */
+/* ---- plan: one segmentation, shape and type ---- */
 
-/* What a plan is made from. Zero-initialise, then fill: 0 and NULL are the stated defaults. Read
- * during the call only.
+/* What a plan is made from. Zero-initialise it, then fill it: 0 and NULL are the stated defaults.
+ * It is read during the call only.
  *
- * q and out are [n_tokens, n_heads, head_dim] and [n_tokens, n_heads, v_head_dim]; k and v are
- * [n_kv_tokens, n_kv_heads, head_dim] and [n_kv_tokens, n_kv_heads, v_head_dim]. A batched [b, s,
- * H, D] tensor is the packed one with n_tokens = b * s and batch = b. Query heads h share
- * key/value head h / (n_heads / n_kv_heads). */
+ * Shapes: q [n_tokens, n_heads, head_dim], out [n_tokens, n_heads, v_head_dim], k [n_kv_tokens,
+ * n_kv_heads, head_dim], v [n_kv_tokens, n_kv_heads, v_head_dim]. A batched [b, s, H, D] tensor is
+ * the packed one with n_tokens = b * s and batch = b. Query head h uses key/value head h / (n_heads
+ * / n_kv_heads). */
 struct omma_attention_spec {
   enum omma_attention_mode mode;
   enum omma_dtype dtype;
   int32_t n_heads;
   int32_t n_kv_heads; /* 0: n_heads. n_heads must be a multiple of it */
-  /* 1 .. OMMA_ATTENTION_MAX_HEAD_DIM; DECODE: .._MAX_DECODE_HEAD_DIM, v_head_dim as well */
+  /* 1 .. OMMA_ATTENTION_MAX_HEAD_DIM; with DECODE 1 .. OMMA_ATTENTION_MAX_DECODE_HEAD_DIM. The same
+   * limits hold for v_head_dim. */
   int32_t head_dim;
   int32_t v_head_dim; /* 0: head_dim */
-  float scale;        /* 0: 1 / sqrt(head_dim), from the true head_dim. Must be finite */
+  float scale;        /* 0: 1 / sqrt(head_dim) of the head_dim given. Must be finite */
 
-  int64_t n_tokens; /* rows of q and out. Rows past the last border are set to zero by a run */
-  /* rows of k and v; 0: n_tokens. With pages only the two bounds read it: the most keys (positions)
-   * of a segment; 0: as q_offsets say, or none before the queries */
+  int64_t n_tokens; /* rows of q and out. A run sets rows past the last border to zero */
+  /* Rows of k and v. 0: n_tokens. With pages it is not a row count: only the two functions for
+   * upper bounds read it, as the most keys (positions) of a segment. 0 then: as q_offsets say, or
+   * no keys before the queries. */
   int64_t n_kv_tokens;
 
-  /* Borders: n_segments + 1 entries, the first 0, nondecreasing, the last at most n_tokens
-   * (n_kv_tokens for k). Segments may be empty. NULL: each of `batch` equal rows of tokens is a
-   * segment (batch 0 means 1). */
+  /* Borders: n_segments + 1 entries. The first is 0, they never decrease, and the last is at most
+   * n_tokens (for k: n_kv_tokens). Segments may be empty. NULL: each of `batch` equal rows of
+   * tokens is a segment (batch 0 means 1). */
   enum omma_index_type index_type;
   int64_t n_segments;
   const void *cu_seqlens;
-  /* NULL: as cu_seqlens. ENCODER: pooling heads and the like; queries of a segment with no keys get
-   * zeros. CAUSAL and DECODE: where a sequence's keys begin; not used with pages */
+  /* Borders of the keys. NULL: as cu_seqlens. ENCODER: for pooling heads and the like; queries of a
+   * segment without keys get zeros. CAUSAL and DECODE: where a sequence's keys begin; not used with
+   * pages. */
   const void *cu_seqlens_k;
   int64_t batch;
-  int64_t max_seqlen; /* accepted for the sake of other operators' callers, and never trusted */
+  int64_t max_seqlen; /* accepted for callers that pass it to other operators; never trusted */
 
-  /* CAUSAL and DECODE: positions of the segments' first queries, [n_segments]; NULL: all 0. Segment
-   * s has q_offsets[s] + its query count keys. */
+  /* CAUSAL and DECODE: the position of each segment's first query, [n_segments]. NULL: all 0.
+   * Segment s has q_offsets[s] + (its number of queries) keys. */
   const int64_t *q_offsets;
-  bool paged; /* K and V are read through the page table given at run time */
+  bool paged; /* k and v are read through the page table that a run gets */
 
-  /* CAUSAL and DECODE: k and v are bf16 whatever `dtype` says of q and out. With f32 queries keys
+  /* CAUSAL and DECODE: k and v are bf16, whatever `dtype` says of q and out. With f32 queries, keys
    * and values count as their values in f32, and nothing else is rounded. */
   bool bf16_kv;
 
-  /* ENCODER: scores may be products of 8-bit integers, made of q row by row and of k, less its mean
-   * over the segment, in blocks of 64 keys, where that is faster: in bf16 on CPUs with AVX512-BF16
-   * and VNNI, for segments of more than 64 keys. Elsewhere nothing changes. */
+  /* ENCODER: allows scores that are products of 8-bit integers, where that is faster: in bf16, on
+   * CPUs with AVX512-BF16 and VNNI, for segments of more than 64 keys. q is quantized row by row;
+   * k, less its mean over the segment, in blocks of 64 keys. Elsewhere nothing changes. */
   bool int8_scores;
 };
 
 struct omma_attention_plan;
 
-/* Creates a plan in memory of the context's allocator. The plan is immutable and may be shared by
- * any number of threads and layers; it does not keep the arrays of `spec`. Errors, before any
- * memory is touched: ARGUMENT (with the offending index or value), UNSUPPORTED, LIMIT; MEMORY. */
+/* Creates a plan in memory of the context's allocator. The plan is immutable, and any number of
+ * threads and layers may share it. It does not keep the arrays of `spec`. The caller destroys it.
+ * Errors: before any memory is touched ARGUMENT (with the index or value at fault), UNSUPPORTED,
+ * LIMIT; then MEMORY. */
 OMMA_API enum omma_status omma_attention_plan_create(const struct omma_attention_context *context,
                                                      const struct omma_attention_spec *spec, struct omma_attention_plan **plan,
                                                      struct omma_error *error);
 /* Destroys a plan made by omma_attention_plan_create. NULL is allowed. */
 OMMA_API void omma_attention_plan_destroy(struct omma_attention_plan *plan);
 
-/* The same without allocation: an upper bound of the bytes that a plan of at most that many
- * segments and tokens takes, then the plan in caller's memory (aligned to 64). Such a plan needs
- * no destruction. A bound holds for every spec with the same mode, type, heads and dimensions
- * whose counts are not larger; it does not read cu_seqlens, which may be NULL. Returns 0 for
- * numbers that would be refused. */
+/* A plan without allocation. omma_attention_plan_size_bound is an upper bound of the bytes that a
+ * plan takes; omma_attention_plan_place makes the plan in `memory` of the caller, aligned to 64
+ * bytes. Such a plan needs no destruction. A bound holds for every spec with the same mode, type,
+ * heads and dimensions whose counts are not larger. It does not read cu_seqlens, which may be NULL.
+ * It is 0 for numbers that would be refused. */
 OMMA_API size_t omma_attention_plan_size_bound(const struct omma_attention_context *context,
                                                const struct omma_attention_spec *spec);
 OMMA_API enum omma_status omma_attention_plan_place(const struct omma_attention_context *context,
                                                     const struct omma_attention_spec *spec, void *memory, size_t memory_size,
                                                     struct omma_attention_plan **plan, struct omma_error *error);
 
-/* Facts about a plan. flops counts useful work only: 2 * (head_dim + v_head_dim) per query head,
- * query and key it sees. */
+/* Facts about a plan. flops counts useful work only: 2 * (head_dim + v_head_dim) for each query
+ * head, query, and key that the query sees. */
 struct omma_attention_plan_info {
   int64_t n_segments;
-  /* a wave packs the keys and values of the segments and heads in flight, then attends to them */
+  /* A wave packs keys and values of some segments and heads, then attends to them. */
   int64_t n_waves;
-  /* what omma_attention_run_range counts: pack and attend jobs of all waves in order */
+  /* What omma_attention_run_range counts: the pack and attend jobs of all waves, in order. */
   int64_t n_steps;
   double flops;
   size_t plan_bytes;
   float scale;
-  const char *kernel; /* that serves the longest segment */
+  const char *kernel; /* the kernel that serves the longest segment */
 };
 OMMA_API void omma_attention_plan_get_info(const struct omma_attention_plan *plan, struct omma_attention_plan_info *info);
 
@@ -184,21 +193,21 @@ OMMA_API void omma_attention_plan_get_info(const struct omma_attention_plan *pla
 OMMA_API size_t omma_attention_plan_workspace_size(const struct omma_attention_plan *plan, int n_workers);
 
 /* An upper bound of omma_attention_plan_workspace_size over all plans with the spec's mode, type,
- * heads and dimensions whose counts are not larger: what a program reserves that plans its memory
- * before it knows the segmentations. */
+ * heads and dimensions whose counts are not larger. For programs that plan their memory before they
+ * know the segmentations. */
 OMMA_API size_t omma_attention_workspace_bound(const struct omma_attention_context *context,
                                                const struct omma_attention_spec *spec, int n_workers);
 
-/* ---- run ------------------------------------------------------------------------------------- */
+/* ---- run ---- */
 
 /* The tensors of one call. Strides count elements; 0 means the packed layout of the shapes above.
- * Any token stride is allowed for each tensor on its own (v is usually a view into a fused q/k/v
- * row); the last dimension is contiguous. Inputs are not changed; out must not overlap them.
- * Elements need only their natural alignment.
+ * Each tensor may have any token stride of its own (v is usually a view into a fused q/k/v row).
+ * The last dimension is contiguous. Elements need only their natural alignment. Inputs are not
+ * changed, and out must not overlap them.
  *
- * With pages: position p of segment s lies in page t = page_table[s * page_table_stride + p / 64],
- * its key for head h at k + t * k_page_stride + h * k_head_stride + (p % 64) * k_token_stride,
- * likewise for v. The head and token strides' defaults are those of a page laid out as
+ * With pages, position p of segment s lies in page t = page_table[s * page_table_stride + p / 64].
+ * Its key for head h is at k + t * k_page_stride + h * k_head_stride + (p % 64) * k_token_stride,
+ * and its value likewise. The default head and token strides are those of a page laid out as
  * [n_kv_heads, 64, head_dim] (v: [n_kv_heads, 64, v_head_dim]). */
 struct omma_attention_tensors {
   const void *q, *k, *v;
@@ -213,17 +222,17 @@ struct omma_attention_tensors {
 };
 
 /* Runs the whole plan. workspace: at least omma_attention_plan_workspace_size(plan,
- * team->n_workers) bytes aligned to 64, used by no other running call. team NULL: this thread
- * alone. Allocates nothing, takes no lock. Errors: ARGUMENT, before anything is read or
+ * team->n_workers) bytes, aligned to 64, not used by another running call. team NULL: the calling
+ * thread alone. Allocates nothing and takes no lock. Errors: ARGUMENT, before anything is read or
  * written. */
 OMMA_API enum omma_status omma_attention_run(const struct omma_attention_plan *plan,
                                              const struct omma_attention_tensors *tensors, void *workspace,
                                              size_t workspace_size, const struct omma_team *team, struct omma_error *error);
 
 /* Runs steps [first, first + count) of the plan's n_steps, so that a scheduler can stop in between.
- * Steps must be run in order, each once, on the same tensors and workspace, whose content must be
- * kept between the calls; the result is that of omma_attention_run, bit for bit. Step 0 also
- * clears the tail rows of out. */
+ * Steps must run in order, each once, on the same tensors and the same workspace, whose content
+ * must be kept between the calls. The result is that of omma_attention_run, bit for bit. Step 0
+ * also clears the rows of out past the last border. */
 OMMA_API enum omma_status omma_attention_run_range(const struct omma_attention_plan *plan,
                                                    const struct omma_attention_tensors *tensors, void *workspace,
                                                    size_t workspace_size, const struct omma_team *team, int64_t first,

@@ -19,7 +19,9 @@
  * about the longest task of a layer, so that hardly anybody sleeps within a forward pass. To be
  * woken takes 50 us where the machine is idle and a millisecond where it is not. With fewer CPUs
  * than workers looking only takes time from whoever has the work. */
-enum { SPIN_NS = 1000000, SPIN_ROUNDS = 32 }; /* rounds: between two looks at the clock */
+/* How long a worker looks for the next phase before it sleeps, the first part of it without
+ * offering its CPU to others; rounds: between two looks at the clock. */
+enum { SPIN_NS = 1000000, SPIN_ALONE_NS = 30000, SPIN_ROUNDS = 32 };
 
 struct worker {
   struct ommai_team *team;
@@ -69,13 +71,16 @@ static bool all_have_left(struct ommai_team *team, uint_fast64_t unused) {
 /* Looks for a while; false where what is waited for did not come. */
 static bool look_for(struct ommai_team *team, bool (*came)(struct ommai_team *, uint_fast64_t), uint_fast64_t seen) {
   if (team->spin_ns == 0) return false;
-  int64_t end = ommai_clock_ns() + team->spin_ns;
+  int64_t start = ommai_clock_ns(), waited = 0;
   do {
     for (int round = 0; round < SPIN_ROUNDS; round++) {
       if (came(team, seen)) return true;
       RELAX();
     }
-  } while (ommai_clock_ns() < end);
+    waited = ommai_clock_ns() - start;
+    /* whoever else wants this CPU may be the one that is waited for */
+    if (waited > SPIN_ALONE_NS) sched_yield();
+  } while (waited < team->spin_ns);
   return false;
 }
 
