@@ -3,7 +3,8 @@
 
 Starts two servers, each held to one core, and HAProxy with the file of deploy/. Every round asks one replica and then both, through HAProxy, about an
 image each that nobody has seen; clients send the next question when they have an answer, two for each replica, so that none waits for work. Prints
-questions a second of both and their ratio; the clients' share of the processor time is in them and is printed too.
+questions a second of both and their ratio, and how many cores the replicas had, by their processor time: below 1 and 2, other programs took the
+rest. The clients' share of the processor time is in all of it and is printed too.
 
     bench/replicas.py --model DIR --size 512x512 --requests 4 --rounds 2 -- --quantization int8
 
@@ -78,8 +79,17 @@ def ask(port: int, body: bytes, n_tokens: int) -> None:
             sys.exit("an answer has another length than was asked for")
 
 
-def questions_a_second(arguments: argparse.Namespace, port: int, n_replicas: int) -> float:
-    """Over the time from the first question to the last answer."""
+def processor_seconds(processes: list[subprocess.Popen]) -> float:
+    """What they have used since they were started, in user and system mode."""
+    used = 0
+    for process in processes:
+        fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        used += int(fields[11]) + int(fields[12])
+    return used / os.sysconf("SC_CLK_TCK")
+
+
+def questions_a_second(arguments: argparse.Namespace, port: int, n_replicas: int, replicas: list[subprocess.Popen]) -> tuple[float, float]:
+    """Over the time from the first question to the last answer; and the cores that the replicas had in that time."""
     bodies = [question(arguments) for _ in range(arguments.requests * n_replicas)]
     lock, left, failed = threading.Lock(), list(bodies), []
 
@@ -95,27 +105,34 @@ def questions_a_second(arguments: argparse.Namespace, port: int, n_replicas: int
                 failed.append(error)
 
     clients = [threading.Thread(target=client) for _ in range(CLIENTS_PER_REPLICA * n_replicas)]
-    start = time.monotonic()
+    start, used = time.monotonic(), processor_seconds(replicas)
     for thread in clients:
         thread.start()
     for thread in clients:
         thread.join()
     if failed:
         sys.exit(f"a request failed: {failed[0]}")
-    return len(bodies) / (time.monotonic() - start)
+    seconds = time.monotonic() - start
+    return len(bodies) / seconds, (processor_seconds(replicas) - used) / seconds
 
 
-def measure(arguments: argparse.Namespace, one: int, both: int) -> None:
+def measure(arguments: argparse.Namespace, one: int, both: int, replicas: list[subprocess.Popen]) -> None:
     for port in (one, both, both):
         ask(port, question(arguments), arguments.tokens)
-    rates, used, started = ([], []), resource.getrusage(resource.RUSAGE_SELF).ru_utime, time.monotonic()
+    rates, cores = ([], []), ([], [])
+    used, started = resource.getrusage(resource.RUSAGE_SELF).ru_utime, time.monotonic()
     for number in range(arguments.rounds):
-        for rate, port, n_replicas in zip(rates, (one, both), (1, 2)):
-            rate.append(questions_a_second(arguments, port, n_replicas))
+        for rate, core, port, n_replicas in zip(rates, cores, (one, both), (1, 2)):
+            for values, value in zip((rate, core), questions_a_second(arguments, port, n_replicas, replicas)):
+                values.append(value)
         print(f"round {number + 1}: one replica {rates[0][-1]:.3f}, two {rates[1][-1]:.3f} questions a second, ratio {rates[1][-1] / rates[0][-1]:.3f}", flush=True)
     share = (resource.getrusage(resource.RUSAGE_SELF).ru_utime - used) / (time.monotonic() - started)
     one_rate, two_rate = (statistics.median(rate) for rate in rates)
     print(f"median:  one replica {one_rate:.3f}, two {two_rate:.3f} questions a second, ratio {two_rate / one_rate:.3f}; the clients took {share:.1%} of a core")
+    one_core, two_cores = (statistics.median(core) for core in cores)
+    if min(one_core, two_cores) > 0:  # runs of a few hundredths of a second are below the clock's tick
+        by_time = two_rate / two_cores / (one_rate / one_core)
+        print(f"one replica had {one_core:.2f} cores, two {two_cores:.2f}: a second of a core answers {by_time:.3f} times as many questions with two")
 
 
 def main() -> None:
@@ -147,7 +164,7 @@ def main() -> None:
         processes += [process for process, _ in balancers]
         for process, port in balancers:
             wait_until_it_answers(process, port)
-        measure(arguments, balancers[0][1], balancers[1][1])
+        measure(arguments, balancers[0][1], balancers[1][1], processes[:2])
     finally:
         for process in reversed(processes):
             process.terminate()
