@@ -142,7 +142,7 @@ check: ## the rules that a script can check: layers, names, banned functions, he
 	tools/check_layers.sh
 	tools/check_fuzz.sh
 	tools/check_readmes.sh
-	tools/check_words.sh --rule word
+	tools/check_words.sh
 
 .PHONY: clean
 clean: ## remove all builds

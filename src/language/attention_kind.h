@@ -41,8 +41,8 @@ struct ommai_attention_kind {
   enum omma_status (*attend_decode)(const struct ommai_decode_attention *attention, int64_t layer, const struct omma_team *team,
                                     struct omma_error *error);
 
-  /* Prefill: bytes for chunks of at most max_rows in contexts of at most max_context, 0 on overflow;
-   * then the plan and memory of a chunk whose first seven members are filled in
+  /* Prefill: bytes for chunks of at most max_rows in contexts of at most max_context, 0 on
+   * overflow; then the plan and memory of a chunk whose first seven members are filled in
    * (prefill_attention.h). Errors: MEMORY. */
   size_t (*prefill_size)(const struct ommai_decoder *decoder, int64_t max_rows, int64_t max_context, int n_workers);
   enum omma_status (*place_prefill)(struct ommai_prefill_attention *attention, int n_workers, struct ommai_arena *arena,
