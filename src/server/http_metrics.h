@@ -6,11 +6,10 @@
 #include <pthread.h>
 #include <stdint.h>
 
+#include "server/routes.h"
 #include "server/text_buffer.h"
 
-struct ommai_route;
-
-#define OMMAI_HTTP_HANDLERS 18 /* routes, and after them "none" for any other path */
+#define OMMAI_HTTP_HANDLERS (OMMAI_N_ROUTES + 1) /* after the routes "none", any other path */
 #define OMMAI_HTTP_METHODS 8
 #define OMMAI_HTTP_CLASSES 5
 #define OMMAI_HTTP_FEW_BUCKETS 4

@@ -27,9 +27,10 @@ static const struct ommai_route routes[] = {
     {"/metrics", OMMAI_METHOD_GET, false, ommai_endpoint_metrics},
     {PAGE, OMMAI_METHOD_GET, false, ommai_endpoint_page},
 };
+_Static_assert(sizeof routes / sizeof routes[0] == OMMAI_N_ROUTES, "OMMAI_N_ROUTES counts the table");
 
 const struct ommai_route *ommai_route_find(const char *path, const char **rest) {
-  for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
+  for (size_t i = 0; i < OMMAI_N_ROUTES; i++) {
     size_t fixed = strcspn(routes[i].path, "{");
     if (strncmp(routes[i].path, path, fixed) != 0 || !routes[i].path[fixed] != !path[fixed]) continue;
     *rest = path + fixed;
@@ -62,7 +63,7 @@ void ommai_route_run(struct ommai_job *job) {
 size_t ommai_route_index(const struct ommai_route *route) { return (size_t)(route - routes); }
 
 const struct ommai_route *ommai_route_at(size_t index) {
-  return index < sizeof routes / sizeof routes[0] ? &routes[index] : NULL;
+  return index < OMMAI_N_ROUTES ? &routes[index] : NULL;
 }
 
 bool ommai_route_needs_key(const char *path, bool metrics_open, bool page_open) {
