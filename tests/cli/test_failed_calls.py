@@ -96,13 +96,13 @@ def test_within_a_limit_of_memory(library, omma, full, model, images, tmp_path, 
 
     def run(mebibytes):
         out.unlink(missing_ok=True)
-        limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (mebibytes << 20, mebibytes << 20))
+        limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (int(mebibytes * 2**20),) * 2)
         return subprocess.run(words, preexec_fn=limit, capture_output=True, stdin=subprocess.DEVNULL, timeout=120)
 
     expected = outcome(run(8192), out)
     started = 0
     # Small steps where the program begins to start: a command that loads no weights then needs little more.
-    for mebibytes in [*range(40, 100, 2), *range(100, 600, 4 if full else 20)]:
+    for mebibytes in [*(n / 2 for n in range(100, 200)), *range(100, 600, 4 if full else 20)]:
         ended = run(mebibytes)
         # Before main the loader and the libraries' own start give up in their own ways.
         started += b"omma: " in ended.stderr and b"shared librar" not in ended.stderr
