@@ -78,7 +78,7 @@ bool ommai_kv_event_queue_store(struct ommai_kv_event_queue *queue, const struct
     event->has_salt = page->cache_salt != NULL;
     if (page->parent) event->parent = *page->parent;
     memcpy(event->tokens, page->tokens, sizeof event->tokens);
-    memcpy(event->images, page->images, (size_t)page->n_images * sizeof *page->images);
+    if (page->n_images) memcpy(event->images, page->images, (size_t)page->n_images * sizeof *page->images);
     if (salt_size) memcpy(&event->images[page->n_images], page->cache_salt, salt_size);
   }
   return put(queue, event);
