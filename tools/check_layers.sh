@@ -32,7 +32,7 @@ Rules:
   marker        no notes about unfinished work
   dead-code     no commented-out code, no #if 0
   mention       no paths of a developer's machine
-  length        no source of more than 900 lines
+  length        no source of more than 700 lines
   name          file names in src/ are snake_case and unique
   flags         nothing that gives up exact arithmetic or the common CPU by default
 TEXT
@@ -110,7 +110,7 @@ BEGIN {
   marker = "(^|[^A-Za-z0-9_])(TO" "DO|FIX" "ME|X" "XX)([^A-Za-z0-9_]|$)"
 }
 function report(rule, what) { printf "%s:%d: %s: %s\n", FILENAME, FNR, rule, what }
-function check_length() { if (lines > 900) printf "%s:901: length: %d lines, at most 900 are allowed\n", file, lines }
+function check_length() { if (lines > 700) printf "%s:701: length: %d lines, at most 700 are allowed\n", file, lines }
 function start_file(part) {
   check_length()
   file = FILENAME

@@ -17,7 +17,7 @@ from waiting import wait_for
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 N_REQUESTS = 50
-N_STREAMED = 64
+N_STREAMED = 256
 
 
 def free_port():
@@ -121,7 +121,7 @@ def test_streams_pass_as_they_come(start, balance):
         pieces = [connection.recv(1 << 20)]
         while b"[DONE]" not in pieces[-1]:
             pieces.append(connection.recv(1 << 20))
-    assert len(pieces) > 3, len(pieces)  # gathered for 200 ms they would be two
+    assert len(pieces) > 8, len(pieces)
 
 
 def test_an_image_goes_where_it_was(start, balance):

@@ -70,7 +70,7 @@ file src/base/assertion.h '_Static_assert(sizeof(int) == 4, "int");\n'
 file tests/unit/test_x.c 'void t(void) { strcpy(a, b); printf("x"); } /* XXXXXX, mastodon */\n'
 file tests/data/config.json '{"TO\0104O": "\057work/x\t"}  '
 file docs/qwen.md 'Qwen, see docs\057work/x, https://example.org\057work/ and \057workspace\n'
-file src/base/full.c "$(printf '%0900d' 0 | sed 's/0/int x;\\n/g')"
+file src/base/full.c "$(printf '%0700d' 0 | sed 's/0/int x;\\n/g')"
 file Makefile 'all:\n\ttrue\n'
 run_check
 expect_status 0 "clean tree"
@@ -127,7 +127,7 @@ plant src/base/w.c '#if 0\nint x;\n#endif\n// x = y + 1;\n/* old(a, b); */\n/* a
   '6: dead-code: a comment that reads like code' '7: dead-code: a comment that reads like code'
 plant docs/y.md 'See \057work/x.\nsee shared\057design.\n' '1: mention: a path of a developer machine' \
   '2: mention: a path of a developer machine'
-plant src/base/z.c "$(printf '%0901d' 0 | sed 's/0/int x;\\n/g')" '901: length: 901 lines, at most 900 are allowed'
+plant src/base/z.c "$(printf '%0701d' 0 | sed 's/0/int x;\\n/g')" '701: length: 701 lines, at most 700 are allowed'
 plant src/text/Upper.c 'int x;\n' '1: name: file names are snake_case'
 plant src/base/same.h 'int x;\n'
 plant src/text/same.h 'int x;\n' '1: name: src/base/same.h has the same name'
