@@ -67,8 +67,7 @@ static enum omma_status wrong_type(const char *where, const char *key, const cha
                           ommai_json_kind(value));
 }
 
-/* An integer; 2.0 counts as 2, as some writers store it so. */
-static bool as_integer(const json_t *value, int64_t *out) {
+bool ommai_json_whole(const json_t *value, int64_t *out) {
   if (json_is_integer(value)) {
     *out = json_integer_value(value);
     return true;
@@ -86,7 +85,7 @@ enum omma_status ommai_json_integer(const json_t *object, const char *where, con
   OMMAI_TRY(find(object, where, key, required, &value, error));
   if (!value) return OMMA_OK;
   int64_t number;
-  if (!as_integer(value, &number)) return wrong_type(where, key, "an integer", value, error);
+  if (!ommai_json_whole(value, &number)) return wrong_type(where, key, "an integer", value, error);
   if (number < low || number > high) {
     return ommai_fail_field(error, OMMA_ERROR_FORMAT, key,
                             "%s: key \"%s\": expected %" PRId64 " to %" PRId64 ", found %" PRId64, where, key, low, high,
@@ -151,7 +150,7 @@ enum omma_status ommai_json_integers(const json_t *object, const char *where, co
                             key, capacity, n);
   }
   for (size_t i = 0; i < n; i++) {
-    if (!as_integer(json_array_get(array, i), &out[i]))
+    if (!ommai_json_whole(json_array_get(array, i), &out[i]))
       return wrong_type(where, key, "integers", json_array_get(array, i), error);
     if (out[i] < low || out[i] > high) {
       return ommai_fail_field(error, OMMA_ERROR_FORMAT, key,

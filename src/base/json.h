@@ -24,6 +24,9 @@ enum omma_status ommai_json_load_file(const char *path, size_t limit, const stru
 /* The same from memory; `name` stands for the path in messages. */
 enum omma_status ommai_json_load(const char *name, const char *data, size_t size, json_t **root, struct omma_error *error);
 
+/* An integer; 2.0 counts as 2, as some writers store it so. False for anything else. */
+bool ommai_json_whole(const json_t *value, int64_t *out);
+
 /* Typed reads of object[key]. `where` is the path and the keys down to the object, for messages. A
  * missing key or JSON null leaves *out unchanged (its value is the default) and is an error only
  * when `required`. Integers must be whole and within [low, high]; numbers must be finite. */

@@ -76,18 +76,6 @@ json_t *ommai_field_get(const json_t *object, const char *key) {
   return value && !json_is_null(value) ? value : NULL;
 }
 
-bool ommai_json_whole(const json_t *value, int64_t *out) {
-  if (json_is_integer(value)) {
-    *out = json_integer_value(value);
-    return true;
-  }
-  if (!json_is_real(value)) return false;
-  double number = json_real_value(value);
-  if (!(fabs(number) < 0x1p53) || number != floor(number)) return false;
-  *out = (int64_t)number;
-  return true;
-}
-
 static bool wrong_type(const char *key, const char *expected, const json_t *value, struct ommai_api_error *error) {
   if (json_is_real(value)) {
     return ommai_api_fail(error, 400, key, "%s must be %s, got %g.", key, expected, json_real_value(value));

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/json.h"
 #include "server/api_error.h"
 
 #define OMMAI_MAX_JSON_DEPTH 64
@@ -27,9 +28,6 @@ bool ommai_field_number(const json_t *object, const char *key, double low, doubl
                         struct ommai_api_error *error);
 /* Strings live as long as the document and hold no NUL. */
 bool ommai_field_string(const json_t *object, const char *key, const char **out, struct ommai_api_error *error);
-
-/* A JSON integer, or a real that is whole. */
-bool ommai_json_whole(const json_t *value, int64_t *out);
 
 /* The member, or NULL where it is missing or null. */
 json_t *ommai_field_get(const json_t *object, const char *key);
