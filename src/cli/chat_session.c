@@ -155,11 +155,11 @@ static void take_back(struct session *session, const struct omma_error *refusal)
   const struct ommai_conversation *conversation = session->conversation;
   const struct omma_engine_options options = {.kv_cache_bytes = session->options->kv_cache_bytes, .max_sequences = 1};
   const struct omma_message question = conversation->messages[conversation->count - 1];
-  struct omma_memory_plan plan;
+  struct omma_memory_estimate estimate;
   struct omma_error error;
-  bool alone = omma_plan_memory(session->model, &options, 0, &plan, &error) == OMMA_OK;
-  plan.max_model_len = omma_engine_max_model_len(session->engine);
-  alone = alone && ommai_room_check_prompt(session->model, &plan, &question, 1, &error) == OMMA_OK;
+  bool alone = omma_estimate_memory(session->model, &options, 0, &estimate, &error) == OMMA_OK;
+  estimate.max_model_len = omma_engine_max_model_len(session->engine);
+  alone = alone && ommai_room_check_prompt(session->model, &estimate, &question, 1, &error) == OMMA_OK;
   session->n_pending = ommai_conversation_take_back(session->conversation, session->pending);
   if (!alone) {
     drop_pending(session);

@@ -140,12 +140,12 @@ static void note_address(const struct values *values, int port) {
 static void tell_configuration(const struct values *values, const struct omma_server_options *options,
                                const struct ommai_opened *opened) {
   if (values->serving.common.encoder_only) {
-    ommai_serve_note_encoder(opened->model, &opened->plan, options);
+    ommai_serve_note_encoder(opened->model, &opened->estimate, options);
     ommai_serve_note_access(options);
     return;
   }
-  ommai_serve_note_model(opened->model, &opened->plan);
-  ommai_serve_note_memory(&opened->plan);
+  ommai_serve_note_model(opened->model, &opened->estimate);
+  ommai_serve_note_memory(&opened->estimate);
   ommai_serve_note_access(options);
   if (opened->kv_publisher) ommai_note("KV events: published %s", ommai_kv_publisher_place(opened->kv_publisher));
   tell_sampling(&values->serving.common, opened->model);

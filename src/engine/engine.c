@@ -4,7 +4,7 @@
 #include "base/allocator.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/memory_plan.h"
+#include "engine/memory_estimate.h"
 #include "engine/request.h"
 
 /* ---- the thread ---- */

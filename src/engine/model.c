@@ -135,7 +135,7 @@ static enum omma_status pack_weights(struct omma_model *model, const struct omma
   return OMMA_OK;
 }
 
-/* A plan needs no tokens. */
+/* An estimate needs no tokens. */
 static enum omma_status read_tokenizer(struct omma_model *model, struct omma_error *error) {
   bool found;
   if (model->gguf) {
@@ -309,9 +309,10 @@ enum omma_status ommai_model_require_tokenizer(const struct omma_model *model, s
 
 enum omma_status ommai_model_require_processor(const struct omma_model *model, struct omma_error *error) {
   if (!model->config.image.published) return OMMA_OK;
-  return ommai_fail(error, OMMA_ERROR_IO,
-                    "%s/preprocessor_config.json: no such file; it belongs to the checkpoint, only plans are made without it",
-                    model->directory);
+  return ommai_fail(
+      error, OMMA_ERROR_IO,
+      "%s/preprocessor_config.json: no such file; it belongs to the checkpoint, only estimates are made without it",
+      model->directory);
 }
 
 /* A template that is none of the known ones. */
@@ -437,7 +438,7 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
   };
 }
 
-enum omma_status omma_model_plan_text(const struct omma_model *model, int64_t n_tokens, struct omma_text_plan *plan,
+enum omma_status omma_model_text_cost(const struct omma_model *model, int64_t n_tokens, struct omma_text_cost *cost,
                                       struct omma_error *error) {
   const struct ommai_decoder_config *config = &model->config.text;
   enum omma_dtype dtype = model->decoder.kv_type;
@@ -446,7 +447,7 @@ enum omma_status omma_model_plan_text(const struct omma_model *model, int64_t n_
                             (long long)model->max_model_len, (long long)n_tokens);
   }
   int64_t token_bytes = (int64_t)ommai_kv_page_bytes(config, dtype) / OMMA_ATTENTION_PAGE_TOKENS;
-  *plan = (struct omma_text_plan){.prompt_flops = ommai_decoder_prompt_flops(config, n_tokens),
+  *cost = (struct omma_text_cost){.prompt_flops = ommai_decoder_prompt_flops(config, n_tokens),
                                   .step_weight_bytes = model->step_weight_bytes,
                                   .step_kv_bytes = n_tokens * token_bytes};
   return OMMA_OK;

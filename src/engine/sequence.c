@@ -101,7 +101,7 @@ void ommai_sequence_report(const struct ommai_sequence *sequence, int64_t done, 
 static enum omma_status take_image(struct ommai_sequence *sequence, size_t index, struct omma_error *error) {
   const struct omma_request *request = sequence->request;
   struct ommai_encoder_cache *cache = &sequence->resources->encoder_cache;
-  size_t n_values = (size_t)ommai_vision_output_size(&request->model->config.vision, request->images[index].plan.n_tokens);
+  size_t n_values = (size_t)ommai_vision_output_size(&request->model->config.vision, request->images[index].sizes.n_tokens);
   sequence->encoded[index] = ommai_encoder_cache_take(cache, &request->keys[index]);
   if (sequence->encoded[index]) return OMMA_OK;
   return ommai_encoder_cache_add(cache, &request->keys[index], n_values, &sequence->encoded[index], error);
@@ -154,7 +154,7 @@ static void lay_out(struct ommai_sequence *sequence) {
     memcpy(row->position, token->position, sizeof row->position);
     if (token->image < 0) continue;
     row->image = sequence->encoded[token->image]->values + token->image_row * width;
-    row->image_stride = request->images[token->image].plan.n_tokens * width;
+    row->image_stride = request->images[token->image].sizes.n_tokens * width;
   }
 }
 

@@ -1,4 +1,4 @@
-#include "engine/memory_plan.h"
+#include "engine/memory_estimate.h"
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -159,8 +159,8 @@ enum omma_status ommai_engine_sizes(const struct omma_model *model, const struct
   return size_workspaces(model, sizes, error);
 }
 
-enum omma_status omma_plan_memory(const struct omma_model *model, const struct omma_engine_options *options, int64_t n_patches,
-                                  struct omma_memory_plan *plan, struct omma_error *error) {
+enum omma_status omma_estimate_memory(const struct omma_model *model, const struct omma_engine_options *options,
+                                      int64_t n_patches, struct omma_memory_estimate *estimate, struct omma_error *error) {
   struct ommai_engine_sizes sizes;
   OMMAI_TRY(ommai_engine_sizes(model, options, &sizes, error));
   size_t vision = sizes.vision_workspace;
@@ -170,7 +170,8 @@ enum omma_status omma_plan_memory(const struct omma_model *model, const struct o
   }
   const struct ommai_vision_sizes one_image = {n_patches, 1, n_patches};
   if (n_patches > 0) vision = ommai_vision_workspace_size(&model->tower, &one_image, model->n_threads);
-  *plan = (struct omma_memory_plan){.weight_bytes = model->weight_bytes,
+  *estimate =
+      (struct omma_memory_estimate){.weight_bytes = model->weight_bytes,
                                     .kv_cache_bytes = sizes.n_pages * (int64_t)sizes.page_bytes,
                                     .kv_cache_tokens = sizes.n_pages * PAGE,
                                     .max_model_len = sizes.context,
@@ -182,8 +183,8 @@ enum omma_status omma_plan_memory(const struct omma_model *model, const struct o
                                     .known_image_bytes = ommai_image_store_budget(model->image_store),
                                     .request_bytes = request_bytes(model, n_patches ? n_patches : sizes.patch_budget),
                                     .max_sequences = sizes.max_sequences};
-  plan->total_bytes = plan->weight_bytes + plan->kv_cache_bytes + plan->vision_workspace_bytes +
-                      plan->language_workspace_bytes + plan->linear_scratch_bytes + plan->table_bytes +
-                      plan->max_sequences * plan->request_bytes;
+  estimate->total_bytes = estimate->weight_bytes + estimate->kv_cache_bytes + estimate->vision_workspace_bytes +
+                          estimate->language_workspace_bytes + estimate->linear_scratch_bytes + estimate->table_bytes +
+                          estimate->max_sequences * estimate->request_bytes;
   return OMMA_OK;
 }
