@@ -69,7 +69,8 @@ struct omma_model_options {
    * generates nothing. */
   bool encoder_only;
   int64_t max_model_len; /* context limit in tokens; 0: the checkpoint's */
-  /* The most bytes of resized images of all requests together; more gives MEMORY. 0: no limit. */
+  /* Maximum bytes of the resized images of all requests together; more gives MEMORY. 0: no
+   * limit. */
   int64_t max_resized_bytes;
   /* Bytes of resized images kept for omma_image_recall. 0: 64 MiB, below 0: none. */
   int64_t known_image_bytes;
@@ -165,7 +166,7 @@ struct omma_model_info {
   double recommended_temperature, recommended_top_p, recommended_min_p;
   double recommended_repetition_penalty, recommended_presence_penalty, recommended_frequency_penalty;
   int64_t recommended_top_k, recommended_max_tokens;
-  /* The most tokens that any answer should have (omma_model_options.generation_config). 0: no
+  /* Maximum tokens of any answer (omma_model_options.generation_config). 0: no
    * limit. */
   int64_t max_tokens_limit;
 };

@@ -53,7 +53,7 @@ struct omma_image_limits {
   int64_t max_cpu_ms;
 };
 
-/* What decoding an image would give, and the most memory that it takes at once: the pixels, and
+/* What decoding an image would give, and the peak memory that it takes: the pixels, and
  * what grows with them inside the codec. */
 struct omma_image_header {
   int32_t width, height; /* after EXIF orientation */
@@ -406,7 +406,7 @@ struct omma_engine_options {
   const struct omma_kv_events *kv_events; /* copied; its context likewise. NULL: none */
   /* While no answer is being generated: the time after which the tower or a prompt stops, so that
    * the engine looks at its queue. The engine aims at it from below; 0: 1000. A tile of 128 rows on
-   * every thread is the least. Short slices cost a few per cent in waiting at their ends, and
+   * every thread is the minimum. Short slices cost a few per cent in waiting at their ends, and
    * change no result. */
   int64_t slice_ms;
   /* While answers are being generated: the percentage of the time that the images and prompts of
@@ -446,7 +446,7 @@ struct omma_memory_estimate {
   /* Logits, sampler and penalty tables of all sequences; tables of the scheduler and of the
    * pages. */
   int64_t table_bytes;
-  /* The most that the encoder cache may take. It grows in use and is not in total_bytes. */
+  /* The maximum size of the encoder cache. It grows in use and is not in total_bytes. */
   int64_t encoder_cache_bytes;
   int64_t known_image_bytes; /* the same for resized images, for omma_image_recall */
   /* Of a request with one image of n_patches: resized pixels and the tower's output. */

@@ -72,13 +72,13 @@ static enum omma_status raise_file_limit(size_t n_parallel, struct omma_error *e
   struct rlimit limit;
   rlim_t needed = (rlim_t)n_parallel + OTHER_DESCRIPTORS;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return OMMA_OK;
-  rlim_t most = limit.rlim_max;
-  if (most != RLIM_INFINITY && most < needed) {
+  rlim_t max_descriptors = limit.rlim_max;
+  if (max_descriptors != RLIM_INFINITY && max_descriptors < needed) {
     return ommai_fail(error, OMMA_ERROR_LIMIT,
                       "%zu requests at a time need %llu open files, and the limit is %llu: raise it (ulimit -n) or give "
                       "--max-concurrency %lld",
-                      n_parallel, (unsigned long long)needed, (unsigned long long)most,
-                      (long long)most > OTHER_DESCRIPTORS ? (long long)most - OTHER_DESCRIPTORS : 1);
+                      n_parallel, (unsigned long long)needed, (unsigned long long)max_descriptors,
+                      (long long)max_descriptors > OTHER_DESCRIPTORS ? (long long)max_descriptors - OTHER_DESCRIPTORS : 1);
   }
   limit.rlim_cur = needed;
   if (setrlimit(RLIMIT_NOFILE, &limit) == 0) return OMMA_OK;

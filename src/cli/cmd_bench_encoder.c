@@ -120,7 +120,7 @@ static int make_images(struct bench *bench) {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* The workspace of the largest pass, that of the resize that takes most, and every image's pixels
+/* The workspace of the largest pass, that of the largest resize, and every image's pixels
  * and embeddings: all are kept until the end. */
 static int estimate_memory(struct bench *bench) {
   struct omma_memory_estimate estimate;
@@ -308,7 +308,8 @@ static int run_bench_encoder(const void *given, const struct ommai_strings *argu
   struct bench *bench = ommai_allocate(&ommai_default_allocator, 1, sizeof *bench);
   if (!bench) return ommai_failed("bench encoder: out of memory");
   struct ommai_common common = values->common;
-  /* Nothing is generated: the least context keeps the engine's memory for keys and values small. */
+  /* Nothing is generated: the smallest context keeps the engine's memory for keys and values
+   * small. */
   common.max_model_len = OMMA_ATTENTION_PAGE_TOKENS;
   common.no_chat = true;
   bench->values = values;

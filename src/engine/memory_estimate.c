@@ -12,11 +12,11 @@
 
 enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS, MAX_PREFILL_CHUNK = 65536, DEFAULT_LOOKUP_TOKENS = 5 };
 
-static enum omma_status pick(const char *field, int64_t value, int64_t fallback, int64_t most, int64_t *out,
+static enum omma_status pick(const char *field, int64_t value, int64_t fallback, int64_t max, int64_t *out,
                              struct omma_error *error) {
   *out = value ? value : fallback;
-  if (*out >= 1 && *out <= most) return OMMA_OK;
-  return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, field, "%s: expected 1 to %lld, found %lld", field, (long long)most,
+  if (*out >= 1 && *out <= max) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, field, "%s: expected 1 to %lld, found %lld", field, (long long)max,
                           (long long)value);
 }
 
@@ -103,14 +103,14 @@ static enum omma_status fail_workspace(struct omma_error *error) {
                           "engine: the workspace's size does not fit into this machine's addresses");
 }
 
-/* Images of one merge block each are the most there can be in a pass. */
+/* Images of one merge block each are the largest number that a pass can have. */
 static enum omma_status size_vision(const struct omma_model *model, struct ommai_engine_sizes *sizes,
                                     struct omma_error *error) {
   int64_t block = model->config.vision.merge_size * model->config.vision.merge_size;
   int64_t images = ommai_max_i64(sizes->patch_budget / block, 1);
-  const struct ommai_vision_sizes most = {ommai_max_i64(sizes->patch_budget, block), images,
-                                          ommai_max_i64(sizes->patch_budget, block)};
-  sizes->vision_workspace = ommai_vision_workspace_size(&model->tower, &most, model->n_threads);
+  const struct ommai_vision_sizes largest = {ommai_max_i64(sizes->patch_budget, block), images,
+                                             ommai_max_i64(sizes->patch_budget, block)};
+  sizes->vision_workspace = ommai_vision_workspace_size(&model->tower, &largest, model->n_threads);
   return sizes->vision_workspace ? OMMA_OK : fail_workspace(error);
 }
 

@@ -60,7 +60,7 @@ static enum omma_status require_tensor(void *context, const char *name, int n_di
 }
 
 /* How most of the language model's matrices are kept: as the feed-forward's, or the experts'. */
-static struct ommai_linear_spec most_kept(const struct ommai_weight_loader *loader) {
+static struct ommai_linear_spec main_weights(const struct ommai_weight_loader *loader) {
   const struct ommai_linear_spec *dense = &loader->kept_by_role[OMMAI_ROLE_GATE_UP];
   return dense->n_in ? *dense : loader->kept_by_role[OMMAI_ROLE_EXPERT];
 }
@@ -88,7 +88,7 @@ static enum omma_status count_weights(struct omma_model *model, struct omma_erro
     model->n_parameters -= model->config.text.vocab_size * model->config.text.hidden_size;
   model->weight_bytes = loader.bytes;
   model->step_weight_bytes = step_weight_bytes(model, &loader);
-  model->most_kept = most_kept(&loader);
+  model->main_weights = main_weights(&loader);
   model->linear_scratch_bytes = (int64_t)loader.scratch_bytes * model->n_threads;
   model->decoder.prepared_row_bytes = loader.prepared_row_bytes;
   return OMMA_OK;
@@ -112,7 +112,7 @@ static enum omma_status pack_weights(struct omma_model *model, const struct omma
   OMMAI_TRY(ommai_model_describe(model, model->checkpoint, &loader, require_tensor, model->checkpoint, error));
   model->weight_bytes = loader.bytes; /* of the types that the tensors really have */
   model->step_weight_bytes = step_weight_bytes(model, &loader);
-  model->most_kept = most_kept(&loader);
+  model->main_weights = main_weights(&loader);
   model->linear_scratch_bytes = (int64_t)loader.scratch_bytes * model->n_threads;
   model->decoder.prepared_row_bytes = loader.prepared_row_bytes;
   size_t depth = (size_t)model->config.vision.depth;
@@ -178,11 +178,11 @@ static enum omma_status choose_generation(struct omma_model *model, const struct
 
 static enum omma_status choose_limits(struct omma_model *model, const struct omma_model_options *options,
                                       struct omma_error *error) {
-  int64_t most = model->config.text.max_positions;
-  model->max_model_len = options->max_model_len ? options->max_model_len : most;
-  if (model->max_model_len < 1 || model->max_model_len > most) {
+  int64_t limit = model->config.text.max_positions;
+  model->max_model_len = options->max_model_len ? options->max_model_len : limit;
+  if (model->max_model_len < 1 || model->max_model_len > limit) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "max_model_len",
-                            "max_model_len: expected 1 to %lld, the context of this checkpoint, found %lld", (long long)most,
+                            "max_model_len: expected 1 to %lld, the context of this checkpoint, found %lld", (long long)limit,
                             (long long)options->max_model_len);
   }
   model->n_threads = options->n_threads ? options->n_threads : ommai_team_cpu_count();
@@ -376,7 +376,7 @@ void omma_model_close(struct omma_model *model) {
 
 /* How the language model's matrices are kept, all but a few of them. */
 static enum ommai_weight_format kept_format(const struct omma_model *model) {
-  enum ommai_weight_format wanted = model->most_kept.format;
+  enum ommai_weight_format wanted = model->main_weights.format;
   if (wanted == OMMAI_FORMAT_INT8 || wanted == OMMAI_FORMAT_INT4) return wanted;
   return model->decoder.dtype == OMMA_BF16 || model->config.stored_type == OMMA_BF16 ? OMMAI_FORMAT_BF16 : OMMAI_FORMAT_F32;
 }
@@ -393,7 +393,7 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .weights = ommai_dtype_name(model->decoder.dtype),
       .vision_weights = int8_tower ? "int8" : ommai_dtype_name(model->tower.dtype),
       .kept_weights = ommai_weight_format_name(kept_format(model)),
-      .kept_group = model->most_kept.group,
+      .kept_group = model->main_weights.group,
       .quantization = declared_quantization(model),
       .kv_cache = ommai_dtype_name(model->decoder.kv_type),
       .linear = model->linear_description,

@@ -94,7 +94,7 @@ static json_t *part_content(const struct rendering *rendering, const struct omma
   return alone ? json : json_pack("{s:s,s:o}", "type", "text", "text", json);
 }
 
-/* One text is a string, as most clients send it; else there is a list of parts. */
+/* One text is a string, as usual clients send it; else there is a list of parts. */
 static json_t *message_content(const struct rendering *rendering, const struct omma_message *message, bool continued) {
   size_t last_text = message->n_parts;
   for (size_t i = 0; i < message->n_parts; i++) {

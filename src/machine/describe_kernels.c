@@ -25,11 +25,11 @@ static enum omma_status open_context(enum ommai_cpu_level level, struct omma_att
 static void describe_dims(const struct omma_attention_context *attention, enum omma_attention_mode mode, enum omma_dtype type,
                           omma_report report, void *context) {
   static const char *const modes[] = {"encoder", "causal", "decode"};
-  int32_t most = mode == OMMA_ATTENTION_DECODE ? OMMA_ATTENTION_MAX_DECODE_HEAD_DIM : OMMA_ATTENTION_MAX_HEAD_DIM, first = 1;
+  int32_t max_dim = mode == OMMA_ATTENTION_DECODE ? OMMA_ATTENTION_MAX_DECODE_HEAD_DIM : OMMA_ATTENTION_MAX_HEAD_DIM, first = 1;
   const char *kernel = omma_attention_kernel_name(attention, mode, type, first, first);
-  for (int32_t dim = first; dim <= most; dim++) {
+  for (int32_t dim = first; dim <= max_dim; dim++) {
     char what[80];
-    const char *next = dim == most ? NULL : omma_attention_kernel_name(attention, mode, type, dim + 1, dim + 1);
+    const char *next = dim == max_dim ? NULL : omma_attention_kernel_name(attention, mode, type, dim + 1, dim + 1);
     if (next == kernel) continue;
     snprintf(what, sizeof what, "attention %s %s, D %d-%d", modes[mode], ommai_dtype_name(type), first, dim);
     if (kernel) tell(report, context, true, what, kernel);

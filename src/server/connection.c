@@ -233,7 +233,7 @@ struct ommai_http_call *ommai_connection_hang_up(struct ommai_server *server, ui
   return call;
 }
 
-/* A body must come at the least rate in each window. */
+/* A body must come at the minimum rate in each window. */
 static bool body_stalls(const struct ommai_server *server, struct ommai_connection *connection, int64_t now_ns) {
   int64_t window_ns = now_ns - connection->window_ns;
   if (window_ns < server->body_rate_window_ns) return false;

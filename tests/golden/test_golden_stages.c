@@ -129,11 +129,11 @@ static void check_pixels(const struct omma_request *request, const struct golden
 }
 
 /* The fewest patch rows and columns of an image so far. */
-static void find_least(const struct omma_request *request, const struct golden_case *c, int64_t least[2]) {
+static void find_min_grid(const struct omma_request *request, const struct golden_case *c, int64_t min_grid[2]) {
   for (size_t i = 0; c->n_videos == 0 && i < c->n_images; i++) {
     const int64_t *grid = &request->images[i].sizes.grid_thw[1];
     for (int axis = 0; axis < 2; axis++) {
-      if (grid[axis] < least[axis]) least[axis] = grid[axis];
+      if (grid[axis] < min_grid[axis]) min_grid[axis] = grid[axis];
     }
   }
 }
@@ -325,14 +325,14 @@ static void all_stages_equal_the_official_ones(void **state) {
     struct omma_model *model = open_model(golden_models[m], OMMA_WEIGHTS_F32);
     json_t *manifest = golden_manifest(golden_models[m]);
     struct golden_case c;
-    int64_t least[2] = {INT64_MAX, INT64_MAX};
+    int64_t min_grid[2] = {INT64_MAX, INT64_MAX};
     for (size_t i = 0; golden_any_case_open(golden_models[m], manifest, i, &c); i++) {
       struct omma_request *request = make_request(model, &c);
       struct ommai_vision_input inputs[GOLDEN_MAX_IMAGES];
       check_prompt(request, &c);
       if (c.n_videos == 0) check_pixels(request, &c);
       check_videos(model, request, &c);
-      find_least(request, &c, least);
+      find_min_grid(request, &c, min_grid);
       n_videos += c.n_videos;
       float *values = request->n_images ? check_tower(model, request, &c, inputs) : NULL;
       check_decoder(model, request, &c, inputs);
@@ -340,9 +340,9 @@ static void all_stages_equal_the_official_ones(void **state) {
       omma_request_destroy(request);
       golden_case_close(&c);
     }
-    /* One patch without merging; with it one merged row or column of two patches, the least that a
-     * tower takes. */
-    for (int axis = 0; axis < 2; axis++) assert_int_equal(least[axis], model->config.image.patches.merge_size);
+    /* One patch without merging; with it one merged row or column of two patches, the minimum that
+     * a tower takes. */
+    for (int axis = 0; axis < 2; axis++) assert_int_equal(min_grid[axis], model->config.image.patches.merge_size);
     json_decref(manifest);
     omma_model_close(model);
   }

@@ -81,8 +81,8 @@ static void expect_model(const struct released *size, const struct omma_model_in
 /* Of matrices in bf16, which released files have: two bytes a parameter, and what panels, vectors
  * and f32 tables take besides. */
 static void expect_sums(const struct released *size, const struct omma_memory_estimate *memory) {
-  double least = 2 * (double)(size->n_parameters - size->n_embeddings);
-  assert_true((double)memory->weight_bytes >= least && (double)memory->weight_bytes < 1.02 * least);
+  double min_bytes = 2 * (double)(size->n_parameters - size->n_embeddings);
+  assert_true((double)memory->weight_bytes >= min_bytes && (double)memory->weight_bytes < 1.02 * min_bytes);
   assert_int_equal(memory->total_bytes, memory->weight_bytes + memory->kv_cache_bytes + memory->vision_workspace_bytes +
                                             memory->language_workspace_bytes + memory->linear_scratch_bytes +
                                             memory->table_bytes + memory->max_sequences * memory->request_bytes);

@@ -188,8 +188,8 @@ static void submit(struct client *client, struct omma_engine *engine, const stru
   assert_ok(omma_engine_submit(engine, request, &callbacks, &client->id, &error), &error);
 }
 
-static void wait_for(int most_open) {
-  while (atomic_load(&n_open) > most_open) nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+static void wait_for(int max_open) {
+  while (atomic_load(&n_open) > max_open) nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
 }
 
 static void expect_same(const struct client *client, const struct client *alone, int index) {
