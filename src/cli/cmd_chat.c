@@ -176,7 +176,7 @@ static int print_json(const struct chat *chat, const struct ommai_answer *answer
 }
 
 /* What stands after a whole answer: the rest of the output, and the drawn boxes. */
-static int tell(const struct chat *chat, const struct ommai_answer *answer) {
+static int print_answer(const struct chat *chat, const struct ommai_answer *answer) {
   const struct values *values = chat->values;
   struct ommai_boxes boxes = {0};
   int code = OMMAI_EXIT_DONE;
@@ -204,7 +204,7 @@ static int answer_once(struct chat *chat) {
     ommai_failed("interrupted");
     code = ommai_interrupt_status();
   } else if (code == OMMAI_EXIT_DONE) {
-    code = tell(chat, &answer);
+    code = print_answer(chat, &answer);
   }
   ommai_answer_release(&answer);
   return code;

@@ -127,7 +127,7 @@ void ommai_decode_lane_close(struct ommai_decode_lane *lane, struct ommai_decode
   entry->open = right && !ended;
   if (entry->open || ended) return;
   struct ommai_sequence *sequence = entry->sequence;
-  ommai_draft_learn(entry->forced ? &sequence->forced : &sequence->draft, entry->n_draft, round + right);
+  ommai_draft_record_hits(entry->forced ? &sequence->forced : &sequence->draft, entry->n_draft, round + right);
 }
 
 enum omma_status ommai_decode_lane_first(struct ommai_decode_lane *lane, struct ommai_sequence *sequence, const float *residual,

@@ -59,7 +59,7 @@ int64_t ommai_draft_force(struct ommai_sequence *sequence, int64_t max_tokens, i
   return ommai_structured_answer_guess(&sequence->structured, sequence->generated, sequence->n_generated, max_tokens, tokens);
 }
 
-void ommai_draft_learn(struct ommai_draft_record *record, int64_t n_guessed, int64_t n_right) {
+void ommai_draft_record_hits(struct ommai_draft_record *record, int64_t n_guessed, int64_t n_right) {
   if (n_guessed == 0) return;
   if (record->share == 0) record->share = FIRST_SHARE;
   record->share += WEIGHT * ((float)n_right / (float)n_guessed - record->share);

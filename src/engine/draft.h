@@ -28,6 +28,6 @@ int64_t ommai_draft_guess(struct ommai_sequence *sequence, int64_t max_tokens, i
 int64_t ommai_draft_force(struct ommai_sequence *sequence, int64_t max_tokens, int32_t *tokens);
 
 /* n_right of n_guessed tokens were right. */
-void ommai_draft_learn(struct ommai_draft_record *record, int64_t n_guessed, int64_t n_right);
+void ommai_draft_record_hits(struct ommai_draft_record *record, int64_t n_guessed, int64_t n_right);
 
 #endif

@@ -22,7 +22,7 @@ void ommai_encode_lane_add_call(struct ommai_encode_lane *lane, struct ommai_enc
   *end = call;
 }
 
-struct ommai_encode_call *ommai_encode_lane_drop_call(struct ommai_encode_lane *lane) {
+struct ommai_encode_call *ommai_encode_lane_take_call(struct ommai_encode_lane *lane) {
   struct ommai_encode_call *call = lane->calls;
   if (!call) return NULL;
   if (lane->running_call == call) ommai_encode_lane_end(lane, false);

@@ -32,7 +32,7 @@ static enum omma_status take_budget(const struct omma_model *model, size_t size,
   enum omma_status status;
   do {
     status = ommai_pixel_budget_take(model->pixel_budget, size, error);
-  } while (status == OMMA_ERROR_MEMORY && ommai_image_store_drop_oldest(model->image_store));
+  } while (status == OMMA_ERROR_MEMORY && ommai_image_store_evict_oldest(model->image_store));
   return status;
 }
 

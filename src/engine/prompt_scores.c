@@ -11,7 +11,7 @@ bool ommai_prompt_scores_wanted(const struct ommai_sequence *sequence) {
   return sequence->request->prompt_logprobs && sequence->n_scored + 1 < (int64_t)sequence->request->n_tokens;
 }
 
-static void tell(struct ommai_sequence *sequence, int64_t index, const struct ommai_sampler_row *row) {
+static void report_score(struct ommai_sequence *sequence, int64_t index, const struct ommai_sampler_row *row) {
   struct omma_top_logprob top[OMMA_MAX_TOP_LOGPROBS];
   for (int i = 0; i < row->n_top; i++) top[i] = (struct omma_top_logprob){row->top[i].token, row->top[i].logprob};
   const struct omma_prompt_token_event event = {.index = index,
@@ -43,7 +43,7 @@ static enum omma_status score(struct ommai_sequence *sequence, const float *rows
   ommai_sampler_run(resources->sampler, scored, n, resources->team_interface);
   for (int64_t i = 0; i < n; i++) {
     if (!scored[i].finite) return ommai_sequence_fail_not_finite(sequence, error);
-    tell(sequence, at + i + 1, &scored[i]);
+    report_score(sequence, at + i + 1, &scored[i]);
     sequence->n_scored = at + i + 1;
   }
   return OMMA_OK;

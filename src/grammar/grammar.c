@@ -86,10 +86,10 @@ static bool node_empties(const struct compilation *compilation, size_t index) {
 
 /* The minimum depth that is needed beyond the edge's node. */
 static int depth_by(const struct ommai_grammar *grammar, const struct ommai_grammar_edge *edge) {
-  int behind = grammar->nodes[edge->to].depth;
-  if (edge->kind != OMMAI_EDGE_CALL || edge->min == 0) return behind;
+  int after = grammar->nodes[edge->to].depth;
+  if (edge->kind != OMMAI_EDGE_CALL || edge->min == 0) return after;
   int inside = grammar->nodes[start_of(grammar, edge)].depth + 1;
-  return inside > behind ? inside : behind;
+  return inside > after ? inside : after;
 }
 
 static int node_depth(const struct ommai_grammar *grammar, size_t index) {

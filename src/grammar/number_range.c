@@ -119,9 +119,9 @@ static void add_position(const struct span *span, const struct row *row, int at,
     for (int32_t rest = 0; rest < span->multiple; rest++) {
       if (!row->nodes[tight][rest]) continue;
       for (int digit = first; digit <= 9; digit++) {
-        int behind = next_tight(tight, digit, low, high);
-        if (behind < 0) continue;
-        int32_t *node = &next->nodes[behind][(rest * 10 + digit) % span->multiple];
+        int after = next_tight(tight, digit, low, high);
+        if (after < 0) continue;
+        int32_t *node = &next->nodes[after][(rest * 10 + digit) % span->multiple];
         if (!*node) *node = ommai_builder_node(span->builder);
         ommai_builder_range(span->builder, row->nodes[tight][rest], '0' + digit, '0' + digit, *node);
       }

@@ -367,7 +367,7 @@ bool ommai_chat_request_read(struct ommai_server *server, const struct ommai_cha
     return ommai_model_read(server, root, &fields->model, error) && read_template_fields(request, true, error);
   }
   return ommai_answer_fields_read(server, root, 0, fields, error) && refuse_echo(root, error) && refuse_fields(root, error) &&
-         ommai_reasoning_read(server, root, &fields->sampling, &fields->tells_reasoning, error) &&
+         ommai_reasoning_read(server, root, &fields->sampling, &fields->shows_reasoning, error) &&
          read_logprobs(root, &fields->sampling, error) && read_template_fields(request, false, error);
 }
 

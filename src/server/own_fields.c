@@ -28,9 +28,9 @@ bool ommai_own_wishes_read(const json_t *root, struct ommai_own_wishes *wishes, 
 
 bool ommai_own_progress_is_due(struct ommai_own_progress *progress, enum omma_stage stage, int64_t done, int64_t total) {
   int64_t now = ommai_clock_ns();
-  if (stage == progress->stage && done < total && now - progress->told_ns < PROGRESS_NS) return false;
+  if (stage == progress->stage && done < total && now - progress->sent_ns < PROGRESS_NS) return false;
   progress->stage = stage;
-  progress->told_ns = now;
+  progress->sent_ns = now;
   return true;
 }
 

@@ -27,7 +27,7 @@ const char *ommai_stage_name(enum omma_stage stage);
 /* Which progress was told last; zeroed at the beginning. */
 struct ommai_own_progress {
   enum omma_stage stage;
-  int64_t told_ns;
+  int64_t sent_ns;
 };
 
 /* True when a progress should be told: of another stage, at its end, or a tenth of a second after
