@@ -119,7 +119,7 @@ struct omma_attention_spec {
   int64_t n_tokens; /* rows of q and out. A run sets rows past the last border to zero */
   /* Rows of k and v. 0: n_tokens. With pages it is not a row count: only the two functions for
    * upper bounds read it, as the maximum number of keys (positions) of a segment. 0 then: as
-   * q_offsets say, or no keys before the queries. */
+   * q_offsets give, or no keys before the queries. */
   int64_t n_kv_tokens;
 
   /* Borders: n_segments + 1 entries. The first is 0, they never decrease, and the last is at most
@@ -140,7 +140,7 @@ struct omma_attention_spec {
   const int64_t *q_offsets;
   bool paged; /* k and v are read through the page table that a run gets */
 
-  /* CAUSAL and DECODE: k and v are bf16, whatever `dtype` says of q and out. With f32 queries, keys
+  /* CAUSAL and DECODE: k and v are bf16, whatever `dtype` q and out have. With f32 queries, keys
    * and values count as their values in f32, and nothing else is rounded. */
   bool bf16_kv;
 

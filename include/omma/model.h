@@ -51,7 +51,7 @@ struct omma_model_options {
    * 64, 128.
    *
    * Inputs are quantized to 8 bits row by row and sums are integers; activations and the KV cache
-   * stay as `weights` says. The output layer and the heads of MLA have 8 bits with "int4" too.
+   * stay as `weights` requires. The output layer and the heads of MLA have 8 bits with "int4" too.
    * Routers, norms and the vision tower are not quantized.
    *
    * The checkpoint's own format ("compressed-tensors", "fp8", "awq", "gptq", "gguf") may be named,
@@ -160,9 +160,9 @@ struct omma_model_info {
   bool chat_template_has_tools; /* omma_request_options.tools may be given */
   /* Unit of the boxes in objects {"bbox_2d": [x1, y1, x2, y2], "label": ...} of answers. */
   enum omma_box_unit box_unit;
-  /* What generation_config.json recommends for requests that do not say it themselves, with
-   * do_sample or without. Where it says nothing: 0, and -1 for the temperature. The library itself
-   * samples as struct omma_sampling says. */
+  /* What generation_config.json recommends for requests that do not set it themselves, with
+   * do_sample or without. Where it has no value: 0, and -1 for the temperature. The library itself
+   * samples as struct omma_sampling documents. */
   double recommended_temperature, recommended_top_p, recommended_min_p;
   double recommended_repetition_penalty, recommended_presence_penalty, recommended_frequency_penalty;
   int64_t recommended_top_k, recommended_max_tokens;

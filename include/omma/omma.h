@@ -225,7 +225,7 @@ struct omma_logit_bias {
   float bias;
 };
 
-/* What answers of a request must look like. docs/structured-output.md says which schemas, patterns
+/* What answers of a request must look like. docs/structured-output.md lists which schemas, patterns
  * and grammars are supported. */
 enum omma_grammar_kind {
   OMMA_GRAMMAR_JSON_SCHEMA = 0, /* text: the schema, as JSON */
@@ -306,7 +306,7 @@ struct omma_sampling {
   const char *const *bad_words;
   size_t n_bad_words;
   /* What the answer must look like; NULL: any text. The request keeps the grammar alive. An answer
-   * that is complete and cannot continue ends, whatever min_tokens and ignore_eos say. One that
+   * that is complete and cannot continue ends, regardless of min_tokens and ignore_eos. One that
    * max_tokens or a stop string cuts off may be incomplete. */
   struct omma_grammar *grammar;
   /* NULL: an answer is one text. Else the answer begins with a thought, with or without the begin
@@ -367,8 +367,9 @@ OMMA_API enum omma_status omma_request_create(const struct omma_model *model, co
 OMMA_API enum omma_status omma_count_prompt_tokens(const struct omma_model *model, const struct omma_message *messages,
                                                    size_t n_messages, const struct omma_request_options *options,
                                                    int64_t *n_tokens, struct omma_error *error);
-/* Prepares a request from a prompt's ids (of omma_tokenize, say), without chat template and images.
- * Of the options, the sampling counts. Errors: ARGUMENT with `field` ("prompt": no id, or one out
+/* Prepares a request from a prompt's ids (for example of omma_tokenize), without chat template and
+ * images. Of the options, the sampling counts. Errors: ARGUMENT with `field` ("prompt": no id, or
+ * one out
  * of range, with its index; or as omma_request_create), LIMIT ("input_tokens"), MEMORY. */
 OMMA_API enum omma_status omma_request_create_tokens(const struct omma_model *model, const int32_t *tokens, size_t n_tokens,
                                                      const struct omma_request_options *options, struct omma_request **request,
