@@ -136,18 +136,12 @@ static json_t *work_json(const struct estimate *estimate, const struct omma_imag
 
 static json_t *image_json(const struct estimate *estimate, size_t index) {
   const struct omma_image_plan *plan = &estimate->images[index];
-  json_t *work = work_json(estimate, plan);
   json_t *image =
       json_pack("{s:o, s:i, s:i, s:i, s:i, s:I, s:[I,I,I]}", "source", ommai_json_text(estimate->sources.items[index]), "width",
                 (int)plan->width, "height", (int)plan->height, "resized_width", (int)plan->resized_width, "resized_height",
                 (int)plan->resized_height, "resize_bytes", (json_int_t)plan->resize_bytes, "grid_thw",
                 (json_int_t)plan->grid_thw[0], (json_int_t)plan->grid_thw[1], (json_int_t)plan->grid_thw[2]);
-  if (!work || !image || json_object_update(image, work) != 0) {
-    json_decref(image);
-    image = NULL;
-  }
-  json_decref(work);
-  return image;
+  return ommai_json_merge(image, work_json(estimate, plan));
 }
 
 static int print_json(const struct estimate *estimate) {

@@ -268,12 +268,8 @@ static enum omma_status take_options(struct ommai_server *server, const struct o
 }
 
 static void init_locks(struct ommai_server *server) {
-  pthread_condattr_t attributes;
-  pthread_condattr_init(&attributes);
-  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
   pthread_mutex_init(&server->list_lock, NULL);
-  pthread_cond_init(&server->list_changed, &attributes);
-  pthread_condattr_destroy(&attributes);
+  ommai_clock_condition_init(&server->list_changed);
   ommai_metrics_init(&server->metrics);
   ommai_http_metrics_init(&server->http_metrics);
 }
@@ -375,8 +371,8 @@ static void for_each_call(struct ommai_server *server, void (*act)(struct ommai_
   uint64_t below = UINT64_MAX;
   for (;;) {
     pthread_mutex_lock(&server->list_lock);
-    struct ommai_http_call *call = server->calls; /* newest first: numbers fall along the list */
-    while (call && call->number >= below) call = call->next;
+    struct ommai_http_call *call = LIST_FIRST(&server->calls); /* newest first: numbers fall along the list */
+    while (call && call->number >= below) call = LIST_NEXT(call, listed);
     if (call) ommai_http_call_retain(call);
     pthread_mutex_unlock(&server->list_lock);
     if (!call) return;
