@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/queue.h>
 
 #include "server/api_keys.h"
 #include "server/connection.h"
@@ -102,8 +103,8 @@ struct ommai_server {
   /* Under list_lock, which is never taken by a thread that holds a call's lock. */
   pthread_mutex_t list_lock;
   pthread_cond_t list_changed;
-  struct ommai_http_call *calls;        /* those that libmicrohttpd holds */
-  struct ommai_connection *connections; /* one per open connection */
+  LIST_HEAD(, ommai_http_call) calls;        /* those that libmicrohttpd holds, the newest first */
+  LIST_HEAD(, ommai_connection) connections; /* one per open connection */
   int64_t n_listed, n_calls;
   uint64_t next_number;
 };
