@@ -1,6 +1,9 @@
 #include "server/body_budget.h"
 
+#include "server/server_state.h"
+
 #include "base/clock.h"
+#include "server/http_call.h"
 
 static bool take_bytes(struct ommai_server *server, size_t size) {
   size_t before = atomic_fetch_add(&server->body_bytes, size);

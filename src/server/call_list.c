@@ -1,6 +1,8 @@
 #include "server/call_list.h"
 
 #include "base/assert.h"
+#include "server/http_call.h"
+#include "server/server_state.h"
 
 void ommai_call_list_add(struct ommai_server *server, struct ommai_http_call *call) {
   pthread_mutex_lock(&server->list_lock);

@@ -10,6 +10,7 @@
 
 #include "base/allocator.h"
 #include "base/clock.h"
+#include "server/http_call.h"
 #include "server/server_state.h"
 
 #define SECOND_NS INT64_C(1000000000)

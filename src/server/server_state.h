@@ -7,25 +7,24 @@
 #include <sys/queue.h>
 
 #include "server/api_keys.h"
-#include "server/connection.h"
 #include "server/cross_origin.h"
 #include "server/encoding_directory.h"
 #include "server/encoding_memory.h"
 #include "server/grammar_cache.h"
-#include "server/http_call.h"
 #include "server/http_metrics.h"
-#include "server/job_queue.h"
 #include "server/listener.h"
 #include "server/media_budget.h"
 #include "server/media_fetch.h"
 #include "server/media_root.h"
 #include "server/metrics.h"
 #include "server/reasoning.h"
-#include "server/server.h"
 #include "server/tls.h"
 #include "server/tool_calls.h"
 
 struct MHD_Daemon;
+struct ommai_connection;
+struct ommai_http_call;
+struct ommai_job_queue;
 struct ommai_page;
 struct ommai_watcher;
 

@@ -10,6 +10,8 @@
 #include "base/allocator.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "server/connection.h"
+#include "server/http_call.h"
 #include "server/server_state.h"
 
 #define TICK_NS INT64_C(500000000)
