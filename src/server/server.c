@@ -373,7 +373,8 @@ static void for_each_call(struct ommai_server *server, void (*act)(struct ommai_
   uint64_t below = UINT64_MAX;
   for (;;) {
     pthread_mutex_lock(&server->list_lock);
-    struct ommai_http_call *call = LIST_FIRST(&server->calls); /* their numbers fall along the list */
+    /* the newest comes first: numbers fall along the list */
+    struct ommai_http_call *call = LIST_FIRST(&server->calls);
     while (call && call->number >= below) call = LIST_NEXT(call, listed);
     if (call) ommai_http_call_retain(call);
     pthread_mutex_unlock(&server->list_lock);
