@@ -21,6 +21,7 @@ Environment: CC and CXX compile the public headers (default cc and c++).
 
 Rules:
   include       folders of src/ include one way only, by "folder/file.h" or <omma/file.h>; oneDNN only in src/linear
+  circle        no headers that include each other, directly or by way of others
   intrinsics    intrinsics headers only in src/kernels
   family        a model family's name (src/families/family.h lists them) only in src/families, never in the rest of src/ or
                 in include/
@@ -203,6 +204,18 @@ check_c() {
     -exec awk "$c_rules" {} +
 }
 
+# tsort writes one line for each circle, then one for each header in it, to its standard error.
+check_circles() {
+  in_files "$(existing src include)" -name '*.h' -exec awk '
+    /^[ \t]*#[ \t]*include/ && match($0, /["<][^">]*[">]/) {
+      path = substr($0, RSTART + 1, RLENGTH - 2)
+      print FILENAME, (path ~ /^omma\// ? "include/" : "src/") path
+    }' {} + | sort | tsort 2>&1 >/dev/null | awk '
+    /contains a loop/ { if (line) print line; line = ""; next }
+    { line = line ? line " " $2 : $2 ":1: circle: headers include each other: " $2 }
+    END { if (line) print line }'
+}
+
 # Scripts, build files and pages: the rules that need no knowledge of the language. A Makefile needs its tabs.
 check_other_sources() {
   in_files "$code_folders" \( -name '*.py' -o -name '*.sh' -o -name '*.cmake' -o -name CMakeLists.txt -o -name '*.js' \
@@ -302,6 +315,7 @@ check_symbols() {
 
 violations=$(
   check_c
+  check_circles
   check_other_sources
   check_last_newline
   check_family_names

@@ -70,6 +70,9 @@ file src/base/assertion.h '_Static_assert(sizeof(int) == 4, "int");\n'
 file tests/unit/test_x.c 'void t(void) { strcpy(a, b); printf("x"); } /* XXXXXX, mastodon */\n'
 file tests/data/config.json '{"TO\0104O": "\057work/x\t"}  '
 file docs/qwen.md 'Qwen, see docs\057work/x, https://example.org\057work/ and \057workspace\n'
+file src/text/outer.h '#include "text/middle.h"\n#include "text/inner.h"\n'
+file src/text/middle.h '#include "text/inner.h"\n'
+file src/text/inner.h '#include <omma/status.h>\n'
 file src/base/full.c "$(printf '%0700d' 0 | sed 's/0/int x;\\n/g')"
 file Makefile 'all:\n\ttrue\n'
 run_check
@@ -96,6 +99,10 @@ plant src/base/m.c '#include "error.h"\n#include "../base/error.h"\n#include "om
   '1: include: error.h: write "folder/file.h", relative to src' \
   '2: include: ../base/error.h: write "folder/file.h", relative to src' \
   '3: include: omma/status.h is public: write <omma/status.h>'
+file src/weights/one.h '#include <omma/status.h>\n#include "weights/two.h"\n'
+file src/weights/three.h '#include "base/error.h"\n#include "weights/one.h"\n'
+plant src/weights/two.h '#include <stdio.h>\n#include "weights/three.h"\n' \
+  '1: circle: headers include each other: src/weights/two.h src/weights/three.h src/weights/one.h'
 plant src/utils/n.c '#include "base/error.h"\n' '1: include: folder src/utils is not in the list of layers'
 plant src/vision/o.c '#include <oneapi/dnnl/dnnl.h>\n' '1: include: oneapi/dnnl/dnnl.h outside src/linear'
 plant src/linear/p.c '#include <immintrin.h>\n#include <arm_neon.h>\n' \
