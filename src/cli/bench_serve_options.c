@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "cli/bench_serve.h"
+#include "cli/sampling_options.h"
 
 /* Of a prompt, its prefix or an answer of random data. */
 #define MAX_TOKENS 10000000
@@ -95,15 +96,13 @@ static const struct ommai_option traffic_table[] = {
 
 static const struct ommai_option request_table[] = {
     OMMAI_FLAG("ignore-eos", ignore_eos, "ask for answers of full length; always on for random data"),
-    OMMAI_NUMBER("temperature", temperature, "T", 0, 100, "sampling temperature", .otherwise = "the server's"),
-    OMMAI_NUMBER("top-p", top_p, "P", 0, 1, "nucleus sampling", .otherwise = "the server's"),
-    OMMAI_INTEGER("top-k", top_k, "K", -1, INT64_MAX, "sample among the K likeliest tokens", .otherwise = "the server's",
-                  .unset = INT64_MIN),
-    OMMAI_NUMBER("min-p", min_p, "P", 0, 1, "smallest probability, relative to the likeliest token",
-                 .otherwise = "the server's"),
-    OMMAI_NUMBER("frequency-penalty", frequency_penalty, "X", -10, 10, "penalty by frequency", .otherwise = "the server's"),
-    OMMAI_NUMBER("presence-penalty", presence_penalty, "X", -10, 10, "penalty by presence", .otherwise = "the server's"),
-    OMMAI_NUMBER("repetition-penalty", repetition_penalty, "X", 0, 10, "penalty by repetition", .otherwise = "the server's"),
+    OMMAI_TEMPERATURE_OPTION(temperature, 100, .otherwise = "the server's"),
+    OMMAI_TOP_P_OPTION(top_p, .otherwise = "the server's"),
+    OMMAI_TOP_K_OPTION(top_k, .unset = INT64_MIN, .otherwise = "the server's"),
+    OMMAI_MIN_P_OPTION(min_p, .otherwise = "the server's"),
+    OMMAI_FREQUENCY_PENALTY_OPTION(frequency_penalty, 10, .otherwise = "the server's"),
+    OMMAI_PRESENCE_PENALTY_OPTION(presence_penalty, 10, .otherwise = "the server's"),
+    OMMAI_REPETITION_PENALTY_OPTION(repetition_penalty, 10, .otherwise = "the server's"),
     OMMAI_INTEGER("logprobs", logprobs, "K", 0, 1000, "log-probabilities per token, with completions", .unset = -1),
     OMMAI_STRING("extra-body", extra_body, "JSON", "more fields of every request"),
     OMMAI_STRING("request-id-prefix", request_id_prefix, "TEXT", "beginning of the header x-request-id",

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/team.h"
 #include "cli/bench_inputs.h"
+#include "cli/bench_runs.h"
 #include "cli/bench_times.h"
 #include "cli/commands.h"
 #include "cli/diagnostics.h"
@@ -28,7 +29,6 @@ struct values {
   bool causal;
   double seconds;
   int64_t seed;
-  bool json;
 };
 
 static const char *const dtype_names[] = {"f32", "bf16", "f16", NULL};
@@ -133,7 +133,7 @@ static int print(const struct bench *bench) {
   double gflops = bench->info.flops / bench->times[0] * 1e-9;
   double fraction = bench->peak_gflops > 0 ? gflops / bench->peak_gflops : 0;
   int64_t n_tokens = bench->segments.borders[bench->segments.count];
-  if (bench->values->json) {
+  if (bench->values->common.json) {
     return ommai_json_print(json_pack(
         "{s:f, s:f, s:f, s:f, s:f, s:s, s:I, s:f, s:s, s:i, s:i, s:I, s:I, s:f}", "ms_min", min_ms, "ms_median", median_ms,
         "gflops", gflops, "peak_gflops", bench->peak_gflops, "fraction_of_peak", fraction, "kernel", bench->info.kernel,
@@ -197,8 +197,7 @@ static const struct ommai_option table[] = {
     OMMAI_CHOICE("dtype", dtype, "TYPE", dtype_names, "type of q, k, v and the output", .initial = "bf16"),
     OMMAI_FLAG("causal", causal, "the mode for decoders: a token sees those before it"),
     OMMAI_NUMBER("seconds", seconds, "T", 0, 3600, "how long to measure; five runs at least", .initial = "1"),
-    OMMAI_INTEGER("seed", seed, "S", 0, INT64_MAX, "of the random inputs", .initial = "0"),
-    OMMAI_FLAG("json", json, "print one JSON object"),
+    OMMAI_SEED_OPTION(seed),
 };
 static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Shape", table);
 
@@ -212,7 +211,7 @@ const struct ommai_command ommai_command_bench_attention = {
         "with the multiply-adds that the same threads reach out of registers in the same run. Only useful work counts: "
         "2 * (key size + value size) operations per query head, query and key that it sees.",
     .example = "omma bench attention --head-dim 64 --heads 16 --segments 64x256 --dtype bf16",
-    .groups = {&options, &ommai_machine_options},
+    .groups = {&options, &ommai_output_options, &ommai_machine_options},
     .values_size = sizeof(struct values),
     .run = run_bench_attention,
 };

@@ -21,6 +21,7 @@
 #include "cli/json_out.h"
 #include "cli/model_options.h"
 #include "cli/room.h"
+#include "cli/sampling_options.h"
 #include "cli/text_lines.h"
 
 /* What top_k is where it is not given. */
@@ -372,24 +373,15 @@ static const struct ommai_option sampling_table[] = {
     OMMAI_INTEGER("max-tokens", max_tokens, "N", 1, INT32_MAX, "maximum number of tokens in the answer",
                   .otherwise = "the model's, else what the context leaves"),
     OMMAI_INTEGER("min-tokens", min_tokens, "N", 0, INT32_MAX, "minimum number of tokens in the answer", .initial = "0"),
-    OMMAI_NUMBER("temperature", temperature, "T", 0, 2, "sampling temperature; 0 is greedy: always the likeliest token",
-                 .otherwise = "the model's, else 0"),
-    OMMAI_NUMBER("top-p", top_p, "P", 0, 1,
-                 "nucleus sampling: sample from the likeliest tokens that together have this probability",
-                 .otherwise = "the model's, else 1", .above_minimum = true),
-    OMMAI_INTEGER("top-k", top_k, "K", -1, INT32_MAX, "sample from the K likeliest tokens; 0 or -1: from all",
-                  .otherwise = "the model's, else 0", .unset = NO_TOP_K),
-    OMMAI_NUMBER("min-p", min_p, "P", 0, 1, "leave out tokens less likely than P times the likeliest",
-                 .otherwise = "the model's, else 0"),
+    OMMAI_TEMPERATURE_OPTION(temperature, 2, .otherwise = "the model's, else 0"),
+    OMMAI_TOP_P_OPTION(top_p, .above_minimum = true, .otherwise = "the model's, else 1"),
+    OMMAI_TOP_K_OPTION(top_k, .unset = NO_TOP_K, .otherwise = "the model's, else 0"),
+    OMMAI_MIN_P_OPTION(min_p, .otherwise = "the model's, else 0"),
     OMMAI_INTEGER("seed", seed, "S", 0, INT64_MAX, "seed of the sampler: the same request and seed give the same answer",
                   .initial = "0"),
-    OMMAI_NUMBER("repetition-penalty", repetition_penalty, "R", 0, 100,
-                 "above 1: avoid tokens that are already in the prompt or the answer", .otherwise = "the model's, else 1",
-                 .above_minimum = true),
-    OMMAI_NUMBER("presence-penalty", presence_penalty, "R", -2, 2, "above 0: avoid tokens that are already in the answer",
-                 .otherwise = "the model's, else 0"),
-    OMMAI_NUMBER("frequency-penalty", frequency_penalty, "R", -2, 2,
-                 "above 0: avoid tokens, the more often they are already in the answer", .otherwise = "the model's, else 0"),
+    OMMAI_REPETITION_PENALTY_OPTION(repetition_penalty, 100, .above_minimum = true, .otherwise = "the model's, else 1"),
+    OMMAI_PRESENCE_PENALTY_OPTION(presence_penalty, 2, .otherwise = "the model's, else 0"),
+    OMMAI_FREQUENCY_PENALTY_OPTION(frequency_penalty, 2, .otherwise = "the model's, else 0"),
     OMMAI_STRINGS("stop", stop, "TEXT", "end the answer before this text"),
     OMMAI_STRING(
         "json-schema", form.json_schema, "SCHEMA",

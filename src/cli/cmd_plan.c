@@ -37,7 +37,6 @@
 
 struct values {
   struct ommai_common common;
-  bool json;
   int64_t frames; /* of a video of that size; 0: images */
   int64_t max_num_seqs;
 };
@@ -249,7 +248,7 @@ static int plan_and_print(const struct values *values, struct estimate *estimate
   int code = ommai_open_model(&values->common, true, &model);
   if (code == OMMAI_EXIT_DONE) code = plan_images(model, values, estimate);
   if (code == OMMAI_EXIT_DONE) code = estimate_cost(model, values, estimate);
-  if (code == OMMAI_EXIT_DONE) code = values->json ? print_json(estimate) : print_table(estimate);
+  if (code == OMMAI_EXIT_DONE) code = values->common.json ? print_json(estimate) : print_table(estimate);
   if (code == OMMAI_EXIT_DONE) {
     ommai_room_warn_of_weights(model);
     ommai_room_warn_of_total(model, &estimate->memory, OMMAI_ROOM_OPTIONS_OF_PLAN);
@@ -307,7 +306,6 @@ static const struct ommai_option table[] = {
                   "plan videos of that many frames, each as large as the image", .otherwise = "images"),
     OMMAI_INTEGER("max-num-seqs", max_num_seqs, "N", 1, 1024, "requests that run at the same time, each with one such image",
                   .otherwise = "8"),
-    OMMAI_FLAG("json", json, "print one JSON object"),
 };
 static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Plan", table);
 
@@ -324,8 +322,8 @@ const struct ommai_command ommai_command_plan = {
         " is enough: where preprocessor_config.json is missing, the "
         "values published with the family's checkpoints are taken, and the output says so.",
     .example = "omma plan models/my-model photo.jpg 1920x1080 --max-pixels 1M",
-    .groups = {&options, &ommai_image_options, &ommai_model_options, &ommai_weight_options, &ommai_engine_options,
-               &ommai_machine_options},
+    .groups = {&options, &ommai_output_options, &ommai_image_options, &ommai_model_options, &ommai_weight_options,
+               &ommai_engine_options, &ommai_machine_options},
     .values_size = sizeof(struct values),
     .max_arguments = SIZE_MAX,
     .run = run_plan,

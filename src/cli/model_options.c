@@ -40,6 +40,10 @@ static const struct ommai_option machine_table[] = {
     OMMAI_FLAG("verbose", verbose, "print on stderr what is used and how long it took", .letter = 'v'),
 };
 
+static const struct ommai_option output_table[] = {
+    OMMAI_FLAG("json", json, "print one JSON object"),
+};
+
 static const struct ommai_option model_table[] = {
     OMMAI_STRING("model", model, "DIR", "a Hugging Face directory: config.json, tokenizer.json, *.safetensors; or a GGUF file",
                  .otherwise = "the demo model"),
@@ -89,6 +93,7 @@ static const struct ommai_option template_table[] = {
 };
 
 const struct ommai_option_group ommai_machine_options = OMMAI_OPTION_GROUP("Machine", machine_table);
+const struct ommai_option_group ommai_output_options = OMMAI_OPTION_GROUP("Output", output_table);
 const struct ommai_option_group ommai_model_options = OMMAI_OPTION_GROUP("Model", model_table);
 const struct ommai_option_group ommai_weight_options = OMMAI_OPTION_GROUP("Weights", weight_table);
 const struct ommai_option_group ommai_engine_options = OMMAI_OPTION_GROUP("Memory", engine_table);

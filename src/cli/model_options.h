@@ -11,6 +11,7 @@ struct ommai_common {
   int64_t threads;
   int isa; /* index into the levels, or -1 */
   bool verbose;
+  bool json;
   const char *model, *mmproj;
   int dtype, vision_dtype, kv_cache_dtype, quantization;
   int64_t max_model_len;
@@ -28,6 +29,7 @@ struct ommai_common {
 };
 
 extern const struct ommai_option_group ommai_machine_options; /* threads, isa, verbose */
+extern const struct ommai_option_group ommai_output_options;  /* json */
 extern const struct ommai_option_group ommai_model_options;   /* model, mmproj */
 /* dtype, vision_dtype, kv_cache_dtype, quantization */
 extern const struct ommai_option_group ommai_weight_options;
