@@ -431,11 +431,12 @@ static int run_bench_decode(const void *given, const struct ommai_strings *argum
 #define OMMAI_VALUES struct values
 
 static const struct ommai_option table[] = {
-    OMMAI_STRING("context", contexts, "N,...", "lengths of the prompts, in tokens", .initial = "128,1024"),
+    OMMAI_STRING("context", contexts, "N,...", "prompt lengths in tokens", .initial = "128,1024"),
     OMMAI_INTEGER("tokens", tokens, "M", 2, MAX_TOKENS,
-                  "tokens after each prompt; the first comes from the prompt, the others are timed", .initial = "16"),
+                  "tokens after each prompt; the first comes from prefill, the others are timed", .initial = "16"),
     OMMAI_INTEGER("batch", batch, "N", 1, MAX_BATCH,
-                  "answers at the same time, a token of each per step; timed while all are being generated", .initial = "1"),
+                  "batch size: answers at the same time, one token of each per step; timed while all are being generated",
+                  .initial = "1"),
     OMMAI_TEMPERATURE_OPTION(temperature, 2, .initial = "0"),
     OMMAI_TOP_P_OPTION(top_p, .above_minimum = true, .initial = "1"),
 };
@@ -451,7 +452,7 @@ const struct ommai_command ommai_command_bench_decode = {
         "and what a token reads (weights, keys and values) with the rate at which the same threads read memory, both measured "
         "in the same run: the mean of a run's tokens, and the fastest step, since the memory's rate is the best of pieces of "
         "some milliseconds.",
-    .example = "omma bench decode --model models/my-model --context 100,1024",
+    .examples = {"omma bench decode --model models/my-model --context 100,1024"},
     .groups = {&options, &ommai_bench_run_options, &ommai_output_options, &ommai_model_options, &ommai_weight_options,
                &ommai_machine_options},
     .values_size = sizeof(struct values),

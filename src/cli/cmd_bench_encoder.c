@@ -331,9 +331,9 @@ static const struct ommai_option table[] = {
     OMMAI_STRING("image-size", sizes, "WxH,...", "sizes of the images, before the model's own resizing",
                  .initial = "1024x1024"),
     OMMAI_INTEGER("batch", batch, "N", 1, MAX_BATCH,
-                  "images of each size; with several all are also run one by one, to compare", .initial = "1"),
+                  "number of images of each size; several are also run one by one, to compare", .initial = "1"),
     OMMAI_INTEGER("slice-ms", slice_ms, "MS", 1, MAX_SLICE_MS,
-                  "length of a slice of the tower's work, after which other work could run; the longest slice is shown",
+                  "length in ms of a slice of the tower's work, after which other work could run; the longest slice is shown",
                   .initial = "1000"),
 };
 static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Work", table);
@@ -348,7 +348,7 @@ const struct ommai_command ommai_command_bench_encoder = {
         "Prints the time of each part of the best run, and the peak memory besides the weights next to the planned one; the "
         "code of libraries, and the code that oneDNN generates for the shapes of layers, is not planned and is printed "
         "separately. Several images are run in packed passes and one by one, in turns.",
-    .example = "omma bench encoder --model models/my-model --image-size 256x256 --batch 64",
+    .examples = {"omma bench encoder --model models/my-model --image-size 256x256 --batch 64"},
     .groups = {&options, &ommai_bench_run_options, &ommai_output_options, &ommai_image_options, &ommai_model_options,
                &ommai_weight_options, &ommai_machine_options},
     .values_size = sizeof(struct values),

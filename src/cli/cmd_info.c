@@ -150,7 +150,7 @@ static int run_info(const void *given, const struct ommai_strings *arguments) {
 #define OMMAI_VALUES struct values
 
 static const struct ommai_option table[] = {
-    OMMAI_STRING("model", common.model, "DIR", "also print a model's shape and the memory it takes"),
+    OMMAI_STRING("model", common.model, "DIR", "also print the shape of this model and the memory it takes"),
     OMMAI_MMPROJ_OPTION(common.mmproj),
 };
 static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Model", table);
@@ -164,7 +164,7 @@ const struct ommai_command ommai_command_info = {
         "head dimension D (that of the highest level up to the one used), how fast the machine is out of registers (measured "
         "on the spot), and with DIR (or --model DIR) the model's shape and the memory that an engine would take. Without it no "
         "model is opened. Needs no weights.",
-    .example = "omma info models/my-model",
+    .examples = {"omma info models/my-model"},
     .groups = {&options, &ommai_weight_options, &ommai_engine_options, &ommai_output_options, &ommai_machine_options},
     .values_size = sizeof(struct values),
     .max_arguments = 1,

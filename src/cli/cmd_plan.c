@@ -303,15 +303,16 @@ static int run_plan(const void *given, const struct ommai_strings *arguments) {
 
 static const struct ommai_option table[] = {
     OMMAI_INTEGER("frames", frames, "N", 1, OMMA_MAX_VIDEO_FRAMES,
-                  "plan videos of that many frames, each as large as the image", .otherwise = "images"),
-    OMMAI_INTEGER("max-num-seqs", max_num_seqs, "N", 1, 1024, "requests that run at the same time, each with one such image",
+                  "plan videos of this many frames instead of images, each frame as large as the image",
+                  .otherwise = "no video"),
+    OMMAI_INTEGER("max-num-seqs", max_num_seqs, "N", 1, 1024, "number of requests at the same time, each with one such image",
                   .otherwise = "8"),
 };
 static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Plan", table);
 
 const struct ommai_command ommai_command_plan = {
     .name = "plan",
-    .summary = "size, tokens, memory, work and expected time of images and videos; memory and speed of each weight format",
+    .summary = "tokens, memory and time to expect of images and videos, before anything is run",
     .arguments = "[DIR] [IMAGE-or-WxH...]",
     .details =
         "Prints, before anything is run, what images become: size after resize, grid of patches, tokens, segments and windows "
@@ -321,7 +322,8 @@ const struct ommai_command ommai_command_plan = {
         "any " USUAL_SIZE " is planned. DIR is the model, as with --model; its " CONFIG
         " is enough: where preprocessor_config.json is missing, the "
         "values published with the family's checkpoints are taken, and the output says so.",
-    .example = "omma plan models/my-model photo.jpg 1920x1080 --max-pixels 1M",
+    .examples = {"omma plan models/my-model photo.jpg 1920x1080 --max-pixels 1M",
+                 "omma plan models/my-model 1280x720 --frames 32 --max-num-seqs 4"},
     .groups = {&options, &ommai_output_options, &ommai_image_options, &ommai_model_options, &ommai_weight_options,
                &ommai_engine_options, &ommai_machine_options},
     .values_size = sizeof(struct values),

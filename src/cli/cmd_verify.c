@@ -71,7 +71,7 @@ static int run_verify(const void *given, const struct ommai_strings *arguments) 
 
 static const struct ommai_option table[] = {
     OMMAI_STRING("model", common.model, "DIR",
-                 "also check a model's files: names, shapes and types of all tensors, no NaN or infinity in them"),
+                 "also check the files of this model: names, shapes and types of all tensors, no NaN or infinity"),
     OMMAI_MMPROJ_OPTION(common.mmproj),
 };
 static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Model", table);
@@ -84,7 +84,7 @@ const struct ommai_command ommai_command_verify = {
         "Compares the kernels of this machine with the scalar reference. With DIR (or --model DIR) it also reads all weights "
         "of a model and "
         "reports every tensor that is missing, unused, of a wrong shape or type, or holds NaN or infinity.",
-    .example = "omma verify models/my-model",
+    .examples = {"omma verify models/my-model"},
     .groups = {&options, &ommai_output_options, &ommai_machine_options},
     .values_size = sizeof(struct values),
     .max_arguments = 1,
