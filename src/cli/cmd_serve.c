@@ -182,36 +182,45 @@ static int serve(const struct values *values, const struct omma_server_options *
   return code;
 }
 
-static int serve_with(struct values *values, const struct ommai_strings *arguments, struct held *held) {
-  struct omma_server_options options = {.host = values->host,
-                                        .port = (int)values->port,
-                                        .uds = values->uds,
-                                        .tls = {.certificate_file = values->ssl_certfile,
-                                                .key_file = values->ssl_keyfile,
-                                                .authorities_file = values->ssl_ca_certs,
-                                                .clients = (enum omma_client_certificates)values->ssl_cert_reqs},
-                                        .api_keys = held->keys.keys.items,
-                                        .n_api_keys = held->keys.keys.count,
-                                        .metrics_without_key = values->metrics_without_key,
-                                        .trust_media_uuids = values->trust_media_uuids,
-                                        .no_page = values->no_page,
-                                        .root_path = values->root_path,
-                                        .log = log_line,
-                                        .log_json = values->log_format == FORMAT_JSON,
-                                        .log_access = values->log_level >= LEVEL_INFO && !values->disable_access_log,
-                                        .unlogged_paths = values->unlogged_paths,
-                                        .log_requests = values->enable_log_requests && !values->disable_log_requests};
-  struct ommai_opened opened;
+/* Fills the server's options, which point into the values and `held`; the log is not there yet.
+ * Returns an exit code. */
+static int read_options(struct values *values, struct held *held, struct omma_server_options *options) {
   struct omma_error error;
-  int64_t told_ns = 0;
-  int code = ommai_serving_read("serve", &values->serving, &options);
-  if (code == OMMAI_EXIT_DONE) code = read_cross_origin(values, held, &options.cross_origin);
+  *options = (struct omma_server_options){.host = values->host,
+                                          .port = (int)values->port,
+                                          .uds = values->uds,
+                                          .tls = {.certificate_file = values->ssl_certfile,
+                                                  .key_file = values->ssl_keyfile,
+                                                  .authorities_file = values->ssl_ca_certs,
+                                                  .clients = (enum omma_client_certificates)values->ssl_cert_reqs},
+                                          .api_keys = held->keys.keys.items,
+                                          .n_api_keys = held->keys.keys.count,
+                                          .metrics_without_key = values->metrics_without_key,
+                                          .trust_media_uuids = values->trust_media_uuids,
+                                          .no_page = values->no_page,
+                                          .root_path = values->root_path,
+                                          .log = log_line,
+                                          .log_json = values->log_format == FORMAT_JSON,
+                                          .log_access = values->log_level >= LEVEL_INFO && !values->disable_access_log,
+                                          .unlogged_paths = values->unlogged_paths,
+                                          .log_requests = values->enable_log_requests && !values->disable_log_requests};
+  set_limits(values, options);
+  int code = ommai_serving_read("serve", &values->serving, options);
+  if (code == OMMAI_EXIT_DONE) code = read_cross_origin(values, held, &options->cross_origin);
   if (code == OMMAI_EXIT_DONE) {
-    code = ommai_encoder_node_read("serve", &values->encoder, &values->serving.common, &options, &held->ec_transfer_config);
+    code = ommai_encoder_node_read("serve", &values->encoder, &values->serving.common, options, &held->ec_transfer_config);
   }
   if (code != OMMAI_EXIT_DONE) return code;
-  if (ommai_server_check_tls(&options.tls, &error) != OMMA_OK) return ommai_failed("serve: %s", error.message);
-  set_limits(values, &options);
+  if (ommai_server_check_tls(&options->tls, &error) != OMMA_OK) return ommai_failed("serve: %s", error.message);
+  return OMMAI_EXIT_DONE;
+}
+
+static int serve_with(struct values *values, const struct ommai_strings *arguments, struct held *held) {
+  struct omma_server_options options;
+  struct ommai_opened opened;
+  int64_t told_ns = 0;
+  int code = read_options(values, held, &options);
+  if (code != OMMAI_EXIT_DONE) return code;
   /* A client that hangs up must not end the program. */
   signal(SIGPIPE, SIG_IGN);
   struct ommai_log_writer *log = ommai_log_writer_create(STDERR_FILENO, LOG_BYTES);

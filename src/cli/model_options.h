@@ -41,7 +41,7 @@ extern const struct ommai_option_group ommai_template_options;
 /* --mmproj in a table of options. */
 #define OMMAI_MMPROJ_OPTION(field)                                                              \
   OMMAI_STRING("mmproj", field, "FILE.gguf", "GGUF file with the vision tower of a GGUF model", \
-               .otherwise = "the one beside the model, where --model is a directory")
+               .otherwise = "the one next to the model, where --model is a directory")
 
 /* Names of the CPU levels, ends in NULL. */
 extern const char *const ommai_isa_names[];
