@@ -33,7 +33,8 @@ Rules:
   marker        no notes about unfinished work
   dead-code     no commented-out code, no #if 0
   mention       no paths of a developer's machine
-  length        no source of more than 700 lines
+  length        no source of more than 700 lines, and outside tests no function of more than 45, from the line of its name to
+                the closing brace in column 1
   name          file names in src/ are snake_case and unique
   flags         nothing that gives up exact arithmetic or the common CPU by default
 TEXT
@@ -116,6 +117,7 @@ function start_file(part) {
   check_length()
   file = FILENAME
   in_comment = 0
+  function_start = 0
   split(file, part, "/")
   top = part[1]
   folder = top == "src" ? part[2] : ""
@@ -175,6 +177,15 @@ function check_banned(names, why, word) {
   gsub(/[^A-Za-z0-9_]/, "", word)
   report("banned", word ": " why)
 }
+# Sources are formatted: a function begins with a name and a parenthesis in column 1 and ends with a brace there; types and
+# tables end with "};".
+function check_function() {
+  if (code ~ /^[A-Za-z_]/) function_start = code ~ /\(/ && code !~ /;[ \t]*$/ ? FNR : 0
+  if (code !~ /^}/) return
+  if (code ~ /^}[ \t]*$/ && function_start && FNR - function_start + 1 > 45)
+    printf "%s:%d: length: a function of %d lines, at most 45 are allowed\n", file, function_start, FNR - function_start + 1
+  function_start = 0
+}
 FNR == 1 { start_file() }
 {
   lines = FNR
@@ -187,6 +198,7 @@ FNR == 1 { start_file() }
   if (code ~ /^[ \t]*#[ \t]*if[ \t]+0[ \t]*$/) report("dead-code", "#if 0")
   if (file ~ /\.c$/ && comment ~ /^[ \t*]*((if|for|while|return|else|break|continue)[^a-z].*|[A-Za-z_][A-Za-z0-9_.>\[\]-]*[ ]?([-+*\/|&]?=[^=].*|\([^;]*\)));[ \t]*$/)
     report("dead-code", "a comment that reads like code")
+  if (top != "tests") check_function()
   if (top != "src") next
   check_banned(unsafe, "not allowed in src")
   if (file !~ /^src\/(kernels\/cpu|cli\/paths|cli\/serve_keys|cli\/service_manager)\.c$/) check_banned("getenv|secure_getenv|setenv|putenv", "settings are flags and arguments")
