@@ -52,7 +52,8 @@ struct answer {
   struct ommai_reply_head head;
   struct ommai_reply_state reply_state; /* engine's thread */
   struct ommai_text request_fields;
-  bool stream, include_usage, continuous_usage, logprobs, token_ids, prompt_logprobs, echo_logprobs, tells_reasoning;
+  bool stream, include_usage, continuous_usage, logprobs, token_ids, prompt_logprobs, echo_logprobs, prompt_only,
+      tells_reasoning;
   int32_t stop_token_ids[OMMAI_FIELD_MAX_STOP_TOKENS];
   size_t n_stop_token_ids;
   int64_t n_prompt_tokens;
@@ -204,6 +205,7 @@ static void add_id(struct ommai_text *list, int32_t id) { ommai_text_format(list
 /* Keeps a token's text, id and log-probabilities in the choice. */
 static bool gather(struct choice *choice, const struct omma_token_event *event) {
   struct answer *answer = choice->answer;
+  if (answer->prompt_only) return !has_failed(choice);
   choice->in_thought = event->in_thought;
   if (answer->token_ids && !is_hidden(answer, event)) add_id(&choice->token_ids, event->token);
   if (answer->stream && answer->has_tools) {
@@ -571,6 +573,7 @@ static struct answer *make_answer(struct ommai_http_call *call, const struct omm
   answer->token_ids = fields->return_token_ids;
   answer->prompt_logprobs = fields->sampling.prompt_logprobs;
   answer->echo_logprobs = source->echo_logprobs;
+  answer->prompt_only = source->prompt_only;
   answer->n_top = fields->sampling.n_top_logprobs;
   answer->own = fields->own;
   ommai_text_init(&answer->images, server->allocator);

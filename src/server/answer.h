@@ -25,6 +25,7 @@ struct ommai_answer_source {
   /* Appends the text that comes before the answers to prompt `index`. False with *error filled;
    * NULL: there is none. */
   bool (*echo)(const void *context, int index, struct ommai_text *out, struct ommai_api_error *error);
+  bool prompt_only;   /* what is generated is left out of the answers */
   bool echo_logprobs; /* log-probabilities of an answer begin with those of its prompt */
   /* Appends each image to a list (ommai_own_add_image); NULL: there are none. */
   void (*add_images)(const void *context, struct ommai_text *list);

@@ -20,7 +20,7 @@ struct prompt {
 struct completion {
   struct ommai_server *server;
   struct ommai_answer_fields fields;
-  bool echo;
+  bool echo, prompt_only;
   struct prompt prompts[OMMAI_MAX_CHOICES];
   int n_prompts;
 };
@@ -101,11 +101,21 @@ static bool read_prompts(struct completion *completion, const json_t *root, stru
   return true;
 }
 
-static bool read_completion(struct completion *completion, const json_t *root, struct ommai_api_error *error) {
+/* With echo, max_tokens of 0 asks for the prompt alone: its text and its log-probabilities. One
+ * token is generated all the same and left out, as vLLM does. */
+static bool read_echo(struct completion *completion, json_t *root, struct ommai_api_error *error) {
+  const json_t *max_tokens = json_object_get(root, "max_tokens");
+  if (!ommai_field_boolean(root, "echo", &completion->echo, error)) return false;
+  completion->prompt_only = completion->echo && json_is_integer(max_tokens) && json_integer_value(max_tokens) == 0;
+  return !completion->prompt_only || !json_object_set_new(root, "max_tokens", json_integer(1)) || ommai_api_fail_memory(error);
+}
+
+static bool read_completion(struct completion *completion, json_t *root, struct ommai_api_error *error) {
   struct ommai_answer_fields *fields = &completion->fields;
-  return ommai_answer_fields_read(completion->server, root, DEFAULT_MAX_TOKENS, fields, error) && refuse_suffix(root, error) &&
-         refuse_budget(root, error) && ommai_field_boolean(root, "echo", &completion->echo, error) &&
-         read_logprobs(root, completion->echo, &fields->sampling, error) && read_prompts(completion, root, error);
+  return read_echo(completion, root, error) &&
+         ommai_answer_fields_read(completion->server, root, DEFAULT_MAX_TOKENS, fields, error) && refuse_suffix(root, error) &&
+         refuse_budget(root, error) && read_logprobs(root, completion->echo, &fields->sampling, error) &&
+         read_prompts(completion, root, error);
 }
 
 static enum omma_status make_request(const void *context, int index, const struct omma_sampling *sampling,
@@ -139,6 +149,7 @@ void ommai_endpoint_completions(struct ommai_http_call *call) {
                                          .n_prompts = completion.n_prompts,
                                          .make_request = make_request,
                                          .echo = echoes_text ? add_prompt_text : NULL,
+                                         .prompt_only = completion.prompt_only,
                                          .echo_logprobs = completion.echo && completion.fields.sampling.logprobs,
                                          .context = &completion};
     ommai_answer_begin(call, &source);
