@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Shows that a tower's memory is what was estimated, regardless of what waits: a queue of 303,548 patches, and one image of 62,500.
+"""Shows that a tower's memory is what was estimated, regardless of what waits: a queue of 303,548 patches, and
+one image of 62,500.
 
     bench/encoder_bounds.py --omma build/release/omma
 
-Runs `omma bench encoder` on a tower of Kimi-VL's width (1152) with one block and random weights, made under build/models where
---model gives no other: workspaces do not depend on the number of blocks, which the estimate of the whole tower is asked to confirm. Exit
-status 1 when a run took more than 1.02 of its estimate, or the estimate is over the budget. About three minutes on two cores, 2.5 GB.
+Runs `omma bench encoder` on a tower of Kimi-VL's width (1152) with one block and random weights,
+made under build/models where --model gives no other: workspaces do not depend on the number of
+blocks, which the estimate of the whole tower is asked to confirm. Exit status 1 when a run took more
+than 1.02 of its estimate, or the estimate is over the budget. About three minutes on two cores, 2.5 GB.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Plants violations of every rule of tools/check_layers.sh in a small tree and expects exactly the right lines; a tree full of
-# things that only look like violations must pass.
+# Plants violations of every rule of tools/check_layers.sh in a small tree and expects exactly the
+# right lines; a tree full of things that only look like violations must pass.
 set -u
 LC_ALL=C
 export LC_ALL
@@ -11,13 +11,15 @@ tree=$(mktemp -d) || exit 1
 trap 'rm -rf "$tree"' EXIT
 failed=0
 
-# file PATH TEXT: writes a file; TEXT is for printf %b, so that this script does not hold the violations itself.
+# file PATH TEXT: writes a file; TEXT is for printf %b, so that this script does not hold the
+# violations itself.
 file() {
   mkdir -p "$tree/$(dirname "$1")"
   printf '%b' "$2" >"$tree/$1"
 }
 
-# plant PATH TEXT EXPECTED...: a file and the lines, without its path, that the check must print about it.
+# plant PATH TEXT EXPECTED...: a file and the lines, without its path, that the check must print
+# about it.
 plant() {
   path=$1
   file "$1" "$2"
