@@ -45,13 +45,13 @@ static void make_problem(int64_t n_in) {
   }
 }
 
-static double measure(struct ommai_linear_engine *engine, int64_t n_in, enum ommai_weight_format format, int64_t group) {
+static double measure(struct ommai_linear_context *context, int64_t n_in, enum ommai_weight_format format, int64_t group) {
   struct ommai_linear *linear;
   struct omma_error error;
   const struct ommai_linear_spec spec = {
       .n_in = n_in, .format = format, .compute = OMMA_F32, .group = group, .inputs = OMMAI_INPUTS_SYMMETRIC};
   const struct ommai_linear_source source = {.weight = weights, .type = OMMA_F32, .n_out = N_OUT};
-  assert_ok(ommai_linear_create(engine, &spec, &source, 1, &linear, &error), &error);
+  assert_ok(ommai_linear_create(context, &spec, &source, 1, &linear, &error), &error);
   ommai_linear_gemv(linear, inputs, n_in, N_ROWS, outputs, N_OUT, false, 0, ommai_linear_n_panels(linear));
   ommai_linear_destroy(linear);
   double product = 0, ours = 0, theirs = 0;
@@ -64,23 +64,23 @@ static double measure(struct ommai_linear_engine *engine, int64_t n_in, enum omm
 }
 
 int main(void) {
-  struct ommai_linear_engine *engine;
+  struct ommai_linear_context *context;
   struct omma_error error;
   enum ommai_cpu_level level;
   int n_low = 0;
   assert_ok(ommai_cpu_select(NULL, &level, &error), &error);
-  assert_ok(ommai_linear_engine_create(level, 1, &ommai_default_allocator, &engine, &error), &error);
+  assert_ok(ommai_linear_context_create(level, 1, &ommai_default_allocator, &context, &error), &error);
   for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
     make_problem(layers[i].n_in);
     printf("%s{\"layer\": \"%s\", \"n_in\": %d, \"cosines\": {", i ? ",\n " : "[", layers[i].name, (int)layers[i].n_in);
     for (size_t f = 0; f < sizeof formats / sizeof *formats; f++) {
-      double cosine = measure(engine, layers[i].n_in, formats[f].format, formats[f].group);
+      double cosine = measure(context, layers[i].n_in, formats[f].format, formats[f].group);
       printf("%s\"%s\": %.6f", f ? ", " : "", formats[f].name, cosine);
       n_low += !(cosine >= formats[f].least && cosine < 1);
     }
     printf("}}");
   }
   puts("]");
-  ommai_linear_engine_destroy(engine);
+  ommai_linear_context_destroy(context);
   return n_low > 0;
 }

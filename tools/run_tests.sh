@@ -169,10 +169,14 @@ servers() {
   done
 }
 
+# Waits for silent servers most of its time.
+bench_client() {
+  run_pytest "serving benchmark" tests/bench_client --omma build/release/omma
+}
+
 programs() {
   run_pytest "grammars" tests/grammar --walk build/release/tests/grammar_walk $more
   run_pytest "chat templates" tests/jinja --render build/release/tests/jinja_render $more
-  run_pytest "serving benchmark" tests/bench_client --omma build/release/omma
   run_pytest "deployment files" tests/deploy --omma build/release/omma
   run_pytest "command line" tests/cli --omma build/release/omma $more
 }
@@ -181,12 +185,15 @@ run_python() {
   make_venv || return
   more=
   if [ $full = yes ]; then more=--full; fi
-  run_beside servers programs
+  run_beside servers bench_client programs
   build python && run_pytest "python package" tests/python --tree build/python
 }
 
 sanitized_server() {
   run_pytest "server under sanitizers" tests/server --fake build/asan/tests/omma_fake_server
+}
+
+sanitized_bench_client() {
   run_pytest "serving benchmark under sanitizers" tests/bench_client --omma build/asan/omma
 }
 
@@ -264,7 +271,7 @@ build release && {
 }
 build asan && {
   run_ctest "address and undefined behaviour sanitizers" asan "" -LE style
-  make_venv && run_beside sanitized_server sanitized_programs
+  make_venv && run_beside sanitized_server sanitized_bench_client sanitized_programs
 }
 if [ $full = yes ]; then
   make_venv && {

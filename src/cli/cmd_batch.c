@@ -132,28 +132,18 @@ static int run_batch(const void *given, const struct ommai_strings *arguments) {
   return code == OMMAI_EXIT_DONE ? closed : code;
 }
 
-#define AT(field) offsetof(struct values, field)
+#define OMMAI_VALUES struct values
 
 static const struct ommai_option table[] = {
-    {.name = "input-file",
-     .letter = 'i',
-     .type = OMMAI_OPTION_STRING,
-     .offset = AT(input),
-     .value = "FILE",
-     .help = "requests, one JSON object a line: custom_id, method, url, body; - is standard input; needed"},
-    {.name = "output-file",
-     .letter = 'o',
-     .type = OMMAI_OPTION_STRING,
-     .offset = AT(output),
-     .value = "FILE",
-     .help = "where the answers go, one line each as they come; requests that it already answers are not run again; - is "
-             "standard output; needed"},
-    {.name = "retry-failed",
-     .type = OMMAI_OPTION_FLAG,
-     .offset = AT(retry_failed),
-     .help = "first remove the failed lines from the output, and run them again"},
+    OMMAI_STRING("input-file", input, "FILE",
+                 "requests, one JSON object a line: custom_id, method, url, body; - is standard input; needed", .letter = 'i'),
+    OMMAI_STRING("output-file", output, "FILE",
+                 "where the answers go, one line each as they come; requests that it already answers are not run again; - is "
+                 "standard output; needed",
+                 .letter = 'o'),
+    OMMAI_FLAG("retry-failed", retry_failed, "first remove the failed lines from the output, and run them again"),
 };
-static const struct ommai_option_group options = {"Files", table, sizeof table / sizeof *table};
+static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Files", table);
 
 /* Of `vllm run-batch`, next to those of its engine. */
 static const struct ommai_foreign_option ignored[] = {

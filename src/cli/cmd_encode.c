@@ -116,26 +116,16 @@ static int run_encode(const void *given, const struct ommai_strings *arguments) 
   return code;
 }
 
+#define OMMAI_VALUES struct values
+
 static const struct ommai_option table[] = {
-    {.name = "output",
-     .letter = 'o',
-     .type = OMMAI_OPTION_STRING,
-     .offset = offsetof(struct values, output),
-     .value = "FILE",
-     .help = "safetensors file to write; needed"},
-    {.name = "pack",
-     .type = OMMAI_OPTION_CHOICE,
-     .offset = offsetof(struct values, pack),
-     .value = "HOW",
-     .choices = pack_names,
-     .initial = "together",
-     .help = "all images as one packed batch, or one after the other; the results have the same bits"},
-    {.name = "json",
-     .type = OMMAI_OPTION_FLAG,
-     .offset = offsetof(struct values, json),
-     .help = "print what was written as JSON"},
+    OMMAI_STRING("output", output, "FILE", "safetensors file to write; needed", .letter = 'o'),
+    OMMAI_CHOICE("pack", pack, "HOW", pack_names,
+                 "all images as one packed batch, or one after the other; the results have the same bits",
+                 .initial = "together"),
+    OMMAI_FLAG("json", json, "print what was written as JSON"),
 };
-static const struct ommai_option_group options = {"Output", table, sizeof table / sizeof *table};
+static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Output", table);
 
 const struct ommai_command ommai_command_encode = {
     .name = "encode",

@@ -148,16 +148,14 @@ static int run_info(const void *given, const struct ommai_strings *arguments) {
   return code;
 }
 
+#define OMMAI_VALUES struct values
+
 static const struct ommai_option table[] = {
-    {.name = "model",
-     .type = OMMAI_OPTION_STRING,
-     .offset = offsetof(struct values, common.model),
-     .value = "DIR",
-     .help = "also print a model's shape and the memory it takes"},
-    OMMAI_MMPROJ_OPTION(offsetof(struct values, common.mmproj)),
-    {.name = "json", .type = OMMAI_OPTION_FLAG, .offset = offsetof(struct values, json), .help = "print one JSON object"},
+    OMMAI_STRING("model", common.model, "DIR", "also print a model's shape and the memory it takes"),
+    OMMAI_MMPROJ_OPTION(common.mmproj),
+    OMMAI_FLAG("json", json, "print one JSON object"),
 };
-static const struct ommai_option_group options = {"Output", table, sizeof table / sizeof *table};
+static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Output", table);
 
 const struct ommai_command ommai_command_info = {
     .name = "info",

@@ -300,26 +300,16 @@ static int run_plan(const void *given, const struct ommai_strings *arguments) {
   return plan_and_print(&values, &estimate);
 }
 
+#define OMMAI_VALUES struct values
+
 static const struct ommai_option table[] = {
-    {.name = "frames",
-     .type = OMMAI_OPTION_INTEGER,
-     .offset = offsetof(struct values, frames),
-     .value = "N",
-     .low = 1,
-     .high = OMMA_MAX_VIDEO_FRAMES,
-     .help = "plan videos of that many frames, each as large as the image",
-     .otherwise = "images"},
-    {.name = "max-num-seqs",
-     .type = OMMAI_OPTION_INTEGER,
-     .offset = offsetof(struct values, max_num_seqs),
-     .value = "N",
-     .low = 1,
-     .high = 1024,
-     .help = "requests that run at the same time, each with one such image",
-     .otherwise = "8"},
-    {.name = "json", .type = OMMAI_OPTION_FLAG, .offset = offsetof(struct values, json), .help = "print one JSON object"},
+    OMMAI_INTEGER("frames", frames, "N", 1, OMMA_MAX_VIDEO_FRAMES,
+                  "plan videos of that many frames, each as large as the image", .otherwise = "images"),
+    OMMAI_INTEGER("max-num-seqs", max_num_seqs, "N", 1, 1024, "requests that run at the same time, each with one such image",
+                  .otherwise = "8"),
+    OMMAI_FLAG("json", json, "print one JSON object"),
 };
-static const struct ommai_option_group options = {"Plan", table, sizeof table / sizeof *table};
+static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Plan", table);
 
 const struct ommai_command ommai_command_plan = {
     .name = "plan",

@@ -138,19 +138,13 @@ static int run_preprocess(const void *given, const struct ommai_strings *argumen
   return code;
 }
 
+#define OMMAI_VALUES struct values
+
 static const struct ommai_option table[] = {
-    {.name = "output",
-     .letter = 'o',
-     .type = OMMAI_OPTION_STRING,
-     .offset = offsetof(struct values, output),
-     .value = "FILE",
-     .help = "safetensors file to write; needed without --json"},
-    {.name = "json",
-     .type = OMMAI_OPTION_FLAG,
-     .offset = offsetof(struct values, json),
-     .help = "print sizes and times as JSON"},
+    OMMAI_STRING("output", output, "FILE", "safetensors file to write; needed without --json", .letter = 'o'),
+    OMMAI_FLAG("json", json, "print sizes and times as JSON"),
 };
-static const struct ommai_option_group options = {"Output", table, sizeof table / sizeof *table};
+static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Output", table);
 
 const struct ommai_command ommai_command_preprocess = {
     .name = "preprocess",

@@ -12,14 +12,10 @@
 #include "cli/json_out.h"
 #include "cli/model_options.h"
 
-struct tokenize_values {
+/* Of both commands. */
+struct values {
   struct ommai_common common;
-  const char *text;
-};
-
-struct detokenize_values {
-  struct ommai_common common;
-  const char *tokens;
+  const char *text, *tokens;
   bool skip_special;
   bool json;
 };
@@ -62,7 +58,7 @@ static int tokenize(const struct omma_model *model, const char *text, size_t siz
 }
 
 static int run_tokenize(const void *given, const struct ommai_strings *arguments) {
-  const struct tokenize_values *values = given;
+  const struct values *values = given;
   const char *text = values->text;
   if (text && arguments->count) return ommai_usage_error("tokenize: '%s': --text gives a text already", arguments->items[0]);
   if (arguments->count > 1) {
@@ -138,7 +134,7 @@ static int join_words(const struct ommai_strings *words, char **text, size_t *si
 
 /* The text that holds the ids: of --tokens, of the words besides the options, or of standard input.
  * `*input` is released with free(). */
-static int find_ids(const struct detokenize_values *values, const struct ommai_strings *words, char **input, const char **text,
+static int find_ids(const struct values *values, const struct ommai_strings *words, char **input, const char **text,
                     size_t *size) {
   int code = OMMAI_EXIT_DONE;
   if (values->tokens && words->count) return ommai_usage_error("detokenize: '%s': --tokens gives ids already", words->items[0]);
@@ -161,7 +157,7 @@ static int read_ids(const char *text, size_t size, struct ids *ids) {
   return *start == '{' || *start == '[' ? add_json(text, size, ids) : add_plain(text, ids);
 }
 
-static int print_text(const struct omma_model *model, const struct detokenize_values *values, const struct ids *ids) {
+static int print_text(const struct omma_model *model, const struct values *values, const struct ids *ids) {
   struct omma_error error;
   size_t size;
   if (omma_detokenize(model, ids->items, ids->count, values->skip_special, NULL, 0, &size, &error) != OMMA_OK) {
@@ -184,7 +180,7 @@ static int print_text(const struct omma_model *model, const struct detokenize_va
 }
 
 static int run_detokenize(const void *given, const struct ommai_strings *arguments) {
-  const struct detokenize_values *values = given;
+  const struct values *values = given;
   struct omma_model *model = NULL;
   struct ids ids = {0};
   char *input = NULL;
@@ -200,33 +196,20 @@ static int run_detokenize(const void *given, const struct ommai_strings *argumen
   return code;
 }
 
+#define OMMAI_VALUES struct values
+
 static const struct ommai_option tokenize_table[] = {
-    {.name = "text",
-     .type = OMMAI_OPTION_STRING,
-     .offset = offsetof(struct tokenize_values, text),
-     .value = "TEXT",
-     .help = "the text",
-     .otherwise = "standard input, byte for byte"},
+    OMMAI_STRING("text", text, "TEXT", "the text", .otherwise = "standard input, byte for byte"),
 };
-static const struct ommai_option_group tokenize_options = {"Text", tokenize_table, 1};
+static const struct ommai_option_group tokenize_options = OMMAI_OPTION_GROUP("Text", tokenize_table);
 
 static const struct ommai_option detokenize_table[] = {
-    {.name = "tokens",
-     .type = OMMAI_OPTION_STRING,
-     .offset = offsetof(struct detokenize_values, tokens),
-     .value = "IDS",
-     .help = "the ids: numbers with commas or blanks between them, or JSON as tokenize prints it",
-     .otherwise = "standard input"},
-    {.name = "skip-special",
-     .type = OMMAI_OPTION_FLAG,
-     .offset = offsetof(struct detokenize_values, skip_special),
-     .help = "leave out special tokens"},
-    {.name = "json",
-     .type = OMMAI_OPTION_FLAG,
-     .offset = offsetof(struct detokenize_values, json),
-     .help = "print {\"text\": ...}"},
+    OMMAI_STRING("tokens", tokens, "IDS", "the ids: numbers with commas or blanks between them, or JSON as tokenize prints it",
+                 .otherwise = "standard input"),
+    OMMAI_FLAG("skip-special", skip_special, "leave out special tokens"),
+    OMMAI_FLAG("json", json, "print {\"text\": ...}"),
 };
-static const struct ommai_option_group detokenize_options = {"Tokens", detokenize_table, 3};
+static const struct ommai_option_group detokenize_options = OMMAI_OPTION_GROUP("Tokens", detokenize_table);
 
 const struct ommai_command ommai_command_tokenize = {
     .name = "tokenize",
@@ -238,7 +221,7 @@ const struct ommai_command ommai_command_tokenize = {
         "from standard input. Needs no weights.",
     .example = "omma tokenize \"two red circles\"",
     .groups = {&tokenize_options, &ommai_model_options, &ommai_machine_options},
-    .values_size = sizeof(struct tokenize_values),
+    .values_size = sizeof(struct values),
     .run = run_tokenize,
 };
 
@@ -252,6 +235,6 @@ const struct ommai_command ommai_command_detokenize = {
         "Needs no weights.",
     .example = "omma tokenize \"two red circles\" | omma detokenize",
     .groups = {&detokenize_options, &ommai_model_options, &ommai_machine_options},
-    .values_size = sizeof(struct detokenize_values),
+    .values_size = sizeof(struct values),
     .run = run_detokenize,
 };

@@ -14,7 +14,7 @@
 #include "cli/progress.h"
 #include "cli/room.h"
 
-#define COMMON(field) offsetof(struct ommai_common, field)
+#define OMMAI_VALUES struct ommai_common
 #define MAX_THREADS 1024
 
 const char *const ommai_isa_names[] = {"scalar", "avx2", "avx2_vnni", "avx512", "avx512_bf16", "neon", "neon_bf16", NULL};
@@ -32,144 +32,68 @@ static const enum omma_kv_cache_type kv_cache_values[] = {OMMA_KV_CACHE_AUTO, OM
                                                           OMMA_KV_CACHE_BF16, OMMA_KV_CACHE_BF16};
 
 static const struct ommai_option machine_table[] = {
-    {.name = "threads",
-     .type = OMMAI_OPTION_INTEGER,
-     .offset = COMMON(threads),
-     .value = "N",
-     .low = 1,
-     .high = MAX_THREADS,
-     .help = "threads that compute",
-     .otherwise = "the CPUs this process may use"},
-    {.name = "isa",
-     .type = OMMAI_OPTION_CHOICE,
-     .offset = COMMON(isa),
-     .value = "LEVEL",
-     .choices = ommai_isa_names,
-     .unset = -1,
-     .help = "CPU level to use, refused where the machine lacks it; wins over OMMA_ISA",
-     .otherwise = "the best there is"},
-    {.name = "verbose",
-     .letter = 'v',
-     .type = OMMAI_OPTION_FLAG,
-     .offset = COMMON(verbose),
-     .help = "print on stderr what is used and how long it took"},
+    OMMAI_INTEGER("threads", threads, "N", 1, MAX_THREADS, "threads that compute",
+                  .otherwise = "the CPUs this process may use"),
+    OMMAI_CHOICE("isa", isa, "LEVEL", ommai_isa_names,
+                 "CPU level to use, refused where the machine lacks it; wins over OMMA_ISA", .otherwise = "the best there is",
+                 .unset = -1),
+    OMMAI_FLAG("verbose", verbose, "print on stderr what is used and how long it took", .letter = 'v'),
 };
 
 static const struct ommai_option model_table[] = {
-    {.name = "model",
-     .type = OMMAI_OPTION_STRING,
-     .offset = COMMON(model),
-     .value = "DIR",
-     .help = "a Hugging Face directory: config.json, tokenizer.json, *.safetensors; or a GGUF file",
-     .otherwise = "the demo model"},
-    OMMAI_MMPROJ_OPTION(COMMON(mmproj)),
+    OMMAI_STRING("model", model, "DIR", "a Hugging Face directory: config.json, tokenizer.json, *.safetensors; or a GGUF file",
+                 .otherwise = "the demo model"),
+    OMMAI_MMPROJ_OPTION(mmproj),
 };
 
 static const struct ommai_option weight_table[] = {
-    {.name = "dtype",
-     .type = OMMAI_OPTION_CHOICE,
-     .offset = COMMON(dtype),
-     .value = "TYPE",
-     .choices = dtype_names,
-     .help = "type in which the language model computes; auto is bf16 where the CPU has bf16 instructions, else f32; a bf16 "
-             "checkpoint's weights stay in 16 bits either way",
-     .initial = "auto"},
-    {.name = "vision-dtype",
-     .type = OMMAI_OPTION_CHOICE,
-     .offset = COMMON(vision_dtype),
-     .value = "TYPE",
-     .choices = vision_dtype_names,
-     .help = "type in which the vision tower computes; auto is as --dtype",
-     .initial = "auto"},
-    {.name = "quantization",
-     .letter = 'q',
-     .type = OMMAI_OPTION_CHOICE,
-     .offset = COMMON(quantization),
-     .value = "METHOD",
-     .choices = quantization_names,
-     .help = "quantize the language model's weights while they are loaded: int8 with a scale for each output, int4 with a "
-             "scale for each 64 inputs (-g32, -g64, -g128: for each 32, 64 or 128); the method of a checkpoint that is "
-             "quantized already changes nothing, any other is refused: docs/quantization.md",
-     .initial = "none"},
-    {.name = "kv-cache-dtype",
-     .type = OMMAI_OPTION_CHOICE,
-     .offset = COMMON(kv_cache_dtype),
-     .value = "TYPE",
-     .choices = dtype_names,
-     .help = "type of the KV cache; auto is bf16, and f32 with --dtype f32",
-     .initial = "auto"},
+    OMMAI_CHOICE("dtype", dtype, "TYPE", dtype_names,
+                 "type in which the language model computes; auto is bf16 where the CPU has bf16 instructions, else f32; a "
+                 "bf16 checkpoint's weights stay in 16 bits either way",
+                 .initial = "auto"),
+    OMMAI_CHOICE("vision-dtype", vision_dtype, "TYPE", vision_dtype_names,
+                 "type in which the vision tower computes; auto is as --dtype", .initial = "auto"),
+    OMMAI_CHOICE("quantization", quantization, "METHOD", quantization_names,
+                 "quantize the language model's weights while they are loaded: int8 with a scale for each output, int4 with a "
+                 "scale for each 64 inputs (-g32, -g64, -g128: for each 32, 64 or 128); the method of a checkpoint that is "
+                 "quantized already changes nothing, any other is refused: docs/quantization.md",
+                 .letter = 'q', .initial = "none"),
+    OMMAI_CHOICE("kv-cache-dtype", kv_cache_dtype, "TYPE", dtype_names,
+                 "type of the KV cache; auto is bf16, and f32 with --dtype f32", .initial = "auto"),
 };
 
 static const char *const checkpoint_length[] = {"auto", "-1", NULL};
 
 static const struct ommai_option engine_table[] = {
-    {.name = "max-model-len",
-     .type = OMMAI_OPTION_SIZE,
-     .offset = COMMON(max_model_len),
-     .value = "N",
-     .low = 1,
-     .high = INT64_MAX,
-     .unset_words = checkpoint_length,
-     .help = "context limit in tokens; auto or -1 is the default",
-     .otherwise = "the checkpoint's, or what fits into memory"},
-    {.name = "kv-cache-bytes",
-     .type = OMMAI_OPTION_SIZE,
-     .offset = COMMON(kv_cache_bytes),
-     .value = "SIZE",
-     .low = 1,
-     .high = INT64_MAX,
-     .help = "memory for the KV cache, such as 2G; taken as it is used",
-     .otherwise = "room for the context limit, at most what is free besides the weights"},
-    {.name = "kv-cache-memory-bytes",
-     .type = OMMAI_OPTION_SIZE,
-     .offset = COMMON(kv_cache_bytes),
-     .value = "SIZE",
-     .low = 1,
-     .high = INT64_MAX,
-     .help = "the same, by vLLM's name"},
+    OMMAI_SIZE("max-model-len", max_model_len, "N", 1, INT64_MAX, "context limit in tokens; auto or -1 is the default",
+               .otherwise = "the checkpoint's, or what fits into memory", .unset_words = checkpoint_length),
+    OMMAI_SIZE("kv-cache-bytes", kv_cache_bytes, "SIZE", 1, INT64_MAX,
+               "memory for the KV cache, such as 2G; taken as it is used",
+               .otherwise = "room for the context limit, at most what is free besides the weights"),
+    OMMAI_SIZE("kv-cache-memory-bytes", kv_cache_bytes, "SIZE", 1, INT64_MAX, "the same, by vLLM's name"),
 };
 
 static const struct ommai_option image_table[] = {
-    {.name = "min-pixels",
-     .type = OMMAI_OPTION_SIZE,
-     .offset = COMMON(min_pixels),
-     .value = "N",
-     .low = 1,
-     .high = INT64_MAX,
-     .help = "smallest area of a resized image",
-     .otherwise = "the model's"},
-    {.name = "max-pixels",
-     .type = OMMAI_OPTION_SIZE,
-     .offset = COMMON(max_pixels),
-     .value = "N",
-     .low = 1,
-     .high = INT64_MAX,
-     .help = "largest area of a resized image; smaller is faster and sees less",
-     .otherwise = "the model's"},
+    OMMAI_SIZE("min-pixels", min_pixels, "N", 1, INT64_MAX, "smallest area of a resized image", .otherwise = "the model's"),
+    OMMAI_SIZE("max-pixels", max_pixels, "N", 1, INT64_MAX, "largest area of a resized image; smaller is faster and sees less",
+               .otherwise = "the model's"),
 };
 
 static const struct ommai_option template_table[] = {
-    {.name = "chat-template",
-     .type = OMMAI_OPTION_STRING,
-     .offset = COMMON(chat_template),
-     .value = "FILE",
-     .help = "a chat template in Jinja, in place of the checkpoint's",
-     .otherwise = "the checkpoint's"},
-    {.name = "trust-family-chat-template",
-     .type = OMMAI_OPTION_FLAG,
-     .offset = COMMON(trust_family_chat_template),
-     .help = "render prompts by the nearest known chat template of the model's family where the checkpoint's own is another or "
-             "missing, with a warning; without this flag its own is rendered, and a checkpoint without one, or one that cannot "
-             "be rendered, is refused"},
+    OMMAI_STRING("chat-template", chat_template, "FILE", "a chat template in Jinja, in place of the checkpoint's",
+                 .otherwise = "the checkpoint's"),
+    OMMAI_FLAG("trust-family-chat-template", trust_family_chat_template,
+               "render prompts by the nearest known chat template of the model's family where the checkpoint's own is another "
+               "or missing, with a warning; without this flag its own is rendered, and a checkpoint without one, or one that "
+               "cannot be rendered, is refused"),
 };
 
-#define COUNT(table) (sizeof(table) / sizeof *(table))
-const struct ommai_option_group ommai_machine_options = {"Machine", machine_table, COUNT(machine_table)};
-const struct ommai_option_group ommai_model_options = {"Model", model_table, COUNT(model_table)};
-const struct ommai_option_group ommai_weight_options = {"Weights", weight_table, COUNT(weight_table)};
-const struct ommai_option_group ommai_engine_options = {"Memory", engine_table, COUNT(engine_table)};
-const struct ommai_option_group ommai_image_options = {"Images", image_table, COUNT(image_table)};
-const struct ommai_option_group ommai_template_options = {"Chat template", template_table, COUNT(template_table)};
+const struct ommai_option_group ommai_machine_options = OMMAI_OPTION_GROUP("Machine", machine_table);
+const struct ommai_option_group ommai_model_options = OMMAI_OPTION_GROUP("Model", model_table);
+const struct ommai_option_group ommai_weight_options = OMMAI_OPTION_GROUP("Weights", weight_table);
+const struct ommai_option_group ommai_engine_options = OMMAI_OPTION_GROUP("Memory", engine_table);
+const struct ommai_option_group ommai_image_options = OMMAI_OPTION_GROUP("Images", image_table);
+const struct ommai_option_group ommai_template_options = OMMAI_OPTION_GROUP("Chat template", template_table);
 
 const char *ommai_common_isa(const struct ommai_common *common) {
   return common->isa < 0 ? NULL : ommai_isa_names[common->isa];

@@ -36,14 +36,10 @@ extern const struct ommai_option_group ommai_image_options;  /* min_pixels, max_
 /* chat_template, trust_family_chat_template */
 extern const struct ommai_option_group ommai_template_options;
 
-/* --mmproj in a table of options; `place` is the offset of common.mmproj in the command's
- * values. */
-#define OMMAI_MMPROJ_OPTION(place)                                                          \
-  {                                                                                         \
-    .name = "mmproj", .type = OMMAI_OPTION_STRING, .offset = (place), .value = "FILE.gguf", \
-    .help = "the vision tower of a model in GGUF files, a file of its own",                 \
-    .otherwise = "the one next to it, where --model is a directory"                         \
-  }
+/* --mmproj in a table of options. */
+#define OMMAI_MMPROJ_OPTION(field)                                                                           \
+  OMMAI_STRING("mmproj", field, "FILE.gguf", "the vision tower of a model in GGUF files, a file of its own", \
+               .otherwise = "the one next to it, where --model is a directory")
 
 /* Names of the CPU levels, ends in NULL. */
 extern const char *const ommai_isa_names[];

@@ -52,11 +52,43 @@ struct ommai_option {
   bool (*takes)(const char *word); /* words: which ones follow the first; NULL: all */
 };
 
+/* Entries of a table of options, one for each type. `word` is the option's name, `field` the field
+ * that it fills, `called` what the help calls its value; after the help further members of struct
+ * ommai_option may follow:
+ *
+ *   #define OMMAI_VALUES struct values
+ *   OMMAI_INTEGER("port", port, "N", 0, 65535, "port to listen on", .initial = "8000"),
+ *
+ * OMMAI_VALUES is the struct that the file's options fill. A field of another type than the entry's
+ * does not compile. */
+#define OMMAI_FLAG(word, field, ...) OMMAI_OPTION(word, FLAG, field, bool, .help = __VA_ARGS__)
+#define OMMAI_STRING(word, field, called, ...) \
+  OMMAI_OPTION(word, STRING, field, const char *, .value = called, .help = __VA_ARGS__)
+#define OMMAI_STRINGS(word, field, called, ...) \
+  OMMAI_OPTION(word, STRINGS, field, struct ommai_strings, .value = called, .help = __VA_ARGS__)
+#define OMMAI_WORDS(word, field, called, ...) \
+  OMMAI_OPTION(word, WORDS, field, struct ommai_strings, .value = called, .help = __VA_ARGS__)
+#define OMMAI_INTEGER(word, field, called, lowest, highest, ...) \
+  OMMAI_OPTION(word, INTEGER, field, int64_t, .value = called, .low = lowest, .high = highest, .help = __VA_ARGS__)
+#define OMMAI_SIZE(word, field, called, lowest, highest, ...) \
+  OMMAI_OPTION(word, SIZE, field, int64_t, .value = called, .low = lowest, .high = highest, .help = __VA_ARGS__)
+#define OMMAI_NUMBER(word, field, called, lowest, highest, ...) \
+  OMMAI_OPTION(word, NUMBER, field, double, .value = called, .minimum = lowest, .maximum = highest, .help = __VA_ARGS__)
+#define OMMAI_CHOICE(word, field, called, names, ...) \
+  OMMAI_OPTION(word, CHOICE, field, int, .value = called, .choices = names, .help = __VA_ARGS__)
+#define OMMAI_OPTION(word, kind, field, field_type, ...) \
+  { .name = word, .type = OMMAI_OPTION_##kind, .offset = OMMAI_FIELD(field, field_type), __VA_ARGS__ }
+#define OMMAI_FIELD(field, field_type) (offsetof(OMMAI_VALUES, field) + _Generic(((OMMAI_VALUES *)0)->field, field_type : 0))
+
 struct ommai_option_group {
   const char *title;
   const struct ommai_option *options;
   size_t n_options;
 };
+
+/* A group of all options of a table. */
+#define OMMAI_OPTION_GROUP(called, table) \
+  { called, table, sizeof(table) / sizeof *(table) }
 
 #define OMMAI_MAX_OPTION_GROUPS 12
 

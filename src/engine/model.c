@@ -27,7 +27,7 @@ static struct ommai_weight_loader make_loader(const struct omma_model *model, en
   return (struct ommai_weight_loader){.mode = mode,
                                       .allocator = model->allocator,
                                       .checkpoint = checkpoint,
-                                      .linear_engine = model->linear_engine,
+                                      .linear_context = model->linear_context,
                                       .policy = model->policy,
                                       .quantization = model->quantization,
                                       .stored_type = model->config.stored_type};
@@ -124,9 +124,9 @@ static enum omma_status pack_weights(struct omma_model *model, const struct omma
   loader.progress_context = options->progress_context;
   loader.bytes_total = (int64_t)ommai_checkpoint_total_bytes(model->checkpoint);
   const struct omma_team *team = ommai_image_team_borrow(model->image_team); /* no images yet */
-  ommai_linear_engine_pack_on(model->linear_engine, team);
+  ommai_linear_context_pack_on(model->linear_context, team);
   enum omma_status status = load(model, &loader, &model->tower, &model->decoder, NULL, error);
-  ommai_linear_engine_pack_on(model->linear_engine, NULL);
+  ommai_linear_context_pack_on(model->linear_context, NULL);
   ommai_image_team_return(model->image_team, team);
   if (status != OMMA_OK) return status;
   if (!model->encoder_only) model->config.stored_type = model->decoder.embedding_type;
@@ -237,13 +237,13 @@ static enum omma_status set_up_networks(struct omma_model *model, const struct o
                                              .int8_scores = vision == OMMA_WEIGHTS_INT8,
                                              .ops = ops,
                                              .attention = model->attention,
-                                             .linear_engine = model->linear_engine};
+                                             .linear_context = model->linear_context};
   model->decoder = (struct ommai_decoder){.config = model->config.text,
                                           .dtype = ommai_weight_type_compute(options->weights, model->level),
                                           .kv_type = kv_type(options),
                                           .ops = ops,
                                           .attention = model->attention,
-                                          .linear_engine = model->linear_engine};
+                                          .linear_context = model->linear_context};
   ommai_mrope_init(&model->decoder.mrope, ommai_decoder_rope_dim(&model->config.text), model->config.text.rope_theta,
                    &model->config.text.rope_scaling, model->config.text.mrope_section, model->config.text.mrope_interleaved);
   if (model->decoder.dtype == OMMA_BF16 && model->decoder.kv_type == OMMA_F32) {
@@ -288,7 +288,8 @@ static enum omma_status open_model(struct omma_model *model, const struct omma_m
   OMMAI_TRY(ommai_image_store_create(ommai_max_i64(store, 0), &model->allocator, &model->image_store, error));
   const struct omma_attention_options attention = {ommai_cpu_level_name(model->level), &model->allocator};
   OMMAI_TRY(omma_attention_context_create(&attention, &model->attention, error));
-  OMMAI_TRY(ommai_linear_engine_create(model->level, model->n_threads, &model->large_allocator, &model->linear_engine, error));
+  OMMAI_TRY(
+      ommai_linear_context_create(model->level, model->n_threads, &model->large_allocator, &model->linear_context, error));
   OMMAI_TRY(set_up_networks(model, options, error));
   OMMAI_TRY(count_weights(model, error));
   if (options->before_weights) OMMAI_TRY(options->before_weights(options->before_weights_context, model, error));
@@ -296,7 +297,7 @@ static enum omma_status open_model(struct omma_model *model, const struct omma_m
   model->weights_packed = !model->config_only;
   model->bf16_embeddings = model->config.stored_type == OMMA_BF16 && options->weights != OMMA_WEIGHTS_F32;
   if (model->checkpoint) ommai_checkpoint_fingerprint(model->checkpoint, model->fingerprint);
-  ommai_linear_engine_describe(model->linear_engine, model->linear_description, sizeof model->linear_description);
+  ommai_linear_context_describe(model->linear_context, model->linear_description, sizeof model->linear_description);
   return OMMA_OK;
 }
 
@@ -358,7 +359,7 @@ void omma_model_close(struct omma_model *model) {
   ommai_checkpoint_close(model->checkpoint);
   ommai_gguf_model_close(model->gguf);
   ommai_quantization_destroy(model->quantization);
-  ommai_linear_engine_destroy(model->linear_engine);
+  ommai_linear_context_destroy(model->linear_context);
   omma_attention_context_destroy(model->attention);
   if (model->trie) ommai_shared_trie_free(model->trie);
   ommai_release(&model->allocator, model->trie, 1, sizeof *model->trie);

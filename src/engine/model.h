@@ -44,7 +44,7 @@ struct omma_model {
   struct ommai_shared_trie *trie;    /* of the tokens, for grammars */
   struct ommai_tokenizer *tokenizer; /* NULL for a config_only model whose directory has none */
   struct omma_attention_context *attention;
-  struct ommai_linear_engine *linear_engine;
+  struct ommai_linear_context *linear_context;
   struct ommai_checkpoint *checkpoint; /* stays open: embedding rows are read from it */
   struct ommai_weight_policy policy;
   struct ommai_linear_spec most_kept; /* how most of the language model's matrices are kept */

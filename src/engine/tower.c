@@ -22,7 +22,7 @@ struct omma_tower {
   struct ommai_model_config config;
   struct ommai_quantization *quantization; /* NULL where the checkpoint is not quantised */
   struct omma_attention_context *attention;
-  struct ommai_linear_engine *linear_engine;
+  struct ommai_linear_context *linear_context;
   struct ommai_weight_policy policy;
   struct ommai_vision_tower tower;
   int64_t n_parameters, weight_bytes;
@@ -36,7 +36,7 @@ static struct ommai_weight_loader make_loader(const struct omma_tower *tower, en
   return (struct ommai_weight_loader){.mode = mode,
                                       .allocator = tower->allocator,
                                       .checkpoint = checkpoint,
-                                      .linear_engine = tower->linear_engine,
+                                      .linear_context = tower->linear_context,
                                       .policy = tower->policy,
                                       .quantization = tower->quantization,
                                       .stored_type = tower->config.stored_type};
@@ -69,9 +69,9 @@ static enum omma_status pack(struct omma_tower *tower, struct ommai_checkpoint *
   tower->tower.blocks = ommai_allocate(&tower->allocator, depth, sizeof *tower->tower.blocks);
   if (!tower->tower.blocks) return ommai_fail_memory(error, "blocks", depth * sizeof *tower->tower.blocks);
   OMMAI_TRY(ommai_team_create(tower->n_threads, false, &tower->allocator, &team, error));
-  ommai_linear_engine_pack_on(tower->linear_engine, ommai_team_interface(team));
+  ommai_linear_context_pack_on(tower->linear_context, ommai_team_interface(team));
   enum omma_status status = ommai_tower_load(&loader, tower->family->tower_names, &tower->tower, error);
-  ommai_linear_engine_pack_on(tower->linear_engine, NULL);
+  ommai_linear_context_pack_on(tower->linear_context, NULL);
   ommai_team_destroy(team);
   tower->packed = status == OMMA_OK;
   return status;
@@ -134,7 +134,7 @@ static enum omma_status choose_weights(struct omma_tower *tower, enum omma_weigh
                                              .dtype = ommai_weight_type_compute(weights, tower->level),
                                              .ops = ommai_row_ops(tower->level),
                                              .attention = tower->attention,
-                                             .linear_engine = tower->linear_engine};
+                                             .linear_context = tower->linear_context};
   const struct ommai_weight_kind kind = {.format = tower->int8 ? OMMAI_FORMAT_INT8 : OMMAI_FORMAT_BF16,
                                          .compute = tower->tower.dtype};
   tower->policy = ommai_weight_policy_make(kind, tower->config.vision.gated, ommai_weight_kind_dense(tower->tower.dtype));
@@ -154,7 +154,8 @@ static enum omma_status open_tower(struct omma_tower *tower, const char *directo
   }
   const struct omma_attention_options attention = {ommai_cpu_level_name(tower->level), &tower->allocator};
   OMMAI_TRY(omma_attention_context_create(&attention, &tower->attention, error));
-  OMMAI_TRY(ommai_linear_engine_create(tower->level, tower->n_threads, &tower->large_allocator, &tower->linear_engine, error));
+  OMMAI_TRY(
+      ommai_linear_context_create(tower->level, tower->n_threads, &tower->large_allocator, &tower->linear_context, error));
   OMMAI_TRY(choose_weights(tower, options->weights, error));
   if (options->config_only) return describe(tower, NULL, error);
   return options->tensors ? pack_given(tower, directory, options, error) : pack_directory(tower, directory, error);
@@ -184,7 +185,7 @@ void omma_tower_close(struct omma_tower *tower) {
   struct omma_allocator allocator = tower->allocator;
   ommai_vision_tower_free(&tower->tower, &allocator);
   ommai_quantization_destroy(tower->quantization);
-  ommai_linear_engine_destroy(tower->linear_engine);
+  ommai_linear_context_destroy(tower->linear_context);
   omma_attention_context_destroy(tower->attention);
   ommai_release(&allocator, tower, 1, sizeof *tower);
 }

@@ -30,14 +30,14 @@ enum omma_status ommai_decoder_load_linear(struct ommai_weight_loader *loader, e
     for (int i = 0; i < n_parts; i++) has_bias |= parts[i].has_bias;
     return ommai_loader_count_scratch(loader, has_bias, &call, true, error);
   }
-  return ommai_linear_parts_create(loader->linear_engine, out->linear, &call, &out->parts, error);
+  return ommai_linear_parts_create(loader->linear_context, out->linear, &call, &out->parts, error);
 }
 
 /* Of the layer that was packed or described last. */
 static enum omma_status make_op(struct ommai_weight_loader *loader, const struct ommai_linear_call *call,
                                 struct ommai_decoder_tile_linear *out, struct omma_error *error) {
   if (loader->mode != OMMAI_LOADER_PACK) return ommai_loader_count_scratch(loader, false, call, false, error);
-  return ommai_linear_op_create(loader->linear_engine, out->linear, call, &out->op, error);
+  return ommai_linear_op_create(loader->linear_context, out->linear, call, &out->op, error);
 }
 
 enum omma_status ommai_decoder_pack_tile_linear(struct ommai_weight_loader *loader, enum ommai_weight_role role,

@@ -130,7 +130,7 @@ static enum omma_status load_linear(const struct load *load, enum ommai_weight_r
   if (load->loader->mode != OMMAI_LOADER_PACK) {
     return ommai_loader_count_scratch(load->loader, has_bias, &call, false, error);
   }
-  return ommai_linear_op_create(load->loader->linear_engine, out->linear, &call, &out->op, error);
+  return ommai_linear_op_create(load->loader->linear_context, out->linear, &call, &out->op, error);
 }
 
 /* The usual layer: a matrix [n_out, n_in] and its bias. */

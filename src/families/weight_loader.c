@@ -144,7 +144,7 @@ static int64_t weight_bytes(const struct ommai_linear_spec *spec) {
 }
 
 static void count_prepared_row(struct ommai_weight_loader *loader, const struct ommai_linear_spec *spec) {
-  size_t bytes = ommai_linear_prepared_row_bytes(loader->linear_engine, spec);
+  size_t bytes = ommai_linear_prepared_row_bytes(loader->linear_context, spec);
   if (bytes > loader->prepared_row_bytes) loader->prepared_row_bytes = bytes;
 }
 
@@ -155,11 +155,11 @@ enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, enum omma
   const bool expects = loader->quantization && !loader->checkpoint && is_text_matrix(role) && role != OMMAI_ROLE_LM_HEAD;
   if (expects) OMMAI_TRY(choose_expected(loader, role, name, &spec, error));
   loader->kept = loader->kept_by_role[role] = spec;
-  loader->bytes += (int64_t)ommai_linear_bytes_for(loader->linear_engine, &spec);
+  loader->bytes += (int64_t)ommai_linear_bytes_for(loader->linear_context, &spec);
   loader->role_bytes[role] += weight_bytes(&spec);
   if (is_text_matrix(role)) count_prepared_row(loader, &spec);
   if (loader->mode != OMMAI_LOADER_PACK) return OMMA_OK;
-  enum omma_status status = ommai_linear_create(loader->linear_engine, &spec, sources, n_sources, out, error);
+  enum omma_status status = ommai_linear_create(loader->linear_context, &spec, sources, n_sources, out, error);
   if (status != OMMA_OK) ommai_error_prefix(error, "%s", name);
   return status;
 }
@@ -171,8 +171,8 @@ enum omma_status ommai_loader_count_scratch(struct ommai_weight_loader *loader, 
   described.has_bias = has_bias;
   /* As for the weights' bytes: what is too large is refused when it is packed. */
   if (spec->n_in > OMMAI_LINEAR_MAX_SIZE || spec->n_out > OMMAI_LINEAR_MAX_SIZE) return OMMA_OK;
-  OMMAI_TRY(in_parts ? ommai_linear_parts_scratch_for(loader->linear_engine, spec, call, &bytes, error)
-                     : ommai_linear_scratch_for(loader->linear_engine, spec, call, &bytes, error));
+  OMMAI_TRY(in_parts ? ommai_linear_parts_scratch_for(loader->linear_context, spec, call, &bytes, error)
+                     : ommai_linear_scratch_for(loader->linear_context, spec, call, &bytes, error));
   if (bytes > loader->scratch_bytes) loader->scratch_bytes = bytes;
   return OMMA_OK;
 }

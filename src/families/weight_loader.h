@@ -25,7 +25,7 @@ struct ommai_weight_loader {
   enum ommai_loader_mode mode;
   struct omma_allocator allocator;
   const struct ommai_checkpoint *checkpoint; /* PACK; may be NULL in DESCRIBE */
-  struct ommai_linear_engine *linear_engine;
+  struct ommai_linear_context *linear_context;
   struct ommai_weight_policy policy;
   enum omma_dtype stored_type; /* of tensors that no checkpoint is there to show */
   ommai_tensor_visitor visit;  /* DESCRIBE; may be NULL */
@@ -39,7 +39,7 @@ struct ommai_weight_loader {
   int64_t bytes; /* in memory */
   /* of these, packed weights and their scales, padding not counted */
   int64_t role_bytes[OMMAI_WEIGHT_ROLES];
-  /* DESCRIBE: of the linear engine's worker, the most that a layer takes */
+  /* DESCRIBE: of the linear context's worker, the most that a layer takes */
   size_t scratch_bytes;
   /* of a row prepared for one of the language model's matrices, the most that one takes */
   size_t prepared_row_bytes;

@@ -128,7 +128,7 @@ struct ommai_decoder {
   enum omma_dtype kv_type; /* of the KV cache: as dtype, or bf16 next to f32 */
   const struct ommai_row_ops *ops;
   const struct omma_attention_context *attention;
-  struct ommai_linear_engine *linear_engine;
+  struct ommai_linear_context *linear_context;
   struct ommai_mrope mrope;
   /* Embedding rows, read straight from the mapped file: [vocab, hidden]. */
   const void *embedding;

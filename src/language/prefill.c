@@ -170,7 +170,7 @@ enum omma_status ommai_prefill_start(const struct ommai_decoder *decoder, const 
   prefill->rows = rows;
   prefill->team = team;
   prefill->first = first;
-  ommai_row_tiles_init_small(&prefill->tiles, decoder->linear_engine, decoder->dtype, n_rows);
+  ommai_row_tiles_init_small(&prefill->tiles, decoder->linear_context, decoder->dtype, n_rows);
   prefill->attention = (struct ommai_prefill_attention){.decoder = decoder,
                                                         .cache = cache,
                                                         .pages = pages,

@@ -8,18 +8,18 @@
 /* Elements of the padded bias. */
 static size_t bias_elements(int64_t n_out) { return (size_t)ommai_round_up(n_out, OMMAI_PANEL_COLUMNS); }
 
-const struct ommai_linear_format *ommai_linear_format_for(const struct ommai_linear_engine *engine,
+const struct ommai_linear_format *ommai_linear_format_for(const struct ommai_linear_context *context,
                                                           const struct ommai_linear_spec *spec) {
   if (spec->format == OMMAI_FORMAT_INT8 || spec->format == OMMAI_FORMAT_INT4) return &ommai_linear_integer;
-  bool in_bf16 = spec->format == OMMAI_FORMAT_BF16 && spec->compute == OMMA_BF16 && engine->has_bf16;
+  bool in_bf16 = spec->format == OMMAI_FORMAT_BF16 && spec->compute == OMMA_BF16 && context->has_bf16;
   if (!in_bf16) return &ommai_linear_f32;
-  return engine->bf16_tile ? &ommai_linear_bf16 : &ommai_linear_bf16_onednn;
+  return context->bf16_tile ? &ommai_linear_bf16 : &ommai_linear_bf16_onednn;
 }
 
-enum omma_status ommai_linear_check(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
+enum omma_status ommai_linear_check(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec,
                                     struct omma_error *error) {
-  const struct ommai_linear_format *format = ommai_linear_format_for(engine, spec);
-  return format->check ? format->check(engine, spec, error) : OMMA_OK;
+  const struct ommai_linear_format *format = ommai_linear_format_for(context, spec);
+  return format->check ? format->check(context, spec, error) : OMMA_OK;
 }
 
 static enum ommai_weight_layout layout_of(const struct ommai_linear_spec *spec) {
@@ -33,11 +33,11 @@ const char *ommai_weight_format_name(enum ommai_weight_format format) {
   return names[format];
 }
 
-struct ommai_linear ommai_linear_without_weights(const struct ommai_linear_engine *engine,
+struct ommai_linear ommai_linear_without_weights(const struct ommai_linear_context *context,
                                                  const struct ommai_linear_spec *spec) {
-  const struct ommai_linear_format *format = ommai_linear_format_for(engine, spec);
+  const struct ommai_linear_format *format = ommai_linear_format_for(context, spec);
   return (struct ommai_linear){
-      .engine = engine,
+      .context = context,
       .format = format,
       .spec = *spec,
       .packed = {.n_out = spec->n_out, .n_in = spec->n_in, .layout = layout_of(spec), .x_type = spec->compute},
@@ -101,7 +101,7 @@ static enum omma_status allocate_packed(struct ommai_linear *linear, struct omma
     return ommai_fail(error, OMMA_ERROR_LIMIT, "linear layer: %lld x %lld is too large", (long long)packed->n_out,
                       (long long)packed->n_in);
   }
-  const struct omma_allocator *allocator = &linear->engine->allocator;
+  const struct omma_allocator *allocator = &linear->context->allocator;
   packed->weights = linear->weights = ommai_allocate_uninitialised(allocator, linear->weight_bytes, 1);
   if (!linear->weights) return ommai_fail_memory(error, "packed weights", linear->weight_bytes);
   ommai_linear_clear_padding(packed, linear->weights, linear->weight_bytes);
@@ -110,16 +110,16 @@ static enum omma_status allocate_packed(struct ommai_linear *linear, struct omma
   return ommai_fail_memory(error, "bias", bias_elements(packed->n_out) * sizeof *linear->bias);
 }
 
-enum omma_status ommai_linear_create(struct ommai_linear_engine *engine, const struct ommai_linear_spec *wanted,
+enum omma_status ommai_linear_create(struct ommai_linear_context *context, const struct ommai_linear_spec *wanted,
                                      const struct ommai_linear_source *sources, int n_sources, struct ommai_linear **out,
                                      struct omma_error *error) {
   struct ommai_linear_spec spec = *wanted;
   OMMAI_TRY(check_sources(sources, n_sources, &spec, error));
-  OMMAI_TRY(ommai_linear_check(engine, &spec, error));
-  struct ommai_linear *linear = ommai_allocate(&engine->allocator, 1, sizeof *linear);
+  OMMAI_TRY(ommai_linear_check(context, &spec, error));
+  struct ommai_linear *linear = ommai_allocate(&context->allocator, 1, sizeof *linear);
   if (!linear) return ommai_fail_memory(error, "linear layer", sizeof *linear);
   enum omma_status status;
-  *linear = ommai_linear_without_weights(engine, &spec);
+  *linear = ommai_linear_without_weights(context, &spec);
   OMMAI_TRY_GOTO(allocate_packed(linear, error), fail);
   OMMAI_TRY_GOTO(linear->format->pack(linear, sources, n_sources, error), fail);
   *out = linear;
@@ -131,7 +131,7 @@ fail:
 
 void ommai_linear_destroy(struct ommai_linear *linear) {
   if (!linear) return;
-  const struct omma_allocator *allocator = &linear->engine->allocator;
+  const struct omma_allocator *allocator = &linear->context->allocator;
   if (linear->format->release) linear->format->release(linear);
   ommai_release(allocator, linear->bias, bias_elements(linear->spec.n_out), sizeof *linear->bias);
   ommai_release(allocator, linear->weights, linear->weight_bytes, 1);
@@ -144,13 +144,13 @@ int64_t ommai_linear_n_out(const struct ommai_linear *linear) { return linear->s
 
 enum omma_dtype ommai_linear_compute(const struct ommai_linear *linear) { return linear->spec.compute; }
 
-size_t ommai_linear_bytes(const struct ommai_linear *linear) { return ommai_linear_bytes_for(linear->engine, &linear->spec); }
+size_t ommai_linear_bytes(const struct ommai_linear *linear) { return ommai_linear_bytes_for(linear->context, &linear->spec); }
 
-size_t ommai_linear_bytes_for(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec) {
-  const struct ommai_linear_format *format = ommai_linear_format_for(engine, spec);
+size_t ommai_linear_bytes_for(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec) {
+  const struct ommai_linear_format *format = ommai_linear_format_for(context, spec);
   struct omma_error ignored;
   size_t elements;
-  if (ommai_linear_check(engine, spec, &ignored) != OMMA_OK) return 0;
+  if (ommai_linear_check(context, spec, &ignored) != OMMA_OK) return 0;
   enum ommai_weight_layout layout = layout_of(spec);
   if (!ommai_linear_packed_elements(layout, spec->n_out, spec->n_in, &elements)) return 0;
   return elements * layout_element_bytes(layout) + bias_elements(spec->n_out) * sizeof(float) +
@@ -181,5 +181,5 @@ void ommai_linear_gemv(const struct ommai_linear *linear, const void *x, int64_t
 
 void ommai_linear_dense_gemv(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
                              int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels) {
-  ommai_gemv_run(&linear->engine->gemv, &linear->packed, x, x_stride, n_rows, y, y_stride, accumulate, first_panel, n_panels);
+  ommai_gemv_run(&linear->context->gemv, &linear->packed, x, x_stride, n_rows, y, y_stride, accumulate, first_panel, n_panels);
 }

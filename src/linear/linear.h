@@ -47,22 +47,22 @@
 
 /* Kernels and scratch per worker; oneDNN's engine, streams and products where they are in use. Made
  * once per model; must outlive its linears and ops. Creating and destroying linears and ops must
- * not overlap with any other call on the same engine. */
-struct ommai_linear_engine;
+ * not overlap with any other call on the same context. */
+struct ommai_linear_context;
 
 /* Where `level` is below the machine's best and oneDNN serves it, oneDNN is held to it, which works
  * only before its first use in the process. Errors: ARGUMENT (n_workers), MEMORY, INTERNAL. */
-enum omma_status ommai_linear_engine_create(enum ommai_cpu_level level, int n_workers, const struct omma_allocator *allocator,
-                                            struct ommai_linear_engine **engine, struct omma_error *error);
-void ommai_linear_engine_destroy(struct ommai_linear_engine *engine);
+enum omma_status ommai_linear_context_create(enum ommai_cpu_level level, int n_workers, const struct omma_allocator *allocator,
+                                             struct ommai_linear_context **context, struct omma_error *error);
+void ommai_linear_context_destroy(struct ommai_linear_context *context);
 
 /* Weights of linears made from now on are packed on `team`, whatever its size; NULL, as in the
  * beginning: by the caller alone. */
-void ommai_linear_engine_pack_on(struct ommai_linear_engine *engine, const struct omma_team *team);
+void ommai_linear_context_pack_on(struct ommai_linear_context *context, const struct omma_team *team);
 
 /* One line for people: which kernels serve what; oneDNN's version, instruction set and row steps
  * where it is in use. */
-void ommai_linear_engine_describe(const struct ommai_linear_engine *engine, char *out, size_t size);
+void ommai_linear_context_describe(const struct ommai_linear_context *context, char *out, size_t size);
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
@@ -132,7 +132,7 @@ struct ommai_linear;
  * 127, int4 as row_ops.h's fit_int4. Needs no memory besides the result. Errors: ARGUMENT (also a
  * group that is none, or minimums that cannot be), LIMIT (also for more than
  * OMMAI_LINEAR_MAX_INT8_INPUTS inputs of integer weights), MEMORY, INTERNAL. */
-enum omma_status ommai_linear_create(struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
+enum omma_status ommai_linear_create(struct ommai_linear_context *context, const struct ommai_linear_spec *spec,
                                      const struct ommai_linear_source *sources, int n_sources, struct ommai_linear **linear,
                                      struct omma_error *error);
 void ommai_linear_destroy(struct ommai_linear *linear);
@@ -144,7 +144,7 @@ enum omma_dtype ommai_linear_compute(const struct ommai_linear *linear);
 /* Bytes of the packed weights and bias, and the same before there are weights; 0 for what would be
  * refused. */
 size_t ommai_linear_bytes(const struct ommai_linear *linear);
-size_t ommai_linear_bytes_for(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec);
+size_t ommai_linear_bytes_for(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec);
 
 /* Bits of one packed weight, without its share of a scale. */
 int ommai_weight_format_bits(enum ommai_weight_format format);
@@ -169,19 +169,19 @@ struct ommai_linear_call {
 struct ommai_linear_op;
 
 /* Makes the products for all row steps, or takes them over from an op of the same shapes. May
- * enlarge the engine's scratch. Errors: ARGUMENT, MEMORY, UNSUPPORTED, INTERNAL. */
-enum omma_status ommai_linear_op_create(struct ommai_linear_engine *engine, const struct ommai_linear *linear,
+ * enlarge the context's scratch. Errors: ARGUMENT, MEMORY, UNSUPPORTED, INTERNAL. */
+enum omma_status ommai_linear_op_create(struct ommai_linear_context *context, const struct ommai_linear *linear,
                                         const struct ommai_linear_call *call, struct ommai_linear_op **op,
                                         struct omma_error *error);
 void ommai_linear_op_destroy(struct ommai_linear_op *op);
 
 /* Bytes of a worker's scratch that ommai_linear_op_create makes sure of for such a layer, which
  * need not exist; makes no products. Errors: as ommai_linear_op_create. */
-enum omma_status ommai_linear_scratch_for(struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
+enum omma_status ommai_linear_scratch_for(struct ommai_linear_context *context, const struct ommai_linear_spec *spec,
                                           const struct ommai_linear_call *call, size_t *bytes, struct omma_error *error);
 
-/* Bytes of scratch that the engine holds by now, all workers together. */
-size_t ommai_linear_engine_scratch_bytes(const struct ommai_linear_engine *engine);
+/* Bytes of scratch that the context holds by now, all workers together. */
+size_t ommai_linear_context_scratch_bytes(const struct ommai_linear_context *context);
 
 /* "own:f32", "own:bf16" ...; or oneDNN's name for the code that runs a tile of 128 rows,
  * "brg:avx512_core_bf16". */
@@ -189,7 +189,7 @@ const char *ommai_linear_op_name(const struct ommai_linear_op *op);
 
 /* The rows that x and y must have room for when n_rows (1 .. OMMAI_LINEAR_MAX_ROWS) are run: the
  * next of the row steps. */
-int64_t ommai_linear_step_rows(const struct ommai_linear_engine *engine, enum omma_dtype compute, int64_t n_rows);
+int64_t ommai_linear_step_rows(const struct ommai_linear_context *context, enum omma_dtype compute, int64_t n_rows);
 
 /* y = act(x W^T + b) or y += x W^T + b for n_rows (1 .. OMMAI_LINEAR_MAX_ROWS) rows. x is
  * [rows][x_stride] of the compute type, y is [rows][y_stride] of y_type, both with
@@ -230,7 +230,7 @@ struct ommai_linear_rows {
 
 /* Bytes of memory for each prepared row of such a layer, a multiple of 64; 0: none are needed, or
  * it would be refused. */
-size_t ommai_linear_prepared_row_bytes(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec);
+size_t ommai_linear_prepared_row_bytes(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec);
 
 /* Lays n_rows rows of x out in `memory`: n_rows times that many bytes at a multiple of 64; not
  * looked at where none are needed. */

@@ -24,9 +24,9 @@ static enum omma_status pack(struct ommai_linear *linear, const struct ommai_lin
 
 /* ---- ops ------------------------------------------------------------------------------------- */
 
-static enum omma_status op_scratch(struct ommai_linear_engine *engine, const struct ommai_linear_op *op, size_t *bytes,
+static enum omma_status op_scratch(struct ommai_linear_context *context, const struct ommai_linear_op *op, size_t *bytes,
                                    struct omma_error *error) {
-  (void)engine;
+  (void)context;
   (void)op;
   (void)error;
   *bytes = OMMAI_LINEAR_MAX_ROWS * PANEL * sizeof(float);
@@ -41,7 +41,7 @@ static const char *op_name(const struct ommai_linear_op *op) {
 static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker) {
   const struct ommai_linear *linear = op->linear;
   const struct ommai_linear_call *call = &op->call;
-  float *sums = op->engine->scratch[worker].memory;
+  float *sums = op->context->scratch[worker].memory;
   int64_t panel_elements = ommai_weights_panel_elements(linear->packed.layout, linear->spec.n_in);
   struct ommai_bf16_tile tile = {.x = x, .x_stride = call->x_stride, .n_rows = n_rows, .n_k = linear->spec.n_in, .sums = sums};
   for (int64_t column = 0; column < op->n_columns; column += PANEL) {
@@ -54,8 +54,8 @@ static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, 
     tile.y_stride = at_once ? call->y_stride : PANEL;
     tile.y_type = at_once ? call->y_type : OMMA_F32;
     tile.accumulate = at_once && call->accumulate;
-    op->engine->bf16_tile(&tile);
-    if (!at_once) ommai_linear_finish_sums(op->engine, call, n_rows, n, sums, to);
+    op->context->bf16_tile(&tile);
+    if (!at_once) ommai_linear_finish_sums(op->context, call, n_rows, n, sums, to);
   }
   return OMMA_OK;
 }

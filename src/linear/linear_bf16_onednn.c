@@ -29,7 +29,7 @@ static enum omma_status pack(struct ommai_linear *linear, const struct ommai_lin
   struct ommai_onednn_operand *operand;
   linear->packed.arithmetic = OMMA_BF16;
   ommai_linear_pack_dense(linear, sources, n_sources);
-  OMMAI_TRY(ommai_onednn_operand_create(linear->engine->onednn, packed->n_out, packed->n_in, linear->weights,
+  OMMAI_TRY(ommai_onednn_operand_create(linear->context->onednn, packed->n_out, packed->n_in, linear->weights,
                                         linear->spec.has_bias ? linear->bias : NULL, &operand, error));
   linear->own = operand;
   return OMMA_OK;
@@ -39,8 +39,9 @@ static void release(struct ommai_linear *linear) { ommai_onednn_operand_destroy(
 
 /* ---- ops ------------------------------------------------------------------------------------- */
 
-static const struct ommai_row_steps *row_steps_of(const struct ommai_linear_engine *engine, const struct ommai_linear_op *op) {
-  return op->call.n_panels > 0 ? &engine->part_row_steps : &engine->row_steps;
+static const struct ommai_row_steps *row_steps_of(const struct ommai_linear_context *context,
+                                                  const struct ommai_linear_op *op) {
+  return op->call.n_panels > 0 ? &context->part_row_steps : &context->row_steps;
 }
 
 /* Rows and columns are within OMMAI_LINEAR_MAX_*, so nothing overflows. */
@@ -67,39 +68,39 @@ static struct ommai_onednn_shape product_shape(const struct ommai_linear_op *op)
   };
 }
 
-static enum omma_status op_scratch(struct ommai_linear_engine *engine, const struct ommai_linear_op *op, size_t *bytes,
+static enum omma_status op_scratch(struct ommai_linear_context *context, const struct ommai_linear_op *op, size_t *bytes,
                                    struct omma_error *error) {
   struct ommai_onednn_shape shape = product_shape(op);
   struct ommai_step_products *products;
-  OMMAI_TRY(ommai_linear_describe_products(engine, &shape, op->row_steps, &products, error));
+  OMMAI_TRY(ommai_linear_describe_products(context, &shape, op->row_steps, &products, error));
   *bytes = find_passage(op, products->scratch_bytes).size;
   return OMMA_OK;
 }
 
 /* Names the part of the weights that the form's outputs need to oneDNN. */
-static enum omma_status name_part(struct ommai_linear_engine *engine, const struct ommai_linear_op *op, struct bf16_op *own,
+static enum omma_status name_part(struct ommai_linear_context *context, const struct ommai_linear_op *op, struct bf16_op *own,
                                   struct omma_error *error) {
   const struct ommai_linear *linear = op->linear;
   const struct ommai_gemv_weights *packed = &linear->packed;
   if (op->call.n_panels == 0) return OMMA_OK;
   int64_t at = op->call.first_panel * ommai_weights_panel_elements(packed->layout, packed->n_in);
-  return ommai_onednn_operand_create(engine->onednn, op->n_columns, packed->n_in, (ommai_bf16 *)linear->weights + at,
+  return ommai_onednn_operand_create(context->onednn, op->n_columns, packed->n_in, (ommai_bf16 *)linear->weights + at,
                                      linear->spec.has_bias ? linear->bias + op->first_column : NULL, &own->part, error);
 }
 
-static enum omma_status op_create(struct ommai_linear_engine *engine, struct ommai_linear_op *op, struct omma_error *error) {
+static enum omma_status op_create(struct ommai_linear_context *context, struct ommai_linear_op *op, struct omma_error *error) {
   struct ommai_onednn_shape shape = product_shape(op);
-  struct bf16_op *own = op->own = ommai_allocate(&engine->allocator, 1, sizeof *own);
+  struct bf16_op *own = op->own = ommai_allocate(&context->allocator, 1, sizeof *own);
   if (!own) return ommai_fail_memory(error, "linear layer's form", sizeof *own);
-  OMMAI_TRY(name_part(engine, op, own, error));
-  return ommai_linear_find_products(engine, &shape, op->row_steps, &own->products, error);
+  OMMAI_TRY(name_part(context, op, own, error));
+  return ommai_linear_find_products(context, &shape, op->row_steps, &own->products, error);
 }
 
 static void op_release(struct ommai_linear_op *op) {
   struct bf16_op *own = op->own;
   if (!own) return;
   ommai_onednn_operand_destroy(own->part);
-  ommai_release(&op->engine->allocator, own, 1, sizeof *own);
+  ommai_release(&op->context->allocator, own, 1, sizeof *own);
 }
 
 static const char *op_name(const struct ommai_linear_op *op) {
@@ -121,7 +122,7 @@ static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, 
   const struct ommai_linear_call *call = &op->call;
   const struct bf16_op *own = op->own;
   const struct passage passage = find_passage(op, own->products->scratch_bytes);
-  char *scratch = op->engine->scratch[worker].memory;
+  char *scratch = op->context->scratch[worker].memory;
   void *product_x = scratch + passage.x_at, *product_y = passage.copy_y ? scratch + passage.y_at : y;
   size_t y_element = ommai_dtype_size(call->y_type);
   int step = 0;

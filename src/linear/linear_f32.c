@@ -22,9 +22,9 @@
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-static enum omma_status check(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
+static enum omma_status check(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec,
                               struct omma_error *error) {
-  (void)engine;
+  (void)context;
   if (spec->compute == OMMA_F32 || spec->format == OMMAI_FORMAT_BF16) return OMMA_OK;
   return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "format", "linear layer: no computing in bf16 over f32 weights");
 }
@@ -52,9 +52,9 @@ static struct places place_scratch(const struct ommai_linear *linear) {
   return places;
 }
 
-static enum omma_status op_scratch(struct ommai_linear_engine *engine, const struct ommai_linear_op *op, size_t *bytes,
+static enum omma_status op_scratch(struct ommai_linear_context *context, const struct ommai_linear_op *op, size_t *bytes,
                                    struct omma_error *error) {
-  (void)engine;
+  (void)context;
   (void)error;
   *bytes = place_scratch(op->linear).end;
   return OMMA_OK;
@@ -97,7 +97,7 @@ static void prefetch(struct coming *coming) {
 }
 
 static void expand(const struct ommai_linear *linear, int64_t element, int64_t n_k, float *strip) {
-  const struct ommai_f32_tile_kernels *kernels = linear->engine->f32_tile;
+  const struct ommai_f32_tile_kernels *kernels = linear->context->f32_tile;
   const void *weights = linear->packed.weights;
   if (linear->spec.format == OMMAI_FORMAT_BF16) {
     kernels->expand_bf16((const ommai_bf16 *)weights + element, n_k, strip);
@@ -109,7 +109,7 @@ static void expand(const struct ommai_linear *linear, int64_t element, int64_t n
 /* sums [n_rows][64] of one panel. */
 static void multiply_panel(const struct ommai_linear *linear, int64_t panel, const float *blocks, int64_t n_rows, float *strip,
                            float *sums) {
-  const struct ommai_f32_tile_kernels *kernels = linear->engine->f32_tile;
+  const struct ommai_f32_tile_kernels *kernels = linear->context->f32_tile;
   int64_t n_in = linear->spec.n_in, at = panel * ommai_weights_panel_elements(linear->packed.layout, n_in);
   /* bf16 lies in pairs */
   int64_t element = ommai_weight_format_bits(linear->spec.format) / 8, apart = element == 2 ? 2 : 1;
@@ -138,13 +138,13 @@ static void finish_panel(const struct ommai_linear_op *op, const float *bias, in
     return;
   }
   ommai_gemv_finish(sums, bias, n_rows, OMMAI_PANEL_COLUMNS, false, sums, OMMAI_PANEL_COLUMNS);
-  ommai_linear_finish_sums(op->engine, call, n_rows, n, sums, y);
+  ommai_linear_finish_sums(op->context, call, n_rows, n, sums, y);
 }
 
 static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker) {
   const struct ommai_linear *linear = op->linear;
   const struct places places = place_scratch(linear);
-  char *scratch = op->engine->scratch[worker].memory;
+  char *scratch = op->context->scratch[worker].memory;
   float *blocks = (float *)(void *)(scratch + places.x), *sums = (float *)(void *)(scratch + places.sums);
   block_rows(op, x, n_rows, blocks);
   for (int64_t column = 0; column < op->n_columns; column += OMMAI_PANEL_COLUMNS) {

@@ -39,7 +39,7 @@ static void quantise_range(const struct ommai_linear *linear, const void *x, int
   const struct ommai_linear_spec *spec = &linear->spec;
   struct ommai_uint8_row call;
   uint8_t *raised = (uint8_t *)out;
-  linear->engine->row_ops->quantise(x, spec->compute, spec->n_in, raised, &call);
+  linear->context->row_ops->quantise(x, spec->compute, spec->n_in, raised, &call);
   for (int64_t k = 0; k < spec->n_in; k++) raised[k] ^= 0x80;
   *zero = call.zero - 128;
   *scale = call.scale;
@@ -47,7 +47,7 @@ static void quantise_range(const struct ommai_linear *linear, const void *x, int
 
 static void prepare_rows(const struct ommai_linear *linear, const struct ommai_linear_rows *rows, int64_t n_rows) {
   const struct ommai_linear_spec *spec = &linear->spec;
-  const struct ommai_row_ops *ops = linear->engine->row_ops;
+  const struct ommai_row_ops *ops = linear->context->row_ops;
   int64_t n_groups = ommai_integer_n_groups(spec);
   for (int64_t row = 0; row < n_rows; row++) {
     const void *from = (const char *)rows->x + (size_t)(row * rows->x_stride) * ommai_dtype_size(spec->compute);
@@ -83,7 +83,7 @@ static struct ommai_integer_panel panel_at(const struct ommai_linear *linear, in
 /* sums [n_rows][64] of one panel. */
 static void multiply(const struct ommai_linear *linear, int64_t panel, const struct ommai_linear_rows *rows, int64_t n_rows,
                      float *sums) {
-  const struct ommai_integer_kernels *kernels = linear->engine->integer;
+  const struct ommai_integer_kernels *kernels = linear->context->integer;
   const struct ommai_integer_panel weights = panel_at(linear, panel);
   const struct ommai_integer_rows x = {rows->bytes, rows->byte_stride, rows->sums, rows->zeros, n_rows};
   (linear->spec.format == OMMAI_FORMAT_INT4 ? kernels->u4 : kernels->s8)(&weights, &x, sums);
@@ -92,7 +92,7 @@ static void multiply(const struct ommai_linear *linear, int64_t panel, const str
 /* A panel's sums [n_rows][64] to y, whose first n columns they are. */
 static void finish(const struct ommai_linear *linear, const struct ommai_linear_call *call, const float *scales,
                    const float *bias, int64_t n_rows, int64_t n, float *sums, void *y) {
-  const struct ommai_row_ops *ops = linear->engine->row_ops;
+  const struct ommai_row_ops *ops = linear->context->row_ops;
   if (call->y_type == OMMA_F32 && !call->accumulate && call->activation == OMMAI_ACTIVATION_NONE) {
     for (int64_t row = 0; row < n_rows; row++) {
       ops->scale_add(sums + row * PANEL, scales[row], bias, n, (float *)y + row * call->y_stride);
@@ -100,7 +100,7 @@ static void finish(const struct ommai_linear *linear, const struct ommai_linear_
     return;
   }
   for (int64_t row = 0; row < n_rows; row++) ops->scale_add(sums + row * PANEL, scales[row], bias, PANEL, sums + row * PANEL);
-  ommai_linear_finish_sums(linear->engine, call, n_rows, n, sums, y);
+  ommai_linear_finish_sums(linear->context, call, n_rows, n, sums, y);
 }
 
 /* ---- few rows -------------------------------------------------------------------------------- */
@@ -190,9 +190,9 @@ static struct places place_scratch(const struct ommai_linear *linear) {
   return places;
 }
 
-static enum omma_status op_scratch(struct ommai_linear_engine *engine, const struct ommai_linear_op *op, size_t *bytes,
+static enum omma_status op_scratch(struct ommai_linear_context *context, const struct ommai_linear_op *op, size_t *bytes,
                                    struct omma_error *error) {
-  (void)engine;
+  (void)context;
   (void)error;
   *bytes = place_scratch(op->linear).end;
   return OMMA_OK;
@@ -206,7 +206,7 @@ static void op_run_prepared(const struct ommai_linear_op *op, const struct ommai
                             int worker) {
   const struct ommai_linear *linear = op->linear;
   const struct ommai_linear_call *call = &op->call;
-  char *scratch = op->engine->scratch[worker].memory;
+  char *scratch = op->context->scratch[worker].memory;
   float *sums = (float *)(void *)(scratch + place_scratch(linear).sums);
   for (int64_t column = 0; column < op->n_columns; column += PANEL) {
     int64_t first = op->first_column + column, n = ommai_min_i64(PANEL, op->n_columns - column);
@@ -218,7 +218,7 @@ static void op_run_prepared(const struct ommai_linear_op *op, const struct ommai
 static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker) {
   const struct ommai_linear *linear = op->linear;
   const struct places places = place_scratch(linear);
-  char *scratch = op->engine->scratch[worker].memory;
+  char *scratch = op->context->scratch[worker].memory;
   const struct ommai_linear_rows rows = {x,
                                          op->call.x_stride,
                                          (int8_t *)scratch,

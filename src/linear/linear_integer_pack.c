@@ -30,9 +30,9 @@ size_t ommai_integer_more_bytes(const struct ommai_linear_spec *spec) {
   return n_scales(spec) * sizeof(float) + n_weight_sums(spec) * sizeof(int32_t);
 }
 
-enum omma_status ommai_integer_check(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
+enum omma_status ommai_integer_check(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec,
                                      struct omma_error *error) {
-  (void)engine;
+  (void)context;
   if (spec->n_in > OMMAI_LINEAR_MAX_INT8_INPUTS) {
     return ommai_fail_field(error, OMMA_ERROR_LIMIT, "n_in", "linear layer: %lld inputs, at most %d with %s weights",
                             (long long)spec->n_in, OMMAI_LINEAR_MAX_INT8_INPUTS, ommai_weight_format_name(spec->format));
@@ -232,7 +232,7 @@ static void pack_task(void *context, int64_t task, int worker) {
   const struct ommai_linear_spec *spec = &linear->spec;
   const struct ommai_integer_weights *own = linear->own;
   int64_t panel = packing->first_row / PANEL + task, first = panel * PANEL - packing->first_row;
-  struct filling filling = {.spec = spec, .source = packing->source, .ops = linear->engine->row_ops};
+  struct filling filling = {.spec = spec, .source = packing->source, .ops = linear->context->row_ops};
   (void)worker;
   filling.first = ommai_max_i64(first, 0);
   filling.end = ommai_min_i64(first + PANEL, packing->source->n_out);
@@ -272,9 +272,9 @@ static enum omma_status check_dense(const struct ommai_linear_spec *spec, struct
 
 enum omma_status ommai_integer_pack(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
                                     struct omma_error *error) {
-  const struct omma_allocator *allocator = &linear->engine->allocator;
+  const struct omma_allocator *allocator = &linear->context->allocator;
   const struct ommai_linear_spec *spec = &linear->spec;
-  const struct omma_team *team = linear->engine->packing_team;
+  const struct omma_team *team = linear->context->packing_team;
   for (int i = 0; i < n_sources; i++) {
     if (!takes_integers(spec, &sources[i])) OMMAI_TRY(check_dense(spec, error));
   }
@@ -298,7 +298,7 @@ enum omma_status ommai_integer_pack(struct ommai_linear *linear, const struct om
 }
 
 void ommai_integer_release(struct ommai_linear *linear) {
-  const struct omma_allocator *allocator = &linear->engine->allocator;
+  const struct omma_allocator *allocator = &linear->context->allocator;
   struct ommai_integer_weights *own = linear->own;
   if (!own) return;
   if (own->weight_sums) ommai_release(allocator, own->weight_sums, n_weight_sums(&linear->spec), sizeof *own->weight_sums);

@@ -33,7 +33,7 @@ struct ommai_linear_scratch {
   size_t size;
 };
 
-struct ommai_linear_engine {
+struct ommai_linear_context {
   struct omma_allocator allocator;
   enum ommai_cpu_level level;
   int n_workers;
@@ -52,18 +52,18 @@ struct ommai_linear_engine {
   struct ommai_linear_scratch *scratch; /* [n_workers] */
 };
 
-/* Whose products of bf16 an engine takes: own ones, or oneDNN's where those are faster or the only
+/* Whose products of bf16 a context takes: own ones, or oneDNN's where those are faster or the only
  * ones; or oneDNN's in any case, for tests. */
 enum ommai_bf16_products { OMMAI_BF16_FASTEST, OMMAI_BF16_OF_ONEDNN };
 
-/* As ommai_linear_engine_create. */
-enum omma_status ommai_linear_engine_create_with(enum ommai_cpu_level level, int n_workers,
-                                                 const struct omma_allocator *allocator, enum ommai_bf16_products products,
-                                                 struct ommai_linear_engine **engine, struct omma_error *error);
+/* As ommai_linear_context_create. */
+enum omma_status ommai_linear_context_create_with(enum ommai_cpu_level level, int n_workers,
+                                                  const struct omma_allocator *allocator, enum ommai_bf16_products products,
+                                                  struct ommai_linear_context **context, struct omma_error *error);
 
 /* A layer: what every format has. */
 struct ommai_linear {
-  const struct ommai_linear_engine *engine;
+  const struct ommai_linear_context *context;
   const struct ommai_linear_format *format;
   struct ommai_linear_spec spec;
   struct ommai_gemv_weights packed; /* the sizes again, and the layout */
@@ -75,7 +75,7 @@ struct ommai_linear {
 
 /* A layer as it is called. */
 struct ommai_linear_op {
-  const struct ommai_linear_engine *engine;
+  const struct ommai_linear_context *context;
   const struct ommai_linear *linear;
   const struct ommai_row_steps *row_steps;
   struct ommai_linear_call call;
@@ -88,7 +88,7 @@ struct ommai_linear_op {
 /* What linear.c and linear_op.c, which check and share out, call for the weights of one format. */
 struct ommai_linear_format {
   /* Refuses what this CPU or format has not; NULL: nothing. Errors: UNSUPPORTED, LIMIT. */
-  enum omma_status (*check)(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
+  enum omma_status (*check)(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec,
                             struct omma_error *error);
   /* of what there is besides weights and bias; NULL: nothing */
   size_t (*more_bytes)(const struct ommai_linear_spec *spec);
@@ -116,13 +116,13 @@ struct ommai_linear_format {
 
   /* Ops. The op's other members are set, and the form is valid. */
   /* NULL: any number of rows at a time. */
-  const struct ommai_row_steps *(*row_steps)(const struct ommai_linear_engine *engine, const struct ommai_linear_op *op);
+  const struct ommai_row_steps *(*row_steps)(const struct ommai_linear_context *context, const struct ommai_linear_op *op);
   /* The bytes of a worker's scratch; the layer need not have weights. Errors: MEMORY, UNSUPPORTED,
    * INTERNAL. */
-  enum omma_status (*op_scratch)(struct ommai_linear_engine *engine, const struct ommai_linear_op *op, size_t *bytes,
+  enum omma_status (*op_scratch)(struct ommai_linear_context *context, const struct ommai_linear_op *op, size_t *bytes,
                                  struct omma_error *error);
   /* Makes `own`; NULL, as op_release then: there is none. Errors: MEMORY, UNSUPPORTED, INTERNAL. */
-  enum omma_status (*op_create)(struct ommai_linear_engine *engine, struct ommai_linear_op *op, struct omma_error *error);
+  enum omma_status (*op_create)(struct ommai_linear_context *context, struct ommai_linear_op *op, struct omma_error *error);
   void (*op_release)(struct ommai_linear_op *op); /* `own`, which may be NULL */
   const char *(*op_name)(const struct ommai_linear_op *op);
   /* n_rows rows, at most the last of the row steps; y points at the op's first output. */
@@ -132,20 +132,20 @@ struct ommai_linear_format {
 extern const struct ommai_linear_format ommai_linear_f32, ommai_linear_bf16, ommai_linear_bf16_onednn, ommai_linear_integer;
 
 /* What serves such layers on this CPU. */
-const struct ommai_linear_format *ommai_linear_format_for(const struct ommai_linear_engine *engine,
+const struct ommai_linear_format *ommai_linear_format_for(const struct ommai_linear_context *context,
                                                           const struct ommai_linear_spec *spec);
 
 /* The format's check. */
-enum omma_status ommai_linear_check(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
+enum omma_status ommai_linear_check(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec,
                                     struct omma_error *error);
 
 /* A layer of these sizes in which nothing is made. */
-struct ommai_linear ommai_linear_without_weights(const struct ommai_linear_engine *engine,
+struct ommai_linear ommai_linear_without_weights(const struct ommai_linear_context *context,
                                                  const struct ommai_linear_spec *spec);
 
 /* A panel's sums [n_rows][64], bias included: activates them, and writes or adds the first n of
  * each row to y. */
-void ommai_linear_finish_sums(const struct ommai_linear_engine *engine, const struct ommai_linear_call *call, int64_t n_rows,
+void ommai_linear_finish_sums(const struct ommai_linear_context *context, const struct ommai_linear_call *call, int64_t n_rows,
                               int64_t n, float *sums, void *y);
 
 /* Few rows of dense weights. */
@@ -158,14 +158,14 @@ struct ommai_linear_rows ommai_linear_rows_from(const struct ommai_linear *linea
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* What the engine knows of the products of this shape; found out where it knows nothing, without
+/* What the context knows of the products of this shape; found out where it knows nothing, without
  * making them. Errors: MEMORY, UNSUPPORTED, INTERNAL. */
-enum omma_status ommai_linear_describe_products(struct ommai_linear_engine *engine, const struct ommai_onednn_shape *shape,
+enum omma_status ommai_linear_describe_products(struct ommai_linear_context *context, const struct ommai_onednn_shape *shape,
                                                 const struct ommai_row_steps *row_steps, struct ommai_step_products **out,
                                                 struct omma_error *error);
 
-/* The same, with the products of the row steps made where the engine has none yet. */
-enum omma_status ommai_linear_find_products(struct ommai_linear_engine *engine, const struct ommai_onednn_shape *shape,
+/* The same, with the products of the row steps made where the context has none yet. */
+enum omma_status ommai_linear_find_products(struct ommai_linear_context *context, const struct ommai_onednn_shape *shape,
                                             const struct ommai_row_steps *row_steps, const struct ommai_step_products **out,
                                             struct omma_error *error);
 
@@ -175,7 +175,7 @@ static inline size_t ommai_linear_align(size_t size) {
 }
 
 /* Gives every worker's scratch at least this size. Errors: MEMORY. */
-enum omma_status ommai_linear_grow_scratch(struct ommai_linear_engine *engine, size_t size, struct omma_error *error);
+enum omma_status ommai_linear_grow_scratch(struct ommai_linear_context *context, size_t size, struct omma_error *error);
 
 /* ---- packing --------------------------------------------------------------------------------- */
 
@@ -185,7 +185,7 @@ bool ommai_linear_packed_elements(enum ommai_weight_layout layout, int64_t n_out
 /* Zeros wherever the packed weights have room that no source fills. */
 void ommai_linear_clear_padding(const struct ommai_gemv_weights *packed, void *weights, size_t weight_bytes);
 
-/* Packs stacked sources into f32 or bf16 panels, on the engine's team. The weights' padding is
+/* Packs stacked sources into f32 or bf16 panels, on the context's team. The weights' padding is
  * cleared and bias holds zeros before. */
 void ommai_linear_pack_dense(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources);
 
@@ -210,7 +210,7 @@ struct ommai_integer_weights {
 int64_t ommai_integer_n_groups(const struct ommai_linear_spec *spec);
 
 /* Members of struct ommai_linear_format. */
-enum omma_status ommai_integer_check(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
+enum omma_status ommai_integer_check(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec,
                                      struct omma_error *error);
 size_t ommai_integer_more_bytes(const struct ommai_linear_spec *spec);
 enum omma_status ommai_integer_pack(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,

@@ -36,37 +36,37 @@ static enum omma_status check_call(const struct ommai_linear *linear, const stru
 /* Of formats whose kernels take any number of rows. */
 static const struct ommai_row_steps any_rows = {1, {OMMAI_LINEAR_MAX_ROWS}};
 
-static void set_up(const struct ommai_linear_engine *engine, const struct ommai_linear *linear,
+static void set_up(const struct ommai_linear_context *context, const struct ommai_linear *linear,
                    const struct ommai_linear_call *call, struct ommai_linear_op *op) {
-  *op = (struct ommai_linear_op){.engine = engine, .linear = linear, .call = *call, .n_columns = linear->spec.n_out};
+  *op = (struct ommai_linear_op){.context = context, .linear = linear, .call = *call, .n_columns = linear->spec.n_out};
   if (call->n_panels > 0) {
     op->first_column = call->first_panel * OMMAI_PANEL_COLUMNS;
     op->n_columns = ommai_min_i64(call->n_panels * OMMAI_PANEL_COLUMNS, linear->spec.n_out - op->first_column);
   }
-  op->row_steps = linear->format->row_steps ? linear->format->row_steps(engine, op) : &any_rows;
+  op->row_steps = linear->format->row_steps ? linear->format->row_steps(context, op) : &any_rows;
 }
 
-enum omma_status ommai_linear_scratch_for(struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
+enum omma_status ommai_linear_scratch_for(struct ommai_linear_context *context, const struct ommai_linear_spec *spec,
                                           const struct ommai_linear_call *call, size_t *bytes, struct omma_error *error) {
-  const struct ommai_linear linear = ommai_linear_without_weights(engine, spec);
+  const struct ommai_linear linear = ommai_linear_without_weights(context, spec);
   struct ommai_linear_op op;
   OMMAI_TRY(check_call(&linear, call, error));
-  set_up(engine, &linear, call, &op);
-  return linear.format->op_scratch(engine, &op, bytes, error);
+  set_up(context, &linear, call, &op);
+  return linear.format->op_scratch(context, &op, bytes, error);
 }
 
-enum omma_status ommai_linear_op_create(struct ommai_linear_engine *engine, const struct ommai_linear *linear,
+enum omma_status ommai_linear_op_create(struct ommai_linear_context *context, const struct ommai_linear *linear,
                                         const struct ommai_linear_call *call, struct ommai_linear_op **out,
                                         struct omma_error *error) {
   size_t scratch_bytes;
   OMMAI_TRY(check_call(linear, call, error));
-  struct ommai_linear_op *op = ommai_allocate(&engine->allocator, 1, sizeof *op);
+  struct ommai_linear_op *op = ommai_allocate(&context->allocator, 1, sizeof *op);
   if (!op) return ommai_fail_memory(error, "linear layer's form", sizeof *op);
   enum omma_status status;
-  set_up(engine, linear, call, op);
-  if (linear->format->op_create) OMMAI_TRY_GOTO(linear->format->op_create(engine, op, error), fail);
-  OMMAI_TRY_GOTO(linear->format->op_scratch(engine, op, &scratch_bytes, error), fail);
-  OMMAI_TRY_GOTO(ommai_linear_grow_scratch(engine, scratch_bytes, error), fail);
+  set_up(context, linear, call, op);
+  if (linear->format->op_create) OMMAI_TRY_GOTO(linear->format->op_create(context, op, error), fail);
+  OMMAI_TRY_GOTO(linear->format->op_scratch(context, op, &scratch_bytes, error), fail);
+  OMMAI_TRY_GOTO(ommai_linear_grow_scratch(context, scratch_bytes, error), fail);
   *out = op;
   return OMMA_OK;
 fail:
@@ -77,7 +77,7 @@ fail:
 void ommai_linear_op_destroy(struct ommai_linear_op *op) {
   if (!op) return;
   if (op->linear->format->op_release) op->linear->format->op_release(op);
-  ommai_release(&op->engine->allocator, op, 1, sizeof *op);
+  ommai_release(&op->context->allocator, op, 1, sizeof *op);
 }
 
 const char *ommai_linear_op_name(const struct ommai_linear_op *op) { return op->linear->format->op_name(op); }
@@ -92,9 +92,9 @@ static void activate(const struct ommai_row_ops *ops, enum ommai_activation acti
   }
 }
 
-void ommai_linear_finish_sums(const struct ommai_linear_engine *engine, const struct ommai_linear_call *call, int64_t n_rows,
+void ommai_linear_finish_sums(const struct ommai_linear_context *context, const struct ommai_linear_call *call, int64_t n_rows,
                               int64_t n, float *sums, void *y) {
-  const struct ommai_row_ops *ops = engine->row_ops;
+  const struct ommai_row_ops *ops = context->row_ops;
   activate(ops, call->activation, sums, n_rows * OMMAI_PANEL_COLUMNS);
   for (int64_t row = 0; row < n_rows; row++, sums += OMMAI_PANEL_COLUMNS) {
     void *to = ommai_element(y, row * call->y_stride, call->y_type);
@@ -120,7 +120,7 @@ static int64_t choose_rows(const struct ommai_row_steps *row_steps, int64_t n) {
 
 enum omma_status ommai_linear_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker) {
   const struct ommai_linear *linear = op->linear;
-  if (n_rows < 1 || n_rows > OMMAI_LINEAR_MAX_ROWS || worker < 0 || worker >= op->engine->n_workers) {
+  if (n_rows < 1 || n_rows > OMMAI_LINEAR_MAX_ROWS || worker < 0 || worker >= op->context->n_workers) {
     return OMMA_ERROR_ARGUMENT;
   }
   size_t x_bytes = (size_t)op->call.x_stride * ommai_dtype_size(linear->spec.compute);

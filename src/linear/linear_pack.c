@@ -175,7 +175,7 @@ void ommai_linear_pack_dense(struct ommai_linear *linear, const struct ommai_lin
   struct packing packing = {.n_in = linear->spec.n_in, .layout = linear->packed.layout, .weights = linear->weights};
   for (int i = 0; i < n_sources; i++) {
     packing.source = &sources[i];
-    run_packing(&packing, linear->engine->packing_team, pack_task);
+    run_packing(&packing, linear->context->packing_team, pack_task);
     ommai_linear_pack_bias(&sources[i], packing.first_row, linear->bias);
     packing.first_row += sources[i].n_out;
   }

@@ -26,25 +26,25 @@ static struct ommai_linear_call part_call(const struct ommai_linear_call *call, 
   return part;
 }
 
-enum omma_status ommai_linear_parts_create(struct ommai_linear_engine *engine, const struct ommai_linear *linear,
+enum omma_status ommai_linear_parts_create(struct ommai_linear_context *context, const struct ommai_linear *linear,
                                            const struct ommai_linear_call *call, struct ommai_linear_parts **out,
                                            struct omma_error *error) {
   int64_t n_panels = ommai_linear_n_panels(linear);
-  struct ommai_linear_parts *parts = ommai_allocate(&engine->allocator, 1, sizeof *parts);
+  struct ommai_linear_parts *parts = ommai_allocate(&context->allocator, 1, sizeof *parts);
   if (!parts) return ommai_fail_memory(error, "linear layer's parts", sizeof *parts);
   enum omma_status status = OMMA_OK;
-  parts->allocator = engine->allocator;
+  parts->allocator = context->allocator;
   parts->x_bytes = (size_t)call->x_stride * (ommai_linear_compute(linear) == OMMA_BF16 ? 2 : 4);
   parts->y_bytes = (size_t)call->y_stride * (call->y_type == OMMA_BF16 ? 2 : 4);
   parts->count = ommai_div_up(n_panels, part_panels(linear->spec.format));
-  parts->ops = ommai_allocate(&engine->allocator, (size_t)parts->count, sizeof *parts->ops);
+  parts->ops = ommai_allocate(&context->allocator, (size_t)parts->count, sizeof *parts->ops);
   if (!parts->ops) {
     status = ommai_fail_memory(error, "linear layer's parts", (size_t)parts->count * sizeof *parts->ops);
     goto fail;
   }
   for (int64_t i = 0; i < parts->count; i++) {
     const struct ommai_linear_call part = part_call(call, linear->spec.format, n_panels, i);
-    OMMAI_TRY_GOTO(ommai_linear_op_create(engine, linear, &part, &parts->ops[i], error), fail);
+    OMMAI_TRY_GOTO(ommai_linear_op_create(context, linear, &part, &parts->ops[i], error), fail);
   }
   *out = parts;
   return OMMA_OK;
@@ -53,7 +53,7 @@ fail:
   return status;
 }
 
-enum omma_status ommai_linear_parts_scratch_for(struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
+enum omma_status ommai_linear_parts_scratch_for(struct ommai_linear_context *context, const struct ommai_linear_spec *spec,
                                                 const struct ommai_linear_call *call, size_t *bytes, struct omma_error *error) {
   int64_t n_panels = ommai_div_up(spec->n_out, OMMAI_PANEL_COLUMNS), last = (n_panels - 1) / part_panels(spec->format);
   *bytes = 0;
@@ -61,7 +61,7 @@ enum omma_status ommai_linear_parts_scratch_for(struct ommai_linear_engine *engi
   for (int64_t i = 0; i <= last; i += ommai_max_i64(last, 1)) {
     const struct ommai_linear_call part = part_call(call, spec->format, n_panels, i);
     size_t of_part;
-    OMMAI_TRY(ommai_linear_scratch_for(engine, spec, &part, &of_part, error));
+    OMMAI_TRY(ommai_linear_scratch_for(context, spec, &part, &of_part, error));
     if (of_part > *bytes) *bytes = of_part;
   }
   return OMMA_OK;

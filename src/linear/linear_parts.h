@@ -12,11 +12,11 @@ struct ommai_linear_parts;
 
 /* form's own panels are not looked at. Destroy before the linear. Errors: as
  * ommai_linear_op_create. */
-enum omma_status ommai_linear_parts_create(struct ommai_linear_engine *engine, const struct ommai_linear *linear,
+enum omma_status ommai_linear_parts_create(struct ommai_linear_context *context, const struct ommai_linear *linear,
                                            const struct ommai_linear_call *call, struct ommai_linear_parts **parts,
                                            struct omma_error *error);
 /* The scratch that these parts' ops take (see ommai_linear_scratch_for). */
-enum omma_status ommai_linear_parts_scratch_for(struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
+enum omma_status ommai_linear_parts_scratch_for(struct ommai_linear_context *context, const struct ommai_linear_spec *spec,
                                                 const struct ommai_linear_call *call, size_t *bytes, struct omma_error *error);
 void ommai_linear_parts_destroy(struct ommai_linear_parts *parts);
 

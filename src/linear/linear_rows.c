@@ -3,11 +3,11 @@
 #include "kernels/dtype.h"
 #include "linear/linear_objects.h"
 
-size_t ommai_linear_prepared_row_bytes(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec) {
-  const struct ommai_linear_format *format = ommai_linear_format_for(engine, spec);
+size_t ommai_linear_prepared_row_bytes(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec) {
+  const struct ommai_linear_format *format = ommai_linear_format_for(context, spec);
   struct omma_error ignored;
-  if (!format->prepared_row_bytes || ommai_linear_check(engine, spec, &ignored) != OMMA_OK) return 0;
-  const struct ommai_linear linear = ommai_linear_without_weights(engine, spec);
+  if (!format->prepared_row_bytes || ommai_linear_check(context, spec, &ignored) != OMMA_OK) return 0;
+  const struct ommai_linear linear = ommai_linear_without_weights(context, spec);
   return format->prepared_row_bytes(&linear);
 }
 
@@ -53,7 +53,7 @@ enum omma_status ommai_linear_run_prepared(const struct ommai_linear_op *op, con
                                            int64_t first, void *y, int64_t n_rows, int worker) {
   const struct ommai_linear_rows from = ommai_linear_rows_from(op->linear, rows, first);
   if (!op->linear->format->op_run_prepared) return ommai_linear_run(op, from.x, y, n_rows, worker);
-  if (n_rows < 1 || n_rows > OMMAI_LINEAR_MAX_ROWS || worker < 0 || worker >= op->engine->n_workers) {
+  if (n_rows < 1 || n_rows > OMMAI_LINEAR_MAX_ROWS || worker < 0 || worker >= op->context->n_workers) {
     return OMMA_ERROR_ARGUMENT;
   }
   op->linear->format->op_run_prepared(op, &from, ommai_element(y, op->first_column, op->call.y_type), n_rows, worker);

@@ -46,7 +46,7 @@ static enum omma_status compare(const struct data *data, const char *path, const
   return OMMA_OK;
 }
 
-static enum omma_status check_type(struct ommai_linear_engine *engine, struct data *data, enum omma_dtype type,
+static enum omma_status check_type(struct ommai_linear_context *context, struct data *data, enum omma_dtype type,
                                    struct omma_error *error) {
   const char *name = ommai_dtype_name(type);
   const struct ommai_linear_source source = {data->weight, OMMA_F32, N_OUT, data->bias, OMMA_F32, false, NULL, 0};
@@ -56,8 +56,8 @@ static enum omma_status check_type(struct ommai_linear_engine *engine, struct da
   struct ommai_linear *linear = NULL;
   struct ommai_linear_op *op = NULL;
   enum omma_status status;
-  OMMAI_TRY_GOTO(ommai_linear_create(engine, &spec, &source, 1, &linear, error), done);
-  OMMAI_TRY_GOTO(ommai_linear_op_create(engine, linear, &call, &op, error), done);
+  OMMAI_TRY_GOTO(ommai_linear_create(context, &spec, &source, 1, &linear, error), done);
+  OMMAI_TRY_GOTO(ommai_linear_op_create(context, linear, &call, &op, error), done);
   OMMAI_TRY_GOTO(ommai_linear_run(op, x, data->y, N_ROWS, 0), done);
   OMMAI_TRY_GOTO(compare(data, "tile of rows", name, EXACT, error), done);
   ommai_linear_gemv(linear, x, N_IN, N_ROWS, data->y, N_OUT, false, 0, ommai_linear_n_panels(linear));
@@ -68,15 +68,15 @@ done:
   return status;
 }
 
-static enum omma_status check_int8(struct ommai_linear_engine *engine, struct data *data, struct omma_error *error) {
+static enum omma_status check_int8(struct ommai_linear_context *context, struct data *data, struct omma_error *error) {
   const struct ommai_linear_source source = {data->weight, OMMA_F32, N_OUT, data->bias, OMMA_F32, false, NULL, 0};
   const struct ommai_linear_call call = {.x_stride = N_IN, .y_stride = N_OUT, .y_type = OMMA_F32};
   const struct ommai_linear_spec spec = {.n_in = N_IN, .format = OMMAI_FORMAT_INT8, .compute = OMMA_F32};
   struct ommai_linear *linear = NULL;
   struct ommai_linear_op *op = NULL;
   enum omma_status status;
-  OMMAI_TRY_GOTO(ommai_linear_create(engine, &spec, &source, 1, &linear, error), done);
-  OMMAI_TRY_GOTO(ommai_linear_op_create(engine, linear, &call, &op, error), done);
+  OMMAI_TRY_GOTO(ommai_linear_create(context, &spec, &source, 1, &linear, error), done);
+  OMMAI_TRY_GOTO(ommai_linear_op_create(context, linear, &call, &op, error), done);
   OMMAI_TRY_GOTO(ommai_linear_run(op, data->x, data->y, N_ROWS, 0), done);
   status = compare(data, "tile of rows", "int8", ROUNDED, error);
 done:
@@ -86,17 +86,17 @@ done:
 }
 
 enum omma_status ommai_linear_self_test(enum ommai_cpu_level level, struct omma_error *error) {
-  struct ommai_linear_engine *engine = NULL;
+  struct ommai_linear_context *context = NULL;
   struct data *data = ommai_allocate(&ommai_default_allocator, 1, sizeof *data);
   enum omma_status status;
   if (!data) return ommai_fail_memory(error, "self-test", sizeof *data);
   fill(data);
-  OMMAI_TRY_GOTO(ommai_linear_engine_create(level, 1, &ommai_default_allocator, &engine, error), done);
-  OMMAI_TRY_GOTO(check_type(engine, data, OMMA_F32, error), done);
-  OMMAI_TRY_GOTO(check_type(engine, data, OMMA_BF16, error), done);
-  status = check_int8(engine, data, error);
+  OMMAI_TRY_GOTO(ommai_linear_context_create(level, 1, &ommai_default_allocator, &context, error), done);
+  OMMAI_TRY_GOTO(check_type(context, data, OMMA_F32, error), done);
+  OMMAI_TRY_GOTO(check_type(context, data, OMMA_BF16, error), done);
+  status = check_int8(context, data, error);
 done:
-  ommai_linear_engine_destroy(engine);
+  ommai_linear_context_destroy(context);
   ommai_release(&ommai_default_allocator, data, 1, sizeof *data);
   return status;
 }

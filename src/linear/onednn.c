@@ -130,7 +130,7 @@ enum omma_status ommai_onednn_create(enum ommai_cpu_level level, int n_workers, 
                                      struct ommai_onednn **out, struct omma_error *error) {
   if (!ommai_onednn_guard_ready()) return fail(error, dnnl_out_of_memory, "engine");
   struct ommai_onednn *onednn = ommai_allocate(allocator, 1, sizeof *onednn);
-  if (!onednn) return ommai_fail_memory(error, "linear engine", sizeof *onednn);
+  if (!onednn) return ommai_fail_memory(error, "oneDNN context", sizeof *onednn);
   onednn->allocator = *allocator;
   find_openmp(onednn);
   int before = enter(onednn);
@@ -140,7 +140,7 @@ enum omma_status ommai_onednn_create(enum ommai_cpu_level level, int n_workers, 
   atomic_init(&onednn->gemm_has_run, false);
   onednn->streams = ommai_allocate(allocator, (size_t)n_workers, sizeof *onednn->streams);
   if (!onednn->streams) {
-    status = ommai_fail_memory(error, "linear engine's streams", sizeof *onednn->streams * (size_t)n_workers);
+    status = ommai_fail_memory(error, "oneDNN context's streams", sizeof *onednn->streams * (size_t)n_workers);
     goto done;
   }
   found = make(open_engine, &(struct opening){onednn, level});

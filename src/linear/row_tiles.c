@@ -2,22 +2,22 @@
 
 #include "base/checked.h"
 
-static void init(struct ommai_row_tiles *tiles, const struct ommai_linear_engine *engine, enum omma_dtype compute,
+static void init(struct ommai_row_tiles *tiles, const struct ommai_linear_context *context, enum omma_dtype compute,
                  int64_t n_rows, int64_t wanted) {
   tiles->n_rows = n_rows;
-  tiles->tile_rows = ommai_linear_step_rows(engine, compute, wanted);
+  tiles->tile_rows = ommai_linear_step_rows(context, compute, wanted);
   tiles->n_tiles = ommai_div_up(n_rows, tiles->tile_rows);
   atomic_init(&tiles->failed, false);
 }
 
-void ommai_row_tiles_init(struct ommai_row_tiles *tiles, const struct ommai_linear_engine *engine, enum omma_dtype compute,
+void ommai_row_tiles_init(struct ommai_row_tiles *tiles, const struct ommai_linear_context *context, enum omma_dtype compute,
                           int64_t n_rows) {
-  init(tiles, engine, compute, n_rows, n_rows >= 1024 ? OMMAI_MAX_TILE_ROWS : n_rows >= 256 ? 64 : 32);
+  init(tiles, context, compute, n_rows, n_rows >= 1024 ? OMMAI_MAX_TILE_ROWS : n_rows >= 256 ? 64 : 32);
 }
 
-void ommai_row_tiles_init_small(struct ommai_row_tiles *tiles, const struct ommai_linear_engine *engine,
+void ommai_row_tiles_init_small(struct ommai_row_tiles *tiles, const struct ommai_linear_context *context,
                                 enum omma_dtype compute, int64_t n_rows) {
-  init(tiles, engine, compute, n_rows, 1);
+  init(tiles, context, compute, n_rows, 1);
 }
 
 struct ommai_row_tile ommai_row_tile_at(const struct ommai_row_tiles *tiles, int64_t index) {

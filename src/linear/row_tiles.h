@@ -23,12 +23,12 @@ struct ommai_row_tiles {
 /* Chooses the tile: 128 rows as a rule, smaller for few rows, so that short prompts and small
  * images still give every core a tile. Chosen by the number of rows alone, and only among the row
  * steps, on which a row's bits do not depend. */
-void ommai_row_tiles_init(struct ommai_row_tiles *tiles, const struct ommai_linear_engine *engine, enum omma_dtype compute,
+void ommai_row_tiles_init(struct ommai_row_tiles *tiles, const struct ommai_linear_context *context, enum omma_dtype compute,
                           int64_t n_rows);
 
 /* The same in tiles of the smallest of the row steps: for phases without the layers that are worth
  * larger ones. */
-void ommai_row_tiles_init_small(struct ommai_row_tiles *tiles, const struct ommai_linear_engine *engine,
+void ommai_row_tiles_init_small(struct ommai_row_tiles *tiles, const struct ommai_linear_context *context,
                                 enum omma_dtype compute, int64_t n_rows);
 
 struct ommai_row_tile ommai_row_tile_at(const struct ommai_row_tiles *tiles, int64_t index);

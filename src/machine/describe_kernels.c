@@ -72,22 +72,22 @@ static void describe_mixed(enum ommai_cpu_level level, omma_report report, void 
 enum omma_status omma_describe_kernels(const char *isa, omma_report report, void *context, struct omma_error *error) {
   enum ommai_cpu_level level;
   struct omma_attention_context *attention = NULL;
-  struct ommai_linear_engine *linear = NULL;
+  struct ommai_linear_context *linear = NULL;
   char description[320], reason[96];
   enum omma_status status;
   OMMAI_TRY(ommai_cpu_select(isa, &level, error));
   OMMAI_TRY_GOTO(open_context(level, &attention, error), done);
-  OMMAI_TRY_GOTO(ommai_linear_engine_create(level, 1, &ommai_default_allocator, &linear, error), done);
+  OMMAI_TRY_GOTO(ommai_linear_context_create(level, 1, &ommai_default_allocator, &linear, error), done);
   tell(report, context, true, "cpu level", ommai_cpu_level_name(level));
   tell(report, context, true, "cpu level, why", ommai_cpu_reason(isa, level, reason, sizeof reason));
   describe_attention(attention, report, context);
   describe_mixed(level, report, context);
   describe_windows(level, report, context);
   tell(report, context, true, "row operations", ommai_cpu_level_name(ommai_row_ops(level)->level));
-  ommai_linear_engine_describe(linear, description, sizeof description);
+  ommai_linear_context_describe(linear, description, sizeof description);
   tell(report, context, true, "linear layers", description);
 done:
-  ommai_linear_engine_destroy(linear);
+  ommai_linear_context_destroy(linear);
   omma_attention_context_destroy(attention);
   return status;
 }

@@ -96,7 +96,7 @@ struct ommai_vision_tower {
   bool int8_scores;      /* attention may multiply q and k in 8 bits */
   const struct ommai_row_ops *ops;
   const struct omma_attention_context *attention;
-  struct ommai_linear_engine *linear_engine;
+  struct ommai_linear_context *linear_context;
   struct ommai_vision_linear patch_embed;
   /* [position_rows * position_columns, hidden_size]; NULL where there is none */
   float *position_table;

@@ -214,7 +214,7 @@ static void the_linear_layers_scratch_is_as_planned(void **state) {
       assert_ok(omma_model_open(path, &options, &model, &error), &error);
       assert_ok(omma_plan_memory(model, NULL, 0, &plan, &error), &error);
       assert_true(plan.linear_scratch_bytes > 0);
-      assert_int_equal(plan.linear_scratch_bytes, ommai_linear_engine_scratch_bytes(model->linear_engine));
+      assert_int_equal(plan.linear_scratch_bytes, ommai_linear_context_scratch_bytes(model->linear_context));
       omma_model_close(model);
     }
   }

@@ -114,8 +114,9 @@ def test_prompts_are_cut(server):
     assert first["prompt_token_ids"] == ids[:4]
     assert complete(server, ids, truncate_prompt_tokens=4, return_token_ids=True)["choices"][0]["prompt_token_ids"] == ids[-4:]
     limit = server.get("/v1/models").json["data"][0]["max_model_len"]
-    long = complete(server, [5] * (limit + 50), truncate_prompt_tokens=-1)
-    assert long["usage"]["prompt_tokens"] == limit - 8
+    if limit <= 32768:  # Kimi-VL's 131,072 take half a minute and show no more.
+        long = complete(server, [5] * (limit + 50), truncate_prompt_tokens=-1)
+        assert long["usage"]["prompt_tokens"] == limit - 8
     body = chat(server, truncate_prompt_tokens=3, return_token_ids=True)
     assert body["prompt_token_ids"] == chat(server, return_token_ids=True)["prompt_token_ids"][-3:]
 

@@ -70,7 +70,7 @@ static struct ommai_linear *pack(struct decoder_fixture *fixture, const struct o
   struct omma_error error;
   struct ommai_linear *linear;
   const struct ommai_linear_spec spec = {.n_in = n_in, .format = ommai_linear_dense_format(compute), .compute = compute};
-  assert_ok(ommai_linear_create(fixture->decoder.linear_engine, &spec, sources, n, &linear, &error), &error);
+  assert_ok(ommai_linear_create(fixture->decoder.linear_context, &spec, sources, n, &linear, &error), &error);
   return linear;
 }
 
@@ -78,7 +78,7 @@ static struct ommai_linear_op *make_op(struct decoder_fixture *fixture, const st
                                        struct ommai_linear_call call) {
   struct omma_error error;
   struct ommai_linear_op *op;
-  assert_ok(ommai_linear_op_create(fixture->decoder.linear_engine, linear, &call, &op, &error), &error);
+  assert_ok(ommai_linear_op_create(fixture->decoder.linear_context, linear, &call, &op, &error), &error);
   return op;
 }
 
@@ -93,7 +93,7 @@ static struct ommai_decoder_linear make_linear(struct decoder_fixture *fixture, 
                                                bool bias, struct ommai_linear_call call) {
   struct omma_error error;
   struct ommai_decoder_linear made = {make_random(fixture, random, n_out, bias, call, fixture->decoder.dtype), NULL};
-  assert_ok(ommai_linear_parts_create(fixture->decoder.linear_engine, made.linear, &call, &made.parts, &error), &error);
+  assert_ok(ommai_linear_parts_create(fixture->decoder.linear_context, made.linear, &call, &made.parts, &error), &error);
   return made;
 }
 
@@ -169,7 +169,7 @@ void decoder_fixture_make(struct decoder_fixture *fixture, enum decoder_kind kin
   decoder->dtype = decoder->kv_type = dtype;
   assert_ok(ommai_cpu_select(NULL, &level, &error), &error);
   assert_ok(omma_attention_context_create(NULL, &fixture->context, &error), &error);
-  assert_ok(ommai_linear_engine_create(level, n_workers, &ommai_default_allocator, &decoder->linear_engine, &error), &error);
+  assert_ok(ommai_linear_context_create(level, n_workers, &ommai_default_allocator, &decoder->linear_context, &error), &error);
   decoder->attention = fixture->context;
   decoder->ops = ommai_row_ops(level);
   ommai_mrope_init(&decoder->mrope, ommai_decoder_rope_dim(&decoder->config), decoder->config.rope_theta,
@@ -188,7 +188,7 @@ void decoder_fixture_make(struct decoder_fixture *fixture, enum decoder_kind kin
 void decoder_fixture_free(struct decoder_fixture *fixture) {
   const struct omma_allocator *allocator = &ommai_default_allocator;
   ommai_decoder_free(&fixture->decoder, allocator);
-  ommai_linear_engine_destroy(fixture->decoder.linear_engine);
+  ommai_linear_context_destroy(fixture->decoder.linear_context);
   omma_attention_context_destroy(fixture->context);
   for (int i = 0; i < fixture->n_matrices; i++) {
     const struct decoder_matrix *matrix = &fixture->matrices[i];

@@ -83,8 +83,8 @@ static void make_linear(struct test_random *random, const struct ommai_vision_to
   const struct ommai_linear_source source = {
       .weight = weight, .type = OMMA_F32, .n_out = n_out, .bias = bias, .bias_type = OMMA_F32};
   const struct ommai_linear_spec spec = {.n_in = n_in, .format = format, .compute = tower->dtype};
-  assert_ok(ommai_linear_create(tower->linear_engine, &spec, &source, 1, &out->linear, &error), &error);
-  assert_ok(ommai_linear_op_create(tower->linear_engine, out->linear, &call, &out->op, &error), &error);
+  assert_ok(ommai_linear_create(tower->linear_context, &spec, &source, 1, &out->linear, &error), &error);
+  assert_ok(ommai_linear_op_create(tower->linear_context, out->linear, &call, &out->op, &error), &error);
   ommai_release(&ommai_default_allocator, weight, (size_t)(n_out * n_in), sizeof *weight);
   ommai_release(&ommai_default_allocator, bias, (size_t)n_out, sizeof *bias);
 }
@@ -112,7 +112,7 @@ void fixture_tower_make(struct fixture_tower *fixture, int kind, int type, int n
   int64_t h = config->hidden_size;
   assert_ok(ommai_cpu_select(NULL, &level, &error), &error);
   assert_ok(omma_attention_context_create(NULL, &attention, &error), &error);
-  assert_ok(ommai_linear_engine_create(level, n_workers, &ommai_default_allocator, &tower->linear_engine, &error), &error);
+  assert_ok(ommai_linear_context_create(level, n_workers, &ommai_default_allocator, &tower->linear_context, &error), &error);
   tower->attention = attention;
   tower->ops = ommai_row_ops(level);
   tower->blocks = ommai_allocate(&ommai_default_allocator, (size_t)config->depth, sizeof *tower->blocks);
@@ -142,10 +142,10 @@ void fixture_tower_make(struct fixture_tower *fixture, int kind, int type, int n
 }
 
 void fixture_tower_free(struct fixture_tower *fixture) {
-  struct ommai_linear_engine *linear = fixture->tower.linear_engine;
+  struct ommai_linear_context *linear = fixture->tower.linear_context;
   struct omma_attention_context *attention = (struct omma_attention_context *)fixture->tower.attention;
   ommai_vision_tower_free(&fixture->tower, &ommai_default_allocator);
-  ommai_linear_engine_destroy(linear);
+  ommai_linear_context_destroy(linear);
   omma_attention_context_destroy(attention);
 }
 

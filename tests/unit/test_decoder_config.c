@@ -26,17 +26,17 @@ static enum omma_status parse(const char *json, const struct ommai_text_family *
 static struct ommai_weight_loader weigh(const struct ommai_decoder_config *config, const struct ommai_text_family *family) {
   struct omma_error error;
   enum ommai_cpu_level level;
-  struct ommai_linear_engine *engine;
+  struct ommai_linear_context *linear_context;
   struct ommai_decoder decoder = {.config = *config, .dtype = OMMA_BF16};
   assert_ok(ommai_cpu_select(NULL, &level, &error), &error);
-  assert_ok(ommai_linear_engine_create(level, 1, &ommai_default_allocator, &engine, &error), &error);
+  assert_ok(ommai_linear_context_create(level, 1, &ommai_default_allocator, &linear_context, &error), &error);
   const struct ommai_weight_kind plain = ommai_weight_kind_dense(OMMA_BF16);
   struct ommai_weight_loader loader = {.mode = OMMAI_LOADER_DESCRIBE,
                                        .allocator = ommai_default_allocator,
-                                       .linear_engine = engine,
+                                       .linear_context = linear_context,
                                        .policy = ommai_weight_policy_make(plain, false, plain)};
   assert_ok(family->load(family, &loader, &decoder, &error), &error);
-  ommai_linear_engine_destroy(engine);
+  ommai_linear_context_destroy(linear_context);
   return loader;
 }
 

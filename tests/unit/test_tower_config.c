@@ -54,17 +54,17 @@ static int64_t describe(const struct ommai_family *family, const struct ommai_vi
   struct omma_error error;
   struct ommai_vision_tower tower = {.config = *config, .dtype = OMMA_F32};
   const struct ommai_weight_kind plain = ommai_weight_kind_dense(OMMA_F32);
-  struct ommai_linear_engine *engine;
-  assert_ok(ommai_linear_engine_create(OMMAI_CPU_SCALAR, 1, &ommai_default_allocator, &engine, &error), &error);
+  struct ommai_linear_context *linear_context;
+  assert_ok(ommai_linear_context_create(OMMAI_CPU_SCALAR, 1, &ommai_default_allocator, &linear_context, &error), &error);
   struct ommai_weight_loader loader = {.mode = OMMAI_LOADER_DESCRIBE,
                                        .allocator = ommai_default_allocator,
                                        .checkpoint = checkpoint,
-                                       .linear_engine = engine,
+                                       .linear_context = linear_context,
                                        .policy = ommai_weight_policy_make(plain, config->gated, plain),
                                        .visit = list_tensor,
                                        .visit_context = listing};
   assert_ok(ommai_tower_load(&loader, family->tower_names, &tower, &error), &error);
-  ommai_linear_engine_destroy(engine);
+  ommai_linear_context_destroy(linear_context);
   assert_true(loader.bytes >= 4 * loader.n_parameters);
   return loader.n_parameters;
 }
