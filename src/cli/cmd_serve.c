@@ -52,9 +52,6 @@ struct held {
   json_t *ec_transfer_config;
 };
 
-/* Those of uvicorn, whose access lines are of level info. */
-static const char *const log_levels[] = {"critical", "error", "warning", "info", "debug", "trace", NULL};
-enum { LEVEL_INFO = 3 };
 static const char *const log_formats[] = {"text", "json", NULL};
 enum { FORMAT_JSON = 1 };
 
@@ -198,7 +195,7 @@ static int serve_with(struct values *values, const struct ommai_strings *argumen
                                         .root_path = values->root_path,
                                         .log = log_line,
                                         .log_json = values->log_format == FORMAT_JSON,
-                                        .log_access = values->log_level >= LEVEL_INFO && !values->disable_access_log,
+                                        .log_access = values->log_level >= OMMAI_LOG_LEVEL_INFO && !values->disable_access_log,
                                         .unlogged_paths = values->unlogged_paths,
                                         .log_requests = values->enable_log_requests && !values->disable_log_requests};
   struct ommai_opened opened;
@@ -217,6 +214,8 @@ static int serve_with(struct values *values, const struct ommai_strings *argumen
   struct ommai_log_writer *log = ommai_log_writer_create(STDERR_FILENO, LOG_BYTES);
   if (!log) return ommai_failed("serve: out of memory: the log");
   options.log_context = log;
+  struct ommai_debug_log debug_log = {log_line, log, options.log_json};
+  values->serving.common.debug_log = &debug_log;
   code = ommai_serving_open("serve", &values->serving, &options, arguments, ommai_service_loading, &told_ns, &opened);
   if (code == OMMAI_EXIT_DONE) {
     options.kv_publisher = opened.kv_publisher;
@@ -326,7 +325,7 @@ static const struct ommai_option_group limit_options = OMMAI_OPTION_GROUP("Limit
 static const struct ommai_option log_table[] = {
     OMMAI_CHOICE("log-format", log_format, "FORMAT", log_formats,
                  "lines about requests and failures on stderr: text, or a JSON object each", .initial = "text"),
-    OMMAI_CHOICE("uvicorn-log-level", log_level, "LEVEL", log_levels,
+    OMMAI_CHOICE("uvicorn-log-level", log_level, "LEVEL", ommai_log_levels,
                  "level of the log; the access line of a request has level info: warning, error and critical omit it",
                  .initial = "info"),
     OMMAI_FLAG("disable-uvicorn-access-log", disable_access_log, "no access lines", .negatable = true),

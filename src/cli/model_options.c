@@ -38,6 +38,10 @@ static const struct ommai_option machine_table[] = {
                  "CPU level to use, refused where the machine lacks it; wins over OMMA_ISA", .otherwise = "the best there is",
                  .unset = -1),
     OMMAI_FLAG("verbose", verbose, "print on stderr what is used and how long it took", .letter = 'v'),
+    OMMAI_CHOICE("log-level", log_level, "LEVEL", ommai_log_levels,
+                 "debug, or trace: also print on stderr a line for each step of loading, prompts, scheduler and caches, "
+                 "without any text of prompts or answers; the other levels print none",
+                 .initial = "info"),
 };
 
 static const struct ommai_option model_table[] = {
@@ -208,6 +212,8 @@ int ommai_open_model_checked(const struct ommai_common *common, bool config_only
   char demo[2 * OMMAI_MAX_PATH];
   const char *directory = model_directory(common, demo, sizeof demo);
   if (!directory) return OMMAI_EXIT_FAILED;
+  static struct ommai_debug_log to_stderr;
+  const struct omma_log log = {common->debug_log ? common->debug_log : &to_stderr, ommai_debug_log_line};
   struct listeners listeners = {.check = check};
   struct omma_error error;
   struct omma_model_options options = {.weights = dtype_values[common->dtype],
@@ -228,6 +234,7 @@ int ommai_open_model_checked(const struct ommai_common *common, bool config_only
                                        .chat_template_file = common->chat_template,
                                        .generation_config = common->generation_config,
                                        .override_generation_config = common->override_generation_config,
+                                       .log = ommai_log_level_traces(common->log_level) ? &log : NULL,
                                        .progress = update,
                                        .progress_context = &listeners,
                                        .before_weights = config_only ? NULL : before_weights,

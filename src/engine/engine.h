@@ -20,6 +20,7 @@ struct omma_engine {
   int64_t context_tokens;           /* of a prompt and its answer, at most */
   struct ommai_resources resources; /* the thread's */
   struct ommai_scheduler scheduler; /* the thread's */
+  int64_t told_pages, told_images;  /* evictions in the trace so far; the thread's */
   struct ommai_job_ring ring;
   pthread_t thread;
   bool has_thread;
