@@ -1,7 +1,7 @@
 #!/bin/sh
-# Checks the rules of this tree that a compiler does not: who includes whom, where a family's name may stand, which symbols
-# and functions are used, that public headers stand alone, and plain style. One line per violation.
-# The awk and sh programs below stand in single quotes on purpose.
+# Checks the rules of this tree that a compiler does not: who includes whom, where a family's name
+# may stand, which symbols and functions are used, that public headers stand alone, and plain style.
+# One line per violation. The awk and sh programs below stand in single quotes on purpose.
 # shellcheck disable=SC2016
 set -u
 LC_ALL=C
@@ -33,7 +33,8 @@ Rules:
   marker        no notes about unfinished work
   dead-code     no commented-out code, no #if 0
   mention       no paths of a developer's machine
-  length        no source of more than 700 lines
+  length        no source of more than 700 lines, and outside tests no function of more than 45, from the line of its name to
+                the closing brace in column 1
   name          file names in src/ are snake_case and unique
   flags         nothing that gives up exact arithmetic or the common CPU by default
 TEXT
@@ -67,7 +68,8 @@ code_folders=$(existing src include examples tests bench fuzz tools python CMake
 text_folders=$(existing src include examples tests bench fuzz tools python CMakeLists.txt cmake Makefile docs deploy .github \
   CMakePresets.json README.md CHANGELOG.md CONTRIBUTING.md)
 
-# in_files FOLDERS EXPRESSION...: find over the files of the folders (one per line), test data left out.
+# in_files FOLDERS EXPRESSION...: find over the files of the folders (one per line), test data left
+# out.
 in_files() {
   folders=$1
   shift
@@ -76,8 +78,8 @@ in_files() {
   find $folders \( -path tests/data -o -name __pycache__ -o -name node_modules \) -prune -o -type f "$@"
 }
 
-# Everything about C that can be seen line by line. Comments and strings are taken apart first, so that words in them do not
-# count as code.
+# Everything about C that can be seen line by line. Comments and strings are taken apart first, so
+# that words in them do not count as code.
 c_rules='
 BEGIN {
   allowed["base"] = "base"
@@ -116,6 +118,7 @@ function start_file(part) {
   check_length()
   file = FILENAME
   in_comment = 0
+  function_start = 0
   split(file, part, "/")
   top = part[1]
   folder = top == "src" ? part[2] : ""
@@ -175,6 +178,15 @@ function check_banned(names, why, word) {
   gsub(/[^A-Za-z0-9_]/, "", word)
   report("banned", word ": " why)
 }
+# Sources are formatted: a function begins with a name and a parenthesis in column 1 and ends with a brace there; types and
+# tables end with "};".
+function check_function() {
+  if (code ~ /^[A-Za-z_]/) function_start = code ~ /\(/ && code !~ /;[ \t]*$/ ? FNR : 0
+  if (code !~ /^}/) return
+  if (code ~ /^}[ \t]*$/ && function_start && FNR - function_start + 1 > 45)
+    printf "%s:%d: length: a function of %d lines, at most 45 are allowed\n", file, function_start, FNR - function_start + 1
+  function_start = 0
+}
 FNR == 1 { start_file() }
 {
   lines = FNR
@@ -187,6 +199,7 @@ FNR == 1 { start_file() }
   if (code ~ /^[ \t]*#[ \t]*if[ \t]+0[ \t]*$/) report("dead-code", "#if 0")
   if (file ~ /\.c$/ && comment ~ /^[ \t*]*((if|for|while|return|else|break|continue)[^a-z].*|[A-Za-z_][A-Za-z0-9_.>\[\]-]*[ ]?([-+*\/|&]?=[^=].*|\([^;]*\)));[ \t]*$/)
     report("dead-code", "a comment that reads like code")
+  if (top != "tests") check_function()
   if (top != "src") next
   check_banned(unsafe, "not allowed in src")
   if (file !~ /^src\/(kernels\/cpu|cli\/paths|cli\/serve_keys|cli\/service_manager)\.c$/) check_banned("getenv|secure_getenv|setenv|putenv", "settings are flags and arguments")
@@ -216,7 +229,8 @@ check_circles() {
     END { if (line) print line }'
 }
 
-# Scripts, build files and pages: the rules that need no knowledge of the language. A Makefile needs its tabs.
+# Scripts, build files and pages: the rules that need no knowledge of the language. A Makefile needs
+# its tabs.
 check_other_sources() {
   in_files "$code_folders" \( -name '*.py' -o -name '*.sh' -o -name '*.cmake' -o -name CMakeLists.txt -o -name '*.js' \
     -o -name '*.css' -o -name '*.html' -o -name '*.toml' -o -name '*.y*ml' \) -exec awk '
@@ -272,7 +286,8 @@ check_names() {
     { seen[$NF] = $0 }'
 }
 
-# compile_alone LANGUAGE STANDARD COMPILER HEADER: the first complaint of the compiler, as a violation.
+# compile_alone LANGUAGE STANDARD COMPILER HEADER: the first complaint of the compiler, as a
+# violation.
 compile_alone() {
   message=$(printf '#include <%s>\n' "${4#include/}" |
     "$3" -x "$1" -std="$2" -fsyntax-only -pedantic -Wall -Wextra -Werror -Iinclude - 2>&1) && return
@@ -287,8 +302,9 @@ check_headers() {
   done
 }
 
-# Global symbols of a static library, and the sections that the program writes to. Constant tables with addresses in them lie
-# in .data.rel.ro, which is read-only after the start. DW.ref. are the compiler's own, for catching exceptions.
+# Global symbols of a static library, and the sections that the program writes to. Constant tables
+# with addresses in them lie in .data.rel.ro, which is read-only after the start. DW.ref. are the
+# compiler's own, for catching exceptions.
 check_static_library() {
   nm -A -g --defined-only "$1" 2>/dev/null | awk -v library="$1" '
     { split($1, place, ":") }

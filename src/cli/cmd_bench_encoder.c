@@ -1,5 +1,5 @@
 /* omma bench encoder: images through a model's vision tower, compared with the peak of the same
- * threads in the same run, with what the parts take, the memory compared with what was planned,
+ * threads in the same run, with what the parts take, the memory compared with the estimate,
  * and packed passes compared with one image after another. */
 #include <omma/omma.h>
 #include <stdio.h>
@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "cli/bench_inputs.h"
+#include "cli/bench_runs.h"
 #include "cli/bench_times.h"
 #include "cli/commands.h"
 #include "cli/diagnostics.h"
@@ -20,15 +21,13 @@
 
 #define MAX_SIZES 256
 #define MAX_BATCH 4096
-#define MAX_RUNS 1000
 #define MAX_SLICE_MS 60000
 #define SIZE_TEXT 32
 
 struct values {
-  struct ommai_common common;
+  struct ommai_bench_runs runs;
   const char *sizes;
-  int64_t batch, repeat, warmup, seed, slice_ms;
-  bool json;
+  int64_t batch, slice_ms;
 };
 
 /* The ways of running the images: in passes of several, or each in a pass of its own. */
@@ -37,19 +36,19 @@ enum way { PACKED, SEPARATE, N_WAYS };
 /* What one run of the command owns. An image of each size stands `batch` times in `images`. */
 struct bench {
   const struct values *values;
-  struct omma_image *sizes[MAX_SIZES];
-  struct omma_image_plan plans[MAX_SIZES];
+  struct omma_image *sized_images[MAX_SIZES];
+  struct omma_image_sizes sizes[MAX_SIZES];
   size_t n_sizes, n_images;
   const struct omma_image **images; /* [n_images] */
   struct omma_model *model;
   struct omma_model_info info;
   struct omma_engine *engine;
-  int64_t n_patches, n_tokens, planned_bytes;
+  int64_t n_patches, n_tokens, estimated_bytes;
   int64_t peak_bytes, code_bytes; /* taken at most besides weights and code; code. -1: unknown */
   double flops;
   /* before the runs, after each of the first ones, after the last */
   struct ommai_peaks peaks;
-  double times[N_WAYS][MAX_RUNS];          /* sorted in the end */
+  double times[N_WAYS][OMMAI_MAX_RUNS];    /* sorted in the end */
   struct omma_encode_timings best[N_WAYS]; /* of the shortest run */
 };
 
@@ -70,14 +69,14 @@ static int n_ways(const struct bench *bench) { return bench->values->batch > 1 ?
 
 /* ---- images ---------------------------------------------------------------------------------- */
 
-/* The sizes of the command line, into `plans`. */
+/* The sizes of the command line, into `sizes`. */
 static int parse_sizes(struct bench *bench) {
   for (const char *text = bench->values->sizes;; text++) {
     char entry[SIZE_TEXT];
     size_t length = strcspn(text, ",");
-    struct omma_image_plan *plan = &bench->plans[bench->n_sizes];
+    struct omma_image_sizes *sizes = &bench->sizes[bench->n_sizes];
     snprintf(entry, sizeof entry, "%.*s", (int)(length < sizeof entry ? length : sizeof entry), text);
-    if (!ommai_parse_image_size(entry, &plan->width, &plan->height) || plan->width < 1 || plan->height < 1) {
+    if (!ommai_parse_image_size(entry, &sizes->width, &sizes->height) || sizes->width < 1 || sizes->height < 1) {
       return ommai_usage_error("bench encoder: --image-size: '%s' is no size: expected WIDTHxHEIGHT", entry);
     }
     bench->n_sizes++;
@@ -89,14 +88,14 @@ static int parse_sizes(struct bench *bench) {
 
 static int make_size(struct bench *bench, size_t index) {
   struct omma_error error;
-  struct omma_image_options limits = ommai_common_image_options(&bench->values->common);
-  struct omma_image_plan *plan = &bench->plans[index];
-  int32_t width = plan->width, height = plan->height;
-  if (omma_model_plan_image(bench->model, width, height, &limits, plan, &error) != OMMA_OK) {
+  struct omma_image_options limits = ommai_common_image_options(&bench->values->runs.common);
+  struct omma_image_sizes *sizes = &bench->sizes[index];
+  int32_t width = sizes->width, height = sizes->height;
+  if (omma_model_image_sizes(bench->model, width, height, &limits, sizes, &error) != OMMA_OK) {
     ommai_error_prefix(&error, "%dx%d", (int)width, (int)height);
     return ommai_failed_call(&error);
   }
-  return ommai_noise_image(width, height, (uint64_t)bench->values->seed + index, &bench->sizes[index]);
+  return ommai_noise_image(width, height, (uint64_t)bench->values->runs.seed + index, &bench->sized_images[index]);
 }
 
 static int make_images(struct bench *bench) {
@@ -109,33 +108,33 @@ static int make_images(struct bench *bench) {
   bench->images = ommai_allocate(&ommai_default_allocator, bench->n_images, sizeof(struct omma_image *));
   if (!bench->images) return ommai_failed("bench encoder: out of memory: a list of %zu images", bench->n_images);
   for (size_t i = 0; i < bench->n_images; i++) {
-    const struct omma_image_plan *plan = &bench->plans[i % bench->n_sizes];
-    bench->images[i] = bench->sizes[i % bench->n_sizes];
-    bench->n_patches += plan->n_patches;
-    bench->n_tokens += plan->n_tokens;
-    bench->flops += plan->flops;
+    const struct omma_image_sizes *sizes = &bench->sizes[i % bench->n_sizes];
+    bench->images[i] = bench->sized_images[i % bench->n_sizes];
+    bench->n_patches += sizes->n_patches;
+    bench->n_tokens += sizes->n_tokens;
+    bench->flops += sizes->flops;
   }
   return OMMAI_EXIT_DONE;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* The workspace of the largest pass, that of the resize that takes most, and every image's pixels
+/* The workspace of the largest pass, that of the largest resize, and every image's pixels
  * and embeddings: all are kept until the end. */
-static int plan_memory(struct bench *bench) {
-  struct omma_memory_plan plan;
+static int estimate_memory(struct bench *bench) {
+  struct omma_memory_estimate estimate;
   struct omma_error error;
   int64_t largest = 0, resize = 0;
   for (size_t i = 0; i < bench->n_sizes; i++) {
-    resize = ommai_max_i64(resize, bench->plans[i].resize_bytes);
-    if (omma_plan_memory(bench->model, NULL, bench->plans[i].n_patches, &plan, &error) != OMMA_OK)
+    resize = ommai_max_i64(resize, bench->sizes[i].resize_bytes);
+    if (omma_estimate_memory(bench->model, NULL, bench->sizes[i].n_patches, &estimate, &error) != OMMA_OK)
       return ommai_failed_call(&error);
-    bench->planned_bytes += plan.request_bytes * bench->values->batch;
-    largest = ommai_max_i64(largest, bench->plans[i].n_patches);
+    bench->estimated_bytes += estimate.request_bytes * bench->values->batch;
+    largest = ommai_max_i64(largest, bench->sizes[i].n_patches);
   }
   int64_t pass = ommai_max_i64(largest, ommai_min_i64(bench->n_patches, OMMA_DEFAULT_PATCH_BUDGET));
-  if (omma_plan_memory(bench->model, NULL, pass, &plan, &error) != OMMA_OK) return ommai_failed_call(&error);
-  bench->planned_bytes += plan.vision_workspace_bytes + resize;
+  if (omma_estimate_memory(bench->model, NULL, pass, &estimate, &error) != OMMA_OK) return ommai_failed_call(&error);
+  bench->estimated_bytes += estimate.vision_workspace_bytes + resize;
   return OMMAI_EXIT_DONE;
 }
 
@@ -144,7 +143,7 @@ static int plan_memory(struct bench *bench) {
 static int run_once(struct bench *bench, enum way way, struct omma_encode_timings *timings) {
   struct omma_error error;
   struct omma_embeddings *embeddings;
-  struct omma_image_options limits = ommai_common_image_options(&bench->values->common);
+  struct omma_image_options limits = ommai_common_image_options(&bench->values->runs.common);
   struct ommai_progress progress;
   ommai_progress_begin(&progress, way == PACKED ? "encoding together" : "encoding one by one");
   enum omma_status status = omma_encode(bench->engine, bench->images, bench->n_images, &limits, way == PACKED,
@@ -175,8 +174,8 @@ static int run_round(struct bench *bench, int64_t round) {
   return code;
 }
 
-/* Code is not planned: what pages of libraries are used, and what oneDNN makes where it serves, is
- * theirs to say. None of it goes before the end. */
+/* Code is not in the estimate: what pages of libraries are used, and what oneDNN makes where it
+ * serves, is theirs to say. None of it goes before the end. */
 static void read_memory(struct bench *bench, int64_t held, int64_t code_held) {
   int64_t peak = ommai_memory_peak_since(held), code = ommai_memory_of_code();
   bool known = peak >= 0 && code >= 0 && code_held >= 0;
@@ -192,13 +191,13 @@ static int measure(struct bench *bench) {
   if (omma_engine_create(bench->model, &engine, &bench->engine, &error) != OMMA_OK) return ommai_failed_call(&error);
   int code = read_peak(bench);
   int64_t code_held = ommai_memory_of_code(), held = ommai_memory_watch();
-  for (int64_t round = -bench->values->warmup; round < bench->values->repeat && code == OMMAI_EXIT_DONE; round++) {
+  for (int64_t round = -bench->values->runs.warmup; round < bench->values->runs.repeat && code == OMMAI_EXIT_DONE; round++) {
     code = run_round(bench, round);
-    bool last = round + 1 == bench->values->repeat;
+    bool last = round + 1 == bench->values->runs.repeat;
     if (code == OMMAI_EXIT_DONE && (last || bench->peaks.n + 1 < OMMAI_MAX_PEAKS)) code = read_peak(bench);
   }
   read_memory(bench, held, code_held);
-  for (int way = PACKED; way < N_WAYS; way++) ommai_times_sort(bench->times[way], (size_t)bench->values->repeat);
+  for (int way = PACKED; way < N_WAYS; way++) ommai_times_sort(bench->times[way], (size_t)bench->values->runs.repeat);
   return code;
 }
 
@@ -215,7 +214,7 @@ static json_t *slices_json(const struct omma_encode_timings *timings) {
 }
 
 static double median(const struct bench *bench, enum way way) {
-  return ommai_times_median(bench->times[way], (size_t)bench->values->repeat);
+  return ommai_times_median(bench->times[way], (size_t)bench->values->runs.repeat);
 }
 
 static double rate(const struct bench *bench, enum way way) { return (double)bench->n_images / bench->times[way][0]; }
@@ -234,11 +233,12 @@ static int print_json(const struct bench *bench) {
       "ms_min", bench->times[PACKED][0] * 1e3, "ms_median", median(bench, PACKED) * 1e3, "parts",
       parts_json(&bench->best[PACKED]), "slices", slices_json(&bench->best[PACKED]), "flops", bench->flops, "peak_gflops",
       ommai_peaks_best(&bench->peaks), "peaks", ommai_json_numbers(bench->peaks.gflops, bench->peaks.n), "peak_note",
-      peak_doubt(bench), "times_peak", times_peak(bench), "planned_bytes", (json_int_t)bench->planned_bytes, "peak_bytes",
+      peak_doubt(bench), "times_peak", times_peak(bench), "estimated_bytes", (json_int_t)bench->estimated_bytes, "peak_bytes",
       (json_int_t)bench->peak_bytes, "code_bytes", (json_int_t)bench->code_bytes, "separate", separate_json(bench),
       "images_per_s", rate(bench, PACKED), "n_images", (int)bench->n_images, "n_patches", (json_int_t)bench->n_patches,
       "n_tokens", (json_int_t)bench->n_tokens, "threads", bench->info.n_threads, "isa", bench->info.isa, "vision_weights",
-      bench->info.vision_weights, "runs", (int)bench->values->repeat, "weight_bytes", (json_int_t)bench->info.weight_bytes));
+      bench->info.vision_weights, "runs", (int)bench->values->runs.repeat, "weight_bytes",
+      (json_int_t)bench->info.weight_bytes));
 }
 
 static void print_part(const char *name, double seconds, double total) {
@@ -255,15 +255,15 @@ static void print_parts(const struct omma_encode_timings *timings) {
 }
 
 static void print_memory(const struct bench *bench) {
-  char planned[32], peak[32], code[32];
-  ommai_format_bytes(bench->planned_bytes, planned, sizeof planned);
+  char estimated[32], peak[32], code[32];
+  ommai_format_bytes(bench->estimated_bytes, estimated, sizeof estimated);
   if (bench->peak_bytes < 0) {
-    ommai_print_fact(stdout, "memory besides weights", "unknown, planned %s", planned);
+    ommai_print_fact(stdout, "memory besides weights", "unknown, estimated %s", estimated);
     return;
   }
-  ommai_print_fact(stdout, "memory besides weights", "%s, planned %s", ommai_format_bytes(bench->peak_bytes, peak, sizeof peak),
-                   planned);
-  ommai_print_fact(stdout, "code, not planned", "%s of libraries, and made by oneDNN",
+  ommai_print_fact(stdout, "memory besides weights", "%s, estimated %s",
+                   ommai_format_bytes(bench->peak_bytes, peak, sizeof peak), estimated);
+  ommai_print_fact(stdout, "code, not in the estimate", "%s of libraries, and made by oneDNN",
                    ommai_format_bytes(bench->code_bytes, code, sizeof code));
 }
 
@@ -276,7 +276,7 @@ static int print_table(const struct bench *bench) {
                    ommai_format_plural((int64_t)bench->n_images), (long long)bench->n_patches, (long long)bench->n_tokens,
                    ommai_format_plural(bench->n_tokens), bench->flops * 1e-9);
   ommai_print_fact(stdout, "time", "%.1f ms at best, %.1f ms median of %lld run%s", best * 1e3, median(bench, PACKED) * 1e3,
-                   (long long)bench->values->repeat, ommai_format_plural(bench->values->repeat));
+                   (long long)bench->values->runs.repeat, ommai_format_plural(bench->values->runs.repeat));
   print_parts(&bench->best[PACKED]);
   ommai_print_fact(stdout, "against the peak", "%.2f times the time at %.1f GFLOP/s, reached %.1f", times_peak(bench),
                    ommai_peaks_best(&bench->peaks), bench->flops / best * 1e-9);
@@ -297,7 +297,7 @@ static int print_table(const struct bench *bench) {
 static void release(struct bench *bench) {
   omma_engine_destroy(bench->engine);
   omma_model_close(bench->model);
-  for (size_t i = 0; i < bench->n_sizes; i++) omma_image_destroy(bench->sizes[i]);
+  for (size_t i = 0; i < bench->n_sizes; i++) omma_image_destroy(bench->sized_images[i]);
   ommai_release(&ommai_default_allocator, bench->images, bench->n_images, sizeof(struct omma_image *));
   ommai_release(&ommai_default_allocator, bench, 1, sizeof *bench);
 }
@@ -307,8 +307,9 @@ static int run_bench_encoder(const void *given, const struct ommai_strings *argu
   (void)arguments;
   struct bench *bench = ommai_allocate(&ommai_default_allocator, 1, sizeof *bench);
   if (!bench) return ommai_failed("bench encoder: out of memory");
-  struct ommai_common common = values->common;
-  /* Nothing is generated: the least context keeps the engine's memory for keys and values small. */
+  struct ommai_common common = values->runs.common;
+  /* Nothing is generated: the smallest context keeps the engine's memory for keys and values
+   * small. */
   common.max_model_len = OMMA_ATTENTION_PAGE_TOKENS;
   common.no_chat = true;
   bench->values = values;
@@ -318,9 +319,9 @@ static int run_bench_encoder(const void *given, const struct ommai_strings *argu
     omma_model_get_info(bench->model, &bench->info);
     code = make_images(bench);
   }
-  if (code == OMMAI_EXIT_DONE) code = plan_memory(bench);
+  if (code == OMMAI_EXIT_DONE) code = estimate_memory(bench);
   if (code == OMMAI_EXIT_DONE) code = measure(bench);
-  if (code == OMMAI_EXIT_DONE) code = values->json ? print_json(bench) : print_table(bench);
+  if (code == OMMAI_EXIT_DONE) code = values->runs.common.json ? print_json(bench) : print_table(bench);
   release(bench);
   return code;
 }
@@ -331,14 +332,10 @@ static const struct ommai_option table[] = {
     OMMAI_STRING("image-size", sizes, "WxH,...", "sizes of the images, before the model's own resizing",
                  .initial = "1024x1024"),
     OMMAI_INTEGER("batch", batch, "N", 1, MAX_BATCH,
-                  "images of each size; with several all are also run one by one, to compare", .initial = "1"),
-    OMMAI_INTEGER("repeat", repeat, "N", 1, MAX_RUNS, "runs that are measured", .initial = "3"),
-    OMMAI_INTEGER("warmup", warmup, "N", 0, MAX_RUNS, "runs before them", .initial = "1"),
-    OMMAI_INTEGER("seed", seed, "S", 0, INT64_MAX, "of the noise in the images", .initial = "0"),
+                  "number of images of each size; several are also run one by one, to compare", .initial = "1"),
     OMMAI_INTEGER("slice-ms", slice_ms, "MS", 1, MAX_SLICE_MS,
-                  "length of a slice of the tower's work, after which other work could run; the longest slice is shown",
+                  "length in ms of a slice of the tower's work, after which other work could run; the longest slice is shown",
                   .initial = "1000"),
-    OMMAI_FLAG("json", json, "print one JSON object"),
 };
 static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Work", table);
 
@@ -349,11 +346,12 @@ const struct ommai_command ommai_command_bench_encoder = {
     .details =
         "Runs images of noise through the vision tower, from pixels in memory to embeddings, and compares the best time with "
         "that of the same floating-point operations at the peak that the same threads reach out of registers in the same run. "
-        "Prints the time of each part of the best run, and the peak memory besides the weights next to the planned one; the "
-        "code of libraries, and the code that oneDNN generates for the shapes of layers, is not planned and is printed "
+        "Prints the time of each part of the best run, and the peak memory besides the weights next to the estimate; the "
+        "code of libraries, and the code that oneDNN generates for the shapes of layers, is not in the estimate and is printed "
         "separately. Several images are run in packed passes and one by one, in turns.",
-    .example = "omma bench encoder --model models/my-model --image-size 256x256 --batch 64",
-    .groups = {&options, &ommai_image_options, &ommai_model_options, &ommai_weight_options, &ommai_machine_options},
+    .examples = {"omma bench encoder --model models/my-model --image-size 256x256 --batch 64"},
+    .groups = {&options, &ommai_bench_run_options, &ommai_output_options, &ommai_image_options, &ommai_model_options,
+               &ommai_weight_options, &ommai_machine_options},
     .values_size = sizeof(struct values),
     .run = run_bench_encoder,
 };

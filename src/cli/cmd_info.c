@@ -15,7 +15,6 @@
 
 struct values {
   struct ommai_common common;
-  bool json;
 };
 
 #define MAX_LEVELS 16
@@ -30,7 +29,7 @@ struct facts {
   struct ommai_report_lines kernels;
   bool has_model;
   struct omma_model_info model;
-  struct omma_memory_plan memory;
+  struct omma_memory_estimate memory;
 };
 
 static void find_cpu_name(char *out, size_t size) {
@@ -78,13 +77,13 @@ static int find_model(const struct values *values, const struct omma_model *mode
   struct omma_engine_options options = {.kv_cache_bytes = values->common.kv_cache_bytes};
   facts->has_model = true;
   omma_model_get_info(model, &facts->model);
-  if (omma_plan_memory(model, &options, 0, &facts->memory, &error) != OMMA_OK) return ommai_failed_call(&error);
+  if (omma_estimate_memory(model, &options, 0, &facts->memory, &error) != OMMA_OK) return ommai_failed_call(&error);
   return OMMAI_EXIT_DONE;
 }
 
 static json_t *model_json(const struct facts *facts) {
   json_t *model = ommai_json_model(&facts->model);
-  if (model && json_object_set_new(model, "memory", ommai_json_memory_plan(&facts->memory)) == 0) return model;
+  if (model && json_object_set_new(model, "memory", ommai_json_memory_estimate(&facts->memory)) == 0) return model;
   json_decref(model);
   return NULL;
 }
@@ -133,13 +132,13 @@ static int run_info(const void *given, const struct ommai_strings *arguments) {
   if (code == OMMAI_EXIT_DONE && values.common.model) code = ommai_open_model(&values.common, true, &model);
   if (code == OMMAI_EXIT_DONE && model) code = find_model(&values, model, &facts);
   if (code == OMMAI_EXIT_DONE) code = find_machine(&values, &facts);
-  if (code == OMMAI_EXIT_DONE && values.json) {
+  if (code == OMMAI_EXIT_DONE && values.common.json) {
     code = print_json(&facts);
   } else if (code == OMMAI_EXIT_DONE) {
     print_machine(&facts);
     if (facts.has_model) {
       ommai_print_model(stdout, &facts.model);
-      ommai_print_memory_plan(stdout, &facts.memory);
+      ommai_print_memory_estimate(stdout, &facts.memory);
     }
     code = ommai_finish_output();
   }
@@ -151,11 +150,10 @@ static int run_info(const void *given, const struct ommai_strings *arguments) {
 #define OMMAI_VALUES struct values
 
 static const struct ommai_option table[] = {
-    OMMAI_STRING("model", common.model, "DIR", "also print a model's shape and the memory it takes"),
+    OMMAI_STRING("model", common.model, "DIR", "also print the shape of this model and the memory it takes"),
     OMMAI_MMPROJ_OPTION(common.mmproj),
-    OMMAI_FLAG("json", json, "print one JSON object"),
 };
-static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Output", table);
+static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Model", table);
 
 const struct ommai_command ommai_command_info = {
     .name = "info",
@@ -166,8 +164,8 @@ const struct ommai_command ommai_command_info = {
         "head dimension D (that of the highest level up to the one used), how fast the machine is out of registers (measured "
         "on the spot), and with DIR (or --model DIR) the model's shape and the memory that an engine would take. Without it no "
         "model is opened. Needs no weights.",
-    .example = "omma info models/my-model",
-    .groups = {&options, &ommai_weight_options, &ommai_engine_options, &ommai_machine_options},
+    .examples = {"omma info models/my-model"},
+    .groups = {&options, &ommai_weight_options, &ommai_engine_options, &ommai_output_options, &ommai_machine_options},
     .values_size = sizeof(struct values),
     .max_arguments = 1,
     .run = run_info,

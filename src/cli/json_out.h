@@ -25,6 +25,6 @@ json_t *ommai_json_merge(json_t *object, json_t *more);
 json_t *ommai_json_numbers(const double *numbers, size_t n);
 
 json_t *ommai_json_model(const struct omma_model_info *model);
-json_t *ommai_json_memory_plan(const struct omma_memory_plan *plan);
+json_t *ommai_json_memory_estimate(const struct omma_memory_estimate *estimate);
 
 #endif

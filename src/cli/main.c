@@ -41,7 +41,7 @@ static void print_help(FILE *out) {
   fprintf(out, "  %-18s %s\n", "help [COMMAND]", "this text, or a command's options");
   fprintf(out, "  %-18s %s\n", "completion SHELL", "print the completion script for bash, zsh or fish");
   fprintf(out,
-          "\n`omma COMMAND --help` lists a command's options with their defaults and an example; `omma --version` (-V) prints\n"
+          "\n`omma COMMAND --help` lists a command's options with their defaults and examples; `omma --version` (-V) prints\n"
           "the version. Exit codes: 0 done, 1 failed, 2 usage error, 130 interrupted by Ctrl-C.\n\nExamples:\n"
           "  omma chat photo.jpg \"What is in this image?\"\n"
           "  omma serve models/my-model --port 8000\n"
@@ -60,12 +60,12 @@ static int group_help(const char *word) {
   for (size_t i = 0; i < ommai_n_commands; i++) {
     if (ommai_command_second_word(ommai_commands[i], word)) print_summary(ommai_commands[i], stdout);
   }
-  printf("\n`omma %s COMMAND --help` lists a command's options with their defaults and an example.\n", word);
+  printf("\n`omma %s COMMAND --help` lists a command's options with their defaults and examples.\n", word);
   return ommai_finish_output();
 }
 
 /* The first word alone: says which commands it begins. */
-static int say_second_words(const char *word) {
+static int list_second_words(const char *word) {
   char list[128];
   size_t length = 0;
   for (size_t i = 0; i < ommai_n_commands; i++) {
@@ -83,7 +83,7 @@ static int unknown_command(int argc, char **argv) {
   char wanted[64];
   bool second = begins_commands(argv[0]);
   if (second && argc >= 2 && asks_for_help(argv[1])) return group_help(argv[0]);
-  if (second && (argc < 2 || argv[1][0] == '-')) return say_second_words(argv[0]);
+  if (second && (argc < 2 || argv[1][0] == '-')) return list_second_words(argv[0]);
   snprintf(wanted, sizeof wanted, "%s%s%s", argv[0], second ? " " : "", second ? argv[1] : "");
   struct ommai_nearest search = {.wanted = wanted};
   for (size_t i = 0; i < ommai_n_commands; i++) {

@@ -13,7 +13,7 @@ struct ommai_serving {
   struct ommai_common common;
   struct ommai_strings served_names;
   int64_t max_num_seqs, max_num_batched_tokens, prefill_percent;
-  bool prefix_caching, no_prefix_caching;
+  bool prefix_caching;
   int policy; /* index into the names of the table */
   const char *speculative, *structured_outputs;
   const char *reasoning_parser, *reasoning_config;
@@ -30,19 +30,19 @@ struct ommai_serving {
   int64_t max_body_bytes, max_image_pixels, max_decode_bytes, max_decode_seconds, request_workers;
 };
 
-extern const struct ommai_option_group ommai_serving_options;
+extern const struct ommai_option_group ommai_request_options, ommai_scheduler_options, ommai_media_options;
 
 /* Fills what of the server's options these say, and warns of what has no effect. Both return an
  * exit code; the error has been printed, in the name of `command`. */
 int ommai_serving_read(const char *command, const struct ommai_serving *serving, struct omma_server_options *options);
 
-/* A model with its engine, and the memory that was planned for them. */
+/* A model with its engine, and the memory that was estimated for them. */
 struct ommai_opened {
   struct omma_model *model;
   struct omma_engine *engine;
   struct ommai_encoding_store *store;      /* NULL: none */
   struct ommai_kv_publisher *kv_publisher; /* NULL: none */
-  struct omma_memory_plan plan;
+  struct omma_memory_estimate estimate;
 };
 
 /* Opens the model, which an argument may name instead of --model, and its engine; says how much

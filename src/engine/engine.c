@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
-#include "engine/memory_plan.h"
+#include "engine/memory_estimate.h"
 #include "engine/request.h"
 
 /* ---- the thread ---- */
@@ -18,20 +18,20 @@ static void count_finish(struct omma_engine *engine, const struct omma_result *r
   pthread_mutex_unlock(&engine->mutex);
 }
 
-/* What had to go since the last turn. */
+/* Logs what was evicted since the last turn. */
 static void debug_evictions(struct omma_engine *engine) {
   const struct omma_log *log = &engine->model->log;
   if (!log->line) return;
   int64_t pages = ommai_page_pool_counts(engine->resources.pool).n_evictions;
   int64_t images = ommai_encoder_cache_counts(&engine->resources.encoder_cache).n_evictions;
-  if (pages > engine->told_pages) {
-    OMMAI_DEBUG(log, "prefix cache: %lld pages evicted", (long long)(pages - engine->told_pages));
+  if (pages > engine->logged_pages) {
+    OMMAI_DEBUG(log, "prefix cache: %lld pages evicted", (long long)(pages - engine->logged_pages));
   }
-  if (images > engine->told_images) {
-    OMMAI_DEBUG(log, "encoder cache: %lld images evicted", (long long)(images - engine->told_images));
+  if (images > engine->logged_images) {
+    OMMAI_DEBUG(log, "encoder cache: %lld images evicted", (long long)(images - engine->logged_images));
   }
-  engine->told_pages = pages;
-  engine->told_images = images;
+  engine->logged_pages = pages;
+  engine->logged_images = images;
 }
 
 /* What others may know of the thread's own resources. */
@@ -93,7 +93,7 @@ static void finish_encode(void *context, struct ommai_encode_call *call, enum om
 }
 
 /* Ends a job that never ran. */
-static void drop(struct omma_engine *engine, const struct ommai_job *job) {
+static void finish_cancelled(struct omma_engine *engine, const struct ommai_job *job) {
   struct omma_error error;
   if (job->encode) {
     ommai_fail(&error, OMMA_ERROR_CANCELLED, "encode: the engine is going down");
@@ -111,7 +111,7 @@ static void drop(struct omma_engine *engine, const struct ommai_job *job) {
 static void look_after_ring(struct omma_engine *engine) {
   struct ommai_job job;
   uint64_t id;
-  while (ommai_job_ring_take_cancelled(&engine->ring, &job)) drop(engine, &job);
+  while (ommai_job_ring_take_cancelled(&engine->ring, &job)) finish_cancelled(engine, &job);
   while (ommai_job_ring_running_cancelled(&engine->ring, &id)) ommai_scheduler_cancel(&engine->scheduler, id);
   while (ommai_job_ring_first(&engine->ring, &job) && ommai_scheduler_admits(&engine->scheduler, &job)) {
     ommai_job_ring_take(&engine->ring, job.id);
@@ -131,7 +131,7 @@ static void *engine_main(void *argument) {
     publish(engine);
   }
   ommai_scheduler_cancel_all(&engine->scheduler);
-  while (ommai_job_ring_take_cancelled(&engine->ring, &job)) drop(engine, &job);
+  while (ommai_job_ring_take_cancelled(&engine->ring, &job)) finish_cancelled(engine, &job);
   return NULL;
 }
 
@@ -145,7 +145,7 @@ static enum omma_status set_up(struct omma_engine *engine, const struct ommai_en
   OMMAI_TRY(ommai_resources_create(engine->model, sizes, &engine->resources, error));
   if (options) {
     OMMAI_TRY(ommai_encoding_share_init(&engine->resources.share, options->encoding_store, engine->model, error));
-    ommai_page_pool_tell(engine->resources.pool, options->kv_events);
+    ommai_page_pool_set_events(engine->resources.pool, options->kv_events);
     if (options->kv_events) engine->resources.kv_events = *options->kv_events;
   }
   OMMAI_TRY(ommai_scheduler_init(&engine->scheduler, &engine->resources, &events, error));

@@ -62,7 +62,7 @@ static enum omma_status require_tensor(void *context, const char *name, int n_di
 }
 
 /* How most of the language model's matrices are kept: as the feed-forward's, or the experts'. */
-static struct ommai_linear_spec most_kept(const struct ommai_weight_loader *loader) {
+static struct ommai_linear_spec main_weights(const struct ommai_weight_loader *loader) {
   const struct ommai_linear_spec *dense = &loader->kept_by_role[OMMAI_ROLE_GATE_UP];
   return dense->n_in ? *dense : loader->kept_by_role[OMMAI_ROLE_EXPERT];
 }
@@ -90,7 +90,7 @@ static enum omma_status count_weights(struct omma_model *model, struct omma_erro
     model->n_parameters -= model->config.text.vocab_size * model->config.text.hidden_size;
   model->weight_bytes = loader.bytes;
   model->step_weight_bytes = step_weight_bytes(model, &loader);
-  model->most_kept = most_kept(&loader);
+  model->main_weights = main_weights(&loader);
   model->linear_scratch_bytes = (int64_t)loader.scratch_bytes * model->n_threads;
   model->decoder.prepared_row_bytes = loader.prepared_row_bytes;
   return OMMA_OK;
@@ -114,7 +114,7 @@ static enum omma_status pack_weights(struct omma_model *model, const struct omma
   OMMAI_TRY(ommai_model_describe(model, model->checkpoint, &loader, require_tensor, model->checkpoint, error));
   model->weight_bytes = loader.bytes; /* of the types that the tensors really have */
   model->step_weight_bytes = step_weight_bytes(model, &loader);
-  model->most_kept = most_kept(&loader);
+  model->main_weights = main_weights(&loader);
   model->linear_scratch_bytes = (int64_t)loader.scratch_bytes * model->n_threads;
   model->decoder.prepared_row_bytes = loader.prepared_row_bytes;
   size_t depth = (size_t)model->config.vision.depth;
@@ -137,7 +137,7 @@ static enum omma_status pack_weights(struct omma_model *model, const struct omma
   return OMMA_OK;
 }
 
-/* A plan needs no tokens. */
+/* An estimate needs no tokens. */
 static enum omma_status read_tokenizer(struct omma_model *model, struct omma_error *error) {
   bool found;
   if (model->gguf) {
@@ -180,11 +180,11 @@ static enum omma_status choose_generation(struct omma_model *model, const struct
 
 static enum omma_status choose_limits(struct omma_model *model, const struct omma_model_options *options,
                                       struct omma_error *error) {
-  int64_t most = model->config.text.max_positions;
-  model->max_model_len = options->max_model_len ? options->max_model_len : most;
-  if (model->max_model_len < 1 || model->max_model_len > most) {
+  int64_t limit = model->config.text.max_positions;
+  model->max_model_len = options->max_model_len ? options->max_model_len : limit;
+  if (model->max_model_len < 1 || model->max_model_len > limit) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "max_model_len",
-                            "max_model_len: expected 1 to %lld, the context of this checkpoint, found %lld", (long long)most,
+                            "max_model_len: expected 1 to %lld, the context of this checkpoint, found %lld", (long long)limit,
                             (long long)options->max_model_len);
   }
   model->n_threads = options->n_threads ? options->n_threads : ommai_team_cpu_count();
@@ -322,9 +322,10 @@ enum omma_status ommai_model_require_tokenizer(const struct omma_model *model, s
 
 enum omma_status ommai_model_require_processor(const struct omma_model *model, struct omma_error *error) {
   if (!model->config.image.published) return OMMA_OK;
-  return ommai_fail(error, OMMA_ERROR_IO,
-                    "%s/preprocessor_config.json: no such file; it belongs to the checkpoint, only plans are made without it",
-                    model->directory);
+  return ommai_fail(
+      error, OMMA_ERROR_IO,
+      "%s/preprocessor_config.json: no such file; it belongs to the checkpoint, only estimates are made without it",
+      model->directory);
 }
 
 /* A template that is none of the known ones. */
@@ -389,15 +390,45 @@ void omma_model_close(struct omma_model *model) {
 
 /* How the language model's matrices are kept, all but a few of them. */
 static enum ommai_weight_format kept_format(const struct omma_model *model) {
-  enum ommai_weight_format wanted = model->most_kept.format;
+  enum ommai_weight_format wanted = model->main_weights.format;
   if (wanted == OMMAI_FORMAT_INT8 || wanted == OMMAI_FORMAT_INT4) return wanted;
   return model->decoder.dtype == OMMA_BF16 || model->config.stored_type == OMMA_BF16 ? OMMAI_FORMAT_BF16 : OMMAI_FORMAT_F32;
 }
 
-void omma_model_get_info(const struct omma_model *model, struct omma_model_info *info) {
+static void set_shape_info(const struct omma_model *model, struct omma_model_info *info) {
   const struct ommai_decoder_config *text = &model->config.text;
   const struct ommai_vision_config *vision = &model->config.vision;
-  const struct ommai_generation_config *generation = &model->config.generation;
+  info->vocab_size = text->vocab_size;
+  info->hidden_size = text->hidden_size;
+  info->n_layers = text->n_layers;
+  info->n_heads = text->n_heads;
+  info->n_kv_heads = text->n_kv_heads;
+  info->head_dim = text->head_dim;
+  info->vision_hidden_size = vision->hidden_size;
+  info->vision_depth = vision->depth;
+  info->vision_n_heads = vision->n_heads;
+  info->vision_head_dim = vision->head_dim;
+  info->patch_size = vision->patch_size;
+  info->merge_size = vision->merge_size;
+  info->patch_dim = ommai_vision_patch_dim(vision);
+  info->n_deepstack = vision->n_deepstack;
+  info->min_pixels = model->config.image.min_pixels;
+  info->max_pixels = model->config.image.max_pixels;
+}
+
+static void set_sampling_info(const struct ommai_generation_config *generation, struct omma_model_info *info) {
+  info->recommended_temperature = generation->temperature;
+  info->recommended_top_p = generation->top_p;
+  info->recommended_min_p = generation->min_p;
+  info->recommended_repetition_penalty = generation->repetition_penalty;
+  info->recommended_presence_penalty = generation->presence_penalty;
+  info->recommended_frequency_penalty = generation->frequency_penalty;
+  info->recommended_top_k = generation->top_k > 0 ? generation->top_k : 0;
+  info->recommended_max_tokens = generation->max_tokens;
+  info->max_tokens_limit = generation->max_tokens_limit;
+}
+
+void omma_model_get_info(const struct omma_model *model, struct omma_model_info *info) {
   bool int8_tower = model->policy.kinds[OMMAI_ROLE_TOWER_QKV].format == OMMAI_FORMAT_INT8;
   *info = (struct omma_model_info){
       .directory = model->directory,
@@ -406,7 +437,7 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .weights = ommai_dtype_name(model->decoder.dtype),
       .vision_weights = int8_tower ? "int8" : ommai_dtype_name(model->tower.dtype),
       .kept_weights = ommai_weight_format_name(kept_format(model)),
-      .kept_group = model->most_kept.group,
+      .kept_group = model->main_weights.group,
       .quantization = declared_quantization(model),
       .kv_cache = ommai_dtype_name(model->decoder.kv_type),
       .linear = model->linear_description,
@@ -418,40 +449,17 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .n_vision_parameters = model->n_vision_parameters,
       .weight_bytes = model->weight_bytes,
       .max_model_len = model->max_model_len,
-      .vocab_size = text->vocab_size,
-      .hidden_size = text->hidden_size,
-      .n_layers = text->n_layers,
-      .n_heads = text->n_heads,
-      .n_kv_heads = text->n_kv_heads,
-      .head_dim = text->head_dim,
-      .vision_hidden_size = vision->hidden_size,
-      .vision_depth = vision->depth,
-      .vision_n_heads = vision->n_heads,
-      .vision_head_dim = vision->head_dim,
-      .patch_size = vision->patch_size,
-      .merge_size = vision->merge_size,
-      .patch_dim = ommai_vision_patch_dim(vision),
-      .n_deepstack = vision->n_deepstack,
-      .min_pixels = model->config.image.min_pixels,
-      .max_pixels = model->config.image.max_pixels,
       .published_values = model->config.image.published ? model->family->published->name : NULL,
       .chat_template = rendered_as_its_own(model) ? "its own" : model->chat.variant->name,
       .chat_template_difference = model->chat.difference[0] && !rendered_as_its_own(model) ? model->chat.difference : NULL,
       .chat_template_has_tools = has_tools(model),
       .box_unit = model->family->box_unit,
-      .recommended_temperature = generation->temperature,
-      .recommended_top_p = generation->top_p,
-      .recommended_min_p = generation->min_p,
-      .recommended_repetition_penalty = generation->repetition_penalty,
-      .recommended_presence_penalty = generation->presence_penalty,
-      .recommended_frequency_penalty = generation->frequency_penalty,
-      .recommended_top_k = generation->top_k > 0 ? generation->top_k : 0,
-      .recommended_max_tokens = generation->max_tokens,
-      .max_tokens_limit = generation->max_tokens_limit,
   };
+  set_shape_info(model, info);
+  set_sampling_info(&model->config.generation, info);
 }
 
-enum omma_status omma_model_plan_text(const struct omma_model *model, int64_t n_tokens, struct omma_text_plan *plan,
+enum omma_status omma_model_text_cost(const struct omma_model *model, int64_t n_tokens, struct omma_text_cost *cost,
                                       struct omma_error *error) {
   const struct ommai_decoder_config *config = &model->config.text;
   enum omma_dtype dtype = model->decoder.kv_type;
@@ -460,7 +468,7 @@ enum omma_status omma_model_plan_text(const struct omma_model *model, int64_t n_
                             (long long)model->max_model_len, (long long)n_tokens);
   }
   int64_t token_bytes = (int64_t)ommai_kv_page_bytes(config, dtype) / OMMA_ATTENTION_PAGE_TOKENS;
-  *plan = (struct omma_text_plan){.prompt_flops = ommai_decoder_prompt_flops(config, n_tokens),
+  *cost = (struct omma_text_cost){.prompt_flops = ommai_decoder_prompt_flops(config, n_tokens),
                                   .step_weight_bytes = model->step_weight_bytes,
                                   .step_kv_bytes = n_tokens * token_bytes};
   return OMMA_OK;

@@ -53,7 +53,7 @@ struct answer {
   struct ommai_reply_state reply_state; /* engine's thread */
   struct ommai_text request_fields;
   bool stream, include_usage, continuous_usage, logprobs, token_ids, prompt_logprobs, echo_logprobs, prompt_only,
-      tells_reasoning;
+      shows_reasoning;
   int32_t stop_token_ids[OMMAI_FIELD_MAX_STOP_TOKENS];
   size_t n_stop_token_ids;
   int64_t n_prompt_tokens;
@@ -122,7 +122,7 @@ static struct ommai_reply_part part_of(const struct choice *choice) {
                                    .text_size = choice->text.size,
                                    .reasoning = choice->reasoning.data,
                                    .reasoning_size = choice->reasoning.size,
-                                   .in_thought = choice->in_thought && choice->answer->tells_reasoning,
+                                   .in_thought = choice->in_thought && choice->answer->shows_reasoning,
                                    .logprobs = choice->answer->logprobs ? &choice->logprobs : NULL,
                                    .calls = choice->tools.calls,
                                    .n_calls = choice->tools.n_calls,
@@ -197,7 +197,7 @@ static bool has_failed(const struct choice *choice) {
 
 /* A token of a thought that is not to be told. */
 static bool is_hidden(const struct answer *answer, const struct omma_token_event *event) {
-  return event->in_thought && !answer->tells_reasoning;
+  return event->in_thought && !answer->shows_reasoning;
 }
 
 static void add_id(struct ommai_text *list, int32_t id) { ommai_text_format(list, list->size ? ",%" PRId32 : "%" PRId32, id); }
@@ -213,7 +213,7 @@ static bool gather(struct choice *choice, const struct omma_token_event *event) 
   } else {
     ommai_text_append(&choice->text, event->text, event->text_size);
   }
-  if (answer->tells_reasoning) ommai_text_append(&choice->reasoning, event->reasoning, event->reasoning_size);
+  if (answer->shows_reasoning) ommai_text_append(&choice->reasoning, event->reasoning, event->reasoning_size);
   bool has_logprob = answer->logprobs && !is_hidden(answer, event) && !(answer->format->as_items && event->in_thought);
   if (has_logprob) answer->format->add_logprob(&choice->logprobs, answer->call->server->model, event);
   return !has_failed(choice);
@@ -278,7 +278,7 @@ static void on_prompt_token(void *context, const struct omma_prompt_token_event 
 static bool is_held_back(const struct choice *choice, const struct omma_token_event *event) {
   const struct answer *answer = choice->answer;
   if (choice->text.size) return false;
-  if (event->in_thought) return !answer->tells_reasoning;
+  if (event->in_thought) return !answer->shows_reasoning;
   return answer->has_tools && !choice->reasoning.size && !ommai_tool_parser_has_news(&choice->tools);
 }
 
@@ -539,6 +539,26 @@ static bool init_choices(struct answer *answer, const struct ommai_tool_request 
   return good;
 }
 
+/* What the request asks of the reply. The answer's head is set. */
+static void copy_settings(struct answer *answer, const struct ommai_answer_source *source) {
+  const struct ommai_answer_fields *fields = source->fields;
+  answer->stream = fields->stream;
+  answer->include_usage = fields->include_usage || source->format->as_items;
+  answer->continuous_usage = fields->include_usage && fields->continuous_usage;
+  answer->logprobs = fields->sampling.logprobs;
+  answer->shows_reasoning = fields->shows_reasoning;
+  answer->token_ids = fields->return_token_ids;
+  answer->prompt_logprobs = fields->sampling.prompt_logprobs;
+  answer->echo_logprobs = source->echo_logprobs;
+  answer->prompt_only = source->prompt_only;
+  answer->n_top = fields->sampling.n_top_logprobs;
+  answer->own = fields->own;
+  answer->n_stop_token_ids = fields->sampling.n_stop_token_ids;
+  memcpy(answer->stop_token_ids, fields->stop_token_ids, sizeof answer->stop_token_ids);
+  answer->has_tools = source->tools && source->tools->format != OMMAI_TOOLS_NONE;
+  answer->head.has_tools = answer->has_tools;
+}
+
 /* Copies what is needed after the JSON is gone. */
 static struct answer *make_answer(struct ommai_http_call *call, const struct ommai_answer_source *source) {
   struct ommai_server *server = call->server;
@@ -565,27 +585,13 @@ static struct answer *make_answer(struct ommai_http_call *call, const struct omm
                                            .request_fields = &answer->request_fields,
                                            .state = &answer->reply_state,
                                            .has_thoughts = fields->sampling.reasoning != NULL};
-  answer->stream = fields->stream;
-  answer->include_usage = fields->include_usage || source->format->as_items;
-  answer->continuous_usage = fields->include_usage && fields->continuous_usage;
-  answer->logprobs = fields->sampling.logprobs;
-  answer->tells_reasoning = fields->tells_reasoning;
-  answer->token_ids = fields->return_token_ids;
-  answer->prompt_logprobs = fields->sampling.prompt_logprobs;
-  answer->echo_logprobs = source->echo_logprobs;
-  answer->prompt_only = source->prompt_only;
-  answer->n_top = fields->sampling.n_top_logprobs;
-  answer->own = fields->own;
+  copy_settings(answer, source);
   ommai_text_init(&answer->images, server->allocator);
   ommai_text_init(&answer->request_fields, server->allocator);
   ommai_reply_state_init(&answer->reply_state, server->allocator);
   const struct ommai_text *repeated = source->request_fields;
   if (repeated) ommai_text_append(&answer->request_fields, repeated->data, repeated->size);
   if (source->add_images && (fields->own.details || fields->own.progress)) source->add_images(source->context, &answer->images);
-  answer->n_stop_token_ids = fields->sampling.n_stop_token_ids;
-  memcpy(answer->stop_token_ids, fields->stop_token_ids, sizeof answer->stop_token_ids);
-  answer->has_tools = source->tools && source->tools->format != OMMAI_TOOLS_NONE;
-  answer->head.has_tools = answer->has_tools;
   if (init_choices(answer, source->tools) && answer->model && !answer->request_fields.failed) return answer;
   free_answer(answer);
   return NULL;

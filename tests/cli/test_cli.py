@@ -61,7 +61,7 @@ def test_help_of_command(omma, command):
     assert done.returncode == 0 and done.stderr == b""
     text = done.stdout.decode()
     assert text.startswith(f"Usage: omma {command} ")
-    assert f"Example:\n  omma {command}" in text or f"| omma {command}" in text
+    assert f"Examples:\n  omma {command}" in text or f"| omma {command}" in text
     assert all(len(line) <= 120 and line == line.rstrip() for line in text.splitlines())
     assert omma("help", *command.split()).stdout == done.stdout
 
@@ -92,6 +92,20 @@ def test_alias(omma):
 def test_defaults_are_shown(omma):
     text = omma("serve", "--help").stdout.decode()
     assert "default: 8000" in text and "default: 127.0.0.1" in text
+
+
+def test_units_and_what_turns_a_flag_off_are_shown(omma):
+    text = omma("serve", "--help").stdout.decode()
+    assert re.search(r"--max-model-len SIZE\b", text) and "SIZE is a number, with a unit or without: 8k is 8000" in text
+    assert "(default: on; --no-enable-prefix-caching turns it off)" in " ".join(text.split())
+    assert "SIZE" not in omma("tokenize", "--help").stdout.decode()
+
+
+def test_last_of_a_flag_and_its_opposite_counts(omma):
+    """--kv-events-config is refused without a prefix cache."""
+    events = ["serve", "--model", "nowhere", "--kv-events-config", "{}"]
+    assert b"--no-enable-prefix-caching" in omma(*events, "--enable-prefix-caching", "--no-enable-prefix-caching").stderr
+    assert b"--no-enable-prefix-caching" not in omma(*events, "--no-enable-prefix-caching", "--enable_prefix_caching").stderr
 
 
 def test_version(omma):
@@ -150,7 +164,8 @@ def test_unknown_option(omma, words, meant):
 
 
 def test_flags_of_vllm_serve(omma):
-    """What means nothing here passes with one warning each; a value after it is not taken for the model."""
+    """What means nothing here passes with one warning each; a value after it is not taken for the
+    model."""
     done = omma("serve", "--no-async-scheduling", "--tensor-parallel-size", "1", "--gpu_memory_utilization=0.9", "--help")
     assert done.returncode == 0
     warnings = [line for line in done.stderr.decode().splitlines() if "means nothing" in line]
@@ -428,7 +443,8 @@ def test_plan_of_a_quantised_model(omma, no_weights):
         assert [c["weight_bytes"] for c in plan["choices"]] == [c["weight_bytes"] for c in plans["none"]["choices"]]
 
 
-RELEASED = {  # family, layers, billions of parameters, whether embeddings and outputs share their weights
+# family, layers, billions of parameters, whether embeddings and outputs share their weights
+RELEASED = {
     "qwen2-vl-2b": ("qwen2_vl", 28, 2.21, True),
     "qwen2-vl-7b": ("qwen2_vl", 28, 8.29, False),
     "qwen2-vl-72b": ("qwen2_vl", 80, 73.4, False),
@@ -448,7 +464,7 @@ RELEASED = {  # family, layers, billions of parameters, whether embeddings and o
 CONFIGS = pathlib.Path(__file__).resolve().parent.parent / "data" / "configs"
 
 
-def test_every_stored_config_is_planned():
+def test_every_stored_config_is_estimated():
     assert {file.stem for file in CONFIGS.glob("*.json")} == set(RELEASED)
 
 
@@ -460,7 +476,8 @@ def test_plan_of_config_alone(omma, tmp_path, name):
     model, memory, (image,) = plan["model"], plan["memory"], plan["images"]
     assert (model["model_type"], model["n_layers"]) == (family, n_layers)
     assert model["n_parameters"] == pytest.approx(billions * 1e9, rel=2e-3)
-    kept = model["n_parameters"] - (0 if tied else model["vocab_size"] * model["hidden_size"])  # the rest stays in its file
+    # the rest stays in its file
+    kept = model["n_parameters"] - (0 if tied else model["vocab_size"] * model["hidden_size"])
     assert 2 * kept <= memory["weight_bytes"] <= 1.02 * 2 * kept  # as stored, whatever computes
     assert memory["total_bytes"] > memory["weight_bytes"] and memory["kv_cache_tokens"] > 0
     assert image["n_segments"] == 1 and (image["n_windows"] > 0) == (family == "qwen2_5_vl")
@@ -475,7 +492,7 @@ def test_plan_of_config_alone(omma, tmp_path, name):
     text = done.stdout.decode()
     assert done.returncode == 0 and "1024x1024" in text
     # The larger ones may not fit into the memory of the machine that this runs on.
-    said = ("fit", "the weights take", "the plan takes", "prompt and answer may have")
+    said = ("fit", "the weights take", "an estimated", "prompt and answer may have")
     assert all(any(part in line for part in said) for line in done.stderr.decode().splitlines())
     for part in (family, f"{n_layers} layers", "segments", "windows", "keys and values", "total",
                  f"preprocessor_config.json   not found: {model['published_values']}"):
@@ -629,7 +646,8 @@ def test_chat_json(omma, model, images):
 
 
 def test_chat_video(omma, model, images, tmp_path):
-    """A folder's frames come in the order of their numbers, and are the same video as a list of files."""
+    """A folder's frames come in the order of their numbers, and are the same video as a list of
+    files."""
     frames = [images / f"clip_{i}_118x54.jpg" for i in range(4)]
     for i, frame in enumerate(frames):
         shutil.copy(frame, tmp_path / f"frame_{[2, 9, 10, 100][i]}.jpg")
@@ -732,7 +750,7 @@ def limited_to(omma, kilobytes, *words):
 def test_plan_warns_of_a_total_that_does_not_fit(omma, no_weights, tmp_path):
     shutil.copy(CONFIGS / "qwen3-vl-2b.json", tmp_path / "config.json")
     warnings = limited_to(omma, 5000000, "plan", tmp_path, "4032x3024")
-    free = r"the plan takes [0-9.]+ GiB in all, and [0-9.]+ [MG]iB of memory are free: .*--kv-cache-bytes.*--max-num-seqs"
+    free = r"an estimated [0-9.]+ GiB are needed in all, and [0-9.]+ [MG]iB of memory are free: .*--kv-cache-bytes.*--max-num-seqs"
     assert re.search(free, warnings) or "the weights take" in warnings, warnings
     assert not limited_to(omma, 5000000, "plan", no_weights, "100x100", "--max-pixels", "100K")
 
@@ -793,7 +811,8 @@ def test_chat_without_a_box(omma, model, images, tmp_path):
 
 @pytest.fixture
 def boxes(omma, tmp_path):
-    """omma chat --boxes of a model that is not there: what is refused before was refused before a model is opened."""
+    """omma chat --boxes of a model that is not there: what is refused before was refused before a
+    model is opened."""
 
     def boxes(output, *images):
         words = [word for image in images for word in ("--image", image)]
@@ -1082,7 +1101,7 @@ def test_bench_encoder(omma, model, sizes, batch):
     assert result["times_peak"] == pytest.approx(result["ms_min"] * 1e6 * result["peak_gflops"] / result["flops"])
     assert set(result["parts"]) == {"preprocess", "patch_embed", "attention", "linear", "rest"}
     assert sum(result["parts"].values()) == pytest.approx(result["ms_min"]) and min(result["parts"].values()) >= 0
-    assert result["peak_gflops"] == max(result["peaks"]) and len(result["peaks"]) == 4 and result["planned_bytes"] > 0
+    assert result["peak_gflops"] == max(result["peaks"]) and len(result["peaks"]) == 4 and result["estimated_bytes"] > 0
     doubtful = result["times_peak"] < 1 or min(result["peaks"]) < 0.95 * max(result["peaks"])
     assert (result["peak_note"] is not None) == doubtful
     assert result["slices"]["number"] >= 1 and 0 < result["slices"]["ms_longest"] <= result["ms_min"]
@@ -1093,7 +1112,7 @@ def test_bench_encoder(omma, model, sizes, batch):
 
 
 @pytest.mark.parametrize("level", ["scalar", "avx2", "avx2_vnni", "avx512", "avx512_bf16", "neon", "neon_bf16"])
-def test_bench_encoder_holds_its_plan(omma, level):
+def test_bench_encoder_holds_its_estimate(omma, level):
     demo = pathlib.Path(__file__).resolve().parents[2] / "models" / "demo"
     if level not in omma.json("info", "--json")["levels"]:
         pytest.skip(f"this CPU lacks the level {level}")
@@ -1101,10 +1120,11 @@ def test_bench_encoder_holds_its_plan(omma, level):
         pytest.skip("a sanitizer's shadow memory counts as taken")
     words = ["--model", demo, "--image-size", "700x1024", "--isa", level, "--threads", 2]
     result = omma.json("bench", "encoder", *words, "--repeat", 1, "--json")
-    # oneDNN's objects and the C library's heap have no plan either, and the kernel counts pages in lots of 64 for each thread.
-    assert 0 < result["peak_bytes"] <= result["planned_bytes"] + (1 << 20) and result["code_bytes"] >= 0
+    # oneDNN's objects and the C library's heap are in no estimate either, and the kernel counts pages in
+    # lots of 64 for each thread.
+    assert 0 < result["peak_bytes"] <= result["estimated_bytes"] + (1 << 20) and result["code_bytes"] >= 0
     done = omma("bench", "encoder", *words, "--repeat", 1)
-    assert re.search(rb"memory besides weights .* planned .*\n  code, not planned ", done.stdout)
+    assert re.search(rb"memory besides weights .* estimated .*\n  code, not in the estimate ", done.stdout)
 
 
 def test_plan_tells_the_resize(omma, no_weights):
@@ -1133,7 +1153,8 @@ def test_bench_decode(omma, name):
         assert 0 < found["decode_ms_fastest"] <= found["decode_ms_min"]
         fastest = found["bytes_per_step"] / found["decode_ms_fastest"] * 1e-6 / result["read_gbps"]
         assert found["fastest_fraction_of_bandwidth"] == pytest.approx(fastest)
-    # 56 tokens of keys and values lie between the two; the elements of one are those of tests/unit/test_model_calls.c.
+    # 56 tokens of keys and values lie between the two; the elements of one are those of
+    # tests/unit/test_model_calls.c.
     config = json.loads((GOLDEN / name / "config.json").read_text())["text_config"]
     kept = 32 if name == "kimi_vl" else 2 * config["num_key_value_heads"] * config["head_dim"]
     short, long = (found["bytes_per_step"] for found in result["contexts"])

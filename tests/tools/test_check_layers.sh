@@ -1,6 +1,6 @@
 #!/bin/sh
-# Plants violations of every rule of tools/check_layers.sh in a small tree and expects exactly the right lines; a tree full of
-# things that only look like violations must pass.
+# Plants violations of every rule of tools/check_layers.sh in a small tree and expects exactly the
+# right lines; a tree full of things that only look like violations must pass.
 set -u
 LC_ALL=C
 export LC_ALL
@@ -11,13 +11,15 @@ tree=$(mktemp -d) || exit 1
 trap 'rm -rf "$tree"' EXIT
 failed=0
 
-# file PATH TEXT: writes a file; TEXT is for printf %b, so that this script does not hold the violations itself.
+# file PATH TEXT: writes a file; TEXT is for printf %b, so that this script does not hold the
+# violations itself.
 file() {
   mkdir -p "$tree/$(dirname "$1")"
   printf '%b' "$2" >"$tree/$1"
 }
 
-# plant PATH TEXT EXPECTED...: a file and the lines, without its path, that the check must print about it.
+# plant PATH TEXT EXPECTED...: a file and the lines, without its path, that the check must print
+# about it.
 plant() {
   path=$1
   file "$1" "$2"
@@ -74,6 +76,8 @@ file src/text/outer.h '#include "text/middle.h"\n#include "text/inner.h"\n'
 file src/text/middle.h '#include "text/inner.h"\n'
 file src/text/inner.h '#include <omma/status.h>\n'
 file src/base/full.c "$(printf '%0700d' 0 | sed 's/0/int x;\\n/g')"
+file src/base/long.c "int g(void) {\n$(printf '%043d' 0 | sed 's/0/  x(1);\\n/g')}\nstruct s table[] = {X(\n$(printf '%050d' 0 | sed 's/0/  1,\\n/g')};\n"
+file tests/unit/test_long.c "void t(void) {\n$(printf '%050d' 0 | sed 's/0/  x(1);\\n/g')}\n"
 file Makefile 'all:\n\ttrue\n'
 run_check
 expect_status 0 "clean tree"
@@ -135,6 +139,8 @@ plant src/base/w.c '#if 0\nint x;\n#endif\n// x = y + 1;\n/* old(a, b); */\n/* a
 plant docs/y.md 'See \057work/x.\nsee shared\057design.\n' '1: mention: a path of a developer machine' \
   '2: mention: a path of a developer machine'
 plant src/base/z.c "$(printf '%0701d' 0 | sed 's/0/int x;\\n/g')" '701: length: 701 lines, at most 700 are allowed'
+plant src/base/long.c "int declared(int a,\n             int b);\nstatic int f(int a,\n             int b) {\n$(printf '%043d' 0 | sed 's/0/  x(a);\\n/g')}\n" \
+  '3: length: a function of 46 lines, at most 45 are allowed'
 plant src/text/Upper.c 'int x;\n' '1: name: file names are snake_case'
 plant src/base/same.h 'int x;\n'
 plant src/text/same.h 'int x;\n' '1: name: src/base/same.h has the same name'
