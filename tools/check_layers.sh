@@ -178,8 +178,8 @@ function check_banned(names, why, word) {
   gsub(/[^A-Za-z0-9_]/, "", word)
   report("banned", word ": " why)
 }
-# Sources are formatted: a function begins with a name and a parenthesis in column 1 and ends with a brace there; types and
-# tables end with "};".
+# Sources are formatted: a function begins with a name and a parenthesis in column 1 and ends
+# with a brace there; types and tables end with "};".
 function check_function() {
   if (code ~ /^[A-Za-z_]/) function_start = code ~ /\(/ && code !~ /;[ \t]*$/ ? FNR : 0
   if (code !~ /^}/) return
