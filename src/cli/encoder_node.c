@@ -45,8 +45,8 @@ static int read_config(const char *command, const json_t *root, struct omma_serv
     return wrong_json(command, &error);
   }
   if (strcmp(role, "ec_producer") != 0) {
-    return ommai_usage_error("%s: %s: ec_role: expected \"ec_producer\": this server encodes for others, and takes no embeddings",
-                           command, FLAG);
+    return ommai_usage_error(
+        "%s: %s: ec_role: expected \"ec_producer\": this server encodes for others, and takes no embeddings", command, FLAG);
   }
   if (strcmp(connector, "ECExampleConnector") != 0) {
     return ommai_usage_error(
