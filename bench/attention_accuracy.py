@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """How far rows of the operator, and of PyTorch on the same inputs, are from double precision.
 
-Normal random inputs, segments of 2 to 2,046 keys, head dimensions of the vision towers. Prints for each case the worst row (relative L2)
-of both, and in the end the worst of all and how many rows were looked at.
+Normal random inputs, segments of 2 to 2,046 keys, head dimensions of the vision towers. Prints for
+each case the worst row (relative L2) of both, and in the end the worst of all and how many rows
+were looked at.
 
     make python && PYTHONPATH=build/python bench/attention_accuracy.py --seeds 5
 

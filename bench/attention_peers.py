@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
-"""Times encoder attention of Ommatidia and of its peers on the same shapes, side by side in one run.
+"""Times encoder attention of Ommatidia and of its peers on the same shapes, side by side in one
+run.
 
-Ours, PyTorch and zentorch get q and k contiguous and v as a strided view of a fused q/k/v, as a vision tower has them, H heads of D, and the
-same segments; OpenVINO and onnxruntime get everything contiguous in the order they like best. Rounds alternate between the programs, so that a slow minute of the machine hits all of them; the best round counts, the
-median is printed next to it. GFLOP/s count useful work: 4 * sum(length^2) * D * H.
+Ours, PyTorch and zentorch get q and k contiguous and v as a strided view of a fused q/k/v, as a
+vision tower has them, H heads of D, and the same segments; OpenVINO and onnxruntime get everything
+contiguous in the order they like best. Rounds alternate between the programs, so that a slow minute
+of the machine hits all of them; the best round counts, the median is printed next to it. GFLOP/s
+count useful work: 4 * sum(length^2) * D * H.
 
     pip install torch==2.13.0 zentorch==2.13.0.2 onnxruntime openvino onnx numpy
     bench/attention_peers.py --omma build/release/omma --threads 2
 
-A peer that is not installed, or that has no form for a case, is left out with a line in the table that says why. The dense mask takes a
-byte for each pair of tokens before any score is computed; it is left out where the tokens are more than DENSE_MASK_MOST_TOKENS. Ours runs
-in a process of its own (`omma bench attention`); in each round every program runs as long, and at least five times.
+A peer that is not installed, or that has no form for a case, is left out with a line in the table
+that says why. The dense mask takes a byte for each pair of tokens before any score is computed; it
+is left out where the tokens are more than DENSE_MASK_MOST_TOKENS. Ours runs in a process of its own
+(`omma bench attention`); in each round every program runs as long, and at least five times.
 """
 
 import argparse
@@ -48,7 +52,8 @@ def flops(segments: list[int], head_dim: int, n_heads: int) -> float:
 
 
 def run_omma(omma: str, segments: list[int], head_dim: int, n_heads: int, dtype: str, threads: int, seconds: float) -> dict:
-    """One round of ours: its best and median in milliseconds, and the peak measured in the same process."""
+    """One round of ours: its best and median in milliseconds, and the peak measured in the same
+    process."""
     command = [omma, "bench", "attention", "--heads", str(n_heads), "--head-dim", str(head_dim), "--dtype", dtype, "--threads",
                str(threads), "--segments", ",".join(map(str, segments)), "--seconds", str(seconds), "--json"]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
@@ -63,7 +68,8 @@ def make_inputs(torch, segments: list[int], head_dim: int, n_heads: int, dtype):
 
 
 def torch_per_segment(torch, inputs, segments: list[int]) -> Callable[[], object]:
-    """What vLLM and transformers do on CPUs: a loop over segments around scaled_dot_product_attention."""
+    """What vLLM and transformers do on CPUs: a loop over segments around
+    scaled_dot_product_attention."""
     attend = torch.nn.functional.scaled_dot_product_attention
 
     def run() -> object:
@@ -140,7 +146,8 @@ def onnxruntime_per_segment(torch, inputs, segments: list[int], threads: int, dt
 
 
 def time_calls(call: Callable[[], object], seconds: float) -> list[float]:
-    """Milliseconds of each run, by the rule of `omma bench attention`: for that many seconds, and at least five."""
+    """Milliseconds of each run, by the rule of `omma bench attention`: for that many seconds, and
+    at least five."""
     times: list[float] = []
     while len(times) < LEAST_RUNS or sum(times) < seconds * 1e3:
         start = time.perf_counter()

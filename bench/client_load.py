@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """What `omma bench serve` itself costs, and how many streams it carries.
 
-A stub server in a process of its own sends 100 events a second to each of 64 streams; the client's processor time is taken over two such
-runs of different lengths, so that its start and the writing of the result drop out. Then 1,000 streams at once.
+A stub server in a process of its own sends 100 events a second to each of 64 streams; the client's
+processor time is taken over two such runs of different lengths, so that its start and the writing
+of the result drop out. Then 1,000 streams at once.
 
     bench/client_load.py --omma build/release/omma --model models/demo
 

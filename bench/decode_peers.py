@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
-"""omma's language models compared with llama.cpp's on this machine, at the same bits: bf16, int8 and Q8_0, int4 and Q4_0.
+"""omma's language models compared with llama.cpp's on this machine, at the same bits: bf16, int8
+and Q8_0, int4 and Q4_0.
 
     git clone https://github.com/ggml-org/llama.cpp
     bench/make_random_model.py --out build/models qwen3-vl-2b
     bench/decode_peers.py --model build/models/qwen3-vl-2b --llama llama.cpp
 
-Builds llama-bench and llama-quantize from the given source directories (ik_llama.cpp too where --ik is given), writes the checkpoint's
-language model as GGUF once, and has llama-quantize make the other formats. Then measures in turns the prefill of 512 tokens and decoding
-at a context of 1,024, and prints the best of each and its ratio to llama.cpp's. The GGUF file holds the same matrices as architecture
-qwen3, without a vocabulary; --gguf FILE takes a file in bf16 of any other model instead.
+Builds llama-bench and llama-quantize from the given source directories (ik_llama.cpp too where --ik
+is given), writes the checkpoint's language model as GGUF once, and has llama-quantize make the
+other formats. Then measures in turns the prefill of 512 tokens and decoding at a context of 1,024,
+and prints the best of each and its ratio to llama.cpp's. The GGUF file holds the same matrices as
+architecture qwen3, without a vocabulary; --gguf FILE takes a file in bf16 of any other model
+instead.
 
-Needs cmake, ninja and a C++ compiler, and NumPy and gguf (pip install numpy gguf) where a file is to be written.
+Needs cmake, ninja and a C++ compiler, and NumPy and gguf (pip install numpy gguf) where a file is
+to be written.
 """
 
 from __future__ import annotations
@@ -30,7 +34,8 @@ from same_image import positive
 from tower_peers import existing
 
 PREFILL, CONTEXT = 512, 1024
-FORMATS = {"bf16": "BF16", "int8": "Q8_0", "int4": "Q4_0"}  # ours, and llama-quantize's name of theirs
+# ours, and llama-quantize's name of theirs
+FORMATS = {"bf16": "BF16", "int8": "Q8_0", "int4": "Q4_0"}
 TARGETS = ("llama-bench", "llama-quantize")
 LAYER = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "self_attn.q_proj": "attn_q",
          "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
@@ -64,7 +69,8 @@ def run(command: list[str], what: str) -> str:
 
 
 def build(source: Path, folder: Path, jobs: int) -> Path:
-    """Builds the two programs for this machine's CPU; does nothing where they are. Returns their folder."""
+    """Builds the two programs for this machine's CPU; does nothing where they are. Returns their
+    folder."""
     programs = folder / "bin"
     if not all((programs / name).exists() for name in TARGETS):
         print(f"building {', '.join(TARGETS)} from {source}", flush=True)
@@ -177,7 +183,8 @@ def measure_omma(arguments: argparse.Namespace, fmt: str, engine: Engine) -> Non
 def measure_theirs(arguments: argparse.Namespace, fmt: str, engine: Engine, file: Path) -> None:
     best = []
     for work in (["-p", str(PREFILL), "-n", "0"], ["-p", "0", "-n", str(arguments.tokens), "-d", str(CONTEXT)]):
-        if engine.name != "llama.cpp" and "-d" in work:  # has no depth: the prompt counts as one piece with the tokens after it
+        # has no depth: the prompt counts as one piece with the tokens after it
+        if engine.name != "llama.cpp" and "-d" in work:
             work = ["-p", "0", "-n", "0", "-gp", f"{CONTEXT},{arguments.tokens}"]
         command = [str(engine.programs / "llama-bench"), "-m", str(file), "-t", str(arguments.threads), "-r", "1", "-o", "json", *work]
         best.append(max(result["avg_ts"] for result in json.loads(run(command, engine.name))))

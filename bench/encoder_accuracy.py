@@ -5,8 +5,9 @@
     bench/encoder_accuracy.py --model build/models/qwen3-vl-8b-tower --image-size 512x512
     bench/encoder_accuracy.py --model models/demo --image models/demo/images/*.png
 
-Runs `omma encode` once for each type of weights on the same images, noise if no files are given, and prints the cosine between a
-token and the one in f32, in the mean and for the worst token of all images: of the embeddings, and of every vector of deepstack.
+Runs `omma encode` once for each type of weights on the same images, noise if no files are given,
+and prints the cosine between a token and the one in f32, in the mean and for the worst token of all
+images: of the embeddings, and of every vector of deepstack.
 
 Needs NumPy.
 """
@@ -36,7 +37,8 @@ DTYPES = ("bf16", "int8")
 
 
 def encode(arguments: argparse.Namespace, images: list[str], dtype: str, output: Path) -> dict[str, Any]:
-    """The tokens of all images, [n_tokens, width] in double precision, by the name of the tower's output."""
+    """The tokens of all images, [n_tokens, width] in double precision, by the name of the tower's
+    output."""
     command = [arguments.omma, "encode", *images, "--model", arguments.model, "--vision-dtype", dtype, "--threads",
                str(arguments.threads), "--pack", "separate", "--output", str(output)]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Shows that a tower's memory is what was estimated, regardless of what waits: a queue of 303,548 patches, and one image of 62,500.
+"""Shows that a tower's memory is what was estimated, regardless of what waits: a queue of 303,548
+patches, and one image of 62,500.
 
     bench/encoder_bounds.py --omma build/release/omma
 
-Runs `omma bench encoder` on a tower of Kimi-VL's width (1152) with one block and random weights, made under build/models where
---model gives no other: workspaces do not depend on the number of blocks, which the estimate of the whole tower is asked to confirm. Exit
-status 1 when a run took more than 1.02 of its estimate, or the estimate is over the budget. About three minutes on two cores, 2.5 GB.
+Runs `omma bench encoder` on a tower of Kimi-VL's width (1152) with one block and random weights,
+made under build/models where --model gives no other: workspaces do not depend on the number of
+blocks, which the estimate of the whole tower is asked to confirm. Exit status 1 when a run took
+more than 1.02 of its estimate, or the estimate is over the budget. About three minutes on two
+cores, 2.5 GB.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ def omma(arguments: argparse.Namespace, *words: str) -> dict:
 
 
 def random_model(name: str, depth: int | None) -> Path:
-    """A tower with random weights; the one of the full depth gets no weights, an estimate needs none."""
+    """A tower with random weights; that of the full depth has none: an estimate needs none."""
     here = Path(__file__).parent
     folder = here.parent / "build" / "models"
     made = folder / (f"{name}-tower" + (f"-depth{depth}" if depth else ""))

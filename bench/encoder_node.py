@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""What an encoder node loses against the tower alone: images a second of `omma serve --mm-encoder-only`, from HTTP to published embeddings, over
-those of `omma bench encoder` on the same threads.
+"""What an encoder node loses against the tower alone: images a second of `omma serve
+--mm-encoder-only`, from HTTP to published embeddings, over those of `omma bench encoder` on the
+same threads.
 
-The node gets PNG images of noise, all different, with two requests at a time so that it can prepare one while it encodes another. Both are timed
-in turns, in rounds; the figure is the median of the rounds' ratios.
+The node gets PNG images of noise, all different, with two requests at a time so that it can prepare
+one while it encodes another. Both are timed in turns, in rounds; the figure is the median of the
+rounds' ratios.
 
     bench/encoder_node.py --model DIR [--threads 2] [--size 1024] [--images 4] [--rounds 3]
 """
@@ -29,7 +31,8 @@ WAITING = 2
 
 
 def png(side: int) -> bytes:
-    """Noise, stored and not packed: decoding is a few per cent of encoding, as a photograph's is."""
+    """Noise, stored and not packed: decoding is a few per cent of encoding, as a photograph's
+    is."""
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""How long after its address is opened the page at / is first painted, compared with a page of one line, in headless Chromium.
+"""How long after its address is opened the page at / is first painted, compared with a page of one
+line, in headless Chromium.
 
     build/venv-page/bin/python bench/first_paint.py [--omma build/release/omma] [--rounds 15]
 
-Both pages are loaded in turn in one tab, from servers of this machine; the first two rounds are not counted. Needs what tests/page needs.
+Both pages are loaded in turn in one tab, from servers of this machine; the first two rounds are not
+counted. Needs what tests/page needs.
 """
 
 import argparse
@@ -38,7 +40,7 @@ class OneLine(http.server.BaseHTTPRequestHandler):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--omma", type=pathlib.Path, default=ROOT / "build" / "release" / "omma")
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()

@@ -1,9 +1,11 @@
 """Replicas of `omma serve` behind a balancer, in simulated time.
 
-A replica computes on one thread of control, in turns as docs/engine.md has them: a decode step of all requests that are writing, then a
-slice of images and prompts, which get `percent` of the time of both; without any that is writing, images and prompts get all of it. They
-take turns while both wait; among images and among prompts the oldest goes first. At most `max_num_seqs` requests are worked on, more wait.
-What a request costs outside of the engine (decoding and resizing its image) delays it and nobody else: it runs on other threads."""
+A replica computes on one thread of control, in turns as docs/engine.md has them: a decode step of
+all requests that are writing, then a slice of images and prompts, which get `percent` of the time
+of both; without any that is writing, images and prompts get all of it. They take turns while both
+wait; among images and among prompts the oldest goes first. At most `max_num_seqs` requests are
+worked on, more wait. What a request costs outside of the engine (decoding and resizing its image)
+delays it and nobody else: it runs on other threads."""
 
 import collections
 import dataclasses
@@ -25,7 +27,9 @@ class Service:
     encode: float         # its way through the tower
     prefill: float        # the prompt with a new image
     prefill_known: float  # the prompt with an image that the replica has seen
-    steps: list           # [seconds of a decode step with 1, 2, ... rows]; beyond the last it grows as between the last two
+    # [seconds of a decode step with 1, 2, ... rows]; beyond the last it grows as between the last
+    # two
+    steps: list
 
     def step(self, rows: int) -> float:
         if rows <= len(self.steps):
@@ -149,8 +153,9 @@ class Replica:
 
 
 def route(replicas: list, request: Request, routing: str, turn: int, draw: int) -> int:
-    """The number of the replica: in turns; the one with the fewest requests (of equals the one that waited longest); or the image's own,
-    unless that has half more than the mean (HAProxy's hash-balance-factor 150)."""
+    """The number of the replica: in turns; the one with the fewest requests (of equals the one that
+    waited longest); or the image's own, unless that has half more than the mean (HAProxy's
+    hash-balance-factor 150)."""
     if routing == "robin":
         return turn % len(replicas)
     fewest = min(range(len(replicas)), key=lambda i: (replicas[i].running, replicas[i].last_turn))
@@ -163,8 +168,8 @@ def route(replicas: list, request: Request, routing: str, turn: int, draw: int) 
 
 def simulate(service: Service, requests: list, n_replicas: int = 1, routing: str = "least", max_num_seqs: int = 8, percent: float = 50,
              cached_images: int = 1000, draw: int = 0) -> list:
-    """Fills in first, end and replica of each request (sorted by arrival). Returns the replicas. `draw` chooses which image has which
-    replica for its own."""
+    """Fills in first, end and replica of each request (sorted by arrival). Returns the replicas.
+    `draw` chooses which image has which replica for its own."""
     replicas = [Replica(service, max_num_seqs, percent, cached_images) for _ in range(n_replicas)]
     for turn, request in enumerate(requests):
         for replica in replicas:
@@ -178,7 +183,8 @@ def simulate(service: Service, requests: list, n_replicas: int = 1, routing: str
 
 
 def make_requests(n: int, rate: float, hit_rate: float, n_tokens: int, seed: int) -> list:
-    """n requests with exponential gaps; each asks about an image of before with the probability hit_rate, else about a new one."""
+    """n requests with exponential gaps; each asks about an image of before with the probability
+    hit_rate, else about a new one."""
     source = random.Random(seed)
     requests, time, n_images = [], 0.0, 0
     for _ in range(n):

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""What a text request costs the server besides the engine: HTTP, JSON, chat template and tokenizing, in processor time.
+"""What a text request costs the server besides the engine: HTTP, JSON, chat template and
+tokenizing, in processor time.
 
-Starts `omma serve`, sends chats of one size with max_tokens 1 one after another over one connection, and sums the processor time of its threads by
-name (/proc/PID/task): libmicrohttpd's, the workers', the watcher's and the log's, without omma-engine and omma-team. With --fake, the tests' server
-over a scripted engine, the time of all its threads is measured, in which the engine's part is the callbacks that write the reply.
+Starts `omma serve`, sends chats of one size with max_tokens 1 one after another over one
+connection, and sums the processor time of its threads by name (/proc/PID/task): libmicrohttpd's,
+the workers', the watcher's and the log's, without omma-engine and omma-team. With --fake, the
+tests' server over a scripted engine, the time of all its threads is measured, in which the engine's
+part is the callbacks that write the reply.
 
     bench/http_cost.py --omma build/release/omma --fake build/release/tests/omma_fake_server
 """

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Makes checkpoints of the released shapes with random weights: enough to measure speed and memory, with no download.
+"""Makes checkpoints of the released shapes with random weights: enough to measure speed and memory,
+with no download.
 
     bench/make_random_model.py --out build/models qwen3-vl-8b kimi-vl-a3b --tower-only
 
-Each goes to OUT/NAME (OUT/NAME-tower with --tower-only: the whole tower, one small layer of the language model). Weights are
-bf16, normal, scaled so that signals neither die nor explode; the same name gives the same file. The tokenizer knows single bytes
-and the special tokens; --tokenizer takes the vocabulary of a real one. Needs NumPy.
+Each goes to OUT/NAME (OUT/NAME-tower with --tower-only: the whole tower, one small layer of the
+language model). Weights are bf16, normal, scaled so that signals neither die nor explode; the same
+name gives the same file. The tokenizer knows single bytes and the special tokens; --tokenizer takes
+the vocabulary of a real one. Needs NumPy.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ except ModuleNotFoundError:
     sys.exit("make_random_model.py: this Python has no NumPy: pip install numpy")
 from model_shapes import MODELS, Model, config, preprocessor_config, tensor_shapes, tower_only, with_depth
 
-POOL = 4_194_301  # noise made once and read in rounds; a prime, so that rows of tensors do not repeat each other
+# noise made once and read in rounds; a prime, so that rows of tensors do not repeat each other
+POOL = 4_194_301
 QWEN_SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|vision_pad|>",
                 "<|image_pad|>", "<|video_pad|>")
 QWEN_SPLIT = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|"

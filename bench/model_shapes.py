@@ -1,4 +1,5 @@
-"""Sizes of the released checkpoints, and the tensors and config.json that follow from them, in the released form."""
+"""Sizes of the released checkpoints, and the tensors and config.json that follow from them, in the
+released form."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ class Tower:
     hidden: int
     intermediate: int
     heads: int
-    marked: tuple[int, ...] = ()  # Qwen3-VL: blocks followed by deepstack; Qwen2.5-VL: blocks that attend to everything
+    # Qwen3-VL: blocks followed by deepstack; Qwen2.5-VL: blocks that attend to everything
+    marked: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

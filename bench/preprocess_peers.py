@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Times decoding and preprocessing of JPEG images: Ommatidia compared with the official fast processor, in turns.
+"""Times decoding and preprocessing of JPEG images: Ommatidia compared with the official fast
+processor, in turns.
 
     bench/preprocess_peers.py --omma build/release/omma --model DIR
 
-The peer is transformers' Qwen2VLImageProcessor over torchvision, on an image that torchvision decoded: resize, normalise, cut into
-patches. Ours is `omma preprocess`: the same patches in f32. Both use the same number of threads. Rounds alternate; the best counts,
-the median is printed next to it. Exit status 1 when ours is not GOAL times as fast from 2048x2048 on.
+The peer is transformers' Qwen2VLImageProcessor over torchvision, on an image that torchvision
+decoded: resize, normalise, cut into patches. Ours is `omma preprocess`: the same patches in f32.
+Both use the same number of threads. Rounds alternate; the best counts, the median is printed next
+to it. Exit status 1 when ours is not GOAL times as fast from 2048x2048 on.
 
     pip install torch torchvision transformers pillow numpy
 """

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """What prompt lookup gains: tokens a second of an answer with guesses and without.
 
-Two servers with the same model, the second with prompt lookup, are asked in turn, one at a time, about a text that repeats itself. Prints
-the tokens a second after the first one of each and their ratio, and the share of the guessed tokens that were right. The answers must be equal.
+Two servers with the same model, the second with prompt lookup, are asked in turn, one at a time,
+about a text that repeats itself. Prints the tokens a second after the first one of each and their
+ratio, and the share of the guessed tokens that were right. The answers must be equal.
 
     omma serve DIR --port 8001 &
     omma serve DIR --port 8002 --speculative-config '{"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4}' &
@@ -24,7 +25,8 @@ WORDS = "river stone apple window garden letter yellow table morning paper silve
 
 
 def ask(url: str, model: str, text: str, tokens: int, temperature: float, seed: int, more: dict | None = None) -> tuple[str, float]:
-    """The answer, and its tokens a second after the first one. `more` are further fields of the request."""
+    """The answer, and its tokens a second after the first one. `more` are further fields of the
+    request."""
     body = {"model": model, "messages": [{"role": "user", "content": text}], "max_tokens": tokens, "ignore_eos": True,
             "temperature": temperature, "seed": seed, "stream": True, "stream_options": {"include_usage": True}} | (more or {})
     request = urllib.request.Request(url + "/v1/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
@@ -57,7 +59,7 @@ def guessed(url: str) -> tuple[float, float]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("plain", type=base_url, help="the server without guesses")
     parser.add_argument("guessing", type=base_url, help="the server with prompt lookup")
     parser.add_argument("--words", type=positive, default=24, help="in the text, which stands there three times (default: %(default)s)")

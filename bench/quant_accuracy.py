@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
-"""What the language model's quantisation costs in accuracy, on the demo model and on the widths of released models.
+"""What the language model's quantisation costs in accuracy, on the demo model and on the widths of
+released models.
 
     bench/quant_accuracy.py
     bench/quant_accuracy.py --questions 300 --methods int8,int4-g32 --json build/accuracy.json
 
-Asks the demo model its own questions (tools/eval_demo.py), greedily, in bf16 and with each method: answers that stay the same, and answers
-that are right. Then puts the bf16 answer's beginning before each model, token by token, and compares what comes next: how often the likeliest
-token is the same, and the mean Kullback-Leibler divergence from bf16, in thousandths of a nat. A server tells the 20 likeliest tokens; those
-that both have count one by one and the others together, which can only be less than over the whole vocabulary. f32 is there to show what
-rounding alone does.
+Asks the demo model its own questions (tools/eval_demo.py), greedily, in bf16 and with each method:
+answers that stay the same, and answers that are right. Then puts the bf16 answer's beginning before
+each model, token by token, and compares what comes next: how often the likeliest token is the same,
+and the mean Kullback-Leibler divergence from bf16, in thousandths of a nat. A server tells the 20
+likeliest tokens; those that both have count one by one and the others together, which can only be
+less than over the whole vocabulary. f32 is there to show what rounding alone does.
 
-With --linear PROGRAM (build/release/tests/linear_accuracy) also the cosine between a linear layer's output and the exact one, on the shapes
-of 2B and 8B models with random weights, and inputs of which a few are large.
+With --linear PROGRAM (build/release/tests/linear_accuracy) also the cosine between a linear layer's
+output and the exact one, on the shapes of 2B and 8B models with random weights, and inputs of which
+a few are large.
 
 Needs NumPy and Pillow.
 """
@@ -49,7 +52,8 @@ START_SECONDS = 60
 
 @dataclass
 class Question:
-    """A question, its answer in bf16, and the beginnings of that answer with what bf16 says comes next."""
+    """A question, its answer in bf16, and the beginnings of that answer with what bf16 says comes
+    next."""
 
     content: list[dict[str, Any]]
     right: str
@@ -117,7 +121,8 @@ def complete(url: str, question: Question, beginning: str | None, n_tokens: int)
 
 
 def next_tokens(url: str, question: Question, beginning: str) -> dict[tuple[int, ...], float]:
-    """The likeliest tokens after a beginning of the answer, by their bytes, with their log-probabilities."""
+    """The likeliest tokens after a beginning of the answer, by their bytes, with their
+    log-probabilities."""
     choice = complete(url, question, beginning, 1)
     content = choice["logprobs"]["content"]
     return {tuple(top["bytes"] or []): top["logprob"] for top in content[0]["top_logprobs"]} if content else {}

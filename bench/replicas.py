@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Throughput of two replicas with a core each behind HAProxy, over that of one replica on one core.
 
-Starts two servers, each held to one core, and HAProxy with the file of deploy/. Every round asks one replica and then both, through HAProxy, about an
-image each that nobody has seen; clients send the next question when they have an answer, two for each replica, so that none waits for work. Prints
-questions a second of both and their ratio, and how many cores the replicas had, by their processor time: below 1 and 2, other programs took the
-rest. The clients' share of the processor time is in all of it and is printed too.
+Starts two servers, each held to one core, and HAProxy with the file of deploy/. Every round asks
+one replica and then both, through HAProxy, about an image each that nobody has seen; clients send
+the next question when they have an answer, two for each replica, so that none waits for work.
+Prints questions a second of both and their ratio, and how many cores the replicas had, by their
+processor time: below 1 and 2, other programs took the rest. The clients' share of the processor
+time is in all of it and is printed too.
 
     bench/replicas.py --model DIR --size 512x512 --requests 4 --rounds 2 -- --quantization int8
 
@@ -89,7 +91,8 @@ def processor_seconds(processes: list[subprocess.Popen]) -> float:
 
 
 def questions_a_second(arguments: argparse.Namespace, port: int, n_replicas: int, replicas: list[subprocess.Popen]) -> tuple[float, float]:
-    """Over the time from the first question to the last answer; and the cores that the replicas had in that time."""
+    """Over the time from the first question to the last answer; and the cores that the replicas had
+    in that time."""
     bodies = [question(arguments) for _ in range(arguments.requests * n_replicas)]
     lock, left, failed = threading.Lock(), list(bodies), []
 
@@ -130,7 +133,8 @@ def measure(arguments: argparse.Namespace, one: int, both: int, replicas: list[s
     one_rate, two_rate = (statistics.median(rate) for rate in rates)
     print(f"median:  one replica {one_rate:.3f}, two {two_rate:.3f} questions a second, ratio {two_rate / one_rate:.3f}; the clients took {share:.1%} of a core")
     one_core, two_cores = (statistics.median(core) for core in cores)
-    if min(one_core, two_cores) > 0:  # runs of a few hundredths of a second are below the clock's tick
+    # runs of a few hundredths of a second are below the clock's tick
+    if min(one_core, two_cores) > 0:
         by_time = two_rate / two_cores / (one_rate / one_core)
         print(f"one replica had {one_core:.2f} cores, two {two_cores:.2f}: a second of a core answers {by_time:.3f} times as many questions with two")
 

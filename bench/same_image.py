@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """How soon a server answers when it is asked about an image again.
 
-After a warm-up, three requests a round, one after another: an image that the server has not seen, the same with another question, and that question
-again. Prints the median time to the first token of each, its ratio to the first, and how many images went through the encoder.
+After a warm-up, three requests a round, one after another: an image that the server has not seen,
+the same with another question, and that question again. Prints the median time to the first token
+of each, its ratio to the first, and how many images went through the encoder.
 
     omma serve DIR &
     bench/same_image.py --size 1024x1024 --rounds 3

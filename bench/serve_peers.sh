@@ -1,6 +1,7 @@
 #!/bin/sh
-# Serves one checkpoint with omma and with vLLM's CPU build, one after the other, and sends both the same images and questions, one at a
-# time or --concurrency at once: prints both tables per image size, then the ratios, and writes everything to a JSON file.
+# Serves one checkpoint with omma and with vLLM's CPU build, one after the other, and sends both the
+# same images and questions, one at a time or --concurrency at once: prints both tables per image
+# size, then the ratios, and writes everything to a JSON file.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -64,7 +65,8 @@ wait_until_healthy() {
   done
 }
 
-# SIDE SEED PROMPTS ARGUMENT...: one run of the client. Images of another seed are others, so that no cache knows them.
+# SIDE SEED PROMPTS ARGUMENT...: one run of the client. Images of another seed are others, so that
+# no cache knows them.
 client() {
   side=$1
   seed=$2
@@ -94,9 +96,10 @@ measure omma
 
 if [ -x "$vllm_python" ]; then
   [ "$plugin" = yes ] || export VLLM_PLUGINS=
-  # Bound to cores, vLLM would leave one of them to its scheduler. To profile, its start would encode the largest image that the model
-  # takes, which lasts most of an hour. It refuses to start unless 0.92 of the machine's memory is free, which the last option lowers
-  # (it is the CPU's, whatever its name).
+  # Bound to cores, vLLM would leave one of them to its scheduler. To profile, its start would
+  # encode the largest image that the model takes, which lasts most of an hour. It refuses to start
+  # unless 0.92 of the machine's memory is free, which the last option lowers (it is the CPU's,
+  # whatever its name).
   VLLM_CPU_OMP_THREADS_BIND=nobind OMP_NUM_THREADS=$threads "$vllm_python" -m vllm.entrypoints.cli.main serve "$model" \
     --served-model-name peer --host 127.0.0.1 --port "$port" --max-model-len "$max_model_len" --dtype bfloat16 \
     --limit-mm-per-prompt '{"image": 1, "video": 0}' --max-num-batched-tokens "$max_model_len" --max-num-seqs "$concurrency" \

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""How many replicas a load needs, and what its requests wait for: a simulation from measured service times.
+"""How many replicas a load needs, and what its requests wait for: a simulation from measured
+service times.
 
     bench/simulate_fleet.py measure --base-url http://127.0.0.1:8001 --size 512x512 --output service.json    # one replica, idle
     bench/simulate_fleet.py predict service.json --rate 0.5 --replicas 1,2,4 --hit-rate 0.3 --tokens 64
     bench/simulate_fleet.py compare service.json --base-url http://127.0.0.1:8000 --rate 0.5 --replicas 2    # a balancer and 2 replicas
 
-`measure` asks a replica that nobody else uses about new images and known ones, and several questions at once for the decode steps. `predict` prints times
-to the first token, times of whole requests and how busy replicas are. `compare` sends the same requests at the same times to real replicas and
-prints both side by side. docs/scaling.md says how to read them."""
+`measure` asks a replica that nobody else uses about new images and known ones, and several
+questions at once for the decode steps. `predict` prints times to the first token, times of whole
+requests and how busy replicas are. `compare` sends the same requests at the same times to real
+replicas and prints both side by side. docs/scaling.md says how to read them."""
 
 import argparse
 import concurrent.futures
@@ -35,7 +37,8 @@ class Client(Server):
     """A server's requests with all their times."""
 
     def ask(self, question: str, image: str | None, n_tokens: int, digest: str = "", enough=lambda tokens: False) -> dict:
-        """{"start", "tokens": [when each came], "end", "timings": the server's own}; a stream that has `enough` is closed."""
+        """{"start", "tokens": [when each came], "end", "timings": the server's own}; a stream that
+        has `enough` is closed."""
         parts = [{"type": "image_url", "image_url": {"url": image}}] if image else []
         body = {"model": self.model, "messages": [{"role": "user", "content": parts + [{"type": "text", "text": question}]}],
                 "stream": True, "stream_options": {"include_usage": True}, "max_tokens": n_tokens, "ignore_eos": True,
@@ -59,7 +62,8 @@ class Client(Server):
         return found
 
     def step(self, n: int, n_steps: int) -> float:
-        """Seconds of a decode step with n answers: of steps when all have begun, as before that there are prompts between the steps."""
+        """Seconds of a decode step with n answers: of steps when all have begun, as before that
+        there are prompts between the steps."""
         began = []
 
         def enough(tokens: list) -> bool:
@@ -74,7 +78,8 @@ class Client(Server):
 
 @contextlib.contextmanager
 def busy(arguments):
-    """Meanwhile the servers of --busy answer about new images, one after another: what replicas of one machine take from each other."""
+    """Meanwhile the servers of --busy answer about new images, one after another: what replicas of
+    one machine take from each other."""
     done = threading.Event()
 
     def ask(url: str) -> None:
@@ -170,7 +175,8 @@ def play(arguments, requests: list) -> list:
 def compare(arguments) -> None:
     (n,) = arguments.replicas
     replies = play(arguments, requests_of(arguments))
-    # Which replica a digest belongs to is chance, and with few requests it decides the tail: the times of many such draws together.
+    # Which replica a digest belongs to is chance, and with few requests it decides the tail: the
+    # times of many such draws together.
     requests = [request for draw in range(N_DRAWS) for request in run_model(arguments, n, draw)[0]]
     print(f"{n} replica{'s' if n > 1 else ''}, {len(replies)} requests; seconds at p50, p90, p99")
     for name, ours, real in (("first token", [r.time_to_first_token for r in requests], [r["tokens"][0] - r["start"] for r in replies]),

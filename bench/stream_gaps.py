@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """What a running stream notices when another client sends an image.
 
-A text stream runs; after a while another request with a new image comes. Prints the gaps between the stream's tokens while it is alone
-and while the image is encoded and its prompt computed (until the other request's first token), and the other's time to first token.
+A text stream runs; after a while another request with a new image comes. Prints the gaps between
+the stream's tokens while it is alone and while the image is encoded and its prompt computed (until
+the other request's first token), and the other's time to first token.
 
     omma serve DIR &
     bench/stream_gaps.py --size 1024x1024
@@ -42,7 +43,7 @@ def show(name: str, values: list[float]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--base-url", type=base_url, default="http://127.0.0.1:8000", help="the server (default: %(default)s)")
     parser.add_argument("--size", type=size_of, default=(1024, 1024), help="of the image (default: 1024x1024)")
     parser.add_argument("--alone", type=positive, default=40, help="tokens of the stream before the image comes (default: %(default)s)")

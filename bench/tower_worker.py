@@ -1,7 +1,9 @@
-"""One peer of tower_peers.py in a process of its own: loads a checkpoint's tower, then runs it as often as it is told.
+"""One peer of tower_peers.py in a process of its own: loads a checkpoint's tower, then runs it as
+often as it is told.
 
-Started by tower_peers.py as `PYTHON tower_worker.py PEER MODEL PATCHES THREADS`. Prints one JSON line when it is ready, then one for
-each line that it reads: the time of a run, and how far its embeddings are from those in the file that the line names, if any.
+Started by tower_peers.py as `PYTHON tower_worker.py PEER MODEL PATCHES THREADS`. Prints one JSON
+line when it is ready, then one for each line that it reads: the time of a run, and how far its
+embeddings are from those in the file that the line names, if any.
 """
 
 from __future__ import annotations
@@ -71,7 +73,8 @@ def zentorch_tower(model: Path, pixels: torch.Tensor, grid: torch.Tensor) -> Run
 
 
 class OneGrid(torch.nn.Module):
-    """A tower of transformers as a function of the patches alone, f32 in and out; all that the language model reads is an output."""
+    """A tower of transformers as a function of the patches alone, f32 in and out; all that the
+    language model reads is an output."""
 
     def __init__(self, tower: torch.nn.Module, grid: torch.Tensor) -> None:
         super().__init__()
@@ -162,7 +165,8 @@ def start(stack: ExitStack, peer: str, model: Path, pixels: torch.Tensor, grid: 
 
 
 def relative_error(output: torch.Tensor, file: str) -> float:
-    """Of all embeddings, against those that `omma encode` wrote; Qwen3-VL's deepstack columns lie after the merged ones."""
+    """Of all embeddings, against those that `omma encode` wrote; Qwen3-VL's deepstack columns lie
+    after the merged ones."""
     expected = load_file(file)["image.0.embeddings"]
     found = output.float()[:, : expected.shape[1]]
     return ((found - expected).norm() / expected.norm()).item()

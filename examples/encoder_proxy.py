@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A proxy between clients, encoder nodes and vLLM: images go to the nodes, vLLM gets the rest and their embeddings.
+"""A proxy between clients, encoder nodes and vLLM: images go to the nodes, vLLM gets the rest and
+their embeddings.
 
     omma serve DIR --mm-encoder-only --port 8100
     vllm serve DIR --port 8200 --ec-transfer-config '{"ec_connector": "OmmatidiaConnector", "ec_role": "ec_consumer",
@@ -7,9 +8,11 @@
         "ec_connector_extra_config": {"encoder_urls": ["http://127.0.0.1:8100"]}}'
     examples/encoder_proxy.py --encoder http://127.0.0.1:8100 --vllm http://127.0.0.1:8200 --port 8000
 
-Each image of a chat goes alone to a node, always the same one for the same image, under a uuid that is the SHA-256 of its URL. vLLM then gets its
-grid of patches in place of the image, and the uuid. Where a node fails, and where vLLM cannot get what a node has made, vLLM gets the images
-themselves. Everything else is handed on to vLLM. Standard library alone; docs/encoder-node.md has the protocol."""
+Each image of a chat goes alone to a node, always the same one for the same image, under a uuid that
+is the SHA-256 of its URL. vLLM then gets its grid of patches in place of the image, and the uuid.
+Where a node fails, and where vLLM cannot get what a node has made, vLLM gets the images themselves.
+Everything else is handed on to vLLM. Standard library alone; docs/encoder-node.md has the
+protocol."""
 
 import argparse
 import hashlib
@@ -62,7 +65,8 @@ def encode(nodes, part, chat, headers):
 
 
 def replace_images(nodes, body, headers):
-    """The chat for vLLM with its images replaced; None where there is none, or a node has failed."""
+    """The chat for vLLM with its images replaced; None where there is none, or a node has
+    failed."""
     chat = json.loads(body)
     parts = list(image_parts(chat))
     if not parts:
@@ -106,7 +110,8 @@ class Proxy(BaseHTTPRequestHandler):
         return replaced is not None and self.hand_on("POST", replaced, retry=True)
 
     def hand_on(self, method, body, retry=False):
-        """Sends vLLM's reply to the client, piece by piece. With `retry`, a failure of vLLM is not sent, and gives False."""
+        """Sends vLLM's reply to the client, piece by piece. With `retry`, a failure of vLLM is not
+        sent, and gives False."""
         try:
             reply = call(self.vllm, method, self.path, body, self.forwarded_headers())
         except (OSError, http.client.HTTPException) as error:
@@ -128,7 +133,7 @@ class Proxy(BaseHTTPRequestHandler):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--encoder", action="append", required=True, metavar="URL", help="an encoder node; may be given again")
     parser.add_argument("--vllm", required=True, metavar="URL", help="the vLLM that answers")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")

@@ -4,12 +4,13 @@
     pip install 'ray[data]'
     examples/ray_batch.py /srv/models/my-model -i in.jsonl -o out.jsonl --workers 4 --cpus 16
 
-Ray Data deals the lines out to `--workers` actors. Each holds one `omma batch DIR -i - -o -` with its own copy of the model
-and `--cpus` threads, for all its requests. Program and model must be at the same paths on every machine. Without a cluster
-(RAY_ADDRESS) Ray runs on this machine. Words after `--` go to `omma batch`.
+Ray Data deals the lines out to `--workers` actors. Each holds one `omma batch DIR -i - -o -` with
+its own copy of the model and `--cpus` threads, for all its requests. Program and model must be at
+the same paths on every machine. Without a cluster (RAY_ADDRESS) Ray runs on this machine. Words
+after `--` go to `omma batch`.
 
-The output is that of `omma batch` (docs/batch.md): a line for each request as its answer ends, matched by `custom_id`. The
-same command continues where it was stopped."""
+The output is that of `omma batch` (docs/batch.md): a line for each request as its answer ends,
+matched by `custom_id`. The same command continues where it was stopped."""
 
 import argparse
 import fcntl
@@ -52,7 +53,8 @@ class Worker:
         self.numbers += [int(number) for number in block["number"]]
         feeder = threading.Thread(target=self.feed, args=(block["line"],))
         feeder.start()
-        answers = [self.read_answer() for _ in block["line"]]  # one for each line, in the order in which they end
+        # one for each line, in the order in which they end
+        answers = [self.read_answer() for _ in block["line"]]
         feeder.join()
         return {"answer": numpy.array(answers, dtype=object)}
 

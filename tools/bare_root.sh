@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the two commands of README.md on a bare Debian: a fresh root with git, make and ca-certificates, a clone of this
-# repository's committed state, and nothing else of this machine.
+# Runs the two commands of README.md on a bare Debian: a fresh root with git, make and
+# ca-certificates, a clone of this repository's committed state, and nothing else of this machine.
 set -eu
 
 usage() {
@@ -72,7 +72,8 @@ else
 fi
 log=$root.log
 
-# Ends what still runs; the mounts vanish with it. Should any be left all the same, nothing is removed through it.
+# Ends what still runs; the mounts vanish with it. Should any be left all the same, nothing is
+# removed through it.
 clean_up() {
   trap '' INT TERM HUP
   if [ -n "$child" ]; then

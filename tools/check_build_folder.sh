@@ -1,5 +1,6 @@
 #!/bin/sh
-# Refuses a build folder that was copied or moved here: CMake cannot go on in one. A folder that is not there, or has no build, passes.
+# Refuses a build folder that was copied or moved here: CMake cannot continue in one. A folder that
+# does not exist, or has no build, passes.
 # Usage: tools/check_build_folder.sh FOLDER, from the root of the sources
 set -eu
 folder=$1

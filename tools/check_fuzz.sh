@@ -1,6 +1,7 @@
 #!/bin/sh
-# Checks that every source which reads foreign bytes (files, requests, replies) is named in fuzz/readers.txt with the fuzz target that feeds it,
-# or with the reason why none does. One line per violation; exits with 1 when there is any.
+# Checks that every source which reads foreign bytes (files, requests, replies) is named in
+# fuzz/readers.txt with the fuzz target that feeds it, or with the reason why none does. One line
+# per violation; exits with 1 when there is any.
 set -u
 LC_ALL=C
 export LC_ALL

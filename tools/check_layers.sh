@@ -1,7 +1,7 @@
 #!/bin/sh
-# Checks the rules of this tree that a compiler does not: who includes whom, where a family's name may stand, which symbols
-# and functions are used, that public headers stand alone, and plain style. One line per violation.
-# The awk and sh programs below stand in single quotes on purpose.
+# Checks the rules of this tree that a compiler does not: who includes whom, where a family's name
+# may stand, which symbols and functions are used, that public headers stand alone, and plain style.
+# One line per violation. The awk and sh programs below stand in single quotes on purpose.
 # shellcheck disable=SC2016
 set -u
 LC_ALL=C
@@ -21,6 +21,7 @@ Environment: CC and CXX compile the public headers (default cc and c++).
 
 Rules:
   include       folders of src/ include one way only, by "folder/file.h" or <omma/file.h>; oneDNN only in src/linear
+  circle        no headers that include each other, directly or by way of others
   intrinsics    intrinsics headers only in src/kernels
   family        a model family's name (src/families/family.h lists them) only in src/families, never in the rest of src/ or
                 in include/
@@ -67,7 +68,8 @@ code_folders=$(existing src include examples tests bench fuzz tools python CMake
 text_folders=$(existing src include examples tests bench fuzz tools python CMakeLists.txt cmake Makefile docs deploy .github \
   CMakePresets.json README.md CHANGELOG.md CONTRIBUTING.md)
 
-# in_files FOLDERS EXPRESSION...: find over the files of the folders (one per line), test data left out.
+# in_files FOLDERS EXPRESSION...: find over the files of the folders (one per line), test data left
+# out.
 in_files() {
   folders=$1
   shift
@@ -76,8 +78,8 @@ in_files() {
   find $folders \( -path tests/data -o -name __pycache__ -o -name node_modules \) -prune -o -type f "$@"
 }
 
-# Everything about C that can be seen line by line. Comments and strings are taken apart first, so that words in them do not
-# count as code.
+# Everything about C that can be seen line by line. Comments and strings are taken apart first, so
+# that words in them do not count as code.
 c_rules='
 BEGIN {
   allowed["base"] = "base"
@@ -176,8 +178,8 @@ function check_banned(names, why, word) {
   gsub(/[^A-Za-z0-9_]/, "", word)
   report("banned", word ": " why)
 }
-# Sources are formatted: a function begins with a name and a parenthesis in column 1 and ends with a brace there; types and
-# tables end with "};".
+# Sources are formatted: a function begins with a name and a parenthesis in column 1 and ends
+# with a brace there; types and tables end with "};".
 function check_function() {
   if (code ~ /^[A-Za-z_]/) function_start = code ~ /\(/ && code !~ /;[ \t]*$/ ? FNR : 0
   if (code !~ /^}/) return
@@ -215,7 +217,20 @@ check_c() {
     -exec awk "$c_rules" {} +
 }
 
-# Scripts, build files and pages: the rules that need no knowledge of the language. A Makefile needs its tabs.
+# tsort writes one line for each circle, then one for each header in it, to its standard error.
+check_circles() {
+  in_files "$(existing src include)" -name '*.h' -exec awk '
+    /^[ \t]*#[ \t]*include/ && match($0, /["<][^">]*[">]/) {
+      path = substr($0, RSTART + 1, RLENGTH - 2)
+      print FILENAME, (path ~ /^omma\// ? "include/" : "src/") path
+    }' {} + | sort | tsort 2>&1 >/dev/null | awk '
+    /contains a loop/ { if (line) print line; line = ""; next }
+    { line = line ? line " " $2 : $2 ":1: circle: headers include each other: " $2 }
+    END { if (line) print line }'
+}
+
+# Scripts, build files and pages: the rules that need no knowledge of the language. A Makefile needs
+# its tabs.
 check_other_sources() {
   in_files "$code_folders" \( -name '*.py' -o -name '*.sh' -o -name '*.cmake' -o -name CMakeLists.txt -o -name '*.js' \
     -o -name '*.css' -o -name '*.html' -o -name '*.toml' -o -name '*.y*ml' \) -exec awk '
@@ -271,7 +286,8 @@ check_names() {
     { seen[$NF] = $0 }'
 }
 
-# compile_alone LANGUAGE STANDARD COMPILER HEADER: the first complaint of the compiler, as a violation.
+# compile_alone LANGUAGE STANDARD COMPILER HEADER: the first complaint of the compiler, as a
+# violation.
 compile_alone() {
   message=$(printf '#include <%s>\n' "${4#include/}" |
     "$3" -x "$1" -std="$2" -fsyntax-only -pedantic -Wall -Wextra -Werror -Iinclude - 2>&1) && return
@@ -286,8 +302,9 @@ check_headers() {
   done
 }
 
-# Global symbols of a static library, and the sections that the program writes to. Constant tables with addresses in them lie
-# in .data.rel.ro, which is read-only after the start. DW.ref. are the compiler's own, for catching exceptions.
+# Global symbols of a static library, and the sections that the program writes to. Constant tables
+# with addresses in them lie in .data.rel.ro, which is read-only after the start. DW.ref. are the
+# compiler's own, for catching exceptions.
 check_static_library() {
   nm -A -g --defined-only "$1" 2>/dev/null | awk -v library="$1" '
     { split($1, place, ":") }
@@ -314,6 +331,7 @@ check_symbols() {
 
 violations=$(
   check_c
+  check_circles
   check_other_sources
   check_last_newline
   check_family_names

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Checks that names and prose use the field's words, and that comments and Markdown keep to 100 columns.
-# The awk program below stands in single quotes on purpose.
+# Checks that names and prose use the field's words, and that comments and Markdown keep to 100
+# columns.
+# The awk programs below stand in single quotes on purpose.
 # shellcheck disable=SC2016
 set -u
 LC_ALL=C.UTF-8
@@ -17,8 +18,9 @@ Prints one line per violation, "file:line: rule: what", and exits with 1 when th
 
 Rules:
   word     a word that another one has replaced, in a name or in prose
-  columns  a comment of a C source, or a line of Markdown, of more than 100 columns; tables, code, headings, links and
-           what has no blank to break at are left alone
+  columns  a comment of a C source, a Python source or a shell script, a docstring, or a line of
+           Markdown, of more than 100 columns; tables, code, headings, links and what has no blank
+           to break at are left alone
 TEXT
 }
 
@@ -76,7 +78,8 @@ is no multiple|is not a multiple
 
 # FILE:PATTERN of lines that may have such a word, each with its reason.
 allowed='
-# Prompts to models and their answers, which are texts of the vocabulary that the demo model was trained on
+# Prompts to models and their answers, which are texts of the vocabulary that the demo model was
+# trained on
 .*:(in|Describe|show me) (this|the) picture
 .*:(What is|What does|Does|Which|The|In the|first|second|next) .*picture
 ^tools/(demo_|fixture_(golden|tiktoken|tokenizer)|make_text_fixtures).*:.
@@ -146,9 +149,41 @@ length($0) > 100 {
   if (length(text) > 60) printf "%s:%d: columns: a line of %d columns\n", FILENAME, FNR, length($0)
 }'
 
+# Docstrings are strings in triple quotes that begin a line; what is indented deeper in them is code
+# or a table. Pragmas (noqa, type: ignore) must stay on their line.
+py_columns='
+FNR == 1 { quote = "" }
+{
+  rest = $0; prose = ""
+  match($0, /^[ \t]*/); deep = RLENGTH
+  if (quote == "" && match($0, /^[ \t]*[rRuU]?("""|\047\047\047)/)) { docstring = 1; indent = deep }
+  while (rest != "") {
+    if (quote != "") {
+      if (docstring && deep <= indent) prose = "docstring"
+      at = index(rest, quote); if (!at) break
+      rest = substr(rest, at + 3); quote = ""; docstring = 0; continue
+    }
+    if (!match(rest, /"""|\047\047\047|["\047#]/)) break
+    start = substr(rest, RSTART, RLENGTH); rest = substr(rest, RSTART + RLENGTH)
+    if (start == "#") { if (rest !~ /^ *(noqa|type:|pyright:|pragma:)/) prose = "comment"; break }
+    if (length(start) == 3) { quote = start; continue }
+    if (start == "\"") literal = match(rest, /^([^"\\]|\\.)*"/); else literal = match(rest, /^([^\047\\]|\\.)*\047/)
+    if (!literal) break
+    rest = substr(rest, RLENGTH + 1)
+  }
+  if (prose != "" && length($0) > 100 && $0 !~ /^[ \t#]*[^ \t]+$/)
+    printf "%s:%d: columns: a %s of %d columns\n", FILENAME, FNR, prose, length($0)
+}'
+sh_columns='
+length($0) > 100 && /^[ \t]*#[^!]/ && !/^[ \t]*# *shellcheck / && !/^[ \t#]*[^ \t]+$/ {
+  printf "%s:%d: columns: a comment of %d columns\n", FILENAME, FNR, length($0)
+}'
+
 check_columns() {
   ours '*.c' '*.h' '*.cc' '*.cpp' | tr '\n' '\0' | xargs -0 awk "$c_columns"
   ours '*.md' | tr '\n' '\0' | xargs -0 awk "$md_columns"
+  ours '*.py' | tr '\n' '\0' | xargs -0 awk "$py_columns"
+  ours '*.sh' .ci/run | tr '\n' '\0' | xargs -0 awk "$sh_columns"
 }
 
 violations=$(

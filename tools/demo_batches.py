@@ -1,4 +1,5 @@
-"""Batches for training the demo model: images, what each patch of them shows, and branches of questions.
+"""Batches for training the demo model: images, what each patch of them shows, and branches of
+questions.
 
 All images of a batch have one size. A worker process of lower priority draws ahead of the training.
 """
@@ -23,23 +24,28 @@ import demo_text
 PATCH, MERGE = 16, 2
 UNIT = PATCH * MERGE  # pixels covered by one image token, each way
 IGNORE = -100
-# Classes of the map: shape (with bars), colour, "the centre is here", character, its place in the word.
+# Classes of the map: shape (with bars), colour, "the centre is here", character, its place in the
+# word.
 MAP_CLASSES = (len(demo_data.SHAPES) + 2, len(demo_data.COLOURS) + 1, 2, len(demo_text.CHARACTERS) + 1, 8)
 MAP_NUMBERS = 4  # the box of what covers the patch, in parts of the image
 
 
 @dataclass
 class Batch:
-    pixels: torch.Tensor | None  # [n_images * n_patches, 3 * 16 * 16], None for a batch without images
+    # [n_images * n_patches, 3 * 16 * 16], None for a batch without images
+    pixels: torch.Tensor | None
     grid: torch.Tensor | None  # [n_images, 3]
     classes: torch.Tensor | None  # [n_images * n_patches, 5], see drawing_map
     boxes: torch.Tensor | None  # [n_images * n_patches, 4]
     ids: torch.Tensor | None  # [n_rows, length], None for a batch for the tower alone
     positions: torch.Tensor | None  # [3, n_rows, length]
     branches: torch.Tensor | None  # [n_rows, length], -1 for padding
-    labels: torch.Tensor | None  # [n_rows, length], the token to predict at this position, or IGNORE
-    weights: torch.Tensor | None  # [n_rows, length], of the labels; tokens of long answers weigh less
-    answers: list[tuple[str, int, int, int]]  # kind, row, first and end position of the answer's labels
+    # [n_rows, length], the token to predict at this position, or IGNORE
+    labels: torch.Tensor | None
+    # [n_rows, length], of the labels; tokens of long answers weigh less
+    weights: torch.Tensor | None
+    # kind, row, first and end position of the answer's labels
+    answers: list[tuple[str, int, int, int]]
 
     def mask(self) -> torch.Tensor:
         """[n_rows, 1, length, length], True where a query may look."""
@@ -49,12 +55,13 @@ class Batch:
 
 
 def patches(images: list[Image.Image]) -> np.ndarray:
-    """[n_images * n_patches, 768]: the official processor's patches of equally large images, one time slice
-    only, as bytes."""
+    """[n_images * n_patches, 768]: the official processor's patches of equally large images, one
+    time slice only, as bytes."""
     pixels = np.stack([np.asarray(image) for image in images])  # [n, height, width, 3]
     n, height, width, _ = pixels.shape
     blocks = pixels.reshape(n, height // UNIT, MERGE, PATCH, width // UNIT, MERGE, PATCH, 3)
-    blocks = blocks.transpose(0, 1, 4, 2, 5, 7, 3, 6)  # n, block row, block column, row, column, channel, y, x
+    # n, block row, block column, row, column, channel, y, x
+    blocks = blocks.transpose(0, 1, 4, 2, 5, 7, 3, 6)
     return blocks.reshape(-1, 3 * PATCH * PATCH)
 
 
@@ -72,8 +79,8 @@ def _overlap(box: tuple[float, float, float, float], height: int, width: int) ->
 
 
 def drawing_map(scene: demo_data.Scene, rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
-    """What each patch shows, in the order of `patches`: classes [n_patches, 5], where 0 means nothing, and boxes
-    [n_patches, 4]."""
+    """What each patch shows, in the order of `patches`: classes [n_patches, 5], where 0 means
+    nothing, and boxes [n_patches, 4]."""
     height, width = rows * MERGE, columns * MERGE
     across, down = width / scene.width, height / scene.height
     ys, xs = np.mgrid[0:height, 0:width] + 0.5
@@ -114,7 +121,8 @@ def drawing_map(scene: demo_data.Scene, rows: int, columns: int) -> tuple[np.nda
 
 
 class Row:
-    """One sequence under construction: a shared beginning and branches that do not see each other."""
+    """One sequence under construction: a shared beginning and branches that do not see each
+    other."""
 
     def __init__(self) -> None:
         self.ids: list[int] = []
@@ -169,7 +177,8 @@ class BatchMaker:
 
     @staticmethod
     def grid(rng: np.random.Generator, progress: float) -> tuple[int, int]:
-        """Height and width in image tokens: small ones, wide ones for words, and later now and then large ones."""
+        """Height and width in image tokens: small ones, wide ones for words, and later now and then
+        large ones."""
         chance = rng.random()
         if progress < 0.05:
             ranges = ((2, 3), (2, 4))
@@ -203,7 +212,8 @@ class BatchMaker:
     def draw(
         self, rng: np.random.Generator, rows: int, columns: int, progress: float
     ) -> tuple[demo_data.Scene, Image.Image]:
-        """An image that the processor would bring to rows x columns tokens, brought there as it would do it."""
+        """An image that the processor would bring to rows x columns tokens, brought there as it
+        would do it."""
         height, width = rows * UNIT, columns * UNIT
         odd = rng.random() < 0.3
         if odd:
@@ -298,8 +308,8 @@ class BatchMaker:
             spans.append((question.kind, index, first, len(row.ids) - 1))
 
     def weights(self, question: demo_questions.Question, ids: list[int]) -> list[float]:
-        """Of an answer's tokens: those of long answers weigh less, and in a box the coordinates count, most of all
-        their first digits."""
+        """Of an answer's tokens: those of long answers weigh less, and in a box the coordinates
+        count, most of all their first digits."""
         weights = [len(ids) ** -0.5] * len(ids)
         if question.kind == "where":
             end = ids.index(self.close)
@@ -341,8 +351,8 @@ def to_batch(arrays: dict) -> Batch:
 
 
 class Worker:
-    """A process that makes batches ahead. Start it before torch has threads; `progress` steers the curriculum:
-    (seeing only, progress of that stage)."""
+    """A process that makes batches ahead. Start it before torch has threads; `progress` steers the
+    curriculum: (seeing only, progress of that stage)."""
 
     def __init__(self, maker: BatchMaker, seed: int, first_step: int) -> None:
         context = multiprocessing.get_context("fork")
@@ -371,7 +381,8 @@ class Worker:
         self.process.start()
 
     def next(self, seeing_only: bool, progress: float) -> Batch:
-        """The next batch. Once the language model has joined, one in five still is for the tower alone."""
+        """The next batch. Once the language model has joined, one in five still is for the tower
+        alone."""
         self.stage[:] = [float(seeing_only), progress]
         while True:
             try:

@@ -1,8 +1,8 @@
 """Images for the demo model: simple drawings, made on the fly from a seed.
 
-A scene is its description: flat shapes, words and numbers, shapes with labels, or a bar chart, on a plain, patterned
-or noisy background. demo_questions.py reads questions and answers off it, so that they can never disagree with the
-image.
+A scene is its description: flat shapes, words and numbers, shapes with labels, or a bar chart, on a
+plain, patterned or noisy background. demo_questions.py reads questions and answers off it, so that
+they can never disagree with the image.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ class Scene:
     bars: tuple[Bar, ...] = ()
 
 
-# --- scenes ---------------------------------------------------------------------------------------------------------
+# --- scenes
+# --------------------------------------------------------------------------------------------------
 
 
 def _contrast(colour: str, background: str) -> float:
@@ -106,8 +107,8 @@ def _choose(rng: np.random.Generator, options: list | tuple):
 def random_scene(rng: np.random.Generator, width: int, height: int, max_objects: int = MAX_OBJECTS) -> Scene:
     """Draw a scene's description.
 
-    Half of the scenes use few shapes and colours: otherwise the answer to "How many ...?" would nearly always be
-    zero or one, and counting would never be learnt.
+    Half of the scenes use few shapes and colours: otherwise the answer to "How many ...?" would
+    nearly always be zero or one, and counting would never be learnt.
     """
     background = str(rng.choice(list(BACKGROUNDS)))
     colours = [c for c in COLOURS if c not in BACKGROUNDS[background][1]]
@@ -118,7 +119,8 @@ def random_scene(rng: np.random.Generator, width: int, height: int, max_objects:
 
     wanted = int(rng.integers(1, min(max_objects, width * height // 1024) + 1))
     side = min(width, height)
-    # All objects together may cover about half of the image, but stay large enough to be told apart.
+    # All objects together may cover about half of the image, but stay large enough to be told
+    # apart.
     largest = min(0.44 * side, math.sqrt(0.5 * width * height / (math.pi * wanted)))
     smallest = min(max(8.0, 0.45 * largest), largest)
     things: list[Thing] = []
@@ -170,8 +172,8 @@ def text_scene(
     held_out: bool,
     easy: bool = False,
 ) -> Scene | None:
-    """A word or a number, now and then two of them one above the other. `held_out` words are ones that training does
-    not show; `easy` is black on white."""
+    """A word or a number, now and then two of them one above the other. `held_out` words are ones
+    that training does not show; `easy` is black on white."""
     background = "white" if easy else _choose(rng, list(BACKGROUNDS))
     colours = ["black"] if easy else [c for c in COLOURS if _contrast(c, background) > TEXT_CONTRAST]
     lines = 2 if height >= 96 and rng.random() < 0.25 else 1
@@ -198,7 +200,8 @@ def text_scene(
 def label_scene(
     rng: np.random.Generator, width: int, height: int, fonts: tuple[str, ...], sizes: tuple[int, int], held_out: bool
 ) -> Scene | None:
-    """One to three shapes beside each other, no shape and no colour twice, each with a word or number below it."""
+    """One to three shapes beside each other, no shape and no colour twice, each with a word or
+    number below it."""
     background = _choose(rng, list(BACKGROUNDS))
     n = int(np.clip(width // 80, 1, 3))
     n = int(rng.integers(1, n + 1))
@@ -257,11 +260,13 @@ def chart_scene(rng: np.random.Generator, width: int, height: int, fonts: tuple[
     return Scene(width, height, background, texts=tuple(texts), bars=tuple(bars))
 
 
-# --- drawing --------------------------------------------------------------------------------------------------------
+# --- drawing
+# --------------------------------------------------------------------------------------------------
 
 
 def _pattern(rng: np.random.Generator, style: str, width: int, height: int) -> np.ndarray:
-    """What a style adds to the background's colour: [height, width, 1 or 3], within about -30 to 30."""
+    """What a style adds to the background's colour: [height, width, 1 or 3], within about -30 to
+    30."""
     ys, xs = np.mgrid[0:height, 0:width].astype(np.float32)
     strength = float(rng.uniform(5, 24))
     if style == "fall":
@@ -287,7 +292,8 @@ def _pattern(rng: np.random.Generator, style: str, width: int, height: int) -> n
 def draw(
     scene: Scene, rng: np.random.Generator, plain: bool = False, styles: tuple[str, ...] = STYLES
 ) -> Image.Image:
-    """Paint a scene. Unless `plain`, colours vary a little, and the background has one of the styles."""
+    """Paint a scene. Unless `plain`, colours vary a little, and the background has one of the
+    styles."""
 
     def jitter(colour: tuple[int, int, int]) -> tuple[int, int, int]:
         if plain:

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Everything in the demo model's directory except the weights: tokenizer, chat template, processor settings.
+"""Everything in the demo model's directory except the weights: tokenizer, chat template, processor
+settings.
 
     tools/demo_files.py models/demo
 
-The tokenizer has Qwen's form (NFC, its split pattern, byte-level BPE) but a small vocabulary of its own, trained on
-the demo's questions and answers, on everyday English below and on the standard library's documentation strings.
-Training it again with another Python gives another vocabulary, which the published weights would not fit: so an
-existing tokenizer.json is kept unless --new-tokenizer is given.
+The tokenizer has Qwen's form (NFC, its split pattern, byte-level BPE) but a small vocabulary of its
+own, trained on the demo's questions and answers, on everyday English below and on the standard
+library's documentation strings. Training it again with another Python gives another vocabulary,
+which the published weights would not fit: so an existing tokenizer.json is kept unless
+--new-tokenizer is given.
 """
 
 from __future__ import annotations

@@ -32,10 +32,12 @@ class Question:
     kind: str
     text: str
     answer: str
-    box: tuple[float, float, float, float] | None = None  # what "where" asks for, in thousandths, not rounded
+    # what "where" asks for, in thousandths, not rounded
+    box: tuple[float, float, float, float] | None = None
 
 
-# --- language -------------------------------------------------------------------------------------------------------
+# --- language
+# --------------------------------------------------------------------------------------------------
 
 
 def a(noun: str) -> str:
@@ -60,7 +62,8 @@ def _join(parts: list[str]) -> str:
 
 
 def describe(scene: Scene) -> str:
-    """One sentence naming everything, in the fixed order of SHAPES and COLOURS so that only one answer is right."""
+    """One sentence naming everything, in the fixed order of SHAPES and COLOURS so that only one
+    answer is right."""
     parts = []
     for shape in SHAPES:
         for colour in COLOURS:
@@ -149,7 +152,8 @@ def _count_question(rng: np.random.Generator, scene: Scene) -> Question:
 
 
 def _presence_question(rng: np.random.Generator, scene: Scene) -> Question:
-    """Yes and no equally often; many a "no" has the right colour and the right shape, but on different objects."""
+    """Yes and no equally often; many a "no" has the right colour and the right shape, but on
+    different objects."""
     thing = scene.things[int(rng.integers(len(scene.things)))]
     other = scene.things[int(rng.integers(len(scene.things)))]
     colour, shape = thing.colour, thing.shape
@@ -205,7 +209,8 @@ def alone(scene: Scene) -> list[Thing]:
 
 
 def _relation_question(rng: np.random.Generator, scene: Scene) -> Question | None:
-    """Which of two things is further left, right, up or down; differences that are hard to see are not asked."""
+    """Which of two things is further left, right, up or down; differences that are hard to see are
+    not asked."""
     lone = alone(scene)
     if len(lone) < 2:
         return None
@@ -227,7 +232,8 @@ def _relation_question(rng: np.random.Generator, scene: Scene) -> Question | Non
     return Question("relation", text, f"The {noun(answer)}.")
 
 
-BOX_STEP = 20  # thousandths: the last digit of a coordinate would be a guess, and guesses are not worth learning
+# thousandths: the last digit of a coordinate would be a guess, and guesses are not worth learning
+BOX_STEP = 20
 
 
 def thousandths(scene: Scene, box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
@@ -341,7 +347,8 @@ _CHART = ((_chart_question, 1.0),)
 
 
 def question(rng: np.random.Generator, scene: Scene, kind: str | None = None) -> Question | None:
-    """A chance question, of that kind if one is named; None where the scene has no unambiguous one."""
+    """A chance question, of that kind if one is named; None where the scene has no unambiguous
+    one."""
     choices = _CHART if scene.bars else _LABELS if scene.things and scene.texts else _SHAPES if scene.things else _TEXT
     for _ in range(30):
         weights = [weight for _, weight in choices]
@@ -352,7 +359,8 @@ def question(rng: np.random.Generator, scene: Scene, kind: str | None = None) ->
 
 
 def images_question(rng: np.random.Generator, scenes: list[Scene]) -> Question | None:
-    """A question about one of several images, or which of them shows something, or how many there are."""
+    """A question about one of several images, or which of them shows something, or how many there
+    are."""
     n, chance = len(scenes), rng.random()
     i = int(rng.integers(n))
     if chance < 0.08:
@@ -408,7 +416,8 @@ SMALL_TALK = (
 NO_IMAGE = "I see no picture. Please show me one."
 
 
-# --- the shipped images -------------------------------------------------------------------------------------------
+# --- the shipped images
+# --------------------------------------------------------------------------------------------------
 
 SHIPPED: tuple[tuple[str, Scene, tuple[tuple[str, str], ...]], ...] = (
     (
@@ -461,7 +470,8 @@ SHIPPED: tuple[tuple[str, Scene, tuple[tuple[str, str], ...]], ...] = (
 
 
 def write_images(folder: Path) -> None:
-    """Write the shipped images and questions.json; the same bytes every time for one version of Pillow."""
+    """Write the shipped images and questions.json; the same bytes every time for one version of
+    Pillow."""
     folder.mkdir(parents=True, exist_ok=True)
     entries = []
     for name, scene, questions in SHIPPED:

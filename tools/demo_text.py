@@ -1,8 +1,9 @@
 """Words, numbers and fonts for the demo model's images.
 
-Fonts come from Debian packages with free licences and are not shipped: fonts-dejavu-core, fonts-liberation,
-fonts-freefont-ttf, fonts-roboto-unhinted, fonts-open-sans, fonts-lato, fonts-crosextra-carlito; for the fonts that
-training never sees fonts-noto-core, fonts-crosextra-caladea, fonts-cantarell, fonts-inconsolata, fonts-linuxlibertine.
+Fonts come from Debian packages with free licences and are not shipped: fonts-dejavu-core,
+fonts-liberation, fonts-freefont-ttf, fonts-roboto-unhinted, fonts-open-sans, fonts-lato,
+fonts-crosextra-carlito; for the fonts that training never sees fonts-noto-core,
+fonts-crosextra-caladea, fonts-cantarell, fonts-inconsolata, fonts-linuxlibertine.
 """
 
 from __future__ import annotations
@@ -116,7 +117,8 @@ class Text:
 
 
 def random_word(rng: np.random.Generator, shortest: int, longest: int, held_out: bool = False) -> str:
-    """Half of the words are English, half are chance letters, which cannot be guessed from a few of them."""
+    """Half of the words are English, half are chance letters, which cannot be guessed from a few of
+    them."""
     length = int(rng.integers(shortest, longest + 1))
     if rng.random() < 0.5 and length > 2:
         words = HELD_OUT_WORDS if held_out else SHOWN_WORDS
@@ -132,7 +134,8 @@ def random_number(rng: np.random.Generator, shortest: int, longest: int) -> str:
 
 
 def fitted(string: str, colour: str, name: str, size: int, width: float, height: float) -> Text | None:
-    """The text at the origin, made smaller until it fits into width x height; None below 13 pixels."""
+    """The text at the origin, made smaller until it fits into width x height; None below 13
+    pixels."""
     while size >= 13:
         text = Text(string, colour, name, size, 0, 0)
         extent = text.extent()

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Measure the demo model with the C program: greedy answers in bf16 to questions that training never asked.
+"""Measure the demo model with the C program: greedy answers in bf16 to questions that training
+never asked.
 
     tools/eval_demo.py models/demo                    600 questions, a table
     tools/eval_demo.py models/demo --json FILE        the same, with every question and answer in FILE
     tools/eval_demo.py models/demo --compare 50       also 32 greedy tokens of 50 questions against transformers, in f32
     tools/eval_demo.py models/demo --shipped          only the shipped images; fails unless every answer is right
 
-An answer is right when the whole sentence is the expected one. Boxes count by their intersection over union, 0 for an
-answer that is not a box. Words are ones that training did not show or chance letters; the part "unseen" has fonts and
-background patterns that it did not show either.
+An answer is right when the whole sentence is the expected one. Boxes count by their intersection
+over union, 0 for an answer that is not a box. Words are ones that training did not show or chance
+letters; the part "unseen" has fonts and background patterns that it did not show either.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ class Asked:
 
 
 def random_size(rng: np.random.Generator, wide: bool) -> tuple[int, int]:
-    """Width and height: mostly 64 to 320 pixels a side, one in ten up to 640; words stand in wide images."""
+    """Width and height: mostly 64 to 320 pixels a side, one in ten up to 640; words stand in wide
+    images."""
     if rng.random() < 0.1:
         return tuple(int(v) for v in rng.integers(256, 641, 2))
     if wide:

@@ -1,4 +1,5 @@
-"""config.json of the tiny Qwen checkpoints: the official configuration objects, and the released files' dialects."""
+"""config.json of the tiny Qwen checkpoints: the official configuration objects, and the released
+files' dialects."""
 
 from __future__ import annotations
 

@@ -21,7 +21,8 @@ OFFICIAL = {"kimi_vl": KimiOfficial}
 NEW_TOKENS = 24
 TOP = 5
 MIN_DISTINCT = 8  # different tokens in an answer of full length
-MIN_MARGIN = 1e-3  # between the two best logits of every greedy step, so that rounding cannot change a token
+# between the two best logits of every greedy step, so that rounding cannot change a token
+MIN_MARGIN = 1e-3
 MIN_ROUTER_MARGIN = 2e-5  # between the last chosen and the first unchosen expert of every token
 FULL_PIXEL_VALUES = ("stamp_20x10.png",)  # the others follow exactly from their 8-bit pixels
 IMAGE_FOLDER = "images"
@@ -29,7 +30,8 @@ IMAGE_FOLDER = "images"
 
 @dataclass(frozen=True)
 class Case:
-    """One request. `full` keeps the output of every block and layer; `continued`: the last message is the answer's beginning."""
+    """One request. `full` keeps the output of every block and layer; `continued`: the last message
+    is the answer's beginning."""
 
     name: str
     messages: list[dict[str, Any]]
@@ -69,7 +71,8 @@ def assistant(value: str) -> dict[str, Any]:
 
 
 def make_cases(spec: ModelSpec) -> list[Case]:
-    """The requests that a model answers; images of unlike sizes, text before, between and after them."""
+    """The requests that a model answers; images of unlike sizes, text before, between and after
+    them."""
     cases = [
         Case("one_image", [user(image("meadow_163x97.jpg"), text("What is in this picture?"))], full=True),
         Case(
@@ -114,8 +117,9 @@ def make_cases(spec: ModelSpec) -> list[Case]:
 def make_video_cases(spec: ModelSpec) -> list[Case]:
     """Requests with videos. Of 5 frames the last one counts twice.
 
-    At 2.5 frames a second the temporal positions of Qwen2.5-VL go in unequal steps, and end where the columns end. The last three
-    videos go on beyond them and beyond the text: the answer goes on after the text all the same.
+    At 2.5 frames a second the temporal positions of Qwen2.5-VL go in unequal steps, and end where
+    the columns end. The last three videos go on beyond them and beyond the text: the answer goes on
+    after the text all the same.
     """
     if not spec.video:
         return []
@@ -168,7 +172,8 @@ def generate(official: Official, inputs: dict[str, torch.Tensor]) -> tuple[Tenso
 
 def check_answer(case: Case, official: Official, inputs: dict[str, torch.Tensor], answer: Tensors,
                  logits: torch.Tensor) -> None:
-    """Raises unless the answer is a usable golden: clear margins, text tokens only, and the wanted ending."""
+    """Raises unless the answer is a usable golden: clear margins, text tokens only, and the wanted
+    ending."""
     best = logits.topk(2).values
     margin = (best[:, 0] - best[:, 1]).min().item()
     if margin <= MIN_MARGIN:
@@ -249,7 +254,8 @@ def image_tensors_name(form: ImageForm) -> str:
 
 
 def write_golden(spec: ModelSpec, folder: Path, images: Path, versions: dict[str, str]) -> None:
-    """Writes golden.json, one safetensors file per case and, if not there yet, the preprocessing of their images."""
+    """Writes golden.json, one safetensors file per case and, if not there yet, the preprocessing of
+    their images."""
     official = OFFICIAL.get(spec.family, QwenOfficial)(spec, folder, images)
     check_images_matter(official)
     cases = make_cases(spec)

@@ -1,4 +1,5 @@
-"""Draws the images of the golden tests: odd sizes, gradients, shapes and noise, so that resampling errors show."""
+"""Draws the images of the golden tests: odd sizes, gradients, shapes and noise, so that resampling
+errors show."""
 
 from __future__ import annotations
 
@@ -31,8 +32,9 @@ IMAGES = (
     Drawing("stamp_20x10.png", 20, 10, seed=6, noise=50),
 )
 
-# One row and one column of patches of 8, for the model that does not merge. The merging ones take a merge block's two at least:
-# banner_150x40.png is 2 x 10 patches of 16 and of 14, tower_33x200.png 12 x 2 and 14 x 2, stamp_20x10.png 2 x 2 of Kimi-VL's.
+# One row and one column of patches of 8, for the model that does not merge. The merging ones take a
+# merge block's two at least: banner_150x40.png is 2 x 10 patches of 16 and of 14, tower_33x200.png
+# 12 x 2 and 14 x 2, stamp_20x10.png 2 x 2 of Kimi-VL's.
 THIN = (
     Drawing("ribbon_150x9.png", 150, 9, seed=8, noise=30),
     Drawing("pole_9x150.png", 9, 150, seed=9, noise=30),
@@ -42,7 +44,8 @@ CLIP = tuple(Drawing(f"clip_{index}_118x54.jpg", 118, 54, seed=7, noise=12) for 
 
 
 def draw(drawing: Drawing, shift: int = 0) -> Image.Image:
-    """Two-colour gradient with a tilt of its own, random shapes moved by `shift`, then noise on every channel."""
+    """Two-colour gradient with a tilt of its own, random shapes moved by `shift`, then noise on
+    every channel."""
     rng = np.random.default_rng(drawing.seed)
     width, height = drawing.width, drawing.height
     x, y = np.meshgrid(np.linspace(0, 1, width), np.linspace(0, 1, height))

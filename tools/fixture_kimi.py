@@ -1,8 +1,9 @@
-"""Kimi-VL: a tiny checkpoint in the released form, and a reference put together from parts of the official code.
+"""Kimi-VL: a tiny checkpoint in the released form, and a reference put together from parts of the
+official code.
 
-transformers ships no Kimi-VL class, but its Kimi-K2.5 has the same parts under other names: MoonViT, the projector and
-a DeepSeek-V3 language model. It reads the checkpoint here after the projector's tensors are renamed. fixture_moonvit.py
-compares the tower with vLLM's MoonViT.
+transformers ships no Kimi-VL class, but its Kimi-K2.5 has the same parts under other names:
+MoonViT, the projector and a DeepSeek-V3 language model. It reads the checkpoint here after the
+projector's tensors are renamed. fixture_moonvit.py compares the tower with vLLM's MoonViT.
 """
 
 from __future__ import annotations
@@ -107,7 +108,8 @@ def tensor_shapes(spec: ModelSpec) -> dict[str, tuple[int, ...]]:
 
 
 def random_tensors(spec: ModelSpec) -> Tensors:
-    """Weights by which signals neither die nor explode; the router's bias is F32 besides the others' type."""
+    """Weights by which signals neither die nor explode; the router's bias is F32 besides the
+    others' type."""
     generator = torch.Generator().manual_seed(spec.seed)
     tensors: Tensors = {}
     for name, shape in sorted(tensor_shapes(spec).items()):
@@ -253,7 +255,8 @@ class KimiOfficial:
     """The reference in float32 with the preprocessing and the prompt of the original code."""
 
     image_processor = "KimiVLImageProcessor, written again"
-    forbidden = range(N_RANKS, VOCAB_SIZE)  # ids of special tokens, of which only a stop token may be generated
+    # ids of special tokens, of which only a stop token may be generated
+    forbidden = range(N_RANKS, VOCAB_SIZE)
 
     def __init__(self, spec: ModelSpec, folder: Path, images: Path) -> None:
         self.spec, self.images = spec, images
@@ -263,7 +266,8 @@ class KimiOfficial:
         self.model.generation_config.pad_token_id = SPECIAL_IDS["[PAD]"]
 
     def resize(self, image: Image.Image) -> np.ndarray:
-        """Shrinks to the limit of patches, never enlarges, and pads with black at the right and the bottom."""
+        """Shrinks to the limit of patches, never enlarges, and pads with black at the right and the
+        bottom."""
         form = self.spec.form
         width, height = image.size
         n_patches = (width // form.patch_size) * (height // form.patch_size)
@@ -343,7 +347,8 @@ class KimiOfficial:
             recorder.keep(name)(block_order(rows, grids, self.spec.form.merge_size))
 
         def keep_rotary(name: str, table: torch.Tensor) -> None:
-            # x and y take turns in each half of a head; the fixtures have all of y's angles before x's.
+            # x and y take turns in each half of a head; the fixtures have all of y's angles before
+            # x's.
             x, y = table[:, : table.shape[1] // 2].unflatten(1, (-1, 2)).unbind(2)
             keep(name, torch.cat([y, x, y, x], dim=1))
 

@@ -42,8 +42,8 @@ QWEN2_FAMILIES = ("qwen2_vl", "qwen2_5_vl")
 
 @dataclass(frozen=True)
 class ImageForm:
-    """How a model's images become patches. Qwen's limits are the edges, which are areas in pixels despite the names;
-    Kimi's is patch_limit."""
+    """How a model's images become patches. Qwen's limits are the edges, which are areas in pixels
+    despite the names; Kimi's is patch_limit."""
 
     name: str
     patch_size: int
@@ -65,7 +65,8 @@ PADDED_FORM = ImageForm("padded14", patch_size=14, merge_size=2, patch_limit=96)
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """One checkpoint; `released` writes config.json as the released files have it, otherwise save_pretrained does."""
+    """One checkpoint; `released` writes config.json as the released files have it, otherwise
+    save_pretrained does."""
 
     name: str
     seed: int
@@ -75,9 +76,11 @@ class ModelSpec:
     tied: bool
     mrope_section: tuple[int, int, int] = (0, 0, 0)
     family: str = "qwen3_vl"
-    stop_question: str | None = None  # a question whose greedy answer ends by itself; None: no such case
+    # a question whose greedy answer ends by itself; None: no such case
+    stop_question: str | None = None
     released: bool = False
-    module_names: bool = False  # tensors named as the modules of transformers, not as in the released files
+    # tensors named as the modules of transformers, not as in the released files
+    module_names: bool = False
     shard_bytes: int | None = None
     form: ImageForm = WIDE_FORM
     n_positions: int = 64
@@ -122,8 +125,8 @@ MODELS = (
         tied=True,
         stop_question="Count to 65.",
     ),
-    # Several heads of the released width: hidden size 144 is affordable only with small patches and without merging,
-    # since a merger is a square matrix of hidden_size * merge_size^2.
+    # Several heads of the released width: hidden size 144 is affordable only with small patches and
+    # without merging, since a merger is a square matrix of hidden_size * merge_size^2.
     ModelSpec(
         name="qwen3_vl_heads",
         seed=17,
@@ -171,7 +174,8 @@ MODELS = (
         form=CLIP_FORM,
         case_names=("one_image", "two_images", "three_images", "text_only"),
     ),
-    # A tower without windows, as wide inside as mlp_ratio says; config and tensor names as released.
+    # A tower without windows, as wide inside as mlp_ratio says; config and tensor names as
+    # released.
     ModelSpec(
         name="qwen2_vl_untied",
         seed=62,
@@ -237,9 +241,11 @@ MODELS = (
 
 
 def randomise(model: torch.nn.Module, spec: ModelSpec) -> None:
-    """Fills every parameter so that signals neither die nor explode, and so that the image matters."""
+    """Fills every parameter so that signals neither die nor explode, and so that the image
+    matters."""
     generator = torch.Generator().manual_seed(spec.seed)
-    vocabulary_std = 0.25 if spec.tied else 0.5  # a tied model with large embeddings only repeats its last token
+    # a tied model with large embeddings only repeats its last token
+    vocabulary_std = 0.25 if spec.tied else 0.5
     for name, parameter in sorted(model.named_parameters()):
         noise = torch.randn(parameter.shape, generator=generator)
         if name.endswith("pos_embed.weight"):
@@ -260,14 +266,16 @@ def randomise(model: torch.nn.Module, spec: ModelSpec) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Indented JSON with a final newline, non-ASCII text readable and a list of integers on one line."""
+    """Indented JSON with a final newline, non-ASCII text readable and a list of integers on one
+    line."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     text = re.sub(r"\[\n\s+(\d+(?:,\n\s+\d+)*)\n\s+\]", lambda found: f"[{' '.join(found[1].split())}]", text)
     path.write_text(text + "\n", encoding="utf-8")
 
 
 def write_preprocessor(folder: Path, spec: ModelSpec) -> None:
-    """preprocessor_config.json; the released files name fewer fields than save_pretrained writes."""
+    """preprocessor_config.json; the released files name fewer fields than save_pretrained
+    writes."""
     form = spec.form
     if spec.family in QWEN2_FAMILIES and spec.released:
         limits: dict[str, Any] = {"min_pixels": form.shortest_edge, "max_pixels": form.longest_edge}
@@ -296,7 +304,8 @@ def write_preprocessor(folder: Path, spec: ModelSpec) -> None:
 
 
 def write_video_preprocessor(folder: Path, spec: ModelSpec) -> None:
-    """video_preprocessor_config.json; Qwen3-VL's limits hold for all frames together, those of the others for each."""
+    """video_preprocessor_config.json; Qwen3-VL's limits hold for all frames together, those of the
+    others for each."""
     form = spec.form
     config = {
         "size": {"longest_edge": form.longest_edge * (1 if spec.family in QWEN2_FAMILIES else 8),
@@ -316,7 +325,8 @@ def write_video_preprocessor(folder: Path, spec: ModelSpec) -> None:
 
 
 def transpose_experts(folder: Path) -> None:
-    """Turns fused experts from [experts, out, in], as transformers holds them, to [experts, in, out] as released."""
+    """Turns fused experts from [experts, out, in], as transformers holds them, to [experts, in,
+    out] as released."""
     for path in folder.glob("*.safetensors"):
         tensors = load_file(path)
         for name in tensors:

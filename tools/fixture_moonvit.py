@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Compares the tower of the Kimi-VL fixture with vLLM's MoonViT and projector: a second, independent reference.
+"""Compares the tower of the Kimi-VL fixture with vLLM's MoonViT and projector: a second,
+independent reference.
 
     tools/fixture_moonvit.py tests/golden/kimi_vl
 
-Run it with a Python that has vLLM for CPUs. The largest difference of a row, relative to the row, is printed per case;
-the exit status is 1 if one is above 1e-5.
+Run it with a Python that has vLLM for CPUs. The largest difference of a row, relative to the row,
+is printed per case; the exit status is 1 if one is above 1e-5.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ BOUND = 1e-5
 
 
 def load(module: torch.nn.Module, tensors: dict[str, torch.Tensor], prefix: str) -> torch.nn.Module:
-    """Copies the tensors under a prefix into a module; every one must fit and none may be missing."""
+    """Copies the tensors under a prefix into a module; every one must fit and none may be
+    missing."""
     own = {name.removeprefix(prefix): tensor.float() for name, tensor in tensors.items() if name.startswith(prefix)}
     module.float().load_state_dict(own, strict=True)
     for part in module.modules():

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 def window_order(visual: torch.nn.Module, grid_thw: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The order that a windowed tower takes the merged tokens in, and where its windows end, counted in patches."""
+    """The order that a windowed tower takes the merged tokens in, and where its windows end,
+    counted in patches."""
     index, ends = get_vision_window_index(grid_thw, visual.spatial_merge_size, visual.window_size, visual.patch_size)
     return index, ends[1:].long()
 
@@ -60,7 +61,8 @@ class QwenOfficial:
         return dict(self.processor(text=[prompt or self.prompt_text(case)], return_tensors="pt", **options))
 
     def unwrapped_ids(self, case: Any) -> list[int]:
-        """The prompt's ids as processors before transformers 5.10 made them of a video: no start and end around it."""
+        """The prompt's ids as processors before transformers 5.10 made them of a video: no start
+        and end around it."""
         prompt = self.prompt_text(case).replace("<|vision_start|><|video_pad|><|vision_end|>", "<|video_pad|>")
         return self.inputs(case, prompt)["input_ids"][0].tolist()
 
@@ -74,7 +76,8 @@ class QwenOfficial:
         return {"fps": part["fps"], "total_num_frames": n_frames, "frames_indices": list(range(n_frames))}
 
     def video_patches(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-        """A sample of the patches as the 8-bit values that they were before normalising; raises unless they were."""
+        """A sample of the patches as the 8-bit values that they were before normalising; raises
+        unless they were."""
         official = self.processor.video_processor
         patches = inputs["pixel_values_videos"]
         mean, std = (
@@ -108,7 +111,8 @@ class QwenOfficial:
         return self.processor.tokenizer.decode(tokens, skip_special_tokens=True)
 
     def stored_preprocess(self, file: Path) -> Tensors:
-        """8-bit pixels after the official resize, a sample of the patches, grid; raises unless one gives the other."""
+        """8-bit pixels after the official resize, a sample of the patches, grid; raises unless one
+        gives the other."""
         official = self.processor.image_processor
         image = load_image(str(file))
         result = official(image, return_tensors="pt")
@@ -140,7 +144,8 @@ class QwenOfficial:
         def keep_rows(name: str) -> Callable[[torch.Tensor], None]:
             return lambda rows: recorder.keep(name)(unpermute(rows))
 
-        # Images and videos go through the tower one after the other; of the two passes neither is kept.
+        # Images and videos go through the tower one after the other; of the two passes neither is
+        # kept.
         mixed = "image_grid_thw" in inputs and "video_grid_thw" in inputs
         grid_thw = None if mixed else inputs.get("image_grid_thw", inputs.get("video_grid_thw"))
         unpermute: Callable[[torch.Tensor], torch.Tensor] = lambda rows: rows

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Writes tests/data/text/ranks: a tiktoken.model with cases encoded by the tiktoken library itself.
 
-Tokens and texts come from the fixture `capitals`; the special tokens are laid out as in the released checkpoints of this form:
-256 ids after the last rank, some of them named in tokenizer_config.json.
+Tokens and texts come from the fixture `capitals`; the special tokens are laid out as in the
+released checkpoints of this form: 256 ids after the last rank, some of them named in
+tokenizer_config.json.
 
     python tools/fixture_ranks.py        (needs tiktoken)
 """

@@ -1,4 +1,5 @@
-"""Records the stages of the official networks with hooks, and the sample of their rows that the fixtures keep."""
+"""Records the stages of the official networks with hooks, and the sample of their rows that the
+fixtures keep."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ class Recorder:
 
 
 def record_language(recorder: Recorder, language: torch.nn.Module) -> None:
-    """Every layer's output; what comes between two layers (the deepstack addition) counts as the first one's."""
+    """Every layer's output; what comes between two layers (the deepstack addition) counts as the
+    first one's."""
     entries = [recorder.keep("language.embeddings")]
     entries += [recorder.keep(f"language.layer.{index}") for index in range(len(language.layers))]
     for module, store in zip([*language.layers, language.norm], entries, strict=True):
@@ -56,7 +58,8 @@ def record_language(recorder: Recorder, language: torch.nn.Module) -> None:
 
 @contextmanager
 def router_margins(model: torch.nn.Module) -> Iterator[list[float]]:
-    """Collects, for each router and pass, the least difference between the last chosen expert's score and the next."""
+    """Collects, for each router and pass, the least difference between the last chosen expert's
+    score and the next."""
     margins: list[float] = []
 
     def collect(router: torch.nn.Module, _args: Any, output: tuple[torch.Tensor, ...]) -> None:

@@ -1,4 +1,5 @@
-"""The small tokenizer of the Kimi-VL fixture: ranks as in tiktoken.model, special tokens after them; its prompt."""
+"""The small tokenizer of the Kimi-VL fixture: ranks as in tiktoken.model, special tokens after
+them; its prompt."""
 
 from __future__ import annotations
 
@@ -134,7 +135,8 @@ def encoding() -> tiktoken.Encoding:
 
 
 def encode(text: str) -> list[int]:
-    """Ids of a text by tiktoken, special tokens recognised; raises if tokenizer.json would give others."""
+    """Ids of a text by tiktoken, special tokens recognised; raises if tokenizer.json would give
+    others."""
     ids = encoding().encode(text, allowed_special="all")
     if ids != train().encode(text, add_special_tokens=False).ids:
         raise RuntimeError(f"tiktoken and tokenizers disagree on {text!r}")

@@ -1,4 +1,5 @@
-"""Trains the small tokenizer of the golden tests, of exactly the Qwen2 form, and holds the chat template."""
+"""Trains the small tokenizer of the golden tests, of exactly the Qwen2 form, and holds the chat
+template."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 
-# Only a first system message counts; images are rendered in user messages only. DEFAULT_SYSTEM comes first in the
-# template of a family that has a default system message.
+# Only a first system message counts; images are rendered in user messages only. DEFAULT_SYSTEM
+# comes first in the template of a family that has a default system message.
 DEFAULT_SYSTEM = """\
 {%- if messages[0].role != 'system' -%}
     {{ '<|im_start|>system\\nYou are a helpful assistant.<|im_end|>\\n' }}

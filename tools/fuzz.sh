@@ -1,7 +1,10 @@
 #!/bin/sh
-# Fuzzes what reads hostile input: specs of the attention operator, requests, model directories, quantised ones, images, tokenizers, texts, replies,
-# chat templates, schemas and patterns, tool calls, and a whole server's connections. With clang the targets are built for libFuzzer under the address and undefined behaviour sanitizers; without, with gcc's and a driver that mutates at
-# random. New inputs that reach new code are kept in build/fuzz/corpus. Ends with one line 'N passed, N failed'.
+# Fuzzes what reads hostile input: specs of the attention operator, requests, model directories,
+# quantised ones, images, tokenizers, texts, replies, chat templates, schemas and patterns, tool
+# calls, and a whole server's connections. With clang the targets are built for libFuzzer under the
+# address and undefined behaviour sanitizers; without, with gcc's and a driver that mutates at
+# random. New inputs that reach new code are kept in build/fuzz/corpus. Ends with one line 'N
+# passed, N failed'.
 set -u
 cd "$(dirname "$0")/.."
 targets="attention_plan attention_run chat chat_template gguf gguf_model grammar http bench_client model image quantized request safetensors sampler terminal text tokenizer tool_calls"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Installs the Debian packages that building (build), testing (test), testing for ARM (aarch64), on emulated old processors (oldcpu)
-# or fuzzing (fuzz) needs, where they are missing. On other systems it only names them. Where the optional ones cannot be had, it goes on.
+# Installs the Debian packages that building (build), testing (test), testing for ARM (aarch64), on
+# emulated old processors (oldcpu) or fuzzing (fuzz) needs, where they are missing. On other systems
+# it only names them. Where the optional ones cannot be had, it goes on.
 set -eu
 
 build_packages="gcc g++ cmake ninja-build pkg-config libdnnl-dev libjansson-dev libjpeg-dev libpng-dev libwebp-dev libgif-dev

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Makes what the program and its tests know of chat templates: digests of the known ones, and conversations as they render them.
+"""Makes what the program and its tests know of chat templates: digests of the known ones, and
+conversations as they render them.
 
     tools/make_chat_templates.py            write everything anew
     tools/make_chat_templates.py --check    compare with the files that are there
 
-tests/data/chat/templates holds the texts of the released templates as NAME.jinja. Their SHA-256 is checked. docs/models/chat-templates.md
-says where each comes from.
+tests/data/chat/templates holds the texts of the released templates as NAME.jinja. Their SHA-256 is
+checked. docs/models/chat-templates.md says where each comes from.
 
 Output
     src/families/known_templates.c   per known template the digests of its pieces, as src/families/template_pieces.h defines them
@@ -35,7 +36,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Known:
-    """A known template. What the project wrote itself lies at `path`; what was released has a SHA-256."""
+    """A known template. What the project wrote itself lies at `path`; what was released has a
+    SHA-256."""
 
     name: str
     sha256: str | None = None
@@ -171,7 +173,8 @@ def calls(*arguments: dict[str, Any]) -> dict[str, Any]:
     return {"tool_calls": [{"id": f"c{i}", "type": "function", "function": {"name": "look", "arguments": a}} for i, a in enumerate(arguments)]}
 
 
-# What json.dumps writes in its own way: other scripts, quotation marks and HTML, numbers, order, nothing at all.
+# What json.dumps writes in its own way: other scripts, quotation marks and HTML, numbers, order,
+# nothing at all.
 TOOLS = [
     {
         "type": "function",
@@ -257,12 +260,14 @@ CASES = (
     case("go on without a question", said("assistant", "<think>\nIt may.\n</think>\n\nTw"), goes_on=True),
 )
 
-# What the processors put in a video's place where it is one temporal patch of two frames at 2 a second.
+# What the processors put in a video's place where it is one temporal patch of two frames at 2 a
+# second.
 TIMED = "<|vision_start|><0.2 seconds><|vision_start|><|video_pad|><|vision_end|><|vision_end|>"
 
 
 def render(known: Known, template: str, this: dict[str, Any]) -> str | None:
-    """The prompt, or None where there is none: transformers refuses, or the template would lose a part."""
+    """The prompt, or None where there is none: transformers refuses, or the template would lose a
+    part."""
     if set(this["holds"]) & set(known.lacks) or ("kwargs" in this and "kwargs" in known.lacks):
         return None
     goes_on = this["continue_final_message"]

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes tests/data/rope.json: what transformers computes for text configurations with scaled rotary positions, and the processor classes' defaults.
+"""Makes tests/data/rope.json: what transformers computes for text configurations with scaled rotary
+positions, and the processor classes' defaults.
 
     tools/make_config_fixtures.py            write it anew
     tools/make_config_fixtures.py --check    compare with the file that is there

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Debian packages of the working tree, in build/deb: lintian must find no error and nothing to warn of, and the unpacked program must
-# answer about the demo model's image. Needs debhelper, dpkg-dev and lintian.
+# Debian packages of the working tree, in build/deb: lintian must find no error and nothing to warn
+# of, and the unpacked program must answer about the demo model's image. Needs debhelper, dpkg-dev
+# and lintian.
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD

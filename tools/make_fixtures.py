@@ -5,8 +5,9 @@
     tools/make_fixtures.py --out tests/golden --check    compare the files there with a fresh run
     tools/make_fixtures.py --out tests/golden --only M   write one model anew, of those in fixture_models.py
 
-Needs torch, torchvision, transformers, tokenizers, tiktoken, jinja2, safetensors and Pillow; the versions used are in every golden.json.
-The run is deterministic: fixed seeds, one thread, float32, eager attention.
+Needs torch, torchvision, transformers, tokenizers, tiktoken, jinja2, safetensors and Pillow; the
+versions used are in every golden.json. The run is deterministic: fixed seeds, one thread, float32,
+eager attention.
 
 Output
     images/<image>                     drawn images, shared by all models
@@ -99,7 +100,8 @@ def without_versions(value: Any) -> Any:
 
 
 def compare_tensors(committed: Path, fresh: Path, tolerance: float) -> Iterator[str]:
-    """Integer tensors must be equal; float ones within tolerance, relative to the tensor's largest value above 1."""
+    """Integer tensors must be equal; float ones within tolerance, relative to the tensor's largest
+    value above 1."""
     old, new = load_file(committed), load_file(fresh)
     for name in sorted(old.keys() | new.keys()):
         if name not in old or name not in new:
@@ -131,7 +133,8 @@ def compare_files(committed: Path, fresh: Path, tolerance: float) -> Iterator[st
 
 
 def check_all(committed: Path, tolerance: float) -> int:
-    """Makes everything again in a temporary folder and prints every difference; returns their number."""
+    """Makes everything again in a temporary folder and prints every difference; returns their
+    number."""
     n_differences = 0
     with tempfile.TemporaryDirectory() as temporary:
         fresh = Path(temporary)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Writes tests/data/gguf/types.gguf with the official gguf package: keys of every type, and for every quantised type random blocks
-(TYPE.blocks) compared with what the package makes of them (TYPE.values); and fuzz/corpus/gguf_model, from the golden checkpoints: models whose
-tensors are cut to a few values.
+"""Writes tests/data/gguf/types.gguf with the official gguf package: keys of every type, and for
+every quantised type random blocks (TYPE.blocks) compared with what the package makes of them
+(TYPE.values); and fuzz/corpus/gguf_model, from the golden checkpoints: models whose tensors are cut
+to a few values.
 
 Needs gguf and ml_dtypes. A second run with the same versions gives the same bytes.
 """
@@ -70,7 +71,8 @@ def write_types(path):
 
 
 def cut(source, target, whole):
-    """The file's keys, and of every tensor the first values of the first rows; those named in `whole` keep their rows."""
+    """The file's keys, and of every tensor the first values of the first rows; those named in
+    `whole` keep their rows."""
     reader = gguf.GGUFReader(source)
     writer = copy_keys(reader, target)
     for tensor in reader.tensors:

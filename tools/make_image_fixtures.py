@@ -8,8 +8,11 @@ Written, next to the images:
   resize.txt        rule sw sh dw dh seed hash    bicubic; rule int16 = torchvision, precise22 = Pillow 13; input by noise()
   smart_resize.txt  height width factor min max   new height, new width
   patches.txt       width height seed set         grid height, grid width, hash of f32 values, hash of bf16 values
-A hash is FNV-1a, 64 bits, of the bytes. Pixels come from Pillow, transparency painted over white; only PNG pixels are computed here from the samples (Pillow
-keeps 16-bit gray, drops alpha and compares tRNS in its own way) and checked against Pillow where the two must agree.
+
+A hash is FNV-1a, 64 bits, of the bytes. Pixels come from Pillow, blended with white where they are
+transparent. Only PNG pixels are computed here from the samples, because Pillow keeps 16-bit gray,
+drops alpha and compares tRNS in its own way; they are compared with Pillow's where the two must
+agree.
 """
 
 import io
@@ -36,7 +39,8 @@ def fnv(data):
 
 
 def noise(width, height, seed):
-    """Random-looking RGB that the C tests make as well: a 32-bit mix of the byte's index, every other 8 x 8 block flat."""
+    """Random-looking RGB that the C tests make as well: a 32-bit mix of the byte's index, every
+    other 8 x 8 block flat."""
     i = np.arange(width * height * 3, dtype=np.uint64)
     x = ((i + np.uint64(seed * 7919)) & np.uint64(0xFFFFFFFF)).astype(np.uint32)
     x ^= x >> np.uint32(16)
@@ -63,7 +67,8 @@ def drawing(width, height, channels=3):
     return np.clip(np.stack(planes, -1), 0, 255).astype(np.uint8)
 
 
-# ---- JPEG ---------------------------------------------------------------------------------------------------------------
+# ---- JPEG
+# --------------------------------------------------------------------------------------------------
 
 
 def jpeg(image, mode, **options):
@@ -122,7 +127,8 @@ def make_jpegs(files):
     files["exif_9.jpg"] = jpeg(drawing(20, 14), "RGB", quality=60, exif=exif(9))
 
 
-# ---- PNG ----------------------------------------------------------------------------------------------------------------
+# ---- PNG
+# --------------------------------------------------------------------------------------------------
 
 CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 ADAM7 = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
@@ -253,7 +259,8 @@ def make_pngs(files, pixels):
         pixels[name] = png_pixels(samples, 2, 8, None, None)
 
 
-# ---- WebP, GIF, BMP -------------------------------------------------------------------------------------------------------
+# ---- WebP, GIF, BMP
+# --------------------------------------------------------------------------------------------------
 
 
 def saved(image, form, **options):
@@ -322,7 +329,8 @@ def make_gifs(files):
 
 
 def bmp(width, height, bits, pixels, compression=0, palette=None, masks=(), header=40):
-    """`height` below 0: the first row on top. masks: written into the header where it has room, else after it."""
+    """`height` below 0: the first row on top. masks: written into the header where it has room,
+    else after it."""
     if header == 12:
         head = struct.pack("<IHHHH", 12, width, height, 1, bits)
         colours = b"" if palette is None else palette.astype(np.uint8)[:, ::-1].tobytes()
@@ -367,7 +375,8 @@ def upright_on_white(data):
     return np.asarray(image.convert("RGB"))
 
 
-# ---- resize, sizes, patches -----------------------------------------------------------------------------------------------
+# ---- resize, sizes, patches
+# --------------------------------------------------------------------------------------------------
 
 
 def resize_torchvision(rgb, width, height):

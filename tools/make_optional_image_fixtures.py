@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Draws the TIFF, HEIC and AVIF images of tests/data/image/optional, formats whose libraries a build may lack.
+"""Draws the TIFF, HEIC and AVIF images of tests/data/image/optional, formats whose libraries a
+build may lack.
 
     python tools/make_optional_image_fixtures.py            (needs numpy, Pillow 11.3 or newer, pillow_heif)
 
-Written: the files, the drawing after them as reference.png and reference_on_white.png (its half-transparent form), and manifest.txt, a
-line each: file, reference, the largest mean difference of a channel that a lossy codec may make (0: none).
+Written: the files, the drawing after them as reference.png and reference_on_white.png (its
+half-transparent form), and manifest.txt, a line each: file, reference, the largest mean difference
+of a channel that a lossy codec may make (0: none).
 """
 
 import io

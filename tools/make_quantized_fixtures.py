@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Writes tests/data/quantized: layers as quantising tools store them, and the values that the tools' own code reads from them, in f32.
+"""Writes tests/data/quantized: layers as quantising tools store them, and the values that the
+tools' own code reads from them, in f32.
 
-Needs torch, transformers, safetensors, compressed-tensors, ml_dtypes, and for GPTQ the package auto-gptq. The layers are packed by
-tests/cli/quantize_checkpoint.py and unpacked by compressed-tensors' decompressors (its AutoAWQ converter for AWQ), transformers' FP8
-dequantiser and AutoGPTQ's linear layer; both must give the same bits. A second run gives the same bytes.
+Needs torch, transformers, safetensors, compressed-tensors, ml_dtypes, and for GPTQ the package
+auto-gptq. The layers are packed by tests/cli/quantize_checkpoint.py and unpacked by
+compressed-tensors' decompressors (its AutoAWQ converter for AWQ), transformers' FP8 dequantiser and
+AutoGPTQ's linear layer; both must give the same bits. A second run gives the same bytes.
 """
 
 import argparse
@@ -37,7 +39,8 @@ def to_torch(array):
 
 
 def by_compressed_tensors(form, parts, **weights):
-    """The official decompressor in f32; and, in the scales' own type, that the product is the same rounded once."""
+    """The official decompressor in f32; and, in the scales' own type, that the product is the same
+    rounded once."""
     state = {name[1:]: to_torch(array) for name, array in parts.items()}
     config = q.tensors_config(form, **weights)["weights"]
     scheme = QuantizationScheme(targets=["Linear"], weights=QuantizationArgs(**config))
@@ -134,7 +137,8 @@ class Writer:
         self.write(name, q.awq_config(zero_point=not symmetric), {"layer": (parts, values, by_autoawq_converter(parts, 32))})
 
     def gptq(self, name, bits, group, symmetric, version, ordered):
-        """AutoGPTQ reads the first version; in the second the zeros are one more, and all else is the same."""
+        """AutoGPTQ reads the first version; in the second the zeros are one more, and all else is
+        the same."""
         weight = self.weight(32, 96)
         ids = self.random.permutation(np.arange(96) // (group or 96)) if ordered else None
         parts, values = q.gptq(weight, bits, group, symmetric, version, ids)

@@ -1,18 +1,22 @@
 #!/usr/bin/env python3
-"""Makes tests/data/text: small byte-level BPE tokenizers and what the official `tokenizers` library does with them.
+"""Makes tests/data/text: small byte-level BPE tokenizers and what the official `tokenizers` library
+does with them.
 
     python3 tools/make_text_fixtures.py tests/data/text
 
 Three tokenizers of about a thousand tokens, trained on the text below:
   digits      the form of Qwen2 and later: NFC, one digit per piece, merges as pairs
-  capitals    no normalisation, words cut at capitals (a class with &&), numbers by three, whole pieces taken from the vocabulary
-  plain       GPT-2's own pattern, merges as strings, added tokens that take white space along, one of them only in
-              tokenizer_config.json
-Each folder has tokenizer.json and cases.json: {"encode": [[text, ids], ...], "decode": [[ids, skip_special, text], ...]}, and
-utf8.json has [[bytes, Python's bytes.decode(errors="replace")], ...]. Texts and bytes are in hexadecimal digits.
+  capitals    no normalisation, words cut at capitals (a class with &&), numbers by three, whole
+              pieces taken from the vocabulary
+  plain       GPT-2's own pattern, merges as strings, added tokens that take white space along, one
+              of them only in tokenizer_config.json
 
-Random characters are those of Unicode 3.2 and texts on whose NFC Python and the official library agree: the latter's tables are
-older than those of other programs.
+Each folder has tokenizer.json and cases.json: {"encode": [[text, ids], ...], "decode": [[ids,
+skip_special, text], ...]}. utf8.json has [[bytes, Python's bytes.decode(errors="replace")], ...].
+Texts and bytes are in hexadecimal digits.
+
+Random characters are those of Unicode 3.2 and texts on whose NFC Python and the official library
+agree: the latter's tables are older than those of other programs.
 """
 import json
 import pathlib

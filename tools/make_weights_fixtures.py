@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes the small weight files under tests/data/weights/ with the official safetensors package.
 
-Needs torch and safetensors. Values follow simple rules that tests/unit/test_safetensors.c and test_checkpoint.c repeat.
-A second run gives the same bytes.
+Needs torch and safetensors. Values follow simple rules that tests/unit/test_safetensors.c and
+test_checkpoint.c repeat. A second run gives the same bytes.
 """
 
 import argparse

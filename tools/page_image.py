@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Photographs the page at / for README.md: the demo model is asked about a drawing, in headless Chromium, light theme.
+"""Photographs the page at / for README.md: the demo model is asked about a drawing, in headless
+Chromium, light theme.
 
     build/venv-page/bin/python tools/image_page.py [--omma build/release/omma] [--output docs/images/page.png]
 
@@ -33,7 +34,7 @@ def photograph(page, output):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--omma", type=pathlib.Path, default=ROOT / "build" / "release" / "omma")
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "docs" / "images" / "page.png")
     options = parser.parse_args()

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Turns the parquet files of a data set from the Hugging Face hub into JSONL files that `omma bench serve --dataset-name hf` reads.
+"""Turns the parquet files of a data set from the Hugging Face hub into JSONL files that `omma bench
+serve --dataset-name hf` reads.
 
-Every file SOURCE/**/NAME.parquet becomes OUT/NAME.jsonl, a row per line; bytes (images are {"bytes", "path"}) become base64.
-Needs pyarrow."""
+Every file SOURCE/**/NAME.parquet becomes OUT/NAME.jsonl, a row per line; bytes (images are
+{"bytes", "path"}) become base64. Needs pyarrow."""
 
 import argparse
 import base64

@@ -3,9 +3,9 @@
 
     tools/record_terminal.py [--omma build/release/omma] [--output docs/images/demo.svg]
 
-The commands below are really run, each on a pseudo-terminal; what they write, and when, is what the image shows. Only
-waiting is shortened. The image needs no script: lines appear by CSS animation, and all of them stand there where
-animations are not played.
+The commands below are really run, each on a pseudo-terminal; what they write, and when, is what the
+image shows. Only waiting is shortened. The image needs no script: lines appear by CSS animation,
+and all of them stand there where animations are not played.
 """
 
 import argparse
@@ -67,7 +67,8 @@ class Recording:
 
 
 def plain(text):
-    """Output without what terminals do and an image cannot: progress lines and control sequences."""
+    """Output without what terminals do and an image cannot: progress lines and control
+    sequences."""
     text = re.sub(r"\r[^\n\r]*\x1b\[K", "", text.replace("\r\n", "\n"))
     return re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).replace("\r", "")
 

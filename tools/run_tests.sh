@@ -1,5 +1,6 @@
 #!/bin/sh
-# Builds and runs the tests and ends with one line 'N passed, N failed'. --full adds the longer tiers.
+# Builds and runs the tests and ends with one line 'N passed, N failed'. --full adds the longer
+# tiers.
 set -u
 cd "$(dirname "$0")/.."
 full=no
@@ -126,8 +127,8 @@ run_pytest_in() {
   count_junit
 }
 
-# Runs functions next to each other, each a row of pytest runs, which wait most of their time; shows what each said when all have ended, one
-# after the other, and adds up their counts and times.
+# Runs functions next to each other, each a row of pytest runs, which wait most of their time; shows
+# what each said when all have ended, one after the other, and adds up their counts and times.
 run_beside() {
   begin ""
   # What runs in the background is deaf to the keyboard's interrupt.
@@ -159,7 +160,8 @@ run_beside() {
 
 servers() {
   run_pytest "server" tests/server --fake build/release/tests/omma_fake_server --omma build/release/omma --model models/demo $more
-  # What depends on the model, on the families that the demo model is not of; the files named here are the same with any.
+  # What depends on the model, on the families that the demo model is not of; the files named here
+  # are the same with any.
   ignored=
   for name in connections load http_conformance failed_calls image_flood descriptors shared_encodings hostile_images access service tls forced_bytes kv_events; do
     ignored="$ignored --ignore tests/server/test_$name.py"
@@ -206,7 +208,8 @@ sanitized_programs() {
   run_pytest "command line under sanitizers" tests/cli --omma build/asan/omma $left_out
 }
 
-# The page at / in a browser, with a Python environment of its own: where there is Chromium, and in the full tier in any case.
+# The page at / in a browser, with a Python environment of its own: where there is Chromium, and in
+# the full tier in any case.
 run_page() {
   if ! command -v chromium > /dev/null || ! command -v chromedriver > /dev/null; then
     begin "page in Chromium"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Builds the attention operator and its tests for 64-bit ARM with a cross compiler and runs them under qemu, at the levels scalar,
-# neon and neon_bf16. Arguments go to ctest. Takes about four minutes of one core.
+# Builds the attention operator and its tests for 64-bit ARM with a cross compiler and runs them
+# under qemu, at the levels scalar, neon and neon_bf16. Arguments go to ctest. Takes about four
+# minutes of one core.
 set -eu
 cd "$(dirname "$0")/.."
 case "${1:-}" in

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Tests the files of deploy/ with all programs that read them: HAProxy, promtool, systemd-analyze, nginx, Caddy (Debian: haproxy prometheus
-# systemd nginx-light caddy) and Kubernetes' schemas from PyPI; and replicas behind vLLM's router, also from PyPI. `make test` does the part
-# for which it finds the programs.
+# Tests the files of deploy/ with all programs that read them: HAProxy, promtool, systemd-analyze,
+# nginx, Caddy (Debian: haproxy prometheus systemd nginx-light caddy) and Kubernetes' schemas from
+# PyPI; and replicas behind vLLM's router, also from PyPI. `make test` does the part for which it
+# finds the programs.
 set -eu
 
 cd "$(dirname "$0")/.."

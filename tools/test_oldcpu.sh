@@ -1,7 +1,8 @@
 #!/bin/sh
-# Runs tests of the release build on x86-64 processors that lack its newer instructions, emulated by qemu, so that none leaks out of
-# the kernels made for it: on one without AVX-512, and on one without AVX. An instruction that the processor lacks ends a test.
-# Arguments go to ctest. Takes about four minutes of one core.
+# Runs tests of the release build on x86-64 processors that lack its newer instructions, emulated by
+# qemu, so that none leaks out of the kernels made for it: on one without AVX-512, and on one
+# without AVX. An instruction that the processor lacks ends a test. Arguments go to ctest. Takes
+# about four minutes of one core.
 set -eu
 cd "$(dirname "$0")/.."
 case "${1:-}" in
@@ -14,11 +15,13 @@ fi
 tools/install_packages.sh oldcpu
 make --no-print-directory TESTS=ON release > build/log-oldcpu 2>&1 || { cat build/log-oldcpu; exit 1; }
 
-# One test per program and processor, in a folder of its own for ctest. The long test_attention would see nothing new on the second.
-# On the first, the golden stages run with oneDNN held to AVX: qemu 7.2 (Debian 12) executes a gather whose index register is ymm4, as in
-# vgatherdps (%rax,%ymm4,1), as if it had no index, since the number 4 means "none" where a general register is the index. oneDNN's
-# tanh for AVX2 is made of such gathers: a program of nothing but oneDNN's matmul with gelu_tanh is off by 2.4 there, and right on
-# processors and at AVX. Our kernels gather nothing.
+# One test per program and processor, in a folder of its own for ctest. The long test_attention
+# would see nothing new on the second. On the first, the golden stages run with oneDNN held to AVX:
+# qemu 7.2 (Debian 12) executes a gather whose index register is ymm4, as in vgatherdps
+# (%rax,%ymm4,1), as if it had no index, since the number 4 means "none" where a general register is
+# the index. oneDNN's tanh for AVX2 is made of such gathers: a program of nothing but oneDNN's
+# matmul with gelu_tanh is off by 2.4 there, and right on processors and at AVX. Our kernels gather
+# nothing.
 folder=build/oldcpu
 mkdir -p $folder
 on() {

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds the libraries against oneDNN 3.2 (from PyPI, into build/onednn3-venv; Debian 12 has 2.6) and runs what its linear layers reach:
-# the tests of src/linear, among them the equal bits of a row in tiles of every size, and the golden tests of whole models.
-# Arguments go to ctest.
+# Builds the libraries against oneDNN 3.2 (from PyPI, into build/onednn3-venv; Debian 12 has 2.6)
+# and runs what its linear layers reach: the tests of src/linear, among them the equal bits of a row
+# in tiles of every size, and the golden tests of whole models. Arguments go to ctest.
 set -eu
 cd "$(dirname "$0")/.."
 case "${1:-}" in

@@ -1,5 +1,6 @@
 #!/bin/sh
-# examples/ray_batch.py with Ray on this machine and the demo model. Ray comes from PyPI into build/venv-ray; arguments go to pytest.
+# examples/ray_batch.py with Ray on this machine and the demo model. Ray comes from PyPI into
+# build/venv-ray; arguments go to pytest.
 set -u
 cd "$(dirname "$0")/.." || exit
 environment=build/venv-ray

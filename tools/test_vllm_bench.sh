@@ -1,6 +1,6 @@
 #!/bin/sh
-# Compares `omma bench serve` with `vllm bench serve`: bodies, arrivals and figures against the same scripted server, figures against
-# `omma serve`. Takes some minutes.
+# Compares `omma bench serve` with `vllm bench serve`: bodies, arrivals and figures against the same
+# scripted server, figures against `omma serve`. Takes some minutes.
 set -eu
 cd "$(dirname "$0")/.."
 

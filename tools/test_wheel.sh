@@ -1,6 +1,6 @@
 #!/bin/sh
-# The wheel of python/ as a user gets it: built in isolation, installed with the program omma into a fresh environment, tested there. From PyPI
-# into build/venv-wheel; arguments go to pytest.
+# The wheel of python/ as a user gets it: built in isolation, installed with the program omma into a
+# fresh environment, tested there. From PyPI into build/venv-wheel; arguments go to pytest.
 set -u
 cd "$(dirname "$0")/.." || exit
 environment=build/venv-wheel

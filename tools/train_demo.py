@@ -1,30 +1,36 @@
 #!/usr/bin/env python3
-"""Train the demo model in models/demo: a very small Qwen3-VL that answers questions about simple drawings.
+"""Train the demo model in models/demo: a very small Qwen3-VL that answers questions about simple
+drawings.
 
     tools/train_demo.py --work DIR --minutes 60                         train from scratch, one thread
     tools/train_demo.py --work DIR --minutes 60 --weights models/demo   start from the published weights that fit
     tools/train_demo.py --work DIR --resume --minutes 90                go on from the checkpoint, to 90 minutes in all
     tools/train_demo.py --check                             compare the shortcuts below with the official code
 
-The model is built from the official transformers classes and saved by save_pretrained, so that what is trained is by
-definition the published architecture. Small models spend their time in overhead, hence three shortcuts while
-training, none of which changes the mathematics (--check compares them with the official code):
+The model is built from the official transformers classes and saved by save_pretrained, so that what
+is trained is by definition the published architecture. Small models spend their time in overhead,
+hence three shortcuts while training, none of which changes the mathematics (--check compares them
+with the official code):
 
-- all images of a batch have one size, so vision attention is one batched call instead of one call per image;
-- a still image fills both time slices of a patch with the same pixels, so the patch embedding multiplies one slice
-  by the sum of the two weights;
-- several questions share one image: each is a branch that sees the image and itself but not the other branches,
-  with positions that start right after the image, exactly as if it had been asked alone.
+- all images of a batch have one size, so vision attention is one batched call instead of one call
+  per image;
+- a still image fills both time slices of a patch with the same pixels, so the patch embedding
+  multiplies one slice by the sum of the two weights;
+- several questions share one image: each is a branch that sees the image and itself but not the
+  other branches, with positions that start right after the image, exactly as if it had been asked
+  alone.
 
-Learning to see by answering questions alone is slow: colours come at once, shapes do not come for a long time. So
-the first part of the time (--vision-part) trains the tower alone, on a map of the drawing: every image token tells,
-for each of its four patches, what covers it: shape, colour, character and its place in the word, the box, and whether
-its centre is there. The map's head is thrown away; the map stays a part of the loss afterwards, and one batch in five
-is for the tower alone.
+Learning to see by answering questions alone is slow: colours come at once, shapes do not come for a
+long time. So the first part of the time (--vision-part) trains the tower alone, on a map of the
+drawing: every image token tells, for each of its four patches, what covers it: shape, colour,
+character and its place in the word, the box, and whether its centre is there. The map's head is
+thrown away; the map stays a part of the loss afterwards, and one batch in five is for the tower
+alone.
 
-Matrices are multiplied in bf16 where the CPU can (--float32 turns that off); weights, norms, attention and losses stay
-in float32. The learning rate follows warm-up and cosine over --minutes or --steps, whichever is nearer its end; time
-spent before an interruption counts. Images are drawn from (seed, step) and the progress made.
+Matrices are multiplied in bf16 where the CPU can (--float32 turns that off); weights, norms,
+attention and losses stay in float32. The learning rate follows warm-up and cosine over --minutes or
+--steps, whichever is nearer its end; time spent before an interruption counts. Images are drawn
+from (seed, step) and the progress made.
 """
 
 from __future__ import annotations
@@ -73,8 +79,9 @@ LOG_FIELDS = (
 )  # fmt: skip
 
 def make_config(tokenizer: Tokenizer) -> Qwen3VLConfig:
-    """The shape of the demo model. Widths that differ on purpose (heads x head_dim is not hidden_size in the language
-    model, the vocabulary has padding rows) are the cases that larger members of the family also have."""
+    """The shape of the demo model. Widths that differ on purpose (heads x head_dim is not
+    hidden_size in the language model, the vocabulary has padding rows) are the cases that larger
+    members of the family also have."""
     token = tokenizer.token_to_id
     config = Qwen3VLConfig(
         text_config={
@@ -118,7 +125,8 @@ def make_config(tokenizer: Tokenizer) -> Qwen3VLConfig:
     return config
 
 
-# --- shortcuts ------------------------------------------------------------------------------------------------------
+# --- shortcuts
+# --------------------------------------------------------------------------------------------------
 
 
 def _same_size_attention(
@@ -128,7 +136,8 @@ def _same_size_attention(
     position_embeddings: tuple[torch.Tensor, torch.Tensor],
     **_: object,
 ) -> torch.Tensor:
-    """Qwen3VLVisionAttention.forward for images of one size. hidden_states: [n_images * n_patches, hidden]."""
+    """Qwen3VLVisionAttention.forward for images of one size. hidden_states: [n_images * n_patches,
+    hidden]."""
     n_images = cu_seqlens.numel() - 1
     n_patches = hidden_states.shape[0] // n_images
     qkv = self.qkv(hidden_states).view(n_images, n_patches, 3, self.num_heads, self.head_dim)
@@ -142,12 +151,14 @@ def _same_size_attention(
 
 
 def _still_patch_embed(self: official.Qwen3VLVisionPatchEmbed, pixels: torch.Tensor) -> torch.Tensor:
-    """Qwen3VLVisionPatchEmbed.forward for patches with one time slice. pixels: [n, channels * patch * patch]."""
+    """Qwen3VLVisionPatchEmbed.forward for patches with one time slice. pixels: [n, channels * patch
+    * patch]."""
     return F.linear(pixels, self.proj.weight.sum(2).flatten(1), self.proj.bias)
 
 
 def _float_attention(module: torch.nn.Module, *tensors: torch.Tensor | None, **options: object) -> tuple:
-    """The language model's attention in float32: in bf16 its backward pass is slower on a CPU, not faster."""
+    """The language model's attention in float32: in bf16 its backward pass is slower on a CPU, not
+    faster."""
     with torch.autocast("cpu", enabled=False):
         return sdpa_attention_forward(module, *(t.float() if t.is_floating_point() else t for t in tensors), **options)
 
@@ -166,7 +177,8 @@ class Shortcuts:
         official.Qwen3VLVisionAttention.forward, official.Qwen3VLVisionPatchEmbed.forward = self.saved
 
 
-# --- training -------------------------------------------------------------------------------------------------------
+# --- training
+# --------------------------------------------------------------------------------------------------
 
 
 def hidden_states(model: Qwen3VLForConditionalGeneration, batch: Batch) -> torch.Tensor:
@@ -184,8 +196,8 @@ def hidden_states(model: Qwen3VLForConditionalGeneration, batch: Batch) -> torch
 class MapHead(torch.nn.Module):
     """Reads the map of the drawing off the image tokens; used in training only.
 
-    The ends of boxes are learnt as numbers and as classes: a number alone is one direction of a token, from which the
-    language model would have to make digits.
+    The ends of boxes are learnt as numbers and as classes: a number alone is one direction of a
+    token, from which the language model would have to make digits.
     """
 
     BINS = 26  # of an end of a box: 0, 40, ... 1000 thousandths
@@ -196,7 +208,8 @@ class MapHead(torch.nn.Module):
         self.linear = torch.nn.Linear(hidden, MERGE * MERGE * self.width)
 
     def forward(self, tokens: torch.Tensor, classes: torch.Tensor, boxes: torch.Tensor) -> tuple[torch.Tensor, dict]:
-        """Loss, and the parts of shapes and of characters that are right. tokens: [n_tokens, hidden]."""
+        """Loss, and the parts of shapes and of characters that are right. tokens: [n_tokens,
+        hidden]."""
         flat = self.linear(tokens).view(-1, self.width)
         *scores, places, bins = flat.split((*MAP_CLASSES, MAP_NUMBERS, MAP_NUMBERS * self.BINS), -1)
         loss = torch.zeros(())
@@ -217,15 +230,18 @@ class MapHead(torch.nn.Module):
 
 
 def learning_rate(step: int, progress: float, peak: float, warmup: int) -> float:
-    """`step` counts from the beginning of the stage: the language model joins late and needs its own warm-up."""
+    """`step` counts from the beginning of the stage: the language model joins late and needs its
+    own warm-up."""
     return peak * min(1.0, (step + 1) / warmup) * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * min(progress, 1.0))))
 
 
 class Optimiser:
-    """Muon for the matrices inside the blocks, AdamW for mergers, embeddings, norms, biases and the map's head.
+    """Muon for the matrices inside the blocks, AdamW for mergers, embeddings, norms, biases and the
+    map's head.
 
-    On these small towers Muon needs about half as many steps as AdamW alone. `match_rms_adamw` scales its steps like
-    AdamW's; it bears larger ones, and what is small and many-sided here is learnt faster with them.
+    On these small towers Muon needs about half as many steps as AdamW alone. `match_rms_adamw`
+    scales its steps like AdamW's; it bears larger ones, and what is small and many-sided here is
+    learnt faster with them.
     """
 
     MUON_FACTOR = 2.0
@@ -259,7 +275,8 @@ class Optimiser:
 
 
 def export(model: Qwen3VLForConditionalGeneration, folder: Path) -> None:
-    """Write config.json and bf16 weights, each by a rename, so that a reader never sees half a file."""
+    """Write config.json and bf16 weights, each by a rename, so that a reader never sees half a
+    file."""
     copy = Qwen3VLForConditionalGeneration(model.config)
     copy.load_state_dict(model.state_dict())
     copy = copy.to(torch.bfloat16)
@@ -274,7 +291,8 @@ ADDING = (".attn.proj.weight", ".mlp.linear_fc2.weight", ".self_attn.o_proj.weig
 
 
 def load_fitting(model: Qwen3VLForConditionalGeneration, folder: Path) -> None:
-    """Take over every stored tensor that fits. A block that is not stored starts as one that adds nothing."""
+    """Take over every stored tensor that fits. A block that is not stored starts as one that adds
+    nothing."""
     weights = model.state_dict()
     stored = load_file(folder / "model.safetensors")
     fitting = {n: value.float() for n, value in stored.items() if n in weights and weights[n].shape == value.shape}
@@ -309,8 +327,9 @@ def condense_log(source: Path, target: Path, n_lines: int = 60) -> None:
 
 
 class Meter:
-    """Losses and exact-answer rates per kind of question since the last line of the log (with the true answer's
-    earlier tokens given, so this is an upper bound of what greedy decoding reaches)."""
+    """Losses and exact-answer rates per kind of question since the last line of the log (with the
+    true answer's earlier tokens given, so this is an upper bound of what greedy decoding
+    reaches)."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, list[float]] = defaultdict(list)
@@ -426,11 +445,13 @@ def train(args: argparse.Namespace) -> None:
     print(f"done: {state['step']} steps, {state['images']} images, {state['seconds'] / 3600:.2f} hours", flush=True)
 
 
-# --- check ----------------------------------------------------------------------------------------------------------
+# --- check
+# --------------------------------------------------------------------------------------------------
 
 
 def check(args: argparse.Namespace) -> None:
-    """Compare patches, prompt ids and the answers' logits of branched batches with the official classes."""
+    """Compare patches, prompt ids and the answers' logits of branched batches with the official
+    classes."""
     from transformers import AutoProcessor
 
     torch.set_num_threads(args.threads)

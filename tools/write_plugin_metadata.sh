@@ -1,6 +1,7 @@
 #!/bin/sh
-# Gives an importable tree the metadata by which vLLM finds its plugin: tools/write_plugin_metadata.sh TREE
-# Name, version and entry point come from the plugin's pyproject.toml.
+# Gives an importable tree the metadata by which vLLM finds its plugin:
+# tools/write_plugin_metadata.sh TREE Name, version and entry point come from the plugin's
+# pyproject.toml.
 set -eu
 project=$(dirname "$0")/../python/vllm_ommatidia/pyproject.toml
 tree=${1:?usage: tools/write_plugin_metadata.sh TREE}

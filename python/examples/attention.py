@@ -1,4 +1,5 @@
-"""Three images of different size in one call: each attends only to itself, and gets the bits it would get alone."""
+"""Three images of different size in one call: each attends only to itself, and gets the bits it
+would get alone."""
 
 import numpy as np
 import ommatidia

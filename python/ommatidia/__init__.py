@@ -2,8 +2,8 @@
 
     out = ommatidia.attention(q, k, v, cu_seqlens)
 
-The tokens of many images lie end to end, each image attends only to itself, and its result does not depend by one bit on
-its neighbours, its place, the strides or the number of threads."""
+The tokens of many images lie end to end, each image attends only to itself, and its result does not
+depend by one bit on its neighbours, its place, the strides or the number of threads."""
 
 from ._attention import attention
 from ._info import info, self_test

@@ -43,7 +43,8 @@ class Workspaces(threading.local):
         """An aligned address with `size` bytes after it, and the object that keeps them."""
         memory = self._memory
         if memory.size < size + _ALIGNMENT:
-            # Dropped first: the old block and the larger new one need not be there at the same time.
+            # Dropped first: the old block and the larger new one need not be there at the same
+            # time.
             del memory
             self._memory = np.empty(0, np.uint8)
             memory = np.empty(size + _ALIGNMENT, np.uint8)
@@ -71,31 +72,37 @@ def attention(
     threads: int | None = None,
     team: _teams.TeamName = "own",
 ) -> TensorT:
-    """softmax(scale * q k^T) v within each segment of packed tokens; no mask, no padding, no copies of the tensors.
+    """softmax(scale * q k^T) v within each segment of packed tokens; no mask, no padding, no copies
+    of the tensors.
 
-    q, k, v are NumPy arrays or PyTorch CPU tensors of one type: float32, bfloat16 or float16. Their form, the same for all:
+    q, k, v are NumPy arrays or PyTorch CPU tensors of one type: float32, bfloat16 or float16. Their
+    form, the same for all:
 
     - [b, s, H, D]: k and v may have another s, and Hkv heads where Hkv divides H;
     - [T, H, D]: packed tokens, a batch of 1;
-    - [b, s, H*D] with `num_heads` given: the last two dimensions fused. Hkv follows from the width of k, or is `num_kv_heads`.
+    - [b, s, H*D] with `num_heads` given: the last two dimensions fused. Hkv follows from the width
+      of k, or is `num_kv_heads`.
 
-    Any stride of tokens and heads is read in place, of each tensor on its own (v may be a view into a fused qkv row). The last
-    dimension must be contiguous, and the rows of a batch one token stride apart.
+    Any stride of tokens and heads is read in place, of each tensor on its own (v may be a view into
+    a fused qkv row). The last dimension must be contiguous, and the rows of a batch one token
+    stride apart.
 
-    cu_seqlens: int32 or int64, [n + 1]: borders of n segments over the b * s flattened tokens, the first 0, not decreasing;
-    segments may be empty. Rows of q after the last border give zeros. None: each row of the batch is a segment. A
-    `Segmentation` of it spares calls that share it the conversion.
-    cu_seqlens_k: borders over k and v where they differ, with the same n. Queries of a segment without keys give zeros.
-    max_seqlen: taken for the sake of other operators' callers, and not used.
-    scale: None is 1 / sqrt(D).
-    out: where to write; like q in shape (with the head dimension of v) and type, with any such strides, apart from the inputs.
-    causal: each query sees the keys up to its own place in its segment; needs as many keys as queries. float32 and bfloat16.
-    threads, team: on how many threads of which team to run: "own" (default `get_num_threads()`; calls take turns on it, and
-    threads=1 needs none) or "openmp", the OpenMP threads that the process already has (default their own number). The result
-    does not depend on either by one bit.
+    cu_seqlens: int32 or int64, [n + 1]: borders of n segments over the b * s flattened tokens, the
+    first 0, not decreasing; segments may be empty. Rows of q after the last border give zeros.
+    None: each row of the batch is a segment. A `Segmentation` of it spares calls that share it the
+    conversion. cu_seqlens_k: borders over k and v where they differ, with the same n. Queries of a
+    segment without keys give zeros. max_seqlen: taken for the sake of other operators' callers, and
+    not used. scale: None is 1 / sqrt(D). out: where to write; like q in shape (with the head
+    dimension of v) and type, with any such strides, apart from the inputs. causal: each query sees
+    the keys up to its own place in its segment; needs as many keys as queries. float32 and
+    bfloat16. threads, team: on how many threads of which team to run: "own" (default
+    `get_num_threads()`; calls take turns on it, and threads=1 needs none) or "openmp", the OpenMP
+    threads that the process already has (default their own number). The result does not depend on
+    either by one bit.
 
-    Returns `out` or a new array of q's kind, rank and shape. Raises ValueError, TypeError, NotImplementedError (head dimensions
-    over 256, causal float16) or MemoryError with one line that names the argument, before anything is written."""
+    Returns `out` or a new array of q's kind, rank and shape. Raises ValueError, TypeError,
+    NotImplementedError (head dimensions over 256, causal float16) or MemoryError with one line that
+    names the argument, before anything is written."""
     named: dict[str, Any] = {"q": q, "k": k, "v": v}
     if out is not None:
         named["out"] = out
@@ -199,7 +206,8 @@ def _plan_key(
 
 
 def _borders_without_keys(q: Rows, cu_q: bytes | None, cu_k: bytes | None) -> tuple[bytes | None, bytes | None]:
-    """Borders for k and v of no tokens, which the C interface would take for "as many as q": each segment gets no keys."""
+    """Borders for k and v of no tokens, which the C interface would take for "as many as q": each
+    segment gets no keys."""
     if cu_q is None:
         return (np.arange(q.n_batch + 1, dtype=np.int64) * q.n_tokens).tobytes(), bytes(8 * (q.n_batch + 1))
     name, keys = ("cu_seqlens", cu_q) if cu_k is None else ("cu_seqlens_k", cu_k)

@@ -1,12 +1,13 @@
 """Segmentations that travel through a host program as a tensor.
 
-vLLM, for example, calls a hook once per segmentation and encoder step, and hands the tensor that it returns to every layer. The
-tensor made here is a handle: a number under which the segmentation is kept, so that layers neither convert nor copy their
-cu_seqlens.
+vLLM, for example, calls a hook once per segmentation and encoder step, and hands the tensor that it
+returns to every layer. The tensor made here is a handle: a number under which the segmentation is
+kept, so that layers neither convert nor copy their cu_seqlens.
 
-A number is given to one segmentation only and never again. A handle to one that has been dropped, or a tensor that is no
-handle, therefore finds nothing, and the borders that come with it are compared before they are taken for those of the handle:
-whatever is handed to a layer, the layer's cu_seqlens decide."""
+A number is given to one segmentation only and never again. A handle to one that has been dropped,
+or a tensor that is no handle, therefore finds nothing, and the borders that come with it are
+compared before they are taken for those of the handle: whatever is handed to a layer, the layer's
+cu_seqlens decide."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ class HandleTable:
         self._n_bytes = 0
 
     def handle(self, cu_seqlens: np.ndarray[Any, Any]) -> torch.Tensor:
-        """A flat int32 tensor for this segmentation. ValueError where cu_seqlens is none in its type or shape."""
+        """A flat int32 tensor for this segmentation. ValueError where cu_seqlens is none in its
+        type or shape."""
         segmentation = Segmentation(cu_seqlens)
         key = (cu_seqlens.dtype, segmentation.content)
         with self._lock:
@@ -64,7 +66,8 @@ class HandleTable:
         return torch.tensor([_MAGIC, self._process, number // _WORD, number % _WORD], dtype=torch.int32)
 
     def find(self, handle: torch.Tensor, cu_seqlens: torch.Tensor) -> Segmentation | None:
-        """The segmentation of a handle if it is that of cu_seqlens; None if not, or if there is none any more."""
+        """The segmentation of a handle if it is that of cu_seqlens; None if not, or if there is
+        none any more."""
         if handle.dtype is not torch.int32 or handle.dim() != 1 or handle.shape[0] != 4:
             return None
         magic, process, high, low = handle.tolist()
@@ -97,7 +100,8 @@ table = HandleTable()
 
 
 def _after_fork() -> None:
-    """A thread that held the lock in the parent does not exist in the child and will never give it back."""
+    """A thread that held the lock in the parent does not exist in the child and will never give it
+    back."""
     global table
     table = HandleTable()
 

@@ -23,7 +23,8 @@ def _kernel(mode: int, dtype: int, head_dim: int) -> str | None:
 
 
 def _window_kernel(dtype: int, head_dim: int) -> str | None:
-    """The kernel of encoder segments of up to _WINDOW_TOKENS, which a plan of one such segment names."""
+    """The kernel of encoder segments of up to _WINDOW_TOKENS, which a plan of one such segment
+    names."""
     if _kernel(ENCODER, dtype, head_dim) is None:
         return None
     window = PlanKey(ENCODER, dtype, 1, 1, head_dim, head_dim, 0.0, _WINDOW_TOKENS, _WINDOW_TOKENS, 1, None, None)
@@ -31,9 +32,11 @@ def _window_kernel(dtype: int, head_dim: int) -> str | None:
 
 
 def info(head_dims: Iterable[int] = _HEAD_DIMS) -> dict[str, Any]:
-    """The library in use, its CPU level, the number of threads, and the kernel per mode, type and head dimension.
+    """The library in use, its CPU level, the number of threads, and the kernel per mode, type and
+    head dimension.
 
-    "windows" are the encoder's segments of up to 64 tokens. A kernel of None is a combination that is refused."""
+    "windows" are the encoder's segments of up to 64 tokens. A kernel of None is a combination that
+    is refused."""
     dims = tuple(head_dims)
     return {
         "library": str(LIBRARY_PATH),
@@ -54,6 +57,7 @@ def info(head_dims: Iterable[int] = _HEAD_DIMS) -> dict[str, Any]:
 
 
 def self_test() -> None:
-    """Compares the kernels in use with the scalar reference in double precision; RuntimeError names the first that is off."""
+    """Compares the kernels in use with the scalar reference in double precision; RuntimeError names
+    the first that is off."""
     error = Error()
     check(library.omma_attention_self_test(context.handle(), error), error)

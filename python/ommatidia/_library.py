@@ -1,4 +1,5 @@
-"""The C interface (include/omma/{status,host,attention,team}.h) as ctypes sees it, and its errors as exceptions."""
+"""The C interface (include/omma/{status,host,attention,team}.h) as ctypes sees it, and its errors
+as exceptions."""
 
 from __future__ import annotations
 
@@ -120,7 +121,8 @@ _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
 
 
 def bind(path: Path, prototypes: dict[str, tuple[Any, list[Any]]]) -> ctypes.CDLL:
-    """A library with the types of its functions. ImportError where it cannot be loaded or lacks one of them."""
+    """A library with the types of its functions. ImportError where it cannot be loaded or lacks one
+    of them."""
     try:
         loaded = ctypes.CDLL(str(path))
     except OSError as error:
@@ -141,8 +143,8 @@ library = bind(LIBRARY_PATH, _PROTOTYPES)
 
 
 def check(status: int, error: Error) -> None:
-    """Raises the exception that a failed call's status asks for, with the library's message, in which a field of the C interface
-    gives way to the argument."""
+    """Raises the exception that a failed call's status asks for, with the library's message, in
+    which a field of the C interface gives way to the argument."""
     if status == _OK:
         return
     field, message = (text.decode("utf-8", "replace") for text in (error.field, error.message))

@@ -1,4 +1,5 @@
-"""Plans, made once per (segmentation, shape, type) and kept: layers that share a segmentation share its plan."""
+"""Plans, made once per (segmentation, shape, type) and kept: layers that share a segmentation share
+its plan."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ _INT32_MAX = 2**31 - 1
 
 
 class PlanKey(NamedTuple):
-    """All that a plan depends on. Segmentations count by their content: their owner may reuse the arrays and change them."""
+    """All that a plan depends on. Segmentations count by their content: their owner may reuse the
+    arrays and change them."""
 
     mode: int
     dtype: int
@@ -38,7 +40,8 @@ class PlanKey(NamedTuple):
 
 
 class Context:
-    """The kernels chosen for this CPU (or for OMMA_ISA), made at first use and kept until the process ends."""
+    """The kernels chosen for this CPU (or for OMMA_ISA), made at first use and kept until the
+    process ends."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -59,7 +62,8 @@ class Context:
 
 
 class Plan:
-    """An immutable plan of the library, destroyed with its last user; an evicted one may still be running."""
+    """An immutable plan of the library, destroyed with its last user; an evicted one may still be
+    running."""
 
     def __init__(self, context: int, key: PlanKey) -> None:
         handle, error = ctypes.c_void_p(), Error()
@@ -70,7 +74,8 @@ class Plan:
         self.n_bytes = info.plan_bytes + key.n_bytes()
         self.kernel = info.kernel.decode()  # that serves the longest segment
 
-    # The function is bound early: at the interpreter's end the module may be gone before the last plan.
+    # The function is bound early: at the interpreter's end the module may be gone before the last
+    # plan.
     def __del__(self, destroy: Any = library.omma_attention_plan_destroy) -> None:
         destroy(getattr(self, "handle", None))
 
@@ -79,7 +84,8 @@ class Plan:
 
 
 def _spec_of(key: PlanKey) -> Spec:
-    # ctypes cuts integers to their type's width without a word; clamped, they reach the library's own limits.
+    # ctypes cuts integers to their type's width without a word; clamped, they reach the library's
+    # own limits.
     heads = [min(value, _INT32_MAX) for value in (key.n_heads, key.n_kv_heads, key.head_dim, key.v_head_dim)]
     n_segments = 0 if key.cu_seqlens is None else len(key.cu_seqlens) // 8 - 1
     return Spec(
@@ -117,7 +123,8 @@ class PlanCache:
             if plan is not None:
                 self._plans.move_to_end(key)
                 return plan
-        # Made outside the lock: a plan of many segments takes a while, and two threads making the same one do no harm.
+        # Made outside the lock: a plan of many segments takes a while, and two threads making the
+        # same one do no harm.
         plan = Plan(self._context.handle(), key)
         with self._lock:
             kept = self._plans.get(key)
@@ -143,7 +150,8 @@ cache = PlanCache(context)
 
 
 def _after_fork() -> None:
-    # A thread that held a lock in the parent does not exist in the child and will never give it back.
+    # A thread that held a lock in the parent does not exist in the child and will never give it
+    # back.
     context.forget_lock()
     cache.forget_lock()
 

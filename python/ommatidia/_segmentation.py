@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 
 class Segmentation:
-    """A cu_seqlens that is checked for its type and copied once: calls that are given it in place of the array convert nothing.
+    """A cu_seqlens that is checked for its type and copied once: calls that are given it in place
+    of the array convert nothing.
 
-    Immutable; any number of calls and threads may share it. ValueError as from `attention`; the borders themselves are checked
-    by the first call."""
+    Immutable; any number of calls and threads may share it. ValueError as from `attention`; the
+    borders themselves are checked by the first call."""
 
     __slots__ = ("_content",)
 

@@ -25,7 +25,8 @@ class Lent(NamedTuple):
 
 
 class _OwnPool:
-    """One pool for the process. Calls take turns on it; a call for another number of threads makes it anew."""
+    """One pool for the process. Calls take turns on it; a call for another number of threads makes
+    it anew."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -41,7 +42,8 @@ class _OwnPool:
 
     def _replace(self, n_threads: int) -> None:
         team, error = ctypes.c_void_p(), Error()
-        # Not pinned: the host program's own threads may be pinned, or be many, and the caller may move between CPUs.
+        # Not pinned: the host program's own threads may be pinned, or be many, and the caller may
+        # move between CPUs.
         check(library.omma_team_create(n_threads, False, None, ctypes.byref(team), error), error)
         library.omma_team_destroy(self._address)
         self._address, self._n_threads = team.value, n_threads
@@ -62,8 +64,9 @@ def _entries_of(handle: ctypes.CDLL) -> _Openmp | None:
 
 
 def _find_openmp() -> _Openmp | None:
-    """The OpenMP runtime in the order in which PyTorch's own calls are bound: what is preloaded or global, then what PyTorch's
-    library was linked with. LLVM's and Intel's runtimes answer to the same names, with the same threads."""
+    """The OpenMP runtime in the order in which PyTorch's own calls are bound: what is preloaded or
+    global, then what PyTorch's library was linked with. LLVM's and Intel's runtimes answer to the
+    same names, with the same threads."""
     found = _entries_of(ctypes.CDLL(None))
     torch = sys.modules.get("torch")
     if found is None and torch is not None:
@@ -88,7 +91,8 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def set_num_threads(n: int) -> None:
-    """Sets how many threads calls without `threads` run on (own team). At first: the CPUs this process may use."""
+    """Sets how many threads calls without `threads` run on (own team). At first: the CPUs this
+    process may use."""
     global _n_threads
     _n_threads = _checked_count(n)
 
@@ -112,8 +116,8 @@ def _lend_openmp(n_threads: int | None) -> Iterator[Lent]:
         _openmp = _find_openmp()
     if _openmp is None:
         raise RuntimeError('team: "openmp" needs an OpenMP runtime in this process, and none is loaded (import torch first)')
-    # Asked for anew each time: it is what torch.set_num_threads sets, and another number would make the runtime
-    # build its team anew twice per call.
+    # Asked for anew each time: it is what torch.set_num_threads sets, and another number would make
+    # the runtime build its team anew twice per call.
     count = int(_openmp.get_max_threads()) if n_threads is None else n_threads
     team, error = OpenmpTeam(), Error()
     check(library.omma_openmp_team_init(ctypes.byref(team), _openmp.parallel, count, error), error)

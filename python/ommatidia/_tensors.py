@@ -1,6 +1,8 @@
-"""What the operator has to know of an array: address, shape, strides, type; for NumPy arrays and PyTorch CPU tensors.
+"""What the operator has to know of an array: address, shape, strides, type; for NumPy arrays and
+PyTorch CPU tensors.
 
-Nothing here copies a tensor. PyTorch is never imported: a tensor can only come from a program that has imported it."""
+Nothing here copies a tensor. PyTorch is never imported: a tensor can only come from a program that
+has imported it."""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ LAYOUT_CACHE_ENTRIES = 256
 
 
 class Strided(NamedTuple):
-    """One array without its address: the layers of a model ask the same of it again and again. Strides count elements."""
+    """One array without its address: the layers of a model ask the same of it again and again.
+    Strides count elements."""
 
     name: str
     shape: tuple[int, ...]
@@ -43,7 +46,8 @@ class View(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """A shape as rows of heads: [n_batch * n_tokens, n_heads, head_dim]. A stride of 0 is the C interface's default."""
+    """A shape as rows of heads: [n_batch * n_tokens, n_heads, head_dim]. A stride of 0 is the C
+    interface's default."""
 
     n_batch: int
     n_tokens: int
@@ -70,7 +74,8 @@ def is_tensor(array: object) -> bool:
 
 def _numpy_type(array: np.ndarray[Any, Any]) -> int | None:
     dtype = _NUMPY_TYPES.get(array.dtype)
-    # ml_dtypes registers its bfloat16 with NumPy; there is nothing to import in order to recognise it.
+    # ml_dtypes registers its bfloat16 with NumPy; there is nothing to import in order to recognise
+    # it.
     if dtype is None and array.dtype.name == "bfloat16" and array.dtype.itemsize == 2:
         return BF16
     return dtype
@@ -125,7 +130,8 @@ def check_same_type(q: Strided, *others: Strided) -> None:
 
 
 def _step(name: str, what: str, count: int, stride: int) -> int:
-    """A stride as the C interface takes it: 0, its default, where there is no second element to reach."""
+    """A stride as the C interface takes it: 0, its default, where there is no second element to
+    reach."""
     if count <= 1:
         return 0
     if stride == 0:
@@ -151,7 +157,8 @@ def _token_stride(name: str, n_batch: int, n_tokens: int, batch_stride: int, tok
 
 
 def _heads(tensor: Strided, n_heads: int | None, head_dim: int | None, fused: bool) -> tuple[int, int, int]:
-    """Heads, head dimension and head stride. Of a fused row, either of the first two gives the other."""
+    """Heads, head dimension and head stride. Of a fused row, either of the first two gives the
+    other."""
     name, shape, strides, _ = tensor
     if not fused:
         if n_heads is not None and n_heads != shape[-2]:
@@ -169,8 +176,8 @@ def _heads(tensor: Strided, n_heads: int | None, head_dim: int | None, fused: bo
 def rows(tensor: Strided, n_heads: int | None, head_dim: int | None, fused: bool) -> Rows:
     """Takes a layout apart.
 
-    Three forms: [b, s, H, D]; [T, H, D], whose batch is 1; and, with `fused`, [b, s, H*D], where n_heads or head_dim says how
-    to divide the row."""
+    Three forms: [b, s, H, D]; [T, H, D], whose batch is 1; and, with `fused`, [b, s, H*D], where
+    n_heads or head_dim says how to divide the row."""
     name, shape, strides, _ = tensor
     expected = "[batch, tokens, heads * head_dim]" if fused else "[batch, tokens, heads, head_dim] or [tokens, heads, head_dim]"
     if len(shape) not in ((3,) if fused else (3, 4)):

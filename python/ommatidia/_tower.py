@@ -78,7 +78,8 @@ _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    """libomma next to this package, or where the system's loader finds it. ImportError where there is none."""
+    """libomma next to this package, or where the system's loader finds it. ImportError where there
+    is none."""
     try:
         return bind(LIBRARY_PATH if LIBRARY_PATH.exists() else Path(LIBRARY_NAME), _PROTOTYPES)
     except ImportError as error:
@@ -114,12 +115,14 @@ def _tensor_list(tensors: Mapping[str, Any]) -> tuple[Any, list[object]]:
 
 
 class Tower:
-    """The vision tower of a checkpoint: Qwen2.5-VL's, Qwen3-VL's or Kimi-VL's, with merger or projector.
+    """The vision tower of a checkpoint: Qwen2.5-VL's, Qwen3-VL's or Kimi-VL's, with merger or
+    projector.
 
         tower = ommatidia.Tower(directory, weights="bfloat16")
         [embeddings] = tower.encode(pixel_values, [[1, 64, 64]])
 
-    All images and videos of a call run as one packed batch; each one's embeddings have the same bits as alone, on any number of threads."""
+    All images and videos of a call run as one packed batch; each one's embeddings have the same
+    bits as alone, on any number of threads."""
 
     def __init__(
         self,
@@ -130,15 +133,18 @@ class Tower:
         config_only: bool = False,
         threads: int | None = None,
     ) -> None:
-        """Reads config.json of the Hugging Face checkpoint in `directory` and packs the tower's weights, once.
+        """Reads config.json of the Hugging Face checkpoint in `directory` and packs the tower's
+        weights, once.
 
-        weights: what linear layers compute in; "auto" is bfloat16 where the CPU has a fast path for it, else float32.
-        tensors: the weights by their names in the checkpoint, NumPy arrays or PyTorch tensors, which may be given up afterwards. None: those
-        of the directory.
-        config_only: read config.json alone, which tells whether there is such a tower; encode raises ValueError then.
-        threads: the most that `encode` may run on; None: the CPUs of this process.
+        weights: what linear layers compute in; "auto" is bfloat16 where the CPU has a fast path for
+        it, else float32. tensors: the weights by their names in the checkpoint, NumPy arrays or
+        PyTorch tensors, which may be given up afterwards. None: those of the directory.
+        config_only: read config.json alone, which tells whether there is such a tower; encode
+        raises ValueError then. threads: the most that `encode` may run on; None: the CPUs of this
+        process.
 
-        Raises ImportError without libomma, ValueError, NotImplementedError or MemoryError with one line."""
+        Raises ImportError without libomma, ValueError, NotImplementedError or MemoryError with one
+        line."""
         if weights not in _WEIGHTS:
             raise ValueError(f"weights: expected one of {', '.join(_WEIGHTS)}, found {weights!r}")
         self._handle: int | None = None
@@ -176,9 +182,11 @@ class Tower:
     ) -> list[TensorT]:
         """The embeddings of images and videos, float32 [1 + n_deepstack, tokens, width] each.
 
-        pixel_values: [patches, patch_dim], or any shape of as many values, of all of them one after the other, as the checkpoint's processor gives
-        them; NumPy array or PyTorch CPU tensor, contiguous, float32 or what the tower computes in. grid_thw: [n, 3], patches in time, rows and
-        columns of each. threads, team: as in `attention`. Calls from several threads take turns."""
+        pixel_values: [patches, patch_dim], or any shape of as many values, of all of them one after
+        the other, as the checkpoint's processor gives them; NumPy array or PyTorch CPU tensor,
+        contiguous, float32 or what the tower computes in. grid_thw: [n, 3], patches in time, rows
+        and columns of each. threads, team: as in `attention`. Calls from several threads take
+        turns."""
         grid, view = _numbers(grid_thw), view_of("pixel_values", pixel_values)
         self._check_patches(pixel_values, grid)
         merge, width = self._info.merge_size, self._info.width

@@ -1,6 +1,8 @@
-"""The operator as a PyTorch one: importing this module registers `torch.ops.ommatidia.encoder_attention`.
+"""The operator as a PyTorch one: importing this module registers
+`torch.ops.ommatidia.encoder_attention`.
 
-It has a fake kernel, so that torch.compile and torch.export take it as one opaque call whose result's shape they know."""
+It has a fake kernel, so that torch.compile and torch.export take it as one opaque call whose
+result's shape they know."""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ _BORDER_TYPES = (torch.int32, torch.int64)
 
 
 def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens: torch.Tensor | None) -> str | None:
-    """Why the operator cannot take these [b, s, H, D] tensors as they lie in memory; None where it can.
+    """Why the operator cannot take these [b, s, H, D] tensors as they lie in memory; None where it
+    can.
 
     Decided by type and layout alone, so that it costs little per layer and can be traced."""
     dtype = q.dtype
@@ -52,7 +55,8 @@ def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens: torch
 
 @cache
 def team() -> Literal["own", "openmp"]:
-    """The threads to run on: those that PyTorch's own operators run on, whose spinning would slow down any others."""
+    """The threads to run on: those that PyTorch's own operators run on, whose spinning would slow
+    down any others."""
     probe = torch.zeros(1, 1, 1)
     try:
         attention(probe, probe, probe, team="openmp")
@@ -68,10 +72,12 @@ def encoder_attention(
     cu_seqlens: torch.Tensor | None = None,
     scale: float | None = None,
 ) -> torch.Tensor:
-    """`ommatidia.attention` on PyTorch's threads, as an operator that torch.compile and torch.export know.
+    """`ommatidia.attention` on PyTorch's threads, as an operator that torch.compile and
+    torch.export know.
 
-    q [b, s, H, D], k [b, sk, Hkv, D], v [b, sk, Hkv, Dv]; cu_seqlens over the b * s flattened tokens, None: each row of the batch
-    is a segment. Returns [b, s, H, Dv], contiguous. No gradients."""
+    q [b, s, H, D], k [b, sk, Hkv, D], v [b, sk, Hkv, Dv]; cu_seqlens over the b * s flattened
+    tokens, None: each row of the batch is a segment. Returns [b, s, H, Dv], contiguous. No
+    gradients."""
     out: torch.Tensor = torch.ops.ommatidia.encoder_attention(q, k, v, cu_seqlens, None, scale)
     return out
 

@@ -4,8 +4,9 @@
     ommatidia.transformers.register()
     model = AutoModelForImageTextToText.from_pretrained(..., attn_implementation="ommatidia")
 
-It serves bidirectional attention without a mask, that is vision towers: all images and windows of a layer in one call where the model
-hands over cu_seqlens. What it does not serve (causal layers, masks, dropout, gradients, other devices and types) goes to "sdpa"."""
+It serves bidirectional attention without a mask, that is vision towers: all images and windows of a
+layer in one call where the model hands over cu_seqlens. What it does not serve (causal layers,
+masks, dropout, gradients, other devices and types) goes to "sdpa"."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ def _warn_of_fallback(reason: str) -> None:
 def _is_for_sdpa(
     module: torch.nn.Module, query: torch.Tensor, attention_mask: torch.Tensor | None, is_causal: bool | None, dropout: float
 ) -> bool:
-    """What this operator is not for, as opposed to what it would serve if the tensors were other ones."""
+    """What this operator is not for, as opposed to what it would serve if the tensors were other
+    ones."""
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     return attention_mask is not None or dropout > 0 or (causal and query.shape[2] > 1)
 
@@ -64,7 +66,8 @@ def _reason(
 def _by_segment(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, borders: torch.Tensor, attend: Callable[..., torch.Tensor]
 ) -> torch.Tensor:
-    """sdpa knows no borders: segment by segment, as the models do it for implementations that get none."""
+    """sdpa knows no borders: segment by segment, as the models do it for implementations that get
+    none."""
     lengths = (borders[1:] - borders[:-1]).tolist()
     parts = zip(*(tensor.split(lengths, dim=2) for tensor in (query, key, value)), strict=True)
     return torch.cat([attend(*part) for part in parts], dim=1)
@@ -83,7 +86,8 @@ def attention_forward(
     cu_seq_lens_k: torch.Tensor | None = None,
     **others: Any,
 ) -> tuple[torch.Tensor, None]:
-    """query [b, H, s, D], key and value [b, Hkv, sk, D]; borders over the b * s flattened tokens. Returns [b, s, H, D] and None."""
+    """query [b, H, s, D], key and value [b, Hkv, sk, D]; borders over the b * s flattened tokens.
+    Returns [b, s, H, D] and None."""
 
     def sdpa(*tensors: torch.Tensor) -> torch.Tensor:
         out: torch.Tensor = sdpa_attention_forward(
@@ -105,9 +109,11 @@ def attention_forward(
 
 
 def _hand_over_borders(module: Any) -> None:
-    """transformers gives cu_seqlens only to implementations with "flash" in their names, and calls others once per image or window.
+    """transformers gives cu_seqlens only to implementations with "flash" in their names, and calls
+    others once per image or window.
 
-    The module's towers are told that this one takes them too. Answers about other implementations and about text stay as they are."""
+    The module's towers are told that this one takes them too. Answers about other implementations
+    and about text stay as they are."""
     asked: Callable[..., bool] = module.is_flash_attention_requested
     if getattr(asked, "of_ommatidia", False):
         return

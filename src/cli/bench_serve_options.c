@@ -120,7 +120,7 @@ static const struct ommai_option report_table[] = {
         .initial = "ttft,tpot,itl"),
     OMMAI_STRING("metric-percentiles", percentiles, "LIST", "percentiles of these metrics, separated by commas",
                  .initial = "99"),
-    OMMAI_WORDS("goodput", goodput, "KEY:MS", "maximum milliseconds of a good request, such as ttft:500 tpot:50 e2el:5000"),
+    OMMAI_WORDS("goodput", goodput, "KEY:MS", "limits in ms that a good request keeps, such as ttft:500 tpot:50 e2el:5000"),
     OMMAI_FLAG("save-result", save, "write the result as a JSON file"),
     OMMAI_FLAG("save-detailed", detailed, "save every request's times, text and error too"),
     OMMAI_FLAG("append-result", append, "append to the result file instead of replacing it"),

@@ -331,19 +331,13 @@ static double other_share(const struct bench *bench) {
 }
 
 static json_t *context_json(const struct bench *bench, const struct context *context) {
-  json_t *prefill = prefill_json(bench, context);
   json_t *object =
       json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f}", "context", (json_int_t)context->n_tokens, "decode_ms_fastest",
                 context->fastest * 1e3, "fastest_fraction_of_bandwidth", fastest_fraction(bench, context), "decode_ms_min",
                 context->step[0] * 1e3, "decode_ms_median", median(bench, context->step) * 1e3, "decode_tokens_per_s",
                 step_rate(bench, context), "bytes_per_step", (json_int_t)context->step_bytes, "decode_gbps", step_gbps(context),
                 "fraction_of_bandwidth", fraction_of_bandwidth(bench, context));
-  if (!prefill || !object || json_object_update(object, prefill) != 0) {
-    json_decref(object);
-    object = NULL;
-  }
-  json_decref(prefill);
-  return object;
+  return ommai_json_merge(object, prefill_json(bench, context));
 }
 
 static int print_json(const struct bench *bench) {

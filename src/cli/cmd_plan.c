@@ -135,18 +135,12 @@ static json_t *work_json(const struct estimate *estimate, const struct omma_imag
 
 static json_t *image_json(const struct estimate *estimate, size_t index) {
   const struct omma_image_sizes *sizes = &estimate->images[index];
-  json_t *work = work_json(estimate, sizes);
   json_t *image =
       json_pack("{s:o, s:i, s:i, s:i, s:i, s:I, s:[I,I,I]}", "source", ommai_json_text(estimate->sources.items[index]), "width",
                 (int)sizes->width, "height", (int)sizes->height, "resized_width", (int)sizes->resized_width, "resized_height",
                 (int)sizes->resized_height, "resize_bytes", (json_int_t)sizes->resize_bytes, "grid_thw",
                 (json_int_t)sizes->grid_thw[0], (json_int_t)sizes->grid_thw[1], (json_int_t)sizes->grid_thw[2]);
-  if (!work || !image || json_object_update(image, work) != 0) {
-    json_decref(image);
-    image = NULL;
-  }
-  json_decref(work);
-  return image;
+  return ommai_json_merge(image, work_json(estimate, sizes));
 }
 
 static int print_json(const struct estimate *estimate) {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/diagnostics.h"
+#include "cli/json_words.h"
 #include "cli/room.h"
 
 /* What the engine takes as a chunk at most. */
@@ -14,18 +15,6 @@
 /* Resized images of all requests that are prepared or wait. */
 #define MAX_RESIZED_BYTES ((int64_t)4 << 30)
 #define GIB ((double)(1 << 30))
-
-/* Refuses keys of a JSON flag that are not in `known` (ends in NULL). */
-static int check_keys(const char *command, const json_t *object, const char *flag, const char *const *known) {
-  const char *key;
-  json_t *value;
-  json_object_foreach((json_t *)object, key, value) {
-    size_t i = 0;
-    while (known[i] && strcmp(known[i], key) != 0) i++;
-    if (!known[i]) return ommai_usage_error("%s: %s: unknown key \"%s\"", command, flag, key);
-  }
-  return OMMAI_EXIT_DONE;
-}
 
 static int wrong_json(const char *command, const struct omma_error *error) {
   return ommai_usage_error("%s: %s", command, error->message);
@@ -49,7 +38,7 @@ static int read_media_limits(const char *command, const char *text, struct omma_
   json_t *root;
   if (!text) return OMMAI_EXIT_DONE;
   if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
-  int code = check_keys(command, root, flag, known);
+  int code = ommai_json_check_keys(command, root, flag, known);
   if (code == OMMAI_EXIT_DONE) code = read_limit(command, root, flag, "image", &options->limit_images_per_prompt);
   if (code == OMMAI_EXIT_DONE) code = read_limit(command, root, flag, "video", &options->limit_videos_per_prompt);
   json_decref(root);
@@ -68,7 +57,7 @@ static int read_processor_options(const char *command, const struct ommai_servin
   }
   const char *text = serving->mm_processor_kwargs;
   if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
-  int code = check_keys(command, root, flag, known);
+  int code = ommai_json_check_keys(command, root, flag, known);
   if (code == OMMAI_EXIT_DONE &&
       (ommai_json_integer(root, flag, "min_pixels", false, 1, INT64_MAX, &limits->min_pixels, &error) != OMMA_OK ||
        ommai_json_integer(root, flag, "max_pixels", false, 1, INT64_MAX, &limits->max_pixels, &error) != OMMA_OK)) {
@@ -95,7 +84,7 @@ static int read_speculation(const char *command, const char *text, struct omma_e
   if (!method || strcmp(method, "ngram") != 0) {
     code = ommai_usage_error("%s: %s: method: expected \"ngram\"; no draft model guesses tokens here", command, flag);
   }
-  if (code == OMMAI_EXIT_DONE) code = check_keys(command, root, flag, known);
+  if (code == OMMAI_EXIT_DONE) code = ommai_json_check_keys(command, root, flag, known);
   if (code == OMMAI_EXIT_DONE &&
       (ommai_json_integer(root, flag, "num_speculative_tokens", true, 1, 15, &options->draft_tokens, &error) != OMMA_OK ||
        ommai_json_integer(root, flag, "prompt_lookup_max", false, 1, 64, &options->lookup_max, &error) != OMMA_OK ||
@@ -139,7 +128,7 @@ static int read_structured_outputs(const char *command, const char *text, const 
   json_t *root;
   if (!text) return OMMAI_EXIT_DONE;
   if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
-  int code = check_keys(command, root, flag, known);
+  int code = ommai_json_check_keys(command, root, flag, known);
   if (code == OMMAI_EXIT_DONE) code = check_reasoning(command, flag, root, reasoning_parser);
   if (code == OMMAI_EXIT_DONE &&
       ommai_json_boolean(root, flag, "disable_any_whitespace", false, compact_json, &error) != OMMA_OK) {

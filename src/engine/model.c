@@ -10,6 +10,7 @@
 #include "base/team.h"
 #include "families/generation_config.h"
 #include "families/gguf_files.h"
+#include "grammar/token_trie.h"
 #include "kernels/dtype.h"
 #include "language/decoder_work.h"
 #include "language/kv_cache.h"
@@ -362,7 +363,7 @@ void omma_model_close(struct omma_model *model) {
   ommai_quantization_destroy(model->quantization);
   ommai_linear_context_destroy(model->linear_context);
   omma_attention_context_destroy(model->attention);
-  if (model->trie) ommai_shared_trie_free(model->trie);
+  if (model->trie) ommai_token_trie_destroy(atomic_load(&model->trie->trie));
   ommai_release(&model->allocator, model->trie, 1, sizeof *model->trie);
   ommai_tokenizer_destroy(model->tokenizer);
   ommai_chat_choice_free(&model->chat);

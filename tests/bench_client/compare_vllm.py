@@ -1,5 +1,5 @@
-"""Our client compared with vLLM's, `make test-vllm-bench`: the same stub sees the same requests from both, and both tell the same figures, of the
-stub and of a real server."""
+"""Our client compared with vLLM's, `make test-vllm-bench`: the same stub sees the same requests
+from both, and both tell the same figures, of the stub and of a real server."""
 
 import base64
 import io
@@ -134,7 +134,8 @@ def pixels(body):
 
 
 def within_noise(figures, key, slack):
-    """Whether the medians of both clients' runs differ by less than the spans of their runs and `slack`, in the figure's unit, together."""
+    """Whether the medians of both clients' runs differ by less than the spans of their runs and
+    `slack`, in the figure's unit, together."""
     ours, theirs = ([result[key] for result in figures[name]] for name in ("ours", "vllm"))
     difference = abs(np.median(ours) - np.median(theirs))
     assert difference < slack + np.ptp(ours) + np.ptp(theirs), (key, ours, theirs)
@@ -142,8 +143,9 @@ def within_noise(figures, key, slack):
 
 
 def test_figures_of_a_real_server(clients, model, request):
-    """Three alternating runs against omma serve, images and questions one after the other and four at once. The demo model has a token
-    ready in less time than vLLM's client takes for an event, hence the slack; --model names one that is slower."""
+    """Three alternating runs against omma serve, images and questions one after the other and four
+    at once. The demo model has a token ready in less time than vLLM's client takes for an event,
+    hence the slack; --model names one that is slower."""
     n, tokens = 16, 12
     command = [request.config.getoption("--omma"), "serve", model, "--served-model-name", "m", "--port", "0", "--encoder-cache-bytes", "0"]
     words = ["--dataset-name", "random-mm", "--num-prompts", n, "--random-input-len", 16, "--random-output-len", tokens, "--ignore-eos",

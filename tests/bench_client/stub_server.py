@@ -1,9 +1,12 @@
-"""A server with a script: what it sends to each request, in which pieces and when, and a record of what came in and went out.
+"""A server with a script: what it sends to each request, in which pieces and when, and a record of
+what came in and went out.
 
-`script(request)` returns the actions of a reply: bytes to write, seconds (a float) to wait, Arrivals to wait for, RESET or CLOSE. The
-clock is the monotonic one, which is the same in all processes of a machine.
+`script(request)` returns the actions of a reply: bytes to write, seconds (a float) to wait,
+Arrivals to wait for, RESET or CLOSE. The clock is the monotonic one, which is the same in all
+processes of a machine.
 
-As a program it is the load for many streams: stub_server.py PORT EVENTS GAP_SECONDS [FIRST_SECONDS [ARRIVALS]]."""
+As a program it is the load for many streams: stub_server.py PORT EVENTS GAP_SECONDS [FIRST_SECONDS
+[ARRIVALS]]."""
 
 import asyncio
 import dataclasses
@@ -19,7 +22,8 @@ RESET, CLOSE = "reset", "close"
 
 @dataclasses.dataclass
 class Arrivals:
-    """Until this one and others, n in all, have come: whoever waits for an end before sending the next waits for ever."""
+    """Until this one and others, n in all, have come: whoever waits for an end before sending the
+    next waits for ever."""
 
     n: int
 

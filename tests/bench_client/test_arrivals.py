@@ -1,4 +1,5 @@
-"""When requests are sent: not before the draws say so, which are NumPy's (test_bench_draws.c has them in numbers), and in that order."""
+"""When requests are sent: not before the draws say so, which are NumPy's (test_bench_draws.c has
+them in numbers), and in that order."""
 
 import numpy as np
 import pytest
@@ -14,7 +15,8 @@ def delays(n, rate, burstiness, seed):
 
 
 def check(result, expected):
-    """A busy machine sends later than expected, never earlier; the run did not begin before `begin`."""
+    """A busy machine sends later than expected, never earlier; the run did not begin before
+    `begin`."""
     starts = np.array(result.json["start_times"])
     begin = (starts + result.json["latencies"]).max() - result.json["duration"]
     assert (np.diff(starts) >= 0).all() and (starts - begin >= expected - 1e-6).all()

@@ -1,4 +1,5 @@
-"""Servers that fail: counted with their reason, exit code 1, and never a hang. Command lines that are wrong: exit code 2."""
+"""Servers that fail: counted with their reason, exit code 1, and never a hang. Command lines that
+are wrong: exit code 2."""
 
 import asyncio
 import json
@@ -77,7 +78,8 @@ def test_not_an_event_stream(bench):
 @pytest.mark.parametrize("ending", [RESET, CLOSE])
 @pytest.mark.parametrize("start", [[], [head()], [head(), chunk(event(token("x")))], [head(), b"5\r\nda"]])
 def test_connections_that_break(bench, ending, start):
-    """By request id: a request whose reused connection died before a reply is sent once more on a new one."""
+    """By request id: a request whose reused connection died before a reply is sent once more on a
+    new one."""
     odd = lambda request: int(request.headers["x-request-id"].rsplit("-", 1)[1]) % 2  # noqa: E731
     with StubServer(lambda request: [*start, 0.02, ending] if odd(request) else GOOD()) as server:
         result = bench(server, *RANDOM, 6)
@@ -86,7 +88,8 @@ def test_connections_that_break(bench, ending, start):
 
 
 def test_server_dies_in_the_middle(bench):
-    """Running requests break, none of which is near its end; later ones find nobody: all are counted."""
+    """Running requests break, none of which is near its end; later ones find nobody: all are
+    counted."""
 
     def script(request):
         if request.index == 3:
@@ -190,7 +193,8 @@ def test_events_without_end(bench):
 
 
 def test_interrupt_tells_what_there_is(request, model):
-    """With three at a time the sixth comes when the three good ones are over, and three are under way."""
+    """With three at a time the sixth comes when the three good ones are over, and three are under
+    way."""
     with StubServer(lambda request: GOOD() if request.index < 3 else [head(), 600.0]) as server:
         process = subprocess.Popen(
             [request.config.getoption("--omma"), "bench", "serve", "--backend", "openai-chat", "--port", str(server.port), "--model", "m",

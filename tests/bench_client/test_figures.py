@@ -83,7 +83,8 @@ def test_completions_backend(bench):
 
 
 def test_times_are_the_scripts(bench):
-    """Each moment lies between the stub's write and what can only come later; tokens are seen as they come, not all in the end."""
+    """Each moment lies between the stub's write and what can only come later; tokens are seen as
+    they come, not all in the end."""
     n, n_in_time = 6, 0
     with StubServer(lambda request: stream(["x"] * 6, first=0.12, gap=0.06)) as server:
         result = bench(server, *RANDOM, "--num-prompts", n, "--max-concurrency", 1)

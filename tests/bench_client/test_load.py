@@ -12,7 +12,8 @@ STUB = pathlib.Path(__file__).parent / "stub_server.py"
 
 @pytest.fixture
 def load():
-    """load(n, events, gap): the port of a stub in a process of its own, which begins to answer when n requests are there."""
+    """load(n, events, gap): the port of a stub in a process of its own, which begins to answer when
+    n requests are there."""
     processes = []
 
     def start(n, events, gap):

@@ -67,7 +67,8 @@ def test_no_done_and_no_empty_line_in_the_end(bench):
 
 
 def test_role_usage_and_empty_choices_count_as_they_should(bench):
-    """A first event without text is the first token; usage next to choices is not read; other events are nothing."""
+    """A first event without text is the first token; usage next to choices is not read; other
+    events are nothing."""
     first = {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}], "usage": {"completion_tokens": 99, "prompt_tokens": 99}}
     data = [event(first), event({"choices": []}), event({"x": 1}), event(token("a")), event(usage(3, 4))]
     with StubServer(lambda request: [head()] + [chunk(piece) for piece in data] + [END]) as server:

@@ -1,6 +1,8 @@
-"""Makes GGUF files from a checkpoint directory, as llama.cpp's converter names and cuts tensors and keys, with the official gguf package.
+"""Makes GGUF files from a checkpoint directory, as llama.cpp's converter names and cuts tensors and
+keys, with the official gguf package.
 
-convert() also leaves a copy of the directory whose weights are exactly what the files' quantised blocks mean.
+convert() also leaves a copy of the directory whose weights are exactly what the files' quantised
+blocks mean.
 """
 
 from __future__ import annotations
@@ -52,7 +54,8 @@ def write_tensors(path: Path, tensors: dict[str, np.ndarray]) -> None:
 
 
 def random_blocks(rows: int, n_in: int, random: np.random.Generator) -> np.ndarray:
-    """Blocks of IQ4_NL, to which the package cannot quantise: random ones whose scales are small numbers."""
+    """Blocks of IQ4_NL, to which the package cannot quantise: random ones whose scales are small
+    numbers."""
     block, size = gguf.GGML_QUANT_SIZES[Kind.IQ4_NL]
     blocks = random.integers(0, 256, (rows * n_in // block, size), dtype=np.uint8)
     scales = random.uniform(0.02, 0.1, len(blocks)) / 127
@@ -213,7 +216,8 @@ def vision_keys(writer: Writer, source: Path, root: dict) -> None:
     file.add_clip_projector_type(PROJECTORS[kind])
     file.add_vision_projection_dim(hidden)
     file.add_vision_patch_size(vision["patch_size"])
-    # The converter takes Qwen2-VL's hidden_size, the language model's width, for the feed-forward's.
+    # The converter takes Qwen2-VL's hidden_size, the language model's width, for the
+    # feed-forward's.
     file.add_vision_embedding_length(vision["embed_dim" if kind == "qwen2_vl" else "hidden_size"])
     file.add_vision_feed_forward_length(vision["hidden_size" if kind == "qwen2_vl" else "intermediate_size"])
     file.add_vision_block_count(vision.get("depth", vision.get("num_hidden_layers")))
@@ -305,7 +309,8 @@ def vision_tensor(writer: Writer, names: gguf.TensorNameMap, name: str, values: 
 
 
 def convert(source: Path, out: Path, kind: str, plain_copy: Path | None = None) -> tuple[Path, Path]:
-    """Writes OUT/model.gguf and OUT/mmproj.gguf with matrices of `kind`, and the directory that means the same to plain_copy."""
+    """Writes OUT/model.gguf and OUT/mmproj.gguf with matrices of `kind`, and the directory that
+    means the same to plain_copy."""
     root = read_json(source / "config.json")
     text, vision, family = root.get("text_config", root), root["vision_config"], root["model_type"]
     tensors = {name: np.array(tensor, np.float32) for name, tensor in read_tensors(source).items()}
@@ -332,7 +337,8 @@ def convert(source: Path, out: Path, kind: str, plain_copy: Path | None = None) 
 
 
 def widen_latent(source: Path, out: Path) -> Path:
-    """The test checkpoint of Kimi-VL with random weights whose rows are whole blocks of 32 values, keys and values and experts too."""
+    """The test checkpoint of Kimi-VL with random weights whose rows are whole blocks of 32 values,
+    keys and values and experts too."""
     root, random = read_json(source / "config.json"), np.random.default_rng(3)
     text = root["text_config"]
     text |= {"hidden_size": 64, "kv_lora_rank": 32, "qk_nope_head_dim": 32, "v_head_dim": 32, "moe_intermediate_size": 32, "intermediate_size": 96}

@@ -1,5 +1,5 @@
-"""Damage to a model's directory: one of its files is changed as a seed and a number say. `mutate_checkpoint.py NUMBER FOLDER` makes a damaged
-copy again from what a failed test printed."""
+"""Damage to a model's directory: one of its files is changed as a seed and a number say.
+`mutate_checkpoint.py NUMBER FOLDER` makes a damaged copy again from what a failed test printed."""
 
 import base64
 import copy

@@ -1,5 +1,5 @@
-"""Weights packed as the known tools pack them, and what they stand for in f32. The tests quantise tiny checkpoints with it;
-tools/make_quantized_fixtures.py checks it against the tools' own code."""
+"""Weights packed as the known tools pack them, and what they stand for in f32. The tests quantise
+tiny checkpoints with it; tools/make_quantized_fixtures.py checks it against the tools' own code."""
 
 import json
 import struct
@@ -54,8 +54,8 @@ def pack_rows(values, bits):
 
 
 def to_integers(weight, bits, group, symmetric, scale_type):
-    """Codes from 0 up, zeros [outputs, groups], scales of that type, and codes' values in f32. Every other group's range is shifted, so that
-    zeros differ."""
+    """Codes from 0 up, zeros [outputs, groups], scales of that type, and codes' values in f32.
+    Every other group's range is shifted, so that zeros differ."""
     n_out, n_in = weight.shape
     grouped = weight.reshape(n_out, -1, group)
     most = (1 << bits) - 1

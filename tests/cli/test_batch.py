@@ -1,4 +1,5 @@
-"""`omma batch`: files of OpenAI's batch format, answered by a real model, stopped in the middle and taken up again.
+"""`omma batch`: files of OpenAI's batch format, answered by a real model, stopped in the middle and
+taken up again.
 
 Run with: pytest tests/cli --omma build/release/omma
 """
@@ -149,7 +150,8 @@ def test_failed_lines_are_run_again_when_asked(batch):
     batch.run(code=1)
     kept = [row for row in batch.results() if row["error"] is None]
     batch.write(chat("a", "Hello"), chat("n", "Hello"), chat("b", "Hello"), chat("c", "Hello"))
-    assert "1 answered, 0 failed, 3 done before" in batch.run(code=1)  # a mended bad line runs; b has failed
+    # a mended bad line runs; b has failed
+    assert "1 answered, 0 failed, 3 done before" in batch.run(code=1)
     batch.write(*(chat(name, "Hello") for name in "anbc"))
     assert "1 answered, 0 failed, 3 done before" in batch.run("--retry-failed")
     assert set(batch.by_id()) == {"a", "b", "c", "n"} and all(row in batch.results() for row in kept)
@@ -175,7 +177,8 @@ def fed(batch):
 
 
 def test_killed_in_the_middle(fed, omma, model, tmp_path):
-    """The last line torn; what is left is run, nothing twice, with the answers of a run that was not stopped."""
+    """The last line torn; what is left is run, nothing twice, with the answers of a run that was
+    not stopped."""
     batch, process, feed = fed
     lines = hello(12)
     feed(*lines[:6])
@@ -257,7 +260,8 @@ def test_input_forms(batch, omma):
 
 
 def test_through_pipes(batch):
-    """With - for both files an answer comes while the input is still open: how another program feeds requests one by one."""
+    """With - for both files an answer comes while the input is still open: how another program
+    feeds requests one by one."""
     words = ["-" if word in (batch.input, batch.output) else str(word) for word in batch.words]
     with subprocess.Popen([str(batch.omma.path), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         for text in hello(2):

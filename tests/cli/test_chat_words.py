@@ -1,4 +1,5 @@
-"""Command lines as newcomers type them: words without options, images from anywhere, files that are something else.
+"""Command lines as newcomers type them: words without options, images from anywhere, files that are
+something else.
 
 Run with: pytest tests/cli --omma build/release/omma
 """

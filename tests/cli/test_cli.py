@@ -164,7 +164,8 @@ def test_unknown_option(omma, words, meant):
 
 
 def test_flags_of_vllm_serve(omma):
-    """What means nothing here passes with one warning each; a value after it is not taken for the model."""
+    """What means nothing here passes with one warning each; a value after it is not taken for the
+    model."""
     done = omma("serve", "--no-async-scheduling", "--tensor-parallel-size", "1", "--gpu_memory_utilization=0.9", "--help")
     assert done.returncode == 0
     warnings = [line for line in done.stderr.decode().splitlines() if "means nothing" in line]
@@ -442,7 +443,8 @@ def test_plan_of_a_quantised_model(omma, no_weights):
         assert [c["weight_bytes"] for c in plan["choices"]] == [c["weight_bytes"] for c in plans["none"]["choices"]]
 
 
-RELEASED = {  # family, layers, billions of parameters, whether embeddings and outputs share their weights
+# family, layers, billions of parameters, whether embeddings and outputs share their weights
+RELEASED = {
     "qwen2-vl-2b": ("qwen2_vl", 28, 2.21, True),
     "qwen2-vl-7b": ("qwen2_vl", 28, 8.29, False),
     "qwen2-vl-72b": ("qwen2_vl", 80, 73.4, False),
@@ -474,7 +476,8 @@ def test_plan_of_config_alone(omma, tmp_path, name):
     model, memory, (image,) = plan["model"], plan["memory"], plan["images"]
     assert (model["model_type"], model["n_layers"]) == (family, n_layers)
     assert model["n_parameters"] == pytest.approx(billions * 1e9, rel=2e-3)
-    kept = model["n_parameters"] - (0 if tied else model["vocab_size"] * model["hidden_size"])  # the rest stays in its file
+    # the rest stays in its file
+    kept = model["n_parameters"] - (0 if tied else model["vocab_size"] * model["hidden_size"])
     assert 2 * kept <= memory["weight_bytes"] <= 1.02 * 2 * kept  # as stored, whatever computes
     assert memory["total_bytes"] > memory["weight_bytes"] and memory["kv_cache_tokens"] > 0
     assert image["n_segments"] == 1 and (image["n_windows"] > 0) == (family == "qwen2_5_vl")
@@ -643,7 +646,8 @@ def test_chat_json(omma, model, images):
 
 
 def test_chat_video(omma, model, images, tmp_path):
-    """A folder's frames come in the order of their numbers, and are the same video as a list of files."""
+    """A folder's frames come in the order of their numbers, and are the same video as a list of
+    files."""
     frames = [images / f"clip_{i}_118x54.jpg" for i in range(4)]
     for i, frame in enumerate(frames):
         shutil.copy(frame, tmp_path / f"frame_{[2, 9, 10, 100][i]}.jpg")
@@ -798,7 +802,8 @@ def test_chat_without_a_box(omma, model, images, tmp_path):
 
 @pytest.fixture
 def boxes(omma, tmp_path):
-    """omma chat --boxes of a model that is not there: what is refused before was refused before a model is opened."""
+    """omma chat --boxes of a model that is not there: what is refused before was refused before a
+    model is opened."""
 
     def boxes(output, *images):
         words = [word for image in images for word in ("--image", image)]
@@ -1106,7 +1111,8 @@ def test_bench_encoder_holds_its_estimate(omma, level):
         pytest.skip("a sanitizer's shadow memory counts as taken")
     words = ["--model", demo, "--image-size", "700x1024", "--isa", level, "--threads", 2]
     result = omma.json("bench", "encoder", *words, "--repeat", 1, "--json")
-    # oneDNN's objects and the C library's heap are in no estimate either, and the kernel counts pages in lots of 64 for each thread.
+    # oneDNN's objects and the C library's heap are in no estimate either, and the kernel counts
+    # pages in lots of 64 for each thread.
     assert 0 < result["peak_bytes"] <= result["estimated_bytes"] + (1 << 20) and result["code_bytes"] >= 0
     done = omma("bench", "encoder", *words, "--repeat", 1)
     assert re.search(rb"memory besides weights .* estimated .*\n  code, not in the estimate ", done.stdout)
@@ -1138,7 +1144,8 @@ def test_bench_decode(omma, name):
         assert 0 < found["decode_ms_fastest"] <= found["decode_ms_min"]
         fastest = found["bytes_per_step"] / found["decode_ms_fastest"] * 1e-6 / result["read_gbps"]
         assert found["fastest_fraction_of_bandwidth"] == pytest.approx(fastest)
-    # 56 tokens of keys and values lie between the two; the elements of one are those of tests/unit/test_model_calls.c.
+    # 56 tokens of keys and values lie between the two; the elements of one are those of
+    # tests/unit/test_model_calls.c.
     config = json.loads((GOLDEN / name / "config.json").read_text())["text_config"]
     kept = 32 if name == "kimi_vl" else 2 * config["num_key_value_heads"] * config["head_dim"]
     short, long = (found["bytes_per_step"] for found in result["contexts"])

@@ -1,4 +1,5 @@
-"""Completion of command lines: what the program offers, and the scripts in real shells. Manual pages, which come from the same tables."""
+"""Completion of command lines: what the program offers, and the scripts in real shells. Manual
+pages, which come from the same tables."""
 
 import os
 import pathlib
@@ -159,6 +160,7 @@ def test_the_overview_names_what_there_is(omma):
     """docs/omma.1, which is written by hand: all commands, and no option that no command has."""
     page = (ROOT / "docs" / "omma.1").read_text().replace("\\-", "-")
     helps = {command: omma(*command.split(), "--help").stdout.decode() for command in COMMANDS}
-    known = set(re.findall(r"--[a-z0-9-]+", "".join(helps.values()))) | {"--version", "--name"}  # the form of all options
+    # the form of all options
+    known = set(re.findall(r"--[a-z0-9-]+", "".join(helps.values()))) | {"--version", "--name"}
     assert all(re.search(rf"^\.(?:B|BR) (?:.*\\fB)?\"?{command}\b", page, re.M) for command in COMMANDS)
     assert set(re.findall(r"--[a-z][a-z0-9-]+", page)) <= known

@@ -1,5 +1,5 @@
-"""The program while calls of the C library fail, one at a time: it ends with an error, or with the right answer. And within limits of memory, which
-stop everything at once."""
+"""The program while calls of the C library fail, one at a time: it ends with an error, or with the
+right answer. And within limits of memory, which stop everything at once."""
 
 import os
 import pathlib
@@ -55,7 +55,8 @@ def outcome(run, out):
 
 
 def points(count, most):
-    """At most `most` of 1 ... count: each near the end, where results are written, and evenly spread ones before."""
+    """At most `most` of 1 ... count: each near the end, where results are written, and evenly
+    spread ones before."""
     tail = range(max(1, count - most // 3), count + 1)
     step = max(1, count // (most - len(tail)) + 1)
     return sorted({*range(1, count + 1, step), *tail})
@@ -88,7 +89,8 @@ def test_each_nth_call_fails(library, omma, full, model, images, tmp_path, name,
 @pytest.mark.parametrize("level", [None, "scalar", "avx2"])
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_within_a_limit_of_memory(library, omma, full, model, images, tmp_path, name, level):
-    """`library`: a sanitizer needs terabytes of addresses. Levels have kernels, and memory for them, of their own."""
+    """`library`: a sanitizer needs terabytes of addresses. Levels have kernels, and memory for
+    them, of their own."""
     if level and (name not in ("chat", "encode") or level not in Omma(omma).json("info", "--json")["levels"]):
         pytest.skip(f"the same at {level}, or no such level on this machine")
     words, out = command(omma, model, name, images, tmp_path), tmp_path / "out.safetensors"
@@ -101,7 +103,8 @@ def test_within_a_limit_of_memory(library, omma, full, model, images, tmp_path, 
 
     expected = outcome(run(8192), out)
     started = 0
-    # Small steps where the program begins to start: a command that loads no weights then needs little more.
+    # Small steps where the program begins to start: a command that loads no weights then needs
+    # little more.
     for mebibytes in [*(n / 2 for n in range(100, 200)), *range(100, 600, 4 if full else 20)]:
         ended = run(mebibytes)
         # Before main the loader and the libraries' own start give up in their own ways.

@@ -1,4 +1,5 @@
-"""Models in GGUF files: the same answers, to the last bit of every log probability, as the checkpoints that they are made from.
+"""Models in GGUF files: the same answers, to the last bit of every log probability, as the
+checkpoints that they are made from.
 
 Run with: pytest tests/cli --omma build/release/omma
 """
@@ -22,7 +23,8 @@ TEXTS = ["Hello world", " a  b\n\n\tc ", "naïve café — 日本語 текст 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """files(checkpoint, kind) -> the model's file, the mmproj's and a directory with the same weights; made once."""
+    """files(checkpoint, kind) -> the model's file, the mmproj's and a directory with the same
+    weights; made once."""
     made = {}
 
     def make(name, kind):
@@ -80,7 +82,8 @@ def test_same_answers_as_what_the_blocks_mean(omma, files, tmp_path, images, kin
 
 @pytest.mark.parametrize("kind", ["Q8_0", "Q4_0", "Q4_1"])
 def test_integers_are_kept_as_they_are(omma, files, tmp_path, images, kind):
-    """Without --dtype f32 inputs have 8 bits: near the same first token, in less memory than its values take."""
+    """Without --dtype f32 inputs have 8 bits: near the same first token, in less memory than its
+    values take."""
     made = files("qwen3_vl_tied", kind)
     theirs = answers(omma, tmp_path, images, "--model", made[2], "--dtype", "f32")
     ours = answers(omma, tmp_path, images, *given(made))

@@ -1,5 +1,6 @@
-"""The program on damaged model directories: it answers, or ends with status 1 and one line that says why; without a report of a sanitizer, in
-bounded processor time and memory. With --full two thousand of them."""
+"""The program on damaged model directories: it answers, or ends with status 1 and one line that
+says why; without a report of a sanitizer, in bounded processor time and memory. With --full two
+thousand of them."""
 
 import concurrent.futures
 import os
@@ -14,7 +15,8 @@ from mutate_checkpoint import GOLDEN, SEED, mutate
 
 FEW, MANY = 20, 2000
 CPU_SECONDS = 60
-MORE_BYTES = 365 << 20  # than a sound one takes, which is 35 MiB but for what plan reads to measure the memory
+# than a sound one takes, which is 35 MiB but for what plan reads to measure the memory
+MORE_BYTES = 365 << 20
 COMMANDS = {
     "verify": ["verify"],
     "info": ["info"],
@@ -22,7 +24,8 @@ COMMANDS = {
     "chat": ["chat", "--prompt", "two red circles", "--image", str(GOLDEN / "images" / "meadow_163x97.jpg"), "--max-pixels", "4096",
              "--max-tokens", "2"],
 }
-# Too large a size is a failed allocation there too, and sanitizers tell of themselves by their own status.
+# Too large a size is a failed allocation there too, and sanitizers tell of themselves by their own
+# status.
 SANITIZERS = {"ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1:max_allocation_size_mb=4096:exitcode=99",
               "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:exitcode=98"}
 RAW = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]")
@@ -33,8 +36,8 @@ def limit():
 
 
 def run(omma, words, output):
-    """Status, what was printed, and the peak of memory in bytes. A process that waits for something else than the CPU would never end: it
-    waits here as well, until the timeout far away."""
+    """Status, what was printed, and the peak of memory in bytes. A process that waits for something
+    else than the CPU would never end: it waits here as well, until the timeout far away."""
     with open(output, "wb+") as out, open(f"{output}.errors", "wb+") as errors:
         process = subprocess.Popen([omma, *words, "--threads", "1"], stdin=subprocess.DEVNULL, stdout=out, stderr=errors,
                                    env={**os.environ, **SANITIZERS}, preexec_fn=limit)

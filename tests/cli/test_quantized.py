@@ -1,5 +1,6 @@
-"""Whole quantised checkpoints: tiny models whose language model is packed as each known tool packs it answer with the same bits as with the values
-written as f32. Layers whose sizes a form cannot have stay as they are, next to quantised ones."""
+"""Whole quantised checkpoints: tiny models whose language model is packed as each known tool packs
+it answer with the same bits as with the values written as f32. Layers whose sizes a form cannot
+have stay as they are, next to quantised ones."""
 
 import functools
 import json
@@ -15,7 +16,8 @@ GROUP = 8
 
 
 def expect_name(name):
-    """The linear layers that tools quantise: those of the language model but for the output layer and the routers."""
+    """The linear layers that tools quantise: those of the language model but for the output layer
+    and the routers."""
     return ".layers." in name and name.endswith("_proj.weight") and "visual" not in name and "vision" not in name
 
 
@@ -143,7 +145,8 @@ def test_quantised_checkpoints_answer_as_their_values(omma, tmp_path, model, for
                                                ("qwen3_vl_wide", "packed_int4_zeros", "int4"), ("qwen3_vl_wide", "gptq_int8_v2", "int8"),
                                                ("qwen3_vl_wide", "awq", "int4"), ("qwen3_vl_wide", "mixed", "int4")])
 def test_integers_stay_integers(omma, tmp_path, model, form, kept):
-    """Groups of 16, the least that layers of integers have: weights take less, and answers are near those with the values."""
+    """Groups of 16, the least that layers of integers have: weights take less, and answers are near
+    those with the values."""
     pack, config = FORMS[form]
     int4_g16 = {"num_bits": 4, "strategy": "group", "group_size": 16}
     if form.startswith("packed_int4"):

@@ -31,7 +31,8 @@ def test_recording(request, tmp_path):
 
 
 def test_output_that_came_with_an_echo_counts(request, tmp_path, monkeypatch):
-    """A recorder that reads late finds a line's echo, its output and the next prompt in one piece."""
+    """A recorder that reads late finds a line's echo, its output and the next prompt in one
+    piece."""
     spec = importlib.util.spec_from_file_location("record_terminal", ROOT / "tools/record_terminal.py")
     recorder = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(recorder)

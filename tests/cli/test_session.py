@@ -21,7 +21,8 @@ import pytest
 
 
 class Terminal:
-    """A program on a terminal of its own; everything that it writes, errors too, ends in `screen`."""
+    """A program on a terminal of its own; everything that it writes, errors too, ends in
+    `screen`."""
 
     def __init__(self, words, **environment):
         self.master, slave = pty.openpty()
@@ -339,7 +340,8 @@ def test_terminate_ends_an_answer_and_the_conversation(session):
 
 
 def ask_lines(terminal, *lines):
-    """Types lines, each at the prompt that the one before leaves, and gives the answer to the last."""
+    """Types lines, each at the prompt that the one before leaves, and gives the answer to the
+    last."""
     for line in lines[:-1]:
         terminal.write(line + "\n")
         terminal.read(r"\n\.\.\. $")
@@ -385,7 +387,8 @@ def paste(text):
 
 
 def tell_paste(terminal, text):
-    """Pastes a text, whose lines the terminal shows, and takes what comes between Enter and the next prompt."""
+    """Pastes a text, whose lines the terminal shows, and takes what comes between Enter and the
+    next prompt."""
     terminal.write(paste(text))
     terminal.read(re.escape(text.split()[-1]))
     terminal.write("\r")

@@ -1,4 +1,5 @@
-"""`--omma PATH`: the program whose server real clients talk to, with the demo model. Their versions are those of tests/requirements-clients.txt."""
+"""`--omma PATH`: the program whose server real clients talk to, with the demo model. Their versions
+are those of tests/requirements-clients.txt."""
 
 import os
 import pathlib
@@ -50,7 +51,8 @@ def tool_base_url(tool_server):
 
 @pytest.fixture(scope="session")
 def place_schema():
-    """Of a tool's arguments. Nothing in it is without bounds, so that a model that was not trained for tools comes to an end."""
+    """Of a tool's arguments. Nothing in it is without bounds, so that a model that was not trained
+    for tools comes to an end."""
     return {"type": "object", "properties": {"colour": {"type": "string", "enum": ["orange", "blue"]}, "note": {"type": "string", "maxLength": 8},
                                              "x": {"type": "integer", "minimum": 0, "maximum": 999}},
             "required": ["colour", "note", "x"], "additionalProperties": False}

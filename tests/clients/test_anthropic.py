@@ -1,4 +1,5 @@
-"""The anthropic package: messages about an image, whole and in streams, and their tokens counted."""
+"""The anthropic package: messages about an image, whole and in streams, and their tokens
+counted."""
 
 import base64
 

@@ -38,7 +38,8 @@ def test_as_vllm(words, answer):
 
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "place"}}], ids=["required", "named"])
 def test_tools(words, tool_base_url, tools, check_place, choice):
-    """litellm 1.106.2 would want the package mcp as soon as there are tools, whether or not one of them is an MCP server's."""
+    """litellm 1.106.2 would want the package mcp as soon as there are tools, whether or not one of
+    them is an MCP server's."""
     fields = {**words, "_skip_mcp_handler": True, "model": "hosted_vllm/demo", "api_base": tool_base_url, "tools": tools[:1], "tool_choice": choice, "parallel_tool_calls": False,
               "max_tokens": 300}
     [call] = litellm.completion(**fields).choices[0].message.tool_calls

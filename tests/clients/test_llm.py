@@ -1,4 +1,5 @@
-"""The program `llm` with an attachment, and the model from its list of further models of OpenAI's interface."""
+"""The program `llm` with an attachment, and the model from its list of further models of OpenAI's
+interface."""
 
 import json
 import os
@@ -12,7 +13,8 @@ import pytest
 @pytest.fixture
 def llm(base_url, tmp_path):
     (tmp_path / "extra-openai-models.yaml").write_text(
-        json.dumps([{"model_id": "omma", "model_name": "demo", "api_base": base_url, "vision": True}]))  # JSON is YAML
+        # JSON is YAML
+        json.dumps([{"model_id": "omma", "model_name": "demo", "api_base": base_url, "vision": True}]))
 
     def run(*words):
         program = pathlib.Path(sys.executable).parent / "llm"

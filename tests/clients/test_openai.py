@@ -1,4 +1,5 @@
-"""The openai package: chats, streams, structured answers and completions; responses are in test_responses.py."""
+"""The openai package: chats, streams, structured answers and completions; responses are in
+test_responses.py."""
 
 import asyncio
 import json

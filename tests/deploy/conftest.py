@@ -1,5 +1,5 @@
-"""The files of deploy/ with the programs that read them: HAProxy, promtool, Kubernetes' own schemas. What is not installed is skipped,
-with --full it fails.
+"""The files of deploy/ with the programs that read them: HAProxy, promtool, Kubernetes' own
+schemas. What is not installed is skipped, with --full it fails.
 
     python -m pytest tests/deploy --omma build/release/omma"""
 
@@ -41,7 +41,8 @@ def need(request):
 
 @pytest.fixture
 def start(request):
-    """start(port=0, **options) makes a server of its own; all are ended after the test, and must end well."""
+    """start(port=0, **options) makes a server of its own; all are ended after the test, and must
+    end well."""
     servers = []
 
     def make(port=0, **options):

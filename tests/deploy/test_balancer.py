@@ -81,7 +81,8 @@ def is_whole(reply, stream):
 
 
 def test_no_request_is_lost_while_replicas_are_restarted(need, start, balance):
-    """A client after the other asks while one replica and then the other is stopped and started again: no request fails."""
+    """A client after the other asks while one replica and then the other is stopped and started
+    again: no request fails."""
     need("haproxy")
     servers = [start(shutdown_delay=1), start(shutdown_delay=1)]
     balancer = balance(servers)
@@ -112,7 +113,8 @@ def test_no_request_is_lost_while_replicas_are_restarted(need, start, balance):
 
 
 def test_streams_pass_as_they_come(start, balance):
-    """Tokens reach the client in pieces: a balancer that gathers them would send them all at once, and the first one late."""
+    """Tokens reach the client in pieces: a balancer that gathers them would send them all at once,
+    and the first one late."""
     balancer = balance([start(), start()])
     body = json.dumps({**question(stream=True), "max_tokens": N_STREAMED}).encode()
     head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"

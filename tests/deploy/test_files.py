@@ -1,4 +1,5 @@
-"""Each file of deploy/ is read by the program that it is for, or checked against its schema; what it names exists here."""
+"""Each file of deploy/ is read by the program that it is for, or checked against its schema; what
+it names exists here."""
 
 import base64
 import json
@@ -150,7 +151,8 @@ def test_options_and_paths_exist(request, start):
 
 
 def test_the_container_has_the_libraries_of_the_program(request, need):
-    """The packages of each library that the program is linked with, where this is the Debian that the container is of."""
+    """The packages of each library that the program is linked with, where this is the Debian that
+    the container is of."""
     text = (DEPLOY / "Containerfile").read_text()
     if 'VERSION_CODENAME=bookworm' not in pathlib.Path("/etc/os-release").read_text():
         pytest.skip("not the container's Debian")

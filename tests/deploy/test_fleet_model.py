@@ -27,15 +27,16 @@ def test_a_known_image_costs_its_prompt_alone():
 
 
 def test_writing_shares_the_time_with_a_new_image():
-    """While one answer is written, another's image gets half of the time: its first token comes after twice its work."""
+    """While one answer is written, another's image gets half of the time: its first token comes
+    after twice its work."""
     requests = [Request(0.0, 0, 200), Request(2.0, 1, 1)]
     simulate(SERVICE, requests, percent=50)
     assert requests[1].time_to_first_token == pytest.approx(0.01 + 2 * 0.5, abs=0.05)
 
 
 def test_images_and_prompts_take_turns():
-    """The prompt of the first of two images and the second image get a tenth of a second in turns; so the first token comes after
-    the prompt's time and nearly as much of the other image's."""
+    """The prompt of the first of two images and the second image get a tenth of a second in turns;
+    so the first token comes after the prompt's time and nearly as much of the other image's."""
     requests = [Request(0.0, 0, 1), Request(0.0, 1, 1)]
     service = Service(prepare=0.0, encode=1.0, prefill=0.5, prefill_known=0.0, steps=[0.02])
     simulate(service, requests)
@@ -43,8 +44,8 @@ def test_images_and_prompts_take_turns():
 
 
 def test_a_queue_of_equal_requests_waits_as_the_formula_says():
-    """One at a time, answers of one token: a queue with random arrivals and a fixed service time s; the mean wait is
-    rho s / (2 (1 - rho)) (Pollaczek and Khinchine)."""
+    """One at a time, answers of one token: a queue with random arrivals and a fixed service time s;
+    the mean wait is rho s / (2 (1 - rho)) (Pollaczek and Khinchine)."""
     s = SERVICE.encode + SERVICE.prefill
     service = Service(prepare=0.0, encode=SERVICE.encode, prefill=SERVICE.prefill, prefill_known=0.0, steps=[0.02])
     for rho in (0.3, 0.6):
@@ -65,7 +66,8 @@ def test_every_request_is_answered_once(routing):
 
 
 def test_the_image_decides_the_replica_while_it_has_room():
-    """Requests about one image stay on one replica, where all but the first find it; in turns, each replica encodes it."""
+    """Requests about one image stay on one replica, where all but the first find it; in turns, each
+    replica encodes it."""
     def hits(routing):
         requests = [Request(2.0 * i, 0, 2) for i in range(8)]
         return sum(replica.hits for replica in simulate(SERVICE, requests, n_replicas=4, routing=routing))

@@ -1,4 +1,5 @@
-"""Two real replicas behind vLLM's router (vllm-router from PyPI, as it is), which tools/test_deploy.sh installs."""
+"""Two real replicas behind vLLM's router (vllm-router from PyPI, as it is), which
+tools/test_deploy.sh installs."""
 
 import json
 import pathlib
@@ -72,7 +73,8 @@ def served(server):
 
 
 def test_requests_are_spread_and_go_on_when_a_replica_dies(request, start, route):
-    """Whole and streamed answers of both replicas are the same; one is killed: the next requests are answered by the other."""
+    """Whole and streamed answers of both replicas are the same; one is killed: the next requests
+    are answered by the other."""
     servers = [ServerProcess(make_command(request.config, "real", {})), start()]
     router = route(servers, "--policy", "round_robin")
     assert [model["id"] for model in router.request("/v1/models").json["data"]] == ["test-model"]
@@ -91,7 +93,8 @@ def test_requests_are_spread_and_go_on_when_a_replica_dies(request, start, route
 
 
 def test_conversations_stay_where_they_began(start, route):
-    """cache_aware: what begins alike goes to the replica that has it, so that all turns but the first find their prefix."""
+    """cache_aware: what begins alike goes to the replica that has it, so that all turns but the
+    first find their prefix."""
     servers = [start(), start()]
     router = route(servers, "--policy", "cache_aware", "--balance-abs-threshold", 64)
     cached = [router.chat(content="A long story. " * 30 + f"Question {i}").json["usage"]["prompt_tokens_details"]["cached_tokens"] for i in range(4)]

@@ -1,4 +1,5 @@
-"""deploy/systemd/ommatidia.service: systemd takes it, it gives little away, and its command line starts a server that says when it is ready."""
+"""deploy/systemd/ommatidia.service: systemd takes it, it gives little away, and its command line
+starts a server that says when it is ready."""
 
 import os
 import pathlib

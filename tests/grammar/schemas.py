@@ -1,5 +1,5 @@
-"""Schemas of all kinds that docs/structured-output.md has as supported, made at random from a seed; and what is refused, with the pointer that the
-message must name."""
+"""Schemas of all kinds that docs/structured-output.md has as supported, made at random from a seed;
+and what is refused, with the pointer that the message must name."""
 
 import random
 

@@ -1,5 +1,5 @@
-"""Random texts of random schemas, as tokens of a real vocabulary: each is what the schema allows, by PyPI's jsonschema; what is not supported is
-refused by name. With --full ten times as many."""
+"""Random texts of random schemas, as tokens of a real vocabulary: each is what the schema allows,
+by PyPI's jsonschema; what is not supported is refused by name. With --full ten times as many."""
 
 import collections
 import json

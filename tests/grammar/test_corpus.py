@@ -1,10 +1,12 @@
-"""Schemas from outside, of a directory given with --schemas: files of a JSON Schema each, or of {"schema", "tests": [{"data", "valid"}]} as MaskBench of
-github.com/guidance-ai/jsonschemabench has them (no licence is said there, so none of them is here). Each is refused with the key named, or its random
-texts are valid by PyPI's jsonschema and none of its invalid instances is accepted.
+"""Schemas from outside, of a directory given with --schemas: files of a JSON Schema each, or of
+{"schema", "tests": [{"data", "valid"}]} as MaskBench of github.com/guidance-ai/jsonschemabench has
+them (no licence is said there, so none of them is here). Each is refused with the key named, or its
+random texts are valid by PyPI's jsonschema and none of its invalid instances is accepted.
 
     python -m pytest -s tests/grammar/test_corpus.py --walk build/release/tests/grammar_walk --schemas maskbench/data --half held-out
 
-The half is by a hash of the file's name: what is developed with is `development`, what is published is `held-out`."""
+The half is by a hash of the file's name: what is developed with is `development`, what is published
+is `held-out`."""
 
 import collections
 import hashlib
@@ -42,13 +44,15 @@ def keys_of(schema):
 
 
 def reason_of(error):
-    """The key that a refusal names, and the beginning of what it says; None: it names no place in the schema."""
+    """The key that a refusal names, and the beginning of what it says; None: it names no place in
+    the schema."""
     found = re.match(r"#(?:(?:/.*)?/(.+?))?: (.*)", error, re.DOTALL)
     return found and f"{found[1]}: {found[2][:70]}"
 
 
 def check(schema, instances, answer, wrong):
-    """Adds what is wrong with the answers to a list; counts (texts, valid instances, those accepted)."""
+    """Adds what is wrong with the answers to a list; counts (texts, valid instances, those
+    accepted)."""
     kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
     validator = kind(schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
     for text in answer["texts"]:

@@ -1,5 +1,6 @@
-"""The same tokens may come next as with llguidance: for schemas that mean the same there, and pieces of texts that both allow. In the full tier
-alone, in an environment of its own (tools/run_tests.sh), as llguidance brings a library of several megabytes."""
+"""The same tokens may come next as with llguidance: for schemas that mean the same there, and
+pieces of texts that both allow. In the full tier alone, in an environment of its own
+(tools/run_tests.sh), as llguidance brings a library of several megabytes."""
 
 import json
 
@@ -7,7 +8,8 @@ import pytest
 
 llguidance = pytest.importorskip("llguidance")
 
-# No blanks, no other members; lengths and enums, as what else a number or string may look like (digits, escapes) differs.
+# No blanks, no other members; lengths and enums, as what else a number or string may look like
+# (digits, escapes) differs.
 SCHEMAS = [
     {"type": "object", "properties": {"name": {"enum": ["red", "green", "größe"]}, "ok": {"type": "boolean"}}, "required": ["name", "ok"],
      "additionalProperties": False},

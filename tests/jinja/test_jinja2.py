@@ -1,5 +1,5 @@
-"""src/jinja compared with jinja2 with the settings of transformers: the same text, or an error in both. What is not supported may be refused instead, and
-nothing else may differ."""
+"""src/jinja compared with jinja2 with the settings of transformers: the same text, or an error in
+both. What is not supported may be refused instead, and nothing else may differ."""
 
 import functools
 import json

@@ -1,8 +1,10 @@
-"""The page at / in headless Chromium, of the system, with its chromedriver: nothing is fetched from anywhere.
+"""The page at / in headless Chromium, of the system, with its chromedriver: nothing is fetched from
+anywhere.
 
     python -m pytest tests/page --omma build/release/omma --fake build/release/tests/omma_fake_server
 
-One browser serves all tests; each has a tab of its own, and none may leave anything in the browser's console."""
+One browser serves all tests; each has a tab of its own, and none may leave anything in the
+browser's console."""
 
 import pathlib
 import sys
@@ -38,7 +40,8 @@ def browser():
 
 @pytest.fixture
 def open_page(browser):
-    """open_page(server, path="/", width=1000, height=900) is the server's page in a tab of its own."""
+    """open_page(server, path="/", width=1000, height=900) is the server's page in a tab of its
+    own."""
     pages = []
 
     def opened(server, path="/", width=1000, height=900):
@@ -77,5 +80,6 @@ def demo(servers):
 
 @pytest.fixture
 def scripted(servers):
-    """The server over the scripted engine, whose answers are as long and as slow as the question says."""
+    """The server over the scripted engine, whose answers are as long and as slow as the question
+    says."""
     return servers("fake")

@@ -1,4 +1,5 @@
-"""What a person does with the page: ask about images, read, stop, go on, by mouse, keys and screen reader, on a desk and on a phone."""
+"""What a person does with the page: ask about images, read, stop, go on, by mouse, keys and screen
+reader, on a desk and on a phone."""
 
 import json
 import pathlib
@@ -66,7 +67,8 @@ def test_several_turns(demo, open_page):
     answer = page.wait_for_answer(2)
     prompts = [int(page.facts(each)["Prompt"].split()[0]) for each in page.answers()]
     assert prompts[1] > prompts[0]
-    if answer.find_elements(By.CSS_SELECTOR, ".boxes button"):  # on a copy of the image of the first question
+    # on a copy of the image of the first question
+    if answer.find_elements(By.CSS_SELECTOR, ".boxes button"):
         assert answer.find_elements(By.CSS_SELECTOR, "figure .box")
     page.find("#fresh").click()
     page.wait(lambda: not page.answers(), "a new conversation")

@@ -1,4 +1,5 @@
-"""The tests of the Python package run on an importable tree (make python), or on what is installed when none is named."""
+"""The tests of the Python package run on an importable tree (make python), or on what is installed
+when none is named."""
 
 import sys
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-# What a result may be off: by the rounding of its type and of the probabilities, in units of the weighted mean of |v|, and by
-# the rounding of the scores, in units of the largest score. The oracle gets the rounded inputs.
+# What a result may be off: by the rounding of its type and of the probabilities, in units of the
+# weighted mean of |v|, and by the rounding of the scores, in units of the largest score. The oracle
+# gets the rounded inputs.
 TOLERANCE = {"float32": 1e-6, "float16": 2e-3, "bfloat16": 1.6e-2}
 SCORE_TOLERANCE = 2.0**-22
 
 
 def oracle(q, k, v, cu_q, cu_k, scale, causal):
-    """q [T, H, D], k [S, Hkv, D], v [S, Hkv, Dv] -> out [T, H, Dv] and how far a result may be from it."""
+    """q [T, H, D], k [S, Hkv, D], v [S, Hkv, Dv] -> out [T, H, Dv] and how far a result may be from
+    it."""
     out, bound = np.zeros((2, q.shape[0], q.shape[1], v.shape[2]))
     group = q.shape[1] // k.shape[1]
     for s in range(len(cu_q) - 1):

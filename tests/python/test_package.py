@@ -1,4 +1,5 @@
-"""The package around the operator: version, information, the example, type hints, what an import pulls in."""
+"""The package around the operator: version, information, the example, type hints, what an import
+pulls in."""
 
 import os
 import re

@@ -1,4 +1,5 @@
-"""The program omma in the wheel: built in where what it needs is installed, and whole wherever the environment lies."""
+"""The program omma in the wheel: built in where what it needs is installed, and whole wherever the
+environment lies."""
 
 import os
 import re

@@ -1,4 +1,5 @@
-"""Each refusal, with its kind and the part of the message that names the fault. Nothing is written before one."""
+"""Each refusal, with its kind and the part of the message that names the fault. Nothing is written
+before one."""
 
 import numpy as np
 import ommatidia

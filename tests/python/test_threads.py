@@ -46,7 +46,8 @@ def test_set_num_threads(tensors):
 
 
 def test_many_python_threads_at_once():
-    """Different problems, thread counts and plans from twelve threads, more plans than the cache holds."""
+    """Different problems, thread counts and plans from twelve threads, more plans than the cache
+    holds."""
 
     def work(seed):
         rng = np.random.default_rng(seed)
@@ -63,7 +64,8 @@ def test_many_python_threads_at_once():
 
 
 def test_python_runs_meanwhile():
-    """The GIL is given up: another thread makes progress during one long call, of some tries on a busy machine."""
+    """The GIL is given up: another thread makes progress during one long call, of some tries on a
+    busy machine."""
     q = normal(0, 3000, 8, 64)
     seen, stop = [], threading.Event()
 
@@ -210,7 +212,8 @@ def test_a_large_workspace_is_given_back(monkeypatch):
 
 
 def test_large_strided_view_is_not_copied():
-    """96 MiB of fused qkv in a fresh process: its peak must not rise by a fraction of one tensor."""
+    """96 MiB of fused qkv in a fresh process: its peak must not rise by a fraction of one
+    tensor."""
     run_apart("""
 import resource
 n = 32 << 10

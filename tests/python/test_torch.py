@@ -1,4 +1,5 @@
-"""PyTorch CPU tensors: the same bits as NumPy, bfloat16, refusals, and the OpenMP team that PyTorch itself runs on."""
+"""PyTorch CPU tensors: the same bits as NumPy, bfloat16, refusals, and the OpenMP team that PyTorch
+itself runs on."""
 
 from pathlib import Path
 

@@ -1,4 +1,5 @@
-"""torch.ops.ommatidia.encoder_attention: registered as PyTorch wants it, traced by torch.compile, kept by torch.export."""
+"""torch.ops.ommatidia.encoder_attention: registered as PyTorch wants it, traced by torch.compile,
+kept by torch.export."""
 
 import pytest
 

@@ -1,5 +1,6 @@
-"""ommatidia.Tower: a vision tower of libomma on NumPy arrays and PyTorch tensors. That its embeddings are right is shown in C
-(tests/unit/test_tower.c) and compared with vLLM's towers (tests/vllm/test_towers.py)."""
+"""ommatidia.Tower: a vision tower of libomma on NumPy arrays and PyTorch tensors. That its
+embeddings are right is shown in C (tests/unit/test_tower.c) and compared with vLLM's towers
+(tests/vllm/test_towers.py)."""
 
 import json
 import shutil

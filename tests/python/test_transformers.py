@@ -1,4 +1,5 @@
-"""attn_implementation="ommatidia" in Hugging Face transformers: towers next to sdpa, what is left to sdpa, compile and export."""
+"""attn_implementation="ommatidia" in Hugging Face transformers: towers next to sdpa, what is left
+to sdpa, compile and export."""
 
 import logging
 
@@ -77,7 +78,8 @@ def run(tower, dtype=torch.float32):
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
 def test_same_tower_as_sdpa(family, dtype, tolerance, calls):
     found = run(make(family, "ommatidia", dtype).model.visual, dtype)
-    # One call a layer, all images and temporal patches in it; windows of 4 x 4 tokens in all layers but one.
+    # One call a layer, all images and temporal patches in it; windows of 4 x 4 tokens in all layers
+    # but one.
     assert calls == ([15, 15, 4, 15] if family == "qwen2_5_vl" else [4, 4, 4])
     expected = run(make(family, "sdpa", dtype).model.visual, dtype)
     assert (found - expected).norm() <= tolerance * expected.norm() and expected.norm() > 0

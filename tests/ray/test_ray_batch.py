@@ -48,7 +48,8 @@ class Batch:
         self.input.write_text("".join(text + "\n" for text in lines))
 
     def run(self, *words):
-        with tempfile.TemporaryDirectory(prefix="omma-ray-") as folder:  # its paths must be short: there are sockets in it
+        # its paths must be short: there are sockets in it
+        with tempfile.TemporaryDirectory(prefix="omma-ray-") as folder:
             environment = {**os.environ, "RAY_TMPDIR": folder, "HOME": folder, "RAY_USAGE_STATS_ENABLED": "0",
                            "RAY_raylet_start_wait_time_s": "300"}
             command = [sys.executable, str(REPOSITORY / "examples" / "ray_batch.py"), str(MODEL), "-i", str(self.input), "-o",

@@ -1,6 +1,7 @@
-"""`--fake PATH` names the server over the scripted engine; `--omma PATH --model DIR` the real program. Tests marked `real_too` run on
-both (where given), those marked `real_only` on the real program, the others on the fake alone. A test whose program is not given is
-deselected, which pytest counts."""
+"""`--fake PATH` names the server over the scripted engine; `--omma PATH --model DIR` the real
+program. Tests marked `real_too` run on both (where given), those marked `real_only` on the real
+program, the others on the fake alone. A test whose program is not given is deselected, which pytest
+counts."""
 
 import json
 import os
@@ -104,7 +105,8 @@ def server(request, kind):
 
 @pytest.fixture
 def start(request, kind):
-    """start(option=value, ...) gives a server of its own; it is stopped and checked at the end unless the test did that."""
+    """start(option=value, ...) gives a server of its own; it is stopped and checked at the end
+    unless the test did that."""
     processes = []
 
     def run(**options):

@@ -1,4 +1,5 @@
-"""A Redis for tests, which can be told to misbehave: GETRANGE, SET, AUTH and SELECT over one dictionary."""
+"""A Redis for tests, which can be told to misbehave: GETRANGE, SET, AUTH and SELECT over one
+dictionary."""
 
 import socket
 import threading

@@ -1,4 +1,5 @@
-"""Small files that are large images: what decoding them takes is out of all proportion to their bytes."""
+"""Small files that are large images: what decoding them takes is out of all proportion to their
+bytes."""
 
 import io
 import struct
@@ -16,7 +17,8 @@ def rgba16_png(width, height, interlaced):
     """8 bytes a pixel, all zero; interlaced, a decoder keeps all of it."""
     packer = zlib.compressobj(1)
     rows = bytes(width * 8 + 1)
-    n_rows = height if not interlaced else 2 * height  # more than the seven passes have, which decoders do not mind
+    # more than the seven passes have, which decoders do not mind
+    n_rows = height if not interlaced else 2 * height
     data = b"".join(packer.compress(rows) for _ in range(n_rows)) + packer.flush()
     head = struct.pack(">IIBBBBB", width, height, 16, 6, 0, 0, int(interlaced))
     return b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", head) + png_chunk(b"IDAT", data) + png_chunk(b"IEND", b"")
@@ -30,7 +32,8 @@ def lossless_webp(width, height):
 
 
 def progressive_jpeg(width, height, mode="L", n_scans=0):
-    """Several scans, for which a decoder keeps all coefficients; with n_scans the last one is repeated up to that number."""
+    """Several scans, for which a decoder keeps all coefficients; with n_scans the last one is
+    repeated up to that number."""
     out = io.BytesIO()
     Image.new(mode, (width, height), 0).save(out, "JPEG", progressive=True)
     data = out.getvalue()

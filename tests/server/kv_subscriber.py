@@ -1,4 +1,5 @@
-"""A subscriber of KV events with msgspec: the structs say what the wire has, a mirror what follows from it."""
+"""A subscriber of KV events with msgspec: the structs say what the wire has, a mirror what follows
+from it."""
 
 import msgspec
 import zmq
@@ -42,7 +43,8 @@ DECODER = msgspec.msgpack.Decoder(Batch)
 
 
 class Subscriber:
-    """A SUB socket that listens at an endpoint, which the publisher connects to, or is connected to where it listens."""
+    """A SUB socket that listens at an endpoint, which the publisher connects to, or is connected to
+    where it listens."""
 
     def __init__(self, endpoint, listen=False, topic=""):
         self.context = zmq.Context()
@@ -79,7 +81,8 @@ def replay(endpoint, first, kind=zmq.DEALER):
 
 
 class Mirror:
-    """The blocks that are stored, by their hashes, as events tell; chains of tokens are found among them."""
+    """The blocks that are stored, by their hashes, as events tell; chains of tokens are found among
+    them."""
 
     def __init__(self):
         self.blocks = {}

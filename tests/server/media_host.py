@@ -70,7 +70,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class MediaHost:
-    """Listens on 127.0.0.1; remembers the paths that were asked for, and those whose reply found no reader."""
+    """Listens on 127.0.0.1; remembers the paths that were asked for, and those whose reply found no
+    reader."""
 
     def __init__(self):
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)

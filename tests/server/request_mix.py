@@ -1,5 +1,6 @@
-"""A mix of requests as clients send them: texts, images, videos, several answers, streams or not; a part is malformed, and of a part the client
-leaves. All of it follows from the seed. Answers do not depend on the load, so each well-formed request has one answer, however often it is sent."""
+"""A mix of requests as clients send them: texts, images, videos, several answers, streams or not; a
+part is malformed, and of a part the client leaves. All of it follows from the seed. Answers do not
+depend on the load, so each well-formed request has one answer, however often it is sent."""
 
 import json
 import pathlib
@@ -19,15 +20,18 @@ WORDS = "red green blue circle square cross left right above below one two three
 
 
 class Mixed:
-    """One request: the bytes on the wire, what becomes of it ("answered", "cancelled" or "malformed") and how it is read."""
+    """One request: the bytes on the wire, what becomes of it ("answered", "cancelled" or
+    "malformed") and how it is read."""
 
     def __init__(self, fate, path, fields, source):
         self.fate, self.path, self.stream = fate, path, bool(fields.get("stream"))
         self.body = json.dumps(fields).encode()
-        self.patience = source.choice([0, 1, 400]) if fate == "cancelled" else None  # bytes of the reply before the client leaves
+        # bytes of the reply before the client leaves
+        self.patience = source.choice([0, 1, 400]) if fate == "cancelled" else None
         self.sent = len(self.body)
         if fate == "cancelled" and source.random() < 0.2:
-            self.sent, self.patience = source.randrange(len(self.body)), 0  # leaves in the middle of its own body
+            # leaves in the middle of its own body
+            self.sent, self.patience = source.randrange(len(self.body)), 0
         if fate == "malformed":
             self.body = spoil(self.body, source)
             self.sent = len(self.body)

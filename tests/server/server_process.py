@@ -109,7 +109,8 @@ class ServerProcess:
 
 
 def make_command(config, kind, options):
-    """kind: "fake" or "real"; options as on the command line, with _ for -; True for a flag, which has a value with the fake alone."""
+    """kind: "fake" or "real"; options as on the command line, with _ for -; True for a flag, which
+    has a value with the fake alone."""
     if kind == "fake":
         command = [config.getoption("--fake")]
     else:

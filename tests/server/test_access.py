@@ -59,7 +59,8 @@ def test_a_line_per_request(start, kind):
 
 @pytest.mark.parametrize("is_json", [False, True])
 def test_a_line_while_images_are_encoded(start, kind, is_json):
-    """After each interval, from the beginning of the work on: not at once, and none with its end."""
+    """After each interval, from the beginning of the work on: not at once, and none with its
+    end."""
     server = start(**options(kind, progress_log_ms=15, log_json=is_json))
     parts = [{"type": "text", "text": "hello [[progress=10]]"}, {"type": "image_url", "image_url": {"url": data_url(png(8, 8))}}]
     reply = server.chat(messages=[{"role": "user", "content": parts}], headers={"x-request-id": "long"})
@@ -216,7 +217,8 @@ def test_a_client_that_does_not_read(start):
     server = start(log_access=True, unlogged_paths="/load,/metrics", max_pending_bytes=200000)
     fields = {"messages": [{"role": "user", "content": "[[tokens=100000]] [[size=20000]] [[pace_ms=2]]"}], "stream": True}
     connection = server.send_post("/v1/chat/completions", fields, receive_buffer=4096)
-    read_until(connection, b"w0")  # else the work may end before the reply begins, which is a status of its own
+    # else the work may end before the reply begins, which is a status of its own
+    read_until(connection, b"w0")
     wait_for(lambda: cancelled(server) == 1, "the end of the work")
     read_all(connection)
     line = lines_of(server, "access", 1)[0]

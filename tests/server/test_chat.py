@@ -125,7 +125,8 @@ def test_videos_reach_the_engine(server):
 
 @pytest.mark.real_only
 def test_videos_are_those_of_the_command_line(server, server_can, omma, model, tmp_path):
-    """The same tokens of prompt and answer as omma chat --video, which is compared with the official code, or the same refusal."""
+    """The same tokens of prompt and answer as omma chat --video, which is compared with the
+    official code, or the same refusal."""
     frames = [png(64, 64)] * 3
     for i, frame in enumerate(frames):
         (tmp_path / f"{i}.png").write_bytes(frame)
@@ -225,7 +226,8 @@ def test_n_draws_with_different_seeds(server):
 
 @pytest.mark.real_too
 def test_stream_on_the_wire(server):
-    """One chunk per event, `data: ` and two line feeds, the role first, reasons with the last token, usage, [DONE]."""
+    """One chunk per event, `data: ` and two line feeds, the role first, reasons with the last
+    token, usage, [DONE]."""
     with server.open_stream("hello big world", max_tokens=3, ignore_eos=True, stream_options={"include_usage": True}) as connection:
         data = read_until(connection, b"0\r\n\r\n")
     head, chunks = split_chunks(data)
@@ -284,7 +286,8 @@ def test_tokens_come_as_they_are_made(server):
 
 
 def test_comments_fill_the_silence(start):
-    """Before the first token there are two at least; a stall of the machine may bring more, between tokens as well."""
+    """Before the first token there are two at least; a stall of the machine may bring more, between
+    tokens as well."""
     comment = ": keep-alive"
     server = start(keep_alive_ms=100)
     with server.open_stream("[[tokens=3]] [[first_ms=2000]]") as connection:

@@ -138,7 +138,8 @@ def test_refused(server, fields, param):
 
 @pytest.mark.real_too
 def test_prompts_that_cannot_fit(server):
-    """The first of several that is too long is the last that is looked at; its tokens are not counted to the end."""
+    """The first of several that is too long is the last that is looked at; its tokens are not
+    counted to the end."""
     limit = server.get("/v1/models").json["data"][0]["max_model_len"]
     long = "~@" * 400000
     for path, prompt in [("/v1/completions", long), ("/v1/completions", [long] * 8), ("/tokenize", long)]:

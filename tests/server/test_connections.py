@@ -68,7 +68,8 @@ def test_leaving_several_choices_cancels_all(start):
 
 @pytest.mark.real_too
 def test_leaving_a_long_answer(server):
-    """The work ends because the client has left, not because it is done: eight answers are more than the program makes meanwhile."""
+    """The work ends because the client has left, not because it is done: eight answers are more
+    than the program makes meanwhile."""
     for stream in (True, False):
         before = cancelled(server)
         connection = server.open_stream("[[tokens=100000]] [[pace_ms=5]] tell me everything", stream=stream, ignore_eos=True, n=8)
@@ -93,7 +94,8 @@ def test_stopping_in_the_middle(start):
 
 
 def test_half_heads_are_closed_soon(server):
-    """A hang-up that arrives together with the last bytes must not hold the connection until the idle timeout."""
+    """A hang-up that arrives together with the last bytes must not hold the connection until the
+    idle timeout."""
     connections = []
     for data in (b"GET /hea", b"\r\n\r\n", b"POST /ping HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n123"):
         connections.append(server.connect())
@@ -365,7 +367,8 @@ def test_shutdown_cancels_long_requests(start, drain_ms):
 
 
 def test_new_requests_while_stopping(start):
-    """A stalled stream keeps it from ending until its client leaves; another one is served to its end meanwhile."""
+    """A stalled stream keeps it from ending until its client leaves; another one is served to its
+    end meanwhile."""
     server = start(drain_ms=120000)
     kept, half = server.connect(), server.connect()
     stalled = server.open_stream(STALLED)
@@ -398,7 +401,8 @@ def test_new_requests_while_stopping(start):
 
 @pytest.mark.real_only
 def test_requests_are_served_while_balancers_look_away(request, kind):
-    """With --shutdown-delay health checks fail first and new requests are served; then the server ends by itself."""
+    """With --shutdown-delay health checks fail first and new requests are served; then the server
+    ends by itself."""
     command = make_command(request.config, kind, {"shutdown_delay": 600})
     server = ServerProcess(command)
     server.process.terminate()

@@ -1,5 +1,5 @@
-"""A server that may open no more descriptors: connections that it has go on, new ones wait, and get their answers when descriptors are free
-again."""
+"""A server that may open no more descriptors: connections that it has go on, new ones wait, and get
+their answers when descriptors are free again."""
 
 import os
 import resource

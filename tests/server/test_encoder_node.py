@@ -1,4 +1,5 @@
-"""An encoder node: images in, embeddings out, as vLLM's encoder instances do it; everything else is refused with one error."""
+"""An encoder node: images in, embeddings out, as vLLM's encoder instances do it; everything else is
+refused with one error."""
 
 import json
 import os
@@ -144,7 +145,8 @@ def test_no_encodings_without_the_option(server):
 
 def test_a_full_disk_is_an_error_of_the_request(request, kind, tmp_path):
     command = make_command(request.config, kind, {"ec_transfer_config": connector(tmp_path), "dtype": "f32"})
-    # A file that may not grow fails as a full disk does. Its signal is ignored, as a server started by systemd may have it.
+    # A file that may not grow fails as a full disk does. Its signal is ignored, as a server started
+    # by systemd may have it.
     wrapped = ["sh", "-c", 'trap "" XFSZ; ulimit -f 4; exec "$@"', "sh", *command]
     process = ServerProcess(wrapped)
     try:

@@ -1,4 +1,5 @@
-"""Every wrong request gets the status, type, param and message that clients know, and never a word about the server's files."""
+"""Every wrong request gets the status, type, param and message that clients know, and never a word
+about the server's files."""
 
 import base64
 import json
@@ -120,7 +121,8 @@ def test_wrong_media_numbers(server, field, value):
 
 
 def test_memory_of_all_images_together(server):
-    """Each is within the limit of one image, and five are not within what the server has for decoding."""
+    """Each is within the limit of one image, and five are not within what the server has for
+    decoding."""
     big = bytearray(png())
     big[16:24] = (11584).to_bytes(4, "big") * 2
     for parts in ([image_part(bytes(big))] * 5, [video_part([bytes(big)] * 5)]):

@@ -1,6 +1,7 @@
-"""A server's life while one call of the C library fails: start, streams of an image's chat, a reading of the metrics, an end while a stream runs. It
-does not start and says why, or it serves; at most the request that the failure hits is lost, the next one is answered as ever; nothing stays open;
-and it ends in order."""
+"""A server's life while one call of the C library fails: start, streams of an image's chat, a
+reading of the metrics, an end while a stream runs. It does not start and says why, or it serves; at
+most the request that the failure hits is lost, the next one is answered as ever; nothing stays
+open; and it ends in order."""
 
 import http.client
 import pathlib
@@ -14,7 +15,8 @@ from waiting import wait_for
 
 pytestmark = pytest.mark.real_only
 CALLS = ["malloc", "read", "write", "open", "mmap", "thread", "descriptor", "watch", "accept", "receive", "send"]
-FEW, MANY = 6, 250  # lives for each kind of call, at most, that fail in requests; in the start a third as many
+# lives for each kind of call, at most, that fail in requests; in the start a third as many
+FEW, MANY = 6, 250
 CHAT = {"messages": [{"role": "user", "content": [image_part(png(40, 30)), text_part("what is it?")]}], "max_tokens": 3, "temperature": 0}
 
 
@@ -56,7 +58,8 @@ def scrape(server):
 
 
 def end_in_a_stream(server):
-    """A stream's status and bytes, which goes on to its end although SIGTERM comes after its first byte."""
+    """A stream's status and bytes, which goes on to its end although SIGTERM comes after its first
+    byte."""
     status, data = None, b""
     try:
         with server.send_post("/v1/chat/completions", {**CHAT, "stream": True, "max_tokens": 60, "ignore_eos": True}) as connection:
@@ -92,7 +95,8 @@ def text_of(data):
 
 
 def live_through(server, files):
-    """The replies of a life, whose server ends; between requests it must get down to that many descriptors, or None."""
+    """The replies of a life, whose server ends; between requests it must get down to that many
+    descriptors, or None."""
     replies = [ask(server), scrape(server), ask(server)]
     if files is not None:
         wait_for(lambda: entries(server, "fd") <= files, f"{files} descriptors again")

@@ -1,4 +1,5 @@
-"""Out of memory at any allocation is a refused request or a closed connection: no crash, no leak, no hang, and the next one works."""
+"""Out of memory at any allocation is a refused request or a closed connection: no crash, no leak,
+no hang, and the next one works."""
 
 import subprocess
 

@@ -1,5 +1,6 @@
-"""Bytes that a schema forces are guessed several tokens at a time: where the model knows the text, all guesses are right, the answer is the one that
-the model writes freely, and it takes fewer steps. On the demo model, which knows the form of boxes."""
+"""Bytes that a schema forces are guessed several tokens at a time: where the model knows the text,
+all guesses are right, the answer is the one that the model writes freely, and it takes fewer steps.
+On the demo model, which knows the form of boxes."""
 
 import base64
 import pathlib

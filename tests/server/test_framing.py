@@ -87,5 +87,6 @@ def test_many_headers_get_a_reply(server, n):
         except OSError:
             pass
         data = read_all(connection)
-    assert data.startswith(b"HTTP/1.1 431 ") or n > 2000, data  # what came after the reply may have reset the connection
+    # what came after the reply may have reset the connection
+    assert data.startswith(b"HTTP/1.1 431 ") or n > 2000, data
     assert server.get("/health").status == 200

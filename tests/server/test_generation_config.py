@@ -1,4 +1,5 @@
-"""generation_config.json as vLLM reads it: what counts where a request does not say how it is sampled, and the flags that change it."""
+"""generation_config.json as vLLM reads it: what counts where a request does not say how it is
+sampled, and the flags that change it."""
 
 import json
 import shutil

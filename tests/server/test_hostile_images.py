@@ -1,5 +1,5 @@
-"""Images that cost far more than their bytes: refused from their headers, or held to the server's budget of memory and processor time, and a
-text chat never waits for them."""
+"""Images that cost far more than their bytes: refused from their headers, or held to the server's
+budget of memory and processor time, and a text chat never waits for them."""
 
 import os
 import threading
@@ -38,7 +38,8 @@ def ask(server, images, **fields):
 @pytest.mark.parametrize("image", [lossless_webp(5000, 4000), progressive_jpeg(5000, 4000, "CMYK"), rgba16_png(5000, 4000, True)],
                          ids=["lossless WebP", "progressive JPEG", "interlaced PNG"])
 def test_codec_memory_is_estimated(start, image):
-    """20 megapixels are 60 MB; what the codec keeps next to them does not fit into the budget, which the headers show."""
+    """20 megapixels are 60 MB; what the codec keeps next to them does not fit into the budget,
+    which the headers show."""
     server = start(max_decode_bytes=100 * MEGABYTE)
     server.chat("warm")
     cpu, memory = cpu_seconds(server), memory_peak(server)
@@ -79,7 +80,8 @@ def test_requests_share_the_budget(start):
 
 
 def test_text_does_not_wait_for_images(start):
-    """All workers that may be at images are: their files do not come. One more such request waits in the queue."""
+    """All workers that may be at images are: their files do not come. One more such request waits
+    in the queue."""
     host = MediaHost()
     server = start(allowed_media_domains="127.0.0.1", allow_private_media_addresses=True)
     replies = []

@@ -1,4 +1,5 @@
-"""What RFC 9112 lets a client do on one connection: requests one after the other, chunks in any form, bytes one by one, errors in between."""
+"""What RFC 9112 lets a client do on one connection: requests one after the other, chunks in any
+form, bytes one by one, errors in between."""
 
 import socket
 
@@ -47,7 +48,8 @@ def read_reply(connection):
 
 
 def ask(server, *pieces):
-    """All replies to what is sent in these pieces, the last of which asks for the end of the connection."""
+    """All replies to what is sent in these pieces, the last of which asks for the end of the
+    connection."""
     with server.connect() as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for piece in pieces:

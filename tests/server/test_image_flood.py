@@ -1,5 +1,6 @@
-"""A hundred images at once where the caches have room for four, damaged ones among them, and a stream next to them: every sound request gets the
-answer that it gets alone, the damaged ones status 400, and the stream goes on."""
+"""A hundred images at once where the caches have room for four, damaged ones among them, and a
+stream next to them: every sound request gets the answer that it gets alone, the damaged ones status
+400, and the stream goes on."""
 
 import random
 
@@ -52,7 +53,8 @@ def test_a_hundred_images_where_four_have_room(start):
     assert [text(reply) for reply in replies[:N_IMAGES]] == expected
     assert {reply.status for reply in replies[N_IMAGES:]} == {400}, [reply.body for reply in replies[N_IMAGES:]]
     assert after["omma:encoder_cache_bytes"] <= BUDGET * embedding
-    # The answers have one token each, so that only the stream has gaps between tokens: one token at least for each pass of the encoder.
+    # The answers have one token each, so that only the stream has gaps between tokens: one token at
+    # least for each pass of the encoder.
     passes = after[PASSES] - before[PASSES]
     assert passes > 0 and (after[TOKENS] - before[TOKENS] >= passes or not is_running)
     wait_for_engine(server, 0)

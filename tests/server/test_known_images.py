@@ -1,4 +1,5 @@
-"""An image whose bytes came before is neither decoded nor resized; what was given up is made again, with the same answers."""
+"""An image whose bytes came before is neither decoded nor resized; what was given up is made again,
+with the same answers."""
 
 import random
 import threading
@@ -84,7 +85,8 @@ def test_two_images_larger_than_the_encoder_cache(start):
     roomy = start()
     expected = [text(chat(roomy, parts)), text(chat(roomy, swapped))]
     both = int(read(roomy)[0]["omma:encoder_cache_bytes"])
-    server = start(encoder_cache_bytes=str(both - 1), no_enable_prefix_caching=True)  # room for either, not for both
+    # room for either, not for both
+    server = start(encoder_cache_bytes=str(both - 1), no_enable_prefix_caching=True)
     assert text(chat(server, parts)) == expected[0]
     for _ in range(2):
         replies = at_once([lambda: chat(server, parts), lambda: chat(server, swapped)] * 3)

@@ -1,4 +1,5 @@
-"""KV events over ZeroMQ: what subscribers are told mirrors the prefix cache, and nothing they do harms the server."""
+"""KV events over ZeroMQ: what subscribers are told mirrors the prefix cache, and nothing they do
+harms the server."""
 
 import json
 import random
@@ -32,7 +33,8 @@ class Replica:
         self.subscriber, self.mirror, self.next = Subscriber(self.events, topic="kv@"), Mirror(), 0
 
     def follow(self):
-        """Brings the mirror up to what has come to pass; what was missed before the subscription comes by replay. The new events."""
+        """Brings the mirror up to what has come to pass; what was missed before the subscription
+        comes by replay. The new events."""
         events = []
         for _, number, batch in replay(self.replays, self.next):
             assert number == self.next
@@ -59,7 +61,8 @@ def replica(request, kind, tmp_path_factory):
 
 
 def test_events_mirror_the_cache(replica):
-    """Prompts of a small cache that has to give up pages all the time: the mirror says beforehand how many tokens of each are found."""
+    """Prompts of a small cache that has to give up pages all the time: the mirror says beforehand
+    how many tokens of each are found."""
     rng = random.Random(20261122)
     prompts, kinds, hits = [[rng.randrange(200, 1000) for _ in range(300)]], set(), 0
     for turn in range(40):
@@ -98,7 +101,8 @@ def test_numbers_follow_on_each_other(replica):
 
 
 def stored(events):
-    """Blocks as one chain: their hashes, tokens and extra keys. A prompt may be told in several events."""
+    """Blocks as one chain: their hashes, tokens and extra keys. A prompt may be told in several
+    events."""
     chain = [event for event in events if isinstance(event, BlockStored)]
     assert [event.parent_block_hash for event in chain] == [None] + [event.block_hashes[-1] for event in chain[:-1]]
     return [sum((getattr(event, name) for event in chain), []) for name in ("block_hashes", "token_ids", "extra_keys")]
@@ -156,7 +160,8 @@ def test_bytes_of_another_protocol(replica):
 
 
 def test_who_reads_nothing_holds_nobody_up(replica):
-    """Replays that are asked for without end and not read, and a subscriber that does not read: answers and other replays come as before."""
+    """Replays that are asked for without end and not read, and a subscriber that does not read:
+    answers and other replays come as before."""
     with zmq.Context() as context, context.socket(zmq.DEALER) as asking, context.socket(zmq.SUB) as silent:
         for connection in (asking, silent):
             connection.setsockopt(zmq.LINGER, 0)
@@ -183,7 +188,8 @@ def connected(start, tmp_path):
 
 
 def test_a_gap_is_seen(connected):
-    """Of more batches than are kept the oldest are gone from replays, which begin at a later number then."""
+    """Of more batches than are kept the oldest are gone from replays, which begin at a later number
+    then."""
     server, subscriber, replays = connected
     while subscriber.receive(0.2) is not None:
         pass

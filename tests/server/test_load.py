@@ -1,4 +1,5 @@
-"""Many images at once through `omma bench serve`, on the demo model; and the same images again, which need no encoder."""
+"""Many images at once through `omma bench serve`, on the demo model; and the same images again,
+which need no encoder."""
 
 import json
 import pathlib

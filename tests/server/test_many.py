@@ -1,4 +1,5 @@
-"""Many requests at once: what clients see of continuous batching, the prefix cache, priorities and guesses."""
+"""Many requests at once: what clients see of continuous batching, the prefix cache, priorities and
+guesses."""
 
 import threading
 

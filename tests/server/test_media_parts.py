@@ -1,4 +1,5 @@
-"""Which of many images or frames is at fault, and one deadline for all that a request has fetched."""
+"""Which of many images or frames is at fault, and one deadline for all that a request has
+fetched."""
 
 import time
 

@@ -1,4 +1,5 @@
-"""POST /v1/messages and /v1/messages/count_tokens: as Anthropic's client uses them, and by their bytes."""
+"""POST /v1/messages and /v1/messages/count_tokens: as Anthropic's client uses them, and by their
+bytes."""
 
 import asyncio
 import base64

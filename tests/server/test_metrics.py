@@ -1,4 +1,5 @@
-"""/metrics: the text form of Prometheus, histograms that add up, and the encoder's cache at work."""
+"""/metrics: the text form of Prometheus, histograms that add up, and the encoder's cache at
+work."""
 
 import re
 
@@ -29,7 +30,8 @@ OTHER_LINE = re.compile(r'^((?:http|process)_[a-z_]+)(\{(?:[a-z_]+="[^"]*",?)+\}
 
 
 def read(server):
-    """All samples by name and further labels, and the types by name. Every line must be well formed."""
+    """All samples by name and further labels, and the types by name. Every line must be well
+    formed."""
     reply = server.get("/metrics")
     assert reply.status == 200
     assert reply.headers["Content-Type"].startswith("text/plain; version=0.0.4")

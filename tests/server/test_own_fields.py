@@ -1,4 +1,5 @@
-"""The field `ommatidia`: figures and progress for those who ask for them, and nothing changed for others."""
+"""The field `ommatidia`: figures and progress for those who ask for them, and nothing changed for
+others."""
 
 import json
 

@@ -1,4 +1,5 @@
-"""Images of a request that waits for the engine are decoded and resized while the engine is at work on another one."""
+"""Images of a request that waits for the engine are decoded and resized while the engine is at work
+on another one."""
 
 from contextlib import ExitStack
 
@@ -12,7 +13,8 @@ COUNTER = "omma:images_prepared_ahead_total"
 
 
 def ask_for_long(server):
-    """A connection on which a request asks for as many tokens as there is room for, several times: some of its answers wait."""
+    """A connection on which a request asks for as many tokens as there is room for, several times:
+    some of its answers wait."""
     limit = server.get("/v1/models").json["data"][0]["max_model_len"]
     fields = {"messages": [{"role": "user", "content": "go on"}], "ignore_eos": True, "max_tokens": limit - 200, "n": 8}
     connection = server.send_post("/v1/chat/completions", fields)

@@ -1,4 +1,5 @@
-"""`omma serve --seed`: requests without a seed of their own are drawn differently, and in the same way by every such server."""
+"""`omma serve --seed`: requests without a seed of their own are drawn differently, and in the same
+way by every such server."""
 
 import pytest
 

@@ -1,4 +1,5 @@
-"""A server as a service: a Unix domain socket, what the service manager is told, what is said at the start."""
+"""A server as a service: a Unix domain socket, what the service manager is told, what is said at
+the start."""
 
 import http.client
 import os

@@ -1,5 +1,5 @@
-"""Replicas that share encoded images through Redis: each image is encoded once, with the same bits; a store that is slow, full, gone or
-hostile costs an encode and nothing else."""
+"""Replicas that share encoded images through Redis: each image is encoded once, with the same bits;
+a store that is slow, full, gone or hostile costs an encode and nothing else."""
 
 import socket
 import subprocess

@@ -1,4 +1,5 @@
-"""Clients that hold connections and half requests: nobody else is locked out, and what is too slow is closed."""
+"""Clients that hold connections and half requests: nobody else is locked out, and what is too slow
+is closed."""
 
 import socket
 import time

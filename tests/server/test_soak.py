@@ -1,5 +1,6 @@
-"""Many mixed requests at once on the real program: every well-formed one is answered, and the same each time; none gets a status of 500 or
-more; and what the first half has taken is enough for the second: memory, descriptors, threads. With --full many more requests."""
+"""Many mixed requests at once on the real program: every well-formed one is answered, and the same
+each time; none gets a status of 500 or more; and what the first half has taken is enough for the
+second: memory, descriptors, threads. With --full many more requests."""
 
 import os
 import pathlib

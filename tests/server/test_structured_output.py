@@ -1,5 +1,6 @@
-"""response_format, structured_outputs and the guided_* fields: answers have the form that was asked for, however they are asked, drawn and sent, and
-what is not supported is a 400 that names the key. docs/structured-output.md."""
+"""response_format, structured_outputs and the guided_* fields: answers have the form that was asked
+for, however they are asked, drawn and sent, and what is not supported is a 400 that names the key.
+docs/structured-output.md."""
 
 import concurrent.futures
 import json
@@ -66,7 +67,8 @@ def test_compact_json(server, start):
 
 
 def test_ends(server):
-    """Neither min_tokens nor ignore_eos makes an answer go on that cannot, a stop string cuts it off, and so does max_tokens."""
+    """Neither min_tokens nor ignore_eos makes an answer go on that cannot, a stop string cuts it
+    off, and so does max_tokens."""
     for fields in ({"min_tokens": 100}, {"ignore_eos": True}, {"stop_token_ids": list(range(100)), "min_tokens": 50}):
         reply = server.chat("What is it?", max_tokens=120, structured_outputs={"regex": "[a-z]{3}"}, **fields)
         # A token that ends an answer and is the only one left does end it, before its text.

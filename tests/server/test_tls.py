@@ -1,4 +1,5 @@
-"""https: replies and streams, certificates of clients, and what is wrong with files said before a model is loaded. tests/data/tls/README.md."""
+"""https: replies and streams, certificates of clients, and what is wrong with files said before a
+model is loaded. tests/data/tls/README.md."""
 
 import http.client
 import json

@@ -1,4 +1,5 @@
-"""Fields of requests that say which tokens an answer may have, what of them is told, and how much of a prompt counts, as vLLM defines them."""
+"""Fields of requests that say which tokens an answer may have, what of them is told, and how much
+of a prompt counts, as vLLM defines them."""
 
 import pytest
 from server_process import parse_events, read_until, split_chunks
@@ -168,7 +169,8 @@ def test_prompt_logprobs(server):
         decoded = server.post("/detokenize", {"tokens": [token]}).json["prompt"]
         assert entry[str(token)]["decoded_token"] == decoded
     assert complete(server, ids, prompt_logprobs=0)["choices"][0]["prompt_logprobs"][1].keys() == {str(ids[1])}
-    again = complete(server, ids, prompt_logprobs=3)  # the prompt is kept from before, and computed all the same
+    # the prompt is kept from before, and computed all the same
+    again = complete(server, ids, prompt_logprobs=3)
     assert again["choices"][0]["prompt_logprobs"] == entries and again["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
     assert complete(server, ids)["choices"][0]["prompt_logprobs"] is None
     body = chat(server, prompt_logprobs=1, n=2, temperature=1)

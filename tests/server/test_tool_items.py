@@ -1,5 +1,5 @@
-"""Tools in /v1/responses and /v1/messages, by the clients of each. The scripted engine repeats the question's words, so that it can be made to
-call; the real one calls because a grammar has it so."""
+"""Tools in /v1/responses and /v1/messages, by the clients of each. The scripted engine repeats the
+question's words, so that it can be made to call; the real one calls because a grammar has it so."""
 
 import json
 import pathlib

@@ -1,5 +1,6 @@
-"""Tools: what may be asked for, how calls are sent, whole and in streams, and what is refused. The scripted engine repeats the question's words,
-so that it can be made to call; the real one calls because a grammar has it so. docs/serve.md."""
+"""Tools: what may be asked for, how calls are sent, whole and in streams, and what is refused. The
+scripted engine repeats the question's words, so that it can be made to call; the real one calls
+because a grammar has it so. docs/serve.md."""
 
 import json
 import pathlib
@@ -41,7 +42,8 @@ def ask(client, messages=QUESTION, **fields):
 
 
 def gather(stream):
-    """Per choice the content, the calls as [id, name, arguments], the last reason; names come before arguments."""
+    """Per choice the content, the calls as [id, name, arguments], the last reason; names come
+    before arguments."""
     choices = {}
     for chunk in stream:
         for choice in chunk.choices:
@@ -156,7 +158,8 @@ def test_an_enforced_call_that_is_cut_off(client, choice):
         calls = [[call.function.name, call.function.arguments] for call in whole.message.tool_calls or []]
         assert whole.finish_reason == streamed["reason"] == "length" and not whole.message.content and streamed["content"] == ""
         assert [call[1:] for call in streamed["calls"]] == calls
-    # A model that knows no JSON may fill the list's beginning with blanks; a named call has nothing before its arguments.
+    # A model that knows no JSON may fill the list's beginning with blanks; a named call has nothing
+    # before its arguments.
     assert calls or choice == "required"
     assert all(name == "weather" and re.match(r'\{\s*("|$)', arguments) for name, arguments in calls)
 

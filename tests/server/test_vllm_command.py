@@ -1,4 +1,5 @@
-"""What a user of `vllm serve` gets from this program with the same command line and the same curl call."""
+"""What a user of `vllm serve` gets from this program with the same command line and the same curl
+call."""
 
 import shutil
 import subprocess
@@ -96,7 +97,8 @@ def test_length_fields(program):
 
 
 def first_whole_token(program, fields):
-    """The index, id and text of the first token of an answer that is a text of its own, not seen before in that answer."""
+    """The index, id and text of the first token of an answer that is a text of its own, not seen
+    before in that answer."""
     seen = ""
     for index, entry in enumerate(ask(program, logprobs=True, **fields)["choices"][0]["logprobs"]["content"]):
         ids = program.post("/tokenize", {"prompt": entry["token"], "add_special_tokens": False}).json["tokens"]

@@ -7,7 +7,8 @@ trap 'rm -rf "$work"' EXIT
 work=$(cd -P "$work" && pwd)
 fail() { echo "FAILED: $1"; cat "$work/said"; exit 1; }
 
-# A tree with make's part of the sources, and a build folder as CMake leaves it: PATH SOURCES MADE_AT.
+# A tree with make's part of the sources, and a build folder as CMake leaves it: PATH SOURCES
+# MADE_AT.
 mkdir -p "$work/tree/tools" "$work/other/build/release" "$work/link"
 cp "$root/Makefile" "$work/tree"
 cp "$root/tools/check_build_folder.sh" "$work/tree/tools"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Plants violations of every rule of tools/check_layers.sh in a small tree and expects exactly the right lines; a tree full of
-# things that only look like violations must pass.
+# Plants violations of every rule of tools/check_layers.sh in a small tree and expects exactly the
+# right lines; a tree full of things that only look like violations must pass.
 set -u
 LC_ALL=C
 export LC_ALL
@@ -11,13 +11,15 @@ tree=$(mktemp -d) || exit 1
 trap 'rm -rf "$tree"' EXIT
 failed=0
 
-# file PATH TEXT: writes a file; TEXT is for printf %b, so that this script does not hold the violations itself.
+# file PATH TEXT: writes a file; TEXT is for printf %b, so that this script does not hold the
+# violations itself.
 file() {
   mkdir -p "$tree/$(dirname "$1")"
   printf '%b' "$2" >"$tree/$1"
 }
 
-# plant PATH TEXT EXPECTED...: a file and the lines, without its path, that the check must print about it.
+# plant PATH TEXT EXPECTED...: a file and the lines, without its path, that the check must print
+# about it.
 plant() {
   path=$1
   file "$1" "$2"
@@ -70,6 +72,9 @@ file src/base/assertion.h '_Static_assert(sizeof(int) == 4, "int");\n'
 file tests/unit/test_x.c 'void t(void) { strcpy(a, b); printf("x"); } /* XXXXXX, mastodon */\n'
 file tests/data/config.json '{"TO\0104O": "\057work/x\t"}  '
 file docs/qwen.md 'Qwen, see docs\057work/x, https://example.org\057work/ and \057workspace\n'
+file src/text/outer.h '#include "text/middle.h"\n#include "text/inner.h"\n'
+file src/text/middle.h '#include "text/inner.h"\n'
+file src/text/inner.h '#include <omma/status.h>\n'
 file src/base/full.c "$(printf '%0700d' 0 | sed 's/0/int x;\\n/g')"
 file src/base/long.c "int g(void) {\n$(printf '%043d' 0 | sed 's/0/  x(1);\\n/g')}\nstruct s table[] = {X(\n$(printf '%050d' 0 | sed 's/0/  1,\\n/g')};\n"
 file tests/unit/test_long.c "void t(void) {\n$(printf '%050d' 0 | sed 's/0/  x(1);\\n/g')}\n"
@@ -98,6 +103,10 @@ plant src/base/m.c '#include "error.h"\n#include "../base/error.h"\n#include "om
   '1: include: error.h: write "folder/file.h", relative to src' \
   '2: include: ../base/error.h: write "folder/file.h", relative to src' \
   '3: include: omma/status.h is public: write <omma/status.h>'
+file src/weights/one.h '#include <omma/status.h>\n#include "weights/two.h"\n'
+file src/weights/three.h '#include "base/error.h"\n#include "weights/one.h"\n'
+plant src/weights/two.h '#include <stdio.h>\n#include "weights/three.h"\n' \
+  '1: circle: headers include each other: src/weights/two.h src/weights/three.h src/weights/one.h'
 plant src/utils/n.c '#include "base/error.h"\n' '1: include: folder src/utils is not in the list of layers'
 plant src/vision/o.c '#include <oneapi/dnnl/dnnl.h>\n' '1: include: oneapi/dnnl/dnnl.h outside src/linear'
 plant src/linear/p.c '#include <immintrin.h>\n#include <arm_neon.h>\n' \

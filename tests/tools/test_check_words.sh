@@ -1,5 +1,6 @@
 #!/bin/sh
-# Plants old words and wide lines in a small tree and expects exactly the right lines; what only looks like them must pass.
+# Plants old words and wide lines in a small tree and expects exactly the right lines; what only
+# looks like them must pass.
 # shellcheck disable=SC2016
 set -u
 LC_ALL=C.UTF-8
@@ -16,6 +17,27 @@ printf '/* %s */\n  /* first\n   * %s */\nchar s[] = "/* no comment %s";\n' "$wi
 printf 'double %s = 1;\n' 'stretch' > "$tree/src/image/resize.c"
 printf '%s\n' 'picture' > "$tree/tests/data/official.txt"
 printf '# %s\n\n| %s |\n\n    %s\n\n```\n%s\n```\n\n%s\n' "$wide" "$wide" "$wide" "$wide" "$wide" > "$tree/docs/page.md"
+# Lines 1, 4, 9 and 16 are too wide; the others are code, strings, usage in a docstring, or pragmas.
+cat > "$tree/tool.py" <<TEXT
+"""$wide
+
+    usage: $wide
+$wide
+"""
+text = "# $wide"
+lines = '''
+# $wide'''
+call("it's", '\"#')  # $wide
+call()  # noqa: E731 $wide
+
+
+def f():
+    other = """
+$wide""" + "\"# $wide"
+    # $wide
+    # https://example.org/$(printf '%s' "$wide" | tr ' ' '/')
+TEXT
+printf '#!/bin/sh\n# %s\necho "%s"\n# shellcheck disable=SC2016 %s\n' "$wide" "$wide" "$wide" > "$tree/tool.sh"
 printf 'Ask "What is in this %s?".\nNot %s.\n' 'picture' 'so long' > "$tree/docs/short.md"
 
 cat > "$tree.expected" <<'TEXT'
@@ -25,6 +47,11 @@ src/a.c:1: word: "pictur": write image
 src/a.c:2: word: "pictur": write image
 src/b.c:1: columns: a comment of 111 columns
 src/b.c:3: columns: a comment of 113 columns
+tool.py:16: columns: a comment of 111 columns
+tool.py:1: columns: a docstring of 108 columns
+tool.py:4: columns: a docstring of 105 columns
+tool.py:9: columns: a comment of 128 columns
+tool.sh:2: columns: a comment of 107 columns
 TEXT
 "$here/../../tools/check_words.sh" --root "$tree" 2> /dev/null | sort > "$tree.found"
 status=0

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs a build into a temporary folder and builds the C examples against that, as a user would, with the shared and with the
-# static library.
+# Installs a build into a temporary folder and builds the C examples against that, as a user would,
+# with the shared and with the static library.
 # Usage: tests/tools/test_examples.sh BUILD_FOLDER [C_FLAGS]
 set -eu
 build=$1

@@ -22,7 +22,8 @@ refused "test_kernels: no option --no-such-option" --no-such-option 3
 refused "test_kernels: --rounds: a value is missing" --rounds
 refused "test_kernels: --rounds: not a value for it: 0" --rounds 0
 
-# Of a window where this machine has one. Columns from the right: times scalar, then the shape "R rows, N keys, D d".
+# Of a window where this machine has one. Columns from the right: times scalar, then the shape "R
+# rows, N keys, D d".
 compared() {
   "$tester" --rounds 1 --bench --seconds 0 --test "$1" | sed -n 's/^attention_window_bf16_.* ok .* \([^ ]*\)  [0-9]* rows.*/\1/p'
 }

@@ -1,4 +1,5 @@
-"""Times one call of vLLM's encoder attention layer on next to no work: what a call costs whatever it computes.
+"""Times one call of vLLM's encoder attention layer on next to no work: what a call costs whatever
+it computes.
 
 python bench_calls.py [--segments N]... [--calls N]"""
 
@@ -30,7 +31,8 @@ def microseconds(call: Callable[[], object], calls: int) -> float:
 
 
 def times(n_segments: int, calls: int) -> tuple[float, float, float]:
-    """Microseconds of (vLLM's own layer, the plugin's with the hook's handle, the plugin's without it); segments of one token."""
+    """Microseconds of (vLLM's own layer, the plugin's with the hook's handle, the plugin's without
+    it); segments of one token."""
     layer = MMEncoderAttention(HEADS, HEAD_DIM)
     borders = np.arange(n_segments + 1, dtype=np.int32)
     handle = MMEncoderAttention.maybe_compute_seq_lens(layer.attn_backend, borders, torch.device("cpu"))

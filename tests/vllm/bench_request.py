@@ -2,8 +2,8 @@
 
 python bench_request.py MODEL [--side PIXELS] [--repeats N] [--dtype bfloat16|float32]
 
-MODEL is a folder with a checkpoint of Qwen3-VL. What takes part is said by the environment: VLLM_PLUGINS=none, VLLM_PLUGINS=ommatidia, and
-with that OMMATIDIA_TOWER=1."""
+MODEL is a folder with a checkpoint of Qwen3-VL. What takes part is said by the environment:
+VLLM_PLUGINS=none, VLLM_PLUGINS=ommatidia, and with that OMMATIDIA_TOWER=1."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Times vLLM's vision towers with its own attention, with the plugin's, and libomma's towers in their place, in turns, and prints one row
-per tower.
+"""Times vLLM's vision towers with its own attention, with the plugin's, and libomma's towers in
+their place, in turns, and prints one row per tower.
 
-python bench_tower.py [--tower NAME] [--layers N] [--side PIXELS] [--repeats N] [--dtype bfloat16|float32]"""
+python bench_tower.py [--tower NAME] [--layers N] [--side PIXELS] [--repeats N] [--dtype
+bfloat16|float32]"""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class Stopwatch:
 
 
 def best_times(name: str, layers: int, side: int, repeats: int) -> dict[str, tuple[float, float]]:
-    """The best seconds of (attention, whole tower), for vLLM alone, with the plugin's attention, and of libomma's tower."""
+    """The best seconds of (attention, whole tower), for vLLM alone, with the plugin's attention,
+    and of libomma's tower."""
     own = TOWERS[name].build(layers)
     libomma = libomma_tower(name, own)
     cells = side // (2 * PATCH_SIZE[name]) * 2

@@ -1,4 +1,5 @@
-"""Prints, as JSON, which threads of this process work in a matrix product of PyTorch and which in the attention operator."""
+"""Prints, as JSON, which threads of this process work in a matrix product of PyTorch and which in
+the attention operator."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from pathlib import Path
 import ommatidia
 import torch
 
-# CPU time of all threads together, so that a busy machine only makes it take longer; and a bound on that.
+# CPU time of all threads together, so that a busy machine only makes it take longer; and a bound on
+# that.
 SECONDS = 3.0
 WALL_SECONDS = 120.0
 # Threads that spent a smaller part have only been woken.

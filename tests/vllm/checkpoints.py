@@ -1,4 +1,5 @@
-"""Tiny checkpoints with random weights whose answers depend on the image: the stored ones, and those made here."""
+"""Tiny checkpoints with random weights whose answers depend on the image: the stored ones, and
+those made here."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ def weights_only(checkpoint: Path, folder: Path) -> Path:
 
 
 def qwen2_5_vl_config(tokens: dict[str, int]) -> Qwen2_5_VLConfig:
-    """Windows of 4 x 4 merged patches in three layers of four, heads of 80 as in the released models."""
+    """Windows of 4 x 4 merged patches in three layers of four, heads of 80 as in the released
+    models."""
     return Qwen2_5_VLConfig(
         vision_config=dict(
             depth=4, hidden_size=160, num_heads=2, intermediate_size=96, patch_size=14, spatial_merge_size=2,
@@ -45,7 +47,8 @@ def qwen2_5_vl_config(tokens: dict[str, int]) -> Qwen2_5_VLConfig:
 
 
 def random_weight(name: str, shape: torch.Size | tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
-    """Signals neither die nor explode, and the image matters; weights near zero would make all answers alike."""
+    """Signals neither die nor explode, and the image matters; weights near zero would make all
+    answers alike."""
     noise = torch.randn(shape, generator=generator)
     if name.endswith(("embed_tokens.weight", "lm_head.weight", "pos_emb.weight")):
         return 0.5 * noise
@@ -57,7 +60,8 @@ def random_weight(name: str, shape: torch.Size | tuple[int, ...], generator: tor
 
 
 def copy_tokenizer(source: Path, folder: Path) -> dict[str, int]:
-    """The tokenizer and the chat template of another checkpoint; returns the numbers of its special tokens."""
+    """The tokenizer and the chat template of another checkpoint; returns the numbers of its special
+    tokens."""
     for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
         shutil.copy(source / name, folder)
     added = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))["added_tokens"]
@@ -138,7 +142,8 @@ def kimi_vl_shapes() -> dict[str, tuple[int, ...]]:
 
 
 def write_kimi_vl(folder: Path, tokenizer_folder: Path) -> None:
-    """The released code is not part of transformers: the weights are made by name, and the processor is a file next to them."""
+    """The released code is not part of transformers: the weights are made by name, and the
+    processor is a file next to them."""
     folder.mkdir(parents=True)
     tokens = copy_tokenizer(tokenizer_folder, folder)
     generator = torch.Generator().manual_seed(SEED)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 
-# Servers here end by SIGINT, which programs in a shell's background are started to ignore, and theirs with them.
+# Servers here end by SIGINT, which programs in a shell's background are started to ignore, and
+# theirs with them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Read by vLLM when it is first imported.
@@ -20,7 +21,8 @@ from checkpoints import weights_only  # noqa: E402
 
 @pytest.fixture(scope="session", autouse=True)
 def own_compile_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """vLLM's cache of compiled graphs does not know the plugin; it must not meet graphs made without it."""
+    """vLLM's cache of compiled graphs does not know the plugin; it must not meet graphs made
+    without it."""
     os.environ["VLLM_CACHE_ROOT"] = str(tmp_path_factory.mktemp("vllm-cache"))
 
 

@@ -1,8 +1,9 @@
 """Greedy tokens from vLLM's engine, for a file of tasks: python generate.py TASKS.json ANSWERS.json
 
-A task is {"model": folder, "cases": [{"prompt": text, "images": [files]}]}; its answer is a list of tokens per case. A case may name its
-images by "uuids", and a task have an "ec_transfer_config": where vLLM gets their embeddings. Whether
-the plugin takes part is up to VLLM_PLUGINS, which is why this is a program and not a function."""
+A task is {"model": folder, "cases": [{"prompt": text, "images": [files]}]}; its answer is a list of
+tokens per case. A case may name its images by "uuids", and a task have an "ec_transfer_config":
+where vLLM gets their embeddings. Whether the plugin takes part is up to VLLM_PLUGINS, which is why
+this is a program and not a function."""
 
 from __future__ import annotations
 

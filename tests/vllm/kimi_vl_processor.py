@@ -1,4 +1,5 @@
-"""A processor for tiny Kimi-VL checkpoints, which carry this file: vLLM takes the model's from its checkpoint."""
+"""A processor for tiny Kimi-VL checkpoints, which carry this file: vLLM takes the model's from its
+checkpoint."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ PATCH, MERGE = 14, 2
 
 
 def patches_of(image: Any) -> tuple[torch.Tensor, tuple[int, int]]:
-    """Patches [n, 3, 14, 14] row by row and their grid; the image is padded with zeros to whole merged patches."""
+    """Patches [n, 3, 14, 14] row by row and their grid; the image is padded with zeros to whole
+    merged patches."""
     values = np.asarray(image.convert("RGB"), np.float32) / 127.5 - 1
     side = PATCH * MERGE
     values = np.pad(values, [(0, -values.shape[0] % side), (0, -values.shape[1] % side), (0, 0)])
@@ -27,7 +29,8 @@ class KimiVLProcessor(ProcessorMixin):
     def __init__(self, tokenizer: Any) -> None:
         super().__init__(tokenizer)
         self.image_token = PLACEHOLDER
-        # What vLLM reads of an image processor; no image reaches the limit, above which the released one scales down.
+        # What vLLM reads of an image processor; no image reaches the limit, above which the
+        # released one scales down.
         self.image_processor = SimpleNamespace(patch_size=PATCH, merge_kernel_size=(MERGE, MERGE), in_token_limit=1 << 16)
 
     @classmethod

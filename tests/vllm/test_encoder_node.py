@@ -1,5 +1,6 @@
-"""vLLM fed by encoder nodes answers as with its own tower, which does not run: its weights are NaN. What is not whole or not of the same model
-is refused with a line, and vLLM encodes the image itself."""
+"""vLLM fed by encoder nodes answers as with its own tower, which does not run: its weights are NaN.
+What is not whole or not of the same model is refused with a line, and vLLM encodes the image
+itself."""
 
 from __future__ import annotations
 
@@ -168,7 +169,8 @@ def ask(url: str, image: Path) -> str:
 
 
 def test_a_server_behind_the_proxy(models: Models, tmp_path: Path) -> None:
-    """vLLM gets neither pixels nor a tower that works, and answers as this tree's own server with the whole model does."""
+    """vLLM gets neither pixels nor a tower that works, and answers as this tree's own server with
+    the whole model does."""
     checkpoint, images = models.whole["qwen3_vl"], [models.golden / "images" / name for name in IMAGES[:2]]
     with whole_server(checkpoint) as whole:
         expected = [ask(whole.url, image) for image in images]

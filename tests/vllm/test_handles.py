@@ -1,4 +1,5 @@
-"""The handle that carries a segmentation through vLLM: it spares the layers work, and never decides what they compute."""
+"""The handle that carries a segmentation through vLLM: it spares the layers work, and never decides
+what they compute."""
 
 from __future__ import annotations
 
@@ -59,7 +60,8 @@ def layers(count: int) -> list[MMEncoderAttention]:
 def encoder_step(
     stack: list[MMEncoderAttention], tensors: list[torch.Tensor], windows: np.ndarray, full: np.ndarray
 ) -> list[torch.Tensor]:
-    """As Qwen2.5-VL: every fourth layer sees the other segmentation, in tensors that are new in each step."""
+    """As Qwen2.5-VL: every fourth layer sees the other segmentation, in tensors that are new in
+    each step."""
     segmentations = [(torch.tensor(borders), handle_of(borders)) for borders in (windows, full)]
     outputs = []
     for index, layer in enumerate(stack):
@@ -137,7 +139,8 @@ def test_a_stale_handle_finds_nothing(table: _handles.HandleTable, monkeypatch: 
     assert torch.equal(layer(*tensors, cu_seqlens, None, stale), layer(*tensors, cu_seqlens))
 
 
-# What a model might hand over: lengths, as for another backend; a handle cut short or padded; another process's.
+# What a model might hand over: lengths, as for another backend; a handle cut short or padded;
+# another process's.
 NO_HANDLES = {
     "lengths": lambda handle: torch.full((617,), 2, dtype=torch.int32),
     "four lengths": lambda handle: torch.tensor([300, 300, 300, 334], dtype=torch.int32),
@@ -211,7 +214,8 @@ def test_the_segmentation_used_last_is_dropped_last(table: _handles.HandleTable,
 
 
 def test_concurrent_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two threads, each with segmentations of its own, in a table and a cache that hold less than one step needs."""
+    """Two threads, each with segmentations of its own, in a table and a cache that hold less than
+    one step needs."""
     monkeypatch.setattr(_handles, "TABLE_ENTRIES", 1)
     monkeypatch.setattr(_plans, "PLAN_CACHE_ENTRIES", 1)
     stack, tensors = layers(8), random(300)

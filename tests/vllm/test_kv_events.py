@@ -1,4 +1,5 @@
-"""KV events of `omma serve`, read with vLLM's own event classes: what vLLM would send of the same blocks is the same, byte by byte."""
+"""KV events of `omma serve`, read with vLLM's own event classes: what vLLM would send of the same
+blocks is the same, byte by byte."""
 
 from __future__ import annotations
 

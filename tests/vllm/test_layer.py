@@ -1,4 +1,5 @@
-"""The layer compared with vLLM's own: every input form, and what happens to what the operator does not take."""
+"""The layer compared with vLLM's own: every input form, and what happens to what the operator does
+not take."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ def exact(
 def assert_as_good_as_vllm(
     layer: MMEncoderAttention, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens: torch.Tensor | None
 ) -> None:
-    """Within twice the distance of vLLM's own implementation from the exact result, and two roundings of the largest output."""
+    """Within twice the distance of vLLM's own implementation from the exact result, and two
+    roundings of the largest output."""
     expected = exact(layer, q, k, v, cu_seqlens)
     own = MMEncoderAttention.forward_cpu(layer, q, k, v, cu_seqlens)
     found = layer(query=q, key=k, value=v, cu_seqlens=cu_seqlens, max_seqlen=None, sequence_lengths=None)

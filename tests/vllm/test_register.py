@@ -1,4 +1,5 @@
-"""Registration: once, on the CPU platform only, and never at the price of a server that does not start."""
+"""Registration: once, on the CPU platform only, and never at the price of a server that does not
+start."""
 
 from __future__ import annotations
 

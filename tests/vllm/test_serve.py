@@ -1,4 +1,5 @@
-"""`vllm serve` and `vllm bench serve`, as their users call them, with the plugin installed and nothing else done."""
+"""`vllm serve` and `vllm bench serve`, as their users call them, with the plugin installed and
+nothing else done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The operator runs on the OpenMP threads of PyTorch's own operators, whichever runtime they come from."""
+"""The operator runs on the OpenMP threads of PyTorch's own operators, whichever runtime they come
+from."""
 
 from __future__ import annotations
 

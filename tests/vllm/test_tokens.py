@@ -1,4 +1,5 @@
-"""Greedy answers of whole models in vLLM's engine: the same with the plugin, without it, and from the official code."""
+"""Greedy answers of whole models in vLLM's engine: the same with the plugin, without it, and from
+the official code."""
 
 from __future__ import annotations
 
@@ -65,7 +66,8 @@ def generate(
 
 
 class Answers:
-    """Every model's answers from one run of vLLM without the plugin, one with it, and one with its towers."""
+    """Every model's answers from one run of vLLM without the plugin, one with it, and one with its
+    towers."""
 
     def __init__(self, golden: Path, folder: Path) -> None:
         stored = {name: golden_task(golden, name, folder) for name in QWEN3_VL}
@@ -112,7 +114,8 @@ def test_the_plugin_says_that_it_is_active(answers: Answers) -> None:
 
 
 def test_the_plugin_says_which_towers_are_replaced(answers: Answers) -> None:
-    """Not the Kimi-VL made here: its language model has no experts, which libomma's reader of config.json wants."""
+    """Not the Kimi-VL made here: its language model has no experts, which libomma's reader of
+    config.json wants."""
     lines = answers.log_with_towers.splitlines()
     active = [line.partition("is active: ")[2] for line in lines if "is active: vision tower" in line]
     for line, family in zip(active, (*["qwen3_vl"] * len(QWEN3_VL), "qwen2_5_vl"), strict=True):

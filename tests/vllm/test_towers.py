@@ -30,7 +30,8 @@ def test_same_tower(name: str, dtype: torch.dtype, tolerance: float) -> None:
 
 @pytest.mark.parametrize("name", TOWERS)
 def test_an_image_does_not_depend_on_its_neighbours_in_the_layer(name: str) -> None:
-    """Bit for bit in the attention layers; around them, vLLM's matrix products may round differently."""
+    """Bit for bit in the attention layers; around them, vLLM's matrix products may round
+    differently."""
     with vllm_context(torch.bfloat16):
         layer = attention_layers(TOWERS[name].build(1, **SIZES[name]))[0]
         tokens = torch.randn(1, 300, layer.num_heads, layer.head_size, dtype=torch.bfloat16)

@@ -1,4 +1,5 @@
-"""vLLM's own vision tower classes with random weights, outside of an engine, and libomma's towers with the same weights."""
+"""vLLM's own vision tower classes with random weights, outside of an engine, and libomma's towers
+with the same weights."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ def checkpoint_weights(tower: nn.Module) -> dict[str, torch.Tensor]:
 
 
 def randomise(tower: nn.Module, seed: int) -> nn.Module:
-    """Fills every parameter so that signals neither die nor explode, then lets vLLM pack its weights as after loading.
+    """Fills every parameter so that signals neither die nor explode, then lets vLLM pack its
+    weights as after loading.
 
     What they were before that is kept as `checkpoint`."""
     generator = torch.Generator().manual_seed(seed)
@@ -74,7 +76,8 @@ def randomise(tower: nn.Module, seed: int) -> nn.Module:
 
 
 def with_config(tower: nn.Module, golden: str, vision: Any) -> nn.Module:
-    """Keeps a config.json of a model with this tower as the attribute `model_config`; all but the tower's part is a golden model's."""
+    """Keeps a config.json of a model with this tower as the attribute `model_config`; all but the
+    tower's part is a golden model's."""
     path = Path(__file__).parent.parent / "golden" / golden / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
     config["vision_config"] = json.loads(vision.to_json_string(use_diff=False))
@@ -100,7 +103,8 @@ def qwen3_vl(layers: int, hidden_size: int = 1024, heads: int = 16, intermediate
 
 
 def qwen2_5_vl(layers: int, hidden_size: int = 1280, heads: int = 16, intermediate_size: int = 3420) -> nn.Module:
-    """The tower of Qwen2.5-VL, every eighth layer without windows (at least the last); default sizes: 3B, 32 layers."""
+    """The tower of Qwen2.5-VL, every eighth layer without windows (at least the last); default
+    sizes: 3B, 32 layers."""
     from transformers.models.qwen2_5_vl.configuration_qwen2_5_vl import Qwen2_5_VLVisionConfig
     from vllm.model_executor.models.qwen2_5_vl import Qwen2_5_VisionTransformer
 
@@ -113,7 +117,8 @@ def qwen2_5_vl(layers: int, hidden_size: int = 1280, heads: int = 16, intermedia
 
 
 def moonvit(layers: int, hidden_size: int = 1152, heads: int = 16, intermediate_size: int = 4304) -> nn.Module:
-    """The tower of Kimi-VL; the released one has 27 layers. Its projector is the attribute `projector`."""
+    """The tower of Kimi-VL; the released one has 27 layers. Its projector is the attribute
+    `projector`."""
     from vllm.model_executor.models.kimi_vl import KimiVLMultiModalProjector
     from vllm.model_executor.models.moonvit import MoonVitPretrainedModel
     from vllm.transformers_utils.configs.moonvit import MoonViTConfig
@@ -151,7 +156,8 @@ TOWERS: dict[str, Any] = {
 
 
 def libomma_tower(name: str, tower: nn.Module, weights: str | None = None) -> nn.Module:
-    """The plugin's tower with the weights and the attributes of vLLM's; Kimi-VL's ends with the projector."""
+    """The plugin's tower with the weights and the attributes of vLLM's; Kimi-VL's ends with the
+    projector."""
     from vllm_ommatidia import _tower
 
     dtype = torch.get_default_dtype()
@@ -170,7 +176,8 @@ def libomma_tower(name: str, tower: nn.Module, weights: str | None = None) -> nn
 
 
 def project(tower: nn.Module, features: torch.Tensor) -> torch.Tensor:
-    """What vLLM's model makes of its tower's output [tokens, ...]: Kimi-VL's goes through the projector."""
+    """What vLLM's model makes of its tower's output [tokens, ...]: Kimi-VL's goes through the
+    projector."""
     return features if not hasattr(tower, "projector") else tower.projector(features.view(-1, tower.hidden_size))
 
 

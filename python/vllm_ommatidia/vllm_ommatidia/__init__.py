@@ -1,8 +1,10 @@
-"""Ommatidia's packed attention under vLLM's vision towers on CPUs, or whole towers of libomma (OMMATIDIA_TOWER=1).
+"""Ommatidia's packed attention under vLLM's vision towers on CPUs, or whole towers of libomma
+(OMMATIDIA_TOWER=1).
 
-Installed compared with vLLM, the package is found through the entry point group `vllm.general_plugins`; nothing else has to be done.
-What a vLLM offers is looked at, not its version number: there were several layouts, and distributions of the CPU build count
-their own way."""
+Installed compared with vLLM, the package is found through the entry point group
+`vllm.general_plugins`; nothing else has to be done. What a vLLM offers is looked at, not its
+version number: there were several layouts, and distributions of the CPU build count their own
+way."""
 
 from __future__ import annotations
 
@@ -27,10 +29,12 @@ _ARCHITECTURES = (
 
 
 def register() -> None:
-    """Puts the operator under vLLM's encoder attention layer. vLLM calls this in each of its processes, in some repeatedly.
+    """Puts the operator under vLLM's encoder attention layer. vLLM calls this in each of its
+    processes, in some repeatedly.
 
-    Does nothing on platforms other than the CPU. Where something that is needed is missing or wrong, says so and leaves vLLM as it is: a
-    server that is slower is better than one that does not start. ImportError without any vLLM, for there is no server then."""
+    Does nothing on platforms other than the CPU. Where something that is needed is missing or
+    wrong, says so and leaves vLLM as it is: a server that is slower is better than one that does
+    not start. ImportError without any vLLM, for there is no server then."""
     try:
         from vllm.platforms import current_platform
     except ModuleNotFoundError as error:

@@ -1,4 +1,5 @@
-"""Embeddings as encoder nodes publish them: where they are fetched, and what is checked before a model sees them."""
+"""Embeddings as encoder nodes publish them: where they are fetched, and what is checked before a
+model sees them."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ class Expected:
 
 
 class Source(Protocol):
-    """`read` gives at most `limit` bytes of what is published under a key; None: nothing is. OSError where it cannot be asked."""
+    """`read` gives at most `limit` bytes of what is published under a key; None: nothing is.
+    OSError where it cannot be asked."""
 
     name: str
 
@@ -140,8 +142,8 @@ def checkpoint_fingerprint(model: str) -> str:
 
 
 def read_encoding(places: list[Source], key: str, rows: int, expected: Expected, hint: str | None) -> torch.Tensor:
-    """The embeddings of an image from the first place that has them, the one named `hint` before others. Refused where no place has any that
-    may be used."""
+    """The embeddings of an image from the first place that has them, the one named `hint` before
+    others. Refused where no place has any that may be used."""
     if not _KEY.fullmatch(key):
         raise Refused("no encoder node publishes under such a name")
     size = rows * expected.width * expected.dtype.itemsize
@@ -174,7 +176,8 @@ def _read_header(body: bytes) -> tuple[dict[str, Any], int]:
 
 
 def check_encoding(body: bytes, rows: int, expected: Expected) -> torch.Tensor:
-    """The tensor [rows, width] of a file, where it is whole and from a tower like the model's own."""
+    """The tensor [rows, width] of a file, where it is whole and from a tower like the model's
+    own."""
     header, begin = _read_header(body)
     metadata, tensor = header.pop("__metadata__", None), header.pop("ec_cache", None)
     if not isinstance(metadata, dict) or not isinstance(tensor, dict) or header:

@@ -22,7 +22,8 @@ _logger = logging.getLogger("vllm.ommatidia")
 
 @cache
 def _announce(dtype: torch.dtype, head_dim: int) -> None:
-    """Says once per process, type and head dimension that the operator is active, and on which kernels."""
+    """Says once per process, type and head dimension that the operator is active, and on which
+    kernels."""
     type_name = str(dtype).removeprefix("torch.")
     probe = torch.zeros(1, 1, 1, head_dim, dtype=dtype)
     reason = ommatidia.torch.refusal(probe, probe, probe, None)
@@ -45,7 +46,8 @@ def _warn_of_fallback(reason: str) -> None:
 
 
 def _flat_borders(cu_seqlens: torch.Tensor, n_batch: int, n_tokens: int) -> torch.Tensor:
-    """Borders over the flattened tokens of a batch, from those that vLLM applies to each of its rows alike."""
+    """Borders over the flattened tokens of a batch, from those that vLLM applies to each of its
+    rows alike."""
     if int(cu_seqlens[-1]) != n_tokens:
         raise ValueError(f"cu_seqlens: ends at {int(cu_seqlens[-1])}, but the rows have {n_tokens} tokens")
     first_token = torch.arange(n_batch, dtype=torch.int64).unsqueeze(1) * n_tokens
@@ -55,13 +57,15 @@ def _flat_borders(cu_seqlens: torch.Tensor, n_batch: int, n_tokens: int) -> torc
 class OmmatidiaEncoderAttention(MMEncoderAttention):
     """Stands in for `MMEncoderAttention`, with its constructor's arguments.
 
-    A segmentation's plan is immutable, built by the first layer that meets it, and shared by all that follow, also where layers
-    alternate between two segmentations or the tower of the next request has the same one. Layers find it through the handle
-    that `maybe_compute_seq_lens` has made of it; in towers that do not call that hook, by the content of cu_seqlens."""
+    A segmentation's plan is immutable, built by the first layer that meets it, and shared by all
+    that follow, also where layers alternate between two segmentations or the tower of the next
+    request has the same one. Layers find it through the handle that `maybe_compute_seq_lens` has
+    made of it; in towers that do not call that hook, by the content of cu_seqlens."""
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
-        # vLLM 0.32 itself refuses fp8 on CPUs; one that does not is not to get another type's result without a word.
+        # vLLM 0.32 itself refuses fp8 on CPUs; one that does not is not to get another type's
+        # result without a word.
         self._unsupported = "fp8 attention is asked for" if getattr(self, "fp8_enabled", False) else None
         # On the meta device it is built for its shapes alone.
         if self._unsupported is None and torch.get_default_device().type != "meta":
@@ -71,7 +75,8 @@ class OmmatidiaEncoderAttention(MMEncoderAttention):
     def maybe_compute_seq_lens(
         cls, attn_backend: object, cu_seqlens: np.ndarray[Any, Any], device: torch.device
     ) -> torch.Tensor | None:
-        """What vLLM is to hand to the layers as `sequence_lengths`: the handle. None leaves them to cu_seqlens alone."""
+        """What vLLM is to hand to the layers as `sequence_lengths`: the handle. None leaves them to
+        cu_seqlens alone."""
         try:
             return _handles.table.handle(cu_seqlens)
         except (TypeError, ValueError):
@@ -87,9 +92,11 @@ class OmmatidiaEncoderAttention(MMEncoderAttention):
         sequence_lengths: torch.Tensor | None = None,
         **hints: Any,
     ) -> torch.Tensor:
-        """query [b, s, H, D] or [b, s, H * D], key and value [b, sk, Hkv, D] or [b, sk, Hkv * D]; returns query's shape.
+        """query [b, s, H, D] or [b, s, H * D], key and value [b, sk, Hkv, D] or [b, sk, Hkv * D];
+        returns query's shape.
 
-        sequence_lengths is what `maybe_compute_seq_lens` returned, if anything; max_seqlen and hints are for other kernels."""
+        sequence_lengths is what `maybe_compute_seq_lens` returned, if anything; max_seqlen and
+        hints are for other kernels."""
         q, k, v = query, key, value
         if query.dim() == 3:
             q = query.unflatten(-1, (self.num_heads, self.head_size))

@@ -8,7 +8,8 @@ TOWER_VARIABLE = "OMMATIDIA_TOWER"
 
 
 def tower_option() -> str | None:
-    """What vision towers run on: None, vLLM's own with Ommatidia's attention; "1", libomma's; "int8", that with 8-bit weights."""
+    """What vision towers run on: None, vLLM's own with Ommatidia's attention; "1", libomma's;
+    "int8", that with 8-bit weights."""
     value = os.environ.get(TOWER_VARIABLE, "").strip().lower()
     if value in ("", "0", "false"):
         return None

@@ -1,7 +1,8 @@
 """vLLM's models with libomma's vision tower in place of their own.
 
-vLLM builds its tower on PyTorch's meta device, where it takes no memory, and gets a stand-in for it: the way in which it skips towers
-that nobody wants. The stand-in collects the tower's weights as vLLM reads them, libomma packs them once, and the collection is dropped."""
+vLLM builds its tower on PyTorch's meta device, where it takes no memory, and gets a stand-in for
+it: the way in which it skips towers that nobody wants. The stand-in collects the tower's weights as
+vLLM reads them, libomma packs them once, and the collection is dropped."""
 
 from __future__ import annotations
 
@@ -70,7 +71,8 @@ class TowerSource:
     """The tower of one model, from its configuration to its packed weights."""
 
     def __init__(self, folder: Path, weights: str, dtype: torch.dtype, lasting: bool) -> None:
-        """ValueError, NotImplementedError or ImportError where libomma cannot serve it. lasting: tensors of load_weights stay as they are."""
+        """ValueError, NotImplementedError or ImportError where libomma cannot serve it. lasting:
+        tensors of load_weights stay as they are."""
         self._folder, self._weights, self._lasting = folder, weights, lasting
         self.dtype = dtype
         # As many as PyTorch has, now or later.
@@ -83,7 +85,8 @@ class TowerSource:
         self._collected[name] = tensor if self._lasting else tensor.clone()
 
     def pack(self) -> None:
-        """Packs what was collected, and drops it. ValueError names a tensor that is missing or has another shape."""
+        """Packs what was collected, and drops it. ValueError names a tensor that is missing or has
+        another shape."""
         self._tower = ommatidia.Tower(
             self._folder, self._weights, tensors=self._collected, threads=self._n_threads  # type: ignore[arg-type]
         )
@@ -97,7 +100,8 @@ class TowerSource:
         )  # fmt: skip
 
     def encode(self, pixel_values: torch.Tensor, grid_thw: list[list[int]]) -> list[torch.Tensor]:
-        """Of each image and video [tokens, width * (1 + n_deepstack)], views into one tensor of the model's type."""
+        """Of each image and video [tokens, width * (1 + n_deepstack)], views into one tensor of the
+        model's type."""
         # What int8 layers take follows from the CPU; float32 is good for all.
         exact = self._weights == "int8" or pixel_values.dtype not in _WEIGHTS
         pixels = pixel_values.to(torch.float32 if exact else self.dtype).contiguous()
@@ -112,7 +116,8 @@ class TowerSource:
 
 
 class _StandIn(nn.Module):
-    """A module of vLLM's, without its memory: what others read of it is still there, its weights go to libomma."""
+    """A module of vLLM's, without its memory: what others read of it is still there, its weights go
+    to libomma."""
 
     def __init__(self, module: nn.Module, source: TowerSource, prefix: str) -> None:
         super().__init__()
@@ -190,7 +195,8 @@ def _stand_in(source: TowerSource, vllm_config: VllmConfig) -> Callable[[nn.Modu
 
 
 def open_source(vllm_config: VllmConfig) -> TowerSource | None:
-    """The tower for a model that is about to be built; None, after a line that says why, where vLLM's own is to run."""
+    """The tower for a model that is about to be built; None, after a line that says why, where
+    vLLM's own is to run."""
     reason = refusal(vllm_config)
     if reason is None:
         dtype = vllm_config.model_config.dtype

@@ -1,12 +1,14 @@
-"""Images' embeddings from encoder nodes (`omma serve --mm-encoder-only`) for a vLLM that then runs no tower:
+"""Images' embeddings from encoder nodes (`omma serve --mm-encoder-only`) for a vLLM that then runs
+no tower:
 
     vllm serve MODEL --ec-transfer-config '{"ec_connector": "OmmatidiaConnector", "ec_role": "ec_consumer",
         "ec_connector_module_path": "vllm_ommatidia.encoder_connector",
         "ec_connector_extra_config": {"encoder_urls": ["http://127.0.0.1:8100"]}}'
 
-The scheduler's side fetches and checks them, off vLLM's own thread, and hands them to the workers with the step that wants them: what is not
-there, or not what this model's own tower would make, is known before the step is planned, so that vLLM encodes that image itself.
-docs/encoder-node.md has the protocol and all keys."""
+The scheduler's side fetches and checks them, off vLLM's own thread, and hands them to the workers
+with the step that wants them: what is not there, or not what this model's own tower would make, is
+known before the step is planned, so that vLLM encodes that image itself. docs/encoder-node.md has
+the protocol and all keys."""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ class _Loads(ECConnectorMetadata):
 
 
 def _output_width(model_config: Any) -> int:
-    """Values of a token: the tower's output, and in some families those of further layers after it."""
+    """Values of a token: the tower's output, and in some families those of further layers after
+    it."""
     config = model_config.hf_config
     vision = getattr(config, "vision_config", None)
     width = getattr(vision, "out_hidden_size", None) or model_config.get_hidden_size()
@@ -45,7 +48,8 @@ def _output_width(model_config: Any) -> int:
 
 
 class OmmatidiaConnector(ECConnectorBase):
-    """One object in the scheduler and one in each worker. The scheduler's thread calls all methods; fetches run on threads of their own."""
+    """One object in the scheduler and one in each worker. The scheduler's thread calls all methods;
+    fetches run on threads of their own."""
 
     def __init__(self, vllm_config: Any, role: ECConnectorRole) -> None:
         super().__init__(vllm_config=vllm_config, role=role)
