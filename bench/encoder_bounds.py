@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Shows that a tower's memory is what was planned, whatever waits: a queue of 303,548 patches, and
-one image of 62,500.
+"""Shows that a tower's memory is what was estimated, regardless of what waits: a queue of 303,548
+patches, and one image of 62,500.
 
     bench/encoder_bounds.py --omma build/release/omma
 
 Runs `omma bench encoder` on a tower of Kimi-VL's width (1152) with one block and random weights,
 made under build/models where --model gives no other: workspaces do not depend on the number of
-blocks, which the plan of the whole tower is asked to confirm. Exit status 1 when a run took more
-than 1.02 of its plan, or the plan is over the budget. About three minutes on two cores, 2.5 GB.
+blocks, which the estimate of the whole tower is asked to confirm. Exit status 1 when a run took
+more than 1.02 of its estimate, or the estimate is over the budget. About three minutes on two
+cores, 2.5 GB.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ def omma(arguments: argparse.Namespace, *words: str) -> dict:
 
 
 def random_model(name: str, depth: int | None) -> Path:
-    """A tower with random weights; the one of the full depth gets no weights, a plan needs none."""
+    """A tower with random weights; the one of the full depth gets no weights, an estimate needs
+    none."""
     here = Path(__file__).parent
     folder = here.parent / "build" / "models"
     made = folder / (f"{name}-tower" + (f"-depth{depth}" if depth else ""))
@@ -50,7 +52,7 @@ def random_model(name: str, depth: int | None) -> Path:
 
 
 def check_workspace(arguments: argparse.Namespace, model: Path) -> bool:
-    """The whole tower's plan asks for the same workspace."""
+    """The whole tower's estimate asks for the same workspace."""
     whole = random_model("kimi-vl-a3b", None)
     found = [omma(arguments, "plan", "--model", str(folder), *sizes(LARGE))["memory"]["vision_workspace_bytes"]
              for folder in (model, whole)]
@@ -62,11 +64,11 @@ def check_workspace(arguments: argparse.Namespace, model: Path) -> bool:
 def check(arguments: argparse.Namespace, model: Path, name: str, grids: list[tuple[int, int]]) -> bool:
     result = omma(arguments, "bench", "encoder", "--model", str(model), "--image-size", ",".join(sizes(grids)), "--warmup", "0",
                   "--repeat", "1")
-    peak, planned = result["peak_bytes"], result["planned_bytes"]
-    good = 0 <= peak <= TOLERANCE * planned and planned <= arguments.budget * 2**30
+    peak, estimated = result["peak_bytes"], result["estimated_bytes"]
+    good = 0 <= peak <= TOLERANCE * estimated and estimated <= arguments.budget * 2**30
     good &= result["n_patches"] == sum(rows * columns for rows, columns in grids)
     print(f"{name}: {result['n_images']} images, {result['n_patches']:,} patches, {result['ms_min'] / 1e3:.1f} s, "
-          f"{peak / 2**20:,.1f} MiB besides the weights, planned {planned / 2**20:,.1f} ({peak / planned:.3f}), "
+          f"{peak / 2**20:,.1f} MiB besides the weights, estimated {estimated / 2**20:,.1f} ({peak / estimated:.3f}), "
           f"budget {arguments.budget * 1024:,.0f}: {'within' if good else 'OVER'}", flush=True)
     return good
 

@@ -22,7 +22,7 @@ static const struct {
   const char *name;
   enum ommai_weight_format format;
   int64_t group;
-  double least;
+  double min_cosine;
 } formats[] = {{"int8", OMMAI_FORMAT_INT8, 0, 0.997},
                {"int4-g32", OMMAI_FORMAT_INT4, 32, 0.99},
                {"int4-g64", OMMAI_FORMAT_INT4, 64, 0.99},
@@ -76,7 +76,7 @@ int main(void) {
     for (size_t f = 0; f < sizeof formats / sizeof *formats; f++) {
       double cosine = measure(context, layers[i].n_in, formats[f].format, formats[f].group);
       printf("%s\"%s\": %.6f", f ? ", " : "", formats[f].name, cosine);
-      n_low += !(cosine >= formats[f].least && cosine < 1);
+      n_low += !(cosine >= formats[f].min_cosine && cosine < 1);
     }
     printf("}}");
   }

@@ -91,9 +91,9 @@ static void check_visits(const struct attention_case *problem) {
 
 /* Every row, or that many of them that the definition takes some milliseconds. */
 static int64_t row_step(const struct attention_case *problem) {
-  int64_t products = 0, most = 200000;
+  int64_t products = 0, max_products = 200000;
   for (int64_t i = 0; i < problem->n_segments; i++) products += problem->segments[i].n_rows * problem->segments[i].n_keys;
-  return 1 + products * problem->n_heads * (problem->head_dim + problem->v_head_dim) / most;
+  return 1 + products * problem->n_heads * (problem->head_dim + problem->v_head_dim) / max_products;
 }
 
 static void run_sound(const struct omma_attention_context *context, struct attention_case *problem) {

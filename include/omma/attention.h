@@ -55,8 +55,8 @@ enum omma_attention_mode { OMMA_ATTENTION_ENCODER = 0, OMMA_ATTENTION_CAUSAL = 1
 /* DECODE allows more: keys may be compressed rows that many heads share. */
 #define OMMA_ATTENTION_MAX_DECODE_HEAD_DIM 1024
 #define OMMA_ATTENTION_PAGE_TOKENS 64
-/* The most tokens that one plan may address, and the most segments in it. Both bound the size of a
- * plan before any memory is touched. */
+/* The maximum number of tokens that one plan may address, and of its segments. Both bound the size
+ * of a plan before any memory is touched. */
 #define OMMA_ATTENTION_MAX_TOKENS ((int64_t)1 << 31)
 #define OMMA_ATTENTION_MAX_SEGMENTS ((int64_t)1 << 24)
 #define OMMA_ATTENTION_MAX_HEADS 4096
@@ -118,8 +118,8 @@ struct omma_attention_spec {
 
   int64_t n_tokens; /* rows of q and out. A run sets rows past the last border to zero */
   /* Rows of k and v. 0: n_tokens. With pages it is not a row count: only the two functions for
-   * upper bounds read it, as the most keys (positions) of a segment. 0 then: as q_offsets say, or
-   * no keys before the queries. */
+   * upper bounds read it, as the maximum number of keys (positions) of a segment. 0 then: as
+   * q_offsets say, or no keys before the queries. */
   int64_t n_kv_tokens;
 
   /* Borders: n_segments + 1 entries. The first is 0, they never decrease, and the last is at most

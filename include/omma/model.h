@@ -61,15 +61,16 @@ struct omma_model_options {
   const char *isa; /* CPU level, see attention.h; NULL: OMMA_ISA, or the best */
   int n_threads;   /* 0: as many as the CPUs that the process may use */
   bool no_pinning; /* let the operating system place the threads; else each is bound to a CPU */
-  /* Read everything but the weights: enough for plans, and for tokens where there is a
-   * tokenizer. */
+  /* Read everything but the weights: enough for sizes and estimates, and for tokens where there is
+   * a tokenizer. */
   bool config_only;
   /* Load the vision tower alone: no weights of the language model, and no keys and values in the
    * engine. The engine then encodes the images of requests (omma_callbacks.on_embeddings) and
    * generates nothing. */
   bool encoder_only;
   int64_t max_model_len; /* context limit in tokens; 0: the checkpoint's */
-  /* The most bytes of resized images of all requests together; more gives MEMORY. 0: no limit. */
+  /* Maximum bytes of the resized images of all requests together; more gives MEMORY. 0: no
+   * limit. */
   int64_t max_resized_bytes;
   /* Bytes of resized images kept for omma_image_recall. 0: 64 MiB, below 0: none. */
   int64_t known_image_bytes;
@@ -109,16 +110,16 @@ struct omma_model_options {
  * Every key and every tensor's shape is checked before weights are packed. Weights are packed once,
  * and the pages of their files are released. With config_only every file but config.json may be
  * missing: the family's published values then replace preprocessor_config.json (see
- * omma_model_info), and the model can only make plans. The caller closes the model. Errors: IO,
- * FORMAT, UNSUPPORTED, MEMORY; the message names file and key or tensor. */
+ * omma_model_info), and the model can only give sizes and estimates. The caller closes the model.
+ * Errors: IO, FORMAT, UNSUPPORTED, MEMORY; the message names file and key or tensor. */
 OMMA_API enum omma_status omma_model_open(const char *directory, const struct omma_model_options *options,
                                           struct omma_model **model, struct omma_error *error);
-/* No engine, request or plan of the model may be in use. NULL is allowed. */
+/* No engine or request of the model may be in use. NULL is allowed. */
 OMMA_API void omma_model_close(struct omma_model *model);
 
 /* The unit of the corners x1, y1, x2, y2 of a box in an answer that locates something. NONE: not
  * known, the family has no such format. THOUSANDTHS: of the image's width and height.
- * RESIZED_PIXELS: pixels of the resized image (omma_image_plan). */
+ * RESIZED_PIXELS: pixels of the resized image (omma_image_sizes). */
 enum omma_box_unit { OMMA_BOX_UNIT_NONE = 0, OMMA_BOX_UNIT_THOUSANDTHS = 1, OMMA_BOX_UNIT_RESIZED_PIXELS = 2 };
 
 /* Facts about an open model. Strings live as long as the model. */
@@ -165,7 +166,7 @@ struct omma_model_info {
   double recommended_temperature, recommended_top_p, recommended_min_p;
   double recommended_repetition_penalty, recommended_presence_penalty, recommended_frequency_penalty;
   int64_t recommended_top_k, recommended_max_tokens;
-  /* The most tokens that any answer should have (omma_model_options.generation_config). 0: no
+  /* Maximum tokens of any answer (omma_model_options.generation_config). 0: no
    * limit. */
   int64_t max_tokens_limit;
 };

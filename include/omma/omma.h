@@ -53,7 +53,7 @@ struct omma_image_limits {
   int64_t max_cpu_ms;
 };
 
-/* What decoding an image would give, and the most memory that it takes at once: the pixels, and
+/* What decoding an image would give, and the peak memory that it takes: the pixels, and
  * what grows with them inside the codec. */
 struct omma_image_header {
   int32_t width, height; /* after EXIF orientation */
@@ -88,8 +88,8 @@ struct omma_image_options {
   int64_t min_pixels, max_pixels;
 };
 
-/* What becomes of an image. The same plan gives patches, tokens and positions. */
-struct omma_image_plan {
+/* What becomes of an image. The same sizes give patches, tokens and positions. */
+struct omma_image_sizes {
   int32_t width, height;                 /* of the source, after EXIF orientation */
   int32_t resized_width, resized_height; /* what the tower sees */
   int64_t grid_thw[3];                   /* patches in time, rows and columns */
@@ -100,11 +100,11 @@ struct omma_image_plan {
   double flops;         /* of the vision tower for this image alone */
   int64_t resize_bytes; /* in addition to the pixels, while the image or one frame is resized */
 };
-/* Plans an image of this size. Thread-safe. Errors: LIMIT (aspect ratio, size), ARGUMENT (sizes or
- * options below 1). */
-OMMA_API enum omma_status omma_model_plan_image(const struct omma_model *model, int32_t width, int32_t height,
-                                                const struct omma_image_options *options, struct omma_image_plan *plan,
-                                                struct omma_error *error);
+/* The sizes of an image of width x height pixels. Thread-safe. Errors: LIMIT (aspect ratio, size),
+ * ARGUMENT (sizes or options below 1). */
+OMMA_API enum omma_status omma_model_image_sizes(const struct omma_model *model, int32_t width, int32_t height,
+                                                 const struct omma_image_options *options, struct omma_image_sizes *sizes,
+                                                 struct omma_error *error);
 
 /* The same for a video of n_frames frames of this size, all resized alike. grid_thw[0] counts
  * temporal patches of two frames (an odd last frame is used twice). The limits are the model's for
@@ -114,16 +114,16 @@ OMMA_API enum omma_status omma_model_plan_image(const struct omma_model *model, 
 #define OMMA_MAX_VIDEO_FRAMES 768
 #define OMMA_MIN_VIDEO_FPS 0.01
 #define OMMA_MAX_VIDEO_FPS 1000.0
-OMMA_API enum omma_status omma_model_plan_video(const struct omma_model *model, int32_t width, int32_t height, size_t n_frames,
-                                                const struct omma_image_options *options, struct omma_image_plan *plan,
-                                                struct omma_error *error);
+OMMA_API enum omma_status omma_model_video_sizes(const struct omma_model *model, int32_t width, int32_t height, size_t n_frames,
+                                                 const struct omma_image_options *options, struct omma_image_sizes *sizes,
+                                                 struct omma_error *error);
 
 /* Finds the image of a file whose bytes were decoded and resized before, for this model and the
  * same sizes, as far as that was kept (omma_model_options.known_image_bytes). Nothing is decoded or
  * resized again. The image has a size but no pixels. It is for requests and calls with this model
  * and these options, and gives ARGUMENT with others; videos do not accept it. *image is NULL where
  * the file is not known: decode it then, and the request that resizes it keeps it. Thread-safe. The
- * caller destroys the image. Errors: as omma_image_probe and omma_model_plan_image; MEMORY. */
+ * caller destroys the image. Errors: as omma_image_probe and omma_model_image_sizes; MEMORY. */
 OMMA_API enum omma_status omma_image_recall(const struct omma_model *model, const void *bytes, size_t size,
                                             const struct omma_image_limits *limits, const struct omma_image_options *options,
                                             struct omma_image **image, struct omma_error *error);
@@ -158,7 +158,7 @@ OMMA_API enum omma_status omma_detokenize(const struct omma_model *model, const 
 
 /* The language model's work, by its shapes. MoE layers count with the experts that a token is sent
  * to. Norms and biases do not count. */
-struct omma_text_plan {
+struct omma_text_cost {
   /* Of a prompt: 2 per multiply-add, with causal attention, and the output layer for the last token
    * alone. */
   double prompt_flops;
@@ -167,7 +167,7 @@ struct omma_text_plan {
 };
 /* For a prompt of n_tokens, and for a decode step that sees n_tokens, its own included. Works for
  * config_only models. Errors: ARGUMENT (n_tokens not in 1 .. max_model_len). */
-OMMA_API enum omma_status omma_model_plan_text(const struct omma_model *model, int64_t n_tokens, struct omma_text_plan *plan,
+OMMA_API enum omma_status omma_model_text_cost(const struct omma_model *model, int64_t n_tokens, struct omma_text_cost *cost,
                                                struct omma_error *error);
 
 /* ---- requests ---- */
@@ -190,7 +190,7 @@ struct omma_part {
   const char *text;
   size_t text_size;
   const struct omma_image *image;
-  /* For the image, or for the video's frames (see omma_model_plan_video). */
+  /* For the image, or for the video's frames (see omma_model_video_sizes). */
   struct omma_image_options image_options;
   /* A name of the image or video; NULL: none. What the caches keep of it is found by its pixels and
    * this name together. With `image_name_suffices` it is found by the name alone: then the caller
@@ -406,7 +406,7 @@ struct omma_engine_options {
   const struct omma_kv_events *kv_events; /* copied; its context likewise. NULL: none */
   /* While no answer is being generated: the time after which the tower or a prompt stops, so that
    * the engine looks at its queue. The engine aims at it from below; 0: 1000. A tile of 128 rows on
-   * every thread is the least. Short slices cost a few per cent in waiting at their ends, and
+   * every thread is the minimum. Short slices cost a few per cent in waiting at their ends, and
    * change no result. */
   int64_t slice_ms;
   /* While answers are being generated: the percentage of the time that the images and prompts of
@@ -432,8 +432,8 @@ struct omma_engine_options {
  * are made. What a request needs is allocated when it is made and when it starts, never in between.
  * Not counted: 3 to 10 MiB that the program and its libraries take for themselves, together with
  * the code that oneDNN makes for the shapes of layers where it is in use; and
- * omma_image_plan.resize_bytes. */
-struct omma_memory_plan {
+ * omma_image_sizes.resize_bytes. */
+struct omma_memory_estimate {
   int64_t weight_bytes;
   int64_t kv_cache_bytes;
   int64_t kv_cache_tokens;
@@ -446,7 +446,7 @@ struct omma_memory_plan {
   /* Logits, sampler and penalty tables of all sequences; tables of the scheduler and of the
    * pages. */
   int64_t table_bytes;
-  /* The most that the encoder cache may take. It grows in use and is not in total_bytes. */
+  /* The maximum size of the encoder cache. It grows in use and is not in total_bytes. */
   int64_t encoder_cache_bytes;
   int64_t known_image_bytes; /* the same for resized images, for omma_image_recall */
   /* Of a request with one image of n_patches: resized pixels and the tower's output. */
@@ -454,10 +454,11 @@ struct omma_memory_plan {
   int64_t max_sequences; /* requests at the same time that total_bytes counts */
   int64_t total_bytes;
 };
-/* Plans the memory. n_patches: of the largest image expected; 0: the patch budget. Works for
- * config_only models. Errors: ARGUMENT, LIMIT. */
-OMMA_API enum omma_status omma_plan_memory(const struct omma_model *model, const struct omma_engine_options *options,
-                                           int64_t n_patches, struct omma_memory_plan *plan, struct omma_error *error);
+/* Estimates the memory before anything is allocated. n_patches: of the largest image expected; 0:
+ * the patch budget. Works for config_only models. Errors: ARGUMENT, LIMIT. */
+OMMA_API enum omma_status omma_estimate_memory(const struct omma_model *model, const struct omma_engine_options *options,
+                                               int64_t n_patches, struct omma_memory_estimate *estimate,
+                                               struct omma_error *error);
 
 /* Creates the engine: its thread, its thread pool, its memory. One engine per model at a time, else
  * BUSY. The caller destroys it before the model. */

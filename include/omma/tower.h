@@ -31,7 +31,7 @@ struct omma_tower_tensor {
 struct omma_tower_options {
   enum omma_weight_type weights; /* what linear layers are packed in and compute in */
   const char *isa;               /* as omma_model_options.isa */
-  /* The most workers that a team of omma_tower_encode has. 0: the CPUs of this process. */
+  /* Maximum number of workers of a team of omma_tower_encode. 0: the CPUs of this process. */
   int n_threads;
   /* The weights. They are read during omma_tower_open only, so a host that has them keeps no second
    * copy. Tensors that the tower does not use are skipped. NULL: those of the directory. */

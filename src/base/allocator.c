@@ -25,7 +25,7 @@ static void *huge_page_allocate(void *context, size_t size, size_t alignment) {
   if (size >= huge_page && size <= PTRDIFF_MAX - huge_page) {
     size_t rounded = (size + huge_page - 1) / huge_page * huge_page;
     void *pointer = aligned_alloc(huge_page, rounded);
-    /* The end in small pages: a whole one would take up to two megabytes that nobody planned. A
+    /* The end in small pages: a whole one would take up to two megabytes that no estimate counts. A
      * refusal only means small pages. */
     if (pointer) (void)madvise(pointer, size / huge_page * huge_page, MADV_HUGEPAGE);
     return pointer;

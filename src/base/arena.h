@@ -1,5 +1,5 @@
 /* One block of memory laid out once: the same placing function runs first over an empty arena to
- * learn the size, then over the real block. Nothing is freed one by one; a reset to a mark frees
+ * measure the size, then over the real block. Nothing is freed one by one; a reset to a mark frees
  * everything placed after it. Not thread-safe. */
 #ifndef OMMAI_BASE_ARENA_H
 #define OMMAI_BASE_ARENA_H

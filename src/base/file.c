@@ -58,7 +58,7 @@ static enum omma_status size_of_regular(int descriptor, const char *path, size_t
   return OMMA_OK;
 }
 
-/* Opens a regular file and learns its size. O_NONBLOCK keeps a named pipe from hanging the open. */
+/* Opens a regular file and reads its size. O_NONBLOCK keeps a named pipe from hanging the open. */
 static enum omma_status open_regular(const char *path, int *descriptor, size_t *size, struct omma_error *error) {
   int fd = *descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return ommai_fail(error, OMMA_ERROR_IO, "%s: cannot open: %s", path, strerror(errno));

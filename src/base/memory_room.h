@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* Bytes: the least of /proc/meminfo's MemAvailable, the room that the process's control groups
+/* Bytes: the minimum of /proc/meminfo's MemAvailable, the room that the process's control groups
  * leave (version 1 or 2, each up to the root; file pages that the kernel can drop count as room),
  * and what `ulimit -v` leaves of addresses. -1 where none of them is known. `root` is put before
  * every path: "" for this machine. Thread-safe. Source: cgroup-v2.rst and proc(5). */

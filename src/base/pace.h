@@ -16,6 +16,6 @@ int64_t ommai_pace_tasks(const struct ommai_pace *pace, int64_t ns, int64_t n_wo
 
 /* n_tasks took `ns`. Tasks of one kind are not all alike, and a slice of short ones must not make
  * the next one long: the estimate rises at once and falls slowly. */
-void ommai_pace_learn(struct ommai_pace *pace, int64_t ns, int64_t n_tasks, int64_t n_workers);
+void ommai_pace_record(struct ommai_pace *pace, int64_t ns, int64_t n_tasks, int64_t n_workers);
 
 #endif

@@ -69,9 +69,9 @@ static void draw_histogram(const double *values, size_t n, double median, double
     if (++counts[bar] > panel.y_end) panel.y_end = (double)counts[bar];
   }
   if (n == 0) panel.y_end = 1;
-  char most[24];
-  snprintf(most, sizeof most, "%.0f", panel.y_end);
-  draw_axes(&panel, title, "ms", most, "0", out);
+  char y_end_text[24];
+  snprintf(y_end_text, sizeof y_end_text, "%.0f", panel.y_end);
+  draw_axes(&panel, title, "ms", y_end_text, "0", out);
   double width = (PLOT_WIDTH - 2 * MARGIN) / HISTOGRAM_BARS;
   for (int bar = 0; bar < HISTOGRAM_BARS; bar++) {
     double height = (double)counts[bar] / panel.y_end * panel.height;

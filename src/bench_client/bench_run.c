@@ -150,7 +150,7 @@ static enum omma_status start_due(struct run *run) {
 
 static bool is_stopped(const struct run *run) { return run->batch->stopped && run->batch->stopped(run->batch->context); }
 
-static void tell_progress(struct run *run) {
+static void report_progress(struct run *run) {
   run->progress.seconds = ommai_clock_seconds() - run->start;
   if (run->batch->progress) run->batch->progress(run->batch->context, &run->progress);
 }
@@ -162,7 +162,7 @@ static enum omma_status work(struct run *run) {
     double until = ommai_clock_seconds() + TICK_SECONDS;
     if (run->n_arrived < batch->n_requests) until = fmin(until, due(run, run->n_arrived));
     OMMAI_TRY(ommai_http_wait(run->http, until, batch->wake, run->error));
-    tell_progress(run);
+    report_progress(run);
   }
   return OMMA_OK;
 }

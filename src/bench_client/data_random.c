@@ -59,10 +59,10 @@ static enum omma_status find_allowed(struct maker *maker) {
   return ommai_fail(maker->error, OMMA_ERROR_ARGUMENT, "the tokenizer has no tokens but special ones");
 }
 
-static void draw_lengths(struct maker *maker, const struct ommai_length *length, int64_t least, int64_t *out) {
+static void draw_lengths(struct maker *maker, const struct ommai_length *length, int64_t min_length, int64_t *out) {
   double mean = (double)length->mean;
-  int64_t low = ommai_max_i64((int64_t)floor(mean * (1 - length->ratio)), least);
-  int64_t high = ommai_max_i64((int64_t)ceil(mean * (1 + length->ratio)), least);
+  int64_t low = ommai_max_i64((int64_t)floor(mean * (1 - length->ratio)), min_length);
+  int64_t high = ommai_max_i64((int64_t)ceil(mean * (1 + length->ratio)), min_length);
   for (int64_t i = 0; i < maker->settings->n_requests; i++) out[i] = ommai_numpy_random_integer(&maker->random, low, high);
 }
 

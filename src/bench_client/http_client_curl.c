@@ -72,13 +72,13 @@ static enum omma_status raise_file_limit(size_t n_parallel, struct omma_error *e
   struct rlimit limit;
   rlim_t needed = (rlim_t)n_parallel + OTHER_DESCRIPTORS;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return OMMA_OK;
-  rlim_t most = limit.rlim_max;
-  if (most != RLIM_INFINITY && most < needed) {
+  rlim_t max_descriptors = limit.rlim_max;
+  if (max_descriptors != RLIM_INFINITY && max_descriptors < needed) {
     return ommai_fail(error, OMMA_ERROR_LIMIT,
                       "%zu requests at a time need %llu open files, and the limit is %llu: raise it (ulimit -n) or give "
                       "--max-concurrency %lld",
-                      n_parallel, (unsigned long long)needed, (unsigned long long)most,
-                      (long long)most > OTHER_DESCRIPTORS ? (long long)most - OTHER_DESCRIPTORS : 1);
+                      n_parallel, (unsigned long long)needed, (unsigned long long)max_descriptors,
+                      (long long)max_descriptors > OTHER_DESCRIPTORS ? (long long)max_descriptors - OTHER_DESCRIPTORS : 1);
   }
   limit.rlim_cur = needed;
   if (setrlimit(RLIMIT_NOFILE, &limit) == 0) return OMMA_OK;
@@ -119,7 +119,7 @@ enum omma_status ommai_http_create(const struct ommai_http_options *options, con
   return status;
 }
 
-static void drop_call(struct call *call) {
+static void release_call(struct call *call) {
   struct ommai_http *http = call->http;
   *(call->previous ? &call->previous->next : &http->calls) = call->next;
   if (call->next) call->next->previous = call->previous;
@@ -131,7 +131,7 @@ static void drop_call(struct call *call) {
 
 void ommai_http_destroy(struct ommai_http *http) {
   if (!http) return;
-  while (http->calls) drop_call(http->calls);
+  while (http->calls) release_call(http->calls);
   if (http->multi) curl_multi_cleanup(http->multi);
   if (http->epoll >= 0) close(http->epoll);
   if (http->timer >= 0) close(http->timer);
@@ -234,7 +234,7 @@ enum omma_status ommai_http_send(struct ommai_http *http, const struct ommai_htt
   http->calls = call;
   CURLMcode code = curl_multi_add_handle(http->multi, call->easy);
   if (code != CURLM_OK) {
-    drop_call(call);
+    release_call(call);
     return ommai_fail(error, OMMA_ERROR_INTERNAL, "cannot start a request: %s", curl_multi_strerror(code));
   }
   /* A new request is taken up at the next timeout. Doing that here keeps it from waiting behind
@@ -268,7 +268,7 @@ static void describe(struct call *call, CURLcode code) {
 /* Reports the end of a call, which is gone then. The callback may start others. */
 static void end_call(struct call *call, const char *failure) {
   struct call ended = *call;
-  drop_call(call);
+  release_call(call);
   struct ommai_http_end end = {.status = ended.status, .reason = ended.reason, .failure = failure};
   if (failure && !*failure) end.failure = ended.failure;
   ended.request.on_end(ended.request.context, &end);

@@ -16,15 +16,15 @@
 static int measure(const struct omma_model *model, enum omma_box_unit unit, const struct omma_part *part,
                    struct ommai_box_image *image) {
   int32_t width = omma_image_width(part->image), height = omma_image_height(part->image);
-  struct omma_image_plan plan;
+  struct omma_image_sizes sizes;
   struct omma_error error;
   if (unit == OMMA_BOX_UNIT_THOUSANDTHS) {
     *image = (struct ommai_box_image){width, height, width / 1000.0, height / 1000.0};
     return OMMAI_EXIT_DONE;
   }
-  if (omma_model_plan_image(model, width, height, &part->image_options, &plan, &error) != OMMA_OK)
+  if (omma_model_image_sizes(model, width, height, &part->image_options, &sizes, &error) != OMMA_OK)
     return ommai_failed_call(&error);
-  *image = (struct ommai_box_image){width, height, (double)width / plan.resized_width, (double)height / plan.resized_height};
+  *image = (struct ommai_box_image){width, height, (double)width / sizes.resized_width, (double)height / sizes.resized_height};
   return OMMAI_EXIT_DONE;
 }
 

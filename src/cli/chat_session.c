@@ -37,7 +37,7 @@ struct session {
   int code; /* exit code at the end */
 };
 
-static void drop_pending(struct session *session) {
+static void discard_pending(struct session *session) {
   for (size_t i = 0; i < session->n_pending; i++) ommai_attachment_release(&session->pending[i]);
   session->n_pending = 0;
   session->decode_image = 0;
@@ -95,7 +95,7 @@ static void add_images(struct session *session, const char *line) {
 static void reset(struct session *session) {
   bool wait = session->taken_back && session->n_pending;
   ommai_conversation_truncate(session->conversation, session->n_kept);
-  if (!wait) drop_pending(session);
+  if (!wait) discard_pending(session);
   session->taken_back = false;
   puts(wait ? "(a new conversation; the images of the last question wait for the next)" : "(a new conversation)");
 }
@@ -155,14 +155,14 @@ static void take_back(struct session *session, const struct omma_error *refusal)
   const struct ommai_conversation *conversation = session->conversation;
   const struct omma_engine_options options = {.kv_cache_bytes = session->options->kv_cache_bytes, .max_sequences = 1};
   const struct omma_message question = conversation->messages[conversation->count - 1];
-  struct omma_memory_plan plan;
+  struct omma_memory_estimate estimate;
   struct omma_error error;
-  bool alone = omma_plan_memory(session->model, &options, 0, &plan, &error) == OMMA_OK;
-  plan.max_model_len = omma_engine_max_model_len(session->engine);
-  alone = alone && ommai_room_check_prompt(session->model, &plan, &question, 1, &error) == OMMA_OK;
+  bool alone = omma_estimate_memory(session->model, &options, 0, &estimate, &error) == OMMA_OK;
+  estimate.max_model_len = omma_engine_max_model_len(session->engine);
+  alone = alone && ommai_room_check_prompt(session->model, &estimate, &question, 1, &error) == OMMA_OK;
   session->n_pending = ommai_conversation_take_back(session->conversation, session->pending);
   if (!alone) {
-    drop_pending(session);
+    discard_pending(session);
     ommai_note("the question was taken back, it does not fit by itself: %s", error.message);
     return;
   }
@@ -180,7 +180,7 @@ static void ask(struct session *session, const char *question) {
   size_t n_attachments = session->n_pending;
   double decode_image = session->decode_image;
   session->n_pending = 0;
-  drop_pending(session);
+  discard_pending(session);
   if (ommai_conversation_add(session->conversation, OMMA_ROLE_USER, session->pending, n_attachments, question,
                              strlen(question)) != OMMAI_EXIT_DONE) {
     return;
@@ -344,7 +344,7 @@ int ommai_chat_session(struct omma_model *model, struct omma_engine *engine, con
   session.editor = ommai_line_editor_create(keep ? history : NULL);
   converse(&session);
   ommai_line_editor_destroy(session.editor);
-  drop_pending(&session);
+  discard_pending(&session);
   int code = ommai_finish_output();
   return session.code == OMMAI_EXIT_DONE ? code : session.code;
 }

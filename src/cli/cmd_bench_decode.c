@@ -127,7 +127,7 @@ static int open_model(struct bench *bench) {
  * others see from one token more than the prompt to all but the last of the answer. */
 static int make_context(const struct bench *bench, struct context *context) {
   struct omma_error error;
-  struct omma_text_plan prompt, middle;
+  struct omma_text_cost prompt, middle;
   int64_t n_tokens = context->n_tokens;
   const struct omma_request_options options = {.sampling = {.max_tokens = bench->values->tokens,
                                                             .ignore_eos = true,
@@ -135,8 +135,8 @@ static int make_context(const struct bench *bench, struct context *context) {
                                                             .top_p = bench->values->top_p}};
   if (omma_request_create_tokens(bench->model, bench->tokens, (size_t)n_tokens, &options, &context->request, &error) !=
           OMMA_OK ||
-      omma_model_plan_text(bench->model, n_tokens, &prompt, &error) != OMMA_OK ||
-      omma_model_plan_text(bench->model, n_tokens + bench->values->tokens / 2, &middle, &error) != OMMA_OK) {
+      omma_model_text_cost(bench->model, n_tokens, &prompt, &error) != OMMA_OK ||
+      omma_model_text_cost(bench->model, n_tokens + bench->values->tokens / 2, &middle, &error) != OMMA_OK) {
     return ommai_failed_call(&error);
   }
   context->flops = prompt.prompt_flops;
@@ -156,12 +156,12 @@ static int make_contexts(struct bench *bench) {
 /* With room for keys and values of the longest prompt and its answer, however large. */
 static int create_engine(struct bench *bench) {
   struct omma_error error;
-  struct omma_text_plan plan;
+  struct omma_text_cost cost;
   struct omma_engine_options options = {
       .max_sequences = bench->values->batch, .no_prefix_cache = bench->values->batch == 1, .slice_percent = 90};
-  if (omma_model_plan_text(bench->model, 1, &plan, &error) != OMMA_OK) return ommai_failed_call(&error);
+  if (omma_model_text_cost(bench->model, 1, &cost, &error) != OMMA_OK) return ommai_failed_call(&error);
   options.kv_cache_bytes =
-      bench->values->batch * plan.step_kv_bytes * ommai_round_up(bench->info.max_model_len, OMMA_ATTENTION_PAGE_TOKENS);
+      bench->values->batch * cost.step_kv_bytes * ommai_round_up(bench->info.max_model_len, OMMA_ATTENTION_PAGE_TOKENS);
   if (omma_engine_create(bench->model, &options, &bench->engine, &error) != OMMA_OK) return ommai_failed_call(&error);
   return OMMAI_EXIT_DONE;
 }

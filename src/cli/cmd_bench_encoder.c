@@ -1,5 +1,5 @@
 /* omma bench encoder: images through a model's vision tower, compared with the peak of the same
- * threads in the same run, with what the parts take, the memory compared with what was planned,
+ * threads in the same run, with what the parts take, the memory compared with the estimate,
  * and packed passes compared with one image after another. */
 #include <omma/omma.h>
 #include <stdio.h>
@@ -37,14 +37,14 @@ enum way { PACKED, SEPARATE, N_WAYS };
 /* What one run of the command owns. An image of each size stands `batch` times in `images`. */
 struct bench {
   const struct values *values;
-  struct omma_image *sizes[MAX_SIZES];
-  struct omma_image_plan plans[MAX_SIZES];
+  struct omma_image *sized_images[MAX_SIZES];
+  struct omma_image_sizes sizes[MAX_SIZES];
   size_t n_sizes, n_images;
   const struct omma_image **images; /* [n_images] */
   struct omma_model *model;
   struct omma_model_info info;
   struct omma_engine *engine;
-  int64_t n_patches, n_tokens, planned_bytes;
+  int64_t n_patches, n_tokens, estimated_bytes;
   int64_t peak_bytes, code_bytes; /* taken at most besides weights and code; code. -1: unknown */
   double flops;
   /* before the runs, after each of the first ones, after the last */
@@ -70,14 +70,14 @@ static int n_ways(const struct bench *bench) { return bench->values->batch > 1 ?
 
 /* ---- images ---------------------------------------------------------------------------------- */
 
-/* The sizes of the command line, into `plans`. */
+/* The sizes of the command line, into `sizes`. */
 static int parse_sizes(struct bench *bench) {
   for (const char *text = bench->values->sizes;; text++) {
     char entry[SIZE_TEXT];
     size_t length = strcspn(text, ",");
-    struct omma_image_plan *plan = &bench->plans[bench->n_sizes];
+    struct omma_image_sizes *sizes = &bench->sizes[bench->n_sizes];
     snprintf(entry, sizeof entry, "%.*s", (int)(length < sizeof entry ? length : sizeof entry), text);
-    if (!ommai_parse_image_size(entry, &plan->width, &plan->height) || plan->width < 1 || plan->height < 1) {
+    if (!ommai_parse_image_size(entry, &sizes->width, &sizes->height) || sizes->width < 1 || sizes->height < 1) {
       return ommai_usage_error("bench encoder: --image-size: '%s' is no size: expected WIDTHxHEIGHT", entry);
     }
     bench->n_sizes++;
@@ -90,13 +90,13 @@ static int parse_sizes(struct bench *bench) {
 static int make_size(struct bench *bench, size_t index) {
   struct omma_error error;
   struct omma_image_options limits = ommai_common_image_options(&bench->values->common);
-  struct omma_image_plan *plan = &bench->plans[index];
-  int32_t width = plan->width, height = plan->height;
-  if (omma_model_plan_image(bench->model, width, height, &limits, plan, &error) != OMMA_OK) {
+  struct omma_image_sizes *sizes = &bench->sizes[index];
+  int32_t width = sizes->width, height = sizes->height;
+  if (omma_model_image_sizes(bench->model, width, height, &limits, sizes, &error) != OMMA_OK) {
     ommai_error_prefix(&error, "%dx%d", (int)width, (int)height);
     return ommai_failed_call(&error);
   }
-  return ommai_noise_image(width, height, (uint64_t)bench->values->seed + index, &bench->sizes[index]);
+  return ommai_noise_image(width, height, (uint64_t)bench->values->seed + index, &bench->sized_images[index]);
 }
 
 static int make_images(struct bench *bench) {
@@ -109,33 +109,33 @@ static int make_images(struct bench *bench) {
   bench->images = ommai_allocate(&ommai_default_allocator, bench->n_images, sizeof(struct omma_image *));
   if (!bench->images) return ommai_failed("bench encoder: out of memory: a list of %zu images", bench->n_images);
   for (size_t i = 0; i < bench->n_images; i++) {
-    const struct omma_image_plan *plan = &bench->plans[i % bench->n_sizes];
-    bench->images[i] = bench->sizes[i % bench->n_sizes];
-    bench->n_patches += plan->n_patches;
-    bench->n_tokens += plan->n_tokens;
-    bench->flops += plan->flops;
+    const struct omma_image_sizes *sizes = &bench->sizes[i % bench->n_sizes];
+    bench->images[i] = bench->sized_images[i % bench->n_sizes];
+    bench->n_patches += sizes->n_patches;
+    bench->n_tokens += sizes->n_tokens;
+    bench->flops += sizes->flops;
   }
   return OMMAI_EXIT_DONE;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* The workspace of the largest pass, that of the resize that takes most, and every image's pixels
+/* The workspace of the largest pass, that of the largest resize, and every image's pixels
  * and embeddings: all are kept until the end. */
-static int plan_memory(struct bench *bench) {
-  struct omma_memory_plan plan;
+static int estimate_memory(struct bench *bench) {
+  struct omma_memory_estimate estimate;
   struct omma_error error;
   int64_t largest = 0, resize = 0;
   for (size_t i = 0; i < bench->n_sizes; i++) {
-    resize = ommai_max_i64(resize, bench->plans[i].resize_bytes);
-    if (omma_plan_memory(bench->model, NULL, bench->plans[i].n_patches, &plan, &error) != OMMA_OK)
+    resize = ommai_max_i64(resize, bench->sizes[i].resize_bytes);
+    if (omma_estimate_memory(bench->model, NULL, bench->sizes[i].n_patches, &estimate, &error) != OMMA_OK)
       return ommai_failed_call(&error);
-    bench->planned_bytes += plan.request_bytes * bench->values->batch;
-    largest = ommai_max_i64(largest, bench->plans[i].n_patches);
+    bench->estimated_bytes += estimate.request_bytes * bench->values->batch;
+    largest = ommai_max_i64(largest, bench->sizes[i].n_patches);
   }
   int64_t pass = ommai_max_i64(largest, ommai_min_i64(bench->n_patches, OMMA_DEFAULT_PATCH_BUDGET));
-  if (omma_plan_memory(bench->model, NULL, pass, &plan, &error) != OMMA_OK) return ommai_failed_call(&error);
-  bench->planned_bytes += plan.vision_workspace_bytes + resize;
+  if (omma_estimate_memory(bench->model, NULL, pass, &estimate, &error) != OMMA_OK) return ommai_failed_call(&error);
+  bench->estimated_bytes += estimate.vision_workspace_bytes + resize;
   return OMMAI_EXIT_DONE;
 }
 
@@ -175,8 +175,8 @@ static int run_round(struct bench *bench, int64_t round) {
   return code;
 }
 
-/* Code is not planned: what pages of libraries are used, and what oneDNN makes where it serves, is
- * theirs to say. None of it goes before the end. */
+/* Code is not in the estimate: what pages of libraries are used, and what oneDNN makes where it
+ * serves, is theirs to say. None of it goes before the end. */
 static void read_memory(struct bench *bench, int64_t held, int64_t code_held) {
   int64_t peak = ommai_memory_peak_since(held), code = ommai_memory_of_code();
   bool known = peak >= 0 && code >= 0 && code_held >= 0;
@@ -234,7 +234,7 @@ static int print_json(const struct bench *bench) {
       "ms_min", bench->times[PACKED][0] * 1e3, "ms_median", median(bench, PACKED) * 1e3, "parts",
       parts_json(&bench->best[PACKED]), "slices", slices_json(&bench->best[PACKED]), "flops", bench->flops, "peak_gflops",
       ommai_peaks_best(&bench->peaks), "peaks", ommai_json_numbers(bench->peaks.gflops, bench->peaks.n), "peak_note",
-      peak_doubt(bench), "times_peak", times_peak(bench), "planned_bytes", (json_int_t)bench->planned_bytes, "peak_bytes",
+      peak_doubt(bench), "times_peak", times_peak(bench), "estimated_bytes", (json_int_t)bench->estimated_bytes, "peak_bytes",
       (json_int_t)bench->peak_bytes, "code_bytes", (json_int_t)bench->code_bytes, "separate", separate_json(bench),
       "images_per_s", rate(bench, PACKED), "n_images", (int)bench->n_images, "n_patches", (json_int_t)bench->n_patches,
       "n_tokens", (json_int_t)bench->n_tokens, "threads", bench->info.n_threads, "isa", bench->info.isa, "vision_weights",
@@ -255,15 +255,15 @@ static void print_parts(const struct omma_encode_timings *timings) {
 }
 
 static void print_memory(const struct bench *bench) {
-  char planned[32], peak[32], code[32];
-  ommai_format_bytes(bench->planned_bytes, planned, sizeof planned);
+  char estimated[32], peak[32], code[32];
+  ommai_format_bytes(bench->estimated_bytes, estimated, sizeof estimated);
   if (bench->peak_bytes < 0) {
-    ommai_print_fact(stdout, "memory besides weights", "unknown, planned %s", planned);
+    ommai_print_fact(stdout, "memory besides weights", "unknown, estimated %s", estimated);
     return;
   }
-  ommai_print_fact(stdout, "memory besides weights", "%s, planned %s", ommai_format_bytes(bench->peak_bytes, peak, sizeof peak),
-                   planned);
-  ommai_print_fact(stdout, "code, not planned", "%s of libraries, and made by oneDNN",
+  ommai_print_fact(stdout, "memory besides weights", "%s, estimated %s",
+                   ommai_format_bytes(bench->peak_bytes, peak, sizeof peak), estimated);
+  ommai_print_fact(stdout, "code, not in the estimate", "%s of libraries, and made by oneDNN",
                    ommai_format_bytes(bench->code_bytes, code, sizeof code));
 }
 
@@ -297,7 +297,7 @@ static int print_table(const struct bench *bench) {
 static void release(struct bench *bench) {
   omma_engine_destroy(bench->engine);
   omma_model_close(bench->model);
-  for (size_t i = 0; i < bench->n_sizes; i++) omma_image_destroy(bench->sizes[i]);
+  for (size_t i = 0; i < bench->n_sizes; i++) omma_image_destroy(bench->sized_images[i]);
   ommai_release(&ommai_default_allocator, bench->images, bench->n_images, sizeof(struct omma_image *));
   ommai_release(&ommai_default_allocator, bench, 1, sizeof *bench);
 }
@@ -308,7 +308,8 @@ static int run_bench_encoder(const void *given, const struct ommai_strings *argu
   struct bench *bench = ommai_allocate(&ommai_default_allocator, 1, sizeof *bench);
   if (!bench) return ommai_failed("bench encoder: out of memory");
   struct ommai_common common = values->common;
-  /* Nothing is generated: the least context keeps the engine's memory for keys and values small. */
+  /* Nothing is generated: the smallest context keeps the engine's memory for keys and values
+   * small. */
   common.max_model_len = OMMA_ATTENTION_PAGE_TOKENS;
   common.no_chat = true;
   bench->values = values;
@@ -318,7 +319,7 @@ static int run_bench_encoder(const void *given, const struct ommai_strings *argu
     omma_model_get_info(bench->model, &bench->info);
     code = make_images(bench);
   }
-  if (code == OMMAI_EXIT_DONE) code = plan_memory(bench);
+  if (code == OMMAI_EXIT_DONE) code = estimate_memory(bench);
   if (code == OMMAI_EXIT_DONE) code = measure(bench);
   if (code == OMMAI_EXIT_DONE) code = values->json ? print_json(bench) : print_table(bench);
   release(bench);
@@ -349,8 +350,8 @@ const struct ommai_command ommai_command_bench_encoder = {
     .details =
         "Runs images of noise through the vision tower, from pixels in memory to embeddings, and compares the best time with "
         "that of the same floating-point operations at the peak that the same threads reach out of registers in the same run. "
-        "Prints the time of each part of the best run, and the peak memory besides the weights next to the planned one; the "
-        "code of libraries, and the code that oneDNN generates for the shapes of layers, is not planned and is printed "
+        "Prints the time of each part of the best run, and the peak memory besides the weights next to the estimate; the "
+        "code of libraries, and the code that oneDNN generates for the shapes of layers, is not in the estimate and is printed "
         "separately. Several images are run in packed passes and one by one, in turns.",
     .example = "omma bench encoder --model models/my-model --image-size 256x256 --batch 64",
     .groups = {&options, &ommai_image_options, &ommai_model_options, &ommai_weight_options, &ommai_machine_options},

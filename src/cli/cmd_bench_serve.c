@@ -104,7 +104,7 @@ static int open_tokenizer(struct bench *bench) {
   return OMMAI_EXIT_DONE;
 }
 
-static void tell_waiting(const char *url) { ommai_note("waiting for %s, %d s at most", url, OMMAI_FETCH_SECONDS); }
+static void note_waiting(const char *url) { ommai_note("waiting for %s, %d s at most", url, OMMAI_FETCH_SECONDS); }
 
 static int make_requests(struct bench *bench) {
   struct ommai_body_fields fields = {.chat = bench->settings.chat,
@@ -117,7 +117,7 @@ static int make_requests(struct bench *bench) {
                                           .model = bench->name,
                                           .headers = bench->settings.headers,
                                           .allocator = bench->allocator,
-                                          .on_slow = tell_waiting};
+                                          .on_slow = note_waiting};
   struct omma_error error;
   bench->settings.data.tokenizer = bench->tokenizer;
   if (bench->settings.data.kind == OMMAI_DATA_RANDOM) bench->settings.data.server_tokenizer = &server;
@@ -280,16 +280,16 @@ static bool same_reason(const struct bench *bench, size_t i, size_t k) {
 }
 
 /* Every reason once, with how often it was; MAX_REASONS at most. */
-static void tell_failures(const struct bench *bench) {
-  size_t n_told = 0, n_left = bench->metrics.failed;
-  for (size_t i = 0; i < bench->n && n_told < MAX_REASONS; i++) {
+static void report_failures(const struct bench *bench) {
+  size_t n_reported = 0, n_left = bench->metrics.failed;
+  for (size_t i = 0; i < bench->n && n_reported < MAX_REASONS; i++) {
     if (!bench->replies[i].error[0]) continue;
     size_t first = 0, n = 0;
     while (!same_reason(bench, first, i)) first++;
     if (first < i) continue;
     for (size_t k = i; k < bench->n; k++) n += same_reason(bench, k, i);
     ommai_note("%zu of %zu request%s failed: %s", n, bench->n, ommai_format_plural((int64_t)bench->n), bench->replies[i].error);
-    n_told++;
+    n_reported++;
     n_left -= n;
   }
   if (n_left) ommai_note("%zu more for other reasons; --save-result --save-detailed keeps all of them", n_left);
@@ -297,7 +297,7 @@ static void tell_failures(const struct bench *bench) {
 }
 
 /* Figures of tokens that nobody counted are not what they seem. */
-static void tell_uncounted(const struct bench *bench) {
+static void report_uncounted(const struct bench *bench) {
   size_t n = bench->metrics.uncounted;
   if (n == 0) return;
   ommai_warn(
@@ -328,11 +328,11 @@ static struct ommai_bench_report make_report(const struct bench *bench) {
   return report;
 }
 
-static int tell(const struct bench *bench) {
+static int print_report(const struct bench *bench) {
   struct ommai_bench_report report = make_report(bench);
   int code = OMMAI_EXIT_DONE;
-  tell_failures(bench);
-  tell_uncounted(bench);
+  report_failures(bench);
+  report_uncounted(bench);
   if (bench->values->json) {
     code = ommai_json_print(ommai_report_json(&report, bench->values->detailed));
   } else if (bench->metrics.completed) {
@@ -372,7 +372,7 @@ static int run_bench_serve(const void *given, const struct ommai_strings *argume
   if (code == OMMAI_EXIT_DONE) code = warm_up(&bench);
   if (code == OMMAI_EXIT_DONE) code = measure(&bench);
   ommai_interrupt_resume();
-  if (code == OMMAI_EXIT_DONE) code = tell(&bench);
+  if (code == OMMAI_EXIT_DONE) code = print_report(&bench);
   if (ommai_interrupted()) code = ommai_interrupt_status();
   release(&bench);
   return code;

@@ -176,7 +176,7 @@ static int print_json(const struct chat *chat, const struct ommai_answer *answer
 }
 
 /* What stands after a whole answer: the rest of the output, and the drawn boxes. */
-static int tell(const struct chat *chat, const struct ommai_answer *answer) {
+static int print_answer(const struct chat *chat, const struct ommai_answer *answer) {
   const struct values *values = chat->values;
   struct ommai_boxes boxes = {0};
   int code = OMMAI_EXIT_DONE;
@@ -204,7 +204,7 @@ static int answer_once(struct chat *chat) {
     ommai_failed("interrupted");
     code = ommai_interrupt_status();
   } else if (code == OMMAI_EXIT_DONE) {
-    code = tell(chat, &answer);
+    code = print_answer(chat, &answer);
   }
   ommai_answer_release(&answer);
   return code;
@@ -255,22 +255,22 @@ static int begin_conversation(struct chat *chat) {
 }
 
 /* Refuses what cannot be before time goes into packing weights: a wrong form of answers, a question
- * that does not fit, or images of the first. The engine gets the memory that was planned. */
+ * that does not fit, or images of the first. The engine gets the memory that was estimated. */
 static enum omma_status check_room(void *context, const struct omma_model *model, struct omma_error *error) {
   struct chat *chat = context;
   const struct omma_message images = {.role = OMMA_ROLE_USER, .parts = chat->attachments, .n_parts = chat->n_attachments};
-  struct omma_memory_plan plan;
+  struct omma_memory_estimate estimate;
   struct omma_grammar *grammar;
   OMMAI_TRY(ommai_answer_constraint_compile(&chat->form, model, &grammar, error));
   omma_grammar_destroy(grammar);
-  OMMAI_TRY(omma_plan_memory(model, &chat->engine_options, 0, &plan, error));
-  chat->engine_options.kv_cache_bytes = plan.kv_cache_bytes;
+  OMMAI_TRY(omma_estimate_memory(model, &chat->engine_options, 0, &estimate, error));
+  chat->engine_options.kv_cache_bytes = estimate.kv_cache_bytes;
   if (!chat->interactive) {
-    OMMAI_TRY(ommai_room_check_prompt(model, &plan, chat->conversation.messages, chat->conversation.count, error));
+    OMMAI_TRY(ommai_room_check_prompt(model, &estimate, chat->conversation.messages, chat->conversation.count, error));
   } else if (chat->n_attachments) {
-    OMMAI_TRY(ommai_room_check_prompt(model, &plan, &images, 1, error));
+    OMMAI_TRY(ommai_room_check_prompt(model, &estimate, &images, 1, error));
   }
-  if (chat->values->common.verbose) ommai_room_note(model, &plan);
+  if (chat->values->common.verbose) ommai_room_note(model, &estimate);
   return OMMA_OK;
 }
 

@@ -101,7 +101,8 @@ static int run_encode(const void *given, const struct ommai_strings *arguments) 
   struct omma_model *model = NULL;
   struct omma_image **images = NULL;
   struct results results = {.sources = arguments};
-  /* Nothing is generated: the least context keeps the engine's memory for keys and values small. */
+  /* Nothing is generated: the smallest context keeps the engine's memory for keys and values
+   * small. */
   common.max_model_len = OMMA_ATTENTION_PAGE_TOKENS;
   common.no_chat = true;
   int code = ommai_load_images(arguments->items, arguments->count, &images);

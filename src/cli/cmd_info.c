@@ -30,7 +30,7 @@ struct facts {
   struct ommai_report_lines kernels;
   bool has_model;
   struct omma_model_info model;
-  struct omma_memory_plan memory;
+  struct omma_memory_estimate memory;
 };
 
 static void find_cpu_name(char *out, size_t size) {
@@ -78,13 +78,13 @@ static int find_model(const struct values *values, const struct omma_model *mode
   struct omma_engine_options options = {.kv_cache_bytes = values->common.kv_cache_bytes};
   facts->has_model = true;
   omma_model_get_info(model, &facts->model);
-  if (omma_plan_memory(model, &options, 0, &facts->memory, &error) != OMMA_OK) return ommai_failed_call(&error);
+  if (omma_estimate_memory(model, &options, 0, &facts->memory, &error) != OMMA_OK) return ommai_failed_call(&error);
   return OMMAI_EXIT_DONE;
 }
 
 static json_t *model_json(const struct facts *facts) {
   json_t *model = ommai_json_model(&facts->model);
-  if (model && json_object_set_new(model, "memory", ommai_json_memory_plan(&facts->memory)) == 0) return model;
+  if (model && json_object_set_new(model, "memory", ommai_json_memory_estimate(&facts->memory)) == 0) return model;
   json_decref(model);
   return NULL;
 }
@@ -139,7 +139,7 @@ static int run_info(const void *given, const struct ommai_strings *arguments) {
     print_machine(&facts);
     if (facts.has_model) {
       ommai_print_model(stdout, &facts.model);
-      ommai_print_memory_plan(stdout, &facts.memory);
+      ommai_print_memory_estimate(stdout, &facts.memory);
     }
     code = ommai_finish_output();
   }

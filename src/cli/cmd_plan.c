@@ -19,8 +19,8 @@
 #include "cli/model_options.h"
 #include "cli/paths.h"
 #include "cli/plain_text.h"
-#include "cli/plan_choices.h"
 #include "cli/room.h"
+#include "cli/weight_choices.h"
 
 /* Part of the measured peak that the estimate of the time assumes. */
 #define ASSUMED_EFFICIENCY 0.8
@@ -29,7 +29,7 @@
 /* The time of an int8 tower in that of a bf16 one, at the usual sizes of images:
  * docs/performance.md. */
 #define INT8_TIME 0.7
-/* What is planned where only a model is given. */
+/* What is estimated where only a model is given. */
 #define USUAL_SIZE "1024x1024"
 #define CONFIG "config.json"
 #define MIN_NAME_WIDTH 8
@@ -45,12 +45,12 @@ struct values {
 /* Everything that is printed. */
 struct estimate {
   struct ommai_strings sources;
-  struct omma_image_plan *images;
-  struct omma_memory_plan memory;
+  struct omma_image_sizes *images;
+  struct omma_memory_estimate memory;
   struct omma_model_info model;
-  struct ommai_plan_choices choices;
-  struct omma_image_plan total; /* its sums: no size, no grid */
-  const char *peak_type;        /* that of int8 towers is what their attention computes in */
+  struct ommai_weight_choices choices;
+  struct omma_image_sizes total; /* its sums: no size, no grid */
+  const char *peak_type;         /* that of int8 towers is what their attention computes in */
   struct ommai_peaks peaks;
   double efficiency;
 };
@@ -74,30 +74,30 @@ static int find_size(const char *source, int32_t *width, int32_t *height) {
   return code;
 }
 
-static enum omma_status plan_source(const struct omma_model *model, int64_t n_frames, int32_t width, int32_t height,
-                                    const struct omma_image_options *limits, struct omma_image_plan *plan,
-                                    struct omma_error *error) {
-  if (n_frames == 0) return omma_model_plan_image(model, width, height, limits, plan, error);
-  return omma_model_plan_video(model, width, height, (size_t)n_frames, limits, plan, error);
+static enum omma_status find_sizes(const struct omma_model *model, int64_t n_frames, int32_t width, int32_t height,
+                                   const struct omma_image_options *limits, struct omma_image_sizes *sizes,
+                                   struct omma_error *error) {
+  if (n_frames == 0) return omma_model_image_sizes(model, width, height, limits, sizes, error);
+  return omma_model_video_sizes(model, width, height, (size_t)n_frames, limits, sizes, error);
 }
 
-static int plan_images(const struct omma_model *model, const struct values *values, struct estimate *estimate) {
+static int size_images(const struct omma_model *model, const struct values *values, struct estimate *estimate) {
   struct omma_image_options limits = ommai_common_image_options(&values->common);
   struct omma_error error;
   for (size_t i = 0; i < estimate->sources.count; i++) {
-    struct omma_image_plan *plan = &estimate->images[i];
+    struct omma_image_sizes *sizes = &estimate->images[i];
     int32_t width, height;
     int code = find_size(estimate->sources.items[i], &width, &height);
     if (code != OMMAI_EXIT_DONE) return code;
-    if (plan_source(model, values->frames, width, height, &limits, plan, &error) != OMMA_OK) {
+    if (find_sizes(model, values->frames, width, height, &limits, sizes, &error) != OMMA_OK) {
       ommai_error_prefix(&error, "%s", estimate->sources.items[i]);
       return ommai_failed_call(&error);
     }
-    estimate->total.n_patches += plan->n_patches;
-    estimate->total.n_tokens += plan->n_tokens;
-    estimate->total.n_segments += plan->n_segments;
-    estimate->total.n_windows += plan->n_windows;
-    estimate->total.flops += plan->flops;
+    estimate->total.n_patches += sizes->n_patches;
+    estimate->total.n_tokens += sizes->n_tokens;
+    estimate->total.n_segments += sizes->n_segments;
+    estimate->total.n_windows += sizes->n_windows;
+    estimate->total.flops += sizes->flops;
   }
   return OMMAI_EXIT_DONE;
 }
@@ -111,7 +111,7 @@ static int estimate_cost(const struct omma_model *model, const struct values *va
     if (estimate->images[i].n_patches > largest) largest = estimate->images[i].n_patches;
   }
   omma_model_get_info(model, &estimate->model);
-  if (omma_plan_memory(model, &options, largest, &estimate->memory, &error) != OMMA_OK) return ommai_failed_call(&error);
+  if (omma_estimate_memory(model, &options, largest, &estimate->memory, &error) != OMMA_OK) return ommai_failed_call(&error);
   if (omma_measure_machine(ommai_common_isa(&values->common), estimate->model.n_threads, &machine, &error) != OMMA_OK) {
     return ommai_failed_call(&error);
   }
@@ -119,7 +119,7 @@ static int estimate_cost(const struct omma_model *model, const struct values *va
   bool bf16 = strcmp(estimate->model.vision_weights, "f32") != 0 && machine.bf16_gflops > 0;
   estimate->peak_type = bf16 ? "bf16" : "f32";
   estimate->efficiency = int8 ? ASSUMED_EFFICIENCY / INT8_TIME : ASSUMED_EFFICIENCY;
-  int code = ommai_plan_choices_make(&values->common, &options, largest, &estimate->choices);
+  int code = ommai_weight_choices_make(&values->common, &options, largest, &estimate->choices);
   for (int i = 0; i < READINGS && code == OMMAI_EXIT_DONE; i++) {
     code = ommai_peaks_read(&estimate->peaks, ommai_common_isa(&values->common), estimate->model.n_threads, bf16);
   }
@@ -127,21 +127,21 @@ static int estimate_cost(const struct omma_model *model, const struct values *va
 }
 
 /* What an image and all of them together have. */
-static json_t *work_json(const struct estimate *estimate, const struct omma_image_plan *plan) {
-  return json_pack("{s:I, s:I, s:I, s:I, s:f, s:f}", "n_patches", (json_int_t)plan->n_patches, "n_tokens",
-                   (json_int_t)plan->n_tokens, "n_segments", (json_int_t)plan->n_segments, "n_windows",
-                   (json_int_t)plan->n_windows, "flops", plan->flops, "expected_seconds",
-                   expected_seconds(estimate, plan->flops));
+static json_t *work_json(const struct estimate *estimate, const struct omma_image_sizes *sizes) {
+  return json_pack("{s:I, s:I, s:I, s:I, s:f, s:f}", "n_patches", (json_int_t)sizes->n_patches, "n_tokens",
+                   (json_int_t)sizes->n_tokens, "n_segments", (json_int_t)sizes->n_segments, "n_windows",
+                   (json_int_t)sizes->n_windows, "flops", sizes->flops, "expected_seconds",
+                   expected_seconds(estimate, sizes->flops));
 }
 
 static json_t *image_json(const struct estimate *estimate, size_t index) {
-  const struct omma_image_plan *plan = &estimate->images[index];
-  json_t *work = work_json(estimate, plan);
+  const struct omma_image_sizes *sizes = &estimate->images[index];
+  json_t *work = work_json(estimate, sizes);
   json_t *image =
       json_pack("{s:o, s:i, s:i, s:i, s:i, s:I, s:[I,I,I]}", "source", ommai_json_text(estimate->sources.items[index]), "width",
-                (int)plan->width, "height", (int)plan->height, "resized_width", (int)plan->resized_width, "resized_height",
-                (int)plan->resized_height, "resize_bytes", (json_int_t)plan->resize_bytes, "grid_thw",
-                (json_int_t)plan->grid_thw[0], (json_int_t)plan->grid_thw[1], (json_int_t)plan->grid_thw[2]);
+                (int)sizes->width, "height", (int)sizes->height, "resized_width", (int)sizes->resized_width, "resized_height",
+                (int)sizes->resized_height, "resize_bytes", (json_int_t)sizes->resize_bytes, "grid_thw",
+                (json_int_t)sizes->grid_thw[0], (json_int_t)sizes->grid_thw[1], (json_int_t)sizes->grid_thw[2]);
   if (!work || !image || json_object_update(image, work) != 0) {
     json_decref(image);
     image = NULL;
@@ -156,10 +156,10 @@ static int print_json(const struct estimate *estimate) {
   return ommai_json_print(
       json_pack("{s:o, s:o, s:o, s:o, s:f, s:o, s:s?, s:f, s:o, s:f, s:I}", "images", images, "total",
                 work_json(estimate, &estimate->total), "model", ommai_json_model(&estimate->model), "memory",
-                ommai_json_memory_plan(&estimate->memory), "peak_gflops", ommai_peaks_best(&estimate->peaks), "peaks",
+                ommai_json_memory_estimate(&estimate->memory), "peak_gflops", ommai_peaks_best(&estimate->peaks), "peaks",
                 ommai_json_numbers(estimate->peaks.gflops, estimate->peaks.n), "peak_note", ommai_peaks_doubt(&estimate->peaks),
-                "assumed_efficiency", estimate->efficiency, "choices", ommai_plan_choices_json(&estimate->choices), "read_gbps",
-                estimate->choices.read_gbps, "choices_context", (json_int_t)estimate->choices.context));
+                "assumed_efficiency", estimate->efficiency, "choices", ommai_weight_choices_json(&estimate->choices),
+                "read_gbps", estimate->choices.read_gbps, "choices_context", (json_int_t)estimate->choices.context));
 }
 
 /* Width of the column of names. */
@@ -181,20 +181,20 @@ static void print_name(const char *name, int width) {
 }
 
 static void print_row(const struct estimate *estimate, const char *size, const char *resized, const char *grid,
-                      const struct omma_image_plan *plan) {
+                      const struct omma_image_sizes *sizes) {
   char time[32];
-  printf(" %9s %9s %9s %7lld %6lld %8lld %7lld %7.1f %7s\n", size, resized, grid, (long long)plan->n_patches,
-         (long long)plan->n_tokens, (long long)plan->n_segments, (long long)plan->n_windows, plan->flops * 1e-9,
-         ommai_format_seconds(expected_seconds(estimate, plan->flops), time, sizeof time));
+  printf(" %9s %9s %9s %7lld %6lld %8lld %7lld %7.1f %7s\n", size, resized, grid, (long long)sizes->n_patches,
+         (long long)sizes->n_tokens, (long long)sizes->n_segments, (long long)sizes->n_windows, sizes->flops * 1e-9,
+         ommai_format_seconds(expected_seconds(estimate, sizes->flops), time, sizeof time));
 }
 
-static void print_image(const struct estimate *estimate, const struct omma_image_plan *plan) {
+static void print_image(const struct estimate *estimate, const struct omma_image_sizes *sizes) {
   char size[32], resized[32], grid[64];
-  snprintf(size, sizeof size, "%dx%d", (int)plan->width, (int)plan->height);
-  snprintf(resized, sizeof resized, "%dx%d", (int)plan->resized_width, (int)plan->resized_height);
-  snprintf(grid, sizeof grid, "%lldx%lldx%lld", (long long)plan->grid_thw[0], (long long)plan->grid_thw[1],
-           (long long)plan->grid_thw[2]);
-  print_row(estimate, size, resized, grid, plan);
+  snprintf(size, sizeof size, "%dx%d", (int)sizes->width, (int)sizes->height);
+  snprintf(resized, sizeof resized, "%dx%d", (int)sizes->resized_width, (int)sizes->resized_height);
+  snprintf(grid, sizeof grid, "%lldx%lldx%lld", (long long)sizes->grid_thw[0], (long long)sizes->grid_thw[1],
+           (long long)sizes->grid_thw[2]);
+  print_row(estimate, size, resized, grid, sizes);
 }
 
 static int print_table(const struct estimate *estimate) {
@@ -223,9 +223,9 @@ static int print_table(const struct estimate *estimate) {
   }
   putchar('\n');
   ommai_print_model(stdout, &estimate->model);
-  ommai_print_memory_plan(stdout, &estimate->memory);
+  ommai_print_memory_estimate(stdout, &estimate->memory);
   ommai_print_free_memory(stdout);
-  ommai_plan_choices_print(&estimate->choices);
+  ommai_weight_choices_print(&estimate->choices);
   return ommai_finish_output();
 }
 
@@ -241,18 +241,18 @@ static void warn_of_images(const struct omma_model *model, const struct estimate
   }
 }
 
-static int plan_and_print(const struct values *values, struct estimate *estimate) {
+static int estimate_and_print(const struct values *values, struct estimate *estimate) {
   struct omma_model *model = NULL;
   size_t count = estimate->sources.count;
   estimate->images = ommai_allocate(&ommai_default_allocator, count, sizeof *estimate->images);
   if (!estimate->images) return ommai_failed("plan: out of memory: a list of %zu images", count);
   int code = ommai_open_model(&values->common, true, &model);
-  if (code == OMMAI_EXIT_DONE) code = plan_images(model, values, estimate);
+  if (code == OMMAI_EXIT_DONE) code = size_images(model, values, estimate);
   if (code == OMMAI_EXIT_DONE) code = estimate_cost(model, values, estimate);
   if (code == OMMAI_EXIT_DONE) code = values->json ? print_json(estimate) : print_table(estimate);
   if (code == OMMAI_EXIT_DONE) {
     ommai_room_warn_of_weights(model);
-    ommai_room_warn_of_total(model, &estimate->memory, OMMAI_ROOM_OPTIONS_OF_PLAN);
+    ommai_room_warn_of_total(model, &estimate->memory, OMMAI_ROOM_OPTIONS_OF_PLANNING);
     ommai_room_warn_of_context(model, &estimate->memory);
     warn_of_images(model, estimate);
   }
@@ -297,7 +297,7 @@ static int run_plan(const void *given, const struct ommai_strings *arguments) {
   }
   if (values.common.model) values.common.model = model_directory(values.common.model, directory, sizeof directory);
   if (!estimate.sources.count) estimate.sources = (struct ommai_strings){&usual, 1, 1};
-  return plan_and_print(&values, &estimate);
+  return estimate_and_print(&values, &estimate);
 }
 
 #define OMMAI_VALUES struct values

@@ -22,7 +22,7 @@ struct values {
 
 /* One image's patches, and the seconds that decoding and all after it took. */
 struct patches {
-  struct omma_image_plan plan;
+  struct omma_image_sizes sizes;
   float *pixel_values; /* [n_patches, patch_dim] */
   size_t count;
   double decode_seconds, preprocess_seconds;
@@ -44,14 +44,14 @@ static int preprocess(const struct omma_model *model, const struct values *value
   double decoded = ommai_clock_seconds();
   patches->decode_seconds = decoded - start;
   int64_t count;
-  if (omma_model_plan_image(model, omma_image_width(image), omma_image_height(image), &limits, &patches->plan, &error) !=
+  if (omma_model_image_sizes(model, omma_image_width(image), omma_image_height(image), &limits, &patches->sizes, &error) !=
       OMMA_OK) {
     ommai_error_prefix(&error, "%s", source);
     code = ommai_failed_call(&error);
-  } else if (!ommai_mul_i64(patches->plan.n_patches, patch_dim, &count) ||
+  } else if (!ommai_mul_i64(patches->sizes.n_patches, patch_dim, &count) ||
              !(patches->pixel_values =
                    ommai_allocate_uninitialised(&ommai_huge_page_allocator, (size_t)count, sizeof(float)))) {
-    code = ommai_failed("%s: out of memory: %lld patches", source, (long long)patches->plan.n_patches);
+    code = ommai_failed("%s: out of memory: %lld patches", source, (long long)patches->sizes.n_patches);
   } else {
     patches->count = (size_t)count;
     if (omma_preprocess(model, image, &limits, patches->pixel_values, patches->count, &error) != OMMA_OK) {
@@ -70,8 +70,8 @@ static int save(const struct values *values, const struct patches *patches, size
   int code = ommai_tensor_list_create(2 * n_images, &list);
   if (code != OMMAI_EXIT_DONE) return code;
   for (size_t i = 0; i < n_images; i++) {
-    ommai_tensor_list_add_matrix(&list, i, "pixel_values", patches[i].plan.n_patches, patch_dim, patches[i].pixel_values);
-    ommai_tensor_list_add_grid(&list, i, patches[i].plan.grid_thw);
+    ommai_tensor_list_add_matrix(&list, i, "pixel_values", patches[i].sizes.n_patches, patch_dim, patches[i].pixel_values);
+    ommai_tensor_list_add_grid(&list, i, patches[i].sizes.grid_thw);
   }
   code = ommai_tensor_list_save(&list, values->output);
   ommai_tensor_list_release(&list);
@@ -82,11 +82,11 @@ static int print_json(const struct values *values, const struct ommai_strings *s
                       int64_t patch_dim) {
   json_t *list = json_array();
   for (size_t i = 0; i < sources->count; i++) {
-    const struct omma_image_plan *plan = &patches[i].plan;
+    const struct omma_image_sizes *sizes = &patches[i].sizes;
     ommai_json_append(
         &list, json_pack("{s:o, s:[I,I,I], s:I, s:I, s:f, s:f}", "source", ommai_json_text(sources->items[i]), "grid_thw",
-                         (json_int_t)plan->grid_thw[0], (json_int_t)plan->grid_thw[1], (json_int_t)plan->grid_thw[2],
-                         "n_patches", (json_int_t)plan->n_patches, "patch_dim", (json_int_t)patch_dim, "decode_ms",
+                         (json_int_t)sizes->grid_thw[0], (json_int_t)sizes->grid_thw[1], (json_int_t)sizes->grid_thw[2],
+                         "n_patches", (json_int_t)sizes->n_patches, "patch_dim", (json_int_t)patch_dim, "decode_ms",
                          patches[i].decode_seconds * 1e3, "preprocess_ms", patches[i].preprocess_seconds * 1e3));
   }
   return ommai_json_print(
@@ -95,11 +95,11 @@ static int print_json(const struct values *values, const struct ommai_strings *s
 
 static int print_table(const struct ommai_strings *sources, const struct patches *patches, int64_t patch_dim) {
   for (size_t i = 0; i < sources->count; i++) {
-    const struct omma_image_plan *plan = &patches[i].plan;
+    const struct omma_image_sizes *sizes = &patches[i].sizes;
     printf("image.%zu  ", i);
     ommai_print_plain(stdout, sources->items[i], 0);
-    printf(": grid %lldx%lldx%lld, pixel_values [%lld, %lld]\n", (long long)plan->grid_thw[0], (long long)plan->grid_thw[1],
-           (long long)plan->grid_thw[2], (long long)plan->n_patches, (long long)patch_dim);
+    printf(": grid %lldx%lldx%lld, pixel_values [%lld, %lld]\n", (long long)sizes->grid_thw[0], (long long)sizes->grid_thw[1],
+           (long long)sizes->grid_thw[2], (long long)sizes->n_patches, (long long)patch_dim);
   }
   return ommai_finish_output();
 }

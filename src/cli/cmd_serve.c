@@ -106,7 +106,7 @@ static void log_line(void *context, const char *line) { ommai_log_writer_put(con
 
 /* What says how requests are sampled that do not say it: a file, the flag that goes before it, or
  * both. */
-static void tell_sampling(const struct ommai_common *common, const struct omma_model *model) {
+static void note_sampling(const struct ommai_common *common, const struct omma_model *model) {
   static const char name[] = "generation_config.json";
   const char *source = common->generation_config;
   bool own = !source || strcmp(source, "auto") == 0, overrides = common->override_generation_config != NULL;
@@ -137,18 +137,18 @@ static void note_address(const struct values *values, int port) {
              page ? "/" : "");
 }
 
-static void tell_configuration(const struct values *values, const struct omma_server_options *options,
+static void note_configuration(const struct values *values, const struct omma_server_options *options,
                                const struct ommai_opened *opened) {
   if (values->serving.common.encoder_only) {
-    ommai_serve_note_encoder(opened->model, &opened->plan, options);
+    ommai_serve_note_encoder(opened->model, &opened->estimate, options);
     ommai_serve_note_access(options);
     return;
   }
-  ommai_serve_note_model(opened->model, &opened->plan);
-  ommai_serve_note_memory(&opened->plan);
+  ommai_serve_note_model(opened->model, &opened->estimate);
+  ommai_serve_note_memory(&opened->estimate);
   ommai_serve_note_access(options);
   if (opened->kv_publisher) ommai_note("KV events: published %s", ommai_kv_publisher_place(opened->kv_publisher));
-  tell_sampling(&values->serving.common, opened->model);
+  note_sampling(&values->serving.common, opened->model);
   ommai_serve_warn_of_tools(opened->model, options);
 }
 
@@ -160,7 +160,7 @@ static int serve(const struct values *values, const struct omma_server_options *
   int code = OMMAI_EXIT_DONE;
   const struct omma_server_beat watchdog = {ommai_service_watchdog_ms(), beat};
   if (ommai_server_create(options, opened->model, opened->engine, &server, &error) != OMMA_OK) return ommai_failed_call(&error);
-  tell_configuration(values, options, opened);
+  note_configuration(values, options, opened);
   if (values->uds) {
     note_socket(values->uds);
   } else {
@@ -203,7 +203,7 @@ static int serve_with(struct values *values, const struct ommai_strings *argumen
                                         .log_requests = values->enable_log_requests && !values->disable_log_requests};
   struct ommai_opened opened;
   struct omma_error error;
-  int64_t told_ns = 0;
+  int64_t reported_ns = 0;
   int code = ommai_serving_read("serve", &values->serving, &options);
   if (code == OMMAI_EXIT_DONE) code = read_cross_origin(values, held, &options.cross_origin);
   if (code == OMMAI_EXIT_DONE) {
@@ -217,7 +217,7 @@ static int serve_with(struct values *values, const struct ommai_strings *argumen
   struct ommai_log_writer *log = ommai_log_writer_create(STDERR_FILENO, LOG_BYTES);
   if (!log) return ommai_failed("serve: out of memory: the log");
   options.log_context = log;
-  code = ommai_serving_open("serve", &values->serving, &options, arguments, ommai_service_loading, &told_ns, &opened);
+  code = ommai_serving_open("serve", &values->serving, &options, arguments, ommai_service_loading, &reported_ns, &opened);
   if (code == OMMAI_EXIT_DONE) {
     options.kv_publisher = opened.kv_publisher;
     ommai_interrupt_defer();

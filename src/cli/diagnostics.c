@@ -8,7 +8,7 @@
 
 #define MAX_LINE 2048
 
-static void say(const char *prefix, const char *format, va_list arguments) {
+static void print_line(const char *prefix, const char *format, va_list arguments) {
   char line[MAX_LINE];
   vsnprintf(line, sizeof line, format, arguments);
   fprintf(stderr, "omma: %s%s\n", prefix, ommai_plain_text(line));
@@ -17,7 +17,7 @@ static void say(const char *prefix, const char *format, va_list arguments) {
 int ommai_failed(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  say("", format, arguments);
+  print_line("", format, arguments);
   va_end(arguments);
   return OMMAI_EXIT_FAILED;
 }
@@ -30,7 +30,7 @@ int ommai_failed_call(const struct omma_error *error) {
 int ommai_usage_error(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  say("", format, arguments);
+  print_line("", format, arguments);
   va_end(arguments);
   return OMMAI_EXIT_USAGE;
 }
@@ -38,14 +38,14 @@ int ommai_usage_error(const char *format, ...) {
 void ommai_warn(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  say("warning: ", format, arguments);
+  print_line("warning: ", format, arguments);
   va_end(arguments);
 }
 
 void ommai_note(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  say("", format, arguments);
+  print_line("", format, arguments);
   va_end(arguments);
 }
 

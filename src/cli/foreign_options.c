@@ -19,7 +19,7 @@ struct given {
   const char *value; /* in the same word; NULL: none */
 };
 
-static const char *value_behind(const char *end) {
+static const char *value_after(const char *end) {
   const char *equals = strchr(end, '=');
   return equals ? equals + 1 : NULL;
 }
@@ -30,7 +30,7 @@ static bool matches_name(const struct ommai_foreign_option *option, const char *
   bool negated = option->kind == OMMAI_FOREIGN_SWITCH && size > 3 && ommai_option_spelled(word, 3, "no-") &&
                  ommai_option_spelled(word + 3, size - 3, option->name);
   if (!negated && !ommai_option_spelled(word, size, option->name)) return false;
-  *given = (struct given){option, negated, value_behind(word + size)};
+  *given = (struct given){option, negated, value_after(word + size)};
   return true;
 }
 
@@ -41,7 +41,7 @@ static bool matches_letters(const struct ommai_foreign_option *option, const cha
   const char *rest = word + size;
   bool attached = size == 1 && *rest >= '0' && *rest <= '9';
   if (!attached && *rest && *rest != '=' && *rest != '.') return false;
-  *given = (struct given){option, false, attached ? rest : value_behind(rest)};
+  *given = (struct given){option, false, attached ? rest : value_after(rest)};
   return true;
 }
 

@@ -110,22 +110,23 @@ void ommai_print_model(FILE *out, const struct omma_model_info *m) {
   if (m->published_values) ommai_print_fact(out, "preprocessor_config.json", "not found: %s", m->published_values);
 }
 
-void ommai_print_memory_plan(FILE *out, const struct omma_memory_plan *plan) {
+void ommai_print_memory_estimate(FILE *out, const struct omma_memory_estimate *estimate) {
   char text[32];
   fputs("Memory\n", out);
-  ommai_print_fact(out, "weights", "%s", ommai_format_bytes(plan->weight_bytes, text, sizeof text));
+  ommai_print_fact(out, "weights", "%s", ommai_format_bytes(estimate->weight_bytes, text, sizeof text));
   ommai_print_fact(out, "keys and values", "up to %s, room for %lld tokens",
-                   ommai_format_bytes(plan->kv_cache_bytes, text, sizeof text), (long long)plan->kv_cache_tokens);
-  ommai_print_fact(out, "vision workspace", "%s", ommai_format_bytes(plan->vision_workspace_bytes, text, sizeof text));
-  ommai_print_fact(out, "language workspace", "%s", ommai_format_bytes(plan->language_workspace_bytes, text, sizeof text));
-  ommai_print_fact(out, "linear layers' scratch", "%s", ommai_format_bytes(plan->linear_scratch_bytes, text, sizeof text));
-  ommai_print_fact(out, "tables", "%s", ommai_format_bytes(plan->table_bytes, text, sizeof text));
+                   ommai_format_bytes(estimate->kv_cache_bytes, text, sizeof text), (long long)estimate->kv_cache_tokens);
+  ommai_print_fact(out, "vision workspace", "%s", ommai_format_bytes(estimate->vision_workspace_bytes, text, sizeof text));
+  ommai_print_fact(out, "language workspace", "%s", ommai_format_bytes(estimate->language_workspace_bytes, text, sizeof text));
+  ommai_print_fact(out, "linear layers' scratch", "%s", ommai_format_bytes(estimate->linear_scratch_bytes, text, sizeof text));
+  ommai_print_fact(out, "tables", "%s", ommai_format_bytes(estimate->table_bytes, text, sizeof text));
   ommai_print_fact(out, "one image's request", "%s, and %lld at a time",
-                   ommai_format_bytes(plan->request_bytes, text, sizeof text), (long long)plan->max_sequences);
-  ommai_print_fact(out, "total", "%s", ommai_format_bytes(plan->total_bytes, text, sizeof text));
+                   ommai_format_bytes(estimate->request_bytes, text, sizeof text), (long long)estimate->max_sequences);
+  ommai_print_fact(out, "total", "%s", ommai_format_bytes(estimate->total_bytes, text, sizeof text));
   ommai_print_fact(out, "encoded images kept", "up to %s more",
-                   ommai_format_bytes(plan->encoder_cache_bytes, text, sizeof text));
-  ommai_print_fact(out, "resized images kept", "up to %s more", ommai_format_bytes(plan->known_image_bytes, text, sizeof text));
+                   ommai_format_bytes(estimate->encoder_cache_bytes, text, sizeof text));
+  ommai_print_fact(out, "resized images kept", "up to %s more",
+                   ommai_format_bytes(estimate->known_image_bytes, text, sizeof text));
 }
 
 void ommai_print_free_memory(FILE *out) {

@@ -32,8 +32,8 @@ size_t ommai_sampling_facts(const struct omma_model_info *model, struct ommai_sa
 const char *ommai_format_sampling(const struct omma_model_info *model, char *out, size_t size);
 void ommai_print_model(FILE *out, const struct omma_model_info *model);
 
-struct omma_memory_plan;
-void ommai_print_memory_plan(FILE *out, const struct omma_memory_plan *plan);
+struct omma_memory_estimate;
+void ommai_print_memory_estimate(FILE *out, const struct omma_memory_estimate *estimate);
 
 /* A line of the same form: what this process may still take. Nothing where that is not known. */
 void ommai_print_free_memory(FILE *out);

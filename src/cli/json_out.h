@@ -21,6 +21,6 @@ void ommai_json_append(json_t **array, json_t *value);
 json_t *ommai_json_numbers(const double *numbers, size_t n);
 
 json_t *ommai_json_model(const struct omma_model_info *model);
-json_t *ommai_json_memory_plan(const struct omma_memory_plan *plan);
+json_t *ommai_json_memory_estimate(const struct omma_memory_estimate *estimate);
 
 #endif

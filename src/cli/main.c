@@ -65,7 +65,7 @@ static int group_help(const char *word) {
 }
 
 /* The first word alone: says which commands it begins. */
-static int say_second_words(const char *word) {
+static int list_second_words(const char *word) {
   char list[128];
   size_t length = 0;
   for (size_t i = 0; i < ommai_n_commands; i++) {
@@ -83,7 +83,7 @@ static int unknown_command(int argc, char **argv) {
   char wanted[64];
   bool second = begins_commands(argv[0]);
   if (second && argc >= 2 && asks_for_help(argv[1])) return group_help(argv[0]);
-  if (second && (argc < 2 || argv[1][0] == '-')) return say_second_words(argv[0]);
+  if (second && (argc < 2 || argv[1][0] == '-')) return list_second_words(argv[0]);
   snprintf(wanted, sizeof wanted, "%s%s%s", argv[0], second ? " " : "", second ? argv[1] : "");
   struct ommai_nearest search = {.wanted = wanted};
   for (size_t i = 0; i < ommai_n_commands; i++) {

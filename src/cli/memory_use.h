@@ -12,7 +12,7 @@ void ommai_memory_return_freed(void);
  * ommai_memory_peak_since. */
 int64_t ommai_memory_watch(void);
 
-/* The most bytes held since then beyond those held at `start`. -1 where the kernel does not
+/* The peak of the bytes held since then beyond those held at `start`. -1 where the kernel does not
  * tell. */
 int64_t ommai_memory_peak_since(int64_t start);
 

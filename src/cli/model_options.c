@@ -160,7 +160,7 @@ static int refused(const struct ommai_common *common, const struct omma_error *e
 }
 
 /* What the opened model is, where it matters to whoever asked for it. */
-static void tell(const struct ommai_common *common, const struct omma_model *model, bool config_only, double seconds) {
+static void report_model(const struct ommai_common *common, const struct omma_model *model, bool config_only, double seconds) {
   struct omma_model_info info;
   omma_model_get_info(model, &info);
   if (info.chat_template_difference && !config_only && !common->no_chat) {
@@ -237,6 +237,6 @@ int ommai_open_model_checked(const struct ommai_common *common, bool config_only
   enum omma_status status = omma_model_open(directory, &options, model, &error);
   ommai_progress_end(&listeners.line);
   if (status != OMMA_OK) return refused(common, &error);
-  tell(common, *model, config_only, ommai_clock_seconds() - start);
+  report_model(common, *model, config_only, ommai_clock_seconds() - start);
   return OMMAI_EXIT_DONE;
 }

@@ -6,7 +6,7 @@
 
 /* How many bytes the character at `at` has, its code point in *code; 0: no UTF-8. */
 static size_t decode(const unsigned char *at, uint32_t *code) {
-  static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+  static const uint32_t min_code[] = {0, 0, 0x80, 0x800, 0x10000};
   size_t size = *at < 0x80 ? 1 : *at >> 5 == 6 ? 2 : *at >> 4 == 14 ? 3 : *at >> 3 == 30 ? 4 : 0;
   if (size == 0) return 0;
   *code = size == 1 ? *at : *at & (0x7fu >> size);
@@ -14,7 +14,7 @@ static size_t decode(const unsigned char *at, uint32_t *code) {
     if (at[i] >> 6 != 2) return 0; /* the NUL at the end too */
     *code = *code << 6 | (at[i] & 0x3fu);
   }
-  return *code < least[size] || *code > 0x10ffff || *code >> 11 == 0x1b ? 0 : size;
+  return *code < min_code[size] || *code > 0x10ffff || *code >> 11 == 0x1b ? 0 : size;
 }
 
 /* Controls, and what is shown as nothing or turns the line around. */

@@ -6,25 +6,26 @@
 #include "cli/diagnostics.h"
 #include "cli/format.h"
 
-void ommai_serve_note_model(const struct omma_model *model, const struct omma_memory_plan *plan) {
+void ommai_serve_note_model(const struct omma_model *model, const struct omma_memory_estimate *estimate) {
   struct omma_model_info info;
   omma_model_get_info(model, &info);
   ommai_note(
       "model: %s, %.3g million parameters, %s weights computed in %s, KV cache in %s, vision %s, %s, %d thread%s; up to %lld "
       "requests at once",
       info.model_type, (double)info.n_parameters * 1e-6, info.kept_weights, info.weights, info.kv_cache, info.vision_weights,
-      info.isa, info.n_threads, ommai_format_plural(info.n_threads), (long long)plan->max_sequences);
+      info.isa, info.n_threads, ommai_format_plural(info.n_threads), (long long)estimate->max_sequences);
 }
 
-void ommai_serve_note_memory(const struct omma_memory_plan *plan) {
+void ommai_serve_note_memory(const struct omma_memory_estimate *estimate) {
   const struct {
     const char *name;
     int64_t bytes;
-  } parts[] = {{"weights", plan->weight_bytes},
-               {"keys and values", plan->kv_cache_bytes},
-               {"workspaces", plan->vision_workspace_bytes + plan->language_workspace_bytes + plan->linear_scratch_bytes},
-               {"tables", plan->table_bytes},
-               {"requests with an image each", plan->max_sequences * plan->request_bytes}};
+  } parts[] = {
+      {"weights", estimate->weight_bytes},
+      {"keys and values", estimate->kv_cache_bytes},
+      {"workspaces", estimate->vision_workspace_bytes + estimate->language_workspace_bytes + estimate->linear_scratch_bytes},
+      {"tables", estimate->table_bytes},
+      {"requests with an image each", estimate->max_sequences * estimate->request_bytes}};
   char text[320] = "", total[32], caches[32];
   size_t used = 0;
   for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
@@ -33,8 +34,8 @@ void ommai_serve_note_memory(const struct omma_memory_plan *plan) {
                              ommai_format_bytes(parts[i].bytes, bytes, sizeof bytes));
   }
   ommai_note("memory: %s: %s in all, and up to %s for images kept from earlier requests", text,
-             ommai_format_bytes(plan->total_bytes, total, sizeof total),
-             ommai_format_bytes(plan->encoder_cache_bytes + plan->known_image_bytes, caches, sizeof caches));
+             ommai_format_bytes(estimate->total_bytes, total, sizeof total),
+             ommai_format_bytes(estimate->encoder_cache_bytes + estimate->known_image_bytes, caches, sizeof caches));
 }
 
 static void note_encodings(const struct omma_server_options *options) {
@@ -50,7 +51,7 @@ static void note_encodings(const struct omma_server_options *options) {
   ommai_note("embeddings: %s; files: %s", kept, options->encoding_directory ? options->encoding_directory : "none");
 }
 
-void ommai_serve_note_encoder(const struct omma_model *model, const struct omma_memory_plan *plan,
+void ommai_serve_note_encoder(const struct omma_model *model, const struct omma_memory_estimate *estimate,
                               const struct omma_server_options *options) {
   struct omma_model_info info;
   char weights[32], workspaces[32], requests[32], total[32], caches[32];
@@ -59,16 +60,16 @@ void ommai_serve_note_encoder(const struct omma_model *model, const struct omma_
       "encoder node: vision tower of %s, %.3g million parameters, computed in %s, embeddings in %s, %s, %d thread%s; up "
       "to %lld requests at once; checkpoint %s",
       info.model_type, (double)info.n_parameters * 1e-6, info.vision_weights, info.bf16_embeddings ? "bf16" : "f32", info.isa,
-      info.n_threads, ommai_format_plural(info.n_threads), (long long)plan->max_sequences, info.fingerprint);
+      info.n_threads, ommai_format_plural(info.n_threads), (long long)estimate->max_sequences, info.fingerprint);
   ommai_note(
       "memory: tower weights %s, workspaces and tables %s, requests with an image each %s: %s in all, and up to %s for "
       "images kept from earlier requests; no language weights, no keys and values",
-      ommai_format_bytes(plan->weight_bytes, weights, sizeof weights),
-      ommai_format_bytes(plan->vision_workspace_bytes + plan->linear_scratch_bytes + plan->table_bytes, workspaces,
+      ommai_format_bytes(estimate->weight_bytes, weights, sizeof weights),
+      ommai_format_bytes(estimate->vision_workspace_bytes + estimate->linear_scratch_bytes + estimate->table_bytes, workspaces,
                          sizeof workspaces),
-      ommai_format_bytes(plan->max_sequences * plan->request_bytes, requests, sizeof requests),
-      ommai_format_bytes(plan->total_bytes, total, sizeof total),
-      ommai_format_bytes(plan->encoder_cache_bytes + plan->known_image_bytes, caches, sizeof caches));
+      ommai_format_bytes(estimate->max_sequences * estimate->request_bytes, requests, sizeof requests),
+      ommai_format_bytes(estimate->total_bytes, total, sizeof total),
+      ommai_format_bytes(estimate->encoder_cache_bytes + estimate->known_image_bytes, caches, sizeof caches));
   note_encodings(options);
 }
 

@@ -7,13 +7,13 @@
 #include "server/server.h"
 
 /* The model, and how much of it works at once. */
-void ommai_serve_note_model(const struct omma_model *model, const struct omma_memory_plan *plan);
+void ommai_serve_note_model(const struct omma_model *model, const struct omma_memory_estimate *estimate);
 
 /* The memory by what it is for. */
-void ommai_serve_note_memory(const struct omma_memory_plan *plan);
+void ommai_serve_note_memory(const struct omma_memory_estimate *estimate);
 
 /* Both of a server that only encodes, and where it leaves embeddings. */
-void ommai_serve_note_encoder(const struct omma_model *model, const struct omma_memory_plan *plan,
+void ommai_serve_note_encoder(const struct omma_model *model, const struct omma_memory_estimate *estimate,
                               const struct omma_server_options *options);
 
 /* Who may use it, and what is fetched and read for clients. */

@@ -51,9 +51,9 @@ int64_t ommai_service_watchdog_ms(void) {
 }
 
 void ommai_service_loading(void *context, int64_t done, int64_t total) {
-  int64_t *told_ns = context, now_ns = ommai_clock_ns();
+  int64_t *reported_ns = context, now_ns = ommai_clock_ns();
   int percent = total > 0 ? (int)((double)done / (double)total * 100) : 0;
-  if (*told_ns && now_ns - *told_ns < 1000000000) return;
-  *told_ns = now_ns;
+  if (*reported_ns && now_ns - *reported_ns < 1000000000) return;
+  *reported_ns = now_ns;
   ommai_service_notify("STATUS=loading the model, %d %%\nEXTEND_TIMEOUT_USEC=%d000000", percent, EXTENSION_SECONDS);
 }

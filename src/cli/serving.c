@@ -246,23 +246,23 @@ static struct omma_engine_options engine_options(const struct ommai_serving *ser
 struct opening {
   const struct omma_image_options *image_options;
   struct omma_engine_options engine;
-  struct omma_memory_plan *plan;
+  struct omma_memory_estimate *estimate;
   bool encoder_only;
 };
 
 /* Says what fits before time goes into packing weights; the engine gets that much. */
 static enum omma_status check_room(void *context, const struct omma_model *model, struct omma_error *error) {
   struct opening *opening = context;
-  struct omma_memory_plan *plan = opening->plan;
-  OMMAI_TRY(omma_plan_memory(model, &opening->engine, 0, plan, error));
+  struct omma_memory_estimate *estimate = opening->estimate;
+  OMMAI_TRY(omma_estimate_memory(model, &opening->engine, 0, estimate, error));
   if (opening->encoder_only) {
-    ommai_room_warn_of_total(model, plan, OMMAI_ROOM_OPTIONS_OF_ENCODING);
+    ommai_room_warn_of_total(model, estimate, OMMAI_ROOM_OPTIONS_OF_ENCODING);
     return OMMA_OK;
   }
-  opening->engine.kv_cache_bytes = plan->kv_cache_bytes;
-  ommai_room_note(model, plan);
-  ommai_room_warn_of_total(model, plan, OMMAI_ROOM_OPTIONS_OF_SERVING);
-  ommai_room_warn_of_largest(model, plan, opening->image_options);
+  opening->engine.kv_cache_bytes = estimate->kv_cache_bytes;
+  ommai_room_note(model, estimate);
+  ommai_room_warn_of_total(model, estimate, OMMAI_ROOM_OPTIONS_OF_SERVING);
+  ommai_room_warn_of_largest(model, estimate, opening->image_options);
   return OMMA_OK;
 }
 
@@ -298,7 +298,7 @@ int ommai_serving_open(const char *command, const struct ommai_serving *serving,
   struct omma_error error;
   struct omma_encoding_store store;
   struct omma_kv_events kv_events;
-  struct opening opening = {&server->image_options, engine_options(serving), &opened->plan, serving->common.encoder_only};
+  struct opening opening = {&server->image_options, engine_options(serving), &opened->estimate, serving->common.encoder_only};
   struct ommai_check check = {check_room, &opening, progress, progress_context};
   *opened = (struct ommai_opened){0};
   common.max_resized_bytes = MAX_RESIZED_BYTES;

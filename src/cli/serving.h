@@ -36,13 +36,13 @@ extern const struct ommai_option_group ommai_serving_options;
  * exit code; the error has been printed, in the name of `command`. */
 int ommai_serving_read(const char *command, const struct ommai_serving *serving, struct omma_server_options *options);
 
-/* A model with its engine, and the memory that was planned for them. */
+/* A model with its engine, and the memory that was estimated for them. */
 struct ommai_opened {
   struct omma_model *model;
   struct omma_engine *engine;
   struct ommai_encoding_store *store;      /* NULL: none */
   struct ommai_kv_publisher *kv_publisher; /* NULL: none */
-  struct omma_memory_plan plan;
+  struct omma_memory_estimate estimate;
 };
 
 /* Opens the model, which an argument may name instead of --model, and its engine; says how much

@@ -31,13 +31,14 @@ static size_t find_stop(struct ommai_answer_text *answer) {
 }
 
 /* How many bytes at the end of `held`, after `from`, are the beginning of a string, if they are
- * more than `least`. */
-static size_t begun_tail(const struct ommai_answer_text *answer, size_t from, const char *string, size_t size, size_t least) {
-  size_t most = size - 1 < answer->n_held - from ? size - 1 : answer->n_held - from;
-  for (size_t n = most; n > least; n--) {
+ * more than `min_size`. */
+static size_t begun_tail(const struct ommai_answer_text *answer, size_t from, const char *string, size_t size,
+                         size_t min_size) {
+  size_t max_size = size - 1 < answer->n_held - from ? size - 1 : answer->n_held - from;
+  for (size_t n = max_size; n > min_size; n--) {
     if (memcmp(answer->held + answer->n_held - n, string, n) == 0) return n;
   }
-  return least;
+  return min_size;
 }
 
 /* How many bytes at the end of `held` may be the beginning of a stop string or a mark. */

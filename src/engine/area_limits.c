@@ -3,10 +3,10 @@
 #include "base/error.h"
 #include "image/image.h"
 
-static enum omma_status check_limit(const char *limit, int64_t least, int64_t found, struct omma_error *error) {
-  if (found >= least && found <= OMMAI_IMAGE_MAX_PIXELS) return OMMA_OK;
+static enum omma_status check_limit(const char *limit, int64_t min, int64_t found, struct omma_error *error) {
+  if (found >= min && found <= OMMAI_IMAGE_MAX_PIXELS) return OMMA_OK;
   return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, limit, "%s: expected %lld to %lld pixels, found %lld", limit,
-                          (long long)least, (long long)OMMAI_IMAGE_MAX_PIXELS, (long long)found);
+                          (long long)min, (long long)OMMAI_IMAGE_MAX_PIXELS, (long long)found);
 }
 
 enum omma_status ommai_area_limits(const struct omma_image_options *options, int64_t min_pixels, int64_t max_pixels,

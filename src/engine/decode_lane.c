@@ -65,10 +65,10 @@ static int64_t guess(struct ommai_decode_entry *entry, const struct ommai_engine
   int64_t place = (int64_t)sequence->request->n_tokens + sequence->n_generated;
   int64_t room = sequence->n_pages * OMMA_ATTENTION_PAGE_TOKENS - place;
   int64_t left = sequence->max_generated - sequence->n_generated - 1;
-  int64_t most = ommai_min_i64(ommai_min_i64(n_free_rows, room), ommai_min_i64(left, OMMAI_MAX_DRAFT_TOKENS));
-  int64_t n_forced = ommai_draft_force(sequence, most, entry->draft);
+  int64_t max_tokens = ommai_min_i64(ommai_min_i64(n_free_rows, room), ommai_min_i64(left, OMMAI_MAX_DRAFT_TOKENS));
+  int64_t n_forced = ommai_draft_force(sequence, max_tokens, entry->draft);
   entry->forced = n_forced > 0;
-  return entry->forced ? n_forced : ommai_draft_guess(sequence, ommai_min_i64(sizes->draft_tokens, most), entry->draft);
+  return entry->forced ? n_forced : ommai_draft_guess(sequence, ommai_min_i64(sizes->draft_tokens, max_tokens), entry->draft);
 }
 
 /* Has the masks of the next tokens made while the network runs. */
@@ -127,7 +127,7 @@ void ommai_decode_lane_close(struct ommai_decode_lane *lane, struct ommai_decode
   entry->open = right && !ended;
   if (entry->open || ended) return;
   struct ommai_sequence *sequence = entry->sequence;
-  ommai_draft_learn(entry->forced ? &sequence->forced : &sequence->draft, entry->n_draft, round + right);
+  ommai_draft_record_hits(entry->forced ? &sequence->forced : &sequence->draft, entry->n_draft, round + right);
 }
 
 enum omma_status ommai_decode_lane_first(struct ommai_decode_lane *lane, struct ommai_sequence *sequence, const float *residual,

@@ -20,10 +20,11 @@ static bool is_image(const struct ommai_sequence *sequence, int64_t at) {
   return at < (int64_t)sequence->request->n_tokens && sequence->request->tokens[at].image >= 0;
 }
 
-/* How many tokens before `end` equal those before n, at most `most`. */
-static int64_t run_length(const struct ommai_sequence *sequence, int64_t end, int64_t n, int64_t most) {
+/* How many tokens before `end` equal those before n, at most `max_tokens`. */
+static int64_t run_length(const struct ommai_sequence *sequence, int64_t end, int64_t n, int64_t max_tokens) {
   int64_t length = 0;
-  while (length < most && length < end && token_at(sequence, end - 1 - length) == token_at(sequence, n - 1 - length)) length++;
+  while (length < max_tokens && length < end && token_at(sequence, end - 1 - length) == token_at(sequence, n - 1 - length))
+    length++;
   return length;
 }
 
@@ -33,10 +34,10 @@ static bool rests(struct ommai_draft_record *record) {
   return true;
 }
 
-int64_t ommai_draft_guess(struct ommai_sequence *sequence, int64_t most, int32_t *tokens) {
+int64_t ommai_draft_guess(struct ommai_sequence *sequence, int64_t max_tokens, int32_t *tokens) {
   const struct ommai_engine_sizes *sizes = &sequence->resources->sizes;
   int64_t n = (int64_t)sequence->request->n_tokens + sequence->n_generated, best = 0, best_length = sizes->lookup_min - 1;
-  if (most < 1 || rests(&sequence->draft)) return 0;
+  if (max_tokens < 1 || rests(&sequence->draft)) return 0;
   /* the latest of equally long runs */
   for (int64_t end = n - 1; end > 0 && best_length < sizes->lookup_max; end--) {
     int64_t length = run_length(sequence, end, n, sizes->lookup_max);
@@ -46,19 +47,19 @@ int64_t ommai_draft_guess(struct ommai_sequence *sequence, int64_t most, int32_t
   }
   if (best == 0) return 0;
   int64_t count = 0;
-  while (count < most && best + count < n && !is_image(sequence, best + count)) {
+  while (count < max_tokens && best + count < n && !is_image(sequence, best + count)) {
     tokens[count] = token_at(sequence, best + count);
     count++;
   }
   return count;
 }
 
-int64_t ommai_draft_force(struct ommai_sequence *sequence, int64_t most, int32_t *tokens) {
+int64_t ommai_draft_force(struct ommai_sequence *sequence, int64_t max_tokens, int32_t *tokens) {
   if (!sequence->structured.grammar || rests(&sequence->forced)) return 0;
-  return ommai_structured_answer_guess(&sequence->structured, sequence->generated, sequence->n_generated, most, tokens);
+  return ommai_structured_answer_guess(&sequence->structured, sequence->generated, sequence->n_generated, max_tokens, tokens);
 }
 
-void ommai_draft_learn(struct ommai_draft_record *record, int64_t n_guessed, int64_t n_right) {
+void ommai_draft_record_hits(struct ommai_draft_record *record, int64_t n_guessed, int64_t n_right) {
   if (n_guessed == 0) return;
   if (record->share == 0) record->share = FIRST_SHARE;
   record->share += WEIGHT * ((float)n_right / (float)n_guessed - record->share);

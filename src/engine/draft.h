@@ -20,14 +20,14 @@ struct ommai_draft_record {
   int64_t pause; /* steps without guesses yet to come */
 };
 
-/* Guesses up to `most` tokens that follow the sequence's last one; returns how many. 0 too while
- * guesses have not paid: when less than a quarter of the tokens were right, for 32 steps. */
-int64_t ommai_draft_guess(struct ommai_sequence *sequence, int64_t most, int32_t *tokens);
+/* Guesses up to `max_tokens` tokens that follow the sequence's last one; returns how many. 0 too
+ * while guesses have not paid: when less than a quarter of the tokens were right, for 32 steps. */
+int64_t ommai_draft_guess(struct ommai_sequence *sequence, int64_t max_tokens, int32_t *tokens);
 
 /* The same where the grammar leaves one way to go on. */
-int64_t ommai_draft_force(struct ommai_sequence *sequence, int64_t most, int32_t *tokens);
+int64_t ommai_draft_force(struct ommai_sequence *sequence, int64_t max_tokens, int32_t *tokens);
 
 /* n_right of n_guessed tokens were right. */
-void ommai_draft_learn(struct ommai_draft_record *record, int64_t n_guessed, int64_t n_right);
+void ommai_draft_record_hits(struct ommai_draft_record *record, int64_t n_guessed, int64_t n_right);
 
 #endif

@@ -70,29 +70,29 @@ void omma_embeddings_get_timings(const struct omma_embeddings *embeddings, struc
 
 /* Where the output of an image lies whose values begin at `output`. */
 static void lay_out_image(const struct omma_model *model, struct omma_embeddings *embeddings, size_t index,
-                          const struct omma_image_plan *plan, const float *output) {
+                          const struct omma_image_sizes *sizes, const float *output) {
   const float **deepstack = embeddings->deepstack + index * embeddings->n_deepstack;
   int64_t width = model->config.vision.out_hidden_size;
-  embeddings->images[index] = (struct omma_image_embeddings){.n_tokens = plan->n_tokens,
+  embeddings->images[index] = (struct omma_image_embeddings){.n_tokens = sizes->n_tokens,
                                                              .width = width,
                                                              .merged = output,
                                                              .n_deepstack = (int64_t)embeddings->n_deepstack,
                                                              .deepstack = deepstack};
-  memcpy(embeddings->images[index].grid_thw, plan->grid_thw, sizeof plan->grid_thw);
-  for (size_t j = 0; j < embeddings->n_deepstack; j++) deepstack[j] = output + (1 + (int64_t)j) * plan->n_tokens * width;
+  memcpy(embeddings->images[index].grid_thw, sizes->grid_thw, sizeof sizes->grid_thw);
+  for (size_t j = 0; j < embeddings->n_deepstack; j++) deepstack[j] = output + (1 + (int64_t)j) * sizes->n_tokens * width;
 }
 
 static void lay_out(const struct omma_model *model, struct omma_embeddings *embeddings) {
   float *output = embeddings->values;
   for (size_t i = 0; i < embeddings->n_images; i++) {
-    const struct omma_image_plan *plan = &embeddings->prepared[i].plan;
+    const struct omma_image_sizes *sizes = &embeddings->prepared[i].sizes;
     embeddings->inputs[i] = (struct ommai_vision_input){.pixels = embeddings->prepared[i].pixels,
                                                         .n_frames = embeddings->prepared[i].n_frames,
-                                                        .grid_rows = plan->grid_thw[1],
-                                                        .grid_columns = plan->grid_thw[2],
+                                                        .grid_rows = sizes->grid_thw[1],
+                                                        .grid_columns = sizes->grid_thw[2],
                                                         .output = output};
-    lay_out_image(model, embeddings, i, plan, output);
-    output += ommai_vision_output_size(&model->config.vision, plan->n_tokens);
+    lay_out_image(model, embeddings, i, sizes, output);
+    output += ommai_vision_output_size(&model->config.vision, sizes->n_tokens);
   }
 }
 
@@ -126,7 +126,7 @@ enum omma_status ommai_embeddings_share(const struct omma_request *request, stru
   for (size_t i = 0; i < request->n_images; i++) {
     ommai_encoder_cache_share(cache, encoded[i]);
     embeddings->shared[i] = encoded[i];
-    lay_out_image(model, embeddings, i, &request->images[i].plan, encoded[i]->values);
+    lay_out_image(model, embeddings, i, &request->images[i].sizes, encoded[i]->values);
   }
   *out = embeddings;
   return OMMA_OK;
@@ -148,7 +148,7 @@ static enum omma_status prepare(const struct omma_model *model, const struct omm
       ommai_error_prefix(error, "image %zu", i);
       return status;
     }
-    embeddings->n_values += (size_t)ommai_vision_output_size(&model->config.vision, embeddings->prepared[i].plan.n_tokens);
+    embeddings->n_values += (size_t)ommai_vision_output_size(&model->config.vision, embeddings->prepared[i].sizes.n_tokens);
   }
   embeddings->values = ommai_allocate_uninitialised(&embeddings->allocator, embeddings->n_values, sizeof *embeddings->values);
   if (!embeddings->values) return ommai_fail_memory(error, "embeddings", embeddings->n_values * sizeof *embeddings->values);

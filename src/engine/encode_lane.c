@@ -22,7 +22,7 @@ void ommai_encode_lane_add_call(struct ommai_encode_lane *lane, struct ommai_enc
   *end = call;
 }
 
-struct ommai_encode_call *ommai_encode_lane_drop_call(struct ommai_encode_lane *lane) {
+struct ommai_encode_call *ommai_encode_lane_take_call(struct ommai_encode_lane *lane) {
   struct ommai_encode_call *call = lane->calls;
   if (!call) return NULL;
   if (lane->running_call == call) ommai_encode_lane_end(lane, false);
@@ -47,10 +47,10 @@ static void add_image(struct ommai_encode_lane *lane, const struct ommai_prepare
   lane->images[at] = ommai_prepared_image_share(image);
   lane->inputs[at] = (struct ommai_vision_input){.pixels = image->pixels,
                                                  .n_frames = image->n_frames,
-                                                 .grid_rows = image->plan.grid_thw[1],
-                                                 .grid_columns = image->plan.grid_thw[2],
+                                                 .grid_rows = image->sizes.grid_thw[1],
+                                                 .grid_columns = image->sizes.grid_thw[2],
                                                  .output = encoded->values};
-  lane->n_patches += image->plan.n_patches;
+  lane->n_patches += image->sizes.n_patches;
 }
 
 /* The sequence's images that are missing, as long as the pass stays within max_patches; the very
@@ -60,7 +60,7 @@ static void add_images(struct ommai_encode_lane *lane, const struct ommai_sequen
   for (size_t i = 0; i < request->n_images && lane->n_in_pass < OMMAI_MAX_PASS_IMAGES; i++) {
     struct ommai_encoded_image *encoded = sequence->encoded[i];
     if (!encoded || encoded->complete || has_image(lane, encoded)) continue;
-    if (lane->n_in_pass > 0 && lane->n_patches + request->images[i].plan.n_patches > max_patches) continue;
+    if (lane->n_in_pass > 0 && lane->n_patches + request->images[i].sizes.n_patches > max_patches) continue;
     add_image(lane, &request->images[i], encoded);
   }
 }

@@ -30,7 +30,7 @@ void ommai_encode_lane_free(struct ommai_encode_lane *lane);
 
 void ommai_encode_lane_add_call(struct ommai_encode_lane *lane, struct ommai_encode_call *call);
 /* Takes the oldest call out, with the pass that is for it; NULL: there is none. */
-struct ommai_encode_call *ommai_encode_lane_drop_call(struct ommai_encode_lane *lane);
+struct ommai_encode_call *ommai_encode_lane_take_call(struct ommai_encode_lane *lane);
 
 /* Begins a pass for whoever is the oldest: a caller, or the first sequence (of n, in order) in
  * stage ENCODE, whose images may take along those of others. There is no pass in progress, and

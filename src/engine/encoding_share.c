@@ -103,7 +103,7 @@ void ommai_encoding_share_find(struct ommai_encoding_share *share, struct ommai_
   for (size_t i = 0; share->store.find && i < request->n_images; i++) {
     if (ommai_encoder_cache_has(cache, &request->keys[i])) continue;
     find_one(share, cache, &request->keys[i],
-             (size_t)ommai_vision_output_size(&request->model->config.vision, request->images[i].plan.n_tokens));
+             (size_t)ommai_vision_output_size(&request->model->config.vision, request->images[i].sizes.n_tokens));
   }
 }
 

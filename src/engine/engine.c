@@ -4,7 +4,7 @@
 #include "base/allocator.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/memory_plan.h"
+#include "engine/memory_estimate.h"
 #include "engine/request.h"
 
 /* ---- the thread ---- */
@@ -76,7 +76,7 @@ static void finish_encode(void *context, struct ommai_encode_call *call, enum om
 }
 
 /* Ends a job that never ran. */
-static void drop(struct omma_engine *engine, const struct ommai_job *job) {
+static void finish_cancelled(struct omma_engine *engine, const struct ommai_job *job) {
   struct omma_error error;
   if (job->encode) {
     ommai_fail(&error, OMMA_ERROR_CANCELLED, "encode: the engine is going down");
@@ -94,7 +94,7 @@ static void drop(struct omma_engine *engine, const struct ommai_job *job) {
 static void look_after_ring(struct omma_engine *engine) {
   struct ommai_job job;
   uint64_t id;
-  while (ommai_job_ring_take_cancelled(&engine->ring, &job)) drop(engine, &job);
+  while (ommai_job_ring_take_cancelled(&engine->ring, &job)) finish_cancelled(engine, &job);
   while (ommai_job_ring_running_cancelled(&engine->ring, &id)) ommai_scheduler_cancel(&engine->scheduler, id);
   while (ommai_job_ring_first(&engine->ring, &job) && ommai_scheduler_admits(&engine->scheduler, &job)) {
     ommai_job_ring_take(&engine->ring, job.id);
@@ -113,7 +113,7 @@ static void *engine_main(void *argument) {
     publish(engine);
   }
   ommai_scheduler_cancel_all(&engine->scheduler);
-  while (ommai_job_ring_take_cancelled(&engine->ring, &job)) drop(engine, &job);
+  while (ommai_job_ring_take_cancelled(&engine->ring, &job)) finish_cancelled(engine, &job);
   return NULL;
 }
 
@@ -127,7 +127,7 @@ static enum omma_status set_up(struct omma_engine *engine, const struct ommai_en
   OMMAI_TRY(ommai_resources_create(engine->model, sizes, &engine->resources, error));
   if (options) {
     OMMAI_TRY(ommai_encoding_share_init(&engine->resources.share, options->encoding_store, engine->model, error));
-    ommai_page_pool_tell(engine->resources.pool, options->kv_events);
+    ommai_page_pool_set_events(engine->resources.pool, options->kv_events);
     if (options->kv_events) engine->resources.kv_events = *options->kv_events;
   }
   OMMAI_TRY(ommai_scheduler_init(&engine->scheduler, &engine->resources, &events, error));

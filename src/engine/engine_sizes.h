@@ -1,5 +1,5 @@
 /* How large the engine's parts are: its options with every default filled in, and what follows from
- * them. ommai_engine_sizes (memory_plan.h) works them out. */
+ * them. ommai_engine_sizes (memory_estimate.h) works them out. */
 #ifndef OMMAI_ENGINE_ENGINE_SIZES_H
 #define OMMAI_ENGINE_ENGINE_SIZES_H
 

@@ -5,8 +5,8 @@
 #include "base/allocator.h"
 #include "base/error.h"
 #include "engine/image_object.h"
-#include "engine/image_plan.h"
-#include "engine/image_size.h"
+#include "engine/image_sizes.h"
+#include "engine/target_size.h"
 #include "image/image_fit.h"
 #include "image/resize.h"
 
@@ -32,20 +32,20 @@ static enum omma_status take_budget(const struct omma_model *model, size_t size,
   enum omma_status status;
   do {
     status = ommai_pixel_budget_take(model->pixel_budget, size, error);
-  } while (status == OMMA_ERROR_MEMORY && ommai_image_store_drop_oldest(model->image_store));
+  } while (status == OMMA_ERROR_MEMORY && ommai_image_store_evict_oldest(model->image_store));
   return status;
 }
 
-/* Resizes frames of the plan's size to `fitted`. */
+/* Resizes frames of the sizes's size to `fitted`. */
 static enum omma_status prepare(const struct omma_model *model, const struct omma_image *const *frames, int64_t n_frames,
-                                const struct omma_image_plan *plan, const struct ommai_fitted_size *fitted,
+                                const struct omma_image_sizes *sizes, const struct ommai_fitted_size *fitted,
                                 struct ommai_prepared_image *out, struct omma_error *error) {
   struct ommai_prepared_image prepared;
-  OMMAI_TRY(take_budget(model, ommai_prepared_image_cost(plan, n_frames), error));
-  OMMAI_TRY(ommai_prepared_image_create(plan, n_frames, &model->large_allocator, model->pixel_budget, &prepared, error));
+  OMMAI_TRY(take_budget(model, ommai_prepared_image_cost(sizes, n_frames), error));
+  OMMAI_TRY(ommai_prepared_image_create(sizes, n_frames, &model->large_allocator, model->pixel_budget, &prepared, error));
   enum omma_status status = OMMA_OK;
   for (int64_t i = 0; i < n_frames && status == OMMA_OK; i++) {
-    status = resize(model, frames[i]->decoded, fitted, prepared.pixels + (size_t)i * ommai_frame_bytes(plan), error);
+    status = resize(model, frames[i]->decoded, fitted, prepared.pixels + (size_t)i * ommai_frame_bytes(sizes), error);
   }
   if (status != OMMA_OK) {
     ommai_prepared_image_free(&prepared);
@@ -66,12 +66,12 @@ enum omma_status omma_image_recall(const struct omma_model *model, const void *b
                                    const struct omma_image_limits *limits, const struct omma_image_options *options,
                                    struct omma_image **out, struct omma_error *error) {
   struct omma_image_header header;
-  struct omma_image_plan plan;
+  struct omma_image_sizes sizes;
   struct ommai_fitted_size fitted;
   uint8_t digest[32];
   *out = NULL;
   OMMAI_TRY(omma_image_probe(bytes, size, limits, &header, error));
-  OMMAI_TRY(omma_model_plan_image(model, header.width, header.height, options, &plan, error));
+  OMMAI_TRY(omma_model_image_sizes(model, header.width, header.height, options, &sizes, error));
   OMMAI_TRY(ommai_choose_image_size(model, header.width, header.height, options, &fitted, error));
   ommai_image_digest(bytes, size, digest);
   struct ommai_image_name name = name_of(digest, &fitted);
@@ -102,13 +102,13 @@ static enum omma_status share_known(const struct omma_model *model, const struct
 enum omma_status ommai_prepare_image(const struct omma_model *model, const struct omma_image *image,
                                      const struct omma_image_options *options, struct ommai_prepared_image *prepared,
                                      struct omma_error *error) {
-  struct omma_image_plan plan;
+  struct omma_image_sizes sizes;
   struct ommai_fitted_size fitted;
   int32_t width = image->width, height = image->height;
-  OMMAI_TRY(omma_model_plan_image(model, width, height, options, &plan, error));
+  OMMAI_TRY(omma_model_image_sizes(model, width, height, options, &sizes, error));
   OMMAI_TRY(ommai_choose_image_size(model, width, height, options, &fitted, error));
   if (!image->decoded) return share_known(model, image, &fitted, prepared, error);
-  OMMAI_TRY(prepare(model, &image, 1, &plan, &fitted, prepared, error));
+  OMMAI_TRY(prepare(model, &image, 1, &sizes, &fitted, prepared, error));
   if (image->has_digest) {
     struct ommai_image_name name = name_of(image->digest, &fitted);
     ommai_image_store_keep(model->image_store, &name, prepared);
@@ -119,8 +119,9 @@ enum omma_status ommai_prepare_image(const struct omma_model *model, const struc
 enum omma_status ommai_prepare_video(const struct omma_model *model, const struct omma_video *video,
                                      const struct omma_image_options *options, struct ommai_prepared_image *prepared,
                                      struct omma_error *error) {
-  struct omma_image_plan plan;
-  OMMAI_TRY(ommai_plan_video(model, video, options, &plan, error));
-  const struct ommai_fitted_size fitted = {plan.resized_width, plan.resized_height, plan.resized_width, plan.resized_height};
-  return prepare(model, video->frames, (int64_t)video->n_frames, &plan, &fitted, prepared, error);
+  struct omma_image_sizes sizes;
+  OMMAI_TRY(ommai_video_sizes(model, video, options, &sizes, error));
+  const struct ommai_fitted_size fitted = {sizes.resized_width, sizes.resized_height, sizes.resized_width,
+                                           sizes.resized_height};
+  return prepare(model, video->frames, (int64_t)video->n_frames, &sizes, &fitted, prepared, error);
 }

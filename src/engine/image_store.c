@@ -112,7 +112,7 @@ void ommai_image_store_keep(struct ommai_image_store *store, const struct ommai_
   if (!is_new) ommai_release(&store->allocator, entry, 1, sizeof *entry);
 }
 
-bool ommai_image_store_drop_oldest(struct ommai_image_store *store) {
+bool ommai_image_store_evict_oldest(struct ommai_image_store *store) {
   pthread_mutex_lock(&store->lock);
   bool any = store->oldest != NULL;
   if (any) forget(store, store->oldest);

@@ -42,7 +42,7 @@ void ommai_image_store_keep(struct ommai_image_store *store, const struct ommai_
                             const struct ommai_prepared_image *image);
 
 /* Gives up the image that was not used for longest; false: there is none. */
-bool ommai_image_store_drop_oldest(struct ommai_image_store *store);
+bool ommai_image_store_evict_oldest(struct ommai_image_store *store);
 
 /* What it may keep at most. */
 int64_t ommai_image_store_budget(const struct ommai_image_store *store);

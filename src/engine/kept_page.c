@@ -29,14 +29,14 @@ static int64_t find_images(const struct omma_request *request, int64_t first, st
   return n;
 }
 
-void ommai_kept_page_tell(const struct omma_kv_events *events, const struct omma_request *request, int64_t page) {
+void ommai_kept_page_report(const struct omma_kv_events *events, const struct omma_request *request, int64_t page) {
   struct omma_kv_page_image images[PAGE];
   if (!events->stored) return;
-  const struct omma_kv_page told = {.key = request->page_keys[page],
-                                    .parent = page ? &request->page_keys[page - 1] : NULL,
-                                    .tokens = request->ids + page * PAGE,
-                                    .images = images,
-                                    .n_images = find_images(request, page * PAGE, images),
-                                    .cache_salt = page ? NULL : request->cache_salt};
-  events->stored(events->context, &told);
+  const struct omma_kv_page event = {.key = request->page_keys[page],
+                                     .parent = page ? &request->page_keys[page - 1] : NULL,
+                                     .tokens = request->ids + page * PAGE,
+                                     .images = images,
+                                     .n_images = find_images(request, page * PAGE, images),
+                                     .cache_salt = page ? NULL : request->cache_salt};
+  events->stored(events->context, &event);
 }

@@ -9,6 +9,6 @@ struct omma_request;
 
 /* Page `page` of the request's prompt, below request->n_page_keys. Nothing happens without
  * events->stored. */
-void ommai_kept_page_tell(const struct omma_kv_events *events, const struct omma_request *request, int64_t page);
+void ommai_kept_page_report(const struct omma_kv_events *events, const struct omma_request *request, int64_t page);
 
 #endif

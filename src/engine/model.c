@@ -60,7 +60,7 @@ static enum omma_status require_tensor(void *context, const char *name, int n_di
 }
 
 /* How most of the language model's matrices are kept: as the feed-forward's, or the experts'. */
-static struct ommai_linear_spec most_kept(const struct ommai_weight_loader *loader) {
+static struct ommai_linear_spec main_weights(const struct ommai_weight_loader *loader) {
   const struct ommai_linear_spec *dense = &loader->kept_by_role[OMMAI_ROLE_GATE_UP];
   return dense->n_in ? *dense : loader->kept_by_role[OMMAI_ROLE_EXPERT];
 }
@@ -88,7 +88,7 @@ static enum omma_status count_weights(struct omma_model *model, struct omma_erro
     model->n_parameters -= model->config.text.vocab_size * model->config.text.hidden_size;
   model->weight_bytes = loader.bytes;
   model->step_weight_bytes = step_weight_bytes(model, &loader);
-  model->most_kept = most_kept(&loader);
+  model->main_weights = main_weights(&loader);
   model->linear_scratch_bytes = (int64_t)loader.scratch_bytes * model->n_threads;
   model->decoder.prepared_row_bytes = loader.prepared_row_bytes;
   return OMMA_OK;
@@ -112,7 +112,7 @@ static enum omma_status pack_weights(struct omma_model *model, const struct omma
   OMMAI_TRY(ommai_model_describe(model, model->checkpoint, &loader, require_tensor, model->checkpoint, error));
   model->weight_bytes = loader.bytes; /* of the types that the tensors really have */
   model->step_weight_bytes = step_weight_bytes(model, &loader);
-  model->most_kept = most_kept(&loader);
+  model->main_weights = main_weights(&loader);
   model->linear_scratch_bytes = (int64_t)loader.scratch_bytes * model->n_threads;
   model->decoder.prepared_row_bytes = loader.prepared_row_bytes;
   size_t depth = (size_t)model->config.vision.depth;
@@ -135,7 +135,7 @@ static enum omma_status pack_weights(struct omma_model *model, const struct omma
   return OMMA_OK;
 }
 
-/* A plan needs no tokens. */
+/* An estimate needs no tokens. */
 static enum omma_status read_tokenizer(struct omma_model *model, struct omma_error *error) {
   bool found;
   if (model->gguf) {
@@ -178,11 +178,11 @@ static enum omma_status choose_generation(struct omma_model *model, const struct
 
 static enum omma_status choose_limits(struct omma_model *model, const struct omma_model_options *options,
                                       struct omma_error *error) {
-  int64_t most = model->config.text.max_positions;
-  model->max_model_len = options->max_model_len ? options->max_model_len : most;
-  if (model->max_model_len < 1 || model->max_model_len > most) {
+  int64_t limit = model->config.text.max_positions;
+  model->max_model_len = options->max_model_len ? options->max_model_len : limit;
+  if (model->max_model_len < 1 || model->max_model_len > limit) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "max_model_len",
-                            "max_model_len: expected 1 to %lld, the context of this checkpoint, found %lld", (long long)most,
+                            "max_model_len: expected 1 to %lld, the context of this checkpoint, found %lld", (long long)limit,
                             (long long)options->max_model_len);
   }
   model->n_threads = options->n_threads ? options->n_threads : ommai_team_cpu_count();
@@ -309,9 +309,10 @@ enum omma_status ommai_model_require_tokenizer(const struct omma_model *model, s
 
 enum omma_status ommai_model_require_processor(const struct omma_model *model, struct omma_error *error) {
   if (!model->config.image.published) return OMMA_OK;
-  return ommai_fail(error, OMMA_ERROR_IO,
-                    "%s/preprocessor_config.json: no such file; it belongs to the checkpoint, only plans are made without it",
-                    model->directory);
+  return ommai_fail(
+      error, OMMA_ERROR_IO,
+      "%s/preprocessor_config.json: no such file; it belongs to the checkpoint, only estimates are made without it",
+      model->directory);
 }
 
 /* A template that is none of the known ones. */
@@ -375,7 +376,7 @@ void omma_model_close(struct omma_model *model) {
 
 /* How the language model's matrices are kept, all but a few of them. */
 static enum ommai_weight_format kept_format(const struct omma_model *model) {
-  enum ommai_weight_format wanted = model->most_kept.format;
+  enum ommai_weight_format wanted = model->main_weights.format;
   if (wanted == OMMAI_FORMAT_INT8 || wanted == OMMAI_FORMAT_INT4) return wanted;
   return model->decoder.dtype == OMMA_BF16 || model->config.stored_type == OMMA_BF16 ? OMMAI_FORMAT_BF16 : OMMAI_FORMAT_F32;
 }
@@ -392,7 +393,7 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .weights = ommai_dtype_name(model->decoder.dtype),
       .vision_weights = int8_tower ? "int8" : ommai_dtype_name(model->tower.dtype),
       .kept_weights = ommai_weight_format_name(kept_format(model)),
-      .kept_group = model->most_kept.group,
+      .kept_group = model->main_weights.group,
       .quantization = declared_quantization(model),
       .kv_cache = ommai_dtype_name(model->decoder.kv_type),
       .linear = model->linear_description,
@@ -437,7 +438,7 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
   };
 }
 
-enum omma_status omma_model_plan_text(const struct omma_model *model, int64_t n_tokens, struct omma_text_plan *plan,
+enum omma_status omma_model_text_cost(const struct omma_model *model, int64_t n_tokens, struct omma_text_cost *cost,
                                       struct omma_error *error) {
   const struct ommai_decoder_config *config = &model->config.text;
   enum omma_dtype dtype = model->decoder.kv_type;
@@ -446,7 +447,7 @@ enum omma_status omma_model_plan_text(const struct omma_model *model, int64_t n_
                             (long long)model->max_model_len, (long long)n_tokens);
   }
   int64_t token_bytes = (int64_t)ommai_kv_page_bytes(config, dtype) / OMMA_ATTENTION_PAGE_TOKENS;
-  *plan = (struct omma_text_plan){.prompt_flops = ommai_decoder_prompt_flops(config, n_tokens),
+  *cost = (struct omma_text_cost){.prompt_flops = ommai_decoder_prompt_flops(config, n_tokens),
                                   .step_weight_bytes = model->step_weight_bytes,
                                   .step_kv_bytes = n_tokens * token_bytes};
   return OMMA_OK;

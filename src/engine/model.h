@@ -47,7 +47,7 @@ struct omma_model {
   struct ommai_linear_context *linear_context;
   struct ommai_checkpoint *checkpoint; /* stays open: embedding rows are read from it */
   struct ommai_weight_policy policy;
-  struct ommai_linear_spec most_kept; /* how most of the language model's matrices are kept */
+  struct ommai_linear_spec main_weights; /* how most of the language model's matrices are kept */
   struct ommai_vision_tower tower;
   struct ommai_decoder decoder;
   int64_t n_parameters, n_vision_parameters, weight_bytes;

@@ -62,7 +62,7 @@ void ommai_page_pool_destroy(struct ommai_page_pool *pool) {
   ommai_release(&allocator, pool, 1, sizeof *pool);
 }
 
-void ommai_page_pool_tell(struct ommai_page_pool *pool, const struct omma_kv_events *events) {
+void ommai_page_pool_set_events(struct ommai_page_pool *pool, const struct omma_kv_events *events) {
   if (events) pool->events = *events;
 }
 

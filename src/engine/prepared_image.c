@@ -22,22 +22,22 @@ struct ommai_shared_pixels {
   alignas(OMMAI_ALIGNMENT) uint8_t pixels[];
 };
 
-size_t ommai_frame_bytes(const struct omma_image_plan *plan) {
-  return (size_t)plan->resized_width * (size_t)plan->resized_height * 3;
+size_t ommai_frame_bytes(const struct omma_image_sizes *sizes) {
+  return (size_t)sizes->resized_width * (size_t)sizes->resized_height * 3;
 }
 
 size_t ommai_prepared_image_bytes(const struct ommai_prepared_image *prepared) {
-  return (size_t)prepared->n_frames * ommai_frame_bytes(&prepared->plan);
+  return (size_t)prepared->n_frames * ommai_frame_bytes(&prepared->sizes);
 }
 
-size_t ommai_prepared_image_cost(const struct omma_image_plan *plan, int64_t n_frames) {
-  return sizeof(struct ommai_shared_pixels) + (size_t)n_frames * ommai_frame_bytes(plan);
+size_t ommai_prepared_image_cost(const struct omma_image_sizes *sizes, int64_t n_frames) {
+  return sizeof(struct ommai_shared_pixels) + (size_t)n_frames * ommai_frame_bytes(sizes);
 }
 
-enum omma_status ommai_prepared_image_create(const struct omma_image_plan *plan, int64_t n_frames,
+enum omma_status ommai_prepared_image_create(const struct omma_image_sizes *sizes, int64_t n_frames,
                                              const struct omma_allocator *allocator, struct ommai_pixel_budget *budget,
                                              struct ommai_prepared_image *out, struct omma_error *error) {
-  size_t size = ommai_prepared_image_cost(plan, n_frames);
+  size_t size = ommai_prepared_image_cost(sizes, n_frames);
   struct ommai_shared_pixels *shared = ommai_allocate_uninitialised(allocator, size, 1);
   if (!shared) {
     ommai_pixel_budget_give_back(budget, size);
@@ -47,7 +47,7 @@ enum omma_status ommai_prepared_image_create(const struct omma_image_plan *plan,
   shared->size = size;
   shared->allocator = *allocator;
   shared->budget = budget;
-  *out = (struct ommai_prepared_image){.plan = *plan, .n_frames = n_frames, .pixels = shared->pixels, .shared = shared};
+  *out = (struct ommai_prepared_image){.sizes = *sizes, .n_frames = n_frames, .pixels = shared->pixels, .shared = shared};
   return OMMA_OK;
 }
 
@@ -66,7 +66,7 @@ struct ommai_image_key ommai_prepared_image_key(const struct ommai_prepared_imag
   uint64_t name_size = name ? strlen(name) : 0; /* so that no name goes on into the pixels */
   crypto_generichash_init(&state, NULL, 0, sizeof key.bytes);
   crypto_generichash_update(&state, &kind, sizeof kind);
-  crypto_generichash_update(&state, (const unsigned char *)prepared->plan.grid_thw, sizeof prepared->plan.grid_thw);
+  crypto_generichash_update(&state, (const unsigned char *)prepared->sizes.grid_thw, sizeof prepared->sizes.grid_thw);
   crypto_generichash_update(&state, (const unsigned char *)&prepared->n_frames, sizeof prepared->n_frames);
   crypto_generichash_update(&state, (const unsigned char *)&name_size, sizeof name_size);
   if (name) crypto_generichash_update(&state, (const unsigned char *)name, name_size);

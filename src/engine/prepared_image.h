@@ -11,9 +11,9 @@
 struct ommai_shared_pixels;
 
 /* An image or video after the resize: 8-bit RGB [n_frames, resized_height, resized_width, 3] and
- * its plan. */
+ * its sizes. */
 struct ommai_prepared_image {
-  struct omma_image_plan plan;
+  struct omma_image_sizes sizes;
   int64_t n_frames; /* 1 for an image */
   uint8_t *pixels;
   struct ommai_shared_pixels *shared; /* what `pixels` lies in */
@@ -23,15 +23,15 @@ struct ommai_prepared_image {
 /* A hash of the bytes, 32 of them. */
 void ommai_image_digest(const void *bytes, size_t size, uint8_t *digest);
 
-/* Bytes of one frame of the plan. Cannot overflow: a plan's areas and frames are bounded. */
-size_t ommai_frame_bytes(const struct omma_image_plan *plan);
+/* Bytes of one frame of the sizes. Cannot overflow: a sizes's areas and frames are bounded. */
+size_t ommai_frame_bytes(const struct omma_image_sizes *sizes);
 
 /* Bytes that the pixels and their owners' count take of a budget. */
-size_t ommai_prepared_image_cost(const struct omma_image_plan *plan, int64_t n_frames);
+size_t ommai_prepared_image_cost(const struct omma_image_sizes *sizes, int64_t n_frames);
 
 /* Memory for the pixels, with one owner. The cost was taken from `budget`, which gets it back with
  * the last owner, or at once on failure. Errors: MEMORY. */
-enum omma_status ommai_prepared_image_create(const struct omma_image_plan *plan, int64_t n_frames,
+enum omma_status ommai_prepared_image_create(const struct omma_image_sizes *sizes, int64_t n_frames,
                                              const struct omma_allocator *allocator, struct ommai_pixel_budget *budget,
                                              struct ommai_prepared_image *out, struct omma_error *error);
 

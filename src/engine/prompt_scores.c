@@ -11,7 +11,7 @@ bool ommai_prompt_scores_wanted(const struct ommai_sequence *sequence) {
   return sequence->request->prompt_logprobs && sequence->n_scored + 1 < (int64_t)sequence->request->n_tokens;
 }
 
-static void tell(struct ommai_sequence *sequence, int64_t index, const struct ommai_sampler_row *row) {
+static void report_score(struct ommai_sequence *sequence, int64_t index, const struct ommai_sampler_row *row) {
   struct omma_top_logprob top[OMMA_MAX_TOP_LOGPROBS];
   for (int i = 0; i < row->n_top; i++) top[i] = (struct omma_top_logprob){row->top[i].token, row->top[i].logprob};
   const struct omma_prompt_token_event event = {.index = index,
@@ -43,7 +43,7 @@ static enum omma_status score(struct ommai_sequence *sequence, const float *rows
   ommai_sampler_run(resources->sampler, scored, n, resources->team_interface);
   for (int64_t i = 0; i < n; i++) {
     if (!scored[i].finite) return ommai_sequence_fail_not_finite(sequence, error);
-    tell(sequence, at + i + 1, &scored[i]);
+    report_score(sequence, at + i + 1, &scored[i]);
     sequence->n_scored = at + i + 1;
   }
   return OMMA_OK;
@@ -53,8 +53,8 @@ enum omma_status ommai_prompt_scores_advance(struct ommai_sequence *sequence, co
                                              int64_t *n_done, struct omma_error *error) {
   int64_t hidden = sequence->request->model->config.text.hidden_size, last = (int64_t)sequence->request->n_tokens - 1;
   *n_done = ommai_max_i64(*n_done, sequence->n_scored - first); /* told before a preemption */
-  int64_t most = ommai_min_i64(OMMAI_SCORED_ROWS, sequence->resources->sizes.max_sequences);
-  int64_t n = ommai_min_i64(most, ommai_min_i64(n_rows, last - first) - *n_done);
+  int64_t max_rows = ommai_min_i64(OMMAI_SCORED_ROWS, sequence->resources->sizes.max_sequences);
+  int64_t n = ommai_min_i64(max_rows, ommai_min_i64(n_rows, last - first) - *n_done);
   if (n > 0) OMMAI_TRY(score(sequence, rows + *n_done * hidden, first + *n_done, n, error));
   *n_done = n > 0 ? *n_done + n : n_rows;
   return OMMA_OK;

@@ -1,4 +1,4 @@
-/* From messages to a request: check -> chat template -> images planned -> text between them counted
+/* From messages to a request: check -> chat template -> images sized -> text between them counted
  * -> images and videos resized -> tokens and positions; or from ids. */
 #include "engine/request.h"
 
@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/engine.h"
-#include "engine/image_plan.h"
 #include "engine/image_prepare.h"
+#include "engine/image_sizes.h"
 #include "engine/prefix_key.h"
 #include "engine/prompt_positions.h"
 #include "engine/request_sampling.h"
@@ -102,11 +102,11 @@ static enum omma_status take_images(struct omma_request *request, const struct o
   return allocate_images(request, n, error);
 }
 
-static enum omma_status plan_part(const struct omma_model *model, const struct omma_part *part, struct omma_image_plan *plan,
+static enum omma_status size_part(const struct omma_model *model, const struct omma_part *part, struct omma_image_sizes *sizes,
                                   struct omma_error *error) {
-  if (part->video) return ommai_plan_video(model, part->video, &part->image_options, plan, error);
-  return omma_model_plan_image(model, omma_image_width(part->image), omma_image_height(part->image), &part->image_options, plan,
-                               error);
+  if (part->video) return ommai_video_sizes(model, part->video, &part->image_options, sizes, error);
+  return omma_model_image_sizes(model, omma_image_width(part->image), omma_image_height(part->image), &part->image_options,
+                                sizes, error);
 }
 
 static enum omma_status prepare_part(const struct omma_model *model, const struct omma_part *part,
@@ -121,22 +121,22 @@ static enum omma_status fail_part(const struct omma_part *part, size_t index, en
   return status;
 }
 
-static int64_t resized_pixels(const struct omma_part *part, const struct omma_image_plan *plan) {
-  return (int64_t)plan->resized_width * plan->resized_height * (part->video ? (int64_t)part->video->n_frames : 1);
+static int64_t resized_pixels(const struct omma_part *part, const struct omma_image_sizes *sizes) {
+  return (int64_t)sizes->resized_width * sizes->resized_height * (part->video ? (int64_t)part->video->n_frames : 1);
 }
 
 /* What they become; a prompt that they make too long is refused before anything is resized. */
-static enum omma_status plan_images(struct omma_request *request, const struct ommai_prompt_builder *prompt,
+static enum omma_status size_images(struct omma_request *request, const struct ommai_prompt_builder *prompt,
                                     struct omma_error *error) {
   const struct omma_part *part;
   size_t n_tokens = 0;
   int64_t n_pixels = 0;
   for (size_t at = 0, index = 0; (part = next_part(prompt, &at)); index++) {
-    struct omma_image_plan *plan = &request->images[index].plan;
-    enum omma_status status = plan_part(request->model, part, plan, error);
+    struct omma_image_sizes *sizes = &request->images[index].sizes;
+    enum omma_status status = size_part(request->model, part, sizes, error);
     if (status != OMMA_OK) return fail_part(part, index, status, error);
-    n_tokens += (size_t)plan->n_tokens;
-    n_pixels += resized_pixels(part, plan);
+    n_tokens += (size_t)sizes->n_tokens;
+    n_pixels += resized_pixels(part, sizes);
   }
   if (n_pixels > OMMAI_REQUEST_MAX_RESIZED_PIXELS) {
     return ommai_fail_field(error, OMMA_ERROR_LIMIT, "image",
@@ -226,7 +226,7 @@ static enum omma_status count_tokens(struct omma_request *request, const struct 
   size_t total = 0, count, limit = cuts ? (size_t)OMMA_MAX_TRUNCATED_TOKENS : (size_t)request->model->max_model_len;
   bool at_once = prompt->n_images == 0 && prompt->size <= ENCODED_AT_ONCE;
   if (at_once) OMMAI_TRY(encode_text(request, prompt, &total, error));
-  for (size_t i = 0; i < request->n_images; i++) total += (size_t)request->images[i].plan.n_tokens;
+  for (size_t i = 0; i < request->n_images; i++) total += (size_t)request->images[i].sizes.n_tokens;
   for (size_t i = 0; i <= prompt->n_images && total < limit && !at_once; i++) {
     size_t begin, end = piece_end(prompt, i, &begin);
     enum omma_status status =
@@ -250,12 +250,12 @@ static int32_t time_of(const struct ommai_model_config *config, const struct omm
 /* Places a run of an image's or video's tokens from token `first` on; returns how many. */
 static size_t place_run(struct omma_request *request, const struct ommai_prompt_image *run, size_t index, size_t first,
                         int32_t *counter) {
-  const struct omma_image_plan *plan = &request->images[index].plan;
+  const struct omma_image_sizes *sizes = &request->images[index].sizes;
   const struct ommai_model_config *config = &request->model->config;
   const struct omma_video *video = run->part->video;
-  int64_t merge = config->vision.merge_size, columns = plan->grid_thw[2] / merge, rows = plan->grid_thw[1] / merge;
+  int64_t merge = config->vision.merge_size, columns = sizes->grid_thw[2] / merge, rows = sizes->grid_thw[1] / merge;
   int64_t area = rows * columns, begin = run->temporal_patch > 0 ? run->temporal_patch * area : 0;
-  int64_t count = run->temporal_patch == OMMAI_ALL_TEMPORAL_PATCHES ? plan->n_tokens : area;
+  int64_t count = run->temporal_patch == OMMAI_ALL_TEMPORAL_PATCHES ? sizes->n_tokens : area;
   for (int64_t i = 0; i < count; i++) {
     struct ommai_request_token *token = &request->tokens[first + (size_t)i];
     *token = (struct ommai_request_token){
@@ -318,7 +318,7 @@ static enum omma_status name_pages(struct omma_request *request, const char *sal
 static enum omma_status measure(struct omma_request *request, const struct ommai_prompt_builder *prompt,
                                 const struct omma_request_options *options, struct omma_error *error) {
   OMMAI_TRY(take_images(request, prompt, error));
-  OMMAI_TRY(plan_images(request, prompt, error));
+  OMMAI_TRY(size_images(request, prompt, error));
   return count_tokens(request, prompt, options, error);
 }
 

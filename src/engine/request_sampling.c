@@ -38,11 +38,11 @@ static enum omma_status check_numbers(const struct omma_sampling *sampling, stru
 }
 
 static void set_logprobs(struct omma_request *request, const struct omma_sampling *sampling) {
-  int most = (int)ommai_min_i64(request->model->config.text.vocab_size, OMMA_MAX_TOP_LOGPROBS);
+  int max_logprobs = (int)ommai_min_i64(request->model->config.text.vocab_size, OMMA_MAX_TOP_LOGPROBS);
   request->logprobs = sampling->logprobs;
-  request->n_top_logprobs = sampling->logprobs ? (int)ommai_min_i64(sampling->n_top_logprobs, most) : 0;
+  request->n_top_logprobs = sampling->logprobs ? (int)ommai_min_i64(sampling->n_top_logprobs, max_logprobs) : 0;
   request->prompt_logprobs = sampling->prompt_logprobs;
-  request->n_prompt_logprobs = sampling->prompt_logprobs ? (int)ommai_min_i64(sampling->n_prompt_logprobs, most) : 0;
+  request->n_prompt_logprobs = sampling->prompt_logprobs ? (int)ommai_min_i64(sampling->n_prompt_logprobs, max_logprobs) : 0;
 }
 
 static enum omma_status copy_stop(struct omma_request *request, const struct omma_sampling *sampling,

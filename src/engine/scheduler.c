@@ -86,7 +86,7 @@ void ommai_scheduler_cancel_all(struct ommai_scheduler *scheduler) {
   struct omma_error error;
   while (scheduler->n_live) ommai_scheduler_cancel(scheduler, scheduler->live[0]->id);
   ommai_fail(&error, OMMA_ERROR_CANCELLED, "encode: the engine is going down");
-  while ((call = ommai_encode_lane_drop_call(&scheduler->encode))) {
+  while ((call = ommai_encode_lane_take_call(&scheduler->encode))) {
     scheduler->events.finish_encode(scheduler->events.context, call, OMMA_ERROR_CANCELLED, &error);
   }
 }
@@ -200,7 +200,7 @@ static void preempt(struct ommai_scheduler *scheduler, struct ommai_sequence *se
 }
 
 /* Makes sure that the sequence's pages cover n_positions; false when it had to give way itself. */
-static bool cover(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence, int64_t n_positions) {
+static bool take_pages(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence, int64_t n_positions) {
   int64_t missing = ommai_div_up(n_positions, PAGE) - sequence->n_pages;
   while (missing > 0 && !ommai_page_pool_take(scheduler->resources->pool, missing, sequence->pages + sequence->n_pages)) {
     struct ommai_sequence *last = last_with_pages(scheduler);
@@ -239,7 +239,7 @@ static int64_t collect_entries(struct ommai_scheduler *scheduler) {
   for (int64_t i = 0; i < scheduler->n_live; i++) { /* may preempt those after */
     struct ommai_sequence *sequence = scheduler->live[i];
     if (sequence->stage != OMMA_STAGE_DECODE) continue;
-    (void)cover(scheduler, sequence, (int64_t)sequence->request->n_tokens + sequence->n_generated);
+    (void)take_pages(scheduler, sequence, (int64_t)sequence->request->n_tokens + sequence->n_generated);
   }
   for (int64_t i = 0; i < scheduler->n_live; i++) {
     if (scheduler->live[i]->stage == OMMA_STAGE_DECODE) scheduler->decode.entries[n++].sequence = scheduler->live[i];
@@ -297,7 +297,7 @@ static enum omma_status advance_chunk(struct ommai_scheduler *scheduler, int64_t
 /* After a preemption: tokens that were drawn before, until the sequence stands where it stood. */
 static enum omma_status replay(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence, struct omma_error *error) {
   int64_t n = ommai_decode_lane_replay_count(sequence);
-  if (n && !cover(scheduler, sequence, (int64_t)sequence->request->n_tokens + sequence->n_decoded + n)) return OMMA_OK;
+  if (n && !take_pages(scheduler, sequence, (int64_t)sequence->request->n_tokens + sequence->n_decoded + n)) return OMMA_OK;
   if (n) OMMAI_TRY(ommai_decode_lane_replay(&scheduler->decode, sequence, error));
   if (ommai_decode_lane_replay_count(sequence) == 0) ommai_sequence_begin_decode(sequence);
   return OMMA_OK;
@@ -309,7 +309,7 @@ static enum omma_status begin_chunk(struct ommai_scheduler *scheduler, struct om
   int64_t n_tokens = (int64_t)sequence->request->n_tokens;
   if (sequence->n_prefilled == n_tokens) return replay(scheduler, sequence, error);
   ommai_sequence_match(sequence);
-  if (!cover(scheduler, sequence, ommai_prefill_lane_end(&scheduler->prefill, sequence))) return OMMA_OK;
+  if (!take_pages(scheduler, sequence, ommai_prefill_lane_end(&scheduler->prefill, sequence))) return OMMA_OK;
   return ommai_prefill_lane_begin(&scheduler->prefill, sequence, error);
 }
 
@@ -351,7 +351,7 @@ static void prefill_slice(struct ommai_scheduler *scheduler, int64_t ns) {
 static void fail_pass(struct ommai_scheduler *scheduler, enum omma_status status, const struct omma_error *error) {
   struct ommai_encode_lane *lane = &scheduler->encode;
   if (lane->running_call) {
-    scheduler->events.finish_encode(scheduler->events.context, ommai_encode_lane_drop_call(lane), status, error);
+    scheduler->events.finish_encode(scheduler->events.context, ommai_encode_lane_take_call(lane), status, error);
     return;
   }
   struct ommai_decode_entry *served = scheduler->decode.entries; /* free between two steps */
@@ -379,7 +379,7 @@ static void end_pass(struct ommai_scheduler *scheduler) {
   struct ommai_encode_call *call = lane->running_call;
   ommai_encode_lane_end(lane, true);
   if (call && call->first == call->n_inputs) {
-    scheduler->events.finish_encode(scheduler->events.context, ommai_encode_lane_drop_call(lane), OMMA_OK, NULL);
+    scheduler->events.finish_encode(scheduler->events.context, ommai_encode_lane_take_call(lane), OMMA_OK, NULL);
   }
   for (int64_t i = 0; i < scheduler->n_live; i++) {
     if (scheduler->live[i]->stage == OMMA_STAGE_ENCODE) (void)ommai_sequence_begin_prefill(scheduler->live[i]);

@@ -101,7 +101,7 @@ void ommai_sequence_report(const struct ommai_sequence *sequence, int64_t done, 
 static enum omma_status take_image(struct ommai_sequence *sequence, size_t index, struct omma_error *error) {
   const struct omma_request *request = sequence->request;
   struct ommai_encoder_cache *cache = &sequence->resources->encoder_cache;
-  size_t n_values = (size_t)ommai_vision_output_size(&request->model->config.vision, request->images[index].plan.n_tokens);
+  size_t n_values = (size_t)ommai_vision_output_size(&request->model->config.vision, request->images[index].sizes.n_tokens);
   sequence->encoded[index] = ommai_encoder_cache_take(cache, &request->keys[index]);
   if (sequence->encoded[index]) return OMMA_OK;
   return ommai_encoder_cache_add(cache, &request->keys[index], n_values, &sequence->encoded[index], error);
@@ -154,7 +154,7 @@ static void lay_out(struct ommai_sequence *sequence) {
     memcpy(row->position, token->position, sizeof row->position);
     if (token->image < 0) continue;
     row->image = sequence->encoded[token->image]->values + token->image_row * width;
-    row->image_stride = request->images[token->image].plan.n_tokens * width;
+    row->image_stride = request->images[token->image].sizes.n_tokens * width;
   }
 }
 
@@ -195,7 +195,7 @@ void ommai_sequence_publish(struct ommai_sequence *sequence, int64_t n_prefilled
   if (!sequence->resources->sizes.prefix_cache) return;
   for (int64_t i = first; i < end; i++) {
     if (ommai_page_pool_publish(sequence->resources->pool, sequence->pages[i], &request->page_keys[i]))
-      ommai_kept_page_tell(&sequence->resources->kv_events, request, i);
+      ommai_kept_page_report(&sequence->resources->kv_events, request, i);
   }
 }
 
@@ -320,7 +320,7 @@ static bool ends_answer(struct ommai_sequence *sequence, int32_t token) {
   return sequence->n_generated == sequence->max_generated;
 }
 
-static bool tell_client(struct ommai_sequence *sequence, const struct ommai_sampler_row *row, bool done) {
+static bool notify_client(struct ommai_sequence *sequence, const struct ommai_sampler_row *row, bool done) {
   struct omma_top_logprob top[OMMA_MAX_TOP_LOGPROBS];
   size_t n_reasoning = ommai_answer_text_reasoning(&sequence->answer);
   for (int i = 0; i < row->n_top; i++) top[i] = (struct omma_top_logprob){row->top[i].token, row->top[i].logprob};
@@ -372,7 +372,7 @@ enum omma_status ommai_sequence_take_token(struct ommai_sequence *sequence, cons
   sequence->n_thought = sequence->result.n_reasoning_tokens = sequence->answer.thought.n_tokens;
   *done = ends_answer(sequence, row->token);
   if (*done) ommai_answer_text_finish(&sequence->answer);
-  if (!tell_client(sequence, row, *done) && !*done) {
+  if (!notify_client(sequence, row, *done) && !*done) {
     sequence->result.finish = OMMA_FINISH_CANCELLED;
     *done = true;
   }

@@ -179,13 +179,13 @@ static size_t whole_size(const char *text, size_t size) {
 }
 
 /* The tokens of text [size] that begin at byte `from` or after it; 0 where one lies across it. */
-static int64_t cut(const struct ommai_tokenizer *tokenizer, const char *text, size_t size, size_t from, int64_t most,
+static int64_t cut(const struct ommai_tokenizer *tokenizer, const char *text, size_t size, size_t from, int64_t max_tokens,
                    int32_t *tokens) {
   int32_t ids[MAX_IDS];
   size_t n_ids, at = 0;
   int64_t n = 0;
   if (ommai_tokenizer_encode(tokenizer, text, size, false, ids, MAX_IDS, &n_ids, NULL) != OMMA_OK) return 0;
-  for (size_t i = 0; i < n_ids && n < most; i++) {
+  for (size_t i = 0; i < n_ids && n < max_tokens; i++) {
     const char *bytes;
     size_t length;
     if (at < from && n) return 0;
@@ -198,9 +198,9 @@ static int64_t cut(const struct ommai_tokenizer *tokenizer, const char *text, si
 }
 
 int64_t ommai_structured_answer_guess(struct ommai_structured_answer *answer, const int32_t *generated, int64_t n_generated,
-                                      int64_t most, int32_t *tokens) {
+                                      int64_t max_tokens, int32_t *tokens) {
   char text[MAX_TAIL + MAX_FORCED], forced[MAX_FORCED];
-  if (!answer->grammar || most < 1) return 0;
+  if (!answer->grammar || max_tokens < 1) return 0;
   find_again(answer, generated, n_generated);
   if (answer->position.state < 0) return 0;
   size_t n_forced = ommai_token_masks_forced(answer->grammar->masks, &answer->position, forced, MAX_FORCED);
@@ -209,8 +209,8 @@ int64_t ommai_structured_answer_guess(struct ommai_structured_answer *answer, co
   const struct ommai_tokenizer *tokenizer = answer->grammar->model->tokenizer;
   size_t n_tail = write_tail(answer, generated, n_generated, text);
   memcpy(text + n_tail, forced, n_forced);
-  int64_t n = cut(tokenizer, text, n_tail + n_forced, n_tail, most, tokens);
-  return n ? n : cut(tokenizer, forced, n_forced, 0, most, tokens);
+  int64_t n = cut(tokenizer, text, n_tail + n_forced, n_tail, max_tokens, tokens);
+  return n ? n : cut(tokenizer, forced, n_forced, 0, max_tokens, tokens);
 }
 
 bool ommai_structured_answer_needs_mask(const struct ommai_structured_answer *answer, int64_t n_guesses) {

@@ -50,11 +50,12 @@ void ommai_structured_answer_mask(struct ommai_structured_answer *answer, const 
 /* Whether the mask has a token besides n_banned ones. */
 bool ommai_structured_answer_leaves(uint32_t *mask, int64_t n_words, const int32_t *banned, size_t n_banned);
 
-/* Guesses up to `most` next tokens where the grammar leaves one way to go on over some bytes (a
- * key, punctuation): as the tokenizer cuts these bytes after the answer so far. Returns how many.
+/* Guesses up to `max_tokens` next tokens where the grammar leaves one way to go on over some bytes
+ * (a key, punctuation): as the tokenizer cuts these bytes after the answer so far. Returns how
+ * many.
  * What is drawn does not depend on it. */
 int64_t ommai_structured_answer_guess(struct ommai_structured_answer *answer, const int32_t *generated, int64_t n_generated,
-                                      int64_t most, int32_t *tokens);
+                                      int64_t max_tokens, int32_t *tokens);
 
 /* Whether the next mask would have to be made, or one after guesses. */
 bool ommai_structured_answer_needs_mask(const struct ommai_structured_answer *answer, int64_t n_guesses);

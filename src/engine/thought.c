@@ -70,7 +70,7 @@ static struct span strip(struct span span) {
 }
 
 /* What follows the last end mark in a text; false where there is none. */
-static bool behind_end(const struct ommai_thought_rules *rules, struct span text, struct span *rest) {
+static bool after_end(const struct ommai_thought_rules *rules, struct span text, struct span *rest) {
   for (size_t at = text.size; at >= rules->end_size; at--) {
     if (memcmp(text.at + at - rules->end_size, rules->end, rules->end_size) != 0) continue;
     *rest = strip((struct span){text.at + at, text.size - at});
@@ -86,12 +86,12 @@ void ommai_thought_rules_open(struct ommai_thought_rules *rules, const struct om
   struct span rest, ignored;
   if (!rules->end_size) return;
   rules->open = true;
-  if (!behind_end(rules, text, &rest)) return;
+  if (!after_end(rules, text, &rest)) return;
   if (rest.size == 0) rules->open = false;
   for (size_t i = 0; continue_final_message && i < last_message->n_parts; i++) {
     const struct span part = {last_message->parts[i].text, last_message->parts[i].text_size}, words = strip(part);
     bool follows = words.size && words.size == rest.size && !memcmp(words.at, rest.at, rest.size);
-    if (follows || behind_end(rules, part, &ignored)) rules->open = false;
+    if (follows || after_end(rules, part, &ignored)) rules->open = false;
   }
 }
 

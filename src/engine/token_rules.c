@@ -131,19 +131,19 @@ static enum omma_status keep_word(struct ommai_token_rules *rules, size_t n, str
  * token and as many. */
 static enum omma_status take_word(struct ommai_token_rules *rules, const struct omma_model *model, const char *word,
                                   struct omma_error *error) {
-  char behind_blank[1 + OMMAI_MAX_BAD_WORD_BYTES + 1] = " ";
-  size_t n, n_behind, n_first;
+  char after_blank[1 + OMMAI_MAX_BAD_WORD_BYTES + 1] = " ";
+  size_t n, n_after, n_first;
   const char *bare = skip_blanks(word);
   OMMAI_TRY(append_tokens(rules, model, bare, &n, error));
   if (n == 0) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "bad_words", "bad_words: \"%.80s\" has no token", word);
   }
   OMMAI_TRY(keep_word(rules, n, error));
-  memcpy(behind_blank + 1, bare, strlen(bare) + 1);
-  OMMAI_TRY(append_tokens(rules, model, behind_blank, &n_behind, error));
+  memcpy(after_blank + 1, bare, strlen(bare) + 1);
+  OMMAI_TRY(append_tokens(rules, model, after_blank, &n_after, error));
   const int32_t *first = bad_word(rules, rules->n_bad_words - 1, &n_first), *second = first + n_first;
-  if (n_behind != n || second[0] == first[0]) return OMMA_OK;
-  return keep_word(rules, n_behind, error);
+  if (n_after != n || second[0] == first[0]) return OMMA_OK;
+  return keep_word(rules, n_after, error);
 }
 
 static enum omma_status check_word(const char *word, size_t index, struct omma_error *error) {

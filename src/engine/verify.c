@@ -15,7 +15,7 @@ struct check {
   int64_t n_wrong;
 };
 
-static void tell(struct check *check, bool ok, const char *what, const char *details) {
+static void report_finding(struct check *check, bool ok, const char *what, const char *details) {
   if (!ok) check->n_wrong++;
   if (check->report) check->report(check->context, ok, what, details);
 }
@@ -31,7 +31,7 @@ static enum omma_status check_tensor(void *context, const char *name, int n_dims
   if (position >= 0 && check->wanted[position]) return OMMA_OK;
   if (position >= 0) check->wanted[position] = true;
   if (ommai_checkpoint_require(check->checkpoint, name, n_dims, shape, &tensor, &wrong) != OMMA_OK) {
-    tell(check, false, name, wrong.message);
+    report_finding(check, false, name, wrong.message);
     return OMMA_OK;
   }
   int64_t broken = ommai_tensor_count_nonfinite(tensor);
@@ -39,7 +39,7 @@ static enum omma_status check_tensor(void *context, const char *name, int n_dims
   if (broken) {
     char details[80];
     snprintf(details, sizeof details, "%lld values are NaN or infinite", (long long)broken);
-    tell(check, false, name, details);
+    report_finding(check, false, name, details);
   }
   return OMMA_OK;
 }
@@ -48,15 +48,16 @@ static enum omma_status check_tensor(void *context, const char *name, int n_dims
 static void check_files(struct check *check, const struct omma_model *model) {
   struct omma_error missing;
   if (ommai_model_require_processor(model, &missing) != OMMA_OK)
-    tell(check, false, "preprocessor_config.json", missing.message);
-  if (ommai_model_require_tokenizer(model, &missing) != OMMA_OK) tell(check, false, "tokenizer.json", missing.message);
+    report_finding(check, false, "preprocessor_config.json", missing.message);
+  if (ommai_model_require_tokenizer(model, &missing) != OMMA_OK)
+    report_finding(check, false, "tokenizer.json", missing.message);
 }
 
 static void check_unused(struct check *check) {
   int64_t count = ommai_checkpoint_count(check->checkpoint);
   for (int64_t i = 0; i < count; i++) {
     if (!check->wanted[i])
-      tell(check, false, ommai_checkpoint_at(check->checkpoint, i)->name, "the model has no use for this tensor");
+      report_finding(check, false, ommai_checkpoint_at(check->checkpoint, i)->name, "the model has no use for this tensor");
   }
 }
 
@@ -85,7 +86,7 @@ enum omma_status omma_model_verify(const struct omma_model *model, omma_report r
     char details[120];
     snprintf(details, sizeof details, "%zu tensors, %llu bytes, all finite", count,
              (unsigned long long)ommai_checkpoint_total_bytes(checkpoint));
-    tell(&check, true, model->directory, details);
+    report_finding(&check, true, model->directory, details);
   }
 done:
   ommai_release(&model->allocator, check.wanted, count, sizeof *check.wanted);

@@ -23,8 +23,8 @@ static size_t count_common(const struct ommai_template_pieces *pieces, const str
 /* How many pieces at the beginning and the end are the same. */
 static size_t likeness(const struct ommai_template_pieces *pieces, const struct ommai_known_template *known) {
   size_t first = count_common(pieces, known), last = 0;
-  size_t least = pieces->count < known->count ? pieces->count : known->count;
-  while (first + last < least && pieces->items[pieces->count - 1 - last].digest == known->digests[known->count - 1 - last])
+  size_t shorter = pieces->count < known->count ? pieces->count : known->count;
+  while (first + last < shorter && pieces->items[pieces->count - 1 - last].digest == known->digests[known->count - 1 - last])
     last++;
   return first + last;
 }
@@ -76,14 +76,14 @@ enum omma_status ommai_chat_template_compare(const char *where, const char *text
                                              struct ommai_chat_choice *choice, struct omma_error *error) {
   struct ommai_template_pieces pieces;
   struct omma_error wrong;
-  size_t most = 0;
+  size_t best_match = 0;
   enum omma_status status = ommai_template_cut(text, size, allocator, &pieces, &wrong);
   *choice = (struct ommai_chat_choice){.variant = family->variants};
   if (status == OMMA_OK) {
     for (const struct ommai_chat_variant *variant = family->variants; variant->name; variant++) {
       size_t like = likeness(&pieces, variant->known);
-      if (like > most) choice->variant = variant;
-      if (like > most) most = like;
+      if (like > best_match) choice->variant = variant;
+      if (like > best_match) best_match = like;
       if (like == pieces.count && like == variant->known->count) goto done;
     }
     describe(where, text, size, &pieces, choice->variant, choice->difference);

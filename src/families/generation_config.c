@@ -8,7 +8,7 @@
 /* One more is the tokenizer's. */
 enum { MAX_LISTED = OMMAI_MAX_STOP_TOKENS - 1 };
 
-static const struct ommai_generation_config nothing_said = {.temperature = -1};
+static const struct ommai_generation_config without_fields = {.temperature = -1};
 
 /* Values and the ranges that a request may ask for. */
 static const struct {
@@ -48,7 +48,7 @@ static enum omma_status read_sampling(const json_t *object, const char *where, s
     const char *key = numbers[i].key;
     double *out = (double *)((char *)generation + numbers[i].offset);
     if (!json_object_get(object, key)) continue;
-    *out = *(const double *)((const char *)&nothing_said + numbers[i].offset);
+    *out = *(const double *)((const char *)&without_fields + numbers[i].offset);
     if (json_is_null(json_object_get(object, key))) continue;
     OMMAI_TRY(ommai_json_number(object, where, key, true, out, error));
     if (*out >= numbers[i].low && *out <= numbers[i].high) continue;
@@ -80,7 +80,7 @@ enum omma_status ommai_generation_config_read(const struct ommai_documents *docu
                                               const json_t *config, int64_t vocab_size,
                                               struct ommai_generation_config *generation, struct omma_error *error) {
   bool found;
-  *generation = nothing_said;
+  *generation = without_fields;
   OMMAI_TRY(read_document(documents, allocator, vocab_size, generation, &found, error));
   if (found) return OMMA_OK;
   OMMAI_TRY(read_stop_tokens(config, "config.json", vocab_size, generation, error));
@@ -89,7 +89,7 @@ enum omma_status ommai_generation_config_read(const struct ommai_documents *docu
 }
 
 static void forget_sampling(struct ommai_generation_config *generation) {
-  struct ommai_generation_config kept = nothing_said;
+  struct ommai_generation_config kept = without_fields;
   memcpy(kept.stop_tokens, generation->stop_tokens, sizeof kept.stop_tokens);
   kept.n_stop_tokens = generation->n_stop_tokens;
   *generation = kept;

@@ -383,7 +383,7 @@ static void make_places(struct draft *draft, const struct maker *maker) {
   }
 }
 
-/* What plans count with; what the tensors really have is seen when they are described. */
+/* What estimates count with; what the tensors really have is seen when they are described. */
 static const char *stored_type(const struct ommai_gguf_files *files) {
   const struct ommai_gguf_tensor *table = ommai_gguf_files_find(files, "token_embd.weight");
   enum ommai_tensor_type type = table ? table->format->plain : OMMAI_TENSOR_F32;

@@ -32,13 +32,13 @@ static void describe(struct ommai_gguf_model *self) {
   size_t used = (size_t)snprintf(self->description, sizeof self->description, "gguf:");
   for (int64_t i = 0; i < self->files.n_parts; i++) count_types(self->files.parts[i], counts);
   for (;;) {
-    uint32_t most = 0;
-    for (uint32_t type = 1; type < MAX_TYPES; type++) most = counts[type] > counts[most] ? type : most;
-    if (counts[most] == 0 || used >= sizeof self->description) break;
-    quantised |= ommai_gguf_format(most)->plain == OMMAI_TENSOR_QUANTISED;
+    uint32_t commonest = 0;
+    for (uint32_t type = 1; type < MAX_TYPES; type++) commonest = counts[type] > counts[commonest] ? type : commonest;
+    if (counts[commonest] == 0 || used >= sizeof self->description) break;
+    quantised |= ommai_gguf_format(commonest)->plain == OMMAI_TENSOR_QUANTISED;
     used += (size_t)snprintf(self->description + used, sizeof self->description - used, "%s %lld %s", used > 5 ? "," : "",
-                             (long long)counts[most], ommai_gguf_type_name(most));
-    counts[most] = 0;
+                             (long long)counts[commonest], ommai_gguf_type_name(commonest));
+    counts[commonest] = 0;
   }
   if (!quantised) self->description[0] = '\0';
 }

@@ -8,7 +8,7 @@
 #include "families/generation_config.h"
 #include "families/image_config.h"
 
-/* For plans only: what a checkpoint really holds is seen when it is opened. */
+/* For estimates only: what a checkpoint really holds is seen when it is opened. */
 static enum omma_dtype stored_type(const json_t *root) {
   const json_t *places[2] = {root, json_object_get(root, "text_config")};
   for (int i = 0; i < 2; i++) {

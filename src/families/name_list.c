@@ -119,9 +119,9 @@ enum omma_status ommai_name_list_add(struct ommai_name_list *list, const char *w
                                      int value, struct omma_error *error) {
   struct entries *entries = is_expression ? &list->expressions : &list->names;
   struct entry entry = {.size = strlen(text), .value = value, .order = entries->count};
-  int most = is_expression ? OMMAI_NAME_LIST_MAX_EXPRESSIONS : OMMAI_NAME_LIST_MAX_NAMES;
-  if (entries->count == most) {
-    return ommai_fail(error, OMMA_ERROR_LIMIT, "%s: more than the limit of %d %s", where, most,
+  int limit = is_expression ? OMMAI_NAME_LIST_MAX_EXPRESSIONS : OMMAI_NAME_LIST_MAX_NAMES;
+  if (entries->count == limit) {
+    return ommai_fail(error, OMMA_ERROR_LIMIT, "%s: more than the limit of %d %s", where, limit,
                       is_expression ? "regular expressions" : "names");
   }
   OMMAI_TRY(reserve(&list->allocator, entries, error));

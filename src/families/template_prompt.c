@@ -26,9 +26,9 @@ struct rendering {
 
 /* The text with marks for tokens that it spells. NULL when memory is out. */
 static json_t *guarded_text(const struct ommai_builtin_template *template, const struct omma_allocator *allocator,
-                            const char *text, size_t size, const char *behind) {
+                            const char *text, size_t size, const char *suffix) {
   const char *const tokens[] = {template->image_token, template->video_token};
-  size_t room = size + strlen(behind), n = 0;
+  size_t room = size + strlen(suffix), n = 0;
   char *out = ommai_allocate(allocator, room, 1);
   if (!out) return NULL;
   for (size_t at = 0; at < size;) {
@@ -43,8 +43,8 @@ static json_t *guarded_text(const struct ommai_builtin_template *template, const
     if (!length) out[n++] = text[at];
     at += length ? length : 1;
   }
-  memcpy(out + n, behind, strlen(behind));
-  json_t *json = json_stringn_nocheck(out, n + strlen(behind));
+  memcpy(out + n, suffix, strlen(suffix));
+  json_t *json = json_stringn_nocheck(out, n + strlen(suffix));
   ommai_release(allocator, out, room, 1);
   return json;
 }
@@ -87,14 +87,14 @@ static enum omma_status parse_document(const struct rendering *rendering, const 
                           array ? "array" : "object");
 }
 
-static json_t *part_content(const struct rendering *rendering, const struct omma_part *part, const char *behind, bool alone) {
+static json_t *part_content(const struct rendering *rendering, const struct omma_part *part, const char *suffix, bool alone) {
   if (part->image || part->video) return json_pack("{s:s}", "type", part->image ? "image" : "video");
   const char *text = part->text_size ? part->text : "";
-  json_t *json = guarded_text(rendering->template, &rendering->builder->allocator, text, part->text_size, behind);
+  json_t *json = guarded_text(rendering->template, &rendering->builder->allocator, text, part->text_size, suffix);
   return alone ? json : json_pack("{s:s,s:o}", "type", "text", "text", json);
 }
 
-/* One text is a string, as most clients send it; else there is a list of parts. */
+/* One text is a string, as usual clients send it; else there is a list of parts. */
 static json_t *message_content(const struct rendering *rendering, const struct omma_message *message, bool continued) {
   size_t last_text = message->n_parts;
   for (size_t i = 0; i < message->n_parts; i++) {

@@ -39,9 +39,9 @@ struct ommai_weight_loader {
   int64_t bytes; /* in memory */
   /* of these, packed weights and their scales, padding not counted */
   int64_t role_bytes[OMMAI_WEIGHT_ROLES];
-  /* DESCRIBE: of the linear context's worker, the most that a layer takes */
+  /* DESCRIBE: per worker of the linear context, the maximum over the layers */
   size_t scratch_bytes;
-  /* of a row prepared for one of the language model's matrices, the most that one takes */
+  /* of a row prepared for one of the language model's matrices, the maximum over them */
   size_t prepared_row_bytes;
   omma_progress progress; /* PACK: bytes of file read so far */
   void *progress_context;

@@ -1,5 +1,5 @@
 /* In which format a model's weights are packed and in which type their layers compute, by what a
- * layer is for. Made once, from the options; everything that counts, plans or packs asks it. */
+ * layer is for. Made once, from the options; everything that counts, estimates or packs asks it. */
 #ifndef OMMAI_FAMILIES_WEIGHT_POLICY_H
 #define OMMAI_FAMILIES_WEIGHT_POLICY_H
 

@@ -267,7 +267,7 @@ bool ommai_dfa_from_regex(struct ommai_scratch *scratch, const struct ommai_rege
   return ommai_dfa_try_regex(scratch, regex, OMMAI_CHAR_DFA_MAX_STATES, dfa, &whole);
 }
 
-bool ommai_dfa_try_regex(struct ommai_scratch *scratch, const struct ommai_regex *regex, size_t most,
+bool ommai_dfa_try_regex(struct ommai_scratch *scratch, const struct ommai_regex *regex, size_t max_states,
                          struct ommai_char_dfa *dfa, bool *whole) {
   struct nfa nfa = {.scratch = scratch};
   struct subsets subsets = {.nfa = &nfa, .dfa = dfa};
@@ -285,7 +285,7 @@ bool ommai_dfa_try_regex(struct ommai_scratch *scratch, const struct ommai_regex
   close_set(&subsets);
   if (intern_set(&subsets) < 0) return false;
   size_t i = 0;
-  for (; i < dfa->n_states && dfa->n_states <= most; i++) {
+  for (; i < dfa->n_states && dfa->n_states <= max_states; i++) {
     if (!expand(&subsets, (int32_t)i)) return false;
   }
   *whole = i == dfa->n_states;

@@ -29,8 +29,9 @@ struct ommai_char_dfa {
 };
 
 bool ommai_dfa_from_regex(struct ommai_scratch *scratch, const struct ommai_regex *regex, struct ommai_char_dfa *dfa);
-/* The same, but it gives up where that takes more than `most` states: then *whole is false. */
-bool ommai_dfa_try_regex(struct ommai_scratch *scratch, const struct ommai_regex *regex, size_t most,
+/* The same, but it gives up where that takes more than `max_states` states: then *whole is
+ * false. */
+bool ommai_dfa_try_regex(struct ommai_scratch *scratch, const struct ommai_regex *regex, size_t max_states,
                          struct ommai_char_dfa *dfa, bool *whole);
 /* min to max characters; max may be OMMAI_GRAMMAR_NO_MAX. */
 bool ommai_dfa_from_length(struct ommai_scratch *scratch, int64_t min, int64_t max, struct ommai_char_dfa *dfa);

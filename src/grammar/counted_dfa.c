@@ -12,22 +12,22 @@ struct counts {
   struct ommai_scratch *scratch;
   const struct ommai_char_dfa *dfa;
   int64_t min, max;
-  int64_t *least;   /* [n_states] characters to an end, or NEVER */
-  uint8_t *reached; /* [min + 1, n_states] COMES, LEADS */
+  int64_t *distance; /* [n_states] characters to an end, or NEVER */
+  uint8_t *reached;  /* [min + 1, n_states] COMES, LEADS */
 };
 
 /* Settled by rounds over all states, the last ones first, as most edges lead forward. */
-static bool find_least(struct counts *counts) {
+static bool find_distances(struct counts *counts) {
   const struct ommai_char_dfa *dfa = counts->dfa;
-  for (size_t i = 0; i < dfa->n_states; i++) counts->least[i] = dfa->states[i].accepts ? 0 : NEVER;
+  for (size_t i = 0; i < dfa->n_states; i++) counts->distance[i] = dfa->states[i].accepts ? 0 : NEVER;
   for (bool changed = true; changed;) {
     changed = false;
     if (!ommai_scratch_work(counts->scratch, (int64_t)(dfa->n_states + dfa->n_edges))) return false;
     for (size_t i = dfa->n_states; i-- > 0;) {
       for (size_t j = 0; j < dfa->states[i].n_edges; j++) {
-        int64_t behind = counts->least[dfa->edges[dfa->states[i].first_edge + j].to];
-        if (behind == NEVER || behind + 1 >= counts->least[i]) continue;
-        counts->least[i] = behind + 1;
+        int64_t after = counts->distance[dfa->edges[dfa->states[i].first_edge + j].to];
+        if (after == NEVER || after + 1 >= counts->distance[i]) continue;
+        counts->distance[i] = after + 1;
         changed = true;
       }
     }
@@ -39,12 +39,12 @@ static bool find_least(struct counts *counts) {
  * on. */
 static bool mark_step(struct counts *counts, int64_t count, uint8_t mark) {
   const struct ommai_char_dfa *dfa = counts->dfa;
-  uint8_t *here = counts->reached + (size_t)count * dfa->n_states, *behind = here + dfa->n_states;
+  uint8_t *here = counts->reached + (size_t)count * dfa->n_states, *after = here + dfa->n_states;
   for (size_t i = 0; i < dfa->n_states; i++) {
     for (size_t j = 0; j < dfa->states[i].n_edges; j++) {
       int32_t to = dfa->edges[dfa->states[i].first_edge + j].to;
-      if (mark == COMES) behind[to] |= here[i] & COMES;
-      if (mark == LEADS) here[i] |= behind[to] & LEADS;
+      if (mark == COMES) after[to] |= here[i] & COMES;
+      if (mark == LEADS) here[i] |= after[to] & LEADS;
     }
   }
   return ommai_scratch_work(counts->scratch, (int64_t)(dfa->n_states + dfa->n_edges));
@@ -52,15 +52,15 @@ static bool mark_step(struct counts *counts, int64_t count, uint8_t mark) {
 
 static bool find_counts(struct counts *counts) {
   size_t n = counts->dfa->n_states;
-  counts->least = ommai_scratch_take(counts->scratch, n, sizeof *counts->least);
+  counts->distance = ommai_scratch_take(counts->scratch, n, sizeof *counts->distance);
   counts->reached = ommai_scratch_take(counts->scratch, (size_t)counts->min + 1, n);
-  if (!counts->least || !counts->reached || !find_least(counts)) return false;
+  if (!counts->distance || !counts->reached || !find_distances(counts)) return false;
   counts->reached[0] = COMES;
   for (int64_t count = 0; count < counts->min; count++) {
     if (!mark_step(counts, count, COMES)) return false;
   }
   for (size_t i = 0; i < n; i++) {
-    if (counts->least[i] <= counts->max - counts->min) counts->reached[(size_t)counts->min * n + i] |= LEADS;
+    if (counts->distance[i] <= counts->max - counts->min) counts->reached[(size_t)counts->min * n + i] |= LEADS;
   }
   for (int64_t count = counts->min; count-- > 0;) {
     if (!mark_step(counts, count, LEADS)) return false;
@@ -77,7 +77,7 @@ static void add_entries(const struct counts *counts, struct ommai_grammar_builde
     uint8_t marks = counts->reached[(size_t)count * counts->dfa->n_states + state];
     if (marks & LEADS) {
       if (low == NEVER) low = count;
-      high = count == counts->min ? counts->max - counts->least[state] : count;
+      high = count == counts->min ? counts->max - counts->distance[state] : count;
     } else if (marks & COMES && low != NEVER) {
       ommai_builder_count(builder, from, (int32_t)low, (int32_t)high, to);
       low = NEVER;
@@ -95,7 +95,7 @@ static void add_edges(const struct counts *counts, struct ommai_grammar_builder 
   const struct ommai_dfa_edge *edges = counts->dfa->edges + from->first_edge;
   for (size_t i = 0; i < from->n_edges; i++) {
     int32_t to = edges[i].to;
-    if (counts->least[to] == NEVER) continue;
+    if (counts->distance[to] == NEVER) continue;
     if (!gates[to]) {
       gates[to] = ommai_builder_node(builder) + 1;
       add_entries(counts, builder, first + (int32_t)state, (size_t)to, gates[to] - 1);

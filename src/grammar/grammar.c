@@ -1,5 +1,5 @@
-/* From a builder's graph: edges sorted by node -> which nodes may end without a byte -> least depth
- * of each -> no rule calls itself before a byte -> classes of bytes. */
+/* From a builder's graph: edges sorted by node -> which nodes may end without a byte -> minimum
+ * depth of each -> no rule calls itself before a byte -> classes of bytes. */
 #include "grammar/grammar.h"
 
 #include <string.h>
@@ -84,22 +84,22 @@ static bool node_empties(const struct compilation *compilation, size_t index) {
   return false;
 }
 
-/* The least depth that is needed beyond the edge's node. */
+/* The minimum depth that is needed beyond the edge's node. */
 static int depth_by(const struct ommai_grammar *grammar, const struct ommai_grammar_edge *edge) {
-  int behind = grammar->nodes[edge->to].depth;
-  if (edge->kind != OMMAI_EDGE_CALL || edge->min == 0) return behind;
+  int after = grammar->nodes[edge->to].depth;
+  if (edge->kind != OMMAI_EDGE_CALL || edge->min == 0) return after;
   int inside = grammar->nodes[start_of(grammar, edge)].depth + 1;
-  return inside > behind ? inside : behind;
+  return inside > after ? inside : after;
 }
 
 static int node_depth(const struct ommai_grammar *grammar, size_t index) {
   const struct ommai_grammar_node *node = &grammar->nodes[index];
-  int least = node->ends ? 0 : NO_WAY;
+  int min_depth = node->ends ? 0 : NO_WAY;
   for (int32_t i = 0; i < node->n_edges; i++) {
     int depth = depth_by(grammar, &grammar->edges[node->first_edge + i]);
-    if (depth < least) least = depth;
+    if (depth < min_depth) min_depth = depth;
   }
-  return least;
+  return min_depth;
 }
 
 /* Both are settled by rounds over all nodes, the last ones first, as most edges lead forward. */

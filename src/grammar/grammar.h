@@ -18,7 +18,7 @@
 
 struct ommai_grammar_node {
   int32_t first_edge, n_edges;
-  /* least further depth to the rule's end; above OMMAI_GRAMMAR_MAX_DEPTH: there is no way */
+  /* minimum further depth to the rule's end; above OMMAI_GRAMMAR_MAX_DEPTH: there is no way */
   uint16_t depth;
   bool ends;      /* its rule may end here */
   bool has_bytes; /* among the edges */

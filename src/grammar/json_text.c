@@ -110,10 +110,10 @@ static void make_number(struct ommai_json_text *json, struct ommai_grammar_rule 
 static void add_members(struct ommai_json_text *json, struct ommai_grammar_rule ends, const char *open, int32_t member,
                         const char *close) {
   struct ommai_grammar_builder *builder = json->builder;
-  int32_t first = ommai_json_spaced(json, ends.start, false, open, true), behind = ommai_builder_node(builder);
-  ommai_builder_call(builder, first, member, behind);
-  ommai_builder_call(builder, ommai_json_spaced(json, behind, true, ",", true), member, behind);
-  ommai_builder_range(builder, ommai_json_add(json, behind, OMMAI_JSON_SPACE), close[0], close[0], ends.end);
+  int32_t first = ommai_json_spaced(json, ends.start, false, open, true), after = ommai_builder_node(builder);
+  ommai_builder_call(builder, first, member, after);
+  ommai_builder_call(builder, ommai_json_spaced(json, after, true, ",", true), member, after);
+  ommai_builder_range(builder, ommai_json_add(json, after, OMMAI_JSON_SPACE), close[0], close[0], ends.end);
   ommai_builder_range(builder, first, close[0], close[0], ends.end);
 }
 
@@ -159,10 +159,10 @@ int32_t ommai_json_add(struct ommai_json_text *json, int32_t from, enum ommai_js
   return to;
 }
 
-int32_t ommai_json_spaced(struct ommai_json_text *json, int32_t from, bool before, const char *text, bool behind) {
+int32_t ommai_json_spaced(struct ommai_json_text *json, int32_t from, bool before, const char *text, bool after) {
   if (before) from = ommai_json_add(json, from, OMMAI_JSON_SPACE);
   from = ommai_builder_text(json->builder, from, text);
-  return behind ? ommai_json_add(json, from, OMMAI_JSON_SPACE) : from;
+  return after ? ommai_json_add(json, from, OMMAI_JSON_SPACE) : from;
 }
 
 /* ---- values as they are ---- */

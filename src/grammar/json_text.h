@@ -40,7 +40,7 @@ int32_t ommai_json_rule(struct ommai_json_text *json, enum ommai_json_piece piec
 /* Edges for a piece; returns the node after it. */
 int32_t ommai_json_add(struct ommai_json_text *json, int32_t from, enum ommai_json_piece piece);
 /* A comma or bracket with the space that may stand before and after it. */
-int32_t ommai_json_spaced(struct ommai_json_text *json, int32_t from, bool before, const char *text, bool behind);
+int32_t ommai_json_spaced(struct ommai_json_text *json, int32_t from, bool before, const char *text, bool after);
 
 /* A value's text without blanks, in the scratch: strings with the fewest escapes, numbers in the
  * fewest digits. Errors: LIMIT, MEMORY. */

@@ -54,8 +54,8 @@ struct span {
   struct ommai_decimal low, high;
   bool low_exclusive, high_exclusive, integer;
   int32_t multiple;
-  int length;        /* digits before the point */
-  int fraction_most; /* digits after it */
+  int length;       /* digits before the point */
+  int max_fraction; /* digits after it */
   int32_t to;
 };
 
@@ -94,7 +94,7 @@ static void add_fraction(const struct span *span, const int32_t whole[4]) {
   for (int tight = 0; tight < 4; tight++) {
     if (whole[tight]) nodes[tight] = ommai_builder_text(span->builder, whole[tight], ".");
   }
-  for (int at = 0; at < span->fraction_most; at++) {
+  for (int at = 0; at < span->max_fraction; at++) {
     int32_t next[4] = {0};
     int low = digit_of(span->low.fraction, at), high = digit_of(span->high.fraction, at);
     for (int tight = 0; tight < 4; tight++) {
@@ -119,9 +119,9 @@ static void add_position(const struct span *span, const struct row *row, int at,
     for (int32_t rest = 0; rest < span->multiple; rest++) {
       if (!row->nodes[tight][rest]) continue;
       for (int digit = first; digit <= 9; digit++) {
-        int behind = next_tight(tight, digit, low, high);
-        if (behind < 0) continue;
-        int32_t *node = &next->nodes[behind][(rest * 10 + digit) % span->multiple];
+        int after = next_tight(tight, digit, low, high);
+        if (after < 0) continue;
+        int32_t *node = &next->nodes[after][(rest * 10 + digit) % span->multiple];
         if (!*node) *node = ommai_builder_node(span->builder);
         ommai_builder_range(span->builder, row->nodes[tight][rest], '0' + digit, '0' + digit, *node);
       }
@@ -146,18 +146,17 @@ static void add_length(struct span *span, int32_t from) {
     whole[i] = rows[span->length % 2].nodes[i][0];
     if (whole[i] && may_end(span, i, 0)) ommai_builder_empty(span->builder, whole[i], span->to);
   }
-  if (span->fraction_most > 0) add_fraction(span, whole);
+  if (span->max_fraction > 0) add_fraction(span, whole);
 }
 
-static int at_least(int a, int b) { return a > b ? a : b; }
+static int larger(int a, int b) { return a > b ? a : b; }
 
 static void add_span(struct span *span, int32_t from) {
   int shortest = (int)strlen(span->low.whole), longest = (int)strlen(span->high.whole);
-  int wanted =
-      at_least(OMMAI_RANGE_FRACTION_DIGITS, at_least((int)strlen(span->low.fraction), (int)strlen(span->high.fraction)));
+  int wanted = larger(OMMAI_RANGE_FRACTION_DIGITS, larger((int)strlen(span->low.fraction), (int)strlen(span->high.fraction)));
   for (span->length = shortest; span->length <= longest; span->length++) {
     int room = OMMAI_RANGE_MAX_DIGITS - span->length;
-    span->fraction_most = span->integer ? 0 : wanted < room ? wanted : room;
+    span->max_fraction = span->integer ? 0 : wanted < room ? wanted : room;
     add_length(span, from);
   }
 }
@@ -166,22 +165,22 @@ static bool is_zero(const struct ommai_decimal *decimal) { return decimal->whole
 
 void ommai_builder_number_range(struct ommai_grammar_builder *builder, int32_t from, const struct ommai_number_range *range,
                                 int32_t to) {
-  struct ommai_decimal most = {0}, zero = {.whole = "0"};
-  memset(most.whole, '9', range->integer ? 18 : OMMAI_RANGE_MAX_DIGITS);
+  struct ommai_decimal largest = {0}, zero = {.whole = "0"};
+  memset(largest.whole, '9', range->integer ? 18 : OMMAI_RANGE_MAX_DIGITS);
   struct span span = {.builder = builder, .integer = range->integer, .multiple = range->multiple, .to = to};
   bool low_negative = !range->has_low || (range->low.negative && !is_zero(&range->low));
   bool high_negative = range->has_high && range->high.negative && !is_zero(&range->high);
   if (!high_negative) {
     span.low = low_negative ? zero : range->low;
     span.low_exclusive = !low_negative && range->low_exclusive;
-    span.high = range->has_high ? range->high : most;
+    span.high = range->has_high ? range->high : largest;
     span.high_exclusive = range->has_high && range->high_exclusive;
     add_span(&span, from);
   }
   if (!low_negative) return;
   span.low = high_negative ? range->high : zero;
   span.low_exclusive = !high_negative || range->high_exclusive;
-  span.high = range->has_low ? range->low : most;
+  span.high = range->has_low ? range->low : largest;
   span.high_exclusive = range->has_low && range->low_exclusive;
   add_span(&span, ommai_builder_text(builder, from, "-"));
 }

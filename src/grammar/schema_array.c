@@ -24,7 +24,7 @@ static const json_t *rest_of(const struct schema_part *part, const char **key) {
 
 /* Where nothing is said about the rest there is none after places with schemas of their own. */
 static void gather(const struct schema_set *set, struct array *array) {
-  bool said = false;
+  bool has_rest = false;
   *array = (struct array){.max = OMMAI_GRAMMAR_NO_MAX};
   for (size_t i = 0; i < set->n; i++) {
     const char *key;
@@ -34,9 +34,9 @@ static void gather(const struct schema_set *set, struct array *array) {
     array->min = min > array->min ? min : array->min;
     array->max = max < array->max ? max : array->max;
     array->n_prefix = n_prefix > array->n_prefix ? n_prefix : array->n_prefix;
-    said = said || rest_of(&set->parts[i], &key);
+    has_rest = has_rest || rest_of(&set->parts[i], &key);
   }
-  array->has_rest = said || array->n_prefix == 0 || array->min > (int64_t)array->n_prefix;
+  array->has_rest = has_rest || array->n_prefix == 0 || array->min > (int64_t)array->n_prefix;
 }
 
 /* The rule of the item at `index`, or of those after all prefixes. */
@@ -81,9 +81,9 @@ enum omma_status ommai_schema_array(struct schema_context *context, const struct
   for (; n < (int64_t)array.n_prefix + (array.n_prefix == 0 && array.has_rest) && n < array.max; n++) {
     OMMAI_TRY(item_rule(context, set, (size_t)n, &item));
     if (n) at = ommai_json_spaced(&context->json, at, true, ",", true);
-    int32_t behind = ommai_builder_node(builder);
-    ommai_builder_call(builder, at, item, behind);
-    at = behind;
+    int32_t after = ommai_builder_node(builder);
+    ommai_builder_call(builder, at, item, after);
+    at = after;
     add_close(context, &array, n + 1, at, to);
   }
   if (n == 0 || n >= array.max || !array.has_rest || array.min > array.max) return OMMA_OK;

@@ -36,7 +36,7 @@ static enum omma_status fail_bound(struct schema_context *context, const struct 
                            "bounds of at most 18 digits before the point and 20 after it are supported");
 }
 
-/* The least (sign 1) or greatest (sign -1) integer that is within the bound. */
+/* The smallest (sign 1) or largest (sign -1) integer that is within the bound. */
 static enum omma_status integer_bound(struct schema_context *context, const struct bound *bound, int sign, int64_t *out) {
   double number = json_number_value(bound->value);
   if (!(fabs(number) < MAX_BOUND)) return fail_bound(context, bound);
@@ -78,13 +78,13 @@ static enum omma_status take_multiple(struct schema_context *context, const stru
 
 static enum omma_status set_integers(struct schema_context *context, const struct bound *low, const struct bound *high,
                                      struct ommai_number_range *range, bool *possible) {
-  int64_t least = INT64_MIN, most = INT64_MAX;
-  if (low->value) OMMAI_TRY(integer_bound(context, low, 1, &least));
-  if (high->value) OMMAI_TRY(integer_bound(context, high, -1, &most));
-  *possible = least <= most;
+  int64_t min = INT64_MIN, max = INT64_MAX;
+  if (low->value) OMMAI_TRY(integer_bound(context, low, 1, &min));
+  if (high->value) OMMAI_TRY(integer_bound(context, high, -1, &max));
+  *possible = min <= max;
   range->low_exclusive = range->high_exclusive = false;
-  ommai_decimal_from_integer(least, &range->low);
-  ommai_decimal_from_integer(most, &range->high);
+  ommai_decimal_from_integer(min, &range->low);
+  ommai_decimal_from_integer(max, &range->high);
   return OMMA_OK;
 }
 

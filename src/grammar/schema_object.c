@@ -288,12 +288,12 @@ static enum omma_status build_map(struct schema_context *context, const struct o
   }
   if (object->min == 0) add_close(context, false, from, to);
   if (object->other < 0 || object->max == 0) return OMMA_OK;
-  int32_t behind = ommai_builder_node(builder), last = ommai_builder_node(builder), more = ommai_builder_rule(builder);
+  int32_t after = ommai_builder_node(builder), last = ommai_builder_node(builder), more = ommai_builder_rule(builder);
   struct ommai_grammar_rule ends = ommai_builder_ends(builder, more);
-  ommai_builder_call(builder, from, object->other, behind);
+  ommai_builder_call(builder, from, object->other, after);
   ommai_builder_call(builder, ommai_json_spaced(&context->json, ends.start, true, ",", true), object->other, ends.end);
   int64_t max = object->max == OMMAI_GRAMMAR_NO_MAX ? object->max : object->max - 1;
-  ommai_builder_repeat(builder, behind, more, 0, (int32_t)max, last);
+  ommai_builder_repeat(builder, after, more, 0, (int32_t)max, last);
   add_close(context, true, last, to);
   return OMMA_OK;
 }
@@ -322,8 +322,8 @@ static enum omma_status build_member(struct schema_context *context, const struc
   OMMAI_TRY(ommai_json_quote(context->scratch, object->names[index].bytes, object->names[index].size, &key, context->error));
   OMMAI_TRY(ommai_schema_rule(context, &value, &rule));
   *optional = !required;
-  int32_t behind = ommai_builder_bytes(context->builder, from, key.bytes + 1, key.size - 1);
-  ommai_builder_call(context->builder, ommai_json_spaced(&context->json, behind, false, ":", true), rule, to);
+  int32_t after = ommai_builder_bytes(context->builder, from, key.bytes + 1, key.size - 1);
+  ommai_builder_call(context->builder, ommai_json_spaced(&context->json, after, false, ":", true), rule, to);
   return OMMA_OK;
 }
 
@@ -335,24 +335,24 @@ static enum omma_status build_named(struct schema_context *context, const struct
   size_t n = object->n_names;
   int32_t *before = ommai_scratch_take(context->scratch, n + 1, sizeof *before); /* c_i */
   int32_t *keys = ommai_scratch_take(context->scratch, n + 1, sizeof *keys);     /* k_i */
-  int32_t *behind = ommai_scratch_take(context->scratch, n + 2, sizeof *behind); /* b_i */
+  int32_t *after = ommai_scratch_take(context->scratch, n + 2, sizeof *after);   /* b_i */
   bool *optional = ommai_scratch_take(context->scratch, n + 1, sizeof *optional), all_optional = true;
-  if (!before || !keys || !behind || !optional) return ommai_schema_fail_scratch(context);
+  if (!before || !keys || !after || !optional) return ommai_schema_fail_scratch(context);
   for (size_t i = 0; i <= n; i++) {
     before[i] = i ? ommai_builder_node(builder) : from;
     keys[i] = ommai_builder_node(builder);
-    behind[i + 1] = ommai_builder_node(builder);
+    after[i + 1] = ommai_builder_node(builder);
   }
   for (size_t i = 0; i < n; i++) {
-    OMMAI_TRY(build_member(context, object, i, keys[i], behind[i + 1], &optional[i]));
+    OMMAI_TRY(build_member(context, object, i, keys[i], after[i + 1], &optional[i]));
     ommai_builder_range(builder, before[i], '"', '"', keys[i]);
     if (optional[i] && i + 1 < n) ommai_builder_empty(builder, keys[i], keys[i + 1]);
   }
   OMMAI_TRY(check_numbers(context, object, optional));
-  if (object->other >= 0) ommai_builder_call(builder, before[n], object->other, behind[n + 1]);
+  if (object->other >= 0) ommai_builder_call(builder, before[n], object->other, after[n + 1]);
   for (size_t i = n + 2; i-- > 1;) {
-    ommai_builder_empty(builder, ommai_json_spaced(&context->json, behind[i], true, ",", true), before[i < n ? i : n]);
-    if (all_optional) add_close(context, true, behind[i], to);
+    ommai_builder_empty(builder, ommai_json_spaced(&context->json, after[i], true, ",", true), before[i < n ? i : n]);
+    if (all_optional) add_close(context, true, after[i], to);
     if (i <= n) all_optional = all_optional && optional[i - 1];
     if (i <= n && all_optional) ommai_builder_empty(builder, before[i - 1], before[n]);
   }

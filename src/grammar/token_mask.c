@@ -171,7 +171,7 @@ static bool find_targets(struct ommai_recogniser *recogniser, int32_t state, int
 /* Fills what the state knows about classes, once. False: the recogniser is full. */
 static bool look_at_classes(struct ommai_recogniser *recogniser, int32_t index) {
   int32_t targets[OMMAI_N_CLASSES];
-  int most = 0;
+  int n_largest = 0;
   if (recogniser->states[index].after != OMMAI_STATE_UNKNOWN) return true;
   if (!find_targets(recogniser, index, targets)) return false;
   struct ommai_recogniser_state *state = &recogniser->states[index];
@@ -180,8 +180,8 @@ static bool look_at_classes(struct ommai_recogniser *recogniser, int32_t index) 
     uint64_t same = 0;
     for (int j = 0; j < OMMAI_N_CLASSES; j++) same |= (uint64_t)(targets[j] == targets[i]) << j;
     if (targets[i] == OMMAI_STATE_DEAD) state->dead = same;
-    if (targets[i] < 0 || __builtin_popcountll(same) <= most) continue;
-    most = __builtin_popcountll(same);
+    if (targets[i] < 0 || __builtin_popcountll(same) <= n_largest) continue;
+    n_largest = __builtin_popcountll(same);
     state->after = targets[i];
     state->to_after = same;
   }

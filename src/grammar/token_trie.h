@@ -47,7 +47,7 @@ struct ommai_trie_node {
   int32_t token;  /* or -1 */
   uint16_t depth; /* of its parent */
   uint8_t byte;
-  uint8_t max_chars; /* of the tokens in the subtree: the most characters */
+  uint8_t max_chars; /* maximum characters of a token in the subtree */
 };
 
 /* A token in a list. */

@@ -175,7 +175,7 @@ static int stored_orientation(const struct codec *codec, const struct ommai_imag
 }
 
 /* Decoding holds the pixels and the scratch memory; turning them upright, the pixels twice. */
-static int64_t most_bytes(const struct ommai_stored_header *stored, int orientation) {
+static int64_t max_bytes(const struct ommai_stored_header *stored, int orientation) {
   int64_t pixels = (int64_t)stored->width * stored->height * 3;
   int64_t second = orientation == 1 ? 0 : pixels;
   return pixels + ommai_max_i64(stored->scratch_bytes, second);
@@ -193,7 +193,7 @@ enum omma_status ommai_image_probe(const void *bytes, size_t size, const struct 
   *header = (struct ommai_image_header){.format = codec->format,
                                         .width = turned ? stored.height : stored.width,
                                         .height = turned ? stored.width : stored.height,
-                                        .decode_bytes = most_bytes(&stored, orientation)};
+                                        .decode_bytes = max_bytes(&stored, orientation)};
   return OMMA_OK;
 }
 

@@ -28,7 +28,7 @@ enum ommai_image_format {
   OMMAI_IMAGE_JPEG2000
 };
 
-/* Default limits: bytes of a file; pixels of a side (the most that libjpeg takes); pixels of an
+/* Default limits: bytes of a file; pixels of a side (the maximum of libjpeg); pixels of an
  * image (Pillow refuses more as a decompression bomb). */
 #define OMMAI_IMAGE_MAX_BYTES ((int64_t)64 << 20)
 #define OMMAI_IMAGE_MAX_SIDE ((int64_t)65500)

@@ -14,7 +14,7 @@
 #include "image/codec.h"
 
 /* A progressive file may hold any number of scans, each of a few bytes, and each goes over all
- * pixels. What encoders write has some ten; the most that could make sense (each component's
+ * pixels. What encoders write has some ten; the maximum that could make sense (each component's
  * coefficients bit by bit) is about 100. The work is bounded by scans * pixels, with room left at
  * both ends. */
 enum { JPEG_LEAST_SCANS = 24, JPEG_MOST_SCANS = 100 };

@@ -47,8 +47,8 @@ static void pass_place(struct pass *pass, enum ommai_resize_rule rule, int32_t n
   *pass = (struct pass){.taps = {.n = n, .m = m}};
   if (!pass_is_needed(pass)) return;
   struct ommai_resample_pass *taps = &pass->taps;
-  int64_t most = (int64_t)ceil(kernel_radius * pass_stretch(pass)) * 2 + 1;
-  taps->max_taps = (int32_t)ommai_round_up(most, OMMAI_RESAMPLE_TAP_STEP);
+  int64_t max_taps_needed = (int64_t)ceil(kernel_radius * pass_stretch(pass)) * 2 + 1;
+  taps->max_taps = (int32_t)ommai_round_up(max_taps_needed, OMMAI_RESAMPLE_TAP_STEP);
   size_t n_weights;
   if (!ommai_mul_size((size_t)m, (size_t)taps->max_taps, &n_weights)) n_weights = SIZE_MAX;
   taps->first = ommai_arena_take(arena, (size_t)m, sizeof *taps->first);

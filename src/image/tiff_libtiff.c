@@ -93,8 +93,8 @@ static enum omma_status open_reader(struct reader *reader, struct omma_error *er
   if (!load_libtiff(&reader->lib)) return ommai_fail(error, OMMA_ERROR_UNSUPPORTED, "TIFF images need %s", LIBRARY);
   TIFFOpenOptions *options = reader->lib.TIFFOpenOptionsAlloc();
   if (!options) return ommai_fail_memory(error, "a TIFF reader", sizeof *reader);
-  int64_t most = reader->source->limits->max_pixels * STRIP_BYTES + TABLE_BYTES;
-  reader->lib.TIFFOpenOptionsSetMaxSingleMemAlloc(options, (tmsize_t)most);
+  int64_t max_bytes = reader->source->limits->max_pixels * STRIP_BYTES + TABLE_BYTES;
+  reader->lib.TIFFOpenOptionsSetMaxSingleMemAlloc(options, (tmsize_t)max_bytes);
   reader->lib.TIFFOpenOptionsSetErrorHandlerExtR(options, on_error, reader);
   reader->lib.TIFFOpenOptionsSetWarningHandlerExtR(options, on_warning, reader);
   reader->tiff =

@@ -58,7 +58,7 @@ struct jinja_value ommai_jinja_slice(struct jinja_context *context, const struct
 struct jinja_value ommai_jinja_strip(struct jinja_context *context, const struct jinja_value *text,
                                      const struct jinja_value *characters, bool left, bool right);
 struct jinja_value ommai_jinja_replace(struct jinja_context *context, const struct jinja_value *text,
-                                       const struct jinja_value *from, const struct jinja_value *to, int64_t most);
+                                       const struct jinja_value *from, const struct jinja_value *to, int64_t max_count);
 /* str.upper, lower, title, capitalize ('u', 'l', 't', 'c') of ASCII; other letters fail. */
 struct jinja_value ommai_jinja_change_case(struct jinja_context *context, const struct jinja_value *text, char how);
 struct jinja_value ommai_jinja_join(struct jinja_context *context, const struct jinja_value *list,

@@ -111,15 +111,15 @@ static const char *piece_end(const char *at, const char *end, const struct jinja
 static struct jinja_value split(struct jinja_context *context, const struct jinja_value *self,
                                 const struct jinja_arguments *arguments) {
   const struct jinja_value *separator = ommai_jinja_argument(arguments, 0, "sep");
-  int64_t most = ommai_jinja_whole_argument(context, arguments, 1, "maxsplit", -1);
+  int64_t max_count = ommai_jinja_whole_argument(context, arguments, 1, "maxsplit", -1);
   if (separator && separator->kind == JINJA_NONE) separator = NULL;
   if (separator && (separator->kind != JINJA_TEXT_VALUE || !separator->size)) {
     return ommai_jinja_fail(context, "split takes a text that is not empty");
   }
-  struct jinja_value rest = separator ? *self : ommai_jinja_strip(context, self, NULL, true, most < 0), *items = NULL;
+  struct jinja_value rest = separator ? *self : ommai_jinja_strip(context, self, NULL, true, max_count < 0), *items = NULL;
   size_t n = 0, capacity = 0, mark = 1;
   for (const char *at = rest.text, *end = at + rest.size; mark && (separator || at < end);) {
-    const char *stop = most >= 0 && (int64_t)n >= most ? (mark = 0, end) : piece_end(at, end, separator, &mark);
+    const char *stop = max_count >= 0 && (int64_t)n >= max_count ? (mark = 0, end) : piece_end(at, end, separator, &mark);
     if (!ommai_scratch_grow(context->scratch, (void **)&items, &capacity, n, sizeof *items))
       return ommai_jinja_fail_scratch(context);
     items[n++] = ommai_jinja_text(at, (size_t)(stop - at));
@@ -130,13 +130,13 @@ static struct jinja_value split(struct jinja_context *context, const struct jinj
 }
 
 struct jinja_value ommai_jinja_replace(struct jinja_context *context, const struct jinja_value *text,
-                                       const struct jinja_value *from, const struct jinja_value *to, int64_t most) {
+                                       const struct jinja_value *from, const struct jinja_value *to, int64_t max_count) {
   struct jinja_buffer out = {0};
   if (!from || !to || from->kind != JINJA_TEXT_VALUE || to->kind != JINJA_TEXT_VALUE || !from->size) {
     return ommai_jinja_fail(context, "replace takes two texts, the first not empty");
   }
   const char *at = text->text, *end = at + text->size, *found;
-  for (; most != 0 && (found = memmem(at, (size_t)(end - at), from->text, from->size)); most--) {
+  for (; max_count != 0 && (found = memmem(at, (size_t)(end - at), from->text, from->size)); max_count--) {
     ommai_jinja_append(context, &out, at, (size_t)(found - at));
     if (!ommai_jinja_append(context, &out, to->text, to->size)) break;
     at = found + from->size;

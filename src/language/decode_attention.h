@@ -24,7 +24,7 @@ struct ommai_decode_attention {
   void *latent_q, *latent_sums;
 };
 
-/* Takes the most that the plan and workspace of steps of up to max_rows rows need: to measure
+/* Takes the maximum that the plan and workspace of steps of up to max_rows rows need: to measure
  * it. */
 #define OMMAI_DECODE_MAX_ROWS 4096
 void ommai_decode_attention_measure(const struct ommai_decoder *decoder, int64_t max_rows, int64_t max_context, int n_workers,

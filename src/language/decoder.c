@@ -44,9 +44,9 @@ int64_t ommai_decoder_dense_size(const struct ommai_decoder_config *config, int6
 }
 
 int64_t ommai_decoder_max_dense_size(const struct ommai_decoder_config *config) {
-  int64_t most = 0;
-  for (int64_t i = 0; i < config->n_layers; i++) most = ommai_max_i64(most, ommai_decoder_dense_size(config, i));
-  return most;
+  int64_t max_size = 0;
+  for (int64_t i = 0; i < config->n_layers; i++) max_size = ommai_max_i64(max_size, ommai_decoder_dense_size(config, i));
+  return max_size;
 }
 
 static enum omma_status allocate_layer(struct ommai_decoder *decoder, int64_t index, const struct omma_allocator *allocator,

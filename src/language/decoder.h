@@ -139,7 +139,7 @@ struct ommai_decoder {
   struct ommai_decoder_layer *layers; /* [n_layers] */
   float *final_norm;                  /* [hidden] */
   struct ommai_linear *lm_head;
-  /* of a row of x prepared for a layer (linear.h), the most that a layer takes */
+  /* of a row of x prepared for a layer (linear.h), the maximum over the layers */
   size_t prepared_row_bytes;
 };
 

@@ -192,7 +192,7 @@ static int64_t choose_group(const struct ommai_decoder *decoder, int64_t n_pages
   return group;
 }
 
-/* The most that expanded contexts of up to n_pages take. */
+/* The maximum size of expanded contexts of up to n_pages. */
 static size_t expanded_bound(const struct ommai_decoder *decoder, int64_t n_pages) {
   int64_t one = head_bytes(decoder, n_pages);
   return (size_t)ommai_min_i64(decoder->config.n_heads * one, ommai_max_i64(EXPANDED_BYTES, one));

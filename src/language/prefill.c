@@ -436,7 +436,7 @@ enum omma_status ommai_prefill_advance_for(struct ommai_prefill *prefill, int64_
     OMMAI_TRY(run_tasks(prefill, ommai_pace_tasks(pace, (int64_t)left, n_workers), &count, error));
     int64_t before = now;
     now = ommai_clock_ns();
-    ommai_pace_learn(pace, now - before, count, n_workers);
+    ommai_pace_record(pace, now - before, count, n_workers);
   }
   return OMMA_OK;
 }

@@ -25,7 +25,7 @@ struct ommai_prompt_row {
 /* Looks at a finished layer's rows, for tests: layer, residual [n_rows, hidden]. */
 typedef void (*ommai_layer_observer)(void *context, int64_t layer, const float *residual, int64_t n_rows, int64_t hidden_size);
 
-/* What slices of prompts learn about time, from chunk to chunk. Zero-initialised: nothing yet. */
+/* The pace of slices of prompts, kept from chunk to chunk. Zero-initialised: nothing yet. */
 #define OMMAI_PREFILL_PHASES 12
 struct ommai_prefill_pace {
   struct ommai_pace phases[OMMAI_PREFILL_PHASES];
@@ -49,8 +49,8 @@ void ommai_prefill_set_observer(struct ommai_prefill *prefill, ommai_layer_obser
 /* Advances by at most max_tasks tiles or attention steps of the present phase. Allocates
  * nothing. */
 enum omma_status ommai_prefill_advance(struct ommai_prefill *prefill, int64_t max_tasks, struct omma_error *error);
-/* Advances, through several phases if need be, for about `ns` nanoseconds, going by what `pace` has
- * learned, which goes on learning; at least one task on every worker. Results do not depend on
+/* Advances, through several phases if need be, for about `ns` nanoseconds, by the rates recorded in
+ * `pace`, which it updates; at least one task on every worker. Results do not depend on
  * where slices end. */
 enum omma_status ommai_prefill_advance_for(struct ommai_prefill *prefill, int64_t ns, struct ommai_prefill_pace *pace,
                                            struct omma_error *error);

@@ -33,7 +33,7 @@ struct ommai_prefill_attention {
 struct omma_attention_spec ommai_prefill_attention_spec(const struct ommai_decoder *decoder, int64_t n_heads, int64_t n_rows,
                                                         const int64_t *offset);
 
-/* The most that plans of several specs need. Zero-initialised: none yet. */
+/* The maximum that plans of several specs need. Zero-initialised: none yet. */
 struct ommai_prefill_bound {
   size_t plan, workspace;
 };

@@ -144,9 +144,9 @@ static void adjust(const struct ommai_sampler_row *row, int64_t first, int64_t n
 
 /* Keeps top[*n] in falling order of value, equal ones in rising order of id; ids come in rising
  * order. */
-static void keep_top(const float *values, int32_t id, int32_t *top, int *n, int most) {
-  if (*n == most && !(values[id] > values[top[*n - 1]])) return;
-  int at = *n < most ? (*n)++ : *n - 1;
+static void keep_top(const float *values, int32_t id, int32_t *top, int *n, int limit) {
+  if (*n == limit && !(values[id] > values[top[*n - 1]])) return;
+  int at = *n < limit ? (*n)++ : *n - 1;
   for (; at > 0 && values[id] > values[top[at - 1]]; at--) top[at] = top[at - 1];
   top[at] = id;
 }
@@ -230,9 +230,9 @@ static uint64_t sum_weights(const struct ommai_sampler *sampler, const struct sc
   return share.weight;
 }
 
-static int64_t count_at_least(const float *x, float least, int64_t n) {
+static int64_t count_at_least(const float *x, float threshold, int64_t n) {
   int64_t count = 0;
-  for (int64_t i = 0; i < n; i++) count += x[i] >= least;
+  for (int64_t i = 0; i < n; i++) count += x[i] >= threshold;
   return count;
 }
 

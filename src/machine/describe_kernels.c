@@ -11,7 +11,7 @@
 #include "linear/linear.h"
 #include "linear/linear_self_test.h"
 
-static void tell(omma_report report, void *context, bool ok, const char *what, const char *details) {
+static void report_fact(omma_report report, void *context, bool ok, const char *what, const char *details) {
   if (report) report(context, ok, what, details);
 }
 
@@ -25,14 +25,14 @@ static enum omma_status open_context(enum ommai_cpu_level level, struct omma_att
 static void describe_dims(const struct omma_attention_context *attention, enum omma_attention_mode mode, enum omma_dtype type,
                           omma_report report, void *context) {
   static const char *const modes[] = {"encoder", "causal", "decode"};
-  int32_t most = mode == OMMA_ATTENTION_DECODE ? OMMA_ATTENTION_MAX_DECODE_HEAD_DIM : OMMA_ATTENTION_MAX_HEAD_DIM, first = 1;
+  int32_t max_dim = mode == OMMA_ATTENTION_DECODE ? OMMA_ATTENTION_MAX_DECODE_HEAD_DIM : OMMA_ATTENTION_MAX_HEAD_DIM, first = 1;
   const char *kernel = omma_attention_kernel_name(attention, mode, type, first, first);
-  for (int32_t dim = first; dim <= most; dim++) {
+  for (int32_t dim = first; dim <= max_dim; dim++) {
     char what[80];
-    const char *next = dim == most ? NULL : omma_attention_kernel_name(attention, mode, type, dim + 1, dim + 1);
+    const char *next = dim == max_dim ? NULL : omma_attention_kernel_name(attention, mode, type, dim + 1, dim + 1);
     if (next == kernel) continue;
     snprintf(what, sizeof what, "attention %s %s, D %d-%d", modes[mode], ommai_dtype_name(type), first, dim);
-    if (kernel) tell(report, context, true, what, kernel);
+    if (kernel) report_fact(report, context, true, what, kernel);
     kernel = next;
     first = dim + 1;
   }
@@ -46,7 +46,7 @@ static void describe_attention(const struct omma_attention_context *attention, o
   snprintf(details, sizeof details,
            "multiples of %d fill the tiles of encoder and causal, others are padded inside to the next",
            OMMAI_ATTENTION_DIM_STEP);
-  tell(report, context, true, "attention head dimensions D", details);
+  report_fact(report, context, true, "attention head dimensions D", details);
 }
 
 /* Encoder segments of up to 64 keys, of any head dimension, where they have a kernel of their
@@ -58,15 +58,15 @@ static void describe_windows(enum ommai_cpu_level level, omma_report report, voi
     const struct ommai_attention_tile_kernel *kernel = ommai_attention_window_kernel_find(level, types);
     if (!kernel) continue;
     snprintf(what, sizeof what, "attention windows %s", ommai_dtype_name(type));
-    tell(report, context, true, what, kernel->name);
+    report_fact(report, context, true, what, kernel->name);
   }
 }
 
 /* The causal and decode modes with f32 queries over bf16 pages, of any head dimension. */
 static void describe_mixed(enum ommai_cpu_level level, omma_report report, void *context) {
   const struct ommai_attention_types types = {OMMA_F32, OMMA_BF16};
-  tell(report, context, true, "attention causal f32, bf16 KV", ommai_attention_tile_kernel_find(level, types)->name);
-  tell(report, context, true, "attention decode f32, bf16 KV", ommai_attention_decode_kernel_find(level, types)->name);
+  report_fact(report, context, true, "attention causal f32, bf16 KV", ommai_attention_tile_kernel_find(level, types)->name);
+  report_fact(report, context, true, "attention decode f32, bf16 KV", ommai_attention_decode_kernel_find(level, types)->name);
 }
 
 enum omma_status omma_describe_kernels(const char *isa, omma_report report, void *context, struct omma_error *error) {
@@ -78,14 +78,14 @@ enum omma_status omma_describe_kernels(const char *isa, omma_report report, void
   OMMAI_TRY(ommai_cpu_select(isa, &level, error));
   OMMAI_TRY_GOTO(open_context(level, &attention, error), done);
   OMMAI_TRY_GOTO(ommai_linear_context_create(level, 1, &ommai_default_allocator, &linear, error), done);
-  tell(report, context, true, "cpu level", ommai_cpu_level_name(level));
-  tell(report, context, true, "cpu level, why", ommai_cpu_reason(isa, level, reason, sizeof reason));
+  report_fact(report, context, true, "cpu level", ommai_cpu_level_name(level));
+  report_fact(report, context, true, "cpu level, why", ommai_cpu_reason(isa, level, reason, sizeof reason));
   describe_attention(attention, report, context);
   describe_mixed(level, report, context);
   describe_windows(level, report, context);
-  tell(report, context, true, "row operations", ommai_cpu_level_name(ommai_row_ops(level)->level));
+  report_fact(report, context, true, "row operations", ommai_cpu_level_name(ommai_row_ops(level)->level));
   ommai_linear_context_describe(linear, description, sizeof description);
-  tell(report, context, true, "linear layers", description);
+  report_fact(report, context, true, "linear layers", description);
 done:
   ommai_linear_context_destroy(linear);
   omma_attention_context_destroy(attention);
@@ -100,9 +100,9 @@ enum omma_status omma_self_test(const char *isa, omma_report report, void *conte
   enum omma_status status = omma_attention_self_test(attention, error);
   omma_attention_context_destroy(attention);
   if (status == OMMA_OK) status = ommai_linear_self_test(level, error);
-  tell(report, context, status == OMMA_OK, ommai_cpu_level_name(level),
-       status == OMMA_OK ? "attention and linear kernels agree with the reference"
-       : error           ? error->message
-                         : "");
+  report_fact(report, context, status == OMMA_OK, ommai_cpu_level_name(level),
+              status == OMMA_OK ? "attention and linear kernels agree with the reference"
+              : error           ? error->message
+                                : "");
   return status;
 }

@@ -144,11 +144,11 @@ void ommai_access_log_progress(struct ommai_http_call *call, enum omma_stage sta
   struct ommai_access *access = &call->access;
   struct ommai_log_line line;
   int64_t now_ns = ommai_clock_ns();
-  bool begun = !access->told_ns || stage != access->told_stage;
-  bool due = !begun && done < total && now_ns - access->told_ns >= server->progress_log_ns;
+  bool begun = !access->logged_ns || stage != access->logged_stage;
+  bool due = !begun && done < total && now_ns - access->logged_ns >= server->progress_log_ns;
   if (begun || due) {
-    access->told_stage = stage;
-    access->told_ns = now_ns;
+    access->logged_stage = stage;
+    access->logged_ns = now_ns;
   }
   if (!due || !server->log || !server->log_access) return;
   ommai_log_line_begin(&line, call->allocator, server->log_json, "info", "progress");

@@ -25,8 +25,8 @@ struct ommai_access {
   const char *cause; /* what cut it off, a constant word; NULL: nothing so far */
   double seconds;
   /* What was told of its work so far; engine's thread. */
-  enum omma_stage told_stage;
-  int64_t told_ns;
+  enum omma_stage logged_stage;
+  int64_t logged_ns;
 };
 
 /* The head of a request is there. IO thread. */

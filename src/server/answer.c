@@ -53,7 +53,7 @@ struct answer {
   struct ommai_reply_state reply_state; /* engine's thread */
   struct ommai_text request_fields;
   bool stream, include_usage, continuous_usage, logprobs, token_ids, prompt_logprobs, echo_logprobs, prompt_only,
-      tells_reasoning;
+      shows_reasoning;
   int32_t stop_token_ids[OMMAI_FIELD_MAX_STOP_TOKENS];
   size_t n_stop_token_ids;
   int64_t n_prompt_tokens;
@@ -122,7 +122,7 @@ static struct ommai_reply_part part_of(const struct choice *choice) {
                                    .text_size = choice->text.size,
                                    .reasoning = choice->reasoning.data,
                                    .reasoning_size = choice->reasoning.size,
-                                   .in_thought = choice->in_thought && choice->answer->tells_reasoning,
+                                   .in_thought = choice->in_thought && choice->answer->shows_reasoning,
                                    .logprobs = choice->answer->logprobs ? &choice->logprobs : NULL,
                                    .calls = choice->tools.calls,
                                    .n_calls = choice->tools.n_calls,
@@ -197,7 +197,7 @@ static bool has_failed(const struct choice *choice) {
 
 /* A token of a thought that is not to be told. */
 static bool is_hidden(const struct answer *answer, const struct omma_token_event *event) {
-  return event->in_thought && !answer->tells_reasoning;
+  return event->in_thought && !answer->shows_reasoning;
 }
 
 static void add_id(struct ommai_text *list, int32_t id) { ommai_text_format(list, list->size ? ",%" PRId32 : "%" PRId32, id); }
@@ -213,7 +213,7 @@ static bool gather(struct choice *choice, const struct omma_token_event *event) 
   } else {
     ommai_text_append(&choice->text, event->text, event->text_size);
   }
-  if (answer->tells_reasoning) ommai_text_append(&choice->reasoning, event->reasoning, event->reasoning_size);
+  if (answer->shows_reasoning) ommai_text_append(&choice->reasoning, event->reasoning, event->reasoning_size);
   bool has_logprob = answer->logprobs && !is_hidden(answer, event) && !(answer->format->as_items && event->in_thought);
   if (has_logprob) answer->format->add_logprob(&choice->logprobs, answer->call->server->model, event);
   return !has_failed(choice);
@@ -278,7 +278,7 @@ static void on_prompt_token(void *context, const struct omma_prompt_token_event 
 static bool is_held_back(const struct choice *choice, const struct omma_token_event *event) {
   const struct answer *answer = choice->answer;
   if (choice->text.size) return false;
-  if (event->in_thought) return !answer->tells_reasoning;
+  if (event->in_thought) return !answer->shows_reasoning;
   return answer->has_tools && !choice->reasoning.size && !ommai_tool_parser_has_news(&choice->tools);
 }
 
@@ -569,7 +569,7 @@ static struct answer *make_answer(struct ommai_http_call *call, const struct omm
   answer->include_usage = fields->include_usage || source->format->as_items;
   answer->continuous_usage = fields->include_usage && fields->continuous_usage;
   answer->logprobs = fields->sampling.logprobs;
-  answer->tells_reasoning = fields->tells_reasoning;
+  answer->shows_reasoning = fields->shows_reasoning;
   answer->token_ids = fields->return_token_ids;
   answer->prompt_logprobs = fields->sampling.prompt_logprobs;
   answer->echo_logprobs = source->echo_logprobs;

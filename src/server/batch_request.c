@@ -91,7 +91,7 @@ int ommai_batch_request_status(const struct ommai_batch_request *request) {
 
 bool ommai_batch_request_is_bad(const struct ommai_batch_request *request) { return request->is_bad; }
 
-static void drop_call(struct ommai_batch_request *request) {
+static void release_call(struct ommai_batch_request *request) {
   struct ommai_http_call *call = request->call;
   if (!call) return;
   pthread_mutex_lock(&call->lock);
@@ -103,7 +103,7 @@ static void drop_call(struct ommai_batch_request *request) {
 }
 
 bool ommai_batch_request_start(struct ommai_batch_request *request, void (*on_reply)(void *context), void *context) {
-  drop_call(request);
+  release_call(request);
   struct ommai_http_call *call = request->call = ommai_http_call_create(request->server);
   request->failed = !call;
   if (!call) return ommai_api_fail_memory(&request->error);
@@ -174,7 +174,7 @@ char *ommai_batch_request_write(const struct ommai_batch_request *request, size_
 
 void ommai_batch_request_destroy(struct ommai_batch_request *request) {
   if (!request) return;
-  drop_call(request);
+  release_call(request);
   json_decref(request->custom_id);
   free(request->body);
   ommai_release(request->server->allocator, request, 1, sizeof *request);

@@ -33,12 +33,12 @@ static void add_images(const void *context, struct ommai_text *list) {
   const struct ommai_chat_request *request = conversation->request;
   for (size_t i = 0; i < request->n_parts_used; i++) {
     const struct omma_part *part = &request->parts[i];
-    struct omma_image_plan plan;
+    struct omma_image_sizes sizes;
     if (!part->image) continue;
     int32_t width = omma_image_width(part->image), height = omma_image_height(part->image);
-    if (omma_model_plan_image(conversation->server->model, width, height, &part->image_options, &plan, NULL) != OMMA_OK)
+    if (omma_model_image_sizes(conversation->server->model, width, height, &part->image_options, &sizes, NULL) != OMMA_OK)
       continue;
-    ommai_own_add_image(list, width, height, &plan);
+    ommai_own_add_image(list, width, height, &sizes);
   }
 }
 

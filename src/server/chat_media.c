@@ -1,5 +1,5 @@
 /* Images are loaded in four rounds over the parts: files and headers; images that are known by
- * their files' bytes; what the headers of the others promise is planned as a whole and refused or
+ * their files' bytes; what the headers of the others promise is summed up and refused or
  * given its memory; then pixels. So nothing is decoded for a request that could not be
  * answered. */
 #include "server/chat_media.h"
@@ -105,11 +105,11 @@ static bool recall(struct loading *loading, struct ommai_media_part *media, stru
 }
 
 /* Adds what the headers promise: memory, and tokens of the prompt. */
-static bool plan(struct loading *loading, struct ommai_media_part *media, struct omma_part *part,
-                 struct ommai_api_error *error) {
+static bool add_sizes(struct loading *loading, struct ommai_media_part *media, struct omma_part *part,
+                      struct ommai_api_error *error) {
   const struct omma_image_header *first = &media->files[0].header;
   struct omma_error cause = {0};
-  struct omma_image_plan size;
+  struct omma_image_sizes size;
   for (size_t i = 0; i < media->n_images; i++) {
     if (media->images[i]) continue;
     const struct omma_image_header *header = &media->files[i].header;
@@ -117,10 +117,10 @@ static bool plan(struct loading *loading, struct ommai_media_part *media, struct
     loading->pixel_bytes += pixel_bytes;
     loading->scratch_bytes = ommai_max_i64(loading->scratch_bytes, header->decode_bytes - pixel_bytes);
   }
-  enum omma_status status = media->is_video ? omma_model_plan_video(loading->server->model, first->width, first->height,
-                                                                    media->n_images, &part->image_options, &size, &cause)
-                                            : omma_model_plan_image(loading->server->model, first->width, first->height,
-                                                                    &part->image_options, &size, &cause);
+  enum omma_status status = media->is_video ? omma_model_video_sizes(loading->server->model, first->width, first->height,
+                                                                     media->n_images, &part->image_options, &size, &cause)
+                                            : omma_model_image_sizes(loading->server->model, first->width, first->height,
+                                                                     &part->image_options, &size, &cause);
   if (status != OMMA_OK) return ommai_api_fail_from(error, &cause);
   loading->n_tokens += size.n_tokens;
   return true;
@@ -177,8 +177,8 @@ static bool load(struct ommai_http_call *call, struct ommai_chat_request *reques
       .ask = client_is_gone, .context = call, .deadline_ns = ommai_clock_ns() + server->fetch_rules.timeout_ms * 1000000};
   if (!for_each_part(&loading, read_files, error)) return false;
   if (ommai_http_call_is_gone(call)) return true;
-  if (!for_each_part(&loading, recall, error) || !for_each_part(&loading, plan, error) || !check_context(&loading, error) ||
-      !take_memory(&loading, error))
+  if (!for_each_part(&loading, recall, error) || !for_each_part(&loading, add_sizes, error) ||
+      !check_context(&loading, error) || !take_memory(&loading, error))
     return false;
   loading.cpu_end_ns = ommai_clock_thread_ns() + server->media_cpu_ms * 1000000;
   return for_each_part(&loading, decode, error);

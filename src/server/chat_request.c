@@ -32,10 +32,10 @@ const char *ommai_chat_place(const struct ommai_chat_request *request, size_t in
 
 /* An image may become as large as the operator allows, where that was said, and no larger. */
 static bool check_area(const struct ommai_server *server, const char *field, int64_t area, struct ommai_api_error *error) {
-  int64_t most = server->image_options.max_pixels;
-  return !most || area <= most ||
+  int64_t max_pixels = server->image_options.max_pixels;
+  return !max_pixels || area <= max_pixels ||
          ommai_api_fail(error, 400, field, "%s %" PRId64 " is larger than this server's limit, max_pixels %" PRId64 ".", field,
-                        area, most);
+                        area, max_pixels);
 }
 
 static bool read_pixels(const struct ommai_server *server, const json_t *object, struct omma_image_options *options,
@@ -367,7 +367,7 @@ bool ommai_chat_request_read(struct ommai_server *server, const struct ommai_cha
     return ommai_model_read(server, root, &fields->model, error) && read_template_fields(request, true, error);
   }
   return ommai_answer_fields_read(server, root, 0, fields, error) && refuse_echo(root, error) && refuse_fields(root, error) &&
-         ommai_reasoning_read(server, root, &fields->sampling, &fields->tells_reasoning, error) &&
+         ommai_reasoning_read(server, root, &fields->sampling, &fields->shows_reasoning, error) &&
          read_logprobs(root, &fields->sampling, error) && read_template_fields(request, false, error);
 }
 

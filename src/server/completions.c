@@ -61,8 +61,8 @@ static struct prompt *next_prompt(struct completion *completion, struct ommai_ap
 
 static bool truncate(const struct completion *completion, struct prompt *prompt) {
   const struct omma_truncation *truncation = &completion->fields.truncation;
-  size_t most = truncation->n_tokens ? (size_t)truncation->n_tokens : prompt->n_tokens;
-  prompt->n_kept = prompt->n_tokens < most ? prompt->n_tokens : most;
+  size_t max_tokens = truncation->n_tokens ? (size_t)truncation->n_tokens : prompt->n_tokens;
+  prompt->n_kept = prompt->n_tokens < max_tokens ? prompt->n_tokens : max_tokens;
   prompt->first = truncation->keep_first ? 0 : prompt->n_tokens - prompt->n_kept;
   return true;
 }
@@ -75,9 +75,10 @@ static bool add_ids(struct completion *completion, const json_t *array, struct o
 
 static bool add_text(struct completion *completion, const json_t *text, struct ommai_api_error *error) {
   struct prompt *prompt = next_prompt(completion, error);
-  size_t most = (size_t)completion->server->info.max_model_len - 1; /* and one token of an answer */
-  if (completion->fields.truncation.n_tokens) most = OMMA_MAX_TRUNCATED_TOKENS;
-  return prompt && ommai_text_tokenize(completion->server, text, most, &prompt->tokens, &prompt->n_tokens, error) &&
+  /* and one token of an answer */
+  size_t max_tokens = (size_t)completion->server->info.max_model_len - 1;
+  if (completion->fields.truncation.n_tokens) max_tokens = OMMA_MAX_TRUNCATED_TOKENS;
+  return prompt && ommai_text_tokenize(completion->server, text, max_tokens, &prompt->tokens, &prompt->n_tokens, error) &&
          truncate(completion, prompt);
 }
 

@@ -68,11 +68,11 @@ static void send_too_late(int descriptor) {
 }
 
 /* Closes a connection whose request is not complete; a client that has begun one is told why. */
-static void drop(struct ommai_connection *connection) {
+static void shut_down(struct ommai_connection *connection) {
   if (!connection->encrypted && connection->stage != OMMAI_STAGE_IDLE && received(connection) > 0)
     send_too_late(connection->descriptor);
   shutdown(connection->descriptor, SHUT_RDWR);
-  connection->dropped = true;
+  connection->is_shut_down = true;
 }
 
 static double speed_of(const struct ommai_connection *connection, int64_t now_ns) {
@@ -80,34 +80,35 @@ static double speed_of(const struct ommai_connection *connection, int64_t now_ns
   return ((double)(received(connection) - connection->request_received) + NEW_BYTES) / (seconds + 0.01);
 }
 
-/* Which connections may be dropped for another one: those that have no complete request and are not
- * too young to tell. */
-struct droppable {
+/* Which connections may be shut down for another one: those that have no complete request and are
+ * not too young to tell. */
+struct closable {
   const unsigned char *client; /* its alone, or NULL */
   int64_t min_age_ns;
   bool large; /* only with a large body on its way */
 };
 
-static bool may_drop(const struct ommai_connection *connection, const struct droppable *which, int64_t now_ns) {
-  if (connection->dropped || connection->stage == OMMAI_STAGE_ANSWER || now_ns - connection->request_ns < which->min_age_ns)
+static bool may_shut_down(const struct ommai_connection *connection, const struct closable *which, int64_t now_ns) {
+  if (connection->is_shut_down || connection->stage == OMMAI_STAGE_ANSWER ||
+      now_ns - connection->request_ns < which->min_age_ns)
     return false;
   if (which->large && !(connection->large && connection->stage == OMMAI_STAGE_BODY)) return false;
   return !which->client || !memcmp(which->client, connection->address, sizeof connection->address);
 }
 
 /* Drops the slowest of these. False when there is none. */
-static bool drop_slowest(struct ommai_server *server, const struct ommai_connection *own, const struct droppable *which) {
+static bool shut_down_slowest(struct ommai_server *server, const struct ommai_connection *own, const struct closable *which) {
   int64_t now_ns = ommai_clock_ns();
   struct ommai_connection *slowest = NULL;
   double slowest_speed = 0;
   for (struct ommai_connection *connection = server->connections; connection; connection = connection->next) {
-    if (connection == own || !may_drop(connection, which, now_ns)) continue;
+    if (connection == own || !may_shut_down(connection, which, now_ns)) continue;
     double speed = speed_of(connection, now_ns);
     if (slowest && speed >= slowest_speed) continue;
     slowest = connection;
     slowest_speed = speed;
   }
-  if (slowest) drop(slowest);
+  if (slowest) shut_down(slowest);
   return slowest != NULL;
 }
 
@@ -118,14 +119,14 @@ static bool make_room(struct ommai_server *server, const struct ommai_connection
   int64_t n_open = 0, n_of_client = 0, now_ns = ommai_clock_ns();
   for (const struct ommai_connection *connection = server->connections; connection; connection = connection->next) {
     bool young = !connection->admitted && now_ns - connection->request_ns < YOUNG_NS;
-    if (connection->dropped || (young && connection != own)) continue;
+    if (connection->is_shut_down || (young && connection != own)) continue;
     n_open++;
     n_of_client += !memcmp(connection->address, own->address, sizeof own->address);
   }
   if (n_of_client > server->max_connections_per_address) {
-    return drop_slowest(server, own, &(struct droppable){own->address, YOUNG_NS, false});
+    return shut_down_slowest(server, own, &(struct closable){own->address, YOUNG_NS, false});
   }
-  return n_open <= server->max_connections || drop_slowest(server, own, &(struct droppable){NULL, YOUNG_NS, false});
+  return n_open <= server->max_connections || shut_down_slowest(server, own, &(struct closable){NULL, YOUNG_NS, false});
 }
 
 /* Makes room for one that is new, so that there is always some for health checks: at the expense of
@@ -133,9 +134,9 @@ static bool make_room(struct ommai_server *server, const struct ommai_connection
 static void keep_spare_room(struct ommai_server *server, const struct ommai_connection *own) {
   int64_t n_open = 0;
   for (const struct ommai_connection *connection = server->connections; connection; connection = connection->next)
-    n_open += !connection->dropped;
+    n_open += !connection->is_shut_down;
   if (n_open > server->max_connections + OMMAI_CHECK_CONNECTIONS / 2) {
-    drop_slowest(server, own, &(struct droppable){NULL, 0, false});
+    shut_down_slowest(server, own, &(struct closable){NULL, 0, false});
   }
 }
 
@@ -144,7 +145,7 @@ bool ommai_connection_admit(struct ommai_server *server, struct ommai_connection
   connection->large = body_bytes > SMALL_BODY_BYTES;
   if (!connection->admitted) connection->admitted = make_room(server, connection);
   if (!connection->admitted && !connection->large) {
-    connection->admitted = drop_slowest(server, connection, &(struct droppable){connection->address, 0, true});
+    connection->admitted = shut_down_slowest(server, connection, &(struct closable){connection->address, 0, true});
   }
   bool admitted = connection->admitted;
   pthread_mutex_unlock(&server->list_lock);
@@ -233,7 +234,7 @@ struct ommai_http_call *ommai_connection_hang_up(struct ommai_server *server, ui
   return call;
 }
 
-/* A body must come at the least rate in each window. */
+/* A body must come at the minimum rate in each window. */
 static bool body_stalls(const struct ommai_server *server, struct ommai_connection *connection, int64_t now_ns) {
   int64_t window_ns = now_ns - connection->window_ns;
   if (window_ns < server->body_rate_window_ns) return false;
@@ -262,8 +263,8 @@ void ommai_connection_expire(struct ommai_server *server, int64_t now_ns) {
     }
     bool left = connection->hung_up_ns && !connection->answering && now_ns - connection->hung_up_ns > HANG_UP_GRACE_NS;
     if (left) shutdown(connection->descriptor, SHUT_RDWR);
-    if (!connection->dropped && is_late(server, connection, now_ns)) drop(connection);
-    bool waits = !connection->admitted && !connection->dropped && connection->stage == OMMAI_STAGE_HEAD;
-    if (waits && now_ns - connection->request_ns > 4 * YOUNG_NS && !make_room(server, connection)) drop(connection);
+    if (!connection->is_shut_down && is_late(server, connection, now_ns)) shut_down(connection);
+    bool waits = !connection->admitted && !connection->is_shut_down && connection->stage == OMMAI_STAGE_HEAD;
+    if (waits && now_ns - connection->request_ns > 4 * YOUNG_NS && !make_room(server, connection)) shut_down(connection);
   }
 }

@@ -43,7 +43,7 @@ struct ommai_connection {
   uint64_t window_received;  /* and bytes received by then */
   int64_t hung_up_ns;        /* 0: not */
   bool answering;            /* a request for a worker is complete, its reply not out */
-  bool dropped;              /* shut down; libmicrohttpd will close it */
+  bool is_shut_down;         /* shut down; libmicrohttpd will close it */
   bool admitted;             /* has had a request for which there was room */
   /* the latest request's body is more than comes at once with its head */
   bool large;

@@ -20,7 +20,7 @@ void ommai_encoding_memory_init(struct ommai_encoding_memory *memory, size_t bud
 }
 
 /* Under the lock, as all down to the calls. */
-static void drop_kept(struct ommai_encoding_memory *memory, struct ommai_kept_encoding *kept) {
+static void evict_kept(struct ommai_encoding_memory *memory, struct ommai_kept_encoding *kept) {
   *(kept->older ? &kept->older->newer : &memory->oldest) = kept->newer;
   *(kept->newer ? &kept->newer->older : &memory->newest) = kept->older;
   memory->bytes -= kept->body.size;
@@ -28,10 +28,10 @@ static void drop_kept(struct ommai_encoding_memory *memory, struct ommai_kept_en
   ommai_release(memory->allocator, kept, 1, sizeof *kept);
 }
 
-static void drop_expired(struct ommai_encoding_memory *memory) {
+static void evict_expired(struct ommai_encoding_memory *memory) {
   int64_t now_ns = ommai_clock_ns();
   while (memory->ttl_ns && memory->oldest && now_ns - memory->oldest->kept_ns > memory->ttl_ns)
-    drop_kept(memory, memory->oldest);
+    evict_kept(memory, memory->oldest);
 }
 
 static struct ommai_kept_encoding *find_kept(const struct ommai_encoding_memory *memory, const char *key) {
@@ -51,7 +51,7 @@ static void link_newest(struct ommai_encoding_memory *memory, struct ommai_kept_
 
 void ommai_encoding_memory_free(struct ommai_encoding_memory *memory) {
   if (!memory->allocator) return;
-  while (memory->oldest) drop_kept(memory, memory->oldest);
+  while (memory->oldest) evict_kept(memory, memory->oldest);
   pthread_mutex_destroy(&memory->lock);
 }
 
@@ -60,10 +60,10 @@ bool ommai_encoding_memory_put(struct ommai_encoding_memory *memory, const char 
   if (body->size <= memory->budget) kept = ommai_allocate(memory->allocator, 1, sizeof *kept);
   bool fits = body->size <= memory->budget;
   pthread_mutex_lock(&memory->lock);
-  drop_expired(memory);
+  evict_expired(memory);
   struct ommai_kept_encoding *before = find_kept(memory, key);
-  if (before) drop_kept(memory, before);
-  while (kept && memory->bytes + body->size > memory->budget) drop_kept(memory, memory->oldest);
+  if (before) evict_kept(memory, before);
+  while (kept && memory->bytes + body->size > memory->budget) evict_kept(memory, memory->oldest);
   if (kept) {
     memcpy(kept->key, key, strlen(key) + 1);
     kept->kept_ns = ommai_clock_ns();
@@ -81,7 +81,7 @@ bool ommai_encoding_memory_put(struct ommai_encoding_memory *memory, const char 
 
 bool ommai_encoding_memory_get(struct ommai_encoding_memory *memory, const char *key, struct ommai_text *out) {
   pthread_mutex_lock(&memory->lock);
-  drop_expired(memory);
+  evict_expired(memory);
   const struct ommai_kept_encoding *kept = find_kept(memory, key);
   if (kept) ommai_text_append(out, kept->body.data, kept->body.size);
   pthread_mutex_unlock(&memory->lock);

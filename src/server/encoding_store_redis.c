@@ -58,7 +58,7 @@ static void write_key(const struct omma_encoding_key *key, char out[KEY_SIZE + 1
 /* ---- whether it answers ---- */
 
 /* Under the lock. */
-static void tell(const struct ommai_encoding_store *store, const char *what, const char *then) {
+static void log_state(const struct ommai_encoding_store *store, const char *what, const char *then) {
   char line[2 * OMMAI_REDIS_TEXT];
   snprintf(line, sizeof line, "encoder cache at %s: %.200s: %s", store->url.place, what, then);
   if (store->log) store->log(store->log_context, line);
@@ -66,7 +66,7 @@ static void tell(const struct ommai_encoding_store *store, const char *what, con
 
 static void note_failure(struct ommai_encoding_store *store, const char *what) {
   pthread_mutex_lock(&store->lock);
-  if (!store->pause_ns) tell(store, what, "images are encoded here until it answers");
+  if (!store->pause_ns) log_state(store, what, "images are encoded here until it answers");
   store->pause_ns = store->pause_ns ? 2 * store->pause_ns : MIN_PAUSE_NS;
   if (store->pause_ns > MAX_PAUSE_NS) store->pause_ns = MAX_PAUSE_NS;
   store->pause_end_ns = ommai_clock_ns() + store->pause_ns;
@@ -75,7 +75,7 @@ static void note_failure(struct ommai_encoding_store *store, const char *what) {
 
 static void note_success(struct ommai_encoding_store *store) {
   pthread_mutex_lock(&store->lock);
-  if (store->pause_ns) tell(store, "it answers", "images are shared again");
+  if (store->pause_ns) log_state(store, "it answers", "images are shared again");
   store->pause_ns = 0;
   pthread_mutex_unlock(&store->lock);
 }
@@ -213,7 +213,7 @@ static void keep(void *context, const struct omma_encoding_key *key, const float
 /* A store that takes no more can still be read: it is not left alone. */
 static void note_refusal(struct ommai_encoding_store *store, const char *what) {
   pthread_mutex_lock(&store->lock);
-  if (what && !store->refuses) tell(store, what, "new images are not shared until it takes them");
+  if (what && !store->refuses) log_state(store, what, "new images are not shared until it takes them");
   store->refuses = what != NULL;
   pthread_mutex_unlock(&store->lock);
 }

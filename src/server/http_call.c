@@ -191,13 +191,13 @@ static bool has_stream(struct ommai_http_call *call) {
  * things as they are and the error goes into the stream. */
 void ommai_http_call_fail(struct ommai_http_call *call, const struct ommai_api_error *error) {
   struct ommai_text text;
-  struct ommai_api_error told = *error;
-  ommai_protocol_rename(call->protocol, &told);
+  struct ommai_api_error renamed = *error;
+  ommai_protocol_rename(call->protocol, &renamed);
   ommai_text_init(&text, call->allocator);
-  call->protocol->write_error(&told, call->request_id, &text);
+  call->protocol->write_error(&renamed, call->request_id, &text);
   ommai_http_call_reply(call, error->status, "application/json", &text);
   if (!has_stream(call)) return;
-  call->protocol->write_error_event(&told, call->request_id, &text);
+  call->protocol->write_error_event(&renamed, call->request_id, &text);
   struct ommai_event *last = text.failed ? NULL : make_event(call, text.data, text.size);
   end_stream(call, last, last != NULL);
   ommai_text_free(&text);

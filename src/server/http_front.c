@@ -374,7 +374,7 @@ static void handle_connection(void *context_of_server, struct MHD_Connection *mh
 /* Cuts the query off before libmicrohttpd takes it apart. No route has a use for it, and its
  * arguments would use up the connection's memory, to the point where there is none left to refuse
  * in. The target lies in the connection's own buffer. */
-static void *drop_query(void *context, const char *target, struct MHD_Connection *mhd) {
+static void *cut_query(void *context, const char *target, struct MHD_Connection *mhd) {
   (void)context, (void)mhd;
   char *query = target ? strchr(target, '?') : NULL;
   if (query) query[1] = '\0';
@@ -408,7 +408,7 @@ enum omma_status ommai_http_start(struct ommai_server *server, struct omma_error
       flags, 0, NULL, NULL, handle_access, server, MHD_OPTION_LISTEN_SOCKET, server->listener, MHD_OPTION_CONNECTION_LIMIT,
       max_connections, MHD_OPTION_CONNECTION_TIMEOUT, idle_timeout, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
       (size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, handle_completed, server, MHD_OPTION_NOTIFY_CONNECTION,
-      handle_connection, server, MHD_OPTION_URI_LOG_CALLBACK, drop_query, NULL, MHD_OPTION_ARRAY, tls_options, MHD_OPTION_END);
+      handle_connection, server, MHD_OPTION_URI_LOG_CALLBACK, cut_query, NULL, MHD_OPTION_ARRAY, tls_options, MHD_OPTION_END);
   if (!server->daemon) return ommai_fail(error, OMMA_ERROR_INTERNAL, "the HTTP library cannot start its thread");
   return OMMA_OK;
 }

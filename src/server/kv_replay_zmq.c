@@ -57,7 +57,7 @@ static zmq_msg_t *batch_at(const struct ommai_kv_replay *replay, uint64_t number
   return &replay->batches[number % (uint64_t)replay->config->buffer_steps];
 }
 
-static void drop_first(struct ommai_kv_replay *replay) {
+static void release_first(struct ommai_kv_replay *replay) {
   zmq_msg_t *batch = batch_at(replay, replay->first++);
   replay->bytes -= zmq_msg_size(batch);
   zmq_msg_close(batch);
@@ -66,7 +66,7 @@ static void drop_first(struct ommai_kv_replay *replay) {
 void ommai_kv_replay_destroy(struct ommai_kv_replay *replay) {
   if (!replay) return;
   struct omma_allocator allocator = replay->allocator;
-  while (replay->first < replay->end) drop_first(replay);
+  while (replay->first < replay->end) release_first(replay);
   if (replay->socket) zmq_close(replay->socket);
   ommai_release(&allocator, replay->batches, (size_t)replay->config->buffer_steps, sizeof *replay->batches);
   ommai_release(&allocator, replay, 1, sizeof *replay);
@@ -76,7 +76,7 @@ void ommai_kv_replay_keep(struct ommai_kv_replay *replay, zmq_msg_t *batch) {
   size_t size = zmq_msg_size(batch);
   while (replay->first < replay->end && (replay->end - replay->first == (uint64_t)replay->config->buffer_steps ||
                                          replay->bytes + size > OMMAI_KV_REPLAY_BYTES)) {
-    drop_first(replay);
+    release_first(replay);
   }
   zmq_msg_t *kept = batch_at(replay, replay->end++);
   zmq_msg_init(kept);

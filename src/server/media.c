@@ -39,7 +39,7 @@ bool ommai_media_recall(struct ommai_server *server, struct ommai_media_file *fi
   if (!*image) return true;
   ommai_metrics_count_images(&server->metrics, 0, 1);
   ommai_release(server->allocator, file->bytes, file->capacity, 1);
-  file->bytes = NULL; /* the header is still planned with */
+  file->bytes = NULL; /* the sizes are still computed from the header */
   file->size = file->capacity = 0;
   return true;
 }

@@ -52,7 +52,7 @@ static void open_block(struct ommai_text *out, const struct ommai_reply_head *he
   end_event(out);
 }
 
-static void tell_end(struct ommai_text *out, const struct ommai_reply_head *head) {
+static void add_end_events(struct ommai_text *out, const struct ommai_reply_head *head) {
   if (head->state->open == OMMAI_ITEM_REASONING) {
     begin_block_event(out, head, "content_block_delta");
     ommai_text_add(out, ",\"delta\":{\"type\":\"signature_delta\"");
@@ -84,7 +84,7 @@ static void close_block(struct ommai_text *out, const struct ommai_reply_head *h
   struct ommai_reply_state *state = head->state;
   if (state->open == OMMAI_ITEM_NONE) return;
   if (out) {
-    tell_end(out, head);
+    add_end_events(out, head);
   } else {
     if (state->items.size) ommai_text_add(&state->items, ",");
     add_block(&state->items, head);

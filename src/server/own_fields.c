@@ -28,16 +28,16 @@ bool ommai_own_wishes_read(const json_t *root, struct ommai_own_wishes *wishes, 
 
 bool ommai_own_progress_is_due(struct ommai_own_progress *progress, enum omma_stage stage, int64_t done, int64_t total) {
   int64_t now = ommai_clock_ns();
-  if (stage == progress->stage && done < total && now - progress->told_ns < PROGRESS_NS) return false;
+  if (stage == progress->stage && done < total && now - progress->sent_ns < PROGRESS_NS) return false;
   progress->stage = stage;
-  progress->told_ns = now;
+  progress->sent_ns = now;
   return true;
 }
 
-void ommai_own_add_image(struct ommai_text *list, int32_t width, int32_t height, const struct omma_image_plan *plan) {
+void ommai_own_add_image(struct ommai_text *list, int32_t width, int32_t height, const struct omma_image_sizes *sizes) {
   ommai_text_format(list, "%s{\"width\":%" PRId32 ",\"height\":%" PRId32 ",\"resized_width\":%" PRId32, list->size ? "," : "",
-                    width, height, plan->resized_width);
-  ommai_text_format(list, ",\"resized_height\":%" PRId32 ",\"tokens\":%" PRId64 "}", plan->resized_height, plan->n_tokens);
+                    width, height, sizes->resized_width);
+  ommai_text_format(list, ",\"resized_height\":%" PRId32 ",\"tokens\":%" PRId64 "}", sizes->resized_height, sizes->n_tokens);
 }
 
 static const char *unit_name(enum omma_box_unit unit) {

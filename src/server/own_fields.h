@@ -27,7 +27,7 @@ const char *ommai_stage_name(enum omma_stage stage);
 /* Which progress was told last; zeroed at the beginning. */
 struct ommai_own_progress {
   enum omma_stage stage;
-  int64_t told_ns;
+  int64_t sent_ns;
 };
 
 /* True when a progress should be told: of another stage, at its end, or a tenth of a second after
@@ -36,7 +36,7 @@ bool ommai_own_progress_is_due(struct ommai_own_progress *progress, enum omma_st
 
 /* `"images":[...],"box_unit":...` for a list that has been begun with ommai_own_add_image for each
  * image. */
-void ommai_own_add_image(struct ommai_text *list, int32_t width, int32_t height, const struct omma_image_plan *plan);
+void ommai_own_add_image(struct ommai_text *list, int32_t width, int32_t height, const struct omma_image_sizes *sizes);
 void ommai_own_add_media(struct ommai_text *out, const struct ommai_text *list, enum omma_box_unit unit);
 
 /* An event that is a comment: `: ommatidia {...}` and an empty line. */

@@ -98,12 +98,12 @@ static bool read_budget(const struct ommai_server *server, const json_t *root, i
   return true;
 }
 
-bool ommai_reasoning_read(const struct ommai_server *server, const json_t *root, struct omma_sampling *sampling, bool *told,
+bool ommai_reasoning_read(const struct ommai_server *server, const json_t *root, struct omma_sampling *sampling, bool *shown,
                           struct ommai_api_error *error) {
   int64_t budget;
-  *told = true;
-  if (!read_budget(server, root, &budget, error) || !ommai_field_boolean(root, "include_reasoning", told, error)) return false;
-  *told &= server->reasoning.on;
+  *shown = true;
+  if (!read_budget(server, root, &budget, error) || !ommai_field_boolean(root, "include_reasoning", shown, error)) return false;
+  *shown &= server->reasoning.on;
   if (!server->reasoning.on) return true;
   sampling->reasoning = &server->reasoning.marks;
   sampling->limits_thinking = budget >= 0;

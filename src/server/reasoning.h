@@ -28,7 +28,7 @@ enum omma_status ommai_reasoning_take(const char *parser, const char *config, st
 
 /* Reads thinking_token_budget, reasoning_effort and include_reasoning of a chat into the sampling
  * and *told: whether the reply has the thought. False with *error filled. */
-bool ommai_reasoning_read(const struct ommai_server *server, const json_t *root, struct omma_sampling *sampling, bool *told,
+bool ommai_reasoning_read(const struct ommai_server *server, const json_t *root, struct omma_sampling *sampling, bool *shown,
                           struct ommai_api_error *error);
 
 #endif

@@ -100,7 +100,7 @@ static void open_item(struct ommai_text *out, const struct ommai_reply_head *hea
   end_event(out);
 }
 
-static void tell_text_end(struct ommai_text *out, const struct ommai_reply_head *head) {
+static void add_text_end_events(struct ommai_text *out, const struct ommai_reply_head *head) {
   const struct ommai_reply_state *state = head->state;
   bool reasoning = is_open(head, OMMAI_ITEM_REASONING);
   begin_item_event(out, head, reasoning ? "response.reasoning_text.done" : "response.output_text.done");
@@ -118,7 +118,7 @@ static void tell_text_end(struct ommai_text *out, const struct ommai_reply_head 
   end_event(out);
 }
 
-static void tell_end(struct ommai_text *out, const struct ommai_reply_head *head, const char *status) {
+static void add_end_events(struct ommai_text *out, const struct ommai_reply_head *head, const char *status) {
   const struct ommai_reply_state *state = head->state;
   if (is_open(head, OMMAI_ITEM_CALL)) {
     begin_item_event(out, head, "response.function_call_arguments.done");
@@ -128,7 +128,7 @@ static void tell_end(struct ommai_text *out, const struct ommai_reply_head *head
     ommai_text_json(out, state->text.data, state->text.size);
     end_event(out);
   } else {
-    tell_text_end(out, head);
+    add_text_end_events(out, head);
   }
   begin_event(out, head, "response.output_item.done");
   ommai_text_format(out, ",\"output_index\":%d,\"item\":", state->n_items - 1);
@@ -140,7 +140,7 @@ static void tell_end(struct ommai_text *out, const struct ommai_reply_head *head
 static void close_item(struct ommai_text *out, const struct ommai_reply_head *head, const char *status) {
   struct ommai_reply_state *state = head->state;
   if (is_open(head, OMMAI_ITEM_NONE)) return;
-  if (out) tell_end(out, head, status);
+  if (out) add_end_events(out, head, status);
   if (state->items.size) ommai_text_add(&state->items, ",");
   add_item(&state->items, head, status, true);
   state->open = OMMAI_ITEM_NONE;
@@ -244,8 +244,8 @@ static void add_response(struct ommai_text *out, const struct ommai_reply_head *
   ommai_text_add(out, "}");
 }
 
-static void tell_response(struct ommai_text *out, const struct ommai_reply_head *head, const char *type,
-                          const struct ommai_usage *usage) {
+static void add_response_event(struct ommai_text *out, const struct ommai_reply_head *head, const char *type,
+                               const struct ommai_usage *usage) {
   begin_event(out, head, type);
   ommai_text_add(out, ",\"response\":");
   add_response(out, head, usage);
@@ -254,8 +254,8 @@ static void tell_response(struct ommai_text *out, const struct ommai_reply_head 
 
 static void begin(struct ommai_text *out, const struct ommai_reply_head *head, int index, const struct ommai_usage *usage) {
   (void)index, (void)usage;
-  tell_response(out, head, "response.created", NULL);
-  tell_response(out, head, "response.in_progress", NULL);
+  add_response_event(out, head, "response.created", NULL);
+  add_response_event(out, head, "response.in_progress", NULL);
 }
 
 static void delta(struct ommai_text *out, const struct ommai_reply_head *head, const struct ommai_reply_part *part,
@@ -266,7 +266,7 @@ static void delta(struct ommai_text *out, const struct ommai_reply_head *head, c
 
 static void end(struct ommai_text *out, const struct ommai_reply_head *head, const struct ommai_usage *usage) {
   bool cut_off = strcmp(head->state->finish_reason, "length") == 0;
-  tell_response(out, head, cut_off ? "response.incomplete" : "response.completed", usage);
+  add_response_event(out, head, cut_off ? "response.incomplete" : "response.completed", usage);
 }
 
 static void whole(struct ommai_text *out, const struct ommai_reply_head *head, const struct ommai_reply_part *parts,

@@ -397,7 +397,7 @@ static void wait_for_balancers(struct ommai_server *server) {
   pthread_mutex_unlock(&server->list_lock);
 }
 
-/* Connections are accepted meanwhile, so that who asks learns why it gets nothing. */
+/* Connections are accepted meanwhile, so that clients get an error that states why. */
 static void wait_for_answers(struct ommai_server *server) {
   pthread_mutex_lock(&server->list_lock);
   atomic_store(&server->stopping, true);

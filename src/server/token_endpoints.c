@@ -31,8 +31,8 @@ static bool tokenize_text(const struct ommai_server *server, const json_t *promp
                           struct ommai_api_error *error) {
   int32_t *tokens;
   size_t n_tokens;
-  size_t most = (size_t)server->info.max_model_len;
-  if (!ommai_text_tokenize(server, prompt, most, &tokens, &n_tokens, error)) return false;
+  size_t max_tokens = (size_t)server->info.max_model_len;
+  if (!ommai_text_tokenize(server, prompt, max_tokens, &tokens, &n_tokens, error)) return false;
   write_tokens(server, tokens, n_tokens, with_texts, out);
   ommai_release(server->allocator, tokens, n_tokens, sizeof *tokens);
   return true;

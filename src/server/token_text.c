@@ -6,15 +6,15 @@
 #include "server/request_json.h"
 #include "server/server_state.h"
 
-bool ommai_text_tokenize(const struct ommai_server *server, const json_t *text, size_t most, int32_t **tokens, size_t *n_tokens,
-                         struct ommai_api_error *error) {
+bool ommai_text_tokenize(const struct ommai_server *server, const json_t *text, size_t max_tokens, int32_t **tokens,
+                         size_t *n_tokens, struct ommai_api_error *error) {
   const char *bytes = json_string_value(text);
   size_t size = json_string_length(text), count = 0, again = 0;
   struct omma_error cause = {0};
-  if (omma_count_tokens(server->model, bytes, size, most + 1, &count, &cause) != OMMA_OK) {
+  if (omma_count_tokens(server->model, bytes, size, max_tokens + 1, &count, &cause) != OMMA_OK) {
     return ommai_api_fail_from(error, &cause);
   }
-  if (count > most) {
+  if (count > max_tokens) {
     return ommai_api_fail(error, 400, "input_tokens",
                           "This model's maximum context length is %" PRId64
                           " tokens. However, your prompt contains at least %zu input tokens. Please reduce the length of "

@@ -4,8 +4,8 @@
 
 /* The bytes at the end of text that may be the beginning of a valid character; 0 to 3. */
 static size_t unfinished_tail(const char *text, size_t size) {
-  size_t most = size < OMMAI_UTF8_MAX_BYTES - 1 ? size : OMMAI_UTF8_MAX_BYTES - 1;
-  for (size_t n = most; n > 0; n--) {
+  size_t max_bytes = size < OMMAI_UTF8_MAX_BYTES - 1 ? size : OMMAI_UTF8_MAX_BYTES - 1;
+  for (size_t n = max_bytes; n > 0; n--) {
     size_t length;
     uint32_t code_point;
     if (ommai_utf8_next(text + size - n, n, &length, &code_point) == OMMAI_UTF8_INCOMPLETE) return n;

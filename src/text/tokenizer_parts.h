@@ -19,7 +19,7 @@ struct ommai_tokenizer {
   bool normalize; /* to form C */
   /* a piece that is a token is taken as it is, without merges ("ignore_merges") */
   bool whole_pieces;
-  /* The most bytes of normalised text that a token covers; 0: without limit, for an added token
+  /* The maximum bytes of normalised text that a token covers; 0: without limit, for an added token
    * takes white space along. */
   size_t longest_token;
 };

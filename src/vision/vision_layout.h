@@ -44,8 +44,9 @@ struct ommai_vision_sizes {
 enum omma_status ommai_vision_sizes_add(const struct ommai_vision_config *config, const struct ommai_vision_input *input,
                                         struct ommai_vision_sizes *sizes, struct omma_error *error);
 
-/* The most windows that temporal patches of these sizes can have; 0 where the tower has none. A
- * temporal patch of T blocks has at most (T + window - 1) / window windows, and a temporal patch
+/* The maximum number of windows that temporal patches of these sizes can have; 0 where the tower
+ * has none. A temporal patch of T blocks has at most (T + window - 1) / window windows, and a
+ * temporal patch
  * one block high has as many. */
 int64_t ommai_vision_max_windows(const struct ommai_vision_config *config, const struct ommai_vision_sizes *sizes);
 

@@ -253,7 +253,7 @@ enum omma_status ommai_vision_run_advance(struct ommai_vision_run *run, int64_t 
 /* ---- slices by time -------------------------------------------------------------------------- */
 
 /* A plan's first steps pack keys and are far shorter than the mean, so the first slice of attention
- * cannot be one to learn from: its mean step is taken to run at the rate of the entering tiles. */
+ * is not recorded: its mean step is taken to run at the rate of the entering tiles. */
 static double guess_round(const struct ommai_vision_run *run, const struct attention *attention) {
   const struct ommai_vision_config *config = config_of(run);
   double weights = (double)(config->hidden_size * (ommai_vision_patch_dim(config) + 3 * config->hidden_size));
@@ -284,7 +284,7 @@ enum omma_status ommai_vision_run_advance_for(struct ommai_vision_run *run, int6
   int64_t n_workers = run->team ? run->team->n_workers : 1, start = ommai_clock_ns(), count;
   struct ommai_pace *pace = pace_of(run);
   OMMAI_TRY(run_tasks(run, ommai_pace_tasks(pace, ns, n_workers), &count, error));
-  ommai_pace_learn(pace, ommai_clock_ns() - start, count, n_workers);
+  ommai_pace_record(pace, ommai_clock_ns() - start, count, n_workers);
   return OMMA_OK;
 }
 

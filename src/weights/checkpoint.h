@@ -11,7 +11,7 @@
 #define OMMAI_CHECKPOINT_FILE "model.safetensors"
 #define OMMAI_CHECKPOINT_INDEX "model.safetensors.index.json"
 
-/* The longest index that is read, and the most shards that are mapped. */
+/* The longest index that is read, and the maximum number of shards that are mapped. */
 #define OMMAI_CHECKPOINT_MAX_INDEX_BYTES 100000000
 #define OMMAI_CHECKPOINT_MAX_SHARDS 4096
 

@@ -277,22 +277,23 @@ static void thousandths_become_pixels(void **state) {
                   expected);
 }
 
-/* The answer's pixels are those of the resized image: these are computed with the plan. */
+/* The answer's pixels are those of the resized image: these are computed from
+ * omma_model_image_sizes. */
 static void resized_pixels_become_pixels(void **state) {
   (void)state;
   struct omma_model *model = open_model("qwen2_5_vl_tied");
-  struct omma_image_plan plans[2];
+  struct omma_image_sizes sizes[2];
   struct omma_error error;
-  assert_ok(omma_model_plan_image(model, 300, 200, NULL, &plans[0], &error), &error);
-  assert_ok(omma_model_plan_image(model, 70, 90, NULL, &plans[1], &error), &error);
+  assert_ok(omma_model_image_sizes(model, 300, 200, NULL, &sizes[0], &error), &error);
+  assert_ok(omma_model_image_sizes(model, 70, 90, NULL, &sizes[1], &error), &error);
   omma_model_close(model);
   char answer[300];
   snprintf(answer, sizeof answer, "{\"bbox_2d\": [0, %d, %d, %d]} {\"bbox_2d\": [0, 0, %g, %d], \"image\": 2}",
-           plans[0].resized_height / 2, plans[0].resized_width / 2, plans[0].resized_height, plans[1].resized_width / 2.0,
-           plans[1].resized_height);
+           sizes[0].resized_height / 2, sizes[0].resized_width / 2, sizes[0].resized_height, sizes[1].resized_width / 2.0,
+           sizes[1].resized_height);
   struct ommai_box expected[] = {{.x1 = 0, .y2 = 200}, {.x1 = 0, .y1 = 0, .x2 = 35, .y2 = 90}};
-  expected[0].y1 = (int32_t)lround(200.0 * (plans[0].resized_height / 2) / plans[0].resized_height);
-  expected[0].x2 = (int32_t)lround(300.0 * (plans[0].resized_width / 2) / plans[0].resized_width);
+  expected[0].y1 = (int32_t)lround(200.0 * (sizes[0].resized_height / 2) / sizes[0].resized_height);
+  expected[0].x2 = (int32_t)lround(300.0 * (sizes[0].resized_width / 2) / sizes[0].resized_width);
   scripted_answer("qwen2_5_vl_tied", answer, expected);
 }
 

@@ -450,7 +450,7 @@ RELEASED = {
 CONFIGS = pathlib.Path(__file__).resolve().parent.parent / "data" / "configs"
 
 
-def test_every_stored_config_is_planned():
+def test_every_stored_config_is_estimated():
     assert {file.stem for file in CONFIGS.glob("*.json")} == set(RELEASED)
 
 
@@ -478,7 +478,7 @@ def test_plan_of_config_alone(omma, tmp_path, name):
     text = done.stdout.decode()
     assert done.returncode == 0 and "1024x1024" in text
     # The larger ones may not fit into the memory of the machine that this runs on.
-    said = ("fit", "the weights take", "the plan takes", "prompt and answer may have")
+    said = ("fit", "the weights take", "an estimated", "prompt and answer may have")
     assert all(any(part in line for part in said) for line in done.stderr.decode().splitlines())
     for part in (family, f"{n_layers} layers", "segments", "windows", "keys and values", "total",
                  f"preprocessor_config.json   not found: {model['published_values']}"):
@@ -736,7 +736,7 @@ def limited_to(omma, kilobytes, *words):
 def test_plan_warns_of_a_total_that_does_not_fit(omma, no_weights, tmp_path):
     shutil.copy(CONFIGS / "qwen3-vl-2b.json", tmp_path / "config.json")
     warnings = limited_to(omma, 5000000, "plan", tmp_path, "4032x3024")
-    free = r"the plan takes [0-9.]+ GiB in all, and [0-9.]+ [MG]iB of memory are free: .*--kv-cache-bytes.*--max-num-seqs"
+    free = r"an estimated [0-9.]+ GiB are needed in all, and [0-9.]+ [MG]iB of memory are free: .*--kv-cache-bytes.*--max-num-seqs"
     assert re.search(free, warnings) or "the weights take" in warnings, warnings
     assert not limited_to(omma, 5000000, "plan", no_weights, "100x100", "--max-pixels", "100K")
 
@@ -1078,7 +1078,7 @@ def test_bench_encoder(omma, model, sizes, batch):
     assert result["times_peak"] == pytest.approx(result["ms_min"] * 1e6 * result["peak_gflops"] / result["flops"])
     assert set(result["parts"]) == {"preprocess", "patch_embed", "attention", "linear", "rest"}
     assert sum(result["parts"].values()) == pytest.approx(result["ms_min"]) and min(result["parts"].values()) >= 0
-    assert result["peak_gflops"] == max(result["peaks"]) and len(result["peaks"]) == 4 and result["planned_bytes"] > 0
+    assert result["peak_gflops"] == max(result["peaks"]) and len(result["peaks"]) == 4 and result["estimated_bytes"] > 0
     doubtful = result["times_peak"] < 1 or min(result["peaks"]) < 0.95 * max(result["peaks"])
     assert (result["peak_note"] is not None) == doubtful
     assert result["slices"]["number"] >= 1 and 0 < result["slices"]["ms_longest"] <= result["ms_min"]
@@ -1089,7 +1089,7 @@ def test_bench_encoder(omma, model, sizes, batch):
 
 
 @pytest.mark.parametrize("level", ["scalar", "avx2", "avx2_vnni", "avx512", "avx512_bf16", "neon", "neon_bf16"])
-def test_bench_encoder_holds_its_plan(omma, level):
+def test_bench_encoder_holds_its_estimate(omma, level):
     demo = pathlib.Path(__file__).resolve().parents[2] / "models" / "demo"
     if level not in omma.json("info", "--json")["levels"]:
         pytest.skip(f"this CPU lacks the level {level}")
@@ -1097,11 +1097,11 @@ def test_bench_encoder_holds_its_plan(omma, level):
         pytest.skip("a sanitizer's shadow memory counts as taken")
     words = ["--model", demo, "--image-size", "700x1024", "--isa", level, "--threads", 2]
     result = omma.json("bench", "encoder", *words, "--repeat", 1, "--json")
-    # oneDNN's objects and the C library's heap have no plan either, and the kernel counts pages in
-    # lots of 64 for each thread.
-    assert 0 < result["peak_bytes"] <= result["planned_bytes"] + (1 << 20) and result["code_bytes"] >= 0
+    # oneDNN's objects and the C library's heap are in no estimate either, and the kernel counts
+    # pages in lots of 64 for each thread.
+    assert 0 < result["peak_bytes"] <= result["estimated_bytes"] + (1 << 20) and result["code_bytes"] >= 0
     done = omma("bench", "encoder", *words, "--repeat", 1)
-    assert re.search(rb"memory besides weights .* planned .*\n  code, not planned ", done.stdout)
+    assert re.search(rb"memory besides weights .* estimated .*\n  code, not in the estimate ", done.stdout)
 
 
 def test_plan_tells_the_resize(omma, no_weights):

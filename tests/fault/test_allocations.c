@@ -2,7 +2,7 @@
  * may fail. */
 #include <stdlib.h>
 
-#include "engine/memory_plan.h"
+#include "engine/memory_estimate.h"
 #include "engine/scheduler.h"
 #include "support/golden.h"
 #include "support/model_fixture.h"

@@ -252,9 +252,9 @@ static void configs_that_do_not_fit_the_weights_are_refused(void **state) {
   expect_undisturbed();
 }
 
-/* The largest sizes that config.json may state: plans are worked out without weights, and nothing
+/* The largest sizes that config.json may state: estimates are made without weights, and nothing
  * overflows. */
-static void the_largest_config_can_be_planned(void **state) {
+static void the_largest_config_can_be_estimated(void **state) {
   (void)state;
   static const struct {
     const char *file, *key, *json;
@@ -282,7 +282,7 @@ static void the_largest_config_can_be_planned(void **state) {
   char folder[TEST_PATH_SIZE];
   struct omma_model *model;
   struct omma_error error;
-  struct omma_memory_plan plan;
+  struct omma_memory_estimate estimate;
   fixture_copy_checkpoint("qwen3_vl_tied", folder);
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     fixture_set_key(folder, sizes[i].file, sizes[i].key, sizes[i].json);
@@ -294,9 +294,9 @@ static void the_largest_config_can_be_planned(void **state) {
   assert_true(info.n_parameters > 0 && info.weight_bytes > info.n_parameters);
   const int64_t patches[] = {0, 1, 4194304};
   for (int i = 0; i < 3; i++) {
-    enum omma_status status = omma_plan_memory(model, NULL, patches[i], &plan, &error);
+    enum omma_status status = omma_estimate_memory(model, NULL, patches[i], &estimate, &error);
     assert_true(status == OMMA_OK || status == OMMA_ERROR_LIMIT);
-    if (status == OMMA_OK) assert_true(plan.total_bytes > info.weight_bytes);
+    if (status == OMMA_OK) assert_true(estimate.total_bytes > info.weight_bytes);
   }
   omma_model_close(model);
   test_folder_remove(folder);
@@ -377,7 +377,7 @@ int main(void) {
       cmocka_unit_test(lying_headers_are_refused),
       cmocka_unit_test(header_lengths_that_lie_are_refused),
       cmocka_unit_test(configs_that_do_not_fit_the_weights_are_refused),
-      cmocka_unit_test(the_largest_config_can_be_planned),
+      cmocka_unit_test(the_largest_config_can_be_estimated),
       cmocka_unit_test(answers_that_are_no_numbers_are_errors),
       cmocka_unit_test(a_removed_directory_does_not_matter),
   };

@@ -182,19 +182,19 @@ static void quantised_answers_stay_near(void **state) {
   static struct answer exact[16], rounded[16];
   static const struct {
     const char *quantization;
-    float most;
+    float max_difference;
   } methods[] = {{"int8", 0.5f}, {"int4", 2.0f}};
   for (size_t m = 0; golden_models[m]; m++) {
     size_t n = answer_all(golden_models[m], (struct setup){.weights = OMMA_WEIGHTS_F32, .n_threads = 2}, exact);
     for (size_t q = 0; q < sizeof methods / sizeof *methods; q++) {
       const struct setup setup = {.weights = OMMA_WEIGHTS_F32, .quantization = methods[q].quantization, .n_threads = 2};
-      float most = 0;
+      float max_difference = 0;
       assert_int_equal(answer_all(golden_models[m], setup, rounded), n);
       for (size_t i = 0; i < n; i++) {
-        most = fmaxf(most, fabsf(exact[i].top[0][0].logprob - rounded[i].top[0][0].logprob));
+        max_difference = fmaxf(max_difference, fabsf(exact[i].top[0][0].logprob - rounded[i].top[0][0].logprob));
       }
-      if (!(most > 0 && most <= methods[q].most)) {
-        fail_msg("%s, %s: a log-probability is off by %g", golden_models[m], methods[q].quantization, most);
+      if (!(max_difference > 0 && max_difference <= methods[q].max_difference)) {
+        fail_msg("%s, %s: a log-probability is off by %g", golden_models[m], methods[q].quantization, max_difference);
       }
     }
   }

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "base/allocator.h"
-#include "engine/model.h"
 #include "engine/image_prepare.h"
+#include "engine/model.h"
 #include "engine/request.h"
 #include "image/patches.h"
 #include "language/decode.h"
@@ -72,7 +72,7 @@ static void check_bytes(const struct golden_case *c, const char *image, const ui
 static void check_pixel_values(const struct omma_request *request, const struct golden_case *c, size_t image,
                                const struct ommai_tensor *values) {
   struct omma_error error;
-  int64_t n_patches = request->images[image].plan.n_patches, width = values->shape[1];
+  int64_t n_patches = request->images[image].sizes.n_patches, width = values->shape[1];
   assert_int_equal(values->shape[0], golden_stored_rows(c, n_patches));
   float *got = malloc((size_t)(n_patches * width) * sizeof *got), *expected = malloc((size_t)values->size_bytes);
   assert_true(ommai_tensor_to_f32(values, 0, values->n_elements, expected));
@@ -98,7 +98,7 @@ static void check_patch_order(const struct omma_request *request, const struct g
   struct omma_error error;
   const struct ommai_prepared_image *prepared = &request->images[image];
   const struct ommai_patch_spec *spec = &request->model->config.image.patches;
-  int64_t n_patches = prepared->plan.n_patches, length = ommai_patch_length(spec), columns = prepared->plan.grid_thw[2], row,
+  int64_t n_patches = prepared->sizes.n_patches, length = ommai_patch_length(spec), columns = prepared->sizes.grid_thw[2], row,
           column;
   float *got = malloc((size_t)(n_patches * length) * sizeof *got);
   assert_ok(omma_preprocess(request->model, c->images[image], NULL, got, (size_t)(n_patches * length), &error), &error);
@@ -118,8 +118,8 @@ static void check_pixels(const struct omma_request *request, const struct golden
   for (size_t i = 0; i < c->n_images; i++) {
     const struct ommai_prepared_image *image = &request->images[i];
     const struct ommai_tensor *pixels = golden_pixels(c, i);
-    assert_int_equal(pixels->shape[0], image->plan.resized_height);
-    assert_int_equal(pixels->shape[1], image->plan.resized_width);
+    assert_int_equal(pixels->shape[0], image->sizes.resized_height);
+    assert_int_equal(pixels->shape[1], image->sizes.resized_width);
     check_bytes(c, c->image_names[i], image->pixels, pixels);
     snprintf(name, sizeof name, "image.%s.pixel_values", c->image_names[i]);
     const struct ommai_tensor *values = ommai_safetensors_find(c->image_tensors, name);
@@ -129,11 +129,11 @@ static void check_pixels(const struct omma_request *request, const struct golden
 }
 
 /* The fewest patch rows and columns of an image so far. */
-static void find_least(const struct omma_request *request, const struct golden_case *c, int64_t least[2]) {
+static void find_min_grid(const struct omma_request *request, const struct golden_case *c, int64_t min_grid[2]) {
   for (size_t i = 0; c->n_videos == 0 && i < c->n_images; i++) {
-    const int64_t *grid = &request->images[i].plan.grid_thw[1];
+    const int64_t *grid = &request->images[i].sizes.grid_thw[1];
     for (int axis = 0; axis < 2; axis++) {
-      if (grid[axis] < least[axis]) least[axis] = grid[axis];
+      if (grid[axis] < min_grid[axis]) min_grid[axis] = grid[axis];
     }
   }
 }
@@ -143,8 +143,8 @@ static void find_least(const struct omma_request *request, const struct golden_c
 static struct ommai_vision_input make_input(const struct ommai_prepared_image *image) {
   return (struct ommai_vision_input){.pixels = image->pixels,
                                      .n_frames = image->n_frames,
-                                     .grid_rows = image->plan.grid_thw[1],
-                                     .grid_columns = image->plan.grid_thw[2]};
+                                     .grid_rows = image->sizes.grid_thw[1],
+                                     .grid_columns = image->sizes.grid_thw[2]};
 }
 
 /* Temporal patches of frames, cut into patches, as the 8-bit values that they were. */
@@ -187,7 +187,7 @@ static void check_videos(const struct omma_model *model, const struct omma_reque
     char name[64];
     snprintf(name, sizeof name, "video.%d.grid_thw", (int)(part->video - c->videos));
     int64_t *grid = golden_i64(c, name, NULL);
-    for (int axis = 0; axis < 3; axis++) assert_int_equal(image->plan.grid_thw[axis], grid[axis]);
+    for (int axis = 0; axis < 3; axis++) assert_int_equal(image->sizes.grid_thw[axis], grid[axis]);
     free(grid);
     struct ommai_vision_input input = make_input(image);
     if (golden_has(c, "video.patches_u8")) check_patches(c, &model->config.image.patches, &input);
@@ -204,18 +204,18 @@ static float *run_tower(const struct omma_model *model, const struct omma_reques
   size_t n_values = 0;
   struct ommai_vision_sizes sizes = {0};
   for (size_t i = 0; i < request->n_images; i++) {
-    const struct omma_image_plan *plan = &request->images[i].plan;
-    n_values += (size_t)ommai_vision_output_size(&model->config.vision, plan->n_tokens);
+    const struct omma_image_sizes *image = &request->images[i].sizes;
+    n_values += (size_t)ommai_vision_output_size(&model->config.vision, image->n_tokens);
   }
   float *values = malloc(n_values * sizeof *values), *output = values;
   for (size_t i = 0; i < request->n_images; i++) {
-    const struct omma_image_plan *plan = &request->images[i].plan;
+    const struct omma_image_sizes *image = &request->images[i].sizes;
     inputs[i] = make_input(&request->images[i]);
     /* The official pixels: a family's own may be off by a unit, which is no error of its tower. */
     if (c->n_videos == 0) inputs[i].pixels = golden_pixels(c, i)->data;
     inputs[i].output = output;
     assert_ok(ommai_vision_sizes_add(&model->config.vision, &inputs[i], &sizes, &error), &error);
-    output += ommai_vision_output_size(&model->config.vision, plan->n_tokens);
+    output += ommai_vision_output_size(&model->config.vision, image->n_tokens);
   }
   size_t size = ommai_vision_workspace_size(&model->tower, &sizes, 1);
   void *workspace = aligned_alloc(64, (size + 63) / 64 * 64);
@@ -235,10 +235,10 @@ static float *run_tower(const struct omma_model *model, const struct omma_reques
 static void check_slot(const struct omma_model *model, const struct omma_request *request, const struct golden_case *c,
                        const struct ommai_vision_input *inputs, int64_t slot, const char *name) {
   int64_t width = model->config.vision.out_hidden_size, n_rows = 0;
-  for (size_t i = 0; i < request->n_images; i++) n_rows += request->images[i].plan.n_tokens;
+  for (size_t i = 0; i < request->n_images; i++) n_rows += request->images[i].sizes.n_tokens;
   float *joined = malloc((size_t)(n_rows * width) * sizeof *joined), *to = joined;
   for (size_t i = 0; i < request->n_images; i++) {
-    int64_t values = request->images[i].plan.n_tokens * width;
+    int64_t values = request->images[i].sizes.n_tokens * width;
     memcpy(to, inputs[i].output + slot * values, (size_t)values * sizeof *to);
     to += values;
   }
@@ -280,7 +280,7 @@ static struct ommai_prompt_row *make_rows(const struct omma_model *model, const 
     memcpy(rows[i].position, token->position, sizeof rows[i].position);
     if (token->image < 0) continue;
     rows[i].image = inputs[token->image].output + token->image_row * width;
-    rows[i].image_stride = request->images[token->image].plan.n_tokens * width;
+    rows[i].image_stride = request->images[token->image].sizes.n_tokens * width;
   }
   return rows;
 }
@@ -325,14 +325,14 @@ static void all_stages_equal_the_official_ones(void **state) {
     struct omma_model *model = open_model(golden_models[m], OMMA_WEIGHTS_F32);
     json_t *manifest = golden_manifest(golden_models[m]);
     struct golden_case c;
-    int64_t least[2] = {INT64_MAX, INT64_MAX};
+    int64_t min_grid[2] = {INT64_MAX, INT64_MAX};
     for (size_t i = 0; golden_any_case_open(golden_models[m], manifest, i, &c); i++) {
       struct omma_request *request = make_request(model, &c);
       struct ommai_vision_input inputs[GOLDEN_MAX_IMAGES];
       check_prompt(request, &c);
       if (c.n_videos == 0) check_pixels(request, &c);
       check_videos(model, request, &c);
-      find_least(request, &c, least);
+      find_min_grid(request, &c, min_grid);
       n_videos += c.n_videos;
       float *values = request->n_images ? check_tower(model, request, &c, inputs) : NULL;
       check_decoder(model, request, &c, inputs);
@@ -340,9 +340,9 @@ static void all_stages_equal_the_official_ones(void **state) {
       omma_request_destroy(request);
       golden_case_close(&c);
     }
-    /* One patch without merging; with it one merged row or column of two patches, the least that a
-     * tower takes. */
-    for (int axis = 0; axis < 2; axis++) assert_int_equal(least[axis], model->config.image.patches.merge_size);
+    /* One patch without merging; with it one merged row or column of two patches, the minimum that
+     * a tower takes. */
+    for (int axis = 0; axis < 2; axis++) assert_int_equal(min_grid[axis], model->config.image.patches.merge_size);
     json_decref(manifest);
     omma_model_close(model);
   }

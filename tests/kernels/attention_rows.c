@@ -111,10 +111,10 @@ static double element(const struct attention_rows *rows, int64_t row, int64_t d)
 /* The softmax weights of a row, the key of the largest, and how far errors of f32 scores may
  * move. */
 static int64_t row_weights(const struct attention_problem *problem, int64_t row, int64_t n_keys, double *weights,
-                           double *most_terms) {
+                           double *max_terms) {
   double sum = 0.0;
   int64_t first = 0;
-  *most_terms = 0.0;
+  *max_terms = 0.0;
   for (int64_t key = 0; key < n_keys; key++) {
     double dot = 0.0, terms = 0.0;
     for (int64_t d = 0; d < problem->head_dim; d++) {
@@ -124,7 +124,7 @@ static int64_t row_weights(const struct attention_problem *problem, int64_t row,
     }
     weights[key] = dot * problem->scale;
     if (weights[key] > weights[first]) first = key;
-    *most_terms = fmax(*most_terms, terms * fabs(problem->scale));
+    *max_terms = fmax(*max_terms, terms * fabs(problem->scale));
   }
   double largest = weights[first];
   for (int64_t key = 0; key < n_keys; key++) sum += weights[key] = exp(weights[key] - largest);
@@ -135,15 +135,15 @@ static int64_t row_weights(const struct attention_problem *problem, int64_t row,
 /* Allowed: the rounding of the type, on the sum of |weight * value|; what errors of f32 scores move
  * from one key to another; and denormals taken as zeros. */
 double attention_row_error(const struct attention_problem *problem, int64_t row, int64_t n_keys, const float *found) {
-  double weights[ATTENTION_MAX_KEYS], most_terms, error = 0.0, magnitude = 0.0, moved = 0.0;
-  int64_t first = row_weights(problem, row, n_keys, weights, &most_terms);
+  double weights[ATTENTION_MAX_KEYS], max_terms, error = 0.0, magnitude = 0.0, moved = 0.0;
+  int64_t first = row_weights(problem, row, n_keys, weights, &max_terms);
   for (int64_t d = 0; d < problem->v_head_dim; d++) {
     double expected = 0.0, terms = 0.0, moves = 0.0, first_value = element(&problem->v, first, d);
     for (int64_t key = 0; key < n_keys; key++) {
       double value = element(&problem->v, key, d), term = weights[key] * value;
       expected += term;
       terms += fabs(term);
-      if (key != first) moves += attention_moved_weight(weights[key], most_terms) * fabs(value - first_value);
+      if (key != first) moves += attention_moved_weight(weights[key], max_terms) * fabs(value - first_value);
     }
     error += (found[d] - expected) * (found[d] - expected);
     magnitude += terms * terms;

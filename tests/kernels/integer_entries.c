@@ -30,10 +30,10 @@ static void make_normal(struct test_random *random, int64_t deviation, struct gu
 }
 
 /* Integers -most .. most of 32 bits. */
-static struct guarded random_whole(struct test_random *random, int64_t n, int64_t most) {
+static struct guarded random_whole(struct test_random *random, int64_t n, int64_t max) {
   struct guarded memory = guarded_new((size_t)n * sizeof(int32_t), true);
   int32_t *values = (int32_t *)(void *)memory.data;
-  for (int64_t i = 0; i < n; i++) values[i] = (int32_t)(test_random_range(random, 0, 2 * most) - most);
+  for (int64_t i = 0; i < n; i++) values[i] = (int32_t)(test_random_range(random, 0, 2 * max) - max);
   return memory;
 }
 

@@ -261,9 +261,9 @@ static double check_symmetric(const struct kernel_entry *entry, uint64_t seed) {
     kernel_fail(entry, seed, "d %d: differs from the scalar code", (int)d);
   }
   const int8_t *q = (const int8_t *)out[0].data;
-  double most = 0, plain = 0;
-  for (int64_t i = 0; i < d; i++) most = fmax(most, fabs((double)x[i]));
-  for (int64_t i = 0; i < d; i++) plain += pow(rint(x[i] / most * 7) * most / 7 - (double)x[i], 2);
+  double max_abs = 0, plain = 0;
+  for (int64_t i = 0; i < d; i++) max_abs = fmax(max_abs, fabs((double)x[i]));
+  for (int64_t i = 0; i < d; i++) plain += pow(rint(x[i] / max_abs * 7) * max_abs / 7 - (double)x[i], 2);
   for (int64_t i = 0; i < d; i++) {
     const int32_t *sums = (const int32_t *)(const void *)out[0].data;
     bool right = true;

@@ -37,7 +37,7 @@ def ask(server, images, **fields):
 
 @pytest.mark.parametrize("image", [lossless_webp(5000, 4000), progressive_jpeg(5000, 4000, "CMYK"), rgba16_png(5000, 4000, True)],
                          ids=["lossless WebP", "progressive JPEG", "interlaced PNG"])
-def test_codec_memory_is_planned(start, image):
+def test_codec_memory_is_estimated(start, image):
     """20 megapixels are 60 MB; what the codec keeps next to them does not fit into the budget,
     which the headers show."""
     server = start(max_decode_bytes=100 * MEGABYTE)

@@ -125,11 +125,11 @@ static void make_borders(const struct attention_case *problem, struct memory *me
 /* Keys and values row after row, or in pages that are given out backward. */
 static void make_keys(const struct attention_case *problem, struct memory *memory, size_t size) {
   struct omma_attention_tensors *t = &memory->tensors;
-  int64_t rows = memory->n_keys, most = 0, n_pages = 0;
+  int64_t rows = memory->n_keys, max_pages = 0, n_pages = 0;
   for (int64_t i = 0; i < problem->n_segments; i++) {
     int64_t pages = (problem->segments[i].n_keys + PAGE - 1) / PAGE;
     n_pages += pages;
-    if (pages > most) most = pages;
+    if (pages > max_pages) max_pages = pages;
   }
   if (problem->paged) rows = PAGE;
   struct layout k = layout_of(problem, rows, problem->n_kv_heads, problem->head_dim);
@@ -143,9 +143,9 @@ static void make_keys(const struct attention_case *problem, struct memory *memor
   t->v = memory->v.data;
   t->k_token_stride = k.token_stride, t->k_head_stride = k.head_stride;
   t->v_token_stride = v.token_stride, t->v_head_stride = v.head_stride;
-  memory->pages = calloc((size_t)(most * problem->n_segments + 1), sizeof *memory->pages);
+  memory->pages = calloc((size_t)(max_pages * problem->n_segments + 1), sizeof *memory->pages);
   t->page_table = memory->pages;
-  t->page_table_stride = most;
+  t->page_table_stride = max_pages;
   for (int64_t i = 0; i < problem->n_segments; i++) {
     const struct attention_segment *segment = &problem->segments[i];
     for (int64_t key = 0; key < segment->n_keys; key += PAGE) {
@@ -153,7 +153,7 @@ static void make_keys(const struct attention_case *problem, struct memory *memor
       int64_t k_at = (key_row(problem, i) + key) * k.token_stride, v_at = (key_row(problem, i) + key) * v.token_stride;
       if (problem->paged) {
         int64_t page = --n_pages;
-        memory->pages[i * most + key / PAGE] = (int32_t)page;
+        memory->pages[i * max_pages + key / PAGE] = (int32_t)page;
         k_at = page * t->k_page_stride;
         v_at = page * t->v_page_stride;
       }

@@ -25,10 +25,10 @@ struct omma_engine *fixture_engine(struct omma_model *model, const struct omma_e
 }
 
 int64_t fixture_kv_bytes(const struct omma_model *model, int64_t n_pages) {
-  struct omma_memory_plan plan;
+  struct omma_memory_estimate estimate;
   struct omma_error error;
-  assert_ok(omma_plan_memory(model, NULL, 0, &plan, &error), &error);
-  return n_pages * plan.kv_cache_bytes / (plan.kv_cache_tokens / OMMA_ATTENTION_PAGE_TOKENS);
+  assert_ok(omma_estimate_memory(model, NULL, 0, &estimate, &error), &error);
+  return n_pages * estimate.kv_cache_bytes / (estimate.kv_cache_tokens / OMMA_ATTENTION_PAGE_TOKENS);
 }
 
 struct omma_image *fixture_image(const char *name) {

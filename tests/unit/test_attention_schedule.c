@@ -115,7 +115,7 @@ struct shape {
   int32_t n_heads, n_kv_heads, head_dim;
   int n_segments;
   int64_t (*rows)(int segment);
-  double allowed; /* makespan over the least possible */
+  double allowed; /* makespan over the smallest possible */
 };
 
 static int64_t long_one_among_short(int segment) { return segment == 500 ? 60000 : 64; }
@@ -168,11 +168,11 @@ static void workers_are_busy_to_the_end(void **state) {
       double possible = fmax(load.total / n_workers, load.largest), ratio = load.makespan / possible;
       worst = fmax(worst, ratio);
       if (ratio > shapes[i].allowed) {
-        fail_msg("%s: %d workers take %.3f of the least possible, allowed %.3f", shapes[i].name, n_workers, ratio,
+        fail_msg("%s: %d workers take %.3f of the smallest possible, allowed %.3f", shapes[i].name, n_workers, ratio,
                  shapes[i].allowed);
       }
     }
-    print_message("%s: at worst %.3f of the least possible, over 2 to %d workers\n", shapes[i].name, worst, MAX_WORKERS);
+    print_message("%s: at worst %.3f of the smallest possible, over 2 to %d workers\n", shapes[i].name, worst, MAX_WORKERS);
     omma_attention_plan_destroy(plan);
   }
   omma_attention_context_destroy(context);

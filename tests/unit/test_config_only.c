@@ -1,5 +1,5 @@
-/* Models of which only config.json is there: every released size is planned, and what needs another
- * file says so. */
+/* Models of which only config.json is there: every released size is estimated, and what needs
+ * another file says so. */
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 
 #define CONFIG "config.json"
 
-static const struct omma_model_options planning = {.config_only = true, .n_threads = 1, .weights = OMMA_WEIGHTS_F32};
+static const struct omma_model_options config_only = {.config_only = true, .n_threads = 1, .weights = OMMA_WEIGHTS_F32};
 
 /* A folder with a released config.json and nothing else. */
 static void make_folder(const char *name, char folder[TEST_PATH_SIZE]) {
@@ -23,7 +23,7 @@ static void make_folder(const char *name, char folder[TEST_PATH_SIZE]) {
 static struct omma_model *open_folder(const char *folder) {
   struct omma_model *model;
   struct omma_error error;
-  assert_ok(omma_model_open(folder, &planning, &model, &error), &error);
+  assert_ok(omma_model_open(folder, &config_only, &model, &error), &error);
   return model;
 }
 
@@ -80,32 +80,32 @@ static void expect_model(const struct released *size, const struct omma_model_in
 
 /* Of matrices in bf16, which released files have: two bytes a parameter, and what panels, vectors
  * and f32 tables take besides. */
-static void expect_sums(const struct released *size, const struct omma_memory_plan *memory) {
-  double least = 2 * (double)(size->n_parameters - size->n_embeddings);
-  assert_true((double)memory->weight_bytes >= least && (double)memory->weight_bytes < 1.02 * least);
+static void expect_sums(const struct released *size, const struct omma_memory_estimate *memory) {
+  double min_bytes = 2 * (double)(size->n_parameters - size->n_embeddings);
+  assert_true((double)memory->weight_bytes >= min_bytes && (double)memory->weight_bytes < 1.02 * min_bytes);
   assert_int_equal(memory->total_bytes, memory->weight_bytes + memory->kv_cache_bytes + memory->vision_workspace_bytes +
                                             memory->language_workspace_bytes + memory->linear_scratch_bytes +
                                             memory->table_bytes + memory->max_sequences * memory->request_bytes);
 }
 
-static void released_sizes_are_planned(void **state) {
+static void released_sizes_are_estimated(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof released / sizeof *released; i++) {
     const struct released *size = &released[i];
     char folder[TEST_PATH_SIZE];
     struct omma_error error;
     struct omma_model_info info;
-    struct omma_image_plan plan;
-    struct omma_memory_plan memory;
+    struct omma_image_sizes sizes;
+    struct omma_memory_estimate memory;
     make_folder(size->name, folder);
     struct omma_model *model = open_folder(folder);
     omma_model_get_info(model, &info);
     expect_model(size, &info);
-    assert_ok(omma_model_plan_image(model, 1000, 700, NULL, &plan, &error), &error);
-    assert_int_equal(plan.n_tokens, size->n_tokens);
-    assert_int_equal(plan.n_segments, 1);
-    assert_int_equal(plan.n_windows, size->n_windows);
-    assert_ok(omma_plan_memory(model, NULL, plan.n_patches, &memory, &error), &error);
+    assert_ok(omma_model_image_sizes(model, 1000, 700, NULL, &sizes, &error), &error);
+    assert_int_equal(sizes.n_tokens, size->n_tokens);
+    assert_int_equal(sizes.n_segments, 1);
+    assert_int_equal(sizes.n_windows, size->n_windows);
+    assert_ok(omma_estimate_memory(model, NULL, sizes.n_patches, &memory, &error), &error);
     expect_sums(size, &memory);
     omma_model_close(model);
     test_folder_remove(folder);
@@ -116,23 +116,23 @@ static void videos_have_published_limits(void **state) {
   (void)state;
   char folder[TEST_PATH_SIZE];
   struct omma_error error;
-  struct omma_image_plan plan;
+  struct omma_image_sizes sizes;
   make_folder("qwen3-vl-2b", folder);
   struct omma_model *model = open_folder(folder);
   /* All frames together: 25,165,824 pixels are 6 of 2048 x 2048. */
-  assert_ok(omma_model_plan_video(model, 2048, 2048, 6, NULL, &plan, &error), &error);
-  assert_int_equal(plan.resized_width, 2048);
-  assert_int_equal(plan.n_segments, 3);
-  assert_ok(omma_model_plan_video(model, 2048, 2048, 8, NULL, &plan, &error), &error);
-  assert_int_equal(plan.resized_width, 1760);
+  assert_ok(omma_model_video_sizes(model, 2048, 2048, 6, NULL, &sizes, &error), &error);
+  assert_int_equal(sizes.resized_width, 2048);
+  assert_int_equal(sizes.n_segments, 3);
+  assert_ok(omma_model_video_sizes(model, 2048, 2048, 8, NULL, &sizes, &error), &error);
+  assert_int_equal(sizes.resized_width, 1760);
   omma_model_close(model);
   test_folder_remove(folder);
   make_folder("qwen2.5-vl-7b", folder);
   model = open_folder(folder);
   /* each frame as an image */
-  assert_ok(omma_model_plan_video(model, 5600, 5600, 4, NULL, &plan, &error), &error);
-  assert_int_equal(plan.resized_width, 3584);
-  assert_int_equal(plan.n_windows, 2 * 32 * 32);
+  assert_ok(omma_model_video_sizes(model, 5600, 5600, 4, NULL, &sizes, &error), &error);
+  assert_int_equal(sizes.resized_width, 3584);
+  assert_int_equal(sizes.n_windows, 2 * 32 * 32);
   omma_model_close(model);
   test_folder_remove(folder);
 }
@@ -156,26 +156,26 @@ static void a_file_wins_over_published_values(void **state) {
   assert_int_equal(info.max_pixels, 40000);
   omma_model_close(model);
   fixture_set_key(folder, "preprocessor_config.json", "patch_size", "14");
-  assert_fails(omma_model_open(folder, &planning, &model, &error), OMMA_ERROR_FORMAT, "\"patch_size\"", &error);
+  assert_fails(omma_model_open(folder, &config_only, &model, &error), OMMA_ERROR_FORMAT, "\"patch_size\"", &error);
   test_folder_remove(folder);
 }
 
 /* Of sizes that no release has: published values say how large images may be, config.json how they
  * are cut. */
-static void other_sizes_are_planned(void **state) {
+static void other_sizes_are_estimated(void **state) {
   (void)state;
   for (size_t m = 0; golden_models[m]; m++) {
     char folder[TEST_PATH_SIZE], from[1024], to[TEST_PATH_SIZE];
     struct omma_error error;
-    struct omma_image_plan plan;
+    struct omma_image_sizes sizes;
     struct omma_model_info info;
     test_folder_create(folder);
     golden_path(golden_models[m], CONFIG, from, sizeof from);
     fixture_copy_file(from, test_path(to, folder, CONFIG));
     struct omma_model *model = open_folder(folder);
     omma_model_get_info(model, &info);
-    assert_ok(omma_model_plan_image(model, 640, 480, NULL, &plan, &error), &error);
-    assert_int_equal(plan.n_patches, plan.resized_width / info.patch_size * (plan.resized_height / info.patch_size));
+    assert_ok(omma_model_image_sizes(model, 640, 480, NULL, &sizes, &error), &error);
+    assert_int_equal(sizes.n_patches, sizes.resized_width / info.patch_size * (sizes.resized_height / info.patch_size));
     omma_model_close(model);
     test_folder_remove(folder);
   }
@@ -192,7 +192,7 @@ static void a_run_needs_the_files(void **state) {
   test_folder_remove(folder);
 }
 
-static void what_a_plan_lacks_is_named(void **state) {
+static void what_an_estimate_lacks_is_named(void **state) {
   (void)state;
   char folder[TEST_PATH_SIZE], text[16];
   int32_t token = 1;
@@ -257,7 +257,7 @@ static void broken_configs_are_refused(void **state) {
     struct omma_model *model;
     make_folder("qwen3-vl-8b", folder);
     fixture_set_key(folder, CONFIG, cases[i].key, cases[i].json);
-    assert_fails(omma_model_open(folder, &planning, &model, &error), cases[i].status, cases[i].part, &error);
+    assert_fails(omma_model_open(folder, &config_only, &model, &error), cases[i].status, cases[i].part, &error);
     test_folder_remove(folder);
   }
 }
@@ -272,7 +272,7 @@ static void cut_configs_are_refused(void **state) {
   unsigned char *bytes = fixture_read(test_path(path, folder, CONFIG), &size);
   for (size_t length = 0; length + 2 < size; length += 97) {
     test_write_file(path, bytes, length);
-    assert_fails(omma_model_open(folder, &planning, &model, &error), OMMA_ERROR_FORMAT, CONFIG, &error);
+    assert_fails(omma_model_open(folder, &config_only, &model, &error), OMMA_ERROR_FORMAT, CONFIG, &error);
   }
   free(bytes);
   test_folder_remove(folder);
@@ -280,12 +280,12 @@ static void cut_configs_are_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(released_sizes_are_planned),
+      cmocka_unit_test(released_sizes_are_estimated),
       cmocka_unit_test(videos_have_published_limits),
       cmocka_unit_test(a_file_wins_over_published_values),
-      cmocka_unit_test(other_sizes_are_planned),
+      cmocka_unit_test(other_sizes_are_estimated),
       cmocka_unit_test(a_run_needs_the_files),
-      cmocka_unit_test(what_a_plan_lacks_is_named),
+      cmocka_unit_test(what_an_estimate_lacks_is_named),
       cmocka_unit_test(a_check_of_the_files_reports_them),
       cmocka_unit_test(broken_configs_are_refused),
       cmocka_unit_test(cut_configs_are_refused),

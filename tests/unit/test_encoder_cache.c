@@ -60,12 +60,12 @@ static void what_is_in_use_is_never_evicted(void **state) {
   test_allocator_init(&allocator);
   ommai_encoder_cache_init(&cache, 250 * sizeof(float), &allocator.interface);
   struct ommai_encoded_image *held = add(&cache, 1, 200);
-  struct ommai_encoded_image *beside = add(&cache, 2, 50);
-  assert_true(beside->kept);
-  ommai_encoder_cache_give_back(&cache, beside);
-  beside = add(&cache, 2, 51);
-  assert_false(beside->kept);
-  ommai_encoder_cache_give_back(&cache, beside);
+  struct ommai_encoded_image *other = add(&cache, 2, 50);
+  assert_true(other->kept);
+  ommai_encoder_cache_give_back(&cache, other);
+  other = add(&cache, 2, 51);
+  assert_false(other->kept);
+  ommai_encoder_cache_give_back(&cache, other);
   ommai_encoder_cache_give_back(&cache, held);
   assert_true(has(&cache, 1));
   ommai_encoder_cache_give_back(&cache, add(&cache, 3, 250));

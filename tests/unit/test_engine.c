@@ -265,12 +265,12 @@ static void counters_count(void **state) {
   (void)state;
   const struct omma_image *const images[] = {meadow, tower};
   struct omma_engine_stats before, after;
-  struct omma_image_plan plan[2];
+  struct omma_image_sizes sizes[2];
   struct omma_error error;
   struct fixture_answer answer;
   omma_engine_get_stats(engine, &before);
-  assert_ok(omma_model_plan_image(model, 163, 97, NULL, &plan[0], &error), &error);
-  assert_ok(omma_model_plan_image(model, 33, 200, NULL, &plan[1], &error), &error);
+  assert_ok(omma_model_image_sizes(model, 163, 97, NULL, &sizes[0], &error), &error);
+  assert_ok(omma_model_image_sizes(model, 33, 200, NULL, &sizes[1], &error), &error);
   /* Names that no other test uses, so that nothing is in the cache. */
   const struct omma_part parts[] = {{.image = images[0], .image_name = "counted 1"},
                                     {.image = images[1], .image_name = "counted 2"},
@@ -292,7 +292,7 @@ static void counters_count(void **state) {
   assert_int_equal(after.encoder_cache_misses, before.encoder_cache_misses + 2);
   assert_int_equal(after.encoder_cache_hits, before.encoder_cache_hits);
   assert_true(after.encoder_cache_bytes > 0 && after.workspace_bytes > 0);
-  assert_int_equal(after.patches, before.patches + plan[0].n_patches + plan[1].n_patches);
+  assert_int_equal(after.patches, before.patches + sizes[0].n_patches + sizes[1].n_patches);
   assert_int_equal(after.kv_pages, OMMA_DEFAULT_MAX_SEQUENCES * 1024 / 64);
   assert_int_equal(after.kv_pages_used, 0);
   assert_true(result.timings.encode > 0 && result.timings.prefill > 0 && result.timings.decode > 0);
@@ -326,7 +326,7 @@ static void engine_options_out_of_range_are_named(void **state) {
   (void)state;
   struct omma_model *own = fixture_model("qwen3_vl_tied", NULL);
   struct omma_engine *refused = NULL;
-  struct omma_memory_plan plan;
+  struct omma_memory_estimate estimate;
   struct omma_error error;
   const struct {
     struct omma_engine_options options;
@@ -354,11 +354,11 @@ static void engine_options_out_of_range_are_named(void **state) {
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     assert_fails(omma_engine_create(own, &cases[i].options, &refused, &error), cases[i].status, cases[i].part, &error);
-    assert_fails(omma_plan_memory(own, &cases[i].options, 0, &plan, &error), cases[i].status, cases[i].part, &error);
+    assert_fails(omma_estimate_memory(own, &cases[i].options, 0, &estimate, &error), cases[i].status, cases[i].part, &error);
     assert_true(error.field[0] != '\0');
   }
-  assert_fails(omma_plan_memory(own, NULL, -1, &plan, &error), OMMA_ERROR_ARGUMENT, "n_patches", &error);
-  assert_fails(omma_plan_memory(own, NULL, INT64_MAX, &plan, &error), OMMA_ERROR_ARGUMENT, "n_patches", &error);
+  assert_fails(omma_estimate_memory(own, NULL, -1, &estimate, &error), OMMA_ERROR_ARGUMENT, "n_patches", &error);
+  assert_fails(omma_estimate_memory(own, NULL, INT64_MAX, &estimate, &error), OMMA_ERROR_ARGUMENT, "n_patches", &error);
   assert_null(refused);
   omma_engine_destroy(fixture_engine(own, NULL)); /* a refusal leaves the place free */
   omma_model_close(own);

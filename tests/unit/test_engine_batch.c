@@ -188,8 +188,8 @@ static void submit(struct client *client, struct omma_engine *engine, const stru
   assert_ok(omma_engine_submit(engine, request, &callbacks, &client->id, &error), &error);
 }
 
-static void wait_for(int most_open) {
-  while (atomic_load(&n_open) > most_open) nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+static void wait_for(int max_open) {
+  while (atomic_load(&n_open) > max_open) nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
 }
 
 static void expect_same(const struct client *client, const struct client *alone, int index) {
@@ -262,10 +262,10 @@ static struct omma_engine_stats answer_together(struct omma_model *model, const 
 }
 
 static int64_t page_bytes(const struct omma_model *model) {
-  struct omma_memory_plan plan;
+  struct omma_memory_estimate estimate;
   struct omma_error error;
-  assert_ok(omma_plan_memory(model, NULL, 0, &plan, &error), &error);
-  return plan.kv_cache_bytes / (plan.kv_cache_tokens / 64);
+  assert_ok(omma_estimate_memory(model, NULL, 0, &estimate, &error), &error);
+  return estimate.kv_cache_bytes / (estimate.kv_cache_tokens / 64);
 }
 
 static void check_model(const char *name, const char *quantization, bool videos, int n, uint64_t seed) {

@@ -125,18 +125,18 @@ static void rows_have_a_token_of_all_tensors_side_by_side(void **state) {
 static void nothing_of_a_language_model_takes_memory(void **state) {
   (void)state;
   struct omma_model *whole = fixture_model("qwen3_vl_tied", NULL), *tower = fixture_model("qwen3_vl_tied", &tower_alone);
-  struct omma_memory_plan whole_plan, plan;
+  struct omma_memory_estimate whole_estimate, estimate;
   struct omma_model_info whole_info, info;
   struct omma_error error;
-  assert_ok(omma_plan_memory(whole, NULL, 0, &whole_plan, &error), &error);
-  assert_ok(omma_plan_memory(tower, NULL, 0, &plan, &error), &error);
+  assert_ok(omma_estimate_memory(whole, NULL, 0, &whole_estimate, &error), &error);
+  assert_ok(omma_estimate_memory(tower, NULL, 0, &estimate, &error), &error);
   omma_model_get_info(whole, &whole_info);
   omma_model_get_info(tower, &info);
   assert_true(info.encoder_only && !whole_info.encoder_only);
   assert_int_equal(info.n_parameters, whole_info.n_vision_parameters);
-  assert_true(plan.weight_bytes < whole_plan.weight_bytes);
-  assert_int_equal(plan.kv_cache_bytes, 0);
-  assert_int_equal(plan.language_workspace_bytes, 0);
+  assert_true(estimate.weight_bytes < whole_estimate.weight_bytes);
+  assert_int_equal(estimate.kv_cache_bytes, 0);
+  assert_int_equal(estimate.language_workspace_bytes, 0);
   assert_string_equal(info.fingerprint, whole_info.fingerprint); /* of the whole checkpoint */
   assert_int_equal(strlen(info.fingerprint), 64);
   omma_model_close(whole);

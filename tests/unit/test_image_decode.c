@@ -246,7 +246,7 @@ static void headers_tell_the_memory(void **state) {
   (void)state;
   static const struct {
     const char *name;
-    int least, most; /* bytes a pixel; blocks round small images up */
+    int min, max; /* bytes a pixel; blocks round small images up */
   } cases[] = {{"baseline_444.jpg", 3, 3},
                {"progressive_444.jpg", 9, 14},
                {"png_rgba_8_plain.png", 3, 3},
@@ -262,7 +262,7 @@ static void headers_tell_the_memory(void **state) {
     struct image_file file = image_fixture_read(cases[i].name);
     assert_ok(ommai_image_probe(file.bytes, file.size, NULL, &header, &error), &error);
     int64_t n_pixels = (int64_t)header.width * header.height;
-    if (header.decode_bytes < cases[i].least * n_pixels || header.decode_bytes > cases[i].most * n_pixels) {
+    if (header.decode_bytes < cases[i].min * n_pixels || header.decode_bytes > cases[i].max * n_pixels) {
       fail_msg("%s: %lld bytes for %lld pixels", cases[i].name, (long long)header.decode_bytes, (long long)n_pixels);
     }
     image_fixture_free(&file);

@@ -152,13 +152,13 @@ static void the_oldest_is_given_up_and_made_again(void **state) {
 /* Kept images give way where the bytes for resized images are limited. */
 static void kept_images_stand_in_nobodys_way(void **state) {
   (void)state;
-  struct omma_image_plan plan;
+  struct omma_image_sizes sizes;
   struct omma_error error;
   struct omma_model_options options = {.config_only = true, .n_threads = 1, .max_model_len = 1024};
   struct omma_model *model = open_model(0, NULL);
-  assert_ok(omma_model_plan_image(model, 163, 97, NULL, &plan, &error), &error);
+  assert_ok(omma_model_image_sizes(model, 163, 97, NULL, &sizes, &error), &error);
   omma_model_close(model);
-  options.max_resized_bytes = (int64_t)plan.resized_width * plan.resized_height * 3 * 3 / 2;
+  options.max_resized_bytes = (int64_t)sizes.resized_width * sizes.resized_height * 3 * 3 / 2;
   model = fixture_model("qwen3_vl_tied", &options);
   make_known(model, 0);
   make_known(model, 8000);

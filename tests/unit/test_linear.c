@@ -16,7 +16,7 @@
 
 static enum ommai_cpu_level level;
 static enum ommai_bf16_products products;
-static struct ommai_linear_context *context;
+static struct ommai_linear_context *linear_context;
 static struct test_allocator allocator;
 /* Elements between the rows of x and y, which hold NaN in x and a mark in y. */
 static int64_t x_gap, y_gap;
@@ -62,7 +62,7 @@ static void problem_make(struct problem *p, int64_t n_in, int64_t n_out, enum om
   for (int64_t n = 0; bias && n < n_out; n++) p->b[n] = test_random_normal(&random);
   struct ommai_linear_source source = {p->w, OMMA_F32, n_out, bias ? p->b : NULL, OMMA_F32, false, NULL, 0};
   const struct ommai_linear_spec spec = dense(n_in, compute);
-  assert_ok(ommai_linear_create(context, &spec, &source, 1, &p->linear, &error), &error);
+  assert_ok(ommai_linear_create(linear_context, &spec, &source, 1, &p->linear, &error), &error);
   for (int64_t i = 0; i < n_in * n_out; i++)
     p->w[i] = rounded(p->w[i], spec.format == OMMAI_FORMAT_BF16 ? OMMA_BF16 : OMMA_F32);
   for (int64_t i = 0; i < ROWS * n_in; i++) p->x[i] = rounded(test_random_normal(&random), compute);
@@ -82,7 +82,7 @@ static struct ommai_linear_op *make_op(struct problem *p, enum omma_dtype y_type
   struct omma_error error;
   struct ommai_linear_call call = {p->n_in + x_gap, p->n_out + y_gap, y_type, activation, accumulate, 0, 0};
   struct ommai_linear_op *op = NULL;
-  assert_ok(ommai_linear_op_create(context, p->linear, &call, &op, &error), &error);
+  assert_ok(ommai_linear_op_create(linear_context, p->linear, &call, &op, &error), &error);
   return op;
 }
 
@@ -200,7 +200,7 @@ static void check_same_bits(struct problem *p, const struct ommai_linear_op *op,
                             const float *base) {
   size_t element = p->compute == OMMA_BF16 ? 2 : 4;
   int64_t x_stride = p->n_in + x_gap, y_stride = p->n_out + y_gap;
-  int64_t padded = ommai_linear_step_rows(context, p->compute, n_rows);
+  int64_t padded = ommai_linear_step_rows(linear_context, p->compute, n_rows);
   assert_true(padded >= n_rows && padded <= ROWS);
   char *x = malloc((size_t)(padded * x_stride) * element);
   float *y = malloc((size_t)(padded * y_stride) * sizeof *y);
@@ -257,8 +257,8 @@ static bool tile_has_bits(const struct ommai_linear *linear, const void *x, int6
   struct ommai_onednn_shape shape = {.n_rows = n_rows, .n_in = packed->n_in, .n_out = packed->n_out, .bias = true};
   struct ommai_onednn_matmul *matmul = NULL;
   size_t bytes = (size_t)packed->n_out * sizeof(float), scratch_bytes;
-  assert_ok(ommai_onednn_matmul_create(context->onednn, &shape, &matmul, &error), &error);
-  assert_ok(ommai_onednn_scratch_bytes(context->onednn, &shape, &scratch_bytes, &error), &error);
+  assert_ok(ommai_onednn_matmul_create(linear_context->onednn, &shape, &matmul, &error), &error);
+  assert_ok(ommai_onednn_scratch_bytes(linear_context->onednn, &shape, &scratch_bytes, &error), &error);
   void *scratch = ommai_allocate(&ommai_default_allocator, scratch_bytes, 1);
   float *y = malloc((size_t)n_rows * bytes);
   assert_int_equal(ommai_onednn_matmul_run(matmul, linear->own, x, y, scratch, 0), OMMA_OK);
@@ -283,9 +283,9 @@ static bool has_step(const struct ommai_row_steps *row_steps, int64_t n_rows) {
 static void chosen_row_steps_agree(void **state) {
   (void)state;
   set_gaps(false);
-  if (!context->onednn) return; /* own kernels: rows_keep_their_bits */
+  if (!linear_context->onednn) return; /* own kernels: rows_keep_their_bits */
   static const int64_t counts[] = {1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128};
-  const struct ommai_row_steps *row_steps = &context->row_steps;
+  const struct ommai_row_steps *row_steps = &linear_context->row_steps;
   struct problem p;
   problem_make(&p, 1176, 200, OMMA_BF16, true);
   void *x = calloc((size_t)(ROWS * p.n_in), sizeof(ommai_bf16));
@@ -295,7 +295,7 @@ static void chosen_row_steps_agree(void **state) {
   char same[200] = "", differ[200] = "";
   for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
     bool equal = tile_has_bits(p.linear, x, counts[i], one, false);
-    bool chosen = has_step(row_steps, counts[i]) || has_step(&context->part_row_steps, counts[i]);
+    bool chosen = has_step(row_steps, counts[i]) || has_step(&linear_context->part_row_steps, counts[i]);
     char *list = equal ? same : differ;
     sprintf(list + strlen(list), " %d%s", (int)counts[i], chosen ? "*" : "");
     assert_true(equal || !chosen);
@@ -315,7 +315,7 @@ static void tiles_have_the_bits_of_gemv(void **state) {
       enum omma_dtype compute = call & 1 ? OMMA_BF16 : OMMA_F32;
       bool accumulate = call & 2;
       struct problem p;
-      if (compute == OMMA_BF16 && context->onednn) continue;
+      if (compute == OMMA_BF16 && linear_context->onednn) continue;
       problem_make(&p, shapes[i][0], shapes[i][1], compute, true);
       struct ommai_linear_op *op = make_op(&p, OMMA_F32, OMMAI_ACTIVATION_NONE, accumulate);
       size_t bytes = (size_t)(ROWS * (p.n_out + y_gap)) * sizeof(float);
@@ -349,7 +349,7 @@ static void parts_keep_the_bits(void **state) {
     struct ommai_linear_call call = {p.n_in + x_gap, p.n_out + y_gap, y_type, OMMAI_ACTIVATION_NONE, accumulate, 0, 0};
     struct ommai_linear_op *op = make_op(&p, y_type, OMMAI_ACTIVATION_NONE, accumulate);
     struct ommai_linear_parts *parts;
-    assert_ok(ommai_linear_parts_create(context, p.linear, &call, &parts, &error), &error);
+    assert_ok(ommai_linear_parts_create(linear_context, p.linear, &call, &parts, &error), &error);
     assert_int_equal(ommai_linear_parts_count(parts), 3);
     size_t bytes = (size_t)(ROWS * call.y_stride) * sizeof(float);
     void *whole = ommai_allocate(&ommai_default_allocator, bytes, 1), *cut = ommai_allocate(&ommai_default_allocator, bytes, 1);
@@ -501,11 +501,11 @@ static void sources_stack(void **state) {
     }
     ommai_linear_destroy(p.linear);
     struct ommai_linear_spec spec = dense(N_IN, compute);
-    assert_ok(ommai_linear_create(context, &spec, sources, 3, &p.linear, &error), &error);
+    assert_ok(ommai_linear_create(linear_context, &spec, sources, 3, &p.linear, &error), &error);
     assert_int_equal(ommai_linear_n_out(p.linear), 201);
     assert_int_equal(ommai_linear_n_in(p.linear), N_IN);
     spec.n_out = 201;
-    assert_int_equal(ommai_linear_bytes(p.linear), ommai_linear_bytes_for(context, &spec));
+    assert_int_equal(ommai_linear_bytes(p.linear), ommai_linear_bytes_for(linear_context, &spec));
     check_call(&p, OMMA_F32, OMMAI_ACTIVATION_NONE, false);
     for (int s = 0; s < 3; s++) free(memory[s]);
     problem_free(&p);
@@ -539,7 +539,7 @@ static void stored_matrices_pack_as_their_values(void **state) {
         .n_out = N_OUT, .bias = p.b, .bias_type = OMMA_F32, .stored = &stored, .first_output = SKIPPED};
     ommai_linear_destroy(p.linear);
     const struct ommai_linear_spec spec = dense(N_IN, p.compute);
-    assert_ok(ommai_linear_create(context, &spec, &source, 1, &p.linear, &error), &error);
+    assert_ok(ommai_linear_create(linear_context, &spec, &source, 1, &p.linear, &error), &error);
     check_call(&p, OMMA_F32, OMMAI_ACTIVATION_NONE, false);
     free(above);
     problem_free(&p);
@@ -557,38 +557,43 @@ static void bad_calls_are_refused(void **state) {
   assert_fails(ommai_linear_context_create(level, 0, &allocator.interface, &other, &error), OMMA_ERROR_ARGUMENT, "0 workers",
                &error);
   struct ommai_linear_spec spec = dense(4, OMMA_F32);
-  assert_fails(ommai_linear_create(context, &spec, &source, 1, &linear, &error), OMMA_ERROR_ARGUMENT, "source 0", &error);
+  assert_fails(ommai_linear_create(linear_context, &spec, &source, 1, &linear, &error), OMMA_ERROR_ARGUMENT, "source 0",
+               &error);
   source.n_out = OMMAI_LINEAR_MAX_SIZE + 1;
-  assert_fails(ommai_linear_create(context, &spec, &source, 1, &linear, &error), OMMA_ERROR_LIMIT, "outputs", &error);
+  assert_fails(ommai_linear_create(linear_context, &spec, &source, 1, &linear, &error), OMMA_ERROR_LIMIT, "outputs", &error);
   source.n_out = 1;
   spec.n_in = 0;
-  assert_fails(ommai_linear_create(context, &spec, &source, 1, &linear, &error), OMMA_ERROR_ARGUMENT, "0 inputs", &error);
+  assert_fails(ommai_linear_create(linear_context, &spec, &source, 1, &linear, &error), OMMA_ERROR_ARGUMENT, "0 inputs",
+               &error);
   spec.n_in = INT64_MAX;
-  assert_fails(ommai_linear_create(context, &spec, &source, 1, &linear, &error), OMMA_ERROR_LIMIT, "inputs", &error);
+  assert_fails(ommai_linear_create(linear_context, &spec, &source, 1, &linear, &error), OMMA_ERROR_LIMIT, "inputs", &error);
   spec = (struct ommai_linear_spec){.n_in = 4, .format = OMMAI_FORMAT_F32, .compute = OMMA_F16};
-  assert_fails(ommai_linear_create(context, &spec, &source, 1, &linear, &error), OMMA_ERROR_ARGUMENT, "compute", &error);
+  assert_fails(ommai_linear_create(linear_context, &spec, &source, 1, &linear, &error), OMMA_ERROR_ARGUMENT, "compute", &error);
   spec.compute = OMMA_BF16;
-  assert_fails(ommai_linear_create(context, &spec, &source, 1, &linear, &error), OMMA_ERROR_UNSUPPORTED, "bf16 over f32",
+  assert_fails(ommai_linear_create(linear_context, &spec, &source, 1, &linear, &error), OMMA_ERROR_UNSUPPORTED, "bf16 over f32",
                &error);
   spec = dense(5, OMMA_F32);
-  assert_int_equal(ommai_linear_bytes_for(context, &spec), 0);
+  assert_int_equal(ommai_linear_bytes_for(linear_context, &spec), 0);
   spec.n_in = spec.n_out = INT64_MAX;
-  assert_int_equal(ommai_linear_bytes_for(context, &spec), 0);
+  assert_int_equal(ommai_linear_bytes_for(linear_context, &spec), 0);
   struct problem p;
   problem_make(&p, 8, 9, OMMA_F32, false);
   struct ommai_linear_call call = {7, 9, OMMA_F32, OMMAI_ACTIVATION_NONE, false, 0, 0};
-  assert_fails(ommai_linear_op_create(context, p.linear, &call, &op, &error), OMMA_ERROR_ARGUMENT, "strides 7", &error);
+  assert_fails(ommai_linear_op_create(linear_context, p.linear, &call, &op, &error), OMMA_ERROR_ARGUMENT, "strides 7", &error);
   call = (struct ommai_linear_call){8, 9, OMMA_BF16, OMMAI_ACTIVATION_NONE, false, 0, 0};
-  assert_fails(ommai_linear_op_create(context, p.linear, &call, &op, &error), OMMA_ERROR_ARGUMENT, "y may be", &error);
+  assert_fails(ommai_linear_op_create(linear_context, p.linear, &call, &op, &error), OMMA_ERROR_ARGUMENT, "y may be", &error);
   call = (struct ommai_linear_call){8, 9, OMMA_F32, OMMAI_ACTIVATION_SILU, true, 0, 0};
-  assert_fails(ommai_linear_op_create(context, p.linear, &call, &op, &error), OMMA_ERROR_ARGUMENT, "without activation",
+  assert_fails(ommai_linear_op_create(linear_context, p.linear, &call, &op, &error), OMMA_ERROR_ARGUMENT, "without activation",
                &error);
   call = (struct ommai_linear_call){8, 9, OMMA_F32, OMMAI_ACTIVATION_NONE, false, 0, 2};
-  assert_fails(ommai_linear_op_create(context, p.linear, &call, &op, &error), OMMA_ERROR_ARGUMENT, "2 panels from 0", &error);
+  assert_fails(ommai_linear_op_create(linear_context, p.linear, &call, &op, &error), OMMA_ERROR_ARGUMENT, "2 panels from 0",
+               &error);
   call = (struct ommai_linear_call){8, 9, OMMA_F32, OMMAI_ACTIVATION_NONE, false, 1, 0};
-  assert_fails(ommai_linear_op_create(context, p.linear, &call, &op, &error), OMMA_ERROR_ARGUMENT, "0 panels from 1", &error);
+  assert_fails(ommai_linear_op_create(linear_context, p.linear, &call, &op, &error), OMMA_ERROR_ARGUMENT, "0 panels from 1",
+               &error);
   call = (struct ommai_linear_call){8, 9, OMMA_F32, OMMAI_ACTIVATION_NONE, false, INT64_MAX, INT64_MAX};
-  assert_fails(ommai_linear_op_create(context, p.linear, &call, &op, &error), OMMA_ERROR_ARGUMENT, "panels from", &error);
+  assert_fails(ommai_linear_op_create(linear_context, p.linear, &call, &op, &error), OMMA_ERROR_ARGUMENT, "panels from",
+               &error);
   op = make_op(&p, OMMA_F32, OMMAI_ACTIVATION_NONE, false);
   float y[14];
   assert_int_equal(ommai_linear_run(op, p.input, y, 0, 0), OMMA_ERROR_ARGUMENT);
@@ -597,9 +602,9 @@ static void bad_calls_are_refused(void **state) {
   ommai_linear_op_destroy(op);
   problem_free(&p);
   char text[400];
-  ommai_linear_context_describe(context, text, sizeof text);
+  ommai_linear_context_describe(linear_context, text, sizeof text);
   print_message("%s: %s\n", ommai_cpu_level_name(level), text);
-  assert_int_equal(strstr(text, "oneDNN") != NULL, context->onednn != NULL);
+  assert_int_equal(strstr(text, "oneDNN") != NULL, linear_context->onednn != NULL);
   assert_null(strstr(text, "asked for after"));
 }
 
@@ -633,13 +638,13 @@ static int open_engine(void **state) {
   (void)state;
   struct omma_error error;
   test_allocator_init(&allocator);
-  assert_ok(ommai_linear_context_create_with(level, 2, &allocator.interface, products, &context, &error), &error);
+  assert_ok(ommai_linear_context_create_with(level, 2, &allocator.interface, products, &linear_context, &error), &error);
   return 0;
 }
 
 static int close_engine(void **state) {
   (void)state;
-  ommai_linear_context_destroy(context);
+  ommai_linear_context_destroy(linear_context);
   assert_int_equal(allocator.n_live, 0);
   return 0;
 }

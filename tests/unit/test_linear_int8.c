@@ -14,7 +14,7 @@
 enum { ROWS = OMMAI_LINEAR_MAX_ROWS, X_GAP = 3, Y_GAP = 5 };
 
 static enum ommai_cpu_level level;
-static struct ommai_linear_context *context;
+static struct ommai_linear_context *linear_context;
 static struct test_allocator allocator;
 
 /* A layer, its inputs, and both as the products see them. */
@@ -53,10 +53,10 @@ static void quantise_problem(struct problem *p) {
   }
   for (int64_t n = 0; n < p->n_out; n++) {
     const float *w = p->w + n * p->n_in;
-    float most = 0;
-    for (int64_t k = 0; k < p->n_in; k++) most = fmaxf(most, fabsf(w[k]));
-    p->w_scale[n] = most / 127.0f;
-    float inverse = most > 0 ? 127.0f / most : 0.0f;
+    float max_abs = 0;
+    for (int64_t k = 0; k < p->n_in; k++) max_abs = fmaxf(max_abs, fabsf(w[k]));
+    p->w_scale[n] = max_abs / 127.0f;
+    float inverse = max_abs > 0 ? 127.0f / max_abs : 0.0f;
     for (int64_t k = 0; k < p->n_in; k++) p->w_quantised[n * p->n_in + k] = rintf(w[k] * inverse);
   }
 }
@@ -85,7 +85,7 @@ static void problem_make(struct problem *p, int64_t n_in, int64_t n_out, enum om
     p->x[i] = fixture_get(p->input, at, compute);
   }
   struct ommai_linear_source source = {p->w, OMMA_F32, n_out, bias ? p->b : NULL, OMMA_F32, false, NULL, 0};
-  assert_ok(create(context, &source, 1, n_in, compute, &p->linear, &error), &error);
+  assert_ok(create(linear_context, &source, 1, n_in, compute, &p->linear, &error), &error);
   quantise_problem(p);
 }
 
@@ -100,7 +100,7 @@ static struct ommai_linear_op *make_op(const struct problem *p, enum omma_dtype 
   struct omma_error error;
   struct ommai_linear_call call = {p->n_in + X_GAP, p->n_out + Y_GAP, y_type, activation, accumulate, 0, 0};
   struct ommai_linear_op *op = NULL;
-  assert_ok(ommai_linear_op_create(context, p->linear, &call, &op, &error), &error);
+  assert_ok(ommai_linear_op_create(linear_context, p->linear, &call, &op, &error), &error);
   return op;
 }
 
@@ -238,8 +238,8 @@ static void odd_values_stay_where_they_are(void **state) {
   x[2 * N_IN + 3] = NAN;
   x[3 * N_IN + 4] = -INFINITY;
   const struct ommai_linear_source source = {weight, OMMA_F32, N_OUT, bias, OMMA_F32, false, NULL, 0};
-  assert_ok(create(context, &source, 1, N_IN, OMMA_F32, &linear, &error), &error);
-  assert_ok(ommai_linear_op_create(context, linear, &call, &op, &error), &error);
+  assert_ok(create(linear_context, &source, 1, N_IN, OMMA_F32, &linear, &error), &error);
+  assert_ok(ommai_linear_op_create(linear_context, linear, &call, &op, &error), &error);
   assert_int_equal(ommai_linear_run(op, x, y, 6, 0), OMMA_OK);
   for (int n = 0; n < N_OUT; n++) {
     assert_true(isfinite(y[n]) && (n > 0 || y[n] == bias[n]));
@@ -269,11 +269,11 @@ static void sources_stack(void **state) {
   for (int i = 0; i < 2; i++) {
     struct ommai_linear *linear;
     struct ommai_linear_op *op;
-    assert_ok(create(context, i ? parts : &plain, i ? 2 : 1, N_IN, OMMA_F32, &linear, &error), &error);
+    assert_ok(create(linear_context, i ? parts : &plain, i ? 2 : 1, N_IN, OMMA_F32, &linear, &error), &error);
     const struct ommai_linear_spec spec = {.n_out = N_OUT, .n_in = N_IN, .format = OMMAI_FORMAT_INT8, .compute = OMMA_F32};
-    assert_int_equal(ommai_linear_bytes(linear), ommai_linear_bytes_for(context, &spec));
+    assert_int_equal(ommai_linear_bytes(linear), ommai_linear_bytes_for(linear_context, &spec));
     assert_int_equal(ommai_linear_bytes(linear), 256 * 128 + 256 * 12);
-    assert_ok(ommai_linear_op_create(context, linear, &call, &op, &error), &error);
+    assert_ok(ommai_linear_op_create(linear_context, linear, &call, &op, &error), &error);
     assert_int_equal(ommai_linear_run(op, x, y[i], 1, 0), OMMA_OK);
     ommai_linear_op_destroy(op);
     ommai_linear_destroy(linear);
@@ -288,15 +288,15 @@ static void bad_calls_are_refused(void **state) {
   struct ommai_linear *linear = NULL;
   struct ommai_linear_op *op = NULL;
   struct omma_error error;
-  assert_fails(create(context, &source, 1, OMMAI_LINEAR_MAX_INT8_INPUTS + 1, OMMA_F32, &linear, &error), OMMA_ERROR_LIMIT,
-               "65537 inputs, at most 65536 with int8", &error);
-  assert_fails(create(context, &source, 1, 4, OMMA_F16, &linear, &error), OMMA_ERROR_ARGUMENT, "compute", &error);
+  assert_fails(create(linear_context, &source, 1, OMMAI_LINEAR_MAX_INT8_INPUTS + 1, OMMA_F32, &linear, &error),
+               OMMA_ERROR_LIMIT, "65537 inputs, at most 65536 with int8", &error);
+  assert_fails(create(linear_context, &source, 1, 4, OMMA_F16, &linear, &error), OMMA_ERROR_ARGUMENT, "compute", &error);
   const struct ommai_linear_spec wide = {
       .n_out = 1, .n_in = OMMAI_LINEAR_MAX_INT8_INPUTS + 1, .format = OMMAI_FORMAT_INT8, .compute = OMMA_F32};
-  assert_int_equal(ommai_linear_bytes_for(context, &wide), 0);
-  assert_ok(create(context, &source, 1, 4, OMMA_F32, &linear, &error), &error);
+  assert_int_equal(ommai_linear_bytes_for(linear_context, &wide), 0);
+  assert_ok(create(linear_context, &source, 1, 4, OMMA_F32, &linear, &error), &error);
   const struct ommai_linear_call part = {.x_stride = 4, .y_stride = 70, .n_panels = 1};
-  assert_ok(ommai_linear_op_create(context, linear, &part, &op, &error), &error);
+  assert_ok(ommai_linear_op_create(linear_context, linear, &part, &op, &error), &error);
   ommai_linear_op_destroy(op);
   ommai_linear_destroy(linear);
 }
@@ -312,8 +312,8 @@ static void long_sums_do_not_overflow(void **state) {
   struct ommai_linear *linear;
   struct ommai_linear_op *op;
   struct omma_error error;
-  assert_ok(create(context, &source, 1, N_IN, OMMA_F32, &linear, &error), &error);
-  assert_ok(ommai_linear_op_create(context, linear, &call, &op, &error), &error);
+  assert_ok(create(linear_context, &source, 1, N_IN, OMMA_F32, &linear, &error), &error);
+  assert_ok(ommai_linear_op_create(linear_context, linear, &call, &op, &error), &error);
   assert_int_equal(ommai_linear_run(op, x, &y, 1, 0), OMMA_OK);
   assert_true(fabsf(y - N_IN) < 0.1f);
   ommai_linear_op_destroy(op);
@@ -347,13 +347,13 @@ static int open_engine(void **state) {
   (void)state;
   struct omma_error error;
   test_allocator_init(&allocator);
-  assert_ok(ommai_linear_context_create(level, 2, &allocator.interface, &context, &error), &error);
+  assert_ok(ommai_linear_context_create(level, 2, &allocator.interface, &linear_context, &error), &error);
   return 0;
 }
 
 static int close_engine(void **state) {
   (void)state;
-  ommai_linear_context_destroy(context);
+  ommai_linear_context_destroy(linear_context);
   assert_int_equal(allocator.n_live, 0);
   return 0;
 }

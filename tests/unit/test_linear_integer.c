@@ -15,7 +15,7 @@
 enum { ROWS = OMMAI_LINEAR_MAX_ROWS, X_GAP = 3, Y_GAP = 5, MOST_IN = 1176 };
 
 static enum ommai_cpu_level level;
-static struct ommai_linear_context *context;
+static struct ommai_linear_context *linear_context;
 static struct test_allocator allocator;
 
 /* A matrix of integers as a file may have it. */
@@ -91,9 +91,9 @@ struct problem {
 static float expected_output(const struct problem *p, int64_t row, int64_t out) {
   const struct stored *s = &p->stored;
   int64_t stride = s->n_in + X_GAP;
-  float most = 0, sum = 0;
-  for (int64_t k = 0; k < s->n_in; k++) most = fmaxf(most, fabsf(fixture_get(p->x, row * stride + k, p->spec.compute)));
-  float inverse = most > 0 ? 127.0f / most : 0.0f;
+  float max_abs = 0, sum = 0;
+  for (int64_t k = 0; k < s->n_in; k++) max_abs = fmaxf(max_abs, fabsf(fixture_get(p->x, row * stride + k, p->spec.compute)));
+  float inverse = max_abs > 0 ? 127.0f / max_abs : 0.0f;
   int64_t group = p->spec.group ? p->spec.group : s->n_in;
   for (int64_t first = 0; first < s->n_in; first += group) {
     double acc = 0, x_sum = 0;
@@ -106,7 +106,7 @@ static float expected_output(const struct problem *p, int64_t row, int64_t out) 
     sum = fmaf((float)acc, s->scales[at], sum);
     if (s->has_minimums) sum = fmaf(-s->minimums[at], (float)x_sum, sum);
   }
-  float scale = most / 127.0f, product = sum * scale;
+  float scale = max_abs / 127.0f, product = sum * scale;
   return product + (p->bias ? p->bias[out] : 0.0f);
 }
 
@@ -121,9 +121,9 @@ static void problem_make(struct problem *p, int bits, int64_t n_out, int64_t n_i
   for (int64_t i = 0; i < n_out; i++) p->bias[i] = test_random_normal(&random);
   const struct ommai_linear_source source = {.n_out = n_out, .bias = p->bias, .stored = &p->matrix};
   assert_true(ommai_linear_spec_for_stored(&source, 1, &p->spec));
-  assert_ok(ommai_linear_create(context, &p->spec, &source, 1, &p->linear, &error), &error);
+  assert_ok(ommai_linear_create(linear_context, &p->spec, &source, 1, &p->linear, &error), &error);
   p->spec.n_out = n_out;
-  assert_int_equal(ommai_linear_bytes(p->linear), ommai_linear_bytes_for(context, &p->spec));
+  assert_int_equal(ommai_linear_bytes(p->linear), ommai_linear_bytes_for(linear_context, &p->spec));
   p->x = calloc((size_t)(ROWS * (n_in + X_GAP)), sizeof(float));
   p->y = calloc((size_t)(ROWS * n_out), sizeof(float));
   for (int64_t i = 0; i < ROWS * (n_in + X_GAP); i++) {
@@ -175,7 +175,7 @@ struct prepared {
 };
 
 static struct prepared prepare(const struct problem *p, const void *x, int64_t n_rows) {
-  size_t row_bytes = ommai_linear_prepared_row_bytes(context, &p->spec);
+  size_t row_bytes = ommai_linear_prepared_row_bytes(linear_context, &p->spec);
   assert_true(row_bytes > 0 && row_bytes % 64 == 0 && ommai_linear_prepares_rows(p->linear));
   struct prepared made = {.memory = aligned_alloc(64, (size_t)n_rows * row_bytes)};
   memset(made.memory, 0xff, (size_t)n_rows * row_bytes);
@@ -247,10 +247,10 @@ static void check_problem(const struct problem *p) {
   struct ommai_linear_op *op;
   struct ommai_linear_parts *parts;
   size_t bytes;
-  assert_ok(ommai_linear_op_create(context, p->linear, &call, &op, &error), &error);
-  assert_ok(ommai_linear_parts_create(context, p->linear, &call, &parts, &error), &error);
-  assert_ok(ommai_linear_scratch_for(context, &p->spec, &call, &bytes, &error), &error);
-  assert_true(2 * bytes <= ommai_linear_context_scratch_bytes(context));
+  assert_ok(ommai_linear_op_create(linear_context, p->linear, &call, &op, &error), &error);
+  assert_ok(ommai_linear_parts_create(linear_context, p->linear, &call, &parts, &error), &error);
+  assert_ok(ommai_linear_scratch_for(linear_context, &p->spec, &call, &bytes, &error), &error);
+  assert_true(2 * bytes <= ommai_linear_context_scratch_bytes(linear_context));
   for (int64_t n = 1; n <= 21; n += n < 9 ? 1 : 4) check_gemv(p, n);
   for (int64_t n = 1; n <= ROWS; n = n < 17 ? n + 3 : n + 37) check_tile(p, op, parts, n);
   check_tile(p, op, parts, ROWS);
@@ -323,20 +323,20 @@ static void check_quantised(enum ommai_weight_format format, int64_t group, int6
   float *x = calloc((size_t)n_in, sizeof *x), *y = calloc(N_OUT, sizeof *y);
   for (int64_t i = 0; i < N_OUT * n_in; i++) fixture_put(weight, i, i < n_in ? 0.0f : test_random_normal(&random), type);
   const struct ommai_linear_source source = {.weight = weight, .type = type, .n_out = N_OUT};
-  assert_ok(ommai_linear_create(context, &spec, &source, 1, &linear, &error), &error);
+  assert_ok(ommai_linear_create(linear_context, &spec, &source, 1, &linear, &error), &error);
   int64_t width = group ? group : n_in;
   for (int64_t out = 0; out < N_OUT; out++) {
     for (int64_t first = 0; first < n_in; first += width) {
-      double squares = 0, plain = 0, most = 0;
+      double squares = 0, plain = 0, max_abs = 0;
       int64_t end = first + width < n_in ? first + width : n_in;
-      for (int64_t k = first; k < end; k++) most = fmax(most, fabs(fixture_get(weight, out * n_in + k, type)));
+      for (int64_t k = first; k < end; k++) max_abs = fmax(max_abs, fabs(fixture_get(weight, out * n_in + k, type)));
       for (int64_t k = first; k < end; k++) {
-        double w = fixture_get(weight, out * n_in + k, type), step = most > 0 ? most / 7 : 1;
+        double w = fixture_get(weight, out * n_in + k, type), step = max_abs > 0 ? max_abs / 7 : 1;
         memset(x, 0, (size_t)n_in * sizeof *x);
         x[k] = 127;
         ommai_linear_gemv(linear, x, n_in, 1, y, N_OUT, false, 0, 2);
         double off = y[out] / 127 - w;
-        if (format == OMMAI_FORMAT_INT8) assert_true(fabs(off) <= 0.5001 * most / 127);
+        if (format == OMMAI_FORMAT_INT8) assert_true(fabs(off) <= 0.5001 * max_abs / 127);
         squares += off * off;
         plain += pow(rint(w / step) * step - w, 2);
       }
@@ -392,13 +392,13 @@ static void bad_specs_are_refused(void **state) {
        "at most 65536 with int4"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    assert_fails(ommai_linear_create(context, &cases[i].spec, &dense, 1, &linear, &error), cases[i].status, cases[i].message,
-                 &error);
+    assert_fails(ommai_linear_create(linear_context, &cases[i].spec, &dense, 1, &linear, &error), cases[i].status,
+                 cases[i].message, &error);
   }
   const struct ommai_linear_source taken = {.n_out = 4, .stored = &matrix};
   struct ommai_linear_spec symmetric = {.n_in = 64, .format = OMMAI_FORMAT_INT4, .group = 32, .inputs = OMMAI_INPUTS_SYMMETRIC};
   /* anew */
-  assert_ok(ommai_linear_create(context, &symmetric, &taken, 1, &linear, &error), &error);
+  assert_ok(ommai_linear_create(linear_context, &symmetric, &taken, 1, &linear, &error), &error);
   ommai_linear_destroy(linear);
   stored_free(&stored);
 }
@@ -420,7 +420,7 @@ static void long_sums_do_not_overflow(void **state) {
     struct ommai_linear *linear;
     struct omma_error error;
     assert_true(ommai_linear_spec_for_stored(&source, 1, &spec));
-    assert_ok(ommai_linear_create(context, &spec, &source, 1, &linear, &error), &error);
+    assert_ok(ommai_linear_create(linear_context, &spec, &source, 1, &linear, &error), &error);
     ommai_linear_gemv(linear, x, N_IN, 1, &y, 1, false, 0, 1);
     assert_true(y == (float)(-127.0 * N_IN * (bits == 4 ? 15 : -128)));
     ommai_linear_destroy(linear);
@@ -444,7 +444,7 @@ static void odd_values_stay_where_they_are(void **state) {
   x[N_IN + 3] = NAN;
   x[2 * N_IN + 4] = -INFINITY;
   assert_true(ommai_linear_spec_for_stored(&source, 1, &spec));
-  assert_ok(ommai_linear_create(context, &spec, &source, 1, &linear, &error), &error);
+  assert_ok(ommai_linear_create(linear_context, &spec, &source, 1, &linear, &error), &error);
   ommai_linear_gemv(linear, x, N_IN, 5, y, N_OUT, false, 0, 2);
   for (int n = 0; n < N_OUT; n++) {
     assert_true(isfinite(y[n]) && !isfinite(y[N_OUT + n]) && !isfinite(y[2 * N_OUT + n]));
@@ -472,7 +472,7 @@ static void odd_weights_are_told(void **state) {
                                            .inputs = OMMAI_INPUTS_SYMMETRIC};
     struct ommai_linear *linear;
     struct omma_error error;
-    assert_ok(ommai_linear_create(context, &spec, &source, 1, &linear, &error), &error);
+    assert_ok(ommai_linear_create(linear_context, &spec, &source, 1, &linear, &error), &error);
     ommai_linear_gemv(linear, x, N_IN, 1, y, N_OUT, false, 0, 2);
     for (int n = 0; n < N_OUT; n++) assert_int_equal(isfinite(y[n]) != 0, n >= 3);
     ommai_linear_destroy(linear);
@@ -506,13 +506,13 @@ static int open_engine(void **state) {
   (void)state;
   struct omma_error error;
   test_allocator_init(&allocator);
-  assert_ok(ommai_linear_context_create(level, 2, &allocator.interface, &context, &error), &error);
+  assert_ok(ommai_linear_context_create(level, 2, &allocator.interface, &linear_context, &error), &error);
   return 0;
 }
 
 static int close_engine(void **state) {
   (void)state;
-  ommai_linear_context_destroy(context);
+  ommai_linear_context_destroy(linear_context);
   assert_int_equal(allocator.n_live, 0);
   return 0;
 }

@@ -88,11 +88,11 @@ static enum omma_status check_model(void *context, const struct omma_model *open
   struct check *check = context;
   const struct omma_part part = {.text = "hello", .text_size = 5};
   const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = &part, .n_parts = 1};
-  struct omma_memory_plan plan;
+  struct omma_memory_estimate estimate;
   check->n_calls++;
   assert_ok(omma_count_prompt_tokens(opening, &message, 1, NULL, &check->n_tokens, error), error);
-  assert_ok(omma_plan_memory(opening, NULL, 0, &plan, error), error);
-  check->kv_cache_tokens = plan.kv_cache_tokens;
+  assert_ok(omma_estimate_memory(opening, NULL, 0, &estimate, error), error);
+  check->kv_cache_tokens = estimate.kv_cache_tokens;
   return check->verdict == OMMA_OK ? OMMA_OK : ommai_fail(error, check->verdict, "not this one");
 }
 
@@ -216,8 +216,8 @@ static void kernels_are_described_and_tested(void **state) {
   assert_fails(omma_measure_read(-1, &gbps, &error), OMMA_ERROR_ARGUMENT, "threads", &error);
 }
 
-/* Computing in f32 loses nothing of weights in bf16, so that they stay what they are; a plan says
- * the same as the open model. */
+/* Computing in f32 loses nothing of weights in bf16, so that they stay what they are; an estimate
+ * gives the same as the open model. */
 static void weights_are_kept_as_stored(void **state) {
   (void)state;
   static const struct {
@@ -248,21 +248,21 @@ static void quantised_models_are_known_before_their_weights(void **state) {
     int64_t before = INT64_MAX;
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
       struct omma_model_info info[2];
-      struct omma_text_plan plan[2];
+      struct omma_text_cost cost[2];
       struct omma_error error;
       for (int config_only = 0; config_only <= 1; config_only++) {
         const struct omma_model_options options = {.quantization = methods[i].method, .config_only = config_only};
         struct omma_model *model = fixture_model(golden_models[m], &options);
         omma_model_get_info(model, &info[config_only]);
-        assert_ok(omma_model_plan_text(model, 1, &plan[config_only], &error), &error);
+        assert_ok(omma_model_text_cost(model, 1, &cost[config_only], &error), &error);
         assert_true(strcmp(info[config_only].kept_weights, methods[i].kept) == 0 || i == 0);
         assert_int_equal(info[config_only].kept_group, methods[i].group);
         omma_model_close(model);
       }
       assert_true(i == 0 || info[0].weight_bytes == info[1].weight_bytes);
-      assert_true(i == 0 || plan[0].step_weight_bytes == plan[1].step_weight_bytes);
-      assert_true(plan[0].step_weight_bytes <= before);
-      before = plan[0].step_weight_bytes;
+      assert_true(i == 0 || cost[0].step_weight_bytes == cost[1].step_weight_bytes);
+      assert_true(cost[0].step_weight_bytes <= before);
+      before = cost[0].step_weight_bytes;
     }
   }
 }
@@ -326,13 +326,13 @@ static void keys_and_values_are_kept_as_asked(void **state) {
       continue;
     }
     struct omma_model_info info;
-    struct omma_text_plan plan;
+    struct omma_text_cost cost;
     assert_ok(status, &error);
     omma_model_get_info(model, &info);
     assert_string_equal(info.kv_cache, cases[i].kept);
-    assert_ok(omma_model_plan_text(model, 1, &plan, &error), &error);
+    assert_ok(omma_model_text_cost(model, 1, &cost, &error), &error);
     int64_t element = strcmp(cases[i].kept, "bf16") == 0 ? 2 : 4;
-    assert_int_equal(plan.step_kv_bytes, 2 * info.n_layers * info.n_kv_heads * info.head_dim * element);
+    assert_int_equal(cost.step_kv_bytes, 2 * info.n_layers * info.n_kv_heads * info.head_dim * element);
     omma_model_close(model);
   }
   const struct omma_model_options wrong = {.config_only = true, .kv_cache = (enum omma_kv_cache_type)9};
@@ -368,17 +368,17 @@ static void work_is_that_of_the_shapes(void **state) {
                                                  .isa = way == 2 ? "scalar" : NULL,
                                                  .max_model_len = 100};
       struct omma_model *bare = fixture_model(shapes[i].model, &options);
-      struct omma_text_plan plan;
+      struct omma_text_cost cost;
       struct omma_error error;
       int64_t kept = bf16 ? 2 : 4, packed = 2, /* as in the checkpoint */
           through = shapes[i].layers + shapes[i].routers;
-      assert_ok(omma_model_plan_text(bare, 5, &plan, &error), &error); /* 1 + 2 + 3 + 4 + 5 pairs */
-      assert_true(plan.prompt_flops == (double)(5 * 2 * through + 15 * shapes[i].pair + 2 * shapes[i].lm_head));
-      assert_int_equal(plan.step_weight_bytes, (shapes[i].layers + shapes[i].lm_head) * packed + shapes[i].routers * 4);
-      assert_int_equal(plan.step_kv_bytes, 5 * shapes[i].kept * kept);
-      assert_ok(omma_model_plan_text(bare, 100, &plan, &error), &error);
-      assert_fails(omma_model_plan_text(bare, 101, &plan, &error), OMMA_ERROR_ARGUMENT, "expected 1 to 100, found 101", &error);
-      assert_fails(omma_model_plan_text(bare, 0, &plan, &error), OMMA_ERROR_ARGUMENT, "n_tokens", &error);
+      assert_ok(omma_model_text_cost(bare, 5, &cost, &error), &error); /* 1 + 2 + 3 + 4 + 5 pairs */
+      assert_true(cost.prompt_flops == (double)(5 * 2 * through + 15 * shapes[i].pair + 2 * shapes[i].lm_head));
+      assert_int_equal(cost.step_weight_bytes, (shapes[i].layers + shapes[i].lm_head) * packed + shapes[i].routers * 4);
+      assert_int_equal(cost.step_kv_bytes, 5 * shapes[i].kept * kept);
+      assert_ok(omma_model_text_cost(bare, 100, &cost, &error), &error);
+      assert_fails(omma_model_text_cost(bare, 101, &cost, &error), OMMA_ERROR_ARGUMENT, "expected 1 to 100, found 101", &error);
+      assert_fails(omma_model_text_cost(bare, 0, &cost, &error), OMMA_ERROR_ARGUMENT, "n_tokens", &error);
       omma_model_close(bare);
     }
   }

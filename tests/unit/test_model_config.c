@@ -432,7 +432,7 @@ static void class_defaults_stand_in_processor_files(void **state) {
   (void)state;
   static const struct {
     const char *model;
-    int64_t least, most;
+    int64_t min_pixels, max_pixels;
     float mean, std;
   } cases[] = {{"qwen2_vl_untied", 3136, 1003520, 0.48145466f, 0.26862954f},
                {"qwen2_5_vl_untied", 3136, 1003520, 0.48145466f, 0.26862954f},
@@ -447,8 +447,8 @@ static void class_defaults_stand_in_processor_files(void **state) {
     if (i < 3) fixture_set_key(folder, CONFIG, "video_token_id", NULL);
     test_write_file(test_path(path, folder, IMAGE), text, strlen(text));
     assert_ok(read_folder(folder, &config, &error), &error);
-    assert_int_equal(config.image.min_pixels, cases[i].least);
-    assert_int_equal(config.image.max_pixels, cases[i].most);
+    assert_int_equal(config.image.min_pixels, cases[i].min_pixels);
+    assert_int_equal(config.image.max_pixels, cases[i].max_pixels);
     assert_true(config.image.patches.mean[0] == cases[i].mean && config.image.patches.std[0] == cases[i].std);
     test_folder_remove(folder);
   }

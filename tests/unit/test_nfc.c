@@ -103,7 +103,7 @@ static void texts_shrink_no_more_than_stated(void **state) {
   uint8_t *longest = calloc(N_POINTS, 1);
   char bytes[OMMAI_UTF8_MAX_BYTES];
   utf8proc_int32_t parts[MAX_PARTS];
-  double most = 0;
+  double max_shrinking = 0;
   for (int pass = 0; pass < 2; pass++) {
     for (int32_t c = 0; c < N_POINTS; c++) {
       if (c >= 0xD800 && c <= 0xDFFF) continue;
@@ -112,10 +112,10 @@ static void texts_shrink_no_more_than_stated(void **state) {
       assert_true(n >= 1 && n <= MAX_PARTS);
       if (pass == 0 && n == 1 && size > longest[parts[0]]) longest[parts[0]] = (uint8_t)size;
       for (utf8proc_ssize_t i = 0; i < n; i++) made_of += longest[parts[i]];
-      if (pass == 1 && (double)made_of / (double)size > most) most = (double)made_of / (double)size;
+      if (pass == 1 && (double)made_of / (double)size > max_shrinking) max_shrinking = (double)made_of / (double)size;
     }
   }
-  assert_true(most == 3.5 && most <= OMMAI_NFC_MAX_SHRINKING);
+  assert_true(max_shrinking == 3.5 && max_shrinking <= OMMAI_NFC_MAX_SHRINKING);
   free(longest);
 }
 

@@ -78,8 +78,8 @@ static void gaps_and_shares_are_as_promised(void **state) {
       gap += took;
       if (choice.work == OMMAI_WORK_DECODE) {
         int64_t share = step * load.percent / (100 - load.percent);
-        int64_t most = step + (share > OMMAI_MIN_SLICE_NS ? share : OMMAI_MIN_SLICE_NS) * 14 / 10;
-        if (turn > 0 && gap > most) fail_msg("trial %d, turn %d: a gap of %lld", trial, turn, (long long)gap);
+        int64_t max_gap = step + (share > OMMAI_MIN_SLICE_NS ? share : OMMAI_MIN_SLICE_NS) * 14 / 10;
+        if (turn > 0 && gap > max_gap) fail_msg("trial %d, turn %d: a gap of %lld", trial, turn, (long long)gap);
         load.step_ns = step;
         load.since_step_ns = gap = 0;
       } else {

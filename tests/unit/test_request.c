@@ -143,15 +143,15 @@ static void positions_follow_the_formula(void **state) {
   assert_int_equal(position[2], 20);
 }
 
-static void prompts_are_laid_out_by_the_plan(void **state) {
+static void prompts_are_laid_out_by_the_sizes(void **state) {
   (void)state;
   struct omma_image *image = fixture_image("tower_33x200.png");
   const struct omma_image *const images[] = {image, image};
   struct omma_request *request = fixture_request(model, images, 2, "Compare.", NULL);
-  struct omma_image_plan plan;
+  struct omma_image_sizes sizes;
   struct omma_error error;
-  assert_ok(omma_model_plan_image(model, 33, 200, NULL, &plan, &error), &error);
-  int64_t rows = plan.grid_thw[1] / 2, columns = plan.grid_thw[2] / 2, n_images_tokens[2] = {0};
+  assert_ok(omma_model_image_sizes(model, 33, 200, NULL, &sizes, &error), &error);
+  int64_t rows = sizes.grid_thw[1] / 2, columns = sizes.grid_thw[2] / 2, n_images_tokens[2] = {0};
   int32_t counter = 0;
   size_t n;
   const int32_t *ids = omma_request_prompt(request, &n);
@@ -170,10 +170,10 @@ static void prompts_are_laid_out_by_the_plan(void **state) {
     assert_int_equal(token->position[0], counter);
     assert_int_equal(token->position[1], counter + row);
     assert_int_equal(token->position[2], counter + column);
-    if (token->image_row == plan.n_tokens - 1) counter += (int32_t)(rows > columns ? rows : columns);
+    if (token->image_row == sizes.n_tokens - 1) counter += (int32_t)(rows > columns ? rows : columns);
   }
-  assert_int_equal(n_images_tokens[0], plan.n_tokens);
-  assert_int_equal(n_images_tokens[1], plan.n_tokens);
+  assert_int_equal(n_images_tokens[0], sizes.n_tokens);
+  assert_int_equal(n_images_tokens[1], sizes.n_tokens);
   assert_int_equal(request->next_position, counter);
   omma_request_destroy(request);
   omma_image_destroy(image);
@@ -278,12 +278,12 @@ static void resized_pixels_of_a_request_are_bounded(void **state) {
 static void resized_images_of_all_requests_are_bounded(void **state) {
   (void)state;
   struct omma_error error;
-  struct omma_image_plan plan;
+  struct omma_image_sizes sizes;
   struct omma_request *first, *second = NULL, *copy;
   struct omma_image *image = fixture_image("meadow_163x97.jpg");
-  assert_ok(omma_model_plan_image(model, 163, 97, NULL, &plan, &error), &error);
+  assert_ok(omma_model_image_sizes(model, 163, 97, NULL, &sizes, &error), &error);
   struct omma_model_options options = {.config_only = true, .n_threads = 1, .max_model_len = 200};
-  options.max_resized_bytes = (int64_t)plan.resized_width * plan.resized_height * 3 * 3 / 2;
+  options.max_resized_bytes = (int64_t)sizes.resized_width * sizes.resized_height * 3 * 3 / 2;
   struct omma_model *tight = fixture_model("qwen3_vl_tied", &options);
   const struct omma_part part = {.image = image};
   const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = &part, .n_parts = 1};
@@ -381,18 +381,18 @@ static void copies_share_images(void **state) {
   omma_image_destroy(image);
 }
 
-static void image_plans_refuse_what_cannot_be(void **state) {
+static void image_sizes_refuse_what_cannot_be(void **state) {
   (void)state;
   struct omma_error error;
-  struct omma_image_plan plan = {.n_tokens = -7};
-  const int32_t sizes[][2] = {{0, 5}, {5, 0}, {-1, 5}, {INT32_MIN, INT32_MIN}};
+  struct omma_image_sizes sizes = {.n_tokens = -7};
+  const int32_t refused[][2] = {{0, 5}, {5, 0}, {-1, 5}, {INT32_MIN, INT32_MIN}};
   for (size_t i = 0; i < 4; i++) {
-    assert_fails(omma_model_plan_image(model, sizes[i][0], sizes[i][1], NULL, &plan, &error), OMMA_ERROR_ARGUMENT, "image",
-                 &error);
+    assert_fails(omma_model_image_sizes(model, refused[i][0], refused[i][1], NULL, &sizes, &error), OMMA_ERROR_ARGUMENT,
+                 "image", &error);
   }
-  assert_fails(omma_model_plan_image(model, 20100, 100, NULL, &plan, &error), OMMA_ERROR_LIMIT, "aspect ratio", &error);
+  assert_fails(omma_model_image_sizes(model, 20100, 100, NULL, &sizes, &error), OMMA_ERROR_LIMIT, "aspect ratio", &error);
   assert_string_equal(error.field, "image");
-  assert_fails(omma_model_plan_image(model, 100000, 1000, NULL, &plan, &error), OMMA_ERROR_LIMIT, "too large", &error);
+  assert_fails(omma_model_image_sizes(model, 100000, 1000, NULL, &sizes, &error), OMMA_ERROR_LIMIT, "too large", &error);
   static const struct {
     struct omma_image_options options;
     const char *field;
@@ -405,11 +405,11 @@ static void image_plans_refuse_what_cannot_be(void **state) {
       {{.min_pixels = 9000, .max_pixels = 8000}, "min_pixels"},
   };
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-    assert_fails(omma_model_plan_image(model, 64, 64, &wrong[i].options, &plan, &error), OMMA_ERROR_ARGUMENT, wrong[i].field,
+    assert_fails(omma_model_image_sizes(model, 64, 64, &wrong[i].options, &sizes, &error), OMMA_ERROR_ARGUMENT, wrong[i].field,
                  &error);
     assert_string_equal(error.field, wrong[i].field);
   }
-  assert_int_equal(plan.n_tokens, -7);
+  assert_int_equal(sizes.n_tokens, -7);
   float values[10];
   struct omma_image *image = fixture_image("tile_64x64.png");
   assert_fails(omma_preprocess(model, image, NULL, values, 10, &error), OMMA_ERROR_ARGUMENT, "expected room for", &error);
@@ -464,7 +464,7 @@ int main(void) {
       cmocka_unit_test(stops_are_checked_one_by_one),
       cmocka_unit_test(zero_means_the_default),
       cmocka_unit_test(positions_follow_the_formula),
-      cmocka_unit_test(prompts_are_laid_out_by_the_plan),
+      cmocka_unit_test(prompts_are_laid_out_by_the_sizes),
       cmocka_unit_test(typed_markers_hold_no_image),
       cmocka_unit_test(wrong_messages_are_named),
       cmocka_unit_test(ids_are_taken_as_they_are),
@@ -476,7 +476,7 @@ int main(void) {
       cmocka_unit_test(tokens_are_counted_from_sizes),
       cmocka_unit_test(an_engine_refuses_before_images_are_resized),
       cmocka_unit_test(copies_share_images),
-      cmocka_unit_test(image_plans_refuse_what_cannot_be),
+      cmocka_unit_test(image_sizes_refuse_what_cannot_be),
   };
   return cmocka_run_group_tests(tests, open_model, close_model);
 }

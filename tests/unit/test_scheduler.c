@@ -2,7 +2,7 @@
  * limits, and after every turn what must always hold: every page is accounted for, none is written
  * by one sequence while another uses it, and everybody ends, the oldest without ever losing its
  * pages. */
-#include "engine/memory_plan.h"
+#include "engine/memory_estimate.h"
 #include "engine/scheduler.h"
 
 #include <stdlib.h>
@@ -48,7 +48,7 @@ struct world {
   struct ommai_scheduler scheduler;
   struct ommai_job waiting; /* id 0: none */
   uint64_t next_id;
-  int64_t n_ends[MAX_JOBS + 1], n_tokens[MAX_JOBS + 1], most_tokens[MAX_JOBS + 1];
+  int64_t n_ends[MAX_JOBS + 1], n_tokens[MAX_JOBS + 1], max_tokens[MAX_JOBS + 1];
   bool cancelled[MAX_JOBS + 1];
   int64_t n_ended;
 };
@@ -95,7 +95,7 @@ static void arrive(struct world *world, struct test_random *random, bool priorit
   world->waiting = (struct ommai_job){.id = ++world->next_id, .request = request, .submitted = ommai_clock_ns()};
   if (priorities) world->waiting.priority = test_random_range(random, -1, 1);
   int64_t room = context - (int64_t)request->n_tokens;
-  world->most_tokens[world->next_id] = request->max_tokens < room ? request->max_tokens : room;
+  world->max_tokens[world->next_id] = request->max_tokens < room ? request->max_tokens : room;
 }
 
 static void one_turn(struct world *world, struct test_random *random, bool more, bool priorities) {
@@ -145,7 +145,7 @@ static int64_t run_world(const struct omma_engine_options *options, int n_turns,
   assert_int_equal(world.n_ended, world.next_id);
   for (uint64_t id = 1; id <= world.next_id; id++) {
     assert_int_equal(world.n_ends[id], 1);
-    if (!world.cancelled[id]) assert_int_equal(world.n_tokens[id], world.most_tokens[id]);
+    if (!world.cancelled[id]) assert_int_equal(world.n_tokens[id], world.max_tokens[id]);
   }
   int64_t n_preemptions = world.scheduler.n_preemptions;
   assert_int_equal(ommai_page_pool_counts(world.resources.pool).n_used, 0);

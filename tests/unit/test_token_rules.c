@@ -149,8 +149,8 @@ static void bad_words_are_vllms_sequences(void **state) {
     const struct omma_sampling sampling = {.bad_words = &words[i], .n_bad_words = 1};
     const char *stripped = i == 1 ? words[i] + 2 : i == 2 ? words[i] + 3 : words[i];
     strcat(text, stripped);
-    size_t n = encode(stripped, bare, 16), n_behind = encode(text, behind, 16);
-    bool both = n_behind == n && behind[0] != bare[0];
+    size_t n = encode(stripped, bare, 16), n_after = encode(text, behind, 16);
+    bool both = n_after == n && behind[0] != bare[0];
     assert_ok(ommai_token_rules_take(&rules, model, &sampling, &error), &error);
     assert_int_equal(rules.n_bad_words, both ? 2 : 1);
     assert_int_equal(rules.bad_ends[0], n);

@@ -49,17 +49,17 @@ static struct sample make_sample(const char *name, enum omma_weight_type weights
       omma_encode(engine, (const struct omma_image *const *)images, N_IMAGES, NULL, true, NULL, NULL, &sample.expected, &error),
       &error);
   for (int i = 0; i < N_IMAGES; i++) {
-    struct omma_image_plan plan;
-    assert_ok(omma_model_plan_image(model, omma_image_width(images[i]), omma_image_height(images[i]), NULL, &plan, &error),
+    struct omma_image_sizes sizes;
+    assert_ok(omma_model_image_sizes(model, omma_image_width(images[i]), omma_image_height(images[i]), NULL, &sizes, &error),
               &error);
-    size_t n_patch_values = (size_t)(plan.n_patches * info.patch_dim);
+    size_t n_patch_values = (size_t)(sizes.n_patches * info.patch_dim);
     float *patches = malloc(n_patch_values * sizeof *patches);
     assert_ok(omma_preprocess(model, images[i], NULL, patches, n_patch_values, &error), &error);
     struct omma_image_embeddings expected;
     omma_embeddings_get(sample.expected, (size_t)i, &expected);
     sample.n_values[i] = (size_t)((1 + expected.n_deepstack) * expected.n_tokens * expected.width);
     sample.inputs[i] = (struct omma_tower_input){.patches = patches, .type = OMMA_F32};
-    memcpy(sample.inputs[i].grid_thw, plan.grid_thw, sizeof plan.grid_thw);
+    memcpy(sample.inputs[i].grid_thw, sizes.grid_thw, sizeof sizes.grid_thw);
     sample.inputs[i].output = calloc(sample.n_values[i], sizeof(float));
   }
   omma_engine_destroy(engine);

@@ -90,29 +90,29 @@ static void long_videos_do_not_fit_the_context(void **state) {
   expect_refused(whole, &part, OMMA_ERROR_LIMIT, "input_tokens", "at least 800 input tokens");
 }
 
-static void plans_follow_the_limits_of_videos(void **state) {
+static void sizes_follow_the_limits_of_videos(void **state) {
   (void)state;
   struct omma_error error;
-  struct omma_image_plan plan, less;
-  assert_ok(omma_model_plan_video(timed, 118, 54, 5, NULL, &plan, &error), &error);
-  assert_int_equal(plan.grid_thw[0], 3);
-  assert_int_equal(plan.resized_width, 128);
-  assert_int_equal(plan.resized_height, 64);
-  assert_int_equal(plan.n_patches, 3 * 4 * 8);
-  assert_int_equal(plan.n_tokens, 3 * 2 * 4);
+  struct omma_image_sizes sizes, less;
+  assert_ok(omma_model_video_sizes(timed, 118, 54, 5, NULL, &sizes, &error), &error);
+  assert_int_equal(sizes.grid_thw[0], 3);
+  assert_int_equal(sizes.resized_width, 128);
+  assert_int_equal(sizes.resized_height, 64);
+  assert_int_equal(sizes.n_patches, 3 * 4 * 8);
+  assert_int_equal(sizes.n_tokens, 3 * 2 * 4);
   /* The limit of one is shared by all frames; that of the other is each frame's. */
-  assert_ok(omma_model_plan_video(timed, 640, 480, 4, NULL, &plan, &error), &error);
-  assert_ok(omma_model_plan_video(timed, 640, 480, 40, NULL, &less, &error), &error);
-  assert_true(4 * plan.resized_width * plan.resized_height <= 320000 && less.resized_width < plan.resized_width);
-  assert_ok(omma_model_plan_video(whole, 640, 480, 1, NULL, &plan, &error), &error);
-  assert_ok(omma_model_plan_video(whole, 640, 480, 40, NULL, &less, &error), &error);
-  assert_int_equal(less.resized_width, plan.resized_width);
-  assert_int_equal(less.n_tokens, 20 * plan.n_tokens);
+  assert_ok(omma_model_video_sizes(timed, 640, 480, 4, NULL, &sizes, &error), &error);
+  assert_ok(omma_model_video_sizes(timed, 640, 480, 40, NULL, &less, &error), &error);
+  assert_true(4 * sizes.resized_width * sizes.resized_height <= 320000 && less.resized_width < sizes.resized_width);
+  assert_ok(omma_model_video_sizes(whole, 640, 480, 1, NULL, &sizes, &error), &error);
+  assert_ok(omma_model_video_sizes(whole, 640, 480, 40, NULL, &less, &error), &error);
+  assert_int_equal(less.resized_width, sizes.resized_width);
+  assert_int_equal(less.n_tokens, 20 * sizes.n_tokens);
   const struct omma_image_options small = {.max_pixels = 80000};
-  assert_ok(omma_model_plan_video(timed, 640, 480, 4, &small, &less, &error), &error);
+  assert_ok(omma_model_video_sizes(timed, 640, 480, 4, &small, &less, &error), &error);
   assert_true(4 * less.resized_width * less.resized_height <= 80000);
-  assert_fails(omma_model_plan_video(timed, 0, 480, 4, NULL, &less, &error), OMMA_ERROR_ARGUMENT, "at least 1 pixel", &error);
-  assert_fails(omma_model_plan_video(none, 9, 9, 4, NULL, &less, &error), OMMA_ERROR_UNSUPPORTED, "kimi_vl", &error);
+  assert_fails(omma_model_video_sizes(timed, 0, 480, 4, NULL, &less, &error), OMMA_ERROR_ARGUMENT, "at least 1 pixel", &error);
+  assert_fails(omma_model_video_sizes(none, 9, 9, 4, NULL, &less, &error), OMMA_ERROR_UNSUPPORTED, "kimi_vl", &error);
 }
 
 /* The official code's, for rates in frames a second and tokens per second. */
@@ -215,8 +215,8 @@ static void videos_are_encoded_once(void **state) {
   omma_engine_get_stats(engine, &stats);
   assert_int_equal(stats.encoder_passes, 1);
   assert_int_equal(stats.encoder_cache_hits, 1);
-  assert_int_equal(request->images[0].plan.grid_thw[0], 2);
-  assert_int_equal(stats.patches, request->images[0].plan.n_patches); /* of all temporal patches */
+  assert_int_equal(request->images[0].sizes.grid_thw[0], 2);
+  assert_int_equal(stats.patches, request->images[0].sizes.n_patches); /* of all temporal patches */
   omma_request_destroy(request);
   omma_engine_destroy(engine);
   omma_model_close(model);
@@ -298,7 +298,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(wrong_videos_are_named),
       cmocka_unit_test(long_videos_do_not_fit_the_context),
-      cmocka_unit_test(plans_follow_the_limits_of_videos),
+      cmocka_unit_test(sizes_follow_the_limits_of_videos),
       cmocka_unit_test(times_are_those_of_the_official_code),
       cmocka_unit_test(slow_videos_reach_behind_the_text),
       cmocka_unit_test(keys_tell_videos_apart),

@@ -63,12 +63,12 @@ static struct ommai_vision_layout lay_out(const struct ommai_vision_config *conf
 }
 
 /* Walks every span of a layout of one input and looks at each patch. */
-static void expect_spans(const struct ommai_vision_layout *layout, const struct naive *naive, int64_t most) {
+static void expect_spans(const struct ommai_vision_layout *layout, const struct naive *naive, int64_t max_patches) {
   const struct ommai_vision_input *input = layout->inputs;
   int64_t merge = layout->config->merge_size, joined = merge * merge, columns = input->grid_columns / merge;
   int64_t temporal_patch_blocks = naive->n_blocks, n_patches = layout->temporal_patch_starts[layout->n_temporal_patches];
   for (int64_t row = 0; row < n_patches;) {
-    int64_t left = n_patches - row < most ? n_patches - row : most;
+    int64_t left = n_patches - row < max_patches ? n_patches - row : max_patches;
     struct ommai_vision_span span = ommai_vision_span_at(layout, row, left);
     assert_ptr_equal(span.input, input);
     assert_true(span.n_patches >= joined && span.n_patches <= left && span.n_patches % joined == 0);

@@ -205,8 +205,8 @@ static void one_size_fits_all_of_these_sizes(void **state) {
   (void)state;
   enum { SIDE = 48 };
   const struct fixture_tower *tower = &towers[FIXTURE_TOWER_WINDOWS][FIXTURE_F32];
-  const struct ommai_vision_sizes most = {.n_patches = 2 * SIDE, .n_temporal_patches = SIDE / 2, .max_side = SIDE};
-  size_t size = ommai_vision_workspace_size(&tower->tower, &most, 1);
+  const struct ommai_vision_sizes largest = {.n_patches = 2 * SIDE, .n_temporal_patches = SIDE / 2, .max_side = SIDE};
+  size_t size = ommai_vision_workspace_size(&tower->tower, &largest, 1);
   for (int64_t columns = 2; columns <= SIDE; columns += 2) {
     int64_t many[SIDE][3], n = 0;
     struct omma_error error;

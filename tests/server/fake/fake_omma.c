@@ -147,19 +147,19 @@ enum omma_status omma_image_recall(const struct omma_model *model, const void *b
 }
 
 /* An image is a token, as in requests. */
-enum omma_status omma_model_plan_image(const struct omma_model *model, int32_t width, int32_t height,
-                                       const struct omma_image_options *options, struct omma_image_plan *plan,
-                                       struct omma_error *error) {
+enum omma_status omma_model_image_sizes(const struct omma_model *model, int32_t width, int32_t height,
+                                        const struct omma_image_options *options, struct omma_image_sizes *sizes,
+                                        struct omma_error *error) {
   (void)model, (void)options, (void)error;
-  *plan = (struct omma_image_plan){.width = width, .height = height, .n_tokens = 1};
+  *sizes = (struct omma_image_sizes){.width = width, .height = height, .n_tokens = 1};
   return OMMA_OK;
 }
 
-enum omma_status omma_model_plan_video(const struct omma_model *model, int32_t width, int32_t height, size_t n_frames,
-                                       const struct omma_image_options *options, struct omma_image_plan *plan,
-                                       struct omma_error *error) {
+enum omma_status omma_model_video_sizes(const struct omma_model *model, int32_t width, int32_t height, size_t n_frames,
+                                        const struct omma_image_options *options, struct omma_image_sizes *sizes,
+                                        struct omma_error *error) {
   (void)n_frames;
-  return omma_model_plan_image(model, width, height, options, plan, error);
+  return omma_model_image_sizes(model, width, height, options, sizes, error);
 }
 
 void omma_image_destroy(struct omma_image *image) { free(image); }

@@ -1,15 +1,15 @@
 /* What a model would take and how fast it would answer in each type and quantisation. */
-#ifndef OMMAI_CLI_PLAN_CHOICES_H
-#define OMMAI_CLI_PLAN_CHOICES_H
+#ifndef OMMAI_CLI_WEIGHT_CHOICES_H
+#define OMMAI_CLI_WEIGHT_CHOICES_H
 
 #include <jansson.h>
 #include <stdio.h>
 
 #include "cli/model_options.h"
 
-#define OMMAI_PLAN_CHOICES 4
+#define OMMAI_WEIGHT_CHOICES 4
 
-struct ommai_plan_choice {
+struct ommai_weight_choice {
   /* "f32", "bf16", "int8", "int4"; "f32", "as stored" of a checkpoint that is quantised */
   const char *name;
   int64_t weight_bytes, other_bytes; /* other: all memory but weights, keys and values */
@@ -17,8 +17,8 @@ struct ommai_plan_choice {
   double tokens_per_second;          /* of one answer, at `context` */
 };
 
-struct ommai_plan_choices {
-  struct ommai_plan_choice items[OMMAI_PLAN_CHOICES];
+struct ommai_weight_choices {
+  struct ommai_weight_choice items[OMMAI_WEIGHT_CHOICES];
   size_t count;
   int64_t context; /* tokens before the one that is estimated */
   double read_gbps;
@@ -27,12 +27,12 @@ struct ommai_plan_choices {
 /* Opens the model's configuration once for each choice, whatever --dtype and --quantization say,
  * and measures how fast this machine reads memory. `largest` is the patches of the largest image.
  * Returns an exit code; the error has been printed. */
-int ommai_plan_choices_make(const struct ommai_common *common, const struct omma_engine_options *options, int64_t largest,
-                            struct ommai_plan_choices *choices);
+int ommai_weight_choices_make(const struct ommai_common *common, const struct omma_engine_options *options, int64_t largest,
+                              struct ommai_weight_choices *choices);
 
-void ommai_plan_choices_print(const struct ommai_plan_choices *choices);
+void ommai_weight_choices_print(const struct ommai_weight_choices *choices);
 
 /* NULL where memory is short. */
-json_t *ommai_plan_choices_json(const struct ommai_plan_choices *choices);
+json_t *ommai_weight_choices_json(const struct ommai_weight_choices *choices);
 
 #endif

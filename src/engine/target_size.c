@@ -1,4 +1,4 @@
-#include "engine/image_size.h"
+#include "engine/target_size.h"
 
 #include "base/error.h"
 #include "engine/area_limits.h"

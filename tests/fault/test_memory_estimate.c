@@ -1,8 +1,8 @@
-/* omma_plan_memory against the process: a child opens a model, encodes an image and generates, and
- * reads its own anonymous memory from /proc/self/status all the while. What it took besides the
- * program itself stays within the plan.
+/* omma_estimate_memory against the process: a child opens a model, encodes an image and generates,
+ * and reads its own anonymous memory from /proc/self/status all the while. What it took besides the
+ * program itself stays within the estimate.
  *
- * The test runs itself as the child: test_memory_plan --child DIRECTORY WEIGHTS THREADS
+ * The test runs itself as the child: test_memory_estimate --child DIRECTORY WEIGHTS THREADS
  * SEQUENCES. */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -21,8 +21,9 @@
 #define SHADOW_MEMORY 0
 #endif
 
-/* What the program takes besides the plan: the C library's heap, thread stacks, code that oneDNN
- * makes, the tokenizer and config.json, the images and their embeddings. Measured: 3 to 10 MiB,
+/* What the program takes besides the estimate: the C library's heap, thread stacks, code that
+ * oneDNN makes, the tokenizer and config.json, the images and their embeddings. Measured: 3 to 10
+ * MiB,
  * most of it code for every eighth row count. */
 enum { PROGRAM_KB = 12 * 1024, MAX_SEQUENCES = 32 };
 
@@ -86,13 +87,13 @@ static bool ask_at_once(const struct omma_model *model, struct omma_engine *engi
   return all;
 }
 
-/* The child: exit status 0 within the plan, 1 over it, 2 on any other trouble. */
+/* The child: exit status 0 within the estimate, 1 over it, 2 on any other trouble. */
 static int run_child(const char *directory, enum omma_weight_type weights, int n_threads, int n_sequences) {
   struct omma_model *model;
   struct omma_engine *engine;
   struct omma_error error;
   struct omma_embeddings *embeddings;
-  struct omma_memory_plan plan;
+  struct omma_memory_estimate estimate;
   char path[1024];
   const struct omma_model_options options = {.weights = weights == OMMA_WEIGHTS_INT8 ? OMMA_WEIGHTS_AUTO : weights,
                                              .vision_weights = weights,
@@ -104,14 +105,14 @@ static int run_child(const char *directory, enum omma_weight_type weights, int n
   if (start < 0) return 77;
   if (omma_model_open(directory, &options, &model, &error) != OMMA_OK) return 2;
   struct omma_image *image;
-  struct omma_image_plan image_plan;
+  struct omma_image_sizes image_sizes;
   golden_path("images", "harbour_301x211.jpg", path, sizeof path);
   if (omma_image_load(path, NULL, &image, &error) != OMMA_OK) return 2;
-  if (omma_model_plan_image(model, 301, 211, NULL, &image_plan, &error) != OMMA_OK) return 2;
-  /* No more than the image needs, so that little of the plan stays untouched. */
+  if (omma_model_image_sizes(model, 301, 211, NULL, &image_sizes, &error) != OMMA_OK) return 2;
+  /* No more than the image needs, so that little of the estimate stays untouched. */
   const struct omma_engine_options sizes = {
-      .patch_budget = image_plan.n_patches, .prefill_chunk = 128, .max_sequences = n_sequences, .encoder_cache_bytes = -1};
-  if (omma_plan_memory(model, &sizes, image_plan.n_patches, &plan, &error) != OMMA_OK) return 2;
+      .patch_budget = image_sizes.n_patches, .prefill_chunk = 128, .max_sequences = n_sequences, .encoder_cache_bytes = -1};
+  if (omma_estimate_memory(model, &sizes, image_sizes.n_patches, &estimate, &error) != OMMA_OK) return 2;
   if (omma_engine_create(model, &sizes, &engine, &error) != OMMA_OK) return 2;
   look();
   const struct omma_image *const images[] = {image};
@@ -122,13 +123,13 @@ static int run_child(const char *directory, enum omma_weight_type weights, int n
   omma_image_destroy(image);
   omma_engine_destroy(engine);
   omma_model_close(model);
-  int64_t taken = peak_kb - start, planned = plan.total_bytes / 1024;
-  bool within = taken <= planned + PROGRAM_KB;
+  int64_t taken = peak_kb - start, estimated = estimate.total_bytes / 1024;
+  bool within = taken <= estimated + PROGRAM_KB;
   printf(
-      "%s, weights %d, %d threads, %d sequences: started with %lld kB, took %lld kB at most; planned %lld kB (weights %lld): "
+      "%s, weights %d, %d threads, %d sequences: started with %lld kB, took %lld kB at most; estimated %lld kB (weights %lld): "
       "%s\n",
-      directory, weights, n_threads, n_sequences, (long long)start, (long long)taken, (long long)planned,
-      (long long)plan.weight_bytes / 1024, within ? "within" : "over");
+      directory, weights, n_threads, n_sequences, (long long)start, (long long)taken, (long long)estimated,
+      (long long)estimate.weight_bytes / 1024, within ? "within" : "over");
   return within ? 0 : 1;
 }
 
@@ -141,7 +142,8 @@ static void expect_within(const char *directory, enum omma_weight_type weights, 
   pid_t child = fork();
   assert_true(child >= 0);
   if (child == 0) {
-    execl("/proc/self/exe", "test_memory_plan", "--child", directory, weights_text, threads_text, sequences_text, (char *)NULL);
+    execl("/proc/self/exe", "test_memory_estimate", "--child", directory, weights_text, threads_text, sequences_text,
+          (char *)NULL);
     _exit(2);
   }
   int status;
@@ -151,7 +153,7 @@ static void expect_within(const char *directory, enum omma_weight_type weights, 
   assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-static void golden_models_stay_within_their_plan(void **state) {
+static void golden_models_stay_within_their_estimate(void **state) {
   (void)state;
   char path[1024];
   for (size_t m = 0; golden_models[m]; m++) {
@@ -161,7 +163,7 @@ static void golden_models_stay_within_their_plan(void **state) {
   }
 }
 
-static void the_demo_model_stays_within_its_plan(void **state) {
+static void the_demo_model_stays_within_its_estimate(void **state) {
   (void)state;
   const char *directory = OMMA_TEST_DATA "/../models/demo";
   if (access(OMMA_TEST_DATA "/../models/demo/model.safetensors", R_OK) != 0) skip();
@@ -170,34 +172,35 @@ static void the_demo_model_stays_within_its_plan(void **state) {
   expect_within(directory, OMMA_WEIGHTS_INT8, 2, 1);
 }
 
-/* The plan of a model without weights is that of the model with them, and its parts sum up. */
-static void plans_do_not_need_weights(void **state) {
+/* The estimate of a model without weights is that of the model with them, and its parts sum up. */
+static void estimates_do_not_need_weights(void **state) {
   (void)state;
   for (size_t m = 0; golden_models[m]; m++) {
     const struct omma_model_options with = {.n_threads = 2, .max_model_len = 1000},
                                     without = {.n_threads = 2, .max_model_len = 1000, .config_only = true};
     struct omma_model *models[2] = {fixture_model(golden_models[m], &with), fixture_model(golden_models[m], &without)};
-    struct omma_memory_plan plans[2];
+    struct omma_memory_estimate estimates[2];
     struct omma_error error;
     for (int64_t n_patches = 0; n_patches < 5000; n_patches += 1000) {
-      for (int i = 0; i < 2; i++) assert_ok(omma_plan_memory(models[i], NULL, n_patches, &plans[i], &error), &error);
-      assert_memory_equal(&plans[0], &plans[1], sizeof plans[0]);
+      for (int i = 0; i < 2; i++) assert_ok(omma_estimate_memory(models[i], NULL, n_patches, &estimates[i], &error), &error);
+      assert_memory_equal(&estimates[0], &estimates[1], sizeof estimates[0]);
     }
-    const struct omma_memory_plan *plan = &plans[0];
-    assert_int_equal(plan->total_bytes, plan->weight_bytes + plan->kv_cache_bytes + plan->vision_workspace_bytes +
-                                            plan->language_workspace_bytes + plan->linear_scratch_bytes + plan->table_bytes +
-                                            plan->max_sequences * plan->request_bytes);
-    assert_int_equal(plan->kv_cache_tokens, OMMA_DEFAULT_MAX_SEQUENCES * 1024);
-    assert_int_equal(plan->max_model_len, 1000);
+    const struct omma_memory_estimate *estimate = &estimates[0];
+    assert_int_equal(estimate->total_bytes, estimate->weight_bytes + estimate->kv_cache_bytes +
+                                                estimate->vision_workspace_bytes + estimate->language_workspace_bytes +
+                                                estimate->linear_scratch_bytes + estimate->table_bytes +
+                                                estimate->max_sequences * estimate->request_bytes);
+    assert_int_equal(estimate->kv_cache_tokens, OMMA_DEFAULT_MAX_SEQUENCES * 1024);
+    assert_int_equal(estimate->max_model_len, 1000);
     struct omma_model_info info;
     omma_model_get_info(models[1], &info);
-    assert_int_equal(plan->weight_bytes, info.weight_bytes);
+    assert_int_equal(estimate->weight_bytes, info.weight_bytes);
     for (int i = 0; i < 2; i++) omma_model_close(models[i]);
   }
 }
 
 /* Of every type of weights, the language model in int4 with the last, for any number of threads. */
-static void the_linear_layers_scratch_is_as_planned(void **state) {
+static void the_linear_layers_scratch_is_as_estimated(void **state) {
   (void)state;
   for (size_t m = 0; golden_models[m]; m++) {
     for (int weights = OMMA_WEIGHTS_F32; weights <= OMMA_WEIGHTS_INT8; weights++) {
@@ -208,13 +211,13 @@ static void the_linear_layers_scratch_is_as_planned(void **state) {
                                                  .max_model_len = 1024};
       char path[1024];
       struct omma_model *model;
-      struct omma_memory_plan plan;
+      struct omma_memory_estimate estimate;
       struct omma_error error;
       golden_path(golden_models[m], NULL, path, sizeof path);
       assert_ok(omma_model_open(path, &options, &model, &error), &error);
-      assert_ok(omma_plan_memory(model, NULL, 0, &plan, &error), &error);
-      assert_true(plan.linear_scratch_bytes > 0);
-      assert_int_equal(plan.linear_scratch_bytes, ommai_linear_context_scratch_bytes(model->linear_context));
+      assert_ok(omma_estimate_memory(model, NULL, 0, &estimate, &error), &error);
+      assert_true(estimate.linear_scratch_bytes > 0);
+      assert_int_equal(estimate.linear_scratch_bytes, ommai_linear_context_scratch_bytes(model->linear_context));
       omma_model_close(model);
     }
   }
@@ -225,10 +228,10 @@ int main(int n_arguments, char **arguments) {
     return run_child(arguments[2], (enum omma_weight_type)atoi(arguments[3]), atoi(arguments[4]), atoi(arguments[5]));
   }
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(golden_models_stay_within_their_plan),
-      cmocka_unit_test(the_demo_model_stays_within_its_plan),
-      cmocka_unit_test(plans_do_not_need_weights),
-      cmocka_unit_test(the_linear_layers_scratch_is_as_planned),
+      cmocka_unit_test(golden_models_stay_within_their_estimate),
+      cmocka_unit_test(the_demo_model_stays_within_its_estimate),
+      cmocka_unit_test(estimates_do_not_need_weights),
+      cmocka_unit_test(the_linear_layers_scratch_is_as_estimated),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-#include "cli/plan_choices.h"
+#include "cli/weight_choices.h"
 
 #include "base/checked.h"
 #include "cli/diagnostics.h"
@@ -16,20 +16,20 @@ struct kind {
   const char *name, *dtype, *quantization;
   double packing_share;
 };
-static const struct kind kinds[OMMAI_PLAN_CHOICES] = {{"f32", "f32", "none", 0.03},
-                                                      {"bf16", "bf16", "none", 0.03},
-                                                      {"int8", "auto", "int8", 0.04},
-                                                      {"int4", "auto", "int4", 0.025}};
+static const struct kind kinds[OMMAI_WEIGHT_CHOICES] = {{"f32", "f32", "none", 0.03},
+                                                        {"bf16", "bf16", "none", 0.03},
+                                                        {"int8", "auto", "int8", 0.04},
+                                                        {"int4", "auto", "int4", 0.025}};
 /* Of a checkpoint that is quantised already, after f32. */
 static const struct kind as_stored = {"as stored", "auto", "none", 0.03};
 
 /* Adds a choice; *quantised says what the checkpoint is. */
 static int make(const struct ommai_common *wanted, const struct omma_engine_options *options, int64_t largest,
-                const struct kind *kind, struct ommai_plan_choices *choices, bool *quantised) {
+                const struct kind *kind, struct ommai_weight_choices *choices, bool *quantised) {
   struct ommai_common common = *wanted;
-  struct ommai_plan_choice *choice = &choices->items[choices->count++];
-  struct omma_memory_plan memory;
-  struct omma_text_plan work;
+  struct ommai_weight_choice *choice = &choices->items[choices->count++];
+  struct omma_memory_estimate memory;
+  struct omma_text_cost work;
   struct omma_model_info info;
   struct omma_model *model;
   struct omma_error error;
@@ -42,8 +42,8 @@ static int make(const struct ommai_common *wanted, const struct omma_engine_opti
   omma_model_get_info(model, &info);
   *quantised = info.quantization != NULL;
   choices->context = ommai_min_i64(CONTEXT, info.max_model_len);
-  if (omma_plan_memory(model, options, largest, &memory, &error) != OMMA_OK ||
-      omma_model_plan_text(model, choices->context, &work, &error) != OMMA_OK) {
+  if (omma_estimate_memory(model, options, largest, &memory, &error) != OMMA_OK ||
+      omma_model_text_cost(model, choices->context, &work, &error) != OMMA_OK) {
     code = ommai_failed_call(&error);
   }
   omma_model_close(model);
@@ -57,23 +57,23 @@ static int make(const struct ommai_common *wanted, const struct omma_engine_opti
   return OMMAI_EXIT_DONE;
 }
 
-int ommai_plan_choices_make(const struct ommai_common *common, const struct omma_engine_options *options, int64_t largest,
-                            struct ommai_plan_choices *choices) {
+int ommai_weight_choices_make(const struct ommai_common *common, const struct omma_engine_options *options, int64_t largest,
+                              struct ommai_weight_choices *choices) {
   struct omma_error error;
   if (omma_measure_read(ommai_common_threads(common), &choices->read_gbps, &error) != OMMA_OK) return ommai_failed_call(&error);
   bool quantised = false;
   choices->count = 0;
-  for (size_t i = 0; i < OMMAI_PLAN_CHOICES && !(quantised && i == 2); i++) {
+  for (size_t i = 0; i < OMMAI_WEIGHT_CHOICES && !(quantised && i == 2); i++) {
     int code = make(common, options, largest, quantised ? &as_stored : &kinds[i], choices, &quantised);
     if (code != OMMAI_EXIT_DONE) return code;
   }
   return OMMAI_EXIT_DONE;
 }
 
-void ommai_plan_choices_print(const struct ommai_plan_choices *choices) {
+void ommai_weight_choices_print(const struct ommai_weight_choices *choices) {
   printf("Choices\n  %-26s %10s %10s %10s %10s\n", "", "weights", "besides", "start", "tokens/s");
   for (size_t i = 0; i < choices->count; i++) {
-    const struct ommai_plan_choice *choice = &choices->items[i];
+    const struct ommai_weight_choice *choice = &choices->items[i];
     char weights[32], other[32], start[32];
     printf("  %-26s %10s %10s %10s %10.1f\n", choice->name, ommai_format_bytes(choice->weight_bytes, weights, sizeof weights),
            ommai_format_bytes(choice->other_bytes, other, sizeof other),
@@ -83,14 +83,14 @@ void ommai_plan_choices_print(const struct ommai_plan_choices *choices) {
       "  %s; besides is all memory but weights, keys and values.\n"
       "  Estimates from the %.1f GB/s that this machine was just seen to read: the start from the page cache, and the\n"
       "  tokens of one answer after %lld.\n",
-      choices->count == OMMAI_PLAN_CHOICES ? "f32 and bf16 are --dtype, int8 and int4 --quantization" : "f32 is --dtype",
+      choices->count == OMMAI_WEIGHT_CHOICES ? "f32 and bf16 are --dtype, int8 and int4 --quantization" : "f32 is --dtype",
       choices->read_gbps, (long long)choices->context);
 }
 
-json_t *ommai_plan_choices_json(const struct ommai_plan_choices *choices) {
+json_t *ommai_weight_choices_json(const struct ommai_weight_choices *choices) {
   json_t *list = json_array();
   for (size_t i = 0; i < choices->count; i++) {
-    const struct ommai_plan_choice *choice = &choices->items[i];
+    const struct ommai_weight_choice *choice = &choices->items[i];
     ommai_json_append(
         &list, json_pack("{s:s, s:I, s:I, s:f, s:f}", "name", choice->name, "weight_bytes", (json_int_t)choice->weight_bytes,
                          "other_bytes", (json_int_t)choice->other_bytes, "expected_start_seconds", choice->start_seconds,

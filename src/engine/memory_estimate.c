@@ -1,4 +1,4 @@
-#include "engine/memory_plan.h"
+#include "engine/memory_estimate.h"
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -12,11 +12,11 @@
 
 enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS, MAX_PREFILL_CHUNK = 65536, DEFAULT_LOOKUP_TOKENS = 5 };
 
-static enum omma_status pick(const char *field, int64_t value, int64_t fallback, int64_t most, int64_t *out,
+static enum omma_status pick(const char *field, int64_t value, int64_t fallback, int64_t max, int64_t *out,
                              struct omma_error *error) {
   *out = value ? value : fallback;
-  if (*out >= 1 && *out <= most) return OMMA_OK;
-  return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, field, "%s: expected 1 to %lld, found %lld", field, (long long)most,
+  if (*out >= 1 && *out <= max) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, field, "%s: expected 1 to %lld, found %lld", field, (long long)max,
                           (long long)value);
 }
 
@@ -103,14 +103,14 @@ static enum omma_status fail_workspace(struct omma_error *error) {
                           "engine: the workspace's size does not fit into this machine's addresses");
 }
 
-/* Images of one merge block each are the most there can be in a pass. */
+/* Images of one merge block each are the largest number that a pass can have. */
 static enum omma_status size_vision(const struct omma_model *model, struct ommai_engine_sizes *sizes,
                                     struct omma_error *error) {
   int64_t block = model->config.vision.merge_size * model->config.vision.merge_size;
   int64_t images = ommai_max_i64(sizes->patch_budget / block, 1);
-  const struct ommai_vision_sizes most = {ommai_max_i64(sizes->patch_budget, block), images,
-                                          ommai_max_i64(sizes->patch_budget, block)};
-  sizes->vision_workspace = ommai_vision_workspace_size(&model->tower, &most, model->n_threads);
+  const struct ommai_vision_sizes largest = {ommai_max_i64(sizes->patch_budget, block), images,
+                                             ommai_max_i64(sizes->patch_budget, block)};
+  sizes->vision_workspace = ommai_vision_workspace_size(&model->tower, &largest, model->n_threads);
   return sizes->vision_workspace ? OMMA_OK : fail_workspace(error);
 }
 
@@ -159,8 +159,8 @@ enum omma_status ommai_engine_sizes(const struct omma_model *model, const struct
   return size_workspaces(model, sizes, error);
 }
 
-enum omma_status omma_plan_memory(const struct omma_model *model, const struct omma_engine_options *options, int64_t n_patches,
-                                  struct omma_memory_plan *plan, struct omma_error *error) {
+enum omma_status omma_estimate_memory(const struct omma_model *model, const struct omma_engine_options *options,
+                                      int64_t n_patches, struct omma_memory_estimate *estimate, struct omma_error *error) {
   struct ommai_engine_sizes sizes;
   OMMAI_TRY(ommai_engine_sizes(model, options, &sizes, error));
   size_t vision = sizes.vision_workspace;
@@ -170,7 +170,8 @@ enum omma_status omma_plan_memory(const struct omma_model *model, const struct o
   }
   const struct ommai_vision_sizes one_image = {n_patches, 1, n_patches};
   if (n_patches > 0) vision = ommai_vision_workspace_size(&model->tower, &one_image, model->n_threads);
-  *plan = (struct omma_memory_plan){.weight_bytes = model->weight_bytes,
+  *estimate =
+      (struct omma_memory_estimate){.weight_bytes = model->weight_bytes,
                                     .kv_cache_bytes = sizes.n_pages * (int64_t)sizes.page_bytes,
                                     .kv_cache_tokens = sizes.n_pages * PAGE,
                                     .max_model_len = sizes.context,
@@ -182,8 +183,8 @@ enum omma_status omma_plan_memory(const struct omma_model *model, const struct o
                                     .known_image_bytes = ommai_image_store_budget(model->image_store),
                                     .request_bytes = request_bytes(model, n_patches ? n_patches : sizes.patch_budget),
                                     .max_sequences = sizes.max_sequences};
-  plan->total_bytes = plan->weight_bytes + plan->kv_cache_bytes + plan->vision_workspace_bytes +
-                      plan->language_workspace_bytes + plan->linear_scratch_bytes + plan->table_bytes +
-                      plan->max_sequences * plan->request_bytes;
+  estimate->total_bytes = estimate->weight_bytes + estimate->kv_cache_bytes + estimate->vision_workspace_bytes +
+                          estimate->language_workspace_bytes + estimate->linear_scratch_bytes + estimate->table_bytes +
+                          estimate->max_sequences * estimate->request_bytes;
   return OMMA_OK;
 }

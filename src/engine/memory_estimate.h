@@ -1,6 +1,6 @@
 /* The engine's memory, worked out before anything runs. */
-#ifndef OMMAI_ENGINE_MEMORY_PLAN_H
-#define OMMAI_ENGINE_MEMORY_PLAN_H
+#ifndef OMMAI_ENGINE_MEMORY_ESTIMATE_H
+#define OMMAI_ENGINE_MEMORY_ESTIMATE_H
 
 #include <omma/omma.h>
 

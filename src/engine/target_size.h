@@ -1,6 +1,6 @@
 /* Which size a model resizes an image to. */
-#ifndef OMMAI_ENGINE_IMAGE_SIZE_H
-#define OMMAI_ENGINE_IMAGE_SIZE_H
+#ifndef OMMAI_ENGINE_TARGET_SIZE_H
+#define OMMAI_ENGINE_TARGET_SIZE_H
 
 #include <omma/omma.h>
 
