@@ -40,8 +40,7 @@ def omma(arguments: argparse.Namespace, *words: str) -> dict:
 
 
 def random_model(name: str, depth: int | None) -> Path:
-    """A tower with random weights; the one of the full depth gets no weights, an estimate needs
-    none."""
+    """A tower with random weights; that of the full depth has none: an estimate needs none."""
     here = Path(__file__).parent
     folder = here.parent / "build" / "models"
     made = folder / (f"{name}-tower" + (f"-depth{depth}" if depth else ""))

@@ -21,6 +21,7 @@ Environment: CC and CXX compile the public headers (default cc and c++).
 
 Rules:
   include       folders of src/ include one way only, by "folder/file.h" or <omma/file.h>; oneDNN only in src/linear
+  circle        no headers that include each other, directly or by way of others
   intrinsics    intrinsics headers only in src/kernels
   family        a model family's name (src/families/family.h lists them) only in src/families, never in the rest of src/ or
                 in include/
@@ -32,7 +33,8 @@ Rules:
   marker        no notes about unfinished work
   dead-code     no commented-out code, no #if 0
   mention       no paths of a developer's machine
-  length        no source of more than 700 lines
+  length        no source of more than 700 lines, and outside tests no function of more than 45, from the line of its name to
+                the closing brace in column 1
   name          file names in src/ are snake_case and unique
   flags         nothing that gives up exact arithmetic or the common CPU by default
 TEXT
@@ -116,6 +118,7 @@ function start_file(part) {
   check_length()
   file = FILENAME
   in_comment = 0
+  function_start = 0
   split(file, part, "/")
   top = part[1]
   folder = top == "src" ? part[2] : ""
@@ -175,6 +178,16 @@ function check_banned(names, why, word) {
   gsub(/[^A-Za-z0-9_]/, "", word)
   report("banned", word ": " why)
 }
+# Sources are formatted: a function begins with a name and a parenthesis in column 1 and ends
+# with a brace there; types and
+# tables end with "};".
+function check_function() {
+  if (code ~ /^[A-Za-z_]/) function_start = code ~ /\(/ && code !~ /;[ \t]*$/ ? FNR : 0
+  if (code !~ /^}/) return
+  if (code ~ /^}[ \t]*$/ && function_start && FNR - function_start + 1 > 45)
+    printf "%s:%d: length: a function of %d lines, at most 45 are allowed\n", file, function_start, FNR - function_start + 1
+  function_start = 0
+}
 FNR == 1 { start_file() }
 {
   lines = FNR
@@ -187,6 +200,7 @@ FNR == 1 { start_file() }
   if (code ~ /^[ \t]*#[ \t]*if[ \t]+0[ \t]*$/) report("dead-code", "#if 0")
   if (file ~ /\.c$/ && comment ~ /^[ \t*]*((if|for|while|return|else|break|continue)[^a-z].*|[A-Za-z_][A-Za-z0-9_.>\[\]-]*[ ]?([-+*\/|&]?=[^=].*|\([^;]*\)));[ \t]*$/)
     report("dead-code", "a comment that reads like code")
+  if (top != "tests") check_function()
   if (top != "src") next
   check_banned(unsafe, "not allowed in src")
   if (file !~ /^src\/(kernels\/cpu|cli\/paths|cli\/serve_keys|cli\/service_manager)\.c$/) check_banned("getenv|secure_getenv|setenv|putenv", "settings are flags and arguments")
@@ -202,6 +216,18 @@ END { check_length() }
 check_c() {
   in_files "$(existing src include examples tests bench fuzz python)" \( -name '*.c' -o -name '*.h' -o -name '*.cc' -o -name '*.cpp' \) \
     -exec awk "$c_rules" {} +
+}
+
+# tsort writes one line for each circle, then one for each header in it, to its standard error.
+check_circles() {
+  in_files "$(existing src include)" -name '*.h' -exec awk '
+    /^[ \t]*#[ \t]*include/ && match($0, /["<][^">]*[">]/) {
+      path = substr($0, RSTART + 1, RLENGTH - 2)
+      print FILENAME, (path ~ /^omma\// ? "include/" : "src/") path
+    }' {} + | sort | tsort 2>&1 >/dev/null | awk '
+    /contains a loop/ { if (line) print line; line = ""; next }
+    { line = line ? line " " $2 : $2 ":1: circle: headers include each other: " $2 }
+    END { if (line) print line }'
 }
 
 # Scripts, build files and pages: the rules that need no knowledge of the language. A Makefile needs
@@ -306,6 +332,7 @@ check_symbols() {
 
 violations=$(
   check_c
+  check_circles
   check_other_sources
   check_last_newline
   check_family_names

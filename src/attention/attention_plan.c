@@ -280,19 +280,31 @@ static void cut_waves(struct omma_attention_plan *plan) {
 
 /* ---- creation -------------------------------------------------------------------------------- */
 
+/* What is known of a plan before it has memory. */
+struct measured {
+  struct ommai_attention_problem problem;
+  struct extent extent;
+  int64_t counts[BUCKETS];
+};
+
+/* The plan is NULL until it is built. */
 static enum omma_status check_and_measure(const struct omma_attention_context *context, const struct omma_attention_spec *spec,
-                                          struct ommai_attention_problem *problem, int64_t counts[BUCKETS],
-                                          struct extent *extent, struct omma_error *error) {
-  OMMAI_TRY(ommai_attention_check_spec(context, spec, problem, error));
-  OMMAI_TRY(ommai_attention_check_segments(problem, spec, error));
-  OMMAI_TRY(measure_units(problem, spec, counts, extent, error));
-  if (plan_bytes(extent) == 0) return ommai_fail(error, OMMA_ERROR_LIMIT, "attention plan: too large");
+                                          struct omma_attention_plan **plan, struct measured *measured,
+                                          struct omma_error *error) {
+  if (!plan) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "plan", "plan: expected a pointer, found NULL");
+  *plan = NULL;
+  memset(measured, 0, sizeof *measured);
+  OMMAI_TRY(ommai_attention_check_spec(context, spec, &measured->problem, error));
+  OMMAI_TRY(ommai_attention_check_segments(&measured->problem, spec, error));
+  OMMAI_TRY(measure_units(&measured->problem, spec, measured->counts, &measured->extent, error));
+  if (plan_bytes(&measured->extent) == 0) return ommai_fail(error, OMMA_ERROR_LIMIT, "attention plan: too large");
   return OMMA_OK;
 }
 
-static struct omma_attention_plan *build(void *memory, const struct ommai_attention_problem *problem,
-                                         const struct omma_attention_spec *spec, int64_t counts[BUCKETS],
-                                         const struct extent *extent) {
+static struct omma_attention_plan *build(void *memory, const struct omma_attention_spec *spec, struct measured *measured) {
+  const struct ommai_attention_problem *problem = &measured->problem;
+  const struct extent *extent = &measured->extent;
+  int64_t *counts = measured->counts;
   struct omma_attention_plan *plan = memory;
   memset(plan, 0, sizeof *plan);
   plan->problem = *problem;
@@ -312,16 +324,12 @@ static struct omma_attention_plan *build(void *memory, const struct ommai_attent
 enum omma_status omma_attention_plan_create(const struct omma_attention_context *context,
                                             const struct omma_attention_spec *spec, struct omma_attention_plan **plan,
                                             struct omma_error *error) {
-  if (!plan) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "plan", "plan: expected a pointer, found NULL");
-  *plan = NULL;
-  struct ommai_attention_problem problem;
-  struct extent extent = {0};
-  int64_t counts[BUCKETS] = {0};
-  OMMAI_TRY(check_and_measure(context, spec, &problem, counts, &extent, error));
-  size_t size = plan_bytes(&extent);
+  struct measured measured;
+  OMMAI_TRY(check_and_measure(context, spec, plan, &measured, error));
+  size_t size = plan_bytes(&measured.extent);
   void *memory = ommai_allocate(&context->allocator, size, 1);
   if (!memory) return ommai_fail_memory(error, "attention plan", size);
-  *plan = build(memory, &problem, spec, counts, &extent);
+  *plan = build(memory, spec, &measured);
   (*plan)->allocator = context->allocator;
   return OMMA_OK;
 }
@@ -342,21 +350,17 @@ size_t omma_attention_plan_size_bound(const struct omma_attention_context *conte
 enum omma_status omma_attention_plan_place(const struct omma_attention_context *context, const struct omma_attention_spec *spec,
                                            void *memory, size_t memory_size, struct omma_attention_plan **plan,
                                            struct omma_error *error) {
-  if (!plan) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "plan", "plan: expected a pointer, found NULL");
-  *plan = NULL;
-  struct ommai_attention_problem problem;
-  struct extent extent = {0};
-  int64_t counts[BUCKETS] = {0};
-  OMMAI_TRY(check_and_measure(context, spec, &problem, counts, &extent, error));
+  struct measured measured;
+  OMMAI_TRY(check_and_measure(context, spec, plan, &measured, error));
   if (!memory || (uintptr_t)memory % 64 != 0) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "memory", "memory: expected an address aligned to 64, found %p",
                             memory);
   }
-  if (memory_size < plan_bytes(&extent)) {
+  if (memory_size < plan_bytes(&measured.extent)) {
     return ommai_fail_field(error, OMMA_ERROR_MEMORY, "memory_size", "memory_size: the plan takes %zu bytes, found %zu",
-                            plan_bytes(&extent), memory_size);
+                            plan_bytes(&measured.extent), memory_size);
   }
-  *plan = build(memory, &problem, spec, counts, &extent);
+  *plan = build(memory, spec, &measured);
   return OMMA_OK;
 }
 

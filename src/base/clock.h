@@ -2,6 +2,7 @@
 #ifndef OMMAI_BASE_CLOCK_H
 #define OMMAI_BASE_CLOCK_H
 
+#include <pthread.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -17,6 +18,15 @@ static inline int64_t ommai_clock_thread_ns(void) {
   struct timespec used;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
   return (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
+}
+
+/* A condition whose pthread_cond_timedwait takes times of the monotonic clock. */
+static inline void ommai_clock_condition_init(pthread_cond_t *condition) {
+  pthread_condattr_t attributes;
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init(condition, &attributes);
+  pthread_condattr_destroy(&attributes);
 }
 
 static inline double ommai_clock_seconds(void) { return (double)ommai_clock_ns() * 1e-9; }

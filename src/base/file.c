@@ -1,5 +1,6 @@
 #include "base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -27,6 +28,16 @@ bool ommai_path_ends_with(const char *path, const char *end) {
 bool ommai_file_exists(const char *path) {
   struct stat info;
   return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+bool ommai_directory_has(const char *directory, const char *end) {
+  const struct dirent *entry;
+  bool found = false;
+  DIR *folder = opendir(directory);
+  if (!folder) return false;
+  while (!found && (entry = readdir(folder))) found = ommai_path_ends_with(entry->d_name, end);
+  closedir(folder);
+  return found;
 }
 
 enum omma_status ommai_file_find(char *path, size_t size, const char *directory, const char *name, bool *found,

@@ -17,6 +17,9 @@ bool ommai_path_ends_with(const char *path, const char *end);
 /* True when a regular file (or a link to one) is there. */
 bool ommai_file_exists(const char *path);
 
+/* True when a directory has an entry whose name has this ending. */
+bool ommai_directory_has(const char *directory, const char *end);
+
 /* DIRECTORY/NAME into `path`, and whether something is there. What is there and is no regular file,
  * nor a link to one (a directory, a named pipe, a link that leads nowhere), is an error: it was
  * meant to be read. Errors: ARGUMENT (the path is too long), IO. */

@@ -136,12 +136,13 @@ static int run_batch(const void *given, const struct ommai_strings *arguments) {
 
 static const struct ommai_option table[] = {
     OMMAI_STRING("input-file", input, "FILE",
-                 "requests, one JSON object a line: custom_id, method, url, body; - is standard input; needed", .letter = 'i'),
+                 "requests, one JSON object per line with custom_id, method, url and body; -: standard input; required",
+                 .letter = 'i'),
     OMMAI_STRING("output-file", output, "FILE",
-                 "where the answers go, one line each as they come; requests that it already answers are not run again; - is "
-                 "standard output; needed",
+                 "where the answers go, one line each as they finish; requests that it already answers are not run again; -: "
+                 "standard output; required",
                  .letter = 'o'),
-    OMMAI_FLAG("retry-failed", retry_failed, "first remove the failed lines from the output, and run them again"),
+    OMMAI_FLAG("retry-failed", retry_failed, "remove the failed lines from the output first and run them again"),
 };
 static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Files", table);
 
@@ -165,9 +166,10 @@ const struct ommai_command ommai_command_batch = {
         "/v1/responses, and writes a line for each, in the order in which they end. The same command continues a batch that "
         "was stopped: lines whose custom_id is in the output are skipped. A bad line or a failed request gives a line with an "
         "error, and exit code 1 at the end. DIR is the model, as --model. Flags of `vllm run-batch` are accepted or ignored.",
-    .example = "omma batch models/my-model -i in.jsonl -o out.jsonl",
-    .groups = {&options, &ommai_serving_options, &ommai_image_options, &ommai_model_options, &ommai_weight_options,
-               &ommai_engine_options, &ommai_template_options, &ommai_machine_options},
+    .examples = {"omma batch models/my-model -i in.jsonl -o out.jsonl"},
+    .groups = {&options, &ommai_model_options, &ommai_weight_options, &ommai_engine_options, &ommai_scheduler_options,
+               &ommai_request_options, &ommai_media_options, &ommai_image_options, &ommai_template_options,
+               &ommai_machine_options},
     .ignored = ommai_vllm_flags,
     .also_ignored = ignored,
     .ignored_of = "vLLM",

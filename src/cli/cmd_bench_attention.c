@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/team.h"
 #include "cli/bench_inputs.h"
+#include "cli/bench_runs.h"
 #include "cli/bench_times.h"
 #include "cli/commands.h"
 #include "cli/diagnostics.h"
@@ -28,7 +29,6 @@ struct values {
   bool causal;
   double seconds;
   int64_t seed;
-  bool json;
 };
 
 static const char *const dtype_names[] = {"f32", "bf16", "f16", NULL};
@@ -133,7 +133,7 @@ static int print(const struct bench *bench) {
   double gflops = bench->info.flops / bench->times[0] * 1e-9;
   double fraction = bench->peak_gflops > 0 ? gflops / bench->peak_gflops : 0;
   int64_t n_tokens = bench->segments.borders[bench->segments.count];
-  if (bench->values->json) {
+  if (bench->values->common.json) {
     return ommai_json_print(json_pack(
         "{s:f, s:f, s:f, s:f, s:f, s:s, s:I, s:f, s:s, s:i, s:i, s:I, s:I, s:f}", "ms_min", min_ms, "ms_median", median_ms,
         "gflops", gflops, "peak_gflops", bench->peak_gflops, "fraction_of_peak", fraction, "kernel", bench->info.kernel,
@@ -187,18 +187,18 @@ static int run_bench_attention(const void *given, const struct ommai_strings *ar
 #define OMMAI_VALUES struct values
 
 static const struct ommai_option table[] = {
-    OMMAI_INTEGER("head-dim", head_dim, "D", 1, OMMA_ATTENTION_MAX_HEAD_DIM, "size of a head; needed"),
-    OMMAI_INTEGER("heads", heads, "H", 1, OMMA_ATTENTION_MAX_HEADS, "query heads; needed"),
-    OMMAI_INTEGER("kv-heads", kv_heads, "H", 1, OMMA_ATTENTION_MAX_HEADS, "key and value heads", .otherwise = "as --heads"),
+    OMMAI_INTEGER("head-dim", head_dim, "D", 1, OMMA_ATTENTION_MAX_HEAD_DIM, "head dimension; required"),
+    OMMAI_INTEGER("heads", heads, "H", 1, OMMA_ATTENTION_MAX_HEADS, "number of query heads; required"),
+    OMMAI_INTEGER("kv-heads", kv_heads, "H", 1, OMMA_ATTENTION_MAX_HEADS, "number of key and value heads",
+                  .otherwise = "as --heads"),
     OMMAI_STRING(
         "segments", segments, "LIST",
         "tokens per segment: 4096 (one segment), 64x256 (256 segments of 64), 2146,2072,1332, or a file with such entries",
         .initial = "4096"),
-    OMMAI_CHOICE("dtype", dtype, "TYPE", dtype_names, "type of q, k, v and the output", .initial = "bf16"),
-    OMMAI_FLAG("causal", causal, "the mode for decoders: a token sees those before it"),
-    OMMAI_NUMBER("seconds", seconds, "T", 0, 3600, "how long to measure; five runs at least", .initial = "1"),
-    OMMAI_INTEGER("seed", seed, "S", 0, INT64_MAX, "of the random inputs", .initial = "0"),
-    OMMAI_FLAG("json", json, "print one JSON object"),
+    OMMAI_CHOICE("dtype", dtype, "TYPE", dtype_names, "data type of q, k, v and the output", .initial = "bf16"),
+    OMMAI_FLAG("causal", causal, "causal attention, as in decoders: a token sees itself and those before it"),
+    OMMAI_NUMBER("seconds", seconds, "T", 0, 3600, "how long to measure, in seconds; five runs at least", .initial = "1"),
+    OMMAI_SEED_OPTION(seed),
 };
 static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Shape", table);
 
@@ -211,8 +211,8 @@ const struct ommai_command ommai_command_bench_attention = {
         "time "
         "with the multiply-adds that the same threads reach out of registers in the same run. Only useful work counts: "
         "2 * (key size + value size) operations per query head, query and key that it sees.",
-    .example = "omma bench attention --head-dim 64 --heads 16 --segments 64x256 --dtype bf16",
-    .groups = {&options, &ommai_machine_options},
+    .examples = {"omma bench attention --head-dim 64 --heads 16 --segments 64x256 --dtype bf16"},
+    .groups = {&options, &ommai_output_options, &ommai_machine_options},
     .values_size = sizeof(struct values),
     .run = run_bench_attention,
 };

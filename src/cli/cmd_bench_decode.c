@@ -11,6 +11,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "cli/bench_inputs.h"
+#include "cli/bench_runs.h"
 #include "cli/bench_times.h"
 #include "cli/commands.h"
 #include "cli/diagnostics.h"
@@ -18,22 +19,21 @@
 #include "cli/json_out.h"
 #include "cli/model_options.h"
 #include "cli/progress.h"
+#include "cli/sampling_options.h"
 
 #define MAX_CONTEXTS 64
 #define MAX_CONTEXT (1 << 24)
 #define MAX_TOKENS (1 << 20)
-#define MAX_RUNS 1000
 #define MAX_BATCH 1024
 #define ENTRY_TEXT 32
 /* Figures of the machine before and after that differ by more than this are both shown. */
 #define STEADY 0.05
 
 struct values {
-  struct ommai_common common;
+  struct ommai_bench_runs runs;
   const char *contexts;
-  int64_t tokens, repeat, warmup, seed, batch;
+  int64_t tokens, batch;
   double temperature, top_p;
-  bool json;
 };
 
 /* One length of prompt, and the tokens after it. */
@@ -43,7 +43,7 @@ struct context {
   double flops;                 /* of the prompt */
   double step_bytes;            /* of the step in the middle of the answers */
   /* seconds of the prompt, and of a token; sorted in the end */
-  double prefill[MAX_RUNS], step[MAX_RUNS];
+  double prefill[OMMAI_MAX_RUNS], step[OMMAI_MAX_RUNS];
   double fastest; /* seconds of the fastest step of all runs */
 };
 
@@ -96,7 +96,7 @@ static int parse_contexts(struct bench *bench) {
 /* Whether the longest prompt and its answer fit into the checkpoint's context, before its weights
  * are read. */
 static int check_longest(const struct bench *bench) {
-  struct ommai_common common = bench->values->common;
+  struct ommai_common common = bench->values->runs.common;
   struct omma_model *model;
   struct omma_model_info info;
   common.verbose = false;
@@ -113,7 +113,7 @@ static int check_longest(const struct bench *bench) {
 }
 
 static int open_model(struct bench *bench) {
-  struct ommai_common common = bench->values->common;
+  struct ommai_common common = bench->values->runs.common;
   int code = check_longest(bench);
   if (code != OMMAI_EXIT_DONE) return code;
   common.max_model_len = bench->longest + bench->values->tokens;
@@ -148,7 +148,7 @@ static int make_contexts(struct bench *bench) {
   size_t longest = (size_t)bench->longest;
   bench->tokens = ommai_allocate(&ommai_default_allocator, longest, sizeof *bench->tokens);
   if (!bench->tokens) return ommai_failed("bench decode: out of memory: %zu tokens", longest);
-  int code = ommai_random_tokens(bench->model, (uint64_t)bench->values->seed, bench->tokens, longest);
+  int code = ommai_random_tokens(bench->model, (uint64_t)bench->values->runs.seed, bench->tokens, longest);
   for (size_t i = 0; i < bench->n_contexts && code == OMMAI_EXIT_DONE; i++) code = make_context(bench, &bench->contexts[i]);
   return code;
 }
@@ -277,13 +277,13 @@ static int measure_machine(struct bench *bench, int when) {
  * flatter the model. */
 static int measure(struct bench *bench) {
   int code = measure_machine(bench, 0);
-  for (int64_t round = -bench->values->warmup; round < bench->values->repeat && code == OMMAI_EXIT_DONE; round++) {
+  for (int64_t round = -bench->values->runs.warmup; round < bench->values->runs.repeat && code == OMMAI_EXIT_DONE; round++) {
     code = run_round(bench, round);
   }
   if (code == OMMAI_EXIT_DONE) code = measure_machine(bench, 1);
   for (size_t i = 0; i < bench->n_contexts; i++) {
-    ommai_times_sort(bench->contexts[i].prefill, (size_t)bench->values->repeat);
-    ommai_times_sort(bench->contexts[i].step, (size_t)bench->values->repeat);
+    ommai_times_sort(bench->contexts[i].prefill, (size_t)bench->values->runs.repeat);
+    ommai_times_sort(bench->contexts[i].step, (size_t)bench->values->runs.repeat);
   }
   return code;
 }
@@ -291,7 +291,7 @@ static int measure(struct bench *bench) {
 /* ---- output ---------------------------------------------------------------------------------- */
 
 static double median(const struct bench *bench, const double *times) {
-  return ommai_times_median(times, (size_t)bench->values->repeat);
+  return ommai_times_median(times, (size_t)bench->values->runs.repeat);
 }
 
 static double times_peak(const struct bench *bench, const struct context *context) {
@@ -331,19 +331,13 @@ static double other_share(const struct bench *bench) {
 }
 
 static json_t *context_json(const struct bench *bench, const struct context *context) {
-  json_t *prefill = prefill_json(bench, context);
   json_t *object =
       json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f}", "context", (json_int_t)context->n_tokens, "decode_ms_fastest",
                 context->fastest * 1e3, "fastest_fraction_of_bandwidth", fastest_fraction(bench, context), "decode_ms_min",
                 context->step[0] * 1e3, "decode_ms_median", median(bench, context->step) * 1e3, "decode_tokens_per_s",
                 step_rate(bench, context), "bytes_per_step", (json_int_t)context->step_bytes, "decode_gbps", step_gbps(context),
                 "fraction_of_bandwidth", fraction_of_bandwidth(bench, context));
-  if (!prefill || !object || json_object_update(object, prefill) != 0) {
-    json_decref(object);
-    object = NULL;
-  }
-  json_decref(prefill);
-  return object;
+  return ommai_json_merge(object, prefill_json(bench, context));
 }
 
 static int print_json(const struct bench *bench) {
@@ -355,7 +349,7 @@ static int print_json(const struct bench *bench) {
                 (json_int_t)bench->values->tokens, "peak_gflops", best_gflops(bench), "peaks", peak_gflops(bench, 0),
                 peak_gflops(bench, 1), "read_gbps", best_read(bench), "reads", bench->reads[0], bench->reads[1], "threads",
                 bench->info.n_threads, "isa", bench->info.isa, "weights", bench->info.weights, "kv_cache", bench->info.kv_cache,
-                "runs", (json_int_t)bench->values->repeat, "weight_bytes", (json_int_t)bench->info.weight_bytes));
+                "runs", (json_int_t)bench->values->runs.repeat, "weight_bytes", (json_int_t)bench->info.weight_bytes));
 }
 
 static void print_context(const struct bench *bench, const struct context *context) {
@@ -393,8 +387,8 @@ static int print_table(const struct bench *bench) {
   ommai_print_fact(stdout, "language model", "%s in %s, keys and values in %s, on %d thread%s, %s", bench->info.model_type,
                    bench->info.weights, bench->info.kv_cache, bench->info.n_threads, ommai_format_plural(bench->info.n_threads),
                    bench->info.isa);
-  ommai_print_fact(stdout, "work", "%lld run%s, %lld tokens after each prompt", (long long)bench->values->repeat,
-                   ommai_format_plural(bench->values->repeat), (long long)bench->values->tokens);
+  ommai_print_fact(stdout, "work", "%lld run%s, %lld tokens after each prompt", (long long)bench->values->runs.repeat,
+                   ommai_format_plural(bench->values->runs.repeat), (long long)bench->values->tokens);
   print_machine("peak", peak_gflops(bench, 0), peak_gflops(bench, 1), "GFLOP/s");
   print_machine("memory, read", bench->reads[0], bench->reads[1], "GB/s");
   for (size_t i = 0; i < bench->n_contexts; i++) print_context(bench, &bench->contexts[i]);
@@ -423,7 +417,7 @@ static int run_bench_decode(const void *given, const struct ommai_strings *argum
   if (code == OMMAI_EXIT_DONE) code = make_contexts(&bench);
   if (code == OMMAI_EXIT_DONE) code = create_engine(&bench);
   if (code == OMMAI_EXIT_DONE) code = measure(&bench);
-  if (code == OMMAI_EXIT_DONE) code = values->json ? print_json(&bench) : print_table(&bench);
+  if (code == OMMAI_EXIT_DONE) code = values->runs.common.json ? print_json(&bench) : print_table(&bench);
   release(&bench);
   return code;
 }
@@ -431,19 +425,14 @@ static int run_bench_decode(const void *given, const struct ommai_strings *argum
 #define OMMAI_VALUES struct values
 
 static const struct ommai_option table[] = {
-    OMMAI_STRING("context", contexts, "N,...", "lengths of the prompts, in tokens", .initial = "128,1024"),
+    OMMAI_STRING("context", contexts, "N,...", "prompt lengths in tokens", .initial = "128,1024"),
     OMMAI_INTEGER("tokens", tokens, "M", 2, MAX_TOKENS,
-                  "tokens after each prompt; the first comes from the prompt, the others are timed", .initial = "16"),
+                  "tokens after each prompt; the first comes from prefill, the others are timed", .initial = "16"),
     OMMAI_INTEGER("batch", batch, "N", 1, MAX_BATCH,
-                  "answers at the same time, a token of each per step; timed while all are being generated", .initial = "1"),
-    OMMAI_NUMBER("temperature", temperature, "T", 0, 2, "sampling temperature; 0 is greedy", .initial = "0"),
-    OMMAI_NUMBER("top-p", top_p, "P", 0, 1,
-                 "nucleus sampling, with a temperature: the likeliest tokens that together have this probability",
-                 .initial = "1", .above_minimum = true),
-    OMMAI_INTEGER("repeat", repeat, "N", 1, MAX_RUNS, "runs that are measured", .initial = "3"),
-    OMMAI_INTEGER("warmup", warmup, "N", 0, MAX_RUNS, "runs before them", .initial = "1"),
-    OMMAI_INTEGER("seed", seed, "S", 0, INT64_MAX, "of the tokens in the prompts", .initial = "0"),
-    OMMAI_FLAG("json", json, "print one JSON object"),
+                  "batch size: answers at the same time, one token of each per step; timed while all are being generated",
+                  .initial = "1"),
+    OMMAI_TEMPERATURE_OPTION(temperature, 2, .initial = "0"),
+    OMMAI_TOP_P_OPTION(top_p, .above_minimum = true, .initial = "1"),
 };
 static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Work", table);
 
@@ -457,8 +446,9 @@ const struct ommai_command ommai_command_bench_decode = {
         "and what a token reads (weights, keys and values) with the rate at which the same threads read memory, both measured "
         "in the same run: the mean of a run's tokens, and the fastest step, since the memory's rate is the best of pieces of "
         "some milliseconds.",
-    .example = "omma bench decode --model models/my-model --context 100,1024",
-    .groups = {&options, &ommai_model_options, &ommai_weight_options, &ommai_machine_options},
+    .examples = {"omma bench decode --model models/my-model --context 100,1024"},
+    .groups = {&options, &ommai_bench_run_options, &ommai_output_options, &ommai_model_options, &ommai_weight_options,
+               &ommai_machine_options},
     .values_size = sizeof(struct values),
     .run = run_bench_decode,
 };

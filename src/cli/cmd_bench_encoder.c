@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "cli/bench_inputs.h"
+#include "cli/bench_runs.h"
 #include "cli/bench_times.h"
 #include "cli/commands.h"
 #include "cli/diagnostics.h"
@@ -20,15 +21,13 @@
 
 #define MAX_SIZES 256
 #define MAX_BATCH 4096
-#define MAX_RUNS 1000
 #define MAX_SLICE_MS 60000
 #define SIZE_TEXT 32
 
 struct values {
-  struct ommai_common common;
+  struct ommai_bench_runs runs;
   const char *sizes;
-  int64_t batch, repeat, warmup, seed, slice_ms;
-  bool json;
+  int64_t batch, slice_ms;
 };
 
 /* The ways of running the images: in passes of several, or each in a pass of its own. */
@@ -49,7 +48,7 @@ struct bench {
   double flops;
   /* before the runs, after each of the first ones, after the last */
   struct ommai_peaks peaks;
-  double times[N_WAYS][MAX_RUNS];          /* sorted in the end */
+  double times[N_WAYS][OMMAI_MAX_RUNS];    /* sorted in the end */
   struct omma_encode_timings best[N_WAYS]; /* of the shortest run */
 };
 
@@ -89,14 +88,14 @@ static int parse_sizes(struct bench *bench) {
 
 static int make_size(struct bench *bench, size_t index) {
   struct omma_error error;
-  struct omma_image_options limits = ommai_common_image_options(&bench->values->common);
+  struct omma_image_options limits = ommai_common_image_options(&bench->values->runs.common);
   struct omma_image_sizes *sizes = &bench->sizes[index];
   int32_t width = sizes->width, height = sizes->height;
   if (omma_model_image_sizes(bench->model, width, height, &limits, sizes, &error) != OMMA_OK) {
     ommai_error_prefix(&error, "%dx%d", (int)width, (int)height);
     return ommai_failed_call(&error);
   }
-  return ommai_noise_image(width, height, (uint64_t)bench->values->seed + index, &bench->sized_images[index]);
+  return ommai_noise_image(width, height, (uint64_t)bench->values->runs.seed + index, &bench->sized_images[index]);
 }
 
 static int make_images(struct bench *bench) {
@@ -144,7 +143,7 @@ static int estimate_memory(struct bench *bench) {
 static int run_once(struct bench *bench, enum way way, struct omma_encode_timings *timings) {
   struct omma_error error;
   struct omma_embeddings *embeddings;
-  struct omma_image_options limits = ommai_common_image_options(&bench->values->common);
+  struct omma_image_options limits = ommai_common_image_options(&bench->values->runs.common);
   struct ommai_progress progress;
   ommai_progress_begin(&progress, way == PACKED ? "encoding together" : "encoding one by one");
   enum omma_status status = omma_encode(bench->engine, bench->images, bench->n_images, &limits, way == PACKED,
@@ -192,13 +191,13 @@ static int measure(struct bench *bench) {
   if (omma_engine_create(bench->model, &engine, &bench->engine, &error) != OMMA_OK) return ommai_failed_call(&error);
   int code = read_peak(bench);
   int64_t code_held = ommai_memory_of_code(), held = ommai_memory_watch();
-  for (int64_t round = -bench->values->warmup; round < bench->values->repeat && code == OMMAI_EXIT_DONE; round++) {
+  for (int64_t round = -bench->values->runs.warmup; round < bench->values->runs.repeat && code == OMMAI_EXIT_DONE; round++) {
     code = run_round(bench, round);
-    bool last = round + 1 == bench->values->repeat;
+    bool last = round + 1 == bench->values->runs.repeat;
     if (code == OMMAI_EXIT_DONE && (last || bench->peaks.n + 1 < OMMAI_MAX_PEAKS)) code = read_peak(bench);
   }
   read_memory(bench, held, code_held);
-  for (int way = PACKED; way < N_WAYS; way++) ommai_times_sort(bench->times[way], (size_t)bench->values->repeat);
+  for (int way = PACKED; way < N_WAYS; way++) ommai_times_sort(bench->times[way], (size_t)bench->values->runs.repeat);
   return code;
 }
 
@@ -215,7 +214,7 @@ static json_t *slices_json(const struct omma_encode_timings *timings) {
 }
 
 static double median(const struct bench *bench, enum way way) {
-  return ommai_times_median(bench->times[way], (size_t)bench->values->repeat);
+  return ommai_times_median(bench->times[way], (size_t)bench->values->runs.repeat);
 }
 
 static double rate(const struct bench *bench, enum way way) { return (double)bench->n_images / bench->times[way][0]; }
@@ -238,7 +237,8 @@ static int print_json(const struct bench *bench) {
       (json_int_t)bench->peak_bytes, "code_bytes", (json_int_t)bench->code_bytes, "separate", separate_json(bench),
       "images_per_s", rate(bench, PACKED), "n_images", (int)bench->n_images, "n_patches", (json_int_t)bench->n_patches,
       "n_tokens", (json_int_t)bench->n_tokens, "threads", bench->info.n_threads, "isa", bench->info.isa, "vision_weights",
-      bench->info.vision_weights, "runs", (int)bench->values->repeat, "weight_bytes", (json_int_t)bench->info.weight_bytes));
+      bench->info.vision_weights, "runs", (int)bench->values->runs.repeat, "weight_bytes",
+      (json_int_t)bench->info.weight_bytes));
 }
 
 static void print_part(const char *name, double seconds, double total) {
@@ -276,7 +276,7 @@ static int print_table(const struct bench *bench) {
                    ommai_format_plural((int64_t)bench->n_images), (long long)bench->n_patches, (long long)bench->n_tokens,
                    ommai_format_plural(bench->n_tokens), bench->flops * 1e-9);
   ommai_print_fact(stdout, "time", "%.1f ms at best, %.1f ms median of %lld run%s", best * 1e3, median(bench, PACKED) * 1e3,
-                   (long long)bench->values->repeat, ommai_format_plural(bench->values->repeat));
+                   (long long)bench->values->runs.repeat, ommai_format_plural(bench->values->runs.repeat));
   print_parts(&bench->best[PACKED]);
   ommai_print_fact(stdout, "against the peak", "%.2f times the time at %.1f GFLOP/s, reached %.1f", times_peak(bench),
                    ommai_peaks_best(&bench->peaks), bench->flops / best * 1e-9);
@@ -307,7 +307,7 @@ static int run_bench_encoder(const void *given, const struct ommai_strings *argu
   (void)arguments;
   struct bench *bench = ommai_allocate(&ommai_default_allocator, 1, sizeof *bench);
   if (!bench) return ommai_failed("bench encoder: out of memory");
-  struct ommai_common common = values->common;
+  struct ommai_common common = values->runs.common;
   /* Nothing is generated: the smallest context keeps the engine's memory for keys and values
    * small. */
   common.max_model_len = OMMA_ATTENTION_PAGE_TOKENS;
@@ -321,7 +321,7 @@ static int run_bench_encoder(const void *given, const struct ommai_strings *argu
   }
   if (code == OMMAI_EXIT_DONE) code = estimate_memory(bench);
   if (code == OMMAI_EXIT_DONE) code = measure(bench);
-  if (code == OMMAI_EXIT_DONE) code = values->json ? print_json(bench) : print_table(bench);
+  if (code == OMMAI_EXIT_DONE) code = values->runs.common.json ? print_json(bench) : print_table(bench);
   release(bench);
   return code;
 }
@@ -332,14 +332,10 @@ static const struct ommai_option table[] = {
     OMMAI_STRING("image-size", sizes, "WxH,...", "sizes of the images, before the model's own resizing",
                  .initial = "1024x1024"),
     OMMAI_INTEGER("batch", batch, "N", 1, MAX_BATCH,
-                  "images of each size; with several all are also run one by one, to compare", .initial = "1"),
-    OMMAI_INTEGER("repeat", repeat, "N", 1, MAX_RUNS, "runs that are measured", .initial = "3"),
-    OMMAI_INTEGER("warmup", warmup, "N", 0, MAX_RUNS, "runs before them", .initial = "1"),
-    OMMAI_INTEGER("seed", seed, "S", 0, INT64_MAX, "of the noise in the images", .initial = "0"),
+                  "number of images of each size; several are also run one by one, to compare", .initial = "1"),
     OMMAI_INTEGER("slice-ms", slice_ms, "MS", 1, MAX_SLICE_MS,
-                  "length of a slice of the tower's work, after which other work could run; the longest slice is shown",
+                  "length in ms of a slice of the tower's work, after which other work could run; the longest slice is shown",
                   .initial = "1000"),
-    OMMAI_FLAG("json", json, "print one JSON object"),
 };
 static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Work", table);
 
@@ -353,8 +349,9 @@ const struct ommai_command ommai_command_bench_encoder = {
         "Prints the time of each part of the best run, and the peak memory besides the weights next to the estimate; the "
         "code of libraries, and the code that oneDNN generates for the shapes of layers, is not in the estimate and is printed "
         "separately. Several images are run in packed passes and one by one, in turns.",
-    .example = "omma bench encoder --model models/my-model --image-size 256x256 --batch 64",
-    .groups = {&options, &ommai_image_options, &ommai_model_options, &ommai_weight_options, &ommai_machine_options},
+    .examples = {"omma bench encoder --model models/my-model --image-size 256x256 --batch 64"},
+    .groups = {&options, &ommai_bench_run_options, &ommai_output_options, &ommai_image_options, &ommai_model_options,
+               &ommai_weight_options, &ommai_machine_options},
     .values_size = sizeof(struct values),
     .run = run_bench_encoder,
 };

@@ -386,7 +386,8 @@ const struct ommai_command ommai_command_bench_serve = {
         "Sends requests to a server with OpenAI's API (this program's, vLLM's, llama.cpp's, ...) and reports throughput, time "
         "to first token, time per output token and the gaps between tokens. Options, definitions, table and JSON are those of "
         "`vllm bench serve`: the figures can be compared. Exit code 1 when a request failed, 130 after Ctrl-C.",
-    .example = "omma bench serve --backend openai-chat --tokenizer models/demo --dataset-name random-mm --num-prompts 16",
+    .examples = {"omma bench serve --backend openai-chat --tokenizer models/demo --dataset-name random-mm --num-prompts 16",
+                 "omma bench serve --backend openai-chat --tokenizer models/demo --request-rate 2 --num-prompts 100"},
     .groups = {&ommai_bench_serve_options[0], &ommai_bench_serve_options[1], &ommai_bench_serve_options[2],
                &ommai_bench_serve_options[3], &ommai_bench_serve_options[4], &ommai_bench_serve_options[5]},
     .ignored = ommai_bench_serve_ignored,

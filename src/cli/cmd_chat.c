@@ -21,6 +21,7 @@
 #include "cli/json_out.h"
 #include "cli/model_options.h"
 #include "cli/room.h"
+#include "cli/sampling_options.h"
 #include "cli/text_lines.h"
 
 /* What top_k is where it is not given. */
@@ -347,12 +348,12 @@ static int run_run(const void *given, const struct ommai_strings *arguments) { r
 
 static const struct ommai_option question_table[] = {
     OMMAI_WORDS("image", images, "FILE",
-                "images (JPEG, PNG, WebP, GIF, BMP; HEIC, AVIF, TIFF where built with them): files, file:// addresses, data: "
-                "URLs, or - for standard input; images stand before the text",
+                "images (JPEG, PNG, WebP, GIF, BMP; HEIC, AVIF, TIFF where built with them): files, file:// URLs, data: URLs, "
+                "or - for standard input; images come before the text",
                 .letter = 'i', .takes = ommai_is_image_source),
     OMMAI_STRINGS(
         "video", videos, "FRAMES",
-        "a video: a folder of image files in the order of their names, or files with commas between; after the images"),
+        "video: a directory of image files in the order of their names, or files separated by commas; after the images"),
     OMMAI_NUMBER("fps", fps, "F", 0.01, 1000, "frames per second of a video; all frames are used", .initial = "2"),
     OMMAI_STRING("prompt", prompt, "TEXT", "the question", .letter = 'p',
                  .otherwise = "standard input; a conversation where that is a terminal"),
@@ -360,11 +361,12 @@ static const struct ommai_option question_table[] = {
     OMMAI_FLAG(
         "json", json,
         "print one JSON object at the end: ids, text, finish_reason, usage, timings in seconds, boxes in pixels of the images"),
-    OMMAI_STRING("boxes", boxes, "FILE.png", "draw the answer's boxes on the first image; boxes on image N go to FILE-N.png"),
+    OMMAI_STRING("boxes", boxes, "FILE.png",
+                 "draw the answer's bounding boxes on the first image; boxes on image N go to FILE-N.png"),
     OMMAI_INTEGER("logprobs", logprobs, "K", 0, OMMA_MAX_TOP_LOGPROBS,
-                  "with --json: log-probability of each token and of the K likeliest", .unset = -1),
+                  "with --json: log probabilities of each token and of the K most likely", .unset = -1),
     OMMAI_FLAG("no-history", no_history,
-               "in a conversation: neither read nor write the file of earlier lines, ~/.local/state/omma/history"),
+               "in a conversation: neither read nor write the history file, ~/.local/state/omma/history"),
 };
 static const struct ommai_option_group question_options = OMMAI_OPTION_GROUP("Question", question_table);
 
@@ -372,31 +374,23 @@ static const struct ommai_option sampling_table[] = {
     OMMAI_INTEGER("max-tokens", max_tokens, "N", 1, INT32_MAX, "maximum number of tokens in the answer",
                   .otherwise = "the model's, else what the context leaves"),
     OMMAI_INTEGER("min-tokens", min_tokens, "N", 0, INT32_MAX, "minimum number of tokens in the answer", .initial = "0"),
-    OMMAI_NUMBER("temperature", temperature, "T", 0, 2, "sampling temperature; 0 is greedy: always the likeliest token",
-                 .otherwise = "the model's, else 0"),
-    OMMAI_NUMBER("top-p", top_p, "P", 0, 1,
-                 "nucleus sampling: sample from the likeliest tokens that together have this probability",
-                 .otherwise = "the model's, else 1", .above_minimum = true),
-    OMMAI_INTEGER("top-k", top_k, "K", -1, INT32_MAX, "sample from the K likeliest tokens; 0 or -1: from all",
-                  .otherwise = "the model's, else 0", .unset = NO_TOP_K),
-    OMMAI_NUMBER("min-p", min_p, "P", 0, 1, "leave out tokens less likely than P times the likeliest",
-                 .otherwise = "the model's, else 0"),
+    OMMAI_TEMPERATURE_OPTION(temperature, 2, .otherwise = "the model's, else 0"),
+    OMMAI_TOP_P_OPTION(top_p, .above_minimum = true, .otherwise = "the model's, else 1"),
+    OMMAI_TOP_K_OPTION(top_k, .unset = NO_TOP_K, .otherwise = "the model's, else 0"),
+    OMMAI_MIN_P_OPTION(min_p, .otherwise = "the model's, else 0"),
     OMMAI_INTEGER("seed", seed, "S", 0, INT64_MAX, "seed of the sampler: the same request and seed give the same answer",
                   .initial = "0"),
-    OMMAI_NUMBER("repetition-penalty", repetition_penalty, "R", 0, 100,
-                 "above 1: avoid tokens that are already in the prompt or the answer", .otherwise = "the model's, else 1",
-                 .above_minimum = true),
-    OMMAI_NUMBER("presence-penalty", presence_penalty, "R", -2, 2, "above 0: avoid tokens that are already in the answer",
-                 .otherwise = "the model's, else 0"),
-    OMMAI_NUMBER("frequency-penalty", frequency_penalty, "R", -2, 2,
-                 "above 0: avoid tokens, the more often they are already in the answer", .otherwise = "the model's, else 0"),
+    OMMAI_REPETITION_PENALTY_OPTION(repetition_penalty, 100, .above_minimum = true, .otherwise = "the model's, else 1"),
+    OMMAI_PRESENCE_PENALTY_OPTION(presence_penalty, 2, .otherwise = "the model's, else 0"),
+    OMMAI_FREQUENCY_PENALTY_OPTION(frequency_penalty, 2, .otherwise = "the model's, else 0"),
     OMMAI_STRINGS("stop", stop, "TEXT", "end the answer before this text"),
     OMMAI_STRING(
         "json-schema", form.json_schema, "SCHEMA",
-        "answer with JSON of this JSON Schema: a file, or its text; which keys it may have: docs/structured-output.md"),
-    OMMAI_STRING("regex", form.regex, "PATTERN", "answer with a text that this regular expression matches as a whole"),
+        "constrain the answer to JSON of this JSON Schema: a file, or its text; supported keywords: docs/structured-output.md"),
+    OMMAI_STRING("regex", form.regex, "PATTERN",
+                 "constrain the answer to a text that this regular expression matches as a whole"),
     OMMAI_STRING("grammar", form.grammar, "GBNF",
-                 "answer with a text of this grammar in llama.cpp's notation: a file, or its text"),
+                 "constrain the answer to this grammar in GBNF, llama.cpp's notation: a file, or its text"),
     OMMAI_FLAG("ignore-eos", ignore_eos, "keep generating after the model's end-of-sequence token"),
 };
 static const struct ommai_option_group sampling_options = OMMAI_OPTION_GROUP("Answer", sampling_table);
@@ -417,7 +411,8 @@ const struct ommai_command ommai_command_chat = {
         "that exist are images, as with --image; the question may also be given by --prompt. Without one it is read from "
         "standard input; where that is a terminal, a conversation begins (/help lists its commands). Ctrl-C ends an answer. "
         "Sampling defaults come from the model's generation_config.json; where it has none, decoding is greedy.",
-    .example = "omma chat photo.jpg \"What is in this picture?\"",
+    .examples = {"omma chat photo.jpg \"What is in this picture?\"",
+                 "omma chat models/my-model first.png second.png \"What changed?\" --json", "omma chat models/my-model"},
     .groups = QUESTION_GROUPS,
     .values_size = sizeof(struct values),
     .max_arguments = SIZE_MAX,
@@ -431,7 +426,7 @@ const struct ommai_command ommai_command_run = {
     .details =
         "The same as `omma chat --model DIR`, for those who know `ollama run`. DIR is a Hugging Face directory (config.json, "
         "tokenizer.json, *.safetensors), or a GGUF file with its --mmproj: nothing is downloaded.",
-    .example = "omma run models/my-model photo.jpg \"What is in this picture?\"",
+    .examples = {"omma run models/my-model photo.jpg \"What is in this picture?\""},
     .groups = QUESTION_GROUPS,
     .values_size = sizeof(struct values),
     .max_arguments = SIZE_MAX,

@@ -120,10 +120,9 @@ static int run_encode(const void *given, const struct ommai_strings *arguments) 
 #define OMMAI_VALUES struct values
 
 static const struct ommai_option table[] = {
-    OMMAI_STRING("output", output, "FILE", "safetensors file to write; needed", .letter = 'o'),
+    OMMAI_STRING("output", output, "FILE", "safetensors file to write; required", .letter = 'o'),
     OMMAI_CHOICE("pack", pack, "HOW", pack_names,
-                 "all images as one packed batch, or one after the other; the results have the same bits",
-                 .initial = "together"),
+                 "run all images as one packed batch, or one by one; the results are equal bit for bit", .initial = "together"),
     OMMAI_FLAG("json", json, "print what was written as JSON"),
 };
 static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Output", table);
@@ -135,7 +134,7 @@ const struct ommai_command ommai_command_encode = {
     .details =
         "Runs images through the vision tower. Per image i the file holds image.i.embeddings [n_tokens, width], "
         "image.i.deepstack.j of the same shape where the model has such outputs, and image.i.grid_thw.",
-    .example = "omma encode photo.jpg scan.png --output embeddings.safetensors",
+    .examples = {"omma encode photo.jpg scan.png --output embeddings.safetensors"},
     .groups = {&options, &ommai_image_options, &ommai_model_options, &ommai_weight_options, &ommai_machine_options},
     .values_size = sizeof(struct values),
     .min_arguments = 1,

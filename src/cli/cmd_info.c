@@ -15,7 +15,6 @@
 
 struct values {
   struct ommai_common common;
-  bool json;
 };
 
 #define MAX_LEVELS 16
@@ -133,7 +132,7 @@ static int run_info(const void *given, const struct ommai_strings *arguments) {
   if (code == OMMAI_EXIT_DONE && values.common.model) code = ommai_open_model(&values.common, true, &model);
   if (code == OMMAI_EXIT_DONE && model) code = find_model(&values, model, &facts);
   if (code == OMMAI_EXIT_DONE) code = find_machine(&values, &facts);
-  if (code == OMMAI_EXIT_DONE && values.json) {
+  if (code == OMMAI_EXIT_DONE && values.common.json) {
     code = print_json(&facts);
   } else if (code == OMMAI_EXIT_DONE) {
     print_machine(&facts);
@@ -151,11 +150,10 @@ static int run_info(const void *given, const struct ommai_strings *arguments) {
 #define OMMAI_VALUES struct values
 
 static const struct ommai_option table[] = {
-    OMMAI_STRING("model", common.model, "DIR", "also print a model's shape and the memory it takes"),
+    OMMAI_STRING("model", common.model, "DIR", "also print the shape of this model and the memory it takes"),
     OMMAI_MMPROJ_OPTION(common.mmproj),
-    OMMAI_FLAG("json", json, "print one JSON object"),
 };
-static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Output", table);
+static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Model", table);
 
 const struct ommai_command ommai_command_info = {
     .name = "info",
@@ -166,8 +164,8 @@ const struct ommai_command ommai_command_info = {
         "head dimension D (that of the highest level up to the one used), how fast the machine is out of registers (measured "
         "on the spot), and with DIR (or --model DIR) the model's shape and the memory that an engine would take. Without it no "
         "model is opened. Needs no weights.",
-    .example = "omma info models/my-model",
-    .groups = {&options, &ommai_weight_options, &ommai_engine_options, &ommai_machine_options},
+    .examples = {"omma info models/my-model"},
+    .groups = {&options, &ommai_weight_options, &ommai_engine_options, &ommai_output_options, &ommai_machine_options},
     .values_size = sizeof(struct values),
     .max_arguments = 1,
     .run = run_info,

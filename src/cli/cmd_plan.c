@@ -37,7 +37,6 @@
 
 struct values {
   struct ommai_common common;
-  bool json;
   int64_t frames; /* of a video of that size; 0: images */
   int64_t max_num_seqs;
 };
@@ -136,18 +135,12 @@ static json_t *work_json(const struct estimate *estimate, const struct omma_imag
 
 static json_t *image_json(const struct estimate *estimate, size_t index) {
   const struct omma_image_sizes *sizes = &estimate->images[index];
-  json_t *work = work_json(estimate, sizes);
   json_t *image =
       json_pack("{s:o, s:i, s:i, s:i, s:i, s:I, s:[I,I,I]}", "source", ommai_json_text(estimate->sources.items[index]), "width",
                 (int)sizes->width, "height", (int)sizes->height, "resized_width", (int)sizes->resized_width, "resized_height",
                 (int)sizes->resized_height, "resize_bytes", (json_int_t)sizes->resize_bytes, "grid_thw",
                 (json_int_t)sizes->grid_thw[0], (json_int_t)sizes->grid_thw[1], (json_int_t)sizes->grid_thw[2]);
-  if (!work || !image || json_object_update(image, work) != 0) {
-    json_decref(image);
-    image = NULL;
-  }
-  json_decref(work);
-  return image;
+  return ommai_json_merge(image, work_json(estimate, sizes));
 }
 
 static int print_json(const struct estimate *estimate) {
@@ -249,7 +242,7 @@ static int estimate_and_print(const struct values *values, struct estimate *esti
   int code = ommai_open_model(&values->common, true, &model);
   if (code == OMMAI_EXIT_DONE) code = size_images(model, values, estimate);
   if (code == OMMAI_EXIT_DONE) code = estimate_cost(model, values, estimate);
-  if (code == OMMAI_EXIT_DONE) code = values->json ? print_json(estimate) : print_table(estimate);
+  if (code == OMMAI_EXIT_DONE) code = values->common.json ? print_json(estimate) : print_table(estimate);
   if (code == OMMAI_EXIT_DONE) {
     ommai_room_warn_of_weights(model);
     ommai_room_warn_of_total(model, &estimate->memory, OMMAI_ROOM_OPTIONS_OF_PLANNING);
@@ -304,16 +297,16 @@ static int run_plan(const void *given, const struct ommai_strings *arguments) {
 
 static const struct ommai_option table[] = {
     OMMAI_INTEGER("frames", frames, "N", 1, OMMA_MAX_VIDEO_FRAMES,
-                  "plan videos of that many frames, each as large as the image", .otherwise = "images"),
-    OMMAI_INTEGER("max-num-seqs", max_num_seqs, "N", 1, 1024, "requests that run at the same time, each with one such image",
+                  "plan videos of this many frames instead of images, each frame as large as the image",
+                  .otherwise = "no video"),
+    OMMAI_INTEGER("max-num-seqs", max_num_seqs, "N", 1, 1024, "number of requests at the same time, each with one such image",
                   .otherwise = "8"),
-    OMMAI_FLAG("json", json, "print one JSON object"),
 };
 static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Plan", table);
 
 const struct ommai_command ommai_command_plan = {
     .name = "plan",
-    .summary = "size, tokens, memory, work and expected time of images and videos; memory and speed of each weight format",
+    .summary = "tokens, memory and time to expect of images and videos, before anything is run",
     .arguments = "[DIR] [IMAGE-or-WxH...]",
     .details =
         "Prints, before anything is run, what images become: size after resize, grid of patches, tokens, segments and windows "
@@ -323,9 +316,10 @@ const struct ommai_command ommai_command_plan = {
         "any " USUAL_SIZE " is planned. DIR is the model, as with --model; its " CONFIG
         " is enough: where preprocessor_config.json is missing, the "
         "values published with the family's checkpoints are taken, and the output says so.",
-    .example = "omma plan models/my-model photo.jpg 1920x1080 --max-pixels 1M",
-    .groups = {&options, &ommai_image_options, &ommai_model_options, &ommai_weight_options, &ommai_engine_options,
-               &ommai_machine_options},
+    .examples = {"omma plan models/my-model photo.jpg 1920x1080 --max-pixels 1M",
+                 "omma plan models/my-model 1280x720 --frames 32 --max-num-seqs 4"},
+    .groups = {&options, &ommai_output_options, &ommai_image_options, &ommai_model_options, &ommai_weight_options,
+               &ommai_engine_options, &ommai_machine_options},
     .values_size = sizeof(struct values),
     .max_arguments = SIZE_MAX,
     .run = run_plan,

@@ -141,7 +141,7 @@ static int run_preprocess(const void *given, const struct ommai_strings *argumen
 #define OMMAI_VALUES struct values
 
 static const struct ommai_option table[] = {
-    OMMAI_STRING("output", output, "FILE", "safetensors file to write; needed without --json", .letter = 'o'),
+    OMMAI_STRING("output", output, "FILE", "safetensors file to write; required without --json", .letter = 'o'),
     OMMAI_FLAG("json", json, "print sizes and times as JSON"),
 };
 static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Output", table);
@@ -155,7 +155,7 @@ const struct ommai_command ommai_command_preprocess = {
         "image.i.pixel_values [n_patches, patch_dim] and image.i.grid_thw, with the patches in the order of the model's "
         "official "
         "processor: by merge blocks, or row by row. Needs no weights.",
-    .example = "omma preprocess photo.jpg --max-pixels 500k --output patches.safetensors",
+    .examples = {"omma preprocess photo.jpg --max-pixels 500k --output patches.safetensors"},
     .groups = {&options, &ommai_image_options, &ommai_model_options, &ommai_machine_options},
     .values_size = sizeof(struct values),
     .min_arguments = 1,

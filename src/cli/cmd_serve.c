@@ -182,36 +182,45 @@ static int serve(const struct values *values, const struct omma_server_options *
   return code;
 }
 
-static int serve_with(struct values *values, const struct ommai_strings *arguments, struct held *held) {
-  struct omma_server_options options = {.host = values->host,
-                                        .port = (int)values->port,
-                                        .uds = values->uds,
-                                        .tls = {.certificate_file = values->ssl_certfile,
-                                                .key_file = values->ssl_keyfile,
-                                                .authorities_file = values->ssl_ca_certs,
-                                                .clients = (enum omma_client_certificates)values->ssl_cert_reqs},
-                                        .api_keys = held->keys.keys.items,
-                                        .n_api_keys = held->keys.keys.count,
-                                        .metrics_without_key = values->metrics_without_key,
-                                        .trust_media_uuids = values->trust_media_uuids,
-                                        .no_page = values->no_page,
-                                        .root_path = values->root_path,
-                                        .log = log_line,
-                                        .log_json = values->log_format == FORMAT_JSON,
-                                        .log_access = values->log_level >= LEVEL_INFO && !values->disable_access_log,
-                                        .unlogged_paths = values->unlogged_paths,
-                                        .log_requests = values->enable_log_requests && !values->disable_log_requests};
-  struct ommai_opened opened;
+/* Fills the server's options, which point into the values and `held`; the log is not there yet.
+ * Returns an exit code. */
+static int read_options(struct values *values, struct held *held, struct omma_server_options *options) {
   struct omma_error error;
-  int64_t reported_ns = 0;
-  int code = ommai_serving_read("serve", &values->serving, &options);
-  if (code == OMMAI_EXIT_DONE) code = read_cross_origin(values, held, &options.cross_origin);
+  *options = (struct omma_server_options){.host = values->host,
+                                          .port = (int)values->port,
+                                          .uds = values->uds,
+                                          .tls = {.certificate_file = values->ssl_certfile,
+                                                  .key_file = values->ssl_keyfile,
+                                                  .authorities_file = values->ssl_ca_certs,
+                                                  .clients = (enum omma_client_certificates)values->ssl_cert_reqs},
+                                          .api_keys = held->keys.keys.items,
+                                          .n_api_keys = held->keys.keys.count,
+                                          .metrics_without_key = values->metrics_without_key,
+                                          .trust_media_uuids = values->trust_media_uuids,
+                                          .no_page = values->no_page,
+                                          .root_path = values->root_path,
+                                          .log = log_line,
+                                          .log_json = values->log_format == FORMAT_JSON,
+                                          .log_access = values->log_level >= LEVEL_INFO && !values->disable_access_log,
+                                          .unlogged_paths = values->unlogged_paths,
+                                          .log_requests = values->enable_log_requests && !values->disable_log_requests};
+  set_limits(values, options);
+  int code = ommai_serving_read("serve", &values->serving, options);
+  if (code == OMMAI_EXIT_DONE) code = read_cross_origin(values, held, &options->cross_origin);
   if (code == OMMAI_EXIT_DONE) {
-    code = ommai_encoder_node_read("serve", &values->encoder, &values->serving.common, &options, &held->ec_transfer_config);
+    code = ommai_encoder_node_read("serve", &values->encoder, &values->serving.common, options, &held->ec_transfer_config);
   }
   if (code != OMMAI_EXIT_DONE) return code;
-  if (ommai_server_check_tls(&options.tls, &error) != OMMA_OK) return ommai_failed("serve: %s", error.message);
-  set_limits(values, &options);
+  if (ommai_server_check_tls(&options->tls, &error) != OMMA_OK) return ommai_failed("serve: %s", error.message);
+  return OMMAI_EXIT_DONE;
+}
+
+static int serve_with(struct values *values, const struct ommai_strings *arguments, struct held *held) {
+  struct omma_server_options options;
+  struct ommai_opened opened;
+  int64_t reported_ns = 0;
+  int code = read_options(values, held, &options);
+  if (code != OMMAI_EXIT_DONE) return code;
   /* A client that hangs up must not end the program. */
   signal(SIGPIPE, SIG_IGN);
   struct ommai_log_writer *log = ommai_log_writer_create(STDERR_FILENO, LOG_BYTES);
@@ -242,21 +251,21 @@ static int run_serve(const void *given, const struct ommai_strings *arguments) {
 #define OMMAI_VALUES struct values
 
 static const struct ommai_option table[] = {
-    OMMAI_STRING("host", host, "ADDRESS", "address or name to listen on; 0.0.0.0 for all of this machine's",
+    OMMAI_STRING("host", host, "ADDRESS", "address or host name to listen on; 0.0.0.0: all addresses of this machine",
                  .initial = "127.0.0.1"),
-    OMMAI_INTEGER("port", port, "N", 0, 65535, "port to listen on; 0: any free one", .initial = "8000"),
+    OMMAI_INTEGER("port", port, "N", 0, 65535, "port to listen on; 0: any free port", .initial = "8000"),
     OMMAI_STRING("uds", uds, "PATH",
-                 "Unix domain socket to listen on instead of --host and --port; the server removes its file at the end and "
-                 "replaces one that was left over; the umask and the folder decide who may connect"),
+                 "Unix domain socket to listen on instead of --host and --port; the server removes it at the end and replaces "
+                 "one that was left over; the umask and the directory decide who may connect"),
     OMMAI_STRING("ssl-certfile", ssl_certfile, "FILE",
-                 "serve https (TLS 1.2 and 1.3) with this certificate, followed by its intermediate certificates, in PEM"),
+                 "serve HTTPS (TLS 1.2 and 1.3) with this certificate, followed by its intermediate certificates, in PEM"),
     OMMAI_STRING("ssl-keyfile", ssl_keyfile, "FILE", "private key of --ssl-certfile, in PEM", .otherwise = "in --ssl-certfile"),
     OMMAI_STRING("ssl-ca-certs", ssl_ca_certs, "FILE", "certificate authorities of client certificates, in PEM"),
     OMMAI_INTEGER("ssl-cert-reqs", ssl_cert_reqs, "N", 0, 2,
                   "client certificates: 0 not requested, 1 optional but must be valid, 2 required", .initial = "0"),
     OMMAI_STRING("root-path", root_path, "PATH",
-                 "path that a proxy's addresses have before /v1, such as /models; requests are served with it and without"),
-    OMMAI_FLAG("no-page", no_page, "do not serve the page at /; the page is shown without an API key and asks for one"),
+                 "path prefix of a proxy before /v1, such as /models; requests are served with it and without"),
+    OMMAI_FLAG("no-page", no_page, "do not serve the web page at /; the page is shown without an API key and asks for one"),
     OMMAI_FLAG("trust-media-uuids", trust_media_uuids,
                "identify an image by the uuid that a client sends instead of by its content: whoever uses a uuid first decides "
                "which image it means"),
@@ -264,76 +273,81 @@ static const struct ommai_option table[] = {
 static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Server", table);
 
 static const struct ommai_option encoder_table[] = {
-    OMMAI_FLAG("mm-encoder-only", encoder.mm_encoder_only,
-               "load the vision tower alone and encode the images of /v1/chat/completions for other engines, which get them at "
-               "/v1/encodings/UUID: no text is generated, and neither language weights nor a KV cache take memory",
-               .negatable = true),
+    OMMAI_FLAG(
+        "mm-encoder-only", encoder.mm_encoder_only,
+        "load only the vision tower and encode the images of /v1/chat/completions for other engines, which get the embeddings "
+        "at /v1/encodings/UUID: no text is generated, and neither language weights nor a KV cache take memory",
+        .negatable = true),
     OMMAI_STRING(
         "ec-transfer-config", encoder.ec_transfer_config, "JSON",
-        "the same, and leave embeddings as files for vLLM's ECExampleConnector: {\"ec_connector\": \"ECExampleConnector\", "
+        "the same, and write embeddings to files for vLLM's ECExampleConnector: {\"ec_connector\": \"ECExampleConnector\", "
         "\"ec_role\": \"ec_producer\", \"ec_connector_extra_config\": {\"shared_storage_path\": DIR}}"),
     OMMAI_SIZE("encodings-bytes", encoder.encodings_bytes, "SIZE", 0, (int64_t)1 << 40,
-               "memory for embeddings at /v1/encodings/UUID; the oldest are evicted, and 0 keeps none", .initial = "1G"),
+               "memory for embeddings at /v1/encodings/UUID; the oldest are evicted; 0: none are kept", .initial = "1G"),
     OMMAI_INTEGER("encodings-ttl", encoder.encodings_ttl, "SECONDS", 0, 1 << 30,
-                  "how long embeddings are kept there; 0: until their place is needed", .initial = "600"),
+                  "seconds for which embeddings are kept there; 0: until their memory is needed", .initial = "600"),
 };
 static const struct ommai_option_group encoder_options = OMMAI_OPTION_GROUP("Encoder node", encoder_table);
 
 static const struct ommai_option access_table[] = {
     OMMAI_WORDS("api-key", api_keys, "KEY",
-                "API keys; clients must send one of them on all paths but /health, /ping, /version and the page at /; a file "
-                "or the environment is better, where no list of processes shows them for a moment",
+                "API keys: clients must send one of them on all paths but /health, /ping, /version and the page at /; a file "
+                "or the environment is safer, since the list of processes never shows them",
                 .otherwise = "OMMA_API_KEY and VLLM_API_KEY of the environment; without these no key is required"),
-    OMMAI_STRING("api-key-file", api_key_file, "FILE", "file with API keys, one a line; lines that begin with # are comments"),
-    OMMAI_FLAG("metrics-without-key", metrics_without_key, "serve /metrics without a key"),
-    OMMAI_STRING(
-        "allowed-origins", allowed_origins, "JSON",
-        "origins whose pages may use the server from a browser (CORS), such as [\"https://example.org\"]; [] allows none",
-        .initial = "[\"*\"]"),
-    OMMAI_STRING("allowed-methods", allowed_methods, "JSON", "methods that these pages may use", .initial = "[\"*\"]"),
-    OMMAI_STRING("allowed-headers", allowed_headers, "JSON", "headers that these pages may send", .initial = "[\"*\"]"),
-    OMMAI_FLAG("allow-credentials", allow_credentials, "let these pages send cookies and the like"),
+    OMMAI_STRING("api-key-file", api_key_file, "FILE",
+                 "file with API keys, one per line; lines that begin with # are comments"),
+    OMMAI_FLAG("metrics-without-key", metrics_without_key, "serve /metrics without an API key"),
+    OMMAI_STRING("allowed-origins", allowed_origins, "JSON",
+                 "origins (CORS) whose web pages may use the server, such as [\"https://example.org\"]; []: none",
+                 .initial = "[\"*\"]"),
+    OMMAI_STRING("allowed-methods", allowed_methods, "JSON", "HTTP methods (CORS) that these pages may use",
+                 .initial = "[\"*\"]"),
+    OMMAI_STRING("allowed-headers", allowed_headers, "JSON", "HTTP headers (CORS) that these pages may send",
+                 .initial = "[\"*\"]"),
+    OMMAI_FLAG("allow-credentials", allow_credentials, "let these pages send cookies and other credentials (CORS)"),
 };
 static const struct ommai_option_group access_options = OMMAI_OPTION_GROUP("Access", access_table);
 
 static const struct ommai_option limit_table[] = {
     OMMAI_SIZE(
         "max-total-body-bytes", max_total_body_bytes, "SIZE", 1024, (int64_t)1 << 40,
-        "largest sum of all request bodies that are being received or read; above it the slowest request gets status 503",
-        .otherwise = "8 of the largest"),
+        "maximum size of all request bodies that are being received or parsed; above it the slowest request gets status 503",
+        .otherwise = "8 times --max-body-bytes"),
     OMMAI_INTEGER("max-connections", max_connections, "N", 1, 1 << 20,
-                  "open connections; one more closes the slowest without a complete request, and health checks always get in",
+                  "maximum number of open connections; one more closes the slowest without a complete request; health checks "
+                  "always get in",
                   .initial = "512"),
     OMMAI_INTEGER("max-connections-per-address", max_connections_per_address, "N", 0, 1 << 20,
-                  "the same for one client address; 0: no such limit", .otherwise = "three quarters of all", .unset = -1),
-    OMMAI_INTEGER("idle-timeout", idle_timeout, "SECONDS", 1, 1 << 20, "how long a connection is kept for a next request",
+                  "the same per client address; 0: no limit", .otherwise = "three quarters of --max-connections", .unset = -1),
+    OMMAI_INTEGER("idle-timeout", idle_timeout, "SECONDS", 1, 1 << 20, "seconds for which an idle connection is kept open",
                   .initial = "120"),
-    OMMAI_INTEGER("head-timeout", head_timeout, "SECONDS", 1, 1 << 20, "how long a request's head may take", .initial = "20"),
-    OMMAI_INTEGER("body-timeout", body_timeout, "SECONDS", 1, 1 << 20, "how long a request's body may take", .initial = "120"),
+    OMMAI_INTEGER("head-timeout", head_timeout, "SECONDS", 1, 1 << 20,
+                  "seconds in which the head of a request (its line and headers) must arrive", .initial = "20"),
+    OMMAI_INTEGER("body-timeout", body_timeout, "SECONDS", 1, 1 << 20, "seconds in which the body of a request must arrive",
+                  .initial = "120"),
     OMMAI_SIZE("min-body-rate", min_body_rate, "SIZE", 0, (int64_t)1 << 30,
-               "bytes a second that a body must bring, over any 10 seconds; 0: any", .initial = "1K"),
+               "minimum bytes per second of a request body, over any 10 seconds; 0: no minimum", .initial = "1K"),
     OMMAI_INTEGER("shutdown-delay", shutdown_delay, "SECONDS", 0, 1 << 20,
-                  "how long new requests are still served after SIGTERM or Ctrl-C, while health checks already get 503 and "
-                  "load balancers turn to other servers; --shutdown-timeout begins after it",
+                  "seconds for which new requests are still served after SIGTERM or Ctrl-C, while health checks already get "
+                  "503 and load balancers turn to other servers; --shutdown-timeout begins after it",
                   .initial = "0"),
     OMMAI_INTEGER("shutdown-timeout", shutdown_timeout, "SECONDS", 0, 1 << 20,
-                  "how long running requests may continue after SIGTERM or Ctrl-C; meanwhile health checks and new requests "
-                  "get 503; a second signal ends at once",
+                  "seconds for which running requests may continue after SIGTERM or Ctrl-C; meanwhile health checks and new "
+                  "requests get 503; a second signal ends the server at once",
                   .initial = "5"),
 };
 static const struct ommai_option_group limit_options = OMMAI_OPTION_GROUP("Limits", limit_table);
 
 static const struct ommai_option log_table[] = {
     OMMAI_CHOICE("log-format", log_format, "FORMAT", log_formats,
-                 "lines about requests and failures on stderr: text, or a JSON object each", .initial = "text"),
+                 "format of the log on stderr: text, or one JSON object per line", .initial = "text"),
     OMMAI_CHOICE("uvicorn-log-level", log_level, "LEVEL", log_levels,
-                 "level of the log; the access line of a request has level info: warning, error and critical omit it",
-                 .initial = "info"),
-    OMMAI_FLAG("disable-uvicorn-access-log", disable_access_log, "no access lines", .negatable = true),
+                 "log level; access lines have level info: warning, error and critical leave them out", .initial = "info"),
+    OMMAI_FLAG("disable-uvicorn-access-log", disable_access_log, "log no access lines", .negatable = true),
     OMMAI_STRING("disable-access-log-for-endpoints", unlogged_paths, "PATHS",
-                 "no access lines for these paths, separated by commas, such as /health,/metrics"),
+                 "log no access lines for these paths, separated by commas, such as /health,/metrics"),
     OMMAI_FLAG("enable-log-requests", enable_log_requests,
-               "log id and settings of a request when it arrives, without its text and images", .negatable = true),
+               "log id and settings of each request when it arrives, without its text and images", .negatable = true),
     OMMAI_FLAG("disable-log-requests", disable_log_requests, "undo --enable-log-requests", .negatable = true),
 };
 static const struct ommai_option_group log_options = OMMAI_OPTION_GROUP("Log", log_table);
@@ -350,10 +364,12 @@ const struct ommai_command ommai_command_serve = {
         "no answer (scheduling, devices, logs, caches) are accepted with a warning each, those that would change one are "
         "refused "
         "with the reason.",
-    .example = "omma serve models/my-model --port 8000 --max-model-len 8192",
-    .groups = {&options, &ommai_serving_options, &encoder_options, &access_options, &limit_options, &log_options,
-               &ommai_image_options, &ommai_model_options, &ommai_weight_options, &ommai_engine_options,
-               &ommai_template_options, &ommai_machine_options},
+    .examples = {"omma serve models/my-model --port 8000 --max-model-len 8192",
+                 "omma serve models/my-model -q int8 --kv-cache-bytes 4G --max-num-seqs 16",
+                 "omma serve models/my-model --host 0.0.0.0 --api-key-file keys.txt"},
+    .groups = {&options, &ommai_model_options, &ommai_weight_options, &ommai_engine_options, &ommai_scheduler_options,
+               &ommai_request_options, &ommai_media_options, &ommai_image_options, &ommai_template_options, &access_options,
+               &limit_options, &log_options, &encoder_options, &ommai_machine_options},
     .ignored = ommai_vllm_flags,
     .ignored_of = "vLLM",
     .values_size = sizeof(struct values),

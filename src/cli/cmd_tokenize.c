@@ -204,10 +204,10 @@ static const struct ommai_option tokenize_table[] = {
 static const struct ommai_option_group tokenize_options = OMMAI_OPTION_GROUP("Text", tokenize_table);
 
 static const struct ommai_option detokenize_table[] = {
-    OMMAI_STRING("tokens", tokens, "IDS", "the ids: numbers with commas or blanks between them, or JSON as tokenize prints it",
+    OMMAI_STRING("tokens", tokens, "IDS", "token ids, separated by commas or blanks, or JSON as omma tokenize prints it",
                  .otherwise = "standard input"),
     OMMAI_FLAG("skip-special", skip_special, "leave out special tokens"),
-    OMMAI_FLAG("json", json, "print {\"text\": ...}"),
+    OMMAI_FLAG("json", json, "print a JSON object, {\"text\": ...}"),
 };
 static const struct ommai_option_group detokenize_options = OMMAI_OPTION_GROUP("Tokens", detokenize_table);
 
@@ -219,7 +219,7 @@ const struct ommai_command ommai_command_tokenize = {
     .details =
         "Prints {\"tokens\": [...], \"count\": N} for a text, the model's markers in it recognised. Without TEXT it is read "
         "from standard input. Needs no weights.",
-    .example = "omma tokenize \"two red circles\"",
+    .examples = {"omma tokenize \"two red circles\""},
     .groups = {&tokenize_options, &ommai_model_options, &ommai_machine_options},
     .values_size = sizeof(struct values),
     .run = run_tokenize,
@@ -233,7 +233,7 @@ const struct ommai_command ommai_command_detokenize = {
     .details =
         "Prints the text of token ids, with nothing added, so that `omma tokenize | omma detokenize` gives its input back. "
         "Needs no weights.",
-    .example = "omma tokenize \"two red circles\" | omma detokenize",
+    .examples = {"omma tokenize \"two red circles\" | omma detokenize"},
     .groups = {&detokenize_options, &ommai_model_options, &ommai_machine_options},
     .values_size = sizeof(struct values),
     .run = run_detokenize,

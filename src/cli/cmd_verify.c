@@ -10,7 +10,6 @@
 
 struct values {
   struct ommai_common common;
-  bool json;
 };
 
 /* A check that could not be run at all is an error; one that ran and found something is told by its
@@ -34,7 +33,7 @@ static int check_model(const struct values *values, struct ommai_report_lines *f
 static int print(const struct values *values, struct ommai_report_lines *kernels, struct ommai_report_lines *files) {
   bool ok = !kernels->failed && !files->failed;
   int code;
-  if (values->json) {
+  if (values->common.json) {
     json_t *result = json_pack("{s:b, s:O}", "ok", (int)ok, "kernels", kernels->list);
     if (result && values->common.model) json_object_set(result, "files", files->list);
     code = ommai_json_print(result);
@@ -72,11 +71,10 @@ static int run_verify(const void *given, const struct ommai_strings *arguments) 
 
 static const struct ommai_option table[] = {
     OMMAI_STRING("model", common.model, "DIR",
-                 "also check a model's files: names, shapes and types of all tensors, no NaN or infinity in them"),
+                 "also check the files of this model: names, shapes and types of all tensors, no NaN or infinity"),
     OMMAI_MMPROJ_OPTION(common.mmproj),
-    OMMAI_FLAG("json", json, "print one JSON object"),
 };
-static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Checks", table);
+static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Model", table);
 
 const struct ommai_command ommai_command_verify = {
     .name = "verify",
@@ -86,8 +84,8 @@ const struct ommai_command ommai_command_verify = {
         "Compares the kernels of this machine with the scalar reference. With DIR (or --model DIR) it also reads all weights "
         "of a model and "
         "reports every tensor that is missing, unused, of a wrong shape or type, or holds NaN or infinity.",
-    .example = "omma verify models/my-model",
-    .groups = {&options, &ommai_machine_options},
+    .examples = {"omma verify models/my-model"},
+    .groups = {&options, &ommai_output_options, &ommai_machine_options},
     .values_size = sizeof(struct values),
     .max_arguments = 1,
     .run = run_verify,

@@ -49,11 +49,11 @@ static void offer_options(const struct completion *completion, const struct omma
   for (struct ommai_option_cursor c = {0}; ommai_next_option(command, &c);) {
     char letter[2] = {c.option->letter};
     offer(completion, "--", 2, c.option->name, c.option->help);
-    if (c.option->negatable) offer(completion, "--no-", 5, c.option->name, "take it back");
+    if (c.option->negatable) offer(completion, "--no-", 5, c.option->name, "turn it off");
     if (c.option->letter) offer(completion, "-", 1, letter, c.option->help);
   }
-  offer(completion, "--help", 6, "", "options with their defaults and an example");
-  offer(completion, "-h", 2, "", "options with their defaults and an example");
+  offer(completion, "--help", 6, "", "options with their defaults and examples");
+  offer(completion, "-h", 2, "", "options with their defaults and examples");
 }
 
 /* Whether the help calls the value of an option something that is a file or a folder. */

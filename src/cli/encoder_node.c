@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "cli/diagnostics.h"
+#include "cli/json_words.h"
 
 static const char FLAG[] = "--ec-transfer-config";
 
@@ -11,33 +12,23 @@ static int wrong_json(const char *command, const struct omma_error *error) {
   return ommai_usage_error("%s: %s", command, error->message);
 }
 
-/* A key that is none of vLLM's would go unseen. */
-static int check_keys(const char *command, const json_t *root) {
-  static const char *const known[] = {"ec_connector",
-                                      "ec_role",
-                                      "engine_id",
-                                      "ec_buffer_device",
-                                      "ec_buffer_size",
-                                      "ec_ip",
-                                      "ec_port",
-                                      "ec_connector_extra_config",
-                                      "ec_connector_module_path",
-                                      NULL};
-  const char *key;
-  json_t *value;
-  json_object_foreach((json_t *)root, key, value) {
-    size_t i = 0;
-    while (known[i] && strcmp(known[i], key) != 0) i++;
-    if (!known[i]) return ommai_usage_error("%s: %s: unknown key \"%s\"", command, FLAG, key);
-  }
-  return OMMAI_EXIT_DONE;
-}
+/* vLLM's, with those that mean nothing here. */
+static const char *const known_keys[] = {"ec_connector",
+                                         "ec_role",
+                                         "engine_id",
+                                         "ec_buffer_device",
+                                         "ec_buffer_size",
+                                         "ec_ip",
+                                         "ec_port",
+                                         "ec_connector_extra_config",
+                                         "ec_connector_module_path",
+                                         NULL};
 
 static int read_config(const char *command, const json_t *root, struct omma_server_options *options) {
   const char *connector = NULL, *role = NULL;
   json_t *extra = NULL;
   struct omma_error error;
-  int code = check_keys(command, root);
+  int code = ommai_json_check_keys(command, root, FLAG, known_keys);
   if (code != OMMAI_EXIT_DONE) return code;
   if (ommai_json_string(root, FLAG, "ec_connector", true, &connector, &error) != OMMA_OK ||
       ommai_json_string(root, FLAG, "ec_role", true, &role, &error) != OMMA_OK ||
@@ -45,8 +36,8 @@ static int read_config(const char *command, const json_t *root, struct omma_serv
     return wrong_json(command, &error);
   }
   if (strcmp(role, "ec_producer") != 0) {
-    return ommai_usage_error("%s: %s: ec_role: expected \"ec_producer\": this server encodes for others, and takes no embeddings",
-                           command, FLAG);
+    return ommai_usage_error(
+        "%s: %s: ec_role: expected \"ec_producer\": this server encodes for others, and takes no embeddings", command, FLAG);
   }
   if (strcmp(connector, "ECExampleConnector") != 0) {
     return ommai_usage_error(

@@ -1,6 +1,5 @@
 #include "cli/gguf_path.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,14 +17,8 @@ static bool begins_as_gguf(const char *path) {
 
 static bool holds_gguf(const char *directory) {
   char path[OMMAI_MAX_PATH];
-  const struct dirent *entry;
-  bool found = false;
   if (!ommai_path_join(path, sizeof path, directory, "config.json") || ommai_file_exists(path)) return false;
-  DIR *folder = opendir(directory);
-  if (!folder) return false;
-  while (!found && (entry = readdir(folder))) found = ommai_path_ends_with(entry->d_name, ".gguf");
-  closedir(folder);
-  return found;
+  return ommai_directory_has(directory, ".gguf");
 }
 
 bool ommai_is_gguf(const char *path) {

@@ -36,6 +36,14 @@ void ommai_json_append(json_t **array, json_t *value) {
   *array = NULL;
 }
 
+json_t *ommai_json_merge(json_t *object, json_t *more) {
+  bool merged = object && more && json_object_update(object, more) == 0;
+  json_decref(more);
+  if (merged) return object;
+  json_decref(object);
+  return NULL;
+}
+
 json_t *ommai_json_numbers(const double *numbers, size_t n) {
   json_t *array = json_array();
   for (size_t i = 0; i < n; i++) ommai_json_append(&array, json_real(numbers[i]));

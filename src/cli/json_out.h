@@ -17,6 +17,10 @@ json_t *ommai_json_text(const char *text);
  * NULL, which ommai_json_print reports in the end. */
 void ommai_json_append(json_t **array, json_t *value);
 
+/* `object` with the members of `more`; takes both references. NULL when either is or memory is
+ * out. */
+json_t *ommai_json_merge(json_t *object, json_t *more);
+
 /* n numbers; NULL when memory is out. */
 json_t *ommai_json_numbers(const double *numbers, size_t n);
 

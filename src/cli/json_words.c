@@ -27,3 +27,14 @@ void ommai_json_words_release(struct ommai_json_words *list) {
   json_decref(list->document);
   *list = (struct ommai_json_words){0};
 }
+
+int ommai_json_check_keys(const char *command, const json_t *object, const char *flag, const char *const *known) {
+  const char *key;
+  json_t *value;
+  json_object_foreach((json_t *)object, key, value) {
+    size_t i = 0;
+    while (known[i] && strcmp(known[i], key) != 0) i++;
+    if (!known[i]) return ommai_usage_error("%s: %s: unknown key \"%s\"", command, flag, key);
+  }
+  return OMMAI_EXIT_DONE;
+}

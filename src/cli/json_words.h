@@ -1,5 +1,5 @@
-/* Options whose value is a JSON list of strings, as in `--allowed-origins
- * '["https://example.org"]'`. */
+/* Options whose value is JSON: a list of strings, as in `--allowed-origins
+ * '["https://example.org"]'`, and the keys of an object. */
 #ifndef OMMAI_CLI_JSON_WORDS_H
 #define OMMAI_CLI_JSON_WORDS_H
 
@@ -17,5 +17,9 @@ struct ommai_json_words {
  * in every case. */
 int ommai_json_words_read(const char *command, const char *flag, const char *text, struct ommai_json_words *list);
 void ommai_json_words_release(struct ommai_json_words *list);
+
+/* A key of the option's object that is none of `known` (ends in NULL) would go unseen. Returns
+ * OMMAI_EXIT_DONE, or another exit code after naming it. */
+int ommai_json_check_keys(const char *command, const json_t *object, const char *flag, const char *const *known);
 
 #endif

@@ -41,7 +41,7 @@ static void print_help(FILE *out) {
   fprintf(out, "  %-18s %s\n", "help [COMMAND]", "this text, or a command's options");
   fprintf(out, "  %-18s %s\n", "completion SHELL", "print the completion script for bash, zsh or fish");
   fprintf(out,
-          "\n`omma COMMAND --help` lists a command's options with their defaults and an example; `omma --version` (-V) prints\n"
+          "\n`omma COMMAND --help` lists a command's options with their defaults and examples; `omma --version` (-V) prints\n"
           "the version. Exit codes: 0 done, 1 failed, 2 usage error, 130 interrupted by Ctrl-C.\n\nExamples:\n"
           "  omma chat photo.jpg \"What is in this image?\"\n"
           "  omma serve models/my-model --port 8000\n"
@@ -60,7 +60,7 @@ static int group_help(const char *word) {
   for (size_t i = 0; i < ommai_n_commands; i++) {
     if (ommai_command_second_word(ommai_commands[i], word)) print_summary(ommai_commands[i], stdout);
   }
-  printf("\n`omma %s COMMAND --help` lists a command's options with their defaults and an example.\n", word);
+  printf("\n`omma %s COMMAND --help` lists a command's options with their defaults and examples.\n", word);
   return ommai_finish_output();
 }
 

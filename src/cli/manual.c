@@ -53,9 +53,6 @@ static void put_option(const struct ommai_option *option, FILE *out) {
     fputs("\\fR", out);
   }
   put_line("\n", option->help, out);
-  if (option->type == OMMAI_OPTION_WORDS) put_line("", "(one or more)", out);
-  if (option->type == OMMAI_OPTION_STRINGS) put_line("", "(may be given several times)", out);
-  if (option->negatable) fprintf(out, "(\\-\\-no\\-%s takes it back)\n", option->name);
   ommai_option_describe_value(option, value, sizeof value);
   if (*value) put_line("", value, out);
 }
@@ -83,6 +80,9 @@ void ommai_manual_write(const struct ommai_command *command, FILE *out) {
   put_line(".SH DESCRIPTION\n", command->details, out);
   fputs(".SH OPTIONS\n", out);
   put_groups(command, out);
-  put_line(".SH EXAMPLE\n.nf\n", command->example, out);
+  const char *note = ommai_options_size_note(command);
+  if (note) put_line(".PP\n", note, out);
+  fputs(".SH EXAMPLES\n.nf\n", out);
+  for (size_t i = 0; i < OMMAI_MAX_EXAMPLES && command->examples[i]; i++) put_line("", command->examples[i], out);
   fputs(".fi\n.SH \"SEE ALSO\"\n.BR omma (1)\n", out);
 }

@@ -32,67 +32,76 @@ static const enum omma_kv_cache_type kv_cache_values[] = {OMMA_KV_CACHE_AUTO, OM
                                                           OMMA_KV_CACHE_BF16, OMMA_KV_CACHE_BF16};
 
 static const struct ommai_option machine_table[] = {
-    OMMAI_INTEGER("threads", threads, "N", 1, MAX_THREADS, "threads that compute",
+    OMMAI_INTEGER("threads", threads, "N", 1, MAX_THREADS, "number of CPU threads",
                   .otherwise = "the CPUs this process may use"),
     OMMAI_CHOICE("isa", isa, "LEVEL", ommai_isa_names,
-                 "CPU level to use, refused where the machine lacks it; wins over OMMA_ISA", .otherwise = "the best there is",
-                 .unset = -1),
-    OMMAI_FLAG("verbose", verbose, "print on stderr what is used and how long it took", .letter = 'v'),
+                 "CPU level to use; an error where the machine lacks it; overrides OMMA_ISA",
+                 .otherwise = "the best of this machine", .unset = -1),
+    OMMAI_FLAG("verbose", verbose, "print to stderr which types and which CPU level are used, and times", .letter = 'v'),
+};
+
+static const struct ommai_option output_table[] = {
+    OMMAI_FLAG("json", json, "print one JSON object"),
 };
 
 static const struct ommai_option model_table[] = {
-    OMMAI_STRING("model", model, "DIR", "a Hugging Face directory: config.json, tokenizer.json, *.safetensors; or a GGUF file",
+    OMMAI_STRING("model", model, "DIR",
+                 "model: a Hugging Face directory (config.json, tokenizer.json, *.safetensors) or a GGUF file",
                  .otherwise = "the demo model"),
     OMMAI_MMPROJ_OPTION(mmproj),
 };
 
 static const struct ommai_option weight_table[] = {
     OMMAI_CHOICE("dtype", dtype, "TYPE", dtype_names,
-                 "type in which the language model computes; auto is bf16 where the CPU has bf16 instructions, else f32; a "
-                 "bf16 checkpoint's weights stay in 16 bits either way",
+                 "data type in which the language model computes; auto: bf16 where the CPU has bf16 instructions, else f32; "
+                 "the weights of a bf16 checkpoint stay bf16 either way",
                  .initial = "auto"),
     OMMAI_CHOICE("vision-dtype", vision_dtype, "TYPE", vision_dtype_names,
-                 "type in which the vision tower computes; auto is as --dtype", .initial = "auto"),
+                 "data type in which the vision tower computes; auto: as --dtype", .initial = "auto"),
     OMMAI_CHOICE("quantization", quantization, "METHOD", quantization_names,
-                 "quantize the language model's weights while they are loaded: int8 with a scale for each output, int4 with a "
-                 "scale for each 64 inputs (-g32, -g64, -g128: for each 32, 64 or 128); the method of a checkpoint that is "
-                 "quantized already changes nothing, any other is refused: docs/quantization.md",
+                 "quantize the language model's weights while loading: int8 with a scale per output channel, int4 in groups of "
+                 "64 inputs (int4-g32, -g64, -g128: groups of 32, 64, 128); a quantized checkpoint needs no option, and naming "
+                 "another method than its own is an error: docs/quantization.md",
                  .letter = 'q', .initial = "none"),
     OMMAI_CHOICE("kv-cache-dtype", kv_cache_dtype, "TYPE", dtype_names,
-                 "type of the KV cache; auto is bf16, and f32 with --dtype f32", .initial = "auto"),
+                 "data type of the KV cache; auto: bf16, or f32 with --dtype f32", .initial = "auto"),
 };
 
 static const char *const checkpoint_length[] = {"auto", "-1", NULL};
 
 static const struct ommai_option engine_table[] = {
-    OMMAI_SIZE("max-model-len", max_model_len, "N", 1, INT64_MAX, "context limit in tokens; auto or -1 is the default",
+    OMMAI_SIZE("max-model-len", max_model_len, "SIZE", 1, INT64_MAX,
+               "context length in tokens, prompt and answer together; auto or -1: the default",
                .otherwise = "the checkpoint's, or what fits into memory", .unset_words = checkpoint_length),
     OMMAI_SIZE("kv-cache-bytes", kv_cache_bytes, "SIZE", 1, INT64_MAX,
-               "memory for the KV cache, such as 2G; taken as it is used",
-               .otherwise = "room for the context limit, at most what is free besides the weights"),
-    OMMAI_SIZE("kv-cache-memory-bytes", kv_cache_bytes, "SIZE", 1, INT64_MAX, "the same, by vLLM's name"),
+               "size of the KV cache, such as 2G; memory is taken as it is used",
+               .otherwise = "enough for the context length, within the memory that the weights leave free"),
+    OMMAI_SIZE("kv-cache-memory-bytes", kv_cache_bytes, "SIZE", 1, INT64_MAX, "the same as --kv-cache-bytes, by vLLM's name"),
 };
 
 static const struct ommai_option image_table[] = {
-    OMMAI_SIZE("min-pixels", min_pixels, "N", 1, INT64_MAX, "smallest area of a resized image", .otherwise = "the model's"),
-    OMMAI_SIZE("max-pixels", max_pixels, "N", 1, INT64_MAX, "largest area of a resized image; smaller is faster and sees less",
+    OMMAI_SIZE("min-pixels", min_pixels, "SIZE", 1, INT64_MAX, "minimum number of pixels of a resized image",
+               .otherwise = "the model's"),
+    OMMAI_SIZE("max-pixels", max_pixels, "SIZE", 1, INT64_MAX,
+               "maximum number of pixels of a resized image; fewer are faster and show less detail",
                .otherwise = "the model's"),
 };
 
 static const struct ommai_option template_table[] = {
-    OMMAI_STRING("chat-template", chat_template, "FILE", "a chat template in Jinja, in place of the checkpoint's",
+    OMMAI_STRING("chat-template", chat_template, "FILE", "Jinja chat template to use instead of the checkpoint's",
                  .otherwise = "the checkpoint's"),
     OMMAI_FLAG("trust-family-chat-template", trust_family_chat_template,
-               "render prompts by the nearest known chat template of the model's family where the checkpoint's own is another "
-               "or missing, with a warning; without this flag its own is rendered, and a checkpoint without one, or one that "
-               "cannot be rendered, is refused"),
+               "use the nearest known chat template of the model's family, with a warning, where the checkpoint has no chat "
+               "template or an unknown one; without this flag the checkpoint's own is rendered, and none, or one that cannot "
+               "be rendered, is an error"),
 };
 
 const struct ommai_option_group ommai_machine_options = OMMAI_OPTION_GROUP("Machine", machine_table);
+const struct ommai_option_group ommai_output_options = OMMAI_OPTION_GROUP("Output", output_table);
 const struct ommai_option_group ommai_model_options = OMMAI_OPTION_GROUP("Model", model_table);
 const struct ommai_option_group ommai_weight_options = OMMAI_OPTION_GROUP("Weights", weight_table);
 const struct ommai_option_group ommai_engine_options = OMMAI_OPTION_GROUP("Memory", engine_table);
-const struct ommai_option_group ommai_image_options = OMMAI_OPTION_GROUP("Images", image_table);
+const struct ommai_option_group ommai_image_options = OMMAI_OPTION_GROUP("Image size", image_table);
 const struct ommai_option_group ommai_template_options = OMMAI_OPTION_GROUP("Chat template", template_table);
 
 const char *ommai_common_isa(const struct ommai_common *common) {

@@ -11,6 +11,7 @@ struct ommai_common {
   int64_t threads;
   int isa; /* index into the levels, or -1 */
   bool verbose;
+  bool json;
   const char *model, *mmproj;
   int dtype, vision_dtype, kv_cache_dtype, quantization;
   int64_t max_model_len;
@@ -28,6 +29,7 @@ struct ommai_common {
 };
 
 extern const struct ommai_option_group ommai_machine_options; /* threads, isa, verbose */
+extern const struct ommai_option_group ommai_output_options;  /* json */
 extern const struct ommai_option_group ommai_model_options;   /* model, mmproj */
 /* dtype, vision_dtype, kv_cache_dtype, quantization */
 extern const struct ommai_option_group ommai_weight_options;
@@ -37,9 +39,9 @@ extern const struct ommai_option_group ommai_image_options;  /* min_pixels, max_
 extern const struct ommai_option_group ommai_template_options;
 
 /* --mmproj in a table of options. */
-#define OMMAI_MMPROJ_OPTION(field)                                                                           \
-  OMMAI_STRING("mmproj", field, "FILE.gguf", "the vision tower of a model in GGUF files, a file of its own", \
-               .otherwise = "the one next to it, where --model is a directory")
+#define OMMAI_MMPROJ_OPTION(field)                                                              \
+  OMMAI_STRING("mmproj", field, "FILE.gguf", "GGUF file with the vision tower of a GGUF model", \
+               .otherwise = "the one next to the model, where --model is a directory")
 
 /* Names of the CPU levels, ends in NULL. */
 extern const char *const ommai_isa_names[];

@@ -90,15 +90,16 @@ struct ommai_option_group {
 #define OMMAI_OPTION_GROUP(called, table) \
   { called, table, sizeof(table) / sizeof *(table) }
 
-#define OMMAI_MAX_OPTION_GROUPS 12
+#define OMMAI_MAX_OPTION_GROUPS 14
+#define OMMAI_MAX_EXAMPLES 3
 
 struct ommai_command {
   const char *name; /* one word, or two ("bench attention") */
   const char *alias;
-  const char *summary;   /* one line for the list of commands */
-  const char *arguments; /* as in the usage line */
-  const char *details;   /* paragraph for the command's help */
-  const char *example;
+  const char *summary;                      /* one line for the list of commands */
+  const char *arguments;                    /* as in the usage line */
+  const char *details;                      /* paragraph for the command's help */
+  const char *examples[OMMAI_MAX_EXAMPLES]; /* command lines; NULL: no more */
   const struct ommai_option_group *groups[OMMAI_MAX_OPTION_GROUPS];
   const struct ommai_foreign_option *ignored,
       /* options of a related program, passed over or refused; end in a NULL name; may be NULL */
@@ -139,9 +140,13 @@ struct ommai_option_cursor {
 };
 bool ommai_next_option(const struct ommai_command *command, struct ommai_option_cursor *cursor);
 
-/* The range and the default of an option's value in parentheses; empty where there is neither. */
-#define OMMAI_OPTION_VALUE_SIZE 256
+/* What the help says of an option besides its text, in parentheses: how often it may be given, its
+ * range, its default, how it is taken back; empty where there is nothing to say. */
+#define OMMAI_OPTION_VALUE_SIZE 320
 void ommai_option_describe_value(const struct ommai_option *option, char *text, size_t size);
+
+/* What the units of sizes mean; NULL for a command without such an option. */
+const char *ommai_options_size_note(const struct ommai_command *command);
 
 /* Writes the command's help. */
 void ommai_options_help(const struct ommai_command *command, FILE *out);

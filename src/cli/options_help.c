@@ -1,6 +1,7 @@
 /* The help of a command, made from its table. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "cli/options.h"
@@ -28,28 +29,56 @@ static int wrap(FILE *out, const char *text, int indent, int column) {
   return column;
 }
 
-void ommai_option_describe_value(const struct ommai_option *option, char *text, size_t size) {
-  char range[160] = "";
+/* Adds a part to a list of parts in parentheses, which are closed in the end. */
+__attribute__((format(printf, 3, 4))) static void add_part(char *text, size_t size, const char *format, ...) {
+  size_t used = strlen(text);
+  snprintf(text + used, size - used, "%s", used ? "; " : "(");
+  used = strlen(text);
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text + used, size - used, format, arguments);
+  va_end(arguments);
+}
+
+static void add_choices(const struct ommai_option *option, char *text, size_t size) {
+  char list[160] = "";
+  for (int i = 0; option->choices[i]; i++) {
+    size_t used = strlen(list);
+    snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", option->choices[i]);
+  }
+  add_part(text, size, "one of %s", list);
+}
+
+static void add_range(const struct ommai_option *option, char *text, size_t size) {
   if (option->choices) {
-    for (int i = 0; option->choices[i]; i++) {
-      size_t used = strlen(range);
-      snprintf(range + used, sizeof range - used, "%s%s", i ? ", " : "one of ", option->choices[i]);
-    }
+    add_choices(option, text, size);
   } else if (option->type == OMMAI_OPTION_NUMBER && isinf(option->maximum)) {
-    snprintf(range, sizeof range, option->above_minimum ? "above %g" : "%g or more", option->minimum);
+    add_part(text, size, option->above_minimum ? "above %g" : "%g or more", option->minimum);
   } else if (option->type == OMMAI_OPTION_NUMBER) {
-    snprintf(range, sizeof range, option->above_minimum ? "above %g, at most %g" : "%g to %g", option->minimum,
-             option->maximum);
+    add_part(text, size, option->above_minimum ? "above %g, at most %g" : "%g to %g", option->minimum, option->maximum);
   } else if (option->type == OMMAI_OPTION_INTEGER && option->high < INT32_MAX) {
-    snprintf(range, sizeof range, "%" PRId64 " to %" PRId64, option->low, option->high);
+    add_part(text, size, "%" PRId64 " to %" PRId64, option->low, option->high);
   }
+}
+
+void ommai_option_describe_value(const struct ommai_option *option, char *text, size_t size) {
   const char *fallback = option->initial ? option->initial : option->otherwise;
-  if (!range[0] && !fallback) {
-    text[0] = '\0';
-    return;
+  text[0] = '\0';
+  if (option->type == OMMAI_OPTION_WORDS) add_part(text, size, "one or more");
+  if (option->type == OMMAI_OPTION_STRINGS) add_part(text, size, "may be given several times");
+  add_range(option, text, size);
+  if (fallback) add_part(text, size, "default: %s", fallback);
+  if (option->negatable) add_part(text, size, "--no-%s turns it off", option->name);
+  size_t used = strlen(text);
+  if (used && used + 1 < size) snprintf(text + used, size - used, ")");
+}
+
+const char *ommai_options_size_note(const struct ommai_command *command) {
+  for (struct ommai_option_cursor c = {0}; ommai_next_option(command, &c);) {
+    if (c.option->type != OMMAI_OPTION_SIZE) continue;
+    return "SIZE is a number, with a unit or without: 8k is 8000, 8K is 8192, and likewise m, M, g, G, t, T.";
   }
-  snprintf(text, size, "(%s%s%s%s)", range, range[0] && fallback ? "; " : "", fallback ? "default: " : "",
-           fallback ? fallback : "");
+  return NULL;
 }
 
 static void help_option(const struct ommai_option *option, FILE *out) {
@@ -65,8 +94,6 @@ static void help_option(const struct ommai_option *option, FILE *out) {
   }
   fprintf(out, "%*s", HELP_INDENT - column, "");
   column = wrap(out, option->help, HELP_INDENT, HELP_INDENT);
-  if (option->type == OMMAI_OPTION_WORDS) column = wrap(out, "(one or more)", HELP_INDENT, column);
-  if (option->type == OMMAI_OPTION_STRINGS) column = wrap(out, "(may be given several times)", HELP_INDENT, column);
   ommai_option_describe_value(option, value, sizeof value);
   wrap(out, value, HELP_INDENT, column);
   fputc('\n', out);
@@ -84,5 +111,12 @@ void ommai_options_help(const struct ommai_command *command, FILE *out) {
     for (size_t i = 0; i < group->n_options; i++) help_option(&group->options[i], out);
   }
   fprintf(out, "\n%-*s%s\n", HELP_INDENT, "  -h, --help", "this text");
-  fprintf(out, "\nExample:\n  %s\n", command->example);
+  const char *note = ommai_options_size_note(command);
+  if (note) {
+    fputc('\n', out);
+    wrap(out, note, 0, 0);
+    fputc('\n', out);
+  }
+  fprintf(out, "\nExamples:\n");
+  for (size_t i = 0; i < OMMAI_MAX_EXAMPLES && command->examples[i]; i++) fprintf(out, "  %s\n", command->examples[i]);
 }

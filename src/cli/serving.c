@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/diagnostics.h"
+#include "cli/json_words.h"
 #include "cli/room.h"
 
 /* What the engine takes as a chunk at most. */
@@ -14,18 +15,6 @@
 /* Resized images of all requests that are prepared or wait. */
 #define MAX_RESIZED_BYTES ((int64_t)4 << 30)
 #define GIB ((double)(1 << 30))
-
-/* Refuses keys of a JSON flag that are not in `known` (ends in NULL). */
-static int check_keys(const char *command, const json_t *object, const char *flag, const char *const *known) {
-  const char *key;
-  json_t *value;
-  json_object_foreach((json_t *)object, key, value) {
-    size_t i = 0;
-    while (known[i] && strcmp(known[i], key) != 0) i++;
-    if (!known[i]) return ommai_usage_error("%s: %s: unknown key \"%s\"", command, flag, key);
-  }
-  return OMMAI_EXIT_DONE;
-}
 
 static int wrong_json(const char *command, const struct omma_error *error) {
   return ommai_usage_error("%s: %s", command, error->message);
@@ -49,7 +38,7 @@ static int read_media_limits(const char *command, const char *text, struct omma_
   json_t *root;
   if (!text) return OMMAI_EXIT_DONE;
   if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
-  int code = check_keys(command, root, flag, known);
+  int code = ommai_json_check_keys(command, root, flag, known);
   if (code == OMMAI_EXIT_DONE) code = read_limit(command, root, flag, "image", &options->limit_images_per_prompt);
   if (code == OMMAI_EXIT_DONE) code = read_limit(command, root, flag, "video", &options->limit_videos_per_prompt);
   json_decref(root);
@@ -68,7 +57,7 @@ static int read_processor_options(const char *command, const struct ommai_servin
   }
   const char *text = serving->mm_processor_kwargs;
   if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
-  int code = check_keys(command, root, flag, known);
+  int code = ommai_json_check_keys(command, root, flag, known);
   if (code == OMMAI_EXIT_DONE &&
       (ommai_json_integer(root, flag, "min_pixels", false, 1, INT64_MAX, &limits->min_pixels, &error) != OMMA_OK ||
        ommai_json_integer(root, flag, "max_pixels", false, 1, INT64_MAX, &limits->max_pixels, &error) != OMMA_OK)) {
@@ -95,7 +84,7 @@ static int read_speculation(const char *command, const char *text, struct omma_e
   if (!method || strcmp(method, "ngram") != 0) {
     code = ommai_usage_error("%s: %s: method: expected \"ngram\"; no draft model guesses tokens here", command, flag);
   }
-  if (code == OMMAI_EXIT_DONE) code = check_keys(command, root, flag, known);
+  if (code == OMMAI_EXIT_DONE) code = ommai_json_check_keys(command, root, flag, known);
   if (code == OMMAI_EXIT_DONE &&
       (ommai_json_integer(root, flag, "num_speculative_tokens", true, 1, 15, &options->draft_tokens, &error) != OMMA_OK ||
        ommai_json_integer(root, flag, "prompt_lookup_max", false, 1, 64, &options->lookup_max, &error) != OMMA_OK ||
@@ -139,7 +128,7 @@ static int read_structured_outputs(const char *command, const char *text, const 
   json_t *root;
   if (!text) return OMMAI_EXIT_DONE;
   if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
-  int code = check_keys(command, root, flag, known);
+  int code = ommai_json_check_keys(command, root, flag, known);
   if (code == OMMAI_EXIT_DONE) code = check_reasoning(command, flag, root, reasoning_parser);
   if (code == OMMAI_EXIT_DONE &&
       ommai_json_boolean(root, flag, "disable_any_whitespace", false, compact_json, &error) != OMMA_OK) {
@@ -233,7 +222,7 @@ static struct omma_engine_options engine_options(const struct ommai_serving *ser
                                         .prefill_chunk = serving->max_num_batched_tokens,
                                         .max_sequences = serving->max_num_seqs,
                                         .slice_percent = serving->prefill_percent,
-                                        .no_prefix_cache = serving->no_prefix_caching,
+                                        .no_prefix_cache = !serving->prefix_caching,
                                         .by_priority = serving->policy == 1};
   /* The engine takes 0 for its default and -1 for none. */
   if (serving->encoder_cache_bytes >= 0) {
@@ -280,9 +269,9 @@ static int open_store(const struct ommai_serving *serving, const struct omma_ser
 static int open_kv_publisher(const char *command, const struct ommai_serving *serving, struct ommai_kv_publisher **publisher) {
   struct omma_error error;
   if (!serving->kv_events) return OMMAI_EXIT_DONE;
-  if (serving->no_prefix_caching || serving->common.encoder_only) {
+  if (!serving->prefix_caching || serving->common.encoder_only) {
     return ommai_usage_error("%s: --kv-events-config: no keys and values are kept with %s", command,
-                             serving->no_prefix_caching ? "--no-enable-prefix-caching" : "--mm-encoder-only");
+                             serving->prefix_caching ? "--mm-encoder-only" : "--no-enable-prefix-caching");
   }
   if (ommai_kv_publisher_create(serving->kv_events, &ommai_default_allocator, publisher, &error) == OMMA_OK) {
     return OMMAI_EXIT_DONE;
@@ -333,95 +322,109 @@ void ommai_serving_close(struct ommai_opened *opened) {
 
 #define OMMAI_VALUES struct ommai_serving
 
-static const struct ommai_option table[] = {
-    OMMAI_WORDS("served-model-name", served_names, "NAME", "names that requests use",
+static const struct ommai_option request_table[] = {
+    OMMAI_WORDS("served-model-name", served_names, "NAME", "model names that requests may use",
                 .otherwise = "the last part of the model's path, and the path itself"),
-    OMMAI_INTEGER("max-num-seqs", max_num_seqs, "N", 1, 1024,
-                  "requests that run at the same time; each costs memory, see omma plan", .otherwise = "8"),
-    OMMAI_SIZE("max-num-batched-tokens", max_num_batched_tokens, "N", 1, MAX_BATCHED_TOKENS,
-               "prompt tokens that are computed together, in whole pages of 64", .otherwise = "512"),
-    OMMAI_INTEGER("prefill-percent", prefill_percent, "N", 1, 90,
-                  "share of the time that images and prompts get while answers are being generated; 50 at most doubles the "
-                  "time between two tokens",
-                  .otherwise = "50"),
-    OMMAI_FLAG("enable-prefix-caching", prefix_caching,
-               "prefix cache: keep keys and values of prompts for later prompts that begin alike (the default)"),
-    OMMAI_FLAG("no-enable-prefix-caching", no_prefix_caching, "no prefix cache"),
-    OMMAI_CHOICE("scheduling-policy", policy, "POLICY", policies,
-                 "which request goes first: the oldest (fcfs), or the one with the lowest field priority (priority)",
-                 .initial = "fcfs"),
-    OMMAI_STRING("speculative-config", speculative, "JSON",
-                 "speculative decoding: guess tokens from the prompt and the answer so far, such as {\"method\": \"ngram\", "
-                 "\"num_speculative_tokens\": 4, \"prompt_lookup_max\": 4}; no answer changes",
-                 .otherwise = "off"),
+    OMMAI_STRING("generation-config", common.generation_config, "DIR",
+                 "source of the sampling defaults: auto (the model's generation_config.json), vllm (none), or a directory with "
+                 "such a file, whose max_new_tokens limits every answer",
+                 .otherwise = "auto"),
+    OMMAI_STRING(
+        "override-generation-config", common.override_generation_config, "JSON",
+        "values that replace those of --generation-config, such as {\"temperature\": 0.5}; max_new_tokens limits every answer",
+        .otherwise = "none"),
+    OMMAI_INTEGER(
+        "seed", seed, "N", 0, INT64_MAX,
+        "seed of requests that have none, each sampled differently: the same requests in the same order get the same answers",
+        .otherwise = "random", .unset = -1),
     OMMAI_STRING("structured-outputs-config", structured_outputs, "JSON",
-                 "vLLM's object; {\"disable_any_whitespace\": true} makes structured answers in JSON compact, its other keys "
+                 "vLLM's object: {\"disable_any_whitespace\": true} makes structured answers compact JSON, its other keys "
                  "change nothing",
-                 .otherwise = "blanks and line breaks are the model's choice"),
+                 .otherwise = "whitespace as the model writes it"),
     OMMAI_STRING("reasoning-parser", reasoning_parser, "NAME",
-                 "separate the thought at the beginning of an answer from the answer, by the marks of vLLM's parser of this "
+                 "separate the reasoning at the beginning of an answer from the rest, by the marks of vLLM's parser of this "
                  "name; an unknown name lists the known ones",
-                 .otherwise = "an answer is one text"),
+                 .otherwise = "no separation"),
     OMMAI_STRING("reasoning-config", reasoning_config, "JSON",
-                 "vLLM's object; {\"reasoning_end_str\": \"I answer now.</think>\"} is the text that ends a thought whose "
+                 "vLLM's object: {\"reasoning_end_str\": \"I answer now.</think>\"} is the text that ends the reasoning when "
                  "thinking_token_budget is used up",
                  .otherwise = "the end mark alone"),
     OMMAI_FLAG("enable-auto-tool-choice", auto_tool_choice,
                "let the model decide to call tools (tool_choice \"auto\"); needs --tool-call-parser"),
     OMMAI_STRING("tool-call-parser", tool_call_parser, "NAME",
-                 "format of the tool calls that the model decides to make, by vLLM's names: hermes for <tool_call> around "
-                 "JSON; an unknown name lists the known ones",
-                 .otherwise = "answers are not searched for calls"),
+                 "format of the tool calls that the model writes, by vLLM's names: hermes is <tool_call> around JSON; an "
+                 "unknown name lists the known ones",
+                 .otherwise = "none"),
     OMMAI_FLAG("exclude-tools-when-tool-choice-none", exclude_unused_tools,
                "leave tools out of the prompt of a request with tool_choice \"none\""),
-    OMMAI_INTEGER("seed", seed, "N", 0, INT64_MAX,
-                  "seed for requests without one of their own, each sampled differently: the same requests in the same order "
-                  "get the same answers",
-                  .otherwise = "random", .unset = -1),
-    OMMAI_STRING("limit-mm-per-prompt", limit_mm_per_prompt, "JSON",
-                 "images and videos per prompt, such as {\"image\": 4, \"video\": 1}", .otherwise = "64 of each"),
-    OMMAI_STRING("mm-processor-kwargs", mm_processor_kwargs, "JSON",
-                 "such as {\"max_pixels\": 1000000}; a request may ask for less, not for more"),
-    OMMAI_STRING("generation-config", common.generation_config, "DIR",
-                 "source of the sampling defaults: auto is the model's generation_config.json, vllm is none, or a directory "
-                 "with such a file, whose max_new_tokens limits every answer",
-                 .otherwise = "auto"),
-    OMMAI_STRING("override-generation-config", common.override_generation_config, "JSON",
-                 "values in place of that file's, such as {\"temperature\": 0.5}; max_new_tokens limits every answer",
-                 .otherwise = "none"),
+    OMMAI_SIZE("max-body-bytes", max_body_bytes, "SIZE", 1024, (int64_t)1 << 40,
+               "maximum size of a request body, images included", .otherwise = "64 MiB"),
+    OMMAI_INTEGER("request-workers", request_workers, "N", 2, 64,
+                  "threads that read requests and decode images; one of them is kept for requests without images",
+                  .otherwise = "3"),
+};
+
+static const struct ommai_option scheduler_table[] = {
+    OMMAI_INTEGER("max-num-seqs", max_num_seqs, "N", 1, 1024,
+                  "maximum number of requests that run at the same time; each takes memory: omma plan tells how much",
+                  .otherwise = "8"),
+    OMMAI_SIZE("max-num-batched-tokens", max_num_batched_tokens, "SIZE", 1, MAX_BATCHED_TOKENS,
+               "prompt tokens per prefill step, rounded up to a multiple of 64", .otherwise = "512"),
+    OMMAI_INTEGER("prefill-percent", prefill_percent, "N", 1, 90,
+                  "percent of the time for image encoding and prefill while answers are being generated; 50 at most doubles "
+                  "the time between two tokens",
+                  .otherwise = "50"),
+    OMMAI_CHOICE("scheduling-policy", policy, "POLICY", policies,
+                 "which waiting request runs first: the oldest (fcfs), or the one with the lowest value of the field priority "
+                 "(priority)",
+                 .initial = "fcfs"),
+    OMMAI_STRING("speculative-config", speculative, "JSON",
+                 "speculative decoding by n-grams of the prompt and the answer so far, such as {\"method\": \"ngram\", "
+                 "\"num_speculative_tokens\": 4, \"prompt_lookup_max\": 4}; it changes no answer",
+                 .otherwise = "off"),
+    OMMAI_FLAG("enable-prefix-caching", prefix_caching,
+               "prefix caching: reuse keys and values of earlier prompts that begin alike", .initial = "on", .negatable = true),
+    OMMAI_STRING("kv-events-config", kv_events, "JSON",
+                 "publish changes of the prefix cache over ZeroMQ, for routers, such as {\"enable_kv_cache_events\": true, "
+                 "\"endpoint\": \"tcp://*:5557\", \"replay_endpoint\": \"tcp://*:5558\", \"topic\": \"kv@pod@model\"}; whoever "
+                 "connects can read the tokens of all prompts",
+                 .otherwise = "off"),
     OMMAI_SIZE("encoder-cache-bytes", encoder_cache_bytes, "SIZE", 0, INT64_MAX,
-               "memory of the encoder cache: an image seen before is not encoded again; 0 keeps none", .otherwise = "512 MiB",
+               "size of the encoder cache: an image seen before is not encoded again; 0: no cache", .otherwise = "512 MiB",
                .unset = -1),
     OMMAI_STRING("encoder-cache-url", encoder_cache_url, "URL",
                  "Redis or Valkey where replicas share encoded images: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE] or "
                  "unix://PATH, with ?ttl=SECONDS&timeout=MILLISECONDS",
                  .otherwise = "each replica encodes for itself"),
-    OMMAI_STRING("kv-events-config", kv_events, "JSON",
-                 "publish over ZeroMQ, for routers, what the prefix cache holds, such as {\"enable_kv_cache_events\": true, "
-                 "\"endpoint\": \"tcp://*:5557\", \"replay_endpoint\": \"tcp://*:5558\", \"topic\": \"kv@pod@model\"}; whoever "
-                 "connects reads all prompts' tokens",
-                 .otherwise = "no events"),
+};
+
+static const struct ommai_option media_table[] = {
+    OMMAI_STRING("limit-mm-per-prompt", limit_mm_per_prompt, "JSON",
+                 "maximum number of images and videos per prompt, such as {\"image\": 4, \"video\": 1}",
+                 .otherwise = "64 of each"),
+    OMMAI_STRING(
+        "mm-processor-kwargs", mm_processor_kwargs, "JSON",
+        "settings of the image processor, such as {\"max_pixels\": 1000000}; a request may ask for less, not for more"),
     OMMAI_NUMBER("mm-processor-cache-gb", processor_cache_gb, "GIB", 0, 1024,
-                 "memory for resized images, so that a file seen before is neither decoded nor resized; 0 keeps none",
+                 "GiB of memory for resized images, so that a file seen before is neither decoded nor resized; 0: none",
                  .initial = "0.0625"),
     OMMAI_WORDS("allowed-media-domains", media_domains, "HOST",
-                "hosts, by exact names, whose images requests may name as http(s) URLs", .otherwise = "nothing is fetched"),
+                "hosts, by exact names, that requests may name in http(s) URLs of images",
+                .otherwise = "none, nothing is fetched"),
     OMMAI_FLAG("allow-private-media-addresses", private_media_addresses,
-               "let these hosts have private, loopback and link-local addresses"),
-    OMMAI_STRING("allowed-local-media-path", local_media_path, "DIR", "directory whose files requests may name as file:// URLs",
-                 .otherwise = "none"),
-    OMMAI_SIZE("max-body-bytes", max_body_bytes, "SIZE", 1024, (int64_t)1 << 40, "largest request body, images included",
-               .otherwise = "64 MiB"),
-    OMMAI_SIZE("max-image-pixels", max_image_pixels, "N", 1, INT32_MAX, "largest image as it is sent, before it is resized",
-               .otherwise = "178956970"),
+               "allow private, loopback and link-local addresses of these hosts"),
+    OMMAI_STRING("allowed-local-media-path", local_media_path, "DIR",
+                 "directory of the files that requests may name as file:// URLs", .otherwise = "none"),
+    OMMAI_SIZE("max-image-pixels", max_image_pixels, "SIZE", 1, INT32_MAX,
+               "maximum number of pixels of an image before it is resized", .otherwise = "178956970"),
     OMMAI_SIZE("max-decode-bytes", max_decode_bytes, "SIZE", 1 << 20, (int64_t)1 << 40,
-               "memory for images of all requests while they are decoded, codecs included; requests wait for their share, and "
-               "one that needs more is refused",
+               "memory for decoding the images of all requests, codecs included; requests wait for their share, and one that "
+               "needs more is refused",
                .otherwise = "1.5 GiB"),
     OMMAI_INTEGER("max-decode-seconds", max_decode_seconds, "N", 1, 86400,
-                  "processor time for decoding the images of one request", .otherwise = "30"),
-    OMMAI_INTEGER("request-workers", request_workers, "N", 2, 64,
-                  "threads that read requests and decode images; one of them is kept for requests without images",
-                  .otherwise = "3"),
+                  "CPU time in seconds for decoding the images of one request", .otherwise = "30"),
 };
-const struct ommai_option_group ommai_serving_options = OMMAI_OPTION_GROUP("Requests", table);
+
+const struct ommai_option_group ommai_request_options = OMMAI_OPTION_GROUP("Requests and answers", request_table);
+const struct ommai_option_group ommai_scheduler_options = OMMAI_OPTION_GROUP("Scheduler and caches", scheduler_table);
+const struct ommai_option_group ommai_media_options = OMMAI_OPTION_GROUP("Images and videos of requests", media_table);

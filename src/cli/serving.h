@@ -13,7 +13,7 @@ struct ommai_serving {
   struct ommai_common common;
   struct ommai_strings served_names;
   int64_t max_num_seqs, max_num_batched_tokens, prefill_percent;
-  bool prefix_caching, no_prefix_caching;
+  bool prefix_caching;
   int policy; /* index into the names of the table */
   const char *speculative, *structured_outputs;
   const char *reasoning_parser, *reasoning_config;
@@ -30,7 +30,7 @@ struct ommai_serving {
   int64_t max_body_bytes, max_image_pixels, max_decode_bytes, max_decode_seconds, request_workers;
 };
 
-extern const struct ommai_option_group ommai_serving_options;
+extern const struct ommai_option_group ommai_request_options, ommai_scheduler_options, ommai_media_options;
 
 /* Fills what of the server's options these say, and warns of what has no effect. Both return an
  * exit code; the error has been printed, in the name of `command`. */

@@ -10,6 +10,7 @@ static int64_t bytes_of(size_t n_values) { return (int64_t)(n_values * sizeof(fl
 
 void ommai_encoder_cache_init(struct ommai_encoder_cache *cache, int64_t budget, const struct omma_allocator *allocator) {
   *cache = (struct ommai_encoder_cache){.allocator = *allocator, .budget = budget};
+  TAILQ_INIT(&cache->by_use);
   pthread_mutex_init(&cache->lock, NULL);
 }
 
@@ -18,34 +19,22 @@ static void destroy(struct ommai_encoder_cache *cache, struct ommai_encoded_imag
   ommai_release(&cache->allocator, image, 1, sizeof *image);
 }
 
-static void unlink_image(struct ommai_encoder_cache *cache, struct ommai_encoded_image *image) {
-  *(image->older ? &image->older->newer : &cache->oldest) = image->newer;
-  *(image->newer ? &image->newer->older : &cache->newest) = image->older;
-  image->older = image->newer = NULL;
-}
-
-static void link_newest(struct ommai_encoder_cache *cache, struct ommai_encoded_image *image) {
-  image->older = cache->newest;
-  *(cache->newest ? &cache->newest->newer : &cache->oldest) = image;
-  cache->newest = image;
-}
-
 /* Takes an image without users out of the cache. */
 static void forget(struct ommai_encoder_cache *cache, struct ommai_encoded_image *image) {
   OMMAI_ASSERT(image->n_users == 0 && image->kept && cache->counts.bytes >= bytes_of(image->n_values));
-  unlink_image(cache, image);
+  TAILQ_REMOVE(&cache->by_use, image, by_use);
   cache->counts.bytes -= bytes_of(image->n_values);
   destroy(cache, image);
 }
 
 void ommai_encoder_cache_free(struct ommai_encoder_cache *cache) {
-  while (cache->oldest) forget(cache, cache->oldest);
+  while (!TAILQ_EMPTY(&cache->by_use)) forget(cache, TAILQ_FIRST(&cache->by_use));
   pthread_mutex_destroy(&cache->lock);
 }
 
 static struct ommai_encoded_image *find(const struct ommai_encoder_cache *cache, const struct ommai_image_key *key) {
-  struct ommai_encoded_image *image = cache->newest;
-  while (image && memcmp(&image->key, key, sizeof *key) != 0) image = image->older;
+  struct ommai_encoded_image *image = TAILQ_FIRST(&cache->by_use);
+  while (image && memcmp(&image->key, key, sizeof *key) != 0) image = TAILQ_NEXT(image, by_use);
   return image;
 }
 
@@ -55,8 +44,8 @@ struct ommai_encoded_image *ommai_encoder_cache_take(struct ommai_encoder_cache 
   if (image) {
     cache->counts.n_hits++;
     image->n_users++;
-    unlink_image(cache, image);
-    link_newest(cache, image);
+    TAILQ_REMOVE(&cache->by_use, image, by_use);
+    TAILQ_INSERT_HEAD(&cache->by_use, image, by_use);
   } else {
     cache->counts.n_misses++;
   }
@@ -88,16 +77,17 @@ struct ommai_encoder_cache_counts ommai_encoder_cache_counts(struct ommai_encode
 /* Whether values of this size fit besides what is in use. */
 static bool has_room(const struct ommai_encoder_cache *cache, size_t n_values) {
   int64_t in_use = 0;
-  for (const struct ommai_encoded_image *image = cache->oldest; image; image = image->newer) {
+  const struct ommai_encoded_image *image;
+  TAILQ_FOREACH(image, &cache->by_use, by_use) {
     if (image->n_users) in_use += bytes_of(image->n_values);
   }
   return bytes_of(n_values) <= cache->budget - in_use;
 }
 
 static void make_room(struct ommai_encoder_cache *cache, size_t n_values) {
-  struct ommai_encoded_image *image = cache->oldest;
+  struct ommai_encoded_image *image = TAILQ_LAST(&cache->by_use, ommai_images_by_use);
   while (image && cache->counts.bytes + bytes_of(n_values) > cache->budget) {
-    struct ommai_encoded_image *newer = image->newer;
+    struct ommai_encoded_image *newer = TAILQ_PREV(image, ommai_images_by_use, by_use);
     if (image->n_users == 0) {
       forget(cache, image);
       cache->counts.n_evictions++;
@@ -122,7 +112,7 @@ static struct ommai_encoded_image *make(struct ommai_encoder_cache *cache, const
 static void keep(struct ommai_encoder_cache *cache, struct ommai_encoded_image *image) {
   OMMAI_ASSERT_LOCKED(&cache->lock);
   image->kept = true;
-  link_newest(cache, image);
+  TAILQ_INSERT_HEAD(&cache->by_use, image, by_use);
   cache->counts.bytes += bytes_of(image->n_values);
 }
 

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #define OMMAI_DEFAULT_ENCODER_CACHE_BYTES ((int64_t)512 << 20)
 
@@ -29,7 +30,7 @@ struct ommai_encoded_image {
   bool complete;   /* the values are there */
   int64_t n_users; /* changed under the lock, of an incomplete image by the one thread alone */
   bool kept;       /* by the cache; else it goes with its last user */
-  struct ommai_encoded_image *older, *newer;
+  TAILQ_ENTRY(ommai_encoded_image) by_use;
 };
 
 struct ommai_encoder_cache_counts {
@@ -42,7 +43,7 @@ struct ommai_encoder_cache {
   int64_t budget;
   pthread_mutex_t lock; /* of all below */
   struct ommai_encoder_cache_counts counts;
-  struct ommai_encoded_image *oldest, *newest;
+  TAILQ_HEAD(ommai_images_by_use, ommai_encoded_image) by_use; /* the latest first */
 };
 
 /* budget 0: nothing is kept. */

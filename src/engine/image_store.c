@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include "base/allocator.h"
 #include "base/error.h"
@@ -13,7 +14,7 @@ struct entry {
   struct ommai_image_name name;
   struct ommai_prepared_image image;
   struct entry *next; /* in its bucket */
-  struct entry *older, *newer;
+  TAILQ_ENTRY(entry) by_use;
 };
 
 struct ommai_image_store {
@@ -21,7 +22,8 @@ struct ommai_image_store {
   int64_t budget;
   pthread_mutex_t lock; /* of all below */
   int64_t bytes;
-  struct entry *buckets[BUCKETS], *oldest, *newest;
+  struct entry *buckets[BUCKETS];
+  TAILQ_HEAD(by_use, entry) by_use; /* the latest first */
 };
 
 enum omma_status ommai_image_store_create(int64_t budget, const struct omma_allocator *allocator,
@@ -31,6 +33,7 @@ enum omma_status ommai_image_store_create(int64_t budget, const struct omma_allo
   store->allocator = *allocator;
   store->budget = budget;
   pthread_mutex_init(&store->lock, NULL);
+  TAILQ_INIT(&store->by_use);
   *out = store;
   return OMMA_OK;
 }
@@ -49,23 +52,11 @@ static struct entry *find(struct ommai_image_store *store, const struct ommai_im
   return entry;
 }
 
-static void unlink_entry(struct ommai_image_store *store, struct entry *entry) {
-  *(entry->older ? &entry->older->newer : &store->oldest) = entry->newer;
-  *(entry->newer ? &entry->newer->older : &store->newest) = entry->older;
-  entry->older = entry->newer = NULL;
-}
-
-static void link_newest(struct ommai_image_store *store, struct entry *entry) {
-  entry->older = store->newest;
-  *(store->newest ? &store->newest->newer : &store->oldest) = entry;
-  store->newest = entry;
-}
-
 static void forget(struct ommai_image_store *store, struct entry *entry) {
   struct entry **at = bucket_of(store, &entry->name);
   while (*at != entry) at = &(*at)->next;
   *at = entry->next;
-  unlink_entry(store, entry);
+  TAILQ_REMOVE(&store->by_use, entry, by_use);
   store->bytes -= (int64_t)ommai_prepared_image_bytes(&entry->image);
   ommai_prepared_image_free(&entry->image);
   ommai_release(&store->allocator, entry, 1, sizeof *entry);
@@ -73,7 +64,7 @@ static void forget(struct ommai_image_store *store, struct entry *entry) {
 
 void ommai_image_store_destroy(struct ommai_image_store *store) {
   if (!store) return;
-  while (store->oldest) forget(store, store->oldest);
+  while (!TAILQ_EMPTY(&store->by_use)) forget(store, TAILQ_FIRST(&store->by_use));
   pthread_mutex_destroy(&store->lock);
   struct omma_allocator allocator = store->allocator;
   ommai_release(&allocator, store, 1, sizeof *store);
@@ -84,8 +75,8 @@ bool ommai_image_store_find(struct ommai_image_store *store, const struct ommai_
   pthread_mutex_lock(&store->lock);
   struct entry *entry = find(store, name);
   if (entry) {
-    unlink_entry(store, entry);
-    link_newest(store, entry);
+    TAILQ_REMOVE(&store->by_use, entry, by_use);
+    TAILQ_INSERT_HEAD(&store->by_use, entry, by_use);
     *image = ommai_prepared_image_share(&entry->image);
   }
   pthread_mutex_unlock(&store->lock);
@@ -101,11 +92,11 @@ void ommai_image_store_keep(struct ommai_image_store *store, const struct ommai_
   pthread_mutex_lock(&store->lock);
   bool is_new = !find(store, name);
   if (is_new) {
-    while (store->bytes + bytes > store->budget) forget(store, store->oldest);
+    while (store->bytes + bytes > store->budget) forget(store, TAILQ_LAST(&store->by_use, by_use));
     struct entry **bucket = bucket_of(store, name);
     *entry = (struct entry){.name = *name, .image = ommai_prepared_image_share(image), .next = *bucket};
     *bucket = entry;
-    link_newest(store, entry);
+    TAILQ_INSERT_HEAD(&store->by_use, entry, by_use);
     store->bytes += bytes;
   }
   pthread_mutex_unlock(&store->lock);
@@ -114,8 +105,8 @@ void ommai_image_store_keep(struct ommai_image_store *store, const struct ommai_
 
 bool ommai_image_store_evict_oldest(struct ommai_image_store *store) {
   pthread_mutex_lock(&store->lock);
-  bool any = store->oldest != NULL;
-  if (any) forget(store, store->oldest);
+  bool any = !TAILQ_EMPTY(&store->by_use);
+  if (any) forget(store, TAILQ_LAST(&store->by_use, by_use));
   pthread_mutex_unlock(&store->lock);
   return any;
 }

@@ -10,6 +10,7 @@
 #include "base/team.h"
 #include "families/generation_config.h"
 #include "families/gguf_files.h"
+#include "grammar/token_trie.h"
 #include "kernels/dtype.h"
 #include "language/decoder_work.h"
 #include "language/kv_cache.h"
@@ -362,7 +363,7 @@ void omma_model_close(struct omma_model *model) {
   ommai_quantization_destroy(model->quantization);
   ommai_linear_context_destroy(model->linear_context);
   omma_attention_context_destroy(model->attention);
-  if (model->trie) ommai_shared_trie_free(model->trie);
+  if (model->trie) ommai_token_trie_destroy(atomic_load(&model->trie->trie));
   ommai_release(&model->allocator, model->trie, 1, sizeof *model->trie);
   ommai_tokenizer_destroy(model->tokenizer);
   ommai_chat_choice_free(&model->chat);
@@ -381,10 +382,40 @@ static enum ommai_weight_format kept_format(const struct omma_model *model) {
   return model->decoder.dtype == OMMA_BF16 || model->config.stored_type == OMMA_BF16 ? OMMAI_FORMAT_BF16 : OMMAI_FORMAT_F32;
 }
 
-void omma_model_get_info(const struct omma_model *model, struct omma_model_info *info) {
+static void set_shape_info(const struct omma_model *model, struct omma_model_info *info) {
   const struct ommai_decoder_config *text = &model->config.text;
   const struct ommai_vision_config *vision = &model->config.vision;
-  const struct ommai_generation_config *generation = &model->config.generation;
+  info->vocab_size = text->vocab_size;
+  info->hidden_size = text->hidden_size;
+  info->n_layers = text->n_layers;
+  info->n_heads = text->n_heads;
+  info->n_kv_heads = text->n_kv_heads;
+  info->head_dim = text->head_dim;
+  info->vision_hidden_size = vision->hidden_size;
+  info->vision_depth = vision->depth;
+  info->vision_n_heads = vision->n_heads;
+  info->vision_head_dim = vision->head_dim;
+  info->patch_size = vision->patch_size;
+  info->merge_size = vision->merge_size;
+  info->patch_dim = ommai_vision_patch_dim(vision);
+  info->n_deepstack = vision->n_deepstack;
+  info->min_pixels = model->config.image.min_pixels;
+  info->max_pixels = model->config.image.max_pixels;
+}
+
+static void set_sampling_info(const struct ommai_generation_config *generation, struct omma_model_info *info) {
+  info->recommended_temperature = generation->temperature;
+  info->recommended_top_p = generation->top_p;
+  info->recommended_min_p = generation->min_p;
+  info->recommended_repetition_penalty = generation->repetition_penalty;
+  info->recommended_presence_penalty = generation->presence_penalty;
+  info->recommended_frequency_penalty = generation->frequency_penalty;
+  info->recommended_top_k = generation->top_k > 0 ? generation->top_k : 0;
+  info->recommended_max_tokens = generation->max_tokens;
+  info->max_tokens_limit = generation->max_tokens_limit;
+}
+
+void omma_model_get_info(const struct omma_model *model, struct omma_model_info *info) {
   bool int8_tower = model->policy.kinds[OMMAI_ROLE_TOWER_QKV].format == OMMAI_FORMAT_INT8;
   *info = (struct omma_model_info){
       .directory = model->directory,
@@ -405,37 +436,14 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .n_vision_parameters = model->n_vision_parameters,
       .weight_bytes = model->weight_bytes,
       .max_model_len = model->max_model_len,
-      .vocab_size = text->vocab_size,
-      .hidden_size = text->hidden_size,
-      .n_layers = text->n_layers,
-      .n_heads = text->n_heads,
-      .n_kv_heads = text->n_kv_heads,
-      .head_dim = text->head_dim,
-      .vision_hidden_size = vision->hidden_size,
-      .vision_depth = vision->depth,
-      .vision_n_heads = vision->n_heads,
-      .vision_head_dim = vision->head_dim,
-      .patch_size = vision->patch_size,
-      .merge_size = vision->merge_size,
-      .patch_dim = ommai_vision_patch_dim(vision),
-      .n_deepstack = vision->n_deepstack,
-      .min_pixels = model->config.image.min_pixels,
-      .max_pixels = model->config.image.max_pixels,
       .published_values = model->config.image.published ? model->family->published->name : NULL,
       .chat_template = rendered_as_its_own(model) ? "its own" : model->chat.variant->name,
       .chat_template_difference = model->chat.difference[0] && !rendered_as_its_own(model) ? model->chat.difference : NULL,
       .chat_template_has_tools = has_tools(model),
       .box_unit = model->family->box_unit,
-      .recommended_temperature = generation->temperature,
-      .recommended_top_p = generation->top_p,
-      .recommended_min_p = generation->min_p,
-      .recommended_repetition_penalty = generation->repetition_penalty,
-      .recommended_presence_penalty = generation->presence_penalty,
-      .recommended_frequency_penalty = generation->frequency_penalty,
-      .recommended_top_k = generation->top_k > 0 ? generation->top_k : 0,
-      .recommended_max_tokens = generation->max_tokens,
-      .max_tokens_limit = generation->max_tokens_limit,
   };
+  set_shape_info(model, info);
+  set_sampling_info(&model->config.generation, info);
 }
 
 enum omma_status omma_model_text_cost(const struct omma_model *model, int64_t n_tokens, struct omma_text_cost *cost,

@@ -10,13 +10,19 @@
 #include "engine/image_store.h"
 #include "engine/image_team.h"
 #include "engine/pixel_budget.h"
-#include "engine/structured_answer.h"
 #include "families/family.h"
 #include "families/gguf_model.h"
 #include "families/quantization.h"
 #include "kernels/cpu.h"
 #include "text/tokenizer.h"
 #include "weights/checkpoint.h"
+
+struct ommai_token_trie;
+
+/* The tree of a model's tokens, made when the first grammar asks for it. */
+struct ommai_shared_trie {
+  _Atomic(struct ommai_token_trie *) trie;
+};
 
 struct omma_model {
   struct omma_allocator allocator;

@@ -5,6 +5,7 @@
 #include "base/allocator.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "engine/structured_answer.h"
 #include "text/utf8.h"
 
 static enum omma_status in_range(const char *field, double value, double low, double high, struct omma_error *error) {

@@ -10,8 +10,6 @@
 
 /* ---- grammars ---- */
 
-void ommai_shared_trie_free(struct ommai_shared_trie *shared) { ommai_token_trie_destroy(atomic_load(&shared->trie)); }
-
 /* The model's tree; two that are made at the same time are the same, and the second one goes. */
 static enum omma_status find_trie(const struct omma_model *model, struct ommai_token_trie **trie, struct omma_error *error) {
   const struct ommai_generation_config *generation = &model->config.generation;

@@ -14,13 +14,6 @@ struct omma_grammar {
   struct ommai_token_masks *masks; /* once it is created, the engine's thread alone */
 };
 
-/* The tree of a model's tokens, made when the first grammar asks for it. */
-struct ommai_shared_trie {
-  _Atomic(struct ommai_token_trie *) trie;
-};
-
-void ommai_shared_trie_free(struct ommai_shared_trie *shared);
-
 /* Where an answer stands. Zero-initialised: there is no grammar. */
 struct ommai_structured_answer {
   struct omma_grammar *grammar; /* or NULL */

@@ -19,16 +19,10 @@ static bool is_directory(const char *path) {
 bool ommai_gguf_files_meant(const char *path) {
   struct stat found;
   char config[PATH_MAX];
-  const struct dirent *entry;
-  bool some = false;
   if (stat(path, &found) != 0) return false;
   if (!S_ISDIR(found.st_mode)) return S_ISREG(found.st_mode);
   if (!ommai_path_join(config, sizeof config, path, "config.json") || ommai_file_exists(config)) return false;
-  DIR *folder = opendir(path);
-  if (!folder) return false;
-  while (!some && (entry = readdir(folder))) some = ommai_path_ends_with(entry->d_name, ".gguf");
-  closedir(folder);
-  return some;
+  return ommai_directory_has(path, ".gguf");
 }
 
 static bool is_text(struct ommai_gguf_text text, const char *expected) {

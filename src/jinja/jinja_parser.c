@@ -319,15 +319,24 @@ static struct jinja_node *parse_postfix(struct parser *parser, struct jinja_node
   return node;
 }
 
-static struct jinja_node *parse_filter(struct parser *parser, struct jinja_node *of) {
+/* A node with the function that `find` has for the next name, a filter or a test of `of`. */
+static struct jinja_node *parse_applied(struct parser *parser, enum jinja_node_kind kind, struct jinja_node *of,
+                                        const struct jinja_function *(*find)(const char *name, size_t size),
+                                        const char *unknown) {
   if (parser->token->kind != JINJA_NAME) return unexpected(parser);
-  const void *target = ommai_jinja_find_filter(parser->token->text, parser->token->size);
-  if (!target) return refuse(parser, OMMA_ERROR_UNSUPPORTED, "this filter is not supported");
-  struct jinja_node *node = add_text_node(parser, JINJA_NODE_FILTER);
+  const struct jinja_function *target = find(parser->token->text, parser->token->size);
+  if (!target) return refuse(parser, OMMA_ERROR_UNSUPPORTED, unknown);
+  struct jinja_node *node = add_text_node(parser, kind);
   if (!node) return NULL;
   node->target = target;
   node->a = of;
-  if (take_mark(parser, "(")) node->b = parse_arguments(parser);
+  return node;
+}
+
+static struct jinja_node *parse_filter(struct parser *parser, struct jinja_node *of) {
+  struct jinja_node *node =
+      parse_applied(parser, JINJA_NODE_FILTER, of, ommai_jinja_find_filter, "this filter is not supported");
+  if (node && take_mark(parser, "(")) node->b = parse_arguments(parser);
   return node;
 }
 
@@ -355,13 +364,8 @@ static void note_question(const struct parser *parser, const struct jinja_node *
 
 static struct jinja_node *parse_test(struct parser *parser, struct jinja_node *of) {
   bool negated = take_word(parser, "not");
-  if (parser->token->kind != JINJA_NAME) return unexpected(parser);
-  const void *target = ommai_jinja_find_test(parser->token->text, parser->token->size);
-  if (!target) return refuse(parser, OMMA_ERROR_UNSUPPORTED, "this test is not supported");
-  struct jinja_node *node = add_text_node(parser, JINJA_NODE_TEST);
+  struct jinja_node *node = parse_applied(parser, JINJA_NODE_TEST, of, ommai_jinja_find_test, "this test is not supported");
   if (!node) return NULL;
-  node->target = target;
-  node->a = of;
   note_question(parser, node);
   if (take_mark(parser, "(")) {
     node->b = parse_arguments(parser);

@@ -13,12 +13,13 @@
 
 enum { LANES = 16 };
 
-/* The sixteen partial sums, added as a tree. */
-static float sum_lanes(float lanes[LANES]) {
-  for (int width = LANES / 2; width > 0; width /= 2) {
-    for (int i = 0; i < width; i++) lanes[i] += lanes[i + width];
-  }
-  return lanes[0];
+/* The sixteen partial sums, added as a tree. Not inlined: with the loop before it GCC 12 would keep
+ * the sums in single registers. */
+static __attribute__((noinline)) float sum_lanes(const float lanes[LANES]) {
+  float eight[LANES / 2], four[LANES / 4];
+  for (int i = 0; i < LANES / 2; i++) eight[i] = lanes[i] + lanes[i + LANES / 2];
+  for (int i = 0; i < LANES / 4; i++) four[i] = eight[i] + eight[i + LANES / 4];
+  return (four[0] + four[2]) + (four[1] + four[3]);
 }
 
 static void store(float value, void *out, int64_t i, enum omma_dtype type) {
@@ -357,32 +358,34 @@ static void scale_add(const float *x, float scale, const float *bias, int64_t d,
   for (int64_t i = 0; i < d; i++) out[i] = x[i] * scale + bias[i];
 }
 
-/* The integer of -8 .. 7 nearest to a value of moderate size. */
-static inline float nearest_int4(float value) {
-  value = chosen(value < -8.0f, -8.0f, value);
-  value = chosen(value > 7.0f, 7.0f, value);
-  return value + 12582912.0f - 12582912.0f;
+/* The integer of -8 .. 7 nearest to a value of at most 2^21: the bits of it + 1.5 * 2^23. */
+static inline int32_t nearest_int4_bits(float value) {
+  const int32_t zero = 0x4b400000;
+  int32_t bits = (int32_t)ommai_bits_from_f32(value + 12582912.0f);
+  bits = bits < zero - 8 ? zero - 8 : bits;
+  return bits > zero + 7 ? zero + 7 : bits;
 }
 
-/* What a grid of 1 / inverse leaves to be said about x: sums of x q and of q q over sixteen
- * lanes. */
-static inline void int4_products(const float *x, int64_t d, float inverse, float *with_x, float *squares) {
-  float products[LANES] = {0}, squared[LANES] = {0};
+static inline float nearest_int4(float value) { return ommai_f32_from_bits((uint32_t)nearest_int4_bits(value)) - 12582912.0f; }
+
+/* What a grid of 1 / inverse leaves to be said about x: sums of x q and of q q over sixteen lanes.
+ * Not inlined: GCC 12 would make vectors of what several calls have in common. */
+static __attribute__((noinline)) void int4_products(const float *restrict x, int64_t d, float inverse, float *restrict products,
+                                                    float *restrict squares) {
   int64_t i = 0;
+  for (int lane = 0; lane < LANES; lane++) products[lane] = squares[lane] = 0.0f;
   for (; i + LANES <= d; i += LANES) {
     for (int lane = 0; lane < LANES; lane++) {
       float q = nearest_int4(x[i + lane] * inverse);
       products[lane] += x[i + lane] * q;
-      squared[lane] += q * q;
+      squares[lane] += q * q;
     }
   }
   for (int lane = 0; i < d; i++, lane++) {
     float q = nearest_int4(x[i] * inverse);
     products[lane] += x[i] * q;
-    squared[lane] += q * q;
+    squares[lane] += q * q;
   }
-  *with_x = sum_lanes(products);
-  *squares = sum_lanes(squared);
 }
 
 /* The value of the largest magnitude, with its sign. */
@@ -400,27 +403,30 @@ static float extreme(const float *x, int64_t d) {
 /* With the scale that is best for integers q, sum(x q) / sum(q q), the squared error is sum(x x) -
  * sum(x q)^2 / sum(q q). */
 static void fit_int4(const float *x, int64_t d, int8_t *out, float *scale) {
+  enum { GRIDS = 8 };
   /* where the extreme falls on the grid */
-  static const float ends[] = {-8.6f, -8.2f, -7.8f, -7.4f, -7.0f, 7.4f, 7.0f, 6.6f};
-  float most = extreme(x, d), best_gain = 0.0f, best_inverse = 0.0f, best_scale = 0.0f;
+  static const float ends[GRIDS] = {-8.6f, -8.2f, -7.8f, -7.4f, -7.0f, 7.4f, 7.0f, 6.6f};
+  float most = extreme(x, d), inverses[GRIDS], with_x[GRIDS], squares[GRIDS], scales[GRIDS], gains[GRIDS];
+  float products[GRIDS][LANES], squared[GRIDS][LANES];
+  int best = 0;
   /* no number fits: a scale that makes every sum NaN tells of it */
   if (!(fabsf(most) <= FLT_MAX)) {
     memset(out, 8, (size_t)d);
     *scale = most;
     return;
   }
-  for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-    float inverse = ends[i] / most, with_x, squares;
-    if (!(fabsf(inverse) <= FLT_MAX)) break;
-    int4_products(x, d, inverse, &with_x, &squares);
-    float gain = with_x * (with_x / squares);
-    if (!(gain > best_gain)) continue;
-    best_gain = gain;
-    best_inverse = inverse;
-    best_scale = with_x / squares;
-  }
-  for (int64_t i = 0; i < d; i++) out[i] = (int8_t)(ommai_round_whole(nearest_int4(x[i] * best_inverse)) + 8);
-  *scale = best_scale;
+  for (int i = 0; i < GRIDS; i++) inverses[i] = ends[i] / most;
+  for (int i = 0; i < GRIDS; i++) int4_products(x, d, inverses[i], products[i], squared[i]);
+  for (int i = 0; i < GRIDS; i++) with_x[i] = sum_lanes(products[i]);
+  for (int i = 0; i < GRIDS; i++) squares[i] = sum_lanes(squared[i]);
+  for (int i = 0; i < GRIDS; i++) scales[i] = with_x[i] / squares[i];
+  for (int i = 0; i < GRIDS; i++) gains[i] = with_x[i] * scales[i];
+  for (int i = 1; i < GRIDS; i++) best = gains[i] > gains[best] ? i : best;
+  /* zeros, and values so small that an inverse is infinite, gain nothing */
+  bool any = gains[best] > 0.0f;
+  float inverse = any ? inverses[best] : 0.0f;
+  for (int64_t i = 0; i < d; i++) out[i] = (int8_t)((nearest_int4_bits(x[i] * inverse) & 15) ^ 8);
+  *scale = any ? scales[best] : 0.0f;
 }
 
 static void find_range(const float *x, int64_t d, struct ommai_row_range *range) {

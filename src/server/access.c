@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "server/answer_fields.h"
+#include "server/http_call.h"
 #include "server/log_line.h"
 #include "server/own_fields.h"
 #include "server/routes.h"

@@ -539,6 +539,26 @@ static bool init_choices(struct answer *answer, const struct ommai_tool_request 
   return good;
 }
 
+/* What the request asks of the reply. The answer's head is set. */
+static void copy_settings(struct answer *answer, const struct ommai_answer_source *source) {
+  const struct ommai_answer_fields *fields = source->fields;
+  answer->stream = fields->stream;
+  answer->include_usage = fields->include_usage || source->format->as_items;
+  answer->continuous_usage = fields->include_usage && fields->continuous_usage;
+  answer->logprobs = fields->sampling.logprobs;
+  answer->shows_reasoning = fields->shows_reasoning;
+  answer->token_ids = fields->return_token_ids;
+  answer->prompt_logprobs = fields->sampling.prompt_logprobs;
+  answer->echo_logprobs = source->echo_logprobs;
+  answer->prompt_only = source->prompt_only;
+  answer->n_top = fields->sampling.n_top_logprobs;
+  answer->own = fields->own;
+  answer->n_stop_token_ids = fields->sampling.n_stop_token_ids;
+  memcpy(answer->stop_token_ids, fields->stop_token_ids, sizeof answer->stop_token_ids);
+  answer->has_tools = source->tools && source->tools->format != OMMAI_TOOLS_NONE;
+  answer->head.has_tools = answer->has_tools;
+}
+
 /* Copies what is needed after the JSON is gone. */
 static struct answer *make_answer(struct ommai_http_call *call, const struct ommai_answer_source *source) {
   struct ommai_server *server = call->server;
@@ -565,27 +585,13 @@ static struct answer *make_answer(struct ommai_http_call *call, const struct omm
                                            .request_fields = &answer->request_fields,
                                            .state = &answer->reply_state,
                                            .has_thoughts = fields->sampling.reasoning != NULL};
-  answer->stream = fields->stream;
-  answer->include_usage = fields->include_usage || source->format->as_items;
-  answer->continuous_usage = fields->include_usage && fields->continuous_usage;
-  answer->logprobs = fields->sampling.logprobs;
-  answer->shows_reasoning = fields->shows_reasoning;
-  answer->token_ids = fields->return_token_ids;
-  answer->prompt_logprobs = fields->sampling.prompt_logprobs;
-  answer->echo_logprobs = source->echo_logprobs;
-  answer->prompt_only = source->prompt_only;
-  answer->n_top = fields->sampling.n_top_logprobs;
-  answer->own = fields->own;
+  copy_settings(answer, source);
   ommai_text_init(&answer->images, server->allocator);
   ommai_text_init(&answer->request_fields, server->allocator);
   ommai_reply_state_init(&answer->reply_state, server->allocator);
   const struct ommai_text *repeated = source->request_fields;
   if (repeated) ommai_text_append(&answer->request_fields, repeated->data, repeated->size);
   if (source->add_images && (fields->own.details || fields->own.progress)) source->add_images(source->context, &answer->images);
-  answer->n_stop_token_ids = fields->sampling.n_stop_token_ids;
-  memcpy(answer->stop_token_ids, fields->stop_token_ids, sizeof answer->stop_token_ids);
-  answer->has_tools = source->tools && source->tools->format != OMMAI_TOOLS_NONE;
-  answer->head.has_tools = answer->has_tools;
   if (init_choices(answer, source->tools) && answer->model && !answer->request_fields.failed) return answer;
   free_answer(answer);
   return NULL;

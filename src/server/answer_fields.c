@@ -84,11 +84,10 @@ static bool read_stop(const json_t *root, struct ommai_answer_fields *fields, st
 static bool read_stop_tokens(const struct ommai_server *server, const json_t *root, struct ommai_answer_fields *fields,
                              struct ommai_api_error *error) {
   static const char KEY[] = "stop_token_ids";
-  const json_t *ids = ommai_field_get(root, KEY);
+  const json_t *ids;
   struct omma_sampling *sampling = &fields->sampling;
   sampling->stop_token_ids = fields->stop_token_ids;
-  if (!ids) return true;
-  if (!json_is_array(ids)) return ommai_api_fail(error, 400, KEY, "%s must be an array, got %s.", KEY, ommai_json_kind(ids));
+  if (!ommai_field_array(root, KEY, &ids, error)) return false;
   if (json_array_size(ids) > OMMAI_FIELD_MAX_STOP_TOKENS) {
     return ommai_api_fail(error, 400, KEY, "%s must hold at most %d ids, got %zu.", KEY, OMMAI_FIELD_MAX_STOP_TOKENS,
                           json_array_size(ids));

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/allocator.h"
+#include "server/http_call.h"
+#include "server/job_queue.h"
 #include "server/protocol.h"
 #include "server/request_json.h"
 #include "server/routes.h"

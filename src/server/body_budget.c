@@ -1,6 +1,9 @@
 #include "server/body_budget.h"
 
+#include "server/server_state.h"
+
 #include "base/clock.h"
+#include "server/http_call.h"
 
 static bool take_bytes(struct ommai_server *server, size_t size) {
   size_t before = atomic_fetch_add(&server->body_bytes, size);
@@ -20,7 +23,8 @@ static struct ommai_http_call *find_slowest_body(struct ommai_server *server, st
   int64_t now_ns = ommai_clock_ns();
   struct ommai_http_call *slowest = own;
   pthread_mutex_lock(&server->list_lock);
-  for (struct ommai_http_call *call = server->calls; call; call = call->next) {
+  struct ommai_http_call *call;
+  LIST_FOREACH(call, &server->calls, listed) {
     if (atomic_load(&call->body_complete) || !call->body_reserved) continue;
     if (body_speed(call, now_ns) < body_speed(slowest, now_ns)) slowest = call;
   }

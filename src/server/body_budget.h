@@ -2,7 +2,10 @@
 #ifndef OMMAI_SERVER_BODY_BUDGET_H
 #define OMMAI_SERVER_BODY_BUDGET_H
 
-#include "server/server_state.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+struct ommai_http_call;
 
 /* Takes `size` more bytes of the budget for the call's body; ommai_http_call_release_body gives
  * them back. Where the budget is spent, slower bodies lose what they have and get 503; false when

@@ -1,25 +1,20 @@
 #include "server/call_list.h"
 
 #include "base/assert.h"
+#include "server/http_call.h"
+#include "server/server_state.h"
 
 void ommai_call_list_add(struct ommai_server *server, struct ommai_http_call *call) {
   pthread_mutex_lock(&server->list_lock);
   call->number = server->next_number++;
-  call->next = server->calls;
-  if (call->next) call->next->previous = call;
-  server->calls = call;
+  LIST_INSERT_HEAD(&server->calls, call, listed);
   server->n_listed++;
   pthread_mutex_unlock(&server->list_lock);
 }
 
 void ommai_call_list_remove(struct ommai_server *server, struct ommai_http_call *call) {
   pthread_mutex_lock(&server->list_lock);
-  if (call->next) call->next->previous = call->previous;
-  if (call->previous) {
-    call->previous->next = call->next;
-  } else {
-    server->calls = call->next;
-  }
+  LIST_REMOVE(call, listed);
   OMMAI_ASSERT(server->n_listed > 0);
   server->n_listed--;
   pthread_cond_broadcast(&server->list_changed);

@@ -2,7 +2,8 @@
 #ifndef OMMAI_SERVER_CALL_LIST_H
 #define OMMAI_SERVER_CALL_LIST_H
 
-#include "server/server_state.h"
+struct ommai_http_call;
+struct ommai_server;
 
 /* Into the list and out of it; IO thread. Adding numbers the call. */
 void ommai_call_list_add(struct ommai_server *server, struct ommai_http_call *call);

@@ -4,6 +4,7 @@
 #include "server/answer.h"
 #include "server/encode_answer.h"
 #include "server/endpoints.h"
+#include "server/http_call.h"
 #include "server/request_json.h"
 #include "server/server_state.h"
 

@@ -27,6 +27,13 @@ void ommai_chat_draft_set(struct ommai_chat_draft *draft, const char *key, json_
   draft->failed |= json_object_set_new(draft->chat, key, value) != 0;
 }
 
+void ommai_chat_draft_set_tools(struct ommai_chat_draft *draft, const json_t *tools, json_t *(*convert)(const json_t *tool)) {
+  json_t *list = json_array(), *tool;
+  size_t i;
+  json_array_foreach(tools, i, tool) draft->failed |= json_array_append_new(list, convert(tool)) != 0;
+  ommai_chat_draft_set(draft, "tools", list);
+}
+
 static bool is_answer(const json_t *message) {
   const char *role = json_string_value(json_object_get(message, "role"));
   return role && strcmp(role, "assistant") == 0;

@@ -18,6 +18,8 @@ void ommai_chat_draft_begin(struct ommai_chat_draft *draft, json_t *original, co
 
 /* Each takes its value's reference over; NULL: memory ran out while it was made. */
 void ommai_chat_draft_set(struct ommai_chat_draft *draft, const char *key, json_t *value);
+/* The tools of a chat, each made out of one of `tools`. */
+void ommai_chat_draft_set_tools(struct ommai_chat_draft *draft, const json_t *tools, json_t *(*convert)(const json_t *tool));
 void ommai_chat_draft_add_message(struct ommai_chat_draft *draft, json_t *message, const char *place);
 
 /* More of the thought of the assistant's next message; it is forgotten when that is another's. */

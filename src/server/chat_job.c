@@ -2,6 +2,8 @@
 
 #include "base/allocator.h"
 #include "server/chat_media.h"
+#include "server/http_call.h"
+#include "server/job_queue.h"
 #include "server/server_state.h"
 
 struct chat_job {

@@ -9,6 +9,7 @@
 #include "base/allocator.h"
 #include "base/checked.h"
 #include "base/clock.h"
+#include "server/http_call.h"
 #include "server/media.h"
 #include "server/media_video.h"
 #include "server/server_state.h"

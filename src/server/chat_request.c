@@ -243,11 +243,9 @@ static size_t count_parts(const json_t *messages) {
 
 static bool read_messages(const struct ommai_server *server, struct ommai_chat_request *request,
                           struct ommai_api_error *error) {
-  const json_t *messages = ommai_field_get(request->root, "messages");
+  const json_t *messages;
+  if (!ommai_field_array(request->root, "messages", &messages, error)) return false;
   if (!messages) return ommai_api_fail_body(error, "body.messages", "Field required: messages.");
-  if (!json_is_array(messages)) {
-    return ommai_api_fail(error, 400, "messages", "messages must be an array, got %s.", ommai_json_kind(messages));
-  }
   size_t n_messages = json_array_size(messages), n_parts = count_parts(messages);
   if (n_messages == 0) return ommai_api_fail(error, 400, "messages", "messages must hold at least one message, got [].");
   request->n_messages = n_messages;
@@ -301,7 +299,7 @@ static bool read_logprobs(const json_t *root, struct omma_sampling *sampling, st
  * answers that are no text. */
 static bool refuse_fields(const json_t *root, struct ommai_api_error *error) {
   static const char *const keys[] = {"functions", "function_call"};
-  const json_t *modalities = ommai_field_get(root, "modalities"), *modality;
+  const json_t *modalities, *modality;
   size_t index;
   for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
     const json_t *value = ommai_field_get(root, keys[i]);
@@ -310,9 +308,7 @@ static bool refuse_fields(const json_t *root, struct ommai_api_error *error) {
     if (neutral) continue;
     return ommai_api_fail(error, 400, keys[i], "%s is not supported: use tools and tool_choice.", keys[i]);
   }
-  if (modalities && !json_is_array(modalities)) {
-    return ommai_api_fail(error, 400, "modalities", "modalities must be an array, got %s.", ommai_json_kind(modalities));
-  }
+  if (!ommai_field_array(root, "modalities", &modalities, error)) return false;
   json_array_foreach(modalities, index, modality) {
     const char *word = json_string_value(modality);
     if (word && !strcmp(word, "text")) continue;

@@ -43,9 +43,7 @@ static void delta(struct ommai_text *out, const struct ommai_reply_head *head, c
 }
 
 static void usage_event(struct ommai_text *out, const struct ommai_reply_head *head, const struct ommai_usage *usage) {
-  ommai_reply_begin_event(out, head, OBJECT);
-  ommai_text_add(out, ",\"choices\":[]");
-  ommai_reply_end_event(out, usage);
+  ommai_reply_add_usage_event(out, head, OBJECT, usage);
 }
 
 static void whole(struct ommai_text *out, const struct ommai_reply_head *head, const struct ommai_reply_part *parts,

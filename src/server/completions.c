@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "server/answer.h"
 #include "server/endpoints.h"
+#include "server/http_call.h"
 #include "server/request_json.h"
 #include "server/server_state.h"
 #include "server/token_text.h"

@@ -10,6 +10,7 @@
 
 #include "base/allocator.h"
 #include "base/clock.h"
+#include "server/http_call.h"
 #include "server/server_state.h"
 
 #define SECOND_NS INT64_C(1000000000)
@@ -99,9 +100,9 @@ static bool may_shut_down(const struct ommai_connection *connection, const struc
 /* Drops the slowest of these. False when there is none. */
 static bool shut_down_slowest(struct ommai_server *server, const struct ommai_connection *own, const struct closable *which) {
   int64_t now_ns = ommai_clock_ns();
-  struct ommai_connection *slowest = NULL;
+  struct ommai_connection *slowest = NULL, *connection;
   double slowest_speed = 0;
-  for (struct ommai_connection *connection = server->connections; connection; connection = connection->next) {
+  LIST_FOREACH(connection, &server->connections, listed) {
     if (connection == own || !may_shut_down(connection, which, now_ns)) continue;
     double speed = speed_of(connection, now_ns);
     if (slowest && speed >= slowest_speed) continue;
@@ -117,7 +118,8 @@ static bool shut_down_slowest(struct ommai_server *server, const struct ommai_co
  * dropped. list_lock is held and the connection listed. */
 static bool make_room(struct ommai_server *server, const struct ommai_connection *own) {
   int64_t n_open = 0, n_of_client = 0, now_ns = ommai_clock_ns();
-  for (const struct ommai_connection *connection = server->connections; connection; connection = connection->next) {
+  const struct ommai_connection *connection;
+  LIST_FOREACH(connection, &server->connections, listed) {
     bool young = !connection->admitted && now_ns - connection->request_ns < YOUNG_NS;
     if (connection->is_shut_down || (young && connection != own)) continue;
     n_open++;
@@ -133,8 +135,8 @@ static bool make_room(struct ommai_server *server, const struct ommai_connection
  * anybody, but the limits themselves wait for a request. */
 static void keep_spare_room(struct ommai_server *server, const struct ommai_connection *own) {
   int64_t n_open = 0;
-  for (const struct ommai_connection *connection = server->connections; connection; connection = connection->next)
-    n_open += !connection->is_shut_down;
+  const struct ommai_connection *connection;
+  LIST_FOREACH(connection, &server->connections, listed) n_open += !connection->is_shut_down;
   if (n_open > server->max_connections + OMMAI_CHECK_CONNECTIONS / 2) {
     shut_down_slowest(server, own, &(struct closable){NULL, 0, false});
   }
@@ -163,9 +165,7 @@ struct ommai_connection *ommai_connection_open(struct ommai_server *server, stru
   enter(connection, OMMAI_STAGE_HEAD);
   pthread_mutex_lock(&server->list_lock);
   connection->number = server->next_number++;
-  connection->next = server->connections;
-  if (connection->next) connection->next->previous = connection;
-  server->connections = connection;
+  LIST_INSERT_HEAD(&server->connections, connection, listed);
   keep_spare_room(server, connection);
   pthread_mutex_unlock(&server->list_lock);
   return connection;
@@ -174,12 +174,7 @@ struct ommai_connection *ommai_connection_open(struct ommai_server *server, stru
 void ommai_connection_close(struct ommai_server *server, struct ommai_connection *connection) {
   if (!connection) return;
   pthread_mutex_lock(&server->list_lock);
-  if (connection->next) connection->next->previous = connection->previous;
-  if (connection->previous) {
-    connection->previous->next = connection->next;
-  } else {
-    server->connections = connection->next;
-  }
+  LIST_REMOVE(connection, listed);
   pthread_mutex_unlock(&server->list_lock);
   ommai_release(server->allocator, connection, 1, sizeof *connection);
 }
@@ -217,8 +212,8 @@ bool ommai_connection_answer(struct ommai_server *server, struct ommai_connectio
 }
 
 static struct ommai_connection *find_connection(struct ommai_server *server, uint64_t number) {
-  struct ommai_connection *connection = server->connections;
-  while (connection && connection->number != number) connection = connection->next;
+  struct ommai_connection *connection = LIST_FIRST(&server->connections);
+  while (connection && connection->number != number) connection = LIST_NEXT(connection, listed);
   return connection;
 }
 
@@ -227,8 +222,8 @@ struct ommai_http_call *ommai_connection_hang_up(struct ommai_server *server, ui
   pthread_mutex_lock(&server->list_lock);
   struct ommai_connection *connection = find_connection(server, number);
   if (connection) connection->hung_up_ns = ommai_clock_ns();
-  if (connection && connection->answering) call = server->calls;
-  while (call && call->connection != connection) call = call->next;
+  if (connection && connection->answering) call = LIST_FIRST(&server->calls);
+  while (call && call->connection != connection) call = LIST_NEXT(call, listed);
   if (call) ommai_http_call_retain(call);
   pthread_mutex_unlock(&server->list_lock);
   return call;
@@ -256,7 +251,8 @@ static bool is_late(const struct ommai_server *server, struct ommai_connection *
 }
 
 void ommai_connection_expire(struct ommai_server *server, int64_t now_ns) {
-  for (struct ommai_connection *connection = server->connections; connection; connection = connection->next) {
+  struct ommai_connection *connection;
+  LIST_FOREACH(connection, &server->connections, listed) {
     if (connection->stage == OMMAI_STAGE_IDLE && received(connection) > connection->request_received) {
       connection->stage = OMMAI_STAGE_HEAD;
       connection->since_ns = connection->request_ns = now_ns;

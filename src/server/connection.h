@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #define OMMAI_CLIENT_ADDRESS_SIZE 16
 
@@ -28,7 +29,7 @@ enum ommai_connection_stage {
 
 /* One open connection; in the server's list and, but for the constants, under its lock. */
 struct ommai_connection {
-  struct ommai_connection *next, *previous;
+  LIST_ENTRY(ommai_connection) listed;
   uint64_t number; /* names it to the watcher; never used twice */
   int descriptor;
   /* nothing can be written into it from outside libmicrohttpd */

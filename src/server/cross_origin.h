@@ -6,7 +6,7 @@
 #include <omma/host.h>
 #include <stdbool.h>
 
-#include "server/server.h"
+#include "server/server_options.h"
 #include "server/text_buffer.h"
 
 struct MHD_Connection;

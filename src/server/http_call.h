@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "server/access.h"
 #include "server/api_error.h"
@@ -53,7 +54,7 @@ struct ommai_http_call {
   struct ommai_access access;
 
   /* In the server's list, under the list's lock. */
-  struct ommai_http_call *next, *previous;
+  LIST_ENTRY(ommai_http_call) listed;
   int64_t created_ns;
   atomic_bool body_complete;
 

@@ -9,13 +9,9 @@
 #define LOOK_NS INT64_C(200000000)
 
 void ommai_media_budget_init(struct ommai_media_budget *budget, int64_t limit) {
-  pthread_condattr_t attributes;
   *budget = (struct ommai_media_budget){.limit = limit};
-  pthread_condattr_init(&attributes);
-  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
   pthread_mutex_init(&budget->lock, NULL);
-  pthread_cond_init(&budget->changed, &attributes);
-  pthread_condattr_destroy(&attributes);
+  ommai_clock_condition_init(&budget->changed);
 }
 
 void ommai_media_budget_destroy(struct ommai_media_budget *budget) {

@@ -3,6 +3,7 @@
 
 #include "server/chat.h"
 #include "server/endpoints.h"
+#include "server/http_call.h"
 #include "server/messages_request.h"
 #include "server/request_json.h"
 

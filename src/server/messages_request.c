@@ -167,11 +167,9 @@ static bool add_message(struct ommai_chat_draft *draft, const json_t *message, s
 /* A last message of the assistant is the beginning of the answer, as Anthropic's interface
  * defines. */
 static bool read_messages(struct ommai_chat_draft *draft, struct ommai_api_error *error) {
-  const json_t *messages = ommai_field_get(draft->original, "messages"), *last;
+  const json_t *messages, *last;
+  if (!ommai_field_array(draft->original, "messages", &messages, error)) return false;
   if (!messages) return ommai_api_fail_body(error, "body.messages", "Field required: messages.");
-  if (!json_is_array(messages)) {
-    return ommai_api_fail(error, 400, "messages", "messages must be an array, got %s.", ommai_json_kind(messages));
-  }
   if (json_array_size(messages) == 0) {
     return ommai_api_fail(error, 400, "messages", "messages must hold at least one message, got [].");
   }
@@ -194,12 +192,9 @@ static bool read_limit(struct ommai_chat_draft *draft, struct ommai_api_error *e
 }
 
 static bool read_stop(struct ommai_chat_draft *draft, struct ommai_api_error *error) {
-  json_t *stop = ommai_field_get(draft->original, "stop_sequences");
-  if (!stop) return true;
-  if (!json_is_array(stop)) {
-    return ommai_api_fail(error, 400, "stop_sequences", "stop_sequences must be an array, got %s.", ommai_json_kind(stop));
-  }
-  ommai_chat_draft_set(draft, "stop", json_incref(stop));
+  const json_t *stop;
+  if (!ommai_field_array(draft->original, "stop_sequences", &stop, error)) return false;
+  if (stop) ommai_chat_draft_set(draft, "stop", json_incref((json_t *)stop));
   return true;
 }
 
@@ -256,23 +251,18 @@ static json_t *function_of(const json_t *tool) {
 }
 
 static bool read_tools(struct ommai_chat_draft *draft, struct ommai_api_error *error) {
-  const json_t *tools = ommai_field_get(draft->original, "tools");
-  if (tools && !json_is_array(tools)) {
-    return ommai_api_fail(error, 400, "tools", "tools must be an array, got %s.", ommai_json_kind(tools));
-  }
+  const json_t *tools, *tool;
+  size_t i;
+  if (!ommai_field_array(draft->original, "tools", &tools, error)) return false;
   if (json_array_size(tools) == 0) return true; /* none, as in Anthropic's API */
-  json_t *list = json_array();
-  for (size_t i = 0; i < json_array_size(tools); i++) {
-    const json_t *tool = json_array_get(tools, i);
+  json_array_foreach(tools, i, tool) {
     const char *type = json_string_value(json_object_get(tool, "type"));
     if (!json_is_object(tool) || (type && strcmp(type, "custom") != 0)) {
-      json_decref(list);
       return ommai_api_fail(error, 400, "tools", "tools[%zu]: type \"%.60s\" is not supported; tools of clients are.", i,
                             type ? type : "");
     }
-    draft->failed |= json_array_append_new(list, function_of(tool)) != 0;
   }
-  ommai_chat_draft_set(draft, "tools", list);
+  ommai_chat_draft_set_tools(draft, tools, function_of);
   return true;
 }
 

@@ -149,12 +149,19 @@ static double used_pages(const struct omma_engine_stats *stats) {
   return stats->kv_pages ? (double)stats->kv_pages_used / (double)stats->kv_pages : 0;
 }
 
-static void write_counters(struct writer *writer, const struct omma_engine_stats *stats, const struct ommai_metrics *counted) {
+/* A figure with its name and what the lines before it say. */
+struct figure {
+  const char *name, *type, *help;
+  double value;
+};
+
+static void write_figures(struct writer *writer, const struct figure *figures, size_t n) {
+  for (size_t i = 0; i < n; i++) write_value(writer, figures[i].name, figures[i].type, figures[i].help, figures[i].value);
+}
+
+static void write_engine_counters(struct writer *writer, const struct omma_engine_stats *stats) {
   int64_t queries = stats->encoder_cache_hits + stats->encoder_cache_misses;
-  const struct {
-    const char *name, *type, *help;
-    double value;
-  } values[] = {
+  const struct figure figures[] = {
       {"vllm:num_requests_running", "gauge", "Requests that the engine works on.", (double)stats->n_running},
       {"vllm:num_requests_waiting", "gauge", "Requests that wait for the engine, or for pages to go on.",
        (double)stats->n_waiting},
@@ -174,6 +181,14 @@ static void write_counters(struct writer *writer, const struct omma_engine_stats
        (double)stats->accepted_tokens},
       {"vllm:prompt_tokens_total", "counter", "Prompt tokens of ended requests.", (double)stats->prompt_tokens},
       {"vllm:generation_tokens_total", "counter", "Tokens of ended answers.", (double)stats->generation_tokens},
+      {"omma:workspace_bytes", "gauge", "Bytes of the engine's workspaces.", (double)stats->workspace_bytes},
+  };
+  write_figures(writer, figures, sizeof figures / sizeof figures[0]);
+}
+
+static void write_image_counters(struct writer *writer, const struct omma_engine_stats *stats,
+                                 const struct ommai_metrics *counted) {
+  const struct figure figures[] = {
       {"omma:images_prepared_ahead_total", "counter", "Images and videos prepared while another request was running.",
        (double)counted->prepared_ahead},
       {"omma:images_decoded_total", "counter", "Images and frames of videos that were decoded.", (double)counted->decoded},
@@ -191,11 +206,8 @@ static void write_counters(struct writer *writer, const struct omma_engine_stats
        (double)stats->encoding_store_hits},
       {"omma:encoding_store_misses_total", "counter", "Images looked for there and not found.",
        (double)stats->encoding_store_misses},
-      {"omma:workspace_bytes", "gauge", "Bytes of the engine's workspaces.", (double)stats->workspace_bytes},
   };
-  for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
-    write_value(writer, values[i].name, values[i].type, values[i].help, values[i].value);
-  }
+  write_figures(writer, figures, sizeof figures / sizeof figures[0]);
   begin(writer, "omma:encoder_batch_images", "summary", "Images in a pass through the encoder.");
   ommai_text_format(writer->out, "omma:encoder_batch_images_sum{%s} %" PRId64 "\n", writer->labels, stats->images);
   ommai_text_format(writer->out, "omma:encoder_batch_images_count{%s} %" PRId64 "\n", writer->labels, stats->encoder_passes);
@@ -245,7 +257,8 @@ void ommai_metrics_write(struct ommai_metrics *metrics, const struct ommai_metri
   struct ommai_metrics counted = {
       .prepared_ahead = metrics->prepared_ahead, .decoded = metrics->decoded, .recalled = metrics->recalled};
   pthread_mutex_unlock(&metrics->lock);
-  write_counters(&writer, sources->stats, &counted);
+  write_engine_counters(&writer, sources->stats);
+  write_image_counters(&writer, sources->stats, &counted);
   write_old_names(&writer, sources->stats);
   write_configuration(&writer, sources);
   write_kv_events(&writer, sources);

@@ -83,6 +83,13 @@ void ommai_reply_end_event(struct ommai_text *out, const struct ommai_usage *usa
   ommai_text_add(out, "}\n\n");
 }
 
+void ommai_reply_add_usage_event(struct ommai_text *out, const struct ommai_reply_head *head, const char *object,
+                                 const struct ommai_usage *usage) {
+  ommai_reply_begin_event(out, head, object);
+  ommai_text_add(out, ",\"choices\":[]");
+  ommai_reply_end_event(out, usage);
+}
+
 void ommai_reply_add_list(struct ommai_text *out, const char *key, const struct ommai_text *list) {
   ommai_text_format(out, list ? ",\"%s\":[" : ",\"%s\":null", key);
   if (!list) return;

@@ -119,6 +119,9 @@ void ommai_reply_add_head(struct ommai_text *out, const struct ommai_reply_head 
 void ommai_reply_begin_event(struct ommai_text *out, const struct ommai_reply_head *head, const char *object);
 /* The usage, where there is one, and the end of the object and of the event. */
 void ommai_reply_end_event(struct ommai_text *out, const struct ommai_usage *usage);
+/* The event of a stream that has the usage and no choice. */
+void ommai_reply_add_usage_event(struct ommai_text *out, const struct ommai_reply_head *head, const char *object,
+                                 const struct ommai_usage *usage);
 /* `,"ommatidia":{...}`, where it was asked for. */
 void ommai_reply_add_own(struct ommai_text *out, const struct ommai_usage *usage);
 /* `,"key":[...]`, or null where there is no list. */

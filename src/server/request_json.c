@@ -131,3 +131,9 @@ bool ommai_field_string(const json_t *object, const char *key, const char **out,
   *out = json_string_value(value);
   return true;
 }
+
+bool ommai_field_array(const json_t *object, const char *key, const json_t **out, struct ommai_api_error *error) {
+  *out = ommai_field_get(object, key);
+  return !*out || json_is_array(*out) ||
+         ommai_api_fail(error, 400, key, "%s must be an array, got %s.", key, ommai_json_kind(*out));
+}

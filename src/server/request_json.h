@@ -29,6 +29,9 @@ bool ommai_field_number(const json_t *object, const char *key, double low, doubl
 /* Strings live as long as the document and hold no NUL. */
 bool ommai_field_string(const json_t *object, const char *key, const char **out, struct ommai_api_error *error);
 
+/* NULL where it is missing or null; lives as long as the document. */
+bool ommai_field_array(const json_t *object, const char *key, const json_t **out, struct ommai_api_error *error);
+
 /* The member, or NULL where it is missing or null. */
 json_t *ommai_field_get(const json_t *object, const char *key);
 

@@ -1,6 +1,7 @@
 /* POST /v1/responses. */
 #include "server/chat.h"
 #include "server/endpoints.h"
+#include "server/http_call.h"
 #include "server/request_json.h"
 #include "server/responses_request.h"
 

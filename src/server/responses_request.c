@@ -168,23 +168,17 @@ static json_t *nested_tool(const json_t *tool) {
 }
 
 static bool read_tools(struct ommai_chat_draft *draft, struct ommai_api_error *error) {
-  const json_t *tools = ommai_field_get(draft->original, "tools");
-  if (tools && !json_is_array(tools)) {
-    return ommai_api_fail(error, 400, "tools", "tools must be an array, got %s.", ommai_json_kind(tools));
-  }
-  if (!tools) return true;
-  json_t *list = json_array(); /* an empty one is refused with the chat */
-  for (size_t i = 0; i < json_array_size(tools); i++) {
-    const json_t *tool = json_array_get(tools, i);
+  const json_t *tools, *tool;
+  size_t i;
+  if (!ommai_field_array(draft->original, "tools", &tools, error)) return false;
+  json_array_foreach(tools, i, tool) {
     const char *type = json_string_value(json_object_get(tool, "type"));
-    if (!type || strcmp(type, "function") != 0) {
-      json_decref(list);
-      return ommai_api_fail(error, 400, "tools", "tools[%zu]: type \"%.60s\" is not supported; \"function\" is.", i,
-                            type ? type : "");
-    }
-    draft->failed |= json_array_append_new(list, nested_tool(tool)) != 0;
+    if (type && strcmp(type, "function") == 0) continue;
+    return ommai_api_fail(error, 400, "tools", "tools[%zu]: type \"%.60s\" is not supported; \"function\" is.", i,
+                          type ? type : "");
   }
-  ommai_chat_draft_set(draft, "tools", list);
+  /* an empty list is refused with the chat */
+  if (tools) ommai_chat_draft_set_tools(draft, tools, nested_tool);
   return true;
 }
 
@@ -219,12 +213,10 @@ static bool read_reasoning(struct ommai_chat_draft *draft, struct ommai_api_erro
 
 /* Log-probabilities come where `include` asks for them, as in vLLM. */
 static bool read_include(struct ommai_chat_draft *draft, struct ommai_api_error *error) {
-  const json_t *include = ommai_field_get(draft->original, "include"), *item;
+  const json_t *include, *item;
   size_t index;
   bool logprobs = false;
-  if (include && !json_is_array(include)) {
-    return ommai_api_fail(error, 400, "include", "include must be an array, got %s.", ommai_json_kind(include));
-  }
+  if (!ommai_field_array(draft->original, "include", &include, error)) return false;
   json_array_foreach(include, index, item) {
     const char *word = json_string_value(item);
     logprobs |= word && !strcmp(word, "message.output_text.logprobs");

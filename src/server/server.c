@@ -43,7 +43,9 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "server/http_call.h"
 #include "server/http_front.h"
+#include "server/job_queue.h"
 #include "server/log_line.h"
 #include "server/page.h"
 #include "server/server_state.h"
@@ -268,12 +270,8 @@ static enum omma_status take_options(struct ommai_server *server, const struct o
 }
 
 static void init_locks(struct ommai_server *server) {
-  pthread_condattr_t attributes;
-  pthread_condattr_init(&attributes);
-  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
   pthread_mutex_init(&server->list_lock, NULL);
-  pthread_cond_init(&server->list_changed, &attributes);
-  pthread_condattr_destroy(&attributes);
+  ommai_clock_condition_init(&server->list_changed);
   ommai_metrics_init(&server->metrics);
   ommai_http_metrics_init(&server->http_metrics);
 }
@@ -375,8 +373,9 @@ static void for_each_call(struct ommai_server *server, void (*act)(struct ommai_
   uint64_t below = UINT64_MAX;
   for (;;) {
     pthread_mutex_lock(&server->list_lock);
-    struct ommai_http_call *call = server->calls; /* newest first: numbers fall along the list */
-    while (call && call->number >= below) call = call->next;
+    /* the newest comes first: numbers fall along the list */
+    struct ommai_http_call *call = LIST_FIRST(&server->calls);
+    while (call && call->number >= below) call = LIST_NEXT(call, listed);
     if (call) ommai_http_call_retain(call);
     pthread_mutex_unlock(&server->list_lock);
     if (!call) return;

@@ -4,27 +4,27 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/queue.h>
 
 #include "server/api_keys.h"
-#include "server/connection.h"
 #include "server/cross_origin.h"
 #include "server/encoding_directory.h"
 #include "server/encoding_memory.h"
 #include "server/grammar_cache.h"
-#include "server/http_call.h"
 #include "server/http_metrics.h"
-#include "server/job_queue.h"
 #include "server/listener.h"
 #include "server/media_budget.h"
 #include "server/media_fetch.h"
 #include "server/media_root.h"
 #include "server/metrics.h"
 #include "server/reasoning.h"
-#include "server/server.h"
 #include "server/tls.h"
 #include "server/tool_calls.h"
 
 struct MHD_Daemon;
+struct ommai_connection;
+struct ommai_http_call;
+struct ommai_job_queue;
 struct ommai_page;
 struct ommai_watcher;
 
@@ -102,8 +102,8 @@ struct ommai_server {
   /* Under list_lock, which is never taken by a thread that holds a call's lock. */
   pthread_mutex_t list_lock;
   pthread_cond_t list_changed;
-  struct ommai_http_call *calls;        /* those that libmicrohttpd holds */
-  struct ommai_connection *connections; /* one per open connection */
+  LIST_HEAD(, ommai_http_call) calls;        /* those that libmicrohttpd holds, the newest first */
+  LIST_HEAD(, ommai_connection) connections; /* one per open connection */
   int64_t n_listed, n_calls;
   uint64_t next_number;
 };

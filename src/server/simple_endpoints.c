@@ -4,6 +4,7 @@
 
 #include "server/answer_fields.h"
 #include "server/endpoints.h"
+#include "server/http_call.h"
 #include "server/kv_publisher.h"
 #include "server/process_metrics.h"
 #include "server/server_state.h"

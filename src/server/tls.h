@@ -5,7 +5,7 @@
 
 #include <omma/host.h>
 
-#include "server/server.h"
+#include "server/server_options.h"
 
 struct MHD_Connection;
 

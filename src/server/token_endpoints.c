@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "server/chat_job.h"
 #include "server/endpoints.h"
+#include "server/http_call.h"
 #include "server/reply_format.h"
 #include "server/request_json.h"
 #include "server/server_state.h"

@@ -59,12 +59,10 @@ static bool read_biases(const struct ommai_server *server, const json_t *root, s
 static bool read_allowed(const struct ommai_server *server, const json_t *root, struct ommai_token_fields *fields,
                          struct ommai_api_error *error) {
   static const char FIELD[] = "allowed_token_ids";
-  const json_t *array = ommai_field_get(root, FIELD);
-  size_t count = json_array_size(array);
+  const json_t *array;
+  if (!ommai_field_array(root, FIELD, &array, error)) return false;
   if (!array) return true;
-  if (!json_is_array(array)) {
-    return ommai_api_fail(error, 400, FIELD, "%s must be an array, got %s.", FIELD, ommai_json_kind(array));
-  }
+  size_t count = json_array_size(array);
   if (count == 0) return ommai_api_fail(error, 400, FIELD, "%s must hold at least one token id, got [].", FIELD);
   fields->allowed = ommai_allocate(server->allocator, count, sizeof *fields->allowed);
   if (!fields->allowed) return ommai_api_fail_memory(error);
@@ -86,12 +84,10 @@ static bool read_allowed(const struct ommai_server *server, const json_t *root, 
 static bool read_bad_words(const json_t *root, struct ommai_token_fields *fields, struct omma_sampling *sampling,
                            struct ommai_api_error *error) {
   static const char FIELD[] = "bad_words";
-  const json_t *array = ommai_field_get(root, FIELD);
-  size_t count = json_array_size(array);
+  const json_t *array;
+  if (!ommai_field_array(root, FIELD, &array, error)) return false;
   if (!array) return true;
-  if (!json_is_array(array)) {
-    return ommai_api_fail(error, 400, FIELD, "%s must be an array, got %s.", FIELD, ommai_json_kind(array));
-  }
+  size_t count = json_array_size(array);
   if (count > OMMA_MAX_BAD_WORDS) {
     return ommai_api_fail(error, 400, FIELD, "%s must hold at most %d words, got %zu.", FIELD, OMMA_MAX_BAD_WORDS, count);
   }

@@ -34,11 +34,9 @@ static bool check_tool(const json_t *tool, size_t index, struct ommai_api_error 
 }
 
 static bool read_tools(const json_t *root, const json_t **tools, struct ommai_api_error *error) {
-  const json_t *list = ommai_field_get(root, "tools");
-  *tools = list;
+  if (!ommai_field_array(root, "tools", tools, error)) return false;
+  const json_t *list = *tools;
   if (!list) return true;
-  if (!json_is_array(list))
-    return ommai_api_fail(error, 400, "tools", "tools must be an array, got %s.", ommai_json_kind(list));
   if (json_array_size(list) == 0) {
     return ommai_api_fail(error, 400, "tools", "tools must not be empty: give at least one, or leave the field out.");
   }

@@ -10,6 +10,8 @@
 #include "base/allocator.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "server/connection.h"
+#include "server/http_call.h"
 #include "server/server_state.h"
 
 #define TICK_NS INT64_C(500000000)
@@ -28,7 +30,8 @@ struct ommai_watcher {
 static void tick(struct ommai_server *server) {
   int64_t now = ommai_clock_ns();
   pthread_mutex_lock(&server->list_lock);
-  for (struct ommai_http_call *call = server->calls; call; call = call->next) {
+  struct ommai_http_call *call;
+  LIST_FOREACH(call, &server->calls, listed) {
     if (atomic_load(&call->body_complete)) ommai_http_call_keep_alive(call, now - server->keep_alive_ns);
   }
   ommai_connection_expire(server, now);

@@ -61,7 +61,7 @@ def test_help_of_command(omma, command):
     assert done.returncode == 0 and done.stderr == b""
     text = done.stdout.decode()
     assert text.startswith(f"Usage: omma {command} ")
-    assert f"Example:\n  omma {command}" in text or f"| omma {command}" in text
+    assert f"Examples:\n  omma {command}" in text or f"| omma {command}" in text
     assert all(len(line) <= 120 and line == line.rstrip() for line in text.splitlines())
     assert omma("help", *command.split()).stdout == done.stdout
 
@@ -92,6 +92,20 @@ def test_alias(omma):
 def test_defaults_are_shown(omma):
     text = omma("serve", "--help").stdout.decode()
     assert "default: 8000" in text and "default: 127.0.0.1" in text
+
+
+def test_units_and_what_turns_a_flag_off_are_shown(omma):
+    text = omma("serve", "--help").stdout.decode()
+    assert re.search(r"--max-model-len SIZE\b", text) and "SIZE is a number, with a unit or without: 8k is 8000" in text
+    assert "(default: on; --no-enable-prefix-caching turns it off)" in " ".join(text.split())
+    assert "SIZE" not in omma("tokenize", "--help").stdout.decode()
+
+
+def test_last_of_a_flag_and_its_opposite_counts(omma):
+    """--kv-events-config is refused without a prefix cache."""
+    events = ["serve", "--model", "nowhere", "--kv-events-config", "{}"]
+    assert b"--no-enable-prefix-caching" in omma(*events, "--enable-prefix-caching", "--no-enable-prefix-caching").stderr
+    assert b"--no-enable-prefix-caching" not in omma(*events, "--no-enable-prefix-caching", "--enable_prefix_caching").stderr
 
 
 def test_version(omma):

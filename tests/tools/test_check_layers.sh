@@ -72,7 +72,12 @@ file src/base/assertion.h '_Static_assert(sizeof(int) == 4, "int");\n'
 file tests/unit/test_x.c 'void t(void) { strcpy(a, b); printf("x"); } /* XXXXXX, mastodon */\n'
 file tests/data/config.json '{"TO\0104O": "\057work/x\t"}  '
 file docs/qwen.md 'Qwen, see docs\057work/x, https://example.org\057work/ and \057workspace\n'
+file src/text/outer.h '#include "text/middle.h"\n#include "text/inner.h"\n'
+file src/text/middle.h '#include "text/inner.h"\n'
+file src/text/inner.h '#include <omma/status.h>\n'
 file src/base/full.c "$(printf '%0700d' 0 | sed 's/0/int x;\\n/g')"
+file src/base/long.c "int g(void) {\n$(printf '%043d' 0 | sed 's/0/  x(1);\\n/g')}\nstruct s table[] = {X(\n$(printf '%050d' 0 | sed 's/0/  1,\\n/g')};\n"
+file tests/unit/test_long.c "void t(void) {\n$(printf '%050d' 0 | sed 's/0/  x(1);\\n/g')}\n"
 file Makefile 'all:\n\ttrue\n'
 run_check
 expect_status 0 "clean tree"
@@ -98,6 +103,10 @@ plant src/base/m.c '#include "error.h"\n#include "../base/error.h"\n#include "om
   '1: include: error.h: write "folder/file.h", relative to src' \
   '2: include: ../base/error.h: write "folder/file.h", relative to src' \
   '3: include: omma/status.h is public: write <omma/status.h>'
+file src/weights/one.h '#include <omma/status.h>\n#include "weights/two.h"\n'
+file src/weights/three.h '#include "base/error.h"\n#include "weights/one.h"\n'
+plant src/weights/two.h '#include <stdio.h>\n#include "weights/three.h"\n' \
+  '1: circle: headers include each other: src/weights/two.h src/weights/three.h src/weights/one.h'
 plant src/utils/n.c '#include "base/error.h"\n' '1: include: folder src/utils is not in the list of layers'
 plant src/vision/o.c '#include <oneapi/dnnl/dnnl.h>\n' '1: include: oneapi/dnnl/dnnl.h outside src/linear'
 plant src/linear/p.c '#include <immintrin.h>\n#include <arm_neon.h>\n' \
@@ -130,6 +139,8 @@ plant src/base/w.c '#if 0\nint x;\n#endif\n// x = y + 1;\n/* old(a, b); */\n/* a
 plant docs/y.md 'See \057work/x.\nsee shared\057design.\n' '1: mention: a path of a developer machine' \
   '2: mention: a path of a developer machine'
 plant src/base/z.c "$(printf '%0701d' 0 | sed 's/0/int x;\\n/g')" '701: length: 701 lines, at most 700 are allowed'
+plant src/base/long.c "int declared(int a,\n             int b);\nstatic int f(int a,\n             int b) {\n$(printf '%043d' 0 | sed 's/0/  x(a);\\n/g')}\n" \
+  '3: length: a function of 46 lines, at most 45 are allowed'
 plant src/text/Upper.c 'int x;\n' '1: name: file names are snake_case'
 plant src/base/same.h 'int x;\n'
 plant src/text/same.h 'int x;\n' '1: name: src/base/same.h has the same name'

@@ -21,8 +21,8 @@ static struct ommai_encoded_image *add(struct ommai_encoder_cache *cache, int na
 
 static bool has(const struct ommai_encoder_cache *cache, int name) {
   struct ommai_image_key key = key_of(name);
-  const struct ommai_encoded_image *image = cache->newest;
-  while (image && memcmp(&image->key, &key, sizeof key) != 0) image = image->older;
+  const struct ommai_encoded_image *image = TAILQ_FIRST(&cache->by_use);
+  while (image && memcmp(&image->key, &key, sizeof key) != 0) image = TAILQ_NEXT(image, by_use);
   return image != NULL;
 }
 
