@@ -179,8 +179,7 @@ function check_banned(names, why, word) {
   report("banned", word ": " why)
 }
 # Sources are formatted: a function begins with a name and a parenthesis in column 1 and ends
-# with a brace there; types and
-# tables end with "};".
+# with a brace there; types and tables end with "};".
 function check_function() {
   if (code ~ /^[A-Za-z_]/) function_start = code ~ /\(/ && code !~ /;[ \t]*$/ ? FNR : 0
   if (code !~ /^}/) return
