@@ -4,6 +4,7 @@
 #define OMMA_MODEL_H
 
 #include <omma/host.h>
+#include <omma/log.h>
 #include <omma/status.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -89,6 +90,9 @@ struct omma_model_options {
    * directory. */
   const char *mmproj;
   const struct omma_allocator *allocator;
+  /* Copied; its context must outlive the model. Told of the loading, and of all that engines and
+   * requests of the model do. NULL: no trace. */
+  const struct omma_log *log;
   omma_progress progress; /* bytes of weights packed so far; may be NULL */
   void *progress_context;
   /* Called once when everything but the weights has been read and checked, which takes little time
