@@ -52,9 +52,6 @@ struct held {
   json_t *ec_transfer_config;
 };
 
-/* Those of uvicorn, whose access lines are of level info. */
-static const char *const log_levels[] = {"critical", "error", "warning", "info", "debug", "trace", NULL};
-enum { LEVEL_INFO = 3 };
 static const char *const log_formats[] = {"text", "json", NULL};
 enum { FORMAT_JSON = 1 };
 
@@ -186,24 +183,25 @@ static int serve(const struct values *values, const struct omma_server_options *
  * Returns an exit code. */
 static int read_options(struct values *values, struct held *held, struct omma_server_options *options) {
   struct omma_error error;
-  *options = (struct omma_server_options){.host = values->host,
-                                          .port = (int)values->port,
-                                          .uds = values->uds,
-                                          .tls = {.certificate_file = values->ssl_certfile,
-                                                  .key_file = values->ssl_keyfile,
-                                                  .authorities_file = values->ssl_ca_certs,
-                                                  .clients = (enum omma_client_certificates)values->ssl_cert_reqs},
-                                          .api_keys = held->keys.keys.items,
-                                          .n_api_keys = held->keys.keys.count,
-                                          .metrics_without_key = values->metrics_without_key,
-                                          .trust_media_uuids = values->trust_media_uuids,
-                                          .no_page = values->no_page,
-                                          .root_path = values->root_path,
-                                          .log = log_line,
-                                          .log_json = values->log_format == FORMAT_JSON,
-                                          .log_access = values->log_level >= LEVEL_INFO && !values->disable_access_log,
-                                          .unlogged_paths = values->unlogged_paths,
-                                          .log_requests = values->enable_log_requests && !values->disable_log_requests};
+  *options =
+      (struct omma_server_options){.host = values->host,
+                                   .port = (int)values->port,
+                                   .uds = values->uds,
+                                   .tls = {.certificate_file = values->ssl_certfile,
+                                           .key_file = values->ssl_keyfile,
+                                           .authorities_file = values->ssl_ca_certs,
+                                           .clients = (enum omma_client_certificates)values->ssl_cert_reqs},
+                                   .api_keys = held->keys.keys.items,
+                                   .n_api_keys = held->keys.keys.count,
+                                   .metrics_without_key = values->metrics_without_key,
+                                   .trust_media_uuids = values->trust_media_uuids,
+                                   .no_page = values->no_page,
+                                   .root_path = values->root_path,
+                                   .log = log_line,
+                                   .log_json = values->log_format == FORMAT_JSON,
+                                   .log_access = values->log_level >= OMMAI_LOG_LEVEL_INFO && !values->disable_access_log,
+                                   .unlogged_paths = values->unlogged_paths,
+                                   .log_requests = values->enable_log_requests && !values->disable_log_requests};
   set_limits(values, options);
   int code = ommai_serving_read("serve", &values->serving, options);
   if (code == OMMAI_EXIT_DONE) code = read_cross_origin(values, held, &options->cross_origin);
@@ -226,6 +224,8 @@ static int serve_with(struct values *values, const struct ommai_strings *argumen
   struct ommai_log_writer *log = ommai_log_writer_create(STDERR_FILENO, LOG_BYTES);
   if (!log) return ommai_failed("serve: out of memory: the log");
   options.log_context = log;
+  struct ommai_debug_log debug_log = {log_line, log, options.log_json};
+  values->serving.common.debug_log = &debug_log;
   code = ommai_serving_open("serve", &values->serving, &options, arguments, ommai_service_loading, &reported_ns, &opened);
   if (code == OMMAI_EXIT_DONE) {
     options.kv_publisher = opened.kv_publisher;
@@ -341,7 +341,7 @@ static const struct ommai_option_group limit_options = OMMAI_OPTION_GROUP("Limit
 static const struct ommai_option log_table[] = {
     OMMAI_CHOICE("log-format", log_format, "FORMAT", log_formats,
                  "format of the log on stderr: text, or one JSON object per line", .initial = "text"),
-    OMMAI_CHOICE("uvicorn-log-level", log_level, "LEVEL", log_levels,
+    OMMAI_CHOICE("uvicorn-log-level", log_level, "LEVEL", ommai_log_levels,
                  "log level; access lines have level info: warning, error and critical leave them out", .initial = "info"),
     OMMAI_FLAG("disable-uvicorn-access-log", disable_access_log, "log no access lines", .negatable = true),
     OMMAI_STRING("disable-access-log-for-endpoints", unlogged_paths, "PATHS",

@@ -4,6 +4,7 @@
 
 #include <omma/omma.h>
 
+#include "cli/debug_log.h"
 #include "cli/options.h"
 
 /* The first member of every command's struct of values. */
@@ -11,6 +12,7 @@ struct ommai_common {
   int64_t threads;
   int isa; /* index into the levels, or -1 */
   bool verbose;
+  int log_level; /* index into ommai_log_levels */
   bool json;
   const char *model, *mmproj;
   int dtype, vision_dtype, kv_cache_dtype, quantization;
@@ -26,9 +28,11 @@ struct ommai_common {
   const char *chat_template; /* a file; NULL: the checkpoint's */
   bool no_chat;              /* not an option: any prompt form will do */
   bool encoder_only;         /* not an option: as in omma_model_options */
+  /* where the trace goes, not an option; lives longer than the model. NULL: to stderr as text */
+  struct ommai_debug_log *debug_log;
 };
 
-extern const struct ommai_option_group ommai_machine_options; /* threads, isa, verbose */
+extern const struct ommai_option_group ommai_machine_options; /* threads, isa, verbose, log_level */
 extern const struct ommai_option_group ommai_output_options;  /* json */
 extern const struct ommai_option_group ommai_model_options;   /* model, mmproj */
 /* dtype, vision_dtype, kv_cache_dtype, quantization */

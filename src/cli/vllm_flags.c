@@ -167,7 +167,6 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"enable-moe-shared-loras", SWITCH, NULL, NULL, NULL},
     {"max-lora-cls-labels", VALUE, NULL, NULL, NULL},
     {"logging-config", VALUE, NULL, NULL, NULL},
-    {"log-level", VALUE, NULL, NULL, NULL},
     {"log-config-file", VALUE, NULL, NULL, NULL},
     {"show-hidden-metrics-for-version", VALUE, NULL, NULL, NULL},
     {"otlp-traces-endpoint", VALUE, NULL, NULL, NULL},

@@ -6,6 +6,7 @@
 
 #include "base/allocator.h"
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/error.h"
 #include "engine/engine.h"
 #include "engine/image_prepare.h"
@@ -428,10 +429,17 @@ done:
   return status;
 }
 
+static void debug_prompt(const struct omma_request *request) {
+  OMMAI_DEBUG(&request->model->log, "prompt: %zu tokens, %zu images, whose resizing took %.1f ms", request->n_tokens,
+              request->n_images, request->preprocess_seconds * 1e3);
+}
+
 enum omma_status omma_request_create(const struct omma_model *model, const struct omma_message *messages, size_t n_messages,
                                      const struct omma_request_options *options, struct omma_request **out,
                                      struct omma_error *error) {
-  return create_from_messages(model, messages, n_messages, options, assemble, out, error);
+  OMMAI_TRY(create_from_messages(model, messages, n_messages, options, assemble, out, error));
+  debug_prompt(*out);
+  return OMMA_OK;
 }
 
 enum omma_status omma_count_prompt_tokens(const struct omma_model *model, const struct omma_message *messages,
@@ -454,6 +462,7 @@ enum omma_status omma_request_create_tokens(const struct omma_model *model, cons
   OMMAI_TRY(create_empty(model, &options->sampling, options->priority, &request, error));
   enum omma_status status = take_tokens(request, tokens, n_tokens, options, error);
   if (status == OMMA_OK) {
+    debug_prompt(request);
     *out = request;
   } else {
     omma_request_destroy(request);

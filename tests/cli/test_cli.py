@@ -776,6 +776,15 @@ def test_verbose_tells_where_the_time_went(omma, model, images):
     assert list(timings) == ["decode_image", "queue", "preprocess", "encode", "prefill", "decode"] and timings["decode_image"] > 0
 
 
+def test_log_level_debug_tells_the_steps(omma, model):
+    words = ["chat", "--model", model, "-p", "xyzzy", "--max-tokens", "2"]
+    traced, plain = omma(*words, "--log-level", "debug"), omma(*words, "--log-level", "warning")
+    lines = traced.stderr.decode().splitlines()
+    assert all(re.match(r"\d{4}-\d\d-\d\dT[0-9:.]+Z DEBUG trace [a-z ]+[0-9]*: .", line) for line in lines), lines
+    assert any("request 1: admitted" in line for line in lines) and "xyzzy" not in traced.stderr.decode()
+    assert traced.stdout == plain.stdout and plain.stderr == b""
+
+
 def test_serve_states_the_context_that_fits(omma, model):
     process = subprocess.Popen([omma.path, "serve", "--model", model, "--port", "0", "--kv-cache-bytes", "128K"],
                                stderr=subprocess.PIPE)
