@@ -52,7 +52,7 @@ struct omma_model_options {
    * groups of 32, 64, 128.
    *
    * Inputs are quantized to 8 bits row by row and sums are integers; activations and the KV cache
-   * stay as `weights` says. The output layer and the heads of MLA have 8 bits with "int4" too.
+   * stay as `weights` requires. The output layer and the heads of MLA have 8 bits with "int4" too.
    * Routers, norms and the vision tower are not quantized.
    *
    * The checkpoint's own format ("compressed-tensors", "fp8", "awq", "gptq", "gguf") may be named,

@@ -314,7 +314,7 @@ static double step_rate(const struct bench *bench, const struct context *context
   return (double)bench->values->batch / context->step[0];
 }
 
-/* Answers to one prompt share it, so that only one alone tells its time. */
+/* Answers to one prompt share it, so that only one alone gives its time. */
 static json_t *prefill_json(const struct bench *bench, const struct context *context) {
   if (bench->values->batch > 1) return json_object();
   return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "prefill_ms_min", context->prefill[0] * 1e3, "prefill_ms_median",

@@ -175,7 +175,7 @@ static int run_round(struct bench *bench, int64_t round) {
 }
 
 /* Code is not in the estimate: what pages of libraries are used, and what oneDNN makes where it
- * serves, is theirs to say. None of it goes before the end. */
+ * serves, is known to them alone. None of it goes before the end. */
 static void read_memory(struct bench *bench, int64_t held, int64_t code_held) {
   int64_t peak = ommai_memory_peak_since(held), code = ommai_memory_of_code();
   bool known = peak >= 0 && code >= 0 && code_held >= 0;

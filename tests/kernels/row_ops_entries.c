@@ -118,7 +118,7 @@ static struct guarded run_guarded(const struct ommai_row_ops *ops, int operation
   return out;
 }
 
-/* What the whole row says about it. */
+/* What the whole row gives. */
 struct row_facts {
   double mean, variance, square, highest;
 };
