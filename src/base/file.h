@@ -42,8 +42,8 @@ struct ommai_file_map {
   size_t size;
 };
 enum omma_status ommai_file_map_open(const char *path, struct ommai_file_map *map, struct omma_error *error);
-/* Tells the kernel that the pages inside [offset, offset + size) are not needed any more; they can
- * still be read. */
+/* Informs the kernel that the pages inside [offset, offset + size) are not needed any more; they
+ * can still be read. */
 void ommai_file_map_release_pages(const struct ommai_file_map *map, size_t offset, size_t size);
 void ommai_file_map_close(struct ommai_file_map *map);
 

@@ -83,7 +83,7 @@ static enum omma_status take_choice(struct ommai_reply *reply, const json_t *cho
   return take_text(reply, reply->chat ? json_object_get(delta, "content") : json_object_get(choice, "text"));
 }
 
-/* A count that can be one; anything else the server might as well not have said. */
+/* A count that can be one; anything else counts as missing. */
 static void take_count(const json_t *usage, const char *key, int64_t *count) {
   const json_t *value = json_object_get(usage, key);
   if (!json_is_integer(value) || json_integer_value(value) < 0 || json_integer_value(value) > INT32_MAX) return;

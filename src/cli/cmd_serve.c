@@ -101,7 +101,7 @@ static void set_limits(const struct values *values, struct omma_server_options *
 
 static void log_line(void *context, const char *line) { ommai_log_writer_put(context, line); }
 
-/* What says how requests are sampled that do not say it: a file, the flag that goes before it, or
+/* What requests without sampling fields are sampled by: a file, the flag that goes before it, or
  * both. */
 static void note_sampling(const struct ommai_common *common, const struct omma_model *model) {
   static const char name[] = "generation_config.json";
@@ -113,12 +113,12 @@ static void note_sampling(const struct ommai_common *common, const struct omma_m
   if (!ommai_format_sampling(&info, text, sizeof text)[0]) return;
   bool file = ommai_path_join(path, sizeof path, own ? info.directory : source, name) && ommai_file_exists(path) &&
               (own || strcmp(source, "vllm") != 0);
-  ommai_note("serve: requests that do not say it are sampled as %s%s%s%s says: %s%s", file ? (own ? name : path) : "",
-             file && overrides ? ", overridden by " : "", overrides ? "--override-generation-config" : "",
-             file && overrides ? "," : "", text, file ? " (--generation-config vllm: without the file)" : "");
+  ommai_note("serve: requests without sampling fields are sampled by %s%s%s: %s%s", file ? (own ? name : path) : "",
+             file && overrides ? ", overridden by " : "", overrides ? "--override-generation-config" : "", text,
+             file ? " (--generation-config vllm: without the file)" : "");
 }
 
-/* The mode of the socket's file is what says who may connect. */
+/* The mode of the socket's file decides who may connect. */
 static void note_socket(const char *path) {
   struct stat info;
   ommai_note("serving at unix:%s, mode %03o (Ctrl-C ends it)", path, stat(path, &info) ? 0 : (unsigned)info.st_mode & 0777u);

@@ -12,7 +12,7 @@ enum ommai_line_end {
   OMMAI_LINE_READ,
   OMMAI_LINE_END_OF_INPUT,
   OMMAI_LINE_CLEARED,    /* a signal came and dropped what had been typed */
-  OMMAI_LINE_INTERRUPTED /* a signal came and nothing had been typed, as far as can be told */
+  OMMAI_LINE_INTERRUPTED /* a signal came and nothing had been typed, as far as can be known */
 };
 
 /* For standard input and output. Lines of earlier sessions are read from `history`, a path, and new

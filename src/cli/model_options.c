@@ -130,7 +130,7 @@ int ommai_common_threads(const struct ommai_common *common) {
   return common->threads ? (int)common->threads : ommai_team_cpu_count();
 }
 
-/* Says why `path` is no model. `found` is NULL where nothing is there. */
+/* Reports why `path` is no model. `found` is NULL where nothing is there. */
 static int refuse_model(const char *path, const struct stat *found) {
   static const char wanted[] =
       "a model is a Hugging Face directory with config.json, tokenizer.json and *.safetensors, or a GGUF file with its "
@@ -152,8 +152,8 @@ int ommai_check_model_path(const struct ommai_common *common) {
   return refuse_model(common->model, there ? &found : NULL);
 }
 
-/* The directory to open; NULL when there is none, which has been said then. `demo` holds the demo
- * model's path. */
+/* The directory to open; NULL when there is none, which has been reported then. `demo` holds the
+ * demo model's path. */
 static const char *model_directory(const struct ommai_common *common, char *demo, size_t size) {
   if (!common->model) {
     if (ommai_find_demo_model(demo, size)) return demo;
@@ -192,7 +192,7 @@ static enum omma_status before_weights(void *context, const struct omma_model *m
   return check->run ? check->run(check->context, model, error) : OMMA_OK;
 }
 
-/* Whom the loading is told. */
+/* Where the loading is reported. */
 struct listeners {
   struct ommai_progress line;
   const struct ommai_check *check;

@@ -63,7 +63,7 @@ struct omma_image_options ommai_common_image_options(const struct ommai_common *
 /* How many threads a command uses that does not open a model. */
 int ommai_common_threads(const struct ommai_common *common);
 
-/* Says what is wrong with the path of --model where it cannot be a model: nothing is there, or a
+/* Reports what is wrong with the path of --model where it cannot be a model: nothing is there, or a
  * file that is not GGUF. Returns an exit code. */
 int ommai_check_model_path(const struct ommai_common *common);
 
@@ -78,11 +78,11 @@ int ommai_open_model(const struct ommai_common *common, bool config_only, struct
 
 /* The same with a check that runs when all but the weights is read (see
  * omma_model_options.before_weights). Anything but OK ends the opening; what it put into *error is
- * said then. */
+ * reported then. */
 struct ommai_check {
   enum omma_status (*run)(void *context, const struct omma_model *model, struct omma_error *error);
   void *context;
-  omma_progress progress; /* is told as well how much of the weights is there; NULL: nobody */
+  omma_progress progress; /* also gets how much of the weights is loaded; NULL: none */
   void *progress_context;
 };
 int ommai_open_model_checked(const struct ommai_common *common, bool config_only, struct ommai_check *check,

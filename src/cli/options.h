@@ -1,5 +1,5 @@
 /* Command lines by table: what a command takes, how it is checked, where the values go, and what
- * its help says. */
+ * its help documents. */
 #ifndef OMMAI_CLI_OPTIONS_H
 #define OMMAI_CLI_OPTIONS_H
 

@@ -91,7 +91,7 @@ static void follow_thought(struct ommai_answer_text *answer) {
   thought->stage = OMMAI_THOUGHT_OVER;
 }
 
-/* Ends what is held at a stop string, or after it where it is told. */
+/* Ends what is held at a stop string, or after it where it is part of the answer. */
 static void look_for_stop(struct ommai_answer_text *answer) {
   const struct omma_request *request = answer->request;
   answer->n_held = find_stop(answer);

@@ -307,7 +307,7 @@ static enum omma_status allocate_prompt(struct omma_request *request, struct omm
   return ommai_fail_memory(error, "prompt", request->n_tokens * sizeof *request->tokens);
 }
 
-/* The salt is copied: whoever is told of kept pages is told of it too. */
+/* The salt is copied: the events of kept pages carry it too. */
 static enum omma_status name_pages(struct omma_request *request, const char *salt, struct omma_error *error) {
   OMMAI_TRY(take_salt(request, salt, error));
   ommai_prefix_keys(request, request->cache_salt, request->page_keys);

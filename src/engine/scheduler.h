@@ -12,7 +12,7 @@
 #include "engine/policy.h"
 #include "engine/prefill_lane.h"
 
-/* Whom the scheduler tells of ends, on the engine's thread. */
+/* Callbacks of the scheduler, on the engine's thread. */
 struct ommai_scheduler_events {
   void *context;
   /* The sequence is gone already; its request may be destroyed. */

@@ -160,7 +160,7 @@ static enum omma_status parse_video(const json_t *object, const char *where, con
   return read_limits(object, where, &video->min_pixels, &video->max_pixels, error);
 }
 
-/* The object that says how images or videos are prepared. `root` is the document, to be decrefed;
+/* The object that sets how images or videos are prepared. `root` is the document, to be decrefed;
  * NULL where there is none. */
 struct processor {
   json_t *root, *object;

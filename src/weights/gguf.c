@@ -16,7 +16,7 @@ enum { U8, I8, U16, I16, U32, I32, F32, BOOL, STRING, ARRAY, U64, I64, F64, N_TY
 
 static const struct {
   const char *name;
-  size_t size; /* 0: the value says it */
+  size_t size; /* 0: the value gives it */
 } value_types[N_TYPES] = {
     [U8] = {"u8", 1},   [I8] = {"i8", 1},   [U16] = {"u16", 2},        [I16] = {"i16", 2},         [U32] = {"u32", 4},
     [I32] = {"i32", 4}, [F32] = {"f32", 4}, [BOOL] = {"a boolean", 1}, [STRING] = {"a string", 0}, [ARRAY] = {"an array", 0},

@@ -17,7 +17,7 @@ enum ommai_storage_format {
   OMMAI_STORAGE_GPTQ    /* LAYER.qweight, packed along the inputs */
 };
 
-/* How a layer is stored, as the configuration next to the checkpoint says. */
+/* How a layer is stored, as the configuration next to the checkpoint gives it. */
 struct ommai_storage {
   enum ommai_storage_format format;
   int bits;            /* of integers: 4 or 8 */

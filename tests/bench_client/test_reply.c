@@ -76,7 +76,7 @@ static void outcomes(void **state) {
   ends_with("", true, "without a token");
 }
 
-/* A server may say anything about its tokens. */
+/* A server may report anything about its tokens. */
 static void impossible_counts_are_not_believed(void **state) {
   (void)state;
   static const char *const usages[] = {"-1",  "-9223372036854775808", "9223372036854775807", "4294967296", "1.5", "\"7\"",

@@ -72,7 +72,7 @@ static const struct {
     {CT, GROUP("pack-quantized", "[\"re:((((((((((((((((((((((((((((((((((((((((a\"]", INT4), FORMAT, "too deeply nested"},
     {CT, GROUP("pack-quantized", "[\"re:(((a{1,999}){1,999}){1,999})\"]", INT4), FORMAT, "is no regular expression"},
     {CT, "\"config_groups\": {}", FORMAT, "\"format\" is missing"},
-    {CT, "\"format\": \"pack-quantized\", \"config_groups\": {}", FORMAT, "it says of no layer how it is quantised"},
+    {CT, "\"format\": \"pack-quantized\", \"config_groups\": {}", FORMAT, "it gives no layer's quantisation"},
     {CT, "\"format\": \"pack-quantized\", \"config_groups\": {\"W4A16\": [\"Linear\"]}", UNSUPPORTED,
      "config_groups: W4A16: expected a scheme spelled out, found an array"},
     {CT, "\"quantization_status\": \"frozen\", " GROUP("pack-quantized", LINEAR, INT4), UNSUPPORTED,
