@@ -115,7 +115,7 @@ static enum omma_status take_event(void *context, const char *data, size_t size)
   if (no_memory) {
     status = OMMA_ERROR_MEMORY;
   } else if (!json_is_object(event)) {
-    ommai_reply_fail(reply, "an event is no JSON object: %s: %.80s", event ? "another value" : wrong.text, data);
+    ommai_reply_fail(reply, "an event is not a JSON object: %s: %.80s", event ? "another value" : wrong.text, data);
     status = OMMA_ERROR_FORMAT;
   } else if (json_array_size(choices)) {
     status = take_choice(reply, json_array_get(choices, 0), now);

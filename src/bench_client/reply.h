@@ -9,7 +9,7 @@
 
 #include "bench_client/event_stream.h"
 
-/* A third of it may be filled: what is no UTF-8 becomes U+FFFD, three bytes for one. */
+/* A third of it may be filled: what is not UTF-8 becomes U+FFFD, three bytes for one. */
 #define OMMAI_REPLY_ERROR_SIZE 768
 
 /* Times are seconds. Definitions (those of vLLM's benchmark): a token event is an event with a

@@ -77,7 +77,7 @@ static int parse_sizes(struct bench *bench) {
     struct omma_image_sizes *sizes = &bench->sizes[bench->n_sizes];
     snprintf(entry, sizeof entry, "%.*s", (int)(length < sizeof entry ? length : sizeof entry), text);
     if (!ommai_parse_image_size(entry, &sizes->width, &sizes->height) || sizes->width < 1 || sizes->height < 1) {
-      return ommai_usage_error("bench encoder: --image-size: '%s' is no size: expected WIDTHxHEIGHT", entry);
+      return ommai_usage_error("bench encoder: --image-size: '%s' is not a size: expected WIDTHxHEIGHT", entry);
     }
     bench->n_sizes++;
     text += length;

@@ -130,7 +130,7 @@ int ommai_common_threads(const struct ommai_common *common) {
   return common->threads ? (int)common->threads : ommai_team_cpu_count();
 }
 
-/* Reports why `path` is no model. `found` is NULL where nothing is there. */
+/* Reports why `path` is not a model. `found` is NULL where nothing is there. */
 static int refuse_model(const char *path, const struct stat *found) {
   static const char wanted[] =
       "a model is a Hugging Face directory with config.json, tokenizer.json and *.safetensors, or a GGUF file with its "

@@ -61,7 +61,7 @@ static void cut_out(struct ommai_answer_text *answer, size_t at, size_t size) {
   answer->n_held -= size;
 }
 
-/* Whether the begin mark may come yet. It is no part of the thought, as are blanks before it. */
+/* Whether the begin mark may come yet. It is not part of the thought, as are blanks before it. */
 static bool waits_for_begin(struct ommai_answer_text *answer) {
   const struct ommai_thought_rules *rules = &answer->request->thought;
   size_t n_blanks = 0;

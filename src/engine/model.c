@@ -262,8 +262,8 @@ static enum omma_status open_source(struct omma_model *model, const struct omma_
   model->documents.directory = model->directory;
   if (!ommai_gguf_files_meant(model->directory)) {
     if (!options->mmproj) return OMMA_OK;
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "mmproj", "mmproj: %s is no GGUF file: it has its vision tower itself",
-                            model->directory);
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "mmproj",
+                            "mmproj: %s is not a GGUF file: it has its vision tower itself", model->directory);
   }
   OMMAI_TRY(ommai_gguf_model_open(model->directory, options->mmproj, &model->allocator, &model->gguf, error));
   model->documents = *ommai_gguf_model_documents(model->gguf);

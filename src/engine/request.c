@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
-#include "engine/engine.h"
 #include "engine/image_prepare.h"
 #include "engine/image_sizes.h"
 #include "engine/prefix_key.h"
@@ -72,7 +71,7 @@ enum omma_status ommai_request_check_context(int64_t context_tokens, size_t n_to
 static enum omma_status check_length(const struct omma_model *model, const struct omma_request_options *options,
                                      size_t n_tokens, struct omma_error *error) {
   if (n_tokens >= (size_t)model->max_model_len) return fail_too_long(model, n_tokens, error);
-  return options->engine ? ommai_request_check_context(options->engine->context_tokens, n_tokens, error) : OMMA_OK;
+  return options->engine ? ommai_request_check_context(omma_engine_max_model_len(options->engine), n_tokens, error) : OMMA_OK;
 }
 
 /* The next image or video from run *at on, which moves after it; NULL after the last. */

@@ -88,7 +88,7 @@ struct ommai_sampler_row ommai_sequence_sampler_row(struct ommai_sequence *seque
 enum omma_status ommai_sequence_take_token(struct ommai_sequence *sequence, const struct ommai_sampler_row *row, bool *done,
                                            struct omma_error *error);
 
-/* FORMAT: the model computes what is no number. */
+/* FORMAT: the model computes what is not a number. */
 enum omma_status ommai_sequence_fail_not_finite(const struct ommai_sequence *sequence, struct omma_error *error);
 
 /* Calls on_progress. */

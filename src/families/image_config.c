@@ -22,7 +22,8 @@ static enum omma_status read_triple(const json_t *object, const char *where, con
     const json_t *value = json_array_get(array, i);
     double number = json_number_value(value);
     if (!json_is_number(value) || !(fabs(number) <= 1000)) {
-      return ommai_fail_field(error, OMMA_ERROR_FORMAT, key, "%s: key \"%s\": entry %zu is no sensible number", where, key, i);
+      return ommai_fail_field(error, OMMA_ERROR_FORMAT, key, "%s: key \"%s\": entry %zu is not a sensible number", where, key,
+                              i);
     }
     out[i] = (float)number;
   }

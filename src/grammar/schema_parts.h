@@ -38,7 +38,7 @@ enum schema_type {
   SCHEMA_BOOLEAN = 2,
   SCHEMA_STRING = 4,
   SCHEMA_INTEGER = 8,
-  SCHEMA_FRACTION = 16, /* numbers that are no integers; "number" is both */
+  SCHEMA_FRACTION = 16, /* numbers that are not integers; "number" is both */
   SCHEMA_ARRAY = 32,
   SCHEMA_OBJECT = 64,
   SCHEMA_ALL_TYPES = 127,

@@ -2,150 +2,18 @@
  * integer_lanes_*.h before and defines SUM_VECTORS, the vectors of 32-bit sums that fit its
  * registers besides the rest: 8 or 24.
  *
- * int8: weights and inputs are widened to 16 bits, where pairs of products add up exactly in 32. A
- * line of a panel has four inputs k .. k + 3 of each output; its even bytes pair k with k + 2, its
- * odd ones k + 1 with k + 3, and the rows' inputs are laid out alike. For many rows a block's
- * weights are widened once.
  * int4: weights as unsigned bytes times inputs as signed ones add up exactly in 16 bits for 32
  * inputs: 8 x 2 x 15 x 128 < 2^15. */
 #ifndef OMMAI_KERNELS_INTEGER_PANEL_LANES_H
 #define OMMAI_KERNELS_INTEGER_PANEL_LANES_H
 
-#include "kernels/integer_panel_sums.h"
+#include "kernels/x86/integer_s8_lanes.h"
 
 enum {
-  BLOCK_K = OMMAI_INTEGER_MAX_GROUP, /* of a longer group */
-  /* bytes of four inputs' int8 weights, or of eight inputs' int4 ones */
-  LINE = INTEGER_LINE,
-  MOST_ROWS = 4,                     /* that go together */
-  WIDE_VECTORS = LANES == 8 ? 2 : 4, /* that their sums and widened weights leave room for */
-  STRIP = BLOCK_K * WIDE_VECTORS * LANES,
-  WIDE_FROM_ROWS = 9, /* where widening once pays */
+  TILE_FROM_ROWS = 9, /* where copying int8 weights pays */
   STREAM_ROWS = 16,   /* up to which weights are read as they come from memory */
   HALF_SUMS = 32      /* inputs whose products of 4 by 8 bits fit 16 bits together */
 };
-
-/* ---- int8 ------------------------------------------------------------------------------------ */
-
-/* Rows' inputs, widened and paired as the weights are. */
-struct pairs {
-  int16_t x[MOST_ROWS][BLOCK_K];
-};
-
-OMMAI_INLINE void pair_rows(const struct integer_block *block, struct pairs *pairs) {
-  for (int64_t row = 0; row < block->n_rows; row++) {
-    for (int64_t k = 0; k < block->n_k; k += 16) halves_in_pairs(block->x + row * block->stride + k, pairs->x[row] + k);
-  }
-}
-
-/* Weights as they lie: both vectors of pairs of each vector of outputs. */
-OMMAI_INLINE void columns_s8(const struct integer_block *block, const struct pairs *pairs, int column,
-                             struct integer_coming *stream, const int n_rows, const int n_vectors) {
-  ivec acc[MOST_ROWS][PANEL_VECTORS];
-  start(block, column, 0, n_rows, n_vectors, acc);
-  for (int64_t k = 0; k < block->n_k; k += 4) {
-    const uint8_t *line = block->weights + k * PANEL + 4 * column;
-    ivec even[PANEL_VECTORS], odd[PANEL_VECTORS];
-    integer_stream_line(stream, n_vectors >= PANEL_VECTORS ? 4 : n_vectors * 4 / PANEL_VECTORS);
-#pragma GCC unroll 8
-    for (int v = 0; v < n_vectors; v++) {
-      ivec w = ivec_load(line + v * VECTOR);
-      even[v] = ivec_low_bytes(w);
-      odd[v] = ivec_high_bytes(w);
-    }
-#pragma GCC unroll 8
-    for (int row = 0; row < n_rows; row++) {
-      ivec first = broadcast4(pairs->x[row] + k), second = broadcast4(pairs->x[row] + k + 2);
-#pragma GCC unroll 8
-      for (int v = 0; v < n_vectors; v++) {
-        acc[row][v] = ivec_add(acc[row][v], ivec_products(even[v], first));
-        acc[row][v] = ivec_add(acc[row][v], ivec_products(odd[v], second));
-      }
-    }
-  }
-  finish(block, column, n_rows, n_vectors, acc);
-}
-
-/* Weights widened before, of WIDE_VECTORS vectors of outputs: [n_k / 2][WIDE_VECTORS *
- * LANES][2]. */
-OMMAI_INLINE void columns_wide(const struct integer_block *block, const int16_t *strip, const struct pairs *pairs, int column,
-                               const int n_rows) {
-  ivec acc[MOST_ROWS][PANEL_VECTORS];
-  start(block, column, 0, n_rows, WIDE_VECTORS, acc);
-  for (int64_t k = 0; k < block->n_k; k += 2) {
-    ivec w[WIDE_VECTORS];
-#pragma GCC unroll 8
-    for (int v = 0; v < WIDE_VECTORS; v++) w[v] = ivec_load(strip + (k * WIDE_VECTORS + 2 * v) * LANES);
-#pragma GCC unroll 8
-    for (int row = 0; row < n_rows; row++) {
-      ivec x = broadcast4(pairs->x[row] + k);
-#pragma GCC unroll 8
-      for (int v = 0; v < WIDE_VECTORS; v++) acc[row][v] = ivec_add(acc[row][v], ivec_products(w[v], x));
-    }
-  }
-  finish(block, column, n_rows, WIDE_VECTORS, acc);
-}
-
-/* Strips of WIDE_VECTORS vectors, BLOCK_K inputs apart. */
-static void widen(const struct integer_block *block, int16_t *strips) {
-  for (int64_t k = 0; k < block->n_k; k += 4) {
-    for (int v = 0; v < PANEL_VECTORS; v++) {
-      int16_t *strip = strips + v / WIDE_VECTORS * STRIP;
-      ivec w = ivec_load(block->weights + k * PANEL + v * VECTOR);
-      ivec_store(strip + (k * WIDE_VECTORS + 2 * (v % WIDE_VECTORS)) * LANES, ivec_low_bytes(w));
-      ivec_store(strip + ((k + 2) * WIDE_VECTORS + 2 * (v % WIDE_VECTORS)) * LANES, ivec_high_bytes(w));
-    }
-  }
-}
-
-OMMAI_INLINE void rows_wide(const struct integer_block *block, const int16_t *strip, const int n_rows) {
-  struct pairs pairs;
-  pair_rows(block, &pairs);
-  for (int v = 0; v < PANEL_VECTORS; v += WIDE_VECTORS) {
-    columns_wide(block, strip + v / WIDE_VECTORS * STRIP, &pairs, v * LANES, n_rows);
-  }
-}
-
-static void many_rows_s8(const struct integer_block *block) {
-  int16_t strip[BLOCK_K * PANEL];
-  struct integer_coming coming = integer_coming(block, 8, MOST_ROWS);
-  widen(block, strip);
-  for (int64_t row = 0, n; row < block->n_rows; row += n) {
-    n = ommai_next_rows(block->n_rows - row, MOST_ROWS);
-    const struct integer_block some = integer_block_rows(block, row, n);
-    integer_prefetch(&coming);
-    switch (n) {
-      case 1: rows_wide(&some, strip, 1); break;
-      case 2: rows_wide(&some, strip, 2); break;
-      case 3: rows_wide(&some, strip, 3); break;
-      default: rows_wide(&some, strip, 4); break;
-    }
-  }
-}
-
-/* n_parts groups of rows share what is to be asked for. */
-OMMAI_INLINE void rows_s8(const struct integer_block *block, struct integer_coming *stream, int64_t n_parts, const int n_rows) {
-  const int n_vectors = SUM_VECTORS / n_rows < PANEL_VECTORS ? SUM_VECTORS / n_rows : PANEL_VECTORS;
-  struct pairs pairs;
-  pair_rows(block, &pairs);
-  stream->bytes = LINE / (n_parts * PANEL_VECTORS / n_vectors);
-  for (int v = 0; v < PANEL_VECTORS; v += n_vectors) columns_s8(block, &pairs, v * LANES, stream, n_rows, n_vectors);
-}
-
-static void gemv_s8(const struct integer_block *block) {
-  const int64_t n_parts = ommai_div_up(block->n_rows, MOST_ROWS);
-  struct integer_coming stream = integer_stream(block);
-  for (int64_t row = 0, n; row < block->n_rows; row += n) {
-    n = ommai_next_rows(block->n_rows - row, MOST_ROWS);
-    const struct integer_block some = integer_block_rows(block, row, n);
-    switch (n) {
-      case 1: rows_s8(&some, &stream, n_parts, 1); break;
-      case 2: rows_s8(&some, &stream, n_parts, 2); break;
-      case 3: rows_s8(&some, &stream, n_parts, 3); break;
-      default: rows_s8(&some, &stream, n_parts, 4); break;
-    }
-  }
-}
 
 /* ---- int4 ------------------------------------------------------------------------------------ */
 
@@ -237,13 +105,11 @@ static void block_u4(const struct integer_block *block) {
 
 /* ---- panels ---------------------------------------------------------------------------------- */
 
-/* many_rows: many_rows_s8, or what a level has in its place. */
-OMMAI_INLINE void run_s8_with(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums,
-                              void (*many_rows)(const struct integer_block *block)) {
-  if (rows->n_rows < WIDE_FROM_ROWS) {
-    integer_for_each_block(panel, rows, 8, 0, INTEGER_STREAM_K, sums, gemv_s8);
+static void run_s8(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {
+  if (rows->n_rows < TILE_FROM_ROWS) {
+    integer_for_each_block(panel, rows, 8, 0, INTEGER_STREAM_K, sums, few_rows_s8);
   } else {
-    integer_for_each_block(panel, rows, 8, 0, BLOCK_K, sums, many_rows);
+    integer_for_each_block(panel, rows, 8, 0, BLOCK_K, sums, tile_s8);
   }
 }
 

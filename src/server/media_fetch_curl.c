@@ -14,7 +14,7 @@
 
 #define MAX_URL 8192
 #define MAX_REDIRECTS 5
-#define MAX_OTHER_BYTES 65536 /* of replies that are no image: redirects and errors */
+#define MAX_OTHER_BYTES 65536 /* of replies that are not an image: redirects and errors */
 #define STATUS_OK 200
 
 /* Why a fetch ended, as far as libcurl does not know. */

@@ -149,7 +149,7 @@ static double used_pages(const struct omma_engine_stats *stats) {
   return stats->kv_pages ? (double)stats->kv_pages_used / (double)stats->kv_pages : 0;
 }
 
-/* A figure with its name and what the lines before it say. */
+/* A figure with its name and the text of the lines before it. */
 struct figure {
   const char *name, *type, *help;
   double value;

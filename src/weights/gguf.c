@@ -339,7 +339,7 @@ static enum omma_status check_type(const struct ommai_gguf *file, struct ommai_g
   }
   if (n_in % tensor->format->block_size) {
     return ommai_fail(error, OMMA_ERROR_FORMAT,
-                      "%.300s: tensor \"%.160s\": rows of %" PRId64 " values are no whole blocks of %s, which have %" PRId64,
+                      "%.300s: tensor \"%.160s\": rows of %" PRId64 " values are not whole blocks of %s, which have %" PRId64,
                       file->path, tensor->name, n_in, tensor->format->name, tensor->format->block_size);
   }
   if (!ommai_mul_i64(tensor->n_elements / tensor->format->block_size, tensor->format->block_bytes, &bytes)) {

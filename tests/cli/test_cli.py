@@ -271,9 +271,9 @@ def test_values_that_begin_with_dashes(omma, no_weights, words):
         (["bench", "attention", "--heads", "4", "--head-dim", "8", "--kv-heads", "3"], "--kv-heads"),
         (["bench", "attention", "--heads", "4", "--head-dim", "8", "--segments", "64x"], "--segments"),
         (["bench", "attention", "--heads", "4", "--head-dim", "8", "--segments", "0"], "--segments"),
-        (["bench", "encoder", "--image-size", "64"], "'64' is no size"),
-        (["bench", "encoder", "--image-size", "64x64,"], "'' is no size"),
-        (["bench", "encoder", "--image-size", "0x64"], "'0x64' is no size"),
+        (["bench", "encoder", "--image-size", "64"], "'64' is not a size"),
+        (["bench", "encoder", "--image-size", "64x64,"], "'' is not a size"),
+        (["bench", "encoder", "--image-size", "0x64"], "'0x64' is not a size"),
         (["bench", "encoder", "--repeat", "0"], "--repeat"),
     ],
 )

@@ -21,12 +21,17 @@ static struct guarded random_bytes(struct test_random *random, int64_t n) {
   return memory;
 }
 
-/* int8 weights as a normal distribution has them, few of which are large. */
-static void make_normal(struct test_random *random, int64_t deviation, struct guarded *weights) {
-  int8_t *w = (int8_t *)weights->data;
-  for (size_t i = 0; i < weights->size; i++) {
+/* Integers as a normal distribution has them, few of which are large. */
+static void make_normal(struct test_random *random, int64_t deviation, struct guarded *bytes) {
+  int8_t *w = (int8_t *)bytes->data;
+  for (size_t i = 0; i < bytes->size; i++) {
     w[i] = (int8_t)fmaxf(-127.0f, fminf((float)deviation * test_random_normal(random), 127.0f));
   }
+}
+
+/* int8 weights of the largest magnitudes. */
+static void make_extreme(struct test_random *random, struct guarded *weights) {
+  for (size_t i = 0; i < weights->size; i++) weights->data[i] = test_random_range(random, 0, 1) ? 127 : 128;
 }
 
 /* Integers -most .. most of 32 bits. */
@@ -59,6 +64,7 @@ static struct trial make_trial(struct test_random *random, int kind, int64_t k_p
   t.out = guarded_new((size_t)(n_rows * PANEL) * sizeof(float), true);
   int8_t *x = (int8_t *)t.x.data;
   int32_t *sums = (int32_t *)(void *)t.sums.data;
+  if (test_random_range(random, 0, 1)) make_normal(random, test_random_range(random, 10, 90), &t.x);
   for (int64_t i = 0; !zeros && i < (n_rows - 1) * stride + k_padded; i++) x[i] = (int8_t)(x[i] == -128 ? -127 : x[i]);
   for (int64_t row = 0; row < n_rows; row++) {
     for (int64_t k = 0; k < k_padded; k++) {
@@ -92,7 +98,9 @@ static double check(const struct kernel_entry *entry, uint64_t seed) {
   bool zeros = entry->index == S8 && group == 0 && test_random_range(&random, 0, 1);
   struct trial t =
       make_trial(&random, entry->index, k_padded, group, n_rows, !zeros && test_random_range(&random, 0, 1), zeros);
-  if (entry->index == S8 && test_random_range(&random, 0, 3)) {
+  if (entry->index == S8 && test_random_range(&random, 0, 3) == 0) {
+    make_extreme(&random, &t.weights);
+  } else if (entry->index == S8 && test_random_range(&random, 0, 3)) {
     make_normal(&random, test_random_range(&random, 10, 60), &t.weights);
     if (test_random_range(&random, 0, 3) == 0) t.weights.data[test_random_range(&random, 0, (int64_t)t.weights.size - 1)] = 128;
   }

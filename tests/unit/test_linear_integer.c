@@ -454,8 +454,8 @@ static void odd_values_stay_where_they_are(void **state) {
   stored_free(&stored);
 }
 
-/* Weights that are no numbers make their output NaN in 4 bits as in 8, instead of disappearing with
- * their group. */
+/* Weights that are NaN or infinity make their output NaN in 4 bits as in 8, instead of disappearing
+ * with their group. */
 static void odd_weights_are_reported(void **state) {
   (void)state;
   enum { N_IN = 96, N_OUT = 66 };

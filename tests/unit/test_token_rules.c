@@ -205,7 +205,7 @@ static void wrong_rules_are_named(void **state) {
   longest[1025] = '\0';
   for (size_t i = 0; i <= OMMA_MAX_BAD_WORDS; i++) words[i] = "a";
   expect_refused((struct omma_sampling){.logit_bias = outside, .n_logit_bias = 2}, "logit_bias", "there is no token 100000");
-  expect_refused((struct omma_sampling){.logit_bias = no_number, .n_logit_bias = 1}, "logit_bias", "is no number");
+  expect_refused((struct omma_sampling){.logit_bias = no_number, .n_logit_bias = 1}, "logit_bias", "is not a number");
   expect_refused((struct omma_sampling){.logit_bias = many, .n_logit_bias = OMMA_MAX_LOGIT_BIAS + 1}, "logit_bias",
                  "at most 1024 tokens, found 1025");
   expect_refused((struct omma_sampling){.n_logit_bias = 1}, "logit_bias", "expected a list");
@@ -285,7 +285,7 @@ static void special_tokens_may_stay(void **state) {
   answer_to("hello", &sampling, &answer);
   assert_int_equal(answer.text_size, 2 * size);
   assert_memory_equal(answer.text, text, size);
-  sampling.ignore_eos = false; /* what ends the answer is no part of it */
+  sampling.ignore_eos = false; /* what ends the answer is not part of it */
   answer_to("hello", &sampling, &answer);
   assert_int_equal(answer.n, 1);
   assert_int_equal(answer.text_size, 0);

@@ -1,0 +1,269 @@
+/* int8 weights without VNNI, for any vector width: bytes times bytes, |x| times w with x's sign,
+ * whose pairs of products fit 16 bits. Mostly two such pairs fit together, which are then widened
+ * once: 7 instructions for 64 products, where products of weights widened before take 8.
+ *
+ * For negative x the weight's bits are turned over, which makes -w - 1 of it, for -128 too, and a
+ * product that is too small by |x|: a row's sums begin higher by the magnitudes of its negative
+ * inputs. The including file includes one of integer_lanes_*.h before. */
+#ifndef OMMAI_KERNELS_X86_INTEGER_S8_LANES_H
+#define OMMAI_KERNELS_X86_INTEGER_S8_LANES_H
+
+#include "kernels/integer_panel_sums.h"
+
+enum {
+  BLOCK_K = OMMAI_INTEGER_MAX_GROUP, /* of a longer group */
+  /* bytes of four inputs' int8 weights, or of eight inputs' int4 ones */
+  LINE = INTEGER_LINE,
+  MOST_ROWS = 4, /* that go together */
+  STEP_K = 8     /* inputs: two lines */
+};
+
+/* ---- inputs ---------------------------------------------------------------------------------- */
+
+/* Magnitudes, bytes with all bits set where an input is negative, and the sum of those inputs'
+ * magnitudes. */
+struct signed_rows {
+  uint8_t magnitudes[MOST_ROWS][BLOCK_K], negative[MOST_ROWS][BLOCK_K];
+  int32_t taken[MOST_ROWS];
+};
+
+OMMAI_INLINE void take_signs(const struct integer_block *block, struct signed_rows *rows, const int n_rows) {
+  for (int row = 0; row < n_rows; row++) {
+    __m128i taken = _mm_setzero_si128();
+    for (int64_t k = 0; k < block->n_k; k += 16) {
+      __m128i x = _mm_loadu_si128((const void *)(block->x + row * block->stride + k));
+      __m128i magnitudes = _mm_abs_epi8(x), negative = _mm_cmpgt_epi8(_mm_setzero_si128(), x);
+      taken = _mm_add_epi64(taken, _mm_sad_epu8(_mm_and_si128(magnitudes, negative), _mm_setzero_si128()));
+      _mm_storeu_si128((void *)(rows->magnitudes[row] + k), magnitudes);
+      _mm_storeu_si128((void *)(rows->negative[row] + k), negative);
+    }
+    rows->taken[row] = _mm_cvtsi128_si32(taken) + _mm_extract_epi32(taken, 2);
+  }
+}
+
+OMMAI_INLINE void start_signed(const struct integer_block *block, const struct signed_rows *rows, int column, const int n_rows,
+                               const int n_vectors, ivec (*acc)[PANEL_VECTORS]) {
+  start(block, column, 0, n_rows, n_vectors, acc);
+#pragma GCC unroll 4
+  for (int row = 0; row < n_rows; row++) {
+#pragma GCC unroll 8
+    for (int v = 0; v < n_vectors; v++) acc[row][v] = ivec_add(acc[row][v], ivec_set1(rows->taken[row]));
+  }
+}
+
+/* A row's inputs of a step. */
+struct signed_inputs {
+  ivec first, next, first_negative, next_negative;
+};
+
+OMMAI_INLINE struct signed_inputs signed_inputs(const struct signed_rows *rows, int row, int64_t k) {
+  const uint8_t *magnitudes = rows->magnitudes[row] + k, *negative = rows->negative[row] + k;
+  return (struct signed_inputs){broadcast4(magnitudes), broadcast4(magnitudes + 4), broadcast4(negative),
+                                broadcast4(negative + 4)};
+}
+
+/* Pairs of products, 16 bits each, too small by the magnitudes of negative inputs. */
+OMMAI_INLINE ivec signed_products(ivec magnitudes, ivec negative, ivec w) {
+  return ivec_byte_products(magnitudes, ivec_xor(w, negative));
+}
+
+OMMAI_INLINE ivec add_widened(ivec sum, ivec halves) { return ivec_add(sum, ivec_products(halves, ivec_set1(0x00010001))); }
+
+/* sum += the products of a step's two lines. */
+OMMAI_INLINE ivec add_signed(ivec sum, const struct signed_inputs *x, ivec line, ivec next, const bool large) {
+  ivec halves = signed_products(x->first, x->first_negative, line);
+  ivec more = signed_products(x->next, x->next_negative, next);
+  if (large) return add_widened(add_widened(sum, more), halves);
+  return add_widened(sum, ivec_add_halves(halves, more));
+}
+
+/* ---- tiles ----------------------------------------------------------------------------------- */
+
+/* 128 (|w1| + |w2| + |w3| + |w4| + 4) < 2^15 for sums up to MOST_WEIGHTS. Inputs of which some
+ * output's four weights have more come last and are widened pair by pair, which takes 8
+ * instructions too; sums are exact, so the order is free. */
+enum {
+  MOST_WEIGHTS = 251,
+  STRIP_VECTORS = 2,
+  STRIP_COLUMNS = STRIP_VECTORS * LANES,
+  STRIPS = PANEL / STRIP_COLUMNS,
+  STEP_VECTORS = 2 * STRIP_VECTORS,
+  MOST_STEPS = BLOCK_K / STEP_K
+};
+
+/* Weights of STRIP_COLUMNS outputs. */
+struct signed_strip {
+  /* a line of both vectors, and the next line */
+  _Alignas(VECTOR) int8_t weights[MOST_STEPS][STEP_VECTORS][VECTOR];
+  int16_t k[MOST_STEPS];
+  int n_steps, n_small; /* those at first have sums up to MOST_WEIGHTS */
+};
+
+/* Whether any four weights have a larger sum. */
+OMMAI_INLINE bool is_large(ivec line, ivec next) {
+  const ivec ones = ivec_set1(0x01010101);
+  ivec sums = ivec_add_halves(ivec_byte_products(ivec_magnitudes(line), ones), ivec_byte_products(ivec_magnitudes(next), ones));
+  return ivec_any_half_above(sums, MOST_WEIGHTS);
+}
+
+static void copy_strip(const uint8_t *weights, int64_t n_k, struct signed_strip *strip) {
+  int end = strip->n_steps = (int)(n_k / STEP_K);
+  strip->n_small = 0;
+  for (int64_t k = 0; k < n_k; k += STEP_K) {
+    const uint8_t *line = weights + k * PANEL;
+    ivec w[STEP_VECTORS];
+#pragma GCC unroll 4
+    for (int i = 0; i < STEP_VECTORS; i++) w[i] = ivec_load(line + i / STRIP_VECTORS * LINE + i % STRIP_VECTORS * VECTOR);
+    int step = is_large(w[0], w[2]) || is_large(w[1], w[3]) ? --end : strip->n_small++;
+    strip->k[step] = (int16_t)k;
+#pragma GCC unroll 4
+    for (int i = 0; i < STEP_VECTORS; i++) ivec_store(strip->weights[step][i], w[i]);
+  }
+}
+
+OMMAI_INLINE void add_step(const struct signed_strip *strip, int step, const struct signed_rows *rows, const int n_rows,
+                           const bool large, ivec (*acc)[PANEL_VECTORS]) {
+  ivec w[STEP_VECTORS];
+#pragma GCC unroll 4
+  for (int i = 0; i < STEP_VECTORS; i++) w[i] = ivec_load(strip->weights[step][i]);
+#pragma GCC unroll 4
+  for (int row = 0; row < n_rows; row++) {
+    const struct signed_inputs x = signed_inputs(rows, row, strip->k[step]);
+#pragma GCC unroll 2
+    for (int v = 0; v < STRIP_VECTORS; v++) acc[row][v] = add_signed(acc[row][v], &x, w[v], w[STRIP_VECTORS + v], large);
+  }
+}
+
+OMMAI_INLINE void columns_of_strip(const struct integer_block *block, const struct signed_strip *strip,
+                                   const struct signed_rows *rows, int column, const int n_rows) {
+  ivec acc[MOST_ROWS][PANEL_VECTORS];
+  start_signed(block, rows, column, n_rows, STRIP_VECTORS, acc);
+  for (int step = 0; step < strip->n_small; step++) add_step(strip, step, rows, n_rows, false, acc);
+  for (int step = strip->n_small; step < strip->n_steps; step++) add_step(strip, step, rows, n_rows, true, acc);
+  finish(block, column, n_rows, STRIP_VECTORS, acc);
+}
+
+OMMAI_INLINE void rows_of_tile(const struct integer_block *block, const struct signed_strip *strips, const int n_rows) {
+  struct signed_rows rows;
+  take_signs(block, &rows, n_rows);
+  for (int i = 0; i < STRIPS; i++) columns_of_strip(block, &strips[i], &rows, i * STRIP_COLUMNS, n_rows);
+}
+
+static void tile_s8(const struct integer_block *block) {
+  struct signed_strip strips[STRIPS];
+  struct integer_coming coming = integer_coming(block, 8, MOST_ROWS);
+  for (int i = 0; i < STRIPS; i++) copy_strip(block->weights + i * STRIP_VECTORS * VECTOR, block->n_k, &strips[i]);
+  for (int64_t row = 0, n; row < block->n_rows; row += n) {
+    n = ommai_next_rows(block->n_rows - row, MOST_ROWS);
+    const struct integer_block some = integer_block_rows(block, row, n);
+    integer_prefetch(&coming);
+    switch (n) {
+      case 1: rows_of_tile(&some, strips, 1); break;
+      case 2: rows_of_tile(&some, strips, 2); break;
+      case 3: rows_of_tile(&some, strips, 3); break;
+      default: rows_of_tile(&some, strips, 4); break;
+    }
+  }
+}
+
+/* ---- few rows -------------------------------------------------------------------------------- */
+
+/* Weights are read once, from memory, so it is inputs that are looked at: two pairs of products
+ * fit together where the magnitudes of four inputs are at most MOST_INPUTS in sum, 128 * 255 <
+ * 2^15. */
+enum { MOST_INPUTS = 255 };
+
+/* Rows of a block, and a bit for each step of inputs that are too large in some row. */
+struct few_rows {
+  struct signed_rows rows;
+  uint32_t large;
+};
+
+OMMAI_INLINE void take_few_rows(const struct integer_block *block, struct few_rows *few, const int n_rows) {
+  take_signs(block, &few->rows, n_rows);
+  few->large = 0;
+  for (int64_t k = 0; k < block->n_k; k += 2 * STEP_K) {
+    __m128i most = _mm_setzero_si128();
+    for (int row = 0; row < n_rows; row++) {
+      __m128i magnitudes = _mm_loadu_si128((const void *)(few->rows.magnitudes[row] + k));
+      __m128i pairs = _mm_maddubs_epi16(magnitudes, _mm_set1_epi8(1));
+      most = _mm_max_epi16(most, _mm_add_epi16(pairs, _mm_srli_epi64(pairs, 32)));
+    }
+    /* a step's sums are in the first four of its eight bytes */
+    int large = _mm_movemask_epi8(_mm_cmpgt_epi16(most, _mm_set1_epi16(MOST_INPUTS)));
+    uint32_t steps = ((large & 0x000f) ? 1u : 0u) | ((large & 0x0f00) ? 2u : 0u);
+    few->large |= steps << (k / STEP_K);
+  }
+}
+
+/* Two lines. Either the rows' inputs or the vectors of weights stay in registers over the other. */
+OMMAI_INLINE void add_few_step(const struct few_rows *few, const uint8_t *line, int64_t k, const bool large, const int n_rows,
+                               const int n_vectors, ivec (*acc)[PANEL_VECTORS]) {
+  if (n_rows <= 2) {
+    struct signed_inputs x[2];
+#pragma GCC unroll 2
+    for (int row = 0; row < n_rows; row++) x[row] = signed_inputs(&few->rows, row, k);
+#pragma GCC unroll 8
+    for (int v = 0; v < n_vectors; v++) {
+      ivec first = ivec_load(line + v * VECTOR), next = ivec_load(line + LINE + v * VECTOR);
+#pragma GCC unroll 2
+      for (int row = 0; row < n_rows; row++) acc[row][v] = add_signed(acc[row][v], &x[row], first, next, large);
+    }
+    return;
+  }
+  ivec first[PANEL_VECTORS], next[PANEL_VECTORS];
+#pragma GCC unroll 8
+  for (int v = 0; v < n_vectors; v++) {
+    first[v] = ivec_load(line + v * VECTOR);
+    next[v] = ivec_load(line + LINE + v * VECTOR);
+  }
+#pragma GCC unroll 4
+  for (int row = 0; row < n_rows; row++) {
+    const struct signed_inputs x = signed_inputs(&few->rows, row, k);
+#pragma GCC unroll 8
+    for (int v = 0; v < n_vectors; v++) acc[row][v] = add_signed(acc[row][v], &x, first[v], next[v], large);
+  }
+}
+
+OMMAI_INLINE void columns_of_few(const struct integer_block *block, const struct few_rows *few, int column,
+                                 struct integer_coming *stream, const int n_rows, const int n_vectors) {
+  ivec acc[MOST_ROWS][PANEL_VECTORS];
+  start_signed(block, &few->rows, column, n_rows, n_vectors, acc);
+  for (int64_t k = 0; k < block->n_k; k += STEP_K) {
+    const uint8_t *line = block->weights + k * PANEL + 4 * column;
+#pragma GCC unroll 2
+    for (int i = 0; i < STEP_K / 4; i++) integer_stream_line(stream, n_vectors * 4 / PANEL_VECTORS);
+    if (few->large >> (k / STEP_K) & 1) {
+      add_few_step(few, line, k, true, n_rows, n_vectors, acc);
+    } else {
+      add_few_step(few, line, k, false, n_rows, n_vectors, acc);
+    }
+  }
+  finish(block, column, n_rows, n_vectors, acc);
+}
+
+/* n_parts groups of rows share what is to be asked for. */
+OMMAI_INLINE void rows_s8(const struct integer_block *block, struct integer_coming *stream, int64_t n_parts, const int n_rows) {
+  const int n_vectors = n_rows == 1 ? PANEL_VECTORS : 2;
+  struct few_rows few;
+  take_few_rows(block, &few, n_rows);
+  stream->bytes = LINE / (n_parts * PANEL_VECTORS / n_vectors);
+  for (int v = 0; v < PANEL_VECTORS; v += n_vectors) columns_of_few(block, &few, v * LANES, stream, n_rows, n_vectors);
+}
+
+static void few_rows_s8(const struct integer_block *block) {
+  const int64_t n_parts = ommai_div_up(block->n_rows, MOST_ROWS);
+  struct integer_coming stream = integer_stream(block);
+  for (int64_t row = 0, n; row < block->n_rows; row += n) {
+    n = ommai_next_rows(block->n_rows - row, MOST_ROWS);
+    const struct integer_block some = integer_block_rows(block, row, n);
+    switch (n) {
+      case 1: rows_s8(&some, &stream, n_parts, 1); break;
+      case 2: rows_s8(&some, &stream, n_parts, 2); break;
+      case 3: rows_s8(&some, &stream, n_parts, 3); break;
+      default: rows_s8(&some, &stream, n_parts, 4); break;
+    }
+  }
+}
+
+#endif
