@@ -72,7 +72,7 @@ static void outcomes(void **state) {
   ends_with("data: {\"error\":\"gone\"}\n\n", true, "gone");
   ends_with("data: {\"error\":{}}\n\n", true, "no message");
   ends_with("data: {\"error\":null}\n\n", true, "without a token");
-  ends_with("data: 1\n\n", true, "no JSON object");
+  ends_with("data: 1\n\n", true, "not a JSON object");
   ends_with("", true, "without a token");
 }
 
