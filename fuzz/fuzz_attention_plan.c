@@ -71,7 +71,7 @@ static void check_plan(const struct omma_attention_context *context, const struc
   struct omma_attention_plan_info info;
   omma_attention_plan_get_info(plan, &info);
   FUZZ_CHECK(info.n_steps >= 0 && info.n_waves >= 0 && info.flops >= 0 && isfinite(info.scale) && info.kernel);
-  /* With pages the bounds speak of specs whose segments have no more keys than n_kv_tokens says. */
+  /* With pages the bounds speak of specs whose segments have no more keys than n_kv_tokens. */
   bool bounded = !spec->paged || spec->n_kv_tokens == 0 || plan->max_keys <= spec->n_kv_tokens;
   FUZZ_CHECK(!bounded || info.plan_bytes <= omma_attention_plan_size_bound(context, spec));
   for (int workers = 1; bounded && workers <= 100; workers += 33) {

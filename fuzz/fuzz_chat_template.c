@@ -1,5 +1,5 @@
-/* A chat template: cutting and comparing take any bytes, what is told of them is fit to be printed,
- * and one that can be parsed renders a conversation or says why not. */
+/* A chat template: cutting and comparing take any bytes, what is printed of them is printable,
+ * and one that can be parsed renders a conversation or gives the reason why not. */
 #include <string.h>
 
 #include "base/allocator.h"

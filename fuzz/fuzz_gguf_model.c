@@ -1,5 +1,5 @@
 /* A model in two GGUF files, the second after the first, whose size comes before: configuration,
- * tokenizer and tensors. What is accepted says possible sizes, and every value of every tensor can
+ * tokenizer and tensors. What is accepted has possible sizes, and every value of every tensor can
  * be read. */
 #include <string.h>
 #include <sys/mman.h>

@@ -1,4 +1,5 @@
-/* An image file: the header's promise and the decoded image agree, and a refusal says why. */
+/* An image file: the header's promise and the decoded image agree, and a refusal gives the
+ * reason. */
 #include <string.h>
 
 #include "base/allocator.h"

@@ -1,6 +1,6 @@
 /* A model's directory without weights: config.json, preprocessor_config.json,
  * generation_config.json and model.safetensors.index.json, with NUL bytes between. What is
- * accepted says possible sizes. */
+ * accepted has possible sizes. */
 #include <string.h>
 
 #include "base/allocator.h"

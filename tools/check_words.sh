@@ -72,6 +72,11 @@ whole numbers?|integer
 made ready|prepared
 wrong.use|usage error
 is no multiple|is not a multiple
+linear_engine|linear_context
+image_plan|image_sizes
+memory_plan|memory_estimate
+text_plan|text_cost
+foresee|predict
 (^|[^a-z])so (many|long)([^a-z]|$)|that many, that long
 (^|[^a-z])films?([^a-z]|$)|video
 (^|[^a-z_>])beside([^a-z_]|$)|next to, besides, or compared with'

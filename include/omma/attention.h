@@ -3,15 +3,15 @@
  *   out[i] = softmax(scale * q[i] . K[seg(i)]^T) V[seg(i)]
  *
  * The tokens of many images (or windows, or sequences) lie end to end in one array. `cu_seqlens`
- * marks the borders, and each segment attends only to itself. There is no mask and no padding that
- * the caller sees, and a run allocates nothing. The result of a segment does not depend by one bit
- * on its neighbours, its place, the strides, or the number of threads.
+ * marks the borders, and each segment attends only to itself. There is no mask, the caller sees no
+ * padding, and a run allocates nothing. A segment has the same result, bit for bit, regardless of
+ * its neighbours, its position in the array, the strides and the number of threads.
  *
  * Use:
  * - Create a context, which has the kernels for this CPU.
  * - Create a plan for each segmentation, shape and type. It is immutable, and all layers and
  *   threads may share it.
- * - Ask for the workspace size.
+ * - Get the workspace size.
  * - Run the plan as often as wanted, with one workspace for each running call.
  *
  * Source of the behaviour: the `MMEncoderAttention` layer of vLLM (packed, bidirectional,
@@ -37,14 +37,14 @@ enum omma_dtype { OMMA_F32 = 0, OMMA_BF16 = 1, OMMA_F16 = 2 };
 /* Type of the entries of a cu_seqlens array. */
 enum omma_index_type { OMMA_INDEX_INT32 = 0, OMMA_INDEX_INT64 = 1 };
 
-/* What a query may see.
+/* To which keys a query attends.
  *
  * ENCODER: every key of its own segment (bidirectional).
  *
  * CAUSAL: prefill of a decoder. Query row r of segment s has position q_offsets[s] + r in its
- * sequence and sees the keys at positions 0 .. q_offsets[s] + r. Key blocks are the pages of
- * OMMA_ATTENTION_PAGE_TOKENS positions, anchored at position 0, so a prompt cut into chunks gives
- * the bits of the whole prompt. f32 and bf16 only.
+ * sequence and attends to the keys at positions 0 .. q_offsets[s] + r. Key blocks are the pages of
+ * OMMA_ATTENTION_PAGE_TOKENS positions, anchored at position 0, so a prompt computed in chunks
+ * gives the same bits as the whole prompt. f32 and bf16 only.
  *
  * DECODE: as CAUSAL, for one to a few query rows per segment. The kernels split the keys in a fixed
  * way, so a row's bits do not depend on how many rows or sequences are decoded together. f32 and
@@ -85,21 +85,21 @@ OMMA_API void omma_attention_context_destroy(struct omma_attention_context *cont
 /* The CPU level in use: a constant string such as "avx512_bf16". */
 OMMA_API const char *omma_attention_context_isa(const struct omma_attention_context *context);
 
-/* The name of the kernel that serves this mode, type and pair of head dimensions, for people to
- * read: a constant string. Encoder segments of up to 64 keys may have another kernel, which
+/* The name of the kernel that is used for this mode, type and pair of head dimensions, for
+ * messages: a constant string. Encoder segments of up to 64 keys may have another kernel, which
  * omma_attention_plan_info names. NULL where the combination is not supported. */
 OMMA_API const char *omma_attention_kernel_name(const struct omma_attention_context *context, enum omma_attention_mode mode,
                                                 enum omma_dtype dtype, int32_t head_dim, int32_t v_head_dim);
 
 /* Runs small problems through the chosen kernels of every mode, type and usual head dimension, and
  * compares them with the scalar reference in double precision. Takes some milliseconds. OK, or
- * INTERNAL with the name of the first kernel that is off. */
+ * INTERNAL with the name of the first kernel whose result is wrong. */
 OMMA_API enum omma_status omma_attention_self_test(const struct omma_attention_context *context, struct omma_error *error);
 
 /* ---- plan: one segmentation, shape and type ---- */
 
-/* What a plan is made from. Zero-initialise it, then fill it: 0 and NULL are the stated defaults.
- * It is read during the call only.
+/* The input of a plan. Zero-initialise it, then fill it: 0 and NULL are the stated defaults. It is
+ * read during the call only.
  *
  * Shapes: q [n_tokens, n_heads, head_dim], out [n_tokens, n_heads, v_head_dim], k [n_kv_tokens,
  * n_kv_heads, head_dim], v [n_kv_tokens, n_kv_heads, v_head_dim]. A batched [b, s, H, D] tensor is
@@ -117,9 +117,9 @@ struct omma_attention_spec {
   float scale;        /* 0: 1 / sqrt(head_dim) of the head_dim given. Must be finite */
 
   int64_t n_tokens; /* rows of q and out. A run sets rows past the last border to zero */
-  /* Rows of k and v. 0: n_tokens. With pages it is not a row count: only the two functions for
-   * upper bounds read it, as the maximum number of keys (positions) of a segment. 0 then: as
-   * q_offsets say, or no keys before the queries. */
+  /* Rows of k and v. 0: n_tokens. With pages it is read only by the two functions for upper bounds,
+   * as the maximum number of keys (positions) of a segment; 0 then means the number that q_offsets
+   * gives, or no keys before the queries. */
   int64_t n_kv_tokens;
 
   /* Borders: n_segments + 1 entries. The first is 0, they never decrease, and the last is at most
@@ -128,7 +128,7 @@ struct omma_attention_spec {
   enum omma_index_type index_type;
   int64_t n_segments;
   const void *cu_seqlens;
-  /* Borders of the keys. NULL: as cu_seqlens. ENCODER: for pooling heads and the like; queries of a
+  /* Borders of the keys. NULL: as cu_seqlens. ENCODER: for example for pooling heads; queries of a
    * segment without keys get zeros. CAUSAL and DECODE: where a sequence's keys begin; not used with
    * pages. */
   const void *cu_seqlens_k;
@@ -140,13 +140,14 @@ struct omma_attention_spec {
   const int64_t *q_offsets;
   bool paged; /* k and v are read through the page table that a run gets */
 
-  /* CAUSAL and DECODE: k and v are bf16, whatever `dtype` says of q and out. With f32 queries, keys
-   * and values count as their values in f32, and nothing else is rounded. */
+  /* CAUSAL and DECODE: k and v are bf16, and `dtype` is the type of q and out only. With f32
+   * queries, keys and values are converted to f32, which is exact, and nothing is rounded. */
   bool bf16_kv;
 
   /* ENCODER: allows scores that are products of 8-bit integers, where that is faster: in bf16, on
-   * CPUs with AVX512-BF16 and VNNI, for segments of more than 64 keys. q is quantized row by row;
-   * k, less its mean over the segment, in blocks of 64 keys. Elsewhere nothing changes. */
+   * CPUs with AVX512-BF16 and VNNI, for segments of more than 64 keys. q is quantized row by row.
+   * From k its mean over the segment is subtracted; the difference is quantized in blocks of 64
+   * keys. Otherwise the flag has no effect. */
   bool int8_scores;
 };
 
@@ -166,7 +167,7 @@ OMMA_API void omma_attention_plan_destroy(struct omma_attention_plan *plan);
  * plan takes; omma_attention_plan_place makes the plan in `memory` of the caller, aligned to 64
  * bytes. Such a plan needs no destruction. A bound holds for every spec with the same mode, type,
  * heads and dimensions whose counts are not larger. It does not read cu_seqlens, which may be NULL.
- * It is 0 for numbers that would be refused. */
+ * It is 0 for a spec that would be refused. */
 OMMA_API size_t omma_attention_plan_size_bound(const struct omma_attention_context *context,
                                                const struct omma_attention_spec *spec);
 OMMA_API enum omma_status omma_attention_plan_place(const struct omma_attention_context *context,
@@ -174,22 +175,22 @@ OMMA_API enum omma_status omma_attention_plan_place(const struct omma_attention_
                                                     struct omma_attention_plan **plan, struct omma_error *error);
 
 /* Facts about a plan. flops counts useful work only: 2 * (head_dim + v_head_dim) for each query
- * head, query, and key that the query sees. */
+ * head, query, and key to which the query attends. */
 struct omma_attention_plan_info {
   int64_t n_segments;
   /* A wave packs keys and values of some segments and heads, then attends to them. */
   int64_t n_waves;
-  /* What omma_attention_run_range counts: the pack and attend jobs of all waves, in order. */
+  /* The unit of omma_attention_run_range: the pack and attend jobs of all waves, in order. */
   int64_t n_steps;
   double flops;
   size_t plan_bytes;
   float scale;
-  const char *kernel; /* the kernel that serves the longest segment */
+  const char *kernel; /* the kernel that computes the longest segment */
 };
 OMMA_API void omma_attention_plan_get_info(const struct omma_attention_plan *plan, struct omma_attention_plan_info *info);
 
 /* Bytes of workspace for a run on a team of n_workers: a fixed amount per worker plus one wave,
- * whatever the total. */
+ * regardless of the number of tokens. */
 OMMA_API size_t omma_attention_plan_workspace_size(const struct omma_attention_plan *plan, int n_workers);
 
 /* An upper bound of omma_attention_plan_workspace_size over all plans with the spec's mode, type,

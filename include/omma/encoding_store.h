@@ -21,7 +21,7 @@ struct omma_encoding_store {
    * returns true; else returns false. Called by the threads that submit requests, by several at
    * once, before a request waits for the engine. So it may wait for a network for a short time. */
   bool (*find)(void *context, const struct omma_encoding_key *key, float *values, size_t n_values);
-  /* Gets values [n_values] that were just computed; they live during the call. Called by the
+  /* Stores values [n_values] that were just computed; they live during the call. Called by the
    * engine's thread, so it must be quick. */
   void (*keep)(void *context, const struct omma_encoding_key *key, const float *values, size_t n_values);
 };

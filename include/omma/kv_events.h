@@ -4,9 +4,9 @@
 
 #include <stdint.h>
 
-/* Names a page of keys and values by all that its content depends on: the tokens of the page and of
- * the pages before it, their positions, images, and the request's cache_salt. Stable between
- * processes and versions as long as these are computed in the same way. */
+/* Names a page of keys and values by everything on which its content depends: the tokens of the
+ * page and of the pages before it, their positions, images, and the request's cache_salt. Stable
+ * between processes and versions as long as these are computed in the same way. */
 struct omma_kv_page_key {
   uint8_t bytes[32];
 };
@@ -22,7 +22,7 @@ struct omma_kv_page_image {
 /* A page: OMMA_ATTENTION_PAGE_TOKENS tokens of a prompt. Pointers live during the call. */
 struct omma_kv_page {
   struct omma_kv_page_key key;
-  const struct omma_kv_page_key *parent; /* of the page before; NULL: the prompt begins here */
+  const struct omma_kv_page_key *parent; /* the previous page; NULL: the prompt begins here */
   /* [OMMA_ATTENTION_PAGE_TOKENS], as in omma_request_prompt */
   const int32_t *tokens;
   const struct omma_kv_page_image *images;
@@ -34,9 +34,9 @@ struct omma_kv_page {
  * must be quick and must not call the engine. The caller owns the context. */
 struct omma_kv_events {
   void *context;
-  /* From now on, later prompts that begin with the same tokens find this page. */
+  /* From now on, later prompts that begin with the same tokens can use this page. */
   void (*stored)(void *context, const struct omma_kv_page *page);
-  /* A page that was stored is no longer there. */
+  /* A stored page was evicted. */
   void (*removed)(void *context, const struct omma_kv_page_key *page_key);
 };
 

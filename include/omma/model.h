@@ -1,9 +1,10 @@
-/* Checkpoints and machines: opening a model, what it is, and what this machine can do. Part of
- * omma/omma.h, whose rules for all calls hold here. */
+/* Models and machines: opening a model, facts about it, and the kernels and speed of this machine.
+ * Part of omma/omma.h, whose rules for all calls apply here. */
 #ifndef OMMA_MODEL_H
 #define OMMA_MODEL_H
 
 #include <omma/host.h>
+#include <omma/log.h>
 #include <omma/status.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,43 +16,43 @@ extern "C" {
 
 struct omma_model;
 
-/* Type that weights are packed in and linear layers compute in. AUTO: bf16 where the CPU level has
- * a fast path for it, else f32. INT8: for the vision tower only, with one scale for each output of
- * a layer and one for each row of its input; the patch embedding stays as with AUTO, and so do the
- * softmax weights and values of the attention. For the language model INT8 is refused
+/* The type in which weights are packed and linear layers compute. AUTO: bf16 where the CPU level
+ * has a fast path for it, else f32. INT8: for the vision tower only, with one scale for each output
+ * of a layer and one for each row of its input; the patch embedding stays as with AUTO, and so do
+ * the softmax weights and values of the attention. For the language model INT8 is refused
  * (UNSUPPORTED). */
 enum omma_weight_type { OMMA_WEIGHTS_AUTO = 0, OMMA_WEIGHTS_F32 = 1, OMMA_WEIGHTS_BF16 = 2, OMMA_WEIGHTS_INT8 = 3 };
 
 /* Inputs that share a scale in a model opened with quantization "int4". */
 #define OMMA_INT4_GROUP 64
 
-/* Type that keys and values are kept in. AUTO: f32 where `weights` is F32, else bf16, also where
- * layers compute in f32. F32 is accepted only with layers that compute in f32. */
+/* The type of keys and values in the KV cache. AUTO: f32 if `weights` is F32, else bf16, even where
+ * layers compute in f32. F32 is accepted only if layers compute in f32. */
 enum omma_kv_cache_type { OMMA_KV_CACHE_AUTO = 0, OMMA_KV_CACHE_F32 = 1, OMMA_KV_CACHE_BF16 = 2 };
 
-/* Progress of long work: `done` of `total` units. Called by the thread that works; it must be
- * quick. */
+/* Progress of long work: `done` of `total` units. Called by the thread that does the work; it must
+ * be quick. */
 typedef void (*omma_progress)(void *context, int64_t done, int64_t total);
 
-/* What happens with a checkpoint that has no chat template, or one that cannot be rendered.
- * OWN: it is refused (UNSUPPORTED, field "chat_template") when it is opened; with config_only, when
- * a chat is prepared.
+/* What happens if a checkpoint has no chat template, or one that cannot be rendered.
+ * OWN: opening it fails (UNSUPPORTED, field "chat_template"); with config_only, preparing a chat
+ * fails.
  * FAMILY: chats use the nearest known template, also where the checkpoint's own template is unknown
  * but could be rendered.
- * UNUSED: it is opened, and chats are refused. */
+ * UNUSED: it can be opened, and chats are refused. */
 enum omma_chat_template_use { OMMA_CHAT_TEMPLATE_OWN = 0, OMMA_CHAT_TEMPLATE_FAMILY = 1, OMMA_CHAT_TEMPLATE_UNUSED = 2 };
 
 struct omma_model_options {
   enum omma_weight_type weights;        /* of the language model; not INT8 */
   enum omma_weight_type vision_weights; /* of the vision tower; AUTO: as `weights` */
   enum omma_kv_cache_type kv_cache;     /* of the language model */
-  /* What the language model's matrices are packed as; vLLM's --quantization. NULL or "none": as the
-   * checkpoint has them. "int8": 8 bits with a scale for each output. "int4": 4 bits with a scale
-   * for each group of inputs (OMMA_INT4_GROUP). "int4-g32", "int4-g64", "int4-g128": groups of 32,
-   * 64, 128.
+  /* The format in which the language model's matrices are packed; vLLM's --quantization. NULL or
+   * "none": as the checkpoint has them. "int8": 8 bits with a scale for each output. "int4": 4 bits
+   * with a scale for each group of inputs (OMMA_INT4_GROUP). "int4-g32", "int4-g64", "int4-g128":
+   * groups of 32, 64, 128.
    *
    * Inputs are quantized to 8 bits row by row and sums are integers; activations and the KV cache
-   * stay as `weights` says. The output layer and the heads of MLA have 8 bits with "int4" too.
+   * stay as `weights` requires. The output layer and the heads of MLA have 8 bits with "int4" too.
    * Routers, norms and the vision tower are not quantized.
    *
    * The checkpoint's own format ("compressed-tensors", "fp8", "awq", "gptq", "gguf") may be named,
@@ -61,24 +62,24 @@ struct omma_model_options {
   const char *isa; /* CPU level, see attention.h; NULL: OMMA_ISA, or the best */
   int n_threads;   /* 0: as many as the CPUs that the process may use */
   bool no_pinning; /* let the operating system place the threads; else each is bound to a CPU */
-  /* Read everything but the weights: enough for sizes and estimates, and for tokens where there is
-   * a tokenizer. */
+  /* Read everything but the weights: enough for sizes and estimates, and for tokens if there is a
+   * tokenizer. */
   bool config_only;
   /* Load the vision tower alone: no weights of the language model, and no keys and values in the
    * engine. The engine then encodes the images of requests (omma_callbacks.on_embeddings) and
    * generates nothing. */
   bool encoder_only;
   int64_t max_model_len; /* context limit in tokens; 0: the checkpoint's */
-  /* Maximum bytes of the resized images of all requests together; more gives MEMORY. 0: no
-   * limit. */
+  /* Maximum bytes of the resized images of all requests together; beyond it calls fail with MEMORY.
+   * 0: no limit. */
   int64_t max_resized_bytes;
   /* Bytes of resized images kept for omma_image_recall. 0: 64 MiB, below 0: none. */
   int64_t known_image_bytes;
   enum omma_chat_template_use chat_template;
   const char *chat_template_file; /* a template in place of the checkpoint's; NULL: none */
   /* Whose generation_config.json gives the recommended values of omma_model_info. NULL or "auto":
-   * the checkpoint's. "vllm": none; the checkpoint's stop tokens still count. Else a directory with
-   * that file: its stop tokens count as well, where it has some, and its max_new_tokens is
+   * the checkpoint's. "vllm": none; the checkpoint's stop tokens are still used. Else a directory
+   * with that file: its stop tokens are used as well, if it has some, and its max_new_tokens is
    * max_tokens_limit. */
   const char *generation_config;
   /* A JSON object whose keys replace those of that file, such as {"temperature": 0.5}. null as a
@@ -89,12 +90,15 @@ struct omma_model_options {
    * directory. */
   const char *mmproj;
   const struct omma_allocator *allocator;
+  /* Copied; its context must outlive the model. Told of the loading, and of all that engines and
+   * requests of the model do. NULL: no trace. */
+  const struct omma_log *log;
   omma_progress progress; /* bytes of weights packed so far; may be NULL */
   void *progress_context;
   /* Called once when everything but the weights has been read and checked, which takes little time
-   * and memory. May be NULL. During the call alone, the model can be used as one opened with
-   * config_only. Any result but OK ends omma_model_open with it; the callee must then fill
-   * *error. */
+   * and memory. May be NULL. During this call, and not later, the model can be used like one opened
+   * with config_only. Any result but OK makes omma_model_open fail with it; the callee must then
+   * fill *error. */
   enum omma_status (*before_weights)(void *context, const struct omma_model *model, struct omma_error *error);
   void *before_weights_context;
 };
@@ -129,40 +133,42 @@ struct omma_model_info {
   const char *isa;
   const char *weights;        /* what the language model computes in: "f32" or "bf16" */
   const char *vision_weights; /* what the tower computes in: "f32", "bf16" or "int8" */
-  /* How the language model's matrices are kept: "bf16", or "f32" where the checkpoint has other
-   * types; "int8" or "int4" by quantization. */
+  /* The format of the language model's matrices in memory: "bf16", or "f32" if the checkpoint has
+   * other types; "int8" or "int4" with quantization. */
   const char *kept_weights;
   int64_t kept_group;       /* with "int4": inputs that share a scale; else 0 */
   const char *quantization; /* the checkpoint's: "gguf: 120 Q4_K, 29 Q6_K"; NULL: none */
-  const char *kv_cache;     /* how keys and values are kept: "f32" or "bf16" */
-  const char *linear;       /* which library and layout serve the linear layers */
+  const char *kv_cache;     /* type of keys and values: "f32" or "bf16" */
+  const char *linear;       /* library and layout of the linear layers */
   int n_threads;
   bool encoder_only; /* opened with encoder_only; n_parameters is then the tower's */
-  /* Embeddings for other programs are bf16: the checkpoint is, and f32 was not asked for. */
+  /* Embeddings for other programs are bf16, because the checkpoint is and f32 was not requested. */
   bool bf16_embeddings;
-  /* Of the checkpoint's tensors: 64 hexadecimal digits, see docs/encoder-node.md. Empty without
-   * weights. */
+  /* A hash of the checkpoint's tensors: 64 hexadecimal digits, see docs/encoder-node.md. Empty
+   * without weights. */
   const char *fingerprint;
   int64_t n_parameters, n_vision_parameters;
-  int64_t weight_bytes; /* packed, in memory; with config_only what it would be */
+  int64_t weight_bytes; /* packed, in memory; with config_only an estimate */
   int64_t max_model_len;
   int64_t vocab_size, hidden_size, n_layers, n_heads, n_kv_heads, head_dim;
   int64_t vision_hidden_size, vision_depth, vision_n_heads, vision_head_dim;
   int64_t patch_size, merge_size, patch_dim, n_deepstack;
   int64_t min_pixels, max_pixels;
-  /* What replaces a missing preprocessor_config.json, as "X's published values"; else NULL. */
+  /* The values that replace a missing preprocessor_config.json, as "X's published values"; else
+   * NULL. */
   const char *published_values;
-  /* Whose chat template renders prompts: the name of a known template if the checkpoint has it,
-   * else "its own", else the nearest known one. */
+  /* The chat template that renders prompts: the name of a known template if the checkpoint has it,
+   * else "its own", else the name of the nearest known one. */
   const char *chat_template;
-  /* Why it is not the checkpoint's own: one line with file and line. NULL: it is. */
+  /* Why the checkpoint's own template is not used: one line with file and line number. NULL: it is
+   * used. */
   const char *chat_template_difference;
   bool chat_template_has_tools; /* omma_request_options.tools may be given */
   /* Unit of the boxes in objects {"bbox_2d": [x1, y1, x2, y2], "label": ...} of answers. */
   enum omma_box_unit box_unit;
-  /* What generation_config.json recommends for requests that do not say it themselves, with
-   * do_sample or without. Where it says nothing: 0, and -1 for the temperature. The library itself
-   * samples as struct omma_sampling says. */
+  /* The values of generation_config.json, for callers that use them as defaults of requests;
+   * do_sample is ignored. A missing value is 0, a missing temperature -1. The library itself uses
+   * only struct omma_sampling. */
   double recommended_temperature, recommended_top_p, recommended_min_p;
   double recommended_repetition_penalty, recommended_presence_penalty, recommended_frequency_penalty;
   int64_t recommended_top_k, recommended_max_tokens;
@@ -178,21 +184,21 @@ typedef void (*omma_report)(void *context, bool ok, const char *what, const char
 
 /* Reads all weights of an open model, also of one opened with config_only. Reports each tensor that
  * is missing, has a wrong shape or type, is unused, or holds NaN or infinity, and the files whose
- * absence config_only allowed. Reports one line per file when all is well. OK when nothing was
+ * absence config_only allowed. Reports one line per file when nothing is wrong. OK when nothing is
  * wrong, else FORMAT. */
 OMMA_API enum omma_status omma_model_verify(const struct omma_model *model, omma_report report, void *context,
                                             struct omma_error *error);
 
 /* Compares the kernels of a CPU level (NULL: as omma_model_options.isa) with the scalar reference
- * on this machine and reports each one. OK, or INTERNAL when one is off. */
+ * on this machine and reports each one. OK, or INTERNAL when a result is wrong. */
 OMMA_API enum omma_status omma_self_test(const char *isa, omma_report report, void *context, struct omma_error *error);
 
 /* Reports the CPU level and why it was chosen, then, for each operation, type and head dimensions,
- * the kernel that serves them (what = operation, details = kernel). */
+ * the kernel that is used (what = operation, details = kernel). */
 OMMA_API enum omma_status omma_describe_kernels(const char *isa, omma_report report, void *context, struct omma_error *error);
 
-/* The peak of this machine at a CPU level with that many threads: multiply-adds per second out of
- * registers, times two. Measured by the call in some hundredths of a second. */
+/* The peak of this machine at a CPU level with n_threads threads: multiply-adds per second of a
+ * loop that uses only registers, times two. The call measures it in some hundredths of a second. */
 struct omma_machine {
   int n_threads;
   double f32_gflops;

@@ -5,8 +5,8 @@
  *   omma_image    decoded 8-bit RGB pixels. Immutable after decoding.
  *   omma_request  a prepared prompt: token ids, patches, positions. Any thread may make one;
  *                 immutable.
- *   omma_engine   the one thread that computes, with a bounded queue in front of it. Any thread may
- *                 submit and cancel.
+ *   omma_engine   one thread that runs all requests, with a bounded queue. Any thread may submit
+ *                 and cancel.
  *
  * Usual order: omma_model_open -> omma_engine_create -> for each question omma_image_decode and
  * omma_request_create (on any worker thread) -> omma_engine_submit with callbacks, or
@@ -27,6 +27,7 @@
 #include <omma/encoding_store.h>
 #include <omma/host.h>
 #include <omma/kv_events.h>
+#include <omma/log.h>
 #include <omma/model.h>
 #include <omma/status.h>
 #include <stdbool.h>
@@ -53,8 +54,8 @@ struct omma_image_limits {
   int64_t max_cpu_ms;
 };
 
-/* What decoding an image would give, and the peak memory that it takes: the pixels, and
- * what grows with them inside the codec. */
+/* The size of an image, and the peak memory of decoding it: the pixels, and buffers of the codec
+ * that grow with them. */
 struct omma_image_header {
   int32_t width, height; /* after EXIF orientation */
   int64_t decode_bytes;
@@ -65,10 +66,11 @@ OMMA_API enum omma_status omma_image_probe(const void *bytes, size_t size, const
                                            struct omma_image_header *header, struct omma_error *error);
 
 /* Decodes an image to 8-bit RGB. Formats: JPEG, PNG, WebP, BMP, the first frame of a GIF; HEIC,
- * AVIF and TIFF where their libraries are installed. The content decides the format. EXIF
- * orientation is applied, alpha is painted on white, 16 bits are cut to the high byte, colour
- * profiles are ignored. The bytes are not kept. The caller destroys the image. Errors: FORMAT (not
- * an image, broken, truncated), UNSUPPORTED (a format that this build lacks), LIMIT, MEMORY. */
+ * AVIF and TIFF if their libraries are installed. The format is detected from the content. EXIF
+ * orientation is applied, transparent pixels are blended with white, 16-bit values are cut to their
+ * high byte, colour profiles are ignored. The bytes are not kept. The caller destroys the image.
+ * Errors: FORMAT (not an image, broken, truncated), UNSUPPORTED (a format that this build lacks),
+ * LIMIT, MEMORY. */
 OMMA_API enum omma_status omma_image_decode(const void *bytes, size_t size, const struct omma_image_limits *limits,
                                             struct omma_image **image, struct omma_error *error);
 /* The same from a file. Errors: also IO. */
@@ -88,10 +90,10 @@ struct omma_image_options {
   int64_t min_pixels, max_pixels;
 };
 
-/* What becomes of an image. The same sizes give patches, tokens and positions. */
+/* The sizes of an image at each stage. They determine its patches, tokens and positions. */
 struct omma_image_sizes {
   int32_t width, height;                 /* of the source, after EXIF orientation */
-  int32_t resized_width, resized_height; /* what the tower sees */
+  int32_t resized_width, resized_height; /* the tower's input */
   int64_t grid_thw[3];                   /* patches in time, rows and columns */
   int64_t n_patches, n_tokens;
   /* Spans of patches that attend to each other: one per image, or per temporal patch of a video. */
@@ -106,11 +108,11 @@ OMMA_API enum omma_status omma_model_image_sizes(const struct omma_model *model,
                                                  const struct omma_image_options *options, struct omma_image_sizes *sizes,
                                                  struct omma_error *error);
 
-/* The same for a video of n_frames frames of this size, all resized alike. grid_thw[0] counts
- * temporal patches of two frames (an odd last frame is used twice). The limits are the model's for
- * videos: of one frame's area, or of the sum over all frames. Errors: UNSUPPORTED (the model takes
- * no videos), LIMIT (more than OMMA_MAX_VIDEO_FRAMES, aspect ratio, size), ARGUMENT (too few
- * frames, sizes or options). */
+/* The same for a video of n_frames frames of this size, which are all resized to one size.
+ * grid_thw[0] counts temporal patches of two frames (if n_frames is odd, the last frame is used
+ * twice). The limits are the model's for videos: of one frame's area, or of the sum over all
+ * frames. Errors: UNSUPPORTED (the model takes no videos), LIMIT (more than OMMA_MAX_VIDEO_FRAMES,
+ * aspect ratio, size), ARGUMENT (too few frames, sizes or options). */
 #define OMMA_MAX_VIDEO_FRAMES 768
 #define OMMA_MIN_VIDEO_FPS 0.01
 #define OMMA_MAX_VIDEO_FPS 1000.0
@@ -118,35 +120,36 @@ OMMA_API enum omma_status omma_model_video_sizes(const struct omma_model *model,
                                                  const struct omma_image_options *options, struct omma_image_sizes *sizes,
                                                  struct omma_error *error);
 
-/* Finds the image of a file whose bytes were decoded and resized before, for this model and the
- * same sizes, as far as that was kept (omma_model_options.known_image_bytes). Nothing is decoded or
- * resized again. The image has a size but no pixels. It is for requests and calls with this model
- * and these options, and gives ARGUMENT with others; videos do not accept it. *image is NULL where
- * the file is not known: decode it then, and the request that resizes it keeps it. Thread-safe. The
- * caller destroys the image. Errors: as omma_image_probe and omma_model_image_sizes; MEMORY. */
+/* Finds the image of a file that was decoded and resized before, for this model and the same sizes,
+ * if it is still in the store of resized images (omma_model_options.known_image_bytes). Nothing is
+ * decoded or resized again. The image has a size but no pixels. It can be used only in requests and
+ * calls with this model and these options, not in videos; others fail with ARGUMENT. *image is NULL
+ * if the file is not known: then decode it; the request that resizes it puts it into the store.
+ * Thread-safe. The caller destroys the image. Errors: as omma_image_probe and
+ * omma_model_image_sizes; MEMORY. */
 OMMA_API enum omma_status omma_image_recall(const struct omma_model *model, const void *bytes, size_t size,
                                             const struct omma_image_limits *limits, const struct omma_image_options *options,
                                             struct omma_image **image, struct omma_error *error);
 
 /* Resizes an image, normalises it and cuts it into patches: pixel_values [n_patches, patch_dim]
- * f32; `capacity` counts floats. Values and the order of patches are the official processor's: by
- * the blocks that become tokens, row by row inside a block, or, where the model's processor does
- * that, row by row over the image. */
+ * f32; `capacity` counts floats. Values and the order of patches are the official processor's:
+ * block by block (a block becomes a token) and row by row within a block, or, for some families,
+ * row by row over the image. */
 OMMA_API enum omma_status omma_preprocess(const struct omma_model *model, const struct omma_image *image,
                                           const struct omma_image_options *options, float *pixel_values, size_t capacity,
                                           struct omma_error *error);
 
 /* ---- text ---- */
 
-/* Token ids of a text; markers in it become their special tokens. *n_tokens is always the full
- * number, of which at most `capacity` ids are stored. `tokens` may be NULL when capacity is 0.
+/* Token ids of a text; names of special tokens in it become these tokens. *n_tokens is always the
+ * full number, of which at most `capacity` ids are stored. `tokens` may be NULL when capacity is 0.
  * Errors: FORMAT (invalid UTF-8, with the byte offset), LIMIT. */
 OMMA_API enum omma_status omma_tokenize(const struct omma_model *model, const char *text, size_t text_size, int32_t *tokens,
                                         size_t capacity, size_t *n_tokens, struct omma_error *error);
 
-/* Counts the tokens that omma_tokenize makes, up to about `limit`. Where there are at least
- * `limit`, *n_tokens is at least `limit` and at most the true number. The limit bounds the time: a
- * text that is too long to have fewer tokens is not read. Errors: as omma_tokenize. */
+/* Counts the tokens that omma_tokenize makes, up to about `limit`. If there are at least `limit`,
+ * *n_tokens is at least `limit` and at most the true number. The limit bounds the time: a text that
+ * is too long to have fewer tokens is not read. Errors: as omma_tokenize. */
 OMMA_API enum omma_status omma_count_tokens(const struct omma_model *model, const char *text, size_t text_size, size_t limit,
                                             size_t *n_tokens, struct omma_error *error);
 
@@ -156,17 +159,17 @@ OMMA_API enum omma_status omma_detokenize(const struct omma_model *model, const 
                                           bool skip_special, char *text, size_t capacity, size_t *text_size,
                                           struct omma_error *error);
 
-/* The language model's work, by its shapes. MoE layers count with the experts that a token is sent
- * to. Norms and biases do not count. */
+/* The operations and memory reads of the language model, computed from its shapes. In MoE layers
+ * only the experts that a token uses count. Norms and biases do not count. */
 struct omma_text_cost {
-  /* Of a prompt: 2 per multiply-add, with causal attention, and the output layer for the last token
-   * alone. */
+  /* Of a prompt: 2 per multiply-add, with causal attention, and with the output layer for the last
+   * token only. */
   double prompt_flops;
-  int64_t step_weight_bytes; /* read to generate one token, with the output layer */
+  int64_t step_weight_bytes; /* read to generate one token, including the output layer */
   int64_t step_kv_bytes;     /* keys and values read to generate one token */
 };
-/* For a prompt of n_tokens, and for a decode step that sees n_tokens, its own included. Works for
- * config_only models. Errors: ARGUMENT (n_tokens not in 1 .. max_model_len). */
+/* For a prompt of n_tokens, and for a decode step whose token attends to n_tokens, itself included.
+ * Works for config_only models. Errors: ARGUMENT (n_tokens not in 1 .. max_model_len). */
 OMMA_API enum omma_status omma_model_text_cost(const struct omma_model *model, int64_t n_tokens, struct omma_text_cost *cost,
                                                struct omma_error *error);
 
@@ -175,26 +178,26 @@ OMMA_API enum omma_status omma_model_text_cost(const struct omma_model *model, i
 /* a tool's result */
 enum omma_role { OMMA_ROLE_SYSTEM = 0, OMMA_ROLE_USER = 1, OMMA_ROLE_ASSISTANT = 2, OMMA_ROLE_TOOL = 3 };
 
-/* A video: the frames that the model is to see, in order and all of one size. Nothing is sampled:
- * every frame counts. */
+/* A video: the frames for the model, in order and all of one size. All frames are used; none are
+ * sampled. */
 struct omma_video {
   const struct omma_image *const *frames;
   size_t n_frames; /* at most OMMA_MAX_VIDEO_FRAMES */
-  /* Frames per second, OMMA_MIN_VIDEO_FPS to OMMA_MAX_VIDEO_FPS. The times that the model reads are
+  /* Frames per second, OMMA_MIN_VIDEO_FPS to OMMA_MAX_VIDEO_FPS. The times of the frames are
    * computed from it. 0: 2. */
   double fps;
 };
 
-/* A part of a message: an image where `image` is set, a video where `video` is set, else a text. */
+/* A part of a message: an image if `image` is set, a video if `video` is set, else a text. */
 struct omma_part {
   const char *text;
   size_t text_size;
   const struct omma_image *image;
   /* For the image, or for the video's frames (see omma_model_video_sizes). */
   struct omma_image_options image_options;
-  /* A name of the image or video; NULL: none. What the caches keep of it is found by its pixels and
-   * this name together. With `image_name_suffices` it is found by the name alone: then the caller
-   * must never give two images one name. */
+  /* A name of the image or video; NULL: none. The caches find it by its pixels and this name
+   * together. With `image_name_suffices` they find it by the name alone; then the caller must never
+   * give two images the same name. */
   const char *image_name;
   bool image_name_suffices;
   const struct omma_video *video;
@@ -204,7 +207,7 @@ struct omma_message {
   enum omma_role role;
   const struct omma_part *parts;
   size_t n_parts;
-  /* A JSON object of what else a chat template reads, such as "tool_calls"; NULL: nothing. */
+  /* A JSON object with further fields for the chat template, such as "tool_calls"; NULL: none. */
   const char *fields;
 };
 
@@ -225,8 +228,8 @@ struct omma_logit_bias {
   float bias;
 };
 
-/* What answers of a request must look like. docs/structured-output.md says which schemas, patterns
- * and grammars are supported. */
+/* The format of a request's answers. docs/structured-output.md lists the supported schemas,
+ * patterns and grammars. */
 enum omma_grammar_kind {
   OMMA_GRAMMAR_JSON_SCHEMA = 0, /* text: the schema, as JSON */
   OMMA_GRAMMAR_JSON_OBJECT = 1, /* any JSON object; no text */
@@ -243,16 +246,16 @@ struct omma_grammar_options {
 struct omma_grammar;
 
 /* Compiles a grammar for answers of this model. Any number of requests may share it. Its tables
- * take up to 20 MiB. The model's first grammar also makes trees of the model's tokens, about 14 MB
+ * take up to 20 MiB. With the model's first grammar, tries of its tokens are built too, about 14 MB
  * for 152,000 tokens. Thread-safe. The caller destroys the grammar. Errors: FORMAT and UNSUPPORTED
  * (the message begins with the JSON pointer of the key in a schema, with the line or byte
  * elsewhere), LIMIT, ARGUMENT, MEMORY. */
 OMMA_API enum omma_status omma_grammar_create(const struct omma_model *model, const struct omma_grammar_options *options,
                                               struct omma_grammar **grammar, struct omma_error *error);
-/* Adds an owner to the same grammar, who must destroy it too. Thread-safe. */
+/* Adds a reference to the grammar, which must be destroyed as well. Thread-safe. */
 OMMA_API struct omma_grammar *omma_grammar_share(struct omma_grammar *grammar);
-/* Ends one ownership. Requests that were made with the grammar keep it. NULL is allowed.
- * Thread-safe. */
+/* Releases one reference. Requests made with the grammar have references of their own. NULL is
+ * allowed. Thread-safe. */
 OMMA_API void omma_grammar_destroy(struct omma_grammar *grammar);
 
 /* For answers that begin with a thought (reasoning): the marks around it, and the text that ends a
@@ -274,73 +277,74 @@ struct omma_sampling {
   double top_p;                               /* (0, 1]; 0: 1 */
   double min_p;                               /* [0, 1] */
   int64_t top_k;                              /* 0 or -1: all */
-  uint64_t seed;                              /* the same request and seed give the same answer */
-  double repetition_penalty;                  /* over prompt and answer; 0: 1, which is none */
+  uint64_t seed;                              /* same request, same seed: same answer */
+  double repetition_penalty;                  /* over prompt and answer; 0: 1, no penalty */
   double presence_penalty, frequency_penalty; /* [-2, 2], over the answer */
-  int64_t max_tokens;                         /* 0: what the context leaves */
-  int64_t min_tokens;                         /* no stop before that many */
-  const char *const *stop;                    /* strings that end the answer and are cut off it */
+  int64_t max_tokens;                         /* 0: up to the end of the context */
+  int64_t min_tokens;                         /* minimum length of the answer */
+  const char *const *stop;                    /* end the answer and are removed from it */
   size_t n_stop;
   const int32_t *stop_token_ids;
   size_t n_stop_token_ids;
   bool ignore_eos;
-  /* Keep what ended the answer in its text: a stop string, or the text of a stop token. */
+  /* The answer's text keeps the stop string, or the text of the stop token, that ended it. */
   bool include_stop;
   /* Special tokens appear in the answer's text; the one that ends it only with include_stop. */
   bool keep_special_tokens;
   bool logprobs;      /* report the log-probability of the sampled token */
-  int n_top_logprobs; /* and of that many of the likeliest tokens, at most OMMA_MAX_TOP_LOGPROBS */
+  int n_top_logprobs; /* and of this many likeliest tokens; at most OMMA_MAX_TOP_LOGPROBS */
   /* Report the log-probabilities of the prompt (on_prompt_token). All its rows are then computed,
    * also those that the prefix cache has. */
   bool prompt_logprobs;
   int n_prompt_logprobs;
-  /* Added before penalties, within [-100, 100]. Of several for one token the last counts. */
+  /* Added to logits before penalties, within [-100, 100]. Of several for one token the last is
+   * used. */
   const struct omma_logit_bias *logit_bias;
   size_t n_logit_bias;              /* at most OMMA_MAX_LOGIT_BIAS */
   const int32_t *allowed_token_ids; /* no other token is ever sampled; NULL: all */
   size_t n_allowed_token_ids;
-  /* Words that must not appear. A word gives one or two sequences: its tokens, and its tokens with
-   * a blank in front where these are as many and begin with another token. The last token of a
-   * sequence is not sampled after the others. At most OMMA_MAX_BAD_WORDS sequences of 1,024 bytes
-   * each. */
+  /* Words that must not appear. A word gives one or two sequences of tokens: those of the word, and
+   * those of the word after a blank, if they are equally many and the first one differs. The last
+   * token of a sequence is never sampled directly after the others. At most OMMA_MAX_BAD_WORDS
+   * sequences of 1,024 bytes each. */
   const char *const *bad_words;
   size_t n_bad_words;
-  /* What the answer must look like; NULL: any text. The request keeps the grammar alive. An answer
-   * that is complete and cannot continue ends, whatever min_tokens and ignore_eos say. One that
-   * max_tokens or a stop string cuts off may be incomplete. */
+  /* The format of the answer; NULL: any text. The request keeps a reference to the grammar. An
+   * answer that is complete and cannot continue ends, regardless of min_tokens and ignore_eos. An
+   * answer that max_tokens or a stop string ends may be incomplete. */
   struct omma_grammar *grammar;
-  /* NULL: an answer is one text. Else the answer begins with a thought, with or without the begin
-   * mark, up to the end mark. There is no thought where the prompt ends with the end mark, or has
-   * it in the message that continue_final_message continues. Texts are reported without the marks.
-   * A grammar holds for what follows the thought; before that, no stop token ends an answer that
-   * has a grammar. Copied. */
+  /* NULL: an answer is one text. Else the answer begins with a thought, which ends with the end
+   * mark; the begin mark is optional. There is no thought if the prompt ends with the end mark, or
+   * has it in the message that continue_final_message continues. Texts are reported without the
+   * marks. A grammar applies to the text after the thought; inside the thought, no stop token ends
+   * an answer that has a grammar. Copied. */
   const struct omma_reasoning *reasoning;
   bool limits_thinking;
-  /* With limits_thinking: the tokens that a thought may have; then forced_end is written in the
-   * model's place. */
+  /* With limits_thinking: the maximum number of tokens of a thought. After them forced_end is
+   * inserted into the answer. */
   int64_t max_thinking_tokens;
 };
 
 struct omma_engine;
 
 struct omma_truncation {
-  int64_t n_tokens; /* kept of a longer prompt; 0: all */
+  int64_t n_tokens; /* the length to which a longer prompt is cut; 0: no truncation */
   bool keep_first;  /* keep the first ones; else the last ones */
 };
 #define OMMA_MAX_TRUNCATED_TOKENS (INT64_C(1) << 20) /* of a prompt that is truncated */
 
 struct omma_request_options {
   struct omma_sampling sampling;
-  /* The last message is the beginning of the answer: it is not closed, and no new turn is
-   * opened. */
+  /* The last message is the beginning of the answer: it is not closed, and no new message
+   * begins. */
   bool continue_final_message;
   /* A prompt that could never fit into this engine's KV cache is refused (LIMIT "input_tokens")
    * before images are resized. May be NULL. */
   const struct omma_engine *engine;
-  /* Lower goes first, in an engine with by_priority; elsewhere it has no effect. */
+  /* In an engine with by_priority, lower values go first; in others it has no effect. */
   int64_t priority;
-  /* Prompts with different salts share no keys and values. So nobody can learn from the time of an
-   * answer what others asked. NULL: none. */
+  /* Prompts with different salts share no keys and values. So the time of an answer does not show
+   * what others asked. NULL: none. */
   const char *cache_salt;
   /* A JSON array of tools for the chat template (UNSUPPORTED where it has none). NULL: none. */
   const char *tools;
@@ -354,11 +358,11 @@ struct omma_request_options {
 
 struct omma_request;
 
-/* Prepares a request: chat template, tokens, resized images as patches, positions. Copies what it
- * needs. Thread-safe, and takes no lock of the running engine. The caller destroys the request.
- * Errors: ARGUMENT with `field` ("messages", "temperature", ...), LIMIT ("input_tokens": prompt and
- * one answer token do not fit into the context; "image": an image, or the pixels of all after
- * resizing), FORMAT, UNSUPPORTED, MEMORY. */
+/* Prepares a request: renders the chat template, tokenizes, resizes images, computes positions.
+ * Copies its inputs. Thread-safe, and takes no lock of the running engine. The caller destroys the
+ * request. Errors: ARGUMENT with `field` ("messages", "temperature", ...), LIMIT ("input_tokens":
+ * prompt and one answer token do not fit into the context; "image": an image, or the pixels of all
+ * after resizing), FORMAT, UNSUPPORTED, MEMORY. */
 OMMA_API enum omma_status omma_request_create(const struct omma_model *model, const struct omma_message *messages,
                                               size_t n_messages, const struct omma_request_options *options,
                                               struct omma_request **request, struct omma_error *error);
@@ -367,15 +371,16 @@ OMMA_API enum omma_status omma_request_create(const struct omma_model *model, co
 OMMA_API enum omma_status omma_count_prompt_tokens(const struct omma_model *model, const struct omma_message *messages,
                                                    size_t n_messages, const struct omma_request_options *options,
                                                    int64_t *n_tokens, struct omma_error *error);
-/* Prepares a request from a prompt's ids (of omma_tokenize, say), without chat template and images.
- * Of the options, the sampling counts. Errors: ARGUMENT with `field` ("prompt": no id, or one out
- * of range, with its index; or as omma_request_create), LIMIT ("input_tokens"), MEMORY. */
+/* Prepares a request from a prompt's ids (for example of omma_tokenize), without chat template and
+ * images. The options continue_final_message, tools and chat_template_kwargs have no effect.
+ * Errors: ARGUMENT with `field` ("prompt": no id, or one out of range, with its index; or as
+ * omma_request_create), LIMIT ("input_tokens"), MEMORY. */
 OMMA_API enum omma_status omma_request_create_tokens(const struct omma_model *model, const int32_t *tokens, size_t n_tokens,
                                                      const struct omma_request_options *options, struct omma_request **request,
                                                      struct omma_error *error);
-/* Makes a request with the same prompt and priority and another sampling (NULL: the defaults). The
- * two share resized images, and either may be destroyed first. Thread-safe. Errors: ARGUMENT with
- * `field`, MEMORY. */
+/* Makes a request with the same prompt and priority and other sampling settings (NULL: the
+ * defaults). The two share resized images, and either may be destroyed first. Thread-safe. Errors:
+ * ARGUMENT with `field`, MEMORY. */
 OMMA_API enum omma_status omma_request_copy(const struct omma_request *source, const struct omma_sampling *sampling,
                                             struct omma_request **request, struct omma_error *error);
 /* Must not be called between a submit of the request and its on_finish. NULL is allowed. */
@@ -389,55 +394,55 @@ OMMA_API const int32_t *omma_request_prompt(const struct omma_request *request, 
 #define OMMA_DEFAULT_MAX_SEQUENCES 8
 
 struct omma_engine_options {
-  /* Bytes for the pages of keys and values. 0: room for max_sequences times max_model_len tokens,
-   * but at most what this machine, its control group (cgroup) or `ulimit -v` leaves at that moment,
-   * less everything else and a reserve. Pages take memory when they are first written. */
+  /* Bytes for the pages of keys and values. 0: enough for max_sequences times max_model_len tokens,
+   * but at most the memory that is free on this machine, in its control group (cgroup) and by
+   * `ulimit -v`, minus everything else and a reserve. Pages take memory when they are first
+   * written. */
   int64_t kv_cache_bytes;
-  /* Patches that the tower takes at once (a larger image still runs, alone). 0: the default
-   * above. */
+  /* Patches in one pass of the tower (a larger image still runs, alone). 0: the default above. */
   int64_t patch_budget;
   int64_t prefill_chunk; /* prompt tokens per step, rounded up to full pages; 0: 512 */
   int64_t queue_limit;   /* requests that may wait; 0: 256 */
-  /* Bytes of the encoder cache: outputs of the tower are kept, and the least recently used go
-   * first. 0: 512 MiB, -1: none are kept. */
+  /* Bytes of the encoder cache, which keeps outputs of the tower and evicts the least recently used
+   * first. 0: 512 MiB, -1: no cache. */
   int64_t encoder_cache_bytes;
   /* Copied; its context must live as long as the engine. NULL: none. */
   const struct omma_encoding_store *encoding_store;
   const struct omma_kv_events *kv_events; /* copied; its context likewise. NULL: none */
-  /* While no answer is being generated: the time after which the tower or a prompt stops, so that
-   * the engine looks at its queue. The engine aims at it from below; 0: 1000. A tile of 128 rows on
-   * every thread is the minimum. Short slices cost a few per cent in waiting at their ends, and
-   * change no result. */
+  /* While no answer is being generated: the longest slice of the tower or of prefill, after which
+   * the engine checks its queue. The minimum is a tile of 128 rows on every thread. Short slices
+   * cost a few per cent, because threads wait for each other at the end, and change no result. 0:
+   * 1000. */
   int64_t slice_ms;
-  /* While answers are being generated: the percentage of the time that the images and prompts of
-   * other requests get, 1 to 90. 0: 50, which at most doubles the time between two tokens. */
+  /* While answers are being generated: the percentage of the time for the images and prompts of
+   * other requests, 1 to 90. 0: 50, which at most doubles the time between two tokens. */
   int64_t slice_percent;
-  /* Requests that are worked on at the same time, at most 1024. 0: the default above. */
+  /* Requests that run at the same time, at most 1024. 0: the default above. */
   int64_t max_sequences;
-  /* A request starts when there is room for its prompt and this many tokens of its answer, or all
-   * of them where it has fewer. 0: 512, -1: none. Where room runs out later, the youngest request
+  /* A request starts when there are pages for its prompt and for this many tokens of its answer (or
+   * for max_tokens if that is less). 0: 512, -1: none. If pages run out later, the youngest request
    * gives its pages up and continues afterwards, with the same answer. */
   int64_t reserve_tokens;
-  /* Prompt lookup: up to draft_tokens tokens (at most 15; 0: none) are guessed from earlier text of
-   * prompt and answer, and checked in one step with the last token. A guess is found by the last
-   * lookup_max to lookup_min tokens (at most 64; 0: the other one, or 5). No answer changes. Where
-   * guesses are mostly wrong they pause. */
+  /* Prompt lookup: up to draft_tokens tokens (at most 15; 0: none) are guessed and checked in one
+   * step with the last token. A guess is what followed an earlier occurrence, in prompt or answer,
+   * of the last lookup_max to lookup_min tokens (at most 64; 0: the other one, or 5). No answer
+   * changes. If guesses are mostly wrong they pause. */
   int64_t draft_tokens, lookup_min, lookup_max;
   /* keep no keys and values of prompts for later prompts with the same beginning */
   bool no_prefix_cache;
   bool by_priority; /* order requests by priority, then by age; else by age alone */
 };
 
-/* Memory of a model with an engine, in bytes. All of it but the last part is allocated when the two
- * are made. What a request needs is allocated when it is made and when it starts, never in between.
- * Not counted: 3 to 10 MiB that the program and its libraries take for themselves, together with
- * the code that oneDNN makes for the shapes of layers where it is in use; and
- * omma_image_sizes.resize_bytes. */
+/* Memory of a model with an engine, in bytes. It is allocated when the two are created, except
+ * request_bytes: that is allocated when a request is created and when it starts, never in between.
+ * Not counted: 3 to 10 MiB of the program and its libraries, with the code that oneDNN generates
+ * for the shapes of layers where it is used; and omma_image_sizes.resize_bytes. */
 struct omma_memory_estimate {
   int64_t weight_bytes;
   int64_t kv_cache_bytes;
   int64_t kv_cache_tokens;
-  /* Prompt and answer of one request: the model's limit, or what the KV cache holds of it. */
+  /* Maximum tokens of prompt and answer of one request: the model's limit, or the KV cache's if
+   * that is lower. */
   int64_t max_model_len;
   /* For the patch budget; enlarged once for an image that exceeds it. */
   int64_t vision_workspace_bytes;
@@ -446,7 +451,7 @@ struct omma_memory_estimate {
   /* Logits, sampler and penalty tables of all sequences; tables of the scheduler and of the
    * pages. */
   int64_t table_bytes;
-  /* The maximum size of the encoder cache. It grows in use and is not in total_bytes. */
+  /* The maximum size of the encoder cache. The cache grows with use and is not in total_bytes. */
   int64_t encoder_cache_bytes;
   int64_t known_image_bytes; /* the same for resized images, for omma_image_recall */
   /* Of a request with one image of n_patches: resized pixels and the tower's output. */
@@ -464,10 +469,10 @@ OMMA_API enum omma_status omma_estimate_memory(const struct omma_model *model, c
  * BUSY. The caller destroys it before the model. */
 OMMA_API enum omma_status omma_engine_create(struct omma_model *model, const struct omma_engine_options *options,
                                              struct omma_engine **engine, struct omma_error *error);
-/* Tokens that prompt and answer of one request may have together: the model's limit, or what the KV
- * cache holds of it. */
+/* Maximum tokens of prompt and answer of one request together: the model's limit, or the KV cache's
+ * if that is lower. */
 OMMA_API int64_t omma_engine_max_model_len(const struct omma_engine *engine);
-/* Cancels all requests that wait or run, calls the on_finish of each, joins the thread and frees
+/* Cancels all waiting and running requests, calls the on_finish of each, joins the thread and frees
  * everything. NULL is allowed. */
 OMMA_API void omma_engine_destroy(struct omma_engine *engine);
 
@@ -479,9 +484,9 @@ struct omma_top_logprob {
   float logprob;
 };
 
-/* One generated token. `text` is what can be shown now: complete characters, and nothing that may
- * yet become a stop string. It may be empty. With `last`, it has everything that was held back.
- * Pointers live during the callback. */
+/* One generated token. `text` is the text that can be shown now: complete characters, without
+ * anything that may yet become a stop string. It may be empty. With `last`, it includes everything
+ * that was held back. Pointers live during the callback. */
 struct omma_token_event {
   int64_t index;
   int32_t token;
@@ -501,7 +506,8 @@ struct omma_token_event {
 
 /* A prompt token, from the second one on. Pointers live during the callback. */
 struct omma_prompt_token_event {
-  /* index: in the prompt, from 1. rank: how many tokens are at least as likely, itself included. */
+  /* index: in the prompt, from 1. rank: the number of tokens that are at least as likely, including
+   * this one. */
   int64_t index, rank;
   int32_t token;
   float logprob; /* natural logarithm */
@@ -524,9 +530,8 @@ struct omma_result {
   struct omma_error error; /* with OMMA_FINISH_ERROR */
 };
 
-/* An engine works on up to max_sequences requests at the same time and takes a step of each in
- * turn. The tokens and log-probabilities of a request are bit-identical to those of the request
- * alone.
+/* An engine works on up to max_sequences requests at the same time. The tokens and
+ * log-probabilities of a request are bit-identical to those of the request alone.
  *
  * The engine's thread calls the callbacks. They must be quick and must not call the engine, except
  * omma_engine_cancel. Each may be NULL. on_token cancels the request by returning false. on_finish
@@ -547,17 +552,17 @@ struct omma_callbacks {
 };
 
 /* Puts a request into the queue. Thread-safe. The request must live until on_finish; the callbacks
- * are copied. Errors: ARGUMENT (field "messages": no image for an engine that only encodes), BUSY
+ * are copied. Errors: ARGUMENT (field "messages": no image, in an engine that only encodes), BUSY
  * (the queue is full), LIMIT (the request could never fit into the KV cache), CANCELLED (the engine
  * is being destroyed). */
 OMMA_API enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omma_request *request,
                                              const struct omma_callbacks *callbacks, uint64_t *id, struct omma_error *error);
-/* Ends a request at its next step; on_finish follows with OMMA_FINISH_CANCELLED. Unknown and
+/* Cancels a request at its next step; on_finish follows with OMMA_FINISH_CANCELLED. Unknown and
  * finished ids are ignored. Thread-safe. */
 OMMA_API void omma_engine_cancel(struct omma_engine *engine, uint64_t id);
 
-/* Submits a request and waits for its end. OK also when on_token cancelled it. An error of the
- * request is returned. */
+/* Submits a request and waits for its end. Returns the error of the request if it fails. Returns OK
+ * also if on_token cancelled it. */
 OMMA_API enum omma_status omma_generate(struct omma_engine *engine, const struct omma_request *request,
                                         const struct omma_callbacks *callbacks, struct omma_result *result,
                                         struct omma_error *error);
@@ -569,28 +574,28 @@ struct omma_engine_stats {
   int64_t n_waiting, n_running;
   int64_t n_finished[4]; /* by enum omma_finish */
   int64_t prompt_tokens, generation_tokens;
-  int64_t images, patches, encoder_passes; /* through the tower; a pass takes several images */
+  int64_t images, patches, encoder_passes; /* of the tower; a pass may have several images */
   int64_t encoder_cache_bytes, encoder_cache_hits, encoder_cache_misses, encoder_cache_evictions;
   /* Images looked up in omma_engine_options.encoding_store: found, and not found. */
   int64_t encoding_store_hits, encoding_store_misses;
   /* Pages of OMMA_ATTENTION_PAGE_TOKENS tokens: all, and those that running requests use. */
   int64_t kv_pages, kv_pages_used;
-  /* Pages kept of earlier prompts for later ones; they are given up when pages run out. */
+  /* Pages of earlier prompts, kept for later ones; they are evicted when pages run out. */
   int64_t kv_pages_kept;
-  /* Pages that later prompts may take over: kept ones, and some of running requests. */
+  /* Pages that later prompts can reuse: kept ones, and some of running requests. */
   int64_t kv_pages_published;
   bool prefix_cache;                               /* keys and values of prompts are kept */
   int64_t prefix_cache_queries, prefix_cache_hits; /* prompt tokens looked up, and found */
-  /* Guesses, their tokens, and how many of these tokens were right. */
+  /* Guesses (prompt lookup, grammars), the tokens in them, and the tokens that were right. */
   int64_t n_drafts, draft_tokens, accepted_tokens;
   int64_t decode_steps;
-  /* decode_seconds: the decode steps in all. decode_model_seconds: the network in them; the
-   * rest samples tokens and calls back. */
+  /* decode_seconds: time of all decode steps. decode_model_seconds: the network's part of it; the
+   * rest is sampling and callbacks. */
   double decode_seconds, decode_model_seconds;
-  /* Requests that lost their pages for a while: in all, and now. */
+  /* Preempted requests, which lost their pages for a while: in all, and now. */
   int64_t n_preemptions, n_preempted;
   int64_t workspace_bytes;
-  bool alive; /* false after an internal failure: the engine accepts no requests any more */
+  bool alive; /* false after an internal failure: the engine then accepts no requests */
 };
 OMMA_API void omma_engine_get_stats(const struct omma_engine *engine, struct omma_engine_stats *stats);
 
@@ -607,7 +612,7 @@ struct omma_image_embeddings {
 };
 
 /* Encodes images on the engine and waits. With `together` they run as one packed batch (in several
- * batches where the patch budget requires it). The results are bit-identical either way. The caller
+ * batches if they exceed the patch budget). The results are bit-identical either way. The caller
  * destroys the embeddings. Errors: as omma_engine_submit, and those of the images. */
 OMMA_API enum omma_status omma_encode(struct omma_engine *engine, const struct omma_image *const *images, size_t n_images,
                                       const struct omma_image_options *options, bool together, omma_progress progress,
@@ -619,8 +624,8 @@ OMMA_API void omma_embeddings_get(const struct omma_embeddings *embeddings, size
 OMMA_API void omma_embeddings_copy_rows(const struct omma_embeddings *embeddings, size_t index, enum omma_dtype type,
                                         void *rows);
 
-/* Seconds that making the embeddings took. For work that threads share, the mean over the threads
- * counts, so the parts add up to `total`. */
+/* The time of omma_encode, in seconds. For work that threads share, the mean over the threads is
+ * used, so the parts add up to `total`. */
 struct omma_encode_timings {
   double total;
   double preprocess;    /* resizing, and cutting into normalised patches */
@@ -628,7 +633,7 @@ struct omma_encode_timings {
   double attention;     /* of all blocks */
   double linear;        /* layers of all blocks and mergers, with activations */
   double rest;          /* norms, rotary positions, waiting */
-  double longest_slice; /* of n_slices: between two slices the tower checks for cancellations */
+  double longest_slice; /* of n_slices; between two slices cancellations are checked */
   int64_t n_slices;
 };
 OMMA_API void omma_embeddings_get_timings(const struct omma_embeddings *embeddings, struct omma_encode_timings *timings);

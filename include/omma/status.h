@@ -1,7 +1,7 @@
 /* Status codes and the error object that every public call of Ommatidia uses.
  *
  * A call returns OMMA_OK (0) or the reason why it failed. Where the caller passes a `struct
- * omma_error`, a failing call also writes one line that says what failed, where (file, tensor,
+ * omma_error`, a failing call also writes one line that states what failed, where (file, tensor,
  * field, index), what was expected and what was found. The library never prints, exits or aborts on
  * bad input. */
 #ifndef OMMA_STATUS_H

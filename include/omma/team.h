@@ -1,4 +1,4 @@
-/* Two teams (thread pools) for callers of the operator that bring none of their own: the library's
+/* Two teams (thread pools) for callers of the operator that have none of their own: the library's
  * pool, and the OpenMP runtime that the host program already has. Results are the same bits on
  * either, and on any number of workers. */
 #ifndef OMMA_TEAM_H
@@ -20,7 +20,7 @@ OMMA_API int omma_team_cpu_count(void);
 /* Creates a pool of n_threads workers: n_threads - 1 threads of its own and the calling thread of
  * each run. With `pin`, its own threads are bound to distinct CPUs of the affinity mask.
  * `allocator` NULL: the C library's. Any thread may call `run`, but only one run may be in progress
- * at a time: the callers must see to it. After a run the threads spin for a millisecond, then
+ * at a time: the callers must ensure this. After a run the threads spin for a millisecond, then
  * sleep; a pool with more workers than CPUs sleeps at once. A child made by fork() does not have
  * these threads and must not use or destroy its parent's pool. The caller destroys the team.
  * Errors: ARGUMENT (n_threads not in 1 .. OMMA_TEAM_MAX_THREADS), MEMORY, INTERNAL (a thread cannot
@@ -43,9 +43,9 @@ struct omma_openmp_team {
   struct omma_team team;
   omma_openmp_parallel parallel;
 };
-/* Fills `team`. The caller looks `parallel` up, so that the library needs no OpenMP. Fewer threads
- * than n_threads, as inside another parallel region, are fine. Errors: ARGUMENT (parallel NULL,
- * n_threads not in 1 .. OMMA_TEAM_MAX_THREADS). */
+/* Fills `team`. The caller looks `parallel` up (by dlsym, for example), so that the library needs
+ * no OpenMP. The runtime may use fewer threads than n_threads, as it does inside another parallel
+ * region. Errors: ARGUMENT (parallel NULL, n_threads not in 1 .. OMMA_TEAM_MAX_THREADS). */
 OMMA_API enum omma_status omma_openmp_team_init(struct omma_openmp_team *team, omma_openmp_parallel parallel, int n_threads,
                                                 struct omma_error *error);
 

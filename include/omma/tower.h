@@ -1,12 +1,12 @@
-/* A vision tower by itself: normalised patches in, embeddings out. For host programs that have an
- * image processor, a language model and threads of their own, such as vLLM.
+/* A vision tower alone: normalised patches in, embeddings out. For host programs that have an image
+ * processor, a language model and threads of their own, such as vLLM.
  *
  *   omma_tower_open -> for each step: omma_tower_workspace_size, omma_tower_encode ->
  *   omma_tower_close
  *
  * All images and videos of a call run as one packed batch. The embeddings of each are bit-identical
- * to those that it has alone, on any team and with any number of workers. They are also
- * bit-identical to omma_encode's for the same patches and the same build. */
+ * to those of a call with this input alone, on any team and with any number of workers. They are
+ * also bit-identical to omma_encode's for the same patches and the same build. */
 #ifndef OMMA_TOWER_H
 #define OMMA_TOWER_H
 
@@ -29,15 +29,15 @@ struct omma_tower_tensor {
 };
 
 struct omma_tower_options {
-  enum omma_weight_type weights; /* what linear layers are packed in and compute in */
+  enum omma_weight_type weights; /* in which linear layers are packed and compute */
   const char *isa;               /* as omma_model_options.isa */
   /* Maximum number of workers of a team of omma_tower_encode. 0: the CPUs of this process. */
   int n_threads;
-  /* The weights. They are read during omma_tower_open only, so a host that has them keeps no second
-   * copy. Tensors that the tower does not use are skipped. NULL: those of the directory. */
+  /* The weights. They are read during omma_tower_open only, so the host can free them afterwards.
+   * Tensors that the tower does not use are skipped. NULL: those of the directory. */
   const struct omma_tower_tensor *tensors;
   size_t n_tensors;
-  /* Read config.json alone: enough to learn whether there is such a tower, and for the facts of
+  /* Read config.json alone: enough to find out whether the tower is supported, and for
    * omma_tower_get_info. */
   bool config_only;
   const struct omma_allocator *allocator;

@@ -102,7 +102,7 @@ static void attend_one(const struct ommai_attention_run *run, const struct ommai
 /* kv heads whose rows are asked for together: enough that the pieces are longer than the cache
  * lines that they share with their neighbours, few enough that those in work and those on the way
  * stay in the second level. */
-enum { FORESEEN_HEADS = 4, ROWS_PER_STEP = 2 };
+enum { PREFETCHED_HEADS = 4, ROWS_PER_STEP = 2 };
 
 /* Whether the heads of a row follow each other without gaps, in all four tensors. */
 static bool heads_adjoin(const struct ommai_attention_run *run) {
@@ -132,16 +132,16 @@ static struct ommai_attention_prefetch rows_of(const struct ommai_attention_run 
       .row_bytes = {problem->head_dim * kv_size * n_heads, problem->v_head_dim * kv_size * n_heads,
                     problem->head_dim * size * q_heads, problem->v_head_dim * size * q_heads},
       .n_rows = (int32_t)(n_rows * (index + 1) / n_heads - first),
-      .rows_per_step = ROWS_PER_STEP * FORESEEN_HEADS / n_heads};
+      .rows_per_step = ROWS_PER_STEP * PREFETCHED_HEADS / n_heads};
 }
 
 /* What is to be asked for during head `index` of a job: a share of the heads that follow, in the
  * job or in the one that this worker is likely to get next. Rows are too short pieces of memory,
- * too far apart, for the machine to foresee. */
-static struct ommai_attention_prefetch foresee(const struct ommai_attention_run *run, const struct ommai_attention_job *job,
-                                               int32_t index) {
+ * too far apart, for the hardware's prefetchers. */
+static struct ommai_attention_prefetch next_prefetch(const struct ommai_attention_run *run,
+                                                     const struct ommai_attention_job *job, int32_t index) {
   const struct ommai_attention_unit *unit = job->unit;
-  int32_t n_heads = heads_adjoin(run) ? (int32_t)ommai_min_i64(job->n_heads, FORESEEN_HEADS) : 1;
+  int32_t n_heads = heads_adjoin(run) ? (int32_t)ommai_min_i64(job->n_heads, PREFETCHED_HEADS) : 1;
   int32_t next = index / n_heads * n_heads + n_heads, first_head = job->first_head + next;
   if (next == job->n_heads) {
     int64_t pair = job->first_head / job->n_heads + run->n_workers;
@@ -162,7 +162,7 @@ static void attend_small(const struct ommai_attention_run *run, const struct omm
   void *scratch = job->scratch + OMMAI_ATTENTION_SMALL_KEYS / OMMAI_ATTENTION_BLOCK * problem->block_bytes;
   for (int32_t i = 0; i < job->n_heads; i++) {
     int32_t kv_head = job->first_head + i;
-    struct ommai_attention_prefetch prefetch = foresee(run, job, i);
+    struct ommai_attention_prefetch prefetch = next_prefetch(run, job, i);
     pack_blocks(run, unit, kv_head, job->scratch, 0, ommai_div_up(unit->n_keys, OMMAI_ATTENTION_BLOCK));
     for (int64_t j = 0; j < problem->group * n_tiles; j++) {
       int64_t head = (int64_t)kv_head * problem->group + j / n_tiles;

@@ -20,8 +20,9 @@ bool ommai_file_exists(const char *path);
 /* True when a directory has an entry whose name has this ending. */
 bool ommai_directory_has(const char *directory, const char *end);
 
-/* DIRECTORY/NAME into `path`, and whether something is there. What is there and is no regular file,
- * nor a link to one (a directory, a named pipe, a link that leads nowhere), is an error: it was
+/* DIRECTORY/NAME into `path`, and whether something is there. What is there and is not a regular
+ * file, nor a link to one (a directory, a named pipe, a link that leads nowhere), is an error: it
+ * was
  * meant to be read. Errors: ARGUMENT (the path is too long), IO. */
 enum omma_status ommai_file_find(char *path, size_t size, const char *directory, const char *name, bool *found,
                                  struct omma_error *error);
@@ -42,8 +43,8 @@ struct ommai_file_map {
   size_t size;
 };
 enum omma_status ommai_file_map_open(const char *path, struct ommai_file_map *map, struct omma_error *error);
-/* Tells the kernel that the pages inside [offset, offset + size) are not needed any more; they can
- * still be read. */
+/* Informs the kernel that the pages inside [offset, offset + size) are not needed any more; they
+ * can still be read. */
 void ommai_file_map_release_pages(const struct ommai_file_map *map, size_t offset, size_t size);
 void ommai_file_map_close(struct ommai_file_map *map);
 

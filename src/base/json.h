@@ -1,4 +1,4 @@
-/* Reading JSON documents with messages that say which file and key is wrong. A thin layer over
+/* Reading JSON documents with messages that state which file and key is wrong. A thin layer over
  * jansson. */
 #ifndef OMMAI_BASE_JSON_H
 #define OMMAI_BASE_JSON_H
@@ -12,8 +12,8 @@
 /* What a value is, for messages: "an array", "null". */
 const char *ommai_json_kind(const json_t *value);
 
-/* json_loadb, but that *no_memory tells the want of memory from wrong JSON; either gives NULL.
- * Thread-safe. */
+/* json_loadb, but that *no_memory distinguishes the want of memory from wrong JSON; either gives
+ * NULL. Thread-safe. */
 json_t *ommai_json_parse(const char *text, size_t size, size_t flags, json_error_t *reason, bool *no_memory);
 
 /* Parses a file of at most `limit` bytes whose top level must be an object. Duplicate keys are

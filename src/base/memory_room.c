@@ -28,7 +28,7 @@ static int64_t smaller(int64_t a, int64_t b) {
 }
 
 /* The number in the first line that `format` reads one from; -1 when there is none. A limit "max"
- * is no number. */
+ * is not a number. */
 static int64_t read_number(const char *path, const char *format) {
   char line[LINE_SIZE];
   long long number = -1;

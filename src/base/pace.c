@@ -2,7 +2,7 @@
 
 #include "base/checked.h"
 
-/* Rounds in one slice, whatever the clock says. */
+/* Rounds in one slice, regardless of the clock. */
 enum { MAX_ROUNDS = 1 << 20 };
 
 int64_t ommai_pace_tasks(const struct ommai_pace *pace, int64_t ns, int64_t n_workers) {

@@ -1,4 +1,4 @@
-/* How good answers are, for data sets that say which answers are accepted. */
+/* How good answers are, for data sets that state which answers are accepted. */
 #ifndef OMMAI_BENCH_CLIENT_ACCURACY_H
 #define OMMAI_BENCH_CLIENT_ACCURACY_H
 

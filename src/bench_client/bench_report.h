@@ -43,7 +43,7 @@ json_t *ommai_report_json(const struct ommai_bench_report *report, bool detailed
 /* LABEL-RATEqps[-concurrencyN]-MODEL-DATE.json. */
 void ommai_report_file_name(const struct ommai_bench_report *report, char *out, size_t size);
 
-/* A metric is selected, and says something: waiting for a free place needs a limit of places. */
+/* A metric is selected and has a meaning: waiting for a free place needs a limit of places. */
 bool ommai_report_shows(const struct ommai_bench_report *report, int metric);
 
 /* A number as Python prints it: the shortest text that reads back as the same number. */

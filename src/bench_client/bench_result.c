@@ -30,7 +30,7 @@ static void set(struct builder *builder, const char *key, json_t *value) {
 /* JSON knows no infinity; clients of this format look for the word. */
 static json_t *number(double value) { return isinf(value) ? json_string("inf") : json_real(value); }
 
-/* Bytes from outside: what is no UTF-8 becomes an empty text. */
+/* Bytes from outside: what is not UTF-8 becomes an empty text. */
 static json_t *text(const char *bytes, size_t size) {
   json_t *value = json_stringn(bytes ? bytes : "", size);
   return value ? value : json_string("");

@@ -11,7 +11,7 @@
 /* What is shown of a body without a message. */
 #define MAX_LINE_BYTES 120
 #define ID_SIZE 160
-/* How often progress is told when nothing happens. */
+/* How often progress is reported when nothing happens. */
 #define TICK_SECONDS 0.1
 
 struct run;

@@ -66,7 +66,7 @@ static void draw_lengths(struct maker *maker, const struct ommai_length *length,
   for (int64_t i = 0; i < maker->settings->n_requests; i++) out[i] = ommai_numpy_random_integer(&maker->random, low, high);
 }
 
-/* ids[0, n) to text with U+FFFD for what is no UTF-8, as decoders in Python do. *size: bytes in
+/* ids[0, n) to text with U+FFFD for what is not UTF-8, as decoders in Python do. *size: bytes in
  * `text`. */
 static enum omma_status decode(struct maker *maker, size_t n, size_t *size) {
   const struct ommai_tokenizer *tokenizer = maker->settings->tokenizer;

@@ -34,7 +34,7 @@ struct ommai_data_settings {
   bool keep_order;    /* files are not shuffled */
   bool no_oversample; /* fewer lines than n_requests make fewer requests */
   bool inline_images; /* custom_image: references to images are sent as data: URLs */
-  /* of files; negative: what the data says, or the kind's default */
+  /* of files; negative: what the data gives, or the kind's default */
   int64_t output_len;
   struct ommai_length input, output; /* of random data */
   int64_t prefix_len;
@@ -48,7 +48,7 @@ struct ommai_data_settings {
   struct ommai_server_tokenizer *server_tokenizer;
   /* NULL: prompts of files count as 1 token; random data needs one */
   const struct ommai_tokenizer *tokenizer;
-  /* told of every request that is made; may be NULL */
+  /* called for every request that is made; may be NULL */
   void (*progress)(void *context, int64_t done, int64_t total);
   void *progress_context;
 };
@@ -98,7 +98,7 @@ enum omma_status ommai_data_hf(const struct ommai_data_settings *settings, struc
 
 /* order[n], released with ommai_release(set->allocator, order, n, sizeof *order): 0 to n - 1,
  * shuffled as Python's random.shuffle does after random.seed(seed), or unshuffled where the
- * settings say so. Errors: MEMORY. */
+ * settings require it. Errors: MEMORY. */
 enum omma_status ommai_data_order(const struct ommai_data_settings *settings, const struct ommai_data_set *set, size_t n,
                                   size_t **order, struct omma_error *error);
 

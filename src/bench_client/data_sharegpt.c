@@ -1,5 +1,5 @@
 /* sharegpt: one JSON array of {"conversations": [{"value"}, {"value"}, ...]}; the first turn asks,
- * the second says how long the answer is. */
+ * the second gives the length of the answer. */
 #include "base/error.h"
 #include "base/file.h"
 #include "base/growing.h"

@@ -34,8 +34,8 @@ static enum omma_status dispatch(struct ommai_event_stream *stream, ommai_event_
   return on_event(context, stream->data, size);
 }
 
-/* One line without its end. Fields other than data (event, id, retry) and comments say nothing that
- * is wanted here. */
+/* One line without its end. Fields other than data (event, id, retry) and comments hold nothing
+ * that is wanted here. */
 static enum omma_status take_line(struct ommai_event_stream *stream, const char *line, size_t size, ommai_event_fn on_event,
                                   void *context) {
   static const char name[] = "data";

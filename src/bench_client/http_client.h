@@ -33,7 +33,8 @@ struct ommai_http_end {
 };
 
 /* What is borrowed must live until on_end. on_data gets pieces of the body with the status, and
- * returns false to stop; then `failure` says so. on_end is called once, from ommai_http_wait. */
+ * returns false to stop; then `failure` gives the reason. on_end is called once, from
+ * ommai_http_wait. */
 struct ommai_http_request {
   const char *url;
   const char *body; /* NULL: a GET, else a POST of JSON */

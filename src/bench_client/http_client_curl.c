@@ -1,5 +1,5 @@
-/* The client on libcurl's multi interface with its own epoll loop: libcurl is told which sockets
- * are ready, so that an event costs the same with one stream and with a thousand. */
+/* The client on libcurl's multi interface with its own epoll loop: the loop passes libcurl the
+ * sockets are ready, so that an event costs the same with one stream and with a thousand. */
 #include <curl/curl.h>
 #include <errno.h>
 #include <math.h>
@@ -244,8 +244,8 @@ enum omma_status ommai_http_send(struct ommai_http *http, const struct ommai_htt
   return OMMA_OK;
 }
 
-/* Says why libcurl ended a call. Its own words hold times and counts where equal failures must read
- * alike. */
+/* Reports why libcurl ended a call. Its own words hold times and counts where equal failures must
+ * read alike. */
 static void describe(struct call *call, CURLcode code) {
   curl_off_t connected = 0;
   long number = 0;

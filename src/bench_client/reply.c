@@ -83,7 +83,7 @@ static enum omma_status take_choice(struct ommai_reply *reply, const json_t *cho
   return take_text(reply, reply->chat ? json_object_get(delta, "content") : json_object_get(choice, "text"));
 }
 
-/* A count that can be one; anything else the server might as well not have said. */
+/* A count that can be one; anything else counts as missing. */
 static void take_count(const json_t *usage, const char *key, int64_t *count) {
   const json_t *value = json_object_get(usage, key);
   if (!json_is_integer(value) || json_integer_value(value) < 0 || json_integer_value(value) > INT32_MAX) return;
@@ -115,7 +115,7 @@ static enum omma_status take_event(void *context, const char *data, size_t size)
   if (no_memory) {
     status = OMMA_ERROR_MEMORY;
   } else if (!json_is_object(event)) {
-    ommai_reply_fail(reply, "an event is no JSON object: %s: %.80s", event ? "another value" : wrong.text, data);
+    ommai_reply_fail(reply, "an event is not a JSON object: %s: %.80s", event ? "another value" : wrong.text, data);
     status = OMMA_ERROR_FORMAT;
   } else if (json_array_size(choices)) {
     status = take_choice(reply, json_array_get(choices, 0), now);

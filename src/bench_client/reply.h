@@ -9,7 +9,7 @@
 
 #include "bench_client/event_stream.h"
 
-/* A third of it may be filled: what is no UTF-8 becomes U+FFFD, three bytes for one. */
+/* A third of it may be filled: what is not UTF-8 becomes U+FFFD, three bytes for one. */
 #define OMMAI_REPLY_ERROR_SIZE 768
 
 /* Times are seconds. Definitions (those of vLLM's benchmark): a token event is an event with a
@@ -30,7 +30,7 @@ struct ommai_reply {
   double *itls; /* [n_itls] */
   size_t n_itls, itls_capacity;
   bool started;          /* a token event has come */
-  int64_t output_tokens; /* as the server counted them; -1: it did not say */
+  int64_t output_tokens; /* as the server counted them; -1: not given */
   int64_t prompt_len;    /* as the server counted, else as counted before sending */
   char *text;            /* [text_size], what was generated */
   size_t text_size, text_capacity;
@@ -42,7 +42,7 @@ struct ommai_reply {
 void ommai_reply_init(struct ommai_reply *reply, bool chat, int64_t prompt_len, const struct omma_allocator *allocator);
 void ommai_reply_release(struct ommai_reply *reply);
 
-/* Bytes of the body have come. False: the reply is beyond repair, `error` says why. */
+/* Bytes of the body have come. False: the reply is beyond repair, `error` states why. */
 bool ommai_reply_feed(struct ommai_reply *reply, const char *bytes, size_t size);
 
 /* The body ended without fault: decides about success. */

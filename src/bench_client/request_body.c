@@ -4,7 +4,8 @@
 
 #include "base/error.h"
 
-/* Every item is an object with a string under `key`. An empty list has no items that could tell. */
+/* Every item is an object with a string under `key`. An empty list has no items that could show
+ * it. */
 static bool all_have(const json_t *list, const char *key) {
   size_t i;
   const json_t *item;

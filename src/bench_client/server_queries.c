@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/json.h"
 
-/* What helps against a reply that is no list of models. */
+/* What helps against a reply that is not a list of models. */
 static const char *hint(const char *base_url, int status) {
   if (status == 401 || status == 403) return "give the key with --header \"Authorization=Bearer KEY\"";
   if (ommai_path_ends_with(base_url, "/v1")) return "give --base-url without /v1 at its end";

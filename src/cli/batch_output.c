@@ -25,7 +25,7 @@ struct earlier {
   FILE *kept; /* lines that stay, where any may go; NULL: all stay */
 };
 
-/* Notes what the line says. False when it is no line of a batch's output; *drop tells whether it
+/* Notes the line's request. False when it is not a line of a batch's output; *drop: whether it
  * goes away. */
 static bool note_line(const struct earlier *earlier, const char *line, size_t size, bool *drop) {
   struct ommai_batch_output *output = earlier->output;

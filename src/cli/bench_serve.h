@@ -67,12 +67,12 @@ struct ommai_bench_serve_settings {
 int ommai_bench_serve_settings_make(const struct ommai_bench_serve_values *values, struct ommai_bench_serve_settings *settings);
 void ommai_bench_serve_settings_release(struct ommai_bench_serve_settings *settings);
 
-/* Makes the directory of results, and says before the run whether the files can be written as far
+/* Makes the directory of results, and states before the run whether the files can be written as far
  * as permissions show it. Returns an exit code. */
 int ommai_bench_serve_check_files(const struct ommai_bench_serve_values *values);
 
 /* Writes the result and the drawing where they are asked for. Returns an exit code; what went wrong
- * has been said. */
+ * has been reported. */
 int ommai_bench_serve_write_files(const struct ommai_bench_serve_values *values,
                                   const struct ommai_bench_serve_settings *settings, const struct ommai_bench_report *report,
                                   const struct omma_allocator *allocator);

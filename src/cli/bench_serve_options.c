@@ -149,7 +149,7 @@ const struct ommai_foreign_option ommai_bench_serve_ignored[] = {
      .refused = "requests name one model: give an adapter's name with --model"},
     {.name = "profile", .refused = "the server's profiler is not started and stopped from here"},
     {.name = "probe-request-rate", .kind = OMMAI_FOREIGN_VALUE, .refused = "no requests are sent next to the measured ones"},
-    {.name = "self-timed", .refused = "requests are sent by --request-rate or a ramp, not at times that a data set tells"},
+    {.name = "self-timed", .refused = "requests are sent by --request-rate or a ramp, not at times from a data set"},
     {.name = "plot-timeline", .refused = "there is no HTML drawing: --plot OUT.svg draws the requests over time"},
     {.name = "plot-dataset-stats", .refused = "lengths are not drawn: --save-result --save-detailed keeps them"},
     {.name = NULL},

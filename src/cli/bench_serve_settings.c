@@ -226,7 +226,7 @@ static int make_arrivals(const struct ommai_bench_serve_values *values, struct o
   return OMMAI_EXIT_DONE;
 }
 
-/* Sampling fields, and what --extra-body says, which wins. */
+/* Sampling fields, and those of --extra-body, which win. */
 static int make_extra(const struct ommai_bench_serve_values *values, struct ommai_bench_serve_settings *settings) {
   const struct {
     const char *key;
@@ -260,7 +260,7 @@ static int read_percentiles(const char *text, struct ommai_bench_serve_settings 
   const char *at = text;
   do {
     double value;
-    if (settings->n_percentiles == OMMAI_MAX_PERCENTILES) return wrong("metric-percentiles", text, "at most 16 are told");
+    if (settings->n_percentiles == OMMAI_MAX_PERCENTILES) return wrong("metric-percentiles", text, "at most 16 are printed");
     if (!read_number(&at, &value) || !(value >= 0 && value <= 100)) {
       return wrong("metric-percentiles", text, "must be numbers from 0 to 100 with commas between them");
     }

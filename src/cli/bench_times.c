@@ -5,7 +5,7 @@
 
 #include "cli/diagnostics.h"
 
-/* Readings of the peak that differ by more than this are told. */
+/* Readings of the peak that differ by more than this are reported. */
 #define STEADY 0.05
 
 static int compare_times(const void *a, const void *b) {

@@ -63,7 +63,7 @@ static void draw_character(const struct canvas *canvas, char character, int64_t 
   }
 }
 
-/* The later bytes of a character in UTF-8 are no characters of their own. */
+/* The later bytes of a character in UTF-8 are not characters of their own. */
 static bool begins_character(char byte) { return ((unsigned char)byte & 0xc0) != 0x80; }
 
 static void draw_label(const struct canvas *canvas, const struct ommai_box *box, int32_t point, struct colour colour) {

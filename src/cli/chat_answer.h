@@ -19,14 +19,14 @@ struct ommai_answer {
   json_t *prompt_ids, *ids, *logprobs; /* arrays, with `details`; NULL also after memory ran out */
   struct omma_result result;           /* stop_string is NULL */
   bool interrupted;                    /* by Ctrl-C; the text so far is there */
-  /* it failed because the prompt does not fit: `error` says so */
+  /* it failed because the prompt does not fit: `error` states it */
   bool too_long;
   struct omma_error error;
   double seconds; /* from the question to the end */
 };
 
 /* Asks and waits. Returns an exit code: OMMAI_EXIT_DONE also when the answer was interrupted. What
- * was wrong has been said, but for too_long. Release in every case. */
+ * was wrong has been reported, but for too_long. Release in every case. */
 int ommai_answer(struct omma_model *model, struct omma_engine *engine, const struct ommai_conversation *conversation,
                  const struct ommai_answer_options *options, struct ommai_answer *answer);
 

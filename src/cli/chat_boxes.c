@@ -49,7 +49,7 @@ static int name_image(const char *path, size_t index, char *out, size_t size) {
   return ommai_failed("boxes: %.100s...: the path is too long", path);
 }
 
-/* As far as can be told without writing: the file, or the folder of one that is not there yet. */
+/* As far as can be known without writing: the file, or the folder of one that is not there yet. */
 static int check_writable(const char *path, bool there, const struct stat *status) {
   char folder[OMMAI_MAX_PATH];
   const char *slash = strrchr(path, '/');

@@ -10,7 +10,7 @@
 int ommai_chat_boxes_check(const struct omma_model *model);
 
 /* Checks, before anything is asked, what --boxes names: a PNG by its ending, whose files (of every
- * image, ommai_chat_boxes_save) can be written as far as can be told, and are none that an image
+ * image, ommai_chat_boxes_save) can be written as far as can be known, and are none that an image
  * comes from. Returns an exit code. */
 int ommai_chat_boxes_check_path(const char *path, const char *const *images, size_t n_images);
 

@@ -44,7 +44,7 @@ static void discard_pending(struct session *session) {
   session->taken_back = false;
 }
 
-/* Whether one more can go with the next question; says what is wrong. */
+/* Whether one more can go with the next question; reports what is wrong. */
 static bool can_attach(const struct session *session, const char *kind, const char *source) {
   if (!*source) {
     ommai_note("%s: a file is missing: /%s PATH", kind, kind);
@@ -140,7 +140,7 @@ static const char *command_argument(const char *line, const char *command) {
   return line + size + strspn(line + size, " ");
 }
 
-/* Tokens of the conversation as it is; 0 where that cannot be told. */
+/* Tokens of the conversation as it is; 0 where that cannot be known. */
 static int64_t count_tokens(const struct session *session) {
   const struct ommai_conversation *conversation = session->conversation;
   int64_t n_tokens = 0;
@@ -150,7 +150,7 @@ static int64_t count_tokens(const struct session *session) {
 }
 
 /* A question that does not fit after those before it: its images wait again, and what helps is
- * said. */
+ * reported. */
 static void take_back(struct session *session, const struct omma_error *refusal) {
   const struct ommai_conversation *conversation = session->conversation;
   const struct omma_engine_options options = {.kv_cache_bytes = session->options->kv_cache_bytes, .max_sequences = 1};
@@ -231,7 +231,7 @@ static bool handle_line(struct session *session, const char *line) {
   return true;
 }
 
-/* What was typed, or said between quotes. False when the session is over. */
+/* What was typed, or stands between quotes. False when the session is over. */
 static bool handle(struct session *session, const struct ommai_question *question) {
   const char *text = question->text, *argument = command_argument(text, "/system");
   bool several_lines = question->quoted || strchr(text, '\n');
@@ -247,7 +247,7 @@ static bool handle(struct session *session, const struct ommai_question *questio
 }
 
 /* Reads a line after a prompt, to be released with free(). A terminal that edits its lines itself
- * drops what was typed at a signal, and does not tell whether there was any. */
+ * drops what was typed at a signal, and does not report whether there was any. */
 static enum ommai_line_end take_line(const struct session *session, const char *prompt, char **line) {
   if (session->editor) return ommai_line_editor_read(session->editor, prompt, line);
   size_t capacity = 0;

@@ -23,7 +23,7 @@ static bool is_model(const char *directory) {
 static int take_directory(const char *command, const char *word, struct ommai_chat_words *sorted) {
   if (sorted->model) return ommai_usage_error("%s: %s: the model is given already (%s)", command, word, sorted->model);
   if (!is_model(word) && !ommai_is_gguf(word)) {
-    return ommai_usage_error("%s: %s: a directory without config.json is no model (--video %s takes one of frames)", command,
+    return ommai_usage_error("%s: %s: a directory without config.json is not a model (--video %s takes one of frames)", command,
                              word, word);
   }
   sorted->model = word;

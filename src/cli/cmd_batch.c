@@ -79,7 +79,7 @@ static void note_counts(const struct ommai_batch_output *output, const struct om
     ommai_warn("batch: %s: %" PRId64 " of its lines come from no line of this input", output->path,
                output->n_answered + output->n_failed - counts->n_earlier);
   } else if (output->n_failed + counts->n_failed) {
-    ommai_note("batch: \"error\" says why lines failed; --retry-failed runs them again");
+    ommai_note("batch: \"error\" states why lines failed; --retry-failed runs them again");
   }
 }
 

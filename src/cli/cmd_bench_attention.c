@@ -208,9 +208,8 @@ const struct ommai_command ommai_command_bench_attention = {
     .arguments = "--head-dim D --heads H [--segments LIST]",
     .details =
         "Runs the packed attention operator on random inputs, v being a view into a fused q/k/v tensor, and compares its best "
-        "time "
-        "with the multiply-adds that the same threads reach out of registers in the same run. Only useful work counts: "
-        "2 * (key size + value size) operations per query head, query and key that it sees.",
+        "time with the machine's peak: the multiply-adds that the same threads reach from registers in the same run. Only "
+        "useful work counts: 2 * (key size + value size) operations per query head, query and key that it sees.",
     .examples = {"omma bench attention --head-dim 64 --heads 16 --segments 64x256 --dtype bf16"},
     .groups = {&options, &ommai_output_options, &ommai_machine_options},
     .values_size = sizeof(struct values),

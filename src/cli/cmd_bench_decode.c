@@ -314,7 +314,7 @@ static double step_rate(const struct bench *bench, const struct context *context
   return (double)bench->values->batch / context->step[0];
 }
 
-/* Answers to one prompt share it, so that only one alone tells its time. */
+/* Answers to one prompt share it, so that only one alone gives its time. */
 static json_t *prefill_json(const struct bench *bench, const struct context *context) {
   if (bench->values->batch > 1) return json_object();
   return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "prefill_ms_min", context->prefill[0] * 1e3, "prefill_ms_median",
@@ -438,14 +438,14 @@ static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Work", tabl
 
 const struct ommai_command ommai_command_bench_decode = {
     .name = "bench decode",
-    .summary = "speed of a model's language part compared with this machine's peak and memory",
+    .summary = "speed of prefill and decode compared with this machine's peak and memory",
     .arguments = "--model DIR [--context N,...] [--tokens M] [--batch N]",
     .details =
-        "Computes prompts of random tokens and generates tokens after them, greedily and past any end token. Compares the best "
-        "time of a prompt with that of its floating-point operations at the peak that the same threads reach out of registers, "
-        "and what a token reads (weights, keys and values) with the rate at which the same threads read memory, both measured "
-        "in the same run: the mean of a run's tokens, and the fastest step, since the memory's rate is the best of pieces of "
-        "some milliseconds.",
+        "Runs the prefill of prompts of random tokens and decodes tokens after them, past any end-of-sequence token. Compares "
+        "the best time of a prefill with that of its floating-point operations at the machine's peak, which the same threads "
+        "reach from registers, and what the decode of a token reads (weights, keys and values) with the rate at which the same "
+        "threads read memory, both measured in the same run: the mean of a run's tokens, and the fastest step, since the "
+        "memory's rate is the best of pieces of some milliseconds.",
     .examples = {"omma bench decode --model models/my-model --context 100,1024"},
     .groups = {&options, &ommai_bench_run_options, &ommai_output_options, &ommai_model_options, &ommai_weight_options,
                &ommai_machine_options},

@@ -77,7 +77,7 @@ static int parse_sizes(struct bench *bench) {
     struct omma_image_sizes *sizes = &bench->sizes[bench->n_sizes];
     snprintf(entry, sizeof entry, "%.*s", (int)(length < sizeof entry ? length : sizeof entry), text);
     if (!ommai_parse_image_size(entry, &sizes->width, &sizes->height) || sizes->width < 1 || sizes->height < 1) {
-      return ommai_usage_error("bench encoder: --image-size: '%s' is no size: expected WIDTHxHEIGHT", entry);
+      return ommai_usage_error("bench encoder: --image-size: '%s' is not a size: expected WIDTHxHEIGHT", entry);
     }
     bench->n_sizes++;
     text += length;
@@ -175,7 +175,7 @@ static int run_round(struct bench *bench, int64_t round) {
 }
 
 /* Code is not in the estimate: what pages of libraries are used, and what oneDNN makes where it
- * serves, is theirs to say. None of it goes before the end. */
+ * serves, is known to them alone. None of it goes before the end. */
 static void read_memory(struct bench *bench, int64_t held, int64_t code_held) {
   int64_t peak = ommai_memory_peak_since(held), code = ommai_memory_of_code();
   bool known = peak >= 0 && code >= 0 && code_held >= 0;
@@ -345,10 +345,10 @@ const struct ommai_command ommai_command_bench_encoder = {
     .arguments = "--model DIR [--image-size WxH,...] [--batch N]",
     .details =
         "Runs images of noise through the vision tower, from pixels in memory to embeddings, and compares the best time with "
-        "that of the same floating-point operations at the peak that the same threads reach out of registers in the same run. "
-        "Prints the time of each part of the best run, and the peak memory besides the weights next to the estimate; the "
-        "code of libraries, and the code that oneDNN generates for the shapes of layers, is not in the estimate and is printed "
-        "separately. Several images are run in packed passes and one by one, in turns.",
+        "that of the same floating-point operations at the machine's peak, which the same threads reach from registers in the "
+        "same run. Prints the time of each part of the best run, and the peak memory besides the weights next to the estimate; "
+        "the code of libraries, and the code that oneDNN generates for the shapes of layers, is not in the estimate and is "
+        "printed separately. Several images are run in packed passes and one by one, in turns.",
     .examples = {"omma bench encoder --model models/my-model --image-size 256x256 --batch 64"},
     .groups = {&options, &ommai_bench_run_options, &ommai_output_options, &ommai_image_options, &ommai_model_options,
                &ommai_weight_options, &ommai_machine_options},

@@ -1,4 +1,4 @@
-/* omma bench serve: loads a server with requests and tells how fast it answers. */
+/* omma bench serve: loads a server with requests and reports how fast it answers. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -182,7 +182,7 @@ static int run_batch(struct bench *bench, const struct ommai_bench_batch *batch,
   return status == OMMA_OK ? OMMAI_EXIT_DONE : ommai_failed_call(&error);
 }
 
-/* One request that is not measured and ends by `until`, when time is up; *ready tells whether it
+/* One request that is not measured and ends by `until`, when time is up; *ready is whether it
  * succeeded. */
 static int try_server(struct bench *bench, double until, bool *ready) {
   struct ommai_reply reply;

@@ -304,7 +304,8 @@ static int ask_or_converse(struct chat *chat) {
   return code;
 }
 
-/* Adds the words that stand besides the options to what those say, which `images` has room for. */
+/* Adds the words that stand besides the options to those of the options, which `images` has room
+ * for. */
 static int take_words(struct chat *chat, const struct ommai_strings *arguments, const char **images) {
   struct values *values = chat->values;
   bool model_first = strcmp(chat->command, "run") == 0;

@@ -161,9 +161,9 @@ const struct ommai_command ommai_command_info = {
     .arguments = "[DIR]",
     .details =
         "Prints which CPU levels this machine has, which one is used and why, which kernel serves each operation, type and "
-        "head dimension D (that of the highest level up to the one used), how fast the machine is out of registers (measured "
-        "on the spot), and with DIR (or --model DIR) the model's shape and the memory that an engine would take. Without it no "
-        "model is opened. Needs no weights.",
+        "head dimension D (that of the highest level up to the one used), the machine's peak (multiply-adds from registers, "
+        "measured on the spot), and with DIR (or --model DIR) the model's shape and the memory that an engine would take. "
+        "Without it no model is opened. Needs no weights.",
     .examples = {"omma info models/my-model"},
     .groups = {&options, &ommai_weight_options, &ommai_engine_options, &ommai_output_options, &ommai_machine_options},
     .values_size = sizeof(struct values),

@@ -315,7 +315,7 @@ const struct ommai_command ommai_command_plan = {
         "the tokens per second to expect. An image is a file, a data: URL, - for standard input, or just a size; without "
         "any " USUAL_SIZE " is planned. DIR is the model, as with --model; its " CONFIG
         " is enough: where preprocessor_config.json is missing, the "
-        "values published with the family's checkpoints are taken, and the output says so.",
+        "values published with the family's checkpoints are taken, and the output states it.",
     .examples = {"omma plan models/my-model photo.jpg 1920x1080 --max-pixels 1M",
                  "omma plan models/my-model 1280x720 --frames 32 --max-num-seqs 4"},
     .groups = {&options, &ommai_output_options, &ommai_image_options, &ommai_model_options, &ommai_weight_options,

@@ -52,9 +52,6 @@ struct held {
   json_t *ec_transfer_config;
 };
 
-/* Those of uvicorn, whose access lines are of level info. */
-static const char *const log_levels[] = {"critical", "error", "warning", "info", "debug", "trace", NULL};
-enum { LEVEL_INFO = 3 };
 static const char *const log_formats[] = {"text", "json", NULL};
 enum { FORMAT_JSON = 1 };
 
@@ -104,7 +101,7 @@ static void set_limits(const struct values *values, struct omma_server_options *
 
 static void log_line(void *context, const char *line) { ommai_log_writer_put(context, line); }
 
-/* What says how requests are sampled that do not say it: a file, the flag that goes before it, or
+/* What requests without sampling fields are sampled by: a file, the flag that goes before it, or
  * both. */
 static void note_sampling(const struct ommai_common *common, const struct omma_model *model) {
   static const char name[] = "generation_config.json";
@@ -116,12 +113,12 @@ static void note_sampling(const struct ommai_common *common, const struct omma_m
   if (!ommai_format_sampling(&info, text, sizeof text)[0]) return;
   bool file = ommai_path_join(path, sizeof path, own ? info.directory : source, name) && ommai_file_exists(path) &&
               (own || strcmp(source, "vllm") != 0);
-  ommai_note("serve: requests that do not say it are sampled as %s%s%s%s says: %s%s", file ? (own ? name : path) : "",
-             file && overrides ? ", overridden by " : "", overrides ? "--override-generation-config" : "",
-             file && overrides ? "," : "", text, file ? " (--generation-config vllm: without the file)" : "");
+  ommai_note("serve: requests without sampling fields are sampled by %s%s%s: %s%s", file ? (own ? name : path) : "",
+             file && overrides ? ", overridden by " : "", overrides ? "--override-generation-config" : "", text,
+             file ? " (--generation-config vllm: without the file)" : "");
 }
 
-/* The mode of the socket's file is what says who may connect. */
+/* The mode of the socket's file decides who may connect. */
 static void note_socket(const char *path) {
   struct stat info;
   ommai_note("serving at unix:%s, mode %03o (Ctrl-C ends it)", path, stat(path, &info) ? 0 : (unsigned)info.st_mode & 0777u);
@@ -186,24 +183,25 @@ static int serve(const struct values *values, const struct omma_server_options *
  * Returns an exit code. */
 static int read_options(struct values *values, struct held *held, struct omma_server_options *options) {
   struct omma_error error;
-  *options = (struct omma_server_options){.host = values->host,
-                                          .port = (int)values->port,
-                                          .uds = values->uds,
-                                          .tls = {.certificate_file = values->ssl_certfile,
-                                                  .key_file = values->ssl_keyfile,
-                                                  .authorities_file = values->ssl_ca_certs,
-                                                  .clients = (enum omma_client_certificates)values->ssl_cert_reqs},
-                                          .api_keys = held->keys.keys.items,
-                                          .n_api_keys = held->keys.keys.count,
-                                          .metrics_without_key = values->metrics_without_key,
-                                          .trust_media_uuids = values->trust_media_uuids,
-                                          .no_page = values->no_page,
-                                          .root_path = values->root_path,
-                                          .log = log_line,
-                                          .log_json = values->log_format == FORMAT_JSON,
-                                          .log_access = values->log_level >= LEVEL_INFO && !values->disable_access_log,
-                                          .unlogged_paths = values->unlogged_paths,
-                                          .log_requests = values->enable_log_requests && !values->disable_log_requests};
+  *options =
+      (struct omma_server_options){.host = values->host,
+                                   .port = (int)values->port,
+                                   .uds = values->uds,
+                                   .tls = {.certificate_file = values->ssl_certfile,
+                                           .key_file = values->ssl_keyfile,
+                                           .authorities_file = values->ssl_ca_certs,
+                                           .clients = (enum omma_client_certificates)values->ssl_cert_reqs},
+                                   .api_keys = held->keys.keys.items,
+                                   .n_api_keys = held->keys.keys.count,
+                                   .metrics_without_key = values->metrics_without_key,
+                                   .trust_media_uuids = values->trust_media_uuids,
+                                   .no_page = values->no_page,
+                                   .root_path = values->root_path,
+                                   .log = log_line,
+                                   .log_json = values->log_format == FORMAT_JSON,
+                                   .log_access = values->log_level >= OMMAI_LOG_LEVEL_INFO && !values->disable_access_log,
+                                   .unlogged_paths = values->unlogged_paths,
+                                   .log_requests = values->enable_log_requests && !values->disable_log_requests};
   set_limits(values, options);
   int code = ommai_serving_read("serve", &values->serving, options);
   if (code == OMMAI_EXIT_DONE) code = read_cross_origin(values, held, &options->cross_origin);
@@ -226,6 +224,8 @@ static int serve_with(struct values *values, const struct ommai_strings *argumen
   struct ommai_log_writer *log = ommai_log_writer_create(STDERR_FILENO, LOG_BYTES);
   if (!log) return ommai_failed("serve: out of memory: the log");
   options.log_context = log;
+  struct ommai_debug_log debug_log = {log_line, log, options.log_json};
+  values->serving.common.debug_log = &debug_log;
   code = ommai_serving_open("serve", &values->serving, &options, arguments, ommai_service_loading, &reported_ns, &opened);
   if (code == OMMAI_EXIT_DONE) {
     options.kv_publisher = opened.kv_publisher;
@@ -341,7 +341,7 @@ static const struct ommai_option_group limit_options = OMMAI_OPTION_GROUP("Limit
 static const struct ommai_option log_table[] = {
     OMMAI_CHOICE("log-format", log_format, "FORMAT", log_formats,
                  "format of the log on stderr: text, or one JSON object per line", .initial = "text"),
-    OMMAI_CHOICE("uvicorn-log-level", log_level, "LEVEL", log_levels,
+    OMMAI_CHOICE("uvicorn-log-level", log_level, "LEVEL", ommai_log_levels,
                  "log level; access lines have level info: warning, error and critical leave them out", .initial = "info"),
     OMMAI_FLAG("disable-uvicorn-access-log", disable_access_log, "log no access lines", .negatable = true),
     OMMAI_STRING("disable-access-log-for-endpoints", unlogged_paths, "PATHS",

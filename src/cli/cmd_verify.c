@@ -12,8 +12,8 @@ struct values {
   struct ommai_common common;
 };
 
-/* A check that could not be run at all is an error; one that ran and found something is told by its
- * findings. */
+/* A check that could not be run at all is an error; one that ran and found something is reported by
+ * its findings. */
 static int check_outcome(enum omma_status status, const struct ommai_report_lines *findings, const struct omma_error *error) {
   if (!findings->list) return ommai_failed("verify: out of memory: the list of findings");
   if (status == OMMA_OK || findings->failed) return OMMAI_EXIT_DONE;

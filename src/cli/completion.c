@@ -143,7 +143,7 @@ int ommai_completion_script(size_t n, char *const *words) {
     fwrite(ommai_completion_fish, 1, ommai_completion_fish_size, stdout);
   } else {
     return ommai_usage_error(
-        "completion: expected bash, zsh or fish (usage: omma completion SHELL; `omma help` says how to use it)");
+        "completion: expected bash, zsh or fish (usage: omma completion SHELL; `omma help` shows how to use it)");
   }
   return ommai_finish_output();
 }

@@ -1,4 +1,4 @@
-/* What the command line says to people on stderr, and the exit codes that go with it. */
+/* What the command line prints to people on stderr, and the exit codes that go with it. */
 #ifndef OMMAI_CLI_DIAGNOSTICS_H
 #define OMMAI_CLI_DIAGNOSTICS_H
 

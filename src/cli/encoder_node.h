@@ -1,4 +1,4 @@
-/* `omma serve` as an encoder node: what --mm-encoder-only and --ec-transfer-config say. */
+/* `omma serve` as an encoder node: what --mm-encoder-only and --ec-transfer-config set. */
 #ifndef OMMAI_CLI_ENCODER_NODE_H
 #define OMMAI_CLI_ENCODER_NODE_H
 
@@ -13,7 +13,7 @@ struct ommai_encoder_node_values {
   int64_t encodings_bytes, encodings_ttl; /* in bytes and seconds */
 };
 
-/* Says in `common` whether the tower alone is opened, and in `options` where embeddings are
+/* Sets in `common` whether the tower alone is opened, and in `options` where embeddings are
  * published. *config is what the options point into, to be given back with json_decref. Returns an
  * exit code; the error has been printed, in the name of `command`. */
 int ommai_encoder_node_read(const char *command, const struct ommai_encoder_node_values *values, struct ommai_common *common,

@@ -41,8 +41,8 @@ enum ommai_foreign_outcome { OMMAI_FOREIGN_UNKNOWN, OMMAI_FOREIGN_PASSED, OMMAI_
  * options are written both ways. */
 bool ommai_option_spelled(const char *word, size_t size, const char *name);
 
-/* Passes over the option at argv[*index] and its values, of which *index is the last then, and says
- * what came of it. OMMAI_FOREIGN_UNKNOWN: the word is none of them, nothing was printed. */
+/* Passes over the option at argv[*index] and its values, of which *index is the last then, and
+ * reports what came of it. OMMAI_FOREIGN_UNKNOWN: the word is none of them, nothing was printed. */
 enum ommai_foreign_outcome ommai_foreign_option_pass(const struct ommai_foreign_options *foreign, int argc, char **argv,
                                                      int *index);
 

@@ -20,7 +20,7 @@ const char *ommai_format_plural(int64_t count);
 void ommai_print_fact(FILE *out, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 struct omma_model_info;
-/* One thing that the model's generation_config.json says of sampling. */
+/* One thing that the model's generation_config.json sets of sampling. */
 struct ommai_sampling_fact {
   const char *name;
   double value;
@@ -28,7 +28,7 @@ struct ommai_sampling_fact {
 enum { OMMAI_MAX_SAMPLING_FACTS = 9 };
 /* Takes them all; returns how many. */
 size_t ommai_sampling_facts(const struct omma_model_info *model, struct ommai_sampling_fact facts[OMMAI_MAX_SAMPLING_FACTS]);
-/* The same as a text: "temperature 0.7, top_k 20"; empty where it says nothing. */
+/* The same as a text: "temperature 0.7, top_k 20"; empty where it sets nothing. */
 const char *ommai_format_sampling(const struct omma_model_info *model, char *out, size_t size);
 void ommai_print_model(FILE *out, const struct omma_model_info *model);
 

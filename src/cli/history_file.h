@@ -1,5 +1,5 @@
 /* The lines of earlier conversations, in a file of the user: one a line, the oldest first. What
- * goes wrong is said once, as a note. */
+ * goes wrong is reported once, as a note. */
 #ifndef OMMAI_CLI_HISTORY_FILE_H
 #define OMMAI_CLI_HISTORY_FILE_H
 

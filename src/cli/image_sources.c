@@ -30,7 +30,7 @@ static bool is_network_address(const char *source) {
   return true;
 }
 
-/* Says that `source` is no image, what it is where that is known, and what converts it. */
+/* Reports that `source` is not an image, what it is where that is known, and what converts it. */
 static int refuse_image(const char *source, const void *bytes, size_t size, struct omma_error *error) {
   bool unreadable = error->status == OMMA_ERROR_UNSUPPORTED || strstr(error->message, "cannot identify image");
   const struct ommai_foreign_image *foreign = unreadable && size ? ommai_foreign_image(bytes, size) : NULL;

@@ -10,7 +10,7 @@
 
 #include "cli/diagnostics.h"
 
-/* A signal handler can be told nothing except through globals. */
+/* A signal handler can be passed nothing except through globals. */
 static atomic_bool deferred;
 static atomic_int arrived; /* the signal, or 0 */
 static atomic_bool resumed;

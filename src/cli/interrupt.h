@@ -36,11 +36,12 @@ void ommai_interrupt_wait_or_read(int descriptor);
 enum ommai_wait { OMMAI_WAIT_READY, OMMAI_WAIT_INTERRUPTED, OMMAI_WAIT_RESUMED };
 
 /* Sleeps until `descriptor` can be read (READY), a signal has come since ommai_interrupt_defer
- * (INTERRUPTED), or the program, which asked to be told, goes on after it was stopped by Ctrl-Z
+ * (INTERRUPTED), or the program, which asked for it, goes on after it was stopped by Ctrl-Z
  * (RESUMED). */
 enum ommai_wait ommai_interrupt_wait_for(int descriptor);
 
-/* Asks to be told: for those who change how the terminal works. False when the system refuses. */
+/* Asks to be notified: for those who change how the terminal works. False when the system
+ * refuses. */
 bool ommai_interrupt_watch_resume(void);
 
 /* A descriptor that becomes readable when ommai_interrupt_wait would return, for those who wait for

@@ -12,12 +12,12 @@ enum ommai_line_end {
   OMMAI_LINE_READ,
   OMMAI_LINE_END_OF_INPUT,
   OMMAI_LINE_CLEARED,    /* a signal came and dropped what had been typed */
-  OMMAI_LINE_INTERRUPTED /* a signal came and nothing had been typed, as far as can be told */
+  OMMAI_LINE_INTERRUPTED /* a signal came and nothing had been typed, as far as can be known */
 };
 
 /* For standard input and output. Lines of earlier sessions are read from `history`, a path, and new
  * ones are added there; NULL: only this session's lines are kept. NULL when lines cannot be
- * edited: the build has no editor, input or output is no terminal, the terminal cannot move its
+ * edited: the build has no editor, input or output is not a terminal, the terminal cannot move its
  * cursor, or memory ran out. */
 struct ommai_line_editor *ommai_line_editor_create(const char *history);
 

@@ -29,7 +29,7 @@ struct ommai_line_editor {
   const char *prompt;
   const char *path; /* of the history's file; NULL: none */
   bool typed;       /* the line that is read has something in it, or had when a signal came */
-  locale_t utf8;    /* what people type is UTF-8, whatever the environment says */
+  locale_t utf8;    /* what people type is UTF-8, regardless of the environment */
 };
 
 static struct ommai_line_editor *editor_of(EditLine *line) {

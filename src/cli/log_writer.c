@@ -60,7 +60,7 @@ static size_t next_piece(const char *text, size_t size) {
   return end ? (size_t)(end - text) + 1 : limit;
 }
 
-/* Lines that cannot be written are lost: there is no place left to say so. */
+/* Lines that cannot be written are lost: there is no place left to report it. */
 static void write_all(struct ommai_log_writer *writer, const char *text, size_t size) {
   while (size) {
     if (!wait_for_room(writer)) return;

@@ -1,5 +1,5 @@
 /* Writes lines to a file descriptor from a thread of its own, so that nobody who has something to
- * say waits for a slow terminal or pipe. */
+ * print waits for a slow terminal or pipe. */
 #ifndef OMMAI_CLI_LOG_WRITER_H
 #define OMMAI_CLI_LOG_WRITER_H
 
@@ -13,7 +13,7 @@ struct ommai_log_writer *ommai_log_writer_create(int descriptor, size_t capacity
 
 /* Takes a line, to which a line end is added; each is written whole, in one call where it is short
  * enough for a pipe to take it so. Never waits: a line that finds no room is dropped, and how many
- * were is told in their place. Any thread. */
+ * were is printed in their place. Any thread. */
 void ommai_log_writer_put(struct ommai_log_writer *writer, const char *line);
 
 /* Writes what is left, for a second at most when nobody reads, and ends the thread. NULL is

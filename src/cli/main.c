@@ -64,7 +64,7 @@ static int group_help(const char *word) {
   return ommai_finish_output();
 }
 
-/* The first word alone: says which commands it begins. */
+/* The first word alone: lists which commands it begins. */
 static int list_second_words(const char *word) {
   char list[128];
   size_t length = 0;
@@ -73,7 +73,7 @@ static int list_second_words(const char *word) {
     if (!second || length >= sizeof list) continue;
     length += (size_t)snprintf(list + length, sizeof list - length, "%s%s", length ? ", " : "", second);
   }
-  return ommai_usage_error("%s: say what to %s, one of: %s (`omma %s --help` tells more)", word, word, list, word);
+  return ommai_usage_error("%s: name what to %s, one of: %s (see `omma %s --help`)", word, word, list, word);
 }
 
 static bool asks_for_help(const char *word) { return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0; }

@@ -13,11 +13,12 @@ void ommai_memory_return_freed(void);
 int64_t ommai_memory_watch(void);
 
 /* The peak of the bytes held since then beyond those held at `start`. -1 where the kernel does not
- * tell. */
+ * report it. */
 int64_t ommai_memory_peak_since(int64_t start);
 
 /* The bytes of code that this process holds: pages of the program and its libraries, and code made
- * meanwhile, as oneDNN makes it for the shapes of layers. -1 where the kernel does not tell. */
+ * meanwhile, as oneDNN makes it for the shapes of layers. -1 where the kernel does not report
+ * it. */
 int64_t ommai_memory_of_code(void);
 
 #endif

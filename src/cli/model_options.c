@@ -38,6 +38,10 @@ static const struct ommai_option machine_table[] = {
                  "CPU level to use; an error where the machine lacks it; overrides OMMA_ISA",
                  .otherwise = "the best of this machine", .unset = -1),
     OMMAI_FLAG("verbose", verbose, "print to stderr which types and which CPU level are used, and times", .letter = 'v'),
+    OMMAI_CHOICE("log-level", log_level, "LEVEL", ommai_log_levels,
+                 "debug or trace: also print to stderr a line for each step of loading, prompts, scheduler and caches, "
+                 "without any text of prompts or answers; the other levels print none",
+                 .initial = "info"),
 };
 
 static const struct ommai_option output_table[] = {
@@ -126,7 +130,7 @@ int ommai_common_threads(const struct ommai_common *common) {
   return common->threads ? (int)common->threads : ommai_team_cpu_count();
 }
 
-/* Says why `path` is no model. `found` is NULL where nothing is there. */
+/* Reports why `path` is not a model. `found` is NULL where nothing is there. */
 static int refuse_model(const char *path, const struct stat *found) {
   static const char wanted[] =
       "a model is a Hugging Face directory with config.json, tokenizer.json and *.safetensors, or a GGUF file with its "
@@ -148,8 +152,8 @@ int ommai_check_model_path(const struct ommai_common *common) {
   return refuse_model(common->model, there ? &found : NULL);
 }
 
-/* The directory to open; NULL when there is none, which has been said then. `demo` holds the demo
- * model's path. */
+/* The directory to open; NULL when there is none, which has been reported then. `demo` holds the
+ * demo model's path. */
 static const char *model_directory(const struct ommai_common *common, char *demo, size_t size) {
   if (!common->model) {
     if (ommai_find_demo_model(demo, size)) return demo;
@@ -188,7 +192,7 @@ static enum omma_status before_weights(void *context, const struct omma_model *m
   return check->run ? check->run(check->context, model, error) : OMMA_OK;
 }
 
-/* Whom the loading is told. */
+/* Where the loading is reported. */
 struct listeners {
   struct ommai_progress line;
   const struct ommai_check *check;
@@ -217,6 +221,8 @@ int ommai_open_model_checked(const struct ommai_common *common, bool config_only
   char demo[2 * OMMAI_MAX_PATH];
   const char *directory = model_directory(common, demo, sizeof demo);
   if (!directory) return OMMAI_EXIT_FAILED;
+  static struct ommai_debug_log to_stderr;
+  const struct omma_log log = {common->debug_log ? common->debug_log : &to_stderr, ommai_debug_log_line};
   struct listeners listeners = {.check = check};
   struct omma_error error;
   struct omma_model_options options = {.weights = dtype_values[common->dtype],
@@ -237,6 +243,7 @@ int ommai_open_model_checked(const struct ommai_common *common, bool config_only
                                        .chat_template_file = common->chat_template,
                                        .generation_config = common->generation_config,
                                        .override_generation_config = common->override_generation_config,
+                                       .log = ommai_log_level_traces(common->log_level) ? &log : NULL,
                                        .progress = update,
                                        .progress_context = &listeners,
                                        .before_weights = config_only ? NULL : before_weights,

@@ -4,6 +4,7 @@
 
 #include <omma/omma.h>
 
+#include "cli/debug_log.h"
 #include "cli/options.h"
 
 /* The first member of every command's struct of values. */
@@ -11,6 +12,7 @@ struct ommai_common {
   int64_t threads;
   int isa; /* index into the levels, or -1 */
   bool verbose;
+  int log_level; /* index into ommai_log_levels */
   bool json;
   const char *model, *mmproj;
   int dtype, vision_dtype, kv_cache_dtype, quantization;
@@ -26,9 +28,11 @@ struct ommai_common {
   const char *chat_template; /* a file; NULL: the checkpoint's */
   bool no_chat;              /* not an option: any prompt form will do */
   bool encoder_only;         /* not an option: as in omma_model_options */
+  /* where the trace goes, not an option; lives longer than the model. NULL: to stderr as text */
+  struct ommai_debug_log *debug_log;
 };
 
-extern const struct ommai_option_group ommai_machine_options; /* threads, isa, verbose */
+extern const struct ommai_option_group ommai_machine_options; /* threads, isa, verbose, log_level */
 extern const struct ommai_option_group ommai_output_options;  /* json */
 extern const struct ommai_option_group ommai_model_options;   /* model, mmproj */
 /* dtype, vision_dtype, kv_cache_dtype, quantization */
@@ -59,7 +63,7 @@ struct omma_image_options ommai_common_image_options(const struct ommai_common *
 /* How many threads a command uses that does not open a model. */
 int ommai_common_threads(const struct ommai_common *common);
 
-/* Says what is wrong with the path of --model where it cannot be a model: nothing is there, or a
+/* Reports what is wrong with the path of --model where it cannot be a model: nothing is there, or a
  * file that is not GGUF. Returns an exit code. */
 int ommai_check_model_path(const struct ommai_common *common);
 
@@ -74,11 +78,11 @@ int ommai_open_model(const struct ommai_common *common, bool config_only, struct
 
 /* The same with a check that runs when all but the weights is read (see
  * omma_model_options.before_weights). Anything but OK ends the opening; what it put into *error is
- * said then. */
+ * reported then. */
 struct ommai_check {
   enum omma_status (*run)(void *context, const struct omma_model *model, struct omma_error *error);
   void *context;
-  omma_progress progress; /* is told as well how much of the weights is there; NULL: nobody */
+  omma_progress progress; /* also gets how much of the weights is loaded; NULL: none */
   void *progress_context;
 };
 int ommai_open_model_checked(const struct ommai_common *common, bool config_only, struct ommai_check *check,

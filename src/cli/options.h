@@ -1,5 +1,5 @@
 /* Command lines by table: what a command takes, how it is checked, where the values go, and what
- * its help says. */
+ * its help documents. */
 #ifndef OMMAI_CLI_OPTIONS_H
 #define OMMAI_CLI_OPTIONS_H
 
@@ -140,8 +140,8 @@ struct ommai_option_cursor {
 };
 bool ommai_next_option(const struct ommai_command *command, struct ommai_option_cursor *cursor);
 
-/* What the help says of an option besides its text, in parentheses: how often it may be given, its
- * range, its default, how it is taken back; empty where there is nothing to say. */
+/* What the help adds to the text of an option, in parentheses: how often it may be given,
+ * its range, its default, how it is taken back; empty where there is nothing. */
 #define OMMAI_OPTION_VALUE_SIZE 320
 void ommai_option_describe_value(const struct ommai_option *option, char *text, size_t size);
 

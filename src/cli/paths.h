@@ -12,7 +12,7 @@
  * at, for a message. */
 bool ommai_find_demo_model(char *out, size_t size);
 
-/* The user's folder: $HOME, else what the system's list of users says. NULL when neither tells
+/* The user's folder: $HOME, else what the system's list of users has. NULL when neither has
  * one. */
 const char *ommai_home_directory(void);
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 /* In place: control characters, marks that change the direction of writing and other invisible ones
- * become blanks, a blank per byte; bytes that are no UTF-8 become question marks. Returns text. */
+ * become blanks, a blank per byte; bytes that are not UTF-8 become question marks. Returns text. */
 char *ommai_plain_text(char *text);
 
 /* Writes it so, padded with blanks to `width` bytes. */

@@ -1,5 +1,5 @@
-/* Whether a model, its context and a question fit into this machine's memory: said before weights
- * are packed, with the options that help. */
+/* Whether a model, its context and a question fit into this machine's memory: reported before
+ * weights are packed, with the options that help. */
 #ifndef OMMAI_CLI_ROOM_H
 #define OMMAI_CLI_ROOM_H
 
@@ -19,8 +19,8 @@ void ommai_room_warn_of_weights(const struct omma_model *model);
  * weights alone do. */
 void ommai_room_warn_of_total(const struct omma_model *model, const struct omma_memory_estimate *estimate, const char *options);
 
-/* Says an error as ommai_failed_call does; where memory ran out, also that `options` (NULL: none)
- * make the need smaller. */
+/* Reports an error as ommai_failed_call does; where memory ran out, also that `options` (NULL:
+ * none) make the need smaller. */
 int ommai_room_failed(const struct omma_error *error, const char *options);
 
 /* Warns where prompt and answer may have fewer tokens together than the context limit; false where

@@ -1,4 +1,4 @@
-/* What `omma serve` says about itself at its start. */
+/* What `omma serve` prints about itself at its start. */
 #ifndef OMMAI_CLI_SERVE_NOTES_H
 #define OMMAI_CLI_SERVE_NOTES_H
 

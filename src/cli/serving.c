@@ -99,7 +99,7 @@ static int read_speculation(const char *command, const char *text, struct omma_e
   return code;
 }
 
-/* What vLLM's object says of thoughts: the parser must be the one that is given, and a grammar is
+/* What vLLM's object sets for thoughts: the parser must be the one that is given, and a grammar is
  * for what follows a thought. */
 static int check_reasoning(const char *command, const char *flag, const json_t *root, const char *given) {
   const char *parser = json_string_value(json_object_get(root, "reasoning_parser"));
@@ -239,7 +239,7 @@ struct opening {
   bool encoder_only;
 };
 
-/* Says what fits before time goes into packing weights; the engine gets that much. */
+/* Reports what fits before time goes into packing weights; the engine gets that much. */
 static enum omma_status check_room(void *context, const struct omma_model *model, struct omma_error *error) {
   struct opening *opening = context;
   struct omma_memory_estimate *estimate = opening->estimate;

@@ -32,8 +32,8 @@ struct ommai_serving {
 
 extern const struct ommai_option_group ommai_request_options, ommai_scheduler_options, ommai_media_options;
 
-/* Fills what of the server's options these say, and warns of what has no effect. Both return an
- * exit code; the error has been printed, in the name of `command`. */
+/* Fills those of the server's options that these set, and warns of what has no effect. Both return
+ * an exit code; the error has been printed, in the name of `command`. */
 int ommai_serving_read(const char *command, const struct ommai_serving *serving, struct omma_server_options *options);
 
 /* A model with its engine, and the memory that was estimated for them. */
@@ -45,9 +45,9 @@ struct ommai_opened {
   struct omma_memory_estimate estimate;
 };
 
-/* Opens the model, which an argument may name instead of --model, and its engine; says how much
+/* Opens the model, which an argument may name instead of --model, and its engine; prints how much
  * fits into its memory before weights are packed. `server` is as ommai_serving_read left it; lines
- * about the shared encoder cache go to its log. progress (may be NULL) is told how much of the
+ * about the shared encoder cache go to its log. progress (may be NULL) gets how much of the
  * weights is there. Returns an exit code; the error has been printed, and there is nothing to close
  * then. */
 int ommai_serving_open(const char *command, const struct ommai_serving *serving, const struct omma_server_options *server,

@@ -11,7 +11,7 @@ enum ommai_text_line {
   OMMAI_TEXT_LINE_READ,
   OMMAI_TEXT_LINE_LATER, /* a pipe has no more now */
   OMMAI_TEXT_LINE_END,
-  OMMAI_TEXT_LINE_FAILED /* errno says why */
+  OMMAI_TEXT_LINE_FAILED /* errno states why */
 };
 
 /* Set `file` and `limit`, zero the rest; release in every case. The descriptor stays the

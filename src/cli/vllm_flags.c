@@ -8,12 +8,12 @@
 /* Reasons that several have. */
 #define TOOLS "tools are called by whoever asks, not by this server"
 #define QUEUE "as many requests wait as the queue has room for (256), more are answered with 503"
-#define ONE "one process on one machine serves: --threads says on how many cores"
+#define ONE "one process on one machine serves: --threads sets the number of cores"
 #define PYTHON "no Python runs here"
 #define LORA "adapters are not read: merge them into the checkpoint"
 #define TEMPLATE "the checkpoint's own chat template is rendered, or that of --chat-template"
-#define CONFIG "the model is what its directory says"
-#define WEIGHTS "weights are used as --dtype and --vision-dtype say"
+#define CONFIG "the model is what its directory holds"
+#define WEIGHTS "weights are used as --dtype and --vision-dtype set"
 #define SPEC "no draft model guesses tokens"
 #define MEDIA "prompts are text, and images and videos as data or URLs"
 #define REPLY "a reply has the fields of OpenAI's interface and no others"
@@ -167,7 +167,6 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"enable-moe-shared-loras", SWITCH, NULL, NULL, NULL},
     {"max-lora-cls-labels", VALUE, NULL, NULL, NULL},
     {"logging-config", VALUE, NULL, NULL, NULL},
-    {"log-level", VALUE, NULL, NULL, NULL},
     {"log-config-file", VALUE, NULL, NULL, NULL},
     {"show-hidden-metrics-for-version", VALUE, NULL, NULL, NULL},
     {"otlp-traces-endpoint", VALUE, NULL, NULL, NULL},

@@ -23,7 +23,7 @@ static const struct kind kinds[OMMAI_WEIGHT_CHOICES] = {{"f32", "f32", "none", 0
 /* Of a checkpoint that is quantised already, after f32. */
 static const struct kind as_stored = {"as stored", "auto", "none", 0.03};
 
-/* Adds a choice; *quantised says what the checkpoint is. */
+/* Adds a choice; *quantised states what the checkpoint is. */
 static int make(const struct ommai_common *wanted, const struct omma_engine_options *options, int64_t largest,
                 const struct kind *kind, struct ommai_weight_choices *choices, bool *quantised) {
   struct ommai_common common = *wanted;

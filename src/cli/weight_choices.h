@@ -24,7 +24,7 @@ struct ommai_weight_choices {
   double read_gbps;
 };
 
-/* Opens the model's configuration once for each choice, whatever --dtype and --quantization say,
+/* Opens the model's configuration once for each choice, whatever --dtype and --quantization state,
  * and measures how fast this machine reads memory. `largest` is the patches of the largest image.
  * Returns an exit code; the error has been printed. */
 int ommai_weight_choices_make(const struct ommai_common *common, const struct omma_engine_options *options, int64_t largest,

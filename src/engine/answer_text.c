@@ -61,7 +61,7 @@ static void cut_out(struct ommai_answer_text *answer, size_t at, size_t size) {
   answer->n_held -= size;
 }
 
-/* Whether the begin mark may come yet. It is no part of the thought, as are blanks before it. */
+/* Whether the begin mark may come yet. It is not part of the thought, as are blanks before it. */
 static bool waits_for_begin(struct ommai_answer_text *answer) {
   const struct ommai_thought_rules *rules = &answer->request->thought;
   size_t n_blanks = 0;
@@ -91,7 +91,7 @@ static void follow_thought(struct ommai_answer_text *answer) {
   thought->stage = OMMAI_THOUGHT_OVER;
 }
 
-/* Ends what is held at a stop string, or after it where it is told. */
+/* Ends what is held at a stop string, or after it where it is part of the answer. */
 static void look_for_stop(struct ommai_answer_text *answer) {
   const struct omma_request *request = answer->request;
   answer->n_held = find_stop(answer);

@@ -59,7 +59,8 @@ static enum omma_status run(struct ommai_decode_lane *lane, int64_t n_rows, floa
 }
 
 /* A guess is worth no page of anybody's: it ends with the pages that are there, and takes rows that
- * nobody has in this step. What a grammar leaves is a better guess than what was said before. */
+ * nobody has in this step. What a grammar leaves is a better guess than a repetition of earlier
+ * text. */
 static int64_t guess(struct ommai_decode_entry *entry, const struct ommai_engine_sizes *sizes, int64_t n_free_rows) {
   struct ommai_sequence *sequence = entry->sequence;
   int64_t place = (int64_t)sequence->request->n_tokens + sequence->n_generated;

@@ -44,7 +44,7 @@ void ommai_decode_lane_free(struct ommai_decode_lane *lane);
 enum omma_status ommai_decode_lane_step(struct ommai_decode_lane *lane, int64_t n, struct omma_error *error);
 
 /* Draws the next token of each open entry, from its row `round`, into sampler_rows; returns how
- * many, their entries are in drawn[]. The caller hands them to the sequences and says with
+ * many, their entries are in drawn[]. The caller hands them to the sequences and passes with
  * ommai_decode_lane_close which sequences have ended. */
 int64_t ommai_decode_lane_draw(struct ommai_decode_lane *lane, int64_t n, int64_t round);
 

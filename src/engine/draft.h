@@ -1,5 +1,5 @@
 /* The next tokens guessed, to be checked together with the last token in one decode step: from what
- * the prompt and the answer have said before (prompt lookup), or from what the answer's grammar
+ * the prompt and the answer contain (prompt lookup), or from what the answer's grammar
  * leaves. A guess changes no token and no log-probability, it only saves steps.
  *
  * Source: prompt lookup decoding, as vLLM's method "ngram": the last tokens are looked for further

@@ -127,7 +127,7 @@ static struct ommai_encoded_image *add_new(struct ommai_encoder_cache *cache, co
   return image;
 }
 
-/* Takes the values over, or says that it does not. */
+/* Takes the values over; false when it does not. */
 static bool put_new(struct ommai_encoder_cache *cache, const struct ommai_image_key *key, float *values, size_t n_values) {
   if (find(cache, key) || !has_room(cache, n_values)) return false;
   make_room(cache, n_values);

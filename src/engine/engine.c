@@ -3,6 +3,7 @@
 
 #include "base/allocator.h"
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/error.h"
 #include "engine/memory_estimate.h"
 #include "engine/request.h"
@@ -15,6 +16,22 @@ static void count_finish(struct omma_engine *engine, const struct omma_result *r
   engine->stats.prompt_tokens += result->n_prompt_tokens;
   engine->stats.generation_tokens += result->n_completion_tokens;
   pthread_mutex_unlock(&engine->mutex);
+}
+
+/* Logs what was evicted since the last turn. */
+static void debug_evictions(struct omma_engine *engine) {
+  const struct omma_log *log = &engine->model->log;
+  if (!log->line) return;
+  int64_t pages = ommai_page_pool_counts(engine->resources.pool).n_evictions;
+  int64_t images = ommai_encoder_cache_counts(&engine->resources.encoder_cache).n_evictions;
+  if (pages > engine->logged_pages) {
+    OMMAI_DEBUG(log, "prefix cache: %lld pages evicted", (long long)(pages - engine->logged_pages));
+  }
+  if (images > engine->logged_images) {
+    OMMAI_DEBUG(log, "encoder cache: %lld images evicted", (long long)(images - engine->logged_images));
+  }
+  engine->logged_pages = pages;
+  engine->logged_images = images;
 }
 
 /* What others may know of the thread's own resources. */
@@ -110,6 +127,7 @@ static void *engine_main(void *argument) {
     look_after_ring(engine);
     publish(engine);
     ommai_scheduler_turn(&engine->scheduler);
+    debug_evictions(engine);
     publish(engine);
   }
   ommai_scheduler_cancel_all(&engine->scheduler);
@@ -138,6 +156,10 @@ static enum omma_status set_up(struct omma_engine *engine, const struct ommai_en
     return ommai_fail(error, OMMA_ERROR_INTERNAL, "engine: cannot start its thread");
   }
   engine->has_thread = true;
+  OMMAI_DEBUG(&engine->model->log,
+              "engine: %lld KV pages of %d tokens, %lld sequences, chunks of %lld tokens, %lld patches a pass",
+              (long long)sizes->n_pages, OMMA_ATTENTION_PAGE_TOKENS, (long long)sizes->max_sequences,
+              (long long)sizes->prefill_chunk, (long long)sizes->patch_budget);
   return OMMA_OK;
 }
 

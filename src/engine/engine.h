@@ -17,9 +17,10 @@
 struct omma_engine {
   struct omma_allocator allocator;
   struct omma_model *model;
-  int64_t context_tokens;           /* of a prompt and its answer, at most */
-  struct ommai_resources resources; /* the thread's */
-  struct ommai_scheduler scheduler; /* the thread's */
+  int64_t context_tokens;              /* of a prompt and its answer, at most */
+  struct ommai_resources resources;    /* the thread's */
+  struct ommai_scheduler scheduler;    /* the thread's */
+  int64_t logged_pages, logged_images; /* evictions that the log has; the thread's */
   struct ommai_job_ring ring;
   pthread_t thread;
   bool has_thread;

@@ -66,7 +66,7 @@ void ommai_job_ring_take(struct ommai_job_ring *ring, uint64_t id);
 void ommai_job_ring_done(struct ommai_job_ring *ring, uint64_t id);
 /* Takes out one waiting job that was cancelled. */
 bool ommai_job_ring_take_cancelled(struct ommai_job_ring *ring, struct ommai_job *job);
-/* One running job that was cancelled, told once. */
+/* One running job that was cancelled, reported once. */
 bool ommai_job_ring_running_cancelled(struct ommai_job_ring *ring, uint64_t *id);
 
 #endif

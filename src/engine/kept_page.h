@@ -1,4 +1,4 @@
-/* What whoever asked for it is told of a page that was published. */
+/* The event of a page that was published, for whoever asked for it. */
 #ifndef OMMAI_ENGINE_KEPT_PAGE_H
 #define OMMAI_ENGINE_KEPT_PAGE_H
 

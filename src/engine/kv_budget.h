@@ -1,4 +1,4 @@
-/* How much memory keys and values get where nobody said how much. */
+/* How much memory keys and values get where no option gives a size. */
 #ifndef OMMAI_ENGINE_KV_BUDGET_H
 #define OMMAI_ENGINE_KV_BUDGET_H
 

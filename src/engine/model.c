@@ -6,6 +6,7 @@
 
 #include "base/allocator.h"
 #include "base/checked.h"
+#include "base/debug.h"
 #include "base/error.h"
 #include "base/team.h"
 #include "families/generation_config.h"
@@ -261,12 +262,21 @@ static enum omma_status open_source(struct omma_model *model, const struct omma_
   model->documents.directory = model->directory;
   if (!ommai_gguf_files_meant(model->directory)) {
     if (!options->mmproj) return OMMA_OK;
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "mmproj", "mmproj: %s is no GGUF file: it has its vision tower itself",
-                            model->directory);
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "mmproj",
+                            "mmproj: %s is not a GGUF file: it has its vision tower itself", model->directory);
   }
   OMMAI_TRY(ommai_gguf_model_open(model->directory, options->mmproj, &model->allocator, &model->gguf, error));
   model->documents = *ommai_gguf_model_documents(model->gguf);
   return ommai_model_open_checkpoint(model, &model->checkpoint, error);
+}
+
+/* Before the weights are packed. */
+static void debug_plan(const struct omma_model *model) {
+  OMMAI_DEBUG(&model->log, "model: %s: %s at level %s, %d threads, context of %lld tokens, chat template %s", model->directory,
+              model->config.model_type, ommai_cpu_level_name(model->level), model->n_threads, (long long)model->max_model_len,
+              model->chat.difference[0] ? "of its own" : "known");
+  OMMAI_DEBUG(&model->log, "model: %lld parameters, %lld of them of the tower; %lld bytes of weights",
+              (long long)model->n_parameters, (long long)model->n_vision_parameters, (long long)model->weight_bytes);
 }
 
 static enum omma_status open_model(struct omma_model *model, const struct omma_model_options *options,
@@ -293,12 +303,14 @@ static enum omma_status open_model(struct omma_model *model, const struct omma_m
       ommai_linear_context_create(model->level, model->n_threads, &model->large_allocator, &model->linear_context, error));
   OMMAI_TRY(set_up_networks(model, options, error));
   OMMAI_TRY(count_weights(model, error));
+  debug_plan(model);
   if (options->before_weights) OMMAI_TRY(options->before_weights(options->before_weights_context, model, error));
   if (!model->config_only) OMMAI_TRY(pack_weights(model, options, error));
   model->weights_packed = !model->config_only;
   model->bf16_embeddings = model->config.stored_type == OMMA_BF16 && options->weights != OMMA_WEIGHTS_F32;
   if (model->checkpoint) ommai_checkpoint_fingerprint(model->checkpoint, model->fingerprint);
   ommai_linear_context_describe(model->linear_context, model->linear_description, sizeof model->linear_description);
+  OMMAI_DEBUG(&model->log, "model: open%s: %s", model->config_only ? " without weights" : "", model->linear_description);
   return OMMA_OK;
 }
 
@@ -341,6 +353,7 @@ enum omma_status omma_model_open(const char *directory, const struct omma_model_
   struct omma_model *model = ommai_allocate(allocator, 1, sizeof *model);
   if (!model) return ommai_fail_memory(error, "model", sizeof *model);
   model->allocator = *allocator;
+  if (options->log) model->log = *options->log;
   model->large_allocator = options->allocator ? *options->allocator : ommai_huge_page_allocator;
   model->directory_size = strlen(directory);
   model->directory = ommai_duplicate(allocator, directory, model->directory_size);

@@ -19,7 +19,7 @@ struct page {
 struct ommai_page_pool {
   struct omma_allocator allocator;
   int64_t n_pages, n_free, n_kept, n_published, n_evictions;
-  struct omma_kv_events events; /* without functions: nobody is told */
+  struct omma_kv_events events; /* without functions: none */
   struct page *pages;           /* [n_pages] */
   int32_t *free_pages;          /* stack [n_pages] */
   int32_t *buckets;             /* [n_pages], first page of each chain */

@@ -30,7 +30,7 @@ enum omma_status ommai_page_pool_create(int64_t n_pages, const struct omma_alloc
 /* NULL is allowed. */
 void ommai_page_pool_destroy(struct ommai_page_pool *pool);
 
-/* Who is told of published pages whose place is taken; copied. NULL: nobody. */
+/* Who gets the events of published pages whose place is taken; copied. NULL: nobody. */
 void ommai_page_pool_set_events(struct ommai_page_pool *pool, const struct omma_kv_events *events);
 
 struct ommai_page_counts ommai_page_pool_counts(const struct ommai_page_pool *pool);

@@ -23,7 +23,7 @@ int64_t ommai_prefill_lane_end(const struct ommai_prefill_lane *lane, const stru
 enum omma_status ommai_prefill_lane_begin(struct ommai_prefill_lane *lane, struct ommai_sequence *sequence,
                                           struct omma_error *error);
 
-/* Goes on for about `ns` nanoseconds; log-probabilities of the prompt are told as its rows are
+/* Goes on for about `ns` nanoseconds; log-probabilities of the prompt are reported as its rows are
  * there. *done: the chunk is complete, its full pages are published, and none is in progress any
  * more; its last row's residual stays at *last_row until the next chunk begins. Errors: INTERNAL;
  * FORMAT, MEMORY. */

@@ -52,7 +52,7 @@ static enum omma_status score(struct ommai_sequence *sequence, const float *rows
 enum omma_status ommai_prompt_scores_advance(struct ommai_sequence *sequence, const float *rows, int64_t first, int64_t n_rows,
                                              int64_t *n_done, struct omma_error *error) {
   int64_t hidden = sequence->request->model->config.text.hidden_size, last = (int64_t)sequence->request->n_tokens - 1;
-  *n_done = ommai_max_i64(*n_done, sequence->n_scored - first); /* told before a preemption */
+  *n_done = ommai_max_i64(*n_done, sequence->n_scored - first); /* reported before a preemption */
   int64_t max_rows = ommai_min_i64(OMMAI_SCORED_ROWS, sequence->resources->sizes.max_sequences);
   int64_t n = ommai_min_i64(max_rows, ommai_min_i64(n_rows, last - first) - *n_done);
   if (n > 0) OMMAI_TRY(score(sequence, rows + *n_done * hidden, first + *n_done, n, error));

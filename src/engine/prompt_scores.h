@@ -11,7 +11,7 @@
 bool ommai_prompt_scores_wanted(const struct ommai_sequence *sequence);
 
 /* Scores the tokens after the chunk's rows from *n_done on, whose residuals are `rows` [n_rows,
- * hidden] at positions first .. of the prompt, and tells the client, up to OMMAI_SCORED_ROWS of
+ * hidden] at positions first .. of the prompt, and notifies the client, up to OMMAI_SCORED_ROWS of
  * them; *n_done goes on to n_rows. Errors: FORMAT (logits that are not finite), MEMORY. */
 #define OMMAI_SCORED_ROWS 8
 enum omma_status ommai_prompt_scores_advance(struct ommai_sequence *sequence, const float *rows, int64_t first, int64_t n_rows,

@@ -6,8 +6,8 @@
 
 #include "base/allocator.h"
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/error.h"
-#include "engine/engine.h"
 #include "engine/image_prepare.h"
 #include "engine/image_sizes.h"
 #include "engine/prefix_key.h"
@@ -71,7 +71,7 @@ enum omma_status ommai_request_check_context(int64_t context_tokens, size_t n_to
 static enum omma_status check_length(const struct omma_model *model, const struct omma_request_options *options,
                                      size_t n_tokens, struct omma_error *error) {
   if (n_tokens >= (size_t)model->max_model_len) return fail_too_long(model, n_tokens, error);
-  return options->engine ? ommai_request_check_context(options->engine->context_tokens, n_tokens, error) : OMMA_OK;
+  return options->engine ? ommai_request_check_context(omma_engine_max_model_len(options->engine), n_tokens, error) : OMMA_OK;
 }
 
 /* The next image or video from run *at on, which moves after it; NULL after the last. */
@@ -307,7 +307,7 @@ static enum omma_status allocate_prompt(struct omma_request *request, struct omm
   return ommai_fail_memory(error, "prompt", request->n_tokens * sizeof *request->tokens);
 }
 
-/* The salt is copied: whoever is told of kept pages is told of it too. */
+/* The salt is copied: the events of kept pages carry it too. */
 static enum omma_status name_pages(struct omma_request *request, const char *salt, struct omma_error *error) {
   OMMAI_TRY(take_salt(request, salt, error));
   ommai_prefix_keys(request, request->cache_salt, request->page_keys);
@@ -428,10 +428,17 @@ done:
   return status;
 }
 
+static void debug_prompt(const struct omma_request *request) {
+  OMMAI_DEBUG(&request->model->log, "prompt: %zu tokens, %zu images, whose resizing took %.1f ms", request->n_tokens,
+              request->n_images, request->preprocess_seconds * 1e3);
+}
+
 enum omma_status omma_request_create(const struct omma_model *model, const struct omma_message *messages, size_t n_messages,
                                      const struct omma_request_options *options, struct omma_request **out,
                                      struct omma_error *error) {
-  return create_from_messages(model, messages, n_messages, options, assemble, out, error);
+  OMMAI_TRY(create_from_messages(model, messages, n_messages, options, assemble, out, error));
+  debug_prompt(*out);
+  return OMMA_OK;
 }
 
 enum omma_status omma_count_prompt_tokens(const struct omma_model *model, const struct omma_message *messages,
@@ -454,6 +461,7 @@ enum omma_status omma_request_create_tokens(const struct omma_model *model, cons
   OMMAI_TRY(create_empty(model, &options->sampling, options->priority, &request, error));
   enum omma_status status = take_tokens(request, tokens, n_tokens, options, error);
   if (status == OMMA_OK) {
+    debug_prompt(request);
     *out = request;
   } else {
     omma_request_destroy(request);

@@ -19,7 +19,7 @@ struct ommai_resources {
   const struct omma_team *team_interface;
   struct ommai_kv_cache *kv;
   struct ommai_page_pool *pool;
-  struct omma_kv_events kv_events; /* without functions: nobody is told */
+  struct omma_kv_events kv_events; /* without functions: none */
   struct ommai_encoder_cache encoder_cache;
   struct ommai_encoding_share share;
   void *prefill_workspace, *decode_workspace, *vision_workspace;

@@ -5,6 +5,7 @@
 #include "base/allocator.h"
 #include "base/checked.h"
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/error.h"
 #include "engine/embeddings.h"
 
@@ -54,8 +55,20 @@ static void remove_live(struct ommai_scheduler *scheduler, const struct ommai_se
   scheduler->slot_used[sequence - scheduler->slots] = false;
 }
 
+static const struct omma_log *log_of(const struct ommai_scheduler *scheduler) { return &scheduler->resources->model->log; }
+
+static void debug_finish(const struct ommai_scheduler *scheduler, const struct ommai_sequence *sequence) {
+  static const char *const ends[] = {"a stop", "its limit", "a cancellation", "an error"};
+  const struct omma_result *result = &sequence->result;
+  OMMAI_DEBUG(log_of(scheduler),
+              "request %llu: ended by %s: prompt of %lld tokens, answer of %lld; %.1f ms of prefill, %.1f of decode",
+              (unsigned long long)sequence->id, ends[result->finish], (long long)result->n_prompt_tokens,
+              (long long)result->n_completion_tokens, result->timings.prefill * 1e3, result->timings.decode * 1e3);
+}
+
 static void finish(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence) {
   ommai_sequence_book_time(sequence);
+  debug_finish(scheduler, sequence);
   struct omma_result result = sequence->result;
   const struct omma_callbacks callbacks = sequence->callbacks;
   uint64_t id = sequence->id;
@@ -178,6 +191,8 @@ void ommai_scheduler_add(struct ommai_scheduler *scheduler, const struct ommai_j
     return;
   }
   struct ommai_sequence *sequence = insert_live(scheduler, job);
+  OMMAI_DEBUG(log_of(scheduler), "request %llu: admitted after %.1f ms, one of %lld", (unsigned long long)job->id,
+              (double)(ommai_clock_ns() - job->submitted) * 1e-6, (long long)scheduler->n_live);
   enum omma_status status = ommai_sequence_start(sequence, scheduler->resources, sequence - scheduler->slots, job, &error);
   if (status == OMMA_OK) status = ommai_sequence_enter(sequence, &error);
   if (status != OMMA_OK) fail(scheduler, sequence, &error);
@@ -193,6 +208,8 @@ static struct ommai_sequence *last_with_pages(const struct ommai_scheduler *sche
 }
 
 static void preempt(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence) {
+  OMMAI_DEBUG(log_of(scheduler), "request %llu: preempted, %lld pages given back", (unsigned long long)sequence->id,
+              (long long)sequence->n_pages);
   ommai_prefill_lane_forget(&scheduler->prefill, sequence);
   ommai_sequence_leave(sequence);
   sequence->was_preempted = true;
@@ -253,6 +270,8 @@ static void decode_step(struct ommai_scheduler *scheduler) {
   struct omma_error error;
   int64_t start = ommai_clock_ns(), n = collect_entries(scheduler), n_drawn;
   if (n == 0) return;
+  if (n != scheduler->logged_decoding) OMMAI_DEBUG(log_of(scheduler), "decode: batch of %lld", (long long)n);
+  scheduler->logged_decoding = n;
   if (ommai_decode_lane_step(lane, n, &error) != OMMA_OK) {
     for (int64_t i = 0; i < n; i++) fail(scheduler, lane->entries[i].sequence, &error);
     return;

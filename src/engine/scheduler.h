@@ -12,7 +12,7 @@
 #include "engine/policy.h"
 #include "engine/prefill_lane.h"
 
-/* Whom the scheduler tells of ends, on the engine's thread. */
+/* Callbacks of the scheduler, on the engine's thread. */
 struct ommai_scheduler_events {
   void *context;
   /* The sequence is gone already; its request may be destroyed. */
@@ -32,6 +32,7 @@ struct ommai_scheduler {
   struct ommai_decode_lane decode;
   struct ommai_load load; /* its times; the rest is filled for each choice */
   int64_t n_preemptions;
+  int64_t logged_decoding; /* size of the last decode batch in the log */
   /* decode steps, their time in all, and that of the network in them */
   int64_t n_steps, step_ns, model_ns;
 };

@@ -5,6 +5,7 @@
 #include "base/allocator.h"
 #include "base/checked.h"
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/error.h"
 #include "engine/kept_page.h"
 #include "engine/prompt_scores.h"
@@ -123,6 +124,17 @@ static enum omma_status take_images(struct ommai_sequence *sequence, struct omma
   return OMMA_OK;
 }
 
+/* Prefix and encoder cache. */
+static void debug_caches(const struct ommai_sequence *sequence) {
+  const struct omma_request *request = sequence->request;
+  if (!request->model->log.line) return;
+  int64_t n_missing = 0;
+  for (size_t i = 0; i < request->n_images; i++) n_missing += sequence->encoded[i] && !sequence->encoded[i]->complete;
+  OMMAI_DEBUG(&request->model->log, "request %llu: %lld of %zu tokens in the prefix cache; %lld of %zu images to be encoded",
+              (unsigned long long)sequence->id, (long long)sequence->n_prefilled, request->n_tokens, (long long)n_missing,
+              request->n_images);
+}
+
 enum omma_status ommai_sequence_enter(struct ommai_sequence *sequence, struct omma_error *error) {
   ommai_sequence_match(sequence);
   enum omma_status status = take_images(sequence, error);
@@ -130,6 +142,7 @@ enum omma_status ommai_sequence_enter(struct ommai_sequence *sequence, struct om
     ommai_sequence_leave(sequence);
     return status;
   }
+  debug_caches(sequence);
   struct ommai_resources *resources = sequence->resources;
   if (resources->sizes.prefix_cache && !sequence->was_preempted && !ommai_prompt_scores_wanted(sequence))
     resources->prefix_queries += (int64_t)sequence->request->n_tokens;

@@ -81,13 +81,14 @@ enum { OMMAI_SEQUENCE_MAX_BANNED = OMMAI_MAX_STOP_TOKENS + OMMAI_REQUEST_MAX_STO
 struct ommai_sampler_row ommai_sequence_sampler_row(struct ommai_sequence *sequence, const float *logits, int32_t *banned,
                                                     uint32_t *mask);
 
-/* Takes a drawn token: tells the client, and sees whether the answer ends. Errors: FORMAT (logits
- * that are not finite), ARGUMENT (the grammar can go on with no token, or the request's rules
+/* Takes a drawn token: notifies the client, and sees whether the answer ends. Errors: FORMAT
+ * (logits that are not finite), ARGUMENT (the grammar can go on with no token, or the request's
+ * rules
  * leave none). */
 enum omma_status ommai_sequence_take_token(struct ommai_sequence *sequence, const struct ommai_sampler_row *row, bool *done,
                                            struct omma_error *error);
 
-/* FORMAT: the model computes what is no number. */
+/* FORMAT: the model computes what is not a number. */
 enum omma_status ommai_sequence_fail_not_finite(const struct ommai_sequence *sequence, struct omma_error *error);
 
 /* Calls on_progress. */

@@ -53,7 +53,8 @@ static enum omma_status take_biases(struct ommai_token_rules *rules, const struc
                               bias->token, (long long)model->config.text.vocab_size);
     }
     if (isnan(bias->bias)) {
-      return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, FIELD, "%s: the bias of token %d is no number", FIELD, bias->token);
+      return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, FIELD, "%s: the bias of token %d is not a number", FIELD,
+                              bias->token);
     }
     set_bias(rules, bias->token, bias->bias);
   }

@@ -20,7 +20,7 @@ struct ommai_builtin_template {
   /* by role; the assistant's also ends a prompt that asks for an answer */
   const char *turn_begin[OMMAI_CHAT_N_ROLES];
   /* Answers begin with a thought between these marks, and a prompt that asks for one has
-   * thought_begin and a line end after. Of earlier turns only what follows a thought is told.
+   * thought_begin and a line end after. Of earlier turns only what follows a thought is rendered.
    * NULL: answers are text as any other. */
   const char *thought_begin, *thought_end;
   const char *turn_end;

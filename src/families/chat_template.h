@@ -25,12 +25,12 @@ enum { OMMAI_CHAT_DIFFERENCE_SIZE = 640 };
 struct ommai_chat_choice {
   /* that the checkpoint has; else the nearest known, or the family's first */
   const struct ommai_chat_variant *variant;
-  /* "" where the checkpoint has the variant's template; else one line that says what is otherwise:
+  /* "" where the checkpoint has the variant's template; else one line about what differs:
    * the file and the first line that differs, or that there is no template. */
   char difference[OMMAI_CHAT_DIFFERENCE_SIZE];
   struct ommai_jinja *
       /* the template; NULL: there is none, or it is none of the known ones and cannot be rendered,
-       * as difference says */
+       * that difference names */
       jinja;
   /* what tokenizer_config.json gives templates: "bos_token" and its like; NULL: nothing */
   json_t *special_tokens;

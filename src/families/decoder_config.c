@@ -18,8 +18,8 @@ enum omma_status ommai_decoder_parse_eps(const json_t *text, const char *where, 
   return OMMA_OK;
 }
 
-/* Layers slide where use_sliding_window and sliding_window say so, from max_window_layers on or as
- * layer_types lists them. */
+/* Layers slide where use_sliding_window and sliding_window require it, from max_window_layers on or
+ * as layer_types lists them. */
 static enum omma_status refuse_sliding(const json_t *text, const char *where, int64_t n_layers, struct omma_error *error) {
   enum { MAX_WINDOW_LAYERS = 80 };
   bool on = false, slides;

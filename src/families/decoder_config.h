@@ -9,7 +9,7 @@ enum { OMMAI_WHERE_SIZE = 4200 };
 
 /* Layers, widths, heads, vocabulary, positions and rms_norm_eps; refuses another activation than
  * silu and, by use_sliding_window, attention that does not see everything. Heads are hidden_size /
- * num_attention_heads wide until the caller says otherwise. Errors: FORMAT, UNSUPPORTED. */
+ * num_attention_heads wide until the caller changes that. Errors: FORMAT, UNSUPPORTED. */
 enum omma_status ommai_decoder_parse_common(const json_t *text, const char *where, double default_eps,
                                             struct ommai_decoder_config *config, struct omma_error *error);
 

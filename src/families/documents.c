@@ -31,7 +31,7 @@ enum omma_status ommai_document_require(const struct ommai_documents *documents,
                                         json_t **root, struct omma_error *error) {
   if (documents->made) {
     if (find_made(documents, name, path, root)) return OMMA_OK;
-    return ommai_fail(error, OMMA_ERROR_IO, "%.2000s: nothing in it says what %s would", documents->directory, name);
+    return ommai_fail(error, OMMA_ERROR_IO, "%.2000s: nothing in it gives what %s would", documents->directory, name);
   }
   if (!ommai_path_join(path, OMMAI_DOCUMENT_PATH_SIZE, documents->directory, name)) {
     return ommai_fail(error, OMMA_ERROR_ARGUMENT, "%.200s...: the path is too long", documents->directory);

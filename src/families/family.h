@@ -12,7 +12,7 @@
 struct ommai_family {
   const char *model_type; /* of config.json */
 
-  /* The tower: what no key says, and the official class's defaults of the sizes that keys say; the
+  /* The tower: what no key sets, and the official class's defaults of the sizes that keys set; the
    * keys; the tensors. */
   const struct ommai_vision_config *tower;
   const struct ommai_tower_keys *tower_keys;
@@ -25,7 +25,7 @@ struct ommai_family {
 
   const struct ommai_text_family *text;
 
-  /* Images and videos: what no file says. */
+  /* Images and videos: what no file sets. */
   struct ommai_image_config image; /* sizing, resize_rule, raster_patches */
   struct ommai_video_config video; /* area_of_all_frames, time_by_temporal_patch */
   /* of config.json; without the second it takes no videos */

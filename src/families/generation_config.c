@@ -41,7 +41,7 @@ static enum omma_status read_stop_tokens(const json_t *object, const char *where
   return OMMA_OK;
 }
 
-/* A key that is there with null is as if nothing had said it. */
+/* A key that is there with null counts as missing. */
 static enum omma_status read_sampling(const json_t *object, const char *where, struct ommai_generation_config *generation,
                                       struct omma_error *error) {
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {

@@ -1,5 +1,5 @@
-/* generation_config.json: how requests are sampled that do not say it themselves, and the tokens
- * that end an answer. Read as vLLM 0.32 reads it: do_sample and what else the file says mean
+/* generation_config.json: how requests are sampled that do not set it themselves, and the tokens
+ * that end an answer. Read as vLLM 0.32 reads it: do_sample and the file's other keys mean
  * nothing. */
 #ifndef OMMAI_FAMILIES_GENERATION_CONFIG_H
 #define OMMAI_FAMILIES_GENERATION_CONFIG_H

@@ -163,7 +163,7 @@ static void make_rope(struct draft *draft) {
   draft->object = outer;
 }
 
-/* What all language models say alike. */
+/* Keys that all language models share. */
 static void make_text(struct draft *draft, const struct ommai_gguf_files *files) {
   static const struct copied keys[] = {
       {"block_count", "num_hidden_layers", INTEGER, true},
@@ -236,7 +236,7 @@ static void make_mla_text(struct draft *draft, const struct ommai_gguf_files *fi
   if (get_integer(draft, "expert_gating_func", true, 0) != SIGMOID) fail_key(draft, "expert_gating_func", "2, sigmoid");
 }
 
-/* Sizes that the towers of the Qwen families say alike. */
+/* Sizes that the towers of the Qwen families share. */
 static void make_tower(struct draft *draft) {
   static const struct copied keys[] = {{"block_count", "depth", INTEGER, true},
                                        {"embedding_length", "hidden_size", INTEGER, true},
@@ -330,7 +330,7 @@ static enum omma_status find_tokens(const struct ommai_gguf *file, const char *c
 
 /* ---- how the parts of an architecture are made ---- */
 
-/* What a family wants besides what its files say. */
+/* What a family needs besides its files. */
 struct maker {
   const char *model_type;
   void (*text)(struct draft *draft, const struct ommai_gguf_files *files);
@@ -418,7 +418,7 @@ static void limit_patches(struct draft *draft) {
   if (patch > 0 && pixels > 0) set(draft, "in_token_limit", json_integer(pixels / patch / patch));
 }
 
-/* A published document with what the mmproj says in its place. */
+/* A published document with the mmproj's values in its place. */
 static json_t *make_processor(const struct ommai_gguf_files *files, const char *published, bool images,
                               enum omma_status *status, struct omma_error *error) {
   json_t *root = json_loads(published, 0, NULL);

@@ -118,7 +118,7 @@ static enum omma_status check_part(const struct ommai_gguf *file, int64_t index,
   OMMAI_TRY(ommai_gguf_integer(file, "split.no", false, 0, OMMAI_GGUF_MAX_PARTS, &number, error));
   OMMAI_TRY(ommai_gguf_integer(file, "split.count", false, 0, OMMAI_GGUF_MAX_PARTS, &of, error));
   if (number == index && of == count) return OMMA_OK;
-  return ommai_fail(error, OMMA_ERROR_FORMAT, "%.200s: says that it is part %lld of %lld, expected part %lld of %lld%s",
+  return ommai_fail(error, OMMA_ERROR_FORMAT, "%.200s: its metadata state part %lld of %lld, expected part %lld of %lld%s",
                     ommai_gguf_path(file), (long long)number + 1, (long long)of, (long long)index + 1, (long long)count,
                     index == 0 ? ": give the first part, which finds the others" : "");
 }

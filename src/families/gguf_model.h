@@ -10,7 +10,7 @@
 /* Immutable once open; any number of threads may use it. */
 struct ommai_gguf_model;
 
-/* Opens and checks the files: ommai_gguf_files_open (gguf_files.h) says which. Errors: as there,
+/* Opens and checks the files: ommai_gguf_files_open (gguf_files.h) lists which. Errors: as there,
  * and FORMAT or UNSUPPORTED with the key or the tensor. */
 enum omma_status ommai_gguf_model_open(const char *path, const char *mmproj, const struct omma_allocator *allocator,
                                        struct ommai_gguf_model **model, struct omma_error *error);

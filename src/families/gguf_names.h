@@ -7,7 +7,7 @@
 #include "families/gguf_files.h"
 #include "vision/vision_tower.h"
 
-#define OMMAI_GGUF_MAX_SHOWN (1 << 20) /* tensors after the experts of a layer were told apart */
+#define OMMAI_GGUF_MAX_SHOWN (1 << 20) /* tensors after the experts of a layer were distinguished */
 
 /* How a tensor is shown. */
 enum ommai_gguf_showing {

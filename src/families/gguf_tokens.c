@@ -5,8 +5,8 @@
 #include "base/allocator.h"
 #include "base/error.h"
 
-/* How text is cut before merging, by tokenizer.ggml.pre. The files do not say it themselves; these
- * are what the tokenizer.json says of the checkpoints that are converted under these names, and
+/* How text is cut before merging, by tokenizer.ggml.pre. The files lack the pattern itself; these
+ * are those in the tokenizer.json of the checkpoints that are converted under these names, and
  * with it whether text is brought to form C. */
 static const struct splitting {
   const char *name, *pattern;

@@ -22,7 +22,8 @@ static enum omma_status read_triple(const json_t *object, const char *where, con
     const json_t *value = json_array_get(array, i);
     double number = json_number_value(value);
     if (!json_is_number(value) || !(fabs(number) <= 1000)) {
-      return ommai_fail_field(error, OMMA_ERROR_FORMAT, key, "%s: key \"%s\": entry %zu is no sensible number", where, key, i);
+      return ommai_fail_field(error, OMMA_ERROR_FORMAT, key, "%s: key \"%s\": entry %zu is not a sensible number", where, key,
+                              i);
     }
     out[i] = (float)number;
   }
@@ -160,7 +161,7 @@ static enum omma_status parse_video(const json_t *object, const char *where, con
   return read_limits(object, where, &video->min_pixels, &video->max_pixels, error);
 }
 
-/* The object that says how images or videos are prepared. `root` is the document, to be decrefed;
+/* The object that sets how images or videos are prepared. `root` is the document, to be decrefed;
  * NULL where there is none. */
 struct processor {
   json_t *root, *object;

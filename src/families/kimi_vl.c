@@ -6,7 +6,7 @@
 
 /* ---- config.json ---- */
 
-/* The released files say every size. */
+/* The released files give every size. */
 static const struct ommai_vision_config tower = {
     .temporal_patch_size = 1,
     .in_channels = 3,
@@ -52,7 +52,7 @@ static enum omma_status parse_own(const json_t *vision, const char *where, struc
 
 /* ---- released processor files ---- */
 
-/* Nothing in config.json tells Thinking-2506 from Instruct. */
+/* Nothing in config.json distinguishes Thinking-2506 from Instruct. */
 static const struct ommai_default_processor published = {
     .name = "Kimi-VL-A3B-Instruct's published values (Thinking-2506 has in_token_limit 16384 instead of 4096)",
     .image =

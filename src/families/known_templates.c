@@ -1,5 +1,5 @@
 /* The digests of the known chat templates. Made by tools/make_chat_templates.py;
- * docs/models/chat-templates.md says where each text comes from. */
+ * docs/models/chat-templates.md lists where each text comes from. */
 #include "families/known_templates.h"
 
 /* clang-format off */

@@ -1,5 +1,5 @@
 /* What config.json, preprocessor_config.json, video_preprocessor_config.json and
- * generation_config.json say, in one form for all families. */
+ * generation_config.json give, in one form for all families. */
 #ifndef OMMAI_FAMILIES_MODEL_CONFIG_H
 #define OMMAI_FAMILIES_MODEL_CONFIG_H
 
@@ -42,14 +42,14 @@ struct ommai_video_config {
   bool time_by_temporal_patch;
 };
 
-/* What generation_config.json says (generation_config.h); 0 where it says nothing. */
+/* The values of generation_config.json (generation_config.h); 0 where it has none. */
 struct ommai_generation_config {
   int32_t stop_tokens[OMMAI_MAX_STOP_TOKENS];
   size_t n_stop_tokens;
-  double temperature; /* -1 where it says nothing: 0 is greedy */
+  double temperature; /* -1 where it has none: 0 is greedy */
   double top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
   int64_t top_k, max_tokens;
-  int64_t max_tokens_limit; /* no answer is longer, whatever its request says */
+  int64_t max_tokens_limit; /* no answer is longer, regardless of its request */
 };
 
 struct ommai_model_config {
@@ -60,7 +60,7 @@ struct ommai_model_config {
   struct ommai_video_config video;
   struct ommai_generation_config generation;
   int32_t image_token;
-  /* that config.json says the tensors have; bf16 where it says nothing */
+  /* of the tensors by config.json; bf16 where it has none */
   enum omma_dtype stored_type;
 };
 
@@ -71,7 +71,7 @@ struct ommai_processor_defaults {
   float video_mean[3], video_std[3];
 };
 
-/* What the processor files of a family's released checkpoints say, as JSON, besides the sizes that
+/* What the processor files of a family's released checkpoints hold, as JSON, besides the sizes that
  * config.json has. */
 struct ommai_default_processor {
   const char *name;  /* whose values they are, for messages */
@@ -85,12 +85,12 @@ struct ommai_family;
 /* Reads the configuration documents. Every key that matters is checked; values that this program
  * cannot honour are refused by name. *family is the registry's entry for config.json's model_type.
  * Where preprocessor_config.json is missing, the family's published values are taken if
- * `may_assume`, which is told by config->image.published. Errors: IO, FORMAT, UNSUPPORTED. */
+ * `may_assume`, as config->image.published then shows. Errors: IO, FORMAT, UNSUPPORTED. */
 enum omma_status ommai_model_config_read(const struct ommai_documents *documents, bool may_assume,
                                          const struct omma_allocator *allocator, const struct ommai_family **family,
                                          struct ommai_model_config *config, struct omma_error *error);
 
-/* Limits of what a config may say: large enough for every released model, small enough that sizes
+/* Limits of a config's values: large enough for every released model, small enough that sizes
  * computed from them cannot overflow 64 bits. */
 #define OMMAI_CONFIG_MAX_LAYERS OMMAI_VISION_MAX_DEPTH
 #define OMMAI_CONFIG_MAX_WIDTH (1 << 20)

@@ -90,7 +90,7 @@ static enum omma_status compile(const struct ommai_name_list *list, const char *
   if (!code) {
     PCRE2_UCHAR message[128];
     pcre2_get_error_message(reason, message, sizeof message);
-    return ommai_fail(error, OMMA_ERROR_FORMAT, "%s: \"re:%.200s\" is no regular expression: %s (at byte %zu)", where, text,
+    return ommai_fail(error, OMMA_ERROR_FORMAT, "%s: \"re:%.200s\" is not a regular expression: %s (at byte %zu)", where, text,
                       (const char *)message, (size_t)offset);
   }
   pcre2_pattern_info(code, PCRE2_INFO_SIZE, &compiled);

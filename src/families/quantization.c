@@ -68,7 +68,7 @@ static enum omma_status refuse_method(const char *where, const char *name, struc
 static enum omma_status parse_method(const json_t *config, const char *where, const char *otherwise,
                                      struct ommai_quantization *self, struct omma_error *error) {
   bool old_bitsandbytes = json_object_get(config, "load_in_8bit") || json_object_get(config, "load_in_4bit");
-  /* which did not say its name at first */
+  /* whose name was not known at first */
   const char *name = old_bitsandbytes ? "bitsandbytes" : otherwise;
   OMMAI_TRY(ommai_json_string(config, where, "quant_method", false, &name, error));
   for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
@@ -76,7 +76,7 @@ static enum omma_status parse_method(const json_t *config, const char *where, co
     self->method = methods[i].name;
     OMMAI_TRY(methods[i].parse(config, where, self, error));
     if (self->n_schemes == 0) {
-      return ommai_fail(error, OMMA_ERROR_FORMAT, "%s: it says of no layer how it is quantised", where);
+      return ommai_fail(error, OMMA_ERROR_FORMAT, "%s: it gives no layer's quantisation", where);
     }
     describe(self);
     return OMMA_OK;
@@ -141,7 +141,7 @@ static enum omma_status read_config(const json_t *root, const char *path, const 
   return config ? create(config, where, "a method without a name", allocator, out, error) : OMMA_OK;
 }
 
-/* config.json; and where it says nothing AutoGPTQ's own file, which need not name the method. */
+/* config.json; and where it has nothing AutoGPTQ's own file, which need not name the method. */
 enum omma_status ommai_quantization_read(const struct ommai_documents *documents, const struct omma_allocator *allocator,
                                          struct ommai_quantization **quantization, struct omma_error *error) {
   char path[OMMAI_DOCUMENT_PATH_SIZE];

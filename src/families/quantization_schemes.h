@@ -1,4 +1,4 @@
-/* What the methods' configurations say, one function for each method. For quantization.c. */
+/* How the methods' configurations are read, one function for each method. For quantization.c. */
 #ifndef OMMAI_FAMILIES_QUANTIZATION_SCHEMES_H
 #define OMMAI_FAMILIES_QUANTIZATION_SCHEMES_H
 

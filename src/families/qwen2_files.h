@@ -1,4 +1,4 @@
-/* What the released files of Qwen2-VL and Qwen2.5-VL say alike: how images are prepared, and the
+/* What the released files of Qwen2-VL and Qwen2.5-VL share: how images are prepared, and the
  * chat template. */
 #ifndef OMMAI_FAMILIES_QWEN2_FILES_H
 #define OMMAI_FAMILIES_QWEN2_FILES_H

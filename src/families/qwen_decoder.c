@@ -114,7 +114,7 @@ static enum omma_status parse(const struct ommai_text_family *family, const json
 /* ---- tensors ---- */
 
 /* A tensor [n_experts, rows, columns] with all experts' matrices, which are [n_out, n_in] or, as
- * released, [n_in, n_out]: the file's shape says which, and where both fit it is [n_out, n_in], as
+ * released, [n_in, n_out]: the file's shape decides, and where both fit it is [n_out, n_in], as
  * in the official loader. */
 static enum omma_status open_fused(struct ommai_weight_loader *loader, const char *name, int64_t n_experts, int64_t n_out,
                                    int64_t n_in, struct ommai_loader_tensor *tensor, bool *transposed,

@@ -18,7 +18,7 @@ static enum omma_status find_rope(const json_t *text, const char *where, json_t 
   return OMMA_OK;
 }
 
-/* Older files say "type" where newer ones say "rope_type"; "mrope" is the plain rotation with
+/* Older files have "type" where newer ones have "rope_type"; "mrope" is the plain rotation with
  * sections. */
 static enum omma_status read_kind(const json_t *rope, const char *where, enum ommai_scaling_kind *kind,
                                   struct omma_error *error) {

@@ -135,7 +135,8 @@ static uint32_t digest_tag(const struct cut *cut, size_t at, size_t end, char ki
   return digest;
 }
 
-/* After a tag: all blanks where it says so; else one line end after a statement or comment. */
+/* After a tag: all blanks where the tag asks for it; else one line end after a statement or
+ * comment. */
 static void pass_close(struct cut *cut, size_t close, char kind) {
   char sign = cut->text[close - 1];
   cut->at = close + 2;

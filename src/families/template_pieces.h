@@ -26,8 +26,8 @@ struct ommai_template_pieces {
  * 130. */
 #define OMMAI_TEMPLATE_MAX_PIECES 4096
 
-/* Any bytes are taken; what is no template is some list of pieces. Errors: LIMIT, MEMORY; free in
- * every case. */
+/* Any bytes are taken; what is not a template is some list of pieces. Errors: LIMIT, MEMORY; free
+ * in every case. */
 enum omma_status ommai_template_cut(const char *text, size_t size, const struct omma_allocator *allocator,
                                     struct ommai_template_pieces *pieces, struct omma_error *error);
 void ommai_template_pieces_free(struct ommai_template_pieces *pieces);

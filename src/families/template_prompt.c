@@ -8,7 +8,7 @@
 
 /* Marks in the rendered text, of bytes that no UTF-8 has: a mark is MARK and one of these. Where a
  * text from outside spells an image's or video's token it gets a mark instead, and the last
- * message's end one, so that what the template writes can be told from them. */
+ * message's end one, so that what the template writes can be distinguished from them. */
 #define MARK '\xff'
 enum { MARK_IMAGE = '0', MARK_VIDEO = '1', MARK_END = '2' };
 /* the blank shows whether the template strips texts */

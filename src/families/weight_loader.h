@@ -30,7 +30,7 @@ struct ommai_weight_loader {
   enum omma_dtype stored_type; /* of tensors that no checkpoint is there to show */
   ommai_tensor_visitor visit;  /* DESCRIBE; may be NULL */
   void *visit_context;
-  /* DESCRIBE without a checkpoint: tells which layers will be integers; may be NULL */
+  /* DESCRIBE without a checkpoint: marks the layers that will be integers; may be NULL */
   struct ommai_quantization *quantization;
   struct ommai_linear_spec kept_by_role[OMMAI_WEIGHT_ROLES]; /* as `kept`, of each role */
   /* of the last layer that was packed or described; has_bias only where it was packed */

@@ -38,7 +38,7 @@ struct ommai_weight_kind {
 struct ommai_weight_policy {
   struct ommai_weight_kind kinds[OMMAI_WEIGHT_ROLES];
   /* The language model's layers that a file stores as integers with scales are kept so; false: they
-   * are expanded to what `kinds` says. */
+   * are expanded to the kinds of `kinds`. */
   bool keeps_stored;
 };
 

@@ -31,7 +31,7 @@ struct ommai_grammar {
   struct ommai_grammar_rule *rules; /* [n_rules] */
   size_t n_nodes, n_edges, n_rules;
   int32_t root;          /* rule */
-  uint8_t class_of[256]; /* bytes that no edge tells apart have the same class */
+  uint8_t class_of[256]; /* bytes that no edge distinguishes have the same class */
   uint8_t byte_of[256];  /* [n_classes] one of each */
   int n_classes;
 };

@@ -116,7 +116,7 @@ static int32_t depth_of(const struct ommai_recogniser_tables *tables, int32_t st
   return stack == EMPTY_STACK ? 0 : tables->frames[stack].depth;
 }
 
-/* The frame's number, or EMPTY_STACK when the table is full (tables->full says so). */
+/* The frame's number, or EMPTY_STACK when the table is full (and sets tables->full). */
 static int32_t intern_frame(struct ommai_recogniser_tables *tables, int32_t edge, int32_t count, int32_t below) {
   struct frame frame = {edge, count, below, depth_of(tables, below) + 1};
   int32_t *slot = find_frame(tables, &frame);

@@ -194,7 +194,7 @@ static enum omma_status choose_one(struct schema_context *context, const struct 
     if (exclude) continue;
     return ommai_schema_fail(
         context, OMMA_ERROR_UNSUPPORTED, part->path, "oneOf",
-        "alternatives %zu and %zu may hold of the same value: write anyOf, or tell them apart by a required "
+        "alternatives %zu and %zu may hold of the same value: write anyOf, or distinguish them by a required "
         "property with const, or by type",
         i < index ? i : index, i < index ? index : i);
   }

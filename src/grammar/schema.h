@@ -3,7 +3,7 @@
  *
  * A key that is not in that table, or a value that it cannot have, is an error that names it by its
  * JSON pointer: nothing is ignored but annotations. Members come in the order of the schema. What
- * a grammar's texts are is never more than the schema allows; it is less where the page says
+ * a grammar's texts are is never more than the schema allows; it is less where the page documents
  * so. */
 #ifndef OMMAI_GRAMMAR_SCHEMA_H
 #define OMMAI_GRAMMAR_SCHEMA_H

@@ -22,7 +22,7 @@ static const json_t *rest_of(const struct schema_part *part, const char **key) {
   return json_is_array(items) ? json_object_get(part->schema, "additionalItems") : items;
 }
 
-/* Where nothing is said about the rest there is none after places with schemas of their own. */
+/* Without a schema for the rest there is none after places with schemas of their own. */
 static void gather(const struct schema_set *set, struct array *array) {
   bool has_rest = false;
   *array = (struct array){.max = OMMAI_GRAMMAR_NO_MAX};

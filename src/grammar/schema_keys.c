@@ -87,8 +87,8 @@ static const struct known_key {
     {"multipleOf", NUMBER, SCHEMA_NUMBER},
 };
 
-/* Keys of some version of JSON Schema that say what no grammar here says. Others are annotations,
- * as JSON Schema has it. */
+/* Keys of some version of JSON Schema whose meaning no grammar here can express. Others are
+ * annotations, as JSON Schema has it. */
 static const char *const UNSUPPORTED[] = {"contains",         "minContains", "maxContains",   "unevaluatedProperties",
                                           "unevaluatedItems", "$dynamicRef", "$recursiveRef", "extends",
                                           "disallow",         "divisibleBy"};

@@ -16,7 +16,7 @@ struct bound {
 };
 
 /* The stricter one of two lower (sign 1) or upper (sign -1) bounds. Those beyond all numbers that
- * are made say nothing. */
+ * are made have none. */
 static void take_bound(struct bound *bound, struct bound other, double sign) {
   if (json_number_value(other.value) * sign <= -MAX_BOUND) return;
   double old = bound->value ? json_number_value(bound->value) * sign : -INFINITY, new = json_number_value(other.value) * sign;

@@ -28,7 +28,7 @@ struct object {
   int32_t other; /* rule of one other member; -1: there are none */
 };
 
-/* ---- what the set says ---- */
+/* ---- what the set requires ---- */
 
 static bool is_required(const struct schema_part *part, const char *name) {
   const json_t *required = json_object_get(part->schema, "required");
@@ -65,7 +65,7 @@ static enum omma_status add_value(struct schema_context *context, struct schema_
   return path ? ommai_schema_add(context, value, schema, path) : ommai_schema_fail_scratch(context);
 }
 
-/* What one part says about member `name`. */
+/* What one part requires of member `name`. */
 static enum omma_status add_member(struct schema_context *context, const struct schema_part *part, const char *name,
                                    struct schema_set *value, bool *named) {
   const json_t *own = json_object_get(json_object_get(part->schema, "properties"), name), *schema;
@@ -84,7 +84,7 @@ static enum omma_status add_member(struct schema_context *context, const struct 
   return found || !others ? OMMA_OK : add_value(context, value, part, "additionalProperties", NULL, others);
 }
 
-/* What propertyNames of all parts say about keys, as an automaton; *any: nothing. */
+/* What propertyNames of all parts require of keys, as an automaton; *any: nothing. */
 static enum omma_status key_dfa(struct schema_context *context, const struct schema_set *set, bool *any,
                                 struct ommai_char_dfa *dfa) {
   struct schema_set names = {.n = 0};

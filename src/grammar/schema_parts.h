@@ -2,7 +2,7 @@
  *
  * A rule is made for a conjunction: a set of schemas of which all must hold. $ref and allOf add to
  * the set; anyOf and oneOf become one rule for each alternative, with it in the set; then what the
- * set says about each type becomes the rule's graph. Rules are made from a queue, so that nesting
+ * set requires of each type becomes the rule's graph. Rules are made from a queue, so that nesting
  * takes no stack. */
 #ifndef OMMAI_GRAMMAR_SCHEMA_PARTS_H
 #define OMMAI_GRAMMAR_SCHEMA_PARTS_H
@@ -38,7 +38,7 @@ enum schema_type {
   SCHEMA_BOOLEAN = 2,
   SCHEMA_STRING = 4,
   SCHEMA_INTEGER = 8,
-  SCHEMA_FRACTION = 16, /* numbers that are no integers; "number" is both */
+  SCHEMA_FRACTION = 16, /* numbers that are not integers; "number" is both */
   SCHEMA_ARRAY = 32,
   SCHEMA_OBJECT = 64,
   SCHEMA_ALL_TYPES = 127,
@@ -84,7 +84,7 @@ enum omma_status ommai_schema_check_keys(struct schema_context *context, const s
 bool ommai_schema_is_slip(const char *name, const char *known);
 /* The types that `type` allows, or all. */
 unsigned ommai_schema_types(const struct schema_part *part);
-/* Whether a known key says something about values. */
+/* Whether a known key constrains values. */
 bool ommai_schema_is_constraint(const char *key);
 /* The types that its keys speak of; 0: none in particular. */
 unsigned ommai_schema_implied_types(const struct schema_part *part);
@@ -121,7 +121,7 @@ enum omma_status ommai_schema_exclude(struct schema_context *context, const stru
 /* ---- schema_not.c ---- */
 
 /* What a part's `not` is about: the member that is required, the values of const or enum, types.
- * OTHER: none of these, and the set has schemas that say the same; or there is none. *negated:
+ * OTHER: none of these, and the set has equivalent schemas; or there is none. *negated:
  * what must not hold. */
 enum ommai_schema_negation { SCHEMA_NOT_OTHER, SCHEMA_NOT_MEMBER, SCHEMA_NOT_VALUES, SCHEMA_NOT_TYPES };
 enum ommai_schema_negation ommai_schema_negation(const struct schema_part *part, const json_t **negated);
@@ -144,14 +144,14 @@ enum omma_status ommai_schema_string(struct schema_context *context, const struc
 enum omma_status ommai_schema_number(struct schema_context *context, const struct schema_set *set, unsigned types, int32_t from,
                                      int32_t to);
 
-/* What a set says about strings, as an automaton; *any: nothing. */
+/* What a set requires of strings, as an automaton; *any: nothing. */
 enum omma_status ommai_schema_string_dfa(struct schema_context *context, const struct schema_set *set, bool *any,
                                          struct ommai_char_dfa *dfa);
-/* What a set says about numbers. *possible: there are any. */
+/* What a set requires of numbers. *possible: there are any. */
 struct ommai_number_range;
 enum omma_status ommai_schema_range(struct schema_context *context, const struct schema_set *set, bool integer,
                                     struct ommai_number_range *range, bool *possible);
-/* What a set says about member `name`: *required, and the set of its value's schemas; *allowed:
+/* What a set requires of member `name`: *required, and the set of its value's schemas; *allowed:
  * such a member is made. */
 enum omma_status ommai_schema_member(struct schema_context *context, const struct schema_set *set, const char *name,
                                      struct schema_set *value, bool *required, bool *allowed);

@@ -1,4 +1,4 @@
-/* const and enum, and whether two alternatives of oneOf can be told apart. */
+/* const and enum, and whether two alternatives of oneOf can be distinguished. */
 #include <math.h>
 #include <string.h>
 
@@ -53,7 +53,7 @@ static bool in_bounds(const struct schema_part *part, double value) {
   return !multiple || fmod(value, json_number_value(multiple)) == 0;
 }
 
-/* What a set says about strings, worked out once for several values. */
+/* What a set requires of strings, worked out once for several values. */
 struct string_check {
   bool made, any;
   struct ommai_char_dfa dfa;
@@ -70,7 +70,7 @@ static enum omma_status fits(struct schema_context *context, const struct schema
     if (*good && json_is_number(value)) *good = in_bounds(part, json_number_value(value));
     if (*good && (type & (SCHEMA_OBJECT | SCHEMA_ARRAY)) && (ommai_schema_implied_types(part) & type)) {
       return ommai_schema_fail(context, OMMA_ERROR_UNSUPPORTED, part->path, NULL,
-                               "const or enum with arrays or objects besides keys that say more about these");
+                               "const or enum with arrays or objects besides keys that constrain these");
     }
   }
   if (!*good || type != SCHEMA_STRING) return OMMA_OK;
@@ -196,7 +196,7 @@ static bool has_format(const struct schema_set *set) {
   return found;
 }
 
-/* By what both say about strings. */
+/* By what both require of strings. */
 static enum omma_status strings_exclude(struct schema_context *context, const struct schema_set *made,
                                         const struct schema_set *valid, bool *exclude) {
   struct ommai_char_dfa left, right, both;

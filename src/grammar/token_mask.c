@@ -99,8 +99,8 @@ size_t ommai_token_masks_forced(struct ommai_token_masks *masks, const struct om
 
 enum { MIXED = -4 /* the characters of a class lead to different states */ };
 
-/* The state after every byte from low to high, or MIXED; FULL. Bytes that the grammar does not tell
- * apart lie side by side. */
+/* The state after every byte from low to high, or MIXED; FULL. Bytes that the grammar does not
+ * distinguish apart lie side by side. */
 static int32_t common_next(struct ommai_recogniser *recogniser, int32_t state, uint8_t low, uint8_t high) {
   const struct ommai_grammar *grammar = recogniser->grammar;
   if (state < 0) return state;
@@ -259,7 +259,7 @@ static uint64_t find_cycle(struct ommai_recogniser *recogniser, int32_t index) {
   return classes;
 }
 
-/* The states after any character of the classes that leads on. False where that cannot be told. */
+/* The states after any character of the classes that leads on. False where that cannot be known. */
 static bool reach_any(struct ommai_recogniser *recogniser, int32_t index, uint64_t classes, struct reach *reach) {
   const struct ommai_grammar *grammar = recogniser->grammar;
   if (!look_at_classes(recogniser, index)) return false;
@@ -279,7 +279,7 @@ static bool reach_any(struct ommai_recogniser *recogniser, int32_t index, uint64
 }
 
 /* Which numbers of characters above n_chars tokens may have that lead through the states from
- * `first` on, as bits; all bits where that cannot be told. */
+ * `first` on, as bits; all bits where that cannot be known. */
 static uint32_t find_rest(struct ommai_recogniser *recogniser, const struct shortcut *shortcut, int first,
                           struct reach *reach) {
   uint32_t rest = 0;

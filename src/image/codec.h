@@ -15,7 +15,7 @@ struct ommai_image_source {
   int64_t deadline_ns; /* of ommai_clock_thread_ns; 0: none */
 };
 
-/* What the headers say of the pixels as stored, before orientation. */
+/* What the headers give about the pixels as stored, before orientation. */
 struct ommai_stored_header {
   int32_t width, height;
   /* that decoding takes at most at one time besides the RGB pixels, as the size of the image

@@ -1,5 +1,5 @@
 /* HEIC and AVIF by libheif: the primary image, of more than 8 bits brought to 8 by libheif, turned
- * and cropped as the file says. */
+ * and cropped as the file requires. */
 #include <libheif/heif.h>
 #include <string.h>
 
@@ -93,7 +93,7 @@ static enum omma_status decode(struct reader *reader, bool alpha, struct omma_er
       reader->lib.heif_image_get_height(reader->pixels, heif_channel_interleaved) == reader->height) {
     return OMMA_OK;
   }
-  return ommai_fail(error, OMMA_ERROR_FORMAT, "broken HEIF: its image has another size than its header says");
+  return ommai_fail(error, OMMA_ERROR_FORMAT, "broken HEIF: its image has another size than its header gives");
 }
 
 static void copy_rows(const struct reader *reader, bool alpha, uint8_t *rgb) {

@@ -147,7 +147,7 @@ static const char *list_formats(char *list, size_t size) {
   return list;
 }
 
-/* Recognises the format and finds its codec, or says why there is none. */
+/* Recognises the format and finds its codec, or reports why there is none. */
 static enum omma_status find_codec(const struct ommai_image_source *source, const struct codec **codec,
                                    struct omma_error *error) {
   if (source->size == 0) return ommai_fail(error, OMMA_ERROR_FORMAT, "cannot identify image: it has 0 bytes");

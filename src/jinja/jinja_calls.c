@@ -205,7 +205,7 @@ CALL(filter_map) {
   return ommai_jinja_list(items, items ? list.size : 0);
 }
 
-/* Those members for which a test says `wanted`; of an attribute where `by_attribute`. */
+/* Those members for which a test gives `wanted`; of an attribute where `by_attribute`. */
 static struct jinja_value choose(struct jinja_context *context, const struct jinja_value *self,
                                  const struct jinja_arguments *arguments, bool by_attribute, bool wanted) {
   const struct jinja_value *attribute = by_attribute ? argument(arguments, 0, NULL) : NULL,

@@ -629,7 +629,7 @@ static struct jinja_node *parse_jump(struct parser *parser, enum jinja_node_kind
   return node;
 }
 
-/* transformers marks what the assistant says so; it prints its body. */
+/* transformers marks what the assistant wrote that way; it prints its body. */
 static struct jinja_node *parse_generation(struct parser *parser, int line) {
   struct jinja_node *truth = add_pair(parser, JINJA_NODE_CONSTANT, 't', NULL, NULL),
                     *node = add_pair(parser, JINJA_NODE_IF, 0, truth, NULL);

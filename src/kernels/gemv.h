@@ -75,7 +75,8 @@ void ommai_gemv_run(const struct ommai_gemv_kernels *kernels, const struct ommai
                     int64_t x_stride, int64_t n_rows, float *y, int64_t y_stride, bool accumulate, int64_t first_panel,
                     int64_t n_panels);
 
-/* Asks for a panel's biases, whose memory nobody foresees, while the panel's weights are read. */
+/* Asks for a panel's biases, whose memory no prefetcher predicts, while the panel's weights are
+ * read. */
 static inline void ommai_gemv_prefetch_bias(const float *bias) {
   for (int c = 0; c < OMMAI_PANEL_COLUMNS; c += 16) __builtin_prefetch(bias + c);
 }

@@ -1,6 +1,6 @@
-/* 8-bit values. Weights are signed and symmetric: w = scale * q, scale = max|w| / 127. Inputs are
- * unsigned with a zero point, so that a row from an activation with next to no negative values
- * loses no bit: x = scale * (u - zero), scale = (max - min) / 255 with 0 counted among the values,
+/* 8-bit values. Weights are symmetric: w = scale * q, scale = max|w| / 127. Inputs have a zero
+ * point, so that a row from an activation with next to no negative values loses no bit: x = scale *
+ * (q - zero), q and zero in -128 .. 127, scale = (max - min) / 255 with 0 counted among the values,
  * which makes 0 exact. All rounding is to nearest even. */
 #ifndef OMMAI_KERNELS_INT8_H
 #define OMMAI_KERNELS_INT8_H
@@ -11,10 +11,11 @@
 #include "base/half.h"
 
 #define OMMAI_INT8_MOST 127
-#define OMMAI_UINT8_MOST 255
+/* Steps from -128 to 127. */
+#define OMMAI_INT8_STEPS 255
 
-/* How a row of inputs was brought to u8. */
-struct ommai_uint8_row {
+/* How a row of inputs was brought to 8 bits. */
+struct ommai_int8_row {
   float scale;
   int32_t zero;
 };

@@ -63,7 +63,7 @@ static inline void integer_for_each_block(const struct ommai_integer_panel *pane
 }
 
 /* The next block's weights, on their way into the second level of cache while many rows pass over
- * this one: they are read in a burst, which the machine does not foresee. May run past the end of
+ * this one: they are read in a burst, which hardware prefetchers miss. May run past the end of
  * the weights. */
 struct integer_coming {
   const uint8_t *at;

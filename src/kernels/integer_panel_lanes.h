@@ -107,7 +107,7 @@ static void block_u4(const struct integer_block *block) {
 
 static void run_s8(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {
   if (rows->n_rows < TILE_FROM_ROWS) {
-    integer_for_each_block(panel, rows, 8, 0, INTEGER_STREAM_K, sums, few_rows_s8);
+    integer_for_each_block(panel, rows, 8, 0, INTEGER_STREAM_K, sums, gemv_s8);
   } else {
     integer_for_each_block(panel, rows, 8, 0, BLOCK_K, sums, tile_s8);
   }

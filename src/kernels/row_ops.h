@@ -66,13 +66,15 @@ struct ommai_row_share {
   /* x[d], in place: x / (1 + exp(-1.702 x)). */                                                                          \
   X(quick_gelu, (float *x, int64_t d))                                                                                    \
   /* out[d] = x[d] / row->scale + row->zero (kernels/int8.h); x of x_type (f32 or bf16). */                               \
-  X(quantise, (const void *x, enum omma_dtype x_type, int64_t d, uint8_t *out, struct ommai_uint8_row *row))              \
+  X(quantise, (const void *x, enum omma_dtype x_type, int64_t d, int8_t *out, struct ommai_int8_row *row))                \
   /* out[d] = x[d] / *scale in -127 .. 127, *scale = max|x| / 127 (kernels/int8.h); x of x_type (f32 or bf16). */         \
   X(quantise_symmetric, (const void *x, enum omma_dtype x_type, int64_t d, int8_t *out, float *scale))                    \
   /* sums[g] = the sum of x[g * group] up to the next group or d. */                                                      \
   X(group_sums, (const int8_t *x, int64_t d, int64_t group, int32_t *sums))                                               \
   /* out[d] = x[d] * scale + bias[d], rounded twice; out may be x. */                                                     \
   X(scale_add, (const float *x, float scale, const float *bias, int64_t d, float *out))                                   \
+  /* y[d] += x[d] * scale + bias[d], rounded three times. */                                                              \
+  X(add_scaled, (float *y, const float *x, float scale, const float *bias, int64_t d))                                    \
   /* out[d] in 0 .. 15 and *scale, x[d] being about *scale * (out[d] - 8): of eight grids that with the least squared \
    * error, the scale of each being the best for its integers (least squares). */   \
   X(fit_int4, (const float *x, int64_t d, int8_t *out, float *scale))                                                     \

@@ -298,8 +298,8 @@ static inline int32_t larger_bits(int32_t most, int32_t bits, int32_t take) {
   return (bits & take) > most ? bits & take : most;
 }
 
-static inline void quantise_type(const void *x, enum omma_dtype type, int64_t d, uint8_t *restrict out,
-                                 struct ommai_uint8_row *row) {
+static inline void quantise_type(const void *x, enum omma_dtype type, int64_t d, int8_t *restrict out,
+                                 struct ommai_int8_row *row) {
   int32_t high = 0, low = 0; /* of the values above 0, and of those below */
   for (int64_t i = 0; i < d; i++) {
     float value = load(x, i, type);
@@ -308,17 +308,17 @@ static inline void quantise_type(const void *x, enum omma_dtype type, int64_t d,
     low = larger_bits(low, bits, negative);
   }
   float most = ommai_f32_from_bits((uint32_t)high), least = ommai_f32_from_bits((uint32_t)low);
-  float inverse = ommai_int8_inverse(most + least, OMMAI_UINT8_MOST);
-  int32_t zero = ommai_round_whole(least * inverse);
+  float inverse = ommai_int8_inverse(most + least, OMMAI_INT8_STEPS);
+  int32_t zero = ommai_round_whole(least * inverse) - 128;
   for (int64_t i = 0; i < d; i++) {
-    /* both ends may round up, to 256 */
-    int32_t raised = ommai_round_whole(load(x, i, type) * inverse) + zero;
-    out[i] = (uint8_t)(raised < OMMAI_UINT8_MOST ? raised : OMMAI_UINT8_MOST);
+    /* both ends may round up, to 128 */
+    int32_t whole = ommai_round_whole(load(x, i, type) * inverse) + zero;
+    out[i] = (int8_t)(whole < OMMAI_INT8_MOST ? whole : OMMAI_INT8_MOST);
   }
-  *row = (struct ommai_uint8_row){(most + least) / (float)OMMAI_UINT8_MOST, zero};
+  *row = (struct ommai_int8_row){(most + least) / (float)OMMAI_INT8_STEPS, zero};
 }
 
-static void quantise(const void *x, enum omma_dtype x_type, int64_t d, uint8_t *out, struct ommai_uint8_row *row) {
+static void quantise(const void *x, enum omma_dtype x_type, int64_t d, int8_t *out, struct ommai_int8_row *row) {
   if (x_type == OMMA_F32) {
     quantise_type(x, OMMA_F32, d, out, row);
   } else {
@@ -356,6 +356,10 @@ static void group_sums(const int8_t *x, int64_t d, int64_t group, int32_t *sums)
 
 static void scale_add(const float *x, float scale, const float *bias, int64_t d, float *out) {
   for (int64_t i = 0; i < d; i++) out[i] = x[i] * scale + bias[i];
+}
+
+static void add_scaled(float *y, const float *x, float scale, const float *bias, int64_t d) {
+  for (int64_t i = 0; i < d; i++) y[i] += x[i] * scale + bias[i];
 }
 
 /* The integer of -8 .. 7 nearest to a value of at most 2^21: the bits of it + 1.5 * 2^23. */

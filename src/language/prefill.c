@@ -402,7 +402,7 @@ static int64_t phase_tasks(const struct ommai_prefill *prefill, omma_task *task)
   return call.parts ? ommai_linear_parts_count(call.parts) * n_row_blocks(prefill) : prefill->tiles.n_tiles;
 }
 
-/* At most max_tasks of the present phase; *count says how many. */
+/* At most max_tasks of the present phase; *count: how many. */
 static enum omma_status run_tasks(struct ommai_prefill *prefill, int64_t max_tasks, int64_t *count, struct omma_error *error) {
   const struct ommai_attention_kind *kind = prefill->decoder->config.attention;
   omma_task task;

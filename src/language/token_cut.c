@@ -198,7 +198,7 @@ static struct ommai_token_cut_part *part_of(const struct ommai_token_cut *cut, i
 }
 
 /* Keeps those between low and high, in their order; those below low are not left. No branches: they
- * could not be foreseen. */
+ * could not be known before. */
 static void shorten_list(struct ommai_token_cut *cut) {
   int64_t n = 0;
   for (int64_t i = 0; i < cut->n_listed; i++) {

@@ -84,7 +84,7 @@ static void block_rows(const struct ommai_linear_op *op, const void *x, int64_t 
 }
 
 /* Weights on their way into the second level of cache while the ones before are worked on: they are
- * read in bursts, once for all rows of a tile, which the machine does not foresee. May run past
+ * read in bursts, once for all rows of a tile, which hardware prefetchers miss. May run past
  * the end of the weights. */
 struct coming {
   const char *at;

@@ -34,17 +34,6 @@ static int64_t x_stride(const struct ommai_linear *linear) { return padded_k(lin
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* By its range to u8 with a zero point, and both down by 128. */
-static void quantise_range(const struct ommai_linear *linear, const void *x, int8_t *out, int32_t *zero, float *scale) {
-  const struct ommai_linear_spec *spec = &linear->spec;
-  struct ommai_uint8_row call;
-  uint8_t *raised = (uint8_t *)out;
-  linear->context->row_ops->quantise(x, spec->compute, spec->n_in, raised, &call);
-  for (int64_t k = 0; k < spec->n_in; k++) raised[k] ^= 0x80;
-  *zero = call.zero - 128;
-  *scale = call.scale;
-}
-
 static void prepare_rows(const struct ommai_linear *linear, const struct ommai_linear_rows *rows, int64_t n_rows) {
   const struct ommai_linear_spec *spec = &linear->spec;
   const struct ommai_row_ops *ops = linear->context->row_ops;
@@ -53,7 +42,10 @@ static void prepare_rows(const struct ommai_linear *linear, const struct ommai_l
     const void *from = (const char *)rows->x + (size_t)(row * rows->x_stride) * ommai_dtype_size(spec->compute);
     int8_t *out = rows->bytes + row * rows->byte_stride;
     if (spec->inputs == OMMAI_INPUTS_RANGE) {
-      quantise_range(linear, from, out, &rows->zeros[row], &rows->scales[row]);
+      struct ommai_int8_row range;
+      ops->quantise(from, spec->compute, spec->n_in, out, &range);
+      rows->zeros[row] = range.zero;
+      rows->scales[row] = range.scale;
     } else {
       ops->quantise_symmetric(from, spec->compute, spec->n_in, out, &rows->scales[row]);
     }
@@ -93,9 +85,14 @@ static void multiply(const struct ommai_linear *linear, int64_t panel, const str
 static void finish(const struct ommai_linear *linear, const struct ommai_linear_call *call, const float *scales,
                    const float *bias, int64_t n_rows, int64_t n, float *sums, void *y) {
   const struct ommai_row_ops *ops = linear->context->row_ops;
-  if (call->y_type == OMMA_F32 && !call->accumulate && call->activation == OMMAI_ACTIVATION_NONE) {
+  if (call->y_type == OMMA_F32 && call->activation == OMMAI_ACTIVATION_NONE) {
     for (int64_t row = 0; row < n_rows; row++) {
-      ops->scale_add(sums + row * PANEL, scales[row], bias, n, (float *)y + row * call->y_stride);
+      float *to = (float *)y + row * call->y_stride;
+      if (call->accumulate) {
+        ops->add_scaled(to, sums + row * PANEL, scales[row], bias, n);
+      } else {
+        ops->scale_add(sums + row * PANEL, scales[row], bias, n, to);
+      }
     }
     return;
   }

@@ -19,7 +19,7 @@ struct ommai_onednn_operand; /* weights and bias of one layer */
 struct ommai_onednn_matmul;  /* one primitive, memory objects per worker */
 
 /* Opens oneDNN for workers 0 .. n_workers - 1. Where `level` is below the machine's best, oneDNN is
- * told so; that works only before its first use in the process (see ommai_onednn_describe).
+ * set so; that works only before its first use in the process (see ommai_onednn_describe).
  * Errors: MEMORY, INTERNAL. */
 enum omma_status ommai_onednn_create(enum ommai_cpu_level level, int n_workers, const struct omma_allocator *allocator,
                                      struct ommai_onednn **onednn, struct omma_error *error);

@@ -42,7 +42,7 @@ static double measure(struct ommai_team *team, int n_threads, ommai_peak_loop lo
  * are all one page of zeroes. */
 enum { SLICE_BYTES = 1 << 20, LEAST_SLICES = 256, MOST_SLICES = 4096 };
 
-/* Where the C library knows of no last cache, or does not say, the smallest must do. */
+/* Where the C library knows of no last cache, or does not report it, the smallest must do. */
 static int64_t count_slices(void) {
   int64_t cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
   return ommai_min_i64(ommai_max_i64(2 * cache / SLICE_BYTES, LEAST_SLICES), MOST_SLICES);

@@ -1,4 +1,4 @@
-/* What is told of a request when it is over: its access line, and the counts by status in
+/* What is logged of a request when it is over: its access line, and the counts by status in
  * /metrics. */
 #ifndef OMMAI_SERVER_ACCESS_H
 #define OMMAI_SERVER_ACCESS_H
@@ -15,7 +15,7 @@ struct ommai_http_call;
 struct ommai_access {
   char client[64], method[16], path[256], version[16];
   /* Under the call's lock, over all answers to the request. */
-  bool ran; /* the engine has told of one */
+  bool ran; /* the engine has reported it */
   int64_t n_prompt_tokens, n_cached_tokens, n_completion_tokens;
   struct omma_timings timings;
   double decode_image;
@@ -24,7 +24,7 @@ struct ommai_access {
   bool aborted;
   const char *cause; /* what cut it off, a constant word; NULL: nothing so far */
   double seconds;
-  /* What was told of its work so far; engine's thread. */
+  /* What was logged of its work so far; engine's thread. */
   enum omma_stage logged_stage;
   int64_t logged_ns;
 };

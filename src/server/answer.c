@@ -23,7 +23,7 @@ struct choice {
   int index;
   struct omma_request *request;
   bool begun; /* the event before its text is out */
-  /* told once, with the first event; NULL: not asked for, or told */
+  /* sent once, with the first event; NULL: not asked for, or already sent */
   const struct ommai_text *prompt_ids;
   /* Not sent: the last token's of a stream, else everything. */
   struct ommai_text text, reasoning;
@@ -195,7 +195,7 @@ static bool has_failed(const struct choice *choice) {
   return failed;
 }
 
-/* A token of a thought that is not to be told. */
+/* A token of a thought that is not to be sent. */
 static bool is_hidden(const struct answer *answer, const struct omma_token_event *event) {
   return event->in_thought && !answer->shows_reasoning;
 }
@@ -273,7 +273,7 @@ static void on_prompt_token(void *context, const struct omma_prompt_token_event 
   if (choice->index % answer->n_per_prompt == 0) ommai_reply_add_prompt_logprob(scores_of(choice), model, event);
 }
 
-/* Whether a token has nothing to be told yet: one of a thought that is not told, or of what may
+/* Whether a token has nothing to be sent yet: one of a thought that is not sent, or of what may
  * become a call. */
 static bool is_held_back(const struct choice *choice, const struct omma_token_event *event) {
   const struct answer *answer = choice->answer;
@@ -316,7 +316,7 @@ static void take_end(struct choice *choice, const struct omma_result *result) {
   if (result->stop_string) ommai_text_append(&choice->stop_string, result->stop_string, strlen(result->stop_string) + 1);
 }
 
-/* What is told after the usage. All choices are over. */
+/* What is sent after the usage. All choices are over. */
 static void add_details(struct answer *answer, struct ommai_text *own, struct ommai_usage *usage) {
   struct ommai_http_call *call = answer->call;
   double first_token = (double)answer->choices[0].first_token_ns * 1e-9;

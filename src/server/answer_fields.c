@@ -154,7 +154,7 @@ static bool read_cache_salt(const json_t *root, struct ommai_answer_fields *fiel
   return ommai_api_fail(error, 400, "cache_salt", "cache_salt must not be empty.");
 }
 
-/* What stays in the text, and what is told with it. */
+/* What stays in the text, and what is sent with it. */
 static bool read_text_flags(const json_t *root, struct ommai_answer_fields *fields, struct ommai_api_error *error) {
   bool skip_special_tokens = true;
   if (!ommai_field_boolean(root, "skip_special_tokens", &skip_special_tokens, error)) return false;

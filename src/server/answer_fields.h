@@ -1,4 +1,4 @@
-/* The fields of a request that say how its answer is drawn and sent, the same for all endpoints
+/* The fields of a request that set how its answer is drawn and sent, the same for all endpoints
  * that answer. */
 #ifndef OMMAI_SERVER_ANSWER_FIELDS_H
 #define OMMAI_SERVER_ANSWER_FIELDS_H

@@ -55,7 +55,7 @@ bool ommai_api_keys_match(const struct ommai_api_keys *keys, const char *authori
 }
 
 bool ommai_api_keys_have(const struct ommai_api_keys *keys, const char *key) {
-  /* hashes, so that the comparison's time tells not even the length */
+  /* hashes, so that the comparison's time does not even reveal the length */
   unsigned char given[OMMAI_KEY_HASH_SIZE];
   bool found = false;
   if (!key) return false;

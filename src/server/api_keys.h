@@ -16,7 +16,7 @@ struct ommai_api_keys {
 };
 
 /* A key is one that a header can carry: not empty, without control characters, no blank at either
- * end. Errors: ARGUMENT (field "api_key"; the message says which key by its place, never the
+ * end. Errors: ARGUMENT (field "api_key"; the message states which key by its place, never the
  * key). */
 enum omma_status ommai_api_keys_check(const char *const *keys, size_t n_keys, struct omma_error *error);
 

@@ -20,7 +20,7 @@ struct ommai_batch_request {
   const struct ommai_route *route;
   char *body; /* JSON; by jansson's memory */
   bool is_bad;
-  bool failed; /* before there was a reply: `error` says why */
+  bool failed; /* before there was a reply: `error` states why */
   struct ommai_api_error error;
   struct ommai_http_call *call; /* NULL: not started */
 };

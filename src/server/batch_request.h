@@ -19,7 +19,7 @@ struct ommai_server;
 struct ommai_batch_request;
 
 /* Reads a line, given without its end and with its number from 1. A bad one is read, too: its
- * status says so. With a seeded server, requests without a seed of their own get one that follows
+ * status shows it. With a seeded server, requests without a seed of their own get one that follows
  * from the server's seed and the number. NULL when memory is out. */
 struct ommai_batch_request *ommai_batch_request_read(struct ommai_server *server, const char *line, size_t size,
                                                      int64_t number);

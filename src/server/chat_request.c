@@ -30,7 +30,7 @@ const char *ommai_chat_place(const struct ommai_chat_request *request, size_t in
   return place;
 }
 
-/* An image may become as large as the operator allows, where that was said, and no larger. */
+/* An image may become as large as the operator allows, where that was set, and no larger. */
 static bool check_area(const struct ommai_server *server, const char *field, int64_t area, struct ommai_api_error *error) {
   int64_t max_pixels = server->image_options.max_pixels;
   return !max_pixels || area <= max_pixels ||

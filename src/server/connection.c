@@ -36,7 +36,7 @@ static void take_address(struct ommai_connection *connection, const struct socka
   }
 }
 
-/* Bytes that have come from the client so far; 0 where the system does not tell. */
+/* Bytes that have come from the client so far; 0 where the system does not report it. */
 static uint64_t received(const struct ommai_connection *connection) {
   struct tcp_info info;
   socklen_t size = sizeof info;
@@ -68,7 +68,8 @@ static void send_too_late(int descriptor) {
   send(descriptor, reply, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* Closes a connection whose request is not complete; a client that has begun one is told why. */
+/* Closes a connection whose request is not complete; a client that has begun one gets the
+ * reason. */
 static void shut_down(struct ommai_connection *connection) {
   if (!connection->encrypted && connection->stage != OMMAI_STAGE_IDLE && received(connection) > 0)
     send_too_late(connection->descriptor);
@@ -82,7 +83,7 @@ static double speed_of(const struct ommai_connection *connection, int64_t now_ns
 }
 
 /* Which connections may be shut down for another one: those that have no complete request and are
- * not too young to tell. */
+ * not too young to judge. */
 struct closable {
   const unsigned char *client; /* its alone, or NULL */
   int64_t min_age_ns;
@@ -114,7 +115,7 @@ static bool shut_down_slowest(struct ommai_server *server, const struct ommai_co
 }
 
 /* Makes room for a connection where there are more than the limits. False when it is one too many
- * and nobody can be dropped for it. Others that are too young to tell neither count nor are
+ * and nobody can be dropped for it. Others that are too young to judge neither count nor are
  * dropped. list_lock is held and the connection listed. */
 static bool make_room(struct ommai_server *server, const struct ommai_connection *own) {
   int64_t n_open = 0, n_of_client = 0, now_ns = ommai_clock_ns();

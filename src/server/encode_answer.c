@@ -72,7 +72,7 @@ static bool publish(struct encode_answer *answer) {
   return true;
 }
 
-/* Whether an image before has the same key: an entry tells of all of them. */
+/* Whether an image before has the same key: an entry stands for all of them. */
 static bool is_repeated(const struct encode_answer *answer, size_t index) {
   size_t i = 0;
   while (strcmp(answer->keys[i], answer->keys[index]) != 0) i++;

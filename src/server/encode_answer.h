@@ -1,5 +1,5 @@
 /* Answers of a server that only encodes (omma_model_options.encoder_only): a chat's images go
- * through the tower, their embeddings are published, and the reply has no text and says under
+ * through the tower, their embeddings are published, and the reply has no text and lists under
  * which keys. */
 #ifndef OMMAI_SERVER_ENCODE_ANSWER_H
 #define OMMAI_SERVER_ENCODE_ANSWER_H

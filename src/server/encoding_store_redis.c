@@ -45,7 +45,8 @@ struct ommai_encoding_store {
   int64_t pause_ns, pause_end_ns; /* pause_ns 0: it answers */
   struct outgoing *first, **last;
   int64_t queue_bytes;
-  bool stopping, refuses; /* refuses: the last value was not taken, of a store that is full say */
+  /* refuses: the last value was not taken, for example of a store that is full */
+  bool stopping, refuses;
   void (*log)(void *context, const char *line);
   void *log_context;
 };

@@ -156,8 +156,8 @@ bool ommai_http_call_push(struct ommai_http_call *call, const char *data, size_t
   return accepted;
 }
 
-/* Ends the stream with `last` (when an error is to be told) and the protocol's end. A stream whose
- * end does not fit into memory is broken off, so that nobody takes it for complete. */
+/* Ends the stream with `last` (when an error is to be reported) and the protocol's end. A stream
+ * whose end does not fit into memory is broken off, so that nobody takes it for complete. */
 static void end_stream(struct ommai_http_call *call, struct ommai_event *last, bool complete) {
   const char *end = call->protocol->done;
   struct ommai_event *done = complete && *end ? make_event(call, end, strlen(end)) : NULL;

@@ -101,7 +101,7 @@ static bool check_access(struct ommai_http_call *call, struct MHD_Connection *mh
   return true;
 }
 
-/* All that can be said before the body: frame, key, path, method, type, announced length. */
+/* All that can be checked before the body: frame, key, path, method, type, announced length. */
 static bool check_head(struct ommai_http_call *call, struct MHD_Connection *mhd, const char *path, const char *method,
                        struct ommai_api_error *error) {
   struct ommai_server *server = call->server;
@@ -213,7 +213,7 @@ static enum MHD_Result respond(struct ommai_http_call *call, struct MHD_Connecti
   return result;
 }
 
-/* Answers when there is something to say, else suspends the connection until there is. */
+/* Answers when there is something to send, else suspends the connection until there is. */
 static enum MHD_Result respond_or_wait(struct ommai_http_call *call, struct MHD_Connection *mhd) {
   pthread_mutex_lock(&call->lock);
   bool gone = call->gone, streaming = call->streaming, ready = call->replied || streaming;

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* What the headers say about the message's frame. */
+/* What the headers give about the message's frame. */
 struct frame {
   int n_hosts, n_lengths, n_codings;
   bool chunked, bad_name;

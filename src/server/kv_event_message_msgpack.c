@@ -25,7 +25,7 @@ static bool same_key(const struct omma_kv_page_key *a, const struct omma_kv_page
   return memcmp(a, b, sizeof *a) == 0;
 }
 
-/* How many events from this one on are told as one. */
+/* How many events from this one on are sent as one. */
 static size_t run_of(const struct ommai_kv_event *event) {
   size_t n = 1;
   for (const struct ommai_kv_event *next = event->next; next && next->stored == event->stored; next = next->next, n++) {

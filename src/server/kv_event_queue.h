@@ -1,8 +1,9 @@
 /* Events of the KV cache between the engine's thread, which makes them, and the publisher, which
  * takes them.
  *
- * What does not fit is lost, and with it all that waits: the publisher is then told that nothing of
- * before counts, so that whoever listens may know less than the cache has and never more. Putting
+ * What does not fit is lost, and with it all that waits: the publisher then publishes that nothing
+ * of before counts, so that whoever listens may know less than the cache has and never more.
+ * Putting
  * takes no longer than a copy; no thread waits for another. */
 #ifndef OMMAI_SERVER_KV_EVENT_QUEUE_H
 #define OMMAI_SERVER_KV_EVENT_QUEUE_H
@@ -30,7 +31,7 @@ struct ommai_kv_event_queue {
   struct ommai_kv_event *first, **last;
   int64_t n_events, max_events, n_lost;
   size_t bytes;
-  bool cleared; /* nothing that was told before counts */
+  bool cleared; /* nothing that was sent before counts */
 };
 
 /* In the beginning nothing counts. max_events: at least 1. */
@@ -42,14 +43,14 @@ bool ommai_kv_event_queue_store(struct ommai_kv_event_queue *queue, const struct
 bool ommai_kv_event_queue_remove(struct ommai_kv_event_queue *queue, const struct omma_kv_page_key *key);
 
 /* The oldest events, n at most, in order; NULL: none. *cleared: they follow on the news that
- * nothing told before counts. The caller frees them. */
+ * nothing sent before counts. The caller frees them. */
 struct ommai_kv_event *ommai_kv_event_queue_take(struct ommai_kv_event_queue *queue, int64_t n, bool *cleared);
 void ommai_kv_events_free(const struct ommai_kv_event_queue *queue, struct ommai_kv_event *events);
 
-/* Events that were taken could not be told. */
+/* Events that were taken could not be sent. */
 void ommai_kv_event_queue_lose(struct ommai_kv_event_queue *queue, const struct ommai_kv_event *events);
 
-/* Events that nobody was told of. Thread-safe. */
+/* Events that no subscriber got. Thread-safe. */
 int64_t ommai_kv_event_queue_lost(const struct ommai_kv_event_queue *queue);
 
 /* The salt of a stored page that has one. */

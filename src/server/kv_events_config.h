@@ -1,4 +1,4 @@
-/* What vLLM's flag --kv-events-config says: a JSON object of where KV events are published and
+/* The value of vLLM's flag --kv-events-config: a JSON object of where KV events are published and
  * replayed. */
 #ifndef OMMAI_SERVER_KV_EVENTS_CONFIG_H
 #define OMMAI_SERVER_KV_EVENTS_CONFIG_H
@@ -24,7 +24,7 @@ struct ommai_kv_events_config {
 enum omma_status ommai_kv_events_config_parse(const char *text, struct ommai_kv_events_config *config,
                                               struct omma_error *error);
 
-/* As vLLM tells: an endpoint with a wildcard and a path is listened at, another one is connected
+/* As in vLLM: an endpoint with a wildcard and a path is listened at, another one is connected
  * to. */
 bool ommai_kv_events_config_binds(const char *endpoint);
 

@@ -1,4 +1,4 @@
-/* Tells routers what the prefix cache holds: KV events as vLLM publishes them, over ZeroMQ.
+/* Reports to routers what the prefix cache holds: KV events as vLLM publishes them, over ZeroMQ.
  *
  * A PUB socket sends batches of three frames: the topic, the batch's number in 8 bytes, big end
  * first, from 0 on without a gap, and the batch (kv_event_message.h). Batch 0 begins with
@@ -28,7 +28,7 @@ struct omma_kv_events ommai_kv_publisher_interface(struct ommai_kv_publisher *pu
  * publisher. */
 const char *ommai_kv_publisher_place(const struct ommai_kv_publisher *publisher);
 
-/* Batches that were published, and events that nobody was told of. NULL is allowed: none.
+/* Batches that were published, and events that no subscriber got. NULL is allowed: none.
  * Thread-safe. */
 void ommai_kv_publisher_counts(const struct ommai_kv_publisher *publisher, int64_t *n_batches, int64_t *n_lost);
 

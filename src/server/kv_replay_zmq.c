@@ -103,7 +103,7 @@ static bool take_frame(void *socket, uint8_t *out, size_t room, size_t *size, bo
 }
 
 /* Three frames: who asks, an empty one, the first number in 8 bytes. What has another form is
- * answered with the end alone where it can be told who asked for what, else not at all. False: no
+ * answered with the end alone where it can be known who asked for what, else not at all. False: no
  * request waits. */
 static bool take_request(struct ommai_kv_replay *replay) {
   uint8_t number[sizeof replay->next], nothing[1];
@@ -125,7 +125,7 @@ static bool take_request(struct ommai_kv_replay *replay) {
 
 /* ---- replies ---- */
 
-/* The batch, or the end where it is NULL. 0: done, -1: errno says why not. */
+/* The batch, or the end where it is NULL. 0: done, -1: errno states why not. */
 static int send_batch(struct ommai_kv_replay *replay, uint64_t number, zmq_msg_t *batch) {
   uint8_t bytes[sizeof number];
   const char *topic = batch ? replay->config->topic : "";

@@ -74,7 +74,7 @@ static enum omma_status remove_stale(const struct sockaddr_un *address, struct o
   const char *path = address->sun_path;
   struct stat info;
   if (lstat(path, &info)) return OMMA_OK;
-  if (!S_ISSOCK(info.st_mode)) return fail_unix(error, path, "the file is there and is no socket");
+  if (!S_ISSOCK(info.st_mode)) return fail_unix(error, path, "the file is there and is not a socket");
   int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (probe < 0) return fail_unix(error, path, strerror(errno));
   bool stale = connect(probe, (const struct sockaddr *)address, sizeof *address) != 0 && errno == ECONNREFUSED;

@@ -19,7 +19,7 @@ struct ommai_socket_file {
 
 /* Listens on a Unix domain socket at `path`, which must live as long as the file. A socket there on
  * which nobody listens, left by a program that ended without removing it, is replaced. Who may
- * connect is what the file's permissions (the process's umask) and its folder say. Errors:
+ * connect is what the file's permissions (the process's umask) and its folder allow. Errors:
  * ARGUMENT (field "uds": too long), IO (another program listens there, something else has the name,
  * the folder). */
 enum omma_status ommai_listener_open_unix(char *path, int *descriptor, struct ommai_socket_file *file,

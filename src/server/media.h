@@ -11,7 +11,7 @@
 
 struct ommai_server;
 
-/* An image as it was sent, and what its headers say. Zero-initialised: none. */
+/* An image as it was sent, and what its headers give. Zero-initialised: none. */
 struct ommai_media_file {
   char *bytes;
   size_t size, capacity;

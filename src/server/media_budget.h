@@ -24,8 +24,8 @@ void ommai_media_budget_init(struct ommai_media_budget *budget, int64_t limit);
 void ommai_media_budget_destroy(struct ommai_media_budget *budget);
 
 /* Takes `bytes`, waiting until they are free. False with *error filled: status 400 when the request
- * could never get that many, 503 when stop->deadline_ns passes first; also when stop->ask says
- * that the client is gone. Any thread. */
+ * could never get that many, 503 when stop->deadline_ns passes first; also when stop->ask asks for
+ * it that the client is gone. Any thread. */
 bool ommai_media_budget_take(struct ommai_media_budget *budget, int64_t bytes, const struct ommai_stop *stop,
                              struct ommai_api_error *error);
 void ommai_media_budget_give_back(struct ommai_media_budget *budget, int64_t bytes);

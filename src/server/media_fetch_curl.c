@@ -14,7 +14,7 @@
 
 #define MAX_URL 8192
 #define MAX_REDIRECTS 5
-#define MAX_OTHER_BYTES 65536 /* of replies that are no image: redirects and errors */
+#define MAX_OTHER_BYTES 65536 /* of replies that are not an image: redirects and errors */
 #define STATUS_OK 200
 
 /* Why a fetch ended, as far as libcurl does not know. */
@@ -150,7 +150,7 @@ static bool explain(const struct fetch *fetch, CURLcode code, struct ommai_api_e
   return ommai_api_fail(error, 422, FIELD, "The image cannot be fetched: %s.", curl_easy_strerror(code));
 }
 
-/* One request. *redirected tells that fetch->url is the next one to ask. */
+/* One request. *redirected: fetch->url is the next one to ask. */
 static bool ask_once(struct fetch *fetch, bool *redirected, struct ommai_api_error *error) {
   int64_t left_ms = (fetch->stop->deadline_ns - ommai_clock_ns()) / 1000000;
   long status = 0;

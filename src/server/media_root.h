@@ -22,7 +22,7 @@ void ommai_media_root_close(struct ommai_media_root *root);
  * Links are followed as long as they stay below. The caller closes. */
 int ommai_media_root_find(const struct ommai_media_root *root, const char *path);
 
-/* The same for kernels before 5.6, which cannot be told to stay below a directory; here for its
+/* The same for kernels before 5.6, which cannot be made to stay below a directory; here for its
  * test. */
 int ommai_media_root_find_by_name(const struct ommai_media_root *root, const char *path);
 

@@ -23,8 +23,8 @@ struct ommai_video_frames {
 bool ommai_video_frames_open(const char *url, size_t url_size, size_t max_frames, struct ommai_video_frames *frames,
                              struct ommai_api_error *error);
 
-/* Reads the next frame's file, of which there must be one; its format is told by its content. False
- * with *error filled. The file is to be freed in any case. */
+/* Reads the next frame's file, of which there must be one; its format is recognised by its content.
+ * False with *error filled. The file is to be freed in any case. */
 bool ommai_video_frames_next(const struct ommai_server *server, struct ommai_video_frames *frames,
                              struct ommai_media_file *file, struct ommai_api_error *error);
 

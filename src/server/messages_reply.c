@@ -36,7 +36,7 @@ static void add_call(struct ommai_text *out, const struct ommai_reply_head *head
   ommai_text_add(out, "}");
 }
 
-/* `out` NULL: no events are told. So with the following. */
+/* `out` NULL: no events are written. So with the following. */
 static void open_block(struct ommai_text *out, const struct ommai_reply_head *head, enum ommai_reply_item kind) {
   head->state->open = kind;
   head->state->n_items++;

@@ -198,7 +198,7 @@ static bool read_stop(struct ommai_chat_draft *draft, struct ommai_api_error *er
   return true;
 }
 
-/* {"type": "enabled", "budget_tokens": N}, adaptive or disabled. A server that tells no thoughts
+/* {"type": "enabled", "budget_tokens": N}, adaptive or disabled. A server that shows no thoughts
  * apart has none to think about. */
 static bool read_thinking(const struct ommai_server *server, struct ommai_chat_draft *draft, struct ommai_api_error *error) {
   const json_t *thinking = ommai_field_get(draft->original, "thinking");

@@ -149,7 +149,7 @@ static double used_pages(const struct omma_engine_stats *stats) {
   return stats->kv_pages ? (double)stats->kv_pages_used / (double)stats->kv_pages : 0;
 }
 
-/* A figure with its name and what the lines before it say. */
+/* A figure with its name and the text of the lines before it. */
 struct figure {
   const char *name, *type, *help;
   double value;
@@ -244,7 +244,7 @@ static void write_kv_events(struct writer *writer, const struct ommai_metrics_so
               (double)sources->stats->kv_pages_published);
   write_value(writer, "omma:kv_event_batches_total", "counter", "Batches of KV events that were published.",
               (double)sources->kv_event_batches);
-  write_value(writer, "omma:kv_events_lost_total", "counter", "KV events that nobody was told of.",
+  write_value(writer, "omma:kv_events_lost_total", "counter", "KV events that no subscriber got.",
               (double)sources->kv_events_lost);
 }
 

@@ -52,7 +52,7 @@ void ommai_metrics_count_prepared_ahead(struct ommai_metrics *metrics, int64_t n
  * files. */
 void ommai_metrics_count_images(struct ommai_metrics *metrics, int64_t n_decoded, int64_t n_recalled);
 
-/* Observes what a finished request tells. decode_image: seconds for fetching and decoding its
+/* Observes what a finished request reports. decode_image: seconds for fetching and decoding its
  * images. seconds: from its arrival. first_token_seconds: to its first token; 0 where there was
  * none. */
 void ommai_metrics_finish(struct ommai_metrics *metrics, const struct omma_result *result, double decode_image, double seconds,

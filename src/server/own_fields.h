@@ -1,4 +1,4 @@
-/* What this server tells beyond OpenAI's API, to requests that ask for it in their field
+/* What this server reports beyond OpenAI's API, to requests that ask for it in their field
  * `ommatidia`. */
 #ifndef OMMAI_SERVER_OWN_FIELDS_H
 #define OMMAI_SERVER_OWN_FIELDS_H
@@ -24,14 +24,14 @@ bool ommai_own_wishes_read(const json_t *root, struct ommai_own_wishes *wishes, 
 /* "queue", "encode", "prefill" or "decode". */
 const char *ommai_stage_name(enum omma_stage stage);
 
-/* Which progress was told last; zeroed at the beginning. */
+/* Which progress was reported last; zeroed at the beginning. */
 struct ommai_own_progress {
   enum omma_stage stage;
   int64_t sent_ns;
 };
 
-/* True when a progress should be told: of another stage, at its end, or a tenth of a second after
- * the last one. */
+/* True when a progress should be reported: of another stage, at its end, or a tenth of a second
+ * after the last one. */
 bool ommai_own_progress_is_due(struct ommai_own_progress *progress, enum omma_stage stage, int64_t done, int64_t total);
 
 /* `"images":[...],"box_unit":...` for a list that has been begun with ommai_own_add_image for each

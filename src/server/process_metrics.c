@@ -29,7 +29,7 @@ static bool read_process(struct process *process) {
                 &process->resident_pages) == 5;
 }
 
-/* When the machine was started, in seconds of the calendar; 0 where that is not told. */
+/* When the machine was started, in seconds of the calendar; 0 where that is not reported. */
 static long long boot_time(void) {
   char line[256];
   long long seconds = 0;

@@ -1,4 +1,4 @@
-/* What prometheus_client tells of a process (process_resident_memory_bytes and its like), from
+/* What prometheus_client exports of a process (process_resident_memory_bytes and its like), from
  * /proc. */
 #ifndef OMMAI_SERVER_PROCESS_METRICS_H
 #define OMMAI_SERVER_PROCESS_METRICS_H

@@ -1,4 +1,4 @@
-/* What the clients of an interface are told besides answers: errors, a word in silence, the end of
+/* What the clients of an interface get besides answers: errors, a word in silence, the end of
  * a stream. */
 #ifndef OMMAI_SERVER_PROTOCOL_H
 #define OMMAI_SERVER_PROTOCOL_H

@@ -77,7 +77,7 @@ struct ommai_reply_part {
   /* [n_calls] tools that it calls; in a stream, what of them is not used yet is new */
   const struct ommai_tool_call *calls;
   size_t n_calls;
-  /* JSON lists without their brackets; NULL: not asked for, or told before. */
+  /* JSON lists without their brackets; NULL: not asked for, or reported before. */
   const struct ommai_text *token_ids, *prompt_ids, *prompt_logprobs;
 };
 

@@ -82,7 +82,7 @@ static void begin_item_event(struct ommai_text *out, const struct ommai_reply_he
                     head->state->n_items - 1);
 }
 
-/* `out` NULL: no events are told. So with the following. */
+/* `out` NULL: no events are written. So with the following. */
 static void open_item(struct ommai_text *out, const struct ommai_reply_head *head, enum ommai_reply_item kind) {
   struct ommai_reply_state *state = head->state;
   state->open = kind;

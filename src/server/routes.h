@@ -39,8 +39,8 @@ bool ommai_route_needs_key(const char *path, bool metrics_open, bool page_open);
 /* True where the route is the page for people, which a server may be without. */
 bool ommai_route_is_page(const struct ommai_route *route);
 
-/* True where the route says how the server is and costs nothing: it is served when there is no room
- * for others. */
+/* True where the route reports how the server is and costs nothing: it is served when there is no
+ * room for others. */
 bool ommai_route_is_for_checks(const struct ommai_route *route);
 
 /* The value of the Allow header, a constant string. */

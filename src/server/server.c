@@ -24,7 +24,7 @@
  * Locks: list_lock (server) before a call's lock before libmicrohttpd's own. The engine is never
  * called with one of ours held: its thread may be in a callback that waits for the same lock.
  *
- * Sampling, as far as a request does not say otherwise: what omma_model_info recommends
+ * Sampling, as far as a request does not set it: what omma_model_info recommends
  * (generation_config.json, as vLLM reads it), else temperature 1, top_p 1, all tokens, no penalty,
  * as many tokens as the context leaves; a seed that is random or follows from the server's. */
 #include "server/server.h"

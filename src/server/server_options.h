@@ -71,11 +71,11 @@ struct omma_server_options {
   uint64_t seed;
   bool
       /* structured answers in JSON have no blanks and line breaks between tokens, where the request
-       * does not say */
+       * does not set it */
       compact_json;
   /* Answers begin with a thought between the marks that this parser looks for
-   * (omma_reasoning_find), which is told apart; NULL: they are one text. The configuration is
-   * vLLM's JSON object: {"reasoning_end_str": TEXT} says what ends a thought whose budget is used
+   * (omma_reasoning_find), which is sent apart; NULL: they are one text. The configuration is
+   * vLLM's JSON object: {"reasoning_end_str": TEXT} sets what ends a thought whose budget is used
    * up. */
   const char *reasoning_parser, *reasoning_config;
   /* Tools that answers may call by themselves (tool_choice "auto"), and how the model writes calls,
@@ -93,7 +93,7 @@ struct omma_server_options {
   int64_t media_timeout_ms; /* of all of a request's fetches together; 0: 10,000 */
 
   /* An image's uuid stands for its pixels in the caches: whoever names it first decides what all
-   * others see. Else a uuid only tells apart what is the same. */
+   * others see. Else a uuid only distinguishes what is the same. */
   bool trust_media_uuids;
 
   /* Of a model opened with encoder_only, whose embeddings are published: kept for GET
@@ -111,7 +111,7 @@ struct omma_server_options {
   int n_workers;
   int64_t job_queue_limit; /* requests that may wait for a worker, more gives 503; 0: 256 */
   /* Open connections; 0: 512. When there are more, the slowest one without a complete request is
-   * closed; where all have one, the new one gets 503 from all but the endpoints that say how the
+   * closed; where all have one, the new one gets 503 from all but the endpoints that report how the
    * server is. */
   int max_connections;
   /* the same for one client address, or one /64 of IPv6; 0: 3/4 of them; negative: no limit */

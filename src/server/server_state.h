@@ -61,7 +61,7 @@ struct ommai_server {
   int64_t media_cpu_ms; /* processor time for the images of one request */
   bool seeded;
   uint64_t seed;
-  bool compact_json; /* answers in JSON have no blanks, where the request does not say */
+  bool compact_json; /* answers in JSON have no blanks, where the request does not set it */
   struct ommai_reasoning reasoning;
   enum ommai_tool_format
       /* how models write the calls that they choose themselves; NONE: requests may not ask for
@@ -94,7 +94,8 @@ struct ommai_server {
 
   atomic_size_t body_bytes;      /* bodies being received or parsed */
   atomic_uint_least64_t n_seeds; /* handed out to requests that gave none */
-  /* requests handed to a worker and not answered yet; list_changed tells when there are less */
+  /* requests handed to a worker and not answered yet; list_changed is signalled when there are
+   * less */
   atomic_int_least64_t n_active;
   atomic_bool leaving;  /* health checks get 503, and replies close their connections */
   atomic_bool stopping; /* new requests get 503, too */
@@ -111,7 +112,7 @@ struct ommai_server {
 /* True when `name` is one of the served names. */
 bool ommai_server_has_model(const struct ommai_server *server, const char *name);
 
-/* Tells the log about a failure that clients see as status 500. */
+/* Logs a failure that clients see as status 500. */
 void ommai_server_log(struct ommai_server *server, const char *what, const struct omma_error *error);
 
 #endif

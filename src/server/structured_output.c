@@ -16,8 +16,8 @@ struct wish {
 static bool set_wish(struct wish *wish, enum omma_grammar_kind kind, const json_t *value, const char *field, const char *key,
                      struct ommai_api_error *error) {
   if (wish->field[0]) {
-    return ommai_api_fail(error, 400, field, "%s%s%s: the form of the answer is said by %s already; only one may say it.",
-                          field, key ? "." : "", key ? key : "", wish->field);
+    return ommai_api_fail(error, 400, field, "%s%s%s: the form of the answer is set by %s already; only one may set it.", field,
+                          key ? "." : "", key ? key : "", wish->field);
   }
   wish->options.kind = kind;
   wish->value = value;

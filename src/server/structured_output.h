@@ -1,4 +1,4 @@
-/* What a request says about the form of its answers: response_format, structured_outputs, and the
+/* What a request requires of the form of its answers: response_format, structured_outputs, and the
  * guided_* fields of older clients. */
 #ifndef OMMAI_SERVER_STRUCTURED_OUTPUT_H
 #define OMMAI_SERVER_STRUCTURED_OUTPUT_H

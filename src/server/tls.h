@@ -29,7 +29,7 @@ void ommai_tls_free(struct ommai_tls *tls);
  * for. */
 void ommai_tls_open(const struct ommai_tls *tls, struct MHD_Connection *connection);
 
-/* What libmicrohttpd is to be told (MHD_OPTION_HTTPS_PRIORITIES): TLS 1.2 and 1.3. */
+/* What libmicrohttpd is given (MHD_OPTION_HTTPS_PRIORITIES): TLS 1.2 and 1.3. */
 #define OMMAI_TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 
 #endif

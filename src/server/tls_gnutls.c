@@ -70,7 +70,7 @@ static enum omma_status check_key(const struct ommai_tls *tls, const char *path,
                           gnutls_strerror(result));
 }
 
-/* Gives the texts to GnuTLS as libmicrohttpd will, which says nothing about what is wrong with
+/* Gives the texts to GnuTLS as libmicrohttpd will, which reports nothing about what is wrong with
  * them. */
 static enum omma_status check_texts(const struct ommai_tls *tls, const struct omma_tls_options *options,
                                     gnutls_certificate_credentials_t credentials, struct omma_error *error) {

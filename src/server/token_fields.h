@@ -1,4 +1,4 @@
-/* The fields of a request that say which tokens its answer may have: logit_bias, allowed_token_ids,
+/* The fields of a request that set which tokens its answer may have: logit_bias, allowed_token_ids,
  * bad_words; and how much of its prompt counts: truncate_prompt_tokens. Form and meaning are
  * vLLM's. */
 #ifndef OMMAI_SERVER_TOKEN_FIELDS_H

@@ -182,7 +182,7 @@ static enum omma_status compile(struct ommai_server *server, const json_t *schem
   return status;
 }
 
-/* Says it of the tool whose schema it is, where it is one's alone. */
+/* Names the tool whose schema it is, where it is one's alone. */
 static bool fail_schema(struct ommai_server *server, const struct ommai_tool_request *request, const struct omma_error *cause,
                         struct ommai_api_error *error) {
   for (size_t i = 0; i < json_array_size(request->tools); i++) {

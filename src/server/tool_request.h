@@ -1,4 +1,4 @@
-/* What a request says about tools: `tools`, `tool_choice` and `parallel_tool_calls` of
+/* What a request gives about tools: `tools`, `tool_choice` and `parallel_tool_calls` of
  * /v1/chat/completions. Endpoints with another form of them bring it into this one first. */
 #ifndef OMMAI_SERVER_TOOL_REQUEST_H
 #define OMMAI_SERVER_TOOL_REQUEST_H

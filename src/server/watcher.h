@@ -1,5 +1,5 @@
-/* A thread that notices what libmicrohttpd does not tell: clients that went away. It also sends the
- * comment lines that fill silence, and ends connections whose head or body takes too long. */
+/* A thread that notices what libmicrohttpd does not report: clients that went away. It also sends
+ * the comment lines that fill silence, and ends connections whose head or body takes too long. */
 #ifndef OMMAI_SERVER_WATCHER_H
 #define OMMAI_SERVER_WATCHER_H
 

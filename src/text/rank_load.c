@@ -18,7 +18,7 @@
  * models have no rows. */
 enum { N_RESERVED = 256 };
 
-/* How text is cut before merging. The file does not say it: the released checkpoints carry it in
+/* How text is cut before merging. The file does not hold it: the released checkpoints carry it in
  * their own Python code. */
 #define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]"
 #define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]"

@@ -56,8 +56,8 @@ enum omma_status ommai_token_loader_add_merge(struct ommai_token_loader *loader,
                                               size_t left_size, const char *right, size_t right_size) {
   struct ommai_merge merge = {.rank = rank};
   if (!resolve(&loader->tokenizer->vocabulary, left, left_size, right, right_size, &merge)) {
-    return ommai_fail(loader->error, OMMA_ERROR_FORMAT, "%s: %s[%d]: \"%.*s\" and \"%.*s\" or both are no tokens", loader->path,
-                      loader->merges_name, (int)rank, (int)(left_size < 64 ? left_size : 64), left,
+    return ommai_fail(loader->error, OMMA_ERROR_FORMAT, "%s: %s[%d]: \"%.*s\" and \"%.*s\" or both are not tokens",
+                      loader->path, loader->merges_name, (int)rank, (int)(left_size < 64 ? left_size : 64), left,
                       (int)(right_size < 64 ? right_size : 64), right);
   }
   if (ommai_bpe_add(&loader->tokenizer->bpe, merge)) return OMMA_OK;

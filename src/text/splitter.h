@@ -28,7 +28,7 @@ struct ommai_split {
   const char *text; /* what the matcher sees: the caller's text, or renamed */
   size_t size;
   size_t at;                      /* everything before is handed out */
-  size_t match_first, match_last; /* a match that waits behind a gap; empty: none */
+  size_t match_first, match_last; /* a match that waits after a gap; empty: none */
   uint64_t steps_left;
 };
 

@@ -104,7 +104,7 @@ static enum omma_status count_merges(struct ommai_tokenizer_document *document, 
 }
 
 /* Takes the value of a large key: `own` is set to its inside, `cut` to the same span of the file. A
- * value of another kind is left to the tree, whose reader says what is wrong with it. */
+ * value of another kind is left to the tree, whose reader reports what is wrong with it. */
 static enum omma_status take_large(struct ommai_tokenizer_document *document, struct ommai_json_cursor *cursor, bool vocab,
                                    struct cut *cut, struct omma_error *error) {
   struct ommai_json_cursor *own = vocab ? &document->vocab : &document->merges;

@@ -227,7 +227,7 @@ static void next_phase(struct ommai_vision_run *run) {
   }
 }
 
-/* At most max_tasks of the present phase; *count says how many. */
+/* At most max_tasks of the present phase; *count: how many. */
 static enum omma_status run_tasks(struct ommai_vision_run *run, int64_t max_tasks, int64_t *count, struct omma_error *error) {
   int64_t total = run->phase == PHASE_ATTEND ? attention_of(run)->n_steps : run->rows.tiles.n_tiles;
   *count = ommai_min_i64(ommai_max_i64(max_tasks, 1), total - run->next_task);

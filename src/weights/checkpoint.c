@@ -233,8 +233,8 @@ failed:
   return status;
 }
 
-/* Keeps the tensors that are no parts of layers and adds those that stand for layers, of which each
- * has a part at least. */
+/* Keeps the tensors that are not parts of layers and adds those that stand for layers, of which
+ * each has a part at least. */
 static void list_layers(struct ommai_checkpoint *self, const bool *used) {
   int64_t n = 0;
   for (int64_t i = 0; i < self->n_tensors; i++) {

@@ -31,8 +31,9 @@ enum omma_status ommai_checkpoint_open(const char *directory, const struct omma_
 enum omma_status ommai_checkpoint_read_quantised(struct ommai_checkpoint *checkpoint, ommai_storage_lookup lookup,
                                                  void *context, struct omma_error *error);
 
-/* Tensors from elsewhere, GGUF files say, as a checkpoint: they are not copied and must live as
- * long. `name` stands for the directory. Errors: FORMAT for a name that is there twice; MEMORY. */
+/* Tensors from elsewhere, for example GGUF files, as a checkpoint: they are not copied and must
+ * live as long. `name` stands for the directory. Errors: FORMAT for a name that is there twice;
+ * MEMORY. */
 enum omma_status ommai_checkpoint_gather(const char *name, const struct ommai_tensor *tensors, int64_t n_tensors,
                                          const struct omma_allocator *allocator, struct ommai_checkpoint **checkpoint,
                                          struct omma_error *error);

@@ -16,8 +16,8 @@ static const char *scale_suffix(const struct ommai_layer_parts *parts) {
   return choice[!ommai_layer_part_find(parts, choice[0]) && ommai_layer_part_find(parts, choice[1])];
 }
 
-/* Without blocks it is the number of scales that tells one for each output from one for each
- * matrix. */
+/* Without blocks it is the number of scales that distinguishes one for each output from one for
+ * each matrix. */
 static void choose_blocks(const struct ommai_storage *storage, int64_t n_matrices, const struct ommai_tensor *scales,
                           struct ommai_float8_matrix *matrix) {
   bool by_matrix = !scales || scales->n_elements == n_matrices;

@@ -16,7 +16,7 @@ enum { U8, I8, U16, I16, U32, I32, F32, BOOL, STRING, ARRAY, U64, I64, F64, N_TY
 
 static const struct {
   const char *name;
-  size_t size; /* 0: the value says it */
+  size_t size; /* 0: the value gives it */
 } value_types[N_TYPES] = {
     [U8] = {"u8", 1},   [I8] = {"i8", 1},   [U16] = {"u16", 2},        [I16] = {"i16", 2},         [U32] = {"u32", 4},
     [I32] = {"i32", 4}, [F32] = {"f32", 4}, [BOOL] = {"a boolean", 1}, [STRING] = {"a string", 0}, [ARRAY] = {"an array", 0},
@@ -339,7 +339,7 @@ static enum omma_status check_type(const struct ommai_gguf *file, struct ommai_g
   }
   if (n_in % tensor->format->block_size) {
     return ommai_fail(error, OMMA_ERROR_FORMAT,
-                      "%.300s: tensor \"%.160s\": rows of %" PRId64 " values are no whole blocks of %s, which have %" PRId64,
+                      "%.300s: tensor \"%.160s\": rows of %" PRId64 " values are not whole blocks of %s, which have %" PRId64,
                       file->path, tensor->name, n_in, tensor->format->name, tensor->format->block_size);
   }
   if (!ommai_mul_i64(tensor->n_elements / tensor->format->block_size, tensor->format->block_bytes, &bytes)) {

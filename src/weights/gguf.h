@@ -45,7 +45,7 @@ struct ommai_gguf;
 
 /* Maps the file and checks everything before its data: names of printable ASCII, each once;
  * lengths; types that are read here; tensors that lie in the file, aligned, and not in each other.
- * What is said of mapped files in safetensors.h holds here too. Errors: IO; FORMAT; UNSUPPORTED
+ * The notes on mapped files in safetensors.h hold here too. Errors: IO; FORMAT; UNSUPPORTED
  * for a version or a tensor's type, by name; LIMIT; MEMORY. */
 enum omma_status ommai_gguf_open(const char *path, const struct omma_allocator *allocator, struct ommai_gguf **file,
                                  struct omma_error *error);

@@ -55,7 +55,7 @@ static void values(const void *context, int64_t output, int64_t first, int64_t n
   }
 }
 
-/* Each input says its group: runs of the same one are taken together. */
+/* Each input gives its group: runs of the same one are taken together. */
 static void values_by_ids(const void *context, int64_t output, int64_t first, int64_t n, float *out) {
   const struct ommai_integer_matrix *matrix = context;
   const unsigned char *ids = matrix->group_ids->data;

@@ -52,7 +52,7 @@ enum omma_status ommai_layer_check_sizes(const struct ommai_layer_parts *parts, 
                                          struct omma_error *error);
 
 /* The tensor LAYER + suffix, if there is one, as the group of each input of a matrix whose sizes
- * are known: each in range, or -1 throughout, which says nothing. Where the groups are those of
+ * are known: each in range, or -1 throughout, which means none. Where the groups are those of
  * the inputs' places, matrix->group_ids stays NULL. Errors: FORMAT. */
 enum omma_status ommai_layer_group_ids(const struct ommai_layer_parts *parts, const char *suffix,
                                        struct ommai_integer_matrix *matrix, struct omma_error *error);

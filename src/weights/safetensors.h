@@ -41,7 +41,7 @@ const struct ommai_tensor *ommai_safetensors_find(const struct ommai_safetensors
 /* The value of a key of __metadata__ (it lives as long as the file), or NULL. */
 const char *ommai_safetensors_metadata(const struct ommai_safetensors *file, const char *key);
 
-/* Tells the kernel that the tensor's pages are not needed any more, so that they leave the
+/* Informs the kernel that the tensor's pages are not needed any more, so that they leave the
  * process's memory. The tensor can still be read (from the page cache or from disk). */
 void ommai_safetensors_release(const struct ommai_tensor *tensor);
 

@@ -75,11 +75,10 @@ static enum omma_status check_format(const struct ommai_layer_parts *parts, cons
   const char *suffix = parts->is_parameter ? "" : formats[storage->format].suffix;
   enum ommai_tensor_type type = formats[storage->format].type;
   if (parts->codes->type == type && strcmp(parts->codes->name + parts->name_size, suffix) == 0) return OMMA_OK;
-  return ommai_fail(
-      error, OMMA_ERROR_FORMAT,
-      "%.200s: tensor \"%.200s\" of type %s: quantization_config says that this layer is in \"%.*s%s\" of type %s",
-      ommai_safetensors_path(parts->codes->file), parts->codes->name, ommai_tensor_type_name(parts->codes->type),
-      parts->name_size, parts->name, suffix, ommai_tensor_type_name(type));
+  return ommai_fail(error, OMMA_ERROR_FORMAT,
+                    "%.200s: tensor \"%.200s\" of type %s: quantization_config gives this layer as \"%.*s%s\" of type %s",
+                    ommai_safetensors_path(parts->codes->file), parts->codes->name, ommai_tensor_type_name(parts->codes->type),
+                    parts->name_size, parts->name, suffix, ommai_tensor_type_name(type));
 }
 
 static enum omma_status read_format(const struct ommai_layer_parts *parts, const struct ommai_storage *storage,

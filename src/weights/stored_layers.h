@@ -17,7 +17,7 @@ enum ommai_storage_format {
   OMMAI_STORAGE_GPTQ    /* LAYER.qweight, packed along the inputs */
 };
 
-/* How a layer is stored, as the configuration next to the checkpoint says. */
+/* How a layer is stored, as the configuration next to the checkpoint gives it. */
 struct ommai_storage {
   enum ommai_storage_format format;
   int bits;            /* of integers: 4 or 8 */
@@ -39,8 +39,8 @@ struct ommai_stored_layers;
 /* Finds the quantised layers among `count` tensors sorted by name and checks every part of each:
  * type, shape, scales that are numbers, and indices in range. used[i] becomes true for those that
  * are part of a layer, or scales of activations, which nothing here needs. Errors: those of
- * lookup; FORMAT for parts that are missing, do not fit or are no numbers; UNSUPPORTED; LIMIT for
- * names that are too long; MEMORY. */
+ * lookup; FORMAT for parts that are missing, do not fit or are NaN or infinity; UNSUPPORTED; LIMIT
+ * for names that are too long; MEMORY. */
 enum omma_status ommai_stored_layers_create(const struct ommai_tensor *const *sorted, int64_t count, bool *used,
                                             ommai_storage_lookup lookup, void *context, const struct omma_allocator *allocator,
                                             struct ommai_stored_layers **layers, struct omma_error *error);

@@ -93,7 +93,7 @@ static void an_allocation_fails(void **state) {
   test_fail_every_allocation(compute, 11);
 }
 
-/* Whatever was counted, a sum of it is no negative rate. */
+/* Whatever was counted, a sum of it is not a negative rate. */
 static void sums_do_not_overflow(void **state) {
   (void)state;
   struct ommai_metrics metrics = {.completed = 1, .total_input = INT64_MAX, .total_output = INT64_MAX, .duration = 1};

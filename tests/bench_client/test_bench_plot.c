@@ -141,7 +141,7 @@ static void a_png_that_cannot_be_written(void **state) {
   fclose(full);
 }
 
-static void a_build_without_librsvg_says_so(void **state) {
+static void a_build_without_librsvg_reports_it(void **state) {
   (void)state;
   struct omma_error error;
   if (ommai_bench_plot_has_png()) skip();
@@ -167,7 +167,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_svg_has_its_parts),         cmocka_unit_test(failures_alone_are_drawn),
       cmocka_unit_test(a_failure_lasts_until_its_end), cmocka_unit_test(the_png_is_the_svg_twice_as_large),
-      cmocka_unit_test(a_png_that_cannot_be_written),  cmocka_unit_test(a_build_without_librsvg_says_so),
+      cmocka_unit_test(a_png_that_cannot_be_written),  cmocka_unit_test(a_build_without_librsvg_reports_it),
       cmocka_unit_test(an_allocation_fails),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,11 +52,11 @@ def test_http_errors(bench, status, body, part):
 
 
 @pytest.mark.parametrize("data, part", [
-    ("data: {not json}\n\n", "no JSON object"),
-    ("data: [1]\n\n", "no JSON object"),
+    ("data: {not json}\n\n", "not a JSON object"),
+    ("data: [1]\n\n", "not a JSON object"),
     (event({"choices": [{"index": 0}]}), "has no delta"),
     (event({"error": {"message": "engine is gone"}}), "engine is gone"),
-    ("data: \xff\n\n".encode("latin-1"), "no JSON object"),
+    ("data: \xff\n\n".encode("latin-1"), "not a JSON object"),
 ])
 @pytest.mark.parametrize("before", [True, False])
 def test_malformed_events(bench, data, part, before):

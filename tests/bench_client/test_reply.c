@@ -72,11 +72,11 @@ static void outcomes(void **state) {
   ends_with("data: {\"error\":\"gone\"}\n\n", true, "gone");
   ends_with("data: {\"error\":{}}\n\n", true, "no message");
   ends_with("data: {\"error\":null}\n\n", true, "without a token");
-  ends_with("data: 1\n\n", true, "no JSON object");
+  ends_with("data: 1\n\n", true, "not a JSON object");
   ends_with("", true, "without a token");
 }
 
-/* A server may say anything about its tokens. */
+/* A server may report anything about its tokens. */
 static void impossible_counts_are_not_believed(void **state) {
   (void)state;
   static const char *const usages[] = {"-1",  "-9223372036854775808", "9223372036854775807", "4294967296", "1.5", "\"7\"",

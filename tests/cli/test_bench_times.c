@@ -1,4 +1,4 @@
-/* Readings of the peak: the best counts, and readings that differ by more than 5 % are told. */
+/* Readings of the peak: the best counts, and readings that differ by more than 5 % are reported. */
 #include "cli/bench_times.h"
 
 #include "support/test.h"
@@ -13,7 +13,7 @@ static void steady_readings_are_not_doubted(void **state) {
   assert_true(ommai_peaks_best(&none) == 0 && ommai_peaks_lowest(&none) == 0);
 }
 
-static void readings_that_differ_are_told(void **state) {
+static void readings_that_differ_are_reported(void **state) {
   (void)state;
   const struct ommai_peaks first = {{94.5, 100, 99}, 3}, last = {{100, 99, 50}, 3};
   assert_string_equal(ommai_peaks_doubt(&first), "this machine is not steady");
@@ -32,6 +32,6 @@ static void readings_are_added(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(steady_readings_are_not_doubted),
-                                     cmocka_unit_test(readings_that_differ_are_told), cmocka_unit_test(readings_are_added)};
+                                     cmocka_unit_test(readings_that_differ_are_reported), cmocka_unit_test(readings_are_added)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

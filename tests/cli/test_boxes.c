@@ -297,8 +297,8 @@ static void resized_pixels_become_pixels(void **state) {
   scripted_answer("qwen2_5_vl_tied", answer, expected);
 }
 
-/* An image that is stored lying (37x22, EXIF orientation 6): boxes are told and drawn in pixels of
- * the upright one, 22x37. */
+/* An image that is stored lying (37x22, EXIF orientation 6): boxes are reported and drawn in pixels
+ * of the upright one, 22x37. */
 static void boxes_are_on_the_upright_image(void **state) {
   (void)state;
   static const char answer[] = "[{\"bbox_2d\": [500, 0, 1000, 1000]}]";
@@ -313,8 +313,8 @@ static void boxes_are_on_the_upright_image(void **state) {
   struct omma_part part = {.image = image};
   struct ommai_boxes boxes;
   assert_int_equal(ommai_chat_boxes(model, &part, 1, answer, strlen(answer), &boxes), OMMAI_EXIT_DONE);
-  json_t *told = ommai_boxes_json(&boxes), *expected = json_pack("[i, i, i, i]", 11, 0, 22, 37);
-  assert_true(json_equal(json_object_get(json_array_get(told, 0), "box"), expected));
+  json_t *actual = ommai_boxes_json(&boxes), *expected = json_pack("[i, i, i, i]", 11, 0, 22, 37);
+  assert_true(json_equal(json_object_get(json_array_get(actual, 0), "box"), expected));
   assert_int_equal(ommai_chat_boxes_save(&boxes, &part, 1, path), OMMAI_EXIT_DONE);
   assert_ok(omma_image_load(path, NULL, &written, &error), &error);
   struct canvas canvas = {(uint8_t *)omma_image_pixels(written), omma_image_width(written), omma_image_height(written)};
@@ -322,7 +322,7 @@ static void boxes_are_on_the_upright_image(void **state) {
   assert_int_equal(canvas.height, 37);
   assert_memory_equal(canvas.pixels, omma_image_pixels(image), 10 * 3);
   assert_memory_not_equal(canvas.pixels + 11 * 3, omma_image_pixels(image) + 11 * 3, 11 * 3);
-  json_decref(told);
+  json_decref(actual);
   json_decref(expected);
   ommai_boxes_release(&boxes);
   omma_image_destroy(written);
@@ -340,7 +340,7 @@ static void an_answer_without_boxes_writes_nothing(void **state) {
   omma_image_destroy((struct omma_image *)part.image);
 }
 
-static void a_family_without_boxes_says_so(void **state) {
+static void a_family_without_boxes_is_refused(void **state) {
   (void)state;
   struct omma_model *model = open_model("kimi_vl");
   assert_int_equal(ommai_chat_boxes_check(model), OMMAI_EXIT_FAILED);
@@ -354,7 +354,7 @@ int main(void) {
       cmocka_unit_test(lines_lie_just_inside_the_box),      cmocka_unit_test(a_label_stands_above_its_box),
       cmocka_unit_test(drawing_stays_on_the_image),         cmocka_unit_test(thousandths_become_pixels),
       cmocka_unit_test(resized_pixels_become_pixels),       cmocka_unit_test(an_answer_without_boxes_writes_nothing),
-      cmocka_unit_test(boxes_are_on_the_upright_image),     cmocka_unit_test(a_family_without_boxes_says_so),
+      cmocka_unit_test(boxes_are_on_the_upright_image),     cmocka_unit_test(a_family_without_boxes_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

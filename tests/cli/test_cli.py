@@ -271,9 +271,9 @@ def test_values_that_begin_with_dashes(omma, no_weights, words):
         (["bench", "attention", "--heads", "4", "--head-dim", "8", "--kv-heads", "3"], "--kv-heads"),
         (["bench", "attention", "--heads", "4", "--head-dim", "8", "--segments", "64x"], "--segments"),
         (["bench", "attention", "--heads", "4", "--head-dim", "8", "--segments", "0"], "--segments"),
-        (["bench", "encoder", "--image-size", "64"], "'64' is no size"),
-        (["bench", "encoder", "--image-size", "64x64,"], "'' is no size"),
-        (["bench", "encoder", "--image-size", "0x64"], "'0x64' is no size"),
+        (["bench", "encoder", "--image-size", "64"], "'64' is not a size"),
+        (["bench", "encoder", "--image-size", "64x64,"], "'' is not a size"),
+        (["bench", "encoder", "--image-size", "0x64"], "'0x64' is not a size"),
         (["bench", "encoder", "--repeat", "0"], "--repeat"),
     ],
 )
@@ -774,6 +774,15 @@ def test_verbose_tells_where_the_time_went(omma, model, images):
     timings = omma.json("chat", "--model", model, "--image", images / "meadow_163x97.jpg", "-p", "hello", "--max-tokens", "2",
                         "--json")["timings"]
     assert list(timings) == ["decode_image", "queue", "preprocess", "encode", "prefill", "decode"] and timings["decode_image"] > 0
+
+
+def test_log_level_debug_tells_the_steps(omma, model):
+    words = ["chat", "--model", model, "-p", "xyzzy", "--max-tokens", "2"]
+    traced, plain = omma(*words, "--log-level", "debug"), omma(*words, "--log-level", "warning")
+    lines = traced.stderr.decode().splitlines()
+    assert all(re.match(r"\d{4}-\d\d-\d\dT[0-9:.]+Z DEBUG trace [a-z ]+[0-9]*: .", line) for line in lines), lines
+    assert any("request 1: admitted" in line for line in lines) and "xyzzy" not in traced.stderr.decode()
+    assert traced.stdout == plain.stdout and plain.stderr == b""
 
 
 def test_serve_states_the_context_that_fits(omma, model):

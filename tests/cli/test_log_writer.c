@@ -98,7 +98,7 @@ static void what_finds_no_room_is_counted(void **state) {
       n_lines++;
     }
   }
-  /* The last losses may have had no line after them that could tell. */
+  /* The last losses may have had no line after them that could show it. */
   assert_true(n_lines > 0 && n_lines + n_lost <= N);
   free(text);
   close(ends[0]);

@@ -59,7 +59,7 @@ static void a_tilde_is_home(void **state) {
   assert_int_equal(ommai_pasted_path(&line, tight, sizeof tight), OMMAI_WORD_FOUND);
 }
 
-static void without_home_the_list_of_users_tells(void **state) {
+static void without_home_the_list_of_users_serves(void **state) {
   (void)state;
   const struct passwd *user = getpwuid(getuid());
   if (!user) skip();
@@ -73,7 +73,7 @@ static void without_home_the_list_of_users_tells(void **state) {
   }
 }
 
-static void broken_words_are_told(void **state) {
+static void broken_words_are_reported(void **state) {
   (void)state;
   static const char *const lines[] = {"'open", "\"open", "what's", "a''b\"", "12345678"};
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
@@ -83,7 +83,7 @@ static void broken_words_are_told(void **state) {
   }
 }
 
-static void lines_of_images_are_told_from_questions(void **state) {
+static void lines_of_images_are_distinguished_from_questions(void **state) {
   (void)state;
   char line[2100];
   assert_true(ommai_pasted_images("missing.png"));
@@ -102,9 +102,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(words_become_paths),
       cmocka_unit_test(a_tilde_is_home),
-      cmocka_unit_test(without_home_the_list_of_users_tells),
-      cmocka_unit_test(broken_words_are_told),
-      cmocka_unit_test(lines_of_images_are_told_from_questions),
+      cmocka_unit_test(without_home_the_list_of_users_serves),
+      cmocka_unit_test(broken_words_are_reported),
+      cmocka_unit_test(lines_of_images_are_distinguished_from_questions),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

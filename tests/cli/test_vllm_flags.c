@@ -7,15 +7,15 @@
 #include "cli/commands.h"
 #include "support/test.h"
 
-#define MAX_SAID 4096
+#define MAX_PRINTED 4096
 
 struct outcome {
   enum ommai_parsed parsed;
   size_t n_arguments;
-  char said[MAX_SAID];
+  char printed[MAX_PRINTED];
 };
 
-/* Parses argv[argc] as options of serve and keeps what is said on stderr. */
+/* Parses argv[argc] as options of serve and keeps what is printed on stderr. */
 static struct outcome parse(int argc, char **argv) {
   struct outcome outcome = {0};
   struct ommai_strings arguments = {0};
@@ -30,7 +30,7 @@ static struct outcome parse(int argc, char **argv) {
   close(before);
   outcome.n_arguments = arguments.count;
   rewind(kept);
-  outcome.said[fread(outcome.said, 1, MAX_SAID - 1, kept)] = '\0';
+  outcome.printed[fread(outcome.printed, 1, MAX_PRINTED - 1, kept)] = '\0';
   fclose(kept);
   ommai_options_release(&ommai_command_serve, values, &arguments);
   free(values);
@@ -90,15 +90,15 @@ static void every_flag_has_an_outcome(void **state) {
       continue;
     }
     struct outcome outcome = parse(argc, argv);
-    assert_int_equal(count_lines(outcome.said), 1);
-    if (strstr(outcome.said, "accepted, but it means nothing to this program")) {
+    assert_int_equal(count_lines(outcome.printed), 1);
+    if (strstr(outcome.printed, "accepted, but it means nothing to this program")) {
       n_accepted++;
       assert_int_equal(outcome.parsed, OMMAI_PARSED);
       assert_int_equal(outcome.n_arguments, 1);
     } else {
       n_refused++;
-      if (!strstr(outcome.said, "omma: serve: vLLM's flag --") || !strstr(outcome.said, " is not supported here: ")) {
-        fail_msg("%s: %s", option, outcome.said);
+      if (!strstr(outcome.printed, "omma: serve: vLLM's flag --") || !strstr(outcome.printed, " is not supported here: ")) {
+        fail_msg("%s: %s", option, outcome.printed);
       }
       assert_int_equal(outcome.parsed, OMMAI_PARSED_WRONG);
     }
@@ -122,7 +122,7 @@ static void every_flag_is_suggested(void **state) {
     option[middle + 1] = first;
     struct outcome outcome = parse(1, argv);
     assert_int_equal(outcome.parsed, OMMAI_PARSED_WRONG);
-    if (!strstr(outcome.said, wanted)) fail_msg("%s: %s", option, outcome.said);
+    if (!strstr(outcome.printed, wanted)) fail_msg("%s: %s", option, outcome.printed);
   }
   fclose(list);
 }
@@ -130,7 +130,7 @@ static void every_flag_is_suggested(void **state) {
 static void spellings(void **state) {
   (void)state;
   static const struct {
-    const char *words[3], *said; /* NULL: accepted */
+    const char *words[3], *printed; /* NULL: accepted */
   } cases[] = {
       {{"--enforce_eager", "DIR"}, NULL},
       {{"--no_enable_log_requests", "DIR"}, NULL},
@@ -175,9 +175,9 @@ static void spellings(void **state) {
     int argc = 0;
     while (argc < 3 && cases[i].words[argc]) argv[argc] = (char *)cases[i].words[argc], argc++;
     struct outcome outcome = parse(argc, argv);
-    bool good = cases[i].said ? outcome.parsed == OMMAI_PARSED_WRONG && strstr(outcome.said, cases[i].said)
-                              : outcome.parsed == OMMAI_PARSED && outcome.n_arguments == 1;
-    if (!good) fail_msg("%s: %s", argv[0], outcome.said);
+    bool good = cases[i].printed ? outcome.parsed == OMMAI_PARSED_WRONG && strstr(outcome.printed, cases[i].printed)
+                                 : outcome.parsed == OMMAI_PARSED && outcome.n_arguments == 1;
+    if (!good) fail_msg("%s: %s", argv[0], outcome.printed);
   }
 }
 

@@ -13,7 +13,7 @@ import yaml
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 KUBERNETES_VERSION = "1.31"
-# What of the files is no object of Kubernetes itself, and which keys its specification may have.
+# What in the files is not a Kubernetes object, and which keys its specification may have.
 CUSTOM_SPECS = {"PodMonitor": {"selector", "podMetricsEndpoints"}, "InferencePool": {"selector", "targetPorts", "endpointPickerRef"}}
 METRIC = re.compile(r'__name__="([^"]+)"|\b((?:vllm|omma):[a-z_]+|http_[a-z_]+|process_[a-z_]+)\b')
 # Made by Prometheus, and by the rules.

@@ -322,7 +322,8 @@ static void fill_with_nan(const char *folder, const char *tensor) {
   free(bytes);
 }
 
-/* Weights that are no numbers: found when the first token is drawn, and no engine is harmed. */
+/* Weights that are NaN or infinity: found when the first token is drawn, and no engine is
+ * harmed. */
 static void answers_that_are_no_numbers_are_errors(void **state) {
   (void)state;
   char folder[TEST_PATH_SIZE];

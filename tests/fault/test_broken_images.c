@@ -1,7 +1,7 @@
 /* Broken images of every form: cut at many places, damaged by seeded changes, with sizes in their
  * headers that are not theirs, and headers that promise more than memory holds. Each gives an
  * image or one clear line, leaks nothing, and takes no more memory than the limits allow.
- * tests/unit/test_image_decode.c says which message stands for what. */
+ * tests/unit/test_image_decode.c lists which message stands for what. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <sys/resource.h>

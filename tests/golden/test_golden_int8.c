@@ -14,7 +14,7 @@ static const char *const image_files[N_IMAGES] = {"meadow_163x97.jpg", "tower_33
 
 #define DEMO OMMA_TEST_DATA "/../models/demo"
 
-/* What an engine says that cannot have int8 towers at this level; empty where it can. */
+/* The error of an engine that cannot have int8 towers at this level; empty where it can. */
 
 /* A golden model's tower, or the demo model's where there is no name. */
 static struct omma_model *open_model(const char *name, enum omma_weight_type weights, int n_threads) {

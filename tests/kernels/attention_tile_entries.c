@@ -69,9 +69,9 @@ static struct ommai_attention_tile tile_of(const struct attention_problem *p, in
   return tile;
 }
 
-/* Rows [first, first + count) as one tile; `foresee`: with a hint at rows that cannot be
+/* Rows [first, first + count) as one tile; `with_prefetch`: with a hint at rows that cannot be
  * touched. */
-static void run_tile(tile_kernel kernel, const struct attention_problem *p, int32_t first, int32_t count, bool foresee) {
+static void run_tile(tile_kernel kernel, const struct attention_problem *p, int32_t first, int32_t count, bool with_prefetch) {
   struct guarded packed = pack_all(kernel, p), nothing = guarded_untouchable(4096);
   struct guarded scratch = guarded_new(whole_lines(kernel->scratch_bytes(p->head_dim, p->v_head_dim)), true);
   struct ommai_attention_tile tile = tile_of(p, first, count, packed.data, scratch.data);
@@ -80,7 +80,7 @@ static void run_tile(tile_kernel kernel, const struct attention_problem *p, int3
                                               .row_bytes = {64, 64, 64, 64},
                                               .n_rows = 64,
                                               .rows_per_step = 2};
-  if (foresee) tile.prefetch = &prefetch;
+  if (with_prefetch) tile.prefetch = &prefetch;
   kernel->attend(&tile);
   guarded_check(&scratch, "scratch");
   guarded_free(&packed);

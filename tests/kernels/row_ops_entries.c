@@ -91,7 +91,7 @@ static void run(const struct ommai_row_ops *ops, int operation, const struct inp
     case OPERATION_gelu_erf: ops->gelu_erf(out, inputs->d); break;
     case OPERATION_silu: ops->silu(out, inputs->d); break;
     case OPERATION_quick_gelu: ops->quick_gelu(out, inputs->d); break;
-    case OPERATION_quantise: ops->quantise(x, OMMA_F32, inputs->d, out, &(struct ommai_uint8_row){0}); break;
+    case OPERATION_quantise: ops->quantise(x, OMMA_F32, inputs->d, out, &(struct ommai_int8_row){0}); break;
     case OPERATION_find_range: ops->find_range(x, inputs->d, &(struct ommai_row_range){0}); break;
     case OPERATION_weigh: ops->weigh(x, highest(inputs), 0.5f, inputs->d, out); break;
     case OPERATION_add_shares:
@@ -102,6 +102,7 @@ static void run(const struct ommai_row_ops *ops, int operation, const struct inp
     case OPERATION_quantise_symmetric: ops->quantise_symmetric(x, OMMA_F32, inputs->d, out, &(float){0}); break;
     case OPERATION_group_sums: ops->group_sums((const int8_t *)(const void *)x, inputs->d, 64, out); break;
     case OPERATION_scale_add: ops->scale_add(x, 0.5f, row_of(inputs, BIAS), inputs->d, out); break;
+    case OPERATION_add_scaled: ops->add_scaled(out, x, 0.5f, row_of(inputs, BIAS), inputs->d); break;
     case OPERATION_fit_int4: ops->fit_int4(x, inputs->d, out, &(float){0}); break;
     case OPERATIONS: break;
   }
@@ -117,7 +118,7 @@ static struct guarded run_guarded(const struct ommai_row_ops *ops, int operation
   return out;
 }
 
-/* What the whole row says about it. */
+/* What the whole row gives. */
 struct row_facts {
   double mean, variance, square, highest;
 };
@@ -187,8 +188,8 @@ static double check_row_op(const struct kernel_entry *entry, uint64_t seed) {
   return error;
 }
 
-/* x (f32, or bf16 at `narrow`) to u8: at most half a step off, the last step of the range a whole
- * one, 0 exact. */
+/* x (f32, or bf16 at `narrow`) to 8 bits with a zero point: at most half a step off, the last step
+ * of the range a whole one, 0 exact. */
 static double check_quantise(const struct kernel_entry *entry, uint64_t seed) {
   struct test_random random = {seed};
   int64_t even = 2 * test_random_range(&random, 1, MAX_D / 2);
@@ -197,22 +198,22 @@ static double check_quantise(const struct kernel_entry *entry, uint64_t seed) {
   const struct ommai_row_ops *const ops[2] = {entry->kernel, &ommai_row_ops_scalar};
   struct guarded narrow = guarded_new(d * sizeof(ommai_bf16), true), out[2];
   ommai_bf16 *halves = (ommai_bf16 *)(void *)narrow.data;
-  struct ommai_uint8_row rows[2];
+  struct ommai_int8_row rows[2];
   ommai_row_ops_scalar.convert(row_of(inputs, X), inputs->d, halves, OMMA_BF16);
   for (int i = 0; i < 2; i++) {
     out[i] = guarded_new(d, true);
     const void *x = inputs->type == OMMA_F32 ? (const void *)row_of(inputs, X) : halves;
-    ops[i]->quantise(x, inputs->type, inputs->d, out[i].data, &rows[i]);
+    ops[i]->quantise(x, inputs->type, inputs->d, (int8_t *)out[i].data, &rows[i]);
     guarded_check(&out[i], "out");
   }
   if (memcmp(out[0].data, out[1].data, d) != 0 || memcmp(&rows[0], &rows[1], sizeof *rows) != 0) {
     kernel_fail(entry, seed, "d %d: differs from the scalar code", (int)d);
   }
   for (size_t i = 0; i < d; i++) {
-    int whole = ((const uint8_t *)out[0].data)[i];
+    int whole = ((const int8_t *)out[0].data)[i];
     float x = inputs->type == OMMA_F32 ? row_of(inputs, X)[i] : ommai_bf16_to_f32(halves[i]);
     float off = fabsf((float)(whole - rows[0].zero) * rows[0].scale - x) / rows[0].scale;
-    if (!(off <= (whole == OMMAI_UINT8_MOST ? 1.001f : 0.501f)) || (x == 0.0f && whole != rows[0].zero)) {
+    if (!(off <= (whole == OMMAI_INT8_MOST ? 1.001f : 0.501f)) || (x == 0.0f && whole != rows[0].zero)) {
       kernel_fail(entry, seed, "d %d: value %d is %g steps off", (int)d, (int)i, (double)off);
     }
   }
@@ -233,6 +234,10 @@ static void run_symmetric(const struct ommai_row_ops *ops, const struct kernel_e
     case OPERATION_group_sums: ops->group_sums(x, inputs->d, 16, (int32_t *)(void *)out->data); break;
     case OPERATION_scale_add:
       ops->scale_add(row_of(inputs, X), *scale, row_of(inputs, BIAS), inputs->d, (float *)(void *)out->data);
+      break;
+    case OPERATION_add_scaled:
+      memcpy(out->data, row_of(inputs, OTHER), out->size);
+      ops->add_scaled((float *)(void *)out->data, row_of(inputs, X), *scale, row_of(inputs, BIAS), inputs->d);
       break;
     default: ops->fit_int4(row_of(inputs, X), inputs->d, (int8_t *)out->data, scale); break;
   }
@@ -272,10 +277,9 @@ static double check_symmetric(const struct kernel_entry *entry, uint64_t seed) {
     if (entry->index == OPERATION_quantise_symmetric)
       right = fabs(q[i] * (double)scale[0] - (double)x[i]) <= 0.501 * (double)scale[0];
     if (entry->index == OPERATION_group_sums && i % 16 == 0) right = sums[i / 16] == sum;
-    if (entry->index == OPERATION_scale_add) {
-      float product = x[i] * 0.25f;
-      right = ((const float *)(const void *)sums)[i] == product + row_of(&inputs, BIAS)[i];
-    }
+    float product = x[i] * 0.25f, scaled = product + row_of(&inputs, BIAS)[i], found = ((const float *)(const void *)sums)[i];
+    if (entry->index == OPERATION_scale_add) right = found == scaled;
+    if (entry->index == OPERATION_add_scaled) right = found == row_of(&inputs, OTHER)[i] + scaled;
     if (entry->index == OPERATION_fit_int4) right = q[i] >= 0 && q[i] <= 15;
     if (!right) kernel_fail(entry, seed, "d %d: value %d", (int)d, (int)i);
   }

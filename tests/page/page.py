@@ -4,7 +4,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
-SECONDS = 60  # far away: how soon a thing happens is no part of these tests
+SECONDS = 60  # far away: how soon a thing happens is not part of these tests
 
 
 class Page:

@@ -32,7 +32,7 @@ def bad_image(url):
 @pytest.mark.parametrize("url, param, part", [
     ("data:image/png;base64,@@@@", "image_url", "base64"),
     ("data:image/png;base64,iVBORw0", "image_url", "base64"),
-    (data_url(b"this is no image"), "image", "cannot identify image"),
+    (data_url(b"this is not an image"), "image", "cannot identify image"),
     (data_url(b""), "image", "cannot identify image"),
     (data_url(b"<svg xmlns='http://www.w3.org/2000/svg'/>", "image/svg+xml"), "image", "cannot identify image"),
     (data_url(JPEG[:-20], "image/jpeg"), "image", "image file is truncated"),

@@ -102,12 +102,12 @@ def test_info_shows_them(omma_json, folder):
 
 def test_a_start_says_them(serve):
     assert "temperature 1.7, top_p 0.9, top_k 30, min_p 0.02" in serve().read_output()
-    assert "as generation_config.json says: " in serve().read_output()
+    assert "by generation_config.json: " in serve().read_output()
     assert "temperature" not in serve("--generation-config", "vllm").read_output()
     both = serve("--override-generation-config", '{"temperature": 0.4, "top_k": null, "max_new_tokens": 5, "num_beams": 3}')
-    assert "as generation_config.json, overridden by --override-generation-config, says: " in both.read_output()
+    assert "by generation_config.json, overridden by --override-generation-config: " in both.read_output()
     flag = serve("--generation-config", "vllm", "--override-generation-config", '{"temperature": 0}').read_output()
-    assert "as --override-generation-config says: temperature 0" in flag and "(--generation-config" not in flag
+    assert "by --override-generation-config: temperature 0" in flag and "(--generation-config" not in flag
 
 
 @pytest.mark.parametrize("words, why", [

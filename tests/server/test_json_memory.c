@@ -1,5 +1,5 @@
-/* JSON while jansson's allocations fail, one at a time: a request and a file are read whole or said
- * to lack memory. */
+/* JSON while jansson's allocations fail, one at a time: a request and a file are read whole or
+ * refused for lack of memory. */
 #include <stdlib.h>
 
 #include "base/json.h"

@@ -1,4 +1,4 @@
-/* The queue between engine and publisher: order, limits, and what is said of events that were
+/* The queue between engine and publisher: order, limits, and what is sent of events that were
  * lost. */
 #include "server/kv_event_queue.h"
 
@@ -77,7 +77,7 @@ static void what_finds_no_room_clears(void **state) {
   assert_taken(&queue, 1, true, NULL, 0);
   for (int i = 1; i <= 3; i++) store(&queue, i, NULL);
   assert_int_equal(ommai_kv_event_queue_lost(&queue), 0);
-  assert_true(store(&queue, 4, NULL)); /* the publisher has to say so */
+  assert_true(store(&queue, 4, NULL)); /* the publisher has to send that */
   assert_int_equal(ommai_kv_event_queue_lost(&queue), 4);
   assert_true(store(&queue, 5, NULL));
   assert_taken(&queue, 9, true, (const int[]){5}, 1);
@@ -106,7 +106,7 @@ static void bytes_are_limited(void **state) {
   ommai_kv_event_queue_free(&queue);
 }
 
-static void events_that_could_not_be_told_clear(void **state) {
+static void events_that_could_not_be_sent_clear(void **state) {
   (void)state;
   struct ommai_kv_event_queue queue;
   bool cleared;
@@ -126,7 +126,7 @@ int main(void) {
       cmocka_unit_test(a_page_is_copied),
       cmocka_unit_test(what_finds_no_room_clears),
       cmocka_unit_test(bytes_are_limited),
-      cmocka_unit_test(events_that_could_not_be_told_clear),
+      cmocka_unit_test(events_that_could_not_be_sent_clear),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -83,7 +83,7 @@ def test_who_has_the_path_keeps_it(fake, path):
     path.unlink()
     path.write_text("precious")
     third = subprocess.run([fake, "--uds", str(path)], capture_output=True, text=True, timeout=60, check=False)
-    assert third.returncode == 1 and "is no socket" in third.stderr and path.read_text() == "precious"
+    assert third.returncode == 1 and "is not a socket" in third.stderr and path.read_text() == "precious"
     for name, part in ((str(path.parent / "none" / "x"), "No such file"), ("x" * 120, "1 to 107 bytes")):
         done = subprocess.run([fake, "--uds", name], capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 1 and part in done.stderr

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <omma/attention.h>
 
-/* From that many dimensions on a row's norm says something: in fewer, a row may cancel by
+/* From that many dimensions on a row's norm is meaningful: in fewer, a row may cancel by
  * chance. */
 enum { ATTENTION_MANY_DIMS = 36 };
 

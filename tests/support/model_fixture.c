@@ -183,7 +183,7 @@ void fixture_set_key(const char *folder, const char *file, const char *key, cons
   for (char *dot; (dot = strchr(at, '.')); at = dot + 1) {
     *dot = '\0';
     object = json_object_get(object, at);
-    if (!json_is_object(object)) fail_msg("%s: %s of %s is no object", path, at, key);
+    if (!json_is_object(object)) fail_msg("%s: %s of %s is not an object", path, at, key);
   }
   if (json) {
     json_t *value = json_loads(json, JSON_DECODE_ANY, &reason);

@@ -32,7 +32,7 @@
     if (!strstr((error)->message, part)) fail_msg("%s: \"%s\" lacks \"%s\"", #call, (error)->message, part); \
   } while (0)
 
-/* Skips the test and says why, as printf does: what the machine, the CPU level or the build
+/* Skips the test and states why, as printf does: what the machine, the CPU level or the build
  * lacks. */
 #define skip_because(...)       \
   do {                          \

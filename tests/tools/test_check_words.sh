@@ -12,7 +12,7 @@ trap 'rm -rf "$tree"' EXIT
 mkdir -p "$tree/src/image" "$tree/tests/data" "$tree/docs"
 wide=$(printf 'word %.0s' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21)
 
-printf '/* A %s. */\nint %s_size;\n' 'picture' 'picture' > "$tree/src/a.c"
+printf '/* A %s. */\nint %s_size;\nint %s;\n' 'picture' 'picture' 'image_plan' > "$tree/src/a.c"
 printf '/* %s */\n  /* first\n   * %s */\nchar s[] = "/* no comment %s";\n' "$wide" "$wide" "$wide" > "$tree/src/b.c"
 printf 'double %s = 1;\n' 'stretch' > "$tree/src/image/resize.c"
 printf '%s\n' 'picture' > "$tree/tests/data/official.txt"
@@ -45,6 +45,7 @@ docs/page.md:11: columns: a line of 105 columns
 docs/short.md:2: word: " so long.": write that many, that long
 src/a.c:1: word: "pictur": write image
 src/a.c:2: word: "pictur": write image
+src/a.c:3: word: "image_plan": write image_sizes
 src/b.c:1: columns: a comment of 111 columns
 src/b.c:3: columns: a comment of 113 columns
 tool.py:16: columns: a comment of 111 columns

@@ -312,7 +312,7 @@ static const struct {
     {"<t>ab</t>cd", "<t>", "", "", 0},
 };
 
-static void thoughts_are_told_apart(void **state) {
+static void thoughts_are_separated(void **state) {
   (void)state;
   struct fixture fixture;
   struct shown shown;
@@ -356,7 +356,7 @@ static void marks_may_be_longer_than_a_character(void **state) {
 }
 
 /* With a grammar the answer begins after the token that completes the mark. */
-static void a_grammar_begins_behind_the_marks_token(void **state) {
+static void a_grammar_begins_after_the_marks_token(void **state) {
   (void)state;
   struct fixture fixture;
   struct ommai_answer_text answer;
@@ -446,9 +446,9 @@ int main(void) {
       cmocka_unit_test(random_streams_equal_the_whole_text),
       cmocka_unit_test(characters_are_never_split),
       cmocka_unit_test(the_longest_stop_string_is_held_back),
-      cmocka_unit_test(thoughts_are_told_apart),
+      cmocka_unit_test(thoughts_are_separated),
       cmocka_unit_test(marks_may_be_longer_than_a_character),
-      cmocka_unit_test(a_grammar_begins_behind_the_marks_token),
+      cmocka_unit_test(a_grammar_begins_after_the_marks_token),
       cmocka_unit_test(a_thought_is_ended_when_its_budget_is_used_up),
       cmocka_unit_test(bad_rules_are_refused),
   };

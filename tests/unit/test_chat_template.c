@@ -1,6 +1,6 @@
-/* Chat templates: how they are cut, how a checkpoint's is found and told from the known ones, and
- * that the templates of the known ones render conversations as transformers renders the templates.
- * tools/make_chat_templates.py makes tests/data/chat. */
+/* Chat templates: how they are cut, how a checkpoint's is found and distinguished from the known
+ * ones, and that the templates of the known ones render conversations as transformers renders the
+ * templates. tools/make_chat_templates.py makes tests/data/chat. */
 #include <jansson.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -399,7 +399,7 @@ static void only_what_renders_alike_is_known(void **state) {
   assert_null(strchr(choice.difference, '\x1b'));
 }
 
-/* What is said of `changed` where `original` is the one known template. */
+/* What is reported of `changed` where `original` is the one known template. */
 static struct ommai_chat_choice compare_with(const char *original, const char *changed) {
   enum { MAX = 32 };
   uint32_t digests[MAX];
@@ -561,8 +561,8 @@ static void a_template_that_cannot_be_rendered_is_refused_unless_asked_for(void 
   test_folder_remove(folder);
 }
 
-/* A call that can only fail is told before a request meets it; not where the template asks first,
- * or has such a macro. */
+/* A call that can only fail is reported before a request meets it; not where the template asks
+ * first, or has such a macro. */
 static void unknown_functions_are_refused(void **state) {
   (void)state;
   static const char *const refused[] = {

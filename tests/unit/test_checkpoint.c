@@ -61,7 +61,7 @@ static void reads_official_shards(void **state) {
   ommai_checkpoint_close(NULL);
 }
 
-static void require_says_what_is_wrong(void **state) {
+static void require_reports_what_is_wrong(void **state) {
   struct test_folder *fixture = *state;
   struct omma_error *error = &fixture->error;
   struct ommai_checkpoint *checkpoint = open_sharded(error);
@@ -228,7 +228,7 @@ static void survives_every_failing_allocation(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reads_official_shards),
-      cmocka_unit_test_setup_teardown(require_says_what_is_wrong, test_folder_setup, test_folder_teardown),
+      cmocka_unit_test_setup_teardown(require_reports_what_is_wrong, test_folder_setup, test_folder_teardown),
       cmocka_unit_test_setup_teardown(single_file_wins_over_index, test_folder_setup, test_folder_teardown),
       cmocka_unit_test_setup_teardown(an_empty_weight_map_is_an_empty_checkpoint, test_folder_setup, test_folder_teardown),
       cmocka_unit_test_setup_teardown(unlisted_tensors_are_found, test_folder_setup, test_folder_teardown),

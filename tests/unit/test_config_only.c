@@ -1,5 +1,5 @@
 /* Models of which only config.json is there: every released size is estimated, and what needs
- * another file says so. */
+ * another file is reported so. */
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -160,8 +160,8 @@ static void a_file_wins_over_published_values(void **state) {
   test_folder_remove(folder);
 }
 
-/* Of sizes that no release has: published values say how large images may be, config.json how they
- * are cut. */
+/* Of sizes that no release has: published values limit how large images may be, config.json how
+ * they are cut. */
 static void other_sizes_are_estimated(void **state) {
   (void)state;
   for (size_t m = 0; golden_models[m]; m++) {

@@ -85,7 +85,7 @@ static struct ommai_decoder with_bf16_cache(int kind) {
   return decoder;
 }
 
-static void a_bf16_cache_beside_f32_layers_keeps_every_promise(void **state) {
+static void a_bf16_cache_with_f32_layers_keeps_every_promise(void **state) {
   (void)state;
   const int32_t pages[5] = {3, 1, 7, 2, 4};
   for (int kind = 0; kind < DECODER_KINDS; kind++) {
@@ -159,7 +159,7 @@ static void failed_allocations_leave_nothing(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(logits_match_double_precision),   cmocka_unit_test(cutting_does_not_change_a_bit),
-      cmocka_unit_test(the_batch_does_not_change_a_bit), cmocka_unit_test(a_bf16_cache_beside_f32_layers_keeps_every_promise),
+      cmocka_unit_test(the_batch_does_not_change_a_bit), cmocka_unit_test(a_bf16_cache_with_f32_layers_keeps_every_promise),
       cmocka_unit_test(small_workspaces_are_refused),    cmocka_unit_test(failed_allocations_leave_nothing),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);

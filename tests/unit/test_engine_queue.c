@@ -119,7 +119,7 @@ static void a_full_queue_is_busy(void **state) {
   fixture_gate_init(&gate, false);
   client_init(&running, engine);
   running.gate = &gate;
-  running.hold_token = 1; /* the counters are told between two steps */
+  running.hold_token = 1; /* the counters are reported between two steps */
   submit(&running, plain);
   fixture_gate_await(&gate, 1);
   for (int i = 0; i < LIMIT; i++) {
@@ -284,7 +284,7 @@ static void on_token_cancels_by_returning_false(void **state) {
     client_init(&client, engine);
     client.refuse_token = refusals[i];
     submit(&client, plain);
-    /* The last token ends the answer whatever the client says to it. */
+    /* The last token ends the answer whatever the client's callback returns. */
     expect_end(&client, refusals[i] == 7 ? OMMA_FINISH_LENGTH : OMMA_FINISH_CANCELLED, refusals[i] + 1);
   }
   expect_alive(engine);

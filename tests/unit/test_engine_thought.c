@@ -1,4 +1,4 @@
-/* Answers that begin with a thought, through the public interface: what is told apart, budgets,
+/* Answers that begin with a thought, through the public interface: what is separated, budgets,
  * grammars after a thought. */
 #include "support/model_fixture.h"
 #include "support/test.h"
@@ -22,16 +22,16 @@ static int tear_down(void **state) {
   return 0;
 }
 
-struct told {
+struct answer {
   char reasoning[4096], text[4096];
   struct omma_result result;
 };
 
-static bool tell(void *context, const struct omma_token_event *event) {
-  struct told *told = context;
-  assert_true(event->reasoning_size == 0 || told->text[0] == '\0');
-  strncat(told->reasoning, event->reasoning, event->reasoning_size);
-  strncat(told->text, event->text, event->text_size);
+static bool append_event(void *context, const struct omma_token_event *event) {
+  struct answer *answer = context;
+  assert_true(event->reasoning_size == 0 || answer->text[0] == '\0');
+  strncat(answer->reasoning, event->reasoning, event->reasoning_size);
+  strncat(answer->text, event->text, event->text_size);
   return true;
 }
 
@@ -45,57 +45,57 @@ static struct omma_request *make(const struct omma_message *messages, size_t n, 
 }
 
 /* The answer to a question, whose beginning may be given. */
-static struct told ask(const struct omma_sampling *sampling, const char *beginning) {
+static struct answer ask(const struct omma_sampling *sampling, const char *beginning) {
   const struct omma_part parts[] = {{.text = "hello", .text_size = 5},
                                     {.text = beginning, .text_size = beginning ? strlen(beginning) : 0}};
   const struct omma_message messages[] = {{OMMA_ROLE_USER, &parts[0], 1, NULL}, {OMMA_ROLE_ASSISTANT, &parts[1], 1, NULL}};
   struct omma_request *request = make(messages, beginning ? 2 : 1, sampling, beginning != NULL);
-  struct told told = {.reasoning = ""};
+  struct answer answer = {.reasoning = ""};
   struct omma_error error;
-  const struct omma_callbacks callbacks = {.context = &told, .on_token = tell};
-  assert_ok(omma_generate(engine, request, &callbacks, &told.result, &error), &error);
+  const struct omma_callbacks callbacks = {.context = &answer, .on_token = append_event};
+  assert_ok(omma_generate(engine, request, &callbacks, &answer.result, &error), &error);
   omma_request_destroy(request);
-  return told;
+  return answer;
 }
 
 static void an_answer_without_an_end_is_all_thought(void **state) {
   (void)state;
   struct omma_sampling sampling = {.max_tokens = 12, .ignore_eos = true};
-  struct told plain = ask(&sampling, NULL);
+  struct answer plain = ask(&sampling, NULL);
   sampling.reasoning = &marks;
-  struct told told = ask(&sampling, NULL);
-  assert_string_equal(told.reasoning, plain.text);
-  assert_string_equal(told.text, "");
-  assert_int_equal(told.result.n_reasoning_tokens, 12);
+  struct answer answer = ask(&sampling, NULL);
+  assert_string_equal(answer.reasoning, plain.text);
+  assert_string_equal(answer.text, "");
+  assert_int_equal(answer.result.n_reasoning_tokens, 12);
   assert_int_equal(plain.result.n_reasoning_tokens, 0);
 }
 
 static void a_budget_ends_the_thought(void **state) {
   (void)state;
   struct omma_sampling sampling = {.max_tokens = 40, .ignore_eos = true, .reasoning = &marks};
-  struct told whole = ask(&sampling, NULL);
+  struct answer whole = ask(&sampling, NULL);
   sampling.limits_thinking = true;
   for (int64_t budget = 0; budget < 9; budget += 4) {
     sampling.max_thinking_tokens = budget;
-    struct told told = ask(&sampling, NULL);
-    assert_memory_equal(told.reasoning, whole.reasoning, strlen(told.reasoning));
-    assert_true(budget > 0 || told.reasoning[0] == '\0');
-    assert_true(strlen(told.text) > 0);
+    struct answer answer = ask(&sampling, NULL);
+    assert_memory_equal(answer.reasoning, whole.reasoning, strlen(answer.reasoning));
+    assert_true(budget > 0 || answer.reasoning[0] == '\0');
+    assert_true(strlen(answer.text) > 0);
     /* and the mark's */
-    assert_true(told.result.n_reasoning_tokens > budget && told.result.n_reasoning_tokens <= budget + 4);
-    assert_int_equal(told.result.n_completion_tokens, 40);
+    assert_true(answer.result.n_reasoning_tokens > budget && answer.result.n_reasoning_tokens <= budget + 4);
+    assert_int_equal(answer.result.n_completion_tokens, 40);
   }
 }
 
-static void what_ends_a_thought_may_be_said(void **state) {
+static void what_ends_a_thought_may_be_given(void **state) {
   (void)state;
   const struct omma_reasoning reasoning = {"<t>", "</t>", " That is enough.</t>"};
   const struct omma_sampling sampling = {
       .max_tokens = 40, .ignore_eos = true, .reasoning = &reasoning, .limits_thinking = true, .max_thinking_tokens = 2};
-  struct told told = ask(&sampling, NULL);
+  struct answer answer = ask(&sampling, NULL);
   const char *end = " That is enough.";
-  assert_true(strlen(told.reasoning) > strlen(end));
-  assert_string_equal(told.reasoning + strlen(told.reasoning) - strlen(end), end);
+  assert_true(strlen(answer.reasoning) > strlen(end));
+  assert_string_equal(answer.reasoning + strlen(answer.reasoning) - strlen(end), end);
 }
 
 static void a_grammar_is_for_what_follows(void **state) {
@@ -108,17 +108,17 @@ static void a_grammar_is_for_what_follows(void **state) {
   for (uint64_t seed = 0; seed < 4; seed++) {
     sampling.seed = seed;
     sampling.temperature = seed ? 1 : 0;
-    struct told told = ask(&sampling, NULL);
-    const char *comma = strchr(told.text, ',');
-    assert_true(comma && strlen(comma) == 5 && (!strncmp(told.text, "yes", 3) || !strncmp(told.text, "no", 2)));
-    assert_true(told.result.n_reasoning_tokens >= 6);
-    assert_int_equal(told.result.finish, OMMA_FINISH_STOP);
+    struct answer answer = ask(&sampling, NULL);
+    const char *comma = strchr(answer.text, ',');
+    assert_true(comma && strlen(comma) == 5 && (!strncmp(answer.text, "yes", 3) || !strncmp(answer.text, "no", 2)));
+    assert_true(answer.result.n_reasoning_tokens >= 6);
+    assert_int_equal(answer.result.finish, OMMA_FINISH_STOP);
   }
   /* it ends by its length: no stop token ends it before the answer has begun */
   sampling.limits_thinking = false;
-  struct told told = ask(&sampling, NULL);
-  assert_string_equal(told.text, "");
-  assert_int_equal(told.result.finish, OMMA_FINISH_LENGTH);
+  struct answer answer = ask(&sampling, NULL);
+  assert_string_equal(answer.text, "");
+  assert_int_equal(answer.result.finish, OMMA_FINISH_LENGTH);
   omma_grammar_destroy(sampling.grammar);
 }
 
@@ -130,9 +130,9 @@ static void the_prompt_may_have_ended_the_thought(void **state) {
     bool open;
   } cases[] = {{"<t>so</t> and", false}, {"</t>\n\n", false}, {"<t>so", true}, {"so", true}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    struct told told = ask(&sampling, cases[i].beginning);
-    assert_int_equal(told.reasoning[0] != '\0', cases[i].open);
-    assert_int_equal(told.text[0] != '\0', !cases[i].open);
+    struct answer answer = ask(&sampling, cases[i].beginning);
+    assert_int_equal(answer.reasoning[0] != '\0', cases[i].open);
+    assert_int_equal(answer.text[0] != '\0', !cases[i].open);
   }
 }
 
@@ -143,12 +143,12 @@ static void a_copy_has_the_same_thought(void **state) {
   const struct omma_sampling sampling = {.max_tokens = 8, .ignore_eos = true, .reasoning = &marks};
   struct omma_request *request = make(&message, 1, &sampling, false), *copy;
   struct omma_error error;
-  struct told told = {.reasoning = ""};
-  const struct omma_callbacks callbacks = {.context = &told, .on_token = tell};
+  struct answer answer = {.reasoning = ""};
+  const struct omma_callbacks callbacks = {.context = &answer, .on_token = append_event};
   assert_ok(omma_request_copy(request, &sampling, &copy, &error), &error);
   omma_request_destroy(request);
-  assert_ok(omma_generate(engine, copy, &callbacks, &told.result, &error), &error);
-  assert_int_equal(told.result.n_reasoning_tokens, 8);
+  assert_ok(omma_generate(engine, copy, &callbacks, &answer.result, &error), &error);
+  assert_int_equal(answer.result.n_reasoning_tokens, 8);
   omma_request_destroy(copy);
 }
 
@@ -168,7 +168,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(an_answer_without_an_end_is_all_thought),
       cmocka_unit_test(a_budget_ends_the_thought),
-      cmocka_unit_test(what_ends_a_thought_may_be_said),
+      cmocka_unit_test(what_ends_a_thought_may_be_given),
       cmocka_unit_test(a_grammar_is_for_what_follows),
       cmocka_unit_test(the_prompt_may_have_ended_the_thought),
       cmocka_unit_test(a_copy_has_the_same_thought),

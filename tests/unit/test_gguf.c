@@ -350,7 +350,7 @@ static void checks_tensors(void **state) {
   } wrong[] = {{4, 2, 0, 0, OMMA_OK, NULL},
                {4, 2, 10, 0, OMMA_ERROR_UNSUPPORTED, "type Q2_K (10) is not supported"},
                {4, 2, 99, 0, OMMA_ERROR_UNSUPPORTED, "type an unknown type (99)"},
-               {48, 1, 8, 0, OMMA_ERROR_FORMAT, "rows of 48 values are no whole blocks of Q8_0, which have 32"},
+               {48, 1, 8, 0, OMMA_ERROR_FORMAT, "rows of 48 values are not whole blocks of Q8_0, which have 32"},
                {0, 2, 0, 0, OMMA_ERROR_FORMAT, "a length of 0"},
                {UINT64_C(1) << 40, UINT64_C(1) << 40, 0, 0, OMMA_ERROR_FORMAT, "can be counted"},
                {UINT64_C(1) << 31, UINT64_C(1) << 31, 0, 0, OMMA_ERROR_FORMAT, "can be counted"},

@@ -267,7 +267,7 @@ static void keys_and_values_are_joined(void **state) {
 
 /* ---- files ---- */
 
-static void paths_are_told_apart(void **state) {
+static void paths_are_distinguished(void **state) {
   (void)state;
   char empty[TEST_PATH_SIZE], golden[1024];
   test_folder_create(empty);
@@ -323,7 +323,7 @@ int main(void) {
       cmocka_unit_test(names_are_those_of_the_checkpoints),
       cmocka_unit_test(patches_are_joined),
       cmocka_unit_test(keys_and_values_are_joined),
-      cmocka_unit_test(paths_are_told_apart),
+      cmocka_unit_test(paths_are_distinguished),
       cmocka_unit_test(wrong_files_are_named),
       cmocka_unit_test(every_allocation_may_fail),
   };

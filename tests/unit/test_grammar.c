@@ -322,7 +322,7 @@ static enum omma_status make_and_walk(const struct omma_allocator *allocator, st
   return status;
 }
 
-static void every_failed_allocation_is_told(void **state) {
+static void every_failed_allocation_is_reported(void **state) {
   (void)state;
   test_fail_every_allocation(make_and_walk, 400);
 }
@@ -448,10 +448,10 @@ static void full_tables_change_no_answer(void **state) {
   close_masks(&fixture);
 }
 
-static void expect_forced(struct masks_fixture *fixture, const char *behind, const char *expected) {
+static void expect_forced(struct masks_fixture *fixture, const char *prefix, const char *expected) {
   struct ommai_mask_position position = ommai_token_masks_start(fixture->masks);
   char bytes[64];
-  assert_true(ommai_token_masks_advance(fixture->masks, &position, behind, strlen(behind)));
+  assert_true(ommai_token_masks_advance(fixture->masks, &position, prefix, strlen(prefix)));
   size_t n = ommai_token_masks_forced(fixture->masks, &position, bytes, sizeof bytes);
   assert_int_equal(n, strlen(expected));
   assert_memory_equal(bytes, expected, n);
@@ -499,7 +499,7 @@ int main(void) {
       cmocka_unit_test(wrong_schemas_are_refused),
       cmocka_unit_test(gbnf_allows_its_texts),
       cmocka_unit_test(depth_and_size_have_limits),
-      cmocka_unit_test(every_failed_allocation_is_told),
+      cmocka_unit_test(every_failed_allocation_is_reported),
       cmocka_unit_test(masks_are_what_the_bytes_allow),
       cmocka_unit_test(full_tables_change_no_answer),
       cmocka_unit_test(forced_bytes_are_those_of_the_only_way),

@@ -242,7 +242,7 @@ static void time_is_bounded(void **state) {
 /* What libraries keep besides the pixels: 16 bits a coefficient of several scans, 32 bits a pixel
  * of interlaced transparency and of lossless WebP, the pixels a second time where they are
  * turned. */
-static void headers_tell_the_memory(void **state) {
+static void headers_give_the_memory(void **state) {
   (void)state;
   static const struct {
     const char *name;
@@ -280,7 +280,7 @@ int main(void) {
       cmocka_unit_test(each_allocation_may_fail),
       cmocka_unit_test(scans_are_bounded),
       cmocka_unit_test(time_is_bounded),
-      cmocka_unit_test(headers_tell_the_memory),
+      cmocka_unit_test(headers_give_the_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

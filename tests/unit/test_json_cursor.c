@@ -55,7 +55,7 @@ static void values_are_skipped(void **state) {
   }
 }
 
-/* On broken strings cursor and parser agree on what is a string and what it says. */
+/* On broken strings cursor and parser agree on what is a string and what it contains. */
 static void strings_agree_with_the_parser(void **state) {
   (void)state;
   static const char *const parts[] = {

@@ -35,7 +35,7 @@ static enum omma_status create(struct ommai_linear_context *on, const struct omm
   return ommai_linear_create(on, &spec, sources, n_sources, linear, error);
 }
 
-/* What kernels/int8.h says of a row of inputs and a row of weights, with the C library's
+/* What kernels/int8.h defines for a row of inputs and a row of weights, with the C library's
  * rounding. */
 static void quantise_problem(struct problem *p) {
   for (int64_t r = 0; r < ROWS; r++) {

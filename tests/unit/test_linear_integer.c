@@ -454,9 +454,9 @@ static void odd_values_stay_where_they_are(void **state) {
   stored_free(&stored);
 }
 
-/* Weights that are no numbers make their output NaN in 4 bits as in 8, instead of disappearing with
- * their group. */
-static void odd_weights_are_told(void **state) {
+/* Weights that are NaN or infinity make their output NaN in 4 bits as in 8, instead of disappearing
+ * with their group. */
+static void odd_weights_are_reported(void **state) {
   (void)state;
   enum { N_IN = 96, N_OUT = 66 };
   static const float odd[3] = {NAN, INFINITY, -INFINITY};
@@ -527,7 +527,7 @@ static int run_level(const char *name) {
       cmocka_unit_test(bad_specs_are_refused),
       cmocka_unit_test(long_sums_do_not_overflow),
       cmocka_unit_test(odd_values_stay_where_they_are),
-      cmocka_unit_test(odd_weights_are_told),
+      cmocka_unit_test(odd_weights_are_reported),
       cmocka_unit_test(every_failed_allocation_is_reported),
   };
   return cmocka_run_group_tests_name(name, tests, open_engine, close_engine);

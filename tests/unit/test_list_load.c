@@ -101,7 +101,7 @@ static void wrong_entries_are_named(void **state) {
                {"ab", "", "list: merges[0]: expected a text", OMMAI_LISTED_NORMAL},
                {"ab", "ab", "list: merges[0]: expected two tokens with a space between", OMMAI_LISTED_NORMAL},
                {"ab", " ", "list: merges[0]: expected two tokens", OMMAI_LISTED_NORMAL},
-               {"ab", "a c", "list: merges[0]: \"a\" and \"c\" or both are no tokens", OMMAI_LISTED_NORMAL}};
+               {"ab", "a c", "list: merges[0]: \"a\" and \"c\" or both are not tokens", OMMAI_LISTED_NORMAL}};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     begin(&lists);
     add(&lists, wrong[i].token, wrong[i].kind);

@@ -1,4 +1,5 @@
-/* How much memory may still be taken: what the files of a machine and of its control groups say. */
+/* How much memory may still be taken: what the files of a machine and of its control groups
+ * give. */
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -20,7 +21,7 @@ static void write_at(const char *root, const char *file, const char *text) {
   test_write_file(path, text, strlen(text));
 }
 
-static void a_machine_without_groups_has_what_meminfo_says(void **state) {
+static void a_machine_without_groups_has_what_meminfo_gives(void **state) {
   (void)state;
   char root[TEST_PATH_SIZE];
   test_folder_create(root);
@@ -76,7 +77,7 @@ static void groups_of_version_1_count(void **state) {
   assert_int_equal(ommai_memory_room(root), 400000000);
 }
 
-static void files_that_say_nothing_are_no_limit(void **state) {
+static void files_without_a_value_are_not_a_limit(void **state) {
   (void)state;
   char root[TEST_PATH_SIZE];
   test_folder_create(root);
@@ -87,7 +88,7 @@ static void files_that_say_nothing_are_no_limit(void **state) {
   assert_int_equal(ommai_memory_room(root), INT64_C(8000000) * 1024);
 }
 
-static void this_machine_says_something(void **state) {
+static void this_machine_has_a_value(void **state) {
   (void)state;
 #ifdef __linux__
   assert_true(ommai_memory_room("") > 0);
@@ -96,12 +97,9 @@ static void this_machine_says_something(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_machine_without_groups_has_what_meminfo_says),
-      cmocka_unit_test(the_tightest_group_counts),
-      cmocka_unit_test(a_group_that_is_the_mounts_root_counts),
-      cmocka_unit_test(groups_of_version_1_count),
-      cmocka_unit_test(files_that_say_nothing_are_no_limit),
-      cmocka_unit_test(this_machine_says_something),
+      cmocka_unit_test(a_machine_without_groups_has_what_meminfo_gives), cmocka_unit_test(the_tightest_group_counts),
+      cmocka_unit_test(a_group_that_is_the_mounts_root_counts),          cmocka_unit_test(groups_of_version_1_count),
+      cmocka_unit_test(files_without_a_value_are_not_a_limit),           cmocka_unit_test(this_machine_has_a_value),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -237,7 +237,7 @@ static void weights_are_kept_as_stored(void **state) {
   }
 }
 
-/* What a quantised model says of itself before it has weights holds afterwards. */
+/* What a quantised model reports of itself before it has weights holds afterwards. */
 static void quantised_models_are_known_before_their_weights(void **state) {
   (void)state;
   static const struct {

@@ -200,8 +200,8 @@ static const struct change refused[] = {
     {IMAGE, "size.longest_edge", "2000000000000", FORMAT, "expected 1 to 1073741824"},
     {IMAGE, "max_pixels", "100", FORMAT, "found 4096 and 100"},
     {IMAGE, "image_mean", "[0.5, 0.5]", FORMAT, "expected 3 numbers, found 2"},
-    {IMAGE, "image_mean", "[0.5, 0.5, null]", FORMAT, "entry 2 is no sensible number"},
-    {IMAGE, "image_mean", "[0.5, 1e30, 0.5]", FORMAT, "entry 1 is no sensible number"},
+    {IMAGE, "image_mean", "[0.5, 0.5, null]", FORMAT, "entry 2 is not a sensible number"},
+    {IMAGE, "image_mean", "[0.5, 1e30, 0.5]", FORMAT, "entry 1 is not a sensible number"},
     {IMAGE, "image_mean", "0.5", FORMAT, "expected an array"},
     {IMAGE, "image_std", "[0.5, 0, 0.5]", FORMAT, "\"image_std\": expected positive numbers"},
     {IMAGE, "image_std", "[0.5, -0.5, 0.5]", FORMAT, "expected positive numbers"},
@@ -353,7 +353,7 @@ static void missing_files_are_named(void **state) {
   struct ommai_model_config config;
   struct omma_error error;
   fixture_copy_config("qwen3_vl_untied", folder);
-  unlink(test_path(path, folder, GENERATION)); /* then the text part says where to stop */
+  unlink(test_path(path, folder, GENERATION)); /* then the text part gives where to stop */
   assert_ok(read_folder(folder, &config, &error), &error);
   assert_int_equal(config.generation.n_stop_tokens, 1);
   assert_int_equal(config.generation.stop_tokens[0], 522);
@@ -501,7 +501,7 @@ static void expect_nothing(const struct ommai_generation_config *g) {
   assert_true(g->top_k == 0 && g->max_tokens == 0 && g->max_tokens_limit == 0);
 }
 
-static void sampling_counts_whatever_do_sample_says(void **state) {
+static void sampling_counts_regardless_of_do_sample(void **state) {
   (void)state;
   char folder[TEST_PATH_SIZE];
   struct ommai_model_config config;
@@ -526,7 +526,7 @@ static void sampling_counts_whatever_do_sample_says(void **state) {
 }
 
 /* The root's eos_token_id goes before that of text_config, as in transformers. */
-static void without_a_file_config_says_where_to_stop(void **state) {
+static void without_a_file_config_gives_where_to_stop(void **state) {
   (void)state;
   char folder[TEST_PATH_SIZE], path[TEST_PATH_SIZE];
   struct ommai_model_config config;
@@ -644,8 +644,8 @@ int main(void) {
       cmocka_unit_test(class_defaults_stand_in_processor_files),
       cmocka_unit_test(what_is_no_file_is_not_missing),
       cmocka_unit_test(processor_config_serves_as_well),
-      cmocka_unit_test(sampling_counts_whatever_do_sample_says),
-      cmocka_unit_test(without_a_file_config_says_where_to_stop),
+      cmocka_unit_test(sampling_counts_regardless_of_do_sample),
+      cmocka_unit_test(without_a_file_config_gives_where_to_stop),
       cmocka_unit_test(another_source_may_be_chosen),
       cmocka_unit_test(overrides_go_before_the_file),
       cmocka_unit_test(the_tokenizers_eos_ends_answers_too),

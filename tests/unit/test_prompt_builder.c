@@ -154,7 +154,7 @@ static void videos_stand_whole_or_by_temporal_patch(void **state) {
   const struct omma_video three = {.n_frames = 3, .fps = 0.3}, one = {.n_frames = 1};
   const struct omma_part parts[] = {TEXT("a"), {.video = &three}, TEXT("b"), {.video = &one}};
   const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = parts, .n_parts = 4},
-                            told = {.role = OMMA_ROLE_SYSTEM, .parts = parts + 1, .n_parts = 1};
+                            instructed = {.role = OMMA_ROLE_SYSTEM, .parts = parts + 1, .n_parts = 1};
   struct ommai_builtin_template template = {.turn_begin = {"[system]", "[user]", "[assistant]"},
                                             .turn_end = "[end]",
                                             .image_begin = "[see]",
@@ -169,7 +169,7 @@ static void videos_stand_whole_or_by_temporal_patch(void **state) {
                       "[end][assistant]",
                       &error),
       &error);
-  assert_fails(render_template(&template, &told, 1, false, NULL, &error), OMMA_ERROR_ARGUMENT,
+  assert_fails(render_template(&template, &instructed, 1, false, NULL, &error), OMMA_ERROR_ARGUMENT,
                "only user messages can hold videos", &error);
 }
 
@@ -181,10 +181,10 @@ static void what_the_form_has_no_place_for_is_refused(void **state) {
                                       {.role = OMMA_ROLE_SYSTEM, .parts = &text, .n_parts = 1}};
   const struct omma_message seen[] = {{.role = OMMA_ROLE_USER, .parts = &text, .n_parts = 1},
                                       {.role = OMMA_ROLE_ASSISTANT, .parts = &image, .n_parts = 1}};
-  const struct omma_message told[] = {{.role = OMMA_ROLE_SYSTEM, .parts = &image, .n_parts = 1}};
+  const struct omma_message instructed[] = {{.role = OMMA_ROLE_SYSTEM, .parts = &image, .n_parts = 1}};
   assert_fails(render(late, 2, false, NULL, &error), OMMA_ERROR_ARGUMENT, "messages[1]: a system message", &error);
   assert_fails(render(seen, 2, false, NULL, &error), OMMA_ERROR_ARGUMENT, "messages[1]: only user messages", &error);
-  assert_fails(render(told, 1, false, NULL, &error), OMMA_ERROR_ARGUMENT, "messages[0]: only user messages", &error);
+  assert_fails(render(instructed, 1, false, NULL, &error), OMMA_ERROR_ARGUMENT, "messages[0]: only user messages", &error);
   assert_string_equal(error.field, "messages");
 }
 

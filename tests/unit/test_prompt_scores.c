@@ -206,8 +206,8 @@ static void cached_prompts_are_scored_whole(void **state) {
 }
 
 /* Requests that share few pages: the younger ones give theirs up in the middle of their prompts,
- * and are told nothing twice. */
-static void preempted_prompts_are_told_once(void **state) {
+ * and are reported nothing twice. */
+static void preempted_prompts_are_reported_once(void **state) {
   (void)state;
   enum { N = 4 };
   static struct scores alone[N], together[N];
@@ -267,7 +267,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(they_are_those_of_the_official_code), cmocka_unit_test(they_do_not_depend_on_chunks_or_groups),
       cmocka_unit_test(ranks_count_the_likelier_ones),       cmocka_unit_test(cached_prompts_are_scored_whole),
-      cmocka_unit_test(preempted_prompts_are_told_once),     cmocka_unit_test(a_prompt_of_one_token_has_none),
+      cmocka_unit_test(preempted_prompts_are_reported_once), cmocka_unit_test(a_prompt_of_one_token_has_none),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -165,7 +165,7 @@ static const struct damage damages[] = {
     {"packed_int4", "layer.weight_shape", OMMAI_TENSOR_I64, 1, {2}, 0xff, "found [-1, -1]"},
     {"packed_int4", "layer.weight_shape", OMMAI_TENSOR_F32, 1, {2}, 0, "expected type I64, found F32"},
     {"packed_int4", "layer.weight_packed", OMMAI_TENSOR_I32, 2, {24, 11}, 0, "expected shape [24, 12], found [24, 11]"},
-    {"packed_int4", "layer.weight_packed", OMMAI_TENSOR_U8, 2, {24, 12}, 0, "of type U8: quantization_config says"},
+    {"packed_int4", "layer.weight_packed", OMMAI_TENSOR_U8, 2, {24, 12}, 0, "of type U8: quantization_config gives"},
     {"packed_int4", "layer.weight_packed", OMMAI_TENSOR_I32, 2, {0, 12}, 0, "expected shape [24, 12], found [0, 12]"},
     {"packed_int4", "layer.weight_scale", OMMAI_TENSOR_BF16, 2, {24, 2}, 0, "expected shape [24, 3], found [24, 2]"},
     /* large numbers are numbers */
@@ -200,7 +200,7 @@ static const struct damage damages[] = {
      {96},
      0x01,
      "input 0: expected a group of 0 to 2, found 16843009"},
-    /* -1 throughout says nothing */
+    /* -1 throughout means none */
     {"packed_int4", "layer.weight_g_idx", OMMAI_TENSOR_I32, 1, {96}, 0xff, ""},
     {"packed_int4", "layer.weight_g_idx", OMMAI_TENSOR_I32, 1, {95}, 0, "expected shape [96], found [95]"},
     {"packed_int4_zeros", "layer.weight_zero_point", -1, 0, {0}, 0, "\"layer.weight_zero_point\" is missing"},
@@ -271,7 +271,7 @@ static void read_all(const struct ommai_checkpoint *checkpoint) {
   }
 }
 
-static void damage_is_told(void **state) {
+static void damage_is_reported(void **state) {
   struct test_folder *fixture = *state;
   for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
     struct ommai_quantization *quantization;
@@ -308,7 +308,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(values_are_those_of_the_official_code),
       cmocka_unit_test(eight_bit_floats_are_exact),
-      cmocka_unit_test_setup_teardown(damage_is_told, test_folder_setup, test_folder_teardown),
+      cmocka_unit_test_setup_teardown(damage_is_reported, test_folder_setup, test_folder_teardown),
       cmocka_unit_test_setup_teardown(long_names_are_refused, test_folder_setup, test_folder_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

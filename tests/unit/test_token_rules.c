@@ -144,18 +144,18 @@ static void bad_words_are_vllms_sequences(void **state) {
   for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
     struct omma_error error;
     struct ommai_token_rules rules = {0};
-    int32_t bare[16], behind[16];
+    int32_t bare[16], spaced[16];
     char text[16] = " ";
     const struct omma_sampling sampling = {.bad_words = &words[i], .n_bad_words = 1};
     const char *stripped = i == 1 ? words[i] + 2 : i == 2 ? words[i] + 3 : words[i];
     strcat(text, stripped);
-    size_t n = encode(stripped, bare, 16), n_after = encode(text, behind, 16);
-    bool both = n_after == n && behind[0] != bare[0];
+    size_t n = encode(stripped, bare, 16), n_after = encode(text, spaced, 16);
+    bool both = n_after == n && spaced[0] != bare[0];
     assert_ok(ommai_token_rules_take(&rules, model, &sampling, &error), &error);
     assert_int_equal(rules.n_bad_words, both ? 2 : 1);
     assert_int_equal(rules.bad_ends[0], n);
     assert_memory_equal(rules.bad_tokens, bare, n * sizeof *bare);
-    if (both) assert_memory_equal(rules.bad_tokens + n, behind, n * sizeof *behind);
+    if (both) assert_memory_equal(rules.bad_tokens + n, spaced, n * sizeof *spaced);
     int32_t banned[OMMA_MAX_BAD_WORDS];
     assert_int_equal(ommai_token_rules_ban(&rules, bare, (int64_t)n - 1, banned), 1);
     assert_int_equal(banned[0], bare[n - 1]);
@@ -205,7 +205,7 @@ static void wrong_rules_are_named(void **state) {
   longest[1025] = '\0';
   for (size_t i = 0; i <= OMMA_MAX_BAD_WORDS; i++) words[i] = "a";
   expect_refused((struct omma_sampling){.logit_bias = outside, .n_logit_bias = 2}, "logit_bias", "there is no token 100000");
-  expect_refused((struct omma_sampling){.logit_bias = no_number, .n_logit_bias = 1}, "logit_bias", "is no number");
+  expect_refused((struct omma_sampling){.logit_bias = no_number, .n_logit_bias = 1}, "logit_bias", "is not a number");
   expect_refused((struct omma_sampling){.logit_bias = many, .n_logit_bias = OMMA_MAX_LOGIT_BIAS + 1}, "logit_bias",
                  "at most 1024 tokens, found 1025");
   expect_refused((struct omma_sampling){.n_logit_bias = 1}, "logit_bias", "expected a list");
@@ -285,7 +285,7 @@ static void special_tokens_may_stay(void **state) {
   answer_to("hello", &sampling, &answer);
   assert_int_equal(answer.text_size, 2 * size);
   assert_memory_equal(answer.text, text, size);
-  sampling.ignore_eos = false; /* what ends the answer is no part of it */
+  sampling.ignore_eos = false; /* what ends the answer is not part of it */
   answer_to("hello", &sampling, &answer);
   assert_int_equal(answer.n, 1);
   assert_int_equal(answer.text_size, 0);

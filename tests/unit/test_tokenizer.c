@@ -159,7 +159,7 @@ static void tokens_have_bytes_and_kinds(void **state) {
   ommai_tokenizer_destroy(tokenizer);
 }
 
-static void wrong_calls_say_what_is_wrong(void **state) {
+static void wrong_calls_report_what_is_wrong(void **state) {
   (void)state;
   struct omma_error error;
   struct ommai_tokenizer *tokenizer = text_fixture_tokenizer(OMMA_TEST_DATA, "digits");
@@ -290,7 +290,7 @@ int main(void) {
       cmocka_unit_test(ids_are_the_official_ones),        cmocka_unit_test(decodes_are_the_official_ones),
       cmocka_unit_test(encoding_loses_nothing),           cmocka_unit_test(added_tokens_can_be_plain_text),
       cmocka_unit_test(counts_stop_at_their_limit),       cmocka_unit_test(hopeless_texts_are_not_read),
-      cmocka_unit_test(tokens_have_bytes_and_kinds),      cmocka_unit_test(wrong_calls_say_what_is_wrong),
+      cmocka_unit_test(tokens_have_bytes_and_kinds),      cmocka_unit_test(wrong_calls_report_what_is_wrong),
       cmocka_unit_test(failing_allocations_are_reported), cmocka_unit_test(threads_share_a_tokenizer),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -134,7 +134,7 @@ static void times_are_those_of_the_official_code(void **state) {
 
 /* Temporal patches of 2 x 4 tokens, 40 apart in time; the text goes on after their width, and the
  * answer after the text. */
-static void slow_videos_reach_behind_the_text(void **state) {
+static void slow_videos_reach_past_the_text(void **state) {
   (void)state;
   const struct omma_image *frames[] = {frame, frame, frame, frame, frame, frame, frame, frame, frame, frame,
                                        frame, frame, frame, frame, frame, frame, frame, frame, frame, frame};
@@ -171,7 +171,7 @@ static struct ommai_image_key key_of(const struct omma_model *model, const struc
   return key;
 }
 
-static void keys_tell_videos_apart(void **state) {
+static void keys_distinguish_videos(void **state) {
   (void)state;
   struct omma_image *last = fixture_image("clip_1_118x54.jpg");
   const struct omma_image *still[] = {frame, frame, frame, frame}, *moved[] = {frame, frame, frame, last};
@@ -181,7 +181,7 @@ static void keys_tell_videos_apart(void **state) {
   assert_memory_equal(&keys[0], &keys[1], sizeof keys[0]); /* the tower knows no rate */
   assert_memory_not_equal(&keys[0], &keys[2], sizeof keys[0]);
   assert_memory_not_equal(&keys[0], &keys[3], sizeof keys[0]);
-  /* A name alone counts only where it is said to suffice. */
+  /* A name alone counts only where the option for that is set. */
   keys[1] = key_of(timed, &videos[0], "a", false);
   keys[2] = key_of(timed, &videos[2], "a", false);
   assert_memory_not_equal(&keys[1], &keys[0], sizeof keys[0]);
@@ -300,8 +300,8 @@ int main(void) {
       cmocka_unit_test(long_videos_do_not_fit_the_context),
       cmocka_unit_test(sizes_follow_the_limits_of_videos),
       cmocka_unit_test(times_are_those_of_the_official_code),
-      cmocka_unit_test(slow_videos_reach_behind_the_text),
-      cmocka_unit_test(keys_tell_videos_apart),
+      cmocka_unit_test(slow_videos_reach_past_the_text),
+      cmocka_unit_test(keys_distinguish_videos),
       cmocka_unit_test(videos_are_encoded_once),
       cmocka_unit_test(limits_come_from_their_file),
       cmocka_unit_test(newer_writers_have_one_file),

@@ -97,12 +97,22 @@ static void pack_bf16_int8(const struct ommai_attention_pack *job) {
   pack_values(job, packed + KEYS + BLOCK * units, OMMA_BF16);
 }
 
+/* All of a tile's query rows at once: the steps of a row wait for each other, so only a few rows
+ * would be on their way at a time. */
+OMMAI_INLINE void ask_for_queries(const struct ommai_attention_tile *tile) {
+  for (int64_t i = 0; i < tile->n_rows; i++) {
+    const uint16_t *row = (const uint16_t *)tile->q + i * tile->q_stride;
+    for (int64_t at = 0; at < tile->head_dim; at += 32) ommai_avx512_prefetch(row, at * 2);
+  }
+}
+
 /* Query rows to [units][16 nv], raised, and what a unit of each row's scores is worth in units of
  * log2. With a negative scale the signs are turned, so that the largest product is always the
  * largest score. */
 OMMAI_INLINE void pack_int8_queries(const struct ommai_attention_tile *tile, uint32_t *out, float *scales, int nv) {
   _Alignas(64) int8_t bytes[LANES][MAX_BYTES];
   float unit = fabsf(tile->scale) * LOG2_E;
+  ask_for_queries(tile);
   for (int v = 0; v < nv; v++) {
     for (int64_t i = 0; i < LANES; i++) {
       int64_t index = ommai_min_i64(v * LANES + i, tile->n_rows - 1);

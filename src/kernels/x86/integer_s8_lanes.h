@@ -185,12 +185,12 @@ static void tile_s8(const struct integer_block *block) {
 enum { MOST_INPUTS = 255 };
 
 /* Rows of a block, and a bit for each step of inputs that are too large in some row. */
-struct few_rows {
+struct gemv_rows {
   struct signed_rows rows;
   uint32_t large;
 };
 
-OMMAI_INLINE void take_few_rows(const struct integer_block *block, struct few_rows *few, const int n_rows) {
+OMMAI_INLINE void take_gemv_rows(const struct integer_block *block, struct gemv_rows *few, const int n_rows) {
   take_signs(block, &few->rows, n_rows);
   few->large = 0;
   for (int64_t k = 0; k < block->n_k; k += 2 * STEP_K) {
@@ -208,7 +208,7 @@ OMMAI_INLINE void take_few_rows(const struct integer_block *block, struct few_ro
 }
 
 /* Two lines. Either the rows' inputs or the vectors of weights stay in registers over the other. */
-OMMAI_INLINE void add_few_step(const struct few_rows *few, const uint8_t *line, int64_t k, const bool large, const int n_rows,
+OMMAI_INLINE void add_few_step(const struct gemv_rows *few, const uint8_t *line, int64_t k, const bool large, const int n_rows,
                                const int n_vectors, ivec (*acc)[PANEL_VECTORS]) {
   if (n_rows <= 2) {
     struct signed_inputs x[2];
@@ -236,7 +236,7 @@ OMMAI_INLINE void add_few_step(const struct few_rows *few, const uint8_t *line, 
   }
 }
 
-OMMAI_INLINE void columns_of_few(const struct integer_block *block, const struct few_rows *few, int column,
+OMMAI_INLINE void columns_of_few(const struct integer_block *block, const struct gemv_rows *few, int column,
                                  struct integer_coming *stream, const int n_rows, const int n_vectors) {
   ivec acc[MOST_ROWS][PANEL_VECTORS];
   start_signed(block, &few->rows, column, n_rows, n_vectors, acc);
@@ -256,13 +256,13 @@ OMMAI_INLINE void columns_of_few(const struct integer_block *block, const struct
 /* n_parts groups of rows share what is to be asked for. */
 OMMAI_INLINE void rows_s8(const struct integer_block *block, struct integer_coming *stream, int64_t n_parts, const int n_rows) {
   const int n_vectors = n_rows == 1 ? PANEL_VECTORS : 2;
-  struct few_rows few;
-  take_few_rows(block, &few, n_rows);
+  struct gemv_rows few;
+  take_gemv_rows(block, &few, n_rows);
   stream->bytes = LINE / (n_parts * PANEL_VECTORS / n_vectors);
   for (int v = 0; v < PANEL_VECTORS; v += n_vectors) columns_of_few(block, &few, v * LANES, stream, n_rows, n_vectors);
 }
 
-static void few_rows_s8(const struct integer_block *block) {
+static void gemv_s8(const struct integer_block *block) {
   const int64_t n_parts = ommai_div_up(block->n_rows, MOST_ROWS);
   struct integer_coming stream = integer_stream(block);
   for (int64_t row = 0, n; row < block->n_rows; row += n) {

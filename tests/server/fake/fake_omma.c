@@ -8,10 +8,10 @@
  *   [[size=N]]       bytes per token           [[error_at=N]]  internal failure instead of token N
  *   [[die=1]]        the engine fails for good [[refuse=S]]    omma_request_create fails with
  *                    status S
- *   [[progress=N]]   N steps of encoding are told before the first token, 10 ms from one to the
+ *   [[progress=N]]   N steps of encoding are reported before the first token, 10 ms from one to the
  *                    next
  *   [[show=1]]       answer with the sampling fields and images that arrived
- *   [[think=N]]      the first N tokens are a thought, where thoughts are told apart; no more of
+ *   [[think=N]]      the first N tokens are a thought, where thoughts are distinguished; no more of
  *                    them than the budget allows */
 #include <inttypes.h>
 #include <omma/omma.h>
@@ -28,7 +28,7 @@
 #define VOCABULARY 256
 #define CONTEXT 4096
 #define IMAGE_TOKENS 16
-#define DEFAULT_PIXELS 178956970 /* as omma.h says */
+#define DEFAULT_PIXELS 178956970 /* as omma.h documents */
 #define MAX_TEXT 65536
 #define MAX_RUNNING 64
 #define SECRET "/secret/checkpoint/model.safetensors"
