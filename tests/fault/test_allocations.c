@@ -70,7 +70,7 @@ static void turns_allocate_nothing(void **state) {
     assert_ok(ommai_engine_sizes(model, &options, &sizes, &error), &error);
     assert_ok(ommai_resources_create(model, &sizes, &resources, &error), &error);
     assert_ok(ommai_scheduler_init(&scheduler, &resources, &events, &error), &error);
-    struct ommai_job job = {.request = request, .callbacks = {.context = &n_tokens, .on_token = ignore_token}};
+    struct ommai_queued_request job = {.request = request, .callbacks = {.context = &n_tokens, .on_token = ignore_token}};
     for (job.id = 1; job.id <= 2; job.id++) {
       assert_true(ommai_scheduler_admits(&scheduler, &job));
       ommai_scheduler_add(&scheduler, &job);

@@ -46,7 +46,7 @@ static int tear_down(void **state) {
 struct world {
   struct ommai_resources resources;
   struct ommai_scheduler scheduler;
-  struct ommai_job waiting; /* id 0: none */
+  struct ommai_queued_request waiting; /* id 0: none */
   uint64_t next_id;
   int64_t n_ends[MAX_JOBS + 1], n_tokens[MAX_JOBS + 1], max_tokens[MAX_JOBS + 1];
   bool cancelled[MAX_JOBS + 1];
@@ -92,7 +92,7 @@ static void arrive(struct world *world, struct test_random *random, bool priorit
   struct omma_request *request = requests[test_random_range(random, 0, N_TEMPLATES - 1)];
   int64_t context = world->resources.sizes.context;
   if ((int64_t)request->n_tokens >= context) return;
-  world->waiting = (struct ommai_job){.id = ++world->next_id, .request = request, .submitted = ommai_clock_ns()};
+  world->waiting = (struct ommai_queued_request){.id = ++world->next_id, .request = request, .submitted = ommai_clock_ns()};
   if (priorities) world->waiting.priority = test_random_range(random, -1, 1);
   int64_t room = context - (int64_t)request->n_tokens;
   world->max_tokens[world->next_id] = request->max_tokens < room ? request->max_tokens : room;
