@@ -196,7 +196,7 @@ def test_what_is_missing_is_said(omma, files, tmp_path):
     refused(omma("run", mmproj, "Hello", "--mmproj", mmproj), 1, mmproj, "the language model to --model")
     refused(omma("run", model, "Hello", "--mmproj", model), 1, model, "no vision tower")
     refused(omma("run", model, "Hello", "--mmproj", kimi[1]), 1, '"qwen3vl" with projector "kimivl" is not supported')
-    refused(omma("run", plain, "Hello", "--mmproj", mmproj), 1, plain, "no GGUF file")
+    refused(omma("run", plain, "Hello", "--mmproj", mmproj), 1, plain, "not a GGUF file")
     refused(omma("run", model, "Hello", "--mmproj", tmp_path / "none.gguf"), 1, "none.gguf")
 
 
