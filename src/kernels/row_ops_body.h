@@ -120,8 +120,8 @@ static inline float chosen(bool yes, float a, float b) {
 }
 
 /* Values whose steps stand side by side in the functions below: one after the other they would wait
- * for each other's results. The compiler keeps a group in registers. */
-enum { GROUP = 64 };
+ * for each other's results. The compiler keeps most of a group in registers. */
+enum { GROUP = 128 };
 
 /* n values, 1 to GROUP - 1, and the first again and again. */
 static inline const float *padded(const float *x, int64_t n, float *group) {

@@ -27,17 +27,28 @@ struct signed_rows {
   int32_t taken[MOST_ROWS];
 };
 
+/* Of 32 inputs, or 16 and zeros, at k of a row; their sum in 64-bit lanes. */
+OMMAI_INLINE __m256i take_signs_at(struct signed_rows *rows, int row, int64_t k, __m256i x) {
+  __m256i magnitudes = _mm256_abs_epi8(x), negative = _mm256_cmpgt_epi8(_mm256_setzero_si256(), x);
+  _mm256_storeu_si256((void *)(rows->magnitudes[row] + k), magnitudes);
+  _mm256_storeu_si256((void *)(rows->negative[row] + k), negative);
+  return _mm256_sad_epu8(_mm256_and_si256(magnitudes, negative), _mm256_setzero_si256());
+}
+
 OMMAI_INLINE void take_signs(const struct integer_block *block, struct signed_rows *rows, const int n_rows) {
   for (int row = 0; row < n_rows; row++) {
-    __m128i taken = _mm_setzero_si128();
-    for (int64_t k = 0; k < block->n_k; k += 16) {
-      __m128i x = _mm_loadu_si128((const void *)(block->x + row * block->stride + k));
-      __m128i magnitudes = _mm_abs_epi8(x), negative = _mm_cmpgt_epi8(_mm_setzero_si128(), x);
-      taken = _mm_add_epi64(taken, _mm_sad_epu8(_mm_and_si128(magnitudes, negative), _mm_setzero_si128()));
-      _mm_storeu_si128((void *)(rows->magnitudes[row] + k), magnitudes);
-      _mm_storeu_si128((void *)(rows->negative[row] + k), negative);
+    const int8_t *x = block->x + row * block->stride;
+    __m256i taken = _mm256_setzero_si256();
+    int64_t k = 0;
+    for (; k + 32 <= block->n_k; k += 32) {
+      taken = _mm256_add_epi64(taken, take_signs_at(rows, row, k, _mm256_loadu_si256((const void *)(x + k))));
     }
-    rows->taken[row] = _mm_cvtsi128_si32(taken) + _mm_extract_epi32(taken, 2);
+    if (k < block->n_k) {
+      __m256i rest = _mm256_zextsi128_si256(_mm_loadu_si128((const void *)(x + k)));
+      taken = _mm256_add_epi64(taken, take_signs_at(rows, row, k, rest));
+    }
+    rows->taken[row] = (int32_t)(_mm256_extract_epi64(taken, 0) + _mm256_extract_epi64(taken, 1) +
+                                 _mm256_extract_epi64(taken, 2) + _mm256_extract_epi64(taken, 3));
   }
 }
 
