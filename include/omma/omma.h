@@ -175,7 +175,7 @@ OMMA_API enum omma_status omma_model_text_cost(const struct omma_model *model, i
 
 /* ---- requests ---- */
 
-/* a tool's result */
+/* The author of a message. TOOL: the message is a tool's result. */
 enum omma_role { OMMA_ROLE_SYSTEM = 0, OMMA_ROLE_USER = 1, OMMA_ROLE_ASSISTANT = 2, OMMA_ROLE_TOOL = 3 };
 
 /* A video: the frames for the model, in order and all of one size. All frames are used; none are
@@ -530,14 +530,14 @@ struct omma_result {
   struct omma_error error; /* with OMMA_FINISH_ERROR */
 };
 
+struct omma_embeddings;
+
 /* An engine works on up to max_sequences requests at the same time. The tokens and
  * log-probabilities of a request are bit-identical to those of the request alone.
  *
  * The engine's thread calls the callbacks. They must be quick and must not call the engine, except
  * omma_engine_cancel. Each may be NULL. on_token cancels the request by returning false. on_finish
  * is called exactly once for each submitted request, as the last call. */
-struct omma_embeddings;
-
 struct omma_callbacks {
   void *context;
   void (*on_progress)(void *context, enum omma_stage stage, int64_t done, int64_t total);

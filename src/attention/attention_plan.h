@@ -1,4 +1,4 @@
-/* Inside of the operator: context, the checked problem, the plan and its jobs.
+/* The inside of the operator: context, the checked problem, the plan and its jobs.
  *
  * A plan is a list of units, those that use shared workspace before the small ones and the heaviest
  * of each first, and a list of waves over them. A unit is the queries of one segment (one
@@ -7,10 +7,10 @@
  * are cut into waves so that what a wave keeps in shared workspace fits a fixed budget. A wave has
  * two phases, each one team call:
  *
- *   ENCODER, CAUSAL   prepare: pack up to PACK_BLOCKS key blocks of a pair.   attend: one tile of
- *   query rows of one head.
- *   DECODE            prepare: one split of the keys of a pair.               attend: combine the
- *                     splits of a pair.
+ *   ENCODER, CAUSAL   prepare: pack up to PACK_BLOCKS key blocks of a pair
+ *                     attend: one tile of query rows of one head
+ *   DECODE            prepare: one split of the keys of a pair
+ *                     attend: combine the splits of a pair
  *
  * Small units keep nothing in shared workspace: they have no prepare jobs, and one attend job per
  * pair does everything in the worker's scratch. Jobs are numbered through the whole plan, so a job

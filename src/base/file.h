@@ -22,8 +22,7 @@ bool ommai_directory_has(const char *directory, const char *end);
 
 /* DIRECTORY/NAME into `path`, and whether something is there. What is there and is not a regular
  * file, nor a link to one (a directory, a named pipe, a link that leads nowhere), is an error: it
- * was
- * meant to be read. Errors: ARGUMENT (the path is too long), IO. */
+ * was meant to be read. Errors: ARGUMENT (the path is too long), IO. */
 enum omma_status ommai_file_find(char *path, size_t size, const char *directory, const char *name, bool *found,
                                  struct omma_error *error);
 

@@ -35,7 +35,7 @@ static int read_entries(const char *text, const char *where, struct ommai_segmen
     size_t size = strcspn(text, separators);
     snprintf(entry, sizeof entry, "%.*s", (int)(size < sizeof entry ? size : sizeof entry), text);
     if (size >= sizeof entry || !parse_entry(entry, &length, &count)) {
-      return ommai_usage_error("bench attention: --segments %.60s: '%s' is no length: entries are N or NxCOUNT", where, entry);
+      return ommai_usage_error("bench attention: --segments %.60s: '%s' is not a length: entries are N or NxCOUNT", where, entry);
     }
     if ((int64_t)segments->count + count > OMMA_ATTENTION_MAX_SEGMENTS ||
         n_tokens + length * count > OMMA_ATTENTION_MAX_TOKENS) {

@@ -81,7 +81,7 @@ static int parse_contexts(struct bench *bench) {
     int64_t n_tokens;
     snprintf(entry, sizeof entry, "%.*s", (int)(length < sizeof entry ? length : sizeof entry), text);
     if (length >= sizeof entry || !ommai_parse_integer(entry, false, &n_tokens) || n_tokens < 1 || n_tokens > MAX_CONTEXT) {
-      return ommai_usage_error("bench decode: --context: '%s' is no length: expected 1 to %d", entry, MAX_CONTEXT);
+      return ommai_usage_error("bench decode: --context: '%s' is not a length: expected 1 to %d", entry, MAX_CONTEXT);
     }
     bench->contexts[bench->n_contexts++].n_tokens = n_tokens;
     bench->longest = ommai_max_i64(bench->longest, n_tokens);

@@ -21,10 +21,9 @@ struct ommai_foreign_option {
   enum ommai_foreign_kind kind;
   /* short form after one dash, or NULL; one letter may have a number attached */
   const char *letters;
-  const char
-      /* why it is refused; NULL: it is accepted and does nothing. A refused switch may be given as
-       * --no-name */
-      *refused;
+  /* why it is refused; NULL: it is accepted and does nothing. A refused switch may be given as
+   * --no-name */
+  const char *refused;
   /* values that are accepted all the same, with one blank between them; NULL: none */
   const char *but_for;
 };

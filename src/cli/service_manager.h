@@ -1,7 +1,6 @@
 /* What the program that manages services (systemd) gets to know of this one: sd_notify(3)'s
- * protocol, datagrams to the socket that NOTIFY_SOCKET names, a path or "@NAME" (abstract). Without
- * the
- * variable nothing is sent. */
+ * protocol, datagrams to the socket that NOTIFY_SOCKET names, a path or "@NAME" (abstract).
+ * Without the variable nothing is sent. */
 #ifndef OMMAI_CLI_SERVICE_MANAGER_H
 #define OMMAI_CLI_SERVICE_MANAGER_H
 

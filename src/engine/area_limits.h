@@ -1,4 +1,4 @@
-/* How few and how many pixels an image may have after the resize. */
+/* The limits of a resized image's area, in pixels. */
 #ifndef OMMAI_ENGINE_AREA_LIMITS_H
 #define OMMAI_ENGINE_AREA_LIMITS_H
 

@@ -1,8 +1,9 @@
-/* Outputs of the tower, kept by what went in: an image that comes again needs no encoder.
+/* Outputs of the tower, found by a hash of its input: an image that comes again is not encoded
+ * again.
  *
- * A byte budget; what was not used for longest goes first, never what is in use. One thread takes
- * and gives back; others may ask what is there, put what they have from elsewhere, and give back
- * complete images that were shared with them. */
+ * It has a byte budget and evicts the least recently used entry first, never one in use. One thread
+ * takes entries and gives them back. Others may look up, add outputs that they have from elsewhere,
+ * and give back complete images that were shared with them. */
 #ifndef OMMAI_ENGINE_ENCODER_CACHE_H
 #define OMMAI_ENGINE_ENCODER_CACHE_H
 

@@ -9,8 +9,7 @@
 
 /* Works the sizes out and resizes, on the model's image threads where they are free; an image from
  * a file is kept for omma_image_recall, one that came from there is as it was kept. Thread-safe.
- * The caller frees
- * the image. */
+ * The caller frees the image. */
 enum omma_status ommai_prepare_image(const struct omma_model *model, const struct omma_image *image,
                                      const struct omma_image_options *options, struct ommai_prepared_image *prepared,
                                      struct omma_error *error);

@@ -1,9 +1,9 @@
 /* Images after the resize, kept by the bytes of their files: one that comes again is neither
  * decoded nor resized.
  *
- * A byte budget; what was not used for longest goes first. What is kept is an owner of the pixels
- * as a request is, so that no request depends on the store: its image has pixels whatever is given
- * up. Thread-safe. */
+ * It has a byte budget and evicts the least recently used entry first. An entry is one owner of the
+ * pixels, as a request is. So no request depends on the store: its image keeps its pixels when the
+ * entry is evicted. Thread-safe. */
 #ifndef OMMAI_ENGINE_IMAGE_STORE_H
 #define OMMAI_ENGINE_IMAGE_STORE_H
 

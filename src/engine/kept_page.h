@@ -1,4 +1,4 @@
-/* The event of a page that was published, for whoever asked for it. */
+/* The event of a page that was published in the prefix cache (omma_engine_options.kv_events). */
 #ifndef OMMAI_ENGINE_KEPT_PAGE_H
 #define OMMAI_ENGINE_KEPT_PAGE_H
 

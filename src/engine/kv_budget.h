@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* Bytes for keys and values: `needed`, those of all sequences that run at once at their longest,
- * but no more than is left of `room` bytes (as ommai_memory_room; -1: not known) after `taken`,
+/* Bytes for keys and values: `needed` (those of all sequences that run at once, at their longest),
+ * but at most what is left of `room` bytes (as ommai_memory_room; -1: not known) after `taken`,
  * what everything else will still take, and a reserve for decoded images, bodies and the system.
  * An eighth of the room in any case, so that a small machine still answers short questions: pages
  * that are not used take no memory. */

@@ -1,4 +1,4 @@
-/* The engine's memory, worked out before anything runs. */
+/* The engine's memory, computed before anything runs. */
 #ifndef OMMAI_ENGINE_MEMORY_ESTIMATE_H
 #define OMMAI_ENGINE_MEMORY_ESTIMATE_H
 

@@ -2,7 +2,7 @@
  *
  * A page is free, or has users. A page that prefill has filled wholly may be published under a key:
  * later prompts that begin alike take it as another user. A published page without users stays
- * until its place is needed; what was not used for longest goes first, and of one prompt its end
+ * until its space is needed; the least recently used is evicted first, and the end of a prompt
  * before its beginning. Nothing writes into a published page. One thread. */
 #ifndef OMMAI_ENGINE_PAGE_POOL_H
 #define OMMAI_ENGINE_PAGE_POOL_H

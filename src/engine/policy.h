@@ -1,9 +1,10 @@
 /* What the engine does next. A pure function of its load, so that it is tested without a model.
  *
- * - Nobody decodes: long slices of images and prompts; in turn and short where both wait, so that
- *                   neither waits for the other's end.
- * - Somebody decodes: a step of every decoding sequence, then one slice that lasts `percent` of the
- *                     time of both, at most. */
+ * - While no sequence decodes: long slices of images or prompts; short ones in turn where both
+ * wait,
+ *   so that neither waits for the other's end.
+ * - While a sequence decodes: a step of every decoding sequence, then one slice that lasts at most
+ *   `percent` of the time of both. */
 #ifndef OMMAI_ENGINE_POLICY_H
 #define OMMAI_ENGINE_POLICY_H
 

@@ -1,5 +1,5 @@
-/* Names of KV pages by everything that their content depends on: the tokens of the page and of all
- * pages before it, their positions, and for rows of images the image and the row. */
+/* Keys of KV pages: a hash of everything that their content depends on: the tokens of the page and
+ * of all pages before it, their positions, and for rows of images the image and the row. */
 #ifndef OMMAI_ENGINE_PREFIX_KEY_H
 #define OMMAI_ENGINE_PREFIX_KEY_H
 

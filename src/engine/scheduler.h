@@ -1,8 +1,8 @@
-/* The live sequences: which are admitted, whose turn it is, who gives way when pages run out.
+/* The live sequences: which are admitted, whose turn it is, which is preempted when pages run out.
  *
- * In order of priority (lower first; all alike unless the engine goes by priority), then of age.
- * Pages run out: the last sequence in order gives its pages back and enters again later; the first
- * one never does, so that every request ends. One thread. */
+ * The order is by priority (lower first; all equal unless the engine uses priorities), then by age.
+ * When pages run out, the last sequence in order is preempted: it gives its pages back and is
+ * admitted again later. The first one never is, so that every request ends. One thread. */
 #ifndef OMMAI_ENGINE_SCHEDULER_H
 #define OMMAI_ENGINE_SCHEDULER_H
 

@@ -1,7 +1,7 @@
 /* One request while the engine works on it: images, prompt, answer. State alone; the lanes compute.
  *
- * A sequence that has entered holds pages and images; one that was preempted has given them back,
- * keeps its tokens, and enters again. */
+ * An admitted sequence holds pages and images. A preempted one has given them back, keeps its
+ * tokens, and is admitted again. */
 #ifndef OMMAI_ENGINE_SEQUENCE_H
 #define OMMAI_ENGINE_SEQUENCE_H
 
@@ -83,8 +83,7 @@ struct ommai_sampler_row ommai_sequence_sampler_row(struct ommai_sequence *seque
 
 /* Takes a drawn token: notifies the client, and sees whether the answer ends. Errors: FORMAT
  * (logits that are not finite), ARGUMENT (the grammar can go on with no token, or the request's
- * rules
- * leave none). */
+ * rules leave none). */
 enum omma_status ommai_sequence_take_token(struct ommai_sequence *sequence, const struct ommai_sampler_row *row, bool *done,
                                            struct omma_error *error);
 

@@ -1,4 +1,4 @@
-/* The inside of omma_grammar, and where an answer stands in the grammar that it is held to. */
+/* The inside of omma_grammar, and the position of an answer in its grammar. */
 #ifndef OMMAI_ENGINE_STRUCTURED_ANSWER_H
 #define OMMAI_ENGINE_STRUCTURED_ANSWER_H
 

@@ -28,10 +28,9 @@ struct ommai_chat_choice {
   /* "" where the checkpoint has the variant's template; else one line about what differs:
    * the file and the first line that differs, or that there is no template. */
   char difference[OMMAI_CHAT_DIFFERENCE_SIZE];
-  struct ommai_jinja *
-      /* the template; NULL: there is none, or it is none of the known ones and cannot be rendered,
-       * that difference names */
-      jinja;
+  /* the template; NULL: there is none, or it is none of the known ones and cannot be rendered,
+   * that difference names */
+  struct ommai_jinja *jinja;
   /* what tokenizer_config.json gives templates: "bos_token" and its like; NULL: nothing */
   json_t *special_tokens;
 };

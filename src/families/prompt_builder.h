@@ -17,10 +17,9 @@
 struct ommai_prompt_image {
   size_t at;
   const struct omma_part *part;
-  int64_t
-      /* OMMAI_ALL_TEMPORAL_PATCHES, or the one whose tokens stand here: 0 first, the others of the
-       * part follow in order */
-      temporal_patch;
+  /* OMMAI_ALL_TEMPORAL_PATCHES, or the one whose tokens stand here: 0 first, the others of the
+   * part follow in order */
+  int64_t temporal_patch;
 };
 
 struct ommai_prompt_builder {

@@ -68,15 +68,13 @@ enum ommai_token_group {
 
 struct ommai_token_trie {
   struct omma_allocator allocator;
-  struct ommai_trie_node
-      /* [n_nodes + 1], children after their parent, in the order of bytes; the last one ends the
-       * tokens */
-      *nodes;
+  /* [n_nodes + 1], children after their parent, in the order of bytes; the last one ends the
+   * tokens */
+  struct ommai_trie_node *nodes;
   size_t n_nodes;
-  uint32_t
-      /* [n_nodes + 1] bits: the numbers of characters of the tokens in the subtree, bit 0 for
-       * MAX_CHARS and more */
-      *lengths;
+  /* [n_nodes + 1] bits: the numbers of characters of the tokens in the subtree, bit 0 for
+   * MAX_CHARS and more */
+  uint32_t *lengths;
   /* as roots: `classes`, `end` and `max_chars` of all */
   struct ommai_trie_node groups[OMMAI_N_GROUPS];
   int32_t *order; /* [n_tokens] in the order of the tree */

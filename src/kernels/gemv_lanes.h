@@ -1,8 +1,8 @@
-/* A few rows times a panel in f32 arithmetic, for any vector width. The including file includes one
- * of lanes_*.h before, and defines FEW_SUMS, the vectors of sums that fit its registers besides
- * the rest: 12 or 24, and PREFETCH_BYTES, how far ahead weights are asked for (as measured). One
- * row passes over the whole panel at a time, more rows
- * over as many columns as leave their sums in registers. */
+/* A few rows times a panel in f32 arithmetic, for any vector width. The including file includes
+ * one of lanes_*.h before, and defines FEW_SUMS, the vectors of sums that fit its registers
+ * besides the rest: 12 or 24, and PREFETCH_BYTES, how far ahead weights are asked for (as
+ * measured). One row passes over the whole panel at a time, more rows over as many columns as
+ * leave their sums in registers. */
 #ifndef OMMAI_KERNELS_GEMV_LANES_H
 #define OMMAI_KERNELS_GEMV_LANES_H
 

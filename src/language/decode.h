@@ -1,5 +1,6 @@
-/* Generated tokens through the decoder: one row per sequence, kernels for few rows, always,
- * whatever the load, so that a token's arithmetic does not depend on who is decoded with it. */
+/* Generated tokens through the decoder: one row per sequence, always by the kernels for few rows,
+ * at any load. So a token's arithmetic does not depend on the sequences that are decoded with
+ * it. */
 #ifndef OMMAI_LANGUAGE_DECODE_H
 #define OMMAI_LANGUAGE_DECODE_H
 

@@ -133,9 +133,8 @@ struct ommai_decoder {
   /* Embedding rows, read straight from the mapped file: [vocab, hidden]. */
   const void *embedding;
   enum omma_dtype embedding_type;
-  const struct ommai_stored_matrix
-      /* where the file has its own form of them, which counts then; else NULL */
-      *embedding_stored;
+  /* where the file has its own form of them, which counts then; else NULL */
+  const struct ommai_stored_matrix *embedding_stored;
   struct ommai_decoder_layer *layers; /* [n_layers] */
   float *final_norm;                  /* [hidden] */
   struct ommai_linear *lm_head;

@@ -5,9 +5,9 @@
  *   a head's key is [W_k c | r], its value W_v c, its query [q_nope | rope(q_rope)]
  *
  * Prompts expand the kept rows to keys and values, a group of heads at a time, so that the memory
- * for it is bounded. Decoding turns it round: q_nope W_k is multiplied with c itself, and W_v with
- * the weighted sum of c, so that the kept rows are read as they are. Source: arXiv 2405.04434,
- * section 2.1. */
+ * for it is bounded. Decode absorbs W_k into the query instead: q_nope W_k is multiplied with c,
+ * and W_v with the weighted sum of c, so that the kept rows are read as they are. Source: arXiv
+ * 2405.04434, section 2.1. */
 #ifndef OMMAI_LANGUAGE_MLA_H
 #define OMMAI_LANGUAGE_MLA_H
 

@@ -8,8 +8,10 @@
  * A search is a few looks at all parts, which threads share:
  *
  *     ommai_token_cut_begin(cut, ...);
- *     while (cut->open) { ommai_token_cut_look(cut, part) for every part;
- *     ommai_token_cut_narrow(cut); }
+ *     while (cut->open) {
+ *       ommai_token_cut_look(cut, part) for every part;
+ *       ommai_token_cut_narrow(cut);
+ *     }
  */
 #ifndef OMMAI_LANGUAGE_TOKEN_CUT_H
 #define OMMAI_LANGUAGE_TOKEN_CUT_H

@@ -2,9 +2,8 @@
  *
  * Two paths read the same packed copy: tiles of up to 128 rows (encoders, prefill), and few rows
  * (decoding). In both, the bits of a row depend on the row and the layer alone: not on the number
- * of rows, the row's place, the worker, or what else runs. By own kernels the two paths' sums have
- * the same bits; where oneDNN computes tiles in bf16 (AMX, ARM) the two do not give each other's
- * bits.
+ * of rows, the row's place, the worker, or what else runs. With our own kernels the two paths give
+ * the same bits; where oneDNN computes tiles in bf16 (AMX, ARM) they do not.
  *
  * How a computation in f32 rounds: x is f32, W is f32 or bf16, which is exact in f32; each sum is
  * one chain over k.
@@ -97,16 +96,14 @@ const char *ommai_weight_format_name(enum ommai_weight_format format);
 struct ommai_linear_spec {
   int64_t n_out, n_in;
   enum ommai_weight_format format;
-  enum omma_dtype
-      /* of x, of arithmetic, and of y at most: OMMA_F32 with F32 or integer weights, OMMA_BF16 with
-       * BF16 or those */
-      compute;
+  /* of x, of arithmetic, and of y at most: OMMA_F32 with F32 or integer weights, OMMA_BF16 with
+   * BF16 or those */
+  enum omma_dtype compute;
   bool has_bias;
   /* Of integer weights: */
-  int64_t
-      /* inputs to a scale: 0 (all), or a multiple of OMMAI_LINEAR_GROUP_STEP up to
-       * OMMAI_LINEAR_MAX_GROUP; the last may be less */
-      group;
+  /* inputs to a scale: 0 (all), or a multiple of OMMAI_LINEAR_GROUP_STEP up to
+   * OMMAI_LINEAR_MAX_GROUP; the last may be less */
+  int64_t group;
   bool has_minimums; /* weights that are integers in their source only; others are symmetric */
   enum ommai_linear_inputs inputs;
 };

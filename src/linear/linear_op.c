@@ -1,4 +1,4 @@
-/* A layer as it is called: what holds for every format. */
+/* The call of a layer (op): what is the same for all formats. */
 #include "base/allocator.h"
 #include "base/checked.h"
 #include "base/error.h"

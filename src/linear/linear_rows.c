@@ -1,4 +1,4 @@
-/* Prepared rows: what holds for every format. */
+/* Prepared rows: what is the same for all formats. */
 #include "base/checked.h"
 #include "kernels/dtype.h"
 #include "linear/linear_objects.h"

@@ -1,5 +1,5 @@
-/* The only door to oneDNN: single-threaded matrix products of fixed shape over bf16 weights in a
- * layout of ours.
+/* The only interface to oneDNN: single-threaded matrix products of fixed shape over bf16 weights in
+ * a layout of ours.
  *
  * oneDNN's OpenMP build reads the number of threads from a setting of the calling thread. Every
  * call here sets it to one, and gives the old value back before it returns, so that no OpenMP team

@@ -3,8 +3,7 @@
  *
  * What does not fit is lost, and with it all that waits: the publisher then publishes that nothing
  * of before counts, so that whoever listens may know less than the cache has and never more.
- * Putting
- * takes no longer than a copy; no thread waits for another. */
+ * Putting takes no longer than a copy; no thread waits for another. */
 #ifndef OMMAI_SERVER_KV_EVENT_QUEUE_H
 #define OMMAI_SERVER_KV_EVENT_QUEUE_H
 

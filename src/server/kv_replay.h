@@ -32,8 +32,7 @@ enum ommai_kv_replay_state { OMMAI_KV_REPLAY_IDLE, OMMAI_KV_REPLAY_MORE, OMMAI_K
 
 /* Reads a request or sends some batches, without waiting. What is kept until the next call belongs
  * to the replay of a request that was read. Requests are served one after the other; who reads
- * nothing for a second loses the
- * rest. */
+ * nothing for a second loses the rest. */
 enum ommai_kv_replay_state ommai_kv_replay_advance(struct ommai_kv_replay *replay);
 
 #endif

@@ -69,10 +69,9 @@ struct omma_server_options {
    * how many such came before; else a random one. */
   bool seeded;
   uint64_t seed;
-  bool
-      /* structured answers in JSON have no blanks and line breaks between tokens, where the request
-       * does not set it */
-      compact_json;
+  /* structured answers in JSON have no blanks and line breaks between tokens, where the request
+   * does not set it */
+  bool compact_json;
   /* Answers begin with a thought between the marks that this parser looks for
    * (omma_reasoning_find), which is sent apart; NULL: they are one text. The configuration is
    * vLLM's JSON object: {"reasoning_end_str": TEXT} sets what ends a thought whose budget is used

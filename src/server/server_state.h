@@ -63,10 +63,9 @@ struct ommai_server {
   uint64_t seed;
   bool compact_json; /* answers in JSON have no blanks, where the request does not set it */
   struct ommai_reasoning reasoning;
-  enum ommai_tool_format
-      /* how models write the calls that they choose themselves; NONE: requests may not ask for
-       * it */
-      auto_tools;
+  /* how models write the calls that they choose themselves; NONE: requests may not ask for
+   * it */
+  enum ommai_tool_format auto_tools;
   bool exclude_unused_tools; /* tool_choice "none" leaves the tools out of the prompt */
   struct ommai_grammar_cache grammars;
   int64_t idle_timeout_ns, head_timeout_ns, body_timeout_ns, keep_alive_ns, leave_ns, drain_ns;

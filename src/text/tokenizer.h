@@ -4,8 +4,7 @@
  * Encoding: added tokens are cut out of the text (leftmost, then longest), what lies between is
  * normalised to Unicode form C where the file asks for it, cut into pieces by the file's pattern,
  * and each piece's bytes are joined by lowest merge rank. Ids are those of the official
- * `tokenizers`
- * library without added special tokens (no BOS), whose Unicode tables are followed too
+ * `tokenizers` library without added special tokens (no BOS), whose Unicode tables are followed too
  * (unicode.h). */
 #ifndef OMMAI_TEXT_TOKENIZER_H
 #define OMMAI_TEXT_TOKENIZER_H

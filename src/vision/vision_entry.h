@@ -1,5 +1,5 @@
-/* How patches come into the tower: cut from the pixels or brought along, embedded, with learned
- * positions where the tower has them. */
+/* The tower's entry: patches are cut from the pixels, or given by the caller, then embedded.
+ * Learned positions are added where the tower has them. */
 #ifndef OMMAI_VISION_VISION_ENTRY_H
 #define OMMAI_VISION_VISION_ENTRY_H
 

@@ -1,5 +1,5 @@
-/* How tokens leave the tower: the final norm where there is one, and the mergers, that of the end
- * and those of deepstack. */
+/* The tower's exit: the final norm where there is one, then the merger. Deepstack outputs have
+ * mergers of their own. */
 #ifndef OMMAI_VISION_VISION_EXIT_H
 #define OMMAI_VISION_VISION_EXIT_H
 

@@ -24,10 +24,9 @@ struct ommai_vision_input {
    * again */
   int64_t n_frames;
   int64_t grid_rows, grid_columns;
-  float *
-      /* [1 + n_deepstack, n_temporal_patches * tokens of a temporal patch, out_hidden_size]: merged
-       * tokens in raster order, then the deepstack outputs */
-      output;
+  /* [1 + n_deepstack, n_temporal_patches * tokens of a temporal patch, out_hidden_size]: merged
+   * tokens in raster order, then the deepstack outputs */
+  float *output;
 };
 
 /* Temporal patches of an input. */
@@ -46,8 +45,7 @@ enum omma_status ommai_vision_sizes_add(const struct ommai_vision_config *config
 
 /* The maximum number of windows that temporal patches of these sizes can have; 0 where the tower
  * has none. A temporal patch of T blocks has at most (T + window - 1) / window windows, and a
- * temporal patch
- * one block high has as many. */
+ * temporal patch one block high has as many. */
 int64_t ommai_vision_max_windows(const struct ommai_vision_config *config, const struct ommai_vision_sizes *sizes);
 
 /* The windows of one temporal patch of rows x columns patches; 0 where the tower has none. */

@@ -1,10 +1,9 @@
 /* A vision tower: what it is made of. Filled by the code of a model family, read-only afterwards,
  * shared by all runs.
  *
- *   patches [n, patch_dim] -> patch embedding -> (+ positions) -> blocks -> (final norm) -> merger
- *   -> tokens
- *                                                                      \-> deepstack mergers, after
- *                                                                      some blocks
+ *   patches [n, patch_dim] -> patch embedding -> (+ positions) -> blocks -> (final norm)
+ *           -> merger -> tokens
+ *   the rows after some blocks -> deepstack mergers -> deepstack outputs
  *
  * A block is pre-norm: x += proj(attention(norm1 x)); x += feed_forward(norm2 x). Attention is
  * bidirectional inside an image, or inside a window of it. What towers differ in is a property of

@@ -53,13 +53,23 @@ def write_tensors(path: Path, tensors: dict[str, np.ndarray]) -> None:
             file.write(np.ascontiguousarray(tensor).tobytes())
 
 
-def random_blocks(rows: int, n_in: int, random: np.random.Generator) -> np.ndarray:
-    """Blocks of IQ4_NL, to which the package cannot quantise: random ones whose scales are small
-    numbers."""
-    block, size = gguf.GGML_QUANT_SIZES[Kind.IQ4_NL]
+# Where a block's scales are: at which byte, how many of f16. The package cannot quantise to these.
+RANDOM_KINDS = {Kind.IQ4_NL: (0, 1), Kind.IQ4_XS: (0, 1), Kind.Q4_K: (0, 2), Kind.Q5_K: (0, 2), Kind.Q6_K: (208, 1)}
+
+
+def random_blocks(rows: int, n_in: int, kind: Kind, random: np.random.Generator) -> np.ndarray:
+    """Blocks of random bytes, with scales that make their values about as large as weights are."""
+    block, size = gguf.GGML_QUANT_SIZES[kind]
+    at, n_scales = RANDOM_KINDS[kind]
     blocks = random.integers(0, 256, (rows * n_in // block, size), dtype=np.uint8)
-    scales = random.uniform(0.02, 0.1, len(blocks)) / 127
-    blocks[:, :2] = scales.astype(np.float16).view(np.uint8).reshape(-1, 2)
+    scales = random.uniform(0.5, 1.5, (len(blocks), n_scales)).astype(np.float32)
+
+    def put(factor: float) -> None:
+        blocks[:, at : at + 2 * n_scales] = (scales * factor).astype(np.float16).view(np.uint8)
+
+    put(2.0**-10)
+    values = gguf.quants.dequantize(blocks, kind)
+    put(2.0**-10 / float(values.std() * np.sqrt(n_in)))
     return blocks.reshape(rows, -1)
 
 
@@ -87,15 +97,21 @@ class Writer:
 
     def __init__(self, path: Path, architecture: str, kind: str) -> None:
         self.file = gguf.GGUFWriter(path, architecture)
-        self.kind = Kind[kind]
+        self.kind, self.larger = (Kind[part] for part in (kind.split("+") * 2)[:2])
         self.random = np.random.default_rng(5)
 
-    def quantise(self, values: np.ndarray) -> tuple[np.ndarray, Kind]:
-        for kind in (self.kind, Kind.Q8_0, Kind.F16):
+    @staticmethod
+    def keeps_more(name: str) -> bool:
+        """As in Q4_K_M files: values and down projections of every other layer, the output."""
+        layer = name.split(".")[1]
+        return name.startswith(("token_embd", "output")) or (layer.isdigit() and int(layer) % 2 == 0 and ("attn_v" in name or "ffn_down" in name))
+
+    def quantise(self, values: np.ndarray, wanted: Kind) -> tuple[np.ndarray, Kind]:
+        for kind in (wanted, Kind.Q8_0, Kind.F16):
             if values.shape[-1] % gguf.GGML_QUANT_SIZES[kind][0]:
                 continue
-            if kind == Kind.IQ4_NL:
-                blocks = random_blocks(values.size // values.shape[-1], values.shape[-1], self.random)
+            if kind in RANDOM_KINDS:
+                blocks = random_blocks(values.size // values.shape[-1], values.shape[-1], kind, self.random)
                 return blocks.reshape(*values.shape[:-1], -1), kind
             return gguf.quants.quantize(np.ascontiguousarray(values), kind), kind
         raise AssertionError(values.shape)
@@ -105,7 +121,7 @@ class Writer:
         if plain or values.ndim == 1:
             self.file.add_tensor(name, np.ascontiguousarray(values))
             return
-        blocks, kind = self.quantise(values)
+        blocks, kind = self.quantise(values, self.larger if self.keeps_more(name) else self.kind)
         values[...] = gguf.quants.dequantize(blocks, kind).reshape(values.shape)
         self.file.add_tensor(name, np.ascontiguousarray(blocks), raw_dtype=kind)
 
@@ -334,6 +350,36 @@ def convert(source: Path, out: Path, kind: str, plain_copy: Path | None = None) 
     if plain_copy:
         copy_directory(source, plain_copy, tensors)
     return out / "model.gguf", out / "mmproj.gguf"
+
+
+def widen_blocks(source: Path, out: Path) -> Path:
+    """A test checkpoint of Qwen3-VL, dense or with experts, with random weights whose rows in the
+    language model are whole blocks of 256 values: what Q4_K_M files need."""
+    root, random = read_json(source / "config.json"), np.random.default_rng(7)
+    text = root["text_config"]
+    wide = {text["hidden_size"]: 256, text["intermediate_size"]: 512, text.get("moe_intermediate_size", 0): 512}
+    text |= {key: wide[text[key]] for key in ("hidden_size", "intermediate_size", "moe_intermediate_size") if key in text}
+    text["num_attention_heads"] = 256 // text["head_dim"]
+    root["vision_config"]["out_hidden_size"] = 256
+    tensors = {}
+    for name, tensor in read_tensors(source).items():
+        shape = list(tensor.shape)
+        if "visual." in name:
+            if "merger" in name and "linear_fc2" in name:
+                shape[0] = 256
+        elif name.endswith("gate_up_proj"):
+            shape = [shape[0], 256, 1024]  # not square: its shape tells which way it lies
+        elif name.endswith(("q_proj.weight", "o_proj.weight")):
+            shape = [256, 256]
+        elif not name.endswith(("q_norm.weight", "k_norm.weight")):
+            shape = [wide.get(size, size) if name.endswith("experts.down_proj") or i or "proj" not in name or "mlp" in name else size
+                     for i, size in enumerate(shape)]
+        values = random.standard_normal(shape, np.float32)
+        n_in = shape[-2] if ".experts." in name else int(np.prod(shape[1:]))
+        tensors[name] = 1 + values / 10 if len(shape) == 1 else values / np.sqrt(n_in, dtype=np.float32)
+    copy_directory(source, out, tensors)
+    (out / "config.json").write_text(json.dumps(root), encoding="utf-8")
+    return out
 
 
 def widen_latent(source: Path, out: Path) -> Path:

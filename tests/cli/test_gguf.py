@@ -12,12 +12,17 @@ import gguf
 import pytest
 
 from conftest import GOLDEN
-from gguf_files import convert, copy_keys, finish, widen_latent
+from gguf_files import convert, copy_keys, finish, widen_blocks, widen_latent
 from omma_program import refused
 
 # Checkpoints of every architecture whose shapes the converter can say.
 CHECKPOINTS = ["qwen3_vl_tied", "qwen3_vl_wide", "qwen2_vl_untied", "qwen2_5_vl_untied", "qwen3_vl_moe", "kimi_vl"]
-QUANTISED = ["Q8_0", "Q4_0", "Q5_1", "MXFP4", "IQ4_NL", "F16"]
+QUANTISED = ["Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "MXFP4", "IQ4_NL", "F16", "BF16"]
+WIDER = {
+    "wide_latent": lambda out: widen_latent(GOLDEN / "kimi_vl", out),
+    "wide_blocks": lambda out: widen_blocks(GOLDEN / "qwen3_vl_tied", out),
+    "wide_experts": lambda out: widen_blocks(GOLDEN / "qwen3_vl_moe", out),
+}
 TEXTS = ["Hello world", " a  b\n\n\tc ", "naïve café — 日本語 текст 12345 <|im_end|>x<|im_start|>", "e\u0301 \u00e9 don't I'LL", "🎉" * 3]
 
 
@@ -30,7 +35,7 @@ def files(tmp_path_factory):
     def make(name, kind):
         if (name, kind) not in made:
             folder = tmp_path_factory.mktemp(f"{name}-{kind}")
-            source = widen_latent(GOLDEN / "kimi_vl", folder / "wide") if name == "wide_latent" else GOLDEN / name
+            source = WIDER[name](folder / "wide") if name in WIDER else GOLDEN / name
             made[name, kind] = (*convert(source, folder, kind, folder / "plain"), folder / "plain")
         return made[name, kind]
 
@@ -101,6 +106,23 @@ def test_quantised_models_of_other_architectures(omma, files, tmp_path, images, 
     assert answers(omma, tmp_path, images, *given(made), "--dtype", "f32") == theirs
     assert omma.json("info", "--json", *given(made))["model"]["quantization"].startswith("gguf: ")
     answers(omma, tmp_path, images, *given(made))
+
+
+@pytest.mark.parametrize("name, kind", [("wide_blocks", "Q4_K+Q6_K"), ("wide_experts", "Q4_K+Q6_K"), ("wide_experts", "Q5_K+IQ4_XS")])
+def test_blocks_of_256(omma, files, tmp_path, images, name, kind):
+    """Two types in one file, as in Q4_K_M, experts too: exact in f32, near that and smaller as
+    integers."""
+    made = files(name, kind)
+    theirs = answers(omma, tmp_path, images, "--model", made[2], "--dtype", "f32")
+    assert answers(omma, tmp_path, images, *given(made), "--dtype", "f32") == theirs
+    ours = answers(omma, tmp_path, images, *given(made))
+    for request, (choices, _) in theirs.items():
+        first, expected = (c[0]["logprobs"]["content"][0]["logprob"] for c in (ours[request][0], choices))
+        assert abs(first - expected) < 0.3, request
+    info, plain = (omma.json("info", "--json", *words)["model"] for words in (given(made), ["--model", made[2]]))
+    for part in kind.split("+"):
+        assert part in info["quantization"]
+    assert info["weight_bytes"] < plain["weight_bytes"]
 
 
 @pytest.mark.parametrize("name", ["qwen3_vl_tied", "kimi_vl"])
@@ -174,7 +196,7 @@ def test_what_is_missing_is_said(omma, files, tmp_path):
     refused(omma("run", mmproj, "Hello", "--mmproj", mmproj), 1, mmproj, "the language model to --model")
     refused(omma("run", model, "Hello", "--mmproj", model), 1, model, "no vision tower")
     refused(omma("run", model, "Hello", "--mmproj", kimi[1]), 1, '"qwen3vl" with projector "kimivl" is not supported')
-    refused(omma("run", plain, "Hello", "--mmproj", mmproj), 1, plain, "no GGUF file")
+    refused(omma("run", plain, "Hello", "--mmproj", mmproj), 1, plain, "not a GGUF file")
     refused(omma("run", model, "Hello", "--mmproj", tmp_path / "none.gguf"), 1, "none.gguf")
 
 

@@ -41,8 +41,8 @@ struct attention_case {
 float *attention_case_run(const struct omma_attention_context *context, const struct attention_case *problem);
 
 /* Fails the test when a row of `found` is further from the double-precision result than its
- * operands allow, or (normal values, 36 dimensions or more)
- * than `relative` in L2. Only every row_step-th row is looked at. */
+ * operands allow, or (normal values, 36 dimensions or more) than `relative` in L2. Only every
+ * row_step-th row is looked at. */
 void attention_case_check(const struct attention_case *problem, const float *found, double relative, int64_t row_step,
                           const char *label);
 
