@@ -12,9 +12,9 @@ count useful work: 4 * sum(length^2) * D * H.
     bench/attention_peers.py --omma build/release/omma --threads 2
 
 A peer that is not installed, or that has no form for a case, is left out with a line in the table
-that says why. The dense mask takes a byte for each pair of tokens before any score is computed; it
-is left out where the tokens are more than DENSE_MASK_MOST_TOKENS. Ours runs in a process of its own
-(`omma bench attention`); in each round every program runs as long, and at least five times.
+that states why. The dense mask takes a byte for each pair of tokens before any score is computed;
+it is left out where the tokens are more than DENSE_MASK_MAX_TOKENS. Ours runs in a process of its
+own (`omma bench attention`); in each round every program runs as long, and at least five times.
 """
 
 import argparse
@@ -39,7 +39,7 @@ CASES = {
     "256 windows of 64, D 80": ([64] * 256, 80),
     "64 windows of 64, D 80": ([64] * 64, 80),
 }
-DENSE_MASK_MOST_TOKENS = 9216  # a mask of 81 MiB
+DENSE_MASK_MAX_TOKENS = 9216  # a mask of 81 MiB
 LEAST_RUNS = 5  # of a program in a round; omma bench attention has the same
 
 
@@ -84,8 +84,8 @@ def torch_dense_mask(torch, inputs, segments: list[int]) -> Callable[[], object]
     n = sum(segments)
     if len(segments) == 1:
         raise LeftOut("one segment needs no mask")
-    if n > DENSE_MASK_MOST_TOKENS:
-        raise LeftOut(f"{n:,} tokens, a mask of {n * n / 2**30:.2f} GiB alone; at most {DENSE_MASK_MOST_TOKENS:,} tokens")
+    if n > DENSE_MASK_MAX_TOKENS:
+        raise LeftOut(f"{n:,} tokens, a mask of {n * n / 2**30:.2f} GiB alone; at most {DENSE_MASK_MAX_TOKENS:,} tokens")
     mask = torch.block_diag(*[torch.ones(k, k, dtype=torch.bool) for k in segments])
     q, k, v = (x.transpose(0, 1).unsqueeze(0) for x in inputs)
     return lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)

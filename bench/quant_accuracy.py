@@ -8,7 +8,7 @@ released models.
 Asks the demo model its own questions (tools/eval_demo.py), greedily, in bf16 and with each method:
 answers that stay the same, and answers that are right. Then puts the bf16 answer's beginning before
 each model, token by token, and compares what comes next: how often the likeliest token is the same,
-and the mean Kullback-Leibler divergence from bf16, in thousandths of a nat. A server tells the 20
+and the mean Kullback-Leibler divergence from bf16, in thousandths of a nat. A server reports the 20
 likeliest tokens; those that both have count one by one and the others together, which can only be
 less than over the whole vocabulary. f32 is there to show what rounding alone does.
 
@@ -45,14 +45,14 @@ HERE = Path(__file__).resolve().parent
 METHODS = {"f32": ["--dtype", "f32"]} | {name: ["--dtype", "bf16", "--quantization", name]
                                          for name in ("int8", "int4", "int4-g32", "int4-g64", "int4-g128")}
 EXACT = ["--dtype", "bf16"]
-MOST_LIKELY = 20  # top_logprobs of a server, at most
+MAX_TOP_LOGPROBS = 20  # top_logprobs of a server, at most
 MAX_TOKENS = 64
 START_SECONDS = 60
 
 
 @dataclass
 class Question:
-    """A question, its answer in bf16, and the beginnings of that answer with what bf16 says comes
+    """A question, its answer in bf16, and the beginnings of that answer with what in bf16 comes
     next."""
 
     content: list[dict[str, Any]]
@@ -113,7 +113,7 @@ def make_questions(n: int, seed: int) -> list[Question]:
 
 def complete(url: str, question: Question, beginning: str | None, n_tokens: int) -> dict[str, Any]:
     messages = [{"role": "user", "content": question.content}]
-    body = {"messages": messages, "temperature": 0, "max_tokens": n_tokens, "logprobs": True, "top_logprobs": MOST_LIKELY}
+    body = {"messages": messages, "temperature": 0, "max_tokens": n_tokens, "logprobs": True, "top_logprobs": MAX_TOP_LOGPROBS}
     if beginning is not None:
         messages.append({"role": "assistant", "content": beginning})
         body |= {"continue_final_message": True, "add_generation_prompt": False}

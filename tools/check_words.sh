@@ -79,7 +79,8 @@ text_plan|text_cost
 foresee|predict
 (^|[^a-z])so (many|long)([^a-z]|$)|that many, that long
 (^|[^a-z])films?([^a-z]|$)|video
-(^|[^a-z_>])beside([^a-z_]|$)|next to, besides, or compared with'
+(^|[^a-z_>])beside([^a-z_]|$)|next to, besides, or compared with
+(^|[^a-z])told([^a-z]|$)|printed, reported, logged or returned'
 
 # FILE:PATTERN of lines that may have such a word, each with its reason.
 allowed='

@@ -119,7 +119,7 @@ def random_scene(rng: np.random.Generator, width: int, height: int, max_objects:
 
     wanted = int(rng.integers(1, min(max_objects, width * height // 1024) + 1))
     side = min(width, height)
-    # All objects together may cover about half of the image, but stay large enough to be told
+    # All objects together may cover about half of the image, but stay large enough to be seen
     # apart.
     largest = min(0.44 * side, math.sqrt(0.5 * width * height / (math.pi * wanted)))
     smallest = min(max(8.0, 0.45 * largest), largest)
@@ -200,7 +200,7 @@ def text_scene(
 def label_scene(
     rng: np.random.Generator, width: int, height: int, fonts: tuple[str, ...], sizes: tuple[int, int], held_out: bool
 ) -> Scene | None:
-    """One to three shapes beside each other, no shape and no colour twice, each with a word or
+    """One to three shapes next to each other, no shape and no colour twice, each with a word or
     number below it."""
     background = _choose(rng, list(BACKGROUNDS))
     n = int(np.clip(width // 80, 1, 3))

@@ -174,7 +174,7 @@ MODELS = (
         form=CLIP_FORM,
         case_names=("one_image", "two_images", "three_images", "text_only"),
     ),
-    # A tower without windows, as wide inside as mlp_ratio says; config and tensor names as
+    # A tower without windows, with mlp_ratio as its inner width; config and tensor names as
     # released.
     ModelSpec(
         name="qwen2_vl_untied",

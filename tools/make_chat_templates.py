@@ -6,7 +6,7 @@ conversations as they render them.
     tools/make_chat_templates.py --check    compare with the files that are there
 
 tests/data/chat/templates holds the texts of the released templates as NAME.jinja. Their SHA-256 is
-checked. docs/models/chat-templates.md says where each comes from.
+checked. docs/models/chat-templates.md lists where each text comes from.
 
 Output
     src/families/known_templates.c   per known template the digests of its pieces, as src/families/template_pieces.h defines them
@@ -132,7 +132,7 @@ PIECE_TEXTS = (
 
 def known_source(folder: Path) -> str:
     lines = [
-        "/* The digests of the known chat templates. Made by tools/make_chat_templates.py; docs/models/chat-templates.md says where each",
+        "/* The digests of the known chat templates. Made by tools/make_chat_templates.py; docs/models/chat-templates.md lists where each",
         " * text comes from. */",
         '#include "families/known_templates.h"',
         "",

@@ -45,8 +45,8 @@ CASES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("plain", "qwen2", dict(rope_theta=1e6, rope_scaling={"type": "mrope", "mrope_section": [16, 24, 24]})),
     ("no rope at all", "qwen2", {}),
     ("no rope at all", "qwen3", {}),
-    ("as the README says", "qwen2", dict(rope_theta=1e6, rope_scaling=YARN | {"mrope_section": [16, 24, 24]})),
-    ("as the README says", "qwen3", dict(rope_theta=5e6, max_position_embeddings=262144, rope_scaling={
+    ("as in the README", "qwen2", dict(rope_theta=1e6, rope_scaling=YARN | {"mrope_section": [16, 24, 24]})),
+    ("as in the README", "qwen3", dict(rope_theta=5e6, max_position_embeddings=262144, rope_scaling={
         "rope_type": "yarn", "mrope_section": [24, 20, 20], "mrope_interleaved": True, "factor": 3.0,
         "original_max_position_embeddings": 262144})),
     ("rope_parameters", "qwen3", dict(rope_parameters=YARN | {"rope_theta": 5e6, "mrope_section": [24, 20, 20]})),

@@ -192,7 +192,7 @@ def on_white(rgb, alpha):
 
 
 def png_pixels(samples, colour, depth, palette, trns):
-    """What the PNG standard says, 16 bits cut to the high byte, transparency over white."""
+    """As in the PNG standard: 16 bits cut to the high byte, transparency over white."""
     samples = samples.astype(np.int64)
     if colour == 3:
         alpha = np.full(len(palette), 255)

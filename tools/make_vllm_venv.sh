@@ -31,7 +31,7 @@ END
 }
 
 # vLLM asks for the version of a distribution called "vllm", and takes itself for a CPU build where
-# it says "cpu".
+# it is "cpu".
 name_the_distribution() {
   site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
   info=$site/vllm-$version+cpu.dist-info

@@ -93,7 +93,7 @@ build() {
   fi
 }
 
-# The CPU levels of this machine but the one that is used. Fails where they are not told.
+# The CPU levels of this machine but the one that is used. Fails where they are not printed.
 other_levels() {
   build/release/omma info --json > build/info.json && grep -q '"levels":\["' build/info.json || return
   used=$(sed -n 's/.*"operation":"cpu level","kernel":"\([^"]*\)".*/\1/p' build/info.json)
@@ -129,7 +129,7 @@ run_pytest_in() {
 
 # Runs functions next to each other, each a row of pytest runs, which wait most of their time; shows
 # what each said when all have ended, one after the other, and adds up their counts and times.
-run_beside() {
+run_in_parallel() {
   begin ""
   # What runs in the background is deaf to the keyboard's interrupt.
   trap 'trap - INT; kill 0' INT
@@ -187,7 +187,7 @@ run_python() {
   make_venv || return
   more=
   if [ $full = yes ]; then more=--full; fi
-  run_beside servers bench_client programs
+  run_in_parallel servers bench_client programs
   build python && run_pytest "python package" tests/python --tree build/python
 }
 
@@ -274,7 +274,7 @@ build release && {
 }
 build asan && {
   run_ctest "address and undefined behaviour sanitizers" asan "" -LE style
-  make_venv && run_beside sanitized_server sanitized_bench_client sanitized_programs
+  make_venv && run_in_parallel sanitized_server sanitized_bench_client sanitized_programs
 }
 if [ $full = yes ]; then
   make_venv && {

@@ -22,10 +22,10 @@ with the official code):
 
 Learning to see by answering questions alone is slow: colours come at once, shapes do not come for a
 long time. So the first part of the time (--vision-part) trains the tower alone, on a map of the
-drawing: every image token tells, for each of its four patches, what covers it: shape, colour,
-character and its place in the word, the box, and whether its centre is there. The map's head is
-thrown away; the map stays a part of the loss afterwards, and one batch in five is for the tower
-alone.
+drawing: every image token is trained to predict, for each of its four patches, what covers it:
+shape, colour, character and its place in the word, the box, and whether its centre is there. The
+map's head is thrown away; the map stays a part of the loss afterwards, and one batch in five is for
+the tower alone.
 
 Matrices are multiplied in bf16 where the CPU can (--float32 turns that off); weights, norms,
 attention and losses stay in float32. The learning rate follows warm-up and cosine over --minutes or

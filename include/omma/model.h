@@ -90,8 +90,8 @@ struct omma_model_options {
    * directory. */
   const char *mmproj;
   const struct omma_allocator *allocator;
-  /* Copied; its context must outlive the model. Told of the loading, and of all that engines and
-   * requests of the model do. NULL: no trace. */
+  /* Copied; its context must outlive the model. Receives a line for each step of loading,
+   * and of the model's engines and requests. NULL: no trace. */
   const struct omma_log *log;
   omma_progress progress; /* bytes of weights packed so far; may be NULL */
   void *progress_context;

@@ -177,7 +177,7 @@ def rows(tensor: Strided, n_heads: int | None, head_dim: int | None, fused: bool
     """Takes a layout apart.
 
     Three forms: [b, s, H, D]; [T, H, D], whose batch is 1; and, with `fused`, [b, s, H*D], where
-    n_heads or head_dim says how to divide the row."""
+    n_heads or head_dim states how to divide the row."""
     name, shape, strides, _ = tensor
     expected = "[batch, tokens, heads * head_dim]" if fused else "[batch, tokens, heads, head_dim] or [tokens, heads, head_dim]"
     if len(shape) not in ((3,) if fused else (3, 4)):

@@ -139,7 +139,7 @@ class Tower:
         weights: what linear layers compute in; "auto" is bfloat16 where the CPU has a fast path for
         it, else float32. tensors: the weights by their names in the checkpoint, NumPy arrays or
         PyTorch tensors, which may be given up afterwards. None: those of the directory.
-        config_only: read config.json alone, which tells whether there is such a tower; encode
+        config_only: read config.json alone, which shows whether there is such a tower; encode
         raises ValueError then. threads: the most that `encode` may run on; None: the CPUs of this
         process.
 

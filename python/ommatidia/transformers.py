@@ -112,8 +112,8 @@ def _hand_over_borders(module: Any) -> None:
     """transformers gives cu_seqlens only to implementations with "flash" in their names, and calls
     others once per image or window.
 
-    The module's towers are told that this one takes them too. Answers about other implementations
-    and about text stay as they are."""
+    The module's towers get the answer that this one takes them too. Answers about other
+    implementations and about text stay as they are."""
     asked: Callable[..., bool] = module.is_flash_attention_requested
     if getattr(asked, "of_ommatidia", False):
         return

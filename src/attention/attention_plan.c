@@ -88,7 +88,7 @@ static size_t plan_bytes(const struct extent *extent) {
   return bytes > PTRDIFF_MAX ? 0 : bytes;
 }
 
-/* The most keys that a segment may have in any spec that the bounds speak of. */
+/* The maximum number of keys of a segment in any spec for which the bounds hold. */
 static int64_t key_bound(const struct ommai_attention_problem *problem, const struct omma_attention_spec *spec) {
   if (!problem->paged || spec->n_kv_tokens > 0) return problem->n_kv_tokens;
   int64_t offset = 0;

@@ -28,7 +28,7 @@ enum {
   OMMAI_ATTENTION_SPLIT_KEYS = 256,
   OMMAI_ATTENTION_SMALL_KEYS = 128,
   OMMAI_ATTENTION_SMALL_ROWS = 512, /* query rows times query heads per kv head */
-  /* the most kv heads in a pair: neighbours in memory, so one prefetches for the next */
+  /* maximum number of kv heads in a pair: neighbours in memory, so one prefetches for the next */
   OMMAI_ATTENTION_PAIR_HEADS = 16,
   OMMAI_ATTENTION_MANY_PAIRS = 128, /* as long as that many are left, pairs have more heads */
   /* likewise of pairs and splits when decoding, where memory is read faster in its order */
@@ -49,7 +49,7 @@ struct omma_attention_context {
   const struct ommai_attention_decode_kernel *decode[OMMAI_ATTENTION_TYPES];
 };
 
-/* What a checked spec says, with its defaults filled in. */
+/* The values of a checked spec, with its defaults filled in. */
 struct ommai_attention_problem {
   enum omma_attention_mode mode;
   struct ommai_attention_types types;

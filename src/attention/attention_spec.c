@@ -44,9 +44,10 @@ static enum omma_status check_shape(const struct omma_attention_spec *spec, stru
   }
   if (spec->head_dim < 1) REFUSE(ARGUMENT, "head_dim", "expected at least 1, found %d", spec->head_dim);
   if (v_head_dim < 1) REFUSE(ARGUMENT, "v_head_dim", "expected at least 1, found %d", v_head_dim);
-  int32_t most = spec->mode == OMMA_ATTENTION_DECODE ? OMMA_ATTENTION_MAX_DECODE_HEAD_DIM : OMMA_ATTENTION_MAX_HEAD_DIM;
-  if (spec->head_dim > most) REFUSE(UNSUPPORTED, "head_dim", "expected at most %d, found %d", most, spec->head_dim);
-  if (v_head_dim > most) REFUSE(UNSUPPORTED, "v_head_dim", "expected at most %d, found %d", most, v_head_dim);
+  int32_t max_head_dim = spec->mode == OMMA_ATTENTION_DECODE ? OMMA_ATTENTION_MAX_DECODE_HEAD_DIM : OMMA_ATTENTION_MAX_HEAD_DIM;
+  if (spec->head_dim > max_head_dim)
+    REFUSE(UNSUPPORTED, "head_dim", "expected at most %d, found %d", max_head_dim, spec->head_dim);
+  if (v_head_dim > max_head_dim) REFUSE(UNSUPPORTED, "v_head_dim", "expected at most %d, found %d", max_head_dim, v_head_dim);
   if (!isfinite(spec->scale)) REFUSE(ARGUMENT, "scale", "expected a finite number, found %g", (double)spec->scale);
   problem->n_heads = spec->n_heads;
   problem->n_kv_heads = n_kv_heads;

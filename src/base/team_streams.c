@@ -5,7 +5,7 @@
 
 #include "base/team.h"
 
-enum { MOST_PARTS = 64, CACHE_LINE = 64 };
+enum { MAX_PARTS = 64, CACHE_LINE = 64 };
 
 /* Tasks [begin, end) that nobody took yet: begin in the high half. Tasks only ever leave a part, so
  * an empty one stays so. */
@@ -14,7 +14,7 @@ struct part {
 };
 
 struct streams {
-  struct part parts[MOST_PARTS];
+  struct part parts[MAX_PARTS];
   int n_parts; /* workers beyond take turns in them */
   omma_task task;
   void *context;
@@ -51,7 +51,7 @@ void ommai_team_run_streams(const struct omma_team *team, int64_t n_tasks, omma_
     ommai_team_run(team, n_tasks, task, context);
     return;
   }
-  streams.n_parts = team->n_workers < MOST_PARTS ? team->n_workers : MOST_PARTS;
+  streams.n_parts = team->n_workers < MAX_PARTS ? team->n_workers : MAX_PARTS;
   streams.task = task;
   streams.context = context;
   for (int64_t i = 0; i < streams.n_parts; i++) {

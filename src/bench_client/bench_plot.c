@@ -13,7 +13,7 @@
 #define PANEL_GAP 84.0
 #define TICKS 6
 /* Of a span, so that a request that failed at once is seen. */
-#define LEAST_WIDTH 2.0
+#define MIN_WIDTH 2.0
 
 static const char waiting_colour[] = "#e69f00", answering_colour[] = "#0072b2", failed_colour[] = "#d55e00";
 
@@ -85,7 +85,7 @@ static void draw_histogram(const double *values, size_t n, double median, double
 static void draw_span(const struct panel *panel, double from, double to, double y, double height, const char *colour,
                       FILE *out) {
   fprintf(out, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\"/>\n", x_of(panel, from), y,
-          fmax(x_of(panel, to) - x_of(panel, from), LEAST_WIDTH), height, colour);
+          fmax(x_of(panel, to) - x_of(panel, from), MIN_WIDTH), height, colour);
 }
 
 /* Seconds from the sending to the last token, or to the failure: a failed reply's latency ends with

@@ -19,7 +19,7 @@
 
 #define RETRY_SECONDS 5.0
 /* With less than this left the server is not asked once more whether it is ready. */
-#define LEAST_PROBE_SECONDS 0.5
+#define MIN_PROBE_SECONDS 0.5
 #define DEFAULT_PARALLEL 1024
 #define MAX_REASONS 10
 
@@ -192,7 +192,7 @@ static int try_server(struct bench *bench, double until, bool *ready) {
   int code = run_batch(bench, &batch, "waiting for the server", &reply, &seconds);
   *ready = reply.success;
   if (code == OMMAI_EXIT_DONE && !reply.success && !ommai_interrupted()) {
-    if (until - ommai_clock_seconds() < LEAST_PROBE_SECONDS) {
+    if (until - ommai_clock_seconds() < MIN_PROBE_SECONDS) {
       code = ommai_failed("bench serve: the server was not ready after %lld s: %s", (long long)bench->values->ready_timeout,
                           reply.error);
     } else {

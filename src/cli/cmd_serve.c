@@ -144,7 +144,7 @@ static void note_configuration(const struct values *values, const struct omma_se
   ommai_serve_note_model(opened->model, &opened->estimate);
   ommai_serve_note_memory(&opened->estimate);
   ommai_serve_note_access(options);
-  if (opened->kv_publisher) ommai_note("KV events: published %s", ommai_kv_publisher_place(opened->kv_publisher));
+  if (opened->kv_publisher) ommai_note("KV events: published %s", ommai_kv_publisher_address(opened->kv_publisher));
   note_sampling(&values->serving.common, opened->model);
   ommai_serve_warn_of_tools(opened->model, options);
 }

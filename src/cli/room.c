@@ -10,8 +10,8 @@
 #include "cli/format.h"
 
 #define MIB ((int64_t)1 << 20)
-#define ANSWER_TOKENS 512     /* that are left for the answer where a size is proposed */
-#define LEAST_IMAGE_TOKENS 16 /* below, no area is proposed */
+#define ANSWER_TOKENS 512   /* that are left for the answer where a size is proposed */
+#define MIN_IMAGE_TOKENS 16 /* below, no area is proposed */
 
 void ommai_room_warn_of_weights(const struct omma_model *model) {
   struct omma_model_info info;
@@ -68,7 +68,7 @@ void ommai_room_note(const struct omma_model *model, const struct omma_memory_es
  * propose. */
 static int64_t area_for(const struct omma_model_info *info, int64_t n_tokens, int64_t n_images) {
   int64_t side = info->patch_size * info->merge_size, each = n_tokens / n_images;
-  return each < LEAST_IMAGE_TOKENS ? 0 : each * side * side;
+  return each < MIN_IMAGE_TOKENS ? 0 : each * side * side;
 }
 
 /* The memory whose pages hold n_tokens, in whole MiB. */

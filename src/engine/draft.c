@@ -5,7 +5,7 @@
 
 /* Guesses pay from this share of right ones on. It is a running mean, in which one guess has this
  * weight. Below it nothing is guessed for PAUSE steps. */
-#define LEAST_SHARE 0.25f
+#define MIN_SHARE 0.25f
 #define WEIGHT 0.2f
 #define FIRST_SHARE 0.5f
 enum { PAUSE = 32 };
@@ -63,6 +63,6 @@ void ommai_draft_record_hits(struct ommai_draft_record *record, int64_t n_guesse
   if (n_guessed == 0) return;
   if (record->share == 0) record->share = FIRST_SHARE;
   record->share += WEIGHT * ((float)n_right / (float)n_guessed - record->share);
-  if (record->share >= LEAST_SHARE) return;
+  if (record->share >= MIN_SHARE) return;
   *record = (struct ommai_draft_record){.share = FIRST_SHARE, .pause = PAUSE};
 }

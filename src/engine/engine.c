@@ -74,7 +74,7 @@ static void publish(struct omma_engine *engine) {
 static void finish_generate(void *context, uint64_t id, const struct omma_callbacks *callbacks,
                             const struct omma_result *result) {
   struct omma_engine *engine = context;
-  ommai_job_ring_done(&engine->ring, id);
+  ommai_request_queue_done(&engine->queue, id);
   count_finish(engine, result);
   publish(engine);
   if (callbacks->on_finish) callbacks->on_finish(callbacks->context, result);
@@ -92,46 +92,46 @@ static void finish_encode(void *context, struct ommai_encode_call *call, enum om
   pthread_mutex_unlock(&engine->mutex);
 }
 
-/* Ends a job that never ran. */
-static void finish_cancelled(struct omma_engine *engine, const struct ommai_job *job) {
+/* Ends a request that never ran. */
+static void finish_cancelled(struct omma_engine *engine, const struct ommai_queued_request *queued) {
   struct omma_error error;
-  if (job->encode) {
+  if (queued->encode) {
     ommai_fail(&error, OMMA_ERROR_CANCELLED, "encode: the engine is going down");
-    finish_encode(engine, job->encode, OMMA_ERROR_CANCELLED, &error);
+    finish_encode(engine, queued->encode, OMMA_ERROR_CANCELLED, &error);
     return;
   }
   struct omma_result result = {
-      .finish = OMMA_FINISH_CANCELLED, .stop_token = -1, .n_prompt_tokens = (int64_t)job->request->n_tokens};
-  result.timings.queue = (double)(ommai_clock_ns() - job->submitted) * 1e-9;
+      .finish = OMMA_FINISH_CANCELLED, .stop_token = -1, .n_prompt_tokens = (int64_t)queued->request->n_tokens};
+  result.timings.queue = (double)(ommai_clock_ns() - queued->submitted) * 1e-9;
   count_finish(engine, &result);
-  if (job->callbacks.on_finish) job->callbacks.on_finish(job->callbacks.context, &result);
+  if (queued->callbacks.on_finish) queued->callbacks.on_finish(queued->callbacks.context, &result);
 }
 
 /* Between two turns: ends what was cancelled, and takes in what the scheduler admits. */
-static void look_after_ring(struct omma_engine *engine) {
-  struct ommai_job job;
+static void look_after_queue(struct omma_engine *engine) {
+  struct ommai_queued_request queued;
   uint64_t id;
-  while (ommai_job_ring_take_cancelled(&engine->ring, &job)) finish_cancelled(engine, &job);
-  while (ommai_job_ring_running_cancelled(&engine->ring, &id)) ommai_scheduler_cancel(&engine->scheduler, id);
-  while (ommai_job_ring_first(&engine->ring, &job) && ommai_scheduler_admits(&engine->scheduler, &job)) {
-    ommai_job_ring_take(&engine->ring, job.id);
-    ommai_scheduler_add(&engine->scheduler, &job);
+  while (ommai_request_queue_take_cancelled(&engine->queue, &queued)) finish_cancelled(engine, &queued);
+  while (ommai_request_queue_running_cancelled(&engine->queue, &id)) ommai_scheduler_cancel(&engine->scheduler, id);
+  while (ommai_request_queue_first(&engine->queue, &queued) && ommai_scheduler_admits(&engine->scheduler, &queued)) {
+    ommai_request_queue_take(&engine->queue, queued.id);
+    ommai_scheduler_add(&engine->scheduler, &queued);
   }
 }
 
 static void *engine_main(void *argument) {
   pthread_setname_np(pthread_self(), "omma-engine");
   struct omma_engine *engine = argument;
-  struct ommai_job job;
-  while (ommai_job_ring_wait(&engine->ring, ommai_scheduler_has_work(&engine->scheduler))) {
-    look_after_ring(engine);
+  struct ommai_queued_request queued;
+  while (ommai_request_queue_wait(&engine->queue, ommai_scheduler_has_work(&engine->scheduler))) {
+    look_after_queue(engine);
     publish(engine);
     ommai_scheduler_turn(&engine->scheduler);
     debug_evictions(engine);
     publish(engine);
   }
   ommai_scheduler_cancel_all(&engine->scheduler);
-  while (ommai_job_ring_take_cancelled(&engine->ring, &job)) finish_cancelled(engine, &job);
+  while (ommai_request_queue_take_cancelled(&engine->queue, &queued)) finish_cancelled(engine, &queued);
   return NULL;
 }
 
@@ -140,8 +140,8 @@ static void *engine_main(void *argument) {
 static enum omma_status set_up(struct omma_engine *engine, const struct ommai_engine_sizes *sizes,
                                const struct omma_engine_options *options, struct omma_error *error) {
   const struct ommai_scheduler_events events = {engine, finish_generate, finish_encode};
-  OMMAI_TRY(ommai_job_ring_init(&engine->ring, sizes->queue_limit, sizes->max_sequences, sizes->by_priority, &engine->allocator,
-                                error));
+  OMMAI_TRY(ommai_request_queue_init(&engine->queue, sizes->queue_limit, sizes->max_sequences, sizes->by_priority,
+                                     &engine->allocator, error));
   OMMAI_TRY(ommai_resources_create(engine->model, sizes, &engine->resources, error));
   if (options) {
     OMMAI_TRY(ommai_encoding_share_init(&engine->resources.share, options->encoding_store, engine->model, error));
@@ -198,12 +198,12 @@ void omma_engine_destroy(struct omma_engine *engine) {
     pthread_mutex_lock(&engine->mutex);
     engine->stats.alive = false;
     pthread_mutex_unlock(&engine->mutex);
-    ommai_job_ring_stop(&engine->ring);
+    ommai_request_queue_stop(&engine->queue);
     pthread_join(engine->thread, NULL);
   }
   ommai_scheduler_free(&engine->scheduler);
   ommai_resources_free(&engine->resources);
-  ommai_job_ring_free(&engine->ring);
+  ommai_request_queue_free(&engine->queue);
   pthread_mutex_destroy(&engine->mutex);
   pthread_cond_destroy(&engine->finished);
   struct omma_allocator allocator = engine->allocator;
@@ -224,19 +224,19 @@ enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omm
                             "messages: no image, and nothing but images is encoded here");
   }
   ommai_encoding_share_find(&engine->resources.share, &engine->resources.encoder_cache, request);
-  const struct ommai_job job = {.submitted = ommai_clock_ns(),
-                                .priority = engine->resources.sizes.by_priority ? request->priority : 0,
-                                .request = request,
-                                .callbacks = callbacks ? *callbacks : none};
-  return ommai_job_ring_push(&engine->ring, &job, id, error);
+  const struct ommai_queued_request queued = {.submitted = ommai_clock_ns(),
+                                              .priority = engine->resources.sizes.by_priority ? request->priority : 0,
+                                              .request = request,
+                                              .callbacks = callbacks ? *callbacks : none};
+  return ommai_request_queue_push(&engine->queue, &queued, id, error);
 }
 
-void omma_engine_cancel(struct omma_engine *engine, uint64_t id) { ommai_job_ring_cancel(&engine->ring, id); }
+void omma_engine_cancel(struct omma_engine *engine, uint64_t id) { ommai_request_queue_cancel(&engine->queue, id); }
 
 void omma_engine_get_stats(const struct omma_engine *engine, struct omma_engine_stats *stats) {
   struct omma_engine *shared = (struct omma_engine *)(uintptr_t)engine;
   int64_t n_waiting, n_running;
-  ommai_job_ring_counts(&shared->ring, &n_waiting, &n_running);
+  ommai_request_queue_counts(&shared->queue, &n_waiting, &n_running);
   pthread_mutex_lock(&shared->mutex);
   *stats = engine->stats;
   pthread_mutex_unlock(&shared->mutex);
@@ -313,8 +313,8 @@ enum omma_status omma_generate(struct omma_engine *engine, const struct omma_req
 }
 
 enum omma_status ommai_engine_encode(struct omma_engine *engine, struct ommai_encode_call *call, struct omma_error *error) {
-  const struct ommai_job job = {.submitted = ommai_clock_ns(), .encode = call};
-  OMMAI_TRY(ommai_job_ring_push(&engine->ring, &job, NULL, error));
+  const struct ommai_queued_request queued = {.submitted = ommai_clock_ns(), .encode = call};
+  OMMAI_TRY(ommai_request_queue_push(&engine->queue, &queued, NULL, error));
   pthread_mutex_lock(&engine->mutex);
   while (!call->finished) pthread_cond_wait(&engine->finished, &engine->mutex);
   pthread_mutex_unlock(&engine->mutex);

@@ -1,8 +1,8 @@
 /* The inside of omma_engine.
  *
  * Its thread owns the resources (team, KV pages, workspaces) and the scheduler with the live
- * sequences; nobody else touches them. Others talk to it through the job ring. The counters are
- * shared under a mutex that is never held while the thread computes or calls back. */
+ * sequences; nobody else touches them. Others talk to it through the request queue. The counters
+ * are shared under a mutex that is never held while the thread computes or calls back. */
 #ifndef OMMAI_ENGINE_ENGINE_H
 #define OMMAI_ENGINE_ENGINE_H
 
@@ -10,7 +10,7 @@
 #include <pthread.h>
 
 #include "engine/encode_call.h"
-#include "engine/job_ring.h"
+#include "engine/request_queue.h"
 #include "engine/resources.h"
 #include "engine/scheduler.h"
 
@@ -21,7 +21,7 @@ struct omma_engine {
   struct ommai_resources resources;    /* the thread's */
   struct ommai_scheduler scheduler;    /* the thread's */
   int64_t logged_pages, logged_images; /* evictions that the log has; the thread's */
-  struct ommai_job_ring ring;
+  struct ommai_request_queue queue;
   pthread_t thread;
   bool has_thread;
 

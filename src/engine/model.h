@@ -26,7 +26,7 @@ struct ommai_shared_trie {
 
 struct omma_model {
   struct omma_allocator allocator;
-  struct omma_log log; /* without a function: nobody is told */
+  struct omma_log log; /* without a function: nothing is logged */
   char *directory;
   size_t directory_size;
   struct ommai_gguf_model *gguf; /* NULL: a directory of Hugging Face files */

@@ -145,17 +145,17 @@ int64_t ommai_scheduler_n_preempted(const struct ommai_scheduler *scheduler) {
   return n;
 }
 
-bool ommai_scheduler_admits(const struct ommai_scheduler *scheduler, const struct ommai_job *job) {
+bool ommai_scheduler_admits(const struct ommai_scheduler *scheduler, const struct ommai_queued_request *queued) {
   const struct ommai_resources *resources = scheduler->resources;
-  if (job->encode) return true;
+  if (queued->encode) return true;
   if (scheduler->n_live == resources->sizes.max_sequences) return false;
   if (resources->model->encoder_only) return true;
   for (int64_t i = 0; i < scheduler->n_live; i++) {
     const struct ommai_sequence *sequence = scheduler->live[i];
-    if (is_preempted(sequence) && !goes_before(job->priority, job->id, sequence)) return false;
+    if (is_preempted(sequence) && !goes_before(queued->priority, queued->id, sequence)) return false;
   }
   if (n_entered(scheduler) == 0) return true;
-  return has_pages(scheduler, job->request, ommai_request_goal(job->request, &resources->sizes));
+  return has_pages(scheduler, queued->request, ommai_request_goal(queued->request, &resources->sizes));
 }
 
 /* Lets preempted sequences enter again, in order, as far as the pages suffice; nobody before them
@@ -172,10 +172,10 @@ static void enter_again(struct ommai_scheduler *scheduler) {
   }
 }
 
-static struct ommai_sequence *insert_live(struct ommai_scheduler *scheduler, const struct ommai_job *job) {
+static struct ommai_sequence *insert_live(struct ommai_scheduler *scheduler, const struct ommai_queued_request *queued) {
   int64_t slot = 0, at = scheduler->n_live;
   while (scheduler->slot_used[slot]) slot++;
-  while (at > 0 && goes_before(job->priority, job->id, scheduler->live[at - 1])) at--;
+  while (at > 0 && goes_before(queued->priority, queued->id, scheduler->live[at - 1])) at--;
   memmove(&scheduler->live[at + 1], &scheduler->live[at], (size_t)(scheduler->n_live - at) * sizeof *scheduler->live);
   scheduler->live[at] = &scheduler->slots[slot];
   scheduler->slot_used[slot] = true;
@@ -183,17 +183,17 @@ static struct ommai_sequence *insert_live(struct ommai_scheduler *scheduler, con
   return scheduler->live[at];
 }
 
-void ommai_scheduler_add(struct ommai_scheduler *scheduler, const struct ommai_job *job) {
+void ommai_scheduler_add(struct ommai_scheduler *scheduler, const struct ommai_queued_request *queued) {
   struct omma_error error;
-  if (job->encode) {
-    job->encode->id = job->id;
-    ommai_encode_lane_add_call(&scheduler->encode, job->encode);
+  if (queued->encode) {
+    queued->encode->id = queued->id;
+    ommai_encode_lane_add_call(&scheduler->encode, queued->encode);
     return;
   }
-  struct ommai_sequence *sequence = insert_live(scheduler, job);
-  OMMAI_DEBUG(log_of(scheduler), "request %llu: admitted after %.1f ms, one of %lld", (unsigned long long)job->id,
-              (double)(ommai_clock_ns() - job->submitted) * 1e-6, (long long)scheduler->n_live);
-  enum omma_status status = ommai_sequence_start(sequence, scheduler->resources, sequence - scheduler->slots, job, &error);
+  struct ommai_sequence *sequence = insert_live(scheduler, queued);
+  OMMAI_DEBUG(log_of(scheduler), "request %llu: admitted after %.1f ms, one of %lld", (unsigned long long)queued->id,
+              (double)(ommai_clock_ns() - queued->submitted) * 1e-6, (long long)scheduler->n_live);
+  enum omma_status status = ommai_sequence_start(sequence, scheduler->resources, sequence - scheduler->slots, queued, &error);
   if (status == OMMA_OK) status = ommai_sequence_enter(sequence, &error);
   if (status != OMMA_OK) fail(scheduler, sequence, &error);
 }

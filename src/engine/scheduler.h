@@ -8,9 +8,9 @@
 
 #include "engine/decode_lane.h"
 #include "engine/encode_lane.h"
-#include "engine/job_ring.h"
 #include "engine/policy.h"
 #include "engine/prefill_lane.h"
+#include "engine/request_queue.h"
 
 /* Callbacks of the scheduler, on the engine's thread. */
 struct ommai_scheduler_events {
@@ -45,12 +45,12 @@ enum omma_status ommai_scheduler_init(struct ommai_scheduler *scheduler, struct 
 /* Nothing may be live. Takes a zeroed scheduler. */
 void ommai_scheduler_free(struct ommai_scheduler *scheduler);
 
-/* Whether the job may be added now: a sequence is free, the pages suffice for it besides what the
- * others are expected to need, and nobody before it waits for pages. Always true for images, and
- * where nothing is live. */
-bool ommai_scheduler_admits(const struct ommai_scheduler *scheduler, const struct ommai_job *job);
-/* Adds an admitted job. One that fails at once ends at once. */
-void ommai_scheduler_add(struct ommai_scheduler *scheduler, const struct ommai_job *job);
+/* Whether the request may be added now: a sequence is free, the pages suffice for it besides what
+ * the others are expected to need, and nobody before it waits for pages. Always true for images,
+ * and where nothing is live. */
+bool ommai_scheduler_admits(const struct ommai_scheduler *scheduler, const struct ommai_queued_request *queued);
+/* Adds an admitted request. One that fails at once ends at once. */
+void ommai_scheduler_add(struct ommai_scheduler *scheduler, const struct ommai_queued_request *queued);
 
 bool ommai_scheduler_has_work(const struct ommai_scheduler *scheduler);
 /* One step or slice of whatever is due. */

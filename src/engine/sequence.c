@@ -42,26 +42,26 @@ static void count_prompt(struct ommai_sequence *sequence) {
 }
 
 enum omma_status ommai_sequence_start(struct ommai_sequence *sequence, struct ommai_resources *resources, int64_t slot,
-                                      const struct ommai_job *job, struct omma_error *error) {
+                                      const struct ommai_queued_request *queued, struct omma_error *error) {
   const bool encoder_only = resources->model->encoder_only;
   /* then the tables are empty */
   int64_t vocab = encoder_only ? 0 : resources->model->config.text.vocab_size;
   *sequence = (struct ommai_sequence){.resources = resources,
-                                      .id = job->id,
-                                      .priority = job->priority,
-                                      .request = job->request,
-                                      .callbacks = job->callbacks,
-                                      .stage_started = job->submitted,
+                                      .id = queued->id,
+                                      .priority = queued->priority,
+                                      .request = queued->request,
+                                      .callbacks = queued->callbacks,
+                                      .stage_started = queued->submitted,
                                       .answer_counts = resources->answer_counts + slot * vocab,
                                       .in_prompt = resources->in_prompt + slot * vocab};
   sequence->counts = (struct ommai_token_counts){sequence->answer_counts, sequence->in_prompt};
-  sequence->result.n_prompt_tokens = (int64_t)job->request->n_tokens;
+  sequence->result.n_prompt_tokens = (int64_t)queued->request->n_tokens;
   sequence->result.stop_token = -1;
-  sequence->result.timings.preprocess = job->request->preprocess_seconds;
+  sequence->result.timings.preprocess = queued->request->preprocess_seconds;
   OMMAI_TRY(allocate(sequence, error));
-  ommai_structured_answer_start(&sequence->structured, job->request->grammar);
+  ommai_structured_answer_start(&sequence->structured, queued->request->grammar);
   if (!encoder_only) count_prompt(sequence);
-  ommai_answer_text_init(&sequence->answer, job->request);
+  ommai_answer_text_init(&sequence->answer, queued->request);
   return OMMA_OK;
 }
 

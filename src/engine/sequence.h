@@ -7,8 +7,8 @@
 
 #include "engine/answer_text.h"
 #include "engine/draft.h"
-#include "engine/job_ring.h"
 #include "engine/request.h"
+#include "engine/request_queue.h"
 #include "engine/resources.h"
 #include "engine/structured_answer.h"
 #include "language/prefill.h"
@@ -45,11 +45,11 @@ struct ommai_sequence {
   struct omma_result result;
 };
 
-/* Prepares a sequence for a job, in slot `slot` of the engine's tables. Everything it allocates
+/* Prepares a sequence for a request, in slot `slot` of the engine's tables. Everything it allocates
  * besides images, it allocates here. It has not entered yet. Errors: MEMORY; free it in any
  * case. */
 enum omma_status ommai_sequence_start(struct ommai_sequence *sequence, struct ommai_resources *resources, int64_t slot,
-                                      const struct ommai_job *job, struct omma_error *error);
+                                      const struct ommai_queued_request *queued, struct omma_error *error);
 void ommai_sequence_free(struct ommai_sequence *sequence);
 
 /* Takes the pages that earlier prompts have left, and the images whose rows are not in them: the

@@ -26,22 +26,22 @@ static enum omma_status refuse_present(const json_t *text, const char *where, co
  * the compressed values has the official class's own epsilon, not rms_norm_eps. */
 static enum omma_status parse_mla(const json_t *text, const char *where, struct ommai_decoder_config *config,
                                   struct omma_error *error) {
-  struct ommai_mla_config *latent = &config->latent;
+  struct ommai_mla_config *mla = &config->mla;
   int64_t limit = OMMA_ATTENTION_MAX_HEAD_DIM;
   OMMAI_TRY(refuse_present(text, where, "q_lora_rank", error));
-  OMMAI_TRY(ommai_json_integer(text, where, "kv_lora_rank", true, 1, MAX_RANK, &latent->kv_rank, error));
-  OMMAI_TRY(ommai_json_integer(text, where, "qk_nope_head_dim", true, 1, limit, &latent->nope_dim, error));
-  OMMAI_TRY(ommai_json_integer(text, where, "qk_rope_head_dim", true, 2, limit, &latent->rope_dim, error));
+  OMMAI_TRY(ommai_json_integer(text, where, "kv_lora_rank", true, 1, MAX_RANK, &mla->kv_rank, error));
+  OMMAI_TRY(ommai_json_integer(text, where, "qk_nope_head_dim", true, 1, limit, &mla->nope_dim, error));
+  OMMAI_TRY(ommai_json_integer(text, where, "qk_rope_head_dim", true, 2, limit, &mla->rope_dim, error));
   OMMAI_TRY(ommai_json_integer(text, where, "v_head_dim", true, 1, limit, &config->v_head_dim, error));
   config->attention = &ommai_mla_attention;
-  config->head_dim = latent->nope_dim + latent->rope_dim;
-  latent->norm_eps = 1e-6f;
-  if (config->head_dim > limit || latent->rope_dim % 2 || ommai_mla_width(config) > OMMA_ATTENTION_MAX_DECODE_HEAD_DIM) {
+  config->head_dim = mla->nope_dim + mla->rope_dim;
+  mla->norm_eps = 1e-6f;
+  if (config->head_dim > limit || mla->rope_dim % 2 || ommai_mla_width(config) > OMMA_ATTENTION_MAX_DECODE_HEAD_DIM) {
     return ommai_fail_field(
         error, OMMA_ERROR_UNSUPPORTED, "kv_lora_rank",
         "%s: heads of %lld + %lld over a rank of %lld: expected qk_rope_head_dim even, heads of at most %lld "
         "and kv_lora_rank + qk_rope_head_dim at most %d",
-        where, (long long)latent->nope_dim, (long long)latent->rope_dim, (long long)latent->kv_rank, (long long)limit,
+        where, (long long)mla->nope_dim, (long long)mla->rope_dim, (long long)mla->kv_rank, (long long)limit,
         OMMA_ATTENTION_MAX_DECODE_HEAD_DIM);
   }
   return OMMA_OK;
@@ -53,7 +53,7 @@ static enum omma_status parse_rope(const json_t *text, const char *where, struct
   OMMAI_TRY(ommai_rope_parse(text, where, 10000, config, &rope, error));
   OMMAI_TRY(ommai_rope_score_factor(rope, where, &config->rope_scaling, &config->attention_factor, error));
   /* One axis: images' tokens are counted one by one. */
-  config->mrope_section[0] = config->latent.rope_dim / 2;
+  config->mrope_section[0] = config->mla.rope_dim / 2;
   config->rope_1d = true;
   return OMMA_OK;
 }
@@ -112,7 +112,7 @@ static enum omma_status parse(const struct ommai_text_family *family, const json
 static enum omma_status load_head(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,
                                   const char *name, const struct ommai_loader_tensor *tensor, int64_t head,
                                   struct ommai_mla_head *out, struct omma_error *error) {
-  int64_t rank = config->latent.kv_rank, nope = config->latent.nope_dim;
+  int64_t rank = config->mla.kv_rank, nope = config->mla.nope_dim;
   int64_t key_at = head * (nope + config->v_head_dim) * rank, value_at = key_at + nope * rank;
   const struct ommai_linear_source value = ommai_loader_matrix(tensor, value_at, config->v_head_dim, false);
   const struct ommai_linear_source both[2] = {value, ommai_loader_matrix(tensor, key_at, nope, false)};
@@ -128,7 +128,7 @@ static enum omma_status load_head(struct ommai_weight_loader *loader, const stru
 static enum omma_status load_heads(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,
                                    const char *prefix, struct ommai_mla_head *heads, struct omma_error *error) {
   char name[NAME_SIZE];
-  const int64_t shape[2] = {config->n_heads * (config->latent.nope_dim + config->v_head_dim), config->latent.kv_rank};
+  const int64_t shape[2] = {config->n_heads * (config->mla.nope_dim + config->v_head_dim), config->mla.kv_rank};
   struct ommai_loader_tensor tensor;
   snprintf(name, sizeof name, "%s.self_attn.kv_b_proj.weight", prefix);
   OMMAI_TRY(ommai_loader_open(loader, name, 2, shape, &tensor, error));
@@ -147,8 +147,8 @@ static enum omma_status load_attention(struct ommai_weight_loader *loader, const
       ommai_decoder_part(prefix, "self_attn.q_proj", ommai_decoder_q_width(config), false),
       ommai_decoder_part(prefix, "self_attn.kv_a_proj_with_mqa", ommai_mla_width(config), false)};
   const struct ommai_linear_part o = ommai_decoder_part(prefix, "self_attn.o_proj", h, false);
-  OMMAI_TRY(ommai_decoder_load_vector(loader, prefix, "self_attn.kv_a_layernorm.weight", config->latent.kv_rank,
-                                      &layer->latent_norm, error));
+  OMMAI_TRY(ommai_decoder_load_vector(loader, prefix, "self_attn.kv_a_layernorm.weight", config->mla.kv_rank, &layer->mla_norm,
+                                      error));
   OMMAI_TRY(
       ommai_decoder_load_linear(loader, OMMAI_ROLE_TEXT_QKV, qkv, 2, h, ommai_decoder_call_qkv(config), &layer->qkv, error));
   OMMAI_TRY(load_heads(loader, config, prefix, layer->mla_heads, error));

@@ -17,7 +17,7 @@
  * pixels. What encoders write has some ten; the maximum that could make sense (each component's
  * coefficients bit by bit) is about 100. The work is bounded by scans * pixels, with room left at
  * both ends. */
-enum { JPEG_LEAST_SCANS = 24, JPEG_MOST_SCANS = 100 };
+enum { JPEG_MIN_SCANS = 24, JPEG_MAX_SCANS = 100 };
 #define JPEG_SCAN_PIXELS ((int64_t)1 << 30)
 
 struct reader {
@@ -134,8 +134,8 @@ static enum omma_status read_header(struct reader *reader) {
   if (n != 1 && n != 3 && n != 4) {
     return ommai_fail(reader->error, OMMA_ERROR_UNSUPPORTED, "JPEG with %d components is not supported: expected 1, 3 or 4", n);
   }
-  int64_t scans = ommai_min_i64(JPEG_SCAN_PIXELS / (width * height), JPEG_MOST_SCANS);
-  reader->scan_limit = (int)ommai_max_i64(scans, JPEG_LEAST_SCANS);
+  int64_t scans = ommai_min_i64(JPEG_SCAN_PIXELS / (width * height), JPEG_MAX_SCANS);
+  reader->scan_limit = (int)ommai_max_i64(scans, JPEG_MIN_SCANS);
   reader->coefficient_bytes = coefficient_bytes(&reader->jpeg);
   return OMMA_OK;
 }

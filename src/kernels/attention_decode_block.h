@@ -29,13 +29,13 @@ OMMAI_INLINE int64_t rows_ahead(int64_t row_bytes) { return row_bytes > 512 ? 8 
  * next block's k. */
 OMMAI_INLINE void prefetch_rows(const struct ommai_attention_decode_block *job, bool is_v, int64_t row, int n_rows,
                                 struct ommai_attention_types types) {
-  const void *rows = is_v ? job->v : job->k, *behind = is_v ? job->next_k : job->v;
+  const void *rows = is_v ? job->v : job->k, *after = is_v ? job->next_k : job->v;
   int64_t stride = is_v ? job->v_stride : job->k_stride, bytes = bytes_of(is_v ? job->v_head_dim : job->head_dim, types.kv);
   row += rows_ahead(bytes);
   if (row >= job->n_keys) {
-    if (!behind) return;
+    if (!after) return;
     row -= job->n_keys;
-    rows = behind;
+    rows = after;
     stride = is_v ? job->k_stride : job->v_stride;
     bytes = bytes_of(is_v ? job->head_dim : job->v_head_dim, types.kv);
   }

@@ -57,7 +57,7 @@ OMMAI_INLINE void multiply_span(const unsigned char *const *rows, int keys, cons
 OMMAI_INLINE void multiply_keys(const struct ommai_attention_decode_block *job, int64_t head, int n, float *scores,
                                 struct ommai_attention_types types) {
   float q[SHARED_HEADS][Q_ROOM];
-  int keys = n * KEYS_AT_ONCE > MOST_SUMS ? KEYS_AT_ONCE / 2 : KEYS_AT_ONCE;
+  int keys = n * KEYS_AT_ONCE > MAX_SUMS ? KEYS_AT_ONCE / 2 : KEYS_AT_ONCE;
   for (int i = 0; i < n; i++) load_query(job, head + i, q[i], types);
   for (int64_t key = 0; key < job->n_keys; key += KEYS_AT_ONCE) {
     const unsigned char *rows[KEYS_AT_ONCE];
@@ -118,7 +118,7 @@ OMMAI_INLINE void add_spans(const struct ommai_attention_decode_block *job, int6
                             int64_t at, int spans, int64_t count, const float *weights, const float *rescale,
                             struct ommai_attention_types types) {
   int64_t step = bytes_of(job->v_stride, types.kv);
-  vec acc[SHARED_HEADS][2 * MOST_SPANS];
+  vec acc[SHARED_HEADS][2 * MAX_SPANS];
 #pragma GCC unroll 32
   for (int i = 0; i < n * 2 * spans; i++) {
     acc[i / (2 * spans)][i % (2 * spans)] =
@@ -157,7 +157,7 @@ OMMAI_INLINE void add_values(const struct ommai_attention_decode_block *job, int
                              const float *rescale, struct ommai_attention_types types) {
   enum { SOME_KEYS = BLOCK / 2 };
   float kept[SHARED_HEADS][Q_ROOM];
-  const int spans = n == 1 ? MOST_SPANS : MOST_SUMS / 2 / (n == 3 ? 4 : n);
+  const int spans = n == 1 ? MAX_SPANS : MAX_SUMS / 2 / (n == 3 ? 4 : n);
   const int64_t whole = job->v_head_dim / (spans * SPAN), rest = job->v_head_dim - whole * spans * SPAN;
   struct value_keys keys = {.kept = kept, .passes = (int)(whole + ommai_div_up(rest, SPAN))};
   keys.due = keys.passes;

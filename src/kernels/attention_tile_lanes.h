@@ -158,7 +158,7 @@ struct softmax {
   vec maximum[MAX_NV], sum[MAX_NV], rescale[MAX_NV];
 };
 
-/* Raises the maxima that a block's largest scores exceed by more than `slack`, and says what
+/* Raises the maxima that a block's largest scores exceed by more than `slack`, and returns what
  * becomes of the sums so far. */
 OMMAI_INLINE enum carry raise_maximum(struct softmax *softmax, const vec largest[MAX_NV], vec scale, float slack, bool first,
                                       int nv) {

@@ -10,12 +10,12 @@
 
 #include "kernels/gemv.h"
 
-#define MOST_ROWS 6
+#define MAX_ROWS 6
 
 enum {
   PANEL = OMMAI_PANEL_COLUMNS,
   PANEL_VECTORS = PANEL / LANES,
-  /* Vectors of columns for 2 rows and for up to MOST_ROWS: as many as leave room for the weights,
+  /* Vectors of columns for 2 rows and for up to MAX_ROWS: as many as leave room for the weights,
    * and a divisor of the panel's. */
   FOR_2 = FEW_SUMS / 3 < PANEL_VECTORS ? FEW_SUMS / 3 : PANEL_VECTORS,
   FOR_6 = FEW_SUMS / 6 < PANEL_VECTORS ? FEW_SUMS / 6 : PANEL_VECTORS,
@@ -97,7 +97,7 @@ OMMAI_INLINE void step_f32(const struct rows *rows, const float *weights, int64_
 /* n_rows rows times n_vectors vectors of a panel's columns. */
 OMMAI_INLINE void rows_times_columns(const void *weights, const bool half, const struct rows *rows, const int n_rows,
                                      const int n_vectors, const char *next, float *sums) {
-  vec sum[MOST_ROWS][PANEL_VECTORS];
+  vec sum[MAX_ROWS][PANEL_VECTORS];
 #pragma GCC unroll 16
   for (int row = 0; row < n_rows; row++) {
 #pragma GCC unroll 16
@@ -136,7 +136,7 @@ OMMAI_INLINE void rows_times_panel(const void *weights, const bool half, const s
 
 OMMAI_INLINE void gemv(const void *weights, const bool half, const float *x, int64_t x_stride, int n_rows, int64_t n_k,
                        float *sums) {
-  for (int row = 0, left = (n_rows + MOST_ROWS - 1) / MOST_ROWS, group; left > 0; row += group, left--) {
+  for (int row = 0, left = (n_rows + MAX_ROWS - 1) / MAX_ROWS, group; left > 0; row += group, left--) {
     const struct rows rows = {x + row * x_stride, x_stride, n_k};
     float *to = sums + row * PANEL;
     group = (n_rows - row + left - 1) / left;

@@ -10,7 +10,7 @@
 
 #include "base/half.h"
 
-#define OMMAI_INT8_MOST 127
+#define OMMAI_INT8_MAX 127
 /* Steps from -128 to 127. */
 #define OMMAI_INT8_STEPS 255
 

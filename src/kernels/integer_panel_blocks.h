@@ -70,9 +70,9 @@ struct integer_coming {
   int64_t bytes; /* for each group of rows */
 };
 
-static inline struct integer_coming integer_coming(const struct integer_block *block, int element_bits, int most_rows) {
+static inline struct integer_coming integer_coming(const struct integer_block *block, int element_bits, int max_rows) {
   int64_t bytes = block->n_k * OMMAI_PANEL_COLUMNS * element_bits / 8;
-  return (struct integer_coming){block->weights + bytes, bytes / ommai_div_up(block->n_rows, most_rows) + 64};
+  return (struct integer_coming){block->weights + bytes, bytes / ommai_div_up(block->n_rows, max_rows) + 64};
 }
 
 static inline void integer_prefetch(struct integer_coming *coming) {
@@ -89,10 +89,10 @@ static inline struct integer_coming integer_stream(const struct integer_block *b
   return (struct integer_coming){.at = block->weights + INTEGER_STREAM_BYTES};
 }
 
-/* One line's share, coming->bytes: at most `most` pieces of 64 bytes. */
-static inline __attribute__((always_inline)) void integer_stream_line(struct integer_coming *coming, const int most) {
+/* One line's share, coming->bytes: at most `max_pieces` pieces of 64 bytes. */
+static inline __attribute__((always_inline)) void integer_stream_line(struct integer_coming *coming, const int max_pieces) {
 #pragma GCC unroll 4
-  for (int i = 0; i < most; i++) __builtin_prefetch(coming->at + 64 * i);
+  for (int i = 0; i < max_pieces; i++) __builtin_prefetch(coming->at + 64 * i);
   coming->at += coming->bytes;
 }
 

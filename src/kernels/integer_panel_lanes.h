@@ -46,13 +46,13 @@ OMMAI_INLINE void add_lines_u4(const uint8_t *line, int64_t n_lines, const bool 
  * registers. */
 OMMAI_INLINE void columns_u4(const struct integer_block *block, int column, struct integer_coming *stream, const int n_rows,
                              const int n_vectors) {
-  ivec acc[MOST_ROWS][PANEL_VECTORS];
+  ivec acc[MAX_ROWS][PANEL_VECTORS];
   start(block, column, 0, n_rows, n_vectors, acc);
   for (int64_t k = 0; k < block->n_k; k += HALF_SUMS) {
     const uint8_t *line = block->weights + k / 2 * PANEL + 4 * column;
     const int8_t *x = block->x + k;
     int64_t n_lines = ommai_min_i64(HALF_SUMS, block->n_k - k) / 8;
-    ivec halves[MOST_ROWS][PANEL_VECTORS];
+    ivec halves[MAX_ROWS][PANEL_VECTORS];
 #pragma GCC unroll 8
     for (int row = 0; row < n_rows; row++) {
 #pragma GCC unroll 8
@@ -78,12 +78,12 @@ OMMAI_INLINE void rows_u4(const struct integer_block *block, struct integer_comi
 }
 
 OMMAI_INLINE void all_rows_u4(const struct integer_block *block, const bool is_stream) {
-  const int64_t n_parts = ommai_div_up(block->n_rows, MOST_ROWS);
-  struct integer_coming coming = is_stream ? integer_stream(block) : integer_coming(block, 4, MOST_ROWS);
+  const int64_t n_parts = ommai_div_up(block->n_rows, MAX_ROWS);
+  struct integer_coming coming = is_stream ? integer_stream(block) : integer_coming(block, 4, MAX_ROWS);
   struct integer_coming *stream = is_stream ? &coming : NULL;
   if (block->panel->n_groups > 1) integer_prefetch_scales(block);
   for (int64_t row = 0, n; row < block->n_rows; row += n) {
-    n = ommai_next_rows(block->n_rows - row, MOST_ROWS);
+    n = ommai_next_rows(block->n_rows - row, MAX_ROWS);
     const struct integer_block some = integer_block_rows(block, row, n);
     if (!is_stream) integer_prefetch(&coming);
     switch (n) {

@@ -6,9 +6,9 @@
 
 /* How many of the rows that are left go together: as many as registers hold, but two of middling
  * size at the end rather than a small one, which waits for its own sums. */
-static inline int ommai_next_rows(int64_t left, int most) {
-  if (left <= most) return (int)left;
-  return left < most + most / 2 ? (int)(left + 1) / 2 : most;
+static inline int ommai_next_rows(int64_t left, int max_rows) {
+  if (left <= max_rows) return (int)left;
+  return left < max_rows + max_rows / 2 ? (int)(left + 1) / 2 : max_rows;
 }
 
 #endif

@@ -294,9 +294,7 @@ static inline float load(const void *x, int64_t i, enum omma_dtype type) {
 }
 
 /* The larger of two magnitudes' bits where `take` has all bits set. */
-static inline int32_t larger_bits(int32_t most, int32_t bits, int32_t take) {
-  return (bits & take) > most ? bits & take : most;
-}
+static inline int32_t larger_bits(int32_t max, int32_t bits, int32_t take) { return (bits & take) > max ? bits & take : max; }
 
 static inline void quantise_type(const void *x, enum omma_dtype type, int64_t d, int8_t *restrict out,
                                  struct ommai_int8_row *row) {
@@ -307,15 +305,15 @@ static inline void quantise_type(const void *x, enum omma_dtype type, int64_t d,
     high = larger_bits(high, bits, ~negative);
     low = larger_bits(low, bits, negative);
   }
-  float most = ommai_f32_from_bits((uint32_t)high), least = ommai_f32_from_bits((uint32_t)low);
-  float inverse = ommai_int8_inverse(most + least, OMMAI_INT8_STEPS);
-  int32_t zero = ommai_round_whole(least * inverse) - 128;
+  float above = ommai_f32_from_bits((uint32_t)high), below = ommai_f32_from_bits((uint32_t)low);
+  float inverse = ommai_int8_inverse(above + below, OMMAI_INT8_STEPS);
+  int32_t zero = ommai_round_whole(below * inverse) - 128;
   for (int64_t i = 0; i < d; i++) {
     /* both ends may round up, to 128 */
     int32_t whole = ommai_round_whole(load(x, i, type) * inverse) + zero;
-    out[i] = (int8_t)(whole < OMMAI_INT8_MOST ? whole : OMMAI_INT8_MOST);
+    out[i] = (int8_t)(whole < OMMAI_INT8_MAX ? whole : OMMAI_INT8_MAX);
   }
-  *row = (struct ommai_int8_row){(most + least) / (float)OMMAI_INT8_STEPS, zero};
+  *row = (struct ommai_int8_row){(above + below) / (float)OMMAI_INT8_STEPS, zero};
 }
 
 static void quantise(const void *x, enum omma_dtype x_type, int64_t d, int8_t *out, struct ommai_int8_row *row) {
@@ -327,14 +325,14 @@ static void quantise(const void *x, enum omma_dtype x_type, int64_t d, int8_t *o
 }
 
 static inline void quantise_symmetric_type(const void *x, enum omma_dtype type, int64_t d, int8_t *restrict out, float *scale) {
-  int32_t most = 0;
+  int32_t max = 0;
   for (int64_t i = 0; i < d; i++) {
     int32_t bits = ommai_magnitude_bits(load(x, i, type));
-    most = bits > most ? bits : most;
+    max = bits > max ? bits : max;
   }
-  float range = ommai_f32_from_bits((uint32_t)most), inverse = ommai_int8_inverse(range, OMMAI_INT8_MOST);
+  float range = ommai_f32_from_bits((uint32_t)max), inverse = ommai_int8_inverse(range, OMMAI_INT8_MAX);
   for (int64_t i = 0; i < d; i++) out[i] = (int8_t)ommai_round_whole(load(x, i, type) * inverse);
-  *scale = range / (float)OMMAI_INT8_MOST;
+  *scale = range / (float)OMMAI_INT8_MAX;
 }
 
 static void quantise_symmetric(const void *x, enum omma_dtype x_type, int64_t d, int8_t *out, float *scale) {
@@ -372,7 +370,7 @@ static inline int32_t nearest_int4_bits(float value) {
 
 static inline float nearest_int4(float value) { return ommai_f32_from_bits((uint32_t)nearest_int4_bits(value)) - 12582912.0f; }
 
-/* What a grid of 1 / inverse leaves to be said about x: sums of x q and of q q over sixteen lanes.
+/* What the error of a grid of 1 / inverse depends on: sums of x q and of q q over sixteen lanes.
  * Not inlined: GCC 12 would make vectors of what several calls have in common. */
 static __attribute__((noinline)) void int4_products(const float *restrict x, int64_t d, float inverse, float *restrict products,
                                                     float *restrict squares) {
@@ -394,13 +392,13 @@ static __attribute__((noinline)) void int4_products(const float *restrict x, int
 
 /* The value of the largest magnitude, with its sign. */
 static float extreme(const float *x, int64_t d) {
-  int32_t most = 0, negative = 0;
+  int32_t max = 0, negative = 0;
   for (int64_t i = 0; i < d; i++) {
     int32_t bits = ommai_magnitude_bits(x[i]);
-    most = bits > most ? bits : most;
+    max = bits > max ? bits : max;
   }
-  for (int64_t i = 0; i < d; i++) negative |= ommai_bits_from_f32(x[i]) == ((uint32_t)most | 0x80000000u);
-  float magnitude = ommai_f32_from_bits((uint32_t)most);
+  for (int64_t i = 0; i < d; i++) negative |= ommai_bits_from_f32(x[i]) == ((uint32_t)max | 0x80000000u);
+  float magnitude = ommai_f32_from_bits((uint32_t)max);
   return negative ? -magnitude : magnitude;
 }
 
@@ -410,16 +408,16 @@ static void fit_int4(const float *x, int64_t d, int8_t *out, float *scale) {
   enum { GRIDS = 8 };
   /* where the extreme falls on the grid */
   static const float ends[GRIDS] = {-8.6f, -8.2f, -7.8f, -7.4f, -7.0f, 7.4f, 7.0f, 6.6f};
-  float most = extreme(x, d), inverses[GRIDS], with_x[GRIDS], squares[GRIDS], scales[GRIDS], gains[GRIDS];
+  float largest = extreme(x, d), inverses[GRIDS], with_x[GRIDS], squares[GRIDS], scales[GRIDS], gains[GRIDS];
   float products[GRIDS][LANES], squared[GRIDS][LANES];
   int best = 0;
-  /* no number fits: a scale that makes every sum NaN tells of it */
-  if (!(fabsf(most) <= FLT_MAX)) {
+  /* no number fits: a scale that makes every sum NaN shows it */
+  if (!(fabsf(largest) <= FLT_MAX)) {
     memset(out, 8, (size_t)d);
-    *scale = most;
+    *scale = largest;
     return;
   }
-  for (int i = 0; i < GRIDS; i++) inverses[i] = ends[i] / most;
+  for (int i = 0; i < GRIDS; i++) inverses[i] = ends[i] / largest;
   for (int i = 0; i < GRIDS; i++) int4_products(x, d, inverses[i], products[i], squared[i]);
   for (int i = 0; i < GRIDS; i++) with_x[i] = sum_lanes(products[i]);
   for (int i = 0; i < GRIDS; i++) squares[i] = sum_lanes(squared[i]);

@@ -1,14 +1,13 @@
-/* Weights that a file keeps in a form of its own, quantised say. What reads such files makes these;
- * what packs weights reads them. */
+/* Weights that a file keeps in a format of its own, such as a quantised one. The readers of such
+ * files make these; the code that packs weights reads them. */
 #ifndef OMMAI_KERNELS_STORED_MATRIX_H
 #define OMMAI_KERNELS_STORED_MATRIX_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A matrix [outputs][inputs] that a file keeps in a form of its own, quantised say. Its values are
- * what the form's definition says, in f32. Immutable; the functions may be called by any number of
- * threads at once. */
+/* A matrix [outputs][inputs] in such a format. Its values are those that the format defines, in
+ * f32. Immutable; the functions may be called by any number of threads at once. */
 struct ommai_stored_matrix {
   const void *context; /* for the functions */
   /* out[i] = W[output][first + i] for i < n. */

@@ -21,7 +21,7 @@ struct ommai_decode_attention {
   void *workspace;
   size_t workspace_size;
   /* MLA: dtype [n_rows, n_heads, kv_rank + rope_dim], [n_rows, n_heads, kv_rank] */
-  void *latent_q, *latent_sums;
+  void *mla_q, *mla_sums;
 };
 
 /* Takes the maximum that the plan and workspace of steps of up to max_rows rows need: to measure

@@ -116,7 +116,7 @@ static void free_layer(const struct ommai_decoder_config *config, struct ommai_d
   free_vector(allocator, layer->post_norm, config->hidden_size);
   free_vector(allocator, layer->q_norm, config->head_dim);
   free_vector(allocator, layer->k_norm, config->head_dim);
-  free_vector(allocator, layer->latent_norm, config->latent.kv_rank);
+  free_vector(allocator, layer->mla_norm, config->mla.kv_rank);
   free_linear(&layer->qkv);
   free_linear(&layer->o);
   free_linear(&layer->dense.gate_up);

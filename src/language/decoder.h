@@ -45,8 +45,8 @@ struct ommai_decoder_config {
   int64_t n_layers, hidden_size, n_heads, n_kv_heads, head_dim, v_head_dim, intermediate_size, vocab_size, max_positions;
   float norm_eps;
   const struct ommai_attention_kind *attention;
-  bool qkv_bias, qk_norm;         /* grouped attention */
-  struct ommai_mla_config latent; /* MLA */
+  bool qkv_bias, qk_norm;      /* grouped attention */
+  struct ommai_mla_config mla; /* MLA */
   struct ommai_experts_config experts;
   bool routed[OMMAI_DECODER_MAX_LAYERS]; /* which layers have experts */
   double rope_theta;
@@ -112,7 +112,7 @@ struct ommai_mla_head {
 struct ommai_decoder_layer {
   float *input_norm, *post_norm;      /* [hidden] */
   float *q_norm, *k_norm;             /* [head_dim]; NULL: none */
-  float *latent_norm;                 /* [kv_rank]; MLA */
+  float *mla_norm;                    /* [kv_rank]; MLA */
   struct ommai_decoder_linear qkv, o; /* qkv: q, k, v stacked, or q and the compressed row */
   struct ommai_mla_head *mla_heads;   /* [n_heads]; MLA */
   struct ommai_decoder_dense dense;   /* where ommai_decoder_dense_size is not 0 */

@@ -19,14 +19,13 @@ enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS };
 
 /* Decoding multiplies a head's two products by the same elements as its expansion has. */
 static struct ommai_attention_shape shape(const struct ommai_decoder_config *config) {
-  const struct ommai_mla_config *latent = &config->latent;
-  return (struct ommai_attention_shape){
-      .kept_heads = 1,
-      .kept_width = ommai_mla_width(config),
-      .value_width = latent->kv_rank,
-      .rope_dim = latent->rope_dim,
-      .head_elements = config->n_heads * latent->kv_rank * (latent->nope_dim + config->v_head_dim),
-      .decode_scratch = config->n_heads * ommai_max_i64(latent->kv_rank, config->v_head_dim)};
+  const struct ommai_mla_config *mla = &config->mla;
+  return (struct ommai_attention_shape){.kept_heads = 1,
+                                        .kept_width = ommai_mla_width(config),
+                                        .value_width = mla->kv_rank,
+                                        .rope_dim = mla->rope_dim,
+                                        .head_elements = config->n_heads * mla->kv_rank * (mla->nope_dim + config->v_head_dim),
+                                        .decode_scratch = config->n_heads * ommai_max_i64(mla->kv_rank, config->v_head_dim)};
 }
 
 /* Elements of an expanded row of one head: value, then key. */
@@ -41,22 +40,20 @@ struct ommai_linear_call ommai_mla_call_expand(const struct ommai_decoder_config
 static void finish_row(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache, int64_t layer, float *projected,
                        const float *cosine, const float *sine, void *q_out, int64_t place) {
   const struct ommai_decoder_config *config = &decoder->config;
-  const struct ommai_mla_config *latent = &config->latent;
+  const struct ommai_mla_config *mla = &config->mla;
   const struct ommai_row_ops *ops = decoder->ops;
   enum omma_dtype dtype = decoder->dtype;
   for (int64_t h = 0; h < config->n_heads; h++) {
     const float *q = projected + h * config->head_dim;
     void *out = ommai_element(q_out, h * config->head_dim, dtype);
-    ops->convert(q, latent->nope_dim, out, dtype);
-    ops->rope_pairs(q + latent->nope_dim, cosine, sine, 1, latent->rope_dim, ommai_element(out, latent->nope_dim, dtype), 0,
-                    dtype);
+    ops->convert(q, mla->nope_dim, out, dtype);
+    ops->rope_pairs(q + mla->nope_dim, cosine, sine, 1, mla->rope_dim, ommai_element(out, mla->nope_dim, dtype), 0, dtype);
   }
   const float *row = projected + ommai_decoder_q_width(config);
   enum omma_dtype type = cache->dtype;
   void *kept = ommai_element(ommai_kv_layer_keys(cache, layer), place, type);
-  ops->rms_norm(row, decoder->layers[layer].latent_norm, latent->norm_eps, latent->kv_rank, kept, type);
-  ops->rope_pairs(row + latent->kv_rank, cosine, sine, 1, latent->rope_dim, ommai_element(kept, latent->kv_rank, type), 0,
-                  type);
+  ops->rms_norm(row, decoder->layers[layer].mla_norm, mla->norm_eps, mla->kv_rank, kept, type);
+  ops->rope_pairs(row + mla->kv_rank, cosine, sine, 1, mla->rope_dim, ommai_element(kept, mla->kv_rank, type), 0, type);
 }
 
 /* ---- decode: kept rows serve as keys and, without their rotated part, as values ---- */
@@ -84,18 +81,17 @@ static void absorb_head(void *context, int64_t head, int worker) {
   (void)worker;
   const struct head_products *call = context;
   const struct ommai_decoder_config *config = &call->decoder->config;
-  const struct ommai_mla_config *latent = &config->latent;
+  const struct ommai_mla_config *mla = &config->mla;
   enum omma_dtype dtype = call->decoder->dtype;
   size_t element = ommai_dtype_size(dtype);
   int64_t width = ommai_mla_width(config);
   run_head(call, call->heads[head].absorb, head, config->head_dim);
   for (int64_t row = 0; row < call->n_rows; row++) {
     int64_t at = row * config->n_heads + head;
-    const unsigned char *rotated =
-        (const unsigned char *)call->x + (size_t)(at * config->head_dim + latent->nope_dim) * element;
-    call->decoder->ops->convert(call->scratch + at * latent->kv_rank, latent->kv_rank,
-                                ommai_element(call->out, at * width, dtype), dtype);
-    memcpy(ommai_element(call->out, at * width + latent->kv_rank, dtype), rotated, (size_t)latent->rope_dim * element);
+    const unsigned char *rotated = (const unsigned char *)call->x + (size_t)(at * config->head_dim + mla->nope_dim) * element;
+    call->decoder->ops->convert(call->scratch + at * mla->kv_rank, mla->kv_rank, ommai_element(call->out, at * width, dtype),
+                                dtype);
+    memcpy(ommai_element(call->out, at * width + mla->kv_rank, dtype), rotated, (size_t)mla->rope_dim * element);
   }
 }
 
@@ -104,7 +100,7 @@ static void value_head(void *context, int64_t head, int worker) {
   const struct head_products *call = context;
   const struct ommai_decoder_config *config = &call->decoder->config;
   enum omma_dtype dtype = call->decoder->dtype;
-  run_head(call, call->heads[head].value, head, config->latent.kv_rank);
+  run_head(call, call->heads[head].value, head, config->mla.kv_rank);
   for (int64_t row = 0; row < call->n_rows; row++) {
     int64_t at = (row * config->n_heads + head) * config->v_head_dim;
     call->decoder->ops->convert(call->scratch + at, config->v_head_dim, ommai_element(call->out, at, dtype), dtype);
@@ -115,8 +111,8 @@ static void place_decode(struct ommai_decode_attention *attention, const struct 
                          struct ommai_arena *arena) {
   const struct ommai_decoder_config *config = &decoder->config;
   size_t heads = (size_t)(n_rows * config->n_heads), element = ommai_dtype_size(decoder->dtype);
-  attention->latent_q = ommai_arena_take(arena, heads * (size_t)ommai_mla_width(config), element);
-  attention->latent_sums = ommai_arena_take(arena, heads * (size_t)config->latent.kv_rank, element);
+  attention->mla_q = ommai_arena_take(arena, heads * (size_t)ommai_mla_width(config), element);
+  attention->mla_sums = ommai_arena_take(arena, heads * (size_t)config->mla.kv_rank, element);
 }
 
 static enum omma_status attend_decode(const struct ommai_decode_attention *attention, int64_t layer,
@@ -126,16 +122,16 @@ static enum omma_status attend_decode(const struct ommai_decode_attention *atten
                                .heads = decoder->layers[layer].mla_heads,
                                .x = attention->q,
                                .scratch = attention->scratch,
-                               .out = attention->latent_q,
+                               .out = attention->mla_q,
                                .n_rows = attention->n_rows};
   ommai_team_run(team, decoder->config.n_heads, absorb_head, &call);
   struct omma_attention_tensors tensors = ommai_decode_attention_tensors(attention, layer);
-  tensors.q = attention->latent_q;
+  tensors.q = attention->mla_q;
   tensors.v = tensors.k;
   tensors.v_token_stride = ommai_mla_width(&decoder->config);
-  tensors.out = attention->latent_sums;
+  tensors.out = attention->mla_sums;
   OMMAI_TRY(ommai_decode_attention_run(attention, &tensors, team, error));
-  call.x = attention->latent_sums;
+  call.x = attention->mla_sums;
   call.out = attention->out;
   ommai_team_run(team, decoder->config.n_heads, value_head, &call);
   return OMMA_OK;
@@ -169,13 +165,13 @@ static bool expand_page(const struct ommai_decoder *decoder, const struct ommai_
   const struct ommai_decoder_config *config = &decoder->config;
   enum omma_dtype dtype = decoder->dtype;
   int64_t width = ommai_mla_width(config), expanded = expanded_width(config);
-  int64_t rotated_at = config->v_head_dim + config->latent.nope_dim;
-  size_t rotated_bytes = (size_t)config->latent.rope_dim * ommai_dtype_size(dtype);
+  int64_t rotated_at = config->v_head_dim + config->mla.nope_dim;
+  size_t rotated_bytes = (size_t)config->mla.rope_dim * ommai_dtype_size(dtype);
   const unsigned char *rows = kept_rows(decoder, cache, layer, page, n_rows, widened);
   if (ommai_linear_run(decoder->layers[layer].mla_heads[head].expand.op, rows, out, n_rows, worker) != OMMA_OK) return false;
   for (int64_t row = 0; row < n_rows; row++) {
     memcpy(ommai_element(out, row * expanded + rotated_at, dtype),
-           rows + (size_t)(row * width + config->latent.kv_rank) * ommai_dtype_size(dtype), rotated_bytes);
+           rows + (size_t)(row * width + config->mla.kv_rank) * ommai_dtype_size(dtype), rotated_bytes);
   }
   return true;
 }

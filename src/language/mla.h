@@ -17,7 +17,7 @@ extern const struct ommai_attention_kind ommai_mla_attention;
 
 /* Elements of a kept row. */
 static inline int64_t ommai_mla_width(const struct ommai_decoder_config *config) {
-  return config->latent.kv_rank + config->latent.rope_dim;
+  return config->mla.kv_rank + config->mla.rope_dim;
 }
 
 /* How prefill calls a head's expansion. */

@@ -20,7 +20,7 @@ enum {
       /* bytes after a row of x, so that rows of a power of two do not share the few places that a
        * cache has for them */
   64,
-  /* Few rows at a time, with all their bytes; one row of the most inputs fits. */
+  /* Few rows at a time, with all their bytes; one row of the maximum length fits. */
   GEMV = 16,
   FEW_BYTES = OMMAI_LINEAR_MAX_INT8_INPUTS + ROW_GAP + 64,
   FEW_SUMS = OMMAI_LINEAR_MAX_INT8_INPUTS / OMMAI_LINEAR_GROUP_STEP,

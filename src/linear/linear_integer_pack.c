@@ -168,19 +168,19 @@ static void quantise_groups(const struct filling *filling) {
   }
 }
 
-static float most_of_row(const struct filling *filling, int64_t row) {
+static float max_magnitude(const struct filling *filling, int64_t row) {
   int64_t n_in = filling->spec->n_in;
   float values[CHUNK];
-  int32_t most = 0;
+  int32_t max = 0;
   for (int64_t k = 0; k < n_in; k += CHUNK) {
     int n = (int)ommai_min_i64(CHUNK, n_in - k);
     ommai_linear_load_values(filling->source, n_in, row, k, n, values);
     for (int i = 0; i < n; i++) {
       int32_t bits = ommai_magnitude_bits(values[i]);
-      most = bits > most ? bits : most;
+      max = bits > max ? bits : max;
     }
   }
-  return ommai_f32_from_bits((uint32_t)most);
+  return ommai_f32_from_bits((uint32_t)max);
 }
 
 /* int8 with one scale for each output: rows are read twice. */
@@ -190,8 +190,8 @@ static void quantise_rows(const struct filling *filling) {
   int8_t q[CHUNK];
   for (int64_t row = filling->first; row < filling->end; row++) {
     int64_t column = filling->column + row - filling->first;
-    float most = most_of_row(filling, row), inverse = ommai_int8_inverse(most, OMMAI_INT8_MOST);
-    filling->scales[column] = most / (float)OMMAI_INT8_MOST;
+    float max = max_magnitude(filling, row), inverse = ommai_int8_inverse(max, OMMAI_INT8_MAX);
+    filling->scales[column] = max / (float)OMMAI_INT8_MAX;
     for (int64_t k = 0; k < n_in; k += CHUNK) {
       int n = (int)ommai_min_i64(CHUNK, n_in - k);
       ommai_linear_load_values(filling->source, n_in, row, k, n, values);

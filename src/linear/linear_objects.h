@@ -24,7 +24,7 @@ struct ommai_step_products {
   struct ommai_step_products *next;
   const struct ommai_row_steps *row_steps;
   struct ommai_onednn_shape shape;                    /* n_rows is 0 */
-  size_t scratch_bytes;                               /* the most that a step takes */
+  size_t scratch_bytes;                               /* the maximum of a step */
   struct ommai_onednn_matmul *steps[OMMAI_ROW_STEPS]; /* NULL until they are wanted */
 };
 

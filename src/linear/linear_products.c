@@ -17,19 +17,19 @@ enum omma_status ommai_linear_describe_products(struct ommai_linear_context *con
       return OMMA_OK;
     }
   }
-  size_t most = 0;
+  size_t max_bytes = 0;
   for (int step = 0; step < row_steps->n_steps; step++) {
     struct ommai_onednn_shape with_rows = *shape;
     size_t bytes;
     with_rows.n_rows = row_steps->rows[step];
     OMMAI_TRY(ommai_onednn_scratch_bytes(context->onednn, &with_rows, &bytes, error));
-    if (bytes > most) most = bytes;
+    if (bytes > max_bytes) max_bytes = bytes;
   }
   struct ommai_step_products *made = ommai_allocate(&context->allocator, 1, sizeof *made);
   if (!made) return ommai_fail_memory(error, "linear layer's products", sizeof *made);
   made->row_steps = row_steps;
   made->shape = *shape;
-  made->scratch_bytes = most;
+  made->scratch_bytes = max_bytes;
   made->next = context->products;
   context->products = made;
   *out = made;

@@ -77,7 +77,7 @@ static enum omma_status fail(struct omma_error *error, dnnl_status_t found, cons
 
 /* oneDNN reads and writes through some small objects without asking whether there was memory for
  * them (2.6). So before it makes anything, a reserve that is larger than what it makes in one call
- * is mapped and given back: where memory has run out, that tells. Its gemm, which f32 has below
+ * is mapped and given back: where memory has run out, that fails. Its gemm, which f32 has below
  * AVX-512 (names: gemm:jit), makes most of its code when it is run first, and some for other
  * shapes: 11 MiB in pieces, with a page for each small object where the heap cannot grow, and
  * perhaps the heap of the thread that runs it, for which glibc takes 64 MiB of addresses. */

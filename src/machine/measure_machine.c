@@ -40,12 +40,12 @@ static double measure(struct ommai_team *team, int n_threads, ommai_peak_loop lo
 
 /* Memory that no cache holds, in slices for whoever is free. Written first: pages that never were
  * are all one page of zeroes. */
-enum { SLICE_BYTES = 1 << 20, LEAST_SLICES = 256, MOST_SLICES = 4096 };
+enum { SLICE_BYTES = 1 << 20, MIN_SLICES = 256, MAX_SLICES = 4096 };
 
 /* Where the C library knows of no last cache, or does not report it, the smallest must do. */
 static int64_t count_slices(void) {
   int64_t cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return ommai_min_i64(ommai_max_i64(2 * cache / SLICE_BYTES, LEAST_SLICES), MOST_SLICES);
+  return ommai_min_i64(ommai_max_i64(2 * cache / SLICE_BYTES, MIN_SLICES), MAX_SLICES);
 }
 
 static void write_slice(void *context, int64_t task, int worker) {

@@ -16,8 +16,8 @@ static void remove_all(json_t *object, const char *const *keys) {
 
 void ommai_chat_draft_begin(struct ommai_chat_draft *draft, json_t *original, const char *const *own) {
   *draft = (struct ommai_chat_draft){
-      .original = original, .chat = json_copy(original), .messages = json_array(), .places = json_array()};
-  draft->failed = !draft->chat || !draft->messages || !draft->places;
+      .original = original, .chat = json_copy(original), .messages = json_array(), .locations = json_array()};
+  draft->failed = !draft->chat || !draft->messages || !draft->locations;
   if (draft->failed) return;
   remove_all(draft->chat, chat_alone);
   remove_all(draft->chat, own);
@@ -61,10 +61,10 @@ static void use_reasoning(struct ommai_chat_draft *draft, json_t *message) {
   draft->reasoning = NULL;
 }
 
-void ommai_chat_draft_add_message(struct ommai_chat_draft *draft, json_t *message, const char *place) {
+void ommai_chat_draft_add_message(struct ommai_chat_draft *draft, json_t *message, const char *location) {
   use_reasoning(draft, message);
   draft->failed |= json_array_append_new(draft->messages, message) != 0;
-  draft->failed |= json_array_append_new(draft->places, json_string(place)) != 0;
+  draft->failed |= json_array_append_new(draft->locations, json_string(location)) != 0;
 }
 
 void ommai_chat_draft_continue(struct ommai_chat_draft *draft) {
@@ -73,10 +73,10 @@ void ommai_chat_draft_continue(struct ommai_chat_draft *draft) {
   ommai_chat_draft_set(draft, "add_generation_prompt", json_false());
 }
 
-void ommai_chat_draft_add_call(struct ommai_chat_draft *draft, json_t *call, const char *place) {
+void ommai_chat_draft_add_call(struct ommai_chat_draft *draft, json_t *call, const char *location) {
   json_t *answer = last_answer(draft), *calls = json_object_get(answer, "tool_calls");
   if (!answer) {
-    ommai_chat_draft_add_message(draft, json_pack("{s:s,s:n}", "role", "assistant", "content"), place);
+    ommai_chat_draft_add_message(draft, json_pack("{s:s,s:n}", "role", "assistant", "content"), location);
     answer = last_answer(draft);
   }
   if (draft->reasoning) use_reasoning(draft, answer);
@@ -92,7 +92,7 @@ bool ommai_chat_draft_end(struct ommai_chat_draft *draft, bool good, struct omma
   if (good && !draft->failed) draft->failed |= json_object_set(draft->chat, "messages", draft->messages) != 0;
   json_decref(draft->messages);
   json_decref(draft->reasoning);
-  *source = (struct ommai_chat_source){.root = draft->chat, .original = draft->original, .places = draft->places};
+  *source = (struct ommai_chat_source){.root = draft->chat, .original = draft->original, .locations = draft->locations};
   if (good && !draft->failed) return true;
   ommai_chat_source_free(source);
   return good ? ommai_api_fail_memory(error) : false;

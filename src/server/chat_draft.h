@@ -7,7 +7,7 @@
 
 struct ommai_chat_draft {
   json_t *original;
-  json_t *chat, *messages, *places;
+  json_t *chat, *messages, *locations;
   json_t *reasoning; /* a thought, which the assistant's next message has had; NULL: none */
   bool failed;       /* memory ran out */
 };
@@ -20,7 +20,7 @@ void ommai_chat_draft_begin(struct ommai_chat_draft *draft, json_t *original, co
 void ommai_chat_draft_set(struct ommai_chat_draft *draft, const char *key, json_t *value);
 /* The tools of a chat, each made out of one of `tools`. */
 void ommai_chat_draft_set_tools(struct ommai_chat_draft *draft, const json_t *tools, json_t *(*convert)(const json_t *tool));
-void ommai_chat_draft_add_message(struct ommai_chat_draft *draft, json_t *message, const char *place);
+void ommai_chat_draft_add_message(struct ommai_chat_draft *draft, json_t *message, const char *location);
 
 /* More of the thought of the assistant's next message; it is forgotten when that is another's. */
 void ommai_chat_draft_add_reasoning(struct ommai_chat_draft *draft, const json_t *text);
@@ -30,7 +30,7 @@ void ommai_chat_draft_continue(struct ommai_chat_draft *draft);
 
 /* Adds a call to the last message where that is the assistant's, else to a new one. `call` is taken
  * over. */
-void ommai_chat_draft_add_call(struct ommai_chat_draft *draft, json_t *call, const char *place);
+void ommai_chat_draft_add_call(struct ommai_chat_draft *draft, json_t *call, const char *location);
 
 /* Hands everything to `source` when `good`, else drops it. False where not, or when memory ran out
  * (with *error filled). */

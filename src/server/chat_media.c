@@ -45,8 +45,8 @@ static bool for_each_part(struct loading *loading, part_step step, struct ommai_
     for (size_t j = 0; j < request->messages[i].n_parts; j++, index++) {
       if (!request->media[index].url || ommai_http_call_is_gone(loading->call)) continue;
       if (!step(loading, &request->media[index], &request->parts[index], error)) {
-        char place[OMMAI_CHAT_PLACE_SIZE];
-        return ommai_api_error_prefix(error, "%s.content[%zu]", ommai_chat_place(request, i, place), j);
+        char location[OMMAI_CHAT_LOCATION_SIZE];
+        return ommai_api_error_prefix(error, "%s.content[%zu]", ommai_chat_location(request, i, location), j);
       }
     }
   }

@@ -11,23 +11,24 @@
 #include "server/server_state.h"
 
 /* "messages[3].content[0]": where a part stands, for errors. */
-#define WHERE_SIZE (OMMAI_CHAT_PLACE_SIZE + 32)
+#define WHERE_SIZE (OMMAI_CHAT_LOCATION_SIZE + 32)
 #define DEFAULT_FPS 1.0
 
 void ommai_chat_source_free(const struct ommai_chat_source *source) {
   json_decref(source->root);
   json_decref(source->original);
-  json_decref(source->places);
+  json_decref(source->locations);
 }
 
-const char *ommai_chat_place(const struct ommai_chat_request *request, size_t index, char place[OMMAI_CHAT_PLACE_SIZE]) {
-  const char *given = json_string_value(json_array_get(request->source.places, index));
+const char *ommai_chat_location(const struct ommai_chat_request *request, size_t index,
+                                char location[OMMAI_CHAT_LOCATION_SIZE]) {
+  const char *given = json_string_value(json_array_get(request->source.locations, index));
   if (given) {
-    snprintf(place, OMMAI_CHAT_PLACE_SIZE, "%s", given);
+    snprintf(location, OMMAI_CHAT_LOCATION_SIZE, "%s", given);
   } else {
-    snprintf(place, OMMAI_CHAT_PLACE_SIZE, "messages[%zu]", index);
+    snprintf(location, OMMAI_CHAT_LOCATION_SIZE, "messages[%zu]", index);
   }
-  return place;
+  return location;
 }
 
 /* An image may become as large as the operator allows, where that was set, and no larger. */
@@ -210,8 +211,8 @@ static bool read_message(const struct ommai_server *server, struct ommai_chat_re
                          struct ommai_api_error *error) {
   const json_t *source = json_array_get(ommai_field_get(request->root, "messages"), index);
   struct omma_message *message = &request->messages[index];
-  char place[OMMAI_CHAT_PLACE_SIZE], where[WHERE_SIZE];
-  snprintf(where, sizeof where, "%s", ommai_chat_place(request, index, place));
+  char location[OMMAI_CHAT_LOCATION_SIZE], where[WHERE_SIZE];
+  snprintf(where, sizeof where, "%s", ommai_chat_location(request, index, location));
   if (!json_is_object(source)) {
     return ommai_api_fail(error, 400, "messages", "%s must be an object, got %s.", where, ommai_json_kind(source));
   }
@@ -222,7 +223,7 @@ static bool read_message(const struct ommai_server *server, struct ommai_chat_re
     add_text(request, content);
   } else if (json_is_array(content)) {
     for (size_t i = 0; i < json_array_size(content); i++) {
-      snprintf(where, sizeof where, "%s.content[%zu]", place, i);
+      snprintf(where, sizeof where, "%s.content[%zu]", location, i);
       if (!add_content_part(server, request, json_array_get(content, i), where, error)) return false;
     }
   } else if (content || message->role != OMMA_ROLE_ASSISTANT) {
@@ -231,7 +232,7 @@ static bool read_message(const struct ommai_server *server, struct ommai_chat_re
   }
   message->parts = request->parts + first;
   message->n_parts = request->n_parts_used - first;
-  return ommai_message_fields_read(source, place, message->role, request->texts, &message->fields, error);
+  return ommai_message_fields_read(source, location, message->role, request->texts, &message->fields, error);
 }
 
 static size_t count_parts(const json_t *messages) {

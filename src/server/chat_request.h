@@ -19,7 +19,7 @@ struct ommai_chat_source {
   json_t *root;     /* in the format of /v1/chat/completions */
   json_t *original; /* what came, where that had another format, else NULL */
   /* where each message stands in `original`, as texts for errors; NULL: "messages[i]" */
-  json_t *places;
+  json_t *locations;
 };
 void ommai_chat_source_free(const struct ommai_chat_source *source);
 
@@ -72,10 +72,11 @@ struct ommai_chat_request {
 bool ommai_chat_request_read(struct ommai_server *server, const struct ommai_chat_source *source, bool messages_only,
                              struct ommai_chat_request *request, struct ommai_api_error *error);
 
-#define OMMAI_CHAT_PLACE_SIZE 64
+#define OMMAI_CHAT_LOCATION_SIZE 64
 /* Where a message of the request stands in what the client sent, for errors: "messages[3]". Returns
- * `place`. */
-const char *ommai_chat_place(const struct ommai_chat_request *request, size_t index, char place[OMMAI_CHAT_PLACE_SIZE]);
+ * `location`. */
+const char *ommai_chat_location(const struct ommai_chat_request *request, size_t index,
+                                char location[OMMAI_CHAT_LOCATION_SIZE]);
 
 void ommai_chat_request_destroy(struct ommai_chat_request *request);
 

@@ -26,7 +26,7 @@ struct omma_kv_events ommai_kv_publisher_interface(struct ommai_kv_publisher *pu
 
 /* "at tcp://0.0.0.0:5557, replayed at tcp://0.0.0.0:5558": where it really is. Lives with the
  * publisher. */
-const char *ommai_kv_publisher_place(const struct ommai_kv_publisher *publisher);
+const char *ommai_kv_publisher_address(const struct ommai_kv_publisher *publisher);
 
 /* Batches that were published, and events that no subscriber got. NULL is allowed: none.
  * Thread-safe. */

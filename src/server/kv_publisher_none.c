@@ -22,7 +22,7 @@ struct omma_kv_events ommai_kv_publisher_interface(struct ommai_kv_publisher *pu
   return (struct omma_kv_events){0};
 }
 
-const char *ommai_kv_publisher_place(const struct ommai_kv_publisher *publisher) {
+const char *ommai_kv_publisher_address(const struct ommai_kv_publisher *publisher) {
   (void)publisher;
   return "";
 }

@@ -31,7 +31,7 @@ struct ommai_kv_publisher {
   int wake; /* an eventfd: there is something to do */
   void *context, *socket;
   struct ommai_kv_replay *replay; /* NULL: nothing is replayed */
-  char place[3 * OMMAI_KV_EVENTS_TEXT];
+  char address[3 * OMMAI_KV_EVENTS_TEXT];
   pthread_t thread;
   bool has_thread;
   atomic_bool stopping;
@@ -135,19 +135,19 @@ static void *publisher_main(void *argument) {
 static enum omma_status open_sockets(struct ommai_kv_publisher *publisher, struct omma_error *error) {
   const struct ommai_kv_events_config *config = &publisher->config;
   const struct ommai_kv_socket_option options[] = {{ZMQ_SNDHWM, config->hwm}, {ZMQ_MAXMSGSIZE, MAX_SUBSCRIPTION_BYTES}};
-  char place[OMMAI_KV_EVENTS_TEXT], replayed[OMMAI_KV_EVENTS_TEXT];
+  char address[OMMAI_KV_EVENTS_TEXT], replayed[OMMAI_KV_EVENTS_TEXT];
   publisher->context = zmq_ctx_new();
   if (!publisher->context) return ommai_fail_memory(error, "KV events", 0);
   OMMAI_TRY(ommai_kv_socket_open(publisher->context, ZMQ_PUB, options, sizeof options / sizeof options[0], config->endpoint,
                                  ommai_kv_events_config_binds(config->endpoint), &publisher->socket, error));
-  ommai_kv_socket_place(publisher->socket, place, sizeof place);
+  ommai_kv_socket_address(publisher->socket, address, sizeof address);
   if (!config->replay_endpoint[0]) {
-    snprintf(publisher->place, sizeof publisher->place, "at %s", place);
+    snprintf(publisher->address, sizeof publisher->address, "at %s", address);
     return OMMA_OK;
   }
   OMMAI_TRY(ommai_kv_replay_create(publisher->context, config, &publisher->allocator, &publisher->replay, error));
-  ommai_kv_socket_place(ommai_kv_replay_socket(publisher->replay), replayed, sizeof replayed);
-  snprintf(publisher->place, sizeof publisher->place, "at %s, replayed at %s", place, replayed);
+  ommai_kv_socket_address(ommai_kv_replay_socket(publisher->replay), replayed, sizeof replayed);
+  snprintf(publisher->address, sizeof publisher->address, "at %s, replayed at %s", address, replayed);
   return OMMA_OK;
 }
 
@@ -195,7 +195,7 @@ void ommai_kv_publisher_destroy(struct ommai_kv_publisher *publisher) {
   ommai_release(&allocator, publisher, 1, sizeof *publisher);
 }
 
-const char *ommai_kv_publisher_place(const struct ommai_kv_publisher *publisher) { return publisher->place; }
+const char *ommai_kv_publisher_address(const struct ommai_kv_publisher *publisher) { return publisher->address; }
 
 void ommai_kv_publisher_counts(const struct ommai_kv_publisher *publisher, int64_t *n_batches, int64_t *n_lost) {
   *n_batches = publisher ? atomic_load(&publisher->n_batches) : 0;

@@ -18,7 +18,7 @@ enum omma_status ommai_kv_socket_open(void *context, int type, const struct omma
                                       const char *endpoint, bool binds, void **socket, struct omma_error *error);
 
 /* The endpoint as it is in the end: with the port that was free. */
-void ommai_kv_socket_place(void *socket, char *out, size_t size);
+void ommai_kv_socket_address(void *socket, char *out, size_t size);
 
 /* A batch's number as it is sent. */
 void ommai_kv_socket_number(uint64_t number, uint8_t bytes[8]);

@@ -29,7 +29,7 @@ enum omma_status ommai_kv_socket_open(void *context, int type, const struct omma
                           binds ? "cannot listen at" : "cannot connect to", endpoint, zmq_strerror(reason));
 }
 
-void ommai_kv_socket_place(void *socket, char *out, size_t size) {
+void ommai_kv_socket_address(void *socket, char *out, size_t size) {
   out[0] = '\0';
   if (zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, out, &size) != 0) out[0] = '\0';
 }

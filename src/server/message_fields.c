@@ -49,7 +49,7 @@ static bool add_call(const json_t *call, const char *where, json_t *list, struct
 
 static bool add_calls(const json_t *message, const char *where, json_t *fields, struct ommai_api_error *error) {
   const json_t *calls = ommai_field_get(message, "tool_calls");
-  char place[128];
+  char location[128];
   if (!calls) return true;
   if (!json_is_array(calls)) {
     return ommai_api_fail(error, 400, "messages", "%s: tool_calls must be an array, got %s.", where, ommai_json_kind(calls));
@@ -58,8 +58,8 @@ static bool add_calls(const json_t *message, const char *where, json_t *fields, 
   json_t *list = json_array();
   if (json_object_set_new(fields, "tool_calls", list)) return ommai_api_fail_memory(error);
   for (size_t i = 0; i < json_array_size(calls); i++) {
-    snprintf(place, sizeof place, "%s.tool_calls[%zu]", where, i);
-    if (!add_call(json_array_get(calls, i), place, list, error)) return false;
+    snprintf(location, sizeof location, "%s.tool_calls[%zu]", where, i);
+    if (!add_call(json_array_get(calls, i), location, list, error)) return false;
   }
   return true;
 }

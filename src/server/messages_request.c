@@ -41,7 +41,7 @@ static bool read_system(struct ommai_chat_draft *draft, const json_t *messages, 
   size_t index;
   bool good = !system || add_system(draft, parts, system, "system", error);
   json_array_foreach(messages, index, message) {
-    char where[OMMAI_CHAT_PLACE_SIZE];
+    char where[OMMAI_CHAT_LOCATION_SIZE];
     json_t *content = ommai_field_get(message, "content");
     if (!good || !content || !is_word(json_string_value(json_object_get(message, "role")), "system")) continue;
     snprintf(where, sizeof where, "messages[%zu].content", index);
@@ -59,16 +59,16 @@ static bool read_system(struct ommai_chat_draft *draft, const json_t *messages, 
 /* A message while its blocks are gone through. */
 struct reading {
   struct ommai_chat_draft *draft;
-  const char *place; /* "messages[3]" */
-  json_t *parts;     /* texts and images */
-  json_t *calls;     /* tool_calls */
+  const char *location; /* "messages[3]" */
+  json_t *parts;        /* texts and images */
+  json_t *calls;        /* tool_calls */
 };
 
 static bool add_call(struct reading *reading, const json_t *block, struct ommai_api_error *error) {
   const char *id = NULL, *name = NULL;
   json_t *input = ommai_field_get(block, "input");
   if (!ommai_field_string(block, "id", &id, error) || !ommai_field_string(block, "name", &name, error)) return false;
-  if (!id || !name) return ommai_api_fail(error, 400, "messages", "%s: a tool_use needs id and name.", reading->place);
+  if (!id || !name) return ommai_api_fail(error, 400, "messages", "%s: a tool_use needs id and name.", reading->location);
   char *arguments = input ? json_dumps(input, JSON_COMPACT | JSON_ENCODE_ANY) : strdup("{}");
   json_t *call = arguments ? json_pack("{s:s,s:s,s:{s:s,s:s}}", "id", id, "type", "function", "function", "name", name,
                                        "arguments", arguments)
@@ -85,7 +85,7 @@ static bool add_result(struct reading *reading, const json_t *block, struct omma
   json_t *content = ommai_field_get(block, "content"), *texts = json_array(), *part;
   size_t index;
   bool good = ommai_field_string(block, "tool_use_id", &id, error);
-  if (good && !id) good = ommai_api_fail(error, 400, "messages", "%s: a tool_result needs tool_use_id.", reading->place);
+  if (good && !id) good = ommai_api_fail(error, 400, "messages", "%s: a tool_result needs tool_use_id.", reading->location);
   if (good && json_is_string(content)) {
     draft->failed |= json_array_append_new(texts, json_pack("{s:s,s:O}", "type", "text", "text", content)) != 0;
   }
@@ -93,13 +93,13 @@ static bool add_result(struct reading *reading, const json_t *block, struct omma
     const char *type = json_string_value(json_object_get(part, "type"));
     if (good && !is_word(type, "text") && !is_word(type, "image")) {
       good = ommai_api_fail(error, 400, "messages", "%s: a tool_result of type \"%.60s\" is not supported; text and image are.",
-                            reading->place, type ? type : "");
+                            reading->location, type ? type : "");
     }
     draft->failed |= json_array_append(is_word(type, "image") ? reading->parts : texts, part) != 0;
   }
   if (good) {
     ommai_chat_draft_add_message(draft, json_pack("{s:s,s:s,s:O}", "role", "tool", "tool_call_id", id, "content", texts),
-                                 reading->place);
+                                 reading->location);
   }
   json_decref(texts);
   return good;
@@ -117,8 +117,8 @@ static bool add_block(struct reading *reading, json_t *block, size_t index, stru
   }
   return ommai_api_fail(
       error, 400, "messages",
-      "%s.content[%zu]: type \"%.60s\" is not supported; text, image, thinking, tool_use and tool_result are.", reading->place,
-      index, type ? type : "");
+      "%s.content[%zu]: type \"%.60s\" is not supported; text, image, thinking, tool_use and tool_result are.",
+      reading->location, index, type ? type : "");
 }
 
 static bool add_blocks(struct reading *reading, json_t *role, json_t *content, struct ommai_api_error *error) {
@@ -132,32 +132,32 @@ static bool add_blocks(struct reading *reading, json_t *role, json_t *content, s
   if (!good || (!plain && !calls && json_array_size(content))) return good;
   json_t *message = json_pack("{s:O,s:O}", "role", role, "content", plain || !calls ? reading->parts : json_null());
   if (calls) reading->draft->failed |= json_object_set(message, "tool_calls", reading->calls) != 0;
-  ommai_chat_draft_add_message(reading->draft, message, reading->place);
+  ommai_chat_draft_add_message(reading->draft, message, reading->location);
   return true;
 }
 
 static bool add_message(struct ommai_chat_draft *draft, const json_t *message, size_t index, struct ommai_api_error *error) {
-  char place[OMMAI_CHAT_PLACE_SIZE];
+  char location[OMMAI_CHAT_LOCATION_SIZE];
   json_t *role = json_object_get(message, "role"), *content = ommai_field_get(message, "content");
   const char *name = json_string_value(role);
-  snprintf(place, sizeof place, "messages[%zu]", index);
+  snprintf(location, sizeof location, "messages[%zu]", index);
   if (!json_is_object(message)) {
-    return ommai_api_fail(error, 400, "messages", "%s must be an object, got %s.", place, ommai_json_kind(message));
+    return ommai_api_fail(error, 400, "messages", "%s must be an object, got %s.", location, ommai_json_kind(message));
   }
   if (is_word(name, "system")) return true;
   if (!is_word(name, "user") && !is_word(name, "assistant")) {
-    return ommai_api_fail(error, 400, "messages", "%s: role must be user, assistant or system, got \"%.80s\".", place,
+    return ommai_api_fail(error, 400, "messages", "%s: role must be user, assistant or system, got \"%.80s\".", location,
                           name ? name : "");
   }
   if (json_is_string(content)) {
-    ommai_chat_draft_add_message(draft, json_pack("{s:O,s:O}", "role", role, "content", content), place);
+    ommai_chat_draft_add_message(draft, json_pack("{s:O,s:O}", "role", role, "content", content), location);
     return true;
   }
   if (!json_is_array(content)) {
-    return ommai_api_fail(error, 400, "messages", "%s: content must be a string or an array, got %s.", place,
+    return ommai_api_fail(error, 400, "messages", "%s: content must be a string or an array, got %s.", location,
                           content ? ommai_json_kind(content) : "null");
   }
-  struct reading reading = {draft, place, json_array(), json_array()};
+  struct reading reading = {draft, location, json_array(), json_array()};
   bool good = add_blocks(&reading, role, content, error);
   json_decref(reading.parts);
   json_decref(reading.calls);

@@ -51,37 +51,39 @@ static bool is_unfinished(const json_t *item) {
   return status && (!strcmp(status, "incomplete") || !strcmp(status, "in_progress"));
 }
 
-static void add_message(struct ommai_chat_draft *draft, const json_t *item, const char *place) {
+static void add_message(struct ommai_chat_draft *draft, const json_t *item, const char *location) {
   json_t *role = json_object_get(item, "role"), *content = json_object_get(item, "content"), *message = json_object();
   bool good =
       (!role || json_object_set(message, "role", role) == 0) && (!content || json_object_set(message, "content", content) == 0);
   draft->failed |= !good;
-  ommai_chat_draft_add_message(draft, message, place);
+  ommai_chat_draft_add_message(draft, message, location);
 }
 
-static bool add_call(struct ommai_chat_draft *draft, const json_t *item, const char *place, struct ommai_api_error *error) {
+static bool add_call(struct ommai_chat_draft *draft, const json_t *item, const char *location, struct ommai_api_error *error) {
   const char *id = NULL, *name = NULL, *arguments = NULL;
   if (!ommai_field_string(item, "call_id", &id, error) || !ommai_field_string(item, "name", &name, error) ||
       !ommai_field_string(item, "arguments", &arguments, error)) {
-    return ommai_api_error_prefix(error, "%s", place);
+    return ommai_api_error_prefix(error, "%s", location);
   }
   if (!id || !name || !arguments) {
-    return ommai_api_fail(error, 400, "input", "%s: a function_call needs call_id, name and arguments.", place);
+    return ommai_api_fail(error, 400, "input", "%s: a function_call needs call_id, name and arguments.", location);
   }
   ommai_chat_draft_add_call(
       draft, json_pack("{s:s,s:s,s:{s:s,s:s}}", "id", id, "type", "function", "function", "name", name, "arguments", arguments),
-      place);
+      location);
   return true;
 }
 
-static bool add_output(struct ommai_chat_draft *draft, const json_t *item, const char *place, struct ommai_api_error *error) {
+static bool add_output(struct ommai_chat_draft *draft, const json_t *item, const char *location,
+                       struct ommai_api_error *error) {
   const char *id = NULL;
   json_t *output = ommai_field_get(item, "output");
-  if (!ommai_field_string(item, "call_id", &id, error)) return ommai_api_error_prefix(error, "%s", place);
+  if (!ommai_field_string(item, "call_id", &id, error)) return ommai_api_error_prefix(error, "%s", location);
   if (!id || !output) {
-    return ommai_api_fail(error, 400, "input", "%s: a function_call_output needs call_id and output.", place);
+    return ommai_api_fail(error, 400, "input", "%s: a function_call_output needs call_id and output.", location);
   }
-  ommai_chat_draft_add_message(draft, json_pack("{s:s,s:s,s:O}", "role", "tool", "tool_call_id", id, "content", output), place);
+  ommai_chat_draft_add_message(draft, json_pack("{s:s,s:s,s:O}", "role", "tool", "tool_call_id", id, "content", output),
+                               location);
   return true;
 }
 
@@ -94,25 +96,25 @@ static void add_reasoning(struct ommai_chat_draft *draft, const json_t *item) {
 }
 
 static bool add_item(struct ommai_chat_draft *draft, const json_t *item, size_t index, struct ommai_api_error *error) {
-  char place[OMMAI_CHAT_PLACE_SIZE];
+  char location[OMMAI_CHAT_LOCATION_SIZE];
   const char *type = NULL;
-  snprintf(place, sizeof place, "input[%zu]", index);
+  snprintf(location, sizeof location, "input[%zu]", index);
   if (!json_is_object(item)) {
-    return ommai_api_fail(error, 400, "input", "%s must be an object, got %s.", place, ommai_json_kind(item));
+    return ommai_api_fail(error, 400, "input", "%s must be an object, got %s.", location, ommai_json_kind(item));
   }
-  if (!ommai_field_string(item, "type", &type, error)) return ommai_api_error_prefix(error, "%s", place);
+  if (!ommai_field_string(item, "type", &type, error)) return ommai_api_error_prefix(error, "%s", location);
   if (type && !strcmp(type, "reasoning")) {
     add_reasoning(draft, item);
     return true;
   }
-  if (type && !strcmp(type, "function_call")) return add_call(draft, item, place, error);
-  if (type && !strcmp(type, "function_call_output")) return add_output(draft, item, place, error);
+  if (type && !strcmp(type, "function_call")) return add_call(draft, item, location, error);
+  if (type && !strcmp(type, "function_call_output")) return add_output(draft, item, location, error);
   if (type && strcmp(type, "message") != 0) {
     return ommai_api_fail(
         error, 400, "input",
-        "%s: type \"%.60s\" is not supported; message, reasoning, function_call and function_call_output are.", place, type);
+        "%s: type \"%.60s\" is not supported; message, reasoning, function_call and function_call_output are.", location, type);
   }
-  add_message(draft, item, place);
+  add_message(draft, item, location);
   return true;
 }
 

@@ -438,8 +438,8 @@ static enum omma_status allocate_tables(struct ommai_gguf *file, struct omma_err
 
 /* What the header counts must be there before memory is taken for it. */
 static enum omma_status check_counts(const struct ommai_gguf *file, struct omma_error *error) {
-  enum { LEAST_KEY = 8 + 1 + 4 + 1, LEAST_TENSOR = 8 + 1 + 4 + 8 + 4 + 8 };
-  if (file->n_keys * LEAST_KEY + file->n_tensors * LEAST_TENSOR <= (int64_t)file->map.size) return OMMA_OK;
+  enum { MIN_KEY = 8 + 1 + 4 + 1, MIN_TENSOR = 8 + 1 + 4 + 8 + 4 + 8 };
+  if (file->n_keys * MIN_KEY + file->n_tensors * MIN_TENSOR <= (int64_t)file->map.size) return OMMA_OK;
   return fail_ended(file, "its tables", error);
 }
 

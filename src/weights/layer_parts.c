@@ -7,7 +7,7 @@
 #include "weights/safetensors.h"
 #include "weights/tensor_index.h"
 
-enum { NAME_SIZE = OMMAI_LAYER_MAX_NAME + 32, WHERE_SIZE = NAME_SIZE + 240, MOST_SIZE = 1 << 24 };
+enum { NAME_SIZE = OMMAI_LAYER_MAX_NAME + 32, WHERE_SIZE = NAME_SIZE + 240, MAX_SIZE = 1 << 24 };
 
 static void part_name(const struct ommai_layer_parts *parts, const char *suffix, char name[NAME_SIZE]) {
   snprintf(name, NAME_SIZE, "%.*s%s", parts->name_size, parts->name, suffix);
@@ -97,10 +97,10 @@ enum omma_status ommai_layer_refuse_part(const struct ommai_layer_parts *parts, 
 
 enum omma_status ommai_layer_check_sizes(const struct ommai_layer_parts *parts, int64_t n_out, int64_t n_in,
                                          struct omma_error *error) {
-  if (n_out >= 1 && n_in >= 1 && n_out <= MOST_SIZE && n_in <= MOST_SIZE) return OMMA_OK;
+  if (n_out >= 1 && n_in >= 1 && n_out <= MAX_SIZE && n_in <= MAX_SIZE) return OMMA_OK;
   return ommai_fail(
       error, OMMA_ERROR_FORMAT, "%.200s: layer \"%.*s\": expected a matrix of 1 to %d outputs and inputs, found [%lld, %lld]",
-      ommai_safetensors_path(parts->codes->file), parts->name_size, parts->name, MOST_SIZE, (long long)n_out, (long long)n_in);
+      ommai_safetensors_path(parts->codes->file), parts->name_size, parts->name, MAX_SIZE, (long long)n_out, (long long)n_in);
 }
 
 static int32_t id_at(const struct ommai_tensor *ids, int64_t input) {

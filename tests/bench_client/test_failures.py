@@ -178,13 +178,13 @@ def test_equal_reasons_are_one_line(bench):
     assert "5 of 5 requests failed: no end within 1 s" in result.stderr and len(result.stderr.splitlines()) == 2
 
 
-def test_more_reasons_than_are_told(bench):
+def test_more_reasons_than_are_printed(bench):
     with StubServer(lambda request: error("400 Bad Request", {"message": f"no {request.index}"})) as server:
         result = bench(server, *RANDOM, 13)
-        all_told = bench(server, *RANDOM, 10)
+        all_printed = bench(server, *RANDOM, 10)
     lines = result.stderr.splitlines()
     assert len(lines) == 12 and lines[10].startswith("omma: 3 more for other reasons; --save-result --save-detailed")
-    assert len(all_told.stderr.splitlines()) == 11 and "other reasons" not in all_told.stderr
+    assert len(all_printed.stderr.splitlines()) == 11 and "other reasons" not in all_printed.stderr
 
 
 def test_events_without_end(bench):
@@ -192,7 +192,7 @@ def test_events_without_end(bench):
         check(bench(server, *RANDOM, 1), 1, 0, "limit")
 
 
-def test_interrupt_tells_what_there_is(request, model):
+def test_interrupt_prints_what_there_is(request, model):
     """With three at a time the sixth comes when the three good ones are over, and three are under
     way."""
     with StubServer(lambda request: GOOD() if request.index < 3 else [head(), 600.0]) as server:

@@ -47,7 +47,7 @@ def test_all_in_one_write(bench):
         check(bench(server, *RANDOM, 1))
 
 
-def test_comments_other_fields_and_no_blank_behind_the_colon(bench):
+def test_comments_other_fields_and_no_blank_after_the_colon(bench):
     events = [f"data:{json.dumps(token(text))}\n\n" for text in TEXTS]
     noise = ": keep-alive\n\nevent: message\nid: 4\nretry: 100\n"
     data = noise.join([""] + events) + event(usage(3, 4)) + event("[DONE]")

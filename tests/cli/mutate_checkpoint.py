@@ -41,7 +41,7 @@ def choose_place(document, source):
 
 
 def change_document(document, source):
-    """Changes the JSON in place; says what was done."""
+    """Changes the JSON in place; returns what was done."""
     container, key = choose_place(document, source)
     old, kind = container[key], source.randrange(8)
     name = f"{str(key)[:60]!r}"
@@ -181,7 +181,7 @@ def replace_file(path, files, source):
 
 
 def mutate(number, folder, seed=SEED):
-    """Makes the damaged copy in the new folder; gives the model's name and says what was done."""
+    """Makes the damaged copy in the new folder; returns the model's name and what was done."""
     source = random.Random(f"{seed} {number}")
     name = MODELS[number % len(MODELS)]
     files = files_of(GOLDEN / name)

@@ -236,7 +236,7 @@ def test_an_output_of_something_else_is_left_alone(batch):
     assert set(batch.by_id()) == {"r0"}
 
 
-def test_an_output_of_another_input_is_told(batch):
+def test_an_output_of_another_input_is_reported(batch):
     batch.write(*hello(2))
     batch.run()
     batch.write(hello(2)[1], chat("x", "Hello"))

@@ -75,7 +75,7 @@ def test_encoder_accuracy_of_noise(request, model, tmp_path):
         assert 0.999 < cosine["worst"] <= cosine["mean"] < 1 and f"{name} " in done.stdout
 
 
-def test_encoder_accuracy_says_what_omma_said(request, tmp_path):
+def test_encoder_accuracy_prints_what_omma_printed(request, tmp_path):
     pytest.importorskip("numpy")
     command = [sys.executable, "-B", BENCH / "encoder_accuracy.py", "--omma", request.config.getoption("--omma"), "--model", tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -90,7 +90,7 @@ def test_encoder_accuracy_names_a_wrong_option(words, why, request):
     assert why in refused("encoder_accuracy.py", "--omma", request.config.getoption("--omma"), "--model", BENCH, *words)
 
 
-def test_peer_without_its_packages_says_so():
+def test_peer_without_its_packages_reports_it():
     command = [sys.executable, "-B", "-S", BENCH / "tower_worker.py", "transformers", "model", "patches", "1"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.stderr == "" and json.loads(done.stdout) == {"refused": "this Python has no torch"}

@@ -76,7 +76,7 @@ def test_help_of_bench_lists_its_commands(omma, words):
     assert done.stdout.startswith(b"Usage: omma bench ") and b"chat" not in done.stdout
 
 
-def test_bench_alone_says_which_there_are(omma):
+def test_bench_alone_lists_which_there_are(omma):
     refused(omma("bench"), 2, "attention, encoder, decode, serve")
     refused(omma("bench", "--json"), 2, "attention, encoder, decode, serve")
 
@@ -295,7 +295,7 @@ def test_answers_have_the_form(omma, model, tmp_path, words, pattern):
     assert done.returncode == 0 and re.fullmatch(pattern, done.stdout.decode().strip()), done
 
 
-def test_a_form_that_cannot_be_is_told_before_the_weights(omma, model):
+def test_an_unsupported_format_is_reported_before_the_weights(omma, model):
     refused(omma("chat", "--model", model, "--prompt", "x", "--json-schema", '{"contains": {}}'), 1, "--json-schema: #/contains: this key is not supported")
 
 
@@ -488,7 +488,7 @@ def test_plan_of_config_alone(omma, tmp_path, name):
     assert bf16["weight_bytes"] > int8["weight_bytes"] > int4["weight_bytes"] > 0.25 * bf16["weight_bytes"]
     assert bf16["expected_tokens_per_s"] < int8["expected_tokens_per_s"] < int4["expected_tokens_per_s"]
     if name != next(other for other, row in RELEASED.items() if row[0] == family):
-        return  # the table says the same of each of a family
+        return  # the table has the same of each of a family
     done = omma("plan", tmp_path / "config.json")
     text = done.stdout.decode()
     assert done.returncode == 0 and "1024x1024" in text
@@ -500,7 +500,7 @@ def test_plan_of_config_alone(omma, tmp_path, name):
         assert part in text
 
 
-def test_plan_says_nothing_of_files_that_are_there(omma, no_weights):
+def test_plan_prints_nothing_about_files_that_are_there(omma, no_weights):
     assert omma.json("plan", no_weights, "--json")["model"]["published_values"] is None
     assert b"not found" not in omma("plan", "--model", no_weights).stdout
 
@@ -573,7 +573,7 @@ def test_data_url(omma, no_weights, images):
 
 
 def test_images_are_known_by_their_content(omma, no_weights, images, tmp_path):
-    """Whatever the name or the media type says."""
+    """Whatever the name or the media type."""
     sources = []
     for image, name in (("tile_64x64.png", "a.jpg"), ("meadow_163x97.jpg", "b.webp"), ("stamp_20x10.png", "no ending")):
         shutil.copy(images / image, tmp_path / name)
@@ -757,19 +757,19 @@ def test_plan_warns_of_a_total_that_does_not_fit(omma, no_weights, tmp_path):
 
 
 @pytest.mark.parametrize("command", [["chat", "hello"], ["serve", "--port", "0"]])
-def test_engine_that_gets_no_memory_says_what_helps(omma, model, command):
+def test_engine_that_gets_no_memory_states_what_helps(omma, model, command):
     error = limited_to(omma, 2000000, *command, "--model", model, "--kv-cache-bytes", "64G", "--threads", "1").splitlines()[-1]
     assert "out of memory" in error and "smaller --kv-cache-bytes" in error and "omma plan" in error, error
 
 
-def test_plan_tells_what_is_free(omma, no_weights):
+def test_plan_prints_what_is_free(omma, no_weights):
     assert re.search(r"free on this machine +[0-9.]+ [KMGT]iB", omma("plan", no_weights).stdout.decode())
     plan = omma.json("plan", no_weights, "--kv-cache-bytes", "1M", "--json")["memory"]
     assert omma.json("plan", no_weights, "--kv-cache-memory-bytes", "1M", "--json")["memory"] == plan
     assert plan["max_model_len"] == plan["kv_cache_tokens"]
 
 
-def test_verbose_tells_where_the_time_went(omma, model, images):
+def test_verbose_prints_where_the_time_went(omma, model, images):
     done = omma("chat", "--model", model, "-v", "--image", images / "meadow_163x97.jpg", "-p", "hello", "--max-tokens", "2")
     assert re.search(r"decode image 0\.\d+ s, preprocess .* together \d+\.\d+ s", done.stderr.decode())
     timings = omma.json("chat", "--model", model, "--image", images / "meadow_163x97.jpg", "-p", "hello", "--max-tokens", "2",
@@ -777,7 +777,7 @@ def test_verbose_tells_where_the_time_went(omma, model, images):
     assert list(timings) == ["decode_image", "queue", "preprocess", "encode", "prefill", "decode"] and timings["decode_image"] > 0
 
 
-def test_log_level_debug_tells_the_steps(omma, model):
+def test_log_level_debug_logs_the_steps(omma, model):
     words = ["chat", "--model", model, "-p", "xyzzy", "--max-tokens", "2"]
     traced, plain = omma(*words, "--log-level", "debug"), omma(*words, "--log-level", "warning")
     lines = traced.stderr.decode().splitlines()
@@ -895,7 +895,7 @@ def test_info_names_window_kernels(omma):
         assert "attention windows f32" not in kernels
 
 
-def test_info_says_why_a_level_is_used(omma, monkeypatch):
+def test_info_states_why_a_level_is_used(omma, monkeypatch):
     def why(*words):
         found = {finding["operation"]: finding["kernel"] for finding in omma.json("info", "--json", *words)["kernels"]}
         return found["cpu level"], found["cpu level, why"]
@@ -953,7 +953,7 @@ def test_verify_finds_a_broken_tensor(omma, model, tmp_path):
 
 
 @pytest.mark.parametrize("change, said", [({"shape": [-1]}, "expected shape"), ({"dtype": "I16"}, "expected type")])
-def test_verify_tells_a_wrong_tensor_once(omma, model, tmp_path, change, said):
+def test_verify_reports_a_wrong_tensor_once(omma, model, tmp_path, change, said):
     folder = tmp_path / "wrong"
     shutil.copytree(model, folder)
     file = next(path for path in sorted(folder.glob("*.safetensors")) if path.name.startswith("model"))
@@ -1035,7 +1035,7 @@ def test_another_chat_template(omma, model, tmp_path):
     refused(done := omma(*words, "--chat-template", tmp_path / "given.jinja"), 1,
             "given.jinja: line 1: {% for %} is not closed: {% endfor %} is missing; ", "--trust-family-chat-template uses the nearest")
     assert b"--chat-template FILE" not in done.stderr
-    # What would not go on with it is not told of it.
+    # No hint at the option where it would not help.
     (folder / "chat_template.json").write_text('{"chat_template": 3}')
     refused(done := omma(*words), 1, "chat_template.json", "expected a string")
     assert b"--trust-family-chat-template" not in done.stderr
@@ -1074,9 +1074,9 @@ def test_counts_of_one_are_no_plurals(omma, no_weights, model, threads, said):
         ["bench", "decode", "--context", 1, "--tokens", 2, "--repeat", 1, "--model", model],
     ):
         done = omma(*command, *machine)
-        told = (done.stdout + done.stderr).decode()
-        assert done.returncode == 0 and re.search(rf"\b{said}\b", told)
-        assert not re.search(r"(?<![\d.])1 (threads|tokens|segments|runs|images)\b", told)
+        printed = (done.stdout + done.stderr).decode()
+        assert done.returncode == 0 and re.search(rf"\b{said}\b", printed)
+        assert not re.search(r"(?<![\d.])1 (threads|tokens|segments|runs|images)\b", printed)
 
 
 def test_bench_attention_from_file(omma, tmp_path):
@@ -1128,7 +1128,7 @@ def test_bench_encoder_holds_its_estimate(omma, level):
     assert re.search(rb"memory besides weights .* estimated .*\n  code, not in the estimate ", done.stdout)
 
 
-def test_plan_tells_the_resize(omma, no_weights):
+def test_plan_prints_the_resize(omma, no_weights):
     plan = omma.json("plan", "--model", no_weights, "--json", "64x64", "1024x64", "--max-pixels", 4096)
     same, smaller = plan["images"]
     assert (same["resized_width"], same["resized_height"]) == (64, 64) and same["resize_bytes"] == 0

@@ -135,7 +135,7 @@ def test_same_tokens(omma, files, name):
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
 def test_same_model(omma, files, name):
-    """What is told of shapes, images, limits and sampling; a plan; a check of all tensors."""
+    """What is printed of shapes, images, limits and sampling; a plan; a check of all tensors."""
     made = files(name, "F32")
     ours, theirs = (omma.json("info", "--json", *words)["model"] for words in (given(made), ["--model", GOLDEN / name]))
     for facts in (ours, theirs):

@@ -1,5 +1,5 @@
 """The program on damaged model directories: it answers, or ends with status 1 and one line that
-says why; without a report of a sanitizer, in bounded processor time and memory. With --full two
+states why; without a report of a sanitizer, in bounded processor time and memory. With --full two
 thousand of them."""
 
 import concurrent.futures
@@ -48,8 +48,8 @@ def run(omma, words, output):
         return process.returncode, out.read(), errors.read(), usage.ru_maxrss * 1024
 
 
-def fault(name, status, printed, errors, peak, most):
-    """What is wrong with a run, or None; most: bytes that it may take, None: any."""
+def fault(name, status, printed, errors, peak, max_bytes):
+    """What is wrong with a run, or None; max_bytes: bytes that it may take, None: any."""
     lines = [line for line in errors.splitlines() if b"WARNING: AddressSanitizer failed to allocate" not in line]
     if status not in (0, 1):
         return f"status {status}"
@@ -59,10 +59,10 @@ def fault(name, status, printed, errors, peak, most):
         return "control characters"
     if any(not line.startswith(b"omma: ") for line in lines):
         return "a line that is not the program's"
-    told = [line for line in lines if not line.startswith(b"omma: warning: ")]
-    if status == 1 and len(told) != 1:
-        return f"{len(told)} lines of error"
-    if most is not None and peak > most:
+    printed_lines = [line for line in lines if not line.startswith(b"omma: warning: ")]
+    if status == 1 and len(printed_lines) != 1:
+        return f"{len(printed_lines)} lines of error"
+    if max_bytes is not None and peak > max_bytes:
         return f"{peak >> 20} MiB"
     return None
 
@@ -72,13 +72,13 @@ def sound_peaks(omma, folder):
     return {name: run(omma, [*words, "--model", str(GOLDEN / "qwen3_vl_tied")], folder / "output")[3] for name, words in COMMANDS.items()}
 
 
-def try_one(omma, number, folder, most):
+def try_one(omma, number, folder, max_bytes):
     """All commands on one damaged copy; the faults, each in a line."""
     model, done = mutate(number, folder / "model")
     faults = []
     for name, words in COMMANDS.items():
         ended = run(omma, [*words, "--model", str(folder / "model")], folder / "output")
-        found = fault(name, *ended, most.get(name))
+        found = fault(name, *ended, max_bytes.get(name))
         if found:
             faults.append(f"mutate_checkpoint.py {number} (seed {SEED}, {model}: {done}): {name}: {found}: {ended[2][-600:]}")
     shutil.rmtree(folder)
@@ -87,12 +87,12 @@ def try_one(omma, number, folder, most):
 
 def test_damaged_checkpoints(omma, request, tmp_path):
     is_sanitized = b"__asan_init" in pathlib.Path(omma.path).read_bytes()
-    most = {} if is_sanitized else {name: peak + MORE_BYTES for name, peak in sound_peaks(omma.path, tmp_path).items()}
+    max_bytes = {} if is_sanitized else {name: peak + MORE_BYTES for name, peak in sound_peaks(omma.path, tmp_path).items()}
 
     def one(number):
         folder = tmp_path / str(number)
         folder.mkdir()
-        return try_one(omma.path, number, folder, most)
+        return try_one(omma.path, number, folder, max_bytes)
 
     n = MANY if request.config.getoption("--full") else FEW
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -206,7 +206,7 @@ def test_info_and_verify(omma, tmp_path):
     assert b"3 values are NaN or infinite" in done.stdout
 
 
-def test_scales_that_are_no_numbers_are_told_once(omma, tmp_path):
+def test_scales_that_are_not_finite_are_reported_once(omma, tmp_path):
     stored, _, _ = quantise("qwen3_vl_untied", int4)
     name = next(name for name in stored if name.endswith("weight_scale"))
     stored[name] = np.full_like(stored[name], np.nan)

@@ -202,7 +202,7 @@ def test_images_however_their_path_is_written(session, odd_names):
     assert terminal.tell("What is this?").strip()
 
 
-def test_verbose_tells_what_each_answer_took(session):
+def test_verbose_prints_what_each_answer_took(session):
     terminal = session("-v")
     for _ in range(2):
         assert re.search(r"prompt tokens, 4 answer tokens; decode image .* together", terminal.tell("Hello"))
@@ -225,7 +225,7 @@ def test_a_full_context_has_a_way_out(session, images):
     assert "(a new conversation)" in terminal.tell("/reset")
 
 
-def test_a_question_that_never_fits_says_so(session):
+def test_a_question_that_never_fits_is_reported(session):
     terminal = session("--max-model-len", "100")
     said = terminal.tell("many words " * 100)
     assert said.count("maximum context length") == 1
@@ -307,7 +307,7 @@ def test_interrupt_twice_leaves(editing):
 
 
 def test_interrupt_of_plain_lines_never_leaves(start):
-    """What a terminal of this kind drops is not told: it may have been a line."""
+    """What a terminal of this kind drops is not reported: it may have been a line."""
     terminal = start(terminal="dumb")
     for _ in range(3):
         terminal.write("half a line\x03")
@@ -463,7 +463,7 @@ def test_arrows_bring_earlier_lines(editing):
     leave(terminal)
 
 
-def test_help_tells_the_keys_that_work(start, editing):
+def test_help_lists_the_keys_that_work(start, editing):
     assert "Tab completes" in editing().tell("/help")
     assert "Tab" not in start(terminal="dumb").tell("/help")
 

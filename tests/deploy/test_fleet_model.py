@@ -43,7 +43,7 @@ def test_images_and_prompts_take_turns():
     assert requests[0].first == pytest.approx(1.0 + 0.5 + 0.4, abs=0.11) and requests[1].first == pytest.approx(3.0)
 
 
-def test_a_queue_of_equal_requests_waits_as_the_formula_says():
+def test_a_queue_of_equal_requests_waits_as_in_the_formula():
     """One at a time, answers of one token: a queue with random arrivals and a fixed service time s;
     the mean wait is rho s / (2 (1 - rho)) (Pollaczek and Khinchine)."""
     s = SERVICE.encode + SERVICE.prefill

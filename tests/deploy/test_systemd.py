@@ -1,5 +1,5 @@
 """deploy/systemd/ommatidia.service: systemd takes it, it gives little away, and its command line
-starts a server that says when it is ready."""
+starts a server that notifies when it is ready."""
 
 import os
 import pathlib
@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 UNIT = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "systemd" / "ommatidia.service"
-MOST_EXPOSURE = 1.5  # of 10, as systemd-analyze counts
+MAX_EXPOSURE = 1.5  # of 10, as systemd-analyze counts
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_systemd_takes_it(need, unit):
 
 def test_it_gives_little_away(need, unit):
     found = re.search(r"Overall exposure level for \S+: ([\d.]+)", analyze(need, "security", "--offline=true", str(unit))[1])
-    assert found and float(found[1]) <= MOST_EXPOSURE
+    assert found and float(found[1]) <= MAX_EXPOSURE
 
 
 def test_its_command_line_starts_a_server(request, unit, tmp_path):
@@ -47,9 +47,9 @@ def test_its_command_line_starts_a_server(request, unit, tmp_path):
         manager.settimeout(120)
         environment = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "60000000"}
         with subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, text=True) as process:
-            told = ""
-            while "READY=1" not in told:
-                told = manager.recv(4096).decode()
+            message = ""
+            while "READY=1" not in message:
+                message = manager.recv(4096).decode()
             process.terminate()
             said = process.communicate(timeout=60)[1]
     assert process.returncode == 0 and "1 API key;" in said, said

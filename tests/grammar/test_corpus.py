@@ -44,7 +44,7 @@ def keys_of(schema):
 
 
 def reason_of(error):
-    """The key that a refusal names, and the beginning of what it says; None: it names no place in
+    """The key that a refusal names, and the beginning of its message; None: it names no place in
     the schema."""
     found = re.match(r"#(?:(?:/.*)?/(.+?))?: (.*)", error, re.DOTALL)
     return found and f"{found[1]}: {found[2][:70]}"

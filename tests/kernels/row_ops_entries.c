@@ -213,7 +213,7 @@ static double check_quantise(const struct kernel_entry *entry, uint64_t seed) {
     int whole = ((const int8_t *)out[0].data)[i];
     float x = inputs->type == OMMA_F32 ? row_of(inputs, X)[i] : ommai_bf16_to_f32(halves[i]);
     float off = fabsf((float)(whole - rows[0].zero) * rows[0].scale - x) / rows[0].scale;
-    if (!(off <= (whole == OMMAI_INT8_MOST ? 1.001f : 0.501f)) || (x == 0.0f && whole != rows[0].zero)) {
+    if (!(off <= (whole == OMMAI_INT8_MAX ? 1.001f : 0.501f)) || (x == 0.0f && whole != rows[0].zero)) {
       kernel_fail(entry, seed, "d %d: value %d is %g steps off", (int)d, (int)i, (double)off);
     }
   }

@@ -81,5 +81,5 @@ def demo(servers):
 @pytest.fixture
 def scripted(servers):
     """The server over the scripted engine, whose answers are as long and as slow as the question
-    says."""
+    asks."""
     return servers("fake")

@@ -78,7 +78,7 @@ class Page:
         return self.answers()[n - 1]
 
     def facts(self, answer):
-        """What is told below an answer, by name."""
+        """What is shown below an answer, by name."""
         rows = answer.find_elements(By.CSS_SELECTOR, ".facts dl div")
         return {row.find_element(By.TAG_NAME, "dt").text: row.find_element(By.TAG_NAME, "dd").text for row in rows}
 

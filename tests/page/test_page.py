@@ -42,7 +42,7 @@ def test_an_image_and_a_question(demo, open_page):
     assert not page.all("#pending li") and page.find("#question").get_property("value") == ""
 
 
-def test_a_box_is_drawn_where_the_answer_says(demo, open_page):
+def test_a_box_is_drawn_where_the_answer_has_it(demo, open_page):
     page = open_page(demo)
     page.attach(IMAGES / "cross.png")
     page.ask(QUESTION)
@@ -141,7 +141,7 @@ def test_stop(scripted, open_page, by):
     assert len(said) == 2 and said[1].startswith("w0 w1 w2 w3"), "what there was of the answer belongs to the conversation"
 
 
-def test_phases_are_told_before_the_first_token(scripted, open_page):
+def test_phases_are_shown_before_the_first_token(scripted, open_page):
     page = open_page(scripted)
     page.ask(SILENT)
     page.wait(lambda: page.text(".phases .now").startswith("Queue"), "the phase")
@@ -163,7 +163,7 @@ def test_progress_of_an_image(scripted, open_page):
     page.wait_for_answer()
 
 
-def test_what_a_model_says_is_text(scripted, open_page):
+def test_what_a_model_writes_is_text(scripted, open_page):
     page = open_page(scripted)
     said = "<img src=x onerror=alert(1)> <b>bold</b> **strong** `code` {\"bbox_2d\": [0, 0, 1, 1]}"
     page.ask(said)
@@ -172,7 +172,7 @@ def test_what_a_model_says_is_text(scripted, open_page):
     assert not answer.find_elements(By.CSS_SELECTOR, "img, b") and answer.find_element(By.TAG_NAME, "strong").text == "strong"
 
 
-def test_failures_are_told(demo, scripted, open_page, tmp_path):
+def test_failures_are_shown(demo, scripted, open_page, tmp_path):
     (tmp_path / "broken.png").write_bytes(b"no image")
     page = open_page(demo)
     page.expected = ["400 (Bad Request)", "blob:"]
@@ -253,7 +253,7 @@ def test_a_key_is_asked_for(servers, open_page):
 
 
 @pytest.mark.parametrize("path", ["/models", "/models/"])
-def test_behind_a_proxy(servers, open_page, path):
+def test_with_a_proxy(servers, open_page, path):
     page = open_page(servers("fake", root_path="/models"), path)
     page.wait(lambda: page.text("#model").startswith("test-model"), "the model's name")
     page.ask("hello there")

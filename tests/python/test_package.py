@@ -67,7 +67,7 @@ def test_import_pulls_in_nothing_but_numpy():
     assert added <= {"ommatidia"} | sys.stdlib_module_names
 
 
-def test_missing_library_says_what_to_do(tmp_path):
+def test_missing_library_states_what_to_do(tmp_path):
     package = tmp_path / "ommatidia"
     package.mkdir()
     for source in TREE.glob("*.py"):
@@ -76,7 +76,7 @@ def test_missing_library_says_what_to_do(tmp_path):
     assert failed.returncode == 1 and "make python" in failed.stderr.splitlines()[-1]
 
 
-def test_plugin_without_vllm_says_what_is_missing():
+def test_plugin_without_vllm_names_what_is_missing():
     if find_spec("vllm") or not find_spec("vllm_ommatidia"):
         pytest.skip("needs the plugin without vLLM")
     failed = run("-c", "import vllm_ommatidia; vllm_ommatidia.register()")

@@ -37,12 +37,12 @@ def configure(folder, choice, **environment):
     return run("cmake", "-S", ROOT / "python" / "native", "-B", folder, f"-DOMMA_ATTENTION_ONLY={choice}", **environment)
 
 
-def test_build_without_packages_says_what_is_missing(tmp_path):
+def test_build_without_packages_names_what_is_missing(tmp_path):
     nothing = {"PKG_CONFIG_LIBDIR": str(tmp_path), "PKG_CONFIG_PATH": ""}
     done = configure(tmp_path / "auto", "AUTO", **nothing)
-    told = [line for line in done.stdout.splitlines() if "Without the program omma" in line]
+    lines = [line for line in done.stdout.splitlines() if "Without the program omma" in line]
     assert done.returncode == 0, done.stderr
-    assert len(told) == 1 and "libmicrohttpd" in told[0] and "tools/install_packages.sh" in told[0]
+    assert len(lines) == 1 and "libmicrohttpd" in lines[0] and "tools/install_packages.sh" in lines[0]
 
 
 def test_version(omma):

@@ -104,7 +104,7 @@ def test_two_workers_answer_as_one_program(batch, omma, tmp_path):
     assert f"0 answered, 0 failed, {len(batch.lines)} done before" in said
 
 
-def test_failed_requests_are_asked_again_when_told(batch):
+def test_failed_requests_are_asked_again_when_configured(batch):
     batch.write([line("a", "Hello", temperature=9)])
     assert batch.run().returncode == 1
     batch.write([line("a", "Hello")])
@@ -124,6 +124,6 @@ def test_usage_error(batch):
         assert "another batch is writing this file" in batch.run().stderr
 
 
-def test_a_program_that_fails_is_told(batch):
+def test_a_program_that_fails_is_reported(batch):
     done = batch.run("--", "--no-such-option")
     assert done.returncode == 1 and "--no-such-option" in done.stderr and "omma batch ended with status 2" in done.stderr

@@ -54,7 +54,7 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(scope="module")
 def thinking(request, kind):
-    """A server that tells thoughts apart."""
+    """A server that separates thoughts."""
     process = ServerProcess(make_command(request.config, kind, {"reasoning_parser": {"fake": "angles", "real": "qwen3"}[kind]}))
     yield process
     process.stop()
@@ -90,7 +90,7 @@ def model_can(model):
 
 @pytest.fixture(scope="session")
 def server_can(request, kind):
-    """The abilities of the model behind `server`."""
+    """The abilities of `server`'s model."""
     return Abilities("scripted") if kind == "fake" else request.getfixturevalue("model_can")
 
 

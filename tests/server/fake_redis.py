@@ -1,4 +1,4 @@
-"""A Redis for tests, which can be told to misbehave: GETRANGE, SET, AUTH and SELECT over one
+"""A Redis for tests, which can be set to misbehave: GETRANGE, SET, AUTH and SELECT over one
 dictionary."""
 
 import socket

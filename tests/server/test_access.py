@@ -163,7 +163,7 @@ def test_no_lines(start, flags):
 
 
 @pytest.mark.real_too
-def test_requests_are_told_without_what_is_in_them(start, kind):
+def test_requests_are_logged_without_their_contents(start, kind):
     key = "api-key-that-nobody-may-see"
     flags = options(kind, log_requests=True) if kind == "fake" else {"enable_log_requests": True}
     server = start(api_key=key, **flags)
@@ -180,7 +180,7 @@ def test_requests_are_told_without_what_is_in_them(start, kind):
         assert secret not in text
 
 
-def test_what_a_request_does_not_set_is_not_told(start):
+def test_what_a_request_does_not_set_is_not_logged(start):
     server = start(log_requests=True)
     assert server.chat("hello").status == 200
     assert server.chat("hello", max_tokens=2, top_k=5, seed=-7).status == 200
@@ -190,7 +190,7 @@ def test_what_a_request_does_not_set_is_not_told(start):
 
 
 @pytest.mark.real_too
-def test_requests_are_not_told_unless_asked_for(start, kind):
+def test_requests_are_not_logged_unless_asked_for(start, kind):
     server = start(**options(kind))
     server.chat("hello", max_tokens=1)
     lines_of(server, "access", 1)

@@ -19,7 +19,7 @@ def test_each_prompt_is_made_ready(server):
 
 @pytest.mark.real_too
 def test_choices_are_the_answers_of_their_seeds(server):
-    """Each choice says what a request of its own with its seed says."""
+    """Each choice has the text of a request of its own with its seed."""
     fields = {"messages": [{"role": "user", "content": [text_part("what is this?"), image_part()]}], "max_tokens": 6, "temperature": 1.0,
               "ignore_eos": True}
     together = [choice["message"]["content"] for choice in server.chat(n=3, seed=5, **fields).json["choices"]]

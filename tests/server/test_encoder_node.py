@@ -166,7 +166,7 @@ def test_a_full_disk_is_an_error_of_the_request(request, kind, tmp_path):
     ({"ec_connector_extra_config": {}}, "shared_storage_path"), ({"else": 1}, 'unknown key "else"'),
     ({"ec_connector_extra_config": {"shared_storage_path": "/proc/no/where"}}, "shared_storage_path: /proc/no/where"),
 ])
-def test_a_wrong_configuration_is_told(omma, model, changes, reason):
+def test_a_wrong_configuration_is_reported(omma, model, changes, reason):
     command = [omma, "serve", model, "--port", "0", "--ec-transfer-config", connector("/tmp", **changes)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode != 0 and reason in done.stderr.splitlines()[-1]

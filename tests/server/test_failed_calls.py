@@ -1,6 +1,6 @@
 """A server's life while one call of the C library fails: start, streams of an image's chat, a
-reading of the metrics, an end while a stream runs. It does not start and says why, or it serves; at
-most the request that the failure hits is lost, the next one is answered as ever; nothing stays
+reading of the metrics, an end while a stream runs. It does not start and states why, or it serves;
+at most the request that the failure hits is lost, the next one is answered as ever; nothing stays
 open; and it ends in order."""
 
 import http.client
@@ -128,8 +128,8 @@ def test_each_nth_call_fails(live, request, call):
         try:
             server = live(call, at)
         except RuntimeError as failure:
-            told = [line for line in str(failure).partition("did not start: ")[2].splitlines() if line not in usual]
-            assert len(told) == 1 and told[0].startswith("omma: "), f"{call} {at}: {failure}"
+            errors = [line for line in str(failure).partition("did not start: ")[2].splitlines() if line not in usual]
+            assert len(errors) == 1 and errors[0].startswith("omma: "), f"{call} {at}: {failure}"
             continue
         replies, _ = live_through(server, files)
         lost = [reply for reply in replies if not is_whole(reply)]

@@ -42,7 +42,7 @@ def post(*headers):
     b"GET /health HTTP/1.1\r\nHost: x\r\nBad Name: 1",
     b"GET /health HTTP/1.1\r\n: 1\r\nHost: x",
     b"POST /ping HTTP/1.0\r\nTransfer-Encoding: chunked"])
-def test_ambiguous_heads_are_refused_and_nothing_behind_them_is_read(server, head):
+def test_ambiguous_heads_are_refused_and_nothing_after_them_is_read(server, head):
     with server.connect() as connection:
         connection.sendall(head + b"\r\n\r\n" + BODY + SMUGGLED)
         data = read_all(connection)  # to its end: the server closes

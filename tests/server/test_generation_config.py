@@ -57,7 +57,7 @@ def test_the_files_values_count(serve):
     assert answer(serve()) == answer(neutral, **VALUES, max_tokens=7)
     assert answer(serve(), max_tokens=12) == answer(neutral, **VALUES, max_tokens=12)
     assert answer(neutral, max_tokens=12) == answer(neutral, max_tokens=12, temperature=1)
-    # What a request says goes before them, one by one.
+    # What a request sets goes before them, one by one.
     assert answer(serve(), max_tokens=12, temperature=0.3) == answer(neutral, max_tokens=12, **{**VALUES, "temperature": 0.3})
     assert answer(serve(), max_tokens=12, min_p=0) == answer(neutral, max_tokens=12, **{**VALUES, "min_p": 0})
 
@@ -100,7 +100,7 @@ def test_info_shows_them(omma_json, folder):
     assert omma_json("info", "--model", str(folder), "--json")["model"]["sampling"] == {**VALUES, "max_tokens": 7}
 
 
-def test_a_start_says_them(serve):
+def test_a_start_logs_them(serve):
     assert "temperature 1.7, top_p 0.9, top_k 30, min_p 0.02" in serve().read_output()
     assert "by generation_config.json: " in serve().read_output()
     assert "temperature" not in serve("--generation-config", "vllm").read_output()
@@ -119,6 +119,6 @@ def test_wrong_ones_are_refused(omma, folder, words, why):
     assert done.returncode in (1, 2) and why in text and len(text.splitlines()) == 1, text
 
 
-def test_other_overrides_are_told(serve):
+def test_other_overrides_are_logged(serve):
     server = serve("--override-generation-config", '{"temperature": 0.4, "top_k": null, "max_new_tokens": 5, "num_beams": 3}')
     assert '--override-generation-config: "num_beams" changes nothing here' in server.read_output()

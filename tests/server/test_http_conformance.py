@@ -22,7 +22,7 @@ def chunked(body, headers=""):
 
 
 def replies(data):
-    """The statuses and bodies of replies one after the other, each of which says its length."""
+    """The statuses and bodies of replies one after the other, each of which states its length."""
     found = []
     while data:
         head, _, data = data.partition(b"\r\n\r\n")
@@ -66,7 +66,7 @@ def test_pipelined_requests_are_answered_in_order(server):
 
 
 @pytest.mark.real_too
-def test_a_stream_and_a_request_behind_it(server):
+def test_a_stream_and_a_request_after_it(server):
     stream = post(BODY[:-1] + b',"stream":true}')
     with server.connect() as connection:
         connection.sendall(stream + LAST)

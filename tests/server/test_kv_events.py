@@ -1,4 +1,4 @@
-"""KV events over ZeroMQ: what subscribers are told mirrors the prefix cache, and nothing they do
+"""KV events over ZeroMQ: what subscribers receive mirrors the prefix cache, and nothing they do
 harms the server."""
 
 import json
@@ -61,8 +61,8 @@ def replica(request, kind, tmp_path_factory):
 
 
 def test_events_mirror_the_cache(replica):
-    """Prompts of a small cache that has to give up pages all the time: the mirror says beforehand
-    how many tokens of each are found."""
+    """Prompts of a small cache that has to give up pages all the time: the mirror predicts how many
+    tokens of each are found."""
     rng = random.Random(20261122)
     prompts, kinds, hits = [[rng.randrange(200, 1000) for _ in range(300)]], set(), 0
     for turn in range(40):
@@ -101,7 +101,7 @@ def test_numbers_follow_on_each_other(replica):
 
 
 def stored(events):
-    """Blocks as one chain: their hashes, tokens and extra keys. A prompt may be told in several
+    """Blocks as one chain: their hashes, tokens and extra keys. A prompt may be sent in several
     events."""
     chain = [event for event in events if isinstance(event, BlockStored)]
     assert [event.parent_block_hash for event in chain] == [None] + [event.block_hashes[-1] for event in chain[:-1]]
@@ -116,18 +116,18 @@ def ask_about(replica, image, **fields):
     return reply.json["prompt_token_ids"]
 
 
-def test_images_and_salts_are_told_apart(replica):
+def test_images_and_salts_are_distinguished(replica):
     replica.follow()
     tokens = ask_about(replica, png(384, 384, 10))
-    first, told, keys = stored(replica.follow())
+    first, ids, keys = stored(replica.follow())
     begin = next(i for i in range(len(tokens)) if tokens[i] == tokens[i + 1] == tokens[i + 2])
     n_pages = (len(tokens) - 1) // PAGE
-    assert told == tokens[:n_pages * PAGE] and n_pages >= 2
+    assert ids == tokens[:n_pages * PAGE] and n_pages >= 2
     ((image, _),) = keys[0]
     assert keys == [[(image, begin - i * PAGE)] for i in range(n_pages)] and len(image) == 64
     ask_about(replica, png(384, 384, 90))
-    other, other_told, other_keys = stored(replica.follow())
-    assert other_told == told and not set(other) & set(first) and other_keys[0][0][0] != image
+    other, other_ids, other_keys = stored(replica.follow())
+    assert other_ids == ids and not set(other) & set(first) and other_keys[0][0][0] != image
     ask_about(replica, png(384, 384, 10), cache_salt="mine")
     salted, _, salted_keys = stored(replica.follow())
     assert salted_keys == [keys[0] + ["mine"]] + keys[1:] and not set(salted) & set(first)

@@ -1,4 +1,4 @@
-"""Images by http: what is fetched, what is refused, and what a refusal tells."""
+"""Images by http: what is fetched, what is refused, and what a refusal states."""
 
 import pytest
 from media_host import MediaHost

@@ -258,7 +258,7 @@ def test_asynchronous(server):
 
 
 @pytest.mark.real_only
-def test_the_answer_begins_as_it_is_told(client):
+def test_the_answer_begins_with_the_given_text(client):
     message = client.messages.create(model="test-model", max_tokens=20, extra_body={
         "structured_outputs": {"regex": "yes"}}, messages=[*user("Is it?"), {"role": "assistant", "content": "Well,"}])
     assert message.content[0].text == "yes"

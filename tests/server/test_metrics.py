@@ -93,7 +93,7 @@ def test_histograms_count_requests(server):
 
 
 @pytest.mark.real_too
-def test_length_and_abort_are_told_apart(server):
+def test_length_and_abort_are_distinguished(server):
     before, _ = read(server)
     ask(server, "one two three four five six")
     after, _ = read(server)
@@ -126,7 +126,7 @@ def about(image, **fields):
 @pytest.mark.real_only
 @pytest.mark.parametrize("trusted", [False, True])
 def test_a_uuid_stands_for_an_image_only_where_it_is_trusted(start, trusted):
-    """One client's name for its image says nothing about another's."""
+    """One client's name for its image does not affect another's."""
     mine, theirs = png(64, 64, 10), png(64, 64, 90)
     server = start(trust_media_uuids=True) if trusted else start()
     ask(server, about(theirs, uuid="cat-1"), temperature=0)

@@ -59,9 +59,9 @@ def test_images_and_what_they_became(server):
 def test_progress_before_the_first_token(server):
     asked = messages(image_part(png(112, 96, 3)), text_part("What is it?"))
     events = stream_events(server, messages=asked, max_tokens=3, ommatidia=WISHES)
-    told = comments(events)
-    assert sum("images" in own for own in told) == 1
-    stages = [own for own in told if "stage" in own]
+    progress = comments(events)
+    assert sum("images" in own for own in progress) == 1
+    stages = [own for own in progress if "stage" in own]
     assert {own["stage"] for own in stages} <= {"queue", "encode", "prefill"} and stages
     assert all(0 <= own["done"] <= own["total"] for own in stages)
     first = next(i for i, event in enumerate(events) if not isinstance(event, str))
@@ -71,8 +71,8 @@ def test_progress_before_the_first_token(server):
 
 
 def test_progress_begins_with_the_images(server):
-    told = comments(stream_events(server, messages=messages(image_part(), text_part("x")), ommatidia={"progress": True}))
-    assert len(told) == 1 and list(told[0]) == ["images", "box_unit"] and len(told[0]["images"]) == 1
+    progress = comments(stream_events(server, messages=messages(image_part(), text_part("x")), ommatidia={"progress": True}))
+    assert len(progress) == 1 and list(progress[0]) == ["images", "box_unit"] and len(progress[0]["images"]) == 1
 
 
 @pytest.mark.real_too

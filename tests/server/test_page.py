@@ -32,7 +32,7 @@ def test_the_page_and_its_headers(server):
 
 
 @pytest.mark.real_too
-def test_a_browser_that_has_the_page_is_told_so(server):
+def test_a_browser_that_has_the_page_gets_304(server):
     tag = server.get("/").headers["ETag"]
     for value in (tag, f'"x", W/{tag}', "*"):
         for method in ("GET", "HEAD"):
@@ -64,7 +64,7 @@ def test_without_the_page_its_place_asks_for_the_key(start):
 
 
 @pytest.mark.real_too
-def test_paths_behind_a_proxy(start):
+def test_paths_with_a_proxy(start):
     server = start(root_path="/models/", api_key="sesame")
     headers = {"Authorization": "Bearer sesame"}
     for prefix in ("", "/models"):

@@ -7,7 +7,7 @@
 #include "server/page_file.h"
 #include "support/test.h"
 
-#define MOST_BYTES 60000
+#define MAX_BYTES 60000
 
 static struct ommai_page *make_page(void) {
   struct omma_error error = {0};
@@ -29,7 +29,7 @@ static bool holds(const char *text) { return memmem(ommai_page_file, ommai_page_
 
 static void test_file(void **state) {
   (void)state;
-  assert_in_range(ommai_page_file_size, 1000, MOST_BYTES);
+  assert_in_range(ommai_page_file_size, 1000, MAX_BYTES);
   assert_memory_equal(ommai_page_file, "<!doctype html>\n", 16);
   assert_memory_equal(ommai_page_file + ommai_page_file_size - 8, "</html>\n", 8);
 }

@@ -1,4 +1,4 @@
-"""--reasoning-parser: the thought that an answer begins with is told apart in chats, whole and
+"""--reasoning-parser: the thought that an answer begins with is separated in chats, whole and
 streamed, can be left out, and has a budget; a grammar is for what follows it."""
 
 import re

@@ -124,8 +124,8 @@ def test_log_probabilities_where_they_are_asked_for(server):
     assert len(part["logprobs"]) == 2 and all(set(entry) == {"token", "logprob", "bytes", "top_logprobs"} for entry in part["logprobs"])
     assert len(part["logprobs"][0]["top_logprobs"]) == 2
     events = typed_events(server, PATH, input="[[tokens=2]]", **wish)
-    told = [event["logprobs"] for name, event in events if name == "response.output_text.delta"]
-    assert sum(told, []) == part["logprobs"] == events[-1][1]["response"]["output"][0]["content"][0]["logprobs"]
+    streamed = [event["logprobs"] for name, event in events if name == "response.output_text.delta"]
+    assert sum(streamed, []) == part["logprobs"] == events[-1][1]["response"]["output"][0]["content"][0]["logprobs"]
     assert ask(server, "[[tokens=2]]", top_logprobs=2)["output"][0]["content"][0]["logprobs"] == []
 
 

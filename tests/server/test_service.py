@@ -1,5 +1,5 @@
-"""A server as a service: a Unix domain socket, what the service manager is told, what is said at
-the start."""
+"""A server as a service: a Unix domain socket, what the service manager receives, what is printed
+at the start."""
 
 import http.client
 import os
@@ -34,7 +34,7 @@ def ask(path, method="GET", target="/v1/models", body=None):
 
 
 def start_at(fake, path, **options):
-    """The scripted server at a path; it says a port all the same, 0."""
+    """The scripted server at a path; it prints a port all the same, 0."""
     more = [word for key, value in options.items() for word in ("--" + key.replace("_", "-"), str(value))]
     return ServerProcess([fake, "--uds", str(path), "--served-model-name", "test-model", *more])
 
@@ -49,14 +49,14 @@ def path(tmp_path):
     return tmp_path / "omma.sock"
 
 
-def leave_behind(path):
+def leave_socket(path):
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(path))
         left.listen()
 
 
 def test_a_socket_file_comes_and_goes(fake, path):
-    leave_behind(path)
+    leave_socket(path)
     server = start_at(fake, path, log_access=1, max_connections_per_address=1)
     assert stat.S_ISSOCK(path.stat().st_mode)
     assert ask(path)[0] == 200
@@ -77,7 +77,7 @@ def test_who_has_the_path_keeps_it(fake, path):
     assert second.returncode == 1 and "another program listens there" in second.stderr
     assert ask(path)[0] == 200
     path.unlink()
-    leave_behind(path)  # is not the first one's any more
+    leave_socket(path)  # is not the first one's any more
     first.stop()
     assert path.exists()
     path.unlink()
@@ -96,14 +96,14 @@ class Manager:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind("\0" + name[1:] if name.startswith("@") else name)
         self.socket.settimeout(0.01)
-        self.told = []
+        self.received = []
 
     def read(self):
         try:
             while True:
-                self.told.append(self.socket.recv(4096).decode().split("\n"))
+                self.received.append(self.socket.recv(4096).decode().split("\n"))
         except TimeoutError:
-            return self.told
+            return self.received
 
     def wait_for(self, line, count=1):
         wait_for(lambda: sum(line in lines for lines in self.read()) >= count, line)
@@ -116,19 +116,19 @@ def serve(omma, model, name, path, **environment):
 
 
 @pytest.mark.parametrize("abstract", [False, True])
-def test_what_a_service_manager_is_told(omma, model, path, abstract):
+def test_what_a_service_manager_receives(omma, model, path, abstract):
     name = f"@omma-test-{os.getpid()}" if abstract else str(path.parent / "notify")
     manager = Manager(name)
     process = serve(omma, model, name, path, WATCHDOG_USEC="20000")
     manager.wait_for("READY=1")
     assert ask(path)[0] == 200
-    loading = [lines for lines in manager.told if lines[0].startswith("STATUS=loading the model, ")]
+    loading = [lines for lines in manager.received if lines[0].startswith("STATUS=loading the model, ")]
     assert loading and len(loading) < 10 and all(lines[1].startswith("EXTEND_TIMEOUT_USEC=") for lines in loading)
     manager.wait_for("WATCHDOG=1", 3)
     process.terminate()
     said = process.communicate(timeout=60)[1]
     manager.wait_for("STOPPING=1")
-    order = [lines[0] for lines in manager.told]
+    order = [lines[0] for lines in manager.received]
     assert process.returncode == 0 and order.index("READY=1") > order.index(loading[-1][0]) and order[-1] == "STOPPING=1"
     for part in ("model: ", "memory: weights ", "clients: plain HTTP; 0 API keys", f"serving at unix:{path}, mode "):
         assert part in said, said
@@ -142,4 +142,4 @@ def test_another_process_has_the_watchdog(omma, model, path):
     process.terminate()
     process.communicate(timeout=60)
     manager.wait_for("STOPPING=1")
-    assert not any("WATCHDOG=1" in lines for lines in manager.told)
+    assert not any("WATCHDOG=1" in lines for lines in manager.received)

@@ -100,7 +100,7 @@ def test_idle_connections_make_room(start):
 
 
 def test_connections_at_work_are_never_closed_for_others(start):
-    """When all are at work, health checks still get in, and others are told."""
+    """When all are at work, health checks still get in, and others get an error."""
     server = start(max_connections=4, max_connections_per_address=4)
     working = [server.open_stream(SILENT) for _ in range(4)]
     wait_for_engine(server, 4)

@@ -69,7 +69,7 @@ def storm(server, requests, answers):
     assert not wrong, f"seed {SEED}: {len(wrong)} of {len(requests)}: " + "; ".join(wrong[:5])
 
 
-def test_mixed_requests_leave_nothing_behind(start, request, omma, model_can):
+def test_mixed_requests_leave_nothing_allocated(start, request, omma, model_can):
     n, slack = (MANY, 0) if request.config.getoption("--full") else (FEW, SLACK)
     server = start()
     mix = list(enumerate(make_mix(SEED, n, model_can.videos)))

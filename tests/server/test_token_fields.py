@@ -1,5 +1,5 @@
-"""Fields of requests that say which tokens an answer may have, what of them is told, and how much
-of a prompt counts, as vLLM defines them."""
+"""Fields of requests that set which tokens an answer may have, what of them is returned, and how
+much of a prompt counts, as vLLM defines them."""
 
 import pytest
 from server_process import parse_events, read_until, split_chunks

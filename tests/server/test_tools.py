@@ -83,7 +83,7 @@ def test_auto(client, n):
         assert [call[1:] for call in choice["calls"]] == [["weather", '{"city": "Rome", "days": 2}']] * 2
 
 
-def test_text_beside_no_call(client):
+def test_text_without_a_call(client):
     for text in ("Just text.", "a <tool_ca b", '<tool_call> {"name": 3} </tool_call> and more'):
         asked = [{"role": "user", "content": text}]
         choice = ask(client, asked).choices[0]

@@ -65,8 +65,8 @@ def test_a_chat_template_that_cannot_be_rendered(omma, model, tmp_path):
     for part in (b"chat_template.jinja: line 1: this statement is not supported at include", b"--chat-template FILE", b"--trust-family-chat-template"):
         assert part in done.stderr, done.stderr
     process = ServerProcess([*command, "--trust-family-chat-template"])
-    told = process.get("/v1/models").json["data"][0]["chat_template"]
-    assert told["checkpoint_has_it"] is False and told["rendered_as"]
+    template = process.get("/v1/models").json["data"][0]["chat_template"]
+    assert template["checkpoint_has_it"] is False and template["rendered_as"]
     assert process.chat(messages=messages(), max_tokens=1).status == 200
     process.stop()
     assert "warning: " in process.output.decode() and "line 1: this statement" in process.output.decode()

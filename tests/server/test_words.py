@@ -29,7 +29,7 @@ def test_several_names(serve, model):
     assert names(serve("--port=0", "--served-model-name", "a", "b", "--served-model-name", "c", "--", model)) == ["a", "b", "c"]
 
 
-def test_a_name_behind_an_equals_sign_is_one(serve, model):
+def test_a_name_after_an_equals_sign_is_one(serve, model):
     assert names(serve("--port", "0", "--served-model-name=a", model)) == ["a"]
 
 

@@ -1,5 +1,5 @@
-"""Waiting for what a server tells about itself. The limit is far away: how soon a thing happens is
-no part of these tests."""
+"""Waiting for what a server reports about itself. The limit is far away: how soon a thing happens
+is no part of these tests."""
 
 import time
 

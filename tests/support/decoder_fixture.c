@@ -35,7 +35,7 @@ static struct ommai_decoder_config make_config(enum decoder_kind kind) {
   config.routed[1] = config.routed[2] = true;
   if (kind == DECODER_MOE) return config;
   config.attention = &ommai_mla_attention;
-  config.latent = (struct ommai_mla_config){.kv_rank = 40, .nope_dim = 18, .rope_dim = 10, .norm_eps = 1e-6f};
+  config.mla = (struct ommai_mla_config){.kv_rank = 40, .nope_dim = 18, .rope_dim = 10, .norm_eps = 1e-6f};
   config.head_dim = 28;
   config.v_head_dim = 14;
   config.mrope_section[0] = 5;
@@ -124,7 +124,7 @@ static void make_expert(struct decoder_fixture *fixture, struct test_random *ran
 static void make_heads(struct decoder_fixture *fixture, struct test_random *random, struct ommai_mla_head *heads) {
   const struct ommai_decoder_config *config = &fixture->decoder.config;
   enum omma_dtype dtype = fixture->decoder.dtype;
-  int64_t rank = config->latent.kv_rank, nope = config->latent.nope_dim, v = config->v_head_dim;
+  int64_t rank = config->mla.kv_rank, nope = config->mla.nope_dim, v = config->v_head_dim;
   const struct decoder_matrix *all = random_matrix(fixture, random, config->n_heads * (nope + v), rank, false);
   for (int64_t h = 0; h < config->n_heads; h++) {
     const float *key = all->weight + h * (nope + v) * rank;
@@ -147,7 +147,7 @@ static void make_layer(struct decoder_fixture *fixture, struct test_random *rand
   if (config->qk_norm) layer->q_norm = random_vector(random, config->head_dim, 1, 0.2f);
   if (config->qk_norm) layer->k_norm = random_vector(random, config->head_dim, 1, 0.2f);
   layer->qkv = make_linear(fixture, random, ommai_decoder_qkv_width(config), config->qkv_bias, ommai_decoder_call_qkv(config));
-  if (layer->mla_heads) layer->latent_norm = random_vector(random, config->latent.kv_rank, 1, 0.2f);
+  if (layer->mla_heads) layer->mla_norm = random_vector(random, config->mla.kv_rank, 1, 0.2f);
   if (layer->mla_heads) make_heads(fixture, random, layer->mla_heads);
   layer->o = make_linear(fixture, random, config->hidden_size, false, ommai_decoder_call_o(config));
   if (dense) make_dense(fixture, random, dense, &layer->dense);
@@ -252,20 +252,20 @@ static void project_grouped(struct oracle *oracle, const struct ommai_decoder_la
   }
 }
 
-static void project_latent(struct oracle *oracle, const struct ommai_decoder_layer *layer, const struct decoder_matrix *qkv,
-                           const struct decoder_matrix *heads, int64_t token, const double *normed) {
+static void project_mla(struct oracle *oracle, const struct ommai_decoder_layer *layer, const struct decoder_matrix *qkv,
+                        const struct decoder_matrix *heads, int64_t token, const double *normed) {
   const struct ommai_decoder_config *config = &oracle->fixture->decoder.config;
-  const struct ommai_mla_config *latent = &config->latent;
+  const struct ommai_mla_config *mla = &config->mla;
   double *q = oracle->q[token], row[MAX_WIDTH], c[MAX_WIDTH];
-  int64_t d = config->head_dim, v = config->v_head_dim, nope = latent->nope_dim;
+  int64_t d = config->head_dim, v = config->v_head_dim, nope = mla->nope_dim;
   multiply(qkv, 0, config->n_heads * d, normed, q);
-  multiply(qkv, config->n_heads * d, latent->kv_rank + latent->rope_dim, normed, row);
-  norm(row, layer->latent_norm, latent->norm_eps, latent->kv_rank, c);
-  rotate(row + latent->kv_rank, latent->rope_dim, config->rope_theta, token, true);
+  multiply(qkv, config->n_heads * d, mla->kv_rank + mla->rope_dim, normed, row);
+  norm(row, layer->mla_norm, mla->norm_eps, mla->kv_rank, c);
+  rotate(row + mla->kv_rank, mla->rope_dim, config->rope_theta, token, true);
   for (int64_t h = 0; h < config->n_heads; h++) {
-    rotate(q + h * d + nope, latent->rope_dim, config->rope_theta, token, true);
+    rotate(q + h * d + nope, mla->rope_dim, config->rope_theta, token, true);
     multiply(heads, h * (nope + v), nope, c, oracle->k[token] + h * d);
-    memcpy(oracle->k[token] + h * d + nope, row + latent->kv_rank, (size_t)latent->rope_dim * sizeof *row);
+    memcpy(oracle->k[token] + h * d + nope, row + mla->kv_rank, (size_t)mla->rope_dim * sizeof *row);
     multiply(heads, h * (nope + v) + nope, v, c, oracle->v[token] + h * v);
   }
 }
@@ -324,13 +324,13 @@ static void feed_forward(const struct oracle *oracle, int64_t index, int at, dou
 static void run_layer(struct oracle *oracle, int64_t index) {
   const struct ommai_decoder_config *config = &oracle->fixture->decoder.config;
   const struct ommai_decoder_layer *layer = &oracle->fixture->decoder.layers[index];
-  bool latent = config->attention == &ommai_mla_attention;
-  const struct decoder_matrix *qkv = next(oracle), *heads = latent ? next(oracle) : NULL, *o = next(oracle);
+  bool is_mla = config->attention == &ommai_mla_attention;
+  const struct decoder_matrix *qkv = next(oracle), *heads = is_mla ? next(oracle) : NULL, *o = next(oracle);
   double normed[MAX_WIDTH], attended[MAX_WIDTH], out[MAX_WIDTH];
   for (int64_t i = 0; i < oracle->n; i++) {
     norm(oracle->x[i], layer->input_norm, config->norm_eps, config->hidden_size, normed);
-    if (latent) {
-      project_latent(oracle, layer, qkv, heads, i, normed);
+    if (is_mla) {
+      project_mla(oracle, layer, qkv, heads, i, normed);
     } else {
       project_grouped(oracle, layer, qkv, i, normed);
     }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A build folder that was copied or moved: make says in one line what to do, and touches nothing.
+# A build folder that was copied or moved: make prints in one line what to do, and touches nothing.
 set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd -P)
 work=$(mktemp -d)
@@ -22,8 +22,8 @@ build() { make --no-print-directory -C "$work/tree" TESTS=OFF release > "$work/s
 refused() {
   cache "$work/tree/build/release" "$2" "$3"
   if build; then fail "$1: built"; fi
-  [ "$(grep -c "build/release was made as $3 for the sources in $2.*make clean" "$work/said")" = 1 ] || fail "$1: says something else"
-  [ "$(grep -vc '^make' "$work/said")" = 1 ] || fail "$1: says more"
+  [ "$(grep -c "build/release was made as $3 for the sources in $2.*make clean" "$work/said")" = 1 ] || fail "$1: prints something else"
+  [ "$(grep -vc '^make' "$work/said")" = 1 ] || fail "$1: prints more"
   [ "$(ls "$work/tree/build/release")" = CMakeCache.txt ] || fail "$1: something was written"
 }
 refused "copied from another tree" "$work/other" "$work/other/build/release"

@@ -15,6 +15,7 @@ wide=$(printf 'word %.0s' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21)
 printf '/* A %s. */\nint %s_size;\nint %s;\n' 'picture' 'picture' 'image_plan' > "$tree/src/a.c"
 printf '/* %s */\n  /* first\n   * %s */\nchar s[] = "/* no comment %s";\n' "$wide" "$wide" "$wide" > "$tree/src/b.c"
 printf 'double %s = 1;\n' 'stretch' > "$tree/src/image/resize.c"
+printf 'int is_%s, %sx;\n' 'told' 'told' > "$tree/src/d.c"
 printf '%s\n' 'picture' > "$tree/tests/data/official.txt"
 printf '# %s\n\n| %s |\n\n    %s\n\n```\n%s\n```\n\n%s\n' "$wide" "$wide" "$wide" "$wide" "$wide" > "$tree/docs/page.md"
 # Lines 1, 4, 9 and 16 are too wide; the others are code, strings, usage in a docstring, or pragmas.
@@ -48,6 +49,7 @@ src/a.c:2: word: "pictur": write image
 src/a.c:3: word: "image_plan": write image_sizes
 src/b.c:1: columns: a comment of 111 columns
 src/b.c:3: columns: a comment of 113 columns
+src/d.c:1: word: "_told,": write printed, reported, logged or returned
 tool.py:16: columns: a comment of 111 columns
 tool.py:1: columns: a docstring of 108 columns
 tool.py:4: columns: a docstring of 105 columns

@@ -74,14 +74,14 @@ static void bounds_hold(void **state) {
   struct omma_attention_context *context = scalar_context(NULL);
   struct omma_error error;
   for (int round = 0; round < 300; round++) {
-    enum { MOST = 40 };
-    int64_t cu[MOST + 1] = {0}, offsets[MOST];
+    enum { MAX_SEGMENTS = 40 };
+    int64_t cu[MAX_SEGMENTS + 1] = {0}, offsets[MAX_SEGMENTS];
     struct omma_attention_spec spec = {.mode = (enum omma_attention_mode)test_random_range(&random, 0, 2),
                                        .n_kv_heads = (int32_t)test_random_range(&random, 1, 4),
                                        .head_dim = (int32_t)test_random_range(&random, 1, 256)};
     spec.n_heads = spec.n_kv_heads * (int32_t)test_random_range(&random, 1, 4);
     spec.dtype = test_random_range(&random, 0, 1) ? OMMA_F32 : OMMA_BF16;
-    spec.n_segments = test_random_range(&random, 0, MOST);
+    spec.n_segments = test_random_range(&random, 0, MAX_SEGMENTS);
     spec.paged = spec.mode != OMMA_ATTENTION_ENCODER;
     int64_t longest = 0;
     for (int64_t i = 0; i < spec.n_segments; i++) {

@@ -1,4 +1,4 @@
-/* The trace of omma_model_options.log: which steps it tells, what it never tells, and that nothing
+/* The trace of omma_model_options.log: which steps it has, what it never has, and that nothing
  * depends on it. */
 #include "base/debug.h"
 
@@ -55,7 +55,7 @@ static void ask(struct omma_model *model, struct omma_engine *engine, const char
   omma_image_destroy(image);
 }
 
-static void steps_are_told_and_no_text(void **state) {
+static void steps_are_logged_and_no_text(void **state) {
   (void)state;
   static struct fixture_answer traced, again, plain;
   struct omma_model *model = open_traced();
@@ -89,7 +89,7 @@ static void steps_are_told_and_no_text(void **state) {
   fixture_expect_equal(&traced, &again);
 }
 
-static void evictions_are_told(void **state) {
+static void evictions_are_logged(void **state) {
   (void)state;
   static struct fixture_answer answer;
   struct omma_model *model = open_traced();
@@ -125,8 +125,8 @@ static void a_long_line_is_cut_and_stays_one(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(steps_are_told_and_no_text),
-      cmocka_unit_test(evictions_are_told),
+      cmocka_unit_test(steps_are_logged_and_no_text),
+      cmocka_unit_test(evictions_are_logged),
       cmocka_unit_test(a_long_line_is_cut_and_stays_one),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -113,7 +113,7 @@ static void keys_become_properties(void **state) {
   assert_int_equal(config.v_head_dim, 128);
   assert_int_equal(config.experts.shared_size, 2816);
   assert_true(config.rope_1d && !config.routed[0] && config.routed[1] && config.routed[26]);
-  assert_true(config.latent.norm_eps == 1e-6f && config.norm_eps == 1e-5f);
+  assert_true(config.mla.norm_eps == 1e-6f && config.norm_eps == 1e-5f);
   assert_true(config.experts.router.scale == 2.446f && config.experts.router.score == OMMAI_ROUTER_SIGMOID);
 }
 

@@ -51,17 +51,17 @@ static void strides_address_every_element_once(void **state) {
 static void mla_rows_are_kept_once(void **state) {
   (void)state;
   enum { N = 2, PAGE = OMMA_ATTENTION_PAGE_TOKENS, WIDTH = 12 + 4 };
-  struct ommai_decoder_config latent = config;
+  struct ommai_decoder_config mla = config;
   struct ommai_kv_cache *cache;
   struct omma_error error;
-  latent.attention = &ommai_mla_attention;
-  latent.latent = (struct ommai_mla_config){.kv_rank = 12, .rope_dim = 4};
-  assert_int_equal(ommai_kv_page_bytes(&latent, OMMA_BF16), latent.n_layers * PAGE * WIDTH * 2);
-  assert_ok(ommai_kv_cache_create(&latent, OMMA_F32, N, &ommai_default_allocator, &cache, &error), &error);
-  assert_int_equal(cache->bytes, N * ommai_kv_page_bytes(&latent, OMMA_F32));
+  mla.attention = &ommai_mla_attention;
+  mla.mla = (struct ommai_mla_config){.kv_rank = 12, .rope_dim = 4};
+  assert_int_equal(ommai_kv_page_bytes(&mla, OMMA_BF16), mla.n_layers * PAGE * WIDTH * 2);
+  assert_ok(ommai_kv_cache_create(&mla, OMMA_F32, N, &ommai_default_allocator, &cache, &error), &error);
+  assert_int_equal(cache->bytes, N * ommai_kv_page_bytes(&mla, OMMA_F32));
   assert_null(cache->values);
   memset(cache->keys, 0, cache->bytes);
-  for (int64_t layer = 0; layer < latent.n_layers; layer++) {
+  for (int64_t layer = 0; layer < mla.n_layers; layer++) {
     float *rows = ommai_kv_layer_keys(cache, layer);
     for (int64_t position = 0; position < N * PAGE; position++) {
       int64_t offset = ommai_kv_position_offset(cache, (const int32_t[]){1, 0}, position);

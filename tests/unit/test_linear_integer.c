@@ -12,7 +12,7 @@
 #include "support/linear_fixture.h"
 #include "support/test.h"
 
-enum { ROWS = OMMAI_LINEAR_MAX_ROWS, X_GAP = 3, Y_GAP = 5, MOST_IN = 1176 };
+enum { ROWS = OMMAI_LINEAR_MAX_ROWS, X_GAP = 3, Y_GAP = 5, MAX_IN = 1176 };
 
 static enum ommai_cpu_level level;
 static struct ommai_linear_context *linear_context;

@@ -5,25 +5,25 @@
 #include "base/team_streams.h"
 #include "support/test.h"
 
-enum { MOST_TASKS = 1000 };
+enum { MAX_TASKS = 1000 };
 
 /* The tasks in the order in which a worker took them. */
 struct record {
-  int64_t tasks[MOST_TASKS];
-  int workers[MOST_TASKS];
+  int64_t tasks[MAX_TASKS];
+  int workers[MAX_TASKS];
   int64_t n;
 };
 
 static void record_task(void *context, int64_t task, int worker) {
   struct record *record = context;
   int64_t at = __atomic_fetch_add(&record->n, 1, __ATOMIC_SEQ_CST);
-  assert_true(at < MOST_TASKS);
+  assert_true(at < MAX_TASKS);
   record->tasks[at] = task;
   record->workers[at] = worker;
 }
 
 static void check_each_once(const struct record *record, int64_t n_tasks) {
-  int counts[MOST_TASKS] = {0};
+  int counts[MAX_TASKS] = {0};
   assert_int_equal(record->n, n_tasks);
   for (int64_t i = 0; i < n_tasks; i++) counts[record->tasks[i]]++;
   for (int64_t i = 0; i < n_tasks; i++) assert_int_equal(counts[i], 1);
@@ -63,7 +63,7 @@ static void any_team_runs_each_task_once(void **state) {
   const struct omma_team many = {&script, 100, run_scripted};
   const struct omma_team *team;
   assert_ok(omma_team_create(3, false, NULL, &team, &error), &error);
-  for (int64_t n_tasks = 0; n_tasks <= MOST_TASKS; n_tasks += n_tasks < 5 ? 1 : 199) {
+  for (int64_t n_tasks = 0; n_tasks <= MAX_TASKS; n_tasks += n_tasks < 5 ? 1 : 199) {
     const struct omma_team *teams[] = {NULL, team, &many};
     for (int i = 0; i < 3; i++) {
       struct record record = {.n = 0};

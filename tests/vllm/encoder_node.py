@@ -38,7 +38,7 @@ def image_part(image: Path, uuid: str) -> dict[str, Any]:
 
 
 class Program:
-    """A server that says where it serves; runs for the time of a `with` block."""
+    """A server that prints where it serves; runs for the time of a `with` block."""
 
     def __init__(self, *command: str) -> None:
         self._command = command
@@ -80,7 +80,7 @@ class EncoderNode(Program):
 
     @property
     def fingerprint(self) -> str:
-        """Of its checkpoint, as it says."""
+        """Of its checkpoint, from its log."""
         found = re.search(r"; checkpoint ([0-9a-f]{64})$", self.said, re.MULTILINE)
         assert found, self.said
         return found[1]

@@ -168,7 +168,7 @@ def ask(url: str, image: Path) -> str:
         return str(json.load(reply)["choices"][0]["message"]["content"])
 
 
-def test_a_server_behind_the_proxy(models: Models, tmp_path: Path) -> None:
+def test_a_server_with_the_proxy(models: Models, tmp_path: Path) -> None:
     """vLLM gets neither pixels nor a tower that works, and answers as this tree's own server with
     the whole model does."""
     checkpoint, images = models.whole["qwen3_vl"], [models.golden / "images" / name for name in IMAGES[:2]]

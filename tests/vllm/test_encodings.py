@@ -100,7 +100,7 @@ def test_another_image_of_the_same_name_is_refused(published: Published) -> None
         read_encoding(sources({"encoder_urls": published.node.url}, None), UUID, published.rows + 1, published.expected, None)
 
 
-def test_missing_ones_and_dead_nodes_are_told(published: Published) -> None:
+def test_missing_ones_and_dead_nodes_are_reported(published: Published) -> None:
     places = sources({"encoder_urls": [published.node.url], "shared_storage_path": str(published.files)}, None)
     with pytest.raises(Refused, match="missing at http"):
         read_encoding(places, "nobody", published.rows, published.expected, None)
@@ -120,6 +120,6 @@ def test_places_must_be_some(options: dict[str, object]) -> None:
         sources(options, None)
 
 
-def test_weights_that_are_not_there_are_told(tmp_path: Path) -> None:
+def test_missing_weights_are_reported(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match='"fingerprint"'):
         checkpoint_fingerprint(str(tmp_path))

@@ -117,7 +117,7 @@ def messages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def test_says_once_that_it_is_active(messages: list[str]) -> None:
+def test_logs_once_that_it_is_active(messages: list[str]) -> None:
     for _ in range(3):
         make_layer(2, 64)
     assert len(messages) == 1
@@ -129,8 +129,8 @@ def test_says_once_that_it_is_active(messages: list[str]) -> None:
 def test_names_the_kernel_of_windows(messages: list[str]) -> None:
     kernels = {form: ommatidia.info([72])["kernels"][form]["bfloat16"][72] for form in ("encoder", "windows")}
     _layer._announce(torch.bfloat16, 72)
-    told = f" (windows of up to 64 tokens: {kernels['windows']})" if len({*kernels.values()}) == 2 else ""
-    assert f"kernel {kernels['encoder']}{told}, on " in messages[0]
+    windows = f" (windows of up to 64 tokens: {kernels['windows']})" if len({*kernels.values()}) == 2 else ""
+    assert f"kernel {kernels['encoder']}{windows}, on " in messages[0]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_names_the_kernel_of_windows(messages: list[str]) -> None:
         (lambda q, k, v: (q.to("meta"), k.to("meta"), v.to("meta")), "query is on meta"),
     ),
 )
-def test_falls_back_and_says_so_once(change: object, reason: str, messages: list[str]) -> None:
+def test_falls_back_and_logs_it_once(change: object, reason: str, messages: list[str]) -> None:
     layer = make_layer(2, 64)
     tensors = change(*(random(1, 40, 2, 64, seed=seed) for seed in range(3)))  # type: ignore[operator]
     cu_seqlens = torch.tensor([0, 15, 40], dtype=torch.int32)

@@ -41,7 +41,7 @@ def test_answers_depend_on_the_image(server: Server, golden: Path) -> None:
     assert ask(server, images[0]) != ask(server, images[1])
 
 
-def test_log_says_that_the_plugin_is_active(server: Server) -> None:
+def test_log_states_that_the_plugin_is_active(server: Server) -> None:
     lines = [line for line in server.log.read_text().splitlines() if "Ommatidia" in line]
     assert len(lines) == 1 and "is active: encoder attention in bfloat16, heads of 72, kernel" in lines[0]
 

@@ -105,7 +105,7 @@ def test_the_answers_depend_on_the_image(answers: Answers, name: str) -> None:
     assert len(distinct) == len(answers.with_plugin[name])
 
 
-def test_the_plugin_says_that_it_is_active(answers: Answers) -> None:
+def test_the_plugin_logs_that_it_is_active(answers: Answers) -> None:
     assert "Ommatidia" not in answers.log_alone
     active = [line.partition("is active: ")[2] for line in answers.log_with_plugin.splitlines() if "is active" in line]
     # The towers' heads, in the order of the models; Kimi-VL's are of 72 too.
@@ -113,7 +113,7 @@ def test_the_plugin_says_that_it_is_active(answers: Answers) -> None:
         assert line.startswith(f"encoder attention in float32, heads of {heads}, kernel tile_f32_")
 
 
-def test_the_plugin_says_which_towers_are_replaced(answers: Answers) -> None:
+def test_the_plugin_logs_which_towers_are_replaced(answers: Answers) -> None:
     """Not the Kimi-VL made here: its language model has no experts, which libomma's reader of
     config.json wants."""
     lines = answers.log_with_towers.splitlines()

@@ -33,7 +33,7 @@ def register() -> None:
     processes, in some repeatedly.
 
     Does nothing on platforms other than the CPU. Where something that is needed is missing or
-    wrong, says so and leaves vLLM as it is: a server that is slower is better than one that does
+    wrong, logs it and leaves vLLM as it is: a server that is slower is better than one that does
     not start. ImportError without any vLLM, for there is no server then."""
     try:
         from vllm.platforms import current_platform

@@ -27,7 +27,7 @@ _KEY = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,127}")
 
 
 class Refused(Exception):
-    """Embeddings that are not there, or not to be used; the text says why."""
+    """Embeddings that are not there, or not to be used; the text states why."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def _checkpoint_files(folder: Path) -> list[Path]:
 
 
 def checkpoint_fingerprint(model: str) -> str:
-    """The name of a checkpoint's weights: as src/engine/checkpoint_fingerprint.h says."""
+    """The name of a checkpoint's weights: as in src/engine/checkpoint_fingerprint.h."""
     try:
         if not os.path.isdir(model):
             from huggingface_hub import snapshot_download
@@ -136,7 +136,7 @@ def checkpoint_fingerprint(model: str) -> str:
         return f"{result:064x}"
     except Exception as error:
         raise ValueError(
-            f"OmmatidiaConnector: the weights of {model} cannot be told from others ({error}): give the encoder node's "
+            f"OmmatidiaConnector: the weights of {model} cannot be identified ({error}): give the encoder node's "
             '"checkpoint", which its log names, as "fingerprint"'
         ) from error
 
@@ -194,7 +194,7 @@ def check_encoding(body: bytes, rows: int, expected: Expected) -> torch.Tensor:
         if found not in allowed:
             raise Refused(f"{what} {found}, expected {' or '.join(str(value) for value in allowed)}")
     if len(body) != begin + size:
-        raise Refused("truncated" if len(body) < begin + size else "longer than its header says")
+        raise Refused("truncated" if len(body) < begin + size else "longer than its header states")
     values = torch.frombuffer(bytearray(body[begin:]), dtype=expected.dtype).reshape(rows, expected.width)
     if not math.isfinite(float(values.float().abs().max())):
         raise Refused("NaN or infinity")

@@ -37,7 +37,7 @@ _LASTING_FORMATS = ("auto", "hf", "safetensors", "pt", "mistral")
 
 
 def refusal(vllm_config: VllmConfig) -> str | None:
-    """Why vLLM's own tower is to run, as far as its configuration tells."""
+    """Why vLLM's own tower is to run, as far as its configuration shows."""
     model = vllm_config.model_config
     mm_config = model.get_multimodal_config()
     lora = vllm_config.lora_config
@@ -195,7 +195,7 @@ def _stand_in(source: TowerSource, vllm_config: VllmConfig) -> Callable[[nn.Modu
 
 
 def open_source(vllm_config: VllmConfig) -> TowerSource | None:
-    """The tower for a model that is about to be built; None, after a line that says why, where
+    """The tower for a model that is about to be built; None, after a line that states why, where
     vLLM's own is to run."""
     reason = refusal(vllm_config)
     if reason is None:

@@ -10,7 +10,7 @@
 #define OMMAI_INLINE static inline __attribute__((always_inline))
 
 /* Sums of the decode kernels that are held in registers, and spans of a row at a time. */
-enum { LANES = 4, MOST_SUMS = 16, MOST_SPANS = 4 };
+enum { LANES = 4, MAX_SUMS = 16, MAX_SPANS = 4 };
 typedef float32x4_t vec;
 
 OMMAI_INLINE vec vec_zero(void) { return vdupq_n_f32(0.0f); }

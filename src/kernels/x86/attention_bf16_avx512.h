@@ -53,15 +53,15 @@ OMMAI_INLINE void pack_values(const struct ommai_attention_pack *job, uint32_t *
   }
 }
 
-/* Weights 2^(score * scale - most) of one register of rows, two keys to a unit. The sum is that of
+/* Weights 2^(score * scale - max) of one register of rows, two keys to a unit. The sum is that of
  * the rounded weights: with that before rounding, the error of a weight that outweighs the others
  * would stay in the result. */
-OMMAI_INLINE __m512 weigh(const float *scores, uint32_t *weights, int64_t n_keys, int64_t stride, __m512 scale, __m512 most) {
+OMMAI_INLINE __m512 weigh(const float *scores, uint32_t *weights, int64_t n_keys, int64_t stride, __m512 scale, __m512 max) {
   const __m512i ones = _mm512_set1_epi32(0x3f803f80);
   __m512 sum = _mm512_setzero_ps();
   for (int64_t key = 0; key < n_keys; key += 2) {
-    __m512 a = ommai_avx512_exp2_cubic(_mm512_fmsub_ps(_mm512_load_ps(scores + key * stride), scale, most));
-    __m512 b = ommai_avx512_exp2_cubic(_mm512_fmsub_ps(_mm512_load_ps(scores + (key + 1) * stride), scale, most));
+    __m512 a = ommai_avx512_exp2_cubic(_mm512_fmsub_ps(_mm512_load_ps(scores + key * stride), scale, max));
+    __m512 b = ommai_avx512_exp2_cubic(_mm512_fmsub_ps(_mm512_load_ps(scores + (key + 1) * stride), scale, max));
     __m512i unit = make_unit(a, b);
     sum = multiply_add(sum, unit, ones);
     _mm512_store_si512(weights + key / 2 * stride, unit);

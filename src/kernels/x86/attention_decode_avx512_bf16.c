@@ -62,7 +62,7 @@ OMMAI_INLINE void add_spans(const struct ommai_attention_decode_block *job, int6
                             __mmask32 mask, int32_t (*pairs)[BLOCK / 2], const float *rescale,
                             struct ommai_attention_types types) {
   int64_t step = bytes_of(job->v_stride, types.kv);
-  vec acc[SHARED_HEADS][2 * MOST_SPANS];
+  vec acc[SHARED_HEADS][2 * MAX_SPANS];
 #pragma GCC unroll 32
   for (int i = 0; i < n * 2 * spans; i++) acc[i / (2 * spans)][i % (2 * spans)] = vec_zero();
   const unsigned char *row = job->v;
@@ -102,7 +102,7 @@ OMMAI_INLINE void add_spans(const struct ommai_attention_decode_block *job, int6
 OMMAI_INLINE void add_values(const struct ommai_attention_decode_block *job, int64_t head, int n, const float *weights,
                              const float *rescale, struct ommai_attention_types types) {
   int32_t pairs[SHARED_HEADS][BLOCK / 2];
-  int spans = n > 2 ? MOST_SPANS / 2 : MOST_SPANS;
+  int spans = n > 2 ? MAX_SPANS / 2 : MAX_SPANS;
   int64_t at = 0;
 #pragma GCC unroll 16
   for (int i = 0; i < n * BLOCK / LANES; i++) {

@@ -151,7 +151,7 @@ struct softmax {
   __m512 maximum[MAX_NV], sum[MAX_NV], rescale[MAX_NV];
 };
 
-/* Raises the maxima that a block's largest scores exceed by more than `slack`, and says what
+/* Raises the maxima that a block's largest scores exceed by more than `slack`, and returns what
  * becomes of the sums so far. */
 OMMAI_INLINE enum carry raise_maximum(struct softmax *softmax, const __m512 largest[MAX_NV], __m512 scale, float slack,
                                       bool first, int nv) {

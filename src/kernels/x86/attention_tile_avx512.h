@@ -162,7 +162,7 @@ OMMAI_INLINE void multiply_keys(const uint32_t *keys, const uint32_t *queries, i
           _mm512_store_ps(score, acc[i][v]);
         }
       }
-      /* one piece has everything: tells the compiler that sums stay in registers */
+      /* one piece has everything; shows the compiler that sums stay in registers */
       if (SUM_PARTS == 1) break;
     }
   }
@@ -190,16 +190,16 @@ OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, e
     int64_t n_keys = ommai_min_i64(tile->n_keys - begin, STEP_KEYS);
     for (int v = 0; v < nv; v++) largest[v] = _mm512_set1_ps(-INFINITY);
     for (int64_t at = 0; at < n_keys; at += BLOCK) {
-      __m512 most[MAX_NV];
+      __m512 maxima[MAX_NV];
       float *part = scores + at * nv * LANES;
       int64_t groups = ommai_div_up(ommai_min_i64(n_keys - at, BLOCK), GROUP);
-      multiply_keys(block + at / BLOCK * stride, queries, units, groups, part, most, tile->prefetch, nv);
+      multiply_keys(block + at / BLOCK * stride, queries, units, groups, part, maxima, tile->prefetch, nv);
       if (begin + at + groups * GROUP > all_see) {
         __m512i limits[MAX_NV];
         find_limits(tile, begin + at, limits, nv);
-        mask_scores(part, groups * GROUP, limits, most, nv);
+        mask_scores(part, groups * GROUP, limits, maxima, nv);
       }
-      for (int v = 0; v < nv; v++) largest[v] = _mm512_max_ps(largest[v], most[v]);
+      for (int v = 0; v < nv; v++) largest[v] = _mm512_max_ps(largest[v], maxima[v]);
     }
     enum carry carry = raise_maximum(&softmax, largest, scale, ommai_attention_slack(dtype), begin == 0, nv);
     n_keys = ommai_round_up(n_keys, GROUP);

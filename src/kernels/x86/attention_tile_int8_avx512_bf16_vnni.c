@@ -200,18 +200,18 @@ OMMAI_INLINE void score_step(const struct ommai_attention_tile *tile, const stru
   int64_t all_see = ommai_min_i64(tile->n_keys, tile->first_visible);
   for (int v = 0; v < nv; v++) largest[v] = _mm512_set1_ps(-INFINITY);
   for (int64_t at = 0; at < step->n_keys; at += BLOCK) {
-    __m512 most[MAX_NV];
+    __m512 maxima[MAX_NV];
     const uint32_t *block = step->block + at / BLOCK * step->stride;
     float *part = scores + at * nv * LANES;
     int64_t groups = ommai_div_up(ommai_min_i64(step->n_keys - at, BLOCK), GROUP);
-    multiply_int8_keys(block, queries, step->units, groups, part, most, tile->prefetch, nv);
+    multiply_int8_keys(block, queries, step->units, groups, part, maxima, tile->prefetch, nv);
     if (step->begin + at + groups * GROUP > all_see) {
       __m512i limits[MAX_NV];
       find_limits(tile, step->begin + at, limits, nv);
-      mask_scores(part, groups * GROUP, limits, most, nv);
+      mask_scores(part, groups * GROUP, limits, maxima, nv);
     }
     for (int v = 0; v < nv; v++) {
-      largest[v] = _mm512_max_ps(largest[v], _mm512_mul_ps(most[v], score_scale(block, query_scales, v)));
+      largest[v] = _mm512_max_ps(largest[v], _mm512_mul_ps(maxima[v], score_scale(block, query_scales, v)));
     }
   }
 }

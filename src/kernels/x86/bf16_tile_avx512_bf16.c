@@ -11,7 +11,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { PANEL = OMMAI_PANEL_COLUMNS, VECTORS = 4, LANES = 16, MOST_ROWS = 6, BLOCK_K = 256, STEP_K = 8, LINE = 64 };
+enum { PANEL = OMMAI_PANEL_COLUMNS, VECTORS = 4, LANES = 16, MAX_ROWS = 6, BLOCK_K = 256, STEP_K = 8, LINE = 64 };
 
 /* Some inputs of some rows. */
 struct block {
@@ -70,7 +70,7 @@ INLINE void rows_times_block(const struct block *block, const int n_rows) {
   const char *coming = block->coming;
   int64_t n_k = block->n_k, x_stride = block->tile->x_stride, k = 0;
   float *sums = block->tile->sums + block->row * PANEL;
-  __m512 sum[MOST_ROWS][VECTORS];
+  __m512 sum[MAX_ROWS][VECTORS];
 #pragma GCC unroll 6
   for (int row = 0; row < n_rows; row++) {
 #pragma GCC unroll 4
@@ -113,7 +113,7 @@ static void some_rows(const struct block *block, int n_rows) {
 void ommai_bf16_tile_avx512_bf16(const struct ommai_bf16_tile *tile) {
   /* Lines asked for in a step, so that a block's are while all groups of rows pass over the one
    * before. */
-  int64_t step_lines = ommai_div_up(STEP_K * PANEL * 2 / LINE, ommai_div_up(tile->n_rows, MOST_ROWS));
+  int64_t step_lines = ommai_div_up(STEP_K * PANEL * 2 / LINE, ommai_div_up(tile->n_rows, MAX_ROWS));
   for (int64_t k = 0; k < tile->n_k; k += BLOCK_K) {
     int64_t n_k = ommai_min_i64(BLOCK_K, tile->n_k - k);
     struct block block = {.tile = tile, .weights = tile->weights + k * PANEL, .n_k = n_k, .coming_bytes = step_lines * LINE};
@@ -121,7 +121,7 @@ void ommai_bf16_tile_avx512_bf16(const struct ommai_bf16_tile *tile) {
     block.ends = k + n_k == tile->n_k;
     block.coming = (const char *)(block.weights + ommai_round_up(n_k, 2) * PANEL);
     for (int64_t n; block.row < tile->n_rows; block.row += n) {
-      n = ommai_next_rows(tile->n_rows - block.row, MOST_ROWS);
+      n = ommai_next_rows(tile->n_rows - block.row, MAX_ROWS);
       block.x = tile->x + block.row * tile->x_stride + k;
       some_rows(&block, (int)n);
       block.coming += n_k / STEP_K * block.coming_bytes;

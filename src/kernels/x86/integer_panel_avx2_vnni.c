@@ -7,7 +7,7 @@
 #include "kernels/integer_panel_sums.h"
 
 enum {
-  MOST_ROWS = 6,
+  MAX_ROWS = 6,
   BLOCK_K = 256,
   STREAM_ROWS = 16, /* up to which weights are read as they come from memory */
   RAISED = 128
@@ -59,7 +59,7 @@ OMMAI_INLINE void add_lines(const struct integer_block *block, const enum form f
  * second time the lines are in the first cache. */
 OMMAI_INLINE void columns(const struct integer_block *block, const bool half, int column, struct integer_coming *stream,
                           const int n_rows, const int n_vectors) {
-  ivec acc[MOST_ROWS][PANEL_VECTORS];
+  ivec acc[MAX_ROWS][PANEL_VECTORS];
   start(block, column, half ? 0 : RAISED, n_rows, n_vectors, acc);
   if (half) {
     add_lines(block, LOW_HALVES, stream, column, block->x, n_rows, n_vectors, acc);
@@ -81,12 +81,12 @@ OMMAI_INLINE void some_rows(const struct integer_block *block, const bool half, 
 }
 
 OMMAI_INLINE void all_rows(const struct integer_block *block, const bool half, const bool is_stream) {
-  const int64_t n_parts = ommai_div_up(block->n_rows, MOST_ROWS);
-  struct integer_coming coming = is_stream ? integer_stream(block) : integer_coming(block, half ? 4 : 8, MOST_ROWS);
+  const int64_t n_parts = ommai_div_up(block->n_rows, MAX_ROWS);
+  struct integer_coming coming = is_stream ? integer_stream(block) : integer_coming(block, half ? 4 : 8, MAX_ROWS);
   struct integer_coming *stream = is_stream ? &coming : NULL;
   if (is_stream && block->panel->n_groups > 1) integer_prefetch_scales(block);
   for (int64_t row = 0, n; row < block->n_rows; row += n) {
-    n = ommai_next_rows(block->n_rows - row, MOST_ROWS);
+    n = ommai_next_rows(block->n_rows - row, MAX_ROWS);
     const struct integer_block some = integer_block_rows(block, row, n);
     if (!is_stream) integer_prefetch(&coming);
     switch (n) {

@@ -11,7 +11,7 @@
 enum {
   PANEL = OMMAI_PANEL_COLUMNS,
   VECTORS = 4,
-  MOST_ROWS = 6,
+  MAX_ROWS = 6,
   HELD_ROWS = 3,
   BLOCK_K = 256,
   PREFETCH_BYTES = 8192,
@@ -74,7 +74,7 @@ INLINE void finish(const struct integer_block *block, const int n_rows, __m512i 
 
 INLINE void rows_s8(const struct integer_block *block, const bool is_stream, const int n_rows) {
   const __m512i flip = _mm512_set1_epi8((char)RAISED);
-  __m512i acc[MOST_ROWS][VECTORS];
+  __m512i acc[MAX_ROWS][VECTORS];
   start(block, RAISED, n_rows, acc);
   for (int64_t k = 0; k < block->n_k; k += 4) {
     const uint8_t *line = block->weights + k * PANEL;
@@ -96,7 +96,7 @@ INLINE void rows_s8(const struct integer_block *block, const bool is_stream, con
 
 INLINE void rows_u4(const struct integer_block *block, const bool is_stream, const int n_rows) {
   const __m512i low = _mm512_set1_epi8(15);
-  __m512i acc[MOST_ROWS][VECTORS];
+  __m512i acc[MAX_ROWS][VECTORS];
   start(block, 0, n_rows, acc);
   for (int64_t k = 0; k < block->n_k; k += 8) {
     const uint8_t *line = block->weights + k / 2 * PANEL;
@@ -133,9 +133,9 @@ INLINE void some_rows(const struct integer_block *block, const bool half, const 
 
 /* is_stream: the weights are read as they come from memory, for one group of rows. */
 INLINE void all_rows(const struct integer_block *block, const bool half, const bool is_stream) {
-  struct integer_coming coming = integer_coming(block, half ? 4 : 8, MOST_ROWS);
+  struct integer_coming coming = integer_coming(block, half ? 4 : 8, MAX_ROWS);
   for (int64_t row = 0, n; row < block->n_rows; row += n) {
-    n = ommai_next_rows(block->n_rows - row, MOST_ROWS);
+    n = ommai_next_rows(block->n_rows - row, MAX_ROWS);
     const struct integer_block some = integer_block_rows(block, row, n);
     if (!is_stream) integer_prefetch(&coming);
     switch (n) {
@@ -261,14 +261,14 @@ INLINE void store_sums(float *out, const int n_rows, __m512 (*sums)[VECTORS]) {
 INLINE void stream(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, const bool half,
                    const int n_rows, float *out) {
   const bool held = n_rows <= HELD_ROWS;
-  __m512 sums[MOST_ROWS][VECTORS];
+  __m512 sums[MAX_ROWS][VECTORS];
 #pragma GCC unroll 32
   for (int i = 0; i < n_rows * VECTORS; i++) sums[i / VECTORS][i % VECTORS] = _mm512_setzero_ps();
   if (!held) store_sums(out, n_rows, sums);
   for (int64_t g = 0; g < panel->n_groups; g++) {
     int64_t k = g * panel->group, n_k = ommai_integer_group_end(panel, g) - k;
     const uint8_t *weights = (const uint8_t *)panel->weights + (half ? k / 2 : k) * PANEL;
-    __m512i acc[MOST_ROWS][VECTORS];
+    __m512i acc[MAX_ROWS][VECTORS];
     if (panel->n_groups > 1) prefetch_scales(panel->scales + g * panel->scale_stride, panel->scale_stride);
     begin_group(panel, rows, g, half ? 0 : RAISED, n_rows, acc);
     if (half) {
@@ -300,22 +300,22 @@ STREAM(4)
 STREAM(5)
 STREAM(6)
 
-static const ommai_integer_kernel streams_s8[MOST_ROWS] = {stream_s8_1, stream_s8_2, stream_s8_3,
-                                                           stream_s8_4, stream_s8_5, stream_s8_6};
-static const ommai_integer_kernel streams_u4[MOST_ROWS] = {stream_u4_1, stream_u4_2, stream_u4_3,
-                                                           stream_u4_4, stream_u4_5, stream_u4_6};
+static const ommai_integer_kernel streams_s8[MAX_ROWS] = {stream_s8_1, stream_s8_2, stream_s8_3,
+                                                          stream_s8_4, stream_s8_5, stream_s8_6};
+static const ommai_integer_kernel streams_u4[MAX_ROWS] = {stream_u4_1, stream_u4_2, stream_u4_3,
+                                                          stream_u4_4, stream_u4_5, stream_u4_6};
 
 /* ---- */
 
 static bool is_few(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows) {
-  return rows->n_rows <= MOST_ROWS && !panel->weight_sums;
+  return rows->n_rows <= MAX_ROWS && !panel->weight_sums;
 }
 
 static void run_s8(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {
   if (is_few(panel, rows)) {
     streams_s8[rows->n_rows - 1](panel, rows, sums);
   } else {
-    integer_for_each_block(panel, rows, 8, MOST_ROWS, BLOCK_K, sums, block_s8);
+    integer_for_each_block(panel, rows, 8, MAX_ROWS, BLOCK_K, sums, block_s8);
   }
 }
 
@@ -323,7 +323,7 @@ static void run_u4(const struct ommai_integer_panel *panel, const struct ommai_i
   if (is_few(panel, rows)) {
     streams_u4[rows->n_rows - 1](panel, rows, sums);
   } else {
-    integer_for_each_block(panel, rows, 4, MOST_ROWS, BLOCK_K, sums, block_u4);
+    integer_for_each_block(panel, rows, 4, MAX_ROWS, BLOCK_K, sums, block_u4);
   }
 }
 

@@ -14,8 +14,8 @@ enum {
   BLOCK_K = OMMAI_INTEGER_MAX_GROUP, /* of a longer group */
   /* bytes of four inputs' int8 weights, or of eight inputs' int4 ones */
   LINE = INTEGER_LINE,
-  MOST_ROWS = 4, /* that go together */
-  STEP_K = 8     /* inputs: two lines */
+  MAX_ROWS = 4, /* that go together */
+  STEP_K = 8    /* inputs: two lines */
 };
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
@@ -23,8 +23,8 @@ enum {
 /* Magnitudes, bytes with all bits set where an input is negative, and the sum of those inputs'
  * magnitudes. */
 struct signed_rows {
-  uint8_t magnitudes[MOST_ROWS][BLOCK_K], negative[MOST_ROWS][BLOCK_K];
-  int32_t taken[MOST_ROWS];
+  uint8_t magnitudes[MAX_ROWS][BLOCK_K], negative[MAX_ROWS][BLOCK_K];
+  int32_t taken[MAX_ROWS];
 };
 
 /* Of 32 inputs, or 16 and zeros, at k of a row; their sum in 64-bit lanes. */
@@ -90,31 +90,31 @@ OMMAI_INLINE ivec add_signed(ivec sum, const struct signed_inputs *x, ivec line,
 
 /* ---- tiles ----------------------------------------------------------------------------------- */
 
-/* 128 (|w1| + |w2| + |w3| + |w4| + 4) < 2^15 for sums up to MOST_WEIGHTS. Inputs of which some
+/* 128 (|w1| + |w2| + |w3| + |w4| + 4) < 2^15 for sums up to MAX_WEIGHT_SUM. Inputs of which some
  * output's four weights have more come last and are widened pair by pair, which takes 8
  * instructions too; sums are exact, so the order is free. */
 enum {
-  MOST_WEIGHTS = 251,
+  MAX_WEIGHT_SUM = 251,
   STRIP_VECTORS = 2,
   STRIP_COLUMNS = STRIP_VECTORS * LANES,
   STRIPS = PANEL / STRIP_COLUMNS,
   STEP_VECTORS = 2 * STRIP_VECTORS,
-  MOST_STEPS = BLOCK_K / STEP_K
+  MAX_STEPS = BLOCK_K / STEP_K
 };
 
 /* Weights of STRIP_COLUMNS outputs. */
 struct signed_strip {
   /* a line of both vectors, and the next line */
-  _Alignas(VECTOR) int8_t weights[MOST_STEPS][STEP_VECTORS][VECTOR];
-  int16_t k[MOST_STEPS];
-  int n_steps, n_small; /* those at first have sums up to MOST_WEIGHTS */
+  _Alignas(VECTOR) int8_t weights[MAX_STEPS][STEP_VECTORS][VECTOR];
+  int16_t k[MAX_STEPS];
+  int n_steps, n_small; /* those at first have sums up to MAX_WEIGHT_SUM */
 };
 
 /* Whether any four weights have a larger sum. */
 OMMAI_INLINE bool is_large(ivec line, ivec next) {
   const ivec ones = ivec_set1(0x01010101);
   ivec sums = ivec_add_halves(ivec_byte_products(ivec_magnitudes(line), ones), ivec_byte_products(ivec_magnitudes(next), ones));
-  return ivec_any_half_above(sums, MOST_WEIGHTS);
+  return ivec_any_half_above(sums, MAX_WEIGHT_SUM);
 }
 
 static void copy_strip(const uint8_t *weights, int64_t n_k, struct signed_strip *strip) {
@@ -147,7 +147,7 @@ OMMAI_INLINE void add_step(const struct signed_strip *strip, int step, const str
 
 OMMAI_INLINE void columns_of_strip(const struct integer_block *block, const struct signed_strip *strip,
                                    const struct signed_rows *rows, int column, const int n_rows) {
-  ivec acc[MOST_ROWS][PANEL_VECTORS];
+  ivec acc[MAX_ROWS][PANEL_VECTORS];
   start_signed(block, rows, column, n_rows, STRIP_VECTORS, acc);
   for (int step = 0; step < strip->n_small; step++) add_step(strip, step, rows, n_rows, false, acc);
   for (int step = strip->n_small; step < strip->n_steps; step++) add_step(strip, step, rows, n_rows, true, acc);
@@ -162,10 +162,10 @@ OMMAI_INLINE void rows_of_tile(const struct integer_block *block, const struct s
 
 static void tile_s8(const struct integer_block *block) {
   struct signed_strip strips[STRIPS];
-  struct integer_coming coming = integer_coming(block, 8, MOST_ROWS);
+  struct integer_coming coming = integer_coming(block, 8, MAX_ROWS);
   for (int i = 0; i < STRIPS; i++) copy_strip(block->weights + i * STRIP_VECTORS * VECTOR, block->n_k, &strips[i]);
   for (int64_t row = 0, n; row < block->n_rows; row += n) {
-    n = ommai_next_rows(block->n_rows - row, MOST_ROWS);
+    n = ommai_next_rows(block->n_rows - row, MAX_ROWS);
     const struct integer_block some = integer_block_rows(block, row, n);
     integer_prefetch(&coming);
     switch (n) {
@@ -180,9 +180,9 @@ static void tile_s8(const struct integer_block *block) {
 /* ---- few rows -------------------------------------------------------------------------------- */
 
 /* Weights are read once, from memory, so it is inputs that are looked at: two pairs of products
- * fit together where the magnitudes of four inputs are at most MOST_INPUTS in sum, 128 * 255 <
+ * fit together where the magnitudes of four inputs are at most MAX_INPUT_SUM in sum, 128 * 255 <
  * 2^15. */
-enum { MOST_INPUTS = 255 };
+enum { MAX_INPUT_SUM = 255 };
 
 /* Rows of a block, and a bit for each step of inputs that are too large in some row. */
 struct gemv_rows {
@@ -194,14 +194,14 @@ OMMAI_INLINE void take_gemv_rows(const struct integer_block *block, struct gemv_
   take_signs(block, &few->rows, n_rows);
   few->large = 0;
   for (int64_t k = 0; k < block->n_k; k += 2 * STEP_K) {
-    __m128i most = _mm_setzero_si128();
+    __m128i max = _mm_setzero_si128();
     for (int row = 0; row < n_rows; row++) {
       __m128i magnitudes = _mm_loadu_si128((const void *)(few->rows.magnitudes[row] + k));
       __m128i pairs = _mm_maddubs_epi16(magnitudes, _mm_set1_epi8(1));
-      most = _mm_max_epi16(most, _mm_add_epi16(pairs, _mm_srli_epi64(pairs, 32)));
+      max = _mm_max_epi16(max, _mm_add_epi16(pairs, _mm_srli_epi64(pairs, 32)));
     }
     /* a step's sums are in the first four of its eight bytes */
-    int large = _mm_movemask_epi8(_mm_cmpgt_epi16(most, _mm_set1_epi16(MOST_INPUTS)));
+    int large = _mm_movemask_epi8(_mm_cmpgt_epi16(max, _mm_set1_epi16(MAX_INPUT_SUM)));
     uint32_t steps = ((large & 0x000f) ? 1u : 0u) | ((large & 0x0f00) ? 2u : 0u);
     few->large |= steps << (k / STEP_K);
   }
@@ -238,7 +238,7 @@ OMMAI_INLINE void add_few_step(const struct gemv_rows *few, const uint8_t *line,
 
 OMMAI_INLINE void columns_of_few(const struct integer_block *block, const struct gemv_rows *few, int column,
                                  struct integer_coming *stream, const int n_rows, const int n_vectors) {
-  ivec acc[MOST_ROWS][PANEL_VECTORS];
+  ivec acc[MAX_ROWS][PANEL_VECTORS];
   start_signed(block, &few->rows, column, n_rows, n_vectors, acc);
   for (int64_t k = 0; k < block->n_k; k += STEP_K) {
     const uint8_t *line = block->weights + k * PANEL + 4 * column;
@@ -263,10 +263,10 @@ OMMAI_INLINE void rows_s8(const struct integer_block *block, struct integer_comi
 }
 
 static void gemv_s8(const struct integer_block *block) {
-  const int64_t n_parts = ommai_div_up(block->n_rows, MOST_ROWS);
+  const int64_t n_parts = ommai_div_up(block->n_rows, MAX_ROWS);
   struct integer_coming stream = integer_stream(block);
   for (int64_t row = 0, n; row < block->n_rows; row += n) {
-    n = ommai_next_rows(block->n_rows - row, MOST_ROWS);
+    n = ommai_next_rows(block->n_rows - row, MAX_ROWS);
     const struct integer_block some = integer_block_rows(block, row, n);
     switch (n) {
       case 1: rows_s8(&some, &stream, n_parts, 1); break;

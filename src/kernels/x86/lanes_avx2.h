@@ -10,7 +10,7 @@
 #define OMMAI_INLINE static inline __attribute__((always_inline))
 
 /* Sums of the decode kernels that are held in registers, and spans of a row at a time. */
-enum { LANES = 8, MOST_SUMS = 8, MOST_SPANS = 4 };
+enum { LANES = 8, MAX_SUMS = 8, MAX_SPANS = 4 };
 typedef __m256 vec;
 
 OMMAI_INLINE vec vec_zero(void) { return _mm256_setzero_ps(); }

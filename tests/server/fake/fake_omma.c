@@ -1,4 +1,4 @@
-/* A stand-in for the library behind omma.h, with scripted behaviour that the real engine does not
+/* A stand-in for the library of omma.h, with scripted behaviour that the real engine does not
  * show on demand: slow tokens, full queues, failures in mid-stream. Tokens of a prompt are its
  * bytes; the answer repeats the last text's words, one per token, unless the prompt's texts hold
  * directives:
