@@ -216,7 +216,7 @@ struct omma_message {
  * name of vLLM's tool parser. Errors: ARGUMENT (field "tool_call_parser"; the message lists the
  * names). */
 enum omma_tool_format { OMMA_TOOLS_OBJECTS = 0, OMMA_TOOLS_SECTIONS = 1 };
-OMMA_API enum omma_status omma_tool_parser_find(const char *name, enum omma_tool_format *form, struct omma_error *error);
+OMMA_API enum omma_status omma_tool_parser_find(const char *name, enum omma_tool_format *format, struct omma_error *error);
 
 #define OMMA_MAX_STOP_STRINGS 16
 #define OMMA_MAX_TOP_LOGPROBS 20

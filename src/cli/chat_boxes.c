@@ -74,7 +74,7 @@ int ommai_chat_boxes_check_path(const char *path, const char *const *images, siz
   char name[OMMAI_MAX_PATH];
   const char *dot = strrchr(path, '.');
   if (!dot || strcasecmp(dot, ".png") != 0) {
-    return ommai_usage_error("chat: --boxes: %s: expected a name that ends in .png, the form of what is drawn", path);
+    return ommai_usage_error("chat: --boxes: %s: the name must end in .png, the format of the drawing", path);
   }
   int code = OMMAI_EXIT_DONE;
   for (size_t i = 0; i < n_images && code == OMMAI_EXIT_DONE; i++) {

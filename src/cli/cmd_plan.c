@@ -62,7 +62,8 @@ static int find_size(const char *source, int32_t *width, int32_t *height) {
   if (ommai_parse_image_size(source, width, height)) return OMMAI_EXIT_DONE;
   /* Addresses have a colon. */
   if (!ommai_is_image_source(source) && !strchr(source, ':') && access(source, F_OK) != 0 && errno == ENOENT) {
-    return ommai_failed("image: %s: neither an image file (%s) nor a size WIDTHxHEIGHT", source, strerror(ENOENT));
+    return ommai_failed("image: %s: neither an image file (%s) nor a size WIDTHxHEIGHT nor a directory with a model", source,
+                        strerror(ENOENT));
   }
   struct omma_image *image;
   int code = ommai_load_image(source, &image);
@@ -211,8 +212,8 @@ static int print_table(const struct estimate *estimate) {
       estimate->efficiency * 100, ommai_peaks_best(&estimate->peaks), estimate->model.n_threads,
       ommai_format_plural(estimate->model.n_threads), estimate->peak_type);
   if (doubt) {
-    printf("Readings of them went from %.0f to %.0f: %s, and the time a rough one.\n", ommai_peaks_lowest(&estimate->peaks),
-           ommai_peaks_best(&estimate->peaks), doubt);
+    printf("Measurements ranged from %.0f to %.0f GFLOP/s: %s, so the time is a rough estimate.\n",
+           ommai_peaks_lowest(&estimate->peaks), ommai_peaks_best(&estimate->peaks), doubt);
   }
   putchar('\n');
   ommai_print_model(stdout, &estimate->model);

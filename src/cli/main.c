@@ -41,8 +41,9 @@ static void print_help(FILE *out) {
   fprintf(out, "  %-18s %s\n", "help [COMMAND]", "this text, or a command's options");
   fprintf(out, "  %-18s %s\n", "completion SHELL", "print the completion script for bash, zsh or fish");
   fprintf(out,
-          "\n`omma COMMAND --help` lists a command's options with their defaults and examples; `omma --version` (-V) prints\n"
-          "the version. Exit codes: 0 done, 1 failed, 2 usage error, 130 interrupted by Ctrl-C.\n\nExamples:\n"
+          "\n`omma COMMAND --help` lists a command's options with their defaults and examples;\n"
+          "`omma --version` (-V) prints the version. Exit codes: 0 done, 1 failed, 2 usage error,\n"
+          "130 interrupted by Ctrl-C.\n\nExamples:\n"
           "  omma chat photo.jpg \"What is in this image?\"\n"
           "  omma serve models/my-model --port 8000\n"
           "  source <(omma completion bash)\n");

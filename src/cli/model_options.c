@@ -136,6 +136,7 @@ static int refuse_model(const char *path, const struct stat *found) {
       "a model is a Hugging Face directory with config.json, tokenizer.json and *.safetensors, or a GGUF file with its "
       "--mmproj";
   if (!found) return ommai_failed("model: %s: no such file or directory: %s; nothing is downloaded", path, wanted);
+  if (S_ISDIR(found->st_mode)) return ommai_failed("model: %s: a directory without config.json: %s", path, wanted);
   if (ommai_path_ends_with(path, ".json")) {
     return ommai_failed(
         "model: %s: a file: a model's configuration must be called config.json and stand in a directory, which is the model",
@@ -144,11 +145,18 @@ static int refuse_model(const char *path, const struct stat *found) {
   return ommai_failed("model: %s: neither a directory nor a GGUF file: %s", path, wanted);
 }
 
+/* Whether it has what a model's directory begins with. */
+static bool may_hold_model(const char *directory) {
+  char config[OMMAI_MAX_PATH];
+  return (ommai_path_join(config, sizeof config, directory, "config.json") && ommai_file_exists(config)) ||
+         ommai_is_gguf(directory);
+}
+
 int ommai_check_model_path(const struct ommai_common *common) {
   struct stat found;
   if (!common->model) return OMMAI_EXIT_DONE;
   bool there = stat(common->model, &found) == 0;
-  if (there && (S_ISDIR(found.st_mode) || ommai_is_gguf(common->model))) return OMMAI_EXIT_DONE;
+  if (there && (S_ISDIR(found.st_mode) ? may_hold_model(common->model) : ommai_is_gguf(common->model))) return OMMAI_EXIT_DONE;
   return refuse_model(common->model, there ? &found : NULL);
 }
 

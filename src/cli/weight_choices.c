@@ -71,7 +71,7 @@ int ommai_weight_choices_make(const struct ommai_common *common, const struct om
 }
 
 void ommai_weight_choices_print(const struct ommai_weight_choices *choices) {
-  printf("Choices\n  %-26s %10s %10s %10s %10s\n", "", "weights", "besides", "start", "tokens/s");
+  printf("Choices\n  %-26s %10s %10s %10s %10s\n", "", "weights", "other", "start", "tokens/s");
   for (size_t i = 0; i < choices->count; i++) {
     const struct ommai_weight_choice *choice = &choices->items[i];
     char weights[32], other[32], start[32];
@@ -80,11 +80,11 @@ void ommai_weight_choices_print(const struct ommai_weight_choices *choices) {
            ommai_format_seconds(choice->start_seconds, start, sizeof start), choice->tokens_per_second);
   }
   printf(
-      "  %s; besides is all memory but weights, keys and values.\n"
-      "  Estimates from the %.1f GB/s that this machine was just seen to read: the start from the page cache, and the\n"
-      "  tokens of one answer after %lld.\n",
+      "  %s; other is all memory but weights, keys and values.\n"
+      "  The start (from the page cache) and the tokens/s of one answer (after %lld tokens) are estimates\n"
+      "  from the %.1f GB/s at which this machine just read memory.\n",
       choices->count == OMMAI_WEIGHT_CHOICES ? "f32 and bf16 are --dtype, int8 and int4 --quantization" : "f32 is --dtype",
-      choices->read_gbps, (long long)choices->context);
+      (long long)choices->context, choices->read_gbps);
 }
 
 json_t *ommai_weight_choices_json(const struct ommai_weight_choices *choices) {

@@ -3,8 +3,8 @@
 #include "base/checked.h"
 #include "engine/sequence.h"
 
-/* The share from which on guesses pay, what one guess weighs in it, and for how many steps it rests
- * below. */
+/* Guesses pay from this share of right ones on. It is a running mean, in which one guess has this
+ * weight. Below it nothing is guessed for PAUSE steps. */
 #define MIN_SHARE 0.25f
 #define WEIGHT 0.2f
 #define FIRST_SHARE 0.5f

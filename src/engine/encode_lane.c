@@ -5,7 +5,7 @@
 #include "base/debug.h"
 #include "base/error.h"
 
-/* Images of other sequences go along while a pass has fewer patches than this for each thread: more
+/* Images of other sequences join while a pass has fewer patches than this for each thread: more
  * would only delay the first ones. */
 enum { BATCH_PATCHES = 256 };
 

@@ -1,6 +1,6 @@
-/* A thread that makes the masks of structured answers while the network runs: which tokens may be
- * drawn next is known as soon as the last one was, but only needed after the step. One of these
- * for each engine; the thread starts with the first answer that has a grammar. */
+/* A thread that makes the masks of structured answers while the network runs: which tokens may
+ * come next is known as soon as the last one was sampled, but only needed after the step. One of
+ * these for each engine; the thread starts with the first answer that has a grammar. */
 #ifndef OMMAI_ENGINE_MASK_WORKER_H
 #define OMMAI_ENGINE_MASK_WORKER_H
 

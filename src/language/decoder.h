@@ -142,7 +142,7 @@ struct ommai_decoder {
   size_t prepared_row_bytes;
 };
 
-/* The forms in which prefill calls a layer's linears (those of its feed-forward part:
+/* How prefill calls a layer's linears (those of its feed-forward part:
  * feed_forward.h). */
 struct ommai_linear_call ommai_decoder_call_qkv(const struct ommai_decoder_config *config);
 struct ommai_linear_call ommai_decoder_call_o(const struct ommai_decoder_config *config);

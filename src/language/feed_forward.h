@@ -11,7 +11,7 @@
 
 #include "language/decoder.h"
 
-/* The forms in which prefill calls the two layers; accumulate: down adds to the residual. */
+/* How prefill calls the two layers; accumulate: down adds to the residual. */
 struct ommai_linear_call ommai_feed_forward_call_gate_up(const struct ommai_decoder_config *config, int64_t intermediate_size);
 struct ommai_linear_call ommai_feed_forward_call_down(const struct ommai_decoder_config *config, int64_t intermediate_size,
                                                       bool accumulate);

@@ -20,7 +20,7 @@ static inline int64_t ommai_mla_width(const struct ommai_decoder_config *config)
   return config->mla.kv_rank + config->mla.rope_dim;
 }
 
-/* The form in which prefill calls a head's expansion. */
+/* How prefill calls a head's expansion. */
 struct ommai_linear_call ommai_mla_call_expand(const struct ommai_decoder_config *config, enum omma_dtype dtype);
 
 #endif

@@ -6,8 +6,9 @@
 
 #include "base/checked.h"
 
-/* A block of values and their weights stay in the first level of cache. Tokens to be put in order
- * are few. Guesses are made from the beginnings of parts, in a vocabulary of that many parts. */
+/* BLOCK: values that stay in the first level of cache together with their weights. FEW: tokens that
+ * are sorted. SAMPLE: the first values of each part, from which thresholds are guessed where the
+ * vocabulary has at least MIN_GUESS_PARTS parts. */
 enum {
   N_THRESHOLDS = OMMAI_ROW_MAX_THRESHOLDS,
   BLOCK = 2048,

@@ -77,7 +77,7 @@ static enum omma_status op_scratch(struct ommai_linear_context *context, const s
   return OMMA_OK;
 }
 
-/* Names the part of the weights that the form's outputs need to oneDNN. */
+/* Names the part of the weights that the call's outputs need to oneDNN. */
 static enum omma_status name_part(struct ommai_linear_context *context, const struct ommai_linear_op *op, struct bf16_op *own,
                                   struct omma_error *error) {
   const struct ommai_linear *linear = op->linear;
@@ -91,7 +91,7 @@ static enum omma_status name_part(struct ommai_linear_context *context, const st
 static enum omma_status op_create(struct ommai_linear_context *context, struct ommai_linear_op *op, struct omma_error *error) {
   struct ommai_onednn_shape shape = product_shape(op);
   struct bf16_op *own = op->own = ommai_allocate(&context->allocator, 1, sizeof *own);
-  if (!own) return ommai_fail_memory(error, "linear layer's form", sizeof *own);
+  if (!own) return ommai_fail_memory(error, "linear layer's call", sizeof *own);
   OMMAI_TRY(name_part(context, op, own, error));
   return ommai_linear_find_products(context, &shape, op->row_steps, &own->products, error);
 }

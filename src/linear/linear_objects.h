@@ -114,7 +114,7 @@ struct ommai_linear_format {
   void (*op_run_prepared)(const struct ommai_linear_op *op, const struct ommai_linear_rows *rows, void *y, int64_t n_rows,
                           int worker);
 
-  /* Ops. The op's other members are set, and the form is valid. */
+  /* Ops. The op's other members are set, and the call is valid. */
   /* NULL: any number of rows at a time. */
   const struct ommai_row_steps *(*row_steps)(const struct ommai_linear_context *context, const struct ommai_linear_op *op);
   /* The bytes of a worker's scratch; the layer need not have weights. Errors: MEMORY, UNSUPPORTED,

@@ -61,7 +61,7 @@ enum omma_status ommai_linear_op_create(struct ommai_linear_context *context, co
   size_t scratch_bytes;
   OMMAI_TRY(check_call(linear, call, error));
   struct ommai_linear_op *op = ommai_allocate(&context->allocator, 1, sizeof *op);
-  if (!op) return ommai_fail_memory(error, "linear layer's form", sizeof *op);
+  if (!op) return ommai_fail_memory(error, "linear layer's call", sizeof *op);
   enum omma_status status;
   set_up(context, linear, call, op);
   if (linear->format->op_create) OMMAI_TRY_GOTO(linear->format->op_create(context, op, error), fail);

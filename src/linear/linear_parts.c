@@ -17,7 +17,7 @@ static int64_t part_panels(enum ommai_weight_format format) {
   return is_integer ? 2 * OMMAI_LINEAR_PART_PANELS : OMMAI_LINEAR_PART_PANELS;
 }
 
-/* Part `index` of a form over all outputs. */
+/* Part `index` of a call over all outputs. */
 static struct ommai_linear_call part_call(const struct ommai_linear_call *call, enum ommai_weight_format format,
                                           int64_t n_panels, int64_t index) {
   struct ommai_linear_call part = *call;

@@ -10,7 +10,7 @@
 
 struct ommai_linear_parts;
 
-/* form's own panels are not looked at. Destroy before the linear. Errors: as
+/* The panels of `call` are not looked at. Destroy before the linear. Errors: as
  * ommai_linear_op_create. */
 enum omma_status ommai_linear_parts_create(struct ommai_linear_context *context, const struct ommai_linear *linear,
                                            const struct ommai_linear_call *call, struct ommai_linear_parts **parts,

@@ -144,7 +144,9 @@ static bool find_media(const json_t *part, const char *type, const char *where, 
     const char *kind = json_string_value(json_object_get(holder, "type"));
     media->is_base64 = kind && !strcmp(kind, "base64");
     if (!media->is_base64 && (!kind || strcmp(kind, "url") != 0)) {
-      return ommai_api_fail(error, 400, field, "%s has no source of type base64 or url.", where);
+      return ommai_api_fail(error, 400, field,
+                            "%s has no source of type base64 or url (a part of type image_url has its image in image_url).",
+                            where);
     }
   }
   if (json_is_object(holder)) url = ommai_field_get(holder, media->is_base64 ? "data" : "url");

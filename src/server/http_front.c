@@ -107,13 +107,14 @@ static bool check_head(struct ommai_http_call *call, struct MHD_Connection *mhd,
   struct ommai_server *server = call->server;
   if (!check_access(call, mhd, path, error)) return false;
   if (!call->route) {
-    ommai_api_fail(error, 404, NULL, "Not Found");
+    ommai_api_fail(error, 404, NULL,
+                   "Not Found: no endpoint has this path (docs/serve.md lists them; /v1/chat/completions is one).");
     error->type = "Not Found";
     return false;
   }
   if (!(call->route->methods & method_bit(method))) {
     call->reply.allow = ommai_route_allow(call->route);
-    return ommai_api_fail(error, 405, NULL, "Method Not Allowed");
+    return ommai_api_fail(error, 405, NULL, "Method Not Allowed: this endpoint takes %s.", call->reply.allow);
   }
   const char *length = header(mhd, MHD_HTTP_HEADER_CONTENT_LENGTH);
   if (length && strtoull(length, NULL, 10) > server->max_body_bytes) {

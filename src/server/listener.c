@@ -37,6 +37,15 @@ static int listen_on(const struct addrinfo *address) {
   return -1;
 }
 
+static const char *listen_hint(int reason) {
+  switch (reason) {
+    case EADDRINUSE: return " (another program listens there: --port takes another port, --port 0 any free one)";
+    case EADDRNOTAVAIL: return " (--host takes an address of this machine, 0.0.0.0 stands for all of them)";
+    case EACCES: return " (ports below 1024 may be reserved for root: --port takes another)";
+    default: return "";
+  }
+}
+
 enum omma_status ommai_listener_open(const char *host, int port, int *descriptor, int *port_used, struct omma_error *error) {
   if (port < 0 || port > 65535) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "port", "port: expected 0 to 65535, found %d", port);
@@ -56,7 +65,8 @@ enum omma_status ommai_listener_open(const char *host, int port, int *descriptor
   }
   freeaddrinfo(addresses);
   if (opened < 0) {
-    return ommai_fail_field(error, OMMA_ERROR_IO, "port", "cannot listen on %s port %d: %s", host, port, strerror(reason));
+    return ommai_fail_field(error, OMMA_ERROR_IO, "port", "cannot listen on %s port %d: %s%s", host, port, strerror(reason),
+                            listen_hint(reason));
   }
   *descriptor = opened;
   *port_used = port_of(opened);

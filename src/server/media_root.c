@@ -16,10 +16,12 @@
 enum omma_status ommai_media_root_open(const char *path, struct ommai_media_root *root, struct omma_error *error) {
   static const char field[] = "allowed_local_media_path";
   *root = (struct ommai_media_root){.descriptor = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC)};
-  if (root->descriptor < 0) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, field, "%s: %s", path, strerror(errno));
+  if (root->descriptor < 0)
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, field, "--allowed-local-media-path: %s: %s", path, strerror(errno));
   root->opened = true;
   root->resolved = realpath(path, NULL);
-  if (!root->resolved) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, field, "%s: %s", path, strerror(errno));
+  if (!root->resolved)
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, field, "--allowed-local-media-path: %s: %s", path, strerror(errno));
   root->given = strdup(path);
   if (!root->given) return ommai_fail_memory(error, "media path", strlen(path));
   size_t length = strlen(root->given);

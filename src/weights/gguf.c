@@ -406,9 +406,12 @@ static enum omma_status take_header(struct ommai_gguf *file, struct cursor *curs
   uint64_t n_tensors = take_u64(cursor), n_keys = take_u64(cursor);
   if (cursor->ended) return fail_ended(file, "its header", error);
   if (version != 2 && version != 3) {
-    bool swapped = version != 0 && (version & 0xffff) == 0;
-    return ommai_fail(error, OMMA_ERROR_UNSUPPORTED, "%.300s: %s: expected version 2 or 3 of the format, found %" PRIu32,
-                      file->path, swapped ? "big-endian" : "another version", swapped ? version >> 24 : version);
+    if (version != 0 && (version & 0xffff) == 0) {
+      return ommai_fail(error, OMMA_ERROR_UNSUPPORTED, "%.300s: big-endian GGUF is not supported: take the little-endian file",
+                        file->path);
+    }
+    return ommai_fail(error, OMMA_ERROR_UNSUPPORTED, "%.300s: GGUF version %" PRIu32 " is not supported; versions 2 and 3 are",
+                      file->path, version);
   }
   if (n_keys > OMMAI_GGUF_MAX_KEYS || n_tensors > OMMAI_GGUF_MAX_TENSORS) {
     return ommai_fail(error, OMMA_ERROR_LIMIT,

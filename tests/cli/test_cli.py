@@ -10,6 +10,7 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import time
@@ -836,7 +837,7 @@ def test_boxes_go_to_a_file_that_can_be_written(boxes, images, tmp_path):
 
 def test_boxes_go_to_a_png(boxes, images, tmp_path):
     for name in ("out.jpg", "out", "png", "out.png.bak"):
-        refused(boxes(tmp_path / name, images / "tile_64x64.png"), 2, f"{name}: expected a name that ends in .png")
+        refused(boxes(tmp_path / name, images / "tile_64x64.png"), 2, f"{name}: the name must end in .png")
     refused(boxes(tmp_path / "OUT.PNG", images / "tile_64x64.png"), 1, "no such file or directory: a model is")
 
 
@@ -1226,3 +1227,16 @@ def test_interrupt_ends_an_answer(omma, model):
         code = process.wait(timeout=30)
         error = process.stderr.read().decode()
     assert (code, error) == (130, "omma: interrupted\n")
+
+
+def test_directory_without_a_model(omma, tmp_path):
+    for words in (["chat", "--model", tmp_path, "hi"], ["tokenize", "--model", tmp_path, "hi"], ["verify", tmp_path]):
+        refused(omma(*words), 1, f"{tmp_path}: a directory without config.json: a model is")
+
+
+def test_port_in_use(omma):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = omma("serve", "--port", port)
+    assert done.returncode == 1 and f"cannot listen on 127.0.0.1 port {port}: Address already in use".encode() in done.stderr
+    assert b"--port 0 any free one" in done.stderr

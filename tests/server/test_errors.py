@@ -273,7 +273,8 @@ def test_content_type_with_parameters(server, parameters):
 @pytest.mark.real_too
 @pytest.mark.parametrize("method, path", [("GET", "/nowhere"), ("POST", "/v1/nowhere"), ("GET", "/v1"), ("GET", "/health/")])
 def test_unknown_path(server, method, path):
-    check(server.request(method, path), 404, "Not Found", None, "Not Found")
+    check(server.request(method, path), 404, "Not Found", None,
+          "Not Found: no endpoint has this path (docs/serve.md lists them; /v1/chat/completions is one).")
 
 
 @pytest.mark.real_too
@@ -282,7 +283,7 @@ def test_unknown_path(server, method, path):
     ("OPTIONS", "/health", "GET, HEAD"), ("GET", "/tokenize", "POST")])
 def test_wrong_method(server, method, path, allow):
     reply = server.request(method, path)
-    check(reply, 405, "Method Not Allowed", None, "Method Not Allowed")
+    check(reply, 405, "Method Not Allowed", None, f"Method Not Allowed: this endpoint takes {allow}.")
     assert reply.headers["Allow"] == allow
 
 
