@@ -41,7 +41,7 @@ struct ommai_bench_batch {
 
 /* Runs the batch and waits for all of it. replies[n_requests] are initialised here and released by
  * the caller, also after a failure; *seconds is the time from the start to the last end. Requests
- * that fail are no error of the call: their replies state why. Errors: those of the client. */
+ * that fail are not errors of the call: their replies state why. Errors: those of the client. */
 enum omma_status ommai_bench_run(struct ommai_http *http, const struct ommai_bench_batch *batch,
                                  const struct omma_allocator *allocator, struct ommai_reply *replies, double *seconds,
                                  struct omma_error *error);

@@ -150,7 +150,7 @@ int ommai_noise_image(int32_t width, int32_t height, uint64_t seed, struct omma_
   return status == OMMA_OK ? OMMAI_EXIT_DONE : ommai_failed_call(&error);
 }
 
-/* The ids that have a text and are no markers, into texts [vocab_size]; returns how many. */
+/* The ids that have a text and are not markers, into texts [vocab_size]; returns how many. */
 static size_t find_texts(const struct omma_model *model, int32_t vocab_size, int32_t *texts) {
   size_t n = 0;
   for (int32_t id = 0; id < vocab_size; id++) {

@@ -34,7 +34,7 @@ void ommai_attention_inputs_release(struct ommai_attention_inputs *inputs);
 /* An image of noise, the same for the same seed. Returns an exit code. */
 int ommai_noise_image(int32_t width, int32_t height, uint64_t seed, struct omma_image **image);
 
-/* n token ids drawn from those that have a text and are no markers, the same for the same seed.
+/* n token ids drawn from those that have a text and are not markers, the same for the same seed.
  * Returns an exit code. */
 int ommai_random_tokens(const struct omma_model *model, uint64_t seed, int32_t *tokens, size_t n);
 

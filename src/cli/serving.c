@@ -366,7 +366,7 @@ static const struct ommai_option request_table[] = {
 
 static const struct ommai_option scheduler_table[] = {
     OMMAI_INTEGER("max-num-seqs", max_num_seqs, "N", 1, 1024,
-                  "maximum number of requests that run at the same time; each takes memory: omma plan tells how much",
+                  "maximum number of requests that run at the same time; each takes memory: omma plan prints how much",
                   .otherwise = "8"),
     OMMAI_SIZE("max-num-batched-tokens", max_num_batched_tokens, "SIZE", 1, MAX_BATCHED_TOKENS,
                "prompt tokens per prefill step, rounded up to a multiple of 64", .otherwise = "512"),

@@ -30,7 +30,7 @@ void ommai_structured_answer_start(struct ommai_structured_answer *answer, struc
 enum omma_status ommai_structured_answer_take(struct ommai_structured_answer *answer, const int32_t *generated,
                                               int64_t n_generated, struct omma_error *error);
 
-/* Whether the answer is complete and nothing can tell so: it can only end, and no token ends
+/* Whether the answer is complete but no token can end it: it can only end, and no token ends
  * answers. */
 bool ommai_structured_answer_is_over(const struct ommai_structured_answer *answer, bool ignore_eos);
 

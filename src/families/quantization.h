@@ -31,7 +31,7 @@ enum omma_status ommai_quantization_storage(void *context, const char *layer, st
                                             struct omma_error *error);
 
 /* Whether a layer of the language model with n_in inputs will be stored quantised, as far as the
- * configuration tells, and what its integers are then: bits 0 for none; without functions. Not for
+ * configuration states, and what its integers are then: bits 0 for none; without functions. Not for
  * the output layer and routers, which tools leave alone. Errors: LIMIT, MEMORY. */
 enum omma_status ommai_quantization_expect(struct ommai_quantization *quantization, const char *layer, int64_t n_in,
                                            bool *is_stored, struct ommai_stored_matrix *out, struct omma_error *error);

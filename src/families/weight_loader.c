@@ -105,7 +105,7 @@ static void choose_stored(const struct ommai_linear_source *sources, int n_sourc
 }
 
 /* The same where there is no checkpoint, only the configuration of the layer of that
- * name. Values are no bf16 then. */
+ * name. Values are not bf16 then. */
 static enum omma_status choose_expected(const struct ommai_weight_loader *loader, enum ommai_weight_role role, const char *name,
                                         struct ommai_linear_spec *spec, struct omma_error *error) {
   struct ommai_stored_matrix matrix;

@@ -43,8 +43,8 @@ bool ommai_dfa_intersect(struct ommai_scratch *scratch, const struct ommai_char_
                          struct ommai_char_dfa *out);
 bool ommai_dfa_complement(struct ommai_scratch *scratch, const struct ommai_char_dfa *dfa, struct ommai_char_dfa *out);
 
-/* Whether all its texts have from min to max characters, as far as a look at them that is short can
- * tell. */
+/* Whether all its texts have from min to max characters, as far as a short look at them
+ * shows. */
 bool ommai_dfa_is_within(const struct ommai_char_dfa *dfa, int64_t min, int64_t max);
 
 bool ommai_dfa_accepts(const struct ommai_char_dfa *dfa, const char *text, size_t size);

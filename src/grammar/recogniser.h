@@ -15,7 +15,7 @@
 #define OMMAI_RECOGNISER_MAX_ITEMS (1 << 11)
 #define OMMAI_RECOGNISER_MAX_FRAMES (1 << 16)
 
-/* Results of a step that are no states. */
+/* Results of a step that are not states. */
 enum { OMMAI_STATE_DEAD = -1, OMMAI_STATE_FULL = -2, OMMAI_STATE_UNKNOWN = -3 };
 enum { OMMAI_FORCED_NO_BYTE = -1, OMMAI_FORCED_UNKNOWN = -3 };
 

@@ -299,7 +299,7 @@ static bool on_token(void *context, const struct omma_token_event *event) {
   return pushed;
 }
 
-/* Vocabulary's own end markers are no stop reason; those that the request named are. */
+/* Vocabulary's own end markers are not a stop reason; those that the request named are. */
 static int32_t stop_reason_token(const struct answer *answer, int32_t token) {
   for (size_t i = 0; i < answer->n_stop_token_ids; i++) {
     if (answer->stop_token_ids[i] == token) return token;

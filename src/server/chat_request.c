@@ -299,7 +299,7 @@ static bool read_logprobs(const json_t *root, struct omma_sampling *sampling, st
 }
 
 /* Fields of OpenAI's chats that would change the answer: tools as they were called before, and
- * answers that are no text. */
+ * answers that are not text. */
 static bool refuse_fields(const json_t *root, struct ommai_api_error *error) {
   static const char *const keys[] = {"functions", "function_call"};
   const json_t *modalities, *modality;

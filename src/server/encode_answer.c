@@ -80,7 +80,7 @@ static bool is_repeated(const struct encode_answer *answer, size_t index) {
 }
 
 /* {KEY: {"item_indices": [...], "metadata": {"image_grid_thw": [t, h, w]}}}, as vLLM's encoder
- * instances tell it. */
+ * instances write it. */
 static void write_params(const struct encode_answer *answer, struct ommai_text *out) {
   ommai_text_add(out, "{");
   for (size_t i = 0; i < answer->n_images; i++) {

@@ -51,7 +51,7 @@ static bool write_file(const struct ommai_encoding_directory *directory, const c
   if (file < 0) return false;
   bool good = write_all(file, bytes, size);
   int cause = errno;
-  if (close(file) != 0 && good) return false; /* as networks tell late that a disk is full */
+  if (close(file) != 0 && good) return false; /* networks report late that a disk is full */
   if (!good) errno = cause;
   return good;
 }

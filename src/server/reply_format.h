@@ -14,7 +14,7 @@
 
 enum ommai_reply_item { OMMAI_ITEM_NONE, OMMAI_ITEM_REASONING, OMMAI_ITEM_TEXT, OMMAI_ITEM_CALL };
 
-/* How far a reply has come, for formats that tell an answer as a list of items: thought, text,
+/* How far a reply has come, for formats that write an answer as a list of items: thought, text,
  * calls of tools. They are for one answer a request. */
 struct ommai_reply_state {
   int64_t n_events;

@@ -111,7 +111,7 @@ static bool read_choice(const struct ommai_server *server, const json_t *root, s
 /* ---- grammar ---- */
 
 /* References within a tool's schema are from its own root, which lies at `prefix` of the whole.
- * Values are no schemas. */
+ * Values are not schemas. */
 static bool move_references(json_t *schema, const char *prefix) {
   static const char *const values[] = {"const", "enum", "default", "examples"};
   const char *key;
