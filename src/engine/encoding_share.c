@@ -8,8 +8,8 @@
 #include "engine/prepared_image.h"
 #include "engine/request.h"
 
-/* Bytes of each tensor that distinguish one checkpoint from another, and values of one that is stored
- * quantised. */
+/* Bytes of each tensor that distinguish one checkpoint from another, and values of one that is
+ * stored quantised. */
 #define SAMPLE_BYTES 1024
 #define SAMPLE_VALUES 64
 /* Between formats of names and values. */

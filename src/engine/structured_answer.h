@@ -30,8 +30,8 @@ void ommai_structured_answer_start(struct ommai_structured_answer *answer, struc
 enum omma_status ommai_structured_answer_take(struct ommai_structured_answer *answer, const int32_t *generated,
                                               int64_t n_generated, struct omma_error *error);
 
-/* Whether the answer is complete but no token can end it: it can only end, and no token ends
- * answers. */
+/* Whether the answer is complete and cannot continue, where no end token is generated: with
+ * ignore_eos, or for a model without end tokens. */
 bool ommai_structured_answer_is_over(const struct ommai_structured_answer *answer, bool ignore_eos);
 
 /* Copies the mask of the tokens that may come next to mask [ommai_mask_words(vocab_size)]; with

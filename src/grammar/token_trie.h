@@ -17,8 +17,8 @@
 #define OMMAI_TRIE_MORE_CHARS 255
 
 /* Characters by what patterns set apart: small letters, capitals, digits; each other ASCII
- * character, but most controls are one; then by their bytes in UTF-8. ODD: bytes that are not a whole
- * character, and blanks beyond ASCII, which patterns leave out. A set of classes is a word of
+ * character, but most controls are one; then by their bytes in UTF-8. ODD: bytes that are not a
+ * whole character, and blanks beyond ASCII, which patterns leave out. A set of classes is a word of
  * bits. */
 enum {
   OMMAI_CLASS_SMALL,
