@@ -327,7 +327,7 @@ static void every_answer_is_the_one_alone(void **state) {
 
 static void so_with_quantised_models(void **state) {
   (void)state;
-  int n = is_large() ? MAX_REQUESTS : test_small() ? 6 : 18;
+  int n = is_large() ? MAX_REQUESTS : test_small() ? 12 : 18;
   check_model("qwen3_vl_moe", "int4-g32", false, n, 2000);
   check_model("kimi_vl", "int4", false, n, 2001);
   check_model("qwen2_5_vl_tied", "int8", false, n, 2002);
