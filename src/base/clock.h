@@ -1,9 +1,10 @@
-/* The monotonic clock, and the calling thread's own. */
+/* The monotonic clock, the calling thread's own, and the time of day. */
 #ifndef OMMAI_BASE_CLOCK_H
 #define OMMAI_BASE_CLOCK_H
 
 #include <pthread.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <time.h>
 
 /* Nanoseconds since an arbitrary start. */
@@ -27,6 +28,17 @@ static inline void ommai_clock_condition_init(pthread_cond_t *condition) {
   pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
   pthread_cond_init(condition, &attributes);
   pthread_condattr_destroy(&attributes);
+}
+
+/* The time of day in UTC, as lines of logs begin: 2026-01-31T12:34:56.789Z. */
+#define OMMAI_CLOCK_UTC_SIZE 64
+static inline void ommai_clock_utc(char text[OMMAI_CLOCK_UTC_SIZE]) {
+  struct timespec now;
+  struct tm parts;
+  char day[32] = "";
+  clock_gettime(CLOCK_REALTIME, &now);
+  if (gmtime_r(&now.tv_sec, &parts)) strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &parts);
+  snprintf(text, OMMAI_CLOCK_UTC_SIZE, "%s.%03ldZ", day, now.tv_nsec / 1000000);
 }
 
 static inline double ommai_clock_seconds(void) { return (double)ommai_clock_ns() * 1e-9; }

@@ -4,8 +4,8 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "cli/json_out.h"
 #include "cli/plain_text.h"
 
@@ -31,17 +31,13 @@ static void put_json(const struct ommai_debug_log *log, const char *time, const 
 }
 
 void ommai_debug_log_line(void *log, enum omma_log_level level, const char *text) {
-  char day[32] = "", moment[64], line[OMMA_LOG_LINE_SIZE + 128];
-  struct timespec now;
-  struct tm parts;
+  char now[OMMAI_CLOCK_UTC_SIZE], line[OMMA_LOG_LINE_SIZE + 128];
   (void)level;
-  clock_gettime(CLOCK_REALTIME, &now);
-  if (gmtime_r(&now.tv_sec, &parts)) strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &parts);
-  snprintf(moment, sizeof moment, "%s.%03ldZ", day, now.tv_nsec / 1000000);
+  ommai_clock_utc(now);
   if (((const struct ommai_debug_log *)log)->json) {
-    put_json(log, moment, text);
+    put_json(log, now, text);
     return;
   }
-  snprintf(line, sizeof line, "%s DEBUG trace %s", moment, text);
+  snprintf(line, sizeof line, "%s DEBUG trace %s", now, text);
   put(log, line);
 }

@@ -4,26 +4,20 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
+
+#include "base/clock.h"
 
 /* Values longer than this are cut, which three dots show. */
 #define MAX_VALUE 512
 
-static void add_time(struct ommai_text *text) {
-  struct timespec now;
-  struct tm parts;
-  char day[32] = "";
-  clock_gettime(CLOCK_REALTIME, &now);
-  if (gmtime_r(&now.tv_sec, &parts)) strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &parts);
-  ommai_text_format(text, "%s.%03ldZ", day, now.tv_nsec / 1000000);
-}
-
 void ommai_log_line_begin(struct ommai_log_line *line, const struct omma_allocator *allocator, bool json, const char *level,
                           const char *event) {
+  char now[OMMAI_CLOCK_UTC_SIZE];
+  ommai_clock_utc(now);
   line->json = json;
   ommai_text_init(&line->text, allocator);
   if (json) ommai_text_add(&line->text, "{\"time\":\"");
-  add_time(&line->text);
+  ommai_text_add(&line->text, now);
   if (json) {
     ommai_text_format(&line->text, "\",\"level\":\"%s\",\"event\":\"%s\"", level, event);
     return;
