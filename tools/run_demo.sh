@@ -20,4 +20,4 @@ awk -F'"' '/"image":/ {p = $4} /"question":/ {q = $4} /"answer":/ {print p "\t" 
   done
 
 echo
-echo "Ask your own: $omma chat --image IMAGE --prompt QUESTION"
+echo "Ask your own: $omma chat IMAGE \"QUESTION\""
