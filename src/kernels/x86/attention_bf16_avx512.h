@@ -28,7 +28,11 @@ OMMAI_INLINE void store_units(void *row, int64_t at, uint32_t mask, __m512i unit
   _mm512_mask_storeu_epi16((uint16_t *)row + at, mask, units);
 }
 
-OMMAI_INLINE __m512 multiply_add(__m512 sum, __m512i a, __m512i b) { return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b); }
+/* Not the intrinsic: around that GCC 12 keeps copies of sums in memory. */
+OMMAI_INLINE __m512 multiply_add(__m512 sum, __m512i a, __m512i b) {
+  __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+  return sum;
+}
 
 /* Two rows of values, interleaved, to [v_head_dim / 8][BLOCK / 2][8][2]. */
 OMMAI_INLINE void pack_values(const struct ommai_attention_pack *job, uint32_t *out, enum omma_dtype dtype) {
