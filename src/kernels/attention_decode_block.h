@@ -25,7 +25,7 @@ OMMAI_INLINE void add_values(const struct ommai_attention_decode_block *job, int
                              const float *rescale, struct ommai_attention_types types);
 
 /* Rows between the one that is read and the one that is asked for: some 8 KiB. */
-OMMAI_INLINE int64_t rows_ahead(int64_t row_bytes) { return row_bytes > 512 ? 8 : 32; }
+OMMAI_INLINE int64_t rows_ahead(int64_t row_bytes) { return row_bytes > 512 ? 8 : row_bytes > 128 ? 32 : 64; }
 
 /* Asks for rows that come some rows after `row` in the order in which memory is read: k, v, the
  * next block's k. */
@@ -65,6 +65,10 @@ OMMAI_INLINE void load_scales(const struct ommai_attention_decode_block *job, st
   memcpy(scales->k, job->k_scales, (size_t)job->n_keys * sizeof *scales->k);
   memcpy(scales->v, job->v_scales, (size_t)job->n_keys * sizeof *scales->v);
   for (int64_t key = job->n_keys; key < BLOCK; key++) scales->k[key] = scales->v[key] = 1.0f;
+  for (int64_t key = 0; job->next_k_scales && key < BLOCK; key += 64 / (int64_t)sizeof(float)) {
+    __builtin_prefetch(job->next_k_scales + key);
+    __builtin_prefetch(job->next_v_scales + key);
+  }
 }
 
 /* Scores [BLOCK] of a head to weights; its new maximum and sum. Returns what its sums so far are to

@@ -124,6 +124,7 @@ struct ommai_attention_decode_block {
   bool first;         /* the states hold nothing yet */
   const void *next_k; /* rows that are wanted next, to be prefetched; may be NULL */
   const void *next_v;
+  const float *next_k_scales, *next_v_scales; /* likewise */
   float *state; /* [n_heads], aligned to 64, state_stride floats apart */
   /* a multiple of 16, at least OMMAI_ATTENTION_STATE_OUT + v_head_dim rounded up to 16 */
   int64_t state_stride;
