@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What the quantisation of the language model and of its KV cache costs in accuracy, on the demo model and on the widths of
-released models.
+"""What the quantisation of the language model and of its KV cache costs in accuracy, on the demo
+model and on the widths of released models.
 
     bench/quant_accuracy.py
     bench/quant_accuracy.py --questions 300 --methods int8,int4-g32 --json build/accuracy.json

@@ -31,8 +31,8 @@ extern "C" {
 
 /* Element type of q, k, v and out. Scores, softmax and sums are always f32. With bf16, the softmax
  * weights are rounded to bf16 for the product with v, and their divisor is the sum of the rounded
- * weights. With bf16 and f16 the result is rounded once. INT8 is no type of a plan: it is that of keys
- * and values with scales (int8_kv below). */
+ * weights. With bf16 and f16 the result is rounded once. INT8 is no type of a plan: it is that of
+ * keys and values with scales (int8_kv below). */
 enum omma_dtype { OMMA_F32 = 0, OMMA_BF16 = 1, OMMA_F16 = 2, OMMA_INT8 = 3 };
 
 /* Type of the entries of a cu_seqlens array. */

@@ -22,8 +22,8 @@
  *   second product, their sum is
  *   that of the rounded ones, and the result is rounded once;
  * - keys and values of 8 bits (kv8) are integers times a scale for each row. TILE kernels take the
- *   products, rounded to bf16 under bf16 queries. DECODE kernels multiply scores by the keys' scales
- *   and probabilities by the values', in f32 throughout: no probability is rounded. */
+ *   products, rounded to bf16 under bf16 queries. DECODE kernels multiply scores by the keys'
+ *   scales and probabilities by the values', in f32 throughout: no probability is rounded. */
 #ifndef OMMAI_KERNELS_ATTENTION_KERNELS_H
 #define OMMAI_KERNELS_ATTENTION_KERNELS_H
 
@@ -122,10 +122,11 @@ struct ommai_attention_decode_block {
   int32_t head_dim, v_head_dim;
   float scale;
   bool first;         /* the states hold nothing yet */
-  const void *next_k; /* rows that are wanted next, to be prefetched; may be NULL */
+  const void *next_k; /* rows and scales that are wanted next, to be prefetched; may be NULL */
   const void *next_v;
-  const float *next_k_scales, *next_v_scales; /* likewise */
-  float *state; /* [n_heads], aligned to 64, state_stride floats apart */
+  const float *next_k_scales, *next_v_scales;
+  /* [n_heads], aligned to 64, state_stride floats apart */
+  float *state;
   /* a multiple of 16, at least OMMAI_ATTENTION_STATE_OUT + v_head_dim rounded up to 16 */
   int64_t state_stride;
 };
@@ -141,21 +142,23 @@ struct ommai_attention_decode_kernel {
  * f32_bf16: f32 queries, bf16 keys; f32_kv8, bf16_kv8: f32 and bf16 queries, keys of 8 bits with
  * scales. */
 #if defined(__x86_64__)
-#define OMMAI_ATTENTION_TILE_KERNELS_ARCH(X)                                                                        \
-  X(f32_avx2)                                                                                                       \
-  X(f32_bf16_avx2)                                                                                                  \
-  X(f32_kv8_avx2)                                                                                                   \
-  X(bf16_avx2)                                                                                                      \
-  X(bf16_kv8_avx2) X(f16_avx2) X(f32_avx512) X(f32_bf16_avx512) X(f32_kv8_avx512) X(bf16_avx512) X(bf16_kv8_avx512) \
-      X(f16_avx512) X(bf16_avx512_bf16) X(bf16_kv8_avx512_bf16)
+#define OMMAI_ATTENTION_TILE_KERNELS_ARCH(X)                                                                             \
+  X(f32_avx2)                                                                                                            \
+  X(f32_bf16_avx2)                                                                                                       \
+  X(f32_kv8_avx2)                                                                                                        \
+  X(bf16_avx2)                                                                                                           \
+  X(bf16_kv8_avx2)                                                                                                       \
+  X(f16_avx2)                                                                                                            \
+  X(f32_avx512) X(f32_bf16_avx512) X(f32_kv8_avx512) X(bf16_avx512) X(bf16_kv8_avx512) X(f16_avx512) X(bf16_avx512_bf16) \
+      X(bf16_kv8_avx512_bf16)
 #define OMMAI_ATTENTION_WINDOW_KERNELS(X) X(bf16_avx512_bf16)
 #define OMMAI_ATTENTION_INT8_KERNELS_ARCH(X) X(bf16_avx512_bf16_vnni)
-#define OMMAI_ATTENTION_DECODE_KERNELS_ARCH(X)                                                                       \
-  X(f32_avx2)                                                                                                        \
-  X(f32_bf16_avx2)                                                                                                   \
-  X(f32_kv8_avx2)                                                                                                    \
-  X(bf16_avx2) X(bf16_kv8_avx2) X(f32_avx512) X(f32_bf16_avx512) X(f32_kv8_avx512) X(bf16_avx512) X(bf16_kv8_avx512) \
-      X(bf16_avx512_bf16)
+#define OMMAI_ATTENTION_DECODE_KERNELS_ARCH(X) \
+  X(f32_avx2)                                  \
+  X(f32_bf16_avx2)                             \
+  X(f32_kv8_avx2)                              \
+  X(bf16_avx2)                                 \
+  X(bf16_kv8_avx2) X(f32_avx512) X(f32_bf16_avx512) X(f32_kv8_avx512) X(bf16_avx512) X(bf16_kv8_avx512) X(bf16_avx512_bf16)
 #elif defined(__aarch64__)
 #define OMMAI_ATTENTION_TILE_KERNELS_ARCH(X) \
   X(f32_neon) X(f32_bf16_neon) X(f32_kv8_neon) X(bf16_neon) X(bf16_kv8_neon) X(f16_neon) X(bf16_neon_bf16)

@@ -1,6 +1,6 @@
-/* The tile kernel's packed data where a unit is one f32: bf16 and f16 are widened while packing, and
- * integers multiplied by their scales. The including file includes attention_lanes.h and defines GROUP, MAX_NV, multiply()
- * (see attention_tile_lanes.h), and
+/* The tile kernel's packed data where a unit is one f32: bf16 and f16 are widened while packing,
+ * and integers multiplied by their scales. The including file includes attention_lanes.h and
+ * defines GROUP, MAX_NV, multiply() (see attention_tile_lanes.h), and
  *
  *   put_lanes(out, index, span, value)   stores LANES neighbours from `index`, a multiple of LANES,
  *   on of an axis that is cut

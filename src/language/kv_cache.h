@@ -54,9 +54,10 @@ float *ommai_kv_layer_value_scales(const struct ommai_kv_cache *cache, int64_t l
 int64_t ommai_kv_scale_page_stride(const struct ommai_kv_cache *cache);
 int64_t ommai_kv_scale_head_stride(const struct ommai_kv_cache *cache);
 
-/* int8: writes the keys and values of a position, f32 [n_heads, width] each, to `place`, an offset of
- * ommai_kv_position_offset. Every key and value comes here, so its integers depend on it alone. A row
- * with a value that is not finite has no finite value. Thread-safe for different positions. */
+/* int8: writes the keys and values of a position, f32 [n_heads, width] each, to `place`, an
+ * offset of ommai_kv_position_offset. Every key and value comes here, so its integers depend on it
+ * alone. A row with a value that is not finite has no finite value. Thread-safe for different
+ * positions. */
 void ommai_kv_write_int8(const struct ommai_kv_cache *cache, const struct ommai_row_ops *ops, int64_t layer, int64_t place,
                          const float *keys, const float *values);
 

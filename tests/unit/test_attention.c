@@ -54,8 +54,8 @@ static void check(const struct omma_attention_context *context, const struct att
   free(found);
 }
 
-/* The types of the causal and decode modes: f32, bf16, f32 over keys and values in bf16, f32 and bf16
- * over integers with scales. */
+/* The types of the causal and decode modes: f32, bf16, f32 over keys and values in bf16, f32 and
+ * bf16 over integers with scales. */
 enum { DECODER_TYPES = 5 };
 static struct attention_case base_case(enum omma_attention_mode mode, enum omma_dtype dtype, int32_t head_dim,
                                        const struct attention_segment *segments, int64_t n_segments) {

@@ -49,8 +49,8 @@ static void strides_address_every_element_once(void **state) {
   ommai_kv_cache_destroy(cache);
 }
 
-/* The integers and scales of every (layer, page, head, position) have a place of their own; together
- * they fill the memory, and what is written to one position is read from it to half a step. */
+/* The integers and scales of every (layer, page, head, position) have a place of their own: what
+ * was written to one position is read from it, to half a step, after all have been written. */
 static void int8_rows_and_scales_have_places_of_their_own(void **state) {
   (void)state;
   enum { N = 3, PAGE = OMMA_ATTENTION_PAGE_TOKENS, WIDTH = 8, HEADS = 2 };
