@@ -39,6 +39,8 @@ static void pack_blocks(const struct ommai_attention_run *run, const struct omma
   for (int64_t block = first; block < end; block++) {
     pack.k = ommai_attention_k_block(run, unit, kv_head, block);
     pack.v = ommai_attention_v_block(run, unit, kv_head, block);
+    pack.k_scales = ommai_attention_k_scales(run, unit, kv_head, block);
+    pack.v_scales = ommai_attention_v_scales(run, unit, kv_head, block);
     pack.n_keys = (int32_t)ommai_min_i64(unit->n_keys - block * OMMAI_ATTENTION_BLOCK, OMMAI_ATTENTION_BLOCK);
     pack.packed = packed + (size_t)block * problem->block_bytes;
     kernel->pack(&pack);
