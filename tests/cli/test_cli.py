@@ -158,10 +158,37 @@ def test_unknown_command_unlike_any(omma):
         (["serve", "--max_num_bached_tokens", "9"], "--max-num-batched-tokens"),
         (["serve", "--tensor-paralel-size=1"], "--tensor-parallel-size"),
         (["bench", "attention", "--headdim", "64"], "--head-dim"),
+        (["chat", "-m", "model.gguf"], "--model"),
+        (["info", "-m", "model.gguf"], "--model"),
+        (["chat", "-n", "128"], "--max-tokens"),
+        (["chat", "--n_predict=128"], "--max-tokens"),
+        (["serve", "-c", "4096"], "--max-model-len"),
+        (["serve", "--parallel", "4"], "--max-num-seqs"),
+        (["plan", "-t", "2"], "--threads"),
+        (["chat", "--temp", "0"], "--temperature"),
+        (["chat", "--gpu-memory-utilization", "0.9"], "--kv-cache-bytes"),
     ],
 )
 def test_unknown_option(omma, words, meant):
     refused(omma(*words), 2, f"did you mean {meant}?")
+
+
+@pytest.mark.parametrize(
+    "words, why",
+    [
+        (["chat", "-hf", "Qwen/Qwen3-VL-2B-Instruct-GGUF"], "nothing is downloaded"),
+        (["serve", "-ngl", "99"], "computed by the CPU alone"),
+        (["chat", "--flash-attn"], "always computed in tiles"),
+    ],
+)
+def test_options_of_other_programs_without_a_match(omma, words, why):
+    done = omma(*words)
+    refused(done, 2, f"{words[0]}: {words[1]}: unknown option: ", why)
+    assert b"did you mean" not in done.stderr
+
+
+def test_hints_name_options_that_the_command_has(omma):
+    refused(omma("info", "-n", "3"), 2, "info: -n: unknown option (")
 
 
 def test_flags_of_vllm_serve(omma):
