@@ -30,7 +30,8 @@ OMMAI_INLINE void add_lines_u4(const uint8_t *line, int64_t n_lines, const int8_
     for (int high = 0; high < 2; high++) {
       ivec q[PANEL_VECTORS];
       const uint8_t *from = line;
-      __asm__ volatile("" : "+r"(from)); /* loaded twice: kept, weights would take registers of sums */
+      /* loaded twice: kept, weights would take registers of sums */
+      __asm__ volatile("" : "+r"(from));
 #pragma GCC unroll 8
       for (int v = 0; v < n_vectors; v++) {
         ivec w = ivec_load(from + v * VECTOR);
@@ -205,13 +206,13 @@ FEW_U4(few_u4_2, false, 2)
 FEW_U4(few_u4_3, false, 3)
 FEW_U4(few_u4_4, false, 4)
 
-static const ommai_integer_kernel few_rows_u4[2][MAX_ROWS] = {{few_u4_1, few_u4_2, few_u4_3, few_u4_4},
-                                                              {plain_u4_1, plain_u4_2, plain_u4_3, plain_u4_4}};
+static const ommai_integer_kernel gemv_u4[2][MAX_ROWS] = {{few_u4_1, few_u4_2, few_u4_3, few_u4_4},
+                                                          {plain_u4_1, plain_u4_2, plain_u4_3, plain_u4_4}};
 
 static void run_u4(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {
   if (panel->n_groups > 1 && rows->n_rows <= MAX_ROWS) {
     bool is_plain = panel->group <= CHUNK_K && panel->zero == 8 && !panel->minimums;
-    few_rows_u4[is_plain][rows->n_rows - 1](panel, rows, sums);
+    gemv_u4[is_plain][rows->n_rows - 1](panel, rows, sums);
     return;
   }
   integer_for_each_block(panel, rows, 4, 0, rows->n_rows <= STREAM_ROWS ? INTEGER_STREAM_K : BLOCK_K, sums, block_u4);
