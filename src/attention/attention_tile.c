@@ -39,6 +39,8 @@ static void pack_blocks(const struct ommai_attention_run *run, const struct omma
   for (int64_t block = first; block < end; block++) {
     pack.k = ommai_attention_k_block(run, unit, kv_head, block);
     pack.v = ommai_attention_v_block(run, unit, kv_head, block);
+    pack.k_scales = ommai_attention_k_scales(run, unit, kv_head, block);
+    pack.v_scales = ommai_attention_v_scales(run, unit, kv_head, block);
     pack.n_keys = (int32_t)ommai_min_i64(unit->n_keys - block * OMMAI_ATTENTION_BLOCK, OMMAI_ATTENTION_BLOCK);
     pack.packed = packed + (size_t)block * problem->block_bytes;
     kernel->pack(&pack);
@@ -89,12 +91,13 @@ static int64_t tile_count(const struct ommai_attention_problem *problem, const s
   return ommai_attention_tile_count(ommai_attention_kernel_for(problem, unit->n_keys), unit->n_rows);
 }
 
-/* The next head's packed keys and values are prefetched up to this size: those of two heads, scores and
- * rows stay in the second level of cache. A kernel prefetches at least once in that many keys. */
+/* The next head's packed keys and values are prefetched up to this size: those of two heads, scores
+ * and rows stay in the second level of cache. A kernel prefetches at least once in that many
+ * keys. */
 enum { PREFETCHED_PACKED_BYTES = 384 << 10, PREFETCH_STEP_KEYS = 8 };
 
-/* Tile `number` of a unit whose blocks are packed, counted through all heads. Those of a causal unit
- * run from the last, which sees the most keys, to the first. */
+/* Tile `number` of a unit whose blocks are packed, counted through all heads. Those of a causal
+ * unit run from the last, which sees the most keys, to the first. */
 struct unit_tile {
   int64_t head, index;
 };
@@ -105,8 +108,9 @@ static struct unit_tile unit_tile_at(const struct ommai_attention_problem *probl
   return (struct unit_tile){number / n_tiles, problem->mode == OMMA_ATTENTION_CAUSAL ? n_tiles - 1 - index : index};
 }
 
-/* The rows of the tile that this worker is likely to get next, and a share of the next head's packed
- * blocks, which follow this head's at `packed`: where each worker has a few tiles of a head, it
+/* The rows of the tile that this worker is likely to get next, and a share of the next head's
+ * packed blocks, which follow this head's at `packed`: where each worker has a few tiles of a head,
+ * it
  * will read all of them. */
 static struct ommai_attention_prefetch next_tile(const struct ommai_attention_run *run, const struct ommai_attention_unit *unit,
                                                  int64_t number, const unsigned char *packed) {

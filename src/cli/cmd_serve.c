@@ -13,6 +13,7 @@
 #include "cli/interrupt.h"
 #include "cli/json_words.h"
 #include "cli/log_writer.h"
+#include "cli/open_files.h"
 #include "cli/paths.h"
 #include "cli/serve_keys.h"
 #include "cli/serve_notes.h"
@@ -203,7 +204,8 @@ static int read_options(struct values *values, struct held *held, struct omma_se
                                    .unlogged_paths = values->unlogged_paths,
                                    .log_requests = values->enable_log_requests && !values->disable_log_requests};
   set_limits(values, options);
-  int code = ommai_serving_read("serve", &values->serving, options);
+  int code = ommai_open_files_make_room("serve", &options->max_connections);
+  if (code == OMMAI_EXIT_DONE) code = ommai_serving_read("serve", &values->serving, options);
   if (code == OMMAI_EXIT_DONE) code = read_cross_origin(values, held, &options->cross_origin);
   if (code == OMMAI_EXIT_DONE) {
     code = ommai_encoder_node_read("serve", &values->encoder, &values->serving.common, options, &held->ec_transfer_config);

@@ -11,6 +11,7 @@
 #include "base/checked.h"
 #include "cli/diagnostics.h"
 #include "cli/nearest.h"
+#include "cli/option_hints.h"
 
 bool ommai_next_option(const struct ommai_command *command, struct ommai_option_cursor *cursor) {
   while (cursor->group < OMMAI_MAX_OPTION_GROUPS && command->groups[cursor->group]) {
@@ -61,14 +62,28 @@ static const char *nearest_option(const struct ommai_command *command, const cha
   return *negated ? opposite.best : search.best;
 }
 
-static enum ommai_parsed unknown_option(const struct ommai_command *command, const char *name, size_t size) {
-  bool negated;
-  const char *nearest = nearest_option(command, name, size, &negated);
+/* What is meant by an option of a related program. False where that is not known, or is an option
+ * that this command does not have. */
+static bool say_hint(const struct ommai_command *command, const char *word, size_t size) {
+  const struct ommai_option_hint *hint = ommai_option_hint_next(NULL);
+  while (hint && !ommai_option_spelled(word, size, hint->word)) hint = ommai_option_hint_next(hint);
+  if (!hint || (hint->own && !find_option(command, hint->own, strlen(hint->own)))) return false;
+  ommai_usage_error("%s: %.*s: unknown option%s%s%s (`omma %s --help` lists all)", command->name, (int)size, word,
+                    hint->own ? ", did you mean --" : ": ", hint->own ? hint->own : hint->instead, hint->own ? "?" : "",
+                    command->name);
+  return true;
+}
+
+/* word: with its dashes, up to a value in the same word */
+static enum ommai_parsed unknown_option(const struct ommai_command *command, const char *word, size_t size) {
+  bool negated, is_long = word[1] == '-';
+  if (say_hint(command, word, size)) return OMMAI_PARSED_WRONG;
+  const char *nearest = is_long ? nearest_option(command, word + 2, size - 2, &negated) : NULL;
   if (nearest) {
-    ommai_usage_error("%s: --%.*s: unknown option, did you mean --%s%s? (`omma %s --help` lists all)", command->name, (int)size,
-                      name, negated ? "no-" : "", nearest, command->name);
+    ommai_usage_error("%s: %.*s: unknown option, did you mean --%s%s? (`omma %s --help` lists all)", command->name, (int)size,
+                      word, negated ? "no-" : "", nearest, command->name);
   } else {
-    ommai_usage_error("%s: --%.*s: unknown option (`omma %s --help` lists all)", command->name, (int)size, name, command->name);
+    ommai_usage_error("%s: %.*s: unknown option (`omma %s --help` lists all)", command->name, (int)size, word, command->name);
   }
   return OMMAI_PARSED_WRONG;
 }
@@ -257,14 +272,11 @@ static enum ommai_parsed read_option(const struct ommai_command *command, int ar
     const char *name = word + 2, *equals = strchr(name, '=');
     size_t size = equals ? (size_t)(equals - name) : strlen(name);
     *option = find_option(command, name, size);
-    if (!*option) return unknown_option(command, name, size);
+    if (!*option) return unknown_option(command, word, size + 2);
     if (equals) *value = equals + 1;
   } else {
     *option = word[2] ? NULL : find_letter(command, word[1]);
-    if (!*option) {
-      ommai_usage_error("%s: %s: unknown option (`omma %s --help` lists all)", command->name, word, command->name);
-      return OMMAI_PARSED_WRONG;
-    }
+    if (!*option) return unknown_option(command, word, strcspn(word, "="));
   }
   bool is_flag = (*option)->type == OMMAI_OPTION_FLAG;
   if (is_flag && *value) return wrong_value(command->name, *option, *value, "takes no value");

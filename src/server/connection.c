@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "base/allocator.h"
@@ -82,12 +83,20 @@ static double speed_of(const struct ommai_connection *connection, int64_t now_ns
   return ((double)(received(connection) - connection->request_received) + NEW_BYTES) / (seconds + 0.01);
 }
 
+/* Bytes have come that this server has not looked at: a whole head may be among them. */
+static bool waits_for_us(const struct ommai_connection *connection) {
+  int unread = 0;
+  if (connection->stage != OMMAI_STAGE_IDLE && connection->stage != OMMAI_STAGE_HEAD) return false;
+  return !ioctl(connection->descriptor, FIONREAD, &unread) && unread > 0;
+}
+
 /* Which connections may be shut down for another one: those that have no complete request and are
  * not too young to judge. */
 struct closable {
   const unsigned char *client; /* its alone, or NULL */
   int64_t min_age_ns;
-  bool large; /* only with a large body on its way */
+  bool large;  /* only with a large body on its way */
+  bool unread; /* even if it is this server that is late */
 };
 
 static bool may_shut_down(const struct ommai_connection *connection, const struct closable *which, int64_t now_ns) {
@@ -107,6 +116,7 @@ static bool shut_down_slowest(struct ommai_server *server, const struct ommai_co
     if (connection == own || !may_shut_down(connection, which, now_ns)) continue;
     double speed = speed_of(connection, now_ns);
     if (slowest && speed >= slowest_speed) continue;
+    if (!which->unread && waits_for_us(connection)) continue;
     slowest = connection;
     slowest_speed = speed;
   }
@@ -127,9 +137,9 @@ static bool make_room(struct ommai_server *server, const struct ommai_connection
     n_of_client += !memcmp(connection->address, own->address, sizeof own->address);
   }
   if (n_of_client > server->max_connections_per_address) {
-    return shut_down_slowest(server, own, &(struct closable){own->address, YOUNG_NS, false});
+    return shut_down_slowest(server, own, &(struct closable){.client = own->address, .min_age_ns = YOUNG_NS});
   }
-  return n_open <= server->max_connections || shut_down_slowest(server, own, &(struct closable){NULL, YOUNG_NS, false});
+  return n_open <= server->max_connections || shut_down_slowest(server, own, &(struct closable){.min_age_ns = YOUNG_NS});
 }
 
 /* Makes room for one that is new, so that there is always some for health checks: at the expense of
@@ -139,7 +149,8 @@ static void keep_spare_room(struct ommai_server *server, const struct ommai_conn
   const struct ommai_connection *connection;
   LIST_FOREACH(connection, &server->connections, listed) n_open += !connection->is_shut_down;
   if (n_open > server->max_connections + OMMAI_CHECK_CONNECTIONS / 2) {
-    shut_down_slowest(server, own, &(struct closable){NULL, 0, false});
+    if (!shut_down_slowest(server, own, &(struct closable){0}))
+      shut_down_slowest(server, own, &(struct closable){.unread = true});
   }
 }
 
@@ -148,7 +159,8 @@ bool ommai_connection_admit(struct ommai_server *server, struct ommai_connection
   connection->large = body_bytes > SMALL_BODY_BYTES;
   if (!connection->admitted) connection->admitted = make_room(server, connection);
   if (!connection->admitted && !connection->large) {
-    connection->admitted = shut_down_slowest(server, connection, &(struct closable){connection->address, 0, true});
+    connection->admitted =
+        shut_down_slowest(server, connection, &(struct closable){.client = connection->address, .large = true});
   }
   bool admitted = connection->admitted;
   pthread_mutex_unlock(&server->list_lock);

@@ -60,9 +60,9 @@ struct ommai_connection *ommai_connection_of(struct MHD_Connection *mhd);
 
 /* Whether there is room for the request whose head is complete. Where there are too many
  * connections, of all or of one client, the slowest of those without a complete request is dropped
- * for it; false when all have one, or are too young to judge. A request with a small body takes the
- * place of a large one of the same client however young. body_bytes: as announced, UINT64_MAX where
- * that is not known. */
+ * for it; false when all have one, are too young to judge, or have sent what is not read yet. A
+ * request with a small body takes the place of a large one of the same client however young.
+ * body_bytes: as announced, UINT64_MAX where that is not known. */
 bool ommai_connection_admit(struct ommai_server *server, struct ommai_connection *connection, uint64_t body_bytes);
 
 /* A head is complete; a request is; a reply is out. */

@@ -6,7 +6,8 @@ import resource
 
 import pytest
 from images import image_part, png, text_part
-from server_process import read_until
+from server_process import ServerProcess, check_output, make_command, read_until
+from test_slow_clients import Crowd
 from test_soak import entries
 from waiting import wait_for, wait_for_load
 
@@ -55,3 +56,46 @@ def test_without_descriptors(start, freed_by):
         assert server.chat([text_part("what is it?"), image_part(png(40, 30))], max_tokens=1).status == 200
         assert is_healthy(kept)
     wait_for(lambda: entries(server, "fd") <= before, f"{before} descriptors again")
+
+
+@pytest.fixture
+def limited(request, kind):
+    """limited(soft, hard, option=value, ...) starts a server that may open that many files."""
+    processes = []
+
+    def run(soft, hard, **options):
+        command = make_command(request.config, kind, options)
+        processes.append(ServerProcess(["sh", "-c", f'ulimit -Sn {soft}; ulimit -Hn {hard}; exec "$@"', "sh", *command]))
+        return processes[-1]
+
+    yield run
+    for process in processes:
+        process.stop()
+        check_output(process)
+
+
+@pytest.mark.real_only
+def test_connections_leave_room_for_health_checks(limited):
+    """Where the system allows fewer open files than --max-connections needs, fewer connections are
+    kept: one more closes the slowest, and is answered."""
+    server = limited(100, 150)
+    warning = "--max-connections 512 needs 640 open files, and the limit is 150"
+    assert warning in server.read_output() and "at most 22 connections" in server.read_output()
+    with Crowd(server, 200):
+        for _ in range(5):
+            assert server.get("/health").status == 200
+        assert len(descriptors(server)) < 150
+        wait_for(lambda: server.chat("hello", max_tokens=1).status == 200, "room for a chat")
+
+
+@pytest.mark.real_only
+def test_the_limit_of_open_files_is_raised(limited):
+    server = limited(100, 1024, max_connections=300)
+    assert resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE) == (428, 1024)
+    assert "open files" not in server.read_output()
+
+
+@pytest.mark.real_only
+def test_too_few_open_files_are_refused(limited):
+    with pytest.raises(RuntimeError, match="serve: at least 129 open files are needed, and the limit is 60"):
+        limited(50, 60)

@@ -1,15 +1,21 @@
 """Clients that hold connections and half requests: nobody else is locked out, and what is too slow
 is closed."""
 
+import contextlib
+import os
+import select
+import signal
 import socket
 import time
 
 import pytest
 from server_process import read_all, read_until
+from test_soak import entries
 from waiting import in_engine, wait_for, wait_for_engine
 
 CHAT = "/v1/chat/completions"
 SILENT = "[[tokens=5]] [[first_ms=600000]]"
+HEALTH = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
 HALF_HEAD = b"GET /health HTTP/1.1\r\nX: "
 
 
@@ -94,7 +100,7 @@ def test_large_bodies_give_way_at_once(start, n):
 @pytest.mark.real_too
 def test_idle_connections_make_room(start):
     server = start(max_connections=8, max_connections_per_address=8)
-    with Crowd(server, 8, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n") as crowd:
+    with Crowd(server, 8, HEALTH) as crowd:
         assert all(status(connection) == 200 for connection in crowd.connections)
         wait_for(lambda: server.chat("hello", max_tokens=1).status == 200, "room for a chat")
 
@@ -118,6 +124,44 @@ def test_connections_at_work_are_never_closed_for_others(start):
     wait_for(lambda: server.chat().status == 200, "room for a chat")
     for connection in working:
         connection.close()
+
+
+def is_open(connection):
+    """No end of the connection has arrived here, nor anything else."""
+    return not select.select([connection], [], [], 0)[0]
+
+
+@contextlib.contextmanager
+def stopped(server):
+    """What comes meanwhile comes all at once for the server."""
+    server.process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, server.process.pid, os.WSTOPPED)
+    yield
+    server.process.send_signal(signal.SIGCONT)
+
+
+def test_who_waits_for_a_busy_server_is_not_slow(start):
+    """A request that came while the server did not get to read it is no reason to close its
+    connection, although it is the oldest and few bytes have come on it."""
+    server = start(max_connections=8, max_connections_per_address=1000)
+    n_others = 8 + 16 - 1  # one more closes the slowest
+    for _ in range(20):
+        before = entries(server, "fd")
+        with server.connect() as kept:
+            kept.sendall(HEALTH)
+            assert status(kept) == 200
+            time.sleep(0.2)  # so that it is the slowest by far
+            with Crowd(server, n_others) as others:
+                wait_for(lambda: entries(server, "fd") > before + n_others or not is_open(kept), "connections")
+                with stopped(server):
+                    was_open = is_open(kept)  # else there were too many for too long
+                    send(kept, HEALTH)
+                    others.connections += [server.connect() for _ in range(4)]
+                if was_open:
+                    assert status(kept) == 200
+                    return
+        wait_for(lambda: entries(server, "fd") <= before, "the end of the connections")
+    raise AssertionError("closed each time before the server was stopped")
 
 
 def test_one_address_has_its_share(start):
@@ -169,7 +213,7 @@ def trickle(connection, piece, seconds=60):
 
 def test_a_head_has_an_end(start):
     server = start(head_timeout=1)
-    for before in (b"", b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"):
+    for before in (b"", HEALTH):
         with server.connect() as connection:
             connection.sendall(before)
             assert not before or status(connection) == 200
@@ -184,13 +228,12 @@ def test_a_head_has_an_end(start):
 
 def test_idle_connections_are_not_measured_by_the_head(start):
     server = start(head_timeout=1, idle_timeout=600)
-    request = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
     with server.connect() as kept, server.connect() as other:
-        kept.sendall(request)
+        kept.sendall(HEALTH)
         assert status(kept) == 200
         assert read_all(other) == b""
         time.sleep(1)
-        kept.sendall(request)
+        kept.sendall(HEALTH)
         assert status(kept) == 200
 
 
