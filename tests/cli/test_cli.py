@@ -563,11 +563,11 @@ def test_plan_limits(omma, no_weights):
 @pytest.mark.parametrize(
     "limits, said",
     [
-        (["--min-pixels", "1000G"], "min_pixels: expected 1 to 178956970 pixels, found 1073741824000"),
-        (["--max-pixels", "1000G"], "max_pixels: expected 1 to 178956970 pixels, found 1073741824000"),
-        (["--min-pixels", "4", "--max-pixels", "1000G"], "max_pixels: expected 1 to 178956970"),
-        (["--min-pixels", "1000G", "--max-pixels", "4"], "min_pixels: expected 1 to 178956970"),
-        (["--min-pixels", "5000", "--max-pixels", "4000"], "min_pixels: expected at most max_pixels, which is 4000, found 5000"),
+        (["--min-pixels", "1000G"], "--min-pixels: expected 1 to 178956970 pixels, found 1073741824000"),
+        (["--max-pixels", "1000G"], "--max-pixels: expected 1 to 178956970 pixels, found 1073741824000"),
+        (["--min-pixels", "4", "--max-pixels", "1000G"], "--max-pixels: expected 1 to 178956970"),
+        (["--min-pixels", "1000G", "--max-pixels", "4"], "--min-pixels: expected 1 to 178956970"),
+        (["--min-pixels", "5000", "--max-pixels", "4000"], "--min-pixels: expected at most --max-pixels, which is 4000, found 5000"),
     ],
 )
 def test_the_wrong_limit_is_named(omma, no_weights, limits, said):
@@ -575,6 +575,20 @@ def test_the_wrong_limit_is_named(omma, no_weights, limits, said):
         done = omma("plan", *words, "--model", no_weights, *limits)
         refused(done, 1, said)
         assert done.stderr.count(b"found") == 1
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["plan", "10x10", "--max-model-len", "100G"], "omma: --max-model-len: expected 1 to "),
+        (["plan", "10x10", "--kv-cache-bytes", "100"], "omma: --kv-cache-bytes: one page of 64 tokens takes "),
+        (["plan", "10x10", "--quantization", "fp8"], "omma: --quantization: fp8: this checkpoint is not quantised"),
+        (["plan", "10x10", "--mmproj", "max_pixels/x.gguf"], "omma: --mmproj: "),
+        (["serve", "--ssl-keyfile", "key"], "omma: --ssl-certfile: a certificate is needed for TLS"),
+    ],
+)
+def test_errors_name_options(omma, no_weights, words, said):
+    refused(omma(words[0], "--model", no_weights, *words[1:]), 1, said)
 
 
 @pytest.mark.parametrize("size", ["0x10", "10x0"])
