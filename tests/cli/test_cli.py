@@ -457,6 +457,7 @@ def test_plan_as_table(omma, no_weights):
     text = done.stdout.decode()
     assert done.returncode == 0 and done.stderr == b""
     assert "640x480" in text and "total" in text and "Memory" in text
+    assert all(len(line) <= 100 for line in text.splitlines() if not line.startswith("  linear layers ")), text
     rows = [line.split() for line in text[text.index("\nChoices\n"):].splitlines()]
     assert [row[0] for row in rows if len(row) == 8 and row[0] != "f32," and float(row[-1]) > 0] == ["f32", "bf16", "int8", "int4"]
 
@@ -823,6 +824,7 @@ def test_log_level_debug_logs_the_steps(omma, model):
     traced, plain = omma(*words, "--log-level", "debug"), omma(*words, "--log-level", "warning")
     lines = traced.stderr.decode().splitlines()
     assert all(re.match(r"\d{4}-\d\d-\d\dT[0-9:.]+Z DEBUG trace [a-z ]+[0-9]*: .", line) for line in lines), lines
+    assert any(" 1 sequence, " in line for line in lines) and not any(re.search(r"\b1 [a-z]+s,", line) for line in lines)
     assert any("request 1: admitted" in line for line in lines) and "xyzzy" not in traced.stderr.decode()
     assert traced.stdout == plain.stdout and plain.stderr == b""
 

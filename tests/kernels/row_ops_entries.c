@@ -252,9 +252,10 @@ static double squared_error(const float *x, int64_t d, const int8_t *q, int zero
 }
 
 /* Integers from 0 to 15, no worse than the grid of max|x| / 7 by more than f32 can tell. The kernel
- * compares grids by sum(x q)^2 / sum(q q) in f32: no term is negative, so a sum of d / 16 numbers per
- * lane is off by at most a share of itself, which is at most sum(x x). Nothing smaller can be asked:
- * at seed 2046 the row is one number, the grid of max|x| / 7 is exact, and its f32 scale is not. */
+ * compares grids by sum(x q)^2 / sum(q q) in f32: no term is negative, so a sum of d / 16 numbers
+ * per lane is off by at most a share of itself, which is at most sum(x x). Nothing smaller can be
+ * asked: at seed 2046 the row is one number, the grid of max|x| / 7 is exact, and its f32 scale is
+ * not. */
 static void check_int4(const struct kernel_entry *entry, uint64_t seed, const float *x, int64_t d, const int8_t *q,
                        double scale) {
   double max_abs = 0, plain = 0, norm = 0;
