@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What the language model's quantisation costs in accuracy, on the demo model and on the widths of
-released models.
+"""What the quantisation of the language model and of its KV cache costs in accuracy, on the demo
+model and on the widths of released models.
 
     bench/quant_accuracy.py
     bench/quant_accuracy.py --questions 300 --methods int8,int4-g32 --json build/accuracy.json
@@ -10,7 +10,8 @@ answers that stay the same, and answers that are right. Then puts the bf16 answe
 each model, token by token, and compares what comes next: how often the likeliest token is the same,
 and the mean Kullback-Leibler divergence from bf16, in thousandths of a nat. A server reports the 20
 likeliest tokens; those that both have count one by one and the others together, which can only be
-less than over the whole vocabulary. f32 is there to show what rounding alone does.
+less than over the whole vocabulary. f32 is there to show what rounding alone does; kv-int8 is
+bf16 with keys and values in int8, alone and with quantised weights (int8+kv-int8).
 
 With --linear PROGRAM (build/release/tests/linear_accuracy) also the cosine between a linear layer's
 output and the exact one, on the shapes of 2B and 8B models with random weights, and inputs of which
@@ -44,6 +45,8 @@ from tower_peers import existing
 HERE = Path(__file__).resolve().parent
 METHODS = {"f32": ["--dtype", "f32"]} | {name: ["--dtype", "bf16", "--quantization", name]
                                          for name in ("int8", "int4", "int4-g32", "int4-g64", "int4-g128")}
+KV_INT8 = ["--kv-cache-dtype", "int8"]
+METHODS |= {"kv-int8": ["--dtype", "bf16", *KV_INT8]} | {f"{name}+kv-int8": [*METHODS[name], *KV_INT8] for name in ("int8", "int4-g32")}
 EXACT = ["--dtype", "bf16"]
 MAX_TOP_LOGPROBS = 20  # top_logprobs of a server, at most
 MAX_TOKENS = 64
@@ -173,9 +176,9 @@ def measure(url: str, questions: list[Question]) -> dict[str, float]:
 
 def report(result: dict[str, Any]) -> None:
     print(f"{result['n_questions']} questions; bf16 answers {100 * result['exact_right']:.1f} % of them word for word\n"
-          f"  {'':12}{'kept':>8}{'right':>8}{'top-1':>9}{'KL, 10^-3':>11}")
+          f"  {'':18}{'kept':>8}{'right':>8}{'top-1':>9}{'KL, 10^-3':>11}")
     for name, row in result["methods"].items():
-        print(f"  {name:12}{100 * row['answers_kept']:7.1f}%{100 * row['answers_right']:7.1f}%{100 * row['top1_agreement']:8.2f}%"
+        print(f"  {name:18}{100 * row['answers_kept']:7.1f}%{100 * row['answers_right']:7.1f}%{100 * row['top1_agreement']:8.2f}%"
               f"{1e3 * row['mean_kl']:11.2f}")
     for row in result.get("linear", []):
         cells = "".join(f"  {name} {cosine:.5f}" for name, cosine in row["cosines"].items())

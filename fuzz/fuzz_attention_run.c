@@ -98,7 +98,10 @@ static int64_t row_step(const struct attention_case *problem) {
 
 static void run_sound(const struct omma_attention_context *context, struct attention_case *problem) {
   struct omma_attention_context counting = *context;
-  int types = problem->bf16_kv && problem->dtype == OMMA_F32 ? OMMAI_ATTENTION_F32_BF16 : (int)problem->dtype;
+  const struct ommai_attention_types pair = {problem->dtype, problem->int8_kv   ? OMMA_INT8
+                                                             : problem->bf16_kv ? OMMA_BF16
+                                                                                : problem->dtype};
+  int types = ommai_attention_types_index(pair);
   struct ommai_attention_tile_kernel tile = *context->tile[types], window = tile;
   struct ommai_attention_decode_kernel decode = {.name = "none"};
   if (problem->mode == OMMA_ATTENTION_DECODE) decode = *context->decode[types];
@@ -134,9 +137,11 @@ static void try_sound(struct fuzz_input *input) {
   struct omma_attention_options options = {.isa = ommai_cpu_level_name(ommai_cpu_has(level) ? level : ommai_cpu_best())};
   struct attention_segment segments[MAX_SEGMENTS];
   struct attention_case problem = {.mode = (enum omma_attention_mode)fuzz_pick(input, 0, 2), .segments = segments};
-  int64_t types = fuzz_pick(input, 0, 2);
-  problem.bf16_kv = problem.mode != OMMA_ATTENTION_ENCODER && types == 2;
-  problem.dtype = problem.bf16_kv ? OMMA_F32 : (enum omma_dtype)types;
+  bool encoder = problem.mode == OMMA_ATTENTION_ENCODER;
+  int64_t types = fuzz_pick(input, 0, encoder ? 2 : 4);
+  problem.bf16_kv = !encoder && types == 2;
+  problem.int8_kv = types > 2;
+  problem.dtype = problem.bf16_kv || types == 3 ? OMMA_F32 : types == 4 ? OMMA_BF16 : (enum omma_dtype)types;
   problem.n_kv_heads = (int32_t)fuzz_pick(input, 1, 3);
   problem.n_heads = problem.n_kv_heads * (int32_t)fuzz_pick(input, 1, 3);
   int32_t width = problem.mode == OMMA_ATTENTION_DECODE ? OMMA_ATTENTION_MAX_DECODE_HEAD_DIM / OMMA_ATTENTION_MAX_HEAD_DIM : 1;

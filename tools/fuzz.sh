@@ -50,6 +50,8 @@ fi
 } > build/log-fuzz 2>&1 || { cat build/log-fuzz; echo "0 passed, 1 failed"; exit 1; }
 echo "$kind, seed $seed, $seconds s for each of: $*"
 
+export LSAN_OPTIONS="suppressions=$PWD/tests/support/leaks.supp:print_suppressions=0"
+
 # Runs one target; its failing input stays in its folder.
 run() {
   folder=build/fuzz/run-$1

@@ -31,8 +31,9 @@ extern "C" {
 
 /* Element type of q, k, v and out. Scores, softmax and sums are always f32. With bf16, the softmax
  * weights are rounded to bf16 for the product with v, and their divisor is the sum of the rounded
- * weights. With bf16 and f16 the result is rounded once. */
-enum omma_dtype { OMMA_F32 = 0, OMMA_BF16 = 1, OMMA_F16 = 2 };
+ * weights. With bf16 and f16 the result is rounded once. INT8 is no type of a plan: it is that of
+ * keys and values with scales (int8_kv below). */
+enum omma_dtype { OMMA_F32 = 0, OMMA_BF16 = 1, OMMA_F16 = 2, OMMA_INT8 = 3 };
 
 /* Type of the entries of a cu_seqlens array. */
 enum omma_index_type { OMMA_INDEX_INT32 = 0, OMMA_INDEX_INT64 = 1 };
@@ -144,6 +145,12 @@ struct omma_attention_spec {
    * queries, keys and values are converted to f32, which is exact, and nothing is rounded. */
   bool bf16_kv;
 
+  /* CAUSAL and DECODE: k and v are 8-bit integers (int8_t), each row of a head times a scale of its
+   * own, which a run finds in k_scales and v_scales; `dtype` is the type of q and out only. CAUSAL
+   * with bf16 queries rounds the products to bf16, otherwise nothing is rounded. Not together with
+   * bf16_kv. */
+  bool int8_kv;
+
   /* ENCODER: allows scores that are products of 8-bit integers, where that is faster: in bf16, on
    * CPUs with AVX512-BF16 and VNNI, for segments of more than 64 keys. q is quantized row by row.
    * From k its mean over the segment is subtracted; the difference is quantized in blocks of 64
@@ -209,7 +216,12 @@ OMMA_API size_t omma_attention_workspace_bound(const struct omma_attention_conte
  * With pages, position p of segment s lies in page t = page_table[s * page_table_stride + p / 64].
  * Its key for head h is at k + t * k_page_stride + h * k_head_stride + (p % 64) * k_token_stride,
  * and its value likewise. The default head and token strides are those of a page laid out as
- * [n_kv_heads, 64, head_dim] (v: [n_kv_heads, 64, v_head_dim]). */
+ * [n_kv_heads, 64, head_dim] (v: [n_kv_heads, 64, v_head_dim]).
+ *
+ * With int8_kv, the scales of head h are floats from k_scales + h * k_scale_head_stride on, one for
+ * each row of k; with pages, that of position p is at k_scales + t * k_scale_page_stride + h *
+ * k_scale_head_stride + p % 64. Those of v likewise. The default strides are those of
+ * [n_kv_heads, n_kv_tokens], and of pages of [n_kv_heads, 64]. */
 struct omma_attention_tensors {
   const void *q, *k, *v;
   void *out;
@@ -220,6 +232,9 @@ struct omma_attention_tensors {
   const int32_t *page_table;
   int64_t page_table_stride;
   int64_t k_page_stride, v_page_stride;
+  const float *k_scales, *v_scales;
+  int64_t k_scale_head_stride, v_scale_head_stride;
+  int64_t k_scale_page_stride, v_scale_page_stride;
 };
 
 /* Runs the whole plan. workspace: at least omma_attention_plan_workspace_size(plan,

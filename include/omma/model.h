@@ -27,8 +27,10 @@ enum omma_weight_type { OMMA_WEIGHTS_AUTO = 0, OMMA_WEIGHTS_F32 = 1, OMMA_WEIGHT
 #define OMMA_INT4_GROUP 64
 
 /* The type of keys and values in the KV cache. AUTO: f32 if `weights` is F32, else bf16, even where
- * layers compute in f32. F32 is accepted only if layers compute in f32. */
-enum omma_kv_cache_type { OMMA_KV_CACHE_AUTO = 0, OMMA_KV_CACHE_F32 = 1, OMMA_KV_CACHE_BF16 = 2 };
+ * layers compute in f32. F32 is accepted only if layers compute in f32. INT8: integers with a scale
+ * for each token and head, one for its key and one for its value; UNSUPPORTED for models that keep
+ * compressed rows instead (MLA). */
+enum omma_kv_cache_type { OMMA_KV_CACHE_AUTO = 0, OMMA_KV_CACHE_F32 = 1, OMMA_KV_CACHE_BF16 = 2, OMMA_KV_CACHE_INT8 = 3 };
 
 /* Progress of long work: `done` of `total` units. Called by the thread that does the work; it must
  * be quick. */
@@ -138,7 +140,7 @@ struct omma_model_info {
   const char *kept_weights;
   int64_t kept_group;       /* with "int4": inputs that share a scale; else 0 */
   const char *quantization; /* the checkpoint's: "gguf: 120 Q4_K, 29 Q6_K"; NULL: none */
-  const char *kv_cache;     /* type of keys and values: "f32" or "bf16" */
+  const char *kv_cache;     /* type of keys and values: "f32", "bf16" or "int8" */
   const char *linear;       /* library and layout of the linear layers */
   int n_threads;
   bool encoder_only; /* opened with encoder_only; n_parameters is then the tower's */

@@ -44,4 +44,27 @@ static inline const void *ommai_attention_v_block(const struct ommai_attention_r
   return ommai_attention_block_at(run, unit, block, t->v, t->v_token_stride, t->v_page_stride, kv_head * t->v_head_stride);
 }
 
+/* The scales of a block of keys, and of values, from the kv head's base on; NULL for types without
+ * scales. */
+static inline const float *ommai_attention_scales_at(const struct ommai_attention_run *run,
+                                                     const struct ommai_attention_unit *unit, int64_t block, const float *base,
+                                                     int64_t page_stride, int64_t head_offset) {
+  const struct omma_attention_tensors *t = &run->tensors;
+  if (run->plan->problem.types.kv != OMMA_INT8) return NULL;
+  if (!run->plan->problem.paged) return base + head_offset + unit->first_key + block * OMMAI_ATTENTION_BLOCK;
+  return base + head_offset + t->page_table[unit->segment * t->page_table_stride + block] * page_stride;
+}
+
+static inline const float *ommai_attention_k_scales(const struct ommai_attention_run *run,
+                                                    const struct ommai_attention_unit *unit, int32_t kv_head, int64_t block) {
+  const struct omma_attention_tensors *t = &run->tensors;
+  return ommai_attention_scales_at(run, unit, block, t->k_scales, t->k_scale_page_stride, kv_head * t->k_scale_head_stride);
+}
+
+static inline const float *ommai_attention_v_scales(const struct ommai_attention_run *run,
+                                                    const struct ommai_attention_unit *unit, int32_t kv_head, int64_t block) {
+  const struct omma_attention_tensors *t = &run->tensors;
+  return ommai_attention_scales_at(run, unit, block, t->v_scales, t->v_scale_page_stride, kv_head * t->v_scale_head_stride);
+}
+
 #endif

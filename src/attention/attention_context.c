@@ -4,6 +4,19 @@
 #include "base/allocator.h"
 #include "base/error.h"
 
+const struct ommai_attention_types ommai_attention_types_at[OMMAI_ATTENTION_TYPES] = {
+    [OMMA_F32] = {OMMA_F32, OMMA_F32},
+    [OMMA_BF16] = {OMMA_BF16, OMMA_BF16},
+    [OMMA_F16] = {OMMA_F16, OMMA_F16},
+    [OMMAI_ATTENTION_F32_BF16] = {OMMA_F32, OMMA_BF16},
+    [OMMAI_ATTENTION_F32_KV8] = {OMMA_F32, OMMA_INT8},
+    [OMMAI_ATTENTION_BF16_KV8] = {OMMA_BF16, OMMA_INT8}};
+
+int ommai_attention_types_index(struct ommai_attention_types types) {
+  if (types.kv == OMMA_INT8) return types.q == OMMA_BF16 ? OMMAI_ATTENTION_BF16_KV8 : OMMAI_ATTENTION_F32_KV8;
+  return types.q == types.kv ? (int)types.q : OMMAI_ATTENTION_F32_BF16;
+}
+
 enum omma_status omma_attention_context_create(const struct omma_attention_options *options,
                                                struct omma_attention_context **context, struct omma_error *error) {
   if (!context) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "context", "context: expected a pointer, found NULL");
@@ -17,8 +30,7 @@ enum omma_status omma_attention_context_create(const struct omma_attention_optio
   self->allocator = *allocator;
   self->level = level;
   for (int i = 0; i < OMMAI_ATTENTION_TYPES; i++) {
-    const struct ommai_attention_types same = {i, i}, mixed = {OMMA_F32, OMMA_BF16};
-    const struct ommai_attention_types types = i == OMMAI_ATTENTION_F32_BF16 ? mixed : same;
+    const struct ommai_attention_types types = ommai_attention_types_at[i];
     self->tile[i] = ommai_attention_tile_kernel_find(level, types);
     self->window[i] = ommai_attention_window_kernel_find(level, types);
     self->int8[i] = ommai_attention_int8_kernel_find(level, types);

@@ -26,8 +26,12 @@ static void point_at(const struct ommai_attention_run *run, const struct ommai_a
   block->q = ommai_attention_q(run, job->unit->first_row, (int64_t)kv_head * problem->group);
   block->k = ommai_attention_k_block(run, job->unit, kv_head, index);
   block->v = ommai_attention_v_block(run, job->unit, kv_head, index);
+  block->k_scales = ommai_attention_k_scales(run, job->unit, kv_head, index);
+  block->v_scales = ommai_attention_v_scales(run, job->unit, kv_head, index);
   block->next_k = more ? ommai_attention_k_block(run, job->unit, next_head, next_index) : NULL;
   block->next_v = more ? ommai_attention_v_block(run, job->unit, next_head, next_index) : NULL;
+  block->next_k_scales = more ? ommai_attention_k_scales(run, job->unit, next_head, next_index) : NULL;
+  block->next_v_scales = more ? ommai_attention_v_scales(run, job->unit, next_head, next_index) : NULL;
   block->n_keys = (int32_t)ommai_min_i64(job->unit->n_keys - index * OMMAI_ATTENTION_BLOCK, OMMAI_ATTENTION_BLOCK);
 }
 

@@ -36,9 +36,12 @@ enum {
 };
 #define OMMAI_ATTENTION_WAVE_BYTES ((size_t)16 << 20)
 
-/* Index into a context's kernels: an enum omma_dtype, or f32 queries over keys and values in
- * bf16. */
-enum { OMMAI_ATTENTION_F32_BF16 = OMMA_F16 + 1, OMMAI_ATTENTION_TYPES };
+/* Index into a context's kernels: an enum omma_dtype up to f16; f32 queries over keys and values in
+ * bf16; f32 and bf16 queries over keys and values of 8 bits. */
+enum { OMMAI_ATTENTION_F32_BF16 = OMMA_F16 + 1, OMMAI_ATTENTION_F32_KV8, OMMAI_ATTENTION_BF16_KV8, OMMAI_ATTENTION_TYPES };
+/* That of a pair of types, and the pair of an index. */
+int ommai_attention_types_index(struct ommai_attention_types types);
+extern const struct ommai_attention_types ommai_attention_types_at[OMMAI_ATTENTION_TYPES];
 
 struct omma_attention_context {
   struct omma_allocator allocator;

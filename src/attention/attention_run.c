@@ -26,6 +26,11 @@ static void fill_strides(const struct ommai_attention_problem *problem, struct o
   t->v_head_stride = or_default(t->v_head_stride, problem->paged ? page * v_dim : v_dim);
   t->k_page_stride = or_default(t->k_page_stride, problem->n_kv_heads * page * dim);
   t->v_page_stride = or_default(t->v_page_stride, problem->n_kv_heads * page * v_dim);
+  int64_t rows = problem->paged ? page : problem->n_kv_tokens;
+  t->k_scale_head_stride = or_default(t->k_scale_head_stride, rows);
+  t->v_scale_head_stride = or_default(t->v_scale_head_stride, rows);
+  t->k_scale_page_stride = or_default(t->k_scale_page_stride, problem->n_kv_heads * page);
+  t->v_scale_page_stride = or_default(t->v_scale_page_stride, problem->n_kv_heads * page);
 }
 
 /* Addresses of a tensor stay within 2^62 bytes of its pointer. */
@@ -77,9 +82,13 @@ static enum omma_status check_strides(const struct omma_attention_plan *plan, co
   OMMAI_TRY(check_reach("k_head_stride", problem->n_kv_heads, t->k_head_stride, error));
   OMMAI_TRY(check_reach("v_token_stride", kv_rows, t->v_token_stride, error));
   OMMAI_TRY(check_reach("v_head_stride", problem->n_kv_heads, t->v_head_stride, error));
+  OMMAI_TRY(check_reach("k_scale_head_stride", problem->n_kv_heads, t->k_scale_head_stride, error));
+  OMMAI_TRY(check_reach("v_scale_head_stride", problem->n_kv_heads, t->v_scale_head_stride, error));
   if (problem->paged) {
     OMMAI_TRY(check_reach("k_page_stride", INT32_MAX, t->k_page_stride, error));
     OMMAI_TRY(check_reach("v_page_stride", INT32_MAX, t->v_page_stride, error));
+    OMMAI_TRY(check_reach("k_scale_page_stride", INT32_MAX, t->k_scale_page_stride, error));
+    OMMAI_TRY(check_reach("v_scale_page_stride", INT32_MAX, t->v_scale_page_stride, error));
     OMMAI_TRY(check_reach("page_table_stride", problem->n_segments, t->page_table_stride, error));
   }
   return check_out_strides(problem, t, error);
@@ -94,6 +103,8 @@ static enum omma_status check_pointers(const struct omma_attention_plan *plan, c
     if (!t->v) missing = "v";
     if (!t->k) missing = "k";
     if (!t->q) missing = "q";
+    if (problem->types.kv == OMMA_INT8 && !t->v_scales) missing = "v_scales";
+    if (problem->types.kv == OMMA_INT8 && !t->k_scales) missing = "k_scales";
     if (problem->paged && !t->page_table) missing = "page_table";
   }
   if (missing) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, missing, "%s: expected a pointer, found NULL", missing);

@@ -15,6 +15,7 @@ struct trial {
   struct ommai_attention_types types;
   int32_t head_dim;
   float *values; /* inputs: q [TOKENS, N_HEADS, D], k [TOKENS, D], v [TOKENS, D] */
+  float *scales; /* [2 TOKENS]: of the integers of k and v */
   /* the same in the trial's types, k and v with room for q's, then out [TOKENS, N_HEADS, D] */
   void *elements;
   double *weights; /* [TOKENS] */
@@ -28,7 +29,10 @@ static void *keys_of(const struct trial *trial) {
   return ommai_attention_at_out(trial->elements, q_count(trial), trial->types.q);
 }
 
-/* Values in [-2, 2) from a linear congruential generator, rounded to the type. */
+static int64_t row_of(const struct trial *trial, int64_t at) { return at / trial->head_dim; }
+
+/* Values in [-2, 2) from a linear congruential generator, rounded to the type; or as integers and a
+ * scale for each row. */
 static void fill(struct trial *trial) {
   uint32_t state = 12345u + (uint32_t)trial->head_dim;
   for (int64_t i = 0; i < out_index(trial); i++) {
@@ -37,6 +41,13 @@ static void fill(struct trial *trial) {
     void *elements = query ? trial->elements : keys_of(trial);
     int64_t at = query ? i : i - q_count(trial);
     enum omma_dtype type = query ? trial->types.q : trial->types.kv;
+    if (type == OMMA_INT8) {
+      float *scale = &trial->scales[row_of(trial, at)];
+      ((int8_t *)elements)[at] = (int8_t)(state >> 24);
+      *scale = (float)(row_of(trial, at) % 3 + 1) / 128.0f;
+      trial->values[i] = (float)((int8_t *)elements)[at] * *scale;
+      continue;
+    }
     ommai_attention_store(elements, at, type, (float)(state >> 8) * 0x1p-22f - 2.0f);
     trial->values[i] = ommai_attention_load(elements, at, type);
   }
@@ -127,22 +138,21 @@ static enum omma_status run_trial(const struct omma_attention_context *context, 
                                      .cu_seqlens = borders,
                                      .cu_seqlens_k = key_borders,
                                      .q_offsets = trial->mode == OMMA_ATTENTION_ENCODER ? NULL : offsets,
-                                     .bf16_kv = trial->types.kv != trial->types.q};
+                                     .bf16_kv = trial->types.q == OMMA_F32 && trial->types.kv == OMMA_BF16,
+                                     .int8_kv = trial->types.kv == OMMA_INT8};
   struct omma_attention_plan *plan;
   OMMAI_TRY(omma_attention_plan_create(context, &spec, &plan, error));
   struct omma_attention_tensors tensors = {.q = trial->elements,
                                            .k = keys_of(trial),
                                            .v = ommai_attention_at(keys_of(trial), kv_count(trial), trial->types.kv),
-                                           .out = ommai_attention_at_out(trial->elements, out_index(trial), trial->types.q)};
+                                           .out = ommai_attention_at_out(trial->elements, out_index(trial), trial->types.q),
+                                           .k_scales = trial->scales,
+                                           .v_scales = trial->scales + TOKENS};
   enum omma_status status = run_plan(context, plan, &tensors, error);
   if (status == OMMA_OK) status = compare(context, trial, borders, key_borders, offsets, error);
   omma_attention_plan_destroy(plan);
   return status;
 }
-
-/* The types, and then f32 over bf16. */
-static const struct ommai_attention_types all_types[] = {
-    {OMMA_F32, OMMA_F32}, {OMMA_BF16, OMMA_BF16}, {OMMA_F16, OMMA_F16}, {OMMA_F32, OMMA_BF16}};
 
 static bool served(int mode, struct ommai_attention_types types) {
   return mode == OMMA_ATTENTION_ENCODER ? types.q == types.kv : types.q != OMMA_F16;
@@ -150,13 +160,14 @@ static bool served(int mode, struct ommai_attention_types types) {
 
 /* All modes, types and usual head dimensions in one block of memory. */
 static enum omma_status run_trials(const struct omma_attention_context *context, float *values, void *elements, double *weights,
-                                   struct omma_error *error) {
+                                   float *scales, struct omma_error *error) {
   static const int32_t dims[] = {64, 72, 80, 128};
   for (int mode = OMMA_ATTENTION_ENCODER; mode <= OMMA_ATTENTION_DECODE; mode++) {
-    for (size_t j = 0; j < sizeof all_types / sizeof *all_types; j++) {
-      if (!served(mode, all_types[j])) continue;
+    for (int j = 0; j < OMMAI_ATTENTION_TYPES; j++) {
+      const struct ommai_attention_types types = ommai_attention_types_at[j];
+      if (!served(mode, types)) continue;
       for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
-        struct trial trial = {(enum omma_attention_mode)mode, all_types[j], dims[i], values, elements, weights};
+        struct trial trial = {(enum omma_attention_mode)mode, types, dims[i], values, scales, elements, weights};
         OMMAI_TRY(run_trial(context, &trial, error));
       }
     }
@@ -167,11 +178,11 @@ static enum omma_status run_trials(const struct omma_attention_context *context,
 enum omma_status omma_attention_self_test(const struct omma_attention_context *context, struct omma_error *error) {
   if (!context) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "context", "context: expected a context, found NULL");
   enum { LARGEST = TOKENS * 128 * (2 * N_HEADS + 2) };
-  size_t size = LARGEST * 2 * sizeof(float) + TOKENS * sizeof(double);
+  size_t size = LARGEST * 2 * sizeof(float) + TOKENS * (sizeof(double) + 2 * sizeof(float));
   float *values = ommai_allocate(&context->allocator, size, 1);
   if (!values) return ommai_fail_memory(error, "attention self-test", size);
-  enum omma_status status =
-      run_trials(context, values, values + LARGEST, (double *)(void *)(values + 2 * (int64_t)LARGEST), error);
+  double *weights = (double *)(void *)(values + 2 * (int64_t)LARGEST);
+  enum omma_status status = run_trials(context, values, values + LARGEST, weights, (float *)(void *)(weights + TOKENS), error);
   ommai_release(&context->allocator, values, size, 1);
   return status;
 }

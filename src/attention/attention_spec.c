@@ -26,8 +26,13 @@ static enum omma_status check_type(const struct omma_attention_spec *spec, struc
   if (spec->bf16_kv && spec->mode == OMMA_ATTENTION_ENCODER) {
     REFUSE(UNSUPPORTED, "bf16_kv", "the encoder mode takes keys and values of its queries' type");
   }
+  if (spec->int8_kv && spec->mode == OMMA_ATTENTION_ENCODER) {
+    REFUSE(UNSUPPORTED, "int8_kv", "the encoder mode takes keys and values of its queries' type");
+  }
+  if (spec->int8_kv && spec->bf16_kv) REFUSE(ARGUMENT, "int8_kv", "given together with bf16_kv");
+  enum omma_dtype kv = spec->int8_kv ? OMMA_INT8 : spec->bf16_kv ? OMMA_BF16 : spec->dtype;
   problem->mode = spec->mode;
-  problem->types = (struct ommai_attention_types){spec->dtype, spec->bf16_kv ? OMMA_BF16 : spec->dtype};
+  problem->types = (struct ommai_attention_types){spec->dtype, kv};
   return OMMA_OK;
 }
 
@@ -93,7 +98,7 @@ static enum omma_status check_counts(const struct omma_attention_spec *spec, str
 static void choose_kernel(const struct omma_attention_context *context, bool int8_scores,
                           struct ommai_attention_problem *problem) {
   size_t scratch;
-  int types = problem->types.kv == problem->types.q ? (int)problem->types.q : OMMAI_ATTENTION_F32_BF16;
+  int types = ommai_attention_types_index(problem->types);
   if (problem->mode == OMMA_ATTENTION_DECODE) {
     problem->decode = context->decode[types];
     int64_t floats = OMMAI_ATTENTION_STATE_OUT + ommai_round_up(problem->v_head_dim, 16);

@@ -39,6 +39,8 @@ static void pack_blocks(const struct ommai_attention_run *run, const struct omma
   for (int64_t block = first; block < end; block++) {
     pack.k = ommai_attention_k_block(run, unit, kv_head, block);
     pack.v = ommai_attention_v_block(run, unit, kv_head, block);
+    pack.k_scales = ommai_attention_k_scales(run, unit, kv_head, block);
+    pack.v_scales = ommai_attention_v_scales(run, unit, kv_head, block);
     pack.n_keys = (int32_t)ommai_min_i64(unit->n_keys - block * OMMAI_ATTENTION_BLOCK, OMMAI_ATTENTION_BLOCK);
     pack.packed = packed + (size_t)block * problem->block_bytes;
     kernel->pack(&pack);
@@ -89,14 +91,55 @@ static int64_t tile_count(const struct ommai_attention_problem *problem, const s
   return ommai_attention_tile_count(ommai_attention_kernel_for(problem, unit->n_keys), unit->n_rows);
 }
 
-/* One tile of a unit whose blocks are packed. Tiles of a causal unit run from the last, which sees
- * the most keys, to the first. */
-static void attend_one(const struct ommai_attention_run *run, const struct ommai_attention_job *job) {
+/* The next head's packed keys and values are prefetched up to this size: those of two heads, scores
+ * and rows stay in the second level of cache. A kernel prefetches at least once in that many
+ * keys. */
+enum { PREFETCHED_PACKED_BYTES = 384 << 10, PREFETCH_STEP_KEYS = 8 };
+
+/* Tile `number` of a unit whose blocks are packed, counted through all heads. Those of a causal
+ * unit run from the last, which sees the most keys, to the first. */
+struct unit_tile {
+  int64_t head, index;
+};
+
+static struct unit_tile unit_tile_at(const struct ommai_attention_problem *problem, const struct ommai_attention_unit *unit,
+                                     int64_t number) {
+  int64_t n_tiles = tile_count(problem, unit), index = number % n_tiles;
+  return (struct unit_tile){number / n_tiles, problem->mode == OMMA_ATTENTION_CAUSAL ? n_tiles - 1 - index : index};
+}
+
+/* The rows of the tile that this worker is likely to get next, and a share of the next head's
+ * packed blocks, which follow this head's at `packed`: where each worker has a few tiles of a head,
+ * it will read all of them. */
+static struct ommai_attention_prefetch next_tile(const struct ommai_attention_run *run, const struct ommai_attention_unit *unit,
+                                                 int64_t number, const unsigned char *packed) {
   const struct ommai_attention_problem *problem = &run->plan->problem;
-  int64_t n_tiles = tile_count(problem, job->unit);
-  int64_t head = (int64_t)job->first_head * problem->group + job->index / n_tiles, index = job->index % n_tiles;
-  if (problem->mode == OMMA_ATTENTION_CAUSAL) index = n_tiles - 1 - index;
-  attend_tile(run, job->unit, head, index, job->shared, job->scratch, NULL);
+  const struct omma_attention_tensors *t = &run->tensors;
+  int64_t next = number + run->n_workers, per_head = unit->attend_per_pair, n_tiles = per_head * unit->n_pairs;
+  if (next >= n_tiles || unit->n_keys == 0) return (struct ommai_attention_prefetch){0};
+  struct unit_tile tile = unit_tile_at(problem, unit, next);
+  int64_t first, count, size = (int64_t)ommai_attention_element_size(problem->types.q);
+  ommai_attention_tile_rows(ommai_attention_kernel_for(problem, unit->n_keys), unit->n_rows, tile.index, &first, &count);
+  int64_t steps = ommai_div_up(unit->n_keys, PREFETCH_STEP_KEYS), half = (int64_t)unit->bytes_per_pair / 2, share = 0;
+  bool few = per_head < 2 * run->n_workers, last = number / per_head + 1 == unit->n_pairs;
+  if (!few && !last && unit->bytes_per_pair <= PREFETCHED_PACKED_BYTES)
+    share = ommai_round_up(ommai_div_up(half * run->n_workers, per_head * count), 64);
+  const unsigned char *keys = packed + unit->bytes_per_pair + number % per_head / run->n_workers * count * share;
+  return (struct ommai_attention_prefetch){
+      .base = {ommai_attention_q(run, unit->first_row + first, tile.head),
+               ommai_attention_out(run, unit->first_row + first, tile.head), keys, keys + half},
+      .stride = {t->q_token_stride * size, t->out_token_stride * size, share, share},
+      .row_bytes = {problem->head_dim * size, problem->v_head_dim * size, share, share},
+      .n_rows = (int32_t)count,
+      .rows_per_step = (int32_t)ommai_div_up(4 * count, steps)};
+}
+
+static void attend_one(const struct ommai_attention_run *run, const struct ommai_attention_job *job) {
+  const struct ommai_attention_unit *unit = job->unit;
+  int64_t number = job->first_head * unit->attend_per_pair + job->index;
+  struct unit_tile tile = unit_tile_at(&run->plan->problem, unit, number);
+  struct ommai_attention_prefetch prefetch = next_tile(run, unit, number, job->shared);
+  attend_tile(run, unit, tile.head, tile.index, job->shared, job->scratch, &prefetch);
 }
 
 /* kv heads whose rows are asked for together: enough that the pieces are longer than the cache

@@ -18,9 +18,8 @@
 /* How long a worker looks for the next run, and the caller for the last worker, before it sleeps:
  * about the longest task of a layer, so that hardly anybody sleeps within a forward pass. To be
  * woken takes 50 us where the machine is idle and a millisecond where it is not. With fewer CPUs
- * than workers looking only takes time from whoever has the work. */
-/* How long a worker looks for the next phase before it sleeps, the first part of it without
- * offering its CPU to others; rounds: between two looks at the clock. */
+ * than workers looking only takes time from whoever has the work. After SPIN_ALONE_NS a worker
+ * that looks offers its CPU to others; SPIN_ROUNDS: looks between two readings of the clock. */
 enum { SPIN_NS = 1000000, SPIN_ALONE_NS = 30000, SPIN_ROUNDS = 32 };
 
 struct worker {

@@ -29,8 +29,11 @@ static const char *const quantization_names[] = {
     "none", "int8", "int4",       "int4-g32", "int4-g64",    "int4-g128", "compressed-tensors",
     "fp8",  "awq",  "awq_marlin", "gptq",     "gptq_marlin", "gguf",      NULL};
 
-static const enum omma_kv_cache_type kv_cache_values[] = {OMMA_KV_CACHE_AUTO, OMMA_KV_CACHE_F32, OMMA_KV_CACHE_F32,
-                                                          OMMA_KV_CACHE_BF16, OMMA_KV_CACHE_BF16};
+/* The last is vLLM's name for int8. */
+static const char *const kv_cache_names[] = {"auto", "f32", "float32", "bf16", "bfloat16", "int8", "int8_per_token_head", NULL};
+static const enum omma_kv_cache_type kv_cache_values[] = {OMMA_KV_CACHE_AUTO, OMMA_KV_CACHE_F32,  OMMA_KV_CACHE_F32,
+                                                          OMMA_KV_CACHE_BF16, OMMA_KV_CACHE_BF16, OMMA_KV_CACHE_INT8,
+                                                          OMMA_KV_CACHE_INT8};
 
 static const struct ommai_option machine_table[] = {
     OMMAI_INTEGER("threads", threads, "N", 1, MAX_THREADS, "number of CPU threads",
@@ -68,8 +71,11 @@ static const struct ommai_option weight_table[] = {
                  "64 inputs (int4-g32, -g64, -g128: groups of 32, 64, 128); a quantized checkpoint needs no option, and naming "
                  "another method than its own is an error: docs/quantization.md",
                  .letter = 'q', .initial = "none"),
-    OMMAI_CHOICE("kv-cache-dtype", kv_cache_dtype, "TYPE", dtype_names,
-                 "data type of the KV cache; auto: bf16, or f32 with --dtype f32", .initial = "auto"),
+    OMMAI_CHOICE("kv-cache-dtype", kv_cache_dtype, "TYPE", kv_cache_names,
+                 "data type of the KV cache; auto: bf16, or f32 with --dtype f32; int8: keys and values as 8-bit integers "
+                 "with a scale for each token and head, about half of bf16's memory; not for models with compressed rows "
+                 "(MLA): docs/quantization.md",
+                 .initial = "auto"),
 };
 
 static const char *const checkpoint_length[] = {"auto", "-1", NULL};
@@ -122,6 +128,10 @@ static int index_of(const char *const *names, const char *name) {
 int ommai_common_dtype(const char *name) { return index_of(dtype_names, name); }
 
 int ommai_common_quantization(const char *name) { return index_of(quantization_names, name); }
+
+bool ommai_common_int8_kv_cache(const struct ommai_common *common) {
+  return kv_cache_values[common->kv_cache_dtype] == OMMA_KV_CACHE_INT8;
+}
 
 struct omma_image_options ommai_common_image_options(const struct ommai_common *common) {
   return (struct omma_image_options){.min_pixels = common->min_pixels, .max_pixels = common->max_pixels};

@@ -57,6 +57,9 @@ const char *ommai_common_isa(const struct ommai_common *common);
 int ommai_common_dtype(const char *name);
 int ommai_common_quantization(const char *name);
 
+/* Whether --kv-cache-dtype names int8, which goes with every --dtype. */
+bool ommai_common_int8_kv_cache(const struct ommai_common *common);
+
 /* The limits of resized images. */
 struct omma_image_options ommai_common_image_options(const struct ommai_common *common);
 

@@ -36,7 +36,8 @@ static int make(const struct ommai_common *wanted, const struct omma_engine_opti
   common.verbose = false;
   common.dtype = ommai_common_dtype(kind->dtype);
   common.quantization = ommai_common_quantization(kind->quantization);
-  common.kv_cache_dtype = 0;
+  /* f32 goes with some choices alone */
+  if (!ommai_common_int8_kv_cache(wanted)) common.kv_cache_dtype = 0;
   int code = ommai_open_model(&common, true, &model);
   if (code != OMMAI_EXIT_DONE) return code;
   omma_model_get_info(model, &info);

@@ -14,6 +14,7 @@
 #include "families/gguf_files.h"
 #include "grammar/token_trie.h"
 #include "kernels/dtype.h"
+#include "language/attention_kind.h"
 #include "language/decoder_work.h"
 #include "language/kv_cache.h"
 
@@ -22,6 +23,7 @@ const char *omma_version(void) { return OMMA_VERSION; }
 /* Keys and values are of the type that was named for the arithmetic; where none was, of 16 bits. */
 static enum omma_dtype kv_type(const struct omma_model_options *options) {
   if (options->kv_cache == OMMA_KV_CACHE_AUTO) return options->weights == OMMA_WEIGHTS_F32 ? OMMA_F32 : OMMA_BF16;
+  if (options->kv_cache == OMMA_KV_CACHE_INT8) return OMMA_INT8;
   return options->kv_cache == OMMA_KV_CACHE_F32 ? OMMA_F32 : OMMA_BF16;
 }
 
@@ -202,7 +204,7 @@ static enum omma_status choose_limits(struct omma_model *model, const struct omm
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "weights", "weights: no such type: %d, %d", (int)options->weights,
                             (int)options->vision_weights);
   }
-  if (options->kv_cache < OMMA_KV_CACHE_AUTO || options->kv_cache > OMMA_KV_CACHE_BF16) {
+  if (options->kv_cache < OMMA_KV_CACHE_AUTO || options->kv_cache > OMMA_KV_CACHE_INT8) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "kv_cache", "kv_cache: no such type: %d", (int)options->kv_cache);
   }
   model->pin_threads = !options->no_pinning;
@@ -252,6 +254,11 @@ static enum omma_status set_up_networks(struct omma_model *model, const struct o
   if (model->decoder.dtype == OMMA_BF16 && model->decoder.kv_type == OMMA_F32) {
     return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "kv_cache",
                             "kv_cache: keys and values are bf16 where the language model computes in bf16; f32 goes with f32");
+  }
+  if (model->decoder.kv_type == OMMA_INT8 && !model->encoder_only && !model->config.text.attention->int8_cache) {
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "kv_cache",
+                            "kv_cache: %s keeps compressed rows (MLA), which are not kept in int8; expected auto, bf16 or f32",
+                            model->config.model_type);
   }
   return choose_weights(model, options, vision == OMMA_WEIGHTS_INT8, error);
 }

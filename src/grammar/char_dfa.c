@@ -411,9 +411,9 @@ bool ommai_dfa_intersect(struct ommai_scratch *scratch, const struct ommai_char_
 /* ---- use ---- */
 
 static int32_t next_state(const struct ommai_char_dfa *dfa, int32_t state, uint32_t code) {
-  const struct ommai_dfa_edge *edges = dfa->edges + dfa->states[state].first_edge;
   for (size_t i = 0; i < dfa->states[state].n_edges; i++) {
-    if (edges[i].low <= code && code <= edges[i].high) return edges[i].to;
+    const struct ommai_dfa_edge *edge = &dfa->edges[dfa->states[state].first_edge + i];
+    if (edge->low <= code && code <= edge->high) return edge->to;
   }
   return -1;
 }

@@ -92,17 +92,17 @@ static void add_entries(const struct counts *counts, struct ommai_grammar_builde
 static void add_edges(const struct counts *counts, struct ommai_grammar_builder *builder, int32_t first, size_t state,
                       enum ommai_char_encoding encoding, int32_t *gates) {
   const struct ommai_dfa_state *from = &counts->dfa->states[state];
-  const struct ommai_dfa_edge *edges = counts->dfa->edges + from->first_edge;
-  for (size_t i = 0; i < from->n_edges; i++) {
-    int32_t to = edges[i].to;
+  for (size_t i = from->first_edge; i < from->first_edge + from->n_edges; i++) {
+    const struct ommai_dfa_edge *edge = &counts->dfa->edges[i];
+    int32_t to = edge->to;
     if (counts->distance[to] == NEVER) continue;
     if (!gates[to]) {
       gates[to] = ommai_builder_node(builder) + 1;
       add_entries(counts, builder, first + (int32_t)state, (size_t)to, gates[to] - 1);
     }
-    ommai_builder_chars(builder, gates[to] - 1, edges[i].low, edges[i].high, encoding, first + to);
+    ommai_builder_chars(builder, gates[to] - 1, edge->low, edge->high, encoding, first + to);
   }
-  for (size_t i = 0; i < from->n_edges; i++) gates[edges[i].to] = 0;
+  for (size_t i = 0; i < from->n_edges; i++) gates[counts->dfa->edges[from->first_edge + i].to] = 0;
 }
 
 static int32_t add_rule(const struct counts *counts, struct ommai_grammar_builder *builder, enum ommai_char_encoding encoding) {

@@ -13,6 +13,8 @@
 #ifndef OMMAI_KERNELS_ATTENTION_DECODE_BLOCK_H
 #define OMMAI_KERNELS_ATTENTION_DECODE_BLOCK_H
 
+#include <string.h>
+
 #include "kernels/attention_lanes.h"
 
 enum { SHARED_HEADS = 4, KEYS_AT_ONCE = 4 };
@@ -23,7 +25,7 @@ OMMAI_INLINE void add_values(const struct ommai_attention_decode_block *job, int
                              const float *rescale, struct ommai_attention_types types);
 
 /* Rows between the one that is read and the one that is asked for: some 8 KiB. */
-OMMAI_INLINE int64_t rows_ahead(int64_t row_bytes) { return row_bytes > 512 ? 8 : 32; }
+OMMAI_INLINE int64_t rows_ahead(int64_t row_bytes) { return row_bytes > 512 ? 8 : row_bytes > 128 ? 32 : 64; }
 
 /* Asks for rows that come some rows after `row` in the order in which memory is read: k, v, the
  * next block's k. */
@@ -54,22 +56,41 @@ OMMAI_INLINE void key_rows(const struct ommai_attention_decode_block *job, int64
   for (int i = 0; i < KEYS_AT_ONCE; i++) rows[i] = first + ommai_min_i64(i, job->n_keys - 1 - key) * step;
 }
 
+/* The scales of a block's rows of integers, with ones for keys that it does not have. */
+struct row_scales {
+  _Alignas(64) float k[BLOCK], v[BLOCK];
+};
+
+OMMAI_INLINE void load_scales(const struct ommai_attention_decode_block *job, struct row_scales *scales) {
+  memcpy(scales->k, job->k_scales, (size_t)job->n_keys * sizeof *scales->k);
+  memcpy(scales->v, job->v_scales, (size_t)job->n_keys * sizeof *scales->v);
+  for (int64_t key = job->n_keys; key < BLOCK; key++) scales->k[key] = scales->v[key] = 1.0f;
+  for (int64_t key = 0; job->next_k_scales && key < BLOCK; key += 64 / (int64_t)sizeof(float)) {
+    __builtin_prefetch(job->next_k_scales + key);
+    __builtin_prefetch(job->next_v_scales + key);
+  }
+}
+
 /* Scores [BLOCK] of a head to weights; its new maximum and sum. Returns what its sums so far are to
  * be multiplied by. */
 OMMAI_INLINE float weigh_keys(const struct ommai_attention_decode_block *job, int64_t head, float *weights,
-                              struct ommai_attention_types types) {
+                              const struct row_scales *scales, struct ommai_attention_types types) {
   float *state = job->state + head * job->state_stride;
   float before = job->first ? -INFINITY : state[OMMAI_ATTENTION_STATE_MAX];
   vec largest = vec_set1(before), sum = vec_zero();
   for (int64_t key = job->n_keys; key < BLOCK; key++) weights[key] = -INFINITY;
 #pragma GCC unroll 8
-  for (int64_t first = 0; first < BLOCK; first += LANES) largest = vec_max(largest, vec_load(weights + first));
+  for (int64_t first = 0; first < BLOCK; first += LANES) {
+    if (types.kv == OMMA_INT8) vec_store(weights + first, vec_mul(vec_load(weights + first), vec_load(scales->k + first)));
+    largest = vec_max(largest, vec_load(weights + first));
+  }
   float maximum = vec_largest(largest);
 #pragma GCC unroll 8
   for (int64_t first = 0; first < BLOCK; first += LANES) {
     vec weight = exp2_full(vec_sub(vec_load(weights + first), vec_set1(maximum)));
-    if (types.q == OMMA_BF16) weight = vec_round_bf16(weight);
+    if (types.q == OMMA_BF16 && types.kv == OMMA_BF16) weight = vec_round_bf16(weight);
     sum = vec_add(sum, weight);
+    if (types.kv == OMMA_INT8) weight = vec_mul(weight, vec_load(scales->v + first));
     vec_store(weights + first, weight);
   }
   float rescale[LANES], total = vec_sum(sum);
@@ -80,22 +101,24 @@ OMMAI_INLINE float weigh_keys(const struct ommai_attention_decode_block *job, in
 }
 
 OMMAI_INLINE void attend_heads(const struct ommai_attention_decode_block *job, int64_t head, int n,
-                               struct ommai_attention_types types) {
+                               const struct row_scales *scales, struct ommai_attention_types types) {
   _Alignas(64) float weights[SHARED_HEADS * BLOCK];
   float rescale[SHARED_HEADS];
   multiply_keys(job, head, n, weights, types);
 #pragma GCC unroll 1
-  for (int i = 0; i < n; i++) rescale[i] = weigh_keys(job, head + i, weights + i * BLOCK, types);
+  for (int i = 0; i < n; i++) rescale[i] = weigh_keys(job, head + i, weights + i * BLOCK, scales, types);
   add_values(job, head, n, weights, rescale, types);
 }
 
 OMMAI_INLINE void decode_block(const struct ommai_attention_decode_block *job, struct ommai_attention_types types) {
+  struct row_scales scales;
+  if (types.kv == OMMA_INT8) load_scales(job, &scales);
   for (int64_t head = 0; head < job->n_heads; head += SHARED_HEADS) {
     switch (job->n_heads - head) {
-      case 1: attend_heads(job, head, 1, types); break;
-      case 2: attend_heads(job, head, 2, types); break;
-      case 3: attend_heads(job, head, 3, types); break;
-      default: attend_heads(job, head, SHARED_HEADS, types); break;
+      case 1: attend_heads(job, head, 1, &scales, types); break;
+      case 2: attend_heads(job, head, 2, &scales, types); break;
+      case 3: attend_heads(job, head, 3, &scales, types); break;
+      default: attend_heads(job, head, SHARED_HEADS, &scales, types); break;
     }
   }
 }

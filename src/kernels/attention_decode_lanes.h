@@ -2,7 +2,8 @@
  * lanes_*.h before.
  *
  * Elements go by spans of two registers: of a bf16 row the even elements and the odd ones, which
- * takes no shuffles; sums of values are put into order when a block ends. */
+ * takes no shuffles; sums of values are put into order when a block ends. Integers come in their
+ * order. */
 #ifndef OMMAI_KERNELS_ATTENTION_DECODE_LANES_H
 #define OMMAI_KERNELS_ATTENTION_DECODE_LANES_H
 
@@ -15,7 +16,7 @@ enum { SPAN = 2 * LANES, Q_ROOM = OMMA_ATTENTION_MAX_DECODE_HEAD_DIM + SPAN };
 /* Elements [at, at + SPAN) of a row as two registers; those from `count` on are zeros and are not
  * read. */
 OMMAI_INLINE void load_span(const void *row, int64_t at, int64_t count, enum omma_dtype dtype, vec span[2]) {
-  if (dtype == OMMA_F32) {
+  if (dtype != OMMA_BF16) {
     span[0] = load_part(row, at, count, dtype);
     span[1] = load_part(row, at + LANES, count - LANES, dtype);
     return;
@@ -32,8 +33,13 @@ OMMAI_INLINE void load_query(const struct ommai_attention_decode_block *job, int
   const unsigned char *row = (const unsigned char *)job->q + bytes_of(head * job->q_head_stride, types.q);
   for (int64_t at = 0; at < job->head_dim; at += SPAN) {
     vec span[2];
-    load_span(row, at, job->head_dim - at, types.q, span);
-    if (types.q != types.kv) vec_unzip(span);
+    if (types.kv == OMMA_INT8) {
+      span[0] = load_part(row, at, job->head_dim - at, types.q);
+      span[1] = load_part(row, at + LANES, job->head_dim - at - LANES, types.q);
+    } else {
+      load_span(row, at, job->head_dim - at, types.q, span);
+      if (types.q != types.kv) vec_unzip(span);
+    }
     vec_store(q + at, span[0]);
     vec_store(q + at + LANES, span[1]);
   }

@@ -13,6 +13,7 @@ static float score(const struct ommai_attention_decode_block *job, int32_t head,
     dot += ommai_attention_load(job->q, head * job->q_head_stride + d, types.q) *
            ommai_attention_load(job->k, key * job->k_stride + d, types.kv);
   }
+  if (types.kv == OMMA_INT8) dot *= job->k_scales[key];
   return dot * (job->scale * LOG2_E);
 }
 
@@ -30,8 +31,9 @@ static void decode_head(const struct ommai_attention_decode_block *job, int32_t 
   for (int32_t d = 0; d < job->v_head_dim; d++) out[d] = job->first ? 0.0f : out[d] * rescale;
   for (int64_t key = 0; key < job->n_keys; key++) {
     float weight = exp2f(scores[key] - maximum);
-    if (types.q == OMMA_BF16) weight = ommai_bf16_to_f32(ommai_bf16_from_f32(weight));
+    if (types.q == OMMA_BF16 && types.kv == OMMA_BF16) weight = ommai_bf16_to_f32(ommai_bf16_from_f32(weight));
     sum += weight;
+    if (types.kv == OMMA_INT8) weight *= job->v_scales[key];
     for (int32_t d = 0; d < job->v_head_dim; d++)
       out[d] += weight * ommai_attention_load(job->v, key * job->v_stride + d, types.kv);
   }
@@ -49,4 +51,6 @@ static void decode_head(const struct ommai_attention_decode_block *job, int32_t 
 
 DECODE_KERNEL(f32, F32, F32);
 DECODE_KERNEL(f32_bf16, F32, BF16);
+DECODE_KERNEL(f32_kv8, F32, INT8);
 DECODE_KERNEL(bf16, BF16, BF16);
+DECODE_KERNEL(bf16_kv8, BF16, INT8);

@@ -6,7 +6,9 @@
 
 #include "base/half.h"
 
-static inline size_t ommai_attention_element_size(enum omma_dtype dtype) { return dtype == OMMA_F32 ? 4 : 2; }
+static inline size_t ommai_attention_element_size(enum omma_dtype dtype) {
+  return dtype == OMMA_F32 ? 4 : dtype == OMMA_INT8 ? 1 : 2;
+}
 
 /* The address of element `index` after `base`. */
 static inline const void *ommai_attention_at(const void *base, int64_t index, enum omma_dtype dtype) {
@@ -17,7 +19,7 @@ static inline void *ommai_attention_at_out(void *base, int64_t index, enum omma_
 }
 
 /* Reads or writes element `index`. Inputs of foreign callers may be aligned to less than their
- * type, hence the copies. */
+ * type, hence the copies. INT8 is read as the integer, without its scale, and never written. */
 static inline float ommai_attention_load(const void *base, int64_t index, enum omma_dtype dtype) {
   const void *at = ommai_attention_at(base, index, dtype);
   if (dtype == OMMA_F32) {
@@ -25,6 +27,7 @@ static inline float ommai_attention_load(const void *base, int64_t index, enum o
     memcpy(&value, at, sizeof value);
     return value;
   }
+  if (dtype == OMMA_INT8) return *(const int8_t *)at;
   uint16_t bits;
   memcpy(&bits, at, sizeof bits);
   return dtype == OMMA_BF16 ? ommai_bf16_to_f32(bits) : ommai_f16_to_f32(bits);

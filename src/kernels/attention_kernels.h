@@ -20,7 +20,10 @@
  *   their type;
  * - scores, softmax and sums are f32; in bf16 the probabilities are rounded to bf16 before the
  *   second product, their sum is
- *   that of the rounded ones, and the result is rounded once. */
+ *   that of the rounded ones, and the result is rounded once;
+ * - keys and values of 8 bits (kv8) are integers times a scale for each row. TILE kernels take the
+ *   products, rounded to bf16 under bf16 queries. DECODE kernels multiply scores by the keys'
+ *   scales and probabilities by the values', in f32 throughout: no probability is rounded. */
 #ifndef OMMAI_KERNELS_ATTENTION_KERNELS_H
 #define OMMAI_KERNELS_ATTENTION_KERNELS_H
 
@@ -34,8 +37,8 @@ enum { OMMAI_ATTENTION_BLOCK = OMMA_ATTENTION_PAGE_TOKENS };
  * and window kernel; of the others no kernel pads more than up to the next multiple. */
 enum { OMMAI_ATTENTION_DIM_STEP = 8 };
 
-/* Element types. kv is q's type, or bf16 under f32 queries: then keys and values are widened where
- * they are read, and nothing is rounded. */
+/* Element types. kv is q's type; or bf16 under f32 queries: then keys and values are widened where
+ * they are read, and nothing is rounded; or int8 with scales under f32 and bf16 queries. */
 struct ommai_attention_types {
   enum omma_dtype q; /* of out as well */
   enum omma_dtype kv;
@@ -52,6 +55,8 @@ struct ommai_attention_pack {
   /* [head_dim]: what kernels with scores of integers take off every key; others do not look at
    * it */
   const float *center;
+  /* [n_keys] each: what the integers of a row are multiplied by; not looked at for other types */
+  const float *k_scales, *v_scales;
   /* block_bytes(head_dim, v_head_dim), aligned to 64; layout private to the kernel */
   void *packed;
 };
@@ -110,14 +115,18 @@ struct ommai_attention_decode_block {
   const void *k; /* [n_keys, head_dim], rows k_stride apart */
   const void *v; /* [n_keys, v_head_dim], rows v_stride apart */
   int64_t q_head_stride, k_stride, v_stride;
+  const float *k_scales; /* [n_keys] each: of rows of integers; not looked at for other types */
+  const float *v_scales;
   int32_t n_heads;
   int32_t n_keys; /* 1 .. OMMAI_ATTENTION_BLOCK, all visible */
   int32_t head_dim, v_head_dim;
   float scale;
   bool first;         /* the states hold nothing yet */
-  const void *next_k; /* rows that are wanted next, to be prefetched; may be NULL */
+  const void *next_k; /* rows and scales that are wanted next, to be prefetched; may be NULL */
   const void *next_v;
-  float *state; /* [n_heads], aligned to 64, state_stride floats apart */
+  const float *next_k_scales, *next_v_scales;
+  /* [n_heads], aligned to 64, state_stride floats apart */
+  float *state;
   /* a multiple of 16, at least OMMAI_ATTENTION_STATE_OUT + v_head_dim rounded up to 16 */
   int64_t state_stride;
 };
@@ -130,20 +139,32 @@ struct ommai_attention_decode_kernel {
 };
 
 /* All kernels, from the lowest level upward: X(name of the kernel object without its prefix).
- * f32_bf16: f32 queries, bf16 keys. */
+ * f32_bf16: f32 queries, bf16 keys; f32_kv8, bf16_kv8: f32 and bf16 queries, keys of 8 bits with
+ * scales. */
 #if defined(__x86_64__)
-#define OMMAI_ATTENTION_TILE_KERNELS_ARCH(X) \
-  X(f32_avx2)                                \
-  X(f32_bf16_avx2) X(bf16_avx2) X(f16_avx2) X(f32_avx512) X(f32_bf16_avx512) X(bf16_avx512) X(f16_avx512) X(bf16_avx512_bf16)
+#define OMMAI_ATTENTION_TILE_KERNELS_ARCH(X)                                                                             \
+  X(f32_avx2)                                                                                                            \
+  X(f32_bf16_avx2)                                                                                                       \
+  X(f32_kv8_avx2)                                                                                                        \
+  X(bf16_avx2)                                                                                                           \
+  X(bf16_kv8_avx2)                                                                                                       \
+  X(f16_avx2)                                                                                                            \
+  X(f32_avx512) X(f32_bf16_avx512) X(f32_kv8_avx512) X(bf16_avx512) X(bf16_kv8_avx512) X(f16_avx512) X(bf16_avx512_bf16) \
+      X(bf16_kv8_avx512_bf16)
 #define OMMAI_ATTENTION_WINDOW_KERNELS(X) X(bf16_avx512_bf16)
 #define OMMAI_ATTENTION_INT8_KERNELS_ARCH(X) X(bf16_avx512_bf16_vnni)
 #define OMMAI_ATTENTION_DECODE_KERNELS_ARCH(X) \
-  X(f32_avx2) X(f32_bf16_avx2) X(bf16_avx2) X(f32_avx512) X(f32_bf16_avx512) X(bf16_avx512) X(bf16_avx512_bf16)
+  X(f32_avx2)                                  \
+  X(f32_bf16_avx2)                             \
+  X(f32_kv8_avx2)                              \
+  X(bf16_avx2)                                 \
+  X(bf16_kv8_avx2) X(f32_avx512) X(f32_bf16_avx512) X(f32_kv8_avx512) X(bf16_avx512) X(bf16_kv8_avx512) X(bf16_avx512_bf16)
 #elif defined(__aarch64__)
-#define OMMAI_ATTENTION_TILE_KERNELS_ARCH(X) X(f32_neon) X(f32_bf16_neon) X(bf16_neon) X(f16_neon) X(bf16_neon_bf16)
+#define OMMAI_ATTENTION_TILE_KERNELS_ARCH(X) \
+  X(f32_neon) X(f32_bf16_neon) X(f32_kv8_neon) X(bf16_neon) X(bf16_kv8_neon) X(f16_neon) X(bf16_neon_bf16)
 #define OMMAI_ATTENTION_WINDOW_KERNELS(X)
 #define OMMAI_ATTENTION_INT8_KERNELS_ARCH(X)
-#define OMMAI_ATTENTION_DECODE_KERNELS_ARCH(X) X(f32_neon) X(f32_bf16_neon) X(bf16_neon)
+#define OMMAI_ATTENTION_DECODE_KERNELS_ARCH(X) X(f32_neon) X(f32_bf16_neon) X(f32_kv8_neon) X(bf16_neon) X(bf16_kv8_neon)
 #else
 #define OMMAI_ATTENTION_TILE_KERNELS_ARCH(X)
 #define OMMAI_ATTENTION_WINDOW_KERNELS(X)
@@ -154,7 +175,9 @@ struct ommai_attention_decode_kernel {
 #define OMMAI_ATTENTION_TILE_KERNELS(X) \
   X(f32_scalar)                         \
   X(f32_bf16_scalar)                    \
+  X(f32_kv8_scalar)                     \
   X(bf16_scalar)                        \
+  X(bf16_kv8_scalar)                    \
   X(f16_scalar)                         \
   OMMAI_ATTENTION_TILE_KERNELS_ARCH(X)
 
@@ -163,7 +186,9 @@ struct ommai_attention_decode_kernel {
 #define OMMAI_ATTENTION_DECODE_KERNELS(X) \
   X(f32_scalar)                           \
   X(f32_bf16_scalar)                      \
+  X(f32_kv8_scalar)                       \
   X(bf16_scalar)                          \
+  X(bf16_kv8_scalar)                      \
   OMMAI_ATTENTION_DECODE_KERNELS_ARCH(X)
 
 #define OMMAI_DECLARE_TILE(kernel) extern const struct ommai_attention_tile_kernel ommai_attention_tile_##kernel;

@@ -12,7 +12,9 @@
 
 enum { BLOCK = OMMAI_ATTENTION_BLOCK };
 
-OMMAI_INLINE int64_t bytes_of(int64_t count, enum omma_dtype dtype) { return count * (dtype == OMMA_F32 ? 4 : 2); }
+OMMAI_INLINE int64_t bytes_of(int64_t count, enum omma_dtype dtype) {
+  return count * (int64_t)ommai_attention_element_size(dtype);
+}
 
 /* 2^x for x up to 127: a polynomial for the fraction, and the whole part goes into the exponent.
  * 2^0 is exactly 1, and below 2^-126 is 0. The coefficients are minimax fits of the relative error

@@ -9,8 +9,8 @@
  *                          other
  *   multiply(acc, a, b, n, nv)       acc[GROUP][nv] = sum over n units of a [n][GROUP] times b
  *   [n][nv LANES]
- *   pack_keys(job, out, dtype)       to [BLOCK / GROUP][units of head_dim][GROUP] units
- *   pack_values(job, out, dtype)     to [v_head_dim / GROUP][BLOCK / UNIT_KEYS][GROUP] units;
+ *   pack_keys(job, out, types)       to [BLOCK / GROUP][units of head_dim][GROUP] units
+ *   pack_values(job, out, types)     to [v_head_dim / GROUP][BLOCK / UNIT_KEYS][GROUP] units;
  *   v_head_dim rounded up to 8
  *   pack_queries(tile, out, nv, dtype)   to [units of head_dim][nv LANES] units, with the sign of
  *   the scale
@@ -45,10 +45,10 @@ static size_t scratch_bytes(int32_t head_dim, int32_t v_head_dim) {
   return (size_t)(query_words(head_dim) + scores + sum_words(v_head_dim)) * sizeof(float);
 }
 
-OMMAI_INLINE void pack_block(const struct ommai_attention_pack *job, enum omma_dtype dtype) {
+OMMAI_INLINE void pack_block(const struct ommai_attention_pack *job, struct ommai_attention_types types) {
   float *packed = job->packed;
-  pack_keys(job, packed, dtype);
-  pack_values(job, packed + key_words(job->head_dim), dtype);
+  pack_keys(job, packed, types);
+  pack_values(job, packed + key_words(job->head_dim), types);
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -226,9 +226,14 @@ OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, e
                                                                                      pack,                                \
                                                                                      attend}
 
+#define TILE_PACK(name, Q, KV)                                            \
+  static void pack_##name(const struct ommai_attention_pack *job) {       \
+    pack_block(job, (struct ommai_attention_types){OMMA_##Q, OMMA_##KV}); \
+  }
+
 /* One function per number of registers, then the choice among them. */
 #define TILE_KERNEL(type, TYPE, rows, LEVEL, suffix)                                                            \
-  static void pack_##type(const struct ommai_attention_pack *job) { pack_block(job, OMMA_##TYPE); }             \
+  TILE_PACK(type, TYPE, TYPE)                                                                                   \
   static void attend_##type##_1(const struct ommai_attention_tile *tile) { attend_rows(tile, 1, OMMA_##TYPE); } \
   static void attend_##type##_2(const struct ommai_attention_tile *tile) { attend_rows(tile, 2, OMMA_##TYPE); } \
   static void attend_##type##_3(const struct ommai_attention_tile *tile) { attend_rows(tile, 3, OMMA_##TYPE); } \
@@ -246,5 +251,11 @@ OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, e
 /* After those of both types: f32 queries attend to bf16 keys and values, which are packed as
  * f32. */
 #define TILE_KERNEL_F32_BF16(rows, LEVEL, suffix) TILE_OBJECT(f32_bf16, F32, BF16, rows, LEVEL, suffix, pack_bf16, attend_f32)
+
+/* After that of the type: its queries attend to integers with scales, which are packed as the type
+ * is. */
+#define TILE_KERNEL_KV8(type, TYPE, rows, LEVEL, suffix) \
+  TILE_PACK(type##_kv8, TYPE, INT8)                      \
+  TILE_OBJECT(type##_kv8, TYPE, INT8, rows, LEVEL, suffix, pack_##type##_kv8, attend_##type)
 
 #endif

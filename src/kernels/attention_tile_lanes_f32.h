@@ -1,6 +1,6 @@
-/* The tile kernel's packed data where a unit is one f32, and bf16 and f16 are widened while
- * packing. The including file includes attention_lanes.h and defines GROUP, MAX_NV, multiply()
- * (see attention_tile_lanes.h), and
+/* The tile kernel's packed data where a unit is one f32: bf16 and f16 are widened while packing,
+ * and integers multiplied by their scales. The including file includes attention_lanes.h and
+ * defines GROUP, MAX_NV, multiply() (see attention_tile_lanes.h), and
  *
  *   put_lanes(out, index, span, value)   stores LANES neighbours from `index`, a multiple of LANES,
  *   on of an axis that is cut
@@ -12,15 +12,24 @@
 
 enum { UNIT_DIMS = 1, UNIT_KEYS = 1, UNIT_WORDS = 1, SUM_UNITS = 40 };
 
-OMMAI_INLINE void pack_keys(const struct ommai_attention_pack *job, float *out, enum omma_dtype dtype) {
-  int64_t dim = job->head_dim, stride = bytes_of(job->k_stride, dtype);
+/* Row `index` of n_rows that begin at `rows`: LANES elements from `at` on, times the row's scale
+ * where rows have one; zeros for what the row does not have. */
+OMMAI_INLINE vec load_kept(const unsigned char *rows, int64_t stride, const float *scales, int64_t index, int64_t n_rows,
+                           int64_t at, int64_t dim, struct ommai_attention_types types) {
+  vec part = load_part(rows + index * stride, at, index < n_rows ? dim - at : 0, types.kv);
+  if (types.kv != OMMA_INT8) return part;
+  vec scaled = vec_mul(part, vec_set1(index < n_rows ? scales[index] : 0.0f));
+  return types.q == OMMA_BF16 ? vec_round_bf16(scaled) : scaled;
+}
+
+OMMAI_INLINE void pack_keys(const struct ommai_attention_pack *job, float *out, struct ommai_attention_types types) {
+  int64_t dim = job->head_dim, stride = bytes_of(job->k_stride, types.kv);
   for (int64_t key = 0; key < BLOCK; key += LANES) {
-    const unsigned char *rows = (const unsigned char *)job->k + key * stride;
     for (int64_t at = 0; at < dim; at += LANES) {
       vec r[LANES];
 #pragma GCC unroll 8
       for (int i = 0; i < LANES; i++) {
-        r[i] = load_part(rows + i * stride, at, key + i < job->n_keys ? dim - at : 0, dtype);
+        r[i] = load_kept(job->k, stride, job->k_scales, key + i, job->n_keys, at, dim, types);
       }
       vec_transpose(r);
 #pragma GCC unroll 8
@@ -31,12 +40,11 @@ OMMAI_INLINE void pack_keys(const struct ommai_attention_pack *job, float *out, 
   }
 }
 
-OMMAI_INLINE void pack_values(const struct ommai_attention_pack *job, float *out, enum omma_dtype dtype) {
-  int64_t stride = bytes_of(job->v_stride, dtype);
+OMMAI_INLINE void pack_values(const struct ommai_attention_pack *job, float *out, struct ommai_attention_types types) {
+  int64_t dim = job->v_head_dim, stride = bytes_of(job->v_stride, types.kv);
   for (int64_t key = 0; key < BLOCK; key++, out += GROUP) {
-    const unsigned char *row = (const unsigned char *)job->v + key * stride;
-    for (int64_t at = 0; at < job->v_head_dim; at += LANES) {
-      put_lanes(out, at, BLOCK * GROUP, load_part(row, at, key < job->n_keys ? job->v_head_dim - at : 0, dtype));
+    for (int64_t at = 0; at < dim; at += LANES) {
+      put_lanes(out, at, BLOCK * GROUP, load_kept(job->v, stride, job->v_scales, key, job->n_keys, at, dim, types));
     }
   }
 }

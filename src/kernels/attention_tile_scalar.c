@@ -24,18 +24,25 @@ static size_t scratch_bytes(int32_t head_dim, int32_t v_head_dim) {
   return (size_t)(head_dim + BLOCK + v_head_dim) * sizeof(float);
 }
 
-static void pack_rows(const void *rows, int64_t stride, int32_t n_rows, int32_t dim, enum omma_dtype dtype, float *out) {
+/* scales NULL: none. */
+static void pack_rows(const void *rows, int64_t stride, const float *scales, int32_t n_rows, int32_t dim,
+                      struct ommai_attention_types types, float *out) {
   for (int64_t row = 0; row < BLOCK; row++) {
     for (int32_t d = 0; d < dim; d++) {
-      out[row * dim + d] = row < n_rows ? ommai_attention_load(rows, row * stride + d, dtype) : 0.0f;
+      float value = row < n_rows ? ommai_attention_load(rows, row * stride + d, types.kv) : 0.0f;
+      if (scales && row < n_rows) value *= scales[row];
+      if (scales && types.q == OMMA_BF16) value = ommai_bf16_to_f32(ommai_bf16_from_f32(value));
+      out[row * dim + d] = value;
     }
   }
 }
 
-static void pack(const struct ommai_attention_pack *job, enum omma_dtype dtype) {
+static void pack(const struct ommai_attention_pack *job, struct ommai_attention_types types) {
+  bool scaled = types.kv == OMMA_INT8;
   float *packed = job->packed;
-  pack_rows(job->k, job->k_stride, job->n_keys, job->head_dim, dtype, packed);
-  pack_rows(job->v, job->v_stride, job->n_keys, job->v_head_dim, dtype, packed + (int64_t)BLOCK * job->head_dim);
+  pack_rows(job->k, job->k_stride, scaled ? job->k_scales : NULL, job->n_keys, job->head_dim, types, packed);
+  pack_rows(job->v, job->v_stride, scaled ? job->v_scales : NULL, job->n_keys, job->v_head_dim, types,
+            packed + (int64_t)BLOCK * job->head_dim);
 }
 
 static float largest_of(const float *x, int64_t n) {
@@ -48,7 +55,7 @@ static float largest_of(const float *x, int64_t n) {
 static void pack_bf16_int8(const struct ommai_attention_pack *job) {
   float *packed = job->packed;
   int64_t n = (int64_t)job->n_keys * job->head_dim;
-  pack(job, OMMA_BF16);
+  pack(job, (struct ommai_attention_types){OMMA_BF16, OMMA_BF16});
   for (int64_t i = 0; i < n; i++) packed[i] -= job->center[i % job->head_dim];
   const struct ommai_attention_int8_scale scale = ommai_attention_int8_scale(largest_of(packed, n));
   for (int64_t i = 0; i < n; i++) packed[i] = ommai_attention_to_int8(packed[i], scale.inverse);
@@ -121,15 +128,26 @@ static void attend(const struct ommai_attention_tile *tile, enum omma_dtype dtyp
   const struct ommai_attention_tile_kernel ommai_attention_tile_##name##_scalar = { \
       "tile_" #name "_scalar", OMMAI_CPU_SCALAR, {OMMA_##Q, OMMA_##KV}, ROWS, 1, block_bytes, scratch_bytes, pack, attend}
 
+#define SCALAR_PACK(name, Q, KV)                                    \
+  static void pack_##name(const struct ommai_attention_pack *job) { \
+    pack(job, (struct ommai_attention_types){OMMA_##Q, OMMA_##KV}); \
+  }
+
 #define SCALAR_KERNEL(type, TYPE)                                                                          \
-  static void pack_##type(const struct ommai_attention_pack *job) { pack(job, OMMA_##TYPE); }              \
+  SCALAR_PACK(type, TYPE, TYPE)                                                                            \
   static void attend_##type(const struct ommai_attention_tile *tile) { attend(tile, OMMA_##TYPE, false); } \
   SCALAR_OBJECT(type, TYPE, TYPE, pack_##type, attend_##type)
+
+#define SCALAR_KERNEL_KV8(type, TYPE) \
+  SCALAR_PACK(type##_kv8, TYPE, INT8) \
+  SCALAR_OBJECT(type##_kv8, TYPE, INT8, pack_##type##_kv8, attend_##type)
 
 SCALAR_KERNEL(f32, F32);
 SCALAR_KERNEL(bf16, BF16);
 SCALAR_KERNEL(f16, F16);
 SCALAR_OBJECT(f32_bf16, F32, BF16, pack_bf16, attend_f32);
+SCALAR_KERNEL_KV8(f32, F32);
+SCALAR_KERNEL_KV8(bf16, BF16);
 
 static void attend_bf16_int8(const struct ommai_attention_tile *tile) { attend(tile, OMMA_BF16, true); }
 

@@ -41,7 +41,7 @@ struct ommai_integer_panel {
 };
 
 struct ommai_integer_rows {
-  const int8_t *x;      /* [n_rows][stride], zeros from n_in to k_padded */
+  const int8_t *x;      /* [n_rows][stride], zeros from n_in to k_padded; no -128 with U4_PANELS */
   int64_t stride;       /* at least k_padded */
   const int32_t *sums;  /* [n_rows][n_groups] */
   const int32_t *zeros; /* [n_rows]; looked at where there are weight_sums */

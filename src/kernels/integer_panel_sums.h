@@ -37,27 +37,41 @@ OMMAI_INLINE void start(const struct integer_block *block, int column, int raise
 /* The sums after it. */
 OMMAI_INLINE void finish(const struct integer_block *block, int column, const int n_rows, const int n_vectors,
                          ivec (*acc)[PANEL_VECTORS]) {
-  const int32_t *x_sums = block->x_sums;
-  int64_t n_groups = block->panel->n_groups;
+  float *sums = block->sums + column;
+  if (!block->ends) {
+#pragma GCC unroll 8
+    for (int row = 0; row < n_rows; row++) {
+#pragma GCC unroll 8
+      for (int v = 0; v < n_vectors; v++) ivec_store(sums + row * PANEL + v * LANES, acc[row][v]);
+    }
+    return;
+  }
+  if (block->first_group) {
+#pragma GCC unroll 8
+    for (int row = 0; row < n_rows; row++) {
+#pragma GCC unroll 8
+      for (int v = 0; v < n_vectors; v++) fvec_store(sums + row * PANEL + v * LANES, fvec_zero());
+    }
+  }
 #pragma GCC unroll 8
   for (int v = 0; v < n_vectors; v++) {
-    float *sums = block->sums + column + v * LANES;
     fvec scale = fvec_load(block->scales + column + v * LANES);
 #pragma GCC unroll 8
     for (int row = 0; row < n_rows; row++) {
-      if (!block->ends) {
-        ivec_store(sums + row * PANEL, acc[row][v]);
-        continue;
-      }
-      fvec sum = block->first_group ? fvec_zero() : fvec_load(sums + row * PANEL);
-      fvec_store(sums + row * PANEL, fvec_fma(fvec_of(acc[row][v]), scale, sum));
+      float *sum = sums + row * PANEL + v * LANES;
+      fvec_store(sum, fvec_fma(fvec_of(acc[row][v]), scale, fvec_load(sum)));
     }
-    if (!block->ends || !block->minimums) continue;
+  }
+  if (!block->minimums) return;
+  int64_t n_groups = block->panel->n_groups;
+#pragma GCC unroll 8
+  for (int v = 0; v < n_vectors; v++) {
     fvec minimum = fvec_load(block->minimums + column + v * LANES);
 #pragma GCC unroll 8
     for (int row = 0; row < n_rows; row++) {
-      fvec x_sum = fvec_of(ivec_set1(x_sums[row * n_groups]));
-      fvec_store(sums + row * PANEL, fvec_less_product(minimum, x_sum, fvec_load(sums + row * PANEL)));
+      fvec x_sum = fvec_of(ivec_set1(block->x_sums[row * n_groups]));
+      float *sum = sums + row * PANEL + v * LANES;
+      fvec_store(sum, fvec_less_product(minimum, x_sum, fvec_load(sum)));
     }
   }
 }

@@ -26,6 +26,7 @@ struct ommai_attention_shape {
 
 struct ommai_attention_kind {
   struct ommai_attention_shape (*shape)(const struct ommai_decoder_config *config);
+  bool int8_cache;   /* what is kept may be integers with a scale for each row */
   bool head_weights; /* layers have a struct ommai_mla_head for each head */
 
   /* Norm, rotation (cosine, sine [rope_dim / 2]) and one rounding of a row `projected` f32

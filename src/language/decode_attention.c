@@ -7,20 +7,21 @@ static struct omma_attention_spec attention_spec(const struct ommai_decoder *dec
                                                  const int64_t *offsets) {
   const struct ommai_decoder_config *config = &decoder->config;
   const struct ommai_attention_shape shape = config->attention->shape(config);
-  return (struct omma_attention_spec){.mode = OMMA_ATTENTION_DECODE,
-                                      .dtype = decoder->dtype,
-                                      .n_heads = (int32_t)config->n_heads,
-                                      .n_kv_heads = (int32_t)shape.kept_heads,
-                                      .head_dim = (int32_t)shape.kept_width,
-                                      .v_head_dim = (int32_t)shape.value_width,
-                                      .scale = ommai_decoder_attention_scale(config),
-                                      .n_tokens = n_rows,
-                                      .index_type = OMMA_INDEX_INT64,
-                                      .n_segments = n_rows,
-                                      .cu_seqlens = starts,
-                                      .q_offsets = offsets,
-                                      .paged = true,
-                                      .bf16_kv = decoder->kv_type == OMMA_BF16};
+  struct omma_attention_spec spec = {.mode = OMMA_ATTENTION_DECODE,
+                                     .dtype = decoder->dtype,
+                                     .n_heads = (int32_t)config->n_heads,
+                                     .n_kv_heads = (int32_t)shape.kept_heads,
+                                     .head_dim = (int32_t)shape.kept_width,
+                                     .v_head_dim = (int32_t)shape.value_width,
+                                     .scale = ommai_decoder_attention_scale(config),
+                                     .n_tokens = n_rows,
+                                     .index_type = OMMA_INDEX_INT64,
+                                     .n_segments = n_rows,
+                                     .cu_seqlens = starts,
+                                     .q_offsets = offsets,
+                                     .paged = true};
+  ommai_kv_set_types(decoder->kv_type, &spec);
+  return spec;
 }
 
 void ommai_decode_attention_measure(const struct ommai_decoder *decoder, int64_t max_rows, int64_t max_context, int n_workers,
@@ -49,14 +50,10 @@ enum omma_status ommai_decode_attention_plan(struct ommai_decode_attention *atte
 }
 
 struct omma_attention_tensors ommai_decode_attention_tensors(const struct ommai_decode_attention *attention, int64_t layer) {
-  return (struct omma_attention_tensors){.q = attention->q,
-                                         .k = ommai_kv_layer_keys(attention->cache, layer),
-                                         .v = ommai_kv_layer_values(attention->cache, layer),
-                                         .out = attention->out,
-                                         .page_table = attention->page_table,
-                                         .page_table_stride = attention->max_pages,
-                                         .k_page_stride = ommai_kv_page_stride(attention->cache),
-                                         .v_page_stride = ommai_kv_page_stride(attention->cache)};
+  struct omma_attention_tensors tensors = {
+      .q = attention->q, .out = attention->out, .page_table = attention->page_table, .page_table_stride = attention->max_pages};
+  ommai_kv_set_tensors(attention->cache, layer, &tensors);
+  return tensors;
 }
 
 enum omma_status ommai_decode_attention_run(const struct ommai_decode_attention *attention,

@@ -125,7 +125,7 @@ struct ommai_decoder_layer {
 struct ommai_decoder {
   struct ommai_decoder_config config;
   enum omma_dtype dtype;   /* of linear layers and q: f32 or bf16 */
-  enum omma_dtype kv_type; /* of the KV cache: as dtype, or bf16 next to f32 */
+  enum omma_dtype kv_type; /* of the KV cache: as dtype, bf16 next to f32, or int8 */
   const struct ommai_row_ops *ops;
   const struct omma_attention_context *attention;
   struct ommai_linear_context *linear_context;

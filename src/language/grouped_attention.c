@@ -32,11 +32,17 @@ static void finish_row(const struct ommai_decoder *decoder, const struct ommai_k
   int64_t d = config->head_dim, head_stride = ommai_kv_head_stride(cache);
   float *k = qkv + ommai_decoder_q_width(config);
   const float *v = k + ommai_decoder_kv_width(config);
-  void *k_out = ommai_element(ommai_kv_layer_keys(cache, layer), place, kept);
-  void *v_out = ommai_element(ommai_kv_layer_values(cache, layer), place, kept);
   norm_heads(decoder, weights->q_norm, qkv, config->n_heads);
   norm_heads(decoder, weights->k_norm, k, config->n_kv_heads);
   decoder->ops->rope_half(qkv, cosine, sine, config->n_heads, d, q_out, d, decoder->dtype);
+  if (kept == OMMA_INT8) {
+    float *rotated = qkv; /* the place of q, which is no smaller and written out */
+    decoder->ops->rope_half(k, cosine, sine, config->n_kv_heads, d, rotated, d, OMMA_F32);
+    ommai_kv_write_int8(cache, decoder->ops, layer, place, rotated, v);
+    return;
+  }
+  void *k_out = ommai_element(ommai_kv_layer_keys(cache, layer), place, kept);
+  void *v_out = ommai_element(ommai_kv_layer_values(cache, layer), place, kept);
   decoder->ops->rope_half(k, cosine, sine, config->n_kv_heads, d, k_out, head_stride, kept);
   for (int64_t h = 0; h < config->n_kv_heads; h++) {
     decoder->ops->convert(v + h * d, d, ommai_element(v_out, h * head_stride, kept), kept);
@@ -62,7 +68,7 @@ static struct omma_attention_spec prefill_spec(const struct ommai_decoder *decod
   struct omma_attention_spec spec = ommai_prefill_attention_spec(decoder, decoder->config.n_heads, n_rows, offset);
   spec.n_kv_heads = (int32_t)decoder->config.n_kv_heads;
   spec.paged = true;
-  spec.bf16_kv = decoder->kv_type == OMMA_BF16;
+  ommai_kv_set_types(decoder->kv_type, &spec);
   return spec;
 }
 
@@ -88,18 +94,14 @@ static enum omma_status place_prefill(struct ommai_prefill_attention *attention,
 
 static enum omma_status attend_prefill(const struct ommai_prefill_attention *attention, int64_t layer, int64_t first,
                                        int64_t *count, const struct omma_team *team, struct omma_error *error) {
-  const struct omma_attention_tensors tensors = {.q = attention->q,
-                                                 .k = ommai_kv_layer_keys(attention->cache, layer),
-                                                 .v = ommai_kv_layer_values(attention->cache, layer),
-                                                 .out = attention->out,
-                                                 .page_table = attention->pages,
-                                                 .k_page_stride = ommai_kv_page_stride(attention->cache),
-                                                 .v_page_stride = ommai_kv_page_stride(attention->cache)};
+  struct omma_attention_tensors tensors = {.q = attention->q, .out = attention->out, .page_table = attention->pages};
+  ommai_kv_set_tensors(attention->cache, layer, &tensors);
   *count = ommai_min_i64(*count, attention->n_steps - first);
   return ommai_prefill_attention_run(attention, &tensors, first, *count, team, error);
 }
 
 const struct ommai_attention_kind ommai_grouped_attention = {.shape = shape,
+                                                             .int8_cache = true,
                                                              .finish_row = finish_row,
                                                              .place_decode = place_decode,
                                                              .attend_decode = attend_decode,

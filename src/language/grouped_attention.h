@@ -4,7 +4,8 @@
  *   q [n_heads, head_dim], k and v [n_kv_heads, head_dim] = qkv(x); q, k = rope(norm(q)),
  *   rope(norm(k)), the norms per head where the model has them
  *
- * Prefill and decode read keys and values from the pages, all heads with one plan. */
+ * An int8 cache takes k and v from f32. Prefill and decode read keys and values from the pages, all
+ * heads with one plan. */
 #ifndef OMMAI_LANGUAGE_GROUPED_ATTENTION_H
 #define OMMAI_LANGUAGE_GROUPED_ATTENTION_H
 

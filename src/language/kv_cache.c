@@ -8,10 +8,15 @@
 
 enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS };
 
+/* Elements of a page's head: its rows, and in int8 the bytes of their scales. */
+static int64_t head_elements(int64_t width, enum omma_dtype dtype) {
+  return PAGE * (width + (dtype == OMMA_INT8 ? (int64_t)sizeof(float) : 0));
+}
+
 /* Bytes of keys, or of values, in one page. */
 static size_t plane_bytes(const struct ommai_decoder_config *config, enum omma_dtype dtype) {
   const struct ommai_attention_shape shape = config->attention->shape(config);
-  return (size_t)(config->n_layers * shape.kept_heads * shape.kept_width * PAGE) * ommai_dtype_size(dtype);
+  return (size_t)(config->n_layers * shape.kept_heads * head_elements(shape.kept_width, dtype)) * ommai_dtype_size(dtype);
 }
 
 size_t ommai_kv_page_bytes(const struct ommai_decoder_config *config, enum omma_dtype dtype) {
@@ -53,7 +58,7 @@ void ommai_kv_cache_destroy(struct ommai_kv_cache *cache) {
   ommai_release(&allocator, cache, 1, sizeof *cache);
 }
 
-int64_t ommai_kv_head_stride(const struct ommai_kv_cache *cache) { return PAGE * cache->width; }
+int64_t ommai_kv_head_stride(const struct ommai_kv_cache *cache) { return head_elements(cache->width, cache->dtype); }
 
 int64_t ommai_kv_page_stride(const struct ommai_kv_cache *cache) { return cache->n_heads * ommai_kv_head_stride(cache); }
 
@@ -68,4 +73,59 @@ void *ommai_kv_layer_values(const struct ommai_kv_cache *cache, int64_t layer) {
 
 int64_t ommai_kv_position_offset(const struct ommai_kv_cache *cache, const int32_t *pages, int64_t position) {
   return pages[position / PAGE] * ommai_kv_page_stride(cache) + position % PAGE * cache->width;
+}
+
+/* ---- int8 ---- */
+
+static float *scales_of(const struct ommai_kv_cache *cache, void *rows) {
+  if (cache->dtype != OMMA_INT8 || !rows) return NULL;
+  return (float *)(void *)((unsigned char *)rows + PAGE * cache->width);
+}
+
+float *ommai_kv_layer_key_scales(const struct ommai_kv_cache *cache, int64_t layer) {
+  return scales_of(cache, ommai_kv_layer_keys(cache, layer));
+}
+
+float *ommai_kv_layer_value_scales(const struct ommai_kv_cache *cache, int64_t layer) {
+  return scales_of(cache, ommai_kv_layer_values(cache, layer));
+}
+
+int64_t ommai_kv_scale_page_stride(const struct ommai_kv_cache *cache) {
+  return ommai_kv_page_stride(cache) / (int64_t)sizeof(float);
+}
+
+int64_t ommai_kv_scale_head_stride(const struct ommai_kv_cache *cache) {
+  return ommai_kv_head_stride(cache) / (int64_t)sizeof(float);
+}
+
+void ommai_kv_write_int8(const struct ommai_kv_cache *cache, const struct ommai_row_ops *ops, int64_t layer, int64_t place,
+                         const float *keys, const float *values) {
+  int64_t page = place / ommai_kv_page_stride(cache), row = place % ommai_kv_page_stride(cache) / cache->width;
+  int64_t scale = page * ommai_kv_scale_page_stride(cache) + row;
+  int8_t *k = ommai_kv_layer_keys(cache, layer), *v = ommai_kv_layer_values(cache, layer);
+  float *k_scales = ommai_kv_layer_key_scales(cache, layer), *v_scales = ommai_kv_layer_value_scales(cache, layer);
+  for (int64_t h = 0; h < cache->n_heads; h++) {
+    int64_t at = place + h * ommai_kv_head_stride(cache), scale_at = scale + h * ommai_kv_scale_head_stride(cache);
+    ops->quantise_symmetric(keys + h * cache->width, OMMA_F32, cache->width, k + at, k_scales + scale_at);
+    ops->quantise_symmetric(values + h * cache->width, OMMA_F32, cache->width, v + at, v_scales + scale_at);
+  }
+}
+
+/* ---- what the operator gets ---- */
+
+void ommai_kv_set_types(enum omma_dtype kv_type, struct omma_attention_spec *spec) {
+  spec->bf16_kv = kv_type == OMMA_BF16;
+  spec->int8_kv = kv_type == OMMA_INT8;
+}
+
+void ommai_kv_set_tensors(const struct ommai_kv_cache *cache, int64_t layer, struct omma_attention_tensors *tensors) {
+  tensors->k = ommai_kv_layer_keys(cache, layer);
+  tensors->v = ommai_kv_layer_values(cache, layer);
+  tensors->k_page_stride = tensors->v_page_stride = ommai_kv_page_stride(cache);
+  tensors->k_head_stride = tensors->v_head_stride = ommai_kv_head_stride(cache);
+  if (cache->dtype != OMMA_INT8) return;
+  tensors->k_scales = ommai_kv_layer_key_scales(cache, layer);
+  tensors->v_scales = ommai_kv_layer_value_scales(cache, layer);
+  tensors->k_scale_page_stride = tensors->v_scale_page_stride = ommai_kv_scale_page_stride(cache);
+  tensors->k_scale_head_stride = tensors->v_scale_head_stride = ommai_kv_scale_head_stride(cache);
 }

@@ -3,7 +3,11 @@
  *
  * Layout per layer: K and V each [n_pages, n_heads, 64, width], with n_heads and width the model's
  * n_kv_heads and head_dim; or, for MLA, K alone with one head of the compressed row. A page number
- * is valid in every layer. */
+ * is valid in every layer.
+ *
+ * In int8, a row is integers in -127 .. 127 and one scale, max|x| / 127 as f32, for each token and
+ * head. The 64 scales of a page's head lie behind its 64 rows, so that attention reads both in one
+ * stream and all begin at a multiple of 64 bytes. */
 #ifndef OMMAI_LANGUAGE_KV_CACHE_H
 #define OMMAI_LANGUAGE_KV_CACHE_H
 
@@ -17,8 +21,10 @@ struct ommai_kv_cache {
   enum omma_dtype dtype;
   int64_t n_layers, n_heads, width;
   int64_t n_pages;
-  void *keys, *values; /* [n_layers, n_pages, n_heads, 64, width]; values NULL for MLA */
-  size_t bytes;        /* of keys and of values, each */
+  /* [n_layers, n_pages, n_heads, 64, width], in int8 with the scales [64] after each head's rows;
+   * values NULL for MLA */
+  void *keys, *values;
+  size_t bytes; /* of keys and of values, each */
 };
 
 /* Bytes of one page, all layers. */
@@ -30,8 +36,8 @@ enum omma_status ommai_kv_cache_create(const struct ommai_decoder_config *config
                                        struct omma_error *error);
 void ommai_kv_cache_destroy(struct ommai_kv_cache *cache);
 
-/* Elements from a page to the next, from a head to the next, and the base of a layer (values: NULL
- * for MLA). */
+/* Elements from a page to the next, from a head to the next (in int8 those that the scales' bytes
+ * would be are among them), and the base of a layer (values: NULL for MLA). */
 int64_t ommai_kv_page_stride(const struct ommai_kv_cache *cache);
 int64_t ommai_kv_head_stride(const struct ommai_kv_cache *cache);
 void *ommai_kv_layer_keys(const struct ommai_kv_cache *cache, int64_t layer);
@@ -40,5 +46,23 @@ void *ommai_kv_layer_values(const struct ommai_kv_cache *cache, int64_t layer);
 /* Element offset, from a layer's base, of head 0 of a position in a sequence with the given
  * pages. */
 int64_t ommai_kv_position_offset(const struct ommai_kv_cache *cache, const int32_t *pages, int64_t position);
+
+/* int8: the scales of a layer's keys and values, for the operator's tensors, and floats from a page
+ * to the next and from a head to the next. NULL and without meaning for other types. */
+float *ommai_kv_layer_key_scales(const struct ommai_kv_cache *cache, int64_t layer);
+float *ommai_kv_layer_value_scales(const struct ommai_kv_cache *cache, int64_t layer);
+int64_t ommai_kv_scale_page_stride(const struct ommai_kv_cache *cache);
+int64_t ommai_kv_scale_head_stride(const struct ommai_kv_cache *cache);
+
+/* int8: writes the keys and values of a position, f32 [n_heads, width] each, to `place`, an
+ * offset of ommai_kv_position_offset. Every key and value comes here, so its integers depend on it
+ * alone. A row with a value that is not finite has no finite value. Thread-safe for different
+ * positions. */
+void ommai_kv_write_int8(const struct ommai_kv_cache *cache, const struct ommai_row_ops *ops, int64_t layer, int64_t place,
+                         const float *keys, const float *values);
+
+/* The operator's flags and tensors for a layer of the cache. */
+void ommai_kv_set_types(enum omma_dtype kv_type, struct omma_attention_spec *spec);
+void ommai_kv_set_tensors(const struct ommai_kv_cache *cache, int64_t layer, struct omma_attention_tensors *tensors);
 
 #endif

@@ -92,9 +92,12 @@ static void activate(const struct ommai_row_ops *ops, enum ommai_activation acti
   }
 }
 
-void ommai_linear_finish_sums(const struct ommai_linear_context *context, const struct ommai_linear_call *call, int64_t n_rows,
-                              int64_t n, float *sums, void *y) {
-  const struct ommai_row_ops *ops = context->row_ops;
+/* Rows that are activated before they are written: few, so that what is written is on its way to
+ * memory while the next ones are computed. */
+enum { FINISHED_ROWS = 8 };
+
+static void finish_rows(const struct ommai_row_ops *ops, const struct ommai_linear_call *call, int64_t n_rows, int64_t n,
+                        float *sums, void *y) {
   activate(ops, call->activation, sums, n_rows * OMMAI_PANEL_COLUMNS);
   for (int64_t row = 0; row < n_rows; row++, sums += OMMAI_PANEL_COLUMNS) {
     void *to = ommai_element(y, row * call->y_stride, call->y_type);
@@ -103,6 +106,15 @@ void ommai_linear_finish_sums(const struct ommai_linear_context *context, const 
     } else {
       ops->convert(sums, n, to, call->y_type);
     }
+  }
+}
+
+void ommai_linear_finish_sums(const struct ommai_linear_context *context, const struct ommai_linear_call *call, int64_t n_rows,
+                              int64_t n, float *sums, void *y) {
+  for (int64_t row = 0; row < n_rows; row += FINISHED_ROWS) {
+    int64_t count = ommai_min_i64(FINISHED_ROWS, n_rows - row);
+    finish_rows(context->row_ops, call, count, n, sums + row * OMMAI_PANEL_COLUMNS,
+                ommai_element(y, row * call->y_stride, call->y_type));
   }
 }
 

@@ -62,11 +62,18 @@ static void describe_windows(enum ommai_cpu_level level, omma_report report, voi
   }
 }
 
-/* The causal and decode modes with f32 queries over bf16 pages, of any head dimension. */
+/* The causal and decode modes over pages of another type than the queries', of any head
+ * dimension. */
 static void describe_mixed(enum ommai_cpu_level level, omma_report report, void *context) {
-  const struct ommai_attention_types types = {OMMA_F32, OMMA_BF16};
-  report_fact(report, context, true, "attention causal f32, bf16 KV", ommai_attention_tile_kernel_find(level, types)->name);
-  report_fact(report, context, true, "attention decode f32, bf16 KV", ommai_attention_decode_kernel_find(level, types)->name);
+  static const struct ommai_attention_types all[] = {{OMMA_F32, OMMA_BF16}, {OMMA_F32, OMMA_INT8}, {OMMA_BF16, OMMA_INT8}};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    char what[80];
+    const char *q = ommai_dtype_name(all[i].q), *kv = ommai_dtype_name(all[i].kv);
+    snprintf(what, sizeof what, "attention causal %s, %s KV", q, kv);
+    report_fact(report, context, true, what, ommai_attention_tile_kernel_find(level, all[i])->name);
+    snprintf(what, sizeof what, "attention decode %s, %s KV", q, kv);
+    report_fact(report, context, true, what, ommai_attention_decode_kernel_find(level, all[i])->name);
+  }
 }
 
 enum omma_status omma_describe_kernels(const char *isa, omma_report report, void *context, struct omma_error *error) {

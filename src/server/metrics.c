@@ -227,7 +227,8 @@ static void write_old_names(struct writer *writer, const struct omma_engine_stat
 /* What is as it was configured, in labels. */
 static void write_configuration(struct writer *writer, const struct ommai_metrics_sources *sources) {
   const struct omma_engine_stats *stats = sources->stats;
-  const char *type = strcmp(sources->kv_cache, "f32") == 0 ? "float32" : "bfloat16";
+  const char *kept = sources->kv_cache;
+  const char *type = strcmp(kept, "f32") == 0 ? "float32" : strcmp(kept, "bf16") == 0 ? "bfloat16" : kept;
   begin(writer, "vllm:cache_config_info", "gauge", "Pages of keys and values: their number, and tokens in each.");
   ommai_text_format(writer->out,
                     "vllm:cache_config_info{%s,block_size=\"%d\",cache_dtype=\"%s\",enable_prefix_caching=\"%s\","

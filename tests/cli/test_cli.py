@@ -226,7 +226,7 @@ def test_unknown_option_unlike_any(omma, words):
         (["chat", "--dtype", "int3"], "--dtype", "one of"),
         (["chat", "--dtype", "int8"], "--dtype", "int8"),
         (["serve", "--vision-dtype", "int4"], "--vision-dtype", "int8"),
-        (["serve", "--kv-cache-dtype", "fp8"], "--kv-cache-dtype", "bfloat16"),
+        (["serve", "--kv-cache-dtype", "fp8"], "--kv-cache-dtype", "int8_per_token_head"),
         (["chat", "--isa", "mmx"], "--isa", "avx2"),
         (["chat", "--threads", "0"], "--threads", "from 1"),
         (["chat", "--json=yes"], "--json", "no value"),
@@ -809,6 +809,19 @@ def test_plan_prints_what_is_free(omma, no_weights):
     plan = omma.json("plan", no_weights, "--kv-cache-bytes", "1M", "--json")["memory"]
     assert omma.json("plan", no_weights, "--kv-cache-memory-bytes", "1M", "--json")["memory"] == plan
     assert plan["max_model_len"] == plan["kv_cache_tokens"]
+
+
+def test_an_int8_cache_has_room_for_more_tokens(omma, no_weights):
+    room = [omma.json("plan", no_weights, "--kv-cache-bytes", "10M", "--kv-cache-dtype", dtype, "--json")["memory"]["kv_cache_tokens"]
+            for dtype in ("bf16", "int8", "int8_per_token_head")]
+    assert room[1] == room[2] and 1.7 * room[0] < room[1] < 2 * room[0]
+    assert "keys and values as int8" in omma("plan", no_weights, "--kv-cache-dtype", "int8").stdout.decode()
+
+
+def test_compressed_rows_refuse_an_int8_cache(omma):
+    done = omma("plan", GOLDEN / "kimi_vl", "--kv-cache-dtype", "int8")
+    error = done.stderr.decode()
+    assert done.returncode == 1 and "kimi_vl" in error and "expected auto, bf16 or f32" in error and done.stdout == b"", error
 
 
 def test_verbose_prints_where_the_time_went(omma, model, images):

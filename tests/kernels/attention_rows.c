@@ -19,15 +19,29 @@ static float value_of(struct test_random *random, const struct attention_problem
   }
 }
 
+/* A row of values to integers and their scale. */
+static void store_int8(struct attention_rows *rows, int64_t row, const float *values) {
+  float largest = 0.0f;
+  for (int64_t d = 0; d < rows->dim; d++) largest = fmaxf(largest, fabsf(values[d]));
+  float scale = largest / 127.0f;
+  int8_t *out = (int8_t *)attention_row(rows, row);
+  for (int64_t d = 0; d < rows->dim; d++) out[d] = (int8_t)fmaxf(-127.0f, fminf(127.0f, rintf(values[d] / scale)));
+  ((float *)(void *)rows->scales.data)[row] = scale;
+}
+
 static struct attention_rows make_rows(struct test_random *random, const struct attention_problem *problem,
                                        enum omma_dtype type, int64_t n, int64_t dim, int64_t stride, bool loud) {
   size_t size = ommai_attention_element_size(type);
   struct attention_rows rows = {.type = type, .n = n, .dim = dim, .stride = stride};
   rows.memory = guarded_new((size_t)((n - 1) * stride + dim) * size, test_random_range(random, 0, 3) > 0);
+  if (type == OMMA_INT8) rows.scales = guarded_new((size_t)n * sizeof(float), true);
   for (int64_t i = 0; i < n; i++) {
+    float values[OMMA_ATTENTION_MAX_DECODE_HEAD_DIM];
     for (int64_t d = 0; d < dim; d++) {
-      ommai_attention_store(rows.memory.data, i * stride + d, type, value_of(random, problem, loud, i + d));
+      values[d] = value_of(random, problem, loud, i + d);
+      if (type != OMMA_INT8) ommai_attention_store(rows.memory.data, i * stride + d, type, values[d]);
     }
+    if (type == OMMA_INT8) store_int8(&rows, i, values);
   }
   return rows;
 }
@@ -98,6 +112,13 @@ void attention_problem_free(struct attention_problem *problem) {
   guarded_free(&problem->k.memory);
   guarded_free(&problem->v.memory);
   guarded_free(&problem->out.memory);
+  if (problem->types.kv != OMMA_INT8) return;
+  guarded_free(&problem->k.scales);
+  guarded_free(&problem->v.scales);
+}
+
+const float *attention_row_scales(const struct attention_rows *rows, int64_t index) {
+  return rows->type == OMMA_INT8 ? (const float *)(const void *)rows->scales.data + index : NULL;
 }
 
 unsigned char *attention_row(const struct attention_rows *rows, int64_t index) {
@@ -105,7 +126,10 @@ unsigned char *attention_row(const struct attention_rows *rows, int64_t index) {
 }
 
 static double element(const struct attention_rows *rows, int64_t row, int64_t d) {
-  return ommai_attention_load(rows->memory.data, row * rows->stride + d, rows->type);
+  float value = ommai_attention_load(rows->memory.data, row * rows->stride + d, rows->type);
+  if (rows->type != OMMA_INT8) return value;
+  float scale = *attention_row_scales(rows, row);
+  return rows->in_bf16 ? (double)ommai_bf16_to_f32(ommai_bf16_from_f32(value * scale)) : (double)value * (double)scale;
 }
 
 /* The softmax weights of a row, the key of the largest, and how far errors of f32 scores may
@@ -156,6 +180,7 @@ double attention_row_error(const struct attention_problem *problem, int64_t row,
 
 const char *attention_types_name(struct ommai_attention_types types) {
   static const char *const names[] = {"f32", "bf16", "f16"};
+  if (types.kv == OMMA_INT8) return types.q == OMMA_BF16 ? "bf16_kv8" : "f32_kv8";
   return types.q == types.kv ? names[types.q] : "f32_bf16";
 }
 

@@ -18,9 +18,11 @@ struct attention_limits {
 };
 
 /* [n, dim] in one type, `stride` elements from row to row; what lies between is NaN, what lies
- * around cannot be touched. */
+ * around cannot be touched. Integers have scales [n], between such pages too; in_bf16: the kernel
+ * takes their products rounded to bf16. */
 struct attention_rows {
-  struct guarded memory;
+  struct guarded memory, scales;
+  bool in_bf16;
   enum omma_dtype type;
   int64_t n, dim, stride;
 };
@@ -45,6 +47,9 @@ struct attention_problem attention_problem_fixed(struct ommai_attention_types ty
 
 void attention_problem_free(struct attention_problem *problem);
 
+/* The scales of rows of integers from row `index` on; NULL for other types. */
+const float *attention_row_scales(const struct attention_rows *rows, int64_t index);
+
 /* Address of a row. */
 unsigned char *attention_row(const struct attention_rows *rows, int64_t index);
 
@@ -52,7 +57,8 @@ unsigned char *attention_row(const struct attention_rows *rows, int64_t index);
  * the row's operands allow. */
 double attention_row_error(const struct attention_problem *problem, int64_t row, int64_t n_keys, const float *found);
 
-/* "f32", "bf16", "f16", or "f32_bf16" for f32 queries over bf16 keys and values. */
+/* "f32", "bf16", "f16"; "f32_bf16" for f32 queries over bf16 keys and values; "f32_kv8", "bf16_kv8"
+ * for queries over integers with scales. */
 const char *attention_types_name(struct ommai_attention_types types);
 
 /* "D 72/72, 65 keys, values 0", for messages. */

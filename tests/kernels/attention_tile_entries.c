@@ -28,6 +28,8 @@ static void pack_block(tile_kernel kernel, const struct attention_problem *p, in
   int64_t left = p->n_keys - block * BLOCK;
   struct ommai_attention_pack pack = {.k = attention_row(&p->k, block * BLOCK),
                                       .v = attention_row(&p->v, block * BLOCK),
+                                      .k_scales = attention_row_scales(&p->k, block * BLOCK),
+                                      .v_scales = attention_row_scales(&p->v, block * BLOCK),
                                       .k_stride = p->k.stride,
                                       .v_stride = p->v.stride,
                                       .n_keys = (int32_t)(left < BLOCK ? left : BLOCK),
@@ -165,6 +167,7 @@ static double check_tile(const struct kernel_entry *entry, uint64_t seed) {
   float together[ATTENTION_MAX_ROWS][ATTENTION_MAX_DIM], alone[ATTENTION_MAX_DIM];
   char name[80];
   double worst = 0.0;
+  p.k.in_bf16 = p.v.in_bf16 = kernel->types.q == OMMA_BF16;
   struct attention_problem exact = entry->index == INT8 ? in_int8(&p) : p;
   attention_problem_name(&p, name, sizeof name);
   run_tile(kernel, &p, 0, p.n_rows, test_random_range(&random, 0, 1));

@@ -34,6 +34,12 @@ static void make_extreme(struct test_random *random, struct guarded *weights) {
   for (size_t i = 0; i < weights->size; i++) weights->data[i] = test_random_range(random, 0, 1) ? 127 : 128;
 }
 
+/* Products that all have the largest magnitude and one sign. */
+static void make_extreme_u4(struct test_random *random, struct trial *t) {
+  memset(t->weights.data, test_random_range(random, 0, 1) ? 0xff : 0, t->weights.size);
+  memset(t->x.data, test_random_range(random, 0, 1) ? 127 : 0x81, t->x.size);
+}
+
 /* Integers -most .. most of 32 bits. */
 static struct guarded random_whole(struct test_random *random, int64_t n, int64_t max) {
   struct guarded memory = guarded_new((size_t)n * sizeof(int32_t), true);
@@ -65,6 +71,7 @@ static struct trial make_trial(struct test_random *random, int kind, int64_t k_p
   int8_t *x = (int8_t *)t.x.data;
   int32_t *sums = (int32_t *)(void *)t.sums.data;
   if (test_random_range(random, 0, 1)) make_normal(random, test_random_range(random, 10, 90), &t.x);
+  if (kind == U4 && test_random_range(random, 0, 3) == 0) make_extreme_u4(random, &t);
   for (int64_t i = 0; !zeros && i < (n_rows - 1) * stride + k_padded; i++) x[i] = (int8_t)(x[i] == -128 ? -127 : x[i]);
   for (int64_t row = 0; row < n_rows; row++) {
     for (int64_t k = 0; k < k_padded; k++) {

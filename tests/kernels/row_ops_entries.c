@@ -244,6 +244,13 @@ static void run_symmetric(const struct ommai_row_ops *ops, const struct kernel_e
   guarded_check(out, "out");
 }
 
+/* Of x's integers from `first` on, 16 at most. */
+static int32_t sum_of_group(const int8_t *x, int64_t first, int64_t d) {
+  int32_t sum = 0;
+  for (int64_t i = first; i < d && i < first + 16; i++) sum += x[i];
+  return sum;
+}
+
 /* The squared error of x in whole multiples of a scale. */
 static double squared_error(const float *x, int64_t d, const int8_t *q, int zero, double scale) {
   double error = 0;
@@ -251,11 +258,11 @@ static double squared_error(const float *x, int64_t d, const int8_t *q, int zero
   return error;
 }
 
-/* Integers from 0 to 15, no worse than the grid of max|x| / 7 by more than f32 can tell. The kernel
- * compares grids by sum(x q)^2 / sum(q q) in f32: no term is negative, so a sum of d / 16 numbers
- * per lane is off by at most a share of itself, which is at most sum(x x). Nothing smaller can be
- * asked: at seed 2046 the row is one number, the grid of max|x| / 7 is exact, and its f32 scale is
- * not. */
+/* Integers from 0 to 15, no worse than the grid of max|x| / 7 by more than f32 can tell. The
+ * kernel compares grids by sum(x q)^2 / sum(q q) in f32: no term is negative, so a sum of d / 16
+ * numbers per lane is off by at most a share of itself, which is at most sum(x x). Nothing
+ * smaller can be asked: at seed 2046 the row is one number, the grid of max|x| / 7 is exact, and
+ * its f32 scale is not. */
 static void check_int4(const struct kernel_entry *entry, uint64_t seed, const float *x, int64_t d, const int8_t *q,
                        double scale) {
   double max_abs = 0, plain = 0, norm = 0;
@@ -286,11 +293,11 @@ static double check_symmetric(const struct kernel_entry *entry, uint64_t seed) {
   for (int64_t i = 0; i < d; i++) {
     const int32_t *sums = (const int32_t *)(const void *)out[0].data;
     bool right = true;
-    int32_t sum = 0;
-    for (int64_t k = i; k < d && k < i + 16; k++) sum += ((const int8_t *)(const void *)x)[k];
     if (entry->index == OPERATION_quantise_symmetric)
       right = fabs(q[i] * (double)scale[0] - (double)x[i]) <= 0.501 * (double)scale[0];
-    if (entry->index == OPERATION_group_sums && i % 16 == 0) right = sums[i / 16] == sum;
+    if (entry->index == OPERATION_group_sums && i % 16 == 0) {
+      right = sums[i / 16] == sum_of_group((const int8_t *)(const void *)x, i, d);
+    }
     float product = x[i] * 0.25f, scaled = product + row_of(&inputs, BIAS)[i], found = ((const float *)(const void *)sums)[i];
     if (entry->index == OPERATION_scale_add) right = found == scaled;
     if (entry->index == OPERATION_add_scaled) right = found == row_of(&inputs, OTHER)[i] + scaled;

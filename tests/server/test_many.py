@@ -91,6 +91,18 @@ def test_answers_at_once_are_those_alone(start):
 
 
 @pytest.mark.real_only
+def test_answers_from_an_int8_cache_are_those_alone(start):
+    server = start(max_num_seqs="4", kv_cache_dtype="int8_per_token_head")
+    calls = [lambda q=q: chat(server, q, logprobs=True) for q in (LONG + "one", LONG + "two", "short")]
+    alone, together = [call() for call in calls], at_once(calls)
+    assert cached(alone[0]) == 0 and all(cached(reply) >= 64 for reply in together[:2])
+    for a, b in zip(alone, together):
+        assert text(a) == text(b) and a.json["choices"][0]["logprobs"] == b.json["choices"][0]["logprobs"]
+    (info,) = [key for key in read(server)[0] if key.startswith("vllm:cache_config_info")]
+    assert 'cache_dtype="int8"' in info
+
+
+@pytest.mark.real_only
 def test_priorities_are_taken(start):
     server = start(scheduling_policy="priority", max_num_seqs="1")
     replies = at_once([lambda p=p: chat(server, "hello", priority=p) for p in (5, -1, 0, 2)])

@@ -24,11 +24,13 @@ static float hashed_normal(uint64_t key) {
 }
 
 static enum omma_dtype type_of(const struct attention_case *problem, int tensor) {
-  return problem->bf16_kv && tensor != TENSOR_Q ? OMMA_BF16 : problem->dtype;
+  if (tensor == TENSOR_Q) return problem->dtype;
+  return problem->int8_kv ? OMMA_INT8 : problem->bf16_kv ? OMMA_BF16 : problem->dtype;
 }
 
-static float value_of(const struct attention_case *problem, uint32_t content, int tensor, int64_t position, int64_t head,
-                      int64_t d) {
+/* Before it is brought to its type. */
+static float raw_value(const struct attention_case *problem, uint32_t content, int tensor, int64_t position, int64_t head,
+                       int64_t d) {
   uint64_t key =
       ((((uint64_t)content * 3 + (uint64_t)tensor) * 1000003u + (uint64_t)position) * 4099u + (uint64_t)head) * 257u +
       (uint64_t)d;
@@ -40,7 +42,34 @@ static float value_of(const struct attention_case *problem, uint32_t content, in
     case VALUES_DENORMAL: value *= problem->dtype == OMMA_F16 ? 0x1p-20f : 0x1p-128f; break;
     case VALUES_ALTERNATING: value = (position + d) % 2 ? -3.0f : 3.0f; break;
   }
+  return value;
+}
+
+/* What the integers of a row are multiplied by: some power of two, and up to a half more. */
+static float scale_of(const struct attention_case *problem, int tensor, int64_t position, int64_t head) {
+  float size = 1.0f;
+  if (problem->values == VALUES_HUGE) size = tensor == TENSOR_V ? 1000.0f : 3000.0f;
+  if (problem->values == VALUES_DENORMAL) size = 0x1p-128f;
+  return size * (1.0f + (float)((position * 3 + head) % 5) / 8.0f) / 32.0f;
+}
+
+static int8_t integer_of(const struct attention_case *problem, uint32_t content, int tensor, int64_t position, int64_t head,
+                         int64_t d) {
+  float value = raw_value(problem, content, tensor, position, head, d) / scale_of(problem, tensor, position, head);
+  return (int8_t)fmaxf(-127.0f, fminf(127.0f, rintf(value)));
+}
+
+/* What the operator computes with: products of integers are rounded to bf16 in the CAUSAL mode in
+ * bf16. */
+static float value_of(const struct attention_case *problem, uint32_t content, int tensor, int64_t position, int64_t head,
+                      int64_t d) {
+  float value = raw_value(problem, content, tensor, position, head, d);
   if (type_of(problem, tensor) == OMMA_F32) return value;
+  if (type_of(problem, tensor) == OMMA_INT8) {
+    value = (float)integer_of(problem, content, tensor, position, head, d) * scale_of(problem, tensor, position, head);
+    bool rounded = problem->mode == OMMA_ATTENTION_CAUSAL && problem->dtype == OMMA_BF16;
+    return rounded ? ommai_bf16_to_f32(ommai_bf16_from_f32(value)) : value;
+  }
   unsigned char rounded[4];
   ommai_attention_store(rounded, 0, type_of(problem, tensor), value);
   return ommai_attention_load(rounded, 0, type_of(problem, tensor));
@@ -83,8 +112,13 @@ static void fill_rows(const struct attention_case *problem, const struct attenti
   for (int64_t row = 0; row < n_rows; row++) {
     for (int64_t head = 0; head < heads; head++) {
       for (int64_t d = 0; d < dim; d++) {
+        int64_t place = at + row * token_stride + head * head_stride + d;
+        if (type_of(problem, tensor) == OMMA_INT8) {
+          ((int8_t *)data)[place] = integer_of(problem, segment->content, tensor, position + row, head, d);
+          continue;
+        }
         float value = value_of(problem, segment->content, tensor, position + row, head, d);
-        ommai_attention_store(data, at + row * token_stride + head * head_stride + d, type_of(problem, tensor), value);
+        ommai_attention_store(data, place, type_of(problem, tensor), value);
       }
     }
   }
@@ -93,7 +127,7 @@ static void fill_rows(const struct attention_case *problem, const struct attenti
 /* ---- running --------------------------------------------------------------------------------- */
 
 struct memory {
-  struct guarded q, k, v, out;
+  struct guarded q, k, v, out, k_scales, v_scales;
   struct omma_attention_tensors tensors;
   int32_t *pages;
   void *borders, *key_borders;
@@ -122,6 +156,34 @@ static void make_borders(const struct attention_case *problem, struct memory *me
   }
 }
 
+/* The scales of n rows of all heads from `row` on; poisoned ones stay NaN. */
+static void fill_scales(const struct attention_case *problem, const struct attention_segment *segment, int tensor,
+                        struct guarded *scales, int64_t at, int64_t head_stride, int64_t position, int64_t n_rows) {
+  float *out = (float *)(void *)scales->data;
+  if (!problem->int8_kv || segment->poison) return;
+  for (int64_t head = 0; head < problem->n_kv_heads; head++) {
+    for (int64_t row = 0; row < n_rows; row++) {
+      out[at + head * head_stride + row] = scale_of(problem, tensor, position + row, head);
+    }
+  }
+}
+
+/* Memory of the scales: of `rows` rows of each head, `copies` times, `pad` floats apart. */
+static void make_scales(const struct attention_case *problem, struct memory *memory, int64_t rows, int64_t copies) {
+  struct omma_attention_tensors *t = &memory->tensors;
+  if (!problem->int8_kv) return;
+  int64_t head = rows + problem->pad, page = head * problem->n_kv_heads;
+  size_t size = (size_t)(page * copies - problem->pad) * sizeof(float);
+  memory->k_scales = guarded_new(copies && rows ? size : 0, true);
+  memory->v_scales = guarded_new(copies && rows ? size : 0, true);
+  memset(memory->k_scales.data, 0xff, memory->k_scales.size);
+  memset(memory->v_scales.data, 0xff, memory->v_scales.size);
+  t->k_scales = (const float *)(const void *)memory->k_scales.data;
+  t->v_scales = (const float *)(const void *)memory->v_scales.data;
+  t->k_scale_head_stride = t->v_scale_head_stride = head;
+  t->k_scale_page_stride = t->v_scale_page_stride = page;
+}
+
 /* Keys and values row after row, or in pages that are given out backward. */
 static void make_keys(const struct attention_case *problem, struct memory *memory, size_t size) {
   struct omma_attention_tensors *t = &memory->tensors;
@@ -139,6 +201,7 @@ static void make_keys(const struct attention_case *problem, struct memory *memor
   t->v_page_stride = v.count + problem->pad;
   memory->k = guarded_new((size_t)(t->k_page_stride * copies) * size, true);
   memory->v = guarded_new((size_t)(t->v_page_stride * copies) * size, true);
+  make_scales(problem, memory, rows, copies);
   t->k = memory->k.data;
   t->v = memory->v.data;
   t->k_token_stride = k.token_stride, t->k_head_stride = k.head_stride;
@@ -150,13 +213,17 @@ static void make_keys(const struct attention_case *problem, struct memory *memor
     const struct attention_segment *segment = &problem->segments[i];
     for (int64_t key = 0; key < segment->n_keys; key += PAGE) {
       int64_t n = segment->n_keys - key < PAGE ? segment->n_keys - key : PAGE;
+      int64_t scales_at = key_row(problem, i) + key;
       int64_t k_at = (key_row(problem, i) + key) * k.token_stride, v_at = (key_row(problem, i) + key) * v.token_stride;
       if (problem->paged) {
         int64_t page = --n_pages;
         memory->pages[i * max_pages + key / PAGE] = (int32_t)page;
         k_at = page * t->k_page_stride;
         v_at = page * t->v_page_stride;
+        scales_at = page * t->k_scale_page_stride;
       }
+      fill_scales(problem, segment, TENSOR_K, &memory->k_scales, scales_at, t->k_scale_head_stride, key, n);
+      fill_scales(problem, segment, TENSOR_V, &memory->v_scales, scales_at, t->v_scale_head_stride, key, n);
       fill_rows(problem, segment, TENSOR_K, memory->k.data, k_at, k.token_stride, k.head_stride, key, n);
       fill_rows(problem, segment, TENSOR_V, memory->v.data, v_at, v.token_stride, v.head_stride, key, n);
     }
@@ -219,6 +286,7 @@ static void run_plan(const struct omma_attention_context *context, const struct 
                                      .q_offsets = encoder ? NULL : memory->offsets,
                                      .paged = problem->paged,
                                      .bf16_kv = problem->bf16_kv,
+                                     .int8_kv = problem->int8_kv,
                                      .int8_scores = problem->int8_scores};
   struct omma_error error;
   struct omma_attention_plan *plan;
@@ -266,6 +334,10 @@ float *attention_case_run(const struct omma_attention_context *context, const st
   guarded_free(&memory.k);
   guarded_free(&memory.v);
   guarded_free(&memory.out);
+  if (problem->int8_kv) {
+    guarded_free(&memory.k_scales);
+    guarded_free(&memory.v_scales);
+  }
   free(memory.pages);
   free(memory.borders);
   free(memory.key_borders);

@@ -20,7 +20,7 @@ struct attention_segment {
 struct attention_case {
   enum omma_attention_mode mode;
   enum omma_dtype dtype;
-  bool bf16_kv, int8_scores;
+  bool bf16_kv, int8_kv, int8_scores;
   int32_t n_heads, n_kv_heads, head_dim, v_head_dim;
   float scale;
   bool paged;

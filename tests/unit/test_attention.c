@@ -54,8 +54,9 @@ static void check(const struct omma_attention_context *context, const struct att
   free(found);
 }
 
-/* The types of the causal and decode modes: f32, bf16, f32 over keys and values in bf16. */
-enum { DECODER_TYPES = 3 };
+/* The types of the causal and decode modes: f32, bf16, f32 over keys and values in bf16, f32 and
+ * bf16 over integers with scales. */
+enum { DECODER_TYPES = 5 };
 static struct attention_case base_case(enum omma_attention_mode mode, enum omma_dtype dtype, int32_t head_dim,
                                        const struct attention_segment *segments, int64_t n_segments) {
   return (struct attention_case){.mode = mode,
@@ -70,8 +71,10 @@ static struct attention_case base_case(enum omma_attention_mode mode, enum omma_
 
 static struct attention_case decoder_case(enum omma_attention_mode mode, int types, int32_t head_dim,
                                           const struct attention_segment *segments, int64_t n_segments) {
-  struct attention_case problem = base_case(mode, types == OMMA_BF16 ? OMMA_BF16 : OMMA_F32, head_dim, segments, n_segments);
+  enum omma_dtype dtype = types == OMMA_BF16 || types == 4 ? OMMA_BF16 : OMMA_F32;
+  struct attention_case problem = base_case(mode, dtype, head_dim, segments, n_segments);
   problem.bf16_kv = types == 2;
+  problem.int8_kv = types >= 3;
   return problem;
 }
 
@@ -141,12 +144,14 @@ static void encoder_head_dims(const struct omma_attention_context *context) {
   }
 }
 
-/* Causal and decode rows at every dimension there is. */
+/* Causal and decode rows at every dimension there is; of the types over integers, which share their
+ * code, every third. */
 static void decoder_head_dims(const struct omma_attention_context *context) {
   const struct attention_segment rows = {3, 70, 4, false};
   for (int mode = OMMA_ATTENTION_CAUSAL; mode <= OMMA_ATTENTION_DECODE; mode++) {
     for (int types = 0; types < DECODER_TYPES; types++) {
-      for (int32_t dim = 1; dim <= OMMA_ATTENTION_MAX_HEAD_DIM; dim += test_small() ? 41 : 1) {
+      int32_t step = test_small() ? 41 : types > 2 ? 3 : 1;
+      for (int32_t dim = 1; dim <= OMMA_ATTENTION_MAX_HEAD_DIM; dim += step) {
         struct attention_case problem = decoder_case(mode, types, dim, &rows, 1);
         problem.n_heads = 2, problem.n_kv_heads = 1;
         problem.paged = dim % 2;

@@ -78,6 +78,7 @@ static void shapes_are_refused_by_name(void **state) {
   REFUSED((spec.mode = OMMA_ATTENTION_DECODE, spec.dtype = OMMA_F16), UNSUPPORTED,
           "dtype: f16 is served in the encoder mode only");
   REFUSED(spec.bf16_kv = true, UNSUPPORTED, "bf16_kv: the encoder mode takes keys and values of its queries' type");
+  REFUSED(spec.int8_kv = true, UNSUPPORTED, "int8_kv: the encoder mode takes keys and values of its queries' type");
   REFUSED(spec.n_heads = 0, ARGUMENT, "n_heads: expected at least 1, found 0");
   REFUSED(spec.n_heads = INT32_MIN, ARGUMENT, "n_heads: expected at least 1, found -2147483648");
   REFUSED(spec.n_heads = 4097, LIMIT, "n_heads: expected at most 4096, found 4097");

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/allocator.h"
+#include "language/attention_kind.h"
 #include "support/decoder_bench.h"
 #include "support/decoder_fixture.h"
 #include "support/test.h"
@@ -106,6 +107,30 @@ static void a_bf16_cache_with_f32_layers_keeps_every_promise(void **state) {
   }
 }
 
+/* f32 and bf16 layers over integers with scales, where the kind takes them. The distance is that of
+ * the integers, far above any other rounding in f32. */
+static void an_int8_cache_keeps_every_promise(void **state) {
+  (void)state;
+  const int32_t pages[5] = {3, 1, 7, 2, 4};
+  for (int f = 0; f < 2 * DECODER_KINDS; f++) {
+    struct ommai_decoder decoder = fixtures[f].decoder;
+    if (!decoder.config.attention->int8_cache) continue;
+    decoder.kv_type = OMMA_INT8;
+    decoder_bench_check_cutting(&decoder, &sizes, prompt);
+    decoder_bench_check_batch(&decoder, &sizes, prompt);
+    struct decoder_bench bench = decoder_bench_make(&decoder, &sizes, 2);
+    float last[DECODER_HIDDEN], logits[DECODER_VOCAB];
+    double expected[DECODER_VOCAB];
+    decoder_bench_prefill(&bench, pages, prompt, 257, 128, 5, last);
+    const struct ommai_decode_row row = decoder_bench_row(prompt[257], 257, pages);
+    decoder_bench_decode(&bench, &row, 1, logits);
+    decoder_fixture_oracle(&fixtures[f], prompt, 258, expected);
+    double error = distance(logits, expected);
+    if (!(error > 1e-5 && error < 3e-2)) fail_msg("decoder %d: distance %g", f, error);
+    decoder_bench_free(&bench);
+  }
+}
+
 static void small_workspaces_are_refused(void **state) {
   (void)state;
   const int32_t pages[5] = {0, 1, 2, 3, 4};
@@ -158,9 +183,10 @@ static void failed_allocations_leave_nothing(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(logits_match_double_precision),   cmocka_unit_test(cutting_does_not_change_a_bit),
-      cmocka_unit_test(the_batch_does_not_change_a_bit), cmocka_unit_test(a_bf16_cache_with_f32_layers_keeps_every_promise),
-      cmocka_unit_test(small_workspaces_are_refused),    cmocka_unit_test(failed_allocations_leave_nothing),
+      cmocka_unit_test(logits_match_double_precision),     cmocka_unit_test(cutting_does_not_change_a_bit),
+      cmocka_unit_test(the_batch_does_not_change_a_bit),   cmocka_unit_test(a_bf16_cache_with_f32_layers_keeps_every_promise),
+      cmocka_unit_test(an_int8_cache_keeps_every_promise), cmocka_unit_test(small_workspaces_are_refused),
+      cmocka_unit_test(failed_allocations_leave_nothing),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -212,9 +212,11 @@ static void expect_same(const struct client *client, const struct client *alone,
 
 /* ---- the test ---- */
 
-static struct omma_model *open_model(const char *name, const char *quantization, int n_threads) {
+static struct omma_model *open_model(const char *name, const char *quantization, enum omma_kv_cache_type kv_cache,
+                                     int n_threads) {
   const struct omma_model_options options = {.weights = OMMA_WEIGHTS_AUTO,
                                              .quantization = quantization,
+                                             .kv_cache = kv_cache,
                                              .n_threads = n_threads,
                                              .max_model_len = 1024,
                                              .no_pinning = true};
@@ -268,10 +270,11 @@ static int64_t page_bytes(const struct omma_model *model) {
   return estimate.kv_cache_bytes / (estimate.kv_cache_tokens / 64);
 }
 
-static void check_model(const char *name, const char *quantization, bool videos, int n, uint64_t seed) {
+static void check_model(const char *name, const char *quantization, enum omma_kv_cache_type kv_cache, bool videos, int n,
+                        uint64_t seed) {
   static struct client alone[MAX_REQUESTS], clients[MAX_REQUESTS];
   struct omma_request *requests[2][MAX_REQUESTS];
-  struct omma_model *models[2] = {open_model(name, quantization, 1), open_model(name, quantization, 2)};
+  struct omma_model *models[2] = {open_model(name, quantization, kv_cache, 1), open_model(name, quantization, kv_cache, 2)};
   for (int m = 0; m < 2; m++) {
     struct test_random random = {seed}; /* the same requests of both models */
     make_requests(models[m], &random, videos, requests[m], n);
@@ -321,16 +324,22 @@ static void every_answer_is_the_one_alone(void **state) {
   for (size_t m = 0; golden_models[m]; m++) {
     bool kept = strcmp(golden_models[m], "qwen3_vl_untied") == 0 || strcmp(golden_models[m], "kimi_vl") == 0;
     if (!kept && !is_large()) continue;
-    check_model(golden_models[m], NULL, strcmp(golden_models[m], "qwen3_vl_untied") == 0, n, 1000 + m);
+    check_model(golden_models[m], NULL, OMMA_KV_CACHE_AUTO, strcmp(golden_models[m], "qwen3_vl_untied") == 0, n, 1000 + m);
   }
 }
 
 static void so_with_quantised_models(void **state) {
   (void)state;
   int n = is_large() ? MAX_REQUESTS : test_small() ? 12 : 18;
-  check_model("qwen3_vl_moe", "int4-g32", false, n, 2000);
-  check_model("kimi_vl", "int4", false, n, 2001);
-  check_model("qwen2_5_vl_tied", "int8", false, n, 2002);
+  check_model("qwen3_vl_moe", "int4-g32", OMMA_KV_CACHE_AUTO, false, n, 2000);
+  check_model("kimi_vl", "int4", OMMA_KV_CACHE_AUTO, false, n, 2001);
+  check_model("qwen2_5_vl_tied", "int8", OMMA_KV_CACHE_INT8, false, n, 2002);
+}
+
+static void so_with_an_int8_cache(void **state) {
+  (void)state;
+  int n = is_large() ? MAX_REQUESTS : test_small() ? 12 : 24;
+  check_model("qwen3_vl_untied", NULL, OMMA_KV_CACHE_INT8, true, n, 3000);
 }
 
 /* ---- a storm ---- */
@@ -344,7 +353,7 @@ static void a_storm_of_cancellations_disturbs_nobody(void **state) {
   static struct client alone[KINDS], clients[N];
   struct omma_request *requests[KINDS];
   struct test_random random = {77};
-  struct omma_model *model = open_model("qwen3_vl_untied", NULL, 2);
+  struct omma_model *model = open_model("qwen3_vl_untied", NULL, OMMA_KV_CACHE_AUTO, 2);
   make_requests(model, &random, true, requests, KINDS);
   answer_alone(model, requests, alone, KINDS);
   const struct omma_engine_options options = {
@@ -377,6 +386,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_answer_is_the_one_alone),
       cmocka_unit_test(so_with_quantised_models),
+      cmocka_unit_test(so_with_an_int8_cache),
       cmocka_unit_test(a_storm_of_cancellations_disturbs_nobody),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -1,5 +1,7 @@
 #include "language/kv_cache.h"
 
+#include <math.h>
+
 #include "base/allocator.h"
 #include "language/grouped_attention.h"
 #include "language/mla.h"
@@ -43,6 +45,68 @@ static void strides_address_every_element_once(void **state) {
   for (size_t i = 0; i < cache->bytes / sizeof(float); i++) {
     assert_true(keys[i] == 1);
     assert_true(values[i] == 2);
+  }
+  ommai_kv_cache_destroy(cache);
+}
+
+/* The integers and scales of every (layer, page, head, position) have a place of their own: what
+ * was written to one position is read from it, to half a step, after all have been written. */
+static void int8_rows_and_scales_have_places_of_their_own(void **state) {
+  (void)state;
+  enum { N = 3, PAGE = OMMA_ATTENTION_PAGE_TOKENS, WIDTH = 8, HEADS = 2 };
+  const struct ommai_row_ops *ops = ommai_row_ops(ommai_cpu_best());
+  const int32_t pages[N] = {2, 0, 1};
+  struct ommai_kv_cache *cache = make(N, OMMA_INT8);
+  assert_int_equal(ommai_kv_page_bytes(&config, OMMA_INT8), 2 * config.n_layers * HEADS * PAGE * (WIDTH + 4));
+  assert_int_equal(2 * cache->bytes, N * ommai_kv_page_bytes(&config, OMMA_INT8));
+  struct test_random random = {3};
+  static float keys[3][N * PAGE][HEADS * WIDTH];
+  for (int64_t layer = 0; layer < config.n_layers; layer++) {
+    for (int64_t position = 0; position < N * PAGE; position++) {
+      float values[HEADS * WIDTH];
+      for (int i = 0; i < HEADS * WIDTH; i++) {
+        keys[layer][position][i] = test_random_normal(&random);
+        values[i] = -2.0f * keys[layer][position][i];
+      }
+      ommai_kv_write_int8(cache, ops, layer, ommai_kv_position_offset(cache, pages, position), keys[layer][position], values);
+    }
+  }
+  for (int64_t layer = 0; layer < config.n_layers; layer++) {
+    struct omma_attention_tensors t = {0};
+    ommai_kv_set_tensors(cache, layer, &t);
+    for (int64_t position = 0; position < N * PAGE; position++) {
+      for (int64_t head = 0; head < HEADS; head++) {
+        int64_t at = pages[position / PAGE] * t.k_page_stride + head * t.k_head_stride + position % PAGE * WIDTH;
+        int64_t scale = pages[position / PAGE] * t.k_scale_page_stride + head * t.k_scale_head_stride + position % PAGE;
+        for (int64_t d = 0; d < WIDTH; d++) {
+          float x = keys[layer][position][head * WIDTH + d];
+          float key = (float)((const int8_t *)t.k)[at + d] * t.k_scales[scale];
+          float value = (float)((const int8_t *)t.v)[at + d] * t.v_scales[scale];
+          assert_true(fabsf(key - x) <= 0.5001f * t.k_scales[scale]);
+          assert_true(fabsf(value + 2.0f * x) <= 0.5001f * t.v_scales[scale]);
+        }
+      }
+    }
+  }
+  ommai_kv_cache_destroy(cache);
+}
+
+/* What is not finite does not become a number. */
+static void int8_rows_that_are_not_finite_are_read_as_nan(void **state) {
+  (void)state;
+  const float bad[] = {NAN, INFINITY, -INFINITY};
+  const int32_t page = 0;
+  struct ommai_kv_cache *cache = make(1, OMMA_INT8);
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    float keys[2 * 8] = {1.0f, bad[i], 3.0f}, values[2 * 8] = {0};
+    for (int level = 0; level < OMMAI_CPU_LEVELS; level++) {
+      if (!ommai_cpu_has(level)) continue;
+      ommai_kv_write_int8(cache, ommai_row_ops(level), 1, ommai_kv_position_offset(cache, &page, 5), keys, values);
+      const int8_t *row = (const int8_t *)ommai_kv_layer_keys(cache, 1) + 5 * 8;
+      float scale = ommai_kv_layer_key_scales(cache, 1)[5];
+      for (int d = 0; d < 8; d++) assert_true(isnan((float)row[d] * scale) || isinf((float)row[d] * scale));
+      assert_true(ommai_kv_layer_value_scales(cache, 1)[5] == 0.0f);
+    }
   }
   ommai_kv_cache_destroy(cache);
 }
@@ -100,6 +164,8 @@ static void sizes_and_memory_are_checked(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(strides_address_every_element_once),
+      cmocka_unit_test(int8_rows_and_scales_have_places_of_their_own),
+      cmocka_unit_test(int8_rows_that_are_not_finite_are_read_as_nan),
       cmocka_unit_test(mla_rows_are_kept_once),
       cmocka_unit_test(sizes_and_memory_are_checked),
   };

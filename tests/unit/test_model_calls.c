@@ -310,7 +310,8 @@ static void keys_and_values_are_kept_as_asked(void **state) {
     const char *kept; /* NULL: refused */
   } cases[] = {{OMMA_WEIGHTS_AUTO, OMMA_KV_CACHE_AUTO, "bf16"}, {OMMA_WEIGHTS_F32, OMMA_KV_CACHE_AUTO, "f32"},
                {OMMA_WEIGHTS_BF16, OMMA_KV_CACHE_AUTO, "bf16"}, {OMMA_WEIGHTS_F32, OMMA_KV_CACHE_F32, "f32"},
-               {OMMA_WEIGHTS_F32, OMMA_KV_CACHE_BF16, "bf16"},  {OMMA_WEIGHTS_BF16, OMMA_KV_CACHE_F32, NULL}};
+               {OMMA_WEIGHTS_F32, OMMA_KV_CACHE_BF16, "bf16"},  {OMMA_WEIGHTS_BF16, OMMA_KV_CACHE_F32, NULL},
+               {OMMA_WEIGHTS_F32, OMMA_KV_CACHE_INT8, "int8"},  {OMMA_WEIGHTS_BF16, OMMA_KV_CACHE_INT8, "int8"}};
   char path[1024];
   struct omma_error error;
   struct omma_model *model;
@@ -331,12 +332,19 @@ static void keys_and_values_are_kept_as_asked(void **state) {
     omma_model_get_info(model, &info);
     assert_string_equal(info.kv_cache, cases[i].kept);
     assert_ok(omma_model_text_cost(model, 1, &cost, &error), &error);
-    int64_t element = strcmp(cases[i].kept, "bf16") == 0 ? 2 : 4;
-    assert_int_equal(cost.step_kv_bytes, 2 * info.n_layers * info.n_kv_heads * info.head_dim * element);
+    int64_t head_bytes = info.head_dim * 4;
+    if (strcmp(cases[i].kept, "bf16") == 0) head_bytes = info.head_dim * 2;
+    if (strcmp(cases[i].kept, "int8") == 0) head_bytes = info.head_dim + 4;
+    assert_int_equal(cost.step_kv_bytes, 2 * info.n_layers * info.n_kv_heads * head_bytes);
     omma_model_close(model);
   }
   const struct omma_model_options wrong = {.config_only = true, .kv_cache = (enum omma_kv_cache_type)9};
   assert_fails(omma_model_open(path, &wrong, &model, &error), OMMA_ERROR_ARGUMENT, "kv_cache: no such type: 9", &error);
+  const struct omma_model_options compressed = {.config_only = true, .kv_cache = OMMA_KV_CACHE_INT8};
+  golden_path("kimi_vl", NULL, path, sizeof path);
+  assert_fails(omma_model_open(path, &compressed, &model, &error), OMMA_ERROR_UNSUPPORTED,
+               "kv_cache: kimi_vl keeps compressed rows (MLA), which are not kept in int8", &error);
+  assert_string_equal(error.field, "kv_cache");
 }
 
 /* Elements of matrices that a token goes through, by hand from the checkpoints' config.json. */

@@ -1,9 +1,11 @@
 /* Decode kernels in f32 for NEON: f32 and bf16, which is widened when loaded, and f32 queries over
- * bf16 keys. */
+ * bf16 keys; and both over integers with scales. */
 #include "kernels/arm/lanes_neon.h"
 
 #include "kernels/attention_decode_lanes.h"
 
 DECODE_KERNEL(f32, F32, F32, NEON, neon);
 DECODE_KERNEL(f32_bf16, F32, BF16, NEON, neon);
+DECODE_KERNEL(f32_kv8, F32, INT8, NEON, neon);
 DECODE_KERNEL(bf16, BF16, BF16, NEON, neon);
+DECODE_KERNEL(bf16_kv8, BF16, INT8, NEON, neon);

@@ -62,8 +62,8 @@ OMMAI_INLINE void pack_row(const uint16_t *row, int64_t dim, uint16x8_t sign, fl
   }
 }
 
-OMMAI_INLINE void pack_keys(const struct ommai_attention_pack *job, float *out, enum omma_dtype dtype) {
-  (void)dtype;
+OMMAI_INLINE void pack_keys(const struct ommai_attention_pack *job, float *out, struct ommai_attention_types types) {
+  (void)types;
   int64_t units = ommai_div_up(job->head_dim, UNIT_DIMS);
   for (int64_t key = 0; key < BLOCK; key++) {
     float *first = out + (key / GROUP * units * GROUP + key % GROUP) * UNIT_WORDS;
@@ -93,8 +93,8 @@ OMMAI_INLINE void pack_queries(const struct ommai_attention_tile *tile, float *o
 }
 
 /* Four rows of values, eight dimensions of each side by side. */
-OMMAI_INLINE void pack_values(const struct ommai_attention_pack *job, float *out, enum omma_dtype dtype) {
-  (void)dtype;
+OMMAI_INLINE void pack_values(const struct ommai_attention_pack *job, float *out, struct ommai_attention_types types) {
+  (void)types;
   for (int64_t key = 0; key < BLOCK; key += UNIT_KEYS, out += GROUP * UNIT_WORDS) {
     const uint16_t *row = (const uint16_t *)job->v + key * job->v_stride;
     for (int64_t at = 0; at < job->v_head_dim; at += GROUP) {

@@ -55,6 +55,12 @@ OMMAI_INLINE vec vec_round_bf16(vec value) {
 /* Elements [at, at + LANES) of a row. */
 OMMAI_INLINE vec vec_load_row(const void *row, int64_t at, enum omma_dtype dtype) {
   if (dtype == OMMA_F32) return vld1q_f32((const float *)row + at);
+  if (dtype == OMMA_INT8) {
+    uint32_t four;
+    memcpy(&four, (const int8_t *)row + at, sizeof four);
+    int8x8_t bytes = vreinterpret_s8_u32(vdup_n_u32(four));
+    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(bytes))));
+  }
   uint16x4_t bits = vld1_u16((const uint16_t *)row + at);
   if (dtype == OMMA_F16) return vcvt_f32_f16(vreinterpret_f16_u16(bits));
   return vreinterpretq_f32_u32(vshll_n_u16(bits, 16));

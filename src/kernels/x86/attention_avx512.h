@@ -39,6 +39,9 @@ OMMAI_INLINE __m512i ommai_avx512_round_bf16_bits(__m512 value) {
 /* Elements [at, at + 16) of a row as f32; those outside of the mask are zeros and are not read. */
 OMMAI_INLINE __m512 ommai_avx512_load(const void *row, int64_t at, __mmask16 mask, enum omma_dtype dtype) {
   if (dtype == OMMA_F32) return _mm512_maskz_loadu_ps(mask, (const float *)row + at);
+  if (dtype == OMMA_INT8) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(mask, (const int8_t *)row + at)));
+  }
   __m256i bits = _mm256_maskz_loadu_epi16(mask, (const uint16_t *)row + at);
   return dtype == OMMA_BF16 ? ommai_avx512_widen_bf16(bits) : _mm512_cvtph_ps(bits);
 }

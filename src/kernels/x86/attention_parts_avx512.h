@@ -41,6 +41,8 @@ OMMAI_INLINE void clear(__m512 acc[GROUP][MAX_NV], int nv) {
 /* acc[n_rows][nv] += one unit of a [8] times b [16 nv]. */
 OMMAI_INLINE void multiply_unit(__m512 acc[][MAX_NV], const uint32_t *a, const uint32_t *b, int n_rows, int nv) {
   __m512i columns[MAX_NV];
+  /* one address for all units: GCC 12 makes an index or a register of its own for each otherwise */
+  __asm__("" : "+r"(a), "+r"(b));
 #pragma GCC unroll 3
   for (int v = 0; v < nv; v++) columns[v] = _mm512_load_si512(b + v * LANES);
 #pragma GCC unroll 8

@@ -7,9 +7,11 @@
  *   SUM_PARTS, SUM_UNITS   sums of a score side by side, and units of head_dim, at most, that go to
  *   them before they are added
  *   first_elements(count)                 mask of the first `count` of the elements of 16 units
- *   load_units(row, at, mask, dtype)      units [at, at + 16) of a row of q or k; zeros outside of
- *   the mask
- *   pack_values(job, out, dtype)          the values of a block, [v_head_dim / 8][BLOCK /
+ *   load_units(row, at, mask, dtype)      units [at, at + 16) of a row of q; zeros outside of the
+ *   mask
+ *   load_kept(row, at, mask, scales, key, types)   the same of a row of k, of integers times
+ *   scales[key], which is read where the mask is not empty
+ *   pack_values(job, out, types)          the values of a block, [v_head_dim / 8][BLOCK /
  *   UNIT_KEYS][8] units
  *   multiply_add(sum, a, b)               sum + a b, lane by lane, over the elements of the units
  *   make_weights(scores, maximum, ...)    scores of a block to weights in units, and their sum
@@ -49,8 +51,8 @@ static size_t scratch_bytes(int32_t head_dim, int32_t v_head_dim) {
 
 /* ---- packing --------------------------------------------------------------------------------- */
 
-OMMAI_INLINE void pack_keys(const struct ommai_attention_pack *job, uint32_t *out, enum omma_dtype dtype) {
-  int64_t units = key_units(job->head_dim), stride = job->k_stride * (dtype == OMMA_F32 ? 4 : 2);
+OMMAI_INLINE void pack_keys(const struct ommai_attention_pack *job, uint32_t *out, struct ommai_attention_types types) {
+  int64_t units = key_units(job->head_dim), stride = job->k_stride * (int64_t)ommai_attention_element_size(types.kv);
   for (int64_t group = 0; group < BLOCK / GROUP; group++, out += units * GROUP) {
     const unsigned char *rows = (const unsigned char *)job->k + group * GROUP * stride;
     int64_t n_rows = job->n_keys - group * GROUP;
@@ -61,7 +63,7 @@ OMMAI_INLINE void pack_keys(const struct ommai_attention_pack *job, uint32_t *ou
       for (int i = 0; i < GROUP; i++) ommai_avx512_prefetch(rows, (i + OMMAI_AVX512_ROWS_AHEAD) * stride + at * 4);
 #pragma GCC unroll 8
       for (int i = 0; i < GROUP; i++) {
-        r[i] = load_units(rows + i * stride, at, i < n_rows ? mask : 0, dtype);
+        r[i] = load_kept(rows + i * stride, at, i < n_rows ? mask : 0, job->k_scales, group * GROUP + i, types);
       }
       ommai_avx512_transpose_8x16(r, pairs);
 #pragma GCC unroll 8
@@ -72,10 +74,10 @@ OMMAI_INLINE void pack_keys(const struct ommai_attention_pack *job, uint32_t *ou
   }
 }
 
-OMMAI_INLINE void pack_block(const struct ommai_attention_pack *job, enum omma_dtype dtype) {
+OMMAI_INLINE void pack_block(const struct ommai_attention_pack *job, struct ommai_attention_types types) {
   uint32_t *packed = job->packed;
-  pack_keys(job, packed, dtype);
-  pack_values(job, packed + BLOCK * key_units(job->head_dim), dtype);
+  pack_keys(job, packed, types);
+  pack_values(job, packed + BLOCK * key_units(job->head_dim), types);
 }
 
 /* Query rows to [units][16 nv]; with a negative scale the signs are turned instead, so that the
@@ -224,9 +226,14 @@ OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, e
                                                                                      pack,                         \
                                                                                      attend}
 
+#define TILE_PACK(name, Q, KV)                                            \
+  static void pack_##name(const struct ommai_attention_pack *job) {       \
+    pack_block(job, (struct ommai_attention_types){OMMA_##Q, OMMA_##KV}); \
+  }
+
 /* One function per number of registers, then the choice among them. */
 #define TILE_KERNEL(type, TYPE, LEVEL, suffix)                                                                   \
-  static void pack_##type(const struct ommai_attention_pack *job) { pack_block(job, OMMA_##TYPE); }              \
+  TILE_PACK(type, TYPE, TYPE)                                                                                    \
   static void attend_##type##_16(const struct ommai_attention_tile *tile) { attend_rows(tile, 1, OMMA_##TYPE); } \
   static void attend_##type##_32(const struct ommai_attention_tile *tile) { attend_rows(tile, 2, OMMA_##TYPE); } \
   static void attend_##type##_48(const struct ommai_attention_tile *tile) { attend_rows(tile, 3, OMMA_##TYPE); } \
@@ -244,5 +251,11 @@ OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, e
 /* After those of both types: f32 queries attend to bf16 keys and values, which are packed as
  * f32. */
 #define TILE_KERNEL_F32_BF16(LEVEL, suffix) TILE_OBJECT(f32_bf16, F32, BF16, LEVEL, suffix, pack_bf16, attend_f32)
+
+/* After that of the type: its queries attend to integers with scales, which are packed as the type
+ * is. */
+#define TILE_KERNEL_KV8(type, TYPE, LEVEL, suffix) \
+  TILE_PACK(type##_kv8, TYPE, INT8)                \
+  TILE_OBJECT(type##_kv8, TYPE, INT8, LEVEL, suffix, pack_##type##_kv8, attend_##type)
 
 #endif

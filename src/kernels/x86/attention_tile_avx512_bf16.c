@@ -13,3 +13,4 @@ OMMAI_INLINE __m512 make_weights(const float *scores, uint32_t *weights, int64_t
 #include "kernels/x86/attention_tile_avx512.h"
 
 TILE_KERNEL(bf16, BF16, AVX512_BF16, avx512_bf16);
+TILE_KERNEL_KV8(bf16, BF16, AVX512_BF16, avx512_bf16);

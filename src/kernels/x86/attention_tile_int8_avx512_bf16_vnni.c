@@ -94,7 +94,7 @@ static void pack_bf16_int8(const struct ommai_attention_pack *job) {
   for (int64_t first = 0; first < BLOCK; first += GROUP) {
     pack_group(job, first, scale.inverse, (int32_t *)packed + BEGINS + first, packed + KEYS + first * units);
   }
-  pack_values(job, packed + KEYS + BLOCK * units, OMMA_BF16);
+  pack_values(job, packed + KEYS + BLOCK * units, (struct ommai_attention_types){OMMA_BF16, OMMA_BF16});
 }
 
 /* All of a tile's query rows at once: the steps of a row wait for each other, so only a few rows

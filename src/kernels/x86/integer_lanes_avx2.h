@@ -26,6 +26,9 @@ OMMAI_INLINE ivec ivec_xor(ivec a, ivec b) { return _mm256_xor_si256(a, b); }
 OMMAI_INLINE ivec ivec_magnitudes(ivec a) { return _mm256_abs_epi8(a); }
 /* Halves. */
 OMMAI_INLINE ivec ivec_add_halves(ivec a, ivec b) { return _mm256_add_epi16(a, b); }
+/* *sum += a. Not the intrinsic: GCC 12 adds in another order then and moves sums between
+ * registers. */
+OMMAI_INLINE void ivec_add_halves_to(ivec *sum, ivec a) { __asm__("vpaddw %1, %0, %0" : "+x"(*sum) : "x"(a)); }
 OMMAI_INLINE ivec ivec_down(ivec a, const int bits) { return _mm256_srli_epi16(a, bits); }
 OMMAI_INLINE bool ivec_any_half_above(ivec a, int16_t value) {
   return _mm256_movemask_epi8(_mm256_cmpgt_epi16(a, _mm256_set1_epi16(value))) != 0;

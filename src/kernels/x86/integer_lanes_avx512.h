@@ -26,6 +26,9 @@ OMMAI_INLINE ivec ivec_xor(ivec a, ivec b) { return _mm512_xor_si512(a, b); }
 OMMAI_INLINE ivec ivec_magnitudes(ivec a) { return _mm512_abs_epi8(a); }
 /* Halves. */
 OMMAI_INLINE ivec ivec_add_halves(ivec a, ivec b) { return _mm512_add_epi16(a, b); }
+/* *sum += a. Not the intrinsic: GCC 12 adds in another order then and moves sums between
+ * registers. */
+OMMAI_INLINE void ivec_add_halves_to(ivec *sum, ivec a) { __asm__("vpaddw %1, %0, %0" : "+v"(*sum) : "v"(a)); }
 OMMAI_INLINE ivec ivec_down(ivec a, const int bits) { return _mm512_srli_epi16(a, bits); }
 OMMAI_INLINE bool ivec_any_half_above(ivec a, int16_t value) {
   return _mm512_cmpgt_epi16_mask(a, _mm512_set1_epi16(value)) != 0;

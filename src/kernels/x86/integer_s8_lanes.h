@@ -27,29 +27,60 @@ struct signed_rows {
   int32_t taken[MAX_ROWS];
 };
 
-/* Of 32 inputs, or 16 and zeros, at k of a row; their sum in 64-bit lanes. */
-OMMAI_INLINE __m256i take_signs_at(struct signed_rows *rows, int row, int64_t k, __m256i x) {
-  __m256i magnitudes = _mm256_abs_epi8(x), negative = _mm256_cmpgt_epi8(_mm256_setzero_si256(), x);
-  _mm256_storeu_si256((void *)(rows->magnitudes[row] + k), magnitudes);
-  _mm256_storeu_si256((void *)(rows->negative[row] + k), negative);
-  return _mm256_sad_epu8(_mm256_and_si256(magnitudes, negative), _mm256_setzero_si256());
+/* 32 inputs at k of a row, or 16 and zeros. */
+OMMAI_INLINE __m256i inputs_at(const struct integer_block *block, int row, int64_t k) {
+  const int8_t *x = block->x + row * block->stride + k;
+  if (k + 32 <= block->n_k) return _mm256_loadu_si256((const void *)x);
+  return _mm256_zextsi128_si256(_mm_loadu_si128((const void *)x));
 }
 
-OMMAI_INLINE void take_signs(const struct integer_block *block, struct signed_rows *rows, const int n_rows) {
-  for (int row = 0; row < n_rows; row++) {
-    const int8_t *x = block->x + row * block->stride;
-    __m256i taken = _mm256_setzero_si256();
-    int64_t k = 0;
-    for (; k + 32 <= block->n_k; k += 32) {
-      taken = _mm256_add_epi64(taken, take_signs_at(rows, row, k, _mm256_loadu_si256((const void *)(x + k))));
+OMMAI_INLINE int32_t sum_of_four(__m256i a) {
+  __m128i two = _mm_add_epi64(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+  return _mm_cvtsi128_si32(_mm_add_epi64(two, _mm_unpackhi_epi64(two, two)));
+}
+
+/* Four inputs whose magnitudes are at most this in sum fit together with any weights, 128 * 255 <
+ * 2^15. */
+enum { MAX_INPUT_SUM = 255 };
+
+/* Of four steps' magnitudes: in the lower half of each 64 bits the sums of the two fours of a
+ * step. */
+OMMAI_INLINE __m256i fours_of(__m256i magnitudes) {
+  __m256i pairs = _mm256_maddubs_epi16(magnitudes, _mm256_set1_epi8(1));
+  return _mm256_add_epi16(pairs, _mm256_srli_epi64(pairs, 32));
+}
+
+/* A bit for each of four steps. */
+OMMAI_INLINE uint32_t large_steps(__m256i fours) {
+  __m256i large = _mm256_cmpgt_epi16(fours, _mm256_set1_epi16(MAX_INPUT_SUM));
+  large = _mm256_slli_epi64(_mm256_or_si256(large, _mm256_slli_epi32(large, 16)), 32);
+  return (uint32_t)_mm256_movemask_pd(_mm256_castsi256_pd(large));
+}
+
+/* looks: a bit is returned for each step of inputs that are too large in some row to fit
+ * together. */
+OMMAI_INLINE uint32_t take_signs(const struct integer_block *block, struct signed_rows *rows, const bool looks,
+                                 const int n_rows) {
+  const __m256i zero = _mm256_setzero_si256();
+  __m256i taken[MAX_ROWS];
+  uint32_t large = 0;
+#pragma GCC unroll 4
+  for (int row = 0; row < n_rows; row++) taken[row] = zero;
+  for (int64_t k = 0; k < block->n_k; k += 32) {
+    __m256i most = zero;
+#pragma GCC unroll 4
+    for (int row = 0; row < n_rows; row++) {
+      __m256i x = inputs_at(block, row, k), magnitudes = _mm256_abs_epi8(x), negative = _mm256_cmpgt_epi8(zero, x);
+      _mm256_storeu_si256((void *)(rows->magnitudes[row] + k), magnitudes);
+      _mm256_storeu_si256((void *)(rows->negative[row] + k), negative);
+      taken[row] = _mm256_add_epi64(taken[row], _mm256_sad_epu8(_mm256_and_si256(magnitudes, negative), zero));
+      if (looks) most = _mm256_max_epi16(most, fours_of(magnitudes));
     }
-    if (k < block->n_k) {
-      __m256i rest = _mm256_zextsi128_si256(_mm_loadu_si128((const void *)(x + k)));
-      taken = _mm256_add_epi64(taken, take_signs_at(rows, row, k, rest));
-    }
-    rows->taken[row] = (int32_t)(_mm256_extract_epi64(taken, 0) + _mm256_extract_epi64(taken, 1) +
-                                 _mm256_extract_epi64(taken, 2) + _mm256_extract_epi64(taken, 3));
+    if (looks) large |= large_steps(most) << (k / STEP_K);
   }
+#pragma GCC unroll 4
+  for (int row = 0; row < n_rows; row++) rows->taken[row] = sum_of_four(taken[row]);
+  return large;
 }
 
 OMMAI_INLINE void start_signed(const struct integer_block *block, const struct signed_rows *rows, int column, const int n_rows,
@@ -156,7 +187,7 @@ OMMAI_INLINE void columns_of_strip(const struct integer_block *block, const stru
 
 OMMAI_INLINE void rows_of_tile(const struct integer_block *block, const struct signed_strip *strips, const int n_rows) {
   struct signed_rows rows;
-  take_signs(block, &rows, n_rows);
+  take_signs(block, &rows, false, n_rows);
   for (int i = 0; i < STRIPS; i++) columns_of_strip(block, &strips[i], &rows, i * STRIP_COLUMNS, n_rows);
 }
 
@@ -179,33 +210,11 @@ static void tile_s8(const struct integer_block *block) {
 
 /* ---- few rows -------------------------------------------------------------------------------- */
 
-/* Weights are read once, from memory, so it is inputs that are looked at: two pairs of products
- * fit together where the magnitudes of four inputs are at most MAX_INPUT_SUM in sum, 128 * 255 <
- * 2^15. */
-enum { MAX_INPUT_SUM = 255 };
-
-/* Rows of a block, and a bit for each step of inputs that are too large in some row. */
+/* Weights are read once, from memory, so it is inputs that are looked at. */
 struct gemv_rows {
   struct signed_rows rows;
-  uint32_t large;
+  uint32_t large; /* a bit for each step of inputs that are too large in some row */
 };
-
-OMMAI_INLINE void take_gemv_rows(const struct integer_block *block, struct gemv_rows *few, const int n_rows) {
-  take_signs(block, &few->rows, n_rows);
-  few->large = 0;
-  for (int64_t k = 0; k < block->n_k; k += 2 * STEP_K) {
-    __m128i max = _mm_setzero_si128();
-    for (int row = 0; row < n_rows; row++) {
-      __m128i magnitudes = _mm_loadu_si128((const void *)(few->rows.magnitudes[row] + k));
-      __m128i pairs = _mm_maddubs_epi16(magnitudes, _mm_set1_epi8(1));
-      max = _mm_max_epi16(max, _mm_add_epi16(pairs, _mm_srli_epi64(pairs, 32)));
-    }
-    /* a step's sums are in the first four of its eight bytes */
-    int large = _mm_movemask_epi8(_mm_cmpgt_epi16(max, _mm_set1_epi16(MAX_INPUT_SUM)));
-    uint32_t steps = ((large & 0x000f) ? 1u : 0u) | ((large & 0x0f00) ? 2u : 0u);
-    few->large |= steps << (k / STEP_K);
-  }
-}
 
 /* Two lines. Either the rows' inputs or the vectors of weights stay in registers over the other. */
 OMMAI_INLINE void add_few_step(const struct gemv_rows *few, const uint8_t *line, int64_t k, const bool large, const int n_rows,
@@ -257,7 +266,7 @@ OMMAI_INLINE void columns_of_few(const struct integer_block *block, const struct
 OMMAI_INLINE void rows_s8(const struct integer_block *block, struct integer_coming *stream, int64_t n_parts, const int n_rows) {
   const int n_vectors = n_rows == 1 ? PANEL_VECTORS : 2;
   struct gemv_rows few;
-  take_gemv_rows(block, &few, n_rows);
+  few.large = take_signs(block, &few.rows, true, n_rows);
   stream->bytes = LINE / (n_parts * PANEL_VECTORS / n_vectors);
   for (int v = 0; v < PANEL_VECTORS; v += n_vectors) columns_of_few(block, &few, v * LANES, stream, n_rows, n_vectors);
 }

@@ -43,6 +43,9 @@ OMMAI_INLINE vec vec_round_bf16(vec value) {
 /* Elements [at, at + LANES) of a row. */
 OMMAI_INLINE vec vec_load_row(const void *row, int64_t at, enum omma_dtype dtype) {
   if (dtype == OMMA_F32) return _mm512_loadu_ps((const float *)row + at);
+  if (dtype == OMMA_INT8) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)((const int8_t *)row + at))));
+  }
   __m256i bits = _mm256_loadu_si256((const __m256i *)(const void *)((const uint16_t *)row + at));
   if (dtype == OMMA_F16) return _mm512_cvtph_ps(bits);
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
