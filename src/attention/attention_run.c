@@ -7,6 +7,7 @@
 #include "attention/attention_plan.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/plural.h"
 #include "kernels/attention_element.h"
 
 enum { TAIL_ROWS = 256 }; /* rows per task that clears */
@@ -131,7 +132,7 @@ static enum omma_status check_workspace(const struct omma_attention_plan *plan, 
   if (workspace_size < needed) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "workspace_size",
                             "workspace_size: the plan needs %zu bytes for %d worker%s, found %zu", needed, n_workers,
-                            n_workers == 1 ? "" : "s", workspace_size);
+                            ommai_plural(n_workers), workspace_size);
   }
   return OMMA_OK;
 }

@@ -110,8 +110,7 @@ static struct unit_tile unit_tile_at(const struct ommai_attention_problem *probl
 
 /* The rows of the tile that this worker is likely to get next, and a share of the next head's
  * packed blocks, which follow this head's at `packed`: where each worker has a few tiles of a head,
- * it
- * will read all of them. */
+ * it will read all of them. */
 static struct ommai_attention_prefetch next_tile(const struct ommai_attention_run *run, const struct ommai_attention_unit *unit,
                                                  int64_t number, const unsigned char *packed) {
   const struct ommai_attention_problem *problem = &run->plan->problem;

@@ -8,6 +8,7 @@
 #include "base/allocator.h"
 #include "base/checked.h"
 #include "base/clock.h"
+#include "base/plural.h"
 #include "base/team.h"
 #include "cli/bench_inputs.h"
 #include "cli/bench_runs.h"
@@ -142,13 +143,11 @@ static int print(const struct bench *bench) {
         (json_int_t)n_tokens, "n_segments", (json_int_t)bench->segments.count, "flops", bench->info.flops));
   }
   char text[32];
-  ommai_print_fact(stdout, "kernel", "%s on %d thread%s", bench->info.kernel, bench->n_threads,
-                   ommai_format_plural(bench->n_threads));
-  ommai_print_fact(stdout, "work", "%lld token%s in %zu segment%s, %.3g GFLOP", (long long)n_tokens,
-                   ommai_format_plural(n_tokens), bench->segments.count, ommai_format_plural((int64_t)bench->segments.count),
-                   bench->info.flops * 1e-9);
+  ommai_print_fact(stdout, "kernel", "%s on %d thread%s", bench->info.kernel, bench->n_threads, ommai_plural(bench->n_threads));
+  ommai_print_fact(stdout, "work", "%lld token%s in %zu segment%s, %.3g GFLOP", (long long)n_tokens, ommai_plural(n_tokens),
+                   bench->segments.count, ommai_plural((int64_t)bench->segments.count), bench->info.flops * 1e-9);
   ommai_print_fact(stdout, "time", "%.3f ms at best, %.3f ms median of %zu run%s", min_ms, median_ms, bench->n_times,
-                   ommai_format_plural((int64_t)bench->n_times));
+                   ommai_plural((int64_t)bench->n_times));
   ommai_print_fact(stdout, "speed", "%.1f GFLOP/s, %.1f %% of the measured %.1f", gflops, fraction * 100, bench->peak_gflops);
   ommai_print_fact(stdout, "workspace", "%s", ommai_format_bytes((int64_t)bench->workspace_bytes, text, sizeof text));
   ommai_print_fact(stdout, "making the plan", "%s", ommai_format_seconds(bench->plan_seconds, text, sizeof text));

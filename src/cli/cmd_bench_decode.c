@@ -10,6 +10,7 @@
 #include "base/allocator.h"
 #include "base/checked.h"
 #include "base/clock.h"
+#include "base/plural.h"
 #include "cli/bench_inputs.h"
 #include "cli/bench_runs.h"
 #include "cli/bench_times.h"
@@ -385,10 +386,10 @@ static void print_machine(const char *name, double before, double after, const c
 
 static int print_table(const struct bench *bench) {
   ommai_print_fact(stdout, "language model", "%s in %s, keys and values in %s, on %d thread%s, %s", bench->info.model_type,
-                   bench->info.weights, bench->info.kv_cache, bench->info.n_threads, ommai_format_plural(bench->info.n_threads),
+                   bench->info.weights, bench->info.kv_cache, bench->info.n_threads, ommai_plural(bench->info.n_threads),
                    bench->info.isa);
   ommai_print_fact(stdout, "work", "%lld run%s, %lld tokens after each prompt", (long long)bench->values->runs.repeat,
-                   ommai_format_plural(bench->values->runs.repeat), (long long)bench->values->tokens);
+                   ommai_plural(bench->values->runs.repeat), (long long)bench->values->tokens);
   print_machine("peak", peak_gflops(bench, 0), peak_gflops(bench, 1), "GFLOP/s");
   print_machine("memory, read", bench->reads[0], bench->reads[1], "GB/s");
   for (size_t i = 0; i < bench->n_contexts; i++) print_context(bench, &bench->contexts[i]);

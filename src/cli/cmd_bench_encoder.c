@@ -8,6 +8,7 @@
 #include "base/allocator.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/plural.h"
 #include "cli/bench_inputs.h"
 #include "cli/bench_runs.h"
 #include "cli/bench_times.h"
@@ -271,12 +272,12 @@ static int print_table(const struct bench *bench) {
   double best = bench->times[PACKED][0];
   const char *doubt = peak_doubt(bench);
   ommai_print_fact(stdout, "tower", "%s in %s on %d thread%s, %s", bench->info.model_type, bench->info.vision_weights,
-                   bench->info.n_threads, ommai_format_plural(bench->info.n_threads), bench->info.isa);
+                   bench->info.n_threads, ommai_plural(bench->info.n_threads), bench->info.isa);
   ommai_print_fact(stdout, "work", "%zu image%s, %lld patches, %lld token%s, %.4g GFLOP", bench->n_images,
-                   ommai_format_plural((int64_t)bench->n_images), (long long)bench->n_patches, (long long)bench->n_tokens,
-                   ommai_format_plural(bench->n_tokens), bench->flops * 1e-9);
+                   ommai_plural((int64_t)bench->n_images), (long long)bench->n_patches, (long long)bench->n_tokens,
+                   ommai_plural(bench->n_tokens), bench->flops * 1e-9);
   ommai_print_fact(stdout, "time", "%.1f ms at best, %.1f ms median of %lld run%s", best * 1e3, median(bench, PACKED) * 1e3,
-                   (long long)bench->values->runs.repeat, ommai_format_plural(bench->values->runs.repeat));
+                   (long long)bench->values->runs.repeat, ommai_plural(bench->values->runs.repeat));
   print_parts(&bench->best[PACKED]);
   ommai_print_fact(stdout, "against the peak", "%.2f times the time at %.1f GFLOP/s, reached %.1f", times_peak(bench),
                    ommai_peaks_best(&bench->peaks), bench->flops / best * 1e-9);

@@ -7,6 +7,7 @@
 #include "base/allocator.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/plural.h"
 #include "bench_client/server_queries.h"
 #include "cli/bench_serve.h"
 #include "cli/commands.h"
@@ -288,7 +289,7 @@ static void report_failures(const struct bench *bench) {
     while (!same_reason(bench, first, i)) first++;
     if (first < i) continue;
     for (size_t k = i; k < bench->n; k++) n += same_reason(bench, k, i);
-    ommai_note("%zu of %zu request%s failed: %s", n, bench->n, ommai_format_plural((int64_t)bench->n), bench->replies[i].error);
+    ommai_note("%zu of %zu request%s failed: %s", n, bench->n, ommai_plural((int64_t)bench->n), bench->replies[i].error);
     n_reported++;
     n_left -= n;
   }

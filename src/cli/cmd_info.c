@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/plural.h"
 #include "base/team.h"
 #include "cli/commands.h"
 #include "cli/diagnostics.h"
@@ -118,7 +119,7 @@ static void print_machine(const struct facts *facts) {
   for (size_t i = 0; i < facts->n_levels; i++) printf(" %s", facts->levels[i]);
   putchar('\n');
   ommai_print_fact(stdout, "f32, measured", "%.0f GFLOP/s on %d thread%s", facts->machine.f32_gflops, facts->machine.n_threads,
-                   ommai_format_plural(facts->machine.n_threads));
+                   ommai_plural(facts->machine.n_threads));
   if (facts->machine.bf16_gflops > 0) ommai_print_fact(stdout, "bf16, measured", "%.0f GFLOP/s", facts->machine.bf16_gflops);
   puts("Kernels");
   ommai_report_lines_print(&facts->kernels, false);

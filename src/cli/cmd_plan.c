@@ -9,6 +9,7 @@
 #include "base/allocator.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/plural.h"
 #include "cli/bench_times.h"
 #include "cli/commands.h"
 #include "cli/diagnostics.h"
@@ -206,13 +207,13 @@ static int print_table(const struct estimate *estimate) {
     print_row(estimate, "", "", "", &estimate->total);
   }
   printf(
-      "\nSizes are width x height, the grid is time x rows x columns of patches. Attention stays inside segments,\n"
-      "in windowed layers inside windows. The time is an estimate: the tower's at %.0f %% of the %.0f GFLOP/s that\n"
-      "were just measured on %d thread%s (%s).\n",
+      "\nSizes are width x height, the grid is time x rows x columns of patches. Attention stays inside\n"
+      "segments, in windowed layers inside windows. The time is an estimate: the tower's at %.0f %% of the\n"
+      "%.0f GFLOP/s that were just measured on %d thread%s (%s).\n",
       estimate->efficiency * 100, ommai_peaks_best(&estimate->peaks), estimate->model.n_threads,
-      ommai_format_plural(estimate->model.n_threads), estimate->peak_type);
+      ommai_plural(estimate->model.n_threads), estimate->peak_type);
   if (doubt) {
-    printf("Measurements ranged from %.0f to %.0f GFLOP/s: %s, so the time is a rough estimate.\n",
+    printf("Measurements ranged from %.0f to %.0f GFLOP/s: %s, so the time is a\nrough estimate.\n",
            ommai_peaks_lowest(&estimate->peaks), ommai_peaks_best(&estimate->peaks), doubt);
   }
   putchar('\n');

@@ -211,7 +211,7 @@ static int read_options(struct values *values, struct held *held, struct omma_se
     code = ommai_encoder_node_read("serve", &values->encoder, &values->serving.common, options, &held->ec_transfer_config);
   }
   if (code != OMMAI_EXIT_DONE) return code;
-  if (ommai_server_check_tls(&options->tls, &error) != OMMA_OK) return ommai_failed("serve: %s", error.message);
+  if (ommai_server_check_tls(&options->tls, &error) != OMMA_OK) return ommai_failed_call(&error);
   return OMMAI_EXIT_DONE;
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/error_words.h"
 #include "cli/plain_text.h"
 
 #define MAX_LINE 2048
@@ -23,8 +24,8 @@ int ommai_failed(const char *format, ...) {
 }
 
 int ommai_failed_call(const struct omma_error *error) {
-  if (error->message[0]) return ommai_failed("%s", error->message);
-  return ommai_failed("%s", omma_status_name(error->status));
+  char text[MAX_LINE];
+  return ommai_failed("%s", ommai_error_words(error, text, sizeof text));
 }
 
 int ommai_usage_error(const char *format, ...) {

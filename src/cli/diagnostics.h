@@ -11,7 +11,7 @@ enum ommai_exit { OMMAI_EXIT_DONE = 0, OMMAI_EXIT_FAILED = 1, OMMAI_EXIT_USAGE =
 /* Prints `omma: message` as one line, as plain_text.h makes it, and returns OMMAI_EXIT_FAILED. */
 int ommai_failed(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The same for an error of the library. */
+/* The same for an error of the library, as error_words.h makes it. */
 int ommai_failed_call(const struct omma_error *error);
 
 /* The same for a wrong command line; returns OMMAI_EXIT_USAGE. */

@@ -30,8 +30,6 @@ const char *ommai_format_seconds(double seconds, char *out, size_t size) {
   return out;
 }
 
-const char *ommai_format_plural(int64_t count) { return count == 1 ? "" : "s"; }
-
 void ommai_print_fact(FILE *out, const char *name, const char *format, ...) {
   enum { MAX_FACT = 8192 };
   char text[MAX_FACT];

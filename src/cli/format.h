@@ -12,9 +12,6 @@ const char *ommai_format_bytes(int64_t bytes, char *out, size_t size);
 /* Seconds with a unit: "12 ms". */
 const char *ommai_format_seconds(double seconds, char *out, size_t size);
 
-/* What makes a noun with `count` before it a plural or not: "s" or nothing, for "%d thread%s". */
-const char *ommai_format_plural(int64_t count);
-
 /* A line of a list of facts: two blanks, the name padded to 26 columns, the text as plain_text.h
  * makes it. */
 void ommai_print_fact(FILE *out, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/plural.h"
 #include "base/team.h"
 #include "cli/diagnostics.h"
 #include "cli/format.h"
@@ -200,7 +201,7 @@ static void report_model(const struct ommai_common *common, const struct omma_mo
   if (!common->verbose) return;
   ommai_note("%s: %s, in %s over %s weights, KV cache in %s, vision %s, %s, %d thread%s, opened in %.2f s", info.directory,
              info.model_type, info.weights, info.kept_weights, info.kv_cache, info.vision_weights, info.isa, info.n_threads,
-             ommai_format_plural(info.n_threads), seconds);
+             ommai_plural(info.n_threads), seconds);
   if (!config_only && !info.chat_template_difference) ommai_note("chat template: %s", info.chat_template);
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/plural.h"
 #include "cli/diagnostics.h"
 #include "cli/format.h"
 
@@ -13,7 +14,7 @@ void ommai_serve_note_model(const struct omma_model *model, const struct omma_me
       "model: %s, %.3g million parameters, %s weights computed in %s, KV cache in %s, vision %s, %s, %d thread%s; up to %lld "
       "requests at once",
       info.model_type, (double)info.n_parameters * 1e-6, info.kept_weights, info.weights, info.kv_cache, info.vision_weights,
-      info.isa, info.n_threads, ommai_format_plural(info.n_threads), (long long)estimate->max_sequences);
+      info.isa, info.n_threads, ommai_plural(info.n_threads), (long long)estimate->max_sequences);
 }
 
 void ommai_serve_note_memory(const struct omma_memory_estimate *estimate) {
@@ -60,7 +61,7 @@ void ommai_serve_note_encoder(const struct omma_model *model, const struct omma_
       "encoder node: vision tower of %s, %.3g million parameters, computed in %s, embeddings in %s, %s, %d thread%s; up "
       "to %lld requests at once; checkpoint %s",
       info.model_type, (double)info.n_parameters * 1e-6, info.vision_weights, info.bf16_embeddings ? "bf16" : "f32", info.isa,
-      info.n_threads, ommai_format_plural(info.n_threads), (long long)estimate->max_sequences, info.fingerprint);
+      info.n_threads, ommai_plural(info.n_threads), (long long)estimate->max_sequences, info.fingerprint);
   ommai_note(
       "memory: tower weights %s, workspaces and tables %s, requests with an image each %s: %s in all, and up to %s for "
       "images kept from earlier requests; no language weights, no keys and values",
@@ -89,7 +90,7 @@ void ommai_serve_note_access(const struct omma_server_options *options) {
   char origins[160], hosts[160];
   ommai_note("clients: %s%s; %zu API key%s%s; pages of other origins: %s; files: %s; hosts that images are fetched from: %s",
              options->tls.certificate_file ? "TLS" : "plain HTTP", clients[options->tls.clients], options->n_api_keys,
-             ommai_format_plural((int64_t)options->n_api_keys), options->metrics_without_key ? ", none for /metrics" : "",
+             ommai_plural((int64_t)options->n_api_keys), options->metrics_without_key ? ", none for /metrics" : "",
              show_words(options->cross_origin.origins, options->cross_origin.n_origins, origins, sizeof origins),
              options->allowed_local_media_path ? options->allowed_local_media_path : "none",
              show_words(options->allowed_media_domains, options->n_allowed_media_domains, hosts, sizeof hosts));

@@ -81,7 +81,7 @@ void ommai_weight_choices_print(const struct ommai_weight_choices *choices) {
            ommai_format_seconds(choice->start_seconds, start, sizeof start), choice->tokens_per_second);
   }
   printf(
-      "  %s; other is all memory but weights, keys and values.\n"
+      "  %s;\n  other is all memory but weights, keys and values.\n"
       "  The start (from the page cache) and the tokens/s of one answer (after %lld tokens) are estimates\n"
       "  from the %.1f GB/s at which this machine just read memory.\n",
       choices->count == OMMAI_WEIGHT_CHOICES ? "f32 and bf16 are --dtype, int8 and int4 --quantization" : "f32 is --dtype",

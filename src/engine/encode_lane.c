@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
+#include "base/plural.h"
 
 /* Images of other sequences join while a pass has fewer patches than this for each thread: more
  * would only delay the first ones. */
@@ -95,8 +96,8 @@ static enum omma_status start_run(struct ommai_encode_lane *lane, const struct o
   }
   OMMAI_TRY(ommai_resources_grow_vision(resources, size, error));
   lane->n_passes++;
-  OMMAI_DEBUG(&model->log, "encode: a pass of %lld images, %lld patches", (long long)lane->n_in_pass,
-              (long long)lane->n_patches);
+  OMMAI_DEBUG(&model->log, "encode: a pass of %lld image%s, %lld patches", (long long)lane->n_in_pass,
+              ommai_plural(lane->n_in_pass), (long long)lane->n_patches);
   return ommai_vision_run_start(&model->tower, inputs, lane->n_in_pass, &model->config.image.patches,
                                 resources->vision_workspace, resources->vision_workspace_size, resources->team_interface,
                                 &lane->run, error);

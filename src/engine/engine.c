@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
+#include "base/plural.h"
 #include "engine/memory_estimate.h"
 #include "engine/request.h"
 
@@ -25,10 +26,12 @@ static void debug_evictions(struct omma_engine *engine) {
   int64_t pages = ommai_page_pool_counts(engine->resources.pool).n_evictions;
   int64_t images = ommai_encoder_cache_counts(&engine->resources.encoder_cache).n_evictions;
   if (pages > engine->logged_pages) {
-    OMMAI_DEBUG(log, "prefix cache: %lld pages evicted", (long long)(pages - engine->logged_pages));
+    OMMAI_DEBUG(log, "prefix cache: %lld page%s evicted", (long long)(pages - engine->logged_pages),
+                ommai_plural(pages - engine->logged_pages));
   }
   if (images > engine->logged_images) {
-    OMMAI_DEBUG(log, "encoder cache: %lld images evicted", (long long)(images - engine->logged_images));
+    OMMAI_DEBUG(log, "encoder cache: %lld image%s evicted", (long long)(images - engine->logged_images),
+                ommai_plural(images - engine->logged_images));
   }
   engine->logged_pages = pages;
   engine->logged_images = images;
@@ -157,9 +160,9 @@ static enum omma_status set_up(struct omma_engine *engine, const struct ommai_en
   }
   engine->has_thread = true;
   OMMAI_DEBUG(&engine->model->log,
-              "engine: %lld KV pages of %d tokens, %lld sequences, chunks of %lld tokens, %lld patches a pass",
+              "engine: %lld KV pages of %d tokens, %lld sequence%s, chunks of %lld tokens, %lld patches a pass",
               (long long)sizes->n_pages, OMMA_ATTENTION_PAGE_TOKENS, (long long)sizes->max_sequences,
-              (long long)sizes->prefill_chunk, (long long)sizes->patch_budget);
+              ommai_plural(sizes->max_sequences), (long long)sizes->prefill_chunk, (long long)sizes->patch_budget);
   return OMMA_OK;
 }
 

@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/debug.h"
 #include "base/error.h"
+#include "base/plural.h"
 #include "base/team.h"
 #include "families/generation_config.h"
 #include "families/gguf_files.h"
@@ -279,9 +280,9 @@ static enum omma_status open_source(struct omma_model *model, const struct omma_
 
 /* Before the weights are packed. */
 static void debug_plan(const struct omma_model *model) {
-  OMMAI_DEBUG(&model->log, "model: %s: %s at level %s, %d threads, context of %lld tokens, chat template %s", model->directory,
-              model->config.model_type, ommai_cpu_level_name(model->level), model->n_threads, (long long)model->max_model_len,
-              model->chat.difference[0] ? "of its own" : "known");
+  OMMAI_DEBUG(&model->log, "model: %s: %s at level %s, %d thread%s, context of %lld tokens, chat template %s", model->directory,
+              model->config.model_type, ommai_cpu_level_name(model->level), model->n_threads, ommai_plural(model->n_threads),
+              (long long)model->max_model_len, model->chat.difference[0] ? "of its own" : "known");
   OMMAI_DEBUG(&model->log, "model: %lld parameters, %lld of them of the tower; %lld bytes of weights",
               (long long)model->n_parameters, (long long)model->n_vision_parameters, (long long)model->weight_bytes);
 }

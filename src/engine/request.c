@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
+#include "base/plural.h"
 #include "engine/image_prepare.h"
 #include "engine/image_sizes.h"
 #include "engine/prefix_key.h"
@@ -429,8 +430,9 @@ done:
 }
 
 static void debug_prompt(const struct omma_request *request) {
-  OMMAI_DEBUG(&request->model->log, "prompt: %zu tokens, %zu images, whose resizing took %.1f ms", request->n_tokens,
-              request->n_images, request->preprocess_seconds * 1e3);
+  OMMAI_DEBUG(&request->model->log, "prompt: %zu token%s, %zu image%s, whose resizing took %.1f ms", request->n_tokens,
+              ommai_plural((int64_t)request->n_tokens), request->n_images, ommai_plural((int64_t)request->n_images),
+              request->preprocess_seconds * 1e3);
 }
 
 enum omma_status omma_request_create(const struct omma_model *model, const struct omma_message *messages, size_t n_messages,

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
+#include "base/plural.h"
 #include "engine/embeddings.h"
 
 enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS };
@@ -208,8 +209,8 @@ static struct ommai_sequence *last_with_pages(const struct ommai_scheduler *sche
 }
 
 static void preempt(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence) {
-  OMMAI_DEBUG(log_of(scheduler), "request %llu: preempted, %lld pages given back", (unsigned long long)sequence->id,
-              (long long)sequence->n_pages);
+  OMMAI_DEBUG(log_of(scheduler), "request %llu: preempted, %lld page%s given back", (unsigned long long)sequence->id,
+              (long long)sequence->n_pages, ommai_plural(sequence->n_pages));
   ommai_prefill_lane_forget(&scheduler->prefill, sequence);
   ommai_sequence_leave(sequence);
   sequence->was_preempted = true;

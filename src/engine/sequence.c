@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
+#include "base/plural.h"
 #include "engine/kept_page.h"
 #include "engine/prompt_scores.h"
 
@@ -130,9 +131,9 @@ static void debug_caches(const struct ommai_sequence *sequence) {
   if (!request->model->log.line) return;
   int64_t n_missing = 0;
   for (size_t i = 0; i < request->n_images; i++) n_missing += sequence->encoded[i] && !sequence->encoded[i]->complete;
-  OMMAI_DEBUG(&request->model->log, "request %llu: %lld of %zu tokens in the prefix cache; %lld of %zu images to be encoded",
+  OMMAI_DEBUG(&request->model->log, "request %llu: %lld of %zu tokens in the prefix cache; %lld of %zu image%s to be encoded",
               (unsigned long long)sequence->id, (long long)sequence->n_prefilled, request->n_tokens, (long long)n_missing,
-              request->n_images);
+              request->n_images, ommai_plural((int64_t)request->n_images));
 }
 
 enum omma_status ommai_sequence_enter(struct ommai_sequence *sequence, struct omma_error *error) {

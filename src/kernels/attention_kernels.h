@@ -218,7 +218,7 @@ const struct ommai_attention_decode_kernel *ommai_attention_decode_kernel_find(e
                                                                                struct ommai_attention_types types);
 
 /* Whether this machine runs an INT8 kernel: some need AVX512-VNNI besides what their level has. */
-bool ommai_attention_int8_runs(const struct ommai_attention_tile_kernel *kernel);
+bool ommai_attention_int8_supported(const struct ommai_attention_tile_kernel *kernel);
 
 /* The lists as NULL-terminated arrays, for tests and benchmarks. */
 extern const struct ommai_attention_tile_kernel *const ommai_attention_tile_kernels[];

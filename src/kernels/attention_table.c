@@ -37,7 +37,7 @@ const struct ommai_attention_tile_kernel *ommai_attention_window_kernel_find(enu
   return find_tile(ommai_attention_window_kernels, level, types);
 }
 
-bool ommai_attention_int8_runs(const struct ommai_attention_tile_kernel *kernel) {
+bool ommai_attention_int8_supported(const struct ommai_attention_tile_kernel *kernel) {
   return ommai_cpu_has(kernel->level) && (kernel->level != OMMAI_CPU_AVX512_BF16 || ommai_cpu_has_vnni());
 }
 
@@ -45,7 +45,7 @@ const struct ommai_attention_tile_kernel *ommai_attention_int8_kernel_find(enum 
                                                                            struct ommai_attention_types types) {
   const struct ommai_attention_tile_kernel *tile = ommai_attention_tile_kernel_find(level, types);
   const struct ommai_attention_tile_kernel *found = find_tile(ommai_attention_int8_kernels, level, types);
-  return found && found->level >= tile->level && ommai_attention_int8_runs(found) ? found : NULL;
+  return found && found->level >= tile->level && ommai_attention_int8_supported(found) ? found : NULL;
 }
 
 const struct ommai_attention_decode_kernel *ommai_attention_decode_kernel_find(enum ommai_cpu_level level,

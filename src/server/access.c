@@ -11,7 +11,6 @@
 #include "server/http_call.h"
 #include "server/log_line.h"
 #include "server/own_fields.h"
-#include "server/routes.h"
 #include "server/server_state.h"
 
 static void set_client(struct MHD_Connection *mhd, char *out, size_t size) {

@@ -121,7 +121,7 @@ static enum omma_status take_names(struct ommai_server *server, const struct omm
   size_t n_names = options->n_served_model_names;
   if (n_names > OMMAI_MAX_MODEL_NAMES) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "served_model_names",
-                            "served model names: expected at most %d, found %zu", OMMAI_MAX_MODEL_NAMES, n_names);
+                            "served_model_names: expected at most %d, found %zu", OMMAI_MAX_MODEL_NAMES, n_names);
   }
   for (size_t i = 0; i < n_names || (n_names == 0 && i == 0); i++) {
     char *name = n_names ? copy_string(server, options->served_model_names[i]) : name_from_directory(server);
@@ -143,7 +143,7 @@ static enum omma_status take_media_hosts(struct ommai_server *server, const stru
   if (!n_hosts) return OMMA_OK;
   if (n_hosts > OMMAI_MAX_MEDIA_HOSTS) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "allowed_media_domains",
-                            "allowed media domains: expected at most %d, found %zu", OMMAI_MAX_MEDIA_HOSTS, n_hosts);
+                            "allowed_media_domains: expected at most %d, found %zu", OMMAI_MAX_MEDIA_HOSTS, n_hosts);
   }
   OMMAI_TRY(ommai_media_fetch_start(error));
   server->fetch_started = true;
@@ -219,7 +219,7 @@ static enum omma_status take_tools(struct ommai_server *server, const struct omm
 static enum omma_status take_root_path(struct ommai_server *server, const char *path, struct omma_error *error) {
   size_t length = path ? strlen(path) : 0;
   if (length && path[0] != '/') {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "root_path", "root path: expected a path that begins with /, found %s",
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "root_path", "root_path: expected a path that begins with /, found %s",
                             path);
   }
   while (length && path[length - 1] == '/') length--;

@@ -23,9 +23,8 @@ static enum omma_status read_file(const struct ommai_tls *tls, const char *field
 /* Whether these options can go together. */
 static enum omma_status check_options(const struct omma_tls_options *options, struct omma_error *error) {
   if (!options->certificate_file) {
-    return ommai_fail_field(
-        error, OMMA_ERROR_ARGUMENT, "ssl_certfile",
-        "ssl_certfile: a certificate is needed for TLS (--ssl-certfile), the other --ssl- options go with it");
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "ssl_certfile",
+                            "ssl_certfile: a certificate is needed for TLS, the other --ssl- options go with it");
   }
   if (options->clients && !options->authorities_file) {
     return ommai_fail_field(

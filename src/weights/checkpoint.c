@@ -233,7 +233,7 @@ failed:
   return status;
 }
 
-/* Keeps the tensors that are not parts of layers and adds those that stand for layers, of which
+/* Keeps the tensors that are not of quantised layers and adds those that stand for layers, of which
  * each has a part at least. */
 static void list_layers(struct ommai_checkpoint *self, const bool *used) {
   int64_t n = 0;

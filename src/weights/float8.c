@@ -7,13 +7,13 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "weights/layer_parts.h"
+#include "weights/layer_tensors.h"
 
 /* The name of the scales that the checkpoint has; where it has none, the one to miss. */
-static const char *scale_suffix(const struct ommai_layer_parts *parts) {
+static const char *scale_suffix(const struct ommai_layer_tensors *tensors) {
   static const char *const suffixes[2][2] = {{".weight_scale_inv", ".weight_scale"}, {"_scale_inv", "_scale"}};
-  const char *const *choice = suffixes[parts->is_parameter];
-  return choice[!ommai_layer_part_find(parts, choice[0]) && ommai_layer_part_find(parts, choice[1])];
+  const char *const *choice = suffixes[tensors->is_parameter];
+  return choice[!ommai_layer_tensor_find(tensors, choice[0]) && ommai_layer_tensor_find(tensors, choice[1])];
 }
 
 /* Without blocks it is the number of scales that distinguishes one for each output from one for
@@ -27,23 +27,23 @@ static void choose_blocks(const struct ommai_storage *storage, int64_t n_matrice
   matrix->scale_columns = ommai_div_up(matrix->n_in, matrix->block_inputs);
 }
 
-enum omma_status ommai_read_float8_layer(const struct ommai_layer_parts *parts, const struct ommai_storage *storage,
+enum omma_status ommai_read_float8_layer(const struct ommai_layer_tensors *tensors, const struct ommai_storage *storage,
                                          struct ommai_stored_layer *layer, struct omma_error *error) {
   struct ommai_float8_matrix *matrix = &layer->of.float8;
   const struct ommai_tensor *codes;
-  const char *suffix = scale_suffix(parts);
-  int n_dims = parts->is_parameter ? 3 : 2;
-  OMMAI_TRY(ommai_layer_part(parts, parts->is_parameter ? "" : ".weight", OMMAI_TENSOR_F8_E4M3, n_dims, parts->codes->shape,
-                             &codes, error));
-  int64_t n_matrices = parts->is_parameter ? codes->shape[0] : 1;
+  const char *suffix = scale_suffix(tensors);
+  int n_dims = tensors->is_parameter ? 3 : 2;
+  OMMAI_TRY(ommai_layer_tensor(tensors, tensors->is_parameter ? "" : ".weight", OMMAI_TENSOR_F8_E4M3, n_dims,
+                               tensors->codes->shape, &codes, error));
+  int64_t n_matrices = tensors->is_parameter ? codes->shape[0] : 1;
   matrix->codes = codes;
   matrix->n_rows = codes->shape[n_dims - 2];
   matrix->n_in = codes->shape[n_dims - 1];
-  OMMAI_TRY(ommai_layer_check_sizes(parts, matrix->n_rows, matrix->n_in, error));
-  OMMAI_TRY(ommai_layer_check_sizes(parts, n_matrices, 1, error));
-  choose_blocks(storage, n_matrices, ommai_layer_part_find(parts, suffix), matrix);
+  OMMAI_TRY(ommai_layer_check_sizes(tensors, matrix->n_rows, matrix->n_in, error));
+  OMMAI_TRY(ommai_layer_check_sizes(tensors, n_matrices, 1, error));
+  choose_blocks(storage, n_matrices, ommai_layer_tensor_find(tensors, suffix), matrix);
   const int64_t scales[3] = {n_matrices, matrix->scale_rows, matrix->scale_columns};
-  OMMAI_TRY(ommai_layer_scales(parts, suffix, 3, scales, &matrix->scales, error));
+  OMMAI_TRY(ommai_layer_scales(tensors, suffix, 3, scales, &matrix->scales, error));
   layer->matrix = ommai_float8_matrix_stored(matrix);
   layer->tensor.n_dims = n_dims;
   memcpy(layer->tensor.shape, codes->shape, sizeof layer->tensor.shape);

@@ -7,7 +7,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "weights/layer_parts.h"
+#include "weights/layer_tensors.h"
 
 enum { WORD_BITS = 32, WORD_BYTES = 4 };
 
@@ -39,22 +39,22 @@ static int zero_less_one(const struct ommai_integer_matrix *matrix, int64_t outp
   return (zero(matrix, output, group) + 1) & ((1 << matrix->bits) - 1);
 }
 
-enum omma_status ommai_read_gptq_layer(const struct ommai_layer_parts *parts, const struct ommai_storage *storage,
+enum omma_status ommai_read_gptq_layer(const struct ommai_layer_tensors *tensors, const struct ommai_storage *storage,
                                        struct ommai_stored_layer *layer, struct omma_error *error) {
   struct ommai_integer_matrix *matrix = &layer->of.integers;
   const struct ommai_tensor *codes;
-  OMMAI_TRY(ommai_layer_part(parts, ".qweight", OMMAI_TENSOR_I32, 2, parts->codes->shape, &codes, error));
+  OMMAI_TRY(ommai_layer_tensor(tensors, ".qweight", OMMAI_TENSOR_I32, 2, tensors->codes->shape, &codes, error));
   int64_t n_rows = codes->shape[0], n_out = codes->shape[1], per_word = WORD_BITS / storage->bits;
-  OMMAI_TRY(ommai_layer_check_sizes(parts, n_out, n_rows, error));
+  OMMAI_TRY(ommai_layer_check_sizes(tensors, n_out, n_rows, error));
   ommai_integer_matrix_size(matrix, storage->bits, n_out, n_rows * per_word, storage->group);
   const int64_t scales[2] = {matrix->n_groups, n_out}, zeros[2] = {matrix->n_groups, ommai_div_up(n_out, per_word)};
-  OMMAI_TRY(ommai_layer_scales(parts, ".scales", 2, scales, &matrix->scales, error));
-  OMMAI_TRY(ommai_layer_part(parts, ".qzeros", OMMAI_TENSOR_I32, 2, zeros, &matrix->zeros, error));
-  OMMAI_TRY(ommai_layer_group_ids(parts, ".g_idx", matrix, error));
+  OMMAI_TRY(ommai_layer_scales(tensors, ".scales", 2, scales, &matrix->scales, error));
+  OMMAI_TRY(ommai_layer_tensor(tensors, ".qzeros", OMMAI_TENSOR_I32, 2, zeros, &matrix->zeros, error));
+  OMMAI_TRY(ommai_layer_group_ids(tensors, ".g_idx", matrix, error));
   matrix->scale_by_output = 1;
   matrix->scale_by_group = n_out;
   matrix->load = load;
   matrix->zero = storage->zeros_less_one ? zero_less_one : zero;
-  ommai_stored_layer_of_integers(parts, layer);
+  ommai_stored_layer_of_integers(tensors, layer);
   return OMMA_OK;
 }

@@ -12,7 +12,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "weights/layer_parts.h"
+#include "weights/layer_tensors.h"
 
 enum { WORD_BITS = 32 };
 
@@ -44,61 +44,62 @@ static int byte_zero(const struct ommai_integer_matrix *matrix, int64_t output, 
   return ((const unsigned char *)matrix->zeros->data)[output * matrix->n_groups + group] ^ 0x80;
 }
 
-/* ---- parts ---- */
+/* ---- the tensors of a layer ---- */
 
-static enum omma_status read_scales(const struct ommai_layer_parts *parts, const struct ommai_storage *storage, int64_t n_out,
-                                    int64_t n_in, struct ommai_integer_matrix *matrix, struct omma_error *error) {
+static enum omma_status read_scales(const struct ommai_layer_tensors *tensors, const struct ommai_storage *storage,
+                                    int64_t n_out, int64_t n_in, struct ommai_integer_matrix *matrix,
+                                    struct omma_error *error) {
   ommai_integer_matrix_size(matrix, storage->bits, n_out, n_in, storage->group);
   matrix->scale_by_output = matrix->n_groups;
   matrix->scale_by_group = 1;
   const int64_t shape[2] = {n_out, matrix->n_groups};
-  OMMAI_TRY(ommai_layer_scales(parts, ".weight_scale", 2, shape, &matrix->scales, error));
-  return storage->has_zeros
-             ? OMMA_OK
-             : ommai_layer_refuse_part(parts, ".weight_zero_point", "quantization_config calls these weights symmetric", error);
+  OMMAI_TRY(ommai_layer_scales(tensors, ".weight_scale", 2, shape, &matrix->scales, error));
+  return storage->has_zeros ? OMMA_OK
+                            : ommai_layer_refuse_tensor(tensors, ".weight_zero_point",
+                                                        "quantization_config calls these weights symmetric", error);
 }
 
-static enum omma_status read_shape(const struct ommai_layer_parts *parts, int64_t shape[2], struct omma_error *error) {
+static enum omma_status read_shape(const struct ommai_layer_tensors *tensors, int64_t shape[2], struct omma_error *error) {
   const struct ommai_tensor *stated;
   const int64_t two = 2;
-  OMMAI_TRY(ommai_layer_part(parts, ".weight_shape", OMMAI_TENSOR_I64, 1, &two, &stated, error));
+  OMMAI_TRY(ommai_layer_tensor(tensors, ".weight_shape", OMMAI_TENSOR_I64, 1, &two, &stated, error));
   memcpy(shape, stated->data, 2 * sizeof *shape);
-  return ommai_layer_check_sizes(parts, shape[0], shape[1], error);
+  return ommai_layer_check_sizes(tensors, shape[0], shape[1], error);
 }
 
-enum omma_status ommai_read_packed_layer(const struct ommai_layer_parts *parts, const struct ommai_storage *storage,
+enum omma_status ommai_read_packed_layer(const struct ommai_layer_tensors *tensors, const struct ommai_storage *storage,
                                          struct ommai_stored_layer *layer, struct omma_error *error) {
   struct ommai_integer_matrix *matrix = &layer->of.integers;
   int64_t shape[2];
-  OMMAI_TRY(read_shape(parts, shape, error));
+  OMMAI_TRY(read_shape(tensors, shape, error));
   const int64_t packed[2] = {shape[0], ommai_div_up(shape[1] * storage->bits, WORD_BITS)};
   const struct ommai_tensor *codes;
-  OMMAI_TRY(ommai_layer_part(parts, ".weight_packed", OMMAI_TENSOR_I32, 2, packed, &codes, error));
-  OMMAI_TRY(read_scales(parts, storage, shape[0], shape[1], matrix, error));
+  OMMAI_TRY(ommai_layer_tensor(tensors, ".weight_packed", OMMAI_TENSOR_I32, 2, packed, &codes, error));
+  OMMAI_TRY(read_scales(tensors, storage, shape[0], shape[1], matrix, error));
   if (storage->has_zeros) {
     const int64_t zeros[2] = {ommai_div_up(shape[0] * storage->bits, WORD_BITS), matrix->n_groups};
-    OMMAI_TRY(ommai_layer_part(parts, ".weight_zero_point", OMMAI_TENSOR_I32, 2, zeros, &matrix->zeros, error));
+    OMMAI_TRY(ommai_layer_tensor(tensors, ".weight_zero_point", OMMAI_TENSOR_I32, 2, zeros, &matrix->zeros, error));
   }
-  OMMAI_TRY(ommai_layer_group_ids(parts, ".weight_g_idx", matrix, error));
+  OMMAI_TRY(ommai_layer_group_ids(tensors, ".weight_g_idx", matrix, error));
   matrix->load = load_packed;
   matrix->zero = packed_zero;
-  ommai_stored_layer_of_integers(parts, layer);
+  ommai_stored_layer_of_integers(tensors, layer);
   return OMMA_OK;
 }
 
-enum omma_status ommai_read_int8_layer(const struct ommai_layer_parts *parts, const struct ommai_storage *storage,
+enum omma_status ommai_read_int8_layer(const struct ommai_layer_tensors *tensors, const struct ommai_storage *storage,
                                        struct ommai_stored_layer *layer, struct omma_error *error) {
   struct ommai_integer_matrix *matrix = &layer->of.integers;
   const struct ommai_tensor *codes;
-  OMMAI_TRY(ommai_layer_part(parts, ".weight", OMMAI_TENSOR_I8, 2, parts->codes->shape, &codes, error));
-  OMMAI_TRY(ommai_layer_check_sizes(parts, codes->shape[0], codes->shape[1], error));
-  OMMAI_TRY(read_scales(parts, storage, codes->shape[0], codes->shape[1], matrix, error));
+  OMMAI_TRY(ommai_layer_tensor(tensors, ".weight", OMMAI_TENSOR_I8, 2, tensors->codes->shape, &codes, error));
+  OMMAI_TRY(ommai_layer_check_sizes(tensors, codes->shape[0], codes->shape[1], error));
+  OMMAI_TRY(read_scales(tensors, storage, codes->shape[0], codes->shape[1], matrix, error));
   if (storage->has_zeros) {
     const int64_t zeros[2] = {codes->shape[0], matrix->n_groups};
-    OMMAI_TRY(ommai_layer_part(parts, ".weight_zero_point", OMMAI_TENSOR_I8, 2, zeros, &matrix->zeros, error));
+    OMMAI_TRY(ommai_layer_tensor(tensors, ".weight_zero_point", OMMAI_TENSOR_I8, 2, zeros, &matrix->zeros, error));
   }
   matrix->load = load_bytes;
   matrix->zero = byte_zero;
-  ommai_stored_layer_of_integers(parts, layer);
+  ommai_stored_layer_of_integers(tensors, layer);
   return OMMA_OK;
 }

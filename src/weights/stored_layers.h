@@ -36,11 +36,11 @@ typedef enum omma_status (*ommai_storage_lookup)(void *context, const char *laye
 /* The quantised layers of a checkpoint. The tensors they are made of must live as long. */
 struct ommai_stored_layers;
 
-/* Finds the quantised layers among `count` tensors sorted by name and checks every part of each:
- * type, shape, scales that are numbers, and indices in range. used[i] becomes true for those that
- * are part of a layer, or scales of activations, which nothing here needs. Errors: those of
- * lookup; FORMAT for parts that are missing, do not fit or are NaN or infinity; UNSUPPORTED; LIMIT
- * for names that are too long; MEMORY. */
+/* Finds the quantised layers among `count` tensors sorted by name and checks every tensor of each:
+ * type, shape, scales that are numbers, and indices in range. used[i] becomes true for those of a
+ * layer, or scales of activations, which nothing here needs. Errors: those of lookup; FORMAT for
+ * tensors that are missing, do not fit or are NaN or infinity; UNSUPPORTED; LIMIT for names that
+ * are too long; MEMORY. */
 enum omma_status ommai_stored_layers_create(const struct ommai_tensor *const *sorted, int64_t count, bool *used,
                                             ommai_storage_lookup lookup, void *context, const struct omma_allocator *allocator,
                                             struct ommai_stored_layers **layers, struct omma_error *error);

@@ -457,6 +457,7 @@ def test_plan_as_table(omma, no_weights):
     text = done.stdout.decode()
     assert done.returncode == 0 and done.stderr == b""
     assert "640x480" in text and "total" in text and "Memory" in text
+    assert all(len(line) <= 100 for line in text.splitlines() if not line.startswith("  linear layers ")), text
     rows = [line.split() for line in text[text.index("\nChoices\n"):].splitlines()]
     assert [row[0] for row in rows if len(row) == 8 and row[0] != "f32," and float(row[-1]) > 0] == ["f32", "bf16", "int8", "int4"]
 
@@ -563,11 +564,11 @@ def test_plan_limits(omma, no_weights):
 @pytest.mark.parametrize(
     "limits, said",
     [
-        (["--min-pixels", "1000G"], "min_pixels: expected 1 to 178956970 pixels, found 1073741824000"),
-        (["--max-pixels", "1000G"], "max_pixels: expected 1 to 178956970 pixels, found 1073741824000"),
-        (["--min-pixels", "4", "--max-pixels", "1000G"], "max_pixels: expected 1 to 178956970"),
-        (["--min-pixels", "1000G", "--max-pixels", "4"], "min_pixels: expected 1 to 178956970"),
-        (["--min-pixels", "5000", "--max-pixels", "4000"], "min_pixels: expected at most max_pixels, which is 4000, found 5000"),
+        (["--min-pixels", "1000G"], "--min-pixels: expected 1 to 178956970 pixels, found 1073741824000"),
+        (["--max-pixels", "1000G"], "--max-pixels: expected 1 to 178956970 pixels, found 1073741824000"),
+        (["--min-pixels", "4", "--max-pixels", "1000G"], "--max-pixels: expected 1 to 178956970"),
+        (["--min-pixels", "1000G", "--max-pixels", "4"], "--min-pixels: expected 1 to 178956970"),
+        (["--min-pixels", "5000", "--max-pixels", "4000"], "--min-pixels: expected at most --max-pixels, which is 4000, found 5000"),
     ],
 )
 def test_the_wrong_limit_is_named(omma, no_weights, limits, said):
@@ -575,6 +576,20 @@ def test_the_wrong_limit_is_named(omma, no_weights, limits, said):
         done = omma("plan", *words, "--model", no_weights, *limits)
         refused(done, 1, said)
         assert done.stderr.count(b"found") == 1
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["plan", "10x10", "--max-model-len", "100G"], "omma: --max-model-len: expected 1 to "),
+        (["plan", "10x10", "--kv-cache-bytes", "100"], "omma: --kv-cache-bytes: one page of 64 tokens takes "),
+        (["plan", "10x10", "--quantization", "fp8"], "omma: --quantization: fp8: this checkpoint is not quantised"),
+        (["plan", "10x10", "--mmproj", "max_pixels/x.gguf"], "omma: --mmproj: "),
+        (["serve", "--ssl-keyfile", "key"], "omma: --ssl-certfile: a certificate is needed for TLS"),
+    ],
+)
+def test_errors_name_options(omma, no_weights, words, said):
+    refused(omma(words[0], "--model", no_weights, *words[1:]), 1, said)
 
 
 @pytest.mark.parametrize("size", ["0x10", "10x0"])
@@ -822,6 +837,7 @@ def test_log_level_debug_logs_the_steps(omma, model):
     traced, plain = omma(*words, "--log-level", "debug"), omma(*words, "--log-level", "warning")
     lines = traced.stderr.decode().splitlines()
     assert all(re.match(r"\d{4}-\d\d-\d\dT[0-9:.]+Z DEBUG trace [a-z ]+[0-9]*: .", line) for line in lines), lines
+    assert any(" 1 sequence, " in line for line in lines) and not any(re.search(r"\b1 [a-z]+s,", line) for line in lines)
     assert any("request 1: admitted" in line for line in lines) and "xyzzy" not in traced.stderr.decode()
     assert traced.stdout == plain.stdout and plain.stderr == b""
 

@@ -301,6 +301,6 @@ void kernel_list_attention_tiles(struct kernel_list *list) {
   for (int i = 0; ommai_attention_tile_kernels[i]; i++) add_kernel(list, ommai_attention_tile_kernels[i], TILE);
   for (int i = 0; ommai_attention_window_kernels[i]; i++) add_kernel(list, ommai_attention_window_kernels[i], WINDOW);
   for (int i = 0; ommai_attention_int8_kernels[i]; i++) {
-    if (ommai_attention_int8_runs(ommai_attention_int8_kernels[i])) add_kernel(list, ommai_attention_int8_kernels[i], INT8);
+    if (ommai_attention_int8_supported(ommai_attention_int8_kernels[i])) add_kernel(list, ommai_attention_int8_kernels[i], INT8);
   }
 }

@@ -79,5 +79,5 @@ def test_paths_with_a_proxy(start):
 
 
 def test_a_root_path_begins_with_a_slash(start):
-    with pytest.raises(RuntimeError, match="root path: expected a path that begins with /"):
+    with pytest.raises(RuntimeError, match="root.path: expected a path that begins with /"):
         start(root_path="models")

@@ -110,15 +110,15 @@ def test_certificates_of_clients(start, needed):
 
 
 @pytest.mark.parametrize("arguments, parts", [
-    (["--ssl-certfile", "server.pem"], ["ssl_keyfile: ", "server.pem has a certificate, but not its key: --ssl-keyfile FILE"]),
+    (["--ssl-certfile", "server.pem"], ["--ssl-keyfile: ", "server.pem has a certificate, but not its key: --ssl-keyfile FILE"]),
     (["--ssl-keyfile", "server.key"], ["a certificate is needed"]),
     (["--ssl-certfile", "server.pem", "--ssl-keyfile", "client.key"], ["server.pem and ", "client.key", "do not match"]),
     (["--ssl-certfile", "none.pem"], ["none.pem", "No such file"]),
-    (["--ssl-certfile", "README.md", "--ssl-keyfile", "server.key"], ["ssl_certfile: ", "README.md: expected a certificate in PEM"]),
-    (["--ssl-certfile", "server.pem", "--ssl-keyfile", "README.md"], ["ssl_keyfile: ", "README.md: expected a private key in PEM"]),
-    (["--ssl-certfile", "server.pem", "--ssl-keyfile", "encrypted.key"], ["ssl_keyfile: ", "encrypted.key: the key is encrypted"]),
-    (["--ssl-certfile", "both.pem", "--ssl-cert-reqs", "2"], ["ssl_ca_certs"]),
-    (["--ssl-certfile", "both.pem", "--ssl-cert-reqs", "1", "--ssl-ca-certs", "README.md"], ["ssl_ca_certs: ", "README.md"]),
+    (["--ssl-certfile", "README.md", "--ssl-keyfile", "server.key"], ["--ssl-certfile: ", "README.md: expected a certificate in PEM"]),
+    (["--ssl-certfile", "server.pem", "--ssl-keyfile", "README.md"], ["--ssl-keyfile: ", "README.md: expected a private key in PEM"]),
+    (["--ssl-certfile", "server.pem", "--ssl-keyfile", "encrypted.key"], ["--ssl-keyfile: ", "encrypted.key: the key is encrypted"]),
+    (["--ssl-certfile", "both.pem", "--ssl-cert-reqs", "2"], ["--ssl-ca-certs"]),
+    (["--ssl-certfile", "both.pem", "--ssl-cert-reqs", "1", "--ssl-ca-certs", "README.md"], ["--ssl-ca-certs: ", "README.md"]),
     (["--ssl-certfile", "both.pem", "--ssl-cert-reqs", "3"], ["--ssl-cert-reqs"]),
     (["--ssl-certfile", "both.pem", "--ssl-ciphers", "TLSv1"], ["--ssl-ciphers", "GnuTLS"]),
 ])

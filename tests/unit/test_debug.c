@@ -68,8 +68,8 @@ static void steps_are_logged_and_no_text(void **state) {
     static const char *const parts[] = {"prompt: ",
                                         "request 1: admitted after ",
                                         "request 1: 0 of ",
-                                        "; 1 of 1 images to be encoded",
-                                        "encode: a pass of 1 images",
+                                        "; 1 of 1 image to be encoded",
+                                        "encode: a pass of 1 image,",
                                         "prefill: request 1: tokens 0 to ",
                                         "request 1: ended by its limit: "};
     expect(parts[i]);
