@@ -111,6 +111,8 @@ def make_questions(n: int, seed: int) -> list[Question]:
     import eval_demo
 
     asked = eval_demo.make_questions(seed, n)
+    if not asked:
+        sys.exit(f"quant_accuracy.py: --questions {n} are too few for one of each kind: give 6 or more")
     return [Question([*map(image_part, a.images), {"type": "text", "text": a.question}], a.answer) for a in asked]
 
 

@@ -345,12 +345,13 @@ static int print_json(const struct bench *bench) {
   json_t *contexts = json_array();
   for (size_t i = 0; i < bench->n_contexts; i++) ommai_json_append(&contexts, context_json(bench, &bench->contexts[i]));
   return ommai_json_print(
-      json_pack("{s:o, s:f, s:I, s:I, s:f, s:[f,f], s:f, s:[f,f], s:i, s:s, s:s, s:s, s:I, s:I}", "contexts", contexts,
+      json_pack("{s:o, s:f, s:I, s:I, s:f, s:[f,f], s:f, s:[f,f], s:i, s:s, s:s, s:s, s:s, s:I, s:I}", "contexts", contexts,
                 "draw_and_schedule_share", other_share(bench), "batch", (json_int_t)bench->values->batch, "tokens",
                 (json_int_t)bench->values->tokens, "peak_gflops", best_gflops(bench), "peaks", peak_gflops(bench, 0),
                 peak_gflops(bench, 1), "read_gbps", best_read(bench), "reads", bench->reads[0], bench->reads[1], "threads",
-                bench->info.n_threads, "isa", bench->info.isa, "weights", bench->info.weights, "kv_cache", bench->info.kv_cache,
-                "runs", (json_int_t)bench->values->runs.repeat, "weight_bytes", (json_int_t)bench->info.weight_bytes));
+                bench->info.n_threads, "isa", bench->info.isa, "weights", bench->info.weights, "kept_weights",
+                bench->info.kept_weights, "kv_cache", bench->info.kv_cache, "runs", (json_int_t)bench->values->runs.repeat,
+                "weight_bytes", (json_int_t)bench->info.weight_bytes));
 }
 
 static void print_context(const struct bench *bench, const struct context *context) {
@@ -385,9 +386,9 @@ static void print_machine(const char *name, double before, double after, const c
 }
 
 static int print_table(const struct bench *bench) {
-  ommai_print_fact(stdout, "language model", "%s in %s, keys and values in %s, on %d thread%s, %s", bench->info.model_type,
-                   bench->info.weights, bench->info.kv_cache, bench->info.n_threads, ommai_plural(bench->info.n_threads),
-                   bench->info.isa);
+  ommai_print_fact(stdout, "language model", "%s in %s over %s weights, keys and values in %s, on %d thread%s, %s",
+                   bench->info.model_type, bench->info.weights, bench->info.kept_weights, bench->info.kv_cache,
+                   bench->info.n_threads, ommai_plural(bench->info.n_threads), bench->info.isa);
   ommai_print_fact(stdout, "work", "%lld run%s, %lld tokens after each prompt", (long long)bench->values->runs.repeat,
                    ommai_plural(bench->values->runs.repeat), (long long)bench->values->tokens);
   print_machine("peak", peak_gflops(bench, 0), peak_gflops(bench, 1), "GFLOP/s");

@@ -15,6 +15,7 @@ static const struct words names[] = {
     {"encoder_cache_bytes", "--encoder-cache-bytes"},
     {"encoder_cache_url", "--encoder-cache-url"},
     {"frequency_penalty", "--frequency-penalty"},
+    {"kv_cache", "--kv-cache-dtype"},
     {"kv_cache_bytes", "--kv-cache-bytes"},
     {"max_model_len", "--max-model-len"},
     {"max_pixels", "--max-pixels"},

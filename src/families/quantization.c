@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/allocator.h"
 #include "base/error.h"
@@ -72,7 +73,7 @@ static enum omma_status parse_method(const json_t *config, const char *where, co
   const char *name = old_bitsandbytes ? "bitsandbytes" : otherwise;
   OMMAI_TRY(ommai_json_string(config, where, "quant_method", false, &name, error));
   for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
-    if (strcmp(methods[i].name, name) != 0) continue;
+    if (strcasecmp(methods[i].name, name) != 0) continue;
     self->method = methods[i].name;
     OMMAI_TRY(methods[i].parse(config, where, self, error));
     if (self->n_schemes == 0) {

@@ -12,8 +12,8 @@ enum { WHERE_SIZE = 4400, MAX_GROUP = 1 << 24 };
 
 static enum omma_status fail_value(const char *where, const char *key, const char *expected, const char *found,
                                    struct omma_error *error) {
-  return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, key, "%s: key \"%s\": expected %s, found \"%.60s\"", where, key,
-                          expected, found);
+  return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, key, "%s: key \"%s\": \"%.60s\" is not supported; expected %s", where,
+                          key, found, expected);
 }
 
 /* Bits of integers. */

@@ -178,6 +178,9 @@ def test_unknown_option(omma, words, meant):
     [
         (["chat", "-hf", "Qwen/Qwen3-VL-2B-Instruct-GGUF"], "nothing is downloaded"),
         (["serve", "-ngl", "99"], "computed by the CPU alone"),
+        (["chat", "--device", "cuda"], "computed by the CPU alone"),
+        (["chat", "--load-in-4bit"], "--quantization int4"),
+        (["serve", "--metrics"], "/metrics is always there"),
         (["chat", "--flash-attn"], "always computed in tiles"),
     ],
 )
@@ -584,6 +587,7 @@ def test_the_wrong_limit_is_named(omma, no_weights, limits, said):
         (["plan", "10x10", "--max-model-len", "100G"], "omma: --max-model-len: expected 1 to "),
         (["plan", "10x10", "--kv-cache-bytes", "100"], "omma: --kv-cache-bytes: one page of 64 tokens takes "),
         (["plan", "10x10", "--quantization", "fp8"], "omma: --quantization: fp8: this checkpoint is not quantised"),
+        (["plan", "10x10", "--kv-cache-dtype", "f32", "--dtype", "bf16"], "omma: --kv-cache-dtype: keys and values are bf16 where "),
         (["plan", "10x10", "--mmproj", "max_pixels/x.gguf"], "omma: --mmproj: "),
         (["serve", "--ssl-keyfile", "key"], "omma: --ssl-certfile: a certificate is needed for TLS"),
     ],

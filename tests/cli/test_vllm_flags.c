@@ -163,6 +163,7 @@ static void spellings(void **state) {
       {{"--enable-lora", "DIR"}, "--enable-lora"},
       {{"--load-format", "dummy", "DIR"}, "(accepted: auto safetensors"},
       {{"--load-format", "safetensors", "DIR"}, NULL},
+      {{"--load-format", "gguf", "DIR"}, NULL},
       {{"--load-format", "safe", "DIR"}, "--load-format"},
       {{"--no-block-size", "DIR"}, "unknown option"},
       {{"-no-async-scheduling", "DIR"}, "unknown option"},
