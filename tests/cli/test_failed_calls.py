@@ -1,6 +1,7 @@
 """The program while calls of the C library fail, one at a time: it ends with an error, or with the
 right answer. And within limits of memory, which stop everything at once."""
 
+import bisect
 import os
 import pathlib
 import re
@@ -103,9 +104,11 @@ def test_within_a_limit_of_memory(library, omma, full, model, images, tmp_path, 
 
     expected = outcome(run(8192), out)
     started = 0
-    # Small steps where the program begins to start: a command that loads no weights then needs
-    # little more.
-    for mebibytes in [*(n / 2 for n in range(100, 200)), *range(100, 600, 4 if full else 20)]:
+    # Smaller steps where the program begins to start, and the smallest below what suffices: a
+    # command that loads no weights needs little more than its libraries.
+    enough = bisect.bisect_left(range(600), True, lo=50, key=lambda mebibytes: run(mebibytes).returncode == 0)
+    below = [enough - 1 + n / 8 for n in range(8)]
+    for mebibytes in sorted({*(n / 2 for n in range(100, 200)), *range(100, 600, 4 if full else 20), *below}):
         ended = run(mebibytes)
         # Before main the loader and the libraries' own start give up in their own ways.
         started += b"omma: " in ended.stderr and b"shared librar" not in ended.stderr

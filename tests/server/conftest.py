@@ -78,6 +78,7 @@ class Abilities:
 
     def __init__(self, model_type):
         self.videos = model_type != "kimi_vl"
+        self.keep_int8_cache = model_type != "kimi_vl"  # of compressed rows (MLA)
         self.raises_max_pixels = model_type != "kimi_vl"  # by a request's mm_processor_kwargs
         self.enlarges = model_type != "kimi_vl"  # small images, up to min_pixels
 

@@ -91,7 +91,11 @@ def test_answers_at_once_are_those_alone(start):
 
 
 @pytest.mark.real_only
-def test_answers_from_an_int8_cache_are_those_alone(start):
+def test_answers_from_an_int8_cache_are_those_alone(start, model_can):
+    if not model_can.keep_int8_cache:
+        with pytest.raises(RuntimeError, match="--kv-cache-dtype: .* not kept in int8"):
+            start(kv_cache_dtype="int8")
+        return
     server = start(max_num_seqs="4", kv_cache_dtype="int8_per_token_head")
     calls = [lambda q=q: chat(server, q, logprobs=True) for q in (LONG + "one", LONG + "two", "short")]
     alone, together = [call() for call in calls], at_once(calls)
