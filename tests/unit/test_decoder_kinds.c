@@ -86,24 +86,30 @@ static struct ommai_decoder with_bf16_cache(int kind) {
   return decoder;
 }
 
+/* The bits do not depend on chunks and batch; returns the distance of a token's logits, after a
+ * prompt in chunks, from those of the fixture in double precision. */
+static double keep_promises(const struct ommai_decoder *decoder, const struct decoder_fixture *fixture) {
+  const int32_t pages[5] = {3, 1, 7, 2, 4};
+  float last[DECODER_HIDDEN], logits[DECODER_VOCAB];
+  double expected[DECODER_VOCAB];
+  decoder_bench_check_cutting(decoder, &sizes, prompt);
+  decoder_bench_check_batch(decoder, &sizes, prompt);
+  struct decoder_bench bench = decoder_bench_make(decoder, &sizes, 2);
+  assert_int_equal(bench.cache->dtype, decoder->kv_type);
+  decoder_bench_prefill(&bench, pages, prompt, 257, 128, 5, last);
+  const struct ommai_decode_row row = decoder_bench_row(prompt[257], 257, pages);
+  decoder_bench_decode(&bench, &row, 1, logits);
+  decoder_fixture_oracle(fixture, prompt, 258, expected);
+  decoder_bench_free(&bench);
+  return distance(logits, expected);
+}
+
 static void a_bf16_cache_with_f32_layers_keeps_every_promise(void **state) {
   (void)state;
-  const int32_t pages[5] = {3, 1, 7, 2, 4};
   for (int kind = 0; kind < DECODER_KINDS; kind++) {
     const struct ommai_decoder decoder = with_bf16_cache(kind);
-    decoder_bench_check_cutting(&decoder, &sizes, prompt);
-    decoder_bench_check_batch(&decoder, &sizes, prompt);
-    struct decoder_bench bench = decoder_bench_make(&decoder, &sizes, 2);
-    float last[DECODER_HIDDEN], logits[DECODER_VOCAB];
-    double expected[DECODER_VOCAB];
-    decoder_bench_prefill(&bench, pages, prompt, 257, 128, 5, last);
-    const struct ommai_decode_row row = decoder_bench_row(prompt[257], 257, pages);
-    decoder_bench_decode(&bench, &row, 1, logits);
-    decoder_fixture_oracle(&fixtures[2 * kind], prompt, 258, expected);
-    double error = distance(logits, expected);
+    double error = keep_promises(&decoder, &fixtures[2 * kind]);
     if (!(error > 1e-5 && error < 1e-2)) fail_msg("kind %d: distance %g", kind, error);
-    assert_int_equal(bench.cache->dtype, OMMA_BF16);
-    decoder_bench_free(&bench);
   }
 }
 
@@ -111,23 +117,12 @@ static void a_bf16_cache_with_f32_layers_keeps_every_promise(void **state) {
  * the integers, far above any other rounding in f32. */
 static void an_int8_cache_keeps_every_promise(void **state) {
   (void)state;
-  const int32_t pages[5] = {3, 1, 7, 2, 4};
   for (int f = 0; f < 2 * DECODER_KINDS; f++) {
     struct ommai_decoder decoder = fixtures[f].decoder;
     if (!decoder.config.attention->int8_cache) continue;
     decoder.kv_type = OMMA_INT8;
-    decoder_bench_check_cutting(&decoder, &sizes, prompt);
-    decoder_bench_check_batch(&decoder, &sizes, prompt);
-    struct decoder_bench bench = decoder_bench_make(&decoder, &sizes, 2);
-    float last[DECODER_HIDDEN], logits[DECODER_VOCAB];
-    double expected[DECODER_VOCAB];
-    decoder_bench_prefill(&bench, pages, prompt, 257, 128, 5, last);
-    const struct ommai_decode_row row = decoder_bench_row(prompt[257], 257, pages);
-    decoder_bench_decode(&bench, &row, 1, logits);
-    decoder_fixture_oracle(&fixtures[f], prompt, 258, expected);
-    double error = distance(logits, expected);
+    double error = keep_promises(&decoder, &fixtures[f]);
     if (!(error > 1e-5 && error < 3e-2)) fail_msg("decoder %d: distance %g", f, error);
-    decoder_bench_free(&bench);
   }
 }
 
