@@ -3,8 +3,8 @@
 #ifndef OMMAI_ENGINE_ANSWER_TEXT_H
 #define OMMAI_ENGINE_ANSWER_TEXT_H
 
-#include "engine/request.h"
-#include "engine/thought.h"
+#include "request/request.h"
+#include "request/thought.h"
 #include "text/detokenizer.h"
 
 /* Blanks before a begin mark. */

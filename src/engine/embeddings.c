@@ -7,7 +7,7 @@
 #include "base/half.h"
 #include "engine/embeddings.h"
 #include "engine/engine.h"
-#include "engine/image_prepare.h"
+#include "model/image_prepare.h"
 
 struct omma_embeddings {
   struct omma_allocator allocator;

@@ -3,7 +3,7 @@
 #define OMMAI_ENGINE_EMBEDDINGS_H
 
 #include "engine/encoder_cache.h"
-#include "engine/request.h"
+#include "request/request.h"
 
 /* Embeddings that are users of the request's complete outputs (encoded [n_images]) in the cache,
  * without copying any. They may be destroyed by any thread, before the cache is. Errors:

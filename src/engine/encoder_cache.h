@@ -15,13 +15,9 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#define OMMAI_DEFAULT_ENCODER_CACHE_BYTES ((int64_t)512 << 20)
+#include "model/prepared_image.h"
 
-/* What an image's output depends on besides the model: a hash of the grid, of the pixels after the
- * resize and of the client's name for it, or of the name alone where that is trusted. */
-struct ommai_image_key {
-  uint8_t bytes[32];
-};
+#define OMMAI_DEFAULT_ENCODER_CACHE_BYTES ((int64_t)512 << 20)
 
 /* One image's output. */
 struct ommai_encoded_image {

@@ -5,8 +5,8 @@
 
 #include "base/allocator.h"
 #include "base/error.h"
-#include "engine/prepared_image.h"
-#include "engine/request.h"
+#include "model/prepared_image.h"
+#include "request/request.h"
 
 /* Bytes of each tensor that distinguish one checkpoint from another, and values of one that is
  * stored quantised. */

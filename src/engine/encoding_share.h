@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 
 #include "engine/encoder_cache.h"
-#include "engine/model.h"
+#include "model/model.h"
 
 struct ommai_encoding_share {
   struct omma_encoding_store store; /* without functions: there is none */

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/plural.h"
 #include "engine/memory_estimate.h"
-#include "engine/request.h"
+#include "request/request.h"
 
 /* ---- the thread ---- */
 

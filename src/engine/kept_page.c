@@ -3,7 +3,7 @@
 #include <omma/attention.h>
 #include <string.h>
 
-#include "engine/request.h"
+#include "request/request.h"
 
 enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS };
 

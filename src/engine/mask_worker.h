@@ -6,7 +6,7 @@
 
 #include <pthread.h>
 
-#include "engine/structured_answer.h"
+#include "request/structured_answer.h"
 
 /* Masks for an answer: after its last token, and after each guess. */
 struct ommai_mask_task {

@@ -5,7 +5,7 @@
 #include <omma/omma.h>
 
 #include "engine/engine_sizes.h"
-#include "engine/model.h"
+#include "model/model.h"
 
 /* Works sizes out. Errors: ARGUMENT (an option out of range, with its name), LIMIT (the KV budget
  * holds no page). */

@@ -7,10 +7,10 @@
 #include "engine/encoder_cache.h"
 #include "engine/encoding_share.h"
 #include "engine/engine_sizes.h"
-#include "engine/model.h"
 #include "engine/page_pool.h"
 #include "language/kv_cache.h"
 #include "language/sampler.h"
+#include "model/model.h"
 
 struct ommai_resources {
   const struct omma_model *model;

@@ -7,12 +7,12 @@
 
 #include "engine/answer_text.h"
 #include "engine/draft.h"
-#include "engine/request.h"
 #include "engine/request_queue.h"
 #include "engine/resources.h"
-#include "engine/structured_answer.h"
 #include "language/prefill.h"
 #include "language/sampler.h"
+#include "request/request.h"
+#include "request/structured_answer.h"
 
 struct ommai_sequence {
   struct ommai_resources *resources;

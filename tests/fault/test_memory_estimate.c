@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/model.h"
+#include "model/model.h"
 #include "support/golden.h"
 #include "support/model_fixture.h"
 #include "support/test.h"

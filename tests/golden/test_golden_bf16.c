@@ -4,7 +4,7 @@
  * are held to the bound with all experts chosen: all else is as before, and no choice is left. */
 #include <stdlib.h>
 
-#include "engine/model.h"
+#include "model/model.h"
 #include "support/decoder_bench.h"
 #include "support/golden.h"
 #include "support/model_fixture.h"

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 
 #include "base/allocator.h"
-#include "engine/image_prepare.h"
-#include "engine/model.h"
-#include "engine/request.h"
 #include "image/patches.h"
 #include "language/decode.h"
 #include "language/prefill.h"
+#include "model/image_prepare.h"
+#include "model/model.h"
+#include "request/request.h"
 #include "support/golden.h"
 #include "support/test.h"
 #include "vision/vision_run.h"

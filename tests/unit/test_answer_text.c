@@ -3,7 +3,7 @@
 #include "engine/answer_text.h"
 
 #include "base/allocator.h"
-#include "engine/structured_answer.h"
+#include "request/structured_answer.h"
 #include "support/golden.h"
 #include "support/test.h"
 

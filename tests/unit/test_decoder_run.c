@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/allocator.h"
-#include "engine/model.h"
+#include "model/model.h"
 #include "support/decoder_bench.h"
 #include "support/model_fixture.h"
 #include "support/test.h"

@@ -1,11 +1,11 @@
 /* Images known by the bytes of their files: the same request without decoding or resizing, or none
  * at all. */
-#include "engine/image_store.h"
+#include "model/image_store.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "engine/request.h"
+#include "request/request.h"
 #include "support/golden.h"
 #include "support/model_fixture.h"
 #include "support/test.h"

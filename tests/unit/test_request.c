@@ -1,10 +1,10 @@
 /* Requests: sampling settings and their messages, prompts and their three positions, limits. */
-#include "engine/request.h"
+#include "request/request.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#include "engine/prompt_positions.h"
+#include "request/prompt_positions.h"
 #include "support/golden.h"
 #include "support/model_fixture.h"
 #include "support/test.h"

@@ -1,10 +1,10 @@
 /* Which tokens answers may have, through the public interface: biases, allowed tokens, bad words;
  * what stays in their text; prompts that are cut. */
-#include "engine/token_rules.h"
+#include "request/token_rules.h"
 
 #include <math.h>
 
-#include "engine/request.h"
+#include "request/request.h"
 #include "support/golden.h"
 #include "support/model_fixture.h"
 #include "support/test.h"

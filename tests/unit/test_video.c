@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include "base/allocator.h"
-#include "engine/prompt_positions.h"
-#include "engine/request.h"
 #include "families/model_config.h"
+#include "request/prompt_positions.h"
+#include "request/request.h"
 #include "support/golden.h"
 #include "support/model_fixture.h"
 #include "support/test.h"

@@ -121,7 +121,7 @@ def _checkpoint_files(folder: Path) -> list[Path]:
 
 
 def checkpoint_fingerprint(model: str) -> str:
-    """The name of a checkpoint's weights: as in src/engine/checkpoint_fingerprint.h."""
+    """The name of a checkpoint's weights: as in src/model/checkpoint_fingerprint.h."""
     try:
         if not os.path.isdir(model):
             from huggingface_hub import snapshot_download

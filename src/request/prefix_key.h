@@ -1,0 +1,20 @@
+/* Keys of KV pages: a hash of everything that their content depends on: the tokens of the page and
+ * of all pages before it, their positions, and for rows of images the image and the row. */
+#ifndef OMMAI_REQUEST_PREFIX_KEY_H
+#define OMMAI_REQUEST_PREFIX_KEY_H
+
+#include <omma/kv_events.h>
+#include <stddef.h>
+
+struct omma_request;
+
+/* How many pages of a prompt may be taken over from another one: whole pages, and never the last
+ * token, whose logits are wanted. */
+size_t ommai_prefix_key_count(size_t n_tokens);
+
+/* Keys of the prompt's first pages into keys[ommai_prefix_key_count(n_tokens)]. 256-bit hashes: a
+ * hit crosses users. `salt` (may be NULL) begins the chain, so that prompts with different salts
+ * share nothing. */
+void ommai_prefix_keys(const struct omma_request *request, const char *salt, struct omma_kv_page_key *keys);
+
+#endif

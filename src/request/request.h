@@ -1,0 +1,70 @@
+/* The inside of omma_request: everything about a question that can be worked out before the engine
+ * takes it up. Immutable. */
+#ifndef OMMAI_REQUEST_H
+#define OMMAI_REQUEST_H
+
+#include <omma/omma.h>
+
+#include "language/sampler.h"
+#include "model/model.h"
+#include "model/prepared_image.h"
+#include "request/thought.h"
+#include "request/token_rules.h"
+
+/* Limits of one request; a video counts as an image. */
+#define OMMAI_REQUEST_MAX_IMAGES 1024
+/* of all images and frames, 1.5 GiB */
+#define OMMAI_REQUEST_MAX_RESIZED_PIXELS ((int64_t)512 << 20)
+#define OMMAI_REQUEST_MAX_STOP_BYTES 1024
+#define OMMAI_REQUEST_MAX_STOP_TOKENS 128
+
+/* A prompt token: where it stands, and for image tokens which row of which image it is. */
+struct ommai_request_token {
+  int32_t token;
+  int32_t position[3];
+  int32_t image; /* -1: text */
+  int32_t image_row;
+};
+
+struct omma_request {
+  struct omma_allocator allocator;
+  const struct omma_model *model;
+  int32_t *ids; /* [n_tokens], the prompt as clients see it */
+  struct ommai_request_token *tokens;
+  size_t n_tokens;
+  int32_t next_position;               /* of the first generated token, in all three axes */
+  struct ommai_prepared_image *images; /* and videos, in order */
+  struct ommai_image_key *keys;        /* [n_images] */
+  size_t n_images;
+  struct omma_kv_page_key *page_keys; /* [n_page_keys], of the prompt's full pages */
+  size_t n_page_keys;
+  char *cache_salt; /* NULL: none */
+  int64_t priority;
+
+  struct ommai_thought_rules thought;
+  struct omma_grammar *grammar; /* of what follows the thought; or NULL */
+  struct ommai_sampler_settings sampler;
+  struct ommai_token_rules rules;
+  int64_t max_tokens, min_tokens; /* max_tokens 0: what the context leaves */
+  bool ignore_eos, include_stop, keep_special_tokens, logprobs;
+  int n_top_logprobs;
+  bool prompt_logprobs;
+  int n_prompt_logprobs;
+  char *stop[OMMA_MAX_STOP_STRINGS];
+  size_t stop_size[OMMA_MAX_STOP_STRINGS];
+  size_t n_stop;
+  int32_t stop_tokens[OMMAI_REQUEST_MAX_STOP_TOKENS];
+  size_t n_stop_tokens;
+  double preprocess_seconds;
+
+  /* While it is made: the ids of a text without images that was short enough to be encoded instead
+   * of counted. NULL: none. */
+  int32_t *text_ids; /* [n_text_ids], a capacity of text_room */
+  size_t n_text_ids, text_room;
+};
+
+/* Whether a prompt of n_tokens and one token of an answer fit into an engine's context_tokens.
+ * Errors: LIMIT ("input_tokens"). */
+enum omma_status ommai_request_check_context(int64_t context_tokens, size_t n_tokens, struct omma_error *error);
+
+#endif

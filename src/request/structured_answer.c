@@ -1,0 +1,231 @@
+#include "request/structured_answer.h"
+
+#include <string.h>
+
+#include "base/allocator.h"
+#include "base/error.h"
+#include "grammar/answer_grammar.h"
+#include "model/model.h"
+#include "request/request.h"
+
+/* ---- grammars ---- */
+
+/* The model's tree; two that are made at the same time are the same, and the second one goes. */
+static enum omma_status find_trie(const struct omma_model *model, struct ommai_token_trie **trie, struct omma_error *error) {
+  const struct ommai_generation_config *generation = &model->config.generation;
+  struct ommai_token_trie *none = NULL;
+  *trie = atomic_load(&model->trie->trie);
+  if (*trie) return OMMA_OK;
+  OMMAI_TRY(ommai_model_require_tokenizer(model, error));
+  OMMAI_TRY(ommai_token_trie_create(model->tokenizer, model->config.text.vocab_size, generation->stop_tokens,
+                                    generation->n_stop_tokens, &model->allocator, trie, error));
+  if (atomic_compare_exchange_strong(&model->trie->trie, &none, *trie)) return OMMA_OK;
+  ommai_token_trie_destroy(*trie);
+  *trie = none;
+  return OMMA_OK;
+}
+
+enum omma_status omma_grammar_create(const struct omma_model *model, const struct omma_grammar_options *options,
+                                     struct omma_grammar **out, struct omma_error *error) {
+  static const enum ommai_answer_kind kinds[] = {[OMMA_GRAMMAR_JSON_SCHEMA] = OMMAI_ANSWER_JSON_SCHEMA,
+                                                 [OMMA_GRAMMAR_JSON_OBJECT] = OMMAI_ANSWER_JSON_OBJECT,
+                                                 [OMMA_GRAMMAR_REGEX] = OMMAI_ANSWER_REGEX,
+                                                 [OMMA_GRAMMAR_CHOICE] = OMMAI_ANSWER_CHOICE,
+                                                 [OMMA_GRAMMAR_GBNF] = OMMAI_ANSWER_GBNF};
+  struct ommai_token_trie *trie;
+  if (!model) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "model", "grammar: there is no model");
+  if ((unsigned)options->kind >= sizeof kinds / sizeof kinds[0]) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "kind", "unknown kind of grammar: %d", (int)options->kind);
+  }
+  OMMAI_TRY(find_trie(model, &trie, error));
+  struct omma_grammar *grammar = ommai_allocate(&model->allocator, 1, sizeof *grammar);
+  if (!grammar) return ommai_fail_memory(error, "grammar", sizeof *grammar);
+  atomic_init(&grammar->users, 1);
+  grammar->model = model;
+  enum omma_status status = ommai_answer_grammar_create(kinds[options->kind], options->text, options->text_size,
+                                                        options->compact_json, &model->allocator, &grammar->grammar, error);
+  if (status == OMMA_OK) status = ommai_token_masks_create(grammar->grammar, trie, &grammar->masks, error);
+  if (status == OMMA_OK) {
+    *out = grammar;
+  } else {
+    omma_grammar_destroy(grammar);
+  }
+  return status;
+}
+
+void omma_grammar_destroy(struct omma_grammar *grammar) {
+  if (!grammar || atomic_fetch_sub(&grammar->users, 1) != 1) return;
+  ommai_token_masks_destroy(grammar->masks);
+  ommai_grammar_destroy(grammar->grammar);
+  ommai_release(&grammar->model->allocator, grammar, 1, sizeof *grammar);
+}
+
+struct omma_grammar *omma_grammar_share(struct omma_grammar *grammar) {
+  if (grammar) atomic_fetch_add(&grammar->users, 1);
+  return grammar;
+}
+
+/* ---- answers ---- */
+
+void ommai_structured_answer_start(struct ommai_structured_answer *answer, struct omma_grammar *grammar) {
+  *answer = (struct ommai_structured_answer){.grammar = grammar};
+  if (grammar) answer->position = ommai_token_masks_start(grammar->masks);
+}
+
+static bool advance(const struct omma_grammar *grammar, struct ommai_mask_position *position, int32_t token) {
+  const char *bytes;
+  size_t size;
+  bool is_special;
+  if (!ommai_tokenizer_token_bytes(grammar->model->tokenizer, token, &bytes, &size, &is_special) || is_special) return false;
+  return ommai_token_masks_advance(grammar->masks, position, bytes, size);
+}
+
+/* Other answers may have filled the tables: then the place is found again by the answer's
+ * tokens. */
+static void find_again(struct ommai_structured_answer *answer, const int32_t *generated, int64_t n_generated) {
+  if (ommai_token_masks_know(answer->grammar->masks, &answer->position)) return;
+  answer->position = ommai_token_masks_start(answer->grammar->masks);
+  for (int64_t i = 0; i < n_generated && answer->position.state >= 0; i++) {
+    (void)advance(answer->grammar, &answer->position, generated[i]);
+  }
+}
+
+enum omma_status ommai_structured_answer_take(struct ommai_structured_answer *answer, const int32_t *generated,
+                                              int64_t n_generated, struct omma_error *error) {
+  const struct ommai_token_masks *masks = answer->grammar->masks;
+  find_again(answer, generated, n_generated - 1);
+  if (!answer->stuck && answer->position.state >= 0 &&
+      advance(answer->grammar, &answer->position, generated[n_generated - 1])) {
+    answer->ends = ommai_token_masks_ends(masks, &answer->position);
+    answer->goes_on = ommai_token_masks_goes_on(masks, &answer->position);
+    return OMMA_OK;
+  }
+  return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "structured_outputs",
+                          "the vocabulary has no token that goes on with the answer as its grammar wants it");
+}
+
+bool ommai_structured_answer_is_over(const struct ommai_structured_answer *answer, bool ignore_eos) {
+  if (!answer->grammar || answer->goes_on || !answer->ends) return false;
+  return ignore_eos || answer->grammar->model->config.generation.n_stop_tokens == 0;
+}
+
+void ommai_structured_answer_mask(struct ommai_structured_answer *answer, const int32_t *generated, int64_t n_generated,
+                                  bool ignore_eos, uint32_t *mask) {
+  const struct ommai_model_config *config = &answer->grammar->model->config;
+  size_t n_bytes = (size_t)ommai_mask_words(config->text.vocab_size) * sizeof *mask;
+  bool goes_on = false;
+  find_again(answer, generated, n_generated);
+  answer->ends = false;
+  if (answer->position.state >= 0) {
+    const uint32_t *made = ommai_token_masks_get(answer->grammar->masks, &answer->position, &answer->ends, &goes_on);
+    memcpy(mask, made, n_bytes);
+  }
+  for (size_t i = 0; goes_on && ignore_eos && i < config->generation.n_stop_tokens; i++) {
+    ommai_mask_clear(mask, config->generation.stop_tokens[i]);
+  }
+  bool can_end = answer->ends && !ignore_eos && config->generation.n_stop_tokens > 0;
+  answer->stuck = !goes_on && !can_end;
+  if (answer->stuck) memset(mask, 0xff, n_bytes);
+}
+
+bool ommai_structured_answer_leaves(uint32_t *mask, int64_t n_words, const int32_t *banned, size_t n_banned) {
+  bool had[OMMAI_MAX_STOP_TOKENS + OMMAI_REQUEST_MAX_STOP_TOKENS];
+  uint32_t left = 0;
+  for (size_t i = 0; i < n_banned; i++) {
+    had[i] = ommai_mask_has(mask, banned[i]);
+    ommai_mask_clear(mask, banned[i]);
+  }
+  for (int64_t i = 0; i < n_words; i++) left |= mask[i];
+  for (size_t i = 0; i < n_banned; i++) {
+    if (had[i]) ommai_mask_set(mask, banned[i]);
+  }
+  return left != 0;
+}
+
+/* ---- ahead of the draw ---- */
+
+enum { MAX_TAIL = 32, MAX_FORCED = 96, MAX_IDS = 3 * (MAX_TAIL + MAX_FORCED) };
+
+static bool continues(char byte) { return ((unsigned char)byte & 0xc0) == 0x80; }
+
+/* The end of the answer's text, from a character's beginning on; returns its size. */
+static size_t write_tail(const struct ommai_structured_answer *answer, const int32_t *generated, int64_t n_generated,
+                         char tail[MAX_TAIL]) {
+  size_t used = 0, first = 0;
+  while (n_generated-- > 0) {
+    const char *bytes;
+    size_t size;
+    bool known = ommai_tokenizer_token_bytes(answer->grammar->model->tokenizer, generated[n_generated], &bytes, &size, NULL);
+    if (!known || size > MAX_TAIL - used) break;
+    memmove(tail + size, tail, used);
+    memcpy(tail, bytes, size);
+    used += size;
+  }
+  while (first < used && continues(tail[first])) first++;
+  memmove(tail, tail + first, used - first);
+  return used - first;
+}
+
+/* The size of the text without a last character that is cut off. */
+static size_t whole_size(const char *text, size_t size) {
+  size_t at = size;
+  while (at > 0 && continues(text[at - 1])) at--;
+  if (at == 0 || (unsigned char)text[at - 1] < 0xc0) return at == size ? size : 0;
+  unsigned char lead = (unsigned char)text[at - 1];
+  size_t length = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+  return size - (at - 1) >= length ? size : at - 1;
+}
+
+/* The tokens of text [size] that begin at byte `from` or after it; 0 where one lies across it. */
+static int64_t cut(const struct ommai_tokenizer *tokenizer, const char *text, size_t size, size_t from, int64_t max_tokens,
+                   int32_t *tokens) {
+  int32_t ids[MAX_IDS];
+  size_t n_ids, at = 0;
+  int64_t n = 0;
+  if (ommai_tokenizer_encode(tokenizer, text, size, false, ids, MAX_IDS, &n_ids, NULL) != OMMA_OK) return 0;
+  for (size_t i = 0; i < n_ids && n < max_tokens; i++) {
+    const char *bytes;
+    size_t length;
+    if (at < from && n) return 0;
+    if (at >= from) tokens[n++] = ids[i];
+    if (!ommai_tokenizer_token_bytes(tokenizer, ids[i], &bytes, &length, NULL)) return 0;
+    if (at < from && at + length > from) return 0;
+    at += length;
+  }
+  return n;
+}
+
+int64_t ommai_structured_answer_guess(struct ommai_structured_answer *answer, const int32_t *generated, int64_t n_generated,
+                                      int64_t max_tokens, int32_t *tokens) {
+  char text[MAX_TAIL + MAX_FORCED], forced[MAX_FORCED];
+  if (!answer->grammar || max_tokens < 1) return 0;
+  find_again(answer, generated, n_generated);
+  if (answer->position.state < 0) return 0;
+  size_t n_forced = ommai_token_masks_forced(answer->grammar->masks, &answer->position, forced, MAX_FORCED);
+  n_forced = whole_size(forced, n_forced);
+  if (n_forced == 0) return 0;
+  const struct ommai_tokenizer *tokenizer = answer->grammar->model->tokenizer;
+  size_t n_tail = write_tail(answer, generated, n_generated, text);
+  memcpy(text + n_tail, forced, n_forced);
+  int64_t n = cut(tokenizer, text, n_tail + n_forced, n_tail, max_tokens, tokens);
+  return n ? n : cut(tokenizer, forced, n_forced, 0, max_tokens, tokens);
+}
+
+bool ommai_structured_answer_needs_mask(const struct ommai_structured_answer *answer, int64_t n_guesses) {
+  if (!answer->grammar) return false;
+  const struct ommai_token_masks *masks = answer->grammar->masks;
+  if (!ommai_token_masks_know(masks, &answer->position) || answer->position.state < 0) return false;
+  return n_guesses > 0 || !ommai_token_masks_remember(masks, &answer->position);
+}
+
+void ommai_structured_answer_prepare(const struct ommai_structured_answer *answer, const int32_t *guesses, int64_t n_guesses) {
+  struct ommai_token_masks *masks = answer->grammar->masks;
+  struct ommai_mask_position position = answer->position;
+  bool ends, goes_on;
+  /* another answer's mask has filled the tables */
+  if (!ommai_token_masks_know(masks, &position)) return;
+  (void)ommai_token_masks_get(masks, &position, &ends, &goes_on);
+  for (int64_t i = 0; i < n_guesses && advance(answer->grammar, &position, guesses[i]); i++) {
+    (void)ommai_token_masks_get(masks, &position, &ends, &goes_on);
+  }
+}

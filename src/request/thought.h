@@ -1,0 +1,61 @@
+/* The thought that an answer begins with: its marks and its budget, as a request has them, and
+ * where an answer stands in it. */
+#ifndef OMMAI_REQUEST_THOUGHT_H
+#define OMMAI_REQUEST_THOUGHT_H
+
+#include <omma/omma.h>
+
+#include "families/prompt_builder.h"
+
+#define OMMAI_MAX_FORCED_TOKENS 256 /* that end a thought whose budget is used up */
+
+/* Of a request, immutable. Zero-initialised: answers are one text. */
+struct ommai_thought_rules {
+  bool open; /* answers begin with a thought: inside it, or with its begin mark */
+  char begin[OMMA_MAX_MARK_BYTES + 1], end[OMMA_MAX_MARK_BYTES + 1];
+  size_t begin_size, end_size;
+  /* where a mark is one token, else -1: shown even if it is a special one */
+  int32_t begin_token, end_token;
+  bool limited;
+  int64_t max_tokens; /* of a thought */
+  int32_t forced[OMMAI_MAX_FORCED_TOKENS];
+  size_t n_forced;
+};
+
+/* Takes marks and budget over; not open yet. Errors: ARGUMENT (field "reasoning": a mark of a wrong
+ * size; "thinking_token_budget"), LIMIT (the forced end has too many tokens), FORMAT (it is no
+ * UTF-8), MEMORY. */
+enum omma_status ommai_thought_rules_take(struct ommai_thought_rules *rules, const struct omma_model *model,
+                                          const struct omma_sampling *sampling, struct omma_error *error);
+
+/* Opens the thought of answers to this prompt, unless its end stands in the message that goes on,
+ * right before it, or last in the prompt. */
+void ommai_thought_rules_open(struct ommai_thought_rules *rules, const struct ommai_prompt_builder *prompt,
+                              const struct omma_message *last_message, bool continue_final_message);
+
+/* Whether a character may stand between the prompt, the marks and the texts without meaning
+ * anything. */
+bool ommai_thought_is_blank(char c);
+
+enum ommai_thought_stage {
+  OMMAI_THOUGHT_OVER = 0, /* or there is none */
+  OMMAI_THOUGHT_BEFORE,   /* the begin mark may come yet */
+  OMMAI_THOUGHT_INSIDE
+};
+
+/* Of an answer. Zero-initialised: over. */
+struct ommai_thought {
+  enum ommai_thought_stage stage;
+  int64_t n_tokens;    /* drawn until its end mark was complete, marks included */
+  int64_t first_token; /* that counts for the budget: after the begin mark */
+  size_t n_forced;     /* tokens of the forced end that were drawn */
+};
+
+void ommai_thought_start(struct ommai_thought *thought, const struct ommai_thought_rules *rules);
+
+/* The token that must come next, or -1: any may. */
+int32_t ommai_thought_forced_token(const struct ommai_thought *thought, const struct ommai_thought_rules *rules);
+/* Counts a token that was drawn; to be called before its text is looked at. */
+void ommai_thought_count_token(struct ommai_thought *thought, const struct ommai_thought_rules *rules);
+
+#endif
