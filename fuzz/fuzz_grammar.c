@@ -36,9 +36,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   struct ommai_grammar *grammar;
   struct omma_error error = {0};
   if (size < 1) return 0;
-  enum ommai_answer_kind kind = (enum ommai_answer_kind)(bytes[0] % (OMMAI_ANSWER_GBNF + 1));
-  enum omma_status status = ommai_answer_grammar_create(kind, (const char *)bytes + 1, size - 1, bytes[0] & 64,
-                                                        &ommai_default_allocator, &grammar, &error);
+  const struct ommai_grammar_source source = {.kind = (enum ommai_answer_kind)(bytes[0] % (OMMAI_ANSWER_GBNF + 1)),
+                                              .text = (const char *)bytes + 1,
+                                              .size = size - 1,
+                                              .compact = bytes[0] & 64};
+  enum omma_status status = ommai_answer_grammar_create(&source, &ommai_default_allocator, &grammar, &error);
   if (status == OMMA_OK) {
     walk(grammar, bytes[size - 1]);
     ommai_grammar_destroy(grammar);

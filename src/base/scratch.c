@@ -16,7 +16,7 @@ struct ommai_scratch_chunk {
 #define HEAD_BYTES ((sizeof(struct ommai_scratch_chunk) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT)
 
 void ommai_scratch_init(struct ommai_scratch *scratch, const struct omma_allocator *allocator) {
-  *scratch = (struct ommai_scratch){.allocator = allocator};
+  *scratch = (struct ommai_scratch){.allocator = allocator, .max_work = OMMAI_SCRATCH_MAX_WORK};
 }
 
 void ommai_scratch_free(struct ommai_scratch *scratch) {
@@ -54,6 +54,7 @@ void *ommai_scratch_take(struct ommai_scratch *scratch, size_t count, size_t siz
   }
   /* one byte at least: no two pieces are the same */
   bytes = (bytes + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
+  if (!ommai_scratch_work(scratch, (int64_t)(bytes / OMMAI_SCRATCH_STEP_BYTES))) return NULL;
   if ((!scratch->chunks || bytes > scratch->chunks->size - scratch->used) && !add_chunk(scratch, bytes)) return NULL;
   void *piece = (char *)scratch->chunks + scratch->used;
   scratch->used += bytes;
@@ -73,13 +74,14 @@ bool ommai_scratch_grow(struct ommai_scratch *scratch, void **items, size_t *cap
 
 int32_t *ommai_scratch_slots(struct ommai_scratch *scratch) {
   if (!scratch->slots) scratch->slots = ommai_scratch_take(scratch, OMMAI_SCRATCH_SLOTS, sizeof *scratch->slots);
-  if (scratch->slots) memset(scratch->slots, 0, OMMAI_SCRATCH_SLOTS * sizeof *scratch->slots);
-  return scratch->slots;
+  const size_t bytes = OMMAI_SCRATCH_SLOTS * sizeof *scratch->slots;
+  if (!scratch->slots || !ommai_scratch_work(scratch, (int64_t)(bytes / OMMAI_SCRATCH_STEP_BYTES))) return NULL;
+  return memset(scratch->slots, 0, bytes);
 }
 
 bool ommai_scratch_work(struct ommai_scratch *scratch, int64_t steps) {
   scratch->work += steps;
-  if (scratch->work > OMMAI_SCRATCH_MAX_WORK) scratch->exhausted = true;
+  if (scratch->work > scratch->max_work) scratch->exhausted = true;
   return !scratch->exhausted && !scratch->no_memory;
 }
 

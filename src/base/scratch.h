@@ -12,6 +12,8 @@
 /* Bytes, and steps of loops whose length the input chooses: about a second. */
 #define OMMAI_SCRATCH_MAX_BYTES ((size_t)64 << 20)
 #define OMMAI_SCRATCH_MAX_WORK (INT64_C(1) << 27)
+/* Bytes that are zeroed in one step. */
+#define OMMAI_SCRATCH_STEP_BYTES 64
 
 #define OMMAI_SCRATCH_SLOTS (1 << 16)
 
@@ -20,16 +22,16 @@ struct ommai_scratch_chunk;
 struct ommai_scratch {
   const struct omma_allocator *allocator;
   struct ommai_scratch_chunk *chunks;
-  size_t used, bytes; /* of the newest chunk, of all */
-  int64_t work;
-  int32_t *slots; /* [OMMAI_SCRATCH_SLOTS] for whoever needs a hash table for a while */
+  size_t used, bytes;     /* of the newest chunk, of all */
+  int64_t work, max_work; /* steps booked; MAX_WORK at first */
+  int32_t *slots;         /* [OMMAI_SCRATCH_SLOTS] for whoever needs a hash table for a while */
   bool no_memory, exhausted;
 };
 
 void ommai_scratch_init(struct ommai_scratch *scratch, const struct omma_allocator *allocator);
 void ommai_scratch_free(struct ommai_scratch *scratch);
 
-/* count * size zeroed bytes, or NULL; then the scratch has failed, and so will all that follows. */
+/* count * size zeroed bytes, booked as work, or NULL; then the scratch has failed, and so will all that follows. */
 void *ommai_scratch_take(struct ommai_scratch *scratch, size_t count, size_t size);
 
 /* Room for one more after the `count` items of an array that grows by doubling. False when it

@@ -7,16 +7,9 @@
 #include "grammar/regex.h"
 #include "grammar/schema.h"
 
-struct source {
-  enum ommai_answer_kind kind;
-  const char *text;
-  size_t size;
-  bool compact;
-};
-
 /* The text as JSON; the caller decrefs. Where an integer is too large to be one, all are read as
  * doubles: so the key that has it is named. */
-static enum omma_status parse_json(const struct source *source, json_t **value, struct omma_error *error) {
+static enum omma_status parse_json(const struct ommai_grammar_source *source, json_t **value, struct omma_error *error) {
   const size_t flags = JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
   json_error_t reason;
   bool no_memory;
@@ -30,7 +23,7 @@ static enum omma_status parse_json(const struct source *source, json_t **value, 
                     reason.text);
 }
 
-static enum omma_status add_schema(const struct source *source, struct ommai_grammar_builder *builder,
+static enum omma_status add_schema(const struct ommai_grammar_source *source, struct ommai_grammar_builder *builder,
                                    struct ommai_scratch *scratch, int32_t *root, struct omma_error *error) {
   const struct ommai_schema_options options = {.compact = source->compact};
   json_t *schema;
@@ -40,7 +33,7 @@ static enum omma_status add_schema(const struct source *source, struct ommai_gra
   return status;
 }
 
-static enum omma_status add_object(const struct source *source, struct ommai_grammar_builder *builder,
+static enum omma_status add_object(const struct ommai_grammar_source *source, struct ommai_grammar_builder *builder,
                                    struct ommai_scratch *scratch, int32_t *root, struct omma_error *error) {
   struct ommai_json_text json = {.builder = builder, .compact = source->compact};
   (void)scratch;
@@ -49,7 +42,7 @@ static enum omma_status add_object(const struct source *source, struct ommai_gra
   return OMMA_OK;
 }
 
-static enum omma_status add_regex(const struct source *source, struct ommai_grammar_builder *builder,
+static enum omma_status add_regex(const struct ommai_grammar_source *source, struct ommai_grammar_builder *builder,
                                   struct ommai_scratch *scratch, int32_t *root, struct omma_error *error) {
   struct ommai_regex *regex;
   OMMAI_TRY(ommai_regex_parse(scratch, source->text, source->size, false, &regex, error));
@@ -80,7 +73,7 @@ static enum omma_status add_texts(const json_t *list, struct ommai_grammar_build
   return OMMA_OK;
 }
 
-static enum omma_status add_choice(const struct source *source, struct ommai_grammar_builder *builder,
+static enum omma_status add_choice(const struct ommai_grammar_source *source, struct ommai_grammar_builder *builder,
                                    struct ommai_scratch *scratch, int32_t *root, struct omma_error *error) {
   json_t *list;
   OMMAI_TRY(parse_json(source, &list, error));
@@ -89,33 +82,39 @@ static enum omma_status add_choice(const struct source *source, struct ommai_gra
   return status;
 }
 
-static enum omma_status add_gbnf(const struct source *source, struct ommai_grammar_builder *builder,
+static enum omma_status add_gbnf(const struct ommai_grammar_source *source, struct ommai_grammar_builder *builder,
                                  struct ommai_scratch *scratch, int32_t *root, struct omma_error *error) {
   return ommai_gbnf_compile(source->text, source->size, builder, scratch, root, error);
 }
 
-enum omma_status ommai_answer_grammar_create(enum ommai_answer_kind kind, const char *text, size_t size, bool compact,
-                                             const struct omma_allocator *allocator, struct ommai_grammar **grammar,
-                                             struct omma_error *error) {
-  static enum omma_status (*const adders[])(const struct source *, struct ommai_grammar_builder *, struct ommai_scratch *,
-                                            int32_t *,
+static enum omma_status compile(const struct ommai_grammar_source *source, struct ommai_grammar_builder *builder,
+                                struct ommai_scratch *scratch, struct ommai_grammar **grammar, struct omma_error *error) {
+  static enum omma_status (*const adders[])(const struct ommai_grammar_source *, struct ommai_grammar_builder *,
+                                            struct ommai_scratch *, int32_t *,
                                             struct omma_error *) = {add_schema, add_object, add_regex, add_choice, add_gbnf};
-  const struct source source = {kind, text, size, compact};
+  int32_t root = 0;
+  /* for reading them */
+  if (!ommai_scratch_work(scratch, 4 * (int64_t)source->size)) return ommai_scratch_fail(scratch, error);
+  OMMAI_TRY(adders[source->kind](source, builder, scratch, &root, error));
+  enum omma_status status = ommai_grammar_create(builder, root, scratch, grammar, error);
+  bool whole = source->kind == OMMAI_ANSWER_JSON_SCHEMA && status != OMMA_OK && status != OMMA_ERROR_MEMORY;
+  if (whole) ommai_error_prefix(error, "#");
+  return status;
+}
+
+enum omma_status ommai_answer_grammar_create(const struct ommai_grammar_source *source, const struct omma_allocator *allocator,
+                                             struct ommai_grammar **grammar, struct omma_error *error) {
   struct ommai_grammar_builder builder;
   struct ommai_scratch scratch;
-  int32_t root = 0;
-  if (size > OMMAI_ANSWER_GRAMMAR_MAX_BYTES) {
+  if (source->size > OMMAI_ANSWER_GRAMMAR_MAX_BYTES) {
     return ommai_fail(error, OMMA_ERROR_LIMIT, "at most %zu bytes are allowed, found %zu", OMMAI_ANSWER_GRAMMAR_MAX_BYTES,
-                      size);
+                      source->size);
   }
   ommai_builder_init(&builder, allocator);
   ommai_scratch_init(&scratch, allocator);
-  enum omma_status status = adders[kind](&source, &builder, &scratch, &root, error);
-  if (status == OMMA_OK) {
-    status = ommai_grammar_create(&builder, root, grammar, error);
-    bool whole = kind == OMMAI_ANSWER_JSON_SCHEMA && status != OMMA_OK && status != OMMA_ERROR_MEMORY;
-    if (whole) ommai_error_prefix(error, "#");
-  }
+  scratch.max_work = source->max_work ? source->max_work : OMMAI_GRAMMAR_MAX_WORK;
+  enum omma_status status = compile(source, &builder, &scratch, grammar, error);
+  if (status == OMMA_OK) (*grammar)->work = scratch.work;
   ommai_builder_free(&builder);
   ommai_scratch_free(&scratch);
   return status;

@@ -17,10 +17,17 @@ enum ommai_answer_kind {
   OMMAI_ANSWER_GBNF
 };
 
-/* compact: no blanks between the tokens of JSON. Thread-safe. Errors: FORMAT, UNSUPPORTED, LIMIT,
- * MEMORY. */
-enum omma_status ommai_answer_grammar_create(enum ommai_answer_kind kind, const char *text, size_t size, bool compact,
-                                             const struct omma_allocator *allocator, struct ommai_grammar **grammar,
-                                             struct omma_error *error);
+struct ommai_grammar_source {
+  enum ommai_answer_kind kind;
+  const char *text;
+  size_t size;
+  bool compact;     /* no blanks between the tokens of JSON */
+  int64_t max_work; /* steps of the compilation; 0: OMMAI_GRAMMAR_MAX_WORK */
+};
+
+/* Compiles it. The same text takes the same work everywhere. Thread-safe. Errors: FORMAT,
+ * UNSUPPORTED, LIMIT, MEMORY. */
+enum omma_status ommai_answer_grammar_create(const struct ommai_grammar_source *source, const struct omma_allocator *allocator,
+                                             struct ommai_grammar **grammar, struct omma_error *error);
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "grammar/name_set.h"
 #include "grammar/regex.h"
 #include "grammar/regex_class.h"
 #include "text/utf8.h"
@@ -20,7 +21,8 @@ struct parser {
   struct ommai_grammar_builder *builder;
   struct name *names;
   size_t n_names, names_capacity;
-  int depth; /* of groups */
+  struct ommai_name_set known; /* they, by their place + 1 */
+  int depth;                   /* of groups */
 };
 
 static enum omma_status parse_alternatives(struct parser *parser, struct ommai_grammar_rule ends, struct omma_error *error);
@@ -76,12 +78,11 @@ static bool is_name_char(char c) {
 
 /* The name's entry, made when it is met first; NULL: the scratch has failed. */
 static struct name *find_name(struct parser *parser, const char *text, size_t size) {
-  for (size_t i = 0; i < parser->n_names; i++) {
-    if (parser->names[i].size == size && !memcmp(parser->names[i].text, text, size)) return &parser->names[i];
-  }
-  if (!ommai_scratch_work(parser->text.scratch, (int64_t)parser->n_names) ||
-      !ommai_scratch_grow(parser->text.scratch, (void **)&parser->names, &parser->names_capacity, parser->n_names,
-                          sizeof *parser->names)) {
+  struct ommai_named *known = ommai_name_set_add(&parser->known, parser->text.scratch, parser, text, size);
+  if (known && known->value) return &parser->names[known->value - 1];
+  if (known) known->value = parser->n_names + 1;
+  if (!known || !ommai_scratch_grow(parser->text.scratch, (void **)&parser->names, &parser->names_capacity, parser->n_names,
+                                    sizeof *parser->names)) {
     return NULL;
   }
   parser->names[parser->n_names] = (struct name){text, size, ommai_builder_rule(parser->builder), false};

@@ -1,21 +1,18 @@
-/* From a builder's graph: edges sorted by node -> which nodes may end without a byte -> minimum
- * depth of each -> no rule calls itself before a byte -> classes of bytes. */
+/* From a builder's graph: edges sorted by node -> what nodes lead to (grammar_settle.c) -> no rule
+ * calls itself before a byte -> classes of bytes. */
 #include "grammar/grammar.h"
 
 #include <string.h>
 
 #include "base/allocator.h"
 #include "base/error.h"
-
-#define NO_WAY (OMMAI_GRAMMAR_MAX_DEPTH + 1)
-/* Edges looked at while values settle. */
-#define MAX_STEPS (INT64_C(1) << 28)
+#include "grammar/grammar_settle.h"
 
 /* What only the compilation needs. */
 struct compilation {
   struct ommai_grammar *grammar;
+  struct ommai_scratch *scratch;
   bool *empties; /* [n_nodes] the rule's end can be reached without a byte */
-  int64_t steps;
 };
 
 static enum omma_status allocate(const struct ommai_grammar_builder *builder, struct ommai_grammar **out,
@@ -62,65 +59,6 @@ static void sort_edges(const struct ommai_grammar_builder *builder, struct ommai
   }
 }
 
-static int32_t start_of(const struct ommai_grammar *grammar, const struct ommai_grammar_edge *edge) {
-  return grammar->rules[edge->rule].start;
-}
-
-/* Whether a walk may pass the edge without a byte; COUNTED: from the rule's start, where the count
- * is 0. */
-static bool passes_empty(const struct compilation *compilation, const struct ommai_grammar_edge *edge) {
-  if (edge->kind == OMMAI_EDGE_BYTES) return false;
-  if (edge->kind == OMMAI_EDGE_EMPTY || edge->kind == OMMAI_EDGE_COUNT || edge->min == 0) return true;
-  return edge->kind == OMMAI_EDGE_CALL && compilation->empties[start_of(compilation->grammar, edge)];
-}
-
-static bool node_empties(const struct compilation *compilation, size_t index) {
-  const struct ommai_grammar_node *node = &compilation->grammar->nodes[index];
-  if (node->ends) return true;
-  for (int32_t i = 0; i < node->n_edges; i++) {
-    const struct ommai_grammar_edge *edge = &compilation->grammar->edges[node->first_edge + i];
-    if (passes_empty(compilation, edge) && compilation->empties[edge->to]) return true;
-  }
-  return false;
-}
-
-/* The minimum depth that is needed beyond the edge's node. */
-static int depth_by(const struct ommai_grammar *grammar, const struct ommai_grammar_edge *edge) {
-  int after = grammar->nodes[edge->to].depth;
-  if (edge->kind != OMMAI_EDGE_CALL || edge->min == 0) return after;
-  int inside = grammar->nodes[start_of(grammar, edge)].depth + 1;
-  return inside > after ? inside : after;
-}
-
-static int node_depth(const struct ommai_grammar *grammar, size_t index) {
-  const struct ommai_grammar_node *node = &grammar->nodes[index];
-  int min_depth = node->ends ? 0 : NO_WAY;
-  for (int32_t i = 0; i < node->n_edges; i++) {
-    int depth = depth_by(grammar, &grammar->edges[node->first_edge + i]);
-    if (depth < min_depth) min_depth = depth;
-  }
-  return min_depth;
-}
-
-/* Both are settled by rounds over all nodes, the last ones first, as most edges lead forward. */
-static enum omma_status settle(struct compilation *compilation, struct omma_error *error) {
-  struct ommai_grammar *grammar = compilation->grammar;
-  for (size_t i = 0; i < grammar->n_nodes; i++) grammar->nodes[i].depth = NO_WAY;
-  for (bool changed = true; changed;) {
-    changed = false;
-    compilation->steps += (int64_t)(grammar->n_nodes + grammar->n_edges);
-    if (compilation->steps > MAX_STEPS) return ommai_fail(error, OMMA_ERROR_LIMIT, "the grammar is too entangled");
-    for (size_t i = grammar->n_nodes; i-- > 0;) {
-      int depth = node_depth(grammar, i);
-      bool empties = node_empties(compilation, i);
-      changed = changed || depth != grammar->nodes[i].depth || empties != compilation->empties[i];
-      grammar->nodes[i].depth = (uint16_t)depth;
-      compilation->empties[i] = empties;
-    }
-  }
-  return OMMA_OK;
-}
-
 /* ---- rules that call themselves before a byte ---- */
 
 /* Strongly connected components of the nodes by edges that take no byte (Tarjan's algorithm,
@@ -136,8 +74,8 @@ struct component_search {
 /* Node `step` that the search goes to from an edge: into a call, and past it; -1: none. */
 static int32_t target_of(const struct component_search *search, const struct ommai_grammar_edge *edge, int step) {
   const struct compilation *compilation = search->compilation;
-  if (step == 0) return passes_empty(compilation, edge) ? edge->to : -1;
-  return edge->kind == OMMAI_EDGE_CALL ? start_of(compilation->grammar, edge) : -1;
+  if (step == 0) return ommai_grammar_passes_empty(compilation->grammar, compilation->empties, edge) ? edge->to : -1;
+  return edge->kind == OMMAI_EDGE_CALL ? ommai_grammar_start_of(compilation->grammar, edge) : -1;
 }
 
 static void enter_node(struct component_search *search, int32_t node) {
@@ -190,7 +128,9 @@ static enum omma_status check_recursion(struct component_search *search, struct 
   }
   for (size_t i = 0; i < grammar->n_edges; i++) {
     const struct ommai_grammar_edge *edge = &grammar->edges[i];
-    if (edge->kind != OMMAI_EDGE_CALL || search->component[edge->from] != search->component[start_of(grammar, edge)]) continue;
+    if (edge->kind != OMMAI_EDGE_CALL ||
+        search->component[edge->from] != search->component[ommai_grammar_start_of(grammar, edge)])
+      continue;
     return ommai_fail(error, OMMA_ERROR_FORMAT, "a rule refers to itself before it has taken anything (left recursion)");
   }
   return OMMA_OK;
@@ -198,10 +138,9 @@ static enum omma_status check_recursion(struct component_search *search, struct 
 
 static enum omma_status refuse_left_recursion(const struct compilation *compilation, struct omma_error *error) {
   enum { N_TABLES = 6 };
-  const struct ommai_grammar *grammar = compilation->grammar;
-  int32_t *tables = ommai_allocate(&grammar->allocator, grammar->n_nodes, N_TABLES * sizeof *tables);
-  if (!tables) return ommai_fail_memory(error, "grammar", grammar->n_nodes * N_TABLES * sizeof *tables);
-  size_t n = grammar->n_nodes;
+  size_t n = compilation->grammar->n_nodes;
+  int32_t *tables = ommai_scratch_take(compilation->scratch, n, N_TABLES * sizeof *tables);
+  if (!tables) return ommai_scratch_fail(compilation->scratch, error);
   struct component_search search = {.compilation = compilation,
                                     .order = tables,
                                     .low = tables + n,
@@ -209,9 +148,7 @@ static enum omma_status refuse_left_recursion(const struct compilation *compilat
                                     .open = tables + 3 * n,
                                     .path = tables + 4 * n,
                                     .edge_at = tables + 5 * n};
-  enum omma_status status = check_recursion(&search, error);
-  ommai_release(&grammar->allocator, tables, grammar->n_nodes, N_TABLES * sizeof *tables);
-  return status;
+  return check_recursion(&search, error);
 }
 
 /* ---- the rest ---- */
@@ -220,7 +157,7 @@ static enum omma_status check_repeats(const struct compilation *compilation, str
   const struct ommai_grammar *grammar = compilation->grammar;
   for (size_t i = 0; i < grammar->n_edges; i++) {
     const struct ommai_grammar_edge *edge = &grammar->edges[i];
-    if (edge->kind != OMMAI_EDGE_CALL || !compilation->empties[start_of(grammar, edge)]) continue;
+    if (edge->kind != OMMAI_EDGE_CALL || !compilation->empties[ommai_grammar_start_of(grammar, edge)]) continue;
     int32_t asked = edge->max == OMMAI_GRAMMAR_NO_MAX ? edge->min : edge->max;
     if (asked <= OMMAI_GRAMMAR_MAX_EMPTY_REPEATS) continue;
     return ommai_fail(error, OMMA_ERROR_LIMIT, "what may be empty can be repeated %d times at most, found %d",
@@ -248,11 +185,14 @@ static void make_classes(struct ommai_grammar *grammar) {
 }
 
 static enum omma_status compile(struct compilation *compilation, struct omma_error *error) {
-  OMMAI_TRY(settle(compilation, error));
+  struct ommai_grammar *grammar = compilation->grammar;
+  compilation->empties = ommai_scratch_take(compilation->scratch, grammar->n_nodes, sizeof *compilation->empties);
+  if (!compilation->empties) return ommai_scratch_fail(compilation->scratch, error);
+  OMMAI_TRY(ommai_grammar_settle(grammar, compilation->scratch, compilation->empties, error));
   OMMAI_TRY(check_repeats(compilation, error));
   OMMAI_TRY(refuse_left_recursion(compilation, error));
-  OMMAI_TRY(check_root(compilation->grammar, error));
-  make_classes(compilation->grammar);
+  OMMAI_TRY(check_root(grammar, error));
+  make_classes(grammar);
   return OMMA_OK;
 }
 
@@ -263,26 +203,23 @@ static enum omma_status check_builder(const struct ommai_grammar_builder *builde
                     OMMAI_GRAMMAR_MAX_NODES, OMMAI_GRAMMAR_MAX_EDGES, OMMAI_GRAMMAR_MAX_RULES);
 }
 
-enum omma_status ommai_grammar_create(const struct ommai_grammar_builder *builder, int32_t root, struct ommai_grammar **out,
-                                      struct omma_error *error) {
+enum omma_status ommai_grammar_create(const struct ommai_grammar_builder *builder, int32_t root, struct ommai_scratch *scratch,
+                                      struct ommai_grammar **out, struct omma_error *error) {
   OMMAI_TRY(check_builder(builder, error));
   struct ommai_grammar *grammar = NULL;
-  struct compilation compilation = {0};
   enum omma_status status;
+  /* they were written, and are sorted and looked through */
+  if (!ommai_scratch_work(scratch, 4 * (int64_t)builder->n_edges + 4 * builder->n_nodes)) {
+    return ommai_scratch_fail(scratch, error);
+  }
   OMMAI_TRY_GOTO(allocate(builder, &grammar, error), done);
   grammar->root = root;
   sort_edges(builder, grammar);
-  compilation.grammar = grammar;
-  compilation.empties = ommai_allocate(builder->allocator, grammar->n_nodes, sizeof *compilation.empties);
-  if (!compilation.empties) {
-    status = ommai_fail_memory(error, "grammar", grammar->n_nodes);
-    goto done;
-  }
+  struct compilation compilation = {.grammar = grammar, .scratch = scratch};
   OMMAI_TRY_GOTO(compile(&compilation, error), done);
   *out = grammar;
   grammar = NULL;
 done:
-  ommai_release(builder->allocator, compilation.empties, (size_t)builder->n_nodes, sizeof *compilation.empties);
   ommai_grammar_destroy(grammar);
   return status;
 }

@@ -9,12 +9,17 @@
 
 #include <omma/status.h>
 
+#include "base/scratch.h"
 #include "grammar/grammar_builder.h"
 
 /* Calls inside calls; an array or object takes about four. */
 #define OMMAI_GRAMMAR_MAX_DEPTH 256
 /* How often a call may be asked for whose rule may be empty. */
 #define OMMAI_GRAMMAR_MAX_EMPTY_REPEATS 256
+/* Steps of a second of processor time, as measured: docs/structured-output.md. */
+#define OMMAI_GRAMMAR_STEPS_PER_SECOND INT64_C(100000000)
+/* Steps of one compilation, unless another limit is given: 0.2 seconds. */
+#define OMMAI_GRAMMAR_MAX_WORK (OMMAI_GRAMMAR_STEPS_PER_SECOND / 5)
 
 struct ommai_grammar_node {
   int32_t first_edge, n_edges;
@@ -34,13 +39,14 @@ struct ommai_grammar {
   uint8_t class_of[256]; /* bytes that no edge distinguishes have the same class */
   uint8_t byte_of[256];  /* [n_classes] one of each */
   int n_classes;
+  int64_t work; /* steps that the compilation took */
 };
 
-/* Compiles what the builder holds; texts are those of rule `root`. The builder stays the caller's.
- * Errors: MEMORY; LIMIT (too large, too deep); FORMAT (a rule that calls itself before it has
- * taken a byte; no text at all). */
-enum omma_status ommai_grammar_create(const struct ommai_grammar_builder *builder, int32_t root, struct ommai_grammar **grammar,
-                                      struct omma_error *error);
+/* Compiles what the builder holds; texts are those of rule `root`. The builder stays the caller's;
+ * the scratch has the work. Errors: MEMORY; LIMIT (too large, too deep, too much work); FORMAT (a
+ * rule that calls itself before it has taken a byte; no text at all). */
+enum omma_status ommai_grammar_create(const struct ommai_grammar_builder *builder, int32_t root, struct ommai_scratch *scratch,
+                                      struct ommai_grammar **grammar, struct omma_error *error);
 void ommai_grammar_destroy(struct ommai_grammar *grammar);
 
 #endif

@@ -65,7 +65,7 @@ static enum omma_status add_reference(struct schema_context *context, struct sch
 
 enum omma_status ommai_schema_add(struct schema_context *context, struct schema_set *set, const json_t *schema,
                                   const struct schema_path *path) {
-  if (!ommai_scratch_work(context->scratch, 1)) return ommai_schema_fail_scratch(context);
+  if (!ommai_scratch_work(context->scratch, OMMAI_SCHEMA_SET_WORK)) return ommai_schema_fail_scratch(context);
   OMMAI_TRY(ommai_schema_add_plain(context, set, schema, path));
   for (size_t i = 0; i < set->n; i++) {
     if (set->parts[i].done & SCHEMA_DONE_ALL_OF) continue;
@@ -178,25 +178,32 @@ static enum omma_status force_apart(struct schema_context *context, struct schem
   return OMMA_OK;
 }
 
-/* Of oneOf only one may hold: what is made for one must not be valid for another. */
-static enum omma_status choose_one(struct schema_context *context, const struct schema_set *set, size_t at, size_t index,
-                                   struct schema_set *made) {
-  const struct schema_part *part = &set->parts[at];
+/* Makes sure that what is made for alternative `index` of a list is not valid for another one. */
+static enum omma_status exclude_other(struct schema_context *context, const struct schema_part *part, size_t index,
+                                      size_t other, struct schema_set *made) {
   const json_t *list = json_object_get(part->schema, "oneOf");
+  struct schema_set valid = {.n = 0};
+  bool exclude = false;
+  OMMAI_TRY(ommai_schema_add(context, &valid, json_array_get(list, other), part->path));
+  OMMAI_TRY(ommai_schema_exclude(context, made, &valid, 0, &exclude));
+  if (!exclude) OMMAI_TRY(force_apart(context, made, &valid, part->path, &exclude));
+  if (exclude) return OMMA_OK;
+  return ommai_schema_fail(
+      context, OMMA_ERROR_UNSUPPORTED, part->path, "oneOf",
+      "alternatives %zu and %zu may hold of the same value: write anyOf, or distinguish them by a required "
+      "property with const, or by type",
+      other < index ? other : index, other < index ? index : other);
+}
+
+/* Of oneOf only one may hold. */
+static enum omma_status choose_one(struct schema_context *context, const struct schema_set *set, size_t at, size_t index,
+                                   const struct schema_tags *tags, struct schema_set *made) {
+  const struct schema_part *part = &set->parts[at];
   OMMAI_TRY(choose(context, set, at, "oneOf", index, made));
-  for (size_t i = 0; i < json_array_size(list); i++) {
-    struct schema_set valid = {.n = 0};
-    bool exclude = false;
-    if (i == index) continue;
-    OMMAI_TRY(ommai_schema_add(context, &valid, json_array_get(list, i), part->path));
-    OMMAI_TRY(ommai_schema_exclude(context, made, &valid, 0, &exclude));
-    if (!exclude) OMMAI_TRY(force_apart(context, made, &valid, part->path, &exclude));
-    if (exclude) continue;
-    return ommai_schema_fail(
-        context, OMMA_ERROR_UNSUPPORTED, part->path, "oneOf",
-        "alternatives %zu and %zu may hold of the same value: write anyOf, or distinguish them by a required "
-        "property with const, or by type",
-        i < index ? i : index, i < index ? index : i);
+  bool tagged = tags->tagged && tags->tagged[index] && ommai_schema_set_types(made) == SCHEMA_OBJECT;
+  const size_t n = json_array_size(json_object_get(part->schema, "oneOf"));
+  for (size_t i = 0; i < n; i++) {
+    if (i != index && !(tagged && tags->tagged[i])) OMMAI_TRY(exclude_other(context, part, index, i, made));
   }
   return OMMA_OK;
 }
@@ -205,10 +212,12 @@ static enum omma_status build_alternatives(struct schema_context *context, const
                                            const char *key, struct ommai_grammar_rule ends) {
   size_t n = json_array_size(json_object_get(set->parts[at].schema, key));
   bool one = !strcmp(key, "oneOf");
+  struct schema_tags tags;
+  if (one) OMMAI_TRY(ommai_schema_tag(context, json_object_get(set->parts[at].schema, key), set->parts[at].path, &tags));
   for (size_t i = 0; i < n; i++) {
     struct schema_set chosen;
     int32_t rule;
-    OMMAI_TRY(one ? choose_one(context, set, at, i, &chosen) : choose(context, set, at, key, i, &chosen));
+    OMMAI_TRY(one ? choose_one(context, set, at, i, &tags, &chosen) : choose(context, set, at, key, i, &chosen));
     OMMAI_TRY(ommai_schema_rule(context, &chosen, &rule));
     ommai_builder_call(context->builder, ends.start, rule, ends.end);
   }

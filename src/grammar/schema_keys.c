@@ -253,6 +253,11 @@ static enum omma_status check_id(struct schema_context *context, const struct sc
 enum omma_status ommai_schema_check_keys(struct schema_context *context, const struct schema_part *part) {
   const char *name;
   json_t *value;
+  struct ommai_named *checked = ommai_name_set_add(&context->checked, context->scratch, part->schema, "", 0);
+  if (!checked) return ommai_schema_fail_scratch(context);
+  if (checked->value++) return OMMA_OK;
+  if (!ommai_scratch_work(context->scratch, OMMAI_SCHEMA_KEY_WORK * (int64_t)json_object_size(part->schema)))
+    return ommai_schema_fail_scratch(context);
   OMMAI_TRY(check_id(context, part, "$id"));
   OMMAI_TRY(check_id(context, part, "id"));
   json_object_foreach((json_t *)part->schema, name, value) {
@@ -261,6 +266,10 @@ enum omma_status ommai_schema_check_keys(struct schema_context *context, const s
       OMMAI_TRY(check_unknown(context, part, name));
       continue;
     }
+    /* of a list, each member is looked at */
+    int64_t n_members = (int64_t)(json_array_size(value) + json_object_size(value));
+    bool listed = key->kind != ANNOTATION && key->kind != ANY && key->kind != LIST;
+    if (listed && !ommai_scratch_work(context->scratch, n_members)) return ommai_schema_fail_scratch(context);
     const char *expected = complaint(key->kind, value);
     if (expected) {
       return ommai_schema_fail(context, OMMA_ERROR_FORMAT, part->path, name, "expected %s, found %s", expected,

@@ -19,6 +19,7 @@ struct pattern {
 struct object {
   const struct schema_set *set;
   struct ommai_literal *names; /* [n_names], in order */
+  struct ommai_name_set known; /* they */
   size_t n_names, names_capacity;
   struct pattern patterns[OMMAI_SCHEMA_MAX_PATTERNS];
   size_t n_patterns;
@@ -30,12 +31,28 @@ struct object {
 
 /* ---- what the set requires ---- */
 
-static bool is_required(const struct schema_part *part, const char *name) {
-  const json_t *required = json_object_get(part->schema, "required");
-  for (size_t i = 0; i < json_array_size(required); i++) {
-    if (!strcmp(json_string_value(json_array_get(required, i)), name)) return true;
+/* Longer lists are looked up in the context's set of names. */
+enum { SHORT_LIST = 8 };
+
+static enum omma_status is_required(struct schema_context *context, const struct schema_part *part, const char *name,
+                                    bool *required) {
+  const json_t *list = json_object_get(part->schema, "required");
+  const size_t n = json_array_size(list);
+  struct ommai_name_set *names = &context->required;
+  for (size_t i = 0; i < n && n <= SHORT_LIST && !*required; i++) {
+    *required = !strcmp(json_string_value(json_array_get(list, i)), name);
   }
-  return false;
+  if (n <= SHORT_LIST || *required) return OMMA_OK;
+  const char *first = json_string_value(json_array_get(list, 0));
+  if (!ommai_name_set_find(names, list, first, strlen(first))) {
+    for (size_t i = 0; i < n; i++) {
+      const json_t *text = json_array_get(list, i);
+      if (!ommai_name_set_add(names, context->scratch, list, json_string_value(text), json_string_length(text)))
+        return ommai_schema_fail_scratch(context);
+    }
+  }
+  *required = ommai_name_set_find(names, list, name, strlen(name)) != NULL;
+  return OMMA_OK;
 }
 
 /* Whether members may be made that no part names. Where additionalProperties is not given, those of
@@ -120,10 +137,13 @@ enum omma_status ommai_schema_member(struct schema_context *context, const struc
   struct ommai_char_dfa keys;
   bool any, named = false;
   *required = false;
+  if (!ommai_scratch_work(context->scratch, OMMAI_SCHEMA_SET_WORK * (int64_t)(1 + set->n))) {
+    return ommai_schema_fail_scratch(context);
+  }
   for (size_t i = 0; i < set->n; i++) {
     OMMAI_TRY(add_member(context, &set->parts[i], name, value, &named));
     value->impossible = value->impossible || ommai_schema_forbids(&set->parts[i], name);
-    *required = *required || is_required(&set->parts[i], name);
+    OMMAI_TRY(is_required(context, &set->parts[i], name, required));
   }
   OMMAI_TRY(key_dfa(context, set, &any, &keys));
   if (!any && !ommai_dfa_accepts(&keys, name, strlen(name))) value->impossible = true;
@@ -135,12 +155,11 @@ enum omma_status ommai_schema_member(struct schema_context *context, const struc
 
 static enum omma_status add_name(struct schema_context *context, struct object *object, const char *name) {
   size_t size = strlen(name);
-  for (size_t i = 0; i < object->n_names; i++) {
-    if (object->names[i].size == size && !memcmp(object->names[i].bytes, name, size)) return OMMA_OK;
-  }
-  if (!ommai_scratch_work(context->scratch, (int64_t)object->n_names) ||
-      !ommai_scratch_grow(context->scratch, (void **)&object->names, &object->names_capacity, object->n_names,
-                          sizeof *object->names)) {
+  struct ommai_named *known = ommai_name_set_add(&object->known, context->scratch, object, name, size);
+  if (known && known->value) return OMMA_OK;
+  if (known) known->value = object->n_names + 1;
+  if (!known || !ommai_scratch_grow(context->scratch, (void **)&object->names, &object->names_capacity, object->n_names,
+                                    sizeof *object->names)) {
     return ommai_schema_fail_scratch(context);
   }
   object->names[object->n_names++] = (struct ommai_literal){name, size};

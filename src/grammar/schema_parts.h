@@ -9,6 +9,7 @@
 
 #include "grammar/char_dfa.h"
 #include "grammar/json_text.h"
+#include "grammar/name_set.h"
 #include "grammar/schema.h"
 
 /* Where a schema stands in the document. */
@@ -17,6 +18,11 @@ struct schema_path {
   const char *key;                 /* NULL: `index` of an array */
   size_t index;
 };
+
+/* Steps that finding a key among the known ones is worth; making a set of schemas, or finding what
+ * one says about a member. */
+#define OMMAI_SCHEMA_KEY_WORK 16
+#define OMMAI_SCHEMA_SET_WORK 32
 
 /* Keys that the set has taken up already, as bits. */
 enum { SCHEMA_DONE_ANY_OF = 1, SCHEMA_DONE_ONE_OF = 2, SCHEMA_DONE_ALL_OF = 4 };
@@ -54,8 +60,10 @@ struct schema_context {
   struct schema_rule *rules; /* made or to be made, in order */
   size_t n_rules, rules_capacity;
   int32_t *buckets;
-  const struct schema_path *at; /* of the rule that is being built */
-  json_t *made;                 /* schemas that schema_not.c has made; NULL: none */
+  struct ommai_name_set required; /* of long lists of required members */
+  struct ommai_name_set checked;  /* schemas whose keys are, without names */
+  const struct schema_path *at;   /* of the rule that is being built */
+  json_t *made;                   /* schemas that schema_not.c has made; NULL: none */
   struct omma_error *error;
 };
 
@@ -117,6 +125,16 @@ enum omma_status ommai_schema_check_not_values(struct schema_context *context, c
 /* Whether no text made for `made` can be valid for `valid`, as far as can be seen. */
 enum omma_status ommai_schema_exclude(struct schema_context *context, const struct schema_set *made,
                                       const struct schema_set *valid, int depth, bool *exclude);
+
+/* ---- schema_tags.c ---- */
+
+/* Of the alternatives of a oneOf: those that exclude each other by a member, where they are made
+ * for objects alone. */
+struct schema_tags {
+  bool *tagged; /* [alternatives], in the scratch; NULL: none are */
+};
+enum omma_status ommai_schema_tag(struct schema_context *context, const json_t *list, const struct schema_path *path,
+                                  struct schema_tags *tags);
 
 /* ---- schema_not.c ---- */
 

@@ -23,9 +23,10 @@ static bool equal(const json_t *a, const json_t *b) {
   return json_equal(a, b);
 }
 
-static bool is_listed(const struct schema_part *part, const json_t *value) {
+/* `from`: a list that the value comes from. */
+static bool is_listed(const struct schema_part *part, const json_t *value, const json_t *from) {
   const json_t *constant = json_object_get(part->schema, "const"), *list = json_object_get(part->schema, "enum");
-  bool found = !list;
+  bool found = !list || list == from;
   for (size_t i = 0; i < json_array_size(list) && !found; i++) found = equal(json_array_get(list, i), value);
   return found && (!constant || equal(constant, value));
 }
@@ -36,7 +37,7 @@ static bool is_negated(const struct schema_part *part, const json_t *value, unsi
   enum ommai_schema_negation negation = ommai_schema_negation(part, &negated);
   const struct schema_part inner = {.schema = negated};
   if (negation == SCHEMA_NOT_OTHER || !(ommai_schema_types(&inner) & type)) return false;
-  if (negation == SCHEMA_NOT_VALUES) return is_listed(&inner, value);
+  if (negation == SCHEMA_NOT_VALUES) return is_listed(&inner, value, NULL);
   const char *name = json_string_value(json_array_get(json_object_get(negated, "required"), 0));
   return negation == SCHEMA_NOT_TYPES || !json_is_object(value) || json_object_get(value, name);
 }
@@ -59,13 +60,26 @@ struct string_check {
   struct ommai_char_dfa dfa;
 };
 
+/* Steps of looking for a value in the set's lists, but for the one that it comes from. */
+static int64_t list_work(const struct schema_set *set, const json_t *from) {
+  int64_t work = 1 + (int64_t)set->n;
+  for (size_t i = 0; i < set->n; i++) {
+    const json_t *list = json_object_get(set->parts[i].schema, "enum"), *negated;
+    if (list != from) work += (int64_t)json_array_size(list);
+    (void)ommai_schema_negation(&set->parts[i], &negated);
+    work += (int64_t)json_array_size(json_object_get(negated, "enum"));
+  }
+  return work;
+}
+
 static enum omma_status fits(struct schema_context *context, const struct schema_set *set, const json_t *value,
-                             struct string_check *strings, bool *good) {
+                             const json_t *from, struct string_check *strings, bool *good) {
   unsigned type = type_of(value);
   *good = !set->impossible;
+  if (!ommai_scratch_work(context->scratch, list_work(set, from))) return ommai_schema_fail_scratch(context);
   for (size_t i = 0; i < set->n && *good; i++) {
     const struct schema_part *part = &set->parts[i];
-    *good = (ommai_schema_types(part) & type) && is_listed(part, value);
+    *good = (ommai_schema_types(part) & type) && is_listed(part, value, from);
     if (*good) *good = !is_negated(part, value, type);
     if (*good && json_is_number(value)) *good = in_bounds(part, json_number_value(value));
     if (*good && (type & (SCHEMA_OBJECT | SCHEMA_ARRAY)) && (ommai_schema_implied_types(part) & type)) {
@@ -83,7 +97,7 @@ static enum omma_status fits(struct schema_context *context, const struct schema
 enum omma_status ommai_schema_fits(struct schema_context *context, const struct schema_set *set, const json_t *value,
                                    bool *good) {
   struct string_check strings = {0};
-  return fits(context, set, value, &strings, good);
+  return fits(context, set, value, NULL, &strings, good);
 }
 
 enum omma_status ommai_schema_check_not_values(struct schema_context *context, const struct schema_set *set, unsigned types) {
@@ -125,8 +139,7 @@ enum omma_status ommai_schema_values(struct schema_context *context, const struc
   for (size_t i = 0; i < n_candidates; i++) {
     const json_t *value = constant ? constant : json_array_get(list, i);
     bool good;
-    if (!ommai_scratch_work(context->scratch, (int64_t)(set->n * n_candidates))) return ommai_schema_fail_scratch(context);
-    OMMAI_TRY(fits(context, set, value, &strings, &good));
+    OMMAI_TRY(fits(context, set, value, list, &strings, &good));
     if (good) (*values)[(*n)++] = value;
   }
   return OMMA_OK;
@@ -144,7 +157,7 @@ static enum omma_status values_exclude(struct schema_context *context, const str
   *exclude = found;
   for (size_t i = 0; i < n && *exclude; i++) {
     bool good;
-    OMMAI_TRY(fits(context, valid, values[i], &strings, &good));
+    OMMAI_TRY(fits(context, valid, values[i], NULL, &strings, &good));
     *exclude = !good;
   }
   return OMMA_OK;
@@ -217,7 +230,7 @@ enum omma_status ommai_schema_exclude(struct schema_context *context, const stru
   *exclude = made->impossible || valid->impossible;
   for (size_t i = 0; i < valid->n; i++) types &= ommai_schema_types(&valid->parts[i]);
   if (*exclude || types == 0) return *exclude = true, OMMA_OK;
-  if (depth == MAX_DEPTH || !ommai_scratch_work(context->scratch, 1)) return OMMA_OK;
+  if (depth == MAX_DEPTH || !ommai_scratch_work(context->scratch, OMMAI_SCHEMA_SET_WORK)) return OMMA_OK;
   OMMAI_TRY(values_exclude(context, made, valid, exclude));
   if (*exclude) return OMMA_OK;
   if (!(types & ~(unsigned)SCHEMA_NUMBER)) {

@@ -42,8 +42,9 @@ enum omma_status omma_grammar_create(const struct omma_model *model, const struc
   if (!grammar) return ommai_fail_memory(error, "grammar", sizeof *grammar);
   atomic_init(&grammar->users, 1);
   grammar->model = model;
-  enum omma_status status = ommai_answer_grammar_create(kinds[options->kind], options->text, options->text_size,
-                                                        options->compact_json, &model->allocator, &grammar->grammar, error);
+  const struct ommai_grammar_source source = {
+      .kind = kinds[options->kind], .text = options->text, .size = options->text_size, .compact = options->compact_json};
+  enum omma_status status = ommai_answer_grammar_create(&source, &model->allocator, &grammar->grammar, error);
   if (status == OMMA_OK) status = ommai_token_masks_create(grammar->grammar, trie, &grammar->masks, error);
   if (status == OMMA_OK) {
     *out = grammar;

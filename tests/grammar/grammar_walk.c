@@ -184,9 +184,11 @@ static json_t *answer(struct program *program, const json_t *request) {
   int index = 0;
   while (index < 4 && strcmp(kinds[index], kind)) index++;
   int64_t start = ommai_clock_thread_ns();
-  if (ommai_answer_grammar_create((enum ommai_answer_kind)index, json_string_value(text), json_string_length(text),
-                                  json_is_true(json_object_get(request, "compact")), &ommai_default_allocator, &grammar,
-                                  &error) != OMMA_OK) {
+  const struct ommai_grammar_source source = {.kind = (enum ommai_answer_kind)index,
+                                              .text = json_string_value(text),
+                                              .size = json_string_length(text),
+                                              .compact = json_is_true(json_object_get(request, "compact"))};
+  if (ommai_answer_grammar_create(&source, &ommai_default_allocator, &grammar, &error) != OMMA_OK) {
     return json_pack("{s:s}", "error", error.message);
   }
   keep_time(program->compile_us, &program->n_compiled, start);

@@ -9,7 +9,8 @@
 static struct ommai_grammar *make(enum ommai_answer_kind kind, const char *text, bool compact) {
   struct ommai_grammar *grammar;
   struct omma_error error;
-  assert_ok(ommai_answer_grammar_create(kind, text, strlen(text), compact, &ommai_default_allocator, &grammar, &error), &error);
+  const struct ommai_grammar_source source = {.kind = kind, .text = text, .size = strlen(text), .compact = compact};
+  assert_ok(ommai_answer_grammar_create(&source, &ommai_default_allocator, &grammar, &error), &error);
   return grammar;
 }
 
@@ -38,11 +39,11 @@ static void expect(enum ommai_answer_kind kind, const char *source, const char *
 #define TEXTS(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define EXPECT(kind, source, good, bad) expect(OMMAI_ANSWER_##kind, source, good, bad)
 
-static void expect_refusal(enum ommai_answer_kind kind, const char *source, enum omma_status status, const char *part) {
+static void expect_refusal(enum ommai_answer_kind kind, const char *text, enum omma_status status, const char *part) {
+  const struct ommai_grammar_source source = {.kind = kind, .text = text, .size = strlen(text)};
   struct ommai_grammar *grammar;
   struct omma_error error;
-  assert_fails(ommai_answer_grammar_create(kind, source, strlen(source), false, &ommai_default_allocator, &grammar, &error),
-               status, part, &error);
+  assert_fails(ommai_answer_grammar_create(&source, &ommai_default_allocator, &grammar, &error), status, part, &error);
 }
 
 static void patterns_allow_their_texts(void **state) {
@@ -313,8 +314,8 @@ static enum omma_status make_and_walk(const struct omma_allocator *allocator, st
       "\"additionalProperties\":{\"type\":\"number\",\"minimum\":3}}";
   struct ommai_grammar *grammar;
   struct ommai_recogniser *recogniser;
-  enum omma_status status =
-      ommai_answer_grammar_create(OMMAI_ANSWER_JSON_SCHEMA, schema, sizeof schema - 1, false, allocator, &grammar, error);
+  const struct ommai_grammar_source source = {.kind = OMMAI_ANSWER_JSON_SCHEMA, .text = schema, .size = sizeof schema - 1};
+  enum omma_status status = ommai_answer_grammar_create(&source, allocator, &grammar, error);
   if (status != OMMA_OK) return status;
   status = ommai_recogniser_create(grammar, &recogniser, error);
   if (status == OMMA_OK) ommai_recogniser_destroy(recogniser);
