@@ -31,7 +31,8 @@ struct ommai_scratch {
 void ommai_scratch_init(struct ommai_scratch *scratch, const struct omma_allocator *allocator);
 void ommai_scratch_free(struct ommai_scratch *scratch);
 
-/* count * size zeroed bytes, booked as work, or NULL; then the scratch has failed, and so will all that follows. */
+/* count * size zeroed bytes, booked as work, or NULL; then the scratch has failed, and so will all
+ * that follows. */
 void *ommai_scratch_take(struct ommai_scratch *scratch, size_t count, size_t size);
 
 /* Room for one more after the `count` items of an array that grows by doubling. False when it

@@ -7,8 +7,9 @@
 size_t ommai_decode_lane_bytes(const struct ommai_engine_sizes *sizes) {
   return (size_t)sizes->max_rows * sizeof(struct ommai_decode_row) +
          (size_t)sizes->max_sequences *
-             (sizeof(struct ommai_sampler_row) + sizeof(struct ommai_decode_entry) + sizeof(struct ommai_mask_task) +
-              sizeof(int64_t) + OMMAI_SEQUENCE_MAX_BANNED * sizeof(int32_t) + (size_t)sizes->mask_words * sizeof(uint32_t));
+             (sizeof(struct ommai_sampler_row) + sizeof(struct ommai_decode_entry) + sizeof(struct ommai_mask_wish) +
+              sizeof(int64_t) + OMMAI_SEQUENCE_MAX_BANNED * sizeof(int32_t) + (size_t)sizes->mask_words * sizeof(uint32_t)) +
+         ommai_mask_worker_bytes(sizes->max_sequences);
 }
 
 enum omma_status ommai_decode_lane_init(struct ommai_decode_lane *lane, struct ommai_resources *resources,
@@ -22,9 +23,9 @@ enum omma_status ommai_decode_lane_init(struct ommai_decode_lane *lane, struct o
   lane->drawn = ommai_allocate(allocator, n, sizeof *lane->drawn);
   lane->banned = ommai_allocate(allocator, n * OMMAI_SEQUENCE_MAX_BANNED, sizeof *lane->banned);
   lane->masks = ommai_allocate(allocator, n * (size_t)resources->sizes.mask_words, sizeof *lane->masks);
-  lane->mask_tasks = ommai_allocate(allocator, n, sizeof *lane->mask_tasks);
-  if (lane->rows && lane->entries && lane->sampler_rows && lane->drawn && lane->banned && lane->masks && lane->mask_tasks) {
-    return OMMA_OK;
+  lane->mask_wishes = ommai_allocate(allocator, n, sizeof *lane->mask_wishes);
+  if (lane->rows && lane->entries && lane->sampler_rows && lane->drawn && lane->banned && lane->masks && lane->mask_wishes) {
+    return ommai_mask_worker_init(&lane->mask_worker, (int64_t)n, allocator, error);
   }
   return ommai_fail_memory(error, "decode", ommai_decode_lane_bytes(&resources->sizes));
 }
@@ -34,7 +35,7 @@ void ommai_decode_lane_free(struct ommai_decode_lane *lane) {
   const struct omma_allocator *allocator = &lane->resources->model->allocator;
   size_t n = (size_t)lane->resources->sizes.max_sequences;
   ommai_mask_worker_free(&lane->mask_worker);
-  ommai_release(allocator, lane->mask_tasks, n, sizeof *lane->mask_tasks);
+  ommai_release(allocator, lane->mask_wishes, n, sizeof *lane->mask_wishes);
   ommai_release(allocator, lane->rows, (size_t)lane->resources->sizes.max_rows, sizeof *lane->rows);
   ommai_release(allocator, lane->entries, n, sizeof *lane->entries);
   ommai_release(allocator, lane->sampler_rows, n, sizeof *lane->sampler_rows);
@@ -72,16 +73,32 @@ static int64_t guess(struct ommai_decode_entry *entry, const struct ommai_engine
   return entry->forced ? n_forced : ommai_draft_guess(sequence, ommai_min_i64(sizes->draft_tokens, max_tokens), entry->draft);
 }
 
+static struct ommai_mask_wish wish_of(struct ommai_decode_lane *lane, int64_t index) {
+  struct ommai_decode_entry *entry = &lane->entries[index];
+  struct ommai_sequence *sequence = entry->sequence;
+  return (struct ommai_mask_wish){.answer = &sequence->structured,
+                                  .generated = sequence->generated + sequence->n_thought,
+                                  .n_generated = sequence->n_generated - sequence->n_thought,
+                                  .guesses = entry->draft,
+                                  .n_guesses = entry->n_draft,
+                                  .ignore_eos = sequence->request->ignore_eos,
+                                  .mask = lane->masks + index * lane->resources->sizes.mask_words};
+}
+
 /* Has the masks of the next tokens made while the network runs. */
 static void begin_masks(struct ommai_decode_lane *lane, int64_t n) {
-  int64_t n_tasks = 0;
+  int64_t n_wishes = 0, work = 0;
   for (int64_t i = 0; i < n; i++) {
-    const struct ommai_decode_entry *entry = &lane->entries[i];
-    const struct ommai_structured_answer *answer = &entry->sequence->structured;
-    if (!ommai_structured_answer_needs_mask(answer, entry->n_draft)) continue;
-    lane->mask_tasks[n_tasks++] = (struct ommai_mask_task){answer, entry->draft, entry->n_draft};
+    struct ommai_sequence *sequence = lane->entries[i].sequence;
+    if (!ommai_sequence_follows_grammar(sequence)) continue;
+    struct ommai_mask_wish wish = wish_of(lane, i);
+    if (ommai_structured_answer_needs_mask(wish.answer, wish.n_guesses)) {
+      lane->mask_wishes[n_wishes++] = wish;
+    } else {
+      (void)ommai_structured_answer_make(&wish, OMMAI_MASK_STEP_WORK, false, &work); /* copies it */
+    }
   }
-  ommai_mask_worker_begin(&lane->mask_worker, lane->mask_tasks, n_tasks);
+  ommai_mask_worker_begin(&lane->mask_worker, lane->mask_wishes, n_wishes);
 }
 
 enum omma_status ommai_decode_lane_step(struct ommai_decode_lane *lane, int64_t n, struct omma_error *error) {
@@ -92,6 +109,7 @@ enum omma_status ommai_decode_lane_step(struct ommai_decode_lane *lane, int64_t 
     entry->first_row = n_rows;
     entry->n_draft = guess(entry, &resources->sizes, resources->sizes.logits_rows - n_rows - (n - i));
     entry->open = true;
+    entry->sits_out = false;
     int64_t last = entry->sequence->n_generated - 1;
     lane->rows[n_rows++] = row_of(entry->sequence, last, entry->sequence->generated[last]);
     for (int64_t j = 0; j < entry->n_draft; j++) lane->rows[n_rows++] = row_of(entry->sequence, last + 1 + j, entry->draft[j]);
@@ -108,13 +126,16 @@ int64_t ommai_decode_lane_draw(struct ommai_decode_lane *lane, int64_t n, int64_
   struct ommai_resources *resources = lane->resources;
   int64_t vocab = resources->model->config.text.vocab_size, count = 0;
   for (int64_t i = 0; i < n; i++) {
-    const struct ommai_decode_entry *entry = &lane->entries[i];
+    struct ommai_decode_entry *entry = &lane->entries[i];
+    if (!entry->open) continue;
+    entry->open = ommai_sequence_can_draw(entry->sequence);
+    if (round == 0) entry->sits_out = !entry->open;
     if (!entry->open) continue;
     entry->sequence->n_decoded++;
     lane->drawn[count] = i;
     lane->sampler_rows[count] = ommai_sequence_sampler_row(
         entry->sequence, resources->logits + (entry->first_row + round) * vocab,
-        lane->banned + count * OMMAI_SEQUENCE_MAX_BANNED, lane->masks + count * resources->sizes.mask_words);
+        lane->banned + count * OMMAI_SEQUENCE_MAX_BANNED, lane->masks + i * resources->sizes.mask_words);
     count++;
   }
   if (count) ommai_sampler_run(resources->sampler, lane->sampler_rows, count, resources->team_interface);
@@ -131,9 +152,22 @@ void ommai_decode_lane_close(struct ommai_decode_lane *lane, struct ommai_decode
   ommai_draft_record_hits(entry->forced ? &sequence->forced : &sequence->draft, entry->n_draft, round + right);
 }
 
+void ommai_decode_lane_end(struct ommai_decode_lane *lane, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    struct ommai_decode_entry *entry = &lane->entries[i];
+    /* ended ones are gone, and taken ones get their turn first */
+    if (!entry->sits_out || ommai_sequence_sits_out(entry->sequence)) continue;
+    struct ommai_mask_wish wish = wish_of(lane, i);
+    wish.n_guesses = 0;
+    wish.mask = NULL;
+    ommai_mask_worker_add_late(&lane->mask_worker, &wish);
+  }
+}
+
 enum omma_status ommai_decode_lane_first(struct ommai_decode_lane *lane, struct ommai_sequence *sequence, const float *residual,
                                          struct omma_error *error) {
   struct ommai_resources *resources = lane->resources;
+  ommai_mask_worker_recall(&lane->mask_worker, sequence->structured.grammar);
   OMMAI_TRY(ommai_decode_logits(&resources->model->decoder, residual, 1, resources->decode_workspace,
                                 resources->sizes.decode_workspace, resources->team_interface, resources->logits, error));
   lane->sampler_rows[0] = ommai_sequence_sampler_row(sequence, resources->logits, lane->banned, lane->masks);

@@ -15,8 +15,9 @@ struct ommai_decode_entry {
   struct ommai_sequence *sequence;
   int64_t first_row, n_draft; /* its rows: the last token, then the guessed ones */
   int32_t draft[OMMAI_MAX_DRAFT_TOKENS];
-  bool forced; /* guessed from the answer's grammar */
-  bool open;   /* its next row's logits are those of its next token */
+  bool forced;   /* guessed from the answer's grammar */
+  bool open;     /* its next row's logits are those of its next token */
+  bool sits_out; /* its mask was not made in time: nothing was drawn */
 };
 
 struct ommai_decode_lane {
@@ -28,7 +29,7 @@ struct ommai_decode_lane {
   int32_t *banned;                        /* [max_sequences, OMMAI_SEQUENCE_MAX_BANNED] */
   /* [max_sequences, sizes.mask_words], of answers with a grammar */
   uint32_t *masks;
-  struct ommai_mask_task *mask_tasks; /* [max_sequences] */
+  struct ommai_mask_wish *mask_wishes; /* [max_sequences] */
   struct ommai_mask_worker mask_worker;
 };
 
@@ -52,6 +53,9 @@ int64_t ommai_decode_lane_draw(struct ommai_decode_lane *lane, int64_t n, int64_
  * sequence goes on. */
 void ommai_decode_lane_close(struct ommai_decode_lane *lane, struct ommai_decode_entry *entry, int64_t round, int32_t token,
                              bool ended);
+
+/* After the last round: answers whose masks were not made in time sit out from now on. */
+void ommai_decode_lane_end(struct ommai_decode_lane *lane, int64_t n);
 
 /* The end of a prompt: draws the first token from the last row's residual [hidden] into
  * sampler_rows[0]. */

@@ -1,37 +1,73 @@
-/* A thread that makes the masks of structured answers while the network runs: which tokens may
- * come next is known as soon as the last one was sampled, but only needed after the step. One of
- * these for each engine; the thread starts with the first answer that has a grammar. */
+/* Threads that make the masks of structured answers while the network runs: which tokens may come
+ * next is known as soon as the last one was sampled, but only needed after the step.
+ *
+ * One thread makes the masks of a step, for which the step waits: so its work has a limit. What it
+ * does not come to, another one makes, which nobody waits for and whose priority is low: that answer
+ * sits out steps until its mask is there. A grammar is in one thread's hands at a time; while the
+ * other one has it, all its answers sit out.
+ *
+ * One of these for each engine; the threads start when they are first needed. All functions are
+ * called from the engine's thread. */
 #ifndef OMMAI_ENGINE_MASK_WORKER_H
 #define OMMAI_ENGINE_MASK_WORKER_H
 
+#include <omma/host.h>
 #include <pthread.h>
 
 #include "request/structured_answer.h"
 
-/* Masks for an answer: after its last token, and after each guess. */
-struct ommai_mask_task {
-  const struct ommai_structured_answer *answer;
-  const int32_t *guesses; /* [n_guesses] */
-  int64_t n_guesses;
+/* Steps of work (grammar/recogniser.h) for all masks of one step of the engine, about 2 ms; for a
+ * late mask before it is another one's turn, about 20 ms; for one late mask in all, about 5
+ * seconds. */
+#define OMMAI_MASK_STEP_WORK INT64_C(200000)
+#define OMMAI_MASK_TURN_WORK INT64_C(2000000)
+#define OMMAI_MASK_MAX_WORK INT64_C(500000000)
+
+enum ommai_late_stage { OMMAI_LATE_WAITS, OMMAI_LATE_RUNS, OMMAI_LATE_DONE };
+
+struct ommai_late_mask {
+  struct ommai_mask_wish wish;
+  enum ommai_late_stage stage;
+  int64_t work, turn; /* steps so far; the one with the lowest turn is next */
 };
 
-/* Zero-initialised: it has no thread. */
+/* Zero-initialised: it has no threads. */
 struct ommai_mask_worker {
-  pthread_t thread;
-  bool has_thread;
+  const struct omma_allocator *allocator; /* NULL: not initialised */
+  pthread_t thread, late_thread;
+  bool has_thread, has_late_thread;
   pthread_mutex_t mutex;
-  pthread_cond_t changed; /* there are tasks, they are done, or it is to stop */
-  const struct ommai_mask_task *tasks;
-  int64_t n_tasks; /* 0: none, or done */
+  pthread_cond_t changed; /* there are wishes, they are done, or it is to stop */
+  const struct ommai_mask_wish *wishes;
+  int64_t n_wishes;             /* 0: none, or done */
+  struct ommai_late_mask *late; /* [capacity] */
+  int64_t n_late, capacity, n_turns;
   bool stop;
 };
 
-/* Hands over the tasks, which must stay until ommai_mask_worker_wait: until then nobody else may
- * touch the answers or their grammars' masks. Does nothing where a thread cannot be had: then
- * masks are made when they are asked for. */
-void ommai_mask_worker_begin(struct ommai_mask_worker *worker, const struct ommai_mask_task *tasks, int64_t n_tasks);
-/* Until the tasks are done; returns at once where there are none. */
-void ommai_mask_worker_wait(struct ommai_mask_worker *worker);
+/* max_answers: that can be late at a time. Errors: MEMORY. */
+enum omma_status ommai_mask_worker_init(struct ommai_mask_worker *worker, int64_t max_answers,
+                                        const struct omma_allocator *allocator, struct omma_error *error);
+/* Bytes that it allocates. */
+size_t ommai_mask_worker_bytes(int64_t max_answers);
+/* Nothing may be late. */
 void ommai_mask_worker_free(struct ommai_mask_worker *worker);
+
+/* Hands over the wishes, which must stay until ommai_mask_worker_wait: until then nobody else may
+ * touch the answers or their grammars' masks. Where a thread cannot be had they are made at
+ * once. */
+void ommai_mask_worker_begin(struct ommai_mask_worker *worker, const struct ommai_mask_wish *wishes, int64_t n_wishes);
+/* Until the wishes are done, or their limit is reached; returns at once where there are none. */
+void ommai_mask_worker_wait(struct ommai_mask_worker *worker);
+
+/* Hands over a wish that nobody waits for; its grammar is late from now on. What it names must stay
+ * until the grammar is not. */
+void ommai_mask_worker_add_late(struct ommai_mask_worker *worker, const struct ommai_mask_wish *wish);
+/* Takes back grammars whose masks are made, or which are too hard. */
+void ommai_mask_worker_reap(struct ommai_mask_worker *worker);
+/* Takes back the grammar, made or not, where it is late; NULL is allowed. */
+void ommai_mask_worker_recall(struct ommai_mask_worker *worker, struct omma_grammar *grammar);
+/* Until a late mask is made or the time is over; returns at once where none is late. */
+void ommai_mask_worker_wait_late(struct ommai_mask_worker *worker, int64_t ns);
 
 #endif

@@ -12,6 +12,9 @@
 
 enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS };
 
+/* Until new requests are looked for while all wait for masks. */
+#define LATE_WAIT_NS INT64_C(2000000)
+
 size_t ommai_scheduler_bytes(const struct ommai_engine_sizes *sizes) {
   return (size_t)sizes->max_sequences * (sizeof(struct ommai_sequence) + sizeof(bool) + sizeof(struct ommai_sequence *)) +
          ommai_decode_lane_bytes(sizes);
@@ -73,6 +76,7 @@ static void finish(struct ommai_scheduler *scheduler, struct ommai_sequence *seq
   struct omma_result result = sequence->result;
   const struct omma_callbacks callbacks = sequence->callbacks;
   uint64_t id = sequence->id;
+  ommai_mask_worker_recall(&scheduler->decode.mask_worker, sequence->structured.grammar);
   ommai_prefill_lane_forget(&scheduler->prefill, sequence);
   ommai_sequence_free(sequence);
   remove_live(scheduler, sequence);
@@ -251,16 +255,21 @@ static bool take_token(struct ommai_scheduler *scheduler, struct ommai_sequence 
   return done;
 }
 
+/* Whether it can have a token in this step. */
+static bool decodes(const struct ommai_sequence *sequence) {
+  return sequence->stage == OMMA_STAGE_DECODE && !ommai_sequence_sits_out(sequence);
+}
+
 /* The sequences that decode, their pages in place, into the lane's entries; how many. */
 static int64_t collect_entries(struct ommai_scheduler *scheduler) {
   int64_t n = 0;
   for (int64_t i = 0; i < scheduler->n_live; i++) { /* may preempt those after */
     struct ommai_sequence *sequence = scheduler->live[i];
-    if (sequence->stage != OMMA_STAGE_DECODE) continue;
+    if (!decodes(sequence)) continue;
     (void)take_pages(scheduler, sequence, (int64_t)sequence->request->n_tokens + sequence->n_generated);
   }
   for (int64_t i = 0; i < scheduler->n_live; i++) {
-    if (scheduler->live[i]->stage == OMMA_STAGE_DECODE) scheduler->decode.entries[n++].sequence = scheduler->live[i];
+    if (decodes(scheduler->live[i])) scheduler->decode.entries[n++].sequence = scheduler->live[i];
   }
   return n;
 }
@@ -285,6 +294,7 @@ static void decode_step(struct ommai_scheduler *scheduler) {
       ommai_decode_lane_close(lane, entry, round, lane->sampler_rows[i].token, ended);
     }
   }
+  ommai_decode_lane_end(lane, n);
   scheduler->load.step_ns = ommai_clock_ns() - start;
   scheduler->load.since_step_ns = 0;
   scheduler->step_ns += scheduler->load.step_ns;
@@ -427,17 +437,34 @@ bool ommai_scheduler_has_work(const struct ommai_scheduler *scheduler) {
   return scheduler->n_live > 0 || scheduler->encode.run || scheduler->encode.calls;
 }
 
+/* Late masks that are made; one that is too hard ends its request. */
+static void take_back_masks(struct ommai_scheduler *scheduler) {
+  struct omma_error error;
+  ommai_mask_worker_reap(&scheduler->decode.mask_worker);
+  for (int64_t i = scheduler->n_live; i-- > 0;) {
+    struct ommai_sequence *sequence = scheduler->live[i];
+    if (!sequence->structured.too_hard || ommai_sequence_sits_out(sequence)) continue;
+    ommai_fail_field(
+        &error, OMMA_ERROR_LIMIT, "structured_outputs",
+        "after %lld tokens it takes too much work to find those that the grammar allows: use smaller bounds, fewer "
+        "alternatives",
+        (long long)sequence->n_generated);
+    fail(scheduler, sequence, &error);
+  }
+}
+
 void ommai_scheduler_turn(struct ommai_scheduler *scheduler) {
   struct ommai_load *load = &scheduler->load;
+  take_back_masks(scheduler);
   enter_again(scheduler);
   load->n_decoding = 0;
-  for (int64_t i = 0; i < scheduler->n_live; i++) load->n_decoding += scheduler->live[i]->stage == OMMA_STAGE_DECODE;
+  for (int64_t i = 0; i < scheduler->n_live; i++) load->n_decoding += decodes(scheduler->live[i]);
   load->prefill = first_in(scheduler, OMMA_STAGE_PREFILL) != NULL;
   load->encode = scheduler->encode.run || scheduler->encode.calls || first_in(scheduler, OMMA_STAGE_ENCODE);
   struct ommai_choice choice = ommai_choose_work(load);
   int64_t start = ommai_clock_ns();
   switch (choice.work) {
-    case OMMAI_WORK_NONE: return;
+    case OMMAI_WORK_NONE: ommai_mask_worker_wait_late(&scheduler->decode.mask_worker, LATE_WAIT_NS); return;
     case OMMAI_WORK_DECODE: decode_step(scheduler); return;
     case OMMAI_WORK_PREFILL: prefill_slice(scheduler, choice.ns); break;
     case OMMAI_WORK_ENCODE: encode_slice(scheduler, choice.ns); break;

@@ -239,9 +239,17 @@ static bool is_stop_token(const struct ommai_sequence *sequence, int32_t token) 
   return false;
 }
 
-/* Whether the next token belongs to what the grammar is for. */
-static bool follows_grammar(const struct ommai_sequence *sequence) {
+bool ommai_sequence_follows_grammar(const struct ommai_sequence *sequence) {
   return sequence->structured.grammar && sequence->answer.thought.stage == OMMAI_THOUGHT_OVER;
+}
+
+bool ommai_sequence_sits_out(const struct ommai_sequence *sequence) {
+  return ommai_sequence_follows_grammar(sequence) && sequence->structured.grammar->is_late;
+}
+
+bool ommai_sequence_can_draw(const struct ommai_sequence *sequence) {
+  if (!ommai_sequence_follows_grammar(sequence)) return true;
+  return !sequence->structured.grammar->is_late && ommai_structured_answer_is_ready(&sequence->structured);
 }
 
 /* No token may end the answer before min_tokens, unless its grammar or its allowed tokens have no
@@ -250,7 +258,7 @@ static size_t banned_ends(const struct ommai_sequence *sequence, int32_t *banned
   const struct omma_request *request = sequence->request;
   const struct ommai_generation_config *generation = &request->model->config.generation;
   size_t n = 0;
-  bool must_go_on = sequence->structured.grammar && !follows_grammar(sequence);
+  bool must_go_on = sequence->structured.grammar && !ommai_sequence_follows_grammar(sequence);
   if (sequence->n_generated >= request->min_tokens && !must_go_on) return 0;
   for (size_t i = 0; !request->ignore_eos && i < generation->n_stop_tokens; i++) banned[n++] = generation->stop_tokens[i];
   for (size_t i = 0; i < request->n_stop_tokens; i++) banned[n++] = request->stop_tokens[i];
@@ -266,12 +274,13 @@ static void fill_mask(struct ommai_sequence *sequence, int32_t forced, uint32_t 
     ommai_mask_set(mask, forced);
     return;
   }
-  if (!follows_grammar(sequence)) {
+  if (!ommai_sequence_follows_grammar(sequence)) {
     memcpy(mask, rules->allowed, rules->n_allowed_words * sizeof *mask);
     return;
   }
-  ommai_structured_answer_mask(&sequence->structured, sequence->generated + sequence->n_thought,
-                               sequence->n_generated - sequence->n_thought, sequence->request->ignore_eos, mask);
+  if (!sequence->structured.has_copy) {
+    ommai_structured_answer_mask(&sequence->structured, sequence->request->ignore_eos, mask);
+  }
   for (size_t i = 0; i < rules->n_allowed_words; i++) mask[i] &= rules->allowed[i];
 }
 
@@ -279,7 +288,7 @@ static void fill_mask(struct ommai_sequence *sequence, int32_t forced, uint32_t 
  * left but the end. */
 static void allow_end(const struct ommai_sequence *sequence, uint32_t *mask) {
   const struct ommai_generation_config *generation = &sequence->request->model->config.generation;
-  if (!follows_grammar(sequence) || !sequence->structured.ends || sequence->request->ignore_eos) return;
+  if (!ommai_sequence_follows_grammar(sequence) || !sequence->structured.ends || sequence->request->ignore_eos) return;
   for (size_t i = 0; i < generation->n_stop_tokens; i++) ommai_mask_set(mask, generation->stop_tokens[i]);
 }
 
@@ -287,7 +296,7 @@ struct ommai_sampler_row ommai_sequence_sampler_row(struct ommai_sequence *seque
                                                     uint32_t *mask) {
   const struct omma_request *request = sequence->request;
   int32_t forced = ommai_thought_forced_token(&sequence->answer.thought, &request->thought);
-  bool has_mask = forced >= 0 || follows_grammar(sequence) || request->rules.allowed;
+  bool has_mask = forced >= 0 || ommai_sequence_follows_grammar(sequence) || request->rules.allowed;
   size_t n_banned = forced >= 0 ? 0 : banned_ends(sequence, banned), n_words = 0;
   if (forced < 0) {
     n_words = ommai_token_rules_ban(&request->rules, sequence->generated, sequence->n_generated, banned + n_banned);
@@ -373,7 +382,7 @@ enum omma_status ommai_sequence_take_token(struct ommai_sequence *sequence, cons
   sequence->generated[sequence->n_generated++] = row->token;
   sequence->result.n_completion_tokens = sequence->n_generated;
   bool stops = is_stop_token(sequence, row->token);
-  if (follows_grammar(sequence) && !stops) {
+  if (ommai_sequence_follows_grammar(sequence) && !stops) {
     OMMAI_TRY(ommai_structured_answer_take(&sequence->structured, sequence->generated + sequence->n_thought,
                                            sequence->n_generated - sequence->n_thought, error));
   }

@@ -75,6 +75,14 @@ int64_t ommai_request_goal(const struct omma_request *request, const struct omma
 /* The same for one that runs, with up to 64 tokens more than it has. */
 int64_t ommai_sequence_goal(const struct ommai_sequence *sequence);
 
+/* Whether the next token belongs to what the request's grammar is for. */
+bool ommai_sequence_follows_grammar(const struct ommai_sequence *sequence);
+/* Whether its grammar's masks are in other hands (engine/mask_worker.h), so that it cannot go
+ * on. */
+bool ommai_sequence_sits_out(const struct ommai_sequence *sequence);
+/* Whether the mask of its next token is there, or none is needed. */
+bool ommai_sequence_can_draw(const struct ommai_sequence *sequence);
+
 /* What the sampler needs for the next token. banned: room for OMMAI_SEQUENCE_MAX_BANNED ids; mask:
  * for one of the vocabulary, used where the request has a grammar or a list of allowed tokens. */
 enum { OMMAI_SEQUENCE_MAX_BANNED = OMMAI_MAX_STOP_TOKENS + OMMAI_REQUEST_MAX_STOP_TOKENS + OMMA_MAX_BAD_WORDS };

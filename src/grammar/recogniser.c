@@ -17,7 +17,11 @@ enum {
   FRAME_SLOTS = 1 << 17, /* powers of two */
   STATE_SLOTS = 1 << 14,
   SEEN_SLOTS = 1 << 15,
-  EMPTY_STACK = -1
+  EMPTY_STACK = -1,
+  /* what takes a step of work: edges of a place that are looked at; and what a place takes that is
+   * followed, sorted and kept */
+  EDGES_A_STEP = 4,
+  WORK_STEPS = 6
 };
 
 struct frame {
@@ -63,6 +67,8 @@ enum omma_status ommai_recogniser_create(const struct ommai_grammar *grammar, st
     ommai_recogniser_destroy(recogniser);
     return ommai_fail_memory(error, "grammar", sizeof *recogniser->tables + n_next * sizeof *recogniser->next);
   }
+  recogniser->limit = INT64_MAX;
+  atomic_init(&recogniser->stop, false);
   recogniser->tables->n_frames = 0;
   recogniser->tables->stamp = 0;
   memset(recogniser->tables->stamps, 0, sizeof recogniser->tables->stamps);
@@ -215,6 +221,7 @@ static void follow(struct ommai_recogniser *recogniser, item place) {
   struct ommai_recogniser_tables *tables = recogniser->tables;
   const struct ommai_grammar_node *node = &grammar->nodes[node_of(place)];
   int32_t stack = stack_of(place);
+  recogniser->work += WORK_STEPS + node->n_edges / EDGES_A_STEP;
   if (node->has_bytes && tables->n_found < OMMAI_RECOGNISER_MAX_ITEMS) tables->found[tables->n_found++] = place;
   for (int32_t i = node->first_edge; i < node->first_edge + node->n_edges; i++) follow_edge(recogniser, i, stack);
   if (node->ends) leave_rule(recogniser, stack);
@@ -271,9 +278,17 @@ static int32_t intern_state(struct ommai_recogniser *recogniser) {
   }
 }
 
+bool ommai_recogniser_is_late(struct ommai_recogniser *recogniser) {
+  if (recogniser->work < recogniser->limit && !atomic_load_explicit(&recogniser->stop, memory_order_relaxed)) return false;
+  return recogniser->is_late = true;
+}
+
 static int32_t end_step(struct ommai_recogniser *recogniser) {
   struct ommai_recogniser_tables *tables = recogniser->tables;
-  for (int32_t i = 0; i < tables->n_work; i++) follow(recogniser, tables->work[i]);
+  for (int32_t i = 0; i < tables->n_work; i++) {
+    follow(recogniser, tables->work[i]);
+    if (ommai_recogniser_is_late(recogniser)) return OMMAI_STATE_FULL;
+  }
   if (tables->full) return OMMAI_STATE_FULL;
   return tables->n_found || tables->accepts ? intern_state(recogniser) : OMMAI_STATE_DEAD;
 }
@@ -284,19 +299,22 @@ int32_t ommai_recogniser_start(struct ommai_recogniser *recogniser) {
   return end_step(recogniser);
 }
 
-/* Where the byte leads, before calls are followed. */
-static void move(struct ommai_recogniser *recogniser, int32_t index, unsigned char byte) {
+/* Where the byte leads, before calls are followed. False: it takes too long. */
+static bool move(struct ommai_recogniser *recogniser, int32_t index, unsigned char byte) {
   const struct ommai_grammar *grammar = recogniser->grammar;
   const struct ommai_recogniser_state *state = &recogniser->states[index];
   for (int32_t i = 0; i < state->n_items; i++) {
     item place = recogniser->tables->pool[state->first_item + i];
     const struct ommai_grammar_node *node = &grammar->nodes[node_of(place)];
+    recogniser->work += 1 + node->n_edges / EDGES_A_STEP;
+    if (ommai_recogniser_is_late(recogniser)) return false;
     for (int32_t j = node->first_edge; j < node->first_edge + node->n_edges; j++) {
       const struct ommai_grammar_edge *edge = &grammar->edges[j];
       if (edge->kind != OMMAI_EDGE_BYTES || byte < edge->low || byte > edge->high) continue;
       add_work(recogniser, edge->to, stack_of(place));
     }
   }
+  return true;
 }
 
 static bool is_last(const struct ommai_recogniser_tables *tables, int32_t index) {
@@ -309,7 +327,7 @@ int32_t ommai_recogniser_step(struct ommai_recogniser *recogniser, int32_t index
   struct ommai_recogniser_tables *tables = recogniser->tables;
   int32_t *next = &recogniser->next[(int64_t)index * grammar->n_classes + grammar->class_of[byte]];
   begin_step(tables);
-  move(recogniser, index, byte);
+  if (!move(recogniser, index, byte)) return OMMAI_STATE_FULL;
   if (is_last(tables, index)) return *next = tables->last.next;
   tables->last.state = OMMAI_STATE_DEAD;
   tables->last.n = tables->n_work;

@@ -5,9 +5,14 @@
  *
  * Everything has a fixed size. When a table is full, ommai_recogniser_flush forgets all states but
  * one, and whoever holds another sees by `generation` that it is gone. A state keeps at most
- * OMMAI_RECOGNISER_MAX_ITEMS places; more are dropped, which only forbids. One thread. */
+ * OMMAI_RECOGNISER_MAX_ITEMS places; more are dropped, which only forbids.
+ *
+ * Work is counted in steps of about 10 ns. Beyond a limit everything that would make a state gives
+ * FULL; what was made stays, so that the next call goes on from there. One thread, but for `stop`. */
 #ifndef OMMAI_GRAMMAR_RECOGNISER_H
 #define OMMAI_GRAMMAR_RECOGNISER_H
+
+#include <stdatomic.h>
 
 #include "grammar/grammar.h"
 
@@ -40,12 +45,18 @@ struct ommai_recogniser {
   struct ommai_recogniser_state *states; /* [MAX_STATES] */
   int32_t *next;                         /* [MAX_STATES, n_classes] */
   struct ommai_recogniser_tables *tables;
+  int64_t work, limit; /* steps done; and where they end: INT64_MAX at first */
+  atomic_bool stop;    /* as if the limit were reached */
+  bool is_late;        /* a FULL was for these; whoever sets a limit clears it */
 };
 
 /* Errors: MEMORY. The grammar must outlive it. */
 enum omma_status ommai_recogniser_create(const struct ommai_grammar *grammar, struct ommai_recogniser **recogniser,
                                          struct omma_error *error);
 void ommai_recogniser_destroy(struct ommai_recogniser *recogniser);
+
+/* Whether the limit of work is reached, or it is to stop. */
+bool ommai_recogniser_is_late(struct ommai_recogniser *recogniser);
 
 /* The state before the first byte, or FULL. */
 int32_t ommai_recogniser_start(struct ommai_recogniser *recogniser);

@@ -17,6 +17,8 @@
 /* Nodes below which looking for a shorter way takes longer than the way; and where it was not
  * looked for yet. */
 enum { SMALL_SUBTREE = 6, LARGE_SUBTREE = 64 };
+/* Nodes of the tree that take a step of work; after so many the limit is looked at. */
+enum { VISITS_A_STEP = 2, VISITS_A_CHECK = 1024 };
 
 struct kept_mask {
   int64_t generation; /* -1: free */
@@ -27,23 +29,29 @@ struct kept_mask {
 struct ommai_token_masks {
   const struct ommai_token_trie *trie;
   struct ommai_recogniser *recogniser;
-  uint32_t *words; /* [KEPT, n_words] */
-  struct kept_mask kept[OMMAI_TOKEN_MASK_KEPT];
+  uint32_t *words; /* [KEPT + 1, n_words]; the last is the first mask */
+  struct kept_mask kept[OMMAI_TOKEN_MASK_KEPT + 1];
   int next_kept;                                        /* the one to be replaced */
   int32_t states[OMMAI_VOCABULARY_MAX_TOKEN_BYTES + 1]; /* by depth */
+  int64_t limited_from;                                 /* the recogniser's work when a limit was set */
+  /* The tables were emptied for a mask, and since then only it was worked at: they can be full of
+   * nothing else. The generation; or -1. */
+  int64_t emptied;
+  bool first_ends; /* the text may be empty */
 };
 
 void ommai_token_masks_destroy(struct ommai_token_masks *masks) {
   if (!masks) return;
   const struct omma_allocator *allocator = &masks->recogniser->grammar->allocator;
-  ommai_release(allocator, masks->words, OMMAI_TOKEN_MASK_KEPT * (size_t)masks->trie->n_words, sizeof *masks->words);
+  ommai_release(allocator, masks->words, (OMMAI_TOKEN_MASK_KEPT + 1) * (size_t)masks->trie->n_words, sizeof *masks->words);
   ommai_recogniser_destroy(masks->recogniser);
   ommai_release(allocator, masks, 1, sizeof *masks);
 }
 
 struct ommai_mask_position ommai_token_masks_start(struct ommai_token_masks *masks) {
+  masks->emptied = -1;
   int32_t state = ommai_recogniser_start(masks->recogniser);
-  if (state == OMMAI_STATE_FULL) {
+  if (state == OMMAI_STATE_FULL && !masks->recogniser->is_late) {
     ommai_recogniser_flush(masks->recogniser, OMMAI_STATE_DEAD);
     state = ommai_recogniser_start(masks->recogniser);
   }
@@ -59,17 +67,40 @@ static void flush(struct ommai_token_masks *masks, struct ommai_mask_position *p
   position->generation = masks->recogniser->generation;
 }
 
+/* Steps over the bytes; the result of the last one. */
+static int32_t step_over(struct ommai_token_masks *masks, struct ommai_mask_position *at, const char *bytes, size_t size,
+                         bool may_flush) {
+  for (size_t i = 0; i < size && at->state >= 0; i++) {
+    int32_t next = ommai_recogniser_next(masks->recogniser, at->state, (unsigned char)bytes[i]);
+    if (next == OMMAI_STATE_FULL && may_flush && !masks->recogniser->is_late) {
+      flush(masks, at);
+      next = ommai_recogniser_next(masks->recogniser, at->state, (unsigned char)bytes[i]);
+    }
+    if (next == OMMAI_STATE_FULL) return next;
+    at->state = next;
+  }
+  return at->state;
+}
+
+bool ommai_token_masks_try_advance(struct ommai_token_masks *masks, struct ommai_mask_position *position, const char *bytes,
+                                   size_t size, bool may_flush) {
+  struct ommai_mask_position at = *position;
+  masks->emptied = -1;
+  int32_t last = step_over(masks, &at, bytes, size, false);
+  if (last == OMMAI_STATE_FULL && may_flush && !masks->recogniser->is_late) {
+    flush(masks, position); /* so that it stays known, should this be interrupted */
+    at = *position;
+    last = step_over(masks, &at, bytes, size, true);
+  }
+  if (last == OMMAI_STATE_FULL && (masks->recogniser->is_late || !may_flush)) return false;
+  if (last == OMMAI_STATE_FULL) at.state = OMMAI_STATE_DEAD;
+  *position = at;
+  return true;
+}
+
 bool ommai_token_masks_advance(struct ommai_token_masks *masks, struct ommai_mask_position *position, const char *bytes,
                                size_t size) {
-  for (size_t i = 0; i < size && position->state >= 0; i++) {
-    int32_t next = ommai_recogniser_next(masks->recogniser, position->state, (unsigned char)bytes[i]);
-    if (next == OMMAI_STATE_FULL) {
-      flush(masks, position);
-      next = ommai_recogniser_next(masks->recogniser, position->state, (unsigned char)bytes[i]);
-    }
-    position->state = next;
-  }
-  return position->state >= 0;
+  return ommai_token_masks_try_advance(masks, position, bytes, size, true) && position->state >= 0;
 }
 
 bool ommai_token_masks_ends(const struct ommai_token_masks *masks, const struct ommai_mask_position *position) {
@@ -376,7 +407,7 @@ static inline bool is_known(const struct ommai_trie_node *node, const struct sho
 static void find_run(struct ommai_recogniser *recogniser, int32_t index) {
   struct shortcut chain = {0};
   bool good = find_chain(recogniser, index, &chain);
-  recogniser->states[index].run = (uint8_t)(good ? chain.n_chars + 1 : 1);
+  if (good || !recogniser->is_late) recogniser->states[index].run = (uint8_t)(good ? chain.n_chars + 1 : 1);
 }
 
 /* Whether the grammar allows all of the subtree after the state, by their classes and number of
@@ -395,14 +426,23 @@ static void add_subtree(const struct ommai_token_trie *trie, const struct ommai_
   for (uint32_t i = node->first; i < end; i++) ommai_mask_set(mask, trie->order[i]);
 }
 
+/* Counts a node or token that a pass comes to. False: the limit of work is reached. */
+static inline bool count_visit(struct ommai_recogniser *recogniser, int64_t *n_visits) {
+  if (++*n_visits % VISITS_A_CHECK) return true;
+  recogniser->work += VISITS_A_CHECK / VISITS_A_STEP;
+  return !ommai_recogniser_is_late(recogniser);
+}
+
 /* Adds the tokens among the nodes [first, end) that the shortcut does not know. False when the
  * recogniser is full. */
 static bool walk(struct ommai_token_masks *masks, size_t first, size_t end, const struct shortcut *shortcut, uint32_t *mask) {
   const struct ommai_trie_node *nodes = masks->trie->nodes;
   struct ommai_recogniser *recogniser = masks->recogniser;
   int32_t *states = masks->states;
+  int64_t n_visits = 0;
   for (size_t i = first; i < end;) {
     const struct ommai_trie_node *node = &nodes[i];
+    if (!count_visit(recogniser, &n_visits)) return false;
     int32_t next =
         is_known(node, shortcut) ? OMMAI_STATE_DEAD : ommai_recogniser_next(recogniser, states[node->depth], node->byte);
     if (next == OMMAI_STATE_FULL) return false;
@@ -427,8 +467,10 @@ static bool walk(struct ommai_token_masks *masks, size_t first, size_t end, cons
 static bool walk_list(struct ommai_token_masks *masks, int n_chars, uint32_t *mask) {
   const struct ommai_token_trie *trie = masks->trie;
   int live = 0; /* bytes of the token before that led on */
+  int64_t n_visits = 0;
   for (size_t i = trie->lists[n_chars]; i < trie->lists[n_chars + 1]; i++) {
     const struct ommai_listed_token *token = &trie->listed[i];
+    if (!count_visit(masks->recogniser, &n_visits)) return false;
     if (token->shared > live) continue;
     for (live = token->shared; live < token->size; live++) {
       unsigned char byte = (unsigned char)trie->texts[token->bytes + (uint32_t)live];
@@ -462,20 +504,32 @@ static bool is_empty(const uint32_t *mask, int64_t n_words) {
   return any == 0;
 }
 
-/* Makes the mask in slot `index`. A walk that does not even fit into empty tables forbids the
- * tokens that it did not come to. */
-static void fill_slot(struct ommai_token_masks *masks, int index, struct ommai_mask_position *position) {
+/* Makes the words of a mask. A walk that does not even fit into empty tables forbids the tokens that
+ * it did not come to. False: as ommai_token_masks_make. */
+static bool make_words(struct ommai_token_masks *masks, struct ommai_mask_position *position, bool may_flush, uint32_t *mask) {
+  struct ommai_recogniser *recogniser = masks->recogniser;
+  bool only = masks->emptied == recogniser->generation && position->state == 0;
+  if (!only) masks->emptied = -1;
+  if (make_mask(masks, position->state, mask)) return true;
+  if (recogniser->is_late || only) return !recogniser->is_late;
+  if (!may_flush) return false;
+  flush(masks, position);
+  masks->emptied = recogniser->generation;
+  return make_mask(masks, position->state, mask) || !recogniser->is_late;
+}
+
+static bool fill_slot(struct ommai_token_masks *masks, int index, struct ommai_mask_position *position, bool may_flush) {
   const struct ommai_token_trie *trie = masks->trie;
   uint32_t *mask = masks->words + index * trie->n_words;
-  if (!make_mask(masks, position->state, mask)) {
-    flush(masks, position);
-    (void)make_mask(masks, position->state, mask);
-  }
+  masks->kept[index].generation = -1;
+  if (!make_words(masks, position, may_flush, mask)) return false;
+  masks->emptied = -1;
   bool goes_on = !is_empty(mask, trie->n_words);
   for (size_t i = 0; i < trie->n_end_tokens && masks->recogniser->states[position->state].accepts; i++) {
     ommai_mask_set(mask, trie->end_tokens[i]);
   }
   masks->kept[index] = (struct kept_mask){position->generation, position->state, goes_on};
+  return true;
 }
 
 /* The slot of its mask, or KEPT. */
@@ -492,35 +546,72 @@ bool ommai_token_masks_remember(const struct ommai_token_masks *masks, const str
   return find_kept(masks, position) < OMMAI_TOKEN_MASK_KEPT;
 }
 
+struct ommai_mask_view ommai_token_masks_first(const struct ommai_token_masks *masks) {
+  return (struct ommai_mask_view){masks->words + OMMAI_TOKEN_MASK_KEPT * masks->trie->n_words, masks->first_ends,
+                                  masks->kept[OMMAI_TOKEN_MASK_KEPT].goes_on};
+}
+
+struct ommai_mask_view ommai_token_masks_recall(const struct ommai_token_masks *masks,
+                                                const struct ommai_mask_position *position) {
+  int index = find_kept(masks, position);
+  if (index == OMMAI_TOKEN_MASK_KEPT) return (struct ommai_mask_view){.words = NULL};
+  return (struct ommai_mask_view){masks->words + index * masks->trie->n_words,
+                                  masks->recogniser->states[position->state].accepts, masks->kept[index].goes_on};
+}
+
+void ommai_token_masks_limit(struct ommai_token_masks *masks, int64_t max_work) {
+  struct ommai_recogniser *recogniser = masks->recogniser;
+  masks->limited_from = recogniser->work;
+  recogniser->limit = recogniser->work + max_work;
+  recogniser->is_late = false;
+}
+
+int64_t ommai_token_masks_unlimited(struct ommai_token_masks *masks) {
+  masks->recogniser->limit = INT64_MAX;
+  masks->recogniser->is_late = false;
+  return masks->recogniser->work - masks->limited_from;
+}
+
+void ommai_token_masks_stop(struct ommai_token_masks *masks, bool stop) { atomic_store(&masks->recogniser->stop, stop); }
+
+bool ommai_token_masks_make(struct ommai_token_masks *masks, struct ommai_mask_position *position, bool may_flush) {
+  int index = masks->next_kept;
+  if (ommai_token_masks_remember(masks, position)) return true;
+  if (!fill_slot(masks, index, position, may_flush)) return false;
+  masks->next_kept = (index + 1) % OMMAI_TOKEN_MASK_KEPT;
+  return true;
+}
+
 const uint32_t *ommai_token_masks_get(struct ommai_token_masks *masks, struct ommai_mask_position *position, bool *ends,
                                       bool *goes_on) {
-  int index = find_kept(masks, position);
-  if (index == OMMAI_TOKEN_MASK_KEPT) {
-    index = masks->next_kept;
-    masks->next_kept = (index + 1) % OMMAI_TOKEN_MASK_KEPT;
-    fill_slot(masks, index, position);
-  }
-  *ends = masks->recogniser->states[position->state].accepts;
-  *goes_on = masks->kept[index].goes_on;
-  return masks->words + index * masks->trie->n_words;
+  (void)ommai_token_masks_make(masks, position, true);
+  struct ommai_mask_view view = ommai_token_masks_recall(masks, position);
+  *ends = view.ends;
+  *goes_on = view.goes_on;
+  return view.words;
 }
 
 /* Touches the tables that every mask needs and makes the first one, so that no answer waits for
  * them or their pages. */
-static void make_first(struct ommai_token_masks *masks) {
-  memset(masks->words, 0, OMMAI_TOKEN_MASK_KEPT * (size_t)masks->trie->n_words * sizeof *masks->words);
+static bool make_first(struct ommai_token_masks *masks, int64_t max_work) {
+  memset(masks->words, 0, (OMMAI_TOKEN_MASK_KEPT + 1) * (size_t)masks->trie->n_words * sizeof *masks->words);
+  ommai_token_masks_limit(masks, max_work ? max_work : INT64_MAX / 2);
   struct ommai_mask_position position = ommai_token_masks_start(masks);
-  bool ends, goes_on;
-  if (position.state >= 0) (void)ommai_token_masks_get(masks, &position, &ends, &goes_on);
+  bool good =
+      position.state == OMMAI_STATE_DEAD || (position.state >= 0 && fill_slot(masks, OMMAI_TOKEN_MASK_KEPT, &position, true));
+  masks->first_ends = good && position.state >= 0 && masks->recogniser->states[position.state].accepts;
+  ommai_token_masks_unlimited(masks);
+  return good;
 }
 
 enum omma_status ommai_token_masks_create(const struct ommai_grammar *grammar, const struct ommai_token_trie *trie,
-                                          struct ommai_token_masks **out, struct omma_error *error) {
+                                          int64_t max_work, struct ommai_token_masks **out, struct omma_error *error) {
   const struct omma_allocator *allocator = &grammar->allocator;
-  size_t n_words = OMMAI_TOKEN_MASK_KEPT * (size_t)trie->n_words;
+  size_t n_words = (OMMAI_TOKEN_MASK_KEPT + 1) * (size_t)trie->n_words;
   struct ommai_token_masks *masks = ommai_allocate(allocator, 1, sizeof *masks);
   if (!masks) return ommai_fail_memory(error, "grammar", sizeof *masks);
   masks->trie = trie;
+  masks->emptied = -1;
   enum omma_status status = ommai_recogniser_create(grammar, &masks->recogniser, error);
   if (status != OMMA_OK) {
     ommai_release(allocator, masks, 1, sizeof *masks);
@@ -531,8 +622,13 @@ enum omma_status ommai_token_masks_create(const struct ommai_grammar *grammar, c
     ommai_token_masks_destroy(masks);
     return ommai_fail_memory(error, "grammar", n_words * sizeof *masks->words);
   }
-  for (int i = 0; i < OMMAI_TOKEN_MASK_KEPT; i++) masks->kept[i].generation = -1;
-  make_first(masks);
+  for (int i = 0; i <= OMMAI_TOKEN_MASK_KEPT; i++) masks->kept[i].generation = -1;
+  if (!make_first(masks, max_work)) {
+    ommai_token_masks_destroy(masks);
+    return ommai_fail(error, OMMA_ERROR_LIMIT,
+                      "it takes too much work to find the tokens that an answer may begin with: use smaller bounds, fewer "
+                      "alternatives");
+  }
   *out = masks;
   return OMMA_OK;
 }

@@ -45,7 +45,8 @@ enum omma_status omma_grammar_create(const struct omma_model *model, const struc
   const struct ommai_grammar_source source = {
       .kind = kinds[options->kind], .text = options->text, .size = options->text_size, .compact = options->compact_json};
   enum omma_status status = ommai_answer_grammar_create(&source, &model->allocator, &grammar->grammar, error);
-  if (status == OMMA_OK) status = ommai_token_masks_create(grammar->grammar, trie, &grammar->masks, error);
+  if (status == OMMA_OK)
+    status = ommai_token_masks_create(grammar->grammar, trie, OMMAI_GRAMMAR_MAX_WORK, &grammar->masks, error);
   if (status == OMMA_OK) {
     *out = grammar;
   } else {
@@ -68,35 +69,63 @@ struct omma_grammar *omma_grammar_share(struct omma_grammar *grammar) {
 
 /* ---- answers ---- */
 
+/* A position that no table knows. */
+static const struct ommai_mask_position NOWHERE = {-1, OMMAI_STATE_DEAD};
+
 void ommai_structured_answer_start(struct ommai_structured_answer *answer, struct omma_grammar *grammar) {
-  *answer = (struct ommai_structured_answer){.grammar = grammar};
-  if (grammar) answer->position = ommai_token_masks_start(grammar->masks);
+  *answer = (struct ommai_structured_answer){.grammar = grammar, .position = NOWHERE, .found = NOWHERE};
 }
 
-static bool advance(const struct omma_grammar *grammar, struct ommai_mask_position *position, int32_t token) {
+/* False: as ommai_token_masks_try_advance. */
+static bool try_advance(const struct omma_grammar *grammar, struct ommai_mask_position *position, int32_t token,
+                        bool may_flush) {
   const char *bytes;
   size_t size;
   bool is_special;
-  if (!ommai_tokenizer_token_bytes(grammar->model->tokenizer, token, &bytes, &size, &is_special) || is_special) return false;
-  return ommai_token_masks_advance(grammar->masks, position, bytes, size);
+  if (!ommai_tokenizer_token_bytes(grammar->model->tokenizer, token, &bytes, &size, &is_special) || is_special) {
+    position->state = OMMAI_STATE_DEAD;
+    return true;
+  }
+  return ommai_token_masks_try_advance(grammar->masks, position, bytes, size, may_flush);
 }
 
-/* Other answers may have filled the tables: then the place is found again by the answer's
- * tokens. */
-static void find_again(struct ommai_structured_answer *answer, const int32_t *generated, int64_t n_generated) {
-  if (ommai_token_masks_know(answer->grammar->masks, &answer->position)) return;
-  answer->position = ommai_token_masks_start(answer->grammar->masks);
-  for (int64_t i = 0; i < n_generated && answer->position.state >= 0; i++) {
-    (void)advance(answer->grammar, &answer->position, generated[i]);
+/* Other answers may have filled the tables: then the place is found again by the answer's tokens.
+ * False: that takes too long, or there is no room for it; what was found is kept. */
+static bool find_again(struct ommai_structured_answer *answer, const int32_t *generated, int64_t n_generated, bool may_flush) {
+  struct ommai_token_masks *masks = answer->grammar->masks;
+  if (ommai_token_masks_know(masks, &answer->position)) return true;
+  if (!ommai_token_masks_know(masks, &answer->found)) {
+    answer->found = ommai_token_masks_start(masks);
+    answer->n_found = 0;
+    if (answer->found.state == OMMAI_STATE_FULL) answer->found = NOWHERE;
   }
+  if (!ommai_token_masks_know(masks, &answer->found)) return false;
+  for (; answer->n_found < n_generated && answer->found.state >= 0; answer->n_found++) {
+    if (!try_advance(answer->grammar, &answer->found, generated[answer->n_found], may_flush)) return false;
+  }
+  answer->position = answer->found;
+  answer->found = NOWHERE;
+  return true;
+}
+
+bool ommai_structured_answer_is_ready(const struct ommai_structured_answer *answer) {
+  const struct ommai_token_masks *masks = answer->grammar->masks;
+  if (!answer->begun) return true;
+  if (!ommai_token_masks_know(masks, &answer->position)) return false;
+  return answer->position.state < 0 || answer->has_copy || ommai_token_masks_remember(masks, &answer->position);
 }
 
 enum omma_status ommai_structured_answer_take(struct ommai_structured_answer *answer, const int32_t *generated,
                                               int64_t n_generated, struct omma_error *error) {
   const struct ommai_token_masks *masks = answer->grammar->masks;
-  find_again(answer, generated, n_generated - 1);
-  if (!answer->stuck && answer->position.state >= 0 &&
-      advance(answer->grammar, &answer->position, generated[n_generated - 1])) {
+  (void)find_again(answer, generated, n_generated - 1, true);
+  answer->begun = true;
+  answer->has_copy = false;
+  /* the bytes are those of a token that its mask allows: the way is known */
+  if (!answer->stuck && answer->position.state >= 0) {
+    (void)try_advance(answer->grammar, &answer->position, generated[n_generated - 1], true);
+  }
+  if (!answer->stuck && answer->position.state >= 0) {
     answer->ends = ommai_token_masks_ends(masks, &answer->position);
     answer->goes_on = ommai_token_masks_goes_on(masks, &answer->position);
     return OMMA_OK;
@@ -110,17 +139,19 @@ bool ommai_structured_answer_is_over(const struct ommai_structured_answer *answe
   return ignore_eos || answer->grammar->model->config.generation.n_stop_tokens == 0;
 }
 
-void ommai_structured_answer_mask(struct ommai_structured_answer *answer, const int32_t *generated, int64_t n_generated,
-                                  bool ignore_eos, uint32_t *mask) {
+void ommai_structured_answer_mask(struct ommai_structured_answer *answer, bool ignore_eos, uint32_t *mask) {
   const struct ommai_model_config *config = &answer->grammar->model->config;
+  const struct ommai_token_masks *masks = answer->grammar->masks;
   size_t n_bytes = (size_t)ommai_mask_words(config->text.vocab_size) * sizeof *mask;
-  bool goes_on = false;
-  find_again(answer, generated, n_generated);
-  answer->ends = false;
-  if (answer->position.state >= 0) {
-    const uint32_t *made = ommai_token_masks_get(answer->grammar->masks, &answer->position, &answer->ends, &goes_on);
-    memcpy(mask, made, n_bytes);
+  struct ommai_mask_view view = {.words = NULL};
+  if (!answer->begun) {
+    view = ommai_token_masks_first(masks);
+  } else if (answer->position.state >= 0) {
+    view = ommai_token_masks_recall(masks, &answer->position);
   }
+  bool goes_on = view.goes_on;
+  answer->ends = view.ends;
+  if (view.words) memcpy(mask, view.words, n_bytes);
   for (size_t i = 0; goes_on && ignore_eos && i < config->generation.n_stop_tokens; i++) {
     ommai_mask_clear(mask, config->generation.stop_tokens[i]);
   }
@@ -146,6 +177,8 @@ bool ommai_structured_answer_leaves(uint32_t *mask, int64_t n_words, const int32
 /* ---- ahead of the draw ---- */
 
 enum { MAX_TAIL = 32, MAX_FORCED = 96, MAX_IDS = 3 * (MAX_TAIL + MAX_FORCED) };
+/* Steps of work for what is only a guess: the engine waits for it. */
+enum { MAX_GUESS_WORK = 20000 };
 
 static bool continues(char byte) { return ((unsigned char)byte & 0xc0) == 0x80; }
 
@@ -200,9 +233,11 @@ int64_t ommai_structured_answer_guess(struct ommai_structured_answer *answer, co
                                       int64_t max_tokens, int32_t *tokens) {
   char text[MAX_TAIL + MAX_FORCED], forced[MAX_FORCED];
   if (!answer->grammar || max_tokens < 1) return 0;
-  find_again(answer, generated, n_generated);
-  if (answer->position.state < 0) return 0;
-  size_t n_forced = ommai_token_masks_forced(answer->grammar->masks, &answer->position, forced, MAX_FORCED);
+  struct ommai_token_masks *masks = answer->grammar->masks;
+  if (!ommai_token_masks_know(masks, &answer->position) || answer->position.state < 0) return 0;
+  ommai_token_masks_limit(masks, MAX_GUESS_WORK);
+  size_t n_forced = ommai_token_masks_forced(masks, &answer->position, forced, MAX_FORCED);
+  ommai_token_masks_unlimited(masks);
   n_forced = whole_size(forced, n_forced);
   if (n_forced == 0) return 0;
   const struct ommai_tokenizer *tokenizer = answer->grammar->model->tokenizer;
@@ -213,20 +248,30 @@ int64_t ommai_structured_answer_guess(struct ommai_structured_answer *answer, co
 }
 
 bool ommai_structured_answer_needs_mask(const struct ommai_structured_answer *answer, int64_t n_guesses) {
-  if (!answer->grammar) return false;
-  const struct ommai_token_masks *masks = answer->grammar->masks;
-  if (!ommai_token_masks_know(masks, &answer->position) || answer->position.state < 0) return false;
-  return n_guesses > 0 || !ommai_token_masks_remember(masks, &answer->position);
+  return n_guesses > 0 || !ommai_structured_answer_is_ready(answer);
 }
 
-void ommai_structured_answer_prepare(const struct ommai_structured_answer *answer, const int32_t *guesses, int64_t n_guesses) {
+/* False: not done. */
+static bool make(const struct ommai_mask_wish *wish, bool alone) {
+  struct ommai_structured_answer *answer = wish->answer;
   struct ommai_token_masks *masks = answer->grammar->masks;
+  if (!find_again(answer, wish->generated, wish->n_generated, alone)) return false;
+  if (answer->begun && answer->position.state >= 0 && !ommai_token_masks_make(masks, &answer->position, alone)) return false;
+  if (wish->mask) ommai_structured_answer_mask(answer, wish->ignore_eos, wish->mask);
+  answer->has_copy = wish->mask != NULL;
   struct ommai_mask_position position = answer->position;
-  bool ends, goes_on;
-  /* another answer's mask has filled the tables */
-  if (!ommai_token_masks_know(masks, &position)) return;
-  (void)ommai_token_masks_get(masks, &position, &ends, &goes_on);
-  for (int64_t i = 0; i < n_guesses && advance(answer->grammar, &position, guesses[i]); i++) {
-    (void)ommai_token_masks_get(masks, &position, &ends, &goes_on);
+  for (int64_t i = 0; i < wish->n_guesses && position.state >= 0; i++) {
+    if (!try_advance(answer->grammar, &position, wish->guesses[i], false) || position.state < 0 ||
+        !ommai_token_masks_make(masks, &position, false)) {
+      break;
+    }
   }
+  return true;
+}
+
+bool ommai_structured_answer_make(const struct ommai_mask_wish *wish, int64_t max_work, bool alone, int64_t *work) {
+  ommai_token_masks_limit(wish->answer->grammar->masks, max_work);
+  bool done = make(wish, alone);
+  *work += ommai_token_masks_unlimited(wish->answer->grammar->masks);
+  return done;
 }

@@ -11,19 +11,31 @@ struct omma_grammar {
   atomic_int users; /* the creator, and every request that has it */
   const struct omma_model *model;
   struct ommai_grammar *grammar;
-  struct ommai_token_masks *masks; /* once it is created, the engine's thread alone */
+  /* Once it is created, the engine's thread alone, or a thread of its masks that it waits for; or
+   * with is_late one that it does not wait for. */
+  struct ommai_token_masks *masks;
+  bool is_late; /* the engine's thread alone */
 };
 
 /* Where an answer stands. Zero-initialised: there is no grammar. */
 struct ommai_structured_answer {
   struct omma_grammar *grammar; /* or NULL */
   struct ommai_mask_position position;
+  /* while the position is looked for again, after n_found tokens */
+  struct ommai_mask_position found;
+  int64_t n_found;
   bool ends, goes_on; /* the answer may end here; may go on */
   bool stuck;         /* no token can follow, though bytes could */
+  bool begun;         /* it has a token */
+  bool has_copy;      /* its next mask is in the wish's place already */
+  bool too_hard;      /* its next mask takes more work than any may */
 };
 
 /* Before the first token. `grammar` may be NULL. */
 void ommai_structured_answer_start(struct ommai_structured_answer *answer, struct omma_grammar *grammar);
+
+/* Whether its next mask is made, so that a token may be drawn and taken. */
+bool ommai_structured_answer_is_ready(const struct ommai_structured_answer *answer);
 
 /* Takes the token that was drawn after `generated` [n_generated], which are the answer so far, it
  * included. Errors: ARGUMENT (no token could follow, so that this one is not of the grammar). */
@@ -36,9 +48,8 @@ bool ommai_structured_answer_is_over(const struct ommai_structured_answer *answe
 
 /* Copies the mask of the tokens that may come next to mask [ommai_mask_words(vocab_size)]; with
  * ignore_eos without those that end answers. Where that leaves none, the mask has all, and the
- * answer is stuck. */
-void ommai_structured_answer_mask(struct ommai_structured_answer *answer, const int32_t *generated, int64_t n_generated,
-                                  bool ignore_eos, uint32_t *mask);
+ * answer is stuck. The answer is ready and has no copy. */
+void ommai_structured_answer_mask(struct ommai_structured_answer *answer, bool ignore_eos, uint32_t *mask);
 
 /* Whether the mask has a token besides n_banned ones. */
 bool ommai_structured_answer_leaves(uint32_t *mask, int64_t n_words, const int32_t *banned, size_t n_banned);
@@ -50,9 +61,25 @@ bool ommai_structured_answer_leaves(uint32_t *mask, int64_t n_words, const int32
 int64_t ommai_structured_answer_guess(struct ommai_structured_answer *answer, const int32_t *generated, int64_t n_generated,
                                       int64_t max_tokens, int32_t *tokens);
 
-/* Whether the next mask would have to be made, or one after guesses. */
+/* Whether the next mask has to be made, or may have to be after guesses. */
 bool ommai_structured_answer_needs_mask(const struct ommai_structured_answer *answer, int64_t n_guesses);
-/* Makes the masks of the next token and of those after each guess, to be remembered. */
-void ommai_structured_answer_prepare(const struct ommai_structured_answer *answer, const int32_t *guesses, int64_t n_guesses);
+
+/* What an answer's next masks are made of. */
+struct ommai_mask_wish {
+  struct ommai_structured_answer *answer;
+  const int32_t *generated; /* [n_generated] of the answer, as to take */
+  int64_t n_generated;
+  const int32_t *guesses; /* [n_guesses] that may follow */
+  int64_t n_guesses;
+  bool ignore_eos;
+  uint32_t *mask; /* where it is copied, as by ommai_structured_answer_mask; or NULL */
+};
+
+/* Makes the next mask, so that the answer is ready, and those after each guess as far as they are
+ * easy. It ends after max_work steps (grammar/recogniser.h), and adds those it took to *work.
+ * `alone`: nobody draws from the grammar's other answers meanwhile, which need not be ready any more
+ * afterwards. False: it is not done; another call goes on from there. On any thread that has the
+ * grammar for itself. */
+bool ommai_structured_answer_make(const struct ommai_mask_wish *wish, int64_t max_work, bool alone, int64_t *work);
 
 #endif

@@ -192,7 +192,7 @@ static json_t *answer(struct program *program, const json_t *request) {
     return json_pack("{s:s}", "error", error.message);
   }
   keep_time(program->compile_us, &program->n_compiled, start);
-  if (ommai_token_masks_create(grammar, program->trie, &masks, &error) != OMMA_OK) exit(1);
+  if (ommai_token_masks_create(grammar, program->trie, 0, &masks, &error) != OMMA_OK) exit(1);
   json_t *reply = prefix ? list_allowed(program, masks, prefix) : walk_many(program, masks, request);
   if (instances) json_object_set_new(reply, "accepted", judge(masks, instances));
   ommai_token_masks_destroy(masks);

@@ -347,7 +347,7 @@ static void open_masks(struct masks_fixture *fixture, enum ommai_answer_kind kin
                                     &ommai_default_allocator, &fixture->trie, &error),
             &error);
   fixture->grammar = make(kind, text, false);
-  assert_ok(ommai_token_masks_create(fixture->grammar, fixture->trie, &fixture->masks, &error), &error);
+  assert_ok(ommai_token_masks_create(fixture->grammar, fixture->trie, 0, &fixture->masks, &error), &error);
   assert_ok(ommai_recogniser_create(fixture->grammar, &fixture->recogniser, &error), &error);
 }
 
