@@ -36,6 +36,29 @@ static void *huge_page_allocate(void *context, size_t size, size_t alignment) {
 
 const struct omma_allocator ommai_huge_page_allocator = {NULL, huge_page_allocate, libc_release};
 
+/* From here on a mapping is worth its two calls of the system. */
+#define MIN_MAPPED ((size_t)32 << 10)
+
+static void *mapped_allocate(void *context, size_t size, size_t alignment) {
+  if (size < MIN_MAPPED) return libc_allocate(context, size, alignment);
+  void *pointer = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return pointer == MAP_FAILED ? NULL : pointer;
+}
+
+static void mapped_release(void *context, void *pointer, size_t size) {
+  if (size < MIN_MAPPED) {
+    libc_release(context, pointer, size);
+  } else {
+    (void)munmap(pointer, size);
+  }
+}
+
+const struct omma_allocator ommai_mapped_allocator = {NULL, mapped_allocate, mapped_release};
+
+const struct omma_allocator *ommai_mapped_instead(const struct omma_allocator *allocator) {
+  return allocator->allocate == libc_allocate ? &ommai_mapped_allocator : allocator;
+}
+
 /* The size really asked for: at least one line, a multiple of the alignment. False on overflow. */
 static bool rounded_size(size_t count, size_t size, size_t *out) {
   size_t bytes;

@@ -13,6 +13,13 @@ extern const struct omma_allocator ommai_default_allocator;
  * which small pages hold up by a tenth. */
 extern const struct omma_allocator ommai_huge_page_allocator;
 
+/* The same, but what is large is mapped for itself: so it goes back to the system as soon as it is
+ * released. For what lives shortly and may be many times as large as everything else. */
+extern const struct omma_allocator ommai_mapped_allocator;
+
+/* The mapped one in place of the library's own, or the host's. */
+const struct omma_allocator *ommai_mapped_instead(const struct omma_allocator *allocator);
+
 #define OMMAI_ALIGNMENT 64
 
 /* `count * size` bytes, 64-aligned, zeroed; NULL when the product overflows, is larger than

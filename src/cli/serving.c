@@ -200,6 +200,8 @@ int ommai_serving_read(const char *command, const struct ommai_serving *serving,
   options->image_limits = (struct omma_image_limits){.max_pixels = serving->max_image_pixels};
   options->max_media_bytes = serving->max_decode_bytes;
   options->media_cpu_ms = serving->max_decode_seconds * 1000;
+  options->max_grammar_bytes = serving->max_grammar_bytes;
+  options->max_grammar_ms = (int64_t)(serving->max_grammar_seconds * 1000);
   options->n_workers = (int)serving->request_workers;
   options->allowed_local_media_path = serving->local_media_path;
   options->allowed_media_domains = serving->media_domains.items;
@@ -359,6 +361,13 @@ static const struct ommai_option request_table[] = {
                "leave tools out of the prompt of a request with tool_choice \"none\""),
     OMMAI_SIZE("max-body-bytes", max_body_bytes, "SIZE", 1024, (int64_t)1 << 40,
                "maximum size of a request body, images included", .otherwise = "64 MiB"),
+    OMMAI_SIZE(
+        "max-grammar-bytes", max_grammar_bytes, "SIZE", (int64_t)16 << 20, (int64_t)1 << 40,
+        "memory of the compiled forms of answers (JSON Schemas, regular expressions, grammars) of all requests; one that "
+        "finds no room is refused",
+        .otherwise = "256 MiB"),
+    OMMAI_NUMBER("max-grammar-seconds", max_grammar_seconds, "S", 0.001, 3600,
+                 "CPU time for compiling one; a harder one is refused", .otherwise = "0.2"),
     OMMAI_INTEGER("request-workers", request_workers, "N", 2, 64,
                   "threads that read requests and decode images; one of them is kept for requests without images",
                   .otherwise = "3"),

@@ -28,6 +28,8 @@ struct ommai_serving {
   bool private_media_addresses;
   const char *local_media_path;
   int64_t max_body_bytes, max_image_pixels, max_decode_bytes, max_decode_seconds, request_workers;
+  int64_t max_grammar_bytes;
+  double max_grammar_seconds;
 };
 
 extern const struct ommai_option_group ommai_request_options, ommai_scheduler_options, ommai_media_options;

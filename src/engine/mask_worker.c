@@ -91,7 +91,8 @@ static void run_late(struct ommai_mask_worker *worker, struct ommai_late_mask *l
 
 static void *late_main(void *argument) {
   pthread_setname_np(pthread_self(), "omma-late-masks");
-  (void)setpriority(PRIO_PROCESS, 0, LATE_NICE); /* of this thread alone, on Linux */
+  /* of this thread alone, on Linux */
+  (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + LATE_NICE);
   struct ommai_mask_worker *worker = argument;
   pthread_mutex_lock(&worker->mutex);
   while (!worker->stop) {

@@ -31,6 +31,11 @@ static enum omma_status allocate(const struct ommai_grammar_builder *builder, st
   return ommai_fail_memory(error, "grammar", grammar->n_edges * sizeof *grammar->edges);
 }
 
+size_t ommai_grammar_bytes(const struct ommai_grammar *grammar) {
+  return sizeof *grammar + grammar->n_nodes * sizeof *grammar->nodes + grammar->n_edges * sizeof *grammar->edges +
+         grammar->n_rules * sizeof *grammar->rules;
+}
+
 void ommai_grammar_destroy(struct ommai_grammar *grammar) {
   if (!grammar) return;
   struct omma_allocator allocator = grammar->allocator;

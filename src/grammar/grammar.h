@@ -47,6 +47,8 @@ struct ommai_grammar {
  * rule that calls itself before it has taken a byte; no text at all). */
 enum omma_status ommai_grammar_create(const struct ommai_grammar_builder *builder, int32_t root, struct ommai_scratch *scratch,
                                       struct ommai_grammar **grammar, struct omma_error *error);
+/* Bytes that it takes. */
+size_t ommai_grammar_bytes(const struct ommai_grammar *grammar);
 void ommai_grammar_destroy(struct ommai_grammar *grammar);
 
 #endif

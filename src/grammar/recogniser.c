@@ -79,6 +79,11 @@ enum omma_status ommai_recogniser_create(const struct ommai_grammar *grammar, st
   return OMMA_OK;
 }
 
+size_t ommai_recogniser_bytes(const struct ommai_recogniser *recogniser) {
+  size_t per_state = sizeof *recogniser->states + (size_t)recogniser->grammar->n_classes * sizeof *recogniser->next;
+  return sizeof *recogniser + sizeof *recogniser->tables + OMMAI_RECOGNISER_MAX_STATES * per_state;
+}
+
 void ommai_recogniser_destroy(struct ommai_recogniser *recogniser) {
   if (!recogniser) return;
   const struct ommai_grammar *grammar = recogniser->grammar;

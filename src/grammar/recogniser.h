@@ -53,6 +53,8 @@ struct ommai_recogniser {
 /* Errors: MEMORY. The grammar must outlive it. */
 enum omma_status ommai_recogniser_create(const struct ommai_grammar *grammar, struct ommai_recogniser **recogniser,
                                          struct omma_error *error);
+/* Bytes that it takes. */
+size_t ommai_recogniser_bytes(const struct ommai_recogniser *recogniser);
 void ommai_recogniser_destroy(struct ommai_recogniser *recogniser);
 
 /* Whether the limit of work is reached, or it is to stop. */

@@ -40,6 +40,11 @@ struct ommai_token_masks {
   bool first_ends; /* the text may be empty */
 };
 
+size_t ommai_token_masks_bytes(const struct ommai_token_masks *masks) {
+  return sizeof *masks + ommai_recogniser_bytes(masks->recogniser) +
+         (OMMAI_TOKEN_MASK_KEPT + 1) * (size_t)masks->trie->n_words * sizeof *masks->words;
+}
+
 void ommai_token_masks_destroy(struct ommai_token_masks *masks) {
   if (!masks) return;
   const struct omma_allocator *allocator = &masks->recogniser->grammar->allocator;

@@ -24,6 +24,8 @@ struct ommai_mask_position {
  * max_work steps (0: any). Both must outlive it. Errors: MEMORY, LIMIT. */
 enum omma_status ommai_token_masks_create(const struct ommai_grammar *grammar, const struct ommai_token_trie *trie,
                                           int64_t max_work, struct ommai_token_masks **masks, struct omma_error *error);
+/* Bytes that it takes, the recogniser's included. */
+size_t ommai_token_masks_bytes(const struct ommai_token_masks *masks);
 void ommai_token_masks_destroy(struct ommai_token_masks *masks);
 
 /* Before the first token. */

@@ -25,6 +25,12 @@ static enum omma_status find_trie(const struct omma_model *model, struct ommai_t
   return OMMA_OK;
 }
 
+static int64_t max_work_of(const struct omma_grammar_options *options) {
+  const int64_t most = INT64_MAX / OMMAI_GRAMMAR_STEPS_PER_SECOND;
+  if (options->max_cpu_ms <= 0) return OMMAI_GRAMMAR_MAX_WORK;
+  return (options->max_cpu_ms < most ? options->max_cpu_ms : most) * OMMAI_GRAMMAR_STEPS_PER_SECOND / 1000;
+}
+
 enum omma_status omma_grammar_create(const struct omma_model *model, const struct omma_grammar_options *options,
                                      struct omma_grammar **out, struct omma_error *error) {
   static const enum ommai_answer_kind kinds[] = {[OMMA_GRAMMAR_JSON_SCHEMA] = OMMAI_ANSWER_JSON_SCHEMA,
@@ -42,11 +48,14 @@ enum omma_status omma_grammar_create(const struct omma_model *model, const struc
   if (!grammar) return ommai_fail_memory(error, "grammar", sizeof *grammar);
   atomic_init(&grammar->users, 1);
   grammar->model = model;
-  const struct ommai_grammar_source source = {
-      .kind = kinds[options->kind], .text = options->text, .size = options->text_size, .compact = options->compact_json};
-  enum omma_status status = ommai_answer_grammar_create(&source, &model->allocator, &grammar->grammar, error);
-  if (status == OMMA_OK)
-    status = ommai_token_masks_create(grammar->grammar, trie, OMMAI_GRAMMAR_MAX_WORK, &grammar->masks, error);
+  const struct ommai_grammar_source source = {.kind = kinds[options->kind],
+                                              .text = options->text,
+                                              .size = options->text_size,
+                                              .compact = options->compact_json,
+                                              .max_work = max_work_of(options)};
+  enum omma_status status =
+      ommai_answer_grammar_create(&source, ommai_mapped_instead(&model->allocator), &grammar->grammar, error);
+  if (status == OMMA_OK) status = ommai_token_masks_create(grammar->grammar, trie, source.max_work, &grammar->masks, error);
   if (status == OMMA_OK) {
     *out = grammar;
   } else {
@@ -61,6 +70,12 @@ void omma_grammar_destroy(struct omma_grammar *grammar) {
   ommai_grammar_destroy(grammar->grammar);
   ommai_release(&grammar->model->allocator, grammar, 1, sizeof *grammar);
 }
+
+size_t omma_grammar_bytes(const struct omma_grammar *grammar) {
+  return sizeof *grammar + ommai_grammar_bytes(grammar->grammar) + ommai_token_masks_bytes(grammar->masks);
+}
+
+bool omma_grammar_is_shared(const struct omma_grammar *grammar) { return atomic_load(&grammar->users) > 1; }
 
 struct omma_grammar *omma_grammar_share(struct omma_grammar *grammar) {
   if (grammar) atomic_fetch_add(&grammar->users, 1);

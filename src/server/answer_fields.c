@@ -256,7 +256,7 @@ bool ommai_answer_fields_read(struct ommai_server *server, const json_t *root, i
          read_stop_tokens(server, root, fields, error) && read_text_flags(root, fields, error) &&
          read_prompt_logprobs(root, fields, error) && read_truncation(server, root, fields, error) &&
          ommai_token_fields_read(server, root, &fields->tokens, sampling, error) && refuse_best_of(root, fields->n, error) &&
-         ommai_structured_output_read(server, root, &sampling->grammar, error);
+         ommai_structured_output_read(server, root, false, &sampling->grammar, error);
 }
 
 void ommai_answer_fields_free(const struct ommai_server *server, struct ommai_answer_fields *fields) {

@@ -2,13 +2,16 @@
 
 #include "base/allocator.h"
 #include "server/chat_media.h"
+#include "server/grammar_job.h"
 #include "server/http_call.h"
 #include "server/job_queue.h"
 #include "server/server_state.h"
 
 struct chat_job {
-  struct ommai_job job; /* first: a job is its chat_job */
+  struct ommai_grammar_job grammar; /* first: a job is its chat_job */
   struct ommai_http_call *call;
+  struct ommai_chat_source source; /* until the request has it */
+  bool messages_only;
   struct ommai_chat_request request;
   ommai_chat_handler handle;
   size_t body_bytes; /* of the server's budget for bodies: the JSON is as large */
@@ -16,7 +19,9 @@ struct chat_job {
 
 static void destroy(struct chat_job *job) {
   struct ommai_http_call *call = job->call;
-  ommai_chat_request_destroy(&job->request);
+  if (job->request.server) ommai_chat_request_destroy(&job->request);
+  ommai_chat_source_free(&job->source);
+  ommai_grammar_job_end(&job->grammar);
   atomic_fetch_sub(&call->server->body_bytes, job->body_bytes);
   ommai_release(call->allocator, job, 1, sizeof *job);
   ommai_http_call_release(call);
@@ -36,9 +41,30 @@ static void run(struct ommai_job *queued) {
   destroy(job);
 }
 
+/* Reads the request and goes on with it, or leaves that to the queue of those with images. */
+static void read_request(struct ommai_job *queued) {
+  struct chat_job *job = (struct chat_job *)queued;
+  struct ommai_http_call *call = job->call;
+  const struct ommai_chat_source source = job->source;
+  struct ommai_api_error error;
+  if (ommai_http_call_is_gone(call)) {
+    destroy(job);
+    return;
+  }
+  job->source = (struct ommai_chat_source){0};
+  job->grammar.job.run = run;
+  if (!ommai_chat_request_read(call->server, &source, job->messages_only, &job->request, &error)) {
+    ommai_http_call_fail(call, &error);
+    destroy(job);
+  } else if (job->request.n_images + job->request.n_videos == 0) {
+    run(&job->grammar.job);
+  } else {
+    ommai_job_queue_push_media(call->server->jobs, &job->grammar.job);
+  }
+}
+
 void ommai_chat_job_start(struct ommai_http_call *call, const struct ommai_chat_source *source, bool messages_only,
                           ommai_chat_handler handle) {
-  struct ommai_server *server = call->server;
   struct ommai_api_error error;
   struct chat_job *job = ommai_allocate(call->allocator, 1, sizeof *job);
   if (!job) {
@@ -47,18 +73,13 @@ void ommai_chat_job_start(struct ommai_http_call *call, const struct ommai_chat_
     ommai_http_call_fail(call, &error);
     return;
   }
-  job->job.run = run;
   job->call = call;
+  job->source = *source;
+  job->messages_only = messages_only;
   job->handle = handle;
   job->body_bytes = call->body_reserved;
   call->body_reserved = 0;
   ommai_http_call_retain(call);
-  if (!ommai_chat_request_read(server, source, messages_only, &job->request, &error)) {
-    ommai_http_call_fail(call, &error);
-    destroy(job);
-  } else if (job->request.n_images + job->request.n_videos == 0) {
-    run(&job->job);
-  } else {
-    ommai_job_queue_push_media(server->jobs, &job->job);
-  }
+  bool waits = !messages_only && ommai_grammar_job_start(&job->grammar, call, source->root, read_request);
+  if (!waits) read_request(&job->grammar.job);
 }

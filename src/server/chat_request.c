@@ -337,7 +337,7 @@ static bool read_template_fields(struct ommai_chat_request *request, bool messag
   }
   if (messages_only) {
     request->tools.tools = ommai_field_get(request->root, "tools");
-  } else if (!ommai_tool_request_read(request->server, request->root, &request->tools, grammar, error)) {
+  } else if (!ommai_tool_request_read(request->server, request->root, false, &request->tools, grammar, error)) {
     return false;
   }
   /* The marks around calls may be special tokens. */

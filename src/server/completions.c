@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "server/answer.h"
 #include "server/endpoints.h"
+#include "server/grammar_job.h"
 #include "server/http_call.h"
 #include "server/request_json.h"
 #include "server/server_state.h"
@@ -138,12 +139,10 @@ static bool add_prompt_text(const void *context, int index, struct ommai_text *o
   return ommai_token_text_add(completion->server, prompt->tokens + prompt->first, prompt->n_kept, out, error);
 }
 
-void ommai_endpoint_completions(struct ommai_http_call *call) {
+static void begin(struct ommai_http_call *call, json_t *root) {
   struct ommai_api_error error;
   struct completion completion = {.server = call->server};
-  json_t *root = ommai_request_parse(call->body.data, call->body.size, &error);
-  ommai_http_call_release_body(call);
-  if (root && read_completion(&completion, root, &error)) {
+  if (read_completion(&completion, root, &error)) {
     /* as vLLM: then the ids are the echo */
     bool echoes_text = completion.echo && !completion.fields.return_token_ids;
     struct ommai_answer_source source = {.fields = &completion.fields,
@@ -163,5 +162,42 @@ void ommai_endpoint_completions(struct ommai_http_call *call) {
     ommai_release(call->allocator, prompt->tokens, prompt->n_tokens, sizeof *prompt->tokens);
   }
   ommai_answer_fields_free(call->server, &completion.fields);
-  json_decref(root);
+}
+
+/* A request that waits for its grammar. */
+struct completion_job {
+  struct ommai_grammar_job grammar; /* first: a job is its completion_job */
+  struct ommai_http_call *call;
+  json_t *root;
+  size_t body_bytes; /* of the server's budget for bodies: the JSON is as large */
+};
+
+static void run(struct ommai_job *queued) {
+  struct completion_job *job = (struct completion_job *)queued;
+  struct ommai_http_call *call = job->call;
+  if (!ommai_http_call_is_gone(call)) begin(call, job->root);
+  ommai_grammar_job_end(&job->grammar);
+  json_decref(job->root);
+  atomic_fetch_sub(&call->server->body_bytes, job->body_bytes);
+  ommai_release(call->allocator, job, 1, sizeof *job);
+  ommai_http_call_release(call);
+}
+
+void ommai_endpoint_completions(struct ommai_http_call *call) {
+  struct ommai_api_error error;
+  json_t *root = ommai_request_parse(call->body.data, call->body.size, &error);
+  ommai_text_free(&call->body);
+  struct completion_job *job = root ? ommai_allocate(call->allocator, 1, sizeof *job) : NULL;
+  if (!job) {
+    if (root) ommai_api_fail_memory(&error);
+    json_decref(root);
+    ommai_http_call_fail(call, &error);
+    return;
+  }
+  job->call = call;
+  job->root = root;
+  job->body_bytes = call->body_reserved;
+  call->body_reserved = 0;
+  ommai_http_call_retain(call);
+  if (!ommai_grammar_job_start(&job->grammar, call, root, run)) run(&job->grammar.job);
 }

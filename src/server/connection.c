@@ -154,6 +154,12 @@ static void keep_spare_room(struct ommai_server *server, const struct ommai_conn
   }
 }
 
+uint64_t ommai_connection_client(const struct ommai_connection *connection) {
+  uint64_t halves[2];
+  memcpy(halves, connection->address, sizeof halves);
+  return halves[0] * 0x9E3779B97F4A7C15u ^ halves[1];
+}
+
 bool ommai_connection_admit(struct ommai_server *server, struct ommai_connection *connection, uint64_t body_bytes) {
   pthread_mutex_lock(&server->list_lock);
   connection->large = body_bytes > SMALL_BODY_BYTES;

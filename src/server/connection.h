@@ -58,6 +58,9 @@ void ommai_connection_close(struct ommai_server *server, struct ommai_connection
 /* What is kept of libmicrohttpd's connection, or NULL. IO thread. */
 struct ommai_connection *ommai_connection_of(struct MHD_Connection *mhd);
 
+/* A number that the connections of one client have in common. */
+uint64_t ommai_connection_client(const struct ommai_connection *connection);
+
 /* Whether there is room for the request whose head is complete. Where there are too many
  * connections, of all or of one client, the slowest of those without a complete request is dropped
  * for it; false when all have one, are too young to judge, or have sent what is not read yet. A

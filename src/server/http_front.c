@@ -253,6 +253,7 @@ static void dispatch(struct ommai_http_call *call) {
   atomic_fetch_add(&server->n_active, 1);
   call->active = true;
   call->job.run = ommai_route_run;
+  call->job.client = ommai_connection_client(call->connection);
   ommai_http_call_retain(call);
   if (ommai_job_queue_push(server->jobs, &call->job)) return;
   ommai_http_call_release(call);

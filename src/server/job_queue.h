@@ -11,11 +11,13 @@
 struct ommai_job {
   struct ommai_job *next;
   void (*run)(struct ommai_job *job);
+  uint64_t client; /* whose it is: clients that differ take turns at grammars */
+  int64_t turn;    /* the queue's */
 };
 
 struct ommai_job_queue;
 
-/* Starts n_workers threads, at least 2. `limit` bounds the jobs that wait, media among them.
+/* Starts n_workers threads, at least 2, and one for grammars. `limit` bounds the jobs that wait, media among them.
  * Errors: MEMORY, INTERNAL (a thread cannot be made; those made are joined). */
 enum omma_status ommai_job_queue_create(int n_workers, int64_t limit, const struct omma_allocator *allocator,
                                         struct ommai_job_queue **queue, struct omma_error *error);
@@ -30,6 +32,14 @@ bool ommai_job_queue_push(struct ommai_job_queue *queue, struct ommai_job *job);
  * refused, since the first part was counted. Such jobs take all workers but one, which is left for
  * the others. Any thread. */
 void ommai_job_queue_push_media(struct ommai_job_queue *queue, struct ommai_job *job);
+
+/* Queues a job that compiles a grammar, of a request that was taken from the queue: never refused.
+ * A thread of its own with low priority runs these, and no others; one of each client in turn. Any
+ * thread. */
+void ommai_job_queue_push_grammar(struct ommai_job_queue *queue, struct ommai_job *job);
+
+/* Queues the rest of a request that was taken from the queue: never refused. Any thread. */
+void ommai_job_queue_push_again(struct ommai_job_queue *queue, struct ommai_job *job);
 
 /* Queues a job that frees things: before the others and never refused. Any thread. */
 void ommai_job_queue_push_urgent(struct ommai_job_queue *queue, struct ommai_job *job);

@@ -240,6 +240,12 @@ static void write_configuration(struct writer *writer, const struct ommai_metric
                     writer->labels, (long long)time(NULL));
 }
 
+static void write_grammars(struct writer *writer, const struct ommai_metrics_sources *sources) {
+  write_value(writer, "omma:grammar_bytes", "gauge", "Bytes of compiled grammars, of running requests and kept.",
+              (double)sources->grammar_bytes);
+  write_value(writer, "omma:grammars", "gauge", "Compiled grammars.", (double)sources->n_grammars);
+}
+
 static void write_kv_events(struct writer *writer, const struct ommai_metrics_sources *sources) {
   write_value(writer, "omma:prefix_cache_pages", "gauge", "Pages that later prompts may take over.",
               (double)sources->stats->kv_pages_published);
@@ -263,6 +269,7 @@ void ommai_metrics_write(struct ommai_metrics *metrics, const struct ommai_metri
   write_old_names(&writer, sources->stats);
   write_configuration(&writer, sources);
   write_kv_events(&writer, sources);
+  write_grammars(&writer, sources);
   write_finished(&writer, sources->stats);
   for (int i = 0; i < OMMAI_N_HISTOGRAMS; i++) write_histogram(&writer, (enum ommai_histogram_name)i, &copies[i]);
 }

@@ -64,6 +64,7 @@ struct ommai_metrics_sources {
   const char *model_name;
   const char *kv_cache;                     /* omma_model_info.kv_cache */
   int64_t kv_event_batches, kv_events_lost; /* ommai_kv_publisher_counts */
+  size_t grammar_bytes, n_grammars;         /* ommai_grammar_cache_count */
 };
 
 /* Writes everything. */

@@ -7,6 +7,8 @@
  *   workers   take calls from a bounded queue: parse JSON, fetch and decode images, prepare
  *             requests, submit them. Also
  *             free finished requests, since freeing takes time.
+ *   grammars  compiles what the answers of requests must look like, which workers hand over and go
+ *             on with afterwards. Its priority is low.
  *   engine    the engine's own thread, in our callbacks: writes an event into the call's queue and
  *             returns. It never waits for
  *             a socket; a reader that falls max_pending_bytes behind is cancelled.
@@ -71,6 +73,8 @@
 #define DEFAULT_MEDIA_MS 10000
 #define DEFAULT_MEDIA_CPU_MS 30000
 #define DEFAULT_MEDIA_BYTES (INT64_C(1536) << 20)
+#define DEFAULT_GRAMMAR_BYTES (INT64_C(256) << 20)
+#define DEFAULT_GRAMMAR_MS 200
 #define DEFAULT_ENCODING_BYTES (INT64_C(1) << 30)
 #define DEFAULT_ENCODING_TTL_MS 600000
 #define DEFAULT_IMAGE_BYTES (INT64_C(64) << 20)
@@ -295,7 +299,8 @@ enum omma_status ommai_server_create(const struct omma_server_options *options, 
   omma_model_get_info(model, &made->info);
   made->info.max_model_len = omma_engine_max_model_len(engine);
   init_locks(made);
-  ommai_grammar_cache_init(&made->grammars, allocator);
+  ommai_grammar_cache_init(&made->grammars, (size_t)or_default(options->max_grammar_bytes, DEFAULT_GRAMMAR_BYTES),
+                           or_default(options->max_grammar_ms, DEFAULT_GRAMMAR_MS), allocator);
   ommai_media_budget_init(&made->media_budget, or_default(options->max_media_bytes, DEFAULT_MEDIA_BYTES));
   OMMAI_TRY_GOTO(take_options(made, options, error), failed);
   if (!options->offline) OMMAI_TRY_GOTO(listen_at(made, options, error), failed);

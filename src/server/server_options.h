@@ -106,6 +106,10 @@ struct omma_server_options {
   int64_t max_media_bytes;
   int64_t media_cpu_ms; /* processor time for decoding the images of one request; 0: 30,000 */
 
+  /* memory of all compiled grammars of running requests and those kept; 0: 256 MiB */
+  int64_t max_grammar_bytes;
+  int64_t max_grammar_ms; /* processor time for compiling one; 0: 200 */
+
   /* threads that parse, decode and prepare, one of them never at images; at least 2; 0: 3 */
   int n_workers;
   int64_t job_queue_limit; /* requests that may wait for a worker, more gives 503; 0: 256 */

@@ -47,11 +47,12 @@ void ommai_endpoint_is_sleeping(struct ommai_http_call *call) {
 void ommai_endpoint_metrics(struct ommai_http_call *call) {
   struct ommai_server *server = call->server;
   struct omma_engine_stats stats = {0};
-  struct ommai_metrics_sources sources = {&stats, server->model_names[0], server->info.kv_cache, 0, 0};
+  struct ommai_metrics_sources sources = {&stats, server->model_names[0], server->info.kv_cache, 0, 0, 0, 0};
   struct ommai_text body;
   omma_engine_get_stats(server->engine, &stats);
   ommai_text_init(&body, call->allocator);
   ommai_kv_publisher_counts(server->kv_publisher, &sources.kv_event_batches, &sources.kv_events_lost);
+  ommai_grammar_cache_count(&server->grammars, &sources.grammar_bytes, &sources.n_grammars);
   ommai_metrics_write(&server->metrics, &sources, &body);
   ommai_http_metrics_write(&server->http_metrics, &body);
   ommai_process_metrics_write(&body);

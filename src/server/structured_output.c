@@ -150,7 +150,12 @@ static bool write_value(const struct wish *wish, struct ommai_text *text, struct
   return !text->failed || ommai_api_fail_memory(error);
 }
 
-static bool compile(struct ommai_server *server, struct wish *wish, struct omma_grammar **grammar,
+bool ommai_api_fail_grammar(struct ommai_api_error *error, const struct omma_error *cause) {
+  if (cause->status != OMMA_ERROR_BUSY) return ommai_api_fail_from(error, cause);
+  return ommai_api_fail(error, 503, NULL, "The form of the answer: %s. Try again later.", cause->message);
+}
+
+static bool compile(struct ommai_server *server, struct wish *wish, bool make, struct omma_grammar **grammar,
                     struct ommai_api_error *error) {
   struct ommai_text text;
   struct omma_error cause = {0};
@@ -159,8 +164,8 @@ static bool compile(struct ommai_server *server, struct wish *wish, struct omma_
   bool good = write_value(wish, &text, error);
   wish->options.text = text.data ? text.data : "";
   wish->options.text_size = text.size;
-  if (good && ommai_grammar_cache_get(&server->grammars, server->model, &wish->options, grammar, &cause) != OMMA_OK) {
-    good = ommai_api_fail_from(error, &cause);
+  if (good && ommai_grammar_cache_get(&server->grammars, server->model, &wish->options, make, grammar, &cause) != OMMA_OK) {
+    good = ommai_api_fail_grammar(error, &cause);
     ommai_api_error_prefix(error, "%s", wish->field);
     memcpy(field, wish->field, sizeof field);
     field[strcspn(field, ".")] = '\0';
@@ -170,7 +175,7 @@ static bool compile(struct ommai_server *server, struct wish *wish, struct omma_
   return good;
 }
 
-bool ommai_structured_output_read(struct ommai_server *server, const json_t *root, struct omma_grammar **grammar,
+bool ommai_structured_output_read(struct ommai_server *server, const json_t *root, bool make, struct omma_grammar **grammar,
                                   struct ommai_api_error *error) {
   struct wish wish = {.options.compact_json = server->compact_json};
   *grammar = NULL;
@@ -178,5 +183,5 @@ bool ommai_structured_output_read(struct ommai_server *server, const json_t *roo
       !read_old_fields(root, &wish, error)) {
     return false;
   }
-  return !wish.field[0] || compile(server, &wish, grammar, error);
+  return !wish.field[0] || compile(server, &wish, make, grammar, error);
 }

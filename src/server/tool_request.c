@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "server/request_json.h"
 #include "server/server_state.h"
+#include "server/structured_output.h"
 
 static const char CHOICE[] = "tool_choice";
 
@@ -168,7 +169,7 @@ static json_t *list_schema(const json_t *tools, bool parallel) {
   return schema;
 }
 
-static enum omma_status compile(struct ommai_server *server, const json_t *schema, struct omma_grammar **grammar,
+static enum omma_status compile(struct ommai_server *server, const json_t *schema, bool make, struct omma_grammar **grammar,
                                 struct omma_error *cause) {
   char *text = schema ? json_dumps(schema, JSON_COMPACT) : NULL;
   const struct omma_grammar_options options = {.kind = OMMA_GRAMMAR_JSON_SCHEMA,
@@ -177,47 +178,48 @@ static enum omma_status compile(struct ommai_server *server, const json_t *schem
                                                .compact_json = server->compact_json};
   *cause = (struct omma_error){.status = OMMA_ERROR_MEMORY};
   enum omma_status status =
-      text ? ommai_grammar_cache_get(&server->grammars, server->model, &options, grammar, cause) : OMMA_ERROR_MEMORY;
+      text ? ommai_grammar_cache_get(&server->grammars, server->model, &options, make, grammar, cause) : OMMA_ERROR_MEMORY;
   free(text);
   return status;
 }
 
 /* Names the tool whose schema it is, where it is one's alone. */
-static bool fail_schema(struct ommai_server *server, const struct ommai_tool_request *request, const struct omma_error *cause,
-                        struct ommai_api_error *error) {
+static bool fail_schema(struct ommai_server *server, const struct ommai_tool_request *request, bool make,
+                        const struct omma_error *cause, struct ommai_api_error *error) {
   for (size_t i = 0; i < json_array_size(request->tools); i++) {
     const json_t *tool = json_array_get(request->tools, i);
     struct omma_grammar *grammar = NULL;
     struct omma_error own;
     if (request->name && strcmp(name_of(tool), request->name) != 0) continue;
     json_t *schema = copy_parameters(tool);
-    enum omma_status status = compile(server, schema, &grammar, &own);
+    enum omma_status status = compile(server, schema, make, &grammar, &own);
     json_decref(schema);
     omma_grammar_destroy(grammar);
-    if (status == OMMA_OK) continue;
-    ommai_api_fail_from(error, &own);
+    if (status == OMMA_OK || (status == OMMA_ERROR_BUSY && !make)) continue;
+    ommai_api_fail_grammar(error, &own);
     ommai_api_error_prefix(error, "tools[%zu].function.parameters", i);
     if (error->status == 400) snprintf(error->param, sizeof error->param, "tools");
     return false;
   }
-  return ommai_api_fail_from(error, cause);
+  return ommai_api_fail_grammar(error, cause);
 }
 
-static bool hold(struct ommai_server *server, const struct ommai_tool_request *request, bool parallel,
+static bool hold(struct ommai_server *server, const struct ommai_tool_request *request, bool parallel, bool make,
                  struct omma_grammar **grammar, struct ommai_api_error *error) {
   struct omma_grammar *made = NULL;
   struct omma_error cause;
   json_t *schema = request->format == OMMAI_TOOLS_NAMED ? copy_parameters(find_tool(request->tools, request->name))
                                                         : list_schema(request->tools, parallel);
-  enum omma_status status = compile(server, schema, &made, &cause);
+  enum omma_status status = compile(server, schema, make, &made, &cause);
   json_decref(schema);
-  if (status != OMMA_OK) return fail_schema(server, request, &cause, error);
+  if (status == OMMA_ERROR_BUSY) return ommai_api_fail_grammar(error, &cause);
+  if (status != OMMA_OK) return fail_schema(server, request, make, &cause, error);
   omma_grammar_destroy(*grammar);
   *grammar = made;
   return true;
 }
 
-bool ommai_tool_request_read(struct ommai_server *server, const json_t *root, struct ommai_tool_request *request,
+bool ommai_tool_request_read(struct ommai_server *server, const json_t *root, bool make, struct ommai_tool_request *request,
                              struct omma_grammar **grammar, struct ommai_api_error *error) {
   bool parallel = true;
   *request = (struct ommai_tool_request){.format = OMMAI_TOOLS_NONE};
@@ -226,5 +228,5 @@ bool ommai_tool_request_read(struct ommai_server *server, const json_t *root, st
     return false;
   }
   bool must_call = request->format == OMMAI_TOOLS_LIST || request->format == OMMAI_TOOLS_NAMED;
-  return !must_call || hold(server, request, parallel, grammar, error);
+  return !must_call || hold(server, request, parallel, make, grammar, error);
 }

@@ -36,6 +36,7 @@ static void tick(struct ommai_server *server) {
   }
   ommai_connection_expire(server, now);
   pthread_mutex_unlock(&server->list_lock);
+  ommai_grammar_cache_tidy(&server->grammars);
 }
 
 static void hang_up(struct ommai_server *server, uint64_t number) {

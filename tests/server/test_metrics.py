@@ -22,7 +22,7 @@ NAMES = (
     "vllm:cache_config_info vllm:spec_decode_num_drafts_total vllm:spec_decode_num_draft_tokens_total "
     "vllm:spec_decode_num_accepted_tokens_total "
     "vllm:gpu_cache_usage_perc vllm:gpu_prefix_cache_queries_total vllm:gpu_prefix_cache_hits_total vllm:gpu_prefix_cache_hit_rate "
-    "vllm:lora_requests_info omma:prefix_cache_pages omma:kv_event_batches_total omma:kv_events_lost_total"
+    "vllm:lora_requests_info omma:prefix_cache_pages omma:kv_event_batches_total omma:kv_events_lost_total omma:grammar_bytes omma:grammars"
 ).split()
 LINE = re.compile(r'^([a-z0-9_:]+)\{engine="0",model_name="[^"]+"((?:,[a-z_]+="[^"]*")*)\} (\S+)$')
 # Of the program and of its HTTP: without the engine's labels.

@@ -206,6 +206,10 @@ struct omma_grammar *omma_grammar_share(struct omma_grammar *grammar) {
   return grammar;
 }
 
+size_t omma_grammar_bytes(const struct omma_grammar *grammar) { return sizeof *grammar; }
+
+bool omma_grammar_is_shared(const struct omma_grammar *grammar) { return atomic_load(&grammar->users) > 1; }
+
 void omma_grammar_destroy(struct omma_grammar *grammar) {
   if (grammar && atomic_fetch_sub(&grammar->users, 1) == 1) free(grammar);
 }
