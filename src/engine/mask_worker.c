@@ -68,7 +68,7 @@ static struct ommai_late_mask *next_late(const struct ommai_mask_worker *worker)
   struct ommai_late_mask *next = NULL;
   for (int64_t i = 0; i < worker->n_late; i++) {
     struct ommai_late_mask *late = &worker->late[i];
-    if (late->stage == OMMAI_LATE_WAITS && (!next || late->turn < next->turn)) next = late;
+    if (late->stage == OMMAI_LATE_WAITS && !late->is_recalled && (!next || late->turn < next->turn)) next = late;
   }
   return next;
 }
@@ -144,6 +144,7 @@ void ommai_mask_worker_recall(struct ommai_mask_worker *worker, struct omma_gram
   ommai_token_masks_stop(grammar->masks, true);
   pthread_mutex_lock(&worker->mutex);
   while (worker->late[i].wish.answer->grammar != grammar) i++;
+  worker->late[i].is_recalled = true;
   while (worker->late[i].stage == OMMAI_LATE_RUNS) pthread_cond_wait(&worker->changed, &worker->mutex);
   remove_late(worker, i);
   pthread_mutex_unlock(&worker->mutex);

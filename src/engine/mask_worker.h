@@ -28,6 +28,7 @@ enum ommai_late_stage { OMMAI_LATE_WAITS, OMMAI_LATE_RUNS, OMMAI_LATE_DONE };
 struct ommai_late_mask {
   struct ommai_mask_wish wish;
   enum ommai_late_stage stage;
+  bool is_recalled;   /* it gets no further turn */
   int64_t work, turn; /* steps so far; the one with the lowest turn is next */
 };
 
