@@ -17,8 +17,8 @@
 /* Nodes below which looking for a shorter way takes longer than the way; and where it was not
  * looked for yet. */
 enum { SMALL_SUBTREE = 6, LARGE_SUBTREE = 64 };
-/* Nodes of the tree that take a step of work; after so many the limit is looked at. */
-enum { VISITS_A_STEP = 2, VISITS_A_CHECK = 1024 };
+/* Nodes of the tree, a step of work each, after which the limit is looked at. */
+enum { VISITS_A_CHECK = 1024 };
 
 struct kept_mask {
   int64_t generation; /* -1: free */
@@ -434,7 +434,7 @@ static void add_subtree(const struct ommai_token_trie *trie, const struct ommai_
 /* Counts a node or token that a pass comes to. False: the limit of work is reached. */
 static inline bool count_visit(struct ommai_recogniser *recogniser, int64_t *n_visits) {
   if (++*n_visits % VISITS_A_CHECK) return true;
-  recogniser->work += VISITS_A_CHECK / VISITS_A_STEP;
+  recogniser->work += VISITS_A_CHECK;
   return !ommai_recogniser_is_late(recogniser);
 }
 

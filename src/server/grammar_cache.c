@@ -11,9 +11,12 @@
 #include "base/error.h"
 #include "base/growing.h"
 
-/* What every grammar takes at least; texts from which on a request leaves much memory behind; how
+/* What every grammar takes at least, and more for each byte of its text where that is long: only to
+ * see soon that there is no room. Texts from which on a request leaves much memory behind; how
  * long after such a one memory is given back. */
 #define LEAST_BYTES ((size_t)4 << 20)
+#define BYTES_A_BYTE 48
+#define MOST_BYTES ((size_t)16 << 20)
 #define LARGE_TEXT ((size_t)16 << 10)
 #define TIDY_NS INT64_C(5000000000)
 
@@ -118,8 +121,10 @@ static enum omma_status make(struct ommai_grammar_cache *cache, const struct omm
   struct omma_grammar_options limited = *options;
   struct omma_grammar *made = NULL;
   limited.max_cpu_ms = cache->max_cpu_ms;
+  size_t expected = LEAST_BYTES + options->text_size * BYTES_A_BYTE;
+  if (expected > MOST_BYTES) expected = MOST_BYTES;
   pthread_mutex_lock(&cache->lock);
-  bool room = make_room(cache, LEAST_BYTES);
+  bool room = make_room(cache, expected);
   pthread_mutex_unlock(&cache->lock);
   if (!room) return fail_room(cache, error);
   enum omma_status status = omma_grammar_create(model, &limited, &made, error);

@@ -1,5 +1,7 @@
 /* Grammars of patterns, schemas and GBNF: which texts they allow, what is refused by name, their
  * limits; and the masks of tokens that follow from them, against trying each token. */
+#include <stdlib.h>
+
 #include "base/allocator.h"
 #include "grammar/answer_grammar.h"
 #include "grammar/char_dfa.h"
@@ -308,6 +310,54 @@ static void depth_and_size_have_limits(void **state) {
                  OMMA_ERROR_FORMAT, "backslash");
 }
 
+/* A schema of n parts between `begin` and `end`, each "%d" in them its number. */
+static struct ommai_grammar *make_many(const char *begin, const char *part, const char *end, int n) {
+  size_t room = strlen(begin) + strlen(end) + (size_t)n * (strlen(part) + 24) + 1, used;
+  char *text = malloc(room);
+  assert_non_null(text);
+  used = (size_t)snprintf(text, room, "%s", begin);
+  for (int i = 0; i < n; i++) {
+    if (i) text[used++] = ',';
+    used += (size_t)snprintf(text + used, room - used, part, i);
+  }
+  (void)snprintf(text + used, room - used, "%s", end);
+  struct ommai_grammar *grammar = make(OMMAI_ANSWER_JSON_SCHEMA, text, true);
+  free(text);
+  return grammar;
+}
+
+/* What takes one look at each part takes a small share of the limit. */
+static void many_parts_take_little_work(void **state) {
+  (void)state;
+  static const struct {
+    const char *begin, *part, *end;
+    int n;
+  } cases[] = {
+      {"{\"oneOf\":[", "{\"type\":\"object\",\"properties\":{\"kind\":{\"const\":\"k%d\"}},\"required\":[\"kind\"]}", "]}",
+       2000},
+      {"{\"properties\":{", "\"p%d\":{\"type\":\"integer\"}", "}}", 5000},
+      {"{\"enum\":[", "\"v%d\"", "]}", 20000},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    struct ommai_grammar *grammar = make_many(cases[i].begin, cases[i].part, cases[i].end, cases[i].n);
+    print_message("%d parts: %lld steps of %lld\n", cases[i].n, (long long)grammar->work, (long long)OMMAI_GRAMMAR_MAX_WORK);
+    assert_in_range(grammar->work, 1, OMMAI_GRAMMAR_MAX_WORK / 4);
+    ommai_grammar_destroy(grammar);
+  }
+}
+
+/* Tagged alternatives are told apart as before; those that share a value are still refused. */
+static void tagged_alternatives_exclude_each_other(void **state) {
+  (void)state;
+#define TAGGED(value) "{\"type\":\"object\",\"properties\":{\"k\":{\"const\":" value "}},\"required\":[\"k\"]}"
+  EXPECT(JSON_SCHEMA, "{\"oneOf\":[" TAGGED("\"a\"") "," TAGGED("\"b\"") "," TAGGED("\"c\"") "," TAGGED("\"d\"") "]}",
+         TEXTS("{\"k\":\"a\"}", "{\"k\": \"d\"}"), TEXTS("{\"k\":\"e\"}", "{}"));
+  expect_refusal(OMMAI_ANSWER_JSON_SCHEMA,
+                 "{\"oneOf\":[" TAGGED("\"a\"") "," TAGGED("\"b\"") "," TAGGED("\"c\"") "," TAGGED("\"a\"") "]}",
+                 OMMA_ERROR_UNSUPPORTED, "alternatives 0 and 3");
+#undef TAGGED
+}
+
 static enum omma_status make_and_walk(const struct omma_allocator *allocator, struct omma_error *error) {
   static const char schema[] =
       "{\"type\":\"object\",\"properties\":{\"a\":{\"pattern\":\"x+\",\"maxLength\":5},\"b\":{\"enum\":[1,2]}},"
@@ -449,6 +499,37 @@ static void full_tables_change_no_answer(void **state) {
   close_masks(&fixture);
 }
 
+/* A mask that is made in many small portions of work is the one that is made at once, also where the
+ * tables are emptied meanwhile. */
+static void masks_in_portions_are_the_same(void **state) {
+  (void)state;
+  static const char *const patterns[] = {"(.{1,200}){1,200}", "x*(.{1,300}a|.{1,301}b|.{1,302}c)", "([a-z]{1,9} ?){1,50}"};
+  for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++) {
+    struct masks_fixture at_once, slow;
+    open_masks(&at_once, OMMAI_ANSWER_REGEX, patterns[i]);
+    open_masks(&slow, OMMAI_ANSWER_REGEX, patterns[i]);
+    struct ommai_mask_position there = ommai_token_masks_start(at_once.masks), here = ommai_token_masks_start(slow.masks);
+    for (int j = 0; j < 5; j++) {
+      bool ends, goes_on;
+      const uint32_t *expected = ommai_token_masks_get(at_once.masks, &there, &ends, &goes_on);
+      ommai_token_masks_limit(slow.masks, 3000);
+      for (int tries = 0; !ommai_token_masks_make(slow.masks, &here, true); tries++) {
+        assert_in_range(ommai_token_masks_unlimited(slow.masks), 3000, 300000);
+        assert_in_range(tries, 0, 100000);
+        ommai_token_masks_limit(slow.masks, 3000);
+      }
+      ommai_token_masks_unlimited(slow.masks);
+      struct ommai_mask_view view = ommai_token_masks_recall(slow.masks, &here);
+      assert_memory_equal(view.words, expected, (size_t)at_once.trie->n_words * sizeof *expected);
+      assert_true(view.ends == ends && view.goes_on == goes_on);
+      assert_true(ommai_token_masks_advance(at_once.masks, &there, "a", 1));
+      assert_true(ommai_token_masks_advance(slow.masks, &here, "a", 1));
+    }
+    close_masks(&at_once);
+    close_masks(&slow);
+  }
+}
+
 static void expect_forced(struct masks_fixture *fixture, const char *prefix, const char *expected) {
   struct ommai_mask_position position = ommai_token_masks_start(fixture->masks);
   char bytes[64];
@@ -503,6 +584,9 @@ int main(void) {
       cmocka_unit_test(every_failed_allocation_is_reported),
       cmocka_unit_test(masks_are_what_the_bytes_allow),
       cmocka_unit_test(full_tables_change_no_answer),
+      cmocka_unit_test(masks_in_portions_are_the_same),
+      cmocka_unit_test(many_parts_take_little_work),
+      cmocka_unit_test(tagged_alternatives_exclude_each_other),
       cmocka_unit_test(forced_bytes_are_those_of_the_only_way),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
