@@ -8,7 +8,8 @@
  * OMMAI_RECOGNISER_MAX_ITEMS places; more are dropped, which only forbids.
  *
  * Work is counted in steps of about 10 ns. Beyond a limit everything that would make a state gives
- * FULL; what was made stays, so that the next call goes on from there. One thread, but for `stop`. */
+ * FULL; what was made stays, so that the next call goes on from there. One thread, but for
+ * `stop`. */
 #ifndef OMMAI_GRAMMAR_RECOGNISER_H
 #define OMMAI_GRAMMAR_RECOGNISER_H
 

@@ -33,7 +33,7 @@ struct ommai_token_masks {
   struct kept_mask kept[OMMAI_TOKEN_MASK_KEPT + 1];
   int next_kept;                                        /* the one to be replaced */
   int32_t states[OMMAI_VOCABULARY_MAX_TOKEN_BYTES + 1]; /* by depth */
-  int64_t limited_from;                                 /* the recogniser's work when a limit was set */
+  int64_t limited_from;                                 /* work when a limit was set */
   /* The tables were emptied for a mask, and since then only it was worked at: they can be full of
    * nothing else. The generation; or -1. */
   int64_t emptied;
@@ -509,8 +509,8 @@ static bool is_empty(const uint32_t *mask, int64_t n_words) {
   return any == 0;
 }
 
-/* Makes the words of a mask. A walk that does not even fit into empty tables forbids the tokens that
- * it did not come to. False: as ommai_token_masks_make. */
+/* Makes the words of a mask. A walk that does not even fit into empty tables forbids the tokens
+ * that it did not come to. False: as ommai_token_masks_make. */
 static bool make_words(struct ommai_token_masks *masks, struct ommai_mask_position *position, bool may_flush, uint32_t *mask) {
   struct ommai_recogniser *recogniser = masks->recogniser;
   bool only = masks->emptied == recogniser->generation && position->state == 0;

@@ -66,7 +66,7 @@ struct ommai_mask_view ommai_token_masks_first(const struct ommai_token_masks *m
 struct ommai_mask_view ommai_token_masks_recall(const struct ommai_token_masks *masks,
                                                 const struct ommai_mask_position *position);
 
-/* Until ommai_token_masks_unlimited, calls end when they have taken so many more steps of work;
+/* Until ommai_token_masks_unlimited, calls end when they have taken that many more steps of work;
  * what they found is kept, so that the same call goes on from there. */
 void ommai_token_masks_limit(struct ommai_token_masks *masks, int64_t max_work);
 /* Returns the steps since the limit was set. */

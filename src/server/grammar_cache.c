@@ -111,7 +111,7 @@ static void keep_refusal(struct ommai_grammar_cache *cache, const unsigned char 
 /* ---- all ---- */
 
 static enum omma_status fail_room(const struct ommai_grammar_cache *cache, struct omma_error *error) {
-  return ommai_fail(error, OMMA_ERROR_BUSY, "there is no room beside the grammars of running requests (at most %zu MiB)",
+  return ommai_fail(error, OMMA_ERROR_BUSY, "there is no room next to the grammars of running requests (at most %zu MiB)",
                     cache->budget >> 20);
 }
 

@@ -42,7 +42,7 @@ void ommai_grammar_cache_init(struct ommai_grammar_cache *cache, size_t budget, 
 void ommai_grammar_cache_free(struct ommai_grammar_cache *cache);
 
 /* A grammar of these options; the caller destroys it. `make`: it is compiled where it is not there,
- * which takes time. Errors: as omma_grammar_create; BUSY (there is no room beside those of other
+ * which takes time. Errors: as omma_grammar_create; BUSY (there is no room next to those of other
  * requests, or it is not there and not to be made). */
 enum omma_status ommai_grammar_cache_get(struct ommai_grammar_cache *cache, const struct omma_model *model,
                                          const struct omma_grammar_options *options, bool make, struct omma_grammar **grammar,

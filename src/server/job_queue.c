@@ -115,7 +115,7 @@ static void end_grammar(struct ommai_job_queue *queue) {
 
 static void *compile(void *context) {
   pthread_setname_np(pthread_self(), "omma-grammars");
-  /* of this thread alone, on Linux: the engine's answers go on beside it */
+  /* of this thread alone, on Linux: the engine's answers go on meanwhile */
   (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + GRAMMAR_NICE);
   struct ommai_job *job;
   while ((job = wait_for_grammar(context))) {

@@ -1,5 +1,5 @@
-"""Forms of answers that are meant to do harm: schemas that take long to be refused, grammars that take
-much memory, patterns whose masks take long. What other clients see of them has bounds, which
+"""Forms of answers that are meant to do harm: schemas that take long to be refused, grammars that
+take much memory, patterns whose masks take long. What other clients see of them has bounds, which
 docs/security.md names; each test prints what it measured."""
 
 import json
@@ -80,11 +80,11 @@ def test_refused_schemas_keep_no_text_chat_waiting(serve):
     alone = statistics.median(seconds_to_first_token(server) for _ in range(7))
     hostile = [server.send_post(CHAT, with_schema(hard_schema(i))) for i in range(100)]
     wait_until(lambda: active(server) >= 90)
-    beside = statistics.median(seconds_to_first_token(server) for _ in range(7))
-    print(f"first token alone {alone * 1e3:.0f} ms, beside {active(server)} schemas {beside * 1e3:.0f} ms")
+    busy = statistics.median(seconds_to_first_token(server) for _ in range(7))
+    print(f"first token alone {alone * 1e3:.0f} ms, next to {active(server)} schemas {busy * 1e3:.0f} ms")
     for each in hostile:
         each.close()
-    assert beside <= 1.5 * alone + 0.1
+    assert busy <= 1.5 * alone + 0.1
 
 
 def test_a_refused_schema_is_refused_at_once_the_next_time(serve):
@@ -210,7 +210,7 @@ class Clients:
 
 
 def gap(server, request_of, seconds=1.2):
-    """The mean time between two pieces of a stream beside such clients, and the longest."""
+    """The mean time between two pieces of a stream next to such clients, and the longest."""
     clients = Clients(server, request_of) if request_of else None
     time.sleep(0.5)
     stream = server.open_stream(max_tokens=1900, ignore_eos=True)
@@ -226,7 +226,7 @@ def gap(server, request_of, seconds=1.2):
 
 
 def test_hard_masks_hold_up_no_other_stream(serve):
-    """Beside seven clients with patterns made for it, a stream is as fast as beside seven with
+    """Next to seven clients with patterns made for it, a stream is as fast as next to seven with
     plain text: 1.3 times their gap at most."""
     server = serve(large_vocabulary.make(ROOT / "models" / "demo", ROOT / "build"), "--max-num-seqs", "8")
     question = with_regex(alternatives(0), max_tokens=6, seed=5, temperature=1)
@@ -236,12 +236,12 @@ def test_hard_masks_hold_up_no_other_stream(serve):
             text, text_longest = gap(server, lambda number: {**ANSWER, "max_tokens": 400})
             hostile, longest = gap(server, lambda number: with_regex(pattern(number), max_tokens=400))
             print(f"{name}: a gap of {hostile * 1e3:.1f} ms, at most {longest * 1e3:.0f}; "
-                  f"beside text {text * 1e3:.1f} ms, at most {text_longest * 1e3:.0f}")
+                  f"next to text {text * 1e3:.1f} ms, at most {text_longest * 1e3:.0f}")
             if hostile <= 1.3 * text:
                 break
         assert hostile <= 1.3 * text
     clients = Clients(server, lambda number: with_regex(alternatives(0), max_tokens=400))
     time.sleep(0.5)
-    beside = server.post(CHAT, question).json["choices"][0]["message"]["content"]
+    busy = server.post(CHAT, question).json["choices"][0]["message"]["content"]
     clients.end()
-    assert beside == answer
+    assert busy == answer
