@@ -3,8 +3,8 @@
  *
  * One thread makes the masks of a step, for which the step waits: so its work has a limit. What it
  * does not come to, another one makes, which nobody waits for and whose priority is low: that
- * answer sits out steps until its mask is there. A grammar is in one thread's hands at a time; while the
- * other one has it, all its answers sit out.
+ * answer sits out steps until its mask is there. A grammar is in one thread's hands at a time;
+ * while the other one has it, all its answers sit out.
  *
  * One of these for each engine; the threads start when they are first needed. All functions are
  * called from the engine's thread. */

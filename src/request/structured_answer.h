@@ -77,9 +77,9 @@ struct ommai_mask_wish {
 
 /* Makes the next mask, so that the answer is ready, and those after each guess as far as they are
  * easy. It ends after max_work steps (grammar/recogniser.h), and adds those it took to *work.
- * `alone`: nobody draws from the grammar's other answers meanwhile, which need not be ready
- * any more afterwards. False: it is not done; another call goes on from there. On any thread that has the
- * grammar for itself. */
+ * `alone`: nobody draws from the grammar's other answers meanwhile, which need not be ready any
+ * more afterwards. False: it is not done; another call goes on from there. On any thread that has
+ * the grammar for itself. */
 bool ommai_structured_answer_make(const struct ommai_mask_wish *wish, int64_t max_work, bool alone, int64_t *work);
 
 #endif

@@ -20,8 +20,8 @@ struct ommai_grammar_job {
 };
 
 /* Whether the grammar that a request in the form of /v1/chat/completions asks for has to be
- * compiled first. Then the job is handed over: `go_on` is run with it on a worker, where the grammar is
- * found or why there is none. What the arguments name must live until then. */
+ * compiled first. Then the job is handed over: `go_on` is run with it on a worker, where the
+ * grammar is found or why there is none. What the arguments name must live until then. */
 bool ommai_grammar_job_start(struct ommai_grammar_job *job, struct ommai_http_call *call, const json_t *root,
                              void (*go_on)(struct ommai_job *job));
 /* Releases what it holds. One that was not started is zeroes. */

@@ -17,8 +17,8 @@ struct ommai_job {
 
 struct ommai_job_queue;
 
-/* Starts n_workers threads, at least 2, and one for grammars. `limit` bounds the jobs
- * that wait, media among them. Errors: MEMORY, INTERNAL (a thread cannot be made; those made are joined). */
+/* Starts n_workers threads, at least 2, and one for grammars. `limit` bounds the jobs that wait,
+ * media among them. Errors: MEMORY, INTERNAL (a thread cannot be made; those made are joined). */
 enum omma_status ommai_job_queue_create(int n_workers, int64_t limit, const struct omma_allocator *allocator,
                                         struct ommai_job_queue **queue, struct omma_error *error);
 
