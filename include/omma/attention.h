@@ -139,6 +139,11 @@ struct omma_attention_spec {
   /* CAUSAL and DECODE: the position of each segment's first query, [n_segments]. NULL: all 0.
    * Segment s has q_offsets[s] + (its number of queries) keys. */
   const int64_t *q_offsets;
+
+  /* CAUSAL and DECODE: how many keys a query attends to at most, its own position's and those
+   * before it. 0: all; so is a window that is larger than the sequence. ENCODER: 0. */
+  int64_t window;
+
   bool paged; /* k and v are read through the page table that a run gets */
 
   /* CAUSAL and DECODE: k and v are bf16, and `dtype` is the type of q and out only. With f32

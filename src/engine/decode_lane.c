@@ -49,7 +49,7 @@ static struct ommai_decode_row row_of(const struct ommai_sequence *sequence, int
   return (struct ommai_decode_row){.token = token,
                                    .position = {position, position, position},
                                    .index = (int64_t)sequence->request->n_tokens + index,
-                                   .pages = sequence->pages};
+                                   .pages = ommai_sequence_pages(sequence)};
 }
 
 static enum omma_status run(struct ommai_decode_lane *lane, int64_t n_rows, float *logits, struct omma_error *error) {

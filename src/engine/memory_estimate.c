@@ -51,7 +51,9 @@ static void set_pages(const struct omma_model *model, int64_t bytes, struct omma
  * from the context, took nothing. */
 static enum omma_status size_kv(const struct omma_model *model, int64_t kv_cache_bytes, int64_t room,
                                 struct ommai_engine_sizes *sizes, struct omma_error *error) {
-  sizes->page_bytes = ommai_kv_page_bytes(&model->config.text, model->decoder.kv_type);
+  struct ommai_state_layout layout;
+  ommai_state_layout_make(&model->config.text, model->decoder.kv_type, &layout);
+  for (int64_t g = 0; g < layout.n_groups; g++) sizes->page_bytes += layout.groups[g].state.page_bytes;
   set_pages(model, kv_cache_bytes ? kv_cache_bytes : default_kv_bytes(model, sizes, room), sizes);
   if (kv_cache_bytes >= 0 && sizes->n_pages >= 1) return OMMA_OK;
   return ommai_fail_field(error, OMMA_ERROR_LIMIT, "kv_cache_bytes",

@@ -46,7 +46,9 @@ enum omma_status ommai_resources_create(const struct omma_model *model, const st
   OMMAI_TRY_GOTO(ommai_team_create(model->n_threads, model->pin_threads, &model->allocator, &resources->team, error), failed);
   resources->team_interface = ommai_team_interface(resources->team);
   if (!model->encoder_only) {
-    OMMAI_TRY_GOTO(ommai_kv_cache_create(&model->config.text, model->decoder.kv_type, sizes->n_pages, &model->large_allocator,
+    int64_t n_pages[OMMAI_MAX_STATE_GROUPS];
+    for (int g = 0; g < OMMAI_MAX_STATE_GROUPS; g++) n_pages[g] = sizes->n_pages;
+    OMMAI_TRY_GOTO(ommai_kv_cache_create(&model->config.text, model->decoder.kv_type, n_pages, &model->large_allocator,
                                          &resources->kv, error),
                    failed);
   }

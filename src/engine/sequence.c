@@ -188,6 +188,12 @@ void ommai_sequence_begin_decode(struct ommai_sequence *sequence) {
 
 /* ---- pages ---- */
 
+struct ommai_state_pages ommai_sequence_pages(const struct ommai_sequence *sequence) {
+  struct ommai_state_pages pages;
+  for (int g = 0; g < OMMAI_MAX_STATE_GROUPS; g++) pages.of_group[g] = sequence->pages;
+  return pages;
+}
+
 void ommai_sequence_match(struct ommai_sequence *sequence) {
   struct ommai_resources *resources = sequence->resources;
   const struct omma_request *request = sequence->request;

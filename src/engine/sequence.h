@@ -64,6 +64,8 @@ bool ommai_sequence_begin_prefill(struct ommai_sequence *sequence);
 /* The prompt is computed: images are given back, the stage becomes DECODE. */
 void ommai_sequence_begin_decode(struct ommai_sequence *sequence);
 
+/* Its pages, the same in all groups. */
+struct ommai_state_pages ommai_sequence_pages(const struct ommai_sequence *sequence);
 /* Takes over pages that were published since; before a chunk, at a page's border. */
 void ommai_sequence_match(struct ommai_sequence *sequence);
 /* The prompt is computed up to n_prefilled: publishes the pages that are full. */

@@ -11,6 +11,14 @@
 
 #include "language/decoder.h"
 
+/* The kinds of feed-forward parts, one for each layer of a decoder. */
+struct ommai_ffn {
+  bool routed; /* a router sends each row to some experts (experts.h), besides the dense part */
+  int64_t (*dense_size)(const struct ommai_decoder_config *config);  /* intermediate width; 0: none */
+  int64_t (*chosen_size)(const struct ommai_decoder_config *config); /* of a row's experts together */
+};
+extern const struct ommai_ffn ommai_ffn_dense;
+
 /* How prefill calls the two layers; accumulate: down adds to the residual. */
 struct ommai_linear_call ommai_feed_forward_call_gate_up(const struct ommai_decoder_config *config, int64_t intermediate_size);
 struct ommai_linear_call ommai_feed_forward_call_down(const struct ommai_decoder_config *config, int64_t intermediate_size,

@@ -14,9 +14,9 @@
 #include "families/gguf_files.h"
 #include "grammar/token_trie.h"
 #include "kernels/dtype.h"
-#include "language/attention_kind.h"
 #include "language/decoder_work.h"
 #include "language/kv_cache.h"
+#include "language/mixer.h"
 
 const char *omma_version(void) { return OMMA_VERSION; }
 
@@ -233,6 +233,12 @@ static enum omma_status choose_weights(struct omma_model *model, const struct om
   return OMMA_OK;
 }
 
+static bool takes_int8(const struct ommai_decoder_config *config) {
+  int64_t i = 0;
+  while (i < config->n_layers && config->layers[i].mixer->int8_cache) i++;
+  return i == config->n_layers;
+}
+
 static enum omma_status set_up_networks(struct omma_model *model, const struct omma_model_options *options,
                                         struct omma_error *error) {
   enum omma_weight_type vision = options->vision_weights ? options->vision_weights : options->weights;
@@ -255,7 +261,7 @@ static enum omma_status set_up_networks(struct omma_model *model, const struct o
     return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "kv_cache",
                             "kv_cache: keys and values are bf16 where the language model computes in bf16; f32 goes with f32");
   }
-  if (model->decoder.kv_type == OMMA_INT8 && !model->encoder_only && !model->config.text.attention->int8_cache) {
+  if (model->decoder.kv_type == OMMA_INT8 && !model->encoder_only && !takes_int8(&model->config.text)) {
     return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "kv_cache",
                             "kv_cache: %s keeps compressed rows (MLA), which are not kept in int8; expected auto, bf16 or f32",
                             model->config.model_type);
@@ -475,9 +481,10 @@ enum omma_status omma_model_text_cost(const struct omma_model *model, int64_t n_
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "n_tokens", "n_tokens: expected 1 to %lld, found %lld",
                             (long long)model->max_model_len, (long long)n_tokens);
   }
-  int64_t token_bytes = (int64_t)ommai_kv_page_bytes(config, dtype) / OMMA_ATTENTION_PAGE_TOKENS;
+  struct ommai_state_layout layout;
+  ommai_state_layout_make(config, dtype, &layout);
   *cost = (struct omma_text_cost){.prompt_flops = ommai_decoder_prompt_flops(config, n_tokens),
                                   .step_weight_bytes = model->step_weight_bytes,
-                                  .step_kv_bytes = n_tokens * token_bytes};
+                                  .step_kv_bytes = ommai_state_read_bytes(&layout, n_tokens)};
   return OMMA_OK;
 }
