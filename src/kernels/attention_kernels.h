@@ -70,8 +70,8 @@ struct ommai_attention_prefetch {
   int32_t kind, row; /* where the next step begins */
 };
 
-/* One tile of query rows of one head. Row r sees keys max(0, end - window_keys) .. end - 1, where end
- * = min(n_keys, first_visible + r). */
+/* One tile of query rows of one head. The keys that row r sees end at e = min(n_keys, first_visible
+ * + r) and begin at max(0, e - window_keys). */
 struct ommai_attention_tile {
   const void *q; /* [n_rows, head_dim], rows q_stride apart */
   void *out;     /* [n_rows, v_head_dim], rows out_stride apart */
