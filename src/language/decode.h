@@ -25,8 +25,9 @@ size_t ommai_decode_workspace_size(const struct ommai_decoder *decoder, int64_t 
 
 /* Runs the rows through all layers and writes the logits f32 [n_rows, vocab_size], where logits is
  * not NULL. What the layers keep goes into the rows' pages. Rows may belong to one sequence, one
- * after the other at successive indices: a row sees the ones before it, and begins from the snapshot
- * that it names, which may be the one that the row before it leaves. Allocates nothing. Errors: MEMORY (workspace too small). */
+ * after the other at successive indices: a row sees the ones before it, and begins from the
+ * snapshot that it names, which may be the one that the row before it leaves. Allocates nothing.
+ * Errors: MEMORY (workspace too small). */
 enum omma_status ommai_decode_run(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache,
                                   const struct ommai_decode_row *rows, int64_t n_rows, void *workspace, size_t workspace_size,
                                   const struct omma_team *team, float *logits, struct omma_error *error);

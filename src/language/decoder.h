@@ -81,7 +81,8 @@ static inline int64_t ommai_decoder_kv_width(const struct ommai_decoder_config *
 static inline int64_t ommai_decoder_attended_width(const struct ommai_decoder_config *config) {
   return config->n_heads * config->v_head_dim;
 }
-/* The largest of what rows take over the layers: outputs of qkv, q, inputs of o, decode's scratch. */
+/* The largest of what rows take over the layers: outputs of qkv, q, inputs of o, decode's scratch.
+ * */
 struct ommai_decoder_widths {
   int64_t projected, q, mixed, scratch;
 };

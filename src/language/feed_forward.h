@@ -14,8 +14,9 @@
 /* The kinds of feed-forward parts, one for each layer of a decoder. */
 struct ommai_ffn {
   bool routed; /* a router sends each row to some experts (experts.h), besides the dense part */
-  int64_t (*dense_size)(const struct ommai_decoder_config *config);  /* intermediate width; 0: none */
-  int64_t (*chosen_size)(const struct ommai_decoder_config *config); /* of a row's experts together */
+  /* Intermediate widths: of the dense part (0: there is none), of a row's experts together. */
+  int64_t (*dense_size)(const struct ommai_decoder_config *config);
+  int64_t (*chosen_size)(const struct ommai_decoder_config *config);
 };
 extern const struct ommai_ffn ommai_ffn_dense;
 

@@ -1,8 +1,8 @@
 /* The memory of what a decoder keeps of its sequences, by group (state.h), and where things lie in
  * it. Who uses which page is the engine's to know.
  *
- * Layout of a layer in pages: K and V each [n_pages, n_heads, 64, width], with n_heads and width the
- * model's n_kv_heads and head_dim; or, for MLA, K alone with one head of the compressed row. Of
+ * Layout of a layer in pages: K and V each [n_pages, n_heads, 64, width], with n_heads and width
+ * the model's n_kv_heads and head_dim; or, for MLA, K alone with one head of the compressed row. Of
  * snapshots: [n_snapshots, layers of the group, snapshot bytes].
  *
  * In int8, a row is integers in -127 .. 127 and one scale, max|x| / 127 as f32, for each token and

@@ -1,6 +1,6 @@
-/* What mixes tokens in a layer of a decoder: the part through which a token sees the ones before it.
- * Each layer has a mixer and says what it keeps of a sequence (state.h). Prefill, decode and the
- * memory of sequences go through this table and know no mixer by name; each mixer is a file:
+/* What mixes tokens in a layer of a decoder: the part through which a token sees the ones before
+ * it. Each layer has a mixer and says what it keeps of a sequence (state.h). Prefill, decode and
+ * the memory of sequences go through this table and know no mixer by name; each mixer is a file:
  * grouped_attention.c, mla.c.
  *
  *   layer:  projected = qkv(norm x);  finish_row: q, and what is kept, into pages

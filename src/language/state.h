@@ -1,5 +1,5 @@
-/* What a decoder keeps of a sequence, by group (base/state_groups.h): layers with the same mixer and
- * window need the same and form one. The memory is kv_cache.h. */
+/* What a decoder keeps of a sequence, by group (base/state_groups.h): layers with the same mixer
+ * and window need the same and form one. The memory is kv_cache.h. */
 #ifndef OMMAI_LANGUAGE_STATE_H
 #define OMMAI_LANGUAGE_STATE_H
 

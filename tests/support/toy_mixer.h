@@ -1,7 +1,8 @@
-/* A recurrent mixer for tests: what it keeps of a sequence is a snapshot, and rows follow one another.
+/* A recurrent mixer for tests: what it keeps of a sequence is a snapshot, and rows follow one
+ * another.
  *
- *   projected = [q, k, v], shaped as grouped attention's, without rotation; for each head of k and v
- *   S = TOY_DECAY * S + k v^T;   mixed of head h = q_h S / head_dim, S that of its k and v */
+ *   projected = [q, k, v], shaped as grouped attention's, without rotation
+ *   for each head of k and v: S = TOY_DECAY * S + k v^T;   mixed of head h = q_h S / head_dim */
 #ifndef OMMA_TEST_SUPPORT_TOY_MIXER_H
 #define OMMA_TEST_SUPPORT_TOY_MIXER_H
 

@@ -110,7 +110,7 @@ static void keys_become_properties(void **state) {
   assert_ok(parse(QWEN3_TEXT(2048, 4, 32, 4, 6144, MOE(768) "\"mlp_only_layers\":[2],\"decoder_sparse_step\":1,") "}",
                   &ommai_text_qwen3, &config, &error),
             &error);
-  assert_ptr_equal(config.layers[0].ffn, &ommai_ffn_dense); /* the dense family does not look at experts */
+  assert_ptr_equal(config.layers[0].ffn, &ommai_ffn_dense); /* no look at experts */
   assert_ok(parse(KIMI, DEEPSEEK, &config, &error), &error);
   assert_ptr_equal(config.layers[0].mixer, &ommai_mla_attention);
   assert_int_equal(config.head_dim, 192);
