@@ -28,12 +28,16 @@ static int64_t find_group(const struct ommai_layer_config *layer, bool snapshot,
 void ommai_state_layout_make(const struct ommai_decoder_config *config, enum omma_dtype kv_type,
                              struct ommai_state_layout *layout) {
   layout->n_groups = 0;
-  for (int64_t i = 0; i < config->n_layers; i++) {
-    const struct ommai_mixer_shape shape = config->layers[i].mixer->shape(config);
-    int64_t g = find_group(&config->layers[i], shape.snapshot_bytes > 0, layout);
-    layout->group[i] = (uint8_t)g;
-    layout->place[i] = (uint16_t)layout->groups[g].n_layers++;
-    layout->groups[g].state.page_bytes += layer_bytes(&shape, kv_type);
+  for (int rest = 0; rest < 2; rest++) {
+    for (int64_t i = 0; i < config->n_layers; i++) {
+      const struct ommai_mixer_shape shape = config->layers[i].mixer->shape(config);
+      bool snapshot = shape.snapshot_bytes > 0;
+      if ((snapshot || config->layers[i].window) != rest) continue;
+      int64_t g = find_group(&config->layers[i], snapshot, layout);
+      layout->group[i] = (uint8_t)g;
+      layout->place[i] = (uint16_t)layout->groups[g].n_layers++;
+      layout->groups[g].state.page_bytes += layer_bytes(&shape, kv_type);
+    }
   }
 }
 
