@@ -416,9 +416,7 @@ static enum omma_status create_from_messages(const struct omma_model *model, con
   struct ommai_prompt_builder prompt;
   ommai_prompt_builder_init(&prompt, &model->allocator);
   enum omma_status status;
-  OMMAI_TRY_GOTO(
-      ommai_conversation_render(&model->chat, model->chat_use == OMMA_CHAT_TEMPLATE_FAMILY, &conversation, &prompt, error),
-      done);
+  OMMAI_TRY_GOTO(ommai_conversation_render(&model->chat, &conversation, &prompt, error), done);
   ommai_thought_rules_open(&request->thought, &prompt, &messages[n_messages - 1], options->continue_final_message);
   OMMAI_TRY_GOTO(make(request, &prompt, options, error), done);
   *out = request;
