@@ -223,7 +223,8 @@ static void no_text_is_left_out_unnoticed(void **state) {
   (void)state;
   expect_left_out("{{ messages[0].content }}{{ messages[1].content|trim }}", NULL);
   expect_left_out("{{ messages[0].content|upper }}{{ messages[1].content|tojson }}", NULL);
-  expect_left_out("{{ messages[1].content }}{{ messages[0].content }}", NULL); /* in another order */
+  /* in another order */
+  expect_left_out("{{ messages[1].content }}{{ messages[0].content }}", NULL);
   expect_left_out("{{ messages[1].content }}", "messages[0]: the chat template leaves this text out");
   expect_left_out("{{ messages[0].content }}", "messages[1]: the chat template leaves this text out");
   expect_left_out("{{ messages[0].content[:3] }}{{ messages[1].content }}", "messages[0]: the chat template leaves");
