@@ -14,7 +14,8 @@ enum { OMMAI_CHAT_PROBLEM_SIZE = 640 };
 
 struct ommai_chat_choice {
   const struct ommai_media_marks *marks; /* the family's */
-  /* the template; NULL: there is none, or it cannot be rendered, and the family's was not asked for */
+  /* the template; NULL: there is none, or it cannot be rendered, and the family's was not asked
+   * for */
   struct ommai_jinja *jinja;
   /* "" where the checkpoint has a template that can be rendered; else one line: the file and what
    * is wrong there, or that there is no template */
