@@ -17,15 +17,20 @@ size_t ommai_answer_text_reasoning(const struct ommai_answer_text *answer) {
   return answer->thought_end < answer->n_ready ? answer->thought_end : answer->n_ready;
 }
 
-/* The first place where any stop string stands in `held`; n_held when none does. */
-static size_t find_stop(struct ommai_answer_text *answer) {
-  size_t first = answer->n_held;
-  for (size_t i = 0; i < answer->request->n_stop; i++) {
-    const char *found = memmem(answer->held, answer->n_held, answer->request->stop[i], answer->request->stop_size[i]);
-    if (found && (size_t)(found - answer->held) < first) {
-      first = (size_t)(found - answer->held);
-      answer->stop_index = (int)i;
-    }
+/* Where the stop string begins that is complete first, of those that end in the bytes of `held`
+ * after the first n_old; of two that end together the longer one. n_held when there is none. */
+static size_t find_stop(struct ommai_answer_text *answer, size_t n_old) {
+  const struct omma_request *request = answer->request;
+  size_t first = answer->n_held, first_end = answer->n_held + 1;
+  for (size_t i = 0; i < request->n_stop; i++) {
+    size_t size = request->stop_size[i], from = n_old < size ? 0 : n_old - size + 1;
+    const char *found = memmem(answer->held + from, answer->n_held - from, request->stop[i], size);
+    if (!found) continue;
+    size_t at = (size_t)(found - answer->held);
+    if (at + size > first_end || (at + size == first_end && at >= first)) continue;
+    first = at;
+    first_end = at + size;
+    answer->stop_index = (int)i;
   }
   return first;
 }
@@ -42,14 +47,14 @@ static size_t begun_tail(const struct ommai_answer_text *answer, size_t from, co
 }
 
 /* How many bytes at the end of `held` may be the beginning of a stop string or a mark. */
-static size_t unsure_tail(const struct ommai_answer_text *answer, bool may_stop) {
+static size_t unsure_tail(const struct ommai_answer_text *answer) {
   const struct omma_request *request = answer->request;
   const struct ommai_thought_rules *rules = &request->thought;
   bool over = answer->thought.stage == OMMAI_THOUGHT_OVER;
   size_t longest = 0, from = over ? answer->thought_end : 0;
   if (answer->thought.stage == OMMAI_THOUGHT_BEFORE) return answer->n_held;
   if (!over) longest = begun_tail(answer, 0, rules->end, rules->end_size, longest);
-  for (size_t i = 0; may_stop && i < request->n_stop; i++) {
+  for (size_t i = 0; i < request->n_stop; i++) {
     longest = begun_tail(answer, from, request->stop[i], request->stop_size[i], longest);
   }
   return longest;
@@ -92,9 +97,9 @@ static void follow_thought(struct ommai_answer_text *answer) {
 }
 
 /* Ends what is held at a stop string, or after it where it is part of the answer. */
-static void look_for_stop(struct ommai_answer_text *answer) {
+static void look_for_stop(struct ommai_answer_text *answer, size_t n_old) {
   const struct omma_request *request = answer->request;
-  answer->n_held = find_stop(answer);
+  answer->n_held = find_stop(answer, n_old);
   if (answer->stop_index >= 0 && request->include_stop) answer->n_held += request->stop_size[answer->stop_index];
 }
 
@@ -108,18 +113,19 @@ void ommai_answer_text_push(struct ommai_answer_text *answer, int32_t token, boo
   const struct ommai_thought_rules *rules = &request->thought;
   bool is_mark = answer->thought.stage != OMMAI_THOUGHT_OVER && (token == rules->begin_token || token == rules->end_token);
   ommai_answer_text_shown(answer);
+  size_t n_old = answer->n_held;
   answer->n_held += ommai_detokenizer_push(&answer->detokenizer, request->model->tokenizer, token,
                                            !request->keep_special_tokens && !is_mark, answer->held + answer->n_held);
-  if (may_stop) look_for_stop(answer);
+  if (may_stop) look_for_stop(answer, n_old);
   ommai_thought_count_token(&answer->thought, rules);
   follow_thought(answer);
   answer->n_ready = answer->n_held;
-  if (answer->stop_index < 0) answer->n_ready -= unsure_tail(answer, may_stop);
+  if (answer->stop_index < 0) answer->n_ready -= unsure_tail(answer);
 }
 
 void ommai_answer_text_finish(struct ommai_answer_text *answer) {
   if (answer->stop_index >= 0) return;
   answer->n_held += ommai_detokenizer_flush(&answer->detokenizer, answer->held + answer->n_held);
-  /* not searched again: before min_tokens a stop string is plain text */
+  /* not searched again: a stop string that ends before min_tokens is plain text */
   answer->n_ready = answer->n_held;
 }

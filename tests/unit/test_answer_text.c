@@ -122,6 +122,7 @@ static void stop_strings_cut_across_tokens(void **state) {
       {"aaaab", {"aab", NULL}, "aa", 0},
       {"aaaa", {"aab", NULL}, "aaaa", -1},
       {"xyz end", {"yz e", "z", NULL}, "xy", 1}, /* the one that is complete first */
+      {"xyz end", {"z", "yz", NULL}, "x", 1},    /* the longer of two that end together */
       {"caf\xc3\xa9 \xe2\x82\xac 5", {"\xe2\x82\xac", NULL}, "caf\xc3\xa9 ", 0},
   };
   set_up(&fixture);
@@ -149,6 +150,28 @@ static void no_stop_before_min_tokens(void **state) {
   assert_true(shown.size > 1 && shown.text[0] == 'a' && shown.n_tokens > 1);
   run(&fixture, ids, n, n, &shown); /* the end comes before a stop is allowed: nothing is cut off */
   expect_shown(&shown, "a b a b a", -1);
+  /* one that begins before min_tokens and ends after them; one that lies wholly before */
+  set_stops(&fixture, (const char *const[]){"xyz", "ab", NULL});
+  run(&fixture, ids, byte_ids(&fixture, "ab xyz", ids), 5, &shown);
+  expect_shown(&shown, "ab ", 0);
+  set_stops(&fixture, (const char *const[]){"abcd", "bc", NULL});
+  run(&fixture, ids, byte_ids(&fixture, "abcx bc", ids), 3, &shown);
+  expect_shown(&shown, "abcx ", 1);
+  tear_down(&fixture);
+}
+
+/* Of several stop strings that one token completes, the one that ends first. */
+static void the_stop_that_ends_first_counts(void **state) {
+  (void)state;
+  struct fixture fixture;
+  struct shown shown;
+  int32_t ids[MAX_IDS];
+  set_up(&fixture);
+  size_t n = ids_of(&fixture, "The", ids); /* one token */
+  assert_int_equal(n, 1);
+  set_stops(&fixture, (const char *const[]){"The", "h", NULL});
+  run(&fixture, ids, n, 0, &shown);
+  expect_shown(&shown, "T", 1);
   tear_down(&fixture);
 }
 
@@ -162,10 +185,11 @@ static int reference(const struct fixture *fixture, const int32_t *ids, size_t n
     out->size += ommai_detokenizer_push(&detokenizer, fixture->model.tokenizer, ids[i], true, out->text + out->size);
     out->n_tokens++;
     size_t first = out->size;
-    for (size_t s = 0; s < request->n_stop; s++) {
-      const char *found = memmem(out->text, out->size, request->stop[s], request->stop_size[s]);
-      if (found && (size_t)(found - out->text) < first) {
-        first = (size_t)(found - out->text);
+    for (size_t end = 1; end <= out->size && out->stop_index < 0; end++) {
+      for (size_t s = 0; s < request->n_stop; s++) {
+        size_t size = request->stop_size[s];
+        if (size > end || memcmp(out->text + end - size, request->stop[s], size) != 0 || end - size >= first) continue;
+        first = end - size;
         out->stop_index = (int)s;
       }
     }
@@ -443,6 +467,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(stop_strings_cut_across_tokens),
       cmocka_unit_test(no_stop_before_min_tokens),
+      cmocka_unit_test(the_stop_that_ends_first_counts),
       cmocka_unit_test(random_streams_equal_the_whole_text),
       cmocka_unit_test(characters_are_never_split),
       cmocka_unit_test(the_longest_stop_string_is_held_back),
