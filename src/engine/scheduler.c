@@ -430,8 +430,9 @@ bool ommai_scheduler_has_work(const struct ommai_scheduler *scheduler) {
 void ommai_scheduler_turn(struct ommai_scheduler *scheduler) {
   struct ommai_load *load = &scheduler->load;
   enter_again(scheduler);
-  load->n_decoding = 0;
-  for (int64_t i = 0; i < scheduler->n_live; i++) load->n_decoding += scheduler->live[i]->stage == OMMA_STAGE_DECODE;
+  load->n_streams = 0;
+  load->hurry = load->company = true;
+  for (int64_t i = 0; i < scheduler->n_live; i++) load->n_streams += scheduler->live[i]->stage == OMMA_STAGE_DECODE;
   load->prefill = first_in(scheduler, OMMA_STAGE_PREFILL) != NULL;
   load->encode = scheduler->encode.run || scheduler->encode.calls || first_in(scheduler, OMMA_STAGE_ENCODE);
   struct ommai_choice choice = ommai_choose_work(load);
