@@ -343,6 +343,9 @@ struct omma_request_options {
   const struct omma_engine *engine;
   /* In an engine with by_priority, lower values go first; in others it has no effect. */
   int64_t priority;
+  /* The answer is read when it is complete, not token by token: its tokens may come late, next to
+   * those of other answers, which together take less time (omma_engine_options.scheduling). */
+  bool whole;
   /* Prompts with different salts share no keys and values. So the time of an answer does not show
    * what others asked. NULL: none. */
   const char *cache_salt;
@@ -393,6 +396,10 @@ OMMA_API const int32_t *omma_request_prompt(const struct omma_request *request, 
 #define OMMA_DEFAULT_PATCH_BUDGET 16384
 #define OMMA_DEFAULT_MAX_SEQUENCES 8
 
+/* Which answers may wait for others, so that their tokens are computed together: those of requests
+ * that say `whole` (AUTO), none (LATENCY), or all (THROUGHPUT). No answer changes. */
+enum omma_scheduling { OMMA_SCHEDULING_AUTO = 0, OMMA_SCHEDULING_LATENCY = 1, OMMA_SCHEDULING_THROUGHPUT = 2 };
+
 struct omma_engine_options {
   /* Bytes for the pages of keys and values. 0: enough for max_sequences times max_model_len tokens,
    * but at most the memory that is free on this machine, in its control group (cgroup) and by
@@ -431,6 +438,10 @@ struct omma_engine_options {
   /* keep no keys and values of prompts for later prompts with the same beginning */
   bool no_prefix_cache;
   bool by_priority; /* order requests by priority, then by age; else by age alone */
+  enum omma_scheduling scheduling;
+  /* Milliseconds that an answer may wait for others in all, before it goes on as if it were read
+   * token by token. 0: 30,000. */
+  int64_t max_wait_ms;
 };
 
 /* Memory of a model with an engine, in bytes. It is allocated when the two are created, except

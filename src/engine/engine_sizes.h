@@ -3,6 +3,7 @@
 #ifndef OMMAI_ENGINE_ENGINE_SIZES_H
 #define OMMAI_ENGINE_ENGINE_SIZES_H
 
+#include <omma/omma.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,6 +13,8 @@
 #define OMMAI_MAX_QUEUE_LIMIT 65536
 #define OMMAI_DEFAULT_SLICE_MS 1000
 #define OMMAI_MAX_SLICE_MS 60000
+#define OMMAI_DEFAULT_WAIT_MS 30000
+#define OMMAI_MAX_WAIT_MS 86400000
 #define OMMAI_MAX_SEQUENCES 1024
 /* Rows of a decode step that there are at least, for guesses of structured answers. */
 #define OMMAI_MIN_LOGITS_ROWS 8
@@ -30,6 +33,8 @@ struct ommai_engine_sizes {
   int64_t draft_tokens, lookup_min, lookup_max;
   int64_t reserve_tokens; /* of an answer, that admission finds room for */
   bool prefix_cache, by_priority;
+  enum omma_scheduling scheduling;
+  int64_t max_wait_ms;
   size_t page_bytes, prefill_workspace, decode_workspace, vision_workspace, tables;
 };
 

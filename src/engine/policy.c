@@ -6,7 +6,7 @@ struct ommai_choice ommai_choose_work(const struct ommai_load *load) {
   bool decode = load->n_streams || load->n_patient;
   struct ommai_choice choice = {.work = decode ? OMMAI_WORK_DECODE : OMMAI_WORK_NONE};
   if (!load->prefill && !load->encode) return choice;
-  if (decode && !load->n_streams && !load->company) return choice;
+  if (decode && !load->n_streams && !load->more_rows) return choice;
   int64_t ns = load->slice_ns;
   if (load->prefill && load->encode && load->hurry) ns = ommai_min_i64(ns, OMMAI_SHARED_SLICE_NS);
   if (load->n_streams) {

@@ -1,8 +1,8 @@
 /* What the engine does next. A pure function of its load, so that it is tested without a model.
  *
  * Answers are read as they come (streams), or whole. A stream is promised a gap between its tokens;
- * a whole answer is promised its end, so that its decode steps may wait for company: a step of
- * eight rows costs little more than a step of one.
+ * a whole answer is promised its end, so that its decode steps may wait for more rows: a step
+ * of eight rows costs little more than a step of one.
  *
  * - While no sequence decodes: long slices of images or prompts. Where somebody waits for a first
  *   token, short ones in turn, so that neither waits for the other's end; else all images first, so
@@ -31,7 +31,7 @@ struct ommai_load {
   int64_t n_streams, n_patient;
   bool prefill, encode;  /* prompts, images wait */
   bool hurry;            /* somebody waits there for a first token */
-  bool company;          /* prompts and images are of sequences that can decode next to the others */
+  bool more_rows;        /* these prompts and images lead to rows of the next steps */
   bool encoded_last;     /* the last slice was of images */
   int64_t step_ns;       /* the last decode step took; 0: there was none yet */
   int64_t since_step_ns; /* slices since then took */

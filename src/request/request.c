@@ -377,12 +377,13 @@ static enum omma_status assemble(struct omma_request *request, const struct omma
 
 /* A request without a prompt. */
 static enum omma_status create_empty(const struct omma_model *model, const struct omma_sampling *sampling, int64_t priority,
-                                     struct omma_request **out, struct omma_error *error) {
+                                     bool whole, struct omma_request **out, struct omma_error *error) {
   struct omma_request *request = ommai_allocate(&model->allocator, 1, sizeof *request);
   if (!request) return ommai_fail_memory(error, "request", sizeof *request);
   request->allocator = model->allocator;
   request->model = model;
   request->priority = priority;
+  request->whole = whole;
   enum omma_status status = ommai_request_set_sampling(request, sampling, error);
   if (status == OMMA_OK) {
     *out = request;
@@ -406,7 +407,7 @@ static enum omma_status create_from_messages(const struct omma_model *model, con
   OMMAI_TRY(ommai_model_require_chat(model, error));
   OMMAI_TRY(check_messages(model, messages, n_messages, error));
   struct omma_request *request = NULL;
-  OMMAI_TRY(create_empty(model, &options->sampling, options->priority, &request, error));
+  OMMAI_TRY(create_empty(model, &options->sampling, options->priority, options->whole, &request, error));
   const struct ommai_conversation conversation = {.messages = messages,
                                                   .n_messages = n_messages,
                                                   .tools = options->tools,
@@ -458,7 +459,7 @@ enum omma_status omma_request_create_tokens(const struct omma_model *model, cons
   static const struct omma_request_options defaults = {0};
   struct omma_request *request = NULL;
   if (!options) options = &defaults;
-  OMMAI_TRY(create_empty(model, &options->sampling, options->priority, &request, error));
+  OMMAI_TRY(create_empty(model, &options->sampling, options->priority, options->whole, &request, error));
   enum omma_status status = take_tokens(request, tokens, n_tokens, options, error);
   if (status == OMMA_OK) {
     debug_prompt(request);
@@ -490,7 +491,7 @@ enum omma_status omma_request_copy(const struct omma_request *source, const stru
                                    struct omma_request **out, struct omma_error *error) {
   static const struct omma_sampling defaults = {0};
   struct omma_request *request = NULL;
-  OMMAI_TRY(create_empty(source->model, sampling ? sampling : &defaults, source->priority, &request, error));
+  OMMAI_TRY(create_empty(source->model, sampling ? sampling : &defaults, source->priority, source->whole, &request, error));
   enum omma_status status = copy_prompt(source, request, error);
   if (status == OMMA_OK) {
     *out = request;

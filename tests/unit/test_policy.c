@@ -3,7 +3,7 @@
 
 #include "support/test.h"
 
-static const struct ommai_load idle = {.slice_ns = 1000000000, .percent = 50, .hurry = true, .company = true};
+static const struct ommai_load idle = {.slice_ns = 1000000000, .percent = 50, .hurry = true, .more_rows = true};
 
 static void nothing_to_do_is_nothing(void **state) {
   (void)state;
@@ -95,7 +95,7 @@ static void gaps_and_shares_are_as_promised(void **state) {
 
 /* ---- whole answers ---- */
 
-static void whole_answers_wait_for_company(void **state) {
+static void whole_answers_wait_for_more_rows(void **state) {
   (void)state;
   struct ommai_load load = idle;
   load.n_patient = 2;
@@ -104,7 +104,7 @@ static void whole_answers_wait_for_company(void **state) {
   load.prefill = true;
   assert_int_equal(ommai_choose_work(&load).work, OMMAI_WORK_PREFILL);
   assert_int_equal(ommai_choose_work(&load).ns, load.slice_ns);
-  load.company = false; /* nobody would join */
+  load.more_rows = false; /* nobody would join */
   assert_int_equal(ommai_choose_work(&load).work, OMMAI_WORK_DECODE);
   load.n_streams = 1; /* a stream goes by its own promise, whoever else waits */
   assert_int_equal(ommai_choose_work(&load).work, OMMAI_WORK_PREFILL);
@@ -120,9 +120,10 @@ static void without_hurry_images_go_first(void **state) {
   assert_int_equal(ommai_choose_work(&load).ns, load.slice_ns);
 }
 
-/* A load in simulated time: requests arrive at once, each with an image, a prompt and tokens. */
+/* A load in simulated time: requests arrive at once, each with an image, a prompt and tokens. A
+ * step takes step_ns, and row_ns for each further row. */
 struct simulation {
-  int64_t encode_ns, prefill_ns, step_ns, row_ns; /* a step: step_ns and row_ns for each further row */
+  int64_t encode_ns, prefill_ns, step_ns, row_ns;
   int n_requests, n_slots, n_tokens;
   bool whole;
 };
@@ -149,7 +150,7 @@ static struct ommai_load load_of(const struct simulation *simulation, const stru
     load.prefill |= requests[i].encode_ns <= 0 && requests[i].prefill_ns > 0;
     *(simulation->whole ? &load.n_patient : &load.n_streams) += decodes;
   }
-  load.company = load.encode || load.prefill;
+  load.more_rows = load.encode || load.prefill;
   return load;
 }
 
@@ -242,7 +243,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(nothing_to_do_is_nothing),        cmocka_unit_test(alone_everything_gets_long_slices),
       cmocka_unit_test(images_and_prompts_take_turns),   cmocka_unit_test(a_slice_follows_a_step),
-      cmocka_unit_test(gaps_and_shares_are_as_promised), cmocka_unit_test(whole_answers_wait_for_company),
+      cmocka_unit_test(gaps_and_shares_are_as_promised), cmocka_unit_test(whole_answers_wait_for_more_rows),
       cmocka_unit_test(without_hurry_images_go_first),   cmocka_unit_test(whole_answers_share_their_steps),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
