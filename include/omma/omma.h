@@ -264,6 +264,9 @@ OMMA_API void omma_grammar_destroy(struct omma_grammar *grammar);
 struct omma_reasoning {
   const char *begin, *end; /* 1 to OMMA_MAX_MARK_BYTES bytes */
   const char *forced_end;  /* a text that ends with `end`; NULL: `end` */
+  /* What the answer may begin with where the end mark is missing, such as the mark of a tool call;
+   * it is part of the answer. Not looked for where the answer has a grammar. NULL: nothing. */
+  const char *answer_begin;
 };
 /* The marks of a reasoning parser. The names are vLLM's where it has the parser; the marks are
  * constant strings. Errors: ARGUMENT (field "reasoning_parser": no such name; the message lists

@@ -54,6 +54,10 @@ static size_t unsure_tail(const struct ommai_answer_text *answer) {
   size_t longest = 0, from = over ? answer->thought_end : 0;
   if (answer->thought.stage == OMMAI_THOUGHT_BEFORE) return answer->n_held;
   if (!over) longest = begun_tail(answer, 0, rules->end, rules->end_size, longest);
+  if (!over) longest = begun_tail(answer, 0, rules->begin, rules->begin_size, longest);
+  if (!over && rules->answer_begin_size) {
+    longest = begun_tail(answer, 0, rules->answer_begin, rules->answer_begin_size, longest);
+  }
   for (size_t i = 0; i < request->n_stop; i++) {
     longest = begun_tail(answer, from, request->stop[i], request->stop_size[i], longest);
   }
@@ -79,6 +83,26 @@ static bool waits_for_begin(struct ommai_answer_text *answer) {
   return false;
 }
 
+/* A begin mark after other words: it is taken out like one at the beginning. */
+static void cut_out_late_begin(struct ommai_answer_text *answer) {
+  const struct ommai_thought_rules *rules = &answer->request->thought;
+  const char *begin = memmem(answer->held, answer->n_held, rules->begin, rules->begin_size);
+  const char *end = memmem(answer->held, answer->n_held, rules->end, rules->end_size);
+  if (begin && (!end || begin < end)) cut_out(answer, (size_t)(begin - answer->held), rules->begin_size);
+}
+
+/* Where the thought ends in `held`: at its end mark, or where the answer begins without one
+ * (*is_end false). NULL: nowhere yet. */
+static const char *find_end(const struct ommai_answer_text *answer, bool *is_end) {
+  const struct ommai_thought_rules *rules = &answer->request->thought;
+  const char *end = memmem(answer->held, answer->n_held, rules->end, rules->end_size), *begin = NULL;
+  if (rules->answer_begin_size) {
+    begin = memmem(answer->held, answer->n_held, rules->answer_begin, rules->answer_begin_size);
+  }
+  *is_end = !begin || (end && end < begin);
+  return *is_end ? end : begin;
+}
+
 /* Goes through the marks in `held`. A grammar begins after the token that completes the end mark,
  * and the answer with it. */
 static void follow_thought(struct ommai_answer_text *answer) {
@@ -87,11 +111,13 @@ static void follow_thought(struct ommai_answer_text *answer) {
   if (thought->stage == OMMAI_THOUGHT_OVER) return;
   if (thought->stage == OMMAI_THOUGHT_BEFORE && waits_for_begin(answer)) return;
   thought->stage = OMMAI_THOUGHT_INSIDE;
-  const char *end = memmem(answer->held, answer->n_held, rules->end, rules->end_size);
-  bool written = rules->limited && thought->n_forced == rules->n_forced;
+  cut_out_late_begin(answer);
+  bool written = rules->limited && thought->n_forced == rules->n_forced, is_end = true;
+  const char *end = find_end(answer, &is_end);
   if (!end && !written) return;
   answer->thought_end = end ? (size_t)(end - answer->held) : answer->n_held;
-  if (end) cut_out(answer, answer->thought_end, rules->end_size);
+  if (end && is_end) cut_out(answer, answer->thought_end, rules->end_size);
+  if (!is_end) thought->n_tokens--; /* the token that it ends with is the answer's */
   if (answer->request->grammar) answer->n_held = answer->thought_end;
   thought->stage = OMMAI_THOUGHT_OVER;
 }
@@ -111,7 +137,8 @@ void ommai_answer_text_shown(struct ommai_answer_text *answer) {
 void ommai_answer_text_push(struct ommai_answer_text *answer, int32_t token, bool may_stop) {
   const struct omma_request *request = answer->request;
   const struct ommai_thought_rules *rules = &request->thought;
-  bool is_mark = answer->thought.stage != OMMAI_THOUGHT_OVER && (token == rules->begin_token || token == rules->end_token);
+  bool is_mark = answer->thought.stage != OMMAI_THOUGHT_OVER &&
+                 (token == rules->begin_token || token == rules->end_token || token == rules->answer_begin_token);
   ommai_answer_text_shown(answer);
   size_t n_old = answer->n_held;
   answer->n_held += ommai_detokenizer_push(&answer->detokenizer, request->model->tokenizer, token,
