@@ -336,14 +336,26 @@ struct omma_truncation {
 };
 #define OMMA_MAX_TRUNCATED_TOKENS (INT64_C(1) << 20) /* of a prompt that is truncated */
 
+/* What a request is for. An engine refuses kinds that it does not serve as UNSUPPORTED: without a
+ * language model (omma_model_options.encoder_only) it encodes alone; no engine embeds or scores
+ * texts yet. */
+enum omma_request_kind {
+  OMMA_REQUEST_DEFAULT = 0,  /* GENERATE, or ENCODE where the model was opened with encoder_only */
+  OMMA_REQUEST_GENERATE = 1, /* an answer */
+  OMMA_REQUEST_ENCODE = 2,   /* its images' and videos' outputs (omma_callbacks.on_embeddings) */
+  OMMA_REQUEST_EMBED = 3,
+  OMMA_REQUEST_SCORE = 4
+};
+
 struct omma_request_options {
   struct omma_sampling sampling;
+  enum omma_request_kind kind;
   /* The last message is the beginning of the answer: it is not closed, and no new message
    * begins. */
   bool continue_final_message;
-  /* A prompt that could never fit into this engine's KV cache is refused (LIMIT "input_tokens")
-   * before images are resized. May be NULL. */
-  const struct omma_engine *engine;
+  /* Of the engine that will take the request (omma_engine_max_model_len): a longer prompt is
+   * refused (LIMIT "input_tokens") before images are resized. 0: the model's limit alone. */
+  int64_t max_model_len;
   /* In an engine with by_priority, lower values go first; in others it has no effect. */
   int64_t priority;
   /* The answer is read when it is complete, not token by token: its tokens may come late, next to

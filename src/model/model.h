@@ -64,6 +64,9 @@ struct omma_model {
   atomic_bool has_engine;
 };
 
+/* Whether there is a language model next to the tower. */
+static inline bool ommai_model_has_decoder(const struct omma_model *model) { return !model->encoder_only; }
+
 /* Shows every tensor the model wants to `visit`; counts them into the loader. Where names come in
  * dialects, those that `checkpoint` has; NULL: those of the released files. */
 enum omma_status ommai_model_describe(const struct omma_model *model, const struct ommai_checkpoint *checkpoint,
