@@ -36,8 +36,7 @@ static enum omma_status allocate(struct ommai_sequence *sequence, struct omma_er
   sequence->image_rows = ommai_allocate(allocator, request->n_images, sizeof *sequence->image_rows);
   sequence->generated = ommai_allocate(allocator, (size_t)sequence->max_generated, sizeof *sequence->generated);
   if (can_need_mask(request)) sequence->mask = ommai_allocate(allocator, (size_t)sizes->mask_words, sizeof *sequence->mask);
-  if (!sequence->encoded || !sequence->image_rows || !sequence->generated ||
-      (can_need_mask(request) && !sequence->mask)) {
+  if (!sequence->encoded || !sequence->image_rows || !sequence->generated || (can_need_mask(request) && !sequence->mask)) {
     return ommai_fail_memory(error, "request", (size_t)sequence->max_generated * sizeof *sequence->generated);
   }
   return OMMA_OK;

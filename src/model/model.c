@@ -165,10 +165,10 @@ static enum omma_status read_chat_template(struct omma_model *model, const struc
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "chat_template", "chat_template: no such use: %d",
                             (int)options->chat_template);
   }
-  model->chat_use = options->chat_template;
-  OMMAI_TRY(ommai_chat_template_read(&model->documents, options->chat_template_file, &model->allocator, model->family,
+  OMMAI_TRY(ommai_chat_template_read(&model->documents, options->chat_template_file,
+                                     options->chat_template == OMMA_CHAT_TEMPLATE_FAMILY, &model->allocator, model->family,
                                      &model->chat, error));
-  bool later = model->config_only || model->chat_use == OMMA_CHAT_TEMPLATE_UNUSED;
+  bool later = model->config_only || options->chat_template == OMMA_CHAT_TEMPLATE_UNUSED;
   return later ? OMMA_OK : ommai_model_require_chat(model, error);
 }
 
@@ -288,7 +288,7 @@ static enum omma_status open_source(struct omma_model *model, const struct omma_
 static void debug_plan(const struct omma_model *model) {
   OMMAI_DEBUG(&model->log, "model: %s: %s at level %s, %d thread%s, context of %lld tokens, chat template %s", model->directory,
               model->config.model_type, ommai_cpu_level_name(model->level), model->n_threads, ommai_plural(model->n_threads),
-              (long long)model->max_model_len, model->chat.difference[0] ? "of its own" : "known");
+              (long long)model->max_model_len, model->chat.problem[0] ? "missing" : "its own");
   OMMAI_DEBUG(&model->log, "model: %lld parameters, %lld of them of the tower; %lld bytes of weights",
               (long long)model->n_parameters, (long long)model->n_vision_parameters, (long long)model->weight_bytes);
 }
@@ -342,20 +342,10 @@ enum omma_status ommai_model_require_processor(const struct omma_model *model, s
       model->directory);
 }
 
-/* A template that is none of the known ones. */
-static bool rendered_as_its_own(const struct omma_model *model) {
-  return model->chat.difference[0] && model->chat.jinja && model->chat_use != OMMA_CHAT_TEMPLATE_FAMILY;
-}
-
-static bool has_tools(const struct omma_model *model) {
-  bool family_template = model->chat.difference[0] && model->chat_use == OMMA_CHAT_TEMPLATE_FAMILY;
-  return model->chat.jinja && !family_template && ommai_jinja_reads(model->chat.jinja, "tools");
-}
-
 enum omma_status ommai_model_require_chat(const struct omma_model *model, struct omma_error *error) {
-  if (!model->chat.difference[0] || model->chat.jinja || model->chat_use == OMMA_CHAT_TEMPLATE_FAMILY) return OMMA_OK;
+  if (model->chat.jinja) return OMMA_OK;
   return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "chat_template",
-                          "%s; prompts in another form than the model's own make it worse", model->chat.difference);
+                          "%s; prompts in another form than the model's own make it worse", model->chat.problem);
 }
 
 enum omma_status omma_model_open(const char *directory, const struct omma_model_options *options, struct omma_model **out,
@@ -464,9 +454,9 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .weight_bytes = model->weight_bytes,
       .max_model_len = model->max_model_len,
       .published_values = model->config.image.published ? model->family->published->name : NULL,
-      .chat_template = rendered_as_its_own(model) ? "its own" : model->chat.variant->name,
-      .chat_template_difference = model->chat.difference[0] && !rendered_as_its_own(model) ? model->chat.difference : NULL,
-      .chat_template_has_tools = has_tools(model),
+      .chat_template = model->chat.problem[0] ? model->family->chat_name : "its own",
+      .chat_template_difference = model->chat.problem[0] ? model->chat.problem : NULL,
+      .chat_template_has_tools = model->chat.jinja && ommai_jinja_reads(model->chat.jinja, "tools"),
       .box_unit = model->family->box_unit,
   };
   set_shape_info(model, info);

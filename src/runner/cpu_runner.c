@@ -138,8 +138,8 @@ static enum omma_status set_up(struct ommai_cpu_runner *cpu, struct omma_error *
   OMMAI_TRY(ommai_team_create(model->n_threads, model->pin_threads, &model->allocator, &cpu->team, error));
   cpu->threads = ommai_team_interface(cpu->team);
   if (has_decoder(model)) {
-    OMMAI_TRY(ommai_kv_cache_create(&model->config.text, model->decoder.kv_type, cpu->limits.n_pages,
-                                    &model->large_allocator, &cpu->kv, error));
+    OMMAI_TRY(ommai_kv_cache_create(&model->config.text, model->decoder.kv_type, cpu->limits.n_pages, &model->large_allocator,
+                                    &cpu->kv, error));
   }
   return allocate(cpu, error);
 }

@@ -56,10 +56,8 @@ enum omma_status ommai_cpu_decode(struct ommai_runner *runner, const struct omma
   OMMAI_ASSERT(n <= (drawn ? cpu->limits.drawn_rows : cpu->limits.max_rows));
   for (int64_t i = 0; i < n; i++) {
     int32_t position = rows[i].position;
-    cpu->tables.step_rows[i] = (struct ommai_decode_row){.token = rows[i].token,
-                                                         .position = {position, position, position},
-                                                         .index = rows[i].index,
-                                                         .pages = rows[i].pages};
+    cpu->tables.step_rows[i] = (struct ommai_decode_row){
+        .token = rows[i].token, .position = {position, position, position}, .index = rows[i].index, .pages = rows[i].pages};
   }
   cpu->n_logits = cpu->n_step_rows = 0;
   OMMAI_TRY(run(cpu, n, at_once ? cpu->tables.logits : NULL, error));
