@@ -285,14 +285,15 @@ static void check_model(const char *name, const char *quantization, enum omma_kv
   answer_alone(models[0], requests[0], alone, n);
   const int64_t page = page_bytes(models[0]), few = (MIN_CONTEXT / 64 + 2) * page;
   const struct omma_engine_options settings[] = {
-      {.max_sequences = 8, .slice_ms = 1, .draft_tokens = 2, .lookup_max = 2},
+      /* steps of more rows than logits are kept of: by guesses, and by sequences */
+      {.max_sequences = 8, .slice_ms = 1, .draft_tokens = 7, .lookup_max = 2},
       {.max_sequences = 5,
        .kv_cache_bytes = few,
        .prefill_chunk = 64,
        .slice_ms = 1,
        .reserve_tokens = -1,
        .encoder_cache_bytes = -1},
-      {.max_sequences = 19, .kv_cache_bytes = 3 * few, .slice_percent = 90, .encoder_cache_bytes = 40000, .patch_budget = 64},
+      {.max_sequences = 40, .kv_cache_bytes = 3 * few, .slice_percent = 90, .encoder_cache_bytes = 40000, .patch_budget = 64},
       {.max_sequences = 4,
        .no_prefix_cache = true,
        .slice_percent = 5,
