@@ -18,8 +18,8 @@ static enum omma_status pick(const char *field, int64_t value, int64_t fallback,
                           (long long)value);
 }
 
-/* Pages of a group where the positions of `n` pages are kept: of windows no more than twice what all
- * sequences hold at once, of snapshots where they stand, go on and guess, and as many again. */
+/* Pages of a group where the positions of `n` pages are kept: of windows no more than twice what
+ * all sequences hold at once, of snapshots where they stand, go on and guess, and as many again. */
 static int64_t group_pages(const struct ommai_engine_sizes *sizes, int g, int64_t n) {
   const struct ommai_state_group *group = &sizes->facts.groups[g];
   if (group->kind == OMMAI_STATE_PAGES) return n;

@@ -64,7 +64,8 @@ void ommai_sequence_begin_decode(struct ommai_sequence *sequence);
 bool ommai_sequence_take_pages(struct ommai_sequence *sequence, int64_t n_positions);
 /* Takes over pages that were published since; before a chunk, at a page's border. */
 void ommai_sequence_match(struct ommai_sequence *sequence);
-/* A chunk up to `end` begins, whose pages are in place; and it is computed: publishes what is full. */
+/* A chunk up to `end` begins, whose pages are in place; and it is computed: publishes what is full.
+ * */
 void ommai_sequence_begin_chunk(struct ommai_sequence *sequence, int64_t end);
 void ommai_sequence_publish(struct ommai_sequence *sequence, int64_t n_prefilled);
 

@@ -6,7 +6,10 @@
 #include "base/checked.h"
 #include "base/error.h"
 
-enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS, NONE = -1, SNAPSHOTS = 2 /* where a sequence stands, and goes on */ };
+enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS, NONE = -1 };
+
+/* Snapshots of a sequence: where it stands, and where it goes on. */
+enum { SNAPSHOTS = 2 };
 
 int64_t ommai_state_most_pages(const struct ommai_state_group *group, int64_t prefill_chunk) {
   switch (group->kind) {
@@ -156,11 +159,11 @@ static bool knows(const struct ommai_page_pool *pool, const struct omma_kv_page_
   return found > 0;
 }
 
-/* The last border up to n where everything is there that is not held; `border` where there is
- * none. firsts: of windows, from which page on they are held. */
+/* The last border up to n where everything is there that is not held; `border` where there is none.
+ * firsts: of windows, from which page on they are held; `from`: from which on they are there. */
 static int64_t find_border(const struct ommai_state_pool *pool, int64_t border, const int64_t *firsts,
                            const struct omma_kv_page_key *keys, int64_t n) {
-  int64_t from[OMMAI_MAX_STATE_GROUPS], found = border, kept = 0; /* pages are there from `from` on */
+  int64_t from[OMMAI_MAX_STATE_GROUPS], found = border, kept = 0;
   for (int g = 0; g < pool->n_groups; g++) from[g] = firsts[g];
   for (int64_t i = border; i < n; i++) {
     bool whole = true;

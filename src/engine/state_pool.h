@@ -2,9 +2,9 @@
  * page pool for each group, and what one sequence holds of them.
  *
  * A prefix may be resumed at a border of pages where everything is there: all pages before it, of a
- * window those that it reaches, and a snapshot that was left exactly there. Snapshots are left where
- * a chunk ends and at the last border of a prompt. A page in use by others or published is never
- * written: a sequence goes on from it in a page of its own. One thread. */
+ * window those that it reaches, and a snapshot that was left exactly there. Snapshots are left
+ * where a chunk ends and at the last border of a prompt. A page in use by others or published is
+ * never written: a sequence goes on from it in a page of its own. One thread. */
 #ifndef OMMAI_ENGINE_STATE_POOL_H
 #define OMMAI_ENGINE_STATE_POOL_H
 
@@ -16,13 +16,13 @@ struct ommai_state_pool {
   int n_groups;
   struct ommai_state_group groups[OMMAI_MAX_STATE_GROUPS];
   struct ommai_page_pool *pools[OMMAI_MAX_STATE_GROUPS];
-  int64_t most[OMMAI_MAX_STATE_GROUPS]; /* pages that a sequence holds at once, at most; of pages: INT64_MAX */
+  int64_t most[OMMAI_MAX_STATE_GROUPS]; /* ommai_state_most_pages */
   struct omma_kv_events events;         /* of the first group's pages */
 };
 
 /* Of one sequence and group. Pages: [max_pages], those from `first` to n_pages are held. Snapshots:
- * where the sequence stands (-1: at its beginning), where it goes on, and what a guess may overwrite;
- * -1: none. `rows` is what calls get (struct ommai_state_pages). */
+ * where the sequence stands (-1: at its beginning), where it goes on, and what a guess may
+ * overwrite; -1: none. `rows` is what calls get (struct ommai_state_pages). */
 enum ommai_row_kind { OMMAI_ROW_BEGIN, OMMAI_ROW_GO_ON, OMMAI_ROW_FORK, OMMAI_ROW_GUESS, OMMAI_ROW_KINDS };
 struct ommai_held_group {
   int32_t *pages;
@@ -36,7 +36,8 @@ struct ommai_held_state {
   int64_t n_pages, max_pages; /* positions that are covered, in pages */
 };
 
-/* Pages that a sequence holds of a group at once, at most, where chunks have prefill_chunk rows. */
+/* Pages that a sequence holds of a group at once, at most, where chunks have prefill_chunk rows;
+ * INT64_MAX: all of its own. */
 int64_t ommai_state_most_pages(const struct ommai_state_group *group, int64_t prefill_chunk);
 
 /* Errors: MEMORY; nothing stays. */
@@ -51,13 +52,13 @@ struct ommai_page_counts ommai_state_pool_counts(const struct ommai_state_pool *
 
 bool ommai_state_pool_has_snapshots(const struct ommai_state_pool *pool);
 
-/* Tables for a sequence of up to max_pages pages, which holds nothing. Errors: MEMORY; free it in any
- * case. */
+/* Tables for a sequence of up to max_pages pages, which holds nothing. Errors: MEMORY; free it in
+ * any case. */
 enum omma_status ommai_held_state_init(struct ommai_held_state *held, const struct ommai_state_pool *pool, int64_t max_pages,
                                        const struct omma_allocator *allocator, struct omma_error *error);
 void ommai_held_state_free(struct ommai_held_state *held, const struct omma_allocator *allocator);
-/* What a call gets. A chunk gets BEGIN; the first generated token of a step BEGIN, those after it that
- * are no guesses GO_ON, the first guess FORK, the others GUESS. */
+/* What a call gets. A chunk gets BEGIN; the first generated token of a step BEGIN, those after it
+ * that are no guesses GO_ON, the first guess FORK, the others GUESS. */
 struct ommai_state_pages ommai_held_state_rows(struct ommai_held_state *held, const struct ommai_state_pool *pool,
                                                enum ommai_row_kind kind);
 
@@ -70,8 +71,8 @@ int64_t ommai_state_pool_match(struct ommai_state_pool *pool, struct ommai_held_
 bool ommai_state_pool_take(struct ommai_state_pool *pool, struct ommai_held_state *held, int64_t position, int64_t n_positions);
 /* Takes what guesses overwrite; false where there is none. */
 bool ommai_state_pool_take_guess(struct ommai_state_pool *pool, struct ommai_held_state *held);
-/* Has the next chunk leave a snapshot at its last border, if it goes beyond it, where there is a page
- * for it that nobody uses. */
+/* Has the next chunk leave a snapshot at its last border, if it goes beyond it, where there is a
+ * page for it that nobody uses. */
 void ommai_state_pool_mark_border(struct ommai_state_pool *pool, struct ommai_held_state *held,
                                   const struct omma_kv_page_key *key);
 

@@ -20,7 +20,8 @@ struct ommai_state_layout {
   uint16_t place[OMMAI_DECODER_MAX_LAYERS];
 };
 
-/* Groups that keep pages come first. kv_type: that of pages. Layers have at most OMMAI_MAX_STATE_GROUPS pairs of mixer and window. */
+/* Groups that keep pages come first. kv_type: that of pages. Layers have at most
+ * OMMAI_MAX_STATE_GROUPS pairs of mixer and window. */
 void ommai_state_layout_make(const struct ommai_decoder_config *config, enum omma_dtype kv_type,
                              struct ommai_state_layout *layout);
 
