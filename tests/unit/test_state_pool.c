@@ -1,5 +1,5 @@
-/* What a sequence holds of several groups, and what it leaves to others: windows, snapshots, and where
- * a prompt can go on. */
+/* What a sequence holds of several groups, and what it leaves to others: windows, snapshots, and
+ * where a prompt can go on. */
 #include "engine/state_pool.h"
 
 #include <omma/attention.h>
@@ -102,7 +102,7 @@ static void a_prompt_goes_on_from_a_snapshot(void **state) {
   (void)state;
   struct ommai_state_pool *pool = make(&snapshot, 32, 6);
   struct ommai_held_state held = hold(pool), next = hold(pool);
-  compute(pool, &held, 0, 2 * CHUNK + PAGE + 5); /* at 2, 4 and, within the last chunk, at 5 pages */
+  compute(pool, &held, 0, 2 * CHUNK + PAGE + 5); /* at 2, 4 and, within a chunk, at 5 */
   let_go(pool, &held);
   assert_int_equal(kept(pool, 1), 3);
   assert_int_equal(ommai_state_pool_match(pool, &next, keys, 1), 0);
@@ -137,7 +137,7 @@ static void expect_row(struct ommai_held_state *held, const struct ommai_state_p
   assert_int_equal(row[OMMAI_SNAPSHOT_WRITTEN], written);
 }
 
-/* Guesses are computed beside the state, and take its place only when all were right. */
+/* Guesses are computed in a page of their own, which takes the state's place only when all were right. */
 static void guesses_do_not_touch_the_state(void **state) {
   (void)state;
   struct ommai_state_pool *pool = make(&snapshot, 8, 4);
@@ -208,12 +208,9 @@ static void failed_allocations_leave_nothing(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(pages_behind_the_window_are_given_back),
-      cmocka_unit_test(a_prompt_goes_on_where_its_window_is_whole),
-      cmocka_unit_test(a_prompt_goes_on_from_a_snapshot),
-      cmocka_unit_test(pages_take_their_snapshots_along),
-      cmocka_unit_test(guesses_do_not_touch_the_state),
-      cmocka_unit_test(pages_are_promised_by_group),
+      cmocka_unit_test(pages_behind_the_window_are_given_back), cmocka_unit_test(a_prompt_goes_on_where_its_window_is_whole),
+      cmocka_unit_test(a_prompt_goes_on_from_a_snapshot),       cmocka_unit_test(pages_take_their_snapshots_along),
+      cmocka_unit_test(guesses_do_not_touch_the_state),         cmocka_unit_test(pages_are_promised_by_group),
       cmocka_unit_test(failed_allocations_leave_nothing),
   };
   return cmocka_run_group_tests(tests, set_up, NULL);
