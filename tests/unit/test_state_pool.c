@@ -123,7 +123,7 @@ static void pages_take_their_snapshots_along(void **state) {
   compute(pool, &held, 0, 3 * CHUNK); /* 6 of 8 pages */
   let_go(pool, &held);
   assert_int_equal(kept(pool, 1), 3);
-  assert_true(ommai_state_pool_take(pool, &other, 0, 4 * PAGE)); /* two of the six go, the last ones */
+  assert_true(ommai_state_pool_take(pool, &other, 0, 4 * PAGE)); /* the last two of six go */
   assert_int_equal(kept(pool, 0), 4);
   assert_int_equal(kept(pool, 1), 2);
   let_go(pool, &other);
@@ -137,7 +137,8 @@ static void expect_row(struct ommai_held_state *held, const struct ommai_state_p
   assert_int_equal(row[OMMAI_SNAPSHOT_WRITTEN], written);
 }
 
-/* Guesses are computed in a page of their own, which takes the state's place only when all were right. */
+/* Guesses are computed in a page of their own, which takes the state's place only when all were
+ * right. */
 static void guesses_do_not_touch_the_state(void **state) {
   (void)state;
   struct ommai_state_pool *pool = make(&snapshot, 8, 4);
