@@ -13,12 +13,7 @@ static int64_t state_floats(const struct ommai_attention_problem *problem) {
   return (int64_t)(problem->state_bytes / sizeof(float));
 }
 
-/* Keys at the beginning of block `index` that are outside of the window. */
-static int64_t hidden_keys(const struct ommai_attention_run *run, const struct ommai_attention_unit *unit, int64_t index) {
-  return ommai_max_i64(0, ommai_attention_first_key(&run->plan->problem, unit->n_keys) - index * OMMAI_ATTENTION_BLOCK);
-}
-
-/* Leaves out the first `count` keys of a block. */
+/* Leaves out the first `count` keys of a block, which are outside of the window. */
 static void skip_keys(const struct ommai_attention_problem *problem, int64_t count,
                       struct ommai_attention_decode_block *block) {
   block->k = ommai_attention_at(block->k, count * block->k_stride, problem->types.kv);
@@ -47,7 +42,6 @@ static void point_at(const struct ommai_attention_run *run, const struct ommai_a
   block->next_k_scales = more ? ommai_attention_k_scales(run, job->unit, next_head, next_index) : NULL;
   block->next_v_scales = more ? ommai_attention_v_scales(run, job->unit, next_head, next_index) : NULL;
   block->n_keys = (int32_t)ommai_min_i64(job->unit->n_keys - index * OMMAI_ATTENTION_BLOCK, OMMAI_ATTENTION_BLOCK);
-  skip_keys(problem, hidden_keys(run, job->unit, index), block);
 }
 
 /* States [n_heads * group] of the pair over split `split`, counted from position 0. */
@@ -63,11 +57,12 @@ static void run_split(const struct ommai_attention_run *run, const struct ommai_
                                                .scale = problem->scale,
                                                .state_stride = state_floats(problem)};
   int64_t end = ommai_min_i64((split + 1) * SPLIT_BLOCKS, ommai_div_up(job->unit->n_keys, OMMAI_ATTENTION_BLOCK));
-  int64_t first = ommai_attention_first_key(problem, job->unit->n_keys) / OMMAI_ATTENTION_BLOCK;
-  first = ommai_max_i64(first, split * SPLIT_BLOCKS);
+  int64_t first_key = ommai_attention_first_key(problem, job->unit->n_keys);
+  int64_t first = ommai_max_i64(first_key / OMMAI_ATTENTION_BLOCK, split * SPLIT_BLOCKS);
   for (int64_t i = first; i < end; i++) {
     for (int32_t head = 0; head < job->n_heads; head++) {
       point_at(run, job, i, end, head, &block);
+      if (i * OMMAI_ATTENTION_BLOCK < first_key) skip_keys(problem, first_key - i * OMMAI_ATTENTION_BLOCK, &block);
       block.first = i == first;
       block.state = states + (int64_t)head * problem->group * block.state_stride;
       problem->decode->block(&block);

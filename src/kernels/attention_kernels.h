@@ -96,6 +96,10 @@ struct ommai_attention_tile {
  * error, which shows in rows where two or three keys outweigh the others. */
 static inline float ommai_attention_slack(enum omma_dtype dtype) { return dtype == OMMA_BF16 ? 0.0f : 8.0f; }
 
+/* The maximum in use of a row that has seen no key yet. It is below all scores before they are
+ * scaled, and finite: a block whose keys a row's window hides has weights of zero, not NaN. */
+#define OMMAI_ATTENTION_LEAST_SCORE (-0x1p100f)
+
 struct ommai_attention_tile_kernel {
   const char *name;
   enum ommai_cpu_level level;

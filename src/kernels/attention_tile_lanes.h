@@ -117,15 +117,6 @@ OMMAI_INLINE void mask_block(const struct ommai_attention_tile *tile, int64_t be
   mask_scores(scores, n_keys, firsts, ends, largest, nv);
 }
 
-/* Sets what belongs to rows whose keys all come after the block at `begin`. Such a row has no
- * maximum; with 0 in its place the block's weights are zeros. */
-OMMAI_INLINE void set_waiting(const struct ommai_attention_tile *tile, int64_t begin, vec x[MAX_NV], float value, int nv) {
-  vec firsts[MAX_NV];
-  if (begin + BLOCK > tile->n_keys - tile->window_keys) return;
-  find_ends(tile, begin + tile->window_keys, firsts, nv);
-  for (int v = 0; v < nv; v++) x[v] = vec_select(vec_greater(firsts[v], vec_set1((float)(BLOCK - 1))), vec_set1(value), x[v]);
-}
-
 /* What happens to the sums of the blocks before. */
 enum carry { CARRY_NOTHING, CARRY_AS_IS, CARRY_RESCALED };
 OMMAI_INLINE void multiply_values(const float *values, const float *weights, int64_t n_units, int64_t n_groups, float *sums,
@@ -210,7 +201,7 @@ OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, e
   vec scale = vec_set1(fabsf(tile->scale) * LOG2_E), largest[MAX_NV];
   struct softmax softmax;
   for (int v = 0; v < nv; v++) {
-    softmax.maximum[v] = vec_set1(-INFINITY);
+    softmax.maximum[v] = vec_set1(OMMAI_ATTENTION_LEAST_SCORE);
     softmax.sum[v] = vec_zero();
   }
   pack_queries(tile, queries, nv, dtype);
@@ -219,7 +210,6 @@ OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, e
     int64_t n_keys = ommai_round_up(ommai_min_i64(tile->n_keys - begin, BLOCK), GROUP);
     multiply_keys(block, queries, units, n_keys / GROUP, scores, largest, tile->prefetch, nv);
     mask_block(tile, begin, n_keys, scores, largest, nv);
-    set_waiting(tile, begin, largest, 0.0f, nv);
     bool first = begin == tile->first_key;
     enum carry carry = raise_maximum(&softmax, largest, scale, ommai_attention_slack(dtype), first, nv);
     for (int v = 0; v < nv; v++) {
@@ -227,7 +217,6 @@ OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, e
           make_weights(scores + v * LANES, weights + v * LANES * UNIT_WORDS, n_keys, nv, scale, softmax.maximum[v], dtype);
       softmax.sum[v] = vec_fma(softmax.sum[v], softmax.rescale[v], sum);
     }
-    set_waiting(tile, begin, softmax.maximum, -INFINITY, nv);
     multiply_values(block + key_words(tile->head_dim), weights, n_keys / UNIT_KEYS, n_groups, sums, carry, softmax.rescale,
                     tile->prefetch, nv);
   }

@@ -99,18 +99,6 @@ OMMAI_INLINE void mask_block(const struct ommai_attention_tile *tile, int64_t be
   mask_scores(scores, n_keys, firsts, ends, largest, nv);
 }
 
-/* Sets what belongs to rows whose keys all come after a step, which ends at `end`. Such a row has
- * no maximum; with 0 in its place the step's weights are zeros. */
-OMMAI_INLINE void set_waiting(const struct ommai_attention_tile *tile, int64_t end, __m512 x[MAX_NV], float value, int nv) {
-  __m512i firsts[MAX_NV];
-  if (end > tile->n_keys - tile->window_keys) return;
-  find_ends(tile, end + tile->window_keys, firsts, nv);
-  for (int v = 0; v < nv; v++) {
-    __mmask16 waiting = _mm512_cmpge_epi32_mask(firsts[v], _mm512_setzero_si512());
-    x[v] = _mm512_mask_mov_ps(x[v], waiting, _mm512_set1_ps(value));
-  }
-}
-
 /* What happens to the sums of the blocks before. */
 enum carry { CARRY_NOTHING, CARRY_AS_IS, CARRY_RESCALED };
 OMMAI_INLINE void multiply_values(const uint32_t *values, int64_t stride, const uint32_t *weights, int64_t n_units,

@@ -182,7 +182,7 @@ OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, e
   __m512 scale = _mm512_set1_ps(fabsf(tile->scale) * LOG2_E), largest[MAX_NV];
   struct softmax softmax;
   for (int v = 0; v < nv; v++) {
-    softmax.maximum[v] = _mm512_set1_ps(-INFINITY);
+    softmax.maximum[v] = _mm512_set1_ps(OMMAI_ATTENTION_LEAST_SCORE);
     softmax.sum[v] = _mm512_setzero_ps();
   }
   pack_queries(tile, queries, nv, dtype);
@@ -199,7 +199,6 @@ OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, e
       mask_block(tile, begin + at, groups * GROUP, part, maxima, nv);
       for (int v = 0; v < nv; v++) largest[v] = _mm512_max_ps(largest[v], maxima[v]);
     }
-    set_waiting(tile, end, largest, 0.0f, nv);
     bool first = begin == tile->first_key;
     enum carry carry = raise_maximum(&softmax, largest, scale, ommai_attention_slack(dtype), first, nv);
     n_keys = ommai_round_up(n_keys, GROUP);
@@ -207,7 +206,6 @@ OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, e
       __m512 sum = make_weights(scores + v * LANES, weights + v * LANES, n_keys, nv * LANES, scale, softmax.maximum[v], dtype);
       softmax.sum[v] = _mm512_fmadd_ps(softmax.sum[v], softmax.rescale[v], sum);
     }
-    set_waiting(tile, end, softmax.maximum, -INFINITY, nv);
     multiply_values(block + BLOCK * units, stride, weights, n_keys / UNIT_KEYS, n_groups, sums, carry, softmax.rescale,
                     tile->prefetch, nv);
     block += (end - begin) / BLOCK * stride;
