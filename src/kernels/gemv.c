@@ -10,14 +10,26 @@
 #define BLOCK_BF16 1024
 #define BLOCK_F32 256
 
+static const struct {
+  int bits;
+  int64_t k_step; /* n_in is padded to a multiple of it */
+} layouts[OMMAI_WEIGHT_LAYOUTS] = {[OMMAI_WEIGHTS_BF16_PANELS] = {16, 32},
+                                   [OMMAI_WEIGHTS_F32_PANELS] = {32, 16},
+                                   [OMMAI_WEIGHTS_S8_PANELS] = {8, 64},
+                                   [OMMAI_WEIGHTS_U4_PANELS] = {4, 64}};
+
+int ommai_weights_bits(enum ommai_weight_layout layout) { return layouts[layout].bits; }
+
 int64_t ommai_weights_padded_k(enum ommai_weight_layout layout, int64_t n_in) {
-  if (layout == OMMAI_WEIGHTS_S8_PANELS || layout == OMMAI_WEIGHTS_U4_PANELS) return ommai_round_up(n_in, 64);
-  if (layout == OMMAI_WEIGHTS_BF16_PANELS) return ommai_round_up(n_in, 32);
-  return ommai_round_up(n_in, 16);
+  return ommai_round_up(n_in, layouts[layout].k_step);
+}
+
+int64_t ommai_weights_panel_bytes(enum ommai_weight_layout layout, int64_t n_in) {
+  return ommai_weights_padded_k(layout, n_in) * OMMAI_PANEL_COLUMNS * layouts[layout].bits / 8;
 }
 
 int64_t ommai_weights_panel_elements(enum ommai_weight_layout layout, int64_t n_in) {
-  return ommai_weights_padded_k(layout, n_in) * OMMAI_PANEL_COLUMNS / (layout == OMMAI_WEIGHTS_U4_PANELS ? 2 : 1);
+  return ommai_weights_panel_bytes(layout, n_in) / ommai_max_i64(layouts[layout].bits / 8, 1);
 }
 
 void ommai_gemv_select(enum ommai_cpu_level level, struct ommai_gemv_kernels *kernels) {

@@ -33,10 +33,14 @@ enum ommai_weight_layout {
   OMMAI_WEIGHT_LAYOUTS
 };
 
+/* Bits of one weight. */
+int ommai_weights_bits(enum ommai_weight_layout layout);
+
 /* n_in with its padding. */
 int64_t ommai_weights_padded_k(enum ommai_weight_layout layout, int64_t n_in);
 
-/* Elements from one panel to the next; bytes of U4_PANELS. */
+/* From one panel to the next: bytes, and elements (bytes of U4_PANELS). */
+int64_t ommai_weights_panel_bytes(enum ommai_weight_layout layout, int64_t n_in);
 int64_t ommai_weights_panel_elements(enum ommai_weight_layout layout, int64_t n_in);
 
 /* The micro-kernels. x, weights and sums need their element's alignment only; nothing past n_k is

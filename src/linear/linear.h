@@ -35,6 +35,7 @@
 #include "kernels/integer_panel.h"
 #include "kernels/stored_matrix.h"
 #include "linear/activation.h"
+#include "linear/weight_format.h"
 
 #define OMMAI_LINEAR_MAX_ROWS 128       /* rows of one ommai_linear_run */
 #define OMMAI_LINEAR_MAX_SIZE (1 << 24) /* n_in and n_out */
@@ -81,16 +82,10 @@ struct ommai_linear_source {
   int64_t first_output;
 };
 
-/* How weights are kept: as f32, as bf16, or as integers of 8 or 4 bits with scales. */
-enum ommai_weight_format { OMMAI_FORMAT_F32, OMMAI_FORMAT_BF16, OMMAI_FORMAT_INT8, OMMAI_FORMAT_INT4, OMMAI_WEIGHT_FORMATS };
-
 /* How rows of x come to 8 bits where weights are integers: by their range, with a zero point (what
  * suits activations with few values below 0; int8 weights with one scale for each output only), or
  * symmetric about 0. */
 enum ommai_linear_inputs { OMMAI_INPUTS_RANGE, OMMAI_INPUTS_SYMMETRIC };
-
-/* "f32", "bf16", "int8", "int4". */
-const char *ommai_weight_format_name(enum ommai_weight_format format);
 
 /* What a layer is, before there are weights. */
 struct ommai_linear_spec {
@@ -113,9 +108,9 @@ static inline enum ommai_weight_format ommai_linear_dense_format(enum omma_dtype
   return compute == OMMA_BF16 ? OMMAI_FORMAT_BF16 : OMMAI_FORMAT_F32;
 }
 
-/* Where all sources are integers of the same number of bits that can be taken as they are: makes
- * spec's format, group, has_minimums and inputs those of a layer that does. Else changes nothing
- * and returns false. */
+/* Where all sources are stored as integers: makes spec's format, group, has_minimums and inputs
+ * those of a layer that takes them as they are; or, where no format does (integers of several
+ * kinds), of one that loses next to nothing. Else changes nothing and returns false. */
 bool ommai_linear_spec_for_stored(const struct ommai_linear_source *sources, int n_sources, struct ommai_linear_spec *spec);
 
 /* A packed layer. Immutable; shared by any number of threads. */
@@ -143,8 +138,11 @@ enum omma_dtype ommai_linear_compute(const struct ommai_linear *linear);
 size_t ommai_linear_bytes(const struct ommai_linear *linear);
 size_t ommai_linear_bytes_for(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec);
 
-/* Bits of one packed weight, without its share of a scale. */
-int ommai_weight_format_bits(enum ommai_weight_format format);
+/* Bytes of a layer's weights and their scales, without padding. */
+int64_t ommai_linear_read_bytes(const struct ommai_linear_spec *spec);
+
+/* The value that stands for W[output][input] in the packed layer: for tests. */
+float ommai_linear_weight(const struct ommai_linear *linear, int64_t output, int64_t input);
 
 /* ---- tiles of rows --------------------------------------------------------------------------- */
 

@@ -60,10 +60,23 @@ static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, 
   return OMMA_OK;
 }
 
-const struct ommai_linear_format ommai_linear_bf16 = {
+const struct ommai_linear_code ommai_linear_bf16 = {
     .pack = pack,
+    .weight = ommai_linear_dense_weight,
     .gemv = ommai_linear_dense_gemv,
     .op_scratch = op_scratch,
     .op_name = op_name,
     .op_run = op_run,
 };
+
+/* Where the CPU has no products of bf16, or others are wanted, the values are expanded. */
+static const struct ommai_linear_code *code(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec) {
+  if (spec->compute != OMMA_BF16 || !context->has_bf16) return &ommai_linear_f32;
+  return context->bf16_tile ? &ommai_linear_bf16 : &ommai_linear_bf16_onednn;
+}
+
+const struct ommai_linear_format ommai_linear_format_bf16 = {.name = "bf16",
+                                                             .layout = OMMAI_WEIGHTS_BF16_PANELS,
+                                                             .part_panels = OMMAI_LINEAR_PART_PANELS,
+                                                             .finer = OMMAI_FORMAT_BF16,
+                                                             .code = code};

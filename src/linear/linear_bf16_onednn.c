@@ -141,9 +141,10 @@ static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, 
   return OMMA_OK;
 }
 
-const struct ommai_linear_format ommai_linear_bf16_onednn = {
+const struct ommai_linear_code ommai_linear_bf16_onednn = {
     .pack = pack,
     .release = release,
+    .weight = ommai_linear_dense_weight,
     .gemv = ommai_linear_dense_gemv,
     .row_steps = row_steps_of,
     .op_scratch = op_scratch,

@@ -25,7 +25,7 @@
 static enum omma_status check(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec,
                               struct omma_error *error) {
   (void)context;
-  if (spec->compute == OMMA_F32 || spec->format == OMMAI_FORMAT_BF16) return OMMA_OK;
+  if (spec->compute == OMMA_F32 || spec->format != OMMAI_FORMAT_F32) return OMMA_OK;
   return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "format", "linear layer: no computing in bf16 over f32 weights");
 }
 
@@ -99,7 +99,7 @@ static void prefetch(struct coming *coming) {
 static void expand(const struct ommai_linear *linear, int64_t element, int64_t n_k, float *strip) {
   const struct ommai_f32_tile_kernels *kernels = linear->context->f32_tile;
   const void *weights = linear->packed.weights;
-  if (linear->spec.format == OMMAI_FORMAT_BF16) {
+  if (linear->packed.layout == OMMAI_WEIGHTS_BF16_PANELS) {
     kernels->expand_bf16((const ommai_bf16 *)weights + element, n_k, strip);
   } else {
     kernels->expand_f32((const float *)weights + element, n_k, strip);
@@ -112,7 +112,7 @@ static void multiply_panel(const struct ommai_linear *linear, int64_t panel, con
   const struct ommai_f32_tile_kernels *kernels = linear->context->f32_tile;
   int64_t n_in = linear->spec.n_in, at = panel * ommai_weights_panel_elements(linear->packed.layout, n_in);
   /* bf16 lies in pairs */
-  int64_t element = ommai_weight_format_bits(linear->spec.format) / 8, apart = element == 2 ? 2 : 1;
+  int64_t element = ommai_weights_bits(linear->packed.layout) / 8, apart = element == 2 ? 2 : 1;
   int64_t shares = OMMAI_PANEL_COLUMNS / kernels->n_columns * ommai_div_up(n_rows, GROUP);
   memset(sums, 0, (size_t)(n_rows * OMMAI_PANEL_COLUMNS) * sizeof *sums);
   for (int64_t k = 0; k < n_in; k += OMMAI_TILE_K) {
@@ -155,11 +155,21 @@ static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, 
   return OMMA_OK;
 }
 
-const struct ommai_linear_format ommai_linear_f32 = {
+const struct ommai_linear_code ommai_linear_f32 = {
     .check = check,
     .pack = pack,
+    .weight = ommai_linear_dense_weight,
     .gemv = ommai_linear_dense_gemv,
     .op_scratch = op_scratch,
     .op_name = op_name,
     .op_run = op_run,
 };
+
+static const struct ommai_linear_code *code(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec) {
+  (void)context;
+  (void)spec;
+  return &ommai_linear_f32;
+}
+
+const struct ommai_linear_format ommai_linear_format_f32 = {
+    .name = "f32", .layout = OMMAI_WEIGHTS_F32_PANELS, .part_panels = OMMAI_LINEAR_PART_PANELS, .code = code};

@@ -10,10 +10,10 @@
 /* inputs that a layout keeps together, at most; what follows the last whole group is filled up */
 #define DEEPEST_GROUP 8
 
-bool ommai_linear_packed_elements(enum ommai_weight_layout layout, int64_t n_out, int64_t n_in, size_t *elements) {
+bool ommai_linear_packed_bytes(enum ommai_weight_layout layout, int64_t n_out, int64_t n_in, size_t *bytes) {
   if (n_out < 1 || n_out > OMMAI_LINEAR_MAX_SIZE || n_in < 1 || n_in > OMMAI_LINEAR_MAX_SIZE) return false;
   int64_t n_panels = ommai_div_up(n_out, OMMAI_PANEL_COLUMNS);
-  return ommai_mul_size((size_t)n_panels, (size_t)ommai_weights_panel_elements(layout, n_in), elements);
+  return ommai_mul_size((size_t)n_panels, (size_t)ommai_weights_panel_bytes(layout, n_in), bytes);
 }
 
 static size_t type_bytes(enum omma_dtype type) { return type == OMMA_F32 ? 4 : 2; }
@@ -165,10 +165,8 @@ static void pack_task(void *context, int64_t task, int worker) {
   const struct packing *packing = context;
   struct panel_rows rows = rows_of_task(packing, task);
   (void)worker;
-  size_t element = packing->layout == OMMAI_WEIGHTS_BF16_PANELS ? sizeof(ommai_bf16) : sizeof(float);
-  size_t panel_bytes = (size_t)ommai_weights_panel_elements(packing->layout, packing->n_in) * element;
   pack_panel(packing->source, packing->n_in, packing->layout, rows.first, rows.end, rows.column,
-             (char *)packing->weights + (size_t)rows.panel * panel_bytes);
+             (char *)packing->weights + rows.panel * ommai_weights_panel_bytes(packing->layout, packing->n_in));
 }
 
 void ommai_linear_pack_dense(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources) {
@@ -179,6 +177,17 @@ void ommai_linear_pack_dense(struct ommai_linear *linear, const struct ommai_lin
     ommai_linear_pack_bias(&sources[i], packing.first_row, linear->bias);
     packing.first_row += sources[i].n_out;
   }
+}
+
+float ommai_linear_dense_weight(const struct ommai_linear *linear, int64_t output, int64_t input) {
+  const struct ommai_gemv_weights *packed = &linear->packed;
+  const int64_t panel = output / OMMAI_PANEL_COLUMNS * ommai_weights_panel_elements(packed->layout, packed->n_in);
+  const int64_t column = output % OMMAI_PANEL_COLUMNS;
+  if (packed->layout == OMMAI_WEIGHTS_F32_PANELS) {
+    return ((const float *)packed->weights)[panel + input * OMMAI_PANEL_COLUMNS + column];
+  }
+  const int64_t pair = (input & ~(int64_t)1) * OMMAI_PANEL_COLUMNS + 2 * column;
+  return ommai_bf16_to_f32(((const ommai_bf16 *)packed->weights)[panel + pair + input % 2]);
 }
 
 void ommai_linear_clear_padding(const struct ommai_gemv_weights *packed, void *weights, size_t weight_bytes) {

@@ -12,10 +12,7 @@ struct ommai_linear_parts {
   struct ommai_linear_op **ops; /* [count] */
 };
 
-static int64_t part_panels(enum ommai_weight_format format) {
-  bool is_integer = format == OMMAI_FORMAT_INT8 || format == OMMAI_FORMAT_INT4;
-  return is_integer ? 2 * OMMAI_LINEAR_PART_PANELS : OMMAI_LINEAR_PART_PANELS;
-}
+static int64_t part_panels(enum ommai_weight_format format) { return ommai_linear_format(format)->part_panels; }
 
 /* Part `index` of a call over all outputs. */
 static struct ommai_linear_call part_call(const struct ommai_linear_call *call, enum ommai_weight_format format,

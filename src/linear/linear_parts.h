@@ -1,12 +1,10 @@
 /* A layer cut along its outputs, so that a few rows of a prompt occupy every core: equal parts of
- * OMMAI_LINEAR_PART_PANELS panels, one op each; of twice as many where weights are integers, which
- * take half the time. A row's bits are those of the uncut layer. */
+ * as many panels as the weights' format takes, one op each. A row's bits are those of the uncut
+ * layer. */
 #ifndef OMMAI_LINEAR_LINEAR_PARTS_H
 #define OMMAI_LINEAR_LINEAR_PARTS_H
 
 #include "linear/linear.h"
-
-#define OMMAI_LINEAR_PART_PANELS 4
 
 struct ommai_linear_parts;
 

@@ -277,7 +277,7 @@ static void stored_integers_give_the_defined_bits(void **state) {
 }
 
 /* Sources of different groups share a layer in groups that divide both; those that cannot are
- * quantised anew or refused. */
+ * quantised anew; sources that are no integers decide nothing. */
 static void sources_decide_the_spec(void **state) {
   (void)state;
   struct stored a = stored_make(4, 10, 384, 128, true), b = stored_make(4, 10, 384, 96, false),
@@ -295,14 +295,21 @@ static void sources_decide_the_spec(void **state) {
   assert_true(spec.group == 0 && !spec.has_minimums);
   assert_true(ommai_linear_spec_for_stored(sources, 2, &spec));
   assert_true(spec.group == 96);
-  const struct ommai_linear_spec before = spec;
+  const struct ommai_linear_spec exact = spec;
   sources[1].stored = &m[3];
-  assert_false(ommai_linear_spec_for_stored(sources, 2, &spec));
+  assert_true(ommai_linear_spec_for_stored(sources, 2, &spec));
+  assert_true(spec.format == OMMAI_FORMAT_INT8 && spec.group == 32 && spec.inputs == OMMAI_INPUTS_SYMMETRIC);
+  const struct ommai_linear_spec fine = spec;
+  spec = exact;
   sources[0].stored = &m[4];
-  assert_false(ommai_linear_spec_for_stored(sources, 1, &spec));
+  assert_true(ommai_linear_spec_for_stored(sources, 1, &spec));
+  assert_memory_equal(&spec, &fine, sizeof spec);
+  const struct ommai_stored_matrix values = {.values = m[0].values};
+  sources[0].stored = &values;
+  assert_false(ommai_linear_spec_for_stored(sources, 2, &spec));
   sources[0].stored = NULL;
   assert_false(ommai_linear_spec_for_stored(sources, 1, &spec));
-  assert_memory_equal(&spec, &before, sizeof spec);
+  assert_memory_equal(&spec, &fine, sizeof spec);
   stored_free(&a);
   stored_free(&b);
   stored_free(&whole);
