@@ -127,7 +127,7 @@ enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, enum omma
   loader->role_bytes[role] += ommai_linear_read_bytes(&spec);
   if (is_text_matrix(role)) count_prepared_row(loader, &spec);
   if (loader->mode != OMMAI_LOADER_PACK) return OMMA_OK;
-  enum omma_status status = ommai_linear_create(loader->linear_context, &spec, sources, n_sources, out, error);
+  enum omma_status status = ommai_linear_create(loader->linear_context, &spec, sources, n_sources, loader->team, out, error);
   if (status != OMMA_OK) ommai_error_prefix(error, "%s", name);
   return status;
 }

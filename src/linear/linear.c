@@ -93,8 +93,8 @@ static enum omma_status allocate_packed(struct ommai_linear *linear, struct omma
 }
 
 enum omma_status ommai_linear_create(struct ommai_linear_context *context, const struct ommai_linear_spec *wanted,
-                                     const struct ommai_linear_source *sources, int n_sources, struct ommai_linear **out,
-                                     struct omma_error *error) {
+                                     const struct ommai_linear_source *sources, int n_sources, const struct omma_team *team,
+                                     struct ommai_linear **out, struct omma_error *error) {
   struct ommai_linear_spec spec = *wanted;
   OMMAI_TRY(check_sources(sources, n_sources, &spec, error));
   OMMAI_TRY(ommai_linear_check(context, &spec, error));
@@ -103,7 +103,7 @@ enum omma_status ommai_linear_create(struct ommai_linear_context *context, const
   enum omma_status status;
   *linear = ommai_linear_without_weights(context, &spec);
   OMMAI_TRY_GOTO(allocate_packed(linear, error), fail);
-  OMMAI_TRY_GOTO(linear->code->pack(linear, sources, n_sources, error), fail);
+  OMMAI_TRY_GOTO(linear->code->pack(linear, sources, n_sources, team, error), fail);
   *out = linear;
   return OMMA_OK;
 fail:

@@ -56,10 +56,6 @@ enum omma_status ommai_linear_context_create(enum ommai_cpu_level level, int n_w
                                              struct ommai_linear_context **context, struct omma_error *error);
 void ommai_linear_context_destroy(struct ommai_linear_context *context);
 
-/* Weights of linears made from now on are packed on `team`, whatever its size; NULL, as in the
- * beginning: by the caller alone. */
-void ommai_linear_context_pack_on(struct ommai_linear_context *context, const struct omma_team *team);
-
 /* One line for people: which kernels serve what; oneDNN's version, instruction set and row steps
  * where it is in use. */
 void ommai_linear_context_describe(const struct ommai_linear_context *context, char *out, size_t size);
@@ -121,12 +117,13 @@ struct ommai_linear;
  * sources, of which those without bias count as bias 0. Integer weights: stored integers that fit
  * the spec (ommai_linear_spec_for_stored) are taken as they are; all else is quantised from its
  * values, which int4 needs a group for and nothing with minimums can have: int8 with scale max|w| /
- * 127, int4 as row_ops.h's fit_int4. Needs no memory besides the result. Errors: ARGUMENT (also a
+ * 127, int4 as row_ops.h's fit_int4. The work is done on `team`, whatever its size; NULL:
+ * by the caller alone. Needs no memory besides the result. Errors: ARGUMENT (also a
  * group that is none, or minimums that cannot be), LIMIT (also for more than
  * OMMAI_LINEAR_MAX_INT8_INPUTS inputs of integer weights), MEMORY, INTERNAL. */
 enum omma_status ommai_linear_create(struct ommai_linear_context *context, const struct ommai_linear_spec *spec,
-                                     const struct ommai_linear_source *sources, int n_sources, struct ommai_linear **linear,
-                                     struct omma_error *error);
+                                     const struct ommai_linear_source *sources, int n_sources, const struct omma_team *team,
+                                     struct ommai_linear **linear, struct omma_error *error);
 void ommai_linear_destroy(struct ommai_linear *linear);
 
 int64_t ommai_linear_n_in(const struct ommai_linear *linear);
@@ -191,8 +188,9 @@ int64_t ommai_linear_step_rows(const struct ommai_linear_context *context, enum 
  * ommai_linear_step_rows(n_rows) rows; rows from n_rows on may hold anything before and after. x
  * and y must not overlap. Calls for different workers may run at the same time. Allocates nothing
  * of ours (oneDNN itself takes some hundred bytes). Errors: ARGUMENT (n_rows, worker),
- * INTERNAL. */
-enum omma_status ommai_linear_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker);
+ * MEMORY, INTERNAL. */
+enum omma_status ommai_linear_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker,
+                                  struct omma_error *error);
 
 /* ---- few rows -------------------------------------------------------------------------------- */
 
@@ -246,6 +244,6 @@ void ommai_linear_few_prepared_rows(const struct ommai_linear *linear, const str
                                     int64_t n_rows, float *y, int64_t y_stride, bool accumulate, int64_t first_panel,
                                     int64_t n_panels);
 enum omma_status ommai_linear_run_prepared(const struct ommai_linear_op *op, const struct ommai_linear_rows *rows,
-                                           int64_t first, void *y, int64_t n_rows, int worker);
+                                           int64_t first, void *y, int64_t n_rows, int worker, struct omma_error *error);
 
 #endif

@@ -15,10 +15,10 @@ enum { PANEL = OMMAI_PANEL_COLUMNS };
 /* ---- weights --------------------------------------------------------------------------------- */
 
 static enum omma_status pack(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
-                             struct omma_error *error) {
+                             const struct omma_team *team, struct omma_error *error) {
   (void)error;
   linear->packed.arithmetic = OMMA_BF16;
-  ommai_linear_pack_dense(linear, sources, n_sources);
+  ommai_linear_pack_panels(linear, sources, n_sources, team, ommai_linear_pack_dense);
   return OMMA_OK;
 }
 
@@ -38,7 +38,9 @@ static const char *op_name(const struct ommai_linear_op *op) {
   return "own:bf16";
 }
 
-static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker) {
+static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker,
+                               struct omma_error *error) {
+  (void)error;
   const struct ommai_linear *linear = op->linear;
   const struct ommai_linear_call *call = &op->call;
   float *sums = op->context->scratch[worker].memory;

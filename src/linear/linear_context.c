@@ -76,10 +76,6 @@ fail:
   return status;
 }
 
-void ommai_linear_context_pack_on(struct ommai_linear_context *context, const struct omma_team *team) {
-  context->packing_team = team;
-}
-
 void ommai_linear_context_destroy(struct ommai_linear_context *context) {
   if (!context) return;
   struct omma_allocator allocator = context->allocator;

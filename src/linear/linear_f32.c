@@ -30,10 +30,10 @@ static enum omma_status check(const struct ommai_linear_context *context, const 
 }
 
 static enum omma_status pack(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
-                             struct omma_error *error) {
+                             const struct omma_team *team, struct omma_error *error) {
   (void)error;
   linear->packed.arithmetic = OMMA_F32;
-  ommai_linear_pack_dense(linear, sources, n_sources);
+  ommai_linear_pack_panels(linear, sources, n_sources, team, ommai_linear_pack_dense);
   return OMMA_OK;
 }
 
@@ -141,7 +141,9 @@ static void finish_panel(const struct ommai_linear_op *op, const float *bias, in
   ommai_linear_finish_sums(op->context, call, n_rows, n, sums, y);
 }
 
-static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker) {
+static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker,
+                               struct omma_error *error) {
+  (void)error;
   const struct ommai_linear *linear = op->linear;
   const struct places places = place_scratch(linear);
   char *scratch = op->context->scratch[worker].memory;

@@ -30,10 +30,6 @@ static int64_t padded_k(const struct ommai_linear *linear) {
   return ommai_weights_padded_k(linear->packed.layout, linear->spec.n_in);
 }
 
-static const struct ommai_integer_traits *traits_of(const struct ommai_linear *linear) {
-  return ommai_linear_format(linear->spec.format)->integer;
-}
-
 static int64_t x_stride(const struct ommai_linear *linear) { return padded_k(linear) + ROW_GAP; }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -81,13 +77,13 @@ static void multiply(const struct ommai_linear *linear, int64_t panel, const str
                      float *sums) {
   const struct ommai_integer_panel weights = panel_at(linear, panel);
   const struct ommai_integer_rows x = {rows->bytes, rows->byte_stride, rows->sums, rows->zeros, n_rows};
-  traits_of(linear)->kernel(linear->context->integer)(&weights, &x, sums);
+  ommai_integer_traits(&linear->spec)->kernel(linear->context->integer)(&weights, &x, sums);
 }
 
 static float weight(const struct ommai_linear *linear, int64_t output, int64_t input) {
   const struct ommai_integer_panel panel = panel_at(linear, output / PANEL);
   const int64_t column = output % PANEL, at = input / panel.group * panel.scale_stride + column;
-  const int q = traits_of(linear)->load(panel.weights, input, column);
+  const int q = ommai_integer_traits(&linear->spec)->load(panel.weights, input, column);
   return panel.scales[at] * (float)(q - panel.zero) - (panel.minimums ? panel.minimums[at] : 0.0f);
 }
 
@@ -205,7 +201,7 @@ static enum omma_status op_scratch(struct ommai_linear_context *context, const s
   return OMMA_OK;
 }
 
-static const char *op_name(const struct ommai_linear_op *op) { return traits_of(op->linear)->code_name; }
+static const char *op_name(const struct ommai_linear_op *op) { return ommai_integer_traits(&op->linear->spec)->code_name; }
 
 static void op_run_prepared(const struct ommai_linear_op *op, const struct ommai_linear_rows *rows, void *y, int64_t n_rows,
                             int worker) {
@@ -220,7 +216,9 @@ static void op_run_prepared(const struct ommai_linear_op *op, const struct ommai
   }
 }
 
-static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker) {
+static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker,
+                               struct omma_error *error) {
+  (void)error;
   const struct ommai_linear *linear = op->linear;
   const struct places places = place_scratch(linear);
   char *scratch = op->context->scratch[worker].memory;

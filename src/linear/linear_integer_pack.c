@@ -15,11 +15,9 @@ int64_t ommai_integer_n_groups(const struct ommai_linear_spec *spec) {
   return spec->group ? ommai_div_up(spec->n_in, spec->group) : 1;
 }
 
-static const struct ommai_integer_traits *traits_of(const struct ommai_linear_spec *spec) {
-  return ommai_linear_format(spec->format)->integer;
+int ommai_integer_zero(const struct ommai_linear_spec *spec) {
+  return spec->has_minimums ? 0 : ommai_integer_traits(spec)->zero;
 }
-
-int ommai_integer_zero(const struct ommai_linear_spec *spec) { return spec->has_minimums ? 0 : traits_of(spec)->zero; }
 
 int64_t ommai_integer_scale_bytes(const struct ommai_linear_spec *spec) {
   return ommai_integer_n_groups(spec) * (spec->has_minimums ? 2 : 1) * (int64_t)sizeof(float);
@@ -98,7 +96,7 @@ static bool find_exact(const struct ommai_linear_source *sources, int n_sources,
     made.format = 0;
     while (made.format < OMMAI_WEIGHT_FORMATS && ommai_linear_format(made.format)->stored_bits != stored->bits) made.format++;
     if (made.format == OMMAI_WEIGHT_FORMATS) return false;
-    made.has_minimums |= stored->has_minimums || stored->zero != traits_of(&made)->zero;
+    made.has_minimums |= stored->has_minimums || stored->zero != ommai_integer_traits(&made)->zero;
     if (stored->group == spec->n_in) continue;
     int64_t a = stored->group, b = common;
     while (b > 0) {
@@ -132,19 +130,13 @@ bool ommai_linear_spec_for_stored(const struct ommai_linear_source *sources, int
 
 /* ---- packing --------------------------------------------------------------------------------- */
 
-/* A source on its way into the packed weights, a task for each panel that it touches. */
-struct packing {
-  const struct ommai_linear *linear;
-  const struct ommai_linear_source *source;
-  int64_t first_row;
-};
-
-/* A panel that is being filled, and the rows of the source that lie in it from `column` on. */
+/* A panel that is being filled with rows of a source. */
 struct filling {
   const struct ommai_linear_spec *spec;
+  const struct ommai_integer_traits *traits;
   const struct ommai_linear_source *source;
   const struct ommai_row_ops *ops;
-  int64_t first, end, column;
+  int64_t first, end, column; /* struct ommai_panel_rows */
   uint8_t *weights;
   float *scales;
 };
@@ -174,8 +166,8 @@ static void quantise_groups(const struct filling *filling) {
     float *scales = filling->scales + k / spec->group * group_floats(spec) + filling->column;
     for (int64_t row = filling->first; row < filling->end; row++) {
       load_group(filling, row, k, n, values);
-      traits_of(spec)->fit(filling->ops, values, n, q, scales++);
-      traits_of(spec)->store(q, k, n, filling->column + row - filling->first, filling->weights);
+      filling->traits->fit(filling->ops, values, n, q, scales++);
+      filling->traits->store(q, k, n, filling->column + row - filling->first, filling->weights);
     }
   }
 }
@@ -197,7 +189,7 @@ static float max_magnitude(const struct filling *filling, int64_t row) {
 
 /* With one scale for each output: rows are read twice. */
 static void quantise_rows(const struct filling *filling) {
-  const struct ommai_integer_traits *traits = traits_of(filling->spec);
+  const struct ommai_integer_traits *traits = filling->traits;
   int64_t n_in = filling->spec->n_in;
   float values[CHUNK];
   int8_t q[CHUNK];
@@ -234,25 +226,25 @@ static void take_integers(const struct filling *filling) {
       float scale, minimum = 0.0f;
       stored->integers(stored->context, filling->source->first_output + row, k / stored->group, q, &scale, &minimum);
       store_scales(filling, column, k, stored->group, scale, stored->has_minimums ? minimum : 0.0f);
-      traits_of(filling->spec)->store(q, k, stored->group, column, filling->weights);
+      filling->traits->store(q, k, stored->group, column, filling->weights);
     }
   }
 }
 
-static void pack_task(void *context, int64_t task, int worker) {
-  const struct packing *packing = context;
-  const struct ommai_linear *linear = packing->linear;
+static void fill_panel(const struct ommai_linear *linear, const struct ommai_panel_rows *rows) {
   const struct ommai_linear_spec *spec = &linear->spec;
   const struct ommai_integer_weights *own = linear->own;
-  int64_t panel = packing->first_row / PANEL + task, first = panel * PANEL - packing->first_row;
-  struct filling filling = {.spec = spec, .source = packing->source, .ops = linear->context->row_ops};
-  (void)worker;
-  filling.first = ommai_max_i64(first, 0);
-  filling.end = ommai_min_i64(first + PANEL, packing->source->n_out);
-  filling.column = filling.first - first;
-  filling.weights = (uint8_t *)linear->weights + panel * ommai_weights_panel_elements(linear->packed.layout, spec->n_in);
-  filling.scales = own->scales + panel * ommai_integer_n_groups(spec) * group_floats(spec);
-  if (takes_integers(spec, packing->source)) {
+  const struct filling filling = {
+      .spec = spec,
+      .traits = ommai_integer_traits(spec),
+      .source = rows->source,
+      .ops = linear->context->row_ops,
+      .first = rows->first,
+      .end = rows->end,
+      .column = rows->column,
+      .weights = (uint8_t *)linear->weights + rows->panel * ommai_weights_panel_bytes(linear->packed.layout, spec->n_in),
+      .scales = own->scales + rows->panel * ommai_integer_n_groups(spec) * group_floats(spec)};
+  if (takes_integers(spec, rows->source)) {
     take_integers(&filling);
   } else if (spec->group) {
     quantise_groups(&filling);
@@ -277,7 +269,7 @@ static enum omma_status check_dense(const struct ommai_linear_spec *spec, struct
   if (spec->has_minimums) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "has_minimums", "linear layer: only stored integers have minimums");
   }
-  if (traits_of(spec)->max == 0 && spec->group == 0) {
+  if (ommai_integer_traits(spec)->max == 0 && spec->group == 0) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "group", "linear layer: to quantise to %s takes groups of inputs",
                             ommai_linear_format(spec->format)->name);
   }
@@ -285,10 +277,9 @@ static enum omma_status check_dense(const struct ommai_linear_spec *spec, struct
 }
 
 enum omma_status ommai_integer_pack(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
-                                    struct omma_error *error) {
+                                    const struct omma_team *team, struct omma_error *error) {
   const struct omma_allocator *allocator = &linear->context->allocator;
   const struct ommai_linear_spec *spec = &linear->spec;
-  const struct omma_team *team = linear->context->packing_team;
   for (int i = 0; i < n_sources; i++) {
     if (!takes_integers(spec, &sources[i])) OMMAI_TRY(check_dense(spec, error));
   }
@@ -296,14 +287,7 @@ enum omma_status ommai_integer_pack(struct ommai_linear *linear, const struct om
   if (!own) return ommai_fail_memory(error, "scales", sizeof *own);
   own->scales = ommai_allocate(allocator, n_scales(spec), sizeof *own->scales);
   if (!own->scales) return ommai_fail_memory(error, "scales", n_scales(spec) * sizeof *own->scales);
-  struct packing packing = {.linear = linear};
-  for (int i = 0; i < n_sources; i++) {
-    packing.source = &sources[i];
-    int64_t end = packing.first_row + sources[i].n_out;
-    ommai_team_run(team, ommai_div_up(end, PANEL) - packing.first_row / PANEL, pack_task, &packing);
-    ommai_linear_pack_bias(&sources[i], packing.first_row, linear->bias);
-    packing.first_row = end;
-  }
+  ommai_linear_pack_panels(linear, sources, n_sources, team, fill_panel);
   if (spec->inputs != OMMAI_INPUTS_RANGE) return OMMA_OK;
   own->weight_sums = ommai_allocate(allocator, n_weight_sums(spec), sizeof *own->weight_sums);
   if (!own->weight_sums) return ommai_fail_memory(error, "sums of weights", n_weight_sums(spec) * sizeof *own->weight_sums);

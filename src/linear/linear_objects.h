@@ -37,8 +37,7 @@ struct ommai_linear_context {
   struct omma_allocator allocator;
   enum ommai_cpu_level level;
   int n_workers;
-  const struct omma_team *packing_team; /* NULL: the caller alone */
-  struct ommai_onednn *onednn;          /* NULL where own kernels serve everything */
+  struct ommai_onednn *onednn; /* NULL where own kernels serve everything */
   struct ommai_gemv_kernels gemv;
   /* NULL where there are no products of bf16, or oneDNN's are in use */
   ommai_bf16_tile_kernel bf16_tile;
@@ -97,7 +96,7 @@ struct ommai_linear_code {
   /* Packs into weights and bias, whose padding is zero, and makes `own`. Errors: MEMORY,
    * INTERNAL. */
   enum omma_status (*pack)(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
-                           struct omma_error *error);
+                           const struct omma_team *team, struct omma_error *error);
   void (*release)(struct ommai_linear *linear); /* `own`, which may be NULL; NULL: there is none */
   float (*weight)(const struct ommai_linear *linear, int64_t output, int64_t input);
 
@@ -127,8 +126,10 @@ struct ommai_linear_code {
   enum omma_status (*op_create)(struct ommai_linear_context *context, struct ommai_linear_op *op, struct omma_error *error);
   void (*op_release)(struct ommai_linear_op *op); /* `own`, which may be NULL */
   const char *(*op_name)(const struct ommai_linear_op *op);
-  /* n_rows rows, at most the last of the row steps; y points at the op's first output. */
-  enum omma_status (*op_run)(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker);
+  /* n_rows rows, at most the last of the row steps; y points at the op's first output. Errors:
+   * MEMORY, INTERNAL. */
+  enum omma_status (*op_run)(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker,
+                             struct omma_error *error);
 };
 
 extern const struct ommai_linear_code ommai_linear_f32, ommai_linear_bf16, ommai_linear_bf16_onednn, ommai_linear_integer;
@@ -154,6 +155,9 @@ void ommai_linear_finish_sums(const struct ommai_linear_context *context, const 
 float ommai_linear_dense_weight(const struct ommai_linear *linear, int64_t output, int64_t input);
 void ommai_linear_dense_gemv(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
                              int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels);
+
+/* Errors: ARGUMENT. */
+enum omma_status ommai_linear_check_run(const struct ommai_linear_op *op, int64_t n_rows, int worker, struct omma_error *error);
 
 /* The rows from `first` on. */
 struct ommai_linear_rows ommai_linear_rows_from(const struct ommai_linear *linear, const struct ommai_linear_rows *rows,
@@ -188,12 +192,20 @@ bool ommai_linear_packed_bytes(enum ommai_weight_layout layout, int64_t n_out, i
 /* Zeros wherever the packed weights have room that no source fills. */
 void ommai_linear_clear_padding(const struct ommai_gemv_weights *packed, void *weights, size_t weight_bytes);
 
-/* Packs stacked sources into f32 or bf16 panels, on the context's team. The weights' padding is
- * cleared and bias holds zeros before. */
-void ommai_linear_pack_dense(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources);
+/* Rows first .. end - 1 of a source, which lie in one panel of the layer, from `column` on. */
+struct ommai_panel_rows {
+  const struct ommai_linear_source *source;
+  int64_t panel, first, end, column;
+};
 
-/* Writes the source's bias to those of the layer's outputs from first_row on. */
-void ommai_linear_pack_bias(const struct ommai_linear_source *source, int64_t first_row, float *bias);
+/* Packs stacked sources, a task for each panel that one touches, and their bias. The weights'
+ * padding is cleared and bias holds zeros before. */
+void ommai_linear_pack_panels(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
+                              const struct omma_team *team,
+                              void (*pack)(const struct ommai_linear *linear, const struct ommai_panel_rows *rows));
+
+/* `pack` of it for f32 and bf16 panels. */
+void ommai_linear_pack_dense(const struct ommai_linear *linear, const struct ommai_panel_rows *rows);
 
 /* n values of row `row` of the source, from input k on, in f32; n at most OMMAI_LINEAR_CHUNK. */
 void ommai_linear_load_values(const struct ommai_linear_source *source, int64_t n_in, int64_t row, int64_t k, int n,
@@ -225,6 +237,10 @@ struct ommai_integer_weights {
   int32_t *weight_sums; /* [n_panels * 64] sums of an output's integers; NULL without zero points */
 };
 
+static inline const struct ommai_integer_traits *ommai_integer_traits(const struct ommai_linear_spec *spec) {
+  return ommai_linear_format(spec->format)->integer;
+}
+
 /* Groups of an output's inputs. */
 int64_t ommai_integer_n_groups(const struct ommai_linear_spec *spec);
 
@@ -245,7 +261,7 @@ enum omma_status ommai_integer_check(const struct ommai_linear_context *context,
                                      struct omma_error *error);
 size_t ommai_integer_more_bytes(const struct ommai_linear_spec *spec);
 enum omma_status ommai_integer_pack(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
-                                    struct omma_error *error);
+                                    const struct omma_team *team, struct omma_error *error);
 void ommai_integer_release(struct ommai_linear *linear);
 
 #endif

@@ -130,17 +130,24 @@ static int64_t choose_rows(const struct ommai_row_steps *row_steps, int64_t n) {
   return filled;
 }
 
-enum omma_status ommai_linear_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker) {
+enum omma_status ommai_linear_check_run(const struct ommai_linear_op *op, int64_t n_rows, int worker,
+                                        struct omma_error *error) {
+  if (n_rows >= 1 && n_rows <= OMMAI_LINEAR_MAX_ROWS && worker >= 0 && worker < op->context->n_workers) return OMMA_OK;
+  return ommai_fail(error, OMMA_ERROR_ARGUMENT, "linear layer: %lld rows on worker %d, expected 1 to %d rows and %d workers",
+                    (long long)n_rows, worker, OMMAI_LINEAR_MAX_ROWS, op->context->n_workers);
+}
+
+enum omma_status ommai_linear_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker,
+                                  struct omma_error *error) {
   const struct ommai_linear *linear = op->linear;
-  if (n_rows < 1 || n_rows > OMMAI_LINEAR_MAX_ROWS || worker < 0 || worker >= op->context->n_workers) {
-    return OMMA_ERROR_ARGUMENT;
-  }
+  OMMAI_TRY(ommai_linear_check_run(op, n_rows, worker, error));
   size_t x_bytes = (size_t)op->call.x_stride * ommai_dtype_size(linear->spec.compute);
   size_t y_bytes = (size_t)op->call.y_stride * ommai_dtype_size(op->call.y_type);
   char *first = ommai_element(y, op->first_column, op->call.y_type);
   for (int64_t row = 0, count; row < n_rows; row += count) {
     count = choose_rows(op->row_steps, n_rows - row);
-    OMMAI_TRY(linear->code->op_run(op, (const char *)x + (size_t)row * x_bytes, first + (size_t)row * y_bytes, count, worker));
+    OMMAI_TRY(
+        linear->code->op_run(op, (const char *)x + (size_t)row * x_bytes, first + (size_t)row * y_bytes, count, worker, error));
   }
   return OMMA_OK;
 }

@@ -75,21 +75,21 @@ void ommai_linear_parts_destroy(struct ommai_linear_parts *parts) {
 int64_t ommai_linear_parts_count(const struct ommai_linear_parts *parts) { return parts->count; }
 
 enum omma_status ommai_linear_parts_run(const struct ommai_linear_parts *parts, int64_t index, const void *x, void *y,
-                                        int64_t n_rows, int worker) {
+                                        int64_t n_rows, int worker, struct omma_error *error) {
   for (int64_t row = 0; row < n_rows; row += OMMAI_LINEAR_MAX_ROWS) {
     OMMAI_TRY(ommai_linear_run(parts->ops[index], (const char *)x + (size_t)row * parts->x_bytes,
                                (char *)y + (size_t)row * parts->y_bytes, ommai_min_i64(OMMAI_LINEAR_MAX_ROWS, n_rows - row),
-                               worker));
+                               worker, error));
   }
   return OMMA_OK;
 }
 
 enum omma_status ommai_linear_parts_run_prepared(const struct ommai_linear_parts *parts, int64_t index,
                                                  const struct ommai_linear_rows *rows, int64_t first, void *y, int64_t n_rows,
-                                                 int worker) {
+                                                 int worker, struct omma_error *error) {
   for (int64_t row = 0; row < n_rows; row += OMMAI_LINEAR_MAX_ROWS) {
     OMMAI_TRY(ommai_linear_run_prepared(parts->ops[index], rows, first + row, (char *)y + (size_t)row * parts->y_bytes,
-                                        ommai_min_i64(OMMAI_LINEAR_MAX_ROWS, n_rows - row), worker));
+                                        ommai_min_i64(OMMAI_LINEAR_MAX_ROWS, n_rows - row), worker, error));
   }
   return OMMA_OK;
 }

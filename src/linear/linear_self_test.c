@@ -68,10 +68,10 @@ static enum omma_status check_layer(struct ommai_linear_context *context, struct
   struct ommai_linear *linear = NULL;
   struct ommai_linear_op *op = NULL;
   enum omma_status status;
-  OMMAI_TRY_GOTO(ommai_linear_create(context, spec, &source, 1, &linear, error), done);
+  OMMAI_TRY_GOTO(ommai_linear_create(context, spec, &source, 1, NULL, &linear, error), done);
   OMMAI_TRY_GOTO(check_weights(data, linear, format, error), done);
   OMMAI_TRY_GOTO(ommai_linear_op_create(context, linear, &call, &op, error), done);
-  OMMAI_TRY_GOTO(ommai_linear_run(op, x, data->y, N_ROWS, 0), done);
+  OMMAI_TRY_GOTO(ommai_linear_run(op, x, data->y, N_ROWS, 0, error), done);
   OMMAI_TRY_GOTO(compare(data, linear, "tile of rows", format->name, bound, error), done);
   ommai_linear_gemv(linear, x, N_IN, N_ROWS, data->y, N_OUT, false, 0, ommai_linear_n_panels(linear));
   status = compare(data, linear, "few rows", format->name, bound, error);

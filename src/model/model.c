@@ -129,9 +129,8 @@ static enum omma_status pack_weights(struct omma_model *model, const struct omma
   loader.progress_context = options->progress_context;
   loader.bytes_total = (int64_t)ommai_checkpoint_total_bytes(model->checkpoint);
   const struct omma_team *team = ommai_image_team_borrow(model->image_team); /* no images yet */
-  ommai_linear_context_pack_on(model->linear_context, team);
+  loader.team = team;
   enum omma_status status = load(model, &loader, &model->tower, &model->decoder, NULL, error);
-  ommai_linear_context_pack_on(model->linear_context, NULL);
   ommai_image_team_return(model->image_team, team);
   if (status != OMMA_OK) return status;
   if (!model->encoder_only) model->config.stored_type = model->decoder.embedding_type;

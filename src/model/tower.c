@@ -69,9 +69,8 @@ static enum omma_status pack(struct omma_tower *tower, struct ommai_checkpoint *
   tower->tower.blocks = ommai_allocate(&tower->allocator, depth, sizeof *tower->tower.blocks);
   if (!tower->tower.blocks) return ommai_fail_memory(error, "blocks", depth * sizeof *tower->tower.blocks);
   OMMAI_TRY(ommai_team_create(tower->n_threads, false, &tower->allocator, &team, error));
-  ommai_linear_context_pack_on(tower->linear_context, ommai_team_interface(team));
+  loader.team = ommai_team_interface(team);
   enum omma_status status = ommai_tower_load(&loader, tower->family->tower_names, &tower->tower, error);
-  ommai_linear_context_pack_on(tower->linear_context, NULL);
   ommai_team_destroy(team);
   tower->packed = status == OMMA_OK;
   return status;

@@ -73,7 +73,7 @@ static void check_paths(const struct ommai_linear_spec *spec, const struct ommai
   struct omma_error error;
   assert_ok(ommai_linear_op_create(linear_context, linear, &call, &op, &error), &error);
   assert_ok(ommai_linear_parts_create(linear_context, linear, &call, &parts, &error), &error);
-  assert_int_equal(ommai_linear_run(op, rows, y, ROWS, 0), OMMA_OK);
+  assert_int_equal(ommai_linear_run(op, rows, y, ROWS, 0, NULL), OMMA_OK);
   for (int64_t i = 0; i < ROWS * N_OUT; i++) {
     double sum = bias[i % N_OUT], terms = 0, max = 0;
     for (int64_t k = 0; k < N_IN; k++) {
@@ -85,7 +85,7 @@ static void check_paths(const struct ommai_linear_spec *spec, const struct ommai
     if (!(fabs(sum - y[i]) <= step * max * terms + 1e-4)) fail_msg("%s: value %d: %g, expected %g", name, (int)i, y[i], sum);
   }
   for (int64_t part = 0; part < ommai_linear_parts_count(parts); part++) {
-    assert_int_equal(ommai_linear_parts_run(parts, part, rows, other, ROWS, 0), OMMA_OK);
+    assert_int_equal(ommai_linear_parts_run(parts, part, rows, other, ROWS, 0, NULL), OMMA_OK);
   }
   same(y, other, name, "parts");
   ommai_linear_gemv(linear, rows, N_IN, ROWS, other, N_OUT, false, 0, ommai_linear_n_panels(linear));
@@ -109,7 +109,7 @@ static void check_layer(struct ommai_linear_spec spec) {
   struct omma_error error;
   size_t bytes = ommai_linear_bytes_for(linear_context, &spec);
   if (bytes == 0) return; /* does not compute in this type */
-  assert_ok(ommai_linear_create(linear_context, &spec, &source, 1, &linear, &error), &error);
+  assert_ok(ommai_linear_create(linear_context, &spec, &source, 1, NULL, &linear, &error), &error);
   assert_true(ommai_linear_bytes(linear) == bytes);
   assert_in_range(ommai_linear_read_bytes(&spec), (size_t)(N_OUT * N_IN * ommai_weights_bits(format->layout) / 8), bytes);
   check_weights(linear, format, spec.group ? spec.group : N_IN);
