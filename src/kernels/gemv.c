@@ -32,28 +32,10 @@ int64_t ommai_weights_panel_elements(enum ommai_weight_layout layout, int64_t n_
   return ommai_weights_panel_bytes(layout, n_in) / ommai_max_i64(layouts[layout].bits / 8, 1);
 }
 
-void ommai_gemv_select(enum ommai_cpu_level level, struct ommai_gemv_kernels *kernels) {
-  *kernels =
-      (struct ommai_gemv_kernels){ommai_gemv_panel_bf16_scalar, ommai_gemv_panel_f32_scalar, ommai_gemv_panel_mixed_scalar};
-#if defined(__x86_64__)
-  if (level == OMMAI_CPU_AVX2 || level == OMMAI_CPU_AVX2_VNNI) {
-    kernels->panel_f32 = ommai_gemv_panel_f32_avx2;
-    kernels->panel_mixed = ommai_gemv_panel_mixed_avx2;
-  }
-  if (level == OMMAI_CPU_AVX512 || level == OMMAI_CPU_AVX512_BF16) {
-    kernels->panel_f32 = ommai_gemv_panel_f32_avx512;
-    kernels->panel_mixed = ommai_gemv_panel_mixed_avx512;
-  }
-  if (level == OMMAI_CPU_AVX512_BF16) kernels->panel_bf16 = ommai_gemv_panel_bf16_avx512_bf16;
-#elif defined(__aarch64__)
-  if (level == OMMAI_CPU_NEON || level == OMMAI_CPU_NEON_BF16) {
-    kernels->panel_f32 = ommai_gemv_panel_f32_neon;
-    kernels->panel_mixed = ommai_gemv_panel_mixed_neon;
-  }
-#else
-  (void)level;
-#endif
-}
+#define GEMV_ENTRY(level) &ommai_gemv_##level,
+const struct ommai_gemv_kernels *const ommai_gemv_kernels[] = {OMMAI_GEMV_KERNELS(GEMV_ENTRY) NULL};
+
+OMMAI_CHOOSE_BY_LEVEL(ommai_gemv_select, ommai_gemv_kernels, ommai_gemv_kernels)
 
 static void panel_of_bf16(const struct ommai_gemv_kernels *kernels, const ommai_bf16 *weights, int64_t n_in,
                           const ommai_bf16 *x, int64_t x_stride, int n_rows, float *sums) {

@@ -166,5 +166,5 @@ void ommai_linear_gemv(const struct ommai_linear *linear, const void *x, int64_t
 
 void ommai_linear_dense_gemv(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
                              int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels) {
-  ommai_gemv_run(&linear->context->gemv, &linear->packed, x, x_stride, n_rows, y, y_stride, accumulate, first_panel, n_panels);
+  ommai_gemv_run(linear->context->gemv, &linear->packed, x, x_stride, n_rows, y, y_stride, accumulate, first_panel, n_panels);
 }

@@ -33,9 +33,9 @@
 
 #include "kernels/cpu.h"
 #include "kernels/integer_panel.h"
-#include "kernels/stored_matrix.h"
 #include "linear/activation.h"
 #include "linear/weight_format.h"
+#include "weights/stored_matrix.h"
 
 #define OMMAI_LINEAR_MAX_ROWS 128       /* rows of one ommai_linear_run */
 #define OMMAI_LINEAR_MAX_SIZE (1 << 24) /* n_in and n_out */

@@ -56,7 +56,7 @@ static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, 
     tile.y_stride = at_once ? call->y_stride : PANEL;
     tile.y_type = at_once ? call->y_type : OMMA_F32;
     tile.accumulate = at_once && call->accumulate;
-    op->context->bf16_tile(&tile);
+    op->context->bf16_tile->run(&tile);
     if (!at_once) ommai_linear_finish_sums(op->context, call, n_rows, n, sums, to);
   }
   return OMMA_OK;

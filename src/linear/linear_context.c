@@ -59,7 +59,7 @@ enum omma_status ommai_linear_context_create_with(enum ommai_cpu_level level, in
   context->allocator = *allocator;
   context->level = level;
   context->n_workers = n_workers;
-  ommai_gemv_select(level, &context->gemv);
+  context->gemv = ommai_gemv_select(level);
   context->f32_tile = ommai_f32_tile_select(level);
   context->integer = ommai_integer_select(level);
   context->row_ops = ommai_row_ops(level);

@@ -38,9 +38,9 @@ struct ommai_linear_context {
   enum ommai_cpu_level level;
   int n_workers;
   struct ommai_onednn *onednn; /* NULL where own kernels serve everything */
-  struct ommai_gemv_kernels gemv;
+  const struct ommai_gemv_kernels *gemv;
   /* NULL where there are no products of bf16, or oneDNN's are in use */
-  ommai_bf16_tile_kernel bf16_tile;
+  const struct ommai_bf16_tile_kernel *bf16_tile;
   const struct ommai_f32_tile_kernels *f32_tile;
   const struct ommai_integer_kernels *integer;
   const struct ommai_row_ops *row_ops;
