@@ -137,7 +137,7 @@ void ommai_linear_context_describe(const struct ommai_linear_context *context, c
   for (enum ommai_weight_format format = 0; format < OMMAI_WEIGHT_FORMATS; format++) {
     size_t used = strlen(integers);
     if (!ommai_linear_format(format)->integer) continue;
-    snprintf(integers + used, sizeof integers - used, "%s%s", used ? " and " : "", ommai_linear_format(format)->name);
+    snprintf(integers + used, sizeof integers - used, "%s%s", used ? ", " : "", ommai_linear_format(format)->name);
   }
   snprintf(out, size, "f32 arithmetic: own kernels (%d columns a strip); bf16: %s; %s: own kernels%s",
            context->f32_tile->n_columns, bf16, integers, context->integer->uses_vnni ? " (VNNI)" : "");
