@@ -356,7 +356,7 @@ static void run_part(void *context, int64_t task, int worker) {
   const struct ommai_linear_rows rows = rows_for(prefill, call.linear, call.x);
   float *y = call.y + row * ommai_linear_n_out(call.linear);
   struct omma_error error;
-  if (ommai_linear_parts_run_prepared(call.parts, place / n_blocks, &rows, row, y, n_rows, worker, &error) != OMMA_OK) {
+  if (ommai_linear_parts_run(call.parts, place / n_blocks, &rows, row, y, n_rows, worker, &error) != OMMA_OK) {
     ommai_first_error_keep(&prefill->tiles.failure, &error);
   }
 }

@@ -175,7 +175,7 @@ enum omma_status ommai_linear_scratch_for(struct ommai_linear_context *context, 
 /* Bytes of scratch that the context holds by now, all workers together. */
 size_t ommai_linear_context_scratch_bytes(const struct ommai_linear_context *context);
 
-/* "own:f32", "own:bf16" ...; or oneDNN's name for the code that runs a tile of 128 rows,
+/* "own", or oneDNN's name for the code that runs a tile of 128 rows,
  * "brg:avx512_core_bf16". */
 const char *ommai_linear_op_name(const struct ommai_linear_op *op);
 
@@ -239,7 +239,7 @@ void ommai_linear_prepare_rows(const struct ommai_linear *linear, const struct o
                                int64_t n_rows);
 
 /* ommai_linear_gemv and ommai_linear_run over prepared rows from `first` on; the same bits. x has
- * the op's x_stride. */
+ * the op's x_stride. Without `bytes` running prepares the rows itself. */
 void ommai_linear_few_prepared_rows(const struct ommai_linear *linear, const struct ommai_linear_rows *rows, int64_t first,
                                     int64_t n_rows, float *y, int64_t y_stride, bool accumulate, int64_t first_panel,
                                     int64_t n_panels);

@@ -33,11 +33,6 @@ static enum omma_status op_scratch(struct ommai_linear_context *context, const s
   return OMMA_OK;
 }
 
-static const char *op_name(const struct ommai_linear_op *op) {
-  (void)op;
-  return "own:bf16";
-}
-
 static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker,
                                struct omma_error *error) {
   (void)error;
@@ -67,7 +62,6 @@ const struct ommai_linear_code ommai_linear_bf16 = {
     .weight = ommai_linear_dense_weight,
     .gemv = ommai_linear_dense_gemv,
     .op_scratch = op_scratch,
-    .op_name = op_name,
     .op_run = op_run,
 };
 

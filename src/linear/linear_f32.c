@@ -60,11 +60,6 @@ static enum omma_status op_scratch(struct ommai_linear_context *context, const s
   return OMMA_OK;
 }
 
-static const char *op_name(const struct ommai_linear_op *op) {
-  (void)op;
-  return "own:f32";
-}
-
 /* The rows as f32 blocks; what pads the last block is never looked at. */
 static void block_rows(const struct ommai_linear_op *op, const void *x, int64_t n_rows, float *blocks) {
   int64_t n_in = op->linear->spec.n_in;
@@ -163,7 +158,6 @@ const struct ommai_linear_code ommai_linear_f32 = {
     .weight = ommai_linear_dense_weight,
     .gemv = ommai_linear_dense_gemv,
     .op_scratch = op_scratch,
-    .op_name = op_name,
     .op_run = op_run,
 };
 

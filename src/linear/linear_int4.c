@@ -28,8 +28,7 @@ static int load(const uint8_t *panel, int64_t k, int64_t column) {
   return panel[k / 8 * 4 * PANEL + 4 * column + k % 4] >> (k % 8 < 4 ? 0 : 4) & 15;
 }
 
-static const struct ommai_integer_traits traits = {
-    .code_name = "own:int4", .zero = 8, .kernel = kernel, .fit = fit, .store = store, .load = load};
+static const struct ommai_integer_traits traits = {.zero = 8, .kernel = kernel, .fit = fit, .store = store, .load = load};
 
 const struct ommai_linear_format ommai_linear_format_int4 = {
     .name = "int4",

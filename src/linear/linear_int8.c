@@ -8,12 +8,8 @@ static void fit(const struct ommai_row_ops *ops, const float *values, int64_t n,
   ops->quantise_symmetric(values, OMMA_F32, n, q, scale);
 }
 
-static const struct ommai_integer_traits traits = {.code_name = "own:int8",
-                                                   .max = OMMAI_INT8_MAX,
-                                                   .kernel = kernel,
-                                                   .fit = fit,
-                                                   .store = ommai_integer_store_s8,
-                                                   .load = ommai_integer_load_s8};
+static const struct ommai_integer_traits traits = {
+    .max = OMMAI_INT8_MAX, .kernel = kernel, .fit = fit, .store = ommai_integer_store_s8, .load = ommai_integer_load_s8};
 
 const struct ommai_linear_format ommai_linear_format_int8 = {.name = "int8",
                                                              .layout = OMMAI_WEIGHTS_S8_PANELS,

@@ -201,8 +201,6 @@ static enum omma_status op_scratch(struct ommai_linear_context *context, const s
   return OMMA_OK;
 }
 
-static const char *op_name(const struct ommai_linear_op *op) { return ommai_integer_traits(&op->linear->spec)->code_name; }
-
 static void op_run_prepared(const struct ommai_linear_op *op, const struct ommai_linear_rows *rows, void *y, int64_t n_rows,
                             int worker) {
   const struct ommai_linear *linear = op->linear;
@@ -247,7 +245,6 @@ const struct ommai_linear_code ommai_linear_integer = {
     .few_prepared_rows = few_prepared_rows,
     .op_run_prepared = op_run_prepared,
     .op_scratch = op_scratch,
-    .op_name = op_name,
     .op_run = op_run,
 };
 

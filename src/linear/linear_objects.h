@@ -124,8 +124,8 @@ struct ommai_linear_code {
                                  struct omma_error *error);
   /* Makes `own`; NULL, as op_release then: there is none. Errors: MEMORY, UNSUPPORTED, INTERNAL. */
   enum omma_status (*op_create)(struct ommai_linear_context *context, struct ommai_linear_op *op, struct omma_error *error);
-  void (*op_release)(struct ommai_linear_op *op); /* `own`, which may be NULL */
-  const char *(*op_name)(const struct ommai_linear_op *op);
+  void (*op_release)(struct ommai_linear_op *op);           /* `own`, which may be NULL */
+  const char *(*op_name)(const struct ommai_linear_op *op); /* NULL: own kernels */
   /* n_rows rows, at most the last of the row steps; y points at the op's first output. Errors:
    * MEMORY, INTERNAL. */
   enum omma_status (*op_run)(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker,
@@ -217,7 +217,6 @@ void ommai_linear_load_values(const struct ommai_linear_source *source, int64_t 
 
 /* What an integer format has of its own (linear_int8.c, linear_int4.c); the rest is shared. */
 struct ommai_integer_traits {
-  const char *code_name;
   int zero; /* of weights without minimums: scale * (q - zero) */
   /* The largest magnitude of weights that are made with one scale for each output; 0: they are made
    * in groups of inputs only. */

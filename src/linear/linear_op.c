@@ -80,7 +80,9 @@ void ommai_linear_op_destroy(struct ommai_linear_op *op) {
   ommai_release(&op->context->allocator, op, 1, sizeof *op);
 }
 
-const char *ommai_linear_op_name(const struct ommai_linear_op *op) { return op->linear->code->op_name(op); }
+const char *ommai_linear_op_name(const struct ommai_linear_op *op) {
+  return op->linear->code->op_name ? op->linear->code->op_name(op) : "own";
+}
 
 static void activate(const struct ommai_row_ops *ops, enum ommai_activation activation, float *row, int64_t n) {
   switch (activation) {

@@ -53,7 +53,7 @@ void ommai_linear_few_prepared_rows(const struct ommai_linear *linear, const str
 enum omma_status ommai_linear_run_prepared(const struct ommai_linear_op *op, const struct ommai_linear_rows *rows,
                                            int64_t first, void *y, int64_t n_rows, int worker, struct omma_error *error) {
   const struct ommai_linear_rows from = ommai_linear_rows_from(op->linear, rows, first);
-  if (!op->linear->code->op_run_prepared) return ommai_linear_run(op, from.x, y, n_rows, worker, error);
+  if (!op->linear->code->op_run_prepared || !rows->bytes) return ommai_linear_run(op, from.x, y, n_rows, worker, error);
   OMMAI_TRY(ommai_linear_check_run(op, n_rows, worker, error));
   op->linear->code->op_run_prepared(op, &from, ommai_element(y, op->first_column, op->call.y_type), n_rows, worker);
   return OMMA_OK;

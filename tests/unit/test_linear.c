@@ -359,7 +359,10 @@ static void parts_keep_the_bits(void **state) {
       fill_y(&p, cut, y_type);
       assert_int_equal(ommai_linear_run(op, p.input, whole, count, 0, NULL), OMMA_OK);
       for (int64_t part = 3; part-- > 0;) {
-        assert_int_equal(ommai_linear_parts_run(parts, part, p.input, cut, count, (int)part % 2, NULL), OMMA_OK);
+        assert_int_equal(
+            ommai_linear_parts_run(parts, part, &(struct ommai_linear_rows){.x = p.input, .x_stride = p.n_in + x_gap}, 0, cut,
+                                   count, (int)part % 2, NULL),
+            OMMA_OK);
       }
       assert_memory_equal(cut, whole, compared);
     }

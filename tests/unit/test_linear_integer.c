@@ -225,15 +225,18 @@ static void check_tile(const struct problem *p, const struct ommai_linear_op *op
   same_rows(p, "tile", y, stride, first, n_rows);
   memset(y, 0, (size_t)(n_rows * stride) * sizeof *y);
   for (int64_t part = 0; part < ommai_linear_parts_count(parts); part++) {
-    assert_int_equal(ommai_linear_parts_run(parts, part, x, y, n_rows, 0, NULL), OMMA_OK);
+    assert_int_equal(
+        ommai_linear_parts_run(parts, part, &(struct ommai_linear_rows){.x = x, .x_stride = p->stored.n_in + X_GAP}, 0, y,
+                               n_rows, 0, NULL),
+        OMMA_OK);
   }
   same_rows(p, "parts", y, stride, first, n_rows);
   memset(y, 0, (size_t)(n_rows * stride) * sizeof *y);
   for (int64_t part = 0; part < ommai_linear_parts_count(parts); part++) {
     int64_t half = n_rows / 2;
-    assert_int_equal(
-        ommai_linear_parts_run_prepared(parts, part, &prepared.rows, half, y + half * stride, n_rows - half, 0, NULL), OMMA_OK);
-    assert_int_equal(ommai_linear_parts_run_prepared(parts, part, &prepared.rows, 0, y, half, 1, NULL), OMMA_OK);
+    assert_int_equal(ommai_linear_parts_run(parts, part, &prepared.rows, half, y + half * stride, n_rows - half, 0, NULL),
+                     OMMA_OK);
+    assert_int_equal(ommai_linear_parts_run(parts, part, &prepared.rows, 0, y, half, 1, NULL), OMMA_OK);
   }
   same_rows(p, "parts of prepared rows", y, stride, first, n_rows);
   free(prepared.memory);
