@@ -129,9 +129,8 @@ static enum omma_status pack_weights(struct omma_model *model, const struct omma
   loader.progress_context = options->progress_context;
   loader.bytes_total = (int64_t)ommai_checkpoint_total_bytes(model->checkpoint);
   const struct omma_team *team = ommai_image_team_borrow(model->image_team); /* no images yet */
-  ommai_linear_context_pack_on(model->linear_context, team);
+  loader.team = team;
   enum omma_status status = load(model, &loader, &model->tower, &model->decoder, NULL, error);
-  ommai_linear_context_pack_on(model->linear_context, NULL);
   ommai_image_team_return(model->image_team, team);
   if (status != OMMA_OK) return status;
   if (!model->encoder_only) model->config.stored_type = model->decoder.embedding_type;
@@ -219,12 +218,11 @@ static const char *declared_quantization(const struct omma_model *model) {
   return model->quantization ? ommai_quantization_description(model->quantization) : NULL;
 }
 
-static enum omma_status choose_weights(struct omma_model *model, const struct omma_model_options *options, bool int8_tower,
-                                       struct omma_error *error) {
+static enum omma_status choose_weights(struct omma_model *model, const struct omma_model_options *options,
+                                       enum omma_weight_type vision, struct omma_error *error) {
   const char *name = options->quantization, *declared = declared_quantization(model);
   const bool gguf = model->gguf && name && strcmp(name, "gguf") == 0;
-  const struct ommai_weight_kind tower = {.format = int8_tower ? OMMAI_FORMAT_INT8 : OMMAI_FORMAT_BF16,
-                                          .compute = model->tower.dtype};
+  const struct ommai_weight_kind tower = ommai_weight_kind_of_tower(vision, model->tower.dtype);
   struct ommai_weight_kind text;
   OMMAI_TRY(
       ommai_weight_kind_quantize(name, gguf ? "gguf" : declared, ommai_weight_kind_dense(model->decoder.dtype), &text, error));
@@ -266,7 +264,7 @@ static enum omma_status set_up_networks(struct omma_model *model, const struct o
                             "kv_cache: %s keeps compressed rows (MLA), which are not kept in int8; expected auto, bf16 or f32",
                             model->config.model_type);
   }
-  return choose_weights(model, options, vision == OMMA_WEIGHTS_INT8, error);
+  return choose_weights(model, options, vision, error);
 }
 
 /* GGUF files are opened whole, which takes little time: sizes are counted by the types that their
@@ -395,7 +393,7 @@ void omma_model_close(struct omma_model *model) {
 /* How the language model's matrices are kept, all but a few of them. */
 static enum ommai_weight_format kept_format(const struct omma_model *model) {
   enum ommai_weight_format wanted = model->main_weights.format;
-  if (wanted == OMMAI_FORMAT_INT8 || wanted == OMMAI_FORMAT_INT4) return wanted;
+  if (ommai_linear_format(wanted)->quantised) return wanted;
   return model->decoder.dtype == OMMA_BF16 || model->config.stored_type == OMMA_BF16 ? OMMAI_FORMAT_BF16 : OMMAI_FORMAT_F32;
 }
 
@@ -433,14 +431,13 @@ static void set_sampling_info(const struct ommai_generation_config *generation, 
 }
 
 void omma_model_get_info(const struct omma_model *model, struct omma_model_info *info) {
-  bool int8_tower = model->policy.kinds[OMMAI_ROLE_TOWER_QKV].format == OMMAI_FORMAT_INT8;
   *info = (struct omma_model_info){
       .directory = model->directory,
       .model_type = model->config.model_type,
       .isa = ommai_cpu_level_name(model->level),
       .weights = ommai_dtype_name(model->decoder.dtype),
-      .vision_weights = int8_tower ? "int8" : ommai_dtype_name(model->tower.dtype),
-      .kept_weights = ommai_weight_format_name(kept_format(model)),
+      .vision_weights = ommai_weight_kind_name(&model->policy.kinds[OMMAI_ROLE_TOWER_QKV]),
+      .kept_weights = ommai_linear_format(kept_format(model))->name,
       .kept_group = model->main_weights.group,
       .quantization = declared_quantization(model),
       .kv_cache = ommai_dtype_name(model->decoder.kv_type),

@@ -17,7 +17,7 @@ struct omma_tower {
   struct omma_allocator allocator, large_allocator;
   enum ommai_cpu_level level;
   int n_threads;
-  bool int8, packed;
+  bool packed;
   const struct ommai_family *family;
   struct ommai_model_config config;
   struct ommai_quantization *quantization; /* NULL where the checkpoint is not quantised */
@@ -69,9 +69,8 @@ static enum omma_status pack(struct omma_tower *tower, struct ommai_checkpoint *
   tower->tower.blocks = ommai_allocate(&tower->allocator, depth, sizeof *tower->tower.blocks);
   if (!tower->tower.blocks) return ommai_fail_memory(error, "blocks", depth * sizeof *tower->tower.blocks);
   OMMAI_TRY(ommai_team_create(tower->n_threads, false, &tower->allocator, &team, error));
-  ommai_linear_context_pack_on(tower->linear_context, ommai_team_interface(team));
+  loader.team = ommai_team_interface(team);
   enum omma_status status = ommai_tower_load(&loader, tower->family->tower_names, &tower->tower, error);
-  ommai_linear_context_pack_on(tower->linear_context, NULL);
   ommai_team_destroy(team);
   tower->packed = status == OMMA_OK;
   return status;
@@ -128,15 +127,13 @@ static enum omma_status choose_weights(struct omma_tower *tower, enum omma_weigh
   if (weights < OMMA_WEIGHTS_AUTO || weights > OMMA_WEIGHTS_INT8) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "weights", "weights: no such type: %d", (int)weights);
   }
-  tower->int8 = weights == OMMA_WEIGHTS_INT8;
   tower->tower = (struct ommai_vision_tower){.config = tower->config.vision,
-                                             .int8_scores = tower->int8,
+                                             .int8_scores = weights == OMMA_WEIGHTS_INT8,
                                              .dtype = ommai_weight_type_compute(weights, tower->level),
                                              .ops = ommai_row_ops(tower->level),
                                              .attention = tower->attention,
                                              .linear_context = tower->linear_context};
-  const struct ommai_weight_kind kind = {.format = tower->int8 ? OMMAI_FORMAT_INT8 : OMMAI_FORMAT_BF16,
-                                         .compute = tower->tower.dtype};
+  const struct ommai_weight_kind kind = ommai_weight_kind_of_tower(weights, tower->tower.dtype);
   tower->policy = ommai_weight_policy_make(kind, tower->config.vision.gated, ommai_weight_kind_dense(tower->tower.dtype));
   return OMMA_OK;
 }
@@ -195,7 +192,7 @@ void omma_tower_get_info(const struct omma_tower *tower, struct omma_tower_info 
   *info = (struct omma_tower_info){
       .model_type = tower->config.model_type,
       .isa = ommai_cpu_level_name(tower->level),
-      .weights = tower->int8 ? "int8" : ommai_dtype_name(tower->tower.dtype),
+      .weights = ommai_weight_kind_name(&tower->policy.kinds[OMMAI_ROLE_TOWER_QKV]),
       .n_threads = tower->n_threads,
       .n_parameters = tower->n_parameters,
       .weight_bytes = tower->weight_bytes,
