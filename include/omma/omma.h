@@ -467,6 +467,7 @@ struct omma_memory_estimate {
   int64_t weight_bytes;
   int64_t kv_cache_bytes;
   int64_t kv_cache_tokens;
+  int64_t kv_page_bytes; /* of a page of 64 tokens in all groups of layers */
   /* Maximum tokens of prompt and answer of one request: the model's limit, or the KV cache's if
    * that is lower. */
   int64_t max_model_len;

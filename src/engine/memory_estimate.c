@@ -28,6 +28,7 @@ enum omma_status omma_estimate_memory(const struct omma_model *model, const stru
                                             .known_image_bytes = ommai_image_store_budget(model->image_store),
                                             .request_bytes = image_bytes + (int64_t)sizes.request_bytes,
                                             .max_sequences = sizes.limits.max_sequences};
+  for (int g = 0; g < sizes.facts.n_groups; g++) estimate->kv_page_bytes += (int64_t)sizes.facts.groups[g].page_bytes;
   estimate->total_bytes = estimate->weight_bytes + estimate->kv_cache_bytes + estimate->vision_workspace_bytes +
                           estimate->language_workspace_bytes + estimate->linear_scratch_bytes + estimate->table_bytes +
                           estimate->max_sequences * estimate->request_bytes;

@@ -39,7 +39,7 @@ int64_t fixture_kv_bytes(const struct omma_model *model, int64_t n_pages) {
   struct omma_memory_estimate estimate;
   struct omma_error error;
   assert_ok(omma_estimate_memory(model, NULL, 0, &estimate, &error), &error);
-  return n_pages * estimate.kv_cache_bytes / (estimate.kv_cache_tokens / OMMA_ATTENTION_PAGE_TOKENS);
+  return n_pages * estimate.kv_page_bytes;
 }
 
 struct omma_image *fixture_image(const char *name) {

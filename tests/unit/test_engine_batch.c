@@ -266,13 +266,6 @@ static struct omma_engine_stats answer_together(struct omma_model *model, const 
   return stats;
 }
 
-static int64_t page_bytes(const struct omma_model *model) {
-  struct omma_memory_estimate estimate;
-  struct omma_error error;
-  assert_ok(omma_estimate_memory(model, NULL, 0, &estimate, &error), &error);
-  return estimate.kv_cache_bytes / (estimate.kv_cache_tokens / 64);
-}
-
 static void check_model(const char *name, const char *quantization, enum omma_kv_cache_type kv_cache, bool videos, int n,
                         uint64_t seed) {
   static struct client alone[MAX_REQUESTS], clients[MAX_REQUESTS];
@@ -283,7 +276,7 @@ static void check_model(const char *name, const char *quantization, enum omma_kv
     make_requests(models[m], &random, videos, requests[m], n);
   }
   answer_alone(models[0], requests[0], alone, n);
-  const int64_t page = page_bytes(models[0]), few = (MIN_CONTEXT / 64 + 2) * page;
+  const int64_t few = fixture_kv_bytes(models[0], MIN_CONTEXT / 64 + 2);
   const struct omma_engine_options settings[] = {
       /* steps of more rows than logits are kept of: by guesses, and by sequences */
       {.max_sequences = 8, .slice_ms = 1, .draft_tokens = 7, .lookup_max = 2},
@@ -377,7 +370,7 @@ static void a_storm_of_cancellations_disturbs_nobody(void **state) {
   make_requests(model, &random, true, requests, KINDS);
   answer_alone(model, requests, alone, KINDS);
   const struct omma_engine_options options = {
-      .max_sequences = 7, .queue_limit = N, .slice_ms = 1, .reserve_tokens = -1, .kv_cache_bytes = 12 * page_bytes(model)};
+      .max_sequences = 7, .queue_limit = N, .slice_ms = 1, .reserve_tokens = -1, .kv_cache_bytes = fixture_kv_bytes(model, 12)};
   struct omma_engine *engine = fixture_engine(model, &options);
   for (int i = 0; i < N; i++) {
     bool leaves = i % 3 == 1;

@@ -149,17 +149,6 @@ static void one_turn(struct world *world, struct test_random *random, bool more,
   }
 }
 
-/* Bytes that hold n pages of every group. */
-static int64_t group_bytes(int64_t n) {
-  const struct ommai_runner_source source = ommai_cpu_runner_source(model);
-  struct ommai_engine_sizes sizes;
-  struct omma_error error;
-  int64_t bytes = 0;
-  assert_ok(ommai_engine_sizes(model, &source, NULL, &sizes, &error), &error);
-  for (int g = 0; g < sizes.facts.n_groups; g++) bytes += n * (int64_t)sizes.facts.groups[g].page_bytes;
-  return bytes;
-}
-
 /* Returns how often somebody gave way. */
 static int64_t run_world(const struct omma_engine_options *options, int n_turns, uint64_t seed) {
   static struct world world;
@@ -196,15 +185,23 @@ static void what_must_hold_always_holds(int groups, int n_turns) {
   int64_t n_preemptions = 0;
   const struct omma_engine_options settings[] = {
       {.max_sequences = 8, .slice_ms = 1},
-      {.max_sequences = 6, .kv_cache_bytes = group_bytes(5), .reserve_tokens = -1, .slice_ms = 1, .prefill_chunk = 64},
-      {.max_sequences = 12, .kv_cache_bytes = group_bytes(9), .reserve_tokens = 1, .draft_tokens = 3, .lookup_min = 1},
+      {.max_sequences = 6,
+       .kv_cache_bytes = fixture_kv_bytes(model, 5),
+       .reserve_tokens = -1,
+       .slice_ms = 1,
+       .prefill_chunk = 64},
+      {.max_sequences = 12,
+       .kv_cache_bytes = fixture_kv_bytes(model, 9),
+       .reserve_tokens = 1,
+       .draft_tokens = 3,
+       .lookup_min = 1},
       {.max_sequences = 3,
-       .kv_cache_bytes = group_bytes(4),
+       .kv_cache_bytes = fixture_kv_bytes(model, 4),
        .reserve_tokens = -1,
        .no_prefix_cache = true,
        .encoder_cache_bytes = -1},
       {.max_sequences = 10,
-       .kv_cache_bytes = group_bytes(7),
+       .kv_cache_bytes = fixture_kv_bytes(model, 7),
        .reserve_tokens = -1,
        .by_priority = true,
        .encoder_cache_bytes = 50000},
