@@ -1,5 +1,6 @@
 #include "engine/encoding_share.h"
 
+#include <math.h>
 #include <sodium.h>
 #include <string.h>
 
@@ -84,12 +85,27 @@ static struct omma_encoding_key name_of(const struct ommai_encoding_share *share
   return name;
 }
 
+static bool all_finite(const float *values, size_t n) {
+  bool finite = true;
+  for (size_t i = 0; i < n; i++) finite &= isfinite(values[i]) != 0;
+  return finite;
+}
+
+/* Whether the store has the values. What a replica with a fault has left there is not what the
+ * tower computes, however well it is kept. */
+static bool take(struct ommai_encoding_share *share, const struct ommai_image_key *key, float *values, size_t n_values) {
+  struct omma_encoding_key name = name_of(share, key);
+  if (!share->store.find(share->store.context, &name, values, n_values)) return false;
+  if (all_finite(values, n_values)) return true;
+  atomic_fetch_add(&share->n_not_finite, 1);
+  return false;
+}
+
 static void find_one(struct ommai_encoding_share *share, struct ommai_encoder_cache *cache, const struct ommai_image_key *key,
                      size_t n_values) {
-  struct omma_encoding_key name = name_of(share, key);
   float *values = ommai_allocate_uninitialised(&cache->allocator, n_values, sizeof *values);
   if (!values) return; /* it is encoded then */
-  if (share->store.find(share->store.context, &name, values, n_values)) {
+  if (take(share, key, values, n_values)) {
     atomic_fetch_add(&share->n_hits, 1);
     ommai_encoder_cache_put(cache, key, values, n_values);
   } else {

@@ -68,6 +68,7 @@ static void publish(struct omma_engine *engine) {
   stats->encoder_cache_evictions = cache.n_evictions;
   stats->encoding_store_hits = atomic_load(&share->n_hits);
   stats->encoding_store_misses = atomic_load(&share->n_misses);
+  stats->encoding_store_not_finite = atomic_load(&share->n_not_finite);
   stats->workspace_bytes =
       (int64_t)(sizes->prefill_workspace + sizes->decode_workspace + engine->resources.vision_workspace_size);
   pthread_mutex_unlock(&engine->mutex);

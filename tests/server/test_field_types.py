@@ -1,8 +1,9 @@
-"""Damage by type: every field of every endpoint as each type of JSON, empty, huge, nested a thousand
-deep and twice. The server answers each with 200 or says what is wrong; none gets a status 500.
+"""Damage by type: every field of every endpoint as each type of JSON, empty, huge, nested a
+thousand deep and twice. The server answers each with 200 or says what is wrong; none gets a status
+of 500 or above.
 
-The names of fields are those that the server's sources have as words, so that a new field is damaged
-without a line here. The seed changes with every run and is printed."""
+The names of fields are those that the server's sources have as words, so that a new field is
+damaged without a line here. The seed changes with every run and is printed."""
 
 import http.client
 import json
