@@ -19,7 +19,7 @@ C0 = [code for code in range(1, 0x20) if chr(code) not in "\n\t"] + [0x7F]
 C1 = list(range(0x80, 0xA0))
 BIDI = [0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
 HOSTILE = [chr(code) for code in [*C0, *C1, *BIDI]]
-# Lines, tabs, letters of many scripts, an emoji of several characters, a variant, an accent on its own.
+# Lines, tabs, letters of many scripts, an emoji of several characters, a variant, an accent.
 WANTED = "a\tb\nStraße 橋 \N{BUG} \U0001f468‍\U0001f469 \u2600\ufe0f q\u0301 می‌خواهم"
 
 
