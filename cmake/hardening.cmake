@@ -1,5 +1,5 @@
-# What makes a fault harder to use, in every build that is not for finding faults, where compiler and linker have it. It costs nothing
-# that can be measured (docs/performance.md). tests/cli/test_hardening.py reads the result.
+# What makes a fault harder to use, in every build that is not for finding faults, where compiler and linker have it. What it cost is in
+# docs/speed-log.md. tests/cli/test_hardening.py reads the result.
 include(CheckLinkerFlag)
 include(CheckPIESupported)
 check_pie_supported()
