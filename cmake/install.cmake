@@ -1,6 +1,9 @@
 # What `cmake --install` puts where: program, libraries, headers, pkg-config and CMake packages, man pages, demo model.
 include(CMakePackageConfigHelpers)
 
+# Folders too have the same modes whatever the umask of who installs.
+set(CMAKE_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+
 set(OMMA_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/ommatidia)
 
 install(TARGETS omma_attention_static omma_attention_shared

@@ -604,8 +604,9 @@ struct omma_engine_stats {
   int64_t prompt_tokens, generation_tokens;
   int64_t images, patches, encoder_passes; /* of the tower; a pass may have several images */
   int64_t encoder_cache_bytes, encoder_cache_hits, encoder_cache_misses, encoder_cache_evictions;
-  /* Images looked up in omma_engine_options.encoding_store: found, and not found. */
-  int64_t encoding_store_hits, encoding_store_misses;
+  /* Images looked up in omma_engine_options.encoding_store: found, and not found. Of the latter,
+   * those that the store had with NaN or infinities in them; they were encoded and stored again. */
+  int64_t encoding_store_hits, encoding_store_misses, encoding_store_not_finite;
   /* Pages of OMMA_ATTENTION_PAGE_TOKENS tokens: all, and those that running requests use. */
   int64_t kv_pages, kv_pages_used;
   /* Pages of earlier prompts, kept for later ones; they are evicted when pages run out. */

@@ -49,7 +49,14 @@ static void note_encodings(const struct omma_server_options *options) {
       snprintf(kept + used, sizeof kept - used, ", for %lld s", (long long)options->encoding_ttl_ms / 1000);
     }
   }
-  ommai_note("embeddings: %s; files: %s", kept, options->encoding_directory ? options->encoding_directory : "none");
+  if (!options->encoding_directory) {
+    ommai_note("embeddings: %s; files: none", kept);
+  } else if (options->encoding_file_bytes > 0) {
+    ommai_note("embeddings: %s; files: %s, up to %s", kept, options->encoding_directory,
+               ommai_format_bytes(options->encoding_file_bytes, bytes, sizeof bytes));
+  } else {
+    ommai_note("embeddings: %s; files: %s, without limit", kept, options->encoding_directory);
+  }
 }
 
 void ommai_serve_note_encoder(const struct omma_model *model, const struct omma_memory_estimate *estimate,

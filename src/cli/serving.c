@@ -266,7 +266,7 @@ static int open_store(const struct ommai_serving *serving, const struct omma_ser
   if (ommai_encoding_store_create(serving->encoder_cache_url, &ommai_default_allocator, store, &error) != OMMA_OK) {
     return ommai_failed_call(&error);
   }
-  ommai_encoding_store_set_log(*store, server->log, server->log_context);
+  ommai_encoding_store_set_log(*store, server->log_json, server->log, server->log_context);
   return OMMAI_EXIT_DONE;
 }
 

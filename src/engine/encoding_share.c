@@ -20,13 +20,22 @@ static struct omma_encoding_key name_of(const struct ommai_encoding_share *share
 
 static size_t n_values(const struct ommai_image_rows *rows) { return ommai_image_rows_size(rows) / OMMAI_IMAGE_VALUE_BYTES; }
 
+/* Whether the store has the rows. What a replica with a fault has left there is not what the tower
+ * computes, however well it is kept. */
+static bool take(struct ommai_encoding_share *share, const struct ommai_image_key *key, struct ommai_image_rows *rows) {
+  struct omma_encoding_key name = name_of(share, key);
+  if (!share->store.find(share->store.context, &name, ommai_image_rows_data(rows), n_values(rows))) return false;
+  if (ommai_image_rows_finite(rows)) return true;
+  atomic_fetch_add(&share->n_not_finite, 1);
+  return false;
+}
+
 static void find_one(struct ommai_encoding_share *share, struct ommai_encoder_cache *cache, const struct ommai_image_key *key,
                      int64_t n_tokens) {
-  struct omma_encoding_key name = name_of(share, key);
   struct ommai_image_rows *rows;
   struct omma_error ignored; /* it is encoded then */
   if (ommai_image_rows_create(&cache->shape, n_tokens, &cache->allocator, &rows, &ignored) != OMMA_OK) return;
-  if (share->store.find(share->store.context, &name, ommai_image_rows_data(rows), n_values(rows))) {
+  if (take(share, key, rows)) {
     atomic_fetch_add(&share->n_hits, 1);
     ommai_encoder_cache_put(cache, key, rows);
   } else {

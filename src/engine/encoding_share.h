@@ -16,7 +16,8 @@
 struct ommai_encoding_share {
   struct omma_encoding_store store; /* without functions: there is none */
   uint8_t digest[32];               /* of what outputs depend on besides the image */
-  atomic_int_least64_t n_hits, n_misses;
+  /* n_not_finite: of the misses, what the store had with NaN or infinities in it */
+  atomic_int_least64_t n_hits, n_misses, n_not_finite;
 };
 
 /* store NULL: none. Errors: as name_encoder of the runner. */

@@ -53,6 +53,7 @@ static void publish(struct omma_engine *engine) {
   stats->encoder_cache_evictions = cache.n_evictions;
   stats->encoding_store_hits = atomic_load(&share->n_hits);
   stats->encoding_store_misses = atomic_load(&share->n_misses);
+  stats->encoding_store_not_finite = atomic_load(&share->n_not_finite);
   stats->workspace_bytes = (int64_t)runner->functions->workspace_bytes(runner);
   pthread_mutex_lock(&engine->shared->mutex);
   stats->alive = engine->shared->stats.alive;

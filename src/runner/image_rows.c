@@ -1,5 +1,6 @@
 #include "runner/image_rows.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/allocator.h"
@@ -50,6 +51,13 @@ void *ommai_image_rows_data(struct ommai_image_rows *rows) { return rows->values
 
 size_t ommai_image_rows_size(const struct ommai_image_rows *rows) {
   return ommai_image_rows_bytes(&rows->shape, rows->n_tokens);
+}
+
+bool ommai_image_rows_finite(const struct ommai_image_rows *rows) {
+  size_t n = ommai_image_rows_size(rows) / sizeof *rows->values;
+  bool finite = true;
+  for (size_t i = 0; i < n; i++) finite &= isfinite(rows->values[i]) != 0;
+  return finite;
 }
 
 int64_t ommai_image_rows_tokens(const struct ommai_image_rows *rows) { return rows->n_tokens; }

@@ -31,6 +31,9 @@ void *ommai_image_rows_data(struct ommai_image_rows *rows);
 size_t ommai_image_rows_size(const struct ommai_image_rows *rows);
 int64_t ommai_image_rows_tokens(const struct ommai_image_rows *rows);
 
+/* Whether all values are numbers. */
+bool ommai_image_rows_finite(const struct ommai_image_rows *rows);
+
 /* The rows as callers of the library see them; grid_thw is the caller's to set. The view lives as
  * long as the rows. */
 void ommai_image_rows_view(const struct ommai_image_rows *rows, struct omma_image_embeddings *view);
