@@ -54,7 +54,7 @@ static struct ommai_decode_row row_of(const struct ommai_sequence *sequence, int
 
 static enum omma_status run(struct ommai_decode_lane *lane, int64_t n_rows, float *logits, struct omma_error *error) {
   struct ommai_resources *resources = lane->resources;
-  return ommai_decode_run(&resources->model->decoder, resources->kv, lane->rows, n_rows, resources->decode_workspace,
+  return ommai_decode_run(&resources->model->network.decoder, resources->kv, lane->rows, n_rows, resources->decode_workspace,
                           resources->sizes.decode_workspace, resources->team_interface, logits, error);
 }
 
@@ -134,7 +134,7 @@ void ommai_decode_lane_close(struct ommai_decode_lane *lane, struct ommai_decode
 enum omma_status ommai_decode_lane_first(struct ommai_decode_lane *lane, struct ommai_sequence *sequence, const float *residual,
                                          struct omma_error *error) {
   struct ommai_resources *resources = lane->resources;
-  OMMAI_TRY(ommai_decode_logits(&resources->model->decoder, residual, 1, resources->decode_workspace,
+  OMMAI_TRY(ommai_decode_logits(&resources->model->network.decoder, residual, 1, resources->decode_workspace,
                                 resources->sizes.decode_workspace, resources->team_interface, resources->logits, error));
   lane->sampler_rows[0] = ommai_sequence_sampler_row(sequence, resources->logits, lane->banned, lane->masks);
   ommai_sampler_run(resources->sampler, lane->sampler_rows, 1, resources->team_interface);

@@ -176,7 +176,7 @@ static struct omma_encode_timings read_profiles(const struct ommai_encode_call *
 /* Through the tower, with a profile for each of its threads. */
 static enum omma_status encode(struct omma_engine *engine, struct ommai_encode_call *call, double start,
                                struct omma_embeddings *embeddings, struct omma_error *error) {
-  size_t n_workers = (size_t)engine->model->n_threads;
+  size_t n_workers = (size_t)engine->model->network.n_threads;
   double resized = ommai_clock_seconds() - start;
   call->inputs = embeddings->inputs;
   call->profiles = ommai_allocate(&embeddings->allocator, n_workers, sizeof *call->profiles);

@@ -90,7 +90,7 @@ static enum omma_status start_run(struct ommai_encode_lane *lane, const struct o
     OMMAI_TRY(ommai_vision_sizes_add(&model->config.vision, &inputs[i], &sizes, error));
   }
   lane->n_patches = sizes.n_patches;
-  size_t size = ommai_vision_workspace_size(&model->tower, &sizes, model->n_threads);
+  size_t size = ommai_vision_workspace_size(&model->network.tower, &sizes, model->network.n_threads);
   if (!size) {
     return ommai_fail_field(error, OMMA_ERROR_LIMIT, "image", "image: %lld patches are too many", (long long)sizes.n_patches);
   }
@@ -98,7 +98,7 @@ static enum omma_status start_run(struct ommai_encode_lane *lane, const struct o
   lane->n_passes++;
   OMMAI_DEBUG(&model->log, "encode: a pass of %lld image%s, %lld patches", (long long)lane->n_in_pass,
               ommai_plural(lane->n_in_pass), (long long)lane->n_patches);
-  return ommai_vision_run_start(&model->tower, inputs, lane->n_in_pass, &model->config.image.patches,
+  return ommai_vision_run_start(&model->network.tower, inputs, lane->n_in_pass, &model->config.image.patches,
                                 resources->vision_workspace, resources->vision_workspace_size, resources->team_interface,
                                 &lane->run, error);
 }
@@ -119,7 +119,8 @@ enum omma_status ommai_encode_lane_begin(struct ommai_encode_lane *lane, struct 
   while (first < n && sequences[first]->stage != OMMA_STAGE_ENCODE) first++;
   if (lane->calls && (first == n || lane->calls->id < sequences[first]->id)) return begin_call(lane, error);
   add_images(lane, sequences[first], sizes->patch_budget);
-  int64_t batch_patches = ommai_min_i64(sizes->patch_budget, (int64_t)BATCH_PATCHES * lane->resources->model->n_threads);
+  int64_t batch_patches =
+      ommai_min_i64(sizes->patch_budget, (int64_t)BATCH_PATCHES * lane->resources->model->network.n_threads);
   for (int64_t i = first + 1; i < n; i++) {
     if (sequences[i]->stage == OMMA_STAGE_ENCODE) add_images(lane, sequences[i], batch_patches);
   }

@@ -222,7 +222,7 @@ enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omm
                                     const struct omma_callbacks *callbacks, uint64_t *id, struct omma_error *error) {
   static const struct omma_callbacks none = {0};
   OMMAI_TRY(ommai_request_check_context(engine->context_tokens, request->n_tokens, error));
-  if (engine->model->encoder_only && request->n_images == 0) {
+  if (!engine->model->network.has_decoder && request->n_images == 0) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages",
                             "messages: no image, and nothing but images is encoded here");
   }

@@ -38,7 +38,7 @@ static int64_t default_kv_bytes(const struct omma_model *model, const struct omm
   int64_t taken = (int64_t)workspaces + ommai_min_i64(sizes->encoder_cache_bytes, INT64_MAX / 4) +
                   ommai_min_i64(ommai_image_store_budget(model->image_store), INT64_MAX / 8) +
                   sizes->max_sequences * request_bytes(model, sizes->patch_budget);
-  if (!model->weights_packed) taken += model->weight_bytes + model->linear_scratch_bytes;
+  if (!model->network.packed) taken += model->network.weight_bytes + model->network.linear_scratch_bytes;
   return ommai_max_i64(ommai_kv_budget(needed, room, taken), page_bytes);
 }
 
@@ -51,7 +51,7 @@ static void set_pages(const struct omma_model *model, int64_t bytes, struct omma
  * from the context, took nothing. */
 static enum omma_status size_kv(const struct omma_model *model, int64_t kv_cache_bytes, int64_t room,
                                 struct ommai_engine_sizes *sizes, struct omma_error *error) {
-  sizes->page_bytes = ommai_kv_page_bytes(&model->config.text, model->decoder.kv_type);
+  sizes->page_bytes = ommai_kv_page_bytes(&model->config.text, model->network.decoder.kv_type);
   set_pages(model, kv_cache_bytes ? kv_cache_bytes : default_kv_bytes(model, sizes, room), sizes);
   if (kv_cache_bytes >= 0 && sizes->n_pages >= 1) return OMMA_OK;
   return ommai_fail_field(error, OMMA_ERROR_LIMIT, "kv_cache_bytes",
@@ -110,7 +110,7 @@ static enum omma_status size_vision(const struct omma_model *model, struct ommai
   int64_t images = ommai_max_i64(sizes->patch_budget / block, 1);
   const struct ommai_vision_sizes largest = {ommai_max_i64(sizes->patch_budget, block), images,
                                              ommai_max_i64(sizes->patch_budget, block)};
-  sizes->vision_workspace = ommai_vision_workspace_size(&model->tower, &largest, model->n_threads);
+  sizes->vision_workspace = ommai_vision_workspace_size(&model->network.tower, &largest, model->network.n_threads);
   return sizes->vision_workspace ? OMMA_OK : fail_workspace(error);
 }
 
@@ -124,8 +124,10 @@ static size_t size_tables(const struct omma_model *model, const struct ommai_eng
 static enum omma_status size_workspaces(const struct omma_model *model, struct ommai_engine_sizes *sizes,
                                         struct omma_error *error) {
   int64_t chunk = ommai_min_i64(sizes->prefill_chunk, sizes->context);
-  sizes->prefill_workspace = ommai_prefill_workspace_size(&model->decoder, chunk, sizes->context, model->n_threads);
-  sizes->decode_workspace = ommai_decode_workspace_size(&model->decoder, sizes->max_rows, sizes->context, model->n_threads);
+  sizes->prefill_workspace =
+      ommai_prefill_workspace_size(&model->network.decoder, chunk, sizes->context, model->network.n_threads);
+  sizes->decode_workspace =
+      ommai_decode_workspace_size(&model->network.decoder, sizes->max_rows, sizes->context, model->network.n_threads);
   OMMAI_TRY(size_vision(model, sizes, error));
   size_t sampler = ommai_sampler_size(model->config.text.vocab_size, sizes->max_sequences);
   sizes->mask_words = ommai_mask_words(model->config.text.vocab_size);
@@ -150,7 +152,7 @@ enum omma_status ommai_engine_sizes(const struct omma_model *model, const struct
   *sizes = (struct ommai_engine_sizes){0};
   if (!options) options = &defaults;
   OMMAI_TRY(pick_limits(options, sizes, error));
-  if (model->encoder_only) return size_encoder(model, sizes, error);
+  if (!model->network.has_decoder) return size_encoder(model, sizes, error);
   int64_t room = options->kv_cache_bytes ? -1 : ommai_memory_room("");
   OMMAI_TRY(size_kv(model, options->kv_cache_bytes, room, sizes, error));
   OMMAI_TRY(size_workspaces(model, sizes, error));
@@ -169,15 +171,15 @@ enum omma_status omma_estimate_memory(const struct omma_model *model, const stru
                             (long long)OMMAI_MAX_PATCH_BUDGET, (long long)n_patches);
   }
   const struct ommai_vision_sizes one_image = {n_patches, 1, n_patches};
-  if (n_patches > 0) vision = ommai_vision_workspace_size(&model->tower, &one_image, model->n_threads);
+  if (n_patches > 0) vision = ommai_vision_workspace_size(&model->network.tower, &one_image, model->network.n_threads);
   *estimate =
-      (struct omma_memory_estimate){.weight_bytes = model->weight_bytes,
+      (struct omma_memory_estimate){.weight_bytes = model->network.weight_bytes,
                                     .kv_cache_bytes = sizes.n_pages * (int64_t)sizes.page_bytes,
                                     .kv_cache_tokens = sizes.n_pages * PAGE,
                                     .max_model_len = sizes.context,
                                     .vision_workspace_bytes = (int64_t)vision,
                                     .language_workspace_bytes = (int64_t)(sizes.prefill_workspace + sizes.decode_workspace),
-                                    .linear_scratch_bytes = model->linear_scratch_bytes,
+                                    .linear_scratch_bytes = model->network.linear_scratch_bytes,
                                     .table_bytes = (int64_t)sizes.tables,
                                     .encoder_cache_bytes = sizes.encoder_cache_bytes,
                                     .known_image_bytes = ommai_image_store_budget(model->image_store),

@@ -18,9 +18,9 @@ enum omma_status ommai_prefill_lane_begin(struct ommai_prefill_lane *lane, struc
   lane->n_scored = 0;
   OMMAI_DEBUG(&resources->model->log, "prefill: request %llu: tokens %lld to %lld of %zu", (unsigned long long)sequence->id,
               (long long)first, (long long)(first + lane->n_rows), sequence->request->n_tokens);
-  OMMAI_TRY(ommai_prefill_start(&resources->model->decoder, resources->kv, sequence->pages, first, sequence->rows + first,
-                                lane->n_rows, resources->prefill_workspace, resources->sizes.prefill_workspace,
-                                resources->team_interface, &lane->chunk, error));
+  OMMAI_TRY(ommai_prefill_start(&resources->model->network.decoder, resources->kv, sequence->pages, first,
+                                sequence->rows + first, lane->n_rows, resources->prefill_workspace,
+                                resources->sizes.prefill_workspace, resources->team_interface, &lane->chunk, error));
   lane->sequence = sequence;
   return OMMA_OK;
 }

@@ -30,7 +30,7 @@ static enum omma_status score(struct ommai_sequence *sequence, const float *rows
   const struct omma_request *request = sequence->request;
   struct ommai_sampler_row scored[OMMAI_SCORED_ROWS];
   int64_t vocab = request->model->config.text.vocab_size;
-  OMMAI_TRY(ommai_decode_logits(&request->model->decoder, rows, n, resources->decode_workspace,
+  OMMAI_TRY(ommai_decode_logits(&request->model->network.decoder, rows, n, resources->decode_workspace,
                                 resources->sizes.decode_workspace, resources->team_interface, resources->logits, error));
   for (int64_t i = 0; i < n; i++) {
     scored[i] = (struct ommai_sampler_row){.settings = &given,

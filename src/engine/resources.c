@@ -5,11 +5,11 @@
 
 /* Tokens that tables have a place for. */
 static size_t vocabulary(const struct omma_model *model) {
-  return model->encoder_only ? 0 : (size_t)model->config.text.vocab_size;
+  return model->network.has_decoder ? (size_t)model->config.text.vocab_size : 0;
 }
 
 static size_t sampler_size(const struct ommai_resources *resources) {
-  if (resources->model->encoder_only) return 0;
+  if (!resources->model->network.has_decoder) return 0;
   return ommai_sampler_size(resources->model->config.text.vocab_size, resources->sizes.max_sequences);
 }
 
@@ -32,9 +32,9 @@ static enum omma_status allocate(struct ommai_resources *resources, struct omma_
     return ommai_fail_memory(error, "engine",
                              sizes->prefill_workspace + sizes->decode_workspace + sizes->vision_workspace + sizes->tables);
   }
-  if (model->encoder_only) return OMMA_OK;
-  resources->sampler =
-      ommai_sampler_place(resources->sampler_memory, model->config.text.vocab_size, sizes->max_sequences, model->decoder.ops);
+  if (!model->network.has_decoder) return OMMA_OK;
+  resources->sampler = ommai_sampler_place(resources->sampler_memory, model->config.text.vocab_size, sizes->max_sequences,
+                                           model->network.decoder.ops);
   return OMMA_OK;
 }
 
@@ -43,11 +43,12 @@ enum omma_status ommai_resources_create(const struct omma_model *model, const st
   *resources = (struct ommai_resources){.model = model, .sizes = *sizes};
   enum omma_status status;
   ommai_encoder_cache_init(&resources->encoder_cache, sizes->encoder_cache_bytes, &model->allocator);
-  OMMAI_TRY_GOTO(ommai_team_create(model->n_threads, model->pin_threads, &model->allocator, &resources->team, error), failed);
+  OMMAI_TRY_GOTO(ommai_team_create(model->network.n_threads, model->pin_threads, &model->allocator, &resources->team, error),
+                 failed);
   resources->team_interface = ommai_team_interface(resources->team);
-  if (!model->encoder_only) {
-    OMMAI_TRY_GOTO(ommai_kv_cache_create(&model->config.text, model->decoder.kv_type, sizes->n_pages, &model->large_allocator,
-                                         &resources->kv, error),
+  if (model->network.has_decoder) {
+    OMMAI_TRY_GOTO(ommai_kv_cache_create(&model->config.text, model->network.decoder.kv_type, sizes->n_pages,
+                                         &model->network.large_allocator, &resources->kv, error),
                    failed);
   }
   OMMAI_TRY_GOTO(ommai_page_pool_create(sizes->n_pages, &model->allocator, &resources->pool, error), failed);

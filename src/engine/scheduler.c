@@ -150,7 +150,7 @@ bool ommai_scheduler_admits(const struct ommai_scheduler *scheduler, const struc
   const struct ommai_resources *resources = scheduler->resources;
   if (queued->encode) return true;
   if (scheduler->n_live == resources->sizes.max_sequences) return false;
-  if (resources->model->encoder_only) return true;
+  if (!resources->model->network.has_decoder) return true;
   for (int64_t i = 0; i < scheduler->n_live; i++) {
     const struct ommai_sequence *sequence = scheduler->live[i];
     if (is_preempted(sequence) && !goes_before(queued->priority, queued->id, sequence)) return false;
@@ -358,7 +358,7 @@ static void prefill_slice(struct ommai_scheduler *scheduler, int64_t ns) {
   struct ommai_prefill_lane *lane = &scheduler->prefill;
   struct omma_error error;
   struct ommai_sequence *sequence = lane->sequence ? lane->sequence : first_in(scheduler, OMMA_STAGE_PREFILL);
-  if (scheduler->resources->model->encoder_only) {
+  if (!scheduler->resources->model->network.has_decoder) {
     hand_over(scheduler, sequence);
     return;
   }

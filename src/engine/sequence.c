@@ -44,9 +44,9 @@ static void count_prompt(struct ommai_sequence *sequence) {
 
 enum omma_status ommai_sequence_start(struct ommai_sequence *sequence, struct ommai_resources *resources, int64_t slot,
                                       const struct ommai_queued_request *queued, struct omma_error *error) {
-  const bool encoder_only = resources->model->encoder_only;
+  const bool has_decoder = resources->model->network.has_decoder;
   /* then the tables are empty */
-  int64_t vocab = encoder_only ? 0 : resources->model->config.text.vocab_size;
+  int64_t vocab = has_decoder ? resources->model->config.text.vocab_size : 0;
   *sequence = (struct ommai_sequence){.resources = resources,
                                       .id = queued->id,
                                       .priority = queued->priority,
@@ -61,7 +61,7 @@ enum omma_status ommai_sequence_start(struct ommai_sequence *sequence, struct om
   sequence->result.timings.preprocess = queued->request->preprocess_seconds;
   OMMAI_TRY(allocate(sequence, error));
   ommai_structured_answer_start(&sequence->structured, queued->request->grammar);
-  if (!encoder_only) count_prompt(sequence);
+  if (has_decoder) count_prompt(sequence);
   ommai_answer_text_init(&sequence->answer, queued->request);
   return OMMA_OK;
 }
