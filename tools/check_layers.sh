@@ -97,7 +97,9 @@ BEGIN {
   allowed["families"] = "base kernels attention linear vision language image weights text jinja families"
   allowed["model"] = allowed["families"] " grammar model"
   allowed["request"] = allowed["model"] " request"
-  allowed["engine"] = allowed["request"] " engine"
+  allowed["runner"] = "base model runner"
+  allowed["runner/cpu_"] = allowed["model"] " runner"
+  allowed["engine"] = allowed["request"] " runner engine"
   allowed["bench_client"] = "base image text bench_client"
   allowed["server"] = "base server"
   allowed["cli"] = "base cli bench_client"
@@ -124,6 +126,7 @@ function start_file(part) {
   split(file, part, "/")
   top = part[1]
   folder = top == "src" ? part[2] : ""
+  if (folder == "runner" && part[3] ~ /^cpu_/) folder = "runner/cpu_"
 }
 # Puts the line into code and comment; strings and characters leave empty quotes in the code.
 function take_apart(rest) {

@@ -333,6 +333,17 @@ struct omma_truncation {
 };
 #define OMMA_MAX_TRUNCATED_TOKENS (INT64_C(1) << 20) /* of a prompt that is truncated */
 
+/* What a request is for. An engine refuses kinds that it does not serve as UNSUPPORTED: without a
+ * language model (omma_model_options.encoder_only) it encodes alone; no engine embeds or scores
+ * texts yet. */
+enum omma_request_kind {
+  OMMA_REQUEST_DEFAULT = 0,  /* GENERATE, or ENCODE where the model was opened with encoder_only */
+  OMMA_REQUEST_GENERATE = 1, /* an answer */
+  OMMA_REQUEST_ENCODE = 2,   /* its images' and videos' outputs (omma_callbacks.on_embeddings) */
+  OMMA_REQUEST_EMBED = 3,
+  OMMA_REQUEST_SCORE = 4
+};
+
 struct omma_request_options {
   struct omma_sampling sampling;
   /* The last message is the beginning of the answer: it is not closed, and no new message
