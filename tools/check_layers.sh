@@ -21,6 +21,7 @@ Environment: CC and CXX compile the public headers (default cc and c++).
 
 Rules:
   include       folders of src/ include one way only, by "folder/file.h" or <omma/file.h>; oneDNN only in src/linear
+  handle        src/engine has no pointers to float: what is computed stays in the runner
   circle        no headers that include each other, directly or by way of others
   intrinsics    intrinsics headers only in src/kernels
   family        a model family's name (src/families/family.h lists them) only in src/families, never in the rest of src/ or
@@ -173,6 +174,8 @@ function check_include(line, path, quoted, target, slash) {
   if (target == "omma") report("include", path " is public: write <" path ">")
   else if (target == "" || target == ".." || target == ".") report("include", path ": write \"folder/file.h\", relative to src")
   else if (!(folder in allowed)) report("include", "folder src/" folder " is not in the list of layers")
+  else if (folder == "engine" && path ~ /^runner\/cpu_/ && file !~ /^src\/engine\/(engine|memory_estimate)\.c$/)
+    report("include", path " is the inside of a runner: the engine speaks to runner/runner.h")
   else if (folder == "cli" && (path == "server/server.h" || path == "server/batch_request.h" || path == "server/encoding_store.h" || path == "server/kv_publisher.h")) return
   else if (!((folder, target) in may_include)) report("include", folder " must not include " path)
 }
@@ -207,6 +210,7 @@ FNR == 1 { start_file() }
   if (top != "tests") check_function()
   if (top != "src") next
   check_banned(unsafe, "not allowed in src")
+  if (folder == "engine" && code ~ /(^|[^A-Za-z0-9_])float[ \t]*(const[ \t]*)?\*/) report("handle", "the engine holds no numbers of a runner")
   if (file !~ /^src\/(kernels\/cpu|cli\/paths|cli\/serve_keys|cli\/service_manager)\.c$/) check_banned("getenv|secure_getenv|setenv|putenv", "settings are flags and arguments")
   if (folder in library) {
     if (file != "src/base/assert.h") check_banned(quiet, "a library neither prints nor ends the process")

@@ -346,12 +346,13 @@ enum omma_request_kind {
 
 struct omma_request_options {
   struct omma_sampling sampling;
+  enum omma_request_kind kind;
   /* The last message is the beginning of the answer: it is not closed, and no new message
    * begins. */
   bool continue_final_message;
-  /* A prompt that could never fit into this engine's KV cache is refused (LIMIT "input_tokens")
-   * before images are resized. May be NULL. */
-  const struct omma_engine *engine;
+  /* Of the engine that will take the request (omma_engine_max_model_len): a longer prompt is
+   * refused (LIMIT "input_tokens") before images are resized. 0: the model's limit alone. */
+  int64_t max_model_len;
   /* In an engine with by_priority, lower values go first; in others it has no effect. */
   int64_t priority;
   /* Prompts with different salts share no keys and values. So the time of an answer does not show

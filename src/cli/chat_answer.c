@@ -129,7 +129,8 @@ static void collect_prompt(const struct omma_request *request, struct ommai_answ
 
 int ommai_answer(struct omma_model *model, struct omma_engine *engine, const struct ommai_conversation *conversation,
                  const struct ommai_answer_options *options, struct ommai_answer *answer) {
-  struct omma_request_options request_options = {.sampling = options->sampling, .engine = engine};
+  struct omma_request_options request_options = {.sampling = options->sampling,
+                                                 .max_model_len = omma_engine_max_model_len(engine)};
   struct omma_request *request;
   struct omma_error error;
   *answer = (struct ommai_answer){0};

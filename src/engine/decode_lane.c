@@ -5,57 +5,49 @@
 #include "base/error.h"
 
 size_t ommai_decode_lane_bytes(const struct ommai_engine_sizes *sizes) {
-  return (size_t)sizes->max_rows * sizeof(struct ommai_decode_row) +
-         (size_t)sizes->max_sequences *
-             (sizeof(struct ommai_sampler_row) + sizeof(struct ommai_decode_entry) + sizeof(struct ommai_mask_task) +
-              sizeof(int64_t) + OMMAI_SEQUENCE_MAX_BANNED * sizeof(int32_t) + (size_t)sizes->mask_words * sizeof(uint32_t));
+  return (size_t)sizes->limits.max_rows * sizeof(struct ommai_step_row) +
+         (size_t)sizes->limits.max_sequences *
+             (sizeof(struct ommai_draw) + sizeof(struct ommai_decode_entry) + sizeof(struct ommai_mask_task) + sizeof(int64_t) +
+              OMMAI_SEQUENCE_MAX_BANNED * sizeof(int32_t));
 }
 
 enum omma_status ommai_decode_lane_init(struct ommai_decode_lane *lane, struct ommai_resources *resources,
                                         struct omma_error *error) {
   const struct omma_allocator *allocator = &resources->model->allocator;
-  size_t n = (size_t)resources->sizes.max_sequences;
+  const struct ommai_runner_limits *limits = &resources->sizes.limits;
+  size_t n = (size_t)limits->max_sequences;
   *lane = (struct ommai_decode_lane){.resources = resources};
-  lane->rows = ommai_allocate(allocator, (size_t)resources->sizes.max_rows, sizeof *lane->rows);
+  lane->rows = ommai_allocate(allocator, (size_t)limits->max_rows, sizeof *lane->rows);
   lane->entries = ommai_allocate(allocator, n, sizeof *lane->entries);
-  lane->sampler_rows = ommai_allocate(allocator, n, sizeof *lane->sampler_rows);
+  lane->draws = ommai_allocate(allocator, n, sizeof *lane->draws);
   lane->drawn = ommai_allocate(allocator, n, sizeof *lane->drawn);
   lane->banned = ommai_allocate(allocator, n * OMMAI_SEQUENCE_MAX_BANNED, sizeof *lane->banned);
-  lane->masks = ommai_allocate(allocator, n * (size_t)resources->sizes.mask_words, sizeof *lane->masks);
   lane->mask_tasks = ommai_allocate(allocator, n, sizeof *lane->mask_tasks);
-  if (lane->rows && lane->entries && lane->sampler_rows && lane->drawn && lane->banned && lane->masks && lane->mask_tasks) {
-    return OMMA_OK;
-  }
+  if (lane->rows && lane->entries && lane->draws && lane->drawn && lane->banned && lane->mask_tasks) return OMMA_OK;
   return ommai_fail_memory(error, "decode", ommai_decode_lane_bytes(&resources->sizes));
 }
 
 void ommai_decode_lane_free(struct ommai_decode_lane *lane) {
   if (!lane->resources) return;
   const struct omma_allocator *allocator = &lane->resources->model->allocator;
-  size_t n = (size_t)lane->resources->sizes.max_sequences;
+  const struct ommai_runner_limits *limits = &lane->resources->sizes.limits;
+  size_t n = (size_t)limits->max_sequences;
   ommai_mask_worker_free(&lane->mask_worker);
   ommai_release(allocator, lane->mask_tasks, n, sizeof *lane->mask_tasks);
-  ommai_release(allocator, lane->rows, (size_t)lane->resources->sizes.max_rows, sizeof *lane->rows);
+  ommai_release(allocator, lane->rows, (size_t)limits->max_rows, sizeof *lane->rows);
   ommai_release(allocator, lane->entries, n, sizeof *lane->entries);
-  ommai_release(allocator, lane->sampler_rows, n, sizeof *lane->sampler_rows);
+  ommai_release(allocator, lane->draws, n, sizeof *lane->draws);
   ommai_release(allocator, lane->drawn, n, sizeof *lane->drawn);
-  ommai_release(allocator, lane->masks, n * (size_t)lane->resources->sizes.mask_words, sizeof *lane->masks);
   ommai_release(allocator, lane->banned, n * OMMAI_SEQUENCE_MAX_BANNED, sizeof *lane->banned);
 }
 
 /* Token `index` of the sequence's answer as an input. */
-static struct ommai_decode_row row_of(const struct ommai_sequence *sequence, int64_t index, int32_t token) {
-  int32_t position = sequence->request->next_position + (int32_t)index;
-  return (struct ommai_decode_row){.token = token,
-                                   .position = {position, position, position},
-                                   .index = (int64_t)sequence->request->n_tokens + index,
-                                   .pages = sequence->pages};
-}
-
-static enum omma_status run(struct ommai_decode_lane *lane, int64_t n_rows, float *logits, struct omma_error *error) {
-  struct ommai_resources *resources = lane->resources;
-  return ommai_decode_run(&resources->model->network.decoder, resources->kv, lane->rows, n_rows, resources->decode_workspace,
-                          resources->sizes.decode_workspace, resources->team_interface, logits, error);
+static struct ommai_step_row row_of(const struct ommai_sequence *sequence, int64_t index, int32_t token) {
+  return (struct ommai_step_row){.slot = sequence->slot,
+                                 .token = token,
+                                 .position = sequence->request->next_position + (int32_t)index,
+                                 .index = (int64_t)sequence->request->n_tokens + index,
+                                 .pages = {{sequence->pages}}};
 }
 
 /* A guess is worth no page of anybody's: it ends with the pages that are there, and takes rows that
@@ -90,55 +82,59 @@ enum omma_status ommai_decode_lane_step(struct ommai_decode_lane *lane, int64_t 
   for (int64_t i = 0; i < n; i++) {
     struct ommai_decode_entry *entry = &lane->entries[i];
     entry->first_row = n_rows;
-    entry->n_draft = guess(entry, &resources->sizes, resources->sizes.logits_rows - n_rows - (n - i));
+    entry->n_draft = guess(entry, &resources->sizes, resources->sizes.limits.drawn_rows - n_rows - (n - i));
     entry->open = true;
     int64_t last = entry->sequence->n_generated - 1;
     lane->rows[n_rows++] = row_of(entry->sequence, last, entry->sequence->generated[last]);
     for (int64_t j = 0; j < entry->n_draft; j++) lane->rows[n_rows++] = row_of(entry->sequence, last + 1 + j, entry->draft[j]);
-    resources->n_drafts += entry->n_draft > 0;
-    resources->n_draft_tokens += entry->n_draft;
+    resources->stats.n_drafts += entry->n_draft > 0;
+    resources->stats.draft_tokens += entry->n_draft;
   }
   begin_masks(lane, n);
-  enum omma_status status = run(lane, n_rows, resources->logits, error);
+  enum omma_status status = resources->runner->functions->decode(resources->runner, lane->rows, n_rows, true, error);
   ommai_mask_worker_wait(&lane->mask_worker);
   return status;
 }
 
-int64_t ommai_decode_lane_draw(struct ommai_decode_lane *lane, int64_t n, int64_t round) {
-  struct ommai_resources *resources = lane->resources;
-  int64_t vocab = resources->model->config.text.vocab_size, count = 0;
-  for (int64_t i = 0; i < n; i++) {
+int64_t ommai_decode_lane_group(const struct ommai_decode_lane *lane, int64_t first, int64_t n) {
+  const struct ommai_decode_entry *entries = lane->entries;
+  int64_t end = first + 1, end_row = entries[first].first_row + lane->resources->sizes.facts.draw_rows;
+  while (end < n && entries[end].first_row + entries[end].n_draft < end_row) end++;
+  return end;
+}
+
+enum omma_status ommai_decode_lane_draw(struct ommai_decode_lane *lane, int64_t first, int64_t end, int64_t round,
+                                        int64_t *n_drawn, struct omma_error *error) {
+  struct ommai_runner *runner = lane->resources->runner;
+  int64_t count = 0;
+  for (int64_t i = first; i < end; i++) {
     const struct ommai_decode_entry *entry = &lane->entries[i];
     if (!entry->open) continue;
     entry->sequence->n_decoded++;
     lane->drawn[count] = i;
-    lane->sampler_rows[count] = ommai_sequence_sampler_row(
-        entry->sequence, resources->logits + (entry->first_row + round) * vocab,
-        lane->banned + count * OMMAI_SEQUENCE_MAX_BANNED, lane->masks + count * resources->sizes.mask_words);
+    lane->draws[count] =
+        ommai_sequence_draw(entry->sequence, entry->first_row + round, lane->banned + count * OMMAI_SEQUENCE_MAX_BANNED);
     count++;
   }
-  if (count) ommai_sampler_run(resources->sampler, lane->sampler_rows, count, resources->team_interface);
-  return count;
+  *n_drawn = count;
+  return runner->functions->draw(runner, OMMAI_DRAW_FROM_STEP, lane->draws, count, error);
 }
 
 void ommai_decode_lane_close(struct ommai_decode_lane *lane, struct ommai_decode_entry *entry, int64_t round, int32_t token,
                              bool ended) {
   bool right = round < entry->n_draft && entry->draft[round] == token;
-  lane->resources->n_accepted_tokens += right;
+  lane->resources->stats.accepted_tokens += right;
   entry->open = right && !ended;
   if (entry->open || ended) return;
   struct ommai_sequence *sequence = entry->sequence;
   ommai_draft_record_hits(entry->forced ? &sequence->forced : &sequence->draft, entry->n_draft, round + right);
 }
 
-enum omma_status ommai_decode_lane_first(struct ommai_decode_lane *lane, struct ommai_sequence *sequence, const float *residual,
+enum omma_status ommai_decode_lane_first(struct ommai_decode_lane *lane, struct ommai_sequence *sequence, int64_t last_row,
                                          struct omma_error *error) {
-  struct ommai_resources *resources = lane->resources;
-  OMMAI_TRY(ommai_decode_logits(&resources->model->network.decoder, residual, 1, resources->decode_workspace,
-                                resources->sizes.decode_workspace, resources->team_interface, resources->logits, error));
-  lane->sampler_rows[0] = ommai_sequence_sampler_row(sequence, resources->logits, lane->banned, lane->masks);
-  ommai_sampler_run(resources->sampler, lane->sampler_rows, 1, resources->team_interface);
-  return OMMA_OK;
+  struct ommai_runner *runner = lane->resources->runner;
+  lane->draws[0] = ommai_sequence_draw(sequence, last_row, lane->banned);
+  return runner->functions->draw(runner, OMMAI_DRAW_FROM_CHUNK, lane->draws, 1, error);
 }
 
 int64_t ommai_decode_lane_replay_count(const struct ommai_sequence *sequence) {
@@ -147,12 +143,13 @@ int64_t ommai_decode_lane_replay_count(const struct ommai_sequence *sequence) {
 
 enum omma_status ommai_decode_lane_replay(struct ommai_decode_lane *lane, struct ommai_sequence *sequence,
                                           struct omma_error *error) {
+  struct ommai_runner *runner = lane->resources->runner;
   int64_t n = ommai_decode_lane_replay_count(sequence);
   for (int64_t i = 0; i < n; i++) {
     int64_t at = sequence->n_decoded + i;
     lane->rows[i] = row_of(sequence, at, sequence->generated[at]);
   }
-  OMMAI_TRY(run(lane, n, NULL, error));
+  OMMAI_TRY(runner->functions->decode(runner, lane->rows, n, false, error));
   sequence->n_decoded += n;
   return OMMA_OK;
 }

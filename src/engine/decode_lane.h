@@ -5,10 +5,6 @@
 #include "engine/mask_worker.h"
 #include "engine/resources.h"
 #include "engine/sequence.h"
-#include "language/decode.h"
-
-/* Generated tokens of one sequence that are computed again together. */
-#define OMMAI_REPLAY_ROWS 16
 
 /* A sequence in the step in progress. */
 struct ommai_decode_entry {
@@ -21,13 +17,11 @@ struct ommai_decode_entry {
 
 struct ommai_decode_lane {
   struct ommai_resources *resources;
-  struct ommai_decode_row *rows;          /* [max_rows] */
-  struct ommai_decode_entry *entries;     /* [max_sequences] */
-  struct ommai_sampler_row *sampler_rows; /* [max_sequences] */
-  int64_t *drawn;                         /* [max_sequences] entries that sampler_rows are of */
-  int32_t *banned;                        /* [max_sequences, OMMAI_SEQUENCE_MAX_BANNED] */
-  /* [max_sequences, sizes.mask_words], of answers with a grammar */
-  uint32_t *masks;
+  struct ommai_step_row *rows;        /* [max_rows] */
+  struct ommai_decode_entry *entries; /* [max_sequences] */
+  struct ommai_draw *draws;           /* [max_sequences] */
+  int64_t *drawn;                     /* [max_sequences] entries that draws are of */
+  int32_t *banned;                    /* [max_sequences, OMMAI_SEQUENCE_MAX_BANNED] */
   struct ommai_mask_task *mask_tasks; /* [max_sequences] */
   struct ommai_mask_worker mask_worker;
 };
@@ -43,19 +37,23 @@ void ommai_decode_lane_free(struct ommai_decode_lane *lane);
  * in stage DECODE, their pages in place. Then every entry is open. Errors: MEMORY, INTERNAL. */
 enum omma_status ommai_decode_lane_step(struct ommai_decode_lane *lane, int64_t n, struct omma_error *error);
 
-/* Draws the next token of each open entry, from its row `round`, into sampler_rows; returns how
- * many, their entries are in drawn[]. The caller hands them to the sequences and passes with
- * ommai_decode_lane_close which sequences have ended. */
-int64_t ommai_decode_lane_draw(struct ommai_decode_lane *lane, int64_t n, int64_t round);
+/* The end of the entries from `first` on, of n, whose rows are best drawn together. */
+int64_t ommai_decode_lane_group(const struct ommai_decode_lane *lane, int64_t first, int64_t n);
+
+/* Draws the next token of each open entry from `first` to before `end`, from its row `round`, into
+ * draws; *n_drawn: how many, their entries are in drawn[]. The caller hands them to the sequences
+ * and passes with ommai_decode_lane_close which sequences have ended. Errors: MEMORY. */
+enum omma_status ommai_decode_lane_draw(struct ommai_decode_lane *lane, int64_t first, int64_t end, int64_t round,
+                                        int64_t *n_drawn, struct omma_error *error);
 
 /* After its token of this round was taken: the entry stays open where the guess was right and the
  * sequence goes on. */
 void ommai_decode_lane_close(struct ommai_decode_lane *lane, struct ommai_decode_entry *entry, int64_t round, int32_t token,
                              bool ended);
 
-/* The end of a prompt: draws the first token from the last row's residual [hidden] into
- * sampler_rows[0]. */
-enum omma_status ommai_decode_lane_first(struct ommai_decode_lane *lane, struct ommai_sequence *sequence, const float *residual,
+/* The end of a prompt: draws the first token from row `last_row` of its last chunk into
+ * draws[0]. */
+enum omma_status ommai_decode_lane_first(struct ommai_decode_lane *lane, struct ommai_sequence *sequence, int64_t last_row,
                                          struct omma_error *error);
 
 /* After a preemption: up to OMMAI_REPLAY_ROWS generated tokens through decode again, whose pages

@@ -10,7 +10,8 @@
 #include <stdatomic.h>
 
 #include "engine/encoder_cache.h"
-#include "model/model.h"
+#include "request/request.h"
+#include "runner/runner.h"
 
 struct ommai_encoding_share {
   struct omma_encoding_store store; /* without functions: there is none */
@@ -18,9 +19,9 @@ struct ommai_encoding_share {
   atomic_int_least64_t n_hits, n_misses;
 };
 
-/* store NULL: none. Reads about a KiB of each tensor. Errors: IO, FORMAT (config.json), MEMORY. */
+/* store NULL: none. Errors: as name_encoder of the runner. */
 enum omma_status ommai_encoding_share_init(struct ommai_encoding_share *share, const struct omma_encoding_store *store,
-                                           const struct omma_model *model, struct omma_error *error);
+                                           const struct ommai_runner *runner, struct omma_error *error);
 
 /* Puts those of the request's images into the cache that the store has and the cache has not. Waits
  * for the store. Any thread. */

@@ -4,7 +4,6 @@
 
 #include "base/allocator.h"
 #include "base/checked.h"
-#include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/plural.h"
@@ -13,14 +12,15 @@
 enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS };
 
 size_t ommai_scheduler_bytes(const struct ommai_engine_sizes *sizes) {
-  return (size_t)sizes->max_sequences * (sizeof(struct ommai_sequence) + sizeof(bool) + sizeof(struct ommai_sequence *)) +
+  return (size_t)sizes->limits.max_sequences *
+             (sizeof(struct ommai_sequence) + sizeof(bool) + sizeof(struct ommai_sequence *)) +
          ommai_decode_lane_bytes(sizes);
 }
 
 enum omma_status ommai_scheduler_init(struct ommai_scheduler *scheduler, struct ommai_resources *resources,
                                       const struct ommai_scheduler_events *events, struct omma_error *error) {
   const struct omma_allocator *allocator = &resources->model->allocator;
-  size_t n = (size_t)resources->sizes.max_sequences;
+  size_t n = (size_t)resources->sizes.limits.max_sequences;
   *scheduler = (struct ommai_scheduler){.resources = resources, .events = *events, .prefill = {.resources = resources}};
   scheduler->load.slice_ns = resources->sizes.slice_ms * 1000000;
   scheduler->load.percent = resources->sizes.slice_percent;
@@ -37,7 +37,7 @@ enum omma_status ommai_scheduler_init(struct ommai_scheduler *scheduler, struct 
 void ommai_scheduler_free(struct ommai_scheduler *scheduler) {
   if (!scheduler->resources) return;
   const struct omma_allocator *allocator = &scheduler->resources->model->allocator;
-  size_t n = (size_t)scheduler->resources->sizes.max_sequences;
+  size_t n = (size_t)scheduler->resources->sizes.limits.max_sequences;
   ommai_encode_lane_free(&scheduler->encode);
   ommai_decode_lane_free(&scheduler->decode);
   ommai_release(allocator, scheduler->slots, n, sizeof *scheduler->slots);
@@ -149,8 +149,8 @@ int64_t ommai_scheduler_n_preempted(const struct ommai_scheduler *scheduler) {
 bool ommai_scheduler_admits(const struct ommai_scheduler *scheduler, const struct ommai_queued_request *queued) {
   const struct ommai_resources *resources = scheduler->resources;
   if (queued->encode) return true;
-  if (scheduler->n_live == resources->sizes.max_sequences) return false;
-  if (!resources->model->network.has_decoder) return true;
+  if (scheduler->n_live == resources->sizes.limits.max_sequences) return false;
+  if (queued->request->kind == OMMA_REQUEST_ENCODE) return true;
   for (int64_t i = 0; i < scheduler->n_live; i++) {
     const struct ommai_sequence *sequence = scheduler->live[i];
     if (is_preempted(sequence) && !goes_before(queued->priority, queued->id, sequence)) return false;
@@ -193,7 +193,7 @@ void ommai_scheduler_add(struct ommai_scheduler *scheduler, const struct ommai_q
   }
   struct ommai_sequence *sequence = insert_live(scheduler, queued);
   OMMAI_DEBUG(log_of(scheduler), "request %llu: admitted after %.1f ms, one of %lld", (unsigned long long)queued->id,
-              (double)(ommai_clock_ns() - queued->submitted) * 1e-6, (long long)scheduler->n_live);
+              (double)(ommai_resources_now(scheduler->resources) - queued->submitted) * 1e-6, (long long)scheduler->n_live);
   enum omma_status status = ommai_sequence_start(sequence, scheduler->resources, sequence - scheduler->slots, queued, &error);
   if (status == OMMA_OK) status = ommai_sequence_enter(sequence, &error);
   if (status != OMMA_OK) fail(scheduler, sequence, &error);
@@ -214,7 +214,7 @@ static void preempt(struct ommai_scheduler *scheduler, struct ommai_sequence *se
   ommai_prefill_lane_forget(&scheduler->prefill, sequence);
   ommai_sequence_leave(sequence);
   sequence->was_preempted = true;
-  scheduler->n_preemptions++;
+  scheduler->resources->stats.n_preemptions++;
 }
 
 /* Makes sure that the sequence's pages cover n_positions; false when it had to give way itself. */
@@ -239,11 +239,10 @@ static struct ommai_sequence *first_in(const struct ommai_scheduler *scheduler, 
 }
 
 /* Hands a drawn token to its sequence; true when that has ended. */
-static bool take_token(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence,
-                       const struct ommai_sampler_row *row) {
+static bool take_token(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence, const struct ommai_draw *draw) {
   struct omma_error error;
   bool done = false;
-  if (ommai_sequence_take_token(sequence, row, &done, &error) != OMMA_OK) {
+  if (ommai_sequence_take_token(sequence, draw, &done, &error) != OMMA_OK) {
     fail(scheduler, sequence, &error);
     return true;
   }
@@ -265,11 +264,32 @@ static int64_t collect_entries(struct ommai_scheduler *scheduler) {
   return n;
 }
 
-/* A token for every sequence, then for those whose next one was guessed, and so on. */
-static void decode_step(struct ommai_scheduler *scheduler) {
+/* Draws for the entries from `first` to before `end`: a token for every sequence, then for those
+ * whose next one was guessed, and so on. */
+static void draw_tokens(struct ommai_scheduler *scheduler, int64_t first, int64_t end) {
   struct ommai_decode_lane *lane = &scheduler->decode;
   struct omma_error error;
-  int64_t start = ommai_clock_ns(), n = collect_entries(scheduler), n_drawn;
+  int64_t n_drawn = 1;
+  for (int64_t round = 0; n_drawn > 0; round++) {
+    enum omma_status status = ommai_decode_lane_draw(lane, first, end, round, &n_drawn, &error);
+    for (int64_t i = 0; i < n_drawn; i++) {
+      struct ommai_decode_entry *entry = &lane->entries[lane->drawn[i]];
+      bool ended = true;
+      if (status == OMMA_OK) {
+        ended = take_token(scheduler, entry->sequence, &lane->draws[i]);
+      } else {
+        fail(scheduler, entry->sequence, &error);
+      }
+      ommai_decode_lane_close(lane, entry, round, lane->draws[i].token, ended);
+    }
+  }
+}
+
+static void decode_step(struct ommai_scheduler *scheduler) {
+  struct ommai_decode_lane *lane = &scheduler->decode;
+  struct omma_engine_stats *stats = &scheduler->resources->stats;
+  struct omma_error error;
+  int64_t start = ommai_resources_now(scheduler->resources), n = collect_entries(scheduler);
   if (n == 0) return;
   if (n != scheduler->logged_decoding) OMMAI_DEBUG(log_of(scheduler), "decode: batch of %lld", (long long)n);
   scheduler->logged_decoding = n;
@@ -277,41 +297,37 @@ static void decode_step(struct ommai_scheduler *scheduler) {
     for (int64_t i = 0; i < n; i++) fail(scheduler, lane->entries[i].sequence, &error);
     return;
   }
-  scheduler->model_ns += ommai_clock_ns() - start;
-  for (int64_t round = 0; (n_drawn = ommai_decode_lane_draw(lane, n, round)) > 0; round++) {
-    for (int64_t i = 0; i < n_drawn; i++) {
-      struct ommai_decode_entry *entry = &lane->entries[lane->drawn[i]];
-      bool ended = take_token(scheduler, entry->sequence, &lane->sampler_rows[i]);
-      ommai_decode_lane_close(lane, entry, round, lane->sampler_rows[i].token, ended);
-    }
+  stats->decode_model_seconds += (double)(ommai_resources_now(scheduler->resources) - start) * 1e-9;
+  for (int64_t first = 0, end; first < n; first = end) {
+    end = ommai_decode_lane_group(lane, first, n);
+    draw_tokens(scheduler, first, end);
   }
-  scheduler->load.step_ns = ommai_clock_ns() - start;
+  scheduler->load.step_ns = ommai_resources_now(scheduler->resources) - start;
   scheduler->load.since_step_ns = 0;
-  scheduler->step_ns += scheduler->load.step_ns;
-  scheduler->n_steps++;
+  stats->decode_seconds += (double)scheduler->load.step_ns * 1e-9;
+  stats->decode_steps++;
 }
 
 /* The whole prompt is there: the first token, or after a preemption the tokens that were drawn
  * before. */
-static enum omma_status end_prompt(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence, const float *last_row,
+static enum omma_status end_prompt(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence,
                                    struct omma_error *error) {
   if (sequence->n_generated) return OMMA_OK;
-  OMMAI_TRY(ommai_decode_lane_first(&scheduler->decode, sequence, last_row, error));
+  OMMAI_TRY(ommai_decode_lane_first(&scheduler->decode, sequence, scheduler->prefill.n_rows - 1, error));
   ommai_sequence_begin_decode(sequence);
-  (void)take_token(scheduler, sequence, &scheduler->decode.sampler_rows[0]);
+  (void)take_token(scheduler, sequence, &scheduler->decode.draws[0]);
   return OMMA_OK;
 }
 
 static enum omma_status advance_chunk(struct ommai_scheduler *scheduler, int64_t ns, struct omma_error *error) {
   struct ommai_prefill_lane *lane = &scheduler->prefill;
   struct ommai_sequence *sequence = lane->sequence;
-  const float *last_row;
   bool done;
-  OMMAI_TRY(ommai_prefill_lane_advance(lane, ns, &done, &last_row, error));
+  OMMAI_TRY(ommai_prefill_lane_advance(lane, ns, &done, error));
   if (!done) return OMMA_OK;
   int64_t n_tokens = (int64_t)sequence->request->n_tokens;
   ommai_sequence_report(sequence, sequence->n_prefilled, n_tokens);
-  return sequence->n_prefilled == n_tokens ? end_prompt(scheduler, sequence, last_row, error) : OMMA_OK;
+  return sequence->n_prefilled == n_tokens ? end_prompt(scheduler, sequence, error) : OMMA_OK;
 }
 
 /* After a preemption: tokens that were drawn before, until the sequence stands where it stood. */
@@ -333,7 +349,7 @@ static enum omma_status begin_chunk(struct ommai_scheduler *scheduler, struct om
   return ommai_prefill_lane_begin(&scheduler->prefill, sequence, error);
 }
 
-/* Of an engine that only encodes: the sequence's images are through the tower, and that is all. */
+/* Of a request to encode: the images are through the tower, and that is all. */
 static void hand_over(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence) {
   struct omma_embeddings *embeddings;
   struct omma_error error;
@@ -358,7 +374,7 @@ static void prefill_slice(struct ommai_scheduler *scheduler, int64_t ns) {
   struct ommai_prefill_lane *lane = &scheduler->prefill;
   struct omma_error error;
   struct ommai_sequence *sequence = lane->sequence ? lane->sequence : first_in(scheduler, OMMA_STAGE_PREFILL);
-  if (!scheduler->resources->model->network.has_decoder) {
+  if (!lane->sequence && sequence->request->kind == OMMA_REQUEST_ENCODE) {
     hand_over(scheduler, sequence);
     return;
   }
@@ -398,7 +414,7 @@ static void end_pass(struct ommai_scheduler *scheduler) {
   struct ommai_encode_lane *lane = &scheduler->encode;
   struct ommai_encode_call *call = lane->running_call;
   ommai_encode_lane_end(lane, true);
-  if (call && call->first == call->n_inputs) {
+  if (call && call->first == call->n_images) {
     scheduler->events.finish_encode(scheduler->events.context, ommai_encode_lane_take_call(lane), OMMA_OK, NULL);
   }
   for (int64_t i = 0; i < scheduler->n_live; i++) {
@@ -411,7 +427,7 @@ static void encode_slice(struct ommai_scheduler *scheduler, int64_t ns) {
   struct omma_error error;
   bool done = false;
   enum omma_status status = OMMA_OK;
-  if (!lane->run) status = ommai_encode_lane_begin(lane, scheduler->live, scheduler->n_live, &error);
+  if (!lane->running) status = ommai_encode_lane_begin(lane, scheduler->live, scheduler->n_live, &error);
   if (status == OMMA_OK) status = ommai_encode_lane_advance(lane, ns, &done, &error);
   if (status != OMMA_OK) {
     fail_pass(scheduler, status, &error);
@@ -424,7 +440,7 @@ static void encode_slice(struct ommai_scheduler *scheduler, int64_t ns) {
 /* ---- turns ---- */
 
 bool ommai_scheduler_has_work(const struct ommai_scheduler *scheduler) {
-  return scheduler->n_live > 0 || scheduler->encode.run || scheduler->encode.calls;
+  return scheduler->n_live > 0 || scheduler->encode.running || scheduler->encode.calls;
 }
 
 void ommai_scheduler_turn(struct ommai_scheduler *scheduler) {
@@ -433,9 +449,9 @@ void ommai_scheduler_turn(struct ommai_scheduler *scheduler) {
   load->n_decoding = 0;
   for (int64_t i = 0; i < scheduler->n_live; i++) load->n_decoding += scheduler->live[i]->stage == OMMA_STAGE_DECODE;
   load->prefill = first_in(scheduler, OMMA_STAGE_PREFILL) != NULL;
-  load->encode = scheduler->encode.run || scheduler->encode.calls || first_in(scheduler, OMMA_STAGE_ENCODE);
+  load->encode = scheduler->encode.running || scheduler->encode.calls || first_in(scheduler, OMMA_STAGE_ENCODE);
   struct ommai_choice choice = ommai_choose_work(load);
-  int64_t start = ommai_clock_ns();
+  int64_t start = ommai_resources_now(scheduler->resources);
   switch (choice.work) {
     case OMMAI_WORK_NONE: return;
     case OMMAI_WORK_DECODE: decode_step(scheduler); return;
@@ -443,5 +459,5 @@ void ommai_scheduler_turn(struct ommai_scheduler *scheduler) {
     case OMMAI_WORK_ENCODE: encode_slice(scheduler, choice.ns); break;
   }
   load->encoded_last = choice.work == OMMAI_WORK_ENCODE;
-  load->since_step_ns += ommai_clock_ns() - start;
+  load->since_step_ns += ommai_resources_now(scheduler->resources) - start;
 }

@@ -70,6 +70,7 @@ static void place(const struct ommai_decoder *decoder, int64_t n_rows, int64_t m
   size_t n = (size_t)n_rows, element = ommai_dtype_size(decoder->dtype);
   size_t pairs = (size_t)ommai_decoder_rope_dim(config) / 2, hidden = (size_t)config->hidden_size;
   step->max_pages = pages_for(max_context);
+  /* first: ommai_decode_residual */
   step->residual = ommai_arena_take(arena, n * hidden, sizeof(float));
   step->normed = ommai_arena_take(arena, n * hidden, element);
   step->projected = ommai_arena_take(arena, n * (size_t)projected_width(config), sizeof(float));
@@ -283,6 +284,8 @@ enum omma_status ommai_decode_run(const struct ommai_decoder *decoder, const str
   if (logits) project_logits(&step, logits);
   return OMMA_OK;
 }
+
+const float *ommai_decode_residual(const void *workspace) { return workspace; }
 
 enum omma_status ommai_decode_logits(const struct ommai_decoder *decoder, const float *residual, int64_t n_rows,
                                      void *workspace, size_t workspace_size, const struct omma_team *team, float *logits,

@@ -31,6 +31,10 @@ enum omma_status ommai_decode_run(const struct ommai_decoder *decoder, const str
                                   const struct ommai_decode_row *rows, int64_t n_rows, void *workspace, size_t workspace_size,
                                   const struct omma_team *team, float *logits, struct omma_error *error);
 
+/* The residual rows [n_rows, hidden] that a run without logits left in its workspace, until that is
+ * used again. */
+const float *ommai_decode_residual(const void *workspace);
+
 /* Final norm and logits f32 [n_rows, vocab_size] of residual rows [n_rows, hidden], at most as many
  * as the workspace is for: the end of a prompt goes the same way as a decode step. */
 enum omma_status ommai_decode_logits(const struct ommai_decoder *decoder, const float *residual, int64_t n_rows,

@@ -72,7 +72,7 @@ enum omma_status ommai_request_check_context(int64_t context_tokens, size_t n_to
 static enum omma_status check_length(const struct omma_model *model, const struct omma_request_options *options,
                                      size_t n_tokens, struct omma_error *error) {
   if (n_tokens >= (size_t)model->max_model_len) return fail_too_long(model, n_tokens, error);
-  return options->engine ? ommai_request_check_context(omma_engine_max_model_len(options->engine), n_tokens, error) : OMMA_OK;
+  return options->max_model_len ? ommai_request_check_context(options->max_model_len, n_tokens, error) : OMMA_OK;
 }
 
 /* The next image or video from run *at on, which moves after it; NULL after the last. */
@@ -258,8 +258,8 @@ static size_t place_run(struct omma_request *request, const struct ommai_prompt_
   int64_t area = rows * columns, begin = run->temporal_patch > 0 ? run->temporal_patch * area : 0;
   int64_t count = run->temporal_patch == OMMAI_ALL_TEMPORAL_PATCHES ? sizes->n_tokens : area;
   for (int64_t i = 0; i < count; i++) {
-    struct ommai_request_token *token = &request->tokens[first + (size_t)i];
-    *token = (struct ommai_request_token){
+    struct ommai_prompt_token *token = &request->tokens[first + (size_t)i];
+    *token = (struct ommai_prompt_token){
         .token = video ? config->video.token : config->image_token, .image = (int32_t)index, .image_row = (int32_t)(begin + i)};
     if (config->text.rope_1d) {
       ommai_position_text(counter, token->position);
@@ -280,7 +280,7 @@ static enum omma_status place_tokens(struct omma_request *request, const struct 
   for (size_t i = 0; i <= prompt->n_images; i++) {
     OMMAI_TRY(encode_piece(request, prompt, i, request->ids + at, request->n_tokens - at, &count, error));
     for (size_t j = at; j < at + count; j++) {
-      request->tokens[j] = (struct ommai_request_token){.token = request->ids[j], .image = -1};
+      request->tokens[j] = (struct ommai_prompt_token){.token = request->ids[j], .image = -1};
       ommai_position_text(&counter, request->tokens[j].position);
     }
     at += count;
@@ -343,7 +343,7 @@ static enum omma_status take_tokens(struct omma_request *request, const int32_t 
                               (long long)model->config.text.vocab_size - 1, (int)tokens[i]);
     }
     request->ids[i] = tokens[i];
-    request->tokens[i] = (struct ommai_request_token){.token = tokens[i], .image = -1};
+    request->tokens[i] = (struct ommai_prompt_token){.token = tokens[i], .image = -1};
     ommai_position_text(&counter, request->tokens[i].position);
   }
   request->next_position = counter;
@@ -376,12 +376,18 @@ static enum omma_status assemble(struct omma_request *request, const struct omma
 }
 
 /* A request without a prompt. */
-static enum omma_status create_empty(const struct omma_model *model, const struct omma_sampling *sampling, int64_t priority,
-                                     struct omma_request **out, struct omma_error *error) {
+static enum omma_status create_empty(const struct omma_model *model, const struct omma_sampling *sampling,
+                                     enum omma_request_kind kind, int64_t priority, struct omma_request **out,
+                                     struct omma_error *error) {
+  if ((unsigned)kind > OMMA_REQUEST_SCORE) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "kind", "kind: there is no kind %d of requests", (int)kind);
+  }
   struct omma_request *request = ommai_allocate(&model->allocator, 1, sizeof *request);
   if (!request) return ommai_fail_memory(error, "request", sizeof *request);
   request->allocator = model->allocator;
   request->model = model;
+  request->kind = kind;
+  if (kind == OMMA_REQUEST_DEFAULT) request->kind = model->network.has_decoder ? OMMA_REQUEST_GENERATE : OMMA_REQUEST_ENCODE;
   request->priority = priority;
   enum omma_status status = ommai_request_set_sampling(request, sampling, error);
   if (status == OMMA_OK) {
@@ -406,7 +412,7 @@ static enum omma_status create_from_messages(const struct omma_model *model, con
   OMMAI_TRY(ommai_model_require_chat(model, error));
   OMMAI_TRY(check_messages(model, messages, n_messages, error));
   struct omma_request *request = NULL;
-  OMMAI_TRY(create_empty(model, &options->sampling, options->priority, &request, error));
+  OMMAI_TRY(create_empty(model, &options->sampling, options->kind, options->priority, &request, error));
   const struct ommai_conversation conversation = {.messages = messages,
                                                   .n_messages = n_messages,
                                                   .tools = options->tools,
@@ -460,7 +466,7 @@ enum omma_status omma_request_create_tokens(const struct omma_model *model, cons
   static const struct omma_request_options defaults = {0};
   struct omma_request *request = NULL;
   if (!options) options = &defaults;
-  OMMAI_TRY(create_empty(model, &options->sampling, options->priority, &request, error));
+  OMMAI_TRY(create_empty(model, &options->sampling, options->kind, options->priority, &request, error));
   enum omma_status status = take_tokens(request, tokens, n_tokens, options, error);
   if (status == OMMA_OK) {
     debug_prompt(request);
@@ -492,7 +498,7 @@ enum omma_status omma_request_copy(const struct omma_request *source, const stru
                                    struct omma_request **out, struct omma_error *error) {
   static const struct omma_sampling defaults = {0};
   struct omma_request *request = NULL;
-  OMMAI_TRY(create_empty(source->model, sampling ? sampling : &defaults, source->priority, &request, error));
+  OMMAI_TRY(create_empty(source->model, sampling ? sampling : &defaults, source->kind, source->priority, &request, error));
   enum omma_status status = copy_prompt(source, request, error);
   if (status == OMMA_OK) {
     *out = request;

@@ -26,6 +26,9 @@ enum omma_status ommai_fake_slot_begin(struct ommai_runner *runner, int64_t slot
 void ommai_fake_slot_end(struct ommai_runner *runner, int64_t slot) {
   struct ommai_fake_runner *fake = ommai_fake_inside(runner);
   if (slot >= 0 && slot < fake->limits.max_sequences) fake->slots[slot].used = false;
+  if (fake->piece.slot != slot) return;
+  fake->chunk.running = false; /* nobody may go on with its chunk */
+  fake->n_chunk_rows = 0;
 }
 
 /* ---- draws ---- */

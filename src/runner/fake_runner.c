@@ -109,6 +109,8 @@ static enum omma_status name_encoder(const struct ommai_runner *runner, uint8_t 
 
 /* ---- a runner ---- */
 
+static int64_t now(const struct ommai_runner *runner) { return ((const struct ommai_fake_runner *)(const void *)runner)->now; }
+
 static size_t workspace_bytes(const struct ommai_runner *runner) {
   (void)runner;
   return 0;
@@ -129,6 +131,7 @@ static void destroy(struct ommai_runner *runner) {
 
 static const struct ommai_runner_functions functions = {
     .destroy = destroy,
+    .now = now,
     .workspace_bytes = workspace_bytes,
     .name_encoder = name_encoder,
     .encode_begin = encode_begin,

@@ -24,7 +24,9 @@ enum omma_status ommai_image_rows_create(const struct ommai_image_shape *shape, 
 /* NULL is allowed. */
 void ommai_image_rows_free(struct ommai_image_rows *rows);
 
-/* The rows as they are stored: ommai_image_rows_size(rows) bytes, 64-aligned, a multiple of 4. */
+/* The rows as stores of encodings have them: ommai_image_rows_size(rows) bytes, 64-aligned, in
+ * values of OMMAI_IMAGE_VALUE_BYTES. */
+#define OMMAI_IMAGE_VALUE_BYTES 4
 void *ommai_image_rows_data(struct ommai_image_rows *rows);
 size_t ommai_image_rows_size(const struct ommai_image_rows *rows);
 int64_t ommai_image_rows_tokens(const struct ommai_image_rows *rows);

@@ -22,7 +22,7 @@ static enum omma_status make_request(const void *context, int index, const struc
                                          .continue_final_message = source->continue_final_message,
                                          .tools = source->tools_text,
                                          .chat_template_kwargs = source->template_text,
-                                         .engine = conversation->server->engine,
+                                         .max_model_len = omma_engine_max_model_len(conversation->server->engine),
                                          .priority = source->fields.priority,
                                          .cache_salt = source->fields.cache_salt,
                                          .truncation = source->fields.truncation};

@@ -62,9 +62,7 @@ void ommai_route_run(struct ommai_job *job) {
 
 size_t ommai_route_index(const struct ommai_route *route) { return (size_t)(route - routes); }
 
-const struct ommai_route *ommai_route_at(size_t index) {
-  return index < OMMAI_N_ROUTES ? &routes[index] : NULL;
-}
+const struct ommai_route *ommai_route_at(size_t index) { return index < OMMAI_N_ROUTES ? &routes[index] : NULL; }
 
 bool ommai_route_needs_key(const char *path, bool metrics_open, bool page_open) {
   static const char *const open_paths[] = {"/health", "/ping", "/version"};

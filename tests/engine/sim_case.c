@@ -34,8 +34,9 @@ static int64_t mostly(struct test_random *random, int64_t likely, int64_t low, i
 
 /* Engines from barely enough pages for one request to plenty for all. */
 static void make_engine(struct sim_engine *engine, struct test_random *random) {
-  static const int64_t chunks[] = {64, 64, 128, 256, 1024}, patches[] = {4, 64, 300, 1024}, slots[] = {1, 2, 3, 4, 6, 8, 12, 32};
-  static const int64_t rounds_us[] = {10, 300, 2000, 1000000};
+  static const int64_t chunks[] = {64, 64, 128, 256, 1024}, patches[] = {4, 64, 300, 1024},
+                       slots[] = {1, 2, 3, 4, 6, 8, 12, 32};
+  static const int64_t rounds_us[] = {10, 300, 2000, 1000000}, repeated[] = {0, 0, 50, 80, 95, 99};
   engine->slots = slots[test_random_range(random, 0, 7)];
   engine->context = test_random_range(random, 100, 640);
   int64_t least = (engine->context + 63) / 64;
@@ -47,13 +48,14 @@ static void make_engine(struct sim_engine *engine, struct test_random *random) {
   engine->reserve = mostly(random, -1, 1, 200);
   engine->slice_ms = mostly(random, 1000, 1, 20);
   engine->percent = mostly(random, 50, 1, 90);
-  engine->drafts = mostly(random, 0, 1, 15);
+  engine->drafts = test_random_range(random, 0, 1) ? 0 : test_random_range(random, 1, 15);
   engine->lookup = test_random_range(random, 1, 4);
   engine->prefix_cache = test_random_range(random, 0, 3) > 0;
   engine->by_priority = test_random_range(random, 0, 3) == 0;
   engine->groups = 1;
-  engine->repeated = test_random_range(random, 0, 1) ? 0 : test_random_range(random, 20, 99);
+  engine->repeated = repeated[test_random_range(random, 0, 5)];
   engine->round_us = rounds_us[test_random_range(random, 0, 3)];
+  engine->end = test_random_range(random, 0, 9) ? -1 : test_random_range(random, 0, 300);
 }
 
 static void make_prompt(struct sim_request *request, int64_t context, struct test_random *random) {
@@ -69,11 +71,12 @@ static void make_prompt(struct sim_request *request, int64_t context, struct tes
   }
 }
 
-static void make_request(struct sim_request *request, const struct sim_engine *engine, int64_t at, struct test_random *random) {
+static void make_request(struct sim_request *request, const struct sim_engine *engine, int64_t at, int64_t longest,
+                         struct test_random *random) {
   *request = (struct sim_request){.at = at, .cancel = -1, .refuse = -1};
   make_prompt(request, engine->context, random);
   request->encode = request->images > 0 && test_random_range(random, 0, 7) == 0;
-  request->answer = test_random_range(random, 0, 3) ? test_random_range(random, 1, 20) : test_random_range(random, 1, 150);
+  request->answer = test_random_range(random, 1, test_random_range(random, 0, 3) ? longest : 150);
   request->min_answer = mostly(random, 0, 0, 20);
   request->priority = test_random_range(random, -2, 2);
   request->stops = mostly(random, 0, 0, 3);
@@ -90,10 +93,12 @@ void sim_case_make(struct sim_case *made, uint64_t seed) {
   struct test_random random = {seed * 0x9e3779b97f4a7c15u};
   memset(made, 0, sizeof *made);
   make_engine(&made->engine, &random);
-  made->n_requests = test_random_range(&random, 0, 3) ? test_random_range(&random, 1, 40) : test_random_range(&random, 40, SIM_MAX_REQUESTS);
-  int64_t at = 0, pause = pauses[test_random_range(&random, 0, 4)];
+  made->n_requests =
+      test_random_range(&random, 0, 3) ? test_random_range(&random, 1, 40) : test_random_range(&random, 40, SIM_MAX_REQUESTS);
+  int64_t at = 0, pause = pauses[test_random_range(&random, 0, 4)], longest = test_random_range(&random, 0, 1) ? 20 : 150;
   for (int64_t i = 0; i < made->n_requests; i++) {
-    make_request(&made->requests[i], &made->engine, at, &random);
+    make_request(&made->requests[i], &made->engine, at, longest, &random);
+    made->requests[i].text = i;
     at += test_random_range(&random, 0, 2 * pause);
   }
   if (test_random_range(&random, 0, 3)) return;

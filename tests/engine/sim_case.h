@@ -12,43 +12,45 @@
 enum { SIM_MAX_REQUESTS = 300, SIM_MAX_FAILURES = 8, SIM_N_IMAGES = 6, SIM_N_DOCUMENTS = 4, SIM_VOCAB = 64, SIM_STOP = 7 };
 
 /* X(name, simplest): a value is printed where it is not the simplest, and shrinking goes there. */
-#define SIM_ENGINE_FIELDS(X)                                                              \
-  X(slots, 1)                                                                             \
-  X(pages, 12)                                                                            \
-  X(context, 640)     /* positions of a sequence; at most what the pages hold */          \
-  X(chunk, 1024)      /* tokens of a prompt at a time */                                  \
-  X(patches, 1024)    /* of a pass */                                                     \
-  X(cache, -1)        /* bytes of the encoder cache; -1: none */                          \
-  X(queue, 256)       /* requests that may wait */                                        \
-  X(reserve, -1)      /* tokens of an answer that admission finds room for; -1: none */   \
-  X(slice_ms, 1000)   /* */                                                               \
-  X(percent, 50)      /* of the time for slices while answers are written */              \
-  X(drafts, 0)        /* guesses in a step */                                             \
-  X(lookup, 1)        /* tokens that guesses are looked up by, at most */                 \
-  X(prefix_cache, 0)  /* */                                                               \
-  X(by_priority, 0)   /* */                                                               \
-  X(groups, 1)        /* of layers, with pages of their own numbers */                    \
-  X(repeated, 0)      /* per cent of tokens that follow from the one before */            \
-  X(round_us, 1000000) /* a pass or chunk pauses after so long */
+#define SIM_ENGINE_FIELDS(X)                                                          \
+  X(slots, 1)                                                                         \
+  X(pages, 12)                                                                        \
+  X(context, 640)   /* positions of a sequence; at most what the pages hold */        \
+  X(chunk, 1024)    /* tokens of a prompt at a time */                                \
+  X(patches, 1024)  /* of a pass */                                                   \
+  X(cache, -1)      /* bytes of the encoder cache; -1: none */                        \
+  X(queue, 256)     /* requests that may wait */                                      \
+  X(reserve, -1)    /* tokens of an answer that admission finds room for; -1: none */ \
+  X(slice_ms, 1000) /* the longest slice */                                           \
+  X(percent, 50)    /* of the time for slices while answers are written */            \
+  X(drafts, 0)      /* guesses in a step */                                           \
+  X(lookup, 1)      /* tokens that guesses are looked up by, at most */               \
+  X(prefix_cache, 0)                                                                  \
+  X(by_priority, 0)                                                                   \
+  X(groups, 1)         /* of layers, with pages of their own numbers */               \
+  X(repeated, 0)       /* per cent of tokens that follow from the one before */       \
+  X(round_us, 1000000) /* a pass or chunk pauses after so long */                     \
+  X(end, -1)           /* the turn before which the engine is destroyed; -1: when all is done */
 
-#define SIM_REQUEST_FIELDS(X)                                                             \
-  X(at, 0)            /* the turn before which it is submitted */                         \
-  X(encode, 0)        /* 1: its images alone are wanted */                                \
-  X(document, 0)      /* its prompt begins with `shared` tokens of this one */            \
-  X(shared, 0)        /* */                                                               \
-  X(images, 0)        /* after them, and which ones: image, image + 1, .. */              \
-  X(image, 0)         /* */                                                               \
-  X(own, 1)           /* tokens after them that no other request has */                   \
-  X(answer, 1)        /* tokens at most */                                                \
-  X(min_answer, 0)    /* */                                                               \
-  X(priority, 0)      /* */                                                               \
-  X(stops, 0)         /* how many tokens end it, besides the model's own */               \
-  X(ignore_eos, 1)    /* */                                                               \
-  X(sampled, 0)       /* 1: by its seed, 2: with penalties too */                         \
-  X(scores, 0)        /* log-probabilities of the prompt are wanted */                    \
-  X(top, 0)           /* so many likely tokens with each */                               \
-  X(cancel, -1)       /* the turn before which it is cancelled */                         \
-  X(refuse, -1)       /* the client leaves with this token */
+#define SIM_REQUEST_FIELDS(X)                                             \
+  X(at, 0)       /* the turn before which it is submitted */              \
+  X(encode, 0)   /* 1: its images alone are wanted */                     \
+  X(document, 0) /* its prompt begins with `shared` tokens of this one */ \
+  X(shared, 0)                                                            \
+  X(images, 0) /* after them, and which ones: image, image + 1, .. */     \
+  X(image, 0)                                                             \
+  X(own, 1)    /* tokens after them, and of which text */                 \
+  X(text, 0)   /* it is its seed too */                                   \
+  X(answer, 1) /* tokens at most */                                       \
+  X(min_answer, 0)                                                        \
+  X(priority, 0)                                                          \
+  X(stops, 0)      /* how many tokens end it, besides the model's own */  \
+  X(ignore_eos, 1) /* */                                                  \
+  X(sampled, 0)    /* 1: by its seed, 2: with penalties too */            \
+  X(scores, 0)     /* log-probabilities of the prompt are wanted */       \
+  X(top, 0)        /* so many likely tokens with each */                  \
+  X(cancel, -1)    /* the turn before which it is cancelled */            \
+  X(refuse, -1)    /* the client leaves with this token */
 
 #define SIM_DECLARE(name, simplest) int64_t name;
 struct sim_engine {

@@ -42,21 +42,21 @@ static void add_token(struct omma_request *request, int32_t token, int32_t image
   request->tokens[at] = (struct ommai_prompt_token){token, {at, at, at}, image, image_row};
 }
 
-static void add_prompt(struct omma_request *request, const struct sim_request *wanted, int64_t index) {
+static void add_prompt(struct omma_request *request, const struct sim_request *wanted) {
   for (int64_t i = 0; i < wanted->shared; i++) add_token(request, token_of((uint64_t)wanted->document, i), -1, 0);
   for (int32_t image = 0; image < wanted->images; image++) {
     int64_t n = sim_image_tokens(wanted->image + image);
     for (int32_t row = 0; row < n; row++) add_token(request, IMAGE_TOKEN, image, row);
   }
-  for (int64_t i = 0; i < wanted->own; i++) add_token(request, token_of((uint64_t)(SIM_N_DOCUMENTS + index), i), -1, 0);
+  for (int64_t i = 0; i < wanted->own; i++) add_token(request, token_of((uint64_t)(SIM_N_DOCUMENTS + wanted->text), i), -1, 0);
   request->next_position = (int32_t)request->n_tokens;
 }
 
-static void set_sampling(struct omma_request *request, const struct sim_request *wanted, int64_t index) {
+static void set_sampling(struct omma_request *request, const struct sim_request *wanted) {
   static const int32_t stops[] = {11, 23, 42};
   request->sampler = (struct ommai_sampler_settings){.top_p = 1,
                                                      .repetition_penalty = 1,
-                                                     .seed = (uint64_t)index,
+                                                     .seed = (uint64_t)wanted->text,
                                                      .temperature = wanted->sampled ? 0.7 : 0,
                                                      .presence_penalty = wanted->sampled == 2 ? 0.5 : 0};
   request->max_tokens = wanted->answer;
@@ -71,7 +71,7 @@ static void set_sampling(struct omma_request *request, const struct sim_request 
   request->thought.begin_token = request->thought.end_token = -1;
 }
 
-struct omma_request *sim_request_make(const struct sim_request *wanted, int64_t index, const struct sim_images *images,
+struct omma_request *sim_request_make(const struct sim_request *wanted, const struct sim_images *images,
                                       const struct omma_model *model, const struct omma_allocator *allocator) {
   struct omma_request *request = calloc(1, sizeof *request);
   size_t n = (size_t)sim_prompt_size(wanted), n_images = (size_t)wanted->images;
@@ -87,12 +87,12 @@ struct omma_request *sim_request_make(const struct sim_request *wanted, int64_t 
     request->images[i] = images->images[((size_t)wanted->image + i) % SIM_N_IMAGES];
     request->keys[i] = images->keys[((size_t)wanted->image + i) % SIM_N_IMAGES];
   }
-  add_prompt(request, wanted, index);
+  add_prompt(request, wanted);
   request->n_page_keys = ommai_prefix_key_count(n);
   request->page_keys = calloc(request->n_page_keys + 1, sizeof *request->page_keys);
   ommai_prefix_keys(request, NULL, request->page_keys);
   request->priority = wanted->priority;
-  set_sampling(request, wanted, index);
+  set_sampling(request, wanted);
   return request;
 }
 

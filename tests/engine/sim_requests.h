@@ -14,9 +14,9 @@ struct sim_images {
 void sim_images_make(struct sim_images *images);
 void sim_images_free(struct sim_images *images);
 
-/* `index` makes its own tokens and its seed. The caller destroys it with sim_request_free. What the
- * engine allocates for it comes from `allocator`. */
-struct omma_request *sim_request_make(const struct sim_request *wanted, int64_t index, const struct sim_images *images,
+/* The caller destroys it with sim_request_free. What the engine allocates for it comes from
+ * `allocator`. */
+struct omma_request *sim_request_make(const struct sim_request *wanted, const struct sim_images *images,
                                       const struct omma_model *model, const struct omma_allocator *allocator);
 void sim_request_free(struct omma_request *request);
 

@@ -7,19 +7,18 @@
 #include "engine/engine.h"
 #include "engine/sim_inside.h"
 #include "engine/sim_waits.h"
-#include "support/golden.h"
 #include "support/test.h"
 
 static struct {
   struct ommai_tokenizer *tokenizer;
   struct sim_images images;
   struct sim_world alone, loaded;
+  struct omma_log log;
 } shared;
 
 void sim_set_up(void) {
   struct omma_error error;
-  char path[TEST_PATH_SIZE];
-  golden_path(path, golden_models[0], "");
+  const char *path = OMMA_TEST_DATA "/golden/qwen3_vl_heads";
   assert_ok(ommai_tokenizer_load(path, &ommai_default_allocator, &shared.tokenizer, &error), &error);
   sim_images_make(&shared.images);
 }
@@ -28,6 +27,8 @@ void sim_tear_down(void) {
   ommai_tokenizer_destroy(shared.tokenizer);
   sim_images_free(&shared.images);
 }
+
+void sim_set_log(const struct omma_log *log) { shared.log = *log; }
 
 void sim_break(struct sim_world *world, const char *rule, const char *format, ...) {
   va_list arguments;
@@ -72,22 +73,22 @@ static void release(void *context, void *pointer, size_t size) {
 static void make_engine(struct sim_world *world, const struct sim_engine *wanted, int64_t context) {
   struct omma_error error;
   const struct omma_allocator allocator = {world, allocate, release};
-  world->model = (struct omma_model){.allocator = allocator, .tokenizer = shared.tokenizer, .max_model_len = context};
+  world->model = (struct omma_model){
+      .allocator = allocator, .log = shared.log, .tokenizer = shared.tokenizer, .max_model_len = context, .directory = "model"};
   world->model.config.text.vocab_size = SIM_VOCAB;
   world->model.config.generation.stop_tokens[0] = SIM_STOP;
   world->model.config.generation.n_stop_tokens = 1;
-  world->network = (struct ommai_fake_network){
-      .facts = {.kinds = 1u << OMMA_REQUEST_GENERATE | 1u << OMMA_REQUEST_ENCODE,
-                .vocab_size = SIM_VOCAB,
-                .n_workers = 1,
-                .image = {.width = 2},
-                .n_groups = (int)wanted->groups,
-                .draw_rows = 32},
-      .costs = sim_costs(wanted),
-      .allocator = allocator,
-      .repeated_percent = (int)wanted->repeated,
-      .fails = fails,
-      .context = world};
+  world->network = (struct ommai_fake_network){.facts = {.kinds = 1u << OMMA_REQUEST_GENERATE | 1u << OMMA_REQUEST_ENCODE,
+                                                         .vocab_size = SIM_VOCAB,
+                                                         .n_workers = 1,
+                                                         .image = {.width = 2},
+                                                         .n_groups = (int)wanted->groups,
+                                                         .draw_rows = 32},
+                                               .costs = sim_costs(wanted),
+                                               .allocator = allocator,
+                                               .repeated_percent = (int)wanted->repeated,
+                                               .fails = fails,
+                                               .context = world};
   for (int64_t g = 0; g < wanted->groups; g++) world->network.facts.groups[g].page_bytes = 1;
   const struct omma_kv_events events = {world, sim_on_stored, sim_on_removed};
   const struct omma_engine_options options = {.kv_cache_bytes = wanted->pages * wanted->groups,
@@ -113,7 +114,7 @@ static void begin(struct sim_world *world, const struct sim_case *run, const str
                   struct sim_outcome *outcome) {
   int64_t room = run->engine.pages * OMMA_ATTENTION_PAGE_TOKENS;
   int64_t context = run->engine.context < room ? run->engine.context : room;
-  memset(world, 0, sizeof *world);
+  memset(world, 0, offsetof(struct sim_world, jobs));
   world->run = run;
   world->outcome = outcome;
   world->failed_turn = -1;
@@ -121,23 +122,26 @@ static void begin(struct sim_world *world, const struct sim_case *run, const str
   const struct omma_allocator allocator = {world, allocate, release};
   for (int64_t i = 0; i < run->n_requests; i++) {
     struct sim_job *job = &world->jobs[i];
+    memset(job, 0, offsetof(struct sim_job, answer.hashes));
     job->world = world;
     job->wanted = &run->requests[i];
-    job->request = sim_request_make(job->wanted, i, &shared.images, &world->model, &allocator);
+    job->request = sim_request_make(job->wanted, &shared.images, &world->model, &allocator);
     sim_answer_begin(&job->answer);
   }
 }
 
-/* Nothing may be left of the engine and its requests. */
+/* Nothing may be left of the engine and its requests. What is broken is not taken apart: the process
+ * ends soon. */
 static void end(struct sim_world *world) {
-  for (int64_t i = 0; i < world->run->n_requests; i++) {
-    omma_embeddings_destroy(world->jobs[i].embeddings);
-    world->jobs[i].embeddings = NULL;
-  }
-  if (!world->outcome->rule[0]) sim_check_end(world);
-  if (world->outcome->rule[0]) return; /* what is broken is not taken apart: the process ends soon */
+  for (int64_t i = 0; i < world->run->n_requests; i++) omma_embeddings_destroy(world->jobs[i].embeddings);
+  if (world->outcome->rule[0]) return;
+  sim_check_end(world);
+  if (world->outcome->rule[0]) return;
   omma_engine_destroy(world->engine);
-  for (int64_t i = 0; i < world->run->n_requests; i++) sim_request_free(world->jobs[i].request);
+  for (int64_t i = 0; i < world->run->n_requests; i++) {
+    if (world->jobs[i].accepted && !world->jobs[i].ended) sim_break(world, "ends", "request %lld never ends", (long long)i);
+    sim_request_free(world->jobs[i].request);
+  }
   if (world->n_allocations) sim_break(world, "clean", "%lld allocations are left", (long long)world->n_allocations);
 }
 
@@ -174,9 +178,16 @@ static bool is_idle(struct sim_world *world) {
   return stats.n_waiting == 0 && !ommai_scheduler_has_work(&world->engine->scheduler);
 }
 
+/* Whoever is first in order and has entered keeps its pages until somebody comes before it. */
 static void turn(struct sim_world *world) {
+  const struct ommai_scheduler *scheduler = &world->engine->scheduler;
+  uint64_t first = scheduler->n_live ? scheduler->live[0]->id : 0;
+  bool entered = first && scheduler->live[0]->stage != OMMA_STAGE_QUEUED;
   ommai_engine_turn(world->engine);
   world->outcome->n_turns++;
+  if (entered && scheduler->n_live && scheduler->live[0]->id == first && scheduler->live[0]->stage == OMMA_STAGE_QUEUED) {
+    sim_break(world, "order", "id %llu is first and has lost its pages", (unsigned long long)first);
+  }
   sim_check_turn(world);
   if (world->turn - world->last_end > 100000) sim_break(world, "waits", "nothing ends any more");
 }
@@ -195,6 +206,7 @@ static void run_loaded(struct sim_world *world, struct sim_outcome *outcome) {
   }
   world->armed = true;
   for (; (world->turn <= last || !is_idle(world)) && !outcome->rule[0]; world->turn++) {
+    if (world->run->engine.end == world->turn) break;
     run_events(world);
     if (!is_idle(world)) turn(world);
     if (world->n_ended == world->n_accepted) world->last_end = world->turn;
@@ -208,6 +220,7 @@ void sim_run(const struct sim_case *run, struct sim_outcome *outcome) {
                                    .chunk = 1024,
                                    .patches = 1024,
                                    .cache = -1,
+                                   .end = -1,
                                    .queue = 1,
                                    .reserve = -1,
                                    .slice_ms = 1000,
@@ -216,8 +229,8 @@ void sim_run(const struct sim_case *run, struct sim_outcome *outcome) {
                                    .groups = run->engine.groups,
                                    .repeated = run->engine.repeated,
                                    .round_us = 1000000};
-  struct sim_outcome reference = {{0}};
-  *outcome = (struct sim_outcome){{0}};
+  struct sim_outcome reference = {.rule = ""};
+  *outcome = (struct sim_outcome){.rule = ""};
   begin(&shared.alone, run, &alone, &reference);
   run_alone(&shared.alone, &reference);
   end(&shared.alone);

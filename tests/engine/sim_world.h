@@ -32,6 +32,9 @@ struct sim_outcome {
 void sim_set_up(void);
 void sim_tear_down(void);
 
+/* Where the engines' lines go; else nowhere. */
+void sim_set_log(const struct omma_log *log);
+
 void sim_run(const struct sim_case *run, struct sim_outcome *outcome);
 
 #endif

@@ -2,8 +2,8 @@
  * may fail. */
 #include <stdlib.h>
 
-#include "engine/memory_estimate.h"
 #include "engine/scheduler.h"
+#include "runner/cpu_runner.h"
 #include "support/golden.h"
 #include "support/model_fixture.h"
 #include "support/test.h"
@@ -67,8 +67,9 @@ static void turns_allocate_nothing(void **state) {
     test_allocator_init(&allocator);
     assert_ok(open_model(weights, &model, &error), &error);
     struct omma_request *request = make_request(model, 20);
-    assert_ok(ommai_engine_sizes(model, &options, &sizes, &error), &error);
-    assert_ok(ommai_resources_create(model, &sizes, &resources, &error), &error);
+    const struct ommai_runner_source source = ommai_cpu_runner_source(model);
+    assert_ok(ommai_engine_sizes(model, &source, &options, &sizes, &error), &error);
+    assert_ok(ommai_resources_create(model, &source, &sizes, &resources, &error), &error);
     assert_ok(ommai_scheduler_init(&scheduler, &resources, &events, &error), &error);
     struct ommai_queued_request job = {.request = request, .callbacks = {.context = &n_tokens, .on_token = ignore_token}};
     for (job.id = 1; job.id <= 2; job.id++) {

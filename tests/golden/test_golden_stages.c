@@ -275,7 +275,7 @@ static struct ommai_prompt_row *make_rows(const struct omma_model *model, const 
   int64_t width = model->config.text.hidden_size;
   struct ommai_prompt_row *rows = calloc(request->n_tokens, sizeof *rows);
   for (size_t i = 0; i < request->n_tokens; i++) {
-    const struct ommai_request_token *token = &request->tokens[i];
+    const struct ommai_prompt_token *token = &request->tokens[i];
     rows[i].token = token->token;
     memcpy(rows[i].position, token->position, sizeof rows[i].position);
     if (token->image < 0) continue;

@@ -157,7 +157,7 @@ static void prompts_are_laid_out_by_the_sizes(void **state) {
   const int32_t *ids = omma_request_prompt(request, &n);
   assert_int_equal(n, request->n_tokens);
   for (size_t i = 0; i < n; i++) {
-    const struct ommai_request_token *token = &request->tokens[i];
+    const struct ommai_prompt_token *token = &request->tokens[i];
     assert_int_equal(ids[i], token->token);
     if (token->image < 0) {
       for (int axis = 0; axis < 3; axis++) assert_int_equal(token->position[axis], counter);
@@ -340,7 +340,7 @@ static void an_engine_refuses_before_images_are_resized(void **state) {
   struct omma_image *image = fixture_image("meadow_163x97.jpg");
   const struct omma_part part = {.image = image, .image_options.min_pixels = 500000};
   const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = &part, .n_parts = 1};
-  struct omma_request_options with = {.engine = engine};
+  struct omma_request_options with = {.max_model_len = omma_engine_max_model_len(engine)};
   assert_fails(omma_request_create(tight, &message, 1, &with, &request, &error), OMMA_ERROR_LIMIT,
                "as many as the memory for keys and values holds", &error);
   assert_string_equal(error.field, "input_tokens");

@@ -2,8 +2,8 @@
  * limits, and after every turn what must always hold: every page is accounted for, none is written
  * by one sequence while another uses it, and everybody ends, the oldest without ever losing its
  * pages. */
-#include "engine/memory_estimate.h"
 #include "engine/scheduler.h"
+#include "runner/cpu_runner.h"
 
 #include <stdlib.h>
 
@@ -90,7 +90,7 @@ static void check_pages(const struct world *world) {
 
 static void arrive(struct world *world, struct test_random *random, bool priorities) {
   struct omma_request *request = requests[test_random_range(random, 0, N_TEMPLATES - 1)];
-  int64_t context = world->resources.sizes.context;
+  int64_t context = world->resources.sizes.limits.context;
   if ((int64_t)request->n_tokens >= context) return;
   world->waiting = (struct ommai_queued_request){.id = ++world->next_id, .request = request, .submitted = ommai_clock_ns()};
   if (priorities) world->waiting.priority = test_random_range(random, -1, 1);
@@ -120,22 +120,24 @@ static void one_turn(struct world *world, struct test_random *random, bool more,
 }
 
 static int64_t page_bytes(void) {
+  const struct ommai_runner_source source = ommai_cpu_runner_source(model);
   struct ommai_engine_sizes sizes;
   struct omma_error error;
-  assert_ok(ommai_engine_sizes(model, NULL, &sizes, &error), &error);
+  assert_ok(ommai_engine_sizes(model, &source, NULL, &sizes, &error), &error);
   return (int64_t)sizes.page_bytes;
 }
 
 /* Returns how often somebody gave way. */
 static int64_t run_world(const struct omma_engine_options *options, int n_turns, uint64_t seed) {
   static struct world world;
+  const struct ommai_runner_source source = ommai_cpu_runner_source(model);
   struct ommai_engine_sizes sizes;
   struct omma_error error;
   struct test_random random = {seed};
   const struct ommai_scheduler_events events = {.context = &world, .finish = on_end};
   memset(&world, 0, sizeof world);
-  assert_ok(ommai_engine_sizes(model, options, &sizes, &error), &error);
-  assert_ok(ommai_resources_create(model, &sizes, &world.resources, &error), &error);
+  assert_ok(ommai_engine_sizes(model, &source, options, &sizes, &error), &error);
+  assert_ok(ommai_resources_create(model, &source, &sizes, &world.resources, &error), &error);
   assert_ok(ommai_scheduler_init(&world.scheduler, &world.resources, &events, &error), &error);
   int turn = 0;
   for (; turn < n_turns || world.waiting.id || ommai_scheduler_has_work(&world.scheduler); turn++) {
@@ -147,7 +149,7 @@ static int64_t run_world(const struct omma_engine_options *options, int n_turns,
     assert_int_equal(world.n_ends[id], 1);
     if (!world.cancelled[id]) assert_int_equal(world.n_tokens[id], world.max_tokens[id]);
   }
-  int64_t n_preemptions = world.scheduler.n_preemptions;
+  int64_t n_preemptions = world.resources.stats.n_preemptions;
   assert_int_equal(ommai_page_pool_counts(world.resources.pool).n_used, 0);
   ommai_scheduler_free(&world.scheduler);
   ommai_resources_free(&world.resources);

@@ -1,0 +1,138 @@
+#include <string.h>
+
+#include "engine/sim_inside.h"
+#include "engine/sim_waits.h"
+#include "runner/fake_inside.h"
+
+enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS, MAX_PAGES = 1024 };
+
+void sim_on_stored(void *context, const struct omma_kv_page *page) {
+  (void)page;
+  ((struct sim_world *)context)->n_kept++;
+}
+
+void sim_on_removed(void *context, const struct omma_kv_page_key *key) {
+  (void)key;
+  ((struct sim_world *)context)->n_kept--;
+}
+
+/* ---- pages ---- */
+
+/* Positions below this are never written again by the sequence: they are another prompt's, or
+ * published. */
+static int64_t published_pages(const struct sim_world *world, const struct ommai_sequence *sequence) {
+  int64_t full = sequence->n_prefilled / PAGE, keys = (int64_t)sequence->request->n_page_keys;
+  if (!world->run->engine.prefix_cache) return 0;
+  return full < keys ? full : keys;
+}
+
+struct holders {
+  int32_t users[MAX_PAGES], writers[MAX_PAGES];
+  int64_t n_used;
+};
+
+static void count_pages(struct sim_world *world, const struct ommai_sequence *sequence, struct holders *holders) {
+  for (int64_t p = 0; p < sequence->n_pages; p++) {
+    holders->n_used += holders->users[sequence->pages[p]]++ == 0;
+    holders->writers[sequence->pages[p]] += p >= published_pages(world, sequence);
+  }
+  if (sequence->n_pages * PAGE < sequence->n_prefilled + sequence->n_decoded) {
+    sim_break(world, "pages", "id %llu: %lld pages for %lld positions", (unsigned long long)sequence->id,
+              (long long)sequence->n_pages, (long long)(sequence->n_prefilled + sequence->n_decoded));
+  }
+}
+
+static void check_pages(struct sim_world *world) {
+  const struct ommai_scheduler *scheduler = &world->engine->scheduler;
+  const struct ommai_page_counts counts = ommai_page_pool_counts(world->engine->resources.pool);
+  int64_t available = ommai_page_pool_available(world->engine->resources.pool);
+  struct holders holders = {.n_used = 0};
+  for (int64_t i = 0; i < scheduler->n_live; i++) count_pages(world, scheduler->live[i], &holders);
+  for (int64_t page = 0; page < counts.n_pages; page++) {
+    if (holders.writers[page] && holders.users[page] != 1) {
+      sim_break(world, "pages", "page %lld is written, and has %d holders", (long long)page, holders.users[page]);
+    }
+  }
+  if (counts.n_used != holders.n_used || available != counts.n_pages - holders.n_used) {
+    sim_break(world, "pages", "%lld pages of %lld are held, the pool counts %lld and %lld available", (long long)holders.n_used,
+              (long long)counts.n_pages, (long long)counts.n_used, (long long)available);
+  }
+  if (counts.n_published != world->n_kept) {
+    sim_break(world, "counters", "%lld published pages, %lld by their events", (long long)counts.n_published,
+              (long long)world->n_kept);
+  }
+}
+
+/* ---- order, ends, counters ---- */
+
+static void check_order(struct sim_world *world) {
+  const struct ommai_scheduler *scheduler = &world->engine->scheduler;
+  for (int64_t i = 1; i < scheduler->n_live; i++) {
+    const struct ommai_sequence *a = scheduler->live[i - 1], *b = scheduler->live[i];
+    if (a->priority < b->priority || (a->priority == b->priority && a->id < b->id)) continue;
+    sim_break(world, "order", "id %llu stands before id %llu", (unsigned long long)a->id, (unsigned long long)b->id);
+  }
+}
+
+static void check_counters(struct sim_world *world) {
+  struct omma_engine_stats stats;
+  omma_engine_get_stats(world->engine, &stats);
+  int64_t n_finished = 0;
+  for (int i = 0; i < 4; i++) n_finished += stats.n_finished[i];
+  if (n_finished != world->n_ended || n_finished + stats.n_waiting + stats.n_running != world->n_accepted) {
+    sim_break(world, "counters", "%lld requests were accepted, %lld have ended; counted: %lld ended, %lld wait, %lld run",
+              (long long)world->n_accepted, (long long)world->n_ended, (long long)n_finished, (long long)stats.n_waiting,
+              (long long)stats.n_running);
+  }
+}
+
+static void check_cancelled(struct sim_world *world) {
+  for (int64_t i = 0; i < world->run->n_requests; i++) {
+    const struct sim_job *job = &world->jobs[i];
+    if ((job->cancelled || job->refused) && !job->ended) {
+      sim_break(world, "cancel", "request %lld was cancelled and goes on", (long long)i);
+    }
+  }
+}
+
+static void check_runner(struct sim_world *world) {
+  const char *complaint = ommai_fake_runner_complaint(world->engine->resources.runner);
+  if (complaint[0]) sim_break(world, "runner", "%s", complaint);
+}
+
+void sim_check_turn(struct sim_world *world) {
+  check_runner(world);
+  check_pages(world);
+  check_order(world);
+  check_counters(world);
+  check_cancelled(world);
+}
+
+/* ---- the end ---- */
+
+static void check_clean(struct sim_world *world) {
+  struct omma_engine *engine = world->engine;
+  const struct ommai_fake_runner *fake = ommai_fake_inside(engine->resources.runner);
+  const struct ommai_encoded_image *image;
+  TAILQ_FOREACH(image, &engine->resources.encoder_cache.by_use, by_use) {
+    if (image->n_users || !image->complete) sim_break(world, "clean", "an image has %lld users", (long long)image->n_users);
+  }
+  for (int64_t slot = 0; slot < fake->limits.max_sequences; slot++) {
+    if (fake->slots[slot].used) sim_break(world, "clean", "slot %lld was never ended", (long long)slot);
+  }
+  if (fake->pass.running) sim_break(world, "clean", "a pass is in progress");
+}
+
+void sim_check_end(struct sim_world *world) {
+  const struct sim_job *worst = NULL;
+  struct sim_outcome *outcome = world->outcome;
+  check_runner(world);
+  if (world->n_ended == world->n_accepted) check_clean(world);
+  outcome->n_preemptions = world->engine->resources.stats.n_preemptions;
+  outcome->n_drafts_right = world->engine->resources.stats.accepted_tokens;
+  outcome->worst_wait = sim_worst_wait(world, &worst);
+  if (outcome->worst_wait > 1) {
+    sim_break(world, "waits", "request %lld takes %.1f ms, %.1f times the bound", sim_number(worst),
+              (double)(worst->end_ns - worst->begin_ns) * 1e-6, outcome->worst_wait);
+  }
+}

@@ -1,0 +1,66 @@
+#include "engine/sim_waits.h"
+
+#include "base/checked.h"
+
+struct ommai_fake_costs sim_costs(const struct sim_engine *engine) {
+  return (struct ommai_fake_costs){.pass = 2000000,
+                                   .patch = 100000,
+                                   .chunk = 1000000,
+                                   .prompt_row = 50000,
+                                   .step = 5000000,
+                                   .step_row = 200000,
+                                   .draw = 20000,
+                                   .round = 1000 * engine->round_us};
+}
+
+/* Nanoseconds of a request that computes everything itself, in steps of all slots' rows. */
+static double work_of(const struct sim_world *world, const struct sim_job *job) {
+  const struct sim_engine *engine = &world->run->engine;
+  const struct ommai_fake_costs *costs = &world->network.costs;
+  double work = 0, rows = (double)(engine->slots * (1 + engine->drafts));
+  int64_t n_tokens = sim_prompt_size(job->wanted);
+  for (int64_t i = 0; i < job->wanted->images; i++) {
+    work += (double)(costs->pass + sim_image_patches(job->wanted->image + i) * costs->patch);
+  }
+  if (job->wanted->encode) return work;
+  work += (double)(ommai_div_up(n_tokens, engine->chunk) * costs->chunk + n_tokens * costs->prompt_row);
+  if (job->wanted->scores) work += (double)(n_tokens * costs->draw);
+  return work + (double)job->wanted->answer * ((double)costs->step + rows * (double)(costs->step_row + costs->draw));
+}
+
+/* What is begun is finished, or goes on in slices: a pass with images of others, a chunk, a step. */
+static double one_of_each(const struct sim_world *world) {
+  const struct sim_engine *engine = &world->run->engine;
+  const struct ommai_fake_costs *costs = &world->network.costs;
+  double rows = (double)(engine->slots * (1 + engine->drafts));
+  int64_t n_patches = ommai_max_i64(engine->patches, sim_image_patches(SIM_N_IMAGES - 1));
+  return (double)(costs->pass + n_patches * costs->patch + costs->chunk + engine->chunk * costs->prompt_row + costs->step) +
+         rows * (double)(costs->step_row + costs->draw);
+}
+
+/* Whether `other` may hold `job` up: it was there before or came before its end, and goes before
+ * it. */
+static bool is_before(const struct sim_world *world, const struct sim_job *other, const struct sim_job *job) {
+  if (!other->accepted || other == job || other->end_ns <= job->begin_ns || other->begin_ns > job->end_ns) return false;
+  if (!world->run->engine.by_priority || other->wanted->priority == job->wanted->priority) return other->id < job->id;
+  return other->wanted->priority < job->wanted->priority;
+}
+
+double sim_worst_wait(const struct sim_world *world, const struct sim_job **worst) {
+  double found = 0, shares = (double)world->run->engine.percent / 100;
+  double work[SIM_MAX_REQUESTS];
+  for (int64_t i = 0; i < world->run->n_requests; i++) work[i] = work_of(world, &world->jobs[i]);
+  for (int64_t i = 0; i < world->run->n_requests; i++) {
+    const struct sim_job *job = &world->jobs[i];
+    double bound = work[i] + one_of_each(world);
+    if (!job->ended || job->cancelled || job->refused) continue;
+    for (int64_t j = 0; j < world->run->n_requests; j++) {
+      if (is_before(world, &world->jobs[j], job)) bound += work[j];
+    }
+    double wait = (double)(job->end_ns - job->begin_ns) * (1 - shares) / (SIM_WAIT_FACTOR * bound);
+    if (wait <= found) continue;
+    found = wait;
+    *worst = job;
+  }
+  return found;
+}

@@ -1,0 +1,19 @@
+/* How long requests may take. A request waits for those before it in order, which are served first,
+ * and shares every step and slice with those behind it. So it ends within the work of those before
+ * it and its own, as if each step had all slots' rows, and a pass, a chunk and a step that others
+ * have begun; times SIM_WAIT_FACTOR for what the slices of others take between steps and what is
+ * computed again after preemptions. */
+#ifndef OMMA_TEST_SIM_WAITS_H
+#define OMMA_TEST_SIM_WAITS_H
+
+#include "engine/sim_inside.h"
+
+#define SIM_WAIT_FACTOR 8.0
+
+/* Of a small model on a small machine: a step is a hundred rows of a prompt. */
+struct ommai_fake_costs sim_costs(const struct sim_engine *engine);
+
+/* The worst request: its time until the end over the bound; *job is which one. */
+double sim_worst_wait(const struct sim_world *world, const struct sim_job **job);
+
+#endif
