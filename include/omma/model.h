@@ -39,8 +39,7 @@ typedef void (*omma_progress)(void *context, int64_t done, int64_t total);
 /* What happens if a checkpoint has no chat template, or one that cannot be rendered.
  * OWN: opening it fails (UNSUPPORTED, field "chat_template"); with config_only, preparing a chat
  * fails.
- * FAMILY: chats use the nearest known template, also where the checkpoint's own template is unknown
- * but could be rendered.
+ * FAMILY: chats use the form of the model's family in its place.
  * UNUSED: it can be opened, and chats are refused. */
 enum omma_chat_template_use { OMMA_CHAT_TEMPLATE_OWN = 0, OMMA_CHAT_TEMPLATE_FAMILY = 1, OMMA_CHAT_TEMPLATE_UNUSED = 2 };
 
@@ -159,8 +158,7 @@ struct omma_model_info {
   /* The values that replace a missing preprocessor_config.json, as "X's published values"; else
    * NULL. */
   const char *published_values;
-  /* The chat template that renders prompts: the name of a known template if the checkpoint has it,
-   * else "its own", else the name of the nearest known one. */
+  /* The chat template that renders prompts: "its own", or whose form stands in for it. */
   const char *chat_template;
   /* Why the checkpoint's own template is not used: one line with file and line number. NULL: it is
    * used. */

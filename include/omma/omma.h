@@ -264,6 +264,9 @@ OMMA_API void omma_grammar_destroy(struct omma_grammar *grammar);
 struct omma_reasoning {
   const char *begin, *end; /* 1 to OMMA_MAX_MARK_BYTES bytes */
   const char *forced_end;  /* a text that ends with `end`; NULL: `end` */
+  /* What the answer may begin with where the end mark is missing, such as the mark of a tool call;
+   * it is part of the answer. Not looked for where the answer has a grammar. NULL: nothing. */
+  const char *answer_begin;
 };
 /* The marks of a reasoning parser. The names are vLLM's where it has the parser; the marks are
  * constant strings. Errors: ARGUMENT (field "reasoning_parser": no such name; the message lists
@@ -355,6 +358,9 @@ struct omma_request_options {
   int64_t max_model_len;
   /* In an engine with by_priority, lower values go first; in others it has no effect. */
   int64_t priority;
+  /* The answer is read when it is complete, not token by token: its tokens may come late, next to
+   * those of other answers, which together take less time (omma_engine_options.scheduling). */
+  bool whole;
   /* Prompts with different salts share no keys and values. So the time of an answer does not show
    * what others asked. NULL: none. */
   const char *cache_salt;
@@ -405,6 +411,10 @@ OMMA_API const int32_t *omma_request_prompt(const struct omma_request *request, 
 #define OMMA_DEFAULT_PATCH_BUDGET 16384
 #define OMMA_DEFAULT_MAX_SEQUENCES 8
 
+/* Which answers may wait for others, so that their tokens are computed together: those of requests
+ * that say `whole` (AUTO), none (LATENCY), or all (THROUGHPUT). No answer changes. */
+enum omma_scheduling { OMMA_SCHEDULING_AUTO = 0, OMMA_SCHEDULING_LATENCY = 1, OMMA_SCHEDULING_THROUGHPUT = 2 };
+
 struct omma_engine_options {
   /* Bytes for the pages of keys and values. 0: enough for max_sequences times max_model_len tokens,
    * but at most the memory that is free on this machine, in its control group (cgroup) and by
@@ -443,6 +453,10 @@ struct omma_engine_options {
   /* keep no keys and values of prompts for later prompts with the same beginning */
   bool no_prefix_cache;
   bool by_priority; /* order requests by priority, then by age; else by age alone */
+  enum omma_scheduling scheduling;
+  /* Milliseconds that an answer may wait for others in all, before it goes on as if it were read
+   * token by token. 0: 30,000. */
+  int64_t max_wait_ms;
 };
 
 /* Memory of a model with an engine, in bytes. It is allocated when the two are created, except

@@ -99,7 +99,7 @@ void ommai_print_model(FILE *out, const struct omma_model_info *m) {
                    (long long)m->patch_size, (long long)m->merge_size, (long long)m->merge_size);
   ommai_print_fact(out, "image area", "%lld to %lld pixels", (long long)m->min_pixels, (long long)m->max_pixels);
   if (m->chat_template_difference) {
-    ommai_print_fact(out, "chat template", "not known: %s", m->chat_template_difference);
+    ommai_print_fact(out, "chat template", "none to render: %s", m->chat_template_difference);
   } else {
     ommai_print_fact(out, "chat template", "%s", m->chat_template);
   }

@@ -102,9 +102,8 @@ static const struct ommai_option template_table[] = {
     OMMAI_STRING("chat-template", chat_template, "FILE", "Jinja chat template to use instead of the checkpoint's",
                  .otherwise = "the checkpoint's"),
     OMMAI_FLAG("trust-family-chat-template", trust_family_chat_template,
-               "use the nearest known chat template of the model's family, with a warning, where the checkpoint has no chat "
-               "template or an unknown one; without this flag the checkpoint's own is rendered, and none, or one that cannot "
-               "be rendered, is an error"),
+               "where the checkpoint has no chat template, or one that cannot be rendered, write prompts in the usual form of "
+               "the model's family, with a warning; without this flag that is an error"),
 };
 
 const struct ommai_option_group ommai_machine_options = OMMAI_OPTION_GROUP("Machine", machine_table);
@@ -187,7 +186,7 @@ static const char *model_directory(const struct ommai_common *common, char *demo
 static int refused(const struct ommai_common *common, const struct omma_error *error) {
   bool unknown = error->status == OMMA_ERROR_UNSUPPORTED && strcmp(error->field, "chat_template") == 0;
   if (!unknown) return ommai_room_failed(error, NULL);
-  return ommai_failed("%s; %s--trust-family-chat-template uses the nearest known chat template instead", error->message,
+  return ommai_failed("%s; %s--trust-family-chat-template uses the form of its family instead", error->message,
                       common->chat_template ? "" : "--chat-template FILE gives another one, ");
 }
 

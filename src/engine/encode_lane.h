@@ -28,10 +28,11 @@ void ommai_encode_lane_add_call(struct ommai_encode_lane *lane, struct ommai_enc
 struct ommai_encode_call *ommai_encode_lane_take_call(struct ommai_encode_lane *lane);
 
 /* Begins a pass for whoever is the oldest: a caller, or the first sequence (of n, in order) in
- * stage ENCODE, whose images may take along those of others. There is no pass in progress, and
- * somebody waits. Errors: MEMORY, LIMIT, of those whose images are in the pass. */
+ * stage ENCODE, whose images may take along those of others: few where somebody waits for a first
+ * token (hurry), else up to the patch budget. There is no pass in progress, and somebody waits.
+ * Errors: MEMORY, LIMIT, of those whose images are in the pass. */
 enum omma_status ommai_encode_lane_begin(struct ommai_encode_lane *lane, struct ommai_sequence *const *sequences, int64_t n,
-                                         struct omma_error *error);
+                                         bool hurry, struct omma_error *error);
 
 /* Goes on with the pass for about `ns` nanoseconds. *done: its outputs are complete. Errors:
  * INTERNAL. */

@@ -80,6 +80,7 @@ static enum omma_status pick_limits(const struct omma_engine_options *options, s
     OMMAI_TRY(pick("encoder_cache_bytes", options->encoder_cache_bytes, OMMAI_DEFAULT_ENCODER_CACHE_BYTES, INT64_MAX,
                    &sizes->encoder_cache_bytes, error));
   }
+  OMMAI_TRY(pick("max_wait_ms", options->max_wait_ms, OMMAI_DEFAULT_WAIT_MS, OMMAI_MAX_WAIT_MS, &sizes->max_wait_ms, error));
   if (options->reserve_tokens != -1) {
     OMMAI_TRY(pick("reserve_tokens", options->reserve_tokens, OMMAI_DEFAULT_RESERVE_TOKENS, INT32_MAX, &sizes->reserve_tokens,
                    error));
@@ -91,6 +92,11 @@ static enum omma_status pick_limits(const struct omma_engine_options *options, s
   sizes->limits.max_rows = ommai_max_i64(sizes->limits.drawn_rows, OMMAI_REPLAY_ROWS);
   sizes->prefix_cache = !options->no_prefix_cache;
   sizes->by_priority = options->by_priority;
+  if (options->scheduling < OMMA_SCHEDULING_AUTO || options->scheduling > OMMA_SCHEDULING_THROUGHPUT) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "scheduling", "scheduling: no such choice: %d",
+                            (int)options->scheduling);
+  }
+  sizes->scheduling = options->scheduling;
   return OMMA_OK;
 }
 

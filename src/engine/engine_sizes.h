@@ -11,6 +11,8 @@
 #define OMMAI_MAX_QUEUE_LIMIT 65536
 #define OMMAI_DEFAULT_SLICE_MS 1000
 #define OMMAI_MAX_SLICE_MS 60000
+#define OMMAI_DEFAULT_WAIT_MS 30000
+#define OMMAI_MAX_WAIT_MS 86400000
 #define OMMAI_MAX_SEQUENCES 1024
 /* Rows of a decode step that there are at least, for guesses of structured answers. */
 #define OMMAI_MIN_DRAWN_ROWS 8
@@ -32,6 +34,8 @@ struct ommai_engine_sizes {
   int64_t draft_tokens, lookup_min, lookup_max;
   int64_t reserve_tokens; /* of an answer, that admission finds room for */
   bool prefix_cache, by_priority;
+  enum omma_scheduling scheduling;
+  int64_t max_wait_ms;
   size_t page_bytes;
   size_t tables;        /* the runner's, and those of pages and sequences */
   size_t request_bytes; /* at most, of a request besides its images: for penalties, and its mask */

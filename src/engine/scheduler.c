@@ -427,7 +427,9 @@ static void encode_slice(struct ommai_scheduler *scheduler, int64_t ns) {
   struct omma_error error;
   bool done = false;
   enum omma_status status = OMMA_OK;
-  if (!lane->running) status = ommai_encode_lane_begin(lane, scheduler->live, scheduler->n_live, &error);
+  if (!lane->running) {
+    status = ommai_encode_lane_begin(lane, scheduler->live, scheduler->n_live, scheduler->load.hurry, &error);
+  }
   if (status == OMMA_OK) status = ommai_encode_lane_advance(lane, ns, &done, &error);
   if (status != OMMA_OK) {
     fail_pass(scheduler, status, &error);
@@ -443,13 +445,37 @@ bool ommai_scheduler_has_work(const struct ommai_scheduler *scheduler) {
   return scheduler->n_live > 0 || scheduler->encode.running || scheduler->encode.calls;
 }
 
+/* Whether the answer may wait for others. */
+static bool is_patient(const struct ommai_scheduler *scheduler, const struct ommai_sequence *sequence) {
+  const struct ommai_engine_sizes *sizes = &scheduler->resources->sizes;
+  bool may =
+      sizes->scheduling == OMMA_SCHEDULING_AUTO ? sequence->request->whole : sizes->scheduling == OMMA_SCHEDULING_THROUGHPUT;
+  return may && sequence->waited_ns < sizes->max_wait_ms * 1000000;
+}
+
+static void count_waiting(struct ommai_scheduler *scheduler) {
+  struct ommai_load *load = &scheduler->load;
+  load->n_streams = load->n_patient = 0;
+  load->prefill = load->more_rows = false;
+  load->encode = load->hurry = scheduler->encode.running_call || scheduler->encode.calls;
+  for (int64_t i = 0; i < scheduler->n_live; i++) {
+    const struct ommai_sequence *sequence = scheduler->live[i];
+    bool patient = is_patient(scheduler, sequence);
+    if (sequence->stage == OMMA_STAGE_DECODE) {
+      *(patient ? &load->n_patient : &load->n_streams) += 1;
+    } else if (sequence->stage != OMMA_STAGE_QUEUED) {
+      *(sequence->stage == OMMA_STAGE_PREFILL ? &load->prefill : &load->encode) = true;
+      load->more_rows = true;
+      load->hurry |= !patient;
+    }
+  }
+  load->encode |= scheduler->encode.running;
+}
+
 void ommai_scheduler_turn(struct ommai_scheduler *scheduler) {
   struct ommai_load *load = &scheduler->load;
   enter_again(scheduler);
-  load->n_decoding = 0;
-  for (int64_t i = 0; i < scheduler->n_live; i++) load->n_decoding += scheduler->live[i]->stage == OMMA_STAGE_DECODE;
-  load->prefill = first_in(scheduler, OMMA_STAGE_PREFILL) != NULL;
-  load->encode = scheduler->encode.running || scheduler->encode.calls || first_in(scheduler, OMMA_STAGE_ENCODE);
+  count_waiting(scheduler);
   struct ommai_choice choice = ommai_choose_work(load);
   int64_t start = ommai_resources_now(scheduler->resources);
   switch (choice.work) {
@@ -459,5 +485,9 @@ void ommai_scheduler_turn(struct ommai_scheduler *scheduler) {
     case OMMAI_WORK_ENCODE: encode_slice(scheduler, choice.ns); break;
   }
   load->encoded_last = choice.work == OMMAI_WORK_ENCODE;
-  load->since_step_ns += ommai_resources_now(scheduler->resources) - start;
+  int64_t took = ommai_resources_now(scheduler->resources) - start;
+  load->since_step_ns += took;
+  for (int64_t i = 0; i < scheduler->n_live; i++) {
+    if (scheduler->live[i]->stage == OMMA_STAGE_DECODE) scheduler->live[i]->waited_ns += took;
+  }
 }

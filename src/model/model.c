@@ -48,10 +48,10 @@ static enum omma_status read_chat_template(struct omma_model *model, const struc
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "chat_template", "chat_template: no such use: %d",
                             (int)options->chat_template);
   }
-  model->chat_use = options->chat_template;
-  OMMAI_TRY(ommai_chat_template_read(&model->documents, options->chat_template_file, &model->allocator, model->network.family,
-                                     &model->chat, error));
-  bool later = model->config_only || model->chat_use == OMMA_CHAT_TEMPLATE_UNUSED;
+  OMMAI_TRY(ommai_chat_template_read(&model->documents, options->chat_template_file,
+                                     options->chat_template == OMMA_CHAT_TEMPLATE_FAMILY, &model->allocator,
+                                     model->network.family, &model->chat, error));
+  bool later = model->config_only || options->chat_template == OMMA_CHAT_TEMPLATE_UNUSED;
   return later ? OMMA_OK : ommai_model_require_chat(model, error);
 }
 
@@ -94,7 +94,7 @@ static void debug_plan(const struct omma_model *model) {
   OMMAI_DEBUG(&model->log, "model: %s: %s at level %s, %d thread%s, context of %lld tokens, chat template %s", model->directory,
               model->config.model_type, ommai_cpu_level_name(network->level), network->n_threads,
               ommai_plural(network->n_threads), (long long)model->max_model_len,
-              model->chat.difference[0] ? "of its own" : "known");
+              model->chat.problem[0] ? "missing" : "its own");
   OMMAI_DEBUG(&model->log, "model: %lld parameters, %lld of them of the tower; %lld bytes of weights",
               (long long)network->n_parameters, (long long)network->n_vision_parameters, (long long)network->weight_bytes);
 }
@@ -164,9 +164,9 @@ enum omma_status ommai_model_require_processor(const struct omma_model *model, s
 }
 
 enum omma_status ommai_model_require_chat(const struct omma_model *model, struct omma_error *error) {
-  if (!model->chat.difference[0] || model->chat.jinja || model->chat_use == OMMA_CHAT_TEMPLATE_FAMILY) return OMMA_OK;
+  if (model->chat.jinja) return OMMA_OK;
   return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "chat_template",
-                          "%s; prompts in another form than the model's own make it worse", model->chat.difference);
+                          "%s; prompts in another form than the model's own make it worse", model->chat.problem);
 }
 
 enum omma_status omma_model_open(const char *directory, const struct omma_model_options *options, struct omma_model **out,

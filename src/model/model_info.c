@@ -7,16 +7,6 @@
 
 const char *omma_version(void) { return OMMA_VERSION; }
 
-/* A template that is none of the known ones. */
-static bool rendered_as_its_own(const struct omma_model *model) {
-  return model->chat.difference[0] && model->chat.jinja && model->chat_use != OMMA_CHAT_TEMPLATE_FAMILY;
-}
-
-static bool has_tools(const struct omma_model *model) {
-  bool family_template = model->chat.difference[0] && model->chat_use == OMMA_CHAT_TEMPLATE_FAMILY;
-  return model->chat.jinja && !family_template && ommai_jinja_reads(model->chat.jinja, "tools");
-}
-
 /* How the language model's matrices are kept, all but a few of them. */
 static enum ommai_weight_format kept_format(const struct omma_model *model) {
   enum ommai_weight_format wanted = model->network.main_weights.format;
@@ -80,9 +70,9 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .weight_bytes = model->network.weight_bytes,
       .max_model_len = model->max_model_len,
       .published_values = model->config.image.published ? model->network.family->published->name : NULL,
-      .chat_template = rendered_as_its_own(model) ? "its own" : model->chat.variant->name,
-      .chat_template_difference = model->chat.difference[0] && !rendered_as_its_own(model) ? model->chat.difference : NULL,
-      .chat_template_has_tools = has_tools(model),
+      .chat_template = model->chat.problem[0] ? model->network.family->chat_name : "its own",
+      .chat_template_difference = model->chat.problem[0] ? model->chat.problem : NULL,
+      .chat_template_has_tools = model->chat.jinja && ommai_jinja_reads(model->chat.jinja, "tools"),
       .box_unit = model->network.family->box_unit,
   };
   set_shape_info(model, info);

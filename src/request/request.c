@@ -376,9 +376,9 @@ static enum omma_status assemble(struct omma_request *request, const struct omma
 }
 
 /* A request without a prompt. */
-static enum omma_status create_empty(const struct omma_model *model, const struct omma_sampling *sampling,
-                                     enum omma_request_kind kind, int64_t priority, struct omma_request **out,
-                                     struct omma_error *error) {
+static enum omma_status create_empty(const struct omma_model *model, const struct omma_request_options *options,
+                                     struct omma_request **out, struct omma_error *error) {
+  enum omma_request_kind kind = options->kind;
   if ((unsigned)kind > OMMA_REQUEST_SCORE) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "kind", "kind: there is no kind %d of requests", (int)kind);
   }
@@ -388,8 +388,9 @@ static enum omma_status create_empty(const struct omma_model *model, const struc
   request->model = model;
   request->kind = kind;
   if (kind == OMMA_REQUEST_DEFAULT) request->kind = model->network.has_decoder ? OMMA_REQUEST_GENERATE : OMMA_REQUEST_ENCODE;
-  request->priority = priority;
-  enum omma_status status = ommai_request_set_sampling(request, sampling, error);
+  request->priority = options->priority;
+  request->whole = options->whole;
+  enum omma_status status = ommai_request_set_sampling(request, &options->sampling, error);
   if (status == OMMA_OK) {
     *out = request;
   } else {
@@ -412,7 +413,7 @@ static enum omma_status create_from_messages(const struct omma_model *model, con
   OMMAI_TRY(ommai_model_require_chat(model, error));
   OMMAI_TRY(check_messages(model, messages, n_messages, error));
   struct omma_request *request = NULL;
-  OMMAI_TRY(create_empty(model, &options->sampling, options->kind, options->priority, &request, error));
+  OMMAI_TRY(create_empty(model, options, &request, error));
   const struct ommai_conversation conversation = {.messages = messages,
                                                   .n_messages = n_messages,
                                                   .tools = options->tools,
@@ -422,9 +423,7 @@ static enum omma_status create_from_messages(const struct omma_model *model, con
   struct ommai_prompt_builder prompt;
   ommai_prompt_builder_init(&prompt, &model->allocator);
   enum omma_status status;
-  OMMAI_TRY_GOTO(
-      ommai_conversation_render(&model->chat, model->chat_use == OMMA_CHAT_TEMPLATE_FAMILY, &conversation, &prompt, error),
-      done);
+  OMMAI_TRY_GOTO(ommai_conversation_render(&model->chat, &conversation, &prompt, error), done);
   ommai_thought_rules_open(&request->thought, &prompt, &messages[n_messages - 1], options->continue_final_message);
   OMMAI_TRY_GOTO(make(request, &prompt, options, error), done);
   *out = request;
@@ -466,7 +465,7 @@ enum omma_status omma_request_create_tokens(const struct omma_model *model, cons
   static const struct omma_request_options defaults = {0};
   struct omma_request *request = NULL;
   if (!options) options = &defaults;
-  OMMAI_TRY(create_empty(model, &options->sampling, options->kind, options->priority, &request, error));
+  OMMAI_TRY(create_empty(model, options, &request, error));
   enum omma_status status = take_tokens(request, tokens, n_tokens, options, error);
   if (status == OMMA_OK) {
     debug_prompt(request);
@@ -498,7 +497,9 @@ enum omma_status omma_request_copy(const struct omma_request *source, const stru
                                    struct omma_request **out, struct omma_error *error) {
   static const struct omma_sampling defaults = {0};
   struct omma_request *request = NULL;
-  OMMAI_TRY(create_empty(source->model, sampling ? sampling : &defaults, source->kind, source->priority, &request, error));
+  const struct omma_request_options options = {
+      .sampling = sampling ? *sampling : defaults, .kind = source->kind, .priority = source->priority, .whole = source->whole};
+  OMMAI_TRY(create_empty(source->model, &options, &request, error));
   enum omma_status status = copy_prompt(source, request, error);
   if (status == OMMA_OK) {
     *out = request;

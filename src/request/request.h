@@ -33,6 +33,7 @@ struct omma_request {
   size_t n_page_keys;
   char *cache_salt; /* NULL: none */
   int64_t priority;
+  bool whole; /* read when it is complete */
 
   struct ommai_thought_rules thought;
   struct omma_grammar *grammar; /* of what follows the thought; or NULL */

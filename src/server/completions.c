@@ -127,6 +127,7 @@ static enum omma_status make_request(const void *context, int index, const struc
   struct omma_request_options options = {.sampling = *sampling,
                                          .max_model_len = omma_engine_max_model_len(completion->server->engine),
                                          .priority = completion->fields.priority,
+                                         .whole = !completion->fields.stream,
                                          .cache_salt = completion->fields.cache_salt};
   return omma_request_create_tokens(completion->server->model, prompt->tokens + prompt->first, prompt->n_kept, &options,
                                     request, error);

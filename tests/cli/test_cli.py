@@ -1093,7 +1093,7 @@ def test_another_chat_template(omma, model, tmp_path):
         refused(omma(*words), 1, "no chat template", "--trust-family-chat-template")
     (tmp_path / "given.jinja").write_text("{% for m in messages %}{{ m.content }}")
     refused(done := omma(*words, "--chat-template", tmp_path / "given.jinja"), 1,
-            "given.jinja: line 1: {% for %} is not closed: {% endfor %} is missing; ", "--trust-family-chat-template uses the nearest")
+            "given.jinja: line 1: {% for %} is not closed: {% endfor %} is missing; ", "--trust-family-chat-template uses the form of its family")
     assert b"--chat-template FILE" not in done.stderr
     # No hint at the option where it would not help.
     (folder / "chat_template.json").write_text('{"chat_template": 3}')

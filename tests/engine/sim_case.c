@@ -52,6 +52,8 @@ static void make_engine(struct sim_engine *engine, struct test_random *random) {
   engine->lookup = test_random_range(random, 1, 4);
   engine->prefix_cache = test_random_range(random, 0, 3) > 0;
   engine->by_priority = test_random_range(random, 0, 3) == 0;
+  engine->scheduling = test_random_range(random, 0, 2);
+  engine->max_wait_ms = mostly(random, 2000, 1, 300);
   engine->groups = 1;
   engine->repeated = repeated[test_random_range(random, 0, 5)];
   engine->round_us = rounds_us[test_random_range(random, 0, 3)];
@@ -79,6 +81,7 @@ static void make_request(struct sim_request *request, const struct sim_engine *e
   request->answer = test_random_range(random, 1, test_random_range(random, 0, 3) ? longest : 150);
   request->min_answer = mostly(random, 0, 0, 20);
   request->priority = test_random_range(random, -2, 2);
+  request->whole = test_random_range(random, 0, 1);
   request->stops = mostly(random, 0, 0, 3);
   request->ignore_eos = test_random_range(random, 0, 1);
   request->sampled = mostly(random, 0, 0, 2);

@@ -27,6 +27,8 @@ enum { SIM_MAX_REQUESTS = 300, SIM_MAX_FAILURES = 8, SIM_N_IMAGES = 6, SIM_N_DOC
   X(lookup, 1)      /* tokens that guesses are looked up by, at most */               \
   X(prefix_cache, 0)                                                                  \
   X(by_priority, 0)                                                                   \
+  X(scheduling, 0)     /* as enum omma_scheduling */                                  \
+  X(max_wait_ms, 2000) /* of a whole answer, in all */                                \
   X(groups, 1)         /* of layers, with pages of their own numbers */               \
   X(repeated, 0)       /* per cent of tokens that follow from the one before */       \
   X(round_us, 1000000) /* a pass or chunk pauses after so long */                     \
@@ -44,6 +46,7 @@ enum { SIM_MAX_REQUESTS = 300, SIM_MAX_FAILURES = 8, SIM_N_IMAGES = 6, SIM_N_DOC
   X(answer, 1) /* tokens at most */                                       \
   X(min_answer, 0)                                                        \
   X(priority, 0)                                                          \
+  X(whole, 0)      /* it is read when it is complete */                   \
   X(stops, 0)      /* how many tokens end it, besides the model's own */  \
   X(ignore_eos, 1) /* */                                                  \
   X(sampled, 0)    /* 1: by its seed, 2: with penalties too */            \

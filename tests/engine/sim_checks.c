@@ -67,6 +67,10 @@ static void check_pages(struct sim_world *world) {
 
 static void check_order(struct sim_world *world) {
   const struct ommai_scheduler *scheduler = &world->engine->scheduler;
+  for (int64_t i = 0; i < scheduler->n_live; i++) {
+    struct sim_job *job = world->by_id[scheduler->live[i]->id];
+    if (!job->admitted_ns) job->admitted_ns = sim_now(world);
+  }
   for (int64_t i = 1; i < scheduler->n_live; i++) {
     const struct ommai_sequence *a = scheduler->live[i - 1], *b = scheduler->live[i];
     if (a->priority < b->priority || (a->priority == b->priority && a->id < b->id)) continue;

@@ -26,7 +26,7 @@ struct sim_job {
   struct omma_request *request;
   uint64_t id;
   bool accepted, cancelled, refused, ended;
-  int64_t begin_ns, end_ns;
+  int64_t begin_ns, end_ns, admitted_ns; /* admitted_ns: 0: it never was */
   int64_t done, total, preemptions_seen; /* of the last progress */
   enum omma_stage stage;
   struct omma_embeddings *embeddings;
@@ -42,7 +42,8 @@ struct sim_world {
   int64_t turn, last_end, n_accepted, n_ended;
   int64_t n_kept; /* pages that were stored and not removed */
   int64_t n_allocations;
-  bool armed; /* calls fail that are to */
+  struct sim_job *by_id[SIM_MAX_REQUESTS + 1]; /* as the engine numbers them */
+  bool armed;                                  /* calls fail that are to */
   int64_t failed_turn, n_calls[OMMAI_FAKE_CALLS + 1];
   struct sim_job jobs[SIM_MAX_REQUESTS]; /* [run->n_requests]; what stands above begins as zero */
 };

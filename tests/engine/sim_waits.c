@@ -38,12 +38,20 @@ static double one_of_each(const struct sim_world *world) {
          rows * (double)(costs->step_row + costs->draw);
 }
 
-/* Whether `other` may hold `job` up: it was there before or came before its end, and goes before
- * it. */
+/* Whether `other` may hold `job` up: it goes before it and was there before its end, or had its slot
+ * already when it came. */
 static bool is_before(const struct sim_world *world, const struct sim_job *other, const struct sim_job *job) {
+  bool by_priority = world->run->engine.by_priority && other->wanted->priority != job->wanted->priority;
   if (!other->accepted || other == job || other->end_ns <= job->begin_ns || other->begin_ns > job->end_ns) return false;
-  if (!world->run->engine.by_priority || other->wanted->priority == job->wanted->priority) return other->id < job->id;
-  return other->wanted->priority < job->wanted->priority;
+  if (other->admitted_ns && other->admitted_ns <= job->begin_ns) return true;
+  return by_priority ? other->wanted->priority < job->wanted->priority : other->id < job->id;
+}
+
+/* Nanoseconds that the answer may wait for others besides. */
+static double patience(const struct sim_world *world, const struct sim_job *job) {
+  const struct sim_engine *engine = &world->run->engine;
+  bool whole = engine->scheduling == OMMA_SCHEDULING_AUTO ? job->wanted->whole : engine->scheduling;
+  return whole && engine->scheduling != OMMA_SCHEDULING_LATENCY ? 1e6 * (double)engine->max_wait_ms : 0;
 }
 
 double sim_worst_wait(const struct sim_world *world, const struct sim_job **worst) {
@@ -52,12 +60,13 @@ double sim_worst_wait(const struct sim_world *world, const struct sim_job **wors
   for (int64_t i = 0; i < world->run->n_requests; i++) work[i] = work_of(world, &world->jobs[i]);
   for (int64_t i = 0; i < world->run->n_requests; i++) {
     const struct sim_job *job = &world->jobs[i];
-    double bound = work[i] + one_of_each(world);
+    double before = work[i] + one_of_each(world);
     if (!job->ended || job->cancelled || job->refused) continue;
     for (int64_t j = 0; j < world->run->n_requests; j++) {
-      if (is_before(world, &world->jobs[j], job)) bound += work[j];
+      if (is_before(world, &world->jobs[j], job)) before += work[j];
     }
-    double wait = (double)(job->end_ns - job->begin_ns) * (1 - shares) / (SIM_WAIT_FACTOR * bound);
+    double bound = SIM_WAIT_FACTOR * before / (1 - shares) + patience(world, job);
+    double wait = (double)(job->end_ns - job->begin_ns) / bound;
     if (wait <= found) continue;
     found = wait;
     *worst = job;

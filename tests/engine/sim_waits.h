@@ -8,7 +8,7 @@
 
 #include "engine/sim_inside.h"
 
-#define SIM_WAIT_FACTOR 8.0
+#define SIM_WAIT_FACTOR 4.0
 
 /* Of a small model on a small machine: a step is a hundred rows of a prompt. */
 struct ommai_fake_costs sim_costs(const struct sim_engine *engine);

@@ -105,7 +105,9 @@ static void make_engine(struct sim_world *world, const struct sim_engine *wanted
                                               .lookup_max = wanted->lookup,
                                               .lookup_min = 1,
                                               .no_prefix_cache = !wanted->prefix_cache,
-                                              .by_priority = wanted->by_priority};
+                                              .by_priority = wanted->by_priority,
+                                              .scheduling = (enum omma_scheduling)wanted->scheduling,
+                                              .max_wait_ms = wanted->max_wait_ms};
   const struct ommai_runner_source source = ommai_fake_runner_source(&world->network);
   assert_ok(ommai_engine_create(&world->model, &source, &options, &world->engine, &error), &error);
 }
@@ -156,6 +158,7 @@ static void submit(struct sim_world *world, struct sim_job *job) {
   if (status == OMMA_OK) {
     job->accepted = true;
     job->begin_ns = sim_now(world);
+    world->by_id[job->id] = job;
     world->n_accepted++;
   } else if (status != OMMA_ERROR_LIMIT && (status != OMMA_ERROR_BUSY || stats.n_waiting < world->run->engine.queue)) {
     sim_break(world, "ends", "request %lld is refused: %s", (long long)(job - world->jobs), error.message);
@@ -226,6 +229,7 @@ void sim_run(const struct sim_case *run, struct sim_outcome *outcome) {
                                    .slice_ms = 1000,
                                    .percent = 50,
                                    .lookup = 1,
+                                   .max_wait_ms = 2000,
                                    .groups = run->engine.groups,
                                    .repeated = run->engine.repeated,
                                    .round_us = 1000000};

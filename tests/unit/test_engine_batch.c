@@ -91,7 +91,7 @@ static struct omma_sampling random_sampling(struct test_random *random, struct o
     sampling.n_stop_token_ids = 3;
   }
   if (test_random_range(random, 0, 2) == 0) {
-    static const struct omma_reasoning reasoning = {"<t>", "e", " so e"};
+    static const struct omma_reasoning reasoning = {"<t>", "e", " so e", NULL};
     sampling.reasoning = &reasoning;
     sampling.limits_thinking = test_random_range(random, 0, 3) > 0;
     sampling.max_thinking_tokens = test_random_range(random, 0, MAX_ANSWER / 2);

@@ -113,10 +113,10 @@ static void chat_templates_are_those_of_the_checkpoints(void **state) {
     struct ommai_chat_choice choice;
     struct omma_error error;
     static const char *const types[] = {"qwen3_vl", "qwen2_5_vl", "qwen3_vl_moe", "kimi_vl", "qwen2_vl"};
-    assert_ok(
-        ommai_chat_template_read(ommai_gguf_model_documents(model), NULL, memory, ommai_family_find(types[m]), &choice, &error),
-        &error);
-    assert_string_equal(choice.difference, "");
+    assert_ok(ommai_chat_template_read(ommai_gguf_model_documents(model), NULL, false, memory, ommai_family_find(types[m]),
+                                       &choice, &error),
+              &error);
+    assert_string_equal(choice.problem, "");
     ommai_chat_choice_free(&choice);
     ommai_gguf_model_close(model);
   }
