@@ -31,7 +31,7 @@ enum { SIM_MAX_REQUESTS = 300, SIM_MAX_FAILURES = 8, SIM_N_IMAGES = 6, SIM_N_DOC
   X(max_wait_ms, 2000) /* of a whole answer, in all */                                \
   X(groups, 1)         /* of layers, with pages of their own numbers */               \
   X(repeated, 0)       /* per cent of tokens that follow from the one before */       \
-  X(round_us, 1000000) /* a pass or chunk pauses after so long */                     \
+  X(round_us, 1000000) /* after this a pass or chunk pauses */                        \
   X(end, -1)           /* the turn before which the engine is destroyed; -1: when all is done */
 
 #define SIM_REQUEST_FIELDS(X)                                             \
@@ -51,7 +51,7 @@ enum { SIM_MAX_REQUESTS = 300, SIM_MAX_FAILURES = 8, SIM_N_IMAGES = 6, SIM_N_DOC
   X(ignore_eos, 1) /* */                                                  \
   X(sampled, 0)    /* 1: by its seed, 2: with penalties too */            \
   X(scores, 0)     /* log-probabilities of the prompt are wanted */       \
-  X(top, 0)        /* so many likely tokens with each */                  \
+  X(top, 0)        /* likely tokens with each one */                      \
   X(cancel, -1)    /* the turn before which it is cancelled */            \
   X(refuse, -1)    /* the client leaves with this token */
 

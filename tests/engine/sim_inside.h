@@ -22,7 +22,7 @@ struct sim_world;
 struct sim_job {
   struct sim_world *world;
   const struct sim_request *wanted;
-  const struct sim_job *alone; /* the same request in an engine of its own; NULL: this is that one */
+  const struct sim_job *alone; /* the same request in an engine of its own, or NULL */
   struct omma_request *request;
   uint64_t id;
   bool accepted, cancelled, refused, ended;

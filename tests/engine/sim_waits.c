@@ -28,7 +28,7 @@ static double work_of(const struct sim_world *world, const struct sim_job *job) 
   return work + (double)job->wanted->answer * ((double)costs->step + rows * (double)(costs->step_row + costs->draw));
 }
 
-/* What is begun is finished, or goes on in slices: a pass with images of others, a chunk, a step. */
+/* What others have begun: a pass with images, a chunk, a step. */
 static double one_of_each(const struct sim_world *world) {
   const struct sim_engine *engine = &world->run->engine;
   const struct ommai_fake_costs *costs = &world->network.costs;
@@ -38,8 +38,8 @@ static double one_of_each(const struct sim_world *world) {
          rows * (double)(costs->step_row + costs->draw);
 }
 
-/* Whether `other` may hold `job` up: it goes before it and was there before its end, or had its slot
- * already when it came. */
+/* Whether `other` may hold `job` up: it goes before it and was there before its end, or had its
+ * slot already when it came. */
 static bool is_before(const struct sim_world *world, const struct sim_job *other, const struct sim_job *job) {
   bool by_priority = world->run->engine.by_priority && other->wanted->priority != job->wanted->priority;
   if (!other->accepted || other == job || other->end_ns <= job->begin_ns || other->begin_ns > job->end_ns) return false;

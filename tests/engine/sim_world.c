@@ -132,8 +132,8 @@ static void begin(struct sim_world *world, const struct sim_case *run, const str
   }
 }
 
-/* Nothing may be left of the engine and its requests. What is broken is not taken apart: the process
- * ends soon. */
+/* Nothing may be left of the engine and its requests. What is broken is not taken apart: the
+ * process ends soon. */
 static void end(struct sim_world *world) {
   for (int64_t i = 0; i < world->run->n_requests; i++) omma_embeddings_destroy(world->jobs[i].embeddings);
   if (world->outcome->rule[0]) return;

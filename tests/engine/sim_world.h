@@ -1,15 +1,15 @@
 /* Runs a case: an engine over the fake runner, turn by turn on this thread, and after every turn
  * what must always hold. The rules, by the names that a failure is reported with:
  *
- *   pages      every page is free, kept, or held by live sequences as often as the pool says; a page
- *              that is written has one holder; positions that are computed have pages
+ *   pages      every page is free, kept, or held by live sequences as often as the pool says; a
+ *              page that is written has one holder; positions that are computed have pages
  *   order      live sequences stand by priority, then by age; the first one keeps its pages
  *   ends       each accepted request ends once, and nothing is heard of it afterwards
  *   events     progress goes on within its total; tokens are numbered in order, after progress;
  *              scores come before tokens; counts in the result are those of the events
- *   answer     tokens, log-probabilities, text, scores and embeddings are those of the request alone
- *              (in an engine of one slot, without caches, guesses and chunks), to the last bit; what
- *              a cancelled or failed one has got is the beginning of that
+ *   answer     tokens, log-probabilities, text, scores and embeddings are those of the request
+ *              alone (in an engine of one slot, without caches, guesses and chunks), to the last
+ *              bit; what a cancelled or failed one has got is the beginning of that
  *   cancel     a cancelled request ends within the turn, and no other ends as cancelled
  *   error      a request fails only in a turn in which a call or an allocation was made to fail
  *   waits      a request ends within a bound of the work that was before it in order (sim_waits.h)

@@ -1,7 +1,7 @@
 /* 100,000 random requests over the fake runner: engines of all sizes, prompts that begin alike,
  * images that come again, guesses, priorities, cancellations, clients that leave, calls and
- * allocations that fail, engines that go down. What must hold is listed in sim_world.h. When it does
- * not, the case is shrunk and printed as a script, which --replay runs again. */
+ * allocations that fail, engines that go down. What must hold is listed in sim_world.h. When it
+ * does not, the case is shrunk and printed as a script, which --replay runs again. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 static const char usage[] =
     "usage: test_scheduler_random [--requests N] [--seed N] [--replay FILE [--log]] [--print SEED]\n"
     "\n"
-    "  --requests N   until so many requests have ended (default 100000, fewer in sanitizer builds)\n"
+    "  --requests N   how many requests are to end (default 100000, fewer in sanitizer builds)\n"
     "  --seed N       the first case's (default 1)\n"
     "  --replay FILE  runs a script, as a failure prints it; --log: with the engine's lines\n"
     "  --print SEED   prints the script of a seed\n";
