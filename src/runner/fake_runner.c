@@ -155,6 +155,7 @@ static enum omma_status create(const void *context, const struct ommai_runner_li
   fake->runner = (struct ommai_runner){&functions, network->facts};
   fake->network = network;
   fake->limits = *limits;
+  fake->now = 1; /* 0 is no time */
   fake->slots = ommai_allocate(allocator, (size_t)limits->max_sequences, sizeof *fake->slots);
   fake->chunk_rows = ommai_allocate(allocator, (size_t)limits->prefill_chunk, sizeof *fake->chunk_rows);
   fake->step_rows = ommai_allocate(allocator, (size_t)limits->max_rows, sizeof *fake->step_rows);

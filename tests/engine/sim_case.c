@@ -60,10 +60,10 @@ static void make_engine(struct sim_engine *engine, struct test_random *random) {
   engine->end = test_random_range(random, 0, 9) ? -1 : test_random_range(random, 0, 300);
 }
 
-static void make_prompt(struct sim_request *request, int64_t context, struct test_random *random) {
+static void make_prompt(struct sim_request *request, int64_t context, bool pictures, struct test_random *random) {
   request->document = test_random_range(random, 0, SIM_N_DOCUMENTS - 1);
   request->shared = test_random_range(random, 0, 2) ? 64 * test_random_range(random, 0, 4) : test_random_range(random, 0, 200);
-  request->images = test_random_range(random, 0, 2) ? 0 : test_random_range(random, 1, 3);
+  request->images = test_random_range(random, 0, pictures ? 0 : 3) ? 0 : test_random_range(random, 1, 3);
   request->image = test_random_range(random, 0, SIM_N_IMAGES - 1);
   request->own = mostly(random, test_random_range(random, 1, 8), 1, 150);
   while (sim_prompt_size(request) >= context) {
@@ -76,7 +76,7 @@ static void make_prompt(struct sim_request *request, int64_t context, struct tes
 static void make_request(struct sim_request *request, const struct sim_engine *engine, int64_t at, int64_t longest,
                          struct test_random *random) {
   *request = (struct sim_request){.at = at, .cancel = -1, .refuse = -1};
-  make_prompt(request, engine->context, random);
+  make_prompt(request, engine->context, engine->cache >= 0 && engine->cache < 1200, random);
   request->encode = request->images > 0 && test_random_range(random, 0, 7) == 0;
   request->answer = test_random_range(random, 1, test_random_range(random, 0, 3) ? longest : 150);
   request->min_answer = mostly(random, 0, 0, 20);

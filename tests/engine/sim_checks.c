@@ -65,16 +65,50 @@ static void check_pages(struct sim_world *world) {
 
 /* ---- order, ends, counters ---- */
 
-static void check_order(struct sim_world *world) {
+void sim_begin_turn(struct sim_world *world) {
   const struct ommai_scheduler *scheduler = &world->engine->scheduler;
   for (int64_t i = 0; i < scheduler->n_live; i++) {
-    struct sim_job *job = world->by_id[scheduler->live[i]->id];
-    if (!job->admitted_ns) job->admitted_ns = sim_now(world);
+    world->by_id[scheduler->live[i]->id]->was_out = scheduler->live[i]->stage == OMMA_STAGE_QUEUED;
   }
-  for (int64_t i = 1; i < scheduler->n_live; i++) {
-    const struct ommai_sequence *a = scheduler->live[i - 1], *b = scheduler->live[i];
-    if (a->priority < b->priority || (a->priority == b->priority && a->id < b->id)) continue;
-    sim_break(world, "order", "id %llu stands before id %llu", (unsigned long long)a->id, (unsigned long long)b->id);
+  bool entered = scheduler->n_live && scheduler->live[0]->stage != OMMA_STAGE_QUEUED;
+  world->first_entered = entered ? scheduler->live[0]->id : 0;
+}
+
+/* Nobody who waits goes before one who has just been admitted, whether for a slot or, having been
+ * preempted, for pages, which images alone do not need. */
+static void check_admission(struct sim_world *world, const struct sim_job *admitted) {
+  const struct ommai_scheduler *scheduler = &world->engine->scheduler;
+  for (int64_t i = 0; i < scheduler->n_live && !admitted->wanted->encode; i++) {
+    const struct sim_job *job = world->by_id[scheduler->live[i]->id];
+    if (!job->was_out || scheduler->live[i]->stage != OMMA_STAGE_QUEUED || !sim_goes_before(job, admitted)) continue;
+    sim_break(world, "order", "request %lld is admitted, and request %lld was preempted", sim_number(admitted),
+              sim_number(job));
+  }
+  for (int64_t i = 0; i < world->run->n_requests; i++) {
+    const struct sim_job *job = &world->jobs[i];
+    if (!job->accepted || job->ended || job->admitted_ns || !sim_goes_before(job, admitted)) continue;
+    sim_break(world, "order", "request %lld is admitted before request %lld", sim_number(admitted), sim_number(job));
+  }
+}
+
+static void check_order(struct sim_world *world) {
+  const struct ommai_scheduler *scheduler = &world->engine->scheduler;
+  struct sim_job *admitted[SIM_MAX_REQUESTS];
+  int64_t n_admitted = 0;
+  for (int64_t i = 0; i < scheduler->n_live; i++) {
+    struct sim_job *job = world->by_id[scheduler->live[i]->id];
+    if (i > 0 && !sim_goes_before(world->by_id[scheduler->live[i - 1]->id], job)) {
+      sim_break(world, "order", "request %lld stands behind one that it goes before", sim_number(job));
+    }
+    if (job->admitted_ns) continue;
+    job->admitted_ns = sim_now(world);
+    admitted[n_admitted++] = job;
+  }
+  for (int64_t i = 0; i < n_admitted; i++) check_admission(world, admitted[i]);
+  /* The first keeps its pages until somebody comes before it. */
+  const struct ommai_sequence *first = scheduler->n_live ? scheduler->live[0] : NULL;
+  if (first && first->stage == OMMA_STAGE_QUEUED && world->first_entered == first->id) {
+    sim_break(world, "order", "id %llu is first and has lost its pages", (unsigned long long)first->id);
   }
 }
 

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "engine/sim_inside.h"
+#include "engine/sim_waits.h"
 #include "runner/fake_inside.h"
 
 void sim_answer_begin(struct sim_answer *answer) { answer->hashes[0] = answer->scores[0] = 21; }
@@ -61,6 +62,7 @@ static bool on_token(void *context, const struct omma_token_event *event) {
   hash = hash_bytes(hash_top(hash, event->top, event->n_top), event->text, event->text_size);
   answer->hashes[answer->n_tokens] = ommai_fake_mix(hash, event->last);
   if (answer->n_tokens > 1 || event->last) job->stage = OMMA_STAGE_DECODE;
+  sim_check_gap(job);
   job->refused = job->alone && job->wanted->refuse == event->index && !event->last;
   return !job->refused;
 }

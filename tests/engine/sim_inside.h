@@ -28,6 +28,8 @@ struct sim_job {
   bool accepted, cancelled, refused, ended;
   int64_t begin_ns, end_ns, admitted_ns; /* admitted_ns: 0: it never was */
   int64_t done, total, preemptions_seen; /* of the last progress */
+  int64_t token_ns, token_preemptions;   /* when the last token came, and preemptions until then */
+  bool was_out;                          /* it was preempted before this turn */
   enum omma_stage stage;
   struct omma_embeddings *embeddings;
   struct sim_answer answer;
@@ -39,6 +41,7 @@ struct sim_world {
   struct omma_model model;
   struct ommai_fake_network network;
   struct omma_engine *engine;
+  uint64_t first_entered; /* before this turn; 0: nobody */
   int64_t turn, last_end, n_accepted, n_ended;
   int64_t n_kept; /* pages that were stored and not removed */
   int64_t n_allocations;
@@ -54,11 +57,18 @@ __attribute__((format(printf, 3, 4))) void sim_break(struct sim_world *world, co
 static inline int64_t sim_now(const struct sim_world *world) { return ommai_resources_now(&world->engine->resources); }
 static inline long long sim_number(const struct sim_job *job) { return (long long)(job - job->world->jobs); }
 
+/* By priority where the engine has one, then by age. */
+static inline bool sim_goes_before(const struct sim_job *job, const struct sim_job *other) {
+  bool by_priority = job->world->run->engine.by_priority && job->wanted->priority != other->wanted->priority;
+  return by_priority ? job->wanted->priority < other->wanted->priority : job->id < other->id;
+}
+
 /* sim_events.c: what clients see. */
 struct omma_callbacks sim_callbacks(struct sim_job *job);
 void sim_answer_begin(struct sim_answer *answer);
 
-/* sim_checks.c: after every turn, and at the end. */
+/* sim_checks.c: before and after every turn, and at the end. */
+void sim_begin_turn(struct sim_world *world);
 void sim_check_turn(struct sim_world *world);
 void sim_check_end(struct sim_world *world);
 void sim_on_stored(void *world, const struct omma_kv_page *page);

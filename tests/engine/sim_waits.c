@@ -1,5 +1,7 @@
 #include "engine/sim_waits.h"
 
+#include <math.h>
+
 #include "base/checked.h"
 
 struct ommai_fake_costs sim_costs(const struct sim_engine *engine) {
@@ -40,11 +42,9 @@ static double one_of_each(const struct sim_world *world) {
 
 /* Whether `other` may hold `job` up: it goes before it and was there before its end, or had its
  * slot already when it came. */
-static bool is_before(const struct sim_world *world, const struct sim_job *other, const struct sim_job *job) {
-  bool by_priority = world->run->engine.by_priority && other->wanted->priority != job->wanted->priority;
+static bool is_before(const struct sim_job *other, const struct sim_job *job) {
   if (!other->accepted || other == job || other->end_ns <= job->begin_ns || other->begin_ns > job->end_ns) return false;
-  if (other->admitted_ns && other->admitted_ns <= job->begin_ns) return true;
-  return by_priority ? other->wanted->priority < job->wanted->priority : other->id < job->id;
+  return sim_goes_before(other, job) || (other->admitted_ns && other->admitted_ns <= job->begin_ns);
 }
 
 /* Nanoseconds that the answer may wait for others besides. */
@@ -63,7 +63,7 @@ double sim_worst_wait(const struct sim_world *world, const struct sim_job **wors
     double before = work[i] + one_of_each(world);
     if (!job->ended || job->cancelled || job->refused) continue;
     for (int64_t j = 0; j < world->run->n_requests; j++) {
-      if (is_before(world, &world->jobs[j], job)) before += work[j];
+      if (is_before(&world->jobs[j], job)) before += work[j];
     }
     double bound = SIM_WAIT_FACTOR * before / (1 - shares) + patience(world, job);
     double wait = (double)(job->end_ns - job->begin_ns) / bound;
@@ -72,4 +72,23 @@ double sim_worst_wait(const struct sim_world *world, const struct sim_job **wors
     *worst = job;
   }
   return found;
+}
+
+void sim_check_gap(struct sim_job *job) {
+  struct sim_world *world = job->world;
+  const struct sim_engine *engine = &world->run->engine;
+  const struct ommai_fake_costs *costs = &world->network.costs;
+  int64_t n_preemptions = world->engine->resources.stats.n_preemptions, gap = sim_now(world) - job->token_ns;
+  bool counts = job->token_ns && job->token_preemptions == n_preemptions && job->alone && patience(world, job) == 0;
+  job->token_ns = sim_now(world);
+  job->token_preemptions = n_preemptions;
+  if (!counts) return;
+  double rows = (double)ommai_max_i64(engine->slots * (1 + engine->drafts), 8);
+  double step = (double)costs->step + rows * (double)(costs->step_row + costs->draw);
+  double uncut = fmin((double)costs->round, one_of_each(world)) + (double)(8 * costs->draw);
+  double bound = 2 * (step / (1 - (double)engine->percent / 100) + OMMAI_MIN_SLICE_NS + uncut);
+  world->outcome->worst_gap = fmax(world->outcome->worst_gap, (double)gap / bound);
+  if ((double)gap <= bound) return;
+  sim_break(world, "gaps", "request %lld: %.1f ms between two tokens, %.1f at most", sim_number(job), (double)gap * 1e-6,
+            bound * 1e-6);
 }

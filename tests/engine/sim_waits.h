@@ -13,6 +13,12 @@
 /* Of a small model on a small machine: a step is a hundred rows of a prompt. */
 struct ommai_fake_costs sim_costs(const struct sim_engine *engine);
 
+/* A stream has got a token: the time since the one before may be that of a step of all rows, of the
+ * slice that `percent` allows for it, and of what is not cut into slices; twice, as a step may be
+ * longer than the one that the slice was measured by. Not where anybody was preempted since:
+ * then tokens are computed again. */
+void sim_check_gap(struct sim_job *job);
+
 /* The worst request: its time until the end over the bound; *job is which one. */
 double sim_worst_wait(const struct sim_world *world, const struct sim_job **job);
 

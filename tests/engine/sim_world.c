@@ -181,16 +181,10 @@ static bool is_idle(struct sim_world *world) {
   return stats.n_waiting == 0 && !ommai_scheduler_has_work(&world->engine->scheduler);
 }
 
-/* Whoever is first in order and has entered keeps its pages until somebody comes before it. */
 static void turn(struct sim_world *world) {
-  const struct ommai_scheduler *scheduler = &world->engine->scheduler;
-  uint64_t first = scheduler->n_live ? scheduler->live[0]->id : 0;
-  bool entered = first && scheduler->live[0]->stage != OMMA_STAGE_QUEUED;
+  sim_begin_turn(world);
   ommai_engine_turn(world->engine);
   world->outcome->n_turns++;
-  if (entered && scheduler->n_live && scheduler->live[0]->id == first && scheduler->live[0]->stage == OMMA_STAGE_QUEUED) {
-    sim_break(world, "order", "id %llu is first and has lost its pages", (unsigned long long)first);
-  }
   sim_check_turn(world);
   if (world->turn - world->last_end > 100000) sim_break(world, "waits", "nothing ends any more");
 }

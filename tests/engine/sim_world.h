@@ -3,7 +3,8 @@
  *
  *   pages      every page is free, kept, or held by live sequences as often as the pool says; a
  *              page that is written has one holder; positions that are computed have pages
- *   order      live sequences stand by priority, then by age; the first one keeps its pages
+ *   order      requests are admitted and stand by priority, then by age; the first one keeps its
+ *              pages
  *   ends       each accepted request ends once, and nothing is heard of it afterwards
  *   events     progress goes on within its total; tokens are numbered in order, after progress;
  *              scores come before tokens; counts in the result are those of the events
@@ -13,6 +14,7 @@
  *   cancel     a cancelled request ends within the turn, and no other ends as cancelled
  *   error      a request fails only in a turn in which a call or an allocation was made to fail
  *   waits      a request ends within a bound of the work that was before it in order (sim_waits.h)
+ *   gaps       so do two tokens of a stream follow each other
  *   counters   waiting, running and ended requests are all there are; events of kept pages add up
  *   clean      in the end no page, slot, image or allocation is held
  *   runner     the runner has nothing to complain about (fake_runner.h) */
@@ -25,7 +27,7 @@ struct sim_outcome {
   char rule[16]; /* the first that was broken; empty: none */
   char details[300];
   int64_t n_turns, n_ended, n_cancelled, n_failed, n_tokens, n_preemptions, n_cached_tokens, n_drafts_right;
-  double worst_wait; /* of all requests: the time until the end over the bound */
+  double worst_wait, worst_gap; /* over their bounds */
 };
 
 /* Once in a process, before cases are run. */
