@@ -474,13 +474,14 @@ struct omma_memory_estimate {
   int64_t vision_workspace_bytes;
   int64_t language_workspace_bytes; /* for prompts and for generated tokens */
   int64_t linear_scratch_bytes;     /* of the linear layers, for all threads */
-  /* Logits, sampler and penalty tables of all sequences; tables of the scheduler and of the
+  /* Logits and sampler of as many rows as are drawn at once; tables of the scheduler and of the
    * pages. */
   int64_t table_bytes;
   /* The maximum size of the encoder cache. The cache grows with use and is not in total_bytes. */
   int64_t encoder_cache_bytes;
   int64_t known_image_bytes; /* the same for resized images, for omma_image_recall */
-  /* Of a request with one image of n_patches: resized pixels and the tower's output. */
+  /* Of a request with one image of n_patches: resized pixels and the tower's output; with
+   * penalties and a grammar: counts and a mask. */
   int64_t request_bytes;
   int64_t max_sequences; /* requests at the same time that total_bytes counts */
   int64_t total_bytes;
@@ -571,16 +572,16 @@ struct omma_callbacks {
   void (*on_finish)(void *context, const struct omma_result *result);
   /* In order, before the first on_token. */
   void (*on_prompt_token)(void *context, const struct omma_prompt_token_event *event);
-  /* For a model opened with encoder_only: the outputs for the request's images and videos, in
-   * order. Called before an on_finish with OMMA_FINISH_STOP. The callee owns the embeddings; any
-   * thread may destroy them, before the engine is destroyed. */
+  /* Of a request of the kind ENCODE: the outputs for its images and videos, in order. Called before
+   * an on_finish with OMMA_FINISH_STOP. The callee owns the embeddings; any thread may destroy
+   * them, before the engine is destroyed. */
   void (*on_embeddings)(void *context, struct omma_embeddings *embeddings);
 };
 
 /* Puts a request into the queue. Thread-safe. The request must live until on_finish; the callbacks
- * are copied. Errors: ARGUMENT (field "messages": no image, in an engine that only encodes), BUSY
- * (the queue is full), LIMIT (the request could never fit into the KV cache), CANCELLED (the engine
- * is being destroyed). */
+ * are copied. Errors: ARGUMENT (field "messages": no image in a request to encode), UNSUPPORTED
+ * (field "kind"), BUSY (the queue is full), LIMIT (the request could never fit into the KV cache),
+ * CANCELLED (the engine is being destroyed). */
 OMMA_API enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omma_request *request,
                                              const struct omma_callbacks *callbacks, uint64_t *id, struct omma_error *error);
 /* Cancels a request at its next step; on_finish follows with OMMA_FINISH_CANCELLED. Unknown and
@@ -638,8 +639,9 @@ struct omma_image_embeddings {
 };
 
 /* Encodes images on the engine and waits. With `together` they run as one packed batch (in several
- * batches if they exceed the patch budget). The results are bit-identical either way. The caller
- * destroys the embeddings. Errors: as omma_engine_submit, and those of the images. */
+ * batches if they exceed the patch budget or are more than 64). The results are bit-identical
+ * either way. The caller destroys the embeddings. Errors: as omma_engine_submit, and those of the
+ * images. */
 OMMA_API enum omma_status omma_encode(struct omma_engine *engine, const struct omma_image *const *images, size_t n_images,
                                       const struct omma_image_options *options, bool together, omma_progress progress,
                                       void *progress_context, struct omma_embeddings **embeddings, struct omma_error *error);

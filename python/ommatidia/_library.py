@@ -65,7 +65,11 @@ class Spec(ctypes.Structure):
         ("batch", c_int64),
         ("max_seqlen", c_int64),
         ("q_offsets", c_void_p),
+        ("window", c_int64),
         ("paged", c_bool),
+        ("bf16_kv", c_bool),
+        ("int8_kv", c_bool),
+        ("int8_scores", c_bool),
     ]
 
 

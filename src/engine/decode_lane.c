@@ -42,12 +42,20 @@ void ommai_decode_lane_free(struct ommai_decode_lane *lane) {
 }
 
 /* Token `index` of the sequence's answer as an input. */
-static struct ommai_step_row row_of(const struct ommai_sequence *sequence, int64_t index, int32_t token) {
+static struct ommai_step_row row_of(struct ommai_sequence *sequence, int64_t index, int32_t token, enum ommai_row_kind kind) {
   return (struct ommai_step_row){.slot = sequence->slot,
                                  .token = token,
                                  .position = sequence->request->next_position + (int32_t)index,
                                  .index = (int64_t)sequence->request->n_tokens + index,
-                                 .pages = {{sequence->pages}}};
+                                 .pages = ommai_held_state_rows(&sequence->state, sequence->resources->pool, kind)};
+}
+
+/* n tokens of the answer whose state is still missing, into rows. */
+static void add_rows(struct ommai_sequence *sequence, int64_t n, struct ommai_step_row *rows) {
+  for (int64_t i = 0; i < n; i++) {
+    int64_t at = sequence->n_decoded + i;
+    rows[i] = row_of(sequence, at, sequence->generated[at], i ? OMMAI_ROW_GO_ON : OMMAI_ROW_BEGIN);
+  }
 }
 
 /* A guess is worth no page of anybody's: it ends with the pages that are there, and takes rows that
@@ -56,12 +64,24 @@ static struct ommai_step_row row_of(const struct ommai_sequence *sequence, int64
 static int64_t guess(struct ommai_decode_entry *entry, const struct ommai_engine_sizes *sizes, int64_t n_free_rows) {
   struct ommai_sequence *sequence = entry->sequence;
   int64_t place = (int64_t)sequence->request->n_tokens + sequence->n_generated;
-  int64_t room = sequence->n_pages * OMMA_ATTENTION_PAGE_TOKENS - place;
+  int64_t room = sequence->state.n_pages * OMMA_ATTENTION_PAGE_TOKENS - place;
   int64_t left = sequence->max_generated - sequence->n_generated - 1;
   int64_t max_tokens = ommai_min_i64(ommai_min_i64(n_free_rows, room), ommai_min_i64(left, OMMAI_MAX_DRAFT_TOKENS));
   int64_t n_forced = ommai_draft_force(sequence, max_tokens, entry->draft);
   entry->forced = n_forced > 0;
-  return entry->forced ? n_forced : ommai_draft_guess(sequence, ommai_min_i64(sizes->draft_tokens, max_tokens), entry->draft);
+  int64_t n = n_forced;
+  if (!entry->forced) n = ommai_draft_guess(sequence, ommai_min_i64(sizes->draft_tokens, max_tokens), entry->draft);
+  return n && ommai_state_pool_take_guess(sequence->resources->pool, &sequence->state) ? n : 0;
+}
+
+/* Tokens before the last one whose state a wrong guess left behind, where the step has rows for
+ * them; otherwise they are computed now. */
+static enum omma_status catch_up(struct ommai_decode_lane *lane, struct ommai_sequence *sequence, int64_t *n_free_rows,
+                                 struct omma_error *error) {
+  int64_t n = ommai_decode_lane_replay_count(sequence);
+  if (n > *n_free_rows) return ommai_decode_lane_replay(lane, sequence, error);
+  *n_free_rows -= n;
+  return OMMA_OK;
 }
 
 /* Has the masks of the next tokens made while the network runs. */
@@ -78,21 +98,32 @@ static void begin_masks(struct ommai_decode_lane *lane, int64_t n) {
 
 enum omma_status ommai_decode_lane_step(struct ommai_decode_lane *lane, int64_t n, struct omma_error *error) {
   struct ommai_resources *resources = lane->resources;
-  int64_t n_rows = 0;
+  int64_t n_rows = 0, n_free_rows = resources->sizes.limits.drawn_rows - n;
+  for (int64_t i = 0; i < n; i++) OMMAI_TRY(catch_up(lane, lane->entries[i].sequence, &n_free_rows, error));
   for (int64_t i = 0; i < n; i++) {
     struct ommai_decode_entry *entry = &lane->entries[i];
-    entry->first_row = n_rows;
-    entry->n_draft = guess(entry, &resources->sizes, resources->sizes.limits.drawn_rows - n_rows - (n - i));
+    struct ommai_sequence *sequence = entry->sequence;
+    int64_t next = sequence->n_generated, n_missing = next - sequence->n_decoded;
+    entry->n_draft = guess(entry, &resources->sizes, n_free_rows);
     entry->open = true;
-    int64_t last = entry->sequence->n_generated - 1;
-    lane->rows[n_rows++] = row_of(entry->sequence, last, entry->sequence->generated[last]);
-    for (int64_t j = 0; j < entry->n_draft; j++) lane->rows[n_rows++] = row_of(entry->sequence, last + 1 + j, entry->draft[j]);
+    add_rows(sequence, n_missing, lane->rows + n_rows);
+    n_rows += n_missing;
+    entry->first_row = n_rows - 1;
+    for (int64_t j = 0; j < entry->n_draft; j++) {
+      lane->rows[n_rows++] = row_of(sequence, next + j, entry->draft[j], j ? OMMAI_ROW_GUESS : OMMAI_ROW_FORK);
+    }
+    n_free_rows -= entry->n_draft;
     resources->stats.n_drafts += entry->n_draft > 0;
     resources->stats.draft_tokens += entry->n_draft;
   }
   begin_masks(lane, n);
   enum omma_status status = resources->runner->functions->decode(resources->runner, lane->rows, n_rows, true, error);
   ommai_mask_worker_wait(&lane->mask_worker);
+  for (int64_t i = 0; i < n && status == OMMA_OK; i++) {
+    struct ommai_sequence *sequence = lane->entries[i].sequence;
+    ommai_state_pool_go_on(resources->pool, &sequence->state);
+    sequence->n_decoded = sequence->n_generated - 1; /* the last one counts as it is drawn from */
+  }
   return status;
 }
 
@@ -127,7 +158,8 @@ void ommai_decode_lane_close(struct ommai_decode_lane *lane, struct ommai_decode
   entry->open = right && !ended;
   if (entry->open || ended) return;
   struct ommai_sequence *sequence = entry->sequence;
-  ommai_draft_record_hits(entry->forced ? &sequence->forced : &sequence->draft, entry->n_draft, round + right);
+  ommai_draft_record_hits(entry->forced ? &sequence->forced : &sequence->draft, entry->n_draft, round);
+  ommai_sequence_settle_guesses(sequence, entry->n_draft, round);
 }
 
 enum omma_status ommai_decode_lane_first(struct ommai_decode_lane *lane, struct ommai_sequence *sequence, int64_t last_row,
@@ -145,11 +177,9 @@ enum omma_status ommai_decode_lane_replay(struct ommai_decode_lane *lane, struct
                                           struct omma_error *error) {
   struct ommai_runner *runner = lane->resources->runner;
   int64_t n = ommai_decode_lane_replay_count(sequence);
-  for (int64_t i = 0; i < n; i++) {
-    int64_t at = sequence->n_decoded + i;
-    lane->rows[i] = row_of(sequence, at, sequence->generated[at]);
-  }
+  add_rows(sequence, n, lane->rows);
   OMMAI_TRY(runner->functions->decode(runner, lane->rows, n, false, error));
+  ommai_state_pool_go_on(lane->resources->pool, &sequence->state);
   sequence->n_decoded += n;
   return OMMA_OK;
 }

@@ -9,7 +9,7 @@
 /* A sequence in the step in progress. */
 struct ommai_decode_entry {
   struct ommai_sequence *sequence;
-  int64_t first_row, n_draft; /* its rows: the last token, then the guessed ones */
+  int64_t first_row, n_draft; /* its rows: the last token's, then the guessed ones */
   int32_t draft[OMMAI_MAX_DRAFT_TOKENS];
   bool forced; /* guessed from the answer's grammar */
   bool open;   /* its next row's logits are those of its next token */

@@ -8,6 +8,7 @@
 #include "engine/embeddings.h"
 #include "engine/engine.h"
 #include "model/image_prepare.h"
+#include "model/image_sizes.h"
 
 struct omma_embeddings {
   struct omma_allocator allocator;
@@ -100,15 +101,17 @@ static enum omma_status prepare(const struct omma_engine *engine, const struct o
     return ommai_fail_memory(error, "embeddings", n * sizeof *embeddings->prepared);
   }
   for (size_t i = 0; i < n; i++) {
-    const struct omma_image_sizes *sizes = &embeddings->prepared[i].sizes;
-    enum omma_status status = ommai_prepare_image(engine->model, images[i], options, &embeddings->prepared[i], error);
+    struct ommai_prepared_image *image = &embeddings->prepared[i];
+    enum omma_status status =
+        ommai_size_image(engine->model, omma_image_width(images[i]), omma_image_height(images[i]), options, image, error);
+    if (status == OMMA_OK) status = ommai_prepare_image(engine->model, images[i], image, error);
     if (status != OMMA_OK) {
       ommai_error_prefix(error, "image %zu", i);
       return status;
     }
-    OMMAI_TRY(
-        ommai_image_rows_create(&engine->resources.sizes.facts.image, sizes->n_tokens, allocator, &embeddings->rows[i], error));
-    view(embeddings, i, embeddings->rows[i], sizes);
+    OMMAI_TRY(ommai_image_rows_create(&engine->resources.sizes.facts.image, image->sizes.n_tokens, allocator,
+                                      &embeddings->rows[i], error));
+    view(embeddings, i, embeddings->rows[i], &image->sizes);
   }
   return OMMA_OK;
 }

@@ -21,7 +21,7 @@ static void count_finish(struct omma_engine *engine, const struct omma_result *r
 static void debug_evictions(struct omma_engine *engine) {
   const struct omma_log *log = &engine->model->log;
   if (!log->line) return;
-  int64_t pages = ommai_page_pool_counts(engine->resources.pool).n_evictions;
+  int64_t pages = ommai_state_pool_counts(engine->resources.pool).n_evictions;
   int64_t images = ommai_encoder_cache_counts(&engine->resources.encoder_cache).n_evictions;
   if (pages > engine->logged_pages) {
     OMMAI_DEBUG(log, "prefix cache: %lld page%s evicted", (long long)(pages - engine->logged_pages),
@@ -37,7 +37,7 @@ static void debug_evictions(struct omma_engine *engine) {
 
 /* Completes the thread's counters with what its parts know, and shows others a copy. */
 static void publish(struct omma_engine *engine) {
-  const struct ommai_page_counts pages = ommai_page_pool_counts(engine->resources.pool);
+  const struct ommai_page_counts pages = ommai_state_pool_counts(engine->resources.pool);
   const struct ommai_encoder_cache_counts cache = ommai_encoder_cache_counts(&engine->resources.encoder_cache);
   const struct ommai_encoding_share *share = &engine->resources.share;
   const struct ommai_runner *runner = engine->resources.runner;
@@ -145,8 +145,7 @@ static enum omma_status set_up(struct omma_engine *engine, const struct ommai_ru
   OMMAI_TRY(ommai_resources_create(engine->model, source, sizes, &engine->resources, error));
   if (options) {
     OMMAI_TRY(ommai_encoding_share_init(&engine->resources.share, options->encoding_store, engine->resources.runner, error));
-    ommai_page_pool_set_events(engine->resources.pool, options->kv_events);
-    if (options->kv_events) engine->resources.kv_events = *options->kv_events;
+    ommai_state_pool_set_events(engine->resources.pool, options->kv_events);
   }
   OMMAI_TRY(ommai_scheduler_init(&engine->scheduler, &engine->resources, &events, error));
   engine->shared->stats.alive = true;

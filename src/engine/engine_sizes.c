@@ -18,27 +18,52 @@ static enum omma_status pick(const char *field, int64_t value, int64_t fallback,
                           (long long)value);
 }
 
+/* Pages of a group where the positions of `n` pages are kept: of windows no more than twice what
+ * all sequences hold at once, of snapshots where they stand, go on and guess, and as many again. */
+static int64_t group_pages(const struct ommai_engine_sizes *sizes, int g, int64_t n) {
+  const struct ommai_state_group *group = &sizes->facts.groups[g];
+  if (group->kind == OMMAI_STATE_PAGES) return n;
+  int64_t most = ommai_state_most_pages(group, sizes->limits.prefill_chunk) * 2 * sizes->limits.max_sequences;
+  return ommai_min_i64(group->kind == OMMAI_STATE_SNAPSHOT ? ommai_max_i64(n, 4) : n, ommai_max_i64(most, 4));
+}
+
+/* INT64_MAX where it is more. */
+static int64_t kv_bytes(const struct ommai_engine_sizes *sizes, int64_t n) {
+  int64_t sum = 0, bytes;
+  for (int g = 0; g < sizes->facts.n_groups; g++) {
+    if (!ommai_mul_i64(group_pages(sizes, g, n), (int64_t)sizes->facts.groups[g].page_bytes, &bytes) ||
+        !ommai_add_i64(sum, bytes, &sum))
+      return INT64_MAX;
+  }
+  return sum;
+}
+
 /* What the KV cache of an engine with these sizes gets by default, at least a page. Weights that
  * are packed already are not in `room`. */
 static int64_t default_kv_bytes(const struct omma_model *model, const struct ommai_runner_source *source,
                                 const struct ommai_engine_sizes *sizes, int64_t room) {
-  int64_t page_bytes = (int64_t)sizes->page_bytes, needed, n_pages = ommai_div_up(model->max_model_len, PAGE), image_bytes;
+  int64_t needed = INT64_MAX, n_pages, image_bytes;
   const struct ommai_runner_bytes *bytes = &sizes->bytes;
   size_t ignored;
-  if (!ommai_mul_i64(n_pages, sizes->limits.max_sequences, &n_pages) || !ommai_mul_i64(n_pages, page_bytes, &needed))
-    needed = INT64_MAX;
+  if (ommai_mul_i64(ommai_div_up(model->max_model_len, PAGE), sizes->limits.max_sequences, &n_pages))
+    needed = kv_bytes(sizes, n_pages);
   source->measure_image(source->network, sizes->limits.patch_budget, &ignored, &image_bytes);
   int64_t taken = (int64_t)(bytes->prefill + bytes->decode + bytes->encode + sizes->tables) +
                   ommai_min_i64(sizes->encoder_cache_bytes, INT64_MAX / 4) +
                   ommai_min_i64(ommai_image_store_budget(model->image_store), INT64_MAX / 8) +
                   sizes->limits.max_sequences * (image_bytes + (int64_t)sizes->request_bytes);
   if (!model->network.packed) taken += model->network.weight_bytes + model->network.linear_scratch_bytes;
-  return ommai_max_i64(ommai_kv_budget(needed, room, taken), page_bytes);
+  return ommai_max_i64(ommai_kv_budget(needed, room, taken), kv_bytes(sizes, 1));
 }
 
+/* As many positions as fit. */
 static void set_pages(const struct omma_model *model, int64_t bytes, struct ommai_engine_sizes *sizes) {
-  sizes->limits.n_pages[0] = ommai_min_i64(bytes / (int64_t)sizes->page_bytes, INT32_MAX);
-  sizes->limits.context = ommai_min_i64(model->max_model_len, sizes->limits.n_pages[0] * PAGE);
+  int64_t n = 0;
+  for (int64_t step = (int64_t)1 << 30; step > 0; step /= 2) {
+    if (n + step <= INT32_MAX && kv_bytes(sizes, n + step) <= bytes) n += step;
+  }
+  for (int g = 0; g < sizes->facts.n_groups; g++) sizes->limits.n_pages[g] = n ? group_pages(sizes, g, n) : 0;
+  sizes->limits.context = ommai_min_i64(model->max_model_len, n * PAGE);
 }
 
 /* The cache that was asked for, or the default's upper bound: as if the workspaces, which follow
@@ -46,12 +71,11 @@ static void set_pages(const struct omma_model *model, int64_t bytes, struct omma
 static enum omma_status size_kv(const struct omma_model *model, const struct ommai_runner_source *source,
                                 int64_t kv_cache_bytes, int64_t room, struct ommai_engine_sizes *sizes,
                                 struct omma_error *error) {
-  sizes->page_bytes = sizes->facts.groups[0].page_bytes;
   set_pages(model, kv_cache_bytes ? kv_cache_bytes : default_kv_bytes(model, source, sizes, room), sizes);
   if (kv_cache_bytes >= 0 && sizes->limits.n_pages[0] >= 1) return OMMA_OK;
   return ommai_fail_field(error, OMMA_ERROR_LIMIT, "kv_cache_bytes",
                           "kv_cache_bytes: one page of %d tokens takes %lld bytes, found %lld", PAGE,
-                          (long long)sizes->page_bytes, (long long)kv_cache_bytes);
+                          (long long)kv_bytes(sizes, 1), (long long)kv_cache_bytes);
 }
 
 static enum omma_status pick_drafts(const struct omma_engine_options *options, struct ommai_engine_sizes *sizes,
@@ -105,10 +129,15 @@ static enum omma_status pick_limits(const struct omma_engine_options *options, s
 static enum omma_status measure(const struct ommai_runner_source *source, int64_t prefill_chunk,
                                 struct ommai_engine_sizes *sizes, struct omma_error *error) {
   sizes->limits.prefill_chunk = ommai_min_i64(prefill_chunk, sizes->limits.context);
+  sizes->kv_bytes = 0;
   OMMAI_TRY(source->measure(source->network, &sizes->limits, &sizes->bytes, error));
   sizes->mask_words = ommai_mask_words(sizes->facts.vocab_size);
   sizes->request_bytes = sizes->bytes.slot + (size_t)sizes->mask_words * sizeof(uint32_t);
-  sizes->tables = sizes->bytes.tables + ommai_page_pool_bytes(sizes->limits.n_pages[0]) + ommai_scheduler_bytes(sizes);
+  sizes->tables = sizes->bytes.tables + ommai_scheduler_bytes(sizes) + sizeof(struct ommai_state_pool);
+  for (int g = 0; g < sizes->facts.n_groups; g++) {
+    sizes->tables += ommai_page_pool_bytes(sizes->limits.n_pages[g]);
+    sizes->kv_bytes += sizes->limits.n_pages[g] * (int64_t)sizes->facts.groups[g].page_bytes;
+  }
   return OMMA_OK;
 }
 

@@ -36,7 +36,7 @@ struct ommai_engine_sizes {
   bool prefix_cache, by_priority;
   enum omma_scheduling scheduling;
   int64_t max_wait_ms;
-  size_t page_bytes;
+  int64_t kv_bytes;     /* of all groups */
   size_t tables;        /* the runner's, and those of pages and sequences */
   size_t request_bytes; /* at most, of a request besides its images: for penalties, and its mask */
 };

@@ -17,7 +17,7 @@ enum omma_status omma_estimate_memory(const struct omma_model *model, const stru
   source.measure_image(source.network, n_patches ? n_patches : sizes.limits.patch_budget, &vision, &image_bytes);
   if (n_patches == 0) vision = sizes.bytes.encode;
   *estimate = (struct omma_memory_estimate){.weight_bytes = model->network.weight_bytes,
-                                            .kv_cache_bytes = n_pages * (int64_t)sizes.page_bytes,
+                                            .kv_cache_bytes = sizes.kv_bytes,
                                             .kv_cache_tokens = n_pages * OMMA_ATTENTION_PAGE_TOKENS,
                                             .max_model_len = sizes.limits.context,
                                             .vision_workspace_bytes = (int64_t)vision,

@@ -18,12 +18,13 @@ enum omma_status ommai_prefill_lane_begin(struct ommai_prefill_lane *lane, struc
   lane->n_scored = 0;
   OMMAI_DEBUG(&resources->model->log, "prefill: request %llu: tokens %lld to %lld of %zu", (unsigned long long)sequence->id,
               (long long)first, (long long)(first + lane->n_rows), sequence->request->n_tokens);
+  ommai_sequence_begin_chunk(sequence, first + lane->n_rows);
   const struct ommai_prompt_piece piece = {.slot = sequence->slot,
                                            .first = first,
                                            .n_tokens = lane->n_rows,
                                            .tokens = sequence->request->tokens + first,
                                            .images = sequence->image_rows,
-                                           .pages = {{sequence->pages}}};
+                                           .pages = ommai_held_state_rows(&sequence->state, resources->pool, OMMAI_ROW_BEGIN)};
   OMMAI_TRY(resources->runner->functions->prompt_begin(resources->runner, &piece, 1, error));
   lane->sequence = sequence;
   return OMMA_OK;

@@ -11,7 +11,8 @@ enum omma_status ommai_resources_create(const struct omma_model *model, const st
   ommai_encoder_cache_init(&resources->encoder_cache, &sizes->facts.image, sizes->encoder_cache_bytes, &model->allocator);
   enum omma_status status = source->create(source->network, &sizes->limits, &resources->runner, error);
   if (status == OMMA_OK) {
-    status = ommai_page_pool_create(sizes->limits.n_pages[0], &model->allocator, &resources->pool, error);
+    status = ommai_state_pool_create(sizes->facts.groups, sizes->facts.n_groups, sizes->limits.n_pages,
+                                     sizes->limits.prefill_chunk, &model->allocator, &resources->pool, error);
   }
   if (status != OMMA_OK) ommai_resources_free(resources);
   return status;
@@ -20,7 +21,7 @@ enum omma_status ommai_resources_create(const struct omma_model *model, const st
 void ommai_resources_free(struct ommai_resources *resources) {
   if (!resources->model) return;
   ommai_encoder_cache_free(&resources->encoder_cache);
-  ommai_page_pool_destroy(resources->pool);
+  ommai_state_pool_destroy(resources->pool);
   if (resources->runner) resources->runner->functions->destroy(resources->runner);
   *resources = (struct ommai_resources){0};
 }

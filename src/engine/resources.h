@@ -6,14 +6,13 @@
 #include "engine/encoder_cache.h"
 #include "engine/encoding_share.h"
 #include "engine/engine_sizes.h"
-#include "engine/page_pool.h"
+#include "engine/state_pool.h"
 
 struct ommai_resources {
   const struct omma_model *model;
   struct ommai_engine_sizes sizes;
   struct ommai_runner *runner;
-  struct ommai_page_pool *pool;
-  struct omma_kv_events kv_events; /* without functions: none */
+  struct ommai_state_pool *pool;
   struct ommai_encoder_cache encoder_cache;
   struct ommai_encoding_share share;
   struct omma_engine_stats stats; /* counted by everyone on the engine's thread */

@@ -9,8 +9,6 @@
 #include "base/plural.h"
 #include "engine/embeddings.h"
 
-enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS };
-
 size_t ommai_scheduler_bytes(const struct ommai_engine_sizes *sizes) {
   return (size_t)sizes->limits.max_sequences *
              (sizeof(struct ommai_sequence) + sizeof(bool) + sizeof(struct ommai_sequence *)) +
@@ -114,26 +112,19 @@ static bool goes_before(int64_t priority, uint64_t id, const struct ommai_sequen
 
 static bool is_preempted(const struct ommai_sequence *sequence) { return sequence->stage == OMMA_STAGE_QUEUED; }
 
-/* Pages that live sequences are expected to take yet. */
-static int64_t promised_pages(const struct ommai_scheduler *scheduler) {
-  int64_t promised = 0;
+/* Whether there are pages for n_positions of the request besides those that live sequences are
+ * expected to take yet. */
+static bool has_pages(const struct ommai_scheduler *scheduler, const struct omma_request *request, int64_t n_positions) {
+  const struct ommai_resources *resources = scheduler->resources;
+  int64_t promised[OMMAI_MAX_STATE_GROUPS] = {0};
   for (int64_t i = 0; i < scheduler->n_live; i++) {
     const struct ommai_sequence *sequence = scheduler->live[i];
     if (is_preempted(sequence)) continue;
-    promised += ommai_max_i64(ommai_div_up(ommai_sequence_goal(sequence), PAGE) - sequence->n_pages, 0);
+    ommai_state_pool_promise(resources->pool, &sequence->state, ommai_sequence_goal(sequence), promised);
   }
-  return promised;
-}
-
-/* Whether there are pages for n_positions of the request besides what is promised. */
-static bool has_pages(const struct ommai_scheduler *scheduler, const struct omma_request *request, int64_t n_positions) {
-  const struct ommai_resources *resources = scheduler->resources;
-  int64_t found = 0, kept = 0;
-  if (resources->sizes.prefix_cache && !request->prompt_logprobs) {
-    found = ommai_page_pool_find(resources->pool, request->page_keys, (int64_t)request->n_page_keys, &kept);
-  }
-  int64_t available = ommai_page_pool_available(resources->pool) - kept - promised_pages(scheduler);
-  return ommai_div_up(n_positions, PAGE) - found <= available;
+  bool matches = resources->sizes.prefix_cache && !request->prompt_logprobs;
+  return ommai_state_pool_has(resources->pool, request->page_keys, matches ? (int64_t)request->n_page_keys : 0, n_positions,
+                              promised);
 }
 
 static int64_t n_entered(const struct ommai_scheduler *scheduler) {
@@ -204,13 +195,13 @@ void ommai_scheduler_add(struct ommai_scheduler *scheduler, const struct ommai_q
 /* The last sequence in order that holds pages. */
 static struct ommai_sequence *last_with_pages(const struct ommai_scheduler *scheduler) {
   int64_t i = scheduler->n_live - 1;
-  while (scheduler->live[i]->n_pages == 0) i--;
+  while (scheduler->live[i]->state.n_pages == 0) i--;
   return scheduler->live[i];
 }
 
 static void preempt(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence) {
   OMMAI_DEBUG(log_of(scheduler), "request %llu: preempted, %lld page%s given back", (unsigned long long)sequence->id,
-              (long long)sequence->n_pages, ommai_plural(sequence->n_pages));
+              (long long)sequence->state.n_pages, ommai_plural(sequence->state.n_pages));
   ommai_prefill_lane_forget(&scheduler->prefill, sequence);
   ommai_sequence_leave(sequence);
   sequence->was_preempted = true;
@@ -219,13 +210,11 @@ static void preempt(struct ommai_scheduler *scheduler, struct ommai_sequence *se
 
 /* Makes sure that the sequence's pages cover n_positions; false when it had to give way itself. */
 static bool take_pages(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence, int64_t n_positions) {
-  int64_t missing = ommai_div_up(n_positions, PAGE) - sequence->n_pages;
-  while (missing > 0 && !ommai_page_pool_take(scheduler->resources->pool, missing, sequence->pages + sequence->n_pages)) {
+  while (!ommai_sequence_take_pages(sequence, n_positions)) {
     struct ommai_sequence *last = last_with_pages(scheduler);
     preempt(scheduler, goes_before(last->priority, last->id, sequence) ? sequence : last);
     if (is_preempted(sequence)) return false;
   }
-  sequence->n_pages += ommai_max_i64(missing, 0);
   return true;
 }
 

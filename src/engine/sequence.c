@@ -28,15 +28,14 @@ static enum omma_status allocate(struct ommai_sequence *sequence, struct omma_er
   const struct omma_request *request = sequence->request;
   const struct omma_allocator *allocator = &request->allocator;
   const struct ommai_engine_sizes *sizes = &sequence->resources->sizes;
-  sequence->max_pages = ommai_div_up(sizes->limits.context, PAGE);
+  OMMAI_TRY(ommai_held_state_init(&sequence->state, sequence->resources->pool, ommai_div_up(sizes->limits.context, PAGE),
+                                  allocator, error));
   sequence->max_generated = answer_limit(request, sizes->limits.context);
   sequence->encoded = ommai_allocate(allocator, request->n_images, sizeof *sequence->encoded);
   sequence->image_rows = ommai_allocate(allocator, request->n_images, sizeof *sequence->image_rows);
-  sequence->pages = ommai_allocate(allocator, (size_t)sequence->max_pages, sizeof *sequence->pages);
   sequence->generated = ommai_allocate(allocator, (size_t)sequence->max_generated, sizeof *sequence->generated);
   if (can_need_mask(request)) sequence->mask = ommai_allocate(allocator, (size_t)sizes->mask_words, sizeof *sequence->mask);
-  if (!sequence->encoded || !sequence->image_rows || !sequence->pages || !sequence->generated ||
-      (can_need_mask(request) && !sequence->mask)) {
+  if (!sequence->encoded || !sequence->image_rows || !sequence->generated || (can_need_mask(request) && !sequence->mask)) {
     return ommai_fail_memory(error, "request", (size_t)sequence->max_generated * sizeof *sequence->generated);
   }
   return OMMA_OK;
@@ -71,7 +70,7 @@ void ommai_sequence_free(struct ommai_sequence *sequence) {
   runner->functions->slot_end(runner, sequence->slot);
   ommai_release(allocator, sequence->encoded, request->n_images, sizeof *sequence->encoded);
   ommai_release(allocator, sequence->image_rows, request->n_images, sizeof *sequence->image_rows);
-  ommai_release(allocator, sequence->pages, (size_t)sequence->max_pages, sizeof *sequence->pages);
+  ommai_held_state_free(&sequence->state, allocator);
   ommai_release(allocator, sequence->generated, (size_t)sequence->max_generated, sizeof *sequence->generated);
   ommai_release(allocator, sequence->mask, (size_t)sequence->resources->sizes.mask_words, sizeof *sequence->mask);
 }
@@ -166,8 +165,8 @@ enum omma_status ommai_sequence_enter(struct ommai_sequence *sequence, struct om
 
 void ommai_sequence_leave(struct ommai_sequence *sequence) {
   give_back_images(sequence);
-  ommai_page_pool_give_back(sequence->resources->pool, sequence->n_pages, sequence->pages);
-  sequence->n_pages = sequence->n_prefilled = sequence->n_decoded = 0;
+  ommai_state_pool_give_back(sequence->resources->pool, &sequence->state);
+  sequence->n_prefilled = sequence->n_decoded = 0;
   enter_stage(sequence, OMMA_STAGE_QUEUED);
 }
 
@@ -186,28 +185,61 @@ void ommai_sequence_begin_decode(struct ommai_sequence *sequence) {
 
 /* ---- pages ---- */
 
+bool ommai_sequence_take_pages(struct ommai_sequence *sequence, int64_t n_positions) {
+  int64_t position = sequence->n_prefilled + sequence->n_decoded;
+  return ommai_state_pool_take(sequence->resources->pool, &sequence->state, position, n_positions);
+}
+
 void ommai_sequence_match(struct ommai_sequence *sequence) {
   struct ommai_resources *resources = sequence->resources;
   const struct omma_request *request = sequence->request;
   int64_t n_keys = (int64_t)request->n_page_keys;
-  if (!may_match(sequence) || sequence->n_pages >= n_keys) return;
-  int64_t found = ommai_page_pool_match(resources->pool, request->page_keys + sequence->n_pages, n_keys - sequence->n_pages,
-                                        sequence->pages + sequence->n_pages);
-  sequence->n_pages += found;
+  if (!may_match(sequence) || sequence->state.n_pages >= n_keys) return;
+  int64_t found = ommai_state_pool_match(resources->pool, &sequence->state, request->page_keys, n_keys);
   sequence->n_prefilled += found * PAGE;
   if (sequence->was_preempted) return; /* they may be its own */
   sequence->result.n_cached_tokens += found * PAGE;
   resources->stats.prefix_cache_hits += found * PAGE;
 }
 
+/* The border that a chunk up to `end` goes beyond, as a number of pages; 0: none that is of use. */
+static int64_t border_within(const struct ommai_sequence *sequence, int64_t end) {
+  int64_t border = end / PAGE;
+  bool wanted = sequence->resources->sizes.prefix_cache && border <= (int64_t)sequence->request->n_page_keys;
+  return wanted && end % PAGE && border * PAGE > sequence->n_prefilled ? border : 0;
+}
+
+void ommai_sequence_begin_chunk(struct ommai_sequence *sequence, int64_t end) {
+  int64_t border = border_within(sequence, end);
+  if (border) {
+    ommai_state_pool_mark_border(sequence->resources->pool, &sequence->state, &sequence->request->page_keys[border - 1]);
+  }
+}
+
 void ommai_sequence_publish(struct ommai_sequence *sequence, int64_t n_prefilled) {
   const struct omma_request *request = sequence->request;
+  struct ommai_resources *resources = sequence->resources;
   int64_t first = sequence->n_prefilled / PAGE, end = ommai_min_i64(n_prefilled / PAGE, (int64_t)request->n_page_keys);
+  int64_t border = border_within(sequence, n_prefilled);
   sequence->n_prefilled = n_prefilled;
-  if (!sequence->resources->sizes.prefix_cache) return;
+  ommai_state_pool_go_on(resources->pool, &sequence->state);
+  if (!resources->sizes.prefix_cache) return;
   for (int64_t i = first; i < end; i++) {
-    if (ommai_page_pool_publish(sequence->resources->pool, sequence->pages[i], &request->page_keys[i]))
-      ommai_kept_page_report(&sequence->resources->kv_events, request, i);
+    if (ommai_state_pool_publish(resources->pool, &sequence->state, i, &request->page_keys[i]))
+      ommai_kept_page_report(&resources->pool->events, request, i);
+  }
+  if (border || end * PAGE == n_prefilled) {
+    ommai_state_pool_publish_snapshot(resources->pool, &sequence->state, border > 0, &request->page_keys[end - 1]);
+  }
+}
+
+void ommai_sequence_settle_guesses(struct ommai_sequence *sequence, int64_t n_guessed, int64_t n_right) {
+  struct ommai_state_pool *pool = sequence->resources->pool;
+  if (n_guessed == 0 || !ommai_state_pool_has_snapshots(pool)) return;
+  if (n_right == n_guessed) {
+    ommai_held_state_accept_guesses(&sequence->state, pool);
+  } else {
+    sequence->n_decoded -= n_right;
   }
 }
 

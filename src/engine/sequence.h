@@ -24,8 +24,7 @@ struct ommai_sequence {
   /* [n_images] the tower's outputs, a user of each, and their rows; NULL where not needed */
   struct ommai_encoded_image **encoded;
   struct ommai_image_rows **image_rows;
-  int32_t *pages; /* [max_pages] */
-  int64_t n_pages, max_pages;
+  struct ommai_held_state state;
   int64_t n_prefilled; /* prompt tokens whose keys and values are in the pages */
   int64_t n_decoded;   /* generated tokens likewise */
   int64_t n_scored;    /* prompt tokens after the first whose log-probabilities the client has */
@@ -60,10 +59,19 @@ bool ommai_sequence_begin_prefill(struct ommai_sequence *sequence);
 /* The prompt is computed: images are given back, the stage becomes DECODE. */
 void ommai_sequence_begin_decode(struct ommai_sequence *sequence);
 
+/* Takes what is missing until n_positions are covered and can be computed; false where there is
+ * none. */
+bool ommai_sequence_take_pages(struct ommai_sequence *sequence, int64_t n_positions);
 /* Takes over pages that were published since; before a chunk, at a page's border. */
 void ommai_sequence_match(struct ommai_sequence *sequence);
-/* The prompt is computed up to n_prefilled: publishes the pages that are full. */
+/* A chunk up to `end` begins, whose pages are in place; and it is computed: publishes what is full.
+ * */
+void ommai_sequence_begin_chunk(struct ommai_sequence *sequence, int64_t end);
 void ommai_sequence_publish(struct ommai_sequence *sequence, int64_t n_prefilled);
+
+/* Of a step's n_guessed tokens after the last one, the first n_right were right: the state stands
+ * after all of them, or before them, and those that were right are computed again. */
+void ommai_sequence_settle_guesses(struct ommai_sequence *sequence, int64_t n_guessed, int64_t n_right);
 
 /* Positions that an admitted sequence of this request is expected to need: the prompt, and of the
  * answer what is asked for, at most sizes->reserve_tokens. None where images are encoded alone. */

@@ -8,8 +8,11 @@
 #define OMMAI_LANGUAGE_EXPERTS_H
 
 #include "language/decoder.h"
+#include "language/feed_forward.h"
 #include "language/routing.h"
 #include "linear/row_tiles.h"
+
+extern const struct ommai_ffn ommai_ffn_experts;
 
 /* Router logits f32 [n_rows, n_experts] to the rows' slots, from row `first` on. */
 void ommai_experts_choose(const struct ommai_decoder *decoder, int64_t layer, const float *logits, int64_t first,

@@ -125,7 +125,10 @@ static enum omma_status open_network(struct omma_model *model, const struct omma
                                      struct omma_error *error) {
   struct ommai_network *network = &model->network;
   const char *declared = model->gguf ? ommai_gguf_model_description(model->gguf) : NULL;
-  OMMAI_TRY(ommai_network_plan(network, options, declared, model->checkpoint, error));
+  struct omma_model_options wanted = *options;
+  /* which changes nothing, also where no matrix of the files is quantised */
+  if (model->gguf && wanted.quantization && strcmp(wanted.quantization, "gguf") == 0) wanted.quantization = NULL;
+  OMMAI_TRY(ommai_network_plan(network, &wanted, declared, model->checkpoint, error));
   debug_plan(model);
   if (options->before_weights) OMMAI_TRY(options->before_weights(options->before_weights_context, model, error));
   if (!options->config_only) OMMAI_TRY(pack_weights(model, options, error));

@@ -87,9 +87,10 @@ enum omma_status omma_model_text_cost(const struct omma_model *model, int64_t n_
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "n_tokens", "n_tokens: expected 1 to %lld, found %lld",
                             (long long)model->max_model_len, (long long)n_tokens);
   }
-  int64_t token_bytes = (int64_t)ommai_kv_page_bytes(config, dtype) / OMMA_ATTENTION_PAGE_TOKENS;
+  struct ommai_state_layout layout;
+  ommai_state_layout_make(config, dtype, &layout);
   *cost = (struct omma_text_cost){.prompt_flops = ommai_decoder_prompt_flops(config, n_tokens),
                                   .step_weight_bytes = model->network.step_weight_bytes,
-                                  .step_kv_bytes = n_tokens * token_bytes};
+                                  .step_kv_bytes = ommai_state_read_bytes(&layout, n_tokens)};
   return OMMA_OK;
 }

@@ -3,7 +3,7 @@
 #include "base/allocator.h"
 #include "base/error.h"
 #include "base/team.h"
-#include "language/attention_kind.h"
+#include "language/mixer.h"
 
 /* ---- read ---- */
 
@@ -60,6 +60,12 @@ static void set_up_tower(struct ommai_network *network, enum omma_weight_type we
                                                .linear_context = network->linear_context};
 }
 
+static bool takes_int8(const struct ommai_decoder_config *config) {
+  int64_t i = 0;
+  while (i < config->n_layers && config->layers[i].mixer->int8_cache) i++;
+  return i == config->n_layers;
+}
+
 static enum omma_status set_up_decoder(struct ommai_network *network, const struct omma_model_options *options,
                                        struct omma_error *error) {
   const struct ommai_decoder_config *config = &network->config->text;
@@ -75,7 +81,7 @@ static enum omma_status set_up_decoder(struct ommai_network *network, const stru
     return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "kv_cache",
                             "kv_cache: keys and values are bf16 where the language model computes in bf16; f32 goes with f32");
   }
-  if (network->decoder.kv_type == OMMA_INT8 && network->has_decoder && !config->attention->int8_cache) {
+  if (network->decoder.kv_type == OMMA_INT8 && network->has_decoder && !takes_int8(config)) {
     return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "kv_cache",
                             "kv_cache: %s keeps compressed rows (MLA), which are not kept in int8; expected auto, bf16 or f32",
                             network->config->model_type);

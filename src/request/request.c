@@ -103,17 +103,18 @@ static enum omma_status take_images(struct omma_request *request, const struct o
   return allocate_images(request, n, error);
 }
 
-static enum omma_status size_part(const struct omma_model *model, const struct omma_part *part, struct omma_image_sizes *sizes,
-                                  struct omma_error *error) {
-  if (part->video) return ommai_video_sizes(model, part->video, &part->image_options, sizes, error);
-  return omma_model_image_sizes(model, omma_image_width(part->image), omma_image_height(part->image), &part->image_options,
-                                sizes, error);
+static enum omma_status size_part(const struct omma_model *model, const struct omma_part *part,
+                                  struct ommai_prepared_image *image, struct omma_error *error) {
+  const struct omma_image *first = part->video ? part->video->frames[0] : part->image;
+  int32_t width = omma_image_width(first), height = omma_image_height(first);
+  if (!part->video) return ommai_size_image(model, width, height, &part->image_options, image, error);
+  return ommai_size_video(model, width, height, part->video->n_frames, &part->image_options, image, error);
 }
 
 static enum omma_status prepare_part(const struct omma_model *model, const struct omma_part *part,
                                      struct ommai_prepared_image *image, struct omma_error *error) {
-  if (part->video) return ommai_prepare_video(model, part->video, &part->image_options, image, error);
-  return ommai_prepare_image(model, part->image, &part->image_options, image, error);
+  if (part->video) return ommai_prepare_video(model, part->video, image, error);
+  return ommai_prepare_image(model, part->image, image, error);
 }
 
 static enum omma_status fail_part(const struct omma_part *part, size_t index, enum omma_status status,
@@ -122,8 +123,8 @@ static enum omma_status fail_part(const struct omma_part *part, size_t index, en
   return status;
 }
 
-static int64_t resized_pixels(const struct omma_part *part, const struct omma_image_sizes *sizes) {
-  return (int64_t)sizes->resized_width * sizes->resized_height * (part->video ? (int64_t)part->video->n_frames : 1);
+static int64_t resized_pixels(const struct ommai_prepared_image *image) {
+  return (int64_t)image->sizes.resized_width * image->sizes.resized_height * image->n_frames;
 }
 
 /* What they become; a prompt that they make too long is refused before anything is resized. */
@@ -133,11 +134,11 @@ static enum omma_status size_images(struct omma_request *request, const struct o
   size_t n_tokens = 0;
   int64_t n_pixels = 0;
   for (size_t at = 0, index = 0; (part = next_part(prompt, &at)); index++) {
-    struct omma_image_sizes *sizes = &request->images[index].sizes;
-    enum omma_status status = size_part(request->model, part, sizes, error);
+    struct ommai_prepared_image *image = &request->images[index];
+    enum omma_status status = size_part(request->model, part, image, error);
     if (status != OMMA_OK) return fail_part(part, index, status, error);
-    n_tokens += (size_t)sizes->n_tokens;
-    n_pixels += resized_pixels(part, sizes);
+    n_tokens += (size_t)image->sizes.n_tokens;
+    n_pixels += resized_pixels(image);
   }
   if (n_pixels > OMMAI_REQUEST_MAX_RESIZED_PIXELS) {
     return ommai_fail_field(error, OMMA_ERROR_LIMIT, "image",

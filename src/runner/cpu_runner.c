@@ -5,7 +5,6 @@
 #include "base/allocator.h"
 #include "base/arena.h"
 #include "base/checked.h"
-#include "base/clock.h"
 #include "base/error.h"
 #include "runner/cpu_inside.h"
 
@@ -25,8 +24,10 @@ static void find_facts(const void *network, struct ommai_runner_facts *facts) {
                                        .draw_rows = OMMAI_CPU_DRAW_ROWS};
   if (!has_decoder(model)) return;
   facts->kinds |= 1u << OMMA_REQUEST_GENERATE;
-  facts->n_groups = 1;
-  facts->groups[0].page_bytes = ommai_kv_page_bytes(&model->config.text, model->network.decoder.kv_type);
+  struct ommai_state_layout layout;
+  ommai_state_layout_make(&model->config.text, model->network.decoder.kv_type, &layout);
+  facts->n_groups = (int)layout.n_groups;
+  for (int g = 0; g < facts->n_groups; g++) facts->groups[g] = layout.groups[g].state;
 }
 
 int64_t ommai_cpu_logits_rows(const struct ommai_runner_limits *limits) {
@@ -139,15 +140,10 @@ static enum omma_status set_up(struct ommai_cpu_runner *cpu, struct omma_error *
   OMMAI_TRY(ommai_team_create(model->network.n_threads, model->pin_threads, &model->allocator, &cpu->team, error));
   cpu->threads = ommai_team_interface(cpu->team);
   if (has_decoder(model)) {
-    OMMAI_TRY(ommai_kv_cache_create(&model->config.text, model->network.decoder.kv_type, cpu->limits.n_pages[0],
+    OMMAI_TRY(ommai_kv_cache_create(&model->config.text, model->network.decoder.kv_type, cpu->limits.n_pages,
                                     &model->network.large_allocator, &cpu->kv, error));
   }
   return allocate(cpu, error);
-}
-
-static int64_t now(const struct ommai_runner *runner) {
-  (void)runner;
-  return ommai_clock_ns();
 }
 
 static size_t workspace_bytes(const struct ommai_runner *runner) {
@@ -158,7 +154,6 @@ static size_t workspace_bytes(const struct ommai_runner *runner) {
 static enum omma_status create(const void *network, const struct ommai_runner_limits *limits, struct ommai_runner **out,
                                struct omma_error *error) {
   static const struct ommai_runner_functions functions = {.destroy = destroy,
-                                                          .now = now,
                                                           .workspace_bytes = workspace_bytes,
                                                           .name_encoder = ommai_cpu_name_encoder,
                                                           .encode_begin = ommai_cpu_encode_begin,

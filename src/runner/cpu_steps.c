@@ -29,9 +29,8 @@ enum omma_status ommai_cpu_prompt_begin(struct ommai_runner *runner, const struc
   cpu->n_logits = 0;
   cpu->chunk = NULL;
   lay_out(cpu, pieces);
-  return ommai_prefill_start(&cpu->model->network.decoder, cpu->kv, pieces->pages.of_group[0], pieces->first,
-                             cpu->tables.prompt_rows, pieces->n_tokens, cpu->prefill_workspace, cpu->bytes.prefill,
-                             cpu->threads, &cpu->chunk, error);
+  return ommai_prefill_start(&cpu->model->network.decoder, cpu->kv, &pieces->pages, pieces->first, cpu->tables.prompt_rows,
+                             pieces->n_tokens, cpu->prefill_workspace, cpu->bytes.prefill, cpu->threads, &cpu->chunk, error);
 }
 
 enum omma_status ommai_cpu_prompt_advance(struct ommai_runner *runner, int64_t ns, bool *done, struct omma_error *error) {
@@ -57,10 +56,8 @@ enum omma_status ommai_cpu_decode(struct ommai_runner *runner, const struct omma
   OMMAI_ASSERT(n <= (drawn ? cpu->limits.drawn_rows : cpu->limits.max_rows));
   for (int64_t i = 0; i < n; i++) {
     int32_t position = rows[i].position;
-    cpu->tables.step_rows[i] = (struct ommai_decode_row){.token = rows[i].token,
-                                                         .position = {position, position, position},
-                                                         .index = rows[i].index,
-                                                         .pages = rows[i].pages.of_group[0]};
+    cpu->tables.step_rows[i] = (struct ommai_decode_row){
+        .token = rows[i].token, .position = {position, position, position}, .index = rows[i].index, .pages = rows[i].pages};
   }
   cpu->n_logits = cpu->n_step_rows = 0;
   OMMAI_TRY(run(cpu, n, at_once ? cpu->tables.logits : NULL, error));

@@ -4,9 +4,10 @@
 
 #include "runner/fake_runner.h"
 
-/* A page of one group. cells[i] stands for positions 0 .. i of it, and for all before the page. */
+/* A page of one group. cells[i] stands for positions 0 .. i of it, and for all before the page. A
+ * snapshot has one cell, for as many positions. */
 struct ommai_fake_page {
-  int64_t n_written; /* cells from here on are somebody's of old */
+  int64_t n_written; /* cells from here on are somebody's of old; of a snapshot, its positions */
   uint64_t cells[OMMA_ATTENTION_PAGE_TOKENS];
 };
 

@@ -6,25 +6,32 @@
 
 enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS, FROM_PROMPT = 11, FROM_STEP = 12 };
 
-/* The page of a group that has the position; NULL with a complaint. */
-static struct ommai_fake_page *page_of(struct ommai_fake_runner *fake, int group, const struct ommai_state_pages *pages,
-                                       int64_t position) {
-  if (position < 0 || position >= fake->limits.context) {
-    ommai_fake_complain(fake, "position %lld in a context of %lld", (long long)position, (long long)fake->limits.context);
-    return NULL;
-  }
-  int32_t page = pages->of_group[group][position / PAGE];
+static struct ommai_fake_page *page_at(struct ommai_fake_runner *fake, int group, int32_t page) {
   if (page >= 0 && page < fake->limits.n_pages[group]) return &fake->pages[group][page];
   ommai_fake_complain(fake, "page %d of %lld in group %d", page, (long long)fake->limits.n_pages[group], group);
   return NULL;
 }
 
-/* What stands in the group's last position before `position`, which has all before it: the cells of
- * a page say what led to them. Every page on the way is looked at, as attention does. */
+/* The page of a group that has the position; NULL with a complaint. */
+static struct ommai_fake_page *page_of(struct ommai_fake_runner *fake, int group, const struct ommai_state_pages *pages,
+                                       int64_t position) {
+  if (position >= 0 && position < fake->limits.context) return page_at(fake, group, pages->of_group[group][position / PAGE]);
+  ommai_fake_complain(fake, "position %lld in a context of %lld", (long long)position, (long long)fake->limits.context);
+  return NULL;
+}
+
+static bool is_snapshot(const struct ommai_fake_runner *fake, int group) {
+  return fake->network->facts.groups[group].kind == OMMAI_STATE_SNAPSHOT;
+}
+
+/* What the group's positions before `position` led to, of a window those that it reaches: the last
+ * cell of every page on the way is looked at, as attention looks at all of them. */
 static uint64_t seen_before(struct ommai_fake_runner *fake, int64_t slot, int group, const struct ommai_state_pages *pages,
                             int64_t position) {
+  const struct ommai_state_group *facts = &fake->network->facts.groups[group];
   uint64_t hash = 5;
-  for (int64_t first = 0; first < position; first += PAGE) {
+  int64_t begin = facts->kind == OMMAI_STATE_WINDOW ? ommai_max_i64(position - facts->window + 1, 0) : 0;
+  for (int64_t first = begin / PAGE * PAGE; first < position; first += PAGE) {
     int64_t last = ommai_min_i64(PAGE, position - first) - 1;
     const struct ommai_fake_page *page = page_of(fake, group, pages, first);
     if (!page) return 0;
@@ -38,19 +45,60 @@ static uint64_t seen_before(struct ommai_fake_runner *fake, int64_t slot, int gr
   return hash;
 }
 
+static uint64_t read_snapshot(struct ommai_fake_runner *fake, int64_t slot, int group, const struct ommai_state_pages *pages,
+                              int64_t position) {
+  int32_t read = pages->of_group[group][OMMAI_SNAPSHOT_READ];
+  const struct ommai_fake_page *page = read < 0 ? NULL : page_at(fake, group, read);
+  if ((page ? page->n_written : 0) != position) {
+    ommai_fake_complain(fake, "slot %lld goes on at position %lld from a snapshot of %lld", (long long)slot,
+                        (long long)position, (long long)(page ? page->n_written : 0));
+  }
+  return page ? page->cells[0] : 8;
+}
+
+static void write_snapshot(struct ommai_fake_runner *fake, int group, int32_t page, int64_t n_positions, uint64_t state) {
+  struct ommai_fake_page *written = page_at(fake, group, page);
+  if (!written) return;
+  written->cells[0] = state;
+  written->n_written = n_positions;
+}
+
 static void write(struct ommai_fake_page *page, int64_t offset, uint64_t hash) {
   page->cells[offset] = ommai_fake_mix(offset ? page->cells[offset - 1] : 6, hash);
   page->n_written = offset + 1;
 }
 
-/* A row that sees all before it; its hash goes into the pages of every group. */
+/* What goes from row to row of a chunk, by group of snapshots. */
+struct states {
+  uint64_t of_group[OMMAI_MAX_STATE_GROUPS];
+};
+
+static void read_states(struct ommai_fake_runner *fake, int64_t slot, const struct ommai_state_pages *pages, int64_t position,
+                        struct states *states) {
+  for (int g = 0; g < fake->network->facts.n_groups; g++) {
+    if (is_snapshot(fake, g)) states->of_group[g] = read_snapshot(fake, slot, g, pages, position);
+  }
+}
+
+static void write_states(struct ommai_fake_runner *fake, const struct ommai_state_pages *pages, int place, int64_t n_positions,
+                         const struct states *states) {
+  for (int g = 0; g < fake->network->facts.n_groups; g++) {
+    if (!is_snapshot(fake, g) || (place == OMMAI_SNAPSHOT_BORDER && pages->of_group[g][place] < 0)) continue;
+    write_snapshot(fake, g, pages->of_group[g][place], n_positions, states->of_group[g]);
+  }
+}
+
+/* A row that sees all before it; its hash goes into the pages of every group, and into the states. */
 static uint64_t compute(struct ommai_fake_runner *fake, int64_t slot, const struct ommai_state_pages *pages, int64_t position,
-                        uint64_t hash) {
+                        uint64_t hash, struct states *states) {
   int n_groups = fake->network->facts.n_groups;
-  for (int g = 0; g < n_groups; g++) hash = ommai_fake_mix(hash, seen_before(fake, slot, g, pages, position));
   for (int g = 0; g < n_groups; g++) {
-    struct ommai_fake_page *page = page_of(fake, g, pages, position);
+    hash = ommai_fake_mix(hash, is_snapshot(fake, g) ? states->of_group[g] : seen_before(fake, slot, g, pages, position));
+  }
+  for (int g = 0; g < n_groups; g++) {
+    struct ommai_fake_page *page = is_snapshot(fake, g) ? NULL : page_of(fake, g, pages, position);
     if (page) write(page, position % PAGE, ommai_fake_mix(hash, (uint64_t)g));
+    if (is_snapshot(fake, g)) states->of_group[g] = ommai_fake_mix(states->of_group[g], hash);
   }
   return hash;
 }
@@ -70,7 +118,7 @@ bool ommai_fake_work_for(struct ommai_fake_runner *fake, struct ommai_fake_work 
 /* Positions that are being computed again, or for the first time: nobody may read them yet. */
 static void unwrite(struct ommai_fake_runner *fake, const struct ommai_prompt_piece *piece) {
   for (int g = 0; g < fake->network->facts.n_groups; g++) {
-    for (int64_t at = piece->first; at < piece->first + piece->n_tokens; at += PAGE) {
+    for (int64_t at = is_snapshot(fake, g) ? INT64_MAX : piece->first; at < piece->first + piece->n_tokens; at += PAGE) {
       struct ommai_fake_page *page = page_of(fake, g, &piece->pages, at);
       if (page) page->n_written = 0;
     }
@@ -122,11 +170,17 @@ enum omma_status ommai_fake_prompt_advance(struct ommai_runner *runner, int64_t 
   }
   *done = ommai_fake_work_for(fake, &fake->chunk, ns);
   if (!*done) return OMMA_OK;
+  int64_t end = piece->first + piece->n_tokens, border = end / PAGE * PAGE;
+  struct states states;
+  read_states(fake, piece->slot, &piece->pages, piece->first, &states);
   for (int64_t i = 0; i < piece->n_tokens; i++) {
     const struct ommai_prompt_token *token = &piece->tokens[i];
-    uint64_t hash = compute(fake, piece->slot, &piece->pages, piece->first + i, hash_token(piece, token));
+    uint64_t hash = compute(fake, piece->slot, &piece->pages, piece->first + i, hash_token(piece, token), &states);
     fake->chunk_rows[i] = (struct ommai_fake_row){piece->slot, token->token, hash};
+    if (piece->first + i + 1 == border && border < end)
+      write_states(fake, &piece->pages, OMMAI_SNAPSHOT_BORDER, border, &states);
   }
+  write_states(fake, &piece->pages, OMMAI_SNAPSHOT_WRITTEN, end, &states);
   fake->n_chunk_rows = piece->n_tokens;
   fake->chunk.running = false;
   return OMMA_OK;
@@ -153,8 +207,11 @@ enum omma_status ommai_fake_decode(struct ommai_runner *runner, const struct omm
       ommai_fake_complain(fake, "slot %lld: row %lld after row %lld", (long long)row->slot, (long long)row->index,
                           (long long)rows[i - 1].index);
     }
-    fake->step_rows[i] =
-        (struct ommai_fake_row){row->slot, row->token, compute(fake, row->slot, &row->pages, row->index, hash)};
+    struct states states;
+    read_states(fake, row->slot, &row->pages, row->index, &states);
+    hash = compute(fake, row->slot, &row->pages, row->index, hash, &states);
+    write_states(fake, &row->pages, OMMAI_SNAPSHOT_WRITTEN, row->index + 1, &states);
+    fake->step_rows[i] = (struct ommai_fake_row){row->slot, row->token, hash};
   }
   if (drawn) fake->n_step_rows = n;
   return OMMA_OK;

@@ -13,19 +13,12 @@
 #ifndef OMMAI_RUNNER_RUNNER_H
 #define OMMAI_RUNNER_RUNNER_H
 
+#include "base/state_groups.h"
 #include "base/tokens.h"
 #include "model/prepared_image.h"
 #include "runner/image_rows.h"
 
 /* ---- what a network is, and what its runner takes ---- */
-
-/* Layers of like needs keep what they keep of a sequence in pages of OMMA_ATTENTION_PAGE_TOKENS
- * positions of their own: a group. A page number is valid within its group. */
-#define OMMAI_MAX_STATE_GROUPS 4
-
-struct ommai_state_group {
-  size_t page_bytes; /* of all its layers */
-};
 
 struct ommai_runner_facts {
   unsigned kinds;     /* of requests that it serves: bits 1 << enum omma_request_kind */
@@ -33,7 +26,7 @@ struct ommai_runner_facts {
   int n_workers;
   struct ommai_image_shape image;
   int n_groups;
-  struct ommai_state_group groups[OMMAI_MAX_STATE_GROUPS];
+  struct ommai_state_group groups[OMMAI_MAX_STATE_GROUPS]; /* of layers, by what they keep */
   /* Rows whose logits are there at a time. Rows of a step are best drawn in rising order, and all
    * draws among as many successive rows before the next ones: then nothing is computed twice. */
   int64_t draw_rows;
@@ -77,12 +70,6 @@ struct ommai_runner_source {
 };
 
 /* ---- what is handed to a runner ---- */
-
-/* Where a sequence's state lies: for each group its pages, indexed by position /
- * OMMA_ATTENTION_PAGE_TOKENS. They cover all positions that a call reads or writes. */
-struct ommai_state_pages {
-  const int32_t *of_group[OMMAI_MAX_STATE_GROUPS];
-};
 
 /* A part of a sequence's prompt: n_tokens from position `first` on, a multiple of
  * OMMA_ATTENTION_PAGE_TOKENS. `images` are those that the tokens name; rows of them that the part

@@ -300,6 +300,7 @@ def test_values_that_begin_with_dashes(omma, no_weights, words):
         (["chat", "--prompt", "x", *["--stop", "y"] * 17], "--stop"),
         (["bench", "attention", "--heads", "4"], "--head-dim"),
         (["bench", "attention", "--heads", "4", "--head-dim", "8", "--kv-heads", "3"], "--kv-heads"),
+        (["bench", "attention", "--heads", "4", "--head-dim", "8", "--window", "9"], "--window: needs --causal"),
         (["bench", "attention", "--heads", "4", "--head-dim", "8", "--segments", "64x"], "--segments"),
         (["bench", "attention", "--heads", "4", "--head-dim", "8", "--segments", "0"], "--segments"),
         (["bench", "encoder", "--image-size", "64"], "'64' is not a size"),
@@ -1120,6 +1121,8 @@ def test_bench_attention(omma, segments):
         lengths += [int(length)] * int(count or 1)
     assert result["n_tokens"] == sum(lengths) and result["n_segments"] == len(lengths)
     assert result["flops"] == sum(2 * (32 + 32) * 4 * length * length for length in lengths)
+    seen = [min(position + 1, 10) for length in lengths for position in range(length)]
+    assert omma.json(*words, "--causal", "--window", "10")["flops"] == 2 * (32 + 32) * 4 * sum(seen)
 
 
 @pytest.mark.parametrize(("threads", "said"), [(1, "on 1 thread"), (2, "on 2 threads")])

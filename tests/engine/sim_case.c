@@ -54,7 +54,8 @@ static void make_engine(struct sim_engine *engine, struct test_random *random) {
   engine->by_priority = test_random_range(random, 0, 3) == 0;
   engine->scheduling = test_random_range(random, 0, 2);
   engine->max_wait_ms = mostly(random, 2000, 1, 300);
-  engine->groups = 1;
+  engine->window = mostly(random, 0, 1, 300);
+  engine->snapshots = test_random_range(random, 0, 3) == 0;
   engine->repeated = repeated[test_random_range(random, 0, 5)];
   engine->round_us = rounds_us[test_random_range(random, 0, 3)];
   engine->end = test_random_range(random, 0, 9) ? -1 : test_random_range(random, 0, 300);

@@ -12,26 +12,27 @@
 enum { SIM_MAX_REQUESTS = 300, SIM_MAX_FAILURES = 8, SIM_N_IMAGES = 6, SIM_N_DOCUMENTS = 4, SIM_VOCAB = 64, SIM_STOP = 7 };
 
 /* X(name, simplest): a value is printed where it is not the simplest, and shrinking goes there. */
-#define SIM_ENGINE_FIELDS(X)                                                          \
-  X(slots, 1)                                                                         \
-  X(pages, 12)                                                                        \
-  X(context, 640)   /* positions of a sequence; at most what the pages hold */        \
-  X(chunk, 1024)    /* tokens of a prompt at a time */                                \
-  X(patches, 1024)  /* of a pass */                                                   \
-  X(cache, -1)      /* bytes of the encoder cache; -1: none */                        \
-  X(queue, 256)     /* requests that may wait */                                      \
-  X(reserve, -1)    /* tokens of an answer that admission finds room for; -1: none */ \
-  X(slice_ms, 1000) /* the longest slice */                                           \
-  X(percent, 50)    /* of the time for slices while answers are written */            \
-  X(drafts, 0)      /* guesses in a step */                                           \
-  X(lookup, 1)      /* tokens that guesses are looked up by, at most */               \
-  X(prefix_cache, 0)                                                                  \
-  X(by_priority, 0)                                                                   \
-  X(scheduling, 0)     /* as enum omma_scheduling */                                  \
-  X(max_wait_ms, 2000) /* of a whole answer, in all */                                \
-  X(groups, 1)         /* of layers, with pages of their own numbers */               \
-  X(repeated, 0)       /* per cent of tokens that follow from the one before */       \
-  X(round_us, 1000000) /* after this a pass or chunk pauses */                        \
+#define SIM_ENGINE_FIELDS(X)                                                                         \
+  X(slots, 1)                                                                                        \
+  X(pages, 12)                                                                                       \
+  X(context, 640)   /* positions of a sequence; at most what the pages hold */                       \
+  X(chunk, 1024)    /* tokens of a prompt at a time */                                               \
+  X(patches, 1024)  /* of a pass */                                                                  \
+  X(cache, -1)      /* bytes of the encoder cache; -1: none */                                       \
+  X(queue, 256)     /* requests that may wait */                                                     \
+  X(reserve, -1)    /* tokens of an answer that admission finds room for; -1: none */                \
+  X(slice_ms, 1000) /* the longest slice */                                                          \
+  X(percent, 50)    /* of the time for slices while answers are written */                           \
+  X(drafts, 0)      /* guesses in a step */                                                          \
+  X(lookup, 1)      /* tokens that guesses are looked up by, at most */                              \
+  X(prefix_cache, 0)                                                                                 \
+  X(by_priority, 0)                                                                                  \
+  X(scheduling, 0)     /* as enum omma_scheduling */                                                 \
+  X(max_wait_ms, 2000) /* of a whole answer, in all */                                               \
+  X(window, 0)         /* layers see this many positions, next to others that see all; 0: none do */ \
+  X(snapshots, 0)      /* other layers keep snapshots */                                             \
+  X(repeated, 0)       /* per cent of tokens that follow from the one before */                      \
+  X(round_us, 1000000) /* after this a pass or chunk pauses */                                       \
   X(end, -1)           /* the turn before which the engine is destroyed; -1: when all is done */
 
 #define SIM_REQUEST_FIELDS(X)                                             \

@@ -26,40 +26,68 @@ static int64_t published_pages(const struct sim_world *world, const struct ommai
   return full < keys ? full : keys;
 }
 
+/* Of one group: who holds each page, and who goes on writing it. */
 struct holders {
   int32_t users[MAX_PAGES], writers[MAX_PAGES];
   int64_t n_used;
 };
 
-static void count_pages(struct sim_world *world, const struct ommai_sequence *sequence, struct holders *holders) {
-  for (int64_t p = 0; p < sequence->n_pages; p++) {
-    holders->n_used += holders->users[sequence->pages[p]]++ == 0;
-    holders->writers[sequence->pages[p]] += p >= published_pages(world, sequence);
+static void count_page(struct holders *holders, int32_t page, bool writes) {
+  if (page < 0) return;
+  holders->n_used += holders->users[page]++ == 0;
+  holders->writers[page] += writes;
+}
+
+static void count_pages(struct sim_world *world, int g, const struct ommai_sequence *sequence, struct holders *holders) {
+  const struct ommai_held_group *group = &sequence->state.groups[g];
+  const struct ommai_state_group *facts = &world->network.facts.groups[g];
+  if (facts->kind == OMMAI_STATE_SNAPSHOT) {
+    if (group->current != group->next) count_page(holders, group->current, false);
+    count_page(holders, group->next, true);
+    count_page(holders, group->guess, true);
+    count_page(holders, group->border, true);
+    return;
   }
-  if (sequence->n_pages * PAGE < sequence->n_prefilled + sequence->n_decoded) {
-    sim_break(world, "pages", "id %llu: %lld pages for %lld positions", (unsigned long long)sequence->id,
-              (long long)sequence->n_pages, (long long)(sequence->n_prefilled + sequence->n_decoded));
+  for (int64_t p = group->first; p < sequence->state.n_pages; p++) {
+    count_page(holders, group->pages[p], p >= published_pages(world, sequence));
+  }
+  int64_t next = sequence->n_prefilled + sequence->n_decoded;
+  if (group->first * PAGE > (facts->window && next > facts->window ? next - facts->window + 1 : 0)) {
+    sim_break(world, "pages", "id %llu: pages from %lld on of group %d, at position %lld", (unsigned long long)sequence->id,
+              (long long)group->first, g, (long long)next);
+  }
+}
+
+static void check_group(struct sim_world *world, int g) {
+  const struct ommai_scheduler *scheduler = &world->engine->scheduler;
+  const struct ommai_page_pool *pool = world->engine->resources.pool->pools[g];
+  const struct ommai_page_counts counts = ommai_page_pool_counts(pool);
+  int64_t available = ommai_page_pool_available(pool);
+  struct holders holders = {.n_used = 0};
+  for (int64_t i = 0; i < scheduler->n_live; i++) count_pages(world, g, scheduler->live[i], &holders);
+  for (int64_t page = 0; page < counts.n_pages; page++) {
+    if (!holders.writers[page] || holders.users[page] == 1) continue;
+    sim_break(world, "pages", "page %lld of group %d is written, and has %d holders", (long long)page, g, holders.users[page]);
+  }
+  if (counts.n_used != holders.n_used || available != counts.n_pages - holders.n_used) {
+    sim_break(world, "pages", "%lld pages of %lld in group %d are held, the pool counts %lld and %lld available",
+              (long long)holders.n_used, (long long)counts.n_pages, g, (long long)counts.n_used, (long long)available);
+  }
+  if (g == 0 && counts.n_published != world->n_kept) {
+    sim_break(world, "counters", "%lld published pages, %lld by their events", (long long)counts.n_published,
+              (long long)world->n_kept);
   }
 }
 
 static void check_pages(struct sim_world *world) {
   const struct ommai_scheduler *scheduler = &world->engine->scheduler;
-  const struct ommai_page_counts counts = ommai_page_pool_counts(world->engine->resources.pool);
-  int64_t available = ommai_page_pool_available(world->engine->resources.pool);
-  struct holders holders = {.n_used = 0};
-  for (int64_t i = 0; i < scheduler->n_live; i++) count_pages(world, scheduler->live[i], &holders);
-  for (int64_t page = 0; page < counts.n_pages; page++) {
-    if (holders.writers[page] && holders.users[page] != 1) {
-      sim_break(world, "pages", "page %lld is written, and has %d holders", (long long)page, holders.users[page]);
-    }
-  }
-  if (counts.n_used != holders.n_used || available != counts.n_pages - holders.n_used) {
-    sim_break(world, "pages", "%lld pages of %lld are held, the pool counts %lld and %lld available", (long long)holders.n_used,
-              (long long)counts.n_pages, (long long)counts.n_used, (long long)available);
-  }
-  if (counts.n_published != world->n_kept) {
-    sim_break(world, "counters", "%lld published pages, %lld by their events", (long long)counts.n_published,
-              (long long)world->n_kept);
+  for (int g = 0; g < world->network.facts.n_groups; g++) check_group(world, g);
+  for (int64_t i = 0; i < scheduler->n_live; i++) {
+    const struct ommai_sequence *sequence = scheduler->live[i];
+    int64_t n_positions = sequence->n_prefilled + sequence->n_decoded;
+    if (sequence->state.n_pages * PAGE >= n_positions) continue;
+    sim_break(world, "pages", "id %llu: %lld pages for %lld positions", (unsigned long long)sequence->id,
+              (long long)sequence->state.n_pages, (long long)n_positions);
   }
 }
 

@@ -19,8 +19,9 @@ void sim_images_make(struct sim_images *images) {
                                            .grid_thw = {1, 2, 2 * sim_image_tokens(i)},
                                            .n_patches = sim_image_patches(i),
                                            .n_tokens = sim_image_tokens(i)};
-    assert_ok(ommai_pixel_budget_take(images->budget, ommai_prepared_image_cost(&sizes, 1), &error), &error);
-    assert_ok(ommai_prepared_image_create(&sizes, 1, &ommai_default_allocator, images->budget, image, &error), &error);
+    *image = (struct ommai_prepared_image){.sizes = sizes, .n_frames = 1};
+    assert_ok(ommai_pixel_budget_take(images->budget, ommai_prepared_image_cost(image), &error), &error);
+    assert_ok(ommai_prepared_image_create(image, &ommai_default_allocator, images->budget, &error), &error);
     memset(image->pixels, i, ommai_prepared_image_bytes(image));
     ommai_image_digest(image->pixels, ommai_prepared_image_bytes(image), image->digest);
     images->keys[i] = ommai_prepared_image_key(image, NULL, false);

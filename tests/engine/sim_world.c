@@ -69,6 +69,9 @@ static void release(void *context, void *pointer, size_t size) {
 
 /* ---- an engine ---- */
 
+/* Of the pages that there is one of for each page of positions; the others are as good as free. */
+enum { PAGE_BYTES = 1 << 20 };
+
 /* Its context is the case's, whatever else the engine has. */
 static void make_engine(struct sim_world *world, const struct sim_engine *wanted, int64_t context) {
   struct omma_error error;
@@ -82,16 +85,18 @@ static void make_engine(struct sim_world *world, const struct sim_engine *wanted
                                                          .vocab_size = SIM_VOCAB,
                                                          .n_workers = 1,
                                                          .image = {.width = 2},
-                                                         .n_groups = (int)wanted->groups,
                                                          .draw_rows = 32},
                                                .costs = sim_costs(wanted),
                                                .allocator = allocator,
                                                .repeated_percent = (int)wanted->repeated,
                                                .fails = fails,
                                                .context = world};
-  for (int64_t g = 0; g < wanted->groups; g++) world->network.facts.groups[g].page_bytes = 1;
+  struct ommai_runner_facts *facts = &world->network.facts;
+  facts->groups[facts->n_groups++] = (struct ommai_state_group){OMMAI_STATE_PAGES, 0, PAGE_BYTES};
+  if (wanted->window) facts->groups[facts->n_groups++] = (struct ommai_state_group){OMMAI_STATE_WINDOW, wanted->window, 1};
+  if (wanted->snapshots) facts->groups[facts->n_groups++] = (struct ommai_state_group){OMMAI_STATE_SNAPSHOT, 0, 1};
   const struct omma_kv_events events = {world, sim_on_stored, sim_on_removed};
-  const struct omma_engine_options options = {.kv_cache_bytes = wanted->pages * wanted->groups,
+  const struct omma_engine_options options = {.kv_cache_bytes = (wanted->pages + 1) * PAGE_BYTES - 1,
                                               .patch_budget = wanted->patches,
                                               .prefill_chunk = wanted->chunk,
                                               .queue_limit = wanted->queue,
@@ -224,7 +229,8 @@ void sim_run(const struct sim_case *run, struct sim_outcome *outcome) {
                                    .percent = 50,
                                    .lookup = 1,
                                    .max_wait_ms = 2000,
-                                   .groups = run->engine.groups,
+                                   .window = run->engine.window,
+                                   .snapshots = run->engine.snapshots,
                                    .repeated = run->engine.repeated,
                                    .round_us = 1000000};
   struct sim_outcome reference = {.rule = ""};

@@ -10,7 +10,7 @@
 #include "support/model_fixture.h"
 #include "support/test.h"
 
-enum { MAX_TOKENS = 256, N_PAGES = MAX_TOKENS / 64, MAX_VOCAB = 1024 };
+enum { MAX_TOKENS = 384, N_PAGES = MAX_TOKENS / 64, MAX_VOCAB = 1024 };
 
 static const struct decoder_bench_sizes sizes = {N_PAGES, MAX_TOKENS, 1, MAX_TOKENS};
 
@@ -25,7 +25,7 @@ static struct omma_model *open_model(const char *name, enum omma_weight_type wei
 
 /* The logits [n, vocabulary] at each of n tokens. */
 static void read_text(const struct omma_model *model, const int64_t *ids, int64_t n, float *logits) {
-  const int32_t pages[N_PAGES] = {2, 0, 3, 1};
+  const int32_t pages[N_PAGES] = {2, 0, 3, 1, 5, 4};
   struct decoder_bench bench = decoder_bench_make(&model->network.decoder, &sizes, 1);
   for (int32_t i = 0; i < n; i++) {
     const struct ommai_decode_row row = decoder_bench_row((int32_t)ids[i], i, pages);

@@ -290,11 +290,13 @@ static void check_decoder(const struct omma_model *model, const struct omma_requ
   struct omma_error error;
   struct ommai_kv_cache *cache;
   int64_t n = (int64_t)request->n_tokens, n_pages = n / 64 + 1;
-  assert_ok(ommai_kv_cache_create(&model->config.text, model->network.decoder.dtype, n_pages, &ommai_default_allocator, &cache,
-                                  &error),
+  const int64_t group_pages[OMMAI_MAX_STATE_GROUPS] = {n_pages, n_pages};
+  assert_ok(ommai_kv_cache_create(&model->config.text, model->network.decoder.dtype, group_pages, &ommai_default_allocator,
+                                  &cache, &error),
             &error);
   int32_t *pages = malloc((size_t)n_pages * sizeof *pages);
   for (int64_t i = 0; i < n_pages; i++) pages[i] = (int32_t)i;
+  const struct ommai_state_pages of = {{pages, pages}};
   struct ommai_prompt_row *rows = make_rows(model, request, inputs);
   size_t size = ommai_prefill_workspace_size(&model->network.decoder, n, n, 1),
          decode_size = ommai_decode_workspace_size(&model->network.decoder, 1, n, 1);
@@ -302,7 +304,7 @@ static void check_decoder(const struct omma_model *model, const struct omma_requ
        *decode_workspace = aligned_alloc(64, (decode_size + 63) / 64 * 64);
   float *logits = malloc((size_t)model->config.text.vocab_size * sizeof *logits);
   struct ommai_prefill *prefill;
-  assert_ok(ommai_prefill_start(&model->network.decoder, cache, pages, 0, rows, n, workspace, size, NULL, &prefill, &error),
+  assert_ok(ommai_prefill_start(&model->network.decoder, cache, &of, 0, rows, n, workspace, size, NULL, &prefill, &error),
             &error);
   struct golden_observer observer = {c, BOUND, 0};
   ommai_prefill_set_observer(prefill, observe_layer, &observer);

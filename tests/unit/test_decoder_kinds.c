@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/allocator.h"
-#include "language/attention_kind.h"
+#include "language/mixer.h"
 #include "support/decoder_bench.h"
 #include "support/decoder_fixture.h"
 #include "support/test.h"
@@ -119,7 +119,7 @@ static void an_int8_cache_keeps_every_promise(void **state) {
   (void)state;
   for (int f = 0; f < 2 * DECODER_KINDS; f++) {
     struct ommai_decoder decoder = fixtures[f].decoder;
-    if (!decoder.config.attention->int8_cache) continue;
+    if (!decoder.config.layers[0].mixer->int8_cache) continue;
     decoder.kv_type = OMMA_INT8;
     double error = keep_promises(&decoder, &fixtures[f]);
     if (!(error > 1e-5 && error < 3e-2)) fail_msg("decoder %d: distance %g", f, error);
@@ -132,6 +132,7 @@ static void small_workspaces_are_refused(void **state) {
   for (int kind = 0; kind < 2 * DECODER_KINDS; kind++) {
     const struct ommai_decoder decoder = kind % 2 ? with_bf16_cache(kind / 2) : fixtures[kind].decoder;
     struct decoder_bench bench = decoder_bench_make(&decoder, &sizes, 1);
+    const struct ommai_state_pages of = decoder_bench_pages(pages);
     struct ommai_prompt_row rows[N_TOKENS] = {{0}};
     const struct ommai_decode_row row = decoder_bench_row(1, 0, pages);
     struct ommai_prefill *run;
@@ -142,8 +143,7 @@ static void small_workspaces_are_refused(void **state) {
       unsigned char *workspace = aligned_alloc(64, size + 64);
       memset(workspace, 0x5a, size + 64);
       enum omma_status status[2];
-      status[0] =
-          ommai_prefill_start(bench.decoder, bench.cache, pages, 0, rows, N_TOKENS, workspace, size, NULL, &run, &error);
+      status[0] = ommai_prefill_start(bench.decoder, bench.cache, &of, 0, rows, N_TOKENS, workspace, size, NULL, &run, &error);
       status[1] = ommai_decode_run(bench.decoder, bench.cache, &row, 1, workspace, size, NULL, logits, &error);
       for (int i = 0; i < 2; i++) {
         assert_true(status[i] == OMMA_OK || status[i] == OMMA_ERROR_MEMORY);

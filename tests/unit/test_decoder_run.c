@@ -62,6 +62,7 @@ static void small_workspaces_are_refused(void **state) {
   (void)state;
   struct decoder_bench bench = decoder_bench_make(&models[0]->network.decoder, &sizes, 1);
   const int32_t pages[3] = {0, 1, 2};
+  const struct ommai_state_pages of = decoder_bench_pages(pages);
   struct ommai_prompt_row rows[N_TOKENS] = {{0}};
   const struct ommai_decode_row row = decoder_bench_row(1, 0, pages);
   struct ommai_prefill *run;
@@ -72,7 +73,7 @@ static void small_workspaces_are_refused(void **state) {
     unsigned char *workspace = aligned_alloc(64, size + 64);
     memset(workspace, 0x5a, size + 64);
     enum omma_status status[3];
-    status[0] = ommai_prefill_start(bench.decoder, bench.cache, pages, 0, rows, N_TOKENS, workspace, size, NULL, &run, &error);
+    status[0] = ommai_prefill_start(bench.decoder, bench.cache, &of, 0, rows, N_TOKENS, workspace, size, NULL, &run, &error);
     status[1] = ommai_decode_run(bench.decoder, bench.cache, &row, 1, workspace, size, NULL, logits, &error);
     status[2] = ommai_decode_logits(bench.decoder, last, 1, workspace, size, NULL, logits, &error);
     for (int i = 0; i < 3; i++) {

@@ -212,6 +212,9 @@ static void expect_same(const struct client *client, const struct client *alone,
 
 /* ---- the test ---- */
 
+/* Instead of a golden model's name: FIXTURE_HYBRID. */
+#define HYBRID "hybrid"
+
 static struct omma_model *open_model(const char *name, const char *quantization, enum omma_kv_cache_type kv_cache,
                                      int n_threads) {
   const struct omma_model_options options = {.weights = OMMA_WEIGHTS_AUTO,
@@ -220,7 +223,7 @@ static struct omma_model *open_model(const char *name, const char *quantization,
                                              .n_threads = n_threads,
                                              .max_model_len = 1024,
                                              .no_pinning = true};
-  return fixture_model(name, &options);
+  return strcmp(name, HYBRID) == 0 ? fixture_groups_model(FIXTURE_HYBRID, &options) : fixture_model(name, &options);
 }
 
 static void answer_alone(struct omma_model *model, struct omma_request **requests, struct client *alone, int n) {
@@ -282,14 +285,15 @@ static void check_model(const char *name, const char *quantization, enum omma_kv
   answer_alone(models[0], requests[0], alone, n);
   const int64_t page = page_bytes(models[0]), few = (MIN_CONTEXT / 64 + 2) * page;
   const struct omma_engine_options settings[] = {
-      {.max_sequences = 8, .slice_ms = 1, .draft_tokens = 2, .lookup_max = 2},
+      /* steps of more rows than logits are kept of: by guesses, and by sequences */
+      {.max_sequences = 8, .slice_ms = 1, .draft_tokens = 7, .lookup_max = 2},
       {.max_sequences = 5,
        .kv_cache_bytes = few,
        .prefill_chunk = 64,
        .slice_ms = 1,
        .reserve_tokens = -1,
        .encoder_cache_bytes = -1},
-      {.max_sequences = 19, .kv_cache_bytes = 3 * few, .slice_percent = 90, .encoder_cache_bytes = 40000, .patch_budget = 64},
+      {.max_sequences = 40, .kv_cache_bytes = 3 * few, .slice_percent = 90, .encoder_cache_bytes = 40000, .patch_budget = 64},
       {.max_sequences = 4,
        .no_prefix_cache = true,
        .slice_percent = 5,
@@ -342,6 +346,22 @@ static void so_with_an_int8_cache(void **state) {
   check_model("qwen3_vl_untied", NULL, OMMA_KV_CACHE_INT8, true, n, 3000);
 }
 
+/* Prompts and answers that are longer than the windows. */
+static void so_with_windows(void **state) {
+  (void)state;
+  int n = is_large() ? MAX_REQUESTS : test_small() ? 12 : 24;
+  check_model("qwen2_5_vl_sliding", NULL, OMMA_KV_CACHE_AUTO, false, n, 4000);
+  check_model("qwen2_vl_sliding", NULL, OMMA_KV_CACHE_INT8, false, n, 4001);
+}
+
+/* A layer that sees all, a recurrent one and one with a window. */
+static void so_with_snapshots(void **state) {
+  (void)state;
+  int n = is_large() ? MAX_REQUESTS : test_small() ? 12 : 48;
+  check_model(HYBRID, NULL, OMMA_KV_CACHE_AUTO, false, n, 5000);
+  check_model(HYBRID, NULL, OMMA_KV_CACHE_INT8, false, n, 5001);
+}
+
 /* ---- a storm ---- */
 
 /* Of 300 requests a third leave at some point: some before they are begun, some while they run,
@@ -387,6 +407,8 @@ int main(void) {
       cmocka_unit_test(every_answer_is_the_one_alone),
       cmocka_unit_test(so_with_quantised_models),
       cmocka_unit_test(so_with_an_int8_cache),
+      cmocka_unit_test(so_with_windows),
+      cmocka_unit_test(so_with_snapshots),
       cmocka_unit_test(a_storm_of_cancellations_disturbs_nobody),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
