@@ -5,6 +5,7 @@
 #include "base/allocator.h"
 #include "base/arena.h"
 #include "base/checked.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "runner/cpu_inside.h"
 
@@ -146,6 +147,11 @@ static enum omma_status set_up(struct ommai_cpu_runner *cpu, struct omma_error *
   return allocate(cpu, error);
 }
 
+static int64_t now(const struct ommai_runner *runner) {
+  (void)runner;
+  return ommai_clock_ns();
+}
+
 static size_t workspace_bytes(const struct ommai_runner *runner) {
   const struct ommai_runner_bytes *bytes = &ommai_cpu_inside_const(runner)->bytes;
   return bytes->prefill + bytes->decode + bytes->encode;
@@ -154,6 +160,7 @@ static size_t workspace_bytes(const struct ommai_runner *runner) {
 static enum omma_status create(const void *network, const struct ommai_runner_limits *limits, struct ommai_runner **out,
                                struct omma_error *error) {
   static const struct ommai_runner_functions functions = {.destroy = destroy,
+                                                          .now = now,
                                                           .workspace_bytes = workspace_bytes,
                                                           .name_encoder = ommai_cpu_name_encoder,
                                                           .encode_begin = ommai_cpu_encode_begin,
