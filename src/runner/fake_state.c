@@ -88,7 +88,7 @@ static void write_states(struct ommai_fake_runner *fake, const struct ommai_stat
   }
 }
 
-/* A row that sees all before it; its hash goes into the pages of every group, and into the states. */
+/* A row that sees all before it; its hash goes into every group. */
 static uint64_t compute(struct ommai_fake_runner *fake, int64_t slot, const struct ommai_state_pages *pages, int64_t position,
                         uint64_t hash, struct states *states) {
   int n_groups = fake->network->facts.n_groups;

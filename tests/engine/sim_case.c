@@ -37,6 +37,8 @@ static void make_engine(struct sim_engine *engine, struct test_random *random) {
   static const int64_t chunks[] = {64, 64, 128, 256, 1024}, patches[] = {4, 64, 300, 1024},
                        slots[] = {1, 2, 3, 4, 6, 8, 12, 32};
   static const int64_t rounds_us[] = {10, 300, 2000, 1000000}, repeated[] = {0, 0, 50, 80, 95, 99};
+  int64_t *values = (int64_t *)(void *)engine;
+  for (int i = 0; i < sim_n_engine_fields; i++) values[i] = sim_engine_fields[i].simplest;
   engine->slots = slots[test_random_range(random, 0, 7)];
   engine->context = test_random_range(random, 100, 640);
   int64_t least = (engine->context + 63) / 64;
@@ -61,10 +63,10 @@ static void make_engine(struct sim_engine *engine, struct test_random *random) {
   engine->end = test_random_range(random, 0, 9) ? -1 : test_random_range(random, 0, 300);
 }
 
-static void make_prompt(struct sim_request *request, int64_t context, bool pictures, struct test_random *random) {
+static void make_prompt(struct sim_request *request, int64_t context, bool with_images, struct test_random *random) {
   request->document = test_random_range(random, 0, SIM_N_DOCUMENTS - 1);
   request->shared = test_random_range(random, 0, 2) ? 64 * test_random_range(random, 0, 4) : test_random_range(random, 0, 200);
-  request->images = test_random_range(random, 0, pictures ? 0 : 3) ? 0 : test_random_range(random, 1, 3);
+  request->images = test_random_range(random, 0, with_images ? 0 : 3) ? 0 : test_random_range(random, 1, 3);
   request->image = test_random_range(random, 0, SIM_N_IMAGES - 1);
   request->own = mostly(random, test_random_range(random, 1, 8), 1, 150);
   while (sim_prompt_size(request) >= context) {

@@ -33,7 +33,14 @@ enum { SIM_MAX_REQUESTS = 300, SIM_MAX_FAILURES = 8, SIM_N_IMAGES = 6, SIM_N_DOC
   X(snapshots, 0)      /* other layers keep snapshots */                                             \
   X(repeated, 0)       /* per cent of tokens that follow from the one before */                      \
   X(round_us, 1000000) /* after this a pass or chunk pauses */                                       \
-  X(end, -1)           /* the turn before which the engine is destroyed; -1: when all is done */
+  X(end, -1)           /* it is destroyed before this turn; -1: when all is done */                  \
+  X(pass_us, 2000)     /* what work costs: a pass, and each patch of it */                           \
+  X(patch_us, 100)                                                                                   \
+  X(chunk_us, 1000) /* a chunk, and each of its tokens */                                            \
+  X(token_us, 50)                                                                                    \
+  X(step_us, 5000) /* a step, and each of its rows */                                                \
+  X(row_us, 200)                                                                                     \
+  X(draw_us, 20)
 
 #define SIM_REQUEST_FIELDS(X)                                             \
   X(at, 0)       /* the turn before which it is submitted */              \

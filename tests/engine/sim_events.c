@@ -141,6 +141,8 @@ static void on_finish(void *context, const struct omma_result *result) {
   world->last_end = world->turn;
   world->n_ended++;
   world->outcome->n_ended++;
+  world->outcome->completion_ns += job->end_ns - job->begin_ns;
+  world->outcome->total_ns = job->end_ns;
   world->outcome->n_cancelled += result->finish == OMMA_FINISH_CANCELLED;
   world->outcome->n_failed += result->finish == OMMA_FINISH_ERROR;
   world->outcome->n_tokens += result->n_completion_tokens;

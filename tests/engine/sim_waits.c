@@ -5,13 +5,13 @@
 #include "base/checked.h"
 
 struct ommai_fake_costs sim_costs(const struct sim_engine *engine) {
-  return (struct ommai_fake_costs){.pass = 2000000,
-                                   .patch = 100000,
-                                   .chunk = 1000000,
-                                   .prompt_row = 50000,
-                                   .step = 5000000,
-                                   .step_row = 200000,
-                                   .draw = 20000,
+  return (struct ommai_fake_costs){.pass = 1000 * engine->pass_us,
+                                   .patch = 1000 * engine->patch_us,
+                                   .chunk = 1000 * engine->chunk_us,
+                                   .prompt_row = 1000 * engine->token_us,
+                                   .step = 1000 * engine->step_us,
+                                   .step_row = 1000 * engine->row_us,
+                                   .draw = 1000 * engine->draw_us,
                                    .round = 1000 * engine->round_us};
 }
 
@@ -80,6 +80,7 @@ void sim_check_gap(struct sim_job *job) {
   const struct ommai_fake_costs *costs = &world->network.costs;
   int64_t n_preemptions = world->engine->resources.stats.n_preemptions, gap = sim_now(world) - job->token_ns;
   bool counts = job->token_ns && job->token_preemptions == n_preemptions && job->alone && patience(world, job) == 0;
+  if (job->token_ns && gap > world->outcome->longest_gap_ns) world->outcome->longest_gap_ns = gap;
   job->token_ns = sim_now(world);
   job->token_preemptions = n_preemptions;
   if (!counts) return;

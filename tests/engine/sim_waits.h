@@ -10,7 +10,6 @@
 
 #define SIM_WAIT_FACTOR 4.0
 
-/* Of a small model on a small machine: a step is a hundred rows of a prompt. */
 struct ommai_fake_costs sim_costs(const struct sim_engine *engine);
 
 /* A stream has got a token: the time since the one before may be that of a step of all rows, of the

@@ -217,22 +217,12 @@ static void run_loaded(struct sim_world *world, struct sim_outcome *outcome) {
 }
 
 void sim_run(const struct sim_case *run, struct sim_outcome *outcome) {
-  const struct sim_engine alone = {.slots = 1,
-                                   .pages = 11,
-                                   .chunk = 1024,
-                                   .patches = 1024,
-                                   .cache = -1,
-                                   .end = -1,
-                                   .queue = 1,
-                                   .reserve = -1,
-                                   .slice_ms = 1000,
-                                   .percent = 50,
-                                   .lookup = 1,
-                                   .max_wait_ms = 2000,
-                                   .window = run->engine.window,
-                                   .snapshots = run->engine.snapshots,
-                                   .repeated = run->engine.repeated,
-                                   .round_us = 1000000};
+  struct sim_engine alone;
+  int64_t *values = (int64_t *)(void *)&alone;
+  for (int i = 0; i < sim_n_engine_fields; i++) values[i] = sim_engine_fields[i].simplest;
+  alone.window = run->engine.window;
+  alone.snapshots = run->engine.snapshots;
+  alone.repeated = run->engine.repeated;
   struct sim_outcome reference = {.rule = ""};
   *outcome = (struct sim_outcome){.rule = ""};
   begin(&shared.alone, run, &alone, &reference);

@@ -133,6 +133,10 @@ static int replay(const char *path, bool with_log) {
   if (outcome.rule[0]) return report(&run, &outcome);
   printf("every rule holds: %lld requests, %lld tokens, %lld preemptions\n", (long long)outcome.n_ended,
          (long long)outcome.n_tokens, (long long)outcome.n_preemptions);
+  printf("in simulated time: %.1f ms in all, %.1f until an end in the mean, at most %.1f between two tokens\n",
+         (double)outcome.total_ns * 1e-6,
+         (double)outcome.completion_ns * 1e-6 / (double)(outcome.n_ended ? outcome.n_ended : 1),
+         (double)outcome.longest_gap_ns * 1e-6);
   return 0;
 }
 
