@@ -29,7 +29,8 @@
 extern "C" {
 #endif
 
-/* Element type of q, k, v and out. Scores, softmax and sums are always f32. With bf16, the softmax
+/* Element type of q, k, v and out. Scores, softmax and sums are always f32. Scores must stay below
+ * 2^100 in magnitude before they are scaled, and `scale` below 2^26. With bf16, the softmax
  * weights are rounded to bf16 for the product with v, and their divisor is the sum of the rounded
  * weights. With bf16 and f16 the result is rounded once. INT8 is no type of a plan: it is that of
  * keys and values with scales (int8_kv below). */

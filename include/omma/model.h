@@ -43,14 +43,29 @@ typedef void (*omma_progress)(void *context, int64_t done, int64_t total);
  * UNUSED: it can be opened, and chats are refused. */
 enum omma_chat_template_use { OMMA_CHAT_TEMPLATE_OWN = 0, OMMA_CHAT_TEMPLATE_FAMILY = 1, OMMA_CHAT_TEMPLATE_UNUSED = 2 };
 
+/* A word for omma_model_options.quantization. */
+struct omma_quantization_method {
+  const char *name;
+  /* What weights become that are quantized as they are loaded, as in omma_model_info.kept_weights;
+   * NULL: nothing ("none"), or the word states what a checkpoint is already. */
+  const char *format;
+  /* With a format: bytes of a bf16 checkpoint that are packed in a second, in those that the same
+   * threads read from memory. An estimate. */
+  double packing_share;
+};
+
+/* The index-th word, from 0 on, in the order in which help lists them. A format's usual word comes
+ * first, and is the format's name. False after the last. */
+OMMA_API bool omma_quantization_method(int index, struct omma_quantization_method *method);
+
 struct omma_model_options {
   enum omma_weight_type weights;        /* of the language model; not INT8 */
   enum omma_weight_type vision_weights; /* of the vision tower; AUTO: as `weights` */
   enum omma_kv_cache_type kv_cache;     /* of the language model */
-  /* The format in which the language model's matrices are packed; vLLM's --quantization. NULL or
-   * "none": as the checkpoint has them. "int8": 8 bits with a scale for each output. "int4": 4 bits
-   * with a scale for each group of inputs (OMMA_INT4_GROUP). "int4-g32", "int4-g64", "int4-g128":
-   * groups of 32, 64, 128.
+  /* The format in which the language model's matrices are packed; vLLM's --quantization: a word of
+   * omma_quantization_method. NULL or "none": as the checkpoint has them. "int8": 8 bits with a
+   * scale for each output. "int4": 4 bits with a scale for each group of inputs (OMMA_INT4_GROUP).
+   * "int4-g32", "int4-g64", "int4-g128": groups of 32, 64, 128.
    *
    * Inputs are quantized to 8 bits row by row and sums are integers; activations and the KV cache
    * stay as `weights` requires. The output layer and the heads of MLA have 8 bits with "int4" too.

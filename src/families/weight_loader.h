@@ -26,6 +26,7 @@ struct ommai_weight_loader {
   struct omma_allocator allocator;
   const struct ommai_checkpoint *checkpoint; /* PACK; may be NULL in DESCRIBE */
   struct ommai_linear_context *linear_context;
+  const struct omma_team *team; /* PACK: on which weights are packed; NULL: the caller alone */
   struct ommai_weight_policy policy;
   enum omma_dtype stored_type; /* of tensors that no checkpoint is there to show */
   ommai_tensor_visitor visit;  /* DESCRIBE; may be NULL */

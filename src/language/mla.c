@@ -1,10 +1,10 @@
 #include "language/mla.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/first_error.h"
 #include "base/half.h"
 #include "base/team.h"
 #include "kernels/dtype.h"
@@ -180,21 +180,22 @@ static const void *kept_rows(const struct ommai_decoder *decoder, const struct o
 }
 
 /* Expands n_rows (at most a page) kept rows of `page` for one head into out dtype [64,
- * expanded_width]. False where the linear layer refuses, which sizes fixed at load exclude. */
-static bool expand_page(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache, int64_t layer, int64_t head,
-                        int32_t page, int64_t n_rows, float *widened, void *out, int worker) {
+ * expanded_width]. Errors: the linear layer's. */
+static enum omma_status expand_page(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache, int64_t layer,
+                                    int64_t head, int32_t page, int64_t n_rows, float *widened, void *out, int worker,
+                                    struct omma_error *error) {
   const struct ommai_decoder_config *config = &decoder->config;
   enum omma_dtype dtype = decoder->dtype;
   int64_t width = ommai_mla_width(config), expanded = expanded_width(config);
   int64_t rotated_at = config->v_head_dim + config->mla.nope_dim;
   size_t rotated_bytes = (size_t)config->mla.rope_dim * ommai_dtype_size(dtype);
   const unsigned char *rows = kept_rows(decoder, cache, layer, page, n_rows, widened);
-  if (ommai_linear_run(decoder->layers[layer].mla_heads[head].expand.op, rows, out, n_rows, worker) != OMMA_OK) return false;
+  OMMAI_TRY(ommai_linear_run(decoder->layers[layer].mla_heads[head].expand.op, rows, out, n_rows, worker, error));
   for (int64_t row = 0; row < n_rows; row++) {
     memcpy(ommai_element(out, row * expanded + rotated_at, dtype),
            rows + (size_t)(row * width + config->mla.kv_rank) * ommai_dtype_size(dtype), rotated_bytes);
   }
-  return true;
+  return OMMA_OK;
 }
 
 /* Bytes of one head's expanded context. */
@@ -257,7 +258,7 @@ static enum omma_status place_prefill(struct ommai_prefill_mixing *mixing, int n
 struct expansion {
   const struct ommai_prefill_mixing *mixing;
   int64_t layer, first_head, first_task;
-  atomic_bool failed;
+  struct ommai_first_error failure;
 };
 
 static void expand_task(void *context, int64_t task, int worker) {
@@ -268,19 +269,19 @@ static void expand_task(void *context, int64_t task, int worker) {
   int64_t n_rows = ommai_min_i64(PAGE, mixing->first + mixing->n_rows - page * PAGE);
   void *out = ommai_element(mixing->expanded, place * PAGE * expanded_width(&decoder->config), decoder->dtype);
   float *widened = (float *)(void *)(mixing->widened + widened_size(decoder) * (size_t)worker);
-  if (!expand_page(decoder, mixing->cache, expansion->layer, expansion->first_head + head, mixing->pages[page], n_rows, widened,
-                   out, worker)) {
-    atomic_store(&expansion->failed, true);
+  struct omma_error error;
+  if (expand_page(decoder, mixing->cache, expansion->layer, expansion->first_head + head, mixing->pages[page], n_rows, widened,
+                  out, worker, &error) != OMMA_OK) {
+    ommai_first_error_keep(&expansion->failure, &error);
   }
 }
 
 static enum omma_status expand(const struct ommai_prefill_mixing *mixing, int64_t layer, int64_t first_head, int64_t first_task,
                                int64_t count, const struct omma_team *team, struct omma_error *error) {
   struct expansion expansion = {.mixing = mixing, .layer = layer, .first_head = first_head, .first_task = first_task};
-  atomic_init(&expansion.failed, false);
+  ommai_first_error_init(&expansion.failure);
   ommai_team_run(team, count, expand_task, &expansion);
-  if (!atomic_load(&expansion.failed)) return OMMA_OK;
-  return ommai_fail(error, OMMA_ERROR_MEMORY, "decoder: out of memory in a linear layer");
+  return ommai_first_error_result(&expansion.failure, "decoder", error);
 }
 
 static struct omma_attention_tensors expanded_tensors(const struct ommai_prefill_mixing *mixing, int64_t first_head) {

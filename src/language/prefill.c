@@ -376,8 +376,9 @@ static void run_part(void *context, int64_t task, int worker) {
   int64_t n_rows = ommai_min_i64(BLOCK_ROWS, prefill->tiles.n_rows - row);
   const struct ommai_linear_rows rows = rows_for(prefill, call.linear, call.x);
   float *y = call.y + row * ommai_linear_n_out(call.linear);
-  if (ommai_linear_parts_run_prepared(call.parts, place / n_blocks, &rows, row, y, n_rows, worker) != OMMA_OK) {
-    atomic_store(&prefill->tiles.failed, true);
+  struct omma_error error;
+  if (ommai_linear_parts_run(call.parts, place / n_blocks, &rows, row, y, n_rows, worker, &error) != OMMA_OK) {
+    ommai_first_error_keep(&prefill->tiles.failure, &error);
   }
 }
 
@@ -436,8 +437,7 @@ static enum omma_status run_tasks(struct ommai_prefill *prefill, int64_t max_tas
   prefill->first_task = prefill->next_task;
   if (task) {
     ommai_team_run(prefill->team, *count, task, prefill);
-    if (atomic_load(&prefill->tiles.failed))
-      return ommai_fail(error, OMMA_ERROR_MEMORY, "decoder: out of memory in a linear layer");
+    OMMAI_TRY(ommai_first_error_result(&prefill->tiles.failure, "decoder", error));
   } else {
     OMMAI_TRY(layer_config(prefill)->mixer->prefill(mixing(prefill), prefill->layer, prefill->first_task, count, prefill->team,
                                                     error));

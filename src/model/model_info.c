@@ -10,7 +10,7 @@ const char *omma_version(void) { return OMMA_VERSION; }
 /* How the language model's matrices are kept, all but a few of them. */
 static enum ommai_weight_format kept_format(const struct omma_model *model) {
   enum ommai_weight_format wanted = model->network.main_weights.format;
-  if (wanted == OMMAI_FORMAT_INT8 || wanted == OMMAI_FORMAT_INT4) return wanted;
+  if (ommai_linear_format(wanted)->quantised) return wanted;
   return model->network.decoder.dtype == OMMA_BF16 || model->config.stored_type == OMMA_BF16 ? OMMAI_FORMAT_BF16
                                                                                              : OMMAI_FORMAT_F32;
 }
@@ -49,14 +49,13 @@ static void set_sampling_info(const struct ommai_generation_config *generation, 
 }
 
 void omma_model_get_info(const struct omma_model *model, struct omma_model_info *info) {
-  bool int8_tower = model->network.policy.kinds[OMMAI_ROLE_TOWER_QKV].format == OMMAI_FORMAT_INT8;
   *info = (struct omma_model_info){
       .directory = model->directory,
       .model_type = model->config.model_type,
       .isa = ommai_cpu_level_name(model->network.level),
       .weights = ommai_dtype_name(model->network.decoder.dtype),
-      .vision_weights = int8_tower ? "int8" : ommai_dtype_name(model->network.tower.dtype),
-      .kept_weights = ommai_weight_format_name(kept_format(model)),
+      .vision_weights = ommai_weight_kind_name(&model->network.policy.kinds[OMMAI_ROLE_TOWER_QKV]),
+      .kept_weights = ommai_linear_format(kept_format(model))->name,
       .kept_group = model->network.main_weights.group,
       .quantization = model->network.declared,
       .kv_cache = ommai_dtype_name(model->network.decoder.kv_type),

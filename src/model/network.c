@@ -90,9 +90,8 @@ static enum omma_status set_up_decoder(struct ommai_network *network, const stru
 }
 
 static enum omma_status choose_weights(struct ommai_network *network, const struct omma_model_options *options,
-                                       struct omma_error *error) {
-  const struct ommai_weight_kind tower = {.format = network->tower.int8_scores ? OMMAI_FORMAT_INT8 : OMMAI_FORMAT_BF16,
-                                          .compute = network->tower.dtype};
+                                       enum omma_weight_type vision, struct omma_error *error) {
+  const struct ommai_weight_kind tower = ommai_weight_kind_of_tower(vision, network->tower.dtype);
   struct ommai_weight_kind text;
   OMMAI_TRY(ommai_weight_kind_quantize(options->quantization, network->declared,
                                        ommai_weight_kind_dense(network->decoder.dtype), &text, error));
@@ -170,14 +169,15 @@ static enum omma_status count_weights(struct ommai_network *network, const struc
 enum omma_status ommai_network_plan(struct ommai_network *network, const struct omma_model_options *options,
                                     const char *declared, const struct ommai_checkpoint *checkpoint, struct omma_error *error) {
   const struct ommai_quantization *quantization = network->quantization;
+  enum omma_weight_type vision = options->vision_weights ? options->vision_weights : options->weights;
   network->declared = quantization ? ommai_quantization_description(quantization) : declared;
   const struct omma_attention_options attention = {ommai_cpu_level_name(network->level), &network->allocator};
   OMMAI_TRY(omma_attention_context_create(&attention, &network->attention, error));
   OMMAI_TRY(ommai_linear_context_create(network->level, network->n_threads, &network->large_allocator, &network->linear_context,
                                         error));
-  set_up_tower(network, options->vision_weights ? options->vision_weights : options->weights);
+  set_up_tower(network, vision);
   OMMAI_TRY(set_up_decoder(network, options, error));
-  OMMAI_TRY(choose_weights(network, options, error));
+  OMMAI_TRY(choose_weights(network, options, vision, error));
   return count_weights(network, checkpoint, NULL, NULL, error);
 }
 
@@ -201,9 +201,8 @@ enum omma_status ommai_network_pack(struct ommai_network *network, struct ommai_
   loader.progress = options->progress;
   loader.progress_context = options->progress_context;
   loader.bytes_total = (int64_t)ommai_checkpoint_total_bytes(checkpoint);
-  ommai_linear_context_pack_on(network->linear_context, team);
+  loader.team = team;
   enum omma_status status = load(network, &loader, &network->tower, &network->decoder, error);
-  ommai_linear_context_pack_on(network->linear_context, NULL);
   network->packed = status == OMMA_OK;
   /* Tensors that are only mapped, or that the network has no use for, were not counted. */
   if (network->packed && loader.progress) loader.progress(loader.progress_context, loader.bytes_total, loader.bytes_total);

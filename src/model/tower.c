@@ -111,7 +111,7 @@ void omma_tower_get_info(const struct omma_tower *tower, struct omma_tower_info 
   *info = (struct omma_tower_info){
       .model_type = tower->config.model_type,
       .isa = ommai_cpu_level_name(tower->network.level),
-      .weights = tower->network.tower.int8_scores ? "int8" : ommai_dtype_name(tower->network.tower.dtype),
+      .weights = ommai_weight_kind_name(&tower->network.policy.kinds[OMMAI_ROLE_TOWER_QKV]),
       .n_threads = tower->network.n_threads,
       .n_parameters = tower->network.n_parameters,
       .weight_bytes = tower->network.weight_bytes,

@@ -463,7 +463,8 @@ def test_plan_as_table(omma, no_weights):
     assert "640x480" in text and "total" in text and "Memory" in text
     assert all(len(line) <= 100 for line in text.splitlines() if not line.startswith("  linear layers ")), text
     rows = [line.split() for line in text[text.index("\nChoices\n"):].splitlines()]
-    assert [row[0] for row in rows if len(row) == 8 and row[0] != "f32," and float(row[-1]) > 0] == ["f32", "bf16", "int8", "int4"]
+    names = [row[0] for row in rows if len(row) == 8 and row[0] != "f32," and float(row[-1]) > 0]
+    assert names[:2] == ["f32", "bf16"] and {"int8", "int4"} <= set(names)
 
 
 def test_plan_of_a_quantised_model(omma, no_weights):

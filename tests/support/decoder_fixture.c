@@ -73,7 +73,7 @@ static struct ommai_linear *pack(struct decoder_fixture *fixture, const struct o
   struct omma_error error;
   struct ommai_linear *linear;
   const struct ommai_linear_spec spec = {.n_in = n_in, .format = ommai_linear_dense_format(compute), .compute = compute};
-  assert_ok(ommai_linear_create(fixture->decoder.linear_context, &spec, sources, n, &linear, &error), &error);
+  assert_ok(ommai_linear_create(fixture->decoder.linear_context, &spec, sources, n, NULL, &linear, &error), &error);
   return linear;
 }
 

@@ -93,6 +93,8 @@ plant src/vision/c.c '#include "language/mlp.h"\n#include "weights/tensor.h"\n' 
 plant src/language/d.c '#include "vision/block.h"\n' '1: include: language must not include vision/block.h'
 plant src/weights/e.c '#include "image/png.h"\n' '1: include: weights must not include image/png.h'
 plant src/text/f.c '#include "kernels/cpu.h"\n' '1: include: text must not include kernels/cpu.h'
+plant src/linear/stored.c '#include "weights/stored_matrix.h"\n#include "weights/tensor.h"\n' \
+  '2: include: linear must not include weights/tensor.h'
 plant src/attention/g.c '#include "linear/linear.h"\n' '1: include: attention must not include linear/linear.h'
 plant src/families/h.c '#include "engine/session.h"\n' '1: include: families must not include engine/session.h'
 plant src/engine/i.c '#include "server/server.h"\n' '1: include: engine must not include server/server.h'

@@ -17,7 +17,7 @@ static void definition(const struct omma_attention_context *context) {
                                                {40, 577, 5, false}, {2, 127, 6, false}, {3, 4200, 7, false}};
   for (int mode = OMMA_ATTENTION_CAUSAL; mode <= OMMA_ATTENTION_DECODE; mode++) {
     for (int types = 0; types < ATTENTION_DECODER_TYPES; types++) {
-      for (int i = 0; i < WINDOWS; i++) {
+      for (int i = test_small() ? types % 3 : 0; i < WINDOWS; i += test_small() ? 3 : 1) {
         struct attention_case problem = attention_decoder_case(mode, types, 40, segments, 7);
         problem.window = windows[i];
         problem.n_heads = 6;
@@ -34,7 +34,7 @@ static void head_dims(const struct omma_attention_context *context) {
   const struct attention_segment segments[] = {{50, 170, 1, false}, {90, 90, 2, false}};
   for (int mode = OMMA_ATTENTION_CAUSAL; mode <= OMMA_ATTENTION_DECODE; mode++) {
     for (int types = 0; types < ATTENTION_DECODER_TYPES; types++) {
-      for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+      for (size_t i = 0; i < sizeof dims / sizeof *dims; i += test_small() ? 3 : 1) {
         struct attention_case problem = attention_decoder_case(mode, types, dims[i], segments, 2);
         problem.window = 30;
         problem.n_kv_heads = 1;
@@ -87,7 +87,7 @@ static void packing_teams_and_slices(const struct omma_attention_context *contex
   assert_ok(ommai_team_create(3, false, &ommai_default_allocator, &team, &error), &error);
   for (int mode = OMMA_ATTENTION_CAUSAL; mode <= OMMA_ATTENTION_DECODE; mode++) {
     for (int types = 0; types < ATTENTION_DECODER_TYPES; types++) {
-      for (int i = 1; i < WINDOWS; i += 2) {
+      for (int i = 1; i < WINDOWS; i += test_small() ? 4 : 2) {
         struct attention_case problem = attention_decoder_case(mode, types, 40, segments, 9);
         problem.window = windows[i];
         problem.n_heads = 4;
@@ -109,13 +109,13 @@ static void chunked_prefill(const struct omma_attention_context *context) {
   enum { LENGTH = 700 };
   static const int64_t chunks[] = {1, 7, 48, 64, 100};
   for (int types = 0; types < ATTENTION_DECODER_TYPES; types++) {
-    for (int w = 0; w < WINDOWS - 1; w++) {
+    for (int w = 0; w < WINDOWS - 1; w += test_small() ? 3 : 1) {
       const struct attention_segment whole = {LENGTH, LENGTH, 77, false};
       struct attention_case problem = attention_decoder_case(OMMA_ATTENTION_CAUSAL, types, 40, &whole, 1);
       problem.window = w == 0 ? 300 : windows[w];
       int64_t width = (int64_t)problem.n_heads * problem.v_head_dim;
       float *expected = attention_case_run(context, &problem);
-      for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
+      for (size_t i = test_small() ? 3 : 0; i < sizeof chunks / sizeof *chunks; i++) {
         for (int64_t first = chunks[i] / 2; first < LENGTH; first += chunks[i] + (chunks[i] < 48 ? 61 : 0)) {
           int64_t n_rows = LENGTH - first < chunks[i] ? LENGTH - first : chunks[i];
           const struct attention_segment chunk = {n_rows, first + n_rows, 77, false};

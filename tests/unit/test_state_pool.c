@@ -176,7 +176,7 @@ static void pages_are_promised_by_group(void **state) {
   assert_int_equal(promised[0], 8);
   assert_int_equal(promised[1], 3); /* 5 at once */
   assert_true(ommai_state_pool_has(pool, keys, 0, 3 * PAGE, promised));
-  assert_false(ommai_state_pool_has(pool, keys, 0, 4 * PAGE, promised)); /* of the window 3 are left */
+  assert_false(ommai_state_pool_has(pool, keys, 0, 4 * PAGE, promised));
   assert_false(ommai_state_pool_take(pool, &held, 2 * PAGE, 11 * PAGE));
   assert_int_equal(used(pool, 0), 2);
   let_go(pool, &held);

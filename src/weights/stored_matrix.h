@@ -1,7 +1,7 @@
 /* Weights that a file keeps in a format of its own, such as a quantised one. The readers of such
  * files make these; the code that packs weights reads them. */
-#ifndef OMMAI_KERNELS_STORED_MATRIX_H
-#define OMMAI_KERNELS_STORED_MATRIX_H
+#ifndef OMMAI_WEIGHTS_STORED_MATRIX_H
+#define OMMAI_WEIGHTS_STORED_MATRIX_H
 
 #include <stdbool.h>
 #include <stdint.h>
