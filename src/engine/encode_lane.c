@@ -1,7 +1,6 @@
 #include "engine/encode_lane.h"
 
 #include "base/checked.h"
-#include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/plural.h"
@@ -111,11 +110,12 @@ enum omma_status ommai_encode_lane_begin(struct ommai_encode_lane *lane, struct 
 
 enum omma_status ommai_encode_lane_advance(struct ommai_encode_lane *lane, int64_t ns, bool *done, struct omma_error *error) {
   struct ommai_runner *runner = lane->resources->runner;
-  int64_t start = ommai_clock_ns();
+  int64_t start = ommai_resources_now(lane->resources);
   OMMAI_TRY(runner->functions->encode_advance(runner, ns, done, error));
   if (lane->running_call) {
     lane->running_call->n_slices++;
-    lane->running_call->longest_slice_ns = ommai_max_i64(lane->running_call->longest_slice_ns, ommai_clock_ns() - start);
+    lane->running_call->longest_slice_ns =
+        ommai_max_i64(lane->running_call->longest_slice_ns, ommai_resources_now(lane->resources) - start);
   }
   return OMMA_OK;
 }

@@ -2,7 +2,6 @@
 #include "engine/engine.h"
 
 #include "base/allocator.h"
-#include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/plural.h"
@@ -93,7 +92,7 @@ static void finish_cancelled(struct omma_engine *engine, const struct ommai_queu
   }
   struct omma_result result = {
       .finish = OMMA_FINISH_CANCELLED, .stop_token = -1, .n_prompt_tokens = (int64_t)queued->request->n_tokens};
-  result.timings.queue = (double)(ommai_clock_ns() - queued->submitted) * 1e-9;
+  result.timings.queue = (double)(ommai_resources_now(&engine->resources) - queued->submitted) * 1e-9;
   count_finish(engine, &result);
   if (queued->callbacks.on_finish) queued->callbacks.on_finish(queued->callbacks.context, &result);
 }
@@ -110,19 +109,28 @@ static void look_after_queue(struct omma_engine *engine) {
   }
 }
 
+void ommai_engine_turn(struct omma_engine *engine) {
+  look_after_queue(engine);
+  publish(engine);
+  ommai_scheduler_turn(&engine->scheduler);
+  debug_evictions(engine);
+  publish(engine);
+}
+
+/* Ends everything once the queue takes nothing more. */
+static void wind_down(struct omma_engine *engine) {
+  struct ommai_queued_request queued;
+  ommai_scheduler_cancel_all(&engine->scheduler);
+  while (ommai_request_queue_take_cancelled(&engine->shared->queue, &queued)) finish_cancelled(engine, &queued);
+}
+
 static void *engine_main(void *argument) {
   pthread_setname_np(pthread_self(), "omma-engine");
   struct omma_engine *engine = argument;
-  struct ommai_queued_request queued;
   while (ommai_request_queue_wait(&engine->shared->queue, ommai_scheduler_has_work(&engine->scheduler))) {
-    look_after_queue(engine);
-    publish(engine);
-    ommai_scheduler_turn(&engine->scheduler);
-    debug_evictions(engine);
-    publish(engine);
+    ommai_engine_turn(engine);
   }
-  ommai_scheduler_cancel_all(&engine->scheduler);
-  while (ommai_request_queue_take_cancelled(&engine->shared->queue, &queued)) finish_cancelled(engine, &queued);
+  wind_down(engine);
   return NULL;
 }
 
@@ -142,11 +150,8 @@ static enum omma_status set_up(struct omma_engine *engine, const struct ommai_ru
   }
   OMMAI_TRY(ommai_scheduler_init(&engine->scheduler, &engine->resources, &events, error));
   engine->shared->stats.alive = true;
+  engine->is_complete = true;
   publish(engine);
-  if (pthread_create(&engine->thread, NULL, engine_main, engine) != 0) {
-    return ommai_fail(error, OMMA_ERROR_INTERNAL, "engine: cannot start its thread");
-  }
-  engine->has_thread = true;
   OMMAI_DEBUG(&engine->model->log,
               "engine: %lld KV pages of %d tokens, %lld sequence%s, chunks of %lld tokens, %lld patches a pass",
               (long long)limits->n_pages[0], OMMA_ATTENTION_PAGE_TOKENS, (long long)limits->max_sequences,
@@ -182,14 +187,11 @@ static enum omma_status allocate(struct omma_model *model, struct omma_engine **
   return OMMA_OK;
 }
 
-enum omma_status omma_engine_create(struct omma_model *model, const struct omma_engine_options *options,
-                                    struct omma_engine **out, struct omma_error *error) {
-  const struct ommai_runner_source source = ommai_cpu_runner_source(model);
+enum omma_status ommai_engine_create(struct omma_model *model, const struct ommai_runner_source *source,
+                                     const struct omma_engine_options *options, struct omma_engine **out,
+                                     struct omma_error *error) {
   struct ommai_engine_sizes sizes;
-  if (model->config_only) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "model", "engine: the model was opened without its weights");
-  }
-  OMMAI_TRY(ommai_engine_sizes(model, &source, options, &sizes, error));
+  OMMAI_TRY(ommai_engine_sizes(model, source, options, &sizes, error));
   if (atomic_exchange(&model->has_engine, true)) {
     return ommai_fail(error, OMMA_ERROR_BUSY, "engine: the model has one already");
   }
@@ -199,7 +201,7 @@ enum omma_status omma_engine_create(struct omma_model *model, const struct omma_
     atomic_store(&model->has_engine, false);
     return status;
   }
-  status = set_up(engine, &source, &sizes, options, error);
+  status = set_up(engine, source, &sizes, options, error);
   if (status != OMMA_OK) {
     omma_engine_destroy(engine);
     return status;
@@ -208,15 +210,39 @@ enum omma_status omma_engine_create(struct omma_model *model, const struct omma_
   return OMMA_OK;
 }
 
+enum omma_status omma_engine_create(struct omma_model *model, const struct omma_engine_options *options,
+                                    struct omma_engine **out, struct omma_error *error) {
+  const struct ommai_runner_source source = ommai_cpu_runner_source(model);
+  struct omma_engine *engine;
+  if (model->config_only) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "model", "engine: the model was opened without its weights");
+  }
+  OMMAI_TRY(ommai_engine_create(model, &source, options, &engine, error));
+  if (pthread_create(&engine->thread, NULL, engine_main, engine) != 0) {
+    omma_engine_destroy(engine);
+    return ommai_fail(error, OMMA_ERROR_INTERNAL, "engine: cannot start its thread");
+  }
+  engine->has_thread = true;
+  *out = engine;
+  return OMMA_OK;
+}
+
+/* Of an engine that is there wholly. */
+static void stop(struct omma_engine *engine) {
+  pthread_mutex_lock(&engine->shared->mutex);
+  engine->shared->stats.alive = false;
+  pthread_mutex_unlock(&engine->shared->mutex);
+  ommai_request_queue_stop(&engine->shared->queue);
+  if (engine->has_thread) {
+    pthread_join(engine->thread, NULL);
+  } else {
+    wind_down(engine);
+  }
+}
+
 void omma_engine_destroy(struct omma_engine *engine) {
   if (!engine) return;
-  if (engine->has_thread) {
-    pthread_mutex_lock(&engine->shared->mutex);
-    engine->shared->stats.alive = false;
-    pthread_mutex_unlock(&engine->shared->mutex);
-    ommai_request_queue_stop(&engine->shared->queue);
-    pthread_join(engine->thread, NULL);
-  }
+  if (engine->is_complete) stop(engine);
   ommai_scheduler_free(&engine->scheduler);
   ommai_resources_free(&engine->resources);
   atomic_store(&engine->model->has_engine, false);
@@ -246,7 +272,7 @@ enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omm
   OMMAI_TRY(ommai_request_check_context(sizes->limits.context, request->n_tokens, error));
   OMMAI_TRY(check_kind(&sizes->facts, request, error));
   ommai_encoding_share_find(&engine->resources.share, &engine->resources.encoder_cache, request);
-  const struct ommai_queued_request queued = {.submitted = ommai_clock_ns(),
+  const struct ommai_queued_request queued = {.submitted = ommai_resources_now(&engine->resources),
                                               .priority = sizes->by_priority ? request->priority : 0,
                                               .request = request,
                                               .callbacks = callbacks ? *callbacks : none};
@@ -335,7 +361,7 @@ enum omma_status omma_generate(struct omma_engine *engine, const struct omma_req
 }
 
 enum omma_status ommai_engine_encode(struct omma_engine *engine, struct ommai_encode_call *call, struct omma_error *error) {
-  const struct ommai_queued_request queued = {.submitted = ommai_clock_ns(), .encode = call};
+  const struct ommai_queued_request queued = {.submitted = ommai_resources_now(&engine->resources), .encode = call};
   OMMAI_TRY(ommai_request_queue_push(&engine->shared->queue, &queued, NULL, error));
   pthread_mutex_lock(&engine->shared->mutex);
   while (!call->finished) pthread_cond_wait(&engine->shared->finished, &engine->shared->mutex);

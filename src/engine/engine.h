@@ -31,8 +31,16 @@ struct omma_engine {
   int64_t logged_pages, logged_images; /* evictions that the log has; the thread's */
   struct ommai_engine_shared *shared;
   pthread_t thread;
-  bool has_thread;
+  bool has_thread, is_complete;
 };
+
+/* An engine over runners from `source`, without a thread: its work is done by ommai_engine_turn, of
+ * whoever made it. Errors: as omma_engine_create. */
+enum omma_status ommai_engine_create(struct omma_model *model, const struct ommai_runner_source *source,
+                                     const struct omma_engine_options *options, struct omma_engine **out,
+                                     struct omma_error *error);
+/* Between waits for requests: looks after the queue, then one step or slice of whatever is due. */
+void ommai_engine_turn(struct omma_engine *engine);
 
 /* Queues the images and waits until their outputs are complete. Thread-safe. Errors: BUSY,
  * CANCELLED, MEMORY, INTERNAL. */

@@ -52,7 +52,7 @@ static int64_t default_kv_bytes(const struct omma_model *model, const struct omm
                   ommai_min_i64(sizes->encoder_cache_bytes, INT64_MAX / 4) +
                   ommai_min_i64(ommai_image_store_budget(model->image_store), INT64_MAX / 8) +
                   sizes->limits.max_sequences * (image_bytes + (int64_t)sizes->request_bytes);
-  if (!model->weights_packed) taken += model->weight_bytes + model->linear_scratch_bytes;
+  if (!model->network.packed) taken += model->network.weight_bytes + model->network.linear_scratch_bytes;
   return ommai_max_i64(ommai_kv_budget(needed, room, taken), kv_bytes(sizes, 1));
 }
 

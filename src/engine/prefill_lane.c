@@ -1,7 +1,6 @@
 #include "engine/prefill_lane.h"
 
 #include "base/checked.h"
-#include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
 #include "engine/prompt_scores.h"
@@ -36,14 +35,14 @@ static enum omma_status score(struct ommai_prefill_lane *lane, int64_t end_ns, s
   struct ommai_sequence *sequence = lane->sequence;
   do {
     OMMAI_TRY(ommai_prompt_scores_advance(sequence, sequence->n_prefilled, lane->n_rows, &lane->n_scored, error));
-  } while (lane->n_scored < lane->n_rows && ommai_clock_ns() < end_ns);
+  } while (lane->n_scored < lane->n_rows && ommai_resources_now(lane->resources) < end_ns);
   return OMMA_OK;
 }
 
 enum omma_status ommai_prefill_lane_advance(struct ommai_prefill_lane *lane, int64_t ns, bool *done, struct omma_error *error) {
   struct ommai_runner *runner = lane->resources->runner;
   struct ommai_sequence *sequence = lane->sequence;
-  int64_t end_ns = ommai_clock_ns() + ns;
+  int64_t end_ns = ommai_resources_now(lane->resources) + ns;
   OMMAI_TRY(runner->functions->prompt_advance(runner, ns, done, error));
   if (*done && ommai_sequence_wants_scores(sequence)) {
     OMMAI_TRY(score(lane, end_ns, error));

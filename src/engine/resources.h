@@ -21,6 +21,11 @@ struct ommai_resources {
 enum omma_status ommai_resources_create(const struct omma_model *model, const struct ommai_runner_source *source,
                                         const struct ommai_engine_sizes *sizes, struct ommai_resources *resources,
                                         struct omma_error *error);
+/* The runner's time in nanoseconds, by which slices, steps and stages are measured. Any thread. */
+static inline int64_t ommai_resources_now(const struct ommai_resources *resources) {
+  return resources->runner->functions->now(resources->runner);
+}
+
 /* Takes half-made resources. */
 void ommai_resources_free(struct ommai_resources *resources);
 

@@ -4,7 +4,6 @@
 
 #include "base/allocator.h"
 #include "base/checked.h"
-#include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/plural.h"
@@ -185,7 +184,7 @@ void ommai_scheduler_add(struct ommai_scheduler *scheduler, const struct ommai_q
   }
   struct ommai_sequence *sequence = insert_live(scheduler, queued);
   OMMAI_DEBUG(log_of(scheduler), "request %llu: admitted after %.1f ms, one of %lld", (unsigned long long)queued->id,
-              (double)(ommai_clock_ns() - queued->submitted) * 1e-6, (long long)scheduler->n_live);
+              (double)(ommai_resources_now(scheduler->resources) - queued->submitted) * 1e-6, (long long)scheduler->n_live);
   enum omma_status status = ommai_sequence_start(sequence, scheduler->resources, sequence - scheduler->slots, queued, &error);
   if (status == OMMA_OK) status = ommai_sequence_enter(sequence, &error);
   if (status != OMMA_OK) fail(scheduler, sequence, &error);
@@ -279,7 +278,7 @@ static void decode_step(struct ommai_scheduler *scheduler) {
   struct ommai_decode_lane *lane = &scheduler->decode;
   struct omma_engine_stats *stats = &scheduler->resources->stats;
   struct omma_error error;
-  int64_t start = ommai_clock_ns(), n = collect_entries(scheduler);
+  int64_t start = ommai_resources_now(scheduler->resources), n = collect_entries(scheduler);
   if (n == 0) return;
   if (n != scheduler->logged_decoding) OMMAI_DEBUG(log_of(scheduler), "decode: batch of %lld", (long long)n);
   scheduler->logged_decoding = n;
@@ -287,12 +286,12 @@ static void decode_step(struct ommai_scheduler *scheduler) {
     for (int64_t i = 0; i < n; i++) fail(scheduler, lane->entries[i].sequence, &error);
     return;
   }
-  stats->decode_model_seconds += (double)(ommai_clock_ns() - start) * 1e-9;
+  stats->decode_model_seconds += (double)(ommai_resources_now(scheduler->resources) - start) * 1e-9;
   for (int64_t first = 0, end; first < n; first = end) {
     end = ommai_decode_lane_group(lane, first, n);
     draw_tokens(scheduler, first, end);
   }
-  scheduler->load.step_ns = ommai_clock_ns() - start;
+  scheduler->load.step_ns = ommai_resources_now(scheduler->resources) - start;
   scheduler->load.since_step_ns = 0;
   stats->decode_seconds += (double)scheduler->load.step_ns * 1e-9;
   stats->decode_steps++;
@@ -467,7 +466,7 @@ void ommai_scheduler_turn(struct ommai_scheduler *scheduler) {
   enter_again(scheduler);
   count_waiting(scheduler);
   struct ommai_choice choice = ommai_choose_work(load);
-  int64_t start = ommai_clock_ns();
+  int64_t start = ommai_resources_now(scheduler->resources);
   switch (choice.work) {
     case OMMAI_WORK_NONE: return;
     case OMMAI_WORK_DECODE: decode_step(scheduler); return;
@@ -475,7 +474,7 @@ void ommai_scheduler_turn(struct ommai_scheduler *scheduler) {
     case OMMAI_WORK_ENCODE: encode_slice(scheduler, choice.ns); break;
   }
   load->encoded_last = choice.work == OMMAI_WORK_ENCODE;
-  int64_t took = ommai_clock_ns() - start;
+  int64_t took = ommai_resources_now(scheduler->resources) - start;
   load->since_step_ns += took;
   for (int64_t i = 0; i < scheduler->n_live; i++) {
     if (scheduler->live[i]->stage == OMMA_STAGE_DECODE) scheduler->live[i]->waited_ns += took;

@@ -4,7 +4,6 @@
 
 #include "base/allocator.h"
 #include "base/checked.h"
-#include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/plural.h"
@@ -84,7 +83,7 @@ void ommai_sequence_book_time(struct ommai_sequence *sequence) {
                      [OMMA_STAGE_ENCODE] = &timings->encode,
                      [OMMA_STAGE_PREFILL] = &timings->prefill,
                      [OMMA_STAGE_DECODE] = &timings->decode};
-  int64_t now = ommai_clock_ns();
+  int64_t now = ommai_resources_now(sequence->resources);
   *slots[sequence->stage] += (double)(now - sequence->stage_started) * 1e-9;
   sequence->stage_started = now;
 }

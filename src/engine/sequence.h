@@ -19,7 +19,7 @@ struct ommai_sequence {
   const struct omma_request *request;
   struct omma_callbacks callbacks;
   enum omma_stage stage; /* QUEUED: it was preempted */
-  int64_t stage_started; /* ommai_clock_ns */
+  int64_t stage_started; /* by the runner's clock */
 
   /* [n_images] the tower's outputs, a user of each, and their rows; NULL where not needed */
   struct ommai_encoded_image **encoded;

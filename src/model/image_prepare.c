@@ -11,15 +11,16 @@
 
 static enum omma_status resize(const struct omma_model *model, const struct ommai_image *source,
                                const struct ommai_fitted_size *fitted, uint8_t *pixels, struct omma_error *error) {
-  const struct omma_allocator *allocator = &model->large_allocator;
+  const struct omma_allocator *allocator = &model->network.large_allocator;
   enum ommai_resize_rule rule = model->config.image.resize_rule;
   size_t workspace_size;
   OMMAI_TRY(ommai_resize_workspace(rule, source->width, source->height, fitted->width, fitted->height, &workspace_size, error));
   void *workspace = ommai_allocate_uninitialised(allocator, workspace_size, 1);
   if (!workspace) return ommai_fail_memory(error, "resize", workspace_size);
   const struct omma_team *team = ommai_image_team_borrow(model->image_team);
-  enum omma_status status = ommai_resize_bicubic_at(model->level, rule, source->pixels, source->width, source->height, pixels,
-                                                    fitted->width, fitted->height, workspace, workspace_size, team, error);
+  enum omma_status status =
+      ommai_resize_bicubic_at(model->network.level, rule, source->pixels, source->width, source->height, pixels, fitted->width,
+                              fitted->height, workspace, workspace_size, team, error);
   ommai_image_team_return(model->image_team, team);
   ommai_release(allocator, workspace, workspace_size, 1);
   if (status == OMMA_OK) ommai_pad_in_place(fitted, pixels);
@@ -40,7 +41,7 @@ static enum omma_status prepare(const struct omma_model *model, const struct omm
                                 struct ommai_prepared_image *image, struct omma_error *error) {
   enum omma_status status = OMMA_OK;
   OMMAI_TRY(take_budget(model, ommai_prepared_image_cost(image), error));
-  OMMAI_TRY(ommai_prepared_image_create(image, &model->large_allocator, model->pixel_budget, error));
+  OMMAI_TRY(ommai_prepared_image_create(image, &model->network.large_allocator, model->pixel_budget, error));
   for (int64_t i = 0; i < image->n_frames && status == OMMA_OK; i++) {
     status =
         resize(model, frames[i]->decoded, &image->fitted, image->pixels + (size_t)i * ommai_frame_bytes(&image->sizes), error);

@@ -388,8 +388,7 @@ static enum omma_status create_empty(const struct omma_model *model, const struc
   request->allocator = model->allocator;
   request->model = model;
   request->kind = kind;
-  if (kind == OMMA_REQUEST_DEFAULT)
-    request->kind = ommai_model_has_decoder(model) ? OMMA_REQUEST_GENERATE : OMMA_REQUEST_ENCODE;
+  if (kind == OMMA_REQUEST_DEFAULT) request->kind = model->network.has_decoder ? OMMA_REQUEST_GENERATE : OMMA_REQUEST_ENCODE;
   request->priority = options->priority;
   request->whole = options->whole;
   enum omma_status status = ommai_request_set_sampling(request, &options->sampling, error);

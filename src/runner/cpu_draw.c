@@ -55,8 +55,8 @@ static enum omma_status compute_logits(struct ommai_cpu_runner *cpu, enum ommai_
     residual = ommai_prefill_residual(cpu->chunk, first);
   }
   cpu->n_logits = 0;
-  OMMAI_TRY(ommai_decode_logits(&cpu->model->decoder, residual, last - first + 1, cpu->decode_workspace, cpu->bytes.decode,
-                                cpu->threads, cpu->tables.logits, error));
+  OMMAI_TRY(ommai_decode_logits(&cpu->model->network.decoder, residual, last - first + 1, cpu->decode_workspace,
+                                cpu->bytes.decode, cpu->threads, cpu->tables.logits, error));
   cpu->logits_from = from;
   cpu->first_logits = first;
   cpu->n_logits = last - first + 1;

@@ -35,9 +35,9 @@ static void add_tensor(crypto_generichash_state *state, const struct ommai_tenso
 static void add_numerics(crypto_generichash_state *state, const struct omma_model *model) {
   const struct ommai_patch_spec *patches = &model->config.image.patches;
   add_text(state, omma_version());
-  add_text(state, ommai_cpu_level_name(model->level));
+  add_text(state, ommai_cpu_level_name(model->network.level));
   for (int role = OMMAI_ROLE_PATCH_EMBED; role <= OMMAI_ROLE_MERGER; role++) {
-    const struct ommai_weight_kind *kind = &model->policy.kinds[role];
+    const struct ommai_weight_kind *kind = &model->network.policy.kinds[role];
     const int64_t numbers[] = {kind->format, kind->compute, kind->group, kind->inputs};
     add(state, numbers, sizeof numbers);
   }

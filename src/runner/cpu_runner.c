@@ -5,12 +5,13 @@
 #include "base/allocator.h"
 #include "base/arena.h"
 #include "base/checked.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "runner/cpu_inside.h"
 
 /* ---- sizes ---- */
 
-static bool has_decoder(const struct omma_model *model) { return ommai_model_has_decoder(model); }
+static bool has_decoder(const struct omma_model *model) { return model->network.has_decoder; }
 
 static int64_t vocabulary(const struct omma_model *model) { return has_decoder(model) ? model->config.text.vocab_size : 0; }
 
@@ -19,13 +20,13 @@ static void find_facts(const void *network, struct ommai_runner_facts *facts) {
   const struct ommai_vision_config *vision = &model->config.vision;
   *facts = (struct ommai_runner_facts){.kinds = 1u << OMMA_REQUEST_ENCODE,
                                        .vocab_size = vocabulary(model),
-                                       .n_workers = model->n_threads,
+                                       .n_workers = model->network.n_threads,
                                        .image = {vision->out_hidden_size, vision->n_deepstack},
                                        .draw_rows = OMMAI_CPU_DRAW_ROWS};
   if (!has_decoder(model)) return;
   facts->kinds |= 1u << OMMA_REQUEST_GENERATE;
   struct ommai_state_layout layout;
-  ommai_state_layout_make(&model->config.text, model->decoder.kv_type, &layout);
+  ommai_state_layout_make(&model->config.text, model->network.decoder.kv_type, &layout);
   facts->n_groups = (int)layout.n_groups;
   for (int g = 0; g < facts->n_groups; g++) facts->groups[g] = layout.groups[g].state;
 }
@@ -44,7 +45,7 @@ static void place_tables(const struct omma_model *model, const struct ommai_runn
   size_t logits_rows = (size_t)ommai_cpu_logits_rows(limits), drawn_rows = (size_t)limits->drawn_rows;
   int64_t sampler_rows = ommai_cpu_sampler_rows(limits);
   tables->slots = ommai_arena_take(arena, (size_t)limits->max_sequences, sizeof *tables->slots);
-  tables->profiles = ommai_arena_take(arena, (size_t)model->n_threads, sizeof *tables->profiles);
+  tables->profiles = ommai_arena_take(arena, (size_t)model->network.n_threads, sizeof *tables->profiles);
   if (!has_decoder(model)) return;
   tables->prompt_rows = ommai_arena_take(arena, (size_t)limits->prefill_chunk, sizeof *tables->prompt_rows);
   tables->step_rows = ommai_arena_take(arena, (size_t)limits->max_rows, sizeof *tables->step_rows);
@@ -58,7 +59,7 @@ static void place_tables(const struct omma_model *model, const struct ommai_runn
 static size_t vision_workspace(const struct omma_model *model, int64_t patch_budget) {
   int64_t block = ommai_vision_joined_patches(&model->config.vision), n_patches = ommai_max_i64(patch_budget, block);
   const struct ommai_vision_sizes largest = {n_patches, ommai_max_i64(patch_budget / block, 1), n_patches};
-  return ommai_vision_workspace_size(&model->tower, &largest, model->n_threads);
+  return ommai_vision_workspace_size(&model->network.tower, &largest, model->network.n_threads);
 }
 
 static enum omma_status measure(const void *network, const struct ommai_runner_limits *limits, struct ommai_runner_bytes *bytes,
@@ -73,8 +74,10 @@ static enum omma_status measure(const void *network, const struct ommai_runner_l
                                        .slot = (size_t)vocabulary(model) * (sizeof(int32_t) + sizeof(bool))};
   bool fits = bytes->encode && !arena.failed;
   if (has_decoder(model)) {
-    bytes->prefill = ommai_prefill_workspace_size(&model->decoder, limits->prefill_chunk, limits->context, model->n_threads);
-    bytes->decode = ommai_decode_workspace_size(&model->decoder, limits->max_rows, limits->context, model->n_threads);
+    bytes->prefill =
+        ommai_prefill_workspace_size(&model->network.decoder, limits->prefill_chunk, limits->context, model->network.n_threads);
+    bytes->decode =
+        ommai_decode_workspace_size(&model->network.decoder, limits->max_rows, limits->context, model->network.n_threads);
     fits = fits && bytes->prefill && bytes->decode && ommai_sampler_size(vocabulary(model), ommai_cpu_sampler_rows(limits));
   }
   if (fits) return OMMA_OK;
@@ -87,7 +90,7 @@ static void measure_image(const void *network, int64_t n_patches, size_t *worksp
   const struct ommai_vision_config *vision = &model->config.vision;
   const struct ommai_vision_sizes sizes = {n_patches, 1, n_patches};
   int64_t n_tokens = n_patches / ommai_vision_joined_patches(vision);
-  *workspace = ommai_vision_workspace_size(&model->tower, &sizes, model->n_threads);
+  *workspace = ommai_vision_workspace_size(&model->network.tower, &sizes, model->network.n_threads);
   *image_bytes = n_patches * 3 * vision->patch_size * vision->patch_size +
                  ommai_vision_output_size(vision, n_tokens) * (int64_t)sizeof(float);
 }
@@ -128,20 +131,25 @@ static enum omma_status allocate(struct ommai_cpu_runner *cpu, struct omma_error
   }
   if (!has_decoder(cpu->model)) return OMMA_OK;
   cpu->sampler = ommai_sampler_place(cpu->tables.sampler_memory, vocabulary(cpu->model), ommai_cpu_sampler_rows(&cpu->limits),
-                                     cpu->model->decoder.ops);
+                                     cpu->model->network.decoder.ops);
   return OMMA_OK;
 }
 
 static enum omma_status set_up(struct ommai_cpu_runner *cpu, struct omma_error *error) {
   const struct omma_model *model = cpu->model;
   OMMAI_TRY(measure(model, &cpu->limits, &cpu->bytes, error));
-  OMMAI_TRY(ommai_team_create(model->n_threads, model->pin_threads, &model->allocator, &cpu->team, error));
+  OMMAI_TRY(ommai_team_create(model->network.n_threads, model->pin_threads, &model->allocator, &cpu->team, error));
   cpu->threads = ommai_team_interface(cpu->team);
   if (has_decoder(model)) {
-    OMMAI_TRY(ommai_kv_cache_create(&model->config.text, model->decoder.kv_type, cpu->limits.n_pages, &model->large_allocator,
-                                    &cpu->kv, error));
+    OMMAI_TRY(ommai_kv_cache_create(&model->config.text, model->network.decoder.kv_type, cpu->limits.n_pages,
+                                    &model->network.large_allocator, &cpu->kv, error));
   }
   return allocate(cpu, error);
+}
+
+static int64_t now(const struct ommai_runner *runner) {
+  (void)runner;
+  return ommai_clock_ns();
 }
 
 static size_t workspace_bytes(const struct ommai_runner *runner) {
@@ -152,6 +160,7 @@ static size_t workspace_bytes(const struct ommai_runner *runner) {
 static enum omma_status create(const void *network, const struct ommai_runner_limits *limits, struct ommai_runner **out,
                                struct omma_error *error) {
   static const struct ommai_runner_functions functions = {.destroy = destroy,
+                                                          .now = now,
                                                           .workspace_bytes = workspace_bytes,
                                                           .name_encoder = ommai_cpu_name_encoder,
                                                           .encode_begin = ommai_cpu_encode_begin,

@@ -29,7 +29,7 @@ enum omma_status ommai_cpu_prompt_begin(struct ommai_runner *runner, const struc
   cpu->n_logits = 0;
   cpu->chunk = NULL;
   lay_out(cpu, pieces);
-  return ommai_prefill_start(&cpu->model->decoder, cpu->kv, &pieces->pages, pieces->first, cpu->tables.prompt_rows,
+  return ommai_prefill_start(&cpu->model->network.decoder, cpu->kv, &pieces->pages, pieces->first, cpu->tables.prompt_rows,
                              pieces->n_tokens, cpu->prefill_workspace, cpu->bytes.prefill, cpu->threads, &cpu->chunk, error);
 }
 
@@ -43,8 +43,8 @@ enum omma_status ommai_cpu_prompt_advance(struct ommai_runner *runner, int64_t n
 /* ---- generated tokens ---- */
 
 static enum omma_status run(struct ommai_cpu_runner *cpu, int64_t n, float *logits, struct omma_error *error) {
-  return ommai_decode_run(&cpu->model->decoder, cpu->kv, cpu->tables.step_rows, n, cpu->decode_workspace, cpu->bytes.decode,
-                          cpu->threads, logits, error);
+  return ommai_decode_run(&cpu->model->network.decoder, cpu->kv, cpu->tables.step_rows, n, cpu->decode_workspace,
+                          cpu->bytes.decode, cpu->threads, logits, error);
 }
 
 /* The logits of a large step are computed as its rows are drawn. */

@@ -105,6 +105,8 @@ enum ommai_draw_from { OMMAI_DRAW_FROM_CHUNK, OMMAI_DRAW_FROM_STEP };
 struct ommai_runner_functions {
   /* NULL is not allowed. Gives up what is in progress. */
   void (*destroy)(struct ommai_runner *runner);
+  /* Nanoseconds since whenever, by the clock that its work takes time of. Any thread. */
+  int64_t (*now)(const struct ommai_runner *runner);
   /* Of all workspaces as they are now. */
   size_t (*workspace_bytes)(const struct ommai_runner *runner);
   /* A hash of all that images' rows depend on besides the image: checkpoint, configuration, how the

@@ -24,7 +24,7 @@ struct omma_model *fixture_groups_model(enum fixture_groups groups, const struct
   struct omma_model *model = fixture_model(groups == FIXTURE_ALTERNATING ? "qwen2_vl_sliding" : "qwen2_5_vl_sliding", options);
   if (groups != FIXTURE_HYBRID) return model;
   model->config.text.layers[1] = (struct ommai_layer_config){&toy_mixer, &ommai_ffn_dense, 0};
-  model->decoder.config = model->config.text;
+  model->network.decoder.config = model->config.text;
   return model;
 }
 

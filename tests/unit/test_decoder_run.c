@@ -33,19 +33,19 @@ static int tear_down(void **state) {
 
 static void cutting_does_not_change_a_bit(void **state) {
   (void)state;
-  for (int m = 0; m < 2; m++) decoder_bench_check_cutting(&models[m]->decoder, &sizes, prompt);
+  for (int m = 0; m < 2; m++) decoder_bench_check_cutting(&models[m]->network.decoder, &sizes, prompt);
 }
 
 static void the_batch_does_not_change_a_bit(void **state) {
   (void)state;
-  for (int m = 0; m < 2; m++) decoder_bench_check_batch(&models[m]->decoder, &sizes, prompt);
+  for (int m = 0; m < 2; m++) decoder_bench_check_batch(&models[m]->network.decoder, &sizes, prompt);
 }
 
 /* The end of a prompt and a decode step of the same token agree closely, but by design not in every
  * bit. */
 static void decode_continues_what_prefill_began(void **state) {
   (void)state;
-  struct decoder_bench bench = decoder_bench_make(&models[0]->decoder, &sizes, 1);
+  struct decoder_bench bench = decoder_bench_make(&models[0]->network.decoder, &sizes, 1);
   const int32_t pages[3] = {0, 1, 2}, other[3] = {3, 4, 5};
   float last[HIDDEN], whole[VOCAB], step[VOCAB];
   struct omma_error error;
@@ -60,7 +60,7 @@ static void decode_continues_what_prefill_began(void **state) {
 
 static void small_workspaces_are_refused(void **state) {
   (void)state;
-  struct decoder_bench bench = decoder_bench_make(&models[0]->decoder, &sizes, 1);
+  struct decoder_bench bench = decoder_bench_make(&models[0]->network.decoder, &sizes, 1);
   const int32_t pages[3] = {0, 1, 2};
   const struct ommai_state_pages of = decoder_bench_pages(pages);
   struct ommai_prompt_row rows[N_TOKENS] = {{0}};
@@ -89,7 +89,7 @@ static void small_workspaces_are_refused(void **state) {
 
 static void impossible_sizes_have_no_workspace(void **state) {
   (void)state;
-  const struct ommai_decoder *decoder = &models[0]->decoder;
+  const struct ommai_decoder *decoder = &models[0]->network.decoder;
   const int64_t wrong[] = {0, -1, INT64_MIN, INT64_MAX};
   for (size_t i = 0; i < 4; i++) {
     assert_int_equal(ommai_decode_workspace_size(decoder, wrong[i], 100, 1), 0);
