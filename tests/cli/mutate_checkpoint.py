@@ -199,8 +199,8 @@ def replace_file(path, files, source):
 
 
 def make_models(folder):
-    """What is damaged: the golden checkpoints, and made of them a folder of GGUF files and one for each
-    of the quantised forms, in `folder`."""
+    """What is damaged: golden checkpoints, and made of them in `folder` GGUF files and quantised
+    checkpoints, a folder each."""
     models = [GOLDEN / name for name in MODELS]
     for name, kind in GGUF.items():
         convert(GOLDEN / name, folder / f"{name}-{kind}", kind)
@@ -212,8 +212,8 @@ def make_models(folder):
 
 
 def mutate(models, number, folder, seed=SEED):
-    """Makes a damaged copy of one of the models in the new folder; returns the model's name and what
-    was done."""
+    """Makes a damaged copy of one of the models in the new folder; returns its name and what was
+    done."""
     source = random.Random(f"{seed} {number}")
     model = models[number % len(models)]
     name, files = model.name, files_of(model)

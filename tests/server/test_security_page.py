@@ -172,7 +172,7 @@ WORST = {what: number(bytes_) for what, bytes_ in table("The worst memory by def
 
 
 def test_memory_of_a_body_and_its_json(start):
-    """The worst that one worker can be made to hold: as many values and as many bytes as there may be."""
+    """The worst that one worker can be made to hold: as many values and bytes as there may be."""
     server = start()
     (json_bytes,) = [bytes_ for what, bytes_ in WORST.items() if what.startswith("JSON: 3 workers")]
     (body_bytes,) = [bytes_ for what, bytes_ in WORST.items() if what.startswith("bodies: 512 MiB")]
