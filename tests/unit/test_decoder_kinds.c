@@ -192,6 +192,7 @@ static void a_failing_layer_is_reported(void **state) {
                {mla, routed->experts[0].down.linear},
                {mla, routed->mla_heads[1].expand.linear}};
   const int32_t pages[5] = {3, 1, 7, 2, 4};
+  const struct ommai_state_pages of = decoder_bench_pages(pages);
   struct ommai_prompt_row rows[N_TOKENS] = {{0}};
   for (int i = 0; i < N_TOKENS; i++) rows[i].token = prompt[i];
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -200,7 +201,7 @@ static void a_failing_layer_is_reported(void **state) {
     struct ommai_prefill *run;
     struct omma_error error;
     fixture_break_linear(cases[i].linear, &broken);
-    assert_ok(ommai_prefill_start(bench.decoder, bench.cache, pages, 0, rows, N_TOKENS, bench.workspace, bench.size,
+    assert_ok(ommai_prefill_start(bench.decoder, bench.cache, &of, 0, rows, N_TOKENS, bench.workspace, bench.size,
                                   bench.interface, &run, &error),
               &error);
     enum omma_status status = OMMA_OK;
