@@ -27,6 +27,7 @@
 #include <omma/encoding_store.h>
 #include <omma/host.h>
 #include <omma/kv_events.h>
+#include <omma/layout.h>
 #include <omma/log.h>
 #include <omma/model.h>
 #include <omma/status.h>
