@@ -45,6 +45,7 @@ typedef void (*omma_progress)(void *context, int64_t done, int64_t total);
 enum omma_chat_template_use { OMMA_CHAT_TEMPLATE_OWN = 0, OMMA_CHAT_TEMPLATE_FAMILY = 1, OMMA_CHAT_TEMPLATE_UNUSED = 2 };
 
 struct omma_model_options {
+  size_t struct_size;                   /* sizeof this struct, or 0: see omma.h */
   enum omma_weight_type weights;        /* of the language model; not INT8 */
   enum omma_weight_type vision_weights; /* of the vision tower; AUTO: as `weights` */
   enum omma_kv_cache_type kv_cache;     /* of the language model */

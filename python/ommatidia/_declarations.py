@@ -83,6 +83,7 @@ class OpenmpTeam(Structure):
 
 class AttentionOptions(Structure):
     _fields_ = [
+        ("struct_size", c_size_t),
         ("isa", c_char_p),
         ("allocator", c_void_p),
     ]
@@ -90,6 +91,7 @@ class AttentionOptions(Structure):
 
 class AttentionSpec(Structure):
     _fields_ = [
+        ("struct_size", c_size_t),
         ("mode", c_int),
         ("dtype", c_int),
         ("n_heads", c_int32),
@@ -173,6 +175,7 @@ class TowerTensor(Structure):
 
 class TowerOptions(Structure):
     _fields_ = [
+        ("struct_size", c_size_t),
         ("weights", c_int),
         ("isa", c_char_p),
         ("n_threads", c_int),

@@ -90,6 +90,7 @@ def _spec_of(key: PlanKey) -> AttentionSpec:
     heads = [min(value, _INT32_MAX) for value in (key.n_heads, key.n_kv_heads, key.head_dim, key.v_head_dim)]
     n_segments = 0 if key.cu_seqlens is None else len(key.cu_seqlens) // 8 - 1
     return AttentionSpec(
+        ctypes.sizeof(AttentionSpec),
         key.mode,
         key.dtype,
         *heads,

@@ -102,7 +102,7 @@ class Tower:
         self._handle: int | None = None
         self._lock = threading.Lock()
         self._library = _library()
-        options, handle, error = TowerOptions(weights=_WEIGHTS[weights], config_only=config_only), c_void_p(), Error()
+        options, handle, error = TowerOptions(struct_size=ctypes.sizeof(TowerOptions), weights=_WEIGHTS[weights], config_only=config_only), c_void_p(), Error()
         options.n_threads = 0 if threads is None else threads
         kept: list[object] = []
         if tensors is not None:

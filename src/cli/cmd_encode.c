@@ -22,12 +22,12 @@ struct values {
 enum { PACK_TOGETHER, PACK_SEPARATE };
 static const char *const pack_names[] = {"together", "separate", NULL};
 
-/* Images are decoded, encoded and written in groups: up to so many bytes of pixels and as many
+/* Images are decoded, encoded and written in groups: up to these bytes of pixels and as many
  * patches as the engine runs at once, and at least one image. */
 #define GROUP_PIXEL_BYTES ((int64_t)64 << 20)
 #define GROUP_IMAGES 64
 
-/* What is told of an image in the end. */
+/* What is printed of an image in the end. */
 struct written {
   bool done;
   int64_t grid_thw[3];

@@ -6,6 +6,7 @@
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/plural.h"
+#include "base/sized.h"
 #include "engine/memory_estimate.h"
 #include "request/request.h"
 
@@ -169,6 +170,7 @@ static enum omma_status set_up(struct omma_engine *engine, const struct ommai_en
 enum omma_status omma_engine_create(struct omma_model *model, const struct omma_engine_options *options,
                                     struct omma_engine **out, struct omma_error *error) {
   struct ommai_engine_sizes sizes;
+  OMMAI_TAKE_OPTIONS(omma_engine_options, options, error);
   if (model->config_only) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "model", "engine: the model was opened without its weights");
   }
@@ -220,7 +222,7 @@ int64_t omma_engine_max_model_len(const struct omma_engine *engine) { return eng
 
 enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omma_request *request,
                                     const struct omma_callbacks *callbacks, uint64_t *id, struct omma_error *error) {
-  static const struct omma_callbacks none = {0};
+  OMMAI_TAKE_OPTIONS(omma_callbacks, callbacks, error);
   OMMAI_TRY(ommai_request_check_context(engine->context_tokens, request->n_tokens, error));
   if (engine->model->encoder_only && request->n_images == 0) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages",
@@ -230,7 +232,7 @@ enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omm
   const struct ommai_queued_request queued = {.submitted = ommai_clock_ns(),
                                               .priority = engine->resources.sizes.by_priority ? request->priority : 0,
                                               .request = request,
-                                              .callbacks = callbacks ? *callbacks : none};
+                                              .callbacks = *callbacks};
   return ommai_request_queue_push(&engine->queue, &queued, id, error);
 }
 
@@ -294,11 +296,16 @@ static void waiter_finish(void *context, const struct omma_result *result) {
 enum omma_status omma_generate(struct omma_engine *engine, const struct omma_request *request,
                                const struct omma_callbacks *callbacks, struct omma_result *result, struct omma_error *error) {
   struct waiter waiter = {0};
-  if (callbacks) waiter.inner = *callbacks;
+  OMMAI_TAKE_OPTIONS(omma_callbacks, callbacks, error);
+  waiter.inner = *callbacks;
   pthread_mutex_init(&waiter.mutex, NULL);
   pthread_cond_init(&waiter.finished, NULL);
-  const struct omma_callbacks wrapped = {&waiter,       waiter_progress,     waiter_token,
-                                         waiter_finish, waiter_prompt_token, waiter_embeddings};
+  const struct omma_callbacks wrapped = {.context = &waiter,
+                                         .on_progress = waiter_progress,
+                                         .on_token = waiter_token,
+                                         .on_finish = waiter_finish,
+                                         .on_prompt_token = waiter_prompt_token,
+                                         .on_embeddings = waiter_embeddings};
   enum omma_status status = omma_engine_submit(engine, request, &wrapped, NULL, error);
   if (status == OMMA_OK) {
     pthread_mutex_lock(&waiter.mutex);

@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/memory_room.h"
+#include "base/sized.h"
 #include "engine/kv_budget.h"
 #include "engine/policy.h"
 #include "engine/scheduler.h"
@@ -162,6 +163,7 @@ enum omma_status ommai_engine_sizes(const struct omma_model *model, const struct
 enum omma_status omma_estimate_memory(const struct omma_model *model, const struct omma_engine_options *options,
                                       int64_t n_patches, struct omma_memory_estimate *estimate, struct omma_error *error) {
   struct ommai_engine_sizes sizes;
+  OMMAI_TAKE_OPTIONS(omma_engine_options, options, error);
   OMMAI_TRY(ommai_engine_sizes(model, options, &sizes, error));
   size_t vision = sizes.vision_workspace;
   if (n_patches < 0 || n_patches > OMMAI_MAX_PATCH_BUDGET) {

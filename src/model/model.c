@@ -9,6 +9,7 @@
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/plural.h"
+#include "base/sized.h"
 #include "base/team.h"
 #include "families/generation_config.h"
 #include "families/gguf_files.h"
@@ -305,7 +306,7 @@ static enum omma_status open_model(struct omma_model *model, const struct omma_m
   OMMAI_TRY(ommai_pixel_budget_create(options->max_resized_bytes, &model->allocator, &model->pixel_budget, error));
   int64_t store = options->known_image_bytes ? options->known_image_bytes : OMMAI_DEFAULT_IMAGE_STORE_BYTES;
   OMMAI_TRY(ommai_image_store_create(ommai_max_i64(store, 0), &model->allocator, &model->image_store, error));
-  const struct omma_attention_options attention = {ommai_cpu_level_name(model->level), &model->allocator};
+  const struct omma_attention_options attention = {.isa = ommai_cpu_level_name(model->level), .allocator = &model->allocator};
   OMMAI_TRY(omma_attention_context_create(&attention, &model->attention, error));
   OMMAI_TRY(
       ommai_linear_context_create(model->level, model->n_threads, &model->large_allocator, &model->linear_context, error));
@@ -354,8 +355,7 @@ enum omma_status ommai_model_require_chat(const struct omma_model *model, struct
 
 enum omma_status omma_model_open(const char *directory, const struct omma_model_options *options, struct omma_model **out,
                                  struct omma_error *error) {
-  static const struct omma_model_options defaults = {0};
-  if (!options) options = &defaults;
+  OMMAI_TAKE_OPTIONS(omma_model_options, options, error);
   if (!directory || !*directory) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "model", "model: no directory given");
   const struct omma_allocator *allocator = options->allocator ? options->allocator : &ommai_default_allocator;
   struct omma_model *model = ommai_allocate(allocator, 1, sizeof *model);

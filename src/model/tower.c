@@ -6,6 +6,7 @@
 #include "base/allocator.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/sized.h"
 #include "base/team.h"
 #include "families/family.h"
 #include "families/tower_loader.h"
@@ -152,7 +153,7 @@ static enum omma_status open_tower(struct omma_tower *tower, const char *directo
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "threads", "threads: expected 1 to %d, found %d", OMMA_TEAM_MAX_THREADS,
                             options->n_threads);
   }
-  const struct omma_attention_options attention = {ommai_cpu_level_name(tower->level), &tower->allocator};
+  const struct omma_attention_options attention = {.isa = ommai_cpu_level_name(tower->level), .allocator = &tower->allocator};
   OMMAI_TRY(omma_attention_context_create(&attention, &tower->attention, error));
   OMMAI_TRY(
       ommai_linear_context_create(tower->level, tower->n_threads, &tower->large_allocator, &tower->linear_context, error));
@@ -163,8 +164,7 @@ static enum omma_status open_tower(struct omma_tower *tower, const char *directo
 
 enum omma_status omma_tower_open(const char *directory, const struct omma_tower_options *options, struct omma_tower **out,
                                  struct omma_error *error) {
-  static const struct omma_tower_options defaults = {0};
-  if (!options) options = &defaults;
+  OMMAI_TAKE_OPTIONS(omma_tower_options, options, error);
   if (!directory || !*directory) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "model", "model: no directory given");
   const struct omma_allocator *allocator = options->allocator ? options->allocator : &ommai_default_allocator;
   struct omma_tower *tower = ommai_allocate(allocator, 1, sizeof *tower);
