@@ -93,7 +93,7 @@ test-deb: deb ## the packages of `make deb` installed in a bare root, and README
 	@tools/test_deb.sh
 
 .PHONY: test-container
-test-container: ## the image of deploy/Containerfile built and run with buildah (needs root, buildah, debootstrap)
+test-container: release ## the image of deploy/Containerfile built and run with buildah (needs root, buildah, debootstrap)
 	@tools/test_container.sh
 
 .PHONY: test-deploy

@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 for program in buildah debootstrap; do
   command -v $program > /dev/null || { echo "skipped: no $program (Debian: buildah debootstrap)"; exit 0; }
 done
+[ -f build/release/CMakeCache.txt ] || { echo "build/release is missing: make builds it" >&2; exit 1; }
 [ "$(id -u)" = 0 ] || { echo "skipped: making a root needs root"; exit 0; }
 mkdir -p build
 work=$(mktemp -d "$PWD/build/container.XXXXXX")
@@ -22,8 +23,6 @@ engine add -q "$base" "$work/base" / > /dev/null
 engine commit -q "$base" docker.io/library/debian:bookworm-slim > /dev/null
 rm -rf --one-file-system "$work/base"
 
-mkdir -p build/release
-[ -f build/release/CMakeCache.txt ] || : > build/release/CMakeCache.txt
 engine build -q --pull=never -t ommatidia -f deploy/Containerfile . > "$work/image"
 container=$(engine from --pull=never ommatidia)
 user=$(engine run "$container" -- id -u)
