@@ -63,7 +63,7 @@ struct omma_model_options {
    * are kept as integers unless `weights` is F32. */
   const char *quantization;
   const char *isa; /* CPU level, see attention.h; NULL: OMMA_ISA, or the best */
-  int n_threads;   /* 0: as many as the CPUs that the process may use */
+  int n_threads;   /* 0: omma_team_cpu_count() */
   bool no_pinning; /* let the operating system place the threads; else each is bound to a CPU */
   /* Read everything but the weights: enough for sizes and estimates, and for tokens if there is a
    * tokenizer. */
