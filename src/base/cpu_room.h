@@ -8,10 +8,14 @@
 struct ommai_cpu_room {
   /* CPUs that the process may run on: its affinity mask, and the cpuset of its groups. */
   int cpus;
-  int cores;                  /* physical cores of these CPUs: two hardware threads of a core compute as one */
-  double quota;               /* CPUs' worth of time that the tightest group gets; 0: no limit */
-  int threads;                /* the least of the three, at least 1; a quota counts in whole CPUs */
-  cpu_set_t one_of_each_core; /* the first of the CPUs of each core */
+  /* Physical cores of these CPUs: two hardware threads of a core compute as one. */
+  int cores;
+  /* CPUs' worth of time that the tightest group gets; 0: no limit. */
+  double quota;
+  /* The least of the three, at least 1; a quota counts in whole CPUs. */
+  int threads;
+  /* The first of the CPUs of each core. */
+  cpu_set_t one_of_each_core;
 };
 
 /* Reads the files below `root`, "" on a machine, for a process with this affinity mask. What cannot
