@@ -77,6 +77,7 @@ struct omma_attention_context;
  *
  * allocator: for contexts and plans. NULL: the C library's. */
 struct omma_attention_options {
+  size_t struct_size; /* sizeof this struct, or 0 (omma/omma.h) */
   const char *isa;
   const struct omma_allocator *allocator;
 };
@@ -112,6 +113,7 @@ OMMA_API enum omma_status omma_attention_self_test(const struct omma_attention_c
  * the packed one with n_tokens = b * s and batch = b. Query head h uses key/value head h / (n_heads
  * / n_kv_heads). */
 struct omma_attention_spec {
+  size_t struct_size; /* sizeof this struct, or 0 (omma/omma.h) */
   enum omma_attention_mode mode;
   enum omma_dtype dtype;
   int32_t n_heads;

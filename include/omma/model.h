@@ -59,6 +59,7 @@ struct omma_quantization_method {
 OMMA_API bool omma_quantization_method(int index, struct omma_quantization_method *method);
 
 struct omma_model_options {
+  size_t struct_size;                   /* sizeof this struct, or 0: see omma.h */
   enum omma_weight_type weights;        /* of the language model; not INT8 */
   enum omma_weight_type vision_weights; /* of the vision tower; AUTO: as `weights` */
   enum omma_kv_cache_type kv_cache;     /* of the language model */
@@ -76,7 +77,7 @@ struct omma_model_options {
    * are kept as integers unless `weights` is F32. */
   const char *quantization;
   const char *isa; /* CPU level, see attention.h; NULL: OMMA_ISA, or the best */
-  int n_threads;   /* 0: as many as the CPUs that the process may use */
+  int n_threads;   /* 0: omma_team_cpu_count() */
   bool no_pinning; /* let the operating system place the threads; else each is bound to a CPU */
   /* Read everything but the weights: enough for sizes and estimates, and for tokens if there is a
    * tokenizer. */

@@ -14,6 +14,12 @@
  *
  * Rules for all calls:
  * - Structs with options may be NULL or zero-initialised; 0 and NULL are the stated defaults.
+ * - Option structs begin with struct_size, so that members can be added at their end. With sizeof
+ *   (the struct) there, a program and a library of different versions work together: members that
+ *   the program's struct lacks have their defaults, and one that the library does not know is
+ *   refused (ARGUMENT, field "struct_size") unless it is 0. With 0, which zero-initialising gives,
+ *   program and library must have been made with the same headers: the library's soname changes
+ *   with every change of a struct that a release made.
  * - Strings are UTF-8.
  * - A failing call fills `error` (which may be NULL) and leaves its outputs untouched.
  * - Destroy functions accept NULL.
@@ -27,6 +33,7 @@
 #include <omma/encoding_store.h>
 #include <omma/host.h>
 #include <omma/kv_events.h>
+#include <omma/layout.h>
 #include <omma/log.h>
 #include <omma/model.h>
 #include <omma/status.h>
@@ -190,6 +197,8 @@ struct omma_video {
 
 /* A part of a message: an image if `image` is set, a video if `video` is set, else a text. */
 struct omma_part {
+  /* text_size bytes. An empty text is NULL or points at a NUL: other bytes with a size of 0 are
+   * refused (ARGUMENT, field "messages"), because a size was forgotten. */
   const char *text;
   size_t text_size;
   const struct omma_image *image;
@@ -238,6 +247,7 @@ enum omma_grammar_kind {
   OMMA_GRAMMAR_GBNF = 4         /* text: a grammar in llama.cpp's notation */
 };
 struct omma_grammar_options {
+  size_t struct_size; /* sizeof this struct, or 0: see above */
   enum omma_grammar_kind kind;
   const char *text;
   size_t text_size;  /* at most 1 MiB */
@@ -276,6 +286,7 @@ OMMA_API enum omma_status omma_reasoning_find(const char *parser, struct omma_re
 /* How the answer is sampled. Zero-initialised: greedy, until the model stops or the context is
  * full. */
 struct omma_sampling {
+  size_t struct_size;                         /* sizeof this struct, or 0: see above */
   double temperature;                         /* 0: greedy. At most 2 */
   double top_p;                               /* (0, 1]; 0: 1 */
   double min_p;                               /* [0, 1] */
@@ -348,7 +359,7 @@ enum omma_request_kind {
 };
 
 struct omma_request_options {
-  struct omma_sampling sampling;
+  size_t struct_size; /* sizeof this struct, or 0: see above */
   enum omma_request_kind kind;
   /* The last message is the beginning of the answer: it is not closed, and no new message
    * begins. */
@@ -372,6 +383,9 @@ struct omma_request_options {
   /* Prompts with images are not truncated: a longer one gives ARGUMENT (field
    * "truncate_prompt_tokens"). */
   struct omma_truncation truncation;
+  int64_t reserved[8]; /* 0: room for members to come, so that `sampling` keeps its place */
+  /* Its struct_size has no effect here. */
+  struct omma_sampling sampling;
 };
 
 struct omma_request;
@@ -416,6 +430,7 @@ OMMA_API const int32_t *omma_request_prompt(const struct omma_request *request, 
 enum omma_scheduling { OMMA_SCHEDULING_AUTO = 0, OMMA_SCHEDULING_LATENCY = 1, OMMA_SCHEDULING_THROUGHPUT = 2 };
 
 struct omma_engine_options {
+  size_t struct_size; /* sizeof this struct, or 0: see above */
   /* Bytes for the pages of keys and values. 0: enough for max_sequences times max_model_len tokens,
    * but at most the memory that is free on this machine, in its control group (cgroup) and by
    * `ulimit -v`, minus everything else and a reserve. Pages take memory when they are first
@@ -553,7 +568,9 @@ struct omma_result {
   int64_t n_reasoning_tokens; /* of the completion's tokens, up to the thought's end mark */
   int64_t n_cached_tokens;    /* prompt tokens whose keys and values came from an earlier prompt */
   int32_t stop_token;         /* the id that ended the answer, or -1 */
-  const char *stop_string;    /* the string that ended the answer, or NULL */
+  /* The string that ended the answer, or NULL. It is the request's copy and lives as long as the
+   * request, also after on_finish and omma_generate. */
+  const char *stop_string;
   struct omma_timings timings;
   struct omma_error error; /* with OMMA_FINISH_ERROR */
 };
@@ -567,6 +584,7 @@ struct omma_embeddings;
  * omma_engine_cancel. Each may be NULL. on_token cancels the request by returning false. on_finish
  * is called exactly once for each submitted request, as the last call. */
 struct omma_callbacks {
+  size_t struct_size; /* sizeof this struct, or 0: see above */
   void *context;
   void (*on_progress)(void *context, enum omma_stage stage, int64_t done, int64_t total);
   bool (*on_token)(void *context, const struct omma_token_event *event);
@@ -685,6 +703,25 @@ struct omma_tensor {
  * partial file at the target. */
 OMMA_API enum omma_status omma_save_tensors(const char *path, const struct omma_tensor *tensors, size_t n_tensors,
                                             struct omma_error *error);
+
+/* The same, tensor by tensor, for results that do not fit into memory together. */
+struct omma_tensor_file;
+
+/* Begins a file of at most max_tensors tensors with names of at most OMMA_MAX_TENSOR_NAME bytes. It
+ * is at `path` after omma_tensor_file_finish; before, it lies next to it under another name. One
+ * thread at a time. The caller destroys it. Errors: ARGUMENT, IO, MEMORY. */
+#define OMMA_MAX_TENSOR_NAME 60
+OMMA_API enum omma_status omma_tensor_file_create(const char *path, size_t max_tensors, struct omma_tensor_file **file,
+                                                  struct omma_error *error);
+/* Writes a tensor after the others; nothing of it is kept but its name and shape. Errors: ARGUMENT
+ * (a name that was added, too many), IO, MEMORY. */
+OMMA_API enum omma_status omma_tensor_file_add(struct omma_tensor_file *file, const struct omma_tensor *tensor,
+                                               struct omma_error *error);
+/* Completes the file and puts it in place. Must be the last call before it is destroyed. Errors:
+ * IO, MEMORY. */
+OMMA_API enum omma_status omma_tensor_file_finish(struct omma_tensor_file *file, struct omma_error *error);
+/* Removes a file that was not finished. NULL is allowed. */
+OMMA_API void omma_tensor_file_destroy(struct omma_tensor_file *file);
 
 #ifdef __cplusplus
 }

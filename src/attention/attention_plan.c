@@ -7,6 +7,7 @@
 #include "base/allocator.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/sized.h"
 
 /* Units are ordered by weight with three bits below the leading one (weights under 8 share classes
  * with those up to 15, which costs nothing); those that use shared workspace come first. */
@@ -307,6 +308,15 @@ struct measured {
 };
 
 /* The plan is NULL until it is built. */
+/* Puts a copy of the spec in its place; NULL is refused by the check that follows. */
+static enum omma_status take_spec(const struct omma_attention_spec **spec, struct omma_attention_spec *taken,
+                                  struct omma_error *error) {
+  if (!*spec) return OMMA_OK;
+  OMMAI_TRY(ommai_take_struct(*spec, "struct omma_attention_spec", taken, sizeof *taken, error));
+  *spec = taken;
+  return OMMA_OK;
+}
+
 static enum omma_status check_and_measure(const struct omma_attention_context *context, const struct omma_attention_spec *spec,
                                           struct omma_attention_plan **plan, struct measured *measured,
                                           struct omma_error *error) {
@@ -344,6 +354,8 @@ enum omma_status omma_attention_plan_create(const struct omma_attention_context 
                                             const struct omma_attention_spec *spec, struct omma_attention_plan **plan,
                                             struct omma_error *error) {
   struct measured measured;
+  struct omma_attention_spec taken;
+  OMMAI_TRY(take_spec(&spec, &taken, error));
   OMMAI_TRY(check_and_measure(context, spec, plan, &measured, error));
   size_t size = plan_bytes(&measured.extent);
   void *memory = ommai_allocate(&context->allocator, size, 1);
@@ -361,6 +373,8 @@ void omma_attention_plan_destroy(struct omma_attention_plan *plan) {
 
 size_t omma_attention_plan_size_bound(const struct omma_attention_context *context, const struct omma_attention_spec *spec) {
   struct ommai_attention_problem problem;
+  struct omma_attention_spec taken;
+  if (take_spec(&spec, &taken, NULL) != OMMA_OK) return 0;
   if (ommai_attention_check_spec(context, spec, &problem, NULL) != OMMA_OK) return 0;
   struct extent extent = extent_bound(&problem, spec);
   return plan_bytes(&extent);
@@ -370,6 +384,8 @@ enum omma_status omma_attention_plan_place(const struct omma_attention_context *
                                            void *memory, size_t memory_size, struct omma_attention_plan **plan,
                                            struct omma_error *error) {
   struct measured measured;
+  struct omma_attention_spec taken;
+  OMMAI_TRY(take_spec(&spec, &taken, error));
   OMMAI_TRY(check_and_measure(context, spec, plan, &measured, error));
   if (!memory || (uintptr_t)memory % 64 != 0) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "memory", "memory: expected an address aligned to 64, found %p",
@@ -416,6 +432,8 @@ size_t omma_attention_plan_workspace_size(const struct omma_attention_plan *plan
 size_t omma_attention_workspace_bound(const struct omma_attention_context *context, const struct omma_attention_spec *spec,
                                       int n_workers) {
   struct ommai_attention_problem problem;
+  struct omma_attention_spec taken;
+  if (take_spec(&spec, &taken, NULL) != OMMA_OK) return 0;
   if (ommai_attention_check_spec(context, spec, &problem, NULL) != OMMA_OK) return 0;
   struct extent extent = extent_bound(&problem, spec);
   return workspace_bytes(&problem, wave_bytes_bound(&extent), n_workers);

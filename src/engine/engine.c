@@ -5,6 +5,7 @@
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/plural.h"
+#include "base/sized.h"
 #include "request/request.h"
 #include "runner/cpu_runner.h"
 
@@ -214,6 +215,7 @@ enum omma_status omma_engine_create(struct omma_model *model, const struct omma_
                                     struct omma_engine **out, struct omma_error *error) {
   const struct ommai_runner_source source = ommai_cpu_runner_source(model);
   struct omma_engine *engine;
+  OMMAI_TAKE_OPTIONS(omma_engine_options, options, error);
   if (model->config_only) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "model", "engine: the model was opened without its weights");
   }
@@ -267,7 +269,7 @@ static enum omma_status check_kind(const struct ommai_runner_facts *facts, const
 
 enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omma_request *request,
                                     const struct omma_callbacks *callbacks, uint64_t *id, struct omma_error *error) {
-  static const struct omma_callbacks none = {0};
+  OMMAI_TAKE_OPTIONS(omma_callbacks, callbacks, error);
   const struct ommai_engine_sizes *sizes = &engine->resources.sizes;
   OMMAI_TRY(ommai_request_check_context(sizes->limits.context, request->n_tokens, error));
   OMMAI_TRY(check_kind(&sizes->facts, request, error));
@@ -275,7 +277,7 @@ enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omm
   const struct ommai_queued_request queued = {.submitted = ommai_resources_now(&engine->resources),
                                               .priority = sizes->by_priority ? request->priority : 0,
                                               .request = request,
-                                              .callbacks = callbacks ? *callbacks : none};
+                                              .callbacks = *callbacks};
   return ommai_request_queue_push(&engine->shared->queue, &queued, id, error);
 }
 
@@ -339,11 +341,16 @@ static void waiter_finish(void *context, const struct omma_result *result) {
 enum omma_status omma_generate(struct omma_engine *engine, const struct omma_request *request,
                                const struct omma_callbacks *callbacks, struct omma_result *result, struct omma_error *error) {
   struct waiter waiter = {0};
-  if (callbacks) waiter.inner = *callbacks;
+  OMMAI_TAKE_OPTIONS(omma_callbacks, callbacks, error);
+  waiter.inner = *callbacks;
   pthread_mutex_init(&waiter.mutex, NULL);
   pthread_cond_init(&waiter.finished, NULL);
-  const struct omma_callbacks wrapped = {&waiter,       waiter_progress,     waiter_token,
-                                         waiter_finish, waiter_prompt_token, waiter_embeddings};
+  const struct omma_callbacks wrapped = {.context = &waiter,
+                                         .on_progress = waiter_progress,
+                                         .on_token = waiter_token,
+                                         .on_finish = waiter_finish,
+                                         .on_prompt_token = waiter_prompt_token,
+                                         .on_embeddings = waiter_embeddings};
   enum omma_status status = omma_engine_submit(engine, request, &wrapped, NULL, error);
   if (status == OMMA_OK) {
     pthread_mutex_lock(&waiter.mutex);

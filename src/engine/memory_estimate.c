@@ -1,5 +1,6 @@
 /* The engine's memory, computed before anything runs. */
 #include "base/error.h"
+#include "base/sized.h"
 #include "engine/engine_sizes.h"
 #include "runner/cpu_runner.h"
 
@@ -7,6 +8,7 @@ enum omma_status omma_estimate_memory(const struct omma_model *model, const stru
                                       int64_t n_patches, struct omma_memory_estimate *estimate, struct omma_error *error) {
   const struct ommai_runner_source source = ommai_cpu_runner_source(model);
   struct ommai_engine_sizes sizes;
+  OMMAI_TAKE_OPTIONS(omma_engine_options, options, error);
   OMMAI_TRY(ommai_engine_sizes(model, &source, options, &sizes, error));
   if (n_patches < 0 || n_patches > OMMAI_MAX_PATCH_BUDGET) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "n_patches", "n_patches: expected 0 to %lld, found %lld",

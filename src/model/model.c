@@ -8,6 +8,7 @@
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/plural.h"
+#include "base/sized.h"
 #include "families/generation_config.h"
 #include "families/gguf_files.h"
 #include "grammar/token_trie.h"
@@ -174,8 +175,7 @@ enum omma_status ommai_model_require_chat(const struct omma_model *model, struct
 
 enum omma_status omma_model_open(const char *directory, const struct omma_model_options *options, struct omma_model **out,
                                  struct omma_error *error) {
-  static const struct omma_model_options defaults = {0};
-  if (!options) options = &defaults;
+  OMMAI_TAKE_OPTIONS(omma_model_options, options, error);
   if (!directory || !*directory) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "model", "model: no directory given");
   const struct omma_allocator *allocator = options->allocator ? options->allocator : &ommai_default_allocator;
   struct omma_model *model = ommai_allocate(allocator, 1, sizeof *model);

@@ -171,7 +171,8 @@ enum omma_status ommai_network_plan(struct ommai_network *network, const struct 
   const struct ommai_quantization *quantization = network->quantization;
   enum omma_weight_type vision = options->vision_weights ? options->vision_weights : options->weights;
   network->declared = quantization ? ommai_quantization_description(quantization) : declared;
-  const struct omma_attention_options attention = {ommai_cpu_level_name(network->level), &network->allocator};
+  const struct omma_attention_options attention = {.isa = ommai_cpu_level_name(network->level),
+                                                   .allocator = &network->allocator};
   OMMAI_TRY(omma_attention_context_create(&attention, &network->attention, error));
   OMMAI_TRY(ommai_linear_context_create(network->level, network->n_threads, &network->large_allocator, &network->linear_context,
                                         error));

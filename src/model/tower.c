@@ -6,6 +6,7 @@
 #include "base/allocator.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/sized.h"
 #include "base/team.h"
 #include "kernels/dtype.h"
 #include "model/network.h"
@@ -84,8 +85,7 @@ static enum omma_status open_tower(struct omma_tower *tower, const char *directo
 
 enum omma_status omma_tower_open(const char *directory, const struct omma_tower_options *options, struct omma_tower **out,
                                  struct omma_error *error) {
-  static const struct omma_tower_options defaults = {0};
-  if (!options) options = &defaults;
+  OMMAI_TAKE_OPTIONS(omma_tower_options, options, error);
   if (!directory || !*directory) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "model", "model: no directory given");
   const struct omma_allocator *allocator = options->allocator ? options->allocator : &ommai_default_allocator;
   struct omma_tower *tower = ommai_allocate(allocator, 1, sizeof *tower);

@@ -9,6 +9,7 @@
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/plural.h"
+#include "base/sized.h"
 #include "families/template_prompt.h"
 #include "model/image_prepare.h"
 #include "model/image_sizes.h"
@@ -26,7 +27,11 @@ static enum omma_status check_part(const struct omma_model *model, const struct 
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "both image and video");
   }
   if (part->video) return ommai_check_video(model, part->video, error);
-  if (part->image || !part->text_size) return OMMA_OK;
+  if (part->image) return OMMA_OK;
+  if (part->text_size == 0 && part->text && *part->text) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "a text without text_size, the number of its bytes");
+  }
+  if (part->text_size == 0) return OMMA_OK;
   if (!part->text) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "neither text nor image");
   size_t offset;
   if (ommai_utf8_valid(part->text, part->text_size, &offset)) return OMMA_OK;
@@ -376,6 +381,20 @@ static enum omma_status assemble(struct omma_request *request, const struct omma
   return name_pages(request, options->cache_salt, error);
 }
 
+/* No member of a later version may be set. */
+static enum omma_status check_reserved(const struct omma_request_options *options, struct omma_error *error) {
+  for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++) {
+    if (options->reserved[i] == 0) continue;
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "reserved",
+                            "reserved: a member is set that this library does not have");
+  }
+  return OMMA_OK;
+}
+
+#define OMMAI_TAKE_REQUEST_OPTIONS(options, error)          \
+  OMMAI_TAKE_OPTIONS(omma_request_options, options, error); \
+  OMMAI_TRY(check_reserved(options, error))
+
 /* A request without a prompt. */
 static enum omma_status create_empty(const struct omma_model *model, const struct omma_request_options *options,
                                      struct omma_request **out, struct omma_error *error) {
@@ -407,8 +426,6 @@ static enum omma_status create_from_messages(const struct omma_model *model, con
                                                                       const struct ommai_prompt_builder *,
                                                                       const struct omma_request_options *, struct omma_error *),
                                              struct omma_request **out, struct omma_error *error) {
-  static const struct omma_request_options defaults = {0};
-  if (!options) options = &defaults;
   OMMAI_TRY(ommai_model_require_tokenizer(model, error));
   OMMAI_TRY(ommai_model_require_processor(model, error));
   OMMAI_TRY(ommai_model_require_chat(model, error));
@@ -444,6 +461,7 @@ static void debug_prompt(const struct omma_request *request) {
 enum omma_status omma_request_create(const struct omma_model *model, const struct omma_message *messages, size_t n_messages,
                                      const struct omma_request_options *options, struct omma_request **out,
                                      struct omma_error *error) {
+  OMMAI_TAKE_REQUEST_OPTIONS(options, error);
   OMMAI_TRY(create_from_messages(model, messages, n_messages, options, assemble, out, error));
   debug_prompt(*out);
   return OMMA_OK;
@@ -453,9 +471,10 @@ enum omma_status omma_count_prompt_tokens(const struct omma_model *model, const 
                                           size_t n_messages, const struct omma_request_options *options, int64_t *n_tokens,
                                           struct omma_error *error) {
   struct omma_request *request;
+  OMMAI_TAKE_REQUEST_OPTIONS(options, error);
   OMMAI_TRY(create_from_messages(model, messages, n_messages, options, measure, &request, error));
   *n_tokens = (int64_t)request->n_tokens;
-  if (options && is_too_long(&options->truncation, request->n_tokens)) *n_tokens = options->truncation.n_tokens;
+  if (is_too_long(&options->truncation, request->n_tokens)) *n_tokens = options->truncation.n_tokens;
   omma_request_destroy(request);
   return OMMA_OK;
 }
@@ -463,9 +482,8 @@ enum omma_status omma_count_prompt_tokens(const struct omma_model *model, const 
 enum omma_status omma_request_create_tokens(const struct omma_model *model, const int32_t *tokens, size_t n_tokens,
                                             const struct omma_request_options *options, struct omma_request **out,
                                             struct omma_error *error) {
-  static const struct omma_request_options defaults = {0};
   struct omma_request *request = NULL;
-  if (!options) options = &defaults;
+  OMMAI_TAKE_REQUEST_OPTIONS(options, error);
   OMMAI_TRY(create_empty(model, options, &request, error));
   enum omma_status status = take_tokens(request, tokens, n_tokens, options, error);
   if (status == OMMA_OK) {
@@ -496,10 +514,10 @@ static enum omma_status copy_prompt(const struct omma_request *source, struct om
 
 enum omma_status omma_request_copy(const struct omma_request *source, const struct omma_sampling *sampling,
                                    struct omma_request **out, struct omma_error *error) {
-  static const struct omma_sampling defaults = {0};
   struct omma_request *request = NULL;
+  OMMAI_TAKE_OPTIONS(omma_sampling, sampling, error);
   const struct omma_request_options options = {
-      .sampling = sampling ? *sampling : defaults, .kind = source->kind, .priority = source->priority, .whole = source->whole};
+      .sampling = *sampling, .kind = source->kind, .priority = source->priority, .whole = source->whole};
   OMMAI_TRY(create_empty(source->model, &options, &request, error));
   enum omma_status status = copy_prompt(source, request, error);
   if (status == OMMA_OK) {

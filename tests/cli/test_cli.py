@@ -17,6 +17,7 @@ import time
 import urllib.request
 
 import pytest
+from PIL import Image
 
 from omma_program import refused
 
@@ -668,6 +669,44 @@ def test_encode(omma, model, images, tmp_path):
                 assert header[f"image.{i}.deepstack.{j}"]["shape"] == shape
         results.append((header, data))
     assert results[0] == results[1]
+
+
+def test_encode_names_a_bad_file_and_writes_the_others(omma, model, images, tmp_path):
+    bad, target = tmp_path / "bad.png", tmp_path / "out.safetensors"
+    bad.write_bytes((images / "tile_64x64.png").read_bytes()[:90])
+    narrow = tmp_path / "narrow.png"
+    Image.new("RGB", (2000, 4)).save(narrow)
+    sources = [images / "tile_64x64.png", bad, narrow, images / "meadow_163x97.jpg"]
+    words = ["encode", *sources, "--output", target, "--model", model]
+    done = omma(*words)
+    errors = done.stderr.decode().splitlines()
+    assert done.returncode == 1 and len(errors) == 3, errors
+    assert str(bad) in errors[0] and str(narrow) in errors[1] and "2 of 4 images are in" in errors[2]
+    header, _ = read_safetensors(target)
+    assert {name.split(".")[1] for name in header} == {"0", "3"}
+    target.unlink()
+    refused(omma(*words, "--fail-fast"), 1, str(bad))
+    assert not target.exists() and sorted(file.name for file in tmp_path.iterdir()) == ["bad.png", "narrow.png"]
+
+
+def test_encode_takes_memory_for_a_group_of_images_alone(omma, request, model, tmp_path):
+    """40 images of 18 MB decoded: the growth from 4 of them is far from 36 of them."""
+    if omma.is_instrumented():
+        pytest.skip("a sanitizer keeps memory of its own")
+    photo = tmp_path / "photo.jpg"
+    Image.new("RGB", (3000, 2000), (90, 140, 60)).save(photo)
+
+    def peak(count):
+        target = tmp_path / f"{count}.safetensors"
+        words = [request.config.getoption("--omma"), "encode", *[str(photo)] * count, "--max-pixels", "65536", "--output", str(target), "--model", model]
+        started = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(started.pid, 0)
+        started.returncode = os.waitstatus_to_exitcode(status)
+        assert started.returncode == 0 and len(read_safetensors(target)[0]) >= 2 * count
+        return usage.ru_maxrss / 1024
+
+    few, many = peak(4), peak(40)
+    assert many < few + 40, f"{few:.0f} MiB for 4 images, {many:.0f} MiB for 40"
 
 
 # ---- chat

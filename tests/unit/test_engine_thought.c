@@ -101,7 +101,7 @@ static void what_ends_a_thought_may_be_given(void **state) {
 static void a_grammar_is_for_what_follows(void **state) {
   (void)state;
   static const char pattern[] = "(yes|no), [0-9]{3}";
-  const struct omma_grammar_options options = {OMMA_GRAMMAR_REGEX, pattern, sizeof pattern - 1, false};
+  const struct omma_grammar_options options = {.kind = OMMA_GRAMMAR_REGEX, .text = pattern, .text_size = sizeof pattern - 1};
   struct omma_sampling sampling = {.max_tokens = 60, .reasoning = &marks, .limits_thinking = true, .max_thinking_tokens = 6};
   struct omma_error error;
   assert_ok(omma_grammar_create(model, &options, &sampling.grammar, &error), &error);
