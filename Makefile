@@ -84,6 +84,18 @@ test-vllm: release ## the plugin for vLLM and the encoder node compared with vLL
 test-vllm-bench: release ## omma bench serve compared with vllm bench serve, from PyPI into build/vllm-venv (5 GB)
 	@tools/test_vllm_bench.sh
 
+.PHONY: test-docs
+test-docs: release ## every block of commands in README, docs and the folders' READMEs, also those that take minutes or PyPI
+	@build/venv/bin/python -m pytest -q -p no:cacheprovider tests/docs --build build/release --long
+
+.PHONY: test-deb
+test-deb: deb ## the packages of `make deb` installed in a bare root, and README's C programs built there (needs root, debootstrap)
+	@tools/test_deb.sh
+
+.PHONY: test-container
+test-container: release ## the image of deploy/Containerfile built and run with buildah (needs root, buildah, debootstrap)
+	@tools/test_container.sh
+
 .PHONY: test-deploy
 test-deploy: release ## the files of deploy/ with HAProxy, promtool, systemd-analyze (Debian: haproxy prometheus systemd nginx-light caddy) and Kubernetes' schemas
 	@tools/test_deploy.sh
@@ -143,6 +155,7 @@ check: ## the rules that a script can check: layers, names, banned functions, he
 	tools/check_fuzz.sh
 	tools/check_readmes.sh
 	tools/check_words.sh
+	tools/make_declarations.py --check
 
 .PHONY: clean
 clean: ## remove all builds

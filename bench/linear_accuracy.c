@@ -51,7 +51,7 @@ static double measure(struct ommai_linear_context *context, int64_t n_in, enum o
   const struct ommai_linear_spec spec = {
       .n_in = n_in, .format = format, .compute = OMMA_F32, .group = group, .inputs = OMMAI_INPUTS_SYMMETRIC};
   const struct ommai_linear_source source = {.weight = weights, .type = OMMA_F32, .n_out = N_OUT};
-  assert_ok(ommai_linear_create(context, &spec, &source, 1, &linear, &error), &error);
+  assert_ok(ommai_linear_create(context, &spec, &source, 1, NULL, &linear, &error), &error);
   ommai_linear_gemv(linear, inputs, n_in, N_ROWS, outputs, N_OUT, false, 0, ommai_linear_n_panels(linear));
   ommai_linear_destroy(linear);
   double product = 0, ours = 0, theirs = 0;

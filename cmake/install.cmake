@@ -1,11 +1,14 @@
 # What `cmake --install` puts where: program, libraries, headers, pkg-config and CMake packages, man pages, demo model.
 include(CMakePackageConfigHelpers)
 
+# Folders too have the same modes whatever the umask of who installs.
+set(CMAKE_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+
 set(OMMA_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/ommatidia)
 
 install(TARGETS omma_attention_static omma_attention_shared
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES include/omma/attention.h include/omma/host.h include/omma/status.h include/omma/team.h
+install(FILES include/omma/attention.h include/omma/host.h include/omma/layout.h include/omma/status.h include/omma/team.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/omma)
 # The Python package carries its own copies of the libraries under plain names: wheels hold no links.
 install(FILES $<TARGET_FILE:omma_attention_shared> DESTINATION ommatidia RENAME libomma-attention.so COMPONENT python

@@ -50,7 +50,7 @@ static enum omma_status make_request(const struct omma_model *model, const struc
                                      struct omma_request **request, struct omma_error *error) {
   struct omma_part parts[2] = {{.image = image}, {.text = text, .text_size = strlen(text)}};
   const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = image ? parts : parts + 1, .n_parts = image ? 2 : 1};
-  const struct omma_request_options options = {.sampling = {.max_tokens = 64}};
+  const struct omma_request_options options = {.struct_size = sizeof options, .sampling = {.max_tokens = 64}};
   return omma_request_create(model, &message, 1, &options, request, error);
 }
 

@@ -85,6 +85,7 @@ static void check_plan(const struct omma_attention_context *context, const struc
   }
   for (int64_t i = 0; i < plan->n_units; i++) {
     FUZZ_CHECK(plan->units[i].n_rows > 0 && plan->units[i].n_keys >= 0 && plan->units[i].n_keys <= plan->max_keys);
+    FUZZ_CHECK(plan->units[i].first_part >= 0 && plan->units[i].n_parts >= (plan->units[i].n_keys > 0));
     FUZZ_CHECK(plan->units[i].first_row >= 0 && plan->units[i].first_row + plan->units[i].n_rows <= plan->tail_row);
   }
 }
@@ -92,8 +93,9 @@ static void check_plan(const struct omma_attention_context *context, const struc
 /* Member by member: what lies between members is undefined. */
 static bool same_unit(const struct ommai_attention_unit *a, const struct ommai_attention_unit *b) {
   return a->first_row == b->first_row && a->n_rows == b->n_rows && a->first_key == b->first_key && a->n_keys == b->n_keys &&
-         a->first_visible == b->first_visible && a->segment == b->segment && a->first_prepare == b->first_prepare &&
-         a->first_attend == b->first_attend && a->first_byte == b->first_byte && a->bytes_per_pair == b->bytes_per_pair &&
+         a->first_visible == b->first_visible && a->first_part == b->first_part && a->n_parts == b->n_parts &&
+         a->segment == b->segment && a->first_prepare == b->first_prepare && a->first_attend == b->first_attend &&
+         a->first_byte == b->first_byte && a->bytes_per_pair == b->bytes_per_pair &&
          a->prepare_per_pair == b->prepare_per_pair && a->attend_per_pair == b->attend_per_pair &&
          a->heads_per_pair == b->heads_per_pair && a->n_pairs == b->n_pairs && a->small == b->small;
 }
@@ -153,6 +155,7 @@ static void try_wild(struct fuzz_input *input) {
                                      .n_segments = wild_count(input, OMMA_ATTENTION_MAX_SEGMENTS),
                                      .batch = wild_count(input, OMMA_ATTENTION_MAX_SEGMENTS),
                                      .max_seqlen = wild(input, 100),
+                                     .window = fuzz_pick(input, 0, 1) ? wild(input, 300) : 0,
                                      .paged = flags & 4};
   uint32_t scale = (uint32_t)fuzz_number(input, 4);
   if (flags & 8) memcpy(&spec.scale, &scale, sizeof scale);

@@ -78,8 +78,10 @@ static void check_visits(const struct attention_case *problem) {
     const struct attention_segment *segment = &problem->segments[i];
     if (segment->n_keys == 0) continue;
     n_expected += segment->n_rows * problem->n_heads;
-    for (int64_t row = 0; row < segment->n_rows; row++)
-      keys += (segment->n_keys - segment->n_rows + row + 1) * problem->n_heads;
+    for (int64_t row = 0; row < segment->n_rows; row++) {
+      int64_t seen = segment->n_keys - segment->n_rows + row + 1;
+      keys += (problem->window > 0 ? min_i64(seen, problem->window) : seen) * problem->n_heads;
+    }
   }
   for (int64_t i = 0; i < n_visits; i++) {
     FUZZ_CHECK(problem->mode == OMMA_ATTENTION_DECODE || visits[i].count == 1);
@@ -148,6 +150,7 @@ static void try_sound(struct fuzz_input *input) {
   problem.head_dim = width * (int32_t)fuzz_pick(input, 1, 256);
   problem.v_head_dim = fuzz_pick(input, 0, 1) ? problem.head_dim : width * (int32_t)fuzz_pick(input, 1, 256);
   problem.scale = scales[fuzz_pick(input, 0, 4)];
+  if (!encoder && fuzz_pick(input, 0, 1)) problem.window = fuzz_pick(input, 1, 255);
   uint64_t flags = fuzz_number(input, 1);
   problem.paged = (flags & 1) && problem.mode != OMMA_ATTENTION_ENCODER;
   problem.heads_first = flags & 2;

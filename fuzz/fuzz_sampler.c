@@ -32,9 +32,9 @@ static struct ommai_sampler_settings read_settings(struct fuzz_input *input) {
                                          .frequency_penalty = fraction(input, -2, 2)};
 }
 
-static void check_row(const struct ommai_sampler_row *row, int64_t vocab) {
+static void check_row(const struct ommai_draw *row, const float *logits, int64_t vocab) {
   bool finite = true;
-  for (int64_t i = 0; i < vocab; i++) finite = finite && isfinite(row->logits[i]);
+  for (int64_t i = 0; i < vocab; i++) finite = finite && isfinite(logits[i]);
   FUZZ_CHECK(row->finite == finite);
   if (!finite) return;
   FUZZ_CHECK(row->token >= 0 && row->token < vocab);
@@ -63,17 +63,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     prompt[i] = fuzz_pick(&input, 0, 1);
   }
   for (int i = 0; i < 2; i++) banned[i] = (int32_t)fuzz_pick(&input, 0, vocab - 1);
-  struct ommai_sampler_row row = {.settings = &settings,
-                                  .logits = logits,
-                                  .step = 5,
-                                  .counts = {answer, prompt},
-                                  .banned = banned,
-                                  .n_banned = (size_t)fuzz_pick(&input, 0, 2),
-                                  .wants_logprob = fuzz_pick(&input, 0, 1),
-                                  .n_top = (int)fuzz_pick(&input, 0, 20)};
-  struct ommai_sampler_row rows[2] = {row, row};
-  ommai_sampler_run(sampler, rows, 2, NULL);
-  check_row(&rows[0], vocab);
+  const struct ommai_sampler_input row_input = {logits, {answer, prompt}}, inputs[2] = {row_input, row_input};
+  const struct ommai_draw row = {.settings = &settings,
+                                 .step = 5,
+                                 .banned = banned,
+                                 .n_banned = (size_t)fuzz_pick(&input, 0, 2),
+                                 .wants_logprob = fuzz_pick(&input, 0, 1),
+                                 .n_top = (int)fuzz_pick(&input, 0, 20)};
+  struct ommai_draw rows[2] = {row, row};
+  ommai_sampler_run(sampler, rows, inputs, 2, NULL);
+  check_row(&rows[0], logits, vocab);
   FUZZ_CHECK(rows[0].finite == rows[1].finite && (!rows[0].finite || rows[0].token == rows[1].token));
   return 0;
 }

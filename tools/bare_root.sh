@@ -18,6 +18,7 @@ its exit status. Needs root and the Debian packages debootstrap and util-linux.
   --host-mirrors      use this machine's package sources, pip settings, proxy variables and locally added certificates
                       inside too (default)
   --no-host-mirrors   none of these
+  --copy FILE         put a copy of FILE into /root of the new root (may be given more than once)
   --keep              keep the temporary folder
   --help              this text
 
@@ -34,13 +35,18 @@ mirror=
 host_mirrors=yes
 keep=no
 root=
+copies=
 child=
 while [ $# -gt 0 ]; do
   case $1 in
     --help | -h) usage; exit 0 ;;
-    --suite | --mirror)
+    --suite | --mirror | --copy)
       if [ $# -lt 2 ] || [ -z "$2" ]; then usage_error "$1 needs a value"; fi
-      if [ "$1" = --suite ]; then suite=$2; else mirror=$2; fi
+      case $1 in
+        --suite) suite=$2 ;;
+        --mirror) mirror=$2 ;;
+        --copy) [ -f "$2" ] || usage_error "$2: no such file"; copies="$copies $2" ;;
+      esac
       shift ;;
     --host-mirrors) host_mirrors=yes ;;
     --no-host-mirrors) host_mirrors=no ;;
@@ -194,4 +200,7 @@ if [ $host_mirrors = yes ]; then
   mirror_variables | sed "s/'/'\\\\''/g; s/=\(.*\)/='\1'/" > "$root/root/mirrors.env"
 fi
 clone
+# Names of packages have no blanks.
+# shellcheck disable=SC2086
+[ -z "$copies" ] || cp $copies "$root/root/"
 for command in "$@"; do run_command "$command"; done

@@ -21,6 +21,7 @@ Environment: CC and CXX compile the public headers (default cc and c++).
 
 Rules:
   include       folders of src/ include one way only, by "folder/file.h" or <omma/file.h>; oneDNN only in src/linear
+  handle        src/engine has no pointers to float: what is computed stays in the runner
   circle        no headers that include each other, directly or by way of others
   intrinsics    intrinsics headers only in src/kernels
   family        a model family's name (src/families/family.h lists them) only in src/families, never in the rest of src/ or
@@ -90,14 +91,16 @@ BEGIN {
   allowed["vision"] = "base kernels attention linear image vision"
   allowed["language"] = "base kernels attention linear language"
   allowed["image"] = "base kernels image"
-  allowed["weights"] = "base kernels weights"
+  allowed["weights"] = "base weights"
   allowed["text"] = "base text"
   allowed["grammar"] = "base text grammar"
   allowed["jinja"] = "base text jinja"
   allowed["families"] = "base kernels attention linear vision language image weights text jinja families"
   allowed["model"] = allowed["families"] " grammar model"
-  allowed["request"] = allowed["model"] " request"
-  allowed["engine"] = allowed["request"] " engine"
+  allowed["request"] = "base text grammar families model request"
+  allowed["runner"] = "base model runner"
+  allowed["runner/cpu_"] = allowed["model"] " runner"
+  allowed["engine"] = "base text grammar model request runner engine"
   allowed["bench_client"] = "base image text bench_client"
   allowed["server"] = "base server"
   allowed["cli"] = "base cli bench_client"
@@ -124,6 +127,7 @@ function start_file(part) {
   split(file, part, "/")
   top = part[1]
   folder = top == "src" ? part[2] : ""
+  if (folder == "runner" && part[3] ~ /^cpu_/) folder = "runner/cpu_"
 }
 # Puts the line into code and comment; strings and characters leave empty quotes in the code.
 function take_apart(rest) {
@@ -170,6 +174,9 @@ function check_include(line, path, quoted, target, slash) {
   if (target == "omma") report("include", path " is public: write <" path ">")
   else if (target == "" || target == ".." || target == ".") report("include", path ": write \"folder/file.h\", relative to src")
   else if (!(folder in allowed)) report("include", "folder src/" folder " is not in the list of layers")
+  else if (folder == "engine" && path ~ /^runner\/cpu_/ && file !~ /^src\/engine\/(engine|memory_estimate)\.c$/)
+    report("include", path " is the inside of a runner: the engine speaks to runner/runner.h")
+  else if (folder == "linear" && path == "weights/stored_matrix.h") return
   else if (folder == "cli" && (path == "server/server.h" || path == "server/batch_request.h" || path == "server/encoding_store.h" || path == "server/kv_publisher.h")) return
   else if (!((folder, target) in may_include)) report("include", folder " must not include " path)
 }
@@ -204,6 +211,7 @@ FNR == 1 { start_file() }
   if (top != "tests") check_function()
   if (top != "src") next
   check_banned(unsafe, "not allowed in src")
+  if (folder == "engine" && code ~ /(^|[^A-Za-z0-9_])float[ \t]*(const[ \t]*)?\*/) report("handle", "the engine holds no numbers of a runner")
   if (file !~ /^src\/(kernels\/cpu|cli\/paths|cli\/serve_keys|cli\/service_manager)\.c$/) check_banned("getenv|secure_getenv|setenv|putenv", "settings are flags and arguments")
   if (folder in library) {
     if (file != "src/base/assert.h") check_banned(quiet, "a library neither prints nor ends the process")

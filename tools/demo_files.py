@@ -192,6 +192,7 @@ def write_files(folder: Path, new_tokenizer: bool = False) -> Tokenizer:
         folder / "generation_config.json",
         {
             "do_sample": False,
+            "temperature": 0.0,
             "eos_token_id": [ids["<|im_end|>"], ids["<|endoftext|>"]],
             "pad_token_id": ids["<|endoftext|>"],
         },

@@ -104,6 +104,9 @@ def make_cases(spec: ModelSpec) -> list[Case]:
             ],
         ),
     ]
+    if spec.text.get("use_sliding_window"):
+        story = " ".join(f"Line {line}: the {line % 7}th boat passes {line * 37 % 101} birds." for line in range(12))
+        cases.append(Case("long_text", [user(text(story + " Which line has most birds?"))]))
     if spec.form.merge_size == 1:
         cases += [
             Case("one_patch_high", [user(image("ribbon_150x9.png"), text("Describe the image."))], full=True),

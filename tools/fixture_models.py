@@ -207,6 +207,37 @@ MODELS = (
         form=CLIP_FORM,
         case_names=("one_image", "two_images", "three_images", "text_only"),
     ),
+    # Layers from the second on see 100 tokens; config as released.
+    ModelSpec(
+        name="qwen2_5_vl_sliding",
+        seed=72,
+        dtype=torch.bfloat16,
+        vision=dict(depth=2, hidden_size=40, num_heads=2, intermediate_size=55, window_size=112,
+                    fullatt_block_indexes=[1]),
+        text=dict(hidden_size=48, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
+                  intermediate_size=64, use_sliding_window=True, sliding_window=100, max_window_layers=1),
+        mrope_section=(2, 2, 2),
+        tied=True,
+        family="qwen2_5_vl",
+        released=True,
+        form=CLIP_FORM,
+        case_names=("two_images", "three_images", "long_text"),
+    ),
+    # Layers that see 40 tokens, and one between them that sees all.
+    ModelSpec(
+        name="qwen2_vl_sliding",
+        seed=72,
+        dtype=torch.bfloat16,
+        vision=dict(depth=2, embed_dim=40, num_heads=2, mlp_ratio=2),
+        text=dict(hidden_size=48, num_hidden_layers=4, num_attention_heads=2, num_key_value_heads=1,
+                  intermediate_size=64, use_sliding_window=True, sliding_window=40, max_window_layers=0,
+                  layer_types=["sliding_attention", "full_attention", "sliding_attention", "sliding_attention"]),
+        mrope_section=(2, 4, 6),
+        tied=True,
+        family="qwen2_vl",
+        form=CLIP_FORM,
+        case_names=("two_images", "three_images", "long_text"),
+    ),
     # Layer 1 is dense, the others have experts.
     ModelSpec(
         name="qwen3_vl_moe",

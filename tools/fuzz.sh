@@ -7,7 +7,7 @@
 # passed, N failed'.
 set -u
 cd "$(dirname "$0")/.."
-targets="attention_plan attention_run chat chat_template gguf gguf_model grammar http bench_client model image quantized request safetensors sampler terminal text tokenizer tool_calls"
+targets="attention_plan attention_run chat chat_template gguf gguf_model grammar http bench_client model image quantized redis_reply request safetensors sampler terminal text tokenizer tool_calls"
 usage="usage: tools/fuzz.sh [--seconds N] [TARGET...]
   --seconds N  for each target (default 600); two targets run at a time
   TARGET       $targets (default: all)"

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Makes what the program and its tests know of chat templates: digests of the known ones, and
-conversations as they render them.
+"""Makes the conversations by which tests compare chat templates with transformers.
 
     tools/make_chat_templates.py            write everything anew
     tools/make_chat_templates.py --check    compare with the files that are there
@@ -9,9 +8,7 @@ tests/data/chat/templates holds the texts of the released templates as NAME.jinj
 checked. docs/models/chat-templates.md lists where each text comes from.
 
 Output
-    src/families/known_templates.c   per known template the digests of its pieces, as src/families/template_pieces.h defines them
-    tests/data/chat/pieces.json    texts for the test of that cutting, with the digests that jinja2's own lexer leads to
-    tests/data/chat/cases.json     conversations, and per known template the prompt that transformers renders
+    tests/data/chat/cases.json     conversations, and per template the prompt that transformers renders
 
 Needs transformers, jinja2 and the libraries that tools/make_fixtures.py needs.
 """
@@ -21,7 +18,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,22 +32,17 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Known:
-    """A known template. What the project wrote itself lies at `path`; what was released has a
-    SHA-256."""
+    """A released template."""
 
     name: str
     sha256: str | None = None
-    path: str | None = None
     lacks: tuple[str, ...] = ()  # what of a conversation this template would pass over in silence
 
     def text(self, folder: Path) -> str:
-        if self.path is None:
-            data = (folder / f"{self.name}.jinja").read_bytes()
-            if self.sha256 and hashlib.sha256(data).hexdigest() != self.sha256:
-                raise SystemExit(f"{folder / self.name}.jinja: not the released text")
-            return data.decode()
-        file = ROOT / self.path
-        return json.loads(file.read_text())["chat_template"] if file.suffix == ".json" else file.read_text()
+        data = (folder / f"{self.name}.jinja").read_bytes()
+        if self.sha256 and hashlib.sha256(data).hexdigest() != self.sha256:
+            raise SystemExit(f"{folder / self.name}.jinja: not the released text")
+        return data.decode()
 
 
 KNOWN = (
@@ -64,87 +55,9 @@ KNOWN = (
     Known(
         "qwen3_vl_thinking",
         "36e042fe45641f067b1f2381fcc8955d10d956a3ed333ecdf7f7eb0916f68956",
-        lacks=("image in assistant",),
     ),
     Known("kimi_vl", lacks=("video", "tools", "kwargs")),
-    Known("own_qwen2_5_vl", path="tests/golden/qwen2_5_vl_tied/chat_template.jinja"),
-    Known("own_qwen3_vl", path="tests/golden/qwen3_vl_tied/chat_template.jinja"),
-    Known("own_demo", path="models/demo/chat_template.jinja"),
-    Known("own_kimi_vl", path="tests/golden/kimi_vl/tokenizer_config.json"),
 )
-
-
-# ---- pieces ----
-
-
-def digest(text: str) -> int:
-    value = 2166136261
-    for byte in text.encode():
-        value = ((value ^ byte) * 16777619) & 0xFFFFFFFF
-    return value
-
-
-def text_lines(text: str) -> list[int]:
-    return [digest("=" + line) for line in re.findall(r"[^\n]*\n|[^\n]+", text)]
-
-
-def pieces(source: str) -> list[int]:
-    """The digests of a template's lines of text and of its tags, by jinja2's own lexer."""
-    environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
-    ends = {"block_end": "%", "variable_end": "{"}
-    out: list[int] = []
-    text, tag, inside = "", "", False
-    for _, kind, value in environment.lex(source):
-        if kind == "data":
-            text += value
-        elif kind in ("block_begin", "variable_begin"):
-            out += text_lines(text)
-            text, tag, inside = "", "", True
-        elif kind in ends:
-            out.append(digest(ends[kind] + tag.strip()))
-            inside = False
-        elif inside:
-            tag += " " if kind == "whitespace" else value
-    return out + text_lines(text)
-
-
-PIECE_TEXTS = (
-    "",
-    "plain",
-    "plain\n",
-    "two\nlines\r\nand a CR\rend\r\n",
-    "a {{ b }} c",
-    "a {{- b -}} c",
-    "{%- if x -%} y {%- endif -%}",
-    "  {% if x %}\n  y\n  {% endif %}\nz",
-    "  {%+ if x %}\n\ty\n\t{% endif +%}\nz",
-    "y  {% if x %}  \n{% endif %}",
-    "{# a comment #}\n{% set a = 'it''s %} {{ \"' %}b{#- not a comment -#}c",
-    "one {# a comment #} text",
-    "one {#- a comment -#} text\n\n",
-    "one\n{# a comment #}\ntwo {# another #}\n\r\r\nthree{{ a }}\nfour\n\n{{ b }}",
-    "{{ a   |\n  b('  two  blanks ', \"q\\\"uote }}\") }}",
-    "{%if x%}{{y}}{%endif%}",
-    "{% for m in ms -%}\r\n   {{ m['a'] }}\r\n {%- endfor %}\r\n",
-    "{%- set x = namespace(value=0) %}\n{{- '<|im_start|>' + m.role + '\\n' }}\n",
-)
-
-
-def known_source(folder: Path) -> str:
-    lines = [
-        "/* The digests of the known chat templates. Made by tools/make_chat_templates.py; docs/models/chat-templates.md lists where each",
-        " * text comes from. */",
-        '#include "families/known_templates.h"',
-        "",
-        "/* clang-format off */",
-    ]
-    for known in KNOWN:
-        values = [f"0x{value:08x}u" for value in pieces(known.text(folder))]
-        lines += ["", f"static const uint32_t {known.name}[] = {{"]
-        lines += ["    " + ", ".join(values[i : i + 9]) + "," for i in range(0, len(values), 9)]
-        lines += ["};"]
-        lines += [f"const struct ommai_known_template ommai_template_{known.name} = {{{known.name}, {len(values)}}};"]
-    return "\n".join(lines) + "\n"
 
 
 # ---- conversations ----
@@ -221,7 +134,7 @@ CASES = (
         QUESTION,
         said("assistant", "So: ", IMAGE),
         QUESTION,
-        holds=("image outside user", "image in assistant"),
+        holds=("image outside user",),
     ),
     case("a thought of earlier", QUESTION, said("assistant", THOUGHT), said("user", "Sure?")),
     case("a thought without its beginning", QUESTION, said("assistant", "It may be two.\n</think>\n\nTwo."), said("user", "Sure?")),
@@ -289,19 +202,14 @@ def render(known: Known, template: str, this: dict[str, Any]) -> str | None:
 
 
 def cases_text(folder: Path) -> str:
-    released = [known for known in KNOWN if known.path is None]
-    texts = {known.name: known.text(folder) for known in released}
+    texts = {known.name: known.text(folder) for known in KNOWN}
     out = [
         {key: this[key] for key in ("name", "messages", "continue_final_message", "tools", "kwargs") if key in this}
-        | {"prompts": {known.name: render(known, texts[known.name], this) for known in released}}
+        | {"prompts": {known.name: render(known, texts[known.name], this) for known in KNOWN}}
         for this in CASES
     ]
     versions = {"transformers": transformers.__version__, "jinja2": jinja2.__version__}
     return json.dumps({"made_with": versions, "cases": out}, indent=1) + "\n"
-
-
-def pieces_text() -> str:
-    return json.dumps([{"text": text, "digests": pieces(text)} for text in PIECE_TEXTS], indent=1) + "\n"
 
 
 def main() -> int:
@@ -310,8 +218,6 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="compare instead of writing")
     arguments = parser.parse_args()
     files = {
-        "src/families/known_templates.c": known_source(arguments.templates),
-        "tests/data/chat/pieces.json": pieces_text(),
         "tests/data/chat/cases.json": cases_text(arguments.templates),
     }
     wrong = 0

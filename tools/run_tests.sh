@@ -181,6 +181,7 @@ programs() {
   run_pytest "chat templates" tests/jinja --render build/release/tests/jinja_render $more
   run_pytest "deployment files" tests/deploy --omma build/release/omma
   run_pytest "command line" tests/cli --omma build/release/omma $more
+  run_pytest "commands of the documents" tests/docs --build build/release
 }
 
 run_python() {

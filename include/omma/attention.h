@@ -29,7 +29,8 @@
 extern "C" {
 #endif
 
-/* Element type of q, k, v and out. Scores, softmax and sums are always f32. With bf16, the softmax
+/* Element type of q, k, v and out. Scores, softmax and sums are always f32. Scores must stay below
+ * 2^100 in magnitude before they are scaled, and `scale` below 2^26. With bf16, the softmax
  * weights are rounded to bf16 for the product with v, and their divisor is the sum of the rounded
  * weights. With bf16 and f16 the result is rounded once. INT8 is no type of a plan: it is that of
  * keys and values with scales (int8_kv below). */
@@ -46,6 +47,10 @@ enum omma_index_type { OMMA_INDEX_INT32 = 0, OMMA_INDEX_INT64 = 1 };
  * sequence and attends to the keys at positions 0 .. q_offsets[s] + r. Key blocks are the pages of
  * OMMA_ATTENTION_PAGE_TOKENS positions, anchored at position 0, so a prompt computed in chunks
  * gives the same bits as the whole prompt. f32 and bf16 only.
+ *
+ * With a sliding window (`window` of the spec) of W, the query at position p attends to the keys at
+ * positions max(0, p - W + 1) .. p alone, in the CAUSAL and DECODE modes. All that is said of bits
+ * holds as well, and work and workspace shrink with the window.
  *
  * DECODE: as CAUSAL, for one to a few query rows per segment. The kernels split the keys in a fixed
  * way, so a row's bits do not depend on how many rows or sequences are decoded together. f32 and
@@ -72,6 +77,7 @@ struct omma_attention_context;
  *
  * allocator: for contexts and plans. NULL: the C library's. */
 struct omma_attention_options {
+  size_t struct_size; /* sizeof this struct, or 0 (omma/omma.h) */
   const char *isa;
   const struct omma_allocator *allocator;
 };
@@ -107,6 +113,7 @@ OMMA_API enum omma_status omma_attention_self_test(const struct omma_attention_c
  * the packed one with n_tokens = b * s and batch = b. Query head h uses key/value head h / (n_heads
  * / n_kv_heads). */
 struct omma_attention_spec {
+  size_t struct_size; /* sizeof this struct, or 0 (omma/omma.h) */
   enum omma_attention_mode mode;
   enum omma_dtype dtype;
   int32_t n_heads;
@@ -139,6 +146,11 @@ struct omma_attention_spec {
   /* CAUSAL and DECODE: the position of each segment's first query, [n_segments]. NULL: all 0.
    * Segment s has q_offsets[s] + (its number of queries) keys. */
   const int64_t *q_offsets;
+
+  /* CAUSAL and DECODE: how many keys a query attends to at most, its own position's and those
+   * before it. 0: all; so is a window that is larger than the sequence. ENCODER: 0. */
+  int64_t window;
+
   bool paged; /* k and v are read through the page table that a run gets */
 
   /* CAUSAL and DECODE: k and v are bf16, and `dtype` is the type of q and out only. With f32
@@ -173,8 +185,8 @@ OMMA_API void omma_attention_plan_destroy(struct omma_attention_plan *plan);
 /* A plan without allocation. omma_attention_plan_size_bound is an upper bound of the bytes that a
  * plan takes; omma_attention_plan_place makes the plan in `memory` of the caller, aligned to 64
  * bytes. Such a plan needs no destruction. A bound holds for every spec with the same mode, type,
- * heads and dimensions whose counts are not larger. It does not read cu_seqlens, which may be NULL.
- * It is 0 for a spec that would be refused. */
+ * heads and dimensions whose counts and window are not larger (no window is the largest). It does
+ * not read cu_seqlens, which may be NULL. It is 0 for a spec that would be refused. */
 OMMA_API size_t omma_attention_plan_size_bound(const struct omma_attention_context *context,
                                                const struct omma_attention_spec *spec);
 OMMA_API enum omma_status omma_attention_plan_place(const struct omma_attention_context *context,
@@ -201,8 +213,8 @@ OMMA_API void omma_attention_plan_get_info(const struct omma_attention_plan *pla
 OMMA_API size_t omma_attention_plan_workspace_size(const struct omma_attention_plan *plan, int n_workers);
 
 /* An upper bound of omma_attention_plan_workspace_size over all plans with the spec's mode, type,
- * heads and dimensions whose counts are not larger. For programs that plan their memory before they
- * know the segmentations. */
+ * heads and dimensions whose counts and window are not larger. For programs that plan their memory
+ * before they know the segmentations. */
 OMMA_API size_t omma_attention_workspace_bound(const struct omma_attention_context *context,
                                                const struct omma_attention_spec *spec, int n_workers);
 
@@ -216,7 +228,8 @@ OMMA_API size_t omma_attention_workspace_bound(const struct omma_attention_conte
  * With pages, position p of segment s lies in page t = page_table[s * page_table_stride + p / 64].
  * Its key for head h is at k + t * k_page_stride + h * k_head_stride + (p % 64) * k_token_stride,
  * and its value likewise. The default head and token strides are those of a page laid out as
- * [n_kv_heads, 64, head_dim] (v: [n_kv_heads, 64, v_head_dim]).
+ * [n_kv_heads, 64, head_dim] (v: [n_kv_heads, 64, v_head_dim]). Pages that lie outside of the
+ * windows of all queries of a segment are never read: their entries may hold anything, such as -1.
  *
  * With int8_kv, the scales of head h are floats from k_scales + h * k_scale_head_stride on, one for
  * each row of k; with pages, that of position p is at k_scales + t * k_scale_page_stride + h *

@@ -39,19 +39,34 @@ typedef void (*omma_progress)(void *context, int64_t done, int64_t total);
 /* What happens if a checkpoint has no chat template, or one that cannot be rendered.
  * OWN: opening it fails (UNSUPPORTED, field "chat_template"); with config_only, preparing a chat
  * fails.
- * FAMILY: chats use the nearest known template, also where the checkpoint's own template is unknown
- * but could be rendered.
+ * FAMILY: chats use the form of the model's family in its place.
  * UNUSED: it can be opened, and chats are refused. */
 enum omma_chat_template_use { OMMA_CHAT_TEMPLATE_OWN = 0, OMMA_CHAT_TEMPLATE_FAMILY = 1, OMMA_CHAT_TEMPLATE_UNUSED = 2 };
 
+/* A word for omma_model_options.quantization. */
+struct omma_quantization_method {
+  const char *name;
+  /* What weights become that are quantized as they are loaded, as in omma_model_info.kept_weights;
+   * NULL: nothing ("none"), or the word states what a checkpoint is already. */
+  const char *format;
+  /* With a format: bytes of a bf16 checkpoint that are packed in a second, in those that the same
+   * threads read from memory. An estimate. */
+  double packing_share;
+};
+
+/* The index-th word, from 0 on, in the order in which help lists them. A format's usual word comes
+ * first, and is the format's name. False after the last. */
+OMMA_API bool omma_quantization_method(int index, struct omma_quantization_method *method);
+
 struct omma_model_options {
+  size_t struct_size;                   /* sizeof this struct, or 0: see omma.h */
   enum omma_weight_type weights;        /* of the language model; not INT8 */
   enum omma_weight_type vision_weights; /* of the vision tower; AUTO: as `weights` */
   enum omma_kv_cache_type kv_cache;     /* of the language model */
-  /* The format in which the language model's matrices are packed; vLLM's --quantization. NULL or
-   * "none": as the checkpoint has them. "int8": 8 bits with a scale for each output. "int4": 4 bits
-   * with a scale for each group of inputs (OMMA_INT4_GROUP). "int4-g32", "int4-g64", "int4-g128":
-   * groups of 32, 64, 128.
+  /* The format in which the language model's matrices are packed; vLLM's --quantization: a word of
+   * omma_quantization_method. NULL or "none": as the checkpoint has them. "int8": 8 bits with a
+   * scale for each output. "int4": 4 bits with a scale for each group of inputs (OMMA_INT4_GROUP).
+   * "int4-g32", "int4-g64", "int4-g128": groups of 32, 64, 128.
    *
    * Inputs are quantized to 8 bits row by row and sums are integers; activations and the KV cache
    * stay as `weights` requires. The output layer and the heads of MLA have 8 bits with "int4" too.
@@ -62,7 +77,7 @@ struct omma_model_options {
    * are kept as integers unless `weights` is F32. */
   const char *quantization;
   const char *isa; /* CPU level, see attention.h; NULL: OMMA_ISA, or the best */
-  int n_threads;   /* 0: as many as the CPUs that the process may use */
+  int n_threads;   /* 0: omma_team_cpu_count() */
   bool no_pinning; /* let the operating system place the threads; else each is bound to a CPU */
   /* Read everything but the weights: enough for sizes and estimates, and for tokens if there is a
    * tokenizer. */
@@ -159,8 +174,7 @@ struct omma_model_info {
   /* The values that replace a missing preprocessor_config.json, as "X's published values"; else
    * NULL. */
   const char *published_values;
-  /* The chat template that renders prompts: the name of a known template if the checkpoint has it,
-   * else "its own", else the name of the nearest known one. */
+  /* The chat template that renders prompts: "its own", or whose form stands in for it. */
   const char *chat_template;
   /* Why the checkpoint's own template is not used: one line with file and line number. NULL: it is
    * used. */

@@ -14,6 +14,12 @@
  *
  * Rules for all calls:
  * - Structs with options may be NULL or zero-initialised; 0 and NULL are the stated defaults.
+ * - Option structs begin with struct_size, so that members can be added at their end. With sizeof
+ *   (the struct) there, a program and a library of different versions work together: members that
+ *   the program's struct lacks have their defaults, and one that the library does not know is
+ *   refused (ARGUMENT, field "struct_size") unless it is 0. With 0, which zero-initialising gives,
+ *   program and library must have been made with the same headers: the library's soname changes
+ *   with every change of a struct that a release made.
  * - Strings are UTF-8.
  * - A failing call fills `error` (which may be NULL) and leaves its outputs untouched.
  * - Destroy functions accept NULL.
@@ -27,6 +33,7 @@
 #include <omma/encoding_store.h>
 #include <omma/host.h>
 #include <omma/kv_events.h>
+#include <omma/layout.h>
 #include <omma/log.h>
 #include <omma/model.h>
 #include <omma/status.h>
@@ -190,6 +197,8 @@ struct omma_video {
 
 /* A part of a message: an image if `image` is set, a video if `video` is set, else a text. */
 struct omma_part {
+  /* text_size bytes. An empty text is NULL or points at a NUL: other bytes with a size of 0 are
+   * refused (ARGUMENT, field "messages"), because a size was forgotten. */
   const char *text;
   size_t text_size;
   const struct omma_image *image;
@@ -238,6 +247,7 @@ enum omma_grammar_kind {
   OMMA_GRAMMAR_GBNF = 4         /* text: a grammar in llama.cpp's notation */
 };
 struct omma_grammar_options {
+  size_t struct_size; /* sizeof this struct, or 0: see above */
   enum omma_grammar_kind kind;
   const char *text;
   size_t text_size;  /* at most 1 MiB */
@@ -272,6 +282,9 @@ OMMA_API void omma_grammar_destroy(struct omma_grammar *grammar);
 struct omma_reasoning {
   const char *begin, *end; /* 1 to OMMA_MAX_MARK_BYTES bytes */
   const char *forced_end;  /* a text that ends with `end`; NULL: `end` */
+  /* What the answer may begin with where the end mark is missing, such as the mark of a tool call;
+   * it is part of the answer. Not looked for where the answer has a grammar. NULL: nothing. */
+  const char *answer_begin;
 };
 /* The marks of a reasoning parser. The names are vLLM's where it has the parser; the marks are
  * constant strings. Errors: ARGUMENT (field "reasoning_parser": no such name; the message lists
@@ -281,6 +294,7 @@ OMMA_API enum omma_status omma_reasoning_find(const char *parser, struct omma_re
 /* How the answer is sampled. Zero-initialised: greedy, until the model stops or the context is
  * full. */
 struct omma_sampling {
+  size_t struct_size;                         /* sizeof this struct, or 0: see above */
   double temperature;                         /* 0: greedy. At most 2 */
   double top_p;                               /* (0, 1]; 0: 1 */
   double min_p;                               /* [0, 1] */
@@ -341,16 +355,31 @@ struct omma_truncation {
 };
 #define OMMA_MAX_TRUNCATED_TOKENS (INT64_C(1) << 20) /* of a prompt that is truncated */
 
+/* What a request is for. An engine refuses kinds that it does not serve as UNSUPPORTED: without a
+ * language model (omma_model_options.encoder_only) it encodes alone; no engine embeds or scores
+ * texts yet. */
+enum omma_request_kind {
+  OMMA_REQUEST_DEFAULT = 0,  /* GENERATE, or ENCODE where the model was opened with encoder_only */
+  OMMA_REQUEST_GENERATE = 1, /* an answer */
+  OMMA_REQUEST_ENCODE = 2,   /* its images' and videos' outputs (omma_callbacks.on_embeddings) */
+  OMMA_REQUEST_EMBED = 3,
+  OMMA_REQUEST_SCORE = 4
+};
+
 struct omma_request_options {
-  struct omma_sampling sampling;
+  size_t struct_size; /* sizeof this struct, or 0: see above */
+  enum omma_request_kind kind;
   /* The last message is the beginning of the answer: it is not closed, and no new message
    * begins. */
   bool continue_final_message;
-  /* A prompt that could never fit into this engine's KV cache is refused (LIMIT "input_tokens")
-   * before images are resized. May be NULL. */
-  const struct omma_engine *engine;
+  /* Of the engine that will take the request (omma_engine_max_model_len): a longer prompt is
+   * refused (LIMIT "input_tokens") before images are resized. 0: the model's limit alone. */
+  int64_t max_model_len;
   /* In an engine with by_priority, lower values go first; in others it has no effect. */
   int64_t priority;
+  /* The answer is read when it is complete, not token by token: its tokens may come late, next to
+   * those of other answers, which together take less time (omma_engine_options.scheduling). */
+  bool whole;
   /* Prompts with different salts share no keys and values. So the time of an answer does not show
    * what others asked. NULL: none. */
   const char *cache_salt;
@@ -362,6 +391,9 @@ struct omma_request_options {
   /* Prompts with images are not truncated: a longer one gives ARGUMENT (field
    * "truncate_prompt_tokens"). */
   struct omma_truncation truncation;
+  int64_t reserved[8]; /* 0: room for members to come, so that `sampling` keeps its place */
+  /* Its struct_size has no effect here. */
+  struct omma_sampling sampling;
 };
 
 struct omma_request;
@@ -401,7 +433,12 @@ OMMA_API const int32_t *omma_request_prompt(const struct omma_request *request, 
 #define OMMA_DEFAULT_PATCH_BUDGET 16384
 #define OMMA_DEFAULT_MAX_SEQUENCES 8
 
+/* Which answers may wait for others, so that their tokens are computed together: those of requests
+ * that say `whole` (AUTO), none (LATENCY), or all (THROUGHPUT). No answer changes. */
+enum omma_scheduling { OMMA_SCHEDULING_AUTO = 0, OMMA_SCHEDULING_LATENCY = 1, OMMA_SCHEDULING_THROUGHPUT = 2 };
+
 struct omma_engine_options {
+  size_t struct_size; /* sizeof this struct, or 0: see above */
   /* Bytes for the pages of keys and values. 0: enough for max_sequences times max_model_len tokens,
    * but at most the memory that is free on this machine, in its control group (cgroup) and by
    * `ulimit -v`, minus everything else and a reserve. Pages take memory when they are first
@@ -439,6 +476,10 @@ struct omma_engine_options {
   /* keep no keys and values of prompts for later prompts with the same beginning */
   bool no_prefix_cache;
   bool by_priority; /* order requests by priority, then by age; else by age alone */
+  enum omma_scheduling scheduling;
+  /* Milliseconds that an answer may wait for others in all, before it goes on as if it were read
+   * token by token. 0: 30,000. */
+  int64_t max_wait_ms;
 };
 
 /* Memory of a model with an engine, in bytes. It is allocated when the two are created, except
@@ -449,6 +490,7 @@ struct omma_memory_estimate {
   int64_t weight_bytes;
   int64_t kv_cache_bytes;
   int64_t kv_cache_tokens;
+  int64_t kv_page_bytes; /* of a page of 64 tokens in all groups of layers */
   /* Maximum tokens of prompt and answer of one request: the model's limit, or the KV cache's if
    * that is lower. */
   int64_t max_model_len;
@@ -456,13 +498,14 @@ struct omma_memory_estimate {
   int64_t vision_workspace_bytes;
   int64_t language_workspace_bytes; /* for prompts and for generated tokens */
   int64_t linear_scratch_bytes;     /* of the linear layers, for all threads */
-  /* Logits, sampler and penalty tables of all sequences; tables of the scheduler and of the
+  /* Logits and sampler of as many rows as are drawn at once; tables of the scheduler and of the
    * pages. */
   int64_t table_bytes;
   /* The maximum size of the encoder cache. The cache grows with use and is not in total_bytes. */
   int64_t encoder_cache_bytes;
   int64_t known_image_bytes; /* the same for resized images, for omma_image_recall */
-  /* Of a request with one image of n_patches: resized pixels and the tower's output. */
+  /* Of a request with one image of n_patches: resized pixels and the tower's output; with
+   * penalties and a grammar: counts and a mask. */
   int64_t request_bytes;
   int64_t max_sequences; /* requests at the same time that total_bytes counts */
   int64_t total_bytes;
@@ -533,7 +576,9 @@ struct omma_result {
   int64_t n_reasoning_tokens; /* of the completion's tokens, up to the thought's end mark */
   int64_t n_cached_tokens;    /* prompt tokens whose keys and values came from an earlier prompt */
   int32_t stop_token;         /* the id that ended the answer, or -1 */
-  const char *stop_string;    /* the string that ended the answer, or NULL */
+  /* The string that ended the answer, or NULL. It is the request's copy and lives as long as the
+   * request, also after on_finish and omma_generate. */
+  const char *stop_string;
   struct omma_timings timings;
   struct omma_error error; /* with OMMA_FINISH_ERROR */
 };
@@ -547,22 +592,23 @@ struct omma_embeddings;
  * omma_engine_cancel. Each may be NULL. on_token cancels the request by returning false. on_finish
  * is called exactly once for each submitted request, as the last call. */
 struct omma_callbacks {
+  size_t struct_size; /* sizeof this struct, or 0: see above */
   void *context;
   void (*on_progress)(void *context, enum omma_stage stage, int64_t done, int64_t total);
   bool (*on_token)(void *context, const struct omma_token_event *event);
   void (*on_finish)(void *context, const struct omma_result *result);
   /* In order, before the first on_token. */
   void (*on_prompt_token)(void *context, const struct omma_prompt_token_event *event);
-  /* For a model opened with encoder_only: the outputs for the request's images and videos, in
-   * order. Called before an on_finish with OMMA_FINISH_STOP. The callee owns the embeddings; any
-   * thread may destroy them, before the engine is destroyed. */
+  /* Of a request of the kind ENCODE: the outputs for its images and videos, in order. Called before
+   * an on_finish with OMMA_FINISH_STOP. The callee owns the embeddings; any thread may destroy
+   * them, before the engine is destroyed. */
   void (*on_embeddings)(void *context, struct omma_embeddings *embeddings);
 };
 
 /* Puts a request into the queue. Thread-safe. The request must live until on_finish; the callbacks
- * are copied. Errors: ARGUMENT (field "messages": no image, in an engine that only encodes), BUSY
- * (the queue is full), LIMIT (the request could never fit into the KV cache), CANCELLED (the engine
- * is being destroyed). */
+ * are copied. Errors: ARGUMENT (field "messages": no image in a request to encode), UNSUPPORTED
+ * (field "kind"), BUSY (the queue is full), LIMIT (the request could never fit into the KV cache),
+ * CANCELLED (the engine is being destroyed). */
 OMMA_API enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omma_request *request,
                                              const struct omma_callbacks *callbacks, uint64_t *id, struct omma_error *error);
 /* Cancels a request at its next step; on_finish follows with OMMA_FINISH_CANCELLED. Unknown and
@@ -584,8 +630,9 @@ struct omma_engine_stats {
   int64_t prompt_tokens, generation_tokens;
   int64_t images, patches, encoder_passes; /* of the tower; a pass may have several images */
   int64_t encoder_cache_bytes, encoder_cache_hits, encoder_cache_misses, encoder_cache_evictions;
-  /* Images looked up in omma_engine_options.encoding_store: found, and not found. */
-  int64_t encoding_store_hits, encoding_store_misses;
+  /* Images looked up in omma_engine_options.encoding_store: found, and not found. Of the latter,
+   * those that the store had with NaN or infinities in them; they were encoded and stored again. */
+  int64_t encoding_store_hits, encoding_store_misses, encoding_store_not_finite;
   /* Pages of OMMA_ATTENTION_PAGE_TOKENS tokens: all, and those that running requests use. */
   int64_t kv_pages, kv_pages_used;
   /* Pages of earlier prompts, kept for later ones; they are evicted when pages run out. */
@@ -620,8 +667,9 @@ struct omma_image_embeddings {
 };
 
 /* Encodes images on the engine and waits. With `together` they run as one packed batch (in several
- * batches if they exceed the patch budget). The results are bit-identical either way. The caller
- * destroys the embeddings. Errors: as omma_engine_submit, and those of the images. */
+ * batches if they exceed the patch budget or are more than 64). The results are bit-identical
+ * either way. The caller destroys the embeddings. Errors: as omma_engine_submit, and those of the
+ * images. */
 OMMA_API enum omma_status omma_encode(struct omma_engine *engine, const struct omma_image *const *images, size_t n_images,
                                       const struct omma_image_options *options, bool together, omma_progress progress,
                                       void *progress_context, struct omma_embeddings **embeddings, struct omma_error *error);
@@ -663,6 +711,25 @@ struct omma_tensor {
  * partial file at the target. */
 OMMA_API enum omma_status omma_save_tensors(const char *path, const struct omma_tensor *tensors, size_t n_tensors,
                                             struct omma_error *error);
+
+/* The same, tensor by tensor, for results that do not fit into memory together. */
+struct omma_tensor_file;
+
+/* Begins a file of at most max_tensors tensors with names of at most OMMA_MAX_TENSOR_NAME bytes. It
+ * is at `path` after omma_tensor_file_finish; before, it lies next to it under another name. One
+ * thread at a time. The caller destroys it. Errors: ARGUMENT, IO, MEMORY. */
+#define OMMA_MAX_TENSOR_NAME 60
+OMMA_API enum omma_status omma_tensor_file_create(const char *path, size_t max_tensors, struct omma_tensor_file **file,
+                                                  struct omma_error *error);
+/* Writes a tensor after the others; nothing of it is kept but its name and shape. Errors: ARGUMENT
+ * (a name that was added, too many), IO, MEMORY. */
+OMMA_API enum omma_status omma_tensor_file_add(struct omma_tensor_file *file, const struct omma_tensor *tensor,
+                                               struct omma_error *error);
+/* Completes the file and puts it in place. Must be the last call before it is destroyed. Errors:
+ * IO, MEMORY. */
+OMMA_API enum omma_status omma_tensor_file_finish(struct omma_tensor_file *file, struct omma_error *error);
+/* Removes a file that was not finished. NULL is allowed. */
+OMMA_API void omma_tensor_file_destroy(struct omma_tensor_file *file);
 
 #ifdef __cplusplus
 }

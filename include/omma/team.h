@@ -14,7 +14,9 @@ extern "C" {
 
 #define OMMA_TEAM_MAX_THREADS 1024
 
-/* CPUs that the calling thread may run on (its affinity mask); at least 1. */
+/* Threads that compute at the same time here: the least of the CPUs in the affinity mask of the
+ * calling thread, their physical cores, and the quota of the control groups (cgroups); at least
+ * 1. */
 OMMA_API int omma_team_cpu_count(void);
 
 /* Creates a pool of n_threads workers: n_threads - 1 threads of its own and the calling thread of

@@ -29,6 +29,7 @@ struct omma_tower_tensor {
 };
 
 struct omma_tower_options {
+  size_t struct_size;            /* sizeof this struct, or 0: see omma.h */
   enum omma_weight_type weights; /* in which linear layers are packed and compute */
   const char *isa;               /* as omma_model_options.isa */
   /* Maximum number of workers of a team of omma_tower_encode. 0: the CPUs of this process. */

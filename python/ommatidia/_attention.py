@@ -10,7 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _teams
-from ._library import CAUSAL, ENCODER, F16, MAX_HEAD_DIM, Error, Tensors, check, library
+from ._declarations import (
+    ATTENTION_CAUSAL,
+    ATTENTION_ENCODER,
+    ATTENTION_MAX_HEAD_DIM,
+    F16,
+    AttentionTensors,
+    Error,
+)
+from ._library import check, library
 from ._plans import Plan, PlanKey, cache
 from ._segmentation import Borders, content_of
 from ._tensors import (
@@ -123,7 +131,7 @@ def attention(
     with _teams.lend(team, threads) as lent:
         if 0 not in shapes.out:
             strides = [stride for tensor in (shapes.q, shapes.k, shapes.v, out_rows) for stride in tensor[-2:]]
-            _run(plan, Tensors(*(view.address for view in views), *strides), lent)
+            _run(plan, AttentionTensors(*(view.address for view in views), *strides), lent)
     return result
 
 
@@ -147,9 +155,9 @@ def _shapes(q: Strided, k: Strided, v: Strided, num_heads: int | None, num_kv_he
     rank = len(q.shape)
     # What was meant as [b, s, H*D] reads as [T, H, D] with the wrong numbers in every place.
     hint = "" if fused or rank != 3 else "; if rows hold heads * head_dim elements, give num_heads"
-    if hint and q_rows.head_dim > MAX_HEAD_DIM:
+    if hint and q_rows.head_dim > ATTENTION_MAX_HEAD_DIM:
         raise NotImplementedError(
-            f"q: head dimension: expected at most {MAX_HEAD_DIM}, found {q_rows.head_dim} in shape {list(q.shape)}, "
+            f"q: head dimension: expected at most {ATTENTION_MAX_HEAD_DIM}, found {q_rows.head_dim} in shape {list(q.shape)}, "
             f"taken as [tokens, heads, head_dim]{hint}"
         )
     for name, other, what, found, expected in (
@@ -190,7 +198,7 @@ def _plan_key(
     if n_kv_tokens == 0 and n_tokens > 0:
         cu_q, cu_k = _borders_without_keys(q, cu_q, cu_k)
     return PlanKey(
-        CAUSAL if causal else ENCODER,
+        ATTENTION_CAUSAL if causal else ATTENTION_ENCODER,
         dtype,
         q.n_heads,
         k.n_heads,
@@ -225,7 +233,7 @@ def _checked_scale(scale: float | None) -> float:
     return value
 
 
-def _run(plan: Plan, tensors: Tensors, lent: _teams.Lent) -> None:
+def _run(plan: Plan, tensors: AttentionTensors, lent: _teams.Lent) -> None:
     size = plan.workspace_size(lent.n_workers)
     address, memory = _workspaces.lend(size)
     error = Error()

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any
 
 from . import _teams
-from ._library import BF16, CAUSAL, ENCODER, F16, F32, LIBRARY_PATH, Error, check, library
+from ._declarations import ATTENTION_CAUSAL, ATTENTION_ENCODER, BF16, F16, F32, Error
+from ._library import LIBRARY_PATH, check, library
 from ._plans import Plan, PlanKey, context
 
 # The head dimensions of the usual vision towers.
@@ -25,9 +26,9 @@ def _kernel(mode: int, dtype: int, head_dim: int) -> str | None:
 def _window_kernel(dtype: int, head_dim: int) -> str | None:
     """The kernel of encoder segments of up to _WINDOW_TOKENS, which a plan of one such segment
     names."""
-    if _kernel(ENCODER, dtype, head_dim) is None:
+    if _kernel(ATTENTION_ENCODER, dtype, head_dim) is None:
         return None
-    window = PlanKey(ENCODER, dtype, 1, 1, head_dim, head_dim, 0.0, _WINDOW_TOKENS, _WINDOW_TOKENS, 1, None, None)
+    window = PlanKey(ATTENTION_ENCODER, dtype, 1, 1, head_dim, head_dim, 0.0, _WINDOW_TOKENS, _WINDOW_TOKENS, 1, None, None)
     return Plan(context.handle(), window).kernel
 
 
@@ -48,9 +49,9 @@ def info(head_dims: Iterable[int] = _HEAD_DIMS) -> dict[str, Any]:
                 for type_name, dtype in (("float32", F32), ("bfloat16", BF16), ("float16", F16))
             }
             for form_name, kernel in (
-                ("encoder", partial(_kernel, ENCODER)),
+                ("encoder", partial(_kernel, ATTENTION_ENCODER)),
                 ("windows", _window_kernel),
-                ("causal", partial(_kernel, CAUSAL)),
+                ("causal", partial(_kernel, ATTENTION_CAUSAL)),
             )
         },
     }

@@ -9,7 +9,8 @@ import threading
 from collections import OrderedDict
 from typing import Any, NamedTuple
 
-from ._library import INDEX_INT64, Error, Options, PlanInfo, Spec, check, library
+from ._declarations import INDEX_INT64, AttentionOptions, AttentionPlanInfo, AttentionSpec, Error
+from ._library import check, library
 
 # Both bound the cache. One step of a model needs a handful of plans of some kilobytes.
 PLAN_CACHE_ENTRIES = 64
@@ -52,7 +53,7 @@ class Context:
             with self._lock:
                 if self._handle is None:
                     handle, error = ctypes.c_void_p(), Error()
-                    check(library.omma_attention_context_create(ctypes.byref(Options()), handle, error), error)
+                    check(library.omma_attention_context_create(ctypes.byref(AttentionOptions()), handle, error), error)
                     self._handle = handle.value
         assert self._handle is not None
         return self._handle
@@ -69,7 +70,7 @@ class Plan:
         handle, error = ctypes.c_void_p(), Error()
         check(library.omma_attention_plan_create(context, ctypes.byref(_spec_of(key)), handle, error), error)
         self.handle = handle.value
-        info = PlanInfo()
+        info = AttentionPlanInfo()
         library.omma_attention_plan_get_info(handle, ctypes.byref(info))
         self.n_bytes = info.plan_bytes + key.n_bytes()
         self.kernel = info.kernel.decode()  # that serves the longest segment
@@ -83,12 +84,13 @@ class Plan:
         return int(library.omma_attention_plan_workspace_size(self.handle, n_workers))
 
 
-def _spec_of(key: PlanKey) -> Spec:
+def _spec_of(key: PlanKey) -> AttentionSpec:
     # ctypes cuts integers to their type's width without a word; clamped, they reach the library's
     # own limits.
     heads = [min(value, _INT32_MAX) for value in (key.n_heads, key.n_kv_heads, key.head_dim, key.v_head_dim)]
     n_segments = 0 if key.cu_seqlens is None else len(key.cu_seqlens) // 8 - 1
-    return Spec(
+    return AttentionSpec(
+        ctypes.sizeof(AttentionSpec),
         key.mode,
         key.dtype,
         *heads,

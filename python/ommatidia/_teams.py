@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from ._library import Error, OpenmpTeam, check, library
+from ._declarations import Error, OpenmpTeam
+from ._library import check, library
 
 TeamName = Literal["own", "openmp"]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ._library import BF16, F16, F32
+from ._declarations import BF16, F16, F32
 
 if TYPE_CHECKING:
     import torch

@@ -7,7 +7,7 @@ import functools
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from ctypes import POINTER, c_bool, c_char_p, c_int, c_int64, c_size_t, c_void_p
+from ctypes import c_size_t, c_void_p
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,65 +15,17 @@ import numpy as np
 
 from . import _teams
 from ._attention import Workspaces
-from ._library import F32, Error, bind, check
+from ._declarations import ATTENTION_FUNCTIONS, F32, OMMA_FUNCTIONS, Error, TowerInfo, TowerInput, TowerOptions, TowerTensor
+from ._library import bind, check
 from ._tensors import TensorT, empty_f32, is_tensor, view_of
 
 LIBRARY_PATH = Path(__file__).with_name("libomma.so")
 LIBRARY_NAME = "libomma.so.0"  # where an installed one is found
 
+_FUNCTIONS = {"omma_attention_layout": ATTENTION_FUNCTIONS["omma_attention_layout"], **OMMA_FUNCTIONS}
+_TABLES = ("omma_attention_layout", "omma_layout")
 _WEIGHTS = {"auto": 0, "float32": 1, "bfloat16": 2, "int8": 3}
 
-
-class _Tensor(ctypes.Structure):
-    _fields_ = [("name", c_char_p), ("type", c_int), ("n_dims", c_int), ("shape", c_int64 * 8), ("data", c_void_p)]
-
-
-class _Options(ctypes.Structure):
-    _fields_ = [
-        ("weights", c_int),
-        ("isa", c_char_p),
-        ("n_threads", c_int),
-        ("tensors", POINTER(_Tensor)),
-        ("n_tensors", c_size_t),
-        ("config_only", c_bool),
-        ("allocator", c_void_p),
-    ]
-
-
-class _Info(ctypes.Structure):
-    _fields_ = [
-        ("model_type", c_char_p),
-        ("isa", c_char_p),
-        ("weights", c_char_p),
-        ("n_threads", c_int),
-        ("n_parameters", c_int64),
-        ("weight_bytes", c_int64),
-        ("depth", c_int64),
-        ("hidden_size", c_int64),
-        ("n_heads", c_int64),
-        ("patch_size", c_int64),
-        ("temporal_patch_size", c_int64),
-        ("merge_size", c_int64),
-        ("patch_dim", c_int64),
-        ("width", c_int64),
-        ("n_deepstack", c_int64),
-    ]
-
-
-class _Input(ctypes.Structure):
-    _fields_ = [("patches", c_void_p), ("type", c_int), ("grid_thw", c_int64 * 3), ("output", c_void_p)]
-
-
-_PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
-    "omma_tower_open": (c_int, [c_char_p, POINTER(_Options), POINTER(c_void_p), POINTER(Error)]),
-    "omma_tower_close": (None, [c_void_p]),
-    "omma_tower_get_info": (None, [c_void_p, POINTER(_Info)]),
-    "omma_tower_workspace_size": (c_int, [c_void_p, POINTER(_Input), c_size_t, c_int, POINTER(c_size_t), POINTER(Error)]),
-    "omma_tower_encode": (
-        c_int,
-        [c_void_p, POINTER(_Input), c_size_t, c_void_p, c_size_t, c_void_p, POINTER(Error)],
-    ),
-}
 
 
 @functools.cache
@@ -81,7 +33,7 @@ def _library() -> ctypes.CDLL:
     """libomma next to this package, or where the system's loader finds it. ImportError where there
     is none."""
     try:
-        return bind(LIBRARY_PATH if LIBRARY_PATH.exists() else Path(LIBRARY_NAME), _PROTOTYPES)
+        return bind(LIBRARY_PATH if LIBRARY_PATH.exists() else Path(LIBRARY_NAME), _FUNCTIONS, _TABLES)
     except ImportError as error:
         raise ImportError(
             f"{error}. Towers need libomma, the whole library: `make python` puts it into its tree, `pip install ./python` "
@@ -102,7 +54,7 @@ def _numbers(grid_thw: Any) -> np.ndarray[Any, Any]:
 
 def _tensor_list(tensors: Mapping[str, Any]) -> tuple[Any, list[object]]:
     """An array for the C interface, and what must live as long as it."""
-    listed, kept = (_Tensor * len(tensors))(), []
+    listed, kept = (TowerTensor * len(tensors))(), []
     for entry, (name, tensor) in zip(listed, tensors.items(), strict=True):
         whole = tensor.contiguous() if is_tensor(tensor) else np.ascontiguousarray(tensor)
         view, spelled = view_of(name, whole.detach() if is_tensor(whole) else whole), name.encode()
@@ -150,7 +102,7 @@ class Tower:
         self._handle: int | None = None
         self._lock = threading.Lock()
         self._library = _library()
-        options, handle, error = _Options(weights=_WEIGHTS[weights], config_only=config_only), c_void_p(), Error()
+        options, handle, error = TowerOptions(struct_size=ctypes.sizeof(TowerOptions), weights=_WEIGHTS[weights], config_only=config_only), c_void_p(), Error()
         options.n_threads = 0 if threads is None else threads
         kept: list[object] = []
         if tensors is not None:
@@ -159,7 +111,7 @@ class Tower:
         check(self._library.omma_tower_open(os.fsencode(directory), options, handle, error), error)
         del kept
         self._handle = handle.value
-        self._info = _Info()
+        self._info = TowerInfo()
         self._library.omma_tower_get_info(self._handle, self._info)
 
     def __del__(self) -> None:
@@ -169,7 +121,7 @@ class Tower:
 
     def info(self) -> dict[str, Any]:
         """model_type, isa, weights, sizes and bytes of the tower."""
-        values = {name: getattr(self._info, name) for name, _ in _Info._fields_}
+        values = {name: getattr(self._info, name) for name, _ in TowerInfo._fields_}
         return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
 
     def encode(
@@ -192,7 +144,7 @@ class Tower:
         merge, width = self._info.merge_size, self._info.width
         counts = grid.prod(axis=1)
         outputs = [empty_f32(pixel_values, (1 + self._info.n_deepstack, int(n) // merge**2, width)) for n in counts]
-        inputs, address = (_Input * len(grid))(), view.address
+        inputs, address = (TowerInput * len(grid))(), view.address
         size = 4 if view.layout.dtype == F32 else 2
         for entry, thw, n_patches, output in zip(inputs, grid.tolist(), counts.tolist(), outputs, strict=True):
             entry.patches, entry.type, entry.output = address, view.layout.dtype, view_of("out", output).address

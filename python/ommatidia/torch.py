@@ -13,7 +13,7 @@ import torch
 
 from . import _handles
 from ._attention import attention
-from ._library import MAX_HEAD_DIM
+from ._declarations import ATTENTION_MAX_HEAD_DIM
 from ._segmentation import Segmentation
 
 __all__ = ["encoder_attention", "refusal", "team"]
@@ -37,8 +37,8 @@ def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens: torch
             return f"{name} is {tensor.dtype}, but query is {dtype}"
         n_batch, n_tokens, _, head_dim = tensor.shape
         batch_stride, token_stride, head_stride, stride = tensor.stride()
-        if head_dim > MAX_HEAD_DIM:
-            return f"heads of {head_dim}, more than {MAX_HEAD_DIM}"
+        if head_dim > ATTENTION_MAX_HEAD_DIM:
+            return f"heads of {head_dim}, more than {ATTENTION_MAX_HEAD_DIM}"
         if stride != 1:
             return f"{name} has elements of a head {stride} apart"
         if token_stride == 0 or head_stride == 0:

@@ -3,6 +3,7 @@
 #include "attention/attention_plan.h"
 #include "base/allocator.h"
 #include "base/error.h"
+#include "base/sized.h"
 
 const struct ommai_attention_types ommai_attention_types_at[OMMAI_ATTENTION_TYPES] = {
     [OMMA_F32] = {OMMA_F32, OMMA_F32},
@@ -21,10 +22,10 @@ enum omma_status omma_attention_context_create(const struct omma_attention_optio
                                                struct omma_attention_context **context, struct omma_error *error) {
   if (!context) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "context", "context: expected a pointer, found NULL");
   *context = NULL;
-  const struct omma_allocator *allocator = options ? options->allocator : NULL;
-  if (!allocator) allocator = &ommai_default_allocator;
+  OMMAI_TAKE_OPTIONS(omma_attention_options, options, error);
+  const struct omma_allocator *allocator = options->allocator ? options->allocator : &ommai_default_allocator;
   enum ommai_cpu_level level;
-  OMMAI_TRY(ommai_cpu_select(options ? options->isa : NULL, &level, error));
+  OMMAI_TRY(ommai_cpu_select(options->isa, &level, error));
   struct omma_attention_context *self = ommai_allocate(allocator, 1, sizeof *self);
   if (!self) return ommai_fail_memory(error, "attention context", sizeof *self);
   self->allocator = *allocator;

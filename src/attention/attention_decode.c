@@ -13,6 +13,15 @@ static int64_t state_floats(const struct ommai_attention_problem *problem) {
   return (int64_t)(problem->state_bytes / sizeof(float));
 }
 
+/* Leaves out the first `count` keys of a block, which are outside of the window. */
+static void skip_keys(const struct ommai_attention_problem *problem, int64_t count,
+                      struct ommai_attention_decode_block *block) {
+  block->k = ommai_attention_at(block->k, count * block->k_stride, problem->types.kv);
+  block->v = ommai_attention_at(block->v, count * block->v_stride, problem->types.kv);
+  if (problem->types.kv == OMMA_INT8) block->k_scales += count, block->v_scales += count;
+  block->n_keys -= (int32_t)count;
+}
+
 /* Points `block` at key block `index` of kv head `head` of the job, and at what comes next: the
  * same block of the next head, which is its neighbour in memory, then the next block. */
 static void point_at(const struct ommai_attention_run *run, const struct ommai_attention_job *job, int64_t index, int64_t end,
@@ -35,7 +44,7 @@ static void point_at(const struct ommai_attention_run *run, const struct ommai_a
   block->n_keys = (int32_t)ommai_min_i64(job->unit->n_keys - index * OMMAI_ATTENTION_BLOCK, OMMAI_ATTENTION_BLOCK);
 }
 
-/* States [n_heads * group] of the pair over split `split`. */
+/* States [n_heads * group] of the pair over split `split`, counted from position 0. */
 static void run_split(const struct ommai_attention_run *run, const struct ommai_attention_job *job, int64_t split,
                       float *states) {
   const struct ommai_attention_problem *problem = &run->plan->problem;
@@ -47,11 +56,13 @@ static void run_split(const struct ommai_attention_run *run, const struct ommai_
                                                .v_head_dim = problem->v_head_dim,
                                                .scale = problem->scale,
                                                .state_stride = state_floats(problem)};
-  int64_t first = split * SPLIT_BLOCKS, n_blocks = ommai_div_up(job->unit->n_keys, OMMAI_ATTENTION_BLOCK);
-  int64_t end = ommai_min_i64(first + SPLIT_BLOCKS, n_blocks);
+  int64_t end = ommai_min_i64((split + 1) * SPLIT_BLOCKS, ommai_div_up(job->unit->n_keys, OMMAI_ATTENTION_BLOCK));
+  int64_t first_key = ommai_attention_first_key(problem, job->unit->n_keys);
+  int64_t first = ommai_max_i64(first_key / OMMAI_ATTENTION_BLOCK, split * SPLIT_BLOCKS);
   for (int64_t i = first; i < end; i++) {
     for (int32_t head = 0; head < job->n_heads; head++) {
       point_at(run, job, i, end, head, &block);
+      if (i * OMMAI_ATTENTION_BLOCK < first_key) skip_keys(problem, first_key - i * OMMAI_ATTENTION_BLOCK, &block);
       block.first = i == first;
       block.state = states + (int64_t)head * problem->group * block.state_stride;
       problem->decode->block(&block);
@@ -62,7 +73,8 @@ static void run_split(const struct ommai_attention_run *run, const struct ommai_
 void ommai_attention_decode_prepare(const struct ommai_attention_run *run, const struct ommai_attention_job *job) {
   const struct ommai_attention_problem *problem = &run->plan->problem;
   size_t split_bytes = problem->state_bytes * (size_t)(problem->group * job->n_heads);
-  run_split(run, job, job->index, (float *)(void *)(job->shared + (size_t)job->index * split_bytes));
+  float *states = (float *)(void *)(job->shared + (size_t)job->index * split_bytes);
+  run_split(run, job, job->unit->first_part + job->index, states);
 }
 
 /* Adds the later splits' states to the first one's and writes the row. `stride`: floats from split
@@ -86,11 +98,11 @@ static void combine(const struct ommai_attention_problem *problem, float *first,
 void ommai_attention_decode_attend(const struct ommai_attention_run *run, const struct ommai_attention_job *job) {
   const struct ommai_attention_problem *problem = &run->plan->problem;
   float *states = (float *)(void *)(job->unit->small ? job->scratch : job->shared);
-  if (job->unit->small) run_split(run, job, 0, states);
-  int64_t stride = state_floats(problem), n_splits = ommai_div_up(job->unit->n_keys, OMMAI_ATTENTION_SPLIT_KEYS);
+  if (job->unit->small) run_split(run, job, job->unit->first_part, states);
+  int64_t stride = state_floats(problem);
   int32_t n_heads = job->n_heads * problem->group;
   for (int32_t i = 0; i < n_heads; i++) {
     void *out = ommai_attention_out(run, job->unit->first_row, (int64_t)job->first_head * problem->group + i);
-    combine(problem, states + i * stride, stride * n_heads, n_splits, out);
+    combine(problem, states + i * stride, stride * n_heads, job->unit->n_parts, out);
   }
 }

@@ -7,6 +7,7 @@
 #include "base/allocator.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/sized.h"
 
 /* Units are ordered by weight with three bits below the leading one (weights under 8 share classes
  * with those up to 15, which costs nothing); those that use shared workspace come first. */
@@ -32,6 +33,10 @@ const struct ommai_attention_tile_kernel *ommai_attention_kernel_for(const struc
   return problem->window && n_keys <= OMMAI_ATTENTION_BLOCK ? problem->window : problem->tile;
 }
 
+int64_t ommai_attention_first_key(const struct ommai_attention_problem *problem, int64_t n_keys) {
+  return ommai_max_i64(0, n_keys - problem->window_keys);
+}
+
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
 /* What the memory of a plan depends on. */
@@ -52,12 +57,22 @@ static size_t saturating_add(size_t a, size_t b) {
   return ommai_add_size(a, b, &sum) ? sum : SIZE_MAX;
 }
 
+/* Keys of a block, or of a split when decoding. */
+static int64_t part_keys(const struct ommai_attention_problem *problem) {
+  return problem->mode == OMMA_ATTENTION_DECODE ? OMMAI_ATTENTION_SPLIT_KEYS : OMMAI_ATTENTION_BLOCK;
+}
+
 /* Shared workspace of one kv head. */
-static size_t head_bytes(const struct ommai_attention_problem *problem, int64_t n_keys) {
-  if (problem->mode == OMMA_ATTENTION_DECODE) {
-    return (size_t)ommai_div_up(n_keys, OMMAI_ATTENTION_SPLIT_KEYS) * problem->state_bytes * (size_t)problem->group;
-  }
-  return (size_t)ommai_div_up(n_keys, OMMAI_ATTENTION_BLOCK) * problem->block_bytes;
+static size_t head_bytes(const struct ommai_attention_problem *problem, int64_t n_parts) {
+  bool decode = problem->mode == OMMA_ATTENTION_DECODE;
+  return (size_t)n_parts * (decode ? problem->state_bytes * (size_t)problem->group : problem->block_bytes);
+}
+
+/* The largest n_parts of a unit: what the windows of neighbouring rows cover may begin anywhere. */
+static int64_t part_bound(const struct ommai_attention_problem *problem, int64_t n_keys) {
+  int64_t n_rows = problem->mode == OMMA_ATTENTION_DECODE ? 1 : ommai_max_i64(problem->n_tokens, 1);
+  int64_t covered = problem->window_keys + n_rows - 1, size = part_keys(problem);
+  return ommai_min_i64(ommai_div_up(n_keys, size), ommai_div_up(covered - 1, size) + 1);
 }
 
 /* A wave ends where the next pair does not fit, so two neighbours together hold more than the
@@ -101,7 +116,7 @@ static struct extent extent_bound(const struct ommai_attention_problem *problem,
   bool decode = problem->mode == OMMA_ATTENTION_DECODE;
   extent.n_units = decode ? problem->n_tokens : ommai_min_i64(problem->n_segments, problem->n_tokens);
   extent.n_pairs = extent.n_units * problem->n_kv_heads;
-  size_t bytes = head_bytes(problem, key_bound(problem, spec));
+  size_t bytes = head_bytes(problem, part_bound(problem, key_bound(problem, spec)));
   extent.pair_bytes = saturating_mul(bytes, decode ? (size_t)ommai_attention_pair_heads(problem->n_kv_heads) : 1);
   extent.total_bytes = saturating_mul(bytes, (size_t)extent.n_pairs);
   if (!decode && !problem->paged) {
@@ -146,17 +161,17 @@ static struct ommai_attention_unit make_unit(const struct ommai_attention_proble
                                       .attend_per_pair = 1,
                                       .heads_per_pair = 1};
   if (problem->mode != OMMA_ATTENTION_ENCODER) unit.first_visible = segment->offset + row + 1;
+  if (problem->mode == OMMA_ATTENTION_DECODE) unit.n_rows = 1, unit.n_keys = unit.first_visible;
+  unit.first_part = ommai_attention_first_key(problem, unit.first_visible) / part_keys(problem);
+  unit.n_parts = ommai_div_up(unit.n_keys, part_keys(problem)) - unit.first_part;
   if (problem->mode == OMMA_ATTENTION_DECODE) {
-    unit.n_rows = 1;
-    unit.n_keys = unit.first_visible;
-    unit.prepare_per_pair = ommai_div_up(unit.n_keys, OMMAI_ATTENTION_SPLIT_KEYS);
+    unit.prepare_per_pair = unit.n_parts;
     unit.small = unit.prepare_per_pair <= 1;
     unit.heads_per_pair =
         choose_heads(problem, ommai_min_i64(problem->n_tokens, OMMAI_ATTENTION_MANY_SPLITS) * unit.prepare_per_pair,
                      OMMAI_ATTENTION_MANY_SPLITS);
   } else {
-    int64_t blocks = ommai_div_up(unit.n_keys, OMMAI_ATTENTION_BLOCK);
-    unit.prepare_per_pair = ommai_div_up(blocks, OMMAI_ATTENTION_PACK_BLOCKS);
+    unit.prepare_per_pair = ommai_div_up(unit.n_parts, OMMAI_ATTENTION_PACK_BLOCKS);
     unit.small = unit.n_keys <= OMMAI_ATTENTION_SMALL_KEYS && unit.n_rows <= OMMAI_ATTENTION_SMALL_ROWS / problem->group;
     if (unit.small) {
       unit.heads_per_pair = choose_heads(problem, problem->n_segments, OMMAI_ATTENTION_MANY_PAIRS);
@@ -168,23 +183,28 @@ static struct ommai_attention_unit make_unit(const struct ommai_attention_proble
   if (unit.small) {
     unit.prepare_per_pair = 0;
   } else {
-    unit.bytes_per_pair = head_bytes(problem, unit.n_keys) * (size_t)unit.heads_per_pair;
+    unit.bytes_per_pair = head_bytes(problem, unit.n_parts) * (size_t)unit.heads_per_pair;
   }
   unit.n_pairs = problem->n_kv_heads / unit.heads_per_pair;
   return unit;
 }
 
-static int bucket_of(const struct ommai_attention_unit *unit) {
-  uint64_t weight = (uint64_t)unit->n_rows * (uint64_t)(unit->n_keys + 1);
+static int bucket_of(const struct ommai_attention_problem *problem, const struct ommai_attention_unit *unit) {
+  int64_t n_keys = unit->n_keys - unit->first_part * part_keys(problem);
+  uint64_t weight = (uint64_t)unit->n_rows * (uint64_t)(n_keys + 1);
   int top = 63 - __builtin_clzll(weight | 8);
   int class = top * 8 + (int)((weight >> (top - 3)) & 7);
   return (unit->small ? WEIGHT_CLASSES : 0) + WEIGHT_CLASSES - 1 - class;
 }
 
+/* n + (n - 1) + ... of `count` numbers. */
+static double falling_sum(double n, double count) { return count * n - count * (count - 1) / 2; }
+
 static double unit_flops(const struct ommai_attention_problem *problem, const struct ommai_attention_unit *unit) {
-  double rows = (double)unit->n_rows;
-  double seen = rows * (double)unit->n_keys;
-  if (problem->mode == OMMA_ATTENTION_CAUSAL) seen -= rows * (rows - 1) / 2;
+  bool causal = problem->mode == OMMA_ATTENTION_CAUSAL;
+  double rows = (double)unit->n_rows, n_keys = (double)unit->n_keys, seen = causal ? falling_sum(n_keys, rows) : rows * n_keys;
+  double hidden = (double)ommai_attention_first_key(problem, unit->n_keys); /* from the last row */
+  seen -= falling_sum(hidden, hidden < rows ? hidden : rows);
   return 2.0 * (problem->head_dim + problem->v_head_dim) * problem->n_heads * seen;
 }
 
@@ -196,7 +216,7 @@ static enum omma_status measure_units(const struct ommai_attention_problem *prob
     int64_t n_units = units_in(problem, &segment);
     for (int64_t row = 0; row < n_units; row++) {
       struct ommai_attention_unit unit = make_unit(problem, &segment, i, row);
-      counts[bucket_of(&unit)]++;
+      counts[bucket_of(problem, &unit)]++;
       extent->n_units++;
       if (unit.bytes_per_pair == 0) continue;
       extent->n_pairs += unit.n_pairs;
@@ -225,7 +245,7 @@ static void place_units(struct omma_attention_plan *plan, const struct omma_atte
     int64_t n_units = units_in(&plan->problem, &segment);
     for (int64_t row = 0; row < n_units; row++) {
       struct ommai_attention_unit unit = make_unit(&plan->problem, &segment, i, row);
-      plan->units[counts[bucket_of(&unit)]++] = unit;
+      plan->units[counts[bucket_of(&plan->problem, &unit)]++] = unit;
     }
   }
 }
@@ -288,6 +308,15 @@ struct measured {
 };
 
 /* The plan is NULL until it is built. */
+/* Puts a copy of the spec in its place; NULL is refused by the check that follows. */
+static enum omma_status take_spec(const struct omma_attention_spec **spec, struct omma_attention_spec *taken,
+                                  struct omma_error *error) {
+  if (!*spec) return OMMA_OK;
+  OMMAI_TRY(ommai_take_struct(*spec, "struct omma_attention_spec", taken, sizeof *taken, error));
+  *spec = taken;
+  return OMMA_OK;
+}
+
 static enum omma_status check_and_measure(const struct omma_attention_context *context, const struct omma_attention_spec *spec,
                                           struct omma_attention_plan **plan, struct measured *measured,
                                           struct omma_error *error) {
@@ -325,6 +354,8 @@ enum omma_status omma_attention_plan_create(const struct omma_attention_context 
                                             const struct omma_attention_spec *spec, struct omma_attention_plan **plan,
                                             struct omma_error *error) {
   struct measured measured;
+  struct omma_attention_spec taken;
+  OMMAI_TRY(take_spec(&spec, &taken, error));
   OMMAI_TRY(check_and_measure(context, spec, plan, &measured, error));
   size_t size = plan_bytes(&measured.extent);
   void *memory = ommai_allocate(&context->allocator, size, 1);
@@ -342,6 +373,8 @@ void omma_attention_plan_destroy(struct omma_attention_plan *plan) {
 
 size_t omma_attention_plan_size_bound(const struct omma_attention_context *context, const struct omma_attention_spec *spec) {
   struct ommai_attention_problem problem;
+  struct omma_attention_spec taken;
+  if (take_spec(&spec, &taken, NULL) != OMMA_OK) return 0;
   if (ommai_attention_check_spec(context, spec, &problem, NULL) != OMMA_OK) return 0;
   struct extent extent = extent_bound(&problem, spec);
   return plan_bytes(&extent);
@@ -351,6 +384,8 @@ enum omma_status omma_attention_plan_place(const struct omma_attention_context *
                                            void *memory, size_t memory_size, struct omma_attention_plan **plan,
                                            struct omma_error *error) {
   struct measured measured;
+  struct omma_attention_spec taken;
+  OMMAI_TRY(take_spec(&spec, &taken, error));
   OMMAI_TRY(check_and_measure(context, spec, plan, &measured, error));
   if (!memory || (uintptr_t)memory % 64 != 0) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "memory", "memory: expected an address aligned to 64, found %p",
@@ -397,6 +432,8 @@ size_t omma_attention_plan_workspace_size(const struct omma_attention_plan *plan
 size_t omma_attention_workspace_bound(const struct omma_attention_context *context, const struct omma_attention_spec *spec,
                                       int n_workers) {
   struct ommai_attention_problem problem;
+  struct omma_attention_spec taken;
+  if (take_spec(&spec, &taken, NULL) != OMMA_OK) return 0;
   if (ommai_attention_check_spec(context, spec, &problem, NULL) != OMMA_OK) return 0;
   struct extent extent = extent_bound(&problem, spec);
   return workspace_bytes(&problem, wave_bytes_bound(&extent), n_workers);

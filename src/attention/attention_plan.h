@@ -60,6 +60,7 @@ struct ommai_attention_problem {
   int32_t head_dim, v_head_dim;
   float scale;
   bool paged;
+  int64_t window_keys; /* that a row sees at most; OMMA_ATTENTION_MAX_TOKENS: all */
   int64_t n_tokens, n_kv_tokens;
   int64_t n_segments;
   int64_t batch_rows, batch_kv_rows; /* rows per segment where cu_seqlens is NULL */
@@ -84,7 +85,9 @@ struct ommai_attention_segment {
 struct ommai_attention_unit {
   int64_t first_row, n_rows;
   int64_t first_key, n_keys;
-  int64_t first_visible;               /* keys that the first row sees */
+  int64_t first_visible; /* the number of keys up to the last that the first row sees */
+  /* blocks of keys (DECODE: splits) of which a row sees any; the others are not touched */
+  int64_t first_part, n_parts;
   int64_t segment;                     /* index in the spec's order: the page table's row */
   int64_t first_prepare, first_attend; /* job numbers of the unit's first pair */
   /* of the unit's first pair, if all waves were laid end to end */
@@ -139,6 +142,9 @@ void ommai_attention_tile_rows(const struct ommai_attention_tile_kernel *kernel,
 /* The kernel for units of n_keys keys, in the ENCODER and CAUSAL modes. */
 const struct ommai_attention_tile_kernel *ommai_attention_kernel_for(const struct ommai_attention_problem *problem,
                                                                      int64_t n_keys);
+
+/* The first key that a row sees which would see n_keys without a window. */
+int64_t ommai_attention_first_key(const struct ommai_attention_problem *problem, int64_t n_keys);
 
 /* The largest number of kv heads in a pair. */
 int32_t ommai_attention_pair_heads(int32_t n_kv_heads);

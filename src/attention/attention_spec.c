@@ -82,11 +82,16 @@ static enum omma_status check_counts(const struct omma_attention_spec *spec, str
   OMMAI_TRY(check_count("batch", spec->batch, OMMA_ATTENTION_MAX_SEGMENTS, error));
   bool encoder = spec->mode == OMMA_ATTENTION_ENCODER;
   if (encoder && spec->paged) REFUSE(ARGUMENT, "paged", "the encoder mode reads no pages");
+  OMMAI_TRY(check_count("window", spec->window, INT64_MAX, error));
+  if (encoder && spec->window) {
+    REFUSE(ARGUMENT, "window", "the encoder mode has no sliding window; expected 0, found %" PRId64, spec->window);
+  }
   if (encoder && spec->q_offsets) REFUSE(ARGUMENT, "q_offsets", "the encoder mode has no positions; expected NULL");
   if (!spec->cu_seqlens && spec->cu_seqlens_k) {
     REFUSE(ARGUMENT, "cu_seqlens_k", "given without cu_seqlens");
   }
   problem->paged = spec->paged;
+  problem->window_keys = spec->window ? ommai_min_i64(spec->window, OMMA_ATTENTION_MAX_TOKENS) : OMMA_ATTENTION_MAX_TOKENS;
   problem->n_tokens = spec->n_tokens;
   problem->n_kv_tokens = spec->n_kv_tokens ? spec->n_kv_tokens : spec->n_tokens;
   problem->n_segments = spec->n_segments;

@@ -23,8 +23,10 @@ static void find_center(const struct ommai_attention_run *run, const struct omma
   for (int32_t d = 0; d < dim; d++) center[d] /= (float)n;
 }
 
+/* Blocks [first, first + count) of those that the unit's rows see, to their places from `packed`
+ * on. */
 static void pack_blocks(const struct ommai_attention_run *run, const struct ommai_attention_unit *unit, int32_t kv_head,
-                        unsigned char *packed, int64_t first, int64_t end) {
+                        unsigned char *packed, int64_t first, int64_t count) {
   const struct ommai_attention_problem *problem = &run->plan->problem;
   struct ommai_attention_pack pack = {.k_stride = run->tensors.k_token_stride,
                                       .v_stride = run->tensors.v_token_stride,
@@ -36,22 +38,22 @@ static void pack_blocks(const struct ommai_attention_run *run, const struct omma
     find_center(run, unit, kv_head, center);
     pack.center = center;
   }
-  for (int64_t block = first; block < end; block++) {
+  for (int64_t i = first; i < first + count; i++) {
+    int64_t block = unit->first_part + i;
     pack.k = ommai_attention_k_block(run, unit, kv_head, block);
     pack.v = ommai_attention_v_block(run, unit, kv_head, block);
     pack.k_scales = ommai_attention_k_scales(run, unit, kv_head, block);
     pack.v_scales = ommai_attention_v_scales(run, unit, kv_head, block);
     pack.n_keys = (int32_t)ommai_min_i64(unit->n_keys - block * OMMAI_ATTENTION_BLOCK, OMMAI_ATTENTION_BLOCK);
-    pack.packed = packed + (size_t)block * problem->block_bytes;
+    pack.packed = packed + (size_t)i * problem->block_bytes;
     kernel->pack(&pack);
   }
 }
 
 void ommai_attention_tile_prepare(const struct ommai_attention_run *run, const struct ommai_attention_job *job) {
   int64_t first = job->index * OMMAI_ATTENTION_PACK_BLOCKS;
-  int64_t n_blocks = ommai_div_up(job->unit->n_keys, OMMAI_ATTENTION_BLOCK);
-  int64_t end = ommai_min_i64(first + OMMAI_ATTENTION_PACK_BLOCKS, n_blocks);
-  pack_blocks(run, job->unit, job->first_head, job->shared, first, end);
+  int64_t count = ommai_min_i64(OMMAI_ATTENTION_PACK_BLOCKS, job->unit->n_parts - first);
+  pack_blocks(run, job->unit, job->first_head, job->shared, first, count);
 }
 
 /* Queries that see no key get zeros. */
@@ -62,7 +64,7 @@ static void clear_rows(const struct ommai_attention_run *run, int64_t first, int
 }
 
 static void attend_tile(const struct ommai_attention_run *run, const struct ommai_attention_unit *unit, int64_t head,
-                        int64_t index, const void *packed, void *scratch, struct ommai_attention_prefetch *prefetch) {
+                        int64_t index, const unsigned char *packed, void *scratch, struct ommai_attention_prefetch *prefetch) {
   const struct ommai_attention_problem *problem = &run->plan->problem;
   const struct ommai_attention_tile_kernel *kernel = ommai_attention_kernel_for(problem, unit->n_keys);
   int64_t first, count;
@@ -78,12 +80,15 @@ static void attend_tile(const struct ommai_attention_run *run, const struct omma
                                       .n_rows = (int32_t)count,
                                       .head_dim = problem->head_dim,
                                       .v_head_dim = problem->v_head_dim,
-                                      .packed = packed,
+                                      .window_keys = problem->window_keys,
                                       .scale = problem->scale,
                                       .scratch = scratch,
                                       .prefetch = prefetch};
   tile.first_visible = ommai_min_i64(unit->n_keys, unit->first_visible + first);
   tile.n_keys = ommai_min_i64(unit->n_keys, unit->first_visible + first + count - 1);
+  int64_t block = ommai_attention_first_key(problem, tile.first_visible) / OMMAI_ATTENTION_BLOCK;
+  tile.first_key = block * OMMAI_ATTENTION_BLOCK;
+  tile.packed = packed + (size_t)(block - unit->first_part) * problem->block_bytes;
   kernel->attend(&tile);
 }
 
@@ -120,7 +125,8 @@ static struct ommai_attention_prefetch next_tile(const struct ommai_attention_ru
   struct unit_tile tile = unit_tile_at(problem, unit, next);
   int64_t first, count, size = (int64_t)ommai_attention_element_size(problem->types.q);
   ommai_attention_tile_rows(ommai_attention_kernel_for(problem, unit->n_keys), unit->n_rows, tile.index, &first, &count);
-  int64_t steps = ommai_div_up(unit->n_keys, PREFETCH_STEP_KEYS), half = (int64_t)unit->bytes_per_pair / 2, share = 0;
+  int64_t n_keys = ommai_min_i64(unit->n_keys, problem->window_keys);
+  int64_t steps = ommai_div_up(n_keys, PREFETCH_STEP_KEYS), half = (int64_t)unit->bytes_per_pair / 2, share = 0;
   bool few = per_head < 2 * run->n_workers, last = number / per_head + 1 == unit->n_pairs;
   if (!few && !last && unit->bytes_per_pair <= PREFETCHED_PACKED_BYTES)
     share = ommai_round_up(ommai_div_up(half * run->n_workers, per_head * count), 64);
@@ -162,13 +168,14 @@ static struct ommai_attention_prefetch rows_of(const struct ommai_attention_run 
   const struct ommai_attention_problem *problem = &run->plan->problem;
   const struct omma_attention_tensors *t = &run->tensors;
   int64_t size = (int64_t)ommai_attention_element_size(problem->types.q), head = (int64_t)first_head * problem->group;
-  int64_t n_rows = ommai_max_i64(unit->n_keys, unit->n_rows), first = n_rows * index / n_heads;
+  int64_t block = unit->first_part, n_keys = unit->n_keys - block * OMMAI_ATTENTION_BLOCK;
+  int64_t n_rows = ommai_max_i64(n_keys, unit->n_rows), first = n_rows * index / n_heads;
   int64_t kv_size = (int64_t)ommai_attention_element_size(problem->types.kv), q_heads = (int64_t)n_heads * problem->group;
   int64_t q_stride = t->q_token_stride * size, k_stride = t->k_token_stride * kv_size;
   int64_t v_stride = t->v_token_stride * kv_size, out_stride = t->out_token_stride * size;
   return (struct ommai_attention_prefetch){
-      .base = {(const char *)ommai_attention_k_block(run, unit, first_head, 0) + first * k_stride,
-               (const char *)ommai_attention_v_block(run, unit, first_head, 0) + first * v_stride,
+      .base = {(const char *)ommai_attention_k_block(run, unit, first_head, block) + first * k_stride,
+               (const char *)ommai_attention_v_block(run, unit, first_head, block) + first * v_stride,
                (const char *)ommai_attention_q(run, unit->first_row, head) + first * q_stride,
                (const char *)ommai_attention_out(run, unit->first_row, head) + first * out_stride},
       .stride = {k_stride, v_stride, q_stride, out_stride},
@@ -206,7 +213,7 @@ static void attend_small(const struct ommai_attention_run *run, const struct omm
   for (int32_t i = 0; i < job->n_heads; i++) {
     int32_t kv_head = job->first_head + i;
     struct ommai_attention_prefetch prefetch = next_prefetch(run, job, i);
-    pack_blocks(run, unit, kv_head, job->scratch, 0, ommai_div_up(unit->n_keys, OMMAI_ATTENTION_BLOCK));
+    pack_blocks(run, unit, kv_head, job->scratch, 0, unit->n_parts);
     for (int64_t j = 0; j < problem->group * n_tiles; j++) {
       int64_t head = (int64_t)kv_head * problem->group + j / n_tiles;
       attend_tile(run, unit, head, j % n_tiles, job->scratch, scratch, &prefetch);

@@ -3,23 +3,22 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "base/checked.h"
 
 #define LINE_SIZE 512
 
-/* One of the two layouts of control groups. */
+/* The files of one of the two versions of control groups. */
 struct layout {
-  const char *folder, *limit, *usage, *active_file, *inactive_file;
+  const char *limit, *usage, *active_file, *inactive_file;
 };
 
-static const struct layout version_1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
-                                        "total_active_file %lld", "total_inactive_file %lld"};
-static const struct layout version_2 = {"/sys/fs/cgroup", "memory.max", "memory.current", "active_file %lld",
-                                        "inactive_file %lld"};
+static const struct layout version_1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_active_file %lld",
+                                        "total_inactive_file %lld"};
+static const struct layout version_2 = {"memory.max", "memory.current", "active_file %lld", "inactive_file %lld"};
 
 /* The smaller of two, of which -1 is not known. */
 static int64_t smaller(int64_t a, int64_t b) {
@@ -39,49 +38,32 @@ static int64_t read_number(const char *path, const char *format) {
   return found && number >= 0 ? (int64_t)number : -1;
 }
 
-/* What one group leaves; -1 where it has no limit. */
-static int64_t group_room(const char *root, const struct layout *layout, const char *group) {
+static int64_t read_group_number(const char *folder, const char *name, const char *format) {
   char path[PATH_MAX];
-  snprintf(path, sizeof path, "%s%s%s/%s", root, layout->folder, group, layout->limit);
-  int64_t limit = read_number(path, "%lld");
+  int length = snprintf(path, sizeof path, "%s/%s", folder, name);
+  return length > 0 && (size_t)length < sizeof path ? read_number(path, format) : -1;
+}
+
+/* What one group leaves; -1 where it has no limit. */
+static int64_t group_room(const struct layout *layout, const char *folder) {
+  int64_t limit = read_group_number(folder, layout->limit, "%lld");
   if (limit < 0) return -1;
-  snprintf(path, sizeof path, "%s%s%s/%s", root, layout->folder, group, layout->usage);
-  int64_t usage = read_number(path, "%lld");
+  int64_t usage = read_group_number(folder, layout->usage, "%lld");
   if (usage < 0) return -1;
-  snprintf(path, sizeof path, "%s%s%s/memory.stat", root, layout->folder, group);
-  int64_t active = read_number(path, layout->active_file), inactive = read_number(path, layout->inactive_file);
+  int64_t active = read_group_number(folder, "memory.stat", layout->active_file);
+  int64_t inactive = read_group_number(folder, "memory.stat", layout->inactive_file);
   int64_t files = ommai_max_i64(active, 0) + ommai_max_i64(inactive, 0);
   return ommai_max_i64(limit - usage + ommai_min_i64(files, usage), 0);
 }
 
-/* Of a group and all above it. A group outside of what is mounted here ("/..") is passed over up to
- * the mount's root. */
-static int64_t groups_room(const char *root, const struct layout *layout, char *group) {
-  int64_t room = -1;
-  for (char *slash = group + strlen(group); slash; slash = strrchr(group, '/')) {
-    *slash = '\0';
-    room = smaller(room, group_room(root, layout, group));
-  }
-  return room;
+static void visit_group(void *context, bool unified, const char *folder) {
+  int64_t *room = context;
+  *room = smaller(*room, group_room(unified ? &version_2 : &version_1, folder));
 }
 
-/* "0::/group" is version 2's line, "N:...memory...:/group" version 1's. */
 static int64_t cgroup_room(const char *root) {
-  char path[PATH_MAX], line[PATH_MAX];
   int64_t room = -1;
-  snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
-  FILE *file = fopen(path, "r");
-  while (file && fgets(line, sizeof line, file)) {
-    line[strcspn(line, "\n")] = '\0';
-    char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
-    if (!group) continue;
-    *group++ = '\0';
-    bool unified = !strcmp(line, "0:");
-    if (unified || strstr(controllers, "memory")) {
-      room = smaller(room, groups_room(root, unified ? &version_2 : &version_1, group));
-    }
-  }
-  if (file) fclose(file);
+  ommai_cgroup_each(root, "memory", visit_group, &room);
   return room;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/allocator.h"
 #include "base/clock.h"
+#include "base/cpu_room.h"
 #include "base/error.h"
 
 #if defined(__x86_64__)
@@ -136,17 +137,26 @@ static void team_run(void *context, int64_t n_tasks, omma_task task, void *task_
 }
 
 int ommai_team_cpu_count(void) {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  int count = CPU_COUNT(&set);
-  return count > 0 ? count : 1;
+  struct ommai_cpu_room room;
+  ommai_cpu_room_here(&room);
+  return room.threads;
 }
 
-/* Binds own threads to the second, third, ... allowed CPU; a team larger than the machine is left
+/* The CPUs to bind threads to: one of each core where they are enough, else all allowed ones. False
+ * where there are fewer than threads. */
+static bool find_cpus(int n_threads, cpu_set_t *cpus) {
+  struct ommai_cpu_room room;
+  ommai_cpu_room_here(&room);
+  *cpus = room.one_of_each_core;
+  if (room.cores >= n_threads) return true;
+  return sched_getaffinity(0, sizeof *cpus, cpus) == 0 && CPU_COUNT(cpus) >= n_threads;
+}
+
+/* Binds own threads to the second, third, ... of these CPUs; a team larger than the machine is left
  * to the scheduler. */
 static void pin_workers(struct ommai_team *team) {
   cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < team->n_threads) return;
+  if (!find_cpus(team->n_threads, &allowed)) return;
   int index = 0;
   for (int cpu = 0; cpu < CPU_SETSIZE && index < team->n_threads; cpu++) {
     if (!CPU_ISSET(cpu, &allowed)) continue;

@@ -8,7 +8,7 @@
 
 struct ommai_team;
 
-/* CPUs this process may run on (its affinity mask); at least 1. */
+/* Threads that compute at the same time here (base/cpu_room.h); at least 1. */
 int ommai_team_cpu_count(void);
 
 /* Makes a team of n_threads workers: n_threads - 1 threads and the calling thread of each run. With

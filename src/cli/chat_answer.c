@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "cli/diagnostics.h"
 #include "cli/interrupt.h"
 #include "cli/json_out.h"
+#include "cli/plain_text.h"
 #include "cli/progress.h"
 
 /* What the callbacks share; they run on the engine's thread while this one waits. */
@@ -17,7 +17,7 @@ struct listener {
   const struct ommai_answer_options *options;
   struct ommai_answer *answer;
   FILE *text;
-  bool plain; /* stdout is a terminal: control characters are not passed on to it */
+  struct ommai_terminal_rest rest; /* of what was shown */
   enum omma_stage stage;
   struct ommai_progress progress;
   struct omma_error error;
@@ -48,17 +48,6 @@ static void on_progress(void *context, enum omma_stage stage, int64_t done, int6
   ommai_progress_update(&listener->progress, done, total);
 }
 
-static bool is_control(char c) { return ((unsigned char)c < 0x20 && c != '\n' && c != '\t') || c == 0x7f; }
-
-static void show(const struct listener *listener, const char *text, size_t size) {
-  if (!listener->plain) {
-    fwrite(text, 1, size, stdout);
-  } else {
-    for (size_t i = 0; i < size; i++) putchar(is_control(text[i]) ? ' ' : text[i]);
-  }
-  fflush(stdout);
-}
-
 static void collect_logprob(json_t **logprobs, const struct omma_token_event *event) {
   json_t *top = json_array();
   for (int i = 0; i < event->n_top; i++) {
@@ -77,7 +66,8 @@ static bool on_token(void *context, const struct omma_token_event *event) {
     if (event->has_logprob) collect_logprob(&listener->answer->logprobs, event);
   }
   if (!listener->options->stream) return true;
-  show(listener, event->text, event->text_size);
+  ommai_print_answer(stdout, &listener->rest, event->text, event->text_size);
+  fflush(stdout);
   return !ferror(stdout);
 }
 
@@ -100,6 +90,7 @@ static int wait_for_end(struct omma_engine *engine, uint64_t id, struct listener
     }
   }
   ommai_progress_end(&listener->progress);
+  ommai_terminal_end(stdout, &listener->rest);
   listener->answer->interrupted = cancelled && listener->answer->result.finish == OMMA_FINISH_CANCELLED;
   return listener->answer->result.finish == OMMA_FINISH_ERROR ? ommai_failed_call(&listener->error) : OMMAI_EXIT_DONE;
 }
@@ -129,7 +120,8 @@ static void collect_prompt(const struct omma_request *request, struct ommai_answ
 
 int ommai_answer(struct omma_model *model, struct omma_engine *engine, const struct ommai_conversation *conversation,
                  const struct ommai_answer_options *options, struct ommai_answer *answer) {
-  struct omma_request_options request_options = {.sampling = options->sampling, .engine = engine};
+  struct omma_request_options request_options = {.sampling = options->sampling,
+                                                 .max_model_len = omma_engine_max_model_len(engine)};
   struct omma_request *request;
   struct omma_error error;
   *answer = (struct ommai_answer){0};
@@ -139,7 +131,7 @@ int ommai_answer(struct omma_model *model, struct omma_engine *engine, const str
     answer->error = error;
     return answer->too_long ? OMMAI_EXIT_FAILED : ommai_failed_call(&error);
   }
-  struct listener listener = {.options = options, .answer = answer, .plain = isatty(STDOUT_FILENO) == 1};
+  struct listener listener = {.options = options, .answer = answer};
   listener.text = open_memstream(&answer->text, &answer->text_size);
   int code;
   if (!listener.text) {

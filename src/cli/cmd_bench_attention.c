@@ -28,6 +28,7 @@ struct values {
   const char *segments;
   int dtype;
   bool causal;
+  int64_t window;
   double seconds;
   int64_t seed;
 };
@@ -66,6 +67,7 @@ static int make_plan(struct bench *bench) {
       .index_type = OMMA_INDEX_INT64,
       .n_segments = (int64_t)bench->segments.count,
       .cu_seqlens = bench->segments.borders,
+      .window = values->window,
   };
   struct omma_error error;
   if (omma_attention_context_create(&options, &bench->context, &error) != OMMA_OK) return ommai_failed_call(&error);
@@ -173,6 +175,7 @@ static int run_bench_attention(const void *given, const struct ommai_strings *ar
     return ommai_usage_error("bench attention: --kv-heads %lld: must divide --heads %lld", (long long)values->kv_heads,
                              (long long)values->heads);
   }
+  if (values->window && !values->causal) return ommai_usage_error("bench attention: --window: needs --causal");
   struct bench bench = {.values = values, .n_threads = ommai_common_threads(&values->common)};
   int code = ommai_segments_parse(values->segments, &bench.segments);
   if (code == OMMAI_EXIT_DONE) code = make_plan(&bench);
@@ -196,6 +199,8 @@ static const struct ommai_option table[] = {
         .initial = "4096"),
     OMMAI_CHOICE("dtype", dtype, "TYPE", dtype_names, "data type of q, k, v and the output", .initial = "bf16"),
     OMMAI_FLAG("causal", causal, "causal attention, as in decoders: a token sees itself and those before it"),
+    OMMAI_INTEGER("window", window, "W", 1, OMMA_ATTENTION_MAX_TOKENS,
+                  "sliding window of causal attention: a token sees W tokens at most", .otherwise = "no window"),
     OMMAI_NUMBER("seconds", seconds, "T", 0, 3600, "how long to measure, in seconds; five runs at least", .initial = "1"),
     OMMAI_SEED_OPTION(seed),
 };

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cpu_room.h"
 #include "base/plural.h"
 #include "base/team.h"
 #include "cli/commands.h"
@@ -22,7 +23,7 @@ struct values {
 
 struct facts {
   char cpu[128];
-  int n_cpus;
+  struct ommai_cpu_room room;
   int64_t memory_bytes;
   const char *levels[MAX_LEVELS]; /* that this machine can run */
   size_t n_levels;
@@ -61,7 +62,7 @@ static int find_machine(const struct values *values, struct facts *facts) {
   struct omma_error error;
   const char *isa = ommai_common_isa(&values->common);
   find_cpu_name(facts->cpu, sizeof facts->cpu);
-  facts->n_cpus = ommai_team_cpu_count();
+  ommai_cpu_room_here(&facts->room);
   facts->memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
   for (size_t i = 0; ommai_isa_names[i] && facts->n_levels < MAX_LEVELS; i++) {
     if (has_level(ommai_isa_names[i])) facts->levels[facts->n_levels++] = ommai_isa_names[i];
@@ -98,10 +99,12 @@ static int print_json(const struct facts *facts) {
     ommai_json_append(&kernels, json_pack("{s:O, s:O}", "operation", json_object_get(finding, "what"), "kernel",
                                           json_object_get(finding, "details")));
   }
-  json_t *result = json_pack(
-      "{s:s, s:o, s:i, s:I, s:o, s:i, s:f, s:f, s:o}", "version", omma_version(), "cpu", ommai_json_text(facts->cpu), "cpus",
-      facts->n_cpus, "memory_bytes", (json_int_t)facts->memory_bytes, "levels", levels, "threads", facts->machine.n_threads,
-      "f32_gflops", facts->machine.f32_gflops, "bf16_gflops", facts->machine.bf16_gflops, "kernels", kernels);
+  json_t *result =
+      json_pack("{s:s, s:o, s:i, s:i, s:o, s:i, s:I, s:o, s:i, s:f, s:f, s:o}", "version", omma_version(), "cpu",
+                ommai_json_text(facts->cpu), "cpus", facts->room.cpus, "cpu_cores", facts->room.cores, "cpu_quota",
+                facts->room.quota > 0 ? json_real(facts->room.quota) : json_null(), "cpu_threads", facts->room.threads,
+                "memory_bytes", (json_int_t)facts->memory_bytes, "levels", levels, "threads", facts->machine.n_threads,
+                "f32_gflops", facts->machine.f32_gflops, "bf16_gflops", facts->machine.bf16_gflops, "kernels", kernels);
   if (result && facts->has_model && json_object_set_new(result, "model", model_json(facts)) != 0) {
     json_decref(result);
     result = NULL;
@@ -110,10 +113,11 @@ static int print_json(const struct facts *facts) {
 }
 
 static void print_machine(const struct facts *facts) {
-  char text[32];
+  char text[32], cpus[96];
   printf("omma %s\nMachine\n", omma_version());
   ommai_print_fact(stdout, "processor", "%s", facts->cpu);
-  ommai_print_fact(stdout, "CPUs of this process", "%d", facts->n_cpus);
+  ommai_format_cpu_room(&facts->room, cpus, sizeof cpus);
+  ommai_print_fact(stdout, "CPUs of this process", "%s", cpus);
   ommai_print_fact(stdout, "memory", "%s", ommai_format_bytes(facts->memory_bytes, text, sizeof text));
   printf("  %-26s", "CPU levels");
   for (size_t i = 0; i < facts->n_levels; i++) printf(" %s", facts->levels[i]);

@@ -288,6 +288,8 @@ static const struct ommai_option encoder_table[] = {
                "memory for embeddings at /v1/encodings/UUID; the oldest are evicted; 0: none are kept", .initial = "1G"),
     OMMAI_INTEGER("encodings-ttl", encoder.encodings_ttl, "SECONDS", 0, 1 << 30,
                   "seconds for which embeddings are kept there; 0: until their memory is needed", .initial = "600"),
+    OMMAI_SIZE("encodings-files-bytes", encoder.encodings_files_bytes, "SIZE", 0, (int64_t)1 << 50,
+               "disk for the files of --ec-transfer-config; the oldest are removed; 0: no limit", .initial = "32G"),
 };
 static const struct ommai_option_group encoder_options = OMMAI_OPTION_GROUP("Encoder node", encoder_table);
 

@@ -11,6 +11,7 @@
 #include "cli/image_sources.h"
 #include "cli/json_out.h"
 #include "cli/model_options.h"
+#include "cli/plain_text.h"
 
 /* Of both commands. */
 struct values {
@@ -172,7 +173,9 @@ static int print_text(const struct omma_model *model, const struct values *value
   } else if (values->json) {
     code = ommai_json_print(json_pack("{s:o}", "text", json_stringn(text, size)));
   } else {
-    fwrite(text, 1, size, stdout);
+    struct ommai_terminal_rest rest = {0};
+    ommai_print_answer(stdout, &rest, text, size);
+    ommai_terminal_end(stdout, &rest);
     code = ommai_finish_output();
   }
   ommai_release(&ommai_default_allocator, text, size + 1, 1);

@@ -68,9 +68,8 @@ static bool is_path(const char *value) {
 /* Values of an option; `prefix` is what of the word stands before the value. */
 static void offer_values(const struct completion *completion, const struct ommai_option *option, const char *prefix,
                          size_t prefix_size) {
-  for (const char *const *choice = option->choices; choice && *choice; choice++) {
-    offer(completion, prefix, prefix_size, *choice, option->help);
-  }
+  const char *choice;
+  for (int i = 0; (choice = ommai_option_choice(option, i)); i++) offer(completion, prefix, prefix_size, choice, option->help);
   if (option->value && is_path(option->value)) offer_files(completion);
 }
 

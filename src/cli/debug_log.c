@@ -24,7 +24,7 @@ static void put(const struct ommai_debug_log *log, const char *line) {
 static void put_json(const struct ommai_debug_log *log, const char *time, const char *text) {
   json_t *object =
       json_pack("{s:s, s:s, s:s, s:o}", "time", time, "level", "debug", "event", "trace", "text", ommai_json_text(text));
-  char *line = object ? json_dumps(object, JSON_COMPACT) : NULL;
+  char *line = object ? json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
   if (line) put(log, line);
   free(line);
   json_decref(object);
@@ -39,5 +39,5 @@ void ommai_debug_log_line(void *log, enum omma_log_level level, const char *text
     return;
   }
   snprintf(line, sizeof line, "%s DEBUG trace %s", now, text);
-  put(log, line);
+  put(log, ommai_plain_text(line));
 }

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/allocator.h"
 #include "cli/diagnostics.h"
@@ -9,7 +10,9 @@
 
 int ommai_json_print(json_t *value) {
   if (!value) return ommai_failed("out of memory: the result as JSON");
-  int failed = json_dumpf(value, stdout, JSON_COMPACT | JSON_REAL_PRECISION(12));
+  /* Nothing that a terminal obeys. */
+  size_t ascii = isatty(STDOUT_FILENO) == 1 ? JSON_ENSURE_ASCII : 0;
+  int failed = json_dumpf(value, stdout, JSON_COMPACT | JSON_REAL_PRECISION(12) | ascii);
   json_decref(value);
   if (failed) return ommai_failed("cannot write the result as JSON to standard output");
   putchar('\n');

@@ -5,8 +5,8 @@
 #include <jansson.h>
 #include <omma/omma.h>
 
-/* Prints `value` and a line feed and drops the reference. NULL (an object that could not be built)
- * is reported as out of memory. Returns an exit code. */
+/* Prints `value` and a line feed, to a terminal in ASCII, and drops the reference. NULL (an object
+ * that could not be built) is reported as out of memory. Returns an exit code. */
 int ommai_json_print(json_t *value);
 
 /* A string of any bytes: where they are not UTF-8, every byte beyond ASCII becomes a question

@@ -12,6 +12,7 @@
 #include "cli/interrupt.h"
 #include "cli/line_completion.h"
 #include "cli/line_editor.h"
+#include "cli/plain_text.h"
 
 #define REPLACEMENT_CHARACTER 0xfffd
 #define MAX_LISTED 100
@@ -97,7 +98,10 @@ struct matches {
 static void take_match(void *context, const char *name, const char *rest) {
   struct matches *matches = context;
   if (matches->print) {
-    if (matches->count < MAX_LISTED) printf("%s%s", matches->count ? "  " : "", name);
+    if (matches->count < MAX_LISTED) {
+      if (matches->count) fputs("  ", stdout);
+      ommai_print_plain(stdout, name, 0);
+    }
   } else if (matches->count == 0) {
     snprintf(matches->common, sizeof matches->common, "%s", rest);
   } else {

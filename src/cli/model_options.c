@@ -25,9 +25,10 @@ static const char *const vision_dtype_names[] = {"auto", "f32", "float32", "bf16
 static const enum omma_weight_type dtype_values[] = {OMMA_WEIGHTS_AUTO, OMMA_WEIGHTS_F32,  OMMA_WEIGHTS_F32,
                                                      OMMA_WEIGHTS_BF16, OMMA_WEIGHTS_BF16, OMMA_WEIGHTS_INT8};
 
-static const char *const quantization_names[] = {
-    "none", "int8", "int4",       "int4-g32", "int4-g64",    "int4-g128", "compressed-tensors",
-    "fp8",  "awq",  "awq_marlin", "gptq",     "gptq_marlin", "gguf",      NULL};
+static const char *quantization_name(int index) {
+  struct omma_quantization_method method;
+  return omma_quantization_method(index, &method) ? method.name : NULL;
+}
 
 /* The last is vLLM's name for int8. */
 static const char *const kv_cache_names[] = {"auto", "f32", "float32", "bf16", "bfloat16", "int8", "int8_per_token_head", NULL};
@@ -66,11 +67,12 @@ static const struct ommai_option weight_table[] = {
                  .initial = "auto"),
     OMMAI_CHOICE("vision-dtype", vision_dtype, "TYPE", vision_dtype_names,
                  "data type in which the vision tower computes; auto: as --dtype", .initial = "auto"),
-    OMMAI_CHOICE("quantization", quantization, "METHOD", quantization_names,
-                 "quantize the language model's weights while loading: int8 with a scale per output channel, int4 in groups of "
-                 "64 inputs (int4-g32, -g64, -g128: groups of 32, 64, 128); a quantized checkpoint needs no option, and naming "
-                 "another method than its own is an error: docs/quantization.md",
-                 .letter = 'q', .initial = "none"),
+    OMMAI_LISTED_CHOICE(
+        "quantization", quantization, "METHOD", quantization_name,
+        "quantize the language model's weights while loading, with a scale per output channel or for each group "
+        "of inputs (-gN: of N); a quantized checkpoint needs no option, and naming another method than its own "
+        "is an error: docs/quantization.md",
+        .letter = 'q', .initial = "none"),
     OMMAI_CHOICE("kv-cache-dtype", kv_cache_dtype, "TYPE", kv_cache_names,
                  "data type of the KV cache; auto: bf16, or f32 with --dtype f32; int8: keys and values as 8-bit integers "
                  "with a scale for each token and head, about half of bf16's memory; not for models with compressed rows "
@@ -102,9 +104,8 @@ static const struct ommai_option template_table[] = {
     OMMAI_STRING("chat-template", chat_template, "FILE", "Jinja chat template to use instead of the checkpoint's",
                  .otherwise = "the checkpoint's"),
     OMMAI_FLAG("trust-family-chat-template", trust_family_chat_template,
-               "use the nearest known chat template of the model's family, with a warning, where the checkpoint has no chat "
-               "template or an unknown one; without this flag the checkpoint's own is rendered, and none, or one that cannot "
-               "be rendered, is an error"),
+               "where the checkpoint has no chat template, or one that cannot be rendered, write prompts in the usual form of "
+               "the model's family, with a warning; without this flag that is an error"),
 };
 
 const struct ommai_option_group ommai_machine_options = OMMAI_OPTION_GROUP("Machine", machine_table);
@@ -126,8 +127,6 @@ static int index_of(const char *const *names, const char *name) {
 }
 
 int ommai_common_dtype(const char *name) { return index_of(dtype_names, name); }
-
-int ommai_common_quantization(const char *name) { return index_of(quantization_names, name); }
 
 bool ommai_common_int8_kv_cache(const struct ommai_common *common) {
   return kv_cache_values[common->kv_cache_dtype] == OMMA_KV_CACHE_INT8;
@@ -187,7 +186,7 @@ static const char *model_directory(const struct ommai_common *common, char *demo
 static int refused(const struct ommai_common *common, const struct omma_error *error) {
   bool unknown = error->status == OMMA_ERROR_UNSUPPORTED && strcmp(error->field, "chat_template") == 0;
   if (!unknown) return ommai_room_failed(error, NULL);
-  return ommai_failed("%s; %s--trust-family-chat-template uses the nearest known chat template instead", error->message,
+  return ommai_failed("%s; %s--trust-family-chat-template uses the form of its family instead", error->message,
                       common->chat_template ? "" : "--chat-template FILE gives another one, ");
 }
 
@@ -246,7 +245,7 @@ int ommai_open_model_checked(const struct ommai_common *common, bool config_only
   struct omma_error error;
   struct omma_model_options options = {.weights = dtype_values[common->dtype],
                                        .vision_weights = dtype_values[common->vision_dtype],
-                                       .quantization = quantization_names[common->quantization],
+                                       .quantization = quantization_name(common->quantization),
                                        .mmproj = common->mmproj,
                                        .kv_cache = kv_cache_values[common->kv_cache_dtype],
                                        .isa = ommai_common_isa(common),

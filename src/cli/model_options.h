@@ -53,9 +53,8 @@ extern const char *const ommai_isa_names[];
 /* The chosen level's name, or NULL for the best. */
 const char *ommai_common_isa(const struct ommai_common *common);
 
-/* Values of --dtype and --quantization by their names, which must be some. */
+/* The value of --dtype by its name, which must be one. */
 int ommai_common_dtype(const char *name);
-int ommai_common_quantization(const char *name);
 
 /* Whether --kv-cache-dtype names int8, which goes with every --dtype. */
 bool ommai_common_int8_kv_cache(const struct ommai_common *common);

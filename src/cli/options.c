@@ -181,13 +181,14 @@ static enum ommai_parsed set_number(const char *command, const struct ommai_opti
 
 static enum ommai_parsed set_choice(const char *command, const struct ommai_option *option, const char *value, int *field) {
   char why[256] = "must be one of";
-  for (int i = 0; option->choices[i]; i++) {
-    if (strcmp(option->choices[i], value) == 0) {
+  const char *choice;
+  for (int i = 0; (choice = ommai_option_choice(option, i)); i++) {
+    if (strcmp(choice, value) == 0) {
       *field = i;
       return OMMAI_PARSED;
     }
     size_t used = strlen(why);
-    snprintf(why + used, sizeof why - used, "%s %s", i ? "," : "", option->choices[i]);
+    snprintf(why + used, sizeof why - used, "%s %s", i ? "," : "", choice);
   }
   return wrong_value(command, option, value, why);
 }

@@ -21,7 +21,7 @@ enum ommai_option_type {
   /* int64_t; a number with an optional unit: k, m, g, t = powers of 1,000; K, M, G, T of 1,024 */
   OMMAI_OPTION_SIZE,
   OMMAI_OPTION_NUMBER, /* double */
-  OMMAI_OPTION_CHOICE  /* int: index into `choices` */
+  OMMAI_OPTION_CHOICE  /* int: index into the choices */
 };
 
 /* Words of the command line, in order. The strings are argv's. */
@@ -42,11 +42,12 @@ struct ommai_option {
   /* integers, sizes, choices: the field's value when neither given nor `initial`; numbers are NAN
    * then */
   int64_t unset;
-  int64_t low, high;          /* inclusive range of integers and sizes */
-  double minimum, maximum;    /* maximum INFINITY: the word inf is a value */
-  bool above_minimum;         /* numbers: the minimum itself is excluded */
-  const char *const *choices; /* ends in NULL */
-  bool negatable;             /* flags: --no-NAME takes it back */
+  int64_t low, high;                /* inclusive range of integers and sizes */
+  double minimum, maximum;          /* maximum INFINITY: the word inf is a value */
+  bool above_minimum;               /* numbers: the minimum itself is excluded */
+  const char *const *choices;       /* ends in NULL */
+  const char *(*choice)(int index); /* in place of choices: the index-th; NULL: no more */
+  bool negatable;                   /* flags: --no-NAME takes it back */
   /* integers and sizes: values that mean `unset`, ends in NULL; NULL: none */
   const char *const *unset_words;
   bool (*takes)(const char *word); /* words: which ones follow the first; NULL: all */
@@ -76,9 +77,18 @@ struct ommai_option {
   OMMAI_OPTION(word, NUMBER, field, double, .value = called, .minimum = lowest, .maximum = highest, .help = __VA_ARGS__)
 #define OMMAI_CHOICE(word, field, called, names, ...) \
   OMMAI_OPTION(word, CHOICE, field, int, .value = called, .choices = names, .help = __VA_ARGS__)
+/* The same with a function that names the choices. */
+#define OMMAI_LISTED_CHOICE(word, field, called, function, ...) \
+  OMMAI_OPTION(word, CHOICE, field, int, .value = called, .choice = function, .help = __VA_ARGS__)
 #define OMMAI_OPTION(word, kind, field, field_type, ...) \
   { .name = word, .type = OMMAI_OPTION_##kind, .offset = OMMAI_FIELD(field, field_type), __VA_ARGS__ }
 #define OMMAI_FIELD(field, field_type) (offsetof(OMMAI_VALUES, field) + _Generic(((OMMAI_VALUES *)0)->field, field_type : 0))
+
+/* The index-th word that a choice may be; NULL after the last, and for other types. */
+static inline const char *ommai_option_choice(const struct ommai_option *option, int index) {
+  if (option->choice) return option->choice(index);
+  return option->choices ? option->choices[index] : NULL;
+}
 
 struct ommai_option_group {
   const char *title;

@@ -41,16 +41,17 @@ __attribute__((format(printf, 3, 4))) static void add_part(char *text, size_t si
 }
 
 static void add_choices(const struct ommai_option *option, char *text, size_t size) {
-  char list[160] = "";
-  for (int i = 0; option->choices[i]; i++) {
+  char list[256] = "";
+  const char *choice;
+  for (int i = 0; (choice = ommai_option_choice(option, i)); i++) {
     size_t used = strlen(list);
-    snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", option->choices[i]);
+    snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", choice);
   }
   add_part(text, size, "one of %s", list);
 }
 
 static void add_range(const struct ommai_option *option, char *text, size_t size) {
-  if (option->choices) {
+  if (option->type == OMMAI_OPTION_CHOICE) {
     add_choices(option, text, size);
   } else if (option->type == OMMAI_OPTION_NUMBER && isinf(option->maximum)) {
     add_part(text, size, option->above_minimum ? "above %g" : "%g or more", option->minimum);

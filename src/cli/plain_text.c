@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 /* How many bytes the character at `at` has, its code point in *code; 0: no UTF-8. */
 static size_t decode(const unsigned char *at, uint32_t *code) {
@@ -60,4 +61,65 @@ void ommai_print_plain(FILE *out, const char *text, int width) {
     written += (int)n;
   }
   if (written < width) fprintf(out, "%*s", width - written, "");
+}
+
+/* Marks that turn the direction of writing, so that a line shows other than it is. */
+static bool turns(uint32_t code) {
+  return code == 0x61c || code == 0x200e || code == 0x200f || (code >= 0x202a && code <= 0x202e) ||
+         (code >= 0x2066 && code <= 0x2069);
+}
+
+/* How many bytes at the end of the text may be the beginning of a character. */
+static size_t unfinished(const char *text, size_t size) {
+  size_t n = 0;
+  while (n < size && n < 3) {
+    unsigned char byte = (unsigned char)text[size - ++n];
+    if (byte >> 6 == 2) continue; /* the character began before */
+    size_t length = byte >> 5 == 6 ? 2 : byte >> 4 == 14 ? 3 : byte >> 3 == 30 ? 4 : 1;
+    return n < length ? n : 0;
+  }
+  return 0;
+}
+
+/* What a terminal may get of the character at `at`, of at least one byte with others behind it up
+ * to a NUL; returns its bytes. */
+static size_t put_character(FILE *out, const char *at) {
+  uint32_t code;
+  size_t size = decode((const unsigned char *)at, &code);
+  if (size == 0) {
+    fputs("\xef\xbf\xbd", out);
+    return 1;
+  }
+  bool control = code < 0x20 ? code != '\n' && code != '\t' : code >= 0x7f && code < 0xa0;
+  if (control) {
+    putc(' ', out);
+  } else if (!turns(code)) {
+    fwrite(at, 1, size, out);
+  }
+  return size;
+}
+
+void ommai_terminal_put(FILE *out, struct ommai_terminal_rest *rest, const char *text, size_t size) {
+  for (size_t i = 0; i < size; i++) {
+    rest->bytes[rest->size++] = text[i];
+    rest->bytes[rest->size] = '\0';
+    size_t kept = unfinished(rest->bytes, rest->size);
+    if (kept == rest->size) continue;
+    for (size_t at = 0; at < rest->size - kept;) at += put_character(out, rest->bytes + at);
+    memmove(rest->bytes, rest->bytes + rest->size - kept, kept);
+    rest->size = kept;
+  }
+}
+
+void ommai_terminal_end(FILE *out, struct ommai_terminal_rest *rest) {
+  for (size_t at = 0; at < rest->size;) at += put_character(out, rest->bytes + at);
+  rest->size = 0;
+}
+
+void ommai_print_answer(FILE *out, struct ommai_terminal_rest *rest, const char *text, size_t size) {
+  if (isatty(fileno(out)) == 1) {
+    ommai_terminal_put(out, rest, text, size);
+  } else {
+    fwrite(text, 1, size, out);
+  }
 }

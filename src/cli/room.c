@@ -73,8 +73,7 @@ static int64_t area_for(const struct omma_model_info *info, int64_t n_tokens, in
 
 /* The memory whose pages hold n_tokens, in whole MiB. */
 static int64_t mebibytes_for(const struct omma_memory_estimate *estimate, int64_t n_tokens) {
-  int64_t page_bytes = estimate->kv_cache_bytes / (estimate->kv_cache_tokens / OMMA_ATTENTION_PAGE_TOKENS);
-  return ommai_div_up(ommai_div_up(n_tokens, OMMA_ATTENTION_PAGE_TOKENS) * page_bytes, MIB);
+  return ommai_div_up(ommai_div_up(n_tokens, OMMA_ATTENTION_PAGE_TOKENS) * estimate->kv_page_bytes, MIB);
 }
 
 void ommai_room_advise(const struct omma_model *model, const struct omma_memory_estimate *estimate, int64_t n_tokens,

@@ -3,18 +3,24 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cpu_room.h"
 #include "base/plural.h"
 #include "cli/diagnostics.h"
 #include "cli/format.h"
 
 void ommai_serve_note_model(const struct omma_model *model, const struct omma_memory_estimate *estimate) {
   struct omma_model_info info;
+  struct ommai_cpu_room room;
+  char cpus[96];
   omma_model_get_info(model, &info);
+  ommai_cpu_room_here(&room);
   ommai_note(
-      "model: %s, %.3g million parameters, %s weights computed in %s, KV cache in %s, vision %s, %s, %d thread%s; up to %lld "
+      "model: %s, %.3g million parameters, %s weights computed in %s, KV cache in %s, vision %s, %s, %d thread%s (%s); up to "
+      "%lld "
       "requests at once",
       info.model_type, (double)info.n_parameters * 1e-6, info.kept_weights, info.weights, info.kv_cache, info.vision_weights,
-      info.isa, info.n_threads, ommai_plural(info.n_threads), (long long)estimate->max_sequences);
+      info.isa, info.n_threads, ommai_plural(info.n_threads), ommai_format_cpu_room(&room, cpus, sizeof cpus),
+      (long long)estimate->max_sequences);
 }
 
 void ommai_serve_note_memory(const struct omma_memory_estimate *estimate) {
@@ -49,19 +55,30 @@ static void note_encodings(const struct omma_server_options *options) {
       snprintf(kept + used, sizeof kept - used, ", for %lld s", (long long)options->encoding_ttl_ms / 1000);
     }
   }
-  ommai_note("embeddings: %s; files: %s", kept, options->encoding_directory ? options->encoding_directory : "none");
+  if (!options->encoding_directory) {
+    ommai_note("embeddings: %s; files: none", kept);
+  } else if (options->encoding_file_bytes > 0) {
+    ommai_note("embeddings: %s; files: %s, up to %s", kept, options->encoding_directory,
+               ommai_format_bytes(options->encoding_file_bytes, bytes, sizeof bytes));
+  } else {
+    ommai_note("embeddings: %s; files: %s, without limit", kept, options->encoding_directory);
+  }
 }
 
 void ommai_serve_note_encoder(const struct omma_model *model, const struct omma_memory_estimate *estimate,
                               const struct omma_server_options *options) {
   struct omma_model_info info;
   char weights[32], workspaces[32], requests[32], total[32], caches[32];
+  struct ommai_cpu_room room;
+  char cpus[96];
   omma_model_get_info(model, &info);
+  ommai_cpu_room_here(&room);
   ommai_note(
-      "encoder node: vision tower of %s, %.3g million parameters, computed in %s, embeddings in %s, %s, %d thread%s; up "
+      "encoder node: vision tower of %s, %.3g million parameters, computed in %s, embeddings in %s, %s, %d thread%s (%s); up "
       "to %lld requests at once; checkpoint %s",
       info.model_type, (double)info.n_parameters * 1e-6, info.vision_weights, info.bf16_embeddings ? "bf16" : "f32", info.isa,
-      info.n_threads, ommai_plural(info.n_threads), (long long)estimate->max_sequences, info.fingerprint);
+      info.n_threads, ommai_plural(info.n_threads), ommai_format_cpu_room(&room, cpus, sizeof cpus),
+      (long long)estimate->max_sequences, info.fingerprint);
   ommai_note(
       "memory: tower weights %s, workspaces and tables %s, requests with an image each %s: %s in all, and up to %s for "
       "images kept from earlier requests; no language weights, no keys and values",

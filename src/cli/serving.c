@@ -68,6 +68,8 @@ static int read_processor_options(const char *command, const struct ommai_servin
 }
 
 static const char *const policies[] = {"fcfs", "priority", NULL};
+/* In the order of enum omma_scheduling. */
+static const char *const scheduling_goals[] = {"auto", "latency", "throughput", NULL};
 
 /* {"method": "ngram", "num_speculative_tokens": N, "prompt_lookup_max": N, "prompt_lookup_min":
  * N} */
@@ -224,6 +226,8 @@ static struct omma_engine_options engine_options(const struct ommai_serving *ser
                                         .prefill_chunk = serving->max_num_batched_tokens,
                                         .max_sequences = serving->max_num_seqs,
                                         .slice_percent = serving->prefill_percent,
+                                        .scheduling = (enum omma_scheduling)serving->scheduling,
+                                        .max_wait_ms = serving->max_wait_ms,
                                         .no_prefix_cache = !serving->prefix_caching,
                                         .by_priority = serving->policy == 1};
   /* The engine takes 0 for its default and -1 for none. */
@@ -264,7 +268,7 @@ static int open_store(const struct ommai_serving *serving, const struct omma_ser
   if (ommai_encoding_store_create(serving->encoder_cache_url, &ommai_default_allocator, store, &error) != OMMA_OK) {
     return ommai_failed_call(&error);
   }
-  ommai_encoding_store_set_log(*store, server->log, server->log_context);
+  ommai_encoding_store_set_log(*store, server->log_json, server->log, server->log_context);
   return OMMAI_EXIT_DONE;
 }
 
@@ -383,6 +387,12 @@ static const struct ommai_option scheduler_table[] = {
                   "percent of the time for image encoding and prefill while answers are being generated; 50 at most doubles "
                   "the time between two tokens",
                   .otherwise = "50"),
+    OMMAI_CHOICE("scheduling", scheduling, "GOAL", scheduling_goals,
+                 "whose answers may wait until more of them can be computed together: those that are not streamed (auto), "
+                 "nobody's (latency), everybody's (throughput)",
+                 .initial = "auto"),
+    OMMAI_INTEGER("max-wait-ms", max_wait_ms, "N", 1, 86400000, "milliseconds that an answer waits for others at most, in all",
+                  .otherwise = "30000"),
     OMMAI_CHOICE("scheduling-policy", policy, "POLICY", policies,
                  "which waiting request runs first: the oldest (fcfs), or the one with the lowest value of the field priority "
                  "(priority)",

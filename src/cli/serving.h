@@ -12,9 +12,9 @@
 struct ommai_serving {
   struct ommai_common common;
   struct ommai_strings served_names;
-  int64_t max_num_seqs, max_num_batched_tokens, prefill_percent;
+  int64_t max_num_seqs, max_num_batched_tokens, prefill_percent, max_wait_ms;
   bool prefix_caching;
-  int policy; /* index into the names of the table */
+  int policy, scheduling; /* indices into the names of the table */
   const char *speculative, *structured_outputs;
   const char *reasoning_parser, *reasoning_config;
   bool auto_tool_choice, exclude_unused_tools;

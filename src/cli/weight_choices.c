@@ -1,5 +1,7 @@
 #include "cli/weight_choices.h"
 
+#include <string.h>
+
 #include "base/checked.h"
 #include "cli/diagnostics.h"
 #include "cli/format.h"
@@ -12,20 +14,31 @@
 
 /* Bytes of a bf16 checkpoint packed in a second, in those that the same threads read from memory:
  * most of it goes into pages that the system clears, and into the search for int4's scales. */
+#define DENSE_PACKING_SHARE 0.03
+
 struct kind {
-  const char *name, *dtype, *quantization;
+  const char *name, *dtype;
+  int quantization; /* index */
   double packing_share;
 };
-static const struct kind kinds[OMMAI_WEIGHT_CHOICES] = {{"f32", "f32", "none", 0.03},
-                                                        {"bf16", "bf16", "none", 0.03},
-                                                        {"int8", "auto", "int8", 0.04},
-                                                        {"int4", "auto", "int4", 0.025}};
-/* Of a checkpoint that is quantised already, after f32. */
-static const struct kind as_stored = {"as stored", "auto", "none", 0.03};
 
-/* Adds a choice; *quantised states what the checkpoint is. */
+/* The types as they are, or after f32 what a quantised checkpoint is; then each format by its usual
+ * word. Returns how many. */
+static size_t list_kinds(struct kind kinds[OMMAI_WEIGHT_CHOICES]) {
+  struct omma_quantization_method method;
+  size_t count = 2;
+  kinds[0] = (struct kind){"f32", "f32", 0, DENSE_PACKING_SHARE};
+  kinds[1] = (struct kind){"bf16", "bf16", 0, DENSE_PACKING_SHARE};
+  for (int i = 0; omma_quantization_method(i, &method) && count < OMMAI_WEIGHT_CHOICES; i++) {
+    if (!method.format || strcmp(method.format, method.name) != 0) continue;
+    kinds[count++] = (struct kind){method.name, "auto", i, method.packing_share};
+  }
+  return count;
+}
+
+/* Adds a choice, and finds out what the checkpoint is. */
 static int make(const struct ommai_common *wanted, const struct omma_engine_options *options, int64_t largest,
-                const struct kind *kind, struct ommai_weight_choices *choices, bool *quantised) {
+                const struct kind *kind, struct ommai_weight_choices *choices) {
   struct ommai_common common = *wanted;
   struct ommai_weight_choice *choice = &choices->items[choices->count++];
   struct omma_memory_estimate memory;
@@ -35,13 +48,13 @@ static int make(const struct ommai_common *wanted, const struct omma_engine_opti
   struct omma_error error;
   common.verbose = false;
   common.dtype = ommai_common_dtype(kind->dtype);
-  common.quantization = ommai_common_quantization(kind->quantization);
+  common.quantization = kind->quantization;
   /* f32 goes with some choices alone */
   if (!ommai_common_int8_kv_cache(wanted)) common.kv_cache_dtype = 0;
   int code = ommai_open_model(&common, true, &model);
   if (code != OMMAI_EXIT_DONE) return code;
   omma_model_get_info(model, &info);
-  *quantised = info.quantization != NULL;
+  choices->as_stored = info.quantization != NULL;
   choices->context = ommai_min_i64(CONTEXT, info.max_model_len);
   if (omma_estimate_memory(model, options, largest, &memory, &error) != OMMA_OK ||
       omma_model_text_cost(model, choices->context, &work, &error) != OMMA_OK) {
@@ -60,12 +73,15 @@ static int make(const struct ommai_common *wanted, const struct omma_engine_opti
 
 int ommai_weight_choices_make(const struct ommai_common *common, const struct omma_engine_options *options, int64_t largest,
                               struct ommai_weight_choices *choices) {
+  static const struct kind as_stored = {"as stored", "auto", 0, DENSE_PACKING_SHARE};
+  struct kind kinds[OMMAI_WEIGHT_CHOICES];
   struct omma_error error;
   if (omma_measure_read(ommai_common_threads(common), &choices->read_gbps, &error) != OMMA_OK) return ommai_failed_call(&error);
-  bool quantised = false;
+  choices->as_stored = false;
   choices->count = 0;
-  for (size_t i = 0; i < OMMAI_WEIGHT_CHOICES && !(quantised && i == 2); i++) {
-    int code = make(common, options, largest, quantised ? &as_stored : &kinds[i], choices, &quantised);
+  const size_t n_kinds = list_kinds(kinds);
+  for (size_t i = 0; i < n_kinds && !(choices->as_stored && i == 2); i++) {
+    int code = make(common, options, largest, choices->as_stored ? &as_stored : &kinds[i], choices);
     if (code != OMMAI_EXIT_DONE) return code;
   }
   return OMMAI_EXIT_DONE;
@@ -84,7 +100,7 @@ void ommai_weight_choices_print(const struct ommai_weight_choices *choices) {
       "  %s;\n  other is all memory but weights, keys and values.\n"
       "  The start (from the page cache) and the tokens/s of one answer (after %lld tokens) are estimates\n"
       "  from the %.1f GB/s at which this machine just read memory.\n",
-      choices->count == OMMAI_WEIGHT_CHOICES ? "f32 and bf16 are --dtype, int8 and int4 --quantization" : "f32 is --dtype",
+      choices->as_stored ? "f32 is --dtype" : "f32 and bf16 are --dtype, all others are --quantization",
       (long long)choices->context, choices->read_gbps);
 }
 

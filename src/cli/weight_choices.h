@@ -7,10 +7,11 @@
 
 #include "cli/model_options.h"
 
-#define OMMAI_WEIGHT_CHOICES 4
+#define OMMAI_WEIGHT_CHOICES 16
 
 struct ommai_weight_choice {
-  /* "f32", "bf16", "int8", "int4"; "f32", "as stored" of a checkpoint that is quantised */
+  /* "f32", "bf16" and the formats of omma_quantization_method; "f32", "as stored" of a checkpoint
+   * that is quantised */
   const char *name;
   int64_t weight_bytes, other_bytes; /* other: all memory but weights, keys and values */
   double start_seconds;              /* to open it from the page cache */
@@ -20,6 +21,7 @@ struct ommai_weight_choice {
 struct ommai_weight_choices {
   struct ommai_weight_choice items[OMMAI_WEIGHT_CHOICES];
   size_t count;
+  bool as_stored;  /* the checkpoint is quantised */
   int64_t context; /* tokens before the one that is estimated */
   double read_gbps;
 };

@@ -17,15 +17,20 @@ size_t ommai_answer_text_reasoning(const struct ommai_answer_text *answer) {
   return answer->thought_end < answer->n_ready ? answer->thought_end : answer->n_ready;
 }
 
-/* The first place where any stop string stands in `held`; n_held when none does. */
-static size_t find_stop(struct ommai_answer_text *answer) {
-  size_t first = answer->n_held;
-  for (size_t i = 0; i < answer->request->n_stop; i++) {
-    const char *found = memmem(answer->held, answer->n_held, answer->request->stop[i], answer->request->stop_size[i]);
-    if (found && (size_t)(found - answer->held) < first) {
-      first = (size_t)(found - answer->held);
-      answer->stop_index = (int)i;
-    }
+/* Where the stop string begins that is complete first, of those that end in the bytes of `held`
+ * after the first n_old; of two that end together the longer one. n_held when there is none. */
+static size_t find_stop(struct ommai_answer_text *answer, size_t n_old) {
+  const struct omma_request *request = answer->request;
+  size_t first = answer->n_held, first_end = answer->n_held + 1;
+  for (size_t i = 0; i < request->n_stop; i++) {
+    size_t size = request->stop_size[i], from = n_old < size ? 0 : n_old - size + 1;
+    const char *found = memmem(answer->held + from, answer->n_held - from, request->stop[i], size);
+    if (!found) continue;
+    size_t at = (size_t)(found - answer->held);
+    if (at + size > first_end || (at + size == first_end && at >= first)) continue;
+    first = at;
+    first_end = at + size;
+    answer->stop_index = (int)i;
   }
   return first;
 }
@@ -42,14 +47,18 @@ static size_t begun_tail(const struct ommai_answer_text *answer, size_t from, co
 }
 
 /* How many bytes at the end of `held` may be the beginning of a stop string or a mark. */
-static size_t unsure_tail(const struct ommai_answer_text *answer, bool may_stop) {
+static size_t unsure_tail(const struct ommai_answer_text *answer) {
   const struct omma_request *request = answer->request;
   const struct ommai_thought_rules *rules = &request->thought;
   bool over = answer->thought.stage == OMMAI_THOUGHT_OVER;
   size_t longest = 0, from = over ? answer->thought_end : 0;
   if (answer->thought.stage == OMMAI_THOUGHT_BEFORE) return answer->n_held;
   if (!over) longest = begun_tail(answer, 0, rules->end, rules->end_size, longest);
-  for (size_t i = 0; may_stop && i < request->n_stop; i++) {
+  if (!over) longest = begun_tail(answer, 0, rules->begin, rules->begin_size, longest);
+  if (!over && rules->answer_begin_size) {
+    longest = begun_tail(answer, 0, rules->answer_begin, rules->answer_begin_size, longest);
+  }
+  for (size_t i = 0; i < request->n_stop; i++) {
     longest = begun_tail(answer, from, request->stop[i], request->stop_size[i], longest);
   }
   return longest;
@@ -74,6 +83,26 @@ static bool waits_for_begin(struct ommai_answer_text *answer) {
   return false;
 }
 
+/* A begin mark after other words: it is taken out like one at the beginning. */
+static void cut_out_late_begin(struct ommai_answer_text *answer) {
+  const struct ommai_thought_rules *rules = &answer->request->thought;
+  const char *begin = memmem(answer->held, answer->n_held, rules->begin, rules->begin_size);
+  const char *end = memmem(answer->held, answer->n_held, rules->end, rules->end_size);
+  if (begin && (!end || begin < end)) cut_out(answer, (size_t)(begin - answer->held), rules->begin_size);
+}
+
+/* Where the thought ends in `held`: at its end mark, or where the answer begins without one
+ * (*is_end false). NULL: nowhere yet. */
+static const char *find_end(const struct ommai_answer_text *answer, bool *is_end) {
+  const struct ommai_thought_rules *rules = &answer->request->thought;
+  const char *end = memmem(answer->held, answer->n_held, rules->end, rules->end_size), *begin = NULL;
+  if (rules->answer_begin_size) {
+    begin = memmem(answer->held, answer->n_held, rules->answer_begin, rules->answer_begin_size);
+  }
+  *is_end = !begin || (end && end < begin);
+  return *is_end ? end : begin;
+}
+
 /* Goes through the marks in `held`. A grammar begins after the token that completes the end mark,
  * and the answer with it. */
 static void follow_thought(struct ommai_answer_text *answer) {
@@ -82,19 +111,21 @@ static void follow_thought(struct ommai_answer_text *answer) {
   if (thought->stage == OMMAI_THOUGHT_OVER) return;
   if (thought->stage == OMMAI_THOUGHT_BEFORE && waits_for_begin(answer)) return;
   thought->stage = OMMAI_THOUGHT_INSIDE;
-  const char *end = memmem(answer->held, answer->n_held, rules->end, rules->end_size);
-  bool written = rules->limited && thought->n_forced == rules->n_forced;
+  cut_out_late_begin(answer);
+  bool written = rules->limited && thought->n_forced == rules->n_forced, is_end = true;
+  const char *end = find_end(answer, &is_end);
   if (!end && !written) return;
   answer->thought_end = end ? (size_t)(end - answer->held) : answer->n_held;
-  if (end) cut_out(answer, answer->thought_end, rules->end_size);
+  if (end && is_end) cut_out(answer, answer->thought_end, rules->end_size);
+  if (!is_end) thought->n_tokens--; /* the token that it ends with is the answer's */
   if (answer->request->grammar) answer->n_held = answer->thought_end;
   thought->stage = OMMAI_THOUGHT_OVER;
 }
 
 /* Ends what is held at a stop string, or after it where it is part of the answer. */
-static void look_for_stop(struct ommai_answer_text *answer) {
+static void look_for_stop(struct ommai_answer_text *answer, size_t n_old) {
   const struct omma_request *request = answer->request;
-  answer->n_held = find_stop(answer);
+  answer->n_held = find_stop(answer, n_old);
   if (answer->stop_index >= 0 && request->include_stop) answer->n_held += request->stop_size[answer->stop_index];
 }
 
@@ -106,20 +137,22 @@ void ommai_answer_text_shown(struct ommai_answer_text *answer) {
 void ommai_answer_text_push(struct ommai_answer_text *answer, int32_t token, bool may_stop) {
   const struct omma_request *request = answer->request;
   const struct ommai_thought_rules *rules = &request->thought;
-  bool is_mark = answer->thought.stage != OMMAI_THOUGHT_OVER && (token == rules->begin_token || token == rules->end_token);
+  bool is_mark = answer->thought.stage != OMMAI_THOUGHT_OVER &&
+                 (token == rules->begin_token || token == rules->end_token || token == rules->answer_begin_token);
   ommai_answer_text_shown(answer);
+  size_t n_old = answer->n_held;
   answer->n_held += ommai_detokenizer_push(&answer->detokenizer, request->model->tokenizer, token,
                                            !request->keep_special_tokens && !is_mark, answer->held + answer->n_held);
-  if (may_stop) look_for_stop(answer);
+  if (may_stop) look_for_stop(answer, n_old);
   ommai_thought_count_token(&answer->thought, rules);
   follow_thought(answer);
   answer->n_ready = answer->n_held;
-  if (answer->stop_index < 0) answer->n_ready -= unsure_tail(answer, may_stop);
+  if (answer->stop_index < 0) answer->n_ready -= unsure_tail(answer);
 }
 
 void ommai_answer_text_finish(struct ommai_answer_text *answer) {
   if (answer->stop_index >= 0) return;
   answer->n_held += ommai_detokenizer_flush(&answer->detokenizer, answer->held + answer->n_held);
-  /* not searched again: before min_tokens a stop string is plain text */
+  /* not searched again: a stop string that ends before min_tokens is plain text */
   answer->n_ready = answer->n_held;
 }

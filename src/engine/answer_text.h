@@ -28,7 +28,8 @@ void ommai_answer_text_init(struct ommai_answer_text *answer, const struct omma_
 /* Drops the n_ready bytes that were shown. */
 void ommai_answer_text_shown(struct ommai_answer_text *answer);
 
-/* The same, and takes one more token. may_stop false: stop strings are not looked for yet. */
+/* The same, and takes one more token. may_stop false: no stop string may end with this token
+ * yet, though one may begin. */
 void ommai_answer_text_push(struct ommai_answer_text *answer, int32_t token, bool may_stop);
 
 /* How many of the n_ready bytes, from the first on, belong to the thought. */

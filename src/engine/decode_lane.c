@@ -5,26 +5,26 @@
 #include "base/error.h"
 
 size_t ommai_decode_lane_bytes(const struct ommai_engine_sizes *sizes) {
-  return (size_t)sizes->max_rows * sizeof(struct ommai_decode_row) +
-         (size_t)sizes->max_sequences *
-             (sizeof(struct ommai_sampler_row) + sizeof(struct ommai_decode_entry) + sizeof(struct ommai_mask_wish) +
-              sizeof(int64_t) + OMMAI_SEQUENCE_MAX_BANNED * sizeof(int32_t) + (size_t)sizes->mask_words * sizeof(uint32_t)) +
-         ommai_mask_worker_bytes(sizes->max_sequences);
+  return (size_t)sizes->limits.max_rows * sizeof(struct ommai_step_row) +
+         (size_t)sizes->limits.max_sequences *
+             (sizeof(struct ommai_draw) + sizeof(struct ommai_decode_entry) + sizeof(struct ommai_mask_wish) + sizeof(int64_t) +
+              OMMAI_SEQUENCE_MAX_BANNED * sizeof(int32_t)) +
+         ommai_mask_worker_bytes(sizes->limits.max_sequences);
 }
 
 enum omma_status ommai_decode_lane_init(struct ommai_decode_lane *lane, struct ommai_resources *resources,
                                         struct omma_error *error) {
   const struct omma_allocator *allocator = &resources->model->allocator;
-  size_t n = (size_t)resources->sizes.max_sequences;
+  const struct ommai_runner_limits *limits = &resources->sizes.limits;
+  size_t n = (size_t)limits->max_sequences;
   *lane = (struct ommai_decode_lane){.resources = resources};
-  lane->rows = ommai_allocate(allocator, (size_t)resources->sizes.max_rows, sizeof *lane->rows);
+  lane->rows = ommai_allocate(allocator, (size_t)limits->max_rows, sizeof *lane->rows);
   lane->entries = ommai_allocate(allocator, n, sizeof *lane->entries);
-  lane->sampler_rows = ommai_allocate(allocator, n, sizeof *lane->sampler_rows);
+  lane->draws = ommai_allocate(allocator, n, sizeof *lane->draws);
   lane->drawn = ommai_allocate(allocator, n, sizeof *lane->drawn);
   lane->banned = ommai_allocate(allocator, n * OMMAI_SEQUENCE_MAX_BANNED, sizeof *lane->banned);
-  lane->masks = ommai_allocate(allocator, n * (size_t)resources->sizes.mask_words, sizeof *lane->masks);
   lane->mask_wishes = ommai_allocate(allocator, n, sizeof *lane->mask_wishes);
-  if (lane->rows && lane->entries && lane->sampler_rows && lane->drawn && lane->banned && lane->masks && lane->mask_wishes) {
+  if (lane->rows && lane->entries && lane->draws && lane->drawn && lane->banned && lane->mask_wishes) {
     return ommai_mask_worker_init(&lane->mask_worker, (int64_t)n, allocator, error);
   }
   return ommai_fail_memory(error, "decode", ommai_decode_lane_bytes(&resources->sizes));
@@ -33,30 +33,32 @@ enum omma_status ommai_decode_lane_init(struct ommai_decode_lane *lane, struct o
 void ommai_decode_lane_free(struct ommai_decode_lane *lane) {
   if (!lane->resources) return;
   const struct omma_allocator *allocator = &lane->resources->model->allocator;
-  size_t n = (size_t)lane->resources->sizes.max_sequences;
+  const struct ommai_runner_limits *limits = &lane->resources->sizes.limits;
+  size_t n = (size_t)limits->max_sequences;
   ommai_mask_worker_free(&lane->mask_worker);
   ommai_release(allocator, lane->mask_wishes, n, sizeof *lane->mask_wishes);
-  ommai_release(allocator, lane->rows, (size_t)lane->resources->sizes.max_rows, sizeof *lane->rows);
+  ommai_release(allocator, lane->rows, (size_t)limits->max_rows, sizeof *lane->rows);
   ommai_release(allocator, lane->entries, n, sizeof *lane->entries);
-  ommai_release(allocator, lane->sampler_rows, n, sizeof *lane->sampler_rows);
+  ommai_release(allocator, lane->draws, n, sizeof *lane->draws);
   ommai_release(allocator, lane->drawn, n, sizeof *lane->drawn);
-  ommai_release(allocator, lane->masks, n * (size_t)lane->resources->sizes.mask_words, sizeof *lane->masks);
   ommai_release(allocator, lane->banned, n * OMMAI_SEQUENCE_MAX_BANNED, sizeof *lane->banned);
 }
 
 /* Token `index` of the sequence's answer as an input. */
-static struct ommai_decode_row row_of(const struct ommai_sequence *sequence, int64_t index, int32_t token) {
-  int32_t position = sequence->request->next_position + (int32_t)index;
-  return (struct ommai_decode_row){.token = token,
-                                   .position = {position, position, position},
-                                   .index = (int64_t)sequence->request->n_tokens + index,
-                                   .pages = sequence->pages};
+static struct ommai_step_row row_of(struct ommai_sequence *sequence, int64_t index, int32_t token, enum ommai_row_kind kind) {
+  return (struct ommai_step_row){.slot = sequence->slot,
+                                 .token = token,
+                                 .position = sequence->request->next_position + (int32_t)index,
+                                 .index = (int64_t)sequence->request->n_tokens + index,
+                                 .pages = ommai_held_state_rows(&sequence->state, sequence->resources->pool, kind)};
 }
 
-static enum omma_status run(struct ommai_decode_lane *lane, int64_t n_rows, float *logits, struct omma_error *error) {
-  struct ommai_resources *resources = lane->resources;
-  return ommai_decode_run(&resources->model->decoder, resources->kv, lane->rows, n_rows, resources->decode_workspace,
-                          resources->sizes.decode_workspace, resources->team_interface, logits, error);
+/* n tokens of the answer whose state is still missing, into rows. */
+static void add_rows(struct ommai_sequence *sequence, int64_t n, struct ommai_step_row *rows) {
+  for (int64_t i = 0; i < n; i++) {
+    int64_t at = sequence->n_decoded + i;
+    rows[i] = row_of(sequence, at, sequence->generated[at], i ? OMMAI_ROW_GO_ON : OMMAI_ROW_BEGIN);
+  }
 }
 
 /* A guess is worth no page of anybody's: it ends with the pages that are there, and takes rows that
@@ -65,16 +67,27 @@ static enum omma_status run(struct ommai_decode_lane *lane, int64_t n_rows, floa
 static int64_t guess(struct ommai_decode_entry *entry, const struct ommai_engine_sizes *sizes, int64_t n_free_rows) {
   struct ommai_sequence *sequence = entry->sequence;
   int64_t place = (int64_t)sequence->request->n_tokens + sequence->n_generated;
-  int64_t room = sequence->n_pages * OMMA_ATTENTION_PAGE_TOKENS - place;
+  int64_t room = sequence->state.n_pages * OMMA_ATTENTION_PAGE_TOKENS - place;
   int64_t left = sequence->max_generated - sequence->n_generated - 1;
   int64_t max_tokens = ommai_min_i64(ommai_min_i64(n_free_rows, room), ommai_min_i64(left, OMMAI_MAX_DRAFT_TOKENS));
   int64_t n_forced = ommai_draft_force(sequence, max_tokens, entry->draft);
   entry->forced = n_forced > 0;
-  return entry->forced ? n_forced : ommai_draft_guess(sequence, ommai_min_i64(sizes->draft_tokens, max_tokens), entry->draft);
+  int64_t n = n_forced;
+  if (!entry->forced) n = ommai_draft_guess(sequence, ommai_min_i64(sizes->draft_tokens, max_tokens), entry->draft);
+  return n && ommai_state_pool_take_guess(sequence->resources->pool, &sequence->state) ? n : 0;
 }
 
-static struct ommai_mask_wish wish_of(struct ommai_decode_lane *lane, int64_t index) {
-  struct ommai_decode_entry *entry = &lane->entries[index];
+/* Tokens before the last one whose state a wrong guess left behind, where the step has rows for
+ * them; otherwise they are computed now. */
+static enum omma_status catch_up(struct ommai_decode_lane *lane, struct ommai_sequence *sequence, int64_t *n_free_rows,
+                                 struct omma_error *error) {
+  int64_t n = ommai_decode_lane_replay_count(sequence);
+  if (n > *n_free_rows) return ommai_decode_lane_replay(lane, sequence, error);
+  *n_free_rows -= n;
+  return OMMA_OK;
+}
+
+static struct ommai_mask_wish wish_of(const struct ommai_decode_entry *entry) {
   struct ommai_sequence *sequence = entry->sequence;
   return (struct ommai_mask_wish){.answer = &sequence->structured,
                                   .generated = sequence->generated + sequence->n_thought,
@@ -82,16 +95,15 @@ static struct ommai_mask_wish wish_of(struct ommai_decode_lane *lane, int64_t in
                                   .guesses = entry->draft,
                                   .n_guesses = entry->n_draft,
                                   .ignore_eos = sequence->request->ignore_eos,
-                                  .mask = lane->masks + index * lane->resources->sizes.mask_words};
+                                  .mask = sequence->mask};
 }
 
 /* Has the masks of the next tokens made while the network runs. */
 static void begin_masks(struct ommai_decode_lane *lane, int64_t n) {
   int64_t n_wishes = 0, work = 0;
   for (int64_t i = 0; i < n; i++) {
-    struct ommai_sequence *sequence = lane->entries[i].sequence;
-    if (!ommai_sequence_follows_grammar(sequence)) continue;
-    struct ommai_mask_wish wish = wish_of(lane, i);
+    if (!ommai_sequence_follows_grammar(lane->entries[i].sequence)) continue;
+    struct ommai_mask_wish wish = wish_of(&lane->entries[i]);
     if (ommai_structured_answer_needs_mask(wish.answer, wish.n_guesses)) {
       lane->mask_wishes[n_wishes++] = wish;
     } else {
@@ -101,55 +113,104 @@ static void begin_masks(struct ommai_decode_lane *lane, int64_t n) {
   ommai_mask_worker_begin(&lane->mask_worker, lane->mask_wishes, n_wishes);
 }
 
+int64_t ommai_decode_lane_sort(struct ommai_decode_lane *lane, int64_t n) {
+  struct ommai_decode_entry *entries = lane->entries;
+  int64_t n_ready = 0;
+  for (int64_t i = 0; i < n; i++) {
+    entries[i].n_draft = 0;
+    entries[i].sits_out = false;
+  }
+  if (!ommai_state_pool_has_snapshots(lane->resources->pool)) return n;
+  begin_masks(lane, n);
+  ommai_mask_worker_wait(&lane->mask_worker);
+  for (int64_t i = 0; i < n; i++) {
+    struct ommai_sequence *sequence = entries[i].sequence;
+    entries[i].sits_out = true;
+    if (!ommai_sequence_can_draw(sequence)) continue;
+    entries[i].sequence = entries[n_ready].sequence;
+    entries[n_ready].sequence = sequence;
+    entries[n_ready++].sits_out = false;
+  }
+  return n_ready;
+}
+
 enum omma_status ommai_decode_lane_step(struct ommai_decode_lane *lane, int64_t n, struct omma_error *error) {
   struct ommai_resources *resources = lane->resources;
-  int64_t n_rows = 0;
+  int64_t n_rows = 0, n_free_rows = resources->sizes.limits.drawn_rows - n;
+  for (int64_t i = 0; i < n; i++) OMMAI_TRY(catch_up(lane, lane->entries[i].sequence, &n_free_rows, error));
   for (int64_t i = 0; i < n; i++) {
     struct ommai_decode_entry *entry = &lane->entries[i];
-    entry->first_row = n_rows;
-    entry->n_draft = guess(entry, &resources->sizes, resources->sizes.logits_rows - n_rows - (n - i));
-    entry->open = true;
-    entry->sits_out = false;
-    int64_t last = entry->sequence->n_generated - 1;
-    lane->rows[n_rows++] = row_of(entry->sequence, last, entry->sequence->generated[last]);
-    for (int64_t j = 0; j < entry->n_draft; j++) lane->rows[n_rows++] = row_of(entry->sequence, last + 1 + j, entry->draft[j]);
-    resources->n_drafts += entry->n_draft > 0;
-    resources->n_draft_tokens += entry->n_draft;
+    struct ommai_sequence *sequence = entry->sequence;
+    int64_t next = sequence->n_generated, n_missing = next - sequence->n_decoded;
+    entry->n_draft = guess(entry, &resources->sizes, n_free_rows);
+    add_rows(sequence, n_missing, lane->rows + n_rows);
+    n_rows += n_missing;
+    entry->first_row = n_rows - 1;
+    for (int64_t j = 0; j < entry->n_draft; j++) {
+      lane->rows[n_rows++] = row_of(sequence, next + j, entry->draft[j], j ? OMMAI_ROW_GUESS : OMMAI_ROW_FORK);
+    }
+    n_free_rows -= entry->n_draft;
+    resources->stats.n_drafts += entry->n_draft > 0;
+    resources->stats.draft_tokens += entry->n_draft;
   }
   begin_masks(lane, n);
-  enum omma_status status = run(lane, n_rows, resources->logits, error);
+  enum omma_status status = resources->runner->functions->decode(resources->runner, lane->rows, n_rows, true, error);
   ommai_mask_worker_wait(&lane->mask_worker);
+  for (int64_t i = 0; i < n && status == OMMA_OK; i++) {
+    struct ommai_decode_entry *entry = &lane->entries[i];
+    struct ommai_sequence *sequence = entry->sequence;
+    entry->open = ommai_sequence_can_draw(sequence);
+    entry->sits_out = !entry->open;
+    ommai_state_pool_go_on(resources->pool, &sequence->state);
+    sequence->n_decoded = sequence->n_generated - 1; /* the last one counts as it is drawn from */
+  }
   return status;
 }
 
-int64_t ommai_decode_lane_draw(struct ommai_decode_lane *lane, int64_t n, int64_t round) {
-  struct ommai_resources *resources = lane->resources;
-  int64_t vocab = resources->model->config.text.vocab_size, count = 0;
-  for (int64_t i = 0; i < n; i++) {
+int64_t ommai_decode_lane_group(const struct ommai_decode_lane *lane, int64_t first, int64_t n) {
+  const struct ommai_decode_entry *entries = lane->entries;
+  int64_t end = first + 1, end_row = entries[first].first_row + lane->resources->sizes.facts.draw_rows;
+  while (end < n && entries[end].first_row + entries[end].n_draft < end_row) end++;
+  return end;
+}
+
+/* Whether the next token's mask is there. After a right guess it may not be: then the guesses
+ * before the last right one count, and that one is computed again. */
+static bool goes_on(struct ommai_decode_entry *entry, int64_t round) {
+  struct ommai_sequence *sequence = entry->sequence;
+  if (round == 0 || ommai_sequence_can_draw(sequence)) return true;
+  ommai_draft_record_hits(entry->forced ? &sequence->forced : &sequence->draft, round, round);
+  ommai_sequence_settle_guesses(sequence, entry->n_draft, round - 1);
+  return false;
+}
+
+enum omma_status ommai_decode_lane_draw(struct ommai_decode_lane *lane, int64_t first, int64_t end, int64_t round,
+                                        int64_t *n_drawn, struct omma_error *error) {
+  struct ommai_runner *runner = lane->resources->runner;
+  int64_t count = 0;
+  for (int64_t i = first; i < end; i++) {
     struct ommai_decode_entry *entry = &lane->entries[i];
-    if (!entry->open) continue;
-    entry->open = ommai_sequence_can_draw(entry->sequence);
-    if (round == 0) entry->sits_out = !entry->open;
+    if (entry->open) entry->open = goes_on(entry, round);
     if (!entry->open) continue;
     entry->sequence->n_decoded++;
     lane->drawn[count] = i;
-    lane->sampler_rows[count] = ommai_sequence_sampler_row(
-        entry->sequence, resources->logits + (entry->first_row + round) * vocab,
-        lane->banned + count * OMMAI_SEQUENCE_MAX_BANNED, lane->masks + i * resources->sizes.mask_words);
+    lane->draws[count] =
+        ommai_sequence_draw(entry->sequence, entry->first_row + round, lane->banned + count * OMMAI_SEQUENCE_MAX_BANNED);
     count++;
   }
-  if (count) ommai_sampler_run(resources->sampler, lane->sampler_rows, count, resources->team_interface);
-  return count;
+  *n_drawn = count;
+  return runner->functions->draw(runner, OMMAI_DRAW_FROM_STEP, lane->draws, count, error);
 }
 
 void ommai_decode_lane_close(struct ommai_decode_lane *lane, struct ommai_decode_entry *entry, int64_t round, int32_t token,
                              bool ended) {
   bool right = round < entry->n_draft && entry->draft[round] == token;
-  lane->resources->n_accepted_tokens += right;
+  lane->resources->stats.accepted_tokens += right;
   entry->open = right && !ended;
   if (entry->open || ended) return;
   struct ommai_sequence *sequence = entry->sequence;
-  ommai_draft_record_hits(entry->forced ? &sequence->forced : &sequence->draft, entry->n_draft, round + right);
+  ommai_draft_record_hits(entry->forced ? &sequence->forced : &sequence->draft, entry->n_draft, round);
+  ommai_sequence_settle_guesses(sequence, entry->n_draft, round);
 }
 
 void ommai_decode_lane_end(struct ommai_decode_lane *lane, int64_t n) {
@@ -157,22 +218,19 @@ void ommai_decode_lane_end(struct ommai_decode_lane *lane, int64_t n) {
     struct ommai_decode_entry *entry = &lane->entries[i];
     /* ended ones are gone, and taken ones get their turn first */
     if (!entry->sits_out || ommai_sequence_sits_out(entry->sequence)) continue;
-    struct ommai_mask_wish wish = wish_of(lane, i);
-    wish.n_guesses = 0;
+    entry->n_draft = 0;
+    struct ommai_mask_wish wish = wish_of(entry);
     wish.mask = NULL;
     ommai_mask_worker_add_late(&lane->mask_worker, &wish);
   }
 }
 
-enum omma_status ommai_decode_lane_first(struct ommai_decode_lane *lane, struct ommai_sequence *sequence, const float *residual,
+enum omma_status ommai_decode_lane_first(struct ommai_decode_lane *lane, struct ommai_sequence *sequence, int64_t last_row,
                                          struct omma_error *error) {
-  struct ommai_resources *resources = lane->resources;
+  struct ommai_runner *runner = lane->resources->runner;
   ommai_mask_worker_recall(&lane->mask_worker, sequence->structured.grammar);
-  OMMAI_TRY(ommai_decode_logits(&resources->model->decoder, residual, 1, resources->decode_workspace,
-                                resources->sizes.decode_workspace, resources->team_interface, resources->logits, error));
-  lane->sampler_rows[0] = ommai_sequence_sampler_row(sequence, resources->logits, lane->banned, lane->masks);
-  ommai_sampler_run(resources->sampler, lane->sampler_rows, 1, resources->team_interface);
-  return OMMA_OK;
+  lane->draws[0] = ommai_sequence_draw(sequence, last_row, lane->banned);
+  return runner->functions->draw(runner, OMMAI_DRAW_FROM_CHUNK, lane->draws, 1, error);
 }
 
 int64_t ommai_decode_lane_replay_count(const struct ommai_sequence *sequence) {
@@ -181,12 +239,11 @@ int64_t ommai_decode_lane_replay_count(const struct ommai_sequence *sequence) {
 
 enum omma_status ommai_decode_lane_replay(struct ommai_decode_lane *lane, struct ommai_sequence *sequence,
                                           struct omma_error *error) {
+  struct ommai_runner *runner = lane->resources->runner;
   int64_t n = ommai_decode_lane_replay_count(sequence);
-  for (int64_t i = 0; i < n; i++) {
-    int64_t at = sequence->n_decoded + i;
-    lane->rows[i] = row_of(sequence, at, sequence->generated[at]);
-  }
-  OMMAI_TRY(run(lane, n, NULL, error));
+  add_rows(sequence, n, lane->rows);
+  OMMAI_TRY(runner->functions->decode(runner, lane->rows, n, false, error));
+  ommai_state_pool_go_on(lane->resources->pool, &sequence->state);
   sequence->n_decoded += n;
   return OMMA_OK;
 }

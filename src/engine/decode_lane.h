@@ -5,15 +5,11 @@
 #include "engine/mask_worker.h"
 #include "engine/resources.h"
 #include "engine/sequence.h"
-#include "language/decode.h"
-
-/* Generated tokens of one sequence that are computed again together. */
-#define OMMAI_REPLAY_ROWS 16
 
 /* A sequence in the step in progress. */
 struct ommai_decode_entry {
   struct ommai_sequence *sequence;
-  int64_t first_row, n_draft; /* its rows: the last token, then the guessed ones */
+  int64_t first_row, n_draft; /* its rows: the last token's, then the guessed ones */
   int32_t draft[OMMAI_MAX_DRAFT_TOKENS];
   bool forced;   /* guessed from the answer's grammar */
   bool open;     /* its next row's logits are those of its next token */
@@ -22,13 +18,11 @@ struct ommai_decode_entry {
 
 struct ommai_decode_lane {
   struct ommai_resources *resources;
-  struct ommai_decode_row *rows;          /* [max_rows] */
-  struct ommai_decode_entry *entries;     /* [max_sequences] */
-  struct ommai_sampler_row *sampler_rows; /* [max_sequences] */
-  int64_t *drawn;                         /* [max_sequences] entries that sampler_rows are of */
-  int32_t *banned;                        /* [max_sequences, OMMAI_SEQUENCE_MAX_BANNED] */
-  /* [max_sequences, sizes.mask_words], of answers with a grammar */
-  uint32_t *masks;
+  struct ommai_step_row *rows;         /* [max_rows] */
+  struct ommai_decode_entry *entries;  /* [max_sequences] */
+  struct ommai_draw *draws;            /* [max_sequences] */
+  int64_t *drawn;                      /* [max_sequences] entries that draws are of */
+  int32_t *banned;                     /* [max_sequences, OMMAI_SEQUENCE_MAX_BANNED] */
   struct ommai_mask_wish *mask_wishes; /* [max_sequences] */
   struct ommai_mask_worker mask_worker;
 };
@@ -40,26 +34,39 @@ enum omma_status ommai_decode_lane_init(struct ommai_decode_lane *lane, struct o
                                         struct omma_error *error);
 void ommai_decode_lane_free(struct ommai_decode_lane *lane);
 
-/* Runs the last tokens of the sequences in entries[0 .. n) and what is guessed after them; all are
- * in stage DECODE, their pages in place. Then every entry is open. Errors: MEMORY, INTERNAL. */
+/* Before a step of the sequences in entries[0 .. n), all in stage DECODE: those that may be in it
+ * come first; returns how many. Where layers keep snapshots, a row that is computed has to be drawn
+ * from, as its state cannot be taken back: there the masks are made now, and who has none in time
+ * is not in the step. Elsewhere all are: masks are made beside the network, and a row is computed
+ * again where its mask was late. */
+int64_t ommai_decode_lane_sort(struct ommai_decode_lane *lane, int64_t n);
+
+/* Runs the last tokens of the sequences in entries[0 .. n), which come out of
+ * ommai_decode_lane_sort, their pages in place, and what is guessed after them. Then every entry is
+ * open whose mask was made in time. Errors: MEMORY, INTERNAL. */
 enum omma_status ommai_decode_lane_step(struct ommai_decode_lane *lane, int64_t n, struct omma_error *error);
 
-/* Draws the next token of each open entry, from its row `round`, into sampler_rows; returns how
- * many, their entries are in drawn[]. The caller hands them to the sequences and passes with
- * ommai_decode_lane_close which sequences have ended. */
-int64_t ommai_decode_lane_draw(struct ommai_decode_lane *lane, int64_t n, int64_t round);
+/* The end of the entries from `first` on, of n, whose rows are best drawn together. */
+int64_t ommai_decode_lane_group(const struct ommai_decode_lane *lane, int64_t first, int64_t n);
+
+/* Draws the next token of each open entry from `first` to before `end`, from its row `round`, into
+ * draws; *n_drawn: how many, their entries are in drawn[]. The caller hands them to the sequences
+ * and passes with ommai_decode_lane_close which sequences have ended. Errors: MEMORY. */
+enum omma_status ommai_decode_lane_draw(struct ommai_decode_lane *lane, int64_t first, int64_t end, int64_t round,
+                                        int64_t *n_drawn, struct omma_error *error);
 
 /* After its token of this round was taken: the entry stays open where the guess was right and the
  * sequence goes on. */
 void ommai_decode_lane_close(struct ommai_decode_lane *lane, struct ommai_decode_entry *entry, int64_t round, int32_t token,
                              bool ended);
 
-/* After the last round: answers whose masks were not made in time sit out from now on. */
+/* After the last round, with the n that came before ommai_decode_lane_sort: answers whose masks
+ * were not made in time sit out from now on. */
 void ommai_decode_lane_end(struct ommai_decode_lane *lane, int64_t n);
 
-/* The end of a prompt: draws the first token from the last row's residual [hidden] into
- * sampler_rows[0]. */
-enum omma_status ommai_decode_lane_first(struct ommai_decode_lane *lane, struct ommai_sequence *sequence, const float *residual,
+/* The end of a prompt: draws the first token from row `last_row` of its last chunk into
+ * draws[0]. */
+enum omma_status ommai_decode_lane_first(struct ommai_decode_lane *lane, struct ommai_sequence *sequence, int64_t last_row,
                                          struct omma_error *error);
 
 /* After a preemption: up to OMMAI_REPLAY_ROWS generated tokens through decode again, whose pages

@@ -11,9 +11,6 @@
 
 struct ommai_sequence;
 
-#define OMMAI_MAX_DRAFT_TOKENS 15
-#define OMMAI_MAX_LOOKUP_TOKENS 64
-
 /* Whether guesses have paid lately. */
 struct ommai_draft_record {
   float share;   /* of guessed tokens that were right, lately */

@@ -1,13 +1,12 @@
 #include "engine/encode_lane.h"
 
 #include "base/checked.h"
-#include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/plural.h"
 
-/* Images of other sequences join while a pass has fewer patches than this for each thread: more
- * would only delay the first ones. */
+/* Where somebody waits for a first token, images of other sequences join while a pass has fewer
+ * patches than this for each thread: more would only delay the first ones. */
 enum { BATCH_PATCHES = 256 };
 
 void ommai_encode_lane_init(struct ommai_encode_lane *lane, struct ommai_resources *resources) {
@@ -46,12 +45,8 @@ static void add_image(struct ommai_encode_lane *lane, const struct ommai_prepare
   int64_t at = lane->n_in_pass++;
   ommai_encoder_cache_share(&lane->resources->encoder_cache, encoded);
   lane->encoded[at] = encoded;
+  lane->rows[at] = encoded->rows;
   lane->images[at] = ommai_prepared_image_share(image);
-  lane->inputs[at] = (struct ommai_vision_input){.pixels = image->pixels,
-                                                 .n_frames = image->n_frames,
-                                                 .grid_rows = image->sizes.grid_thw[1],
-                                                 .grid_columns = image->sizes.grid_thw[2],
-                                                 .output = encoded->values};
   lane->n_patches += image->sizes.n_patches;
 }
 
@@ -67,78 +62,61 @@ static void add_images(struct ommai_encode_lane *lane, const struct ommai_sequen
   }
 }
 
-/* As many of the call's inputs as the budget allows, at least one; how many. */
-static enum omma_status choose_inputs(struct ommai_encode_lane *lane, const struct ommai_encode_call *call,
-                                      struct omma_error *error) {
-  const struct ommai_vision_config *config = &lane->resources->model->config.vision;
-  struct ommai_vision_sizes sizes = {0};
-  int64_t n = 0;
-  for (; call->first + n < call->n_inputs; n++) {
-    OMMAI_TRY(ommai_vision_sizes_add(config, &call->inputs[call->first + n], &sizes, error));
-    if (n > 0 && (call->separate || sizes.n_patches > lane->resources->sizes.patch_budget)) break;
+/* As many of the call's images as the budget allows, at least one. */
+static void choose_images(struct ommai_encode_lane *lane, const struct ommai_encode_call *call) {
+  int64_t max_images = call->separate ? 1 : ommai_min_i64(call->n_images - call->first, OMMAI_MAX_PASS_IMAGES);
+  for (; lane->n_in_pass < max_images; lane->n_in_pass++) {
+    int64_t n_patches = call->images[call->first + lane->n_in_pass].sizes.n_patches;
+    if (lane->n_in_pass > 0 && lane->n_patches + n_patches > lane->resources->sizes.limits.patch_budget) break;
+    lane->n_patches += n_patches;
   }
-  lane->n_in_pass = n;
-  return OMMA_OK;
 }
 
-static enum omma_status start_run(struct ommai_encode_lane *lane, const struct ommai_vision_input *inputs,
-                                  struct omma_error *error) {
-  struct ommai_resources *resources = lane->resources;
-  const struct omma_model *model = resources->model;
-  struct ommai_vision_sizes sizes = {0};
-  for (int64_t i = 0; i < lane->n_in_pass; i++) {
-    OMMAI_TRY(ommai_vision_sizes_add(&model->config.vision, &inputs[i], &sizes, error));
-  }
-  lane->n_patches = sizes.n_patches;
-  size_t size = ommai_vision_workspace_size(&model->tower, &sizes, model->n_threads);
-  if (!size) {
-    return ommai_fail_field(error, OMMA_ERROR_LIMIT, "image", "image: %lld patches are too many", (long long)sizes.n_patches);
-  }
-  OMMAI_TRY(ommai_resources_grow_vision(resources, size, error));
-  lane->n_passes++;
-  OMMAI_DEBUG(&model->log, "encode: a pass of %lld image%s, %lld patches", (long long)lane->n_in_pass,
+static enum omma_status start(struct ommai_encode_lane *lane, const struct ommai_prepared_image *images,
+                              struct ommai_image_rows *const *rows, struct ommai_encode_times *times,
+                              struct omma_error *error) {
+  struct ommai_runner *runner = lane->resources->runner;
+  OMMAI_TRY(runner->functions->encode_begin(runner, images, rows, lane->n_in_pass, times, error));
+  lane->running = true;
+  lane->resources->stats.encoder_passes++;
+  OMMAI_DEBUG(&lane->resources->model->log, "encode: a pass of %lld image%s, %lld patches", (long long)lane->n_in_pass,
               ommai_plural(lane->n_in_pass), (long long)lane->n_patches);
-  return ommai_vision_run_start(&model->tower, inputs, lane->n_in_pass, &model->config.image.patches,
-                                resources->vision_workspace, resources->vision_workspace_size, resources->team_interface,
-                                &lane->run, error);
+  return OMMA_OK;
 }
 
 static enum omma_status begin_call(struct ommai_encode_lane *lane, struct omma_error *error) {
   struct ommai_encode_call *call = lane->calls;
   lane->running_call = call;
-  OMMAI_TRY(choose_inputs(lane, call, error));
-  OMMAI_TRY(start_run(lane, call->inputs + call->first, error));
-  ommai_vision_run_set_profiles(lane->run, call->profiles);
-  return OMMA_OK;
+  choose_images(lane, call);
+  return start(lane, call->images + call->first, call->rows + call->first, &call->times, error);
 }
 
 enum omma_status ommai_encode_lane_begin(struct ommai_encode_lane *lane, struct ommai_sequence *const *sequences, int64_t n,
-                                         struct omma_error *error) {
+                                         bool hurry, struct omma_error *error) {
   const struct ommai_engine_sizes *sizes = &lane->resources->sizes;
   int64_t first = 0;
   while (first < n && sequences[first]->stage != OMMA_STAGE_ENCODE) first++;
   if (lane->calls && (first == n || lane->calls->id < sequences[first]->id)) return begin_call(lane, error);
-  add_images(lane, sequences[first], sizes->patch_budget);
-  int64_t batch_patches = ommai_min_i64(sizes->patch_budget, (int64_t)BATCH_PATCHES * lane->resources->model->n_threads);
+  add_images(lane, sequences[first], sizes->limits.patch_budget);
+  int64_t batch_patches = sizes->limits.patch_budget;
+  if (hurry) batch_patches = ommai_min_i64(batch_patches, (int64_t)BATCH_PATCHES * sizes->facts.n_workers);
   for (int64_t i = first + 1; i < n; i++) {
     if (sequences[i]->stage == OMMA_STAGE_ENCODE) add_images(lane, sequences[i], batch_patches);
   }
-  return start_run(lane, lane->inputs, error);
+  return start(lane, lane->images, lane->rows, NULL, error);
 }
 
 /* ---- its course ---- */
 
 enum omma_status ommai_encode_lane_advance(struct ommai_encode_lane *lane, int64_t ns, bool *done, struct omma_error *error) {
-  int64_t start = ommai_clock_ns(), took = 0;
-  do {
-    OMMAI_TRY(ommai_vision_run_advance_for(lane->run, ns - took, error));
-    took = ommai_clock_ns() - start;
-  } while (!ommai_vision_run_done(lane->run) && took < ns - ns / 8);
+  struct ommai_runner *runner = lane->resources->runner;
+  int64_t start = ommai_resources_now(lane->resources);
+  OMMAI_TRY(runner->functions->encode_advance(runner, ns, done, error));
   if (lane->running_call) {
     lane->running_call->n_slices++;
-    lane->running_call->longest_slice_ns = ommai_max_i64(lane->running_call->longest_slice_ns, took);
+    lane->running_call->longest_slice_ns =
+        ommai_max_i64(lane->running_call->longest_slice_ns, ommai_resources_now(lane->resources) - start);
   }
-  *done = ommai_vision_run_done(lane->run);
   return OMMA_OK;
 }
 
@@ -150,9 +128,10 @@ bool ommai_encode_lane_serves(const struct ommai_encode_lane *lane, const struct
 }
 
 void ommai_encode_lane_end(struct ommai_encode_lane *lane, bool complete) {
+  if (lane->running) lane->resources->runner->functions->encode_end(lane->resources->runner);
   if (complete) {
-    lane->n_images += lane->n_in_pass;
-    lane->n_all_patches += lane->n_patches;
+    lane->resources->stats.images += lane->n_in_pass;
+    lane->resources->stats.patches += lane->n_patches;
   }
   if (lane->running_call) {
     if (complete) lane->running_call->first += lane->n_in_pass;
@@ -164,13 +143,13 @@ void ommai_encode_lane_end(struct ommai_encode_lane *lane, bool complete) {
       ommai_prepared_image_free(&lane->images[i]);
     }
   }
-  lane->run = NULL;
+  lane->running = false;
   lane->running_call = NULL;
   lane->n_in_pass = lane->n_patches = 0;
 }
 
 void ommai_encode_lane_forget(struct ommai_encode_lane *lane) {
-  if (!lane->run || lane->running_call) return;
+  if (!lane->running || lane->running_call) return;
   for (int64_t i = 0; i < lane->n_in_pass; i++) {
     if (lane->encoded[i]->n_users > 1) return;
   }
@@ -180,7 +159,8 @@ void ommai_encode_lane_forget(struct ommai_encode_lane *lane) {
 void ommai_encode_lane_progress(const struct ommai_encode_lane *lane, int64_t *done, int64_t *total) {
   const struct ommai_encode_call *call = lane->running_call;
   int64_t pass_done = 0, pass_total = 1;
-  if (lane->run) ommai_vision_run_progress(lane->run, &pass_done, &pass_total);
+  const struct ommai_runner *runner = lane->resources->runner;
+  if (lane->running) runner->functions->encode_progress(runner, &pass_done, &pass_total);
   *done = 1000 * lane->n_in_pass * pass_done / pass_total + (call ? 1000 * call->first : 0);
-  *total = 1000 * (call ? call->n_inputs : lane->n_in_pass);
+  *total = 1000 * (call ? call->n_images : lane->n_in_pass);
 }

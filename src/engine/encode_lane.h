@@ -6,22 +6,17 @@
 #include "engine/encode_call.h"
 #include "engine/resources.h"
 #include "engine/sequence.h"
-#include "vision/vision_run.h"
-
-/* Images of sequences in one pass. */
-#define OMMAI_MAX_PASS_IMAGES 64
 
 struct ommai_encode_lane {
   struct ommai_resources *resources;
-  struct ommai_vision_run *run;    /* the pass in progress; NULL: none */
+  bool running;                    /* a pass is in progress */
   struct ommai_encode_call *calls; /* waiting callers, oldest first */
   /* that the pass is for, else it is of sequences' images: */
   struct ommai_encode_call *running_call;
   int64_t n_in_pass, n_patches;
-  struct ommai_vision_input inputs[OMMAI_MAX_PASS_IMAGES];
   struct ommai_encoded_image *encoded[OMMAI_MAX_PASS_IMAGES]; /* a user of each */
+  struct ommai_image_rows *rows[OMMAI_MAX_PASS_IMAGES];       /* theirs */
   struct ommai_prepared_image images[OMMAI_MAX_PASS_IMAGES];  /* an owner of each one's pixels */
-  int64_t n_images, n_all_patches, n_passes;                  /* counters */
 };
 
 void ommai_encode_lane_init(struct ommai_encode_lane *lane, struct ommai_resources *resources);
@@ -33,10 +28,11 @@ void ommai_encode_lane_add_call(struct ommai_encode_lane *lane, struct ommai_enc
 struct ommai_encode_call *ommai_encode_lane_take_call(struct ommai_encode_lane *lane);
 
 /* Begins a pass for whoever is the oldest: a caller, or the first sequence (of n, in order) in
- * stage ENCODE, whose images may take along those of others. There is no pass in progress, and
- * somebody waits. Errors: MEMORY, LIMIT, of those whose images are in the pass. */
+ * stage ENCODE, whose images may take along those of others: few where somebody waits for a first
+ * token (hurry), else up to the patch budget. There is no pass in progress, and somebody waits.
+ * Errors: MEMORY, LIMIT, of those whose images are in the pass. */
 enum omma_status ommai_encode_lane_begin(struct ommai_encode_lane *lane, struct ommai_sequence *const *sequences, int64_t n,
-                                         struct omma_error *error);
+                                         bool hurry, struct omma_error *error);
 
 /* Goes on with the pass for about `ns` nanoseconds. *done: its outputs are complete. Errors:
  * INTERNAL. */

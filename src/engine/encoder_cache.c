@@ -6,24 +6,25 @@
 #include "base/assert.h"
 #include "base/error.h"
 
-static int64_t bytes_of(size_t n_values) { return (int64_t)(n_values * sizeof(float)); }
+static int64_t bytes_of(const struct ommai_encoded_image *image) { return (int64_t)ommai_image_rows_size(image->rows); }
 
-void ommai_encoder_cache_init(struct ommai_encoder_cache *cache, int64_t budget, const struct omma_allocator *allocator) {
-  *cache = (struct ommai_encoder_cache){.allocator = *allocator, .budget = budget};
+void ommai_encoder_cache_init(struct ommai_encoder_cache *cache, const struct ommai_image_shape *shape, int64_t budget,
+                              const struct omma_allocator *allocator) {
+  *cache = (struct ommai_encoder_cache){.allocator = *allocator, .shape = *shape, .budget = budget};
   TAILQ_INIT(&cache->by_use);
   pthread_mutex_init(&cache->lock, NULL);
 }
 
 static void destroy(struct ommai_encoder_cache *cache, struct ommai_encoded_image *image) {
-  ommai_release(&cache->allocator, image->values, image->n_values, sizeof *image->values);
+  ommai_image_rows_free(image->rows);
   ommai_release(&cache->allocator, image, 1, sizeof *image);
 }
 
 /* Takes an image without users out of the cache. */
 static void forget(struct ommai_encoder_cache *cache, struct ommai_encoded_image *image) {
-  OMMAI_ASSERT(image->n_users == 0 && image->kept && cache->counts.bytes >= bytes_of(image->n_values));
+  OMMAI_ASSERT(image->n_users == 0 && image->kept && cache->counts.bytes >= bytes_of(image));
   TAILQ_REMOVE(&cache->by_use, image, by_use);
-  cache->counts.bytes -= bytes_of(image->n_values);
+  cache->counts.bytes -= bytes_of(image);
   destroy(cache, image);
 }
 
@@ -74,19 +75,19 @@ struct ommai_encoder_cache_counts ommai_encoder_cache_counts(struct ommai_encode
   return counts;
 }
 
-/* Whether values of this size fit besides what is in use. */
-static bool has_room(const struct ommai_encoder_cache *cache, size_t n_values) {
+/* Whether rows of this size fit besides what is in use. */
+static bool has_room(const struct ommai_encoder_cache *cache, int64_t bytes) {
   int64_t in_use = 0;
   const struct ommai_encoded_image *image;
   TAILQ_FOREACH(image, &cache->by_use, by_use) {
-    if (image->n_users) in_use += bytes_of(image->n_values);
+    if (image->n_users) in_use += bytes_of(image);
   }
-  return bytes_of(n_values) <= cache->budget - in_use;
+  return bytes <= cache->budget - in_use;
 }
 
-static void make_room(struct ommai_encoder_cache *cache, size_t n_values) {
+static void make_room(struct ommai_encoder_cache *cache, int64_t bytes) {
   struct ommai_encoded_image *image = TAILQ_LAST(&cache->by_use, ommai_images_by_use);
-  while (image && cache->counts.bytes + bytes_of(n_values) > cache->budget) {
+  while (image && cache->counts.bytes + bytes > cache->budget) {
     struct ommai_encoded_image *newer = TAILQ_PREV(image, ommai_images_by_use, by_use);
     if (image->n_users == 0) {
       forget(cache, image);
@@ -96,66 +97,60 @@ static void make_room(struct ommai_encoder_cache *cache, size_t n_values) {
   }
 }
 
-/* Under the lock, as all down to the next comment. An image that is not linked in yet, of which the
- * values may be given. */
-static struct ommai_encoded_image *make(struct ommai_encoder_cache *cache, const struct ommai_image_key *key, float *values,
-                                        size_t n_values) {
-  struct ommai_encoded_image *image = ommai_allocate(&cache->allocator, 1, sizeof *image);
-  if (!image) return NULL;
-  *image = (struct ommai_encoded_image){.key = *key, .values = values, .n_values = n_values};
-  if (!values) image->values = ommai_allocate_uninitialised(&cache->allocator, n_values, sizeof *image->values);
-  if (image->values) return image;
-  destroy(cache, image);
-  return NULL;
-}
-
+/* Under the lock, as all down to the next comment. */
 static void keep(struct ommai_encoder_cache *cache, struct ommai_encoded_image *image) {
   OMMAI_ASSERT_LOCKED(&cache->lock);
   image->kept = true;
   TAILQ_INSERT_HEAD(&cache->by_use, image, by_use);
-  cache->counts.bytes += bytes_of(image->n_values);
+  cache->counts.bytes += bytes_of(image);
 }
 
-static struct ommai_encoded_image *add_new(struct ommai_encoder_cache *cache, const struct ommai_image_key *key,
-                                           size_t n_values) {
-  bool fits = has_room(cache, n_values);
-  if (fits) make_room(cache, n_values);
-  struct ommai_encoded_image *image = make(cache, key, NULL, n_values);
-  if (!image) return NULL;
-  image->n_users = 1;
+static enum omma_status add_new(struct ommai_encoder_cache *cache, const struct ommai_image_key *key, int64_t n_tokens,
+                                struct ommai_encoded_image **out, struct omma_error *error) {
+  int64_t bytes = (int64_t)ommai_image_rows_bytes(&cache->shape, n_tokens);
+  bool fits = has_room(cache, bytes);
+  if (fits) make_room(cache, bytes);
+  struct ommai_encoded_image *image = ommai_allocate(&cache->allocator, 1, sizeof *image);
+  if (!image) return ommai_fail_memory(error, "encoded image", sizeof *image);
+  *image = (struct ommai_encoded_image){.key = *key, .n_users = 1};
+  enum omma_status status = ommai_image_rows_create(&cache->shape, n_tokens, &cache->allocator, &image->rows, error);
+  if (status != OMMA_OK) {
+    destroy(cache, image);
+    return status;
+  }
   if (fits) keep(cache, image);
-  return image;
+  *out = image;
+  return OMMA_OK;
 }
 
-/* Takes the values over; false when it does not. */
-static bool put_new(struct ommai_encoder_cache *cache, const struct ommai_image_key *key, float *values, size_t n_values) {
-  if (find(cache, key) || !has_room(cache, n_values)) return false;
-  make_room(cache, n_values);
-  struct ommai_encoded_image *image = make(cache, key, values, n_values);
+/* Takes the rows over; false when it does not. */
+static bool put_new(struct ommai_encoder_cache *cache, const struct ommai_image_key *key, struct ommai_image_rows *rows) {
+  int64_t bytes = (int64_t)ommai_image_rows_size(rows);
+  if (find(cache, key) || !has_room(cache, bytes)) return false;
+  make_room(cache, bytes);
+  struct ommai_encoded_image *image = ommai_allocate(&cache->allocator, 1, sizeof *image);
   if (!image) return false;
-  image->complete = true;
+  *image = (struct ommai_encoded_image){.key = *key, .rows = rows, .complete = true};
   keep(cache, image);
   return true;
 }
 
 /* The calls that take the lock. */
 
-enum omma_status ommai_encoder_cache_add(struct ommai_encoder_cache *cache, const struct ommai_image_key *key, size_t n_values,
+enum omma_status ommai_encoder_cache_add(struct ommai_encoder_cache *cache, const struct ommai_image_key *key, int64_t n_tokens,
                                          struct ommai_encoded_image **image, struct omma_error *error) {
   pthread_mutex_lock(&cache->lock);
-  struct ommai_encoded_image *made = add_new(cache, key, n_values);
+  enum omma_status status = add_new(cache, key, n_tokens, image, error);
   pthread_mutex_unlock(&cache->lock);
-  if (!made) return ommai_fail_memory(error, "encoded image", sizeof *made + n_values * sizeof(float));
-  *image = made;
-  return OMMA_OK;
+  return status;
 }
 
-void ommai_encoder_cache_put(struct ommai_encoder_cache *cache, const struct ommai_image_key *key, float *values,
-                             size_t n_values) {
+void ommai_encoder_cache_put(struct ommai_encoder_cache *cache, const struct ommai_image_key *key,
+                             struct ommai_image_rows *rows) {
   pthread_mutex_lock(&cache->lock);
-  bool taken = put_new(cache, key, values, n_values);
+  bool taken = put_new(cache, key, rows);
   pthread_mutex_unlock(&cache->lock);
-  if (!taken) ommai_release(&cache->allocator, values, n_values, sizeof *values);
+  if (!taken) ommai_image_rows_free(rows);
 }
 
 void ommai_encoder_cache_give_back(struct ommai_encoder_cache *cache, struct ommai_encoded_image *image) {

@@ -16,27 +16,26 @@
 #include <sys/queue.h>
 
 #include "model/prepared_image.h"
-
-#define OMMAI_DEFAULT_ENCODER_CACHE_BYTES ((int64_t)512 << 20)
+#include "runner/image_rows.h"
 
 /* One image's output. */
 struct ommai_encoded_image {
   struct ommai_image_key key;
-  float *values; /* [n_values] */
-  size_t n_values;
-  bool complete;   /* the values are there */
+  struct ommai_image_rows *rows;
+  bool complete;   /* the rows are there */
   int64_t n_users; /* changed under the lock, of an incomplete image by the one thread alone */
   bool kept;       /* by the cache; else it goes with its last user */
   TAILQ_ENTRY(ommai_encoded_image) by_use;
 };
 
 struct ommai_encoder_cache_counts {
-  int64_t bytes; /* of all kept values */
+  int64_t bytes; /* of all kept rows */
   int64_t n_hits, n_misses, n_evictions;
 };
 
 struct ommai_encoder_cache {
   struct omma_allocator allocator;
+  struct ommai_image_shape shape;
   int64_t budget;
   pthread_mutex_t lock; /* of all below */
   struct ommai_encoder_cache_counts counts;
@@ -44,7 +43,8 @@ struct ommai_encoder_cache {
 };
 
 /* budget 0: nothing is kept. */
-void ommai_encoder_cache_init(struct ommai_encoder_cache *cache, int64_t budget, const struct omma_allocator *allocator);
+void ommai_encoder_cache_init(struct ommai_encoder_cache *cache, const struct ommai_image_shape *shape, int64_t budget,
+                              const struct omma_allocator *allocator);
 /* No image may have users. */
 void ommai_encoder_cache_free(struct ommai_encoder_cache *cache);
 
@@ -54,7 +54,7 @@ struct ommai_encoded_image *ommai_encoder_cache_take(struct ommai_encoder_cache 
 
 /* A new image, incomplete, with one user; older ones without users make room for it. Where it has
  * no room it is not kept. Errors: MEMORY. */
-enum omma_status ommai_encoder_cache_add(struct ommai_encoder_cache *cache, const struct ommai_image_key *key, size_t n_values,
+enum omma_status ommai_encoder_cache_add(struct ommai_encoder_cache *cache, const struct ommai_image_key *key, int64_t n_tokens,
                                          struct ommai_encoded_image **image, struct omma_error *error);
 
 /* One user more of an image that has users. */
@@ -64,10 +64,9 @@ void ommai_encoder_cache_share(struct ommai_encoder_cache *cache, struct ommai_e
 bool ommai_encoder_cache_has(struct ommai_encoder_cache *cache, const struct ommai_image_key *key);
 
 /* Keeps a complete image from elsewhere, where it has room and there is none with its key; without
- * users, like one that the last user gave back. Takes values [n_values], which the cache's
- * allocator made. Any thread. */
-void ommai_encoder_cache_put(struct ommai_encoder_cache *cache, const struct ommai_image_key *key, float *values,
-                             size_t n_values);
+ * users, like one that the last user gave back. Takes the rows over. Any thread. */
+void ommai_encoder_cache_put(struct ommai_encoder_cache *cache, const struct ommai_image_key *key,
+                             struct ommai_image_rows *rows);
 
 /* Any thread. */
 struct ommai_encoder_cache_counts ommai_encoder_cache_counts(struct ommai_encoder_cache *cache);

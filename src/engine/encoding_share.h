@@ -10,17 +10,19 @@
 #include <stdatomic.h>
 
 #include "engine/encoder_cache.h"
-#include "model/model.h"
+#include "request/request.h"
+#include "runner/runner.h"
 
 struct ommai_encoding_share {
   struct omma_encoding_store store; /* without functions: there is none */
   uint8_t digest[32];               /* of what outputs depend on besides the image */
-  atomic_int_least64_t n_hits, n_misses;
+  /* n_not_finite: of the misses, what the store had with NaN or infinities in it */
+  atomic_int_least64_t n_hits, n_misses, n_not_finite;
 };
 
-/* store NULL: none. Reads about a KiB of each tensor. Errors: IO, FORMAT (config.json), MEMORY. */
+/* store NULL: none. Errors: as name_encoder of the runner. */
 enum omma_status ommai_encoding_share_init(struct ommai_encoding_share *share, const struct omma_encoding_store *store,
-                                           const struct omma_model *model, struct omma_error *error);
+                                           const struct ommai_runner *runner, struct omma_error *error);
 
 /* Puts those of the request's images into the cache that the store has and the cache has not. Waits
  * for the store. Any thread. */

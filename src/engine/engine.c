@@ -2,28 +2,27 @@
 #include "engine/engine.h"
 
 #include "base/allocator.h"
-#include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/plural.h"
-#include "engine/memory_estimate.h"
+#include "base/sized.h"
 #include "request/request.h"
+#include "runner/cpu_runner.h"
 
 /* ---- the thread ---- */
 
 static void count_finish(struct omma_engine *engine, const struct omma_result *result) {
-  pthread_mutex_lock(&engine->mutex);
-  engine->stats.n_finished[result->finish]++;
-  engine->stats.prompt_tokens += result->n_prompt_tokens;
-  engine->stats.generation_tokens += result->n_completion_tokens;
-  pthread_mutex_unlock(&engine->mutex);
+  struct omma_engine_stats *stats = &engine->resources.stats;
+  stats->n_finished[result->finish]++;
+  stats->prompt_tokens += result->n_prompt_tokens;
+  stats->generation_tokens += result->n_completion_tokens;
 }
 
 /* Logs what was evicted since the last turn. */
 static void debug_evictions(struct omma_engine *engine) {
   const struct omma_log *log = &engine->model->log;
   if (!log->line) return;
-  int64_t pages = ommai_page_pool_counts(engine->resources.pool).n_evictions;
+  int64_t pages = ommai_state_pool_counts(engine->resources.pool).n_evictions;
   int64_t images = ommai_encoder_cache_counts(&engine->resources.encoder_cache).n_evictions;
   if (pages > engine->logged_pages) {
     OMMAI_DEBUG(log, "prefix cache: %lld page%s evicted", (long long)(pages - engine->logged_pages),
@@ -37,47 +36,36 @@ static void debug_evictions(struct omma_engine *engine) {
   engine->logged_images = images;
 }
 
-/* What others may know of the thread's own resources. */
+/* Completes the thread's counters with what its parts know, and shows others a copy. */
 static void publish(struct omma_engine *engine) {
-  const struct ommai_page_counts pages = ommai_page_pool_counts(engine->resources.pool);
+  const struct ommai_page_counts pages = ommai_state_pool_counts(engine->resources.pool);
   const struct ommai_encoder_cache_counts cache = ommai_encoder_cache_counts(&engine->resources.encoder_cache);
   const struct ommai_encoding_share *share = &engine->resources.share;
-  const struct ommai_encode_lane *encode = &engine->scheduler.encode;
-  const struct ommai_engine_sizes *sizes = &engine->resources.sizes;
-  pthread_mutex_lock(&engine->mutex);
-  struct omma_engine_stats *stats = &engine->stats;
+  const struct ommai_runner *runner = engine->resources.runner;
+  struct omma_engine_stats *stats = &engine->resources.stats;
   stats->kv_pages_used = pages.n_used;
   stats->kv_pages_kept = pages.n_kept;
   stats->kv_pages_published = pages.n_published;
-  stats->prefix_cache_queries = engine->resources.prefix_queries;
-  stats->prefix_cache_hits = engine->resources.prefix_hits;
-  stats->n_drafts = engine->resources.n_drafts;
-  stats->draft_tokens = engine->resources.n_draft_tokens;
-  stats->accepted_tokens = engine->resources.n_accepted_tokens;
-  stats->decode_steps = engine->scheduler.n_steps;
-  stats->decode_seconds = (double)engine->scheduler.step_ns * 1e-9;
-  stats->decode_model_seconds = (double)engine->scheduler.model_ns * 1e-9;
-  stats->n_preemptions = engine->scheduler.n_preemptions;
   stats->n_preempted = ommai_scheduler_n_preempted(&engine->scheduler);
-  stats->images = encode->n_images;
-  stats->patches = encode->n_all_patches;
-  stats->encoder_passes = encode->n_passes;
   stats->encoder_cache_bytes = cache.bytes;
   stats->encoder_cache_hits = cache.n_hits;
   stats->encoder_cache_misses = cache.n_misses;
   stats->encoder_cache_evictions = cache.n_evictions;
   stats->encoding_store_hits = atomic_load(&share->n_hits);
   stats->encoding_store_misses = atomic_load(&share->n_misses);
-  stats->workspace_bytes =
-      (int64_t)(sizes->prefill_workspace + sizes->decode_workspace + engine->resources.vision_workspace_size);
-  pthread_mutex_unlock(&engine->mutex);
+  stats->encoding_store_not_finite = atomic_load(&share->n_not_finite);
+  stats->workspace_bytes = (int64_t)runner->functions->workspace_bytes(runner);
+  pthread_mutex_lock(&engine->shared->mutex);
+  stats->alive = engine->shared->stats.alive;
+  engine->shared->stats = *stats;
+  pthread_mutex_unlock(&engine->shared->mutex);
 }
 
 /* A client that has its answer sees the counters with it. */
 static void finish_generate(void *context, uint64_t id, const struct omma_callbacks *callbacks,
                             const struct omma_result *result) {
   struct omma_engine *engine = context;
-  ommai_request_queue_done(&engine->queue, id);
+  ommai_request_queue_done(&engine->shared->queue, id);
   count_finish(engine, result);
   publish(engine);
   if (callbacks->on_finish) callbacks->on_finish(callbacks->context, result);
@@ -87,12 +75,12 @@ static void finish_encode(void *context, struct ommai_encode_call *call, enum om
                           const struct omma_error *error) {
   struct omma_engine *engine = context;
   publish(engine);
-  pthread_mutex_lock(&engine->mutex);
+  pthread_mutex_lock(&engine->shared->mutex);
   call->status = status;
   if (status != OMMA_OK) call->error = *error;
   call->finished = true;
-  pthread_cond_broadcast(&engine->finished);
-  pthread_mutex_unlock(&engine->mutex);
+  pthread_cond_broadcast(&engine->shared->finished);
+  pthread_mutex_unlock(&engine->shared->mutex);
 }
 
 /* Ends a request that never ran. */
@@ -105,7 +93,7 @@ static void finish_cancelled(struct omma_engine *engine, const struct ommai_queu
   }
   struct omma_result result = {
       .finish = OMMA_FINISH_CANCELLED, .stop_token = -1, .n_prompt_tokens = (int64_t)queued->request->n_tokens};
-  result.timings.queue = (double)(ommai_clock_ns() - queued->submitted) * 1e-9;
+  result.timings.queue = (double)(ommai_resources_now(&engine->resources) - queued->submitted) * 1e-9;
   count_finish(engine, &result);
   if (queued->callbacks.on_finish) queued->callbacks.on_finish(queued->callbacks.context, &result);
 }
@@ -114,79 +102,107 @@ static void finish_cancelled(struct omma_engine *engine, const struct ommai_queu
 static void look_after_queue(struct omma_engine *engine) {
   struct ommai_queued_request queued;
   uint64_t id;
-  while (ommai_request_queue_take_cancelled(&engine->queue, &queued)) finish_cancelled(engine, &queued);
-  while (ommai_request_queue_running_cancelled(&engine->queue, &id)) ommai_scheduler_cancel(&engine->scheduler, id);
-  while (ommai_request_queue_first(&engine->queue, &queued) && ommai_scheduler_admits(&engine->scheduler, &queued)) {
-    ommai_request_queue_take(&engine->queue, queued.id);
+  while (ommai_request_queue_take_cancelled(&engine->shared->queue, &queued)) finish_cancelled(engine, &queued);
+  while (ommai_request_queue_running_cancelled(&engine->shared->queue, &id)) ommai_scheduler_cancel(&engine->scheduler, id);
+  while (ommai_request_queue_first(&engine->shared->queue, &queued) && ommai_scheduler_admits(&engine->scheduler, &queued)) {
+    ommai_request_queue_take(&engine->shared->queue, queued.id);
     ommai_scheduler_add(&engine->scheduler, &queued);
   }
+}
+
+void ommai_engine_turn(struct omma_engine *engine) {
+  look_after_queue(engine);
+  publish(engine);
+  ommai_scheduler_turn(&engine->scheduler);
+  debug_evictions(engine);
+  publish(engine);
+}
+
+/* Ends everything once the queue takes nothing more. */
+static void wind_down(struct omma_engine *engine) {
+  struct ommai_queued_request queued;
+  ommai_scheduler_cancel_all(&engine->scheduler);
+  while (ommai_request_queue_take_cancelled(&engine->shared->queue, &queued)) finish_cancelled(engine, &queued);
 }
 
 static void *engine_main(void *argument) {
   pthread_setname_np(pthread_self(), "omma-engine");
   struct omma_engine *engine = argument;
-  struct ommai_queued_request queued;
-  while (ommai_request_queue_wait(&engine->queue, ommai_scheduler_has_work(&engine->scheduler))) {
-    look_after_queue(engine);
-    publish(engine);
-    ommai_scheduler_turn(&engine->scheduler);
-    debug_evictions(engine);
-    publish(engine);
+  while (ommai_request_queue_wait(&engine->shared->queue, ommai_scheduler_has_work(&engine->scheduler))) {
+    ommai_engine_turn(engine);
   }
-  ommai_scheduler_cancel_all(&engine->scheduler);
-  while (ommai_request_queue_take_cancelled(&engine->queue, &queued)) finish_cancelled(engine, &queued);
+  wind_down(engine);
   return NULL;
 }
 
 /* ---- creation ---- */
 
-static enum omma_status set_up(struct omma_engine *engine, const struct ommai_engine_sizes *sizes,
-                               const struct omma_engine_options *options, struct omma_error *error) {
+static enum omma_status set_up(struct omma_engine *engine, const struct ommai_runner_source *source,
+                               const struct ommai_engine_sizes *sizes, const struct omma_engine_options *options,
+                               struct omma_error *error) {
   const struct ommai_scheduler_events events = {engine, finish_generate, finish_encode};
-  OMMAI_TRY(ommai_request_queue_init(&engine->queue, sizes->queue_limit, sizes->max_sequences, sizes->by_priority,
+  const struct ommai_runner_limits *limits = &sizes->limits;
+  OMMAI_TRY(ommai_request_queue_init(&engine->shared->queue, sizes->queue_limit, limits->max_sequences, sizes->by_priority,
                                      &engine->allocator, error));
-  OMMAI_TRY(ommai_resources_create(engine->model, sizes, &engine->resources, error));
+  OMMAI_TRY(ommai_resources_create(engine->model, source, sizes, &engine->resources, error));
   if (options) {
-    OMMAI_TRY(ommai_encoding_share_init(&engine->resources.share, options->encoding_store, engine->model, error));
-    ommai_page_pool_set_events(engine->resources.pool, options->kv_events);
-    if (options->kv_events) engine->resources.kv_events = *options->kv_events;
+    OMMAI_TRY(ommai_encoding_share_init(&engine->resources.share, options->encoding_store, engine->resources.runner, error));
+    ommai_state_pool_set_events(engine->resources.pool, options->kv_events);
   }
   OMMAI_TRY(ommai_scheduler_init(&engine->scheduler, &engine->resources, &events, error));
-  engine->stats.alive = true;
-  engine->stats.kv_pages = sizes->n_pages;
-  engine->stats.prefix_cache = sizes->prefix_cache;
-  if (pthread_create(&engine->thread, NULL, engine_main, engine) != 0) {
-    return ommai_fail(error, OMMA_ERROR_INTERNAL, "engine: cannot start its thread");
-  }
-  engine->has_thread = true;
+  engine->shared->stats.alive = true;
+  engine->is_complete = true;
+  publish(engine);
   OMMAI_DEBUG(&engine->model->log,
               "engine: %lld KV pages of %d tokens, %lld sequence%s, chunks of %lld tokens, %lld patches a pass",
-              (long long)sizes->n_pages, OMMA_ATTENTION_PAGE_TOKENS, (long long)sizes->max_sequences,
-              ommai_plural(sizes->max_sequences), (long long)sizes->prefill_chunk, (long long)sizes->patch_budget);
+              (long long)limits->n_pages[0], OMMA_ATTENTION_PAGE_TOKENS, (long long)limits->max_sequences,
+              ommai_plural(limits->max_sequences), (long long)limits->prefill_chunk, (long long)limits->patch_budget);
   return OMMA_OK;
 }
 
-enum omma_status omma_engine_create(struct omma_model *model, const struct omma_engine_options *options,
-                                    struct omma_engine **out, struct omma_error *error) {
-  struct ommai_engine_sizes sizes;
-  if (model->config_only) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "model", "engine: the model was opened without its weights");
+static void free_engine(struct omma_engine *engine) {
+  struct omma_allocator allocator = engine->allocator;
+  struct ommai_engine_shared *shared = engine->shared;
+  if (shared) {
+    ommai_request_queue_free(&shared->queue);
+    pthread_mutex_destroy(&shared->mutex);
+    pthread_cond_destroy(&shared->finished);
+    ommai_release(&allocator, shared, 1, sizeof *shared);
   }
-  OMMAI_TRY(ommai_engine_sizes(model, options, &sizes, error));
+  ommai_release(&allocator, engine, 1, sizeof *engine);
+}
+
+static enum omma_status allocate(struct omma_model *model, struct omma_engine **out, struct omma_error *error) {
+  struct omma_engine *engine = ommai_allocate(&model->allocator, 1, sizeof *engine);
+  if (!engine) return ommai_fail_memory(error, "engine", sizeof *engine);
+  engine->allocator = model->allocator;
+  engine->model = model;
+  engine->shared = ommai_allocate(&model->allocator, 1, sizeof *engine->shared);
+  if (!engine->shared) {
+    free_engine(engine);
+    return ommai_fail_memory(error, "engine", sizeof *engine->shared);
+  }
+  pthread_mutex_init(&engine->shared->mutex, NULL);
+  pthread_cond_init(&engine->shared->finished, NULL);
+  *out = engine;
+  return OMMA_OK;
+}
+
+enum omma_status ommai_engine_create(struct omma_model *model, const struct ommai_runner_source *source,
+                                     const struct omma_engine_options *options, struct omma_engine **out,
+                                     struct omma_error *error) {
+  struct ommai_engine_sizes sizes;
+  OMMAI_TRY(ommai_engine_sizes(model, source, options, &sizes, error));
   if (atomic_exchange(&model->has_engine, true)) {
     return ommai_fail(error, OMMA_ERROR_BUSY, "engine: the model has one already");
   }
-  struct omma_engine *engine = ommai_allocate(&model->allocator, 1, sizeof *engine);
-  if (!engine) {
+  struct omma_engine *engine = NULL;
+  enum omma_status status = allocate(model, &engine, error);
+  if (status != OMMA_OK) {
     atomic_store(&model->has_engine, false);
-    return ommai_fail_memory(error, "engine", sizeof *engine);
+    return status;
   }
-  engine->allocator = model->allocator;
-  engine->model = model;
-  engine->context_tokens = sizes.context;
-  pthread_mutex_init(&engine->mutex, NULL);
-  pthread_cond_init(&engine->finished, NULL);
-  enum omma_status status = set_up(engine, &sizes, options, error);
+  status = set_up(engine, source, &sizes, options, error);
   if (status != OMMA_OK) {
     omma_engine_destroy(engine);
     return status;
@@ -195,53 +211,84 @@ enum omma_status omma_engine_create(struct omma_model *model, const struct omma_
   return OMMA_OK;
 }
 
+enum omma_status omma_engine_create(struct omma_model *model, const struct omma_engine_options *options,
+                                    struct omma_engine **out, struct omma_error *error) {
+  const struct ommai_runner_source source = ommai_cpu_runner_source(model);
+  struct omma_engine *engine;
+  OMMAI_TAKE_OPTIONS(omma_engine_options, options, error);
+  if (model->config_only) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "model", "engine: the model was opened without its weights");
+  }
+  OMMAI_TRY(ommai_engine_create(model, &source, options, &engine, error));
+  if (pthread_create(&engine->thread, NULL, engine_main, engine) != 0) {
+    omma_engine_destroy(engine);
+    return ommai_fail(error, OMMA_ERROR_INTERNAL, "engine: cannot start its thread");
+  }
+  engine->has_thread = true;
+  *out = engine;
+  return OMMA_OK;
+}
+
+/* Of an engine that is there wholly. */
+static void stop(struct omma_engine *engine) {
+  pthread_mutex_lock(&engine->shared->mutex);
+  engine->shared->stats.alive = false;
+  pthread_mutex_unlock(&engine->shared->mutex);
+  ommai_request_queue_stop(&engine->shared->queue);
+  if (engine->has_thread) {
+    pthread_join(engine->thread, NULL);
+  } else {
+    wind_down(engine);
+  }
+}
+
 void omma_engine_destroy(struct omma_engine *engine) {
   if (!engine) return;
-  if (engine->has_thread) {
-    pthread_mutex_lock(&engine->mutex);
-    engine->stats.alive = false;
-    pthread_mutex_unlock(&engine->mutex);
-    ommai_request_queue_stop(&engine->queue);
-    pthread_join(engine->thread, NULL);
-  }
+  if (engine->is_complete) stop(engine);
   ommai_scheduler_free(&engine->scheduler);
   ommai_resources_free(&engine->resources);
-  ommai_request_queue_free(&engine->queue);
-  pthread_mutex_destroy(&engine->mutex);
-  pthread_cond_destroy(&engine->finished);
-  struct omma_allocator allocator = engine->allocator;
   atomic_store(&engine->model->has_engine, false);
-  ommai_release(&allocator, engine, 1, sizeof *engine);
+  free_engine(engine);
 }
 
 /* ---- calls from other threads ---- */
 
-int64_t omma_engine_max_model_len(const struct omma_engine *engine) { return engine->context_tokens; }
+int64_t omma_engine_max_model_len(const struct omma_engine *engine) { return engine->resources.sizes.limits.context; }
+
+/* Whether the engine serves requests of this kind. */
+static enum omma_status check_kind(const struct ommai_runner_facts *facts, const struct omma_request *request,
+                                   struct omma_error *error) {
+  static const char *const names[] = {"default", "generate", "encode", "embed", "score"};
+  if (!(facts->kinds >> request->kind & 1)) {
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "kind", "kind: this engine serves no requests to %s",
+                            names[request->kind]);
+  }
+  if (request->kind != OMMA_REQUEST_ENCODE || request->n_images) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "messages: no image, and nothing but images is encoded here");
+}
 
 enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omma_request *request,
                                     const struct omma_callbacks *callbacks, uint64_t *id, struct omma_error *error) {
-  static const struct omma_callbacks none = {0};
-  OMMAI_TRY(ommai_request_check_context(engine->context_tokens, request->n_tokens, error));
-  if (engine->model->encoder_only && request->n_images == 0) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages",
-                            "messages: no image, and nothing but images is encoded here");
-  }
+  OMMAI_TAKE_OPTIONS(omma_callbacks, callbacks, error);
+  const struct ommai_engine_sizes *sizes = &engine->resources.sizes;
+  OMMAI_TRY(ommai_request_check_context(sizes->limits.context, request->n_tokens, error));
+  OMMAI_TRY(check_kind(&sizes->facts, request, error));
   ommai_encoding_share_find(&engine->resources.share, &engine->resources.encoder_cache, request);
-  const struct ommai_queued_request queued = {.submitted = ommai_clock_ns(),
-                                              .priority = engine->resources.sizes.by_priority ? request->priority : 0,
+  const struct ommai_queued_request queued = {.submitted = ommai_resources_now(&engine->resources),
+                                              .priority = sizes->by_priority ? request->priority : 0,
                                               .request = request,
-                                              .callbacks = callbacks ? *callbacks : none};
-  return ommai_request_queue_push(&engine->queue, &queued, id, error);
+                                              .callbacks = *callbacks};
+  return ommai_request_queue_push(&engine->shared->queue, &queued, id, error);
 }
 
-void omma_engine_cancel(struct omma_engine *engine, uint64_t id) { ommai_request_queue_cancel(&engine->queue, id); }
+void omma_engine_cancel(struct omma_engine *engine, uint64_t id) { ommai_request_queue_cancel(&engine->shared->queue, id); }
 
 void omma_engine_get_stats(const struct omma_engine *engine, struct omma_engine_stats *stats) {
-  struct omma_engine *shared = (struct omma_engine *)(uintptr_t)engine;
+  struct ommai_engine_shared *shared = engine->shared;
   int64_t n_waiting, n_running;
   ommai_request_queue_counts(&shared->queue, &n_waiting, &n_running);
   pthread_mutex_lock(&shared->mutex);
-  *stats = engine->stats;
+  *stats = shared->stats;
   pthread_mutex_unlock(&shared->mutex);
   int64_t n_preempted = stats->n_preempted < n_running ? stats->n_preempted : n_running;
   stats->n_waiting = n_waiting + n_preempted;
@@ -294,11 +341,16 @@ static void waiter_finish(void *context, const struct omma_result *result) {
 enum omma_status omma_generate(struct omma_engine *engine, const struct omma_request *request,
                                const struct omma_callbacks *callbacks, struct omma_result *result, struct omma_error *error) {
   struct waiter waiter = {0};
-  if (callbacks) waiter.inner = *callbacks;
+  OMMAI_TAKE_OPTIONS(omma_callbacks, callbacks, error);
+  waiter.inner = *callbacks;
   pthread_mutex_init(&waiter.mutex, NULL);
   pthread_cond_init(&waiter.finished, NULL);
-  const struct omma_callbacks wrapped = {&waiter,       waiter_progress,     waiter_token,
-                                         waiter_finish, waiter_prompt_token, waiter_embeddings};
+  const struct omma_callbacks wrapped = {.context = &waiter,
+                                         .on_progress = waiter_progress,
+                                         .on_token = waiter_token,
+                                         .on_finish = waiter_finish,
+                                         .on_prompt_token = waiter_prompt_token,
+                                         .on_embeddings = waiter_embeddings};
   enum omma_status status = omma_engine_submit(engine, request, &wrapped, NULL, error);
   if (status == OMMA_OK) {
     pthread_mutex_lock(&waiter.mutex);
@@ -316,11 +368,11 @@ enum omma_status omma_generate(struct omma_engine *engine, const struct omma_req
 }
 
 enum omma_status ommai_engine_encode(struct omma_engine *engine, struct ommai_encode_call *call, struct omma_error *error) {
-  const struct ommai_queued_request queued = {.submitted = ommai_clock_ns(), .encode = call};
-  OMMAI_TRY(ommai_request_queue_push(&engine->queue, &queued, NULL, error));
-  pthread_mutex_lock(&engine->mutex);
-  while (!call->finished) pthread_cond_wait(&engine->finished, &engine->mutex);
-  pthread_mutex_unlock(&engine->mutex);
+  const struct ommai_queued_request queued = {.submitted = ommai_resources_now(&engine->resources), .encode = call};
+  OMMAI_TRY(ommai_request_queue_push(&engine->shared->queue, &queued, NULL, error));
+  pthread_mutex_lock(&engine->shared->mutex);
+  while (!call->finished) pthread_cond_wait(&engine->shared->finished, &engine->shared->mutex);
+  pthread_mutex_unlock(&engine->shared->mutex);
   if (call->status != OMMA_OK && error) *error = call->error;
   return call->status;
 }

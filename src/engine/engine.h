@@ -1,8 +1,9 @@
 /* The inside of omma_engine.
  *
- * Its thread owns the resources (team, KV pages, workspaces) and the scheduler with the live
- * sequences; nobody else touches them. Others talk to it through the request queue. The counters
- * are shared under a mutex that is never held while the thread computes or calls back. */
+ * Its thread owns the resources (runner, pages, caches) and the scheduler with the live
+ * sequences; nobody else touches them. Others talk to it through the request queue. It
+ * counts in statistics of its own, and copies them under a mutex that is never held while it
+ * computes or calls back. */
 #ifndef OMMAI_ENGINE_ENGINE_H
 #define OMMAI_ENGINE_ENGINE_H
 
@@ -14,21 +15,32 @@
 #include "engine/resources.h"
 #include "engine/scheduler.h"
 
+/* What the thread and others both touch. */
+struct ommai_engine_shared {
+  struct ommai_request_queue queue;
+  pthread_mutex_t mutex;          /* of all below */
+  pthread_cond_t finished;        /* an encode call is through */
+  struct omma_engine_stats stats; /* as the thread last published them */
+};
+
 struct omma_engine {
   struct omma_allocator allocator;
   struct omma_model *model;
-  int64_t context_tokens;              /* of a prompt and its answer, at most */
-  struct ommai_resources resources;    /* the thread's */
+  struct ommai_resources resources;    /* the thread's, but for its sizes and caches */
   struct ommai_scheduler scheduler;    /* the thread's */
   int64_t logged_pages, logged_images; /* evictions that the log has; the thread's */
-  struct ommai_request_queue queue;
+  struct ommai_engine_shared *shared;
   pthread_t thread;
-  bool has_thread;
-
-  pthread_mutex_t mutex;
-  pthread_cond_t finished; /* an encode call is through */
-  struct omma_engine_stats stats;
+  bool has_thread, is_complete;
 };
+
+/* An engine over runners from `source`, without a thread: its work is done by ommai_engine_turn, of
+ * whoever made it. Errors: as omma_engine_create. */
+enum omma_status ommai_engine_create(struct omma_model *model, const struct ommai_runner_source *source,
+                                     const struct omma_engine_options *options, struct omma_engine **out,
+                                     struct omma_error *error);
+/* Between waits for requests: looks after the queue, then one step or slice of whatever is due. */
+void ommai_engine_turn(struct omma_engine *engine);
 
 /* Queues the images and waits until their outputs are complete. Thread-safe. Errors: BUSY,
  * CANCELLED, MEMORY, INTERNAL. */

@@ -174,6 +174,14 @@ bool ommai_page_pool_take(struct ommai_page_pool *pool, int64_t n, int32_t *page
   return true;
 }
 
+void ommai_page_pool_drop(struct ommai_page_pool *pool, const struct omma_kv_page_key *key) {
+  int32_t page = find(pool, key);
+  if (page == NONE || pool->pages[page].n_users > 0) return;
+  unkeep(pool, page);
+  unpublish(pool, page);
+  pool->free_pages[pool->n_free++] = page;
+}
+
 void ommai_page_pool_give_back(struct ommai_page_pool *pool, int64_t n, const int32_t *pages) {
   /* From the end, so that of one prompt the end is older than the beginning. */
   for (int64_t i = n - 1; i >= 0; i--) {

@@ -54,6 +54,9 @@ bool ommai_page_pool_take(struct ommai_page_pool *pool, int64_t n, int32_t *page
  * page has one, nothing happens: false. */
 bool ommai_page_pool_publish(struct ommai_page_pool *pool, int32_t page, const struct omma_kv_page_key *key);
 
+/* Forgets what a page without users holds that has the key; nothing happens where none has. */
+void ommai_page_pool_drop(struct ommai_page_pool *pool, const struct omma_kv_page_key *key);
+
 /* One user less of each; in the order of the sequence. */
 void ommai_page_pool_give_back(struct ommai_page_pool *pool, int64_t n, const int32_t *pages);
 

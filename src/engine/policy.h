@@ -1,10 +1,16 @@
 /* What the engine does next. A pure function of its load, so that it is tested without a model.
  *
- * - While no sequence decodes: long slices of images or prompts; short ones in turn where both
- * wait,
- *   so that neither waits for the other's end.
- * - While a sequence decodes: a step of every decoding sequence, then one slice that lasts at most
- *   `percent` of the time of both. */
+ * Answers are read as they come (streams), or whole. A stream is promised a gap between its tokens;
+ * a whole answer is promised its end, so that its decode steps may wait for more rows: a step
+ * of eight rows costs little more than a step of one.
+ *
+ * - While no sequence decodes: long slices of images or prompts. Where somebody waits for a first
+ *   token, short ones in turn, so that neither waits for the other's end; else all images first, so
+ *   that their prompts share chunks.
+ * - While a stream decodes: a step of every decoding sequence, then one slice that lasts at most
+ *   `percent` of the time of both.
+ * - While whole answers alone decode: images and prompts first, as long as these lead to more rows.
+ *   A whole answer that has waited for its bound counts as a stream. */
 #ifndef OMMAI_ENGINE_POLICY_H
 #define OMMAI_ENGINE_POLICY_H
 
@@ -21,8 +27,11 @@
 enum ommai_work { OMMAI_WORK_NONE, OMMAI_WORK_DECODE, OMMAI_WORK_PREFILL, OMMAI_WORK_ENCODE };
 
 struct ommai_load {
-  int64_t n_decoding;    /* sequences that wait for their next token */
+  /* sequences that wait for their next token: streams, and whole answers that may wait longer */
+  int64_t n_streams, n_patient;
   bool prefill, encode;  /* prompts, images wait */
+  bool hurry;            /* somebody waits there for a first token */
+  bool more_rows;        /* these prompts and images lead to rows of the next steps */
   bool encoded_last;     /* the last slice was of images */
   int64_t step_ns;       /* the last decode step took; 0: there was none yet */
   int64_t since_step_ns; /* slices since then took */

@@ -12,7 +12,7 @@
 /* A request for an answer, or an encode call. */
 struct ommai_queued_request {
   uint64_t id;
-  int64_t submitted; /* ommai_clock_ns */
+  int64_t submitted; /* by the runner's clock */
   int64_t priority;  /* lower goes first, where the order is by priority */
   bool cancelled;
   const struct omma_request *request; /* or */

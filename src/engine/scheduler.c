@@ -4,26 +4,24 @@
 
 #include "base/allocator.h"
 #include "base/checked.h"
-#include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/plural.h"
 #include "engine/embeddings.h"
 
-enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS };
-
 /* Until new requests are looked for while all wait for masks. */
 #define LATE_WAIT_NS INT64_C(2000000)
 
 size_t ommai_scheduler_bytes(const struct ommai_engine_sizes *sizes) {
-  return (size_t)sizes->max_sequences * (sizeof(struct ommai_sequence) + sizeof(bool) + sizeof(struct ommai_sequence *)) +
+  return (size_t)sizes->limits.max_sequences *
+             (sizeof(struct ommai_sequence) + sizeof(bool) + sizeof(struct ommai_sequence *)) +
          ommai_decode_lane_bytes(sizes);
 }
 
 enum omma_status ommai_scheduler_init(struct ommai_scheduler *scheduler, struct ommai_resources *resources,
                                       const struct ommai_scheduler_events *events, struct omma_error *error) {
   const struct omma_allocator *allocator = &resources->model->allocator;
-  size_t n = (size_t)resources->sizes.max_sequences;
+  size_t n = (size_t)resources->sizes.limits.max_sequences;
   *scheduler = (struct ommai_scheduler){.resources = resources, .events = *events, .prefill = {.resources = resources}};
   scheduler->load.slice_ns = resources->sizes.slice_ms * 1000000;
   scheduler->load.percent = resources->sizes.slice_percent;
@@ -40,7 +38,7 @@ enum omma_status ommai_scheduler_init(struct ommai_scheduler *scheduler, struct 
 void ommai_scheduler_free(struct ommai_scheduler *scheduler) {
   if (!scheduler->resources) return;
   const struct omma_allocator *allocator = &scheduler->resources->model->allocator;
-  size_t n = (size_t)scheduler->resources->sizes.max_sequences;
+  size_t n = (size_t)scheduler->resources->sizes.limits.max_sequences;
   ommai_encode_lane_free(&scheduler->encode);
   ommai_decode_lane_free(&scheduler->decode);
   ommai_release(allocator, scheduler->slots, n, sizeof *scheduler->slots);
@@ -118,26 +116,19 @@ static bool goes_before(int64_t priority, uint64_t id, const struct ommai_sequen
 
 static bool is_preempted(const struct ommai_sequence *sequence) { return sequence->stage == OMMA_STAGE_QUEUED; }
 
-/* Pages that live sequences are expected to take yet. */
-static int64_t promised_pages(const struct ommai_scheduler *scheduler) {
-  int64_t promised = 0;
+/* Whether there are pages for n_positions of the request besides those that live sequences are
+ * expected to take yet. */
+static bool has_pages(const struct ommai_scheduler *scheduler, const struct omma_request *request, int64_t n_positions) {
+  const struct ommai_resources *resources = scheduler->resources;
+  int64_t promised[OMMAI_MAX_STATE_GROUPS] = {0};
   for (int64_t i = 0; i < scheduler->n_live; i++) {
     const struct ommai_sequence *sequence = scheduler->live[i];
     if (is_preempted(sequence)) continue;
-    promised += ommai_max_i64(ommai_div_up(ommai_sequence_goal(sequence), PAGE) - sequence->n_pages, 0);
+    ommai_state_pool_promise(resources->pool, &sequence->state, ommai_sequence_goal(sequence), promised);
   }
-  return promised;
-}
-
-/* Whether there are pages for n_positions of the request besides what is promised. */
-static bool has_pages(const struct ommai_scheduler *scheduler, const struct omma_request *request, int64_t n_positions) {
-  const struct ommai_resources *resources = scheduler->resources;
-  int64_t found = 0, kept = 0;
-  if (resources->sizes.prefix_cache && !request->prompt_logprobs) {
-    found = ommai_page_pool_find(resources->pool, request->page_keys, (int64_t)request->n_page_keys, &kept);
-  }
-  int64_t available = ommai_page_pool_available(resources->pool) - kept - promised_pages(scheduler);
-  return ommai_div_up(n_positions, PAGE) - found <= available;
+  bool matches = resources->sizes.prefix_cache && !request->prompt_logprobs;
+  return ommai_state_pool_has(resources->pool, request->page_keys, matches ? (int64_t)request->n_page_keys : 0, n_positions,
+                              promised);
 }
 
 static int64_t n_entered(const struct ommai_scheduler *scheduler) {
@@ -153,8 +144,8 @@ int64_t ommai_scheduler_n_preempted(const struct ommai_scheduler *scheduler) {
 bool ommai_scheduler_admits(const struct ommai_scheduler *scheduler, const struct ommai_queued_request *queued) {
   const struct ommai_resources *resources = scheduler->resources;
   if (queued->encode) return true;
-  if (scheduler->n_live == resources->sizes.max_sequences) return false;
-  if (resources->model->encoder_only) return true;
+  if (scheduler->n_live == resources->sizes.limits.max_sequences) return false;
+  if (queued->request->kind == OMMA_REQUEST_ENCODE) return true;
   for (int64_t i = 0; i < scheduler->n_live; i++) {
     const struct ommai_sequence *sequence = scheduler->live[i];
     if (is_preempted(sequence) && !goes_before(queued->priority, queued->id, sequence)) return false;
@@ -197,7 +188,7 @@ void ommai_scheduler_add(struct ommai_scheduler *scheduler, const struct ommai_q
   }
   struct ommai_sequence *sequence = insert_live(scheduler, queued);
   OMMAI_DEBUG(log_of(scheduler), "request %llu: admitted after %.1f ms, one of %lld", (unsigned long long)queued->id,
-              (double)(ommai_clock_ns() - queued->submitted) * 1e-6, (long long)scheduler->n_live);
+              (double)(ommai_resources_now(scheduler->resources) - queued->submitted) * 1e-6, (long long)scheduler->n_live);
   enum omma_status status = ommai_sequence_start(sequence, scheduler->resources, sequence - scheduler->slots, queued, &error);
   if (status == OMMA_OK) status = ommai_sequence_enter(sequence, &error);
   if (status != OMMA_OK) fail(scheduler, sequence, &error);
@@ -208,28 +199,26 @@ void ommai_scheduler_add(struct ommai_scheduler *scheduler, const struct ommai_q
 /* The last sequence in order that holds pages. */
 static struct ommai_sequence *last_with_pages(const struct ommai_scheduler *scheduler) {
   int64_t i = scheduler->n_live - 1;
-  while (scheduler->live[i]->n_pages == 0) i--;
+  while (scheduler->live[i]->state.n_pages == 0) i--;
   return scheduler->live[i];
 }
 
 static void preempt(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence) {
   OMMAI_DEBUG(log_of(scheduler), "request %llu: preempted, %lld page%s given back", (unsigned long long)sequence->id,
-              (long long)sequence->n_pages, ommai_plural(sequence->n_pages));
+              (long long)sequence->state.n_pages, ommai_plural(sequence->state.n_pages));
   ommai_prefill_lane_forget(&scheduler->prefill, sequence);
   ommai_sequence_leave(sequence);
   sequence->was_preempted = true;
-  scheduler->n_preemptions++;
+  scheduler->resources->stats.n_preemptions++;
 }
 
 /* Makes sure that the sequence's pages cover n_positions; false when it had to give way itself. */
 static bool take_pages(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence, int64_t n_positions) {
-  int64_t missing = ommai_div_up(n_positions, PAGE) - sequence->n_pages;
-  while (missing > 0 && !ommai_page_pool_take(scheduler->resources->pool, missing, sequence->pages + sequence->n_pages)) {
+  while (!ommai_sequence_take_pages(sequence, n_positions)) {
     struct ommai_sequence *last = last_with_pages(scheduler);
     preempt(scheduler, goes_before(last->priority, last->id, sequence) ? sequence : last);
     if (is_preempted(sequence)) return false;
   }
-  sequence->n_pages += ommai_max_i64(missing, 0);
   return true;
 }
 
@@ -243,11 +232,10 @@ static struct ommai_sequence *first_in(const struct ommai_scheduler *scheduler, 
 }
 
 /* Hands a drawn token to its sequence; true when that has ended. */
-static bool take_token(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence,
-                       const struct ommai_sampler_row *row) {
+static bool take_token(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence, const struct ommai_draw *draw) {
   struct omma_error error;
   bool done = false;
-  if (ommai_sequence_take_token(sequence, row, &done, &error) != OMMA_OK) {
+  if (ommai_sequence_take_token(sequence, draw, &done, &error) != OMMA_OK) {
     fail(scheduler, sequence, &error);
     return true;
   }
@@ -274,54 +262,75 @@ static int64_t collect_entries(struct ommai_scheduler *scheduler) {
   return n;
 }
 
-/* A token for every sequence, then for those whose next one was guessed, and so on. */
-static void decode_step(struct ommai_scheduler *scheduler) {
+/* Draws for the entries from `first` to before `end`: a token for every sequence, then for those
+ * whose next one was guessed, and so on. */
+static void draw_tokens(struct ommai_scheduler *scheduler, int64_t first, int64_t end) {
   struct ommai_decode_lane *lane = &scheduler->decode;
   struct omma_error error;
-  int64_t start = ommai_clock_ns(), n = collect_entries(scheduler), n_drawn;
-  if (n == 0) return;
+  int64_t n_drawn = 1;
+  for (int64_t round = 0; n_drawn > 0; round++) {
+    enum omma_status status = ommai_decode_lane_draw(lane, first, end, round, &n_drawn, &error);
+    for (int64_t i = 0; i < n_drawn; i++) {
+      struct ommai_decode_entry *entry = &lane->entries[lane->drawn[i]];
+      bool ended = true;
+      if (status == OMMA_OK) {
+        ended = take_token(scheduler, entry->sequence, &lane->draws[i]);
+      } else {
+        fail(scheduler, entry->sequence, &error);
+      }
+      ommai_decode_lane_close(lane, entry, round, lane->draws[i].token, ended);
+    }
+  }
+}
+
+static void decode_step(struct ommai_scheduler *scheduler) {
+  struct ommai_decode_lane *lane = &scheduler->decode;
+  struct omma_engine_stats *stats = &scheduler->resources->stats;
+  struct omma_error error;
+  int64_t start = ommai_resources_now(scheduler->resources), n_all = collect_entries(scheduler);
+  int64_t n = ommai_decode_lane_sort(lane, n_all);
+  if (n == 0) {
+    ommai_decode_lane_end(lane, n_all);
+    return;
+  }
   if (n != scheduler->logged_decoding) OMMAI_DEBUG(log_of(scheduler), "decode: batch of %lld", (long long)n);
   scheduler->logged_decoding = n;
   if (ommai_decode_lane_step(lane, n, &error) != OMMA_OK) {
     for (int64_t i = 0; i < n; i++) fail(scheduler, lane->entries[i].sequence, &error);
     return;
   }
-  scheduler->model_ns += ommai_clock_ns() - start;
-  for (int64_t round = 0; (n_drawn = ommai_decode_lane_draw(lane, n, round)) > 0; round++) {
-    for (int64_t i = 0; i < n_drawn; i++) {
-      struct ommai_decode_entry *entry = &lane->entries[lane->drawn[i]];
-      bool ended = take_token(scheduler, entry->sequence, &lane->sampler_rows[i]);
-      ommai_decode_lane_close(lane, entry, round, lane->sampler_rows[i].token, ended);
-    }
+  stats->decode_model_seconds += (double)(ommai_resources_now(scheduler->resources) - start) * 1e-9;
+  for (int64_t first = 0, end; first < n; first = end) {
+    end = ommai_decode_lane_group(lane, first, n);
+    draw_tokens(scheduler, first, end);
   }
-  ommai_decode_lane_end(lane, n);
-  scheduler->load.step_ns = ommai_clock_ns() - start;
+  ommai_decode_lane_end(lane, n_all);
+  scheduler->load.step_ns = ommai_resources_now(scheduler->resources) - start;
   scheduler->load.since_step_ns = 0;
-  scheduler->step_ns += scheduler->load.step_ns;
-  scheduler->n_steps++;
+  stats->decode_seconds += (double)scheduler->load.step_ns * 1e-9;
+  stats->decode_steps++;
 }
 
 /* The whole prompt is there: the first token, or after a preemption the tokens that were drawn
  * before. */
-static enum omma_status end_prompt(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence, const float *last_row,
+static enum omma_status end_prompt(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence,
                                    struct omma_error *error) {
   if (sequence->n_generated) return OMMA_OK;
-  OMMAI_TRY(ommai_decode_lane_first(&scheduler->decode, sequence, last_row, error));
+  OMMAI_TRY(ommai_decode_lane_first(&scheduler->decode, sequence, scheduler->prefill.n_rows - 1, error));
   ommai_sequence_begin_decode(sequence);
-  (void)take_token(scheduler, sequence, &scheduler->decode.sampler_rows[0]);
+  (void)take_token(scheduler, sequence, &scheduler->decode.draws[0]);
   return OMMA_OK;
 }
 
 static enum omma_status advance_chunk(struct ommai_scheduler *scheduler, int64_t ns, struct omma_error *error) {
   struct ommai_prefill_lane *lane = &scheduler->prefill;
   struct ommai_sequence *sequence = lane->sequence;
-  const float *last_row;
   bool done;
-  OMMAI_TRY(ommai_prefill_lane_advance(lane, ns, &done, &last_row, error));
+  OMMAI_TRY(ommai_prefill_lane_advance(lane, ns, &done, error));
   if (!done) return OMMA_OK;
   int64_t n_tokens = (int64_t)sequence->request->n_tokens;
   ommai_sequence_report(sequence, sequence->n_prefilled, n_tokens);
-  return sequence->n_prefilled == n_tokens ? end_prompt(scheduler, sequence, last_row, error) : OMMA_OK;
+  return sequence->n_prefilled == n_tokens ? end_prompt(scheduler, sequence, error) : OMMA_OK;
 }
 
 /* After a preemption: tokens that were drawn before, until the sequence stands where it stood. */
@@ -343,7 +352,7 @@ static enum omma_status begin_chunk(struct ommai_scheduler *scheduler, struct om
   return ommai_prefill_lane_begin(&scheduler->prefill, sequence, error);
 }
 
-/* Of an engine that only encodes: the sequence's images are through the tower, and that is all. */
+/* Of a request to encode: the images are through the tower, and that is all. */
 static void hand_over(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence) {
   struct omma_embeddings *embeddings;
   struct omma_error error;
@@ -368,7 +377,7 @@ static void prefill_slice(struct ommai_scheduler *scheduler, int64_t ns) {
   struct ommai_prefill_lane *lane = &scheduler->prefill;
   struct omma_error error;
   struct ommai_sequence *sequence = lane->sequence ? lane->sequence : first_in(scheduler, OMMA_STAGE_PREFILL);
-  if (scheduler->resources->model->encoder_only) {
+  if (!lane->sequence && sequence->request->kind == OMMA_REQUEST_ENCODE) {
     hand_over(scheduler, sequence);
     return;
   }
@@ -408,7 +417,7 @@ static void end_pass(struct ommai_scheduler *scheduler) {
   struct ommai_encode_lane *lane = &scheduler->encode;
   struct ommai_encode_call *call = lane->running_call;
   ommai_encode_lane_end(lane, true);
-  if (call && call->first == call->n_inputs) {
+  if (call && call->first == call->n_images) {
     scheduler->events.finish_encode(scheduler->events.context, ommai_encode_lane_take_call(lane), OMMA_OK, NULL);
   }
   for (int64_t i = 0; i < scheduler->n_live; i++) {
@@ -421,7 +430,9 @@ static void encode_slice(struct ommai_scheduler *scheduler, int64_t ns) {
   struct omma_error error;
   bool done = false;
   enum omma_status status = OMMA_OK;
-  if (!lane->run) status = ommai_encode_lane_begin(lane, scheduler->live, scheduler->n_live, &error);
+  if (!lane->running) {
+    status = ommai_encode_lane_begin(lane, scheduler->live, scheduler->n_live, scheduler->load.hurry, &error);
+  }
   if (status == OMMA_OK) status = ommai_encode_lane_advance(lane, ns, &done, &error);
   if (status != OMMA_OK) {
     fail_pass(scheduler, status, &error);
@@ -434,7 +445,35 @@ static void encode_slice(struct ommai_scheduler *scheduler, int64_t ns) {
 /* ---- turns ---- */
 
 bool ommai_scheduler_has_work(const struct ommai_scheduler *scheduler) {
-  return scheduler->n_live > 0 || scheduler->encode.run || scheduler->encode.calls;
+  return scheduler->n_live > 0 || scheduler->encode.running || scheduler->encode.calls;
+}
+
+/* Whether the answer may wait for others. */
+static bool is_patient(const struct ommai_scheduler *scheduler, const struct ommai_sequence *sequence) {
+  const struct ommai_engine_sizes *sizes = &scheduler->resources->sizes;
+  bool may =
+      sizes->scheduling == OMMA_SCHEDULING_AUTO ? sequence->request->whole : sizes->scheduling == OMMA_SCHEDULING_THROUGHPUT;
+  return may && sequence->waited_ns < sizes->max_wait_ms * 1000000;
+}
+
+static void count_waiting(struct ommai_scheduler *scheduler) {
+  struct ommai_load *load = &scheduler->load;
+  load->n_streams = load->n_patient = 0;
+  load->prefill = load->more_rows = false;
+  load->encode = load->hurry = scheduler->encode.running_call || scheduler->encode.calls;
+  for (int64_t i = 0; i < scheduler->n_live; i++) {
+    const struct ommai_sequence *sequence = scheduler->live[i];
+    bool patient = is_patient(scheduler, sequence);
+    if (sequence->stage == OMMA_STAGE_DECODE) {
+      if (!decodes(sequence)) continue;
+      *(patient ? &load->n_patient : &load->n_streams) += 1;
+    } else if (sequence->stage != OMMA_STAGE_QUEUED) {
+      *(sequence->stage == OMMA_STAGE_PREFILL ? &load->prefill : &load->encode) = true;
+      load->more_rows = true;
+      load->hurry |= !patient;
+    }
+  }
+  load->encode |= scheduler->encode.running;
 }
 
 /* Late masks that are made; one that is too hard ends its request. */
@@ -457,12 +496,9 @@ void ommai_scheduler_turn(struct ommai_scheduler *scheduler) {
   struct ommai_load *load = &scheduler->load;
   take_back_masks(scheduler);
   enter_again(scheduler);
-  load->n_decoding = 0;
-  for (int64_t i = 0; i < scheduler->n_live; i++) load->n_decoding += decodes(scheduler->live[i]);
-  load->prefill = first_in(scheduler, OMMA_STAGE_PREFILL) != NULL;
-  load->encode = scheduler->encode.run || scheduler->encode.calls || first_in(scheduler, OMMA_STAGE_ENCODE);
+  count_waiting(scheduler);
   struct ommai_choice choice = ommai_choose_work(load);
-  int64_t start = ommai_clock_ns();
+  int64_t start = ommai_resources_now(scheduler->resources);
   switch (choice.work) {
     case OMMAI_WORK_NONE: ommai_mask_worker_wait_late(&scheduler->decode.mask_worker, LATE_WAIT_NS); return;
     case OMMAI_WORK_DECODE: decode_step(scheduler); return;
@@ -470,5 +506,9 @@ void ommai_scheduler_turn(struct ommai_scheduler *scheduler) {
     case OMMAI_WORK_ENCODE: encode_slice(scheduler, choice.ns); break;
   }
   load->encoded_last = choice.work == OMMAI_WORK_ENCODE;
-  load->since_step_ns += ommai_clock_ns() - start;
+  int64_t took = ommai_resources_now(scheduler->resources) - start;
+  load->since_step_ns += took;
+  for (int64_t i = 0; i < scheduler->n_live; i++) {
+    if (scheduler->live[i]->stage == OMMA_STAGE_DECODE) scheduler->live[i]->waited_ns += took;
+  }
 }

@@ -30,11 +30,8 @@ struct ommai_scheduler {
   struct ommai_encode_lane encode;
   struct ommai_prefill_lane prefill;
   struct ommai_decode_lane decode;
-  struct ommai_load load; /* its times; the rest is filled for each choice */
-  int64_t n_preemptions;
+  struct ommai_load load;  /* its times; the rest is filled for each choice */
   int64_t logged_decoding; /* size of the last decode batch in the log */
-  /* decode steps, their time in all, and that of the network in them */
-  int64_t n_steps, step_ns, model_ns;
 };
 
 /* Bytes of its tables, the lanes' included. */

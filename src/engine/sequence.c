@@ -4,12 +4,10 @@
 
 #include "base/allocator.h"
 #include "base/checked.h"
-#include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/plural.h"
 #include "engine/kept_page.h"
-#include "engine/prompt_scores.h"
 
 enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS, AHEAD_TOKENS = 64 };
 
@@ -20,60 +18,61 @@ static int64_t answer_limit(const struct omma_request *request, int64_t context)
   return request->max_tokens ? ommai_min_i64(request->max_tokens, room) : room;
 }
 
+/* Whether some tokens may be shut out by a mask: by a grammar, a list, or a forced end of a
+ * thought. */
+static bool can_need_mask(const struct omma_request *request) {
+  return request->grammar || request->rules.allowed || request->thought.limited;
+}
+
 static enum omma_status allocate(struct ommai_sequence *sequence, struct omma_error *error) {
   const struct omma_request *request = sequence->request;
   const struct omma_allocator *allocator = &request->allocator;
-  sequence->max_pages = ommai_div_up(sequence->resources->sizes.context, PAGE);
-  sequence->max_generated = answer_limit(request, sequence->resources->sizes.context);
+  const struct ommai_engine_sizes *sizes = &sequence->resources->sizes;
+  OMMAI_TRY(ommai_held_state_init(&sequence->state, sequence->resources->pool, ommai_div_up(sizes->limits.context, PAGE),
+                                  allocator, error));
+  sequence->max_generated = answer_limit(request, sizes->limits.context);
   sequence->encoded = ommai_allocate(allocator, request->n_images, sizeof *sequence->encoded);
-  sequence->rows = ommai_allocate(allocator, request->n_tokens, sizeof *sequence->rows);
-  sequence->pages = ommai_allocate(allocator, (size_t)sequence->max_pages, sizeof *sequence->pages);
+  sequence->image_rows = ommai_allocate(allocator, request->n_images, sizeof *sequence->image_rows);
   sequence->generated = ommai_allocate(allocator, (size_t)sequence->max_generated, sizeof *sequence->generated);
-  if (!sequence->encoded || !sequence->rows || !sequence->pages || !sequence->generated) {
-    return ommai_fail_memory(error, "request", request->n_tokens * sizeof *sequence->rows);
+  if (can_need_mask(request)) sequence->mask = ommai_allocate(allocator, (size_t)sizes->mask_words, sizeof *sequence->mask);
+  if (!sequence->encoded || !sequence->image_rows || !sequence->generated || (can_need_mask(request) && !sequence->mask)) {
+    return ommai_fail_memory(error, "request", (size_t)sequence->max_generated * sizeof *sequence->generated);
   }
   return OMMA_OK;
 }
 
-static void count_prompt(struct ommai_sequence *sequence) {
-  size_t vocab = (size_t)sequence->request->model->config.text.vocab_size;
-  memset(sequence->answer_counts, 0, vocab * sizeof *sequence->answer_counts);
-  memset(sequence->in_prompt, 0, vocab * sizeof *sequence->in_prompt);
-  for (size_t i = 0; i < sequence->request->n_tokens; i++) sequence->in_prompt[sequence->request->ids[i]] = true;
-}
-
 enum omma_status ommai_sequence_start(struct ommai_sequence *sequence, struct ommai_resources *resources, int64_t slot,
                                       const struct ommai_queued_request *queued, struct omma_error *error) {
-  const bool encoder_only = resources->model->encoder_only;
-  /* then the tables are empty */
-  int64_t vocab = encoder_only ? 0 : resources->model->config.text.vocab_size;
+  const struct omma_request *request = queued->request;
   *sequence = (struct ommai_sequence){.resources = resources,
                                       .id = queued->id,
+                                      .slot = slot,
                                       .priority = queued->priority,
-                                      .request = queued->request,
+                                      .request = request,
                                       .callbacks = queued->callbacks,
-                                      .stage_started = queued->submitted,
-                                      .answer_counts = resources->answer_counts + slot * vocab,
-                                      .in_prompt = resources->in_prompt + slot * vocab};
-  sequence->counts = (struct ommai_token_counts){sequence->answer_counts, sequence->in_prompt};
-  sequence->result.n_prompt_tokens = (int64_t)queued->request->n_tokens;
+                                      .stage_started = queued->submitted};
+  sequence->result.n_prompt_tokens = (int64_t)request->n_tokens;
   sequence->result.stop_token = -1;
-  sequence->result.timings.preprocess = queued->request->preprocess_seconds;
+  sequence->result.timings.preprocess = request->preprocess_seconds;
   OMMAI_TRY(allocate(sequence, error));
-  ommai_structured_answer_start(&sequence->structured, queued->request->grammar);
-  if (!encoder_only) count_prompt(sequence);
-  ommai_answer_text_init(&sequence->answer, queued->request);
-  return OMMA_OK;
+  ommai_structured_answer_start(&sequence->structured, request->grammar);
+  ommai_answer_text_init(&sequence->answer, request);
+  if (request->kind == OMMA_REQUEST_ENCODE) return OMMA_OK;
+  return resources->runner->functions->slot_begin(resources->runner, slot, &request->sampler, request->ids, request->n_tokens,
+                                                  error);
 }
 
 void ommai_sequence_free(struct ommai_sequence *sequence) {
   const struct omma_request *request = sequence->request;
   const struct omma_allocator *allocator = &request->allocator;
+  struct ommai_runner *runner = sequence->resources->runner;
   ommai_sequence_leave(sequence);
+  runner->functions->slot_end(runner, sequence->slot);
   ommai_release(allocator, sequence->encoded, request->n_images, sizeof *sequence->encoded);
-  ommai_release(allocator, sequence->rows, request->n_tokens, sizeof *sequence->rows);
-  ommai_release(allocator, sequence->pages, (size_t)sequence->max_pages, sizeof *sequence->pages);
+  ommai_release(allocator, sequence->image_rows, request->n_images, sizeof *sequence->image_rows);
+  ommai_held_state_free(&sequence->state, allocator);
   ommai_release(allocator, sequence->generated, (size_t)sequence->max_generated, sizeof *sequence->generated);
+  ommai_release(allocator, sequence->mask, (size_t)sequence->resources->sizes.mask_words, sizeof *sequence->mask);
 }
 
 /* ---- stages ---- */
@@ -84,7 +83,7 @@ void ommai_sequence_book_time(struct ommai_sequence *sequence) {
                      [OMMA_STAGE_ENCODE] = &timings->encode,
                      [OMMA_STAGE_PREFILL] = &timings->prefill,
                      [OMMA_STAGE_DECODE] = &timings->decode};
-  int64_t now = ommai_clock_ns();
+  int64_t now = ommai_resources_now(sequence->resources);
   *slots[sequence->stage] += (double)(now - sequence->stage_started) * 1e-9;
   sequence->stage_started = now;
 }
@@ -103,10 +102,13 @@ void ommai_sequence_report(const struct ommai_sequence *sequence, int64_t done, 
 static enum omma_status take_image(struct ommai_sequence *sequence, size_t index, struct omma_error *error) {
   const struct omma_request *request = sequence->request;
   struct ommai_encoder_cache *cache = &sequence->resources->encoder_cache;
-  size_t n_values = (size_t)ommai_vision_output_size(&request->model->config.vision, request->images[index].sizes.n_tokens);
-  sequence->encoded[index] = ommai_encoder_cache_take(cache, &request->keys[index]);
-  if (sequence->encoded[index]) return OMMA_OK;
-  return ommai_encoder_cache_add(cache, &request->keys[index], n_values, &sequence->encoded[index], error);
+  struct ommai_encoded_image **encoded = &sequence->encoded[index];
+  *encoded = ommai_encoder_cache_take(cache, &request->keys[index]);
+  if (!*encoded) {
+    OMMAI_TRY(ommai_encoder_cache_add(cache, &request->keys[index], request->images[index].sizes.n_tokens, encoded, error));
+  }
+  sequence->image_rows[index] = (*encoded)->rows;
+  return OMMA_OK;
 }
 
 static void give_back_images(struct ommai_sequence *sequence) {
@@ -136,6 +138,16 @@ static void debug_caches(const struct ommai_sequence *sequence) {
               request->n_images, ommai_plural((int64_t)request->n_images));
 }
 
+bool ommai_sequence_wants_scores(const struct ommai_sequence *sequence) {
+  return sequence->request->prompt_logprobs && sequence->n_scored + 1 < (int64_t)sequence->request->n_tokens;
+}
+
+/* Whether the sequence may take over pages of earlier prompts. */
+static bool may_match(const struct ommai_sequence *sequence) {
+  return sequence->resources->sizes.prefix_cache && sequence->request->kind != OMMA_REQUEST_ENCODE &&
+         !ommai_sequence_wants_scores(sequence);
+}
+
 enum omma_status ommai_sequence_enter(struct ommai_sequence *sequence, struct omma_error *error) {
   ommai_sequence_match(sequence);
   enum omma_status status = take_images(sequence, error);
@@ -145,38 +157,23 @@ enum omma_status ommai_sequence_enter(struct ommai_sequence *sequence, struct om
   }
   debug_caches(sequence);
   struct ommai_resources *resources = sequence->resources;
-  if (resources->sizes.prefix_cache && !sequence->was_preempted && !ommai_prompt_scores_wanted(sequence))
-    resources->prefix_queries += (int64_t)sequence->request->n_tokens;
+  if (!sequence->was_preempted && may_match(sequence))
+    resources->stats.prefix_cache_queries += (int64_t)sequence->request->n_tokens;
   if (!ommai_sequence_begin_prefill(sequence)) enter_stage(sequence, OMMA_STAGE_ENCODE);
   return OMMA_OK;
 }
 
 void ommai_sequence_leave(struct ommai_sequence *sequence) {
   give_back_images(sequence);
-  ommai_page_pool_give_back(sequence->resources->pool, sequence->n_pages, sequence->pages);
-  sequence->n_pages = sequence->n_prefilled = sequence->n_decoded = 0;
+  ommai_state_pool_give_back(sequence->resources->pool, &sequence->state);
+  sequence->n_prefilled = sequence->n_decoded = 0;
   enter_stage(sequence, OMMA_STAGE_QUEUED);
-}
-
-static void lay_out(struct ommai_sequence *sequence) {
-  const struct omma_request *request = sequence->request;
-  int64_t width = request->model->config.vision.out_hidden_size;
-  for (size_t i = (size_t)sequence->n_prefilled; i < request->n_tokens; i++) {
-    const struct ommai_request_token *token = &request->tokens[i];
-    struct ommai_prompt_row *row = &sequence->rows[i];
-    *row = (struct ommai_prompt_row){.token = token->token};
-    memcpy(row->position, token->position, sizeof row->position);
-    if (token->image < 0) continue;
-    row->image = sequence->encoded[token->image]->values + token->image_row * width;
-    row->image_stride = request->images[token->image].sizes.n_tokens * width;
-  }
 }
 
 bool ommai_sequence_begin_prefill(struct ommai_sequence *sequence) {
   for (size_t i = 0; i < sequence->request->n_images; i++) {
     if (sequence->encoded[i] && !sequence->encoded[i]->complete) return false;
   }
-  lay_out(sequence);
   enter_stage(sequence, OMMA_STAGE_PREFILL);
   return true;
 }
@@ -188,37 +185,72 @@ void ommai_sequence_begin_decode(struct ommai_sequence *sequence) {
 
 /* ---- pages ---- */
 
+bool ommai_sequence_take_pages(struct ommai_sequence *sequence, int64_t n_positions) {
+  int64_t position = sequence->n_prefilled + sequence->n_decoded;
+  return ommai_state_pool_take(sequence->resources->pool, &sequence->state, position, n_positions);
+}
+
 void ommai_sequence_match(struct ommai_sequence *sequence) {
   struct ommai_resources *resources = sequence->resources;
   const struct omma_request *request = sequence->request;
   int64_t n_keys = (int64_t)request->n_page_keys;
-  if (!resources->sizes.prefix_cache || sequence->n_pages >= n_keys || ommai_prompt_scores_wanted(sequence)) return;
-  int64_t found = ommai_page_pool_match(resources->pool, request->page_keys + sequence->n_pages, n_keys - sequence->n_pages,
-                                        sequence->pages + sequence->n_pages);
-  sequence->n_pages += found;
+  if (!may_match(sequence) || sequence->state.n_pages >= n_keys) return;
+  int64_t found = ommai_state_pool_match(resources->pool, &sequence->state, request->page_keys, n_keys);
   sequence->n_prefilled += found * PAGE;
   if (sequence->was_preempted) return; /* they may be its own */
   sequence->result.n_cached_tokens += found * PAGE;
-  resources->prefix_hits += found * PAGE;
+  resources->stats.prefix_cache_hits += found * PAGE;
+}
+
+/* The border that a chunk up to `end` goes beyond, as a number of pages; 0: none that is of use. */
+static int64_t border_within(const struct ommai_sequence *sequence, int64_t end) {
+  int64_t border = end / PAGE;
+  bool wanted = sequence->resources->sizes.prefix_cache && border <= (int64_t)sequence->request->n_page_keys;
+  return wanted && end % PAGE && border * PAGE > sequence->n_prefilled ? border : 0;
+}
+
+void ommai_sequence_begin_chunk(struct ommai_sequence *sequence, int64_t end) {
+  int64_t border = border_within(sequence, end);
+  if (border) {
+    ommai_state_pool_mark_border(sequence->resources->pool, &sequence->state, &sequence->request->page_keys[border - 1]);
+  }
 }
 
 void ommai_sequence_publish(struct ommai_sequence *sequence, int64_t n_prefilled) {
   const struct omma_request *request = sequence->request;
+  struct ommai_resources *resources = sequence->resources;
   int64_t first = sequence->n_prefilled / PAGE, end = ommai_min_i64(n_prefilled / PAGE, (int64_t)request->n_page_keys);
+  int64_t border = border_within(sequence, n_prefilled);
   sequence->n_prefilled = n_prefilled;
-  if (!sequence->resources->sizes.prefix_cache) return;
+  ommai_state_pool_go_on(resources->pool, &sequence->state);
+  if (!resources->sizes.prefix_cache) return;
   for (int64_t i = first; i < end; i++) {
-    if (ommai_page_pool_publish(sequence->resources->pool, sequence->pages[i], &request->page_keys[i]))
-      ommai_kept_page_report(&sequence->resources->kv_events, request, i);
+    if (ommai_state_pool_publish(resources->pool, &sequence->state, i, &request->page_keys[i]))
+      ommai_kept_page_report(&resources->pool->events, request, i);
+  }
+  if (border || end * PAGE == n_prefilled) {
+    ommai_state_pool_publish_snapshot(resources->pool, &sequence->state, border > 0, &request->page_keys[end - 1]);
+  }
+}
+
+void ommai_sequence_settle_guesses(struct ommai_sequence *sequence, int64_t n_guessed, int64_t n_right) {
+  struct ommai_state_pool *pool = sequence->resources->pool;
+  if (n_guessed == 0 || !ommai_state_pool_has_snapshots(pool)) return;
+  if (n_right == n_guessed) {
+    ommai_held_state_accept_guesses(&sequence->state, pool);
+  } else {
+    sequence->n_decoded -= n_right;
   }
 }
 
 int64_t ommai_request_goal(const struct omma_request *request, const struct ommai_engine_sizes *sizes) {
-  return (int64_t)request->n_tokens + ommai_min_i64(answer_limit(request, sizes->context), sizes->reserve_tokens);
+  if (request->kind == OMMA_REQUEST_ENCODE) return 0;
+  return (int64_t)request->n_tokens + ommai_min_i64(answer_limit(request, sizes->limits.context), sizes->reserve_tokens);
 }
 
 int64_t ommai_sequence_goal(const struct ommai_sequence *sequence) {
   const struct ommai_engine_sizes *sizes = &sequence->resources->sizes;
+  if (sequence->request->kind == OMMA_REQUEST_ENCODE) return 0;
   int64_t ahead = ommai_min_i64(AHEAD_TOKENS, sizes->reserve_tokens);
   int64_t left = ommai_min_i64(sequence->max_generated - sequence->n_generated, ahead);
   int64_t from_here = (int64_t)sequence->request->n_tokens + sequence->n_generated + left;
@@ -267,7 +299,8 @@ static size_t banned_ends(const struct ommai_sequence *sequence, int32_t *banned
 
 /* The tokens that the grammar and the list of allowed ones leave; the forced one alone, where there
  * is one. */
-static void fill_mask(struct ommai_sequence *sequence, int32_t forced, uint32_t *mask) {
+static void fill_mask(struct ommai_sequence *sequence, int32_t forced) {
+  uint32_t *mask = sequence->mask;
   const struct ommai_token_rules *rules = &sequence->request->rules;
   if (forced >= 0) {
     memset(mask, 0, (size_t)sequence->resources->sizes.mask_words * sizeof *mask);
@@ -292,8 +325,7 @@ static void allow_end(const struct ommai_sequence *sequence, uint32_t *mask) {
   for (size_t i = 0; i < generation->n_stop_tokens; i++) ommai_mask_set(mask, generation->stop_tokens[i]);
 }
 
-struct ommai_sampler_row ommai_sequence_sampler_row(struct ommai_sequence *sequence, const float *logits, int32_t *banned,
-                                                    uint32_t *mask) {
+struct ommai_draw ommai_sequence_draw(struct ommai_sequence *sequence, int64_t row, int32_t *banned) {
   const struct omma_request *request = sequence->request;
   int32_t forced = ommai_thought_forced_token(&sequence->answer.thought, &request->thought);
   bool has_mask = forced >= 0 || ommai_sequence_follows_grammar(sequence) || request->rules.allowed;
@@ -302,24 +334,24 @@ struct ommai_sampler_row ommai_sequence_sampler_row(struct ommai_sequence *seque
     n_words = ommai_token_rules_ban(&request->rules, sequence->generated, sequence->n_generated, banned + n_banned);
   }
   if (has_mask) {
-    fill_mask(sequence, forced, mask);
-    for (size_t i = 0; i < n_words; i++) ommai_mask_clear(mask, banned[n_banned + i]);
-    allow_end(sequence, mask);
-    if (!ommai_structured_answer_leaves(mask, sequence->resources->sizes.mask_words, banned, n_banned)) n_banned = 0;
+    fill_mask(sequence, forced);
+    for (size_t i = 0; i < n_words; i++) ommai_mask_clear(sequence->mask, banned[n_banned + i]);
+    allow_end(sequence, sequence->mask);
+    if (!ommai_structured_answer_leaves(sequence->mask, sequence->resources->sizes.mask_words, banned, n_banned)) n_banned = 0;
   } else {
     n_banned += n_words;
   }
-  return (struct ommai_sampler_row){.settings = &request->sampler,
-                                    .logits = logits,
-                                    .step = sequence->n_generated,
-                                    .counts = sequence->counts,
-                                    .banned = banned,
-                                    .n_banned = n_banned,
-                                    .allowed = has_mask ? mask : NULL,
-                                    .biases = request->rules.biases,
-                                    .n_biases = request->rules.n_biases,
-                                    .wants_logprob = request->logprobs,
-                                    .n_top = request->n_top_logprobs};
+  return (struct ommai_draw){.slot = sequence->slot,
+                             .row = row,
+                             .settings = &request->sampler,
+                             .step = sequence->n_generated,
+                             .banned = banned,
+                             .n_banned = n_banned,
+                             .allowed = has_mask ? sequence->mask : NULL,
+                             .biases = request->rules.biases,
+                             .n_biases = request->rules.n_biases,
+                             .wants_logprob = request->logprobs,
+                             .n_top = request->n_top_logprobs};
 }
 
 /* Whether the token that was just taken is the last one, and why. */
@@ -343,21 +375,19 @@ static bool ends_answer(struct ommai_sequence *sequence, int32_t token) {
   return sequence->n_generated == sequence->max_generated;
 }
 
-static bool notify_client(struct ommai_sequence *sequence, const struct ommai_sampler_row *row, bool done) {
-  struct omma_top_logprob top[OMMA_MAX_TOP_LOGPROBS];
+static bool notify_client(struct ommai_sequence *sequence, const struct ommai_draw *draw, bool done) {
   size_t n_reasoning = ommai_answer_text_reasoning(&sequence->answer);
-  for (int i = 0; i < row->n_top; i++) top[i] = (struct omma_top_logprob){row->top[i].token, row->top[i].logprob};
   const struct omma_token_event event = {.index = sequence->n_generated - 1,
-                                         .token = row->token,
+                                         .token = draw->token,
                                          .reasoning = sequence->answer.held,
                                          .reasoning_size = n_reasoning,
                                          .in_thought = sequence->n_generated == sequence->n_thought,
                                          .text = sequence->answer.held + n_reasoning,
                                          .text_size = sequence->answer.n_ready - n_reasoning,
-                                         .has_logprob = row->wants_logprob,
-                                         .logprob = row->logprob,
-                                         .top = row->n_top ? top : NULL,
-                                         .n_top = row->n_top,
+                                         .has_logprob = draw->wants_logprob,
+                                         .logprob = draw->logprob,
+                                         .top = draw->n_top ? draw->top : NULL,
+                                         .n_top = draw->n_top,
                                          .last = done,
                                          .finish = sequence->result.finish};
   return !sequence->callbacks.on_token || sequence->callbacks.on_token(sequence->callbacks.context, &event);
@@ -369,19 +399,18 @@ enum omma_status ommai_sequence_fail_not_finite(const struct ommai_sequence *seq
                     sequence->resources->model->directory);
 }
 
-enum omma_status ommai_sequence_take_token(struct ommai_sequence *sequence, const struct ommai_sampler_row *row, bool *done,
+enum omma_status ommai_sequence_take_token(struct ommai_sequence *sequence, const struct ommai_draw *draw, bool *done,
                                            struct omma_error *error) {
-  if (!row->finite) return ommai_sequence_fail_not_finite(sequence, error);
-  if (row->token < 0) {
+  if (!draw->finite) return ommai_sequence_fail_not_finite(sequence, error);
+  if (draw->token < 0) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, sequence->request->rules.allowed ? "allowed_token_ids" : "bad_words",
                             "after %lld tokens of the answer, what it must look like, allowed_token_ids and bad_words leave no "
                             "token to go on with",
                             (long long)sequence->n_generated);
   }
-  sequence->answer_counts[row->token]++;
-  sequence->generated[sequence->n_generated++] = row->token;
+  sequence->generated[sequence->n_generated++] = draw->token;
   sequence->result.n_completion_tokens = sequence->n_generated;
-  bool stops = is_stop_token(sequence, row->token);
+  bool stops = is_stop_token(sequence, draw->token);
   if (ommai_sequence_follows_grammar(sequence) && !stops) {
     OMMAI_TRY(ommai_structured_answer_take(&sequence->structured, sequence->generated + sequence->n_thought,
                                            sequence->n_generated - sequence->n_thought, error));
@@ -390,12 +419,12 @@ enum omma_status ommai_sequence_take_token(struct ommai_sequence *sequence, cons
     ommai_answer_text_shown(&sequence->answer);
     ommai_thought_count_token(&sequence->answer.thought, &sequence->request->thought);
   } else {
-    ommai_answer_text_push(&sequence->answer, row->token, sequence->n_generated > sequence->request->min_tokens);
+    ommai_answer_text_push(&sequence->answer, draw->token, sequence->n_generated > sequence->request->min_tokens);
   }
   sequence->n_thought = sequence->result.n_reasoning_tokens = sequence->answer.thought.n_tokens;
-  *done = ends_answer(sequence, row->token);
+  *done = ends_answer(sequence, draw->token);
   if (*done) ommai_answer_text_finish(&sequence->answer);
-  if (!notify_client(sequence, row, *done) && !*done) {
+  if (!notify_client(sequence, draw, *done) && !*done) {
     sequence->result.finish = OMMA_FINISH_CANCELLED;
     *done = true;
   }

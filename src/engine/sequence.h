@@ -9,44 +9,40 @@
 #include "engine/draft.h"
 #include "engine/request_queue.h"
 #include "engine/resources.h"
-#include "language/prefill.h"
-#include "language/sampler.h"
 #include "request/request.h"
 #include "request/structured_answer.h"
 
 struct ommai_sequence {
   struct ommai_resources *resources;
   uint64_t id;
-  int64_t priority;
+  int64_t slot, priority;
   const struct omma_request *request;
   struct omma_callbacks callbacks;
   enum omma_stage stage; /* QUEUED: it was preempted */
-  int64_t stage_started; /* ommai_clock_ns */
+  int64_t stage_started; /* by the runner's clock */
 
-  /* [n_images] the tower's outputs, a user of each; NULL where not needed */
+  /* [n_images] the tower's outputs, a user of each, and their rows; NULL where not needed */
   struct ommai_encoded_image **encoded;
-  struct ommai_prompt_row *rows; /* [n_tokens] */
-  int32_t *pages;                /* [max_pages] */
-  int64_t n_pages, max_pages;
+  struct ommai_image_rows **image_rows;
+  struct ommai_held_state state;
   int64_t n_prefilled; /* prompt tokens whose keys and values are in the pages */
   int64_t n_decoded;   /* generated tokens likewise */
   int64_t n_scored;    /* prompt tokens after the first whose log-probabilities the client has */
   bool was_preempted;
+  int64_t waited_ns; /* in stage DECODE, while other work was done */
 
   int32_t *generated; /* [max_generated] */
   int64_t n_generated, max_generated;
   struct ommai_draft_record draft, forced;
-  struct ommai_token_counts counts; /* tables of the slot, for penalties */
-  int32_t *answer_counts;
-  bool *in_prompt;
+  uint32_t *mask; /* [mask_words] of the next token, where the request can need one; else NULL */
   struct ommai_answer_text answer;
   struct ommai_structured_answer structured;
   int64_t n_thought; /* tokens of `generated` that stand before what the grammar is for */
   struct omma_result result;
 };
 
-/* Prepares a sequence for a request, in slot `slot` of the engine's tables. Everything it allocates
- * besides images, it allocates here. It has not entered yet. Errors: MEMORY; free it in any
+/* Prepares a sequence for a request, in slot `slot` of the runner. Everything it allocates besides
+ * images, it allocates here. It has not entered yet. Errors: MEMORY; free it in any
  * case. */
 enum omma_status ommai_sequence_start(struct ommai_sequence *sequence, struct ommai_resources *resources, int64_t slot,
                                       const struct ommai_queued_request *queued, struct omma_error *error);
@@ -58,19 +54,27 @@ enum omma_status ommai_sequence_enter(struct ommai_sequence *sequence, struct om
 /* Gives pages and images back; the stage becomes QUEUED. */
 void ommai_sequence_leave(struct ommai_sequence *sequence);
 
-/* Whether the tower is through with all its images; then rows may be laid out and the stage becomes
- * PREFILL. */
+/* Whether the tower is through with all its images; then the stage becomes PREFILL. */
 bool ommai_sequence_begin_prefill(struct ommai_sequence *sequence);
 /* The prompt is computed: images are given back, the stage becomes DECODE. */
 void ommai_sequence_begin_decode(struct ommai_sequence *sequence);
 
+/* Takes what is missing until n_positions are covered and can be computed; false where there is
+ * none. */
+bool ommai_sequence_take_pages(struct ommai_sequence *sequence, int64_t n_positions);
 /* Takes over pages that were published since; before a chunk, at a page's border. */
 void ommai_sequence_match(struct ommai_sequence *sequence);
-/* The prompt is computed up to n_prefilled: publishes the pages that are full. */
+/* A chunk up to `end` begins, whose pages are in place; and it is computed: publishes what is full.
+ * */
+void ommai_sequence_begin_chunk(struct ommai_sequence *sequence, int64_t end);
 void ommai_sequence_publish(struct ommai_sequence *sequence, int64_t n_prefilled);
 
+/* Of a step's n_guessed tokens after the last one, the first n_right were right: the state stands
+ * after all of them, or before them, and those that were right are computed again. */
+void ommai_sequence_settle_guesses(struct ommai_sequence *sequence, int64_t n_guessed, int64_t n_right);
+
 /* Positions that an admitted sequence of this request is expected to need: the prompt, and of the
- * answer what is asked for, at most sizes->reserve_tokens. */
+ * answer what is asked for, at most sizes->reserve_tokens. None where images are encoded alone. */
 int64_t ommai_request_goal(const struct omma_request *request, const struct ommai_engine_sizes *sizes);
 /* The same for one that runs, with up to 64 tokens more than it has. */
 int64_t ommai_sequence_goal(const struct ommai_sequence *sequence);
@@ -83,17 +87,19 @@ bool ommai_sequence_sits_out(const struct ommai_sequence *sequence);
 /* Whether the mask of its next token is there, or none is needed. */
 bool ommai_sequence_can_draw(const struct ommai_sequence *sequence);
 
-/* What the sampler needs for the next token. banned: room for OMMAI_SEQUENCE_MAX_BANNED ids; mask:
- * for one of the vocabulary, used where the request has a grammar or a list of allowed tokens. */
+/* The draw of the next token from a row. banned: room for OMMAI_SEQUENCE_MAX_BANNED ids. */
 enum { OMMAI_SEQUENCE_MAX_BANNED = OMMAI_MAX_STOP_TOKENS + OMMAI_REQUEST_MAX_STOP_TOKENS + OMMA_MAX_BAD_WORDS };
-struct ommai_sampler_row ommai_sequence_sampler_row(struct ommai_sequence *sequence, const float *logits, int32_t *banned,
-                                                    uint32_t *mask);
+struct ommai_draw ommai_sequence_draw(struct ommai_sequence *sequence, int64_t row, int32_t *banned);
 
 /* Takes a drawn token: notifies the client, and sees whether the answer ends. Errors: FORMAT
  * (logits that are not finite), ARGUMENT (the grammar can go on with no token, or the request's
  * rules leave none). */
-enum omma_status ommai_sequence_take_token(struct ommai_sequence *sequence, const struct ommai_sampler_row *row, bool *done,
+enum omma_status ommai_sequence_take_token(struct ommai_sequence *sequence, const struct ommai_draw *draw, bool *done,
                                            struct omma_error *error);
+
+/* Whether prompt tokens of the sequence are still to be scored; then none of its rows may come from
+ * the pages of earlier prompts. */
+bool ommai_sequence_wants_scores(const struct ommai_sequence *sequence);
 
 /* FORMAT: the model computes what is not a number. */
 enum omma_status ommai_sequence_fail_not_finite(const struct ommai_sequence *sequence, struct omma_error *error);

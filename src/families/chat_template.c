@@ -8,91 +8,19 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "families/family.h"
-#include "families/template_pieces.h"
 
-enum { MAX_WHERE = OMMAI_DOCUMENT_PATH_SIZE + 32, MAX_EXCERPT = 72 };
+enum { MAX_WHERE = OMMAI_DOCUMENT_PATH_SIZE + 32 };
 
-/* ---- comparing ---- */
-
-static size_t count_common(const struct ommai_template_pieces *pieces, const struct ommai_known_template *known) {
-  size_t n = 0;
-  while (n < pieces->count && n < known->count && pieces->items[n].digest == known->digests[n]) n++;
-  return n;
-}
-
-/* How many pieces at the beginning and the end are the same. */
-static size_t likeness(const struct ommai_template_pieces *pieces, const struct ommai_known_template *known) {
-  size_t first = count_common(pieces, known), last = 0;
-  size_t shorter = pieces->count < known->count ? pieces->count : known->count;
-  while (first + last < shorter && pieces->items[pieces->count - 1 - last].digest == known->digests[known->count - 1 - last])
-    last++;
-  return first + last;
-}
-
-/* The first line of a piece, its control characters as blanks. */
-static void copy_excerpt(const char *text, size_t size, char out[MAX_EXCERPT + 4]) {
-  size_t n = 0;
-  while (n < size && text[n] != '\n' && text[n] != '\r' && n < MAX_EXCERPT) n++;
-  bool cut = n == MAX_EXCERPT && n < size;
-  /* no character is cut in two */
-  while (cut && n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80) n--;
-  for (size_t i = 0; i < n; i++) out[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7f ? ' ' : text[i];
-  snprintf(out + n, 4, "%s", cut ? "..." : "");
-}
-
-static void describe(const char *where, const char *text, size_t size, const struct ommai_template_pieces *pieces,
-                     const struct ommai_chat_variant *nearest, char out[OMMAI_CHAT_DIFFERENCE_SIZE]) {
-  size_t at = count_common(pieces, nearest->known);
-  char excerpt[MAX_EXCERPT + 4];
-  if (at == pieces->count) {
-    snprintf(out, OMMAI_CHAT_DIFFERENCE_SIZE,
-             "%.400s: ends at line %zu, where the nearest known chat template, that of %s, goes on", where,
-             ommai_template_line(text, size, size), nearest->name);
-    return;
-  }
-  const struct ommai_template_piece *piece = &pieces->items[at];
-  size_t line = ommai_template_line(text, size, piece->at);
-  bool long_tag = ommai_template_line(text, size, piece->at + piece->size - 1) > line;
-  copy_excerpt(text + piece->at, piece->size, excerpt);
-  snprintf(out, OMMAI_CHAT_DIFFERENCE_SIZE, "%.400s: %sline %zu differs from the nearest known chat template, that of %s: %s",
-           where, long_tag ? "the tag that begins in " : "", line, nearest->name, *excerpt ? excerpt : "(a line end)");
-}
-
-/* Parses the template, to be rendered. One that cannot be is no error yet: another template may be
- * taken in its place. */
-static enum omma_status prepare(const char *where, const char *text, size_t size, const struct omma_allocator *allocator,
-                                struct ommai_chat_choice *choice, struct omma_error *error) {
+/* One that cannot be rendered is no error yet: another template may be taken in its place. */
+enum omma_status ommai_chat_template_take(const char *where, const char *text, size_t size,
+                                          const struct omma_allocator *allocator, const struct ommai_family *family,
+                                          struct ommai_chat_choice *choice, struct omma_error *error) {
   struct omma_error cause;
+  *choice = (struct ommai_chat_choice){.marks = family->marks};
   enum omma_status status = ommai_jinja_create(text, size, allocator, &choice->jinja, &cause);
   if (status == OMMA_ERROR_MEMORY) return ommai_fail(error, status, "%s: %s", where, cause.message);
-  if (status != OMMA_OK && choice->difference[0]) {
-    snprintf(choice->difference, sizeof choice->difference, "%.400s: %.200s", where, cause.message);
-  }
+  if (status != OMMA_OK) snprintf(choice->problem, sizeof choice->problem, "%.400s: %.200s", where, cause.message);
   return OMMA_OK;
-}
-
-enum omma_status ommai_chat_template_compare(const char *where, const char *text, size_t size,
-                                             const struct omma_allocator *allocator, const struct ommai_family *family,
-                                             struct ommai_chat_choice *choice, struct omma_error *error) {
-  struct ommai_template_pieces pieces;
-  struct omma_error wrong;
-  size_t best_match = 0;
-  enum omma_status status = ommai_template_cut(text, size, allocator, &pieces, &wrong);
-  *choice = (struct ommai_chat_choice){.variant = family->variants};
-  if (status == OMMA_OK) {
-    for (const struct ommai_chat_variant *variant = family->variants; variant->name; variant++) {
-      size_t like = likeness(&pieces, variant->known);
-      if (like > best_match) choice->variant = variant;
-      if (like > best_match) best_match = like;
-      if (like == pieces.count && like == variant->known->count) goto done;
-    }
-    describe(where, text, size, &pieces, choice->variant, choice->difference);
-  } else {
-    status = ommai_fail(error, wrong.status, "%s: %s", where, wrong.message);
-  }
-done:
-  ommai_template_pieces_free(&pieces);
-  return status == OMMA_OK ? prepare(where, text, size, allocator, choice, error) : status;
 }
 
 void ommai_chat_choice_free(struct ommai_chat_choice *choice) {
@@ -147,7 +75,7 @@ static enum omma_status try_json(const struct template_search *search, const cha
   *found = status == OMMA_OK && text;
   if (*found) {
     snprintf(where, sizeof where, "%s: chat_template", path);
-    status = ommai_chat_template_compare(where, text, strlen(text), search->allocator, search->family, search->choice, error);
+    status = ommai_chat_template_take(where, text, strlen(text), search->allocator, search->family, search->choice, error);
   }
   json_decref(root);
   return status;
@@ -162,7 +90,7 @@ static enum omma_status try_plain(const struct template_search *search, const ch
   if (!*found) return OMMA_OK;
   OMMAI_TRY(ommai_file_read(path, OMMAI_DOCUMENT_MAX_BYTES, search->allocator, &text, &size, error));
   enum omma_status status =
-      ommai_chat_template_compare(path, text, size, search->allocator, search->family, search->choice, error);
+      ommai_chat_template_take(path, text, size, search->allocator, search->family, search->choice, error);
   ommai_release(search->allocator, text, size + 1, 1);
   return status;
 }
@@ -173,7 +101,7 @@ static enum omma_status take_file(const struct template_search *search, const ch
   size_t size;
   OMMAI_TRY(ommai_file_read(path, OMMAI_DOCUMENT_MAX_BYTES, search->allocator, &text, &size, error));
   enum omma_status status =
-      ommai_chat_template_compare(path, text, size, search->allocator, search->family, search->choice, error);
+      ommai_chat_template_take(path, text, size, search->allocator, search->family, search->choice, error);
   ommai_release(search->allocator, text, size + 1, 1);
   return status;
 }
@@ -186,7 +114,7 @@ static enum omma_status find_template(const struct template_search *search, stru
   if (!found) OMMAI_TRY(try_json(search, "tokenizer_config.json", false, &found, error));
   if (found) return OMMA_OK;
   snprintf(
-      search->choice->difference, sizeof search->choice->difference,
+      search->choice->problem, sizeof search->choice->problem,
       "%.400s: no chat template: neither chat_template.json nor chat_template.jinja is there, and tokenizer_config.json has "
       "none; a base model has none",
       search->documents->directory);
@@ -210,11 +138,14 @@ static enum omma_status read_special_tokens(const struct template_search *search
   return failed ? ommai_fail_memory(error, path, 1) : OMMA_OK;
 }
 
-enum omma_status ommai_chat_template_read(const struct ommai_documents *documents, const char *file,
+enum omma_status ommai_chat_template_read(const struct ommai_documents *documents, const char *file, bool or_family,
                                           const struct omma_allocator *allocator, const struct ommai_family *family,
                                           struct ommai_chat_choice *choice, struct omma_error *error) {
   const struct template_search search = {documents, allocator, family, choice};
-  *choice = (struct ommai_chat_choice){.variant = family->variants};
+  *choice = (struct ommai_chat_choice){.marks = family->marks};
   OMMAI_TRY(file ? take_file(&search, file, error) : find_template(&search, error));
+  if (!choice->jinja && or_family) {
+    OMMAI_TRY(ommai_jinja_create(family->chat_template, strlen(family->chat_template), allocator, &choice->jinja, error));
+  }
   return read_special_tokens(&search, error);
 }

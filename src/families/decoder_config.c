@@ -18,23 +18,49 @@ enum omma_status ommai_decoder_parse_eps(const json_t *text, const char *where, 
   return OMMA_OK;
 }
 
+static enum omma_status parse_layer_types(const json_t *types, const char *where, int64_t window,
+                                          struct ommai_decoder_config *config, struct omma_error *error) {
+  if (json_array_size(types) != (size_t)config->n_layers) {
+    return ommai_fail_field(error, OMMA_ERROR_FORMAT, "layer_types",
+                            "%s: key \"layer_types\": expected num_hidden_layers = %lld entries, found %zu", where,
+                            (long long)config->n_layers, json_array_size(types));
+  }
+  for (int64_t i = 0; i < config->n_layers; i++) {
+    const json_t *type = json_array_get(types, (size_t)i);
+    const char *name = json_is_string(type) ? json_string_value(type) : "";
+    config->layers[i].window = strcmp(name, "sliding_attention") == 0 ? window : 0;
+    if (config->layers[i].window || strcmp(name, "full_attention") == 0) continue;
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "layer_types",
+                            "%s: key \"layer_types\": expected \"full_attention\" or \"sliding_attention\" for layer %lld",
+                            where, (long long)i);
+  }
+  return OMMA_OK;
+}
+
 /* Layers slide where use_sliding_window and sliding_window require it, from max_window_layers on or
  * as layer_types lists them. */
-static enum omma_status refuse_sliding(const json_t *text, const char *where, int64_t n_layers, struct omma_error *error) {
-  enum { MAX_WINDOW_LAYERS = 80 };
-  bool on = false, slides;
-  int64_t first = MAX_WINDOW_LAYERS;
-  json_t *types, *type;
-  size_t i;
+static enum omma_status parse_windows(const json_t *text, const char *where, struct ommai_decoder_config *config,
+                                      struct omma_error *error) {
+  enum { MAX_WINDOW_LAYERS = 80, WINDOW = 4096 };
+  bool on = false;
+  int64_t first = MAX_WINDOW_LAYERS, window = WINDOW;
+  const json_t *given = json_object_get(text, "sliding_window");
+  json_t *types;
   OMMAI_TRY(ommai_json_boolean(text, where, "use_sliding_window", false, &on, error));
   OMMAI_TRY(ommai_json_integer(text, where, "max_window_layers", false, 0, INT32_MAX, &first, error));
   OMMAI_TRY(ommai_json_array(text, where, "layer_types", false, &types, error));
-  slides = !types && first < n_layers;
-  json_array_foreach(types, i, type) {
-    if (!json_is_string(type) || strcmp(json_string_value(type), "full_attention") != 0) slides = true;
-  }
-  if (json_is_null(json_object_get(text, "sliding_window"))) slides = false;
-  if (!on || !slides) return OMMA_OK;
+  if (!on || (given && json_is_null(given))) return OMMA_OK;
+  OMMAI_TRY(ommai_json_integer(text, where, "sliding_window", false, 1, INT32_MAX, &window, error));
+  if (types) return parse_layer_types(types, where, window, config, error);
+  for (int64_t i = first; i < config->n_layers; i++) config->layers[i].window = window;
+  return OMMA_OK;
+}
+
+enum omma_status ommai_decoder_refuse_windows(const struct ommai_decoder_config *config, const char *where,
+                                              struct omma_error *error) {
+  int64_t i = 0;
+  while (i < config->n_layers && config->layers[i].window == 0) i++;
+  if (i == config->n_layers) return OMMA_OK;
   return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "use_sliding_window",
                           "%s: key \"use_sliding_window\": true is not supported where layers slide", where);
 }
@@ -54,7 +80,7 @@ enum omma_status ommai_decoder_parse_common(const json_t *text, const char *wher
                                &config->max_positions, error));
   OMMAI_TRY(ommai_decoder_parse_eps(text, where, "rms_norm_eps", default_eps, &config->norm_eps, error));
   OMMAI_TRY(ommai_config_refuse_true(text, where, "attention_bias", error));
-  OMMAI_TRY(refuse_sliding(text, where, config->n_layers, error));
+  OMMAI_TRY(parse_windows(text, where, config, error));
   return ommai_config_expect_string(text, where, "hidden_act", "silu", error);
 }
 

@@ -7,11 +7,15 @@
 
 enum { OMMAI_WHERE_SIZE = 4200 };
 
-/* Layers, widths, heads, vocabulary, positions and rms_norm_eps; refuses another activation than
- * silu and, by use_sliding_window, attention that does not see everything. Heads are hidden_size /
+/* Layers, their windows, widths, heads, vocabulary, positions and rms_norm_eps; refuses another
+ * activation than silu. Heads are hidden_size /
  * num_attention_heads wide until the caller changes that. Errors: FORMAT, UNSUPPORTED. */
 enum omma_status ommai_decoder_parse_common(const json_t *text, const char *where, double default_eps,
                                             struct ommai_decoder_config *config, struct omma_error *error);
+
+/* For families whose layers all see everything. Errors: UNSUPPORTED. */
+enum omma_status ommai_decoder_refuse_windows(const struct ommai_decoder_config *config, const char *where,
+                                              struct omma_error *error);
 
 /* A number above 0 and below 1. */
 enum omma_status ommai_decoder_parse_eps(const json_t *text, const char *where, const char *key, double fallback, float *out,

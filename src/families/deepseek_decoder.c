@@ -9,6 +9,7 @@
 #include "families/decoder_loader.h"
 #include "families/rope_config.h"
 #include "families/text_family.h"
+#include "language/experts.h"
 #include "language/mla.h"
 
 enum { NAME_SIZE = OMMAI_LOADER_MAX_NAME + 1, MAX_RANK = 1 << 16, MAX_WIDTH = 1 << 20 };
@@ -33,7 +34,7 @@ static enum omma_status parse_mla(const json_t *text, const char *where, struct 
   OMMAI_TRY(ommai_json_integer(text, where, "qk_nope_head_dim", true, 1, limit, &mla->nope_dim, error));
   OMMAI_TRY(ommai_json_integer(text, where, "qk_rope_head_dim", true, 2, limit, &mla->rope_dim, error));
   OMMAI_TRY(ommai_json_integer(text, where, "v_head_dim", true, 1, limit, &config->v_head_dim, error));
-  config->attention = &ommai_mla_attention;
+  ommai_decoder_set_layers(config, &ommai_mla_attention, &ommai_ffn_dense);
   config->head_dim = mla->nope_dim + mla->rope_dim;
   mla->norm_eps = 1e-6f;
   if (config->head_dim > limit || mla->rope_dim % 2 || ommai_mla_width(config) > OMMA_ATTENTION_MAX_DECODE_HEAD_DIM) {
@@ -87,7 +88,7 @@ static enum omma_status parse_experts(const json_t *text, const char *where, str
   OMMAI_TRY(ommai_json_integer(text, where, "first_k_dense_replace", false, 0, config->n_layers, &first, error));
   OMMAI_TRY(ommai_json_integer(text, where, "moe_layer_freq", false, 1, 1, &every, error));
   experts->shared_size = n_shared * experts->intermediate_size;
-  for (int64_t i = first; i < config->n_layers; i++) config->routed[i] = true;
+  for (int64_t i = first; i < config->n_layers; i++) config->layers[i].ffn = &ommai_ffn_experts;
   return OMMA_OK;
 }
 
@@ -99,6 +100,7 @@ static enum omma_status parse(const struct ommai_text_family *family, const json
   OMMAI_TRY(ommai_json_object(root, path, "text_config", true, &text, error));
   snprintf(where, sizeof where, "%s: text_config", path);
   OMMAI_TRY(ommai_decoder_parse_common(text, where, 1e-6, config, error));
+  OMMAI_TRY(ommai_decoder_refuse_windows(config, where, error));
   OMMAI_TRY(parse_mla(text, where, config, error));
   OMMAI_TRY(parse_experts(text, where, config, error));
   OMMAI_TRY(parse_rope(text, where, config, error));
@@ -141,7 +143,8 @@ static enum omma_status load_heads(struct ommai_weight_loader *loader, const str
 }
 
 static enum omma_status load_attention(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,
-                                       const char *prefix, struct ommai_decoder_layer *layer, struct omma_error *error) {
+                                       const char *prefix, int64_t index, struct ommai_decoder_layer *layer,
+                                       struct omma_error *error) {
   int64_t h = config->hidden_size;
   const struct ommai_linear_part qkv[2] = {
       ommai_decoder_part(prefix, "self_attn.q_proj", ommai_decoder_q_width(config), false),
@@ -149,11 +152,11 @@ static enum omma_status load_attention(struct ommai_weight_loader *loader, const
   const struct ommai_linear_part o = ommai_decoder_part(prefix, "self_attn.o_proj", h, false);
   OMMAI_TRY(ommai_decoder_load_vector(loader, prefix, "self_attn.kv_a_layernorm.weight", config->mla.kv_rank, &layer->mla_norm,
                                       error));
-  OMMAI_TRY(
-      ommai_decoder_load_linear(loader, OMMAI_ROLE_TEXT_QKV, qkv, 2, h, ommai_decoder_call_qkv(config), &layer->qkv, error));
+  OMMAI_TRY(ommai_decoder_load_linear(loader, OMMAI_ROLE_TEXT_QKV, qkv, 2, h, ommai_decoder_call_qkv(config, index),
+                                      &layer->qkv, error));
   OMMAI_TRY(load_heads(loader, config, prefix, layer->mla_heads, error));
   return ommai_decoder_load_linear(loader, OMMAI_ROLE_TEXT_O, &o, 1, ommai_decoder_attended_width(config),
-                                   ommai_decoder_call_o(config), &layer->o, error);
+                                   ommai_decoder_call_o(config, index), &layer->o, error);
 }
 
 static enum omma_status load_feed_forward(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,
@@ -162,7 +165,7 @@ static enum omma_status load_feed_forward(struct ommai_weight_loader *loader, co
   char name[NAME_SIZE];
   int64_t width = ommai_decoder_dense_size(config, index);
   snprintf(name, sizeof name, "%s.mlp", prefix);
-  if (!config->routed[index]) return ommai_decoder_load_dense(loader, config, name, width, &layer->dense, error);
+  if (!config->layers[index].ffn->routed) return ommai_decoder_load_dense(loader, config, name, width, &layer->dense, error);
   OMMAI_TRY(ommai_decoder_load_vector(loader, name, "gate.e_score_correction_bias", config->experts.router.n_experts,
                                       &layer->router_bias, error));
   OMMAI_TRY(ommai_decoder_load_router(loader, config, name, &layer->router, error));
@@ -184,7 +187,7 @@ static enum omma_status load(const struct ommai_text_family *family, struct omma
     snprintf(name, sizeof name, "%s.layers.%lld", model, (long long)i);
     OMMAI_TRY(ommai_decoder_load_vector(loader, name, "input_layernorm.weight", h, &layer->input_norm, error));
     OMMAI_TRY(ommai_decoder_load_vector(loader, name, "post_attention_layernorm.weight", h, &layer->post_norm, error));
-    OMMAI_TRY(load_attention(loader, config, name, layer, error));
+    OMMAI_TRY(load_attention(loader, config, name, i, layer, error));
     OMMAI_TRY(load_feed_forward(loader, config, name, i, layer, error));
   }
   return ommai_decoder_load_ends(loader, model, head, decoder, error);

@@ -32,7 +32,10 @@ struct ommai_family {
   const char *image_token_key, *video_token_key;
   const struct ommai_default_processor *published;
   const struct ommai_processor_defaults *defaults;
-  const struct ommai_chat_variant *variants; /* its known chat templates */
+  const struct ommai_media_marks *marks; /* of its chat templates */
+  /* A form of prompts for checkpoints whose own template is missing or cannot be rendered: whose it
+   * is, for messages, and its text in Jinja. */
+  const char *chat_name, *chat_template;
   /* of the boxes in its answers; NONE: it was not trained on a JSON form of them */
   enum omma_box_unit box_unit;
 };

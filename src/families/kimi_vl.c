@@ -83,26 +83,21 @@ static const struct ommai_tower_names tower_names = {
     .merger = {"multi_modal_projector.pre_norm", "multi_modal_projector.linear_1", "multi_modal_projector.linear_2"},
 };
 
-/* ---- chat template ---- */
+/* ---- prompts ---- */
 
-static const struct ommai_builtin_template builtin_template = {
-    .turn_begin = {[OMMA_ROLE_SYSTEM] = "<|im_system|>system<|im_middle|>",
-                   [OMMA_ROLE_USER] = "<|im_user|>user<|im_middle|>",
-                   [OMMA_ROLE_ASSISTANT] = "<|im_assistant|>assistant<|im_middle|>"},
-    .turn_end = "<|im_end|>",
+static const struct ommai_media_marks marks = {
     .image_begin = "<|media_start|>image<|media_content|>",
     .image_end = "<|media_end|>",
     .image_token = "<|media_pad|>",
-    .default_system = "You are a helpful assistant",
-    .allow_system_anywhere = true,
-    .images_in = {true, true, true},
 };
 
-static const struct ommai_chat_variant variants[] = {
-    {"Kimi-VL", &ommai_template_kimi_vl, &builtin_template},
-    {"this project's test checkpoints", &ommai_template_own_kimi_vl, &builtin_template},
-    {NULL, NULL, NULL},
-};
+#define TURNS                                                                                                     \
+  "{{ '<|im_system|>system<|im_middle|>You are a helpful assistant<|im_end|>' if messages[0].role != 'system' }}" \
+  "{%- for message in messages -%}{{ '<|im_' + message.role + '|>' + message.role + '<|im_middle|>' }}"           \
+  "{%- for part in ([{'type': 'text', 'text': message.content}] if message.content is string else "               \
+  "message.content) -%}{{ part.text if part.type == 'text' else "                                                 \
+  "'<|media_start|>image<|media_content|><|media_pad|><|media_end|>' }}{%- endfor -%}<|im_end|>{%- endfor -%}"    \
+  "{{ '<|im_assistant|>assistant<|im_middle|>' if add_generation_prompt }}"
 
 const struct ommai_family ommai_family_kimi_vl = {
     .model_type = "kimi_vl",
@@ -115,5 +110,7 @@ const struct ommai_family ommai_family_kimi_vl = {
     .image_token_key = "media_placeholder_token_id",
     .published = &published,
     .defaults = &defaults,
-    .variants = variants,
+    .marks = &marks,
+    .chat_name = "Kimi-VL",
+    .chat_template = TURNS,
 };

@@ -1,8 +1,10 @@
 #include "families/prompt_builder.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/allocator.h"
+#include "base/checked.h"
 #include "base/error.h"
 
 void ommai_prompt_builder_init(struct ommai_prompt_builder *builder, const struct omma_allocator *allocator) {
@@ -46,8 +48,9 @@ enum omma_status ommai_prompt_string(struct ommai_prompt_builder *builder, const
   return ommai_prompt_text(builder, text, strlen(text), error);
 }
 
-enum omma_status ommai_prompt_image(struct ommai_prompt_builder *builder, const struct omma_part *part, int64_t temporal_patch,
-                                    struct omma_error *error) {
+/* Adds the tokens of a part's temporal patch, or of all, at this place. */
+static enum omma_status add_image(struct ommai_prompt_builder *builder, const struct omma_part *part, int64_t temporal_patch,
+                                  struct omma_error *error) {
   if (builder->n_images == builder->image_capacity) {
     size_t capacity = 2 * builder->image_capacity + 8;
     struct ommai_prompt_image *larger =
@@ -58,4 +61,36 @@ enum omma_status ommai_prompt_image(struct ommai_prompt_builder *builder, const 
   }
   builder->images[builder->n_images++] = (struct ommai_prompt_image){builder->size, part, temporal_patch};
   return OMMA_OK;
+}
+
+double ommai_video_fps(const struct omma_video *video) { return video->fps > 0 ? video->fps : OMMAI_DEFAULT_VIDEO_FPS; }
+
+/* "<1.5 seconds>", whatever the process's locale writes for the point. */
+static enum omma_status add_time(struct ommai_prompt_builder *builder, double seconds, struct omma_error *error) {
+  char number[64], text[96];
+  int length = snprintf(number, sizeof number, "%.1f", seconds);
+  snprintf(text, sizeof text, "<%.*s.%c seconds>", (int)strspn(number, "0123456789"), number, number[length - 1]);
+  return ommai_prompt_string(builder, text, error);
+}
+
+/* A temporal patch's time is the middle between its first and last frame's. Source:
+ * _calculate_timestamps of the official processor. */
+static enum omma_status add_timed(struct ommai_prompt_builder *builder, const struct ommai_media_marks *marks,
+                                  const struct omma_part *part, int64_t temporal_patch_size, struct omma_error *error) {
+  int64_t last = (int64_t)part->video->n_frames - 1;
+  double fps = ommai_video_fps(part->video);
+  for (int64_t temporal_patch = 0, frame = 0; frame <= last; temporal_patch++, frame += temporal_patch_size) {
+    double begin = (double)frame / fps, end = (double)ommai_min_i64(frame + temporal_patch_size - 1, last) / fps;
+    OMMAI_TRY(add_time(builder, (begin + end) / 2, error));
+    OMMAI_TRY(ommai_prompt_string(builder, marks->image_begin, error));
+    OMMAI_TRY(add_image(builder, part, temporal_patch, error));
+    OMMAI_TRY(ommai_prompt_string(builder, marks->image_end, error));
+  }
+  return OMMA_OK;
+}
+
+enum omma_status ommai_prompt_media(struct ommai_prompt_builder *builder, const struct ommai_media_marks *marks,
+                                    const struct omma_part *part, int64_t temporal_patch_size, struct omma_error *error) {
+  if (part->video && marks->video == OMMAI_VIDEO_TIMED) return add_timed(builder, marks, part, temporal_patch_size, error);
+  return add_image(builder, part, OMMAI_ALL_TEMPORAL_PATCHES, error);
 }

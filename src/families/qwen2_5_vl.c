@@ -101,14 +101,6 @@ static const struct ommai_tower_names tower_names = {
     .merger = {"merger.ln_q", "merger.mlp.0", "merger.mlp.2"},
 };
 
-/* ---- chat templates ---- */
-
-static const struct ommai_chat_variant variants[] = {
-    {"Qwen2.5-VL", &ommai_template_qwen2_5_vl, &ommai_qwen2_builtin_template},
-    {"this project's test checkpoints", &ommai_template_own_qwen2_5_vl, &ommai_qwen2_builtin_template},
-    {NULL, NULL, NULL},
-};
-
 const struct ommai_family ommai_family_qwen2_5_vl = {
     .model_type = "qwen2_5_vl",
     .tower = &tower,
@@ -121,6 +113,8 @@ const struct ommai_family ommai_family_qwen2_5_vl = {
     .video_token_key = "video_token_id",
     .published = &published,
     .defaults = &ommai_qwen2_processor_defaults,
-    .variants = variants,
+    .marks = &ommai_qwen2_media_marks,
+    .chat_name = "Qwen2.5-VL",
+    .chat_template = OMMAI_QWEN2_TURNS,
     .box_unit = OMMA_BOX_UNIT_RESIZED_PIXELS,
 };

@@ -9,17 +9,10 @@ const struct ommai_processor_defaults ommai_qwen2_processor_defaults = {
     .video_std = {0.26862954f, 0.26130258f, 0.27577711f},
 };
 
-const struct ommai_builtin_template ommai_qwen2_builtin_template = {
-    .turn_begin = {[OMMA_ROLE_SYSTEM] = "<|im_start|>system\n",
-                   [OMMA_ROLE_USER] = "<|im_start|>user\n",
-                   [OMMA_ROLE_ASSISTANT] = "<|im_start|>assistant\n"},
-    .turn_end = "<|im_end|>\n",
+const struct ommai_media_marks ommai_qwen2_media_marks = {
     .image_begin = "<|vision_start|>",
     .image_end = "<|vision_end|>",
     .image_token = "<|image_pad|>",
     .video_token = "<|video_pad|>",
     .video = OMMAI_VIDEO_WHOLE,
-    .default_system = "You are a helpful assistant.",
-    .allow_system_anywhere = true,
-    .images_in = {true, true, true},
 };

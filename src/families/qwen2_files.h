@@ -1,10 +1,10 @@
-/* What the released files of Qwen2-VL and Qwen2.5-VL share: how images are prepared, and the
- * chat template. */
+/* What the released files of the Qwen families share: how images are prepared, and the form of
+ * prompts. */
 #ifndef OMMAI_FAMILIES_QWEN2_FILES_H
 #define OMMAI_FAMILIES_QWEN2_FILES_H
 
-#include "families/chat_template.h"
 #include "families/model_config.h"
+#include "families/prompt_builder.h"
 
 /* preprocessor_config.json, less the sizes that config.json has. There is no file for videos. */
 #define OMMAI_QWEN2_PREPROCESSOR                          \
@@ -15,6 +15,18 @@
 /* Of transformers' Qwen2VLImageProcessor and Qwen2VLVideoProcessor. */
 extern const struct ommai_processor_defaults ommai_qwen2_processor_defaults;
 
-extern const struct ommai_builtin_template ommai_qwen2_builtin_template;
+extern const struct ommai_media_marks ommai_qwen2_media_marks;
+
+/* Turns between <|im_start|>ROLE and <|im_end|>, in Jinja; Qwen2-VL and Qwen2.5-VL begin with a
+ * system message where the conversation has none. */
+#define OMMAI_QWEN_TURNS                                                                                  \
+  "{%- for message in messages -%}{{ '<|im_start|>' + message.role + '\n' }}"                             \
+  "{%- for part in ([{'type': 'text', 'text': message.content}] if message.content is string else "       \
+  "message.content) -%}"                                                                                  \
+  "{{ part.text if part.type == 'text' else '<|vision_start|><|' + part.type + '_pad|><|vision_end|>' }}" \
+  "{%- endfor -%}{{ '<|im_end|>\n' }}{%- endfor -%}"                                                      \
+  "{{ '<|im_start|>assistant\n' if add_generation_prompt }}"
+#define OMMAI_QWEN2_TURNS \
+  "{{ '<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n' if messages[0].role != 'system' }}" OMMAI_QWEN_TURNS
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "families/config_keys.h"
 #include "families/family.h"
+#include "families/qwen2_files.h"
 
 /* ---- config.json ---- */
 
@@ -125,46 +126,12 @@ static const struct ommai_tower_names tower_names = {
     .deepstack_merger = {"norm", "linear_fc1", "linear_fc2"},
 };
 
-/* ---- chat template ---- */
-
-#define TURNS                                                                             \
-  {                                                                                       \
-    [OMMA_ROLE_SYSTEM] = "<|im_start|>system\n", [OMMA_ROLE_USER] = "<|im_start|>user\n", \
-    [OMMA_ROLE_ASSISTANT] = "<|im_start|>assistant\n"                                     \
-  }
-
-static const struct ommai_builtin_template instruct_template = {
-    .turn_begin = TURNS,
-    .turn_end = "<|im_end|>\n",
+static const struct ommai_media_marks marks = {
     .image_begin = "<|vision_start|>",
     .image_end = "<|vision_end|>",
     .image_token = "<|image_pad|>",
     .video_token = "<|video_pad|>",
     .video = OMMAI_VIDEO_TIMED,
-    .images_in = {[OMMA_ROLE_USER] = true},
-};
-
-/* The template renders images in answers too, and would drop those of thoughts. */
-static const struct ommai_builtin_template thinking_template = {
-    .turn_begin = TURNS,
-    .thought_begin = "<think>",
-    .thought_end = "</think>",
-    .turn_end = "<|im_end|>\n",
-    .image_begin = "<|vision_start|>",
-    .image_end = "<|vision_end|>",
-    .image_token = "<|image_pad|>",
-    .video_token = "<|video_pad|>",
-    .video = OMMAI_VIDEO_TIMED,
-    .allow_system_anywhere = true,
-    .images_in = {[OMMA_ROLE_SYSTEM] = true, [OMMA_ROLE_USER] = true},
-};
-
-static const struct ommai_chat_variant variants[] = {
-    {"Qwen3-VL Instruct", &ommai_template_qwen3_vl_instruct, &instruct_template},
-    {"Qwen3-VL Thinking", &ommai_template_qwen3_vl_thinking, &thinking_template},
-    {"this project's test checkpoints", &ommai_template_own_qwen3_vl, &instruct_template},
-    {"this project's demo model", &ommai_template_own_demo, &instruct_template},
-    {NULL, NULL, NULL},
 };
 
 const struct ommai_family ommai_family_qwen3_vl = {
@@ -180,7 +147,9 @@ const struct ommai_family ommai_family_qwen3_vl = {
     .video_token_key = "video_token_id",
     .published = &published,
     .defaults = &defaults,
-    .variants = variants,
+    .marks = &marks,
+    .chat_name = "Qwen3-VL Instruct",
+    .chat_template = OMMAI_QWEN_TURNS,
     .box_unit = OMMA_BOX_UNIT_THOUSANDTHS,
 };
 
@@ -197,6 +166,8 @@ const struct ommai_family ommai_family_qwen3_vl_moe = {
     .video_token_key = "video_token_id",
     .published = &published,
     .defaults = &defaults,
-    .variants = variants,
+    .marks = &marks,
+    .chat_name = "Qwen3-VL Instruct",
+    .chat_template = OMMAI_QWEN_TURNS,
     .box_unit = OMMA_BOX_UNIT_THOUSANDTHS,
 };

@@ -11,7 +11,7 @@
 #include "families/decoder_loader.h"
 #include "families/rope_config.h"
 #include "families/text_family.h"
-#include "language/feed_forward.h"
+#include "language/experts.h"
 #include "language/grouped_attention.h"
 
 enum { NAME_SIZE = OMMAI_LOADER_MAX_NAME + 1 };
@@ -89,8 +89,10 @@ static enum omma_status parse_experts(const json_t *text, const char *where, str
   OMMAI_TRY(ommai_json_integer(text, where, "decoder_sparse_step", false, 1, OMMAI_DECODER_MAX_LAYERS, &step, error));
   OMMAI_TRY(ommai_json_integers(text, where, "mlp_only_layers", false, 0, config->n_layers - 1, dense, OMMAI_DECODER_MAX_LAYERS,
                                 &n_dense, error));
-  for (int64_t i = 0; i < config->n_layers; i++) config->routed[i] = (i + 1) % step == 0;
-  for (size_t i = 0; i < n_dense; i++) config->routed[dense[i]] = false;
+  for (int64_t i = 0; i < config->n_layers; i++) {
+    config->layers[i].ffn = (i + 1) % step == 0 ? &ommai_ffn_experts : &ommai_ffn_dense;
+  }
+  for (size_t i = 0; i < n_dense; i++) config->layers[dense[i]].ffn = &ommai_ffn_dense;
   return ommai_decoder_check_router(where, router, error);
 }
 
@@ -101,10 +103,11 @@ static enum omma_status parse(const struct ommai_text_family *family, const json
   OMMAI_TRY(ommai_json_object(root, path, "text_config", !family->top_level, &nested, error));
   const json_t *text = nested ? nested : root;
   snprintf(where, sizeof where, "%s%s", path, nested ? ": text_config" : "");
-  config->attention = &ommai_grouped_attention;
   config->qkv_bias = family->qkv_bias;
   config->qk_norm = family->qk_norm;
   OMMAI_TRY(ommai_decoder_parse_common(text, where, family->norm_eps, config, error));
+  if (!family->windows) OMMAI_TRY(ommai_decoder_refuse_windows(config, where, error));
+  ommai_decoder_set_layers(config, &ommai_grouped_attention, &ommai_ffn_dense);
   OMMAI_TRY(parse_heads(family, text, where, config, error));
   if (family->experts) OMMAI_TRY(parse_experts(text, where, config, error));
   OMMAI_TRY(parse_rope(family, text, where, config, error));
@@ -158,7 +161,8 @@ static enum omma_status load_experts(struct ommai_weight_loader *loader, const s
 }
 
 static enum omma_status load_attention(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,
-                                       const char *prefix, struct ommai_decoder_layer *layer, struct omma_error *error) {
+                                       const char *prefix, int64_t index, struct ommai_decoder_layer *layer,
+                                       struct omma_error *error) {
   int64_t h = config->hidden_size, q = ommai_decoder_q_width(config), kv = ommai_decoder_kv_width(config);
   const struct ommai_linear_part qkv[3] = {ommai_decoder_part(prefix, "self_attn.q_proj", q, config->qkv_bias),
                                            ommai_decoder_part(prefix, "self_attn.k_proj", kv, config->qkv_bias),
@@ -168,9 +172,9 @@ static enum omma_status load_attention(struct ommai_weight_loader *loader, const
     OMMAI_TRY(ommai_decoder_load_vector(loader, prefix, "self_attn.q_norm.weight", config->head_dim, &layer->q_norm, error));
     OMMAI_TRY(ommai_decoder_load_vector(loader, prefix, "self_attn.k_norm.weight", config->head_dim, &layer->k_norm, error));
   }
-  OMMAI_TRY(
-      ommai_decoder_load_linear(loader, OMMAI_ROLE_TEXT_QKV, qkv, 3, h, ommai_decoder_call_qkv(config), &layer->qkv, error));
-  return ommai_decoder_load_linear(loader, OMMAI_ROLE_TEXT_O, &o, 1, q, ommai_decoder_call_o(config), &layer->o, error);
+  OMMAI_TRY(ommai_decoder_load_linear(loader, OMMAI_ROLE_TEXT_QKV, qkv, 3, h, ommai_decoder_call_qkv(config, index),
+                                      &layer->qkv, error));
+  return ommai_decoder_load_linear(loader, OMMAI_ROLE_TEXT_O, &o, 1, q, ommai_decoder_call_o(config, index), &layer->o, error);
 }
 
 static enum omma_status load_layer(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,
@@ -182,8 +186,8 @@ static enum omma_status load_layer(struct ommai_weight_loader *loader, const str
   snprintf(mlp, sizeof mlp, "%s.mlp", prefix);
   OMMAI_TRY(ommai_decoder_load_vector(loader, prefix, "input_layernorm.weight", h, &layer->input_norm, error));
   OMMAI_TRY(ommai_decoder_load_vector(loader, prefix, "post_attention_layernorm.weight", h, &layer->post_norm, error));
-  OMMAI_TRY(load_attention(loader, config, prefix, layer, error));
-  if (config->routed[index]) return load_experts(loader, config, mlp, layer, error);
+  OMMAI_TRY(load_attention(loader, config, prefix, index, layer, error));
+  if (config->layers[index].ffn->routed) return load_experts(loader, config, mlp, layer, error);
   return ommai_decoder_load_dense(loader, config, mlp, config->intermediate_size, &layer->dense, error);
 }
 
@@ -214,6 +218,7 @@ const struct ommai_text_family ommai_text_qwen2 = {
     .prefixes = {"model", "model.language_model"},
     .top_level = true,
     .qkv_bias = true,
+    .windows = true,
     .norm_eps = 1e-5,
     .rope_theta = 1e6,
     .mrope_section = {16, 24, 24},

@@ -10,13 +10,13 @@
  * text from outside spells an image's or video's token it gets a mark instead, and the last
  * message's end one, so that what the template writes can be distinguished from them. */
 #define MARK '\xff'
-enum { MARK_IMAGE = '0', MARK_VIDEO = '1', MARK_END = '2' };
+enum { MARK_IMAGE = '0', MARK_VIDEO = '1', MARK_END = '2', MARK_TEXT = '3' };
 /* the blank shows whether the template strips texts */
 static const char end_mark[] = {MARK, MARK_END, ' ', '\0'};
 
 struct rendering {
   const struct ommai_chat_choice *choice;
-  const struct ommai_builtin_template *template;
+  const struct ommai_media_marks *marks;
   const struct ommai_conversation *conversation;
   struct ommai_prompt_builder *builder;
   struct omma_error *error;
@@ -25,9 +25,9 @@ struct rendering {
 /* ---- variables ---- */
 
 /* The text with marks for tokens that it spells. NULL when memory is out. */
-static json_t *guarded_text(const struct ommai_builtin_template *template, const struct omma_allocator *allocator,
-                            const char *text, size_t size, const char *suffix) {
-  const char *const tokens[] = {template->image_token, template->video_token};
+static json_t *guarded_text(const struct ommai_media_marks *marks, const struct omma_allocator *allocator, const char *text,
+                            size_t size, const char *suffix) {
+  const char *const tokens[] = {marks->image_token, marks->video_token};
   size_t room = size + strlen(suffix), n = 0;
   char *out = ommai_allocate(allocator, room, 1);
   if (!out) return NULL;
@@ -50,8 +50,7 @@ static json_t *guarded_text(const struct ommai_builtin_template *template, const
 }
 
 static json_t *guarded_json(const struct rendering *rendering, const json_t *text) {
-  return guarded_text(rendering->template, &rendering->builder->allocator, json_string_value(text), json_string_length(text),
-                      "");
+  return guarded_text(rendering->marks, &rendering->builder->allocator, json_string_value(text), json_string_length(text), "");
 }
 
 /* The same in all texts of a document from outside. */
@@ -90,7 +89,7 @@ static enum omma_status parse_document(const struct rendering *rendering, const 
 static json_t *part_content(const struct rendering *rendering, const struct omma_part *part, const char *suffix, bool alone) {
   if (part->image || part->video) return json_pack("{s:s}", "type", part->image ? "image" : "video");
   const char *text = part->text_size ? part->text : "";
-  json_t *json = guarded_text(rendering->template, &rendering->builder->allocator, text, part->text_size, suffix);
+  json_t *json = guarded_text(rendering->marks, &rendering->builder->allocator, text, part->text_size, suffix);
   return alone ? json : json_pack("{s:s,s:o}", "type", "text", "text", json);
 }
 
@@ -213,8 +212,8 @@ struct places {
 static enum omma_status place_media(const struct rendering *rendering, struct places *places, bool video) {
   const struct omma_part *part = next_part(rendering->conversation, video, &places->message[video], &places->part[video]);
   if (part) {
-    return ommai_builtin_template_media(rendering->template, part, rendering->conversation->temporal_patch_size,
-                                        rendering->builder, rendering->error);
+    return ommai_prompt_media(rendering->builder, rendering->marks, part, rendering->conversation->temporal_patch_size,
+                              rendering->error);
   }
   return ommai_fail_field(rendering->error, OMMA_ERROR_ARGUMENT, "messages",
                           "messages: the chat template writes more %s than there are", video ? "videos" : "images");
@@ -229,8 +228,8 @@ static bool stands_at(const char *text, const char *end, const char *word) {
 static enum omma_status write_mark(const struct rendering *rendering, const char **text, const char *end) {
   char kind = end - *text > 1 ? (*text)[1] : '\0';
   const char *token = NULL;
-  if (kind == MARK_IMAGE) token = rendering->template->image_token;
-  if (kind == MARK_VIDEO) token = rendering->template->video_token;
+  if (kind == MARK_IMAGE) token = rendering->marks->image_token;
+  if (kind == MARK_VIDEO) token = rendering->marks->video_token;
   if (stands_at(*text, end, end_mark)) {
     *text += sizeof end_mark - 1;
   } else {
@@ -241,12 +240,12 @@ static enum omma_status write_mark(const struct rendering *rendering, const char
 
 /* Copies [text, end) with images and videos in place of their tokens, and what marks stand for. */
 static enum omma_status write_prompt(const struct rendering *rendering, const char *text, const char *end) {
-  const struct ommai_builtin_template *template = rendering->template;
+  const struct ommai_media_marks *marks = rendering->marks;
   struct places places = {{0}, {0}};
   const char *plain = text;
   while (text < end) {
-    bool mark = *text == MARK, image = stands_at(text, end, template->image_token),
-         video = !image && stands_at(text, end, template->video_token);
+    bool mark = *text == MARK, image = stands_at(text, end, marks->image_token),
+         video = !image && stands_at(text, end, marks->video_token);
     if (!mark && !image && !video) {
       text++;
       continue;
@@ -256,7 +255,7 @@ static enum omma_status write_prompt(const struct rendering *rendering, const ch
       OMMAI_TRY(write_mark(rendering, &text, end));
     } else {
       OMMAI_TRY(place_media(rendering, &places, video));
-      text += strlen(image ? template->image_token : template->video_token);
+      text += strlen(image ? marks->image_token : marks->video_token);
     }
     plain = text;
   }
@@ -281,42 +280,153 @@ static const char *find_end(const char *text, const char *end) {
   return NULL;
 }
 
-static enum omma_status finish(const struct rendering *rendering, const char *text, size_t size) {
-  const char *end = text + size;
-  if (!rendering->conversation->continue_final_message) return write_prompt(rendering, text, end);
-  end = find_end(text, end);
-  if (end) return write_prompt(rendering, text, end);
+/* ---- nothing is left out ---- */
+
+/* The texts of the messages, one after the other. */
+struct text_walk {
+  json_t *messages;
+  size_t message, part;
+};
+
+/* The next text: its string, and where to put another. NULL: there is none. */
+static json_t *next_text(struct text_walk *walk, json_t **holder) {
+  for (; walk->message < json_array_size(walk->messages); walk->message++, walk->part = 0) {
+    json_t *message = json_array_get(walk->messages, walk->message), *content = json_object_get(message, "content");
+    if (json_is_string(content) && walk->part++ == 0) {
+      *holder = message;
+      return content;
+    }
+    while (walk->part < json_array_size(content)) {
+      json_t *part = json_array_get(content, walk->part++), *text = json_object_get(part, "text");
+      if (!text) continue;
+      *holder = part;
+      return text;
+    }
+  }
+  return NULL;
+}
+
+static bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+/* A text without the mark of the end and the blanks around it, which templates may take off. */
+static const char *core_of(const json_t *text, size_t *size) {
+  const char *at = json_string_value(text), *end = at + json_string_length(text);
+  const size_t mark = sizeof end_mark - 1;
+  if ((size_t)(end - at) >= mark && memcmp(end - mark, end_mark, mark) == 0) end -= mark;
+  while (at < end && is_blank(*at)) at++;
+  while (end > at && is_blank(end[-1])) end--;
+  *size = (size_t)(end - at);
+  return at;
+}
+
+/* Whether all texts stand in the rendered one, one behind the other. */
+static bool has_all_texts(json_t *messages, const char *rendered, size_t size) {
+  const char *at = rendered, *end = rendered + size;
+  struct text_walk walk = {.messages = messages};
+  json_t *holder, *text;
+  while ((text = next_text(&walk, &holder))) {
+    size_t wanted;
+    const char *core = core_of(text, &wanted), *found = memmem(at, (size_t)(end - at), core, wanted);
+    if (!found) return false;
+    at = found + wanted;
+  }
+  return true;
+}
+
+/* A mark at a text's end with the text's number. */
+static int write_text_mark(char out[32], size_t number) { return snprintf(out, 32, "%c%c%zu;", MARK, MARK_TEXT, number); }
+
+static enum omma_status mark_texts(const struct rendering *rendering, json_t *messages) {
+  const struct omma_allocator *allocator = &rendering->builder->allocator;
+  struct text_walk walk = {.messages = messages};
+  json_t *holder, *text;
+  for (size_t number = 0; (text = next_text(&walk, &holder)); number++) {
+    char mark[32];
+    size_t size = json_string_length(text), mark_size = (size_t)write_text_mark(mark, number);
+    char *marked = ommai_allocate(allocator, size + mark_size, 1);
+    if (!marked) return ommai_fail_memory(rendering->error, "messages", size + mark_size);
+    memcpy(marked, json_string_value(text), size);
+    memcpy(marked + size, mark, mark_size);
+    json_t *made = json_stringn_nocheck(marked, size + mark_size);
+    ommai_release(allocator, marked, size + mark_size, 1);
+    if (json_object_set_new(holder, holder == json_array_get(messages, walk.message) ? "content" : "text", made)) {
+      return ommai_fail_memory(rendering->error, "messages", size);
+    }
+  }
+  return OMMA_OK;
+}
+
+/* Of each text that is not blank. */
+static enum omma_status check_marks(const struct rendering *rendering, json_t *messages, const char *text, size_t size) {
+  struct text_walk walk = {.messages = messages};
+  json_t *holder, *marked;
+  for (size_t number = 0; (marked = next_text(&walk, &holder)); number++) {
+    char mark[32];
+    size_t wanted, mark_size = (size_t)write_text_mark(mark, number);
+    (void)core_of(marked, &wanted);
+    if (wanted == mark_size || memmem(text, size, mark, mark_size)) continue;
+    return ommai_fail_field(rendering->error, OMMA_ERROR_ARGUMENT, "messages",
+                            "messages[%zu]: the chat template leaves this text out", walk.message);
+  }
+  return OMMA_OK;
+}
+
+/* Where texts are changed on purpose, as answers whose thought is taken out: rendered once more
+ * with a mark at the end of each, none of which may be missing. A template that cannot take marks
+ * is believed. */
+static enum omma_status render_marked(const struct rendering *rendering, json_t *variables) {
+  json_t *messages = json_object_get(variables, "messages");
+  struct omma_error error;
+  char *text;
+  size_t size;
+  OMMAI_TRY(mark_texts(rendering, messages));
+  enum omma_status status =
+      ommai_jinja_render(rendering->choice->jinja, variables, OMMAI_PROMPT_MAX_BYTES, &text, &size, &error);
+  if (status != OMMA_OK)
+    return status == OMMA_ERROR_MEMORY ? ommai_fail(rendering->error, status, "%s", error.message) : OMMA_OK;
+  status = check_marks(rendering, messages, text, size);
+  ommai_release(&rendering->builder->allocator, text, size + 1, 1);
+  return status;
+}
+
+/* ---- the whole ---- */
+
+/* The last text, which is to go on, must stand in the prompt [text, end) as it is. Source: as
+ * transformers 5.23 does. */
+static enum omma_status check_continued(const struct rendering *rendering, json_t *messages, const char *text,
+                                        const char *end) {
+  struct text_walk walk = {.messages = messages};
+  json_t *holder, *next, *last = NULL;
+  size_t size = 0;
+  while ((next = next_text(&walk, &holder))) last = next;
+  const char *core = last ? core_of(last, &size) : "";
+  if (end && memmem(text, (size_t)(end - text), core, size)) return OMMA_OK;
   return ommai_fail_field(rendering->error, OMMA_ERROR_ARGUMENT, "messages",
                           "messages[%zu]: the chat template changes this text, so it cannot be continued",
                           rendering->conversation->n_messages - 1);
 }
 
-static enum omma_status render_template(const struct rendering *rendering) {
-  json_t *variables = json_object();
-  char *text;
-  size_t size;
-  enum omma_status status =
-      variables ? add_variables(rendering, variables) : ommai_fail_memory(rendering->error, "chat template", 1);
-  if (status == OMMA_OK) {
-    status = ommai_jinja_render(rendering->choice->jinja, variables, OMMAI_PROMPT_MAX_BYTES, &text, &size, rendering->error);
+static enum omma_status finish(const struct rendering *rendering, json_t *messages, const char *text, size_t size) {
+  const char *end = text + size;
+  if (rendering->conversation->continue_final_message) {
+    end = find_end(text, end);
+    OMMAI_TRY(check_continued(rendering, messages, text, end));
   }
-  json_decref(variables);
-  if (status != OMMA_OK) return status;
-  status = finish(rendering, text, size);
-  ommai_release(&rendering->builder->allocator, text, size + 1, 1);
-  return status;
+  return write_prompt(rendering, text, end);
 }
 
-/* ---- which way ---- */
-
-/* What no built-in template has a place for; NULL: nothing. */
-static const char *beyond_forms(const struct ommai_conversation *conversation) {
-  if (conversation->tools) return "tools";
-  if (conversation->kwargs && strcmp(conversation->kwargs, "{}") != 0) return "chat_template_kwargs";
-  for (size_t i = 0; i < conversation->n_messages; i++) {
-    if (conversation->messages[i].role == OMMA_ROLE_TOOL || conversation->messages[i].fields) return "messages";
+static enum omma_status render_with(const struct rendering *rendering, json_t *variables) {
+  char *text;
+  size_t size;
+  OMMAI_TRY(add_variables(rendering, variables));
+  OMMAI_TRY(ommai_jinja_render(rendering->choice->jinja, variables, OMMAI_PROMPT_MAX_BYTES, &text, &size, rendering->error));
+  json_t *messages = json_object_get(variables, "messages");
+  enum omma_status status = finish(rendering, messages, text, size);
+  if (status == OMMA_OK && !has_all_texts(messages, text, size)) {
+    status = render_marked(rendering, variables);
   }
-  return NULL;
+  ommai_release(&rendering->builder->allocator, text, size + 1, 1);
+  return status;
 }
 
 /* Calls that a template would pass over in silence. */
@@ -333,23 +443,13 @@ static enum omma_status check_calls(const struct ommai_chat_choice *choice, cons
   return OMMA_OK;
 }
 
-enum omma_status ommai_conversation_render(const struct ommai_chat_choice *choice, bool family_template,
+enum omma_status ommai_conversation_render(const struct ommai_chat_choice *choice,
                                            const struct ommai_conversation *conversation, struct ommai_prompt_builder *builder,
                                            struct omma_error *error) {
-  const struct ommai_builtin_template *template = choice->variant->template;
-  const char *beyond = beyond_forms(conversation);
-  bool known = !choice->difference[0] || family_template;
-  if (known && !beyond) {
-    return ommai_builtin_template_render(template, conversation->messages, conversation->n_messages,
-                                         conversation->temporal_patch_size, conversation->continue_final_message, builder,
-                                         error);
-  }
-  if (!choice->jinja || (family_template && choice->difference[0])) {
-    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, beyond ? beyond : "messages",
-                            "%s: not without a chat template of the model's own that can be rendered",
-                            beyond ? beyond : "messages");
-  }
   OMMAI_TRY(check_calls(choice, conversation, error));
-  const struct rendering rendering = {choice, template, conversation, builder, error};
-  return render_template(&rendering);
+  const struct rendering rendering = {choice, choice->marks, conversation, builder, error};
+  json_t *variables = json_object();
+  enum omma_status status = variables ? render_with(&rendering, variables) : ommai_fail_memory(error, "chat template", 1);
+  json_decref(variables);
+  return status;
 }

@@ -1,6 +1,5 @@
-/* A prompt by the checkpoint's own chat template, run by the renderer in src/jinja: for templates
- * that no built-in template stands for, and for what built-in templates have no place for, which
- * are tools, their calls and responses, and the template's own switches. */
+/* A prompt by a chat template: the conversation as the template's variables, what it renders, and
+ * that nothing of the conversation is missing there. */
 #ifndef OMMAI_FAMILIES_TEMPLATE_PROMPT_H
 #define OMMAI_FAMILIES_TEMPLATE_PROMPT_H
 
@@ -15,12 +14,11 @@ struct ommai_conversation {
   bool continue_final_message;
 };
 
-/* Writes the prompt: by a built-in template where the template is a known one (or `family_template`
- * is true) and the template has a place for everything, else by the template. Each image and video
- * stands where the template writes its token; texts of messages that spell these tokens stay texts.
- * Errors: ARGUMENT and UNSUPPORTED with the field ("messages", "tools", "chat_template_kwargs"),
- * FORMAT, LIMIT, MEMORY. */
-enum omma_status ommai_conversation_render(const struct ommai_chat_choice *choice, bool family_template,
+/* Writes the prompt. choice->jinja must be there. Each image and video stands where the template
+ * writes its token; texts of messages that spell these tokens stay texts. Errors: ARGUMENT (also
+ * where the template leaves out a text, an image or a video) and UNSUPPORTED with the field
+ * ("messages", "tools", "chat_template_kwargs"), FORMAT, LIMIT, MEMORY. */
+enum omma_status ommai_conversation_render(const struct ommai_chat_choice *choice,
                                            const struct ommai_conversation *conversation, struct ommai_prompt_builder *builder,
                                            struct omma_error *error);
 

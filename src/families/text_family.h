@@ -23,6 +23,7 @@ struct ommai_text_family {
   /* What follows is read by qwen_decoder.c alone. */
   bool top_level; /* without text_config the keys are at the top level */
   bool qkv_bias;  /* of q, k and v */
+  bool windows;   /* layers may see a window alone */
   bool qk_norm;   /* RMSNorm of each head's q and k */
   bool experts;   /* MoE layers */
   /* heads have a key of their own, head_dim; else they are hidden_size / num_attention_heads

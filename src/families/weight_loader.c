@@ -87,60 +87,21 @@ static bool is_text_matrix(enum ommai_weight_role role) {
   return role >= OMMAI_ROLE_TEXT_QKV && role != OMMAI_ROLE_MLA && role != OMMAI_ROLE_ROUTER;
 }
 
-static bool keeps_stored(const struct ommai_weight_loader *loader, enum ommai_weight_role role) {
-  return loader->policy.keeps_stored && is_text_matrix(role);
-}
-
-/* A layer whose sources are all stored quantised: with their integers as they are, or, where these
- * are of several kinds, in 8 bits with a scale for so few inputs that next to nothing is lost. */
-static void choose_stored(const struct ommai_linear_source *sources, int n_sources, struct ommai_linear_spec *spec) {
-  enum { FINE_GROUP = 32 };
-  if (ommai_linear_spec_for_stored(sources, n_sources, spec)) return;
-  for (int i = 0; i < n_sources; i++) {
-    if (sources[i].stored->bits == 0) return;
-  }
-  spec->format = OMMAI_FORMAT_INT8;
-  spec->group = FINE_GROUP;
-  spec->inputs = OMMAI_INPUTS_SYMMETRIC;
-}
-
-/* The same where there is no checkpoint, only the configuration of the layer of that
- * name. Values are not bf16 then. */
-static enum omma_status choose_expected(const struct ommai_weight_loader *loader, enum ommai_weight_role role, const char *name,
-                                        struct ommai_linear_spec *spec, struct omma_error *error) {
-  struct ommai_stored_matrix matrix;
-  bool is_stored;
-  const struct ommai_linear_source source = {.n_out = spec->n_out, .stored = &matrix};
-  OMMAI_TRY(ommai_quantization_expect(loader->quantization, name, spec->n_in, &is_stored, &matrix, error));
-  if (is_stored && spec->compute == OMMA_F32 && spec->format == OMMAI_FORMAT_BF16) spec->format = OMMAI_FORMAT_F32;
-  if (is_stored && keeps_stored(loader, role)) choose_stored(&source, 1, spec);
-  return OMMA_OK;
-}
-
+/* How a layer of such sources is kept. */
 static struct ommai_linear_spec choose_spec(const struct ommai_weight_loader *loader, enum ommai_weight_role role,
                                             const struct ommai_linear_source *sources, int n_sources, int64_t n_in) {
   const struct ommai_weight_kind kind = loader->policy.kinds[role];
   struct ommai_linear_spec spec = {
       .n_in = n_in, .format = kind.format, .compute = kind.compute, .group = kind.group, .inputs = kind.inputs};
-  bool all_stored = true;
   for (int i = 0; i < n_sources; i++) {
     spec.n_out += sources[i].n_out;
-    all_stored &= sources[i].stored != NULL;
     /* bf16 is what f32 arithmetic reads without loss where it is what the checkpoint has. */
     if (spec.compute == OMMA_F32 && spec.format == OMMAI_FORMAT_BF16 && sources[i].type != OMMA_BF16) {
       spec.format = OMMAI_FORMAT_F32;
     }
   }
-  if (all_stored && keeps_stored(loader, role)) choose_stored(sources, n_sources, &spec);
+  if (loader->policy.keeps_stored && is_text_matrix(role)) ommai_linear_spec_for_stored(sources, n_sources, &spec);
   return spec;
-}
-
-/* Of a layer's matrix and its scales, without padding. */
-static int64_t weight_bytes(const struct ommai_linear_spec *spec) {
-  bool integers = spec->format == OMMAI_FORMAT_INT8 || spec->format == OMMAI_FORMAT_INT4;
-  int64_t n_groups = spec->group ? ommai_div_up(spec->n_in, spec->group) : 1, floats = spec->has_minimums ? 2 : 1;
-  int64_t bytes = spec->n_out * spec->n_in * ommai_weight_format_bits(spec->format) / 8;
-  return integers ? bytes + spec->n_out * n_groups * floats * (int64_t)sizeof(float) : bytes;
 }
 
 static void count_prepared_row(struct ommai_weight_loader *loader, const struct ommai_linear_spec *spec) {
@@ -151,15 +112,22 @@ static void count_prepared_row(struct ommai_weight_loader *loader, const struct 
 enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, enum ommai_weight_role role, const char *name,
                                    const struct ommai_linear_source *sources, int n_sources, int64_t n_in,
                                    struct ommai_linear **out, struct omma_error *error) {
-  struct ommai_linear_spec spec = choose_spec(loader, role, sources, n_sources, n_in);
-  const bool expects = loader->quantization && !loader->checkpoint && is_text_matrix(role) && role != OMMAI_ROLE_LM_HEAD;
-  if (expects) OMMAI_TRY(choose_expected(loader, role, name, &spec, error));
+  struct ommai_stored_matrix matrix;
+  struct ommai_linear_source expected = {.type = OMMA_F32, .stored = &matrix};
+  bool is_stored = false;
+  /* Without a checkpoint, only what the configuration says of the layer of that name is known. */
+  if (loader->quantization && !loader->checkpoint && is_text_matrix(role) && role != OMMAI_ROLE_LM_HEAD) {
+    OMMAI_TRY(ommai_quantization_expect(loader->quantization, name, n_in, &is_stored, &matrix, error));
+  }
+  for (int i = 0; i < n_sources; i++) expected.n_out += sources[i].n_out;
+  const struct ommai_linear_spec spec =
+      choose_spec(loader, role, is_stored ? &expected : sources, is_stored ? 1 : n_sources, n_in);
   loader->kept = loader->kept_by_role[role] = spec;
   loader->bytes += (int64_t)ommai_linear_bytes_for(loader->linear_context, &spec);
-  loader->role_bytes[role] += weight_bytes(&spec);
+  loader->role_bytes[role] += ommai_linear_read_bytes(&spec);
   if (is_text_matrix(role)) count_prepared_row(loader, &spec);
   if (loader->mode != OMMAI_LOADER_PACK) return OMMA_OK;
-  enum omma_status status = ommai_linear_create(loader->linear_context, &spec, sources, n_sources, out, error);
+  enum omma_status status = ommai_linear_create(loader->linear_context, &spec, sources, n_sources, loader->team, out, error);
   if (status != OMMA_OK) ommai_error_prefix(error, "%s", name);
   return status;
 }

@@ -26,6 +26,7 @@ struct ommai_weight_loader {
   struct omma_allocator allocator;
   const struct ommai_checkpoint *checkpoint; /* PACK; may be NULL in DESCRIBE */
   struct ommai_linear_context *linear_context;
+  const struct omma_team *team; /* PACK: on which weights are packed; NULL: the caller alone */
   struct ommai_weight_policy policy;
   enum omma_dtype stored_type; /* of tensors that no checkpoint is there to show */
   ommai_tensor_visitor visit;  /* DESCRIBE; may be NULL */
@@ -36,7 +37,8 @@ struct ommai_weight_loader {
   /* of the last layer that was packed or described; has_bias only where it was packed */
   struct ommai_linear_spec kept;
   int64_t n_parameters;
-  int64_t bytes; /* in memory */
+  int64_t n_vision_parameters; /* of these, the tower's, once it was loaded */
+  int64_t bytes;               /* in memory */
   /* of these, packed weights and their scales, padding not counted */
   int64_t role_bytes[OMMAI_WEIGHT_ROLES];
   /* DESCRIBE: per worker of the linear context, the maximum over the layers */

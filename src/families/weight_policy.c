@@ -1,18 +1,31 @@
 #include "families/weight_policy.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "kernels/dtype.h"
 
 enum omma_dtype ommai_weight_type_compute(enum omma_weight_type wanted, enum ommai_cpu_level level) {
-  if (wanted == OMMA_WEIGHTS_AUTO || wanted == OMMA_WEIGHTS_INT8) {
-    return level == OMMAI_CPU_AVX512_BF16 || level == OMMAI_CPU_NEON_BF16 ? OMMA_BF16 : OMMA_F32;
-  }
-  return wanted == OMMA_WEIGHTS_BF16 ? OMMA_BF16 : OMMA_F32;
+  if (wanted == OMMA_WEIGHTS_F32 || wanted == OMMA_WEIGHTS_BF16) return wanted == OMMA_WEIGHTS_BF16 ? OMMA_BF16 : OMMA_F32;
+  return level == OMMAI_CPU_AVX512_BF16 || level == OMMAI_CPU_NEON_BF16 ? OMMA_BF16 : OMMA_F32;
 }
 
 struct ommai_weight_kind ommai_weight_kind_dense(enum omma_dtype compute) {
   return (struct ommai_weight_kind){.format = OMMAI_FORMAT_BF16, .compute = compute};
+}
+
+struct ommai_weight_kind ommai_weight_kind_of_tower(enum omma_weight_type wanted, enum omma_dtype compute) {
+  struct ommai_weight_kind kind = ommai_weight_kind_dense(compute);
+  for (enum ommai_weight_format format = 0; format < OMMAI_WEIGHT_FORMATS && wanted != OMMA_WEIGHTS_AUTO; format++) {
+    if (ommai_linear_format(format)->tower == wanted) kind.format = format;
+  }
+  return kind;
+}
+
+const char *ommai_weight_kind_name(const struct ommai_weight_kind *kind) {
+  const struct ommai_linear_format *format = ommai_linear_format(kind->format);
+  return format->quantised ? format->name : ommai_dtype_name(kind->compute);
 }
 
 /* What a checkpoint is already, by vLLM's names. */
@@ -25,35 +38,65 @@ static const struct {
                       {"gptq", "gptq"},
                       {"gptq_marlin", "gptq"},
                       {"gguf", "gguf"}};
+enum { N_STORED = sizeof stored_methods / sizeof *stored_methods };
 
-static const struct {
-  const char *name;
+/* How many words there are that lead to a format. */
+static int count_made(void) {
   enum ommai_weight_format format;
-  int64_t group;
-} made_methods[] = {{"int8", OMMAI_FORMAT_INT8, 0},
-                    {"int4", OMMAI_FORMAT_INT4, OMMA_INT4_GROUP},
-                    {"int4-g32", OMMAI_FORMAT_INT4, 32},
-                    {"int4-g64", OMMAI_FORMAT_INT4, 64},
-                    {"int4-g128", OMMAI_FORMAT_INT4, 128}};
+  int count = 0;
+  while (ommai_format_method(count, &format)) count++;
+  return count;
+}
+
+/* "none", the formats' words, what a checkpoint may be already. */
+bool omma_quantization_method(int index, struct omma_quantization_method *method) {
+  enum ommai_weight_format format;
+  const struct ommai_format_method *made = index > 0 ? ommai_format_method(index - 1, &format) : NULL;
+  const int stored = index - 1 - count_made();
+  *method = (struct omma_quantization_method){.name = "none"};
+  if (made) {
+    const struct ommai_linear_format *table = ommai_linear_format(format);
+    *method = (struct omma_quantization_method){made->name, table->name, table->packing_share};
+  } else if (stored >= 0 && stored < N_STORED) {
+    method->name = stored_methods[stored].name;
+  }
+  return made || index == 0 || (stored >= 0 && stored < N_STORED);
+}
+
+/* The words from `first` to before `end`, as far as there are. */
+static const char *list_methods(int first, int end, char *out, size_t size) {
+  struct omma_quantization_method method;
+  out[0] = '\0';
+  for (int i = first; i < end && omma_quantization_method(i, &method); i++) {
+    size_t used = strlen(out);
+    snprintf(out + used, size - used, "%s%s", used ? ", " : "", method.name);
+  }
+  return out;
+}
 
 static enum omma_status check_declared(const char *name, const char *method, const char *declared, struct omma_error *error) {
+  char made[160];
   size_t size = strlen(method);
   if (declared && strncmp(declared, method, size) == 0 && (declared[size] == ':' || !declared[size])) return OMMA_OK;
   return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "quantization",
-                          "quantization: %s: this checkpoint is %s%.80s; int8 and int4 can be made of bf16, f16 and f32 "
-                          "weights when they are loaded",
-                          name, declared ? "quantised otherwise, " : "not quantised", declared ? declared : "");
+                          "quantization: %s: this checkpoint is %s%.80s; what can be made of bf16, f16 and f32 weights when "
+                          "they are loaded: %s",
+                          name, declared ? "quantised otherwise, " : "not quantised", declared ? declared : "",
+                          list_methods(1, 1 + count_made(), made, sizeof made));
 }
 
 enum omma_status ommai_weight_kind_quantize(const char *name, const char *declared, struct ommai_weight_kind dense,
                                             struct ommai_weight_kind *kind, struct omma_error *error) {
+  enum ommai_weight_format format;
+  char all[256];
   *kind = dense;
   if (!name || strcmp(name, "none") == 0) return OMMA_OK;
-  for (size_t i = 0; i < sizeof stored_methods / sizeof *stored_methods; i++) {
+  for (int i = 0; i < N_STORED; i++) {
     if (strcmp(name, stored_methods[i].name) == 0) return check_declared(name, stored_methods[i].declared, declared, error);
   }
-  for (size_t i = 0; i < sizeof made_methods / sizeof *made_methods; i++) {
-    if (strcmp(name, made_methods[i].name) != 0) continue;
+  for (int i = 0; i < count_made(); i++) {
+    const struct ommai_format_method *method = ommai_format_method(i, &format);
+    if (strcmp(name, method->name) != 0) continue;
     if (declared) {
       return ommai_fail_field(
           error, OMMA_ERROR_UNSUPPORTED, "quantization",
@@ -61,30 +104,28 @@ enum omma_status ommai_weight_kind_quantize(const char *name, const char *declar
           "leave the option out",
           name, declared);
     }
-    *kind = (struct ommai_weight_kind){made_methods[i].format, dense.compute, made_methods[i].group, OMMAI_INPUTS_SYMMETRIC};
+    *kind = (struct ommai_weight_kind){format, dense.compute, method->group, OMMAI_INPUTS_SYMMETRIC};
     return OMMA_OK;
   }
-  return ommai_fail_field(
-      error, OMMA_ERROR_ARGUMENT, "quantization",
-      "quantization: %.60s is not supported; expected none, int8, int4, int4-g32, int4-g64 or int4-g128, or what "
-      "the checkpoint is: compressed-tensors, fp8, awq, gptq or gguf",
-      name);
+  return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "quantization",
+                          "quantization: %.60s is not supported; expected one of %s", name,
+                          list_methods(0, INT32_MAX, all, sizeof all));
 }
 
-/* The kind of layers that 4 bits would harm most, or that are few. */
-static struct ommai_weight_kind at_least_int8(struct ommai_weight_kind text) {
-  const struct ommai_weight_kind int8 = {OMMAI_FORMAT_INT8, text.compute, 0, OMMAI_INPUTS_SYMMETRIC};
-  return text.format == OMMAI_FORMAT_INT4 ? int8 : text;
+/* Of layers that the format would harm most, or that are few. */
+static struct ommai_weight_kind finer_kind(struct ommai_weight_kind text) {
+  const enum ommai_weight_format finer = ommai_linear_format(text.format)->finer;
+  return finer == text.format ? text : (struct ommai_weight_kind){finer, text.compute, 0, OMMAI_INPUTS_SYMMETRIC};
 }
 
 struct ommai_weight_policy ommai_weight_policy_make(struct ommai_weight_kind tower, bool gated_tower,
                                                     struct ommai_weight_kind text) {
-  /* The patch embedding is never in int8. Towers with gated layers are nearer to int8's bounds (a
-   * product of two has long tails, which eight bits hold badly, and RMSNorm swells what is wrong
-   * in short rows): what adds to their residual, and their mergers, are not. */
-  bool is_int8 = tower.format == OMMAI_FORMAT_INT8;
-  const struct ommai_weight_kind plain = is_int8 ? ommai_weight_kind_dense(tower.compute) : tower,
-                                 adding = gated_tower ? plain : tower, fine = at_least_int8(text);
+  /* The patch embedding is never quantised. Towers with gated layers are nearer to the bounds of
+   * eight bits (a product of two has long tails, which they hold badly, and RMSNorm swells what is
+   * wrong in short rows): what adds to their residual, and their mergers, are not. */
+  bool quantised = ommai_linear_format(tower.format)->quantised;
+  const struct ommai_weight_kind plain = quantised ? ommai_weight_kind_dense(tower.compute) : tower,
+                                 adding = gated_tower ? plain : tower, fine = finer_kind(text);
   return (struct ommai_weight_policy){.kinds = {[OMMAI_ROLE_PATCH_EMBED] = plain,
                                                 [OMMAI_ROLE_TOWER_QKV] = tower,
                                                 [OMMAI_ROLE_TOWER_PROJ] = adding,

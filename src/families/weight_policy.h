@@ -31,7 +31,7 @@ enum ommai_weight_role {
 struct ommai_weight_kind {
   enum ommai_weight_format format;
   enum omma_dtype compute;
-  int64_t group; /* INT4: inputs that share a scale */
+  int64_t group; /* quantised: inputs that share a scale; 0: all */
   enum ommai_linear_inputs inputs;
 };
 
@@ -47,7 +47,13 @@ enum omma_dtype ommai_weight_type_compute(enum omma_weight_type wanted, enum omm
 
 struct ommai_weight_kind ommai_weight_kind_dense(enum omma_dtype compute);
 
-/* What becomes of `dense` by a name of omma_model_options.quantization (NULL: none). declared: what
+/* A tower's, that computes in `compute`. */
+struct ommai_weight_kind ommai_weight_kind_of_tower(enum omma_weight_type wanted, enum omma_dtype compute);
+
+/* What such layers are said to compute in: a quantised format's name, or the type's. */
+const char *ommai_weight_kind_name(const struct ommai_weight_kind *kind);
+
+/* What becomes of `dense` by a name of omma_quantization_method (NULL: none). declared: what
  * the checkpoint is already, "awq" or "awq: ...", NULL: not quantised. Errors (field
  * "quantization"): ARGUMENT, UNSUPPORTED (not what the checkpoint is). */
 enum omma_status ommai_weight_kind_quantize(const char *name, const char *declared, struct ommai_weight_kind dense,

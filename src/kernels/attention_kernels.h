@@ -70,16 +70,20 @@ struct ommai_attention_prefetch {
   int32_t kind, row; /* where the next step begins */
 };
 
-/* One tile of query rows of one head. Row r sees keys 0 .. min(n_keys, first_visible + r) - 1. */
+/* One tile of query rows of one head. The keys that row r sees end at e = min(n_keys, first_visible
+ * + r) and begin at max(0, e - window_keys). */
 struct ommai_attention_tile {
   const void *q; /* [n_rows, head_dim], rows q_stride apart */
   void *out;     /* [n_rows, v_head_dim], rows out_stride apart */
   int64_t q_stride, out_stride;
   int32_t n_rows; /* 1 .. the kernel's rows */
   int32_t head_dim, v_head_dim;
-  const void *packed;    /* the segment's blocks, block_bytes up to a multiple of 64 apart */
-  int64_t n_keys;        /* 1 or more: the keys that the last row sees */
-  int64_t first_visible; /* 1 or more: the keys that row 0 sees; n_keys where nothing is masked */
+  const void *packed;    /* blocks from first_key on, block_bytes up to a multiple of 64 apart */
+  int64_t first_key;     /* that of the block with the first key that row 0 sees */
+  int64_t n_keys;        /* 1 or more: the keys up to the last that the last row sees */
+  int64_t first_visible; /* 1 or more: those of row 0; n_keys where no row sees more than another */
+  /* 1 or more: the keys that a row sees at most; WINDOW and INT8: n_keys or more */
+  int64_t window_keys;
   float scale;
   /* scratch_bytes(head_dim, v_head_dim), aligned to 64 */
   void *scratch;
@@ -91,6 +95,10 @@ struct ommai_attention_tile {
  * so in bf16, where weights are rounded: relative to the exact maximum the largest is 1 and has no
  * error, which shows in rows where two or three keys outweigh the others. */
 static inline float ommai_attention_slack(enum omma_dtype dtype) { return dtype == OMMA_BF16 ? 0.0f : 8.0f; }
+
+/* The maximum in use of a row that has seen no key yet. It is below all scores before they are
+ * scaled, and finite: a block whose keys a row's window hides has weights of zero, not NaN. */
+#define OMMAI_ATTENTION_LEAST_SCORE (-0x1p100f)
 
 struct ommai_attention_tile_kernel {
   const char *name;
@@ -142,14 +150,15 @@ struct ommai_attention_decode_kernel {
  * f32_bf16: f32 queries, bf16 keys; f32_kv8, bf16_kv8: f32 and bf16 queries, keys of 8 bits with
  * scales. */
 #if defined(__x86_64__)
-#define OMMAI_ATTENTION_TILE_KERNELS_ARCH(X)                                                                             \
-  X(f32_avx2)                                                                                                            \
-  X(f32_bf16_avx2)                                                                                                       \
-  X(f32_kv8_avx2)                                                                                                        \
-  X(bf16_avx2)                                                                                                           \
-  X(bf16_kv8_avx2)                                                                                                       \
-  X(f16_avx2)                                                                                                            \
-  X(f32_avx512) X(f32_bf16_avx512) X(f32_kv8_avx512) X(bf16_avx512) X(bf16_kv8_avx512) X(f16_avx512) X(bf16_avx512_bf16) \
+#define OMMAI_ATTENTION_TILE_KERNELS_ARCH(X)                                                               \
+  X(f32_avx2)                                                                                              \
+  X(f32_bf16_avx2)                                                                                         \
+  X(f32_kv8_avx2)                                                                                          \
+  X(bf16_avx2)                                                                                             \
+  X(bf16_kv8_avx2)                                                                                         \
+  X(f16_avx2)                                                                                              \
+  X(f32_avx512)                                                                                            \
+  X(f32_bf16_avx512) X(f32_kv8_avx512) X(bf16_avx512) X(bf16_kv8_avx512) X(f16_avx512) X(bf16_avx512_bf16) \
       X(bf16_kv8_avx512_bf16)
 #define OMMAI_ATTENTION_WINDOW_KERNELS(X) X(bf16_avx512_bf16)
 #define OMMAI_ATTENTION_INT8_KERNELS_ARCH(X) X(bf16_avx512_bf16_vnni)

@@ -79,19 +79,42 @@ OMMAI_INLINE void multiply_keys(const float *keys, const float *queries, int64_t
   }
 }
 
-/* Scores that a row does not see become -inf; the largest are found anew. limits: keys of the block
- * that each row sees. */
-OMMAI_INLINE void mask_scores(float *scores, int64_t n_keys, const vec limits[MAX_NV], vec largest[MAX_NV], int nv) {
+/* Where each row's keys end, counted from `from`: as far as a block's length, which is all that
+ * counts. Counted from a window's length further on, where they begin. */
+OMMAI_INLINE void find_ends(const struct ommai_attention_tile *tile, int64_t from, vec ends[MAX_NV], int nv) {
+  int64_t last = ommai_min_i64(ommai_max_i64(tile->n_keys - from, -BLOCK), BLOCK);
+  int64_t first = ommai_min_i64(ommai_max_i64(tile->first_visible - from, -BLOCK), BLOCK);
+  for (int v = 0; v < nv; v++) {
+    vec end = vec_add(vec_indices(), vec_set1((float)(first + v * LANES)));
+    ends[v] = vec_select(vec_greater(end, vec_set1((float)last)), vec_set1((float)last), end);
+  }
+}
+
+/* Scores of a block that a row does not see become -inf; the largest are found anew. */
+OMMAI_INLINE void mask_scores(float *scores, int64_t n_keys, const vec firsts[MAX_NV], const vec ends[MAX_NV],
+                              vec largest[MAX_NV], int nv) {
   const vec hidden = vec_set1(-INFINITY);
   for (int v = 0; v < nv; v++) largest[v] = hidden;
   for (int64_t key = 0; key < n_keys; key++) {
     for (int v = 0; v < nv; v++) {
       float *at = scores + (key * nv + v) * LANES;
-      vec score = vec_select(vec_greater(limits[v], vec_set1((float)key)), vec_load(at), hidden);
+      vec score = vec_select(vec_greater(ends[v], vec_set1((float)key)), vec_load(at), hidden);
+      score = vec_select(vec_greater(firsts[v], vec_set1((float)key)), hidden, score);
       largest[v] = vec_max(largest[v], score);
       vec_store(at, score);
     }
   }
+}
+
+/* The block at `begin`, where a row does not see all of its n_keys keys. */
+OMMAI_INLINE void mask_block(const struct ommai_attention_tile *tile, int64_t begin, int64_t n_keys, float *scores,
+                             vec largest[MAX_NV], int nv) {
+  vec firsts[MAX_NV], ends[MAX_NV];
+  int64_t all_see = ommai_min_i64(tile->n_keys, tile->first_visible), last_begins = tile->n_keys - tile->window_keys;
+  if (begin + n_keys <= all_see && begin >= last_begins) return;
+  find_ends(tile, begin + tile->window_keys, firsts, nv);
+  find_ends(tile, begin, ends, nv);
+  mask_scores(scores, n_keys, firsts, ends, largest, nv);
 }
 
 /* What happens to the sums of the blocks before. */
@@ -143,16 +166,6 @@ OMMAI_INLINE void write_rows(const struct ommai_attention_tile *tile, const floa
   }
 }
 
-/* Keys of the block at `begin` that each row of the tile sees. */
-OMMAI_INLINE void find_limits(const struct ommai_attention_tile *tile, int64_t begin, vec limits[MAX_NV], int nv) {
-  int64_t last = ommai_min_i64(tile->n_keys - begin, BLOCK);
-  int64_t first = ommai_min_i64(ommai_max_i64(tile->first_visible - begin, -BLOCK), BLOCK);
-  for (int v = 0; v < nv; v++) {
-    vec seen = vec_add(vec_indices(), vec_set1((float)(first + v * LANES)));
-    limits[v] = vec_select(vec_greater(seen, vec_set1((float)last)), vec_set1((float)last), seen);
-  }
-}
-
 /* Per row: the maximum in use (unscaled) and the sum of the weights. */
 struct softmax {
   vec maximum[MAX_NV], sum[MAX_NV], rescale[MAX_NV];
@@ -188,21 +201,17 @@ OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, e
   vec scale = vec_set1(fabsf(tile->scale) * LOG2_E), largest[MAX_NV];
   struct softmax softmax;
   for (int v = 0; v < nv; v++) {
-    softmax.maximum[v] = vec_set1(-INFINITY);
+    softmax.maximum[v] = vec_set1(OMMAI_ATTENTION_LEAST_SCORE);
     softmax.sum[v] = vec_zero();
   }
   pack_queries(tile, queries, nv, dtype);
-  int64_t all_see = ommai_min_i64(tile->n_keys, tile->first_visible);
   const float *block = tile->packed;
-  for (int64_t begin = 0; begin < tile->n_keys; begin += BLOCK, block += stride) {
+  for (int64_t begin = tile->first_key; begin < tile->n_keys; begin += BLOCK, block += stride) {
     int64_t n_keys = ommai_round_up(ommai_min_i64(tile->n_keys - begin, BLOCK), GROUP);
     multiply_keys(block, queries, units, n_keys / GROUP, scores, largest, tile->prefetch, nv);
-    if (begin + n_keys > all_see) {
-      vec limits[MAX_NV];
-      find_limits(tile, begin, limits, nv);
-      mask_scores(scores, n_keys, limits, largest, nv);
-    }
-    enum carry carry = raise_maximum(&softmax, largest, scale, ommai_attention_slack(dtype), begin == 0, nv);
+    mask_block(tile, begin, n_keys, scores, largest, nv);
+    bool first = begin == tile->first_key;
+    enum carry carry = raise_maximum(&softmax, largest, scale, ommai_attention_slack(dtype), first, nv);
     for (int v = 0; v < nv; v++) {
       vec sum =
           make_weights(scores + v * LANES, weights + v * LANES * UNIT_WORDS, n_keys, nv, scale, softmax.maximum[v], dtype);

@@ -72,11 +72,12 @@ struct row {
   float maximum, sum;
 };
 
-static void attend_block(const struct ommai_attention_tile *tile, struct row *row, const float *block, int64_t n_keys,
-                         bool round_weights) {
+/* Keys [first, end) of a block. */
+static void attend_block(const struct ommai_attention_tile *tile, struct row *row, const float *block, int64_t first,
+                         int64_t end, bool round_weights) {
   const float *v = block + (int64_t)BLOCK * tile->head_dim;
   float maximum = row->maximum, sum = 0.0f;
-  for (int64_t key = 0; key < n_keys; key++) {
+  for (int64_t key = first; key < end; key++) {
     float dot = 0.0f;
     for (int32_t d = 0; d < tile->head_dim; d++) dot += row->q[d] * block[key * tile->head_dim + d];
     row->scores[key] = dot * row->scale;
@@ -84,7 +85,7 @@ static void attend_block(const struct ommai_attention_tile *tile, struct row *ro
   }
   float rescale = exp2f(row->maximum - maximum);
   for (int32_t d = 0; d < tile->v_head_dim; d++) row->out[d] *= rescale;
-  for (int64_t key = 0; key < n_keys; key++) {
+  for (int64_t key = first; key < end; key++) {
     float weight = exp2f(row->scores[key] - maximum);
     if (round_weights) weight = ommai_bf16_to_f32(ommai_bf16_from_f32(weight));
     sum += weight;
@@ -112,11 +113,11 @@ static void attend(const struct ommai_attention_tile *tile, enum omma_dtype dtyp
     float scale = (int8 ? row_to_int8(q, tile->head_dim) : 1.0f) * (tile->scale * LOG2_E);
     row.maximum = -INFINITY;
     row.sum = 0.0f;
-    int64_t n_keys = ommai_min_i64(tile->n_keys, tile->first_visible + r);
-    for (int64_t key = 0; key < n_keys; key += BLOCK) {
-      const float *block = (const float *)tile->packed + key / BLOCK * block_floats;
+    int64_t end = ommai_min_i64(tile->n_keys, tile->first_visible + r), first = ommai_max_i64(0, end - tile->window_keys);
+    for (int64_t key = first / BLOCK * BLOCK; key < end; key += BLOCK) {
+      const float *block = (const float *)tile->packed + (key - tile->first_key) / BLOCK * block_floats;
       row.scale = int8 ? scale * block[used_floats] : scale;
-      attend_block(tile, &row, block, ommai_min_i64(n_keys - key, BLOCK), dtype == OMMA_BF16);
+      attend_block(tile, &row, block, ommai_max_i64(first - key, 0), ommai_min_i64(end - key, BLOCK), dtype == OMMA_BF16);
     }
     for (int32_t d = 0; d < tile->v_head_dim; d++) {
       ommai_attention_store(tile->out, r * tile->out_stride + d, dtype, row.out[d] / row.sum + 0.0f);

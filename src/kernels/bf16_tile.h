@@ -33,11 +33,23 @@ struct ommai_bf16_tile {
   float *sums; /* [n_rows][64], for the kernel; y may be there */
 };
 
-typedef void (*ommai_bf16_tile_kernel)(const struct ommai_bf16_tile *tile);
+struct ommai_bf16_tile_kernel {
+  enum ommai_cpu_level level;
+  void (*run)(const struct ommai_bf16_tile *tile);
+};
 
-/* The best kernel up to `level`, and all that there are. */
-ommai_bf16_tile_kernel ommai_bf16_tile_select(enum ommai_cpu_level level);
-void ommai_bf16_tile_scalar(const struct ommai_bf16_tile *tile);
-void ommai_bf16_tile_avx512_bf16(const struct ommai_bf16_tile *tile);
+/* All there are: X(level). */
+#if defined(__x86_64__)
+#define OMMAI_BF16_TILE_KERNELS(X) X(scalar) X(avx512_bf16)
+#else
+#define OMMAI_BF16_TILE_KERNELS(X) X(scalar)
+#endif
+#define OMMAI_BF16_TILE_DECLARE(level) extern const struct ommai_bf16_tile_kernel ommai_bf16_tile_##level;
+OMMAI_BF16_TILE_KERNELS(OMMAI_BF16_TILE_DECLARE)
+#undef OMMAI_BF16_TILE_DECLARE
+
+/* As a list, and the best up to `level`. */
+extern const struct ommai_bf16_tile_kernel *const ommai_bf16_tile_kernels[];
+const struct ommai_bf16_tile_kernel *ommai_bf16_tile_select(enum ommai_cpu_level level);
 
 #endif

@@ -16,7 +16,7 @@ static float sum_at(const struct ommai_bf16_tile *tile, int64_t row, int column)
   return sum;
 }
 
-void ommai_bf16_tile_scalar(const struct ommai_bf16_tile *tile) {
+static void run(const struct ommai_bf16_tile *tile) {
   for (int64_t row = 0; row < tile->n_rows; row++) {
     for (int column = 0; column < PANEL; column++) {
       int64_t at = row * tile->y_stride + column;
@@ -30,10 +30,9 @@ void ommai_bf16_tile_scalar(const struct ommai_bf16_tile *tile) {
   }
 }
 
-ommai_bf16_tile_kernel ommai_bf16_tile_select(enum ommai_cpu_level level) {
-#if defined(__x86_64__)
-  if (level == OMMAI_CPU_AVX512_BF16) return ommai_bf16_tile_avx512_bf16;
-#endif
-  (void)level;
-  return ommai_bf16_tile_scalar;
-}
+const struct ommai_bf16_tile_kernel ommai_bf16_tile_scalar = {OMMAI_CPU_SCALAR, run};
+
+#define BF16_TILE_ENTRY(level) &ommai_bf16_tile_##level,
+const struct ommai_bf16_tile_kernel *const ommai_bf16_tile_kernels[] = {OMMAI_BF16_TILE_KERNELS(BF16_TILE_ENTRY) NULL};
+
+OMMAI_CHOOSE_BY_LEVEL(ommai_bf16_tile_select, ommai_bf16_tile_kernel, ommai_bf16_tile_kernels)

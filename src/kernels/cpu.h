@@ -44,4 +44,22 @@ enum omma_status ommai_cpu_select(const char *isa, enum ommai_cpu_level *level, 
  * one. Fills and returns `out`. */
 const char *ommai_cpu_reason(const char *isa, enum ommai_cpu_level level, char *out, size_t size);
 
+/* Kernels are chosen from lists of tables that have a member `level`: pointers by rising level, and
+ * NULL. This defines the choice among them, the last one that a level allows. */
+#define OMMAI_CHOOSE_BY_LEVEL(choose, table, list)                                       \
+  const struct table *choose(enum ommai_cpu_level level) {                               \
+    const struct table *best = (list)[0];                                                \
+    for (int i = 1; (list)[i]; i++) best = (list)[i]->level <= level ? (list)[i] : best; \
+    return best;                                                                         \
+  }
+
+/* Levels above scalar for which code over vectors is compiled once: X(level). */
+#if defined(__x86_64__)
+#define OMMAI_VECTOR_LEVELS(X) X(avx2) X(avx512)
+#elif defined(__aarch64__)
+#define OMMAI_VECTOR_LEVELS(X) X(neon)
+#else
+#define OMMAI_VECTOR_LEVELS(X)
+#endif
+
 #endif

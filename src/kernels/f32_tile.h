@@ -15,6 +15,7 @@
 
 /* What the pointers lead to needs its element's alignment only. */
 struct ommai_f32_tile_kernels {
+  enum ommai_cpu_level level;
   int n_columns; /* of a strip; divides OMMAI_PANEL_COLUMNS */
   /* strip[k][c] = w[k][c] for k < n_k, n_k at most OMMAI_TILE_K, and the strip's columns c.
    * weights: the strip's first column in a panel of either layout, from an even k on. bf16 writes
@@ -26,14 +27,14 @@ struct ommai_f32_tile_kernels {
   void (*multiply)(const float *strip, const float *x, int64_t n_rows, int64_t n_k, float *sums);
 };
 
-/* The best kernels up to `level`, and the list of all that there are for it to choose from. */
-const struct ommai_f32_tile_kernels *ommai_f32_tile_select(enum ommai_cpu_level level);
+/* All there are: X(level). */
+#define OMMAI_F32_TILE_KERNELS(X) X(scalar) OMMAI_VECTOR_LEVELS(X)
+#define OMMAI_F32_TILE_DECLARE(level) extern const struct ommai_f32_tile_kernels ommai_f32_tile_##level;
+OMMAI_F32_TILE_KERNELS(OMMAI_F32_TILE_DECLARE)
+#undef OMMAI_F32_TILE_DECLARE
 
-extern const struct ommai_f32_tile_kernels ommai_f32_tile_scalar;
-#if defined(__x86_64__)
-extern const struct ommai_f32_tile_kernels ommai_f32_tile_avx2, ommai_f32_tile_avx512;
-#elif defined(__aarch64__)
-extern const struct ommai_f32_tile_kernels ommai_f32_tile_neon;
-#endif
+/* As a list, and the best up to `level`. */
+extern const struct ommai_f32_tile_kernels *const ommai_f32_tile_kernels[];
+const struct ommai_f32_tile_kernels *ommai_f32_tile_select(enum ommai_cpu_level level);
 
 #endif

@@ -28,15 +28,9 @@ static void multiply(const float *strip, const float *x, int64_t n_rows, int64_t
   }
 }
 
-const struct ommai_f32_tile_kernels ommai_f32_tile_scalar = {COLUMNS, expand_bf16, expand_f32, multiply};
+const struct ommai_f32_tile_kernels ommai_f32_tile_scalar = {OMMAI_CPU_SCALAR, COLUMNS, expand_bf16, expand_f32, multiply};
 
-const struct ommai_f32_tile_kernels *ommai_f32_tile_select(enum ommai_cpu_level level) {
-#if defined(__x86_64__)
-  if (level == OMMAI_CPU_AVX512 || level == OMMAI_CPU_AVX512_BF16) return &ommai_f32_tile_avx512;
-  if (level == OMMAI_CPU_AVX2 || level == OMMAI_CPU_AVX2_VNNI) return &ommai_f32_tile_avx2;
-#elif defined(__aarch64__)
-  if (level == OMMAI_CPU_NEON || level == OMMAI_CPU_NEON_BF16) return &ommai_f32_tile_neon;
-#endif
-  (void)level;
-  return &ommai_f32_tile_scalar;
-}
+#define F32_TILE_ENTRY(level) &ommai_f32_tile_##level,
+const struct ommai_f32_tile_kernels *const ommai_f32_tile_kernels[] = {OMMAI_F32_TILE_KERNELS(F32_TILE_ENTRY) NULL};
+
+OMMAI_CHOOSE_BY_LEVEL(ommai_f32_tile_select, ommai_f32_tile_kernels, ommai_f32_tile_kernels)

@@ -10,38 +10,32 @@
 #define BLOCK_BF16 1024
 #define BLOCK_F32 256
 
+static const struct {
+  int bits;
+  int64_t k_step; /* n_in is padded to a multiple of it */
+} layouts[OMMAI_WEIGHT_LAYOUTS] = {[OMMAI_WEIGHTS_BF16_PANELS] = {16, 32},
+                                   [OMMAI_WEIGHTS_F32_PANELS] = {32, 16},
+                                   [OMMAI_WEIGHTS_S8_PANELS] = {8, 64},
+                                   [OMMAI_WEIGHTS_U4_PANELS] = {4, 64}};
+
+int ommai_weights_bits(enum ommai_weight_layout layout) { return layouts[layout].bits; }
+
 int64_t ommai_weights_padded_k(enum ommai_weight_layout layout, int64_t n_in) {
-  if (layout == OMMAI_WEIGHTS_S8_PANELS || layout == OMMAI_WEIGHTS_U4_PANELS) return ommai_round_up(n_in, 64);
-  if (layout == OMMAI_WEIGHTS_BF16_PANELS) return ommai_round_up(n_in, 32);
-  return ommai_round_up(n_in, 16);
+  return ommai_round_up(n_in, layouts[layout].k_step);
+}
+
+int64_t ommai_weights_panel_bytes(enum ommai_weight_layout layout, int64_t n_in) {
+  return ommai_weights_padded_k(layout, n_in) * OMMAI_PANEL_COLUMNS * layouts[layout].bits / 8;
 }
 
 int64_t ommai_weights_panel_elements(enum ommai_weight_layout layout, int64_t n_in) {
-  return ommai_weights_padded_k(layout, n_in) * OMMAI_PANEL_COLUMNS / (layout == OMMAI_WEIGHTS_U4_PANELS ? 2 : 1);
+  return ommai_weights_panel_bytes(layout, n_in) / ommai_max_i64(layouts[layout].bits / 8, 1);
 }
 
-void ommai_gemv_select(enum ommai_cpu_level level, struct ommai_gemv_kernels *kernels) {
-  *kernels =
-      (struct ommai_gemv_kernels){ommai_gemv_panel_bf16_scalar, ommai_gemv_panel_f32_scalar, ommai_gemv_panel_mixed_scalar};
-#if defined(__x86_64__)
-  if (level == OMMAI_CPU_AVX2 || level == OMMAI_CPU_AVX2_VNNI) {
-    kernels->panel_f32 = ommai_gemv_panel_f32_avx2;
-    kernels->panel_mixed = ommai_gemv_panel_mixed_avx2;
-  }
-  if (level == OMMAI_CPU_AVX512 || level == OMMAI_CPU_AVX512_BF16) {
-    kernels->panel_f32 = ommai_gemv_panel_f32_avx512;
-    kernels->panel_mixed = ommai_gemv_panel_mixed_avx512;
-  }
-  if (level == OMMAI_CPU_AVX512_BF16) kernels->panel_bf16 = ommai_gemv_panel_bf16_avx512_bf16;
-#elif defined(__aarch64__)
-  if (level == OMMAI_CPU_NEON || level == OMMAI_CPU_NEON_BF16) {
-    kernels->panel_f32 = ommai_gemv_panel_f32_neon;
-    kernels->panel_mixed = ommai_gemv_panel_mixed_neon;
-  }
-#else
-  (void)level;
-#endif
-}
+#define GEMV_ENTRY(level) &ommai_gemv_##level,
+const struct ommai_gemv_kernels *const ommai_gemv_kernels[] = {OMMAI_GEMV_KERNELS(GEMV_ENTRY) NULL};
+
+OMMAI_CHOOSE_BY_LEVEL(ommai_gemv_select, ommai_gemv_kernels, ommai_gemv_kernels)
 
 static void panel_of_bf16(const struct ommai_gemv_kernels *kernels, const ommai_bf16 *weights, int64_t n_in,
                           const ommai_bf16 *x, int64_t x_stride, int n_rows, float *sums) {

@@ -33,15 +33,20 @@ enum ommai_weight_layout {
   OMMAI_WEIGHT_LAYOUTS
 };
 
+/* Bits of one weight. */
+int ommai_weights_bits(enum ommai_weight_layout layout);
+
 /* n_in with its padding. */
 int64_t ommai_weights_padded_k(enum ommai_weight_layout layout, int64_t n_in);
 
-/* Elements from one panel to the next; bytes of U4_PANELS. */
+/* From one panel to the next: bytes, and elements (bytes of U4_PANELS). */
+int64_t ommai_weights_panel_bytes(enum ommai_weight_layout layout, int64_t n_in);
 int64_t ommai_weights_panel_elements(enum ommai_weight_layout layout, int64_t n_in);
 
 /* The micro-kernels. x, weights and sums need their element's alignment only; nothing past n_k is
  * read from x. */
 struct ommai_gemv_kernels {
+  enum ommai_cpu_level level;
   /* sums[r][c] += x[r][k] w[k][c] for c < 64, r < n_rows <= OMMAI_GEMV_GROUP, k < n_k, in products
    * of bf16. sums is [n_rows][64]. weights: a panel from an even k on, [.][64][2]. Where n_k is
    * odd, the last pair's second weight must be finite (packing has zeroed it) and does not
@@ -54,8 +59,19 @@ struct ommai_gemv_kernels {
   void (*panel_mixed)(const ommai_bf16 *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums);
 };
 
-/* The best micro-kernels up to `level`. */
-void ommai_gemv_select(enum ommai_cpu_level level, struct ommai_gemv_kernels *kernels);
+/* All there are: X(level). */
+#if defined(__x86_64__)
+#define OMMAI_GEMV_KERNELS(X) X(scalar) OMMAI_VECTOR_LEVELS(X) X(avx512_bf16)
+#else
+#define OMMAI_GEMV_KERNELS(X) X(scalar) OMMAI_VECTOR_LEVELS(X)
+#endif
+#define OMMAI_GEMV_DECLARE(level) extern const struct ommai_gemv_kernels ommai_gemv_##level;
+OMMAI_GEMV_KERNELS(OMMAI_GEMV_DECLARE)
+#undef OMMAI_GEMV_DECLARE
+
+/* As a list, and the best up to `level`. */
+extern const struct ommai_gemv_kernels *const ommai_gemv_kernels[];
+const struct ommai_gemv_kernels *ommai_gemv_select(enum ommai_cpu_level level);
 
 /* A weight matrix and what its inputs are. In f32 arithmetic inputs in bf16 are expanded;
  * arithmetic in bf16 is for bf16 panels and inputs. */
@@ -86,22 +102,11 @@ static inline void ommai_gemv_prefetch_bias(const float *bias) {
 void ommai_gemv_finish(const float *sums, const float *bias, int n_rows, int n_columns, bool accumulate, float *y,
                        int64_t y_stride);
 
-/* The micro-kernels by level. */
+/* Micro-kernels that the tables of several levels have. */
 void ommai_gemv_panel_bf16_scalar(const ommai_bf16 *weights, const ommai_bf16 *x, int64_t x_stride, int n_rows, int64_t n_k,
                                   float *sums);
-void ommai_gemv_panel_f32_scalar(const float *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums);
-void ommai_gemv_panel_mixed_scalar(const ommai_bf16 *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k,
+void ommai_gemv_panel_f32_avx512(const float *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums);
+void ommai_gemv_panel_mixed_avx512(const ommai_bf16 *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k,
                                    float *sums);
-#define OMMAI_GEMV_DECLARE(level)                                                                                           \
-  void ommai_gemv_panel_f32_##level(const float *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k,        \
-                                    float *sums);                                                                           \
-  void ommai_gemv_panel_mixed_##level(const ommai_bf16 *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k, \
-                                      float *sums);
-OMMAI_GEMV_DECLARE(avx2)
-OMMAI_GEMV_DECLARE(avx512)
-OMMAI_GEMV_DECLARE(neon)
-#undef OMMAI_GEMV_DECLARE
-void ommai_gemv_panel_bf16_avx512_bf16(const ommai_bf16 *weights, const ommai_bf16 *x, int64_t x_stride, int n_rows,
-                                       int64_t n_k, float *sums);
 
 #endif

@@ -13,7 +13,7 @@ void ommai_gemv_panel_bf16_scalar(const ommai_bf16 *weights, const ommai_bf16 *x
   }
 }
 
-void ommai_gemv_panel_f32_scalar(const float *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums) {
+static void panel_f32(const float *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums) {
   for (int row = 0; row < n_rows; row++) {
     float *sum = sums + row * OMMAI_PANEL_COLUMNS;
     for (int64_t k = 0; k < n_k; k++) {
@@ -23,8 +23,7 @@ void ommai_gemv_panel_f32_scalar(const float *weights, const float *x, int64_t x
   }
 }
 
-void ommai_gemv_panel_mixed_scalar(const ommai_bf16 *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k,
-                                   float *sums) {
+static void panel_mixed(const ommai_bf16 *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums) {
   for (int row = 0; row < n_rows; row++) {
     float *sum = sums + row * OMMAI_PANEL_COLUMNS;
     for (int64_t k = 0; k < n_k; k++) {
@@ -34,3 +33,5 @@ void ommai_gemv_panel_mixed_scalar(const ommai_bf16 *weights, const float *x, in
     }
   }
 }
+
+const struct ommai_gemv_kernels ommai_gemv_scalar = {OMMAI_CPU_SCALAR, ommai_gemv_panel_bf16_scalar, panel_f32, panel_mixed};

@@ -1,15 +1,9 @@
-#include "kernels/integer_panel_blocks.h"
+#include "kernels/integer_panel.h"
 
-const struct ommai_integer_kernels *const ommai_integer_kernels[] = {
-    &ommai_integer_scalar,
-#if defined(__x86_64__)
-    &ommai_integer_avx2,
-    &ommai_integer_avx2_vnni,
-    &ommai_integer_avx512,
-    &ommai_integer_avx512_vnni,
-#endif
-    NULL,
-};
+#include <stddef.h>
+
+#define INTEGER_ENTRY(level) &ommai_integer_##level,
+const struct ommai_integer_kernels *const ommai_integer_kernels[] = {OMMAI_INTEGER_KERNELS(INTEGER_ENTRY) NULL};
 
 bool ommai_integer_runs(const struct ommai_integer_kernels *kernels) {
   bool needs_more = kernels->uses_vnni && kernels->level == OMMAI_CPU_AVX512;

@@ -58,8 +58,17 @@ struct ommai_integer_kernels {
   ommai_integer_kernel s8, u4;
 };
 
-/* All there are, by rising level, NULL at the end; whether this machine runs one; and the best that
- * it runs up to `level`. */
+/* All there are: X(level). */
+#if defined(__x86_64__)
+#define OMMAI_INTEGER_KERNELS(X) X(scalar) X(avx2) X(avx2_vnni) X(avx512) X(avx512_vnni)
+#else
+#define OMMAI_INTEGER_KERNELS(X) X(scalar)
+#endif
+#define OMMAI_INTEGER_DECLARE(level) extern const struct ommai_integer_kernels ommai_integer_##level;
+OMMAI_INTEGER_KERNELS(OMMAI_INTEGER_DECLARE)
+#undef OMMAI_INTEGER_DECLARE
+
+/* As a list; whether this machine runs one; and the best that it runs up to `level`. */
 extern const struct ommai_integer_kernels *const ommai_integer_kernels[];
 bool ommai_integer_runs(const struct ommai_integer_kernels *kernels);
 const struct ommai_integer_kernels *ommai_integer_select(enum ommai_cpu_level level);

@@ -104,10 +104,4 @@ static inline void integer_prefetch_scales(const struct integer_block *block) {
   for (int64_t i = 0; i < block->panel->scale_stride; i += LINE_FLOATS) __builtin_prefetch(coming + i);
 }
 
-extern const struct ommai_integer_kernels ommai_integer_scalar;
-#if defined(__x86_64__)
-extern const struct ommai_integer_kernels ommai_integer_avx2, ommai_integer_avx2_vnni, ommai_integer_avx512,
-    ommai_integer_avx512_vnni;
-#endif
-
 #endif

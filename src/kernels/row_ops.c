@@ -1,14 +1,12 @@
 #include "kernels/row_ops.h"
 
+#include <stddef.h>
+
 #define ROW_OPS_TABLE ommai_row_ops_scalar
 #define ROW_OPS_LEVEL OMMAI_CPU_SCALAR
 #include "kernels/row_ops_body.h"
 
-const struct ommai_row_ops *ommai_row_ops(enum ommai_cpu_level level) {
-#if defined(__x86_64__)
-  if (level == OMMAI_CPU_AVX512 || level == OMMAI_CPU_AVX512_BF16) return &ommai_row_ops_avx512;
-  if (level == OMMAI_CPU_AVX2 || level == OMMAI_CPU_AVX2_VNNI) return &ommai_row_ops_avx2;
-#endif
-  (void)level;
-  return &ommai_row_ops_scalar;
-}
+#define ROW_OPS_ENTRY(level) &ommai_row_ops_##level,
+static const struct ommai_row_ops *const tables[] = {OMMAI_ROW_OPS_LEVELS(ROW_OPS_ENTRY) NULL};
+
+OMMAI_CHOOSE_BY_LEVEL(ommai_row_ops, ommai_row_ops, tables)

@@ -95,14 +95,17 @@ struct ommai_row_ops {
   enum ommai_cpu_level level; /* of the code in the table */
 };
 
-/* The table for a level: the scalar code, overridden upward by every level up to this one that this
- * build has. */
-const struct ommai_row_ops *ommai_row_ops(enum ommai_cpu_level level);
-
-extern const struct ommai_row_ops ommai_row_ops_scalar;
+/* All there are: X(level). */
 #if defined(__x86_64__)
-extern const struct ommai_row_ops ommai_row_ops_avx2;
-extern const struct ommai_row_ops ommai_row_ops_avx512;
+#define OMMAI_ROW_OPS_LEVELS(X) X(scalar) OMMAI_VECTOR_LEVELS(X)
+#else
+#define OMMAI_ROW_OPS_LEVELS(X) X(scalar)
 #endif
+#define OMMAI_ROW_OPS_DECLARE(level) extern const struct ommai_row_ops ommai_row_ops_##level;
+OMMAI_ROW_OPS_LEVELS(OMMAI_ROW_OPS_DECLARE)
+#undef OMMAI_ROW_OPS_DECLARE
+
+/* The best up to `level`. */
+const struct ommai_row_ops *ommai_row_ops(enum ommai_cpu_level level);
 
 #endif

@@ -8,10 +8,10 @@
 #include "base/team.h"
 #include "base/team_streams.h"
 #include "kernels/dtype.h"
-#include "language/attention_kind.h"
 #include "language/decode_attention.h"
 #include "language/experts.h"
 #include "language/feed_forward.h"
+#include "language/mixer.h"
 
 enum { PREPARE_ALONE = 16 * 1024 }; /* inputs that are prepared sooner than a team has begun */
 
@@ -23,16 +23,12 @@ struct step {
   const struct omma_team *team;
   float *residual;      /* [n, hidden] */
   void *normed;         /* dtype [n, hidden] */
-  float *projected;     /* [n, the widest of qkv, gate with up, attention's scratch] */
-  void *q, *attended;   /* dtype [n, q_width], [n, attended_width] */
+  float *projected;     /* [n, the widest of qkv, gate with up, a mixer's scratch] */
+  void *q, *mixed;      /* dtype [n, the widest q], [n, the widest input of o] */
   void *gated;          /* dtype [n, the widest dense intermediate] */
   float *cosine, *sine; /* [n, rope_dim / 2] */
-  int64_t *offsets;     /* [n] query positions for the attention plan */
-  int64_t *starts;      /* [n + 1] */
-  int32_t *page_table;  /* [n, max_pages] */
-  int64_t max_pages;
-  void *prepared; /* rows of x for the layer at hand */
-  struct ommai_decode_attention attention;
+  void *prepared;       /* rows of x for the layer at hand */
+  struct ommai_decode_mixing mixing[OMMAI_MAX_STATE_GROUPS];
   /* Routed layers: */
   struct ommai_routing routing;
   float *unrounded;                     /* [n, hidden] */
@@ -40,13 +36,6 @@ struct step {
   struct ommai_experts_scratch experts; /* [slots] rows */
   float *expert_results;                /* [slots, hidden] */
 };
-
-static int64_t pages_for(int64_t n_positions) { return ommai_div_up(n_positions, OMMA_ATTENTION_PAGE_TOKENS); }
-
-static int64_t projected_width(const struct ommai_decoder_config *config) {
-  int64_t projected = ommai_max_i64(ommai_decoder_qkv_width(config), 2 * ommai_decoder_max_dense_size(config));
-  return ommai_max_i64(projected, config->attention->shape(config).decode_scratch);
-}
 
 static void place_experts(const struct ommai_decoder *decoder, size_t n, struct ommai_arena *arena, struct step *step) {
   const struct ommai_decoder_config *config = &decoder->config;
@@ -64,36 +53,40 @@ static void place_experts(const struct ommai_decoder *decoder, size_t n, struct 
   step->expert_results = ommai_arena_take(arena, slots * hidden, sizeof(float));
 }
 
-static void place(const struct ommai_decoder *decoder, int64_t n_rows, int64_t max_context, struct ommai_arena *arena,
-                  struct step *step) {
+static void place(const struct ommai_decoder *decoder, int64_t n_rows, struct ommai_arena *arena, struct step *step) {
   const struct ommai_decoder_config *config = &decoder->config;
-  size_t n = (size_t)n_rows, element = ommai_dtype_size(decoder->dtype);
+  const struct ommai_decoder_widths widths = ommai_decoder_max_widths(config);
+  size_t n = (size_t)n_rows, element = ommai_dtype_size(decoder->dtype), dense = (size_t)ommai_decoder_max_dense_size(config);
   size_t pairs = (size_t)ommai_decoder_rope_dim(config) / 2, hidden = (size_t)config->hidden_size;
-  step->max_pages = pages_for(max_context);
+  size_t projected = (size_t)ommai_max_i64(ommai_max_i64(widths.projected, widths.scratch), 2 * (int64_t)dense);
+  /* first: ommai_decode_residual */
   step->residual = ommai_arena_take(arena, n * hidden, sizeof(float));
   step->normed = ommai_arena_take(arena, n * hidden, element);
-  step->projected = ommai_arena_take(arena, n * (size_t)projected_width(config), sizeof(float));
-  step->q = ommai_arena_take(arena, n * (size_t)ommai_decoder_q_width(config), element);
-  step->attended = ommai_arena_take(arena, n * (size_t)ommai_decoder_attended_width(config), element);
-  step->gated = ommai_arena_take(arena, n * (size_t)ommai_decoder_max_dense_size(config), element);
+  step->projected = ommai_arena_take(arena, n * projected, sizeof(float));
+  step->q = ommai_arena_take(arena, n * (size_t)widths.q, element);
+  step->mixed = ommai_arena_take(arena, n * (size_t)widths.mixed, element);
+  step->gated = ommai_arena_take(arena, n * dense, element);
   step->cosine = ommai_arena_take(arena, n * pairs, sizeof(float));
   step->sine = ommai_arena_take(arena, n * pairs, sizeof(float));
-  step->offsets = ommai_arena_take(arena, n, sizeof(int64_t));
-  step->starts = ommai_arena_take(arena, n + 1, sizeof(int64_t));
-  step->page_table = ommai_arena_take(arena, n * (size_t)step->max_pages, sizeof(int32_t));
   step->prepared = ommai_arena_take(arena, n, decoder->prepared_row_bytes);
-  config->attention->place_decode(&step->attention, decoder, n_rows, arena);
   if (config->experts.router.n_experts) place_experts(decoder, n, arena, step);
 }
 
 size_t ommai_decode_workspace_size(const struct ommai_decoder *decoder, int64_t max_rows, int64_t max_context, int n_workers) {
   if (max_rows < 1 || max_rows > OMMAI_DECODE_MAX_ROWS || max_context < 1 || max_context > OMMA_ATTENTION_MAX_TOKENS / max_rows)
     return 0;
+  struct ommai_state_layout layout;
   struct ommai_arena arena;
   ommai_arena_measure(&arena);
   struct step step = {0};
-  place(decoder, max_rows, max_context, &arena, &step);
-  ommai_decode_attention_measure(decoder, max_rows, max_context, n_workers, &arena);
+  place(decoder, max_rows, &arena, &step);
+  ommai_state_layout_make(&decoder->config, decoder->kv_type, &layout);
+  for (int64_t g = 0; g < layout.n_groups; g++) {
+    const struct ommai_layer_group *group = &layout.groups[g];
+    size_t size = group->mixer->decode_size(decoder, group, max_rows, max_context, n_workers);
+    if (!size) return 0;
+    ommai_arena_take(&arena, size, 1);
+  }
   return arena.failed ? 0 : arena.used;
 }
 
@@ -164,12 +157,15 @@ static void finish_qkv_task(void *context, int64_t row, int worker) {
   const struct layer_rows *call = context;
   const struct step *step = call->step;
   const struct ommai_decoder *decoder = step->decoder;
-  int64_t width = ommai_decoder_qkv_width(&decoder->config), pairs = decoder->mrope.n_pairs;
-  int64_t place = ommai_kv_position_offset(step->cache, step->rows[row].pages, step->rows[row].index);
-  float *projected = step->projected + row * width;
+  const struct ommai_mixer *mixer = decoder->config.layers[call->layer].mixer;
+  const struct ommai_mixer_shape shape = mixer->shape(&decoder->config);
+  const int32_t *pages = step->rows[row].pages.of_group[step->cache->layout.group[call->layer]];
+  int64_t place = ommai_kv_position_offset(step->cache, call->layer, pages, step->rows[row].index);
+  float *projected = step->projected + row * shape.projected;
+  int64_t pairs = decoder->mrope.n_pairs;
   const float *cosine = step->cosine + row * pairs, *sine = step->sine + row * pairs;
-  void *q = ommai_element(step->q, row * ommai_decoder_q_width(&decoder->config), decoder->dtype);
-  decoder->config.attention->finish_row(decoder, step->cache, call->layer, projected, cosine, sine, q, place);
+  void *q = ommai_element(step->q, row * shape.q_width, decoder->dtype);
+  mixer->finish_row(decoder, step->cache, call->layer, projected, cosine, sine, q, place);
 }
 
 static void project_qkv(const struct step *step, int64_t layer) {
@@ -178,7 +174,7 @@ static void project_qkv(const struct step *step, int64_t layer) {
   struct layer_rows rows = {step, layer};
   norm_rows(step, weights->input_norm, step->normed, decoder->dtype);
   gemv(step, weights->qkv.linear, step->normed, step->projected, false);
-  each_row(step, finish_qkv_task, &rows);
+  if (decoder->config.layers[layer].mixer->finish_row) each_row(step, finish_qkv_task, &rows);
 }
 
 static void gate_task(void *context, int64_t row, int worker) {
@@ -221,11 +217,7 @@ static void prepare(const struct step *step) {
     const struct ommai_decode_row *source = &step->rows[row];
     ommai_decoder_embed(decoder, source->token, step->residual + row * decoder->config.hidden_size);
     ommai_mrope_angles(&decoder->mrope, source->position, step->cosine + row * pairs, step->sine + row * pairs);
-    step->offsets[row] = source->index;
-    step->starts[row] = row;
-    memcpy(step->page_table + row * step->max_pages, source->pages, (size_t)pages_for(source->index + 1) * sizeof(int32_t));
   }
-  step->starts[step->n_rows] = step->n_rows;
 }
 
 static void project_logits(const struct step *step, float *logits) {
@@ -233,18 +225,19 @@ static void project_logits(const struct step *step, float *logits) {
   gemv(step, step->decoder->lm_head, step->normed, logits, false);
 }
 
-/* Beyond what the kind of attention placed itself. */
-static enum omma_status place_attention(struct step *step, int n_workers, struct ommai_arena *arena, struct omma_error *error) {
-  struct ommai_decode_attention *attention = &step->attention;
-  attention->decoder = step->decoder;
-  attention->cache = step->cache;
-  attention->n_rows = step->n_rows;
-  attention->page_table = step->page_table;
-  attention->max_pages = step->max_pages;
-  attention->q = step->q;
-  attention->out = step->attended;
-  attention->scratch = step->projected;
-  return ommai_decode_attention_plan(attention, step->starts, step->offsets, n_workers, arena, error);
+static enum omma_status place_mixing(struct step *step, int n_workers, struct ommai_arena *arena, struct omma_error *error) {
+  for (int64_t g = 0; g < step->cache->layout.n_groups; g++) {
+    step->mixing[g] = (struct ommai_decode_mixing){.decoder = step->decoder,
+                                                   .cache = step->cache,
+                                                   .group = g,
+                                                   .rows = step->rows,
+                                                   .n_rows = step->n_rows,
+                                                   .q = step->q,
+                                                   .projected = step->projected,
+                                                   .out = step->mixed};
+    OMMAI_TRY(step->cache->layout.groups[g].mixer->place_decode(&step->mixing[g], n_workers, arena, error));
+  }
+  return OMMA_OK;
 }
 
 static enum omma_status run_layer(struct step *step, int64_t layer, struct omma_error *error) {
@@ -252,9 +245,10 @@ static enum omma_status run_layer(struct step *step, int64_t layer, struct omma_
   const struct ommai_decoder_layer *weights = &decoder->layers[layer];
   int64_t hidden = decoder->config.hidden_size;
   project_qkv(step, layer);
-  OMMAI_TRY(decoder->config.attention->attend_decode(&step->attention, layer, step->team, error));
-  gemv(step, weights->o.linear, step->attended, step->residual, true);
-  if (!decoder->config.routed[layer]) {
+  const struct ommai_layer_config *parts = &decoder->config.layers[layer];
+  OMMAI_TRY(parts->mixer->decode(&step->mixing[step->cache->layout.group[layer]], layer, step->team, error));
+  gemv(step, weights->o.linear, step->mixed, step->residual, true);
+  if (!parts->ffn->routed) {
     norm_rows(step, weights->post_norm, step->normed, decoder->dtype);
     feed_forward(step, layer);
     return OMMA_OK;
@@ -271,18 +265,18 @@ enum omma_status ommai_decode_run(const struct ommai_decoder *decoder, const str
                                   const struct ommai_decode_row *rows, int64_t n_rows, void *workspace, size_t workspace_size,
                                   const struct omma_team *team, float *logits, struct omma_error *error) {
   struct step step = {.decoder = decoder, .cache = cache, .rows = rows, .n_rows = n_rows, .team = team};
-  int64_t max_context = 1;
-  for (int64_t row = 0; row < n_rows; row++) max_context = ommai_max_i64(max_context, rows[row].index + 1);
   struct ommai_arena arena;
   ommai_arena_init(&arena, workspace, workspace_size);
-  place(decoder, n_rows, max_context, &arena, &step);
+  place(decoder, n_rows, &arena, &step);
   if (arena.failed) return ommai_fail_memory(error, "decode workspace", arena.used);
   prepare(&step);
-  OMMAI_TRY(place_attention(&step, team ? team->n_workers : 1, &arena, error));
+  OMMAI_TRY(place_mixing(&step, team ? team->n_workers : 1, &arena, error));
   for (int64_t layer = 0; layer < decoder->config.n_layers; layer++) OMMAI_TRY(run_layer(&step, layer, error));
   if (logits) project_logits(&step, logits);
   return OMMA_OK;
 }
+
+const float *ommai_decode_residual(const void *workspace) { return workspace; }
 
 enum omma_status ommai_decode_logits(const struct ommai_decoder *decoder, const float *residual, int64_t n_rows,
                                      void *workspace, size_t workspace_size, const struct omma_team *team, float *logits,
@@ -290,7 +284,7 @@ enum omma_status ommai_decode_logits(const struct ommai_decoder *decoder, const 
   struct step step = {.decoder = decoder, .n_rows = n_rows, .team = team};
   struct ommai_arena arena;
   ommai_arena_init(&arena, workspace, workspace_size);
-  place(decoder, n_rows, 1, &arena, &step);
+  place(decoder, n_rows, &arena, &step);
   if (arena.failed) return ommai_fail_memory(error, "decode workspace", arena.used);
   memcpy(step.residual, residual, (size_t)(n_rows * decoder->config.hidden_size) * sizeof(float));
   project_logits(&step, logits);

@@ -10,26 +10,31 @@
 #include "language/decoder.h"
 #include "language/kv_cache.h"
 
-/* One sequence's next token: its id, its rotary position, the place in the sequence, and the
- * sequence's pages. */
+/* One sequence's next token: its id, its rotary position, the place in the sequence, and where the
+ * sequence's state lies. */
 struct ommai_decode_row {
   int32_t token;
   int32_t position[3];
   int64_t index;
-  const int32_t *pages;
+  struct ommai_state_pages pages;
 };
 
-/* Bytes of workspace for steps of at most max_rows sequences of at most max_context positions. 0 on
+/* Bytes of workspace for steps of at most max_rows rows of at most max_context positions. 0 on
  * overflow. */
 size_t ommai_decode_workspace_size(const struct ommai_decoder *decoder, int64_t max_rows, int64_t max_context, int n_workers);
 
 /* Runs the rows through all layers and writes the logits f32 [n_rows, vocab_size], where logits is
- * not NULL. Keys and values go into the pages. Rows may belong to one sequence, at successive
- * indices: those of all rows are written before any is read, so that a row sees the ones before
- * it. Allocates nothing. Errors: MEMORY (workspace too small). */
+ * not NULL. What the layers keep goes into the rows' pages. Rows may belong to one sequence, one
+ * after the other at successive indices: a row sees the ones before it, and begins from the
+ * snapshot that it names, which may be the one that the row before it leaves. Allocates nothing.
+ * Errors: MEMORY (workspace too small). */
 enum omma_status ommai_decode_run(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache,
                                   const struct ommai_decode_row *rows, int64_t n_rows, void *workspace, size_t workspace_size,
                                   const struct omma_team *team, float *logits, struct omma_error *error);
+
+/* The residual rows [n_rows, hidden] that a run without logits left in its workspace, until that is
+ * used again. */
+const float *ommai_decode_residual(const void *workspace);
 
 /* Final norm and logits f32 [n_rows, vocab_size] of residual rows [n_rows, hidden], at most as many
  * as the workspace is for: the end of a prompt goes the same way as a decode step. */

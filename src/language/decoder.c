@@ -8,25 +8,47 @@
 #include "base/error.h"
 #include "base/half.h"
 #include "kernels/dtype.h"
-#include "language/attention_kind.h"
+#include "language/feed_forward.h"
+#include "language/mixer.h"
 
-int64_t ommai_decoder_qkv_width(const struct ommai_decoder_config *config) {
-  const struct ommai_attention_shape shape = config->attention->shape(config);
-  return ommai_decoder_q_width(config) + shape.kept_heads * shape.kept_width * (shape.values_apart ? 2 : 1);
+void ommai_decoder_set_layers(struct ommai_decoder_config *config, const struct ommai_mixer *mixer,
+                              const struct ommai_ffn *ffn) {
+  for (int64_t i = 0; i < config->n_layers; i++) {
+    config->layers[i].mixer = mixer;
+    config->layers[i].ffn = ffn;
+  }
 }
 
-int64_t ommai_decoder_rope_dim(const struct ommai_decoder_config *config) { return config->attention->shape(config).rope_dim; }
+static struct ommai_mixer_shape mixer_shape(const struct ommai_decoder_config *config, int64_t layer) {
+  return config->layers[layer].mixer->shape(config);
+}
 
-struct ommai_linear_call ommai_decoder_call_qkv(const struct ommai_decoder_config *config) {
+struct ommai_decoder_widths ommai_decoder_max_widths(const struct ommai_decoder_config *config) {
+  struct ommai_decoder_widths widths = {0};
+  for (int64_t i = 0; i < config->n_layers; i++) {
+    const struct ommai_mixer_shape shape = mixer_shape(config, i);
+    widths.projected = ommai_max_i64(widths.projected, shape.projected);
+    widths.q = ommai_max_i64(widths.q, shape.q_width);
+    widths.mixed = ommai_max_i64(widths.mixed, shape.mixed);
+    widths.scratch = ommai_max_i64(widths.scratch, shape.decode_scratch);
+  }
+  return widths;
+}
+
+int64_t ommai_decoder_rope_dim(const struct ommai_decoder_config *config) {
+  int64_t rope_dim = 0;
+  for (int64_t i = 0; i < config->n_layers; i++) rope_dim = ommai_max_i64(rope_dim, mixer_shape(config, i).rope_dim);
+  return rope_dim;
+}
+
+struct ommai_linear_call ommai_decoder_call_qkv(const struct ommai_decoder_config *config, int64_t layer) {
   return (struct ommai_linear_call){
-      .x_stride = config->hidden_size, .y_stride = ommai_decoder_qkv_width(config), .y_type = OMMA_F32};
+      .x_stride = config->hidden_size, .y_stride = mixer_shape(config, layer).projected, .y_type = OMMA_F32};
 }
 
-struct ommai_linear_call ommai_decoder_call_o(const struct ommai_decoder_config *config) {
-  return (struct ommai_linear_call){.x_stride = ommai_decoder_attended_width(config),
-                                    .y_stride = config->hidden_size,
-                                    .y_type = OMMA_F32,
-                                    .accumulate = true};
+struct ommai_linear_call ommai_decoder_call_o(const struct ommai_decoder_config *config, int64_t layer) {
+  return (struct ommai_linear_call){
+      .x_stride = mixer_shape(config, layer).mixed, .y_stride = config->hidden_size, .y_type = OMMA_F32, .accumulate = true};
 }
 
 struct ommai_linear_call ommai_decoder_call_router(const struct ommai_decoder_config *config) {
@@ -40,7 +62,7 @@ float ommai_decoder_attention_scale(const struct ommai_decoder_config *config) {
 }
 
 int64_t ommai_decoder_dense_size(const struct ommai_decoder_config *config, int64_t layer) {
-  return config->routed[layer] ? config->experts.shared_size : config->intermediate_size;
+  return config->layers[layer].ffn->dense_size(config);
 }
 
 int64_t ommai_decoder_max_dense_size(const struct ommai_decoder_config *config) {
@@ -53,11 +75,11 @@ static enum omma_status allocate_layer(struct ommai_decoder *decoder, int64_t in
                                        struct omma_error *error) {
   const struct ommai_decoder_config *config = &decoder->config;
   struct ommai_decoder_layer *layer = &decoder->layers[index];
-  if (config->attention->head_weights) {
+  if (config->layers[index].mixer->head_weights) {
     layer->mla_heads = ommai_allocate(allocator, (size_t)config->n_heads, sizeof *layer->mla_heads);
     if (!layer->mla_heads) return ommai_fail_memory(error, "heads", (size_t)config->n_heads * sizeof *layer->mla_heads);
   }
-  if (config->routed[index]) {
+  if (config->layers[index].ffn->routed) {
     size_t n_experts = (size_t)config->experts.router.n_experts;
     layer->experts = ommai_allocate(allocator, n_experts, sizeof *layer->experts);
     if (!layer->experts) return ommai_fail_memory(error, "experts", n_experts * sizeof *layer->experts);

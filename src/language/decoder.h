@@ -2,15 +2,16 @@
  * read-only afterwards.
  *
  *   residual [n, hidden] = embedding rows, or the tower's tokens at image positions
- *   per layer: residual += o(attention(norm residual)); residual += feed_forward(norm residual)
+ *   per layer: residual += o(mixer(norm residual)); residual += feed_forward(norm residual)
  *   the tower's deepstack output j is added to image rows after layer j
  *   logits = lm_head(norm residual)
  *
- * Attention is of a kind (attention_kind.h): grouped (q, k, v projected, k and v kept;
- * grouped_attention.h) or MLA (k and v kept compressed; mla.h). A layer's feed-forward part is
- * dense, down(silu(gate) * up) (feed_forward.h), or routed: a few of many such experts per row
- * (router.h, experts.h), next to a dense part that every row takes, where there is one. RMSNorm
- * everywhere. Source: the text models of Hugging Face transformers named in docs/models/. */
+ * Each layer has a mixer (mixer.h): grouped attention (q, k, v projected, k and v kept;
+ * grouped_attention.h), perhaps within a window, or MLA (k and v kept compressed; mla.h). A layer's
+ * feed-forward part (feed_forward.h) is dense, down(silu(gate) * up), or routed: a few of
+ * many such experts per row (router.h, experts.h), next to a dense part that every row takes, where
+ * there is one. RMSNorm everywhere. Source: the text models of Hugging Face transformers named in
+ * docs/models/. */
 #ifndef OMMAI_LANGUAGE_DECODER_H
 #define OMMAI_LANGUAGE_DECODER_H
 
@@ -24,7 +25,8 @@
 
 #define OMMAI_DECODER_MAX_LAYERS 1024
 
-struct ommai_attention_kind;
+struct ommai_mixer;
+struct ommai_ffn;
 
 /* MLA: a token keeps kv_rank normalised values and one rotated key part of rope_dim for all heads.
  * A head's query and key are nope_dim values without and rope_dim values with rotation. */
@@ -41,14 +43,19 @@ struct ommai_experts_config {
   int64_t shared_size;
 };
 
+/* What a layer computes with. */
+struct ommai_layer_config {
+  const struct ommai_mixer *mixer;
+  const struct ommai_ffn *ffn;
+  int64_t window; /* grouped attention: a token sees itself and the window - 1 before it; 0: all */
+};
+
 struct ommai_decoder_config {
   int64_t n_layers, hidden_size, n_heads, n_kv_heads, head_dim, v_head_dim, intermediate_size, vocab_size, max_positions;
   float norm_eps;
-  const struct ommai_attention_kind *attention;
   bool qkv_bias, qk_norm;      /* grouped attention */
   struct ommai_mla_config mla; /* MLA */
   struct ommai_experts_config experts;
-  bool routed[OMMAI_DECODER_MAX_LAYERS]; /* which layers have experts */
   double rope_theta;
   struct ommai_rope_scaling rope_scaling;
   double attention_factor; /* of the scores, besides 1 / sqrt(head_dim); 0: 1 */
@@ -57,20 +64,29 @@ struct ommai_decoder_config {
   bool rope_1d; /* an image's tokens are counted one by one, as text */
   bool tied_embeddings;
   int64_t n_deepstack; /* layers 0 .. n_deepstack - 1 take one output of the tower each */
+  struct ommai_layer_config layers[OMMAI_DECODER_MAX_LAYERS];
 };
 
-/* Widths of the fused projection, its parts and what attention returns. The projection is q of all
- * heads, then what is kept. */
+/* Gives all layers the same mixer and feed-forward part. */
+void ommai_decoder_set_layers(struct ommai_decoder_config *config, const struct ommai_mixer *mixer,
+                              const struct ommai_ffn *ffn);
+
+/* Widths of the queries, keys and attended values of grouped attention and MLA. */
 static inline int64_t ommai_decoder_q_width(const struct ommai_decoder_config *config) {
   return config->n_heads * config->head_dim;
 }
 static inline int64_t ommai_decoder_kv_width(const struct ommai_decoder_config *config) {
   return config->n_kv_heads * config->head_dim;
 }
-int64_t ommai_decoder_qkv_width(const struct ommai_decoder_config *config);
 static inline int64_t ommai_decoder_attended_width(const struct ommai_decoder_config *config) {
   return config->n_heads * config->v_head_dim;
 }
+/* The largest of what rows take over the layers: outputs of qkv, q, inputs of o, decode's scratch.
+ * */
+struct ommai_decoder_widths {
+  int64_t projected, q, mixed, scratch;
+};
+struct ommai_decoder_widths ommai_decoder_max_widths(const struct ommai_decoder_config *config);
 /* What scores are multiplied by. */
 float ommai_decoder_attention_scale(const struct ommai_decoder_config *config);
 /* Values of a head that are rotated: twice the pairs of the rotary embedding. */
@@ -144,8 +160,8 @@ struct ommai_decoder {
 
 /* How prefill calls a layer's linears (those of its feed-forward part:
  * feed_forward.h). */
-struct ommai_linear_call ommai_decoder_call_qkv(const struct ommai_decoder_config *config);
-struct ommai_linear_call ommai_decoder_call_o(const struct ommai_decoder_config *config);
+struct ommai_linear_call ommai_decoder_call_qkv(const struct ommai_decoder_config *config, int64_t layer);
+struct ommai_linear_call ommai_decoder_call_o(const struct ommai_decoder_config *config, int64_t layer);
 struct ommai_linear_call ommai_decoder_call_router(const struct ommai_decoder_config *config);
 
 /* Allocates the tables that the loading code fills: layers, their experts and heads. Errors:

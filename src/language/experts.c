@@ -6,7 +6,6 @@
 #include "base/team.h"
 #include "base/team_streams.h"
 #include "kernels/dtype.h"
-#include "language/feed_forward.h"
 
 void ommai_experts_choose(const struct ommai_decoder *decoder, int64_t layer, const float *logits, int64_t first,
                           int64_t n_rows, struct ommai_routing *routing) {
@@ -136,3 +135,11 @@ void ommai_experts_run_few(const struct ommai_decoder *decoder, int64_t layer, s
     memcpy(results + routing->sorted[i] * hidden, scratch->out + i * hidden, (size_t)hidden * sizeof(float));
   }
 }
+
+static int64_t shared_size(const struct ommai_decoder_config *config) { return config->experts.shared_size; }
+
+static int64_t chosen_size(const struct ommai_decoder_config *config) {
+  return config->experts.router.n_chosen * config->experts.intermediate_size;
+}
+
+const struct ommai_ffn ommai_ffn_experts = {.routed = true, .dense_size = shared_size, .chosen_size = chosen_size};

@@ -8,8 +8,11 @@
 #define OMMAI_LANGUAGE_EXPERTS_H
 
 #include "language/decoder.h"
+#include "language/feed_forward.h"
 #include "language/routing.h"
 #include "linear/row_tiles.h"
+
+extern const struct ommai_ffn ommai_ffn_experts;
 
 /* Router logits f32 [n_rows, n_experts] to the rows' slots, from row `first` on. */
 void ommai_experts_choose(const struct ommai_decoder *decoder, int64_t layer, const float *logits, int64_t first,
@@ -26,7 +29,7 @@ struct ommai_experts_scratch {
 };
 
 /* Prompts: one tile of the sorted routing. rows dtype [n, hidden]; results f32 [slots, hidden]. A
- * refusing linear layer sets tiles->failed. */
+ * failing linear layer is kept in tiles->failure. */
 void ommai_experts_run_tile(const struct ommai_decoder *decoder, int64_t layer, const struct ommai_routing *routing,
                             int64_t tile, const void *rows, float *results, const struct ommai_experts_scratch *scratch,
                             struct ommai_row_tiles *tiles, int worker);

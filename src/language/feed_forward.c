@@ -24,3 +24,12 @@ void ommai_feed_forward_gate(const struct ommai_decoder *decoder, const float *p
 int64_t ommai_feed_forward_elements(const struct ommai_decoder_config *config, int64_t intermediate_size) {
   return 3 * config->hidden_size * intermediate_size;
 }
+
+static int64_t dense_size(const struct ommai_decoder_config *config) { return config->intermediate_size; }
+
+static int64_t no_experts(const struct ommai_decoder_config *config) {
+  (void)config;
+  return 0;
+}
+
+const struct ommai_ffn ommai_ffn_dense = {.dense_size = dense_size, .chosen_size = no_experts};

@@ -11,6 +11,15 @@
 
 #include "language/decoder.h"
 
+/* The kinds of feed-forward parts, one for each layer of a decoder. */
+struct ommai_ffn {
+  bool routed; /* a router sends each row to some experts (experts.h), besides the dense part */
+  /* Intermediate widths: of the dense part (0: there is none), of a row's experts together. */
+  int64_t (*dense_size)(const struct ommai_decoder_config *config);
+  int64_t (*chosen_size)(const struct ommai_decoder_config *config);
+};
+extern const struct ommai_ffn ommai_ffn_dense;
+
 /* How prefill calls the two layers; accumulate: down adds to the residual. */
 struct ommai_linear_call ommai_feed_forward_call_gate_up(const struct ommai_decoder_config *config, int64_t intermediate_size);
 struct ommai_linear_call ommai_feed_forward_call_down(const struct ommai_decoder_config *config, int64_t intermediate_size,

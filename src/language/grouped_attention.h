@@ -9,8 +9,8 @@
 #ifndef OMMAI_LANGUAGE_GROUPED_ATTENTION_H
 #define OMMAI_LANGUAGE_GROUPED_ATTENTION_H
 
-#include "language/attention_kind.h"
+#include "language/mixer.h"
 
-extern const struct ommai_attention_kind ommai_grouped_attention;
+extern const struct ommai_mixer ommai_grouped_attention;
 
 #endif

@@ -1,9 +1,9 @@
-/* What attention keeps of all layers, in pages of 64 token positions: the memory and where things
- * lie in it. Who uses which page is engine/page_pool.h.
+/* The memory of what a decoder keeps of its sequences, by group (state.h), and where things lie in
+ * it. Who uses which page is the engine's to know.
  *
- * Layout per layer: K and V each [n_pages, n_heads, 64, width], with n_heads and width the model's
- * n_kv_heads and head_dim; or, for MLA, K alone with one head of the compressed row. A page number
- * is valid in every layer.
+ * Layout of a layer in pages: K and V each [n_pages, n_heads, 64, width], with n_heads and width
+ * the model's n_kv_heads and head_dim; or, for MLA, K alone with one head of the compressed row. Of
+ * snapshots: [n_snapshots, layers of the group, snapshot bytes].
  *
  * In int8, a row is integers in -127 .. 127 and one scale, max|x| / 127 as f32, for each token and
  * head. The 64 scales of a page's head lie behind its 64 rows, so that attention reads both in one
@@ -15,44 +15,52 @@
 #include <omma/host.h>
 
 #include "language/decoder.h"
+#include "language/state.h"
 
-struct ommai_kv_cache {
-  struct omma_allocator allocator;
-  enum omma_dtype dtype;
-  int64_t n_layers, n_heads, width;
-  int64_t n_pages;
-  /* [n_layers, n_pages, n_heads, 64, width], in int8 with the scales [64] after each head's rows;
-   * values NULL for MLA */
+struct ommai_kv_group {
+  int64_t n_pages, n_heads, width;
+  /* pages: [n_layers, n_pages, n_heads, 64, width], in int8 with the scales [64] after each head's
+   * rows; values NULL for MLA. Snapshots: in keys alone */
   void *keys, *values;
   size_t bytes; /* of keys and of values, each */
 };
 
-/* Bytes of one page, all layers. */
-size_t ommai_kv_page_bytes(const struct ommai_decoder_config *config, enum omma_dtype dtype);
+struct ommai_kv_cache {
+  struct omma_allocator allocator;
+  enum omma_dtype dtype; /* of pages */
+  struct ommai_state_layout layout;
+  struct ommai_kv_group groups[OMMAI_MAX_STATE_GROUPS];
+};
 
-/* Makes a cache of n_pages. Errors: MEMORY, with the size. */
-enum omma_status ommai_kv_cache_create(const struct ommai_decoder_config *config, enum omma_dtype dtype, int64_t n_pages,
+/* Elements of a page's head: its rows, and in int8 the bytes of their scales. */
+int64_t ommai_kv_head_elements(int64_t width, enum omma_dtype dtype);
+
+/* Makes a cache with n_pages[g] pages of each group. Errors: LIMIT; MEMORY, with the size. */
+enum omma_status ommai_kv_cache_create(const struct ommai_decoder_config *config, enum omma_dtype dtype, const int64_t *n_pages,
                                        const struct omma_allocator *allocator, struct ommai_kv_cache **cache,
                                        struct omma_error *error);
 void ommai_kv_cache_destroy(struct ommai_kv_cache *cache);
 
-/* Elements from a page to the next, from a head to the next (in int8 those that the scales' bytes
- * would be are among them), and the base of a layer (values: NULL for MLA). */
-int64_t ommai_kv_page_stride(const struct ommai_kv_cache *cache);
-int64_t ommai_kv_head_stride(const struct ommai_kv_cache *cache);
+/* Elements from a page of a layer to the next, from a head to the next (in int8 those that the
+ * scales' bytes would be are among them), and the base of the layer (values: NULL for MLA). */
+int64_t ommai_kv_page_stride(const struct ommai_kv_cache *cache, int64_t layer);
+int64_t ommai_kv_head_stride(const struct ommai_kv_cache *cache, int64_t layer);
 void *ommai_kv_layer_keys(const struct ommai_kv_cache *cache, int64_t layer);
 void *ommai_kv_layer_values(const struct ommai_kv_cache *cache, int64_t layer);
 
-/* Element offset, from a layer's base, of head 0 of a position in a sequence with the given
+/* Element offset, from the layer's base, of head 0 of a position in a sequence with the given
  * pages. */
-int64_t ommai_kv_position_offset(const struct ommai_kv_cache *cache, const int32_t *pages, int64_t position);
+int64_t ommai_kv_position_offset(const struct ommai_kv_cache *cache, int64_t layer, const int32_t *pages, int64_t position);
+
+/* A layer's part of a snapshot. */
+void *ommai_kv_snapshot(const struct ommai_kv_cache *cache, int64_t layer, int32_t page);
 
 /* int8: the scales of a layer's keys and values, for the operator's tensors, and floats from a page
  * to the next and from a head to the next. NULL and without meaning for other types. */
 float *ommai_kv_layer_key_scales(const struct ommai_kv_cache *cache, int64_t layer);
 float *ommai_kv_layer_value_scales(const struct ommai_kv_cache *cache, int64_t layer);
-int64_t ommai_kv_scale_page_stride(const struct ommai_kv_cache *cache);
-int64_t ommai_kv_scale_head_stride(const struct ommai_kv_cache *cache);
+int64_t ommai_kv_scale_page_stride(const struct ommai_kv_cache *cache, int64_t layer);
+int64_t ommai_kv_scale_head_stride(const struct ommai_kv_cache *cache, int64_t layer);
 
 /* int8: writes the keys and values of a position, f32 [n_heads, width] each, to `place`, an
  * offset of ommai_kv_position_offset. Every key and value comes here, so its integers depend on it

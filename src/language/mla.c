@@ -1,10 +1,10 @@
 #include "language/mla.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/first_error.h"
 #include "base/half.h"
 #include "base/team.h"
 #include "kernels/dtype.h"
@@ -18,14 +18,18 @@ enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS };
 /* ---- shapes ---- */
 
 /* Decoding multiplies a head's two products by the same elements as its expansion has. */
-static struct ommai_attention_shape shape(const struct ommai_decoder_config *config) {
+static struct ommai_mixer_shape shape(const struct ommai_decoder_config *config) {
   const struct ommai_mla_config *mla = &config->mla;
-  return (struct ommai_attention_shape){.kept_heads = 1,
-                                        .kept_width = ommai_mla_width(config),
-                                        .value_width = mla->kv_rank,
-                                        .rope_dim = mla->rope_dim,
-                                        .head_elements = config->n_heads * mla->kv_rank * (mla->nope_dim + config->v_head_dim),
-                                        .decode_scratch = config->n_heads * ommai_max_i64(mla->kv_rank, config->v_head_dim)};
+  return (struct ommai_mixer_shape){.projected = ommai_decoder_q_width(config) + ommai_mla_width(config),
+                                    .q_width = ommai_decoder_q_width(config),
+                                    .mixed = ommai_decoder_attended_width(config),
+                                    .kept_heads = 1,
+                                    .kept_width = ommai_mla_width(config),
+                                    .value_width = mla->kv_rank,
+                                    .rope_dim = mla->rope_dim,
+                                    .head_elements = config->n_heads * mla->kv_rank * (mla->nope_dim + config->v_head_dim),
+                                    .seen_elements = config->n_heads * (config->head_dim + config->v_head_dim),
+                                    .decode_scratch = config->n_heads * ommai_max_i64(mla->kv_rank, config->v_head_dim)};
 }
 
 /* Elements of an expanded row of one head: value, then key. */
@@ -107,32 +111,49 @@ static void value_head(void *context, int64_t head, int worker) {
   }
 }
 
-static void place_decode(struct ommai_decode_attention *attention, const struct ommai_decoder *decoder, int64_t n_rows,
-                         struct ommai_arena *arena) {
+/* The products of n_rows rows. */
+static void place_products(struct ommai_decode_mixing *mixing, const struct ommai_decoder *decoder, int64_t n_rows,
+                           struct ommai_arena *arena) {
   const struct ommai_decoder_config *config = &decoder->config;
   size_t heads = (size_t)(n_rows * config->n_heads), element = ommai_dtype_size(decoder->dtype);
-  attention->mla_q = ommai_arena_take(arena, heads * (size_t)ommai_mla_width(config), element);
-  attention->mla_sums = ommai_arena_take(arena, heads * (size_t)config->mla.kv_rank, element);
+  mixing->mla_q = ommai_arena_take(arena, heads * (size_t)ommai_mla_width(config), element);
+  mixing->mla_sums = ommai_arena_take(arena, heads * (size_t)config->mla.kv_rank, element);
 }
 
-static enum omma_status attend_decode(const struct ommai_decode_attention *attention, int64_t layer,
-                                      const struct omma_team *team, struct omma_error *error) {
-  const struct ommai_decoder *decoder = attention->decoder;
+static size_t decode_size(const struct ommai_decoder *decoder, const struct ommai_layer_group *group, int64_t max_rows,
+                          int64_t max_context, int n_workers) {
+  struct ommai_decode_mixing mixing;
+  struct ommai_arena arena;
+  ommai_arena_measure(&arena);
+  place_products(&mixing, decoder, max_rows, &arena);
+  ommai_decode_attention_measure(decoder, group, max_rows, max_context, n_workers, &arena);
+  return arena.failed ? 0 : arena.used;
+}
+
+static enum omma_status place_decode(struct ommai_decode_mixing *mixing, int n_workers, struct ommai_arena *arena,
+                                     struct omma_error *error) {
+  place_products(mixing, mixing->decoder, mixing->n_rows, arena);
+  return ommai_decode_attention_plan(mixing, n_workers, arena, error);
+}
+
+static enum omma_status decode(const struct ommai_decode_mixing *mixing, int64_t layer, const struct omma_team *team,
+                               struct omma_error *error) {
+  const struct ommai_decoder *decoder = mixing->decoder;
   struct head_products call = {.decoder = decoder,
                                .heads = decoder->layers[layer].mla_heads,
-                               .x = attention->q,
-                               .scratch = attention->scratch,
-                               .out = attention->mla_q,
-                               .n_rows = attention->n_rows};
+                               .x = mixing->q,
+                               .scratch = mixing->projected,
+                               .out = mixing->mla_q,
+                               .n_rows = mixing->n_rows};
   ommai_team_run(team, decoder->config.n_heads, absorb_head, &call);
-  struct omma_attention_tensors tensors = ommai_decode_attention_tensors(attention, layer);
-  tensors.q = attention->mla_q;
+  struct omma_attention_tensors tensors = ommai_decode_attention_tensors(mixing, layer);
+  tensors.q = mixing->mla_q;
   tensors.v = tensors.k;
   tensors.v_token_stride = ommai_mla_width(&decoder->config);
-  tensors.out = attention->mla_sums;
-  OMMAI_TRY(ommai_decode_attention_run(attention, &tensors, team, error));
-  call.x = attention->mla_sums;
-  call.out = attention->out;
+  tensors.out = mixing->mla_sums;
+  OMMAI_TRY(ommai_decode_attention_run(mixing, &tensors, team, error));
+  call.x = mixing->mla_sums;
+  call.out = mixing->out;
   ommai_team_run(team, decoder->config.n_heads, value_head, &call);
   return OMMA_OK;
 }
@@ -150,7 +171,7 @@ static size_t widened_size(const struct ommai_decoder *decoder) {
  * widened. */
 static const void *kept_rows(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache, int64_t layer,
                              int32_t page, int64_t n_rows, float *widened) {
-  const void *rows = ommai_element(ommai_kv_layer_keys(cache, layer), page * ommai_kv_page_stride(cache), cache->dtype);
+  const void *rows = ommai_element(ommai_kv_layer_keys(cache, layer), page * ommai_kv_page_stride(cache, layer), cache->dtype);
   if (cache->dtype == decoder->dtype) return rows;
   const ommai_bf16 *halves = rows;
   int64_t n = n_rows * ommai_mla_width(&decoder->config);
@@ -159,21 +180,22 @@ static const void *kept_rows(const struct ommai_decoder *decoder, const struct o
 }
 
 /* Expands n_rows (at most a page) kept rows of `page` for one head into out dtype [64,
- * expanded_width]. False where the linear layer refuses, which sizes fixed at load exclude. */
-static bool expand_page(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache, int64_t layer, int64_t head,
-                        int32_t page, int64_t n_rows, float *widened, void *out, int worker) {
+ * expanded_width]. Errors: the linear layer's. */
+static enum omma_status expand_page(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache, int64_t layer,
+                                    int64_t head, int32_t page, int64_t n_rows, float *widened, void *out, int worker,
+                                    struct omma_error *error) {
   const struct ommai_decoder_config *config = &decoder->config;
   enum omma_dtype dtype = decoder->dtype;
   int64_t width = ommai_mla_width(config), expanded = expanded_width(config);
   int64_t rotated_at = config->v_head_dim + config->mla.nope_dim;
   size_t rotated_bytes = (size_t)config->mla.rope_dim * ommai_dtype_size(dtype);
   const unsigned char *rows = kept_rows(decoder, cache, layer, page, n_rows, widened);
-  if (ommai_linear_run(decoder->layers[layer].mla_heads[head].expand.op, rows, out, n_rows, worker) != OMMA_OK) return false;
+  OMMAI_TRY(ommai_linear_run(decoder->layers[layer].mla_heads[head].expand.op, rows, out, n_rows, worker, error));
   for (int64_t row = 0; row < n_rows; row++) {
     memcpy(ommai_element(out, row * expanded + rotated_at, dtype),
            rows + (size_t)(row * width + config->mla.kv_rank) * ommai_dtype_size(dtype), rotated_bytes);
   }
-  return true;
+  return OMMA_OK;
 }
 
 /* Bytes of one head's expanded context. */
@@ -194,13 +216,15 @@ static size_t expanded_bound(const struct ommai_decoder *decoder, int64_t n_page
   return (size_t)ommai_min_i64(decoder->config.n_heads * one, ommai_max_i64(EXPANDED_BYTES, one));
 }
 
-static size_t prefill_size(const struct ommai_decoder *decoder, int64_t max_rows, int64_t max_context, int n_workers) {
+static size_t prefill_size(const struct ommai_decoder *decoder, const struct ommai_layer_group *group, int64_t max_rows,
+                           int64_t max_context, int n_workers) {
+  (void)group; /* one kind of page, no window */
   int64_t n_heads = decoder->config.n_heads, offset = max_context - max_rows;
   struct ommai_prefill_bound bound = {0};
   struct ommai_arena arena;
-  for (int64_t group = n_heads; group >= 1; group--) {
-    if (n_heads % group) continue;
-    struct omma_attention_spec spec = ommai_prefill_attention_spec(decoder, group, max_rows, &offset);
+  for (int64_t heads = n_heads; heads >= 1; heads--) {
+    if (n_heads % heads) continue;
+    struct omma_attention_spec spec = ommai_prefill_attention_spec(decoder, heads, max_rows, &offset);
     ommai_prefill_bound_add(&bound, decoder, &spec, n_workers);
   }
   ommai_arena_measure(&arena);
@@ -212,91 +236,90 @@ static size_t prefill_size(const struct ommai_decoder *decoder, int64_t max_rows
 }
 
 /* Tasks that expand a group of heads: one page of one head each. */
-static int64_t expand_tasks(const struct ommai_prefill_attention *attention) {
-  return attention->group_heads * attention->n_pages;
-}
+static int64_t expand_tasks(const struct ommai_prefill_mixing *mixing) { return mixing->group_heads * mixing->n_pages; }
 
-static enum omma_status place_prefill(struct ommai_prefill_attention *attention, int n_workers, struct ommai_arena *arena,
+static enum omma_status place_prefill(struct ommai_prefill_mixing *mixing, int n_workers, struct ommai_arena *arena,
                                       struct omma_error *error) {
-  const struct ommai_decoder *decoder = attention->decoder;
-  attention->n_pages = ommai_div_up(attention->first + attention->n_rows, PAGE);
-  attention->group_heads = choose_group(decoder, attention->n_pages);
+  const struct ommai_decoder *decoder = mixing->decoder;
+  mixing->n_pages = ommai_div_up(mixing->first + mixing->n_rows, PAGE);
+  mixing->group_heads = choose_group(decoder, mixing->n_pages);
   const struct omma_attention_spec spec =
-      ommai_prefill_attention_spec(decoder, attention->group_heads, attention->n_rows, &attention->first);
-  OMMAI_TRY(ommai_prefill_attention_plan(attention, &spec, n_workers, arena, error));
-  size_t bytes = (size_t)(attention->group_heads * head_bytes(decoder, attention->n_pages));
-  attention->expanded = ommai_arena_take(arena, bytes, 1);
-  attention->widened = ommai_arena_take(arena, widened_size(decoder) * (size_t)n_workers, 1);
-  if (!attention->expanded || arena->failed) return ommai_fail_memory(error, "expanded keys and values", bytes);
-  int64_t n_groups = decoder->config.n_heads / attention->group_heads;
-  attention->n_steps = n_groups * (expand_tasks(attention) + attention->n_plan_steps);
+      ommai_prefill_attention_spec(decoder, mixing->group_heads, mixing->n_rows, &mixing->first);
+  OMMAI_TRY(ommai_prefill_attention_plan(mixing, &spec, n_workers, arena, error));
+  size_t bytes = (size_t)(mixing->group_heads * head_bytes(decoder, mixing->n_pages));
+  mixing->expanded = ommai_arena_take(arena, bytes, 1);
+  mixing->widened = ommai_arena_take(arena, widened_size(decoder) * (size_t)n_workers, 1);
+  if (!mixing->expanded || arena->failed) return ommai_fail_memory(error, "expanded keys and values", bytes);
+  int64_t n_groups = decoder->config.n_heads / mixing->group_heads;
+  mixing->n_steps = n_groups * (expand_tasks(mixing) + mixing->n_plan_steps);
   return OMMA_OK;
 }
 
 struct expansion {
-  const struct ommai_prefill_attention *attention;
+  const struct ommai_prefill_mixing *mixing;
   int64_t layer, first_head, first_task;
-  atomic_bool failed;
+  struct ommai_first_error failure;
 };
 
 static void expand_task(void *context, int64_t task, int worker) {
   struct expansion *expansion = context;
-  const struct ommai_prefill_attention *attention = expansion->attention;
-  const struct ommai_decoder *decoder = attention->decoder;
-  int64_t place = expansion->first_task + task, head = place / attention->n_pages, page = place % attention->n_pages;
-  int64_t n_rows = ommai_min_i64(PAGE, attention->first + attention->n_rows - page * PAGE);
-  void *out = ommai_element(attention->expanded, place * PAGE * expanded_width(&decoder->config), decoder->dtype);
-  float *widened = (float *)(void *)(attention->widened + widened_size(decoder) * (size_t)worker);
-  if (!expand_page(decoder, attention->cache, expansion->layer, expansion->first_head + head, attention->pages[page], n_rows,
-                   widened, out, worker)) {
-    atomic_store(&expansion->failed, true);
+  const struct ommai_prefill_mixing *mixing = expansion->mixing;
+  const struct ommai_decoder *decoder = mixing->decoder;
+  int64_t place = expansion->first_task + task, head = place / mixing->n_pages, page = place % mixing->n_pages;
+  int64_t n_rows = ommai_min_i64(PAGE, mixing->first + mixing->n_rows - page * PAGE);
+  void *out = ommai_element(mixing->expanded, place * PAGE * expanded_width(&decoder->config), decoder->dtype);
+  float *widened = (float *)(void *)(mixing->widened + widened_size(decoder) * (size_t)worker);
+  struct omma_error error;
+  if (expand_page(decoder, mixing->cache, expansion->layer, expansion->first_head + head, mixing->pages[page], n_rows, widened,
+                  out, worker, &error) != OMMA_OK) {
+    ommai_first_error_keep(&expansion->failure, &error);
   }
 }
 
-static enum omma_status expand(const struct ommai_prefill_attention *attention, int64_t layer, int64_t first_head,
-                               int64_t first_task, int64_t count, const struct omma_team *team, struct omma_error *error) {
-  struct expansion expansion = {.attention = attention, .layer = layer, .first_head = first_head, .first_task = first_task};
-  atomic_init(&expansion.failed, false);
+static enum omma_status expand(const struct ommai_prefill_mixing *mixing, int64_t layer, int64_t first_head, int64_t first_task,
+                               int64_t count, const struct omma_team *team, struct omma_error *error) {
+  struct expansion expansion = {.mixing = mixing, .layer = layer, .first_head = first_head, .first_task = first_task};
+  ommai_first_error_init(&expansion.failure);
   ommai_team_run(team, count, expand_task, &expansion);
-  if (!atomic_load(&expansion.failed)) return OMMA_OK;
-  return ommai_fail(error, OMMA_ERROR_MEMORY, "decoder: out of memory in a linear layer");
+  return ommai_first_error_result(&expansion.failure, "decoder", error);
 }
 
-static struct omma_attention_tensors expanded_tensors(const struct ommai_prefill_attention *attention, int64_t first_head) {
-  const struct ommai_decoder_config *config = &attention->decoder->config;
-  enum omma_dtype dtype = attention->decoder->dtype;
+static struct omma_attention_tensors expanded_tensors(const struct ommai_prefill_mixing *mixing, int64_t first_head) {
+  const struct ommai_decoder_config *config = &mixing->decoder->config;
+  enum omma_dtype dtype = mixing->decoder->dtype;
   int64_t width = expanded_width(config);
-  const unsigned char *q = attention->q;
+  const unsigned char *q = mixing->q;
   return (struct omma_attention_tensors){.q = q + (size_t)(first_head * config->head_dim) * ommai_dtype_size(dtype),
-                                         .k = ommai_element(attention->expanded, config->v_head_dim, dtype),
-                                         .v = attention->expanded,
-                                         .out = ommai_element(attention->out, first_head * config->v_head_dim, dtype),
+                                         .k = ommai_element(mixing->expanded, config->v_head_dim, dtype),
+                                         .v = mixing->expanded,
+                                         .out = ommai_element(mixing->out, first_head * config->v_head_dim, dtype),
                                          .q_token_stride = ommai_decoder_q_width(config),
                                          .out_token_stride = ommai_decoder_attended_width(config),
                                          .k_token_stride = width,
                                          .v_token_stride = width,
-                                         .k_head_stride = attention->n_pages * PAGE * width,
-                                         .v_head_stride = attention->n_pages * PAGE * width};
+                                         .k_head_stride = mixing->n_pages * PAGE * width,
+                                         .v_head_stride = mixing->n_pages * PAGE * width};
 }
 
-static enum omma_status attend_prefill(const struct ommai_prefill_attention *attention, int64_t layer, int64_t first,
-                                       int64_t *count, const struct omma_team *team, struct omma_error *error) {
-  int64_t n_expand = expand_tasks(attention), n_group = n_expand + attention->n_plan_steps;
-  int64_t first_head = first / n_group * attention->group_heads, step = first % n_group;
+static enum omma_status prefill(const struct ommai_prefill_mixing *mixing, int64_t layer, int64_t first, int64_t *count,
+                                const struct omma_team *team, struct omma_error *error) {
+  int64_t n_expand = expand_tasks(mixing), n_group = n_expand + mixing->n_plan_steps;
+  int64_t first_head = first / n_group * mixing->group_heads, step = first % n_group;
   if (step < n_expand) {
     *count = ommai_min_i64(*count, n_expand - step);
-    return expand(attention, layer, first_head, step, *count, team, error);
+    return expand(mixing, layer, first_head, step, *count, team, error);
   }
   *count = ommai_min_i64(*count, n_group - step);
-  const struct omma_attention_tensors tensors = expanded_tensors(attention, first_head);
-  return ommai_prefill_attention_run(attention, &tensors, step - n_expand, *count, team, error);
+  const struct omma_attention_tensors tensors = expanded_tensors(mixing, first_head);
+  return ommai_prefill_attention_run(mixing, &tensors, step - n_expand, *count, team, error);
 }
 
-const struct ommai_attention_kind ommai_mla_attention = {.shape = shape,
-                                                         .head_weights = true,
-                                                         .finish_row = finish_row,
-                                                         .place_decode = place_decode,
-                                                         .attend_decode = attend_decode,
-                                                         .prefill_size = prefill_size,
-                                                         .place_prefill = place_prefill,
-                                                         .attend_prefill = attend_prefill};
+const struct ommai_mixer ommai_mla_attention = {.shape = shape,
+                                                .head_weights = true,
+                                                .finish_row = finish_row,
+                                                .decode_size = decode_size,
+                                                .place_decode = place_decode,
+                                                .decode = decode,
+                                                .prefill_size = prefill_size,
+                                                .place_prefill = place_prefill,
+                                                .prefill = prefill};

@@ -11,9 +11,9 @@
 #ifndef OMMAI_LANGUAGE_MLA_H
 #define OMMAI_LANGUAGE_MLA_H
 
-#include "language/attention_kind.h"
+#include "language/mixer.h"
 
-extern const struct ommai_attention_kind ommai_mla_attention;
+extern const struct ommai_mixer ommai_mla_attention;
 
 /* Elements of a kept row. */
 static inline int64_t ommai_mla_width(const struct ommai_decoder_config *config) {

@@ -4,12 +4,12 @@
  *   ommai_prefill_advance, ommai_prefill_advance_for:  run_tasks, next_phase until PHASE_DONE:
  *     ENTER      enter_tile: ommai_decoder_embed, or an image's row -> residual [n, hidden]
  *                begin_layer: norm_rows -> normed [n, hidden]
- *     for each layer (next_layer), with the kind of attention (attention_kind.h):
- *       QKV      run_part: normed -> projected [n, qkv_width]
+ *     for each layer (next_layer), with its mixer (mixer.h):
+ *       QKV      run_part: normed -> projected [n, width of qkv]
  *       FINISH   finish_tile: finish_row: norms and rope -> q [n, q_width], what is kept -> pages
- *       ATTEND   attend_prefill: q, pages -> attended [n, attended_width]
- *       PREPARE  prepare_tile: attended in 8 bits, where o takes that
- *       O        run_part: residual += o(attended)
+ *       MIX      the mixer's prefill: q, what is kept -> mixed [n, width of o]
+ *       PREPARE  prepare_tile: mixed in 8 bits, where o takes that
+ *       O        run_part: residual += o(mixed)
  *       LEAVE    leave_tile: norm_rows -> normed;  MoE layers: route_rows -> slots
  *       dense layers and shared experts:
  *       GATE_UP  run_part: normed -> projected [n, 2 * intermediate]
@@ -37,7 +37,6 @@
 #include "base/error.h"
 #include "base/team.h"
 #include "kernels/dtype.h"
-#include "language/attention_kind.h"
 #include "language/experts.h"
 #include "language/feed_forward.h"
 #include "language/prefill_attention.h"
@@ -49,7 +48,7 @@ enum phase {
   PHASE_ENTER,
   PHASE_QKV,
   PHASE_FINISH,
-  PHASE_ATTEND,
+  PHASE_MIX,
   PHASE_PREPARE,
   PHASE_O,
   PHASE_LEAVE,
@@ -65,7 +64,7 @@ _Static_assert(PHASE_DONE == OMMAI_PREFILL_PHASES, "a pace for each phase");
 struct ommai_prefill {
   const struct ommai_decoder *decoder;
   const struct ommai_kv_cache *cache;
-  const int32_t *pages;
+  struct ommai_state_pages pages;
   const struct ommai_prompt_row *rows;
   const struct omma_team *team;
   struct ommai_row_tiles tiles; /* of row-local phases */
@@ -75,11 +74,11 @@ struct ommai_prefill {
   void *normed;         /* dtype [hidden] */
   float *projected;     /* f32 [the wider of qkv and gate with up] */
   void *gated;          /* dtype [the widest dense intermediate] */
-  void *q;              /* dtype [q_width] */
-  void *attended;       /* dtype [attended_width] */
+  void *q;              /* dtype [the widest q] */
+  void *mixed;          /* dtype [the widest input of o] */
   void *prepared;       /* of the rows that the next linear layer takes */
   float *cosine, *sine; /* [rope_dim / 2] */
-  struct ommai_prefill_attention attention;
+  struct ommai_prefill_mixing mixing[OMMAI_MAX_STATE_GROUPS];
   /* Routed layers: */
   struct ommai_routing routing;
   float *expert_results;                 /* [n * n_chosen, hidden] */
@@ -127,15 +126,16 @@ static struct ommai_prefill *place(const struct ommai_decoder *decoder, int64_t 
   size_t rows = (size_t)ommai_round_up(n_rows, OMMAI_MAX_TILE_ROWS), element = ommai_dtype_size(decoder->dtype);
   size_t hidden = (size_t)config->hidden_size, pairs = (size_t)ommai_decoder_rope_dim(config) / 2;
   size_t intermediate = (size_t)ommai_decoder_max_dense_size(config);
-  size_t projected = (size_t)ommai_max_i64(ommai_decoder_qkv_width(config), 2 * (int64_t)intermediate);
+  const struct ommai_decoder_widths widths = ommai_decoder_max_widths(config);
+  size_t projected = (size_t)ommai_max_i64(widths.projected, 2 * (int64_t)intermediate);
   struct ommai_prefill *prefill = ommai_arena_take(arena, 1, sizeof *prefill);
   struct ommai_prefill placed = {
       .residual = ommai_arena_take(arena, rows * hidden, sizeof(float)),
       .normed = ommai_arena_take(arena, rows * hidden, element),
       .projected = ommai_arena_take(arena, rows * projected, sizeof(float)),
       .gated = ommai_arena_take(arena, rows * intermediate, element),
-      .q = ommai_arena_take(arena, rows * (size_t)ommai_decoder_q_width(config), element),
-      .attended = ommai_arena_take(arena, rows * (size_t)ommai_decoder_attended_width(config), element),
+      .q = ommai_arena_take(arena, rows * (size_t)widths.q, element),
+      .mixed = ommai_arena_take(arena, rows * (size_t)widths.mixed, element),
       .prepared = ommai_arena_take(arena, rows, decoder->prepared_row_bytes),
       .cosine = ommai_arena_take(arena, rows * pairs, sizeof(float)),
       .sine = ommai_arena_take(arena, rows * pairs, sizeof(float)),
@@ -147,17 +147,40 @@ static struct ommai_prefill *place(const struct ommai_decoder *decoder, int64_t 
 
 size_t ommai_prefill_workspace_size(const struct ommai_decoder *decoder, int64_t max_rows, int64_t max_context, int n_workers) {
   if (max_rows < 1 || max_rows > max_context || max_context > OMMA_ATTENTION_MAX_TOKENS / 2 || n_workers < 1) return 0;
+  struct ommai_state_layout layout;
   struct ommai_arena arena;
   ommai_arena_measure(&arena);
   place(decoder, max_rows, n_workers, &arena);
-  size_t attention = decoder->config.attention->prefill_size(decoder, max_rows, max_context, n_workers);
-  ommai_arena_take(&arena, attention, 1);
-  return arena.failed || attention == 0 ? 0 : arena.used;
+  ommai_state_layout_make(&decoder->config, decoder->kv_type, &layout);
+  for (int64_t g = 0; g < layout.n_groups; g++) {
+    const struct ommai_layer_group *group = &layout.groups[g];
+    size_t size = group->mixer->prefill_size(decoder, group, max_rows, max_context, n_workers);
+    if (!size) return 0;
+    ommai_arena_take(&arena, size, 1);
+  }
+  return arena.failed ? 0 : arena.used;
+}
+
+static enum omma_status place_mixing(struct ommai_prefill *prefill, int n_workers, struct ommai_arena *arena,
+                                     struct omma_error *error) {
+  for (int64_t g = 0; g < prefill->cache->layout.n_groups; g++) {
+    prefill->mixing[g] = (struct ommai_prefill_mixing){.decoder = prefill->decoder,
+                                                       .cache = prefill->cache,
+                                                       .group = g,
+                                                       .pages = prefill->pages.of_group[g],
+                                                       .first = prefill->first,
+                                                       .n_rows = prefill->tiles.n_rows,
+                                                       .q = prefill->q,
+                                                       .projected = prefill->projected,
+                                                       .out = prefill->mixed};
+    OMMAI_TRY(prefill->cache->layout.groups[g].mixer->place_prefill(&prefill->mixing[g], n_workers, arena, error));
+  }
+  return OMMA_OK;
 }
 
 enum omma_status ommai_prefill_start(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache,
-                                     const int32_t *pages, int64_t first, const struct ommai_prompt_row *rows, int64_t n_rows,
-                                     void *workspace, size_t workspace_size, const struct omma_team *team,
+                                     const struct ommai_state_pages *pages, int64_t first, const struct ommai_prompt_row *rows,
+                                     int64_t n_rows, void *workspace, size_t workspace_size, const struct omma_team *team,
                                      struct ommai_prefill **out, struct omma_error *error) {
   int n_workers = team ? team->n_workers : 1;
   struct ommai_arena arena;
@@ -166,19 +189,12 @@ enum omma_status ommai_prefill_start(const struct ommai_decoder *decoder, const 
   if (arena.failed) return ommai_fail_memory(error, "prefill workspace", arena.used);
   prefill->decoder = decoder;
   prefill->cache = cache;
-  prefill->pages = pages;
+  prefill->pages = *pages;
   prefill->rows = rows;
   prefill->team = team;
   prefill->first = first;
   ommai_row_tiles_init_small(&prefill->tiles, decoder->linear_context, decoder->dtype, n_rows);
-  prefill->attention = (struct ommai_prefill_attention){.decoder = decoder,
-                                                        .cache = cache,
-                                                        .pages = pages,
-                                                        .first = first,
-                                                        .n_rows = n_rows,
-                                                        .q = prefill->q,
-                                                        .out = prefill->attended};
-  OMMAI_TRY(decoder->config.attention->place_prefill(&prefill->attention, n_workers, &arena, error));
+  OMMAI_TRY(place_mixing(prefill, n_workers, &arena, error));
   int64_t pairs = decoder->mrope.n_pairs;
   for (int64_t row = 0; row < n_rows; row++) {
     ommai_mrope_angles(&decoder->mrope, rows[row].position, prefill->cosine + row * pairs, prefill->sine + row * pairs);
@@ -193,6 +209,11 @@ void ommai_prefill_set_observer(struct ommai_prefill *prefill, ommai_layer_obser
 }
 
 /* ---- row-local phases ---- */
+
+/* Of the present layer. */
+static const struct ommai_layer_config *layer_config(const struct ommai_prefill *prefill) {
+  return &prefill->decoder->config.layers[prefill->layer];
+}
 
 /* The chunk's rows of x for a layer. */
 static struct ommai_linear_rows rows_for(const struct ommai_prefill *prefill, const struct ommai_linear *linear,
@@ -241,14 +262,16 @@ static void enter_tile(const struct ommai_prefill *prefill, struct ommai_row_til
 
 static void finish_tile(const struct ommai_prefill *prefill, struct ommai_row_tile tile) {
   const struct ommai_decoder *decoder = prefill->decoder;
-  int64_t width = ommai_decoder_qkv_width(&decoder->config), q_width = ommai_decoder_q_width(&decoder->config);
+  const struct ommai_mixer *mixer = layer_config(prefill)->mixer;
+  const struct ommai_mixer_shape shape = mixer->shape(&decoder->config);
+  const int32_t *pages = prefill->pages.of_group[prefill->cache->layout.group[prefill->layer]];
   int64_t pairs = decoder->mrope.n_pairs;
   for (int64_t at = tile.first; at < tile.first + tile.n_rows; at++) {
-    int64_t place = ommai_kv_position_offset(prefill->cache, prefill->pages, prefill->first + at);
+    int64_t place = ommai_kv_position_offset(prefill->cache, prefill->layer, pages, prefill->first + at);
     const float *cosine = prefill->cosine + at * pairs, *sine = prefill->sine + at * pairs;
-    void *q = ommai_element(prefill->q, at * q_width, decoder->dtype);
-    float *projected = prefill->projected + at * width;
-    decoder->config.attention->finish_row(decoder, prefill->cache, prefill->layer, projected, cosine, sine, q, place);
+    void *q = ommai_element(prefill->q, at * shape.q_width, decoder->dtype);
+    float *projected = prefill->projected + at * shape.projected;
+    mixer->finish_row(decoder, prefill->cache, prefill->layer, projected, cosine, sine, q, place);
   }
 }
 
@@ -267,7 +290,7 @@ static void route_rows(struct ommai_prefill *prefill, struct ommai_row_tile tile
 static void leave_tile(struct ommai_prefill *prefill, struct ommai_row_tile tile, int worker) {
   const struct ommai_decoder *decoder = prefill->decoder;
   const struct ommai_decoder_layer *weights = &decoder->layers[prefill->layer];
-  if (decoder->config.routed[prefill->layer]) {
+  if (layer_config(prefill)->ffn->routed) {
     route_rows(prefill, tile, worker);
   } else {
     norm_rows(prefill, weights->post_norm, tile, normed_rows(prefill, tile), decoder->dtype);
@@ -292,7 +315,7 @@ static void end_tile(const struct ommai_prefill *prefill, struct ommai_row_tile 
   for (int64_t row = tile.first; row < tile.first + tile.n_rows; row++) {
     const struct ommai_prompt_row *source = &prefill->rows[row];
     float *residual = prefill->residual + row * hidden;
-    if (decoder->config.routed[layer]) {
+    if (layer_config(prefill)->ffn->routed) {
       ommai_experts_add_row(decoder, &prefill->routing, row, prefill->expert_results, residual);
     }
     if (layer < decoder->config.n_deepstack && source->image) {
@@ -308,9 +331,7 @@ static void run_tile(void *context, int64_t task, int worker) {
   switch (prefill->phase) {
     case PHASE_ENTER: enter_tile(prefill, tile); break;
     case PHASE_FINISH: finish_tile(prefill, tile); break;
-    case PHASE_PREPARE:
-      prepare_tile(prefill, prefill->decoder->layers[prefill->layer].o.linear, prefill->attended, tile);
-      break;
+    case PHASE_PREPARE: prepare_tile(prefill, prefill->decoder->layers[prefill->layer].o.linear, prefill->mixed, tile); break;
     case PHASE_LEAVE: leave_tile(prefill, tile, worker); break;
     case PHASE_GATE: gate_tile(prefill, tile); break;
     default: end_tile(prefill, tile);
@@ -339,7 +360,7 @@ static struct layer_call layer_call(const struct ommai_prefill *prefill) {
   const struct ommai_decoder_linear *gate_up = &weights->dense.gate_up, *down = &weights->dense.down;
   switch (prefill->phase) {
     case PHASE_QKV: return (struct layer_call){qkv->linear, qkv->parts, prefill->normed, prefill->projected};
-    case PHASE_O: return (struct layer_call){o->linear, o->parts, prefill->attended, prefill->residual};
+    case PHASE_O: return (struct layer_call){o->linear, o->parts, prefill->mixed, prefill->residual};
     case PHASE_GATE_UP: return (struct layer_call){gate_up->linear, gate_up->parts, prefill->normed, prefill->projected};
     case PHASE_DOWN: return (struct layer_call){down->linear, down->parts, prefill->gated, prefill->residual};
     default: return (struct layer_call){0};
@@ -355,8 +376,9 @@ static void run_part(void *context, int64_t task, int worker) {
   int64_t n_rows = ommai_min_i64(BLOCK_ROWS, prefill->tiles.n_rows - row);
   const struct ommai_linear_rows rows = rows_for(prefill, call.linear, call.x);
   float *y = call.y + row * ommai_linear_n_out(call.linear);
-  if (ommai_linear_parts_run_prepared(call.parts, place / n_blocks, &rows, row, y, n_rows, worker) != OMMA_OK) {
-    atomic_store(&prefill->tiles.failed, true);
+  struct omma_error error;
+  if (ommai_linear_parts_run(call.parts, place / n_blocks, &rows, row, y, n_rows, worker, &error) != OMMA_OK) {
+    ommai_first_error_keep(&prefill->tiles.failure, &error);
   }
 }
 
@@ -374,13 +396,14 @@ static void next_layer(struct ommai_prefill *prefill) {
 /* From one phase to the next that has anything to do in this layer. */
 static void next_phase(struct ommai_prefill *prefill) {
   const struct ommai_decoder_config *config = &prefill->decoder->config;
-  bool dense = ommai_decoder_dense_size(config, prefill->layer) > 0, routed = config->routed[prefill->layer];
+  bool dense = ommai_decoder_dense_size(config, prefill->layer) > 0, routed = layer_config(prefill)->ffn->routed;
   prefill->next_task = 0;
   if (prefill->phase == PHASE_END) {
     next_layer(prefill);
     return;
   }
   prefill->phase++;
+  if (prefill->phase == PHASE_FINISH && !layer_config(prefill)->mixer->finish_row) prefill->phase = PHASE_MIX;
   if (prefill->phase == PHASE_PREPARE && !ommai_linear_prepares_rows(prefill->decoder->layers[prefill->layer].o.linear)) {
     prefill->phase = PHASE_O;
   }
@@ -391,12 +414,16 @@ static void next_phase(struct ommai_prefill *prefill) {
   }
 }
 
-/* How many tasks the present phase has, and what a task is; NULL for attention, whose steps have a
+static const struct ommai_prefill_mixing *mixing(const struct ommai_prefill *prefill) {
+  return &prefill->mixing[prefill->cache->layout.group[prefill->layer]];
+}
+
+/* How many tasks the present phase has, and what a task is; NULL for the mixer, whose steps have a
  * team of their own. */
 static int64_t phase_tasks(const struct ommai_prefill *prefill, omma_task *task) {
   struct layer_call call = layer_call(prefill);
   *task = NULL;
-  if (prefill->phase == PHASE_ATTEND) return prefill->attention.n_steps;
+  if (prefill->phase == PHASE_MIX) return mixing(prefill)->n_steps;
   *task = prefill->phase == PHASE_EXPERTS ? run_expert_tile : call.parts ? run_part : run_tile;
   if (prefill->phase == PHASE_EXPERTS) return prefill->n_expert_tiles;
   return call.parts ? ommai_linear_parts_count(call.parts) * n_row_blocks(prefill) : prefill->tiles.n_tiles;
@@ -404,17 +431,16 @@ static int64_t phase_tasks(const struct ommai_prefill *prefill, omma_task *task)
 
 /* At most max_tasks of the present phase; *count: how many. */
 static enum omma_status run_tasks(struct ommai_prefill *prefill, int64_t max_tasks, int64_t *count, struct omma_error *error) {
-  const struct ommai_attention_kind *kind = prefill->decoder->config.attention;
   omma_task task;
   int64_t total = phase_tasks(prefill, &task);
   *count = ommai_min_i64(ommai_max_i64(max_tasks, 1), total - prefill->next_task);
   prefill->first_task = prefill->next_task;
   if (task) {
     ommai_team_run(prefill->team, *count, task, prefill);
-    if (atomic_load(&prefill->tiles.failed))
-      return ommai_fail(error, OMMA_ERROR_MEMORY, "decoder: out of memory in a linear layer");
+    OMMAI_TRY(ommai_first_error_result(&prefill->tiles.failure, "decoder", error));
   } else {
-    OMMAI_TRY(kind->attend_prefill(&prefill->attention, prefill->layer, prefill->first_task, count, prefill->team, error));
+    OMMAI_TRY(layer_config(prefill)->mixer->prefill(mixing(prefill), prefill->layer, prefill->first_task, count, prefill->team,
+                                                    error));
   }
   prefill->next_task += *count;
   if (prefill->next_task == total) next_phase(prefill);

@@ -2,7 +2,8 @@
  * turn, resumable.
  *
  * Chunks begin at multiples of OMMA_ATTENTION_PAGE_TOKENS positions; a prompt gives the same bits
- * however it is chunked, and whatever else runs. Keys and values go into the sequence's pages. */
+ * however it is chunked, and whatever else runs. What the layers keep goes into the sequence's
+ * pages. */
 #ifndef OMMAI_LANGUAGE_PREFILL_H
 #define OMMAI_LANGUAGE_PREFILL_H
 
@@ -38,11 +39,11 @@ struct ommai_prefill;
 size_t ommai_prefill_workspace_size(const struct ommai_decoder *decoder, int64_t max_rows, int64_t max_context, int n_workers);
 
 /* Lays a chunk out: rows [n_rows] stand at positions first .. first + n_rows - 1 of the sequence
- * whose pages cover them. rows and pages must outlive the chunk. Errors: MEMORY (workspace too
- * small). */
+ * whose pages these are: they cover the rows and what they see. rows and what `pages` points to
+ * must outlive the chunk. Errors: MEMORY (workspace too small). */
 enum omma_status ommai_prefill_start(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache,
-                                     const int32_t *pages, int64_t first, const struct ommai_prompt_row *rows, int64_t n_rows,
-                                     void *workspace, size_t workspace_size, const struct omma_team *team,
+                                     const struct ommai_state_pages *pages, int64_t first, const struct ommai_prompt_row *rows,
+                                     int64_t n_rows, void *workspace, size_t workspace_size, const struct omma_team *team,
                                      struct ommai_prefill **prefill, struct omma_error *error);
 void ommai_prefill_set_observer(struct ommai_prefill *prefill, ommai_layer_observer observer, void *context);
 

@@ -26,25 +26,24 @@ void ommai_prefill_bound_add(struct ommai_prefill_bound *bound, const struct omm
   if (workspace > bound->workspace) bound->workspace = workspace;
 }
 
-enum omma_status ommai_prefill_attention_plan(struct ommai_prefill_attention *attention, const struct omma_attention_spec *spec,
+enum omma_status ommai_prefill_attention_plan(struct ommai_prefill_mixing *mixing, const struct omma_attention_spec *spec,
                                               int n_workers, struct ommai_arena *arena, struct omma_error *error) {
-  const struct omma_attention_context *context = attention->decoder->attention;
+  const struct omma_attention_context *context = mixing->decoder->attention;
   size_t size = omma_attention_plan_size_bound(context, spec);
   void *memory = ommai_arena_take(arena, size, 1);
   if (!memory) return ommai_fail_memory(error, "prefill attention plan", arena->used + size);
-  OMMAI_TRY(omma_attention_plan_place(context, spec, memory, size, &attention->plan, error));
-  attention->workspace_size = omma_attention_plan_workspace_size(attention->plan, n_workers);
-  attention->workspace = ommai_arena_take(arena, attention->workspace_size, 1);
-  if (!attention->workspace) return ommai_fail_memory(error, "prefill attention workspace", attention->workspace_size);
+  OMMAI_TRY(omma_attention_plan_place(context, spec, memory, size, &mixing->plan, error));
+  mixing->workspace_size = omma_attention_plan_workspace_size(mixing->plan, n_workers);
+  mixing->workspace = ommai_arena_take(arena, mixing->workspace_size, 1);
+  if (!mixing->workspace) return ommai_fail_memory(error, "prefill attention workspace", mixing->workspace_size);
   struct omma_attention_plan_info info;
-  omma_attention_plan_get_info(attention->plan, &info);
-  attention->n_plan_steps = info.n_steps;
+  omma_attention_plan_get_info(mixing->plan, &info);
+  mixing->n_plan_steps = info.n_steps;
   return OMMA_OK;
 }
 
-enum omma_status ommai_prefill_attention_run(const struct ommai_prefill_attention *attention,
+enum omma_status ommai_prefill_attention_run(const struct ommai_prefill_mixing *mixing,
                                              const struct omma_attention_tensors *tensors, int64_t first, int64_t count,
                                              const struct omma_team *team, struct omma_error *error) {
-  return omma_attention_run_range(attention->plan, tensors, attention->workspace, attention->workspace_size, team, first, count,
-                                  error);
+  return omma_attention_run_range(mixing->plan, tensors, mixing->workspace, mixing->workspace_size, team, first, count, error);
 }

@@ -1,22 +1,24 @@
-/* The attention of a chunk of prompt rows, in steps: what all kinds of attention share. A kind
- * chooses the problem and the tensors (attention_kind.h). */
+/* The mixing of a chunk of prompt rows, in steps, and what all attentions share in it: a mixer
+ * chooses the problem and the tensors (mixer.h). */
 #ifndef OMMAI_LANGUAGE_PREFILL_ATTENTION_H
 #define OMMAI_LANGUAGE_PREFILL_ATTENTION_H
 
 #include "base/arena.h"
-#include "language/decoder.h"
-#include "language/kv_cache.h"
+#include "language/mixer.h"
 
-/* What attention reads and writes: q dtype [n_rows, q_width], out dtype [n_rows, attended_width];
- * the chunk's rows stand at positions first .. first + n_rows - 1. */
-struct ommai_prefill_attention {
+/* What serves all layers of a group; the chunk's rows stand at positions first .. first + n_rows -
+ * 1. */
+struct ommai_prefill_mixing {
   const struct ommai_decoder *decoder;
   const struct ommai_kv_cache *cache;
-  const int32_t *pages;
+  int64_t group;
+  const int32_t *pages; /* the group's (state.h) */
   int64_t first, n_rows;
-  const void *q;
-  void *out;
-  int64_t n_steps; /* of a layer */
+  const void *q;    /* dtype [n_rows, q_width] */
+  float *projected; /* [n_rows, projected] */
+  void *out;        /* dtype [n_rows, mixed] */
+  int64_t n_steps;  /* of a layer */
+  /* Attention: */
   struct omma_attention_plan *plan;
   void *workspace;
   size_t workspace_size;
@@ -41,11 +43,11 @@ void ommai_prefill_bound_add(struct ommai_prefill_bound *bound, const struct omm
                              const struct omma_attention_spec *spec, int n_workers);
 
 /* Makes the plan and takes its workspace. Errors: MEMORY. */
-enum omma_status ommai_prefill_attention_plan(struct ommai_prefill_attention *attention, const struct omma_attention_spec *spec,
+enum omma_status ommai_prefill_attention_plan(struct ommai_prefill_mixing *mixing, const struct omma_attention_spec *spec,
                                               int n_workers, struct ommai_arena *arena, struct omma_error *error);
 
 /* Steps [first, first + count) of the plan. */
-enum omma_status ommai_prefill_attention_run(const struct ommai_prefill_attention *attention,
+enum omma_status ommai_prefill_attention_run(const struct ommai_prefill_mixing *mixing,
                                              const struct omma_attention_tensors *tensors, int64_t first, int64_t count,
                                              const struct omma_team *team, struct omma_error *error);
 

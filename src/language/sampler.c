@@ -24,7 +24,7 @@ struct part {
   struct ommai_row_range logits, values; /* the values are the adjusted logits */
   double logit_sum;                      /* of exp(logit - the row's highest logit) */
   uint64_t weight;                       /* of all its tokens; counted where none is cut off */
-  int32_t top[OMMAI_SAMPLER_MAX_TOP];
+  int32_t top[OMMA_MAX_TOP_LOGPROBS];
   int n_top;
   int64_t n_at_least; /* tokens with the given one's logit or a larger one */
 };
@@ -34,6 +34,7 @@ struct scratch {
   struct part *parts; /* [n_parts] */
   float *adjusted;    /* [vocab] */
   struct ommai_token_cut cut;
+  const struct ommai_sampler_input *input;
   const float *values; /* the logits, or `adjusted` where anything changes them */
   float highest, highest_logit;
   bool draws; /* more than the greedy token is wanted */
@@ -43,7 +44,7 @@ struct ommai_sampler {
   const struct ommai_row_ops *ops;
   int64_t vocab_size, n_parts;
   struct scratch *scratch; /* [max_rows] */
-  struct ommai_sampler_row *rows;
+  struct ommai_draw *rows;
 };
 
 static struct ommai_sampler *place(struct ommai_arena *arena, int64_t vocab_size, int64_t max_rows,
@@ -88,10 +89,6 @@ static bool is_greedy(const struct ommai_sampler_settings *settings) {
   return settings->temperature < OMMAI_SAMPLER_MIN_TEMPERATURE;
 }
 
-static bool has_penalties(const struct ommai_sampler_settings *settings) {
-  return settings->repetition_penalty != 1 || settings->presence_penalty != 0 || settings->frequency_penalty != 0;
-}
-
 /* Whether some tokens are cut off by their rank or weight. */
 static bool is_cut(const struct ommai_sampler_settings *settings) {
   return settings->top_k > 0 || settings->top_p < 1 || settings->min_p > 0;
@@ -113,7 +110,7 @@ static void apply_penalties(const struct ommai_sampler_settings *settings, const
   }
 }
 
-static void apply_biases(const struct ommai_sampler_row *row, int64_t first, int64_t n, float *values) {
+static void apply_biases(const struct ommai_draw *row, int64_t first, int64_t n, float *values) {
   size_t low = 0, high = row->n_biases;
   while (low < high) { /* the first bias of a token from `first` on */
     size_t middle = low + (high - low) / 2;
@@ -130,10 +127,11 @@ static void apply_biases(const struct ommai_sampler_row *row, int64_t first, int
 }
 
 /* The row's values of a part; they are the logits where nothing changes them. */
-static void adjust(const struct ommai_sampler_row *row, int64_t first, int64_t n, float *adjusted) {
-  memcpy(adjusted + first, row->logits + first, (size_t)n * sizeof *adjusted);
+static void adjust(const struct ommai_draw *row, const struct scratch *scratch, int64_t first, int64_t n) {
+  float *adjusted = scratch->adjusted;
+  memcpy(adjusted + first, scratch->input->logits + first, (size_t)n * sizeof *adjusted);
   apply_biases(row, first, n, adjusted);
-  if (has_penalties(row->settings)) apply_penalties(row->settings, &row->counts, first, n, adjusted);
+  if (ommai_sampler_has_penalties(row->settings)) apply_penalties(row->settings, &scratch->input->counts, first, n, adjusted);
   for (size_t i = 0; i < row->n_banned; i++) {
     if (row->banned[i] >= first && row->banned[i] < first + n) adjusted[row->banned[i]] = -INFINITY;
   }
@@ -154,25 +152,25 @@ static void keep_top(const float *values, int32_t id, int32_t *top, int *n, int 
 static void scan_task(void *context, int64_t task, int worker) {
   (void)worker;
   struct ommai_sampler *sampler = context;
-  struct ommai_sampler_row *row = &sampler->rows[task / sampler->n_parts];
+  struct ommai_draw *row = &sampler->rows[task / sampler->n_parts];
   struct scratch *scratch = &sampler->scratch[task / sampler->n_parts];
   struct part *part = &scratch->parts[task % sampler->n_parts];
   int64_t first = task % sampler->n_parts * PART, n = ommai_min_i64(PART, sampler->vocab_size - first);
-  sampler->ops->find_range(row->logits + first, n, &part->logits);
+  sampler->ops->find_range(scratch->input->logits + first, n, &part->logits);
   part->values = part->logits;
   if (!part->logits.finite) return;
-  if (scratch->values != row->logits) {
-    adjust(row, first, n, scratch->adjusted);
+  if (scratch->values != scratch->input->logits) {
+    adjust(row, scratch, first, n);
     sampler->ops->find_range(scratch->adjusted + first, n, &part->values);
   }
   part->n_top = 0;
   for (int64_t i = first; i < first + n && row->n_top; i++) {
-    keep_top(row->logits, (int32_t)i, part->top, &part->n_top, row->n_top);
+    keep_top(scratch->input->logits, (int32_t)i, part->top, &part->n_top, row->n_top);
   }
 }
 
 /* What the parts of a row found, together; the greedy token. */
-static void join_scans(const struct ommai_sampler *sampler, struct ommai_sampler_row *row, struct scratch *scratch) {
+static void join_scans(const struct ommai_sampler *sampler, struct ommai_draw *row, struct scratch *scratch) {
   const struct part *parts = scratch->parts;
   row->finite = true;
   scratch->draws = false;
@@ -212,7 +210,7 @@ static double sum_exponentials(const struct ommai_sampler *sampler, const float 
   return sum;
 }
 
-static float scale_of(const struct ommai_sampler_row *row) {
+static float scale_of(const struct ommai_draw *row) {
   /* never 0, which makes a NaN of infinity */
   return fmaxf((float)(1 / row->settings->temperature), FLT_MIN);
 }
@@ -239,14 +237,14 @@ static int64_t count_at_least(const float *x, float threshold, int64_t n) {
 static void weigh_task(void *context, int64_t task, int worker) {
   (void)worker;
   struct ommai_sampler *sampler = context;
-  const struct ommai_sampler_row *row = &sampler->rows[task / sampler->n_parts];
+  const struct ommai_draw *row = &sampler->rows[task / sampler->n_parts];
   struct scratch *scratch = &sampler->scratch[task / sampler->n_parts];
   int64_t index = task % sampler->n_parts, first = index * PART, n = ommai_min_i64(PART, sampler->vocab_size - first);
   if (row->finite && row->is_given) {
-    scratch->parts[index].n_at_least = count_at_least(row->logits + first, row->logits[row->token], n);
+    scratch->parts[index].n_at_least = count_at_least(scratch->input->logits + first, scratch->input->logits[row->token], n);
   }
   if (row->finite && row->wants_logprob) {
-    scratch->parts[index].logit_sum = sum_exponentials(sampler, row->logits + first, scratch->highest_logit, n);
+    scratch->parts[index].logit_sum = sum_exponentials(sampler, scratch->input->logits + first, scratch->highest_logit, n);
   }
   if (scratch->draws && !is_cut(row->settings)) {
     scratch->parts[index].weight = sum_weights(sampler, scratch, scale_of(row), scratch->values + first, n);
@@ -262,7 +260,7 @@ static float float_from(double value) {
 }
 
 /* The values that have any weight, and of those min-p's. */
-static void begin_cut(const struct ommai_sampler *sampler, const struct ommai_sampler_row *row, struct scratch *scratch) {
+static void begin_cut(const struct ommai_sampler *sampler, const struct ommai_draw *row, struct scratch *scratch) {
   const struct ommai_sampler_settings *settings = row->settings;
   float lowest = scratch->parts[0].values.low;
   for (int64_t i = 1; i < sampler->n_parts; i++) lowest = fminf(lowest, scratch->parts[i].values.low);
@@ -315,7 +313,7 @@ static uint64_t weight_of(const struct scratch *scratch, bool cut, int64_t part)
 
 /* The first token, in rising order of ids, at which the weights that are left pass `random` of
  * their sum. */
-static int32_t draw(const struct ommai_sampler *sampler, const struct ommai_sampler_row *row, const struct scratch *scratch,
+static int32_t draw(const struct ommai_sampler *sampler, const struct ommai_draw *row, const struct scratch *scratch,
                     double random) {
   bool cut = is_cut(row->settings);
   uint32_t block[BLOCK];
@@ -335,40 +333,42 @@ static int32_t draw(const struct ommai_sampler *sampler, const struct ommai_samp
   }
 }
 
-static void set_logprobs(const struct ommai_sampler *sampler, struct ommai_sampler_row *row, const struct scratch *scratch) {
+static void set_logprobs(const struct ommai_sampler *sampler, struct ommai_draw *row, const struct scratch *scratch) {
   double sum = 0;
-  int32_t top[OMMAI_SAMPLER_MAX_TOP];
+  int32_t top[OMMA_MAX_TOP_LOGPROBS];
   int n_top = 0;
   row->rank = 0;
   for (int64_t i = 0; i < sampler->n_parts; i++) {
     sum += scratch->parts[i].logit_sum;
     if (row->is_given) row->rank += scratch->parts[i].n_at_least;
     for (int j = 0; j < scratch->parts[i].n_top; j++) {
-      keep_top(row->logits, scratch->parts[i].top[j], top, &n_top, row->n_top);
+      keep_top(scratch->input->logits, scratch->parts[i].top[j], top, &n_top, row->n_top);
     }
   }
   double norm = scratch->highest_logit + log(sum);
-  row->logprob = (float)(row->logits[row->token] - norm);
-  for (int i = 0; i < n_top; i++) row->top[i] = (struct ommai_token_logprob){top[i], (float)(row->logits[top[i]] - norm)};
+  row->logprob = (float)(scratch->input->logits[row->token] - norm);
+  for (int i = 0; i < n_top; i++)
+    row->top[i] = (struct omma_top_logprob){top[i], (float)(scratch->input->logits[top[i]] - norm)};
 }
 
 static void draw_task(void *context, int64_t task, int worker) {
   (void)worker;
   struct ommai_sampler *sampler = context;
-  struct ommai_sampler_row *row = &sampler->rows[task];
+  struct ommai_draw *row = &sampler->rows[task];
   struct scratch *scratch = &sampler->scratch[task];
   if (!row->finite || row->token < 0) return;
   if (scratch->draws) row->token = draw(sampler, row, scratch, uniform(row->settings->seed, row->step));
   if (row->wants_logprob) set_logprobs(sampler, row, scratch);
 }
 
-void ommai_sampler_run(struct ommai_sampler *sampler, struct ommai_sampler_row *rows, int64_t n_rows,
-                       const struct omma_team *team) {
+void ommai_sampler_run(struct ommai_sampler *sampler, struct ommai_draw *rows, const struct ommai_sampler_input *inputs,
+                       int64_t n_rows, const struct omma_team *team) {
   bool more = false;
   sampler->rows = rows;
   for (int64_t i = 0; i < n_rows; i++) {
-    bool adjusted = has_penalties(rows[i].settings) || rows[i].n_banned || rows[i].allowed || rows[i].n_biases;
-    sampler->scratch[i].values = adjusted ? sampler->scratch[i].adjusted : rows[i].logits;
+    bool adjusted = ommai_sampler_has_penalties(rows[i].settings) || rows[i].n_banned || rows[i].allowed || rows[i].n_biases;
+    sampler->scratch[i].input = &inputs[i];
+    sampler->scratch[i].values = adjusted ? sampler->scratch[i].adjusted : inputs[i].logits;
     more = more || rows[i].wants_logprob || !is_greedy(rows[i].settings);
   }
   ommai_team_run(team, n_rows * sampler->n_parts, scan_task, sampler);

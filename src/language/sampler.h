@@ -15,26 +15,11 @@
 #ifndef OMMAI_LANGUAGE_SAMPLER_H
 #define OMMAI_LANGUAGE_SAMPLER_H
 
-#include <omma/host.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
+#include "base/tokens.h"
 #include "kernels/row_ops.h"
 
-#define OMMAI_SAMPLER_MAX_TOP 20
 /* Below this temperature a row is greedy. */
 #define OMMAI_SAMPLER_MIN_TEMPERATURE 1e-5
-
-struct ommai_sampler_settings {
-  double temperature; /* 0: greedy */
-  double top_p;       /* (0, 1] */
-  double min_p;       /* [0, 1] */
-  int64_t top_k;      /* 0: all */
-  uint64_t seed;
-  double repetition_penalty; /* 1: none */
-  double presence_penalty, frequency_penalty;
-};
 
 /* What penalties look at: how often each token stands in the answer, and whether it stands in the
  * prompt. */
@@ -43,39 +28,10 @@ struct ommai_token_counts {
   const bool *prompt;    /* [vocab] */
 };
 
-struct ommai_token_logprob {
-  int32_t token;
-  float logprob;
-};
-
-/* What is added to a token's logit. */
-struct ommai_token_bias {
-  int32_t token;
-  float bias; /* finite */
-};
-
-/* One row: what is asked, and the answer. */
-struct ommai_sampler_row {
-  const struct ommai_sampler_settings *settings;
-  const float *logits; /* [vocab] */
-  /* tokens drawn so far: the draw depends on the seed and the step alone */
-  int64_t step;
+/* What a token is drawn from. */
+struct ommai_sampler_input {
+  const float *logits;              /* [vocab] */
   struct ommai_token_counts counts; /* read where a penalty is set */
-  const int32_t *banned;            /* [n_banned], never chosen */
-  size_t n_banned;
-  /* a bit for each token, in words of 32: the others are never chosen; NULL: all */
-  const uint32_t *allowed;
-  const struct ommai_token_bias *biases; /* [n_biases] in rising order of tokens */
-  size_t n_biases;
-  bool is_given; /* `token` is, nothing is chosen, and its rank is wanted */
-  bool wants_logprob;
-  int n_top; /* at most OMMAI_SAMPLER_MAX_TOP */
-
-  bool finite;   /* false: NaN or infinity among the logits, and nothing else below is set */
-  int32_t token; /* -1: none is left to choose, and nothing below is set */
-  int64_t rank;  /* of a given token: how many have its logit or a larger one */
-  float logprob; /* of the token, natural logarithm */
-  struct ommai_token_logprob top[OMMAI_SAMPLER_MAX_TOP]; /* [n_top], the likeliest first */
 };
 
 struct ommai_sampler;
@@ -86,8 +42,9 @@ size_t ommai_sampler_size(int64_t vocab_size, int64_t max_rows);
 /* Places a sampler into `memory` (64-aligned, of that size), which is its only memory. */
 struct ommai_sampler *ommai_sampler_place(void *memory, int64_t vocab_size, int64_t max_rows, const struct ommai_row_ops *ops);
 
-/* Draws a token of each row; n_rows at most max_rows. Allocates nothing. One call at a time. */
-void ommai_sampler_run(struct ommai_sampler *sampler, struct ommai_sampler_row *rows, int64_t n_rows,
-                       const struct omma_team *team);
+/* Answers each draw (whose slot and row mean nothing here) from the input of its place; n_rows at
+ * most max_rows. Allocates nothing. One call at a time. */
+void ommai_sampler_run(struct ommai_sampler *sampler, struct ommai_draw *draws, const struct ommai_sampler_input *inputs,
+                       int64_t n_rows, const struct omma_team *team);
 
 #endif

@@ -8,37 +8,26 @@
 /* Elements of the padded bias. */
 static size_t bias_elements(int64_t n_out) { return (size_t)ommai_round_up(n_out, OMMAI_PANEL_COLUMNS); }
 
-const struct ommai_linear_format *ommai_linear_format_for(const struct ommai_linear_context *context,
-                                                          const struct ommai_linear_spec *spec) {
-  if (spec->format == OMMAI_FORMAT_INT8 || spec->format == OMMAI_FORMAT_INT4) return &ommai_linear_integer;
-  bool in_bf16 = spec->format == OMMAI_FORMAT_BF16 && spec->compute == OMMA_BF16 && context->has_bf16;
-  if (!in_bf16) return &ommai_linear_f32;
-  return context->bf16_tile ? &ommai_linear_bf16 : &ommai_linear_bf16_onednn;
+const struct ommai_linear_code *ommai_linear_code_for(const struct ommai_linear_context *context,
+                                                      const struct ommai_linear_spec *spec) {
+  return ommai_linear_format(spec->format)->code(context, spec);
 }
 
 enum omma_status ommai_linear_check(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec,
                                     struct omma_error *error) {
-  const struct ommai_linear_format *format = ommai_linear_format_for(context, spec);
-  return format->check ? format->check(context, spec, error) : OMMA_OK;
+  const struct ommai_linear_code *code = ommai_linear_code_for(context, spec);
+  return code->check ? code->check(context, spec, error) : OMMA_OK;
 }
 
 static enum ommai_weight_layout layout_of(const struct ommai_linear_spec *spec) {
-  static const enum ommai_weight_layout layouts[OMMAI_WEIGHT_FORMATS] = {OMMAI_WEIGHTS_F32_PANELS, OMMAI_WEIGHTS_BF16_PANELS,
-                                                                         OMMAI_WEIGHTS_S8_PANELS, OMMAI_WEIGHTS_U4_PANELS};
-  return layouts[spec->format];
-}
-
-const char *ommai_weight_format_name(enum ommai_weight_format format) {
-  static const char *const names[OMMAI_WEIGHT_FORMATS] = {"f32", "bf16", "int8", "int4"};
-  return names[format];
+  return ommai_linear_format(spec->format)->layout;
 }
 
 struct ommai_linear ommai_linear_without_weights(const struct ommai_linear_context *context,
                                                  const struct ommai_linear_spec *spec) {
-  const struct ommai_linear_format *format = ommai_linear_format_for(context, spec);
   return (struct ommai_linear){
       .context = context,
-      .format = format,
+      .code = ommai_linear_code_for(context, spec),
       .spec = *spec,
       .packed = {.n_out = spec->n_out, .n_in = spec->n_in, .layout = layout_of(spec), .x_type = spec->compute},
   };
@@ -87,16 +76,9 @@ static enum omma_status check_sources(const struct ommai_linear_source *sources,
   return OMMA_OK;
 }
 
-/* Bytes of what ommai_weights_panel_elements counts. */
-static size_t layout_element_bytes(enum ommai_weight_layout layout) {
-  return layout == OMMAI_WEIGHTS_F32_PANELS ? sizeof(float) : layout == OMMAI_WEIGHTS_BF16_PANELS ? sizeof(ommai_bf16) : 1;
-}
-
 static enum omma_status allocate_packed(struct ommai_linear *linear, struct omma_error *error) {
   struct ommai_gemv_weights *packed = &linear->packed;
-  size_t elements;
-  if (!ommai_linear_packed_elements(packed->layout, packed->n_out, packed->n_in, &elements) ||
-      !ommai_mul_size(elements, layout_element_bytes(packed->layout), &linear->weight_bytes)) {
+  if (!ommai_linear_packed_bytes(packed->layout, packed->n_out, packed->n_in, &linear->weight_bytes)) {
     linear->weight_bytes = 0;
     return ommai_fail(error, OMMA_ERROR_LIMIT, "linear layer: %lld x %lld is too large", (long long)packed->n_out,
                       (long long)packed->n_in);
@@ -111,8 +93,8 @@ static enum omma_status allocate_packed(struct ommai_linear *linear, struct omma
 }
 
 enum omma_status ommai_linear_create(struct ommai_linear_context *context, const struct ommai_linear_spec *wanted,
-                                     const struct ommai_linear_source *sources, int n_sources, struct ommai_linear **out,
-                                     struct omma_error *error) {
+                                     const struct ommai_linear_source *sources, int n_sources, const struct omma_team *team,
+                                     struct ommai_linear **out, struct omma_error *error) {
   struct ommai_linear_spec spec = *wanted;
   OMMAI_TRY(check_sources(sources, n_sources, &spec, error));
   OMMAI_TRY(ommai_linear_check(context, &spec, error));
@@ -121,7 +103,7 @@ enum omma_status ommai_linear_create(struct ommai_linear_context *context, const
   enum omma_status status;
   *linear = ommai_linear_without_weights(context, &spec);
   OMMAI_TRY_GOTO(allocate_packed(linear, error), fail);
-  OMMAI_TRY_GOTO(linear->format->pack(linear, sources, n_sources, error), fail);
+  OMMAI_TRY_GOTO(linear->code->pack(linear, sources, n_sources, team, error), fail);
   *out = linear;
   return OMMA_OK;
 fail:
@@ -132,7 +114,7 @@ fail:
 void ommai_linear_destroy(struct ommai_linear *linear) {
   if (!linear) return;
   const struct omma_allocator *allocator = &linear->context->allocator;
-  if (linear->format->release) linear->format->release(linear);
+  if (linear->code->release) linear->code->release(linear);
   ommai_release(allocator, linear->bias, bias_elements(linear->spec.n_out), sizeof *linear->bias);
   ommai_release(allocator, linear->weights, linear->weight_bytes, 1);
   ommai_release(allocator, linear, 1, sizeof *linear);
@@ -147,19 +129,22 @@ enum omma_dtype ommai_linear_compute(const struct ommai_linear *linear) { return
 size_t ommai_linear_bytes(const struct ommai_linear *linear) { return ommai_linear_bytes_for(linear->context, &linear->spec); }
 
 size_t ommai_linear_bytes_for(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec) {
-  const struct ommai_linear_format *format = ommai_linear_format_for(context, spec);
+  const struct ommai_linear_code *code = ommai_linear_code_for(context, spec);
   struct omma_error ignored;
-  size_t elements;
+  size_t bytes;
   if (ommai_linear_check(context, spec, &ignored) != OMMA_OK) return 0;
-  enum ommai_weight_layout layout = layout_of(spec);
-  if (!ommai_linear_packed_elements(layout, spec->n_out, spec->n_in, &elements)) return 0;
-  return elements * layout_element_bytes(layout) + bias_elements(spec->n_out) * sizeof(float) +
-         (format->more_bytes ? format->more_bytes(spec) : 0);
+  if (!ommai_linear_packed_bytes(layout_of(spec), spec->n_out, spec->n_in, &bytes)) return 0;
+  return bytes + bias_elements(spec->n_out) * sizeof(float) + (code->more_bytes ? code->more_bytes(spec) : 0);
 }
 
-int ommai_weight_format_bits(enum ommai_weight_format format) {
-  static const int bits[OMMAI_WEIGHT_FORMATS] = {32, 16, 8, 4};
-  return bits[format];
+int64_t ommai_linear_read_bytes(const struct ommai_linear_spec *spec) {
+  const struct ommai_linear_format *format = ommai_linear_format(spec->format);
+  int64_t bytes = spec->n_out * spec->n_in * ommai_weights_bits(format->layout) / 8;
+  return format->scale_bytes ? bytes + spec->n_out * format->scale_bytes(spec) : bytes;
+}
+
+float ommai_linear_weight(const struct ommai_linear *linear, int64_t output, int64_t input) {
+  return linear->code->weight(linear, output, input);
 }
 
 int64_t ommai_linear_n_panels(const struct ommai_linear *linear) {
@@ -176,10 +161,10 @@ int64_t ommai_linear_task_panels(const struct ommai_linear *linear) {
 
 void ommai_linear_gemv(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
                        int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels) {
-  linear->format->gemv(linear, x, x_stride, n_rows, y, y_stride, accumulate, first_panel, n_panels);
+  linear->code->gemv(linear, x, x_stride, n_rows, y, y_stride, accumulate, first_panel, n_panels);
 }
 
 void ommai_linear_dense_gemv(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
                              int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels) {
-  ommai_gemv_run(&linear->context->gemv, &linear->packed, x, x_stride, n_rows, y, y_stride, accumulate, first_panel, n_panels);
+  ommai_gemv_run(linear->context->gemv, &linear->packed, x, x_stride, n_rows, y, y_stride, accumulate, first_panel, n_panels);
 }

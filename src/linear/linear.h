@@ -33,8 +33,9 @@
 
 #include "kernels/cpu.h"
 #include "kernels/integer_panel.h"
-#include "kernels/stored_matrix.h"
 #include "linear/activation.h"
+#include "linear/weight_format.h"
+#include "weights/stored_matrix.h"
 
 #define OMMAI_LINEAR_MAX_ROWS 128       /* rows of one ommai_linear_run */
 #define OMMAI_LINEAR_MAX_SIZE (1 << 24) /* n_in and n_out */
@@ -54,10 +55,6 @@ struct ommai_linear_context;
 enum omma_status ommai_linear_context_create(enum ommai_cpu_level level, int n_workers, const struct omma_allocator *allocator,
                                              struct ommai_linear_context **context, struct omma_error *error);
 void ommai_linear_context_destroy(struct ommai_linear_context *context);
-
-/* Weights of linears made from now on are packed on `team`, whatever its size; NULL, as in the
- * beginning: by the caller alone. */
-void ommai_linear_context_pack_on(struct ommai_linear_context *context, const struct omma_team *team);
 
 /* One line for people: which kernels serve what; oneDNN's version, instruction set and row steps
  * where it is in use. */
@@ -81,16 +78,10 @@ struct ommai_linear_source {
   int64_t first_output;
 };
 
-/* How weights are kept: as f32, as bf16, or as integers of 8 or 4 bits with scales. */
-enum ommai_weight_format { OMMAI_FORMAT_F32, OMMAI_FORMAT_BF16, OMMAI_FORMAT_INT8, OMMAI_FORMAT_INT4, OMMAI_WEIGHT_FORMATS };
-
 /* How rows of x come to 8 bits where weights are integers: by their range, with a zero point (what
  * suits activations with few values below 0; int8 weights with one scale for each output only), or
  * symmetric about 0. */
 enum ommai_linear_inputs { OMMAI_INPUTS_RANGE, OMMAI_INPUTS_SYMMETRIC };
-
-/* "f32", "bf16", "int8", "int4". */
-const char *ommai_weight_format_name(enum ommai_weight_format format);
 
 /* What a layer is, before there are weights. */
 struct ommai_linear_spec {
@@ -113,9 +104,9 @@ static inline enum ommai_weight_format ommai_linear_dense_format(enum omma_dtype
   return compute == OMMA_BF16 ? OMMAI_FORMAT_BF16 : OMMAI_FORMAT_F32;
 }
 
-/* Where all sources are integers of the same number of bits that can be taken as they are: makes
- * spec's format, group, has_minimums and inputs those of a layer that does. Else changes nothing
- * and returns false. */
+/* Where all sources are stored as integers: makes spec's format, group, has_minimums and inputs
+ * those of a layer that takes them as they are; or, where no format does (integers of several
+ * kinds), of one that loses next to nothing. Else changes nothing and returns false. */
 bool ommai_linear_spec_for_stored(const struct ommai_linear_source *sources, int n_sources, struct ommai_linear_spec *spec);
 
 /* A packed layer. Immutable; shared by any number of threads. */
@@ -126,12 +117,13 @@ struct ommai_linear;
  * sources, of which those without bias count as bias 0. Integer weights: stored integers that fit
  * the spec (ommai_linear_spec_for_stored) are taken as they are; all else is quantised from its
  * values, which int4 needs a group for and nothing with minimums can have: int8 with scale max|w| /
- * 127, int4 as row_ops.h's fit_int4. Needs no memory besides the result. Errors: ARGUMENT (also a
+ * 127, int4 as row_ops.h's fit_int4. The work is done on `team`, whatever its size; NULL:
+ * by the caller alone. Needs no memory besides the result. Errors: ARGUMENT (also a
  * group that is none, or minimums that cannot be), LIMIT (also for more than
  * OMMAI_LINEAR_MAX_INT8_INPUTS inputs of integer weights), MEMORY, INTERNAL. */
 enum omma_status ommai_linear_create(struct ommai_linear_context *context, const struct ommai_linear_spec *spec,
-                                     const struct ommai_linear_source *sources, int n_sources, struct ommai_linear **linear,
-                                     struct omma_error *error);
+                                     const struct ommai_linear_source *sources, int n_sources, const struct omma_team *team,
+                                     struct ommai_linear **linear, struct omma_error *error);
 void ommai_linear_destroy(struct ommai_linear *linear);
 
 int64_t ommai_linear_n_in(const struct ommai_linear *linear);
@@ -143,8 +135,11 @@ enum omma_dtype ommai_linear_compute(const struct ommai_linear *linear);
 size_t ommai_linear_bytes(const struct ommai_linear *linear);
 size_t ommai_linear_bytes_for(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec);
 
-/* Bits of one packed weight, without its share of a scale. */
-int ommai_weight_format_bits(enum ommai_weight_format format);
+/* Bytes of a layer's weights and their scales, without padding. */
+int64_t ommai_linear_read_bytes(const struct ommai_linear_spec *spec);
+
+/* The value that stands for W[output][input] in the packed layer: for tests. */
+float ommai_linear_weight(const struct ommai_linear *linear, int64_t output, int64_t input);
 
 /* ---- tiles of rows --------------------------------------------------------------------------- */
 
@@ -180,7 +175,7 @@ enum omma_status ommai_linear_scratch_for(struct ommai_linear_context *context, 
 /* Bytes of scratch that the context holds by now, all workers together. */
 size_t ommai_linear_context_scratch_bytes(const struct ommai_linear_context *context);
 
-/* "own:f32", "own:bf16" ...; or oneDNN's name for the code that runs a tile of 128 rows,
+/* "own", or oneDNN's name for the code that runs a tile of 128 rows,
  * "brg:avx512_core_bf16". */
 const char *ommai_linear_op_name(const struct ommai_linear_op *op);
 
@@ -193,8 +188,9 @@ int64_t ommai_linear_step_rows(const struct ommai_linear_context *context, enum 
  * ommai_linear_step_rows(n_rows) rows; rows from n_rows on may hold anything before and after. x
  * and y must not overlap. Calls for different workers may run at the same time. Allocates nothing
  * of ours (oneDNN itself takes some hundred bytes). Errors: ARGUMENT (n_rows, worker),
- * INTERNAL. */
-enum omma_status ommai_linear_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker);
+ * MEMORY, INTERNAL. */
+enum omma_status ommai_linear_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker,
+                                  struct omma_error *error);
 
 /* ---- few rows -------------------------------------------------------------------------------- */
 
@@ -243,11 +239,11 @@ void ommai_linear_prepare_rows(const struct ommai_linear *linear, const struct o
                                int64_t n_rows);
 
 /* ommai_linear_gemv and ommai_linear_run over prepared rows from `first` on; the same bits. x has
- * the op's x_stride. */
+ * the op's x_stride. Without `bytes` running prepares the rows itself. */
 void ommai_linear_few_prepared_rows(const struct ommai_linear *linear, const struct ommai_linear_rows *rows, int64_t first,
                                     int64_t n_rows, float *y, int64_t y_stride, bool accumulate, int64_t first_panel,
                                     int64_t n_panels);
 enum omma_status ommai_linear_run_prepared(const struct ommai_linear_op *op, const struct ommai_linear_rows *rows,
-                                           int64_t first, void *y, int64_t n_rows, int worker);
+                                           int64_t first, void *y, int64_t n_rows, int worker, struct omma_error *error);
 
 #endif

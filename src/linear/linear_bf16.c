@@ -15,10 +15,10 @@ enum { PANEL = OMMAI_PANEL_COLUMNS };
 /* ---- weights --------------------------------------------------------------------------------- */
 
 static enum omma_status pack(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
-                             struct omma_error *error) {
+                             const struct omma_team *team, struct omma_error *error) {
   (void)error;
   linear->packed.arithmetic = OMMA_BF16;
-  ommai_linear_pack_dense(linear, sources, n_sources);
+  ommai_linear_pack_panels(linear, sources, n_sources, team, ommai_linear_pack_dense);
   return OMMA_OK;
 }
 
@@ -33,12 +33,9 @@ static enum omma_status op_scratch(struct ommai_linear_context *context, const s
   return OMMA_OK;
 }
 
-static const char *op_name(const struct ommai_linear_op *op) {
-  (void)op;
-  return "own:bf16";
-}
-
-static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker) {
+static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker,
+                               struct omma_error *error) {
+  (void)error;
   const struct ommai_linear *linear = op->linear;
   const struct ommai_linear_call *call = &op->call;
   float *sums = op->context->scratch[worker].memory;
@@ -54,16 +51,28 @@ static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, 
     tile.y_stride = at_once ? call->y_stride : PANEL;
     tile.y_type = at_once ? call->y_type : OMMA_F32;
     tile.accumulate = at_once && call->accumulate;
-    op->context->bf16_tile(&tile);
+    op->context->bf16_tile->run(&tile);
     if (!at_once) ommai_linear_finish_sums(op->context, call, n_rows, n, sums, to);
   }
   return OMMA_OK;
 }
 
-const struct ommai_linear_format ommai_linear_bf16 = {
+const struct ommai_linear_code ommai_linear_bf16 = {
     .pack = pack,
+    .weight = ommai_linear_dense_weight,
     .gemv = ommai_linear_dense_gemv,
     .op_scratch = op_scratch,
-    .op_name = op_name,
     .op_run = op_run,
 };
+
+/* Where the CPU has no products of bf16, or others are wanted, the values are expanded. */
+static const struct ommai_linear_code *code(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec) {
+  if (spec->compute != OMMA_BF16 || !context->has_bf16) return &ommai_linear_f32;
+  return context->bf16_tile ? &ommai_linear_bf16 : &ommai_linear_bf16_onednn;
+}
+
+const struct ommai_linear_format ommai_linear_format_bf16 = {.name = "bf16",
+                                                             .layout = OMMAI_WEIGHTS_BF16_PANELS,
+                                                             .part_panels = OMMAI_LINEAR_PART_PANELS,
+                                                             .finer = OMMAI_FORMAT_BF16,
+                                                             .code = code};

@@ -24,11 +24,11 @@ struct passage {
 /* ---- weights --------------------------------------------------------------------------------- */
 
 static enum omma_status pack(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
-                             struct omma_error *error) {
+                             const struct omma_team *team, struct omma_error *error) {
   const struct ommai_gemv_weights *packed = &linear->packed;
   struct ommai_onednn_operand *operand;
   linear->packed.arithmetic = OMMA_BF16;
-  ommai_linear_pack_dense(linear, sources, n_sources);
+  ommai_linear_pack_panels(linear, sources, n_sources, team, ommai_linear_pack_dense);
   OMMAI_TRY(ommai_onednn_operand_create(linear->context->onednn, packed->n_out, packed->n_in, linear->weights,
                                         linear->spec.has_bias ? linear->bias : NULL, &operand, error));
   linear->own = operand;
@@ -117,7 +117,8 @@ static void copy_rows(const void *from, int64_t from_stride, void *to, int64_t t
   }
 }
 
-static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker) {
+static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker,
+                               struct omma_error *error) {
   const struct ommai_gemv_weights *packed = &op->linear->packed;
   const struct ommai_linear_call *call = &op->call;
   const struct bf16_op *own = op->own;
@@ -134,16 +135,17 @@ static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, 
     copy_rows(y, call->y_stride, product_y, op->n_columns, n_rows, op->n_columns, y_element);
   }
   OMMAI_TRY(ommai_onednn_matmul_run(own->products->steps[step], own->part ? own->part : op->linear->own,
-                                    passage.copy_x ? product_x : x, product_y, scratch, worker));
+                                    passage.copy_x ? product_x : x, product_y, scratch, worker, error));
   if (passage.copy_y) {
     copy_rows(product_y, op->n_columns, y, call->y_stride, n_rows, op->n_columns, y_element);
   }
   return OMMA_OK;
 }
 
-const struct ommai_linear_format ommai_linear_bf16_onednn = {
+const struct ommai_linear_code ommai_linear_bf16_onednn = {
     .pack = pack,
     .release = release,
+    .weight = ommai_linear_dense_weight,
     .gemv = ommai_linear_dense_gemv,
     .row_steps = row_steps_of,
     .op_scratch = op_scratch,

@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <string.h>
 
 #include "base/allocator.h"
 #include "base/checked.h"
@@ -58,7 +59,7 @@ enum omma_status ommai_linear_context_create_with(enum ommai_cpu_level level, in
   context->allocator = *allocator;
   context->level = level;
   context->n_workers = n_workers;
-  ommai_gemv_select(level, &context->gemv);
+  context->gemv = ommai_gemv_select(level);
   context->f32_tile = ommai_f32_tile_select(level);
   context->integer = ommai_integer_select(level);
   context->row_ops = ommai_row_ops(level);
@@ -73,10 +74,6 @@ enum omma_status ommai_linear_context_create_with(enum ommai_cpu_level level, in
 fail:
   ommai_linear_context_destroy(context);
   return status;
-}
-
-void ommai_linear_context_pack_on(struct ommai_linear_context *context, const struct omma_team *team) {
-  context->packing_team = team;
 }
 
 void ommai_linear_context_destroy(struct ommai_linear_context *context) {
@@ -135,10 +132,15 @@ static void describe_bf16(const struct ommai_linear_context *context, char *out,
 }
 
 void ommai_linear_context_describe(const struct ommai_linear_context *context, char *out, size_t size) {
-  char bf16[240];
+  char bf16[240], integers[64] = "";
   describe_bf16(context, bf16, sizeof bf16);
-  snprintf(out, size, "f32 arithmetic: own kernels (%d columns a strip); bf16: %s; int8 and int4: own kernels%s",
-           context->f32_tile->n_columns, bf16, context->integer->uses_vnni ? " (VNNI)" : "");
+  for (enum ommai_weight_format format = 0; format < OMMAI_WEIGHT_FORMATS; format++) {
+    size_t used = strlen(integers);
+    if (!ommai_linear_format(format)->integer) continue;
+    snprintf(integers + used, sizeof integers - used, "%s%s", used ? ", " : "", ommai_linear_format(format)->name);
+  }
+  snprintf(out, size, "f32 arithmetic: own kernels (%d columns a strip); bf16: %s; %s: own kernels%s",
+           context->f32_tile->n_columns, bf16, integers, context->integer->uses_vnni ? " (VNNI)" : "");
 }
 
 int64_t ommai_linear_step_rows(const struct ommai_linear_context *context, enum omma_dtype compute, int64_t n_rows) {

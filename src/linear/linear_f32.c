@@ -25,15 +25,15 @@
 static enum omma_status check(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec,
                               struct omma_error *error) {
   (void)context;
-  if (spec->compute == OMMA_F32 || spec->format == OMMAI_FORMAT_BF16) return OMMA_OK;
+  if (spec->compute == OMMA_F32 || spec->format != OMMAI_FORMAT_F32) return OMMA_OK;
   return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "format", "linear layer: no computing in bf16 over f32 weights");
 }
 
 static enum omma_status pack(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
-                             struct omma_error *error) {
+                             const struct omma_team *team, struct omma_error *error) {
   (void)error;
   linear->packed.arithmetic = OMMA_F32;
-  ommai_linear_pack_dense(linear, sources, n_sources);
+  ommai_linear_pack_panels(linear, sources, n_sources, team, ommai_linear_pack_dense);
   return OMMA_OK;
 }
 
@@ -58,11 +58,6 @@ static enum omma_status op_scratch(struct ommai_linear_context *context, const s
   (void)error;
   *bytes = place_scratch(op->linear).end;
   return OMMA_OK;
-}
-
-static const char *op_name(const struct ommai_linear_op *op) {
-  (void)op;
-  return "own:f32";
 }
 
 /* The rows as f32 blocks; what pads the last block is never looked at. */
@@ -99,7 +94,7 @@ static void prefetch(struct coming *coming) {
 static void expand(const struct ommai_linear *linear, int64_t element, int64_t n_k, float *strip) {
   const struct ommai_f32_tile_kernels *kernels = linear->context->f32_tile;
   const void *weights = linear->packed.weights;
-  if (linear->spec.format == OMMAI_FORMAT_BF16) {
+  if (linear->packed.layout == OMMAI_WEIGHTS_BF16_PANELS) {
     kernels->expand_bf16((const ommai_bf16 *)weights + element, n_k, strip);
   } else {
     kernels->expand_f32((const float *)weights + element, n_k, strip);
@@ -112,7 +107,7 @@ static void multiply_panel(const struct ommai_linear *linear, int64_t panel, con
   const struct ommai_f32_tile_kernels *kernels = linear->context->f32_tile;
   int64_t n_in = linear->spec.n_in, at = panel * ommai_weights_panel_elements(linear->packed.layout, n_in);
   /* bf16 lies in pairs */
-  int64_t element = ommai_weight_format_bits(linear->spec.format) / 8, apart = element == 2 ? 2 : 1;
+  int64_t element = ommai_weights_bits(linear->packed.layout) / 8, apart = element == 2 ? 2 : 1;
   int64_t shares = OMMAI_PANEL_COLUMNS / kernels->n_columns * ommai_div_up(n_rows, GROUP);
   memset(sums, 0, (size_t)(n_rows * OMMAI_PANEL_COLUMNS) * sizeof *sums);
   for (int64_t k = 0; k < n_in; k += OMMAI_TILE_K) {
@@ -141,7 +136,9 @@ static void finish_panel(const struct ommai_linear_op *op, const float *bias, in
   ommai_linear_finish_sums(op->context, call, n_rows, n, sums, y);
 }
 
-static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker) {
+static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker,
+                               struct omma_error *error) {
+  (void)error;
   const struct ommai_linear *linear = op->linear;
   const struct places places = place_scratch(linear);
   char *scratch = op->context->scratch[worker].memory;
@@ -155,11 +152,20 @@ static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, 
   return OMMA_OK;
 }
 
-const struct ommai_linear_format ommai_linear_f32 = {
+const struct ommai_linear_code ommai_linear_f32 = {
     .check = check,
     .pack = pack,
+    .weight = ommai_linear_dense_weight,
     .gemv = ommai_linear_dense_gemv,
     .op_scratch = op_scratch,
-    .op_name = op_name,
     .op_run = op_run,
 };
+
+static const struct ommai_linear_code *code(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec) {
+  (void)context;
+  (void)spec;
+  return &ommai_linear_f32;
+}
+
+const struct ommai_linear_format ommai_linear_format_f32 = {
+    .name = "f32", .layout = OMMAI_WEIGHTS_F32_PANELS, .part_panels = OMMAI_LINEAR_PART_PANELS, .code = code};

@@ -1,4 +1,4 @@
-/* Layers with int8 or int4 weights by own kernels: rows of x to 8 bits, exact sums within groups of
+/* Layers with integer weights by own kernels: rows of x to 8 bits, exact sums within groups of
  * inputs, and what makes y of them.
  *
  *   x [n_rows][n_in] -> s8 [n_rows][x_stride], a scale a row, sums of x over each group
@@ -68,17 +68,23 @@ static struct ommai_integer_panel panel_at(const struct ommai_linear *linear, in
       .n_groups = n_groups,
       .group = spec->group ? spec->group : padded_k(linear),
       .k_padded = padded_k(linear),
-      .zero = spec->format == OMMAI_FORMAT_INT4 && !spec->has_minimums ? 8 : 0,
+      .zero = ommai_integer_zero(spec),
   };
 }
 
 /* sums [n_rows][64] of one panel. */
 static void multiply(const struct ommai_linear *linear, int64_t panel, const struct ommai_linear_rows *rows, int64_t n_rows,
                      float *sums) {
-  const struct ommai_integer_kernels *kernels = linear->context->integer;
   const struct ommai_integer_panel weights = panel_at(linear, panel);
   const struct ommai_integer_rows x = {rows->bytes, rows->byte_stride, rows->sums, rows->zeros, n_rows};
-  (linear->spec.format == OMMAI_FORMAT_INT4 ? kernels->u4 : kernels->s8)(&weights, &x, sums);
+  ommai_integer_traits(&linear->spec)->kernel(linear->context->integer)(&weights, &x, sums);
+}
+
+static float weight(const struct ommai_linear *linear, int64_t output, int64_t input) {
+  const struct ommai_integer_panel panel = panel_at(linear, output / PANEL);
+  const int64_t column = output % PANEL, at = input / panel.group * panel.scale_stride + column;
+  const int q = ommai_integer_traits(&linear->spec)->load(panel.weights, input, column);
+  return panel.scales[at] * (float)(q - panel.zero) - (panel.minimums ? panel.minimums[at] : 0.0f);
 }
 
 /* A panel's sums [n_rows][64] to y, whose first n columns they are. */
@@ -195,10 +201,6 @@ static enum omma_status op_scratch(struct ommai_linear_context *context, const s
   return OMMA_OK;
 }
 
-static const char *op_name(const struct ommai_linear_op *op) {
-  return op->linear->spec.format == OMMAI_FORMAT_INT4 ? "own:int4" : "own:int8";
-}
-
 static void op_run_prepared(const struct ommai_linear_op *op, const struct ommai_linear_rows *rows, void *y, int64_t n_rows,
                             int worker) {
   const struct ommai_linear *linear = op->linear;
@@ -212,7 +214,9 @@ static void op_run_prepared(const struct ommai_linear_op *op, const struct ommai
   }
 }
 
-static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker) {
+static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker,
+                               struct omma_error *error) {
+  (void)error;
   const struct ommai_linear *linear = op->linear;
   const struct places places = place_scratch(linear);
   char *scratch = op->context->scratch[worker].memory;
@@ -228,11 +232,12 @@ static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, 
   return OMMA_OK;
 }
 
-const struct ommai_linear_format ommai_linear_integer = {
+const struct ommai_linear_code ommai_linear_integer = {
     .check = ommai_integer_check,
     .more_bytes = ommai_integer_more_bytes,
     .pack = ommai_integer_pack,
     .release = ommai_integer_release,
+    .weight = weight,
     .gemv = gemv,
     .prepared_row_bytes = prepared_row_bytes,
     .place_rows = place_rows,
@@ -240,6 +245,12 @@ const struct ommai_linear_format ommai_linear_integer = {
     .few_prepared_rows = few_prepared_rows,
     .op_run_prepared = op_run_prepared,
     .op_scratch = op_scratch,
-    .op_name = op_name,
     .op_run = op_run,
 };
+
+const struct ommai_linear_code *ommai_integer_code(const struct ommai_linear_context *context,
+                                                   const struct ommai_linear_spec *spec) {
+  (void)context;
+  (void)spec;
+  return &ommai_linear_integer;
+}

@@ -15,6 +15,14 @@ int64_t ommai_integer_n_groups(const struct ommai_linear_spec *spec) {
   return spec->group ? ommai_div_up(spec->n_in, spec->group) : 1;
 }
 
+int ommai_integer_zero(const struct ommai_linear_spec *spec) {
+  return spec->has_minimums ? 0 : ommai_integer_traits(spec)->zero;
+}
+
+int64_t ommai_integer_scale_bytes(const struct ommai_linear_spec *spec) {
+  return ommai_integer_n_groups(spec) * (spec->has_minimums ? 2 : 1) * (int64_t)sizeof(float);
+}
+
 /* Floats of a group of a panel's outputs. */
 static int64_t group_floats(const struct ommai_linear_spec *spec) { return spec->has_minimums ? 2 * PANEL : PANEL; }
 
@@ -35,37 +43,35 @@ enum omma_status ommai_integer_check(const struct ommai_linear_context *context,
   (void)context;
   if (spec->n_in > OMMAI_LINEAR_MAX_INT8_INPUTS) {
     return ommai_fail_field(error, OMMA_ERROR_LIMIT, "n_in", "linear layer: %lld inputs, at most %d with %s weights",
-                            (long long)spec->n_in, OMMAI_LINEAR_MAX_INT8_INPUTS, ommai_weight_format_name(spec->format));
+                            (long long)spec->n_in, OMMAI_LINEAR_MAX_INT8_INPUTS, ommai_linear_format(spec->format)->name);
   }
   if (spec->group < 0 || spec->group > OMMAI_LINEAR_MAX_GROUP || spec->group % OMMAI_LINEAR_GROUP_STEP != 0) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "group",
                             "linear layer: groups of %lld inputs, expected a multiple of %d up to %d, or 0",
                             (long long)spec->group, OMMAI_LINEAR_GROUP_STEP, OMMAI_LINEAR_MAX_GROUP);
   }
-  bool plain = spec->format == OMMAI_FORMAT_INT8 && spec->group == 0 && !spec->has_minimums;
+  /* Their products need the sums of an output's weights, which are made of s8 panels. */
+  const enum ommai_weight_layout layout = ommai_linear_format(spec->format)->layout;
+  const bool plain = layout == OMMAI_WEIGHTS_S8_PANELS && spec->group == 0 && !spec->has_minimums;
   if (spec->inputs == OMMAI_INPUTS_RANGE && !plain) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "inputs",
-                            "linear layer: inputs with a zero point go with int8 weights of one scale for each output only");
+                            "linear layer: inputs with a zero point go with 8-bit weights of one scale for each output only");
   }
   return OMMA_OK;
 }
 
 /* ---- integers of a file ---------------------------------------------------------------------- */
 
-static int format_zero(const struct ommai_linear_spec *spec) {
-  return spec->format == OMMAI_FORMAT_INT4 && !spec->has_minimums ? 8 : 0;
-}
-
 /* Whether the source's integers can be taken as they are. */
 static bool takes_integers(const struct ommai_linear_spec *spec, const struct ommai_linear_source *source) {
   const struct ommai_stored_matrix *stored = source->stored;
   if (!stored || source->transposed) return false;
-  if (stored->bits != ommai_weight_format_bits(spec->format) || spec->inputs != OMMAI_INPUTS_SYMMETRIC) return false;
+  if (stored->bits != ommai_linear_format(spec->format)->stored_bits || spec->inputs != OMMAI_INPUTS_SYMMETRIC) return false;
   if (stored->group < 1 || spec->n_in % stored->group != 0) return false;
   bool whole = stored->group == spec->n_in;
   if (!whole && (spec->group == 0 || stored->group % spec->group != 0)) return false;
   if (spec->has_minimums) return stored->zero == 0 || !stored->has_minimums;
-  return !stored->has_minimums && stored->zero == format_zero(spec);
+  return !stored->has_minimums && stored->zero == ommai_integer_zero(spec);
 }
 
 /* The largest group that a layer may have of which all of `inputs` are whole ones; 0: none. */
@@ -76,7 +82,9 @@ static int64_t group_within(int64_t inputs) {
   return 0;
 }
 
-bool ommai_linear_spec_for_stored(const struct ommai_linear_source *sources, int n_sources, struct ommai_linear_spec *spec) {
+/* Where integers of the same number of bits can be taken as they are: makes spec that of a layer
+ * that does. */
+static bool find_exact(const struct ommai_linear_source *sources, int n_sources, struct ommai_linear_spec *spec) {
   struct ommai_linear_spec made = *spec;
   /* the greatest that divides every source's group; 0: all have one scale for each output */
   int64_t common = 0;
@@ -85,9 +93,10 @@ bool ommai_linear_spec_for_stored(const struct ommai_linear_source *sources, int
   made.inputs = OMMAI_INPUTS_SYMMETRIC;
   for (int i = 0; i < n_sources; i++) {
     const struct ommai_stored_matrix *stored = sources[i].stored;
-    if (!stored || (stored->bits != 4 && stored->bits != 8)) return false;
-    made.format = stored->bits == 4 ? OMMAI_FORMAT_INT4 : OMMAI_FORMAT_INT8;
-    made.has_minimums |= stored->has_minimums || (stored->bits == 4 && stored->zero == 0);
+    made.format = 0;
+    while (made.format < OMMAI_WEIGHT_FORMATS && ommai_linear_format(made.format)->stored_bits != stored->bits) made.format++;
+    if (made.format == OMMAI_WEIGHT_FORMATS) return false;
+    made.has_minimums |= stored->has_minimums || stored->zero != ommai_integer_traits(&made)->zero;
     if (stored->group == spec->n_in) continue;
     int64_t a = stored->group, b = common;
     while (b > 0) {
@@ -102,44 +111,43 @@ bool ommai_linear_spec_for_stored(const struct ommai_linear_source *sources, int
     if (!takes_integers(&made, &sources[i])) return false;
   }
   *spec = made;
-  return n_sources > 0;
+  return true;
+}
+
+bool ommai_linear_spec_for_stored(const struct ommai_linear_source *sources, int n_sources, struct ommai_linear_spec *spec) {
+  for (int i = 0; i < n_sources; i++) {
+    if (!sources[i].stored || sources[i].stored->bits == 0) return false;
+  }
+  if (n_sources == 0 || find_exact(sources, n_sources, spec)) return n_sources > 0;
+  for (enum ommai_weight_format format = 0; format < OMMAI_WEIGHT_FORMATS; format++) {
+    if (ommai_linear_format(format)->stored_group == 0) continue;
+    spec->format = format;
+    spec->group = ommai_linear_format(format)->stored_group;
+    spec->inputs = OMMAI_INPUTS_SYMMETRIC;
+  }
+  return true;
 }
 
 /* ---- packing --------------------------------------------------------------------------------- */
 
-/* A source on its way into the packed weights, a task for each panel that it touches. */
-struct packing {
-  const struct ommai_linear *linear;
-  const struct ommai_linear_source *source;
-  int64_t first_row;
-};
-
-/* A panel that is being filled, and the rows of the source that lie in it from `column` on. */
+/* A panel that is being filled with rows of a source. */
 struct filling {
   const struct ommai_linear_spec *spec;
+  const struct ommai_integer_traits *traits;
   const struct ommai_linear_source *source;
   const struct ommai_row_ops *ops;
-  int64_t first, end, column;
+  int64_t first, end, column; /* struct ommai_panel_rows */
   uint8_t *weights;
   float *scales;
 };
 
-/* Writes n integers of a column from input k on, a multiple of 8; what pads the last of them is
- * zero by now. */
-static void store_column(const struct filling *filling, int64_t column, int64_t k, int64_t n, const int8_t *q) {
-  if (filling->spec->format == OMMAI_FORMAT_INT8) {
-    uint8_t *to = filling->weights + k * PANEL + 4 * column;
-    for (int64_t i = 0; i < n; i += 4, to += 4 * PANEL) memcpy(to, q + i, (size_t)ommai_min_i64(4, n - i));
-    return;
-  }
-  uint8_t *to = filling->weights + k / 2 * PANEL + 4 * column;
-  for (int64_t i = 0; i < n; i += 8, to += 4 * PANEL) {
-    uint32_t low = 0, high = 0;
-    memcpy(&low, q + i, (size_t)ommai_min_i64(4, n - i));
-    if (n - i > 4) memcpy(&high, q + i + 4, (size_t)ommai_min_i64(4, n - i - 4));
-    low |= high << 4;
-    memcpy(to, &low, sizeof low);
-  }
+void ommai_integer_store_s8(const int8_t *q, int64_t k, int64_t n, int64_t column, uint8_t *panel) {
+  uint8_t *to = panel + k * PANEL + 4 * column;
+  for (int64_t i = 0; i < n; i += 4, to += 4 * PANEL) memcpy(to, q + i, (size_t)ommai_min_i64(4, n - i));
+}
+
+int ommai_integer_load_s8(const uint8_t *panel, int64_t k, int64_t column) {
+  return (int8_t)panel[k / 4 * 4 * PANEL + 4 * column + k % 4];
 }
 
 static void load_group(const struct filling *filling, int64_t row, int64_t k, int64_t n, float *values) {
@@ -158,12 +166,8 @@ static void quantise_groups(const struct filling *filling) {
     float *scales = filling->scales + k / spec->group * group_floats(spec) + filling->column;
     for (int64_t row = filling->first; row < filling->end; row++) {
       load_group(filling, row, k, n, values);
-      if (spec->format == OMMAI_FORMAT_INT4) {
-        filling->ops->fit_int4(values, n, q, scales++);
-      } else {
-        filling->ops->quantise_symmetric(values, OMMA_F32, n, q, scales++);
-      }
-      store_column(filling, filling->column + row - filling->first, k, n, q);
+      filling->traits->fit(filling->ops, values, n, q, scales++);
+      filling->traits->store(q, k, n, filling->column + row - filling->first, filling->weights);
     }
   }
 }
@@ -183,20 +187,21 @@ static float max_magnitude(const struct filling *filling, int64_t row) {
   return ommai_f32_from_bits((uint32_t)max);
 }
 
-/* int8 with one scale for each output: rows are read twice. */
+/* With one scale for each output: rows are read twice. */
 static void quantise_rows(const struct filling *filling) {
+  const struct ommai_integer_traits *traits = filling->traits;
   int64_t n_in = filling->spec->n_in;
   float values[CHUNK];
   int8_t q[CHUNK];
   for (int64_t row = filling->first; row < filling->end; row++) {
     int64_t column = filling->column + row - filling->first;
-    float max = max_magnitude(filling, row), inverse = ommai_int8_inverse(max, OMMAI_INT8_MAX);
-    filling->scales[column] = max / (float)OMMAI_INT8_MAX;
+    float max = max_magnitude(filling, row), inverse = ommai_int8_inverse(max, traits->max);
+    filling->scales[column] = max / (float)traits->max;
     for (int64_t k = 0; k < n_in; k += CHUNK) {
       int n = (int)ommai_min_i64(CHUNK, n_in - k);
       ommai_linear_load_values(filling->source, n_in, row, k, n, values);
       for (int i = 0; i < n; i++) q[i] = (int8_t)ommai_round_whole(values[i] * inverse);
-      store_column(filling, column, k, n, q);
+      traits->store(q, k, n, column, filling->weights);
     }
   }
 }
@@ -221,25 +226,25 @@ static void take_integers(const struct filling *filling) {
       float scale, minimum = 0.0f;
       stored->integers(stored->context, filling->source->first_output + row, k / stored->group, q, &scale, &minimum);
       store_scales(filling, column, k, stored->group, scale, stored->has_minimums ? minimum : 0.0f);
-      store_column(filling, column, k, stored->group, q);
+      filling->traits->store(q, k, stored->group, column, filling->weights);
     }
   }
 }
 
-static void pack_task(void *context, int64_t task, int worker) {
-  const struct packing *packing = context;
-  const struct ommai_linear *linear = packing->linear;
+static void fill_panel(const struct ommai_linear *linear, const struct ommai_panel_rows *rows) {
   const struct ommai_linear_spec *spec = &linear->spec;
   const struct ommai_integer_weights *own = linear->own;
-  int64_t panel = packing->first_row / PANEL + task, first = panel * PANEL - packing->first_row;
-  struct filling filling = {.spec = spec, .source = packing->source, .ops = linear->context->row_ops};
-  (void)worker;
-  filling.first = ommai_max_i64(first, 0);
-  filling.end = ommai_min_i64(first + PANEL, packing->source->n_out);
-  filling.column = filling.first - first;
-  filling.weights = (uint8_t *)linear->weights + panel * ommai_weights_panel_elements(linear->packed.layout, spec->n_in);
-  filling.scales = own->scales + panel * ommai_integer_n_groups(spec) * group_floats(spec);
-  if (takes_integers(spec, packing->source)) {
+  const struct filling filling = {
+      .spec = spec,
+      .traits = ommai_integer_traits(spec),
+      .source = rows->source,
+      .ops = linear->context->row_ops,
+      .first = rows->first,
+      .end = rows->end,
+      .column = rows->column,
+      .weights = (uint8_t *)linear->weights + rows->panel * ommai_weights_panel_bytes(linear->packed.layout, spec->n_in),
+      .scales = own->scales + rows->panel * ommai_integer_n_groups(spec) * group_floats(spec)};
+  if (takes_integers(spec, rows->source)) {
     take_integers(&filling);
   } else if (spec->group) {
     quantise_groups(&filling);
@@ -264,17 +269,17 @@ static enum omma_status check_dense(const struct ommai_linear_spec *spec, struct
   if (spec->has_minimums) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "has_minimums", "linear layer: only stored integers have minimums");
   }
-  if (spec->format == OMMAI_FORMAT_INT4 && spec->group == 0) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "group", "linear layer: to quantise to int4 takes groups of inputs");
+  if (ommai_integer_traits(spec)->max == 0 && spec->group == 0) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "group", "linear layer: to quantise to %s takes groups of inputs",
+                            ommai_linear_format(spec->format)->name);
   }
   return OMMA_OK;
 }
 
 enum omma_status ommai_integer_pack(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
-                                    struct omma_error *error) {
+                                    const struct omma_team *team, struct omma_error *error) {
   const struct omma_allocator *allocator = &linear->context->allocator;
   const struct ommai_linear_spec *spec = &linear->spec;
-  const struct omma_team *team = linear->context->packing_team;
   for (int i = 0; i < n_sources; i++) {
     if (!takes_integers(spec, &sources[i])) OMMAI_TRY(check_dense(spec, error));
   }
@@ -282,14 +287,7 @@ enum omma_status ommai_integer_pack(struct ommai_linear *linear, const struct om
   if (!own) return ommai_fail_memory(error, "scales", sizeof *own);
   own->scales = ommai_allocate(allocator, n_scales(spec), sizeof *own->scales);
   if (!own->scales) return ommai_fail_memory(error, "scales", n_scales(spec) * sizeof *own->scales);
-  struct packing packing = {.linear = linear};
-  for (int i = 0; i < n_sources; i++) {
-    packing.source = &sources[i];
-    int64_t end = packing.first_row + sources[i].n_out;
-    ommai_team_run(team, ommai_div_up(end, PANEL) - packing.first_row / PANEL, pack_task, &packing);
-    ommai_linear_pack_bias(&sources[i], packing.first_row, linear->bias);
-    packing.first_row = end;
-  }
+  ommai_linear_pack_panels(linear, sources, n_sources, team, fill_panel);
   if (spec->inputs != OMMAI_INPUTS_RANGE) return OMMA_OK;
   own->weight_sums = ommai_allocate(allocator, n_weight_sums(spec), sizeof *own->weight_sums);
   if (!own->weight_sums) return ommai_fail_memory(error, "sums of weights", n_weight_sums(spec) * sizeof *own->weight_sums);

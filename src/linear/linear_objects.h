@@ -37,11 +37,10 @@ struct ommai_linear_context {
   struct omma_allocator allocator;
   enum ommai_cpu_level level;
   int n_workers;
-  const struct omma_team *packing_team; /* NULL: the caller alone */
-  struct ommai_onednn *onednn;          /* NULL where own kernels serve everything */
-  struct ommai_gemv_kernels gemv;
+  struct ommai_onednn *onednn; /* NULL where own kernels serve everything */
+  const struct ommai_gemv_kernels *gemv;
   /* NULL where there are no products of bf16, or oneDNN's are in use */
-  ommai_bf16_tile_kernel bf16_tile;
+  const struct ommai_bf16_tile_kernel *bf16_tile;
   const struct ommai_f32_tile_kernels *f32_tile;
   const struct ommai_integer_kernels *integer;
   const struct ommai_row_ops *row_ops;
@@ -61,16 +60,16 @@ enum omma_status ommai_linear_context_create_with(enum ommai_cpu_level level, in
                                                   const struct omma_allocator *allocator, enum ommai_bf16_products products,
                                                   struct ommai_linear_context **context, struct omma_error *error);
 
-/* A layer: what every format has. */
+/* A layer: what all have. */
 struct ommai_linear {
   const struct ommai_linear_context *context;
-  const struct ommai_linear_format *format;
+  const struct ommai_linear_code *code;
   struct ommai_linear_spec spec;
   struct ommai_gemv_weights packed; /* the sizes again, and the layout */
   void *weights;                    /* what packed.weights points to */
   float *bias;                      /* [n_panels * 64] */
   size_t weight_bytes;
-  void *own; /* the format's */
+  void *own; /* the code's */
 };
 
 /* A layer as it is called. */
@@ -80,13 +79,14 @@ struct ommai_linear_op {
   const struct ommai_row_steps *row_steps;
   struct ommai_linear_call call;
   int64_t first_column, n_columns;
-  void *own; /* the format's */
+  void *own; /* the code's */
 };
 
-/* ---- formats --------------------------------------------------------------------------------- */
+/* ---- code ------------------------------------------------------------------------------------ */
 
-/* What linear.c and linear_op.c, which check and share out, call for the weights of one format. */
-struct ommai_linear_format {
+/* What linear.c and linear_op.c, which check and share out, call: the code that packs and
+ * multiplies the weights of a format on a CPU. */
+struct ommai_linear_code {
   /* Refuses what this CPU or format has not; NULL: nothing. Errors: UNSUPPORTED, LIMIT. */
   enum omma_status (*check)(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec,
                             struct omma_error *error);
@@ -96,8 +96,9 @@ struct ommai_linear_format {
   /* Packs into weights and bias, whose padding is zero, and makes `own`. Errors: MEMORY,
    * INTERNAL. */
   enum omma_status (*pack)(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
-                           struct omma_error *error);
+                           const struct omma_team *team, struct omma_error *error);
   void (*release)(struct ommai_linear *linear); /* `own`, which may be NULL; NULL: there is none */
+  float (*weight)(const struct ommai_linear *linear, int64_t output, int64_t input);
 
   /* Few rows (linear.h); NULL: tiles only. */
   void (*gemv)(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y, int64_t y_stride,
@@ -123,19 +124,21 @@ struct ommai_linear_format {
                                  struct omma_error *error);
   /* Makes `own`; NULL, as op_release then: there is none. Errors: MEMORY, UNSUPPORTED, INTERNAL. */
   enum omma_status (*op_create)(struct ommai_linear_context *context, struct ommai_linear_op *op, struct omma_error *error);
-  void (*op_release)(struct ommai_linear_op *op); /* `own`, which may be NULL */
-  const char *(*op_name)(const struct ommai_linear_op *op);
-  /* n_rows rows, at most the last of the row steps; y points at the op's first output. */
-  enum omma_status (*op_run)(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker);
+  void (*op_release)(struct ommai_linear_op *op);           /* `own`, which may be NULL */
+  const char *(*op_name)(const struct ommai_linear_op *op); /* NULL: own kernels */
+  /* n_rows rows, at most the last of the row steps; y points at the op's first output. Errors:
+   * MEMORY, INTERNAL. */
+  enum omma_status (*op_run)(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker,
+                             struct omma_error *error);
 };
 
-extern const struct ommai_linear_format ommai_linear_f32, ommai_linear_bf16, ommai_linear_bf16_onednn, ommai_linear_integer;
+extern const struct ommai_linear_code ommai_linear_f32, ommai_linear_bf16, ommai_linear_bf16_onednn, ommai_linear_integer;
 
 /* What serves such layers on this CPU. */
-const struct ommai_linear_format *ommai_linear_format_for(const struct ommai_linear_context *context,
-                                                          const struct ommai_linear_spec *spec);
+const struct ommai_linear_code *ommai_linear_code_for(const struct ommai_linear_context *context,
+                                                      const struct ommai_linear_spec *spec);
 
-/* The format's check. */
+/* The code's check. */
 enum omma_status ommai_linear_check(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec,
                                     struct omma_error *error);
 
@@ -148,9 +151,13 @@ struct ommai_linear ommai_linear_without_weights(const struct ommai_linear_conte
 void ommai_linear_finish_sums(const struct ommai_linear_context *context, const struct ommai_linear_call *call, int64_t n_rows,
                               int64_t n, float *sums, void *y);
 
-/* Few rows of dense weights. */
+/* Members of struct ommai_linear_code for dense weights. */
+float ommai_linear_dense_weight(const struct ommai_linear *linear, int64_t output, int64_t input);
 void ommai_linear_dense_gemv(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
                              int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels);
+
+/* Errors: ARGUMENT. */
+enum omma_status ommai_linear_check_run(const struct ommai_linear_op *op, int64_t n_rows, int worker, struct omma_error *error);
 
 /* The rows from `first` on. */
 struct ommai_linear_rows ommai_linear_rows_from(const struct ommai_linear *linear, const struct ommai_linear_rows *rows,
@@ -179,18 +186,26 @@ enum omma_status ommai_linear_grow_scratch(struct ommai_linear_context *context,
 
 /* ---- packing --------------------------------------------------------------------------------- */
 
-/* Elements of the packed weights; false when the sizes are out of bounds. */
-bool ommai_linear_packed_elements(enum ommai_weight_layout layout, int64_t n_out, int64_t n_in, size_t *elements);
+/* Bytes of the packed weights; false when the sizes are out of bounds. */
+bool ommai_linear_packed_bytes(enum ommai_weight_layout layout, int64_t n_out, int64_t n_in, size_t *bytes);
 
 /* Zeros wherever the packed weights have room that no source fills. */
 void ommai_linear_clear_padding(const struct ommai_gemv_weights *packed, void *weights, size_t weight_bytes);
 
-/* Packs stacked sources into f32 or bf16 panels, on the context's team. The weights' padding is
- * cleared and bias holds zeros before. */
-void ommai_linear_pack_dense(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources);
+/* Rows first .. end - 1 of a source, which lie in one panel of the layer, from `column` on. */
+struct ommai_panel_rows {
+  const struct ommai_linear_source *source;
+  int64_t panel, first, end, column;
+};
 
-/* Writes the source's bias to those of the layer's outputs from first_row on. */
-void ommai_linear_pack_bias(const struct ommai_linear_source *source, int64_t first_row, float *bias);
+/* Packs stacked sources, a task for each panel that one touches, and their bias. The weights'
+ * padding is cleared and bias holds zeros before. */
+void ommai_linear_pack_panels(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
+                              const struct omma_team *team,
+                              void (*pack)(const struct ommai_linear *linear, const struct ommai_panel_rows *rows));
+
+/* `pack` of it for f32 and bf16 panels. */
+void ommai_linear_pack_dense(const struct ommai_linear *linear, const struct ommai_panel_rows *rows);
 
 /* n values of row `row` of the source, from input k on, in f32; n at most OMMAI_LINEAR_CHUNK. */
 void ommai_linear_load_values(const struct ommai_linear_source *source, int64_t n_in, int64_t row, int64_t k, int n,
@@ -200,21 +215,52 @@ void ommai_linear_load_values(const struct ommai_linear_source *source, int64_t 
 
 /* ---- integer weights ------------------------------------------------------------------------- */
 
+/* What an integer format has of its own (linear_int8.c, linear_int4.c); the rest is shared. */
+struct ommai_integer_traits {
+  int zero; /* of weights without minimums: scale * (q - zero) */
+  /* The largest magnitude of weights that are made with one scale for each output; 0: they are made
+   * in groups of inputs only. */
+  int max;
+  ommai_integer_kernel (*kernel)(const struct ommai_integer_kernels *kernels);
+  /* n values that share a scale, at most OMMAI_LINEAR_MAX_GROUP, to integers. */
+  void (*fit)(const struct ommai_row_ops *ops, const float *values, int64_t n, int8_t *q, float *scale);
+  /* Writes n integers of a column of a panel from input k on, a multiple of 8; what pads the last
+   * of them is zero by now. Reads one. */
+  void (*store)(const int8_t *q, int64_t k, int64_t n, int64_t column, uint8_t *panel);
+  int (*load)(const uint8_t *panel, int64_t k, int64_t column);
+};
+
 /* Next to the weights. */
 struct ommai_integer_weights {
   float *scales;        /* [n_panels][n_groups][1, or 2 with the minimums second][64] */
   int32_t *weight_sums; /* [n_panels * 64] sums of an output's integers; NULL without zero points */
 };
 
+static inline const struct ommai_integer_traits *ommai_integer_traits(const struct ommai_linear_spec *spec) {
+  return ommai_linear_format(spec->format)->integer;
+}
+
 /* Groups of an output's inputs. */
 int64_t ommai_integer_n_groups(const struct ommai_linear_spec *spec);
 
-/* Members of struct ommai_linear_format. */
+/* What q is less by. */
+int ommai_integer_zero(const struct ommai_linear_spec *spec);
+
+/* `scale_bytes` and `code` of struct ommai_linear_format. */
+int64_t ommai_integer_scale_bytes(const struct ommai_linear_spec *spec);
+const struct ommai_linear_code *ommai_integer_code(const struct ommai_linear_context *context,
+                                                   const struct ommai_linear_spec *spec);
+
+/* `store` and `load` of S8_PANELS. */
+void ommai_integer_store_s8(const int8_t *q, int64_t k, int64_t n, int64_t column, uint8_t *panel);
+int ommai_integer_load_s8(const uint8_t *panel, int64_t k, int64_t column);
+
+/* Members of struct ommai_linear_code. */
 enum omma_status ommai_integer_check(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec,
                                      struct omma_error *error);
 size_t ommai_integer_more_bytes(const struct ommai_linear_spec *spec);
 enum omma_status ommai_integer_pack(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
-                                    struct omma_error *error);
+                                    const struct omma_team *team, struct omma_error *error);
 void ommai_integer_release(struct ommai_linear *linear);
 
 #endif

@@ -43,7 +43,7 @@ static void set_up(const struct ommai_linear_context *context, const struct omma
     op->first_column = call->first_panel * OMMAI_PANEL_COLUMNS;
     op->n_columns = ommai_min_i64(call->n_panels * OMMAI_PANEL_COLUMNS, linear->spec.n_out - op->first_column);
   }
-  op->row_steps = linear->format->row_steps ? linear->format->row_steps(context, op) : &any_rows;
+  op->row_steps = linear->code->row_steps ? linear->code->row_steps(context, op) : &any_rows;
 }
 
 enum omma_status ommai_linear_scratch_for(struct ommai_linear_context *context, const struct ommai_linear_spec *spec,
@@ -52,7 +52,7 @@ enum omma_status ommai_linear_scratch_for(struct ommai_linear_context *context, 
   struct ommai_linear_op op;
   OMMAI_TRY(check_call(&linear, call, error));
   set_up(context, &linear, call, &op);
-  return linear.format->op_scratch(context, &op, bytes, error);
+  return linear.code->op_scratch(context, &op, bytes, error);
 }
 
 enum omma_status ommai_linear_op_create(struct ommai_linear_context *context, const struct ommai_linear *linear,
@@ -64,8 +64,8 @@ enum omma_status ommai_linear_op_create(struct ommai_linear_context *context, co
   if (!op) return ommai_fail_memory(error, "linear layer's call", sizeof *op);
   enum omma_status status;
   set_up(context, linear, call, op);
-  if (linear->format->op_create) OMMAI_TRY_GOTO(linear->format->op_create(context, op, error), fail);
-  OMMAI_TRY_GOTO(linear->format->op_scratch(context, op, &scratch_bytes, error), fail);
+  if (linear->code->op_create) OMMAI_TRY_GOTO(linear->code->op_create(context, op, error), fail);
+  OMMAI_TRY_GOTO(linear->code->op_scratch(context, op, &scratch_bytes, error), fail);
   OMMAI_TRY_GOTO(ommai_linear_grow_scratch(context, scratch_bytes, error), fail);
   *out = op;
   return OMMA_OK;
@@ -76,11 +76,13 @@ fail:
 
 void ommai_linear_op_destroy(struct ommai_linear_op *op) {
   if (!op) return;
-  if (op->linear->format->op_release) op->linear->format->op_release(op);
+  if (op->linear->code->op_release) op->linear->code->op_release(op);
   ommai_release(&op->context->allocator, op, 1, sizeof *op);
 }
 
-const char *ommai_linear_op_name(const struct ommai_linear_op *op) { return op->linear->format->op_name(op); }
+const char *ommai_linear_op_name(const struct ommai_linear_op *op) {
+  return op->linear->code->op_name ? op->linear->code->op_name(op) : "own";
+}
 
 static void activate(const struct ommai_row_ops *ops, enum ommai_activation activation, float *row, int64_t n) {
   switch (activation) {
@@ -130,18 +132,24 @@ static int64_t choose_rows(const struct ommai_row_steps *row_steps, int64_t n) {
   return filled;
 }
 
-enum omma_status ommai_linear_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker) {
+enum omma_status ommai_linear_check_run(const struct ommai_linear_op *op, int64_t n_rows, int worker,
+                                        struct omma_error *error) {
+  if (n_rows >= 1 && n_rows <= OMMAI_LINEAR_MAX_ROWS && worker >= 0 && worker < op->context->n_workers) return OMMA_OK;
+  return ommai_fail(error, OMMA_ERROR_ARGUMENT, "linear layer: %lld rows on worker %d, expected 1 to %d rows and %d workers",
+                    (long long)n_rows, worker, OMMAI_LINEAR_MAX_ROWS, op->context->n_workers);
+}
+
+enum omma_status ommai_linear_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker,
+                                  struct omma_error *error) {
   const struct ommai_linear *linear = op->linear;
-  if (n_rows < 1 || n_rows > OMMAI_LINEAR_MAX_ROWS || worker < 0 || worker >= op->context->n_workers) {
-    return OMMA_ERROR_ARGUMENT;
-  }
+  OMMAI_TRY(ommai_linear_check_run(op, n_rows, worker, error));
   size_t x_bytes = (size_t)op->call.x_stride * ommai_dtype_size(linear->spec.compute);
   size_t y_bytes = (size_t)op->call.y_stride * ommai_dtype_size(op->call.y_type);
   char *first = ommai_element(y, op->first_column, op->call.y_type);
   for (int64_t row = 0, count; row < n_rows; row += count) {
     count = choose_rows(op->row_steps, n_rows - row);
     OMMAI_TRY(
-        linear->format->op_run(op, (const char *)x + (size_t)row * x_bytes, first + (size_t)row * y_bytes, count, worker));
+        linear->code->op_run(op, (const char *)x + (size_t)row * x_bytes, first + (size_t)row * y_bytes, count, worker, error));
   }
   return OMMA_OK;
 }

@@ -10,10 +10,10 @@
 /* inputs that a layout keeps together, at most; what follows the last whole group is filled up */
 #define DEEPEST_GROUP 8
 
-bool ommai_linear_packed_elements(enum ommai_weight_layout layout, int64_t n_out, int64_t n_in, size_t *elements) {
+bool ommai_linear_packed_bytes(enum ommai_weight_layout layout, int64_t n_out, int64_t n_in, size_t *bytes) {
   if (n_out < 1 || n_out > OMMAI_LINEAR_MAX_SIZE || n_in < 1 || n_in > OMMAI_LINEAR_MAX_SIZE) return false;
   int64_t n_panels = ommai_div_up(n_out, OMMAI_PANEL_COLUMNS);
-  return ommai_mul_size((size_t)n_panels, (size_t)ommai_weights_panel_elements(layout, n_in), elements);
+  return ommai_mul_size((size_t)n_panels, (size_t)ommai_weights_panel_bytes(layout, n_in), bytes);
 }
 
 static size_t type_bytes(enum omma_dtype type) { return type == OMMA_F32 ? 4 : 2; }
@@ -111,74 +111,69 @@ static void prefetch_row(const struct ommai_linear_source *source, int64_t n_in,
   for (size_t at = 0; at < CHUNK * bytes; at += 64) __builtin_prefetch(values + at);
 }
 
-/* Rows row .. end - 1 of the source, which lie in one panel from `column` on. */
-static void pack_panel(const struct ommai_linear_source *source, int64_t n_in, enum ommai_weight_layout layout, int64_t row,
-                       int64_t end, int64_t column, void *panel) {
+void ommai_linear_pack_dense(const struct ommai_linear *linear, const struct ommai_panel_rows *rows) {
+  const enum ommai_weight_layout layout = linear->packed.layout;
+  const int64_t n_in = linear->spec.n_in;
   char gathered[CHUNK * sizeof(float)];
+  void *panel = (char *)linear->weights + rows->panel * ommai_weights_panel_bytes(layout, n_in);
   for (int64_t k = 0; k < n_in; k += CHUNK) {
     int n = (int)ommai_min_i64(CHUNK, n_in - k);
-    for (int64_t r = row; r < end; r++) {
-      const void *from = row_values(source, n_in, r, k, n, gathered);
-      prefetch_row(source, n_in, r, k + CHUNK);
-      pack_chunk(source, from, layout, n, column + r - row, k, panel);
+    for (int64_t r = rows->first; r < rows->end; r++) {
+      const void *from = row_values(rows->source, n_in, r, k, n, gathered);
+      prefetch_row(rows->source, n_in, r, k + CHUNK);
+      pack_chunk(rows->source, from, layout, n, rows->column + r - rows->first, k, panel);
     }
   }
 }
 
-void ommai_linear_pack_bias(const struct ommai_linear_source *source, int64_t first_row, float *bias) {
+static void pack_bias(const struct ommai_linear_source *source, float *bias) {
   for (int64_t at = 0; source->bias && at < source->n_out; at += CHUNK) {
     int n = (int)ommai_min_i64(CHUNK, source->n_out - at);
-    load_f32((const char *)source->bias + (size_t)at * type_bytes(source->bias_type), source->bias_type, n,
-             bias + first_row + at);
+    load_f32((const char *)source->bias + (size_t)at * type_bytes(source->bias_type), source->bias_type, n, bias + at);
   }
 }
 
-/* A source on its way into the packed weights, a task for each panel that it touches. */
+/* A source on its way into the layer's outputs from first_row on. */
 struct packing {
+  const struct ommai_linear *linear;
   const struct ommai_linear_source *source;
-  int64_t n_in, first_row;
-  enum ommai_weight_layout layout;
-  void *weights;
+  int64_t first_row;
+  void (*pack)(const struct ommai_linear *linear, const struct ommai_panel_rows *rows);
 };
-
-/* Rows of the source that lie in one panel, of the source and in the panel. */
-struct panel_rows {
-  int64_t panel, first, end, column;
-};
-
-static struct panel_rows rows_of_task(const struct packing *packing, int64_t task) {
-  struct panel_rows rows = {.panel = packing->first_row / OMMAI_PANEL_COLUMNS + task};
-  int64_t first = rows.panel * OMMAI_PANEL_COLUMNS - packing->first_row;
-  rows.first = ommai_max_i64(first, 0);
-  rows.end = ommai_min_i64(first + OMMAI_PANEL_COLUMNS, packing->source->n_out);
-  rows.column = rows.first - first;
-  return rows;
-}
-
-static void run_packing(const struct packing *packing, const struct omma_team *team, omma_task task) {
-  int64_t first = packing->first_row / OMMAI_PANEL_COLUMNS;
-  int64_t end = ommai_div_up(packing->first_row + packing->source->n_out, OMMAI_PANEL_COLUMNS);
-  ommai_team_run(team, end - first, task, (void *)packing);
-}
 
 static void pack_task(void *context, int64_t task, int worker) {
   const struct packing *packing = context;
-  struct panel_rows rows = rows_of_task(packing, task);
+  struct ommai_panel_rows rows = {.source = packing->source, .panel = packing->first_row / OMMAI_PANEL_COLUMNS + task};
+  int64_t first = rows.panel * OMMAI_PANEL_COLUMNS - packing->first_row;
   (void)worker;
-  size_t element = packing->layout == OMMAI_WEIGHTS_BF16_PANELS ? sizeof(ommai_bf16) : sizeof(float);
-  size_t panel_bytes = (size_t)ommai_weights_panel_elements(packing->layout, packing->n_in) * element;
-  pack_panel(packing->source, packing->n_in, packing->layout, rows.first, rows.end, rows.column,
-             (char *)packing->weights + (size_t)rows.panel * panel_bytes);
+  rows.first = ommai_max_i64(first, 0);
+  rows.end = ommai_min_i64(first + OMMAI_PANEL_COLUMNS, packing->source->n_out);
+  rows.column = rows.first - first;
+  packing->pack(packing->linear, &rows);
 }
 
-void ommai_linear_pack_dense(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources) {
-  struct packing packing = {.n_in = linear->spec.n_in, .layout = linear->packed.layout, .weights = linear->weights};
+void ommai_linear_pack_panels(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
+                              const struct omma_team *team,
+                              void (*pack)(const struct ommai_linear *linear, const struct ommai_panel_rows *rows)) {
+  struct packing packing = {.linear = linear, .pack = pack};
   for (int i = 0; i < n_sources; i++) {
     packing.source = &sources[i];
-    run_packing(&packing, linear->context->packing_team, pack_task);
-    ommai_linear_pack_bias(&sources[i], packing.first_row, linear->bias);
-    packing.first_row += sources[i].n_out;
+    int64_t end = packing.first_row + sources[i].n_out, first = packing.first_row / OMMAI_PANEL_COLUMNS;
+    ommai_team_run(team, ommai_div_up(end, OMMAI_PANEL_COLUMNS) - first, pack_task, &packing);
+    pack_bias(&sources[i], linear->bias + packing.first_row);
+    packing.first_row = end;
   }
+}
+
+float ommai_linear_dense_weight(const struct ommai_linear *linear, int64_t output, int64_t input) {
+  const struct ommai_gemv_weights *packed = &linear->packed;
+  const int64_t panel = output / OMMAI_PANEL_COLUMNS * ommai_weights_panel_elements(packed->layout, packed->n_in);
+  const int64_t column = output % OMMAI_PANEL_COLUMNS;
+  if (packed->layout == OMMAI_WEIGHTS_F32_PANELS) {
+    return ((const float *)packed->weights)[panel + input * OMMAI_PANEL_COLUMNS + column];
+  }
+  const int64_t pair = (input & ~(int64_t)1) * OMMAI_PANEL_COLUMNS + 2 * column;
+  return ommai_bf16_to_f32(((const ommai_bf16 *)packed->weights)[panel + pair + input % 2]);
 }
 
 void ommai_linear_clear_padding(const struct ommai_gemv_weights *packed, void *weights, size_t weight_bytes) {

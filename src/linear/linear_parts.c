@@ -7,15 +7,12 @@
 
 struct ommai_linear_parts {
   struct omma_allocator allocator;
-  size_t x_bytes, y_bytes; /* from row to row */
+  size_t y_bytes; /* from row to row */
   int64_t count;
   struct ommai_linear_op **ops; /* [count] */
 };
 
-static int64_t part_panels(enum ommai_weight_format format) {
-  bool is_integer = format == OMMAI_FORMAT_INT8 || format == OMMAI_FORMAT_INT4;
-  return is_integer ? 2 * OMMAI_LINEAR_PART_PANELS : OMMAI_LINEAR_PART_PANELS;
-}
+static int64_t part_panels(enum ommai_weight_format format) { return ommai_linear_format(format)->part_panels; }
 
 /* Part `index` of a call over all outputs. */
 static struct ommai_linear_call part_call(const struct ommai_linear_call *call, enum ommai_weight_format format,
@@ -34,7 +31,6 @@ enum omma_status ommai_linear_parts_create(struct ommai_linear_context *context,
   if (!parts) return ommai_fail_memory(error, "linear layer's parts", sizeof *parts);
   enum omma_status status = OMMA_OK;
   parts->allocator = context->allocator;
-  parts->x_bytes = (size_t)call->x_stride * (ommai_linear_compute(linear) == OMMA_BF16 ? 2 : 4);
   parts->y_bytes = (size_t)call->y_stride * (call->y_type == OMMA_BF16 ? 2 : 4);
   parts->count = ommai_div_up(n_panels, part_panels(linear->spec.format));
   parts->ops = ommai_allocate(&context->allocator, (size_t)parts->count, sizeof *parts->ops);
@@ -77,22 +73,12 @@ void ommai_linear_parts_destroy(struct ommai_linear_parts *parts) {
 
 int64_t ommai_linear_parts_count(const struct ommai_linear_parts *parts) { return parts->count; }
 
-enum omma_status ommai_linear_parts_run(const struct ommai_linear_parts *parts, int64_t index, const void *x, void *y,
-                                        int64_t n_rows, int worker) {
-  for (int64_t row = 0; row < n_rows; row += OMMAI_LINEAR_MAX_ROWS) {
-    OMMAI_TRY(ommai_linear_run(parts->ops[index], (const char *)x + (size_t)row * parts->x_bytes,
-                               (char *)y + (size_t)row * parts->y_bytes, ommai_min_i64(OMMAI_LINEAR_MAX_ROWS, n_rows - row),
-                               worker));
-  }
-  return OMMA_OK;
-}
-
-enum omma_status ommai_linear_parts_run_prepared(const struct ommai_linear_parts *parts, int64_t index,
-                                                 const struct ommai_linear_rows *rows, int64_t first, void *y, int64_t n_rows,
-                                                 int worker) {
+enum omma_status ommai_linear_parts_run(const struct ommai_linear_parts *parts, int64_t index,
+                                        const struct ommai_linear_rows *rows, int64_t first, void *y, int64_t n_rows,
+                                        int worker, struct omma_error *error) {
   for (int64_t row = 0; row < n_rows; row += OMMAI_LINEAR_MAX_ROWS) {
     OMMAI_TRY(ommai_linear_run_prepared(parts->ops[index], rows, first + row, (char *)y + (size_t)row * parts->y_bytes,
-                                        ommai_min_i64(OMMAI_LINEAR_MAX_ROWS, n_rows - row), worker));
+                                        ommai_min_i64(OMMAI_LINEAR_MAX_ROWS, n_rows - row), worker, error));
   }
   return OMMA_OK;
 }

@@ -1,12 +1,10 @@
 /* A layer cut along its outputs, so that a few rows of a prompt occupy every core: equal parts of
- * OMMAI_LINEAR_PART_PANELS panels, one op each; of twice as many where weights are integers, which
- * take half the time. A row's bits are those of the uncut layer. */
+ * as many panels as the weights' format takes, one op each. A row's bits are those of the uncut
+ * layer. */
 #ifndef OMMAI_LINEAR_LINEAR_PARTS_H
 #define OMMAI_LINEAR_LINEAR_PARTS_H
 
 #include "linear/linear.h"
-
-#define OMMAI_LINEAR_PART_PANELS 4
 
 struct ommai_linear_parts;
 
@@ -22,14 +20,10 @@ void ommai_linear_parts_destroy(struct ommai_linear_parts *parts);
 
 int64_t ommai_linear_parts_count(const struct ommai_linear_parts *parts);
 
-/* Part `index` over any number of rows: as ommai_linear_run, with room for the rows rounded up to
- * OMMAI_LINEAR_MAX_ROWS. */
-enum omma_status ommai_linear_parts_run(const struct ommai_linear_parts *parts, int64_t index, const void *x, void *y,
-                                        int64_t n_rows, int worker);
-
-/* The same over prepared rows from `first` on (linear.h), whose first is y's. */
-enum omma_status ommai_linear_parts_run_prepared(const struct ommai_linear_parts *parts, int64_t index,
-                                                 const struct ommai_linear_rows *rows, int64_t first, void *y, int64_t n_rows,
-                                                 int worker);
+/* Part `index` over any number of prepared rows from `first` on, whose first is y's: as
+ * ommai_linear_run_prepared, with room for the rows rounded up to OMMAI_LINEAR_MAX_ROWS. */
+enum omma_status ommai_linear_parts_run(const struct ommai_linear_parts *parts, int64_t index,
+                                        const struct ommai_linear_rows *rows, int64_t first, void *y, int64_t n_rows,
+                                        int worker, struct omma_error *error);
 
 #endif

@@ -1,22 +1,23 @@
 /* Prepared rows: what is the same for all formats. */
 #include "base/checked.h"
+#include "base/error.h"
 #include "kernels/dtype.h"
 #include "linear/linear_objects.h"
 
 size_t ommai_linear_prepared_row_bytes(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec) {
-  const struct ommai_linear_format *format = ommai_linear_format_for(context, spec);
+  const struct ommai_linear_code *code = ommai_linear_code_for(context, spec);
   struct omma_error ignored;
-  if (!format->prepared_row_bytes || ommai_linear_check(context, spec, &ignored) != OMMA_OK) return 0;
+  if (!code->prepared_row_bytes || ommai_linear_check(context, spec, &ignored) != OMMA_OK) return 0;
   const struct ommai_linear linear = ommai_linear_without_weights(context, spec);
-  return format->prepared_row_bytes(&linear);
+  return code->prepared_row_bytes(&linear);
 }
 
-bool ommai_linear_prepares_rows(const struct ommai_linear *linear) { return linear->format->prepare_rows != NULL; }
+bool ommai_linear_prepares_rows(const struct ommai_linear *linear) { return linear->code->prepare_rows != NULL; }
 
 struct ommai_linear_rows ommai_linear_rows_place(const struct ommai_linear *linear, const void *x, int64_t x_stride,
                                                  int64_t n_rows, void *memory) {
   struct ommai_linear_rows rows = {.x = x, .x_stride = x_stride};
-  if (linear->format->place_rows) linear->format->place_rows(linear, n_rows, memory, &rows);
+  if (linear->code->place_rows) linear->code->place_rows(linear, n_rows, memory, &rows);
   return rows;
 }
 
@@ -35,27 +36,25 @@ struct ommai_linear_rows ommai_linear_rows_from(const struct ommai_linear *linea
 void ommai_linear_prepare_rows(const struct ommai_linear *linear, const struct ommai_linear_rows *rows, int64_t first,
                                int64_t n_rows) {
   const struct ommai_linear_rows from = ommai_linear_rows_from(linear, rows, first);
-  if (linear->format->prepare_rows) linear->format->prepare_rows(linear, &from, n_rows);
+  if (linear->code->prepare_rows) linear->code->prepare_rows(linear, &from, n_rows);
 }
 
 void ommai_linear_few_prepared_rows(const struct ommai_linear *linear, const struct ommai_linear_rows *rows, int64_t first,
                                     int64_t n_rows, float *y, int64_t y_stride, bool accumulate, int64_t first_panel,
                                     int64_t n_panels) {
   const struct ommai_linear_rows from = ommai_linear_rows_from(linear, rows, first);
-  if (linear->format->few_prepared_rows) {
-    linear->format->few_prepared_rows(linear, &from, n_rows, y, y_stride, accumulate, first_panel, n_panels);
+  if (linear->code->few_prepared_rows) {
+    linear->code->few_prepared_rows(linear, &from, n_rows, y, y_stride, accumulate, first_panel, n_panels);
   } else {
-    linear->format->gemv(linear, from.x, from.x_stride, n_rows, y, y_stride, accumulate, first_panel, n_panels);
+    linear->code->gemv(linear, from.x, from.x_stride, n_rows, y, y_stride, accumulate, first_panel, n_panels);
   }
 }
 
 enum omma_status ommai_linear_run_prepared(const struct ommai_linear_op *op, const struct ommai_linear_rows *rows,
-                                           int64_t first, void *y, int64_t n_rows, int worker) {
+                                           int64_t first, void *y, int64_t n_rows, int worker, struct omma_error *error) {
   const struct ommai_linear_rows from = ommai_linear_rows_from(op->linear, rows, first);
-  if (!op->linear->format->op_run_prepared) return ommai_linear_run(op, from.x, y, n_rows, worker);
-  if (n_rows < 1 || n_rows > OMMAI_LINEAR_MAX_ROWS || worker < 0 || worker >= op->context->n_workers) {
-    return OMMA_ERROR_ARGUMENT;
-  }
-  op->linear->format->op_run_prepared(op, &from, ommai_element(y, op->first_column, op->call.y_type), n_rows, worker);
+  if (!op->linear->code->op_run_prepared || !rows->bytes) return ommai_linear_run(op, from.x, y, n_rows, worker, error);
+  OMMAI_TRY(ommai_linear_check_run(op, n_rows, worker, error));
+  op->linear->code->op_run_prepared(op, &from, ommai_element(y, op->first_column, op->call.y_type), n_rows, worker);
   return OMMA_OK;
 }

@@ -1,5 +1,5 @@
-/* A quick check of the linear layers on this machine: both paths, all types, against double
- * precision. */
+/* A quick check of the linear layers on this machine: both paths, all formats and types, against
+ * double precision. */
 #ifndef OMMAI_LINEAR_LINEAR_SELF_TEST_H
 #define OMMAI_LINEAR_LINEAR_SELF_TEST_H
 

@@ -449,7 +449,7 @@ static dnnl_status_t run_primitive(void *context) {
 }
 
 enum omma_status ommai_onednn_matmul_run(const struct ommai_onednn_matmul *matmul, const struct ommai_onednn_operand *operand,
-                                         const void *x, void *y, void *scratch, int worker) {
+                                         const void *x, void *y, void *scratch, int worker, struct omma_error *error) {
   struct running running = {matmul, operand, x, y, scratch, worker};
   atomic_bool *gemm_has_run = &matmul->onednn->gemm_has_run;
   bool *has_code = &matmul->workers[worker].has_code;
@@ -463,5 +463,5 @@ enum omma_status ommai_onednn_matmul_run(const struct ommai_onednn_matmul *matmu
     *has_code = true;
     atomic_store(gemm_has_run, true);
   }
-  return found == dnnl_success ? OMMA_OK : OMMA_ERROR_INTERNAL;
+  return found == dnnl_success ? OMMA_OK : fail(error, found, "matrix product");
 }

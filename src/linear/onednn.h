@@ -68,8 +68,9 @@ void ommai_onednn_matmul_destroy(struct ommai_onednn_matmul *matmul);
 const char *ommai_onednn_matmul_name(const struct ommai_onednn_matmul *matmul);
 
 /* y = act(x W^T + b), or y += x W^T + b. scratch: 64-aligned, of the stated size. Calls for
- * different workers may run at the same time. Allocates nothing of ours. Errors: INTERNAL. */
+ * different workers may run at the same time. Allocates nothing of ours. Errors: MEMORY,
+ * INTERNAL. */
 enum omma_status ommai_onednn_matmul_run(const struct ommai_onednn_matmul *matmul, const struct ommai_onednn_operand *operand,
-                                         const void *x, void *y, void *scratch, int worker);
+                                         const void *x, void *y, void *scratch, int worker, struct omma_error *error);
 
 #endif

@@ -7,7 +7,7 @@ static void init(struct ommai_row_tiles *tiles, const struct ommai_linear_contex
   tiles->n_rows = n_rows;
   tiles->tile_rows = ommai_linear_step_rows(context, compute, wanted);
   tiles->n_tiles = ommai_div_up(n_rows, tiles->tile_rows);
-  atomic_init(&tiles->failed, false);
+  ommai_first_error_init(&tiles->failure);
 }
 
 void ommai_row_tiles_init(struct ommai_row_tiles *tiles, const struct ommai_linear_context *context, enum omma_dtype compute,
@@ -27,5 +27,6 @@ struct ommai_row_tile ommai_row_tile_at(const struct ommai_row_tiles *tiles, int
 
 void ommai_row_tiles_apply(struct ommai_row_tiles *tiles, const struct ommai_linear_op *op, const void *x, void *y,
                            int64_t n_rows, int worker) {
-  if (ommai_linear_run(op, x, y, n_rows, worker) != OMMA_OK) atomic_store(&tiles->failed, true);
+  struct omma_error error;
+  if (ommai_linear_run(op, x, y, n_rows, worker, &error) != OMMA_OK) ommai_first_error_keep(&tiles->failure, &error);
 }

@@ -2,8 +2,7 @@
 #ifndef OMMAI_LINEAR_ROW_TILES_H
 #define OMMAI_LINEAR_ROW_TILES_H
 
-#include <stdatomic.h>
-
+#include "base/first_error.h"
 #include "linear/linear.h"
 
 #define OMMAI_MAX_TILE_ROWS OMMAI_LINEAR_MAX_ROWS
@@ -17,7 +16,7 @@ struct ommai_row_tile {
  * or write tile by tile need room for n_rows rounded up to OMMAI_MAX_TILE_ROWS. */
 struct ommai_row_tiles {
   int64_t n_rows, tile_rows, n_tiles;
-  atomic_bool failed; /* a linear layer refused to run */
+  struct ommai_first_error failure; /* of a linear layer */
 };
 
 /* Chooses the tile: 128 rows as a rule, smaller for few rows, so that short prompts and small
@@ -33,8 +32,8 @@ void ommai_row_tiles_init_small(struct ommai_row_tiles *tiles, const struct omma
 
 struct ommai_row_tile ommai_row_tile_at(const struct ommai_row_tiles *tiles, int64_t index);
 
-/* One linear layer over n_rows rows of a tile. The sizes were checked at load, so that only memory
- * that a library lacks can fail: that sets tiles->failed, for the end of the phase to look at.
+/* One linear layer over n_rows rows of a tile. The sizes were checked at load, so that only what a
+ * library makes of them can fail: tiles->failure keeps it, for the end of the phase to look at.
  * Thread-safe. */
 void ommai_row_tiles_apply(struct ommai_row_tiles *tiles, const struct ommai_linear_op *op, const void *x, void *y,
                            int64_t n_rows, int worker);

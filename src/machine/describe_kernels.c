@@ -17,7 +17,7 @@ static void report_fact(omma_report report, void *context, bool ok, const char *
 
 static enum omma_status open_context(enum ommai_cpu_level level, struct omma_attention_context **attention,
                                      struct omma_error *error) {
-  const struct omma_attention_options options = {ommai_cpu_level_name(level), NULL};
+  const struct omma_attention_options options = {.isa = ommai_cpu_level_name(level)};
   return omma_attention_context_create(&options, attention, error);
 }
 

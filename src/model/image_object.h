@@ -4,7 +4,6 @@
 
 #include <omma/omma.h>
 
-#include "image/fit_patches.h"
 #include "image/image.h"
 #include "model/prepared_image.h"
 
@@ -16,7 +15,6 @@ struct omma_image {
   /* Where it is not decoded: what it becomes for this model at this size. */
   struct ommai_prepared_image known;
   const struct omma_model *model;
-  struct ommai_fitted_size size;
 };
 
 #endif

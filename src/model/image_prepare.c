@@ -8,19 +8,19 @@
 #include "image/resize.h"
 #include "model/image_object.h"
 #include "model/image_sizes.h"
-#include "model/target_size.h"
 
 static enum omma_status resize(const struct omma_model *model, const struct ommai_image *source,
                                const struct ommai_fitted_size *fitted, uint8_t *pixels, struct omma_error *error) {
-  const struct omma_allocator *allocator = &model->large_allocator;
+  const struct omma_allocator *allocator = &model->network.large_allocator;
   enum ommai_resize_rule rule = model->config.image.resize_rule;
   size_t workspace_size;
   OMMAI_TRY(ommai_resize_workspace(rule, source->width, source->height, fitted->width, fitted->height, &workspace_size, error));
   void *workspace = ommai_allocate_uninitialised(allocator, workspace_size, 1);
   if (!workspace) return ommai_fail_memory(error, "resize", workspace_size);
   const struct omma_team *team = ommai_image_team_borrow(model->image_team);
-  enum omma_status status = ommai_resize_bicubic_at(model->level, rule, source->pixels, source->width, source->height, pixels,
-                                                    fitted->width, fitted->height, workspace, workspace_size, team, error);
+  enum omma_status status =
+      ommai_resize_bicubic_at(model->network.level, rule, source->pixels, source->width, source->height, pixels, fitted->width,
+                              fitted->height, workspace, workspace_size, team, error);
   ommai_image_team_return(model->image_team, team);
   ommai_release(allocator, workspace, workspace_size, 1);
   if (status == OMMA_OK) ommai_pad_in_place(fitted, pixels);
@@ -36,24 +36,22 @@ static enum omma_status take_budget(const struct omma_model *model, size_t size,
   return status;
 }
 
-/* Resizes frames of the sizes's size to `fitted`. */
-static enum omma_status prepare(const struct omma_model *model, const struct omma_image *const *frames, int64_t n_frames,
-                                const struct omma_image_sizes *sizes, const struct ommai_fitted_size *fitted,
-                                struct ommai_prepared_image *out, struct omma_error *error) {
-  struct ommai_prepared_image prepared;
-  OMMAI_TRY(take_budget(model, ommai_prepared_image_cost(sizes, n_frames), error));
-  OMMAI_TRY(ommai_prepared_image_create(sizes, n_frames, &model->large_allocator, model->pixel_budget, &prepared, error));
+/* Resizes its frames. */
+static enum omma_status prepare(const struct omma_model *model, const struct omma_image *const *frames,
+                                struct ommai_prepared_image *image, struct omma_error *error) {
   enum omma_status status = OMMA_OK;
-  for (int64_t i = 0; i < n_frames && status == OMMA_OK; i++) {
-    status = resize(model, frames[i]->decoded, fitted, prepared.pixels + (size_t)i * ommai_frame_bytes(sizes), error);
+  OMMAI_TRY(take_budget(model, ommai_prepared_image_cost(image), error));
+  OMMAI_TRY(ommai_prepared_image_create(image, &model->network.large_allocator, model->pixel_budget, error));
+  for (int64_t i = 0; i < image->n_frames && status == OMMA_OK; i++) {
+    status =
+        resize(model, frames[i]->decoded, &image->fitted, image->pixels + (size_t)i * ommai_frame_bytes(&image->sizes), error);
   }
-  if (status != OMMA_OK) {
-    ommai_prepared_image_free(&prepared);
-    return status;
+  if (status == OMMA_OK) {
+    ommai_image_digest(image->pixels, ommai_prepared_image_bytes(image), image->digest);
+  } else {
+    ommai_prepared_image_free(image);
   }
-  ommai_image_digest(prepared.pixels, ommai_prepared_image_bytes(&prepared), prepared.digest);
-  *out = prepared;
-  return OMMA_OK;
+  return status;
 }
 
 static struct ommai_image_name name_of(const uint8_t *digest, const struct ommai_fitted_size *size) {
@@ -66,32 +64,28 @@ enum omma_status omma_image_recall(const struct omma_model *model, const void *b
                                    const struct omma_image_limits *limits, const struct omma_image_options *options,
                                    struct omma_image **out, struct omma_error *error) {
   struct omma_image_header header;
-  struct omma_image_sizes sizes;
-  struct ommai_fitted_size fitted;
+  struct ommai_prepared_image known;
   uint8_t digest[32];
   *out = NULL;
   OMMAI_TRY(omma_image_probe(bytes, size, limits, &header, error));
-  OMMAI_TRY(omma_model_image_sizes(model, header.width, header.height, options, &sizes, error));
-  OMMAI_TRY(ommai_choose_image_size(model, header.width, header.height, options, &fitted, error));
+  OMMAI_TRY(ommai_size_image(model, header.width, header.height, options, &known, error));
   ommai_image_digest(bytes, size, digest);
-  struct ommai_image_name name = name_of(digest, &fitted);
-  struct ommai_prepared_image known;
+  struct ommai_image_name name = name_of(digest, &known.fitted);
   if (!ommai_image_store_find(model->image_store, &name, &known)) return OMMA_OK;
   struct omma_image *image = ommai_allocate(&ommai_default_allocator, 1, sizeof *image);
   if (!image) {
     ommai_prepared_image_free(&known);
     return ommai_fail_memory(error, "image", sizeof *image);
   }
-  *image = (struct omma_image){.width = header.width, .height = header.height, .known = known, .model = model, .size = fitted};
+  *image = (struct omma_image){.width = header.width, .height = header.height, .known = known, .model = model};
   *out = image;
   return OMMA_OK;
 }
 
 /* An image without pixels is what it was recalled as. */
 static enum omma_status share_known(const struct omma_model *model, const struct omma_image *image,
-                                    const struct ommai_fitted_size *size, struct ommai_prepared_image *prepared,
-                                    struct omma_error *error) {
-  if (image->model != model || !ommai_fitted_size_equals(&image->size, size)) {
+                                    struct ommai_prepared_image *prepared, struct omma_error *error) {
+  if (image->model != model || !ommai_fitted_size_equals(&image->known.fitted, &prepared->fitted)) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "image",
                             "image: it was recalled for another model or other options; decode it for these");
   }
@@ -100,28 +94,17 @@ static enum omma_status share_known(const struct omma_model *model, const struct
 }
 
 enum omma_status ommai_prepare_image(const struct omma_model *model, const struct omma_image *image,
-                                     const struct omma_image_options *options, struct ommai_prepared_image *prepared,
-                                     struct omma_error *error) {
-  struct omma_image_sizes sizes;
-  struct ommai_fitted_size fitted;
-  int32_t width = image->width, height = image->height;
-  OMMAI_TRY(omma_model_image_sizes(model, width, height, options, &sizes, error));
-  OMMAI_TRY(ommai_choose_image_size(model, width, height, options, &fitted, error));
-  if (!image->decoded) return share_known(model, image, &fitted, prepared, error);
-  OMMAI_TRY(prepare(model, &image, 1, &sizes, &fitted, prepared, error));
+                                     struct ommai_prepared_image *prepared, struct omma_error *error) {
+  if (!image->decoded) return share_known(model, image, prepared, error);
+  OMMAI_TRY(prepare(model, &image, prepared, error));
   if (image->has_digest) {
-    struct ommai_image_name name = name_of(image->digest, &fitted);
+    struct ommai_image_name name = name_of(image->digest, &prepared->fitted);
     ommai_image_store_keep(model->image_store, &name, prepared);
   }
   return OMMA_OK;
 }
 
 enum omma_status ommai_prepare_video(const struct omma_model *model, const struct omma_video *video,
-                                     const struct omma_image_options *options, struct ommai_prepared_image *prepared,
-                                     struct omma_error *error) {
-  struct omma_image_sizes sizes;
-  OMMAI_TRY(ommai_video_sizes(model, video, options, &sizes, error));
-  const struct ommai_fitted_size fitted = {sizes.resized_width, sizes.resized_height, sizes.resized_width,
-                                           sizes.resized_height};
-  return prepare(model, video->frames, (int64_t)video->n_frames, &sizes, &fitted, prepared, error);
+                                     struct ommai_prepared_image *prepared, struct omma_error *error) {
+  return prepare(model, video->frames, prepared, error);
 }

@@ -21,53 +21,64 @@ static enum omma_status check_size(int32_t width, int32_t height, struct omma_er
   return OMMA_OK;
 }
 
-static enum omma_status compute_sizes(const struct omma_model *model, int32_t width, int32_t height, int64_t n_temporal_patches,
-                                      const struct ommai_fitted_size *size, struct omma_image_sizes *sizes,
-                                      struct omma_error *error) {
+/* From the fitted size and the number of frames. */
+static enum omma_status compute_sizes(const struct omma_model *model, int32_t width, int32_t height,
+                                      struct ommai_prepared_image *image, struct omma_error *error) {
   const struct ommai_vision_config *vision = &model->config.vision;
+  const struct ommai_fitted_size *size = &image->fitted;
   size_t resize_bytes;
   OMMAI_TRY(
       ommai_resize_workspace(model->config.image.resize_rule, width, height, size->width, size->height, &resize_bytes, error));
+  int64_t n_temporal_patches = ommai_div_up(image->n_frames, vision->temporal_patch_size);
   int64_t rows = size->padded_height / vision->patch_size, columns = size->padded_width / vision->patch_size;
   int64_t n_patches = n_temporal_patches * rows * columns;
-  *sizes = (struct omma_image_sizes){.width = width,
-                                     .height = height,
-                                     .resized_width = size->padded_width,
-                                     .resized_height = size->padded_height,
-                                     .grid_thw = {n_temporal_patches, rows, columns},
-                                     .n_patches = n_patches,
-                                     .n_tokens = n_patches / ommai_vision_joined_patches(vision),
-                                     .n_segments = n_temporal_patches,
-                                     .n_windows = n_temporal_patches * ommai_vision_grid_windows(vision, rows, columns),
-                                     .flops = (double)n_temporal_patches * ommai_vision_flops(vision, rows, columns),
-                                     .resize_bytes = (int64_t)resize_bytes};
+  image->sizes = (struct omma_image_sizes){.width = width,
+                                           .height = height,
+                                           .resized_width = size->padded_width,
+                                           .resized_height = size->padded_height,
+                                           .grid_thw = {n_temporal_patches, rows, columns},
+                                           .n_patches = n_patches,
+                                           .n_tokens = n_patches / ommai_vision_joined_patches(vision),
+                                           .n_segments = n_temporal_patches,
+                                           .n_windows = n_temporal_patches * ommai_vision_grid_windows(vision, rows, columns),
+                                           .flops = (double)n_temporal_patches * ommai_vision_flops(vision, rows, columns),
+                                           .resize_bytes = (int64_t)resize_bytes};
   return OMMA_OK;
+}
+
+enum omma_status ommai_size_image(const struct omma_model *model, int32_t width, int32_t height,
+                                  const struct omma_image_options *options, struct ommai_prepared_image *image,
+                                  struct omma_error *error) {
+  OMMAI_TRY(check_size(width, height, error));
+  OMMAI_TRY(ommai_choose_image_size(model, width, height, options, &image->fitted, error));
+  image->n_frames = 1;
+  return compute_sizes(model, width, height, image, error);
+}
+
+enum omma_status ommai_size_video(const struct omma_model *model, int32_t width, int32_t height, size_t n_frames,
+                                  const struct omma_image_options *options, struct ommai_prepared_image *image,
+                                  struct omma_error *error) {
+  OMMAI_TRY(ommai_check_frames(model, n_frames, error));
+  OMMAI_TRY(check_size(width, height, error));
+  OMMAI_TRY(ommai_choose_frame_size(model, width, height, (int64_t)n_frames, options, &image->fitted, error));
+  image->n_frames = (int64_t)n_frames;
+  return compute_sizes(model, width, height, image, error);
 }
 
 enum omma_status omma_model_image_sizes(const struct omma_model *model, int32_t width, int32_t height,
                                         const struct omma_image_options *options, struct omma_image_sizes *sizes,
                                         struct omma_error *error) {
-  struct ommai_fitted_size size;
-  OMMAI_TRY(check_size(width, height, error));
-  OMMAI_TRY(ommai_choose_image_size(model, width, height, options, &size, error));
-  return compute_sizes(model, width, height, 1, &size, sizes, error);
+  struct ommai_prepared_image image;
+  OMMAI_TRY(ommai_size_image(model, width, height, options, &image, error));
+  *sizes = image.sizes;
+  return OMMA_OK;
 }
 
 enum omma_status omma_model_video_sizes(const struct omma_model *model, int32_t width, int32_t height, size_t n_frames,
                                         const struct omma_image_options *options, struct omma_image_sizes *sizes,
                                         struct omma_error *error) {
-  struct ommai_fitted_size size;
-  OMMAI_TRY(ommai_check_frames(model, n_frames, error));
-  OMMAI_TRY(check_size(width, height, error));
-  OMMAI_TRY(ommai_choose_frame_size(model, width, height, (int64_t)n_frames, options, &size, error));
-  int64_t n_temporal_patches = ommai_div_up((int64_t)n_frames, model->config.vision.temporal_patch_size);
-  return compute_sizes(model, width, height, n_temporal_patches, &size, sizes, error);
-}
-
-enum omma_status ommai_video_sizes(const struct omma_model *model, const struct omma_video *video,
-                                   const struct omma_image_options *options, struct omma_image_sizes *sizes,
-                                   struct omma_error *error) {
-  const struct omma_image *first = video->frames[0];
-  return omma_model_video_sizes(model, omma_image_width(first), omma_image_height(first), video->n_frames, options, sizes,
-                                error);
+  struct ommai_prepared_image video;
+  OMMAI_TRY(ommai_size_video(model, width, height, n_frames, options, &video, error));
+  *sizes = video.sizes;
+  return OMMA_OK;
 }

@@ -1,13 +1,17 @@
-/* What an image or video will take: sizes, patches, tokens and work. The function for images
- * is public. */
+/* What an image or video will take: sizes, patches, tokens and work. Worked out once on its way,
+ * and handed on in a struct ommai_prepared_image. */
 #ifndef OMMAI_MODEL_IMAGE_SIZES_H
 #define OMMAI_MODEL_IMAGE_SIZES_H
 
-#include <omma/omma.h>
+#include "model/prepared_image.h"
 
-/* omma_model_video_sizes for a video that was checked. */
-enum omma_status ommai_video_sizes(const struct omma_model *model, const struct omma_video *video,
-                                   const struct omma_image_options *options, struct omma_image_sizes *sizes,
-                                   struct omma_error *error);
+/* Sets sizes, fitted and n_frames: of an image (errors as omma_model_image_sizes), and of a video
+ * (as omma_model_video_sizes). */
+enum omma_status ommai_size_image(const struct omma_model *model, int32_t width, int32_t height,
+                                  const struct omma_image_options *options, struct ommai_prepared_image *image,
+                                  struct omma_error *error);
+enum omma_status ommai_size_video(const struct omma_model *model, int32_t width, int32_t height, size_t n_frames,
+                                  const struct omma_image_options *options, struct ommai_prepared_image *image,
+                                  struct omma_error *error);
 
 #endif

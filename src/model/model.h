@@ -1,18 +1,16 @@
-/* The inside of omma_model: configuration, tokenizer, packed weights. Immutable once open, but for
- * the mark of its one engine. */
+/* The inside of omma_model: configuration, tokenizer, network. Immutable once open, but for the
+ * mark of its one engine. */
 #ifndef OMMAI_MODEL_MODEL_H
 #define OMMAI_MODEL_MODEL_H
 
 #include <omma/omma.h>
 #include <stdatomic.h>
 
-#include "families/family.h"
 #include "families/gguf_model.h"
-#include "families/quantization.h"
-#include "kernels/cpu.h"
 #include "model/checkpoint_fingerprint.h"
 #include "model/image_store.h"
 #include "model/image_team.h"
+#include "model/network.h"
 #include "model/pixel_budget.h"
 #include "text/tokenizer.h"
 #include "weights/checkpoint.h"
@@ -31,45 +29,22 @@ struct omma_model {
   size_t directory_size;
   struct ommai_gguf_model *gguf; /* NULL: a directory of Hugging Face files */
   struct ommai_documents documents;
-  enum ommai_cpu_level level;
-  int n_threads;
-  bool pin_threads, config_only, encoder_only;
+  bool pin_threads, config_only;
   bool bf16_embeddings; /* what those of images are published as, else f32 */
-  /* false of config_only models, and before their turn comes */
-  bool weights_packed;
-  /* of weights, keys and values, decoded and resized images: in huge pages */
-  struct omma_allocator large_allocator;
   struct ommai_image_team *image_team;
   struct ommai_pixel_budget *pixel_budget; /* of resized images */
   struct ommai_image_store *image_store;
-  const struct ommai_family *family;
   struct ommai_model_config config;
-  struct ommai_quantization *quantization; /* NULL where the checkpoint is not quantised */
+  struct ommai_network network; /* of the config, and not packed of config_only models */
   struct ommai_chat_choice chat;
-  enum omma_chat_template_use chat_use;
   int64_t max_model_len;
-  struct ommai_shared_trie *trie;    /* of the tokens, for grammars */
-  struct ommai_tokenizer *tokenizer; /* NULL for a config_only model whose directory has none */
-  struct omma_attention_context *attention;
-  struct ommai_linear_context *linear_context;
+  struct ommai_shared_trie *trie;      /* of the tokens, for grammars */
+  struct ommai_tokenizer *tokenizer;   /* NULL for a config_only model whose directory has none */
   struct ommai_checkpoint *checkpoint; /* stays open: embedding rows are read from it */
-  struct ommai_weight_policy policy;
-  struct ommai_linear_spec main_weights; /* how most of the language model's matrices are kept */
-  struct ommai_vision_tower tower;
-  struct ommai_decoder decoder;
-  int64_t n_parameters, n_vision_parameters, weight_bytes;
-  int64_t step_weight_bytes;    /* that a generated token reads */
-  int64_t linear_scratch_bytes; /* of all threads; taken with the weights */
   char linear_description[320];
   char fingerprint[OMMAI_FINGERPRINT_SIZE]; /* empty: without weights */
   atomic_bool has_engine;
 };
-
-/* Shows every tensor the model wants to `visit`; counts them into the loader. Where names come in
- * dialects, those that `checkpoint` has; NULL: those of the released files. */
-enum omma_status ommai_model_describe(const struct omma_model *model, const struct ommai_checkpoint *checkpoint,
-                                      struct ommai_weight_loader *loader, ommai_tensor_visitor visit, void *context,
-                                      struct omma_error *error);
 
 /* Opens the weights of the model, of which the caller closes them before the model. Errors: as
  * ommai_checkpoint_open. */

@@ -30,14 +30,13 @@ size_t ommai_prepared_image_bytes(const struct ommai_prepared_image *prepared) {
   return (size_t)prepared->n_frames * ommai_frame_bytes(&prepared->sizes);
 }
 
-size_t ommai_prepared_image_cost(const struct omma_image_sizes *sizes, int64_t n_frames) {
-  return sizeof(struct ommai_shared_pixels) + (size_t)n_frames * ommai_frame_bytes(sizes);
+size_t ommai_prepared_image_cost(const struct ommai_prepared_image *image) {
+  return sizeof(struct ommai_shared_pixels) + ommai_prepared_image_bytes(image);
 }
 
-enum omma_status ommai_prepared_image_create(const struct omma_image_sizes *sizes, int64_t n_frames,
-                                             const struct omma_allocator *allocator, struct ommai_pixel_budget *budget,
-                                             struct ommai_prepared_image *out, struct omma_error *error) {
-  size_t size = ommai_prepared_image_cost(sizes, n_frames);
+enum omma_status ommai_prepared_image_create(struct ommai_prepared_image *image, const struct omma_allocator *allocator,
+                                             struct ommai_pixel_budget *budget, struct omma_error *error) {
+  size_t size = ommai_prepared_image_cost(image);
   struct ommai_shared_pixels *shared = ommai_allocate_uninitialised(allocator, size, 1);
   if (!shared) {
     ommai_pixel_budget_give_back(budget, size);
@@ -47,7 +46,8 @@ enum omma_status ommai_prepared_image_create(const struct omma_image_sizes *size
   shared->size = size;
   shared->allocator = *allocator;
   shared->budget = budget;
-  *out = (struct ommai_prepared_image){.sizes = *sizes, .n_frames = n_frames, .pixels = shared->pixels, .shared = shared};
+  image->pixels = shared->pixels;
+  image->shared = shared;
   return OMMA_OK;
 }
 

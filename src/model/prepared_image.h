@@ -4,6 +4,7 @@
 
 #include <omma/omma.h>
 
+#include "image/fit_patches.h"
 #include "model/pixel_budget.h"
 
 /* What an image's output depends on besides the model: a hash of the grid, of the pixels after the
@@ -15,10 +16,11 @@ struct ommai_image_key {
 /* Pixels with several owners. */
 struct ommai_shared_pixels;
 
-/* An image or video after the resize: 8-bit RGB [n_frames, resized_height, resized_width, 3] and
- * its sizes. */
+/* An image or video, 8-bit RGB [n_frames, resized_height, resized_width, 3]: first its sizes alone
+ * are known (ommai_size_image), which are then handed on; after the resize it has pixels. */
 struct ommai_prepared_image {
   struct omma_image_sizes sizes;
+  struct ommai_fitted_size fitted;
   int64_t n_frames; /* 1 for an image */
   uint8_t *pixels;
   struct ommai_shared_pixels *shared; /* what `pixels` lies in */
@@ -32,13 +34,12 @@ void ommai_image_digest(const void *bytes, size_t size, uint8_t *digest);
 size_t ommai_frame_bytes(const struct omma_image_sizes *sizes);
 
 /* Bytes that the pixels and their owners' count take of a budget. */
-size_t ommai_prepared_image_cost(const struct omma_image_sizes *sizes, int64_t n_frames);
+size_t ommai_prepared_image_cost(const struct ommai_prepared_image *image);
 
-/* Memory for the pixels, with one owner. The cost was taken from `budget`, which gets it back with
- * the last owner, or at once on failure. Errors: MEMORY. */
-enum omma_status ommai_prepared_image_create(const struct omma_image_sizes *sizes, int64_t n_frames,
-                                             const struct omma_allocator *allocator, struct ommai_pixel_budget *budget,
-                                             struct ommai_prepared_image *out, struct omma_error *error);
+/* Memory for the pixels of an image whose sizes are known, with one owner. The cost was taken from
+ * `budget`, which gets it back with the last owner, or at once on failure. Errors: MEMORY. */
+enum omma_status ommai_prepared_image_create(struct ommai_prepared_image *image, const struct omma_allocator *allocator,
+                                             struct ommai_pixel_budget *budget, struct omma_error *error);
 
 /* Another owner of the same pixels. Thread-safe while the image has an owner. */
 struct ommai_prepared_image ommai_prepared_image_share(const struct ommai_prepared_image *prepared);

@@ -5,7 +5,9 @@
 #include "base/error.h"
 #include "base/team.h"
 #include "image/patches.h"
+#include "model/image_object.h"
 #include "model/image_prepare.h"
+#include "model/image_sizes.h"
 #include "vision/vision_tower.h"
 
 /* Patches of a prepared image in f32, cut by a team: a task is a run of patches. */
@@ -33,7 +35,8 @@ enum omma_status omma_preprocess(const struct omma_model *model, const struct om
                                  struct omma_error *error) {
   struct ommai_prepared_image prepared = {0};
   OMMAI_TRY(ommai_model_require_processor(model, error));
-  OMMAI_TRY(ommai_prepare_image(model, image, options, &prepared, error));
+  OMMAI_TRY(ommai_size_image(model, image->width, image->height, options, &prepared, error));
+  OMMAI_TRY(ommai_prepare_image(model, image, &prepared, error));
   int64_t n_values = prepared.sizes.n_patches * ommai_vision_patch_dim(&model->config.vision);
   enum omma_status status = OMMA_OK;
   if ((size_t)n_values > capacity) {

@@ -6,76 +6,19 @@
 #include "base/allocator.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/sized.h"
 #include "base/team.h"
-#include "families/family.h"
-#include "families/tower_loader.h"
-#include "kernels/cpu.h"
 #include "kernels/dtype.h"
+#include "model/network.h"
 #include "vision/vision_run.h"
 
 struct omma_tower {
-  struct omma_allocator allocator, large_allocator;
-  enum ommai_cpu_level level;
-  int n_threads;
-  bool int8, packed;
-  const struct ommai_family *family;
   struct ommai_model_config config;
-  struct ommai_quantization *quantization; /* NULL where the checkpoint is not quantised */
-  struct omma_attention_context *attention;
-  struct ommai_linear_context *linear_context;
-  struct ommai_weight_policy policy;
-  struct ommai_vision_tower tower;
-  int64_t n_parameters, weight_bytes;
+  struct ommai_network network; /* without a decoder */
   atomic_bool busy;
 };
 
 /* ---- opening ---- */
-
-static struct ommai_weight_loader make_loader(const struct omma_tower *tower, enum ommai_loader_mode mode,
-                                              const struct ommai_checkpoint *checkpoint) {
-  return (struct ommai_weight_loader){.mode = mode,
-                                      .allocator = tower->allocator,
-                                      .checkpoint = checkpoint,
-                                      .linear_context = tower->linear_context,
-                                      .policy = tower->policy,
-                                      .quantization = tower->quantization,
-                                      .stored_type = tower->config.stored_type};
-}
-
-static enum omma_status require_tensor(void *context, const char *name, int n_dims, const int64_t *shape,
-                                       struct omma_error *error) {
-  const struct ommai_tensor *tensor;
-  return ommai_checkpoint_require(context, name, n_dims, shape, &tensor, error);
-}
-
-/* Counts parameters and bytes, and with a checkpoint checks that it has every tensor in its
- * shape. */
-static enum omma_status describe(struct omma_tower *tower, struct ommai_checkpoint *checkpoint, struct omma_error *error) {
-  struct ommai_vision_tower described = {.config = tower->config.vision, .dtype = tower->tower.dtype};
-  struct ommai_weight_loader loader = make_loader(tower, OMMAI_LOADER_DESCRIBE, checkpoint);
-  if (checkpoint) loader.visit = require_tensor;
-  loader.visit_context = checkpoint;
-  OMMAI_TRY(ommai_tower_load(&loader, tower->family->tower_names, &described, error));
-  tower->n_parameters = loader.n_parameters;
-  tower->weight_bytes = loader.bytes;
-  return OMMA_OK;
-}
-
-static enum omma_status pack(struct omma_tower *tower, struct ommai_checkpoint *checkpoint, struct omma_error *error) {
-  struct ommai_weight_loader loader = make_loader(tower, OMMAI_LOADER_PACK, checkpoint);
-  size_t depth = (size_t)tower->config.vision.depth;
-  struct ommai_team *team;
-  OMMAI_TRY(describe(tower, checkpoint, error));
-  tower->tower.blocks = ommai_allocate(&tower->allocator, depth, sizeof *tower->tower.blocks);
-  if (!tower->tower.blocks) return ommai_fail_memory(error, "blocks", depth * sizeof *tower->tower.blocks);
-  OMMAI_TRY(ommai_team_create(tower->n_threads, false, &tower->allocator, &team, error));
-  ommai_linear_context_pack_on(tower->linear_context, ommai_team_interface(team));
-  enum omma_status status = ommai_tower_load(&loader, tower->family->tower_names, &tower->tower, error);
-  ommai_linear_context_pack_on(tower->linear_context, NULL);
-  ommai_team_destroy(team);
-  tower->packed = status == OMMA_OK;
-  return status;
-}
 
 static enum omma_status to_tensor(const struct omma_tower_tensor *given, struct ommai_tensor *tensor,
                                   struct omma_error *error) {
@@ -96,81 +39,57 @@ static enum omma_status to_tensor(const struct omma_tower_tensor *given, struct 
   return OMMA_OK;
 }
 
-/* Packs what the host has in memory. */
-static enum omma_status pack_given(struct omma_tower *tower, const char *directory, const struct omma_tower_options *options,
-                                   struct omma_error *error) {
-  struct ommai_checkpoint *checkpoint = NULL;
-  enum omma_status status = OMMA_OK;
+/* A checkpoint of what the host has in memory; *tensors [n_tensors] must outlive it. */
+static enum omma_status gather(const struct omma_tower *tower, const char *directory, const struct omma_tower_options *options,
+                               struct ommai_tensor **tensors, struct ommai_checkpoint **checkpoint, struct omma_error *error) {
+  const struct omma_allocator *allocator = &tower->network.allocator;
   if (options->n_tensors < 1) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "tensors", "tensors: expected at least one");
-  struct ommai_tensor *tensors = ommai_allocate(&tower->allocator, options->n_tensors, sizeof *tensors);
-  if (!tensors) return ommai_fail_memory(error, "tensors", options->n_tensors * sizeof *tensors);
-  for (size_t i = 0; i < options->n_tensors && status == OMMA_OK; i++) {
-    status = to_tensor(&options->tensors[i], &tensors[i], error);
-  }
-  if (status == OMMA_OK) {
-    status = ommai_checkpoint_gather(directory, tensors, (int64_t)options->n_tensors, &tower->allocator, &checkpoint, error);
-  }
-  if (status == OMMA_OK) status = pack(tower, checkpoint, error);
-  ommai_checkpoint_close(checkpoint);
-  ommai_release(&tower->allocator, tensors, options->n_tensors, sizeof *tensors);
-  return status;
+  *tensors = ommai_allocate(allocator, options->n_tensors, sizeof **tensors);
+  if (!*tensors) return ommai_fail_memory(error, "tensors", options->n_tensors * sizeof **tensors);
+  for (size_t i = 0; i < options->n_tensors; i++) OMMAI_TRY(to_tensor(&options->tensors[i], &(*tensors)[i], error));
+  return ommai_checkpoint_gather(directory, *tensors, (int64_t)options->n_tensors, allocator, checkpoint, error);
 }
 
-static enum omma_status pack_directory(struct omma_tower *tower, const char *directory, struct omma_error *error) {
-  struct ommai_checkpoint *checkpoint;
-  OMMAI_TRY(ommai_quantization_open_checkpoint(tower->quantization, directory, &tower->allocator, &checkpoint, error));
-  enum omma_status status = pack(tower, checkpoint, error);
+static enum omma_status pack_weights(struct omma_tower *tower, const char *directory, const struct omma_tower_options *options,
+                                     struct omma_error *error) {
+  static const struct omma_model_options silent = {0};
+  struct ommai_network *network = &tower->network;
+  struct ommai_tensor *tensors = NULL;
+  struct ommai_checkpoint *checkpoint = NULL;
+  struct ommai_team *team = NULL;
+  enum omma_status status = options->tensors ? gather(tower, directory, options, &tensors, &checkpoint, error)
+                                             : ommai_quantization_open_checkpoint(network->quantization, directory,
+                                                                                  &network->allocator, &checkpoint, error);
+  if (status == OMMA_OK) status = ommai_team_create(network->n_threads, false, &network->allocator, &team, error);
+  if (status == OMMA_OK) status = ommai_network_pack(network, checkpoint, ommai_team_interface(team), &silent, error);
+  ommai_team_destroy(team);
   ommai_checkpoint_close(checkpoint);
+  ommai_release(&network->allocator, tensors, options->n_tensors, sizeof *tensors);
   return status;
-}
-
-static enum omma_status choose_weights(struct omma_tower *tower, enum omma_weight_type weights, struct omma_error *error) {
-  if (weights < OMMA_WEIGHTS_AUTO || weights > OMMA_WEIGHTS_INT8) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "weights", "weights: no such type: %d", (int)weights);
-  }
-  tower->int8 = weights == OMMA_WEIGHTS_INT8;
-  tower->tower = (struct ommai_vision_tower){.config = tower->config.vision,
-                                             .int8_scores = tower->int8,
-                                             .dtype = ommai_weight_type_compute(weights, tower->level),
-                                             .ops = ommai_row_ops(tower->level),
-                                             .attention = tower->attention,
-                                             .linear_context = tower->linear_context};
-  const struct ommai_weight_kind kind = {.format = tower->int8 ? OMMAI_FORMAT_INT8 : OMMAI_FORMAT_BF16,
-                                         .compute = tower->tower.dtype};
-  tower->policy = ommai_weight_policy_make(kind, tower->config.vision.gated, ommai_weight_kind_dense(tower->tower.dtype));
-  return OMMA_OK;
 }
 
 static enum omma_status open_tower(struct omma_tower *tower, const char *directory, const struct omma_tower_options *options,
                                    struct omma_error *error) {
   const struct ommai_documents documents = {.directory = directory};
-  OMMAI_TRY(ommai_cpu_select(options->isa, &tower->level, error));
-  OMMAI_TRY(ommai_model_config_read(&documents, true, &tower->allocator, &tower->family, &tower->config, error));
-  OMMAI_TRY(ommai_quantization_read(&documents, &tower->allocator, &tower->quantization, error));
-  tower->n_threads = options->n_threads ? options->n_threads : ommai_team_cpu_count();
-  if (tower->n_threads < 1 || tower->n_threads > OMMA_TEAM_MAX_THREADS) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "threads", "threads: expected 1 to %d, found %d", OMMA_TEAM_MAX_THREADS,
-                            options->n_threads);
-  }
-  const struct omma_attention_options attention = {ommai_cpu_level_name(tower->level), &tower->allocator};
-  OMMAI_TRY(omma_attention_context_create(&attention, &tower->attention, error));
-  OMMAI_TRY(
-      ommai_linear_context_create(tower->level, tower->n_threads, &tower->large_allocator, &tower->linear_context, error));
-  OMMAI_TRY(choose_weights(tower, options->weights, error));
-  if (options->config_only) return describe(tower, NULL, error);
-  return options->tensors ? pack_given(tower, directory, options, error) : pack_directory(tower, directory, error);
+  /* Patches come from the host's image processor: no file of one is needed. */
+  const struct omma_model_options wanted = {.isa = options->isa,
+                                            .n_threads = options->n_threads,
+                                            .vision_weights = options->weights,
+                                            .config_only = true,
+                                            .encoder_only = true,
+                                            .allocator = options->allocator};
+  OMMAI_TRY(ommai_network_read(&tower->network, &documents, &wanted, &tower->config, error));
+  OMMAI_TRY(ommai_network_plan(&tower->network, &wanted, NULL, NULL, error));
+  return options->config_only ? OMMA_OK : pack_weights(tower, directory, options, error);
 }
 
 enum omma_status omma_tower_open(const char *directory, const struct omma_tower_options *options, struct omma_tower **out,
                                  struct omma_error *error) {
-  static const struct omma_tower_options defaults = {0};
-  if (!options) options = &defaults;
+  OMMAI_TAKE_OPTIONS(omma_tower_options, options, error);
   if (!directory || !*directory) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "model", "model: no directory given");
   const struct omma_allocator *allocator = options->allocator ? options->allocator : &ommai_default_allocator;
   struct omma_tower *tower = ommai_allocate(allocator, 1, sizeof *tower);
   if (!tower) return ommai_fail_memory(error, "tower", sizeof *tower);
-  tower->allocator = *allocator;
-  tower->large_allocator = options->allocator ? *options->allocator : ommai_huge_page_allocator;
   enum omma_status status = open_tower(tower, directory, options, error);
   if (status != OMMA_OK) {
     omma_tower_close(tower);
@@ -182,11 +101,8 @@ enum omma_status omma_tower_open(const char *directory, const struct omma_tower_
 
 void omma_tower_close(struct omma_tower *tower) {
   if (!tower) return;
-  struct omma_allocator allocator = tower->allocator;
-  ommai_vision_tower_free(&tower->tower, &allocator);
-  ommai_quantization_destroy(tower->quantization);
-  ommai_linear_context_destroy(tower->linear_context);
-  omma_attention_context_destroy(tower->attention);
+  struct omma_allocator allocator = tower->network.allocator;
+  ommai_network_free(&tower->network);
   ommai_release(&allocator, tower, 1, sizeof *tower);
 }
 
@@ -194,11 +110,11 @@ void omma_tower_get_info(const struct omma_tower *tower, struct omma_tower_info 
   const struct ommai_vision_config *config = &tower->config.vision;
   *info = (struct omma_tower_info){
       .model_type = tower->config.model_type,
-      .isa = ommai_cpu_level_name(tower->level),
-      .weights = tower->int8 ? "int8" : ommai_dtype_name(tower->tower.dtype),
-      .n_threads = tower->n_threads,
-      .n_parameters = tower->n_parameters,
-      .weight_bytes = tower->weight_bytes,
+      .isa = ommai_cpu_level_name(tower->network.level),
+      .weights = ommai_weight_kind_name(&tower->network.policy.kinds[OMMAI_ROLE_TOWER_QKV]),
+      .n_threads = tower->network.n_threads,
+      .n_parameters = tower->network.n_parameters,
+      .weight_bytes = tower->network.weight_bytes,
       .depth = config->depth,
       .hidden_size = config->hidden_size,
       .n_heads = config->n_heads,
@@ -238,9 +154,9 @@ static size_t inputs_size(size_t n_inputs) {
 enum omma_status omma_tower_workspace_size(const struct omma_tower *tower, const struct omma_tower_input *inputs,
                                            size_t n_inputs, int n_workers, size_t *size, struct omma_error *error) {
   struct ommai_vision_sizes sizes = {0};
-  if (n_inputs < 1 || n_inputs > OMMA_ATTENTION_MAX_TOKENS || n_workers < 1 || n_workers > tower->n_threads) {
+  if (n_inputs < 1 || n_inputs > OMMA_ATTENTION_MAX_TOKENS || n_workers < 1 || n_workers > tower->network.n_threads) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "tower",
-                            "tower: expected at least 1 image and 1 to %d workers, found %zu and %d", tower->n_threads,
+                            "tower: expected at least 1 image and 1 to %d workers, found %zu and %d", tower->network.n_threads,
                             n_inputs, n_workers);
   }
   for (size_t i = 0; i < n_inputs; i++) {
@@ -251,7 +167,7 @@ enum omma_status omma_tower_workspace_size(const struct omma_tower *tower, const
     ommai_error_prefix(error, "image %zu", i);
     return status;
   }
-  size_t run = ommai_vision_workspace_size(&tower->tower, &sizes, n_workers);
+  size_t run = ommai_vision_workspace_size(&tower->network.tower, &sizes, n_workers);
   if (!run) {
     return ommai_fail_field(error, OMMA_ERROR_LIMIT, "image", "image: %lld patches are too many", (long long)sizes.n_patches);
   }
@@ -261,14 +177,14 @@ enum omma_status omma_tower_workspace_size(const struct omma_tower *tower, const
 
 static enum omma_status check_inputs(const struct omma_tower *tower, const struct omma_tower_input *inputs, size_t n_inputs,
                                      struct omma_error *error) {
-  if (!tower->packed) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "tower", "tower: opened without its weights");
+  if (!tower->network.packed) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "tower", "tower: opened without its weights");
   for (size_t i = 0; i < n_inputs; i++) {
     if (!inputs[i].patches || !inputs[i].output) {
       return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "patches", "image %zu: patches or output missing", i);
     }
-    if (inputs[i].type != OMMA_F32 && inputs[i].type != tower->tower.dtype) {
+    if (inputs[i].type != OMMA_F32 && inputs[i].type != tower->network.tower.dtype) {
       return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "patches", "image %zu: patches of type %d in a tower of %s", i,
-                              (int)inputs[i].type, ommai_dtype_name(tower->tower.dtype));
+                              (int)inputs[i].type, ommai_dtype_name(tower->network.tower.dtype));
     }
   }
   return OMMA_OK;
@@ -283,7 +199,7 @@ static enum omma_status encode(const struct omma_tower *tower, const struct omma
   OMMAI_TRY(omma_tower_workspace_size(tower, inputs, n_inputs, team ? team->n_workers : 1, &needed, error));
   if (!workspace || workspace_size < needed) return ommai_fail_memory(error, "tower workspace", needed);
   for (size_t i = 0; i < n_inputs; i++) OMMAI_TRY(to_input(tower, &inputs[i], &own[i], error));
-  OMMAI_TRY(ommai_vision_run_start(&tower->tower, own, (int64_t)n_inputs, &tower->config.image.patches,
+  OMMAI_TRY(ommai_vision_run_start(&tower->network.tower, own, (int64_t)n_inputs, &tower->config.image.patches,
                                    (unsigned char *)workspace + first, workspace_size - first, team, &run, error));
   while (!ommai_vision_run_done(run)) OMMAI_TRY(ommai_vision_run_advance(run, INT64_MAX, error));
   return OMMA_OK;

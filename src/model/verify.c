@@ -77,7 +77,7 @@ enum omma_status omma_model_verify(const struct omma_model *model, omma_report r
     goto done;
   }
   check_files(&check, model);
-  OMMAI_TRY_GOTO(ommai_model_describe(model, checkpoint, &loader, check_tensor, &check, error), done);
+  OMMAI_TRY_GOTO(ommai_network_describe(&model->network, checkpoint, check_tensor, &check, &loader, error), done);
   check_unused(&check);
   if (check.n_wrong) {
     status =

@@ -4,7 +4,7 @@
 #include "model/image_object.h"
 
 enum omma_status ommai_check_frames(const struct omma_model *model, size_t n_frames, struct omma_error *error) {
-  if (model->chat.variant->template->video == OMMAI_VIDEO_NONE) {
+  if (model->chat.marks->video == OMMAI_VIDEO_NONE) {
     return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "video", "%s models take no videos", model->config.model_type);
   }
   if (model->config.video.token < 0) {

@@ -15,7 +15,7 @@ static void add(crypto_generichash_state *state, const void *bytes, size_t size)
 }
 
 static void add_token(crypto_generichash_state *state, const struct omma_request *request,
-                      const struct ommai_request_token *token) {
+                      const struct ommai_prompt_token *token) {
   unsigned char kind = token->image >= 0;
   add(state, &kind, sizeof kind);
   add(state, &token->token, sizeof token->token);

@@ -9,6 +9,7 @@
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/plural.h"
+#include "base/sized.h"
 #include "families/template_prompt.h"
 #include "model/image_prepare.h"
 #include "model/image_sizes.h"
@@ -26,7 +27,11 @@ static enum omma_status check_part(const struct omma_model *model, const struct 
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "both image and video");
   }
   if (part->video) return ommai_check_video(model, part->video, error);
-  if (part->image || !part->text_size) return OMMA_OK;
+  if (part->image) return OMMA_OK;
+  if (part->text_size == 0 && part->text && *part->text) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "a text without text_size, the number of its bytes");
+  }
+  if (part->text_size == 0) return OMMA_OK;
   if (!part->text) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "neither text nor image");
   size_t offset;
   if (ommai_utf8_valid(part->text, part->text_size, &offset)) return OMMA_OK;
@@ -72,7 +77,7 @@ enum omma_status ommai_request_check_context(int64_t context_tokens, size_t n_to
 static enum omma_status check_length(const struct omma_model *model, const struct omma_request_options *options,
                                      size_t n_tokens, struct omma_error *error) {
   if (n_tokens >= (size_t)model->max_model_len) return fail_too_long(model, n_tokens, error);
-  return options->engine ? ommai_request_check_context(omma_engine_max_model_len(options->engine), n_tokens, error) : OMMA_OK;
+  return options->max_model_len ? ommai_request_check_context(options->max_model_len, n_tokens, error) : OMMA_OK;
 }
 
 /* The next image or video from run *at on, which moves after it; NULL after the last. */
@@ -103,17 +108,18 @@ static enum omma_status take_images(struct omma_request *request, const struct o
   return allocate_images(request, n, error);
 }
 
-static enum omma_status size_part(const struct omma_model *model, const struct omma_part *part, struct omma_image_sizes *sizes,
-                                  struct omma_error *error) {
-  if (part->video) return ommai_video_sizes(model, part->video, &part->image_options, sizes, error);
-  return omma_model_image_sizes(model, omma_image_width(part->image), omma_image_height(part->image), &part->image_options,
-                                sizes, error);
+static enum omma_status size_part(const struct omma_model *model, const struct omma_part *part,
+                                  struct ommai_prepared_image *image, struct omma_error *error) {
+  const struct omma_image *first = part->video ? part->video->frames[0] : part->image;
+  int32_t width = omma_image_width(first), height = omma_image_height(first);
+  if (!part->video) return ommai_size_image(model, width, height, &part->image_options, image, error);
+  return ommai_size_video(model, width, height, part->video->n_frames, &part->image_options, image, error);
 }
 
 static enum omma_status prepare_part(const struct omma_model *model, const struct omma_part *part,
                                      struct ommai_prepared_image *image, struct omma_error *error) {
-  if (part->video) return ommai_prepare_video(model, part->video, &part->image_options, image, error);
-  return ommai_prepare_image(model, part->image, &part->image_options, image, error);
+  if (part->video) return ommai_prepare_video(model, part->video, image, error);
+  return ommai_prepare_image(model, part->image, image, error);
 }
 
 static enum omma_status fail_part(const struct omma_part *part, size_t index, enum omma_status status,
@@ -122,8 +128,8 @@ static enum omma_status fail_part(const struct omma_part *part, size_t index, en
   return status;
 }
 
-static int64_t resized_pixels(const struct omma_part *part, const struct omma_image_sizes *sizes) {
-  return (int64_t)sizes->resized_width * sizes->resized_height * (part->video ? (int64_t)part->video->n_frames : 1);
+static int64_t resized_pixels(const struct ommai_prepared_image *image) {
+  return (int64_t)image->sizes.resized_width * image->sizes.resized_height * image->n_frames;
 }
 
 /* What they become; a prompt that they make too long is refused before anything is resized. */
@@ -133,11 +139,11 @@ static enum omma_status size_images(struct omma_request *request, const struct o
   size_t n_tokens = 0;
   int64_t n_pixels = 0;
   for (size_t at = 0, index = 0; (part = next_part(prompt, &at)); index++) {
-    struct omma_image_sizes *sizes = &request->images[index].sizes;
-    enum omma_status status = size_part(request->model, part, sizes, error);
+    struct ommai_prepared_image *image = &request->images[index];
+    enum omma_status status = size_part(request->model, part, image, error);
     if (status != OMMA_OK) return fail_part(part, index, status, error);
-    n_tokens += (size_t)sizes->n_tokens;
-    n_pixels += resized_pixels(part, sizes);
+    n_tokens += (size_t)image->sizes.n_tokens;
+    n_pixels += resized_pixels(image);
   }
   if (n_pixels > OMMAI_REQUEST_MAX_RESIZED_PIXELS) {
     return ommai_fail_field(error, OMMA_ERROR_LIMIT, "image",
@@ -258,8 +264,8 @@ static size_t place_run(struct omma_request *request, const struct ommai_prompt_
   int64_t area = rows * columns, begin = run->temporal_patch > 0 ? run->temporal_patch * area : 0;
   int64_t count = run->temporal_patch == OMMAI_ALL_TEMPORAL_PATCHES ? sizes->n_tokens : area;
   for (int64_t i = 0; i < count; i++) {
-    struct ommai_request_token *token = &request->tokens[first + (size_t)i];
-    *token = (struct ommai_request_token){
+    struct ommai_prompt_token *token = &request->tokens[first + (size_t)i];
+    *token = (struct ommai_prompt_token){
         .token = video ? config->video.token : config->image_token, .image = (int32_t)index, .image_row = (int32_t)(begin + i)};
     if (config->text.rope_1d) {
       ommai_position_text(counter, token->position);
@@ -280,7 +286,7 @@ static enum omma_status place_tokens(struct omma_request *request, const struct 
   for (size_t i = 0; i <= prompt->n_images; i++) {
     OMMAI_TRY(encode_piece(request, prompt, i, request->ids + at, request->n_tokens - at, &count, error));
     for (size_t j = at; j < at + count; j++) {
-      request->tokens[j] = (struct ommai_request_token){.token = request->ids[j], .image = -1};
+      request->tokens[j] = (struct ommai_prompt_token){.token = request->ids[j], .image = -1};
       ommai_position_text(&counter, request->tokens[j].position);
     }
     at += count;
@@ -343,7 +349,7 @@ static enum omma_status take_tokens(struct omma_request *request, const int32_t 
                               (long long)model->config.text.vocab_size - 1, (int)tokens[i]);
     }
     request->ids[i] = tokens[i];
-    request->tokens[i] = (struct ommai_request_token){.token = tokens[i], .image = -1};
+    request->tokens[i] = (struct ommai_prompt_token){.token = tokens[i], .image = -1};
     ommai_position_text(&counter, request->tokens[i].position);
   }
   request->next_position = counter;
@@ -375,15 +381,36 @@ static enum omma_status assemble(struct omma_request *request, const struct omma
   return name_pages(request, options->cache_salt, error);
 }
 
+/* No member of a later version may be set. */
+static enum omma_status check_reserved(const struct omma_request_options *options, struct omma_error *error) {
+  for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++) {
+    if (options->reserved[i] == 0) continue;
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "reserved",
+                            "reserved: a member is set that this library does not have");
+  }
+  return OMMA_OK;
+}
+
+#define OMMAI_TAKE_REQUEST_OPTIONS(options, error)          \
+  OMMAI_TAKE_OPTIONS(omma_request_options, options, error); \
+  OMMAI_TRY(check_reserved(options, error))
+
 /* A request without a prompt. */
-static enum omma_status create_empty(const struct omma_model *model, const struct omma_sampling *sampling, int64_t priority,
+static enum omma_status create_empty(const struct omma_model *model, const struct omma_request_options *options,
                                      struct omma_request **out, struct omma_error *error) {
+  enum omma_request_kind kind = options->kind;
+  if ((unsigned)kind > OMMA_REQUEST_SCORE) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "kind", "kind: there is no kind %d of requests", (int)kind);
+  }
   struct omma_request *request = ommai_allocate(&model->allocator, 1, sizeof *request);
   if (!request) return ommai_fail_memory(error, "request", sizeof *request);
   request->allocator = model->allocator;
   request->model = model;
-  request->priority = priority;
-  enum omma_status status = ommai_request_set_sampling(request, sampling, error);
+  request->kind = kind;
+  if (kind == OMMA_REQUEST_DEFAULT) request->kind = model->network.has_decoder ? OMMA_REQUEST_GENERATE : OMMA_REQUEST_ENCODE;
+  request->priority = options->priority;
+  request->whole = options->whole;
+  enum omma_status status = ommai_request_set_sampling(request, &options->sampling, error);
   if (status == OMMA_OK) {
     *out = request;
   } else {
@@ -399,14 +426,12 @@ static enum omma_status create_from_messages(const struct omma_model *model, con
                                                                       const struct ommai_prompt_builder *,
                                                                       const struct omma_request_options *, struct omma_error *),
                                              struct omma_request **out, struct omma_error *error) {
-  static const struct omma_request_options defaults = {0};
-  if (!options) options = &defaults;
   OMMAI_TRY(ommai_model_require_tokenizer(model, error));
   OMMAI_TRY(ommai_model_require_processor(model, error));
   OMMAI_TRY(ommai_model_require_chat(model, error));
   OMMAI_TRY(check_messages(model, messages, n_messages, error));
   struct omma_request *request = NULL;
-  OMMAI_TRY(create_empty(model, &options->sampling, options->priority, &request, error));
+  OMMAI_TRY(create_empty(model, options, &request, error));
   const struct ommai_conversation conversation = {.messages = messages,
                                                   .n_messages = n_messages,
                                                   .tools = options->tools,
@@ -416,9 +441,7 @@ static enum omma_status create_from_messages(const struct omma_model *model, con
   struct ommai_prompt_builder prompt;
   ommai_prompt_builder_init(&prompt, &model->allocator);
   enum omma_status status;
-  OMMAI_TRY_GOTO(
-      ommai_conversation_render(&model->chat, model->chat_use == OMMA_CHAT_TEMPLATE_FAMILY, &conversation, &prompt, error),
-      done);
+  OMMAI_TRY_GOTO(ommai_conversation_render(&model->chat, &conversation, &prompt, error), done);
   ommai_thought_rules_open(&request->thought, &prompt, &messages[n_messages - 1], options->continue_final_message);
   OMMAI_TRY_GOTO(make(request, &prompt, options, error), done);
   *out = request;
@@ -438,6 +461,7 @@ static void debug_prompt(const struct omma_request *request) {
 enum omma_status omma_request_create(const struct omma_model *model, const struct omma_message *messages, size_t n_messages,
                                      const struct omma_request_options *options, struct omma_request **out,
                                      struct omma_error *error) {
+  OMMAI_TAKE_REQUEST_OPTIONS(options, error);
   OMMAI_TRY(create_from_messages(model, messages, n_messages, options, assemble, out, error));
   debug_prompt(*out);
   return OMMA_OK;
@@ -447,9 +471,10 @@ enum omma_status omma_count_prompt_tokens(const struct omma_model *model, const 
                                           size_t n_messages, const struct omma_request_options *options, int64_t *n_tokens,
                                           struct omma_error *error) {
   struct omma_request *request;
+  OMMAI_TAKE_REQUEST_OPTIONS(options, error);
   OMMAI_TRY(create_from_messages(model, messages, n_messages, options, measure, &request, error));
   *n_tokens = (int64_t)request->n_tokens;
-  if (options && is_too_long(&options->truncation, request->n_tokens)) *n_tokens = options->truncation.n_tokens;
+  if (is_too_long(&options->truncation, request->n_tokens)) *n_tokens = options->truncation.n_tokens;
   omma_request_destroy(request);
   return OMMA_OK;
 }
@@ -457,10 +482,9 @@ enum omma_status omma_count_prompt_tokens(const struct omma_model *model, const 
 enum omma_status omma_request_create_tokens(const struct omma_model *model, const int32_t *tokens, size_t n_tokens,
                                             const struct omma_request_options *options, struct omma_request **out,
                                             struct omma_error *error) {
-  static const struct omma_request_options defaults = {0};
   struct omma_request *request = NULL;
-  if (!options) options = &defaults;
-  OMMAI_TRY(create_empty(model, &options->sampling, options->priority, &request, error));
+  OMMAI_TAKE_REQUEST_OPTIONS(options, error);
+  OMMAI_TRY(create_empty(model, options, &request, error));
   enum omma_status status = take_tokens(request, tokens, n_tokens, options, error);
   if (status == OMMA_OK) {
     debug_prompt(request);
@@ -490,9 +514,11 @@ static enum omma_status copy_prompt(const struct omma_request *source, struct om
 
 enum omma_status omma_request_copy(const struct omma_request *source, const struct omma_sampling *sampling,
                                    struct omma_request **out, struct omma_error *error) {
-  static const struct omma_sampling defaults = {0};
   struct omma_request *request = NULL;
-  OMMAI_TRY(create_empty(source->model, sampling ? sampling : &defaults, source->priority, &request, error));
+  OMMAI_TAKE_OPTIONS(omma_sampling, sampling, error);
+  const struct omma_request_options options = {
+      .sampling = *sampling, .kind = source->kind, .priority = source->priority, .whole = source->whole};
+  OMMAI_TRY(create_empty(source->model, &options, &request, error));
   enum omma_status status = copy_prompt(source, request, error);
   if (status == OMMA_OK) {
     *out = request;

@@ -5,7 +5,7 @@
 
 #include <omma/omma.h>
 
-#include "language/sampler.h"
+#include "base/tokens.h"
 #include "model/model.h"
 #include "model/prepared_image.h"
 #include "request/thought.h"
@@ -18,19 +18,12 @@
 #define OMMAI_REQUEST_MAX_STOP_BYTES 1024
 #define OMMAI_REQUEST_MAX_STOP_TOKENS 128
 
-/* A prompt token: where it stands, and for image tokens which row of which image it is. */
-struct ommai_request_token {
-  int32_t token;
-  int32_t position[3];
-  int32_t image; /* -1: text */
-  int32_t image_row;
-};
-
 struct omma_request {
   struct omma_allocator allocator;
   const struct omma_model *model;
-  int32_t *ids; /* [n_tokens], the prompt as clients see it */
-  struct ommai_request_token *tokens;
+  enum omma_request_kind kind;       /* never DEFAULT */
+  int32_t *ids;                      /* [n_tokens], the prompt as clients see it */
+  struct ommai_prompt_token *tokens; /* [n_tokens] */
   size_t n_tokens;
   int32_t next_position;               /* of the first generated token, in all three axes */
   struct ommai_prepared_image *images; /* and videos, in order */
@@ -40,6 +33,7 @@ struct omma_request {
   size_t n_page_keys;
   char *cache_salt; /* NULL: none */
   int64_t priority;
+  bool whole; /* read when it is complete */
 
   struct ommai_thought_rules thought;
   struct omma_grammar *grammar; /* of what follows the thought; or NULL */

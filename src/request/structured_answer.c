@@ -4,6 +4,7 @@
 
 #include "base/allocator.h"
 #include "base/error.h"
+#include "base/sized.h"
 #include "grammar/answer_grammar.h"
 #include "model/model.h"
 #include "request/request.h"
@@ -39,6 +40,7 @@ enum omma_status omma_grammar_create(const struct omma_model *model, const struc
                                                  [OMMA_GRAMMAR_CHOICE] = OMMAI_ANSWER_CHOICE,
                                                  [OMMA_GRAMMAR_GBNF] = OMMAI_ANSWER_GBNF};
   struct ommai_token_trie *trie;
+  OMMAI_TAKE_OPTIONS(omma_grammar_options, options, error);
   if (!model) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "model", "grammar: there is no model");
   if ((unsigned)options->kind >= sizeof kinds / sizeof kinds[0]) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "kind", "unknown kind of grammar: %d", (int)options->kind);

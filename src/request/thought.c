@@ -39,13 +39,18 @@ static enum omma_status take_forced_end(struct ommai_thought_rules *rules, const
 enum omma_status ommai_thought_rules_take(struct ommai_thought_rules *rules, const struct omma_model *model,
                                           const struct omma_sampling *sampling, struct omma_error *error) {
   const struct omma_reasoning *reasoning = sampling->reasoning;
-  *rules = (struct ommai_thought_rules){.begin_token = -1, .end_token = -1};
+  *rules = (struct ommai_thought_rules){.begin_token = -1, .end_token = -1, .answer_begin_token = -1};
   if (!reasoning) return OMMA_OK;
   OMMAI_TRY(ommai_model_require_tokenizer(model, error));
   OMMAI_TRY(take_mark("begin", reasoning->begin, rules->begin, &rules->begin_size, error));
   OMMAI_TRY(take_mark("end", reasoning->end, rules->end, &rules->end_size, error));
   if (!ommai_tokenizer_find(model->tokenizer, rules->begin, &rules->begin_token)) rules->begin_token = -1;
   if (!ommai_tokenizer_find(model->tokenizer, rules->end, &rules->end_token)) rules->end_token = -1;
+  if (reasoning->answer_begin && !sampling->grammar) {
+    OMMAI_TRY(take_mark("answer's begin", reasoning->answer_begin, rules->answer_begin, &rules->answer_begin_size, error));
+    if (!ommai_tokenizer_find(model->tokenizer, rules->answer_begin, &rules->answer_begin_token))
+      rules->answer_begin_token = -1;
+  }
   rules->limited = sampling->limits_thinking;
   rules->max_tokens = sampling->max_thinking_tokens;
   if (!rules->limited) return OMMA_OK;

@@ -13,9 +13,10 @@
 struct ommai_thought_rules {
   bool open; /* answers begin with a thought: inside it, or with its begin mark */
   char begin[OMMA_MAX_MARK_BYTES + 1], end[OMMA_MAX_MARK_BYTES + 1];
-  size_t begin_size, end_size;
+  char answer_begin[OMMA_MAX_MARK_BYTES + 1];
+  size_t begin_size, end_size, answer_begin_size; /* the last 0: there is none */
   /* where a mark is one token, else -1: shown even if it is a special one */
-  int32_t begin_token, end_token;
+  int32_t begin_token, end_token, answer_begin_token;
   bool limited;
   int64_t max_tokens; /* of a thought */
   int32_t forced[OMMAI_MAX_FORCED_TOKENS];

@@ -26,12 +26,12 @@ static size_t find_bias(const struct ommai_token_rules *rules, int32_t token) {
 
 static void set_bias(struct ommai_token_rules *rules, int32_t token, float bias) {
   size_t at = find_bias(rules, token);
-  struct ommai_token_bias *place = &rules->biases[at];
+  struct omma_logit_bias *place = &rules->biases[at];
   if (at == rules->n_biases || place->token != token) {
     memmove(place + 1, place, (rules->n_biases - at) * sizeof *place);
     rules->n_biases++;
   }
-  *place = (struct ommai_token_bias){token, fminf(fmaxf(bias, -OMMAI_MAX_BIAS), OMMAI_MAX_BIAS)};
+  *place = (struct omma_logit_bias){token, fminf(fmaxf(bias, -OMMAI_MAX_BIAS), OMMAI_MAX_BIAS)};
 }
 
 static enum omma_status take_biases(struct ommai_token_rules *rules, const struct omma_model *model,

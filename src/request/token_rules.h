@@ -5,7 +5,6 @@
 
 #include <omma/omma.h>
 
-#include "language/sampler.h"
 #include "model/model.h"
 
 #define OMMAI_MAX_BIAS 100.0f
@@ -14,7 +13,7 @@
 /* Zero-initialised: no rules. */
 struct ommai_token_rules {
   /* [n_biases], of a capacity of bias_room, in rising order of tokens */
-  struct ommai_token_bias *biases;
+  struct omma_logit_bias *biases;
   size_t n_biases, bias_room;
   uint32_t *allowed; /* [n_allowed_words], a bit for each token; NULL: all */
   size_t n_allowed_words;

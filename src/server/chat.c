@@ -22,8 +22,9 @@ static enum omma_status make_request(const void *context, int index, const struc
                                          .continue_final_message = source->continue_final_message,
                                          .tools = source->tools_text,
                                          .chat_template_kwargs = source->template_text,
-                                         .engine = conversation->server->engine,
+                                         .max_model_len = omma_engine_max_model_len(conversation->server->engine),
                                          .priority = source->fields.priority,
+                                         .whole = !source->fields.stream,
                                          .cache_salt = source->fields.cache_salt,
                                          .truncation = source->fields.truncation};
   return omma_request_create(conversation->server->model, source->messages, source->n_messages, &options, request, error);

@@ -336,7 +336,8 @@ static bool read_template_fields(struct ommai_chat_request *request, bool messag
     return ommai_api_fail(error, 400, FIELD, "%s must be an object, got %s.", FIELD, ommai_json_kind(kwargs));
   }
   if (messages_only) {
-    request->tools.tools = ommai_field_get(request->root, "tools");
+    if (!ommai_tool_list_read(request->root, &request->tools.tools, error)) return false;
+    if (json_array_size(request->tools.tools) == 0) request->tools.tools = NULL;
   } else if (!ommai_tool_request_read(request->server, request->root, false, &request->tools, grammar, error)) {
     return false;
   }

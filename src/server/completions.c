@@ -126,8 +126,9 @@ static enum omma_status make_request(const void *context, int index, const struc
   const struct completion *completion = context;
   const struct prompt *prompt = &completion->prompts[index];
   struct omma_request_options options = {.sampling = *sampling,
-                                         .engine = completion->server->engine,
+                                         .max_model_len = omma_engine_max_model_len(completion->server->engine),
                                          .priority = completion->fields.priority,
+                                         .whole = !completion->fields.stream,
                                          .cache_salt = completion->fields.cache_salt};
   return omma_request_create_tokens(completion->server->model, prompt->tokens + prompt->first, prompt->n_kept, &options,
                                     request, error);

@@ -46,6 +46,7 @@ struct ommai_connection {
   bool answering;            /* a request for a worker is complete, its reply not out */
   bool is_shut_down;         /* shut down; libmicrohttpd will close it */
   bool admitted;             /* has had a request for which there was room */
+  bool target_fits;          /* of the latest request's line; IO thread */
   /* the latest request's body is more than comes at once with its head */
   bool large;
 };

@@ -200,7 +200,7 @@ static bool make_request(struct encode_answer *answer, const struct ommai_chat_r
   const struct ommai_server *server = answer->call->server;
   const struct omma_request_options options = {.tools = source->tools_text,
                                                .chat_template_kwargs = source->template_text,
-                                               .engine = server->engine,
+                                               .max_model_len = omma_engine_max_model_len(server->engine),
                                                .priority = source->fields.priority};
   if (omma_request_create(server->model, source->messages, source->n_messages, &options, &answer->request, &cause) == OMMA_OK) {
     return true;

@@ -20,9 +20,10 @@ struct omma_encoding_store ommai_encoding_store_interface(struct ommai_encoding_
   return (struct omma_encoding_store){0};
 }
 
-void ommai_encoding_store_set_log(struct ommai_encoding_store *store, void (*log)(void *context, const char *line),
+void ommai_encoding_store_set_log(struct ommai_encoding_store *store, bool json, void (*log)(void *context, const char *line),
                                   void *context) {
   (void)store;
+  (void)json;
   (void)log;
   (void)context;
 }

@@ -312,7 +312,8 @@ static enum MHD_Result begin(struct ommai_server *server, struct MHD_Connection 
   set_request_id(call, header(mhd, "x-request-id"));
   ommai_call_list_add(server, call);
   *context = call;
-  if (!ommai_http_head_check(mhd, version, &error)) {
+  const struct ommai_request_line line = {method, version, connection->target_fits};
+  if (!ommai_http_head_check(mhd, &line, &error)) {
     refuse_now(call);
   } else if (ommai_cross_origin_is_preflight(&server->cross_origin, mhd, method)) {
     answer_preflight(call, mhd);
@@ -376,11 +377,13 @@ static void handle_connection(void *context_of_server, struct MHD_Connection *mh
   }
 }
 
-/* Cuts the query off before libmicrohttpd takes it apart. No route has a use for it, and its
- * arguments would use up the connection's memory, to the point where there is none left to refuse
- * in. The target lies in the connection's own buffer. */
-static void *cut_query(void *context, const char *target, struct MHD_Connection *mhd) {
-  (void)context, (void)mhd;
+/* Looks at the target as it came, and cuts the query off before libmicrohttpd takes it apart. No
+ * route has a use for it, and its arguments would use up the connection's memory, to the point
+ * where there is none left to refuse in. The target lies in the connection's own buffer. */
+static void *look_at_target(void *context, const char *target, struct MHD_Connection *mhd) {
+  (void)context;
+  struct ommai_connection *connection = ommai_connection_of(mhd);
+  if (connection) connection->target_fits = target && ommai_http_head_target_fits(target);
   char *query = target ? strchr(target, '?') : NULL;
   if (query) query[1] = '\0';
   return NULL;
@@ -409,11 +412,12 @@ enum omma_status ommai_http_start(struct ommai_server *server, struct omma_error
   int64_t room = server->max_connections + OMMAI_CHECK_CONNECTIONS;
   unsigned max_connections = room < INT32_MAX ? (unsigned)room : INT32_MAX;
   unsigned idle_timeout = (unsigned)(server->idle_timeout_ns / 1000000000);
-  server->daemon = MHD_start_daemon(
-      flags, 0, NULL, NULL, handle_access, server, MHD_OPTION_LISTEN_SOCKET, server->listener, MHD_OPTION_CONNECTION_LIMIT,
-      max_connections, MHD_OPTION_CONNECTION_TIMEOUT, idle_timeout, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-      (size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, handle_completed, server, MHD_OPTION_NOTIFY_CONNECTION,
-      handle_connection, server, MHD_OPTION_URI_LOG_CALLBACK, cut_query, NULL, MHD_OPTION_ARRAY, tls_options, MHD_OPTION_END);
+  server->daemon =
+      MHD_start_daemon(flags, 0, NULL, NULL, handle_access, server, MHD_OPTION_LISTEN_SOCKET, server->listener,
+                       MHD_OPTION_CONNECTION_LIMIT, max_connections, MHD_OPTION_CONNECTION_TIMEOUT, idle_timeout,
+                       MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED,
+                       handle_completed, server, MHD_OPTION_NOTIFY_CONNECTION, handle_connection, server,
+                       MHD_OPTION_URI_LOG_CALLBACK, look_at_target, NULL, MHD_OPTION_ARRAY, tls_options, MHD_OPTION_END);
   if (!server->daemon) return ommai_fail(error, OMMA_ERROR_INTERNAL, "the HTTP library cannot start its thread");
   return OMMA_OK;
 }

@@ -1,5 +1,5 @@
 /* Whether the head of a request can be believed: what a proxy in front might read otherwise than
- * libmicrohttpd is refused. */
+ * libmicrohttpd is refused. docs/rationale.md says how it is found. */
 #ifndef OMMAI_SERVER_HTTP_HEAD_H
 #define OMMAI_SERVER_HTTP_HEAD_H
 
@@ -9,11 +9,24 @@
 
 struct MHD_Connection;
 
-/* One Content-Length at most, or `Transfer-Encoding: chunked`, not both; one Host (in HTTP/1.0 none
- * will do); names of headers without blanks. False with *error filled (400): the connection must
- * be closed after the reply, since nobody knows where the next request begins. Source: RFC 9112,
- * sections 3.2, 5.1, 6.1 and 6.3. */
-bool ommai_http_head_check(struct MHD_Connection *connection, const char *version, struct ommai_api_error *error);
+/* Whether a request line's target, as it came, is one word without blanks and NUL, and %00 not in
+ * its path, at which a path would end for some, with a version after it. From libmicrohttpd's
+ * callback for it. */
+bool ommai_http_head_target_fits(const char *target);
+
+/* A request line, as libmicrohttpd hands it over. */
+struct ommai_request_line {
+  const char *method, *version;
+  bool target_fits;
+};
+
+/* Exactly what RFC 9112 has for a head, sections 2.2, 3.2, 5, 6.1 and 6.3: every line ends in CR LF
+ * and is one line; values hold no control character; names no blanks; one Content-Length at most,
+ * or `Transfer-Encoding: chunked`, not both; one Host (in HTTP/1.0 none will do). False with *error
+ * filled (400): the connection must be closed after the reply, since nobody knows where the next
+ * request begins. To be called as the head is complete. */
+bool ommai_http_head_check(struct MHD_Connection *connection, const struct ommai_request_line *line,
+                           struct ommai_api_error *error);
 
 /* The path of a request's target. That of `http://host/path`, which clients send to proxies, is
  * /path. Points into `target`. */

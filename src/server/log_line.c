@@ -48,6 +48,35 @@ static void add_quoted(struct ommai_text *text, const char *value, size_t size) 
   if (!plain) ommai_text_add(text, "\"");
 }
 
+/* The code point of a valid character. */
+static uint32_t code_of(const unsigned char *bytes, size_t length) {
+  uint32_t code = length == 1 ? bytes[0] : bytes[0] & (0x7fu >> length);
+  for (size_t i = 1; i < length; i++) code = code << 6 | (bytes[i] & 0x3fu);
+  return code;
+}
+
+/* In JSON of ASCII alone, so that a terminal that shows the log obeys nothing in it either; what is
+ * not UTF-8 becomes U+FFFD. */
+static void add_json(struct ommai_text *text, const char *value, size_t size) {
+  const unsigned char *bytes = (const unsigned char *)value;
+  ommai_text_add(text, "\"");
+  for (size_t i = 0, length; i < size; i += length) {
+    length = ommai_utf8_length(bytes + i, size - i);
+    uint32_t code = length ? code_of(bytes + i, length) : 0xfffd;
+    if (!length) length = 1;
+    if (code == '"' || code == '\\') {
+      ommai_text_format(text, "\\%c", (char)code);
+    } else if (code >= 0x20 && code < 0x7f) {
+      ommai_text_format(text, "%c", (char)code);
+    } else if (code < 0x10000) {
+      ommai_text_format(text, "\\u%04x", code);
+    } else {
+      ommai_text_format(text, "\\u%04x\\u%04x", 0xd800 + ((code - 0x10000) >> 10), 0xdc00 + (code & 0x3ff));
+    }
+  }
+  ommai_text_add(text, "\"");
+}
+
 void ommai_log_line_string(struct ommai_log_line *line, const char *name, const char *value) {
   if (!value) return;
   size_t size = strlen(value);
@@ -60,7 +89,7 @@ void ommai_log_line_string(struct ommai_log_line *line, const char *name, const 
   }
   add_name(line, name);
   if (line->json) {
-    ommai_text_json(&line->text, value, size);
+    add_json(&line->text, value, size);
   } else {
     add_quoted(&line->text, value, size);
   }

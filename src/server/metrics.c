@@ -206,6 +206,8 @@ static void write_image_counters(struct writer *writer, const struct omma_engine
        (double)stats->encoding_store_hits},
       {"omma:encoding_store_misses_total", "counter", "Images looked for there and not found.",
        (double)stats->encoding_store_misses},
+      {"omma:encoding_store_not_finite_total", "counter", "Of the images not found there, those it had with NaN or infinities.",
+       (double)stats->encoding_store_not_finite},
   };
   write_figures(writer, figures, sizeof figures / sizeof figures[0]);
   begin(writer, "omma:encoder_batch_images", "summary", "Images in a pass through the encoder.");

@@ -7,6 +7,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/cpu_room.h"
+
 /* Fields of /proc/self/stat, by proc(5). */
 struct process {
   unsigned long long user_ticks, system_ticks, start_ticks, virtual_bytes;
@@ -55,6 +57,18 @@ static void write_value(struct ommai_text *out, const char *name, const char *ty
   ommai_text_format(out, "# HELP %s %s\n# TYPE %s %s\n%s %.17g\n", name, help, name, type, name, value);
 }
 
+/* What limits the threads of this process. */
+static void write_cpus(struct ommai_text *out) {
+  struct ommai_cpu_room room;
+  ommai_cpu_room_here(&room);
+  ommai_text_format(
+      out,
+      "# HELP omma:cpus CPUs of this process: those it may run on, their cores, and the quota of its control groups.\n"
+      "# TYPE omma:cpus gauge\nomma:cpus{limit=\"affinity\"} %d\nomma:cpus{limit=\"cores\"} %d\n",
+      room.cpus, room.cores);
+  if (room.quota > 0) ommai_text_format(out, "omma:cpus{limit=\"quota\"} %.17g\n", room.quota);
+}
+
 void ommai_process_metrics_write(struct ommai_text *out) {
   struct process process;
   struct rlimit limit;
@@ -78,4 +92,5 @@ void ommai_process_metrics_write(struct ommai_text *out) {
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
     write_value(out, "process_max_fds", "gauge", "Maximum number of open file descriptors.", (double)limit.rlim_cur);
   }
+  write_cpus(out);
 }

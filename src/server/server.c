@@ -76,6 +76,7 @@
 #define DEFAULT_GRAMMAR_BYTES (INT64_C(256) << 20)
 #define DEFAULT_GRAMMAR_MS 200
 #define DEFAULT_ENCODING_BYTES (INT64_C(1) << 30)
+#define DEFAULT_ENCODING_FILE_BYTES (INT64_C(32) << 30)
 #define DEFAULT_ENCODING_TTL_MS 600000
 #define DEFAULT_IMAGE_BYTES (INT64_C(64) << 20)
 #define FLUSH_NS INT64_C(1000000000) /* for the last replies to reach their sockets */
@@ -248,7 +249,10 @@ static enum omma_status take_encodings(struct ommai_server *server, const struct
   int64_t ttl_ms = options->encoding_ttl_ms < 0 ? 0 : or_default(options->encoding_ttl_ms, DEFAULT_ENCODING_TTL_MS);
   ommai_encoding_memory_init(&server->encodings, (size_t)budget, ttl_ms * MILLISECOND, server->allocator);
   if (!options->encoding_directory) return OMMA_OK;
-  return ommai_encoding_directory_open(options->encoding_directory, &server->encoding_directory, error);
+  int64_t file_bytes =
+      options->encoding_file_bytes < 0 ? 0 : or_default(options->encoding_file_bytes, DEFAULT_ENCODING_FILE_BYTES);
+  return ommai_encoding_directory_open(options->encoding_directory, file_bytes, server->allocator, &server->encoding_directory,
+                                       error);
 }
 
 static enum omma_status take_options(struct ommai_server *server, const struct omma_server_options *options,

@@ -98,9 +98,11 @@ struct omma_server_options {
   /* Of a model opened with encoder_only, whose embeddings are published: kept for GET
    * /v1/encodings/KEY in that many bytes (0: 1 GiB; negative: none) for that long (0: 10 minutes;
    * negative: until their place is needed), and left in a directory as files for vLLM's
-   * ECExampleConnector (NULL: none). */
+   * ECExampleConnector (NULL: none), which together take that many bytes (0: 32 GiB; negative: as
+   * many as there is room for). */
   int64_t encoding_bytes, encoding_ttl_ms;
   const char *encoding_directory;
+  int64_t encoding_file_bytes;
 
   /* memory that images of all requests take while they are decoded, codecs included; 0: 1.5 GiB */
   int64_t max_media_bytes;

@@ -34,13 +34,9 @@ static bool check_tool(const json_t *tool, size_t index, struct ommai_api_error 
   return good || ommai_api_error_prefix(error, "tools[%zu]", index);
 }
 
-static bool read_tools(const json_t *root, const json_t **tools, struct ommai_api_error *error) {
+bool ommai_tool_list_read(const json_t *root, const json_t **tools, struct ommai_api_error *error) {
   if (!ommai_field_array(root, "tools", tools, error)) return false;
   const json_t *list = *tools;
-  if (!list) return true;
-  if (json_array_size(list) == 0) {
-    return ommai_api_fail(error, 400, "tools", "tools must not be empty: give at least one, or leave the field out.");
-  }
   if (json_array_size(list) > OMMAI_MAX_TOOLS) {
     return ommai_api_fail(error, 400, "tools", "tools must hold at most %d, got %zu.", OMMAI_MAX_TOOLS, json_array_size(list));
   }
@@ -48,6 +44,12 @@ static bool read_tools(const json_t *root, const json_t **tools, struct ommai_ap
     if (!check_tool(json_array_get(list, i), i, error)) return false;
   }
   return true;
+}
+
+static bool read_tools(const json_t *root, const json_t **tools, struct ommai_api_error *error) {
+  if (!ommai_tool_list_read(root, tools, error)) return false;
+  return !*tools || json_array_size(*tools) > 0 ||
+         ommai_api_fail(error, 400, "tools", "tools must not be empty: give at least one, or leave the field out.");
 }
 
 static json_t *find_tool(const json_t *tools, const char *name) {

@@ -24,6 +24,10 @@ struct ommai_tool_request {
   enum ommai_tool_format format;
 };
 
+/* Reads `tools` alone, for prompts without answers, which may list none: *tools becomes the array,
+ * or NULL where there is none. False with *error filled. */
+bool ommai_tool_list_read(const json_t *root, const json_t **tools, struct ommai_api_error *error);
+
 /* Reads and checks them. Where a call must come (tool_choice "required" or a named function),
  * *grammar becomes the grammar that holds answers to it, else it stays as it is; one that was
  * there is destroyed, as tools go before other wishes for the answer's form. `make`: as

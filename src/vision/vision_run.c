@@ -236,9 +236,7 @@ static enum omma_status run_tasks(struct ommai_vision_run *run, int64_t max_task
     OMMAI_TRY(attend(run, *count, error));
   } else {
     ommai_team_run(run->team, *count, run->phase == PHASE_ENTER ? enter_tile : leave_tile, run);
-    if (atomic_load(&run->rows.tiles.failed)) {
-      return ommai_fail(error, OMMA_ERROR_MEMORY, "vision tower: out of memory in a linear layer");
-    }
+    OMMAI_TRY(ommai_first_error_result(&run->rows.tiles.failure, "vision tower", error));
   }
   run->next_task += *count;
   if (run->next_task == total) next_phase(run);

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kernels/stored_matrix.h"
+#include "weights/stored_matrix.h"
 #include "weights/tensor.h"
 
 /* Up to 32 values with one scale: W = scale * q - minimum. */

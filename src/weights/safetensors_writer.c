@@ -1,25 +1,17 @@
 #include "weights/safetensors_writer.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <jansson.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/allocator.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "weights/part_file.h"
 
 #define METADATA_KEY "__metadata__"
 #define LENGTH_BYTES 8
 #define HEADER_ALIGNMENT 8
-#define MAX_TEMPORARY_NAMES 100
-#define MAX_WRITE_BYTES ((size_t)1 << 30) /* Linux writes less than 2 GiB per call */
 
 struct pending_tensor {
   char *name;
@@ -191,58 +183,18 @@ static enum omma_status encode_header(const struct ommai_safetensors_writer *wri
   return *bytes ? OMMA_OK : ommai_fail_memory(error, writer->path, *size);
 }
 
-static enum omma_status write_all(int fd, const char *path, const void *data, uint64_t size, struct omma_error *error) {
-  const unsigned char *bytes = data;
-  while (size > 0) {
-    ssize_t written = write(fd, bytes, size < MAX_WRITE_BYTES ? (size_t)size : MAX_WRITE_BYTES);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {
-      return ommai_fail(error, OMMA_ERROR_IO, "%s: cannot write (%" PRIu64 " bytes are left): %s", path, size,
-                        written < 0 ? strerror(errno) : "nothing was written");
-    }
-    bytes += written;
-    size -= (uint64_t)written;
-  }
-  return OMMA_OK;
-}
-
-/* Creates a new file next to the target. O_EXCL instead of mkstemp, so that the user's umask
- * decides who may read it. */
-static enum omma_status create_temporary(const char *path, char temporary[PATH_MAX], int *fd, struct omma_error *error) {
-  struct stat info;
-  if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
-    return ommai_fail(error, OMMA_ERROR_IO, "%s: not a regular file: it is not replaced", path);
-  }
-  for (int i = 0; i < MAX_TEMPORARY_NAMES; i++) {
-    int length = snprintf(temporary, PATH_MAX, "%s.%ld.%d.part", path, (long)getpid(), i);
-    if (length < 0 || length >= PATH_MAX) return ommai_fail(error, OMMA_ERROR_IO, "%.400s: the path is too long", path);
-    *fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (*fd >= 0) return OMMA_OK;
-    if (errno != EEXIST) break;
-  }
-  return ommai_fail(error, OMMA_ERROR_IO, "%s: cannot create: %s", path, strerror(errno));
-}
-
 static enum omma_status write_file(const struct ommai_safetensors_writer *writer, const unsigned char *header,
                                    size_t header_size, struct omma_error *error) {
-  char temporary[PATH_MAX];
-  int fd = -1;
-  OMMAI_TRY(create_temporary(writer->path, temporary, &fd, error));
+  struct ommai_part_file file;
+  OMMAI_TRY(ommai_part_file_create(&file, writer->path, error));
   enum omma_status status;
-  OMMAI_TRY_GOTO(write_all(fd, writer->path, header, header_size, error), failed);
+  OMMAI_TRY_GOTO(ommai_part_file_write(&file, header, header_size, error), failed);
   for (size_t i = 0; i < writer->n_tensors; i++) {
-    OMMAI_TRY_GOTO(write_all(fd, writer->path, writer->tensors[i].data, writer->tensors[i].size_bytes, error), failed);
+    OMMAI_TRY_GOTO(ommai_part_file_write(&file, writer->tensors[i].data, writer->tensors[i].size_bytes, error), failed);
   }
-  int closed = close(fd);
-  fd = -1;
-  if (closed != 0 || rename(temporary, writer->path) != 0) {
-    status = ommai_fail(error, OMMA_ERROR_IO, "%s: cannot put the file in place: %s", writer->path, strerror(errno));
-    goto failed;
-  }
-  return OMMA_OK;
+  return ommai_part_file_commit(&file, error);
 failed:
-  if (fd >= 0) close(fd);
-  unlink(temporary);
+  ommai_part_file_discard(&file);
   return status;
 }
 

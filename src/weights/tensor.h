@@ -7,11 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernels/stored_matrix.h"
+#include "weights/stored_matrix.h"
 
 /* The element types of the safetensors format, of which the three below one byte are packed without
  * gaps; and QUANTISED, a matrix, or several above each other, in a form of its own
- * (kernels/stored_matrix.h). */
+ * (weights/stored_matrix.h). */
 enum ommai_tensor_type {
   OMMAI_TENSOR_F64,
   OMMAI_TENSOR_F32,

@@ -9,10 +9,16 @@ import pathlib
 import random
 import struct
 import sys
+import tempfile
+
+from gguf_files import convert
+from test_quantized import FORMS, quantise, write_checkpoint
 
 SEED = 20261122
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
 MODELS = ["qwen3_vl_tied", "qwen2_5_vl_tied", "qwen3_vl_moe", "kimi_vl"]
+GGUF = {"qwen3_vl_untied": "Q8_0", "qwen3_vl_moe": "Q4_0", "kimi_vl": "F16"}
+QUANTISED = ["packed_int4", "fp8", "awq", "gptq"]
 NUMBERS = [0, -1, 1, 2, 3, 7, 255, 2**31 - 1, 2**31, 2**32, 2**53 + 1, 2**63 - 1, 2**63, -2**63, 2**64, 10**40, 0.5, -0.0, 1e-320, 1e38, 1e308,
            float("nan"), float("inf")]
 VALUES = [None, True, False, "", "x", "\x1b[31mred", "a\nb", "\0", "é" * 5000, [], {}, [[]], [0], {"a": 1}, [None] * 1000, "../../etc/passwd", "F32", "I64"]
@@ -142,6 +148,18 @@ def mutate_tiktoken(data, source):
     return b"\n".join(lines) + b"\n", f"line {at} becomes {lines[at][:60]!r}"
 
 
+def mutate_gguf(data, source):
+    """A number of the head: of tensors or keys, a length, a type, a shape, an offset, a value."""
+    # The head of these small files ends where the tokenizer's lists do; most numbers stand before.
+    end = source.choice([24, 2000, len(data) // 4])
+    size = source.choice([4, 8])
+    at = source.choice([4, 8, 16, 24]) if end == 24 else source.randrange(4, min(end, len(data) - size))
+    number = source.choice([n for n in NUMBERS if isinstance(n, int)] + [4, 5, 6, 8, 9, 10, 12, 13, 40])
+    changed = bytearray(data)
+    changed[at:at + size] = (number % (1 << 8 * size)).to_bytes(size, "little")
+    return bytes(changed), f"{number} in {size} bytes at {at}"
+
+
 def mutate_bytes(data, source):
     kind = source.randrange(5)
     if kind == 0:
@@ -180,13 +198,27 @@ def replace_file(path, files, source):
     return kind
 
 
-def mutate(number, folder, seed=SEED):
-    """Makes the damaged copy in the new folder; returns the model's name and what was done."""
+def make_models(folder):
+    """What is damaged: golden checkpoints, and made of them in `folder` GGUF files and quantised
+    checkpoints, a folder each."""
+    models = [GOLDEN / name for name in MODELS]
+    for name, kind in GGUF.items():
+        convert(GOLDEN / name, folder / f"{name}-{kind}", kind)
+        models.append(folder / f"{name}-{kind}")
+    for form in QUANTISED:
+        stored, _, _ = quantise("qwen3_vl_untied", FORMS[form][0])
+        models.append(write_checkpoint("qwen3_vl_untied", folder / form, stored, FORMS[form][1]))
+    return models
+
+
+def mutate(models, number, folder, seed=SEED):
+    """Makes a damaged copy of one of the models in the new folder; returns its name and what was
+    done."""
     source = random.Random(f"{seed} {number}")
-    name = MODELS[number % len(MODELS)]
-    files = files_of(GOLDEN / name)
+    model = models[number % len(models)]
+    name, files = model.name, files_of(model)
     # config.json decides most, the tokenizer's and the weights' readers are the largest.
-    chosen = source.choice(files + [file for file in files if file.name in ("config.json", "tokenizer.json") or file.suffix == ".safetensors"])
+    chosen = source.choice(files + [file for file in files if file.name in ("config.json", "tokenizer.json") or file.suffix in (".safetensors", ".gguf")])
     folder.mkdir()
     for file in files:
         if file != chosen:
@@ -198,6 +230,8 @@ def mutate(number, folder, seed=SEED):
         changed, done = mutate_bytes(data, source)
     elif chosen.suffix == ".json":
         changed, done = mutate_json(data, source)
+    elif chosen.suffix == ".gguf":
+        changed, done = mutate_gguf(data, source)
     elif chosen.suffix == ".safetensors":
         changed, done = mutate_safetensors(data, source)
     else:
@@ -207,4 +241,5 @@ def mutate(number, folder, seed=SEED):
 
 
 if __name__ == "__main__":
-    print(*mutate(int(sys.argv[1]), pathlib.Path(sys.argv[2])), sep=": ")
+    with tempfile.TemporaryDirectory() as made:
+        print(*mutate(make_models(pathlib.Path(made)), int(sys.argv[1]), pathlib.Path(sys.argv[2])), sep=": ")

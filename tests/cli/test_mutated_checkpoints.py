@@ -11,9 +11,9 @@ import shutil
 import subprocess
 
 import pytest
-from mutate_checkpoint import GOLDEN, SEED, mutate
+from mutate_checkpoint import GOLDEN, SEED, make_models, mutate
 
-FEW, MANY = 20, 2000
+FEW, MANY = 33, 2000
 CPU_SECONDS = 60
 # than a sound one takes, which is 35 MiB but for what plan reads to measure the memory
 MORE_BYTES = 365 << 20
@@ -72,9 +72,9 @@ def sound_peaks(omma, folder):
     return {name: run(omma, [*words, "--model", str(GOLDEN / "qwen3_vl_tied")], folder / "output")[3] for name, words in COMMANDS.items()}
 
 
-def try_one(omma, number, folder, max_bytes):
+def try_one(omma, models, number, folder, max_bytes):
     """All commands on one damaged copy; the faults, each in a line."""
-    model, done = mutate(number, folder / "model")
+    model, done = mutate(models, number, folder / "model")
     faults = []
     for name, words in COMMANDS.items():
         ended = run(omma, [*words, "--model", str(folder / "model")], folder / "output")
@@ -85,14 +85,19 @@ def try_one(omma, number, folder, max_bytes):
     return faults
 
 
-def test_damaged_checkpoints(omma, request, tmp_path):
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    return make_models(tmp_path_factory.mktemp("models"))
+
+
+def test_damaged_checkpoints(omma, request, models, tmp_path):
     is_sanitized = b"__asan_init" in pathlib.Path(omma.path).read_bytes()
     max_bytes = {} if is_sanitized else {name: peak + MORE_BYTES for name, peak in sound_peaks(omma.path, tmp_path).items()}
 
     def one(number):
         folder = tmp_path / str(number)
         folder.mkdir()
-        return try_one(omma.path, number, folder, max_bytes)
+        return try_one(omma.path, models, number, folder, max_bytes)
 
     n = MANY if request.config.getoption("--full") else FEW
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -100,10 +105,10 @@ def test_damaged_checkpoints(omma, request, tmp_path):
     assert not faults, f"{len(faults)}: " + "\n".join(faults[:10])
 
 
-@pytest.mark.parametrize("number", range(8))
-def test_the_damage_follows_from_its_number(number, tmp_path):
+@pytest.mark.parametrize("number", range(11))
+def test_the_damage_follows_from_its_number(models, number, tmp_path):
     def made(folder):
-        said = mutate(number, folder)
+        said = mutate(models, number, folder)
         return said, {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file() and not file.samefile("/dev/zero")}
 
     assert made(tmp_path / "one") == made(tmp_path / "two")

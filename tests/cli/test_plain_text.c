@@ -68,10 +68,55 @@ static void long_texts_are_printed_whole_and_padded(void **state) {
   free(out);
 }
 
+/* The whole text at once, and byte by byte, must come out as expected. */
+static void check_put(const char *text, size_t size, const char *expected) {
+  for (size_t piece = size ? size : 1; piece; piece = piece > 1 ? 1 : 0) {
+    struct ommai_terminal_rest rest = {0};
+    char *out;
+    size_t written;
+    FILE *file = open_memstream(&out, &written);
+    assert_non_null(file);
+    for (size_t at = 0; at < size; at += piece) ommai_terminal_put(file, &rest, text + at, piece);
+    ommai_terminal_end(file, &rest);
+    fclose(file);
+    if (written != strlen(expected) || memcmp(out, expected, written) != 0) {
+      fail_msg("\"%s\", in pieces of %zu: \"%s\"", text, piece, out);
+    }
+    free(out);
+  }
+}
+
+static void answers_keep_what_can_be_seen(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *expected;
+  } cases[] = {
+      {"", ""},
+      {"a\n\tb\r\x1b[2J\x7f", "a\n\tb  [2J "},
+      {"\xc2\x80 \xc2\x9b"
+       "2J\xc2\xa0",
+       "   2J\xc2\xa0"}, /* C1; a blank that stays */
+      {"\x9b"
+       "2J",
+       "\xef\xbf\xbd\x32J"}, /* CSI of one byte */
+      {"x\xe2\x80\xae"
+       "gpj",
+       "xgpj"},
+      {"\xd8\x9c\xe2\x80\x8e\xe2\x80\x8f\xe2\x81\xa6\xe2\x81\xa9", ""},
+      {"\xe2\x80\x8c\xe2\x80\x8d\xef\xb8\x8f", "\xe2\x80\x8c\xe2\x80\x8d\xef\xb8\x8f"},
+      {"\xf0\x9f\x90\x9b\xe6\xa9\x8b\xc3\x9f", "\xf0\x9f\x90\x9b\xe6\xa9\x8b\xc3\x9f"},
+      {"\xe6\xa9", "\xef\xbf\xbd\xef\xbf\xbd"}, /* cut off */
+      {"\xc2\n", "\xef\xbf\xbd\n"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_put(cases[i].text, strlen(cases[i].text), cases[i].expected);
+  check_put("a\0b", 3, "a b");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_terminals_obey_becomes_blanks),
       cmocka_unit_test(long_texts_are_printed_whole_and_padded),
+      cmocka_unit_test(answers_keep_what_can_be_seen),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@ import shutil
 import numpy as np
 import pytest
 import quantize_checkpoint as q
-from mutate_checkpoint import GOLDEN
+from conftest import GOLDEN
 from omma_program import refused
 
 GROUP = 8

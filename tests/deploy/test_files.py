@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 KUBERNETES_VERSION = "1.31"
 # What in the files is not a Kubernetes object, and which keys its specification may have.
-CUSTOM_SPECS = {"PodMonitor": {"selector", "podMetricsEndpoints"}, "InferencePool": {"selector", "targetPorts", "endpointPickerRef"}}
+CUSTOM_SPECS = {"PodMonitor": {"selector", "podMetricsEndpoints", "jobLabel"}, "PrometheusRule": {"groups"}, "InferencePool": {"selector", "targetPorts", "endpointPickerRef"}}
 METRIC = re.compile(r'__name__="([^"]+)"|\b((?:vllm|omma):[a-z_]+|http_[a-z_]+|process_[a-z_]+)\b')
 # Made by Prometheus, and by the rules.
 MADE_ELSEWHERE = {"up"}
@@ -86,6 +86,39 @@ def test_prometheus_takes_its_files(need):
     promtool = need("promtool")
     run(promtool, "check", "config", DEPLOY / "prometheus" / "prometheus.yml")
     assert "SUCCESS" in run(promtool, "test", "rules", DEPLOY / "prometheus" / "ommatidia.rules.test.yml")
+
+
+def test_the_rules_as_an_object_are_the_rules():
+    assert load("kubernetes/prometheusrule.yaml")["spec"] == load("prometheus/ommatidia.rules.yml")
+
+
+def test_alerts_are_bound_to_the_job_of_the_pod_monitor():
+    """vLLM's metrics have the same names: only the job tells whose they are."""
+    monitor, deployment = load("kubernetes/podmonitor.yaml")["spec"], load("kubernetes/deployment.yaml")
+    job = deployment["spec"]["template"]["metadata"]["labels"][monitor["jobLabel"]]
+    for rule in rules():
+        selectors = re.findall(r"\{[^{}]*\}", rule["expr"])
+        foreign = [text for text in selectors if "omma:" not in text]
+        for matcher in [re.search(r'job=~"([^"]+)"', text) for text in foreign]:
+            assert matcher and all(re.fullmatch(matcher[1], name) for name in (job, f"default/{job}")), rule
+            assert not re.fullmatch(matcher[1], "vllm")
+
+
+def test_the_autoscaler_reads_a_recorded_metric():
+    metric = load("kubernetes/hpa.yaml")["spec"]["metrics"][0]["pods"]["metric"]["name"]
+    text = (DEPLOY / "README.md").read_text()
+    assert f"as: {metric}" in text
+    assert re.search(r"seriesQuery: '([^']+)'", text)[1] in {rule.get("record") for rule in rules()}
+
+
+def test_nothing_behind_a_proxy_is_limited_by_its_address():
+    """docs/serve.md asks for it: all clients have the proxy's address."""
+    container = load("kubernetes/deployment.yaml")["spec"]["template"]["spec"]["containers"][0]
+    assert "--max-connections-per-address=0" in container["args"]
+    proxy = (DEPLOY / "haproxy" / "haproxy.cfg").read_text()
+    assert "--max-connections-per-address 0" in proxy and "sc0_conn_cur" in proxy
+    servers = re.findall(r"^  server .*", proxy, re.M)
+    assert servers and all("maxconn 250" in server for server in servers)
 
 
 def test_prometheus_takes_the_dashboards_expressions(need, tmp_path):

@@ -2,8 +2,8 @@
  * may fail. */
 #include <stdlib.h>
 
-#include "engine/memory_estimate.h"
 #include "engine/scheduler.h"
+#include "runner/cpu_runner.h"
 #include "support/golden.h"
 #include "support/model_fixture.h"
 #include "support/test.h"
@@ -67,8 +67,9 @@ static void turns_allocate_nothing(void **state) {
     test_allocator_init(&allocator);
     assert_ok(open_model(weights, &model, &error), &error);
     struct omma_request *request = make_request(model, 20);
-    assert_ok(ommai_engine_sizes(model, &options, &sizes, &error), &error);
-    assert_ok(ommai_resources_create(model, &sizes, &resources, &error), &error);
+    const struct ommai_runner_source source = ommai_cpu_runner_source(model);
+    assert_ok(ommai_engine_sizes(model, &source, &options, &sizes, &error), &error);
+    assert_ok(ommai_resources_create(model, &source, &sizes, &resources, &error), &error);
     assert_ok(ommai_scheduler_init(&scheduler, &resources, &events, &error), &error);
     struct ommai_queued_request job = {.request = request, .callbacks = {.context = &n_tokens, .on_token = ignore_token}};
     for (job.id = 1; job.id <= 2; job.id++) {
@@ -236,26 +237,18 @@ static void creating_a_request_without_memory(void **state) {
   assert_int_equal(allocator.bytes_live, 0);
 }
 
-/* A whole answer: the failing request ends alone, once, and the next one is answered as ever. */
-static void answering_without_memory(void **state) {
-  (void)state;
-  struct omma_model *model;
-  struct omma_error error;
+/* A whole answer: the failing request ends alone, once, and the next one is answered as ever.
+ * Returns how many allocations an answer takes. */
+static int64_t answer_without_memory(struct omma_model *model, const struct omma_engine_options *options,
+                                     const struct omma_request *request) {
   static struct fixture_answer expected, answer;
-  test_allocator_init(&allocator);
-  assert_ok(open_model(OMMA_WEIGHTS_AUTO, &model, &error), &error);
-  /* So small a patch budget that the workspace of the tower grows while the request runs, once for
-   * each image; without the cache, in which the first image would stay when the second one
-   * fails. */
-  const struct omma_engine_options options = {.patch_budget = 4, .encoder_cache_bytes = -1};
-  struct omma_request *request = make_request(model, 6);
-  struct omma_engine *engine = fixture_engine(model, &options);
+  struct omma_error error;
+  struct omma_engine *engine = fixture_engine(model, options);
   fixture_ask(engine, request, &expected);
   omma_engine_destroy(engine);
-  int64_t n = 0;
-  for (;; n++) {
+  for (int64_t n = 0;; n++) {
     struct omma_result result = {0};
-    engine = fixture_engine(model, &options);
+    engine = fixture_engine(model, options);
     int64_t n_live = allocator.n_live;
     fail_from(n);
     enum omma_status status = omma_generate(engine, request, NULL, &result, &error);
@@ -276,10 +269,83 @@ static void answering_without_memory(void **state) {
     assert_true(stats.alive);
     assert_int_equal(stats.n_finished[OMMA_FINISH_ERROR], status != OMMA_OK);
     omma_engine_destroy(engine);
-    if (status == OMMA_OK) break;
+    if (status == OMMA_OK) return n;
   }
-  assert_true(n >= 5);
+}
+
+static void answering_without_memory(void **state) {
+  (void)state;
+  struct omma_model *model;
+  struct omma_error error;
+  test_allocator_init(&allocator);
+  assert_ok(open_model(OMMA_WEIGHTS_AUTO, &model, &error), &error);
+  /* So small a patch budget that the workspace of the tower grows while the request runs, once for
+   * each image; without the cache, in which the first image would stay when the second one
+   * fails. */
+  const struct omma_engine_options options = {.patch_budget = 4, .encoder_cache_bytes = -1};
+  struct omma_request *request = make_request(model, 6);
+  assert_true(answer_without_memory(model, &options, request) >= 5);
   omma_request_destroy(request);
+  omma_model_close(model);
+  assert_int_equal(allocator.bytes_live, 0);
+}
+
+/* ---- what a slot takes ---- */
+
+static struct omma_request *make_plain_request(const struct omma_model *model, double penalty, bool masked) {
+  static const int32_t allowed[] = {5, 40, 41, 300};
+  const struct omma_sampling sampling = {.max_tokens = 6,
+                                         .ignore_eos = true,
+                                         .presence_penalty = penalty,
+                                         .allowed_token_ids = masked ? allowed : NULL,
+                                         .n_allowed_token_ids = masked ? 4 : 0};
+  return fixture_request(model, NULL, 0, "hello", &sampling);
+}
+
+static bool note_live(void *context, const struct omma_token_event *event) {
+  (void)event;
+  *(int64_t *)context = allocator.bytes_live;
+  return true;
+}
+
+/* Bytes that the engine holds while the request's tokens are drawn. */
+static int64_t held_bytes(struct omma_engine *engine, struct omma_request *request) {
+  int64_t live = 0, before = allocator.bytes_live;
+  struct omma_error error;
+  const struct omma_callbacks callbacks = {.context = &live, .on_token = note_live};
+  assert_ok(omma_generate(engine, request, &callbacks, NULL, &error), &error);
+  assert_int_equal(allocator.bytes_live, before);
+  return live - before;
+}
+
+/* As the allocator takes them. */
+static int64_t rounded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/* Tables for penalties and a mask are there only while a request needs them, as the estimate says,
+ * and where they cannot be had that request ends alone. */
+static void slots_take_what_their_requests_need(void **state) {
+  (void)state;
+  struct omma_model *model;
+  struct omma_error error;
+  struct omma_memory_estimate estimate;
+  struct omma_request *requests[4];
+  int64_t held[4];
+  test_allocator_init(&allocator);
+  assert_ok(open_model(OMMA_WEIGHTS_AUTO, &model, &error), &error);
+  int64_t vocab = model->config.text.vocab_size, tables = rounded(4 * vocab) + rounded(vocab);
+  int64_t mask = rounded((vocab + 31) / 32 * 4);
+  assert_ok(omma_estimate_memory(model, NULL, 4, &estimate, &error), &error);
+  struct omma_engine *engine = fixture_engine(model, NULL);
+  for (int i = 0; i < 4; i++) {
+    requests[i] = make_plain_request(model, i & 1 ? 0.5 : 0, i & 2);
+    held[i] = held_bytes(engine, requests[i]);
+    assert_int_equal(held[i] - held[0], (i & 1 ? tables : 0) + (i & 2 ? mask : 0));
+  }
+  assert_true(estimate.request_bytes > tables + mask);
+  omma_engine_destroy(engine);
+  int64_t n_plain = answer_without_memory(model, NULL, requests[0]);
+  assert_int_equal(answer_without_memory(model, NULL, requests[3]), n_plain + 3);
+  for (int i = 0; i < 4; i++) omma_request_destroy(requests[i]);
   omma_model_close(model);
   assert_int_equal(allocator.bytes_live, 0);
 }
@@ -320,6 +386,7 @@ int main(void) {
       cmocka_unit_test(creating_a_request_without_memory),
       cmocka_unit_test(creating_a_request_of_ids_without_memory),
       cmocka_unit_test(answering_without_memory),
+      cmocka_unit_test(slots_take_what_their_requests_need),
       cmocka_unit_test(encoding_without_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

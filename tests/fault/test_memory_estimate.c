@@ -217,7 +217,7 @@ static void the_linear_layers_scratch_is_as_estimated(void **state) {
       assert_ok(omma_model_open(path, &options, &model, &error), &error);
       assert_ok(omma_estimate_memory(model, NULL, 0, &estimate, &error), &error);
       assert_true(estimate.linear_scratch_bytes > 0);
-      assert_int_equal(estimate.linear_scratch_bytes, ommai_linear_context_scratch_bytes(model->linear_context));
+      assert_int_equal(estimate.linear_scratch_bytes, ommai_linear_context_scratch_bytes(model->network.linear_context));
       omma_model_close(model);
     }
   }

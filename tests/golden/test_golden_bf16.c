@@ -10,14 +10,14 @@
 #include "support/model_fixture.h"
 #include "support/test.h"
 
-enum { MAX_TOKENS = 256, N_PAGES = MAX_TOKENS / 64, MAX_VOCAB = 1024 };
+enum { MAX_TOKENS = 384, N_PAGES = MAX_TOKENS / 64, MAX_VOCAB = 1024 };
 
 static const struct decoder_bench_sizes sizes = {N_PAGES, MAX_TOKENS, 1, MAX_TOKENS};
 
 static struct omma_model *open_model(const char *name, enum omma_weight_type weights, bool all_experts) {
   const struct omma_model_options options = {.weights = weights, .n_threads = 1};
   struct omma_model *model = fixture_model(name, &options);
-  struct ommai_router_config *router = &model->decoder.config.experts.router;
+  struct ommai_router_config *router = &model->network.decoder.config.experts.router;
   if (all_experts) router->n_chosen = router->n_experts;
   assert_true(model->config.text.vocab_size <= MAX_VOCAB);
   return model;
@@ -25,8 +25,8 @@ static struct omma_model *open_model(const char *name, enum omma_weight_type wei
 
 /* The logits [n, vocabulary] at each of n tokens. */
 static void read_text(const struct omma_model *model, const int64_t *ids, int64_t n, float *logits) {
-  const int32_t pages[N_PAGES] = {2, 0, 3, 1};
-  struct decoder_bench bench = decoder_bench_make(&model->decoder, &sizes, 1);
+  const int32_t pages[N_PAGES] = {2, 0, 3, 1, 5, 4};
+  struct decoder_bench bench = decoder_bench_make(&model->network.decoder, &sizes, 1);
   for (int32_t i = 0; i < n; i++) {
     const struct ommai_decode_row row = decoder_bench_row((int32_t)ids[i], i, pages);
     decoder_bench_decode(&bench, &row, 1, logits + i * model->config.text.vocab_size);

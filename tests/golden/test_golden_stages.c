@@ -217,12 +217,12 @@ static float *run_tower(const struct omma_model *model, const struct omma_reques
     assert_ok(ommai_vision_sizes_add(&model->config.vision, &inputs[i], &sizes, &error), &error);
     output += ommai_vision_output_size(&model->config.vision, image->n_tokens);
   }
-  size_t size = ommai_vision_workspace_size(&model->tower, &sizes, 1);
+  size_t size = ommai_vision_workspace_size(&model->network.tower, &sizes, 1);
   void *workspace = aligned_alloc(64, (size + 63) / 64 * 64);
   struct ommai_vision_run *run;
   struct golden_observer observer = {c, BOUND, 0};
-  assert_ok(ommai_vision_run_start(&model->tower, inputs, (int64_t)request->n_images, &model->config.image.patches, workspace,
-                                   size, NULL, &run, &error),
+  assert_ok(ommai_vision_run_start(&model->network.tower, inputs, (int64_t)request->n_images, &model->config.image.patches,
+                                   workspace, size, NULL, &run, &error),
             &error);
   ommai_vision_run_set_observer(run, golden_observe_vision, &observer);
   while (!ommai_vision_run_done(run)) assert_ok(ommai_vision_run_advance(run, 3, &error), &error);
@@ -275,7 +275,7 @@ static struct ommai_prompt_row *make_rows(const struct omma_model *model, const 
   int64_t width = model->config.text.hidden_size;
   struct ommai_prompt_row *rows = calloc(request->n_tokens, sizeof *rows);
   for (size_t i = 0; i < request->n_tokens; i++) {
-    const struct ommai_request_token *token = &request->tokens[i];
+    const struct ommai_prompt_token *token = &request->tokens[i];
     rows[i].token = token->token;
     memcpy(rows[i].position, token->position, sizeof rows[i].position);
     if (token->image < 0) continue;
@@ -290,24 +290,28 @@ static void check_decoder(const struct omma_model *model, const struct omma_requ
   struct omma_error error;
   struct ommai_kv_cache *cache;
   int64_t n = (int64_t)request->n_tokens, n_pages = n / 64 + 1;
-  assert_ok(ommai_kv_cache_create(&model->config.text, model->decoder.dtype, n_pages, &ommai_default_allocator, &cache, &error),
+  const int64_t group_pages[OMMAI_MAX_STATE_GROUPS] = {n_pages, n_pages};
+  assert_ok(ommai_kv_cache_create(&model->config.text, model->network.decoder.dtype, group_pages, &ommai_default_allocator,
+                                  &cache, &error),
             &error);
   int32_t *pages = malloc((size_t)n_pages * sizeof *pages);
   for (int64_t i = 0; i < n_pages; i++) pages[i] = (int32_t)i;
+  const struct ommai_state_pages of = {{pages, pages}};
   struct ommai_prompt_row *rows = make_rows(model, request, inputs);
-  size_t size = ommai_prefill_workspace_size(&model->decoder, n, n, 1),
-         decode_size = ommai_decode_workspace_size(&model->decoder, 1, n, 1);
+  size_t size = ommai_prefill_workspace_size(&model->network.decoder, n, n, 1),
+         decode_size = ommai_decode_workspace_size(&model->network.decoder, 1, n, 1);
   void *workspace = aligned_alloc(64, (size + 63) / 64 * 64),
        *decode_workspace = aligned_alloc(64, (decode_size + 63) / 64 * 64);
   float *logits = malloc((size_t)model->config.text.vocab_size * sizeof *logits);
   struct ommai_prefill *prefill;
-  assert_ok(ommai_prefill_start(&model->decoder, cache, pages, 0, rows, n, workspace, size, NULL, &prefill, &error), &error);
+  assert_ok(ommai_prefill_start(&model->network.decoder, cache, &of, 0, rows, n, workspace, size, NULL, &prefill, &error),
+            &error);
   struct golden_observer observer = {c, BOUND, 0};
   ommai_prefill_set_observer(prefill, observe_layer, &observer);
   while (!ommai_prefill_done(prefill)) assert_ok(ommai_prefill_advance(prefill, 5, &error), &error);
   assert_int_equal(observer.n_checked, golden_count_stages(c, NULL, "language.layer"));
-  assert_ok(ommai_decode_logits(&model->decoder, ommai_prefill_residual(prefill, n - 1), 1, decode_workspace, decode_size, NULL,
-                                logits, &error),
+  assert_ok(ommai_decode_logits(&model->network.decoder, ommai_prefill_residual(prefill, n - 1), 1, decode_workspace,
+                                decode_size, NULL, logits, &error),
             &error);
   golden_expect(c, "language.logits", logits, 1, model->config.text.vocab_size, BOUND);
   free(logits);

@@ -9,8 +9,8 @@
 enum { BLOCK = OMMAI_ATTENTION_BLOCK, BENCH_HEADS = 4, BENCH_DIM = 128 };
 
 /* One problem in a few has heads as wide as compressed rows. */
-static const struct attention_limits usual = {9, 1, ATTENTION_MAX_KEYS, ATTENTION_MAX_DIM, false};
-static const struct attention_limits wide = {9, 1, 130, OMMA_ATTENTION_MAX_DECODE_HEAD_DIM, false};
+static const struct attention_limits usual = {9, 1, ATTENTION_MAX_KEYS, ATTENTION_MAX_DIM, false, false};
+static const struct attention_limits wide = {9, 1, 130, OMMA_ATTENTION_MAX_DECODE_HEAD_DIM, false, false};
 
 typedef const struct ommai_attention_decode_kernel *decode_kernel;
 
@@ -70,7 +70,7 @@ static double check_decode(const struct kernel_entry *entry, uint64_t seed) {
       kernel_fail(entry, seed, "%s: head %d of %d differs from that alone", name, head, p.n_rows);
     }
     for (int32_t d = 0; d < p.v_head_dim; d++) out[d] /= state[OMMAI_ATTENTION_STATE_SUM];
-    double error = attention_row_error(&exact, head, p.n_keys, out);
+    double error = attention_row_error(&exact, head, 0, p.n_keys, out);
     if (!(error <= 1.0)) kernel_fail(entry, seed, "%s: head %d of %d: %.3g of the bound", name, head, p.n_rows, error);
     worst = fmax(worst, error);
   }

@@ -84,6 +84,10 @@ struct attention_problem attention_problem_random(struct test_random *random, st
   if (limits->masked && problem.n_rows <= problem.n_keys && test_random_range(random, 0, 1)) {
     problem.first_visible = problem.n_keys - problem.n_rows + 1;
   }
+  problem.window_keys = problem.n_keys;
+  if (limits->sliding && test_random_range(random, 0, 1)) {
+    problem.window_keys = test_random_range(random, 1, test_random_range(random, 1, problem.n_keys));
+  }
   problem.values = test_random_range(random, 0, 1) ? NORMAL : (int)test_random_range(random, NORMAL, KINDS - 1);
   problem.scale = (test_random_range(random, 0, 5) ? 1.0f : -1.5f) / sqrtf((float)problem.head_dim);
   int64_t strides[4] = {problem.head_dim, problem.head_dim, problem.v_head_dim, problem.v_head_dim};
@@ -101,6 +105,7 @@ struct attention_problem attention_problem_fixed(struct ommai_attention_types ty
                                       .head_dim = head_dim,
                                       .v_head_dim = head_dim,
                                       .first_visible = n_keys,
+                                      .window_keys = n_keys,
                                       .scale = 1.0f / sqrtf((float)head_dim)};
   int64_t fused = 3 * 16 * head_dim;
   make_all(&random, &problem, (const int64_t[4]){fused, fused, fused, (int64_t)16 * head_dim});
@@ -134,12 +139,12 @@ static double element(const struct attention_rows *rows, int64_t row, int64_t d)
 
 /* The softmax weights of a row, the key of the largest, and how far errors of f32 scores may
  * move. */
-static int64_t row_weights(const struct attention_problem *problem, int64_t row, int64_t n_keys, double *weights,
+static int64_t row_weights(const struct attention_problem *problem, int64_t row, int64_t begin, int64_t end, double *weights,
                            double *max_terms) {
   double sum = 0.0;
-  int64_t first = 0;
+  int64_t first = begin;
   *max_terms = 0.0;
-  for (int64_t key = 0; key < n_keys; key++) {
+  for (int64_t key = begin; key < end; key++) {
     double dot = 0.0, terms = 0.0;
     for (int64_t d = 0; d < problem->head_dim; d++) {
       double product = element(&problem->q, row, d) * element(&problem->k, key, d);
@@ -151,19 +156,20 @@ static int64_t row_weights(const struct attention_problem *problem, int64_t row,
     *max_terms = fmax(*max_terms, terms * fabs(problem->scale));
   }
   double largest = weights[first];
-  for (int64_t key = 0; key < n_keys; key++) sum += weights[key] = exp(weights[key] - largest);
-  for (int64_t key = 0; key < n_keys; key++) weights[key] /= sum;
+  for (int64_t key = begin; key < end; key++) sum += weights[key] = exp(weights[key] - largest);
+  for (int64_t key = begin; key < end; key++) weights[key] /= sum;
   return first;
 }
 
 /* Allowed: the rounding of the type, on the sum of |weight * value|; what errors of f32 scores move
  * from one key to another; and denormals taken as zeros. */
-double attention_row_error(const struct attention_problem *problem, int64_t row, int64_t n_keys, const float *found) {
+double attention_row_error(const struct attention_problem *problem, int64_t row, int64_t begin, int64_t end,
+                           const float *found) {
   double weights[ATTENTION_MAX_KEYS], max_terms, error = 0.0, magnitude = 0.0, moved = 0.0;
-  int64_t first = row_weights(problem, row, n_keys, weights, &max_terms);
+  int64_t first = row_weights(problem, row, begin, end, weights, &max_terms);
   for (int64_t d = 0; d < problem->v_head_dim; d++) {
     double expected = 0.0, terms = 0.0, moves = 0.0, first_value = element(&problem->v, first, d);
-    for (int64_t key = 0; key < n_keys; key++) {
+    for (int64_t key = begin; key < end; key++) {
       double value = element(&problem->v, key, d), term = weights[key] * value;
       expected += term;
       terms += fabs(term);
@@ -185,7 +191,8 @@ const char *attention_types_name(struct ommai_attention_types types) {
 }
 
 const char *attention_problem_name(const struct attention_problem *problem, char *out, size_t size) {
-  snprintf(out, size, "D %d/%d, %d keys, %s values", problem->head_dim, problem->v_head_dim, problem->n_keys,
+  snprintf(out, size, "D %d/%d, %d keys, %d in the window, %s values", problem->head_dim, problem->v_head_dim, problem->n_keys,
+           (int)problem->window_keys,
            (const char *const[KINDS]){"normal", "equal", "huge", "denormal", "alternating"}[problem->values]);
   return out;
 }

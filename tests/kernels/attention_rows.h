@@ -14,7 +14,8 @@ enum { ATTENTION_MAX_KEYS = 400, ATTENTION_MAX_ROWS = 64, ATTENTION_MAX_DIM = OM
 /* What a family of kernels takes. */
 struct attention_limits {
   int32_t rows, row_step, keys, dim;
-  bool masked; /* row r may see r keys more than row 0 */
+  bool masked;  /* row r may see r keys more than row 0 */
+  bool sliding; /* a row may see its last keys alone */
 };
 
 /* [n, dim] in one type, `stride` elements from row to row; what lies between is NaN, what lies
@@ -30,7 +31,8 @@ struct attention_rows {
 struct attention_problem {
   struct ommai_attention_types types;
   int32_t n_rows, n_keys, head_dim, v_head_dim;
-  int64_t first_visible; /* keys that row 0 sees; n_keys: every row sees all */
+  int64_t first_visible; /* keys up to the last that row 0 sees; n_keys: that of every row */
+  int64_t window_keys;   /* that a row sees at most */
   float scale;
   int values; /* which kind */
   struct attention_rows q, k, v, out;
@@ -53,9 +55,10 @@ const float *attention_row_scales(const struct attention_rows *rows, int64_t ind
 /* Address of a row. */
 unsigned char *attention_row(const struct attention_rows *rows, int64_t index);
 
-/* Distance (L2) of `found` [v_head_dim] from row `row` over keys [0, n_keys), as a share of what
+/* Distance (L2) of `found` [v_head_dim] from row `row` over keys [begin, end), as a share of what
  * the row's operands allow. */
-double attention_row_error(const struct attention_problem *problem, int64_t row, int64_t n_keys, const float *found);
+double attention_row_error(const struct attention_problem *problem, int64_t row, int64_t begin, int64_t end,
+                           const float *found);
 
 /* "f32", "bf16", "f16"; "f32_bf16" for f32 queries over bf16 keys and values; "f32_kv8", "bf16_kv8"
  * for queries over integers with scales. */

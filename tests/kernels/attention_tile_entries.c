@@ -54,8 +54,17 @@ static struct guarded pack_all(tile_kernel kernel, const struct attention_proble
   return packed;
 }
 
-static struct ommai_attention_tile tile_of(const struct attention_problem *p, int32_t first, int32_t count, const void *packed,
-                                           void *scratch) {
+/* The keys that a row sees end here, and begin there. */
+static int64_t end_of(const struct attention_problem *p, int64_t row) {
+  return p->first_visible + row < p->n_keys ? p->first_visible + row : p->n_keys;
+}
+static int64_t begin_of(const struct attention_problem *p, int64_t row) {
+  return end_of(p, row) > p->window_keys ? end_of(p, row) - p->window_keys : 0;
+}
+
+/* packed: all blocks. */
+static struct ommai_attention_tile tile_of(tile_kernel kernel, const struct attention_problem *p, int32_t first, int32_t count,
+                                           const unsigned char *packed, void *scratch) {
   struct ommai_attention_tile tile = {.q = attention_row(&p->q, first),
                                       .out = attention_row(&p->out, first),
                                       .q_stride = p->q.stride,
@@ -63,11 +72,14 @@ static struct ommai_attention_tile tile_of(const struct attention_problem *p, in
                                       .n_rows = count,
                                       .head_dim = p->head_dim,
                                       .v_head_dim = p->v_head_dim,
-                                      .packed = packed,
+                                      .window_keys = p->window_keys,
                                       .scale = p->scale,
                                       .scratch = scratch};
-  tile.first_visible = p->first_visible + first < p->n_keys ? p->first_visible + first : p->n_keys;
-  tile.n_keys = tile.first_visible + count - 1 < p->n_keys ? tile.first_visible + count - 1 : p->n_keys;
+  size_t block_bytes = whole_lines(kernel->block_bytes(p->head_dim, p->v_head_dim));
+  tile.first_visible = end_of(p, first);
+  tile.n_keys = end_of(p, first + count - 1);
+  tile.first_key = begin_of(p, first) / BLOCK * BLOCK;
+  tile.packed = packed + (size_t)(tile.first_key / BLOCK) * block_bytes;
   return tile;
 }
 
@@ -76,7 +88,7 @@ static struct ommai_attention_tile tile_of(const struct attention_problem *p, in
 static void run_tile(tile_kernel kernel, const struct attention_problem *p, int32_t first, int32_t count, bool with_prefetch) {
   struct guarded packed = pack_all(kernel, p), nothing = guarded_untouchable(4096);
   struct guarded scratch = guarded_new(whole_lines(kernel->scratch_bytes(p->head_dim, p->v_head_dim)), true);
-  struct ommai_attention_tile tile = tile_of(p, first, count, packed.data, scratch.data);
+  struct ommai_attention_tile tile = tile_of(kernel, p, first, count, packed.data, scratch.data);
   struct ommai_attention_prefetch prefetch = {.base = {nothing.data, nothing.data, nothing.data, nothing.data},
                                               .stride = {64, 64, 64, 64},
                                               .row_bytes = {64, 64, 64, 64},
@@ -116,7 +128,8 @@ static struct attention_limits limits_of(const struct kernel_entry *entry) {
                                    .row_step = kernel->row_step,
                                    .keys = window ? BLOCK : ATTENTION_MAX_KEYS,
                                    .dim = ATTENTION_MAX_DIM,
-                                   .masked = !window};
+                                   .masked = !window,
+                                   .sliding = entry->index == TILE};
 }
 
 /* Rows [first, end) of `rows`, less `less` where that is not NULL, to the nearest multiples of the
@@ -172,9 +185,8 @@ static double check_tile(const struct kernel_entry *entry, uint64_t seed) {
   attention_problem_name(&p, name, sizeof name);
   run_tile(kernel, &p, 0, p.n_rows, test_random_range(&random, 0, 1));
   for (int32_t row = 0; row < p.n_rows; row++) {
-    int64_t seen = p.first_visible + row < p.n_keys ? p.first_visible + row : p.n_keys;
     load_row(&p, row, together[row]);
-    double error = attention_row_error(&exact, row, seen, together[row]);
+    double error = attention_row_error(&exact, row, begin_of(&p, row), end_of(&p, row), together[row]);
     if (!(error <= 1.0)) kernel_fail(entry, seed, "%s: row %d of %d: %.3g of the bound", name, row, p.n_rows, error);
     worst = fmax(worst, error);
   }
@@ -260,7 +272,7 @@ static struct bench *make_bench(const struct kernel_entry *entry) {
   bench->problem = attention_problem_fixed(kernel->types, kernel->rows, n_keys, BENCH_DIM);
   bench->packed = pack_all(kernel, &bench->problem);
   bench->scratch = guarded_new(whole_lines(kernel->scratch_bytes(BENCH_DIM, BENCH_DIM)), true);
-  bench->tile = tile_of(&bench->problem, 0, kernel->rows, bench->packed.data, bench->scratch.data);
+  bench->tile = tile_of(kernel, &bench->problem, 0, kernel->rows, bench->packed.data, bench->scratch.data);
   return bench;
 }
 
@@ -301,6 +313,7 @@ void kernel_list_attention_tiles(struct kernel_list *list) {
   for (int i = 0; ommai_attention_tile_kernels[i]; i++) add_kernel(list, ommai_attention_tile_kernels[i], TILE);
   for (int i = 0; ommai_attention_window_kernels[i]; i++) add_kernel(list, ommai_attention_window_kernels[i], WINDOW);
   for (int i = 0; ommai_attention_int8_kernels[i]; i++) {
-    if (ommai_attention_int8_supported(ommai_attention_int8_kernels[i])) add_kernel(list, ommai_attention_int8_kernels[i], INT8);
+    if (ommai_attention_int8_supported(ommai_attention_int8_kernels[i]))
+      add_kernel(list, ommai_attention_int8_kernels[i], INT8);
   }
 }

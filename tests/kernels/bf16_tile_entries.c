@@ -76,7 +76,7 @@ static void check_bits(const struct kernel_entry *entry, uint64_t seed, const st
   struct ommai_bf16_tile tile = p->tile;
   tile.y = malloc(p->y.size);
   memset(tile.y, 0x3f, p->y.size);
-  ommai_bf16_tile_scalar(&tile);
+  ommai_bf16_tile_scalar.run(&tile);
   if (memcmp(tile.y, p->tile.y, p->y.size) != 0) {
     kernel_fail(entry, seed, "k %d, %d rows: not the scalar code's bits", (int)tile.n_k, (int)tile.n_rows);
   }
@@ -85,10 +85,9 @@ static void check_bits(const struct kernel_entry *entry, uint64_t seed, const st
 
 /* A row has the sums of the few-row kernel of its level. */
 static void check_gemv(const struct kernel_entry *entry, uint64_t seed, const struct ommai_bf16_tile *tile, int64_t row) {
-  struct ommai_gemv_kernels kernels;
   float sums[PANEL] = {0};
-  ommai_gemv_select(entry->level, &kernels);
-  kernels.panel_bf16(tile->weights, tile->x + row * tile->x_stride, tile->x_stride, 1, tile->n_k, sums);
+  const ommai_bf16 *x = tile->x + row * tile->x_stride;
+  ommai_gemv_select(entry->level)->panel_bf16(tile->weights, x, tile->x_stride, 1, tile->n_k, sums);
   for (int c = 0; c < PANEL; c++) {
     if (sums[c] + tile->bias[c] == y_at(tile, row * tile->y_stride + c)) continue;
     kernel_fail(entry, seed, "k %d: row %d differs from few rows", (int)tile->n_k, (int)row);
@@ -102,7 +101,7 @@ static double check_tile(const struct kernel_entry *entry, uint64_t seed) {
   int64_t n_rows = test_random_range(&random, 1, MAX_ROWS), gap = test_random_range(&random, 0, 5);
   struct problem p = make_problem(&random, n_k, n_rows, gap, (int)(seed % 3));
   double worst = 0.0;
-  ommai_bf16_tile_select(entry->level)(&p.tile);
+  ommai_bf16_tile_select(entry->level)->run(&p.tile);
   guarded_check(&p.y, "y");
   guarded_check(&p.sums, "sums");
   for (int64_t row = 0; row < n_rows; row++) {
@@ -123,12 +122,12 @@ static double check_tile(const struct kernel_entry *entry, uint64_t seed) {
 
 struct bench {
   struct problem problem;
-  ommai_bf16_tile_kernel kernel;
+  const struct ommai_bf16_tile_kernel *kernel;
 };
 
 static void bench_run(void *context) {
   const struct bench *bench = context;
-  bench->kernel(&bench->problem.tile);
+  bench->kernel->run(&bench->problem.tile);
 }
 
 static void release_bench(void *context) {
@@ -149,13 +148,9 @@ static struct kernel_call tile_call(const struct kernel_entry *entry) {
   return call;
 }
 
-/* A kernel belongs to the lowest level that chooses it. */
 void kernel_list_bf16_tiles(struct kernel_list *list) {
   static const struct kernel_family family = {check_tile, tile_call};
-  for (int level = 0; level < OMMAI_CPU_LEVELS; level++) {
-    ommai_bf16_tile_kernel kernel = ommai_bf16_tile_select(level);
-    bool known = false;
-    for (int lower = 0; lower < level; lower++) known = known || ommai_bf16_tile_select(lower) == kernel;
-    if (!known) kernel_list_add(list, &family, "bf16_tile", level, NULL, 0);
+  for (int i = 0; ommai_bf16_tile_kernels[i]; i++) {
+    kernel_list_add(list, &family, "bf16_tile", ommai_bf16_tile_kernels[i]->level, NULL, 0);
   }
 }

@@ -12,7 +12,7 @@ enum { PANEL = OMMAI_PANEL_COLUMNS, MAX_ROWS = 40, BENCH_ROWS = 128 };
  * panel. */
 struct tile {
   const struct ommai_f32_tile_kernels *kernels;
-  struct ommai_gemv_kernels gemv;
+  const struct ommai_gemv_kernels *gemv;
   int64_t n_k, n_rows;
   struct guarded half, wide, x, sums, strip;
 };
@@ -21,7 +21,7 @@ static float *floats(const struct guarded *memory) { return (float *)(void *)mem
 
 static struct tile make_tile(struct test_random *random, enum ommai_cpu_level level, int64_t n_k, int64_t n_rows) {
   struct tile t = {.kernels = ommai_f32_tile_select(level), .n_k = n_k, .n_rows = n_rows};
-  ommai_gemv_select(level, &t.gemv);
+  t.gemv = ommai_gemv_select(level);
   int64_t even = (n_k + 1) / 2 * 2;
   t.half = guarded_new((size_t)(even * PANEL) * sizeof(ommai_bf16), true);
   t.wide = guarded_new((size_t)(n_k * PANEL) * sizeof(float), true);
@@ -84,8 +84,8 @@ static void check_row_bits(const struct kernel_entry *entry, uint64_t seed, cons
   for (int i = 0; i < 4; i++) fill(alone[i], PANEL);
   run(t, true, row, 1, alone[0]);
   run(t, false, row, 1, alone[1]);
-  t->gemv.panel_mixed((const void *)t->half.data, x, OMMAI_TILE_K, 1, t->n_k, alone[2]);
-  t->gemv.panel_f32(floats(&t->wide), x, OMMAI_TILE_K, 1, t->n_k, alone[3]);
+  t->gemv->panel_mixed((const void *)t->half.data, x, OMMAI_TILE_K, 1, t->n_k, alone[2]);
+  t->gemv->panel_f32(floats(&t->wide), x, OMMAI_TILE_K, 1, t->n_k, alone[3]);
   for (int i = 0; i < 4; i++) {
     if (memcmp(alone[i], sums, sizeof alone[i]) == 0) continue;
     kernel_fail(entry, seed, "k %d: row %d of %d differs from way %d", (int)t->n_k, (int)row, (int)t->n_rows, i);
@@ -137,13 +137,9 @@ static struct kernel_call tile_call(const struct kernel_entry *entry) {
   return call;
 }
 
-/* A kernel belongs to the lowest level that chooses it. */
 void kernel_list_f32_tiles(struct kernel_list *list) {
   static const struct kernel_family family = {check_tile, tile_call};
-  for (int level = 0; level < OMMAI_CPU_LEVELS; level++) {
-    const struct ommai_f32_tile_kernels *kernels = ommai_f32_tile_select(level);
-    bool known = false;
-    for (int lower = 0; lower < level; lower++) known = known || ommai_f32_tile_select(lower) == kernels;
-    if (!known) kernel_list_add(list, &family, "f32_tile", level, kernels, 0);
+  for (int i = 0; ommai_f32_tile_kernels[i]; i++) {
+    kernel_list_add(list, &family, "f32_tile", ommai_f32_tile_kernels[i]->level, ommai_f32_tile_kernels[i], 0);
   }
 }

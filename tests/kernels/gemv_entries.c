@@ -14,7 +14,7 @@ static const char *const names[OPERATIONS] = {"gemv_panel_bf16", "gemv_panel_f32
 /* A panel [k][64] (bf16: [k / 2][64][2]) and rows of x. */
 struct product {
   enum operation operation;
-  struct ommai_gemv_kernels kernels;
+  const struct ommai_gemv_kernels *kernels;
   int64_t n_k, x_stride;
   int n_rows, n_columns;
   struct guarded weights, x, sums;
@@ -69,9 +69,9 @@ static void run(const struct product *p, int first, int count, float *sums) {
   const unsigned char *x = p->x.data + (size_t)(first * p->x_stride) * (half_x(p->operation) ? 2 : 4);
   const void *weights = p->weights.data, *rows = x;
   switch (p->operation) {
-    case PANEL_BF16: p->kernels.panel_bf16(weights, rows, p->x_stride, count, p->n_k, sums); break;
-    case PANEL_F32: p->kernels.panel_f32(weights, rows, p->x_stride, count, p->n_k, sums); break;
-    default: p->kernels.panel_mixed(weights, rows, p->x_stride, count, p->n_k, sums);
+    case PANEL_BF16: p->kernels->panel_bf16(weights, rows, p->x_stride, count, p->n_k, sums); break;
+    case PANEL_F32: p->kernels->panel_f32(weights, rows, p->x_stride, count, p->n_k, sums); break;
+    default: p->kernels->panel_mixed(weights, rows, p->x_stride, count, p->n_k, sums);
   }
 }
 
@@ -94,7 +94,7 @@ static double check_gemv(const struct kernel_entry *entry, uint64_t seed) {
   if (test_random_range(&random, 0, 2) == 0) n_k = test_random_range(&random, 1, MAX_K);
   int n_rows = (int)test_random_range(&random, 1, GROUP);
   struct product p = make_product(&random, (enum operation)entry->index, n_k, n_rows, test_random_range(&random, 0, 5));
-  ommai_gemv_select(entry->level, &p.kernels);
+  p.kernels = ommai_gemv_select(entry->level);
   float *sums = (float *)(void *)p.sums.data, before = 0.5f, alone[COLUMNS];
   for (int i = 0; i < p.n_rows * p.n_columns; i++) sums[i] = before;
   run(&p, 0, p.n_rows, sums);
@@ -132,7 +132,7 @@ static struct kernel_call gemv_call(const struct kernel_entry *entry) {
   struct test_random random = {1};
   struct product *p = calloc(1, sizeof *p);
   *p = make_product(&random, (enum operation)entry->index, BENCH_K, BENCH_ROWS, 0);
-  ommai_gemv_select(entry->level, &p->kernels);
+  p->kernels = ommai_gemv_select(entry->level);
   memset(p->sums.data, 0, p->sums.size);
   struct kernel_call call = {.run = bench_run, .release = release_bench, .context = p};
   call.flops = 2.0 * BENCH_K * p->n_rows * p->n_columns;
@@ -149,16 +149,15 @@ static bool same_kernel(const struct ommai_gemv_kernels *a, const struct ommai_g
   }
 }
 
-/* A kernel belongs to the lowest level that chooses it. */
+/* A kernel belongs to the lowest level that has it. */
 void kernel_list_gemv(struct kernel_list *list) {
   static const struct kernel_family family = {check_gemv, gemv_call};
-  struct ommai_gemv_kernels kernels[OMMAI_CPU_LEVELS];
-  for (int level = 0; level < OMMAI_CPU_LEVELS; level++) {
-    ommai_gemv_select(level, &kernels[level]);
+  for (int table = 0; ommai_gemv_kernels[table]; table++) {
+    const struct ommai_gemv_kernels *kernels = ommai_gemv_kernels[table];
     for (int i = 0; i < OPERATIONS; i++) {
       bool known = false;
-      for (int lower = 0; lower < level; lower++) known = known || same_kernel(&kernels[lower], &kernels[level], i);
-      if (!known) kernel_list_add(list, &family, names[i], level, NULL, i);
+      for (int lower = 0; lower < table; lower++) known = known || same_kernel(ommai_gemv_kernels[lower], kernels, i);
+      if (!known) kernel_list_add(list, &family, names[i], kernels->level, NULL, i);
     }
   }
 }

@@ -34,7 +34,7 @@ def test_thread_counts_give_the_same_bits(tensors):
 
 def test_set_num_threads(tensors):
     before = ommatidia.get_num_threads()
-    assert before == len(os.sched_getaffinity(0)) == ommatidia.info()["threads"]
+    assert 1 <= before == ommatidia.info()["threads"] <= len(os.sched_getaffinity(0))
     expected = ommatidia.attention(*tensors, BORDERS, threads=1)
     try:
         for n in (2, 4, 2):

@@ -1,14 +1,18 @@
 """A Redis for tests, which can be set to misbehave: GETRANGE, SET, AUTH and SELECT over one
-dictionary."""
+dictionary. Its modes: "well"; "silent"; "full" (SET fails); "hangs_up"; "says" (what `saying`
+holds, whatever it is asked); "trickles" (the same, a byte each `pause` seconds, for ever)."""
 
+import itertools
 import socket
 import threading
+import time
 
 
 class FakeRedis:
     def __init__(self, password=None):
         self.password, self.values, self.commands = password, {}, []
-        self.mode = "well"  # or "silent", "full", "hangs_up", "nonsense"
+        self.mode, self.saying, self.pause = "well", b"", 0.02
+        self.full = b"-OOM command not allowed when used memory > 'maxmemory'.\r\n"
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.connections = []
@@ -48,7 +52,7 @@ class FakeRedis:
             return b"+OK\r\n"
         if name == b"SET":
             if self.mode == "full":
-                return b"-OOM command not allowed when used memory > 'maxmemory'.\r\n"
+                return self.full
             self.values[words[1]] = words[2]
             return b"+OK\r\n"
         assert name == b"GETRANGE"
@@ -62,8 +66,12 @@ class FakeRedis:
                 self.commands.append([words[0].decode()] + words[1:2])
                 if self.mode == "hangs_up":
                     break
-                if self.mode == "nonsense":
-                    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                if self.mode == "says":
+                    connection.sendall(self.saying)
+                elif self.mode == "trickles":
+                    for byte in itertools.chain(self.saying, itertools.repeat(ord("0"))):
+                        connection.sendall(bytes([byte]))
+                        time.sleep(self.pause)
                 elif self.mode != "silent":
                     connection.sendall(self.answer(words, state))
         except (OSError, ValueError):

@@ -3,6 +3,8 @@ refused with one error."""
 
 import json
 import os
+import pathlib
+import re
 import struct
 import subprocess
 
@@ -14,6 +16,7 @@ from test_metrics import read
 from waiting import wait_for
 
 pytestmark = pytest.mark.real_only
+NAME = "encoder_cache.safetensors"
 
 
 def connector(folder, **changes):
@@ -154,11 +157,69 @@ def test_a_full_disk_is_an_error_of_the_request(request, kind, tmp_path):
         assert ask(process, image_part(png(128, 128), uuid="big")).status == 500
         assert process.get("/health").status == 200
         assert process.get("/v1/encodings/big").status == 404
-        assert os.listdir(tmp_path) in ([], ["big"]) and not list(tmp_path.glob("big/*"))
+        assert os.listdir(tmp_path) == []
         wait_for(lambda: process.read_output().count("the embeddings of big cannot be written") == 2, "a line of each")
     finally:
         process.stop()
     check_output(process)
+
+
+def test_a_link_is_not_written_through(start, tmp_path):
+    outside, files = tmp_path / "outside", tmp_path / "files"
+    outside.mkdir()
+    files.mkdir()
+    (files / "folder").symlink_to(outside)
+    (files / "nowhere").symlink_to(tmp_path / "nowhere")
+    (files / "file").mkdir()
+    (files / "file" / NAME).symlink_to(outside / "target")
+    (files / "taken").write_text("mine")
+    server = start(ec_transfer_config=connector(files))
+    for key in ("folder", "nowhere", "taken"):
+        assert ask(server, image_part(png(32, 32), uuid=key)).status == 500
+    assert ask(server, image_part(png(32, 32), uuid="file")).status == 200
+    assert os.listdir(outside) == [] and not (tmp_path / "nowhere").exists()
+    assert (files / "taken").read_text() == "mine" and not (files / "file" / NAME).is_symlink()
+    assert sorted(os.listdir(files)) == ["file", "folder", "nowhere", "taken"]
+    wait_for(lambda: server.read_output().count("is a link or no folder") == 3, "a line of each")
+
+
+def test_the_disk_has_a_budget(start, tmp_path):
+    """The oldest go, also those of an earlier run, and nothing else."""
+    first = start(ec_transfer_config=connector(tmp_path))
+    assert ask(first, image_part(png(64, 64), uuid="probe")).status == 200
+    size = (tmp_path / "probe" / NAME).stat().st_size
+    os.utime(tmp_path / "probe" / NAME, (1, 1))
+    other = tmp_path / "else"
+    other.mkdir()
+    (other / "notes").write_bytes(b"x" * 100 * size)
+    (tmp_path / ".0123456789abcdef.part").write_bytes(b"x")
+    os.utime(tmp_path / ".0123456789abcdef.part", (1, 1))
+    (tmp_path / ".fedcba9876543210.part").write_bytes(b"x")
+    server = start(ec_transfer_config=connector(tmp_path), encodings_files_bytes=5 * size + 10)
+
+    def kept():
+        return sorted(path.parent.name for path in tmp_path.glob(f"*/{NAME}"))
+
+    for n in range(12):
+        assert ask(server, image_part(png(64, 64, n), uuid=f"image-{n:02}")).status == 200
+        assert len(kept()) <= 5 and f"image-{n:02}" in kept()
+    assert len(kept()) >= 4 and kept() == [f"image-{n:02}" for n in range(12 - len(kept()), 12)]
+    # No empty folders; the part that nobody finished is gone, the new one is not.
+    assert sorted(os.listdir(tmp_path)) == sorted([*kept(), "else", ".fedcba9876543210.part"])
+    assert ask(server, image_part(png(640, 640), uuid="large")).status == 500
+    assert (other / "notes").exists() and "large" not in os.listdir(tmp_path)
+
+
+def test_the_documented_clean_up_leaves_nothing(start, tmp_path):
+    page = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "encoder-node.md").read_text()
+    (command,) = re.findall(r"^    (find DIR .*)$", page, re.M)
+    server = start(ec_transfer_config=connector(tmp_path))
+    for key in ("old", "new"):
+        assert ask(server, image_part(png(32, 32), uuid=key)).status == 200
+    os.utime(tmp_path / "old" / NAME, (1, 1))
+    subprocess.run(command.replace("DIR", str(tmp_path)), shell=True, check=True)
+    assert os.listdir(tmp_path) == ["new"] and (tmp_path / "new" / NAME).exists()
+    assert ask(server, image_part(png(32, 32), uuid="old")).status == 200 and (tmp_path / "old" / NAME).exists()
 
 
 @pytest.mark.parametrize("changes, reason", [

@@ -1,5 +1,8 @@
 """Heads that a proxy in front could read otherwise, and heads of unusual size or form."""
 
+import json
+import socket
+
 import pytest
 from server_process import read_all, read_until
 
@@ -48,6 +51,104 @@ def test_ambiguous_heads_are_refused_and_nothing_after_them_is_read(server, head
         data = read_all(connection)  # to its end: the server closes
     assert data.startswith(b"HTTP/1.1 400 ") and b"\r\nConnection: close\r\n" in data, data
     assert b"HTTP/1.1 2" not in data and b"HTTP/1.1 404" not in data, data
+    assert server.get("/health").status == 200
+
+
+GET, HOST = b"GET /health HTTP/1.1\r\n", b"Host: x\r\n"
+POST = b"POST " + CHAT.encode() + b" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+LENGTH = b"Content-Length: %d\r\n" % len(BODY)
+
+
+def with_length(value):
+    return POST + b"Content-Length: " + value + b"\r\n\r\n" + BODY
+
+
+# Heads as they come, with what is said to them: OURS is status 400 in JSON, THEIRS one that
+# libmicrohttpd gives on its own, before the server sees anything of the request.
+OURS, THEIRS = 400, "by the library"
+FRAMES = {
+    "a plain one": (GET + HOST + b"\r\n", 200),
+    "blanks around a value": (GET + b"Host: \t x\t \r\n\r\n", 200),
+    "no blank before a value": (GET + b"Host:x\r\n\r\n", 200),
+    "an empty value": (GET + HOST + b"A:\r\nB: \r\n\r\n", 200),
+    "a tab in a value": (GET + HOST + b"A: b\tc\r\n\r\n", 200),
+    "letters beyond ASCII in a value": (GET + HOST + b"A: \xc3\xa9\xff\r\n\r\n", 200),
+    "colons in a value": (GET + HOST + b"A: b: c:\r\n\r\n", 200),
+    "cookies": (GET + HOST + b"Cookie: a=b; c=\"d\"\r\nA: b\r\n\r\n", 200),
+    "the same header twice": (GET + HOST + b"A: b\r\nA: c\r\n\r\n", 200),
+    "an empty line before": (b"\r\n" + GET + HOST + b"\r\n", 200),
+    "HTTP/1.0 without headers": (b"GET /health HTTP/1.0\r\n\r\n", 200),
+    "a query, which is not read": (b"GET /health?a=b&%00 HTTP/1.1\r\n" + HOST + b"\r\n", 200),
+    "a query with blanks as +": (b"GET /health?a=b+c HTTP/1.1\r\n" + HOST + b"\r\n", 200),
+    "a body": (POST + LENGTH + b"\r\n" + BODY, 200),
+    "a body in chunks": (POST + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY), 200),
+    "zeros before a length": (with_length(b"000%d" % len(BODY)), 200),
+    "%00 in the path": (b"GET /health%00/v1/x HTTP/1.1\r\n" + HOST + b"\r\n", OURS),
+    "%00 at the end of the path": (b"GET /health%00 HTTP/1.1\r\n" + HOST + b"\r\n", OURS),
+    "%00 in absolute form": (b"GET http://x/health%00 HTTP/1.1\r\n" + HOST + b"\r\n", OURS),
+    "NUL in the path": (b"GET /health\0/x HTTP/1.1\r\n" + HOST + b"\r\n", OURS),
+    "NUL before the version": (b"GET /health\0 HTTP/1.1\r\n" + HOST + b"\r\n", OURS),
+    "CR in the path": (b"GET /health\r/x HTTP/1.1\r\n" + HOST + b"\r\n", OURS),
+    "ESC in the path": (b"GET /health\x1b[2J HTTP/1.1\r\n" + HOST + b"\r\n", OURS),
+    "a blank in the path": (b"GET /health x HTTP/1.1\r\n" + HOST + b"\r\n", OURS),
+    "two blanks before the version": (b"GET /health  HTTP/1.1\r\n" + HOST + b"\r\n", OURS),
+    "a tab before the version": (b"GET /health\t HTTP/1.1\r\n" + HOST + b"\r\n", OURS),
+    "LF after the request line": (b"GET /health HTTP/1.1\n" + HOST + b"\r\n", OURS),
+    "LF after a header": (GET + b"Host: x\nA: b\r\n\r\n", OURS),
+    "LF after the last header": (GET + HOST + b"A: b\n\r\n", OURS),
+    "LF as the empty line": (GET + HOST + b"A: b\r\n\n", OURS),
+    "LF everywhere": (b"GET /health HTTP/1.1\nHost: x\n\n", OURS),
+    "LF everywhere, a body": (POST.replace(b"\r", b"") + LENGTH.replace(b"\r", b"") + b"\n" + BODY, OURS),
+    "CR in a value": (GET + HOST + b"A: b\rc\r\n\r\n", OURS),
+    "a header after CR": (GET + HOST + b"A: b\rContent-Length: 5\r\n\r\n", OURS),
+    "CR CR LF": (GET + HOST + b"A: b\r\r\n\r\n", OURS),
+    "NUL in a value": (GET + HOST + b"A: b\0c\r\n\r\n", OURS),
+    "NUL at a value's end": (GET + HOST + b"A: b\0\r\n\r\n", OURS),
+    "NUL as a value": (GET + HOST + b"A: \0\r\nB: c\r\n\r\n", OURS),
+    "NUL LF, which leaves what CR LF leaves": (GET + HOST + b"A: b\0\nB: c\r\n\r\n", 200),
+    "NUL in a name": (GET + HOST + b"A\0B: c\r\n\r\n", THEIRS),
+    "NUL in a length": (with_length(b"%d\x005" % len(BODY)), OURS),
+    "NUL in a coding": (POST + b"Transfer-Encoding: chunked\0x\r\n\r\n0\r\n\r\n", OURS),
+    "ESC in a value": (GET + HOST + b"A: \x1b[2J\r\n\r\n", OURS),
+    "DEL in a value": (GET + HOST + b"A: \x7f\r\n\r\n", OURS),
+    "a folded header": (GET + HOST + b"A: b\r\n c\r\n\r\n", OURS),
+    "a folded length": (POST + b"Content-Length:\r\n %d\r\n\r\n" % len(BODY) + BODY, OURS),
+    "a header without a name": (GET + HOST + b": b\r\nA: c\r\n\r\n", OURS),
+    "a line without a colon": (GET + HOST + b"nothing\r\n\r\n", THEIRS),
+    "two lengths in a header": (with_length(b"%d, %d" % (len(BODY), len(BODY))), THEIRS),
+    "a negative length": (with_length(b"-5"), THEIRS),
+    "a length with a plus": (with_length(b"+%d" % len(BODY)), THEIRS),
+    "a length of 2^64": (with_length(b"18446744073709551616"), THEIRS),
+    "a length in hexadecimal": (with_length(b"0x10"), THEIRS),
+    "a length of nothing": (with_length(b""), THEIRS),
+}
+
+
+@pytest.mark.real_too
+@pytest.mark.parametrize("pieces", ["whole", "bytes"])
+@pytest.mark.parametrize("name", FRAMES)
+def test_frames(server, name, pieces):
+    data, expected = FRAMES[name]
+    with server.connect() as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            for piece in [data] if pieces == "whole" else [data[i:i + 1] for i in range(len(data))]:
+                connection.sendall(piece)
+            if expected != 200:
+                connection.sendall(SMUGGLED)
+                connection.shutdown(socket.SHUT_WR)
+        except OSError:  # it was closed in the midst
+            pass
+        reply = read_until(connection, b"\r\n\r\n") if expected == 200 else read_all(connection)
+    head, _, body = reply.partition(b"\r\n\r\n")
+    status = int(head.split(b" ")[1])
+    assert b"HTTP/1.1 404" not in body, body
+    if expected == THEIRS:
+        assert status in (400, 413) and b"\r\nConnection: close" in head, (head, body)
+    else:
+        assert status == expected, (head, body)
+    if expected == OURS and body:  # a reset may have taken it
+        assert json.loads(body)["error"]["type"] == "Bad Request" and b"\r\nConnection: close" in head
     assert server.get("/health").status == 200
 
 

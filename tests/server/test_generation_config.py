@@ -2,10 +2,12 @@
 sampled, and the flags that change it."""
 
 import json
+import pathlib
 import shutil
 import subprocess
 
 import pytest
+from images import image_part
 from server_process import ServerProcess, check_output
 
 VALUES = {"temperature": 1.7, "top_p": 0.9, "top_k": 30, "min_p": 0.02, "repetition_penalty": 1.2, "presence_penalty": 0.5,
@@ -50,6 +52,20 @@ def answer(server, **fields):
     reply = server.chat("tell me about the sea", seed=5, ignore_eos=True, **fields)
     assert reply.status == 200, reply.body
     return reply.json["choices"][0]["message"]["content"], reply.json["usage"]["completion_tokens"]
+
+
+def test_the_demo_model_is_greedy_everywhere(omma, omma_json):
+    demo = pathlib.Path(__file__).resolve().parent.parent.parent / "models/demo"
+    image = (demo / "images/cross.png").read_bytes()
+    question = "Where is the orange cross?"
+    words = ["chat", "--model", str(demo), "--image", str(demo / "images/cross.png"), "--prompt", question, "--json"]
+    said = omma_json(*words)["text"]
+    server = ServerProcess([omma, "serve", str(demo), "--host", "127.0.0.1", "--port", "0"])
+    answers = {server.chat(messages=[{"role": "user", "content": [image_part(image), {"type": "text", "text": question}]}], seed=seed)
+               .json["choices"][0]["message"]["content"] for seed in range(6)}
+    server.stop()
+    check_output(server)
+    assert answers == {said}
 
 
 def test_the_files_values_count(serve):

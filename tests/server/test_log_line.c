@@ -50,7 +50,7 @@ static void a_json_line_is_one_object(void **state) {
   make(&line, true, HOSTILE);
   const char *text = ommai_log_line_end(&line);
   assert_non_null(text);
-  assert_null(strchr(text, '\n'));
+  for (const char *c = text; *c; c++) assert_true(*c >= 0x20 && *c < 0x7f);
   json_t *root = json_loads(text, 0, &reason);
   if (!root) fail_msg("%s: %s", text, reason.text);
   assert_string_equal(json_string_value(json_object_get(root, "event")), "access");
@@ -58,6 +58,22 @@ static void a_json_line_is_one_object(void **state) {
   assert_string_equal(json_string_value(json_object_get(root, "path")), "a b\"\\\n\r\x1b[31m\x7f\xef\xbf\xbd\xc3\xa9");
   assert_int_equal(json_integer_value(json_object_get(root, "status")), 404);
   assert_true(json_real_value(json_object_get(root, "total")) == 1.25);
+  json_decref(root);
+  ommai_log_line_free(&line);
+}
+
+static void a_json_line_keeps_all_characters(void **state) {
+  (void)state;
+  static const char value[] =
+      "\xc2\x9b"
+      "2J \xe2\x80\xae \xf0\x9f\x90\x9b \xef\xbf\xbf";
+  struct ommai_log_line line;
+  make(&line, true, value);
+  const char *text = ommai_log_line_end(&line);
+  assert_non_null(strstr(text, "\"\\u009b2J \\u202e \\ud83d\\udc1b \\uffff\""));
+  json_t *root = json_loads(text, 0, NULL);
+  assert_non_null(root);
+  assert_string_equal(json_string_value(json_object_get(root, "path")), value);
   json_decref(root);
   ommai_log_line_free(&line);
 }
@@ -89,8 +105,11 @@ static void without_memory_there_is_no_line(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_text_line_is_one_line_of_ascii), cmocka_unit_test(plain_values_are_not_quoted),
-      cmocka_unit_test(a_json_line_is_one_object),        cmocka_unit_test(long_values_are_cut),
+      cmocka_unit_test(a_text_line_is_one_line_of_ascii),
+      cmocka_unit_test(plain_values_are_not_quoted),
+      cmocka_unit_test(a_json_line_is_one_object),
+      cmocka_unit_test(a_json_line_keeps_all_characters),
+      cmocka_unit_test(long_values_are_cut),
       cmocka_unit_test(without_memory_there_is_no_line),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,12 +45,12 @@ static int make_folder(void **state) {
   write_file(path_to(root_path, "inner/good"), "good");
   write_file(path_to(folder, "allowed-not/good"), "secret");
   write_file(path_to(folder, "outer/good"), "secret");
-  symlink("inner/good", path_to(root_path, "inside"));
-  symlink("../outer/good", path_to(root_path, "outside"));
-  symlink(path_to(folder, "outer"), path_to(root_path, "way"));
-  symlink("loop", path_to(root_path, "loop"));
+  assert_int_equal(symlink("inner/good", path_to(root_path, "inside")), 0);
+  assert_int_equal(symlink("../outer/good", path_to(root_path, "outside")), 0);
+  assert_int_equal(symlink(path_to(folder, "outer"), path_to(root_path, "way")), 0);
+  assert_int_equal(symlink("loop", path_to(root_path, "loop")), 0);
   mkfifo(path_to(root_path, "pipe"), 0600);
-  symlink(root_path, path_to(folder, "alias"));
+  assert_int_equal(symlink(root_path, path_to(folder, "alias")), 0);
   assert_int_equal(ommai_media_root_open(root_path, &root, &error), OMMA_OK);
   return 0;
 }
@@ -128,12 +128,12 @@ static atomic_bool done;
 static void *swap(void *unused) {
   (void)unused;
   while (!atomic_load(&done)) {
-    symlink("../outer/good", path_to(root_path, "next"));
+    (void)!symlink("../outer/good", path_to(root_path, "next"));
     rename(path_to(root_path, "next"), path_to(root_path, "name"));
-    link(path_to(root_path, "inner/good"), path_to(root_path, "next"));
+    (void)!link(path_to(root_path, "inner/good"), path_to(root_path, "next"));
     rename(path_to(root_path, "next"), path_to(root_path, "name"));
     rename(path_to(root_path, "inner"), path_to(root_path, "aside"));
-    symlink("../outer", path_to(root_path, "inner"));
+    (void)!symlink("../outer", path_to(root_path, "inner"));
     unlink(path_to(root_path, "inner"));
     rename(path_to(root_path, "aside"), path_to(root_path, "inner"));
   }

@@ -1,8 +1,14 @@
 """Replicas that share encoded images through Redis: each image is encoded once, with the same bits;
 a store that is slow, full, gone or hostile costs an encode and nothing else."""
 
+import hashlib
+import json
+import random
+import re
 import socket
+import struct
 import subprocess
+import time
 
 import pytest
 
@@ -88,9 +94,10 @@ def test_what_is_not_whole_and_ours_is_encoded_again(start, redis, damage):
     wait_for(lambda: redis.values[key] == value, "the whole value again")
 
 
-@pytest.mark.parametrize("mode", ["silent", "hangs_up", "nonsense"])
-def test_a_store_that_fails_is_left_alone_for_a_while(start, redis, mode):
-    redis.mode = mode
+@pytest.mark.parametrize("mode, saying", [("silent", b""), ("hangs_up", b""), ("says", b"HTTP/1.1 400 Bad Request\r\n\r\n"),
+                                          ("trickles", b"$300\r\n"), ("trickles", b"+")])
+def test_a_store_that_fails_is_left_alone_for_a_while(start, redis, mode, saying):
+    redis.mode, redis.saying = mode, saying
     server = start(encoder_cache_url=redis.url + "?timeout=50")
     answers = [ask(server, size) for size in (32, 64, 96)]
     assert encoded(server) == 3 and answers == [ask(server, size) for size in (32, 64, 96)]
@@ -99,6 +106,81 @@ def test_a_store_that_fails_is_left_alone_for_a_while(start, redis, mode):
     new_sizes = ((32 * width, 32 * height) for width in range(1, 17) for height in range(3, 17))
     wait_for(lambda: ask(server, *next(new_sizes)) and redis.values, "a value in the store that is back")
     assert "images are shared again" in output(server)
+
+
+# What no bounded reader may believe: sizes, lists, nesting, replies that were not asked for.
+HOSTILE = [b"*2147483647\r\n", b"*9223372036854775807\r\n", b"*1\r\n" * 1000, b"*1\r\n" * 9 + b":1\r\n", b"$2147483647\r\n",
+           b"$9223372036854775807\r\n", b"$-2147483648\r\n", b"$99999999999999999999\r\n", b":1\r\n", b"+OK\r\n" * 3, b"+" + b"x" * 200_000,
+           b"-" + b"x" * 200_000, b"\0" * 5000, b"$3\r\nabcd\r\n", b"%1\r\n", b"_\r\n", b"\r\n"]
+
+
+@pytest.mark.parametrize("saying", HOSTILE, ids=range(len(HOSTILE)))
+def test_a_hostile_answer_costs_neither_time_nor_memory(start, redis, saying):
+    server = start(encoder_cache_url=redis.url)
+    answer = ask(server, 96)
+    redis.mode, redis.saying = "says", saying
+    before = address_space(server)
+    begin = time.monotonic()
+    ask(server)
+    assert time.monotonic() - begin < 3 and address_space(server) - before < 1 << 30
+    assert encoded(server) == 2 and ask(server, 96) == answer
+    wait_for(lambda: "images are encoded here until it answers" in output(server), "a line about the store")
+
+
+def address_space(server):
+    """The most that the program has had, in bytes."""
+    with open(f"/proc/{server.process.pid}/status") as file:
+        return int(re.search(r"VmPeak:\s+(\d+)", file.read()).group(1)) << 10
+
+
+def test_random_answers(start, redis, pytestconfig):
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
+    source, redis.mode = random.Random(seed), "says"
+    words = [*HOSTILE, b"+OK\r\n", b"-ERR\r\n", b"$", b"*", b"1", b"\r\n", b"\r", b"\n", b"-1", b"\0", b"\xff", b"x" * 400]
+    for _ in range(200 if pytestconfig.getoption("--full") else 8):
+        redis.saying = b"".join(source.choice(words) for _ in range(source.randint(1, 6)))
+        server = start(encoder_cache_url=redis.url + "?timeout=50")
+        ask(server)
+        assert encoded(server) == 1 and server.stop() == 0, (seed, redis.saying)
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+@pytest.mark.parametrize("mode", ["says", "full"])
+def test_a_stores_words_make_no_line_of_the_log(start, redis, mode, log_format):
+    redis.saying = b"-ERR x\n2026-01-01T00:00:00.000Z INFO request path=/forged \x1b[2J\"}\xe2\x80\xae\r\n"
+    redis.full = redis.saying
+    redis.mode = mode
+    server = start(encoder_cache_url=redis.url, log_format=log_format)
+    ask(server)
+    wait_for(lambda: "encoder_cache" in output(server), "a line about the store")
+    server.stop()
+    text = server.output.decode()
+    assert not re.search(r"[\0-\x09\x0b-\x1f\x7f-\U0010ffff]", text), text
+    lines = [line for line in text.splitlines() if "forged" in line]
+    assert len(lines) == 1 and "encoder_cache" in lines[0], text
+    if log_format == "json":
+        assert json.loads(lines[0])["event"] == "encoder_cache"
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_values_that_are_no_numbers_are_encoded_and_stored_again(start, redis, value):
+    first = start(encoder_cache_url=redis.url)
+    answer = ask(first)
+    wait_for(lambda: redis.values, "a value in the store")
+    ((key, whole),) = redis.values.items()
+    redis.values[key] = sealed(whole, struct.pack("<f", value))
+    second = start(encoder_cache_url=redis.url)
+    assert ask(second) == answer and encoded(second) == 1
+    assert store_counts(second) == (0, 1) and read(second)[0]["omma:encoding_store_not_finite_total"] == 1
+    wait_for(lambda: redis.values[key] == whole, "the whole value again")
+
+
+def sealed(value, last):
+    """A value of the store that ends otherwise, with the hash that belongs to it."""
+    head, data = value[:264], value[264:-len(last)] + last
+    digest = hashlib.blake2b(data, digest_size=32).hexdigest().encode()
+    return re.sub(rb'(?<="blake2b":")[0-9a-f]{64}', digest, head) + data
 
 
 def test_a_store_that_is_gone(start):

@@ -184,6 +184,26 @@ static void make_scales(const struct attention_case *problem, struct memory *mem
   t->k_scale_page_stride = t->v_scale_page_stride = page;
 }
 
+/* Keys [key, key + n) of a segment, and their scales, to the given places. */
+static void fill_block(const struct attention_case *problem, const struct attention_segment *segment, struct memory *memory,
+                       int64_t k_at, int64_t v_at, int64_t scales_at, int64_t key, int64_t n) {
+  const struct omma_attention_tensors *t = &memory->tensors;
+  fill_scales(problem, segment, TENSOR_K, &memory->k_scales, scales_at, t->k_scale_head_stride, key, n);
+  fill_scales(problem, segment, TENSOR_V, &memory->v_scales, scales_at, t->v_scale_head_stride, key, n);
+  fill_rows(problem, segment, TENSOR_K, memory->k.data, k_at, t->k_token_stride, t->k_head_stride, key, n);
+  fill_rows(problem, segment, TENSOR_V, memory->v.data, v_at, t->v_token_stride, t->v_head_stride, key, n);
+}
+
+static int64_t first_seen(const struct attention_case *problem, int64_t position) {
+  return problem->window > 0 && position + 1 > problem->window ? position + 1 - problem->window : 0;
+}
+
+/* The first key that the operator may read: that of the first row, or of a block around it. */
+static int64_t first_read(const struct attention_case *problem, const struct attention_segment *segment) {
+  int64_t key = first_seen(problem, position_of(problem, segment, 0));
+  return problem->mode == OMMA_ATTENTION_DECODE ? key : key / PAGE * PAGE;
+}
+
 /* Keys and values row after row, or in pages that are given out backward. */
 static void make_keys(const struct attention_case *problem, struct memory *memory, size_t size) {
   struct omma_attention_tensors *t = &memory->tensors;
@@ -211,21 +231,19 @@ static void make_keys(const struct attention_case *problem, struct memory *memor
   t->page_table_stride = max_pages;
   for (int64_t i = 0; i < problem->n_segments; i++) {
     const struct attention_segment *segment = &problem->segments[i];
-    for (int64_t key = 0; key < segment->n_keys; key += PAGE) {
-      int64_t n = segment->n_keys - key < PAGE ? segment->n_keys - key : PAGE;
-      int64_t scales_at = key_row(problem, i) + key;
-      int64_t k_at = (key_row(problem, i) + key) * k.token_stride, v_at = (key_row(problem, i) + key) * v.token_stride;
+    int64_t read = first_read(problem, segment);
+    for (int64_t block = 0, end; block < segment->n_keys; block = end) {
+      end = block + PAGE < segment->n_keys ? block + PAGE : segment->n_keys;
+      int64_t key = block > read ? block : read, row = key_row(problem, i) + key, in_block = key - block;
+      if (problem->paged) memory->pages[i * max_pages + block / PAGE] = key < end ? (int32_t)--n_pages : -1;
+      if (key >= end) continue;
+      int64_t k_at = row * k.token_stride, v_at = row * v.token_stride, scales_at = row;
       if (problem->paged) {
-        int64_t page = --n_pages;
-        memory->pages[i * max_pages + key / PAGE] = (int32_t)page;
-        k_at = page * t->k_page_stride;
-        v_at = page * t->v_page_stride;
-        scales_at = page * t->k_scale_page_stride;
+        k_at = n_pages * t->k_page_stride + in_block * k.token_stride;
+        v_at = n_pages * t->v_page_stride + in_block * v.token_stride;
+        scales_at = n_pages * t->k_scale_page_stride + in_block;
       }
-      fill_scales(problem, segment, TENSOR_K, &memory->k_scales, scales_at, t->k_scale_head_stride, key, n);
-      fill_scales(problem, segment, TENSOR_V, &memory->v_scales, scales_at, t->v_scale_head_stride, key, n);
-      fill_rows(problem, segment, TENSOR_K, memory->k.data, k_at, k.token_stride, k.head_stride, key, n);
-      fill_rows(problem, segment, TENSOR_V, memory->v.data, v_at, v.token_stride, v.head_stride, key, n);
+      fill_block(problem, segment, memory, k_at, v_at, scales_at, key, end - key);
     }
   }
 }
@@ -284,6 +302,7 @@ static void run_plan(const struct omma_attention_context *context, const struct 
                                      .cu_seqlens = memory->borders,
                                      .cu_seqlens_k = problem->paged ? NULL : memory->key_borders,
                                      .q_offsets = encoder ? NULL : memory->offsets,
+                                     .window = problem->window,
                                      .paged = problem->paged,
                                      .bf16_kv = problem->bf16_kv,
                                      .int8_kv = problem->int8_kv,
@@ -381,13 +400,14 @@ static void oracle_close(struct oracle *oracle) {
   free(oracle->shifts);
 }
 
-/* Weights of the first n_keys keys, and their shifts; returns the key of the largest weight, which
+/* Weights of keys [begin, n_keys), and their shifts; returns the key of the largest weight, which
  * has no shift. */
-static int64_t weigh(const struct attention_case *problem, const double *q, int64_t n_keys, struct oracle *oracle) {
+static int64_t weigh(const struct attention_case *problem, const double *q, int64_t begin, int64_t n_keys,
+                     struct oracle *oracle) {
   double scale = problem->scale != 0.0f ? problem->scale : 1.0 / sqrt(problem->head_dim);
   double score_terms = 0.0, sum = 0.0;
-  int64_t first = 0;
-  for (int64_t key = 0; key < n_keys; key++) {
+  int64_t first = begin;
+  for (int64_t key = begin; key < n_keys; key++) {
     const double *k = oracle->keys + key * problem->head_dim;
     double dot = 0.0, terms = 0.0;
     for (int64_t d = 0; d < problem->head_dim; d++) {
@@ -399,8 +419,8 @@ static int64_t weigh(const struct attention_case *problem, const double *q, int6
     score_terms = fmax(score_terms, terms * fabs(scale));
   }
   double largest = oracle->weights[first];
-  for (int64_t key = 0; key < n_keys; key++) sum += oracle->weights[key] = exp(oracle->weights[key] - largest);
-  for (int64_t key = 0; key < n_keys; key++) {
+  for (int64_t key = begin; key < n_keys; key++) sum += oracle->weights[key] = exp(oracle->weights[key] - largest);
+  for (int64_t key = begin; key < n_keys; key++) {
     oracle->weights[key] /= sum;
     oracle->shifts[key] = key == first ? 0.0 : attention_moved_weight(oracle->weights[key], score_terms);
   }
@@ -411,14 +431,15 @@ static void oracle_row(const struct attention_case *problem, const struct attent
                        struct oracle *oracle) {
   int64_t position = position_of(problem, segment, row);
   int64_t n_keys = problem->mode == OMMA_ATTENTION_ENCODER ? segment->n_keys : position + 1;
+  int64_t begin = first_seen(problem, position);
   double q[OMMA_ATTENTION_MAX_DECODE_HEAD_DIM];
   for (int64_t d = 0; d < problem->head_dim; d++) q[d] = value_of(problem, segment->content, TENSOR_Q, position, head, d);
-  int64_t first = weigh(problem, q, n_keys, oracle);
+  int64_t first = weigh(problem, q, begin, n_keys, oracle);
   oracle->norm = oracle->magnitude = oracle->moved = 0.0;
   for (int64_t d = 0; d < problem->v_head_dim; d++) {
     const double *v = oracle->values + d * segment->n_keys;
     double out = 0.0, magnitude = 0.0, moved = 0.0;
-    for (int64_t key = 0; key < n_keys; key++) {
+    for (int64_t key = begin; key < n_keys; key++) {
       out += oracle->weights[key] * v[key];
       magnitude += fabs(oracle->weights[key] * v[key]);
       moved += oracle->shifts[key] * fabs(v[key] - v[first]);
@@ -451,11 +472,12 @@ static void check_row(const struct attention_case *problem, const struct attenti
     bound = fmin(bound, relative * oracle->norm);
   if (error <= bound) return;
   fail_msg(
-      "%s: mode %d dtype %d D %d/%d heads %d/%d values %d content %u rows %d keys %d: row %d head %d: error %.3g of norm %.3g, "
+      "%s: mode %d dtype %d D %d/%d heads %d/%d values %d content %u rows %d keys %d window %d: row %d head %d: error %.3g of "
+      "norm %.3g, "
       "allowed %.3g",
       label, (int)problem->mode, (int)problem->dtype, problem->head_dim, problem->v_head_dim, problem->n_heads,
-      problem->n_kv_heads, (int)problem->values, segment->content, (int)segment->n_rows, (int)segment->n_keys, (int)row,
-      (int)head, error, oracle->norm, bound);
+      problem->n_kv_heads, (int)problem->values, segment->content, (int)segment->n_rows, (int)segment->n_keys,
+      (int)problem->window, (int)row, (int)head, error, oracle->norm, bound);
 }
 
 /* Every row of a segment under every row_step-th head, of those that share the head kv_head of keys

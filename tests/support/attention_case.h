@@ -23,6 +23,7 @@ struct attention_case {
   bool bf16_kv, int8_kv, int8_scores;
   int32_t n_heads, n_kv_heads, head_dim, v_head_dim;
   float scale;
+  int64_t window; /* CAUSAL, DECODE */
   bool paged;
   int64_t n_segments;
   const struct attention_segment *segments;
@@ -36,8 +37,8 @@ struct attention_case {
 };
 
 /* Runs the case. Inputs end at a page that cannot be read; everything in them that the operator has
- * no business with is NaN; memory around and between output rows is checked. Returns [rows,
- * n_heads, v_head_dim] as f32, to be freed. */
+ * no business with is NaN, pages too early for any row's window are -1 in the table; memory around
+ * and between output rows is checked. Returns [rows, n_heads, v_head_dim] as f32, to be freed. */
 float *attention_case_run(const struct omma_attention_context *context, const struct attention_case *problem);
 
 /* Fails the test when a row of `found` is further from the double-precision result than its

@@ -9,9 +9,10 @@ struct decoder_bench decoder_bench_make(const struct ommai_decoder *decoder, con
                                         int n_threads) {
   struct decoder_bench bench = {.decoder = decoder};
   struct omma_error error;
-  assert_ok(
-      ommai_kv_cache_create(&decoder->config, decoder->kv_type, sizes->n_pages, &ommai_default_allocator, &bench.cache, &error),
-      &error);
+  int64_t n_pages[OMMAI_MAX_STATE_GROUPS];
+  for (int g = 0; g < OMMAI_MAX_STATE_GROUPS; g++) n_pages[g] = sizes->n_pages;
+  assert_ok(ommai_kv_cache_create(&decoder->config, decoder->kv_type, n_pages, &ommai_default_allocator, &bench.cache, &error),
+            &error);
   assert_ok(ommai_team_create(n_threads, false, &ommai_default_allocator, &bench.team, &error), &error);
   bench.interface = ommai_team_interface(bench.team);
   size_t prefill = ommai_prefill_workspace_size(decoder, sizes->prompt_rows, sizes->context, n_threads);
@@ -20,8 +21,11 @@ struct decoder_bench decoder_bench_make(const struct ommai_decoder *decoder, con
   bench.size = prefill > decode ? prefill : decode;
   bench.workspace = aligned_alloc(64, (bench.size + 63) / 64 * 64);
   memset(bench.workspace, 0xff, bench.size);
-  memset(bench.cache->keys, 0xff, bench.cache->bytes);
-  if (bench.cache->values) memset(bench.cache->values, 0xff, bench.cache->bytes);
+  for (int64_t g = 0; g < bench.cache->layout.n_groups; g++) {
+    const struct ommai_kv_group *group = &bench.cache->groups[g];
+    memset(group->keys, 0xff, group->bytes);
+    if (group->values) memset(group->values, 0xff, group->bytes);
+  }
   return bench;
 }
 
@@ -29,6 +33,12 @@ void decoder_bench_free(struct decoder_bench *bench) {
   ommai_kv_cache_destroy(bench->cache);
   ommai_team_destroy(bench->team);
   free(bench->workspace);
+}
+
+struct ommai_state_pages decoder_bench_pages(const int32_t *pages) {
+  struct ommai_state_pages of;
+  for (int g = 0; g < OMMAI_MAX_STATE_GROUPS; g++) of.of_group[g] = pages;
+  return of;
 }
 
 void decoder_bench_prefill(struct decoder_bench *bench, const int32_t *pages, const int32_t *tokens, int64_t n, int64_t chunk,
@@ -39,8 +49,13 @@ void decoder_bench_prefill(struct decoder_bench *bench, const int32_t *pages, co
   for (int32_t i = 0; i < n; i++) rows[i] = (struct ommai_prompt_row){.token = tokens[i], .position = {i, i, i}};
   for (int64_t first = 0; first < n; first += chunk) {
     int64_t count = n - first < chunk ? n - first : chunk;
-    assert_ok(ommai_prefill_start(bench->decoder, bench->cache, pages, first, rows + first, count, bench->workspace,
-                                  bench->size, bench->interface, &run, &error),
+    const int32_t snapshots[OMMAI_SNAPSHOT_PAGES] = {first ? pages[0] : -1, pages[0], -1};
+    struct ommai_state_pages of = decoder_bench_pages(pages);
+    for (int64_t g = 0; g < bench->cache->layout.n_groups; g++) {
+      if (bench->cache->layout.groups[g].state.kind == OMMAI_STATE_SNAPSHOT) of.of_group[g] = snapshots;
+    }
+    assert_ok(ommai_prefill_start(bench->decoder, bench->cache, &of, first, rows + first, count, bench->workspace, bench->size,
+                                  bench->interface, &run, &error),
               &error);
     while (!ommai_prefill_done(run)) assert_ok(ommai_prefill_advance(run, max_tasks, &error), &error);
     memcpy(last, ommai_prefill_residual(run, count - 1), (size_t)bench->decoder->config.hidden_size * sizeof(float));
@@ -49,7 +64,7 @@ void decoder_bench_prefill(struct decoder_bench *bench, const int32_t *pages, co
 }
 
 struct ommai_decode_row decoder_bench_row(int32_t token, int32_t index, const int32_t *pages) {
-  return (struct ommai_decode_row){token, {index, index, index}, index, pages};
+  return (struct ommai_decode_row){token, {index, index, index}, index, decoder_bench_pages(pages)};
 }
 
 void decoder_bench_decode(struct decoder_bench *bench, const struct ommai_decode_row *rows, int64_t n, float *logits) {

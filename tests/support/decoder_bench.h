@@ -26,6 +26,10 @@ struct decoder_bench decoder_bench_make(const struct ommai_decoder *decoder, con
                                         int n_threads);
 void decoder_bench_free(struct decoder_bench *bench);
 
+/* The same numbers as pages of every group. Snapshots: a chunk goes on in pages[0], a generated
+ * token begins there and leaves its end in pages[1]. */
+struct ommai_state_pages decoder_bench_pages(const int32_t *pages);
+
 /* Prefills n tokens in chunks and slices; the residual of the last row into last[hidden size]. */
 void decoder_bench_prefill(struct decoder_bench *bench, const int32_t *pages, const int32_t *tokens, int64_t n, int64_t chunk,
                            int64_t max_tasks, float *last);

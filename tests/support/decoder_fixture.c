@@ -4,16 +4,17 @@
 #include <stdlib.h>
 
 #include "base/allocator.h"
+#include "language/experts.h"
 #include "language/feed_forward.h"
 #include "language/grouped_attention.h"
 #include "language/mla.h"
 #include "support/test.h"
+#include "support/toy_mixer.h"
 
 /* ---- making ---- */
 
 static struct ommai_decoder_config make_config(enum decoder_kind kind) {
-  struct ommai_decoder_config config = {.attention = &ommai_grouped_attention,
-                                        .n_layers = 3,
+  struct ommai_decoder_config config = {.n_layers = 3,
                                         .hidden_size = DECODER_HIDDEN,
                                         .n_heads = 4,
                                         .n_kv_heads = 2,
@@ -27,14 +28,16 @@ static struct ommai_decoder_config make_config(enum decoder_kind kind) {
                                         .mrope_section = {4, 2, 2}};
   config.qkv_bias = kind == DECODER_BIASED;
   config.qk_norm = kind == DECODER_MOE;
-  if (kind == DECODER_BIASED) return config;
+  ommai_decoder_set_layers(&config, &ommai_grouped_attention, &ommai_ffn_dense);
+  if (kind == DECODER_RECURRENT) config.layers[0].mixer = config.layers[2].mixer = &toy_mixer;
+  if (kind == DECODER_WINDOW) config.layers[0].window = config.layers[2].window = 100;
+  if (kind != DECODER_MOE && kind != DECODER_MLA) return config;
   config.experts = (struct ommai_experts_config){
       .router = {.n_experts = 12, .n_chosen = 3, .n_groups = 1, .n_chosen_groups = 1, .normalise = true, .scale = 1},
       .intermediate_size = 34};
-  config.routed[0] = kind == DECODER_MOE;
-  config.routed[1] = config.routed[2] = true;
+  for (int i = kind == DECODER_MLA; i < 3; i++) config.layers[i].ffn = &ommai_ffn_experts;
   if (kind == DECODER_MOE) return config;
-  config.attention = &ommai_mla_attention;
+  for (int i = 0; i < 3; i++) config.layers[i].mixer = &ommai_mla_attention;
   config.mla = (struct ommai_mla_config){.kv_rank = 40, .nope_dim = 18, .rope_dim = 10, .norm_eps = 1e-6f};
   config.head_dim = 28;
   config.v_head_dim = 14;
@@ -70,7 +73,7 @@ static struct ommai_linear *pack(struct decoder_fixture *fixture, const struct o
   struct omma_error error;
   struct ommai_linear *linear;
   const struct ommai_linear_spec spec = {.n_in = n_in, .format = ommai_linear_dense_format(compute), .compute = compute};
-  assert_ok(ommai_linear_create(fixture->decoder.linear_context, &spec, sources, n, &linear, &error), &error);
+  assert_ok(ommai_linear_create(fixture->decoder.linear_context, &spec, sources, n, NULL, &linear, &error), &error);
   return linear;
 }
 
@@ -146,12 +149,13 @@ static void make_layer(struct decoder_fixture *fixture, struct test_random *rand
   layer->post_norm = random_vector(random, config->hidden_size, 1, 0.2f);
   if (config->qk_norm) layer->q_norm = random_vector(random, config->head_dim, 1, 0.2f);
   if (config->qk_norm) layer->k_norm = random_vector(random, config->head_dim, 1, 0.2f);
-  layer->qkv = make_linear(fixture, random, ommai_decoder_qkv_width(config), config->qkv_bias, ommai_decoder_call_qkv(config));
+  const struct ommai_linear_call qkv = ommai_decoder_call_qkv(config, index);
+  layer->qkv = make_linear(fixture, random, qkv.y_stride, config->qkv_bias, qkv);
   if (layer->mla_heads) layer->mla_norm = random_vector(random, config->mla.kv_rank, 1, 0.2f);
   if (layer->mla_heads) make_heads(fixture, random, layer->mla_heads);
-  layer->o = make_linear(fixture, random, config->hidden_size, false, ommai_decoder_call_o(config));
+  layer->o = make_linear(fixture, random, config->hidden_size, false, ommai_decoder_call_o(config, index));
   if (dense) make_dense(fixture, random, dense, &layer->dense);
-  if (!config->routed[index]) return;
+  if (!config->layers[index].ffn->routed) return;
   layer->router = make_tile_linear(fixture, random, n_experts, ommai_decoder_call_router(config), OMMA_F32);
   if (config->experts.router.score == OMMAI_ROUTER_SIGMOID) layer->router_bias = random_vector(random, n_experts, 0, 0.3f);
   for (int64_t e = 0; e < n_experts; e++) {
@@ -235,7 +239,7 @@ static void rotate(double *x, int64_t dim, double theta, int64_t position, bool 
 }
 
 static void project_grouped(struct oracle *oracle, const struct ommai_decoder_layer *layer, const struct decoder_matrix *qkv,
-                            int64_t token, const double *normed) {
+                            int64_t token, const double *normed, bool plain) {
   const struct ommai_decoder_config *config = &oracle->fixture->decoder.config;
   double *q = oracle->q[token], kv[2 * MAX_WIDTH], part[MAX_WIDTH];
   int64_t q_width = config->n_heads * config->head_dim, kv_width = config->n_kv_heads * config->head_dim;
@@ -244,10 +248,10 @@ static void project_grouped(struct oracle *oracle, const struct ommai_decoder_la
   for (int64_t h = 0; h < config->n_heads; h++) {
     int64_t shared = h / (config->n_heads / config->n_kv_heads), d = config->head_dim;
     norm(q + h * d, layer->q_norm, config->norm_eps, d, part);
-    rotate(part, d, config->rope_theta, token, false);
+    rotate(part, d, config->rope_theta, plain ? 0 : token, false);
     memcpy(q + h * d, part, (size_t)d * sizeof *part);
     norm(kv + shared * d, layer->k_norm, config->norm_eps, d, oracle->k[token] + h * d);
-    rotate(oracle->k[token] + h * d, d, config->rope_theta, token, false);
+    rotate(oracle->k[token] + h * d, d, config->rope_theta, plain ? 0 : token, false);
     memcpy(oracle->v[token] + h * d, kv + kv_width + shared * d, (size_t)d * sizeof *part);
   }
 }
@@ -270,12 +274,28 @@ static void project_mla(struct oracle *oracle, const struct ommai_decoder_layer 
   }
 }
 
-static void attend(const struct oracle *oracle, int64_t token, double *out) {
+/* What toy_mixer sums up, by its definition. */
+static void recur(const struct oracle *oracle, int64_t token, double *out) {
+  const struct ommai_decoder_config *config = &oracle->fixture->decoder.config;
+  int64_t d = config->head_dim, v = config->v_head_dim;
+  memset(out, 0, (size_t)(config->n_heads * v) * sizeof *out);
+  for (int64_t h = 0; h < config->n_heads; h++) {
+    for (int64_t i = 0; i <= token; i++) {
+      double dot = 0;
+      for (int64_t j = 0; j < d; j++) dot += oracle->q[token][h * d + j] * oracle->k[i][h * d + j];
+      dot *= pow(TOY_DECAY, (double)(token - i)) / (double)d;
+      for (int64_t j = 0; j < v; j++) out[h * v + j] += dot * oracle->v[i][h * v + j];
+    }
+  }
+}
+
+static void attend(const struct oracle *oracle, int64_t token, int64_t window, double *out) {
   const struct ommai_decoder_config *config = &oracle->fixture->decoder.config;
   int64_t d = config->head_dim, v = config->v_head_dim;
   for (int64_t h = 0; h < config->n_heads; h++) {
     double weights[MAX_TOKENS], sum = 0;
-    for (int64_t i = 0; i <= token; i++) {
+    int64_t first = window && token >= window ? token - window + 1 : 0;
+    for (int64_t i = first; i <= token; i++) {
       double dot = 0;
       for (int64_t j = 0; j < d; j++) dot += oracle->q[token][h * d + j] * oracle->k[i][h * d + j];
       weights[i] = exp(dot / sqrt((double)d));
@@ -283,7 +303,7 @@ static void attend(const struct oracle *oracle, int64_t token, double *out) {
     }
     for (int64_t j = 0; j < v; j++) {
       out[h * v + j] = 0;
-      for (int64_t i = 0; i <= token; i++) out[h * v + j] += weights[i] / sum * oracle->v[i][h * v + j];
+      for (int64_t i = first; i <= token; i++) out[h * v + j] += weights[i] / sum * oracle->v[i][h * v + j];
     }
   }
 }
@@ -310,7 +330,7 @@ static void feed_forward(const struct oracle *oracle, int64_t index, int at, dou
     add_gated(matrix, matrix + 1, normed, 1, x);
     matrix += 2;
   }
-  if (!config->routed[index]) return;
+  if (!config->layers[index].ffn->routed) return;
   float rounded[MAX_WIDTH], weights[MAX_WIDTH];
   int32_t chosen[MAX_WIDTH];
   multiply(matrix, 0, router->n_experts, normed, logits);
@@ -324,7 +344,7 @@ static void feed_forward(const struct oracle *oracle, int64_t index, int at, dou
 static void run_layer(struct oracle *oracle, int64_t index) {
   const struct ommai_decoder_config *config = &oracle->fixture->decoder.config;
   const struct ommai_decoder_layer *layer = &oracle->fixture->decoder.layers[index];
-  bool is_mla = config->attention == &ommai_mla_attention;
+  bool is_mla = config->layers[index].mixer == &ommai_mla_attention, is_toy = config->layers[index].mixer == &toy_mixer;
   const struct decoder_matrix *qkv = next(oracle), *heads = is_mla ? next(oracle) : NULL, *o = next(oracle);
   double normed[MAX_WIDTH], attended[MAX_WIDTH], out[MAX_WIDTH];
   for (int64_t i = 0; i < oracle->n; i++) {
@@ -332,17 +352,21 @@ static void run_layer(struct oracle *oracle, int64_t index) {
     if (is_mla) {
       project_mla(oracle, layer, qkv, heads, i, normed);
     } else {
-      project_grouped(oracle, layer, qkv, i, normed);
+      project_grouped(oracle, layer, qkv, i, normed, is_toy);
     }
   }
   for (int64_t i = 0; i < oracle->n; i++) {
-    attend(oracle, i, attended);
+    if (is_toy) {
+      recur(oracle, i, attended);
+    } else {
+      attend(oracle, i, config->layers[index].window, attended);
+    }
     multiply(o, 0, config->hidden_size, attended, out);
     for (int64_t j = 0; j < config->hidden_size; j++) oracle->x[i][j] += out[j];
     feed_forward(oracle, index, oracle->at, oracle->x[i]);
   }
   oracle->at += 2 * (ommai_decoder_dense_size(config, index) > 0);
-  if (config->routed[index]) oracle->at += (int)(1 + 2 * config->experts.router.n_experts);
+  if (config->layers[index].ffn->routed) oracle->at += (int)(1 + 2 * config->experts.router.n_experts);
 }
 
 void decoder_fixture_oracle(const struct decoder_fixture *fixture, const int32_t *tokens, int64_t n, double *logits) {

@@ -16,6 +16,8 @@ const char *const golden_models[] = {"qwen3_vl_tied",
                                      "kimi_vl",
                                      "qwen2_vl_untied",
                                      "qwen2_vl_tied",
+                                     "qwen2_5_vl_sliding",
+                                     "qwen2_vl_sliding",
                                      NULL};
 
 void golden_path(const char *model, const char *file, char *out, size_t size) {

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "base/half.h"
 #include "support/test.h"
 
@@ -28,6 +29,21 @@ double fixture_activate(double x, enum ommai_activation activation) {
     default: return x;
   }
 }
+
+static enum omma_status refuse(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker,
+                               struct omma_error *error) {
+  (void)op, (void)x, (void)y, (void)n_rows, (void)worker;
+  return ommai_fail(error, OMMA_ERROR_LIMIT, "no tiles today");
+}
+
+void fixture_break_linear(struct ommai_linear *linear, struct ommai_linear_code *broken) {
+  *broken = *linear->code;
+  broken->op_run = refuse;
+  broken->op_run_prepared = NULL;
+  linear->code = broken;
+}
+
+void fixture_mend_linear(struct ommai_linear *linear) { linear->code = ommai_linear_code_for(linear->context, &linear->spec); }
 
 static void level_passes(void **state) {
   const char *name = *state;

@@ -3,13 +3,18 @@
 #ifndef OMMA_TEST_SUPPORT_LINEAR_FIXTURE_H
 #define OMMA_TEST_SUPPORT_LINEAR_FIXTURE_H
 
-#include "linear/linear.h"
+#include "linear/linear_objects.h"
 
 /* Element `at` of an array of f32 or bf16. */
 void fixture_put(void *array, int64_t at, float value, enum omma_dtype type);
 float fixture_get(const void *array, int64_t at, enum omma_dtype type);
 
 double fixture_activate(double x, enum ommai_activation activation);
+
+/* Makes a layer's tiles fail with `broken`'s help, which must live until it is mended: LIMIT, "no
+ * tiles today", a status that no other failure has. */
+void fixture_break_linear(struct ommai_linear *linear, struct ommai_linear_code *broken);
+void fixture_mend_linear(struct ommai_linear *linear);
 
 /* The body of main() for tests over oneDNN, which keeps its level for the life of a process.
  * Without arguments the program runs itself once for each CPU level of the machine, with the

@@ -4,8 +4,11 @@
 #include <omma/attention.h>
 #include <stdlib.h>
 
+#include "language/feed_forward.h"
+#include "model/model.h"
 #include "support/golden.h"
 #include "support/test.h"
+#include "support/toy_mixer.h"
 
 struct omma_model *fixture_model(const char *name, const struct omma_model_options *options) {
   static const struct omma_model_options defaults = {.weights = OMMA_WEIGHTS_F32, .n_threads = 1, .max_model_len = 1024};
@@ -14,6 +17,14 @@ struct omma_model *fixture_model(const char *name, const struct omma_model_optio
   struct omma_model *model;
   golden_path(name, NULL, path, sizeof path);
   assert_ok(omma_model_open(path, options ? options : &defaults, &model, &error), &error);
+  return model;
+}
+
+struct omma_model *fixture_groups_model(enum fixture_groups groups, const struct omma_model_options *options) {
+  struct omma_model *model = fixture_model(groups == FIXTURE_ALTERNATING ? "qwen2_vl_sliding" : "qwen2_5_vl_sliding", options);
+  if (groups != FIXTURE_HYBRID) return model;
+  model->config.text.layers[1] = (struct ommai_layer_config){&toy_mixer, &ommai_ffn_dense, 0};
+  model->network.decoder.config = model->config.text;
   return model;
 }
 
@@ -28,7 +39,7 @@ int64_t fixture_kv_bytes(const struct omma_model *model, int64_t n_pages) {
   struct omma_memory_estimate estimate;
   struct omma_error error;
   assert_ok(omma_estimate_memory(model, NULL, 0, &estimate, &error), &error);
-  return n_pages * estimate.kv_cache_bytes / (estimate.kv_cache_tokens / OMMA_ATTENTION_PAGE_TOKENS);
+  return n_pages * estimate.kv_page_bytes;
 }
 
 struct omma_image *fixture_image(const char *name) {

@@ -11,6 +11,10 @@
 
 /* Opens a golden model; options NULL: f32, one thread, 1,024 tokens of context. */
 struct omma_model *fixture_model(const char *name, const struct omma_model_options *options);
+/* Opens a golden model whose layers see windows, or one with a layer that sees all, a recurrent one
+ * (toy_mixer) and one with a window. */
+enum fixture_groups { FIXTURE_SLIDING, FIXTURE_ALTERNATING, FIXTURE_HYBRID, FIXTURE_GROUPS };
+struct omma_model *fixture_groups_model(enum fixture_groups groups, const struct omma_model_options *options);
 /* An engine with these options, NULL for the defaults. */
 struct omma_engine *fixture_engine(struct omma_model *model, const struct omma_engine_options *options);
 /* The bytes of that many KV pages: a page has the elements of the linear layers, whose type follows

@@ -83,7 +83,7 @@ static void make_linear(struct test_random *random, const struct ommai_vision_to
   const struct ommai_linear_source source = {
       .weight = weight, .type = OMMA_F32, .n_out = n_out, .bias = bias, .bias_type = OMMA_F32};
   const struct ommai_linear_spec spec = {.n_in = n_in, .format = format, .compute = tower->dtype};
-  assert_ok(ommai_linear_create(tower->linear_context, &spec, &source, 1, &out->linear, &error), &error);
+  assert_ok(ommai_linear_create(tower->linear_context, &spec, &source, 1, NULL, &out->linear, &error), &error);
   assert_ok(ommai_linear_op_create(tower->linear_context, out->linear, &call, &out->op, &error), &error);
   ommai_release(&ommai_default_allocator, weight, (size_t)(n_out * n_in), sizeof *weight);
   ommai_release(&ommai_default_allocator, bias, (size_t)n_out, sizeof *bias);

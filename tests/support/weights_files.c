@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "support/test.h"
@@ -62,6 +63,17 @@ void test_write_file(const char *path, const void *bytes, size_t size) {
   assert_non_null(file);
   assert_int_equal(fwrite(bytes, 1, size, file), size);
   assert_int_equal(fclose(file), 0);
+}
+
+void test_write_at(const char *root, const char *file, const char *text) {
+  char path[TEST_PATH_SIZE];
+  test_path(path, root, file);
+  for (char *slash = path + strlen(root) + 1; (slash = strchr(slash, '/')); slash++) {
+    *slash = '\0';
+    mkdir(path, 0700);
+    *slash = '/';
+  }
+  test_write_file(path, text, strlen(text));
 }
 
 void test_write_safetensors(const char *path, const char *header, size_t data_size) {

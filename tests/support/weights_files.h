@@ -30,6 +30,9 @@ int test_folder_teardown(void **state);
 
 void test_write_file(const char *path, const void *bytes, size_t size);
 
+/* A text file below `root`, in folders that are made: what a machine has in /proc and /sys. */
+void test_write_at(const char *root, const char *file, const char *text);
+
 /* A safetensors file with this JSON header (not padded) and `data_size` bytes 0, 1, 2, ... after
  * it. */
 void test_write_safetensors(const char *path, const char *header, size_t data_size);

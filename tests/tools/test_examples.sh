@@ -11,9 +11,10 @@ trap 'rm -rf "$work"' EXIT
 
 cmake --install "$build" --prefix "$work/installed" > "$work/log" || { cat "$work/log"; exit 1; }
 library=$(find "$work/installed" -name libomma-attention.so)
-PKG_CONFIG_PATH=$(dirname "$library")/pkgconfig
+# Alone: the shared library wants no .pc file of another package.
+PKG_CONFIG_LIBDIR=$(dirname "$library")/pkgconfig
 LD_LIBRARY_PATH=$(dirname "$library")
-export PKG_CONFIG_PATH LD_LIBRARY_PATH
+export PKG_CONFIG_LIBDIR LD_LIBRARY_PATH
 
 # Words of flags are meant to be split.
 # shellcheck disable=SC2046,SC2086
@@ -29,11 +30,17 @@ done
 
 # With the whole library, where this build has it, and the demo model's weights are there.
 demo=$work/installed/share/ommatidia/demo
-if pkg-config --exists libomma && [ -e "$demo/model.safetensors" ]; then
+if [ -e "$PKG_CONFIG_LIBDIR/libomma.pc" ] && [ -e "$demo/model.safetensors" ]; then
   echo "== ask.c, shared"
   # shellcheck disable=SC2046,SC2086
   ${CC:-cc} -std=c11 -O1 -Wall -Wextra -Werror $flags "$root/examples/ask.c" $(pkg-config --cflags --libs libomma) -lpthread -o "$work/ask"
   "$work/ask" "$demo" "$root/models/demo/images/cross.png" > "$work/answers"
   cat "$work/answers"
   [ "$(grep -c tokens "$work/answers")" = 2 ] && grep -q cross "$work/answers"
+
+  echo "== ask.c, static"
+  # shellcheck disable=SC2046,SC2086
+  ${CC:-cc} -std=c11 -O1 $flags "$root/examples/ask.c" $(pkg-config --cflags libomma) "${library%-attention.so}.a" \
+    $(pkg-config --static --libs libomma | sed 's/-lomma //') -lpthread -o "$work/ask-static"
+  "$work/ask-static" "$demo" "$root/models/demo/images/cross.png" | sed 's/[0-9.]* s/ s/g' | grep -q cross
 fi

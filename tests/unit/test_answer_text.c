@@ -122,6 +122,7 @@ static void stop_strings_cut_across_tokens(void **state) {
       {"aaaab", {"aab", NULL}, "aa", 0},
       {"aaaa", {"aab", NULL}, "aaaa", -1},
       {"xyz end", {"yz e", "z", NULL}, "xy", 1}, /* the one that is complete first */
+      {"xyz end", {"z", "yz", NULL}, "x", 1},    /* the longer of two that end together */
       {"caf\xc3\xa9 \xe2\x82\xac 5", {"\xe2\x82\xac", NULL}, "caf\xc3\xa9 ", 0},
   };
   set_up(&fixture);
@@ -149,6 +150,28 @@ static void no_stop_before_min_tokens(void **state) {
   assert_true(shown.size > 1 && shown.text[0] == 'a' && shown.n_tokens > 1);
   run(&fixture, ids, n, n, &shown); /* the end comes before a stop is allowed: nothing is cut off */
   expect_shown(&shown, "a b a b a", -1);
+  /* one that begins before min_tokens and ends after them; one that lies wholly before */
+  set_stops(&fixture, (const char *const[]){"xyz", "ab", NULL});
+  run(&fixture, ids, byte_ids(&fixture, "ab xyz", ids), 5, &shown);
+  expect_shown(&shown, "ab ", 0);
+  set_stops(&fixture, (const char *const[]){"abcd", "bc", NULL});
+  run(&fixture, ids, byte_ids(&fixture, "abcx bc", ids), 3, &shown);
+  expect_shown(&shown, "abcx ", 1);
+  tear_down(&fixture);
+}
+
+/* Of several stop strings that one token completes, the one that ends first. */
+static void the_stop_that_ends_first_counts(void **state) {
+  (void)state;
+  struct fixture fixture;
+  struct shown shown;
+  int32_t ids[MAX_IDS];
+  set_up(&fixture);
+  size_t n = ids_of(&fixture, "The", ids); /* one token */
+  assert_int_equal(n, 1);
+  set_stops(&fixture, (const char *const[]){"The", "h", NULL});
+  run(&fixture, ids, n, 0, &shown);
+  expect_shown(&shown, "T", 1);
   tear_down(&fixture);
 }
 
@@ -162,10 +185,11 @@ static int reference(const struct fixture *fixture, const int32_t *ids, size_t n
     out->size += ommai_detokenizer_push(&detokenizer, fixture->model.tokenizer, ids[i], true, out->text + out->size);
     out->n_tokens++;
     size_t first = out->size;
-    for (size_t s = 0; s < request->n_stop; s++) {
-      const char *found = memmem(out->text, out->size, request->stop[s], request->stop_size[s]);
-      if (found && (size_t)(found - out->text) < first) {
-        first = (size_t)(found - out->text);
+    for (size_t end = 1; end <= out->size && out->stop_index < 0; end++) {
+      for (size_t s = 0; s < request->n_stop; s++) {
+        size_t size = request->stop_size[s];
+        if (size > end || memcmp(out->text + end - size, request->stop[s], size) != 0 || end - size >= first) continue;
+        first = end - size;
         out->stop_index = (int)s;
       }
     }
@@ -276,7 +300,7 @@ static void the_longest_stop_string_is_held_back(void **state) {
 /* ---- thoughts ---- */
 
 static void set_thought(struct fixture *fixture, const char *begin, const char *end) {
-  const struct omma_reasoning reasoning = {begin, end, NULL};
+  const struct omma_reasoning reasoning = {begin, end, NULL, NULL};
   const struct omma_sampling sampling = {.reasoning = &reasoning};
   struct omma_error error;
   assert_ok(ommai_thought_rules_take(&fixture->request.thought, &fixture->model, &sampling, &error), &error);
@@ -302,7 +326,7 @@ static const struct {
     {"<t>never ends", NULL, "never ends", "", -1},
     {"never ends</", NULL, "never ends</", "", -1},
     {"<", NULL, "<", "", -1},
-    {"a<t>b</t>c</t>d<t>", NULL, "a<t>b", "c</t>d<t>", -1},
+    {"a<t>b</t>c</t>d<t>", NULL, "ab", "c</t>d<t>", -1},
     {"</</t>a", NULL, "</", "a", -1},
     {"ab</t>cd", "bc", "ab", "cd", -1}, /* a stop string does not reach over the mark */
     {"ab</t>cd", "</t>", "ab", "", 0},
@@ -329,6 +353,37 @@ static void thoughts_are_separated(void **state) {
     run(&fixture, ids, ids_of(&fixture, thoughts[i].text, ids), 0, &shown);
     expect_shown(&shown, thoughts[i].rest, -1);
     expect_reasoning(&shown, thoughts[i].reasoning);
+  }
+  tear_down(&fixture);
+}
+
+/* A call of a tool ends a thought whose end mark is missing, and is the answer. */
+static void a_thought_ends_where_the_answer_begins(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *reasoning, *rest;
+  } cases[] = {{"<t>ab<call>{}", "ab", "<call>{}"},
+               {"ab<call>{}</t>c", "ab", "<call>{}</t>c"},
+               {"ab</t>c<call>{}", "ab", "c<call>{}"},
+               {"<call>{}", "", "<call>{}"},
+               {"ab<cal", "ab<cal", ""},
+               {"ab<c<call>", "ab<c", "<call>"}};
+  const struct omma_reasoning reasoning = {"<t>", "</t>", NULL, "<call>"};
+  const struct omma_sampling sampling = {.reasoning = &reasoning};
+  struct fixture fixture;
+  struct shown shown;
+  struct omma_error error;
+  int32_t ids[MAX_IDS];
+  set_up(&fixture);
+  assert_ok(ommai_thought_rules_take(&fixture.request.thought, &fixture.model, &sampling, &error), &error);
+  fixture.request.thought.open = true;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    run(&fixture, ids, byte_ids(&fixture, cases[i].text, ids), 0, &shown);
+    expect_shown(&shown, cases[i].rest, -1);
+    expect_reasoning(&shown, cases[i].reasoning);
+    run(&fixture, ids, ids_of(&fixture, cases[i].text, ids), 0, &shown);
+    expect_shown(&shown, cases[i].rest, -1);
+    expect_reasoning(&shown, cases[i].reasoning);
   }
   tear_down(&fixture);
 }
@@ -382,7 +437,7 @@ static void a_thought_is_ended_when_its_budget_is_used_up(void **state) {
   (void)state;
   struct fixture fixture;
   struct ommai_answer_text answer;
-  const struct omma_reasoning reasoning = {"<t>", "</t>", " Enough.</t>"};
+  const struct omma_reasoning reasoning = {"<t>", "</t>", " Enough.</t>", NULL};
   struct omma_error error;
   int32_t ids[MAX_IDS];
   set_up(&fixture);
@@ -419,16 +474,17 @@ static void bad_rules_are_refused(void **state) {
     struct omma_reasoning reasoning;
     int64_t budget;
     const char *part;
-  } cases[] = {{{"", "b", NULL}, 1, "begin"},
-               {{"a", NULL, NULL}, 1, "end"},
-               {{long_mark, "b", NULL}, 1, "found 65"},
-               {{"a", "b", "stop"}, 1, "with the mark b"},
+  } cases[] = {{{"", "b", NULL, NULL}, 1, "begin"},
+               {{"a", NULL, NULL, NULL}, 1, "end"},
+               {{long_mark, "b", NULL, NULL}, 1, "found 65"},
+               {{"a", "b", "stop", NULL}, 1, "with the mark b"},
                {{"a", "b",
                  "\xff"
-                 "b"},
+                 "b",
+                 NULL},
                 1,
                 "UTF-8"},
-               {{"a", "b", NULL}, -2, "thinking_token_budget"}};
+               {{"a", "b", NULL, NULL}, -2, "thinking_token_budget"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const struct omma_sampling sampling = {
         .reasoning = &cases[i].reasoning, .limits_thinking = true, .max_thinking_tokens = cases[i].budget};
@@ -443,10 +499,12 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(stop_strings_cut_across_tokens),
       cmocka_unit_test(no_stop_before_min_tokens),
+      cmocka_unit_test(the_stop_that_ends_first_counts),
       cmocka_unit_test(random_streams_equal_the_whole_text),
       cmocka_unit_test(characters_are_never_split),
       cmocka_unit_test(the_longest_stop_string_is_held_back),
       cmocka_unit_test(thoughts_are_separated),
+      cmocka_unit_test(a_thought_ends_where_the_answer_begins),
       cmocka_unit_test(marks_may_be_longer_than_a_character),
       cmocka_unit_test(a_grammar_begins_after_the_marks_token),
       cmocka_unit_test(a_thought_is_ended_when_its_budget_is_used_up),

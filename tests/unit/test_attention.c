@@ -7,75 +7,11 @@
 #include "base/half.h"
 #include "base/team.h"
 #include "kernels/cpu.h"
-#include "support/attention_case.h"
+#include "support/attention_levels.h"
 #include "support/guarded.h"
-
-/* by enum omma_dtype, on normal inputs */
-static const double relative_limits[3] = {2e-6, 4e-3, 1e-3};
-
-static struct omma_attention_context *make_context(enum ommai_cpu_level level) {
-  struct omma_attention_options options = {.isa = ommai_cpu_level_name(level)};
-  struct omma_attention_context *context;
-  struct omma_error error;
-  assert_ok(omma_attention_context_create(&options, &context, &error), &error);
-  return context;
-}
-
-/* Whether two contexts choose the same kernels throughout. */
-static bool same_kernels(const struct omma_attention_context *a, const struct omma_attention_context *b) {
-  for (int mode = OMMA_ATTENTION_ENCODER; mode <= OMMA_ATTENTION_DECODE; mode++) {
-    for (int dtype = OMMA_F32; dtype <= OMMA_F16; dtype++) {
-      if (omma_attention_kernel_name(a, mode, dtype, 64, 0) != omma_attention_kernel_name(b, mode, dtype, 64, 0)) return false;
-    }
-  }
-  return true;
-}
 
 static bool is_highest(const struct omma_attention_context *context) {
   return strcmp(omma_attention_context_isa(context), ommai_cpu_level_name(ommai_cpu_best())) == 0;
-}
-
-/* Runs `body` once for every CPU level of this machine that has kernels of its own. */
-static void on_every_level(void (*body)(const struct omma_attention_context *context)) {
-  struct omma_attention_context *before = NULL;
-  for (int level = 0; level < OMMAI_CPU_LEVELS; level++) {
-    if (!ommai_cpu_has(level)) continue;
-    struct omma_attention_context *context = make_context(level);
-    if (!before || !same_kernels(before, context)) body(context);
-    omma_attention_context_destroy(before);
-    before = context;
-  }
-  omma_attention_context_destroy(before);
-}
-
-static void check(const struct omma_attention_context *context, const struct attention_case *problem, int64_t row_step) {
-  float *found = attention_case_run(context, problem);
-  attention_case_check(problem, found, relative_limits[problem->dtype], row_step, omma_attention_context_isa(context));
-  free(found);
-}
-
-/* The types of the causal and decode modes: f32, bf16, f32 over keys and values in bf16, f32 and
- * bf16 over integers with scales. */
-enum { DECODER_TYPES = 5 };
-static struct attention_case base_case(enum omma_attention_mode mode, enum omma_dtype dtype, int32_t head_dim,
-                                       const struct attention_segment *segments, int64_t n_segments) {
-  return (struct attention_case){.mode = mode,
-                                 .dtype = dtype,
-                                 .n_heads = 2,
-                                 .n_kv_heads = 2,
-                                 .head_dim = head_dim,
-                                 .v_head_dim = head_dim,
-                                 .n_segments = n_segments,
-                                 .segments = segments};
-}
-
-static struct attention_case decoder_case(enum omma_attention_mode mode, int types, int32_t head_dim,
-                                          const struct attention_segment *segments, int64_t n_segments) {
-  enum omma_dtype dtype = types == OMMA_BF16 || types == 4 ? OMMA_BF16 : OMMA_F32;
-  struct attention_case problem = base_case(mode, dtype, head_dim, segments, n_segments);
-  problem.bf16_kv = types == 2;
-  problem.int8_kv = types >= 3;
-  return problem;
 }
 
 /* Lengths around the tiles and blocks of all kernels, in one packed run. */
@@ -86,14 +22,14 @@ static void lengths(const struct omma_attention_context *context) {
   struct attention_segment segments[COUNT];
   for (int i = 0; i < COUNT; i++) segments[i] = (struct attention_segment){n[i], n[i], (uint32_t)i, false};
   for (int dtype = OMMA_F32; dtype <= OMMA_F16; dtype++) {
-    struct attention_case problem = base_case(OMMA_ATTENTION_ENCODER, dtype, 24, segments, COUNT);
+    struct attention_case problem = attention_base_case(OMMA_ATTENTION_ENCODER, dtype, 24, segments, COUNT);
     problem.tail_rows = 3;
-    check(context, &problem, 2);
+    attention_check(context, &problem, 2);
     if (dtype == OMMA_F16) continue;
     problem.mode = OMMA_ATTENTION_CAUSAL;
-    check(context, &problem, 2);
+    attention_check(context, &problem, 2);
     problem.paged = true;
-    check(context, &problem, 2);
+    attention_check(context, &problem, 2);
   }
 }
 
@@ -103,7 +39,7 @@ static void one_key(const struct omma_attention_context *context) {
   struct attention_segment segments[COUNT];
   for (int i = 0; i < COUNT; i++) segments[i] = (struct attention_segment){1, 1, (uint32_t)i, false};
   for (int dtype = OMMA_F32; dtype <= OMMA_F16; dtype++) {
-    struct attention_case problem = base_case(OMMA_ATTENTION_ENCODER, dtype, 72, segments, COUNT);
+    struct attention_case problem = attention_base_case(OMMA_ATTENTION_ENCODER, dtype, 72, segments, COUNT);
     float *found = attention_case_run(context, &problem);
     attention_case_check(&problem, found, 0.0, 1, omma_attention_context_isa(context));
     free(found);
@@ -120,9 +56,9 @@ static void worst_rows(const struct omma_attention_context *context) {
   struct attention_segment segments[COUNT];
   for (int i = 0; i < COUNT; i++) segments[i] = (struct attention_segment){256, 256, (uint32_t)i, false};
   for (int i = 0; i < 2; i++) {
-    struct attention_case problem = base_case(OMMA_ATTENTION_ENCODER, dims[i][0], dims[i][1], segments, COUNT);
+    struct attention_case problem = attention_base_case(OMMA_ATTENTION_ENCODER, dims[i][0], dims[i][1], segments, COUNT);
     problem.n_heads = problem.n_kv_heads = 12;
-    check(context, &problem, row_step);
+    attention_check(context, &problem, row_step);
   }
 }
 
@@ -132,14 +68,14 @@ static void encoder_head_dims(const struct omma_attention_context *context) {
   const struct attention_segment some[] = {{37, 37, 1, false}, {140, 140, 2, false}}, few = {19, 67, 3, false};
   for (int dtype = OMMA_F32; dtype <= OMMA_F16; dtype++) {
     for (size_t i = 0; i < sizeof dims / sizeof *dims; i += test_small() ? 5 : 1) {
-      struct attention_case problem = base_case(OMMA_ATTENTION_ENCODER, dtype, dims[i], some, 2);
+      struct attention_case problem = attention_base_case(OMMA_ATTENTION_ENCODER, dtype, dims[i], some, 2);
       problem.pad = (int64_t)i % 3;
-      check(context, &problem, 11);
+      attention_check(context, &problem, 11);
     }
     for (int32_t dim = 1; dim <= OMMA_ATTENTION_MAX_HEAD_DIM; dim += test_small() ? 37 : 1) {
-      struct attention_case problem = base_case(OMMA_ATTENTION_ENCODER, dtype, dim, &few, 1);
+      struct attention_case problem = attention_base_case(OMMA_ATTENTION_ENCODER, dtype, dim, &few, 1);
       problem.n_heads = problem.n_kv_heads = 1;
-      check(context, &problem, 6);
+      attention_check(context, &problem, 6);
     }
   }
 }
@@ -149,13 +85,13 @@ static void encoder_head_dims(const struct omma_attention_context *context) {
 static void decoder_head_dims(const struct omma_attention_context *context) {
   const struct attention_segment rows = {3, 70, 4, false};
   for (int mode = OMMA_ATTENTION_CAUSAL; mode <= OMMA_ATTENTION_DECODE; mode++) {
-    for (int types = 0; types < DECODER_TYPES; types++) {
+    for (int types = 0; types < ATTENTION_DECODER_TYPES; types++) {
       int32_t step = test_small() ? 41 : types > 2 ? 3 : 1;
       for (int32_t dim = 1; dim <= OMMA_ATTENTION_MAX_HEAD_DIM; dim += step) {
-        struct attention_case problem = decoder_case(mode, types, dim, &rows, 1);
+        struct attention_case problem = attention_decoder_case(mode, types, dim, &rows, 1);
         problem.n_heads = 2, problem.n_kv_heads = 1;
         problem.paged = dim % 2;
-        check(context, &problem, 3);
+        attention_check(context, &problem, 3);
       }
     }
   }
@@ -165,20 +101,20 @@ static void different_value_dims_and_groups(const struct omma_attention_context 
   const struct attention_segment segments[] = {{50, 170, 1, false}, {0, 9, 2, false}, {3, 3, 3, false}};
   for (int mode = OMMA_ATTENTION_ENCODER; mode <= OMMA_ATTENTION_DECODE; mode++) {
     for (int dtype = OMMA_F32; dtype <= OMMA_BF16; dtype++) {
-      struct attention_case problem = base_case(mode, dtype, 192, segments, 3);
+      struct attention_case problem = attention_base_case(mode, dtype, 192, segments, 3);
       problem.v_head_dim = 128;
-      check(context, &problem, 7);
+      attention_check(context, &problem, 7);
       problem.head_dim = 17, problem.v_head_dim = 40;
       problem.n_heads = 6, problem.n_kv_heads = 2;
       problem.heads_first = true;
       problem.pad = 1;
-      check(context, &problem, 3);
+      attention_check(context, &problem, 3);
       problem.n_kv_heads = 1;
       problem.scale = 0.3f;
       problem.index64 = true;
-      check(context, &problem, 3);
+      attention_check(context, &problem, 3);
       problem.scale = -0.2f;
-      check(context, &problem, 3);
+      attention_check(context, &problem, 3);
     }
   }
 }
@@ -188,8 +124,8 @@ static void cross_segments(const struct omma_attention_context *context) {
   const struct attention_segment segments[] = {{1, 200, 1, false}, {5, 0, 2, false},    {0, 30, 3, false},
                                                {700, 3, 4, false}, {20, 129, 5, false}, {600, 0, 6, false}};
   for (int dtype = OMMA_F32; dtype <= OMMA_F16; dtype++) {
-    struct attention_case problem = base_case(OMMA_ATTENTION_ENCODER, dtype, 36, segments, 6);
-    check(context, &problem, 2);
+    struct attention_case problem = attention_base_case(OMMA_ATTENTION_ENCODER, dtype, 36, segments, 6);
+    attention_check(context, &problem, 2);
   }
 }
 
@@ -199,9 +135,9 @@ static void odd_values(const struct omma_attention_context *context) {
     for (int dtype = OMMA_F32; dtype <= OMMA_F16; dtype++) {
       if (mode != OMMA_ATTENTION_ENCODER && dtype == OMMA_F16) continue;
       for (int values = VALUES_EQUAL; values <= VALUES_ALTERNATING; values++) {
-        struct attention_case problem = base_case(mode, dtype, 40, segments, 2);
+        struct attention_case problem = attention_base_case(mode, dtype, 40, segments, 2);
         problem.values = values;
-        check(context, &problem, 5);
+        attention_check(context, &problem, 5);
       }
     }
   }
@@ -212,15 +148,15 @@ static void decode_lengths(const struct omma_attention_context *context) {
                                                {1, 65, 4, false},  {0, 5, 5, false},    {1, 512, 6, false},
                                                {1, 513, 7, false}, {3, 1025, 8, false}, {5, 5, 9, false}};
   static const int32_t dims[] = {3, 64, 72, 128, 256};
-  for (int types = 0; types < DECODER_TYPES; types++) {
+  for (int types = 0; types < ATTENTION_DECODER_TYPES; types++) {
     for (size_t i = 0; i < (test_small() ? 2 : sizeof dims / sizeof *dims); i++) {
-      struct attention_case problem = decoder_case(OMMA_ATTENTION_DECODE, types, dims[i], segments, 9);
+      struct attention_case problem = attention_decoder_case(OMMA_ATTENTION_DECODE, types, dims[i], segments, 9);
       problem.n_heads = 4;
-      check(context, &problem, 4);
+      attention_check(context, &problem, 4);
       problem.paged = true;
       problem.pad = 3;
       problem.n_kv_heads = 1;
-      check(context, &problem, 4);
+      attention_check(context, &problem, 4);
     }
   }
 }
@@ -229,52 +165,20 @@ static void decode_lengths(const struct omma_attention_context *context) {
 static void decode_shares_wide_keys(const struct omma_attention_context *context) {
   const struct attention_segment segments[] = {{1, 1, 1, false}, {1, 130, 2, false}, {2, 577, 3, false}};
   static const int32_t dims[][2] = {{576, 512}, {300, 257}, {OMMA_ATTENTION_MAX_DECODE_HEAD_DIM, 1000}};
-  for (int types = 0; types < DECODER_TYPES; types++) {
+  for (int types = 0; types < ATTENTION_DECODER_TYPES; types++) {
     for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
-      struct attention_case problem = decoder_case(OMMA_ATTENTION_DECODE, types, dims[i][0], segments, 3);
+      struct attention_case problem = attention_decoder_case(OMMA_ATTENTION_DECODE, types, dims[i][0], segments, 3);
       problem.v_head_dim = dims[i][1];
       problem.scale = 0.02f;
       problem.n_heads = 6;
       problem.n_kv_heads = 1;
       problem.paged = true;
-      check(context, &problem, 3);
+      attention_check(context, &problem, 3);
     }
   }
 }
 
 /* ---- equality -------------------------------------------------------------------------------- */
-
-static void assert_same_rows(const float *a, const float *b, int64_t count, const char *what) {
-  for (int64_t i = 0; i < count; i++) {
-    if (memcmp(&a[i], &b[i], sizeof *a) != 0)
-      fail_msg("%s: element %d: %.9g and %.9g", what, (int)i, (double)a[i], (double)b[i]);
-  }
-}
-
-/* The segment `content` of the given lengths alone, with this thread alone. */
-static float *run_alone(const struct omma_attention_context *context, struct attention_case problem,
-                        const struct attention_segment *segment) {
-  problem.segments = segment;
-  problem.n_segments = 1;
-  problem.team = NULL;
-  problem.slice = problem.tail_rows = problem.pad = 0;
-  problem.heads_first = false;
-  return attention_case_run(context, &problem);
-}
-
-/* Every healthy segment of the case has the bits of a run alone. */
-static void assert_same_as_alone(const struct omma_attention_context *context, const struct attention_case *problem,
-                                 const char *what) {
-  float *together = attention_case_run(context, problem);
-  int64_t width = (int64_t)problem->n_heads * problem->v_head_dim;
-  for (int64_t i = 0; i < problem->n_segments; i++) {
-    if (problem->segments[i].poison) continue;
-    float *alone = run_alone(context, *problem, &problem->segments[i]);
-    assert_same_rows(alone, together + attention_case_row(problem, i) * width, problem->segments[i].n_rows * width, what);
-    free(alone);
-  }
-  free(together);
-}
 
 static void packing_teams_and_slices(const struct omma_attention_context *context) {
   const struct attention_segment segments[] = {
@@ -285,26 +189,26 @@ static void packing_teams_and_slices(const struct omma_attention_context *contex
   assert_ok(ommai_team_create(3, false, &ommai_default_allocator, &team, &error), &error);
   for (int mode = OMMA_ATTENTION_ENCODER; mode <= OMMA_ATTENTION_DECODE; mode++) {
     for (int dtype = OMMA_F32; dtype <= OMMA_BF16; dtype++) {
-      struct attention_case problem = base_case(mode, dtype, 40, segments, 10);
+      struct attention_case problem = attention_base_case(mode, dtype, 40, segments, 10);
       problem.n_heads = 4;
-      assert_same_as_alone(context, &problem, "packed");
+      attention_assert_same_as_alone(context, &problem, "packed");
       problem.team = ommai_team_interface(team);
       problem.tail_rows = 300;
       problem.pad = 5;
-      assert_same_as_alone(context, &problem, "team");
+      attention_assert_same_as_alone(context, &problem, "team");
       problem.slice = 3;
       problem.heads_first = true;
-      assert_same_as_alone(context, &problem, "slices");
+      attention_assert_same_as_alone(context, &problem, "slices");
       problem.paged = mode != OMMA_ATTENTION_ENCODER;
       problem.team = NULL;
-      assert_same_as_alone(context, &problem, "pages");
+      attention_assert_same_as_alone(context, &problem, "pages");
     }
   }
-  struct attention_case problem = base_case(OMMA_ATTENTION_ENCODER, OMMA_BF16, 72, segments, 10);
+  struct attention_case problem = attention_base_case(OMMA_ATTENTION_ENCODER, OMMA_BF16, 72, segments, 10);
   problem.int8_scores = true;
   problem.team = ommai_team_interface(team);
   problem.slice = 3;
-  assert_same_as_alone(context, &problem, "scores in 8 bits");
+  attention_assert_same_as_alone(context, &problem, "scores in 8 bits");
   ommai_team_destroy(team);
 }
 
@@ -312,9 +216,9 @@ static void packing_teams_and_slices(const struct omma_attention_context *contex
 static void chunked_prefill(const struct omma_attention_context *context) {
   enum { LENGTH = 333 };
   static const int64_t chunks[] = {1, 7, 48, 64, 100};
-  for (int types = 0; types < DECODER_TYPES; types++) {
+  for (int types = 0; types < ATTENTION_DECODER_TYPES; types++) {
     const struct attention_segment whole = {LENGTH, LENGTH, 77, false};
-    struct attention_case problem = decoder_case(OMMA_ATTENTION_CAUSAL, types, 72, &whole, 1);
+    struct attention_case problem = attention_decoder_case(OMMA_ATTENTION_CAUSAL, types, 72, &whole, 1);
     problem.n_heads = 4;
     int64_t width = (int64_t)problem.n_heads * problem.v_head_dim;
     float *expected = attention_case_run(context, &problem);
@@ -325,7 +229,7 @@ static void chunked_prefill(const struct omma_attention_context *context) {
         problem.segments = &chunk;
         problem.paged = i % 2;
         float *found = attention_case_run(context, &problem);
-        assert_same_rows(found, expected + first * width, n_rows * width, "chunk");
+        attention_assert_same_rows(found, expected + first * width, n_rows * width, "chunk");
         free(found);
       }
     }
@@ -335,16 +239,16 @@ static void chunked_prefill(const struct omma_attention_context *context) {
 
 /* A row decoded with others of its sequence has the bits of the row decoded alone. */
 static void decode_row_by_row(const struct omma_attention_context *context) {
-  for (int types = 0; types < DECODER_TYPES; types++) {
+  for (int types = 0; types < ATTENTION_DECODER_TYPES; types++) {
     const struct attention_segment rows = {4, 514, 5, false};
-    struct attention_case problem = decoder_case(OMMA_ATTENTION_DECODE, types, 64, &rows, 1);
+    struct attention_case problem = attention_decoder_case(OMMA_ATTENTION_DECODE, types, 64, &rows, 1);
     problem.paged = true;
     float *together = attention_case_run(context, &problem);
     int64_t width = (int64_t)problem.n_heads * problem.v_head_dim;
     for (int64_t row = 0; row < 4; row++) {
       const struct attention_segment single = {1, 511 + row, 5, false};
-      float *alone = run_alone(context, problem, &single);
-      assert_same_rows(alone, together + row * width, width, "decode");
+      float *alone = attention_run_alone(context, problem, &single);
+      attention_assert_same_rows(alone, together + row * width, width, "decode");
       free(alone);
     }
     free(together);
@@ -356,10 +260,10 @@ static void several_waves(const struct omma_attention_context *context) {
   if (strcmp(omma_attention_context_isa(context), "scalar") == 0) return;
   const struct attention_segment segments[] = {
       {20, 9000, 1, false}, {5, 12000, 2, false}, {64, 64, 3, false}, {1, 30000, 4, false}};
-  struct attention_case problem = base_case(OMMA_ATTENTION_ENCODER, OMMA_BF16, 128, segments, 4);
+  struct attention_case problem = attention_base_case(OMMA_ATTENTION_ENCODER, OMMA_BF16, 128, segments, 4);
   problem.n_heads = problem.n_kv_heads = 3;
   problem.slice = 40;
-  assert_same_as_alone(context, &problem, "waves");
+  attention_assert_same_as_alone(context, &problem, "waves");
 }
 
 /* One segment of 60,000 among hundreds of 64, some empty: the few next to the many have the bits of
@@ -373,13 +277,13 @@ static void one_long_segment_among_many(const struct omma_attention_context *con
     int64_t n = i == 200 ? longest : i % 50 == 7 ? 0 : 64;
     segments[i] = (struct attention_segment){n, n, (uint32_t)i, false};
   }
-  struct attention_case problem = base_case(OMMA_ATTENTION_ENCODER, OMMA_BF16, 8, segments, COUNT);
+  struct attention_case problem = attention_base_case(OMMA_ATTENTION_ENCODER, OMMA_BF16, 8, segments, COUNT);
   problem.n_heads = problem.n_kv_heads = 1;
   float *found = attention_case_run(context, &problem);
-  attention_case_check(&problem, found, relative_limits[OMMA_BF16], 3001, "one long segment");
+  attention_case_check(&problem, found, attention_relative_limits[OMMA_BF16], 3001, "one long segment");
   for (int i = 1; i < COUNT; i += 40) {
-    float *alone = run_alone(context, problem, &segments[i]);
-    assert_same_rows(alone, found + attention_case_row(&problem, i) * 8, segments[i].n_rows * 8, "short segment");
+    float *alone = attention_run_alone(context, problem, &segments[i]);
+    attention_assert_same_rows(alone, found + attention_case_row(&problem, i) * 8, segments[i].n_rows * 8, "short segment");
     free(alone);
   }
   free(found);
@@ -432,28 +336,23 @@ static void self_test(const struct omma_attention_context *context) {
   assert_ok(omma_attention_self_test(context, &error), &error);
 }
 
-#define LEVEL_TEST(name)                  \
-  static void test_##name(void **state) { \
-    (void)state;                          \
-    on_every_level(name);                 \
-  }
-LEVEL_TEST(one_key)
-LEVEL_TEST(worst_rows)
-LEVEL_TEST(lengths)
-LEVEL_TEST(encoder_head_dims)
-LEVEL_TEST(decoder_head_dims)
-LEVEL_TEST(different_value_dims_and_groups)
-LEVEL_TEST(cross_segments)
-LEVEL_TEST(odd_values)
-LEVEL_TEST(decode_lengths)
-LEVEL_TEST(decode_shares_wide_keys)
-LEVEL_TEST(packing_teams_and_slices)
-LEVEL_TEST(chunked_prefill)
-LEVEL_TEST(decode_row_by_row)
-LEVEL_TEST(several_waves)
-LEVEL_TEST(one_long_segment_among_many)
-LEVEL_TEST(scores_in_8_bits)
-LEVEL_TEST(self_test)
+ATTENTION_LEVEL_TEST(one_key)
+ATTENTION_LEVEL_TEST(worst_rows)
+ATTENTION_LEVEL_TEST(lengths)
+ATTENTION_LEVEL_TEST(encoder_head_dims)
+ATTENTION_LEVEL_TEST(decoder_head_dims)
+ATTENTION_LEVEL_TEST(different_value_dims_and_groups)
+ATTENTION_LEVEL_TEST(cross_segments)
+ATTENTION_LEVEL_TEST(odd_values)
+ATTENTION_LEVEL_TEST(decode_lengths)
+ATTENTION_LEVEL_TEST(decode_shares_wide_keys)
+ATTENTION_LEVEL_TEST(packing_teams_and_slices)
+ATTENTION_LEVEL_TEST(chunked_prefill)
+ATTENTION_LEVEL_TEST(decode_row_by_row)
+ATTENTION_LEVEL_TEST(several_waves)
+ATTENTION_LEVEL_TEST(one_long_segment_among_many)
+ATTENTION_LEVEL_TEST(scores_in_8_bits)
+ATTENTION_LEVEL_TEST(self_test)
 
 int main(void) {
   const struct CMUnitTest tests[] = {

@@ -83,6 +83,7 @@ static void bounds_hold(void **state) {
     spec.dtype = test_random_range(&random, 0, 1) ? OMMA_F32 : OMMA_BF16;
     spec.n_segments = test_random_range(&random, 0, MAX_SEGMENTS);
     spec.paged = spec.mode != OMMA_ATTENTION_ENCODER;
+    if (spec.paged) spec.window = test_random_range(&random, 0, 1 << test_random_range(&random, 0, 14));
     int64_t longest = 0;
     for (int64_t i = 0; i < spec.n_segments; i++) {
       int64_t rows =
@@ -100,6 +101,7 @@ static void bounds_hold(void **state) {
     larger.q_offsets = NULL;
     larger.n_tokens += test_random_range(&random, 0, 1000);
     larger.n_segments += test_random_range(&random, 0, 5);
+    if (spec.window > 0) larger.window = test_random_range(&random, 0, 3) ? spec.window + test_random_range(&random, 0, 90) : 0;
     if (spec.paged) larger.n_kv_tokens = longest + 1;
     size_t bound = omma_attention_plan_size_bound(context, &larger);
     assert_true(bound > 0 && omma_attention_plan_size_bound(context, &spec) > 0);
@@ -179,6 +181,69 @@ static void flops_count_useful_work(void **state) {
   omma_attention_context_destroy(context);
 }
 
+/* Keys are counted one by one. */
+static void flops_know_the_window(void **state) {
+  (void)state;
+  struct omma_attention_context *context = scalar_context(NULL);
+  const int32_t cu[4] = {0, 10, 10, 70};
+  const int64_t offsets[3] = {0, 5, 47};
+  for (int64_t window = 1; window < 120; window += window < 12 ? 1 : 9) {
+    for (int mode = OMMA_ATTENTION_CAUSAL; mode <= OMMA_ATTENTION_DECODE; mode++) {
+      struct omma_attention_spec spec = usual_spec(70);
+      struct omma_attention_plan *plan;
+      struct omma_attention_plan_info info;
+      struct omma_error error;
+      int64_t seen = 0;
+      spec.mode = (enum omma_attention_mode)mode;
+      spec.window = window;
+      spec.n_segments = 3;
+      spec.cu_seqlens = cu;
+      spec.q_offsets = offsets;
+      spec.paged = true;
+      for (int i = 0; i < 3; i++) {
+        for (int64_t at = offsets[i]; at < offsets[i] + cu[i + 1] - cu[i]; at++) seen += at + 1 < window ? at + 1 : window;
+      }
+      assert_ok(omma_attention_plan_create(context, &spec, &plan, &error), &error);
+      omma_attention_plan_get_info(plan, &info);
+      assert_true(info.flops == 2.0 * (64 + 64) * 4 * (double)seen);
+      omma_attention_plan_destroy(plan);
+    }
+  }
+  omma_attention_context_destroy(context);
+}
+
+/* Steps, workspace and its bound are those of the window, however far into a sequence the rows
+ * are. */
+static void work_does_not_grow_with_what_is_hidden(void **state) {
+  (void)state;
+  struct omma_attention_context *context = scalar_context(NULL);
+  for (int mode = OMMA_ATTENTION_CAUSAL; mode <= OMMA_ATTENTION_DECODE; mode++) {
+    int64_t steps[2];
+    size_t workspace[2], bound[2];
+    for (int i = 0; i < 2; i++) {
+      const int64_t offset = i == 0 ? 4096 : 1 << 20;
+      struct omma_attention_spec spec = usual_spec(mode == OMMA_ATTENTION_DECODE ? 1 : 512);
+      struct omma_attention_plan *plan;
+      struct omma_attention_plan_info info;
+      struct omma_error error;
+      spec.mode = (enum omma_attention_mode)mode;
+      spec.window = 1024;
+      spec.q_offsets = &offset;
+      spec.paged = true;
+      assert_ok(omma_attention_plan_create(context, &spec, &plan, &error), &error);
+      omma_attention_plan_get_info(plan, &info);
+      steps[i] = info.n_steps;
+      workspace[i] = omma_attention_plan_workspace_size(plan, 1);
+      bound[i] = omma_attention_workspace_bound(context, &spec, 1);
+      omma_attention_plan_destroy(plan);
+    }
+    assert_int_equal(steps[0], steps[1]);
+    assert_int_equal(workspace[0], workspace[1]);
+    assert_int_equal(bound[0], bound[1]);
+  }
+  omma_attention_context_destroy(context);
+}
+
 /* Encoder segments of one block have the window kernel where their type has one; its name is that
  * of the longest segment. */
 static void windows_have_their_kernel(void **state) {
@@ -238,6 +303,8 @@ int main(void) {
       cmocka_unit_test(bounds_hold),
       cmocka_unit_test(tiles_cover_all_rows),
       cmocka_unit_test(flops_count_useful_work),
+      cmocka_unit_test(flops_know_the_window),
+      cmocka_unit_test(work_does_not_grow_with_what_is_hidden),
       cmocka_unit_test(windows_have_their_kernel),
       cmocka_unit_test(heavy_segments_come_first),
   };

@@ -110,6 +110,10 @@ static void shapes_are_refused_by_name(void **state) {
   REFUSED(spec.batch = -1, ARGUMENT, "batch: expected at least 0, found -1");
   REFUSED(spec.batch = INT64_MAX, LIMIT, "batch: expected at most 16777216");
   REFUSED(spec.paged = true, ARGUMENT, "paged: the encoder mode reads no pages");
+  REFUSED(spec.window = 64, ARGUMENT, "window: the encoder mode has no sliding window; expected 0, found 64");
+  REFUSED((spec.mode = OMMA_ATTENTION_CAUSAL, spec.window = -1), ARGUMENT, "window: expected at least 0, found -1");
+  REFUSED((spec.mode = OMMA_ATTENTION_DECODE, spec.window = INT64_MIN), ARGUMENT,
+          "window: expected at least 0, found -9223372036854775808");
   REFUSED(spec.q_offsets = array, ARGUMENT, "q_offsets: the encoder mode has no positions; expected NULL");
   REFUSED((spec.cu_seqlens = NULL, spec.cu_seqlens_k = array), ARGUMENT, "cu_seqlens_k: given without cu_seqlens");
 #undef REFUSED

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/half.h"
 #include "base/json.h"
+#include "base/sized.h"
 #include "base/team.h"
 #include "support/test.h"
 
@@ -25,6 +26,44 @@ static void error_is_one_line_with_prefix(void **state) {
   long_text[sizeof long_text - 1] = '\0';
   ommai_fail(&error, OMMA_ERROR_IO, "%s", long_text);
   assert_int_equal(strlen(error.message), sizeof error.message - 1);
+}
+
+/* A struct of three versions of one library. */
+struct first {
+  size_t struct_size;
+  int64_t one;
+};
+struct second {
+  size_t struct_size;
+  int64_t one, two;
+};
+struct third {
+  size_t struct_size;
+  int64_t one, two, three;
+};
+
+static void options_of_other_versions_are_taken_or_refused(void **state) {
+  (void)state;
+  struct omma_error error = {0};
+  struct second taken;
+  const struct first old = {.struct_size = sizeof old, .one = 1};
+  const struct second same = {.one = 1, .two = 2};
+  struct third new = {.struct_size = sizeof new, .one = 1, .two = 2};
+  assert_ok(ommai_take_struct(&old, "struct s", &taken, sizeof taken, &error), &error);
+  assert_true(taken.one == 1 && taken.two == 0);
+  assert_ok(ommai_take_struct(&same, "struct s", &taken, sizeof taken, &error), &error);
+  assert_true(taken.one == 1 && taken.two == 2);
+  assert_ok(ommai_take_struct(&new, "struct s", &taken, sizeof taken, &error), &error);
+  assert_true(taken.one == 1 && taken.two == 2);
+  assert_ok(ommai_take_struct(NULL, "struct s", &taken, sizeof taken, &error), &error);
+  assert_true(taken.one == 0 && taken.two == 0);
+  new.three = 3;
+  assert_fails(ommai_take_struct(&new, "struct s", &taken, sizeof taken, &error), OMMA_ERROR_ARGUMENT,
+               "struct s: a member after byte 24 is set", &error);
+  assert_string_equal(error.field, "struct_size");
+  new.struct_size = 3;
+  assert_fails(ommai_take_struct(&new, "struct s", &taken, sizeof taken, &error), OMMA_ERROR_ARGUMENT, "expected sizeof",
+               &error);
 }
 
 static void arena_measures_what_it_places(void **state) {
@@ -173,6 +212,7 @@ int main(void) {
       cmocka_unit_test(arena_measures_what_it_places),
       cmocka_unit_test(allocation_refuses_overflow),
       cmocka_unit_test(half_types_round_to_nearest_even),
+      cmocka_unit_test(options_of_other_versions_are_taken_or_refused),
       cmocka_unit_test(team_runs_each_task_once),
       cmocka_unit_test(json_messages_name_the_key),
       cmocka_unit_test(assertions_are_of_builds_that_look_for_faults),

@@ -1,13 +1,12 @@
-/* Chat templates: how they are cut, how a checkpoint's is found and distinguished from the known
- * ones, and that the templates of the known ones render conversations as transformers renders the
- * templates. tools/make_chat_templates.py makes tests/data/chat. */
+/* Chat templates: how a checkpoint's is found, that the released ones render conversations as
+ * transformers renders them, and that none leaves out anything unnoticed.
+ * tools/make_chat_templates.py makes tests/data/chat. */
 #include <jansson.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/allocator.h"
 #include "families/family.h"
-#include "families/template_pieces.h"
 #include "families/template_prompt.h"
 #include "support/golden.h"
 #include "support/model_fixture.h"
@@ -20,75 +19,6 @@ static json_t *load_data(const char *name) {
   json_t *root = json_load_file(path, 0, &reason);
   if (!root) fail_msg("%s: %s", path, reason.text);
   return root;
-}
-
-/* ---- cutting ---- */
-
-static void pieces_are_those_of_jinjas_lexer(void **state) {
-  (void)state;
-  json_t *root = load_data("pieces.json"), *entry;
-  size_t i;
-  json_array_foreach(root, i, entry) {
-    const char *text = json_string_value(json_object_get(entry, "text"));
-    const json_t *digests = json_object_get(entry, "digests");
-    struct ommai_template_pieces pieces;
-    struct omma_error error;
-    assert_ok(ommai_template_cut(text, strlen(text), &ommai_default_allocator, &pieces, &error), &error);
-    bool same = pieces.count == json_array_size(digests);
-    for (size_t j = 0; same && j < pieces.count; j++) {
-      same = pieces.items[j].digest == json_integer_value(json_array_get(digests, j));
-    }
-    if (!same) fail_msg("other pieces: \"%s\"", text);
-    ommai_template_pieces_free(&pieces);
-  }
-  assert_true(i > 10);
-  json_decref(root);
-}
-
-static void any_bytes_are_cut(void **state) {
-  (void)state;
-  static const char alphabet[] = "{}%#-+'\"\\ \n\rab";
-  struct test_random random = {5};
-  for (int round = 0; round < 20000; round++) {
-    char text[24];
-    size_t size = (size_t)test_random_range(&random, 0, sizeof text);
-    /* NUL too */
-    for (size_t i = 0; i < size; i++) text[i] = alphabet[test_random_range(&random, 0, sizeof alphabet - 1)];
-    struct ommai_template_pieces pieces;
-    struct omma_error error;
-    assert_ok(ommai_template_cut(text, size, &ommai_default_allocator, &pieces, &error), &error);
-    for (size_t i = 0; i < pieces.count; i++) {
-      assert_true(pieces.items[i].at + pieces.items[i].size <= size);
-      assert_true(ommai_template_line(text, size, pieces.items[i].at) <= size + 1);
-    }
-    ommai_template_pieces_free(&pieces);
-  }
-}
-
-static void endless_templates_are_refused(void **state) {
-  (void)state;
-  enum { N = OMMAI_TEMPLATE_MAX_PIECES + 1 };
-  static char text[6 * N + 1];
-  struct ommai_template_pieces pieces;
-  struct omma_error error;
-  for (int i = 0; i < N; i++) memcpy(text + 6 * i, "{{a}}b", 6);
-  assert_fails(ommai_template_cut(text, sizeof text - 1, &ommai_default_allocator, &pieces, &error), OMMA_ERROR_LIMIT,
-               "more than 4096 lines of text and tags", &error);
-  ommai_template_pieces_free(&pieces);
-}
-
-static enum omma_status cut_with(const struct omma_allocator *allocator, struct omma_error *error) {
-  struct ommai_template_pieces pieces;
-  static char text[4000];
-  for (size_t i = 0; i + 8 <= sizeof text; i += 8) memcpy(text + i, "a{{ b }}", 8);
-  enum omma_status status = ommai_template_cut(text, sizeof text, allocator, &pieces, error);
-  ommai_template_pieces_free(&pieces);
-  return status;
-}
-
-static void cutting_survives_failed_allocations(void **state) {
-  (void)state;
-  test_fail_every_allocation(cut_with, 100);
 }
 
 /* ---- rendering ---- */
@@ -177,7 +107,6 @@ static void prompt_text(const struct ommai_prompt_builder *builder, const char *
 struct released {
   const char *name;
   const struct ommai_family *family;
-  int variant;
   struct ommai_chat_choice choice;
 };
 
@@ -190,16 +119,14 @@ static void read_released(struct released *released) {
   assert_non_null(file);
   size_t size = fread(text, 1, sizeof text, file);
   fclose(file);
-  assert_ok(
-      ommai_chat_template_compare(path, text, size, &ommai_default_allocator, released->family, &released->choice, &error),
-      &error);
-  assert_string_equal(released->choice.difference, "");
-  assert_ptr_equal(released->choice.variant, &released->family->variants[released->variant]);
+  assert_ok(ommai_chat_template_take(path, text, size, &ommai_default_allocator, released->family, &released->choice, &error),
+            &error);
+  assert_string_equal(released->choice.problem, "");
 }
 
-static void compare_prompt(const json_t *this_case, const struct released *released, const char *expected,
-                           const struct ommai_chat_choice *choice) {
+static void compare_prompt(const json_t *this_case, const struct released *released) {
   const char *name = json_string_value(json_object_get(this_case, "name"));
+  const char *expected = json_string_value(json_object_get(json_object_get(this_case, "prompts"), released->name));
   struct conversation talk;
   struct ommai_prompt_builder builder;
   struct omma_error error;
@@ -213,35 +140,25 @@ static void compare_prompt(const json_t *this_case, const struct released *relea
       .kwargs = talk.kwargs,
       .temporal_patch_size = 2,
       .continue_final_message = json_is_true(json_object_get(this_case, "continue_final_message"))};
-  enum omma_status status = ommai_conversation_render(choice, false, &conversation, &builder, &error);
+  enum omma_status status = ommai_conversation_render(&released->choice, &conversation, &builder, &error);
   if (expected && status != OMMA_OK) fail_msg("%s: %s: %s", released->name, name, error.message);
   if (!expected && status != OMMA_ERROR_ARGUMENT && status != OMMA_ERROR_UNSUPPORTED)
     fail_msg("%s: %s: rendered", released->name, name);
   if (expected) {
-    prompt_text(&builder, released->choice.variant->template->image_token, text);
+    prompt_text(&builder, released->family->marks->image_token, text);
     if (strcmp(text, expected) != 0) fail_msg("%s: %s: expected\n%s\nfound\n%s", released->name, name, expected, text);
   }
   ommai_prompt_builder_free(&builder);
   free_conversation(&talk);
 }
 
-/* By the chat template where it has a place for everything; and by the template itself, which may
- * leave out what the template refuses. */
-static void expect_prompt(const json_t *this_case, const struct released *released) {
-  const char *expected = json_string_value(json_object_get(json_object_get(this_case, "prompts"), released->name));
-  struct ommai_chat_choice own = released->choice;
-  strcpy(own.difference, "taken for an unknown one");
-  compare_prompt(this_case, released, expected, &released->choice);
-  if (expected) compare_prompt(this_case, released, expected, &own);
-}
-
 static void prompts_are_those_of_transformers(void **state) {
   (void)state;
-  struct released all[] = {{"qwen2_5_vl", &ommai_family_qwen2_vl, 0, {0}},
-                           {"qwen2_5_vl", &ommai_family_qwen2_5_vl, 0, {0}},
-                           {"qwen3_vl_instruct", &ommai_family_qwen3_vl, 0, {0}},
-                           {"qwen3_vl_thinking", &ommai_family_qwen3_vl, 1, {0}},
-                           {"kimi_vl", &ommai_family_kimi_vl, 0, {0}}};
+  struct released all[] = {{"qwen2_5_vl", &ommai_family_qwen2_vl, {0}},
+                           {"qwen2_5_vl", &ommai_family_qwen2_5_vl, {0}},
+                           {"qwen3_vl_instruct", &ommai_family_qwen3_vl, {0}},
+                           {"qwen3_vl_thinking", &ommai_family_qwen3_vl, {0}},
+                           {"kimi_vl", &ommai_family_kimi_vl, {0}}};
   json_t *root = load_data("cases.json"), *this_case;
   size_t i;
   for (size_t t = 0; t < sizeof all / sizeof *all; t++) {
@@ -251,7 +168,7 @@ static void prompts_are_those_of_transformers(void **state) {
       bool videos = strstr(printed, "\"video\"") != NULL;
       free(printed);
       /* Videos never come to a template that has none. */
-      if (!videos || all[t].choice.variant->template->video_token) expect_prompt(this_case, &all[t]);
+      if (!videos || all[t].family->marks->video_token) compare_prompt(this_case, &all[t]);
     }
     ommai_chat_choice_free(&all[t].choice);
   }
@@ -259,18 +176,94 @@ static void prompts_are_those_of_transformers(void **state) {
   json_decref(root);
 }
 
+/* A template that takes the thought out of an answer, so that texts are looked for by marks. */
 static enum omma_status render_with(const struct omma_allocator *allocator, struct omma_error *error) {
-  static const char thought[] = "<think>\nIt may be two.\n</think>\n\nTwo.";
+  static const char text[] = "{% for m in messages %}{{ m.content.split('</think>')[-1] }}|{% endfor %}";
   const struct omma_part question = {.text = "How many?", .text_size = 9};
-  const struct omma_part answer = {.text = thought, .text_size = sizeof thought - 1};
+  const struct omma_part answer = {.text = "It may be.</think>Two.", .text_size = 22};
   const struct omma_message talk[] = {{.role = OMMA_ROLE_USER, .parts = &question, .n_parts = 1},
                                       {.role = OMMA_ROLE_ASSISTANT, .parts = &answer, .n_parts = 1}};
+  const struct ommai_conversation conversation = {.messages = talk, .n_messages = 2, .temporal_patch_size = 2};
+  struct ommai_chat_choice choice;
   struct ommai_prompt_builder builder;
   ommai_prompt_builder_init(&builder, allocator);
   enum omma_status status =
-      ommai_builtin_template_render(ommai_family_qwen3_vl.variants[1].template, talk, 2, 2, true, &builder, error);
+      ommai_chat_template_take("t", text, sizeof text - 1, allocator, &ommai_family_qwen3_vl, &choice, error);
+  if (status == OMMA_OK) status = ommai_conversation_render(&choice, &conversation, &builder, error);
+  if (status == OMMA_OK) assert_memory_equal(builder.text, "How many?|Two.|", 15);
   ommai_prompt_builder_free(&builder);
+  ommai_chat_choice_free(&choice);
   return status;
+}
+
+/* Whether a template that writes the two messages "first" and " second " is refused. */
+static void expect_left_out(const char *template, const char *message) {
+  const struct omma_part parts[] = {{.text = "first", .text_size = 5}, {.text = " second ", .text_size = 8}};
+  const struct omma_message talk[] = {{.role = OMMA_ROLE_SYSTEM, .parts = parts, .n_parts = 1},
+                                      {.role = OMMA_ROLE_USER, .parts = parts + 1, .n_parts = 1}};
+  const struct ommai_conversation conversation = {.messages = talk, .n_messages = 2, .temporal_patch_size = 1};
+  struct ommai_chat_choice choice;
+  struct ommai_prompt_builder builder;
+  struct omma_error error;
+  ommai_prompt_builder_init(&builder, &ommai_default_allocator);
+  assert_ok(ommai_chat_template_take("t", template, strlen(template), &ommai_default_allocator, &ommai_family_qwen3_vl, &choice,
+                                     &error),
+            &error);
+  enum omma_status status = ommai_conversation_render(&choice, &conversation, &builder, &error);
+  if (!message) assert_ok(status, &error);
+  if (message) {
+    assert_fails(status, OMMA_ERROR_ARGUMENT, message, &error);
+    assert_string_equal(error.field, "messages");
+  }
+  ommai_prompt_builder_free(&builder);
+  ommai_chat_choice_free(&choice);
+}
+
+static void no_text_is_left_out_unnoticed(void **state) {
+  (void)state;
+  expect_left_out("{{ messages[0].content }}{{ messages[1].content|trim }}", NULL);
+  expect_left_out("{{ messages[0].content|upper }}{{ messages[1].content|tojson }}", NULL);
+  /* in another order */
+  expect_left_out("{{ messages[1].content }}{{ messages[0].content }}", NULL);
+  expect_left_out("{{ messages[1].content }}", "messages[0]: the chat template leaves this text out");
+  expect_left_out("{{ messages[0].content }}", "messages[1]: the chat template leaves this text out");
+  expect_left_out("{{ messages[0].content[:3] }}{{ messages[1].content }}", "messages[0]: the chat template leaves");
+}
+
+/* A family's own form, for checkpoints without a template. */
+static void families_have_a_form_of_their_own(void **state) {
+  (void)state;
+  static const struct {
+    const struct ommai_family *family;
+    const char *expected;
+  } cases[] = {
+      {&ommai_family_qwen2_vl,
+       "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\nSee "
+       "<|vision_start|><|image_pad|><|vision_end|><|im_end|>\n<|im_start|>assistant\n"},
+      {&ommai_family_qwen3_vl,
+       "<|im_start|>user\nSee <|vision_start|><|image_pad|><|vision_end|><|im_end|>\n<|im_start|>assistant\n"},
+      {&ommai_family_kimi_vl,
+       "<|im_system|>system<|im_middle|>You are a helpful assistant<|im_end|><|im_user|>user<|im_middle|>See "
+       "<|media_start|>image<|media_content|><|media_pad|><|media_end|><|im_end|><|im_assistant|>assistant<|im_middle|>"}};
+  const struct omma_part parts[] = {{.text = "See ", .text_size = 4}, {.image = image}};
+  const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = parts, .n_parts = 2};
+  const struct ommai_conversation conversation = {.messages = &message, .n_messages = 1, .temporal_patch_size = 2};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const struct ommai_documents nothing = {.directory = "/nowhere"};
+    struct ommai_chat_choice choice;
+    struct ommai_prompt_builder builder;
+    struct omma_error error;
+    char text[MAX_PROMPT];
+    assert_ok(ommai_chat_template_read(&nothing, NULL, true, &ommai_default_allocator, cases[i].family, &choice, &error),
+              &error);
+    assert_non_null(strstr(choice.problem, "no chat template"));
+    ommai_prompt_builder_init(&builder, &ommai_default_allocator);
+    assert_ok(ommai_conversation_render(&choice, &conversation, &builder, &error), &error);
+    prompt_text(&builder, cases[i].family->marks->image_token, text);
+    assert_string_equal(text, cases[i].expected);
+    ommai_prompt_builder_free(&builder);
+    ommai_chat_choice_free(&choice);
+  }
 }
 
 /* The template itself, with a tool. */
@@ -286,8 +279,8 @@ static enum omma_status run_template_with(const struct omma_allocator *allocator
   struct ommai_prompt_builder builder;
   ommai_prompt_builder_init(&builder, allocator);
   enum omma_status status =
-      ommai_chat_template_compare("t", text, sizeof text - 1, allocator, &ommai_family_qwen3_vl, &choice, error);
-  if (status == OMMA_OK) status = ommai_conversation_render(&choice, false, &conversation, &builder, error);
+      ommai_chat_template_take("t", text, sizeof text - 1, allocator, &ommai_family_qwen3_vl, &choice, error);
+  if (status == OMMA_OK) status = ommai_conversation_render(&choice, &conversation, &builder, error);
   if (status == OMMA_OK) {
     assert_int_equal(builder.n_images, 0);
     assert_memory_equal(builder.text, "[{\"a\": \"<|video_pad|>\"}]<user>How many <|image_pad|>?", 53);
@@ -309,142 +302,32 @@ static void expect_rendered(const char *template, bool go_on, const char *expect
   struct ommai_prompt_builder builder;
   struct omma_error error;
   ommai_prompt_builder_init(&builder, &ommai_default_allocator);
-  assert_ok(ommai_chat_template_compare("t", template, strlen(template), &ommai_default_allocator, &ommai_family_kimi_vl,
-                                        &choice, &error),
+  assert_ok(ommai_chat_template_take("t", template, strlen(template), &ommai_default_allocator, &ommai_family_kimi_vl, &choice,
+                                     &error),
             &error);
-  assert_ok(ommai_conversation_render(&choice, false, &conversation, &builder, &error), &error);
+  assert_ok(ommai_conversation_render(&choice, &conversation, &builder, &error), &error);
   assert_int_equal(builder.size, strlen(expected));
   assert_memory_equal(builder.text, expected, builder.size);
   ommai_prompt_builder_free(&builder);
   ommai_chat_choice_free(&choice);
 }
 
+#define BOTH "{{ messages[0].content }}{{ messages[1].content }}"
+#define TWICE "a<|media_pad|>ba<|media_pad|>b"
+
 static void what_spells_a_token_may_be_cut_and_repeated(void **state) {
   (void)state;
-  expect_rendered("{{ messages[0].content[:2] }}{{ messages[0].content[3:] }}", false, "ab");
-  expect_rendered("{{ messages[0].content[:2] }}", false, "a");
-  expect_rendered("{{ messages[0].content[:2] }}1", false, "a1");
+  expect_rendered("{{ messages[0].content[:2] }}{{ messages[0].content[3:] }}" BOTH, false, "ab" TWICE);
+  expect_rendered("{{ messages[0].content[:2] }}" BOTH, false, "a" TWICE);
+  expect_rendered("{{ messages[0].content[:2] }}1" BOTH, false, "a1" TWICE);
   expect_rendered("{{ messages[1].content }}|{{ messages[1].content }}|", true, "a<|media_pad|>b|a<|media_pad|>b");
   expect_rendered("{{ messages[1].content|trim }}|{{ messages[1].content }}|", true, "a<|media_pad|>b|a<|media_pad|>b");
 }
 
 static void rendering_survives_failed_allocations(void **state) {
   (void)state;
-  test_fail_every_allocation(render_with, 50);
+  test_fail_every_allocation(render_with, 60);
   test_fail_every_allocation(run_template_with, 100);
-}
-
-/* ---- a checkpoint's template ---- */
-
-/* The golden text with one part replaced, in memory of malloc. */
-static char *changed_template(const char *part, const char *by) {
-  char path[1024];
-  static char text[8192];
-  snprintf(path, sizeof path, "%s/golden/qwen3_vl_tied/chat_template.jinja", OMMA_TEST_DATA);
-  FILE *file = fopen(path, "rb");
-  assert_non_null(file);
-  size_t size = fread(text, 1, sizeof text - 1, file);
-  text[size] = '\0';
-  fclose(file);
-  const char *at = part ? strstr(text, part) : NULL;
-  char *out = malloc(size + (by ? strlen(by) : 0) + 1);
-  assert_non_null(out);
-  if (!part) return strcpy(out, text);
-  assert_non_null(at);
-  sprintf(out, "%.*s%s%s", (int)(at - text), text, by, at + strlen(part));
-  return out;
-}
-
-static struct ommai_chat_choice compare(const char *text) {
-  struct ommai_chat_choice choice;
-  struct omma_error error;
-  assert_ok(ommai_chat_template_compare("file.jinja", text, strlen(text), &ommai_default_allocator, &ommai_family_qwen3_vl,
-                                        &choice, &error),
-            &error);
-  ommai_chat_choice_free(&choice);
-  return choice;
-}
-
-static void only_what_renders_alike_is_known(void **state) {
-  (void)state;
-  const struct {
-    const char *part, *by, *difference;
-  } cases[] = {
-      {NULL, NULL, ""},
-      {"{%- endmacro -%}\n", "{%- endmacro -%}{# no matter #}\r\n\r\n   ", ""},
-      {"{%- if content is string -%}", "{%-   if content\n is  string -%}", ""},
-      {"'<|im_start|>assistant\\n'", "'<|im_start|>assistant\\n<think>\\n'", "file.jinja: line 27 differs from"},
-      {"{%- if messages[0].role == 'system' -%}", "{{- 'You are a pirate.' }}{%- if messages[0].role == 'system' -%}",
-       "file.jinja: line 21 differs from the nearest known chat template, that of this project's test checkpoints: {{- 'You "
-       "are a "
-       "pirate.' }}"},
-      {"is string", "is  'string'", "file.jinja: line 2: unexpected"},
-      {"<|im_start|>assistant", "\xff\x30", "file.jinja: line 27: expected UTF-8, found byte 0xff"},
-      {"{%- if add_generation_prompt -%}{{ '<|im_start|>assistant\\n' }}{%- endif -%}", "", "file.jinja: ends at line 28"},
-  };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    char *text = changed_template(cases[i].part, cases[i].by);
-    struct ommai_chat_choice choice = compare(text);
-    if (!strstr(choice.difference, cases[i].difference) || !*cases[i].difference != !choice.difference[0]) {
-      fail_msg("case %zu: expected \"%s\", found \"%s\"", i, cases[i].difference, choice.difference);
-    }
-    assert_string_equal(choice.variant->name, "this project's test checkpoints");
-    free(text);
-  }
-  struct ommai_chat_choice choice = compare("");
-  assert_ptr_equal(choice.variant, ommai_family_qwen3_vl.variants);
-  assert_non_null(strstr(choice.difference, "ends at line 1"));
-  choice = compare("\x1b[2J{{ a }}");
-  assert_non_null(strstr(choice.difference, "line 1 differs"));
-  assert_null(strchr(choice.difference, '\x1b'));
-}
-
-/* What is reported of `changed` where `original` is the one known template. */
-static struct ommai_chat_choice compare_with(const char *original, const char *changed) {
-  enum { MAX = 32 };
-  uint32_t digests[MAX];
-  struct ommai_template_pieces pieces;
-  struct ommai_chat_choice choice;
-  struct omma_error error;
-  assert_ok(ommai_template_cut(original, strlen(original), &ommai_default_allocator, &pieces, &error), &error);
-  assert_true(pieces.count <= MAX);
-  for (size_t i = 0; i < pieces.count; i++) digests[i] = pieces.items[i].digest;
-  const struct ommai_known_template known = {digests, pieces.count};
-  const struct ommai_chat_variant variants[] = {{"a test", &known, NULL}, {0}};
-  const struct ommai_family family = {.variants = variants};
-  assert_ok(ommai_chat_template_compare("f", changed, strlen(changed), &ommai_default_allocator, &family, &choice, &error),
-            &error);
-  ommai_template_pieces_free(&pieces);
-  ommai_chat_choice_free(&choice);
-  return choice;
-}
-
-#define DIFFERS " differs from the nearest known chat template, that of a test: "
-
-static void the_line_that_differs_is_named(void **state) {
-  (void)state;
-  static const char known[] =
-      "{% if a %}<system>\nYou are a helpful\r\nassistant.\n{% endif %}{{ b }}\n{{ c\n + d }}<end>\nlast\n";
-  const struct {
-    const char *text, *difference;
-  } cases[] = {
-      {known, ""},
-      {"{% if a %}<system>\nYou are a very helpful\r\nassistant.\n{% endif %}{{ b }}\n{{ c\n + d }}<end>\nlast\n",
-       "f: line 2" DIFFERS "You are a very helpful"},
-      {"{% if a %}<system>\rYou are a helpful\n\nassistant.\n{% endif %}{{ b }}\n{{ c\n + d }}<end>\nlast\n",
-       "f: line 3" DIFFERS "(a line end)"},
-      {"{% if a %}<system>\nYou are a helpful\nassistant.\n<think>\n{% endif %}{{ b }}\n{{ c\n + d }}<end>\nlast\n",
-       "f: line 4" DIFFERS "<think>"},
-      {"{% if a %}<system>\nYou are a helpful\nassistant.\n{% endif %}{{ b }}\n{{ c\n - d }}<end>\nlast\n",
-       "f: the tag that begins in line 5" DIFFERS "{{ c"},
-      {"{% if a %}<system>\nYou are a helpful\nassistant.\n{% endif %}{{ b }}\n{{ c + d }}<end>\nLast\n",
-       "f: line 6" DIFFERS "Last"},
-      {"{% if a %}<system>\nYou are a helpful\nassistant.\n{% endif %}{{ b }}\n{{ c + d }}<end>\nlast\n\n",
-       "f: line 6" DIFFERS "last"},
-  };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    assert_string_equal(compare_with(known, cases[i].text).difference, cases[i].difference);
-  }
 }
 
 /* ---- files ---- */
@@ -457,7 +340,7 @@ static void write_template(const char *folder, const char *name, const char *tex
 static struct ommai_chat_choice read_folder(const char *folder) {
   struct ommai_chat_choice choice;
   struct omma_error error;
-  assert_ok(ommai_chat_template_read(&(struct ommai_documents){.directory = folder}, NULL, &ommai_default_allocator,
+  assert_ok(ommai_chat_template_read(&(struct ommai_documents){.directory = folder}, NULL, false, &ommai_default_allocator,
                                      &ommai_family_qwen3_vl, &choice, &error),
             &error);
   ommai_chat_choice_free(&choice);
@@ -467,21 +350,21 @@ static struct ommai_chat_choice read_folder(const char *folder) {
 /* Each file that is there goes before those that were there already. */
 static void files_go_before_each_other_as_in_transformers(void **state) {
   struct test_folder *test = *state;
-  assert_non_null(strstr(read_folder(test->folder).difference, "no chat template"));
+  assert_non_null(strstr(read_folder(test->folder).problem, "no chat template"));
   write_template(test->folder, "tokenizer_config.json", "{\"chat_template\": null}");
-  assert_non_null(strstr(read_folder(test->folder).difference, "no chat template"));
+  assert_non_null(strstr(read_folder(test->folder).problem, "no chat template"));
   write_template(test->folder, "tokenizer_config.json",
                  "{\"chat_template\": [{\"name\": \"tool_use\", \"template\": \"a\"}, {\"name\": \"default\", \"template\": "
-                 "\"\\n\\nb\"}]}");
-  assert_non_null(strstr(read_folder(test->folder).difference, "tokenizer_config.json: chat_template: line 1 differs"));
-  write_template(test->folder, "chat_template.jinja", "{{ a }}");
-  assert_non_null(strstr(read_folder(test->folder).difference, "chat_template.jinja: line 1 differs"));
-  write_template(test->folder, "chat_template.json", "{\"chat_template\": \"{{ b }}\"}");
-  assert_non_null(strstr(read_folder(test->folder).difference, "chat_template.json: chat_template: line 1 differs"));
+                 "\"\\n\\n{{\"}]}");
+  assert_non_null(strstr(read_folder(test->folder).problem, "tokenizer_config.json: chat_template: line 3"));
+  write_template(test->folder, "chat_template.jinja", "{{ a");
+  assert_non_null(strstr(read_folder(test->folder).problem, "chat_template.jinja: line 1"));
+  write_template(test->folder, "chat_template.json", "{\"chat_template\": \"{{ b\"}");
+  assert_non_null(strstr(read_folder(test->folder).problem, "chat_template.json: chat_template: line 1"));
   write_template(test->folder, "processor_config.json", "{}");
-  assert_non_null(strstr(read_folder(test->folder).difference, "chat_template.json: chat_template: line 1 differs"));
-  write_template(test->folder, "processor_config.json", "{\"chat_template\": \"{{ c }}\"}");
-  assert_non_null(strstr(read_folder(test->folder).difference, "processor_config.json: chat_template: line 1 differs"));
+  assert_non_null(strstr(read_folder(test->folder).problem, "chat_template.json: chat_template: line 1"));
+  write_template(test->folder, "processor_config.json", "{\"chat_template\": \"{{ c\"}");
+  assert_non_null(strstr(read_folder(test->folder).problem, "processor_config.json: chat_template: line 1"));
 }
 
 static void what_is_no_file_is_not_missing(void **state) {
@@ -496,7 +379,7 @@ static void what_is_no_file_is_not_missing(void **state) {
       if (kind == 0) assert_int_equal(mkdir(path, 0700), 0);
       if (kind == 1) assert_int_equal(mkfifo(path, 0600), 0);
       if (kind == 2) assert_int_equal(symlink("nowhere", path), 0);
-      assert_fails(ommai_chat_template_read(&(struct ommai_documents){.directory = test->folder}, NULL,
+      assert_fails(ommai_chat_template_read(&(struct ommai_documents){.directory = test->folder}, NULL, false,
                                             &ommai_default_allocator, &ommai_family_qwen3_vl, &choice, &test->error),
                    OMMA_ERROR_IO, names[i], &test->error);
       ommai_chat_choice_free(&choice);
@@ -505,8 +388,8 @@ static void what_is_no_file_is_not_missing(void **state) {
     }
   }
   write_template(test->folder, "chat_template.json", "{}");
-  assert_fails(ommai_chat_template_read(&(struct ommai_documents){.directory = test->folder}, NULL, &ommai_default_allocator,
-                                        &ommai_family_qwen3_vl, &choice, &test->error),
+  assert_fails(ommai_chat_template_read(&(struct ommai_documents){.directory = test->folder}, NULL, false,
+                                        &ommai_default_allocator, &ommai_family_qwen3_vl, &choice, &test->error),
                OMMA_ERROR_FORMAT, "key \"chat_template\" is missing", &test->error);
   ommai_chat_choice_free(&choice);
 }
@@ -650,15 +533,11 @@ static void another_template_is_rendered(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(pieces_are_those_of_jinjas_lexer),
-      cmocka_unit_test(any_bytes_are_cut),
-      cmocka_unit_test(endless_templates_are_refused),
-      cmocka_unit_test(cutting_survives_failed_allocations),
       cmocka_unit_test(prompts_are_those_of_transformers),
       cmocka_unit_test(what_spells_a_token_may_be_cut_and_repeated),
       cmocka_unit_test(rendering_survives_failed_allocations),
-      cmocka_unit_test(only_what_renders_alike_is_known),
-      cmocka_unit_test(the_line_that_differs_is_named),
+      cmocka_unit_test(no_text_is_left_out_unnoticed),
+      cmocka_unit_test(families_have_a_form_of_their_own),
       cmocka_unit_test_setup_teardown(files_go_before_each_other_as_in_transformers, test_folder_setup, test_folder_teardown),
       cmocka_unit_test_setup_teardown(what_is_no_file_is_not_missing, test_folder_setup, test_folder_teardown),
       cmocka_unit_test(a_template_that_cannot_be_rendered_is_refused_unless_asked_for),

@@ -181,6 +181,24 @@ static void other_sizes_are_estimated(void **state) {
   }
 }
 
+/* Most of a sequence's memory is its request's own: 256 of them would have 540 MiB of tables if
+ * each had logits and counts of its own. */
+static void sequences_that_are_not_running_take_little(void **state) {
+  (void)state;
+  char folder[TEST_PATH_SIZE];
+  struct omma_error error;
+  struct omma_memory_estimate few, many;
+  make_folder("qwen3-vl-2b", folder);
+  struct omma_model *model = open_folder(folder);
+  assert_ok(omma_estimate_memory(model, &(struct omma_engine_options){.max_sequences = 32}, 4, &few, &error), &error);
+  assert_ok(omma_estimate_memory(model, &(struct omma_engine_options){.max_sequences = 256}, 4, &many, &error), &error);
+  assert_true(many.table_bytes <= (int64_t)60 << 20);
+  assert_true(many.table_bytes - few.table_bytes < 224 * (int64_t)(32 << 10));
+  assert_true(many.request_bytes > 5 * 151936 + 151936 / 8);
+  omma_model_close(model);
+  test_folder_remove(folder);
+}
+
 static void a_run_needs_the_files(void **state) {
   (void)state;
   const struct omma_model_options run = {.n_threads = 1};
@@ -284,6 +302,7 @@ int main(void) {
       cmocka_unit_test(videos_have_published_limits),
       cmocka_unit_test(a_file_wins_over_published_values),
       cmocka_unit_test(other_sizes_are_estimated),
+      cmocka_unit_test(sequences_that_are_not_running_take_little),
       cmocka_unit_test(a_run_needs_the_files),
       cmocka_unit_test(what_an_estimate_lacks_is_named),
       cmocka_unit_test(a_check_of_the_files_reports_them),

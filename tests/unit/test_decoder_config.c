@@ -4,6 +4,7 @@
 
 #include "base/allocator.h"
 #include "families/text_family.h"
+#include "language/experts.h"
 #include "language/kv_cache.h"
 #include "language/mla.h"
 #include "support/test.h"
@@ -91,7 +92,10 @@ static void published_sizes_are_known(void **state) {
     struct ommai_weight_loader loader = weigh(&config, sizes[i].family);
     assert_int_equal(loader.n_parameters, sizes[i].n_parameters);
     assert_true(loader.bytes >= 2 * (loader.n_parameters - config.vocab_size * config.hidden_size));
-    assert_int_equal(ommai_kv_page_bytes(&config, OMMA_BF16), OMMA_ATTENTION_PAGE_TOKENS * sizes[i].kv_bytes);
+    struct ommai_state_layout layout;
+    ommai_state_layout_make(&config, OMMA_BF16, &layout);
+    assert_int_equal(layout.n_groups, 1);
+    assert_int_equal(layout.groups[0].state.page_bytes, OMMA_ATTENTION_PAGE_TOKENS * sizes[i].kv_bytes);
   }
 }
 
@@ -106,13 +110,14 @@ static void keys_become_properties(void **state) {
   assert_ok(parse(QWEN3_TEXT(2048, 4, 32, 4, 6144, MOE(768) "\"mlp_only_layers\":[2],\"decoder_sparse_step\":1,") "}",
                   &ommai_text_qwen3, &config, &error),
             &error);
-  assert_false(config.routed[0]); /* the dense family does not look at experts */
+  assert_ptr_equal(config.layers[0].ffn, &ommai_ffn_dense); /* no look at experts */
   assert_ok(parse(KIMI, DEEPSEEK, &config, &error), &error);
-  assert_ptr_equal(config.attention, &ommai_mla_attention);
+  assert_ptr_equal(config.layers[0].mixer, &ommai_mla_attention);
   assert_int_equal(config.head_dim, 192);
   assert_int_equal(config.v_head_dim, 128);
   assert_int_equal(config.experts.shared_size, 2816);
-  assert_true(config.rope_1d && !config.routed[0] && config.routed[1] && config.routed[26]);
+  assert_true(config.rope_1d);
+  for (int i = 0; i < 27; i++) assert_ptr_equal(config.layers[i].ffn, i ? &ommai_ffn_experts : &ommai_ffn_dense);
   assert_true(config.mla.norm_eps == 1e-6f && config.norm_eps == 1e-5f);
   assert_true(config.experts.router.scale == 2.446f && config.experts.router.score == OMMAI_ROUTER_SIGMOID);
 }
@@ -140,7 +145,7 @@ static void layers_with_experts_are_listed(void **state) {
   char *json = changed(stepped, "mlp_only_layers", "[3]");
   static const bool routed[6] = {false, true, false, false, false, true};
   assert_ok(parse(json, &ommai_text_qwen3_moe, &config, &error), &error);
-  assert_memory_equal(config.routed, routed, sizeof routed);
+  for (int i = 0; i < 6; i++) assert_int_equal(config.layers[i].ffn->routed, routed[i]);
   free(stepped);
   free(json);
 }
@@ -193,30 +198,45 @@ static void what_cannot_be_honoured_is_refused_by_name(void **state) {
   }
 }
 
-/* Only layers that slide are refused. */
-static void sliding_counts_where_a_layer_slides(void **state) {
+/* Layers from max_window_layers on see a window, or those that layer_types names, where
+ * use_sliding_window and sliding_window say so. Families without windows refuse them. */
+static void layers_slide_as_the_config_says(void **state) {
   (void)state;
+  enum { LAYERS = 3 };
   static const struct {
     const char *key, *value;
-    bool taken;
-  } cases[] = {{"max_window_layers", "36", true},
-               {"max_window_layers", "35", false},
-               {"max_window_layers", NULL, true}, /* 80 */
-               {"sliding_window", "null", true},
-               {"layer_types", "[\"full_attention\",\"full_attention\"]", true},
-               {"layer_types", "[\"full_attention\",\"sliding_attention\"]", false},
-               {"layer_types", "[7]", false}};
+    int64_t windows[LAYERS]; /* {-1}: refused */
+  } cases[] = {{"max_window_layers", "3", {0}},
+               {"max_window_layers", "2", {0, 0, 32768}},
+               {"max_window_layers", "0", {32768, 32768, 32768}},
+               {"max_window_layers", NULL, {0}}, /* 80 */
+               {"sliding_window", "null", {0}},
+               {"layer_types", "[\"full_attention\",\"full_attention\",\"full_attention\"]", {0}},
+               {"layer_types", "[\"sliding_attention\",\"full_attention\",\"sliding_attention\"]", {32768, 0, 32768}},
+               {"layer_types", "[\"full_attention\",\"sliding_attention\"]", {-1}},
+               {"layer_types", "[\"full_attention\",\"chunked_attention\",\"full_attention\"]", {-1}},
+               {"layer_types", "[7,7,7]", {-1}}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct ommai_decoder_config config;
     struct omma_error error;
-    char *sliding = changed(QWEN2(2048, 36, 16, 2, 11008, 151936, true), "use_sliding_window", "true");
+    char *sliding = changed(QWEN2(2048, 3, 16, 2, 11008, 151936, true), "use_sliding_window", "true");
     char *json = changed(sliding, cases[i].key, cases[i].value);
     enum omma_status status = parse(json, &ommai_text_qwen2, &config, &error);
-    if (status != (cases[i].taken ? OMMA_OK : OMMA_ERROR_UNSUPPORTED)) fail_msg("%s", json);
-    if (!cases[i].taken) assert_non_null(strstr(error.message, "true is not supported where layers slide"));
+    if (cases[i].windows[0] < 0) {
+      if (status == OMMA_OK || !strstr(error.message, "layer_types")) fail_msg("%s", json);
+    } else {
+      assert_ok(status, &error);
+      for (int j = 0; j < LAYERS; j++) assert_int_equal(config.layers[j].window, cases[i].windows[j]);
+    }
     free(sliding);
     free(json);
   }
+  struct ommai_decoder_config config;
+  struct omma_error error;
+  char *json = changed(QWEN3_TEXT(2048, 3, 32, 4, 6144, "\"max_window_layers\":2,") "}", "use_sliding_window", "true");
+  assert_fails(parse(json, &ommai_text_qwen3, &config, &error), OMMA_ERROR_UNSUPPORTED,
+               "true is not supported where layers slide", &error);
+  free(json);
 }
 
 /* Without head_dim, or with null, routed models divide the width; dense ones have 128. */
@@ -239,7 +259,7 @@ static void heads_have_the_classes_width(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(published_sizes_are_known),      cmocka_unit_test(keys_become_properties),
-      cmocka_unit_test(layers_with_experts_are_listed), cmocka_unit_test(sliding_counts_where_a_layer_slides),
+      cmocka_unit_test(layers_with_experts_are_listed), cmocka_unit_test(layers_slide_as_the_config_says),
       cmocka_unit_test(heads_have_the_classes_width),   cmocka_unit_test(what_cannot_be_honoured_is_refused_by_name),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

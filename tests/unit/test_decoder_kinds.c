@@ -4,9 +4,10 @@
 #include <stdlib.h>
 
 #include "base/allocator.h"
-#include "language/attention_kind.h"
+#include "language/mixer.h"
 #include "support/decoder_bench.h"
 #include "support/decoder_fixture.h"
+#include "support/linear_fixture.h"
 #include "support/test.h"
 
 enum { N_TOKENS = 290, N_PAGES = 24, MAX_ROWS = 4, CONTEXT = 340, N_WORKERS = 3 };
@@ -119,7 +120,7 @@ static void an_int8_cache_keeps_every_promise(void **state) {
   (void)state;
   for (int f = 0; f < 2 * DECODER_KINDS; f++) {
     struct ommai_decoder decoder = fixtures[f].decoder;
-    if (!decoder.config.attention->int8_cache) continue;
+    if (!decoder.config.layers[0].mixer->int8_cache) continue;
     decoder.kv_type = OMMA_INT8;
     double error = keep_promises(&decoder, &fixtures[f]);
     if (!(error > 1e-5 && error < 3e-2)) fail_msg("decoder %d: distance %g", f, error);
@@ -132,6 +133,7 @@ static void small_workspaces_are_refused(void **state) {
   for (int kind = 0; kind < 2 * DECODER_KINDS; kind++) {
     const struct ommai_decoder decoder = kind % 2 ? with_bf16_cache(kind / 2) : fixtures[kind].decoder;
     struct decoder_bench bench = decoder_bench_make(&decoder, &sizes, 1);
+    const struct ommai_state_pages of = decoder_bench_pages(pages);
     struct ommai_prompt_row rows[N_TOKENS] = {{0}};
     const struct ommai_decode_row row = decoder_bench_row(1, 0, pages);
     struct ommai_prefill *run;
@@ -142,8 +144,7 @@ static void small_workspaces_are_refused(void **state) {
       unsigned char *workspace = aligned_alloc(64, size + 64);
       memset(workspace, 0x5a, size + 64);
       enum omma_status status[2];
-      status[0] =
-          ommai_prefill_start(bench.decoder, bench.cache, pages, 0, rows, N_TOKENS, workspace, size, NULL, &run, &error);
+      status[0] = ommai_prefill_start(bench.decoder, bench.cache, &of, 0, rows, N_TOKENS, workspace, size, NULL, &run, &error);
       status[1] = ommai_decode_run(bench.decoder, bench.cache, &row, 1, workspace, size, NULL, logits, &error);
       for (int i = 0; i < 2; i++) {
         assert_true(status[i] == OMMA_OK || status[i] == OMMA_ERROR_MEMORY);
@@ -176,12 +177,47 @@ static void failed_allocations_leave_nothing(void **state) {
   }
 }
 
+/* What a layer's product fails with is what the prompt fails with: layers in parts and in tiles, an
+ * expert, a head of MLA. */
+static void a_failing_layer_is_reported(void **state) {
+  (void)state;
+  const struct ommai_decoder *grouped = &fixtures[2 * DECODER_BIASED].decoder, *mla = &fixtures[2 * DECODER_MLA].decoder;
+  const struct ommai_decoder_layer *routed = &mla->layers[mla->config.n_layers - 1];
+  const struct {
+    const struct ommai_decoder *decoder;
+    struct ommai_linear *linear;
+  } cases[] = {{grouped, grouped->layers[1].o.linear},
+               {grouped, grouped->layers[0].dense.down.linear},
+               {mla, routed->router.linear},
+               {mla, routed->experts[0].down.linear},
+               {mla, routed->mla_heads[1].expand.linear}};
+  const int32_t pages[5] = {3, 1, 7, 2, 4};
+  const struct ommai_state_pages of = decoder_bench_pages(pages);
+  struct ommai_prompt_row rows[N_TOKENS] = {{0}};
+  for (int i = 0; i < N_TOKENS; i++) rows[i].token = prompt[i];
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct decoder_bench bench = decoder_bench_make(cases[i].decoder, &sizes, 2);
+    struct ommai_linear_code broken;
+    struct ommai_prefill *run;
+    struct omma_error error;
+    fixture_break_linear(cases[i].linear, &broken);
+    assert_ok(ommai_prefill_start(bench.decoder, bench.cache, &of, 0, rows, N_TOKENS, bench.workspace, bench.size,
+                                  bench.interface, &run, &error),
+              &error);
+    enum omma_status status = OMMA_OK;
+    while (status == OMMA_OK && !ommai_prefill_done(run)) status = ommai_prefill_advance(run, 100, &error);
+    assert_fails(status, OMMA_ERROR_LIMIT, "decoder: no tiles today", &error);
+    fixture_mend_linear(cases[i].linear);
+    decoder_bench_free(&bench);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(logits_match_double_precision),     cmocka_unit_test(cutting_does_not_change_a_bit),
       cmocka_unit_test(the_batch_does_not_change_a_bit),   cmocka_unit_test(a_bf16_cache_with_f32_layers_keeps_every_promise),
       cmocka_unit_test(an_int8_cache_keeps_every_promise), cmocka_unit_test(small_workspaces_are_refused),
-      cmocka_unit_test(failed_allocations_leave_nothing),
+      cmocka_unit_test(failed_allocations_leave_nothing),  cmocka_unit_test(a_failing_layer_is_reported),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

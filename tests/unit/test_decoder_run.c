@@ -33,19 +33,19 @@ static int tear_down(void **state) {
 
 static void cutting_does_not_change_a_bit(void **state) {
   (void)state;
-  for (int m = 0; m < 2; m++) decoder_bench_check_cutting(&models[m]->decoder, &sizes, prompt);
+  for (int m = 0; m < 2; m++) decoder_bench_check_cutting(&models[m]->network.decoder, &sizes, prompt);
 }
 
 static void the_batch_does_not_change_a_bit(void **state) {
   (void)state;
-  for (int m = 0; m < 2; m++) decoder_bench_check_batch(&models[m]->decoder, &sizes, prompt);
+  for (int m = 0; m < 2; m++) decoder_bench_check_batch(&models[m]->network.decoder, &sizes, prompt);
 }
 
 /* The end of a prompt and a decode step of the same token agree closely, but by design not in every
  * bit. */
 static void decode_continues_what_prefill_began(void **state) {
   (void)state;
-  struct decoder_bench bench = decoder_bench_make(&models[0]->decoder, &sizes, 1);
+  struct decoder_bench bench = decoder_bench_make(&models[0]->network.decoder, &sizes, 1);
   const int32_t pages[3] = {0, 1, 2}, other[3] = {3, 4, 5};
   float last[HIDDEN], whole[VOCAB], step[VOCAB];
   struct omma_error error;
@@ -60,8 +60,9 @@ static void decode_continues_what_prefill_began(void **state) {
 
 static void small_workspaces_are_refused(void **state) {
   (void)state;
-  struct decoder_bench bench = decoder_bench_make(&models[0]->decoder, &sizes, 1);
+  struct decoder_bench bench = decoder_bench_make(&models[0]->network.decoder, &sizes, 1);
   const int32_t pages[3] = {0, 1, 2};
+  const struct ommai_state_pages of = decoder_bench_pages(pages);
   struct ommai_prompt_row rows[N_TOKENS] = {{0}};
   const struct ommai_decode_row row = decoder_bench_row(1, 0, pages);
   struct ommai_prefill *run;
@@ -72,7 +73,7 @@ static void small_workspaces_are_refused(void **state) {
     unsigned char *workspace = aligned_alloc(64, size + 64);
     memset(workspace, 0x5a, size + 64);
     enum omma_status status[3];
-    status[0] = ommai_prefill_start(bench.decoder, bench.cache, pages, 0, rows, N_TOKENS, workspace, size, NULL, &run, &error);
+    status[0] = ommai_prefill_start(bench.decoder, bench.cache, &of, 0, rows, N_TOKENS, workspace, size, NULL, &run, &error);
     status[1] = ommai_decode_run(bench.decoder, bench.cache, &row, 1, workspace, size, NULL, logits, &error);
     status[2] = ommai_decode_logits(bench.decoder, last, 1, workspace, size, NULL, logits, &error);
     for (int i = 0; i < 3; i++) {
@@ -88,7 +89,7 @@ static void small_workspaces_are_refused(void **state) {
 
 static void impossible_sizes_have_no_workspace(void **state) {
   (void)state;
-  const struct ommai_decoder *decoder = &models[0]->decoder;
+  const struct ommai_decoder *decoder = &models[0]->network.decoder;
   const int64_t wrong[] = {0, -1, INT64_MIN, INT64_MAX};
   for (size_t i = 0; i < 4; i++) {
     assert_int_equal(ommai_decode_workspace_size(decoder, wrong[i], 100, 1), 0);

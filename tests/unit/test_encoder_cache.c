@@ -1,6 +1,5 @@
 #include "engine/encoder_cache.h"
 
-#include "base/allocator.h"
 #include "support/test.h"
 
 static struct ommai_image_key key_of(int name) {
@@ -9,12 +8,16 @@ static struct ommai_image_key key_of(int name) {
   return key;
 }
 
-static struct ommai_encoded_image *add(struct ommai_encoder_cache *cache, int name, size_t n_values) {
+/* A token has one value. */
+static const struct ommai_image_shape one_value = {.width = 1};
+
+static struct ommai_encoded_image *add(struct ommai_encoder_cache *cache, int name, int64_t n_values) {
   struct ommai_encoded_image *image = NULL;
   struct ommai_image_key key = key_of(name);
   struct omma_error error;
   assert_ok(ommai_encoder_cache_add(cache, &key, n_values, &image, &error), &error);
-  for (size_t i = 0; i < n_values; i++) image->values[i] = (float)name;
+  float *values = ommai_image_rows_data(image->rows);
+  for (int64_t i = 0; i < n_values; i++) values[i] = (float)name;
   image->complete = true;
   return image;
 }
@@ -36,12 +39,12 @@ static void what_was_used_last_stays(void **state) {
   struct test_allocator allocator;
   struct ommai_encoder_cache cache;
   test_allocator_init(&allocator);
-  ommai_encoder_cache_init(&cache, 300 * sizeof(float), &allocator.interface);
+  ommai_encoder_cache_init(&cache, &one_value, 300 * sizeof(float), &allocator.interface);
   for (int name = 1; name <= 3; name++) ommai_encoder_cache_give_back(&cache, add(&cache, name, 100));
   assert_int_equal(cache.counts.bytes, 300 * sizeof(float));
   struct ommai_encoded_image *first = take(&cache, 1);
   assert_non_null(first);
-  assert_true(first->values[99] == 1.0f);
+  assert_true(((const float *)ommai_image_rows_data(first->rows))[99] == 1.0f);
   ommai_encoder_cache_give_back(&cache, first);
   ommai_encoder_cache_give_back(&cache, add(&cache, 4, 100));
   assert_true(has(&cache, 1) && !has(&cache, 2) && has(&cache, 3) && has(&cache, 4));
@@ -58,7 +61,7 @@ static void what_is_in_use_is_never_evicted(void **state) {
   struct test_allocator allocator;
   struct ommai_encoder_cache cache;
   test_allocator_init(&allocator);
-  ommai_encoder_cache_init(&cache, 250 * sizeof(float), &allocator.interface);
+  ommai_encoder_cache_init(&cache, &one_value, 250 * sizeof(float), &allocator.interface);
   struct ommai_encoded_image *held = add(&cache, 1, 200);
   struct ommai_encoded_image *other = add(&cache, 2, 50);
   assert_true(other->kept);
@@ -81,7 +84,7 @@ static void unfinished_images_are_forgotten(void **state) {
   struct test_allocator allocator;
   struct ommai_encoder_cache cache;
   test_allocator_init(&allocator);
-  ommai_encoder_cache_init(&cache, 1000 * sizeof(float), &allocator.interface);
+  ommai_encoder_cache_init(&cache, &one_value, 1000 * sizeof(float), &allocator.interface);
   struct ommai_encoded_image *image = add(&cache, 1, 10);
   image->complete = false;
   assert_ptr_equal(take(&cache, 1), image); /* the same image twice in one request */
@@ -99,7 +102,7 @@ static void without_a_budget_nothing_is_kept(void **state) {
   struct test_allocator allocator;
   struct ommai_encoder_cache cache;
   test_allocator_init(&allocator);
-  ommai_encoder_cache_init(&cache, 0, &allocator.interface);
+  ommai_encoder_cache_init(&cache, &one_value, 0, &allocator.interface);
   ommai_encoder_cache_give_back(&cache, add(&cache, 1, 10));
   assert_false(has(&cache, 1));
   assert_int_equal(allocator.n_live, 0);
@@ -111,7 +114,7 @@ static void failing_allocations_leave_the_cache_as_it_was(void **state) {
   struct ommai_encoder_cache cache;
   struct omma_error error;
   test_allocator_init(&allocator);
-  ommai_encoder_cache_init(&cache, 1000 * sizeof(float), &allocator.interface);
+  ommai_encoder_cache_init(&cache, &one_value, 1000 * sizeof(float), &allocator.interface);
   ommai_encoder_cache_give_back(&cache, add(&cache, 1, 10));
   for (int64_t fail_at = 0; fail_at < 2; fail_at++) {
     struct ommai_encoded_image *image = NULL;
@@ -126,11 +129,13 @@ static void failing_allocations_leave_the_cache_as_it_was(void **state) {
   assert_int_equal(allocator.n_live, 0);
 }
 
-static void put(struct ommai_encoder_cache *cache, int name, size_t n_values) {
+static void put(struct ommai_encoder_cache *cache, int name, int64_t n_values) {
   struct ommai_image_key key = key_of(name);
-  float *values = ommai_allocate(&cache->allocator, n_values, sizeof *values);
-  values[0] = (float)name;
-  ommai_encoder_cache_put(cache, &key, values, n_values);
+  struct ommai_image_rows *rows = NULL;
+  struct omma_error error;
+  assert_ok(ommai_image_rows_create(&cache->shape, n_values, &cache->allocator, &rows, &error), &error);
+  ((float *)ommai_image_rows_data(rows))[0] = (float)name;
+  ommai_encoder_cache_put(cache, &key, rows);
 }
 
 static void what_comes_from_elsewhere_is_kept_where_it_fits(void **state) {
@@ -139,11 +144,11 @@ static void what_comes_from_elsewhere_is_kept_where_it_fits(void **state) {
   struct ommai_encoder_cache cache;
   struct ommai_image_key key = key_of(1);
   test_allocator_init(&allocator);
-  ommai_encoder_cache_init(&cache, 100 * sizeof(float), &allocator.interface);
+  ommai_encoder_cache_init(&cache, &one_value, 100 * sizeof(float), &allocator.interface);
   put(&cache, 1, 60);
   assert_true(ommai_encoder_cache_has(&cache, &key));
   struct ommai_encoded_image *found = take(&cache, 1);
-  assert_true(found->complete && found->values[0] == 1);
+  assert_true(found->complete && *(const float *)ommai_image_rows_data(found->rows) == 1);
   put(&cache, 1, 60); /* there already */
   put(&cache, 2, 60); /* no room next to what is in use */
   assert_false(has(&cache, 2));

@@ -141,6 +141,30 @@ static void a_stop_string_is_cut_off(void **state) {
   assert_true(n_checked > 0);
 }
 
+/* It is the request's own: the caller's string may be gone before the answer begins. */
+static void a_stop_string_lives_as_long_as_its_request(void **state) {
+  (void)state;
+  struct omma_error error;
+  struct fixture_answer plain;
+  answer_to("hello", &(struct omma_sampling){.max_tokens = 24, .ignore_eos = true}, &plain);
+  size_t at = 0;
+  while (at < plain.text_size && (unsigned char)plain.text[at] > 127) at++;
+  assert_true(at < plain.text_size);
+  char stop[2] = {plain.text[at], 0}, expected[2] = {plain.text[at], 0};
+  const char *stops[] = {stop};
+  const struct omma_sampling sampling = {.max_tokens = 24, .ignore_eos = true, .stop = stops, .n_stop = 1};
+  struct omma_request *request = fixture_request(model, NULL, 0, "hello", &sampling);
+  memset(stop, '~', sizeof stop);
+  stops[0] = NULL;
+  struct omma_result result;
+  assert_ok(omma_generate(engine, request, NULL, &result, &error), &error);
+  assert_string_equal(result.stop_string, expected);
+  struct omma_result other;
+  assert_ok(omma_generate(engine, request, NULL, &other, &error), &error);
+  assert_string_equal(result.stop_string, expected);
+  omma_request_destroy(request);
+}
+
 static void the_context_ends_an_answer(void **state) {
   (void)state;
   const struct omma_model_options options = {.weights = OMMA_WEIGHTS_F32, .n_threads = 1, .max_model_len = 150};
@@ -419,6 +443,7 @@ int main(void) {
       cmocka_unit_test(a_stop_token_ends_an_answer),
       cmocka_unit_test(the_models_stop_can_be_put_off),
       cmocka_unit_test(a_stop_string_is_cut_off),
+      cmocka_unit_test(a_stop_string_lives_as_long_as_its_request),
       cmocka_unit_test(the_context_ends_an_answer),
       cmocka_unit_test(a_prompt_over_the_cache_is_refused),
       cmocka_unit_test(a_seed_gives_the_same_answer_in_any_batch),

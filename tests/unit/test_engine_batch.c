@@ -59,9 +59,10 @@ static void make_grammars(const struct omma_model *model, struct omma_grammar **
       "words\":{\"type\":\"array\",\"items\":"
       "{\"type\":\"integer\",\"minimum\":-5,\"maximum\":300}}},\"required\":[\"a key with words\"]}";
   static const char regex[] = "([a-z]{2,4} ?){1,200}";
-  const struct omma_grammar_options options[N_GRAMMARS] = {{OMMA_GRAMMAR_JSON_OBJECT, NULL, 0, false, 0},
-                                                           {OMMA_GRAMMAR_JSON_SCHEMA, schema, sizeof schema - 1, true, 0},
-                                                           {OMMA_GRAMMAR_REGEX, regex, sizeof regex - 1, false, 0}};
+  const struct omma_grammar_options options[N_GRAMMARS] = {
+      {.kind = OMMA_GRAMMAR_JSON_OBJECT},
+      {.kind = OMMA_GRAMMAR_JSON_SCHEMA, .text = schema, .text_size = sizeof schema - 1, .compact_json = true},
+      {.kind = OMMA_GRAMMAR_REGEX, .text = regex, .text_size = sizeof regex - 1}};
   struct omma_error error;
   for (int i = 0; i < N_GRAMMARS; i++) assert_ok(omma_grammar_create(model, &options[i], &grammars[i], &error), &error);
 }
@@ -91,7 +92,7 @@ static struct omma_sampling random_sampling(struct test_random *random, struct o
     sampling.n_stop_token_ids = 3;
   }
   if (test_random_range(random, 0, 2) == 0) {
-    static const struct omma_reasoning reasoning = {"<t>", "e", " so e"};
+    static const struct omma_reasoning reasoning = {"<t>", "e", " so e", NULL};
     sampling.reasoning = &reasoning;
     sampling.limits_thinking = test_random_range(random, 0, 3) > 0;
     sampling.max_thinking_tokens = test_random_range(random, 0, MAX_ANSWER / 2);
@@ -212,6 +213,9 @@ static void expect_same(const struct client *client, const struct client *alone,
 
 /* ---- the test ---- */
 
+/* Instead of a golden model's name: FIXTURE_HYBRID. */
+#define HYBRID "hybrid"
+
 static struct omma_model *open_model(const char *name, const char *quantization, enum omma_kv_cache_type kv_cache,
                                      int n_threads) {
   const struct omma_model_options options = {.weights = OMMA_WEIGHTS_AUTO,
@@ -220,7 +224,7 @@ static struct omma_model *open_model(const char *name, const char *quantization,
                                              .n_threads = n_threads,
                                              .max_model_len = 1024,
                                              .no_pinning = true};
-  return fixture_model(name, &options);
+  return strcmp(name, HYBRID) == 0 ? fixture_groups_model(FIXTURE_HYBRID, &options) : fixture_model(name, &options);
 }
 
 static void answer_alone(struct omma_model *model, struct omma_request **requests, struct client *alone, int n) {
@@ -263,13 +267,6 @@ static struct omma_engine_stats answer_together(struct omma_model *model, const 
   return stats;
 }
 
-static int64_t page_bytes(const struct omma_model *model) {
-  struct omma_memory_estimate estimate;
-  struct omma_error error;
-  assert_ok(omma_estimate_memory(model, NULL, 0, &estimate, &error), &error);
-  return estimate.kv_cache_bytes / (estimate.kv_cache_tokens / 64);
-}
-
 static void check_model(const char *name, const char *quantization, enum omma_kv_cache_type kv_cache, bool videos, int n,
                         uint64_t seed) {
   static struct client alone[MAX_REQUESTS], clients[MAX_REQUESTS];
@@ -280,16 +277,17 @@ static void check_model(const char *name, const char *quantization, enum omma_kv
     make_requests(models[m], &random, videos, requests[m], n);
   }
   answer_alone(models[0], requests[0], alone, n);
-  const int64_t page = page_bytes(models[0]), few = (MIN_CONTEXT / 64 + 2) * page;
+  const int64_t few = fixture_kv_bytes(models[0], MIN_CONTEXT / 64 + 2);
   const struct omma_engine_options settings[] = {
-      {.max_sequences = 8, .slice_ms = 1, .draft_tokens = 2, .lookup_max = 2},
+      /* steps of more rows than logits are kept of: by guesses, and by sequences */
+      {.max_sequences = 8, .slice_ms = 1, .draft_tokens = 7, .lookup_max = 2},
       {.max_sequences = 5,
        .kv_cache_bytes = few,
        .prefill_chunk = 64,
        .slice_ms = 1,
        .reserve_tokens = -1,
        .encoder_cache_bytes = -1},
-      {.max_sequences = 19, .kv_cache_bytes = 3 * few, .slice_percent = 90, .encoder_cache_bytes = 40000, .patch_budget = 64},
+      {.max_sequences = 40, .kv_cache_bytes = 3 * few, .slice_percent = 90, .encoder_cache_bytes = 40000, .patch_budget = 64},
       {.max_sequences = 4,
        .no_prefix_cache = true,
        .slice_percent = 5,
@@ -342,6 +340,22 @@ static void so_with_an_int8_cache(void **state) {
   check_model("qwen3_vl_untied", NULL, OMMA_KV_CACHE_INT8, true, n, 3000);
 }
 
+/* Prompts and answers that are longer than the windows. */
+static void so_with_windows(void **state) {
+  (void)state;
+  int n = is_large() ? MAX_REQUESTS : test_small() ? 12 : 24;
+  check_model("qwen2_5_vl_sliding", NULL, OMMA_KV_CACHE_AUTO, false, n, 4000);
+  check_model("qwen2_vl_sliding", NULL, OMMA_KV_CACHE_INT8, false, n, 4001);
+}
+
+/* A layer that sees all, a recurrent one and one with a window. */
+static void so_with_snapshots(void **state) {
+  (void)state;
+  int n = is_large() ? MAX_REQUESTS : test_small() ? 12 : 48;
+  check_model(HYBRID, NULL, OMMA_KV_CACHE_AUTO, false, n, 5000);
+  check_model(HYBRID, NULL, OMMA_KV_CACHE_INT8, false, n, 5001);
+}
+
 /* ---- a storm ---- */
 
 /* Of 300 requests a third leave at some point: some before they are begun, some while they run,
@@ -357,7 +371,7 @@ static void a_storm_of_cancellations_disturbs_nobody(void **state) {
   make_requests(model, &random, true, requests, KINDS);
   answer_alone(model, requests, alone, KINDS);
   const struct omma_engine_options options = {
-      .max_sequences = 7, .queue_limit = N, .slice_ms = 1, .reserve_tokens = -1, .kv_cache_bytes = 12 * page_bytes(model)};
+      .max_sequences = 7, .queue_limit = N, .slice_ms = 1, .reserve_tokens = -1, .kv_cache_bytes = fixture_kv_bytes(model, 12)};
   struct omma_engine *engine = fixture_engine(model, &options);
   for (int i = 0; i < N; i++) {
     bool leaves = i % 3 == 1;
@@ -387,6 +401,8 @@ int main(void) {
       cmocka_unit_test(every_answer_is_the_one_alone),
       cmocka_unit_test(so_with_quantised_models),
       cmocka_unit_test(so_with_an_int8_cache),
+      cmocka_unit_test(so_with_windows),
+      cmocka_unit_test(so_with_snapshots),
       cmocka_unit_test(a_storm_of_cancellations_disturbs_nobody),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -161,12 +161,81 @@ static void a_request_without_images_is_refused(void **state) {
   omma_model_close(model);
 }
 
+/* ---- kinds of requests ---- */
+
+static struct omma_request *request_of_kind(const struct omma_model *model, enum omma_request_kind kind, size_t n_images) {
+  struct omma_part parts[N_IMAGES + 1] = {{.text = "What is it?", .text_size = 11}};
+  for (size_t i = 0; i < n_images; i++) parts[1 + i].image = images[i];
+  const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = parts, .n_parts = 1 + n_images};
+  const struct omma_request_options options = {.kind = kind, .sampling = {.max_tokens = 3}};
+  struct omma_request *request;
+  struct omma_error error;
+  assert_ok(omma_request_create(model, &message, 1, &options, &request, &error), &error);
+  return request;
+}
+
+static void a_whole_model_encodes_too(void **state) {
+  (void)state;
+  struct omma_embeddings *expected = encode_in_whole_model("qwen3_vl_tied");
+  struct omma_model *model = fixture_model("qwen3_vl_tied", NULL);
+  struct omma_engine *engine = fixture_engine(model, NULL);
+  struct omma_request *encoded = request_of_kind(model, OMMA_REQUEST_ENCODE, N_IMAGES), *copy;
+  struct omma_request *answered = request_of_kind(model, OMMA_REQUEST_GENERATE, N_IMAGES);
+  struct fixture_answer answer;
+  struct omma_engine_stats stats;
+  struct omma_error error;
+  struct omma_embeddings *embeddings = encode(engine, encoded);
+  for (size_t i = 0; i < N_IMAGES; i++) expect_same(embeddings, expected, i);
+  omma_embeddings_destroy(embeddings);
+  omma_engine_get_stats(engine, &stats);
+  assert_int_equal(stats.prefix_cache_queries, 0);
+  assert_int_equal(stats.kv_pages_published, 0);
+  assert_int_equal(fixture_ask(engine, answered, &answer).n_completion_tokens, 3);
+  /* a copy is of the same kind, and takes no pages that an answer left */
+  assert_ok(omma_request_copy(encoded, NULL, &copy, &error), &error);
+  embeddings = encode(engine, copy);
+  for (size_t i = 0; i < N_IMAGES; i++) expect_same(embeddings, expected, i);
+  omma_embeddings_destroy(embeddings);
+  omma_request_destroy(copy);
+  omma_request_destroy(encoded);
+  omma_request_destroy(answered);
+  omma_engine_destroy(engine);
+  omma_model_close(model);
+  omma_embeddings_destroy(expected);
+}
+
+static void kinds_that_are_not_served_are_refused(void **state) {
+  (void)state;
+  static const enum omma_request_kind kinds[] = {OMMA_REQUEST_EMBED, OMMA_REQUEST_SCORE, OMMA_REQUEST_GENERATE};
+  struct omma_error error;
+  for (int whole = 0; whole < 2; whole++) {
+    struct omma_model *model = fixture_model("qwen3_vl_tied", whole ? NULL : &tower_alone);
+    struct omma_engine *engine = fixture_engine(model, NULL);
+    for (int i = 0; i < 3 - whole; i++) {
+      struct omma_request *request = request_of_kind(model, kinds[i], 1);
+      assert_int_equal(omma_engine_submit(engine, request, NULL, NULL, &error), OMMA_ERROR_UNSUPPORTED);
+      assert_string_equal(error.field, "kind");
+      omma_request_destroy(request);
+    }
+    const struct omma_request_options unknown = {.kind = (enum omma_request_kind)5};
+    struct omma_request *request = NULL;
+    assert_int_equal(omma_request_create_tokens(model, &(const int32_t){3}, 1, &unknown, &request, &error),
+                     OMMA_ERROR_ARGUMENT);
+    assert_string_equal(error.field, "kind");
+    assert_null(request);
+    omma_engine_destroy(engine);
+    omma_model_close(model);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(outputs_are_those_of_the_whole_model),
       cmocka_unit_test(rows_have_a_token_of_all_tensors_side_by_side),
       cmocka_unit_test(nothing_of_a_language_model_takes_memory),
       cmocka_unit_test(a_request_without_images_is_refused),
+      cmocka_unit_test(a_whole_model_encodes_too),
+      cmocka_unit_test(kinds_that_are_not_served_are_refused),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

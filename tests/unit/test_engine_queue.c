@@ -77,7 +77,8 @@ static void client_finish(void *context, const struct omma_result *result) {
 }
 
 static enum omma_status try_submit(struct client *client, const struct omma_request *request, struct omma_error *error) {
-  const struct omma_callbacks callbacks = {client, client_progress, client_token, client_finish, NULL, NULL};
+  const struct omma_callbacks callbacks = {
+      .context = client, .on_progress = client_progress, .on_token = client_token, .on_finish = client_finish};
   return omma_engine_submit(client->engine, request, &callbacks, &client->id, error);
 }
 
@@ -311,7 +312,7 @@ static void a_callback_may_cancel(void **state) {
   first.hold_token = 0;
   submit(&first, plain);
   client_init(&client, engine);
-  const struct omma_callbacks callbacks = {&client, NULL, cancel_itself, client_finish, NULL, NULL};
+  const struct omma_callbacks callbacks = {.context = &client, .on_token = cancel_itself, .on_finish = client_finish};
   assert_ok(omma_engine_submit(engine, plain, &callbacks, &client.id, &error), &error);
   fixture_gate_open(&gate);
   expect_end(&first, OMMA_FINISH_LENGTH, 8);

@@ -3,7 +3,7 @@
 #include "support/model_fixture.h"
 #include "support/test.h"
 
-static const struct omma_reasoning marks = {"<t>", "</t>", NULL};
+static const struct omma_reasoning marks = {"<t>", "</t>", NULL, NULL};
 
 static struct omma_model *model; /* qwen3_vl_tied, f32, one thread, 1,024 tokens */
 static struct omma_engine *engine;
@@ -89,7 +89,7 @@ static void a_budget_ends_the_thought(void **state) {
 
 static void what_ends_a_thought_may_be_given(void **state) {
   (void)state;
-  const struct omma_reasoning reasoning = {"<t>", "</t>", " That is enough.</t>"};
+  const struct omma_reasoning reasoning = {"<t>", "</t>", " That is enough.</t>", NULL};
   const struct omma_sampling sampling = {
       .max_tokens = 40, .ignore_eos = true, .reasoning = &reasoning, .limits_thinking = true, .max_thinking_tokens = 2};
   struct answer answer = ask(&sampling, NULL);

@@ -62,7 +62,7 @@ static void problem_make(struct problem *p, int64_t n_in, int64_t n_out, enum om
   for (int64_t n = 0; bias && n < n_out; n++) p->b[n] = test_random_normal(&random);
   struct ommai_linear_source source = {p->w, OMMA_F32, n_out, bias ? p->b : NULL, OMMA_F32, false, NULL, 0};
   const struct ommai_linear_spec spec = dense(n_in, compute);
-  assert_ok(ommai_linear_create(linear_context, &spec, &source, 1, &p->linear, &error), &error);
+  assert_ok(ommai_linear_create(linear_context, &spec, &source, 1, NULL, &p->linear, &error), &error);
   for (int64_t i = 0; i < n_in * n_out; i++)
     p->w[i] = rounded(p->w[i], spec.format == OMMAI_FORMAT_BF16 ? OMMA_BF16 : OMMA_F32);
   for (int64_t i = 0; i < ROWS * n_in; i++) p->x[i] = rounded(test_random_normal(&random), compute);
@@ -141,7 +141,7 @@ static void check_call(struct problem *p, enum omma_dtype y_type, enum ommai_act
   struct ommai_linear_op *op = make_op(p, y_type, activation, accumulate);
   void *y = calloc((size_t)(ROWS * (p->n_out + y_gap)), sizeof(float));
   fill_y(p, y, y_type);
-  assert_int_equal(ommai_linear_run(op, p->input, y, ROWS, 0), OMMA_OK);
+  assert_int_equal(ommai_linear_run(op, p->input, y, ROWS, 0, NULL), OMMA_OK);
   for (int i = 0; i < 5; i++) check_row(p, p->x + rows[i] * p->n_in, y, rows[i], y_type, activation, accumulate);
   if (strncmp(ommai_linear_op_name(op), "ref", 3) == 0) {
     fail_msg("reference code for %lld x %lld, compute %d, y %d, activation %d, accumulate %d", (long long)p->n_in,
@@ -183,8 +183,8 @@ static void bf16_results_round_once(void **state) {
     struct ommai_linear_op *bf16 = make_op(&p, OMMA_BF16, activation, false);
     fill_y(&p, wide, OMMA_F32);
     fill_y(&p, narrow, OMMA_BF16);
-    assert_int_equal(ommai_linear_run(f32, p.input, wide, ROWS, 0), OMMA_OK);
-    assert_int_equal(ommai_linear_run(bf16, p.input, narrow, ROWS, 0), OMMA_OK);
+    assert_int_equal(ommai_linear_run(f32, p.input, wide, ROWS, 0, NULL), OMMA_OK);
+    assert_int_equal(ommai_linear_run(bf16, p.input, narrow, ROWS, 0, NULL), OMMA_OK);
     for (int64_t i = 0; i < count; i++) assert_int_equal(narrow[i], ommai_bf16_from_f32(wide[i]));
     ommai_linear_op_destroy(f32);
     ommai_linear_op_destroy(bf16);
@@ -209,7 +209,7 @@ static void check_same_bits(struct problem *p, const struct ommai_linear_op *op,
     memcpy(x + (size_t)(row * x_stride) * element, (char *)p->input + (size_t)((first + row) % ROWS * x_stride) * element,
            (size_t)x_stride * element);
   }
-  assert_int_equal(ommai_linear_run(op, x, y, n_rows, worker), OMMA_OK);
+  assert_int_equal(ommai_linear_run(op, x, y, n_rows, worker, NULL), OMMA_OK);
   for (int64_t row = 0; row < n_rows; row++) {
     if (memcmp(y + row * y_stride, base + (first + row) % ROWS * y_stride, (size_t)p->n_out * sizeof *y) != 0) {
       fail_msg("%lld x %lld, compute %d: row %lld differs when run as row %lld of %lld", (long long)p->n_in,
@@ -233,7 +233,7 @@ static void rows_keep_their_bits(void **state) {
       problem_make(&p, shapes[i][0], shapes[i][1], compute, true);
       struct ommai_linear_op *op = make_op(&p, OMMA_F32, (enum ommai_activation)(i % OMMAI_ACTIVATIONS), false);
       float *base = calloc((size_t)(ROWS * (p.n_out + y_gap)), sizeof *base);
-      assert_int_equal(ommai_linear_run(op, p.input, base, ROWS, 0), OMMA_OK);
+      assert_int_equal(ommai_linear_run(op, p.input, base, ROWS, 0, NULL), OMMA_OK);
       if (p.n_in * p.n_out <= 64 * 128) {
         for (int64_t n = 1; n <= ROWS; n += takes_rows_singly() ? 21 : 1)
           check_same_bits(&p, op, n * 7 % ROWS, n, (int)(n % 2), base);
@@ -261,7 +261,7 @@ static bool tile_has_bits(const struct ommai_linear *linear, const void *x, int6
   assert_ok(ommai_onednn_scratch_bytes(linear_context->onednn, &shape, &scratch_bytes, &error), &error);
   void *scratch = ommai_allocate(&ommai_default_allocator, scratch_bytes, 1);
   float *y = malloc((size_t)n_rows * bytes);
-  assert_int_equal(ommai_onednn_matmul_run(matmul, linear->own, x, y, scratch, 0), OMMA_OK);
+  assert_int_equal(ommai_onednn_matmul_run(matmul, linear->own, x, y, scratch, 0, NULL), OMMA_OK);
   if (first) memcpy(one, y, bytes);
   bool equal = true;
   for (int64_t row = 0; row < n_rows; row++) equal = equal && memcmp(one, y + row * packed->n_out, bytes) == 0;
@@ -322,7 +322,7 @@ static void tiles_have_the_bits_of_gemv(void **state) {
       float *tile = malloc(bytes), *few = malloc(bytes);
       fill_y(&p, tile, OMMA_F32);
       fill_y(&p, few, OMMA_F32);
-      assert_int_equal(ommai_linear_run(op, p.input, tile, ROWS, 0), OMMA_OK);
+      assert_int_equal(ommai_linear_run(op, p.input, tile, ROWS, 0, NULL), OMMA_OK);
       ommai_linear_gemv(p.linear, p.input, p.n_in + x_gap, ROWS, few, p.n_out + y_gap, accumulate, 0,
                         ommai_linear_n_panels(p.linear));
       assert_memory_equal(tile, few, bytes);
@@ -357,9 +357,12 @@ static void parts_keep_the_bits(void **state) {
       size_t compared = (size_t)(count * call.y_stride) * (y_type == OMMA_BF16 ? 2 : 4);
       fill_y(&p, whole, y_type);
       fill_y(&p, cut, y_type);
-      assert_int_equal(ommai_linear_run(op, p.input, whole, count, 0), OMMA_OK);
+      assert_int_equal(ommai_linear_run(op, p.input, whole, count, 0, NULL), OMMA_OK);
       for (int64_t part = 3; part-- > 0;) {
-        assert_int_equal(ommai_linear_parts_run(parts, part, p.input, cut, count, (int)part % 2), OMMA_OK);
+        assert_int_equal(
+            ommai_linear_parts_run(parts, part, &(struct ommai_linear_rows){.x = p.input, .x_stride = p.n_in + x_gap}, 0, cut,
+                                   count, (int)part % 2, NULL),
+            OMMA_OK);
       }
       assert_memory_equal(cut, whole, compared);
     }
@@ -404,7 +407,7 @@ static void workers_share_a_layer(void **state) {
     problem_make(&p, 300, 130, compute, true);
     struct ommai_linear_op *op = make_op(&p, OMMA_F32, OMMAI_ACTIVATION_SILU, false);
     float *base = calloc((size_t)(ROWS * (p.n_out + y_gap)), sizeof *base);
-    assert_int_equal(ommai_linear_run(op, p.input, base, ROWS, 0), OMMA_OK);
+    assert_int_equal(ommai_linear_run(op, p.input, base, ROWS, 0, NULL), OMMA_OK);
     int64_t before = allocator.n_allocations;
     struct threads_context context = {&p, op, base};
     ommai_team_run(ommai_team_interface(team), 64, run_task, &context);
@@ -501,7 +504,7 @@ static void sources_stack(void **state) {
     }
     ommai_linear_destroy(p.linear);
     struct ommai_linear_spec spec = dense(N_IN, compute);
-    assert_ok(ommai_linear_create(linear_context, &spec, sources, 3, &p.linear, &error), &error);
+    assert_ok(ommai_linear_create(linear_context, &spec, sources, 3, NULL, &p.linear, &error), &error);
     assert_int_equal(ommai_linear_n_out(p.linear), 201);
     assert_int_equal(ommai_linear_n_in(p.linear), N_IN);
     spec.n_out = 201;
@@ -539,7 +542,7 @@ static void stored_matrices_pack_as_their_values(void **state) {
         .n_out = N_OUT, .bias = p.b, .bias_type = OMMA_F32, .stored = &stored, .first_output = SKIPPED};
     ommai_linear_destroy(p.linear);
     const struct ommai_linear_spec spec = dense(N_IN, p.compute);
-    assert_ok(ommai_linear_create(linear_context, &spec, &source, 1, &p.linear, &error), &error);
+    assert_ok(ommai_linear_create(linear_context, &spec, &source, 1, NULL, &p.linear, &error), &error);
     check_call(&p, OMMA_F32, OMMAI_ACTIVATION_NONE, false);
     free(above);
     problem_free(&p);
@@ -557,21 +560,24 @@ static void bad_calls_are_refused(void **state) {
   assert_fails(ommai_linear_context_create(level, 0, &allocator.interface, &other, &error), OMMA_ERROR_ARGUMENT, "0 workers",
                &error);
   struct ommai_linear_spec spec = dense(4, OMMA_F32);
-  assert_fails(ommai_linear_create(linear_context, &spec, &source, 1, &linear, &error), OMMA_ERROR_ARGUMENT, "source 0",
+  assert_fails(ommai_linear_create(linear_context, &spec, &source, 1, NULL, &linear, &error), OMMA_ERROR_ARGUMENT, "source 0",
                &error);
   source.n_out = OMMAI_LINEAR_MAX_SIZE + 1;
-  assert_fails(ommai_linear_create(linear_context, &spec, &source, 1, &linear, &error), OMMA_ERROR_LIMIT, "outputs", &error);
+  assert_fails(ommai_linear_create(linear_context, &spec, &source, 1, NULL, &linear, &error), OMMA_ERROR_LIMIT, "outputs",
+               &error);
   source.n_out = 1;
   spec.n_in = 0;
-  assert_fails(ommai_linear_create(linear_context, &spec, &source, 1, &linear, &error), OMMA_ERROR_ARGUMENT, "0 inputs",
+  assert_fails(ommai_linear_create(linear_context, &spec, &source, 1, NULL, &linear, &error), OMMA_ERROR_ARGUMENT, "0 inputs",
                &error);
   spec.n_in = INT64_MAX;
-  assert_fails(ommai_linear_create(linear_context, &spec, &source, 1, &linear, &error), OMMA_ERROR_LIMIT, "inputs", &error);
-  spec = (struct ommai_linear_spec){.n_in = 4, .format = OMMAI_FORMAT_F32, .compute = OMMA_F16};
-  assert_fails(ommai_linear_create(linear_context, &spec, &source, 1, &linear, &error), OMMA_ERROR_ARGUMENT, "compute", &error);
-  spec.compute = OMMA_BF16;
-  assert_fails(ommai_linear_create(linear_context, &spec, &source, 1, &linear, &error), OMMA_ERROR_UNSUPPORTED, "bf16 over f32",
+  assert_fails(ommai_linear_create(linear_context, &spec, &source, 1, NULL, &linear, &error), OMMA_ERROR_LIMIT, "inputs",
                &error);
+  spec = (struct ommai_linear_spec){.n_in = 4, .format = OMMAI_FORMAT_F32, .compute = OMMA_F16};
+  assert_fails(ommai_linear_create(linear_context, &spec, &source, 1, NULL, &linear, &error), OMMA_ERROR_ARGUMENT, "compute",
+               &error);
+  spec.compute = OMMA_BF16;
+  assert_fails(ommai_linear_create(linear_context, &spec, &source, 1, NULL, &linear, &error), OMMA_ERROR_UNSUPPORTED,
+               "bf16 over f32", &error);
   spec = dense(5, OMMA_F32);
   assert_int_equal(ommai_linear_bytes_for(linear_context, &spec), 0);
   spec.n_in = spec.n_out = INT64_MAX;
@@ -596,9 +602,9 @@ static void bad_calls_are_refused(void **state) {
                &error);
   op = make_op(&p, OMMA_F32, OMMAI_ACTIVATION_NONE, false);
   float y[14];
-  assert_int_equal(ommai_linear_run(op, p.input, y, 0, 0), OMMA_ERROR_ARGUMENT);
-  assert_int_equal(ommai_linear_run(op, p.input, y, ROWS + 1, 0), OMMA_ERROR_ARGUMENT);
-  assert_int_equal(ommai_linear_run(op, p.input, y, 1, 2), OMMA_ERROR_ARGUMENT);
+  assert_int_equal(ommai_linear_run(op, p.input, y, 0, 0, NULL), OMMA_ERROR_ARGUMENT);
+  assert_int_equal(ommai_linear_run(op, p.input, y, ROWS + 1, 0, NULL), OMMA_ERROR_ARGUMENT);
+  assert_int_equal(ommai_linear_run(op, p.input, y, 1, 2, NULL), OMMA_ERROR_ARGUMENT);
   ommai_linear_op_destroy(op);
   problem_free(&p);
   char text[400];
@@ -619,7 +625,7 @@ static enum omma_status make_all(const struct omma_allocator *failing, struct om
   struct ommai_linear_op *op = NULL;
   struct ommai_linear_parts *parts = NULL;
   enum omma_status status = ommai_linear_context_create_with(level, 2, failing, products, &made, error);
-  if (status == OMMA_OK) status = ommai_linear_create(made, &spec, &source, 1, &linear, error);
+  if (status == OMMA_OK) status = ommai_linear_create(made, &spec, &source, 1, NULL, &linear, error);
   if (status == OMMA_OK) status = ommai_linear_op_create(made, linear, &call, &op, error);
   if (status == OMMA_OK) status = ommai_linear_parts_create(made, linear, &call, &parts, error);
   ommai_linear_parts_destroy(parts);

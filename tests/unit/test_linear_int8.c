@@ -32,7 +32,7 @@ struct problem {
 static enum omma_status create(struct ommai_linear_context *on, const struct ommai_linear_source *sources, int n_sources,
                                int64_t n_in, enum omma_dtype compute, struct ommai_linear **linear, struct omma_error *error) {
   const struct ommai_linear_spec spec = {.n_in = n_in, .format = OMMAI_FORMAT_INT8, .compute = compute};
-  return ommai_linear_create(on, &spec, sources, n_sources, linear, error);
+  return ommai_linear_create(on, &spec, sources, n_sources, NULL, linear, error);
 }
 
 /* What kernels/int8.h defines for a row of inputs and a row of weights, with the C library's
@@ -138,7 +138,7 @@ static void check_call(const struct problem *p, enum omma_dtype y_type, enum omm
   struct ommai_linear_op *op = make_op(p, y_type, activation, accumulate);
   void *y = calloc((size_t)(ROWS * stride), sizeof(float));
   for (int64_t i = 0; i < ROWS * stride; i++) fixture_put(y, i, (float)old_y(i), y_type);
-  assert_int_equal(ommai_linear_run(op, p->input, y, ROWS - 1, 0), OMMA_OK);
+  assert_int_equal(ommai_linear_run(op, p->input, y, ROWS - 1, 0, NULL), OMMA_OK);
   for (int64_t r = 0; r < ROWS - 1; r += 9) {
     for (int64_t n = 0; n < p->n_out; n++) {
       check_output(p, r, n, fixture_get(y, r * stride + n, y_type), y_type, activation, accumulate);
@@ -180,7 +180,7 @@ static void check_same_bits(const struct problem *p, const struct ommai_linear_o
   for (int64_t r = 0; r < n_rows; r++) {
     memcpy(x + (size_t)r * x_row, (char *)p->input + (size_t)((first + r) % ROWS) * x_row, x_row);
   }
-  assert_int_equal(ommai_linear_run(op, x, y, n_rows, worker), OMMA_OK);
+  assert_int_equal(ommai_linear_run(op, x, y, n_rows, worker, NULL), OMMA_OK);
   for (int64_t r = 0; r < n_rows; r++) {
     assert_memory_equal(y + (size_t)r * stride, base + (size_t)((first + r) % ROWS) * stride, (size_t)p->n_out * sizeof *y);
   }
@@ -209,7 +209,7 @@ static void rows_keep_their_bits(void **state) {
     problem_make(&p, shapes[i][0], shapes[i][1], i % 2 ? OMMA_F32 : OMMA_BF16, true);
     struct ommai_linear_op *op = make_op(&p, OMMA_F32, (enum ommai_activation)(i % OMMAI_ACTIVATIONS), false);
     float *base = calloc((size_t)(ROWS * (p.n_out + Y_GAP)), sizeof *base);
-    assert_int_equal(ommai_linear_run(op, p.input, base, ROWS, 0), OMMA_OK);
+    assert_int_equal(ommai_linear_run(op, p.input, base, ROWS, 0, NULL), OMMA_OK);
     for (int64_t n = 1; n <= ROWS; n += n < 20 ? 1 : 9) check_same_bits(&p, op, n * 7 % ROWS, n, (int)(n % 2), base);
     struct shared shared = {&p, op, base};
     ommai_team_run(ommai_team_interface(team), 20, run_task, &shared);
@@ -240,7 +240,7 @@ static void odd_values_stay_where_they_are(void **state) {
   const struct ommai_linear_source source = {weight, OMMA_F32, N_OUT, bias, OMMA_F32, false, NULL, 0};
   assert_ok(create(linear_context, &source, 1, N_IN, OMMA_F32, &linear, &error), &error);
   assert_ok(ommai_linear_op_create(linear_context, linear, &call, &op, &error), &error);
-  assert_int_equal(ommai_linear_run(op, x, y, 6, 0), OMMA_OK);
+  assert_int_equal(ommai_linear_run(op, x, y, 6, 0, NULL), OMMA_OK);
   for (int n = 0; n < N_OUT; n++) {
     assert_true(isfinite(y[n]) && (n > 0 || y[n] == bias[n]));
     assert_true(y[N_OUT + n] == bias[n] && !isfinite(y[2 * N_OUT + n]) && !isfinite(y[3 * N_OUT + n]));
@@ -274,7 +274,7 @@ static void sources_stack(void **state) {
     assert_int_equal(ommai_linear_bytes(linear), ommai_linear_bytes_for(linear_context, &spec));
     assert_int_equal(ommai_linear_bytes(linear), 256 * 128 + 256 * 12);
     assert_ok(ommai_linear_op_create(linear_context, linear, &call, &op, &error), &error);
-    assert_int_equal(ommai_linear_run(op, x, y[i], 1, 0), OMMA_OK);
+    assert_int_equal(ommai_linear_run(op, x, y[i], 1, 0, NULL), OMMA_OK);
     ommai_linear_op_destroy(op);
     ommai_linear_destroy(linear);
   }
@@ -314,7 +314,7 @@ static void long_sums_do_not_overflow(void **state) {
   struct omma_error error;
   assert_ok(create(linear_context, &source, 1, N_IN, OMMA_F32, &linear, &error), &error);
   assert_ok(ommai_linear_op_create(linear_context, linear, &call, &op, &error), &error);
-  assert_int_equal(ommai_linear_run(op, x, &y, 1, 0), OMMA_OK);
+  assert_int_equal(ommai_linear_run(op, x, &y, 1, 0, NULL), OMMA_OK);
   assert_true(fabsf(y - N_IN) < 0.1f);
   ommai_linear_op_destroy(op);
   ommai_linear_destroy(linear);

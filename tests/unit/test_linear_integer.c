@@ -121,7 +121,7 @@ static void problem_make(struct problem *p, int bits, int64_t n_out, int64_t n_i
   for (int64_t i = 0; i < n_out; i++) p->bias[i] = test_random_normal(&random);
   const struct ommai_linear_source source = {.n_out = n_out, .bias = p->bias, .stored = &p->matrix};
   assert_true(ommai_linear_spec_for_stored(&source, 1, &p->spec));
-  assert_ok(ommai_linear_create(linear_context, &p->spec, &source, 1, &p->linear, &error), &error);
+  assert_ok(ommai_linear_create(linear_context, &p->spec, &source, 1, NULL, &p->linear, &error), &error);
   p->spec.n_out = n_out;
   assert_int_equal(ommai_linear_bytes(p->linear), ommai_linear_bytes_for(linear_context, &p->spec));
   p->x = calloc((size_t)(ROWS * (n_in + X_GAP)), sizeof(float));
@@ -221,19 +221,22 @@ static void check_tile(const struct problem *p, const struct ommai_linear_op *op
   void *x = rows_from(p, first, n_rows);
   const struct prepared prepared = prepare(p, x, n_rows);
   float *y = calloc((size_t)(n_rows * stride), sizeof *y);
-  assert_int_equal(ommai_linear_run(op, x, y, n_rows, (int)(n_rows % 2)), OMMA_OK);
+  assert_int_equal(ommai_linear_run(op, x, y, n_rows, (int)(n_rows % 2), NULL), OMMA_OK);
   same_rows(p, "tile", y, stride, first, n_rows);
   memset(y, 0, (size_t)(n_rows * stride) * sizeof *y);
   for (int64_t part = 0; part < ommai_linear_parts_count(parts); part++) {
-    assert_int_equal(ommai_linear_parts_run(parts, part, x, y, n_rows, 0), OMMA_OK);
+    assert_int_equal(
+        ommai_linear_parts_run(parts, part, &(struct ommai_linear_rows){.x = x, .x_stride = p->stored.n_in + X_GAP}, 0, y,
+                               n_rows, 0, NULL),
+        OMMA_OK);
   }
   same_rows(p, "parts", y, stride, first, n_rows);
   memset(y, 0, (size_t)(n_rows * stride) * sizeof *y);
   for (int64_t part = 0; part < ommai_linear_parts_count(parts); part++) {
     int64_t half = n_rows / 2;
-    assert_int_equal(ommai_linear_parts_run_prepared(parts, part, &prepared.rows, half, y + half * stride, n_rows - half, 0),
+    assert_int_equal(ommai_linear_parts_run(parts, part, &prepared.rows, half, y + half * stride, n_rows - half, 0, NULL),
                      OMMA_OK);
-    assert_int_equal(ommai_linear_parts_run_prepared(parts, part, &prepared.rows, 0, y, half, 1), OMMA_OK);
+    assert_int_equal(ommai_linear_parts_run(parts, part, &prepared.rows, 0, y, half, 1, NULL), OMMA_OK);
   }
   same_rows(p, "parts of prepared rows", y, stride, first, n_rows);
   free(prepared.memory);
@@ -277,7 +280,7 @@ static void stored_integers_give_the_defined_bits(void **state) {
 }
 
 /* Sources of different groups share a layer in groups that divide both; those that cannot are
- * quantised anew or refused. */
+ * quantised anew; sources that are no integers decide nothing. */
 static void sources_decide_the_spec(void **state) {
   (void)state;
   struct stored a = stored_make(4, 10, 384, 128, true), b = stored_make(4, 10, 384, 96, false),
@@ -295,14 +298,21 @@ static void sources_decide_the_spec(void **state) {
   assert_true(spec.group == 0 && !spec.has_minimums);
   assert_true(ommai_linear_spec_for_stored(sources, 2, &spec));
   assert_true(spec.group == 96);
-  const struct ommai_linear_spec before = spec;
+  const struct ommai_linear_spec exact = spec;
   sources[1].stored = &m[3];
-  assert_false(ommai_linear_spec_for_stored(sources, 2, &spec));
+  assert_true(ommai_linear_spec_for_stored(sources, 2, &spec));
+  assert_true(spec.format == OMMAI_FORMAT_INT8 && spec.group == 32 && spec.inputs == OMMAI_INPUTS_SYMMETRIC);
+  const struct ommai_linear_spec fine = spec;
+  spec = exact;
   sources[0].stored = &m[4];
-  assert_false(ommai_linear_spec_for_stored(sources, 1, &spec));
+  assert_true(ommai_linear_spec_for_stored(sources, 1, &spec));
+  assert_memory_equal(&spec, &fine, sizeof spec);
+  const struct ommai_stored_matrix values = {.values = m[0].values};
+  sources[0].stored = &values;
+  assert_false(ommai_linear_spec_for_stored(sources, 2, &spec));
   sources[0].stored = NULL;
   assert_false(ommai_linear_spec_for_stored(sources, 1, &spec));
-  assert_memory_equal(&spec, &before, sizeof spec);
+  assert_memory_equal(&spec, &fine, sizeof spec);
   stored_free(&a);
   stored_free(&b);
   stored_free(&whole);
@@ -323,7 +333,7 @@ static void check_quantised(enum ommai_weight_format format, int64_t group, int6
   float *x = calloc((size_t)n_in, sizeof *x), *y = calloc(N_OUT, sizeof *y);
   for (int64_t i = 0; i < N_OUT * n_in; i++) fixture_put(weight, i, i < n_in ? 0.0f : test_random_normal(&random), type);
   const struct ommai_linear_source source = {.weight = weight, .type = type, .n_out = N_OUT};
-  assert_ok(ommai_linear_create(linear_context, &spec, &source, 1, &linear, &error), &error);
+  assert_ok(ommai_linear_create(linear_context, &spec, &source, 1, NULL, &linear, &error), &error);
   int64_t width = group ? group : n_in;
   for (int64_t out = 0; out < N_OUT; out++) {
     for (int64_t first = 0; first < n_in; first += width) {
@@ -392,13 +402,13 @@ static void bad_specs_are_refused(void **state) {
        "at most 65536 with int4"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    assert_fails(ommai_linear_create(linear_context, &cases[i].spec, &dense, 1, &linear, &error), cases[i].status,
+    assert_fails(ommai_linear_create(linear_context, &cases[i].spec, &dense, 1, NULL, &linear, &error), cases[i].status,
                  cases[i].message, &error);
   }
   const struct ommai_linear_source taken = {.n_out = 4, .stored = &matrix};
   struct ommai_linear_spec symmetric = {.n_in = 64, .format = OMMAI_FORMAT_INT4, .group = 32, .inputs = OMMAI_INPUTS_SYMMETRIC};
   /* anew */
-  assert_ok(ommai_linear_create(linear_context, &symmetric, &taken, 1, &linear, &error), &error);
+  assert_ok(ommai_linear_create(linear_context, &symmetric, &taken, 1, NULL, &linear, &error), &error);
   ommai_linear_destroy(linear);
   stored_free(&stored);
 }
@@ -420,7 +430,7 @@ static void long_sums_do_not_overflow(void **state) {
     struct ommai_linear *linear;
     struct omma_error error;
     assert_true(ommai_linear_spec_for_stored(&source, 1, &spec));
-    assert_ok(ommai_linear_create(linear_context, &spec, &source, 1, &linear, &error), &error);
+    assert_ok(ommai_linear_create(linear_context, &spec, &source, 1, NULL, &linear, &error), &error);
     ommai_linear_gemv(linear, x, N_IN, 1, &y, 1, false, 0, 1);
     assert_true(y == (float)(-127.0 * N_IN * (bits == 4 ? 15 : -128)));
     ommai_linear_destroy(linear);
@@ -444,7 +454,7 @@ static void odd_values_stay_where_they_are(void **state) {
   x[N_IN + 3] = NAN;
   x[2 * N_IN + 4] = -INFINITY;
   assert_true(ommai_linear_spec_for_stored(&source, 1, &spec));
-  assert_ok(ommai_linear_create(linear_context, &spec, &source, 1, &linear, &error), &error);
+  assert_ok(ommai_linear_create(linear_context, &spec, &source, 1, NULL, &linear, &error), &error);
   ommai_linear_gemv(linear, x, N_IN, 5, y, N_OUT, false, 0, 2);
   for (int n = 0; n < N_OUT; n++) {
     assert_true(isfinite(y[n]) && !isfinite(y[N_OUT + n]) && !isfinite(y[2 * N_OUT + n]));
@@ -472,7 +482,7 @@ static void odd_weights_are_reported(void **state) {
                                            .inputs = OMMAI_INPUTS_SYMMETRIC};
     struct ommai_linear *linear;
     struct omma_error error;
-    assert_ok(ommai_linear_create(linear_context, &spec, &source, 1, &linear, &error), &error);
+    assert_ok(ommai_linear_create(linear_context, &spec, &source, 1, NULL, &linear, &error), &error);
     ommai_linear_gemv(linear, x, N_IN, 1, y, N_OUT, false, 0, 2);
     for (int n = 0; n < N_OUT; n++) assert_int_equal(isfinite(y[n]) != 0, n >= 3);
     ommai_linear_destroy(linear);
@@ -489,7 +499,7 @@ static enum omma_status make_all(const struct omma_allocator *failing, struct om
   struct ommai_linear *linear = NULL;
   struct ommai_linear_op *op = NULL;
   enum omma_status status = ommai_linear_context_create(level, 2, failing, &made, error);
-  if (status == OMMA_OK) status = ommai_linear_create(made, &spec, &source, 1, &linear, error);
+  if (status == OMMA_OK) status = ommai_linear_create(made, &spec, &source, 1, NULL, &linear, error);
   if (status == OMMA_OK) status = ommai_linear_op_create(made, linear, &call, &op, error);
   ommai_linear_op_destroy(op);
   ommai_linear_destroy(linear);

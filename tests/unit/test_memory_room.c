@@ -1,7 +1,6 @@
 /* How much memory may still be taken: what the files of a machine and of its control groups
  * give. */
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include "base/memory_room.h"
 #include "support/test.h"
@@ -9,26 +8,14 @@
 
 #define MEMINFO "MemTotal:       24000000 kB\nMemFree:         1000000 kB\nMemAvailable:    8000000 kB\n"
 
-/* A machine's files under a new folder. */
-static void write_at(const char *root, const char *file, const char *text) {
-  char path[TEST_PATH_SIZE];
-  test_path(path, root, file);
-  for (char *slash = path + strlen(root) + 1; (slash = strchr(slash, '/')); slash++) {
-    *slash = '\0';
-    mkdir(path, 0700);
-    *slash = '/';
-  }
-  test_write_file(path, text, strlen(text));
-}
-
 static void a_machine_without_groups_has_what_meminfo_gives(void **state) {
   (void)state;
   char root[TEST_PATH_SIZE];
   test_folder_create(root);
   assert_int_equal(ommai_memory_room(root), -1);
-  write_at(root, "proc/meminfo", MEMINFO);
+  test_write_at(root, "proc/meminfo", MEMINFO);
   assert_int_equal(ommai_memory_room(root), INT64_C(8000000) * 1024);
-  write_at(root, "proc/self/cgroup", "0::/\n");
+  test_write_at(root, "proc/self/cgroup", "0::/\n");
   assert_int_equal(ommai_memory_room(root), INT64_C(8000000) * 1024);
 }
 
@@ -36,17 +23,17 @@ static void the_tightest_group_counts(void **state) {
   (void)state;
   char root[TEST_PATH_SIZE];
   test_folder_create(root);
-  write_at(root, "proc/meminfo", MEMINFO);
-  write_at(root, "proc/self/cgroup", "0::/outer/inner\n");
-  write_at(root, "sys/fs/cgroup/outer/memory.max", "3000000000\n");
-  write_at(root, "sys/fs/cgroup/outer/memory.current", "1000000000\n");
-  write_at(root, "sys/fs/cgroup/outer/memory.stat", "anon 5\nactive_file 300000000\ninactive_file 200000000\n");
-  write_at(root, "sys/fs/cgroup/outer/inner/memory.max", "max\n");
-  write_at(root, "sys/fs/cgroup/outer/inner/memory.current", "900000000\n");
+  test_write_at(root, "proc/meminfo", MEMINFO);
+  test_write_at(root, "proc/self/cgroup", "0::/outer/inner\n");
+  test_write_at(root, "sys/fs/cgroup/outer/memory.max", "3000000000\n");
+  test_write_at(root, "sys/fs/cgroup/outer/memory.current", "1000000000\n");
+  test_write_at(root, "sys/fs/cgroup/outer/memory.stat", "anon 5\nactive_file 300000000\ninactive_file 200000000\n");
+  test_write_at(root, "sys/fs/cgroup/outer/inner/memory.max", "max\n");
+  test_write_at(root, "sys/fs/cgroup/outer/inner/memory.current", "900000000\n");
   assert_int_equal(ommai_memory_room(root), INT64_C(2500000000));
-  write_at(root, "sys/fs/cgroup/outer/inner/memory.max", "1000000000\n");
+  test_write_at(root, "sys/fs/cgroup/outer/inner/memory.max", "1000000000\n");
   assert_int_equal(ommai_memory_room(root), 100000000);
-  write_at(root, "sys/fs/cgroup/outer/inner/memory.current", "1100000000\n");
+  test_write_at(root, "sys/fs/cgroup/outer/inner/memory.current", "1100000000\n");
   assert_int_equal(ommai_memory_room(root), 0);
 }
 
@@ -55,10 +42,10 @@ static void a_group_that_is_the_mounts_root_counts(void **state) {
   (void)state;
   char root[TEST_PATH_SIZE];
   test_folder_create(root);
-  write_at(root, "proc/meminfo", MEMINFO);
-  write_at(root, "proc/self/cgroup", "0::/system.slice/docker-1234.scope\n");
-  write_at(root, "sys/fs/cgroup/memory.max", "2000000000\n");
-  write_at(root, "sys/fs/cgroup/memory.current", "500000000\n");
+  test_write_at(root, "proc/meminfo", MEMINFO);
+  test_write_at(root, "proc/self/cgroup", "0::/system.slice/docker-1234.scope\n");
+  test_write_at(root, "sys/fs/cgroup/memory.max", "2000000000\n");
+  test_write_at(root, "sys/fs/cgroup/memory.current", "500000000\n");
   assert_int_equal(ommai_memory_room(root), 1500000000);
 }
 
@@ -66,14 +53,15 @@ static void groups_of_version_1_count(void **state) {
   (void)state;
   char root[TEST_PATH_SIZE];
   test_folder_create(root);
-  write_at(root, "proc/meminfo", MEMINFO);
-  write_at(root, "proc/self/cgroup", "12:cpu,cpuacct:/a\n5:memory:/a\n1:name=systemd:/a\n");
-  write_at(root, "sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
-  write_at(root, "sys/fs/cgroup/memory/memory.usage_in_bytes", "5\n");
+  test_write_at(root, "proc/meminfo", MEMINFO);
+  test_write_at(root, "proc/self/cgroup", "12:cpu,cpuacct:/a\n5:memory:/a\n1:name=systemd:/a\n");
+  test_write_at(root, "sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  test_write_at(root, "sys/fs/cgroup/memory/memory.usage_in_bytes", "5\n");
   assert_int_equal(ommai_memory_room(root), INT64_C(8000000) * 1024);
-  write_at(root, "sys/fs/cgroup/memory/a/memory.limit_in_bytes", "700000000\n");
-  write_at(root, "sys/fs/cgroup/memory/a/memory.usage_in_bytes", "400000000\n");
-  write_at(root, "sys/fs/cgroup/memory/a/memory.stat", "inactive_file 7\ntotal_inactive_file 100000000\ntotal_active_file 0\n");
+  test_write_at(root, "sys/fs/cgroup/memory/a/memory.limit_in_bytes", "700000000\n");
+  test_write_at(root, "sys/fs/cgroup/memory/a/memory.usage_in_bytes", "400000000\n");
+  test_write_at(root, "sys/fs/cgroup/memory/a/memory.stat",
+                "inactive_file 7\ntotal_inactive_file 100000000\ntotal_active_file 0\n");
   assert_int_equal(ommai_memory_room(root), 400000000);
 }
 
@@ -81,10 +69,10 @@ static void files_without_a_value_are_not_a_limit(void **state) {
   (void)state;
   char root[TEST_PATH_SIZE];
   test_folder_create(root);
-  write_at(root, "proc/meminfo", MEMINFO);
-  write_at(root, "proc/self/cgroup", "0::/a\nnonsense\n::\n");
-  write_at(root, "sys/fs/cgroup/a/memory.max", "");
-  write_at(root, "sys/fs/cgroup/a/memory.current", "-5\n");
+  test_write_at(root, "proc/meminfo", MEMINFO);
+  test_write_at(root, "proc/self/cgroup", "0::/a\nnonsense\n::\n");
+  test_write_at(root, "sys/fs/cgroup/a/memory.max", "");
+  test_write_at(root, "sys/fs/cgroup/a/memory.current", "-5\n");
   assert_int_equal(ommai_memory_room(root), INT64_C(8000000) * 1024);
 }
 

@@ -458,6 +458,36 @@ static void tensors_are_saved_as_they_are(void **state) {
   test_folder_remove(folder);
 }
 
+/* Of layers with windows, no more is planned than sequences reach, and what a token reads shrinks
+ * likewise; whatever is asked for is not exceeded. */
+static void windows_take_what_they_reach(void **state) {
+  (void)state;
+  const struct omma_model_options options = {.n_threads = 1, .config_only = true, .max_model_len = 32768};
+  const char *const names[] = {"qwen2_5_vl_tied", "qwen2_5_vl_sliding"};
+  for (int i = 0; i < 2; i++) {
+    struct omma_model *model = fixture_model(names[i], &options);
+    struct omma_memory_estimate estimate;
+    struct omma_text_cost near_cost, far_cost;
+    struct omma_error error;
+    assert_ok(omma_estimate_memory(model, NULL, 0, &estimate, &error), &error);
+    int64_t n_pages = estimate.kv_cache_tokens / 64, whole = n_pages * estimate.kv_page_bytes;
+    assert_int_equal(n_pages, OMMA_DEFAULT_MAX_SEQUENCES * 32768 / 64);
+    if (i == 0) assert_int_equal(estimate.kv_cache_bytes, whole);
+    if (i == 1) assert_true(3 * estimate.kv_cache_bytes > whole && 5 * estimate.kv_cache_bytes < 2 * whole);
+    for (int64_t bytes = estimate.kv_page_bytes; bytes < whole; bytes = 3 * bytes + 1) {
+      const struct omma_engine_options limited = {.kv_cache_bytes = bytes};
+      assert_ok(omma_estimate_memory(model, &limited, 0, &estimate, &error), &error);
+      assert_true(estimate.kv_cache_bytes <= bytes && estimate.kv_cache_bytes + estimate.kv_page_bytes > bytes);
+    }
+    assert_ok(omma_model_text_cost(model, 100, &near_cost, &error), &error);
+    assert_ok(omma_model_text_cost(model, 10000, &far_cost, &error), &error);
+    /* one of three layers sees all */
+    int64_t growth = i ? near_cost.step_kv_bytes / 3 : near_cost.step_kv_bytes;
+    assert_int_equal(far_cost.step_kv_bytes - near_cost.step_kv_bytes, 99 * growth);
+    omma_model_close(model);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(sound_weights_are_verified),
@@ -474,6 +504,7 @@ int main(void) {
       cmocka_unit_test(work_is_that_of_the_shapes),
       cmocka_unit_test(text_goes_there_and_back),
       cmocka_unit_test(tensors_are_saved_as_they_are),
+      cmocka_unit_test(windows_take_what_they_reach),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Prompts under construction, the chat template written into them, and the list of families. */
+/* Prompts under construction, and the list of families. */
 #include "families/prompt_builder.h"
 
 #include <stdlib.h>
@@ -6,6 +6,8 @@
 #include "base/allocator.h"
 #include "families/family.h"
 #include "support/test.h"
+
+static const struct ommai_media_marks marks = {.image_begin = "[see]", .image_end = "[seen]"};
 
 static void pieces_grow_in_order(void **state) {
   (void)state;
@@ -21,7 +23,7 @@ static void pieces_grow_in_order(void **state) {
     assert_ok(ommai_prompt_text(&builder, "c\0d", 3, &error), &error);
     assert_ok(ommai_prompt_text(&builder, NULL, 0, &error), &error);
     expected += 5;
-    if (i % 3 == 0) assert_ok(ommai_prompt_image(&builder, &part, OMMAI_ALL_TEMPORAL_PATCHES, &error), &error);
+    if (i % 3 == 0) assert_ok(ommai_prompt_media(&builder, &marks, &part, 2, &error), &error);
   }
   assert_int_equal(builder.size, expected);
   assert_int_equal(builder.n_images, 167);
@@ -61,15 +63,13 @@ static void failed_memory_leaves_what_was_there(void **state) {
   ommai_prompt_builder_init(&builder, &allocator.interface);
   allocator.fail_at = 0;
   assert_fails(ommai_prompt_string(&builder, "abc", &error), OMMA_ERROR_MEMORY, "prompt text", &error);
-  assert_fails(ommai_prompt_image(&builder, &part, OMMAI_ALL_TEMPORAL_PATCHES, &error), OMMA_ERROR_MEMORY, "prompt images",
-               &error);
+  assert_fails(ommai_prompt_media(&builder, &marks, &part, 2, &error), OMMA_ERROR_MEMORY, "prompt images", &error);
   allocator.fail_at = -1;
   assert_ok(ommai_prompt_string(&builder, "abc", &error), &error);
-  for (int i = 0; i < 8; i++) assert_ok(ommai_prompt_image(&builder, &part, OMMAI_ALL_TEMPORAL_PATCHES, &error), &error);
+  for (int i = 0; i < 8; i++) assert_ok(ommai_prompt_media(&builder, &marks, &part, 2, &error), &error);
   allocator.fail_at = 0;
   assert_fails(ommai_prompt_text(&builder, text, sizeof text, &error), OMMA_ERROR_MEMORY, "prompt text", &error);
-  assert_fails(ommai_prompt_image(&builder, &part, OMMAI_ALL_TEMPORAL_PATCHES, &error), OMMA_ERROR_MEMORY, "prompt images",
-               &error);
+  assert_fails(ommai_prompt_media(&builder, &marks, &part, 2, &error), OMMA_ERROR_MEMORY, "prompt images", &error);
   assert_int_equal(builder.size, 3);
   assert_int_equal(builder.n_images, 8);
   assert_memory_equal(builder.text, "abc", 3);
@@ -77,115 +77,30 @@ static void failed_memory_leaves_what_was_there(void **state) {
   assert_int_equal(allocator.n_live, 0);
 }
 
-/* ---- chat template ---- */
+/* ---- images and videos ---- */
 
-#define TEXT(string) \
-  { .text = (string), .text_size = sizeof(string) - 1 }
-
-static const struct omma_image *const some_image = (const struct omma_image *)"only its address is used";
-
-static enum omma_status render_template(const struct ommai_builtin_template *template, const struct omma_message *messages,
-                                        size_t n, bool continue_final, const char *expected, struct omma_error *error) {
+static void expect_media(enum ommai_video_layout layout, const struct omma_video *video, const char *expected,
+                         size_t n_expected) {
+  const struct ommai_media_marks with_videos = {.image_begin = "[see]", .image_end = "[seen]", .video = layout};
+  const struct omma_part part = {.video = video};
   struct ommai_prompt_builder builder;
+  struct omma_error error;
   ommai_prompt_builder_init(&builder, &ommai_default_allocator);
-  enum omma_status status = ommai_builtin_template_render(template, messages, n, 2, continue_final, &builder, error);
-  if (status == OMMA_OK && expected) {
-    assert_int_equal(builder.size, strlen(expected));
-    assert_memory_equal(builder.text, expected, builder.size);
-  }
+  assert_ok(ommai_prompt_media(&builder, &with_videos, &part, 2, &error), &error);
+  assert_int_equal(builder.size, strlen(expected));
+  if (*expected) assert_memory_equal(builder.text, expected, builder.size);
+  assert_int_equal(builder.n_images, n_expected);
   ommai_prompt_builder_free(&builder);
-  return status;
-}
-
-static enum omma_status render(const struct omma_message *messages, size_t n, bool continue_final, const char *expected,
-                               struct omma_error *error) {
-  return render_template(ommai_family_qwen3_vl.variants[0].template, messages, n, continue_final, expected, error);
-}
-
-static void turns_are_written_as_the_template_does(void **state) {
-  (void)state;
-  struct omma_error error;
-  const struct omma_part system = TEXT("Be short."), question = TEXT("Why?"), answer = TEXT("Because"), none = TEXT("");
-  const struct omma_part mixed[] = {TEXT("A "), {.image = some_image}, TEXT(" B "), {.image = some_image}};
-  const struct omma_message talk[] = {{.role = OMMA_ROLE_SYSTEM, .parts = &system, .n_parts = 1},
-                                      {.role = OMMA_ROLE_USER, .parts = &question, .n_parts = 1},
-                                      {.role = OMMA_ROLE_ASSISTANT, .parts = &answer, .n_parts = 1},
-                                      {.role = OMMA_ROLE_USER, .parts = mixed, .n_parts = 4}};
-  assert_ok(render(talk, 4, false,
-                   "<|im_start|>system\nBe short.<|im_end|>\n<|im_start|>user\nWhy?<|im_end|>\n"
-                   "<|im_start|>assistant\nBecause<|im_end|>\n<|im_start|>user\nA <|vision_start|><|vision_end|> B "
-                   "<|vision_start|><|vision_end|><|im_end|>\n<|im_start|>assistant\n",
-                   &error),
-            &error);
-  assert_ok(render(talk + 1, 2, true, "<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\nBecause", &error), &error);
-  const struct omma_message empty[] = {{.role = OMMA_ROLE_USER, .parts = &none, .n_parts = 1},
-                                       {.role = OMMA_ROLE_USER, .parts = NULL, .n_parts = 0}};
-  assert_ok(
-      render(empty, 2, false, "<|im_start|>user\n<|im_end|>\n<|im_start|>user\n<|im_end|>\n<|im_start|>assistant\n", &error),
-      &error);
-}
-
-static void forms_differ_in_what_they_allow(void **state) {
-  (void)state;
-  struct omma_error error;
-  static const struct ommai_builtin_template template = {.turn_begin = {"[system]", "[user]", "[assistant]"},
-                                                         .turn_end = "[end]",
-                                                         .image_begin = "[see]",
-                                                         .image_end = "[seen]",
-                                                         .default_system = "Help.",
-                                                         .allow_system_anywhere = true,
-                                                         .images_in = {true, true, true}};
-  const struct omma_part text = TEXT("x"), image = {.image = some_image};
-  const struct omma_message talk[] = {{.role = OMMA_ROLE_USER, .parts = &text, .n_parts = 1},
-                                      {.role = OMMA_ROLE_SYSTEM, .parts = &image, .n_parts = 1},
-                                      {.role = OMMA_ROLE_ASSISTANT, .parts = &image, .n_parts = 1}};
-  assert_ok(
-      render_template(&template, talk, 3, false,
-                      "[system]Help.[end][user]x[end][system][see][seen][end][assistant][see][seen][end][assistant]", &error),
-      &error);
-  assert_ok(render_template(&template, talk + 1, 2, true, "[system][see][seen][end][assistant][see][seen]", &error), &error);
 }
 
 /* Times of temporal patches: the middle of their frames', the last frame of an odd number counting
  * twice. */
 static void videos_stand_whole_or_by_temporal_patch(void **state) {
   (void)state;
-  struct omma_error error;
   const struct omma_video three = {.n_frames = 3, .fps = 0.3}, one = {.n_frames = 1};
-  const struct omma_part parts[] = {TEXT("a"), {.video = &three}, TEXT("b"), {.video = &one}};
-  const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = parts, .n_parts = 4},
-                            instructed = {.role = OMMA_ROLE_SYSTEM, .parts = parts + 1, .n_parts = 1};
-  struct ommai_builtin_template template = {.turn_begin = {"[system]", "[user]", "[assistant]"},
-                                            .turn_end = "[end]",
-                                            .image_begin = "[see]",
-                                            .image_end = "[seen]",
-                                            .video = OMMAI_VIDEO_WHOLE,
-                                            .images_in = {[OMMA_ROLE_USER] = true}};
-  assert_ok(render_template(&template, &message, 1, false, "[user]a[see][seen]b[see][seen][end][assistant]", &error), &error);
-  template.video = OMMAI_VIDEO_TIMED;
-  assert_ok(
-      render_template(&template, &message, 1, false,
-                      "[user]a[see]<1.7 seconds>[see][seen]<6.7 seconds>[see][seen][seen]b[see]<0.0 seconds>[see][seen][seen]"
-                      "[end][assistant]",
-                      &error),
-      &error);
-  assert_fails(render_template(&template, &instructed, 1, false, NULL, &error), OMMA_ERROR_ARGUMENT,
-               "only user messages can hold videos", &error);
-}
-
-static void what_the_form_has_no_place_for_is_refused(void **state) {
-  (void)state;
-  struct omma_error error;
-  const struct omma_part text = TEXT("x"), image = {.image = some_image};
-  const struct omma_message late[] = {{.role = OMMA_ROLE_USER, .parts = &text, .n_parts = 1},
-                                      {.role = OMMA_ROLE_SYSTEM, .parts = &text, .n_parts = 1}};
-  const struct omma_message seen[] = {{.role = OMMA_ROLE_USER, .parts = &text, .n_parts = 1},
-                                      {.role = OMMA_ROLE_ASSISTANT, .parts = &image, .n_parts = 1}};
-  const struct omma_message instructed[] = {{.role = OMMA_ROLE_SYSTEM, .parts = &image, .n_parts = 1}};
-  assert_fails(render(late, 2, false, NULL, &error), OMMA_ERROR_ARGUMENT, "messages[1]: a system message", &error);
-  assert_fails(render(seen, 2, false, NULL, &error), OMMA_ERROR_ARGUMENT, "messages[1]: only user messages", &error);
-  assert_fails(render(instructed, 1, false, NULL, &error), OMMA_ERROR_ARGUMENT, "messages[0]: only user messages", &error);
-  assert_string_equal(error.field, "messages");
+  expect_media(OMMAI_VIDEO_WHOLE, &three, "", 1);
+  expect_media(OMMAI_VIDEO_TIMED, &three, "<1.7 seconds>[see][seen]<6.7 seconds>[see][seen]", 2);
+  expect_media(OMMAI_VIDEO_TIMED, &one, "<0.0 seconds>[see][seen]", 1);
 }
 
 static void families_are_found_by_exact_name(void **state) {
@@ -201,10 +116,7 @@ int main(void) {
       cmocka_unit_test(pieces_grow_in_order),
       cmocka_unit_test(text_has_a_limit),
       cmocka_unit_test(failed_memory_leaves_what_was_there),
-      cmocka_unit_test(turns_are_written_as_the_template_does),
-      cmocka_unit_test(forms_differ_in_what_they_allow),
       cmocka_unit_test(videos_stand_whole_or_by_temporal_patch),
-      cmocka_unit_test(what_the_form_has_no_place_for_is_refused),
       cmocka_unit_test(families_are_found_by_exact_name),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -157,7 +157,7 @@ static void prompts_are_laid_out_by_the_sizes(void **state) {
   const int32_t *ids = omma_request_prompt(request, &n);
   assert_int_equal(n, request->n_tokens);
   for (size_t i = 0; i < n; i++) {
-    const struct ommai_request_token *token = &request->tokens[i];
+    const struct ommai_prompt_token *token = &request->tokens[i];
     assert_int_equal(ids[i], token->token);
     if (token->image < 0) {
       for (int axis = 0; axis < 3; axis++) assert_int_equal(token->position[axis], counter);
@@ -200,17 +200,49 @@ static void wrong_messages_are_named(void **state) {
   struct omma_error error;
   struct omma_request *request = NULL;
   const struct omma_part text = {.text = "x", .text_size = 1}, none = {.text_size = 3},
-                         broken = {.text = "ab\xff", .text_size = 3};
+                         broken = {.text = "ab\xff", .text_size = 3}, unsized = {.text = "hello"}, empty = {.text = ""};
   const struct omma_message fine = {.role = OMMA_ROLE_USER, .parts = &text, .n_parts = 1},
                             strange = {.role = (enum omma_role)7, .parts = &text, .n_parts = 1},
                             hollow = {.role = OMMA_ROLE_USER, .parts = &none, .n_parts = 1},
-                            bytes = {.role = OMMA_ROLE_USER, .parts = &broken, .n_parts = 1};
+                            bytes = {.role = OMMA_ROLE_USER, .parts = &broken, .n_parts = 1},
+                            forgotten = {.role = OMMA_ROLE_USER, .parts = &unsized, .n_parts = 1},
+                            nothing = {.role = OMMA_ROLE_USER, .parts = &empty, .n_parts = 1};
   const struct omma_message second[] = {fine, strange};
   assert_fails(ask(NULL, 0, &request, &error), OMMA_ERROR_ARGUMENT, "at least one", &error);
   assert_fails(ask(second, 2, &request, &error), OMMA_ERROR_ARGUMENT, "messages[1]: unknown role 7", &error);
   assert_fails(ask(&hollow, 1, &request, &error), OMMA_ERROR_ARGUMENT, "messages[0]: part 0", &error);
   assert_fails(ask(&bytes, 1, &request, &error), OMMA_ERROR_FORMAT, "messages[0]: part 0: invalid UTF-8 at byte 2", &error);
+  assert_fails(ask(&forgotten, 1, &request, &error), OMMA_ERROR_ARGUMENT, "messages[0]: part 0: a text without text_size",
+               &error);
   assert_null(request);
+  assert_ok(ask(&nothing, 1, &request, &error), &error);
+  omma_request_destroy(request);
+}
+
+/* An option struct of a program with newer headers, and one with older headers. */
+static void options_carry_their_size(void **state) {
+  (void)state;
+  struct omma_error error;
+  struct omma_request *request = NULL;
+  const struct omma_part part = {.text = "hello", .text_size = 5};
+  const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = &part, .n_parts = 1};
+  struct {
+    struct omma_request_options known;
+    int64_t later;
+  } newer = {.known = {.struct_size = sizeof newer}};
+  assert_ok(omma_request_create(model, &message, 1, &newer.known, &request, &error), &error);
+  omma_request_destroy(request);
+  newer.later = 1;
+  assert_fails(omma_request_create(model, &message, 1, &newer.known, &request, &error), OMMA_ERROR_ARGUMENT,
+               "struct omma_request_options: a member after byte", &error);
+  const struct omma_request_options reserved = {.reserved = {[3] = 1}};
+  assert_fails(omma_request_create(model, &message, 1, &reserved, &request, &error), OMMA_ERROR_ARGUMENT, "reserved", &error);
+  struct omma_sampling hot = {.struct_size = offsetof(struct omma_sampling, temperature), .temperature = 9};
+  assert_ok(omma_request_create(model, &message, 1, NULL, &request, &error), &error);
+  struct omma_request *copy;
+  assert_ok(omma_request_copy(request, &hot, &copy, &error), &error);
+  omma_request_destroy(copy);
+  omma_request_destroy(request);
 }
 
 /* The longest prompt that leaves one token of context is taken, the next longer one refused. */
@@ -340,7 +372,7 @@ static void an_engine_refuses_before_images_are_resized(void **state) {
   struct omma_image *image = fixture_image("meadow_163x97.jpg");
   const struct omma_part part = {.image = image, .image_options.min_pixels = 500000};
   const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = &part, .n_parts = 1};
-  struct omma_request_options with = {.engine = engine};
+  struct omma_request_options with = {.max_model_len = omma_engine_max_model_len(engine)};
   assert_fails(omma_request_create(tight, &message, 1, &with, &request, &error), OMMA_ERROR_LIMIT,
                "as many as the memory for keys and values holds", &error);
   assert_string_equal(error.field, "input_tokens");
@@ -467,6 +499,7 @@ int main(void) {
       cmocka_unit_test(prompts_are_laid_out_by_the_sizes),
       cmocka_unit_test(typed_markers_hold_no_image),
       cmocka_unit_test(wrong_messages_are_named),
+      cmocka_unit_test(options_carry_their_size),
       cmocka_unit_test(ids_are_taken_as_they_are),
       cmocka_unit_test(wrong_ids_are_named),
       cmocka_unit_test(prompts_leave_room_for_an_answer),

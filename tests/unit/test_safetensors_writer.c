@@ -10,6 +10,7 @@
 #include "support/test.h"
 #include "support/weights_files.h"
 #include "weights/safetensors.h"
+#include "weights/safetensors_stream.h"
 #include "weights/safetensors_writer.h"
 
 static const struct omma_allocator *const memory = &ommai_default_allocator;
@@ -127,6 +128,42 @@ static void wrong_arguments_are_named(void **state) {
   assert_int_equal(test_folder_count(fixture->folder), 0);
 }
 
+static void a_stream_is_read_back_and_refuses_what_does_not_fit(void **state) {
+  struct test_folder *fixture = *state;
+  struct omma_error *error = &fixture->error;
+  struct ommai_safetensors_stream *stream;
+  char long_name[OMMAI_STREAM_NAME_BYTES + 1];
+  memset(long_name, 'n', sizeof long_name - 1);
+  long_name[sizeof long_name - 1] = 0;
+  assert_ok(ommai_safetensors_stream_create(fixture->path, 3, memory, &stream, error), error);
+  assert_ok(ommai_safetensors_stream_add(stream, "grid", OMMAI_TENSOR_I64, 1, (int64_t[]){3}, grid, error), error);
+  assert_ok(ommai_safetensors_stream_add(stream, "\"\xc3\xa9\"", OMMAI_TENSOR_F32, 2, (int64_t[]){2, 3}, floats, error), error);
+  assert_fails(ommai_safetensors_stream_add(stream, "grid", OMMAI_TENSOR_U8, 1, (int64_t[]){5}, small, error),
+               OMMA_ERROR_ARGUMENT, "\"grid\" was added before", error);
+  assert_fails(ommai_safetensors_stream_add(stream, long_name, OMMAI_TENSOR_U8, 1, (int64_t[]){5}, small, error),
+               OMMA_ERROR_ARGUMENT, "too long", error);
+  assert_fails(ommai_safetensors_stream_add(stream, "\xff", OMMAI_TENSOR_U8, 1, (int64_t[]){5}, small, error),
+               OMMA_ERROR_ARGUMENT, "UTF-8", error);
+  assert_ok(ommai_safetensors_stream_add(stream, "small", OMMAI_TENSOR_U8, 1, (int64_t[]){5}, small, error), error);
+  assert_fails(ommai_safetensors_stream_add(stream, "more", OMMAI_TENSOR_U8, 1, (int64_t[]){5}, small, error),
+               OMMA_ERROR_ARGUMENT, "one more than was stated", error);
+  assert_false(ommai_file_exists(fixture->path));
+  assert_ok(ommai_safetensors_stream_finish(stream, error), error);
+  ommai_safetensors_stream_destroy(stream);
+  struct ommai_safetensors *file;
+  assert_ok(ommai_safetensors_open(fixture->path, memory, &file, error), error);
+  assert_int_equal(ommai_safetensors_count(file), 3);
+  check_bytes(file, "grid", grid, sizeof grid);
+  check_bytes(file, "\"\xc3\xa9\"", floats, sizeof floats);
+  check_bytes(file, "small", small, sizeof small);
+  ommai_safetensors_close(file);
+  assert_fails(ommai_safetensors_stream_create(fixture->path, (size_t)1 << 40, memory, &stream, error), OMMA_ERROR_ARGUMENT,
+               "tensors fit into one file", error);
+  assert_ok(ommai_safetensors_stream_create(fixture->path, 1, memory, &stream, error), error);
+  ommai_safetensors_stream_destroy(stream);
+  assert_int_equal(test_folder_count(fixture->folder), 1);
+}
+
 static void bad_targets_are_named(void **state) {
   struct test_folder *fixture = *state;
   struct omma_error *error = &fixture->error;
@@ -196,6 +233,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(nothing_at_all_is_a_valid_file, test_folder_setup, test_folder_teardown),
       cmocka_unit_test_setup_teardown(many_tensors_survive_growth, test_folder_setup, test_folder_teardown),
       cmocka_unit_test_setup_teardown(wrong_arguments_are_named, test_folder_setup, test_folder_teardown),
+      cmocka_unit_test_setup_teardown(a_stream_is_read_back_and_refuses_what_does_not_fit, test_folder_setup,
+                                      test_folder_teardown),
       cmocka_unit_test_setup_teardown(bad_targets_are_named, test_folder_setup, test_folder_teardown),
       cmocka_unit_test_setup_teardown(a_full_disk_leaves_the_old_file, test_folder_setup, test_folder_teardown),
       cmocka_unit_test_setup_teardown(new_files_follow_the_umask, test_folder_setup, test_folder_teardown),

@@ -9,7 +9,7 @@
 #include "base/team.h"
 #include "support/test.h"
 
-enum { MAX_VOCAB = 600 };
+enum { MAX_VOCAB = 600, N_ROWS = 9 };
 
 struct bench {
   void *memory;
@@ -30,15 +30,32 @@ static struct bench make_bench(int64_t vocab_size) { return make_bench_of(vocab_
 
 static const struct ommai_sampler_settings plain = {.top_p = 1, .repetition_penalty = 1};
 
-static int32_t sample_row(const struct bench *bench, struct ommai_sampler_row row) {
-  ommai_sampler_run(bench->sampler, &row, 1, NULL);
-  assert_true(row.finite);
-  return row.token;
+/* A draw and what it is drawn from. */
+struct row {
+  struct ommai_draw draw;
+  struct ommai_sampler_input input;
+};
+
+static void run(struct ommai_sampler *sampler, struct row *rows, int64_t n, const struct omma_team *team) {
+  struct ommai_draw draws[N_ROWS];
+  struct ommai_sampler_input inputs[N_ROWS];
+  for (int64_t i = 0; i < n; i++) {
+    draws[i] = rows[i].draw;
+    inputs[i] = rows[i].input;
+  }
+  ommai_sampler_run(sampler, draws, inputs, n, team);
+  for (int64_t i = 0; i < n; i++) rows[i].draw = draws[i];
+}
+
+static int32_t sample_row(const struct bench *bench, struct row row) {
+  run(bench->sampler, &row, 1, NULL);
+  assert_true(row.draw.finite);
+  return row.draw.token;
 }
 
 static int32_t sample(const struct ommai_sampler_settings *settings, const float *logits, int64_t step,
                       const struct bench *bench) {
-  return sample_row(bench, (struct ommai_sampler_row){.settings = settings, .logits = logits, .step = step});
+  return sample_row(bench, (struct row){.draw.settings = settings, .input.logits = logits, .draw.step = step});
 }
 
 static void greedy_takes_the_first_of_equals(void **state) {
@@ -50,7 +67,9 @@ static void greedy_takes_the_first_of_equals(void **state) {
   assert_int_equal(sample(&plain, all_equal, 7, &bench), 0);
   const int32_t banned[] = {1, 3};
   assert_int_equal(
-      sample_row(&bench, (struct ommai_sampler_row){.settings = &plain, .logits = logits, .banned = banned, .n_banned = 2}), 4);
+      sample_row(&bench,
+                 (struct row){.draw.settings = &plain, .input.logits = logits, .draw.banned = banned, .draw.n_banned = 2}),
+      4);
   free(bench.memory);
 }
 
@@ -245,7 +264,7 @@ static void penalties_equal_the_formula(void **state) {
     }
     const struct ommai_token_counts counts = {answer, prompt};
     int32_t token = sample_row(
-        &bench, (struct ommai_sampler_row){.settings = &settings, .logits = logits, .step = trial, .counts = counts});
+        &bench, (struct row){.draw.settings = &settings, .input.logits = logits, .draw.step = trial, .input.counts = counts});
     if (highest - second > 1e-5 && token != best) fail_msg("trial %d: token %d, expected %d", trial, token, best);
   }
   free(bench.memory);
@@ -259,7 +278,7 @@ static void penalties_by_hand(void **state) {
   const bool prompt[3] = {false, true, false};
   const struct ommai_token_counts counts = {answer, prompt};
   struct ommai_sampler_settings settings = plain;
-  const struct ommai_sampler_row row = {.settings = &settings, .logits = logits, .counts = counts};
+  const struct row row = {.draw.settings = &settings, .input.logits = logits, .input.counts = counts};
   settings.frequency_penalty = 0.6; /* 4 - 1.2 = 2.8 < 3 */
   assert_int_equal(sample_row(&bench, row), 1);
   settings = plain;
@@ -344,12 +363,12 @@ static void check_plain(const struct plain_case *c, const struct bench *bench, i
   const struct ommai_token_counts token_counts = {c->answer, c->prompt};
   plain_probabilities(c, p);
   for (int step = 0; step < DRAWS_PLAIN; step++) {
-    counts[sample_row(bench, (struct ommai_sampler_row){.settings = &c->settings,
-                                                        .logits = c->logits,
-                                                        .step = step,
-                                                        .counts = token_counts,
-                                                        .banned = c->banned,
-                                                        .n_banned = c->n_banned})]++;
+    counts[sample_row(bench, (struct row){.draw.settings = &c->settings,
+                                          .input.logits = c->logits,
+                                          .draw.step = step,
+                                          .input.counts = token_counts,
+                                          .draw.banned = c->banned,
+                                          .draw.n_banned = c->n_banned})]++;
   }
   for (int i = 0; i < N_PLAIN; i++) {
     double expected = p[i] * DRAWS_PLAIN;
@@ -398,7 +417,8 @@ static void banned_tokens_never_come(void **state) {
   for (int step = 0; step < 3000; step++) {
     int32_t token = sample_row(
         &bench,
-        (struct ommai_sampler_row){.settings = &settings, .logits = logits, .step = step, .banned = banned, .n_banned = 3});
+        (struct row){
+            .draw.settings = &settings, .input.logits = logits, .draw.step = step, .draw.banned = banned, .draw.n_banned = 3});
     assert_true(token == 1 || token == 3 || token == 4);
     seen |= 1 << token;
   }
@@ -420,11 +440,16 @@ static void tokens_that_a_mask_forbids_never_come(void **state) {
     settings.top_p = trial % 3 ? 1 : 0.6;
     settings.top_k = trial % 5 ? 0 : 3;
     for (int i = 0; i < N; i++) logits[i] = 4 * test_random_normal(&random);
-    struct ommai_sampler_row row = {
-        .settings = &settings, .logits = logits, .step = trial, .allowed = allowed, .wants_logprob = true, .n_top = 1};
-    ommai_sampler_run(bench.sampler, &row, 1, NULL);
-    assert_true(row.finite && (row.token == 5 || row.token == 31 || row.token == 33 || row.token == 68));
-    assert_true(row.logprob <= row.top[0].logprob);
+    struct row row = {.draw.settings = &settings,
+                      .input.logits = logits,
+                      .draw.step = trial,
+                      .draw.allowed = allowed,
+                      .draw.wants_logprob = true,
+                      .draw.n_top = 1};
+    run(bench.sampler, &row, 1, NULL);
+    assert_true(row.draw.finite &&
+                (row.draw.token == 5 || row.draw.token == 31 || row.draw.token == 33 || row.draw.token == 68));
+    assert_true(row.draw.logprob <= row.draw.top[0].logprob);
   }
   free(bench.memory);
 }
@@ -434,10 +459,10 @@ static void tokens_that_a_mask_forbids_never_come(void **state) {
 /* The log-probability of the greedy token. */
 static double greedy_logprob(float *logits, int64_t n) {
   struct bench bench = make_bench(n);
-  struct ommai_sampler_row row = {.settings = &plain, .logits = logits, .wants_logprob = true};
-  ommai_sampler_run(bench.sampler, &row, 1, NULL);
+  struct row row = {.draw.settings = &plain, .input.logits = logits, .draw.wants_logprob = true};
+  run(bench.sampler, &row, 1, NULL);
   free(bench.memory);
-  return row.logprob;
+  return row.draw.logprob;
 }
 
 static void logprobs_are_near_the_formula_and_safe(void **state) {
@@ -465,28 +490,28 @@ static void top_tokens_are_sorted_with_ties_by_id(void **state) {
   for (int trial = 0; trial < 40; trial++) {
     int64_t n = test_random_range(&random, 1, MAX_VOCAB);
     struct bench bench = make_bench(n);
-    struct ommai_sampler_row row = {.settings = &plain, .logits = logits, .wants_logprob = true};
-    row.n_top = (int)test_random_range(&random, 1, n < OMMAI_SAMPLER_MAX_TOP ? n : OMMAI_SAMPLER_MAX_TOP);
+    struct row row = {.draw.settings = &plain, .input.logits = logits, .draw.wants_logprob = true};
+    row.draw.n_top = (int)test_random_range(&random, 1, n < OMMA_MAX_TOP_LOGPROBS ? n : OMMA_MAX_TOP_LOGPROBS);
     bool taken[MAX_VOCAB] = {false};
     for (int64_t i = 0; i < n; i++) logits[i] = (float)test_random_range(&random, -20, 20);
-    ommai_sampler_run(bench.sampler, &row, 1, NULL);
-    for (int i = 0; i < row.n_top; i++) {
+    run(bench.sampler, &row, 1, NULL);
+    for (int i = 0; i < row.draw.n_top; i++) {
       int64_t best = -1;
       for (int64_t j = 0; j < n; j++) {
         if (!taken[j] && (best < 0 || logits[j] > logits[best])) best = j;
       }
-      assert_int_equal(row.top[i].token, best);
-      assert_true(row.top[i].logprob <= 0);
+      assert_int_equal(row.draw.top[i].token, best);
+      assert_true(row.draw.top[i].logprob <= 0);
       taken[best] = true;
     }
-    assert_true(row.top[0].token == row.token && row.top[0].logprob == row.logprob);
+    assert_true(row.draw.top[0].token == row.draw.token && row.draw.top[0].logprob == row.draw.logprob);
     free(bench.memory);
   }
 }
 
 /* ---- many rows ---- */
 
-enum { LARGE_VOCAB = 20000, N_ROWS = 9 };
+enum { LARGE_VOCAB = 20000 };
 
 static struct ommai_sampler_settings random_settings(struct test_random *random) {
   struct ommai_sampler_settings settings = plain;
@@ -513,31 +538,31 @@ static void rows_do_not_depend_on_each_other(void **state) {
   struct bench one = make_bench_of(LARGE_VOCAB, 1), many = make_bench_of(LARGE_VOCAB, N_ROWS);
   for (int trial = 0; trial < (test_small() ? 5 : 40); trial++) {
     struct ommai_sampler_settings settings[N_ROWS];
-    struct ommai_sampler_row rows[N_ROWS];
+    struct row rows[N_ROWS];
     int32_t banned[2] = {3, 15000};
     for (int r = 0; r < N_ROWS; r++) {
       settings[r] = random_settings(&random);
       for (int i = 0; i < LARGE_VOCAB; i++) logits[r][i] = (float)(r % 3 + 1) * test_random_normal(&random);
-      rows[r] = (struct ommai_sampler_row){.settings = &settings[r],
-                                           .logits = logits[r],
-                                           .step = trial,
-                                           .counts = {answer, prompt},
-                                           .banned = banned,
-                                           .n_banned = (size_t)(r % 3),
-                                           .wants_logprob = r % 2,
-                                           .n_top = r % 2 ? r : 0};
+      rows[r] = (struct row){.draw.settings = &settings[r],
+                             .input.logits = logits[r],
+                             .draw.step = trial,
+                             .input.counts = {answer, prompt},
+                             .draw.banned = banned,
+                             .draw.n_banned = (size_t)(r % 3),
+                             .draw.wants_logprob = r % 2,
+                             .draw.n_top = r % 2 ? r : 0};
     }
-    struct ommai_sampler_row alone[N_ROWS];
+    struct row alone[N_ROWS];
     memcpy(alone, rows, sizeof rows);
-    ommai_sampler_run(many.sampler, rows, N_ROWS, ommai_team_interface(team));
+    run(many.sampler, rows, N_ROWS, ommai_team_interface(team));
     for (int r = 0; r < N_ROWS; r++) {
-      ommai_sampler_run(one.sampler, &alone[r], 1, NULL);
-      assert_true(alone[r].finite && alone[r].token >= 0 && alone[r].token < LARGE_VOCAB);
-      assert_int_equal(alone[r].token, rows[r].token);
-      if (alone[r].wants_logprob) assert_memory_equal(&alone[r].logprob, &rows[r].logprob, sizeof(float));
-      assert_memory_equal(alone[r].top, rows[r].top, (size_t)alone[r].n_top * sizeof *alone[r].top);
+      run(one.sampler, &alone[r], 1, NULL);
+      assert_true(alone[r].draw.finite && alone[r].draw.token >= 0 && alone[r].draw.token < LARGE_VOCAB);
+      assert_int_equal(alone[r].draw.token, rows[r].draw.token);
+      if (alone[r].draw.wants_logprob) assert_memory_equal(&alone[r].draw.logprob, &rows[r].draw.logprob, sizeof(float));
+      assert_memory_equal(alone[r].draw.top, rows[r].draw.top, (size_t)alone[r].draw.n_top * sizeof *alone[r].draw.top);
     }
-    for (int r = 0; r < N_ROWS; r++) answer[rows[r].token]++;
+    for (int r = 0; r < N_ROWS; r++) answer[rows[r].draw.token]++;
   }
   ommai_team_destroy(team);
   free(one.memory);
@@ -571,13 +596,13 @@ static void numbers_that_are_none_are_seen(void **state) {
   const float wrong[] = {NAN, INFINITY, -INFINITY};
   struct bench bench = make_bench(LARGE_VOCAB);
   for (int at = 0; at < LARGE_VOCAB; at += 997) {
-    struct ommai_sampler_row row = {.settings = &plain, .logits = logits};
+    struct row row = {.draw.settings = &plain, .input.logits = logits};
     logits[at] = wrong[at % 3];
-    ommai_sampler_run(bench.sampler, &row, 1, NULL);
-    assert_false(row.finite);
+    run(bench.sampler, &row, 1, NULL);
+    assert_false(row.draw.finite);
     logits[at] = 0;
-    ommai_sampler_run(bench.sampler, &row, 1, NULL);
-    assert_true(row.finite);
+    run(bench.sampler, &row, 1, NULL);
+    assert_true(row.draw.finite);
   }
   free(bench.memory);
 }

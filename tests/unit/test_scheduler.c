@@ -2,8 +2,8 @@
  * limits, and after every turn what must always hold: every page is accounted for, none is written
  * by one sequence while another uses it, and everybody ends, the oldest without ever losing its
  * pages. */
-#include "engine/memory_estimate.h"
 #include "engine/scheduler.h"
+#include "runner/cpu_runner.h"
 
 #include <stdlib.h>
 
@@ -13,14 +13,13 @@
 
 enum { N_TEMPLATES = 24, MAX_JOBS = 4000, PAGE = OMMA_ATTENTION_PAGE_TOKENS };
 
-static struct omma_model *model;
+static struct omma_model *model; /* of the settings at hand */
 static struct omma_image *images[2];
 static struct omma_request *requests[N_TEMPLATES];
 
-static int set_up(void **state) {
-  (void)state;
+static void open_world_model(int groups) {
   struct test_random random = {41};
-  model = fixture_model("qwen3_vl_heads", NULL);
+  model = groups < 0 ? fixture_model("qwen3_vl_heads", NULL) : fixture_groups_model((enum fixture_groups)groups, NULL);
   images[0] = fixture_image("meadow_163x97.jpg");
   images[1] = fixture_image("tower_33x200.png");
   for (int i = 0; i < N_TEMPLATES; i++) {
@@ -32,15 +31,12 @@ static int set_up(void **state) {
     requests[i] =
         fixture_request(model, (const struct omma_image *const *)images, (size_t)(i % 4 == 1) + (i % 8 == 1), text, &sampling);
   }
-  return 0;
 }
 
-static int tear_down(void **state) {
-  (void)state;
+static void close_world_model(void) {
   for (int i = 0; i < N_TEMPLATES; i++) omma_request_destroy(requests[i]);
   for (int i = 0; i < 2; i++) omma_image_destroy(images[i]);
   omma_model_close(model);
-  return 0;
 }
 
 struct world {
@@ -69,28 +65,62 @@ static int64_t published_pages(const struct ommai_sequence *sequence) {
   return full < keys ? full : keys;
 }
 
+enum { MAX_PAGES = 4096 };
+
+/* Of one group: the users of each page, and those that go on writing it. */
+struct uses {
+  int users[MAX_PAGES], writers[MAX_PAGES], n_used;
+};
+
+static void count_use(struct uses *uses, int32_t page, bool writes) {
+  if (page < 0) return;
+  uses->n_used += uses->users[page]++ == 0;
+  uses->writers[page] += writes;
+}
+
+static void count_uses(const struct ommai_state_pool *pool, int g, const struct ommai_sequence *sequence, struct uses *uses) {
+  const struct ommai_held_group *group = &sequence->state.groups[g];
+  const struct ommai_state_group *kind = &pool->groups[g];
+  if (kind->kind == OMMAI_STATE_SNAPSHOT) {
+    if (group->current != group->next) count_use(uses, group->current, false);
+    count_use(uses, group->next, true);
+    count_use(uses, group->guess, true);
+    count_use(uses, group->border, true);
+    return;
+  }
+  for (int64_t p = group->first; p < sequence->state.n_pages; p++) {
+    count_use(uses, group->pages[p], p >= published_pages(sequence));
+  }
+  /* what the next token reads is there, and what lies behind a chunk and a window is not */
+  int64_t next = sequence->n_prefilled + sequence->n_decoded;
+  if (kind->window == 0) assert_int_equal(group->first, 0);
+  assert_true(group->first * PAGE <= (next > kind->window ? next - kind->window + 1 : 0) || next == 0);
+  assert_true(sequence->state.n_pages - group->first <= pool->most[g]);
+}
+
 static void check_pages(const struct world *world) {
   const struct ommai_scheduler *scheduler = &world->scheduler;
-  const struct ommai_page_counts counts = ommai_page_pool_counts(world->resources.pool);
-  int users[4096] = {0}, writers[4096] = {0}, n_used = 0;
+  const struct ommai_state_pool *pool = world->resources.pool;
+  for (int g = 0; g < pool->n_groups; g++) {
+    static struct uses uses;
+    const struct ommai_page_counts counts = ommai_page_pool_counts(pool->pools[g]);
+    memset(&uses, 0, sizeof uses);
+    for (int64_t i = 0; i < scheduler->n_live; i++) count_uses(pool, g, scheduler->live[i], &uses);
+    for (int64_t page = 0; page < counts.n_pages; page++) assert_true(uses.writers[page] == 0 || uses.users[page] == 1);
+    assert_int_equal(counts.n_used, uses.n_used);
+    assert_int_equal(ommai_page_pool_available(pool->pools[g]), counts.n_pages - uses.n_used);
+  }
   for (int64_t i = 0; i < scheduler->n_live; i++) {
     const struct ommai_sequence *sequence = scheduler->live[i];
-    for (int64_t p = 0; p < sequence->n_pages; p++) {
-      n_used += users[sequence->pages[p]]++ == 0;
-      writers[sequence->pages[p]] += p >= published_pages(sequence);
-    }
-    assert_true(sequence->n_pages * PAGE >= sequence->n_prefilled + sequence->n_decoded);
+    assert_true(sequence->state.n_pages * PAGE >= sequence->n_prefilled + sequence->n_decoded);
     assert_true(i == 0 || scheduler->live[i - 1]->priority < sequence->priority ||
                 (scheduler->live[i - 1]->priority == sequence->priority && scheduler->live[i - 1]->id < sequence->id));
   }
-  for (int64_t page = 0; page < counts.n_pages; page++) assert_true(writers[page] == 0 || users[page] == 1);
-  assert_int_equal(counts.n_used, n_used);
-  assert_int_equal(ommai_page_pool_available(world->resources.pool), counts.n_pages - n_used);
 }
 
 static void arrive(struct world *world, struct test_random *random, bool priorities) {
   struct omma_request *request = requests[test_random_range(random, 0, N_TEMPLATES - 1)];
-  int64_t context = world->resources.sizes.context;
+  int64_t context = world->resources.sizes.limits.context;
   if ((int64_t)request->n_tokens >= context) return;
   world->waiting = (struct ommai_queued_request){.id = ++world->next_id, .request = request, .submitted = ommai_clock_ns()};
   if (priorities) world->waiting.priority = test_random_range(random, -1, 1);
@@ -119,23 +149,17 @@ static void one_turn(struct world *world, struct test_random *random, bool more,
   }
 }
 
-static int64_t page_bytes(void) {
-  struct ommai_engine_sizes sizes;
-  struct omma_error error;
-  assert_ok(ommai_engine_sizes(model, NULL, &sizes, &error), &error);
-  return (int64_t)sizes.page_bytes;
-}
-
 /* Returns how often somebody gave way. */
 static int64_t run_world(const struct omma_engine_options *options, int n_turns, uint64_t seed) {
   static struct world world;
+  const struct ommai_runner_source source = ommai_cpu_runner_source(model);
   struct ommai_engine_sizes sizes;
   struct omma_error error;
   struct test_random random = {seed};
   const struct ommai_scheduler_events events = {.context = &world, .finish = on_end};
   memset(&world, 0, sizeof world);
-  assert_ok(ommai_engine_sizes(model, options, &sizes, &error), &error);
-  assert_ok(ommai_resources_create(model, &sizes, &world.resources, &error), &error);
+  assert_ok(ommai_engine_sizes(model, &source, options, &sizes, &error), &error);
+  assert_ok(ommai_resources_create(model, &source, &sizes, &world.resources, &error), &error);
   assert_ok(ommai_scheduler_init(&world.scheduler, &world.resources, &events, &error), &error);
   int turn = 0;
   for (; turn < n_turns || world.waiting.id || ommai_scheduler_has_work(&world.scheduler); turn++) {
@@ -147,28 +171,37 @@ static int64_t run_world(const struct omma_engine_options *options, int n_turns,
     assert_int_equal(world.n_ends[id], 1);
     if (!world.cancelled[id]) assert_int_equal(world.n_tokens[id], world.max_tokens[id]);
   }
-  int64_t n_preemptions = world.scheduler.n_preemptions;
-  assert_int_equal(ommai_page_pool_counts(world.resources.pool).n_used, 0);
+  int64_t n_preemptions = world.resources.stats.n_preemptions;
+  for (int g = 0; g < world.resources.pool->n_groups; g++) {
+    assert_int_equal(ommai_page_pool_counts(world.resources.pool->pools[g]).n_used, 0);
+  }
   ommai_scheduler_free(&world.scheduler);
   ommai_resources_free(&world.resources);
   return n_preemptions;
 }
 
-static void what_must_hold_always_holds(void **state) {
-  (void)state;
-  int64_t page = page_bytes(), n_preemptions = 0;
-  int n_turns = test_small() ? 200 : 10000;
+static void what_must_hold_always_holds(int groups, int n_turns) {
+  open_world_model(groups);
+  int64_t n_preemptions = 0;
   const struct omma_engine_options settings[] = {
       {.max_sequences = 8, .slice_ms = 1},
-      {.max_sequences = 6, .kv_cache_bytes = 5 * page, .reserve_tokens = -1, .slice_ms = 1, .prefill_chunk = 64},
-      {.max_sequences = 12, .kv_cache_bytes = 9 * page, .reserve_tokens = 1, .draft_tokens = 3, .lookup_min = 1},
+      {.max_sequences = 6,
+       .kv_cache_bytes = fixture_kv_bytes(model, 5),
+       .reserve_tokens = -1,
+       .slice_ms = 1,
+       .prefill_chunk = 64},
+      {.max_sequences = 12,
+       .kv_cache_bytes = fixture_kv_bytes(model, 9),
+       .reserve_tokens = 1,
+       .draft_tokens = 3,
+       .lookup_min = 1},
       {.max_sequences = 3,
-       .kv_cache_bytes = 4 * page,
+       .kv_cache_bytes = fixture_kv_bytes(model, 4),
        .reserve_tokens = -1,
        .no_prefix_cache = true,
        .encoder_cache_bytes = -1},
       {.max_sequences = 10,
-       .kv_cache_bytes = 7 * page,
+       .kv_cache_bytes = fixture_kv_bytes(model, 7),
        .reserve_tokens = -1,
        .by_priority = true,
        .encoder_cache_bytes = 50000},
@@ -176,11 +209,30 @@ static void what_must_hold_always_holds(void **state) {
   for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) n_preemptions += run_world(&settings[i], n_turns, 7 + i);
   print_message("%d preemptions\n", (int)n_preemptions);
   assert_true(n_preemptions > 10 || test_small());
+  close_world_model();
+}
+
+static void with_pages(void **state) {
+  (void)state;
+  what_must_hold_always_holds(-1, test_small() ? 200 : 10000);
+}
+
+static void with_windows(void **state) {
+  (void)state;
+  what_must_hold_always_holds(FIXTURE_SLIDING, test_small() ? 100 : 2000);
+  what_must_hold_always_holds(FIXTURE_ALTERNATING, test_small() ? 100 : 1000);
+}
+
+static void with_snapshots(void **state) {
+  (void)state;
+  what_must_hold_always_holds(FIXTURE_HYBRID, test_small() ? 100 : 2000);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(what_must_hold_always_holds),
+      cmocka_unit_test(with_pages),
+      cmocka_unit_test(with_windows),
+      cmocka_unit_test(with_snapshots),
   };
-  return cmocka_run_group_tests(tests, set_up, tear_down);
+  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -143,7 +143,7 @@ static void slow_videos_reach_past_the_text(void **state) {
   struct omma_error error;
   struct omma_request *request;
   assert_ok(ask(whole, &part, &request, &error), &error);
-  const struct ommai_request_token *first = request->tokens;
+  const struct ommai_prompt_token *first = request->tokens;
   while (first->image < 0) first++;
   int32_t begin = first->position[0];
   for (int32_t i = 0; i < 80; i++) {

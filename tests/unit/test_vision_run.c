@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/allocator.h"
+#include "support/linear_fixture.h"
 #include "support/test.h"
 #include "support/tower_fixture.h"
 
@@ -266,13 +267,35 @@ static void impossible_sizes_have_no_workspace(void **state) {
   assert_true(size_for(8, 1, 4, 2) > size_for(4, 1, 2, 1));
 }
 
+/* What a layer's product fails with is what the pass fails with, on one thread and several. */
+static void a_failing_layer_is_reported(void **state) {
+  (void)state;
+  struct fixture_tower *fixture = &towers[FIXTURE_TOWER_BILINEAR][FIXTURE_F32];
+  struct ommai_linear *layers[] = {fixture->tower.patch_embed.linear, fixture->tower.blocks[1].fc2.linear,
+                                   fixture->tower.merger.fc1.linear};
+  struct omma_error error;
+  for (size_t i = 0; i < 2 * sizeof layers / sizeof *layers; i++) {
+    struct fixture_pass pass = fixture_pass_make(fixture, grids, N_INPUTS, N_WORKERS);
+    struct ommai_linear_code broken;
+    struct ommai_vision_run *run;
+    fixture_break_linear(layers[i / 2], &broken);
+    assert_ok(fixture_pass_start(fixture, &pass, pass.workspace_size, i % 2 ? ommai_team_interface(team) : NULL, &run, &error),
+              &error);
+    enum omma_status status = OMMA_OK;
+    while (status == OMMA_OK && !ommai_vision_run_done(run)) status = ommai_vision_run_advance(run, 100, &error);
+    assert_fails(status, OMMA_ERROR_LIMIT, "vision tower: no tiles today", &error);
+    fixture_mend_linear(layers[i / 2]);
+    fixture_pass_free(&pass);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(slices_and_threads_do_not_change_a_bit), cmocka_unit_test(slices_by_time_do_not_change_a_bit),
       cmocka_unit_test(the_batch_does_not_change_a_bit),        cmocka_unit_test(interleaved_passes_do_not_meet),
       cmocka_unit_test(videos_are_stills_one_after_another),    cmocka_unit_test(small_workspaces_are_refused),
       cmocka_unit_test(one_size_fits_all_of_these_sizes),       cmocka_unit_test(wrong_grids_are_named),
-      cmocka_unit_test(impossible_sizes_have_no_workspace),
+      cmocka_unit_test(impossible_sizes_have_no_workspace),     cmocka_unit_test(a_failing_layer_is_reported),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

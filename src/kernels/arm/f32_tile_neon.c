@@ -5,4 +5,4 @@
 #define TILE_VECTORS 4
 #include "kernels/f32_tile_lanes.h"
 
-const struct ommai_f32_tile_kernels ommai_f32_tile_neon = {STRIP, expand_bf16, expand_f32, multiply};
+const struct ommai_f32_tile_kernels ommai_f32_tile_neon = {OMMAI_CPU_NEON, STRIP, expand_bf16, expand_f32, multiply};

@@ -59,20 +59,44 @@ OMMAI_INLINE void multiply(__m512 acc[GROUP][MAX_NV], const uint32_t *a, const u
   for (int64_t t = 0; t < n; t++) multiply_unit(acc, a + t * GROUP, b + t * nv * LANES, GROUP, nv);
 }
 
-/* Scores that a row does not see become -inf; the largest are found anew. limits: keys of the block
- * that each row sees. */
-OMMAI_INLINE void mask_scores(float *scores, int64_t n_keys, const __m512i limits[MAX_NV], __m512 largest[MAX_NV], int nv) {
+/* Where each row's keys end, counted from `from`: as far as a block's length, which is all that
+ * counts. Counted from a window's length further on, where they begin. */
+OMMAI_INLINE void find_ends(const struct ommai_attention_tile *tile, int64_t from, __m512i ends[MAX_NV], int nv) {
+  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  int64_t last = ommai_min_i64(ommai_max_i64(tile->n_keys - from, -BLOCK), BLOCK);
+  int64_t first = ommai_min_i64(ommai_max_i64(tile->first_visible - from, -BLOCK), BLOCK);
+  for (int v = 0; v < nv; v++) {
+    __m512i end = _mm512_add_epi32(lane, _mm512_set1_epi32((int)first + v * LANES));
+    ends[v] = _mm512_min_epi32(end, _mm512_set1_epi32((int)last));
+  }
+}
+
+/* Scores of a block that a row does not see become -inf; the largest are found anew. */
+OMMAI_INLINE void mask_scores(float *scores, int64_t n_keys, const __m512i firsts[MAX_NV], const __m512i ends[MAX_NV],
+                              __m512 largest[MAX_NV], int nv) {
   const __m512 hidden = _mm512_set1_ps(-INFINITY);
   for (int v = 0; v < nv; v++) largest[v] = hidden;
   for (int64_t key = 0; key < n_keys; key++) {
     for (int v = 0; v < nv; v++) {
       float *at = scores + (key * nv + v) * LANES;
-      __mmask16 seen = _mm512_cmplt_epi32_mask(_mm512_set1_epi32((int)key), limits[v]);
+      __m512i index = _mm512_set1_epi32((int)key);
+      __mmask16 seen = _mm512_mask_cmple_epi32_mask(_mm512_cmplt_epi32_mask(index, ends[v]), firsts[v], index);
       __m512 score = _mm512_mask_mov_ps(hidden, seen, _mm512_load_ps(at));
       largest[v] = _mm512_max_ps(largest[v], score);
       _mm512_store_ps(at, score);
     }
   }
+}
+
+/* The block at `begin`, where a row does not see all of its n_keys keys. */
+OMMAI_INLINE void mask_block(const struct ommai_attention_tile *tile, int64_t begin, int64_t n_keys, float *scores,
+                             __m512 largest[MAX_NV], int nv) {
+  __m512i firsts[MAX_NV], ends[MAX_NV];
+  int64_t all_see = ommai_min_i64(tile->n_keys, tile->first_visible), last_begins = tile->n_keys - tile->window_keys;
+  if (begin + n_keys <= all_see && begin >= last_begins) return;
+  find_ends(tile, begin + tile->window_keys, firsts, nv);
+  find_ends(tile, begin, ends, nv);
+  mask_scores(scores, n_keys, firsts, ends, largest, nv);
 }
 
 /* What happens to the sums of the blocks before. */
@@ -134,17 +158,6 @@ OMMAI_INLINE void write_rows(const struct ommai_attention_tile *tile, const floa
         if (i < n_rows) store_units(rows + i * stride, at, mask, r[i], dtype);
       }
     }
-  }
-}
-
-/* Keys of the block at `begin` that each row of the tile sees. */
-OMMAI_INLINE void find_limits(const struct ommai_attention_tile *tile, int64_t begin, __m512i limits[MAX_NV], int nv) {
-  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  __m512i last = _mm512_set1_epi32((int)ommai_min_i64(tile->n_keys - begin, BLOCK));
-  int64_t first = ommai_max_i64(tile->first_visible - begin, -BLOCK);
-  for (int v = 0; v < nv; v++) {
-    __m512i row = _mm512_add_epi32(lane, _mm512_set1_epi32((int)ommai_min_i64(first, BLOCK) + v * LANES));
-    limits[v] = _mm512_min_epi32(row, last);
   }
 }
 

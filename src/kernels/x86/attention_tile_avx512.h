@@ -182,28 +182,25 @@ OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, e
   __m512 scale = _mm512_set1_ps(fabsf(tile->scale) * LOG2_E), largest[MAX_NV];
   struct softmax softmax;
   for (int v = 0; v < nv; v++) {
-    softmax.maximum[v] = _mm512_set1_ps(-INFINITY);
+    softmax.maximum[v] = _mm512_set1_ps(OMMAI_ATTENTION_LEAST_SCORE);
     softmax.sum[v] = _mm512_setzero_ps();
   }
   pack_queries(tile, queries, nv, dtype);
-  int64_t all_see = ommai_min_i64(tile->n_keys, tile->first_visible);
   const uint32_t *block = tile->packed;
-  for (int64_t begin = 0; begin < tile->n_keys; begin += STEP_KEYS, block += STEP_KEYS / BLOCK * stride) {
-    int64_t n_keys = ommai_min_i64(tile->n_keys - begin, STEP_KEYS);
+  for (int64_t begin = tile->first_key, end; begin < tile->n_keys; begin = end) {
+    end = begin / STEP_KEYS * STEP_KEYS + STEP_KEYS;
+    int64_t n_keys = ommai_min_i64(tile->n_keys, end) - begin;
     for (int v = 0; v < nv; v++) largest[v] = _mm512_set1_ps(-INFINITY);
     for (int64_t at = 0; at < n_keys; at += BLOCK) {
       __m512 maxima[MAX_NV];
       float *part = scores + at * nv * LANES;
       int64_t groups = ommai_div_up(ommai_min_i64(n_keys - at, BLOCK), GROUP);
       multiply_keys(block + at / BLOCK * stride, queries, units, groups, part, maxima, tile->prefetch, nv);
-      if (begin + at + groups * GROUP > all_see) {
-        __m512i limits[MAX_NV];
-        find_limits(tile, begin + at, limits, nv);
-        mask_scores(part, groups * GROUP, limits, maxima, nv);
-      }
+      mask_block(tile, begin + at, groups * GROUP, part, maxima, nv);
       for (int v = 0; v < nv; v++) largest[v] = _mm512_max_ps(largest[v], maxima[v]);
     }
-    enum carry carry = raise_maximum(&softmax, largest, scale, ommai_attention_slack(dtype), begin == 0, nv);
+    bool first = begin == tile->first_key;
+    enum carry carry = raise_maximum(&softmax, largest, scale, ommai_attention_slack(dtype), first, nv);
     n_keys = ommai_round_up(n_keys, GROUP);
     for (int v = 0; v < nv; v++) {
       __m512 sum = make_weights(scores + v * LANES, weights + v * LANES, n_keys, nv * LANES, scale, softmax.maximum[v], dtype);
@@ -211,6 +208,7 @@ OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, e
     }
     multiply_values(block + BLOCK * units, stride, weights, n_keys / UNIT_KEYS, n_groups, sums, carry, softmax.rescale,
                     tile->prefetch, nv);
+    block += (end - begin) / BLOCK * stride;
   }
   write_rows(tile, sums, softmax.sum, nv, dtype);
 }

@@ -197,7 +197,6 @@ struct step {
 /* Scores of all blocks of a step, and the largest of each row in units of log2. */
 OMMAI_INLINE void score_step(const struct ommai_attention_tile *tile, const struct step *step, const uint32_t *queries,
                              const float *query_scales, float *scores, __m512 largest[MAX_NV], int nv) {
-  int64_t all_see = ommai_min_i64(tile->n_keys, tile->first_visible);
   for (int v = 0; v < nv; v++) largest[v] = _mm512_set1_ps(-INFINITY);
   for (int64_t at = 0; at < step->n_keys; at += BLOCK) {
     __m512 maxima[MAX_NV];
@@ -205,11 +204,7 @@ OMMAI_INLINE void score_step(const struct ommai_attention_tile *tile, const stru
     float *part = scores + at * nv * LANES;
     int64_t groups = ommai_div_up(ommai_min_i64(step->n_keys - at, BLOCK), GROUP);
     multiply_int8_keys(block, queries, step->units, groups, part, maxima, tile->prefetch, nv);
-    if (step->begin + at + groups * GROUP > all_see) {
-      __m512i limits[MAX_NV];
-      find_limits(tile, step->begin + at, limits, nv);
-      mask_scores(part, groups * GROUP, limits, maxima, nv);
-    }
+    mask_block(tile, step->begin + at, groups * GROUP, part, maxima, nv);
     for (int v = 0; v < nv; v++) {
       largest[v] = _mm512_max_ps(largest[v], _mm512_mul_ps(maxima[v], score_scale(block, query_scales, v)));
     }

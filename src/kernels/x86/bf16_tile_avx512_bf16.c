@@ -110,7 +110,7 @@ static void some_rows(const struct block *block, int n_rows) {
   }
 }
 
-void ommai_bf16_tile_avx512_bf16(const struct ommai_bf16_tile *tile) {
+static void run(const struct ommai_bf16_tile *tile) {
   /* Lines asked for in a step, so that a block's are while all groups of rows pass over the one
    * before. */
   int64_t step_lines = ommai_div_up(STEP_K * PANEL * 2 / LINE, ommai_div_up(tile->n_rows, MAX_ROWS));
@@ -128,3 +128,5 @@ void ommai_bf16_tile_avx512_bf16(const struct ommai_bf16_tile *tile) {
     }
   }
 }
+
+const struct ommai_bf16_tile_kernel ommai_bf16_tile_avx512_bf16 = {OMMAI_CPU_AVX512_BF16, run};

@@ -6,4 +6,4 @@
 #define TILE_VECTORS 2
 #include "kernels/f32_tile_lanes.h"
 
-const struct ommai_f32_tile_kernels ommai_f32_tile_avx512 = {STRIP, expand_bf16, expand_f32, multiply};
+const struct ommai_f32_tile_kernels ommai_f32_tile_avx512 = {OMMAI_CPU_AVX512, STRIP, expand_bf16, expand_f32, multiply};

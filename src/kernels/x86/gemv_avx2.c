@@ -5,11 +5,12 @@
 #define FEW_SUMS 12
 #include "kernels/gemv_lanes.h"
 
-void ommai_gemv_panel_f32_avx2(const float *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums) {
+static void panel_f32(const float *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums) {
   gemv(weights, false, x, x_stride, n_rows, n_k, sums);
 }
 
-void ommai_gemv_panel_mixed_avx2(const ommai_bf16 *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k,
-                                 float *sums) {
+static void panel_mixed(const ommai_bf16 *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums) {
   gemv(weights, true, x, x_stride, n_rows, n_k, sums);
 }
+
+const struct ommai_gemv_kernels ommai_gemv_avx2 = {OMMAI_CPU_AVX2, ommai_gemv_panel_bf16_scalar, panel_f32, panel_mixed};

@@ -45,8 +45,7 @@ static inline __attribute__((always_inline)) void rows_times_panel(const ommai_b
   }
 }
 
-void ommai_gemv_panel_bf16_avx512_bf16(const ommai_bf16 *weights, const ommai_bf16 *x, int64_t x_stride, int n_rows,
-                                       int64_t n_k, float *sums) {
+static void panel_bf16(const ommai_bf16 *weights, const ommai_bf16 *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums) {
   int row = 0;
   for (; row + 4 <= n_rows; row += 4) {
     rows_times_panel(weights, x + row * x_stride, x_stride, 4, n_k, sums + row * OMMAI_PANEL_COLUMNS);
@@ -60,3 +59,6 @@ void ommai_gemv_panel_bf16_avx512_bf16(const ommai_bf16 *weights, const ommai_bf
     default: break;
   }
 }
+
+const struct ommai_gemv_kernels ommai_gemv_avx512_bf16 = {OMMAI_CPU_AVX512_BF16, panel_bf16, ommai_gemv_panel_f32_avx512,
+                                                          ommai_gemv_panel_mixed_avx512};

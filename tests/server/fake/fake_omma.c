@@ -229,7 +229,7 @@ enum omma_status omma_reasoning_find(const char *parser, struct omma_reasoning *
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "reasoning_parser", "no reasoning parser \"%s\"; there is angles",
                             parser);
   }
-  *reasoning = (struct omma_reasoning){"<<", ">>", NULL};
+  *reasoning = (struct omma_reasoning){"<<", ">>", NULL, NULL};
   return OMMA_OK;
 }
 

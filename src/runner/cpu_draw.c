@@ -1,0 +1,92 @@
+/* Draws: logits of a few rows at a time, and the tables of slots whose requests look back. */
+#include "base/allocator.h"
+#include "base/assert.h"
+#include "base/checked.h"
+#include "base/error.h"
+#include "runner/cpu_inside.h"
+
+/* ---- slots ---- */
+
+enum omma_status ommai_cpu_slot_begin(struct ommai_runner *runner, int64_t slot, const struct ommai_sampler_settings *settings,
+                                      const int32_t *prompt, size_t n_prompt, struct omma_error *error) {
+  struct ommai_cpu_runner *cpu = ommai_cpu_inside(runner);
+  struct ommai_cpu_slot *tables = &cpu->tables.slots[slot];
+  size_t vocab = (size_t)runner->facts.vocab_size;
+  OMMAI_ASSERT(slot >= 0 && slot < cpu->limits.max_sequences && !tables->answer);
+  if (!ommai_sampler_has_penalties(settings)) return OMMA_OK;
+  tables->answer = ommai_allocate(&cpu->model->allocator, vocab, sizeof *tables->answer);
+  tables->prompt = ommai_allocate(&cpu->model->allocator, vocab, sizeof *tables->prompt);
+  if (!tables->answer || !tables->prompt) {
+    ommai_cpu_slot_end(runner, slot);
+    return ommai_fail_memory(error, "penalties", cpu->bytes.slot);
+  }
+  for (size_t i = 0; i < n_prompt; i++) tables->prompt[prompt[i]] = true;
+  return OMMA_OK;
+}
+
+void ommai_cpu_slot_end(struct ommai_runner *runner, int64_t slot) {
+  struct ommai_cpu_runner *cpu = ommai_cpu_inside(runner);
+  struct ommai_cpu_slot *tables = &cpu->tables.slots[slot];
+  size_t vocab = (size_t)runner->facts.vocab_size;
+  ommai_release(&cpu->model->allocator, tables->answer, vocab, sizeof *tables->answer);
+  ommai_release(&cpu->model->allocator, tables->prompt, vocab, sizeof *tables->prompt);
+  *tables = (struct ommai_cpu_slot){0};
+}
+
+/* ---- logits ---- */
+
+static bool has_logits(const struct ommai_cpu_runner *cpu, enum ommai_draw_from from, int64_t row) {
+  return from == cpu->logits_from && row >= cpu->first_logits && row < cpu->first_logits + cpu->n_logits;
+}
+
+/* Logits from the first draw's row on: of all rows of a step, of which guesses may be drawn yet; of
+ * a chunk up to the last one that is drawn. */
+static enum omma_status compute_logits(struct ommai_cpu_runner *cpu, enum ommai_draw_from from, const struct ommai_draw *draws,
+                                       int64_t n, struct omma_error *error) {
+  int64_t first = draws[0].row, end = first + ommai_cpu_logits_rows(&cpu->limits), last = first;
+  const float *residual;
+  for (int64_t i = 0; i < n && draws[i].row < end; i++) last = draws[i].row;
+  if (from == OMMAI_DRAW_FROM_STEP) {
+    OMMAI_ASSERT(first < cpu->n_step_rows && cpu->tables.residual);
+    last = ommai_min_i64(end, cpu->n_step_rows) - 1;
+    residual = cpu->tables.residual + first * cpu->model->config.text.hidden_size;
+  } else {
+    OMMAI_ASSERT(cpu->chunk && ommai_prefill_done(cpu->chunk));
+    residual = ommai_prefill_residual(cpu->chunk, first);
+  }
+  cpu->n_logits = 0;
+  OMMAI_TRY(ommai_decode_logits(&cpu->model->network.decoder, residual, last - first + 1, cpu->decode_workspace,
+                                cpu->bytes.decode, cpu->threads, cpu->tables.logits, error));
+  cpu->logits_from = from;
+  cpu->first_logits = first;
+  cpu->n_logits = last - first + 1;
+  return OMMA_OK;
+}
+
+/* ---- draws ---- */
+
+/* As many of the n draws as the sampler takes at once and whose logits are there. */
+static int64_t draw_some(struct ommai_cpu_runner *cpu, enum ommai_draw_from from, struct ommai_draw *draws, int64_t n) {
+  int64_t vocab = cpu->runner.facts.vocab_size, max_rows = ommai_cpu_sampler_rows(&cpu->limits), count = 0;
+  for (; count < n && count < max_rows && has_logits(cpu, from, draws[count].row); count++) {
+    const struct ommai_cpu_slot *slot = &cpu->tables.slots[draws[count].slot];
+    cpu->tables.inputs[count] = (struct ommai_sampler_input){
+        .logits = cpu->tables.logits + (draws[count].row - cpu->first_logits) * vocab, .counts = {slot->answer, slot->prompt}};
+  }
+  ommai_sampler_run(cpu->sampler, draws, cpu->tables.inputs, count, cpu->threads);
+  for (int64_t i = 0; i < count; i++) {
+    int32_t *answer = cpu->tables.slots[draws[i].slot].answer;
+    if (answer && draws[i].finite && draws[i].token >= 0 && !draws[i].is_given) answer[draws[i].token]++;
+  }
+  return count;
+}
+
+enum omma_status ommai_cpu_draw(struct ommai_runner *runner, enum ommai_draw_from from, struct ommai_draw *draws, int64_t n,
+                                struct omma_error *error) {
+  struct ommai_cpu_runner *cpu = ommai_cpu_inside(runner);
+  for (int64_t i = 0; i < n;) {
+    if (!has_logits(cpu, from, draws[i].row)) OMMAI_TRY(compute_logits(cpu, from, draws + i, n - i, error));
+    i += draw_some(cpu, from, draws + i, n - i);
+  }
+  return OMMA_OK;
+}

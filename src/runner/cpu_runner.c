@@ -1,0 +1,194 @@
+#include "runner/cpu_runner.h"
+
+#include <string.h>
+
+#include "base/allocator.h"
+#include "base/arena.h"
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "runner/cpu_inside.h"
+
+/* ---- sizes ---- */
+
+static bool has_decoder(const struct omma_model *model) { return model->network.has_decoder; }
+
+static int64_t vocabulary(const struct omma_model *model) { return has_decoder(model) ? model->config.text.vocab_size : 0; }
+
+static void find_facts(const void *network, struct ommai_runner_facts *facts) {
+  const struct omma_model *model = network;
+  const struct ommai_vision_config *vision = &model->config.vision;
+  *facts = (struct ommai_runner_facts){.kinds = 1u << OMMA_REQUEST_ENCODE,
+                                       .vocab_size = vocabulary(model),
+                                       .n_workers = model->network.n_threads,
+                                       .image = {vision->out_hidden_size, vision->n_deepstack},
+                                       .draw_rows = OMMAI_CPU_DRAW_ROWS};
+  if (!has_decoder(model)) return;
+  facts->kinds |= 1u << OMMA_REQUEST_GENERATE;
+  struct ommai_state_layout layout;
+  ommai_state_layout_make(&model->config.text, model->network.decoder.kv_type, &layout);
+  facts->n_groups = (int)layout.n_groups;
+  for (int g = 0; g < facts->n_groups; g++) facts->groups[g] = layout.groups[g].state;
+}
+
+int64_t ommai_cpu_logits_rows(const struct ommai_runner_limits *limits) {
+  return ommai_min_i64(limits->drawn_rows, OMMAI_CPU_DRAW_ROWS);
+}
+
+int64_t ommai_cpu_sampler_rows(const struct ommai_runner_limits *limits) {
+  return ommai_min_i64(limits->max_sequences, OMMAI_CPU_DRAW_ROWS);
+}
+
+static void place_tables(const struct omma_model *model, const struct ommai_runner_limits *limits, struct ommai_arena *arena,
+                         struct ommai_cpu_tables *tables) {
+  size_t vocab = (size_t)vocabulary(model), hidden = (size_t)model->config.text.hidden_size;
+  size_t logits_rows = (size_t)ommai_cpu_logits_rows(limits), drawn_rows = (size_t)limits->drawn_rows;
+  int64_t sampler_rows = ommai_cpu_sampler_rows(limits);
+  tables->slots = ommai_arena_take(arena, (size_t)limits->max_sequences, sizeof *tables->slots);
+  tables->profiles = ommai_arena_take(arena, (size_t)model->network.n_threads, sizeof *tables->profiles);
+  if (!has_decoder(model)) return;
+  tables->prompt_rows = ommai_arena_take(arena, (size_t)limits->prefill_chunk, sizeof *tables->prompt_rows);
+  tables->step_rows = ommai_arena_take(arena, (size_t)limits->max_rows, sizeof *tables->step_rows);
+  if (drawn_rows > logits_rows) tables->residual = ommai_arena_take(arena, drawn_rows * hidden, sizeof(float));
+  tables->logits = ommai_arena_take(arena, logits_rows * vocab, sizeof(float));
+  tables->inputs = ommai_arena_take(arena, (size_t)sampler_rows, sizeof *tables->inputs);
+  tables->sampler_memory = ommai_arena_take(arena, ommai_sampler_size((int64_t)vocab, sampler_rows), 1);
+}
+
+/* Images of one merge block each are the largest number that a pass can have. */
+static size_t vision_workspace(const struct omma_model *model, int64_t patch_budget) {
+  int64_t block = ommai_vision_joined_patches(&model->config.vision), n_patches = ommai_max_i64(patch_budget, block);
+  const struct ommai_vision_sizes largest = {n_patches, ommai_max_i64(patch_budget / block, 1), n_patches};
+  return ommai_vision_workspace_size(&model->network.tower, &largest, model->network.n_threads);
+}
+
+static enum omma_status measure(const void *network, const struct ommai_runner_limits *limits, struct ommai_runner_bytes *bytes,
+                                struct omma_error *error) {
+  const struct omma_model *model = network;
+  struct ommai_cpu_tables tables = {0};
+  struct ommai_arena arena;
+  ommai_arena_measure(&arena);
+  place_tables(model, limits, &arena, &tables);
+  *bytes = (struct ommai_runner_bytes){.encode = vision_workspace(model, limits->patch_budget),
+                                       .tables = sizeof(struct ommai_cpu_runner) + arena.used,
+                                       .slot = (size_t)vocabulary(model) * (sizeof(int32_t) + sizeof(bool))};
+  bool fits = bytes->encode && !arena.failed;
+  if (has_decoder(model)) {
+    bytes->prefill =
+        ommai_prefill_workspace_size(&model->network.decoder, limits->prefill_chunk, limits->context, model->network.n_threads);
+    bytes->decode =
+        ommai_decode_workspace_size(&model->network.decoder, limits->max_rows, limits->context, model->network.n_threads);
+    fits = fits && bytes->prefill && bytes->decode && ommai_sampler_size(vocabulary(model), ommai_cpu_sampler_rows(limits));
+  }
+  if (fits) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_LIMIT, "patch_budget",
+                          "engine: the workspace's size does not fit into this machine's addresses");
+}
+
+static void measure_image(const void *network, int64_t n_patches, size_t *workspace, int64_t *image_bytes) {
+  const struct omma_model *model = network;
+  const struct ommai_vision_config *vision = &model->config.vision;
+  const struct ommai_vision_sizes sizes = {n_patches, 1, n_patches};
+  int64_t n_tokens = n_patches / ommai_vision_joined_patches(vision);
+  *workspace = ommai_vision_workspace_size(&model->network.tower, &sizes, model->network.n_threads);
+  *image_bytes = n_patches * 3 * vision->patch_size * vision->patch_size +
+                 ommai_vision_output_size(vision, n_tokens) * (int64_t)sizeof(float);
+}
+
+/* ---- creation ---- */
+
+static size_t table_bytes(const struct ommai_cpu_runner *cpu) { return cpu->bytes.tables - sizeof *cpu; }
+
+static void destroy(struct ommai_runner *runner) {
+  struct ommai_cpu_runner *cpu = ommai_cpu_inside(runner);
+  struct omma_allocator allocator = cpu->model->allocator;
+  for (int64_t slot = 0; cpu->table_memory && slot < cpu->limits.max_sequences; slot++) ommai_cpu_slot_end(runner, slot);
+  ommai_release(&allocator, cpu->prefill_workspace, cpu->bytes.prefill, 1);
+  ommai_release(&allocator, cpu->decode_workspace, cpu->bytes.decode, 1);
+  ommai_release(&allocator, cpu->vision_workspace, cpu->bytes.encode, 1);
+  ommai_release(&allocator, cpu->table_memory, table_bytes(cpu), 1);
+  ommai_kv_cache_destroy(cpu->kv);
+  ommai_team_destroy(cpu->team);
+  ommai_release(&allocator, cpu, 1, sizeof *cpu);
+}
+
+static enum omma_status allocate(struct ommai_cpu_runner *cpu, struct omma_error *error) {
+  const struct omma_allocator *allocator = &cpu->model->allocator;
+  const struct ommai_runner_bytes *bytes = &cpu->bytes;
+  struct ommai_arena arena;
+  cpu->prefill_workspace = ommai_allocate_uninitialised(allocator, bytes->prefill, 1);
+  cpu->decode_workspace = ommai_allocate_uninitialised(allocator, bytes->decode, 1);
+  cpu->vision_workspace = ommai_allocate_uninitialised(allocator, bytes->encode, 1);
+  void *tables = ommai_allocate_uninitialised(allocator, table_bytes(cpu), 1);
+  if (tables) {
+    ommai_arena_init(&arena, tables, table_bytes(cpu));
+    place_tables(cpu->model, &cpu->limits, &arena, &cpu->tables);
+    memset(cpu->tables.slots, 0, (size_t)cpu->limits.max_sequences * sizeof *cpu->tables.slots);
+    cpu->table_memory = tables;
+  }
+  if (!tables || !cpu->prefill_workspace || !cpu->decode_workspace || !cpu->vision_workspace) {
+    return ommai_fail_memory(error, "engine", bytes->prefill + bytes->decode + bytes->encode + bytes->tables);
+  }
+  if (!has_decoder(cpu->model)) return OMMA_OK;
+  cpu->sampler = ommai_sampler_place(cpu->tables.sampler_memory, vocabulary(cpu->model), ommai_cpu_sampler_rows(&cpu->limits),
+                                     cpu->model->network.decoder.ops);
+  return OMMA_OK;
+}
+
+static enum omma_status set_up(struct ommai_cpu_runner *cpu, struct omma_error *error) {
+  const struct omma_model *model = cpu->model;
+  OMMAI_TRY(measure(model, &cpu->limits, &cpu->bytes, error));
+  OMMAI_TRY(ommai_team_create(model->network.n_threads, model->pin_threads, &model->allocator, &cpu->team, error));
+  cpu->threads = ommai_team_interface(cpu->team);
+  if (has_decoder(model)) {
+    OMMAI_TRY(ommai_kv_cache_create(&model->config.text, model->network.decoder.kv_type, cpu->limits.n_pages,
+                                    &model->network.large_allocator, &cpu->kv, error));
+  }
+  return allocate(cpu, error);
+}
+
+static int64_t now(const struct ommai_runner *runner) {
+  (void)runner;
+  return ommai_clock_ns();
+}
+
+static size_t workspace_bytes(const struct ommai_runner *runner) {
+  const struct ommai_runner_bytes *bytes = &ommai_cpu_inside_const(runner)->bytes;
+  return bytes->prefill + bytes->decode + bytes->encode;
+}
+
+static enum omma_status create(const void *network, const struct ommai_runner_limits *limits, struct ommai_runner **out,
+                               struct omma_error *error) {
+  static const struct ommai_runner_functions functions = {.destroy = destroy,
+                                                          .now = now,
+                                                          .workspace_bytes = workspace_bytes,
+                                                          .name_encoder = ommai_cpu_name_encoder,
+                                                          .encode_begin = ommai_cpu_encode_begin,
+                                                          .encode_advance = ommai_cpu_encode_advance,
+                                                          .encode_progress = ommai_cpu_encode_progress,
+                                                          .encode_end = ommai_cpu_encode_end,
+                                                          .slot_begin = ommai_cpu_slot_begin,
+                                                          .slot_end = ommai_cpu_slot_end,
+                                                          .prompt_begin = ommai_cpu_prompt_begin,
+                                                          .prompt_advance = ommai_cpu_prompt_advance,
+                                                          .decode = ommai_cpu_decode,
+                                                          .draw = ommai_cpu_draw};
+  const struct omma_model *model = network;
+  struct ommai_cpu_runner *cpu = ommai_allocate(&model->allocator, 1, sizeof *cpu);
+  if (!cpu) return ommai_fail_memory(error, "engine", sizeof *cpu);
+  cpu->runner.functions = &functions;
+  find_facts(model, &cpu->runner.facts);
+  cpu->model = model;
+  cpu->limits = *limits;
+  enum omma_status status = set_up(cpu, error);
+  if (status == OMMA_OK) {
+    *out = &cpu->runner;
+  } else {
+    destroy(&cpu->runner);
+  }
+  return status;
+}
+
+struct ommai_runner_source ommai_cpu_runner_source(const struct omma_model *model) {
+  return (struct ommai_runner_source){model, find_facts, measure, measure_image, create};
+}

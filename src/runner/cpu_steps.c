@@ -1,0 +1,74 @@
+/* Chunks of prompts and steps of generated tokens through the decoder. */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/error.h"
+#include "runner/cpu_inside.h"
+
+/* ---- prompts ---- */
+
+static void lay_out(struct ommai_cpu_runner *cpu, const struct ommai_prompt_piece *piece) {
+  int64_t width = cpu->runner.facts.image.width;
+  for (int64_t i = 0; i < piece->n_tokens; i++) {
+    const struct ommai_prompt_token *token = &piece->tokens[i];
+    struct ommai_prompt_row *row = &cpu->tables.prompt_rows[i];
+    *row = (struct ommai_prompt_row){.token = token->token};
+    memcpy(row->position, token->position, sizeof row->position);
+    if (token->image < 0) continue;
+    struct ommai_image_rows *image = piece->images[token->image];
+    row->image = (const float *)ommai_image_rows_data(image) + token->image_row * width;
+    row->image_stride = ommai_image_rows_tokens(image) * width;
+  }
+}
+
+enum omma_status ommai_cpu_prompt_begin(struct ommai_runner *runner, const struct ommai_prompt_piece *pieces, int64_t n_pieces,
+                                        struct omma_error *error) {
+  struct ommai_cpu_runner *cpu = ommai_cpu_inside(runner);
+  OMMAI_ASSERT(n_pieces == 1 && pieces->n_tokens <= cpu->limits.prefill_chunk);
+  (void)n_pieces;
+  cpu->n_logits = 0;
+  cpu->chunk = NULL;
+  lay_out(cpu, pieces);
+  return ommai_prefill_start(&cpu->model->network.decoder, cpu->kv, &pieces->pages, pieces->first, cpu->tables.prompt_rows,
+                             pieces->n_tokens, cpu->prefill_workspace, cpu->bytes.prefill, cpu->threads, &cpu->chunk, error);
+}
+
+enum omma_status ommai_cpu_prompt_advance(struct ommai_runner *runner, int64_t ns, bool *done, struct omma_error *error) {
+  struct ommai_cpu_runner *cpu = ommai_cpu_inside(runner);
+  OMMAI_TRY(ommai_prefill_advance_for(cpu->chunk, ns, &cpu->pace, error));
+  *done = ommai_prefill_done(cpu->chunk);
+  return OMMA_OK;
+}
+
+/* ---- generated tokens ---- */
+
+static enum omma_status run(struct ommai_cpu_runner *cpu, int64_t n, float *logits, struct omma_error *error) {
+  return ommai_decode_run(&cpu->model->network.decoder, cpu->kv, cpu->tables.step_rows, n, cpu->decode_workspace,
+                          cpu->bytes.decode, cpu->threads, logits, error);
+}
+
+/* The logits of a large step are computed as its rows are drawn. */
+enum omma_status ommai_cpu_decode(struct ommai_runner *runner, const struct ommai_step_row *rows, int64_t n, bool drawn,
+                                  struct omma_error *error) {
+  struct ommai_cpu_runner *cpu = ommai_cpu_inside(runner);
+  int64_t hidden = cpu->model->config.text.hidden_size;
+  bool at_once = drawn && n <= ommai_cpu_logits_rows(&cpu->limits);
+  OMMAI_ASSERT(n <= (drawn ? cpu->limits.drawn_rows : cpu->limits.max_rows));
+  for (int64_t i = 0; i < n; i++) {
+    int32_t position = rows[i].position;
+    cpu->tables.step_rows[i] = (struct ommai_decode_row){
+        .token = rows[i].token, .position = {position, position, position}, .index = rows[i].index, .pages = rows[i].pages};
+  }
+  cpu->n_logits = cpu->n_step_rows = 0;
+  OMMAI_TRY(run(cpu, n, at_once ? cpu->tables.logits : NULL, error));
+  if (!drawn) return OMMA_OK;
+  cpu->n_step_rows = n;
+  cpu->logits_from = OMMAI_DRAW_FROM_STEP;
+  cpu->first_logits = 0;
+  if (at_once) {
+    cpu->n_logits = n;
+  } else {
+    memcpy(cpu->tables.residual, ommai_decode_residual(cpu->decode_workspace), (size_t)(n * hidden) * sizeof(float));
+  }
+  return OMMA_OK;
+}

@@ -1,0 +1,119 @@
+#include "base/error.h"
+#include "runner/fake_inside.h"
+
+/* ---- slots ---- */
+
+bool ommai_fake_knows_slot(struct ommai_fake_runner *fake, int64_t slot) {
+  if (slot >= 0 && slot < fake->limits.max_sequences && fake->slots[slot].used) return true;
+  ommai_fake_complain(fake, "slot %lld was not begun", (long long)slot);
+  return false;
+}
+
+enum omma_status ommai_fake_slot_begin(struct ommai_runner *runner, int64_t slot, const struct ommai_sampler_settings *settings,
+                                       const int32_t *prompt, size_t n_prompt, struct omma_error *error) {
+  struct ommai_fake_runner *fake = ommai_fake_inside(runner);
+  (void)settings;
+  if (ommai_fake_fails(fake, OMMAI_FAKE_SLOT_BEGIN)) return ommai_fail_memory(error, "slot", 1);
+  if (slot < 0 || slot >= fake->limits.max_sequences || fake->slots[slot].used) {
+    ommai_fake_complain(fake, "slot %lld is begun and is not free", (long long)slot);
+    return OMMA_OK;
+  }
+  fake->slots[slot] = (struct ommai_fake_slot){.used = true};
+  for (size_t i = 0; i < n_prompt; i++) fake->slots[slot].prompt |= ommai_fake_mix(1, (uint64_t)prompt[i]);
+  return OMMA_OK;
+}
+
+void ommai_fake_slot_end(struct ommai_runner *runner, int64_t slot) {
+  struct ommai_fake_runner *fake = ommai_fake_inside(runner);
+  if (slot >= 0 && slot < fake->limits.max_sequences) fake->slots[slot].used = false;
+  if (fake->piece.slot != slot) return;
+  fake->chunk.running = false; /* nobody may go on with its chunk */
+  fake->n_chunk_rows = 0;
+}
+
+/* ---- draws ---- */
+
+static bool is_allowed(const struct ommai_draw *draw, int32_t token) {
+  for (size_t i = 0; i < draw->n_banned; i++) {
+    if (draw->banned[i] == token) return false;
+  }
+  for (size_t i = 0; i < draw->n_biases; i++) {
+    if (draw->biases[i].token == token && draw->biases[i].bias < 0) return false;
+  }
+  return !draw->allowed || (draw->allowed[token / 32] >> (token % 32) & 1);
+}
+
+/* Where the choice begins: by everything before, or by the last token alone. */
+static int32_t favourite(const struct ommai_fake_runner *fake, const struct ommai_draw *draw, const struct ommai_fake_row *row,
+                         uint64_t hash) {
+  const struct ommai_fake_slot *slot = &fake->slots[draw->slot];
+  uint64_t vocab = (uint64_t)fake->network->facts.vocab_size;
+  if ((hash >> 40) % 100 < (uint64_t)fake->network->repeated_percent) {
+    return (int32_t)(ommai_fake_mix(2, (uint64_t)row->token) % vocab);
+  }
+  if (ommai_sampler_has_penalties(draw->settings)) hash = ommai_fake_mix(ommai_fake_mix(hash, slot->prompt), slot->answer);
+  if (draw->settings->temperature > 0) {
+    hash = ommai_fake_mix(ommai_fake_mix(hash, draw->settings->seed), (uint64_t)draw->step);
+  }
+  return (int32_t)(hash % vocab);
+}
+
+static int32_t choose(const struct ommai_fake_runner *fake, const struct ommai_draw *draw, const struct ommai_fake_row *row) {
+  int32_t vocab = (int32_t)fake->network->facts.vocab_size, token = favourite(fake, draw, row, row->hash);
+  for (int32_t i = 0; i < vocab; i++) {
+    if (is_allowed(draw, (token + i) % vocab)) return (token + i) % vocab;
+  }
+  return -1;
+}
+
+/* Of 24 bits of the hash: a float that holds them all, so that it stands for what the row saw. */
+static float logprob_of(uint64_t hash, int32_t token) {
+  return -(float)(ommai_fake_mix(hash, (uint64_t)token) & 0xffffff) / (1 << 20);
+}
+
+static void answer(struct ommai_fake_runner *fake, struct ommai_draw *draw, const struct ommai_fake_row *row) {
+  int64_t vocab = fake->network->facts.vocab_size;
+  struct ommai_fake_slot *slot = &fake->slots[draw->slot];
+  draw->finite = true;
+  if (!draw->is_given) {
+    if (draw->step != slot->n_drawn) {
+      ommai_fake_complain(fake, "slot %lld: token %lld is drawn as token %lld", (long long)draw->slot, (long long)slot->n_drawn,
+                          (long long)draw->step);
+    }
+    draw->token = choose(fake, draw, row);
+    if (draw->token < 0) return;
+    slot->n_drawn++;
+    slot->answer += ommai_fake_mix(3, (uint64_t)draw->token);
+  }
+  draw->rank = 1 + (int64_t)(ommai_fake_mix(row->hash, 4) % (uint64_t)vocab);
+  draw->logprob = logprob_of(row->hash, draw->token);
+  for (int i = 0; i < draw->n_top; i++) {
+    int32_t token = (int32_t)((row->hash + (uint64_t)i) % (uint64_t)vocab);
+    draw->top[i] = (struct omma_top_logprob){token, logprob_of(row->hash, token)};
+  }
+}
+
+enum omma_status ommai_fake_draw(struct ommai_runner *runner, enum ommai_draw_from from, struct ommai_draw *draws, int64_t n,
+                                 struct omma_error *error) {
+  struct ommai_fake_runner *fake = ommai_fake_inside(runner);
+  const struct ommai_fake_row *rows = from == OMMAI_DRAW_FROM_CHUNK ? fake->chunk_rows : fake->step_rows;
+  int64_t n_rows = from == OMMAI_DRAW_FROM_CHUNK ? fake->n_chunk_rows : fake->n_step_rows;
+  (void)error;
+  fake->now += n * fake->network->costs.draw;
+  bool fails = ommai_fake_fails(fake, OMMAI_FAKE_DRAW);
+  for (int64_t i = 0; i < n; i++) {
+    struct ommai_draw *draw = &draws[i];
+    draw->finite = false;
+    if (draw->row < 0 || draw->row >= n_rows || (i > 0 && draw->row < draws[i - 1].row)) {
+      ommai_fake_complain(fake, "slot %lld: row %lld of %lld is drawn from", (long long)draw->slot, (long long)draw->row,
+                          (long long)n_rows);
+    } else if (ommai_fake_knows_slot(fake, draw->slot) && rows[draw->row].slot != draw->slot) {
+      ommai_fake_complain(fake, "slot %lld: row %lld is drawn from, which is slot %lld's", (long long)draw->slot,
+                          (long long)draw->row, (long long)rows[draw->row].slot);
+    } else if (!fails) {
+      answer(fake, draw, &rows[draw->row]);
+    }
+  }
+  if (from == OMMAI_DRAW_FROM_CHUNK) fake->n_step_rows = 0;
+  return OMMA_OK;
+}

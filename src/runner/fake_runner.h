@@ -1,0 +1,68 @@
+/* A runner without a model, for tests of what decides and keeps books: schedulers, caches, page
+ * pools. Its arithmetic is a hash of everything that a real one would have looked at, so that an
+ * answer changes when anything that led to it was wrong:
+ *
+ *   a page       remembers what was written into each position, and up to where
+ *   a prompt row hashes its token, position and image row, and all positions before it
+ *   a step row   the same, by another hash: generated tokens that went through a prompt's chunk
+ *                differ, as bits do on real machines
+ *   a draw       follows from its row's hash, the slot's tokens where penalties look at them, seed
+ *                and step
+ *
+ * What no correct engine asks for is noted as a complaint: reading positions that nobody wrote,
+ * slots that nobody began, limits that are passed.
+ *
+ * Time is a number that calls add their costs to. Nothing here is part of the library. */
+#ifndef OMMAI_RUNNER_FAKE_RUNNER_H
+#define OMMAI_RUNNER_FAKE_RUNNER_H
+
+#include "runner/runner.h"
+
+/* Nanoseconds. A pass takes pass + n_patches * patch, and likewise chunks, steps and draws. */
+struct ommai_fake_costs {
+  int64_t pass, patch;
+  int64_t chunk, prompt_row;
+  int64_t step, step_row;
+  int64_t draw;
+  int64_t round; /* passes and chunks pause between pieces of this length; at least 1 */
+};
+
+enum ommai_fake_call {
+  OMMAI_FAKE_ENCODE_BEGIN,
+  OMMAI_FAKE_ENCODE_ADVANCE,
+  OMMAI_FAKE_SLOT_BEGIN,
+  OMMAI_FAKE_PROMPT_BEGIN,
+  OMMAI_FAKE_PROMPT_ADVANCE,
+  OMMAI_FAKE_DECODE,
+  OMMAI_FAKE_DRAW,
+  OMMAI_FAKE_CALLS
+};
+
+/* Immutable while it has a runner, but for what `fails` does. */
+struct ommai_fake_network {
+  struct ommai_runner_facts facts;
+  struct ommai_fake_costs costs;
+  struct omma_allocator allocator;
+  /* Of 100 tokens, how many follow from the one before alone: answers then repeat themselves, and
+   * guesses by what was said before are often right. */
+  int repeated_percent;
+  /* Whether a call fails: a DRAW with logits that are not finite, SLOT_BEGIN for want of memory,
+   * others with INTERNAL. NULL: none does. */
+  bool (*fails)(void *context, enum ommai_fake_call call);
+  void *context;
+};
+
+/* Runners of the network, which must outlive them. */
+struct ommai_runner_source ommai_fake_runner_source(const struct ommai_fake_network *network);
+
+/* Lets time pass in which nothing is computed. */
+void ommai_fake_runner_wait(struct ommai_runner *runner, int64_t ns);
+
+/* The first thing that no correct engine asks for, as one line; empty: there was none. Lives as
+ * long as the runner. */
+const char *ommai_fake_runner_complaint(const struct ommai_runner *runner);
+
+/* How many calls of a kind there were. */
+int64_t ommai_fake_runner_calls(const struct ommai_runner *runner, enum ommai_fake_call call);
+
+#endif

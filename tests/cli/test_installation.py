@@ -1,0 +1,60 @@
+"""What an installation leaves: nothing that others may write, nothing that its users cannot read,
+whatever the umask of who installs; and `omma encode` on a disk that is full.
+
+Run with: pytest tests/cli --omma build/release/omma
+"""
+
+import os
+import pathlib
+import shutil
+import stat
+import subprocess
+
+import pytest
+
+
+@pytest.mark.parametrize("umask", ["002", "022", "077"])
+def test_modes_of_installed_files(request, tmp_path, umask):
+    build = pathlib.Path(request.config.getoption("--omma")).resolve().parent
+    if not (build / "cmake_install.cmake").exists() or not (build / "libomma.so").exists() or not (build / "manual").exists():
+        pytest.skip("not a whole build")
+    prefix = tmp_path / "prefix"
+    prefix.mkdir(mode=0o755)
+    done = subprocess.run(["sh", "-c", f'umask {umask}; exec cmake --install "$1" --prefix "$2"', "sh", build, prefix], capture_output=True,
+                          timeout=300)
+    assert done.returncode == 0, done.stderr
+    n = 0
+    for path in prefix.rglob("*"):
+        if path.is_symlink():
+            assert (path.parent / os.readlink(path)).exists() and not os.readlink(path).startswith("/"), path
+            continue
+        mode = stat.S_IMODE(path.stat().st_mode)
+        program = path.parent.name == "bin" or ".so" in path.name
+        assert mode in ((0o755,) if path.is_dir() or program else (0o644,)) or (program and mode == 0o644), (path, oct(mode))
+        n += 1
+    assert n > 20 and (prefix / "bin" / "omma").exists()
+
+
+def encode(omma, model, images, output):
+    return [omma.path, "encode", "--model", model, str(images / "meadow_163x97.jpg"), "--output", str(output)]
+
+
+def test_encode_on_a_full_disk(omma, model, images, tmp_path):
+    """A file system of 8 KiB, in a name space of the test's own."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    script = 'mount -t tmpfs -o size=8k none "$1" || exit 77; disk=$1; shift; "$@"; status=$?; ls -A "$disk"; exit $status'
+    if not shutil.which("unshare"):
+        pytest.skip("no unshare")
+    done = subprocess.run(["unshare", "-rm", "sh", "-c", script, "sh", disk, *encode(omma, model, images, disk / "out.safetensors")],
+                          capture_output=True, text=True, timeout=120)
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip(f"nothing can be mounted: {done.stderr}")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "No space left on device" in done.stderr, done
+    assert done.stdout == ""  # nothing is left of it
+
+
+def test_encode_does_not_replace_a_device(omma, model, images):
+    done = subprocess.run(encode(omma, model, images, "/dev/full"), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1 and done.stderr.startswith("omma: /dev/full: ") and done.stderr.count("\n") == 1, done
+    assert stat.S_ISCHR(os.stat("/dev/full").st_mode)

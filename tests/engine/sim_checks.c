@@ -1,0 +1,204 @@
+#include <string.h>
+
+#include "engine/sim_inside.h"
+#include "engine/sim_waits.h"
+#include "runner/fake_inside.h"
+
+enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS, MAX_PAGES = 1024 };
+
+void sim_on_stored(void *context, const struct omma_kv_page *page) {
+  (void)page;
+  ((struct sim_world *)context)->n_kept++;
+}
+
+void sim_on_removed(void *context, const struct omma_kv_page_key *key) {
+  (void)key;
+  ((struct sim_world *)context)->n_kept--;
+}
+
+/* ---- pages ---- */
+
+/* Positions below this are never written again by the sequence: they are another prompt's, or
+ * published. */
+static int64_t published_pages(const struct sim_world *world, const struct ommai_sequence *sequence) {
+  int64_t full = sequence->n_prefilled / PAGE, keys = (int64_t)sequence->request->n_page_keys;
+  if (!world->run->engine.prefix_cache) return 0;
+  return full < keys ? full : keys;
+}
+
+/* Of one group: who holds each page, and who goes on writing it. */
+struct holders {
+  int32_t users[MAX_PAGES], writers[MAX_PAGES];
+  int64_t n_used;
+};
+
+static void count_page(struct holders *holders, int32_t page, bool writes) {
+  if (page < 0) return;
+  holders->n_used += holders->users[page]++ == 0;
+  holders->writers[page] += writes;
+}
+
+static void count_pages(struct sim_world *world, int g, const struct ommai_sequence *sequence, struct holders *holders) {
+  const struct ommai_held_group *group = &sequence->state.groups[g];
+  const struct ommai_state_group *facts = &world->network.facts.groups[g];
+  if (facts->kind == OMMAI_STATE_SNAPSHOT) {
+    if (group->current != group->next) count_page(holders, group->current, false);
+    count_page(holders, group->next, true);
+    count_page(holders, group->guess, true);
+    count_page(holders, group->border, true);
+    return;
+  }
+  for (int64_t p = group->first; p < sequence->state.n_pages; p++) {
+    count_page(holders, group->pages[p], p >= published_pages(world, sequence));
+  }
+  int64_t next = sequence->n_prefilled + sequence->n_decoded;
+  if (group->first * PAGE > (facts->window && next > facts->window ? next - facts->window + 1 : 0)) {
+    sim_break(world, "pages", "id %llu: pages from %lld on of group %d, at position %lld", (unsigned long long)sequence->id,
+              (long long)group->first, g, (long long)next);
+  }
+}
+
+static void check_group(struct sim_world *world, int g) {
+  const struct ommai_scheduler *scheduler = &world->engine->scheduler;
+  const struct ommai_page_pool *pool = world->engine->resources.pool->pools[g];
+  const struct ommai_page_counts counts = ommai_page_pool_counts(pool);
+  int64_t available = ommai_page_pool_available(pool);
+  struct holders holders = {.n_used = 0};
+  for (int64_t i = 0; i < scheduler->n_live; i++) count_pages(world, g, scheduler->live[i], &holders);
+  for (int64_t page = 0; page < counts.n_pages; page++) {
+    if (!holders.writers[page] || holders.users[page] == 1) continue;
+    sim_break(world, "pages", "page %lld of group %d is written, and has %d holders", (long long)page, g, holders.users[page]);
+  }
+  if (counts.n_used != holders.n_used || available != counts.n_pages - holders.n_used) {
+    sim_break(world, "pages", "%lld pages of %lld in group %d are held, the pool counts %lld and %lld available",
+              (long long)holders.n_used, (long long)counts.n_pages, g, (long long)counts.n_used, (long long)available);
+  }
+  if (g == 0 && counts.n_published != world->n_kept) {
+    sim_break(world, "counters", "%lld published pages, %lld by their events", (long long)counts.n_published,
+              (long long)world->n_kept);
+  }
+}
+
+static void check_pages(struct sim_world *world) {
+  const struct ommai_scheduler *scheduler = &world->engine->scheduler;
+  for (int g = 0; g < world->network.facts.n_groups; g++) check_group(world, g);
+  for (int64_t i = 0; i < scheduler->n_live; i++) {
+    const struct ommai_sequence *sequence = scheduler->live[i];
+    int64_t n_positions = sequence->n_prefilled + sequence->n_decoded;
+    if (sequence->state.n_pages * PAGE >= n_positions) continue;
+    sim_break(world, "pages", "id %llu: %lld pages for %lld positions", (unsigned long long)sequence->id,
+              (long long)sequence->state.n_pages, (long long)n_positions);
+  }
+}
+
+/* ---- order, ends, counters ---- */
+
+void sim_begin_turn(struct sim_world *world) {
+  const struct ommai_scheduler *scheduler = &world->engine->scheduler;
+  for (int64_t i = 0; i < scheduler->n_live; i++) {
+    world->by_id[scheduler->live[i]->id]->was_out = scheduler->live[i]->stage == OMMA_STAGE_QUEUED;
+  }
+  bool entered = scheduler->n_live && scheduler->live[0]->stage != OMMA_STAGE_QUEUED;
+  world->first_entered = entered ? scheduler->live[0]->id : 0;
+}
+
+/* Nobody who waits goes before one who has just been admitted, whether for a slot or, having been
+ * preempted, for pages, which images alone do not need. */
+static void check_admission(struct sim_world *world, const struct sim_job *admitted) {
+  const struct ommai_scheduler *scheduler = &world->engine->scheduler;
+  for (int64_t i = 0; i < scheduler->n_live && !admitted->wanted->encode; i++) {
+    const struct sim_job *job = world->by_id[scheduler->live[i]->id];
+    if (!job->was_out || scheduler->live[i]->stage != OMMA_STAGE_QUEUED || !sim_goes_before(job, admitted)) continue;
+    sim_break(world, "order", "request %lld is admitted, and request %lld was preempted", sim_number(admitted),
+              sim_number(job));
+  }
+  for (int64_t i = 0; i < world->run->n_requests; i++) {
+    const struct sim_job *job = &world->jobs[i];
+    if (!job->accepted || job->ended || job->admitted_ns || !sim_goes_before(job, admitted)) continue;
+    sim_break(world, "order", "request %lld is admitted before request %lld", sim_number(admitted), sim_number(job));
+  }
+}
+
+static void check_order(struct sim_world *world) {
+  const struct ommai_scheduler *scheduler = &world->engine->scheduler;
+  struct sim_job *admitted[SIM_MAX_REQUESTS];
+  int64_t n_admitted = 0;
+  for (int64_t i = 0; i < scheduler->n_live; i++) {
+    struct sim_job *job = world->by_id[scheduler->live[i]->id];
+    if (i > 0 && !sim_goes_before(world->by_id[scheduler->live[i - 1]->id], job)) {
+      sim_break(world, "order", "request %lld stands behind one that it goes before", sim_number(job));
+    }
+    if (job->admitted_ns) continue;
+    job->admitted_ns = sim_now(world);
+    admitted[n_admitted++] = job;
+  }
+  for (int64_t i = 0; i < n_admitted; i++) check_admission(world, admitted[i]);
+  /* The first keeps its pages until somebody comes before it. */
+  const struct ommai_sequence *first = scheduler->n_live ? scheduler->live[0] : NULL;
+  if (first && first->stage == OMMA_STAGE_QUEUED && world->first_entered == first->id) {
+    sim_break(world, "order", "id %llu is first and has lost its pages", (unsigned long long)first->id);
+  }
+}
+
+static void check_counters(struct sim_world *world) {
+  struct omma_engine_stats stats;
+  omma_engine_get_stats(world->engine, &stats);
+  int64_t n_finished = 0;
+  for (int i = 0; i < 4; i++) n_finished += stats.n_finished[i];
+  if (n_finished != world->n_ended || n_finished + stats.n_waiting + stats.n_running != world->n_accepted) {
+    sim_break(world, "counters", "%lld requests were accepted, %lld have ended; counted: %lld ended, %lld wait, %lld run",
+              (long long)world->n_accepted, (long long)world->n_ended, (long long)n_finished, (long long)stats.n_waiting,
+              (long long)stats.n_running);
+  }
+}
+
+static void check_cancelled(struct sim_world *world) {
+  for (int64_t i = 0; i < world->run->n_requests; i++) {
+    const struct sim_job *job = &world->jobs[i];
+    if ((job->cancelled || job->refused) && !job->ended) {
+      sim_break(world, "cancel", "request %lld was cancelled and goes on", (long long)i);
+    }
+  }
+}
+
+static void check_runner(struct sim_world *world) {
+  const char *complaint = ommai_fake_runner_complaint(world->engine->resources.runner);
+  if (complaint[0]) sim_break(world, "runner", "%s", complaint);
+}
+
+void sim_check_turn(struct sim_world *world) {
+  check_runner(world);
+  check_pages(world);
+  check_order(world);
+  check_counters(world);
+  check_cancelled(world);
+}
+
+/* ---- the end ---- */
+
+static void check_clean(struct sim_world *world) {
+  struct omma_engine *engine = world->engine;
+  const struct ommai_fake_runner *fake = ommai_fake_inside(engine->resources.runner);
+  const struct ommai_encoded_image *image;
+  TAILQ_FOREACH(image, &engine->resources.encoder_cache.by_use, by_use) {
+    if (image->n_users || !image->complete) sim_break(world, "clean", "an image has %lld users", (long long)image->n_users);
+  }
+  for (int64_t slot = 0; slot < fake->limits.max_sequences; slot++) {
+    if (fake->slots[slot].used) sim_break(world, "clean", "slot %lld was never ended", (long long)slot);
+  }
+  if (fake->pass.running) sim_break(world, "clean", "a pass is in progress");
+}
+
+void sim_check_end(struct sim_world *world) {
+  const struct sim_job *worst = NULL;
+  struct sim_outcome *outcome = world->outcome;
+  check_runner(world);
+  if (world->n_ended == world->n_accepted) check_clean(world);
+  outcome->n_preemptions = world->engine->resources.stats.n_preemptions;
+  outcome->n_drafts_right = world->engine->resources.stats.accepted_tokens;
+  outcome->worst_wait = sim_worst_wait(world, &worst);
+  if (outcome->worst_wait > 1) {
+    sim_break(world, "waits", "request %lld takes %.1f ms, %.1f times the bound", sim_number(worst),
+              (double)(worst->end_ns - worst->begin_ns) * 1e-6, outcome->worst_wait);
+  }
+}

@@ -1,0 +1,129 @@
+"""Damage by type: every field of every endpoint as each type of JSON, empty, huge, nested a
+thousand deep and twice. The server answers each with 200 or says what is wrong; none gets a status
+of 500 or above.
+
+The names of fields are those that the server's sources have as words, so that a new field is
+damaged without a line here. The seed changes with every run and is printed."""
+
+import http.client
+import json
+import pathlib
+import random
+import re
+import time
+
+import pytest
+from images import JPEG, data_url, image_part, text_part
+from test_mutations import MESSAGES, RESPONSES
+
+SOURCES = pathlib.Path(__file__).resolve().parents[2] / "src" / "server"
+FEW_SECONDS, MANY_SECONDS = 6, 60
+TOOL = {"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object", "properties": {}}}}
+CHAT = {"model": "test-model", "messages": [
+    {"role": "system", "content": "be short"},
+    {"role": "user", "content": [text_part("what?"), image_part()], "name": "n"},
+    {"role": "assistant", "content": "a", "reasoning_content": "r", "tool_calls": [
+        {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
+    {"role": "tool", "content": "1", "tool_call_id": "c"}, {"role": "user", "content": "why"}], "max_tokens": 2}
+CHAT_FIELDS = {"temperature": 0.5, "top_p": 0.9, "top_k": 3, "n": 2, "seed": 7, "stop": ["x"], "stop_token_ids": [1], "logprobs": True,
+               "top_logprobs": 2, "stream_options": {"include_usage": True}, "stream": True, "mm_processor_kwargs": {"max_pixels": 100000},
+               "media_io_kwargs": {"video": {"fps": 2, "num_frames": 2}}, "response_format": {"type": "text"}, "ommatidia": {"details": True},
+               "logit_bias": {"1": 2}, "chat_template_kwargs": {"a": 1}, "tools": [TOOL], "tool_choice": "none"}
+BODIES = {
+    "/v1/chat/completions": {**CHAT, **CHAT_FIELDS}, "/v1/responses": RESPONSES, "/v1/messages": MESSAGES,
+    "/v1/messages/count_tokens": MESSAGES, "/v1/completions": {"prompt": ["a", "b"], "max_tokens": 2, "logprobs": 1, "echo": False, "stop": "x"},
+    "/tokenize": {**CHAT, "tools": [TOOL], "return_token_strs": True, "add_generation_prompt": True}, "/detokenize": {"tokens": [1, 2]},
+    "/v1/embeddings": {"input": "x"}}
+PROMPT = {"prompt": "a", "return_token_strs": False}  # the other body of /tokenize
+HUGE = "x" * 200_000
+# Texts of JSON: what a client writes in a field's place.
+VALUES = ["null", "true", "false", "0", "1", "-1", "1.5", "-0.0", "1e308", "9223372036854775807", "-9223372036854775808",
+          "9223372036854775808", '""', '"auto"', '"\\u0000"', '"\\ud800"', '"a\\nb"', "[]", "{}", "[null]", '[""]', "[[]]", "[{}]", '{"":null}',
+          '{"a":[]}', "[1,\"a\",null]", '[{"type":"text"}]', '{"type":"function"}', '{"type":"object"}', json.dumps(HUGE),
+          "[" + "0," * 20_000 + "0]", "{" + ",".join(f'"{i}":0' for i in range(5000)) + "}", "[" * 60 + "]" * 60,
+          "[" * 1000 + "]" * 1000, '{"a":' * 1000 + "1" + "}" * 1000]
+
+
+def words():
+    """Every word that may be a field's name."""
+    found = set()
+    for file in SOURCES.glob("*.c"):
+        found |= set(re.findall(r'"([a-z][a-z0-9_]{0,39})"', file.read_text()))
+    return sorted(found)
+
+
+def places(value, at=()):
+    """Where the values are in a body."""
+    yield at
+    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, member in members:
+        yield from places(member, (*at, key))
+
+
+MARK = '"the place of a value"'
+
+
+def put(body, at, text, twice=False):
+    """The body as JSON with `text` at a place; with `twice`, both what was there and `text`."""
+    body = json.loads(json.dumps(body))
+    if not at:
+        return text
+    holder = body
+    for key in at[:-1]:
+        holder = holder[key]
+    old = json.dumps(holder[at[-1]]) if isinstance(holder, list) or at[-1] in holder else "null"
+    holder[at[-1]] = json.loads(MARK)
+    if isinstance(holder, dict) and twice:
+        name = json.dumps(at[-1])
+        text = f"{old}, {name}: {text}"
+    return json.dumps(body).replace(MARK, text)
+
+
+def all_damages():
+    """(path, place, text, twice) of every place that a body has, and of every word as a field."""
+    names = words()
+    assert {"tools", "messages", "temperature", "response_format"} <= set(names)
+    for path, whole in [*BODIES.items(), ("/tokenize", PROMPT)]:
+        fields = [at for at in places(whole)] + [(name,) for name in names if name not in whole]
+        for at in fields:
+            for text in VALUES:
+                yield path, whole, at, text, False
+            yield path, whole, at, "null", True
+            yield path, whole, at, "[1]", True
+
+
+@pytest.mark.real_too
+def test_no_type_of_any_field_is_a_failure_of_the_server(server, pytestconfig):
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
+    damages = list(all_damages())
+    random.Random(seed).shuffle(damages)
+    end = time.monotonic() + (MANY_SECONDS if pytestconfig.getoption("--full") else FEW_SECONDS)
+    connection, seen, sent = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60), set(), 0
+    for path, whole, at, text, twice in damages:
+        if time.monotonic() > end:
+            break
+        connection.request("POST", path, put(whole, at, text, twice), {"Content-Type": "application/json"})
+        reply = connection.getresponse()
+        answer = reply.read()
+        where = (seed, path, at, text[:60], twice, reply.status, answer[:300])
+        assert reply.status in (200, 400, 404), where
+        assert reply.status == 200 or json.loads(answer), where
+        seen.add(reply.status)
+        sent += 1
+    print(f"{sent} of {len(damages)} requests")
+    assert {200, 400} <= seen and sent > 100
+    assert server.get("/health").status == 200
+
+
+@pytest.mark.real_too
+@pytest.mark.parametrize("path", ["/tokenize", "/v1/chat/completions"])
+@pytest.mark.parametrize("tools", ["auto", 1, True, 1.5, {}, [1], ["f"], [[]], [{}], [{"type": "function"}], [{"function": {}}], [None]])
+def test_tools_that_are_none(server, path, tools):
+    reply = server.post(path, {"messages": [{"role": "user", "content": "a"}], "max_tokens": 1, "tools": tools})
+    assert reply.status == 400 and reply.error["param"].startswith("tools"), reply.body
+
+
+@pytest.mark.real_too
+def test_a_prompt_may_list_no_tools(server):
+    assert server.post("/tokenize", {"messages": [{"role": "user", "content": "a"}], "tools": []}).status == 200

@@ -1,0 +1,196 @@
+"""docs/security.md says what is true: every row of its tables of limits is looked up here, compared
+with the program's defaults, and where it can be reached on one machine, tried at its edge. What was
+measured is printed."""
+
+import pathlib
+import re
+import select
+import socket
+import subprocess
+
+import pytest
+
+from images import image_part, png, text_part, video_part
+from server_process import read_all, read_until
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "security.md").read_text()
+MIB = 1 << 20
+UNITS = {"KiB": 1 << 10, "MiB": MIB, "GiB": 1 << 30, "K": 1 << 10, "M": MIB, "G": 1 << 30}
+
+
+def table(heading):
+    """The rows of the first table below a heading, as lists of cells."""
+    section = PAGE.split(f"## {heading}\n")[1].split("\n## ")[0]
+    rows = [line.strip("|").split(" | ") for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in row] for row in rows[2:]]
+
+
+def number(text):
+    """The first number of a cell, in bytes where it has a unit."""
+    digits, unit = re.search(r"([\d,]+(?:\.\d+)?) ?([KMG]i?B?\b)?", text).groups()
+    return float(digits.replace(",", "")) * UNITS.get(unit, 1)
+
+
+LIMITS = {row[0]: row for row in table("What is bounded, and by what")}
+
+
+def limit(words):
+    """The default of the row of that name, or of the one that begins so."""
+    (row,) = [LIMITS[words]] if words in LIMITS else [row for what, row in LIMITS.items() if what.startswith(words)]
+    return row[2]
+
+
+# Rows whose default the help of `omma serve` states, with the number there; the page may say more.
+IN_HELP = {
+    "open connections": "max-connections", "the time for a head": "head-timeout",
+    "a body, in bytes": "max-body-bytes", "the time for a body": "body-timeout", "a body's speed": "min-body-rate",
+    "an open connection without a request": "idle-timeout", "images; videos": "limit-mm-per-prompt",
+    "new requests after SIGTERM": "shutdown-delay", "running requests after SIGTERM": "shutdown-timeout"}
+# Rows without an option: where the number stands in the sources.
+IN_SOURCES = {
+    "requests that wait for a worker": ("src/server/server.c", "DEFAULT_JOBS", 1),
+    "images fetched by http(s)": ("src/server/server.c", "DEFAULT_IMAGE_BYTES", MIB),
+    "streamed events that a client does not read": ("src/server/server.c", "DEFAULT_PENDING_BYTES", MIB)}
+
+
+@pytest.fixture(scope="module")
+def help_text(omma):
+    text = subprocess.run([omma, "serve", "--help"], capture_output=True, text=True, timeout=60).stdout
+    return re.sub(r"\s+", " ", text)
+
+
+@pytest.mark.real_only
+def test_defaults_are_those_of_the_program(help_text, kind):
+    for words, option in IN_HELP.items():
+        (what,) = [what for what in LIMITS if what.startswith(words) and (what == words or words not in LIMITS)]
+        said = default_of(help_text, option)
+        print(f"{what}: {LIMITS[what][2]}; the program: {said}")
+        assert f"--{option}`" in LIMITS[what][1] and number(LIMITS[what][2]) == number(said), what
+    said = default_of(help_text, "max-total-body-bytes")
+    print(f"all bodies: {limit('all bodies being received')}; the program: {said}")
+    assert number(limit("all bodies being received")) == number(said)
+
+
+def default_of(help_text, option):
+    own = re.search(rf" --{option} (.*?)(?= --[a-z-]+ [A-Z]|$)", help_text).group(1)
+    return re.search(r"default: ([^)]*)", own).group(1)
+
+
+@pytest.mark.parametrize("words", IN_SOURCES)
+def test_constants_are_those_of_the_sources(words):
+    file, name, unit = IN_SOURCES[words]
+    value = re.search(rf"#define {name} (?:\(INT64_C\((\d+)\) << 20\)|(\d+))", (ROOT / file).read_text())
+    found = int(value.group(1) or value.group(2)) * unit
+    print(f"{words}: {limit(words)}; {name}: {found}")
+    assert number(limit(words)) == found
+
+
+def test_every_row_is_tried_or_compared():
+    here = pathlib.Path(__file__).read_text()
+    others = {"images; videos", "an image's area", "prompt and answer", "all bodies", "open connections of one client", "JSON of a request",
+              "a head, in bytes"}
+    for what in LIMITS:
+        known = [words for words in [*IN_HELP, *IN_SOURCES, *others] if what.startswith(words)]
+        assert known and known[0] in here, what
+
+
+def test_open_connections(server):
+    """All of one client here: its share is what counts, whatever it opens."""
+    all_of, share = number(limit("open connections")), 0.75
+    opened = []
+    try:
+        for _ in range(int(all_of) + 100):
+            connection = socket.create_connection(("127.0.0.1", server.port), 30)
+            connection.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n")
+            opened.append(connection)
+        assert server.get("/health").status == 200
+        closed, _, _ = select.select(opened, [], [], 2)
+        alive = len(opened) - len(closed)
+        print(f"{alive} of {len(opened)} connections are open; the page: {all_of:.0f} and 32")
+        assert alive <= all_of + 32
+        assert "three quarters" in limit("open connections of one client") and share == 0.75
+    finally:
+        for connection in opened:
+            connection.close()
+    assert server.get("/health").status == 200
+
+
+def test_bytes_of_a_head(server):
+    most = int(number(limit("a head, in bytes")))
+    statuses = {}
+    for size in (most // 2, most, 2 * most):
+        with server.connect() as connection:
+            try:
+                connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nA: " + b"x" * size + b"\r\n\r\n")
+            except OSError:
+                pass
+            statuses[size] = int((read_all(connection) or b"- 431").split(b" ")[1]) if size > most // 2 else \
+                int(read_until(connection, b"\r\n\r\n").split(b" ")[1])
+    print(f"heads by bytes: {statuses}")
+    assert list(statuses.values()) == [200, 431, 431]
+
+
+def test_bytes_of_a_body(server):
+    most = int(number(limit("a body, in bytes")))
+    for size, expected in ((most, b"HTTP/1.1 100 "), (most + 1, b"HTTP/1.1 413 ")):
+        with server.connect() as connection:
+            connection.sendall(b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
+                               b"Content-Length: %d\r\n\r\n" % size)
+            said = read_until(connection, b"\r\n\r\n")
+        print(f"a body of {size} bytes: {said[:30]}")
+        assert said.startswith(expected), said
+
+
+def test_values_and_levels_of_json(server):
+    values, levels = (int(n.replace(",", "")) for n in re.findall(r"[\d,]*\d", limit("JSON of a request")))
+    most = values - 3  # the object, its field and the array count too, or nearly
+    for n, good in ((most, True), (values + 1, False)):
+        reply = server.post("/detokenize", b'{"tokens":[' + b"0," * (n - 1) + b'"x"]}', timeout=120)
+        print(f"JSON of {n} values: {reply.error['message'][:80]}")
+        assert reply.status == 400 and ("token id" in reply.error["message"]) == good
+    for n, good in ((levels - 1, True), (levels, False)):
+        reply = server.post("/tokenize", '{"prompt":' + "[" * n + "]" * n + "}")
+        print(f"JSON of {n + 1} levels: {reply.error['message'][:80]}")
+        assert reply.status == 400 and ("must be a string" in reply.error["message"]) == good
+
+
+def test_images_and_videos_of_a_request(server):
+    images, videos = (int(n) for n in re.findall(r"\d+", limit("images; videos")))
+    for part, most in ((image_part(), images), (video_part([png()]), videos)):
+        reply = server.chat([part] * (most + 1) + [text_part("a")], max_tokens=1)
+        print(f"{most + 1} of them: {reply.error['message']}")
+        assert reply.status == 400 and f"At most {most} " in reply.error["message"]
+
+
+def peak(server):
+    with open(f"/proc/{server.process.pid}/status") as file:
+        return int(re.search(r"VmHWM:\s+(\d+)", file.read()).group(1)) << 10
+
+
+WORST = {what: number(bytes_) for what, bytes_ in table("The worst memory by default")}
+
+
+def test_memory_of_a_body_and_its_json(start):
+    """The worst that one worker can be made to hold: as many values and bytes as there may be."""
+    server = start()
+    (json_bytes,) = [bytes_ for what, bytes_ in WORST.items() if what.startswith("JSON: 3 workers")]
+    (body_bytes,) = [bytes_ for what, bytes_ in WORST.items() if what.startswith("bodies: 512 MiB")]
+    before = peak(server)
+    fill = "x" * 48
+    body = "{" + ",".join(f'"{i:07x}":"{fill}"' for i in range(MIB - 2)) + "}"
+    assert 60 * MIB < len(body) <= 64 * MIB
+    assert server.post("/tokenize", body, timeout=120).status == 400
+    used = peak(server) - before
+    print(f"a body of {len(body) / MIB:.0f} MiB and its JSON: {used / MIB:.0f} MiB")
+    assert used <= json_bytes / 3 + body_bytes / 8
+
+
+def test_the_sum_of_the_worst_memory():
+    rows = {what: bytes_ for what, bytes_ in WORST.items() if "together" not in what}
+    together = sum(rows.values()) / (1 << 30)
+    (said,) = [bytes_ for what, bytes_ in WORST.items() if "together" in what]
+    print(f"together {together:.2f} GiB; the page: {said / (1 << 30)} GiB")
+    assert round(together, 1) == said / (1 << 30)
+    (connections,) = [what for what in rows if what.startswith("connections: ")]
+    assert connections.startswith(f"connections: {number(limit('open connections')) + 32:.0f} of {number(limit('a head')) / 1024:.0f} KiB")
