@@ -59,9 +59,10 @@ static void make_grammars(const struct omma_model *model, struct omma_grammar **
       "words\":{\"type\":\"array\",\"items\":"
       "{\"type\":\"integer\",\"minimum\":-5,\"maximum\":300}}},\"required\":[\"a key with words\"]}";
   static const char regex[] = "([a-z]{2,4} ?){1,200}";
-  const struct omma_grammar_options options[N_GRAMMARS] = {{OMMA_GRAMMAR_JSON_OBJECT, NULL, 0, false},
-                                                           {OMMA_GRAMMAR_JSON_SCHEMA, schema, sizeof schema - 1, true},
-                                                           {OMMA_GRAMMAR_REGEX, regex, sizeof regex - 1, false}};
+  const struct omma_grammar_options options[N_GRAMMARS] = {
+      {.kind = OMMA_GRAMMAR_JSON_OBJECT},
+      {.kind = OMMA_GRAMMAR_JSON_SCHEMA, .text = schema, .text_size = sizeof schema - 1, .compact_json = true},
+      {.kind = OMMA_GRAMMAR_REGEX, .text = regex, .text_size = sizeof regex - 1}};
   struct omma_error error;
   for (int i = 0; i < N_GRAMMARS; i++) assert_ok(omma_grammar_create(model, &options[i], &grammars[i], &error), &error);
 }
