@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Reads include/omma and writes what must agree with it:
 
-- src/attention/layout_attention.inc and src/engine/layout_omma.inc: the members of every public
+- src/attention/layout_attention.inc and src/model/layout_omma.inc: the members of every public
   struct, for the tables that omma_attention_layout and omma_layout return;
 - python/ommatidia/_declarations.py: structs, constants and functions for ctypes.
 
@@ -227,7 +227,7 @@ def main() -> int:
     others = [name for name in headers if name not in ATTENTION]
     made = {
         "src/attention/layout_attention.inc": table(list(ATTENTION), headers),
-        "src/engine/layout_omma.inc": table(others, headers),
+        "src/model/layout_omma.inc": table(others, headers),
         "python/ommatidia/_declarations.py": python_text(headers),
     }
     stale = [path for path, text in made.items() if not (ROOT / path).exists() or (ROOT / path).read_text("utf-8") != text]

@@ -165,10 +165,17 @@ static void rope_rows_follow_their_kind(void **state) {
  * the second half. */
 static void angles_equal_the_official_ones(void **state) {
   (void)state;
+  int n_compared = 0;
   for (size_t m = 0; golden_models[m]; m++) {
     json_t *manifest = golden_manifest(golden_models[m]);
     struct golden_case c;
     assert_true(golden_case_open(golden_models[m], manifest, 0, &c));
+    if (!golden_has(&c, "vision.rotary_cos")) { /* a fixture of a decoder alone */
+      golden_case_close(&c);
+      json_decref(manifest);
+      continue;
+    }
+    n_compared++;
     char path[1024];
     struct omma_error error;
     struct ommai_model_config config;
@@ -199,6 +206,7 @@ static void angles_equal_the_official_ones(void **state) {
     golden_case_close(&c);
     json_decref(manifest);
   }
+  assert_true(n_compared > 5);
 }
 
 int main(void) {

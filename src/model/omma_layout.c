@@ -4,7 +4,7 @@
 #include <omma/tower.h>
 
 static const struct omma_layout_row omma_rows[] = {
-#include "engine/layout_omma.inc"
+#include "model/layout_omma.inc"
 };
 
 const struct omma_layout_row *omma_layout(size_t *n_rows) {
