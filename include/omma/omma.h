@@ -253,25 +253,22 @@ struct omma_grammar_options {
   const char *text;
   size_t text_size;  /* at most 1 MiB */
   bool compact_json; /* no whitespace between the tokens of JSON */
-  /* Processor time in milliseconds for compiling it, and the same again for its first mask; 0: 200.
-   * It is counted in steps of 10 ns, so that the same text is accepted or refused everywhere. */
-  int64_t max_cpu_ms;
+  /* Processor time to compile it, and again for its first mask, in counted steps of 10 ns */
+  int64_t max_cpu_ms; /* 0: 200 */
 };
 struct omma_grammar;
 
 /* Compiles a grammar for answers of this model. Any number of requests may share it. Its tables
- * take up to 32 MiB (omma_grammar_bytes), and compiling up to 96 MiB; with the library's own
- * allocator, these come from the system and go back to it. With the model's first grammar, tries of
- * its tokens are built too, about 14 MB for 152,000 tokens. Thread-safe. The caller destroys the
- * grammar. Errors: FORMAT and UNSUPPORTED (the message begins with the JSON pointer of the key in a
- * schema, with the line or byte elsewhere), LIMIT, ARGUMENT, MEMORY. */
+ * take up to 32 MiB, and compiling up to 96 MiB, which go back to the system at once. With the
+ * model's first grammar, tries of its tokens are built too, about 14 MB for 152,000 tokens.
+ * Thread-safe. The caller destroys the grammar. Errors: FORMAT and UNSUPPORTED (the message begins
+ * with a schema's JSON pointer, else the line or byte), LIMIT, ARGUMENT, MEMORY. */
 OMMA_API enum omma_status omma_grammar_create(const struct omma_model *model, const struct omma_grammar_options *options,
                                               struct omma_grammar **grammar, struct omma_error *error);
 /* Adds a reference to the grammar, which must be destroyed as well. Thread-safe. */
 OMMA_API struct omma_grammar *omma_grammar_share(struct omma_grammar *grammar);
-/* Bytes that it takes, besides the tries of the model's tokens. */
+/* Bytes of its tables; whether there are references besides the caller's, which is thread-safe. */
 OMMA_API size_t omma_grammar_bytes(const struct omma_grammar *grammar);
-/* Whether there are references besides the caller's. Thread-safe. */
 OMMA_API bool omma_grammar_is_shared(const struct omma_grammar *grammar);
 /* Releases one reference. Requests made with the grammar have references of their own. NULL is
  * allowed. Thread-safe. */

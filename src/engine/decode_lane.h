@@ -37,7 +37,7 @@ void ommai_decode_lane_free(struct ommai_decode_lane *lane);
 /* Before a step of the sequences in entries[0 .. n), all in stage DECODE: those that may be in it
  * come first; returns how many. Where layers keep snapshots, a row that is computed has to be drawn
  * from, as its state cannot be taken back: there the masks are made now, and who has none in time
- * is not in the step. Elsewhere all are: masks are made beside the network, and a row is computed
+ * is not in the step. Elsewhere all are: masks are made next to the network, and a row is computed
  * again where its mask was late. */
 int64_t ommai_decode_lane_sort(struct ommai_decode_lane *lane, int64_t n);
 

@@ -22,11 +22,11 @@ NAMES = (
     "vllm:cache_config_info vllm:spec_decode_num_drafts_total vllm:spec_decode_num_draft_tokens_total "
     "vllm:spec_decode_num_accepted_tokens_total "
     "vllm:gpu_cache_usage_perc vllm:gpu_prefix_cache_queries_total vllm:gpu_prefix_cache_hits_total vllm:gpu_prefix_cache_hit_rate "
-    "vllm:lora_requests_info omma:prefix_cache_pages omma:kv_event_batches_total omma:kv_events_lost_total omma:grammar_bytes omma:grammars"
+    "vllm:lora_requests_info omma:prefix_cache_pages omma:kv_event_batches_total omma:kv_events_lost_total omma:grammar_bytes omma:grammars omma:cpus"
 ).split()
 LINE = re.compile(r'^([a-z0-9_:]+)\{engine="0",model_name="[^"]+"((?:,[a-z_]+="[^"]*")*)\} (\S+)$')
 # Of the program and of its HTTP: without the engine's labels.
-OTHER_LINE = re.compile(r'^((?:http|process)_[a-z_]+)(\{(?:[a-z_]+="[^"]*",?)+\})? (\S+)$')
+OTHER_LINE = re.compile(r'^((?:http|process)_[a-z_]+|omma:cpus)(\{(?:[a-z_]+="[^"]*",?)+\})? (\S+)$')
 
 
 def read(server):

@@ -46,9 +46,11 @@ IN_HELP = {
     "open connections": "max-connections", "the time for a head": "head-timeout",
     "a body, in bytes": "max-body-bytes", "the time for a body": "body-timeout", "a body's speed": "min-body-rate",
     "an open connection without a request": "idle-timeout", "images; videos": "limit-mm-per-prompt",
+    "compiling the form of an answer": "max-grammar-seconds", "memory of all compiled forms": "max-grammar-bytes",
     "new requests after SIGTERM": "shutdown-delay", "running requests after SIGTERM": "shutdown-timeout"}
-# Rows without an option: where the number stands in the sources.
+# Rows without an option: where the number stands in the sources. Masks: milliseconds, 10 ns a step.
 IN_SOURCES = {
+    "masks of one step of the engine": ("src/engine/mask_worker.h", "OMMAI_MASK_STEP_WORK", 1e-5),
     "requests that wait for a worker": ("src/server/server.c", "DEFAULT_JOBS", 1),
     "images fetched by http(s)": ("src/server/server.c", "DEFAULT_IMAGE_BYTES", MIB),
     "streamed events that a client does not read": ("src/server/server.c", "DEFAULT_PENDING_BYTES", MIB)}
@@ -73,14 +75,14 @@ def test_defaults_are_those_of_the_program(help_text, kind):
 
 
 def default_of(help_text, option):
-    own = re.search(rf" --{option} (.*?)(?= --[a-z-]+ [A-Z]|$)", help_text).group(1)
+    own = re.search(rf" --{option} [A-Z]+ (.*?)(?= --[a-z-]+ [A-Z]|$)", help_text).group(1)
     return re.search(r"default: ([^)]*)", own).group(1)
 
 
 @pytest.mark.parametrize("words", IN_SOURCES)
 def test_constants_are_those_of_the_sources(words):
     file, name, unit = IN_SOURCES[words]
-    value = re.search(rf"#define {name} (?:\(INT64_C\((\d+)\) << 20\)|(\d+))", (ROOT / file).read_text())
+    value = re.search(rf"#define {name} (?:\(?INT64_C\((\d+)\)|(\d+))", (ROOT / file).read_text())
     found = int(value.group(1) or value.group(2)) * unit
     print(f"{words}: {limit(words)}; {name}: {found}")
     assert number(limit(words)) == found
