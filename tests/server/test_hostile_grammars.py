@@ -256,12 +256,14 @@ def test_hard_masks_change_no_answer(large):
 def test_hard_masks_hold_up_no_other_stream(large, full):
     """Next to seven clients with patterns made for it, a stream is as fast as next to seven with
     plain text: 1.3 times their gap at most."""
+    if not full:
+        pytest.skip("times have bounds with --full")
     for name, pattern in ATTACKS.items():
-        for _ in range(4 if full else 1):  # others use the machine, too
+        for _ in range(4):  # others use the machine, too
             text, text_longest = gap(large, lambda number: {**ANSWER, "max_tokens": 400})
             hostile, longest = gap(large, lambda number: with_regex(pattern(number), max_tokens=400))
             print(f"{name}: a gap of {hostile * 1e3:.1f} ms, at most {longest * 1e3:.0f}; "
                   f"next to text {text * 1e3:.1f} ms, at most {text_longest * 1e3:.0f}")
             if hostile <= 1.3 * text:
                 break
-        assert hostile <= 1.3 * text or not full
+        assert hostile <= 1.3 * text
