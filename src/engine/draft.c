@@ -55,8 +55,9 @@ int64_t ommai_draft_guess(struct ommai_sequence *sequence, int64_t max_tokens, i
 }
 
 int64_t ommai_draft_force(struct ommai_sequence *sequence, int64_t max_tokens, int32_t *tokens) {
-  if (!sequence->structured.grammar || rests(&sequence->forced)) return 0;
-  return ommai_structured_answer_guess(&sequence->structured, sequence->generated, sequence->n_generated, max_tokens, tokens);
+  if (!ommai_sequence_follows_grammar(sequence) || rests(&sequence->forced)) return 0;
+  return ommai_structured_answer_guess(&sequence->structured, sequence->generated + sequence->n_thought,
+                                       sequence->n_generated - sequence->n_thought, max_tokens, tokens);
 }
 
 void ommai_draft_record_hits(struct ommai_draft_record *record, int64_t n_guessed, int64_t n_right) {
