@@ -167,8 +167,9 @@ def test_a_slash_at_the_end_of_the_model(omma, tmp_path):
 def test_files_that_are_no_image(omma, no_weights, tmp_path, start, name, hint):
     file = tmp_path / "thing.jpg"
     file.write_bytes(start)
-    for words in (["plan", file], ["chat", file, QUESTION], ["encode", file, "-o", tmp_path / "out"]):
-        refused(omma(*words, "--model", no_weights), 1, file, name, hint)
+    for words in (["plan", file, "--model", no_weights], ["chat", file, QUESTION, "--model", no_weights],
+                  ["encode", file, "-o", tmp_path / "out"]):  # which opens its model first
+        refused(omma(*words), 1, file, name, hint)
 
 
 def test_broken_images_need_no_converter(omma, tile, tmp_path):
