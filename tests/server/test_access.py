@@ -104,8 +104,8 @@ def test_clients_cannot_forge_lines(start, kind):
     server = start(**options(kind))
     forged = "2026-01-01T00:00:00.000Z INFO access status=200"
     with server.connect() as connection:
-        path = "/v1/models%0a" + forged.replace(" ", "%20") + "%1b%5b31m%ff%00%22"
-        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nx-request-id: a\x1b[31m\r\n\r\n".encode())
+        path = "/v1/models%0a" + forged.replace(" ", "%20") + "%1b%5b31m%ff%22"
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nx-request-id: a\"\x7e [31m\r\n\r\n".encode())
         read_until(connection, b"\r\n\r\n")
     line = lines_of(server, "access", 1)[0]
     assert line["status"] == "404" and line["path"].startswith('"/v1/models\\x0a2026') and "\\x1b[31m\\xff" in line["path"]
