@@ -206,7 +206,8 @@ def test_the_disk_has_a_budget(start, tmp_path):
     assert len(kept()) >= 4 and kept() == [f"image-{n:02}" for n in range(12 - len(kept()), 12)]
     # No empty folders; the part that nobody finished is gone, the new one is not.
     assert sorted(os.listdir(tmp_path)) == sorted([*kept(), "else", ".fedcba9876543210.part"])
-    assert ask(server, image_part(png(640, 640), uuid="large")).status == 500
+    small = start(ec_transfer_config=connector(tmp_path), encodings_files_bytes=size // 2)
+    assert ask(small, image_part(png(64, 64, 12), uuid="large")).status == 500
     assert (other / "notes").exists() and "large" not in os.listdir(tmp_path)
 
 
