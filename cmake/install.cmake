@@ -6,6 +6,23 @@ set(CMAKE_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXE
 
 set(OMMA_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/ommatidia)
 
+# A umask takes from the modes above: folders that are not there yet are made first, with their modes set.
+set(OMMA_NEW_FOLDERS ${CMAKE_INSTALL_LIBDIR} ${CMAKE_INSTALL_LIBDIR}/cmake ${OMMA_CMAKE_DIR} ${CMAKE_INSTALL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_INCLUDEDIR}
+  ${CMAKE_INSTALL_INCLUDEDIR}/omma)
+if(NOT OMMA_ATTENTION_ONLY)
+  list(APPEND OMMA_NEW_FOLDERS ${CMAKE_INSTALL_BINDIR} share ${CMAKE_INSTALL_MANDIR} ${CMAKE_INSTALL_MANDIR}/man1 share/bash-completion
+    share/bash-completion/completions share/zsh share/zsh/site-functions share/fish share/fish/vendor_completions.d share/ommatidia share/ommatidia/demo
+    share/ommatidia/demo/images)
+endif()
+install(CODE "
+  foreach(folder ${OMMA_NEW_FOLDERS})
+    get_filename_component(path \"\${folder}\" ABSOLUTE BASE_DIR \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\")
+    if(NOT EXISTS \"\${path}\")
+      file(MAKE_DIRECTORY \"\${path}\")
+      file(CHMOD \"\${path}\" PERMISSIONS ${CMAKE_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS})
+    endif()
+  endforeach()")
+
 install(TARGETS omma_attention_static omma_attention_shared
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES include/omma/attention.h include/omma/host.h include/omma/layout.h include/omma/status.h include/omma/team.h

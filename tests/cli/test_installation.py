@@ -13,7 +13,7 @@ import subprocess
 import pytest
 
 
-@pytest.mark.parametrize("umask", ["002", "022"])
+@pytest.mark.parametrize("umask", ["002", "022", "077"])
 def test_modes_of_installed_files(request, tmp_path, umask):
     build = pathlib.Path(request.config.getoption("--omma")).resolve().parent
     if not (build / "cmake_install.cmake").exists() or not (build / "libomma.so").exists() or not (build / "manual").exists():
