@@ -1,6 +1,5 @@
 /* Reading numbers from a fuzzer's bytes, and failing. Past the end every byte is 0. */
-#ifndef OMMA_FUZZ_INPUT_H
-#define OMMA_FUZZ_INPUT_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -33,5 +32,3 @@ static inline uint64_t fuzz_number(struct fuzz_input *input, int n_bytes) {
 static inline int64_t fuzz_pick(struct fuzz_input *input, int64_t low, int64_t high) {
   return low + (int64_t)(fuzz_number(input, 1) % (uint64_t)(high - low + 1));
 }
-
-#endif

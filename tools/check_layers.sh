@@ -29,6 +29,8 @@ Rules:
   symbol        global symbols start with omma_ or ommai_, exported ones with omma_; no writable static data
                 (but what jansson's hooks, which have no argument, need: base/json_parse.c)
   header        each public header compiles alone as C11 and C++17
+  once          our own headers begin with #pragma once, which no move or new name of a file can make wrong; public ones,
+                which any compiler reads, have guards
   banned        functions that overflow, exit, print, allocate or read the environment where that is not allowed
   whitespace    no tabs, no trailing blanks, a newline at the end
   marker        no notes about unfinished work
@@ -274,6 +276,14 @@ check_family_names() {
   in_files "src include" ! -path 'src/families/*' -print | grep -iE "$pattern" | sed 's/$/:1: family: a family in the file name/'
 }
 
+# A name in capitals that ends in _H belongs to a guard.
+check_once() {
+  in_files "$(existing src tests fuzz)" -name '*.h' -exec grep -HnE '^#(ifndef|define) [A-Z0-9_]+_H$' {} + |
+    sed -E 's/^([^:]*:[0-9]+):.*$/\1: once: write #pragma once instead of a guard/'
+  [ ! -d include ] || in_files include -name '*.h' -exec grep -Hn '^#pragma once' {} + |
+    sed -E 's/^([^:]*:[0-9]+):.*$/\1: once: a public header has a guard/'
+}
+
 check_mentions() {
   in_files "$text_folders" -exec grep -HnoE -I '(^|[^A-Za-z0-9_.~/-])(/[w]ork(/|[^A-Za-z0-9_-]|$)|shared/([d]esign|[t]ools))' {} + |
     sed -E 's/^([^:]*:[0-9]+):.*$/\1: mention: a path of a developer machine/'
@@ -345,6 +355,7 @@ violations=$(
   check_other_sources
   check_last_newline
   check_family_names
+  check_once
   check_mentions
   check_flags
   check_names

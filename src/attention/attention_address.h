@@ -1,6 +1,5 @@
 /* Where rows and blocks of a run lie in the caller's tensors. */
-#ifndef OMMAI_ATTENTION_ATTENTION_ADDRESS_H
-#define OMMAI_ATTENTION_ATTENTION_ADDRESS_H
+#pragma once
 
 #include "attention/attention_plan.h"
 #include "kernels/attention_element.h"
@@ -66,5 +65,3 @@ static inline const float *ommai_attention_v_scales(const struct ommai_attention
   const struct omma_attention_tensors *t = &run->tensors;
   return ommai_attention_scales_at(run, unit, block, t->v_scales, t->v_scale_page_stride, kv_head * t->v_scale_head_stride);
 }
-
-#endif

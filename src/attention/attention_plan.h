@@ -15,8 +15,7 @@
  * Small units keep nothing in shared workspace: they have no prepare jobs, and one attend job per
  * pair does everything in the worker's scratch. Jobs are numbered through the whole plan, so a job
  * is found by bisection over the units' prefix sums and no job list exists. */
-#ifndef OMMAI_ATTENTION_ATTENTION_PLAN_H
-#define OMMAI_ATTENTION_ATTENTION_PLAN_H
+#pragma once
 
 #include <omma/attention.h>
 
@@ -174,5 +173,3 @@ void ommai_attention_tile_prepare(const struct ommai_attention_run *run, const s
 void ommai_attention_tile_attend(const struct ommai_attention_run *run, const struct ommai_attention_job *job);
 void ommai_attention_decode_prepare(const struct ommai_attention_run *run, const struct ommai_attention_job *job);
 void ommai_attention_decode_attend(const struct ommai_attention_run *run, const struct ommai_attention_job *job);
-
-#endif

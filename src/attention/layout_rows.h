@@ -1,12 +1,9 @@
 /* The columns of the tables that omma/layout.h describes. A file that includes this header lists
  * structs and members between the braces of an array. */
-#ifndef OMMAI_ATTENTION_LAYOUT_ROWS_H
-#define OMMAI_ATTENTION_LAYOUT_ROWS_H
+#pragma once
 
 #include <omma/layout.h>
 
 #define OMMAI_STRUCT(name) {#name, NULL, 0, sizeof(struct name)},
 #define OMMAI_MEMBER(name, member) {#name, #member, offsetof(struct name, member), sizeof(((struct name *)0)->member)},
 #define OMMAI_CONSTANT(name) {NULL, #name, name, 0},
-
-#endif

@@ -1,6 +1,5 @@
 /* The library's own allocator, and checked allocation through any allocator. */
-#ifndef OMMAI_BASE_ALLOCATOR_H
-#define OMMAI_BASE_ALLOCATOR_H
+#pragma once
 
 #include <omma/host.h>
 
@@ -36,5 +35,3 @@ void ommai_release(const struct omma_allocator *allocator, void *pointer, size_t
 /* A copy of `size` bytes plus a NUL, to be released with ommai_release(allocator, p, size + 1,
  * 1). */
 char *ommai_duplicate(const struct omma_allocator *allocator, const char *text, size_t size);
-
-#endif

@@ -1,8 +1,7 @@
 /* One block of memory laid out once: the same placing function runs first over an empty arena to
  * measure the size, then over the real block. Nothing is freed one by one; a reset to a mark frees
  * everything placed after it. Not thread-safe. */
-#ifndef OMMAI_BASE_ARENA_H
-#define OMMAI_BASE_ARENA_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ void *ommai_arena_take(struct ommai_arena *arena, size_t count, size_t size);
 /* The present fill level, to come back to. */
 size_t ommai_arena_mark(const struct ommai_arena *arena);
 void ommai_arena_reset(struct ommai_arena *arena, size_t mark);
-
-#endif

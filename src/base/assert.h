@@ -1,7 +1,6 @@
 /* What always holds, checked in builds for debugging and for sanitizers and compiled out of all
  * others. For invariants of our own objects: input is never checked like this. */
-#ifndef OMMAI_BASE_ASSERT_H
-#define OMMAI_BASE_ASSERT_H
+#pragma once
 
 #ifdef OMMA_ASSERTIONS
 #undef NDEBUG
@@ -14,5 +13,3 @@
 
 /* Somebody holds the mutex, which in code that belongs under it is this thread. */
 #define OMMAI_ASSERT_LOCKED(mutex) OMMAI_ASSERT(pthread_mutex_trylock(mutex) != 0)
-
-#endif

@@ -1,6 +1,5 @@
 /* The control groups (cgroups, version 1 and 2) that this process is in. */
-#ifndef OMMAI_BASE_CGROUP_H
-#define OMMAI_BASE_CGROUP_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -11,5 +10,3 @@ typedef void (*ommai_cgroup_visitor)(void *context, bool unified, const char *fo
  * it, in both versions. The files are read below `root`, "" on a machine. A group outside of what
  * is mounted here ("/..") is passed over up to the mount's root. */
 void ommai_cgroup_each(const char *root, const char *controller, ommai_cgroup_visitor visit, void *context);
-
-#endif

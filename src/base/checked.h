@@ -1,6 +1,5 @@
 /* Arithmetic on sizes that come from files and requests: false instead of overflow. */
-#ifndef OMMAI_BASE_CHECKED_H
-#define OMMAI_BASE_CHECKED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,5 +16,3 @@ static inline int64_t ommai_round_up(int64_t a, int64_t b) { return ommai_div_up
 
 static inline int64_t ommai_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t ommai_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
-
-#endif

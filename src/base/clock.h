@@ -1,6 +1,5 @@
 /* The monotonic clock, the calling thread's own, and the time of day. */
-#ifndef OMMAI_BASE_CLOCK_H
-#define OMMAI_BASE_CLOCK_H
+#pragma once
 
 #include <pthread.h>
 #include <stdint.h>
@@ -42,5 +41,3 @@ static inline void ommai_clock_utc(char text[OMMAI_CLOCK_UTC_SIZE]) {
 }
 
 static inline double ommai_clock_seconds(void) { return (double)ommai_clock_ns() * 1e-9; }
-
-#endif

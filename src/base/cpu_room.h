@@ -1,7 +1,6 @@
 /* How many threads compute at the same time here: what the affinity mask, the control groups and
  * the processor's cores leave. */
-#ifndef OMMAI_BASE_CPU_ROOM_H
-#define OMMAI_BASE_CPU_ROOM_H
+#pragma once
 
 #include <sched.h>
 
@@ -24,5 +23,3 @@ void ommai_cpu_room(const char *root, const cpu_set_t *affinity, struct ommai_cp
 
 /* The same for the calling thread. */
 void ommai_cpu_room_here(struct ommai_cpu_room *room);
-
-#endif

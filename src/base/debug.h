@@ -1,6 +1,5 @@
 /* Lines of the trace that a host program may ask for (omma/log.h). */
-#ifndef OMMAI_BASE_DEBUG_H
-#define OMMAI_BASE_DEBUG_H
+#pragma once
 
 #include <omma/log.h>
 
@@ -12,5 +11,3 @@ void ommai_debug_line(const struct omma_log *log, const char *format, ...) __att
   do {                                                     \
     if ((log)->line) ommai_debug_line((log), __VA_ARGS__); \
   } while (0)
-
-#endif

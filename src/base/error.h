@@ -1,6 +1,5 @@
 /* Filling the caller's error object and passing failures up. */
-#ifndef OMMAI_BASE_ERROR_H
-#define OMMAI_BASE_ERROR_H
+#pragma once
 
 #include <omma/status.h>
 #include <stddef.h>
@@ -35,5 +34,3 @@ enum omma_status ommai_fail_memory(struct omma_error *error, const char *what, s
     status = (expression);                \
     if (status != OMMA_OK) goto label;    \
   } while (0)
-
-#endif

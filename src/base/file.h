@@ -1,6 +1,5 @@
 /* Files: whole files into memory with a limit, and read-only maps. */
-#ifndef OMMAI_BASE_FILE_H
-#define OMMAI_BASE_FILE_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -46,5 +45,3 @@ enum omma_status ommai_file_map_open(const char *path, struct ommai_file_map *ma
  * can still be read. */
 void ommai_file_map_release_pages(const struct ommai_file_map *map, size_t offset, size_t size);
 void ommai_file_map_close(struct ommai_file_map *map);
-
-#endif

@@ -1,6 +1,5 @@
 /* The first error of tasks that run at the same time, for whoever waits for all of them. */
-#ifndef OMMAI_BASE_FIRST_ERROR_H
-#define OMMAI_BASE_FIRST_ERROR_H
+#pragma once
 
 #include <omma/status.h>
 #include <stdatomic.h>
@@ -26,5 +25,3 @@ static inline enum omma_status ommai_first_error_result(const struct ommai_first
   if (!atomic_load(&first->taken)) return OMMA_OK;
   return ommai_fail_field(error, first->error.status, first->error.field, "%s: %s", where, first->error.message);
 }
-
-#endif

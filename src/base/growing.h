@@ -1,6 +1,5 @@
 /* Arrays that grow by doubling. */
-#ifndef OMMAI_BASE_GROWING_H
-#define OMMAI_BASE_GROWING_H
+#pragma once
 
 #include <omma/host.h>
 #include <stdbool.h>
@@ -27,5 +26,3 @@ static inline bool ommai_grow(void **items, size_t *capacity, size_t count, size
   *capacity = larger;
   return true;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* bfloat16 and IEEE half to f32 and back, one value at a time: round to nearest even, NaN stays
  * NaN. And 8-bit floats to f32. */
-#ifndef OMMAI_BASE_HALF_H
-#define OMMAI_BASE_HALF_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -66,5 +65,3 @@ static inline float ommai_e4m3_to_f32(uint8_t value) {
   if (magnitude < 8) return sign ? -(float)magnitude * 0x1p-9f : (float)magnitude * 0x1p-9f;
   return ommai_f32_from_bits(sign | ((magnitude << 20) + (120u << 23)));
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Reading JSON documents with messages that state which file and key is wrong. A thin layer over
  * jansson. */
-#ifndef OMMAI_BASE_JSON_H
-#define OMMAI_BASE_JSON_H
+#pragma once
 
 #include <jansson.h>
 #include <omma/host.h>
@@ -48,5 +47,3 @@ enum omma_status ommai_json_array(const json_t *object, const char *where, const
 /* An array of at most `capacity` integers in [low, high] into out; *count is its length. */
 enum omma_status ommai_json_integers(const json_t *object, const char *where, const char *key, bool required, int64_t low,
                                      int64_t high, int64_t *out, size_t capacity, size_t *count, struct omma_error *error);
-
-#endif

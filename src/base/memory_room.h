@@ -1,6 +1,5 @@
 /* How much memory this process may still take before the machine swaps or the kernel ends it. */
-#ifndef OMMAI_BASE_MEMORY_ROOM_H
-#define OMMAI_BASE_MEMORY_ROOM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -9,5 +8,3 @@
  * and what `ulimit -v` leaves of addresses. -1 where none of them is known. `root` is put before
  * every path: "" for this machine. Thread-safe. Source: cgroup-v2.rst and proc(5). */
 int64_t ommai_memory_room(const char *root);
-
-#endif

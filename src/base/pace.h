@@ -1,7 +1,6 @@
 /* How many tasks of a kind fit into a time, going by what earlier ones took. Serves whoever works
  * in slices. */
-#ifndef OMMAI_BASE_PACE_H
-#define OMMAI_BASE_PACE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -17,5 +16,3 @@ int64_t ommai_pace_tasks(const struct ommai_pace *pace, int64_t ns, int64_t n_wo
 /* n_tasks took `ns`. Tasks of one kind are not all alike, and a slice of short ones must not make
  * the next one long: the estimate rises at once and falls slowly. */
 void ommai_pace_record(struct ommai_pace *pace, int64_t ns, int64_t n_tasks, int64_t n_workers);
-
-#endif

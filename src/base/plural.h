@@ -1,10 +1,7 @@
 /* Numbers in sentences. */
-#ifndef OMMAI_BASE_PLURAL_H
-#define OMMAI_BASE_PLURAL_H
+#pragma once
 
 #include <stdint.h>
 
 /* What makes a noun with `count` before it a plural or not: "s" or nothing, for "%d thread%s". */
 static inline const char *ommai_plural(int64_t count) { return count == 1 ? "" : "s"; }
-
-#endif

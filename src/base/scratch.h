@@ -1,7 +1,6 @@
 /* Memory of one compilation: taken piece by piece, given back all at once, and bounded, as is the
  * work, so that a hostile schema or pattern ends with a message. Not thread-safe. */
-#ifndef OMMAI_BASE_SCRATCH_H
-#define OMMAI_BASE_SCRATCH_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -47,5 +46,3 @@ bool ommai_scratch_work(struct ommai_scratch *scratch, int64_t steps);
 
 /* What went wrong: MEMORY or LIMIT. */
 enum omma_status ommai_scratch_fail(const struct ommai_scratch *scratch, struct omma_error *error);
-
-#endif

@@ -1,7 +1,6 @@
 /* Optional libraries that are loaded when they are wanted: linked, they and what they bring along
  * would slow every start. */
-#ifndef OMMAI_BASE_SHARED_LIBRARY_H
-#define OMMAI_BASE_SHARED_LIBRARY_H
+#pragma once
 
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -31,5 +30,3 @@ static inline bool ommai_library_find(void *library, const char *name, void *fun
     FUNCTIONS(OMMAI_LIBRARY_FIND)                        \
     return found;                                        \
   }
-
-#endif

@@ -1,7 +1,6 @@
 /* Option structs of callers that may have been compiled against other headers: their first member
  * is struct_size (omma/omma.h states its rules). */
-#ifndef OMMAI_BASE_SIZED_H
-#define OMMAI_BASE_SIZED_H
+#pragma once
 
 #include <omma/status.h>
 #include <stddef.h>
@@ -17,5 +16,3 @@ enum omma_status ommai_take_struct(const void *given, const char *name, void *ta
   struct type taken_options;                                                                           \
   OMMAI_TRY(ommai_take_struct(pointer, "struct " #type, &taken_options, sizeof taken_options, error)); \
   (pointer) = &taken_options
-
-#endif

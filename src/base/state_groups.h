@@ -4,8 +4,7 @@
  *   PAGES     a page holds 64 positions of all layers of the group, until the sequence ends
  *   WINDOW    the same, but pages wholly behind the window are not read any more
  *   SNAPSHOT  a page holds all that came before, in the same bytes at any length */
-#ifndef OMMAI_BASE_STATE_GROUPS_H
-#define OMMAI_BASE_STATE_GROUPS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ struct ommai_state_pages {
   const int32_t *of_group[OMMAI_MAX_STATE_GROUPS];
 };
 enum { OMMAI_SNAPSHOT_READ, OMMAI_SNAPSHOT_WRITTEN, OMMAI_SNAPSHOT_BORDER, OMMAI_SNAPSHOT_PAGES };
-
-#endif

@@ -1,6 +1,5 @@
 /* The library's own thread team: pinned threads that take tasks from a shared counter. */
-#ifndef OMMAI_BASE_TEAM_H
-#define OMMAI_BASE_TEAM_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -27,5 +26,3 @@ extern const struct omma_team ommai_serial_team;
 
 /* Runs tasks on `team`, or on the calling thread alone when team is NULL. */
 void ommai_team_run(const struct omma_team *team, int64_t n_tasks, omma_task task, void *context);
-
-#endif

@@ -1,7 +1,6 @@
 /* Plain values about tokens that pass between requests, the engine and what computes: a token of a
  * prompt, and the choice of the next one. */
-#ifndef OMMAI_BASE_TOKENS_H
-#define OMMAI_BASE_TOKENS_H
+#pragma once
 
 #include <omma/omma.h>
 
@@ -51,5 +50,3 @@ struct ommai_draw {
   float logprob; /* of the token, natural logarithm */
   struct omma_top_logprob top[OMMA_MAX_TOP_LOGPROBS]; /* [n_top], the likeliest first */
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* How good answers are, for data sets that state which answers are accepted. */
-#ifndef OMMAI_BENCH_CLIENT_ACCURACY_H
-#define OMMAI_BENCH_CLIENT_ACCURACY_H
+#pragma once
 
 #include <jansson.h>
 #include <omma/host.h>
@@ -21,5 +20,3 @@ struct ommai_accuracy {
  * words as digits, contractions with their apostrophe. Errors: MEMORY. */
 enum omma_status ommai_accuracy_add(struct ommai_accuracy *accuracy, const char *text, size_t size, const json_t *answers,
                                     const struct omma_allocator *allocator, struct omma_error *error);
-
-#endif

@@ -1,6 +1,5 @@
 /* When requests are sent: fixed, Poisson or gamma spacing, or a rate that rises over the run. */
-#ifndef OMMAI_BENCH_CLIENT_ARRIVALS_H
-#define OMMAI_BENCH_CLIENT_ARRIVALS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -25,5 +24,3 @@ double ommai_arrivals_rate(const struct ommai_arrivals *arrivals, size_t index, 
  * that the last delay is n / rate exactly, as vLLM's client does, whose draws these are. A ramp
  * that begins at rate 0 is refused by the caller: its first gap would have no end. */
 void ommai_arrivals_delays(const struct ommai_arrivals *arrivals, double *delays, size_t n);
-
-#endif

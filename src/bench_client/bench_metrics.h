@@ -1,6 +1,5 @@
 /* The figures of a run, defined as vLLM's benchmark defines them. */
-#ifndef OMMAI_BENCH_CLIENT_BENCH_METRICS_H
-#define OMMAI_BENCH_CLIENT_BENCH_METRICS_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -71,5 +70,3 @@ enum omma_status ommai_metrics_compute(const struct ommai_metrics_settings *sett
                                        size_t n, double duration, const struct omma_allocator *allocator,
                                        struct ommai_metrics *metrics, struct omma_error *error);
 void ommai_metrics_release(struct ommai_metrics *metrics);
-
-#endif

@@ -1,6 +1,5 @@
 /* A drawing of a run. */
-#ifndef OMMAI_BENCH_CLIENT_BENCH_PLOT_H
-#define OMMAI_BENCH_CLIENT_BENCH_PLOT_H
+#pragma once
 
 #include <stdio.h>
 
@@ -23,5 +22,3 @@ bool ommai_bench_plot_has_png(void);
  * IO. */
 enum omma_status ommai_bench_plot_png(const struct ommai_bench_report *report, const struct omma_allocator *allocator,
                                       FILE *out, struct omma_error *error);
-
-#endif

@@ -1,7 +1,6 @@
 /* A run's results: the table for people and the JSON for programs, with the rows, keys and file
  * name of vLLM's benchmark. */
-#ifndef OMMAI_BENCH_CLIENT_BENCH_REPORT_H
-#define OMMAI_BENCH_CLIENT_BENCH_REPORT_H
+#pragma once
 
 #include <jansson.h>
 #include <stdio.h>
@@ -52,5 +51,3 @@ const char *ommai_report_number(double number, char out[OMMAI_NUMBER_SIZE]);
 
 /* The same without a fraction of 0: "99", "99.9". */
 const char *ommai_report_percentile(double percentile, char out[OMMAI_NUMBER_SIZE]);
-
-#endif

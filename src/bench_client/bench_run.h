@@ -1,6 +1,5 @@
 /* One batch of requests: sent at their times, at most that many at once, each reply timed. */
-#ifndef OMMAI_BENCH_CLIENT_BENCH_RUN_H
-#define OMMAI_BENCH_CLIENT_BENCH_RUN_H
+#pragma once
 
 #include "bench_client/data_set.h"
 #include "bench_client/http_client.h"
@@ -45,5 +44,3 @@ struct ommai_bench_batch {
 enum omma_status ommai_bench_run(struct ommai_http *http, const struct ommai_bench_batch *batch,
                                  const struct omma_allocator *allocator, struct ommai_reply *replies, double *seconds,
                                  struct omma_error *error);
-
-#endif

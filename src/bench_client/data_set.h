@@ -1,6 +1,5 @@
 /* Data sets: what the requests of a run ask. Each kind fills a list of ready request bodies. */
-#ifndef OMMAI_BENCH_CLIENT_DATA_SET_H
-#define OMMAI_BENCH_CLIENT_DATA_SET_H
+#pragma once
 
 #include <jansson.h>
 #include <omma/host.h>
@@ -105,5 +104,3 @@ enum omma_status ommai_data_order(const struct ommai_data_settings *settings, co
 /* Tokens of a text; 1 where there is no tokenizer. */
 enum omma_status ommai_data_count_tokens(const struct ommai_tokenizer *tokenizer, const char *text, size_t size, int64_t *count,
                                          struct omma_error *error);
-
-#endif

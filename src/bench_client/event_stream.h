@@ -1,8 +1,7 @@
 /* Server-sent events: bytes as they come from the network to the data of one event after the other.
  * Lines may end in LF, CR LF or CR, and a piece of input may end anywhere, also inside a character
  * or a line end. Source: the WHATWG HTML standard, section "Interpreting an event stream". */
-#ifndef OMMAI_BENCH_CLIENT_EVENT_STREAM_H
-#define OMMAI_BENCH_CLIENT_EVENT_STREAM_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -35,5 +34,3 @@ enum omma_status ommai_event_stream_feed(struct ommai_event_stream *stream, cons
 
 /* The input has ended: reports an event that lacks its empty line, which some servers forget. */
 enum omma_status ommai_event_stream_end(struct ommai_event_stream *stream, ommai_event_fn on_event, void *context);
-
-#endif

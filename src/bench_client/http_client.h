@@ -1,6 +1,5 @@
 /* Many HTTP requests at once on one thread. */
-#ifndef OMMAI_BENCH_CLIENT_HTTP_CLIENT_H
-#define OMMAI_BENCH_CLIENT_HTTP_CLIENT_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -67,5 +66,3 @@ void ommai_http_cancel(struct ommai_http *http, const char *why);
 enum omma_status ommai_http_fetch(struct ommai_http *http, const struct ommai_http_request *request,
                                   const struct omma_allocator *allocator, int *status, char **body, size_t *size,
                                   struct omma_error *error);
-
-#endif

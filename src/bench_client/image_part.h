@@ -1,6 +1,5 @@
 /* Images as content parts: {"type": "image_url", "image_url": {"url": ...}}. */
-#ifndef OMMAI_BENCH_CLIENT_IMAGE_PART_H
-#define OMMAI_BENCH_CLIENT_IMAGE_PART_H
+#pragma once
 
 #include <jansson.h>
 #include <omma/host.h>
@@ -24,5 +23,3 @@ enum omma_status ommai_image_part_from_file(const void *bytes, size_t size, cons
 enum omma_status ommai_image_part_from_reference(const char *reference, bool inline_images,
                                                  const struct omma_allocator *allocator, json_t **part,
                                                  struct omma_error *error);
-
-#endif

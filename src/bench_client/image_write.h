@@ -1,6 +1,5 @@
 /* Pixels to image files in memory. */
-#ifndef OMMAI_BENCH_CLIENT_IMAGE_WRITE_H
-#define OMMAI_BENCH_CLIENT_IMAGE_WRITE_H
+#pragma once
 
 #include <omma/status.h>
 #include <stddef.h>
@@ -19,5 +18,3 @@ enum omma_status ommai_image_write_jpeg(const uint8_t *pixels, int32_t width, in
                                         struct omma_error *error);
 enum omma_status ommai_image_write_png(const uint8_t *pixels, int32_t width, int32_t height, struct ommai_image_bytes *bytes,
                                        struct omma_error *error);
-
-#endif

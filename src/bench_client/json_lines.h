@@ -1,6 +1,5 @@
 /* JSONL files: one JSON object per line. */
-#ifndef OMMAI_BENCH_CLIENT_JSON_LINES_H
-#define OMMAI_BENCH_CLIENT_JSON_LINES_H
+#pragma once
 
 #include <jansson.h>
 #include <omma/status.h>
@@ -8,5 +7,3 @@
 /* Appends the objects of a file to `rows`, an array; empty lines are skipped. Errors: IO, FORMAT
  * (with the line), MEMORY. */
 enum omma_status ommai_json_lines_load(const char *path, json_t *rows, struct omma_error *error);
-
-#endif

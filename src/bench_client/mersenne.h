@@ -3,8 +3,7 @@
  * Source: Matsumoto and Nishimura, "Mersenne Twister" (1998); the gamma distribution by Marsaglia
  * and Tsang, "A Simple Method for Generating Gamma Variables" (2000), below shape 1 by Best's
  * method. */
-#ifndef OMMAI_BENCH_CLIENT_MERSENNE_H
-#define OMMAI_BENCH_CLIENT_MERSENNE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,5 +31,3 @@ void ommai_mersenne_shuffle(struct ommai_mersenne *mersenne, size_t *order, size
 
 /* numpy.random.standard_gamma(shape), shape > 0. */
 double ommai_mersenne_gamma(struct ommai_mersenne *mersenne, double shape);
-
-#endif

@@ -2,8 +2,7 @@
  * same random data set as clients written in Python. Source: O'Neill, "PCG: A Family of Simple
  * Fast Space-Efficient Statistically Good Algorithms for Random Number Generation" (2014); NumPy's
  * documentation of SeedSequence, Generator.integers (Lemire's method) and Generator.choice. */
-#ifndef OMMAI_BENCH_CLIENT_NUMPY_RANDOM_H
-#define OMMAI_BENCH_CLIENT_NUMPY_RANDOM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ size_t ommai_numpy_random_choice(struct ommai_numpy_random *random, const double
 
 /* Generator.shuffle of a list: the order of `n` items as indices, which are shuffled in place. */
 void ommai_numpy_random_shuffle(struct ommai_numpy_random *random, size_t *order, size_t n);
-
-#endif

@@ -1,6 +1,5 @@
 /* One request's outcome: a streamed reply, timed event by event. */
-#ifndef OMMAI_BENCH_CLIENT_REPLY_H
-#define OMMAI_BENCH_CLIENT_REPLY_H
+#pragma once
 
 #include <omma/host.h>
 #include <stdbool.h>
@@ -50,5 +49,3 @@ void ommai_reply_end(struct ommai_reply *reply);
 
 /* The request failed; the first reason counts. Control characters become blanks. */
 void ommai_reply_fail(struct ommai_reply *reply, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-#endif

@@ -1,7 +1,6 @@
 /* The bodies of requests to /v1/chat/completions and /v1/completions, key by key as vLLM's
  * benchmark sends them. */
-#ifndef OMMAI_BENCH_CLIENT_REQUEST_BODY_H
-#define OMMAI_BENCH_CLIENT_REQUEST_BODY_H
+#pragma once
 
 #include <jansson.h>
 #include <omma/status.h>
@@ -22,5 +21,3 @@ struct ommai_body_fields {
  * ARGUMENT, MEMORY. */
 enum omma_status ommai_body_make(const struct ommai_body_fields *fields, const json_t *prompt, const json_t *media,
                                  int64_t output_len, char **body, size_t *size, struct omma_error *error);
-
-#endif

@@ -1,6 +1,5 @@
 /* What is asked of the server next to the measured requests. */
-#ifndef OMMAI_BENCH_CLIENT_SERVER_QUERIES_H
-#define OMMAI_BENCH_CLIENT_SERVER_QUERIES_H
+#pragma once
 
 #include <jansson.h>
 
@@ -10,5 +9,3 @@
  * "root". Errors: IO (no reply, or another status than 200), FORMAT. */
 enum omma_status ommai_query_first_model(struct ommai_http *http, const char *base_url, const char *const *headers,
                                          const struct omma_allocator *allocator, json_t **model, struct omma_error *error);
-
-#endif

@@ -1,7 +1,6 @@
 /* Random prompts in the server's own tokens: where its tokenizer counts more of them than the one
  * here, prompts are cut to length with the server's help (POST /tokenize and /detokenize). */
-#ifndef OMMAI_BENCH_CLIENT_SERVER_TOKENIZER_H
-#define OMMAI_BENCH_CLIENT_SERVER_TOKENIZER_H
+#pragma once
 
 #include "bench_client/http_client.h"
 
@@ -25,5 +24,3 @@ struct ommai_server_tokenizer {
  * server that does not answer leaves prompts as they are. Errors: MEMORY, those of the client. */
 enum omma_status ommai_server_tokenizer_cut(struct ommai_server_tokenizer *tokenizer, const char *text, size_t size,
                                             size_t n_tokens, char **cut, size_t *cut_size, struct omma_error *error);
-
-#endif

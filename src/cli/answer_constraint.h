@@ -1,6 +1,5 @@
 /* What the answers of `omma chat` must look like: --json-schema, --regex, --grammar. */
-#ifndef OMMAI_CLI_ANSWER_CONSTRAINT_H
-#define OMMAI_CLI_ANSWER_CONSTRAINT_H
+#pragma once
 
 #include <omma/omma.h>
 
@@ -28,5 +27,3 @@ void ommai_answer_constraint_release(struct ommai_answer_constraint *constraint)
 enum omma_status ommai_answer_constraint_compile(const struct ommai_answer_constraint *constraint,
                                                  const struct omma_model *model, struct omma_grammar **grammar,
                                                  struct omma_error *error);
-
-#endif

@@ -1,6 +1,5 @@
 /* What goes with a question: images and videos, as parts of a message. */
-#ifndef OMMAI_CLI_ATTACHMENTS_H
-#define OMMAI_CLI_ATTACHMENTS_H
+#pragma once
 
 #include <omma/omma.h>
 
@@ -20,5 +19,3 @@ int ommai_attach_video(const char *source, const struct ommai_attachment_options
 
 /* Releases an attachment. A zeroed part is allowed. */
 void ommai_attachment_release(struct omma_part *part);
-
-#endif

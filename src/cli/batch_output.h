@@ -1,6 +1,5 @@
 /* The output file of a batch: what of it is there already, and further lines. */
-#ifndef OMMAI_CLI_BATCH_OUTPUT_H
-#define OMMAI_CLI_BATCH_OUTPUT_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -28,5 +27,3 @@ int ommai_batch_output_write(const struct ommai_batch_output *output, const char
 
 /* Returns an exit code: that the file is on the disk is known only now. */
 int ommai_batch_output_close(struct ommai_batch_output *output);
-
-#endif

@@ -1,6 +1,5 @@
 /* Runs the lines of a batch: reads, answers, writes. */
-#ifndef OMMAI_CLI_BATCH_RUN_H
-#define OMMAI_CLI_BATCH_RUN_H
+#pragma once
 
 #include "cli/batch_output.h"
 
@@ -26,5 +25,3 @@ struct ommai_batch_counts {
  * caller). Returns an exit code, DONE also after a signal and when lines failed; the error has
  * been printed. */
 int ommai_batch_run(const struct ommai_batch_job *job, struct ommai_batch_counts *counts);
-
-#endif

@@ -1,7 +1,6 @@
 /* What benchmarks run on: segmentations from the command line, random tensors, images of noise,
  * random tokens. */
-#ifndef OMMAI_CLI_BENCH_INPUTS_H
-#define OMMAI_CLI_BENCH_INPUTS_H
+#pragma once
 
 #include <omma/attention.h>
 #include <omma/omma.h>
@@ -37,5 +36,3 @@ int ommai_noise_image(int32_t width, int32_t height, uint64_t seed, struct omma_
 /* n token ids drawn from those that have a text and are not markers, the same for the same seed.
  * Returns an exit code. */
 int ommai_random_tokens(const struct omma_model *model, uint64_t seed, int32_t *tokens, size_t n);
-
-#endif

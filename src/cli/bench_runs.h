@@ -1,6 +1,5 @@
 /* Options that benchmarks share: how often they run, on which random inputs. */
-#ifndef OMMAI_CLI_BENCH_RUNS_H
-#define OMMAI_CLI_BENCH_RUNS_H
+#pragma once
 
 #include "cli/model_options.h"
 
@@ -18,5 +17,3 @@ extern const struct ommai_option_group ommai_bench_run_options; /* repeat, warmu
 
 /* --seed in a table of options. */
 #define OMMAI_SEED_OPTION(field) OMMAI_INTEGER("seed", field, "S", 0, INT64_MAX, "seed of the random inputs", .initial = "0")
-
-#endif

@@ -1,6 +1,5 @@
 /* omma bench serve: its options, and what they mean for the client. */
-#ifndef OMMAI_CLI_BENCH_SERVE_H
-#define OMMAI_CLI_BENCH_SERVE_H
+#pragma once
 
 #include <jansson.h>
 
@@ -76,5 +75,3 @@ int ommai_bench_serve_check_files(const struct ommai_bench_serve_values *values)
 int ommai_bench_serve_write_files(const struct ommai_bench_serve_values *values,
                                   const struct ommai_bench_serve_settings *settings, const struct ommai_bench_report *report,
                                   const struct omma_allocator *allocator);
-
-#endif

@@ -1,7 +1,6 @@
 /* What benchmarks have in common: times of runs, and what the machine can do, which they are held
  * against. */
-#ifndef OMMAI_CLI_BENCH_TIMES_H
-#define OMMAI_CLI_BENCH_TIMES_H
+#pragma once
 
 #include <omma/omma.h>
 #include <stdbool.h>
@@ -45,5 +44,3 @@ double ommai_peaks_lowest(const struct ommai_peaks *peaks);
 /* Why the best cannot be relied on: the readings differ by more than 5 %. NULL: nothing speaks
  * against it. */
 const char *ommai_peaks_doubt(const struct ommai_peaks *peaks);
-
-#endif

@@ -1,6 +1,5 @@
 /* Boxes drawn on pixels. */
-#ifndef OMMAI_CLI_BOX_DRAW_H
-#define OMMAI_CLI_BOX_DRAW_H
+#pragma once
 
 #include "cli/box_find.h"
 
@@ -8,5 +7,3 @@
  * eight follow each other. The lines are 2 to 4 pixels wide, as the image is large, and lie inside
  * the box; the label stands above it, or inside where there is no room. */
 void ommai_box_draw(uint8_t *pixels, int32_t width, int32_t height, const struct ommai_box *box, size_t number);
-
-#endif

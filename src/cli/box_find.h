@@ -1,6 +1,5 @@
 /* Boxes in the text of an answer. */
-#ifndef OMMAI_CLI_BOX_FIND_H
-#define OMMAI_CLI_BOX_FIND_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -44,5 +43,3 @@ void ommai_boxes_release(struct ommai_boxes *boxes);
 
 /* [{"image": 1, "label": TEXT, "box": [x1, y1, x2, y2]}, ...], or NULL when memory is out. */
 json_t *ommai_boxes_json(const struct ommai_boxes *boxes);
-
-#endif

@@ -1,6 +1,5 @@
 /* A bitmap font for the labels of drawn boxes: our own drawing of ASCII in 5 x 7 points. */
-#ifndef OMMAI_CLI_BOX_FONT_H
-#define OMMAI_CLI_BOX_FONT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -10,5 +9,3 @@
 /* The rows of a character, top first; bit OMMAI_FONT_WIDTH - 1 is the leftmost point. What is not
  * printable ASCII has a question mark's. */
 const uint8_t *ommai_font_rows(char character);
-
-#endif

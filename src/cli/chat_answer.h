@@ -1,6 +1,5 @@
 /* One answer of the model: asked for, shown while it comes, collected. */
-#ifndef OMMAI_CLI_CHAT_ANSWER_H
-#define OMMAI_CLI_CHAT_ANSWER_H
+#pragma once
 
 #include <jansson.h>
 #include <omma/omma.h>
@@ -35,5 +34,3 @@ int ommai_answer(struct omma_model *model, struct omma_engine *engine, const str
 void ommai_answer_note(const struct ommai_answer *answer, double decode_image);
 
 void ommai_answer_release(struct ommai_answer *answer);
-
-#endif

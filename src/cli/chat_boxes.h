@@ -1,6 +1,5 @@
 /* What an answer locates on its images: as JSON, and drawn. */
-#ifndef OMMAI_CLI_CHAT_BOXES_H
-#define OMMAI_CLI_CHAT_BOXES_H
+#pragma once
 
 #include <omma/omma.h>
 
@@ -22,5 +21,3 @@ int ommai_chat_boxes(const struct omma_model *model, const struct omma_part *ima
 /* Draws them: the first image to `path`, any other with -2, -3, ... before the ending; images
  * without a box are not written. No box at all is a failure. */
 int ommai_chat_boxes_save(const struct ommai_boxes *boxes, const struct omma_part *images, size_t n_images, const char *path);
-
-#endif

@@ -1,6 +1,5 @@
 /* The interactive conversation of `omma chat`. */
-#ifndef OMMAI_CLI_CHAT_SESSION_H
-#define OMMAI_CLI_CHAT_SESSION_H
+#pragma once
 
 #include "cli/attachments.h"
 #include "cli/chat_answer.h"
@@ -22,5 +21,3 @@ struct ommai_session_options {
  * it. */
 int ommai_chat_session(struct omma_model *model, struct omma_engine *engine, const struct ommai_session_options *options,
                        struct omma_part *attachments, size_t n_attachments, struct ommai_conversation *conversation);
-
-#endif

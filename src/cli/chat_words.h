@@ -1,7 +1,6 @@
 /* The words of `omma chat` and `omma run` that stand next to their options: [DIR] [IMAGE...]
  * [QUESTION]. */
-#ifndef OMMAI_CLI_CHAT_WORDS_H
-#define OMMAI_CLI_CHAT_WORDS_H
+#pragma once
 
 #include "cli/options.h"
 
@@ -18,5 +17,3 @@ struct ommai_chat_words {
  * been reported, in the name of `command`. */
 int ommai_chat_words_sort(const char *command, const struct ommai_strings *words, bool model_first,
                           struct ommai_chat_words *sorted);
-
-#endif

@@ -1,6 +1,5 @@
 /* All commands of the program, and how their names are found in a command line. */
-#ifndef OMMAI_CLI_COMMAND_LIST_H
-#define OMMAI_CLI_COMMAND_LIST_H
+#pragma once
 
 #include "cli/options.h"
 
@@ -14,5 +13,3 @@ const struct ommai_command *ommai_command_find(size_t n, char *const *words, int
 
 /* The second word of a command of two, when its first is `word`; else NULL. */
 const char *ommai_command_second_word(const struct ommai_command *command, const char *word);
-
-#endif

@@ -1,6 +1,5 @@
 /* All commands; each is defined in its own file. */
-#ifndef OMMAI_CLI_COMMANDS_H
-#define OMMAI_CLI_COMMANDS_H
+#pragma once
 
 #include "cli/options.h"
 
@@ -19,5 +18,3 @@ extern const struct ommai_command ommai_command_bench_attention;
 extern const struct ommai_command ommai_command_bench_encoder;
 extern const struct ommai_command ommai_command_bench_decode;
 extern const struct ommai_command ommai_command_bench_serve;
-
-#endif

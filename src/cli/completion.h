@@ -1,7 +1,6 @@
 /* Completion of command lines. The shells' scripts (src/cli/completion) know nothing of commands
  * and options: at every Tab they ask `omma __complete WORD...` for what may come. */
-#ifndef OMMAI_CLI_COMPLETION_H
-#define OMMAI_CLI_COMPLETION_H
+#pragma once
 
 #include <stddef.h>
 #include <stdio.h>
@@ -14,5 +13,3 @@ void ommai_complete(size_t n, char *const *words, FILE *out);
 /* `omma completion SHELL`: writes the script for bash, zsh or fish to stdout. words[n] is what
  * follows `completion`. Returns an exit code; what was wrong has been printed. */
 int ommai_completion_script(size_t n, char *const *words);
-
-#endif

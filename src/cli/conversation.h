@@ -1,6 +1,5 @@
 /* The messages of a conversation, with the texts, images and videos in them. */
-#ifndef OMMAI_CLI_CONVERSATION_H
-#define OMMAI_CLI_CONVERSATION_H
+#pragma once
 
 #include <omma/omma.h>
 
@@ -22,5 +21,3 @@ void ommai_conversation_truncate(struct ommai_conversation *conversation, size_t
 size_t ommai_conversation_take_back(struct ommai_conversation *conversation, struct omma_part *attachments);
 
 void ommai_conversation_release(struct ommai_conversation *conversation);
-
-#endif

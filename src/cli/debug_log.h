@@ -1,6 +1,5 @@
 /* The library's trace (omma/log.h) as lines of the log: --log-level debug. */
-#ifndef OMMAI_CLI_DEBUG_LOG_H
-#define OMMAI_CLI_DEBUG_LOG_H
+#pragma once
 
 #include <omma/log.h>
 #include <stdbool.h>
@@ -20,5 +19,3 @@ bool ommai_log_level_traces(int level);
 /* As omma_log.line; `log` is a struct ommai_debug_log. Begins the line with the time (UTC) and the
  * level, as lines of the server do. */
 void ommai_debug_log_line(void *log, enum omma_log_level level, const char *text);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the command line prints to people on stderr, and the exit codes that go with it. */
-#ifndef OMMAI_CLI_DIAGNOSTICS_H
-#define OMMAI_CLI_DIAGNOSTICS_H
+#pragma once
 
 #include <omma/status.h>
 #include <stdarg.h>
@@ -24,5 +23,3 @@ void ommai_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Flushes stdout: OMMAI_EXIT_DONE, or OMMAI_EXIT_FAILED with a message when something written to it
  * was lost. */
 int ommai_finish_output(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* `omma serve` as an encoder node: what --mm-encoder-only and --ec-transfer-config set. */
-#ifndef OMMAI_CLI_ENCODER_NODE_H
-#define OMMAI_CLI_ENCODER_NODE_H
+#pragma once
 
 #include <jansson.h>
 
@@ -19,5 +18,3 @@ struct ommai_encoder_node_values {
  * exit code; the error has been printed, in the name of `command`. */
 int ommai_encoder_node_read(const char *command, const struct ommai_encoder_node_values *values, struct ommai_common *common,
                             struct omma_server_options *options, json_t **config);
-
-#endif

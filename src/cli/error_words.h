@@ -1,6 +1,5 @@
 /* The library's errors in the words of the command line. */
-#ifndef OMMAI_CLI_ERROR_WORDS_H
-#define OMMAI_CLI_ERROR_WORDS_H
+#pragma once
 
 #include <omma/status.h>
 #include <stddef.h>
@@ -10,5 +9,3 @@
  * in front of a message always, elsewhere where the error is about an argument or a limit. Returns
  * out. */
 const char *ommai_error_words(const struct omma_error *error, char *out, size_t size);
-
-#endif

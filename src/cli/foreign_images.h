@@ -1,7 +1,6 @@
 /* Files that were given as images and are none that can be read: what they are, and what makes an
  * image of them. */
-#ifndef OMMAI_CLI_FOREIGN_IMAGES_H
-#define OMMAI_CLI_FOREIGN_IMAGES_H
+#pragma once
 
 #include <stddef.h>
 
@@ -17,5 +16,3 @@ struct ommai_foreign_image {
 /* Recognises what the first `size` bytes of a file begin, among formats that people take for images
  * and that this program may not read. NULL: none of them. */
 const struct ommai_foreign_image *ommai_foreign_image(const void *bytes, size_t size);
-
-#endif

@@ -1,8 +1,7 @@
 /* Options of a related program in a command line that was written for it: what means nothing here
  * is passed over with a warning, what would change answers or what is served is refused with the
  * reason. */
-#ifndef OMMAI_CLI_FOREIGN_OPTIONS_H
-#define OMMAI_CLI_FOREIGN_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,5 +47,3 @@ enum ommai_foreign_outcome ommai_foreign_option_pass(const struct ommai_foreign_
 /* Offers all names to a search; with `negated`, those of switches, whose --no- form is looked
  * for. */
 void ommai_foreign_options_offer(const struct ommai_foreign_option *options, bool negated, struct ommai_nearest *search);
-
-#endif

@@ -1,6 +1,5 @@
 /* Facts for people to read. */
-#ifndef OMMAI_CLI_FORMAT_H
-#define OMMAI_CLI_FORMAT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ void ommai_print_memory_estimate(FILE *out, const struct omma_memory_estimate *e
 
 /* A line of the same form: what this process may still take. Nothing where that is not known. */
 void ommai_print_free_memory(FILE *out);
-
-#endif

@@ -1,10 +1,7 @@
 /* Whether a path names a model in GGUF files. */
-#ifndef OMMAI_CLI_GGUF_PATH_H
-#define OMMAI_CLI_GGUF_PATH_H
+#pragma once
 
 #include <stdbool.h>
 
 /* Whether `path` is a GGUF file, or a directory that has such files, *.gguf, and no config.json. */
 bool ommai_is_gguf(const char *path);
-
-#endif

@@ -1,7 +1,6 @@
 /* The lines of earlier conversations, in a file of the user: one a line, the oldest first. What
  * goes wrong is reported once, as a note. */
-#ifndef OMMAI_CLI_HISTORY_FILE_H
-#define OMMAI_CLI_HISTORY_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,5 +15,3 @@ bool ommai_history_load(const char *path, void (*take)(void *context, const char
 /* Adds a line at the end, so that conversations side by side lose none. Makes the file (for its
  * owner alone) and the folders above it. False when it cannot. */
 bool ommai_history_append(const char *path, const char *line);
-
-#endif

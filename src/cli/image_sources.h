@@ -1,6 +1,5 @@
 /* What commands read: images named on the command line, and text from standard input. */
-#ifndef OMMAI_CLI_IMAGE_SOURCES_H
-#define OMMAI_CLI_IMAGE_SOURCES_H
+#pragma once
 
 #include <omma/omma.h>
 #include <stdbool.h>
@@ -20,5 +19,3 @@ void ommai_release_images(struct omma_image **images, size_t count);
 /* Everything that standard input holds (at most 64 MiB) with a NUL after it; release with free.
  * Returns an exit code. */
 int ommai_read_input(char **text, size_t *size);
-
-#endif

@@ -1,7 +1,6 @@
 /* Ctrl-C. By default it ends the program at once with exit code 130, as shells have it (SIGTERM:
  * 143); while work can be cancelled it wakes the one who waits. */
-#ifndef OMMAI_CLI_INTERRUPT_H
-#define OMMAI_CLI_INTERRUPT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -47,5 +46,3 @@ bool ommai_interrupt_watch_resume(void);
 /* A descriptor that becomes readable when ommai_interrupt_wait would return, for those who wait for
  * other things as well. */
 int ommai_interrupt_descriptor(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Results as JSON on stdout: one object, one line. */
-#ifndef OMMAI_CLI_JSON_OUT_H
-#define OMMAI_CLI_JSON_OUT_H
+#pragma once
 
 #include <jansson.h>
 #include <omma/omma.h>
@@ -26,5 +25,3 @@ json_t *ommai_json_numbers(const double *numbers, size_t n);
 
 json_t *ommai_json_model(const struct omma_model_info *model);
 json_t *ommai_json_memory_estimate(const struct omma_memory_estimate *estimate);
-
-#endif

@@ -1,7 +1,6 @@
 /* Options whose value is JSON: a list of strings, as in `--allowed-origins
  * '["https://example.org"]'`, and the keys of an object. */
-#ifndef OMMAI_CLI_JSON_WORDS_H
-#define OMMAI_CLI_JSON_WORDS_H
+#pragma once
 
 #include <jansson.h>
 
@@ -21,5 +20,3 @@ void ommai_json_words_release(struct ommai_json_words *list);
 /* A key of the option's object that is none of `known` (ends in NULL) would go unseen. Returns
  * OMMAI_EXIT_DONE, or another exit code after naming it. */
 int ommai_json_check_keys(const char *command, const json_t *object, const char *flag, const char *const *known);
-
-#endif

@@ -1,7 +1,6 @@
 /* What a half-typed line of a conversation may become: commands at its beginning, paths at its
  * end. */
-#ifndef OMMAI_CLI_LINE_COMPLETION_H
-#define OMMAI_CLI_LINE_COMPLETION_H
+#pragma once
 
 #include "cli/paths.h"
 
@@ -12,5 +11,3 @@ typedef void (*ommai_take_completion)(void *context, const char *name, const cha
 /* Hands out every way to go on after `typed`, the line up to the cursor: commands, then names in
  * their order. */
 void ommai_complete_line(const char *typed, ommai_take_completion take, void *context);
-
-#endif

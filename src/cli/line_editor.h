@@ -1,7 +1,6 @@
 /* Lines that are edited while they are typed on a terminal, with a history and completion by Tab,
  * where the program was built with libedit. */
-#ifndef OMMAI_CLI_LINE_EDITOR_H
-#define OMMAI_CLI_LINE_EDITOR_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -31,5 +30,3 @@ enum ommai_line_end ommai_line_editor_read(struct ommai_line_editor *editor, con
 void ommai_line_editor_remember(struct ommai_line_editor *editor, const char *line);
 
 void ommai_line_editor_destroy(struct ommai_line_editor *editor);
-
-#endif

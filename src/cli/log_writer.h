@@ -1,7 +1,6 @@
 /* Writes lines to a file descriptor from a thread of its own, so that nobody who has something to
  * print waits for a slow terminal or pipe. */
-#ifndef OMMAI_CLI_LOG_WRITER_H
-#define OMMAI_CLI_LOG_WRITER_H
+#pragma once
 
 #include <stddef.h>
 
@@ -19,5 +18,3 @@ void ommai_log_writer_put(struct ommai_log_writer *writer, const char *line);
 /* Writes what is left, for a second at most when nobody reads, and ends the thread. NULL is
  * allowed. */
 void ommai_log_writer_destroy(struct ommai_log_writer *writer);
-
-#endif

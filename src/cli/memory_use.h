@@ -1,6 +1,5 @@
 /* How much memory this process holds, as the kernel counts it (Linux). */
-#ifndef OMMAI_CLI_MEMORY_USE_H
-#define OMMAI_CLI_MEMORY_USE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -20,5 +19,3 @@ int64_t ommai_memory_peak_since(int64_t start);
  * meanwhile, as oneDNN makes it for the shapes of layers. -1 where the kernel does not report
  * it. */
 int64_t ommai_memory_of_code(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Options that many commands share, and opening the model that they name. */
-#ifndef OMMAI_CLI_MODEL_OPTIONS_H
-#define OMMAI_CLI_MODEL_OPTIONS_H
+#pragma once
 
 #include <omma/omma.h>
 
@@ -89,5 +88,3 @@ struct ommai_check {
 };
 int ommai_open_model_checked(const struct ommai_common *common, bool config_only, struct ommai_check *check,
                              struct omma_model **model);
-
-#endif

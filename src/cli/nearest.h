@@ -1,6 +1,5 @@
 /* The name that somebody probably meant. */
-#ifndef OMMAI_CLI_NEAREST_H
-#define OMMAI_CLI_NEAREST_H
+#pragma once
 
 #include <stddef.h>
 
@@ -16,5 +15,3 @@ struct ommai_nearest {
   size_t distance;
 };
 void ommai_nearest_offer(struct ommai_nearest *search, const char *name);
-
-#endif

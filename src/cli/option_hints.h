@@ -1,7 +1,6 @@
 /* Options of llama.cpp, vLLM and transformers under other names than ours: what is meant by them
  * here, for the message about an unknown option. */
-#ifndef OMMAI_CLI_OPTION_HINTS_H
-#define OMMAI_CLI_OPTION_HINTS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -13,5 +12,3 @@ struct ommai_option_hint {
 
 /* The hints one after the other, each word in one row; NULL after the last. Start with NULL. */
 const struct ommai_option_hint *ommai_option_hint_next(const struct ommai_option_hint *hint);
-
-#endif

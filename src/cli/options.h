@@ -1,7 +1,6 @@
 /* Command lines by table: what a command takes, how it is checked, where the values go, and what
  * its help documents. */
-#ifndef OMMAI_CLI_OPTIONS_H
-#define OMMAI_CLI_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -160,5 +159,3 @@ const char *ommai_options_size_note(const struct ommai_command *command);
 
 /* Writes the command's help. */
 void ommai_options_help(const struct ommai_command *command, FILE *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* Paths as they are typed, pasted or dropped into a terminal. */
-#ifndef OMMAI_CLI_PASTED_PATHS_H
-#define OMMAI_CLI_PASTED_PATHS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,5 +25,3 @@ bool ommai_ends_as_image(const char *path);
 /* True when a line is nothing but images: every word names a file that is there, or a lone word
  * ends as an image's name does. */
 bool ommai_pasted_images(const char *line);
-
-#endif

@@ -1,6 +1,5 @@
 /* Where the program's own files are, and the user's. */
-#ifndef OMMAI_CLI_PATHS_H
-#define OMMAI_CLI_PATHS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,5 +18,3 @@ const char *ommai_home_directory(void);
 /* The file of earlier lines: $XDG_STATE_HOME/omma/history, or ~/.local/state/omma/history (XDG Base
  * Directory Specification 0.8). False when there is no home or the path does not fit. */
 bool ommai_history_path(char *out, size_t size);
-
-#endif

@@ -2,8 +2,7 @@
  * messages about them; and, with its lines, what a model has written. Whatever a model, a file or a
  * server says reaches a terminal through here, through notes (diagnostics.h) or as JSON of ASCII
  * (json_out.h). */
-#ifndef OMMAI_CLI_PLAIN_TEXT_H
-#define OMMAI_CLI_PLAIN_TEXT_H
+#pragma once
 
 #include <stdio.h>
 
@@ -32,5 +31,3 @@ void ommai_terminal_end(FILE *out, struct ommai_terminal_rest *rest);
 /* The same where `out` is a terminal, which ommai_terminal_end completes; else writes the bytes as
  * they are. */
 void ommai_print_answer(FILE *out, struct ommai_terminal_rest *rest, const char *text, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* One line of progress on stderr, when it is a terminal. */
-#ifndef OMMAI_CLI_PROGRESS_H
-#define OMMAI_CLI_PROGRESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,5 +22,3 @@ void ommai_progress_update(void *context, int64_t done, int64_t total);
 
 /* Wipes the line. */
 void ommai_progress_end(struct ommai_progress *progress);
-
-#endif

@@ -1,6 +1,5 @@
 /* A question that may have several lines: between """ and """. */
-#ifndef OMMAI_CLI_QUESTION_H
-#define OMMAI_CLI_QUESTION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,5 +18,3 @@ struct ommai_question {
 bool ommai_question_add(struct ommai_question *question, const char *line);
 
 void ommai_question_release(struct ommai_question *question);
-
-#endif

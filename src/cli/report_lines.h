@@ -1,7 +1,6 @@
 /* What the library reports line by line (kernels, checks), gathered so that nothing is printed
  * before the end is known. */
-#ifndef OMMAI_CLI_REPORT_LINES_H
-#define OMMAI_CLI_REPORT_LINES_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -18,5 +17,3 @@ void ommai_report_lines_add(void *context, bool ok, const char *what, const char
 
 /* A line per finding; with `marks` each begins with "ok" or "FAILED". */
 void ommai_report_lines_print(const struct ommai_report_lines *findings, bool marks);
-
-#endif

@@ -1,7 +1,6 @@
 /* Whether a model, its context and a question fit into this machine's memory: reported before
  * weights are packed, with the options that help. */
-#ifndef OMMAI_CLI_ROOM_H
-#define OMMAI_CLI_ROOM_H
+#pragma once
 
 #include <omma/omma.h>
 
@@ -45,5 +44,3 @@ void ommai_room_warn_of_largest(const struct omma_model *model, const struct omm
  * omma_count_prompt_tokens, LIMIT ("input_tokens") with advice. */
 enum omma_status ommai_room_check_prompt(const struct omma_model *model, const struct omma_memory_estimate *estimate,
                                          const struct omma_message *messages, size_t n_messages, struct omma_error *error);
-
-#endif

@@ -1,7 +1,6 @@
 /* Options of sampling that several commands have, for their tables. What follows the arguments are
  * further members of struct ommai_option, such as the default. */
-#ifndef OMMAI_CLI_SAMPLING_OPTIONS_H
-#define OMMAI_CLI_SAMPLING_OPTIONS_H
+#pragma once
 
 #include "cli/options.h"
 
@@ -24,5 +23,3 @@
 #define OMMAI_FREQUENCY_PENALTY_OPTION(field, highest, ...)          \
   OMMAI_NUMBER("frequency-penalty", field, "R", -(highest), highest, \
                "above 0: avoid tokens, the more often they are already in the answer", __VA_ARGS__)
-
-#endif

@@ -1,6 +1,5 @@
 /* The API keys of `omma serve`: from the command line, a file, or the environment. */
-#ifndef OMMAI_CLI_SERVE_KEYS_H
-#define OMMAI_CLI_SERVE_KEYS_H
+#pragma once
 
 #include "cli/options.h"
 
@@ -22,5 +21,3 @@ int ommai_serve_keys_collect(const struct ommai_strings *given, const char *file
 
 /* Wipes the keys from memory and frees it. */
 void ommai_serve_keys_release(struct ommai_serve_keys *keys);
-
-#endif

@@ -1,6 +1,5 @@
 /* What `omma serve` prints about itself at its start. */
-#ifndef OMMAI_CLI_SERVE_NOTES_H
-#define OMMAI_CLI_SERVE_NOTES_H
+#pragma once
 
 #include <omma/omma.h>
 
@@ -21,5 +20,3 @@ void ommai_serve_note_access(const struct omma_server_options *options);
 
 /* Warns where tools are to be called, but the model's chat template has none. */
 void ommai_serve_warn_of_tools(const struct omma_model *model, const struct omma_server_options *options);
-
-#endif

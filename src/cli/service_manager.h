@@ -1,8 +1,7 @@
 /* What the program that manages services (systemd) gets to know of this one: sd_notify(3)'s
  * protocol, datagrams to the socket that NOTIFY_SOCKET names, a path or "@NAME" (abstract).
  * Without the variable nothing is sent. */
-#ifndef OMMAI_CLI_SERVICE_MANAGER_H
-#define OMMAI_CLI_SERVICE_MANAGER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -17,5 +16,3 @@ int64_t ommai_service_watchdog_ms(void);
 /* An omma_progress callback that reports how much of a model is loaded, once a second, and that the
  * start may take longer. `context` is an int64_t, 0 at the beginning. */
 void ommai_service_loading(void *context, int64_t done, int64_t total);
-
-#endif

@@ -1,7 +1,6 @@
 /* What `omma serve` and `omma batch` have in common: options of the engine and of requests, and
  * what is made of them. */
-#ifndef OMMAI_CLI_SERVING_H
-#define OMMAI_CLI_SERVING_H
+#pragma once
 
 #include "cli/model_options.h"
 #include "server/encoding_store.h"
@@ -56,5 +55,3 @@ int ommai_serving_open(const char *command, const struct ommai_serving *serving,
                        const struct ommai_strings *arguments, omma_progress progress, void *progress_context,
                        struct ommai_opened *opened);
 void ommai_serving_close(struct ommai_opened *opened);
-
-#endif

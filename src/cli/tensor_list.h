@@ -1,6 +1,5 @@
 /* Tensors named image.<i>.<what>, gathered and written as one safetensors file. */
-#ifndef OMMAI_CLI_TENSOR_LIST_H
-#define OMMAI_CLI_TENSOR_LIST_H
+#pragma once
 
 #include <omma/omma.h>
 #include <stdbool.h>
@@ -25,5 +24,3 @@ void ommai_tensor_list_add_grid(struct ommai_tensor_list *list, size_t index, co
 
 /* Writes the file; Ctrl-C waits for it. Returns an exit code. */
 int ommai_tensor_list_save(const struct ommai_tensor_list *list, const char *path);
-
-#endif

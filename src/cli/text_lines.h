@@ -1,6 +1,5 @@
 /* Lines of a file or a pipe, one after the other, with a limit on their length. */
-#ifndef OMMAI_CLI_TEXT_LINES_H
-#define OMMAI_CLI_TEXT_LINES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,5 +35,3 @@ void ommai_text_lines_release(struct ommai_text_lines *lines);
 
 /* True when nothing but blanks stands in it. */
 bool ommai_text_is_blank(const char *text, size_t size);
-
-#endif

@@ -1,11 +1,8 @@
 /* Flags of `vllm serve` that this program's server does not have, but that may stand in a command
  * line that was written for it. */
-#ifndef OMMAI_CLI_VLLM_FLAGS_H
-#define OMMAI_CLI_VLLM_FLAGS_H
+#pragma once
 
 #include "cli/foreign_options.h"
 
 /* Ends in a NULL name. */
 extern const struct ommai_foreign_option ommai_vllm_flags[];
-
-#endif

@@ -1,6 +1,5 @@
 /* What a model would take and how fast it would answer in each type and quantisation. */
-#ifndef OMMAI_CLI_WEIGHT_CHOICES_H
-#define OMMAI_CLI_WEIGHT_CHOICES_H
+#pragma once
 
 #include <jansson.h>
 #include <stdio.h>
@@ -36,5 +35,3 @@ void ommai_weight_choices_print(const struct ommai_weight_choices *choices);
 
 /* NULL where memory is short. */
 json_t *ommai_weight_choices_json(const struct ommai_weight_choices *choices);
-
-#endif

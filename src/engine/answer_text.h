@@ -1,7 +1,6 @@
 /* The text of an answer as it grows: whole characters, and nothing that may yet turn out to be the
  * beginning of a stop string or of a thought's mark. Marks are taken out. */
-#ifndef OMMAI_ENGINE_ANSWER_TEXT_H
-#define OMMAI_ENGINE_ANSWER_TEXT_H
+#pragma once
 
 #include "request/request.h"
 #include "request/thought.h"
@@ -38,5 +37,3 @@ size_t ommai_answer_text_reasoning(const struct ommai_answer_text *answer);
 /* Ends the answer: everything that is held back becomes ready, an unfinished character as U+FFFD.
  * Keeps n_ready bytes of the last push in front. */
 void ommai_answer_text_finish(struct ommai_answer_text *answer);
-
-#endif

@@ -1,6 +1,5 @@
 /* Generated tokens: a step gives every decoding sequence its next one. One thread. */
-#ifndef OMMAI_ENGINE_DECODE_LANE_H
-#define OMMAI_ENGINE_DECODE_LANE_H
+#pragma once
 
 #include "engine/mask_worker.h"
 #include "engine/resources.h"
@@ -75,5 +74,3 @@ enum omma_status ommai_decode_lane_replay(struct ommai_decode_lane *lane, struct
                                           struct omma_error *error);
 /* Tokens that a replay would take next; 0: all keys and values are there. */
 int64_t ommai_decode_lane_replay_count(const struct ommai_sequence *sequence);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Source: prompt lookup decoding, as vLLM's method "ngram": the last tokens are looked for further
  * up, the longest run first. */
-#ifndef OMMAI_ENGINE_DRAFT_H
-#define OMMAI_ENGINE_DRAFT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -26,5 +25,3 @@ int64_t ommai_draft_force(struct ommai_sequence *sequence, int64_t max_tokens, i
 
 /* n_right of n_guessed tokens were right. */
 void ommai_draft_record_hits(struct ommai_draft_record *record, int64_t n_guessed, int64_t n_right);
-
-#endif

@@ -1,6 +1,5 @@
 /* Outputs of the tower that a request leaves to its caller. */
-#ifndef OMMAI_ENGINE_EMBEDDINGS_H
-#define OMMAI_ENGINE_EMBEDDINGS_H
+#pragma once
 
 #include "engine/encoder_cache.h"
 #include "request/request.h"
@@ -11,5 +10,3 @@
 enum omma_status ommai_embeddings_share(const struct omma_request *request, struct ommai_encoder_cache *cache,
                                         struct ommai_encoded_image *const *encoded, struct omma_embeddings **embeddings,
                                         struct omma_error *error);
-
-#endif

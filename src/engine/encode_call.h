@@ -1,6 +1,5 @@
 /* Images handed to the engine's thread by a caller that waits. */
-#ifndef OMMAI_ENGINE_ENCODE_CALL_H
-#define OMMAI_ENGINE_ENCODE_CALL_H
+#pragma once
 
 #include "runner/runner.h"
 
@@ -23,5 +22,3 @@ struct ommai_encode_call {
   enum omma_status status;
   struct omma_error error;
 };
-
-#endif

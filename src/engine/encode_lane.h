@@ -1,7 +1,6 @@
 /* Images through the tower: at most one pass at a time, for sequences that wait for images and for
  * callers of omma_encode. One thread. */
-#ifndef OMMAI_ENGINE_ENCODE_LANE_H
-#define OMMAI_ENGINE_ENCODE_LANE_H
+#pragma once
 
 #include "engine/encode_call.h"
 #include "engine/resources.h"
@@ -47,5 +46,3 @@ void ommai_encode_lane_forget(struct ommai_encode_lane *lane);
 
 /* Work of the pass done and in all; for progress. */
 void ommai_encode_lane_progress(const struct ommai_encode_lane *lane, int64_t *done, int64_t *total);
-
-#endif

@@ -4,8 +4,7 @@
  * It has a byte budget and evicts the least recently used entry first, never one in use. One thread
  * takes entries and gives them back. Others may look up, add outputs that they have from elsewhere,
  * and give back complete images that were shared with them. */
-#ifndef OMMAI_ENGINE_ENCODER_CACHE_H
-#define OMMAI_ENGINE_ENCODER_CACHE_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -73,5 +72,3 @@ struct ommai_encoder_cache_counts ommai_encoder_cache_counts(struct ommai_encode
 
 /* One user less. The last user's incomplete image is forgotten. Any thread, of a complete image. */
 void ommai_encoder_cache_give_back(struct ommai_encoder_cache *cache, struct ommai_encoded_image *image);
-
-#endif

@@ -4,8 +4,7 @@
  * An output is named by a hash of the image's key and of all that it depends on besides the image:
  * checkpoint, configuration, how the tower computes, and this library's version. Replicas with the
  * same names make the same bits as long as they are the same build. */
-#ifndef OMMAI_ENGINE_ENCODING_SHARE_H
-#define OMMAI_ENGINE_ENCODING_SHARE_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -31,5 +30,3 @@ void ommai_encoding_share_find(struct ommai_encoding_share *share, struct ommai_
 
 /* Hands an output to the store. */
 void ommai_encoding_share_keep(const struct ommai_encoding_share *share, const struct ommai_encoded_image *image);
-
-#endif

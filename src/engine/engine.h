@@ -4,8 +4,7 @@
  * sequences; nobody else touches them. Others talk to it through the request queue. It
  * counts in statistics of its own, and copies them under a mutex that is never held while it
  * computes or calls back. */
-#ifndef OMMAI_ENGINE_ENGINE_H
-#define OMMAI_ENGINE_ENGINE_H
+#pragma once
 
 #include <omma/omma.h>
 #include <pthread.h>
@@ -45,5 +44,3 @@ void ommai_engine_turn(struct omma_engine *engine);
 /* Queues the images and waits until their outputs are complete. Thread-safe. Errors: BUSY,
  * CANCELLED, MEMORY, INTERNAL. */
 enum omma_status ommai_engine_encode(struct omma_engine *engine, struct ommai_encode_call *call, struct omma_error *error);
-
-#endif

@@ -1,7 +1,6 @@
 /* How large the engine's parts are: its options with every default filled in, and what follows from
  * them, worked out before anything is allocated. */
-#ifndef OMMAI_ENGINE_ENGINE_SIZES_H
-#define OMMAI_ENGINE_ENGINE_SIZES_H
+#pragma once
 
 #include "model/model.h"
 #include "runner/runner.h"
@@ -50,5 +49,3 @@ enum omma_status ommai_engine_sizes(const struct omma_model *model, const struct
 
 /* Whether the network has a decoder; else images are encoded and nothing more. */
 static inline bool ommai_engine_generates(const struct ommai_engine_sizes *sizes) { return sizes->facts.vocab_size > 0; }
-
-#endif

@@ -1,6 +1,5 @@
 /* How much memory keys and values get where no option gives a size. */
-#ifndef OMMAI_ENGINE_KV_BUDGET_H
-#define OMMAI_ENGINE_KV_BUDGET_H
+#pragma once
 
 #include <stdint.h>
 
@@ -10,5 +9,3 @@
  * An eighth of the room in any case, so that a small machine still answers short questions: pages
  * that are not used take no memory. */
 int64_t ommai_kv_budget(int64_t needed, int64_t room, int64_t taken);
-
-#endif

@@ -8,8 +8,7 @@
  *
  * One of these for each engine; the threads start when they are first needed. All functions are
  * called from the engine's thread. */
-#ifndef OMMAI_ENGINE_MASK_WORKER_H
-#define OMMAI_ENGINE_MASK_WORKER_H
+#pragma once
 
 #include <omma/host.h>
 #include <pthread.h>
@@ -70,5 +69,3 @@ void ommai_mask_worker_reap(struct ommai_mask_worker *worker);
 void ommai_mask_worker_recall(struct ommai_mask_worker *worker, struct omma_grammar *grammar);
 /* Until a late mask is made or the time is over; returns at once where none is late. */
 void ommai_mask_worker_wait_late(struct ommai_mask_worker *worker, int64_t ns);
-
-#endif

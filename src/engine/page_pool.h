@@ -4,8 +4,7 @@
  * later prompts that begin alike take it as another user. A published page without users stays
  * until its space is needed; the least recently used is evicted first, and the end of a prompt
  * before its beginning. Nothing writes into a published page. One thread. */
-#ifndef OMMAI_ENGINE_PAGE_POOL_H
-#define OMMAI_ENGINE_PAGE_POOL_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/kv_events.h>
@@ -59,5 +58,3 @@ void ommai_page_pool_drop(struct ommai_page_pool *pool, const struct omma_kv_pag
 
 /* One user less of each; in the order of the sequence. */
 void ommai_page_pool_give_back(struct ommai_page_pool *pool, int64_t n, const int32_t *pages);
-
-#endif

@@ -11,8 +11,7 @@
  *   `percent` of the time of both.
  * - While whole answers alone decode: images and prompts first, as long as these lead to more rows.
  *   A whole answer that has waited for its bound counts as a stream. */
-#ifndef OMMAI_ENGINE_POLICY_H
-#define OMMAI_ENGINE_POLICY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -45,5 +44,3 @@ struct ommai_choice {
 };
 
 struct ommai_choice ommai_choose_work(const struct ommai_load *load);
-
-#endif

@@ -1,6 +1,5 @@
 /* Prompts: at most one chunk of one sequence at a time. One thread. */
-#ifndef OMMAI_ENGINE_PREFILL_LANE_H
-#define OMMAI_ENGINE_PREFILL_LANE_H
+#pragma once
 
 #include "engine/resources.h"
 #include "engine/sequence.h"
@@ -28,5 +27,3 @@ enum omma_status ommai_prefill_lane_advance(struct ommai_prefill_lane *lane, int
 
 /* Gives up the chunk in progress if it is the sequence's. */
 void ommai_prefill_lane_forget(struct ommai_prefill_lane *lane, const struct ommai_sequence *sequence);
-
-#endif

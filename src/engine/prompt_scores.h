@@ -1,7 +1,6 @@
 /* Log-probabilities of a prompt's tokens: each row of a chunk scores the token after it. A few rows
  * at a time, so that no row of the vocabulary's length is kept. One thread. */
-#ifndef OMMAI_ENGINE_PROMPT_SCORES_H
-#define OMMAI_ENGINE_PROMPT_SCORES_H
+#pragma once
 
 #include "engine/sequence.h"
 
@@ -12,5 +11,3 @@
  * Errors: FORMAT (logits that are not finite), MEMORY. */
 enum omma_status ommai_prompt_scores_advance(struct ommai_sequence *sequence, int64_t first, int64_t n_rows, int64_t *n_done,
                                              struct omma_error *error);
-
-#endif

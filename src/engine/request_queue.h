@@ -1,8 +1,7 @@
 /* The engine's queue: what was submitted and waits, and which of it is being worked on.
  * Thread-safe; the engine's thread alone takes requests out and ends them, so that a request seen
  * there stays until that thread is done with it. */
-#ifndef OMMAI_ENGINE_REQUEST_QUEUE_H
-#define OMMAI_ENGINE_REQUEST_QUEUE_H
+#pragma once
 
 #include <omma/omma.h>
 #include <pthread.h>
@@ -70,5 +69,3 @@ void ommai_request_queue_done(struct ommai_request_queue *queue, uint64_t id);
 bool ommai_request_queue_take_cancelled(struct ommai_request_queue *queue, struct ommai_queued_request *queued);
 /* One running request that was cancelled, reported once. */
 bool ommai_request_queue_running_cancelled(struct ommai_request_queue *queue, uint64_t *id);
-
-#endif

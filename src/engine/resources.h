@@ -1,7 +1,6 @@
 /* What the engine's thread works with: a runner, pages, images that were encoded, counters. Sized
  * before anything runs; used by one thread. */
-#ifndef OMMAI_ENGINE_RESOURCES_H
-#define OMMAI_ENGINE_RESOURCES_H
+#pragma once
 
 #include "engine/encoder_cache.h"
 #include "engine/encoding_share.h"
@@ -28,5 +27,3 @@ static inline int64_t ommai_resources_now(const struct ommai_resources *resource
 
 /* Takes half-made resources. */
 void ommai_resources_free(struct ommai_resources *resources);
-
-#endif

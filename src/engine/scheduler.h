@@ -3,8 +3,7 @@
  * The order is by priority (lower first; all equal unless the engine uses priorities), then by age.
  * When pages run out, the last sequence in order is preempted: it gives its pages back and is
  * admitted again later. The first one never is, so that every request ends. One thread. */
-#ifndef OMMAI_ENGINE_SCHEDULER_H
-#define OMMAI_ENGINE_SCHEDULER_H
+#pragma once
 
 #include "engine/decode_lane.h"
 #include "engine/encode_lane.h"
@@ -60,5 +59,3 @@ void ommai_scheduler_cancel_all(struct ommai_scheduler *scheduler);
 
 /* Sequences that were preempted and wait. */
 int64_t ommai_scheduler_n_preempted(const struct ommai_scheduler *scheduler);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * An admitted sequence holds pages and images. A preempted one has given them back, keeps its
  * tokens, and is admitted again. */
-#ifndef OMMAI_ENGINE_SEQUENCE_H
-#define OMMAI_ENGINE_SEQUENCE_H
+#pragma once
 
 #include "engine/answer_text.h"
 #include "engine/draft.h"
@@ -108,5 +107,3 @@ enum omma_status ommai_sequence_fail_not_finite(const struct ommai_sequence *seq
 void ommai_sequence_report(const struct ommai_sequence *sequence, int64_t done, int64_t total);
 /* Books the time since the stage began or was last booked. */
 void ommai_sequence_book_time(struct ommai_sequence *sequence);
-
-#endif

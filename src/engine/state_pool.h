@@ -5,8 +5,7 @@
  * window those that it reaches, and a snapshot that was left exactly there. Snapshots are left
  * where a chunk ends and at the last border of a prompt. A page in use by others or published is
  * never written: a sequence goes on from it in a page of its own. One thread. */
-#ifndef OMMAI_ENGINE_STATE_POOL_H
-#define OMMAI_ENGINE_STATE_POOL_H
+#pragma once
 
 #include "base/state_groups.h"
 #include "engine/page_pool.h"
@@ -94,5 +93,3 @@ void ommai_state_pool_promise(const struct ommai_state_pool *pool, const struct 
                               int64_t *promised);
 bool ommai_state_pool_has(const struct ommai_state_pool *pool, const struct omma_kv_page_key *keys, int64_t n,
                           int64_t n_positions, const int64_t *promised);
-
-#endif

@@ -1,6 +1,5 @@
 /* A checkpoint's chat template: where it stands, and whether it can be rendered. */
-#ifndef OMMAI_FAMILIES_CHAT_TEMPLATE_H
-#define OMMAI_FAMILIES_CHAT_TEMPLATE_H
+#pragma once
 
 #include <omma/host.h>
 
@@ -44,5 +43,3 @@ enum omma_status ommai_chat_template_read(const struct ommai_documents *document
 enum omma_status ommai_chat_template_take(const char *where, const char *text, size_t size,
                                           const struct omma_allocator *allocator, const struct ommai_family *family,
                                           struct ommai_chat_choice *choice, struct omma_error *error);
-
-#endif

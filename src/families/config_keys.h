@@ -1,6 +1,5 @@
 /* Checks of config.json's keys that the families share; `where` as in base/json.h. */
-#ifndef OMMAI_FAMILIES_CONFIG_KEYS_H
-#define OMMAI_FAMILIES_CONFIG_KEYS_H
+#pragma once
 
 #include "base/json.h"
 
@@ -20,5 +19,3 @@ enum omma_status ommai_config_positive(const json_t *object, const char *where, 
 
 /* rope_theta must be more than 1, and at most what f32 powers of it allow. Errors: FORMAT. */
 enum omma_status ommai_config_check_theta(const char *where, double theta, struct omma_error *error);
-
-#endif

@@ -1,6 +1,5 @@
 /* The keys of a text configuration that are named alike in all families. */
-#ifndef OMMAI_FAMILIES_DECODER_CONFIG_H
-#define OMMAI_FAMILIES_DECODER_CONFIG_H
+#pragma once
 
 #include "base/json.h"
 #include "language/decoder.h"
@@ -28,5 +27,3 @@ enum omma_status ommai_decoder_parse_tied(const json_t *text, const char *where,
 /* Checks the router's numbers against each other. */
 enum omma_status ommai_decoder_check_router(const char *where, const struct ommai_router_config *router,
                                             struct omma_error *error);
-
-#endif

@@ -1,7 +1,6 @@
 /* The tensors of a decoder that are named alike in all families: what follows a prefix such as
  * "model.layers.7". */
-#ifndef OMMAI_FAMILIES_DECODER_LOADER_H
-#define OMMAI_FAMILIES_DECODER_LOADER_H
+#pragma once
 
 #include "families/weight_loader.h"
 #include "language/decoder.h"
@@ -43,5 +42,3 @@ enum omma_status ommai_decoder_load_experts(struct ommai_weight_loader *loader, 
  * tied. */
 enum omma_status ommai_decoder_load_ends(struct ommai_weight_loader *loader, const char *prefix, const char *head,
                                          struct ommai_decoder *decoder, struct omma_error *error);
-
-#endif

@@ -1,7 +1,6 @@
 /* The JSON documents of a model: files of a directory, or what was made in their place from a file
  * of another format. */
-#ifndef OMMAI_FAMILIES_DOCUMENTS_H
-#define OMMAI_FAMILIES_DOCUMENTS_H
+#pragma once
 
 #include <omma/host.h>
 
@@ -25,5 +24,3 @@ enum omma_status ommai_document_find(const struct ommai_documents *documents, co
 enum omma_status ommai_document_require(const struct ommai_documents *documents, const char *name,
                                         const struct omma_allocator *allocator, char path[OMMAI_DOCUMENT_PATH_SIZE],
                                         json_t **root, struct omma_error *error);
-
-#endif

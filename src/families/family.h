@@ -1,8 +1,7 @@
 /* A model family as data: how its towers and language models differ from others'.
  * ommai_family_parse and the loaders work by this table, with a function only for keys that no
  * other family has. */
-#ifndef OMMAI_FAMILIES_FAMILY_H
-#define OMMAI_FAMILIES_FAMILY_H
+#pragma once
 
 #include "families/chat_template.h"
 #include "families/model_config.h"
@@ -61,5 +60,3 @@ const char *ommai_family_list(void);
 #define OMMAI_FAMILY_DECLARATION(name, words) extern const struct ommai_family ommai_family_##name;
 OMMAI_FAMILIES(OMMAI_FAMILY_DECLARATION)
 #undef OMMAI_FAMILY_DECLARATION
-
-#endif

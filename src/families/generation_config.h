@@ -1,8 +1,7 @@
 /* generation_config.json: how requests are sampled that do not set it themselves, and the tokens
  * that end an answer. Read as vLLM 0.32 reads it: do_sample and the file's other keys mean
  * nothing. */
-#ifndef OMMAI_FAMILIES_GENERATION_CONFIG_H
-#define OMMAI_FAMILIES_GENERATION_CONFIG_H
+#pragma once
 
 #include "families/model_config.h"
 #include "text/tokenizer.h"
@@ -30,5 +29,3 @@ enum omma_status ommai_generation_config_add_eos(const struct ommai_documents *d
                                                  const struct omma_allocator *allocator,
                                                  const struct ommai_tokenizer *tokenizer,
                                                  struct ommai_generation_config *generation, struct omma_error *error);
-
-#endif

@@ -1,6 +1,5 @@
 /* The kinds of models that are read from GGUF files, with the names of their tensors. */
-#ifndef OMMAI_FAMILIES_GGUF_ARCHITECTURES_H
-#define OMMAI_FAMILIES_GGUF_ARCHITECTURES_H
+#pragma once
 
 #include "families/gguf_names.h"
 
@@ -16,5 +15,3 @@ struct ommai_gguf_architecture {
 /* The entry for these files. Errors: UNSUPPORTED, by name, with those that are known. */
 enum omma_status ommai_gguf_architecture_find(const struct ommai_gguf_files *files,
                                               const struct ommai_gguf_architecture **architecture, struct omma_error *error);
-
-#endif

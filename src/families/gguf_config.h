@@ -1,8 +1,7 @@
 /* The metadata of a model in GGUF files, as the documents of the checkpoint that they were
  * converted from: config.json, preprocessor_config.json and video_preprocessor_config.json,
  * generation_config.json, and the chat template in tokenizer_config.json. */
-#ifndef OMMAI_FAMILIES_GGUF_CONFIG_H
-#define OMMAI_FAMILIES_GGUF_CONFIG_H
+#pragma once
 
 #include "families/documents.h"
 #include "families/gguf_architectures.h"
@@ -13,5 +12,3 @@
 enum omma_status ommai_gguf_documents_make(const struct ommai_gguf_files *files,
                                            const struct ommai_gguf_architecture *architecture, json_t **documents,
                                            struct omma_error *error);
-
-#endif

@@ -1,7 +1,6 @@
 /* The GGUF files of one model: the language model, alone or in parts, and the vision tower with its
  * projector ("mmproj"). */
-#ifndef OMMAI_FAMILIES_GGUF_FILES_H
-#define OMMAI_FAMILIES_GGUF_FILES_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -32,5 +31,3 @@ void ommai_gguf_files_close(struct ommai_gguf_files *files);
 
 /* The language model's tensor of that name, or NULL. */
 const struct ommai_gguf_tensor *ommai_gguf_files_find(const struct ommai_gguf_files *files, const char *name);
-
-#endif

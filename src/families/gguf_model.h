@@ -1,7 +1,6 @@
 /* A model in GGUF files, presented as the checkpoint directory that it was converted from:
  * documents, tokenizer, tensors. */
-#ifndef OMMAI_FAMILIES_GGUF_MODEL_H
-#define OMMAI_FAMILIES_GGUF_MODEL_H
+#pragma once
 
 #include "families/documents.h"
 #include "text/tokenizer.h"
@@ -28,5 +27,3 @@ enum omma_status ommai_gguf_model_checkpoint(const struct ommai_gguf_model *mode
                                              struct omma_error *error);
 enum omma_status ommai_gguf_model_tokenizer(const struct ommai_gguf_model *model, struct ommai_tokenizer **tokenizer,
                                             struct omma_error *error);
-
-#endif

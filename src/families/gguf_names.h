@@ -1,8 +1,7 @@
 /* The tensors of GGUF files under the names and in the shapes that the families ask for: those of
  * the checkpoints that the files were converted from. Source of the mapping: llama.cpp's
  * conversion scripts and the Python package `gguf`. */
-#ifndef OMMAI_FAMILIES_GGUF_NAMES_H
-#define OMMAI_FAMILIES_GGUF_NAMES_H
+#pragma once
 
 #include "families/gguf_files.h"
 #include "vision/vision_tower.h"
@@ -46,5 +45,3 @@ void ommai_gguf_tensors_destroy(struct ommai_gguf_tensors *tensors);
 
 /* [*count], in no order. */
 const struct ommai_tensor *ommai_gguf_tensors_list(const struct ommai_gguf_tensors *tensors, int64_t *count);
-
-#endif

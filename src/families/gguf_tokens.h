@@ -1,6 +1,5 @@
 /* The tokenizer in a GGUF file's keys, tokenizer.ggml.*. */
-#ifndef OMMAI_FAMILIES_GGUF_TOKENS_H
-#define OMMAI_FAMILIES_GGUF_TOKENS_H
+#pragma once
 
 #include "text/tokenizer.h"
 #include "weights/gguf.h"
@@ -10,5 +9,3 @@
  * name; LIMIT; MEMORY. */
 enum omma_status ommai_gguf_tokens_load(const struct ommai_gguf *file, const struct omma_allocator *allocator,
                                         struct ommai_tokenizer **tokenizer, struct omma_error *error);
-
-#endif

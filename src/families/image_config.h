@@ -1,6 +1,5 @@
 /* preprocessor_config.json and video_preprocessor_config.json: the same form in all families. */
-#ifndef OMMAI_FAMILIES_IMAGE_CONFIG_H
-#define OMMAI_FAMILIES_IMAGE_CONFIG_H
+#pragma once
 
 #include "families/model_config.h"
 
@@ -23,5 +22,3 @@ enum omma_status ommai_video_config_read(const struct ommai_documents *documents
                                          const struct ommai_default_processor *published,
                                          const struct ommai_processor_defaults *defaults, struct ommai_model_config *config,
                                          struct omma_error *error);
-
-#endif

@@ -1,7 +1,6 @@
 /* What config.json, preprocessor_config.json, video_preprocessor_config.json and
  * generation_config.json give, in one form for all families. */
-#ifndef OMMAI_FAMILIES_MODEL_CONFIG_H
-#define OMMAI_FAMILIES_MODEL_CONFIG_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -97,5 +96,3 @@ enum omma_status ommai_model_config_read(const struct ommai_documents *documents
 #define OMMAI_CONFIG_MAX_HEADS 4096
 #define OMMAI_CONFIG_MAX_VOCAB (1 << 24)
 #define OMMAI_CONFIG_MAX_POSITIONS (1 << 24)
-
-#endif

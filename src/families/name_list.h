@@ -1,8 +1,7 @@
 /* Names of layers as configurations list them, each with a value: spelled out, or as regular
  * expressions that a name must begin with a match of (Python's re.match). Expressions are foreign:
  * their size is limited, and the steps of all matches of a list are taken from one account. */
-#ifndef OMMAI_FAMILIES_NAME_LIST_H
-#define OMMAI_FAMILIES_NAME_LIST_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -34,5 +33,3 @@ int ommai_name_list_find(struct ommai_name_list *list, const char *name);
 /* The value of the first expression, in the order of their texts, that the name begins with a match
  * of; -1 where there is none. Errors: LIMIT when the steps are used up, MEMORY. */
 enum omma_status ommai_name_list_match(struct ommai_name_list *list, const char *name, int *value, struct omma_error *error);
-
-#endif

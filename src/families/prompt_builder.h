@@ -1,6 +1,5 @@
 /* A prompt under construction: text that is tokenised between its images and videos. */
-#ifndef OMMAI_FAMILIES_PROMPT_BUILDER_H
-#define OMMAI_FAMILIES_PROMPT_BUILDER_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/omma.h>
@@ -63,5 +62,3 @@ enum omma_status ommai_prompt_media(struct ommai_prompt_builder *builder, const 
 
 /* The frames a second of a video. */
 double ommai_video_fps(const struct omma_video *video);
-
-#endif

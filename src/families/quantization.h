@@ -1,8 +1,7 @@
 /* How a directory's checkpoint is quantised: `quantization_config` of config.json (its own, or its
  * text_config's), or GPTQ's quantize_config.json. What is read is listed in
  * docs/quantized-checkpoints.md; everything else is refused by name. */
-#ifndef OMMAI_FAMILIES_QUANTIZATION_H
-#define OMMAI_FAMILIES_QUANTIZATION_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -42,5 +41,3 @@ enum omma_status ommai_quantization_expect(struct ommai_quantization *quantizati
 enum omma_status ommai_quantization_open_checkpoint(struct ommai_quantization *quantization, const char *directory,
                                                     const struct omma_allocator *allocator,
                                                     struct ommai_checkpoint **checkpoint, struct omma_error *error);
-
-#endif

@@ -1,6 +1,5 @@
 /* How the methods' configurations are read, one function for each method. For quantization.c. */
-#ifndef OMMAI_FAMILIES_QUANTIZATION_SCHEMES_H
-#define OMMAI_FAMILIES_QUANTIZATION_SCHEMES_H
+#pragma once
 
 #include "base/json.h"
 #include "families/name_list.h"
@@ -33,5 +32,3 @@ enum omma_status ommai_quantization_parse_gptq(const json_t *config, const char 
 /* Adds a scheme; *index is its place. Errors: LIMIT. */
 enum omma_status ommai_quantization_add(struct ommai_quantization *quantization, const char *where,
                                         const struct ommai_storage *storage, int *index, struct omma_error *error);
-
-#endif

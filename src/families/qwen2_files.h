@@ -1,7 +1,6 @@
 /* What the released files of the Qwen families share: how images are prepared, and the form of
  * prompts. */
-#ifndef OMMAI_FAMILIES_QWEN2_FILES_H
-#define OMMAI_FAMILIES_QWEN2_FILES_H
+#pragma once
 
 #include "families/model_config.h"
 #include "families/prompt_builder.h"
@@ -28,5 +27,3 @@ extern const struct ommai_media_marks ommai_qwen2_media_marks;
   "{{ '<|im_start|>assistant\n' if add_generation_prompt }}"
 #define OMMAI_QWEN2_TURNS \
   "{{ '<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n' if messages[0].role != 'system' }}" OMMAI_QWEN_TURNS
-
-#endif

@@ -1,8 +1,7 @@
 /* Rotary positions in a text configuration: rope_theta, and rope_scaling as released files have it
  * or rope_parameters as transformers 5 writes it. Source: RotaryEmbeddingConfigMixin and the yarn
  * and linear functions of transformers 5.23's modeling_rope_utils.py. */
-#ifndef OMMAI_FAMILIES_ROPE_CONFIG_H
-#define OMMAI_FAMILIES_ROPE_CONFIG_H
+#pragma once
 
 #include "base/json.h"
 #include "language/decoder.h"
@@ -17,5 +16,3 @@ enum omma_status ommai_rope_parse(const json_t *text, const char *where, double 
 /* What yarn makes of a range of scores by mscale_all_dim: 1 without. Errors: FORMAT. */
 enum omma_status ommai_rope_score_factor(const json_t *rope, const char *where, const struct ommai_rope_scaling *scaling,
                                          double *factor, struct omma_error *error);
-
-#endif

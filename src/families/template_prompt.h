@@ -1,7 +1,6 @@
 /* A prompt by a chat template: the conversation as the template's variables, what it renders, and
  * that nothing of the conversation is missing there. */
-#ifndef OMMAI_FAMILIES_TEMPLATE_PROMPT_H
-#define OMMAI_FAMILIES_TEMPLATE_PROMPT_H
+#pragma once
 
 #include "families/chat_template.h"
 
@@ -21,5 +20,3 @@ struct ommai_conversation {
 enum omma_status ommai_conversation_render(const struct ommai_chat_choice *choice,
                                            const struct ommai_conversation *conversation, struct ommai_prompt_builder *builder,
                                            struct omma_error *error);
-
-#endif

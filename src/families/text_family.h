@@ -1,7 +1,6 @@
 /* Families of language models: where their keys stand in config.json, and how their tensors are
  * named. Several model families share one. */
-#ifndef OMMAI_FAMILIES_TEXT_FAMILY_H
-#define OMMAI_FAMILIES_TEXT_FAMILY_H
+#pragma once
 
 #include "base/json.h"
 #include "families/weight_loader.h"
@@ -42,5 +41,3 @@ extern const struct ommai_text_family ommai_text_qwen3;
 extern const struct ommai_text_family ommai_text_qwen3_moe; /* the same with MoE layers */
 /* MLA, sigmoid router, shared experts, rope_1d */
 extern const struct ommai_text_family ommai_text_deepseek;
-
-#endif

@@ -1,7 +1,6 @@
 /* The vision towers of all families: their sizes in config.json, and their tensors by a table of
  * names. */
-#ifndef OMMAI_FAMILIES_TOWER_LOADER_H
-#define OMMAI_FAMILIES_TOWER_LOADER_H
+#pragma once
 
 #include "base/json.h"
 #include "families/weight_loader.h"
@@ -67,5 +66,3 @@ struct ommai_tower_names {
  * is allocated then). */
 enum omma_status ommai_tower_load(struct ommai_weight_loader *loader, const struct ommai_tower_names *names,
                                   struct ommai_vision_tower *tower, struct omma_error *error);
-
-#endif

@@ -6,8 +6,7 @@
  *   PACK      converts and packs into memory, then lets go of the file's pages
  *
  * so that sizes are known without weights, and every shape is checked before anything is packed. */
-#ifndef OMMAI_FAMILIES_WEIGHT_LOADER_H
-#define OMMAI_FAMILIES_WEIGHT_LOADER_H
+#pragma once
 
 #include <omma/omma.h>
 
@@ -109,5 +108,3 @@ const struct ommai_tensor *ommai_loader_find(const struct ommai_weight_loader *l
 enum omma_status ommai_loader_mapped(struct ommai_weight_loader *loader, const char *name, int n_dims, const int64_t *shape,
                                      const void **data, enum omma_dtype *type, const struct ommai_stored_matrix **stored,
                                      struct omma_error *error);
-
-#endif

@@ -1,7 +1,6 @@
 /* In which format a model's weights are packed and in which type their layers compute, by what a
  * layer is for. Made once, from the options; everything that counts, estimates or packs asks it. */
-#ifndef OMMAI_FAMILIES_WEIGHT_POLICY_H
-#define OMMAI_FAMILIES_WEIGHT_POLICY_H
+#pragma once
 
 #include <omma/omma.h>
 
@@ -62,5 +61,3 @@ enum omma_status ommai_weight_kind_quantize(const char *name, const char *declar
 /* `tower` and `text` are what was asked for; gated_tower: its blocks have gated layers. */
 struct ommai_weight_policy ommai_weight_policy_make(struct ommai_weight_kind tower, bool gated_tower,
                                                     struct ommai_weight_kind text);
-
-#endif

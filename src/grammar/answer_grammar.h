@@ -1,7 +1,6 @@
 /* From what a request asks for to a grammar: a JSON Schema, any JSON object, a regular expression,
  * one of several texts, a grammar in GBNF. */
-#ifndef OMMAI_GRAMMAR_ANSWER_GRAMMAR_H
-#define OMMAI_GRAMMAR_ANSWER_GRAMMAR_H
+#pragma once
 
 #include "grammar/grammar.h"
 
@@ -29,5 +28,3 @@ struct ommai_grammar_source {
  * UNSUPPORTED, LIMIT, MEMORY. */
 enum omma_status ommai_answer_grammar_create(const struct ommai_grammar_source *source, const struct omma_allocator *allocator,
                                              struct ommai_grammar **grammar, struct omma_error *error);
-
-#endif

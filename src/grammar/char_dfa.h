@@ -1,8 +1,7 @@
 /* Sets of strings as deterministic automata over characters: what must hold together (a pattern and
  * a length, a key that is none of these) is worked out here before it becomes part of a grammar.
  * Everything lives in a scratch; functions return false when that has failed. */
-#ifndef OMMAI_GRAMMAR_CHAR_DFA_H
-#define OMMAI_GRAMMAR_CHAR_DFA_H
+#pragma once
 
 #include "grammar/regex.h"
 
@@ -52,5 +51,3 @@ bool ommai_dfa_accepts(const struct ommai_char_dfa *dfa, const char *text, size_
 /* Edges from `from` to `to` for its texts. */
 void ommai_builder_dfa(struct ommai_grammar_builder *builder, int32_t from, const struct ommai_char_dfa *dfa,
                        enum ommai_char_encoding encoding, int32_t to);
-
-#endif

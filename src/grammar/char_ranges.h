@@ -1,7 +1,6 @@
 /* Sets of characters (Unicode code points without surrogates), and how their bytes are written into
  * a grammar: as they are, or as they stand between the quotation marks of a JSON string. */
-#ifndef OMMAI_GRAMMAR_CHAR_RANGES_H
-#define OMMAI_GRAMMAR_CHAR_RANGES_H
+#pragma once
 
 #include "base/scratch.h"
 #include "grammar/grammar_builder.h"
@@ -32,5 +31,3 @@ bool ommai_chars_complement(struct ommai_scratch *scratch, const struct ommai_ch
 /* Edges for one character from low to high. */
 void ommai_builder_chars(struct ommai_grammar_builder *builder, int32_t from, uint32_t low, uint32_t high,
                          enum ommai_char_encoding encoding, int32_t to);
-
-#endif

@@ -4,8 +4,7 @@
  * A text is walked through with a stack of calls that are under way. Nodes know how many more calls
  * deep a walk must go from them, at least, before its rule ends, so that a walk never goes where
  * the limit of depth would not let it out again. */
-#ifndef OMMAI_GRAMMAR_GRAMMAR_H
-#define OMMAI_GRAMMAR_GRAMMAR_H
+#pragma once
 
 #include <omma/status.h>
 
@@ -50,5 +49,3 @@ enum omma_status ommai_grammar_create(const struct ommai_grammar_builder *builde
 /* Bytes that it takes. */
 size_t ommai_grammar_bytes(const struct ommai_grammar *grammar);
 void ommai_grammar_destroy(struct ommai_grammar *grammar);
-
-#endif

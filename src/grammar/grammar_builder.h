@@ -5,8 +5,7 @@
  *
  * A builder remembers the first thing that went wrong and then ignores what follows, so that calls
  * need no checks; ommai_grammar_create reports it. Not thread-safe. */
-#ifndef OMMAI_GRAMMAR_GRAMMAR_BUILDER_H
-#define OMMAI_GRAMMAR_GRAMMAR_BUILDER_H
+#pragma once
 
 #include <omma/host.h>
 #include <stdbool.h>
@@ -90,5 +89,3 @@ struct ommai_literal {
 /* One of the texts; common beginnings are shared. Sorts them. */
 void ommai_builder_choice(struct ommai_grammar_builder *builder, int32_t from, struct ommai_literal *texts, size_t n,
                           int32_t to);
-
-#endif

@@ -1,7 +1,6 @@
 /* What a grammar's nodes lead to: whether their rule can end from them without a byte, and how deep
  * a walk must go before it ends. */
-#ifndef OMMAI_GRAMMAR_GRAMMAR_SETTLE_H
-#define OMMAI_GRAMMAR_GRAMMAR_SETTLE_H
+#pragma once
 
 #include "base/scratch.h"
 #include "grammar/grammar.h"
@@ -19,5 +18,3 @@ bool ommai_grammar_passes_empty(const struct ommai_grammar *grammar, const bool 
 static inline int32_t ommai_grammar_start_of(const struct ommai_grammar *grammar, const struct ommai_grammar_edge *edge) {
   return grammar->rules[edge->rule].start;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* The pieces of JSON that every schema's grammar is made of, as rules of a builder. */
-#ifndef OMMAI_GRAMMAR_JSON_TEXT_H
-#define OMMAI_GRAMMAR_JSON_TEXT_H
+#pragma once
 
 #include <jansson.h>
 
@@ -50,5 +49,3 @@ enum omma_status ommai_json_write(struct ommai_scratch *scratch, const json_t *v
 /* A JSON string of these characters, in quotation marks. */
 enum omma_status ommai_json_quote(struct ommai_scratch *scratch, const char *text, size_t size, struct ommai_literal *out,
                                   struct omma_error *error);
-
-#endif

@@ -1,7 +1,6 @@
 /* Sets of names, each of an owner: which names a list has, without going through it for each
  * question. Lives in a scratch. Zero-initialised: empty. */
-#ifndef OMMAI_GRAMMAR_NAME_SET_H
-#define OMMAI_GRAMMAR_NAME_SET_H
+#pragma once
 
 #include "base/scratch.h"
 
@@ -23,5 +22,3 @@ struct ommai_named *ommai_name_set_find(const struct ommai_name_set *set, const 
  * failed. */
 struct ommai_named *ommai_name_set_add(struct ommai_name_set *set, struct ommai_scratch *scratch, const void *owner,
                                        const char *text, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* Numbers between two bounds, as digits. */
-#ifndef OMMAI_GRAMMAR_NUMBER_RANGE_H
-#define OMMAI_GRAMMAR_NUMBER_RANGE_H
+#pragma once
 
 #include "grammar/grammar_builder.h"
 
@@ -33,5 +32,3 @@ struct ommai_number_range {
  * none. */
 void ommai_builder_number_range(struct ommai_grammar_builder *builder, int32_t from, const struct ommai_number_range *range,
                                 int32_t to);
-
-#endif

@@ -10,8 +10,7 @@
  * Work is counted in steps of about 10 ns. Beyond a limit everything that would make a state gives
  * FULL; what was made stays, so that the next call goes on from there. One thread, but for
  * `stop`. */
-#ifndef OMMAI_GRAMMAR_RECOGNISER_H
-#define OMMAI_GRAMMAR_RECOGNISER_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -78,5 +77,3 @@ static inline int32_t ommai_recogniser_next(struct ommai_recogniser *recogniser,
   int32_t next = recogniser->next[(int64_t)state * grammar->n_classes + grammar->class_of[byte]];
   return next == OMMAI_STATE_UNKNOWN ? ommai_recogniser_step(recogniser, state, byte) : next;
 }
-
-#endif

@@ -8,8 +8,7 @@
  *
  * \d and \w are ASCII, as in ECMA-262; where engines differ (Python's have all of Unicode) a class
  * takes what both take. */
-#ifndef OMMAI_GRAMMAR_REGEX_H
-#define OMMAI_GRAMMAR_REGEX_H
+#pragma once
 
 #include "grammar/char_ranges.h"
 
@@ -42,5 +41,3 @@ enum omma_status ommai_regex_parse(struct ommai_scratch *scratch, const char *pa
 /* Edges from `from` to `to` for the texts of the pattern. */
 void ommai_builder_regex(struct ommai_grammar_builder *builder, int32_t from, const struct ommai_regex *regex,
                          enum ommai_char_encoding encoding, int32_t to);
-
-#endif

@@ -1,7 +1,6 @@
 /* One character of a regular expression, or a set of them: a literal, an escape, `.`, or a class in
  * brackets. */
-#ifndef OMMAI_GRAMMAR_REGEX_CLASS_H
-#define OMMAI_GRAMMAR_REGEX_CLASS_H
+#pragma once
 
 #include "grammar/char_ranges.h"
 
@@ -15,5 +14,3 @@ struct ommai_regex_text {
 /* Reads one at `at`, which is before the end. *chars is normalised. Errors: FORMAT, UNSUPPORTED,
  * LIMIT, MEMORY. */
 enum omma_status ommai_regex_class_read(struct ommai_regex_text *text, struct ommai_chars *chars, struct omma_error *error);
-
-#endif

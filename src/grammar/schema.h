@@ -5,8 +5,7 @@
  * JSON pointer: nothing is ignored but annotations. Members come in the order of the schema. What
  * a grammar's texts are is never more than the schema allows; it is less where the page documents
  * so. */
-#ifndef OMMAI_GRAMMAR_SCHEMA_H
-#define OMMAI_GRAMMAR_SCHEMA_H
+#pragma once
 
 #include <jansson.h>
 
@@ -29,5 +28,3 @@ struct ommai_schema_options {
 enum omma_status ommai_schema_compile(const json_t *schema, const struct ommai_schema_options *options,
                                       struct ommai_grammar_builder *builder, struct ommai_scratch *scratch, int32_t *root,
                                       struct omma_error *error);
-
-#endif

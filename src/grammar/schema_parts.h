@@ -4,8 +4,7 @@
  * the set; anyOf and oneOf become one rule for each alternative, with it in the set; then what the
  * set requires of each type becomes the rule's graph. Rules are made from a queue, so that nesting
  * takes no stack. */
-#ifndef OMMAI_GRAMMAR_SCHEMA_PARTS_H
-#define OMMAI_GRAMMAR_SCHEMA_PARTS_H
+#pragma once
 
 #include "grammar/char_dfa.h"
 #include "grammar/json_text.h"
@@ -173,5 +172,3 @@ enum omma_status ommai_schema_range(struct schema_context *context, const struct
  * such a member is made. */
 enum omma_status ommai_schema_member(struct schema_context *context, const struct schema_set *set, const char *name,
                                      struct schema_set *value, bool *required, bool *allowed);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * A mask has a bit for each token of the vocabulary: set where the grammar goes on through all of
  * its bytes. The tokens that end an answer are allowed exactly where the text may end. */
-#ifndef OMMAI_GRAMMAR_TOKEN_MASK_H
-#define OMMAI_GRAMMAR_TOKEN_MASK_H
+#pragma once
 
 #include "grammar/recogniser.h"
 #include "grammar/token_trie.h"
@@ -82,5 +81,3 @@ bool ommai_token_masks_make(struct ommai_token_masks *masks, struct ommai_mask_p
 /* Makes it and gives it, whatever that takes. */
 const uint32_t *ommai_token_masks_get(struct ommai_token_masks *masks, struct ommai_mask_position *position, bool *ends,
                                       bool *goes_on);
-
-#endif

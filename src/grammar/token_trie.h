@@ -4,8 +4,7 @@
  * Tokens are in groups by what they are made of, a tree each, so that a pass may leave out a group
  * as a whole and those that are looked for in strings (with quotation marks and the like) lie
  * close together. */
-#ifndef OMMAI_GRAMMAR_TOKEN_TRIE_H
-#define OMMAI_GRAMMAR_TOKEN_TRIE_H
+#pragma once
 
 #include <omma/status.h>
 
@@ -105,5 +104,3 @@ static inline int64_t ommai_mask_words(int64_t vocab_size) { return (vocab_size 
 static inline void ommai_mask_set(uint32_t *mask, int32_t token) { mask[token / 32] |= 1u << token % 32; }
 static inline void ommai_mask_clear(uint32_t *mask, int32_t token) { mask[token / 32] &= ~(1u << token % 32); }
 static inline bool ommai_mask_has(const uint32_t *mask, int32_t token) { return mask[token / 32] >> token % 32 & 1; }
-
-#endif

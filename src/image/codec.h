@@ -1,7 +1,6 @@
 /* What the file formats of this folder have in common: one pair of functions each, and the checks
  * around them. */
-#ifndef OMMAI_IMAGE_CODEC_H
-#define OMMAI_IMAGE_CODEC_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -87,5 +86,3 @@ void ommai_image_paint_on_white(const uint8_t *rgba, uint8_t *rgb, int64_t n);
 
 /* The same where the colours are multiplied with alpha already: c + 255 - alpha. */
 void ommai_image_add_white(const uint8_t *rgba, uint8_t *rgb, int64_t n);
-
-#endif

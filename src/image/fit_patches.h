@@ -2,8 +2,7 @@
  * filled up with black at the right and bottom to whole merge blocks.
  * Source: the image processor of the released checkpoints whose limit is in_token_limit
  * (docs/models/), in double. */
-#ifndef OMMAI_IMAGE_FIT_PATCHES_H
-#define OMMAI_IMAGE_FIT_PATCHES_H
+#pragma once
 
 #include <omma/status.h>
 #include <stdbool.h>
@@ -31,5 +30,3 @@ enum omma_status ommai_fit_patches(int32_t width, int32_t height, int32_t patch_
 /* Moves the rows of an image [height][width][3] that lies at the beginning of `pixels` to rows of
  * padded_width, and fills the rest of [padded_height][padded_width][3] with black. */
 void ommai_pad_in_place(const struct ommai_fitted_size *size, uint8_t *pixels);
-
-#endif

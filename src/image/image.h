@@ -8,8 +8,7 @@
  *   - 16-bit samples give their high byte, for gray as for colour (of TIFF, rounded by libtiff).
  * ICC profiles and gamma are ignored. The EXIF orientation is applied: width and height are those
  * of the upright image. */
-#ifndef OMMAI_IMAGE_IMAGE_H
-#define OMMAI_IMAGE_IMAGE_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -87,5 +86,3 @@ struct ommai_image_header {
  * far as the headers show them. */
 enum omma_status ommai_image_probe(const void *bytes, size_t size, const struct ommai_image_limits *limits,
                                    struct ommai_image_header *header, struct omma_error *error);
-
-#endif

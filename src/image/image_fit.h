@@ -1,7 +1,6 @@
 /* The size that an image is brought to before it is cut into patches, by the rule of its family. A
  * new rule is an entry of the enum and a case in image_fit.c. */
-#ifndef OMMAI_IMAGE_IMAGE_FIT_H
-#define OMMAI_IMAGE_IMAGE_FIT_H
+#pragma once
 
 #include "image/fit_patches.h"
 
@@ -29,5 +28,3 @@ enum omma_status ommai_image_fit(const struct ommai_fit_limits *limits, int32_t 
  * 0: each has it. */
 enum omma_status ommai_frame_fit(const struct ommai_fit_limits *limits, int32_t width, int32_t height, int64_t n_frames,
                                  struct ommai_fitted_size *size, struct omma_error *error);
-
-#endif

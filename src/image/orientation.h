@@ -1,8 +1,7 @@
 /* The EXIF orientation of an image file, and turning pixels upright. Thread-safe, no allocation.
  * Source: the Exif 2.3 standard, tag 0x0112; TIFF 6.0 for the directory; the same turns as Pillow's
  * ImageOps.exif_transpose. */
-#ifndef OMMAI_IMAGE_ORIENTATION_H
-#define OMMAI_IMAGE_ORIENTATION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,5 +22,3 @@ bool ommai_orientation_swaps_sides(int orientation);
 /* Copies the stored pixels, [height][width][3], upright to `out`, [height][width][3] or, where the
  * sides are swapped, [width][height][3]. The two must not overlap. */
 void ommai_orientation_apply(int orientation, const uint8_t *pixels, int32_t width, int32_t height, uint8_t *out);
-
-#endif

@@ -5,8 +5,7 @@
  * still every time slice is the same image. A value is (u8 - 255 * mean) / (255 * std) in f32, as
  * the fast image processors of transformers compute it, bit for bit; bf16 is that, rounded to
  * nearest even. */
-#ifndef OMMAI_IMAGE_PATCHES_H
-#define OMMAI_IMAGE_PATCHES_H
+#pragma once
 
 #include <omma/attention.h>
 #include <omma/status.h>
@@ -39,5 +38,3 @@ enum omma_status ommai_patches_from_pixels(const struct ommai_patch_spec *spec, 
 enum omma_status ommai_patches_from_frames(const struct ommai_patch_spec *spec, const uint8_t *const *frames, int32_t width,
                                            int32_t height, int64_t first_patch, int64_t n_patches, void *out,
                                            int64_t out_stride, enum omma_dtype out_type, struct omma_error *error);
-
-#endif

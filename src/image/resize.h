@@ -7,8 +7,7 @@
  * and in which pass goes first.
  * Source: torchvision's antialiased uint8 interpolate; Image.resize of Pillow 13 (older versions
  * are always horizontal first). */
-#ifndef OMMAI_IMAGE_RESIZE_H
-#define OMMAI_IMAGE_RESIZE_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -43,5 +42,3 @@ enum omma_status ommai_resize_bicubic(enum ommai_resize_rule rule, const uint8_t
 enum omma_status ommai_resize_bicubic_at(enum ommai_cpu_level level, enum ommai_resize_rule rule, const uint8_t *src,
                                          int32_t sw, int32_t sh, uint8_t *dst, int32_t dw, int32_t dh, void *workspace,
                                          size_t size, const struct omma_team *team, struct omma_error *error);
-
-#endif

@@ -1,7 +1,6 @@
 /* The size that an image is brought to before it is cut into patches.
  * Source: smart_resize of the image processor in transformers, followed step by step in double. */
-#ifndef OMMAI_IMAGE_SMART_RESIZE_H
-#define OMMAI_IMAGE_SMART_RESIZE_H
+#pragma once
 
 #include <omma/status.h>
 #include <stdint.h>
@@ -22,5 +21,3 @@ enum omma_status ommai_smart_resize(int32_t height, int32_t width, int32_t facto
 enum omma_status ommai_smart_resize_frames(int64_t n_frames, int32_t temporal_patch_size, int32_t height, int32_t width,
                                            int32_t factor, int64_t min_pixels, int64_t max_pixels, int32_t *out_height,
                                            int32_t *out_width, struct omma_error *error);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Both the template and the variables may be hostile: memory, steps, nesting and output are
  * bounded. */
-#ifndef OMMAI_JINJA_JINJA_H
-#define OMMAI_JINJA_JINJA_H
+#pragma once
 
 #include <jansson.h>
 #include <omma/host.h>
@@ -42,5 +41,3 @@ bool ommai_jinja_mentions(const struct ommai_jinja *jinja, const char *word);
  * what cannot be done with these values), LIMIT (more than max_bytes), MEMORY. */
 enum omma_status ommai_jinja_render(const struct ommai_jinja *jinja, const json_t *variables, size_t max_bytes, char **text,
                                     size_t *size, struct omma_error *error);
-
-#endif

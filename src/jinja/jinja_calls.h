@@ -1,7 +1,6 @@
 /* What a template can call: filters, tests, methods of texts and dicts, the environment's
  * functions. */
-#ifndef OMMAI_JINJA_JINJA_CALLS_H
-#define OMMAI_JINJA_JINJA_CALLS_H
+#pragma once
 
 #include "jinja/jinja_parser.h"
 #include "jinja/jinja_value.h"
@@ -65,5 +64,3 @@ struct jinja_value ommai_jinja_join(struct jinja_context *context, const struct 
                                     const struct jinja_value *between);
 /* A dict's items, keys or values ('i', 'k', 'v') as a list. */
 struct jinja_value ommai_jinja_dict_list(struct jinja_context *context, const struct jinja_value *dict, char what);
-
-#endif

@@ -1,8 +1,7 @@
 /* A Jinja template as tokens: literal text with the blanks that Jinja removes gone, and what stands
  * in tags. Source: jinja2's lexer with trim_blocks and lstrip_blocks, as transformers compiles
  * chat templates. */
-#ifndef OMMAI_JINJA_JINJA_LEXER_H
-#define OMMAI_JINJA_JINJA_LEXER_H
+#pragma once
 
 #include <omma/status.h>
 
@@ -36,5 +35,3 @@ struct jinja_token {
  * MEMORY. */
 enum omma_status ommai_jinja_lex(const char *text, size_t size, struct ommai_scratch *scratch, struct jinja_token **tokens,
                                  struct omma_error *error);
-
-#endif

@@ -1,8 +1,7 @@
 /* A Jinja template as a tree. The subset: text, {{ }}, {# #}, set (also with a body, and of a
  * namespace's attribute), if, for (with if and else, break and continue), macro, generation; all
  * expressions but the power operator. The rest of Jinja is refused with its line. */
-#ifndef OMMAI_JINJA_JINJA_PARSER_H
-#define OMMAI_JINJA_JINJA_PARSER_H
+#pragma once
 
 #include "jinja/jinja_lexer.h"
 
@@ -81,5 +80,3 @@ struct jinja_tree {
  * MEMORY. */
 enum omma_status ommai_jinja_parse(const char *text, size_t size, struct ommai_scratch *scratch, struct jinja_tree *tree,
                                    struct omma_error *error);
-
-#endif

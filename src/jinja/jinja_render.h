@@ -1,6 +1,5 @@
 /* A template's tree, rendered: statements and expressions. */
-#ifndef OMMAI_JINJA_JINJA_RENDER_H
-#define OMMAI_JINJA_JINJA_RENDER_H
+#pragma once
 
 #include "jinja/jinja_calls.h"
 
@@ -8,5 +7,3 @@
  * ommai_jinja_render. */
 enum omma_status ommai_jinja_run_tree(const struct jinja_tree *tree, const json_t *variables, size_t max_bytes,
                                       struct ommai_scratch *scratch, struct jinja_buffer *out, struct omma_error *error);
-
-#endif

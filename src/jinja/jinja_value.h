@@ -1,7 +1,6 @@
 /* The values of a Jinja template that is being rendered, and what Python does with them: truth,
  * equality, order, text, JSON. */
-#ifndef OMMAI_JINJA_JINJA_VALUE_H
-#define OMMAI_JINJA_JINJA_VALUE_H
+#pragma once
 
 #include <jansson.h>
 #include <omma/status.h>
@@ -137,5 +136,3 @@ struct jinja_buffer {
 };
 
 bool ommai_jinja_append(struct jinja_context *context, struct jinja_buffer *buffer, const char *text, size_t size);
-
-#endif

@@ -10,8 +10,7 @@
  *
  * where n is a constant up to SHARED_HEADS: heads share what is loaded of each row. A head's
  * operations do not depend on the others. */
-#ifndef OMMAI_KERNELS_ATTENTION_DECODE_BLOCK_H
-#define OMMAI_KERNELS_ATTENTION_DECODE_BLOCK_H
+#pragma once
 
 #include <string.h>
 
@@ -129,5 +128,3 @@ OMMAI_INLINE void decode_block(const struct ommai_attention_decode_block *job, s
   }                                                                                       \
   const struct ommai_attention_decode_kernel ommai_attention_decode_##type##_##suffix = { \
       "decode_" #type "_" #suffix, OMMAI_CPU_##LEVEL, {OMMA_##Q, OMMA_##KV}, block_##type}
-
-#endif

@@ -4,8 +4,7 @@
  * Elements go by spans of two registers: of a bf16 row the even elements and the odd ones, which
  * takes no shuffles; sums of values are put into order when a block ends. Integers come in their
  * order. */
-#ifndef OMMAI_KERNELS_ATTENTION_DECODE_LANES_H
-#define OMMAI_KERNELS_ATTENTION_DECODE_LANES_H
+#pragma once
 
 #include <string.h>
 
@@ -178,5 +177,3 @@ OMMAI_INLINE void add_values(const struct ommai_attention_decode_block *job, int
     }
   }
 }
-
-#endif

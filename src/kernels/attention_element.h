@@ -1,6 +1,5 @@
 /* Elements of the operator's types, one at a time. */
-#ifndef OMMAI_KERNELS_ATTENTION_ELEMENT_H
-#define OMMAI_KERNELS_ATTENTION_ELEMENT_H
+#pragma once
 
 #include <omma/attention.h>
 
@@ -42,5 +41,3 @@ static inline void ommai_attention_store(void *base, int64_t index, enum omma_dt
   uint16_t bits = dtype == OMMA_BF16 ? ommai_bf16_from_f32(value) : ommai_f16_from_f32(value);
   memcpy(at, &bits, sizeof bits);
 }
-
-#endif

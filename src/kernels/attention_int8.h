@@ -8,8 +8,7 @@
  * where a scale is the largest magnitude over 127. The softmax does not see what is the same for
  * all keys, so any center serves; near the keys' mean little of the eight bits goes to what they
  * have in common. Weights, sums and values are as in the other kernels. */
-#ifndef OMMAI_KERNELS_ATTENTION_INT8_H
-#define OMMAI_KERNELS_ATTENTION_INT8_H
+#pragma once
 
 #include <math.h>
 
@@ -29,5 +28,3 @@ static inline float ommai_attention_to_int8(float value, float inverse) {
   float scaled = value * inverse;
   return fabsf(scaled) < 128.0f ? rintf(scaled) : 0.0f;
 }
-
-#endif

@@ -24,8 +24,7 @@
  * - keys and values of 8 bits (kv8) are integers times a scale for each row. TILE kernels take the
  *   products, rounded to bf16 under bf16 queries. DECODE kernels multiply scores by the keys'
  *   scales and probabilities by the values', in f32 throughout: no probability is rounded. */
-#ifndef OMMAI_KERNELS_ATTENTION_KERNELS_H
-#define OMMAI_KERNELS_ATTENTION_KERNELS_H
+#pragma once
 
 #include <omma/attention.h>
 
@@ -234,5 +233,3 @@ extern const struct ommai_attention_tile_kernel *const ommai_attention_tile_kern
 extern const struct ommai_attention_tile_kernel *const ommai_attention_window_kernels[];
 extern const struct ommai_attention_tile_kernel *const ommai_attention_int8_kernels[];
 extern const struct ommai_attention_decode_kernel *const ommai_attention_decode_kernels[];
-
-#endif

@@ -1,7 +1,6 @@
 /* What attention kernels for any vector width share. The including file includes one of lanes_*.h
  * before, which defines LANES, the type vec of that many f32, and the operations vec_... on it. */
-#ifndef OMMAI_KERNELS_ATTENTION_LANES_H
-#define OMMAI_KERNELS_ATTENTION_LANES_H
+#pragma once
 
 #include <math.h>
 
@@ -61,5 +60,3 @@ OMMAI_INLINE void store_part(void *row, int64_t at, int64_t count, vec value, en
 #pragma GCC unroll 1
   for (int64_t i = 0; i < count; i++) ommai_attention_store(row, at + i, dtype, part[i]);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Asking for the rows of a prefetch, a share at a time. */
-#ifndef OMMAI_KERNELS_ATTENTION_PREFETCH_H
-#define OMMAI_KERNELS_ATTENTION_PREFETCH_H
+#pragma once
 
 #include "kernels/attention_kernels.h"
 
@@ -19,5 +18,3 @@ static inline void ommai_attention_prefetch_step(struct ommai_attention_prefetch
   prefetch->row = 0;
   prefetch->kind++;
 }
-
-#endif

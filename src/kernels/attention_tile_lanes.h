@@ -21,8 +21,7 @@
  *
  * Scores and sums are f32: [BLOCK][nv LANES] and [v_head_dim][nv LANES]. Only row by row, never
  * across lanes, is anything added or compared, and a row's operations do not depend on nv. */
-#ifndef OMMAI_KERNELS_ATTENTION_TILE_LANES_H
-#define OMMAI_KERNELS_ATTENTION_TILE_LANES_H
+#pragma once
 
 #include "kernels/attention_lanes.h"
 #include "kernels/attention_prefetch.h"
@@ -266,5 +265,3 @@ OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, e
 #define TILE_KERNEL_KV8(type, TYPE, rows, LEVEL, suffix) \
   TILE_PACK(type##_kv8, TYPE, INT8)                      \
   TILE_OBJECT(type##_kv8, TYPE, INT8, rows, LEVEL, suffix, pack_##type##_kv8, attend_##type)
-
-#endif

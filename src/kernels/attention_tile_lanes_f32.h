@@ -5,8 +5,7 @@
  *   put_lanes(out, index, span, value)   stores LANES neighbours from `index`, a multiple of LANES,
  *   on of an axis that is cut
  *                                        into groups of GROUP, `span` floats from group to group */
-#ifndef OMMAI_KERNELS_ATTENTION_TILE_LANES_F32_H
-#define OMMAI_KERNELS_ATTENTION_TILE_LANES_F32_H
+#pragma once
 
 #include "kernels/attention_lanes.h"
 
@@ -87,5 +86,3 @@ OMMAI_INLINE vec make_weights(const float *scores, float *weights, int64_t n_key
   }
   return vec_add(even, odd);
 }
-
-#endif

@@ -10,8 +10,7 @@
  * denormal count as zeros there, which the scalar code leaves out. That is the arithmetic of the
  * few-row kernels of the same level (gemv.h) as well: a row's bits depend neither on the rows next
  * to it, nor on their number, nor on which of the two computes it. */
-#ifndef OMMAI_KERNELS_BF16_TILE_H
-#define OMMAI_KERNELS_BF16_TILE_H
+#pragma once
 
 #include "kernels/gemv.h"
 
@@ -51,5 +50,3 @@ OMMAI_BF16_TILE_KERNELS(OMMAI_BF16_TILE_DECLARE)
 /* As a list, and the best up to `level`. */
 extern const struct ommai_bf16_tile_kernel *const ommai_bf16_tile_kernels[];
 const struct ommai_bf16_tile_kernel *ommai_bf16_tile_select(enum ommai_cpu_level level);
-
-#endif

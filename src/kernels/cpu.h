@@ -1,6 +1,5 @@
 /* CPU levels: what the machine can do, and which level was asked for. */
-#ifndef OMMAI_KERNELS_CPU_H
-#define OMMAI_KERNELS_CPU_H
+#pragma once
 
 #include <omma/status.h>
 #include <stdbool.h>
@@ -60,6 +59,4 @@ const char *ommai_cpu_reason(const char *isa, enum ommai_cpu_level level, char *
 #define OMMAI_VECTOR_LEVELS(X) X(neon)
 #else
 #define OMMAI_VECTOR_LEVELS(X)
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 /* Sizes and addresses of elements whose type is known at run time. */
-#ifndef OMMAI_KERNELS_DTYPE_H
-#define OMMAI_KERNELS_DTYPE_H
+#pragma once
 
 #include <omma/attention.h>
 #include <stddef.h>
@@ -17,5 +16,3 @@ static inline const char *ommai_dtype_name(enum omma_dtype type) {
 static inline void *ommai_element(void *base, int64_t index, enum omma_dtype type) {
   return (unsigned char *)base + (size_t)index * ommai_dtype_size(type);
 }
-
-#endif

@@ -6,8 +6,7 @@
  * Each sum is one chain over k in rising order, with the rounding of the level's few-row kernels
  * (gemv.h): a row's bits depend neither on the rows next to it nor on which of the two computes
  * it. */
-#ifndef OMMAI_KERNELS_F32_TILE_H
-#define OMMAI_KERNELS_F32_TILE_H
+#pragma once
 
 #include "kernels/gemv.h"
 
@@ -36,5 +35,3 @@ OMMAI_F32_TILE_KERNELS(OMMAI_F32_TILE_DECLARE)
 /* As a list, and the best up to `level`. */
 extern const struct ommai_f32_tile_kernels *const ommai_f32_tile_kernels[];
 const struct ommai_f32_tile_kernels *ommai_f32_tile_select(enum ommai_cpu_level level);
-
-#endif

@@ -2,8 +2,7 @@
  * lanes_*.h before, and defines TILE_ROWS (6 or 12) and TILE_VECTORS, the rows and vectors of
  * columns whose sums stay in registers. Weights are read forwards, a row's values are broadcast:
  * nothing is shuffled. */
-#ifndef OMMAI_KERNELS_F32_TILE_LANES_H
-#define OMMAI_KERNELS_F32_TILE_LANES_H
+#pragma once
 
 #include "kernels/f32_tile.h"
 #include "kernels/row_groups.h"
@@ -79,5 +78,3 @@ static void multiply(const float *strip, const float *x, int64_t n_rows, int64_t
     }
   }
 }
-
-#endif

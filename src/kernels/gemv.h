@@ -4,8 +4,7 @@
  * The frame (gemv.c) cuts the work into panels of 64 outputs, groups of rows and blocks of k; the
  * micro-kernels below it are chosen by CPU level. Each sum is one chain over k in rising order, so
  * that the bits of a row depend neither on n_rows nor on how the panels are shared out. */
-#ifndef OMMAI_KERNELS_GEMV_H
-#define OMMAI_KERNELS_GEMV_H
+#pragma once
 
 #include <omma/attention.h>
 #include <stdbool.h>
@@ -108,5 +107,3 @@ void ommai_gemv_panel_bf16_scalar(const ommai_bf16 *weights, const ommai_bf16 *x
 void ommai_gemv_panel_f32_avx512(const float *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums);
 void ommai_gemv_panel_mixed_avx512(const ommai_bf16 *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k,
                                    float *sums);
-
-#endif

@@ -3,8 +3,7 @@
  * besides the rest: 12 or 24, and PREFETCH_BYTES, how far ahead weights are asked for (as
  * measured). One row passes over the whole panel at a time, more rows over as many columns as
  * leave their sums in registers. */
-#ifndef OMMAI_KERNELS_GEMV_LANES_H
-#define OMMAI_KERNELS_GEMV_LANES_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -150,5 +149,3 @@ OMMAI_INLINE void gemv(const void *weights, const bool half, const float *x, int
     }
   }
 }
-
-#endif

@@ -2,8 +2,7 @@
  * point, so that a row from an activation with next to no negative values loses no bit: x = scale *
  * (q - zero), q and zero in -128 .. 127, scale = (max - min) / 255 with 0 counted among the values,
  * which makes 0 exact. All rounding is to nearest even. */
-#ifndef OMMAI_KERNELS_INT8_H
-#define OMMAI_KERNELS_INT8_H
+#pragma once
 
 #include <float.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ static inline float ommai_int8_inverse(float range, int levels) {
 static inline int32_t ommai_round_whole(float value) {
   return (int32_t)(ommai_bits_from_f32(value + 12582912.0f) & 0x7fffffu) - 0x400000;
 }
-
-#endif

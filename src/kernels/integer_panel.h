@@ -15,8 +15,7 @@
  * So all levels, all row counts, tiles and few rows give the same bits. Rows whose inputs have a
  * zero point z_r (x - z_r is meant) bring z_r, and the weights the sums of their q: acc is less by
  * z_r * weight_sum[n] then. */
-#ifndef OMMAI_KERNELS_INTEGER_PANEL_H
-#define OMMAI_KERNELS_INTEGER_PANEL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -78,5 +77,3 @@ static inline int64_t ommai_integer_group_end(const struct ommai_integer_panel *
   int64_t end = (g + 1) * panel->group;
   return end < panel->k_padded ? end : panel->k_padded;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* The loops that the integer kernels of all vector levels share: groups of inputs, blocks of a long
  * group, all rows over each block. */
-#ifndef OMMAI_KERNELS_INTEGER_PANEL_BLOCKS_H
-#define OMMAI_KERNELS_INTEGER_PANEL_BLOCKS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -103,5 +102,3 @@ static inline void integer_prefetch_scales(const struct integer_block *block) {
   const float *coming = block->scales + GROUPS_AHEAD * block->panel->scale_stride;
   for (int64_t i = 0; i < block->panel->scale_stride; i += LINE_FLOATS) __builtin_prefetch(coming + i);
 }
-
-#endif

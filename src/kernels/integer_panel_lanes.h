@@ -5,8 +5,7 @@
  * int4: weights as unsigned bytes times inputs as signed ones, added up in 16 bits that wrap, for
  * CHUNK_K inputs at a time. The sums begin with what makes signed weights of them, w - 8, so that
  * each half of a lane ends within 16 bits: CHUNK_K / 2 x 8 x 127 < 2^15. */
-#ifndef OMMAI_KERNELS_INTEGER_PANEL_LANES_H
-#define OMMAI_KERNELS_INTEGER_PANEL_LANES_H
+#pragma once
 
 #include "kernels/x86/integer_s8_lanes.h"
 
@@ -217,5 +216,3 @@ static void run_u4(const struct ommai_integer_panel *panel, const struct ommai_i
   }
   integer_for_each_block(panel, rows, 4, 0, rows->n_rows <= STREAM_ROWS ? INTEGER_STREAM_K : BLOCK_K, sums, block_u4);
 }
-
-#endif

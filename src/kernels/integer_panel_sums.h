@@ -1,7 +1,6 @@
 /* What the integer kernels of any vector width do with sums before and after a block. The including
  * file includes one of integer_lanes_*.h before. */
-#ifndef OMMAI_KERNELS_INTEGER_PANEL_SUMS_H
-#define OMMAI_KERNELS_INTEGER_PANEL_SUMS_H
+#pragma once
 
 #include <string.h>
 
@@ -75,5 +74,3 @@ OMMAI_INLINE void finish(const struct integer_block *block, int column, const in
     }
   }
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* What one core can do at best: multiply-adds that never leave the registers, and reading memory.
  * The measure for every other figure. */
-#ifndef OMMAI_KERNELS_PEAK_H
-#define OMMAI_KERNELS_PEAK_H
+#pragma once
 
 #include <stdint.h>
 
@@ -25,6 +24,4 @@ double ommai_peak_bf16_avx512_bf16(int64_t rounds);
 #elif defined(__aarch64__)
 double ommai_peak_f32_neon(int64_t rounds);
 double ommai_peak_bf16_neon_bf16(int64_t rounds);
-#endif
-
 #endif

@@ -1,7 +1,6 @@
 /* One pass of a separable resampling of 8-bit RGB: sums of pixels times fixed-point weights,
  * rounded and clamped to 8 bits. All kernels give the same bits: the sums are exact integers. */
-#ifndef OMMAI_KERNELS_RESAMPLE_H
-#define OMMAI_KERNELS_RESAMPLE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -44,5 +43,3 @@ void ommai_resample_row_avx2(const struct ommai_resample_pass *pass, const uint8
                              int32_t end);
 void ommai_resample_column_avx2(const struct ommai_resample_pass *pass, int32_t i, const uint8_t *in, int64_t stride,
                                 uint8_t *out, int64_t n_bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* How rows of a tile are shared out to a kernel that holds the sums of some in registers. */
-#ifndef OMMAI_KERNELS_ROW_GROUPS_H
-#define OMMAI_KERNELS_ROW_GROUPS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -10,5 +9,3 @@ static inline int ommai_next_rows(int64_t left, int max_rows) {
   if (left <= max_rows) return (int)left;
   return left < max_rows + max_rows / 2 ? (int)(left + 1) / 2 : max_rows;
 }
-
-#endif

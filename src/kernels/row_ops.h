@@ -6,8 +6,7 @@
  * on its neighbours. Pointers need only their natural alignment. Single-threaded; no allocation.
  * Output types are f32 or bf16 (one rounding to nearest even). The last four are those of draws
  * from a row of logits. */
-#ifndef OMMAI_KERNELS_ROW_OPS_H
-#define OMMAI_KERNELS_ROW_OPS_H
+#pragma once
 
 #include <omma/attention.h>
 #include <stdbool.h>
@@ -107,5 +106,3 @@ OMMAI_ROW_OPS_LEVELS(OMMAI_ROW_OPS_DECLARE)
 
 /* The best up to `level`. */
 const struct ommai_row_ops *ommai_row_ops(enum ommai_cpu_level level);
-
-#endif

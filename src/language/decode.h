@@ -1,8 +1,7 @@
 /* Generated tokens through the decoder: one row per sequence, always by the kernels for few rows,
  * at any load. So a token's arithmetic does not depend on the sequences that are decoded with
  * it. */
-#ifndef OMMAI_LANGUAGE_DECODE_H
-#define OMMAI_LANGUAGE_DECODE_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -41,5 +40,3 @@ const float *ommai_decode_residual(const void *workspace);
 enum omma_status ommai_decode_logits(const struct ommai_decoder *decoder, const float *residual, int64_t n_rows,
                                      void *workspace, size_t workspace_size, const struct omma_team *team, float *logits,
                                      struct omma_error *error);
-
-#endif

@@ -1,7 +1,6 @@
 /* The mixing of a decode step, one row per sequence, and what all attentions share in it: a mixer
  * chooses what is multiplied with the kept rows (mixer.h). */
-#ifndef OMMAI_LANGUAGE_DECODE_ATTENTION_H
-#define OMMAI_LANGUAGE_DECODE_ATTENTION_H
+#pragma once
 
 #include "base/arena.h"
 #include "language/decode.h"
@@ -43,5 +42,3 @@ struct omma_attention_tensors ommai_decode_attention_tensors(const struct ommai_
 enum omma_status ommai_decode_attention_run(const struct ommai_decode_mixing *mixing,
                                             const struct omma_attention_tensors *tensors, const struct omma_team *team,
                                             struct omma_error *error);
-
-#endif

@@ -12,8 +12,7 @@
  * many such experts per row (router.h, experts.h), next to a dense part that every row takes, where
  * there is one. RMSNorm everywhere. Source: the text models of Hugging Face transformers named in
  * docs/models/. */
-#ifndef OMMAI_LANGUAGE_DECODER_H
-#define OMMAI_LANGUAGE_DECODER_H
+#pragma once
 
 #include <omma/attention.h>
 #include <omma/host.h>
@@ -173,5 +172,3 @@ void ommai_decoder_free(struct ommai_decoder *decoder, const struct omma_allocat
 
 /* One row of the embedding table as f32 [hidden]. token in [0, vocab_size). */
 void ommai_decoder_embed(const struct ommai_decoder *decoder, int32_t token, float *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* What a decoder computes, from its shapes alone. */
-#ifndef OMMAI_LANGUAGE_DECODER_WORK_H
-#define OMMAI_LANGUAGE_DECODER_WORK_H
+#pragma once
 
 #include "language/decoder.h"
 
@@ -10,5 +9,3 @@
  * within the layer's window;
  * the output layer for the last token. MLA expands a token's compressed row once. */
 double ommai_decoder_prompt_flops(const struct ommai_decoder_config *config, int64_t n_tokens);
-
-#endif

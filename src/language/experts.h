@@ -4,8 +4,7 @@
  * Rows go by slots (routing.h). What an expert makes of a row does not depend on the other rows,
  * and a row's sum runs over its experts in rising order, so that a row's bits depend on the row
  * alone. */
-#ifndef OMMAI_LANGUAGE_EXPERTS_H
-#define OMMAI_LANGUAGE_EXPERTS_H
+#pragma once
 
 #include "language/decoder.h"
 #include "language/feed_forward.h"
@@ -44,5 +43,3 @@ void ommai_experts_add_row(const struct ommai_decoder *decoder, const struct omm
 void ommai_experts_run_few(const struct ommai_decoder *decoder, int64_t layer, struct ommai_routing *routing, int64_t n_rows,
                            const void *rows, const struct ommai_experts_scratch *scratch, float *results,
                            const struct omma_team *team);
-
-#endif

@@ -6,8 +6,7 @@
  *
  * act is SiLU (SwiGLU) in all models so far. ommai_feed_forward_gate is the one place that knows
  * it: a model with GELU (GeGLU) adds the activation to the config and its row operation there. */
-#ifndef OMMAI_LANGUAGE_FEED_FORWARD_H
-#define OMMAI_LANGUAGE_FEED_FORWARD_H
+#pragma once
 
 #include "language/decoder.h"
 
@@ -32,5 +31,3 @@ void ommai_feed_forward_gate(const struct ommai_decoder *decoder, const float *p
 
 /* Elements of the two matrices. */
 int64_t ommai_feed_forward_elements(const struct ommai_decoder_config *config, int64_t intermediate_size);
-
-#endif

@@ -6,11 +6,8 @@
  *
  * An int8 cache takes k and v from f32. Prefill and decode read keys and values from the pages, all
  * heads with one plan. */
-#ifndef OMMAI_LANGUAGE_GROUPED_ATTENTION_H
-#define OMMAI_LANGUAGE_GROUPED_ATTENTION_H
+#pragma once
 
 #include "language/mixer.h"
 
 extern const struct ommai_mixer ommai_grouped_attention;
-
-#endif

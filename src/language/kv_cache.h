@@ -8,8 +8,7 @@
  * In int8, a row is integers in -127 .. 127 and one scale, max|x| / 127 as f32, for each token and
  * head. The 64 scales of a page's head lie behind its 64 rows, so that attention reads both in one
  * stream and all begin at a multiple of 64 bytes. */
-#ifndef OMMAI_LANGUAGE_KV_CACHE_H
-#define OMMAI_LANGUAGE_KV_CACHE_H
+#pragma once
 
 #include <omma/attention.h>
 #include <omma/host.h>
@@ -72,5 +71,3 @@ void ommai_kv_write_int8(const struct ommai_kv_cache *cache, const struct ommai_
 /* The operator's flags and tensors for a layer of the cache. */
 void ommai_kv_set_types(enum omma_dtype kv_type, struct omma_attention_spec *spec);
 void ommai_kv_set_tensors(const struct ommai_kv_cache *cache, int64_t layer, struct omma_attention_tensors *tensors);
-
-#endif

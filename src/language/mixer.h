@@ -5,8 +5,7 @@
  *
  *   layer:  projected = qkv(norm x);  finish_row: q, and what is kept, into pages
  *           prefill or decode: q or projected, what is kept -> mixed;  x += o(mixed) */
-#ifndef OMMAI_LANGUAGE_MIXER_H
-#define OMMAI_LANGUAGE_MIXER_H
+#pragma once
 
 #include "base/arena.h"
 #include "language/decoder.h"
@@ -64,5 +63,3 @@ struct ommai_mixer {
   enum omma_status (*prefill)(const struct ommai_prefill_mixing *mixing, int64_t layer, int64_t first, int64_t *count,
                               const struct omma_team *team, struct omma_error *error);
 };
-
-#endif

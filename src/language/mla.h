@@ -8,8 +8,7 @@
  * for it is bounded. Decode absorbs W_k into the query instead: q_nope W_k is multiplied with c,
  * and W_v with the weighted sum of c, so that the kept rows are read as they are. Source: arXiv
  * 2405.04434, section 2.1. */
-#ifndef OMMAI_LANGUAGE_MLA_H
-#define OMMAI_LANGUAGE_MLA_H
+#pragma once
 
 #include "language/mixer.h"
 
@@ -22,5 +21,3 @@ static inline int64_t ommai_mla_width(const struct ommai_decoder_config *config)
 
 /* How prefill calls a head's expansion. */
 struct ommai_linear_call ommai_mla_call_expand(const struct ommai_decoder_config *config, enum omma_dtype dtype);
-
-#endif

@@ -1,8 +1,7 @@
 /* Rotary positions with three axes (time, row, column): which axis turns which pair of a head, and
  * by what angle. Source: multimodal rotary embedding and modeling_rope_utils.py of transformers,
  * in the same types. */
-#ifndef OMMAI_LANGUAGE_MROPE_H
-#define OMMAI_LANGUAGE_MROPE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,5 +36,3 @@ void ommai_mrope_init(struct ommai_mrope *mrope, int64_t head_dim, double theta,
 
 /* cosine and sine [n_pairs] of one token's angles, in f32. */
 void ommai_mrope_angles(const struct ommai_mrope *mrope, const int32_t position[3], float *cosine, float *sine);
-
-#endif

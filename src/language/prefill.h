@@ -4,8 +4,7 @@
  * Chunks begin at multiples of OMMA_ATTENTION_PAGE_TOKENS positions; a prompt gives the same bits
  * however it is chunked, and whatever else runs. What the layers keep goes into the sequence's
  * pages. */
-#ifndef OMMAI_LANGUAGE_PREFILL_H
-#define OMMAI_LANGUAGE_PREFILL_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -61,5 +60,3 @@ bool ommai_prefill_done(const struct ommai_prefill *prefill);
 /* The residual of row `row` after the last layer [hidden]; valid once done, until the workspace is
  * used again. */
 const float *ommai_prefill_residual(const struct ommai_prefill *prefill, int64_t row);
-
-#endif

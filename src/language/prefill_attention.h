@@ -1,7 +1,6 @@
 /* The mixing of a chunk of prompt rows, in steps, and what all attentions share in it: a mixer
  * chooses the problem and the tensors (mixer.h). */
-#ifndef OMMAI_LANGUAGE_PREFILL_ATTENTION_H
-#define OMMAI_LANGUAGE_PREFILL_ATTENTION_H
+#pragma once
 
 #include "base/arena.h"
 #include "language/mixer.h"
@@ -50,5 +49,3 @@ enum omma_status ommai_prefill_attention_plan(struct ommai_prefill_mixing *mixin
 enum omma_status ommai_prefill_attention_run(const struct ommai_prefill_mixing *mixing,
                                              const struct omma_attention_tensors *tensors, int64_t first, int64_t count,
                                              const struct omma_team *team, struct omma_error *error);
-
-#endif

@@ -1,7 +1,6 @@
 /* Which experts a row goes to, and with what weights. Source: the routers of the official code
  * named in docs/models/. */
-#ifndef OMMAI_LANGUAGE_ROUTER_H
-#define OMMAI_LANGUAGE_ROUTER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ struct ommai_router_config {
  * without bias. Ties go to the lower number. All of it in f32. */
 void ommai_router_choose(const struct ommai_router_config *config, const float *logits, const float *bias, int32_t *chosen,
                          float *weights);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Slot r * n_chosen + j is row r's j-th expert, in rising order of experts. A row's sum over its
  * experts runs in that order, whoever else goes to the same experts. */
-#ifndef OMMAI_LANGUAGE_ROUTING_H
-#define OMMAI_LANGUAGE_ROUTING_H
+#pragma once
 
 #include "base/arena.h"
 #include "language/router.h"
@@ -28,5 +27,3 @@ int64_t ommai_routing_sort(struct ommai_routing *routing, int64_t n_rows, int64_
 
 /* The expert that a tile belongs to. */
 int64_t ommai_routing_expert(const struct ommai_routing *routing, int64_t tile);
-
-#endif

@@ -12,8 +12,7 @@
  * 0.01, which vLLM raises to that, is taken as it is. The vocabulary is cut into parts of a fixed
  * length that a thread pool shares, so that a row's result depends neither on the threads nor on
  * the other rows. */
-#ifndef OMMAI_LANGUAGE_SAMPLER_H
-#define OMMAI_LANGUAGE_SAMPLER_H
+#pragma once
 
 #include "base/tokens.h"
 #include "kernels/row_ops.h"
@@ -46,5 +45,3 @@ struct ommai_sampler *ommai_sampler_place(void *memory, int64_t vocab_size, int6
  * most max_rows. Allocates nothing. One call at a time. */
 void ommai_sampler_run(struct ommai_sampler *sampler, struct ommai_draw *draws, const struct ommai_sampler_input *inputs,
                        int64_t n_rows, const struct omma_team *team);
-
-#endif

@@ -1,7 +1,6 @@
 /* What a decoder keeps of a sequence, by group (base/state_groups.h): layers with the same mixer
  * and window need the same and form one. The memory is kv_cache.h. */
-#ifndef OMMAI_LANGUAGE_STATE_H
-#define OMMAI_LANGUAGE_STATE_H
+#pragma once
 
 #include "base/state_groups.h"
 #include "language/decoder.h"
@@ -27,5 +26,3 @@ void ommai_state_layout_make(const struct ommai_decoder_config *config, enum omm
 
 /* Bytes that a step reads for a sequence of n_positions. */
 int64_t ommai_state_read_bytes(const struct ommai_state_layout *layout, int64_t n_positions);
-
-#endif

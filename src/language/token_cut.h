@@ -13,8 +13,7 @@
  *       ommai_token_cut_narrow(cut);
  *     }
  */
-#ifndef OMMAI_LANGUAGE_TOKEN_CUT_H
-#define OMMAI_LANGUAGE_TOKEN_CUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -88,5 +87,3 @@ void ommai_token_cut_narrow(struct ommai_token_cut *cut);
 static inline bool ommai_token_cut_leaves(const struct ommai_token_cut *cut, int32_t token) {
   return cut->values[token] > cut->floor || (cut->values[token] == cut->floor && token <= cut->last);
 }
-
-#endif

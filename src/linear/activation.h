@@ -1,6 +1,5 @@
 /* The activations that a linear layer can apply to its result. */
-#ifndef OMMAI_LINEAR_ACTIVATION_H
-#define OMMAI_LINEAR_ACTIVATION_H
+#pragma once
 
 /* GELU_TANH: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) (PyTorch's gelu with
  * approximate="tanh"). GELU_ERF: 0.5 x (1 + erf(x / sqrt(2))) (Hendrycks and Gimpel 2016). SILU: x
@@ -14,5 +13,3 @@ enum ommai_activation {
   OMMAI_ACTIVATION_QUICK_GELU,
   OMMAI_ACTIVATIONS
 };
-
-#endif

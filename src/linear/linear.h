@@ -21,8 +21,7 @@
  * (kernels/integer_panel.h); the row's scale, bias, activation and the old y are applied in f32; a
  * bf16 y is rounded once, at the end. So tiles, parts and few rows give the same bits, and all CPU
  * levels do. */
-#ifndef OMMAI_LINEAR_LINEAR_H
-#define OMMAI_LINEAR_LINEAR_H
+#pragma once
 
 #include <omma/attention.h>
 #include <omma/host.h>
@@ -245,5 +244,3 @@ void ommai_linear_few_prepared_rows(const struct ommai_linear *linear, const str
                                     int64_t n_panels);
 enum omma_status ommai_linear_run_prepared(const struct ommai_linear_op *op, const struct ommai_linear_rows *rows,
                                            int64_t first, void *y, int64_t n_rows, int worker, struct omma_error *error);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the files of this folder know of each other's objects. */
-#ifndef OMMAI_LINEAR_LINEAR_OBJECTS_H
-#define OMMAI_LINEAR_LINEAR_OBJECTS_H
+#pragma once
 
 #include "base/allocator.h"
 #include "kernels/bf16_tile.h"
@@ -262,5 +261,3 @@ size_t ommai_integer_more_bytes(const struct ommai_linear_spec *spec);
 enum omma_status ommai_integer_pack(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
                                     const struct omma_team *team, struct omma_error *error);
 void ommai_integer_release(struct ommai_linear *linear);
-
-#endif

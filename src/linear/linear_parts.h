@@ -1,8 +1,7 @@
 /* A layer cut along its outputs, so that a few rows of a prompt occupy every core: equal parts of
  * as many panels as the weights' format takes, one op each. A row's bits are those of the uncut
  * layer. */
-#ifndef OMMAI_LINEAR_LINEAR_PARTS_H
-#define OMMAI_LINEAR_LINEAR_PARTS_H
+#pragma once
 
 #include "linear/linear.h"
 
@@ -25,5 +24,3 @@ int64_t ommai_linear_parts_count(const struct ommai_linear_parts *parts);
 enum omma_status ommai_linear_parts_run(const struct ommai_linear_parts *parts, int64_t index,
                                         const struct ommai_linear_rows *rows, int64_t first, void *y, int64_t n_rows,
                                         int worker, struct omma_error *error);
-
-#endif

@@ -1,7 +1,6 @@
 /* A quick check of the linear layers on this machine: both paths, all formats and types, against
  * double precision. */
-#ifndef OMMAI_LINEAR_LINEAR_SELF_TEST_H
-#define OMMAI_LINEAR_LINEAR_SELF_TEST_H
+#pragma once
 
 #include <omma/status.h>
 
@@ -9,5 +8,3 @@
 
 /* OK, or INTERNAL naming the path and type that is off; MEMORY. Some milliseconds. */
 enum omma_status ommai_linear_self_test(enum ommai_cpu_level level, struct omma_error *error);
-
-#endif

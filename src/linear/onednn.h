@@ -4,8 +4,7 @@
  * oneDNN's OpenMP build reads the number of threads from a setting of the calling thread. Every
  * call here sets it to one, and gives the old value back before it returns, so that no OpenMP team
  * ever starts and a host program keeps its setting. */
-#ifndef OMMAI_LINEAR_ONEDNN_H
-#define OMMAI_LINEAR_ONEDNN_H
+#pragma once
 
 #include <omma/host.h>
 #include <stdbool.h>
@@ -72,5 +71,3 @@ const char *ommai_onednn_matmul_name(const struct ommai_onednn_matmul *matmul);
  * INTERNAL. */
 enum omma_status ommai_onednn_matmul_run(const struct ommai_onednn_matmul *matmul, const struct ommai_onednn_operand *operand,
                                          const void *x, void *y, void *scratch, int worker, struct omma_error *error);
-
-#endif

@@ -1,6 +1,5 @@
 /* The few calls in which oneDNN 2 and 3 differ, under one name each. For onednn.c only. */
-#ifndef OMMAI_LINEAR_ONEDNN_COMPAT_H
-#define OMMAI_LINEAR_ONEDNN_COMPAT_H
+#pragma once
 
 #include <oneapi/dnnl/dnnl.h>
 
@@ -57,7 +56,5 @@ static inline dnnl_status_t matmul_describe(dnnl_primitive_desc_t *out, dnnl_eng
   dnnl_status_t status = dnnl_matmul_desc_init(&operation, x, weights, bias, y);
   return status == dnnl_success ? dnnl_primitive_desc_create(out, &operation, attributes, engine, NULL) : status;
 }
-
-#endif
 
 #endif

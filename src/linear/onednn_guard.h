@@ -1,6 +1,5 @@
 /* Calls into oneDNN whose exceptions end here. */
-#ifndef OMMAI_LINEAR_ONEDNN_GUARD_H
-#define OMMAI_LINEAR_ONEDNN_GUARD_H
+#pragma once
 
 #include <oneapi/dnnl/dnnl.h>
 #include <stdbool.h>
@@ -21,6 +20,4 @@ bool ommai_onednn_guard_ready(void);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 /* The rows of a phase, cut into tiles for a row-local chain of layers. */
-#ifndef OMMAI_LINEAR_ROW_TILES_H
-#define OMMAI_LINEAR_ROW_TILES_H
+#pragma once
 
 #include "base/first_error.h"
 #include "linear/linear.h"
@@ -37,5 +36,3 @@ struct ommai_row_tile ommai_row_tile_at(const struct ommai_row_tiles *tiles, int
  * Thread-safe. */
 void ommai_row_tiles_apply(struct ommai_row_tiles *tiles, const struct ommai_linear_op *op, const void *x, void *y,
                            int64_t n_rows, int worker);
-
-#endif

@@ -1,7 +1,6 @@
 /* The formats in which weights are kept in memory. What the rest of the program asks about one
  * stands in its table, in the file of the format (linear_NAME.c); the list of tables is here. */
-#ifndef OMMAI_LINEAR_WEIGHT_FORMAT_H
-#define OMMAI_LINEAR_WEIGHT_FORMAT_H
+#pragma once
 
 #include <omma/model.h>
 #include <stdbool.h>
@@ -73,5 +72,3 @@ const struct ommai_linear_format *ommai_linear_format(enum ommai_weight_format f
 /* The index-th of all methods, in the order of the list; NULL after the last. *format is whose it
  * is. */
 const struct ommai_format_method *ommai_format_method(int index, enum ommai_weight_format *format);
-
-#endif

@@ -1,6 +1,5 @@
 /* The limits of a resized image's area, in pixels. */
-#ifndef OMMAI_MODEL_AREA_LIMITS_H
-#define OMMAI_MODEL_AREA_LIMITS_H
+#pragma once
 
 #include <omma/omma.h>
 
@@ -9,5 +8,3 @@
  * Errors: ARGUMENT ("min_pixels", "max_pixels"). */
 enum omma_status ommai_area_limits(const struct omma_image_options *options, int64_t min_pixels, int64_t max_pixels,
                                    bool enlarges, int64_t *low, int64_t *high, struct omma_error *error);
-
-#endif

@@ -1,7 +1,6 @@
 /* A name for the weights of a checkpoint, by which programs that load it elsewhere know whether
  * they have the same. */
-#ifndef OMMAI_MODEL_CHECKPOINT_FINGERPRINT_H
-#define OMMAI_MODEL_CHECKPOINT_FINGERPRINT_H
+#pragma once
 
 #include "weights/checkpoint.h"
 
@@ -12,5 +11,3 @@
  * Reads no more of the tensors than that. Those that are stored quantised count by name, type and
  * sizes. */
 void ommai_checkpoint_fingerprint(const struct ommai_checkpoint *checkpoint, char out[OMMAI_FINGERPRINT_SIZE]);
-
-#endif

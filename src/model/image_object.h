@@ -1,6 +1,5 @@
 /* The inside of omma_image: decoded, or one that is known by its file's bytes. */
-#ifndef OMMAI_MODEL_IMAGE_OBJECT_H
-#define OMMAI_MODEL_IMAGE_OBJECT_H
+#pragma once
 
 #include <omma/omma.h>
 
@@ -16,5 +15,3 @@ struct omma_image {
   struct ommai_prepared_image known;
   const struct omma_model *model;
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* Resizes images for a model, or recalls them from its store of resized ones. */
-#ifndef OMMAI_MODEL_IMAGE_PREPARE_H
-#define OMMAI_MODEL_IMAGE_PREPARE_H
+#pragma once
 
 #include <omma/omma.h>
 
@@ -15,5 +14,3 @@ enum omma_status ommai_prepare_image(const struct omma_model *model, const struc
 /* The same for a video that was checked. */
 enum omma_status ommai_prepare_video(const struct omma_model *model, const struct omma_video *video,
                                      struct ommai_prepared_image *prepared, struct omma_error *error);
-
-#endif

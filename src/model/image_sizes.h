@@ -1,7 +1,6 @@
 /* What an image or video will take: sizes, patches, tokens and work. Worked out once on its way,
  * and handed on in a struct ommai_prepared_image. */
-#ifndef OMMAI_MODEL_IMAGE_SIZES_H
-#define OMMAI_MODEL_IMAGE_SIZES_H
+#pragma once
 
 #include "model/prepared_image.h"
 
@@ -13,5 +12,3 @@ enum omma_status ommai_size_image(const struct omma_model *model, int32_t width,
 enum omma_status ommai_size_video(const struct omma_model *model, int32_t width, int32_t height, size_t n_frames,
                                   const struct omma_image_options *options, struct ommai_prepared_image *image,
                                   struct omma_error *error);
-
-#endif

@@ -4,8 +4,7 @@
  * It has a byte budget and evicts the least recently used entry first. An entry is one owner of the
  * pixels, as a request is. So no request depends on the store: its image keeps its pixels when the
  * entry is evicted. Thread-safe. */
-#ifndef OMMAI_MODEL_IMAGE_STORE_H
-#define OMMAI_MODEL_IMAGE_STORE_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -46,5 +45,3 @@ bool ommai_image_store_evict_oldest(struct ommai_image_store *store);
 
 /* What it may keep at most. */
 int64_t ommai_image_store_budget(const struct ommai_image_store *store);
-
-#endif

@@ -1,8 +1,7 @@
 /* The threads that prepare images. The engine's own team belongs to its one thread; images are
  * prepared by whoever makes a request, so they have a team next to it, taken by one caller at a
  * time. */
-#ifndef OMMAI_MODEL_IMAGE_TEAM_H
-#define OMMAI_MODEL_IMAGE_TEAM_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -19,5 +18,3 @@ void ommai_image_team_destroy(struct ommai_image_team *team);
  * computed is the same. Give it back with ommai_image_team_return. Thread-safe. */
 const struct omma_team *ommai_image_team_borrow(struct ommai_image_team *team);
 void ommai_image_team_return(struct ommai_image_team *team, const struct omma_team *borrowed);
-
-#endif

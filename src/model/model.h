@@ -1,7 +1,6 @@
 /* The inside of omma_model: configuration, tokenizer, network. Immutable once open, but for the
  * mark of its one engine. */
-#ifndef OMMAI_MODEL_MODEL_H
-#define OMMAI_MODEL_MODEL_H
+#pragma once
 
 #include <omma/omma.h>
 #include <stdatomic.h>
@@ -58,5 +57,3 @@ enum omma_status ommai_model_require_processor(const struct omma_model *model, s
 /* That prompts of chats can be rendered as the checkpoint wants them, or that the caller takes the
  * nearest form. Errors: UNSUPPORTED. */
 enum omma_status ommai_model_require_chat(const struct omma_model *model, struct omma_error *error);
-
-#endif

@@ -1,8 +1,7 @@
 /* What a checkpoint computes: a vision tower, and a decoder where there is to be one. Every way to
  * open a model goes through read, plan and pack, so that each kind of mistake is found before the
  * next step takes time or memory. Immutable afterwards. */
-#ifndef OMMAI_MODEL_NETWORK_H
-#define OMMAI_MODEL_NETWORK_H
+#pragma once
 
 #include <omma/omma.h>
 #include <omma/team.h>
@@ -65,5 +64,3 @@ void ommai_network_free(struct ommai_network *network);
 enum omma_status ommai_network_describe(const struct ommai_network *network, const struct ommai_checkpoint *checkpoint,
                                         ommai_tensor_visitor visit, void *context, struct ommai_weight_loader *loader,
                                         struct omma_error *error);
-
-#endif

@@ -1,6 +1,5 @@
 /* How many bytes the resized images of all requests may take together. */
-#ifndef OMMAI_MODEL_PIXEL_BUDGET_H
-#define OMMAI_MODEL_PIXEL_BUDGET_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -20,5 +19,3 @@ void ommai_pixel_budget_destroy(struct ommai_pixel_budget *budget);
  * taken). */
 enum omma_status ommai_pixel_budget_take(struct ommai_pixel_budget *budget, size_t size, struct omma_error *error);
 void ommai_pixel_budget_give_back(struct ommai_pixel_budget *budget, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* An image after the resize, on its way to the tower: pixels with several owners. */
-#ifndef OMMAI_MODEL_PREPARED_IMAGE_H
-#define OMMAI_MODEL_PREPARED_IMAGE_H
+#pragma once
 
 #include <omma/omma.h>
 
@@ -54,5 +53,3 @@ struct ommai_image_key ommai_prepared_image_key(const struct ommai_prepared_imag
 
 /* One owner less; the last frees the pixels. A zeroed image is allowed. */
 void ommai_prepared_image_free(struct ommai_prepared_image *prepared);
-
-#endif

@@ -1,6 +1,5 @@
 /* Which size a model resizes an image to. */
-#ifndef OMMAI_MODEL_TARGET_SIZE_H
-#define OMMAI_MODEL_TARGET_SIZE_H
+#pragma once
 
 #include <omma/omma.h>
 
@@ -16,5 +15,3 @@ enum omma_status ommai_choose_image_size(const struct omma_model *model, int32_t
 enum omma_status ommai_choose_frame_size(const struct omma_model *model, int32_t width, int32_t height, int64_t n_frames,
                                          const struct omma_image_options *options, struct ommai_fitted_size *size,
                                          struct omma_error *error);
-
-#endif

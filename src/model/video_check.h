@@ -1,6 +1,5 @@
 /* Whether a model takes a video. */
-#ifndef OMMAI_MODEL_VIDEO_CHECK_H
-#define OMMAI_MODEL_VIDEO_CHECK_H
+#pragma once
 
 #include <omma/omma.h>
 
@@ -12,5 +11,3 @@ enum omma_status ommai_check_frames(const struct omma_model *model, size_t n_fra
 /* Whether the model takes the video: its number of frames, their sizes, its rate. Errors:
  * UNSUPPORTED, ARGUMENT, LIMIT. */
 enum omma_status ommai_check_video(const struct omma_model *model, const struct omma_video *video, struct omma_error *error);
-
-#endif

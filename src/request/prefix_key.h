@@ -1,7 +1,6 @@
 /* Keys of KV pages: a hash of everything that their content depends on: the tokens of the page and
  * of all pages before it, their positions, and for rows of images the image and the row. */
-#ifndef OMMAI_REQUEST_PREFIX_KEY_H
-#define OMMAI_REQUEST_PREFIX_KEY_H
+#pragma once
 
 #include <omma/kv_events.h>
 #include <stddef.h>
@@ -16,5 +15,3 @@ size_t ommai_prefix_key_count(size_t n_tokens);
  * hit crosses users. `salt` (may be NULL) begins the chain, so that prompts with different salts
  * share nothing. */
 void ommai_prefix_keys(const struct omma_request *request, const char *salt, struct omma_kv_page_key *keys);
-
-#endif

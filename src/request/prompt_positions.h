@@ -2,8 +2,7 @@
  * the counter in time and add their row and column, a video's add the time of their temporal patch
  * too; after either the counter goes on after its longer side in space. Source: get_rope_index of
  * the official code. */
-#ifndef OMMAI_REQUEST_PROMPT_POSITIONS_H
-#define OMMAI_REQUEST_PROMPT_POSITIONS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -20,5 +19,3 @@ void ommai_position_image(int32_t counter, int32_t time, int64_t row, int64_t co
 
 /* Moves the counter after an image of rows x columns tokens. */
 void ommai_position_after_image(int32_t *counter, int64_t rows, int64_t columns);
-
-#endif

@@ -1,7 +1,6 @@
 /* The inside of omma_request: everything about a question that can be worked out before the engine
  * takes it up. Immutable. */
-#ifndef OMMAI_REQUEST_H
-#define OMMAI_REQUEST_H
+#pragma once
 
 #include <omma/omma.h>
 
@@ -60,5 +59,3 @@ struct omma_request {
 /* Whether a prompt of n_tokens and one token of an answer fit into an engine's context_tokens.
  * Errors: LIMIT ("input_tokens"). */
 enum omma_status ommai_request_check_context(int64_t context_tokens, size_t n_tokens, struct omma_error *error);
-
-#endif

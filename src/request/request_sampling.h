@@ -1,6 +1,5 @@
 /* Checking and copying of struct omma_sampling. */
-#ifndef OMMAI_REQUEST_REQUEST_SAMPLING_H
-#define OMMAI_REQUEST_REQUEST_SAMPLING_H
+#pragma once
 
 #include "request/request.h"
 
@@ -8,5 +7,3 @@
  * name and value, MEMORY. */
 enum omma_status ommai_request_set_sampling(struct omma_request *request, const struct omma_sampling *sampling,
                                             struct omma_error *error);
-
-#endif

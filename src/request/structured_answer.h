@@ -1,6 +1,5 @@
 /* The inside of omma_grammar, and the position of an answer in its grammar. */
-#ifndef OMMAI_REQUEST_STRUCTURED_ANSWER_H
-#define OMMAI_REQUEST_STRUCTURED_ANSWER_H
+#pragma once
 
 #include <omma/omma.h>
 #include <stdatomic.h>
@@ -81,5 +80,3 @@ struct ommai_mask_wish {
  * more afterwards. False: it is not done; another call goes on from there. On any thread that has
  * the grammar for itself. */
 bool ommai_structured_answer_make(const struct ommai_mask_wish *wish, int64_t max_work, bool alone, int64_t *work);
-
-#endif

@@ -1,7 +1,6 @@
 /* The thought that an answer begins with: its marks and its budget, as a request has them, and
  * where an answer stands in it. */
-#ifndef OMMAI_REQUEST_THOUGHT_H
-#define OMMAI_REQUEST_THOUGHT_H
+#pragma once
 
 #include <omma/omma.h>
 
@@ -58,5 +57,3 @@ void ommai_thought_start(struct ommai_thought *thought, const struct ommai_thoug
 int32_t ommai_thought_forced_token(const struct ommai_thought *thought, const struct ommai_thought_rules *rules);
 /* Counts a token that was drawn; to be called before its text is looked at. */
 void ommai_thought_count_token(struct ommai_thought *thought, const struct ommai_thought_rules *rules);
-
-#endif

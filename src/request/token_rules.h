@@ -1,7 +1,6 @@
 /* Which tokens an answer may have: biases, a list of allowed tokens, and words that it must not
  * hold. Read-only once taken. */
-#ifndef OMMAI_REQUEST_TOKEN_RULES_H
-#define OMMAI_REQUEST_TOKEN_RULES_H
+#pragma once
 
 #include <omma/omma.h>
 
@@ -33,5 +32,3 @@ void ommai_token_rules_free(struct ommai_token_rules *rules, const struct omma_a
  * banned[OMMA_MAX_BAD_WORDS]; returns how many. */
 size_t ommai_token_rules_ban(const struct ommai_token_rules *rules, const int32_t *generated, int64_t n_generated,
                              int32_t *banned);
-
-#endif

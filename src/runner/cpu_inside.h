@@ -1,6 +1,5 @@
 /* The inside of the CPU's runner: memory that was measured before, and what is in progress. */
-#ifndef OMMAI_RUNNER_CPU_INSIDE_H
-#define OMMAI_RUNNER_CPU_INSIDE_H
+#pragma once
 
 #include "base/team.h"
 #include "language/decode.h"
@@ -89,5 +88,3 @@ enum omma_status ommai_cpu_slot_begin(struct ommai_runner *runner, int64_t slot,
 void ommai_cpu_slot_end(struct ommai_runner *runner, int64_t slot);
 enum omma_status ommai_cpu_draw(struct ommai_runner *runner, enum ommai_draw_from from, struct ommai_draw *draws, int64_t n,
                                 struct omma_error *error);
-
-#endif

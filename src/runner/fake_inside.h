@@ -1,6 +1,5 @@
 /* The inside of the fake runner. */
-#ifndef OMMAI_RUNNER_FAKE_INSIDE_H
-#define OMMAI_RUNNER_FAKE_INSIDE_H
+#pragma once
 
 #include "runner/fake_runner.h"
 
@@ -80,5 +79,3 @@ enum omma_status ommai_fake_slot_begin(struct ommai_runner *runner, int64_t slot
 void ommai_fake_slot_end(struct ommai_runner *runner, int64_t slot);
 enum omma_status ommai_fake_draw(struct ommai_runner *runner, enum ommai_draw_from from, struct ommai_draw *draws, int64_t n,
                                  struct omma_error *error);
-
-#endif

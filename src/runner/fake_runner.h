@@ -13,8 +13,7 @@
  * slots that nobody began, limits that are passed.
  *
  * Time is a number that calls add their costs to. Nothing here is part of the library. */
-#ifndef OMMAI_RUNNER_FAKE_RUNNER_H
-#define OMMAI_RUNNER_FAKE_RUNNER_H
+#pragma once
 
 #include "runner/runner.h"
 
@@ -64,5 +63,3 @@ const char *ommai_fake_runner_complaint(const struct ommai_runner *runner);
 
 /* How many calls of a kind there were. */
 int64_t ommai_fake_runner_calls(const struct ommai_runner *runner, enum ommai_fake_call call);
-
-#endif

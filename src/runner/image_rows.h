@@ -1,8 +1,7 @@
 /* An image's rows as a runner's tower made them, on their way to prompts and to callers: an opaque
  * block of bytes with an owner, of which only runners and the readers of embeddings know that they
  * are numbers. */
-#ifndef OMMAI_RUNNER_IMAGE_ROWS_H
-#define OMMAI_RUNNER_IMAGE_ROWS_H
+#pragma once
 
 #include <omma/omma.h>
 
@@ -39,5 +38,3 @@ bool ommai_image_rows_finite(const struct ommai_image_rows *rows);
 void ommai_image_rows_view(const struct ommai_image_rows *rows, struct omma_image_embeddings *view);
 /* omma_embeddings_copy_rows of a view. */
 void ommai_image_view_copy(const struct omma_image_embeddings *view, enum omma_dtype type, void *out);
-
-#endif

@@ -10,8 +10,7 @@
  * request needs tables, and for an image that is larger than the patch budget. At any time there
  * may be one pass of images and one chunk of prompts in progress, which go on in slices, and steps
  * of generated tokens between their slices. */
-#ifndef OMMAI_RUNNER_RUNNER_H
-#define OMMAI_RUNNER_RUNNER_H
+#pragma once
 
 #include "base/state_groups.h"
 #include "base/tokens.h"
@@ -160,5 +159,3 @@ struct ommai_runner {
   const struct ommai_runner_functions *functions;
   struct ommai_runner_facts facts;
 };
-
-#endif

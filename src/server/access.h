@@ -1,7 +1,6 @@
 /* What is logged of a request when it is over: its access line, and the counts by status in
  * /metrics. */
-#ifndef OMMAI_SERVER_ACCESS_H
-#define OMMAI_SERVER_ACCESS_H
+#pragma once
 
 #include <omma/omma.h>
 
@@ -56,5 +55,3 @@ void ommai_access_log_progress(struct ommai_http_call *call, enum omma_stage sta
 /* A line for a request that will be answered, where those are asked for: its settings, never its
  * texts and images. */
 void ommai_access_log_request(struct ommai_http_call *call, const struct ommai_answer_fields *fields, int64_t n_images);
-
-#endif

@@ -1,7 +1,6 @@
 /* Answers to a request: from prompts to requests of the engine, and from its callbacks to the
  * reply. */
-#ifndef OMMAI_SERVER_ANSWER_H
-#define OMMAI_SERVER_ANSWER_H
+#pragma once
 
 #include "server/answer_fields.h"
 #include "server/http_call.h"
@@ -35,5 +34,3 @@ struct ommai_answer_source {
 /* Prepares the requests and submits them; the reply, or a failure, goes to the call. On a
  * worker. */
 void ommai_answer_begin(struct ommai_http_call *call, const struct ommai_answer_source *source);
-
-#endif

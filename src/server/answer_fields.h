@@ -1,7 +1,6 @@
 /* The fields of a request that set how its answer is drawn and sent, the same for all endpoints
  * that answer. */
-#ifndef OMMAI_SERVER_ANSWER_FIELDS_H
-#define OMMAI_SERVER_ANSWER_FIELDS_H
+#pragma once
 
 #include <jansson.h>
 #include <omma/omma.h>
@@ -50,5 +49,3 @@ void ommai_answer_fields_free(const struct ommai_server *server, struct ommai_an
 bool ommai_model_check(const struct ommai_server *server, const char *name, struct ommai_api_error *error);
 /* The same of the one named in root, if any; *name may be NULL. */
 bool ommai_model_read(const struct ommai_server *server, const json_t *root, const char **name, struct ommai_api_error *error);
-
-#endif

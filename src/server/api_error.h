@@ -1,7 +1,6 @@
 /* What goes wrong with a request, in the form that clients of OpenAI's interface get: status and
  * {"error":{"message","type","param","code"}}. */
-#ifndef OMMAI_SERVER_API_ERROR_H
-#define OMMAI_SERVER_API_ERROR_H
+#pragma once
 
 #include <omma/status.h>
 #include <stdbool.h>
@@ -37,5 +36,3 @@ bool ommai_api_error_prefix(struct ommai_api_error *error, const char *format, .
 
 /* Appends {"error":{...}}. */
 void ommai_api_error_write(const struct ommai_api_error *error, struct ommai_text *text);
-
-#endif

@@ -1,6 +1,5 @@
 /* The keys that clients may send. Only hashes are kept. */
-#ifndef OMMAI_SERVER_API_KEYS_H
-#define OMMAI_SERVER_API_KEYS_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -30,5 +29,3 @@ void ommai_api_keys_free(struct ommai_api_keys *keys, const struct omma_allocato
 bool ommai_api_keys_match(const struct ommai_api_keys *keys, const char *authorization);
 /* The same for the key itself, as an x-api-key header has it (may be NULL). */
 bool ommai_api_keys_have(const struct ommai_api_keys *keys, const char *key);
-
-#endif

@@ -9,8 +9,7 @@
  *
  * Usual order: read -> (custom_id, refuse) -> start -> on_reply -> status -> write -> destroy. One
  * thread; on_reply comes from any. */
-#ifndef OMMAI_SERVER_BATCH_REQUEST_H
-#define OMMAI_SERVER_BATCH_REQUEST_H
+#pragma once
 
 #include <omma/omma.h>
 #include <stdbool.h>
@@ -46,5 +45,3 @@ char *ommai_batch_request_write(const struct ommai_batch_request *request, size_
 
 /* Also while it runs: it is cancelled, and on_reply is not called any more. NULL is allowed. */
 void ommai_batch_request_destroy(struct ommai_batch_request *request);
-
-#endif

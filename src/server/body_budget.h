@@ -1,6 +1,5 @@
 /* The bytes that the bodies of all requests may take together while they are received or parsed. */
-#ifndef OMMAI_SERVER_BODY_BUDGET_H
-#define OMMAI_SERVER_BODY_BUDGET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,5 +10,3 @@ struct ommai_http_call;
  * them back. Where the budget is spent, slower bodies lose what they have and get 503; false when
  * there is none. IO thread. */
 bool ommai_body_budget_reserve(struct ommai_http_call *call, size_t size);
-
-#endif

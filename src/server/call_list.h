@@ -1,6 +1,5 @@
 /* The server's list of calls that libmicrohttpd holds. */
-#ifndef OMMAI_SERVER_CALL_LIST_H
-#define OMMAI_SERVER_CALL_LIST_H
+#pragma once
 
 struct ommai_http_call;
 struct ommai_server;
@@ -8,5 +7,3 @@ struct ommai_server;
 /* Into the list and out of it; IO thread. Adding numbers the call. */
 void ommai_call_list_add(struct ommai_server *server, struct ommai_http_call *call);
 void ommai_call_list_remove(struct ommai_server *server, struct ommai_http_call *call);
-
-#endif

@@ -1,6 +1,5 @@
 /* A chat request that is ready to be answered, in the format of any endpoint that is for chats. */
-#ifndef OMMAI_SERVER_CHAT_H
-#define OMMAI_SERVER_CHAT_H
+#pragma once
 
 #include "server/chat_job.h"
 #include "server/reply_format.h"
@@ -13,5 +12,3 @@ void ommai_chat_answer(struct ommai_http_call *call, struct ommai_chat_request *
 /* The tokens of the prompt that the request makes. False with *error filled. */
 bool ommai_chat_count_tokens(const struct ommai_server *server, const struct ommai_chat_request *request, int64_t *n_tokens,
                              struct ommai_api_error *error);
-
-#endif

@@ -1,7 +1,6 @@
 /* A chat in the making, out of the JSON of another interface: what the two have in common is
  * shared, not copied. */
-#ifndef OMMAI_SERVER_CHAT_DRAFT_H
-#define OMMAI_SERVER_CHAT_DRAFT_H
+#pragma once
 
 #include "server/chat_request.h"
 
@@ -36,5 +35,3 @@ void ommai_chat_draft_add_call(struct ommai_chat_draft *draft, json_t *call, con
  * (with *error filled). */
 bool ommai_chat_draft_end(struct ommai_chat_draft *draft, bool good, struct ommai_chat_source *source,
                           struct ommai_api_error *error);
-
-#endif

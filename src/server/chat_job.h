@@ -1,7 +1,6 @@
 /* The way of a chat request, of /v1/chat/completions or /tokenize, from its JSON to the
  * endpoint. */
-#ifndef OMMAI_SERVER_CHAT_JOB_H
-#define OMMAI_SERVER_CHAT_JOB_H
+#pragma once
 
 #include "server/chat_request.h"
 
@@ -16,5 +15,3 @@ typedef void (*ommai_chat_handler)(struct ommai_http_call *call, struct ommai_ch
  * ommai_chat_request_read. */
 void ommai_chat_job_start(struct ommai_http_call *call, const struct ommai_chat_source *source, bool messages_only,
                           ommai_chat_handler handle);
-
-#endif

@@ -1,6 +1,5 @@
 /* The images and videos that a chat request names. */
-#ifndef OMMAI_SERVER_CHAT_MEDIA_H
-#define OMMAI_SERVER_CHAT_MEDIA_H
+#pragma once
 
 #include "server/chat_request.h"
 
@@ -13,5 +12,3 @@ bool ommai_chat_media_load(struct ommai_http_call *call, struct ommai_chat_reque
 
 /* Frees what has been read and decoded of all parts. */
 void ommai_chat_media_destroy(struct ommai_chat_request *request);
-
-#endif

@@ -1,7 +1,6 @@
 /* A chat request in typed format: what the JSON of /v1/chat/completions and of /tokenize with
  * messages becomes. */
-#ifndef OMMAI_SERVER_CHAT_REQUEST_H
-#define OMMAI_SERVER_CHAT_REQUEST_H
+#pragma once
 
 #include <jansson.h>
 #include <omma/omma.h>
@@ -79,5 +78,3 @@ const char *ommai_chat_location(const struct ommai_chat_request *request, size_t
                                 char location[OMMAI_CHAT_LOCATION_SIZE]);
 
 void ommai_chat_request_destroy(struct ommai_chat_request *request);
-
-#endif

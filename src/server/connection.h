@@ -7,8 +7,7 @@
  * connections; with its edge-triggered epoll it overlooks a hang-up that arrives together with the
  * last bytes read, until the idle timeout; and at its limit of connections it accepts none, so
  * that those who only hold theirs lock all others out. */
-#ifndef OMMAI_SERVER_CONNECTION_H
-#define OMMAI_SERVER_CONNECTION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -85,5 +84,3 @@ struct ommai_http_call *ommai_connection_hang_up(struct ommai_server *server, ui
  * client has hung up before its request was complete: libmicrohttpd then sees the end and closes
  * them. list_lock is held. */
 void ommai_connection_expire(struct ommai_server *server, int64_t now_ns);
-
-#endif

@@ -1,7 +1,6 @@
 /* Which pages of other origins a browser lets in (CORS). The replies are those of Starlette's
  * CORSMiddleware, which vLLM has. */
-#ifndef OMMAI_SERVER_CROSS_ORIGIN_H
-#define OMMAI_SERVER_CROSS_ORIGIN_H
+#pragma once
 
 #include <omma/host.h>
 #include <stdbool.h>
@@ -34,5 +33,3 @@ int ommai_cross_origin_preflight(const struct ommai_cross_origin *rules, struct 
 /* Adds the headers of a reply, to a preflight or to any other request. */
 void ommai_cross_origin_add(const struct ommai_cross_origin *rules, struct MHD_Connection *mhd, bool preflight,
                             struct MHD_Response *response);
-
-#endif

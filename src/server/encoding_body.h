@@ -1,7 +1,6 @@
 /* An image's embeddings as others get them: a safetensors file with one tensor, "ec_cache", as
  * vLLM's ECExampleConnector has it. */
-#ifndef OMMAI_SERVER_ENCODING_BODY_H
-#define OMMAI_SERVER_ENCODING_BODY_H
+#pragma once
 
 #include <omma/omma.h>
 
@@ -13,5 +12,3 @@
  * "1,16,22"). False when memory is out. */
 bool ommai_encoding_body_write(const struct omma_model_info *info, const char *model_name,
                                const struct omma_embeddings *embeddings, size_t index, struct ommai_text *out);
-
-#endif

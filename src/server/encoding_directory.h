@@ -1,7 +1,6 @@
 /* A directory where an encoder node leaves embeddings for vLLM's ECExampleConnector:
  * KEY/encoder_cache.safetensors. */
-#ifndef OMMAI_SERVER_ENCODING_DIRECTORY_H
-#define OMMAI_SERVER_ENCODING_DIRECTORY_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -33,5 +32,3 @@ void ommai_encoding_directory_close(struct ommai_encoding_directory *directory);
  * Errors: IO. */
 enum omma_status ommai_encoding_directory_write(struct ommai_encoding_directory *directory, const char *key, const char *bytes,
                                                 size_t size, struct omma_error *error);
-
-#endif

@@ -1,8 +1,7 @@
 /* What the files of an encoder node take in a directory, and the removal of the oldest:
  * KEY/encoder_cache.safetensors. Nothing else in the directory is touched, and no link is
  * followed. */
-#ifndef OMMAI_SERVER_ENCODING_DISK_H
-#define OMMAI_SERVER_ENCODING_DISK_H
+#pragma once
 
 #include <omma/host.h>
 #include <stdbool.h>
@@ -24,5 +23,3 @@ void ommai_encoding_disk_remove(int directory, const char *key);
  * left; *bytes becomes what is left. Parts that a program left an hour ago are removed too. False
  * with errno set: the directory cannot be read or memory is out, and nothing was removed. */
 bool ommai_encoding_disk_make_room(int directory, int64_t room, const struct omma_allocator *allocator, int64_t *bytes);
-
-#endif

@@ -1,7 +1,6 @@
 /* What embeddings are published under: the uuid of an image, which vLLM calls its mm_hash. It
  * becomes a part of paths. */
-#ifndef OMMAI_SERVER_ENCODING_KEY_H
-#define OMMAI_SERVER_ENCODING_KEY_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -10,5 +9,3 @@
 /* True for 1 to 128 ASCII letters, digits, "-", "_" and ".", the first of them a letter or
  * digit. */
 bool ommai_encoding_key_valid(const char *key);
-
-#endif

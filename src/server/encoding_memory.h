@@ -1,7 +1,6 @@
 /* Embeddings that an encoder node keeps for a while, for GET /v1/encodings/KEY: bounded in bytes
  * and in time. Thread-safe. */
-#ifndef OMMAI_SERVER_ENCODING_MEMORY_H
-#define OMMAI_SERVER_ENCODING_MEMORY_H
+#pragma once
 
 #include <pthread.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ bool ommai_encoding_memory_put(struct ommai_encoding_memory *memory, const char 
 /* Appends a copy of what is kept under the key; false where there is nothing. A copy that fails for
  * want of memory sets out->failed. */
 bool ommai_encoding_memory_get(struct ommai_encoding_memory *memory, const char *key, struct ommai_text *out);
-
-#endif

@@ -6,8 +6,7 @@
  * Requests wait for the store for a bounded time, and after an error it is left alone for a while,
  * so that a store that is slow, full or gone costs little more than encoding. Keeping is done by a
  * thread of its own. */
-#ifndef OMMAI_SERVER_ENCODING_STORE_H
-#define OMMAI_SERVER_ENCODING_STORE_H
+#pragma once
 
 #include <omma/omma.h>
 
@@ -31,5 +30,3 @@ struct omma_encoding_store ommai_encoding_store_interface(struct ommai_encoding_
  * is set. */
 void ommai_encoding_store_set_log(struct ommai_encoding_store *store, bool json, void (*log)(void *context, const char *line),
                                   void *context);
-
-#endif

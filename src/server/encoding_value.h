@@ -1,7 +1,6 @@
 /* The bytes that stand for an output of the tower in a shared store: a safetensors file with one
  * tensor, "values", and a hash of it. */
-#ifndef OMMAI_SERVER_ENCODING_VALUE_H
-#define OMMAI_SERVER_ENCODING_VALUE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,5 +17,3 @@ void ommai_encoding_value_seal(void *bytes, size_t n_values);
 /* Whether `bytes` are exactly what seal makes of n_values values; these are in values [n_values]
  * then. */
 bool ommai_encoding_value_read(const void *bytes, size_t size, float *values, size_t n_values);
-
-#endif

@@ -1,7 +1,6 @@
 /* The handlers of all routes. Each gives its call a reply, an error or a stream, at once or
  * later. */
-#ifndef OMMAI_SERVER_ENDPOINTS_H
-#define OMMAI_SERVER_ENDPOINTS_H
+#pragma once
 
 #include "server/http_call.h"
 
@@ -25,5 +24,3 @@ void ommai_endpoint_count_tokens(struct ommai_http_call *call);
 void ommai_endpoint_embeddings(struct ommai_http_call *call);
 void ommai_endpoint_tokenize(struct ommai_http_call *call);
 void ommai_endpoint_detokenize(struct ommai_http_call *call);
-
-#endif

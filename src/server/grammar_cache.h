@@ -1,8 +1,7 @@
 /* All compiled grammars: those of running requests, and those asked for last, as clients ask with
  * the same schema again and again. Requests with the same text share one. Their memory has a
  * budget. What was refused is remembered too. Thread-safe. */
-#ifndef OMMAI_SERVER_GRAMMAR_CACHE_H
-#define OMMAI_SERVER_GRAMMAR_CACHE_H
+#pragma once
 
 #include <omma/omma.h>
 #include <pthread.h>
@@ -53,5 +52,3 @@ void ommai_grammar_cache_tidy(struct ommai_grammar_cache *cache);
 
 /* Bytes of all grammars, and how many they are. */
 void ommai_grammar_cache_count(struct ommai_grammar_cache *cache, size_t *bytes, size_t *n);
-
-#endif

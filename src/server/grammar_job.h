@@ -1,7 +1,6 @@
 /* Requests whose answers must have a form: the grammar is compiled on a thread of its own, so that
  * no worker is kept from other requests meanwhile. */
-#ifndef OMMAI_SERVER_GRAMMAR_JOB_H
-#define OMMAI_SERVER_GRAMMAR_JOB_H
+#pragma once
 
 #include <jansson.h>
 #include <omma/omma.h>
@@ -26,5 +25,3 @@ bool ommai_grammar_job_start(struct ommai_grammar_job *job, struct ommai_http_ca
                              void (*go_on)(struct ommai_job *job));
 /* Releases what it holds. One that was not started is zeroes. */
 void ommai_grammar_job_end(struct ommai_grammar_job *job);
-
-#endif

@@ -5,8 +5,7 @@
  * connection is lost, the job that handles it one, and each request given to the engine one. The
  * IO thread reads the body and sends; everybody else hands over a whole reply (once) or events of
  * a stream. All functions but those marked may be called from any thread. */
-#ifndef OMMAI_SERVER_HTTP_CALL_H
-#define OMMAI_SERVER_HTTP_CALL_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -147,5 +146,3 @@ bool ommai_http_call_is_gone(struct ommai_http_call *call);
 /* The client left: nothing is sent any more, the engine's requests are cancelled, the connection
  * closes. */
 void ommai_http_call_leave(struct ommai_http_call *call);
-
-#endif

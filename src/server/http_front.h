@@ -1,7 +1,6 @@
 /* The side of the server that libmicrohttpd calls: requests in, replies and events out. All on the
  * IO thread. */
-#ifndef OMMAI_SERVER_HTTP_FRONT_H
-#define OMMAI_SERVER_HTTP_FRONT_H
+#pragma once
 
 #include <omma/status.h>
 
@@ -16,5 +15,3 @@ void ommai_http_quiesce(struct ommai_server *server);
 
 /* Joins the thread and closes all connections; none may be suspended. */
 void ommai_http_stop(struct ommai_server *server);
-
-#endif

@@ -1,7 +1,6 @@
 /* Whether the head of a request can be believed: what a proxy in front might read otherwise than
  * libmicrohttpd is refused. docs/rationale.md says how it is found. */
-#ifndef OMMAI_SERVER_HTTP_HEAD_H
-#define OMMAI_SERVER_HTTP_HEAD_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -36,5 +35,3 @@ const char *ommai_http_head_path(const char *target);
  * "/health", of "/models" itself "/". Any other path is given back as it is: a proxy in front may
  * have taken the root off. root: NULL for none. Points into `path`, or is a constant. */
 const char *ommai_http_head_below(const char *path, const char *root);
-
-#endif

@@ -1,7 +1,6 @@
 /* Requests by path, method and class of status, with the names that vLLM's server has from
  * prometheus-fastapi-instrumentator. */
-#ifndef OMMAI_SERVER_HTTP_METRICS_H
-#define OMMAI_SERVER_HTTP_METRICS_H
+#pragma once
 
 #include <pthread.h>
 #include <stdint.h>
@@ -37,5 +36,3 @@ void ommai_http_metrics_observe(struct ommai_http_metrics *metrics, const struct
                                 int status, double seconds);
 
 void ommai_http_metrics_write(struct ommai_http_metrics *metrics, struct ommai_text *out);
-
-#endif

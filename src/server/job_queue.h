@@ -1,6 +1,5 @@
 /* The worker threads and the bounded queue in front of them. */
-#ifndef OMMAI_SERVER_JOB_QUEUE_H
-#define OMMAI_SERVER_JOB_QUEUE_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -43,5 +42,3 @@ void ommai_job_queue_push_again(struct ommai_job_queue *queue, struct ommai_job 
 
 /* Queues a job that frees things: before the others and never refused. Any thread. */
 void ommai_job_queue_push_urgent(struct ommai_job_queue *queue, struct ommai_job *job);
-
-#endif

@@ -1,7 +1,6 @@
 /* Events of the KV cache in the form of vLLM 0.32's EventBatch, as msgpack: [time, [events], rank],
  * each event a map whose key "type" names it. */
-#ifndef OMMAI_SERVER_KV_EVENT_MESSAGE_H
-#define OMMAI_SERVER_KV_EVENT_MESSAGE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -12,5 +11,3 @@
  * number, an image is named by its key in hexadecimal digits. *data is for free(). False: no
  * memory. */
 bool ommai_kv_event_message(const struct ommai_kv_event *events, bool cleared, double seconds, char **data, size_t *size);
-
-#endif

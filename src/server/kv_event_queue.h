@@ -4,8 +4,7 @@
  * What does not fit is lost, and with it all that waits: the publisher then publishes that nothing
  * of before counts, so that whoever listens may know less than the cache has and never more.
  * Putting takes no longer than a copy; no thread waits for another. */
-#ifndef OMMAI_SERVER_KV_EVENT_QUEUE_H
-#define OMMAI_SERVER_KV_EVENT_QUEUE_H
+#pragma once
 
 #include <omma/omma.h>
 #include <pthread.h>
@@ -54,5 +53,3 @@ int64_t ommai_kv_event_queue_lost(const struct ommai_kv_event_queue *queue);
 
 /* The salt of a stored page that has one. */
 const char *ommai_kv_event_salt(const struct ommai_kv_event *event);
-
-#endif

@@ -1,7 +1,6 @@
 /* The value of vLLM's flag --kv-events-config: a JSON object of where KV events are published and
  * replayed. */
-#ifndef OMMAI_SERVER_KV_EVENTS_CONFIG_H
-#define OMMAI_SERVER_KV_EVENTS_CONFIG_H
+#pragma once
 
 #include <omma/status.h>
 #include <stdbool.h>
@@ -27,5 +26,3 @@ enum omma_status ommai_kv_events_config_parse(const char *text, struct ommai_kv_
 /* As in vLLM: an endpoint with a wildcard and a path is listened at, another one is connected
  * to. */
 bool ommai_kv_events_config_binds(const char *endpoint);
-
-#endif

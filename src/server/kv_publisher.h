@@ -6,8 +6,7 @@
  * empty frame and a number in 8 bytes gets the batches that are kept from that number on, then one
  * numbered -1. A thread of its own does all of that; neither a subscriber that does not read nor
  * hostile requests slow the engine. */
-#ifndef OMMAI_SERVER_KV_PUBLISHER_H
-#define OMMAI_SERVER_KV_PUBLISHER_H
+#pragma once
 
 #include <omma/omma.h>
 
@@ -31,5 +30,3 @@ const char *ommai_kv_publisher_address(const struct ommai_kv_publisher *publishe
 /* Batches that were published, and events that no subscriber got. NULL is allowed: none.
  * Thread-safe. */
 void ommai_kv_publisher_counts(const struct ommai_kv_publisher *publisher, int64_t *n_batches, int64_t *n_lost);
-
-#endif

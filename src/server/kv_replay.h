@@ -1,7 +1,6 @@
 /* Published batches that are kept, and sent again to whoever asks. Used by the publisher's thread
  * alone, once it is made. */
-#ifndef OMMAI_SERVER_KV_REPLAY_H
-#define OMMAI_SERVER_KV_REPLAY_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -34,5 +33,3 @@ enum ommai_kv_replay_state { OMMAI_KV_REPLAY_IDLE, OMMAI_KV_REPLAY_MORE, OMMAI_K
  * to the replay of a request that was read. Requests are served one after the other; who reads
  * nothing for a second loses the rest. */
 enum ommai_kv_replay_state ommai_kv_replay_advance(struct ommai_kv_replay *replay);
-
-#endif

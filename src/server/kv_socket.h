@@ -1,6 +1,5 @@
 /* What the publisher's two ZeroMQ sockets have in common. */
-#ifndef OMMAI_SERVER_KV_SOCKET_H
-#define OMMAI_SERVER_KV_SOCKET_H
+#pragma once
 
 #include <omma/status.h>
 #include <stdbool.h>
@@ -22,5 +21,3 @@ void ommai_kv_socket_address(void *socket, char *out, size_t size);
 
 /* A batch's number as it is sent. */
 void ommai_kv_socket_number(uint64_t number, uint8_t bytes[8]);
-
-#endif

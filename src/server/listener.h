@@ -1,6 +1,5 @@
 /* The listening socket: of a host and port, or of a path in the file system. */
-#ifndef OMMAI_SERVER_LISTENER_H
-#define OMMAI_SERVER_LISTENER_H
+#pragma once
 
 #include <omma/status.h>
 #include <stdbool.h>
@@ -30,5 +29,3 @@ void ommai_socket_file_remove(struct ommai_socket_file *file);
 
 /* True when the socket listens on a loopback address or a path. */
 bool ommai_listener_is_local(int descriptor);
-
-#endif

@@ -1,7 +1,6 @@
 /* Lines of the server's log: as text or as one JSON object each. Whatever comes from a client is
  * escaped, so that none can make a line of its own or colour a terminal. Not thread-safe. */
-#ifndef OMMAI_SERVER_LOG_LINE_H
-#define OMMAI_SERVER_LOG_LINE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -27,5 +26,3 @@ void ommai_log_line_seconds(struct ommai_log_line *line, const char *name, doubl
  * ommai_log_line_free. */
 const char *ommai_log_line_end(struct ommai_log_line *line);
 void ommai_log_line_free(struct ommai_log_line *line);
-
-#endif

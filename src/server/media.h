@@ -1,6 +1,5 @@
 /* Images named by a URL in a request: their files, and their pixels. */
-#ifndef OMMAI_SERVER_MEDIA_H
-#define OMMAI_SERVER_MEDIA_H
+#pragma once
 
 #include <omma/omma.h>
 #include <stdbool.h>
@@ -40,5 +39,3 @@ bool ommai_media_decode(struct ommai_server *server, struct ommai_media_file *fi
                         struct omma_image **image, struct ommai_api_error *error);
 
 void ommai_media_file_free(const struct ommai_server *server, struct ommai_media_file *file);
-
-#endif

@@ -1,6 +1,5 @@
 /* Which addresses lie on the public network. */
-#ifndef OMMAI_SERVER_MEDIA_ADDRESS_H
-#define OMMAI_SERVER_MEDIA_ADDRESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/socket.h>
@@ -10,5 +9,3 @@
  * address. Other families are not public. Source: IANA's registries of special-purpose addresses
  * (RFC 6890 and its updates). */
 bool ommai_address_is_public(const struct sockaddr *address);
-
-#endif

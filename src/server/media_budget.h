@@ -1,6 +1,5 @@
 /* The memory that images may take while they are decoded, of all requests together. */
-#ifndef OMMAI_SERVER_MEDIA_BUDGET_H
-#define OMMAI_SERVER_MEDIA_BUDGET_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -29,5 +28,3 @@ void ommai_media_budget_destroy(struct ommai_media_budget *budget);
 bool ommai_media_budget_take(struct ommai_media_budget *budget, int64_t bytes, const struct ommai_stop *stop,
                              struct ommai_api_error *error);
 void ommai_media_budget_give_back(struct ommai_media_budget *budget, int64_t bytes);
-
-#endif

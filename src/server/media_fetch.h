@@ -1,6 +1,5 @@
 /* The bytes of an http(s) URL, for images that requests name. */
-#ifndef OMMAI_SERVER_MEDIA_FETCH_H
-#define OMMAI_SERVER_MEDIA_FETCH_H
+#pragma once
 
 #include <omma/status.h>
 #include <stdbool.h>
@@ -42,5 +41,3 @@ void ommai_media_fetch_end(void);
  * checked. */
 bool ommai_media_fetch(const struct ommai_fetch_rules *rules, const char *url, size_t url_size, const struct ommai_stop *stop,
                        struct ommai_text *body, struct ommai_api_error *error);
-
-#endif

@@ -1,6 +1,5 @@
 /* The directory whose files requests may name, and files below it. */
-#ifndef OMMAI_SERVER_MEDIA_ROOT_H
-#define OMMAI_SERVER_MEDIA_ROOT_H
+#pragma once
 
 #include <omma/status.h>
 #include <stdbool.h>
@@ -25,5 +24,3 @@ int ommai_media_root_find(const struct ommai_media_root *root, const char *path)
 /* The same for kernels before 5.6, which cannot be made to stay below a directory; here for its
  * test. */
 int ommai_media_root_find_by_name(const struct ommai_media_root *root, const char *path);
-
-#endif

@@ -1,7 +1,6 @@
 /* Videos in requests, as the images that are their frames: data:video/jpeg;base64,FRAME,FRAME,...
  * (the form of vLLM's clients). */
-#ifndef OMMAI_SERVER_MEDIA_VIDEO_H
-#define OMMAI_SERVER_MEDIA_VIDEO_H
+#pragma once
 
 #include <omma/omma.h>
 #include <stdbool.h>
@@ -27,5 +26,3 @@ bool ommai_video_frames_open(const char *url, size_t url_size, size_t max_frames
  * False with *error filled. The file is to be freed in any case. */
 bool ommai_video_frames_next(const struct ommai_server *server, struct ommai_video_frames *frames,
                              struct ommai_media_file *file, struct ommai_api_error *error);
-
-#endif

@@ -1,7 +1,6 @@
 /* What a message of a chat request has besides its role and content, as JSON for the chat
  * template. */
-#ifndef OMMAI_SERVER_MESSAGE_FIELDS_H
-#define OMMAI_SERVER_MESSAGE_FIELDS_H
+#pragma once
 
 #include <jansson.h>
 #include <omma/omma.h>
@@ -18,5 +17,3 @@ bool ommai_message_fields_read(const json_t *message, const char *where, enum om
 
 /* *text becomes the JSON of `value`, kept in the array `texts`; NULL for NULL. */
 bool ommai_json_text_keep(const json_t *value, json_t *texts, const char **text, struct ommai_api_error *error);
-
-#endif

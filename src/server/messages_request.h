@@ -1,6 +1,5 @@
 /* The request of /v1/messages and of /v1/messages/count_tokens. */
-#ifndef OMMAI_SERVER_MESSAGES_REQUEST_H
-#define OMMAI_SERVER_MESSAGES_REQUEST_H
+#pragma once
 
 #include "server/chat_request.h"
 
@@ -9,5 +8,3 @@
  * have in common with it are checked there. */
 bool ommai_messages_request_read(const struct ommai_server *server, json_t *root, bool count_only,
                                  struct ommai_chat_source *source, struct ommai_api_error *error);
-
-#endif

@@ -1,8 +1,7 @@
 /* What the server measures, in the text form that Prometheus reads. Names that begin with vllm: are
  * those of vLLM's server, so that dashboards made for it work; what only this program has begins
  * with omma:. */
-#ifndef OMMAI_SERVER_METRICS_H
-#define OMMAI_SERVER_METRICS_H
+#pragma once
 
 #include <omma/omma.h>
 #include <pthread.h>
@@ -69,5 +68,3 @@ struct ommai_metrics_sources {
 
 /* Writes everything. */
 void ommai_metrics_write(struct ommai_metrics *metrics, const struct ommai_metrics_sources *sources, struct ommai_text *out);
-
-#endif

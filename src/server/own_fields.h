@@ -1,7 +1,6 @@
 /* What this server reports beyond OpenAI's API, to requests that ask for it in their field
  * `ommatidia`. */
-#ifndef OMMAI_SERVER_OWN_FIELDS_H
-#define OMMAI_SERVER_OWN_FIELDS_H
+#pragma once
 
 #include <jansson.h>
 #include <omma/omma.h>
@@ -46,5 +45,3 @@ void ommai_own_add_progress_comment(struct ommai_text *out, enum omma_stage stag
 /* `{"timings":{...},"images":[...],"box_unit":...}`; seconds. */
 void ommai_own_add_details(struct ommai_text *out, const struct ommai_access *access, double first_token, double total,
                            const struct ommai_text *list, enum omma_box_unit unit);
-
-#endif

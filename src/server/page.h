@@ -1,7 +1,6 @@
 /* The page at /, for people with a browser: one file with its style and its script inside, which
  * uses this server's API. */
-#ifndef OMMAI_SERVER_PAGE_H
-#define OMMAI_SERVER_PAGE_H
+#pragma once
 
 #include <omma/host.h>
 #include <stdbool.h>
@@ -26,5 +25,3 @@ void ommai_page_destroy(struct ommai_page *page, const struct omma_allocator *al
 
 /* True when a client that sent this If-None-Match header (NULL: none) has the page. */
 bool ommai_page_is_known(const struct ommai_page *page, const char *if_none_match);
-
-#endif

@@ -1,7 +1,6 @@
 /* What the clients of an interface get besides answers: errors, a word in silence, the end of
  * a stream. */
-#ifndef OMMAI_SERVER_PROTOCOL_H
-#define OMMAI_SERVER_PROTOCOL_H
+#pragma once
 
 #include "server/api_error.h"
 
@@ -28,5 +27,3 @@ const struct ommai_protocol *ommai_protocol_of(const char *path);
 
 /* Names the fields in an error as the interface does. */
 void ommai_protocol_rename(const struct ommai_protocol *protocol, struct ommai_api_error *error);
-
-#endif

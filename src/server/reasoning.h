@@ -1,7 +1,6 @@
 /* Thoughts at the beginning of answers: the marks that the server looks for, and what requests set
  * about them. */
-#ifndef OMMAI_SERVER_REASONING_H
-#define OMMAI_SERVER_REASONING_H
+#pragma once
 
 #include <jansson.h>
 #include <omma/omma.h>
@@ -30,5 +29,3 @@ enum omma_status ommai_reasoning_take(const char *parser, const char *config, st
  * and *shown: whether the reply has the thought. False with *error filled. */
 bool ommai_reasoning_read(const struct ommai_server *server, const json_t *root, struct omma_sampling *sampling, bool *shown,
                           struct ommai_api_error *error);
-
-#endif

@@ -1,8 +1,7 @@
 /* Replies of a Redis, read within bounds that are known before: a line, or one value of a size that
  * the caller expects. Numbers, lists and whatever else the protocol has are no replies to what this
  * program asks for; nothing is allocated for them. */
-#ifndef OMMAI_SERVER_REDIS_REPLY_H
-#define OMMAI_SERVER_REDIS_REPLY_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -33,5 +32,3 @@ struct ommai_redis_reply ommai_redis_reply_parse(const char *bytes, size_t size,
  * foreign. Returns NULL, or what is the matter, and *reply is not to be used then. */
 const char *ommai_redis_reply_receive(int socket, char *buffer, size_t room, int64_t deadline_ns,
                                       struct ommai_redis_reply *reply);
-
-#endif

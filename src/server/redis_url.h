@@ -1,8 +1,7 @@
 /* Where a Redis server is:
  * redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE][?ttl=SECONDS&timeout=MILLISECONDS], or
  * unix://... with a PATH. */
-#ifndef OMMAI_SERVER_REDIS_URL_H
-#define OMMAI_SERVER_REDIS_URL_H
+#pragma once
 
 #include <omma/status.h>
 #include <stdbool.h>
@@ -21,5 +20,3 @@ struct ommai_redis_url {
 /* Percent escapes in user and password are taken back. Errors: ARGUMENT (field
  * "encoder_cache_url"), without the password in its message. */
 enum omma_status ommai_redis_url_parse(const char *text, struct ommai_redis_url *url, struct omma_error *error);
-
-#endif

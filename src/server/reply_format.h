@@ -1,8 +1,7 @@
 /* The JSON of answers: chunks of a stream and whole replies, keys in the order that vLLM writes
  * them. What the endpoints' replies have in common is here; each endpoint's own format is a table
  * of functions. */
-#ifndef OMMAI_SERVER_REPLY_FORMAT_H
-#define OMMAI_SERVER_REPLY_FORMAT_H
+#pragma once
 
 #include <omma/omma.h>
 #include <stdbool.h>
@@ -144,5 +143,3 @@ double ommai_reply_logprob(float logprob);
 
 /* "stop" or "length"; NULL for the other ends, which are errors. */
 const char *ommai_finish_reason(enum omma_finish finish);
-
-#endif

@@ -1,7 +1,6 @@
 /* Reading a request's JSON: documents with limits, and fields whose errors name the field and the
  * value found. */
-#ifndef OMMAI_SERVER_REQUEST_JSON_H
-#define OMMAI_SERVER_REQUEST_JSON_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -34,5 +33,3 @@ bool ommai_field_array(const json_t *object, const char *key, const json_t **out
 
 /* The member, or NULL where it is missing or null. */
 json_t *ommai_field_get(const json_t *object, const char *key);
-
-#endif

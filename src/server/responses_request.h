@@ -1,6 +1,5 @@
 /* The request of /v1/responses. */
-#ifndef OMMAI_SERVER_RESPONSES_REQUEST_H
-#define OMMAI_SERVER_RESPONSES_REQUEST_H
+#pragma once
 
 #include "server/chat_request.h"
 
@@ -10,5 +9,3 @@ bool ommai_responses_request_read(json_t *root, struct ommai_chat_source *source
 
 /* What the response repeats of the request: members of a JSON object. */
 void ommai_responses_request_write(const struct ommai_chat_request *request, struct ommai_text *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* Which path is served by what. */
-#ifndef OMMAI_SERVER_ROUTES_H
-#define OMMAI_SERVER_ROUTES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -45,5 +44,3 @@ bool ommai_route_is_for_checks(const struct ommai_route *route);
 
 /* The value of the Allow header, a constant string. */
 const char *ommai_route_allow(const struct ommai_route *route);
-
-#endif

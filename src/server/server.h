@@ -3,8 +3,7 @@
  *
  * Usual order: ommai_server_create (listens at once) -> ommai_server_port -> ommai_server_run until
  * a descriptor becomes readable -> ommai_server_destroy -> omma_engine_destroy. */
-#ifndef OMMAI_SERVER_SERVER_H
-#define OMMAI_SERVER_SERVER_H
+#pragma once
 
 #include "server/server_options.h"
 
@@ -55,5 +54,3 @@ void ommai_server_log_end(const struct ommai_server *server);
  * drain_ms, then stops accepting, cancels the rest (streams end with an error event), waits for
  * the engine to let go of each, joins all threads and frees everything. NULL is allowed. */
 void ommai_server_destroy(struct ommai_server *server);
-
-#endif

@@ -1,6 +1,5 @@
 /* What can be chosen of a server. */
-#ifndef OMMAI_SERVER_SERVER_OPTIONS_H
-#define OMMAI_SERVER_SERVER_OPTIONS_H
+#pragma once
 
 #include <omma/omma.h>
 
@@ -158,5 +157,3 @@ struct omma_server_options {
 
   const struct omma_allocator *allocator; /* NULL: the library's own */
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* The server's own state, shared by the files of this folder. */
-#ifndef OMMAI_SERVER_SERVER_STATE_H
-#define OMMAI_SERVER_SERVER_STATE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -113,5 +112,3 @@ bool ommai_server_has_model(const struct ommai_server *server, const char *name)
 
 /* Logs a failure that clients see as status 500. */
 void ommai_server_log(struct ommai_server *server, const char *what, const struct omma_error *error);
-
-#endif

@@ -1,7 +1,6 @@
 /* What a request requires of the form of its answers: response_format, structured_outputs, and the
  * guided_* fields of older clients. */
-#ifndef OMMAI_SERVER_STRUCTURED_OUTPUT_H
-#define OMMAI_SERVER_STRUCTURED_OUTPUT_H
+#pragma once
 
 #include <jansson.h>
 #include <omma/omma.h>
@@ -20,5 +19,3 @@ bool ommai_structured_output_read(struct ommai_server *server, const json_t *roo
 
 /* As ommai_api_fail_from, of what ommai_grammar_cache_get gives. */
 bool ommai_api_fail_grammar(struct ommai_api_error *error, const struct omma_error *cause);
-
-#endif

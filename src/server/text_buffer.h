@@ -1,7 +1,6 @@
 /* A growing byte buffer, and JSON strings written into it. A failed allocation is remembered
  * instead of reported at each call. Not thread-safe. */
-#ifndef OMMAI_SERVER_TEXT_BUFFER_H
-#define OMMAI_SERVER_TEXT_BUFFER_H
+#pragma once
 
 #include <omma/host.h>
 #include <stdbool.h>
@@ -33,5 +32,3 @@ void ommai_text_json_string(struct ommai_text *text, const char *string);
 
 /* The length of the valid UTF-8 character at `data`, 0 where there is none. size is at least 1. */
 size_t ommai_utf8_length(const unsigned char *data, size_t size);
-
-#endif

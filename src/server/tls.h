@@ -1,7 +1,6 @@
 /* TLS: the server's certificate and key, and whose certificates clients must show. libmicrohttpd
  * speaks the protocol, through GnuTLS. */
-#ifndef OMMAI_SERVER_TLS_H
-#define OMMAI_SERVER_TLS_H
+#pragma once
 
 #include <omma/host.h>
 
@@ -31,5 +30,3 @@ void ommai_tls_open(const struct ommai_tls *tls, struct MHD_Connection *connecti
 
 /* What libmicrohttpd is given (MHD_OPTION_HTTPS_PRIORITIES): TLS 1.2 and 1.3. */
 #define OMMAI_TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
-
-#endif

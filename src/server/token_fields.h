@@ -1,8 +1,7 @@
 /* The fields of a request that set which tokens its answer may have: logit_bias, allowed_token_ids,
  * bad_words; and how much of its prompt counts: truncate_prompt_tokens. Form and meaning are
  * vLLM's. */
-#ifndef OMMAI_SERVER_TOKEN_FIELDS_H
-#define OMMAI_SERVER_TOKEN_FIELDS_H
+#pragma once
 
 #include <jansson.h>
 #include <omma/omma.h>
@@ -29,5 +28,3 @@ void ommai_token_fields_free(struct ommai_token_fields *fields, const struct omm
 /* Reads truncate_prompt_tokens, and truncation_side. `room` is what the context leaves for a
  * prompt, which -1 stands for. */
 bool ommai_truncation_read(const json_t *root, int64_t room, struct omma_truncation *truncation, struct ommai_api_error *error);
-
-#endif

@@ -1,6 +1,5 @@
 /* Between the texts and token ids of requests. */
-#ifndef OMMAI_SERVER_TOKEN_TEXT_H
-#define OMMAI_SERVER_TOKEN_TEXT_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -24,5 +23,3 @@ bool ommai_token_array_read(const struct ommai_server *server, const json_t *arr
 /* Appends the text of tokens. */
 bool ommai_token_text_add(const struct ommai_server *server, const int32_t *tokens, size_t n_tokens, struct ommai_text *out,
                           struct ommai_api_error *error);
-
-#endif

@@ -6,8 +6,7 @@
  *
  * Usual order: init -> feed for each piece (then use new content and calls; see
  * ommai_tool_parser_forget) -> finish -> free. Not thread-safe. */
-#ifndef OMMAI_SERVER_TOOL_CALLS_H
-#define OMMAI_SERVER_TOOL_CALLS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -85,5 +84,3 @@ bool ommai_tool_parser_called(const struct ommai_tool_parser *parser);
 bool ommai_tool_parser_is_text(const struct ommai_tool_parser *parser);
 
 void ommai_tool_parser_free(struct ommai_tool_parser *parser);
-
-#endif

@@ -1,6 +1,5 @@
 /* The JSON object of a tool call, read byte by byte: where the name and the arguments are in it. */
-#ifndef OMMAI_SERVER_TOOL_OBJECT_H
-#define OMMAI_SERVER_TOOL_OBJECT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,5 +27,3 @@ struct ommai_tool_object {
 /* The next byte. Strings and brackets are followed, not the rest of JSON's rules: values are to be
  * parsed when they are complete. */
 enum ommai_tool_byte ommai_tool_object_take(struct ommai_tool_object *object, char byte);
-
-#endif

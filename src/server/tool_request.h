@@ -1,7 +1,6 @@
 /* What a request gives about tools: `tools`, `tool_choice` and `parallel_tool_calls` of
  * /v1/chat/completions. Endpoints with another form of them bring it into this one first. */
-#ifndef OMMAI_SERVER_TOOL_REQUEST_H
-#define OMMAI_SERVER_TOOL_REQUEST_H
+#pragma once
 
 #include <jansson.h>
 #include <omma/omma.h>
@@ -35,5 +34,3 @@ bool ommai_tool_list_read(const json_t *root, const json_t **tools, struct ommai
  * filled: what vLLM refuses too, and a schema that is not supported, by its key. */
 bool ommai_tool_request_read(struct ommai_server *server, const json_t *root, bool make, struct ommai_tool_request *request,
                              struct omma_grammar **grammar, struct ommai_api_error *error);
-
-#endif

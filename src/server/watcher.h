@@ -1,7 +1,6 @@
 /* A thread that notices what libmicrohttpd does not report: clients that went away. It also sends
  * the comment lines that fill silence, and ends connections whose head or body takes too long. */
-#ifndef OMMAI_SERVER_WATCHER_H
-#define OMMAI_SERVER_WATCHER_H
+#pragma once
 
 #include <omma/status.h>
 #include <stdint.h>
@@ -17,5 +16,3 @@ void ommai_watcher_destroy(struct ommai_watcher *watcher);
  * descriptor open in between. Any thread. */
 void ommai_watcher_watch(struct ommai_watcher *watcher, int descriptor, uint64_t number);
 void ommai_watcher_unwatch(struct ommai_watcher *watcher, int descriptor);
-
-#endif

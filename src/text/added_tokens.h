@@ -1,7 +1,6 @@
 /* Added tokens: strings that are cut out of a text, leftmost and then longest first, before
  * anything else happens to it. */
-#ifndef OMMAI_TEXT_ADDED_TOKENS_H
-#define OMMAI_TEXT_ADDED_TOKENS_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -41,5 +40,3 @@ const struct ommai_added_token *ommai_added_find(const struct ommai_added_set *s
  * `normalized` as given count. */
 const struct ommai_added_token *ommai_added_next(const struct ommai_added_set *set, bool normalized, const char *text,
                                                  size_t size, size_t from, size_t *first, size_t *last);
-
-#endif

@@ -1,8 +1,7 @@
 /* Byte pair encoding of one piece of text: the adjacent pair of lowest merge rank is joined, the
  * leftmost first, until no pair has a merge. n log n in the bytes of the piece. Source: Sennrich
  * et al. 2016; GPT-2's byte-level form. */
-#ifndef OMMAI_TEXT_BPE_H
-#define OMMAI_TEXT_BPE_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -48,5 +47,3 @@ static inline void ommai_id_sink_put(struct ommai_id_sink *sink, int32_t id) {
  * allocator for the time of the call. Errors: MEMORY. */
 enum omma_status ommai_bpe_encode(const struct ommai_bpe *bpe, const char *piece, size_t size,
                                   const struct omma_allocator *allocator, struct ommai_id_sink *sink, struct omma_error *error);
-
-#endif

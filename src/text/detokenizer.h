@@ -1,6 +1,5 @@
 /* Token ids to text as they come, one at a time, in whole characters. */
-#ifndef OMMAI_TEXT_DETOKENIZER_H
-#define OMMAI_TEXT_DETOKENIZER_H
+#pragma once
 
 #include "text/tokenizer.h"
 #include "text/utf8.h"
@@ -28,5 +27,3 @@ size_t ommai_detokenizer_push(struct ommai_detokenizer *detokenizer, const struc
 /* Ends the stream: an unfinished character becomes U+FFFD. Returns the bytes written to out, at
  * most 3. */
 size_t ommai_detokenizer_flush(struct ommai_detokenizer *detokenizer, char *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* Reading a large JSON value item by item, without a tree: vocabularies have hundreds of thousands
  * of strings, and a tree of them takes several times longer to build than they take to read. */
-#ifndef OMMAI_TEXT_JSON_CURSOR_H
-#define OMMAI_TEXT_JSON_CURSOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,5 +29,3 @@ bool ommai_json_cursor_skip(struct ommai_json_cursor *cursor);
 
 /* The separator after an item of an object or array that ends with `end`: a comma gives *more. */
 bool ommai_json_cursor_next(struct ommai_json_cursor *cursor, char end, bool *more);
-
-#endif

@@ -1,7 +1,6 @@
 /* Unicode normalisation form C (UAX #15). Canonical order is made here in n log n: a text of marks
  * alone must not cost more. */
-#ifndef OMMAI_TEXT_NFC_H
-#define OMMAI_TEXT_NFC_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -28,5 +27,3 @@ enum omma_status ommai_nfc(const char *text, size_t size, const struct omma_allo
 
 /* Gives back the memory; a zeroed struct is allowed. */
 void ommai_nfc_release(struct ommai_nfc_text *text, const struct omma_allocator *allocator);
-
-#endif

@@ -9,8 +9,7 @@
  * another class, [\p{Lu}\p{Lo}&&[^\p{Han}]], becomes the complement of the other categories and
  * that class. Ranges outside ASCII, and literal characters that stand for others (unicode.h), are
  * refused. */
-#ifndef OMMAI_TEXT_PATTERN_H
-#define OMMAI_TEXT_PATTERN_H
+#pragma once
 
 #include <omma/status.h>
 #include <stddef.h>
@@ -24,5 +23,3 @@
  * UNSUPPORTED with the byte offset in the pattern. */
 enum omma_status ommai_pattern_translate(const char *pattern, size_t size, char *out, size_t capacity,
                                          struct omma_error *error);
-
-#endif

@@ -1,7 +1,6 @@
 /* Cuts text into pieces by the regular expression of a tokenizer: every match is a piece, and so is
  * what lies between. */
-#ifndef OMMAI_TEXT_SPLITTER_H
-#define OMMAI_TEXT_SPLITTER_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -46,5 +45,3 @@ enum omma_status ommai_split_text(struct ommai_split *split, const char *text, s
  * are bounded by the size of the text: a pattern that needs more (it backtracks without end) gives
  * LIMIT. */
 enum omma_status ommai_split_next(struct ommai_split *split, size_t *first, size_t *last, struct omma_error *error);
-
-#endif

@@ -1,8 +1,7 @@
 /* What the ways to load a tokenizer share: a tokenizer.json with its merges, a file of ranks, and a
  * list of tokens in memory. All read added tokens by name, then give all tokens their ids, then
  * find the tokens of the single bytes. */
-#ifndef OMMAI_TEXT_TOKEN_LOADER_H
-#define OMMAI_TEXT_TOKEN_LOADER_H
+#pragma once
 
 #include <limits.h>
 
@@ -83,5 +82,3 @@ enum omma_status ommai_token_loader_merge_ranks(struct ommai_token_loader *loade
  * tokenizer_config.json or else <|reserved_token_ID|>. Errors: IO, FORMAT with the line, LIMIT,
  * MEMORY. */
 enum omma_status ommai_token_loader_load_ranks(struct ommai_token_loader *loader);
-
-#endif

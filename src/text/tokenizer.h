@@ -6,8 +6,7 @@
  * and each piece's bytes are joined by lowest merge rank. Ids are those of the official
  * `tokenizers` library without added special tokens (no BOS), whose Unicode tables are followed too
  * (unicode.h). */
-#ifndef OMMAI_TEXT_TOKENIZER_H
-#define OMMAI_TEXT_TOKENIZER_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -107,5 +106,3 @@ int32_t ommai_tokenizer_base_size(const struct ommai_tokenizer *tokenizer);
 /* The id of the token with this text: an added token, else a token of the vocabulary. False when
  * there is none. */
 bool ommai_tokenizer_find(const struct ommai_tokenizer *tokenizer, const char *text, int32_t *id);
-
-#endif

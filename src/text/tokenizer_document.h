@@ -1,7 +1,6 @@
 /* A tokenizer.json in memory: its vocabulary and merges, which are large, to be read in order; all
  * the rest as a JSON tree. */
-#ifndef OMMAI_TEXT_TOKENIZER_DOCUMENT_H
-#define OMMAI_TEXT_TOKENIZER_DOCUMENT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -55,5 +54,3 @@ enum omma_status ommai_document_next_token(const struct ommai_tokenizer_document
                                            struct ommai_document_token *token, bool *done, struct omma_error *error);
 enum omma_status ommai_document_next_merge(const struct ommai_tokenizer_document *document, struct ommai_json_cursor *cursor,
                                            struct ommai_document_merge *merge, bool *done, struct omma_error *error);
-
-#endif

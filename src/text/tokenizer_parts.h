@@ -1,6 +1,5 @@
 /* The inside of a tokenizer, shared by its loader and its use. */
-#ifndef OMMAI_TEXT_TOKENIZER_PARTS_H
-#define OMMAI_TEXT_TOKENIZER_PARTS_H
+#pragma once
 
 #include "text/added_tokens.h"
 #include "text/bpe.h"
@@ -23,5 +22,3 @@ struct ommai_tokenizer {
    * takes white space along. */
   size_t longest_token;
 };
-
-#endif

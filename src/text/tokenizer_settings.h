@@ -1,6 +1,5 @@
 /* The settings in a tokenizer.json: which of them this tokenizer can follow, and their values. */
-#ifndef OMMAI_TEXT_TOKENIZER_SETTINGS_H
-#define OMMAI_TEXT_TOKENIZER_SETTINGS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -17,5 +16,3 @@ struct ommai_tokenizer_settings {
  * key. */
 enum omma_status ommai_tokenizer_settings_read(const json_t *root, const char *path, struct ommai_tokenizer_settings *settings,
                                                struct omma_error *error);
-
-#endif

@@ -5,8 +5,7 @@
  * Unicode 16, and tokenizers normalises by Unicode 9. Debian's PCRE2 10.42 and utf8proc 2.8 have
  * Unicode 14 for both; later releases have later versions. The differences are tables made from
  * the official libraries themselves. */
-#ifndef OMMAI_TEXT_UNICODE_H
-#define OMMAI_TEXT_UNICODE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,5 +26,3 @@ bool ommai_unicode_stands_in(uint32_t code_point);
 /* True for a code point that neither moves nor composes in the official normalisation, although
  * later versions of Unicode give it a combining class, a decomposition or a composition. */
 bool ommai_unicode_is_inert(uint32_t code_point);
-
-#endif

@@ -1,6 +1,5 @@
 /* The data behind unicode.h, made by tools/make_unicode_tables.py. */
-#ifndef OMMAI_TEXT_UNICODE_TABLES_H
-#define OMMAI_TEXT_UNICODE_TABLES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ extern const size_t ommai_unicode_n_inert;
  * none has. */
 extern const uint32_t ommai_unicode_stand_in_pages[];
 extern const uint32_t ommai_unicode_n_stand_in_pages;
-
-#endif

@@ -3,8 +3,7 @@
  * Valid means as in RFC 3629: shortest form, no surrogates, at most U+10FFFF. A broken sequence is
  * cut into maximal subparts (Unicode Standard, section 3.9, table 3-8), which is what Python's
  * bytes.decode(errors="replace") does. */
-#ifndef OMMAI_TEXT_UTF8_H
-#define OMMAI_TEXT_UTF8_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,5 +40,3 @@ size_t ommai_utf8_replace(const char *text, size_t size, char *out, size_t capac
 
 /* Unicode property White_Space. */
 bool ommai_utf8_white_space(uint32_t code_point);
-
-#endif

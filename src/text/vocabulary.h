@@ -1,6 +1,5 @@
 /* The tokens of a tokenizer: id -> bytes and flags, and bytes -> id. */
-#ifndef OMMAI_TEXT_VOCABULARY_H
-#define OMMAI_TEXT_VOCABULARY_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -60,5 +59,3 @@ static inline uint64_t ommai_hash_mix(uint64_t value) {
   value *= 0xD6E8FEB86659FD93u;
   return value ^ value >> 29;
 }
-
-#endif

@@ -5,8 +5,7 @@
  * block column in the window, then row and column inside the block. Windows tile the grid of
  * blocks from the top left; those at the right and bottom edges are as small as what is left.
  * Window 0 is one window over the whole grid. */
-#ifndef OMMAI_VISION_PATCH_POSITIONS_H
-#define OMMAI_VISION_PATCH_POSITIONS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -63,5 +62,3 @@ void ommai_vision_rope_table(int64_t n_positions, int64_t quarter, double theta,
 /* The values of a rope table [.., quarter] for the pairs of a patch: out [2 * quarter]. */
 void ommai_vision_rope_row(enum ommai_rope_kind kind, struct ommai_patch_position position, int64_t quarter, const float *table,
                            float *out);
-
-#endif

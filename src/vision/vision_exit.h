@@ -1,7 +1,6 @@
 /* The tower's exit: the final norm where there is one, then the merger. Deepstack outputs have
  * mergers of their own. */
-#ifndef OMMAI_VISION_VISION_EXIT_H
-#define OMMAI_VISION_VISION_EXIT_H
+#pragma once
 
 #include "vision/vision_rows.h"
 
@@ -12,5 +11,3 @@ void ommai_vision_merge(struct ommai_vision_rows *rows, struct ommai_row_tile ti
 
 /* The end of the tower for one tile's rows of the residual: final norm and merger. */
 void ommai_vision_exit(struct ommai_vision_rows *rows, struct ommai_row_tile tile, const float *residual, int worker);
-
-#endif

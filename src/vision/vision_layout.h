@@ -3,8 +3,7 @@
  * where the tower has them. So attention over temporal patches and attention inside windows are
  * two lists of borders over the same rows, and nothing is permuted between blocks: patches are cut
  * in this order, and tokens are written to their raster place at the end. */
-#ifndef OMMAI_VISION_VISION_LAYOUT_H
-#define OMMAI_VISION_VISION_LAYOUT_H
+#pragma once
 
 #include <omma/status.h>
 
@@ -87,5 +86,3 @@ static inline struct ommai_patch_position ommai_vision_span_position(const struc
   return (struct ommai_patch_position){span->block_row * merge + inside / merge,
                                        (span->block_column + block) * merge + inside % merge};
 }
-
-#endif

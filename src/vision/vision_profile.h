@@ -1,7 +1,6 @@
 /* Where the time of passes goes, for benchmarks: one profile per worker, each written by its worker
  * alone. Without profiles (NULL) nothing is read or written. */
-#ifndef OMMAI_VISION_VISION_PROFILE_H
-#define OMMAI_VISION_VISION_PROFILE_H
+#pragma once
 
 #include <stdalign.h>
 #include <stddef.h>
@@ -40,5 +39,3 @@ static inline double ommai_vision_profile_seconds(const struct ommai_vision_prof
   for (int worker = 0; worker < n_workers; worker++) sum += profiles[worker].ns[part];
   return (double)sum * 1e-9 / n_workers;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* The row-local work of a pass: what happens to a tile of patches between two attentions. */
-#ifndef OMMAI_VISION_VISION_ROWS_H
-#define OMMAI_VISION_VISION_ROWS_H
+#pragma once
 
 #include "base/arena.h"
 #include "image/patches.h"
@@ -63,5 +62,3 @@ void ommai_vision_norm_rows(const struct ommai_vision_tower *tower, const struct
 /* A linear layer of a block or merger over n_rows rows of a tile. */
 void ommai_vision_apply(struct ommai_vision_rows *rows, const struct ommai_vision_linear *linear, const void *x, void *y,
                         int64_t n_rows, int worker);
-
-#endif

@@ -7,8 +7,7 @@
  * rope. The two attention plans of a pass, whole temporal patches and windows, are made at its
  * start and never change. An input's output does not depend by one bit on the rest of the batch,
  * its place or the number of threads. */
-#ifndef OMMAI_VISION_VISION_RUN_H
-#define OMMAI_VISION_VISION_RUN_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -56,5 +55,3 @@ bool ommai_vision_run_done(const struct ommai_vision_run *run);
 
 /* Work done and in all, in phases; for progress. */
 void ommai_vision_run_progress(const struct ommai_vision_run *run, int64_t *done, int64_t *total);
-
-#endif

@@ -9,8 +9,7 @@
  * bidirectional inside an image, or inside a window of it. What towers differ in is a property of
  * the config, never a family's name. Source: the vision models of Hugging Face transformers and
  * vLLM named in docs/models/. */
-#ifndef OMMAI_VISION_VISION_TOWER_H
-#define OMMAI_VISION_VISION_TOWER_H
+#pragma once
 
 #include <omma/attention.h>
 
@@ -121,5 +120,3 @@ struct ommai_linear_call ommai_vision_call_merger_fc2(const struct ommai_vision_
  * multiply-add of linear layers and attention, in windows where it is. A video is as many images
  * as it has temporal patches. */
 double ommai_vision_flops(const struct ommai_vision_config *config, int64_t grid_rows, int64_t grid_columns);
-
-#endif

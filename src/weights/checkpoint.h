@@ -1,7 +1,6 @@
 /* The weights of a model: model.safetensors of a directory, or the shards that
  * model.safetensors.index.json lists; or tensors that something else has found and named. */
-#ifndef OMMAI_WEIGHTS_CHECKPOINT_H
-#define OMMAI_WEIGHTS_CHECKPOINT_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -66,5 +65,3 @@ enum omma_status ommai_checkpoint_require(const struct ommai_checkpoint *checkpo
 /* Gives the pages of a tensor back to the kernel, after its values were copied; it can still be
  * read. */
 void ommai_checkpoint_release(const struct ommai_checkpoint *checkpoint, const struct ommai_tensor *tensor);
-
-#endif

@@ -1,7 +1,6 @@
 /* Matrices of F8_E4M3 with scales, one or several above each other: W[row][i] = code * scale, a
  * scale for each block of rows and inputs. */
-#ifndef OMMAI_WEIGHTS_FLOAT8_MATRIX_H
-#define OMMAI_WEIGHTS_FLOAT8_MATRIX_H
+#pragma once
 
 #include "weights/tensor.h"
 
@@ -14,5 +13,3 @@ struct ommai_float8_matrix {
 };
 
 struct ommai_stored_matrix ommai_float8_matrix_stored(const struct ommai_float8_matrix *matrix);
-
-#endif

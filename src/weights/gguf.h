@@ -6,8 +6,7 @@
  * value; an array is a u32 type, u64 length, elements; a string u64 length, bytes. Then tensors:
  * string, u32 dimensions, u64 lengths with the fastest first, u32 type, u64 offset from the data,
  * which begins at the next multiple of the key general.alignment (32 without). */
-#ifndef OMMAI_WEIGHTS_GGUF_H
-#define OMMAI_WEIGHTS_GGUF_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -94,5 +93,3 @@ enum omma_status ommai_gguf_numbers(const struct ommai_gguf *file, const char *k
 /* The next element; only while array->left is not 0. */
 struct ommai_gguf_text ommai_gguf_next_string(struct ommai_gguf_array *array);
 double ommai_gguf_next_number(struct ommai_gguf_array *array);
-
-#endif

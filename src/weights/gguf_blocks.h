@@ -1,8 +1,7 @@
 /* The element types of GGUF tensors: blocks of values with scales of their own, and plain numbers.
  * Source: ggml's ggml-common.h and ggml-quants.c (the block layouts), and the dequantize functions
  * of the Python package `gguf`, whose f32 results these give bit for bit. */
-#ifndef OMMAI_WEIGHTS_GGUF_BLOCKS_H
-#define OMMAI_WEIGHTS_GGUF_BLOCKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -52,5 +51,3 @@ void ommai_gguf_row_values(const struct ommai_gguf_rows *rows, int64_t row, int6
 /* The rows as a stored matrix, whose context they are: they must live as long. The format is none
  * of plain numbers. */
 struct ommai_stored_matrix ommai_gguf_stored_matrix(const struct ommai_gguf_rows *rows);
-
-#endif

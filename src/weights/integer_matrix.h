@@ -1,8 +1,7 @@
 /* A matrix of small integers as checkpoints store them: W[output][i] = scale * (code - zero), codes
  * of 4 or 8 bits, with a scale and a zero for each output and group of inputs. What differs from
  * form to form is where codes and zeros lie. */
-#ifndef OMMAI_WEIGHTS_INTEGER_MATRIX_H
-#define OMMAI_WEIGHTS_INTEGER_MATRIX_H
+#pragma once
 
 #include "weights/tensor.h"
 
@@ -29,5 +28,3 @@ void ommai_integer_matrix_size(struct ommai_integer_matrix *matrix, int bits, in
  * runs of inputs. Zeros that are all in the middle of the codes, as symmetric weights have them,
  * are left out from here on. */
 struct ommai_stored_matrix ommai_integer_matrix_stored(struct ommai_integer_matrix *matrix);
-
-#endif

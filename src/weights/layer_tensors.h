@@ -1,7 +1,6 @@
 /* The tensors that a quantised layer is stored in, found by name and checked, and what the readers
  * make of them. For stored_layers.c and the readers. */
-#ifndef OMMAI_WEIGHTS_LAYER_TENSORS_H
-#define OMMAI_WEIGHTS_LAYER_TENSORS_H
+#pragma once
 
 #include "weights/float8_matrix.h"
 #include "weights/integer_matrix.h"
@@ -75,5 +74,3 @@ enum omma_status ommai_read_awq_layer(const struct ommai_layer_tensors *tensors,
                                       struct ommai_stored_layer *layer, struct omma_error *error);
 enum omma_status ommai_read_gptq_layer(const struct ommai_layer_tensors *tensors, const struct ommai_storage *storage,
                                        struct ommai_stored_layer *layer, struct omma_error *error);
-
-#endif

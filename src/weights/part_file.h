@@ -1,7 +1,6 @@
 /* A new file next to its target, put in place by rename when it is complete: readers see the old
  * file or the whole new one. */
-#ifndef OMMAI_WEIGHTS_PART_FILE_H
-#define OMMAI_WEIGHTS_PART_FILE_H
+#pragma once
 
 #include <limits.h>
 #include <omma/status.h>
@@ -30,5 +29,3 @@ enum omma_status ommai_part_file_commit(struct ommai_part_file *file, struct omm
 
 /* Removes the file, where there is one. */
 void ommai_part_file_discard(struct ommai_part_file *file);
-
-#endif

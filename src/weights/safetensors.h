@@ -4,8 +4,7 @@
  * Format (github.com/huggingface/safetensors, README "Format"): 8 bytes header length N, N bytes of
  * JSON {name: {"dtype", "shape", "data_offsets": [begin, end]}, "__metadata__": {string: string}},
  * then the data, which the tensors cover completely and without overlap. */
-#ifndef OMMAI_WEIGHTS_SAFETENSORS_H
-#define OMMAI_WEIGHTS_SAFETENSORS_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -44,5 +43,3 @@ const char *ommai_safetensors_metadata(const struct ommai_safetensors *file, con
 /* Informs the kernel that the tensor's pages are not needed any more, so that they leave the
  * process's memory. The tensor can still be read (from the page cache or from disk). */
 void ommai_safetensors_release(const struct ommai_tensor *tensor);
-
-#endif

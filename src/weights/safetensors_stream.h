@@ -1,7 +1,6 @@
 /* Writing a safetensors file tensor by tensor: nothing of a tensor is kept once it is written. The
  * bytes of the header are set aside at the beginning and filled at the end. */
-#ifndef OMMAI_WEIGHTS_SAFETENSORS_STREAM_H
-#define OMMAI_WEIGHTS_SAFETENSORS_STREAM_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -29,5 +28,3 @@ enum omma_status ommai_safetensors_stream_finish(struct ommai_safetensors_stream
 
 /* Removes a file that was not finished. NULL is allowed. */
 void ommai_safetensors_stream_destroy(struct ommai_safetensors_stream *stream);
-
-#endif

@@ -1,7 +1,6 @@
 /* Writing a safetensors file: tensors are added first, then the file is written in one go and put
  * in place by rename. */
-#ifndef OMMAI_WEIGHTS_SAFETENSORS_WRITER_H
-#define OMMAI_WEIGHTS_SAFETENSORS_WRITER_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -41,5 +40,3 @@ enum omma_status ommai_safetensors_writer_finish(struct ommai_safetensors_writer
 
 /* NULL is allowed. */
 void ommai_safetensors_writer_destroy(struct ommai_safetensors_writer *writer);
-
-#endif

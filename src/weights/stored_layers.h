@@ -1,8 +1,7 @@
 /* Layers that a checkpoint stores quantised, each in several tensors, and what stands for them: one
  * tensor of type QUANTISED, named as a plain layer's, whose values are what the format defines, in
  * f32. docs/quantized-checkpoints.md has the formats. */
-#ifndef OMMAI_WEIGHTS_STORED_LAYERS_H
-#define OMMAI_WEIGHTS_STORED_LAYERS_H
+#pragma once
 
 #include <omma/host.h>
 #include <omma/status.h>
@@ -51,5 +50,3 @@ void ommai_stored_layers_destroy(struct ommai_stored_layers *layers);
 /* What stands for the layers: index in [0, count). They live as long as `layers`. */
 int64_t ommai_stored_layers_count(const struct ommai_stored_layers *layers);
 const struct ommai_tensor *ommai_stored_layers_at(const struct ommai_stored_layers *layers, int64_t index);
-
-#endif

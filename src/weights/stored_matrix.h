@@ -1,7 +1,6 @@
 /* Weights that a file keeps in a format of its own, such as a quantised one. The readers of such
  * files make these; the code that packs weights reads them. */
-#ifndef OMMAI_WEIGHTS_STORED_MATRIX_H
-#define OMMAI_WEIGHTS_STORED_MATRIX_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,5 +26,3 @@ struct ommai_stored_matrix {
   int zero;
   void (*integers)(const void *context, int64_t output, int64_t group, int8_t *q, float *scale, float *minimum);
 };
-
-#endif

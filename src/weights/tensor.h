@@ -1,7 +1,6 @@
 /* A tensor as it lies in a file: name, element type, shape, and its bytes inside the mapped
  * file. */
-#ifndef OMMAI_WEIGHTS_TENSOR_H
-#define OMMAI_WEIGHTS_TENSOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -95,5 +94,3 @@ bool ommai_tensor_to_f32(const struct ommai_tensor *tensor, int64_t first, int64
 /* How many elements of an F64, F32, BF16, F16 or QUANTISED tensor are NaN or infinite; 0 for other
  * types. Reads the whole tensor. */
 int64_t ommai_tensor_count_nonfinite(const struct ommai_tensor *tensor);
-
-#endif

@@ -1,8 +1,7 @@
 /* Lookup of tensors by name: an array of pointers sorted by name. Chosen over a hash table because
  * file contents cannot make it slow, equal names become neighbours, and it needs no memory beyond
  * the pointers. */
-#ifndef OMMAI_WEIGHTS_TENSOR_INDEX_H
-#define OMMAI_WEIGHTS_TENSOR_INDEX_H
+#pragma once
 
 #include "weights/tensor.h"
 
@@ -23,5 +22,3 @@ const struct ommai_tensor *ommai_tensor_index_find(const struct ommai_tensor *co
  * half of it; else NULL. */
 const struct ommai_tensor *ommai_tensor_index_nearest(const struct ommai_tensor *const *sorted, int64_t count,
                                                       const char *name);
-
-#endif

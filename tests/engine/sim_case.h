@@ -1,7 +1,6 @@
 /* A load for an engine over the fake runner: its limits, requests and what fails, all as numbers,
  * so that a case can be made of a seed, written as a script, read again, and shrunk. */
-#ifndef OMMA_TEST_SIM_CASE_H
-#define OMMA_TEST_SIM_CASE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -107,5 +106,3 @@ int64_t sim_prompt_size(const struct sim_request *request);
 /* Tokens and patches of image `index`. */
 int64_t sim_image_tokens(int64_t index);
 int64_t sim_image_patches(int64_t index);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the parts of a simulated world share. */
-#ifndef OMMA_TEST_SIM_INSIDE_H
-#define OMMA_TEST_SIM_INSIDE_H
+#pragma once
 
 #include "engine/engine.h"
 #include "engine/sim_requests.h"
@@ -73,5 +72,3 @@ void sim_check_turn(struct sim_world *world);
 void sim_check_end(struct sim_world *world);
 void sim_on_stored(void *world, const struct omma_kv_page *page);
 void sim_on_removed(void *world, const struct omma_kv_page_key *key);
-
-#endif

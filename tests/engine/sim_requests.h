@@ -1,6 +1,5 @@
 /* Requests of a case, as the library makes them of messages: here from numbers. */
-#ifndef OMMA_TEST_SIM_REQUESTS_H
-#define OMMA_TEST_SIM_REQUESTS_H
+#pragma once
 
 #include "engine/sim_case.h"
 #include "request/request.h"
@@ -19,5 +18,3 @@ void sim_images_free(struct sim_images *images);
 struct omma_request *sim_request_make(const struct sim_request *wanted, const struct sim_images *images,
                                       const struct omma_model *model, const struct omma_allocator *allocator);
 void sim_request_free(struct omma_request *request);
-
-#endif

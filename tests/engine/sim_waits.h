@@ -3,8 +3,7 @@
  * it and its own, as if each step had all slots' rows, and a pass, a chunk and a step that others
  * have begun; times SIM_WAIT_FACTOR for what the slices of others take between steps and what is
  * computed again after preemptions. */
-#ifndef OMMA_TEST_SIM_WAITS_H
-#define OMMA_TEST_SIM_WAITS_H
+#pragma once
 
 #include "engine/sim_inside.h"
 
@@ -20,5 +19,3 @@ void sim_check_gap(struct sim_job *job);
 
 /* The worst request: its time until the end over the bound; *job is which one. */
 double sim_worst_wait(const struct sim_world *world, const struct sim_job **job);
-
-#endif

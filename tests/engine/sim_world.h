@@ -18,8 +18,7 @@
  *   counters   waiting, running and ended requests are all there are; events of kept pages add up
  *   clean      in the end no page, slot, image or allocation is held
  *   runner     the runner has nothing to complain about (fake_runner.h) */
-#ifndef OMMA_TEST_SIM_WORLD_H
-#define OMMA_TEST_SIM_WORLD_H
+#pragma once
 
 #include "engine/sim_case.h"
 
@@ -40,5 +39,3 @@ void sim_tear_down(void);
 void sim_set_log(const struct omma_log *log);
 
 void sim_run(const struct sim_case *run, struct sim_outcome *outcome);
-
-#endif

@@ -1,7 +1,6 @@
 /* Random rows of q, k, v and out for one attention kernel, and the definition in double
  * precision. */
-#ifndef OMMA_TEST_ATTENTION_ROWS_H
-#define OMMA_TEST_ATTENTION_ROWS_H
+#pragma once
 
 #include <omma/attention.h>
 
@@ -66,5 +65,3 @@ const char *attention_types_name(struct ommai_attention_types types);
 
 /* "D 72/72, 65 keys, values 0", for messages. */
 const char *attention_problem_name(const struct attention_problem *problem, char *out, size_t size);
-
-#endif

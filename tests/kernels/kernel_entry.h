@@ -1,7 +1,6 @@
 /* What the kernel tester knows of a kernel. Each family of kernels adds its entries, made from the
  * list or table that the library itself chooses from, so that no kernel exists untested. */
-#ifndef OMMA_TEST_KERNEL_ENTRY_H
-#define OMMA_TEST_KERNEL_ENTRY_H
+#pragma once
 
 #include <inttypes.h>
 
@@ -60,5 +59,3 @@ void kernel_list_resample(struct kernel_list *list);
  * trial. */
 #define kernel_fail(entry, seed, format, ...) \
   fail_msg("--test %s --seed %" PRIu64 " --rounds 1: " format, (entry)->name, (uint64_t)(seed), __VA_ARGS__)
-
-#endif

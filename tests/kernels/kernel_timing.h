@@ -1,6 +1,5 @@
 /* Timing of single kernels, compared with the peak of the same core in the same moments. */
-#ifndef OMMA_TEST_KERNEL_TIMING_H
-#define OMMA_TEST_KERNEL_TIMING_H
+#pragma once
 
 #include "kernels/kernel_entry.h"
 
@@ -15,5 +14,3 @@ struct kernel_time {
 /* Repeats the entry's call for about `seconds`. The peak is taken before and after, the better of
  * the two. */
 struct kernel_time kernel_time_entry(const struct kernel_entry *entry, double seconds);
-
-#endif

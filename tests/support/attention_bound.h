@@ -1,6 +1,5 @@
 /* What a row of the attention operator may be off by. */
-#ifndef OMMA_TESTS_ATTENTION_BOUND_H
-#define OMMA_TESTS_ATTENTION_BOUND_H
+#pragma once
 
 #include <math.h>
 #include <omma/attention.h>
@@ -24,5 +23,3 @@ static inline double attention_unit(enum omma_dtype dtype, int32_t v_head_dim) {
 static inline double attention_moved_weight(double weight, double score_terms) {
   return weight > 0.0 ? fmin(1.0, weight * expm1(4 * 0x1p-24 * score_terms)) : 0.0;
 }
-
-#endif

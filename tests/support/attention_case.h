@@ -1,8 +1,7 @@
 /* Attention problems with inputs that depend on a segment's content number alone, so that the same
  * segment can be put among other neighbours, in other strides, modes of memory and teams; and
  * their results in double precision. */
-#ifndef OMMA_TEST_ATTENTION_CASE_H
-#define OMMA_TEST_ATTENTION_CASE_H
+#pragma once
 
 #include <omma/attention.h>
 
@@ -49,5 +48,3 @@ void attention_case_check(const struct attention_case *problem, const float *fou
 
 /* First row of a segment, and rows of all. */
 int64_t attention_case_row(const struct attention_case *problem, int64_t segment);
-
-#endif

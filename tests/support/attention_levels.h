@@ -1,6 +1,5 @@
 /* Attention problems on every CPU level of this machine, with what their results must keep. */
-#ifndef OMMA_TEST_ATTENTION_LEVELS_H
-#define OMMA_TEST_ATTENTION_LEVELS_H
+#pragma once
 
 #include "support/attention_case.h"
 
@@ -41,5 +40,3 @@ float *attention_run_alone(const struct omma_attention_context *context, struct 
 /* Every healthy segment of the case has the bits of a run alone. */
 void attention_assert_same_as_alone(const struct omma_attention_context *context, const struct attention_case *problem,
                                     const char *what);
-
-#endif

@@ -1,7 +1,6 @@
 /* A decoder with the cache, the threads and the workspace that it runs on, and prompts and tokens
  * through it. */
-#ifndef OMMA_TEST_SUPPORT_DECODER_BENCH_H
-#define OMMA_TEST_SUPPORT_DECODER_BENCH_H
+#pragma once
 
 #include "base/team.h"
 #include "language/decode.h"
@@ -49,5 +48,3 @@ void decoder_bench_check_cutting(const struct ommai_decoder *decoder, const stru
  * not a bit changes. */
 void decoder_bench_check_batch(const struct ommai_decoder *decoder, const struct decoder_bench_sizes *sizes,
                                const int32_t *prompt);
-
-#endif

@@ -1,7 +1,6 @@
 /* Small decoders of every kind with random weights, made without a checkpoint, and the same network
  * in double precision. */
-#ifndef OMMA_TEST_SUPPORT_DECODER_FIXTURE_H
-#define OMMA_TEST_SUPPORT_DECODER_FIXTURE_H
+#pragma once
 
 #include "language/decoder.h"
 
@@ -32,5 +31,3 @@ void decoder_fixture_free(struct decoder_fixture *fixture);
 
 /* Logits [DECODER_VOCAB] of the last of n tokens, positions 0, 1, 2 ..., in double precision. */
 void decoder_fixture_oracle(const struct decoder_fixture *fixture, const int32_t *tokens, int64_t n, double *logits);
-
-#endif

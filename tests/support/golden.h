@@ -1,7 +1,6 @@
 /* The golden fixtures of tests/golden: cases of a model, their messages with images loaded, and the
  * official tensors. */
-#ifndef OMMA_TEST_SUPPORT_GOLDEN_H
-#define OMMA_TEST_SUPPORT_GOLDEN_H
+#pragma once
 
 #include <jansson.h>
 #include <omma/omma.h>
@@ -82,5 +81,3 @@ void golden_observe_vision(void *context, const char *stage, int64_t index, cons
 /* Stages of the fixture that an observer must have counted: `name`, if not NULL, and `numbered`.0,
  * .1, ... */
 int64_t golden_count_stages(const struct golden_case *c, const char *name, const char *numbered);
-
-#endif

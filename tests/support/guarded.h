@@ -1,7 +1,6 @@
 /* Memory between two pages that cannot be touched, for tests: what reads or writes outside of it
  * ends the program. */
-#ifndef OMMA_TEST_GUARDED_H
-#define OMMA_TEST_GUARDED_H
+#pragma once
 
 #include "support/test.h"
 
@@ -23,5 +22,3 @@ struct guarded guarded_untouchable(size_t size);
 void guarded_check(const struct guarded *memory, const char *name);
 
 void guarded_free(struct guarded *memory);
-
-#endif

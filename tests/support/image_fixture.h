@@ -1,7 +1,6 @@
 /* Test images: files of tests/data/image, their hashes, and inputs made by formula on both
  * sides. */
-#ifndef OMMA_TEST_SUPPORT_IMAGE_FIXTURE_H
-#define OMMA_TEST_SUPPORT_IMAGE_FIXTURE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -28,5 +27,3 @@ uint8_t *image_fixture_noise(int32_t width, int32_t height, uint32_t seed);
 void image_fixture_set_png_size(struct image_file *file, uint32_t width, uint32_t height);
 /* Makes the check sums of all chunks right again. Other formats are left alone. */
 void image_fixture_fix_png_checksums(struct image_file *file);
-
-#endif

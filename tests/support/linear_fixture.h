@@ -1,7 +1,6 @@
 /* What the tests of linear layers share: elements of either type, activations in double precision,
  * and runs at every CPU level. */
-#ifndef OMMA_TEST_SUPPORT_LINEAR_FIXTURE_H
-#define OMMA_TEST_SUPPORT_LINEAR_FIXTURE_H
+#pragma once
 
 #include "linear/linear_objects.h"
 
@@ -21,5 +20,3 @@ void fixture_mend_linear(struct ommai_linear *linear);
  * level's name as its argument, and returns how many failed; with it, it returns what run_level
  * returns. */
 int fixture_run_levels(int argc, char **argv, int (*run_level)(const char *level));
-
-#endif

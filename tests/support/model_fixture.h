@@ -1,8 +1,7 @@
 /* Models, requests and answers for the tests of engine/ and models/: the golden checkpoints, copies
  * of them with one thing changed, what a client sees of an answer, and a gate that holds the
  * engine's thread inside a callback. */
-#ifndef OMMA_TEST_SUPPORT_MODEL_FIXTURE_H
-#define OMMA_TEST_SUPPORT_MODEL_FIXTURE_H
+#pragma once
 
 #include <omma/omma.h>
 #include <pthread.h>
@@ -68,5 +67,3 @@ void fixture_set_key(const char *folder, const char *file, const char *key, cons
 
 /* A whole file; the caller frees. */
 unsigned char *fixture_read(const char *path, size_t *size);
-
-#endif

@@ -1,7 +1,6 @@
 /* What every test program needs: cmocka in its include order, and helpers for messages and
  * allocation counting. */
-#ifndef OMMA_TEST_SUPPORT_H
-#define OMMA_TEST_SUPPORT_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -73,5 +72,3 @@ uint32_t test_random_u32(struct test_random *random);
 float test_random_normal(struct test_random *random);
 /* Uniform in [low, high]. */
 int64_t test_random_range(struct test_random *random, int64_t low, int64_t high);
-
-#endif

@@ -1,7 +1,6 @@
 /* The stored cases of tests/data/text: texts in hexadecimal digits and what the official library
  * makes of them; and folders of tokenizer files that a test writes itself. */
-#ifndef OMMA_TEST_TEXT_FIXTURE_H
-#define OMMA_TEST_TEXT_FIXTURE_H
+#pragma once
 
 #include <jansson.h>
 
@@ -39,5 +38,3 @@ int text_folder_remove(void **state);
 
 /* Writes a text file anew. */
 void text_folder_write(const char *path, const char *text);
-
-#endif

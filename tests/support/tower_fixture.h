@@ -1,6 +1,5 @@
 /* Small vision towers of each kind with random weights, made without a checkpoint. */
-#ifndef OMMA_TEST_TOWER_FIXTURE_H
-#define OMMA_TEST_TOWER_FIXTURE_H
+#pragma once
 
 #include "base/team.h"
 #include "image/patches.h"
@@ -56,5 +55,3 @@ void fixture_pass_run(const struct fixture_tower *fixture, struct fixture_pass *
 /* Likewise in slices of about `ns`; their number. */
 int64_t fixture_pass_run_by_time(const struct fixture_tower *fixture, struct fixture_pass *pass, int64_t ns,
                                  const struct omma_team *team);
-
-#endif

@@ -3,13 +3,10 @@
  *
  *   projected = [q, k, v], shaped as grouped attention's, without rotation
  *   for each head of k and v: S = TOY_DECAY * S + k v^T;   mixed of head h = q_h S / head_dim */
-#ifndef OMMA_TEST_SUPPORT_TOY_MIXER_H
-#define OMMA_TEST_SUPPORT_TOY_MIXER_H
+#pragma once
 
 #include "language/mixer.h"
 
 #define TOY_DECAY 0.9f
 
 extern const struct ommai_mixer toy_mixer;
-
-#endif

@@ -1,7 +1,6 @@
 /* Files and folders for tests: a temporary folder, raw bytes, and safetensors files from a header
  * text. */
-#ifndef OMMA_TEST_WEIGHTS_FILES_H
-#define OMMA_TEST_WEIGHTS_FILES_H
+#pragma once
 
 #include <omma/status.h>
 #include <stddef.h>
@@ -36,5 +35,3 @@ void test_write_at(const char *root, const char *file, const char *text);
 /* A safetensors file with this JSON header (not padded) and `data_size` bytes 0, 1, 2, ... after
  * it. */
 void test_write_safetensors(const char *path, const char *header, size_t data_size);
-
-#endif

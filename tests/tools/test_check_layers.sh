@@ -152,6 +152,9 @@ plant docs/y.md 'See \057work/x.\nsee shared\057design.\n' '1: mention: a path o
 plant src/base/z.c "$(printf '%0701d' 0 | sed 's/0/int x;\\n/g')" '701: length: 701 lines, at most 700 are allowed'
 plant src/base/long.c "int declared(int a,\n             int b);\nstatic int f(int a,\n             int b) {\n$(printf '%043d' 0 | sed 's/0/  x(a);\\n/g')}\n" \
   '3: length: a function of 46 lines, at most 45 are allowed'
+plant src/base/guard.h '#ifndef OMMAI_GUARD_H\n#define OMMAI_GUARD_H\n#endif\n' '1: once: write #pragma once instead of a guard' \
+  '2: once: write #pragma once instead of a guard'
+plant include/omma/once.h '#pragma once\nint omma_once(void);\n' '1: once: a public header has a guard'
 plant src/text/Upper.c 'int x;\n' '1: name: file names are snake_case'
 plant src/base/same.h 'int x;\n'
 plant src/text/same.h 'int x;\n' '1: name: src/base/same.h has the same name'

@@ -1,7 +1,6 @@
 /* Four f32 lanes by NEON, under the names that the kernels for any vector width use
  * (attention_lanes.h). */
-#ifndef OMMAI_KERNELS_ARM_LANES_NEON_H
-#define OMMAI_KERNELS_ARM_LANES_NEON_H
+#pragma once
 
 #include <arm_neon.h>
 
@@ -109,5 +108,3 @@ OMMAI_INLINE void vec_store_sums4(float *out, const vec x[4], float factor) {
   float32x4_t sums = vpaddq_f32(vpaddq_f32(x[0], x[1]), vpaddq_f32(x[2], x[3]));
   vst1q_f32(out, vmulq_n_f32(sums, factor));
 }
-
-#endif

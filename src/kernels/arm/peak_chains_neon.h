@@ -1,7 +1,6 @@
 /* The peak loops with 128-bit registers: twenty-four chains of one instruction, which takes two
  * registers and adds to a third. */
-#ifndef OMMAI_KERNELS_ARM_PEAK_CHAINS_NEON_H
-#define OMMAI_KERNELS_ARM_PEAK_CHAINS_NEON_H
+#pragma once
 
 #define OMMAI_PEAK_CHAINS_NEON 24
 
@@ -23,5 +22,3 @@
       :                                                                                                                    \
       : "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", \
         "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v30", "v31")
-
-#endif

@@ -1,7 +1,6 @@
 /* Pieces of the AVX-512 attention kernels: rows of any of the operator's types in and out,
  * transpositions of 32-bit units. */
-#ifndef OMMAI_KERNELS_X86_ATTENTION_AVX512_H
-#define OMMAI_KERNELS_X86_ATTENTION_AVX512_H
+#pragma once
 
 #include <immintrin.h>
 #include <omma/attention.h>
@@ -141,5 +140,3 @@ OMMAI_INLINE void ommai_avx512_transpose_16x16(const __m512i r[16], __m512i out[
     for (int i = 0; i < 4; i++) out[4 * i + j] = lanes[i];
   }
 }
-
-#endif

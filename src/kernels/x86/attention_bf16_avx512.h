@@ -1,7 +1,6 @@
 /* What the tile kernels with VDPBF16PS give attention_parts_avx512.h: two dimensions of a result,
  * two keys of a value, per unit. */
-#ifndef OMMAI_KERNELS_X86_ATTENTION_BF16_AVX512_H
-#define OMMAI_KERNELS_X86_ATTENTION_BF16_AVX512_H
+#pragma once
 
 #include "kernels/attention_element.h"
 #include "kernels/attention_kernels.h"
@@ -95,5 +94,3 @@ OMMAI_INLINE __m512 weigh(const float *scores, uint32_t *weights, int64_t n_keys
   }
   return sum;
 }
-
-#endif

@@ -2,8 +2,7 @@
  * a broadcast, the softmax's running maximum, rows out. For an including file that defines, before
  * the include, what attention_tile_avx512.h lists: UNIT_DIMS, UNIT_KEYS, STEP_BLOCKS,
  * first_elements, multiply_add, make_unit and store_units. */
-#ifndef OMMAI_KERNELS_X86_ATTENTION_PARTS_AVX512_H
-#define OMMAI_KERNELS_X86_ATTENTION_PARTS_AVX512_H
+#pragma once
 
 #include <math.h>
 
@@ -187,5 +186,3 @@ OMMAI_INLINE enum carry raise_maximum(struct softmax *softmax, const __m512 larg
   if (first) return CARRY_NOTHING;
   return raised ? CARRY_RESCALED : CARRY_AS_IS;
 }
-
-#endif

@@ -26,8 +26,7 @@
  *           nv] -> [BLOCK][16 nv] f32
  *   values: v packed as above, weights as [BLOCK / UNIT_KEYS][16 nv] -> [v_head_dim][16 nv] f32
  * so that no head dimension needs padding but to whole units (k) and to 8 (v). */
-#ifndef OMMAI_KERNELS_X86_ATTENTION_TILE_AVX512_H
-#define OMMAI_KERNELS_X86_ATTENTION_TILE_AVX512_H
+#pragma once
 
 #include "kernels/x86/attention_parts_avx512.h"
 
@@ -255,5 +254,3 @@ OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, e
 #define TILE_KERNEL_KV8(type, TYPE, LEVEL, suffix) \
   TILE_PACK(type##_kv8, TYPE, INT8)                \
   TILE_OBJECT(type##_kv8, TYPE, INT8, LEVEL, suffix, pack_##type##_kv8, attend_##type)
-
-#endif

@@ -1,7 +1,6 @@
 /* Eight 32-bit lanes, and the bytes and 16-bit halves in them, under the names that the integer
  * kernels without VNNI use. */
-#ifndef OMMAI_KERNELS_X86_INTEGER_LANES_AVX2_H
-#define OMMAI_KERNELS_X86_INTEGER_LANES_AVX2_H
+#pragma once
 
 #include <immintrin.h>
 #include <stdbool.h>
@@ -44,5 +43,3 @@ OMMAI_INLINE fvec fvec_zero(void) { return _mm256_setzero_ps(); }
 OMMAI_INLINE fvec fvec_of(ivec a) { return _mm256_cvtepi32_ps(a); }
 OMMAI_INLINE fvec fvec_fma(fvec a, fvec b, fvec c) { return _mm256_fmadd_ps(a, b, c); }
 OMMAI_INLINE fvec fvec_less_product(fvec a, fvec b, fvec c) { return _mm256_fnmadd_ps(a, b, c); }
-
-#endif

@@ -5,8 +5,7 @@
  * For negative x the weight's bits are turned over, which makes -w - 1 of it, for -128 too, and a
  * product that is too small by |x|: a row's sums begin higher by the magnitudes of its negative
  * inputs. The including file includes one of integer_lanes_*.h before. */
-#ifndef OMMAI_KERNELS_X86_INTEGER_S8_LANES_H
-#define OMMAI_KERNELS_X86_INTEGER_S8_LANES_H
+#pragma once
 
 #include "kernels/integer_panel_sums.h"
 
@@ -285,5 +284,3 @@ static void gemv_s8(const struct integer_block *block) {
     }
   }
 }
-
-#endif

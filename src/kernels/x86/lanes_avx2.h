@@ -1,7 +1,6 @@
 /* Eight f32 lanes by AVX2, FMA and F16C, under the names that the kernels for any vector width use
  * (attention_lanes.h). */
-#ifndef OMMAI_KERNELS_X86_LANES_AVX2_H
-#define OMMAI_KERNELS_X86_LANES_AVX2_H
+#pragma once
 
 #include <immintrin.h>
 
@@ -135,5 +134,3 @@ OMMAI_INLINE void vec_store_sums4(float *out, const vec x[4], float factor) {
   __m128 sums = _mm_add_ps(_mm256_castps256_ps128(fours), _mm256_extractf128_ps(fours, 1));
   _mm_storeu_ps(out, _mm_mul_ps(sums, _mm_set1_ps(factor)));
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Sixteen f32 lanes by AVX-512, under the names that the kernels for any vector width use; those
  * that products and decoding need. */
-#ifndef OMMAI_KERNELS_X86_LANES_AVX512_H
-#define OMMAI_KERNELS_X86_LANES_AVX512_H
+#pragma once
 
 #include <immintrin.h>
 
@@ -93,5 +92,3 @@ OMMAI_INLINE void vec_store_sums4(float *out, const vec x[4], float factor) {
   __m128 sums = _mm_add_ps(_mm256_castps256_ps128(twos), _mm256_extractf128_ps(twos, 1));
   _mm_storeu_ps(out, _mm_mul_ps(sums, _mm_set1_ps(factor)));
 }
-
-#endif

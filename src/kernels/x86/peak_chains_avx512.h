@@ -1,7 +1,6 @@
 /* The peak loops with 512-bit registers: twenty-four chains of one instruction, which takes two
  * registers and adds to a third. */
-#ifndef OMMAI_KERNELS_X86_PEAK_CHAINS_AVX512_H
-#define OMMAI_KERNELS_X86_PEAK_CHAINS_AVX512_H
+#pragma once
 
 #define OMMAI_PEAK_CHAINS_AVX512 24
 
@@ -25,5 +24,3 @@
       :                                                                                                                  \
       : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", \
         "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm30", "xmm31")
-
-#endif

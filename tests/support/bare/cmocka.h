@@ -1,8 +1,7 @@
 /* The part of cmocka that the tests of the attention operator use, for builds without any library
  * (a cross compiler's, for example). A failure ends the program; everything else reads as
  * cmocka's. Included after the headers that cmocka.h wants. */
-#ifndef OMMA_TEST_BARE_CMOCKA_H
-#define OMMA_TEST_BARE_CMOCKA_H
+#pragma once
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -83,5 +82,3 @@ static inline int bare_run(const struct CMUnitTest *tests, size_t n_tests) {
 #define cmocka_unit_test_setup_teardown(test, setup, teardown) \
   { #test, test, setup, teardown, NULL }
 #define cmocka_run_group_tests(tests, setup, teardown) bare_run(tests, sizeof(tests) / sizeof *(tests))
-
-#endif
