@@ -56,17 +56,38 @@ static void enter(struct ommai_connection *connection, enum ommai_connection_sta
   connection->request_received = stage == OMMAI_STAGE_HEAD ? 0 : connection->window_received;
 }
 
-/* No reply is on its way: it is the request that libmicrohttpd waits for. */
+/* A reply of its own making, for where libmicrohttpd has none on its way. Returns its size. */
+static size_t write_refusal(char *out, size_t capacity, int status, const char *reason, const char *message) {
+  char body[256];
+  int size = snprintf(body, sizeof body, "{\"error\":{\"message\":\"%s\",\"type\":\"%s\",\"param\":null,\"code\":%d}}", message,
+                      reason, status);
+  return (size_t)snprintf(out, capacity,
+                          "HTTP/1.1 %d %s\r\nConnection: close\r\nContent-Type: application/json\r\n"
+                          "Content-Length: %d\r\n\r\n%s",
+                          status, reason, size, body);
+}
+
+/* It is the request that libmicrohttpd waits for. */
 static void send_too_late(int descriptor) {
-  static const char BODY[] =
-      "{\"error\":{\"message\":\"The request came too slowly, or there were too many and it was the slowest.\","
-      "\"type\":\"Request Timeout\",\"param\":null,\"code\":408}}";
-  char reply[sizeof BODY + 128];
-  int size = snprintf(reply, sizeof reply,
-                      "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Type: application/json\r\n"
-                      "Content-Length: %zu\r\n\r\n%s",
-                      sizeof BODY - 1, BODY);
-  send(descriptor, reply, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
+  char reply[512];
+  size_t size = write_refusal(reply, sizeof reply, 408, "Request Timeout",
+                              "The request came too slowly, or there were too many and it was the slowest.");
+  send(descriptor, reply, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void ommai_connection_refuse_head(struct ommai_server *server) {
+  char reply[512];
+  size_t size = write_refusal(reply, sizeof reply, 400, "Bad Request",
+                              "The request's head contradicts itself, or its Content-Length is no number below 2^64.");
+  struct ommai_connection *connection;
+  LIST_FOREACH(connection, &server->connections, listed) {
+    struct MHD_Connection *mhd = connection->reading;
+    if (!mhd || !MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)) continue;
+    connection->reading = NULL;
+    if (!connection->encrypted) send(connection->descriptor, reply, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (connection->encrypted) ommai_tls_send(mhd, reply, size);
+    shutdown(connection->descriptor, SHUT_WR);
+  }
 }
 
 /* Closes a connection whose request is not complete; a client that has begun one gets the
@@ -179,6 +200,7 @@ struct ommai_connection *ommai_connection_open(struct ommai_server *server, stru
   if (!connection) return NULL;
   connection->descriptor = info->connect_fd;
   connection->encrypted = server->tls.certificate != NULL;
+  connection->reading = mhd;
   info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
   take_address(connection, info ? info->client_addr : NULL);
   enter(connection, OMMAI_STAGE_HEAD);
@@ -194,6 +216,7 @@ void ommai_connection_close(struct ommai_server *server, struct ommai_connection
   if (!connection) return;
   pthread_mutex_lock(&server->list_lock);
   LIST_REMOVE(connection, listed);
+  pthread_cond_broadcast(&server->list_changed);
   pthread_mutex_unlock(&server->list_lock);
   ommai_release(server->allocator, connection, 1, sizeof *connection);
 }
@@ -282,4 +305,9 @@ void ommai_connection_expire(struct ommai_server *server, int64_t now_ns) {
     bool waits = !connection->admitted && !connection->is_shut_down && connection->stage == OMMAI_STAGE_HEAD;
     if (waits && now_ns - connection->request_ns > 4 * YOUNG_NS && !make_room(server, connection)) shut_down(connection);
   }
+}
+
+void ommai_connection_end_all(struct ommai_server *server) {
+  struct ommai_connection *connection;
+  LIST_FOREACH(connection, &server->connections, listed) shutdown(connection->descriptor, SHUT_RDWR);
 }

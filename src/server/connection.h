@@ -46,6 +46,9 @@ struct ommai_connection {
   bool is_shut_down;         /* shut down; libmicrohttpd will close it */
   bool admitted;             /* has had a request for which there was room */
   bool target_fits;          /* of the latest request's line; IO thread */
+  /* libmicrohttpd's, while it reads a head; NULL from its handing over to its reply's end; IO
+   * thread */
+  struct MHD_Connection *reading;
   /* the latest request's body is more than comes at once with its head */
   bool large;
 };
@@ -76,9 +79,17 @@ void ommai_connection_reply(struct ommai_server *server, struct ommai_connection
 /* A complete request goes to a worker. True when the client has hung up already. */
 bool ommai_connection_answer(struct ommai_server *server, struct ommai_connection *connection);
 
+/* libmicrohttpd has complained of something. Where that was of a head that has come to its end, but
+ * was not handed over, it is about to refuse it: the reply is sent here, and nothing of what
+ * libmicrohttpd will send gets out. IO thread, which alone changes the list. */
+void ommai_connection_refuse_head(struct ommai_server *server);
+
 /* The client of that number has hung up. Returns the call that is being answered, with a reference
  * for the caller, or NULL. */
 struct ommai_http_call *ommai_connection_hang_up(struct ommai_server *server, uint64_t number);
+
+/* Shuts all down. list_lock is held; list_changed is signalled whenever one is closed. */
+void ommai_connection_end_all(struct ommai_server *server);
 
 /* Shuts down connections that have waited too long for a request or for the rest of one, or whose
  * client has hung up before its request was complete: libmicrohttpd then sees the end and closes

@@ -2,6 +2,7 @@
 
 #include <microhttpd.h>
 #include <sodium.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -307,6 +308,7 @@ static enum MHD_Result begin(struct ommai_server *server, struct MHD_Connection 
   call->mhd = mhd;
   call->protocol = ommai_protocol_of(path);
   call->connection = connection;
+  connection->reading = NULL;
   ommai_connection_head(server, connection);
   ommai_access_begin(call, mhd, path, method, version);
   set_request_id(call, header(mhd, "x-request-id"));
@@ -357,6 +359,7 @@ static void handle_completed(void *context, struct MHD_Connection *mhd, void **c
   bool unfinished = !call->ended;
   pthread_mutex_unlock(&call->lock);
   if (unfinished) ommai_http_call_cancel_engine(call);
+  if (code == MHD_REQUEST_TERMINATED_COMPLETED_OK) call->connection->reading = mhd;
   ommai_connection_reply(server, call->connection);
   ommai_call_list_remove(server, call);
   ommai_http_call_release(call);
@@ -389,12 +392,21 @@ static void *look_at_target(void *context, const char *target, struct MHD_Connec
   return NULL;
 }
 
-enum { MAX_TLS_OPTIONS = 4 };
+/* A line of libmicrohttpd's log: the only sign it gives of what it refuses by itself. Its replies
+ * are in HTML, and 0.9 writes the head of this one twice. */
+static void look_at_complaint(void *server, const char *format, va_list arguments) {
+  (void)format, (void)arguments;
+  ommai_connection_refuse_head(server);
+}
 
-/* What libmicrohttpd needs for TLS; the texts are the server's. */
-static void list_tls_options(struct ommai_server *server, struct MHD_OptionItem list[MAX_TLS_OPTIONS + 1]) {
+enum { MAX_OPTIONS = 5 };
+
+/* What not every server has; the texts are the server's. */
+static void list_options(struct ommai_server *server, struct MHD_OptionItem list[MAX_OPTIONS + 1]) {
   struct MHD_OptionItem *end = list;
   const struct ommai_tls *tls = &server->tls;
+  /* 0.9 would refuse in HTML what is refused here, and nothing more */
+  if (!ommai_http_head_is_checked()) *end++ = (struct MHD_OptionItem){MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL};
   if (tls->certificate) {
     static char priorities[] = OMMAI_TLS_PRIORITIES;
     *end++ = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_KEY, 0, tls->key};
@@ -406,18 +418,19 @@ static void list_tls_options(struct ommai_server *server, struct MHD_OptionItem 
 }
 
 enum omma_status ommai_http_start(struct ommai_server *server, struct omma_error *error) {
-  struct MHD_OptionItem tls_options[MAX_TLS_OPTIONS + 1];
-  unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | (server->tls.certificate ? MHD_USE_TLS : 0);
-  list_tls_options(server, tls_options);
+  struct MHD_OptionItem options[MAX_OPTIONS + 1];
+  unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG |
+                   (server->tls.certificate ? MHD_USE_TLS : 0);
+  list_options(server, options);
   int64_t room = server->max_connections + OMMAI_CHECK_CONNECTIONS;
   unsigned max_connections = room < INT32_MAX ? (unsigned)room : INT32_MAX;
   unsigned idle_timeout = (unsigned)(server->idle_timeout_ns / 1000000000);
-  server->daemon =
-      MHD_start_daemon(flags, 0, NULL, NULL, handle_access, server, MHD_OPTION_LISTEN_SOCKET, server->listener,
-                       MHD_OPTION_CONNECTION_LIMIT, max_connections, MHD_OPTION_CONNECTION_TIMEOUT, idle_timeout,
-                       MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED,
-                       handle_completed, server, MHD_OPTION_NOTIFY_CONNECTION, handle_connection, server,
-                       MHD_OPTION_URI_LOG_CALLBACK, look_at_target, NULL, MHD_OPTION_ARRAY, tls_options, MHD_OPTION_END);
+  server->daemon = MHD_start_daemon(
+      flags, 0, NULL, NULL, handle_access, server, MHD_OPTION_EXTERNAL_LOGGER, look_at_complaint, server,
+      MHD_OPTION_LISTEN_SOCKET, server->listener, MHD_OPTION_CONNECTION_LIMIT, max_connections, MHD_OPTION_CONNECTION_TIMEOUT,
+      idle_timeout, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED,
+      handle_completed, server, MHD_OPTION_NOTIFY_CONNECTION, handle_connection, server, MHD_OPTION_URI_LOG_CALLBACK,
+      look_at_target, NULL, MHD_OPTION_ARRAY, options, MHD_OPTION_END);
   if (!server->daemon) return ommai_fail(error, OMMA_ERROR_INTERNAL, "the HTTP library cannot start its thread");
   return OMMA_OK;
 }

@@ -46,12 +46,14 @@ static enum MHD_Result look_at(void *context, enum MHD_ValueKind kind, const cha
   return MHD_YES;
 }
 
+bool ommai_http_head_is_checked(void) { return strncmp(MHD_get_version(), "0.", 2) == 0; }
+
 /* 0.9 takes lines that end in LF alone, cuts values at NUL and joins lines that were folded, all
  * without a word. But it keeps the head as it came and hands out pointers into it: where they leave
  * another gap than two bytes, something stood there that is no line end. */
 static bool has_gaps(struct MHD_Connection *connection, const struct ommai_request_line *line, const struct frame *frame) {
   const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-  if (strncmp(MHD_get_version(), "0.", 2) != 0) return false;
+  if (!ommai_http_head_is_checked()) return false;
   return frame->torn || !info || frame->next + LINE_END != line->method + info->header_size;
 }
 

@@ -13,6 +13,9 @@ struct MHD_Connection;
  * callback for it. */
 bool ommai_http_head_target_fits(const char *target);
 
+/* Whether line ends are looked at here, with libmicrohttpd 0.9; later ones do it by themselves. */
+bool ommai_http_head_is_checked(void);
+
 /* A request line, as libmicrohttpd hands it over. */
 struct ommai_request_line {
   const char *method, *version;

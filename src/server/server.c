@@ -45,6 +45,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "server/connection.h"
 #include "server/http_call.h"
 #include "server/http_front.h"
 #include "server/job_queue.h"
@@ -422,6 +423,15 @@ static void end_requests(struct ommai_server *server) {
   for_each_call(server, ommai_http_call_leave);
 }
 
+/* libmicrohttpd 0.9 crashes where it is stopped while it refuses a head on its own. */
+static void end_connections(struct ommai_server *server) {
+  pthread_mutex_lock(&server->list_lock);
+  ommai_connection_end_all(server);
+  int64_t deadline_ns = ommai_clock_ns() + FLUSH_NS;
+  while (!LIST_EMPTY(&server->connections) && wait_for_change(server, deadline_ns)) continue;
+  pthread_mutex_unlock(&server->list_lock);
+}
+
 void ommai_server_log_end(const struct ommai_server *server) {
   struct ommai_log_line line;
   char note[160], served[64] = "";
@@ -449,6 +459,7 @@ void ommai_server_destroy(struct ommai_server *server) {
     wait_for_answers(server);
     ommai_http_quiesce(server);
     end_requests(server);
+    end_connections(server);
     ommai_http_stop(server);
   }
   pthread_mutex_lock(&server->list_lock);

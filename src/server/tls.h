@@ -28,5 +28,8 @@ void ommai_tls_free(struct ommai_tls *tls);
  * for. */
 void ommai_tls_open(const struct ommai_tls *tls, struct MHD_Connection *connection);
 
+/* Sends a short text to the client, or nothing where the socket takes none now. IO thread. */
+void ommai_tls_send(struct MHD_Connection *connection, const char *text, size_t size);
+
 /* What libmicrohttpd is given (MHD_OPTION_HTTPS_PRIORITIES): TLS 1.2 and 1.3. */
 #define OMMAI_TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"

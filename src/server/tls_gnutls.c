@@ -140,3 +140,8 @@ void ommai_tls_open(const struct ommai_tls *tls, struct MHD_Connection *connecti
   gnutls_certificate_server_set_request(session, needed ? GNUTLS_CERT_REQUIRE : GNUTLS_CERT_REQUEST);
   gnutls_session_set_verify_function(session, check_client);
 }
+
+void ommai_tls_send(struct MHD_Connection *connection, const char *text, size_t size) {
+  const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+  if (info) gnutls_record_send(info->tls_session, text, size);
+}

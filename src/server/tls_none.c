@@ -16,3 +16,7 @@ enum omma_status ommai_tls_load(const struct omma_tls_options *options, const st
 void ommai_tls_free(struct ommai_tls *tls) { *tls = (struct ommai_tls){0}; }
 
 void ommai_tls_open(const struct ommai_tls *tls, struct MHD_Connection *connection) { (void)tls, (void)connection; }
+
+void ommai_tls_send(struct MHD_Connection *connection, const char *text, size_t size) {
+  (void)connection, (void)text, (void)size;
+}
