@@ -1,5 +1,6 @@
 #include "cli/chat_session.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "cli/history_file.h"
 #include "cli/interrupt.h"
 #include "cli/line_editor.h"
+#include "cli/mentioned_images.h"
 #include "cli/pasted_paths.h"
 #include "cli/paths.h"
 #include "cli/question.h"
@@ -20,6 +22,8 @@
 
 #define MAX_PENDING 64
 
+static const char next_question[] = "the next question";
+static const char not_asked[] = "the question was not asked; between \"\"\" and \"\"\" it is asked as it stands";
 static const char first_prompt[] = "> ", further_prompt[] = "... ";
 
 struct session {
@@ -55,14 +59,16 @@ static bool can_attach(const struct session *session, const char *kind, const ch
   return false;
 }
 
-static void add_image(struct session *session, const char *source) {
+/* `which`: the question that it goes with. */
+static bool add_image(struct session *session, const char *source, const char *which) {
   struct omma_part *part = &session->pending[session->n_pending];
-  if (!can_attach(session, "image", source)) return;
+  if (!can_attach(session, "image", source)) return false;
   double start = ommai_clock_seconds();
-  if (ommai_attach_image(source, &session->options->attaching, part) != OMMAI_EXIT_DONE) return;
+  if (ommai_attach_image(source, &session->options->attaching, part) != OMMAI_EXIT_DONE) return false;
   session->decode_image += ommai_clock_seconds() - start;
   session->n_pending++;
-  printf("(%dx%d, goes with the next question)\n", (int)omma_image_width(part->image), (int)omma_image_height(part->image));
+  printf("(%dx%d, goes with %s)\n", (int)omma_image_width(part->image), (int)omma_image_height(part->image), which);
+  return true;
 }
 
 /* A path as a terminal pastes it, or what /video otherwise takes, as it is. */
@@ -85,14 +91,15 @@ static void add_images(struct session *session, const char *line) {
   char path[OMMAI_MAX_PATH];
   enum ommai_word word;
   if (!*line || ommai_file_exists(line)) {
-    add_image(session, line);
+    add_image(session, line, next_question);
   } else {
-    while ((word = ommai_pasted_path(&line, path, sizeof path)) == OMMAI_WORD_FOUND) add_image(session, path);
+    while ((word = ommai_pasted_path(&line, path, sizeof path)) == OMMAI_WORD_FOUND) add_image(session, path, next_question);
     if (word == OMMAI_WORD_BROKEN) ommai_note("image: a quote is open, or a path is longer than %d bytes", OMMAI_MAX_PATH - 1);
   }
 }
 
-static void reset(struct session *session) {
+static void reset(struct session *session, const char *none) {
+  (void)none;
   bool wait = session->taken_back && session->n_pending;
   ommai_conversation_truncate(session->conversation, session->n_kept);
   if (!wait) discard_pending(session);
@@ -112,24 +119,6 @@ static void set_system(struct session *session, const char *text) {
     session->n_kept = 1;
   }
   puts(*text ? "(a new conversation with this system message)" : "(a new conversation without a system message)");
-}
-
-static void print_help(bool edits) {
-  puts(
-      "/image PATH...  images for the next question; paths alone on a line, typed, pasted or dropped, do the same\n"
-      "/video PATH     a video for the next question: a folder of frames, or their files with commas between\n"
-      "/system TEXT    begin a new conversation with this system message; without TEXT, with none\n"
-      "/reset          begin a new conversation\n"
-      "/help           this text\n"
-      "/bye            leave; /quit, quit or exit alone on a line and the end of input (Ctrl-D) do the same\n"
-      "\"\"\" begins a question of several lines, up to the next \"\"\". Ctrl-C ends an answer or clears the line. Everything "
-      "else\n"
-      "is a question.");
-  if (edits) {
-    puts(
-        "A pasted text of several lines is one question. The arrow keys bring earlier lines back, Ctrl-R looks for one,\n"
-        "Tab completes paths and commands. Ctrl-C twice at the empty prompt leaves.");
-  }
 }
 
 /* The text after a command word, in letters of either case, or NULL when the line is not that
@@ -201,32 +190,128 @@ static void ask(struct session *session, const char *question) {
   ommai_answer_release(&answer);
 }
 
+/* A question whose paths of images are loaded. Where one cannot be, it is not asked. */
+static void ask_with_images(struct session *session, const char *question) {
+  struct ommai_mentioned mentioned;
+  size_t before = session->n_pending;
+  bool taken = ommai_mentioned_images("chat", not_asked, question, &mentioned) == OMMAI_EXIT_DONE;
+  for (size_t i = 0; taken && i < mentioned.n_images; i++) {
+    taken = add_image(session, mentioned.images[i], "this question");
+    if (!taken) ommai_note("%s", not_asked);
+  }
+  if (taken && !ommai_text_is_blank(mentioned.question, strlen(mentioned.question))) {
+    ask(session, mentioned.question);
+  } else if (!taken) {
+    while (session->n_pending > before) ommai_attachment_release(&session->pending[--session->n_pending]);
+  }
+  ommai_mentioned_release(&mentioned);
+}
+
+static void set(struct session *session, const char *words) {
+  static const char system[] = "system ";
+  if (strncmp(words, system, sizeof system - 1) == 0) {
+    set_system(session, words + sizeof system - 1);
+  } else {
+    ommai_chat_settings_command(session->options->settings, words);
+  }
+}
+
+static void print_help(struct session *session, const char *none);
+
+struct command {
+  const char *name; /* with a blank where something may follow */
+  const char *arguments;
+  void (*run)(struct session *, const char *argument); /* NULL: leaves */
+  const char *help;                                    /* NULL: as the one before */
+};
+
+static const struct command commands[] = {
+    {"/image ", "PATH...", add_images,
+     "images for the next question; paths alone on a line, typed, pasted or dropped, do the same, and so do\n"
+     "paths in a question"},
+    {"/video ", "PATH", add_video, "a video for the next question: a folder of frames, or their files with commas between"},
+    {"/system ", "TEXT", set_system, "begin a new conversation with this system message; without TEXT, with none"},
+    {"/set ", "NAME VALUE", set,
+     "change a setting, such as temperature; /set alone shows all, VALUE default takes a change back"},
+    {"/reset", "", reset, "begin a new conversation; /clear does the same"},
+    {"/clear", "", reset, NULL},
+    {"/help", "", print_help, "this text"},
+    {"/?", "", print_help, NULL},
+    {"/bye", "", NULL, "leave; /quit, quit or exit alone on a line and the end of input (Ctrl-D) do the same"},
+    {"/quit", "", NULL, NULL},
+    {"/exit", "", NULL, NULL},
+};
+#define N_COMMANDS (sizeof commands / sizeof *commands)
+
+const char *ommai_session_command(size_t index) { return index < N_COMMANDS ? commands[index].name : NULL; }
+
+static void print_help(struct session *session, const char *none) {
+  (void)none;
+  for (size_t i = 0; i < N_COMMANDS; i++) {
+    const char *rest = commands[i].help;
+    if (!rest) continue;
+    printf("%s%-*s", commands[i].name, 17 - (int)strlen(commands[i].name), commands[i].arguments);
+    for (int line = 0; *rest; line++) {
+      size_t size = strcspn(rest, "\n");
+      printf("%*s%.*s\n", line ? 17 : 0, "", (int)size, rest);
+      rest += size + (rest[size] == '\n');
+    }
+  }
+  puts(
+      "\"\"\" begins a question of several lines, up to the next \"\"\", which is asked as it stands. Ctrl-C ends an answer "
+      "or\n"
+      "clears the line. Everything else is a question.");
+  if (session->editor) {
+    puts(
+        "A pasted text of several lines is one question. The arrow keys bring earlier lines back, Ctrl-R looks for one,\n"
+        "Tab completes paths and commands. Ctrl-C twice at the empty prompt leaves.");
+  }
+}
+
+static const struct command *find_command(const char *line, const char **argument) {
+  for (size_t i = 0; i < N_COMMANDS; i++) {
+    char name[16];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(commands[i].name, " "), commands[i].name);
+    if ((*argument = command_argument(line, name))) return &commands[i];
+  }
+  return NULL;
+}
+
 /* Without a slash nothing may stand after the word: a question could begin so. */
 static bool is_farewell(const char *line) {
-  if (command_argument(line, "/bye") || command_argument(line, "/quit") || command_argument(line, "/exit")) return true;
   const char *rest = command_argument(line, "quit");
   if (!rest) rest = command_argument(line, "exit");
   return rest && !*rest;
 }
 
+/* Refuses a line that begins with a slash and a word, which names no file: no command is meant for
+ * the model. */
+static bool refuse_command(const char *line) {
+  char word[64], list[160] = "";
+  size_t size = strcspn(line, " \t"), used = 0;
+  if (line[0] != '/' || !isalpha((unsigned char)line[1]) || size >= sizeof word || strcspn(line + 1, "/.") < size - 1)
+    return false;
+  snprintf(word, sizeof word, "%.*s", (int)size, line);
+  if (access(word, F_OK) == 0) return false;
+  for (size_t i = 0; i < N_COMMANDS && used < sizeof list; i++) {
+    const char *name = commands[i].name;
+    used += (size_t)snprintf(list + used, sizeof list - used, "%s%.*s", used ? ", " : "", (int)strcspn(name, " "), name);
+  }
+  ommai_note("%s: no such command; there are %s", word, list);
+  return true;
+}
+
 /* A line that may be a command, a list of paths, or a question. False when the session is over. */
 static bool handle_line(struct session *session, const char *line) {
   const char *argument;
-  if (is_farewell(line)) return false;
-  if ((argument = command_argument(line, "/image"))) {
-    add_images(session, argument);
-  } else if ((argument = command_argument(line, "/video"))) {
-    add_video(session, argument);
-  } else if (command_argument(line, "/reset")) {
-    reset(session);
-  } else if (command_argument(line, "/help")) {
-    print_help(session->editor != NULL);
+  const struct command *command = find_command(line, &argument);
+  if (is_farewell(line) || (command && !command->run)) return false;
+  if (command) {
+    command->run(session, argument);
   } else if (ommai_pasted_images(line) || (strpbrk(line, "/.") && ommai_file_exists(line))) {
     add_images(session, line);
-  } else if (line[0] == '/' && line[1] && !strpbrk(line + 1, " /")) {
-    ommai_note("%s: no such command: /help lists them", line);
-  } else {
-    ask(session, line);
+  } else if (!refuse_command(line)) {
+    ask_with_images(session, line);
   }
   return true;
 }
@@ -234,12 +319,13 @@ static bool handle_line(struct session *session, const char *line) {
 /* What was typed, or stands between quotes. False when the session is over. */
 static bool handle(struct session *session, const struct ommai_question *question) {
   const char *text = question->text, *argument = command_argument(text, "/system");
-  bool several_lines = question->quoted || strchr(text, '\n');
   if (ommai_text_is_blank(text, strlen(text))) return true;
   if (argument) {
     set_system(session, argument);
-  } else if (several_lines && !ommai_pasted_images(text)) {
+  } else if (question->quoted) {
     ask(session, text);
+  } else if (strchr(text, '\n') && !ommai_pasted_images(text)) {
+    ask_with_images(session, text);
   } else {
     return handle_line(session, text);
   }

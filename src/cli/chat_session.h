@@ -3,8 +3,10 @@
 
 #include "cli/attachments.h"
 #include "cli/chat_answer.h"
+#include "cli/chat_settings.h"
 
 struct ommai_session_options {
+  struct ommai_chat_settings *settings; /* of /set; a change changes this struct */
   struct ommai_answer_options answering;
   struct ommai_attachment_options attaching; /* of images and videos that questions add */
   int64_t kv_cache_bytes;                    /* of the engine, as asked for */
@@ -21,3 +23,7 @@ struct ommai_session_options {
  * it. */
 int ommai_chat_session(struct omma_model *model, struct omma_engine *engine, const struct ommai_session_options *options,
                        struct omma_part *attachments, size_t n_attachments, struct ommai_conversation *conversation);
+
+/* The index-th word that begins a command, with a blank after it where more may follow; NULL after
+ * the last. */
+const char *ommai_session_command(size_t index);

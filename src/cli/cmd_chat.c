@@ -13,13 +13,16 @@
 #include "cli/chat_answer.h"
 #include "cli/chat_boxes.h"
 #include "cli/chat_session.h"
+#include "cli/chat_settings.h"
 #include "cli/chat_words.h"
 #include "cli/commands.h"
 #include "cli/diagnostics.h"
 #include "cli/image_sources.h"
 #include "cli/interrupt.h"
 #include "cli/json_out.h"
+#include "cli/mentioned_images.h"
 #include "cli/model_options.h"
+#include "cli/paths.h"
 #include "cli/room.h"
 #include "cli/sampling_options.h"
 #include "cli/text_lines.h"
@@ -45,11 +48,40 @@ struct values {
   bool no_history;
 };
 
+#define OMMAI_VALUES struct values
+
+static const struct ommai_option sampling_table[] = {
+    OMMAI_INTEGER("max-tokens", max_tokens, "N", 1, INT32_MAX, "maximum number of tokens in the answer",
+                  .otherwise = "the model's, else what the context leaves"),
+    OMMAI_INTEGER("min-tokens", min_tokens, "N", 0, INT32_MAX, "minimum number of tokens in the answer", .initial = "0"),
+    OMMAI_TEMPERATURE_OPTION(temperature, 2, .otherwise = "the model's, else 0"),
+    OMMAI_TOP_P_OPTION(top_p, .above_minimum = true, .otherwise = "the model's, else 1"),
+    OMMAI_TOP_K_OPTION(top_k, .unset = NO_TOP_K, .otherwise = "the model's, else 0"),
+    OMMAI_MIN_P_OPTION(min_p, .otherwise = "the model's, else 0"),
+    OMMAI_INTEGER("seed", seed, "S", 0, INT64_MAX, "seed of the sampler: the same request and seed give the same answer",
+                  .initial = "0"),
+    OMMAI_REPETITION_PENALTY_OPTION(repetition_penalty, 100, .above_minimum = true, .otherwise = "the model's, else 1"),
+    OMMAI_PRESENCE_PENALTY_OPTION(presence_penalty, 2, .otherwise = "the model's, else 0"),
+    OMMAI_FREQUENCY_PENALTY_OPTION(frequency_penalty, 2, .otherwise = "the model's, else 0"),
+    OMMAI_STRINGS("stop", stop, "TEXT", "end the answer before this text"),
+    OMMAI_FLAG("ignore-eos", ignore_eos, "keep generating after the model's end-of-sequence token"),
+};
+static const struct ommai_option_group sampling_options = OMMAI_OPTION_GROUP("Answer", sampling_table);
+
+static const struct ommai_option note_table[] = {
+    OMMAI_FLAG("verbose", common.verbose, "note after each answer what it took"),
+};
+static const struct ommai_option_group note_options = OMMAI_OPTION_GROUP("Notes", note_table);
+
+/* The settings of a conversation. */
+static const struct ommai_command set_command = {.name = "/set", .groups = {&sampling_options, &note_options}};
+
 /* What one run of the command owns. */
 struct chat {
-  const char *command;   /* "chat", or "run", whose first word is the model */
-  struct values *values; /* with what stands besides the options */
-  char *input;           /* the prompt from standard input */
+  const char *command;              /* "chat", or "run", whose first word is the model */
+  struct values *values;            /* with what stands besides the options */
+  char *input;                      /* the prompt from standard input */
+  struct ommai_mentioned mentioned; /* by the question, where it is a word */
   const char *prompt;
   size_t prompt_size;
   bool interactive;
@@ -118,20 +150,34 @@ static struct ommai_attachment_options attachment_options(const struct values *v
 
 static double given_or(double given, double recommended) { return isnan(given) ? recommended : given; }
 
-static struct ommai_answer_options answer_options(const struct chat *chat) {
-  const struct values *values = chat->values;
+/* Sets what was not given as the model recommends. */
+static void take_recommended(struct chat *chat) {
+  struct values *values = chat->values;
   struct omma_model_info model;
   omma_model_get_info(chat->model, &model);
+  double repetition = model.recommended_repetition_penalty; /* 0: none */
+  values->temperature = given_or(values->temperature, fmax(model.recommended_temperature, 0));
+  values->top_p = given_or(values->top_p, model.recommended_top_p > 0 ? model.recommended_top_p : 1);
+  values->min_p = given_or(values->min_p, model.recommended_min_p);
+  if (values->top_k == NO_TOP_K) values->top_k = model.recommended_top_k;
+  values->repetition_penalty = given_or(values->repetition_penalty, repetition > 0 ? repetition : 1);
+  values->presence_penalty = given_or(values->presence_penalty, model.recommended_presence_penalty);
+  values->frequency_penalty = given_or(values->frequency_penalty, model.recommended_frequency_penalty);
+  if (!values->max_tokens) values->max_tokens = model.recommended_max_tokens;
+}
+
+static struct ommai_answer_options answer_options(const struct chat *chat) {
+  const struct values *values = chat->values;
   struct omma_sampling sampling = {
-      .temperature = given_or(values->temperature, fmax(model.recommended_temperature, 0)),
-      .top_p = given_or(values->top_p, model.recommended_top_p),
-      .min_p = given_or(values->min_p, model.recommended_min_p),
-      .top_k = values->top_k != NO_TOP_K ? values->top_k : model.recommended_top_k,
+      .temperature = values->temperature,
+      .top_p = values->top_p,
+      .min_p = values->min_p,
+      .top_k = values->top_k,
       .seed = (uint64_t)values->seed,
-      .repetition_penalty = given_or(values->repetition_penalty, model.recommended_repetition_penalty),
-      .presence_penalty = given_or(values->presence_penalty, model.recommended_presence_penalty),
-      .frequency_penalty = given_or(values->frequency_penalty, model.recommended_frequency_penalty),
-      .max_tokens = values->max_tokens ? values->max_tokens : model.recommended_max_tokens,
+      .repetition_penalty = values->repetition_penalty,
+      .presence_penalty = values->presence_penalty,
+      .frequency_penalty = values->frequency_penalty,
+      .max_tokens = values->max_tokens,
       .min_tokens = values->min_tokens,
       .stop = values->stop.items,
       .n_stop = values->stop.count,
@@ -211,15 +257,34 @@ static int answer_once(struct chat *chat) {
   return code;
 }
 
+/* A conversation, whose options /set changes. */
+struct changed {
+  const struct chat *chat;
+  struct ommai_session_options *options;
+};
+
+static void take_settings(void *context) {
+  const struct changed *changed = context;
+  changed->options->answering = answer_options(changed->chat);
+  changed->options->verbose = changed->chat->values->common.verbose;
+}
+
 static int converse(struct chat *chat) {
-  struct ommai_session_options options = {.answering = answer_options(chat),
-                                          .attaching = attachment_options(chat->values),
+  const struct values first = *chat->values;
+  struct ommai_session_options options = {.attaching = attachment_options(chat->values),
                                           .kv_cache_bytes = chat->engine_options.kv_cache_bytes,
                                           .decode_image = chat->decode_image,
-                                          .history = !chat->values->no_history,
-                                          .verbose = chat->values->common.verbose};
+                                          .history = !chat->values->no_history};
+  struct changed changed = {chat, &options};
+  struct ommai_chat_settings settings = {
+      .command = &set_command, .values = chat->values, .first = &first, .changed = take_settings, .context = &changed};
+  options.settings = &settings;
+  take_settings(&changed);
   chat->given = true;
-  return ommai_chat_session(chat->model, chat->engine, &options, chat->attachments, chat->n_attachments, &chat->conversation);
+  int code =
+      ommai_chat_session(chat->model, chat->engine, &options, chat->attachments, chat->n_attachments, &chat->conversation);
+  ommai_chat_settings_release(&settings);
+  return code;
 }
 
 static size_t count_attachments(const struct values *values) { return values->images.count + values->videos.count; }
@@ -289,6 +354,7 @@ static int start(struct chat *chat) {
     return ommai_room_failed(&error, OMMAI_ROOM_OPTIONS_OF_CHAT);
   if (ommai_answer_constraint_compile(&chat->form, chat->model, &chat->grammar, &error) != OMMA_OK)
     return ommai_failed_call(&error);
+  take_recommended(chat);
   return OMMAI_EXIT_DONE;
 }
 
@@ -304,14 +370,30 @@ static int ask_or_converse(struct chat *chat) {
   return code;
 }
 
+/* Adds the images that a question among the words mentions. That of --prompt is taken as it is. */
+static int take_mentioned(struct chat *chat, struct ommai_chat_words *words) {
+  char path[OMMAI_MAX_PATH];
+  if (!words->prompt) return OMMAI_EXIT_DONE;
+  if (words->prompt == chat->values->prompt) {
+    if (ommai_mentions_image(words->prompt, path, sizeof path))
+      ommai_warn("%s: --prompt: %s is a word of the question: --image %s shows it to the model", chat->command, path, path);
+    return OMMAI_EXIT_DONE;
+  }
+  int code =
+      ommai_mentioned_images(chat->command, "--prompt TEXT takes a question as it stands", words->prompt, &chat->mentioned);
+  if (code != OMMAI_EXIT_DONE) return code;
+  for (size_t i = 0; i < chat->mentioned.n_images; i++) words->images.items[words->images.count++] = chat->mentioned.images[i];
+  words->prompt = chat->mentioned.question;
+  return code;
+}
+
 /* Adds the words that stand besides the options to those of the options, which `images` has room
  * for. */
 static int take_words(struct chat *chat, const struct ommai_strings *arguments, const char **images) {
   struct values *values = chat->values;
   bool model_first = strcmp(chat->command, "run") == 0;
-  struct ommai_chat_words words = {.model = values->common.model,
-                                   .prompt = values->prompt,
-                                   .images = {images, values->images.count, values->images.count + arguments->count}};
+  struct ommai_chat_words words = {
+      .model = values->common.model, .prompt = values->prompt, .images = {.items = images, .count = values->images.count}};
   if (values->images.count) memcpy(images, values->images.items, values->images.count * sizeof *images);
   int code = ommai_chat_words_sort(chat->command, arguments, model_first, &words);
   if (code != OMMAI_EXIT_DONE) return code;
@@ -319,6 +401,8 @@ static int take_words(struct chat *chat, const struct ommai_strings *arguments, 
     return ommai_usage_error(
         "run: which model? Give its Hugging Face directory or GGUF file: omma run DIR (`omma chat` asks the demo model)");
   }
+  code = take_mentioned(chat, &words);
+  if (code != OMMAI_EXIT_DONE) return code;
   values->common.model = words.model;
   values->prompt = words.prompt;
   values->images = words.images;
@@ -331,21 +415,20 @@ static int take_words(struct chat *chat, const struct ommai_strings *arguments, 
 static int run(const char *command, const void *given, const struct ommai_strings *arguments) {
   struct values values = *(const struct values *)given;
   struct chat chat = {.command = command, .values = &values};
-  size_t room = values.images.count + arguments->count;
+  size_t room = values.images.count + arguments->count + OMMAI_MAX_MENTIONED;
   const char **images = ommai_allocate(&ommai_default_allocator, room, sizeof *images);
   if (!images) return ommai_failed("%s: out of memory: a list of %zu words", command, room);
   int code = take_words(&chat, arguments, images);
   if (code == OMMAI_EXIT_DONE) code = ask_or_converse(&chat);
   ommai_release(&ommai_default_allocator, images, room, sizeof *images);
   ommai_answer_constraint_release(&chat.form);
+  ommai_mentioned_release(&chat.mentioned);
   free(chat.input);
   return code;
 }
 
 static int run_chat(const void *given, const struct ommai_strings *arguments) { return run("chat", given, arguments); }
 static int run_run(const void *given, const struct ommai_strings *arguments) { return run("run", given, arguments); }
-
-#define OMMAI_VALUES struct values
 
 static const struct ommai_option question_table[] = {
     OMMAI_WORDS("image", images, "FILE",
@@ -371,20 +454,7 @@ static const struct ommai_option question_table[] = {
 };
 static const struct ommai_option_group question_options = OMMAI_OPTION_GROUP("Question", question_table);
 
-static const struct ommai_option sampling_table[] = {
-    OMMAI_INTEGER("max-tokens", max_tokens, "N", 1, INT32_MAX, "maximum number of tokens in the answer",
-                  .otherwise = "the model's, else what the context leaves"),
-    OMMAI_INTEGER("min-tokens", min_tokens, "N", 0, INT32_MAX, "minimum number of tokens in the answer", .initial = "0"),
-    OMMAI_TEMPERATURE_OPTION(temperature, 2, .otherwise = "the model's, else 0"),
-    OMMAI_TOP_P_OPTION(top_p, .above_minimum = true, .otherwise = "the model's, else 1"),
-    OMMAI_TOP_K_OPTION(top_k, .unset = NO_TOP_K, .otherwise = "the model's, else 0"),
-    OMMAI_MIN_P_OPTION(min_p, .otherwise = "the model's, else 0"),
-    OMMAI_INTEGER("seed", seed, "S", 0, INT64_MAX, "seed of the sampler: the same request and seed give the same answer",
-                  .initial = "0"),
-    OMMAI_REPETITION_PENALTY_OPTION(repetition_penalty, 100, .above_minimum = true, .otherwise = "the model's, else 1"),
-    OMMAI_PRESENCE_PENALTY_OPTION(presence_penalty, 2, .otherwise = "the model's, else 0"),
-    OMMAI_FREQUENCY_PENALTY_OPTION(frequency_penalty, 2, .otherwise = "the model's, else 0"),
-    OMMAI_STRINGS("stop", stop, "TEXT", "end the answer before this text"),
+static const struct ommai_option form_table[] = {
     OMMAI_STRING(
         "json-schema", form.json_schema, "SCHEMA",
         "constrain the answer to JSON of this JSON Schema: a file, or its text; supported keywords: docs/structured-output.md"),
@@ -392,14 +462,13 @@ static const struct ommai_option sampling_table[] = {
                  "constrain the answer to a text that this regular expression matches as a whole"),
     OMMAI_STRING("grammar", form.grammar, "GBNF",
                  "constrain the answer to this grammar in GBNF, llama.cpp's notation: a file, or its text"),
-    OMMAI_FLAG("ignore-eos", ignore_eos, "keep generating after the model's end-of-sequence token"),
 };
-static const struct ommai_option_group sampling_options = OMMAI_OPTION_GROUP("Answer", sampling_table);
+static const struct ommai_option_group form_options = OMMAI_OPTION_GROUP("Form of the answer", form_table);
 
-#define QUESTION_GROUPS                                                                                      \
-  {                                                                                                          \
-    &question_options, &sampling_options, &ommai_image_options, &ommai_model_options, &ommai_weight_options, \
-        &ommai_engine_options, &ommai_template_options, &ommai_machine_options                               \
+#define QUESTION_GROUPS                                                                                                     \
+  {                                                                                                                         \
+    &question_options, &sampling_options, &form_options, &ommai_image_options, &ommai_model_options, &ommai_weight_options, \
+        &ommai_engine_options, &ommai_template_options, &ommai_machine_options                                              \
   }
 
 const struct ommai_command ommai_command_chat = {

@@ -83,14 +83,30 @@ static int load_standard_input(struct omma_image **image) {
   return code;
 }
 
+/* Reads the beginning of a file; returns how much there was. */
+static size_t read_start(const char *path, char *start, size_t size) {
+  FILE *file = fopen(path, "rb");
+  size_t got = file ? fread(start, 1, size, file) : 0;
+  if (file) fclose(file);
+  return got;
+}
+
 static int load_file(const char *path, struct omma_image **image) {
   struct omma_error error;
   if (omma_image_load(path, NULL, image, &error) == OMMA_OK) return OMMAI_EXIT_DONE;
   char start[OMMAI_FOREIGN_IMAGE_BYTES];
-  FILE *file = error.status == OMMA_ERROR_IO ? NULL : fopen(path, "rb");
-  size_t size = file ? fread(start, 1, sizeof start, file) : 0;
-  if (file) fclose(file);
+  size_t size = error.status == OMMA_ERROR_IO ? 0 : read_start(path, start, sizeof start);
   return refuse_image(path, start, size, &error);
+}
+
+bool ommai_holds_image(const char *path) {
+  struct omma_image *image;
+  if (omma_image_load(path, NULL, &image, NULL) == OMMA_OK) {
+    omma_image_destroy(image);
+    return true;
+  }
+  char start[OMMAI_FOREIGN_IMAGE_BYTES];
+  return ommai_foreign_image(start, read_start(path, start, sizeof start)) != NULL;
 }
 
 bool ommai_is_image_source(const char *word) {

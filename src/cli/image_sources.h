@@ -12,6 +12,9 @@ int ommai_load_image(const char *source, struct omma_image **image);
 /* Whether a word of the command line names an image: a file that exists, an address, or "-". */
 bool ommai_is_image_source(const char *word);
 
+/* Whether a file holds an image, or what people take for one (foreign_images.h). */
+bool ommai_holds_image(const char *path);
+
 /* Loads `count` images into a new array, to be released with ommai_release_images. */
 int ommai_load_images(const char *const *sources, size_t count, struct omma_image ***images);
 void ommai_release_images(struct omma_image **images, size_t count);

@@ -8,13 +8,14 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "cli/chat_session.h"
 #include "cli/pasted_paths.h"
 
 static void complete_command(const char *typed, ommai_take_completion take, void *context) {
-  static const char *const commands[] = {"/image ", "/video ", "/system ", "/reset", "/help", "/bye", "/quit"};
   size_t size = strlen(typed);
-  for (size_t i = 0; size && i < sizeof commands / sizeof *commands; i++) {
-    if (strncmp(commands[i], typed, size) == 0) take(context, commands[i], commands[i] + size);
+  const char *command;
+  for (size_t i = 0; size && (command = ommai_session_command(i)); i++) {
+    if (strncmp(command, typed, size) == 0) take(context, command, command + size);
   }
 }
 

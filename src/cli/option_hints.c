@@ -68,6 +68,7 @@ static const struct ommai_option_hint hints[] = {
     {"-cnv", NULL, "without a question a conversation begins"},
     {"-a", "served-model-name", NULL},
     {"--alias", "served-model-name", NULL},
+    {"--num-predict", "max-tokens", NULL}, /* ollama's */
     /* vLLM, where a command has no list of its flags; transformers */
     {"--kv-dtype", "kv-cache-dtype", NULL},
     {"--load-in-4bit", NULL, "--quantization int4 does this"},

@@ -26,7 +26,7 @@ bool ommai_next_option(const struct ommai_command *command, struct ommai_option_
   return false;
 }
 
-static const struct ommai_option *find_option(const struct ommai_command *command, const char *name, size_t size) {
+const struct ommai_option *ommai_option_find(const struct ommai_command *command, const char *name, size_t size) {
   for (struct ommai_option_cursor c = {0}; ommai_next_option(command, &c);) {
     if (ommai_option_spelled(name, size, c.option->name)) return c.option;
   }
@@ -67,7 +67,7 @@ static const char *nearest_option(const struct ommai_command *command, const cha
 static bool say_hint(const struct ommai_command *command, const char *word, size_t size) {
   const struct ommai_option_hint *hint = ommai_option_hint_next(NULL);
   while (hint && !ommai_option_spelled(word, size, hint->word)) hint = ommai_option_hint_next(hint);
-  if (!hint || (hint->own && !find_option(command, hint->own, strlen(hint->own)))) return false;
+  if (!hint || (hint->own && !ommai_option_find(command, hint->own, strlen(hint->own)))) return false;
   ommai_usage_error("%s: %.*s: unknown option%s%s%s (`omma %s --help` lists all)", command->name, (int)size, word,
                     hint->own ? ", did you mean --" : ": ", hint->own ? hint->own : hint->instead, hint->own ? "?" : "",
                     command->name);
@@ -221,6 +221,15 @@ static enum ommai_parsed set_option(const char *command, const struct ommai_opti
   return OMMAI_PARSED_WRONG;
 }
 
+bool ommai_option_set(const struct ommai_command *command, const struct ommai_option *option, const char *value, void *values) {
+  bool is_flag = option->type == OMMAI_OPTION_FLAG, off = strcmp(value, "false") == 0 || strcmp(value, "off") == 0;
+  if (is_flag && !off && strcmp(value, "true") != 0 && strcmp(value, "on") != 0)
+    return wrong_value(command->name, option, value, "must be true or false") == OMMAI_PARSED;
+  if (set_option(command->name, option, value, values, 1) != OMMAI_PARSED) return false;
+  if (is_flag && off) *(bool *)((char *)values + option->offset) = false;
+  return true;
+}
+
 static enum ommai_parsed set_defaults(const struct ommai_command *command, void *values) {
   for (struct ommai_option_cursor c = {0}; ommai_next_option(command, &c);) {
     const struct ommai_option *option = c.option;
@@ -272,7 +281,7 @@ static enum ommai_parsed read_option(const struct ommai_command *command, int ar
   if (word[1] == '-') {
     const char *name = word + 2, *equals = strchr(name, '=');
     size_t size = equals ? (size_t)(equals - name) : strlen(name);
-    *option = find_option(command, name, size);
+    *option = ommai_option_find(command, name, size);
     if (!*option) return unknown_option(command, word, size + 2);
     if (equals) *value = equals + 1;
   } else {
@@ -308,7 +317,7 @@ static enum ommai_parsed check_arguments(const struct ommai_command *command, co
 /* Takes --no-NAME of a flag that has it. */
 static bool take_negated(const struct ommai_command *command, const char *word, void *values) {
   if (strlen(word) < 5 || !ommai_option_spelled(word + 2, 3, "no-")) return false;
-  const struct ommai_option *option = find_option(command, word + 5, strlen(word + 5));
+  const struct ommai_option *option = ommai_option_find(command, word + 5, strlen(word + 5));
   if (!option || !option->negatable) return false;
   *(bool *)((char *)values + option->offset) = false;
   return true;
@@ -317,7 +326,7 @@ static bool take_negated(const struct ommai_command *command, const char *word, 
 /* Whether the word spells an option of the command in full; a related program's option of that name
  * may have other spellings. */
 static bool is_own(const struct ommai_command *command, const char *word) {
-  return word[1] == '-' && find_option(command, word + 2, strcspn(word + 2, "="));
+  return word[1] == '-' && ommai_option_find(command, word + 2, strcspn(word + 2, "="));
 }
 
 /* Options of related programs, from the command's lists. */

@@ -133,6 +133,14 @@ enum ommai_parsed ommai_options_parse(const struct ommai_command *command, int a
                                       struct ommai_strings *arguments);
 void ommai_options_release(const struct ommai_command *command, void *values, struct ommai_strings *arguments);
 
+/* The option of this name, in which underscores count as dashes; NULL: there is none. */
+const struct ommai_option *ommai_option_find(const struct ommai_command *command, const char *name, size_t size);
+
+/* Reads one value into the option's field, as from the command line; a flag's is true, on, false or
+ * off, and a list gets one more. The string stays the caller's, and must live as long as the
+ * values. False when it is wrong: the error has been printed. */
+bool ommai_option_set(const struct ommai_command *command, const struct ommai_option *option, const char *value, void *values);
+
 /* An integer with an optional unit as in OMMAI_OPTION_SIZE. False when it is none or does not
  * fit. */
 bool ommai_parse_integer(const char *text, bool with_unit, int64_t *out);

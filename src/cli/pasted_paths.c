@@ -72,14 +72,26 @@ static bool take_word(const char **line, char *path, size_t size, char *open) {
   return true;
 }
 
+/* What ~/ and file:// stand for, in place. False when the path does not fit. */
+static bool resolve(char *path, size_t size, bool home) {
+  if (strncasecmp(path, scheme, sizeof scheme - 1) == 0) resolve_address(path);
+  return !home || enter_home(path, size);
+}
+
 enum ommai_word ommai_pasted_path(const char **line, char *path, size_t size) {
   *line += strspn(*line, blanks);
   if (!**line) return OMMAI_WORD_NONE;
   bool home = strncmp(*line, "~/", 2) == 0;
   char open;
   if (!take_word(line, path, size, &open) || open) return OMMAI_WORD_BROKEN;
-  if (strncasecmp(path, scheme, sizeof scheme - 1) == 0) resolve_address(path);
-  return !home || enter_home(path, size) ? OMMAI_WORD_FOUND : OMMAI_WORD_BROKEN;
+  return resolve(path, size, home) ? OMMAI_WORD_FOUND : OMMAI_WORD_BROKEN;
+}
+
+bool ommai_literal_path(const char *word, size_t length, char *path, size_t size) {
+  if (length >= size) return false;
+  memcpy(path, word, length);
+  path[length] = '\0';
+  return resolve(path, size, strncmp(path, "~/", 2) == 0);
 }
 
 bool ommai_last_word(const char *line, char *path, size_t size, char *open) {

@@ -11,6 +11,10 @@ enum ommai_word { OMMAI_WORD_NONE, OMMAI_WORD_FOUND, OMMAI_WORD_BROKEN };
  * the user's home. BROKEN: a quote is open, or the path does not fit into `size`. */
 enum ommai_word ommai_pasted_path(const char **line, char *path, size_t size);
 
+/* The same of the text word[length], in which quotes, backslashes and blanks stand for themselves.
+ * False when it does not fit. */
+bool ommai_literal_path(const char *word, size_t length, char *path, size_t size);
+
 /* The path that a file:// address names, without its host and with its %XX resolved. False when
  * `word` is none or does not fit. */
 bool ommai_file_address(const char *word, char *path, size_t size);

@@ -50,6 +50,38 @@ def test_words_are_images_and_the_question(ids, tile, stamp):
     assert ids("Hello") == ids("--prompt", "Hello")
 
 
+def test_images_within_the_question(omma, ids, tile, stamp, tmp_path):
+    """A question that is one word of the command line; that of --prompt is taken as it is."""
+    one, both = ids(tile, QUESTION), ids(tile, stamp, QUESTION)
+    odd = tmp_path / "a b.png"
+    shutil.copy(tile, odd)
+    for words in ([f"{tile} {QUESTION}"], [f"{QUESTION} {tile}"], [f"'{odd}' {QUESTION}"], [f"file://{tile}: {QUESTION}"]):
+        assert ids(*words) == one, words
+    for words in ([tile, f"{stamp} {QUESTION}"], [f"{tile} {stamp} {QUESTION}"], [f"{QUESTION} {tile}\n{stamp}"]):
+        assert ids(*words) == both, words
+    assert ids(f"What is in {tile}?") == ids(tile, f"What is in {tile.name}?")
+    for words in (["--prompt", f"{tile} {QUESTION}"], ["-p", f"{QUESTION} /none/such.png"]):
+        assert ids(*words) == ids(stdin=words[1].encode())
+    warned = omma("chat", *ANSWER, "--prompt", f"{tile} {QUESTION}")
+    assert warned.returncode == 0 and f"--image {tile} shows it to the model" in warned.stderr.decode()
+
+
+@pytest.mark.parametrize("question, why", [
+    ("/none/such.png what is it?", "/none/such.png: no such file"),
+    ("What is in '/none/my cat.jpg'?", "/none/my cat.jpg: no such file"),
+    ("What is in https://example.org/a.png?", "not fetched"),
+])
+def test_missing_images_within_the_question(omma, question, why):
+    refused(omma("chat", question), 1, why, "--prompt TEXT takes a question as it stands")
+
+
+def test_words_with_slashes_are_asked(omma, ids):
+    for question in ("Is it and/or?", "1/2 of it", "What is in /etc?"):
+        done = omma("chat", *ANSWER, question)
+        assert done.returncode == 0 and done.stderr == b""
+        assert ids(question) == ids("--prompt", question)
+
+
 def test_images_from_anywhere(ids, tile, tmp_path):
     one = ids("--image", tile, "--prompt", QUESTION)
     odd = tmp_path / "a b.png"

@@ -134,9 +134,15 @@ def editing(start, edits):
 
 def test_commands(session):
     terminal = session()
-    for command in ("/image", "/system", "/reset", "/help", "/bye", "/quit", "Ctrl-C"):
-        assert command in terminal.tell("/help")
-    assert "no such command" in terminal.tell("/nonsense")
+    for word in ("/help", "/?"):
+        said = terminal.tell(word)
+        for command in ("/image", "/video", "/system", "/set", "/reset", "/clear", "/help", "/bye", "/quit", "Ctrl-C"):
+            assert command in said
+    for line in ("/nonsense", "/nonsense of a longer kind", "/reset!"):
+        said = terminal.tell(line)
+        assert "no such command" in said and "/image" in said and "/set" in said, line
+    assert terminal.tell("/reset now").strip() == terminal.tell("/clear").strip() == "(a new conversation)"
+    assert "omma:" not in terminal.tell("/etc is what?")
     assert "a new conversation)" in terminal.tell("/reset")
     assert "with this system message" in terminal.tell("/system Be brief.")
     assert "without a system message" in terminal.tell("/system")
@@ -202,6 +208,97 @@ def test_images_however_their_path_is_written(session, odd_names):
     assert terminal.tell("What is this?").strip()
 
 
+def test_images_within_a_question(session, odd_names, alone):
+    """However the path is written, where people type on after dropping a file."""
+    terminal = session()
+    path = str(odd_names / "b 1.png")
+    quoted = "'" + path.replace("'", "'\\''") + "'"
+    escaped = re.sub(r"([ '])", r"\\\1", path)
+    address = "file://" + path.replace(" ", "%20").replace("'", "%27")
+    answer = alone("What is this?", "--image", path)
+    assert answer != alone("What is this?")
+    for form in (quoted, f'"{path}"', escaped, address, path):
+        for line in (f"{form} What is this?", f"What is this? {form}", f"  {form}: What is this?"):
+            said = terminal.tell(line)
+            assert said == "(64x64, goes with this question)\n" + answer, line
+            terminal.tell("/clear")
+    named = terminal.tell(f"What is in {quoted}?")
+    assert named == "(64x64, goes with this question)\n" + alone("What is in b 1.png?", "--image", path)
+    terminal.tell("/clear")
+    assert terminal.tell(f"{quoted} {escaped} Which?").count("goes with this question") == 2
+
+
+def test_a_missing_image_is_not_asked_about(session, odd_names, tmp_path, alone):
+    terminal = session()
+    (tmp_path / "text.png").write_text("no image")
+    (tmp_path / "doc.pdf").write_bytes(b"%PDF-1.7")
+    quoted = str(odd_names / "a.png").replace("'", "\\'").replace(" ", "\\ ")
+    for line, why in (("/path/nosuch.png what is it?", "nosuch.png: no such file"),
+                      (f"{quoted} or ~/none.jpg?", "none.jpg: no such file"),
+                      ("What is in https://example.org/a.png?", "not fetched"),
+                      (f"{quoted} {tmp_path}/text.png differ?", "cannot identify image"),
+                      (f"{tmp_path}/doc.pdf: summarise", "a PDF: pdftoppm")):
+        said = terminal.tell(line)
+        assert why in said and "the question was not asked" in said, said
+    assert terminal.tell("Hello") == alone("Hello")
+    terminal.tell("/clear")
+    assert terminal.tell('"""/path/nosuch.png what is it?"""') == alone("/path/nosuch.png what is it?")
+
+
+def test_settings(session, alone):
+    terminal = session("--max-tokens", "12")
+    said = terminal.tell("/set")
+    for row in (r"max-tokens +12 ", r"temperature +0 ", r"top-p +1 ", r"seed +0 ", r"stop +none", r"ignore-eos +true", r"verbose +false"):
+        assert re.search(row, said), (row, said)
+    long = terminal.tell("Hello")
+    for line in ("/set max_tokens 4", "/set num_predict 4", "/set parameter n-predict 4 ", "/SET max-tokens 4"):
+        assert re.search(r"max-tokens +4 ", terminal.tell(line)), line
+        terminal.tell("/clear")
+        assert terminal.tell("Hello") == alone("Hello") != long
+        assert re.search(r"max-tokens +12 ", terminal.tell("/set max_tokens default")), line
+    terminal.tell("/clear")
+    assert terminal.tell("Hello") == long
+    terminal.tell("/set temperature 1.9")
+    assert re.search(r"temperature +1.9 ", terminal.tell("/set temperature"))
+    drawn = set()
+    for seed in range(4):
+        terminal.tell("/clear")
+        assert re.search(f"seed +{seed} ", terminal.tell(f"/set seed {seed}"))
+        drawn.add(terminal.tell("Hello"))
+    assert len(drawn) > 1
+    terminal.tell("/set temperature default")
+    first = long.split()[1]
+    assert f"stop                 '{first}'" in terminal.tell(f"/set stop {first}")
+    terminal.tell("/clear")
+    assert terminal.tell("Hello").strip() == long[: long.index(first)].strip()
+    assert "tokens; decode image" in (terminal.tell("/set verbose"), terminal.tell("Hello"))[1]
+    assert re.search(r"verbose +false", terminal.tell("/set verbose off"))
+
+
+@pytest.mark.parametrize("line, why", [
+    ("/set temperature 3", "must be from 0 to 2"),
+    ("/set temperature hot", "must be a number"),
+    ("/set top_k 1.5", "must be an integer"),
+    ("/set verbose maybe", "must be true or false"),
+    ("/set colour red", "no such setting; there are max-tokens"),
+    ("/set threads 2", "no such setting"),
+    ("/set num_ctx 4096", "no such setting"),
+    ("/set stop " + "x" * 1100, "longer than"),
+])
+def test_settings_that_are_wrong(session, line, why):
+    terminal = session()
+    before = terminal.tell("/set")
+    said = terminal.tell(line)
+    assert why in said and said.startswith("omma: ")
+    assert terminal.tell("/set") == before
+
+
+def test_a_system_message_as_ollama_sets_it(session, alone):
+    terminal = session()
+    assert "with this system message" in terminal.tell("/set system Be brief.")
+    assert terminal.tell("Hello") == alone("Hello", "--system", "Be brief.")
+
+
 def test_verbose_prints_what_each_answer_took(session):
     terminal = session("-v")
     for _ in range(2):
@@ -259,9 +356,10 @@ def test_videos_however_their_path_is_written(session, odd_names):
 
 def test_a_question_that_speaks_of_files_is_a_question(session, odd_names):
     terminal = session()
-    for question in ("What's in a.png?", "Is a.png and/or b 1.png red?", "it's"):
+    for question, notes in (("What's in a.png?", 1), ("Is a.png and/or b 1.png red?", 2), ("it's 1/2 of /etc", 0)):
         answer = terminal.tell(question)
-        assert answer.strip() and "omma:" not in answer and "goes with" not in answer
+        assert answer.count("no such file: it stays a word of the question") == answer.count("omma:") == notes
+        assert len(answer.split("\n")) > notes + 1 and "goes with" not in answer
 
 
 def test_interrupt_ends_the_answer_alone(session):
