@@ -225,12 +225,14 @@ void ommai_decode_lane_end(struct ommai_decode_lane *lane, int64_t n) {
   }
 }
 
-enum omma_status ommai_decode_lane_first(struct ommai_decode_lane *lane, struct ommai_sequence *sequence, int64_t last_row,
-                                         struct omma_error *error) {
+enum omma_status ommai_decode_lane_first(struct ommai_decode_lane *lane, struct ommai_sequence *const *sequences,
+                                         const int64_t *last_rows, int64_t n, struct omma_error *error) {
   struct ommai_runner *runner = lane->resources->runner;
-  ommai_mask_worker_recall(&lane->mask_worker, sequence->structured.grammar);
-  lane->draws[0] = ommai_sequence_draw(sequence, last_row, lane->banned);
-  return runner->functions->draw(runner, OMMAI_DRAW_FROM_CHUNK, lane->draws, 1, error);
+  for (int64_t i = 0; i < n; i++) {
+    ommai_mask_worker_recall(&lane->mask_worker, sequences[i]->structured.grammar);
+    lane->draws[i] = ommai_sequence_draw(sequences[i], last_rows[i], lane->banned + i * OMMAI_SEQUENCE_MAX_BANNED);
+  }
+  return runner->functions->draw(runner, OMMAI_DRAW_FROM_CHUNK, lane->draws, n, error);
 }
 
 int64_t ommai_decode_lane_replay_count(const struct ommai_sequence *sequence) {

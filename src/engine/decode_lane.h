@@ -63,10 +63,10 @@ void ommai_decode_lane_close(struct ommai_decode_lane *lane, struct ommai_decode
  * were not made in time sit out from now on. */
 void ommai_decode_lane_end(struct ommai_decode_lane *lane, int64_t n);
 
-/* The end of a prompt: draws the first token from row `last_row` of its last chunk into
- * draws[0]. */
-enum omma_status ommai_decode_lane_first(struct ommai_decode_lane *lane, struct ommai_sequence *sequence, int64_t last_row,
-                                         struct omma_error *error);
+/* The end of n prompts: draws the first token of sequences[i] from row last_rows[i] of their last
+ * chunk, which rise, into draws[i]. Errors: MEMORY. */
+enum omma_status ommai_decode_lane_first(struct ommai_decode_lane *lane, struct ommai_sequence *const *sequences,
+                                         const int64_t *last_rows, int64_t n, struct omma_error *error);
 
 /* After a preemption: up to OMMAI_REPLAY_ROWS generated tokens through decode again, whose pages
  * are in place. */

@@ -40,12 +40,12 @@ static enum omma_status score(struct ommai_sequence *sequence, int64_t row, int6
   return OMMA_OK;
 }
 
-enum omma_status ommai_prompt_scores_advance(struct ommai_sequence *sequence, int64_t first, int64_t n_rows, int64_t *n_done,
-                                             struct omma_error *error) {
-  int64_t last = (int64_t)sequence->request->n_tokens - 1;
+enum omma_status ommai_prompt_scores_advance(struct ommai_sequence *sequence, int64_t first_row, int64_t n_rows,
+                                             int64_t *n_done, struct omma_error *error) {
+  int64_t first = sequence->n_prefilled, last = (int64_t)sequence->request->n_tokens - 1;
   *n_done = ommai_max_i64(*n_done, sequence->n_scored - first); /* reported before a preemption */
   int64_t n = ommai_min_i64(OMMAI_SCORED_ROWS, ommai_min_i64(n_rows, last - first) - *n_done);
-  if (n > 0) OMMAI_TRY(score(sequence, *n_done, first + *n_done, n, error));
+  if (n > 0) OMMAI_TRY(score(sequence, first_row + *n_done, first + *n_done, n, error));
   *n_done = n > 0 ? *n_done + n : n_rows;
   return OMMA_OK;
 }

@@ -311,26 +311,60 @@ static void decode_step(struct ommai_scheduler *scheduler) {
   stats->decode_steps++;
 }
 
-/* The whole prompt is there: the first token, or after a preemption the tokens that were drawn
- * before. */
-static enum omma_status end_prompt(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence,
-                                   struct omma_error *error) {
-  if (sequence->n_generated) return OMMA_OK;
-  OMMAI_TRY(ommai_decode_lane_first(&scheduler->decode, sequence, scheduler->prefill.n_rows - 1, error));
-  ommai_sequence_begin_decode(sequence);
-  (void)take_token(scheduler, sequence, &scheduler->decode.draws[0]);
-  return OMMA_OK;
+/* Whole prompts are there, whose last rows are these: their first tokens. */
+static void draw_first(struct ommai_scheduler *scheduler, struct ommai_sequence *const *sequences, const int64_t *last_rows,
+                       int64_t n) {
+  struct omma_error error;
+  enum omma_status status = n ? ommai_decode_lane_first(&scheduler->decode, sequences, last_rows, n, &error) : OMMA_OK;
+  for (int64_t i = 0; i < n; i++) {
+    if (status != OMMA_OK) {
+      fail(scheduler, sequences[i], &error);
+      continue;
+    }
+    ommai_sequence_begin_decode(sequences[i]);
+    (void)take_token(scheduler, sequences[i], &scheduler->decode.draws[i]);
+  }
+}
+
+/* The chunk's rows are there. After a preemption a sequence has tokens that were drawn before. */
+static void end_parts(struct ommai_scheduler *scheduler, int64_t end_ns) {
+  struct ommai_prefill_lane *lane = &scheduler->prefill;
+  struct ommai_sequence *ended[OMMAI_MAX_CHUNK_PIECES];
+  int64_t last_rows[OMMAI_MAX_CHUNK_PIECES], n_ended = 0;
+  for (int64_t i = 0; i < lane->n_parts; i++) {
+    struct ommai_prefill_part *part = &lane->parts[i];
+    struct omma_error error;
+    bool done;
+    if (!part->sequence) continue;
+    if (ommai_prefill_lane_score(part, end_ns, &done, &error) != OMMA_OK) {
+      fail(scheduler, part->sequence, &error);
+      continue;
+    }
+    if (!done) continue;
+    struct ommai_sequence *sequence = ommai_prefill_lane_take(lane, part);
+    int64_t n_tokens = (int64_t)sequence->request->n_tokens;
+    ommai_sequence_report(sequence, sequence->n_prefilled, n_tokens);
+    if (sequence->n_prefilled < n_tokens || sequence->n_generated) continue;
+    ended[n_ended] = sequence;
+    last_rows[n_ended++] = part->first_row + part->n_rows - 1;
+  }
+  draw_first(scheduler, ended, last_rows, n_ended);
 }
 
 static enum omma_status advance_chunk(struct ommai_scheduler *scheduler, int64_t ns, struct omma_error *error) {
-  struct ommai_prefill_lane *lane = &scheduler->prefill;
-  struct ommai_sequence *sequence = lane->sequence;
+  int64_t end_ns = ommai_resources_now(scheduler->resources) + ns;
   bool done;
-  OMMAI_TRY(ommai_prefill_lane_advance(lane, ns, &done, error));
-  if (!done) return OMMA_OK;
-  int64_t n_tokens = (int64_t)sequence->request->n_tokens;
-  ommai_sequence_report(sequence, sequence->n_prefilled, n_tokens);
-  return sequence->n_prefilled == n_tokens ? end_prompt(scheduler, sequence, error) : OMMA_OK;
+  OMMAI_TRY(ommai_prefill_lane_advance(&scheduler->prefill, ns, &done, error));
+  if (done) end_parts(scheduler, end_ns);
+  return OMMA_OK;
+}
+
+/* Everybody in the chunk gets the error. */
+static void fail_chunk(struct ommai_scheduler *scheduler, const struct omma_error *error) {
+  const struct ommai_prefill_lane *lane = &scheduler->prefill;
+  for (int64_t i = 0; i < lane->n_parts; i++) {
+    if (lane->parts[i].sequence) fail(scheduler, lane->parts[i].sequence, error);
+  }
 }
 
 /* After a preemption: tokens that were drawn before, until the sequence stands where it stood. */
@@ -342,14 +376,13 @@ static enum omma_status replay(struct ommai_scheduler *scheduler, struct ommai_s
   return OMMA_OK;
 }
 
-/* The next chunk of the first sequence that waits for its prompt, or tokens that it lost. */
+/* The next chunk of the first sequence that waits for its prompt, and of others that fit in. */
 static enum omma_status begin_chunk(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence,
                                     struct omma_error *error) {
-  int64_t n_tokens = (int64_t)sequence->request->n_tokens;
-  if (sequence->n_prefilled == n_tokens) return replay(scheduler, sequence, error);
   ommai_sequence_match(sequence);
   if (!take_pages(scheduler, sequence, ommai_prefill_lane_end(&scheduler->prefill, sequence))) return OMMA_OK;
-  return ommai_prefill_lane_begin(&scheduler->prefill, sequence, error);
+  return ommai_prefill_lane_begin(&scheduler->prefill, sequence, scheduler->live, scheduler->n_live, scheduler->load.hurry,
+                                  error);
 }
 
 /* Of a request to encode: the images are through the tower, and that is all. */
@@ -371,19 +404,28 @@ static void hand_over(struct ommai_scheduler *scheduler, struct ommai_sequence *
   finish(scheduler, sequence);
 }
 
+/* What a sequence in stage PREFILL waits for where no chunk is in progress: its images alone,
+ * tokens that it lost, or its prompt. */
+static enum omma_status begin_prefill(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence,
+                                      struct omma_error *error) {
+  if (sequence->request->kind == OMMA_REQUEST_ENCODE) {
+    hand_over(scheduler, sequence);
+    return OMMA_OK;
+  }
+  if (sequence->n_prefilled < (int64_t)sequence->request->n_tokens) return begin_chunk(scheduler, sequence, error);
+  if (replay(scheduler, sequence, error) != OMMA_OK) fail(scheduler, sequence, error);
+  return OMMA_OK;
+}
+
 /* Goes on with a chunk, or begins one. It ends with the chunk at the latest, so that cancellations
  * are seen. */
 static void prefill_slice(struct ommai_scheduler *scheduler, int64_t ns) {
   struct ommai_prefill_lane *lane = &scheduler->prefill;
   struct omma_error error;
-  struct ommai_sequence *sequence = lane->sequence ? lane->sequence : first_in(scheduler, OMMA_STAGE_PREFILL);
-  if (!lane->sequence && sequence->request->kind == OMMA_REQUEST_ENCODE) {
-    hand_over(scheduler, sequence);
-    return;
-  }
-  enum omma_status status = lane->sequence ? OMMA_OK : begin_chunk(scheduler, sequence, &error);
-  if (status == OMMA_OK && lane->sequence) status = advance_chunk(scheduler, ns, &error);
-  if (status != OMMA_OK) fail(scheduler, sequence, &error);
+  enum omma_status status = OMMA_OK;
+  if (!lane->n_parts) status = begin_prefill(scheduler, first_in(scheduler, OMMA_STAGE_PREFILL), &error);
+  if (status == OMMA_OK && lane->n_parts) status = advance_chunk(scheduler, ns, &error);
+  if (status != OMMA_OK) fail_chunk(scheduler, &error);
 }
 
 /* What the pass in progress is for gets the error, the rest of the engine goes on. */

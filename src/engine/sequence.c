@@ -142,8 +142,7 @@ bool ommai_sequence_wants_scores(const struct ommai_sequence *sequence) {
   return sequence->request->prompt_logprobs && sequence->n_scored + 1 < (int64_t)sequence->request->n_tokens;
 }
 
-/* Whether the sequence may take over pages of earlier prompts. */
-static bool may_match(const struct ommai_sequence *sequence) {
+bool ommai_sequence_may_match(const struct ommai_sequence *sequence) {
   return sequence->resources->sizes.prefix_cache && sequence->request->kind != OMMA_REQUEST_ENCODE &&
          !ommai_sequence_wants_scores(sequence);
 }
@@ -157,7 +156,7 @@ enum omma_status ommai_sequence_enter(struct ommai_sequence *sequence, struct om
   }
   debug_caches(sequence);
   struct ommai_resources *resources = sequence->resources;
-  if (!sequence->was_preempted && may_match(sequence))
+  if (!sequence->was_preempted && ommai_sequence_may_match(sequence))
     resources->stats.prefix_cache_queries += (int64_t)sequence->request->n_tokens;
   if (!ommai_sequence_begin_prefill(sequence)) enter_stage(sequence, OMMA_STAGE_ENCODE);
   return OMMA_OK;
@@ -194,7 +193,7 @@ void ommai_sequence_match(struct ommai_sequence *sequence) {
   struct ommai_resources *resources = sequence->resources;
   const struct omma_request *request = sequence->request;
   int64_t n_keys = (int64_t)request->n_page_keys;
-  if (!may_match(sequence) || sequence->state.n_pages >= n_keys) return;
+  if (!ommai_sequence_may_match(sequence) || sequence->state.n_pages >= n_keys) return;
   int64_t found = ommai_state_pool_match(resources->pool, &sequence->state, request->page_keys, n_keys);
   sequence->n_prefilled += found * PAGE;
   if (sequence->was_preempted) return; /* they may be its own */

@@ -61,6 +61,8 @@ void ommai_sequence_begin_decode(struct ommai_sequence *sequence);
 /* Takes what is missing until n_positions are covered and can be computed; false where there is
  * none. */
 bool ommai_sequence_take_pages(struct ommai_sequence *sequence, int64_t n_positions);
+/* Whether the sequence may take over pages of earlier prompts. */
+bool ommai_sequence_may_match(const struct ommai_sequence *sequence);
 /* Takes over pages that were published since; before a chunk, at a page's border. */
 void ommai_sequence_match(struct ommai_sequence *sequence);
 /* A chunk up to `end` begins, whose pages are in place; and it is computed: publishes what is full.

@@ -278,7 +278,7 @@ enum omma_status ommai_decode_run(const struct ommai_decoder *decoder, const str
 
 const float *ommai_decode_residual(const void *workspace) { return workspace; }
 
-enum omma_status ommai_decode_logits(const struct ommai_decoder *decoder, const float *residual, int64_t n_rows,
+enum omma_status ommai_decode_logits(const struct ommai_decoder *decoder, const float *const *residuals, int64_t n_rows,
                                      void *workspace, size_t workspace_size, const struct omma_team *team, float *logits,
                                      struct omma_error *error) {
   struct step step = {.decoder = decoder, .n_rows = n_rows, .team = team};
@@ -286,7 +286,10 @@ enum omma_status ommai_decode_logits(const struct ommai_decoder *decoder, const 
   ommai_arena_init(&arena, workspace, workspace_size);
   place(decoder, n_rows, &arena, &step);
   if (arena.failed) return ommai_fail_memory(error, "decode workspace", arena.used);
-  memcpy(step.residual, residual, (size_t)(n_rows * decoder->config.hidden_size) * sizeof(float));
+  int64_t hidden = decoder->config.hidden_size;
+  for (int64_t row = 0; row < n_rows; row++) {
+    memcpy(step.residual + row * hidden, residuals[row], (size_t)hidden * sizeof(float));
+  }
   project_logits(&step, logits);
   return OMMA_OK;
 }

@@ -35,8 +35,8 @@ enum omma_status ommai_decode_run(const struct ommai_decoder *decoder, const str
  * used again. */
 const float *ommai_decode_residual(const void *workspace);
 
-/* Final norm and logits f32 [n_rows, vocab_size] of residual rows [n_rows, hidden], at most as many
- * as the workspace is for: the end of a prompt goes the same way as a decode step. */
-enum omma_status ommai_decode_logits(const struct ommai_decoder *decoder, const float *residual, int64_t n_rows,
+/* Final norm and logits f32 [n_rows, vocab_size] of n_rows residual rows, each [hidden], at most as
+ * many as the workspace is for: the end of a prompt goes the same way as a decode step. */
+enum omma_status ommai_decode_logits(const struct ommai_decoder *decoder, const float *const *residuals, int64_t n_rows,
                                      void *workspace, size_t workspace_size, const struct omma_team *team, float *logits,
                                      struct omma_error *error);

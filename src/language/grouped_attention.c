@@ -1,10 +1,14 @@
 #include "language/grouped_attention.h"
 
+#include <string.h>
+
 #include "base/checked.h"
 #include "base/error.h"
 #include "kernels/dtype.h"
 #include "language/decode_attention.h"
 #include "language/prefill_attention.h"
+
+enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS };
 
 static struct ommai_mixer_shape shape(const struct ommai_decoder_config *config) {
   return (struct ommai_mixer_shape){.projected = ommai_decoder_q_width(config) + 2 * ommai_decoder_kv_width(config),
@@ -71,33 +75,49 @@ static enum omma_status decode(const struct ommai_decode_mixing *mixing, int64_t
 
 /* ---- prefill ---- */
 
-static struct omma_attention_spec prefill_spec(const struct ommai_decoder *decoder, const struct ommai_layer_group *group,
-                                               int64_t n_rows, const int64_t *offset) {
-  struct omma_attention_spec spec = ommai_prefill_attention_spec(decoder, decoder->config.n_heads, n_rows, offset);
-  spec.n_kv_heads = (int32_t)decoder->config.n_kv_heads;
-  spec.window = group->state.window;
-  spec.paged = true;
-  ommai_kv_set_types(decoder->kv_type, &spec);
-  return spec;
+static void set_keys(const struct ommai_decoder *decoder, const struct ommai_layer_group *group,
+                     struct omma_attention_spec *spec) {
+  spec->n_kv_heads = (int32_t)decoder->config.n_kv_heads;
+  spec->window = group->state.window;
+  spec->paged = true;
+  ommai_kv_set_types(decoder->kv_type, spec);
 }
 
-static size_t prefill_size(const struct ommai_decoder *decoder, const struct ommai_layer_group *group, int64_t max_rows,
-                           int64_t max_context, int n_workers) {
-  int64_t offset = max_context - max_rows;
-  const struct omma_attention_spec spec = prefill_spec(decoder, group, max_rows, &offset);
+static size_t prefill_size(const struct ommai_decoder *decoder, const struct ommai_layer_group *group,
+                           const struct ommai_prefill_limits *limits, int n_workers) {
+  struct omma_attention_spec spec = ommai_prefill_attention_largest(decoder, decoder->config.n_heads, limits);
   struct ommai_prefill_bound bound = {0};
   struct ommai_arena arena;
+  set_keys(decoder, group, &spec);
   ommai_prefill_bound_add(&bound, decoder, &spec, n_workers);
   ommai_arena_measure(&arena);
+  ommai_arena_take(&arena, (size_t)(limits->pieces * ommai_div_up(limits->context, PAGE)), sizeof(int32_t));
   ommai_arena_take(&arena, bound.plan, 1);
   ommai_arena_take(&arena, bound.workspace, 1);
   return arena.failed ? 0 : arena.used;
 }
 
+/* Pages behind the window of a piece's first row are not read. */
+static void fill_page_table(const struct ommai_prefill_mixing *mixing, int64_t window, int64_t piece) {
+  const struct ommai_chunk_pieces *pieces = mixing->pieces;
+  int64_t first = window ? ommai_max_i64(pieces->firsts[piece] - window + 1, 0) / PAGE : 0;
+  int64_t end = ommai_div_up(ommai_chunk_piece_end(pieces, piece), PAGE);
+  memcpy(mixing->page_table + piece * mixing->n_pages + first, pieces->pages[piece].of_group[mixing->group] + first,
+         (size_t)(end - first) * sizeof(int32_t));
+}
+
 static enum omma_status place_prefill(struct ommai_prefill_mixing *mixing, int n_workers, struct ommai_arena *arena,
                                       struct omma_error *error) {
+  const struct ommai_chunk_pieces *pieces = mixing->pieces;
   const struct ommai_layer_group *group = &mixing->cache->layout.groups[mixing->group];
-  const struct omma_attention_spec spec = prefill_spec(mixing->decoder, group, mixing->n_rows, &mixing->first);
+  struct omma_attention_spec spec = ommai_prefill_attention_spec(mixing->decoder, mixing->decoder->config.n_heads, pieces);
+  set_keys(mixing->decoder, group, &spec);
+  for (int64_t i = 0; i < pieces->n; i++) spec.n_kv_tokens = ommai_max_i64(spec.n_kv_tokens, ommai_chunk_piece_end(pieces, i));
+  mixing->n_pages = ommai_div_up(spec.n_kv_tokens, PAGE);
+  size_t n_entries = (size_t)(pieces->n * mixing->n_pages);
+  mixing->page_table = ommai_arena_take(arena, n_entries, sizeof(int32_t));
+  if (!mixing->page_table) return ommai_fail_memory(error, "prefill page table", n_entries * sizeof(int32_t));
+  for (int64_t i = 0; i < pieces->n; i++) fill_page_table(mixing, group->state.window, i);
   OMMAI_TRY(ommai_prefill_attention_plan(mixing, &spec, n_workers, arena, error));
   mixing->n_steps = mixing->n_plan_steps;
   return OMMA_OK;
@@ -105,7 +125,8 @@ static enum omma_status place_prefill(struct ommai_prefill_mixing *mixing, int n
 
 static enum omma_status prefill(const struct ommai_prefill_mixing *mixing, int64_t layer, int64_t first, int64_t *count,
                                 const struct omma_team *team, struct omma_error *error) {
-  struct omma_attention_tensors tensors = {.q = mixing->q, .out = mixing->out, .page_table = mixing->pages};
+  struct omma_attention_tensors tensors = {
+      .q = mixing->q, .out = mixing->out, .page_table = mixing->page_table, .page_table_stride = mixing->n_pages};
   ommai_kv_set_tensors(mixing->cache, layer, &tensors);
   *count = ommai_min_i64(*count, mixing->n_steps - first);
   return ommai_prefill_attention_run(mixing, &tensors, first, *count, team, error);

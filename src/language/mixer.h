@@ -14,6 +14,11 @@
 struct ommai_prefill_mixing;
 struct ommai_decode_mixing;
 
+/* The most that a chunk has: rows, pieces, and positions up to the ends of their pages in all. */
+struct ommai_prefill_limits {
+  int64_t rows, pieces, context;
+};
+
 /* What follows from a model's sizes. A mixer keeps rows in pages, kept_heads of kept_width values
  * for each token as keys; or a snapshot, which replaces itself. */
 struct ommai_mixer_shape {
@@ -56,8 +61,8 @@ struct ommai_mixer {
   /* Prefill: the same for chunks (prefill_attention.h); prefill runs steps [first, first + *count)
    * of a layer's n_steps, within which at most one sort of work is done: *count is made smaller
    * where it ends early. */
-  size_t (*prefill_size)(const struct ommai_decoder *decoder, const struct ommai_layer_group *group, int64_t max_rows,
-                         int64_t max_context, int n_workers);
+  size_t (*prefill_size)(const struct ommai_decoder *decoder, const struct ommai_layer_group *group,
+                         const struct ommai_prefill_limits *limits, int n_workers);
   enum omma_status (*place_prefill)(struct ommai_prefill_mixing *mixing, int n_workers, struct ommai_arena *arena,
                                     struct omma_error *error);
   enum omma_status (*prefill)(const struct ommai_prefill_mixing *mixing, int64_t layer, int64_t first, int64_t *count,

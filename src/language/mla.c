@@ -9,6 +9,7 @@
 #include "base/team.h"
 #include "kernels/dtype.h"
 #include "language/decode_attention.h"
+#include "language/prefill.h"
 #include "language/prefill_attention.h"
 
 enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS };
@@ -216,21 +217,23 @@ static size_t expanded_bound(const struct ommai_decoder *decoder, int64_t n_page
   return (size_t)ommai_min_i64(decoder->config.n_heads * one, ommai_max_i64(EXPANDED_BYTES, one));
 }
 
-static size_t prefill_size(const struct ommai_decoder *decoder, const struct ommai_layer_group *group, int64_t max_rows,
-                           int64_t max_context, int n_workers) {
+static size_t prefill_size(const struct ommai_decoder *decoder, const struct ommai_layer_group *group,
+                           const struct ommai_prefill_limits *limits, int n_workers) {
   (void)group; /* one kind of page, no window */
-  int64_t n_heads = decoder->config.n_heads, offset = max_context - max_rows;
+  int64_t n_heads = decoder->config.n_heads, n_pages = ommai_div_up(limits->context, PAGE);
   struct ommai_prefill_bound bound = {0};
   struct ommai_arena arena;
   for (int64_t heads = n_heads; heads >= 1; heads--) {
     if (n_heads % heads) continue;
-    struct omma_attention_spec spec = ommai_prefill_attention_spec(decoder, heads, max_rows, &offset);
+    struct omma_attention_spec spec = ommai_prefill_attention_largest(decoder, heads, limits);
+    spec.n_kv_tokens = n_pages * PAGE;
     ommai_prefill_bound_add(&bound, decoder, &spec, n_workers);
   }
   ommai_arena_measure(&arena);
+  ommai_arena_take(&arena, 2 * (size_t)n_pages, sizeof(int32_t));
   ommai_arena_take(&arena, bound.plan, 1);
   ommai_arena_take(&arena, bound.workspace, 1);
-  ommai_arena_take(&arena, expanded_bound(decoder, ommai_div_up(max_context, PAGE)), 1);
+  ommai_arena_take(&arena, expanded_bound(decoder, n_pages), 1);
   ommai_arena_take(&arena, widened_size(decoder) * (size_t)n_workers, 1);
   return arena.failed ? 0 : arena.used;
 }
@@ -238,13 +241,35 @@ static size_t prefill_size(const struct ommai_decoder *decoder, const struct omm
 /* Tasks that expand a group of heads: one page of one head each. */
 static int64_t expand_tasks(const struct ommai_prefill_mixing *mixing) { return mixing->group_heads * mixing->n_pages; }
 
+/* The pages of all pieces, one after the other; keys [n + 1]: where those of each piece begin. */
+static enum omma_status list_pages(struct ommai_prefill_mixing *mixing, int64_t *keys, struct ommai_arena *arena,
+                                   struct omma_error *error) {
+  const struct ommai_chunk_pieces *pieces = mixing->pieces;
+  keys[0] = 0;
+  for (int64_t i = 0; i < pieces->n; i++) keys[i + 1] = keys[i] + ommai_round_up(ommai_chunk_piece_end(pieces, i), PAGE);
+  mixing->n_pages = keys[pieces->n] / PAGE;
+  mixing->page_table = ommai_arena_take(arena, 2 * (size_t)mixing->n_pages, sizeof(int32_t));
+  if (!mixing->page_table) return ommai_fail_memory(error, "prefill page table", arena->used);
+  mixing->page_rows = mixing->page_table + mixing->n_pages;
+  for (int64_t i = 0, at = 0; i < pieces->n; i++) {
+    int64_t end = ommai_chunk_piece_end(pieces, i);
+    for (int64_t page = 0; page * PAGE < end; page++, at++) {
+      mixing->page_table[at] = pieces->pages[i].of_group[mixing->group][page];
+      mixing->page_rows[at] = (int32_t)ommai_min_i64(PAGE, end - page * PAGE);
+    }
+  }
+  return OMMA_OK;
+}
+
 static enum omma_status place_prefill(struct ommai_prefill_mixing *mixing, int n_workers, struct ommai_arena *arena,
                                       struct omma_error *error) {
   const struct ommai_decoder *decoder = mixing->decoder;
-  mixing->n_pages = ommai_div_up(mixing->first + mixing->n_rows, PAGE);
+  int64_t keys[OMMAI_PREFILL_MAX_PIECES + 1];
+  OMMAI_TRY(list_pages(mixing, keys, arena, error));
   mixing->group_heads = choose_group(decoder, mixing->n_pages);
-  const struct omma_attention_spec spec =
-      ommai_prefill_attention_spec(decoder, mixing->group_heads, mixing->n_rows, &mixing->first);
+  struct omma_attention_spec spec = ommai_prefill_attention_spec(decoder, mixing->group_heads, mixing->pieces);
+  spec.cu_seqlens_k = keys;
+  spec.n_kv_tokens = mixing->n_pages * PAGE;
   OMMAI_TRY(ommai_prefill_attention_plan(mixing, &spec, n_workers, arena, error));
   size_t bytes = (size_t)(mixing->group_heads * head_bytes(decoder, mixing->n_pages));
   mixing->expanded = ommai_arena_take(arena, bytes, 1);
@@ -266,12 +291,11 @@ static void expand_task(void *context, int64_t task, int worker) {
   const struct ommai_prefill_mixing *mixing = expansion->mixing;
   const struct ommai_decoder *decoder = mixing->decoder;
   int64_t place = expansion->first_task + task, head = place / mixing->n_pages, page = place % mixing->n_pages;
-  int64_t n_rows = ommai_min_i64(PAGE, mixing->first + mixing->n_rows - page * PAGE);
   void *out = ommai_element(mixing->expanded, place * PAGE * expanded_width(&decoder->config), decoder->dtype);
   float *widened = (float *)(void *)(mixing->widened + widened_size(decoder) * (size_t)worker);
   struct omma_error error;
-  if (expand_page(decoder, mixing->cache, expansion->layer, expansion->first_head + head, mixing->pages[page], n_rows, widened,
-                  out, worker, &error) != OMMA_OK) {
+  if (expand_page(decoder, mixing->cache, expansion->layer, expansion->first_head + head, mixing->page_table[page],
+                  mixing->page_rows[page], widened, out, worker, &error) != OMMA_OK) {
     ommai_first_error_keep(&expansion->failure, &error);
   }
 }

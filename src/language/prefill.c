@@ -64,11 +64,10 @@ _Static_assert(PHASE_DONE == OMMAI_PREFILL_PHASES, "a pace for each phase");
 struct ommai_prefill {
   const struct ommai_decoder *decoder;
   const struct ommai_kv_cache *cache;
-  struct ommai_state_pages pages;
+  struct ommai_chunk_pieces pieces;
   const struct ommai_prompt_row *rows;
   const struct omma_team *team;
   struct ommai_row_tiles tiles; /* of row-local phases */
-  int64_t first;
   /* Of all rows, n rounded up to OMMAI_MAX_TILE_ROWS: */
   float *residual;      /* [hidden] */
   void *normed;         /* dtype [hidden] */
@@ -120,7 +119,15 @@ static void place_experts(const struct ommai_decoder *decoder, int64_t n_rows, i
   }
 }
 
-static struct ommai_prefill *place(const struct ommai_decoder *decoder, int64_t n_rows, int n_workers,
+static struct ommai_chunk_pieces place_pieces(int64_t n, struct ommai_arena *arena) {
+  return (struct ommai_chunk_pieces){.n = n,
+                                     .borders = ommai_arena_take(arena, (size_t)n + 1, sizeof(int64_t)),
+                                     .firsts = ommai_arena_take(arena, (size_t)n, sizeof(int64_t)),
+                                     .pages = ommai_arena_take(arena, (size_t)n, sizeof(struct ommai_state_pages)),
+                                     .dropped = ommai_arena_take(arena, (size_t)n, sizeof(bool))};
+}
+
+static struct ommai_prefill *place(const struct ommai_decoder *decoder, int64_t n_rows, int64_t n_pieces, int n_workers,
                                    struct ommai_arena *arena) {
   const struct ommai_decoder_config *config = &decoder->config;
   size_t rows = (size_t)ommai_round_up(n_rows, OMMAI_MAX_TILE_ROWS), element = ommai_dtype_size(decoder->dtype);
@@ -130,6 +137,7 @@ static struct ommai_prefill *place(const struct ommai_decoder *decoder, int64_t 
   size_t projected = (size_t)ommai_max_i64(widths.projected, 2 * (int64_t)intermediate);
   struct ommai_prefill *prefill = ommai_arena_take(arena, 1, sizeof *prefill);
   struct ommai_prefill placed = {
+      .pieces = place_pieces(n_pieces, arena),
       .residual = ommai_arena_take(arena, rows * hidden, sizeof(float)),
       .normed = ommai_arena_take(arena, rows * hidden, element),
       .projected = ommai_arena_take(arena, rows * projected, sizeof(float)),
@@ -145,16 +153,19 @@ static struct ommai_prefill *place(const struct ommai_decoder *decoder, int64_t 
   return prefill;
 }
 
-size_t ommai_prefill_workspace_size(const struct ommai_decoder *decoder, int64_t max_rows, int64_t max_context, int n_workers) {
+size_t ommai_prefill_workspace_size(const struct ommai_decoder *decoder, int64_t max_rows, int64_t max_pieces,
+                                    int64_t max_context, int n_workers) {
+  const struct ommai_prefill_limits limits = {max_rows, max_pieces, max_context};
   if (max_rows < 1 || max_rows > max_context || max_context > OMMA_ATTENTION_MAX_TOKENS / 2 || n_workers < 1) return 0;
+  if (max_pieces < 1 || max_pieces > OMMAI_PREFILL_MAX_PIECES) return 0;
   struct ommai_state_layout layout;
   struct ommai_arena arena;
   ommai_arena_measure(&arena);
-  place(decoder, max_rows, n_workers, &arena);
+  place(decoder, max_rows, max_pieces, n_workers, &arena);
   ommai_state_layout_make(&decoder->config, decoder->kv_type, &layout);
   for (int64_t g = 0; g < layout.n_groups; g++) {
     const struct ommai_layer_group *group = &layout.groups[g];
-    size_t size = group->mixer->prefill_size(decoder, group, max_rows, max_context, n_workers);
+    size_t size = group->mixer->prefill_size(decoder, group, &limits, n_workers);
     if (!size) return 0;
     ommai_arena_take(&arena, size, 1);
   }
@@ -167,9 +178,7 @@ static enum omma_status place_mixing(struct ommai_prefill *prefill, int n_worker
     prefill->mixing[g] = (struct ommai_prefill_mixing){.decoder = prefill->decoder,
                                                        .cache = prefill->cache,
                                                        .group = g,
-                                                       .pages = prefill->pages.of_group[g],
-                                                       .first = prefill->first,
-                                                       .n_rows = prefill->tiles.n_rows,
+                                                       .pieces = &prefill->pieces,
                                                        .q = prefill->q,
                                                        .projected = prefill->projected,
                                                        .out = prefill->mixed};
@@ -178,21 +187,32 @@ static enum omma_status place_mixing(struct ommai_prefill *prefill, int n_worker
   return OMMA_OK;
 }
 
+static void set_pieces(const struct ommai_prefill_piece *pieces, struct ommai_chunk_pieces *out) {
+  out->borders[0] = 0;
+  for (int64_t i = 0; i < out->n; i++) {
+    out->borders[i + 1] = out->borders[i] + pieces[i].n_rows;
+    out->firsts[i] = pieces[i].first;
+    out->pages[i] = pieces[i].pages;
+    out->dropped[i] = false;
+  }
+}
+
 enum omma_status ommai_prefill_start(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache,
-                                     const struct ommai_state_pages *pages, int64_t first, const struct ommai_prompt_row *rows,
-                                     int64_t n_rows, void *workspace, size_t workspace_size, const struct omma_team *team,
-                                     struct ommai_prefill **out, struct omma_error *error) {
+                                     const struct ommai_prefill_piece *pieces, int64_t n_pieces,
+                                     const struct ommai_prompt_row *rows, void *workspace, size_t workspace_size,
+                                     const struct omma_team *team, struct ommai_prefill **out, struct omma_error *error) {
   int n_workers = team ? team->n_workers : 1;
+  int64_t n_rows = 0;
   struct ommai_arena arena;
+  for (int64_t i = 0; i < n_pieces; i++) n_rows += pieces[i].n_rows;
   ommai_arena_init(&arena, workspace, workspace_size);
-  struct ommai_prefill *prefill = place(decoder, n_rows, n_workers, &arena);
+  struct ommai_prefill *prefill = place(decoder, n_rows, n_pieces, n_workers, &arena);
   if (arena.failed) return ommai_fail_memory(error, "prefill workspace", arena.used);
+  set_pieces(pieces, &prefill->pieces);
   prefill->decoder = decoder;
   prefill->cache = cache;
-  prefill->pages = *pages;
   prefill->rows = rows;
   prefill->team = team;
-  prefill->first = first;
   ommai_row_tiles_init_small(&prefill->tiles, decoder->linear_context, decoder->dtype, n_rows);
   OMMAI_TRY(place_mixing(prefill, n_workers, &arena, error));
   int64_t pairs = decoder->mrope.n_pairs;
@@ -202,6 +222,8 @@ enum omma_status ommai_prefill_start(const struct ommai_decoder *decoder, const 
   *out = prefill;
   return OMMA_OK;
 }
+
+void ommai_prefill_drop(struct ommai_prefill *prefill, int64_t piece) { prefill->pieces.dropped[piece] = true; }
 
 void ommai_prefill_set_observer(struct ommai_prefill *prefill, ommai_layer_observer observer, void *context) {
   prefill->observer = observer;
@@ -260,18 +282,30 @@ static void enter_tile(const struct ommai_prefill *prefill, struct ommai_row_til
   begin_layer(prefill, tile, 0);
 }
 
-static void finish_tile(const struct ommai_prefill *prefill, struct ommai_row_tile tile) {
+/* A row of a piece that was dropped has no place for what is kept; its q is a number. */
+static void finish_row(const struct ommai_prefill *prefill, int64_t piece, int64_t at) {
   const struct ommai_decoder *decoder = prefill->decoder;
+  const struct ommai_chunk_pieces *pieces = &prefill->pieces;
   const struct ommai_mixer *mixer = layer_config(prefill)->mixer;
   const struct ommai_mixer_shape shape = mixer->shape(&decoder->config);
-  const int32_t *pages = prefill->pages.of_group[prefill->cache->layout.group[prefill->layer]];
   int64_t pairs = decoder->mrope.n_pairs;
+  void *q = ommai_element(prefill->q, at * shape.q_width, decoder->dtype);
+  if (pieces->dropped[piece]) {
+    memset(q, 0, (size_t)shape.q_width * ommai_dtype_size(decoder->dtype));
+    return;
+  }
+  const int32_t *pages = pieces->pages[piece].of_group[prefill->cache->layout.group[prefill->layer]];
+  int64_t position = pieces->firsts[piece] + at - pieces->borders[piece];
+  int64_t place = ommai_kv_position_offset(prefill->cache, prefill->layer, pages, position);
+  mixer->finish_row(decoder, prefill->cache, prefill->layer, prefill->projected + at * shape.projected,
+                    prefill->cosine + at * pairs, prefill->sine + at * pairs, q, place);
+}
+
+static void finish_tile(const struct ommai_prefill *prefill, struct ommai_row_tile tile) {
+  int64_t piece = 0;
   for (int64_t at = tile.first; at < tile.first + tile.n_rows; at++) {
-    int64_t place = ommai_kv_position_offset(prefill->cache, prefill->layer, pages, prefill->first + at);
-    const float *cosine = prefill->cosine + at * pairs, *sine = prefill->sine + at * pairs;
-    void *q = ommai_element(prefill->q, at * shape.q_width, decoder->dtype);
-    float *projected = prefill->projected + at * shape.projected;
-    mixer->finish_row(decoder, prefill->cache, prefill->layer, projected, cosine, sine, q, place);
+    while (at >= prefill->pieces.borders[piece + 1]) piece++;
+    finish_row(prefill, piece, at);
   }
 }
 

@@ -1,9 +1,9 @@
-/* Prompt rows through the decoder: a chunk of one sequence, tiles of rows and attention jobs in
- * turn, resumable.
+/* Prompt rows through the decoder: a chunk of one or more sequences, tiles of rows and attention
+ * jobs in turn, resumable.
  *
- * Chunks begin at multiples of OMMA_ATTENTION_PAGE_TOKENS positions; a prompt gives the same bits
- * however it is chunked, and whatever else runs. What the layers keep goes into the sequence's
- * pages. */
+ * A sequence's piece of a chunk begins at a multiple of OMMA_ATTENTION_PAGE_TOKENS positions; a
+ * prompt gives the same bits however it is cut, whatever else is in its chunks, and whatever else
+ * runs. What the layers keep goes into the sequences' pages. */
 #pragma once
 
 #include <omma/host.h>
@@ -22,6 +22,15 @@ struct ommai_prompt_row {
   int64_t image_stride;
 };
 
+#define OMMAI_PREFILL_MAX_PIECES 64
+
+/* n_rows rows of a chunk: positions from `first` on of the sequence whose pages these are. They
+ * cover the rows and what they see. */
+struct ommai_prefill_piece {
+  int64_t first, n_rows;
+  struct ommai_state_pages pages;
+};
+
 /* Looks at a finished layer's rows, for tests: layer, residual [n_rows, hidden]. */
 typedef void (*ommai_layer_observer)(void *context, int64_t layer, const float *residual, int64_t n_rows, int64_t hidden_size);
 
@@ -33,17 +42,21 @@ struct ommai_prefill_pace {
 
 struct ommai_prefill;
 
-/* Bytes of workspace for chunks of at most max_rows in a context of at most max_context positions.
- * 0 on overflow. */
-size_t ommai_prefill_workspace_size(const struct ommai_decoder *decoder, int64_t max_rows, int64_t max_context, int n_workers);
+/* Bytes of workspace for chunks of at most max_rows rows in max_pieces pieces, whose pages end
+ * after max_context positions in all. 0 on overflow. */
+size_t ommai_prefill_workspace_size(const struct ommai_decoder *decoder, int64_t max_rows, int64_t max_pieces,
+                                    int64_t max_context, int n_workers);
 
-/* Lays a chunk out: rows [n_rows] stand at positions first .. first + n_rows - 1 of the sequence
- * whose pages these are: they cover the rows and what they see. rows and what `pages` points to
- * must outlive the chunk. Errors: MEMORY (workspace too small). */
+/* Lays a chunk out: `rows` are those of the pieces, one piece after the other, of different
+ * sequences. rows, and what the pieces' pages point to, must outlive the chunk. Errors: MEMORY
+ * (workspace too small). */
 enum omma_status ommai_prefill_start(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache,
-                                     const struct ommai_state_pages *pages, int64_t first, const struct ommai_prompt_row *rows,
-                                     int64_t n_rows, void *workspace, size_t workspace_size, const struct omma_team *team,
-                                     struct ommai_prefill **prefill, struct omma_error *error);
+                                     const struct ommai_prefill_piece *pieces, int64_t n_pieces,
+                                     const struct ommai_prompt_row *rows, void *workspace, size_t workspace_size,
+                                     const struct omma_team *team, struct ommai_prefill **prefill, struct omma_error *error);
+/* Nothing goes into a piece's pages any more, and its rows are without meaning: the pages may
+ * become somebody else's. The other pieces do not notice. */
+void ommai_prefill_drop(struct ommai_prefill *prefill, int64_t piece);
 void ommai_prefill_set_observer(struct ommai_prefill *prefill, ommai_layer_observer observer, void *context);
 
 /* Advances by at most max_tasks tiles or attention steps of the present phase. Allocates

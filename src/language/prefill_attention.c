@@ -2,8 +2,8 @@
 
 #include "base/error.h"
 
-struct omma_attention_spec ommai_prefill_attention_spec(const struct ommai_decoder *decoder, int64_t n_heads, int64_t n_rows,
-                                                        const int64_t *offset) {
+struct omma_attention_spec ommai_prefill_attention_largest(const struct ommai_decoder *decoder, int64_t n_heads,
+                                                           const struct ommai_prefill_limits *limits) {
   const struct ommai_decoder_config *config = &decoder->config;
   return (struct omma_attention_spec){.mode = OMMA_ATTENTION_CAUSAL,
                                       .dtype = decoder->dtype,
@@ -12,10 +12,19 @@ struct omma_attention_spec ommai_prefill_attention_spec(const struct ommai_decod
                                       .head_dim = (int32_t)config->head_dim,
                                       .v_head_dim = (int32_t)config->v_head_dim,
                                       .scale = ommai_decoder_attention_scale(config),
-                                      .n_tokens = n_rows,
-                                      .n_kv_tokens = *offset + n_rows,
-                                      .batch = 1,
-                                      .q_offsets = offset};
+                                      .n_tokens = limits->rows,
+                                      .n_kv_tokens = limits->context,
+                                      .index_type = OMMA_INDEX_INT64,
+                                      .n_segments = limits->pieces};
+}
+
+struct omma_attention_spec ommai_prefill_attention_spec(const struct ommai_decoder *decoder, int64_t n_heads,
+                                                        const struct ommai_chunk_pieces *pieces) {
+  const struct ommai_prefill_limits limits = {.rows = pieces->borders[pieces->n], .pieces = pieces->n};
+  struct omma_attention_spec spec = ommai_prefill_attention_largest(decoder, n_heads, &limits);
+  spec.cu_seqlens = pieces->borders;
+  spec.q_offsets = pieces->firsts;
+  return spec;
 }
 
 void ommai_prefill_bound_add(struct ommai_prefill_bound *bound, const struct ommai_decoder *decoder,

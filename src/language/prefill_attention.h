@@ -5,34 +5,51 @@
 #include "base/arena.h"
 #include "language/mixer.h"
 
-/* What serves all layers of a group; the chunk's rows stand at positions first .. first + n_rows -
- * 1. */
+/* The pieces of a chunk: rows borders[i] .. borders[i + 1] - 1 stand at positions from firsts[i] on
+ * of the sequence that has pages[i]. */
+struct ommai_chunk_pieces {
+  int64_t n;
+  int64_t *borders, *firsts; /* [n + 1], [n] */
+  struct ommai_state_pages *pages;
+  bool *dropped; /* its pages are somebody else's, not to be written; its rows may hold anything */
+};
+
+/* The position after a piece's last row. */
+static inline int64_t ommai_chunk_piece_end(const struct ommai_chunk_pieces *pieces, int64_t i) {
+  return pieces->firsts[i] + pieces->borders[i + 1] - pieces->borders[i];
+}
+
+/* What serves all layers of a group. */
 struct ommai_prefill_mixing {
   const struct ommai_decoder *decoder;
   const struct ommai_kv_cache *cache;
   int64_t group;
-  const int32_t *pages; /* the group's (state.h) */
-  int64_t first, n_rows;
+  const struct ommai_chunk_pieces *pieces;
   const void *q;    /* dtype [n_rows, q_width] */
   float *projected; /* [n_rows, projected] */
   void *out;        /* dtype [n_rows, mixed] */
   int64_t n_steps;  /* of a layer */
   /* Attention: */
+  int32_t *page_table;
+  int64_t n_pages; /* of each piece in the table; MLA: of all pieces, one after the other */
   struct omma_attention_plan *plan;
   void *workspace;
   size_t workspace_size;
   int64_t n_plan_steps;
   /* MLA: */
-  int64_t n_pages;        /* of the context */
+  int32_t *page_rows;     /* [n_pages] */
   int64_t group_heads;    /* of one run of the plan */
   void *expanded;         /* dtype [group_heads, n_pages * 64, expanded_width] */
   unsigned char *widened; /* [n_workers] of a page's kept rows, f32 */
 };
 
-/* n_heads heads of n_rows rows from position *offset on, against as many kv heads, packed. *offset
- * must outlive the spec. */
-struct omma_attention_spec ommai_prefill_attention_spec(const struct ommai_decoder *decoder, int64_t n_heads, int64_t n_rows,
-                                                        const int64_t *offset);
+/* n_heads heads of the pieces' rows against as many kv heads; keys are left to the caller. The
+ * pieces must outlive the spec. */
+struct omma_attention_spec ommai_prefill_attention_spec(const struct ommai_decoder *decoder, int64_t n_heads,
+                                                        const struct ommai_chunk_pieces *pieces);
+/* The largest: for upper bounds alone. */
+struct omma_attention_spec ommai_prefill_attention_largest(const struct ommai_decoder *decoder, int64_t n_heads,
+                                                           const struct ommai_prefill_limits *limits);
 
 /* The maximum that plans of several specs need. Zero-initialised: none yet. */
 struct ommai_prefill_bound {

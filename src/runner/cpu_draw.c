@@ -35,31 +35,43 @@ void ommai_cpu_slot_end(struct ommai_runner *runner, int64_t slot) {
 
 /* ---- logits ---- */
 
-static bool has_logits(const struct ommai_cpu_runner *cpu, enum ommai_draw_from from, int64_t row) {
-  return from == cpu->logits_from && row >= cpu->first_logits && row < cpu->first_logits + cpu->n_logits;
+/* The row's logits; NULL: they are not there. */
+static float *logits_of(const struct ommai_cpu_runner *cpu, enum ommai_draw_from from, int64_t row) {
+  int64_t i = 0;
+  while (i < cpu->n_logits && cpu->logits_of[i] != row) i++;
+  if (from != cpu->logits_from || i == cpu->n_logits) return NULL;
+  return cpu->tables.logits + i * cpu->runner.facts.vocab_size;
 }
 
-/* Logits from the first draw's row on: of all rows of a step, of which guesses may be drawn yet; of
- * a chunk up to the last one that is drawn. */
+/* From the first draw's row on: all rows of a step, of which guesses may be drawn yet; of a chunk
+ * those that are drawn. */
+static int64_t choose_rows(const struct ommai_cpu_runner *cpu, enum ommai_draw_from from, const struct ommai_draw *draws,
+                           int64_t n, int64_t *rows) {
+  int64_t max_rows = ommai_cpu_logits_rows(&cpu->limits), count = 0;
+  if (from == OMMAI_DRAW_FROM_STEP) {
+    for (int64_t row = draws[0].row; row < cpu->n_step_rows && count < max_rows; row++) rows[count++] = row;
+  } else {
+    for (int64_t i = 0; i < n && count < max_rows; i++) {
+      if (count == 0 || rows[count - 1] != draws[i].row) rows[count++] = draws[i].row;
+    }
+  }
+  return count;
+}
+
 static enum omma_status compute_logits(struct ommai_cpu_runner *cpu, enum ommai_draw_from from, const struct ommai_draw *draws,
                                        int64_t n, struct omma_error *error) {
-  int64_t first = draws[0].row, end = first + ommai_cpu_logits_rows(&cpu->limits), last = first;
-  const float *residual;
-  for (int64_t i = 0; i < n && draws[i].row < end; i++) last = draws[i].row;
-  if (from == OMMAI_DRAW_FROM_STEP) {
-    OMMAI_ASSERT(first < cpu->n_step_rows && cpu->tables.residual);
-    last = ommai_min_i64(end, cpu->n_step_rows) - 1;
-    residual = cpu->tables.residual + first * cpu->model->config.text.hidden_size;
-  } else {
-    OMMAI_ASSERT(cpu->chunk && ommai_prefill_done(cpu->chunk));
-    residual = ommai_prefill_residual(cpu->chunk, first);
+  const float *residuals[OMMAI_CPU_DRAW_ROWS];
+  int64_t count = choose_rows(cpu, from, draws, n, cpu->logits_of), hidden = cpu->model->config.text.hidden_size;
+  OMMAI_ASSERT(count > 0 && (from == OMMAI_DRAW_FROM_STEP ? cpu->tables.residual != NULL : ommai_prefill_done(cpu->chunk)));
+  for (int64_t i = 0; i < count; i++) {
+    int64_t row = cpu->logits_of[i];
+    residuals[i] = from == OMMAI_DRAW_FROM_STEP ? cpu->tables.residual + row * hidden : ommai_prefill_residual(cpu->chunk, row);
   }
   cpu->n_logits = 0;
-  OMMAI_TRY(ommai_decode_logits(&cpu->model->network.decoder, residual, last - first + 1, cpu->decode_workspace,
-                                cpu->bytes.decode, cpu->threads, cpu->tables.logits, error));
+  OMMAI_TRY(ommai_decode_logits(&cpu->model->network.decoder, residuals, count, cpu->decode_workspace, cpu->bytes.decode,
+                                cpu->threads, cpu->tables.logits, error));
   cpu->logits_from = from;
-  cpu->first_logits = first;
-  cpu->n_logits = last - first + 1;
+  cpu->n_logits = count;
   return OMMA_OK;
 }
 
@@ -67,11 +79,12 @@ static enum omma_status compute_logits(struct ommai_cpu_runner *cpu, enum ommai_
 
 /* As many of the n draws as the sampler takes at once and whose logits are there. */
 static int64_t draw_some(struct ommai_cpu_runner *cpu, enum ommai_draw_from from, struct ommai_draw *draws, int64_t n) {
-  int64_t vocab = cpu->runner.facts.vocab_size, max_rows = ommai_cpu_sampler_rows(&cpu->limits), count = 0;
-  for (; count < n && count < max_rows && has_logits(cpu, from, draws[count].row); count++) {
+  int64_t max_rows = ommai_cpu_sampler_rows(&cpu->limits), count = 0;
+  for (; count < n && count < max_rows; count++) {
     const struct ommai_cpu_slot *slot = &cpu->tables.slots[draws[count].slot];
-    cpu->tables.inputs[count] = (struct ommai_sampler_input){
-        .logits = cpu->tables.logits + (draws[count].row - cpu->first_logits) * vocab, .counts = {slot->answer, slot->prompt}};
+    float *logits = logits_of(cpu, from, draws[count].row);
+    if (!logits) break;
+    cpu->tables.inputs[count] = (struct ommai_sampler_input){.logits = logits, .counts = {slot->answer, slot->prompt}};
   }
   ommai_sampler_run(cpu->sampler, draws, cpu->tables.inputs, count, cpu->threads);
   for (int64_t i = 0; i < count; i++) {
@@ -85,7 +98,7 @@ enum omma_status ommai_cpu_draw(struct ommai_runner *runner, enum ommai_draw_fro
                                 struct omma_error *error) {
   struct ommai_cpu_runner *cpu = ommai_cpu_inside(runner);
   for (int64_t i = 0; i < n;) {
-    if (!has_logits(cpu, from, draws[i].row)) OMMAI_TRY(compute_logits(cpu, from, draws + i, n - i, error));
+    if (!logits_of(cpu, from, draws[i].row)) OMMAI_TRY(compute_logits(cpu, from, draws + i, n - i, error));
     i += draw_some(cpu, from, draws + i, n - i);
   }
   return OMMA_OK;

@@ -24,10 +24,12 @@ struct ommai_cpu_tables {
   struct ommai_cpu_slot *slots;          /* [max_sequences] */
   struct ommai_vision_profile *profiles; /* [n_workers] */
   struct ommai_prompt_row *prompt_rows;  /* [prefill_chunk] */
-  struct ommai_decode_row *step_rows;    /* [max_rows] */
-  float *residual;                       /* [drawn_rows, hidden]; NULL: logits_rows are as many */
-  float *logits;                         /* [logits_rows, vocab] */
-  struct ommai_sampler_input *inputs;    /* [sampler_rows] */
+  struct ommai_prefill_piece *pieces;    /* [max_pieces], of the chunk; and their slots */
+  int64_t *piece_slots;
+  struct ommai_decode_row *step_rows; /* [max_rows] */
+  float *residual;                    /* [drawn_rows, hidden]; NULL: logits_rows are as many */
+  float *logits;                      /* [logits_rows, vocab] */
+  struct ommai_sampler_input *inputs; /* [sampler_rows] */
   void *sampler_memory;
 };
 
@@ -49,14 +51,16 @@ struct ommai_cpu_runner {
   struct ommai_encode_times *times;
 
   struct ommai_prefill *chunk; /* in progress, or done; NULL: none */
+  int64_t n_pieces;
   struct ommai_prefill_pace pace;
 
-  /* The rows whose logits are there, and the rows of the step. */
+  /* The rows whose logits are there, in rising order, and how many the step has. */
   enum ommai_draw_from logits_from;
-  int64_t first_logits, n_logits, n_step_rows;
+  int64_t n_logits, logits_of[OMMAI_CPU_DRAW_ROWS], n_step_rows;
 };
 
-/* Rows of logits, and of the sampler, of a runner with these limits. */
+/* Pieces of a chunk, rows of logits, and of the sampler, of a runner with these limits. */
+int64_t ommai_cpu_max_pieces(const struct ommai_runner_limits *limits);
 int64_t ommai_cpu_logits_rows(const struct ommai_runner_limits *limits);
 int64_t ommai_cpu_sampler_rows(const struct ommai_runner_limits *limits);
 
@@ -80,6 +84,7 @@ void ommai_cpu_encode_end(struct ommai_runner *runner);
 enum omma_status ommai_cpu_prompt_begin(struct ommai_runner *runner, const struct ommai_prompt_piece *pieces, int64_t n_pieces,
                                         struct omma_error *error);
 enum omma_status ommai_cpu_prompt_advance(struct ommai_runner *runner, int64_t ns, bool *done, struct omma_error *error);
+void ommai_cpu_prompt_drop(struct ommai_runner *runner, int64_t slot);
 enum omma_status ommai_cpu_decode(struct ommai_runner *runner, const struct ommai_step_row *rows, int64_t n, bool drawn,
                                   struct omma_error *error);
 

@@ -31,6 +31,11 @@ static void find_facts(const void *network, struct ommai_runner_facts *facts) {
   for (int g = 0; g < facts->n_groups; g++) facts->groups[g] = layout.groups[g].state;
 }
 
+int64_t ommai_cpu_max_pieces(const struct ommai_runner_limits *limits) {
+  _Static_assert(OMMAI_MAX_CHUNK_PIECES <= OMMAI_PREFILL_MAX_PIECES, "a chunk's pieces fit");
+  return ommai_min_i64(limits->max_sequences, OMMAI_MAX_CHUNK_PIECES);
+}
+
 int64_t ommai_cpu_logits_rows(const struct ommai_runner_limits *limits) {
   return ommai_min_i64(limits->drawn_rows, OMMAI_CPU_DRAW_ROWS);
 }
@@ -48,6 +53,8 @@ static void place_tables(const struct omma_model *model, const struct ommai_runn
   tables->profiles = ommai_arena_take(arena, (size_t)model->network.n_threads, sizeof *tables->profiles);
   if (!has_decoder(model)) return;
   tables->prompt_rows = ommai_arena_take(arena, (size_t)limits->prefill_chunk, sizeof *tables->prompt_rows);
+  tables->pieces = ommai_arena_take(arena, (size_t)ommai_cpu_max_pieces(limits), sizeof *tables->pieces);
+  tables->piece_slots = ommai_arena_take(arena, (size_t)ommai_cpu_max_pieces(limits), sizeof *tables->piece_slots);
   tables->step_rows = ommai_arena_take(arena, (size_t)limits->max_rows, sizeof *tables->step_rows);
   if (drawn_rows > logits_rows) tables->residual = ommai_arena_take(arena, drawn_rows * hidden, sizeof(float));
   tables->logits = ommai_arena_take(arena, logits_rows * vocab, sizeof(float));
@@ -74,8 +81,8 @@ static enum omma_status measure(const void *network, const struct ommai_runner_l
                                        .slot = (size_t)vocabulary(model) * (sizeof(int32_t) + sizeof(bool))};
   bool fits = bytes->encode && !arena.failed;
   if (has_decoder(model)) {
-    bytes->prefill =
-        ommai_prefill_workspace_size(&model->network.decoder, limits->prefill_chunk, limits->context, model->network.n_threads);
+    bytes->prefill = ommai_prefill_workspace_size(&model->network.decoder, limits->prefill_chunk, ommai_cpu_max_pieces(limits),
+                                                  limits->context, model->network.n_threads);
     bytes->decode =
         ommai_decode_workspace_size(&model->network.decoder, limits->max_rows, limits->context, model->network.n_threads);
     fits = fits && bytes->prefill && bytes->decode && ommai_sampler_size(vocabulary(model), ommai_cpu_sampler_rows(limits));
@@ -171,6 +178,7 @@ static enum omma_status create(const void *network, const struct ommai_runner_li
                                                           .slot_end = ommai_cpu_slot_end,
                                                           .prompt_begin = ommai_cpu_prompt_begin,
                                                           .prompt_advance = ommai_cpu_prompt_advance,
+                                                          .prompt_drop = ommai_cpu_prompt_drop,
                                                           .decode = ommai_cpu_decode,
                                                           .draw = ommai_cpu_draw};
   const struct omma_model *model = network;

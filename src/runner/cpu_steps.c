@@ -7,11 +7,10 @@
 
 /* ---- prompts ---- */
 
-static void lay_out(struct ommai_cpu_runner *cpu, const struct ommai_prompt_piece *piece) {
+static void lay_out(struct ommai_cpu_runner *cpu, const struct ommai_prompt_piece *piece, struct ommai_prompt_row *row) {
   int64_t width = cpu->runner.facts.image.width;
-  for (int64_t i = 0; i < piece->n_tokens; i++) {
+  for (int64_t i = 0; i < piece->n_tokens; i++, row++) {
     const struct ommai_prompt_token *token = &piece->tokens[i];
-    struct ommai_prompt_row *row = &cpu->tables.prompt_rows[i];
     *row = (struct ommai_prompt_row){.token = token->token};
     memcpy(row->position, token->position, sizeof row->position);
     if (token->image < 0) continue;
@@ -24,13 +23,31 @@ static void lay_out(struct ommai_cpu_runner *cpu, const struct ommai_prompt_piec
 enum omma_status ommai_cpu_prompt_begin(struct ommai_runner *runner, const struct ommai_prompt_piece *pieces, int64_t n_pieces,
                                         struct omma_error *error) {
   struct ommai_cpu_runner *cpu = ommai_cpu_inside(runner);
-  OMMAI_ASSERT(n_pieces == 1 && pieces->n_tokens <= cpu->limits.prefill_chunk);
-  (void)n_pieces;
+  OMMAI_ASSERT(n_pieces >= 1 && n_pieces <= ommai_cpu_max_pieces(&cpu->limits));
   cpu->n_logits = 0;
   cpu->chunk = NULL;
-  lay_out(cpu, pieces);
-  return ommai_prefill_start(&cpu->model->network.decoder, cpu->kv, &pieces->pages, pieces->first, cpu->tables.prompt_rows,
-                             pieces->n_tokens, cpu->prefill_workspace, cpu->bytes.prefill, cpu->threads, &cpu->chunk, error);
+  cpu->n_pieces = n_pieces;
+  int64_t n_rows = 0;
+  for (int64_t i = 0; i < n_pieces; i++) {
+    OMMAI_ASSERT(n_rows + pieces[i].n_tokens <= cpu->limits.prefill_chunk);
+    lay_out(cpu, &pieces[i], cpu->tables.prompt_rows + n_rows);
+    cpu->tables.pieces[i] = (struct ommai_prefill_piece){pieces[i].first, pieces[i].n_tokens, pieces[i].pages};
+    cpu->tables.piece_slots[i] = pieces[i].slot;
+    n_rows += pieces[i].n_tokens;
+  }
+  return ommai_prefill_start(&cpu->model->network.decoder, cpu->kv, cpu->tables.pieces, n_pieces, cpu->tables.prompt_rows,
+                             cpu->prefill_workspace, cpu->bytes.prefill, cpu->threads, &cpu->chunk, error);
+}
+
+/* Its rows become those of tokens, as its images may go. */
+void ommai_cpu_prompt_drop(struct ommai_runner *runner, int64_t slot) {
+  struct ommai_cpu_runner *cpu = ommai_cpu_inside(runner);
+  struct ommai_prompt_row *row = cpu->tables.prompt_rows;
+  for (int64_t i = 0; cpu->chunk && i < cpu->n_pieces; row += cpu->tables.pieces[i++].n_rows) {
+    if (cpu->tables.piece_slots[i] != slot) continue;
+    ommai_prefill_drop(cpu->chunk, i);
+    for (int64_t j = 0; j < cpu->tables.pieces[i].n_rows; j++) row[j].image = NULL;
+  }
 }
 
 enum omma_status ommai_cpu_prompt_advance(struct ommai_runner *runner, int64_t ns, bool *done, struct omma_error *error) {
@@ -64,9 +81,8 @@ enum omma_status ommai_cpu_decode(struct ommai_runner *runner, const struct omma
   if (!drawn) return OMMA_OK;
   cpu->n_step_rows = n;
   cpu->logits_from = OMMAI_DRAW_FROM_STEP;
-  cpu->first_logits = 0;
   if (at_once) {
-    cpu->n_logits = n;
+    for (int64_t i = 0; i < n; i++) cpu->logits_of[cpu->n_logits++] = i;
   } else {
     memcpy(cpu->tables.residual, ommai_decode_residual(cpu->decode_workspace), (size_t)(n * hidden) * sizeof(float));
   }

@@ -26,9 +26,10 @@ enum omma_status ommai_fake_slot_begin(struct ommai_runner *runner, int64_t slot
 void ommai_fake_slot_end(struct ommai_runner *runner, int64_t slot) {
   struct ommai_fake_runner *fake = ommai_fake_inside(runner);
   if (slot >= 0 && slot < fake->limits.max_sequences) fake->slots[slot].used = false;
-  if (fake->piece.slot != slot) return;
-  fake->chunk.running = false; /* nobody may go on with its chunk */
-  fake->n_chunk_rows = 0;
+  for (int64_t i = 0; fake->chunk.running && i < fake->n_pieces; i++) {
+    if (fake->pieces[i].slot != slot || fake->dropped[i]) continue;
+    ommai_fake_complain(fake, "slot %lld ends in the middle of its chunk", (long long)slot);
+  }
 }
 
 /* ---- draws ---- */

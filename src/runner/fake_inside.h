@@ -43,7 +43,9 @@ struct ommai_fake_runner {
   const struct ommai_prepared_image *images; /* of the pass */
   struct ommai_image_rows *const *rows;
   int64_t n_images;
-  struct ommai_prompt_piece piece; /* of the chunk */
+  struct ommai_prompt_piece pieces[OMMAI_MAX_CHUNK_PIECES]; /* of the chunk */
+  bool dropped[OMMAI_MAX_CHUNK_PIECES];
+  int64_t n_pieces, n_all_pieces; /* of this chunk, and of all */
 
   struct ommai_fake_row *chunk_rows, *step_rows; /* [prefill_chunk], [max_rows] */
   int64_t n_chunk_rows, n_step_rows;             /* that may be drawn from */
@@ -70,6 +72,7 @@ enum omma_status ommai_fake_prompt_begin(struct ommai_runner *runner, const stru
 enum omma_status ommai_fake_prompt_advance(struct ommai_runner *runner, int64_t ns, bool *done, struct omma_error *error);
 enum omma_status ommai_fake_decode(struct ommai_runner *runner, const struct ommai_step_row *rows, int64_t n, bool drawn,
                                    struct omma_error *error);
+void ommai_fake_prompt_drop(struct ommai_runner *runner, int64_t slot);
 /* Goes on with the work for about `ns`; whether it is done. */
 bool ommai_fake_work_for(struct ommai_fake_runner *fake, struct ommai_fake_work *work, int64_t ns);
 

@@ -142,6 +142,7 @@ static const struct ommai_runner_functions functions = {
     .slot_end = ommai_fake_slot_end,
     .prompt_begin = ommai_fake_prompt_begin,
     .prompt_advance = ommai_fake_prompt_advance,
+    .prompt_drop = ommai_fake_prompt_drop,
     .decode = ommai_fake_decode,
     .draw = ommai_fake_draw,
 };

@@ -125,23 +125,55 @@ static void unwrite(struct ommai_fake_runner *fake, const struct ommai_prompt_pi
   }
 }
 
+/* Whether the pieces make a chunk; *n_tokens of all. */
+static bool check_pieces(struct ommai_fake_runner *fake, const struct ommai_prompt_piece *pieces, int64_t n_pieces,
+                         int64_t *n_tokens) {
+  int64_t most = ommai_min_i64(OMMAI_MAX_CHUNK_PIECES, fake->limits.max_sequences), context = 0;
+  *n_tokens = 0;
+  for (int64_t i = 0; i < n_pieces && i < most; i++) {
+    const struct ommai_prompt_piece *piece = &pieces[i];
+    if (piece->first % PAGE || piece->n_tokens < 1) {
+      ommai_fake_complain(fake, "a piece of %lld tokens at %lld", (long long)piece->n_tokens, (long long)piece->first);
+    }
+    for (int64_t j = 0; j < i; j++) {
+      if (pieces[j].slot == piece->slot) ommai_fake_complain(fake, "slot %lld is twice in a chunk", (long long)piece->slot);
+    }
+    if (!ommai_fake_knows_slot(fake, piece->slot)) return false;
+    *n_tokens += piece->n_tokens;
+    context += ommai_round_up(piece->first + piece->n_tokens, PAGE);
+  }
+  if (n_pieces < 1 || n_pieces > most || *n_tokens > fake->limits.prefill_chunk ||
+      context > ommai_round_up(fake->limits.context, PAGE)) {
+    ommai_fake_complain(fake, "a chunk of %lld pieces, %lld tokens and %lld positions", (long long)n_pieces,
+                        (long long)*n_tokens, (long long)context);
+    return false;
+  }
+  return true;
+}
+
 enum omma_status ommai_fake_prompt_begin(struct ommai_runner *runner, const struct ommai_prompt_piece *pieces, int64_t n_pieces,
                                          struct omma_error *error) {
   struct ommai_fake_runner *fake = ommai_fake_inside(runner);
-  const struct ommai_prompt_piece *piece = pieces;
+  const struct ommai_fake_costs *costs = &fake->network->costs;
+  int64_t n_tokens;
   fake->chunk.running = false;
   fake->n_chunk_rows = 0;
   if (ommai_fake_fails(fake, OMMAI_FAKE_PROMPT_BEGIN)) return ommai_fail(error, OMMA_ERROR_INTERNAL, "a chunk that fails");
-  if (n_pieces != 1 || piece->first % PAGE || piece->n_tokens < 1 || piece->n_tokens > fake->limits.prefill_chunk) {
-    ommai_fake_complain(fake, "a chunk of %lld pieces, the first %lld tokens at %lld", (long long)n_pieces,
-                        (long long)piece->n_tokens, (long long)piece->first);
+  if (!check_pieces(fake, pieces, n_pieces, &n_tokens)) return OMMA_OK;
+  fake->chunk = (struct ommai_fake_work){.running = true, .total_ns = costs->chunk + n_tokens * costs->prompt_row};
+  fake->n_pieces = n_pieces;
+  fake->n_all_pieces += n_pieces;
+  for (int64_t i = 0; i < n_pieces; i++) {
+    fake->pieces[i] = pieces[i];
+    fake->dropped[i] = false;
+    unwrite(fake, &pieces[i]);
   }
-  if (!ommai_fake_knows_slot(fake, piece->slot)) return OMMA_OK;
-  const struct ommai_fake_costs *costs = &fake->network->costs;
-  fake->piece = *piece;
-  fake->chunk = (struct ommai_fake_work){.running = true, .total_ns = costs->chunk + piece->n_tokens * costs->prompt_row};
-  unwrite(fake, piece);
   return OMMA_OK;
+}
+
+void ommai_fake_prompt_drop(struct ommai_runner *runner, int64_t slot) {
+  struct ommai_fake_runner *fake = ommai_fake_inside(runner);
+  for (int64_t i = 0; i < fake->n_pieces; i++) fake->dropped[i] |= fake->pieces[i].slot == slot;
 }
 
 static uint64_t hash_token(const struct ommai_prompt_piece *piece, const struct ommai_prompt_token *token) {
@@ -159,9 +191,23 @@ static uint64_t hash_token(const struct ommai_prompt_piece *piece, const struct 
   return hash;
 }
 
+/* Leaves the piece's rows from chunk_rows[row] on. */
+static void compute_piece(struct ommai_fake_runner *fake, const struct ommai_prompt_piece *piece, int64_t row) {
+  int64_t end = piece->first + piece->n_tokens, border = end / PAGE * PAGE;
+  struct states states;
+  read_states(fake, piece->slot, &piece->pages, piece->first, &states);
+  for (int64_t i = 0; i < piece->n_tokens; i++) {
+    const struct ommai_prompt_token *token = &piece->tokens[i];
+    uint64_t hash = compute(fake, piece->slot, &piece->pages, piece->first + i, hash_token(piece, token), &states);
+    fake->chunk_rows[row + i] = (struct ommai_fake_row){piece->slot, token->token, hash};
+    if (piece->first + i + 1 == border && border < end)
+      write_states(fake, &piece->pages, OMMAI_SNAPSHOT_BORDER, border, &states);
+  }
+  write_states(fake, &piece->pages, OMMAI_SNAPSHOT_WRITTEN, end, &states);
+}
+
 enum omma_status ommai_fake_prompt_advance(struct ommai_runner *runner, int64_t ns, bool *done, struct omma_error *error) {
   struct ommai_fake_runner *fake = ommai_fake_inside(runner);
-  const struct ommai_prompt_piece *piece = &fake->piece;
   if (ommai_fake_fails(fake, OMMAI_FAKE_PROMPT_ADVANCE)) return ommai_fail(error, OMMA_ERROR_INTERNAL, "a chunk that fails");
   *done = true;
   if (!fake->chunk.running) {
@@ -170,18 +216,9 @@ enum omma_status ommai_fake_prompt_advance(struct ommai_runner *runner, int64_t 
   }
   *done = ommai_fake_work_for(fake, &fake->chunk, ns);
   if (!*done) return OMMA_OK;
-  int64_t end = piece->first + piece->n_tokens, border = end / PAGE * PAGE;
-  struct states states;
-  read_states(fake, piece->slot, &piece->pages, piece->first, &states);
-  for (int64_t i = 0; i < piece->n_tokens; i++) {
-    const struct ommai_prompt_token *token = &piece->tokens[i];
-    uint64_t hash = compute(fake, piece->slot, &piece->pages, piece->first + i, hash_token(piece, token), &states);
-    fake->chunk_rows[i] = (struct ommai_fake_row){piece->slot, token->token, hash};
-    if (piece->first + i + 1 == border && border < end)
-      write_states(fake, &piece->pages, OMMAI_SNAPSHOT_BORDER, border, &states);
+  for (int64_t i = 0; i < fake->n_pieces; fake->n_chunk_rows += fake->pieces[i++].n_tokens) {
+    if (!fake->dropped[i]) compute_piece(fake, &fake->pieces[i], fake->n_chunk_rows);
   }
-  write_states(fake, &piece->pages, OMMAI_SNAPSHOT_WRITTEN, end, &states);
-  fake->n_chunk_rows = piece->n_tokens;
   fake->chunk.running = false;
   return OMMA_OK;
 }

@@ -36,7 +36,7 @@ struct ommai_runner_facts {
 struct ommai_runner_limits {
   int64_t n_pages[OMMAI_MAX_STATE_GROUPS];
   int64_t context;       /* positions of a sequence */
-  int64_t prefill_chunk; /* tokens of a chunk */
+  int64_t prefill_chunk; /* tokens of a chunk, of all its pieces */
   int64_t patch_budget;  /* patches of a pass, unless one image has more */
   int64_t max_sequences; /* slots */
   int64_t max_rows;      /* of a step */
@@ -70,9 +70,13 @@ struct ommai_runner_source {
 
 /* ---- what is handed to a runner ---- */
 
-/* A part of a sequence's prompt: n_tokens from position `first` on, a multiple of
- * OMMA_ATTENTION_PAGE_TOKENS. `images` are those that the tokens name; rows of them that the part
- * has are complete. Tokens, pages and rows stay until the chunk is over. */
+/* A chunk has pieces of different sequences, at most this number and no more than there are slots;
+ * their pages end after at most `context` positions, rounded up to a page, in all. */
+#define OMMAI_MAX_CHUNK_PIECES 64
+
+/* A piece of a sequence's prompt: n_tokens from position `first` on, a multiple of
+ * OMMA_ATTENTION_PAGE_TOKENS. `images` are those that the tokens name; rows of them that the piece
+ * has are complete. Tokens, pages and rows stay until the chunk is over, or the piece dropped. */
 struct ommai_prompt_piece {
   int64_t slot;
   int64_t first, n_tokens;
@@ -133,14 +137,18 @@ struct ommai_runner_functions {
   /* Nothing happens to a free slot. */
   void (*slot_end)(struct ommai_runner *runner, int64_t slot);
 
-  /* Begins a chunk of n_pieces, which today's runners take one of. Its rows are its tokens in
-   * order, and may be drawn from until the next chunk begins. A chunk in progress is given up.
+  /* Begins a chunk of n_pieces, each of another slot. Its rows are their tokens, piece after piece,
+   * and may be drawn from until the next chunk begins. A chunk in progress is given up.
    * Errors: MEMORY. */
   enum omma_status (*prompt_begin)(struct ommai_runner *runner, const struct ommai_prompt_piece *pieces, int64_t n_pieces,
                                    struct omma_error *error);
   /* Goes on for about `ns` nanoseconds. *done: state and rows of all its tokens are there, and stay
    * there however often it is called. Errors: INTERNAL. */
   enum omma_status (*prompt_advance)(struct ommai_runner *runner, int64_t ns, bool *done, struct omma_error *error);
+
+  /* The slot's piece leaves the chunk in progress: nothing of it is written or needed from here on,
+   * and none of its rows is drawn from. Nothing happens where there is none. */
+  void (*prompt_drop)(struct ommai_runner *runner, int64_t slot);
 
   /* A step: the rows' state goes into the pages. Rows of one sequence stand at successive indices,
    * and each sees those before it. `drawn`: its rows may be drawn from until the next step or a

@@ -196,6 +196,8 @@ void sim_check_end(struct sim_world *world) {
   if (world->n_ended == world->n_accepted) check_clean(world);
   outcome->n_preemptions = world->engine->resources.stats.n_preemptions;
   outcome->n_drafts_right = world->engine->resources.stats.accepted_tokens;
+  outcome->n_chunks = ommai_fake_runner_calls(world->engine->resources.runner, OMMAI_FAKE_PROMPT_BEGIN);
+  outcome->n_pieces = ommai_fake_inside(world->engine->resources.runner)->n_all_pieces;
   outcome->worst_wait = sim_worst_wait(world, &worst);
   if (outcome->worst_wait > 1) {
     sim_break(world, "waits", "request %lld takes %.1f ms, %.1f times the bound", sim_number(worst),

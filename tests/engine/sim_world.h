@@ -26,6 +26,7 @@ struct sim_outcome {
   char rule[16]; /* the first that was broken; empty: none */
   char details[300];
   int64_t n_turns, n_ended, n_cancelled, n_failed, n_tokens, n_preemptions, n_cached_tokens, n_drafts_right;
+  int64_t n_chunks, n_pieces; /* of prompts */
   /* simulated: of all work, between two tokens of any answer, and until the end of all requests */
   int64_t total_ns, longest_gap_ns, completion_ns;
   double worst_wait, worst_gap; /* over their bounds */

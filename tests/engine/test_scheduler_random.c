@@ -46,6 +46,8 @@ static void add(struct sim_outcome *total, const struct sim_outcome *outcome) {
   total->n_preemptions += outcome->n_preemptions;
   total->n_cached_tokens += outcome->n_cached_tokens;
   total->n_drafts_right += outcome->n_drafts_right;
+  total->n_chunks += outcome->n_chunks;
+  total->n_pieces += outcome->n_pieces;
   total->worst_wait = fmax(total->worst_wait, outcome->worst_wait);
   total->worst_gap = fmax(total->worst_gap, outcome->worst_gap);
 }
@@ -105,10 +107,12 @@ static int run_random(uint64_t seed, int64_t n_requests) {
   const struct sim_outcome *total = &sum.total;
   printf(
       "%lld requests in %lld cases and %lld turns: %lld tokens, %lld preemptions, %lld cancelled, %lld failed, %lld tokens "
-      "from the prefix cache, %lld guesses right; the longest wait is %.2f of its bound, the longest gap %.2f\n",
+      "from the prefix cache, %lld guesses right, %lld pieces of prompts in %lld chunks; the longest wait is %.2f of its "
+      "bound, the longest gap %.2f\n",
       (long long)total->n_ended, (long long)sum.n_cases, (long long)total->n_turns, (long long)total->n_tokens,
       (long long)total->n_preemptions, (long long)total->n_cancelled, (long long)total->n_failed,
-      (long long)total->n_cached_tokens, (long long)total->n_drafts_right, total->worst_wait, total->worst_gap);
+      (long long)total->n_cached_tokens, (long long)total->n_drafts_right, (long long)total->n_pieces,
+      (long long)total->n_chunks, total->worst_wait, total->worst_gap);
   return failed >= 0 ? explain(&workers[failed]) : 0;
 }
 

@@ -296,22 +296,22 @@ static void check_decoder(const struct omma_model *model, const struct omma_requ
             &error);
   int32_t *pages = malloc((size_t)n_pages * sizeof *pages);
   for (int64_t i = 0; i < n_pages; i++) pages[i] = (int32_t)i;
-  const struct ommai_state_pages of = {{pages, pages}};
+  const struct ommai_prefill_piece piece = {0, n, {{pages, pages}}};
   struct ommai_prompt_row *rows = make_rows(model, request, inputs);
-  size_t size = ommai_prefill_workspace_size(&model->network.decoder, n, n, 1),
+  size_t size = ommai_prefill_workspace_size(&model->network.decoder, n, 1, n, 1),
          decode_size = ommai_decode_workspace_size(&model->network.decoder, 1, n, 1);
   void *workspace = aligned_alloc(64, (size + 63) / 64 * 64),
        *decode_workspace = aligned_alloc(64, (decode_size + 63) / 64 * 64);
   float *logits = malloc((size_t)model->config.text.vocab_size * sizeof *logits);
   struct ommai_prefill *prefill;
-  assert_ok(ommai_prefill_start(&model->network.decoder, cache, &of, 0, rows, n, workspace, size, NULL, &prefill, &error),
+  assert_ok(ommai_prefill_start(&model->network.decoder, cache, &piece, 1, rows, workspace, size, NULL, &prefill, &error),
             &error);
   struct golden_observer observer = {c, BOUND, 0};
   ommai_prefill_set_observer(prefill, observe_layer, &observer);
   while (!ommai_prefill_done(prefill)) assert_ok(ommai_prefill_advance(prefill, 5, &error), &error);
   assert_int_equal(observer.n_checked, golden_count_stages(c, NULL, "language.layer"));
-  assert_ok(ommai_decode_logits(&model->network.decoder, ommai_prefill_residual(prefill, n - 1), 1, decode_workspace,
-                                decode_size, NULL, logits, &error),
+  const float *last = ommai_prefill_residual(prefill, n - 1);
+  assert_ok(ommai_decode_logits(&model->network.decoder, &last, 1, decode_workspace, decode_size, NULL, logits, &error),
             &error);
   golden_expect(c, "language.logits", logits, 1, model->config.text.vocab_size, BOUND);
   free(logits);

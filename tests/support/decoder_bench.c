@@ -3,7 +3,10 @@
 #include <stdlib.h>
 
 #include "base/allocator.h"
+#include "kernels/dtype.h"
 #include "support/test.h"
+
+enum { SEQUENCE_PAGES = 5, BATCH = 4, SHARING = 3 };
 
 struct decoder_bench decoder_bench_make(const struct ommai_decoder *decoder, const struct decoder_bench_sizes *sizes,
                                         int n_threads) {
@@ -15,7 +18,7 @@ struct decoder_bench decoder_bench_make(const struct ommai_decoder *decoder, con
             &error);
   assert_ok(ommai_team_create(n_threads, false, &ommai_default_allocator, &bench.team, &error), &error);
   bench.interface = ommai_team_interface(bench.team);
-  size_t prefill = ommai_prefill_workspace_size(decoder, sizes->prompt_rows, sizes->context, n_threads);
+  size_t prefill = ommai_prefill_workspace_size(decoder, sizes->prompt_rows, SHARING, sizes->context, n_threads);
   size_t decode = ommai_decode_workspace_size(decoder, sizes->decode_rows, sizes->context, n_threads);
   assert_true(prefill > 0 && decode > 0);
   bench.size = prefill > decode ? prefill : decode;
@@ -41,20 +44,35 @@ struct ommai_state_pages decoder_bench_pages(const int32_t *pages) {
   return of;
 }
 
+/* A chunk's, at position `first`. snapshots [OMMAI_SNAPSHOT_PAGES] must outlive the result. */
+static struct ommai_state_pages chunk_pages(const struct decoder_bench *bench, const int32_t *pages, int64_t first,
+                                            int32_t *snapshots) {
+  struct ommai_state_pages of = decoder_bench_pages(pages);
+  snapshots[OMMAI_SNAPSHOT_READ] = first ? pages[0] : -1;
+  snapshots[OMMAI_SNAPSHOT_WRITTEN] = pages[0];
+  snapshots[OMMAI_SNAPSHOT_BORDER] = -1;
+  for (int64_t g = 0; g < bench->cache->layout.n_groups; g++) {
+    if (bench->cache->layout.groups[g].state.kind == OMMAI_STATE_SNAPSHOT) of.of_group[g] = snapshots;
+  }
+  return of;
+}
+
+static void set_row(struct ommai_prompt_row *row, int32_t token, int64_t position) {
+  int32_t at = (int32_t)position;
+  *row = (struct ommai_prompt_row){.token = token, .position = {at, at, at}};
+}
+
 void decoder_bench_prefill(struct decoder_bench *bench, const int32_t *pages, const int32_t *tokens, int64_t n, int64_t chunk,
                            int64_t max_tasks, float *last) {
   struct ommai_prompt_row *rows = calloc((size_t)n, sizeof *rows);
   struct omma_error error;
   struct ommai_prefill *run = NULL;
-  for (int32_t i = 0; i < n; i++) rows[i] = (struct ommai_prompt_row){.token = tokens[i], .position = {i, i, i}};
+  for (int64_t i = 0; i < n; i++) set_row(&rows[i], tokens[i], i);
   for (int64_t first = 0; first < n; first += chunk) {
     int64_t count = n - first < chunk ? n - first : chunk;
-    const int32_t snapshots[OMMAI_SNAPSHOT_PAGES] = {first ? pages[0] : -1, pages[0], -1};
-    struct ommai_state_pages of = decoder_bench_pages(pages);
-    for (int64_t g = 0; g < bench->cache->layout.n_groups; g++) {
-      if (bench->cache->layout.groups[g].state.kind == OMMAI_STATE_SNAPSHOT) of.of_group[g] = snapshots;
-    }
-    assert_ok(ommai_prefill_start(bench->decoder, bench->cache, &of, first, rows + first, count, bench->workspace, bench->size,
+    int32_t snapshots[OMMAI_SNAPSHOT_PAGES];
+    const struct ommai_prefill_piece piece = {first, count, chunk_pages(bench, pages, first, snapshots)};
+    assert_ok(ommai_prefill_start(bench->decoder, bench->cache, &piece, 1, rows + first, bench->workspace, bench->size,
                                   bench->interface, &run, &error),
               &error);
     while (!ommai_prefill_done(run)) assert_ok(ommai_prefill_advance(run, max_tasks, &error), &error);
@@ -73,8 +91,6 @@ void decoder_bench_decode(struct decoder_bench *bench, const struct ommai_decode
       ommai_decode_run(bench->decoder, bench->cache, rows, n, bench->workspace, bench->size, bench->interface, logits, &error),
       &error);
 }
-
-enum { SEQUENCE_PAGES = 5, BATCH = 4 };
 
 struct cut {
   int64_t chunk, max_tasks;
@@ -111,6 +127,97 @@ void decoder_bench_check_cutting(const struct ommai_decoder *decoder, const stru
     assert_memory_equal(found, reference, n_values * sizeof *found);
   }
   free(reference);
+  free(found);
+}
+
+/* The pieces of a chunk; what is before `first` is there already. */
+static const struct {
+  int64_t first, end;
+  int32_t pages[SEQUENCE_PAGES];
+} shared[SHARING] = {{64, 100, {0, 5, 9}}, {0, 1, {1, 2}}, {0, 64, {4, 6}}};
+
+/* Each page of the sequence in every layer is `value`, or becomes that. */
+static void look_at_pages(const struct decoder_bench *bench, int64_t sequence, unsigned char value, bool fill) {
+  const struct ommai_kv_cache *cache = bench->cache;
+  for (int64_t layer = 0; layer < bench->decoder->config.n_layers; layer++) {
+    const struct ommai_layer_group *group = &cache->layout.groups[cache->layout.group[layer]];
+    bool snapshot = group->state.kind == OMMAI_STATE_SNAPSHOT;
+    size_t size = (size_t)ommai_kv_page_stride(cache, layer) * ommai_dtype_size(cache->dtype);
+    if (snapshot) size = group->state.page_bytes / (size_t)group->n_layers;
+    for (int64_t i = 0; i < (snapshot ? 1 : (shared[sequence].end + 63) / 64); i++) {
+      int32_t page = shared[sequence].pages[i];
+      unsigned char *memory = ommai_kv_layer_keys(cache, layer);
+      memory = snapshot ? ommai_kv_snapshot(cache, layer, page) : memory + (size_t)page * size;
+      if (fill) memset(memory, value, size);
+      for (size_t at = 0; at < size; at++) assert_int_equal(memory[at], value);
+    }
+  }
+}
+
+/* The pieces in this order, of which sequence `dropped` (-1: none) leaves after n_before slices;
+ * the residuals of all last rows into last [SHARING, hidden size]. */
+static void prefill_shared(struct decoder_bench *bench, const int32_t *prompt, const int64_t *order, int64_t dropped,
+                            int64_t n_before, float *last) {
+  struct ommai_prompt_row rows[256];
+  struct ommai_prefill_piece pieces[SHARING];
+  int32_t snapshots[SHARING][OMMAI_SNAPSHOT_PAGES];
+  int64_t n_rows = 0, last_rows[SHARING];
+  struct ommai_prefill *run;
+  struct omma_error error;
+  for (int64_t i = 0; i < SHARING; i++) {
+    int64_t s = order[i], first = shared[s].first, n = shared[s].end - first;
+    if (first) decoder_bench_prefill(bench, shared[s].pages, prompt + s, first, first, 100, last);
+    pieces[i] = (struct ommai_prefill_piece){first, n, chunk_pages(bench, shared[s].pages, first, snapshots[i])};
+    for (int64_t j = 0; j < n; j++) set_row(&rows[n_rows++], prompt[s + first + j], first + j);
+    last_rows[s] = n_rows - 1;
+  }
+  assert_ok(ommai_prefill_start(bench->decoder, bench->cache, pieces, SHARING, rows, bench->workspace, bench->size,
+                                bench->interface, &run, &error),
+            &error);
+  for (int64_t slice = 0; !ommai_prefill_done(run); slice++) {
+    for (int64_t i = 0; i < SHARING && slice == n_before; i++) {
+      if (order[i] != dropped) continue;
+      ommai_prefill_drop(run, i);
+      look_at_pages(bench, dropped, 0xee, true);
+    }
+    assert_ok(ommai_prefill_advance(run, 3, &error), &error);
+  }
+  for (int64_t s = 0; s < SHARING; s++) {
+    size_t hidden = (size_t)bench->decoder->config.hidden_size;
+    memcpy(last + (size_t)s * hidden, ommai_prefill_residual(run, last_rows[s]), hidden * sizeof(float));
+  }
+}
+
+void decoder_bench_check_sharing(const struct ommai_decoder *decoder, const struct decoder_bench_sizes *sizes,
+                                 const int32_t *prompt) {
+  static const struct {
+    int64_t order[SHARING], dropped, n_before;
+    int n_threads;
+  } cases[] = {{{0, 1, 2}, -1, 0, 1}, {{2, 0, 1}, -1, 0, 3}, {{1, 0, 2}, 0, 0, 2}, {{0, 1, 2}, 2, 7, 2}, {{2, 1, 0}, 1, 19, 1}};
+  size_t hidden = (size_t)decoder->config.hidden_size, vocab = (size_t)decoder->config.vocab_size;
+  float *alone = calloc(SHARING * (hidden + vocab), sizeof *alone), *found = calloc(SHARING * hidden + vocab, sizeof *found);
+  float *alone_logits = alone + SHARING * hidden, *logits = found + SHARING * hidden;
+  struct decoder_bench bench = decoder_bench_make(decoder, sizes, 2);
+  for (int64_t s = 0; s < SHARING; s++) {
+    const struct ommai_decode_row row = decoder_bench_row(17, (int32_t)shared[s].end, shared[s].pages);
+    decoder_bench_prefill(&bench, shared[s].pages, prompt + s, shared[s].end, 128, 100, alone + (size_t)s * hidden);
+    decoder_bench_decode(&bench, &row, 1, alone_logits + (size_t)s * vocab);
+  }
+  decoder_bench_free(&bench);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    bench = decoder_bench_make(decoder, sizes, cases[i].n_threads);
+    prefill_shared(&bench, prompt, cases[i].order, cases[i].dropped, cases[i].n_before, found);
+    if (cases[i].dropped >= 0) look_at_pages(&bench, cases[i].dropped, 0xee, false);
+    for (int64_t s = 0; s < SHARING; s++) {
+      if (s == cases[i].dropped) continue;
+      const struct ommai_decode_row row = decoder_bench_row(17, (int32_t)shared[s].end, shared[s].pages);
+      assert_memory_equal(found + (size_t)s * hidden, alone + (size_t)s * hidden, hidden * sizeof *found);
+      decoder_bench_decode(&bench, &row, 1, logits);
+      assert_memory_equal(logits, alone_logits + (size_t)s * vocab, vocab * sizeof *logits);
+    }
+    decoder_bench_free(&bench);
+  }
+  free(alone);
   free(found);
 }
 

@@ -44,6 +44,11 @@ void decoder_bench_decode(struct decoder_bench *bench, const struct ommai_decode
 void decoder_bench_check_cutting(const struct ommai_decoder *decoder, const struct decoder_bench_sizes *sizes,
                                  const int32_t *prompt);
 
+/* Four sequences' pieces in one chunk, in any order, and where one of them is dropped on the way:
+ * not a bit of the others changes, and a dropped one's pages are not written any more. */
+void decoder_bench_check_sharing(const struct ommai_decoder *decoder, const struct decoder_bench_sizes *sizes,
+                                 const int32_t *prompt);
+
 /* Four sequences of different lengths from the prompt, decoded together and alone, in any order:
  * not a bit changes. */
 void decoder_bench_check_batch(const struct ommai_decoder *decoder, const struct decoder_bench_sizes *sizes,

@@ -103,6 +103,11 @@ static enum omma_status decode(const struct ommai_decode_mixing *mixing, int64_t
 
 /* ---- prefill ---- */
 
+static size_t prefill_size(const struct ommai_decoder *decoder, const struct ommai_layer_group *group,
+                           const struct ommai_prefill_limits *limits, int n_workers) {
+  return size(decoder, group, limits->rows, limits->context, n_workers);
+}
+
 static enum omma_status place_prefill(struct ommai_prefill_mixing *mixing, int n_workers, struct ommai_arena *arena,
                                       struct omma_error *error) {
   (void)n_workers, (void)arena, (void)error;
@@ -115,21 +120,29 @@ struct prefill_call {
   int64_t layer, first_step;
 };
 
+static void prefill_piece(const struct ommai_prefill_mixing *mixing, const struct head *head, int64_t piece) {
+  const struct ommai_chunk_pieces *pieces = mixing->pieces;
+  const struct ommai_mixer_shape sizes = shape(&mixing->decoder->config);
+  const int32_t *pages = pieces->pages[piece].of_group[mixing->group];
+  int64_t begin = pieces->borders[piece], end = ommai_chunk_piece_end(pieces, piece);
+  int64_t border = end - end % OMMA_ATTENTION_PAGE_TOKENS;
+  copy_state(head, pages[OMMAI_SNAPSHOT_READ], pages[OMMAI_SNAPSHOT_WRITTEN]);
+  for (int64_t row = begin; row < pieces->borders[piece + 1]; row++) {
+    if (pieces->firsts[piece] + row - begin == border && row > begin && pages[OMMAI_SNAPSHOT_BORDER] >= 0) {
+      copy_state(head, pages[OMMAI_SNAPSHOT_WRITTEN], pages[OMMAI_SNAPSHOT_BORDER]);
+    }
+    run_row(head, mixing->projected + row * sizes.projected, state_of(head, pages[OMMAI_SNAPSHOT_WRITTEN]),
+            ommai_element(mixing->out, row * sizes.mixed, mixing->decoder->dtype));
+  }
+}
+
 static void prefill_head(void *context, int64_t task, int worker) {
   (void)worker;
   const struct prefill_call *call = context;
   const struct ommai_prefill_mixing *mixing = call->mixing;
   const struct head head = {mixing->decoder, mixing->cache, call->layer, call->first_step + task};
-  const struct ommai_mixer_shape sizes = shape(&mixing->decoder->config);
-  const int32_t *pages = mixing->pages;
-  int64_t end = mixing->first + mixing->n_rows, border = end - end % OMMA_ATTENTION_PAGE_TOKENS;
-  copy_state(&head, pages[OMMAI_SNAPSHOT_READ], pages[OMMAI_SNAPSHOT_WRITTEN]);
-  for (int64_t row = 0; row < mixing->n_rows; row++) {
-    if (mixing->first + row == border && row > 0 && pages[OMMAI_SNAPSHOT_BORDER] >= 0) {
-      copy_state(&head, pages[OMMAI_SNAPSHOT_WRITTEN], pages[OMMAI_SNAPSHOT_BORDER]);
-    }
-    run_row(&head, mixing->projected + row * sizes.projected, state_of(&head, pages[OMMAI_SNAPSHOT_WRITTEN]),
-            ommai_element(mixing->out, row * sizes.mixed, mixing->decoder->dtype));
+  for (int64_t i = 0; i < mixing->pieces->n; i++) {
+    if (!mixing->pieces->dropped[i]) prefill_piece(mixing, &head, i);
   }
 }
 
@@ -147,6 +160,6 @@ const struct ommai_mixer toy_mixer = {.shape = shape,
                                       .decode_size = size,
                                       .place_decode = place_decode,
                                       .decode = decode,
-                                      .prefill_size = size,
+                                      .prefill_size = prefill_size,
                                       .place_prefill = place_prefill,
                                       .prefill = prefill};

@@ -57,7 +57,8 @@ static void logits_match_double_precision(void **state) {
       struct omma_error error;
       int64_t n = lengths[i];
       decoder_bench_prefill(&bench, pages, prompt, n, n == 65 ? 64 : 320, 5, last);
-      assert_ok(ommai_decode_logits(bench.decoder, last, 1, bench.workspace, bench.size, bench.interface, logits, &error),
+      assert_ok(ommai_decode_logits(bench.decoder, (const float *[]){last}, 1, bench.workspace, bench.size, bench.interface,
+                                    logits, &error),
                 &error);
       decoder_fixture_oracle(&fixtures[2 * kind], prompt, n, expected);
       assert_true(distance(logits, expected) < 1e-5);
@@ -73,6 +74,11 @@ static void logits_match_double_precision(void **state) {
 static void cutting_does_not_change_a_bit(void **state) {
   (void)state;
   for (int f = 0; f < 2 * DECODER_KINDS; f++) decoder_bench_check_cutting(&fixtures[f].decoder, &sizes, prompt);
+}
+
+static void sharing_a_chunk_does_not_change_a_bit(void **state) {
+  (void)state;
+  for (int f = 0; f < 2 * DECODER_KINDS; f++) decoder_bench_check_sharing(&fixtures[f].decoder, &sizes, prompt);
 }
 
 static void the_batch_does_not_change_a_bit(void **state) {
@@ -95,6 +101,7 @@ static double keep_promises(const struct ommai_decoder *decoder, const struct de
   double expected[DECODER_VOCAB];
   decoder_bench_check_cutting(decoder, &sizes, prompt);
   decoder_bench_check_batch(decoder, &sizes, prompt);
+  decoder_bench_check_sharing(decoder, &sizes, prompt);
   struct decoder_bench bench = decoder_bench_make(decoder, &sizes, 2);
   assert_int_equal(bench.cache->dtype, decoder->kv_type);
   decoder_bench_prefill(&bench, pages, prompt, 257, 128, 5, last);
@@ -133,7 +140,7 @@ static void small_workspaces_are_refused(void **state) {
   for (int kind = 0; kind < 2 * DECODER_KINDS; kind++) {
     const struct ommai_decoder decoder = kind % 2 ? with_bf16_cache(kind / 2) : fixtures[kind].decoder;
     struct decoder_bench bench = decoder_bench_make(&decoder, &sizes, 1);
-    const struct ommai_state_pages of = decoder_bench_pages(pages);
+    const struct ommai_prefill_piece piece = {0, N_TOKENS, decoder_bench_pages(pages)};
     struct ommai_prompt_row rows[N_TOKENS] = {{0}};
     const struct ommai_decode_row row = decoder_bench_row(1, 0, pages);
     struct ommai_prefill *run;
@@ -144,7 +151,7 @@ static void small_workspaces_are_refused(void **state) {
       unsigned char *workspace = aligned_alloc(64, size + 64);
       memset(workspace, 0x5a, size + 64);
       enum omma_status status[2];
-      status[0] = ommai_prefill_start(bench.decoder, bench.cache, &of, 0, rows, N_TOKENS, workspace, size, NULL, &run, &error);
+      status[0] = ommai_prefill_start(bench.decoder, bench.cache, &piece, 1, rows, workspace, size, NULL, &run, &error);
       status[1] = ommai_decode_run(bench.decoder, bench.cache, &row, 1, workspace, size, NULL, logits, &error);
       for (int i = 0; i < 2; i++) {
         assert_true(status[i] == OMMA_OK || status[i] == OMMA_ERROR_MEMORY);
@@ -192,7 +199,7 @@ static void a_failing_layer_is_reported(void **state) {
                {mla, routed->experts[0].down.linear},
                {mla, routed->mla_heads[1].expand.linear}};
   const int32_t pages[5] = {3, 1, 7, 2, 4};
-  const struct ommai_state_pages of = decoder_bench_pages(pages);
+  const struct ommai_prefill_piece piece = {0, N_TOKENS, decoder_bench_pages(pages)};
   struct ommai_prompt_row rows[N_TOKENS] = {{0}};
   for (int i = 0; i < N_TOKENS; i++) rows[i].token = prompt[i];
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -201,8 +208,8 @@ static void a_failing_layer_is_reported(void **state) {
     struct ommai_prefill *run;
     struct omma_error error;
     fixture_break_linear(cases[i].linear, &broken);
-    assert_ok(ommai_prefill_start(bench.decoder, bench.cache, &of, 0, rows, N_TOKENS, bench.workspace, bench.size,
-                                  bench.interface, &run, &error),
+    assert_ok(ommai_prefill_start(bench.decoder, bench.cache, &piece, 1, rows, bench.workspace, bench.size, bench.interface,
+                                  &run, &error),
               &error);
     enum omma_status status = OMMA_OK;
     while (status == OMMA_OK && !ommai_prefill_done(run)) status = ommai_prefill_advance(run, 100, &error);
@@ -214,10 +221,15 @@ static void a_failing_layer_is_reported(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(logits_match_double_precision),     cmocka_unit_test(cutting_does_not_change_a_bit),
-      cmocka_unit_test(the_batch_does_not_change_a_bit),   cmocka_unit_test(a_bf16_cache_with_f32_layers_keeps_every_promise),
-      cmocka_unit_test(an_int8_cache_keeps_every_promise), cmocka_unit_test(small_workspaces_are_refused),
-      cmocka_unit_test(failed_allocations_leave_nothing),  cmocka_unit_test(a_failing_layer_is_reported),
+      cmocka_unit_test(logits_match_double_precision),
+      cmocka_unit_test(cutting_does_not_change_a_bit),
+      cmocka_unit_test(sharing_a_chunk_does_not_change_a_bit),
+      cmocka_unit_test(the_batch_does_not_change_a_bit),
+      cmocka_unit_test(a_bf16_cache_with_f32_layers_keeps_every_promise),
+      cmocka_unit_test(an_int8_cache_keeps_every_promise),
+      cmocka_unit_test(small_workspaces_are_refused),
+      cmocka_unit_test(failed_allocations_leave_nothing),
+      cmocka_unit_test(a_failing_layer_is_reported),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -36,6 +36,11 @@ static void cutting_does_not_change_a_bit(void **state) {
   for (int m = 0; m < 2; m++) decoder_bench_check_cutting(&models[m]->network.decoder, &sizes, prompt);
 }
 
+static void sharing_a_chunk_does_not_change_a_bit(void **state) {
+  (void)state;
+  for (int m = 0; m < 2; m++) decoder_bench_check_sharing(&models[m]->network.decoder, &sizes, prompt);
+}
+
 static void the_batch_does_not_change_a_bit(void **state) {
   (void)state;
   for (int m = 0; m < 2; m++) decoder_bench_check_batch(&models[m]->network.decoder, &sizes, prompt);
@@ -50,7 +55,8 @@ static void decode_continues_what_prefill_began(void **state) {
   float last[HIDDEN], whole[VOCAB], step[VOCAB];
   struct omma_error error;
   decoder_bench_prefill(&bench, pages, prompt, N_TOKENS, N_TOKENS, 100, last);
-  assert_ok(ommai_decode_logits(bench.decoder, last, 1, bench.workspace, bench.size, NULL, whole, &error), &error);
+  assert_ok(ommai_decode_logits(bench.decoder, (const float *[]){last}, 1, bench.workspace, bench.size, NULL, whole, &error),
+            &error);
   decoder_bench_prefill(&bench, other, prompt, N_TOKENS - 1, N_TOKENS, 100, last);
   const struct ommai_decode_row row = decoder_bench_row(prompt[N_TOKENS - 1], N_TOKENS - 1, other);
   decoder_bench_decode(&bench, &row, 1, step);
@@ -62,7 +68,7 @@ static void small_workspaces_are_refused(void **state) {
   (void)state;
   struct decoder_bench bench = decoder_bench_make(&models[0]->network.decoder, &sizes, 1);
   const int32_t pages[3] = {0, 1, 2};
-  const struct ommai_state_pages of = decoder_bench_pages(pages);
+  const struct ommai_prefill_piece piece = {0, N_TOKENS, decoder_bench_pages(pages)};
   struct ommai_prompt_row rows[N_TOKENS] = {{0}};
   const struct ommai_decode_row row = decoder_bench_row(1, 0, pages);
   struct ommai_prefill *run;
@@ -73,9 +79,9 @@ static void small_workspaces_are_refused(void **state) {
     unsigned char *workspace = aligned_alloc(64, size + 64);
     memset(workspace, 0x5a, size + 64);
     enum omma_status status[3];
-    status[0] = ommai_prefill_start(bench.decoder, bench.cache, &of, 0, rows, N_TOKENS, workspace, size, NULL, &run, &error);
+    status[0] = ommai_prefill_start(bench.decoder, bench.cache, &piece, 1, rows, workspace, size, NULL, &run, &error);
     status[1] = ommai_decode_run(bench.decoder, bench.cache, &row, 1, workspace, size, NULL, logits, &error);
-    status[2] = ommai_decode_logits(bench.decoder, last, 1, workspace, size, NULL, logits, &error);
+    status[2] = ommai_decode_logits(bench.decoder, (const float *[]){last}, 1, workspace, size, NULL, logits, &error);
     for (int i = 0; i < 3; i++) {
       assert_true(status[i] == OMMA_OK || status[i] == OMMA_ERROR_MEMORY);
       n_refused[i] += status[i] != OMMA_OK;
@@ -94,20 +100,21 @@ static void impossible_sizes_have_no_workspace(void **state) {
   for (size_t i = 0; i < 4; i++) {
     assert_int_equal(ommai_decode_workspace_size(decoder, wrong[i], 100, 1), 0);
     assert_int_equal(ommai_decode_workspace_size(decoder, 1, wrong[i], 1), 0);
-    assert_int_equal(ommai_prefill_workspace_size(decoder, wrong[i], 100, 1), 0);
-    assert_int_equal(ommai_prefill_workspace_size(decoder, 64, wrong[i], 1), 0);
+    assert_int_equal(ommai_prefill_workspace_size(decoder, wrong[i], 1, 100, 1), 0);
+    assert_int_equal(ommai_prefill_workspace_size(decoder, 64, wrong[i], 100, 1), 0);
+    assert_int_equal(ommai_prefill_workspace_size(decoder, 64, 1, wrong[i], 1), 0);
   }
   /* Contexts of a million tokens exist. */
   assert_true(ommai_decode_workspace_size(decoder, 1, 1 << 20, 1) > 0);
   assert_true(ommai_decode_workspace_size(decoder, 64, 1 << 20, 1) > 0);
-  assert_true(ommai_prefill_workspace_size(decoder, 512, 1 << 20, 1) > 0);
+  assert_true(ommai_prefill_workspace_size(decoder, 512, OMMAI_PREFILL_MAX_PIECES, 1 << 20, 1) > 0);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(cutting_does_not_change_a_bit),       cmocka_unit_test(the_batch_does_not_change_a_bit),
-      cmocka_unit_test(decode_continues_what_prefill_began), cmocka_unit_test(small_workspaces_are_refused),
-      cmocka_unit_test(impossible_sizes_have_no_workspace),
+      cmocka_unit_test(sharing_a_chunk_does_not_change_a_bit),   cmocka_unit_test(cutting_does_not_change_a_bit),
+      cmocka_unit_test(the_batch_does_not_change_a_bit), cmocka_unit_test(decode_continues_what_prefill_began),
+      cmocka_unit_test(small_workspaces_are_refused),    cmocka_unit_test(impossible_sizes_have_no_workspace),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,0 +1,147 @@
+/* Which prompts share a chunk, over the fake runner: each case runs with all rules of sim_world.h,
+ * so that answers are those of the requests alone. */
+#include "engine/sim_world.h"
+#include "support/test.h"
+
+static struct sim_case run;
+
+static void set_simplest(const struct sim_field *fields, int n, void *values) {
+  for (int i = 0; i < n; i++) ((int64_t *)values)[i] = fields[i].simplest;
+}
+
+/* A case of n requests with `own` tokens each, that arrive at once. */
+static void make_case(int64_t n, int64_t own, bool whole) {
+  set_simplest(sim_engine_fields, sim_n_engine_fields, &run.engine);
+  run.engine.slots = 64;
+  run.engine.pages = 512;
+  run.engine.context = 16384;
+  run.engine.chunk = 512;
+  run.n_requests = n;
+  run.n_failures = 0;
+  for (int64_t i = 0; i < n; i++) {
+    set_simplest(sim_request_fields, sim_n_request_fields, &run.requests[i]);
+    run.requests[i].own = own;
+    run.requests[i].text = i;
+    run.requests[i].answer = 4;
+    run.requests[i].whole = whole;
+  }
+}
+
+static struct sim_outcome run_case(void) {
+  struct sim_outcome outcome;
+  sim_run(&run, &outcome);
+  if (outcome.rule[0]) {
+    sim_case_print(&run, stdout);
+    fail_msg("%s: %s", outcome.rule, outcome.details);
+  }
+  return outcome;
+}
+
+static void expect(int64_t n_chunks, int64_t n_pieces) {
+  const struct sim_outcome outcome = run_case();
+  assert_int_equal(outcome.n_ended, run.n_requests);
+  assert_int_equal(outcome.n_chunks, n_chunks);
+  assert_int_equal(outcome.n_pieces, n_pieces);
+}
+
+static void whole_answers_fill_a_chunk(void **state) {
+  (void)state;
+  make_case(32, 16, true);
+  expect(1, 32);
+  make_case(40, 16, true); /* the 33rd to 40th prompt do not fit */
+  expect(2, 40);
+  make_case(3, 300, true); /* 300 + 192, 108 + 300 */
+  expect(2, 4);
+  make_case(64, 1, true);
+  expect(1, 64);
+  make_case(2, 500, true); /* 12 rows are less than a page */
+  expect(2, 2);
+}
+
+/* The rest of a long prompt takes others along. */
+static void rests_share(void **state) {
+  (void)state;
+  make_case(4, 30, true);
+  run.requests[0].own = 600;
+  expect(2, 5);
+}
+
+/* Where somebody waits for a first token, a chunk stays short, and nobody is cut. */
+static void streams_share_short_chunks(void **state) {
+  (void)state;
+  make_case(8, 16, false);
+  expect(4, 8);
+  make_case(4, 60, false);
+  expect(4, 4);
+  make_case(3, 12, false);
+  run.requests[2].own = 300;
+  expect(2, 3);
+}
+
+/* Who begins alike waits for the first one's pages. */
+static void common_beginnings_are_computed_once(void **state) {
+  (void)state;
+  make_case(6, 20, true);
+  for (int64_t i = 0; i < 6; i++) run.requests[i].shared = 64;
+  run.engine.prefix_cache = 1;
+  const struct sim_outcome outcome = run_case();
+  assert_int_equal(outcome.n_chunks, 2);
+  assert_int_equal(outcome.n_cached_tokens, 5 * 64);
+  run.engine.prefix_cache = 0;
+  expect(1, 6);
+}
+
+/* Each kind of what layers keep, and every way in which a part leaves its chunk. */
+static void leaving_parts_disturb_nobody(void **state) {
+  (void)state;
+  for (int64_t kind = 0; kind < 4; kind++) {
+    for (int64_t turn = 1; turn < 6; turn++) {
+      make_case(6, 80, true);
+      run.engine.window = kind & 1 ? 40 : 0;
+      run.engine.snapshots = kind >> 1;
+      run.engine.prefix_cache = turn & 1;
+      run.engine.slice_ms = 1; /* a chunk takes many turns */
+      run.engine.round_us = 500;
+      run.engine.max_wait_ms = 60000;
+      run.requests[turn % 6].cancel = turn;
+      run.requests[(turn + 1) % 6].cancel = turn;
+      run.requests[2].scores = 1;
+      run.requests[3].images = 2;
+      run.requests[5].priority = 1;
+      assert_int_equal(run_case().n_ended, 6);
+    }
+  }
+}
+
+/* Pages run out while chunks are shared. */
+static void preempted_parts_come_again(void **state) {
+  (void)state;
+  make_case(6, 70, true);
+  run.engine.pages = 14;
+  run.engine.context = 640;
+  run.engine.slice_ms = 1;
+  run.engine.round_us = 500;
+  for (int64_t i = 0; i < 6; i++) {
+    run.requests[i].answer = 120;
+    run.requests[i].at = 3 * i;
+    run.requests[i].whole = i % 2;
+  }
+  const struct sim_outcome outcome = run_case();
+  assert_int_equal(outcome.n_ended, 6);
+  assert_true(outcome.n_preemptions > 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(whole_answers_fill_a_chunk),
+      cmocka_unit_test(rests_share),
+      cmocka_unit_test(streams_share_short_chunks),
+      cmocka_unit_test(common_beginnings_are_computed_once),
+      cmocka_unit_test(leaving_parts_disturb_nobody),
+      cmocka_unit_test(preempted_parts_come_again),
+  };
+  sim_set_up();
+  int status = cmocka_run_group_tests(tests, NULL, NULL);
+  sim_tear_down();
+  return status;
+}
