@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/completion.h"
 #include "cli/diagnostics.h"
+#include "cli/end_on_terminate.h"
 #include "cli/interrupt.h"
 #include "cli/manual.h"
 #include "cli/nearest.h"
@@ -143,6 +144,7 @@ static int run(const struct ommai_command *command, int argc, char **argv, int f
 }
 
 int main(int argc, char **argv) {
+  ommai_end_on_terminate();
   if (!ommai_interrupt_install()) return ommai_failed("cannot prepare for signals");
   if (argc < 2) {
     print_help(stderr);
