@@ -143,7 +143,7 @@ readme-images: release ## make the images of README.md anew: a recorded terminal
 	@tools/record_terminal.py
 	@build/release/omma chat --image models/demo/images/cross.png --prompt "Where is the orange cross?" --boxes docs/images/boxes.png
 	@[ -x build/venv-page/bin/python ] || { python3 -m venv build/venv-page && build/venv-page/bin/pip install -q -r tests/page/requirements.txt; }
-	@build/venv-page/bin/python tools/image_page.py
+	@build/venv-page/bin/python tools/page_image.py
 
 .PHONY: format
 format: ## bring the C sources into the common form

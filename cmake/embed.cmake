@@ -1,6 +1,15 @@
 # Makes a C array of a file: cmake -DINPUT=FILE -DOUTPUT=FILE.c -DNAME=SYMBOL -DHEADER=FOLDER/FILE.h -P embed.cmake
-# HEADER declares `extern const unsigned char SYMBOL[]` and `extern const size_t SYMBOL_size`.
+# HEADER declares `extern const unsigned char SYMBOL[]` and `extern const size_t SYMBOL_size`. Where FILE has a line
+# @OTHER@, the file OTHER of the same folder stands in the array.
 file(READ ${INPUT} bytes HEX)
+get_filename_component(folder ${INPUT} DIRECTORY)
+file(STRINGS ${INPUT} parts REGEX "^@[a-z_.]+@$")
+foreach(part ${parts})
+  string(HEX "${part}\n" mark)
+  string(REPLACE "@" "" part ${part})
+  file(READ ${folder}/${part} inner HEX)
+  string(REPLACE ${mark} "${inner}" bytes "${bytes}")
+endforeach()
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
 string(REGEX REPLACE "(................................................................................)" "\\1\n" bytes "${bytes}")
 file(WRITE ${OUTPUT} "#include \"${HEADER}\"\n\nconst unsigned char ${NAME}[] = {\n${bytes}};\nconst size_t ${NAME}_size = sizeof ${NAME};\n")

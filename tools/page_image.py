@@ -2,7 +2,7 @@
 """Photographs the page at / for README.md: the demo model is asked about a drawing, in headless
 Chromium, light theme.
 
-    build/venv-page/bin/python tools/image_page.py [--omma build/release/omma] [--output docs/images/page.png]
+    build/venv-page/bin/python tools/page_image.py [--omma build/release/omma] [--output docs/images/page.png]
 
 Needs what tests/page needs, and uses its code.
 """

@@ -1,4 +1,5 @@
-/* The bytes of page.html, put into the program by cmake/embed.cmake. */
+/* The bytes of page/page.html with the style and the scripts of its folder, put into the program by
+ * cmake/embed.cmake. */
 #pragma once
 
 #include <stddef.h>

@@ -11,6 +11,7 @@ def start_browser():
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium")
     flags = ["--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--no-first-run"]
+    flags.append("--host-resolver-rules=MAP lan.test 127.0.0.1")  # without the rights of localhost
     if os.geteuid() == 0:
         flags.append("--no-sandbox")
     for flag in flags:

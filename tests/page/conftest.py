@@ -40,12 +40,12 @@ def browser():
 
 @pytest.fixture
 def open_page(browser):
-    """open_page(server, path="/", width=1000, height=900) is the server's page in a tab of its
-    own."""
+    """open_page(server, path="/", width=1000, height=900, host="127.0.0.1") is the server's page
+    in a tab of its own."""
     pages = []
 
-    def opened(server, path="/", width=1000, height=900):
-        pages.append(Page(browser, f"http://127.0.0.1:{server.port}{path}", width, height))
+    def opened(server, path="/", width=1000, height=900, host="127.0.0.1"):
+        pages.append(Page(browser, f"http://{host}:{server.port}{path}", width, height))
         return pages[-1]
 
     yield opened

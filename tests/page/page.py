@@ -22,9 +22,15 @@ class Page:
 
     def close(self):
         self.browser.switch_to.window(self.window)
+        self.forget()
         self.log = self.browser.get_log("browser")
         self.browser.close()
         self.browser.switch_to.window(self.browser.window_handles[0])
+
+    def forget(self):
+        """The browser keeps nothing of this page for the next one."""
+        self.run("running?.controller.abort(); localStorage.clear(); turns = []")
+        self.run_when_done("forget()")
 
     def complaints(self):
         return [line["message"] for line in self.log if not any(part in line["message"] for part in self.expected)]
@@ -41,6 +47,19 @@ class Page:
     def text(self, selector):
         """In one step, as what is found may be replaced at any time; "" where there is nothing."""
         return self.run("return (document.querySelector(arguments[0])?.innerText || '').trim()", selector)
+
+    def said(self):
+        """The messages that the next question is sent with, texts only."""
+        return self.run("""return messagesOf().map(({role, content}) =>
+          [role, typeof content === "string" ? content : content.map(part => part.text ?? part.type).join(" ")])""")
+
+    def reload(self):
+        self.run_when_done("keep()")
+        self.browser.refresh()
+        self.run_when_done("work")
+
+    def run_when_done(self, promise):
+        self.browser.execute_async_script(f"const done = arguments[0]; Promise.resolve({promise}).then(() => done())")
 
     def wait(self, condition, what):
         return WebDriverWait(self.browser, SECONDS, 0.02).until(lambda _: condition(), what)
@@ -71,6 +90,15 @@ class Page:
 
     def answers(self):
         return self.all(".answer")
+
+    def show_answer(self, text, **fields):
+        """A question and an answer that is over, as if a model had written it."""
+        self.run("""const turn = addQuestion("A question", []); Object.assign(turn, {text: arguments[0]}, arguments[1]);
+                    finish(turn); showState();""", text, fields)
+        return self.answers()[-1]
+
+    def is_at_end(self):
+        return self.run("return document.documentElement.scrollHeight - innerHeight - scrollY") < 2
 
     def wait_for_answer(self, n=1):
         """The n-th answer when it is over."""

@@ -7,7 +7,7 @@
 #include "server/page_file.h"
 #include "support/test.h"
 
-#define MAX_BYTES 60000
+#define MAX_BYTES 64000
 
 static struct ommai_page *make_page(void) {
   struct omma_error error = {0};
