@@ -217,44 +217,57 @@ static int compare_codes(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-/* Where the characters that lead out of a set change their meaning, sorted. */
-static bool find_borders(struct subsets *subsets, const struct node_set *set, uint32_t **borders, size_t *n) {
-  struct ommai_scratch *scratch = subsets->nfa->scratch;
+static int compare_edges(const void *left, const void *right) {
+  return compare_codes(&((const struct nfa_edge *)left)->low, &((const struct nfa_edge *)right)->low);
+}
+
+/* The edges out of a set, by their first characters; and where these change their meaning,
+ * sorted: [2 * *n]. */
+static bool find_edges(struct subsets *subsets, const struct node_set *set, struct nfa_edge **edges, uint32_t **borders,
+                       size_t *n) {
+  const struct nfa *nfa = subsets->nfa;
   size_t capacity = 0;
-  *borders = NULL;
+  *edges = NULL;
   *n = 0;
   for (size_t i = 0; i < set->n; i++) {
-    for (int32_t at = subsets->nfa->first[set->nodes[i]]; at >= 0; at = subsets->nfa->edges[at].next) {
-      const struct nfa_edge *edge = &subsets->nfa->edges[at];
-      if (edge->empty) continue;
-      if (!ommai_scratch_grow(scratch, (void **)borders, &capacity, *n, sizeof **borders)) return false;
-      (*borders)[(*n)++] = edge->low;
-      if (!ommai_scratch_grow(scratch, (void **)borders, &capacity, *n, sizeof **borders)) return false;
-      (*borders)[(*n)++] = edge->high + 1;
+    for (int32_t at = nfa->first[set->nodes[i]]; at >= 0; at = nfa->edges[at].next) {
+      if (nfa->edges[at].empty) continue;
+      if (!ommai_scratch_grow(nfa->scratch, (void **)edges, &capacity, *n, sizeof **edges)) return false;
+      (*edges)[(*n)++] = nfa->edges[at];
     }
   }
-  if (*n) qsort(*borders, *n, sizeof **borders, compare_codes);
+  *borders = ommai_scratch_take(nfa->scratch, 2 * *n + 1, sizeof **borders);
+  if (!*borders) return false;
+  for (size_t i = 0; i < *n; i++) {
+    (*borders)[2 * i] = (*edges)[i].low;
+    (*borders)[2 * i + 1] = (*edges)[i].high + 1;
+  }
+  if (*n) qsort(*edges, *n, sizeof **edges, compare_edges);
+  if (*n) qsort(*borders, 2 * *n, sizeof **borders, compare_codes);
   return true;
 }
 
+/* From border to border: edges[0 to n_open) are those that have the characters between. */
 static bool expand(struct subsets *subsets, int32_t state) {
   struct ommai_scratch *scratch = subsets->nfa->scratch;
   const struct node_set set = subsets->sets[state];
+  struct nfa_edge *edges;
   uint32_t *borders;
-  size_t n;
-  if (!find_borders(subsets, &set, &borders, &n)) return false;
-  for (size_t i = 0; i + 1 < n; i++) {
+  size_t n, n_open = 0, next = 0;
+  if (!find_edges(subsets, &set, &edges, &borders, &n)) return false;
+  for (size_t i = 0; i + 1 < 2 * n; i++) {
+    size_t n_before = n_open;
     if (borders[i] == borders[i + 1]) continue;
+    n_open = 0;
+    for (size_t j = 0; j < n_before; j++) {
+      if (edges[j].high >= borders[i]) edges[n_open++] = edges[j];
+    }
+    while (next < n && edges[next].low <= borders[i]) edges[n_open++] = edges[next++];
+    if (!ommai_scratch_work(scratch, (int64_t)set.n)) return false;
+    if (n_open == 0) continue;
     subsets->mark++;
     subsets->n_collected = 0;
-    if (!ommai_scratch_work(scratch, (int64_t)set.n)) return false;
-    for (size_t j = 0; j < set.n; j++) {
-      for (int32_t at = subsets->nfa->first[set.nodes[j]]; at >= 0; at = subsets->nfa->edges[at].next) {
-        const struct nfa_edge *edge = &subsets->nfa->edges[at];
-        if (!edge->empty && edge->low <= borders[i] && borders[i] <= edge->high) collect(subsets, edge->to);
-      }
-    }
-    if (subsets->n_collected == 0) continue;
+    for (size_t j = 0; j < n_open; j++) collect(subsets, edges[j].to);
     close_set(subsets);
     int32_t to = intern_set(subsets);
     if (to < 0 || !add_edge(scratch, subsets->dfa, state, borders[i], borders[i + 1] - 1, to)) return false;

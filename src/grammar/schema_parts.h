@@ -153,6 +153,17 @@ enum omma_status ommai_schema_add_conditions(struct schema_context *context, str
 enum omma_status ommai_schema_demand(struct schema_context *context, struct schema_set *set, const char *name, bool there,
                                      const struct schema_path *path);
 
+/* ---- schema_formats.c ---- */
+
+struct schema_format {
+  const char *name, *pattern; /* of the whole text */
+  int64_t max;                /* characters, besides what the pattern says; 0: none */
+};
+/* *format: NULL where there is none, as names that JSON Schema does not have are annotations.
+ * Refuses misspelt names, and "regex". */
+enum omma_status ommai_schema_format(struct schema_context *context, const struct schema_part *part, const char *name,
+                                     const struct schema_format **format);
+
 /* ---- one type each; edges from `from` to `to` ---- */
 
 enum omma_status ommai_schema_object(struct schema_context *context, const struct schema_set *set, int32_t from, int32_t to);

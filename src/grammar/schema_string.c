@@ -7,74 +7,12 @@
 #include "grammar/counted_dfa.h"
 #include "grammar/schema_parts.h"
 
-#define YEAR "(000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})"
-#define LEAP_YEAR "([0-9]{2}(0[48]|[2468][048]|[13579][26])|(0[48]|[2468][048]|[13579][26])00)"
-#define DATE                                                                                                            \
-  "(" YEAR                                                                                                              \
-  "-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))|" LEAP_YEAR \
-  "-02-29)"
-#define TIME "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,6})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
-#define LABEL "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-#define SHORT_LABEL "[A-Za-z0-9]([A-Za-z0-9-]{0,28}[A-Za-z0-9])?"
-#define ATOM "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]{1,20}"
-#define EMAIL ATOM "(\\." ATOM "){0,3}@" SHORT_LABEL "(\\." SHORT_LABEL "){1,3}"
-#define HOST LABEL "(\\." LABEL "){0,3}"
-#define REST "(\\?[A-Za-z0-9._~=&-]*)?(#[A-Za-z0-9._~-]*)?"
-#define PATH "(/[A-Za-z0-9._~-]+)+/?" REST
-#define WORDS "[A-Za-z0-9]+(-[A-Za-z0-9]+)*"
-#define URI "https?://" WORDS "(\\." WORDS "){0,4}(:[1-9][0-9]{0,3})?(/[A-Za-z0-9._~-]*)*" REST
-#define POINTER "(/([^~/]|~[01])*)*"
-#define BYTE "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
-
 /* Of a pattern that is looked for anywhere. */
 enum { MAX_SEARCH_STATES = 300 };
 
-static const struct {
-  const char *name, *pattern;
-} FORMATS[] = {
-    {"date", DATE},
-    {"time", TIME},
-    {"date-time", DATE "T" TIME},
-    {"duration",
-     "P(([0-9]{1,4}D|[0-9]{1,4}M([0-9]{1,4}D)?|[0-9]{1,4}Y([0-9]{1,4}M([0-9]{1,4}D)?)?)|[0-9]{1,4}W|"
-     "T([0-9]{1,4}S|[0-9]{1,4}M([0-9]{1,4}S)?|[0-9]{1,4}H([0-9]{1,4}M([0-9]{1,4}S)?)?))"},
-    {"uuid", "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"},
-    {"email", EMAIL},
-    {"hostname", HOST},
-    {"ipv4", BYTE "(\\." BYTE "){3}"},
-    {"ipv6", "([0-9a-f]{1,4}:){7}[0-9a-f]{1,4}"},
-    {"uri", URI},
-    {"iri", URI},
-    {"uri-template", URI},
-    {"uri-reference", URI "|" PATH},
-    {"iri-reference", URI "|" PATH},
-    {"idn-email", EMAIL},
-    {"idn-hostname", HOST},
-    {"json-pointer", POINTER},
-    {"relative-json-pointer", "(0|[1-9][0-9]{0,3})(#|" POINTER ")"},
-    {"byte", "([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"},
-};
-
-/* The pattern of a format; NULL: there is none, as names that JSON Schema does not have are
- * annotations. */
-static enum omma_status find_format(struct schema_context *context, const struct schema_part *part, const char *name,
-                                    const char **pattern) {
-  *pattern = NULL;
-  for (size_t i = 0; i < sizeof FORMATS / sizeof FORMATS[0]; i++) {
-    if (!strcmp(FORMATS[i].name, name)) return *pattern = FORMATS[i].pattern, OMMA_OK;
-  }
-  for (size_t i = 0; i < sizeof FORMATS / sizeof FORMATS[0]; i++) {
-    if (!ommai_schema_is_slip(name, FORMATS[i].name)) continue;
-    return ommai_schema_fail(context, OMMA_ERROR_UNSUPPORTED, part->path, "format",
-                             "the format \"%.40s\" is not known: is \"%s\" meant?", name, FORMATS[i].name);
-  }
-  if (strcmp(name, "regex")) return OMMA_OK;
-  return ommai_schema_fail(context, OMMA_ERROR_UNSUPPORTED, part->path, "format", "the format \"%.40s\" is not supported",
-                           name);
-}
-
 struct strings {
   int64_t min, max;
+  int64_t max_format; /* of the formats; counted only, as it would make an automaton too large */
   struct ommai_regex *patterns[2 * OMMAI_SCHEMA_MAX_PARTS];
   size_t n_patterns;
   struct ommai_literal *excluded; /* [n_excluded] by `not` */
@@ -107,7 +45,7 @@ static enum omma_status add_pattern(struct schema_context *context, const struct
 }
 
 static enum omma_status gather(struct schema_context *context, const struct schema_set *set, struct strings *strings) {
-  *strings = (struct strings){.max = OMMAI_GRAMMAR_NO_MAX};
+  *strings = (struct strings){.max = OMMAI_GRAMMAR_NO_MAX, .max_format = OMMAI_GRAMMAR_NO_MAX};
   for (size_t i = 0; i < set->n; i++) {
     const struct schema_part *part = &set->parts[i];
     const json_t *pattern = json_object_get(part->schema, "pattern"), *format = json_object_get(part->schema, "format");
@@ -119,9 +57,11 @@ static enum omma_status gather(struct schema_context *context, const struct sche
       OMMAI_TRY(add_pattern(context, part, "pattern", json_string_value(pattern), json_string_length(pattern), true, strings));
     }
     if (!format) continue;
-    const char *known;
-    OMMAI_TRY(find_format(context, part, json_string_value(format), &known));
-    if (known) OMMAI_TRY(add_pattern(context, part, "format", known, strlen(known), false, strings));
+    const struct schema_format *known;
+    OMMAI_TRY(ommai_schema_format(context, part, json_string_value(format), &known));
+    if (!known) continue;
+    OMMAI_TRY(add_pattern(context, part, "format", known->pattern, strlen(known->pattern), false, strings));
+    if (known->max && known->max < strings->max_format) strings->max_format = known->max;
   }
   return OMMA_OK;
 }
@@ -231,6 +171,7 @@ enum omma_status ommai_schema_string(struct schema_context *context, const struc
   struct ommai_grammar_builder *builder = context->builder;
   struct strings strings;
   OMMAI_TRY(gather(context, set, &strings));
+  if (strings.max_format < strings.max) strings.max = strings.max_format;
   if (strings.n_patterns + strings.n_excluded == 0 && !has_lengths(&strings)) {
     ommai_builder_call(builder, from, ommai_json_rule(&context->json, OMMAI_JSON_STRING), to);
     return OMMA_OK;

@@ -6,7 +6,7 @@ import random
 WORDS = ["name", "age", "x", "color", "größe", "a b", 'q"uote', "back\\slash", "list", "id", "kind", "größer", "né", "日本", "tab\t"]
 PATTERNS = ["^[a-z]+$", "^[A-Z]{2}-\\d{3,5}$", "[a-m]", "^(red|green|blue)$", "^\\w{1,5}@\\w{1,5}\\.com$", "^[^\"\\\\]{1,8}$", "^a?b*c+$", "\\d",
             "^\\S+( \\S+)*$", "^[äöü]{2}$", "^$|^x", "^\\u0041[\\x42-D]", "^(?:[01]\\d|2[0-3]):[0-5]\\d$", "^.{3,5}$"]
-FORMATS = ["date", "time", "date-time", "uuid", "email", "ipv4", "ipv6", "hostname", "uri", "duration"]
+FORMATS = ["date", "time", "date-time", "uuid", "email", "ipv4", "ipv6", "hostname", "uri", "duration", "uri-reference", "iri", "idn-email"]
 CONSTANTS = [None, True, False, 0, -7, 3.25, 1e-7, "", "a", "größe", 'he said "x"', "tab\there", [], {}, [1, [2, "x"]], {"k": {"l": None}}]
 
 
