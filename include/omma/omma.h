@@ -36,6 +36,7 @@
 #include <omma/layout.h>
 #include <omma/log.h>
 #include <omma/model.h>
+#include <omma/sampling.h>
 #include <omma/status.h>
 #include <omma/tensor_file.h>
 #include <stdbool.h>
@@ -228,16 +229,6 @@ struct omma_message {
 enum omma_tool_format { OMMA_TOOLS_OBJECTS = 0, OMMA_TOOLS_SECTIONS = 1 };
 OMMA_API enum omma_status omma_tool_parser_find(const char *name, enum omma_tool_format *format, struct omma_error *error);
 
-#define OMMA_MAX_STOP_STRINGS 16
-#define OMMA_MAX_TOP_LOGPROBS 20
-#define OMMA_MAX_LOGIT_BIAS 1024
-#define OMMA_MAX_BAD_WORDS 128
-
-struct omma_logit_bias {
-  int32_t token;
-  float bias;
-};
-
 /* The format of a request's answers. docs/structured-output.md lists the supported schemas,
  * patterns and grammars. */
 enum omma_grammar_kind {
@@ -273,77 +264,6 @@ OMMA_API bool omma_grammar_is_shared(const struct omma_grammar *grammar);
 /* Releases one reference. Requests made with the grammar have references of their own. NULL is
  * allowed. Thread-safe. */
 OMMA_API void omma_grammar_destroy(struct omma_grammar *grammar);
-
-/* For answers that begin with a thought (reasoning): the marks around it, and the text that ends a
- * thought whose budget is used up. */
-#define OMMA_MAX_MARK_BYTES 64
-struct omma_reasoning {
-  const char *begin, *end; /* 1 to OMMA_MAX_MARK_BYTES bytes */
-  const char *forced_end;  /* a text that ends with `end`; NULL: `end` */
-  /* What the answer may begin with where the end mark is missing, such as the mark of a tool call;
-   * it is part of the answer. Not looked for where the answer has a grammar. NULL: nothing. */
-  const char *answer_begin;
-};
-/* The marks of a reasoning parser. The names are vLLM's where it has the parser; the marks are
- * constant strings. Errors: ARGUMENT (field "reasoning_parser": no such name; the message lists
- * all). */
-OMMA_API enum omma_status omma_reasoning_find(const char *parser, struct omma_reasoning *reasoning, struct omma_error *error);
-
-/* How the answer is sampled. Zero-initialised: greedy, until the model stops or the context is
- * full. */
-struct omma_sampling {
-  size_t struct_size;                         /* sizeof this struct, or 0: see above */
-  double temperature;                         /* 0: greedy. At most 2 */
-  double top_p;                               /* (0, 1]; 0: 1 */
-  double min_p;                               /* [0, 1] */
-  int64_t top_k;                              /* 0 or -1: all */
-  uint64_t seed;                              /* same request, same seed: same answer */
-  double repetition_penalty;                  /* over prompt and answer; 0: 1, no penalty */
-  double presence_penalty, frequency_penalty; /* [-2, 2], over the answer */
-  int64_t max_tokens;                         /* 0: up to the end of the context */
-  int64_t min_tokens;                         /* minimum length of the answer */
-  const char *const *stop;                    /* end the answer and are removed from it */
-  size_t n_stop;
-  const int32_t *stop_token_ids;
-  size_t n_stop_token_ids;
-  bool ignore_eos;
-  /* The answer's text keeps the stop string, or the text of the stop token, that ended it. */
-  bool include_stop;
-  /* Special tokens appear in the answer's text; the one that ends it only with include_stop. */
-  bool keep_special_tokens;
-  bool logprobs;      /* report the log-probability of the sampled token */
-  int n_top_logprobs; /* and of this many likeliest tokens; at most OMMA_MAX_TOP_LOGPROBS */
-  /* Report the log-probabilities of the prompt (on_prompt_token). All its rows are then computed,
-   * also those that the prefix cache has. */
-  bool prompt_logprobs;
-  int n_prompt_logprobs;
-  /* Added to logits before penalties, within [-100, 100]. Of several for one token the last is
-   * used. */
-  const struct omma_logit_bias *logit_bias;
-  size_t n_logit_bias;              /* at most OMMA_MAX_LOGIT_BIAS */
-  const int32_t *allowed_token_ids; /* no other token is ever sampled; NULL: all */
-  size_t n_allowed_token_ids;
-  /* Words that must not appear. A word gives one or two sequences of tokens: those of the word, and
-   * those of the word after a blank, if they are equally many and the first one differs. The last
-   * token of a sequence is never sampled directly after the others. At most OMMA_MAX_BAD_WORDS
-   * sequences of 1,024 bytes each. */
-  const char *const *bad_words;
-  size_t n_bad_words;
-  /* The format of the answer; NULL: any text. The request keeps a reference to the grammar. An
-   * answer that is complete and cannot continue ends, regardless of min_tokens and ignore_eos. An
-   * answer that max_tokens or a stop string ends may be incomplete. */
-  struct omma_grammar *grammar;
-  /* NULL: an answer is one text. Else the answer begins with a thought, which ends with the end
-   * mark; the begin mark is optional. There is no thought if the prompt ends with the end mark, or
-   * has it in the message that continue_final_message continues. Texts are reported without the
-   * marks. A grammar applies to the text after the thought; inside the thought, no stop token ends
-   * an answer that has a grammar. Copied. */
-  const struct omma_reasoning *reasoning;
-  bool limits_thinking;
-  /* With limits_thinking: the maximum number of tokens of a thought. After them forced_end is
-   * inserted into the answer. */
-  int64_t max_thinking_tokens;
-};
 
 struct omma_engine;
 
@@ -526,7 +446,14 @@ OMMA_API int64_t omma_engine_max_model_len(const struct omma_engine *engine);
 OMMA_API void omma_engine_destroy(struct omma_engine *engine);
 
 enum omma_stage { OMMA_STAGE_QUEUED = 0, OMMA_STAGE_ENCODE = 1, OMMA_STAGE_PREFILL = 2, OMMA_STAGE_DECODE = 3 };
-enum omma_finish { OMMA_FINISH_STOP = 0, OMMA_FINISH_LENGTH = 1, OMMA_FINISH_CANCELLED = 2, OMMA_FINISH_ERROR = 3 };
+enum omma_finish {
+  OMMA_FINISH_STOP = 0,
+  OMMA_FINISH_LENGTH = 1,
+  OMMA_FINISH_CANCELLED = 2,
+  OMMA_FINISH_ERROR = 3,
+  OMMA_FINISH_REPETITION = 4 /* by omma_sampling.repetition_detection */
+};
+#define OMMA_N_FINISHES 5
 
 struct omma_top_logprob {
   int32_t token;
@@ -624,7 +551,7 @@ struct omma_engine_stats {
   /* n_waiting includes preempted requests, which gave their pages up to older ones and will
    * continue. */
   int64_t n_waiting, n_running;
-  int64_t n_finished[4]; /* by enum omma_finish */
+  int64_t n_finished[OMMA_N_FINISHES]; /* by enum omma_finish */
   int64_t prompt_tokens, generation_tokens;
   int64_t images, patches, encoder_passes; /* of the tower; a pass may have several images */
   int64_t encoder_cache_bytes, encoder_cache_hits, encoder_cache_misses, encoder_cache_evictions;

@@ -195,6 +195,7 @@ static const char *finish_name(enum omma_finish finish) {
     case OMMA_FINISH_LENGTH: return "length";
     case OMMA_FINISH_CANCELLED: return "cancelled";
     case OMMA_FINISH_ERROR: return "error";
+    case OMMA_FINISH_REPETITION: return "repetition";
   }
   return "error";
 }

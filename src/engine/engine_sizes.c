@@ -132,7 +132,8 @@ static enum omma_status measure(const struct ommai_runner_source *source, int64_
   sizes->kv_bytes = 0;
   OMMAI_TRY(source->measure(source->network, &sizes->limits, &sizes->bytes, error));
   sizes->mask_words = ommai_mask_words(sizes->facts.vocab_size);
-  sizes->request_bytes = sizes->bytes.slot + (size_t)sizes->mask_words * sizeof(uint32_t);
+  sizes->request_bytes =
+      sizes->bytes.slot + (size_t)sizes->mask_words * sizeof(uint32_t) + ommai_repetition_bytes(sizes->limits.context);
   sizes->tables = sizes->bytes.tables + ommai_scheduler_bytes(sizes) + sizeof(struct ommai_state_pool);
   for (int g = 0; g < sizes->facts.n_groups; g++) {
     sizes->tables += ommai_page_pool_bytes(sizes->limits.n_pages[g]);

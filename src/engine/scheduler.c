@@ -60,7 +60,7 @@ static void remove_live(struct ommai_scheduler *scheduler, const struct ommai_se
 static const struct omma_log *log_of(const struct ommai_scheduler *scheduler) { return &scheduler->resources->model->log; }
 
 static void debug_finish(const struct ommai_scheduler *scheduler, const struct ommai_sequence *sequence) {
-  static const char *const ends[] = {"a stop", "its limit", "a cancellation", "an error"};
+  static const char *const ends[] = {"a stop", "its limit", "a cancellation", "an error", "a repetition"};
   const struct omma_result *result = &sequence->result;
   OMMAI_DEBUG(log_of(scheduler),
               "request %llu: ended by %s: prompt of %lld tokens, answer of %lld; %.1f ms of prefill, %.1f of decode",

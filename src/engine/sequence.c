@@ -18,10 +18,10 @@ static int64_t answer_limit(const struct omma_request *request, int64_t context)
   return request->max_tokens ? ommai_min_i64(request->max_tokens, room) : room;
 }
 
-/* Whether some tokens may be shut out by a mask: by a grammar, a list, or a forced end of a
- * thought. */
+/* Whether some tokens may be shut out by a mask: by a grammar, a list, a forced end of a thought,
+ * or because they repeat. */
 static bool can_need_mask(const struct omma_request *request) {
-  return request->grammar || request->rules.allowed || request->thought.limited;
+  return request->grammar || request->rules.allowed || request->thought.limited || request->no_repeat_ngram_size;
 }
 
 static enum omma_status allocate(struct ommai_sequence *sequence, struct omma_error *error) {
@@ -38,7 +38,8 @@ static enum omma_status allocate(struct ommai_sequence *sequence, struct omma_er
   if (!sequence->encoded || !sequence->image_rows || !sequence->generated || (can_need_mask(request) && !sequence->mask)) {
     return ommai_fail_memory(error, "request", (size_t)sequence->max_generated * sizeof *sequence->generated);
   }
-  return OMMA_OK;
+  return ommai_repetition_init(&sequence->repetition, request->no_repeat_ngram_size, &request->repetition_detection,
+                               sequence->max_generated, allocator, error);
 }
 
 enum omma_status ommai_sequence_start(struct ommai_sequence *sequence, struct ommai_resources *resources, int64_t slot,
@@ -73,6 +74,7 @@ void ommai_sequence_free(struct ommai_sequence *sequence) {
   ommai_held_state_free(&sequence->state, allocator);
   ommai_release(allocator, sequence->generated, (size_t)sequence->max_generated, sizeof *sequence->generated);
   ommai_release(allocator, sequence->mask, (size_t)sequence->resources->sizes.mask_words, sizeof *sequence->mask);
+  ommai_repetition_free(&sequence->repetition, allocator);
 }
 
 /* ---- stages ---- */
@@ -296,6 +298,26 @@ static size_t banned_ends(const struct ommai_sequence *sequence, int32_t *banned
   return n;
 }
 
+/* The first token that would repeat a sequence of the answer, as its place there; -1: none. */
+static int64_t first_repeat(const struct ommai_sequence *sequence) {
+  return ommai_repetition_first(&sequence->repetition, sequence->generated, sequence->n_generated);
+}
+
+static int64_t next_repeat(const struct ommai_sequence *sequence, int64_t place) {
+  return ommai_repetition_next(&sequence->repetition, sequence->generated, sequence->n_generated, place);
+}
+
+/* Takes the tokens that would repeat out of the mask, unless it has no others: what a grammar
+ * forces may repeat. */
+static void clear_repeats(const struct ommai_sequence *sequence, uint32_t *mask) {
+  int64_t n_left = 0, first = first_repeat(sequence);
+  if (first < 0) return;
+  for (int64_t i = 0; i < sequence->resources->sizes.mask_words; i++) n_left += __builtin_popcount(mask[i]);
+  for (int64_t at = first; at >= 0; at = next_repeat(sequence, at)) n_left -= ommai_mask_has(mask, sequence->generated[at]);
+  if (n_left == 0) return;
+  for (int64_t at = first; at >= 0; at = next_repeat(sequence, at)) ommai_mask_clear(mask, sequence->generated[at]);
+}
+
 /* The tokens that the grammar and the list of allowed ones leave; the forced one alone, where there
  * is one. */
 static void fill_mask(struct ommai_sequence *sequence, int32_t forced) {
@@ -307,7 +329,11 @@ static void fill_mask(struct ommai_sequence *sequence, int32_t forced) {
     return;
   }
   if (!ommai_sequence_follows_grammar(sequence)) {
-    memcpy(mask, rules->allowed, rules->n_allowed_words * sizeof *mask);
+    if (rules->allowed) {
+      memcpy(mask, rules->allowed, rules->n_allowed_words * sizeof *mask);
+    } else {
+      ommai_mask_set_all(mask, sequence->resources->sizes.facts.vocab_size);
+    }
     return;
   }
   if (!sequence->structured.has_copy) {
@@ -327,7 +353,8 @@ static void allow_end(const struct ommai_sequence *sequence, uint32_t *mask) {
 struct ommai_draw ommai_sequence_draw(struct ommai_sequence *sequence, int64_t row, int32_t *banned) {
   const struct omma_request *request = sequence->request;
   int32_t forced = ommai_thought_forced_token(&sequence->answer.thought, &request->thought);
-  bool has_mask = forced >= 0 || ommai_sequence_follows_grammar(sequence) || request->rules.allowed;
+  bool has_mask =
+      forced >= 0 || ommai_sequence_follows_grammar(sequence) || request->rules.allowed || first_repeat(sequence) >= 0;
   size_t n_banned = forced >= 0 ? 0 : banned_ends(sequence, banned), n_words = 0;
   if (forced < 0) {
     n_words = ommai_token_rules_ban(&request->rules, sequence->generated, sequence->n_generated, banned + n_banned);
@@ -336,6 +363,7 @@ struct ommai_draw ommai_sequence_draw(struct ommai_sequence *sequence, int64_t r
     fill_mask(sequence, forced);
     for (size_t i = 0; i < n_words; i++) ommai_mask_clear(sequence->mask, banned[n_banned + i]);
     allow_end(sequence, sequence->mask);
+    if (forced < 0) clear_repeats(sequence, sequence->mask);
     if (!ommai_structured_answer_leaves(sequence->mask, sequence->resources->sizes.mask_words, banned, n_banned)) n_banned = 0;
   } else {
     n_banned += n_words;
@@ -371,7 +399,11 @@ static bool ends_answer(struct ommai_sequence *sequence, int32_t token) {
     return true;
   }
   result->finish = OMMA_FINISH_LENGTH;
-  return sequence->n_generated == sequence->max_generated;
+  if (sequence->n_generated == sequence->max_generated) return true;
+  if (sequence->n_generated < sequence->request->min_tokens) return false;
+  if (!ommai_repetition_found(&sequence->repetition, sequence->n_generated)) return false;
+  result->finish = OMMA_FINISH_REPETITION;
+  return true;
 }
 
 static bool notify_client(struct ommai_sequence *sequence, const struct ommai_draw *draw, bool done) {
@@ -409,6 +441,7 @@ enum omma_status ommai_sequence_take_token(struct ommai_sequence *sequence, cons
   }
   sequence->generated[sequence->n_generated++] = draw->token;
   sequence->result.n_completion_tokens = sequence->n_generated;
+  ommai_repetition_take(&sequence->repetition, sequence->generated, sequence->n_generated);
   bool stops = is_stop_token(sequence, draw->token);
   if (ommai_sequence_follows_grammar(sequence) && !stops) {
     OMMAI_TRY(ommai_structured_answer_take(&sequence->structured, sequence->generated + sequence->n_thought,

@@ -6,6 +6,7 @@
 
 #include "engine/answer_text.h"
 #include "engine/draft.h"
+#include "engine/repetition.h"
 #include "engine/request_queue.h"
 #include "engine/resources.h"
 #include "request/request.h"
@@ -32,6 +33,7 @@ struct ommai_sequence {
 
   int32_t *generated; /* [max_generated] */
   int64_t n_generated, max_generated;
+  struct ommai_repetition repetition; /* of `generated` */
   struct ommai_draft_record draft, forced;
   uint32_t *mask; /* [mask_words] of the next token, where the request can need one; else NULL */
   struct ommai_answer_text answer;

@@ -101,6 +101,10 @@ void ommai_token_trie_destroy(struct ommai_token_trie *trie);
 
 /* Words of a mask of that many tokens. */
 static inline int64_t ommai_mask_words(int64_t vocab_size) { return (vocab_size + 31) / 32; }
+static inline void ommai_mask_set_all(uint32_t *mask, int64_t vocab_size) {
+  for (int64_t i = 0; i < vocab_size / 32; i++) mask[i] = UINT32_MAX;
+  if (vocab_size % 32) mask[vocab_size / 32] = (1u << vocab_size % 32) - 1;
+}
 static inline void ommai_mask_set(uint32_t *mask, int32_t token) { mask[token / 32] |= 1u << token % 32; }
 static inline void ommai_mask_clear(uint32_t *mask, int32_t token) { mask[token / 32] &= ~(1u << token % 32); }
 static inline bool ommai_mask_has(const uint32_t *mask, int32_t token) { return mask[token / 32] >> token % 32 & 1; }

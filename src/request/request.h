@@ -43,6 +43,8 @@ struct omma_request {
   int n_top_logprobs;
   bool prompt_logprobs;
   int n_prompt_logprobs;
+  int64_t no_repeat_ngram_size;
+  struct omma_repetition_detection repetition_detection;
   char *stop[OMMA_MAX_STOP_STRINGS];
   size_t stop_size[OMMA_MAX_STOP_STRINGS];
   size_t n_stop;

@@ -13,6 +13,22 @@ static enum omma_status in_range(const char *field, double value, double low, do
   return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, field, "%s: expected %g to %g, found %g", field, low, high, value);
 }
 
+static enum omma_status check_repetition(const struct omma_sampling *sampling, struct omma_error *error) {
+  static const char FIELD[] = "repetition_detection";
+  const struct omma_repetition_detection *detection = &sampling->repetition_detection;
+  OMMAI_TRY(in_range("no_repeat_ngram_size", (double)sampling->no_repeat_ngram_size, 0, INT32_MAX, error));
+  if (detection->min_pattern_size < 0 || detection->min_pattern_size > detection->max_pattern_size) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, FIELD,
+                            "%s: expected a min_pattern_size of 0 to max_pattern_size = %lld, found %lld", FIELD,
+                            (long long)detection->max_pattern_size, (long long)detection->min_pattern_size);
+  }
+  if (detection->max_pattern_size > 0 && detection->min_count < 2) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, FIELD, "%s: expected a min_count of at least 2, found %lld", FIELD,
+                            (long long)detection->min_count);
+  }
+  return OMMA_OK;
+}
+
 static enum omma_status check_numbers(const struct omma_sampling *sampling, struct omma_error *error) {
   OMMAI_TRY(in_range("temperature", sampling->temperature, 0, 2, error));
   OMMAI_TRY(in_range("top_p", sampling->top_p, 0, 1, error));
@@ -35,7 +51,7 @@ static enum omma_status check_numbers(const struct omma_sampling *sampling, stru
                             "min_tokens: expected at most max_tokens = %lld, found %lld", (long long)sampling->max_tokens,
                             (long long)sampling->min_tokens);
   }
-  return OMMA_OK;
+  return check_repetition(sampling, error);
 }
 
 static void set_logprobs(struct omma_request *request, const struct omma_sampling *sampling) {
@@ -92,6 +108,8 @@ enum omma_status ommai_request_set_sampling(struct omma_request *request, const 
   request->ignore_eos = sampling->ignore_eos;
   request->include_stop = sampling->include_stop;
   request->keep_special_tokens = sampling->keep_special_tokens;
+  request->no_repeat_ngram_size = sampling->no_repeat_ngram_size;
+  request->repetition_detection = sampling->repetition_detection;
   set_logprobs(request, sampling);
   if (sampling->grammar && sampling->grammar->model != request->model) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "grammar", "grammar: it was made for another model");

@@ -308,12 +308,14 @@ static int32_t stop_reason_token(const struct answer *answer, int32_t token) {
 }
 
 static void take_end(struct choice *choice, const struct omma_result *result) {
+  /* as vLLM */
+  const char *stop = result->finish == OMMA_FINISH_REPETITION ? "repetition_detected" : result->stop_string;
   choice->finish = result->finish;
   choice->n_tokens = result->n_completion_tokens;
   choice->n_cached_tokens = result->n_cached_tokens;
   choice->n_reasoning_tokens = result->n_reasoning_tokens;
   choice->stop_token = stop_reason_token(choice->answer, result->stop_token);
-  if (result->stop_string) ommai_text_append(&choice->stop_string, result->stop_string, strlen(result->stop_string) + 1);
+  if (stop) ommai_text_append(&choice->stop_string, stop, strlen(stop) + 1);
 }
 
 /* What is sent after the usage. All choices are over. */

@@ -9,18 +9,42 @@
 #include "server/request_json.h"
 #include "server/server_state.h"
 
-/* Whether a value asks for nothing. An empty object may be a wish, such as the schema that any JSON
- * meets. */
-static bool is_neutral(const json_t *value) {
-  return !value || json_is_false(value) || (json_is_array(value) && json_array_size(value) == 0);
-}
-
-/* Fields that mean nothing unless they are given. */
+/* Fields of other servers and of vLLM's that change answers, with the number that changes
+ * nothing. */
 static bool refuse_given(const json_t *root, struct ommai_api_error *error) {
-  static const char *const keys[] = {"logprob_token_ids", "chat_template", "documents", "repetition_detection"};
-  for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-    if (is_neutral(ommai_field_get(root, keys[i]))) continue;
-    return ommai_api_fail(error, 400, keys[i], "%s is not supported.", keys[i]);
+  static const struct {
+    const char *key;
+    double neutral;
+    const char *instead; /* NULL: nothing does the same */
+  } fields[] = {{"logprob_token_ids", 0, NULL},
+                {"chat_template", 0, "--chat-template"},
+                {"documents", 0, NULL},
+                {"length_penalty", 1, NULL},
+                {"watermarking", 0, NULL},
+                {"logits_processors", 0, NULL},
+                {"prompt_embeds", 0, NULL},
+                {"encoder_repetition_penalty", 1, NULL},
+                {"repeat_penalty", 1, "repetition_penalty"},
+                {"typical_p", 1, NULL},
+                {"top_n_sigma", -1, NULL},
+                {"mirostat", 0, NULL},
+                {"dry_multiplier", 0, "no_repeat_ngram_size"},
+                {"xtc_probability", 0, NULL},
+                {"dynatemp_range", 0, NULL},
+                {"n_predict", -1, "max_tokens"},
+                {"lora", 0, NULL},
+                {"lora_path", 0, NULL},
+                {"grammar", 0, "structured_outputs.grammar"},
+                {"json_schema", 0, "structured_outputs.json"},
+                {"regex", 0, "structured_outputs.regex"},
+                {"ebnf", 0, "structured_outputs.grammar"},
+                {"custom_logit_processor", 0, NULL}};
+  for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+    const json_t *value = ommai_field_get(root, fields[i].key);
+    bool same = json_is_number(value) && json_number_value(value) == fields[i].neutral;
+    if (same || ommai_field_is_neutral(value)) continue;
+    return ommai_api_fail(error, 400, fields[i].key, "%s is not supported%s%s.", fields[i].key,
+                          fields[i].instead ? "; here it is " : "", fields[i].instead ? fields[i].instead : "");
   }
   return true;
 }
@@ -220,14 +244,15 @@ bool ommai_model_read(const struct ommai_server *server, const json_t *root, con
 }
 
 static bool read_stream_options(const json_t *root, struct ommai_answer_fields *fields, struct ommai_api_error *error) {
-  const json_t *options = ommai_field_get(root, "stream_options");
+  static const char FIELD[] = "stream_options";
+  /* include_obfuscation pads the events of OpenAI's server */
+  static const char *const known[] = {"include_usage", "continuous_usage_stats", "include_obfuscation", NULL};
+  const json_t *options = ommai_field_get(root, FIELD);
   if (!ommai_field_boolean(root, "stream", &fields->stream, error)) return false;
   if (!options) return true;
-  if (!json_is_object(options)) {
-    return ommai_api_fail(error, 400, "stream_options", "stream_options must be an object, got %s.", ommai_json_kind(options));
-  }
+  if (!ommai_field_members(options, FIELD, FIELD, known, error)) return false;
   if (!fields->stream) {
-    return ommai_api_fail(error, 400, "stream_options", "Stream options can only be defined when `stream=True`.");
+    return ommai_api_fail(error, 400, FIELD, "Stream options can only be defined when `stream=True`.");
   }
   return ommai_field_boolean(options, "include_usage", &fields->include_usage, error) &&
          ommai_field_boolean(options, "continuous_usage_stats", &fields->continuous_usage, error);

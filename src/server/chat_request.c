@@ -54,48 +54,25 @@ static bool read_pixels(const struct ommai_server *server, const json_t *object,
   return true;
 }
 
-/* Settings that are put in a wrong place or misspelt must not be ignored silently, so unknown keys
- * are refused. */
 static bool read_processor_options(const struct ommai_server *server, const json_t *root, struct omma_image_options *options,
                                    struct ommai_api_error *error) {
   static const char FIELD[] = "mm_processor_kwargs";
-  json_t *object = ommai_field_get(root, FIELD);
-  const char *key;
-  json_t *value;
-  if (!object) return true;
-  if (!json_is_object(object)) {
-    return ommai_api_fail(error, 400, FIELD, "%s must be an object, got %s.", FIELD, ommai_json_kind(object));
-  }
-  json_object_foreach(object, key, value) {
-    if (strcmp(key, "min_pixels") && strcmp(key, "max_pixels")) {
-      return ommai_api_fail(error, 400, FIELD, "%s: unknown key \"%.80s\"; known are min_pixels and max_pixels.", FIELD, key);
-    }
-  }
-  return read_pixels(server, object, options, error);
+  static const char *const known[] = {"min_pixels", "max_pixels", NULL};
+  const json_t *object = ommai_field_get(root, FIELD);
+  return !object || (ommai_field_members(object, FIELD, FIELD, known, error) && read_pixels(server, object, options, error));
 }
 
 /* {"video": {"fps", "num_frames"}}, as vLLM has it. */
 static bool read_media_options(const json_t *root, struct ommai_video_fields *fields, struct ommai_api_error *error) {
   static const char FIELD[] = "media_io_kwargs";
-  json_t *object = ommai_field_get(root, FIELD), *video = object;
-  const char *key;
-  json_t *value;
+  static const char *const known[] = {"video", NULL}, *const known_of_video[] = {"fps", "num_frames", NULL};
+  const json_t *object = ommai_field_get(root, FIELD), *video;
   *fields = (struct ommai_video_fields){.fps = DEFAULT_FPS, .max_frames = -1};
-  if (json_is_object(object)) {
-    json_object_foreach(object, key, value) {
-      if (!strcmp(key, "video")) continue;
-      return ommai_api_fail(error, 400, FIELD, "%s: unknown key \"%.80s\"; known is video.", FIELD, key);
-    }
-    video = ommai_field_get(object, "video");
-  }
+  if (!object) return true;
+  if (!ommai_field_members(object, FIELD, FIELD, known, error)) return false;
+  video = ommai_field_get(object, "video");
   if (!video) return true;
-  if (!json_is_object(video)) {
-    return ommai_api_fail(error, 400, FIELD, "%s must be an object of objects, got %s.", FIELD, ommai_json_kind(video));
-  }
-  json_object_foreach(video, key, value) {
-    if (!strcmp(key, "fps") || !strcmp(key, "num_frames")) continue;
-    return ommai_api_fail(error, 400, FIELD, "%s: video: unknown key \"%.80s\"; known are fps and num_frames.", FIELD, key);
-  }
+  if (!ommai_field_members(video, FIELD, "media_io_kwargs: video", known_of_video, error)) return false;
   if (!ommai_field_number(video, "fps", OMMA_MIN_VIDEO_FPS, OMMA_MAX_VIDEO_FPS, false, &fields->fps, error)) return false;
   if (!ommai_field_integer(video, "num_frames", -1, INT32_MAX, &fields->max_frames, error)) return false;
   return fields->max_frames != 0 || ommai_api_fail(error, 400, FIELD, "num_frames must be greater than 0 or -1, got 0.");
@@ -136,6 +113,10 @@ static void add_text(struct ommai_chat_request *request, const json_t *text) {
  * {"source": {"type": "base64", "media_type", "data"}}. */
 static bool find_media(const json_t *part, const char *type, const char *where, struct ommai_media_part *media,
                        const json_t **options, struct ommai_api_error *error) {
+  static const char *const of_url[] = {"url", "detail", "format", "min_pixels", "max_pixels", NULL}, *const of_source[] = {
+                                                                                                         "type", "url",
+                                                                                                         "media_type", "data",
+                                                                                                         NULL};
   bool is_source = !strcmp(type, "image");
   const char *field = is_source ? "source" : media->is_video ? "video_url" : "image_url";
   const json_t *holder = ommai_field_get(part, field), *url = holder;
@@ -149,6 +130,7 @@ static bool find_media(const json_t *part, const char *type, const char *where, 
                             where);
     }
   }
+  if (*options && !ommai_field_members(holder, field, where, is_source ? of_source : of_url, error)) return false;
   if (json_is_object(holder)) url = ommai_field_get(holder, media->is_base64 ? "data" : "url");
   if (!json_is_string(url)) {
     return ommai_api_fail(error, 400, field, "%s has no %s with %s.", where, field, media->is_base64 ? "data" : "a url");
@@ -179,12 +161,6 @@ static bool add_media(const struct ommai_server *server, struct ommai_chat_reque
          ommai_api_fail(error, 400, kind, "At most %" PRId64 " %s(s) may be provided in one prompt.", limit, kind);
 }
 
-/* Whether a word is one of a list that ends in NULL. */
-static bool is_one_of(const char *word, const char *const *list) {
-  while (*list && strcmp(*list, word) != 0) list++;
-  return *list != NULL;
-}
-
 static bool add_content_part(const struct ommai_server *server, struct ommai_chat_request *request, const json_t *source,
                              const char *where, struct ommai_api_error *error) {
   static const char *const media_types[] = {"image_url", "input_image", "video_url", "image", NULL};
@@ -195,8 +171,8 @@ static bool add_content_part(const struct ommai_server *server, struct ommai_cha
   }
   if (!ommai_field_string(source, "type", &type, error)) return false;
   if (!type) return ommai_api_fail(error, 400, "messages", "%s has no type.", where);
-  if (is_one_of(type, media_types)) return add_media(server, request, source, type, where, error);
-  if (!is_one_of(type, text_types)) {
+  if (ommai_word_is_among(type, media_types)) return add_media(server, request, source, type, where, error);
+  if (!ommai_word_is_among(type, text_types)) {
     return ommai_api_fail(error, 400, "messages",
                           "%s: unknown part type \"%.80s\"; known are text, input_text, image_url, input_image and video_url.",
                           where, type);

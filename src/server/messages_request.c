@@ -224,12 +224,11 @@ static bool read_thinking(const struct ommai_server *server, struct ommai_chat_d
 
 /* {"format": {"type": "json_schema", "schema"}}; levels of effort are not known. */
 static bool read_output(struct ommai_chat_draft *draft, struct ommai_api_error *error) {
+  static const char *const known[] = {"format", "effort", NULL};
   const json_t *config = ommai_field_get(draft->original, "output_config");
   json_t *format;
   if (!config) return true;
-  if (!json_is_object(config)) {
-    return ommai_api_fail(error, 400, "output_config", "output_config must be an object, got %s.", ommai_json_kind(config));
-  }
+  if (!ommai_field_members(config, "output_config", "output_config", known, error)) return false;
   format = ommai_field_get(config, "format");
   const char *type = json_string_value(json_object_get(format, "type"));
   if (!format) return true;

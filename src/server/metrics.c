@@ -72,7 +72,7 @@ void ommai_metrics_count_images(struct ommai_metrics *metrics, int64_t n_decoded
 void ommai_metrics_finish(struct ommai_metrics *metrics, const struct omma_result *result, double decode_image, double seconds,
                           double first_token_seconds) {
   const struct omma_timings *timings = &result->timings;
-  if (result->finish != OMMA_FINISH_STOP && result->finish != OMMA_FINISH_LENGTH) return;
+  if (result->finish == OMMA_FINISH_CANCELLED || result->finish == OMMA_FINISH_ERROR) return;
   ommai_metrics_observe(metrics, OMMAI_END_TO_END_LATENCY, seconds);
   ommai_metrics_observe(metrics, OMMAI_QUEUE_TIME, timings->queue);
   ommai_metrics_observe(metrics, OMMAI_PREFILL_TIME, timings->encode + timings->prefill);
@@ -137,9 +137,10 @@ static void write_finished(struct writer *writer, const struct omma_engine_stats
   static const char *const reasons[] = {[OMMA_FINISH_STOP] = "stop",
                                         [OMMA_FINISH_LENGTH] = "length",
                                         [OMMA_FINISH_CANCELLED] = "abort",
-                                        [OMMA_FINISH_ERROR] = "error"};
+                                        [OMMA_FINISH_ERROR] = "error",
+                                        [OMMA_FINISH_REPETITION] = "repetition"};
   begin(writer, "vllm:request_success_total", "counter", "Requests that have ended.");
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < OMMA_N_FINISHES; i++) {
     ommai_text_format(writer->out, "vllm:request_success_total{%s,finished_reason=\"%s\"} %" PRId64 "\n", writer->labels,
                       reasons[i], stats->n_finished[i]);
   }

@@ -12,16 +12,10 @@
 
 bool ommai_own_wishes_read(const json_t *root, struct ommai_own_wishes *wishes, struct ommai_api_error *error) {
   static const char FIELD[] = "ommatidia";
-  const json_t *object = ommai_field_get(root, FIELD), *value;
-  const char *key;
+  static const char *const known[] = {"details", "progress", NULL};
+  const json_t *object = ommai_field_get(root, FIELD);
   if (!object) return true;
-  if (!json_is_object(object)) {
-    return ommai_api_fail(error, 400, FIELD, "%s must be an object, got %s.", FIELD, ommai_json_kind(object));
-  }
-  json_object_foreach((json_t *)object, key, value) {
-    if (!strcmp(key, "details") || !strcmp(key, "progress")) continue;
-    return ommai_api_fail(error, 400, FIELD, "%s: unknown key \"%.80s\"; known are details and progress.", FIELD, key);
-  }
+  if (!ommai_field_members(object, FIELD, FIELD, known, error)) return false;
   return ommai_field_boolean(object, "details", &wishes->details, error) &&
          ommai_field_boolean(object, "progress", &wishes->progress, error);
 }

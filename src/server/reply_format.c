@@ -9,6 +9,7 @@ const char *ommai_finish_reason(enum omma_finish finish) {
   switch (finish) {
     case OMMA_FINISH_STOP: return "stop";
     case OMMA_FINISH_LENGTH: return "length";
+    case OMMA_FINISH_REPETITION: return "repetition";
     default: return NULL;
   }
 }

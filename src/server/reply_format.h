@@ -141,5 +141,5 @@ size_t ommai_reply_token_text(const struct omma_model *model, int32_t token, cha
 /* As JSON can hold it. */
 double ommai_reply_logprob(float logprob);
 
-/* "stop" or "length"; NULL for the other ends, which are errors. */
+/* "stop", "length" or "repetition"; NULL for the other ends, which are errors. */
 const char *ommai_finish_reason(enum omma_finish finish);

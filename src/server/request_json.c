@@ -137,3 +137,36 @@ bool ommai_field_array(const json_t *object, const char *key, const json_t **out
   return !*out || json_is_array(*out) ||
          ommai_api_fail(error, 400, key, "%s must be an array, got %s.", key, ommai_json_kind(*out));
 }
+
+bool ommai_field_is_neutral(const json_t *value) {
+  return !value || json_is_false(value) || (json_is_array(value) && json_array_size(value) == 0);
+}
+
+bool ommai_word_is_among(const char *word, const char *const *list) {
+  while (*list && strcmp(*list, word) != 0) list++;
+  return *list != NULL;
+}
+
+/* "is a", "are a and b", "are a, b and c". */
+static void write_list(const char *const *known, char *text, size_t capacity) {
+  size_t used = (size_t)snprintf(text, capacity, known[1] ? "are %s" : "is %s", known[0]);
+  for (size_t i = 1; known[i] && used < capacity; i++) {
+    used += (size_t)snprintf(text + used, capacity - used, known[i + 1] ? ", %s" : " and %s", known[i]);
+  }
+}
+
+bool ommai_field_members(const json_t *object, const char *field, const char *where, const char *const *known,
+                         struct ommai_api_error *error) {
+  const char *key;
+  json_t *value;
+  char list[200];
+  if (!json_is_object(object)) {
+    return ommai_api_fail(error, 400, field, "%s must be an object, got %s.", where, ommai_json_kind(object));
+  }
+  json_object_foreach((json_t *)object, key, value) {
+    if (json_is_null(value) || ommai_word_is_among(key, known)) continue;
+    write_list(known, list, sizeof list);
+    return ommai_api_fail(error, 400, field, "%s: unknown key \"%.80s\"; known %s.", where, key, list);
+  }
+  return true;
+}

@@ -31,5 +31,17 @@ bool ommai_field_string(const json_t *object, const char *key, const char **out,
 /* NULL where it is missing or null; lives as long as the document. */
 bool ommai_field_array(const json_t *object, const char *key, const json_t **out, struct ommai_api_error *error);
 
+/* Whether a word is one of a list that ends in NULL. */
+bool ommai_word_is_among(const char *word, const char *const *list);
+
+/* An object whose members are among `known` (ends in NULL): settings that are put in a wrong place
+ * or misspelt must not be ignored silently. `field` is the request's, `where` names the object. */
+bool ommai_field_members(const json_t *object, const char *field, const char *where, const char *const *known,
+                         struct ommai_api_error *error);
+
+/* Whether a value asks for nothing. An empty object may be a wish, such as the schema that any JSON
+ * meets. */
+bool ommai_field_is_neutral(const json_t *value);
+
 /* The member, or NULL where it is missing or null. */
 json_t *ommai_field_get(const json_t *object, const char *key);

@@ -203,11 +203,10 @@ static bool read_tool_choice(struct ommai_chat_draft *draft, struct ommai_api_er
 }
 
 static bool read_reasoning(struct ommai_chat_draft *draft, struct ommai_api_error *error) {
+  static const char *const known[] = {"effort", "summary", "generate_summary", NULL};
   const json_t *reasoning = ommai_field_get(draft->original, "reasoning");
   if (!reasoning) return true;
-  if (!json_is_object(reasoning)) {
-    return ommai_api_fail(error, 400, "reasoning", "reasoning must be an object, got %s.", ommai_json_kind(reasoning));
-  }
+  if (!ommai_field_members(reasoning, "reasoning", "reasoning", known, error)) return false;
   json_t *effort = ommai_field_get(reasoning, "effort");
   if (effort) ommai_chat_draft_set(draft, "reasoning_effort", json_incref(effort));
   return true;

@@ -31,23 +31,21 @@ static bool set_wish(struct wish *wish, enum omma_grammar_kind kind, const json_
  * not, answers are held to it. */
 static bool read_json_schema(const json_t *format, struct wish *wish, struct ommai_api_error *error) {
   static const char FIELD[] = "response_format";
+  static const char *const known[] = {"name", "schema", "strict", "description", "type", NULL};
   const json_t *holder = ommai_field_get(format, "json_schema"), *schema = ommai_field_get(holder, "schema");
-  if (!json_is_object(holder)) {
-    return ommai_api_fail(error, 400, FIELD, "response_format: json_schema must be an object, got %s.",
-                          holder ? ommai_json_kind(holder) : "null");
-  }
+  if (!holder) return ommai_api_fail(error, 400, FIELD, "response_format: json_schema must be an object, got null.");
+  if (!ommai_field_members(holder, FIELD, "response_format: json_schema", known, error)) return false;
   if (!schema) return ommai_api_fail(error, 400, FIELD, "response_format: json_schema has no schema.");
   return set_wish(wish, OMMA_GRAMMAR_JSON_SCHEMA, schema, FIELD, "json_schema.schema", error);
 }
 
 static bool read_response_format(const json_t *root, struct wish *wish, struct ommai_api_error *error) {
   static const char FIELD[] = "response_format";
+  static const char *const known[] = {"type", "json_schema", NULL};
   const json_t *format = ommai_field_get(root, FIELD);
   const char *type = NULL;
   if (!format) return true;
-  if (!json_is_object(format)) {
-    return ommai_api_fail(error, 400, FIELD, "response_format must be an object, got %s.", ommai_json_kind(format));
-  }
+  if (!ommai_field_members(format, FIELD, FIELD, known, error)) return false;
   if (!ommai_field_string(format, "type", &type, error)) return false;
   if (type && !strcmp(type, "text")) return true;
   if (type && !strcmp(type, "json_object")) return set_wish(wish, OMMA_GRAMMAR_JSON_OBJECT, NULL, FIELD, NULL, error);
@@ -55,11 +53,6 @@ static bool read_response_format(const json_t *root, struct wish *wish, struct o
   return ommai_api_fail(error, 400, FIELD,
                         "response_format type \"%.40s\" is not supported; \"text\", \"json_object\" and \"json_schema\" are.",
                         type ? type : "");
-}
-
-/* What asks for nothing: as in vLLM's own defaults. */
-static bool is_neutral(const json_t *value) {
-  return !value || json_is_false(value) || (json_is_array(value) && json_array_size(value) == 0);
 }
 
 static const struct {
@@ -75,7 +68,7 @@ enum { N_WAYS = sizeof WAYS / sizeof WAYS[0] };
 static bool read_old_fields(const json_t *root, struct wish *wish, struct ommai_api_error *error) {
   for (size_t i = 0; i < N_WAYS; i++) {
     const json_t *value = ommai_field_get(root, WAYS[i].old_field);
-    if (!is_neutral(value) && !set_wish(wish, WAYS[i].kind, value, WAYS[i].old_field, NULL, error)) return false;
+    if (!ommai_field_is_neutral(value) && !set_wish(wish, WAYS[i].kind, value, WAYS[i].old_field, NULL, error)) return false;
   }
   const json_t *pattern = ommai_field_get(root, "guided_whitespace_pattern");
   return !pattern || ommai_api_fail(error, 400, "guided_whitespace_pattern", "guided_whitespace_pattern is not supported.");
@@ -108,14 +101,14 @@ static bool check_keys(const json_t *object, struct ommai_api_error *error) {
 static bool read_structured_outputs(const json_t *root, struct wish *wish, struct ommai_api_error *error) {
   static const char FIELD[] = "structured_outputs";
   const json_t *object = ommai_field_get(root, FIELD);
-  if (is_neutral(object)) return true;
+  if (ommai_field_is_neutral(object)) return true;
   if (!json_is_object(object)) {
     return ommai_api_fail(error, 400, FIELD, "structured_outputs must be an object, got %s.", ommai_json_kind(object));
   }
   if (!check_keys(object, error)) return false;
   for (size_t i = 0; i < N_WAYS; i++) {
     const json_t *value = ommai_field_get(object, WAYS[i].key);
-    if (!is_neutral(value) && !set_wish(wish, WAYS[i].kind, value, FIELD, WAYS[i].key, error)) return false;
+    if (!ommai_field_is_neutral(value) && !set_wish(wish, WAYS[i].kind, value, FIELD, WAYS[i].key, error)) return false;
   }
   if (!wish->field[0]) {
     return ommai_api_fail(error, 400, FIELD,

@@ -105,10 +105,50 @@ static bool read_bad_words(const json_t *root, struct ommai_token_fields *fields
   return true;
 }
 
+/* ---- repetition ---- */
+
+/* Numbers below 0 are 0, as in the logits processor of vLLM's plugins that has this name. */
+static bool read_ngram_size(const json_t *object, struct omma_sampling *sampling, struct ommai_api_error *error) {
+  if (!ommai_field_integer(object, "no_repeat_ngram_size", INT32_MIN, INT32_MAX, &sampling->no_repeat_ngram_size, error))
+    return false;
+  if (sampling->no_repeat_ngram_size < 0) sampling->no_repeat_ngram_size = 0;
+  return true;
+}
+
+/* What vLLM hands on to logits processors. */
+static bool read_extra(const json_t *root, struct omma_sampling *sampling, struct ommai_api_error *error) {
+  static const char FIELD[] = "vllm_xargs";
+  static const char *const known[] = {"no_repeat_ngram_size", "debug", NULL};
+  const json_t *object = ommai_field_get(root, FIELD);
+  if (!object) return true;
+  if (!ommai_field_members(object, FIELD, FIELD, known, error)) return false;
+  return read_ngram_size(object, sampling, error) || ommai_api_error_prefix(error, "%s", FIELD);
+}
+
+static bool read_repetition(const json_t *root, struct omma_sampling *sampling, struct ommai_api_error *error) {
+  static const char FIELD[] = "repetition_detection";
+  static const char *const known[] = {"max_pattern_size", "min_pattern_size", "min_count", NULL};
+  struct omma_repetition_detection *detection = &sampling->repetition_detection;
+  int64_t *const values[] = {&detection->max_pattern_size, &detection->min_pattern_size, &detection->min_count};
+  const json_t *object = ommai_field_get(root, FIELD);
+  if (ommai_field_is_neutral(object)) return true;
+  if (!ommai_field_members(object, FIELD, FIELD, known, error)) return false;
+  for (size_t i = 0; known[i]; i++) {
+    if (!ommai_field_integer(object, known[i], 0, INT32_MAX, values[i], error))
+      return ommai_api_error_prefix(error, "%s", FIELD);
+  }
+  if (detection->min_pattern_size > detection->max_pattern_size) {
+    return ommai_api_fail(error, 400, FIELD, "%s: min_pattern_size must be at most max_pattern_size.", FIELD);
+  }
+  return detection->max_pattern_size == 0 || detection->min_count >= 2 ||
+         ommai_api_fail(error, 400, FIELD, "%s: min_count must be at least 2, got %" PRId64 ".", FIELD, detection->min_count);
+}
+
 bool ommai_token_fields_read(const struct ommai_server *server, const json_t *root, struct ommai_token_fields *fields,
                              struct omma_sampling *sampling, struct ommai_api_error *error) {
   if (!read_biases(server, root, fields, error) || !read_allowed(server, root, fields, error) ||
-      !read_bad_words(root, fields, sampling, error)) {
+      !read_bad_words(root, fields, sampling, error) || !read_extra(root, sampling, error) ||
+      !read_ngram_size(root, sampling, error) || !read_repetition(root, sampling, error)) {
     return false;
   }
   sampling->logit_bias = fields->biases;

@@ -1,6 +1,7 @@
 /* The fields of a request that set which tokens its answer may have: logit_bias, allowed_token_ids,
- * bad_words; and how much of its prompt counts: truncate_prompt_tokens. Form and meaning are
- * vLLM's. */
+ * bad_words, no_repeat_ngram_size (also inside vllm_xargs); when it ends because it repeats itself:
+ * repetition_detection; and how much of its prompt counts: truncate_prompt_tokens. Form and meaning
+ * are vLLM's. */
 #pragma once
 
 #include <jansson.h>
@@ -19,8 +20,8 @@ struct ommai_token_fields {
   const char *bad_words[OMMA_MAX_BAD_WORDS];
 };
 
-/* Reads the first three into `fields` and points the sampling at them. False with *error filled;
- * free in any case. */
+/* Reads all but the last; the first three into `fields`, to which the sampling then points. False
+ * with *error filled; free in any case. */
 bool ommai_token_fields_read(const struct ommai_server *server, const json_t *root, struct ommai_token_fields *fields,
                              struct omma_sampling *sampling, struct ommai_api_error *error);
 void ommai_token_fields_free(struct ommai_token_fields *fields, const struct omma_allocator *allocator);

@@ -101,6 +101,17 @@ def test_fields_reach_the_engine(server):
     assert show(server).split("seed=")[1].split()[0] != show(server).split("seed=")[1].split()[0]
 
 
+def test_repetition_reaches_the_engine(server):
+    detection = {"max_pattern_size": 9, "min_pattern_size": 2, "min_count": 3}
+    assert " ngram=7 repeat=9,2,3" in show(server, no_repeat_ngram_size=7, repetition_detection=detection)
+    # As mineru-vl-utils sends it.
+    assert " ngram=100 " in show(server, vllm_xargs={"no_repeat_ngram_size": 100, "debug": False})
+    assert " ngram=8 " in show(server, vllm_xargs={"no_repeat_ngram_size": 100}, no_repeat_ngram_size=8)
+    for fields in ({"vllm_xargs": {}}, {"vllm_xargs": {"no_repeat_ngram_size": -3}}, {"no_repeat_ngram_size": None},
+                   {"repetition_detection": {}}, {"repetition_detection": {"max_pattern_size": 0}}):
+        assert "ngram=" not in show(server, **fields)
+
+
 def test_messages_reach_the_engine(server):
     text = content(server.chat(continue_final_message=True, add_generation_prompt=False, messages=[
         {"role": "developer", "content": "[[show=1]]"}, {"role": "system", "content": [text_part("abc"), text_part("")]},

@@ -107,7 +107,7 @@ def test_frames_of_two_sizes(server, server_can):
 
 @pytest.mark.real_too
 @pytest.mark.parametrize("fields, part", [
-    (5, "object of objects, got an integer"), ({"video": 5}, "object of objects, got an integer"), ({"audio": {}}, "known is video"),
+    (5, "media_io_kwargs must be an object, got an integer"), ({"video": 5}, "video must be an object, got an integer"), ({"audio": {}}, "known is video"),
     ({"video": {"backend": "opencv"}}, "known are fps and num_frames"), ({"video": {"num_frames": 0}}, "greater than 0 or -1"),
 ])
 def test_wrong_media_options(server, fields, part):
@@ -170,6 +170,16 @@ def test_prompt_too_long(server):
     ({"logprobs": 3}, "logprobs", ["logprobs"]),
     ({"stream": "yes"}, "stream", ["yes"]),
     ({"stream_options": {"include_usage": True}}, "stream_options", ["stream"]),
+    ({"stream": True, "stream_options": {"include_usages": True}}, "stream_options", ['unknown key "include_usages"; known are include_usage, ']),
+    ({"response_format": {"type": "json_object", "schema": {}}}, "response_format", ['"schema"', "known are type and json_schema"]),
+    ({"response_format": {"type": "json_schema", "json_schema": {"schema": {}, "mode": 1}}}, "response_format", ['json_schema: unknown key "mode"']),
+    ({"vllm_xargs": {"ngram_size": 30, "window_size": 90}}, "vllm_xargs", ['unknown key "', "known are no_repeat_ngram_size and debug"]),
+    ({"vllm_xargs": {"no_repeat_ngram_size": "x"}}, "no_repeat_ngram_size", ["vllm_xargs"]),
+    ({"vllm_xargs": 5}, "vllm_xargs", ["an integer"]),
+    ({"no_repeat_ngram_size": 2.5}, "no_repeat_ngram_size", ["2.5"]),
+    ({"repetition_detection": {"max_pattern_size": 4}}, "repetition_detection", ["min_count must be at least 2, got 0"]),
+    ({"repetition_detection": {"max_pattern_size": 4, "min_pattern_size": 5, "min_count": 2}}, "repetition_detection", ["at most max"]),
+    ({"repetition_detection": {"pattern": 4}}, "repetition_detection", ['"pattern"']),
     ({"logit_bias": {"99999999": 1}}, "logit_bias", ["99999999"]),
     ({"response_format": {"type": "xml"}}, "response_format", ["xml", "json_schema"]),
     ({"response_format": {"type": "json_schema"}}, "response_format", ["json_schema must be an object"]),
@@ -218,7 +228,8 @@ def test_what_asks_for_nothing_else_is_taken(server, fields):
 
 UNSUPPORTED = {
     "logprob_token_ids": [[1]], "chat_template": ["{{ messages }}", ""],
-    "documents": [[{"text": "a"}]], "repetition_detection": [{"max_pattern_size": 4}],
+    "documents": [[{"text": "a"}]], "watermarking": [True], "length_penalty": [2], "repeat_penalty": [1.1], "dry_multiplier": [0.8],
+    "grammar": ['root ::= "a"'], "json_schema": [{"type": "object"}], "lora_path": ["x"],
     "return_tokens_as_token_ids": [True], "use_beam_search": [True],
 }
 

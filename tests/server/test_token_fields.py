@@ -122,6 +122,33 @@ def test_prompts_are_cut(server):
     assert body["prompt_token_ids"] == chat(server, return_token_ids=True)["prompt_token_ids"][-3:]
 
 
+@pytest.mark.parametrize("ask", [chat, complete])
+def test_answers_do_not_repeat(server, ask):
+    few = {"allowed_token_ids": list(range(50, 58)), "return_token_ids": True, "max_tokens": 20}
+    for fields in ({"no_repeat_ngram_size": 3}, {"vllm_xargs": {"no_repeat_ngram_size": 3}}):
+        ids = ids_of(ask(server, **few, **fields))
+        triples = list(zip(ids, ids[1:], ids[2:]))
+        assert len(triples) == 18 == len(set(triples)), ids
+    free = ids_of(ask(server, **few))
+    assert len(set(zip(free, free[1:], free[2:]))) < 18 and ids_of(ask(server, **few, no_repeat_ngram_size=100)) == free
+
+
+def test_an_answer_that_repeats_ends(server):
+    fields = {"allowed_token_ids": [50], "ignore_eos": True, "repetition_detection": {"max_pattern_size": 2, "min_count": 3}}
+    before = server.get("/metrics").body.decode()
+    whole = chat(server, **fields)
+    ends = whole["choices"][0]
+    assert (ends["finish_reason"], ends["stop_reason"]) == ("repetition", "repetition_detected")
+    assert whole["usage"]["completion_tokens"] == 3
+    assert complete(server, **fields)["choices"][0]["finish_reason"] == "repetition"
+    last = stream(server, "/v1/completions", {"prompt": "hello", **fields})[-1]["choices"][0]
+    assert (last["finish_reason"], last["stop_reason"]) == ("repetition", "repetition_detected")
+    line = next(line for line in server.get("/metrics").body.decode().splitlines() if 'finished_reason="repetition"' in line)
+    was = next(line for line in before.splitlines() if 'finished_reason="repetition"' in line)
+    assert int(line.split()[-1]) == int(was.split()[-1]) + 3
+    assert complete(server, **{**fields, "min_tokens": 6})["usage"]["completion_tokens"] == 6
+
+
 @pytest.mark.parametrize("fields, param, parts", [
     ({"logit_bias": {"x": 1}}, "logit_bias", ['"x"']),
     ({"logit_bias": {"-1": 1}}, "logit_bias", ["from 0 to"]),

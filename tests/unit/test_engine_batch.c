@@ -98,6 +98,11 @@ static struct omma_sampling random_sampling(struct test_random *random, struct o
     sampling.max_thinking_tokens = test_random_range(random, 0, MAX_ANSWER / 2);
   }
   if (test_random_range(random, 0, 2) == 0) sampling.grammar = grammars[test_random_range(random, 0, N_GRAMMARS - 1)];
+  if (test_random_range(random, 0, 2) == 0) sampling.no_repeat_ngram_size = test_random_range(random, 1, 3);
+  if (test_random_range(random, 0, 3) == 0) {
+    sampling.repetition_detection =
+        (struct omma_repetition_detection){.max_pattern_size = test_random_range(random, 1, 8), .min_count = 2};
+  }
   return sampling;
 }
 

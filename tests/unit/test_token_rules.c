@@ -356,6 +356,77 @@ static void a_prompt_with_images_is_not_cut(void **state) {
   omma_image_destroy(image);
 }
 
+/* ---- repetition ---- */
+
+/* A choice of few tokens repeats soon, and no sequence of `size` tokens may come twice. There are
+ * too many of them for an answer of this length to run out. */
+static void sequences_do_not_repeat(void **state) {
+  (void)state;
+  static const int32_t allowed[] = {40, 41, 77, 80, 81, 82, 83, 84};
+  struct omma_sampling sampling = plain;
+  struct fixture_answer answer;
+  sampling.allowed_token_ids = allowed;
+  sampling.n_allowed_token_ids = 8;
+  for (size_t size = 2; size <= 4; size++) {
+    sampling.no_repeat_ngram_size = (int64_t)size;
+    sampling.max_tokens = size == 2 ? 9 : 20;
+    answer_to("hello", &sampling, &answer);
+    assert_int_equal(answer.n, sampling.max_tokens);
+    for (size_t i = 0; i + size <= answer.n; i++) {
+      for (size_t j = i + 1; j + size <= answer.n; j++) {
+        assert_memory_not_equal(answer.tokens + i, answer.tokens + j, size * sizeof *answer.tokens);
+      }
+    }
+  }
+  sampling.no_repeat_ngram_size = 1;
+  answer_to("hello", &sampling, &answer);
+  assert_int_equal(answer.n, 20); /* each once, and then all may come: nothing else is left */
+  for (int i = 0; i < 8; i++) {
+    for (int j = 0; j < i; j++) assert_int_not_equal(answer.tokens[i], answer.tokens[j]);
+  }
+}
+
+static void a_size_that_is_not_reached_changes_nothing(void **state) {
+  (void)state;
+  struct fixture_answer free_run, answer;
+  struct omma_sampling sampling = plain;
+  answer_to("hello", &sampling, &free_run);
+  sampling.no_repeat_ngram_size = 100;
+  answer_to("hello", &sampling, &answer);
+  fixture_expect_equal(&free_run, &answer);
+}
+
+static void an_answer_that_repeats_ends(void **state) {
+  (void)state;
+  const int32_t only = 40;
+  struct fixture_answer answer;
+  struct omma_sampling sampling = plain;
+  sampling.allowed_token_ids = &only;
+  sampling.n_allowed_token_ids = 1;
+  sampling.repetition_detection = (struct omma_repetition_detection){.max_pattern_size = 3, .min_count = 4};
+  struct omma_result result = answer_to("hello", &sampling, &answer);
+  assert_int_equal(result.finish, OMMA_FINISH_REPETITION);
+  assert_int_equal(answer.n, 4);
+  assert_int_equal(answer.n_last, 1);
+  sampling.min_tokens = 7;
+  assert_int_equal(answer_to("hello", &sampling, &answer).finish, OMMA_FINISH_REPETITION);
+  assert_int_equal(answer.n, 7);
+  sampling.max_tokens = 7; /* the length is looked at first */
+  assert_int_equal(answer_to("hello", &sampling, &answer).finish, OMMA_FINISH_LENGTH);
+}
+
+static void wrong_repetition_is_named(void **state) {
+  (void)state;
+  struct omma_sampling sampling = {.no_repeat_ngram_size = -1};
+  expect_refused(sampling, "no_repeat_ngram_size", "found -1");
+  sampling = (struct omma_sampling){.repetition_detection = {.max_pattern_size = 3, .min_count = 1}};
+  expect_refused(sampling, "repetition_detection", "at least 2, found 1");
+  sampling = (struct omma_sampling){.repetition_detection = {.max_pattern_size = 3, .min_pattern_size = 4, .min_count = 2}};
+  expect_refused(sampling, "repetition_detection", "found 4");
+  sampling = (struct omma_sampling){.repetition_detection = {.max_pattern_size = -1}};
+  expect_refused(sampling, "repetition_detection", "max_pattern_size = -1");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_bias_moves_the_choice_and_no_logprob),
@@ -371,6 +442,10 @@ int main(void) {
       cmocka_unit_test(special_tokens_may_stay),
       cmocka_unit_test(a_long_prompt_is_cut_to_its_end_or_beginning),
       cmocka_unit_test(a_prompt_with_images_is_not_cut),
+      cmocka_unit_test(sequences_do_not_repeat),
+      cmocka_unit_test(a_size_that_is_not_reached_changes_nothing),
+      cmocka_unit_test(an_answer_that_repeats_ends),
+      cmocka_unit_test(wrong_repetition_is_named),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -254,6 +254,12 @@ static void describe(struct omma_request *request) {
            s->min_p, s->top_k, s->seed, s->repetition_penalty, s->presence_penalty, s->frequency_penalty, s->min_tokens,
            s->ignore_eos, request->shown);
   size_t used = strlen(request->text);
+  const struct omma_repetition_detection *detection = &s->repetition_detection;
+  if (s->no_repeat_ngram_size || detection->max_pattern_size) {
+    used += (size_t)snprintf(request->text + used, sizeof request->text - used,
+                             " ngram=%" PRId64 " repeat=%" PRId64 ",%" PRId64 ",%" PRId64, s->no_repeat_ngram_size,
+                             detection->max_pattern_size, detection->min_pattern_size, detection->min_count);
+  }
   if (s->reasoning) {
     snprintf(request->text + used, sizeof request->text - used, " end=%s budget=%" PRId64,
              s->reasoning->forced_end ? s->reasoning->forced_end : s->reasoning->end,
