@@ -104,7 +104,7 @@ other_levels() {
 
 # The Python environment of the tests: pytest and real clients from PyPI.
 make_venv() {
-  [ -x build/venv/bin/pytest ] && build/venv/bin/python -c 'import httpx, jsonschema, ml_dtypes, msgspec, numpy, openai, PIL, rfc3987, yaml, zmq' 2> /dev/null && return
+  [ -x build/venv/bin/pytest ] && build/venv/bin/python -c 'import aiohttp, httpx, jsonschema, ml_dtypes, msgspec, numpy, openai, PIL, prometheus_client, rfc3987, yaml, zmq' 2> /dev/null && return
   begin "Python environment"
   python3 -m venv build/venv && build/venv/bin/pip install -q --disable-pip-version-check -r tests/requirements.txt && return
   failed=$((failed + 1))
@@ -163,7 +163,8 @@ servers() {
   # What depends on the model, on the families that the demo model is not of; the files named here
   # are the same with any.
   ignored=
-  for name in connections load http_conformance failed_calls image_flood descriptors shared_encodings hostile_images access service tls forced_bytes kv_events; do
+  for name in connections load http_conformance failed_calls image_flood descriptors shared_encodings hostile_images access service tls forced_bytes kv_events encoder_proxy \
+    encoder_proxy_faults; do
     ignored="$ignored --ignore tests/server/test_$name.py"
   done
   for model in qwen2_5_vl_tied kimi_vl; do

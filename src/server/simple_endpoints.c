@@ -66,6 +66,16 @@ static void add_chat_template(struct ommai_text *body, const struct omma_model_i
   ommai_text_format(body, ",\"checkpoint_has_it\":%s}", info->chat_template_difference ? "false" : "true");
 }
 
+/* Of an encoder node: what its embeddings are of, so that whoever reads them can check it before
+ * the first. */
+static void add_encoder(struct ommai_text *body, const struct omma_model_info *info) {
+  ommai_text_add(body, ",\"encoder\":{\"fingerprint\":");
+  ommai_text_json_string(body, info->fingerprint);
+  ommai_text_add(body, ",\"numeric_mode\":");
+  ommai_text_json_string(body, info->vision_weights);
+  ommai_text_format(body, ",\"dtype\":\"%s\"}", info->bf16_embeddings ? "BF16" : "F32");
+}
+
 /* `root` is the name again: the real directory is nobody's business. */
 static void add_model(struct ommai_text *body, const struct ommai_server *server, size_t index) {
   const char *name = server->model_names[index];
@@ -83,6 +93,7 @@ static void add_model(struct ommai_text *body, const struct ommai_server *server
       "\"allow_sampling\":true,\"allow_logprobs\":true,\"allow_search_indices\":false,\"allow_view\":true,"
       "\"allow_fine_tuning\":false,\"organization\":\"*\",\"group\":null,\"is_blocking\":false}],\"chat_template\":");
   add_chat_template(body, &server->info);
+  if (server->info.encoder_only) add_encoder(body, &server->info);
   ommai_text_add(body, "}");
 }
 

@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 import yaml
+from proxy_process import COMMAND, environment
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -31,7 +32,7 @@ def load(name):
 
 
 def kubernetes_files():
-    return sorted(path.relative_to(DEPLOY).as_posix() for path in (DEPLOY / "kubernetes").glob("*.yaml"))
+    return sorted(path.relative_to(DEPLOY).as_posix() for path in (DEPLOY / "kubernetes").rglob("*.yaml"))
 
 
 def rules():
@@ -72,7 +73,7 @@ def test_every_file_is_read_by_a_test():
     """A file that is new in deploy/ gets its test here, or in the module next to this one."""
     sources = "".join(path.read_text() for path in pathlib.Path(__file__).parent.glob("test_*.py"))
     files = [path.relative_to(DEPLOY) for path in DEPLOY.rglob("*") if path.is_file() and path.name != "README.md"]
-    untested = [str(path) for path in files if path.name not in sources and path.parent.name != "kubernetes"]
+    untested = [str(path) for path in files if path.name not in sources and "kubernetes" not in path.parts]
     assert len(files) > 10 and untested == []
 
 
@@ -151,7 +152,7 @@ def test_kubernetes_objects_follow_their_schema(name, request):
         (pytest.fail if request.config.getoption("--full") else pytest.skip)("kubernetes-validate is not installed")
     data = load(name)
     if data["kind"] == "Kustomization":
-        assert all((DEPLOY / "kubernetes" / file).is_file() for file in data["resources"])
+        assert all((DEPLOY / name).with_name(file).is_file() for file in data["resources"])
     elif data["kind"] in CUSTOM_SPECS:
         assert set(data["spec"]) == CUSTOM_SPECS[data["kind"]]
     else:
@@ -171,11 +172,40 @@ def test_kubernetes_objects_fit_together():
     assert pod["spec"]["terminationGracePeriodSeconds"] > seconds
 
 
+def test_objects_of_the_proxy_fit_together():
+    nodes, proxy, service = (load(f"kubernetes/encoders/{name}.yaml") for name in ("nodes", "proxy", "nodes-service"))
+    name, port = nodes["metadata"]["name"], nodes["spec"]["template"]["spec"]["containers"][0]["ports"][0]["containerPort"]
+    args = proxy["spec"]["template"]["spec"]["containers"][0]["args"]
+    urls = [f"--encoder=http://{name}-{i}.{service['metadata']['name']}:{port}" for i in range(nodes["spec"]["replicas"])]
+    assert [arg for arg in args if arg.startswith("--encoder=")] == urls and nodes["spec"]["serviceName"] == service["metadata"]["name"]
+    assert service["spec"]["ports"][0]["port"] == port
+    monitored = load("kubernetes/encoders/podmonitor.yaml")["spec"]["selector"]["matchExpressions"][0]["values"]
+    for workload, front in ((nodes, service), (proxy, load("kubernetes/encoders/proxy-service.yaml"))):
+        pod = workload["spec"]["template"]
+        labels, arguments = pod["metadata"]["labels"], pod["spec"]["containers"][0]["args"]
+        assert front["spec"]["selector"].items() <= labels.items() and labels["app.kubernetes.io/name"] in monitored
+        assert workload["spec"]["selector"]["matchLabels"].items() <= labels.items()
+        seconds = sum(int(arg.split("=")[1]) for arg in arguments if arg.startswith("--shutdown-"))
+        assert pod["spec"]["terminationGracePeriodSeconds"] > seconds
+
+
+def test_options_of_the_proxy_exist():
+    options = re.findall(r'"(--[a-z-]+)', (DEPLOY / "Containerfile.proxy").read_text())
+    containers = load("kubernetes/encoders/proxy.yaml")["spec"]["template"]["spec"]["containers"]
+    options += [arg.split("=")[0] for arg in containers[0]["args"]]
+    options += re.findall(r" (--[a-z-]+)", re.search(r"^ExecStart=.*", (DEPLOY / "systemd" / "omma-encoder-proxy.service").read_text(), re.M)[0])
+    variables = re.findall(r"OMMA_PROXY_[A-Z]+", (DEPLOY / "Containerfile.proxy").read_text())
+    options += ["--" + name[11:].lower() for name in variables]
+    text = subprocess.run([*COMMAND, "--help"], env=environment(), capture_output=True, text=True).stdout
+    assert len(options) > 15 and set(options) <= set(re.findall(r"--[a-z-]+", text)), set(options) - set(re.findall(r"--[a-z-]+", text))
+
+
 def test_options_and_paths_exist(request, start):
     help_text = run(request.config.getoption("--omma"), "serve", "--help")
     deployment = load("kubernetes/deployment.yaml")
     container = deployment["spec"]["template"]["spec"]["containers"][0]
-    options = [arg.split("=")[0] for arg in container["args"] if arg.startswith("--")]
+    arguments = container["args"] + load("kubernetes/encoders/nodes.yaml")["spec"]["template"]["spec"]["containers"][0]["args"]
+    options = [arg.split("=")[0] for arg in arguments if arg.startswith("--")]
     options += re.findall(r'"(--[a-z-]+)', (DEPLOY / "Containerfile").read_text())
     assert len(options) > 8 and all(option + " " in help_text or option + "\n" in help_text for option in options)
     server = start()

@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = ("not run", "long", "with")
 
-_PROGRAMS = {"cc", "cmake", "curl", "export", "git", "hf", "make", "omma", "pip", "pkg-config", "python", "python3", "vllm", "vllm-router"}
+_PROGRAMS = {"cc", "cmake", "curl", "export", "git", "hf", "make", "omma", "omma-encoder-proxy", "pip", "pkg-config", "python", "python3", "vllm", "vllm-router"}
 _MARK = re.compile(r"<!-- commands ([a-z ]+): (.*?)\s+-->", re.S)
 
 

@@ -26,8 +26,8 @@ class Reply:
 class ServerProcess:
     """Starts `command` with port 0 and waits for the line that names the address."""
 
-    def __init__(self, command, start_seconds=120):
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    def __init__(self, command, start_seconds=120, env=None):
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env)
         self.output = b""
         self.port = None
         deadline = time.monotonic() + start_seconds

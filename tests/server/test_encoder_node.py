@@ -115,7 +115,9 @@ def test_other_endpoints_do_not_generate(node, path, body):
 
 def test_the_rest_of_the_server_is_there(node):
     assert node.get("/health").status == 200
-    assert node.get("/v1/models").json["data"][0]["id"] == "test-model"
+    (model,) = node.get("/v1/models").json["data"]
+    assert model["id"] == "test-model" and re.fullmatch("[0-9a-f]{64}", model["encoder"]["fingerprint"])
+    assert (model["encoder"]["numeric_mode"], model["encoder"]["dtype"]) == ("f32", "F32")
     assert node.get("/").status == 404
     assert read(node)[0]["vllm:kv_cache_usage_perc"] == 0
     for key in ("nobody", "..", "%2e%2e%2fetc%2fpasswd", "a" * 4000):

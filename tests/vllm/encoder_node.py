@@ -68,15 +68,26 @@ def whole_server(model: Path) -> Program:
     return Program(OMMA, "serve", str(model), "--port", "0", "--dtype", "float32", "--served-model-name", "tiny")
 
 
-def proxy(node_url: str, vllm_url: str) -> Program:
-    example = ROOT / "examples" / "encoder_proxy.py"
-    return Program(sys.executable, str(example), "--port", "0", "--encoder", node_url, "--vllm", vllm_url)
+class Proxy(Program):
+    """omma-encoder-proxy, once it has found that node and vLLM fit."""
+
+    def __init__(self, node_url: str, vllm_url: str) -> None:
+        super().__init__(sys.executable, "-m", "vllm_ommatidia.proxy", "--port", "0", "--encoder", node_url, "--vllm", vllm_url)
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self.said += line
+            if " ready " in line:
+                return self
+        raise AssertionError(self.said)
 
 
 class EncoderNode(Program):
-    def __init__(self, model: Path, files: Path | None = None) -> None:
+    def __init__(self, model: Path, files: Path | None = None, key: str | None = None) -> None:
         options = ("--ec-transfer-config", json.dumps(example_connector("ec_producer", files))) if files else ()
-        super().__init__(OMMA, "serve", str(model), "--port", "0", "--mm-encoder-only", "--dtype", "float32", *options)
+        super().__init__(OMMA, "serve", str(model), "--port", "0", "--mm-encoder-only", "--dtype", "float32", *options, *(("--api-key", key) if key else ()))
 
     @property
     def fingerprint(self) -> str:

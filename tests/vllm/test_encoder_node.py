@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import torch
 from checkpoints import weights_only, write_qwen2_5_vl
-from encoder_node import EncoderNode, example_connector, image_part, own_connector, proxy, whole_server
+from encoder_node import EncoderNode, Proxy, example_connector, image_part, own_connector, whole_server
 from safetensors.torch import load_file, save_file
 from vllm_server import serve
 
@@ -168,6 +168,17 @@ def ask(url: str, image: Path) -> str:
         return str(json.load(reply)["choices"][0]["message"]["content"])
 
 
+@pytest.mark.parametrize("options, reason", [
+    ({"fingerprint": "0" * 64}, "has a model with the fingerprint"), ({"numeric_mode": "int8"}, "gives f32, vLLM needs int8"),
+])
+def test_what_does_not_fit_is_known_at_the_start(models: Models, tmp_path: Path, options: dict[str, str], reason: str) -> None:
+    with EncoderNode(models.whole["qwen3_vl"]) as node:
+        config = own_connector(encoder_urls=[node.url], **options)
+        task = {"model": str(models.whole["qwen3_vl"]), "cases": models.cases(IMAGES[:1]), "ec_transfer_config": config}
+        with pytest.raises(AssertionError, match=reason):
+            generate([task], tmp_path / "run")
+
+
 def test_a_server_with_the_proxy(models: Models, tmp_path: Path) -> None:
     """vLLM gets neither pixels nor a tower that works, and answers as this tree's own server with
     the whole model does."""
@@ -179,7 +190,7 @@ def test_a_server_with_the_proxy(models: Models, tmp_path: Path) -> None:
         config = own_connector(encoder_urls=[node.url], fingerprint=node.fingerprint)
         options = ("--dtype", "float32", "--ec-transfer-config", json.dumps(config))
         with serve(models.poisoned["qwen3_vl"], tmp_path, *options) as server:
-            with proxy(node.url, f"http://127.0.0.1:{server.port}") as front:
+            with Proxy(node.url, f"http://127.0.0.1:{server.port}") as front:
                 assert [ask(front.url, image) for image in images] == expected
-            assert "the images go to vLLM" not in front.said
+            assert "1 of 1 encoder nodes are up" in front.said and "images_to_vllm" not in front.said
         assert "refused" not in server.log.read_text()

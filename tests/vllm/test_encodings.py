@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from encoder_node import EncoderNode
-from vllm_ommatidia._encodings import Expected, Refused, checkpoint_fingerprint, read_encoding, sources
+from encoder_node import EncoderNode, whole_server
+from vllm_ommatidia._encodings import Expected, Refused, check_nodes, read_encoding, sources
+from vllm_ommatidia._fingerprint import checkpoint_fingerprint
+from vllm_ommatidia._node_card import WrongNode
 
 UUID, IMAGE = "first", "meadow_163x97.jpg"
 
@@ -121,5 +123,29 @@ def test_places_must_be_some(options: dict[str, object]) -> None:
 
 
 def test_missing_weights_are_reported(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match='"fingerprint"'):
+    with pytest.raises(ValueError, match='as the fingerprint'):
         checkpoint_fingerprint(str(tmp_path))
+
+
+def test_nodes_that_do_not_fit_are_found_at_the_start(published: Published, golden: Path) -> None:
+    dead = "http://127.0.0.1:1"
+    (silent,) = check_nodes(sources({"encoder_urls": [published.node.url, dead]}, None), published.expected)
+    assert silent.startswith(f"{dead} does not answer: ")
+    nodes = sources({"encoder_urls": [published.node.url]}, None)
+    for changes, reason in (
+        ({"fingerprint": "0" * 64}, "has a model with the fingerprint"), ({"modes": ("bf16",)}, "gives f32, vLLM needs bf16"),
+        ({"dtype": torch.bfloat16}, "gives F32, vLLM needs BF16"),
+    ):
+        with pytest.raises(WrongNode, match=reason):
+            check_nodes(nodes, dataclasses.replace(published.expected, **changes))
+
+
+def test_a_wrong_key_and_another_server_are_found_at_the_start(published: Published, golden: Path) -> None:
+    model = golden / "qwen3_vl_tied"
+    with EncoderNode(model, key="right") as node:
+        for key, reason in ((None, "requires a key: set OMMA_API_KEY"), ("wrong", "refuses the key of OMMA_API_KEY")):
+            with pytest.raises(WrongNode, match=reason):
+                check_nodes(sources({"encoder_urls": [node.url]}, key), published.expected)
+        assert check_nodes(sources({"encoder_urls": [node.url]}, "right"), published.expected) == []
+    with whole_server(model) as server, pytest.raises(WrongNode, match="is no encoder node"):
+        check_nodes(sources({"encoder_urls": [server.url]}, None), published.expected)

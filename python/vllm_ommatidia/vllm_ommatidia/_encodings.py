@@ -3,11 +3,9 @@ model sees them."""
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import json
 import math
-import os
 import re
 import struct
 import urllib.error
@@ -18,9 +16,11 @@ from typing import Any, Protocol
 
 import torch
 
+from ._node_card import NodeCard, WrongNode, check_fingerprint, read_card
+
 # Longer headers are nobody's.
 _MAX_HEADER_BYTES = 65536
-_SAMPLE_BYTES = 1024
+_MAX_CARD_BYTES = 1 << 20
 _TYPES = {torch.float32: "F32", torch.bfloat16: "BF16"}
 # What an encoder node publishes under; anything else could lead out of a directory.
 _KEY = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,127}")
@@ -58,6 +58,20 @@ class Node:
         self.name = url.rstrip("/")
         self._timeout = timeout
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+
+    def card(self) -> NodeCard:
+        """WrongNode where it has none; OSError where the node does not answer as one that is up."""
+        request = urllib.request.Request(f"{self.name}/v1/models", headers=self._headers)
+        try:
+            with urllib.request.urlopen(request, timeout=self._timeout) as reply:
+                return read_card(self.name, bool(self._headers), reply.status, reply.read(_MAX_CARD_BYTES))
+        except urllib.error.HTTPError as error:
+            error.close()
+            if error.code >= 500:
+                raise OSError(f"status {error.code}") from error
+            return read_card(self.name, bool(self._headers), error.code, b"")
+        except http.client.HTTPException as error:
+            raise OSError(f"{type(error).__name__}: {error}") from error
 
     def read(self, key: str, limit: int) -> bytes | None:
         request = urllib.request.Request(f"{self.name}/v1/encodings/{key}", headers=self._headers)
@@ -98,47 +112,23 @@ def sources(options: dict[str, Any], api_key: str | None) -> list[Source]:
     return found
 
 
-def _tensor_headers(path: Path) -> list[tuple[str, dict[str, Any], bytes]]:
-    """Name, header entry and first bytes of each tensor of a safetensors file."""
-    with path.open("rb") as file:
-        (size,) = struct.unpack("<Q", file.read(8))
-        header = json.loads(file.read(size))
-        found = []
-        for name, entry in header.items():
-            if name == "__metadata__":
-                continue
-            begin, end = entry["data_offsets"]
-            file.seek(8 + size + begin)
-            found.append((name, entry, file.read(min(end - begin, _SAMPLE_BYTES))))
-    return found
-
-
-def _checkpoint_files(folder: Path) -> list[Path]:
-    whole, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
-    if whole.exists():
-        return [whole]
-    return [folder / name for name in sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))]
-
-
-def checkpoint_fingerprint(model: str) -> str:
-    """The name of a checkpoint's weights: as in src/model/checkpoint_fingerprint.h."""
-    try:
-        if not os.path.isdir(model):
-            from huggingface_hub import snapshot_download
-
-            model = snapshot_download(model, local_files_only=True)
-        result = 0
-        for path in _checkpoint_files(Path(model)):
-            for name, entry, sample in _tensor_headers(path):
-                digest = hashlib.blake2b(f"{name}\0{entry['dtype']}\0".encode(), digest_size=32)
-                digest.update(struct.pack(f"<{len(entry['shape'])}q", *entry["shape"]) + sample)
-                result ^= int.from_bytes(digest.digest(), "big")
-        return f"{result:064x}"
-    except Exception as error:
-        raise ValueError(
-            f"OmmatidiaConnector: the weights of {model} cannot be identified ({error}): give the encoder node's "
-            '"checkpoint", which its log names, as "fingerprint"'
-        ) from error
+def check_nodes(places: list[Source], expected: Expected) -> list[str]:
+    """WrongNode where a node has another key, model or numeric mode than vLLM needs: its embeddings
+    would be refused one after the other. Gives a line for each node that does not answer."""
+    silent = []
+    for place in places:
+        if not isinstance(place, Node):
+            continue
+        try:
+            card = place.card()
+        except OSError as error:
+            silent.append(f"{place.name} does not answer: {error}")
+            continue
+        check_fingerprint(place.name, card, expected.fingerprint, "vLLM")
+        for option, found, allowed in (("--vision-dtype", card.numeric_mode, expected.modes), ("--dtype", card.dtype, (_TYPES[expected.dtype],))):
+            if found not in allowed:
+                raise WrongNode(f"{place.name} gives {found}, vLLM needs {' or '.join(allowed)} (omma serve {option})")
+    return silent
 
 
 def read_encoding(places: list[Source], key: str, rows: int, expected: Expected, hint: str | None) -> torch.Tensor:

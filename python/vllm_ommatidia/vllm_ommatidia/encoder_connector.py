@@ -21,7 +21,9 @@ from typing import Any
 import torch
 from vllm.distributed.ec_transfer.ec_connector.base import ECConnectorBase, ECConnectorMetadata, ECConnectorRole
 
-from ._encodings import Expected, Refused, checkpoint_fingerprint, read_encoding, sources
+from ._encodings import Expected, Refused, check_nodes, read_encoding, sources
+from ._fingerprint import checkpoint_fingerprint
+from ._node_card import WrongNode
 
 _logger = logging.getLogger("vllm.ommatidia")
 
@@ -72,6 +74,12 @@ class OmmatidiaConnector(ECConnectorBase):
             fingerprint=options.get("fingerprint") or checkpoint_fingerprint(model.model),
         )
         self._sources = sources(options, os.environ.get("OMMA_API_KEY"))
+        try:
+            silent = check_nodes(self._sources, self._expected)
+        except WrongNode as error:
+            raise ValueError(f"OmmatidiaConnector: {error}") from None
+        for line in silent:
+            _logger.warning("Ommatidia: %s", line)
         self._pool = ThreadPoolExecutor(_FETCHES, thread_name_prefix="ommatidia-fetch")
         self._fetches: dict[str, Future[torch.Tensor]] = {}
         self._ready: dict[str, torch.Tensor] = {}  # fetched and good, not yet in a step
