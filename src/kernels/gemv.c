@@ -4,10 +4,10 @@
 
 #include "base/checked.h"
 
-/* k per micro-kernel call: 128 KiB of bf16 weights or 64 KiB of f32 ones stay in L2 while a group's
- * rows pass over them. Even, and a constant of the contract only in that the sums go on where they
+/* k per micro-kernel call: 64 KiB of weights stay in L2 while a group's rows pass over them, and
+ * the next 64 KiB arrive. Even, and a constant of the contract only in that the sums go on where they
  * stopped. */
-#define BLOCK_BF16 1024
+#define BLOCK_BF16 512
 #define BLOCK_F32 256
 
 static const struct {

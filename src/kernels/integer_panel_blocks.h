@@ -88,10 +88,18 @@ static inline struct integer_coming integer_stream(const struct integer_block *b
   return (struct integer_coming){.at = block->weights + INTEGER_STREAM_BYTES};
 }
 
-/* One line's share, coming->bytes: at most `max_pieces` pieces of 64 bytes. */
-static inline __attribute__((always_inline)) void integer_stream_line(struct integer_coming *coming, const int max_pieces) {
+/* One line's share, coming->bytes: at most `max_pieces` pieces of 64 bytes. near: into the first
+ * level of cache, else into the second, which can wait for more of them at a time. */
+static inline __attribute__((always_inline)) void integer_stream_line(struct integer_coming *coming, const int max_pieces,
+                                                                      const bool near) {
 #pragma GCC unroll 4
-  for (int i = 0; i < max_pieces; i++) __builtin_prefetch(coming->at + 64 * i);
+  for (int i = 0; i < max_pieces; i++) {
+    if (near) {
+      __builtin_prefetch(coming->at + 64 * i);
+    } else {
+      __builtin_prefetch(coming->at + 64 * i, 0, 2);
+    }
+  }
   coming->at += coming->bytes;
 }
 

@@ -24,7 +24,7 @@ OMMAI_INLINE void add_lines_u4(const uint8_t *line, int64_t n_lines, const int8_
                                ivec (*halves)[PANEL_VECTORS]) {
   const int n_loops = PANEL_VECTORS / n_vectors;
   for (const uint8_t *end = line + n_lines * LINE; line != end; line += LINE, x += 8) {
-    if (stream) integer_stream_line(stream, n_loops < 4 ? 4 / n_loops : 1);
+    if (stream) integer_stream_line(stream, n_loops < 4 ? 4 / n_loops : 1, true);
 #pragma GCC unroll 2
     for (int high = 0; high < 2; high++) {
       ivec q[PANEL_VECTORS];

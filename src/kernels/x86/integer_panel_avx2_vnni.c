@@ -31,7 +31,7 @@ OMMAI_INLINE void add_lines(const struct integer_block *block, const enum form f
             n_loops = (PANEL_VECTORS + n_vectors - 1) / n_vectors * (form == SIGNED_BYTES ? 1 : 2);
   const uint8_t *line = block->weights;
   for (int64_t left = block->n_k; left > 0; left -= step, line += 4 * PANEL, x += step) {
-    if (stream) integer_stream_line(stream, n_loops < 4 ? (3 + n_loops) / n_loops : 1);
+    if (stream) integer_stream_line(stream, n_loops < 4 ? (3 + n_loops) / n_loops : 1, true);
     ivec kept[PANEL_VECTORS];
     if (n_rows < n_vectors) {
 #pragma GCC unroll 8

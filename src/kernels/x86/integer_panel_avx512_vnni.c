@@ -12,10 +12,11 @@ enum {
   PANEL = OMMAI_PANEL_COLUMNS,
   VECTORS = 4,
   MAX_ROWS = 6,
-  HELD_ROWS = 3,
+  HELD_ROWS = 3, /* whose sums over groups registers hold as well */
   BLOCK_K = 256,
+  LINE = 64 * VECTORS, /* bytes */
   PREFETCH_BYTES = 8192,
-  STREAM_ROWS = 16,
+  STREAM_ROWS = 16, /* up to which weights are read as they come from memory */
   RAISED = 128
 };
 
@@ -72,88 +73,98 @@ INLINE void finish(const struct integer_block *block, const int n_rows, __m512i 
   }
 }
 
-INLINE void rows_s8(const struct integer_block *block, const bool is_stream, const int n_rows) {
+/* A line of weights, while a share of those to come is asked for. */
+INLINE void take_line(const uint8_t *line, struct integer_coming *coming, const int pieces, const bool near,
+                      __m512i w[VECTORS]) {
+#pragma GCC unroll 8
+  for (int v = 0; v < VECTORS; v++) w[v] = _mm512_loadu_si512(line + 64 * v);
+  integer_stream_line(coming, pieces, near);
+}
+
+/* acc += products of 4 inputs of each row, from x on, with weights in unsigned bytes. */
+INLINE void multiply4(const int8_t *x, int64_t stride, const __m512i w[VECTORS], const int n_rows, __m512i (*acc)[VECTORS]) {
+#pragma GCC unroll 8
+  for (int row = 0; row < n_rows; row++) {
+    __m512i four = broadcast4(x + row * stride);
+#pragma GCC unroll 8
+    for (int v = 0; v < VECTORS; v++) acc[row][v] = _mm512_dpbusd_epi32(acc[row][v], w[v], four);
+  }
+}
+
+INLINE void rows_s8(const struct integer_block *block, struct integer_coming coming, const int pieces, const bool near,
+                    const int n_rows) {
   const __m512i flip = _mm512_set1_epi8((char)RAISED);
   __m512i acc[MAX_ROWS][VECTORS];
   start(block, RAISED, n_rows, acc);
   for (int64_t k = 0; k < block->n_k; k += 4) {
-    const uint8_t *line = block->weights + k * PANEL;
     __m512i w[VECTORS];
+    take_line(block->weights + k * PANEL, &coming, pieces, near, w);
 #pragma GCC unroll 8
-    for (int v = 0; v < VECTORS; v++) {
-      w[v] = _mm512_xor_si512(_mm512_loadu_si512(line + 64 * v), flip);
-      if (is_stream) _mm_prefetch((const char *)line + 64 * v + PREFETCH_BYTES, _MM_HINT_T0);
-    }
-#pragma GCC unroll 8
-    for (int row = 0; row < n_rows; row++) {
-      __m512i x = broadcast4(block->x + row * block->stride + k);
-#pragma GCC unroll 8
-      for (int v = 0; v < VECTORS; v++) acc[row][v] = _mm512_dpbusd_epi32(acc[row][v], w[v], x);
-    }
+    for (int v = 0; v < VECTORS; v++) w[v] = _mm512_xor_si512(w[v], flip);
+    multiply4(block->x + k, block->stride, w, n_rows, acc);
   }
   finish(block, n_rows, acc);
 }
 
-INLINE void rows_u4(const struct integer_block *block, const bool is_stream, const int n_rows) {
+INLINE void rows_u4(const struct integer_block *block, struct integer_coming coming, const int pieces, const bool near,
+                    const int n_rows) {
   const __m512i low = _mm512_set1_epi8(15);
   __m512i acc[MAX_ROWS][VECTORS];
   start(block, 0, n_rows, acc);
   for (int64_t k = 0; k < block->n_k; k += 8) {
-    const uint8_t *line = block->weights + k / 2 * PANEL;
     __m512i w[VECTORS];
-#pragma GCC unroll 8
-    for (int v = 0; v < VECTORS; v++) {
-      w[v] = _mm512_loadu_si512(line + 64 * v);
-      if (is_stream) _mm_prefetch((const char *)line + 64 * v + PREFETCH_BYTES, _MM_HINT_T0);
-    }
+    take_line(block->weights + k / 2 * PANEL, &coming, pieces, near, w);
 #pragma GCC unroll 8
     for (int half = 0; half < 2; half++) {
       __m512i q[VECTORS];
 #pragma GCC unroll 8
       for (int v = 0; v < VECTORS; v++) q[v] = _mm512_and_si512(half ? _mm512_srli_epi16(w[v], 4) : w[v], low);
-#pragma GCC unroll 8
-      for (int row = 0; row < n_rows; row++) {
-        __m512i x = broadcast4(block->x + row * block->stride + k + 4 * half);
-#pragma GCC unroll 8
-        for (int v = 0; v < VECTORS; v++) acc[row][v] = _mm512_dpbusd_epi32(acc[row][v], q[v], x);
-      }
+      multiply4(block->x + k + 4 * half, block->stride, q, n_rows, acc);
     }
   }
   finish(block, n_rows, acc);
 }
 
-INLINE void some_rows(const struct integer_block *block, const bool half, const bool is_stream, const int n_rows) {
-  if (is_stream && block->panel->n_groups > 1) integer_prefetch_scales(block);
+INLINE void some_rows(const struct integer_block *block, const bool half, const struct integer_coming coming, const int pieces,
+                      const bool near, const int n_rows) {
   if (half) {
-    rows_u4(block, is_stream, n_rows);
+    rows_u4(block, coming, pieces, near, n_rows);
   } else {
-    rows_s8(block, is_stream, n_rows);
+    rows_s8(block, coming, pieces, near, n_rows);
   }
 }
 
-/* is_stream: the weights are read as they come from memory, for one group of rows. */
-INLINE void all_rows(const struct integer_block *block, const bool half, const bool is_stream) {
-  struct integer_coming coming = integer_coming(block, half ? 4 : 8, MAX_ROWS);
-  for (int64_t row = 0, n; row < block->n_rows; row += n) {
+/* pieces: of 64 bytes that a line of a pass asks for: all of a later line in the only pass of few
+ * rows, a share of the next block's where several passes share it, none where many rows pass and
+ * each asks for its share at once. */
+INLINE void all_rows(const struct integer_block *block, const bool half, const int pieces) {
+  const int64_t passes = ommai_div_up(block->n_rows, MAX_ROWS), bytes = block->n_k * PANEL / (half ? 2 : 1);
+  struct integer_coming burst = integer_coming(block, half ? 4 : 8, MAX_ROWS);
+  struct integer_coming coming = {block->weights + (passes > 1 ? bytes : PREFETCH_BYTES), pieces ? LINE / passes : 0};
+  if (pieces && block->panel->n_groups > 1) integer_prefetch_scales(block);
+  for (int64_t row = 0, n; row < block->n_rows; row += n, coming.at += bytes / passes) {
     n = ommai_next_rows(block->n_rows - row, MAX_ROWS);
     const struct integer_block some = integer_block_rows(block, row, n);
-    if (!is_stream) integer_prefetch(&coming);
+    const bool near = pieces == VECTORS;
+    if (!pieces) integer_prefetch(&burst);
     switch (n) {
-      case 1: some_rows(&some, half, is_stream, 1); break;
-      case 2: some_rows(&some, half, is_stream, 2); break;
-      case 3: some_rows(&some, half, is_stream, 3); break;
-      case 4: some_rows(&some, half, is_stream, 4); break;
-      case 5: some_rows(&some, half, is_stream, 5); break;
-      default: some_rows(&some, half, is_stream, 6); break;
+      case 1: some_rows(&some, half, coming, pieces, near, 1); break;
+      case 2: some_rows(&some, half, coming, pieces, near, 2); break;
+      case 3: some_rows(&some, half, coming, pieces, near, 3); break;
+      case 4: some_rows(&some, half, coming, pieces, near, 4); break;
+      case 5: some_rows(&some, half, coming, pieces, near, 5); break;
+      default: some_rows(&some, half, coming, pieces, false, 6); break;
     }
   }
 }
 
 INLINE void all_rows_of(const struct integer_block *block, const bool half) {
-  if (block->n_rows <= STREAM_ROWS) {
-    all_rows(block, half, true);
+  if (block->n_rows <= MAX_ROWS) {
+    all_rows(block, half, VECTORS);
+  } else if (block->n_rows <= STREAM_ROWS) {
+    all_rows(block, half, VECTORS / 2);
   } else {
-    all_rows(block, half, false);
+    all_rows(block, half, 0);
   }
 }
 
@@ -182,16 +193,6 @@ INLINE void begin_group(const struct ommai_integer_panel *panel, const struct om
     __m512i lower = _mm512_set1_epi32(-(raised + panel->zero) * rows->sums[row * panel->n_groups + g]);
 #pragma GCC unroll 8
     for (int v = 0; v < VECTORS; v++) acc[row][v] = lower;
-  }
-}
-
-/* Products of 4 inputs with weights in bytes. */
-INLINE void multiply4(const int8_t *x, int64_t stride, const __m512i w[VECTORS], const int n_rows, __m512i (*acc)[VECTORS]) {
-#pragma GCC unroll 8
-  for (int row = 0; row < n_rows; row++) {
-    __m512i four = broadcast4(x + row * stride);
-#pragma GCC unroll 8
-    for (int v = 0; v < VECTORS; v++) acc[row][v] = _mm512_dpbusd_epi32(acc[row][v], w[v], four);
   }
 }
 
@@ -247,28 +248,15 @@ INLINE void end_group(const struct ommai_integer_panel *panel, const struct omma
   }
 }
 
-/* Sums of more rows than registers hold besides acc lie in `out` between groups. */
-INLINE void load_sums(const float *out, const int n_rows, __m512 (*sums)[VECTORS]) {
-#pragma GCC unroll 32
-  for (int i = 0; i < n_rows * VECTORS; i++) sums[i / VECTORS][i % VECTORS] = _mm512_loadu_ps(out + 16 * i);
-}
-
-INLINE void store_sums(float *out, const int n_rows, __m512 (*sums)[VECTORS]) {
-#pragma GCC unroll 32
-  for (int i = 0; i < n_rows * VECTORS; i++) _mm512_storeu_ps(out + 16 * i, sums[i / VECTORS][i % VECTORS]);
-}
-
 INLINE void stream(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, const bool half,
                    const int n_rows, float *out) {
-  const bool held = n_rows <= HELD_ROWS;
-  __m512 sums[MAX_ROWS][VECTORS];
-#pragma GCC unroll 32
+  __m512 sums[HELD_ROWS][VECTORS];
+#pragma GCC unroll 16
   for (int i = 0; i < n_rows * VECTORS; i++) sums[i / VECTORS][i % VECTORS] = _mm512_setzero_ps();
-  if (!held) store_sums(out, n_rows, sums);
   for (int64_t g = 0; g < panel->n_groups; g++) {
     int64_t k = g * panel->group, n_k = ommai_integer_group_end(panel, g) - k;
     const uint8_t *weights = (const uint8_t *)panel->weights + (half ? k / 2 : k) * PANEL;
-    __m512i acc[MAX_ROWS][VECTORS];
+    __m512i acc[HELD_ROWS][VECTORS];
     if (panel->n_groups > 1) prefetch_scales(panel->scales + g * panel->scale_stride, panel->scale_stride);
     begin_group(panel, rows, g, half ? 0 : RAISED, n_rows, acc);
     if (half) {
@@ -276,11 +264,10 @@ INLINE void stream(const struct ommai_integer_panel *panel, const struct ommai_i
     } else {
       group_s8(weights, rows->x + k, rows->stride, n_k, n_rows, acc);
     }
-    if (!held) load_sums(out, n_rows, sums);
     end_group(panel, rows, g, n_rows, acc, sums);
-    if (!held) store_sums(out, n_rows, sums);
   }
-  if (held) store_sums(out, n_rows, sums);
+#pragma GCC unroll 16
+  for (int i = 0; i < n_rows * VECTORS; i++) _mm512_storeu_ps(out + 16 * i, sums[i / VECTORS][i % VECTORS]);
 }
 
 /* Functions of their own, so that each has the registers to itself. */
@@ -296,19 +283,14 @@ INLINE void stream(const struct ommai_integer_panel *panel, const struct ommai_i
 STREAM(1)
 STREAM(2)
 STREAM(3)
-STREAM(4)
-STREAM(5)
-STREAM(6)
 
-static const ommai_integer_kernel streams_s8[MAX_ROWS] = {stream_s8_1, stream_s8_2, stream_s8_3,
-                                                          stream_s8_4, stream_s8_5, stream_s8_6};
-static const ommai_integer_kernel streams_u4[MAX_ROWS] = {stream_u4_1, stream_u4_2, stream_u4_3,
-                                                          stream_u4_4, stream_u4_5, stream_u4_6};
+static const ommai_integer_kernel streams_s8[HELD_ROWS] = {stream_s8_1, stream_s8_2, stream_s8_3};
+static const ommai_integer_kernel streams_u4[HELD_ROWS] = {stream_u4_1, stream_u4_2, stream_u4_3};
 
 /* ---- */
 
 static bool is_few(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows) {
-  return rows->n_rows <= MAX_ROWS && !panel->weight_sums;
+  return rows->n_rows <= HELD_ROWS && !panel->weight_sums;
 }
 
 static void run_s8(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {

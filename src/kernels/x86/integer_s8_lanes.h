@@ -251,7 +251,7 @@ OMMAI_INLINE void columns_of_few(const struct integer_block *block, const struct
   for (int64_t k = 0; k < block->n_k; k += STEP_K) {
     const uint8_t *line = block->weights + k * PANEL + 4 * column;
 #pragma GCC unroll 2
-    for (int i = 0; i < STEP_K / 4; i++) integer_stream_line(stream, n_vectors * 4 / PANEL_VECTORS);
+    for (int i = 0; i < STEP_K / 4; i++) integer_stream_line(stream, n_vectors * 4 / PANEL_VECTORS, true);
     if (few->large >> (k / STEP_K) & 1) {
       add_few_step(few, line, k, true, n_rows, n_vectors, acc);
     } else {
