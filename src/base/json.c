@@ -11,7 +11,7 @@ const char *ommai_json_kind(const json_t *value) {
   switch (json_typeof(value)) {
     case JSON_OBJECT: return "an object";
     case JSON_ARRAY: return "an array";
-    case JSON_STRING: return "a string";
+    case JSON_STRING: return ommai_json_large(value) ? "a number of more than 64 bits" : "a string";
     case JSON_INTEGER: return "an integer";
     case JSON_REAL: return "a number";
     case JSON_TRUE:

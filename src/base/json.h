@@ -15,6 +15,17 @@ const char *ommai_json_kind(const json_t *value);
  * NULL. Thread-safe. */
 json_t *ommai_json_parse(const char *text, size_t size, size_t flags, json_error_t *reason, bool *no_memory);
 
+/* The same for texts of clients and models: a number beyond 64 bits is a string that
+ * ommai_json_large knows. Dumped and parsed again it stays one. With `halves`, half of a surrogate
+ * pair is U+FFFD. */
+json_t *ommai_json_parse_large(const char *text, size_t size, size_t flags, bool halves, json_error_t *reason, bool *no_memory);
+
+/* The text of such a number, or NULL for any other value. */
+const char *ommai_json_large(const json_t *value);
+
+/* Makes numbers in dumped JSON of what ommai_json_large knows, in place; its new size. */
+size_t ommai_json_restore(char *text, size_t size);
+
 /* Parses a file of at most `limit` bytes whose top level must be an object. Duplicate keys are
  * refused. The caller decrefs. Errors: IO, LIMIT, FORMAT, MEMORY. */
 enum omma_status ommai_json_load_file(const char *path, size_t limit, const struct omma_allocator *allocator, json_t **root,

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "cli/diagnostics.h"
 #include "cli/paths.h"
 #include "cli/text_lines.h"
@@ -29,7 +30,9 @@ struct earlier {
  * goes away. */
 static bool note_line(const struct earlier *earlier, const char *line, size_t size, bool *drop) {
   struct ommai_batch_output *output = earlier->output;
-  json_t *root = json_loadb(line, size, JSON_ALLOW_NUL, NULL); /* an answer may hold U+0000 */
+  json_error_t reason;
+  bool no_memory;
+  json_t *root = ommai_json_parse_large(line, size, JSON_ALLOW_NUL, true, &reason, &no_memory);
   json_t *custom_id = json_object_get(root, "custom_id"), *error = json_object_get(root, "error");
   const json_t *status = json_object_get(json_object_get(root, "response"), "status_code");
   const json_t *number = json_object_get(error, "line");

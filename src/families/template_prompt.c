@@ -76,7 +76,7 @@ static enum omma_status parse_document(const struct rendering *rendering, const 
                                        json_t **json) {
   json_error_t reason;
   bool no_memory;
-  *json = ommai_json_parse(text, strlen(text), JSON_ALLOW_NUL, &reason, &no_memory);
+  *json = ommai_json_parse_large(text, strlen(text), JSON_ALLOW_NUL, true, &reason, &no_memory);
   bool good = *json && (array ? json_is_array(*json) : json_is_object(*json));
   if (good && guard(rendering, *json)) return OMMA_OK;
   json_decref(*json);

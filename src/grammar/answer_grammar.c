@@ -7,16 +7,12 @@
 #include "grammar/regex.h"
 #include "grammar/schema.h"
 
-/* The text as JSON; the caller decrefs. Where an integer is too large to be one, all are read as
- * doubles: so the key that has it is named. */
+/* The text as JSON; the caller decrefs. */
 static enum omma_status parse_json(const struct ommai_grammar_source *source, json_t **value, struct omma_error *error) {
   const size_t flags = JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
   json_error_t reason;
   bool no_memory;
-  *value = ommai_json_parse(source->text, source->size, flags, &reason, &no_memory);
-  if (!*value && !no_memory && json_error_code(&reason) == json_error_numeric_overflow) {
-    *value = ommai_json_parse(source->text, source->size, flags | JSON_DECODE_INT_AS_REAL, &reason, &no_memory);
-  }
+  *value = ommai_json_parse_large(source->text, source->size, flags, false, &reason, &no_memory);
   if (*value) return OMMA_OK;
   if (no_memory) return ommai_fail_memory(error, "schema", source->size);
   return ommai_fail(error, OMMA_ERROR_FORMAT, "invalid JSON at line %d, column %d: %s", reason.line, reason.column,

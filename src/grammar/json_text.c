@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json.h"
 
 static int32_t add_digits(struct ommai_json_text *json, int32_t from, int min, int max, int32_t to) {
   int32_t rule = ommai_builder_rule(json->builder);
@@ -234,6 +235,8 @@ static bool put_container(struct writer *writer, const json_t *value, int depth)
 
 static bool put_value(struct writer *writer, const json_t *value, int depth) {
   char text[32];
+  const char *large = ommai_json_large(value);
+  if (large) return put(writer, large, strlen(large)), true;
   switch (json_typeof(value)) {
     case JSON_OBJECT:
     case JSON_ARRAY: return put_container(writer, value, depth);

@@ -1,6 +1,8 @@
 /* The keys of JSON Schema: which are known, which kinds of values they have, and of which types
  * they speak. */
+#include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -145,6 +147,13 @@ static bool is_dependency(const json_t *value) {
   return is_schema(value) || (json_is_array(value) && (!json_array_size(value) || all_members(value, is_text)));
 }
 
+/* Bounds beyond 64 bits are compared as doubles. */
+static json_t *settle_large(const json_t *schema, const char *name, json_t *value) {
+  const char *text = ommai_json_large(value);
+  double number = text ? fmax(-DBL_MAX, fmin(DBL_MAX, strtod(text, NULL))) : 0;
+  return text && !json_object_set_new((json_t *)schema, name, json_real(number)) ? json_object_get(schema, name) : value;
+}
+
 /* What the value of a key of this kind must be, or NULL when it is. */
 static const char *complaint(enum kind kind, const json_t *value) {
   switch (kind) {
@@ -270,6 +279,7 @@ enum omma_status ommai_schema_check_keys(struct schema_context *context, const s
     int64_t n_members = (int64_t)(json_array_size(value) + json_object_size(value));
     bool listed = key->kind != ANNOTATION && key->kind != ANY && key->kind != LIST;
     if (listed && !ommai_scratch_work(context->scratch, n_members)) return ommai_schema_fail_scratch(context);
+    if (key->kind == NUMBER || key->kind == BOUND || key->kind == COUNT) value = settle_large(part->schema, name, value);
     const char *expected = complaint(key->kind, value);
     if (expected) {
       return ommai_schema_fail(context, OMMA_ERROR_FORMAT, part->path, name, "expected %s, found %s", expected,

@@ -1,8 +1,10 @@
 /* const and enum, and whether two alternatives of oneOf can be distinguished. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "grammar/number_range.h"
 #include "grammar/schema_parts.h"
 
@@ -12,6 +14,7 @@ static unsigned type_of(const json_t *value) {
   static const unsigned types[] = {
       [JSON_OBJECT] = SCHEMA_OBJECT,   [JSON_ARRAY] = SCHEMA_ARRAY,  [JSON_STRING] = SCHEMA_STRING, [JSON_NULL] = SCHEMA_NULL,
       [JSON_INTEGER] = SCHEMA_INTEGER, [JSON_TRUE] = SCHEMA_BOOLEAN, [JSON_FALSE] = SCHEMA_BOOLEAN};
+  if (ommai_json_large(value)) return SCHEMA_INTEGER;
   if (!json_is_real(value)) return types[json_typeof(value)];
   double number = json_real_value(value);
   return number == floor(number) ? SCHEMA_INTEGER : SCHEMA_FRACTION;
@@ -81,6 +84,8 @@ static enum omma_status fits(struct schema_context *context, const struct schema
     const struct schema_part *part = &set->parts[i];
     *good = (ommai_schema_types(part) & type) && is_listed(part, value, from);
     if (*good) *good = !is_negated(part, value, type);
+    const char *large = ommai_json_large(value);
+    if (*good && large) *good = in_bounds(part, strtod(large, NULL));
     if (*good && json_is_number(value)) *good = in_bounds(part, json_number_value(value));
     if (*good && (type & (SCHEMA_OBJECT | SCHEMA_ARRAY)) && (ommai_schema_implied_types(part) & type)) {
       return ommai_schema_fail(context, OMMA_ERROR_UNSUPPORTED, part->path, NULL,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "text/utf8.h"
 
 /* Values inside values. */
@@ -62,7 +63,9 @@ struct jinja_value ommai_jinja_from_json(const json_t *json) {
     case JSON_FALSE: return ommai_jinja_boolean(json_is_true(json));
     case JSON_INTEGER: return ommai_jinja_whole(json_integer_value(json));
     case JSON_REAL: return ommai_jinja_real(json_real_value(json));
-    case JSON_STRING: return ommai_jinja_text(json_string_value(json), json_string_length(json));
+    case JSON_STRING:
+      if (ommai_json_large(json)) return (struct jinja_value){.kind = JINJA_WHOLE, .whole = INT64_MAX, .json = json};
+      return ommai_jinja_text(json_string_value(json), json_string_length(json));
     case JSON_ARRAY: return (struct jinja_value){.kind = JINJA_LIST, .size = json_array_size(json), .json = json};
     case JSON_OBJECT: return (struct jinja_value){.kind = JINJA_DICT, .json = json};
     default: return ommai_jinja_none();
@@ -347,7 +350,10 @@ struct jinja_value ommai_jinja_to_text(struct jinja_context *context, const stru
     case JINJA_UNDEFINED: return ommai_jinja_text("", 0);
     case JINJA_NONE: return ommai_jinja_text("None", 4);
     case JINJA_BOOLEAN: return value->truth ? ommai_jinja_text("True", 4) : ommai_jinja_text("False", 5);
-    case JINJA_WHOLE: size = (size_t)snprintf(number, sizeof number, "%lld", (long long)value->whole); break;
+    case JINJA_WHOLE:
+      if (value->json) return ommai_jinja_text(ommai_json_large(value->json), strlen(ommai_json_large(value->json)));
+      size = (size_t)snprintf(number, sizeof number, "%lld", (long long)value->whole);
+      break;
     case JINJA_REAL: size = ommai_jinja_write_real(value->real, number); break;
     default: return ommai_jinja_fail(context, "lists, objects and functions are not printed; use tojson");
   }

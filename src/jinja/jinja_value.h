@@ -42,7 +42,7 @@ struct jinja_value {
     const struct jinja_macro *macro;
     const struct jinja_function *function;
   };
-  const json_t *json;             /* LIST, DICT */
+  const json_t *json;             /* LIST, DICT; a WHOLE that ommai_json_large knows */
   const struct jinja_value *self; /* FUNCTION */
 };
 

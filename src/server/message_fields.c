@@ -26,7 +26,8 @@ static bool read_arguments(const json_t *call, const char *where, json_t **argum
   if (!given || (json_is_string(given) && !json_string_length(given))) {
     *arguments = json_object();
   } else if (json_is_string(given)) {
-    *arguments = ommai_json_parse(json_string_value(given), json_string_length(given), JSON_ALLOW_NUL, &reason, &no_memory);
+    *arguments =
+        ommai_json_parse_large(json_string_value(given), json_string_length(given), JSON_ALLOW_NUL, true, &reason, &no_memory);
   } else {
     *arguments = json_incref(given);
   }

@@ -56,7 +56,7 @@ json_t *ommai_request_parse(const char *body, size_t size, struct ommai_api_erro
   }
   if (!within_limits(body, size, error)) return NULL;
   bool no_memory;
-  json_t *root = ommai_json_parse(body, size, JSON_ALLOW_NUL | JSON_DECODE_ANY, &reason, &no_memory);
+  json_t *root = ommai_json_parse_large(body, size, JSON_ALLOW_NUL | JSON_DECODE_ANY, false, &reason, &no_memory);
   if (no_memory) {
     ommai_api_fail_memory(error);
     return NULL;

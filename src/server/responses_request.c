@@ -262,8 +262,10 @@ static void repeat(struct ommai_text *out, const json_t *root, const char *key, 
   ommai_text_format(out, "\"%s\":", key);
   if (!value) {
     ommai_text_add(out, standard);
-  } else if (json_dump_callback(value, append, out, JSON_COMPACT | JSON_ENCODE_ANY)) {
-    out->failed = true;
+  } else {
+    size_t begin = out->size;
+    out->failed |= json_dump_callback(value, append, out, JSON_COMPACT | JSON_ENCODE_ANY) != 0;
+    out->size = begin + ommai_json_restore(out->data + begin, out->size - begin);
   }
   ommai_text_add(out, ",");
 }

@@ -140,6 +140,7 @@ static bool write_value(const struct wish *wish, struct ommai_text *text, struct
   } else if (json_dump_callback(value, append, text, JSON_COMPACT | JSON_ENCODE_ANY)) {
     return ommai_api_fail_memory(error);
   }
+  text->size = ommai_json_restore(text->data, text->size);
   return !text->failed || ommai_api_fail_memory(error);
 }
 

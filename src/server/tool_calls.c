@@ -78,8 +78,8 @@ static void give_up(struct ommai_tool_parser *parser, struct ommai_text *content
 static bool is_json(const struct ommai_text *text) {
   json_error_t reason;
   bool no_memory;
-  json_t *value =
-      ommai_json_parse(text->data ? text->data : "", text->size, JSON_DECODE_ANY | JSON_ALLOW_NUL, &reason, &no_memory);
+  json_t *value = ommai_json_parse_large(text->data ? text->data : "", text->size, JSON_DECODE_ANY | JSON_ALLOW_NUL, true,
+                                         &reason, &no_memory);
   json_decref(value);
   return value != NULL;
 }
@@ -136,7 +136,7 @@ static void take_between(struct ommai_tool_parser *parser, char byte) {
 static bool show_object(struct ommai_tool_parser *parser) {
   json_error_t reason;
   bool no_memory;
-  json_t *name = ommai_json_parse(parser->name.data, parser->name.size, JSON_DECODE_ANY, &reason, &no_memory);
+  json_t *name = ommai_json_parse_large(parser->name.data, parser->name.size, JSON_DECODE_ANY, true, &reason, &no_memory);
   bool good = json_string_length(name) && add_call(parser, json_string_value(name), json_string_length(name));
   json_decref(name);
   return good;

@@ -176,7 +176,7 @@ static enum omma_status compile(struct ommai_server *server, const json_t *schem
   char *text = schema ? json_dumps(schema, JSON_COMPACT) : NULL;
   const struct omma_grammar_options options = {.kind = OMMA_GRAMMAR_JSON_SCHEMA,
                                                .text = text,
-                                               .text_size = text ? strlen(text) : 0,
+                                               .text_size = text ? ommai_json_restore(text, strlen(text)) : 0,
                                                .compact_json = server->compact_json};
   *cause = (struct omma_error){.status = OMMA_ERROR_MEMORY};
   enum omma_status status =

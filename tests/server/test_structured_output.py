@@ -117,3 +117,15 @@ def test_many_at_once_are_each_the_one_alone(server):
 def test_what_is_not_supported_is_named(server, fields, param, part):
     reply = server.chat("What is it?", **fields)
     assert reply.status == 400 and reply.json["error"]["param"] == param and part in reply.json["error"]["message"], reply.body
+
+
+LARGE = 123456789012345678901234567890
+
+
+def test_numbers_beyond_64_bits_keep_their_digits(server):
+    """In bounds and in constants."""
+    schema = {"type": "object", "properties": {"id": {"const": LARGE}, "n": {"type": "integer", "minimum": 7, "maximum": 2**64 - 1},
+                                               "of": {"enum": [2**64, -2**64]}}, "required": ["id", "n", "of"]}
+    for wish in (schema, json.dumps(schema)):
+        for text in ask(server, n=2, guided_json=wish):
+            jsonschema.validate(json.loads(text), schema)

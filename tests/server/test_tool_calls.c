@@ -38,6 +38,10 @@ static const struct expected cases[] = {
     {OMMAI_TOOLS_OBJECTS, "<tool_call>{\"name\": 7, \"arguments\": {}}</tool_call>",
      "<tool_call>{\"name\": 7, \"arguments\": {}}</tool_call>?"},
     {OMMAI_TOOLS_OBJECTS, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\" 1}}</tool_call>", "</tool_call>|f({\"a\" 1})!?"},
+    {OMMAI_TOOLS_OBJECTS,
+     "<tool_call>{\"name\": \"f\", \"arguments\": {\"id\": 123456789012345678901234567890, \"x\": [-1e999, "
+     "\"\\ud83d\"]}}</tool_call>",
+     "|f({\"id\": 123456789012345678901234567890, \"x\": [-1e999, \"\\ud83d\"]})"},
     {OMMAI_TOOLS_SECTIONS,
      "Hi <|tool_calls_section_begin|> <|tool_call_begin|>functions.f:0<|tool_call_argument_begin|> {\"a\": "
      "\"<|\"}<|tool_call_end|>"

@@ -250,3 +250,16 @@ def test_a_template_without_tools(start):
 @pytest.mark.real_only
 def test_a_template_with_tools_has_no_warning(tool_server):
     assert "has no tools" not in tool_server.read_output()
+
+
+@pytest.mark.real_only
+def test_prompts_keep_the_digits_of_large_numbers(tool_server):
+    arguments = '{"id": 123456789012345678901234567890, "of": [-18446744073709551616, 1.5], "text": "a\\\\ud83d"}'
+    calls = [{"id": "a", "type": "function", "function": {"name": "time", "arguments": arguments.replace("\\\\", "\\")}}]
+    messages = [*QUESTION, {"role": "assistant", "tool_calls": calls}, {"role": "tool", "content": "x", "tool_call_id": "a"}]
+    tools = [{"type": "function", "function": {"name": "time", "parameters": {"properties": {"id": {"maximum": 2**64 - 1}}}}}]
+    reply = tool_server.post("/tokenize", {"messages": messages, "tools": tools})
+    assert reply.status == 200, reply.body
+    prompt = tool_server.post("/detokenize", {"tokens": reply.json["tokens"]}).json["prompt"]
+    assert '{"id": 123456789012345678901234567890, "of": [-18446744073709551616, 1.5], "text": "a\ufffd"}' in prompt
+    assert '"maximum": 18446744073709551615' in prompt

@@ -156,6 +156,40 @@ static void team_runs_each_task_once(void **state) {
   assert_fails(ommai_team_create(0, false, &ommai_default_allocator, &team, &error), OMMA_ERROR_ARGUMENT, "threads", &error);
 }
 
+static void large_numbers_keep_their_text(void **state) {
+  (void)state;
+  static const char text[] =
+      "[9223372036854775807,-9223372036854775808,9223372036854775808,-9223372036854775809,1e999,-"
+      "123456789012345678901234567890,"
+      "\"\\\"18446744073709551615\",1.5]";
+  json_error_t reason;
+  bool no_memory;
+  json_t *list = ommai_json_parse_large(text, sizeof text - 1, 0, false, &reason, &no_memory);
+  assert_non_null(list);
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    const char *large = ommai_json_large(json_array_get(list, i));
+    assert_int_equal(large != NULL, i >= 2 && i <= 5);
+  }
+  assert_string_equal(ommai_json_large(json_array_get(list, 3)), "-9223372036854775809");
+  char *dumped = json_dumps(list, JSON_COMPACT);
+  size_t size = ommai_json_restore(dumped, strlen(dumped));
+  assert_int_equal(size, sizeof text - 1);
+  assert_memory_equal(dumped, text, size);
+  free(dumped);
+  json_decref(list);
+  static const char halves[] = "[\"\\ud83d\\ude00 \\ud83d \\uDE00 \\ud83d\\ud83d\\ude00 \\\\ud83d\"]";
+  assert_null(ommai_json_parse_large(halves, sizeof halves - 1, 0, false, &reason, &no_memory));
+  list = ommai_json_parse_large(halves, sizeof halves - 1, 0, true, &reason, &no_memory);
+  assert_string_equal(json_string_value(json_array_get(list, 0)),
+                      "\xf0\x9f\x98\x80 \xef\xbf\xbd \xef\xbf\xbd \xef\xbf\xbd\xf0\x9f\x98\x80 \\ud83d");
+  json_decref(list);
+  static const char *const broken[] = {"[18446744073709551615", "[018446744073709551615]", "[\"18446744073709551615]",
+                                       "1844674407370955161x5"};
+  for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
+    assert_null(ommai_json_parse_large(broken[i], strlen(broken[i]), 0, true, &reason, &no_memory));
+  }
+}
+
 static void json_messages_name_the_key(void **state) {
   (void)state;
   struct omma_error error;
@@ -214,6 +248,7 @@ int main(void) {
       cmocka_unit_test(half_types_round_to_nearest_even),
       cmocka_unit_test(options_of_other_versions_are_taken_or_refused),
       cmocka_unit_test(team_runs_each_task_once),
+      cmocka_unit_test(large_numbers_keep_their_text),
       cmocka_unit_test(json_messages_name_the_key),
       cmocka_unit_test(assertions_are_of_builds_that_look_for_faults),
   };
