@@ -36,7 +36,7 @@ if(NOT OMMA_ATTENTION_ONLY)
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(FILES $<TARGET_FILE:omma_shared> DESTINATION ommatidia RENAME libomma.so COMPONENT python EXCLUDE_FROM_ALL)
   install(TARGETS omma RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-  install(FILES include/omma/encoding_store.h include/omma/kv_events.h include/omma/log.h include/omma/model.h include/omma/omma.h include/omma/sampling.h include/omma/tensor_file.h include/omma/tower.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/omma)
+  install(FILES include/omma/encoding_store.h include/omma/engine_figures.h include/omma/kv_events.h include/omma/log.h include/omma/model.h include/omma/omma.h include/omma/sampling.h include/omma/tensor_file.h include/omma/tower.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/omma)
   install(FILES docs/omma.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
   # A manual page for each command is written by the program, which must run on the machine that builds it.
   set(OMMA_COMMANDS chat run serve batch encode preprocess tokenize detokenize plan info verify bench-attention bench-encoder

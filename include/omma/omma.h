@@ -1,5 +1,6 @@
 /* Ommatidia: vision-language models on CPUs. This header has everything that the command line and
- * the server use; models are in omma/model.h, which it includes.
+ * the server use; models are in omma/model.h and what is counted of an engine in
+ * omma/engine_figures.h, which it includes.
  *
  *   omma_model    an open checkpoint with packed weights. Immutable; any thread may use it.
  *   omma_image    decoded 8-bit RGB pixels. Immutable after decoding.
@@ -31,6 +32,7 @@
 
 #include <omma/attention.h>
 #include <omma/encoding_store.h>
+#include <omma/engine_figures.h>
 #include <omma/host.h>
 #include <omma/kv_events.h>
 #include <omma/layout.h>
@@ -349,7 +351,11 @@ OMMA_API const int32_t *omma_request_prompt(const struct omma_request *request, 
 /* ---- engine ---- */
 
 #define OMMA_DEFAULT_PATCH_BUDGET 16384
-#define OMMA_DEFAULT_MAX_SEQUENCES 8
+/* The most that max_sequences is by default. */
+#define OMMA_DEFAULT_MAX_SEQUENCES 128
+/* Where max_sequences is not given: the KV cache has room for this many requests at max_model_len,
+ * and this many with an image of patch_budget each run at once. */
+#define OMMA_DEFAULT_FULL_SEQUENCES 8
 
 /* Which answers may wait for others, so that their tokens are computed together: those of requests
  * that say `whole` (AUTO), none (LATENCY), or all (THROUGHPUT). No answer changes. */
@@ -357,15 +363,15 @@ enum omma_scheduling { OMMA_SCHEDULING_AUTO = 0, OMMA_SCHEDULING_LATENCY = 1, OM
 
 struct omma_engine_options {
   size_t struct_size; /* sizeof this struct, or 0: see above */
-  /* Bytes for the pages of keys and values. 0: enough for max_sequences times max_model_len tokens,
-   * but at most the memory that is free on this machine, in its control group (cgroup) and by
-   * `ulimit -v`, minus everything else and a reserve. Pages take memory when they are first
-   * written. */
+  /* Bytes for the pages of keys and values. 0: enough for max_sequences times max_model_len tokens
+   * (where max_sequences is 0, OMMA_DEFAULT_FULL_SEQUENCES times), but at most the memory that is
+   * free on this machine, in its control group (cgroup) and by `ulimit -v`, minus everything else
+   * and a reserve. Pages take memory when they are first written. */
   int64_t kv_cache_bytes;
   /* Patches in one pass of the tower (a larger image still runs, alone). 0: the default above. */
   int64_t patch_budget;
   int64_t prefill_chunk; /* prompt tokens per step, rounded up to full pages; 0: 512 */
-  int64_t queue_limit;   /* requests that may wait; 0: 256 */
+  int64_t queue_limit;   /* requests that may wait; 0: as many as queue_bytes allow */
   /* Bytes of the encoder cache, which keeps outputs of the tower and evicts the least recently used
    * first. 0: 512 MiB, -1: no cache. */
   int64_t encoder_cache_bytes;
@@ -380,7 +386,8 @@ struct omma_engine_options {
   /* While answers are being generated: the percentage of the time for the images and prompts of
    * other requests, 1 to 90. 0: 50, which at most doubles the time between two tokens. */
   int64_t slice_percent;
-  /* Requests that run at the same time, at most 1024. 0: the default above. */
+  /* Requests that run at the same time, at most 1024. 0: as many as the memory and the KV cache
+   * allow, up to the default above. */
   int64_t max_sequences;
   /* A request starts when there are pages for its prompt and for this many tokens of its answer (or
    * for max_tokens if that is less). 0: 512, -1: none. If pages run out later, the youngest request
@@ -398,36 +405,11 @@ struct omma_engine_options {
   /* Milliseconds that an answer may wait for others in all, before it goes on as if it were read
    * token by token. 0: 30,000. */
   int64_t max_wait_ms;
+  /* Bytes of the requests that wait, without the pixels of their images: tokens, positions, keys. A
+   * request always fits where no other waits. 0: 1 GiB. */
+  int64_t queue_bytes;
 };
 
-/* Memory of a model with an engine, in bytes. It is allocated when the two are created, except
- * request_bytes: that is allocated when a request is created and when it starts, never in between.
- * Not counted: 3 to 10 MiB of the program and its libraries, with the code that oneDNN generates
- * for the shapes of layers where it is used; and omma_image_sizes.resize_bytes. */
-struct omma_memory_estimate {
-  int64_t weight_bytes;
-  int64_t kv_cache_bytes;
-  int64_t kv_cache_tokens;
-  int64_t kv_page_bytes; /* of a page of 64 tokens in all groups of layers */
-  /* Maximum tokens of prompt and answer of one request: the model's limit, or the KV cache's if
-   * that is lower. */
-  int64_t max_model_len;
-  /* For the patch budget; enlarged once for an image that exceeds it. */
-  int64_t vision_workspace_bytes;
-  int64_t language_workspace_bytes; /* for prompts and for generated tokens */
-  int64_t linear_scratch_bytes;     /* of the linear layers, for all threads */
-  /* Logits and sampler of as many rows as are drawn at once; tables of the scheduler and of the
-   * pages. */
-  int64_t table_bytes;
-  /* The maximum size of the encoder cache. The cache grows with use and is not in total_bytes. */
-  int64_t encoder_cache_bytes;
-  int64_t known_image_bytes; /* the same for resized images, for omma_image_recall */
-  /* Of a request with one image of n_patches: resized pixels and the tower's output; with
-   * penalties and a grammar: counts and a mask. */
-  int64_t request_bytes;
-  int64_t max_sequences; /* requests at the same time that total_bytes counts */
-  int64_t total_bytes;
-};
 /* Estimates the memory before anything is allocated. n_patches: of the largest image expected; 0:
  * the patch budget. Works for config_only models. Errors: ARGUMENT, LIMIT. */
 OMMA_API enum omma_status omma_estimate_memory(const struct omma_model *model, const struct omma_engine_options *options,
@@ -446,14 +428,6 @@ OMMA_API int64_t omma_engine_max_model_len(const struct omma_engine *engine);
 OMMA_API void omma_engine_destroy(struct omma_engine *engine);
 
 enum omma_stage { OMMA_STAGE_QUEUED = 0, OMMA_STAGE_ENCODE = 1, OMMA_STAGE_PREFILL = 2, OMMA_STAGE_DECODE = 3 };
-enum omma_finish {
-  OMMA_FINISH_STOP = 0,
-  OMMA_FINISH_LENGTH = 1,
-  OMMA_FINISH_CANCELLED = 2,
-  OMMA_FINISH_ERROR = 3,
-  OMMA_FINISH_REPETITION = 4 /* by omma_sampling.repetition_detection */
-};
-#define OMMA_N_FINISHES 5
 
 struct omma_top_logprob {
   int32_t token;
@@ -547,36 +521,6 @@ OMMA_API enum omma_status omma_generate(struct omma_engine *engine, const struct
                                         struct omma_error *error);
 
 /* Counters since the engine was created. */
-struct omma_engine_stats {
-  /* n_waiting includes preempted requests, which gave their pages up to older ones and will
-   * continue. */
-  int64_t n_waiting, n_running;
-  int64_t n_finished[OMMA_N_FINISHES]; /* by enum omma_finish */
-  int64_t prompt_tokens, generation_tokens;
-  int64_t images, patches, encoder_passes; /* of the tower; a pass may have several images */
-  int64_t encoder_cache_bytes, encoder_cache_hits, encoder_cache_misses, encoder_cache_evictions;
-  /* Images looked up in omma_engine_options.encoding_store: found, and not found. Of the latter,
-   * those that the store had with NaN or infinities in them; they were encoded and stored again. */
-  int64_t encoding_store_hits, encoding_store_misses, encoding_store_not_finite;
-  /* Pages of OMMA_ATTENTION_PAGE_TOKENS tokens: all, and those that running requests use. */
-  int64_t kv_pages, kv_pages_used;
-  /* Pages of earlier prompts, kept for later ones; they are evicted when pages run out. */
-  int64_t kv_pages_kept;
-  /* Pages that later prompts can reuse: kept ones, and some of running requests. */
-  int64_t kv_pages_published;
-  bool prefix_cache;                               /* keys and values of prompts are kept */
-  int64_t prefix_cache_queries, prefix_cache_hits; /* prompt tokens looked up, and found */
-  /* Guesses (prompt lookup, grammars), the tokens in them, and the tokens that were right. */
-  int64_t n_drafts, draft_tokens, accepted_tokens;
-  int64_t decode_steps;
-  /* decode_seconds: time of all decode steps. decode_model_seconds: the network's part of it; the
-   * rest is sampling and callbacks. */
-  double decode_seconds, decode_model_seconds;
-  /* Preempted requests, which lost their pages for a while: in all, and now. */
-  int64_t n_preemptions, n_preempted;
-  int64_t workspace_bytes;
-  bool alive; /* false after an internal failure: the engine then accepts no requests */
-};
 OMMA_API void omma_engine_get_stats(const struct omma_engine *engine, struct omma_engine_stats *stats);
 
 /* ---- embeddings ---- */

@@ -18,6 +18,9 @@
 /* Requests under way at once: twice what the engine runs, so that the next ones are prepared
  * meanwhile, and at most that many. */
 #define MAX_PARALLEL 128
+/* Requests of a batch that run at once where their number is not given: rows of a step beyond
+ * these save little. */
+#define DEFAULT_SEQUENCES 32
 #define DEFAULT_LINE_BYTES ((int64_t)64 << 20)
 /* A line that begins with that many blanks counts as an empty one, for the progress alone. */
 #define COUNTED_BYTES 64
@@ -107,7 +110,7 @@ static int run_files(const struct values *values, const struct ommai_strings *ar
   const struct ommai_serving *serving = &values->serving;
   struct omma_server_options options = {.offline = true, .log = log_line};
   struct ommai_opened opened;
-  int64_t n_sequences = serving->max_num_seqs > 0 ? serving->max_num_seqs : OMMA_DEFAULT_MAX_SEQUENCES;
+  int64_t n_sequences = serving->max_num_seqs > 0 ? serving->max_num_seqs : DEFAULT_SEQUENCES;
   job->n_parallel = n_sequences < MAX_PARALLEL / 2 ? 2 * (size_t)n_sequences : MAX_PARALLEL;
   job->max_line_bytes = (size_t)(serving->max_body_bytes > 0 ? serving->max_body_bytes : DEFAULT_LINE_BYTES);
   int code = ommai_serving_read("batch", serving, &options);

@@ -302,7 +302,7 @@ static const struct ommai_option table[] = {
                   "plan videos of this many frames instead of images, each frame as large as the image",
                   .otherwise = "no video"),
     OMMAI_INTEGER("max-num-seqs", max_num_seqs, "N", 1, 1024, "number of requests at the same time, each with one such image",
-                  .otherwise = "8"),
+                  .otherwise = "as omma serve"),
 };
 static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Plan", table);
 

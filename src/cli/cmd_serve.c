@@ -89,6 +89,7 @@ static void release_held(struct held *held) {
  * negative number none. */
 static void set_limits(const struct values *values, struct omma_server_options *options) {
   options->max_total_body_bytes = values->max_total_body_bytes;
+  options->max_queued_requests = values->serving.max_queued_requests;
   options->max_connections = (int)values->max_connections;
   int64_t per_address = values->max_connections_per_address;
   options->max_connections_per_address = per_address < 0 ? 0 : per_address == 0 ? -1 : (int)per_address;
@@ -317,10 +318,15 @@ static const struct ommai_option limit_table[] = {
         "max-total-body-bytes", max_total_body_bytes, "SIZE", 1024, (int64_t)1 << 40,
         "maximum size of all request bodies that are being received or parsed; above it the slowest request gets status 503",
         .otherwise = "8 times --max-body-bytes"),
+    OMMAI_INTEGER("max-queued-requests", serving.max_queued_requests, "N", 1, 1 << 30,
+                  "maximum number of requests that wait; one more gets status 503", .otherwise = "no limit but memory"),
+    OMMAI_SIZE("max-queued-bytes", serving.max_queued_bytes, "SIZE", 1024, (int64_t)1 << 40,
+               "memory for requests that wait, besides the pixels of their images; above it new requests get status 503",
+               .otherwise = "1 GiB"),
     OMMAI_INTEGER("max-connections", max_connections, "N", 1, 1 << 20,
                   "maximum number of open connections; one more closes the slowest without a complete request; health checks "
                   "always get in",
-                  .initial = "512"),
+                  .initial = "4096"),
     OMMAI_INTEGER("max-connections-per-address", max_connections_per_address, "N", 0, 1 << 20,
                   "the same per client address; 0: no limit", .otherwise = "three quarters of --max-connections", .unset = -1),
     OMMAI_INTEGER("idle-timeout", idle_timeout, "SECONDS", 1, 1 << 20, "seconds for which an idle connection is kept open",

@@ -25,6 +25,8 @@ static const struct words names[] = {
     {"min_p", "--min-p"},
     {"min_pixels", "--min-pixels"},
     {"min_tokens", "--min-tokens"},
+    {"queue_bytes", "--max-queued-bytes"},
+    {"queue_limit", "--max-queued-requests"},
     {"prefill_chunk", "--max-num-batched-tokens"},
     {"presence_penalty", "--presence-penalty"},
     {"repetition_penalty", "--repetition-penalty"},

@@ -118,6 +118,15 @@ void ommai_print_model(FILE *out, const struct omma_model_info *m) {
   if (m->published_values) ommai_print_fact(out, "preprocessor_config.json", "not found: %s", m->published_values);
 }
 
+const char *ommai_sequence_bound_words(const struct omma_memory_estimate *estimate) {
+  switch (estimate->sequence_bound) {
+    case OMMA_SEQUENCES_GIVEN: return "as given";
+    case OMMA_SEQUENCES_MEMORY: return "more would take over an eighth of the free memory";
+    case OMMA_SEQUENCES_KV_CACHE: return "more would leave too little of the KV cache to each";
+    default: return "the default";
+  }
+}
+
 void ommai_print_memory_estimate(FILE *out, const struct omma_memory_estimate *estimate) {
   char text[32];
   fputs("Memory\n", out);
@@ -129,7 +138,9 @@ void ommai_print_memory_estimate(FILE *out, const struct omma_memory_estimate *e
   ommai_print_fact(out, "linear layers' scratch", "%s", ommai_format_bytes(estimate->linear_scratch_bytes, text, sizeof text));
   ommai_print_fact(out, "tables", "%s", ommai_format_bytes(estimate->table_bytes, text, sizeof text));
   ommai_print_fact(out, "one image's request", "%s, and %lld at a time",
-                   ommai_format_bytes(estimate->request_bytes, text, sizeof text), (long long)estimate->max_sequences);
+                   ommai_format_bytes(estimate->request_bytes, text, sizeof text), (long long)estimate->max_image_sequences);
+  ommai_print_fact(out, "requests at once", "%lld (%s), %s each without images", (long long)estimate->max_sequences,
+                   ommai_sequence_bound_words(estimate), ommai_format_bytes(estimate->text_request_bytes, text, sizeof text));
   ommai_print_fact(out, "total", "%s", ommai_format_bytes(estimate->total_bytes, text, sizeof text));
   ommai_print_fact(out, "encoded images kept", "up to %s more",
                    ommai_format_bytes(estimate->encoder_cache_bytes, text, sizeof text));

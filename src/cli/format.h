@@ -33,6 +33,8 @@ const char *ommai_format_sampling(const struct omma_model_info *model, char *out
 void ommai_print_model(FILE *out, const struct omma_model_info *model);
 
 struct omma_memory_estimate;
+/* Why there are no more requests at once. */
+const char *ommai_sequence_bound_words(const struct omma_memory_estimate *estimate);
 void ommai_print_memory_estimate(FILE *out, const struct omma_memory_estimate *estimate);
 
 /* A line of the same form: what this process may still take. Nothing where that is not known. */

@@ -54,15 +54,17 @@ json_t *ommai_json_numbers(const double *numbers, size_t n) {
 }
 
 json_t *ommai_json_memory_estimate(const struct omma_memory_estimate *estimate) {
-  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "weight_bytes",
-                   (json_int_t)estimate->weight_bytes, "kv_cache_bytes", (json_int_t)estimate->kv_cache_bytes,
-                   "kv_cache_tokens", (json_int_t)estimate->kv_cache_tokens, "max_model_len",
-                   (json_int_t)estimate->max_model_len, "vision_workspace_bytes", (json_int_t)estimate->vision_workspace_bytes,
-                   "language_workspace_bytes", (json_int_t)estimate->language_workspace_bytes, "linear_scratch_bytes",
-                   (json_int_t)estimate->linear_scratch_bytes, "table_bytes", (json_int_t)estimate->table_bytes,
-                   "encoder_cache_bytes", (json_int_t)estimate->encoder_cache_bytes, "known_image_bytes",
-                   (json_int_t)estimate->known_image_bytes, "request_bytes", (json_int_t)estimate->request_bytes,
-                   "max_sequences", (json_int_t)estimate->max_sequences, "total_bytes", (json_int_t)estimate->total_bytes);
+  return json_pack(
+      "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "weight_bytes",
+      (json_int_t)estimate->weight_bytes, "kv_cache_bytes", (json_int_t)estimate->kv_cache_bytes, "kv_cache_tokens",
+      (json_int_t)estimate->kv_cache_tokens, "max_model_len", (json_int_t)estimate->max_model_len, "vision_workspace_bytes",
+      (json_int_t)estimate->vision_workspace_bytes, "language_workspace_bytes", (json_int_t)estimate->language_workspace_bytes,
+      "linear_scratch_bytes", (json_int_t)estimate->linear_scratch_bytes, "table_bytes", (json_int_t)estimate->table_bytes,
+      "encoder_cache_bytes", (json_int_t)estimate->encoder_cache_bytes, "known_image_bytes",
+      (json_int_t)estimate->known_image_bytes, "request_bytes", (json_int_t)estimate->request_bytes, "text_request_bytes",
+      (json_int_t)estimate->text_request_bytes, "max_image_sequences", (json_int_t)estimate->max_image_sequences,
+      "max_sequences", (json_int_t)estimate->max_sequences, "total_bytes", (json_int_t)estimate->total_bytes,
+      "max_sequences_because", ommai_sequence_bound_words(estimate));
 }
 
 static json_t *shape_json(const struct omma_model_info *m) {

@@ -17,10 +17,16 @@ void ommai_serve_note_model(const struct omma_model *model, const struct omma_me
   ommai_note(
       "model: %s, %.3g million parameters, %s weights computed in %s, KV cache in %s, vision %s, %s, %d thread%s (%s); up to "
       "%lld "
-      "requests at once",
+      "requests at once (%s)",
       info.model_type, (double)info.n_parameters * 1e-6, info.kept_weights, info.weights, info.kv_cache, info.vision_weights,
       info.isa, info.n_threads, ommai_plural(info.n_threads), ommai_format_cpu_room(&room, cpus, sizeof cpus),
-      (long long)estimate->max_sequences);
+      (long long)estimate->max_sequences, ommai_sequence_bound_words(estimate));
+}
+
+/* Of all that run, and the images that they may have at once. */
+static int64_t request_bytes(const struct omma_memory_estimate *estimate) {
+  int64_t image_bytes = estimate->request_bytes - estimate->text_request_bytes;
+  return estimate->max_sequences * estimate->text_request_bytes + estimate->max_image_sequences * image_bytes;
 }
 
 void ommai_serve_note_memory(const struct omma_memory_estimate *estimate) {
@@ -32,7 +38,7 @@ void ommai_serve_note_memory(const struct omma_memory_estimate *estimate) {
       {"keys and values", estimate->kv_cache_bytes},
       {"workspaces", estimate->vision_workspace_bytes + estimate->language_workspace_bytes + estimate->linear_scratch_bytes},
       {"tables", estimate->table_bytes},
-      {"requests with an image each", estimate->max_sequences * estimate->request_bytes}};
+      {"requests, those with images included", request_bytes(estimate)}};
   char text[320] = "", total[32], caches[32];
   size_t used = 0;
   for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
@@ -80,12 +86,12 @@ void ommai_serve_note_encoder(const struct omma_model *model, const struct omma_
       info.n_threads, ommai_plural(info.n_threads), ommai_format_cpu_room(&room, cpus, sizeof cpus),
       (long long)estimate->max_sequences, info.fingerprint);
   ommai_note(
-      "memory: tower weights %s, workspaces and tables %s, requests with an image each %s: %s in all, and up to %s for "
+      "memory: tower weights %s, workspaces and tables %s, requests with their images %s: %s in all, and up to %s for "
       "images kept from earlier requests; no language weights, no keys and values",
       ommai_format_bytes(estimate->weight_bytes, weights, sizeof weights),
       ommai_format_bytes(estimate->vision_workspace_bytes + estimate->linear_scratch_bytes + estimate->table_bytes, workspaces,
                          sizeof workspaces),
-      ommai_format_bytes(estimate->max_sequences * estimate->request_bytes, requests, sizeof requests),
+      ommai_format_bytes(request_bytes(estimate), requests, sizeof requests),
       ommai_format_bytes(estimate->total_bytes, total, sizeof total),
       ommai_format_bytes(estimate->encoder_cache_bytes + estimate->known_image_bytes, caches, sizeof caches));
   note_encodings(options);

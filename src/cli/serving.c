@@ -228,6 +228,8 @@ static struct omma_engine_options engine_options(const struct ommai_serving *ser
                                         .slice_percent = serving->prefill_percent,
                                         .scheduling = (enum omma_scheduling)serving->scheduling,
                                         .max_wait_ms = serving->max_wait_ms,
+                                        .queue_limit = serving->max_queued_requests,
+                                        .queue_bytes = serving->max_queued_bytes,
                                         .no_prefix_cache = !serving->prefix_caching,
                                         .by_priority = serving->policy == 1};
   /* The engine takes 0 for its default and -1 for none. */
@@ -293,6 +295,7 @@ int ommai_serving_open(const char *command, const struct ommai_serving *serving,
   struct omma_error error;
   struct omma_encoding_store store;
   struct omma_kv_events kv_events;
+  struct omma_engine_stats stats;
   struct opening opening = {&server->image_options, engine_options(serving), &opened->estimate, serving->common.encoder_only};
   struct ommai_check check = {check_room, &opening, progress, progress_context};
   *opened = (struct ommai_opened){0};
@@ -315,7 +318,12 @@ int ommai_serving_open(const char *command, const struct ommai_serving *serving,
   if (code == OMMAI_EXIT_DONE && omma_engine_create(opened->model, &opening.engine, &opened->engine, &error) != OMMA_OK) {
     code = ommai_room_failed(&error, OMMAI_ROOM_OPTIONS_OF_SERVING);
   }
-  if (code != OMMAI_EXIT_DONE) ommai_serving_close(opened);
+  if (code != OMMAI_EXIT_DONE) {
+    ommai_serving_close(opened);
+    return code;
+  }
+  omma_engine_get_stats(opened->engine, &stats);
+  opened->estimate.max_sequences = stats.max_sequences; /* memory may be less by now */
   return code;
 }
 
@@ -380,7 +388,7 @@ static const struct ommai_option request_table[] = {
 static const struct ommai_option scheduler_table[] = {
     OMMAI_INTEGER("max-num-seqs", max_num_seqs, "N", 1, 1024,
                   "maximum number of requests that run at the same time; each takes memory: omma plan prints how much",
-                  .otherwise = "8"),
+                  .otherwise = "128, or less where memory or the KV cache are small"),
     OMMAI_SIZE("max-num-batched-tokens", max_num_batched_tokens, "SIZE", 1, MAX_BATCHED_TOKENS,
                "prompt tokens per prefill step, rounded up to a multiple of 64", .otherwise = "512"),
     OMMAI_INTEGER("prefill-percent", prefill_percent, "N", 1, 90,

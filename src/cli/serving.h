@@ -12,6 +12,7 @@ struct ommai_serving {
   struct ommai_common common;
   struct ommai_strings served_names;
   int64_t max_num_seqs, max_num_batched_tokens, prefill_percent, max_wait_ms;
+  int64_t max_queued_requests, max_queued_bytes; /* of a server */
   bool prefix_caching;
   int policy, scheduling; /* indices into the names of the table */
   const char *speculative, *structured_outputs;

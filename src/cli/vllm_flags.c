@@ -7,7 +7,7 @@
 
 /* Reasons that several have. */
 #define TOOLS "tools are called by whoever asks, not by this server"
-#define QUEUE "as many requests wait as the queue has room for (256), more are answered with 503"
+#define QUEUE "--max-queued-requests limits how many requests wait besides those that run, --max-queued-bytes their memory"
 #define ONE "one process on one machine serves: --threads sets the number of cores"
 #define PYTHON "no Python runs here"
 #define LORA "adapters are not read: merge them into the checkpoint"

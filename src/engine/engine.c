@@ -2,12 +2,16 @@
 #include "engine/engine.h"
 
 #include "base/allocator.h"
+#include "base/checked.h"
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/plural.h"
 #include "base/sized.h"
 #include "request/request.h"
 #include "runner/cpu_runner.h"
+
+/* Between two reports to requests that wait. */
+#define WAITING_REPORT_NS INT64_C(500000000)
 
 /* ---- the thread ---- */
 
@@ -98,16 +102,35 @@ static void finish_cancelled(struct omma_engine *engine, const struct ommai_queu
   if (queued->callbacks.on_finish) queued->callbacks.on_finish(queued->callbacks.context, &result);
 }
 
+/* Tells those that wait how many go before them: at once, and when that has changed since the last
+ * report to all. */
+static void report_waiting(struct omma_engine *engine) {
+  struct ommai_request_queue *queue = &engine->shared->queue;
+  struct ommai_queued_request *queued = ommai_request_queue_next(queue, NULL);
+  int64_t now = ommai_resources_now(&engine->resources), place = 0;
+  bool due = now - engine->reported_waiting >= WAITING_REPORT_NS;
+  if (due) engine->reported_waiting = now;
+  for (; queued; queued = ommai_request_queue_next(queue, queued)) {
+    if (queued->encode) continue;
+    place++;
+    if (!queued->callbacks.on_progress || queued->reported_place == place || (queued->reported_place && !due)) continue;
+    queued->reported_place = place;
+    queued->callbacks.on_progress(queued->callbacks.context, OMMA_STAGE_QUEUED, 0, place);
+  }
+}
+
 /* Between two turns: ends what was cancelled, and takes in what the scheduler admits. */
 static void look_after_queue(struct omma_engine *engine) {
-  struct ommai_queued_request queued;
+  struct ommai_request_queue *queue = &engine->shared->queue;
+  struct ommai_queued_request taken, *first;
   uint64_t id;
-  while (ommai_request_queue_take_cancelled(&engine->shared->queue, &queued)) finish_cancelled(engine, &queued);
-  while (ommai_request_queue_running_cancelled(&engine->shared->queue, &id)) ommai_scheduler_cancel(&engine->scheduler, id);
-  while (ommai_request_queue_first(&engine->shared->queue, &queued) && ommai_scheduler_admits(&engine->scheduler, &queued)) {
-    ommai_request_queue_take(&engine->shared->queue, queued.id);
-    ommai_scheduler_add(&engine->scheduler, &queued);
+  while (ommai_request_queue_take_cancelled(queue, &taken)) finish_cancelled(engine, &taken);
+  while (ommai_request_queue_running_cancelled(queue, &id)) ommai_scheduler_cancel(&engine->scheduler, id);
+  while ((first = ommai_request_queue_next(queue, NULL)) && ommai_scheduler_admits(&engine->scheduler, first)) {
+    ommai_request_queue_take(queue, first, &taken);
+    ommai_scheduler_add(&engine->scheduler, &taken);
   }
+  report_waiting(engine);
 }
 
 void ommai_engine_turn(struct omma_engine *engine) {
@@ -142,8 +165,7 @@ static enum omma_status set_up(struct omma_engine *engine, const struct ommai_ru
                                struct omma_error *error) {
   const struct ommai_scheduler_events events = {engine, finish_generate, finish_encode};
   const struct ommai_runner_limits *limits = &sizes->limits;
-  OMMAI_TRY(ommai_request_queue_init(&engine->shared->queue, sizes->queue_limit, limits->max_sequences, sizes->by_priority,
-                                     &engine->allocator, error));
+  OMMAI_TRY(ommai_request_queue_init(&engine->shared->queue, &sizes->queue, limits->max_sequences, &engine->allocator, error));
   OMMAI_TRY(ommai_resources_create(engine->model, source, sizes, &engine->resources, error));
   if (options) {
     OMMAI_TRY(ommai_encoding_share_init(&engine->resources.share, options->encoding_store, engine->resources.runner, error));
@@ -276,6 +298,7 @@ enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omm
   ommai_encoding_share_find(&engine->resources.share, &engine->resources.encoder_cache, request);
   const struct ommai_queued_request queued = {.submitted = ommai_resources_now(&engine->resources),
                                               .priority = sizes->by_priority ? request->priority : 0,
+                                              .bytes = ommai_request_bytes(request),
                                               .request = request,
                                               .callbacks = *callbacks};
   return ommai_request_queue_push(&engine->shared->queue, &queued, id, error);
@@ -285,14 +308,13 @@ void omma_engine_cancel(struct omma_engine *engine, uint64_t id) { ommai_request
 
 void omma_engine_get_stats(const struct omma_engine *engine, struct omma_engine_stats *stats) {
   struct ommai_engine_shared *shared = engine->shared;
-  int64_t n_waiting, n_running;
-  ommai_request_queue_counts(&shared->queue, &n_waiting, &n_running);
   pthread_mutex_lock(&shared->mutex);
   *stats = shared->stats;
   pthread_mutex_unlock(&shared->mutex);
-  int64_t n_preempted = stats->n_preempted < n_running ? stats->n_preempted : n_running;
-  stats->n_waiting = n_waiting + n_preempted;
-  stats->n_running = n_running - n_preempted;
+  ommai_request_queue_count(&shared->queue, stats);
+  stats->n_preempted = ommai_min_i64(stats->n_preempted, stats->n_running);
+  stats->n_waiting += stats->n_preempted;
+  stats->n_running -= stats->n_preempted;
 }
 
 /* What omma_generate waits on. */

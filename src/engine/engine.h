@@ -28,6 +28,7 @@ struct omma_engine {
   struct ommai_resources resources;    /* the thread's, but for its sizes and caches */
   struct ommai_scheduler scheduler;    /* the thread's */
   int64_t logged_pages, logged_images; /* evictions that the log has; the thread's */
+  int64_t reported_waiting;            /* when all that wait got their places; the thread's */
   struct ommai_engine_shared *shared;
   pthread_t thread;
   bool has_thread, is_complete;

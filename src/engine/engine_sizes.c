@@ -9,6 +9,8 @@
 #include "grammar/token_trie.h"
 
 enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS, MAX_PREFILL_CHUNK = 65536, DEFAULT_LOOKUP_TOKENS = 5 };
+/* More sequences than full ones take at most this part of the free memory. */
+enum { SEQUENCES_PART = 8 };
 
 static enum omma_status pick(const char *field, int64_t value, int64_t fallback, int64_t max, int64_t *out,
                              struct omma_error *error) {
@@ -19,12 +21,15 @@ static enum omma_status pick(const char *field, int64_t value, int64_t fallback,
 }
 
 /* Pages of a group where the positions of `n` pages are kept: of windows no more than twice what
- * all sequences hold at once, of snapshots where they stand, go on and guess, and as many again. */
+ * full sequences hold at once, of snapshots where all sequences stand, go on and guess, and for as
+ * many full ones again. */
 static int64_t group_pages(const struct ommai_engine_sizes *sizes, int g, int64_t n) {
   const struct ommai_state_group *group = &sizes->facts.groups[g];
   if (group->kind == OMMAI_STATE_PAGES) return n;
-  int64_t most = ommai_state_most_pages(group, sizes->limits.prefill_chunk) * 2 * sizes->limits.max_sequences;
-  return ommai_min_i64(group->kind == OMMAI_STATE_SNAPSHOT ? ommai_max_i64(n, 4) : n, ommai_max_i64(most, 4));
+  bool snapshot = group->kind == OMMAI_STATE_SNAPSHOT;
+  int64_t n_sequences = sizes->full_sequences + (snapshot ? sizes->limits.max_sequences : sizes->full_sequences);
+  int64_t most = ommai_state_most_pages(group, sizes->limits.prefill_chunk) * n_sequences;
+  return ommai_min_i64(snapshot ? ommai_max_i64(n, 4) : n, ommai_max_i64(most, 4));
 }
 
 /* INT64_MAX where it is more. */
@@ -45,13 +50,13 @@ static int64_t default_kv_bytes(const struct omma_model *model, const struct omm
   int64_t needed = INT64_MAX, n_pages, image_bytes;
   const struct ommai_runner_bytes *bytes = &sizes->bytes;
   size_t ignored;
-  if (ommai_mul_i64(ommai_div_up(model->max_model_len, PAGE), sizes->limits.max_sequences, &n_pages))
+  if (ommai_mul_i64(ommai_div_up(model->max_model_len, PAGE), sizes->full_sequences, &n_pages))
     needed = kv_bytes(sizes, n_pages);
   source->measure_image(source->network, sizes->limits.patch_budget, &ignored, &image_bytes);
   int64_t taken = (int64_t)(bytes->prefill + bytes->decode + bytes->encode + sizes->tables) +
                   ommai_min_i64(sizes->encoder_cache_bytes, INT64_MAX / 4) +
                   ommai_min_i64(ommai_image_store_budget(model->image_store), INT64_MAX / 8) +
-                  sizes->limits.max_sequences * (image_bytes + (int64_t)sizes->request_bytes);
+                  sizes->full_sequences * image_bytes + sizes->limits.max_sequences * (int64_t)sizes->request_bytes;
   if (!model->network.packed) taken += model->network.weight_bytes + model->network.linear_scratch_bytes;
   return ommai_max_i64(ommai_kv_budget(needed, room, taken), kv_bytes(sizes, 1));
 }
@@ -64,18 +69,6 @@ static void set_pages(const struct omma_model *model, int64_t bytes, struct omma
   }
   for (int g = 0; g < sizes->facts.n_groups; g++) sizes->limits.n_pages[g] = n ? group_pages(sizes, g, n) : 0;
   sizes->limits.context = ommai_min_i64(model->max_model_len, n * PAGE);
-}
-
-/* The cache that was asked for, or the default's upper bound: as if the workspaces, which follow
- * from the context, took nothing. */
-static enum omma_status size_kv(const struct omma_model *model, const struct ommai_runner_source *source,
-                                int64_t kv_cache_bytes, int64_t room, struct ommai_engine_sizes *sizes,
-                                struct omma_error *error) {
-  set_pages(model, kv_cache_bytes ? kv_cache_bytes : default_kv_bytes(model, source, sizes, room), sizes);
-  if (kv_cache_bytes >= 0 && sizes->limits.n_pages[0] >= 1) return OMMA_OK;
-  return ommai_fail_field(error, OMMA_ERROR_LIMIT, "kv_cache_bytes",
-                          "kv_cache_bytes: one page of %d tokens takes %lld bytes, found %lld", PAGE,
-                          (long long)kv_bytes(sizes, 1), (long long)kv_cache_bytes);
 }
 
 static enum omma_status pick_drafts(const struct omma_engine_options *options, struct ommai_engine_sizes *sizes,
@@ -93,13 +86,15 @@ static enum omma_status pick_limits(const struct omma_engine_options *options, s
                  &sizes->limits.patch_budget, error));
   OMMAI_TRY(pick("prefill_chunk", options->prefill_chunk, OMMAI_DEFAULT_PREFILL_CHUNK, MAX_PREFILL_CHUNK,
                  &sizes->limits.prefill_chunk, error));
-  OMMAI_TRY(
-      pick("queue_limit", options->queue_limit, OMMAI_DEFAULT_QUEUE_LIMIT, OMMAI_MAX_QUEUE_LIMIT, &sizes->queue_limit, error));
+  if (options->queue_limit) {
+    OMMAI_TRY(pick("queue_limit", options->queue_limit, 0, OMMAI_MAX_QUEUE_LIMIT, &sizes->queue.requests, error));
+  }
+  OMMAI_TRY(pick("queue_bytes", options->queue_bytes, OMMAI_DEFAULT_QUEUE_BYTES, INT64_MAX / 2, &sizes->queue.bytes, error));
   OMMAI_TRY(pick("slice_ms", options->slice_ms, OMMAI_DEFAULT_SLICE_MS, OMMAI_MAX_SLICE_MS, &sizes->slice_ms, error));
   OMMAI_TRY(pick("slice_percent", options->slice_percent, OMMAI_DEFAULT_SLICE_PERCENT, OMMAI_MAX_SLICE_PERCENT,
                  &sizes->slice_percent, error));
-  OMMAI_TRY(pick("max_sequences", options->max_sequences, OMMA_DEFAULT_MAX_SEQUENCES, OMMAI_MAX_SEQUENCES,
-                 &sizes->limits.max_sequences, error));
+  OMMAI_TRY(pick("max_sequences", options->max_sequences, OMMA_DEFAULT_FULL_SEQUENCES, OMMAI_MAX_SEQUENCES,
+                 &sizes->full_sequences, error));
   if (options->encoder_cache_bytes >= 0) {
     OMMAI_TRY(pick("encoder_cache_bytes", options->encoder_cache_bytes, OMMAI_DEFAULT_ENCODER_CACHE_BYTES, INT64_MAX,
                    &sizes->encoder_cache_bytes, error));
@@ -111,9 +106,7 @@ static enum omma_status pick_limits(const struct omma_engine_options *options, s
   }
   sizes->limits.prefill_chunk = ommai_round_up(sizes->limits.prefill_chunk, PAGE);
   OMMAI_TRY(pick_drafts(options, sizes, error));
-  int64_t n_rows = sizes->limits.max_sequences * (1 + sizes->draft_tokens);
-  sizes->limits.drawn_rows = ommai_max_i64(n_rows, OMMAI_MIN_DRAWN_ROWS);
-  sizes->limits.max_rows = ommai_max_i64(sizes->limits.drawn_rows, OMMAI_REPLAY_ROWS);
+  sizes->image_patches = sizes->full_sequences * sizes->limits.patch_budget; /* both are bounded */
   sizes->prefix_cache = !options->no_prefix_cache;
   sizes->by_priority = options->by_priority;
   if (options->scheduling < OMMA_SCHEDULING_AUTO || options->scheduling > OMMA_SCHEDULING_THROUGHPUT) {
@@ -151,6 +144,74 @@ static enum omma_status size_encoder(const struct omma_model *model, const struc
   return measure(source, 0, sizes, error);
 }
 
+/* The cache that was asked for, or the default's upper bound: as if the workspaces, which follow
+ * from the context, took nothing. */
+static enum omma_status size_kv(const struct omma_model *model, const struct ommai_runner_source *source,
+                                int64_t kv_cache_bytes, int64_t room, struct ommai_engine_sizes *sizes,
+                                struct omma_error *error) {
+  set_pages(model, kv_cache_bytes ? kv_cache_bytes : default_kv_bytes(model, source, sizes, room), sizes);
+  if (kv_cache_bytes >= 0 && sizes->limits.n_pages[0] >= 1) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_LIMIT, "kv_cache_bytes",
+                          "kv_cache_bytes: one page of %d tokens takes %lld bytes, found %lld", PAGE,
+                          (long long)kv_bytes(sizes, 1), (long long)kv_cache_bytes);
+}
+
+/* For n_sequences at once. room: bytes of memory that are free; -1: not known. */
+static enum omma_status size_for(const struct omma_model *model, const struct ommai_runner_source *source,
+                                 const struct omma_engine_options *options, int64_t n_sequences, int64_t room,
+                                 struct ommai_engine_sizes *sizes, struct omma_error *error) {
+  int64_t chunk = sizes->limits.prefill_chunk;
+  int64_t n_guesses = ommai_min_i64(n_sequences * sizes->draft_tokens, OMMAI_MAX_GUESS_ROWS);
+  sizes->limits.max_sequences = n_sequences;
+  sizes->limits.drawn_rows = ommai_max_i64(n_sequences + n_guesses, OMMAI_MIN_DRAWN_ROWS);
+  sizes->limits.max_rows = ommai_max_i64(sizes->limits.drawn_rows, OMMAI_REPLAY_ROWS);
+  if (!ommai_engine_generates(sizes)) return size_encoder(model, source, sizes, error);
+  OMMAI_TRY(size_kv(model, source, options->kv_cache_bytes, room, sizes, error));
+  OMMAI_TRY(measure(source, chunk, sizes, error));
+  if (options->kv_cache_bytes) return OMMA_OK;
+  set_pages(model, default_kv_bytes(model, source, sizes, room), sizes);
+  return measure(source, chunk, sizes, error);
+}
+
+/* Bytes that grow with the number of sequences, besides the pages. */
+static int64_t sequence_bytes(const struct ommai_engine_sizes *sizes) {
+  return (int64_t)(sizes->bytes.decode + sizes->tables) + sizes->limits.max_sequences * (int64_t)sizes->request_bytes;
+}
+
+/* What keeps an engine from sizes with more sequences: their memory, or pages that the others lose.
+ * DEFAULT: nothing. */
+static enum omma_sequence_bound bound_of(const struct ommai_engine_sizes *few, const struct ommai_engine_sizes *many,
+                                         int64_t room) {
+  int64_t n_few = few->limits.n_pages[0], n_many = many->limits.n_pages[0];
+  if (sequence_bytes(many) - sequence_bytes(few) > room / SEQUENCES_PART) return OMMA_SEQUENCES_MEMORY;
+  bool fits = !ommai_engine_generates(many) || (n_many >= many->limits.max_sequences && n_many >= n_few - n_few / 8);
+  return fits ? OMMA_SEQUENCES_DEFAULT : OMMA_SEQUENCES_KV_CACHE;
+}
+
+/* As many sequences as there is room for, of the default and its halves. */
+static void add_sequences(const struct omma_model *model, const struct ommai_runner_source *source,
+                          const struct omma_engine_options *options, int64_t kv_room, int64_t chunk,
+                          struct ommai_engine_sizes *sizes) {
+  const struct ommai_engine_sizes few = *sizes;
+  int64_t room = ommai_memory_room("");
+  if (!model->network.packed) room -= model->network.weight_bytes;
+  room = ommai_max_i64(room, 0);
+  sizes->sequence_bound = OMMA_SEQUENCES_DEFAULT;
+  for (int64_t n = OMMA_DEFAULT_MAX_SEQUENCES; n > few.limits.max_sequences; n /= 2) {
+    struct ommai_engine_sizes many = few;
+    struct omma_error ignored;
+    many.limits.prefill_chunk = chunk;
+    enum omma_sequence_bound bound = OMMA_SEQUENCES_MEMORY;
+    if (size_for(model, source, options, n, kv_room, &many, &ignored) == OMMA_OK) bound = bound_of(&few, &many, room);
+    if (bound == OMMA_SEQUENCES_DEFAULT) {
+      many.sequence_bound = sizes->sequence_bound;
+      *sizes = many;
+      return;
+    }
+    sizes->sequence_bound = bound;
+  }
+}
+
 enum omma_status ommai_engine_sizes(const struct omma_model *model, const struct ommai_runner_source *source,
                                     const struct omma_engine_options *options, struct ommai_engine_sizes *sizes,
                                     struct omma_error *error) {
@@ -159,11 +220,8 @@ enum omma_status ommai_engine_sizes(const struct omma_model *model, const struct
   source->facts(source->network, &sizes->facts);
   if (!options) options = &defaults;
   OMMAI_TRY(pick_limits(options, sizes, error));
-  if (!ommai_engine_generates(sizes)) return size_encoder(model, source, sizes, error);
   int64_t room = options->kv_cache_bytes ? -1 : ommai_memory_room(""), chunk = sizes->limits.prefill_chunk;
-  OMMAI_TRY(size_kv(model, source, options->kv_cache_bytes, room, sizes, error));
-  OMMAI_TRY(measure(source, chunk, sizes, error));
-  if (options->kv_cache_bytes) return OMMA_OK;
-  set_pages(model, default_kv_bytes(model, source, sizes, room), sizes);
-  return measure(source, chunk, sizes, error);
+  OMMAI_TRY(size_for(model, source, options, sizes->full_sequences, room, sizes, error));
+  if (!options->max_sequences) add_sequences(model, source, options, room, chunk, sizes);
+  return OMMA_OK;
 }

@@ -2,12 +2,13 @@
  * them, worked out before anything is allocated. */
 #pragma once
 
+#include "engine/request_queue.h"
 #include "model/model.h"
 #include "runner/runner.h"
 
 #define OMMAI_DEFAULT_PREFILL_CHUNK 512
-#define OMMAI_DEFAULT_QUEUE_LIMIT 256
-#define OMMAI_MAX_QUEUE_LIMIT 65536
+#define OMMAI_DEFAULT_QUEUE_BYTES ((int64_t)1 << 30)
+#define OMMAI_MAX_QUEUE_LIMIT ((int64_t)1 << 30)
 #define OMMAI_DEFAULT_SLICE_MS 1000
 #define OMMAI_MAX_SLICE_MS 60000
 #define OMMAI_DEFAULT_WAIT_MS 30000
@@ -15,6 +16,9 @@
 #define OMMAI_MAX_SEQUENCES 1024
 /* Rows of a decode step that there are at least, for guesses of structured answers. */
 #define OMMAI_MIN_DRAWN_ROWS 8
+/* Rows of a step for guesses of requests that are looked up, at most: more would make the step
+ * dearer than the guesses are worth. */
+#define OMMAI_MAX_GUESS_ROWS (8 * OMMAI_MAX_DRAFT_TOKENS)
 /* Generated tokens of one sequence that are computed again together. */
 #define OMMAI_REPLAY_ROWS 16
 #define OMMAI_MAX_DRAFT_TOKENS 15
@@ -27,7 +31,8 @@ struct ommai_engine_sizes {
   struct ommai_runner_facts facts;
   struct ommai_runner_limits limits;
   struct ommai_runner_bytes bytes;
-  int64_t queue_limit, slice_ms, slice_percent, encoder_cache_bytes;
+  struct ommai_queue_limits queue;
+  int64_t slice_ms, slice_percent, encoder_cache_bytes;
   int64_t mask_words; /* of 32 tokens, of a mask of the vocabulary */
   /* guesses for each sequence and step, 0: none; what they are looked up by */
   int64_t draft_tokens, lookup_min, lookup_max;
@@ -38,6 +43,10 @@ struct ommai_engine_sizes {
   int64_t kv_bytes;     /* of all groups */
   size_t tables;        /* the runner's, and those of pages and sequences */
   size_t request_bytes; /* at most, of a request besides its images: for penalties, and its mask */
+  /* Sequences for which the KV cache has room at full length, unless it was given; and patches of
+   * images that are admitted and not in their prompt yet, unless one request has more. */
+  int64_t full_sequences, image_patches;
+  enum omma_sequence_bound sequence_bound;
 };
 
 /* Works sizes out for a model whose runners come from `source`. Errors: ARGUMENT (an option out of

@@ -1,4 +1,5 @@
 /* The engine's memory, computed before anything runs. */
+#include "base/checked.h"
 #include "base/error.h"
 #include "base/sized.h"
 #include "engine/engine_sizes.h"
@@ -18,21 +19,26 @@ enum omma_status omma_estimate_memory(const struct omma_model *model, const stru
   int64_t image_bytes, n_pages = sizes.limits.n_pages[0];
   source.measure_image(source.network, n_patches ? n_patches : sizes.limits.patch_budget, &vision, &image_bytes);
   if (n_patches == 0) vision = sizes.bytes.encode;
-  *estimate = (struct omma_memory_estimate){.weight_bytes = model->network.weight_bytes,
-                                            .kv_cache_bytes = sizes.kv_bytes,
-                                            .kv_cache_tokens = n_pages * OMMA_ATTENTION_PAGE_TOKENS,
-                                            .max_model_len = sizes.limits.context,
-                                            .vision_workspace_bytes = (int64_t)vision,
-                                            .language_workspace_bytes = (int64_t)(sizes.bytes.prefill + sizes.bytes.decode),
-                                            .linear_scratch_bytes = model->network.linear_scratch_bytes,
-                                            .table_bytes = (int64_t)sizes.tables,
-                                            .encoder_cache_bytes = sizes.encoder_cache_bytes,
-                                            .known_image_bytes = ommai_image_store_budget(model->image_store),
-                                            .request_bytes = image_bytes + (int64_t)sizes.request_bytes,
-                                            .max_sequences = sizes.limits.max_sequences};
+  int64_t n_images = sizes.image_patches / (n_patches ? n_patches : sizes.limits.patch_budget);
+  *estimate = (struct omma_memory_estimate){
+      .weight_bytes = model->network.weight_bytes,
+      .kv_cache_bytes = sizes.kv_bytes,
+      .kv_cache_tokens = n_pages * OMMA_ATTENTION_PAGE_TOKENS,
+      .max_model_len = sizes.limits.context,
+      .vision_workspace_bytes = (int64_t)vision,
+      .language_workspace_bytes = (int64_t)(sizes.bytes.prefill + sizes.bytes.decode),
+      .linear_scratch_bytes = model->network.linear_scratch_bytes,
+      .table_bytes = (int64_t)sizes.tables,
+      .encoder_cache_bytes = sizes.encoder_cache_bytes,
+      .known_image_bytes = ommai_image_store_budget(model->image_store),
+      .request_bytes = image_bytes + (int64_t)sizes.request_bytes,
+      .text_request_bytes = (int64_t)sizes.request_bytes,
+      .max_sequences = sizes.limits.max_sequences,
+      .max_image_sequences = ommai_max_i64(1, ommai_min_i64(n_images, sizes.limits.max_sequences)),
+      .sequence_bound = sizes.sequence_bound};
   for (int g = 0; g < sizes.facts.n_groups; g++) estimate->kv_page_bytes += (int64_t)sizes.facts.groups[g].page_bytes;
   estimate->total_bytes = estimate->weight_bytes + estimate->kv_cache_bytes + estimate->vision_workspace_bytes +
                           estimate->language_workspace_bytes + estimate->linear_scratch_bytes + estimate->table_bytes +
-                          estimate->max_sequences * estimate->request_bytes;
+                          estimate->max_image_sequences * image_bytes + estimate->max_sequences * estimate->text_request_bytes;
   return OMMA_OK;
 }

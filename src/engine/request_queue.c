@@ -1,55 +1,82 @@
 #include "engine/request_queue.h"
 
-#include <string.h>
-
 #include "base/allocator.h"
 #include "base/assert.h"
 #include "base/error.h"
 
-enum omma_status ommai_request_queue_init(struct ommai_request_queue *queue, int64_t limit, int64_t max_running,
-                                          bool by_priority, const struct omma_allocator *allocator, struct omma_error *error) {
-  *queue = (struct ommai_request_queue){
-      .allocator = *allocator, .limit = limit, .max_running = max_running, .by_priority = by_priority, .next_id = 1};
+enum omma_status ommai_request_queue_init(struct ommai_request_queue *queue, const struct ommai_queue_limits *limits,
+                                          int64_t max_running, const struct omma_allocator *allocator,
+                                          struct omma_error *error) {
+  *queue = (struct ommai_request_queue){.allocator = *allocator, .limits = *limits, .max_running = max_running, .next_id = 1};
+  TAILQ_INIT(&queue->waiting);
   pthread_mutex_init(&queue->mutex, NULL);
   pthread_cond_init(&queue->changed, NULL);
-  queue->waiting = ommai_allocate(allocator, (size_t)limit, sizeof *queue->waiting);
   queue->running = ommai_allocate(allocator, (size_t)max_running, sizeof *queue->running);
-  if (queue->waiting && queue->running) return OMMA_OK;
-  return ommai_fail_memory(error, "queue", (size_t)limit * sizeof *queue->waiting);
+  return queue->running ? OMMA_OK : ommai_fail_memory(error, "queue", (size_t)max_running * sizeof *queue->running);
 }
 
 void ommai_request_queue_free(struct ommai_request_queue *queue) {
   if (!queue->next_id) return;
-  ommai_release(&queue->allocator, queue->waiting, (size_t)queue->limit, sizeof *queue->waiting);
+  OMMAI_ASSERT(TAILQ_EMPTY(&queue->waiting));
   ommai_release(&queue->allocator, queue->running, (size_t)queue->max_running, sizeof *queue->running);
   pthread_mutex_destroy(&queue->mutex);
   pthread_cond_destroy(&queue->changed);
   *queue = (struct ommai_request_queue){0};
 }
 
+/* Whether there is room for one more. One that has the queue to itself always fits. */
+static enum omma_status check_room(const struct ommai_request_queue *queue, size_t bytes, struct omma_error *error) {
+  const struct ommai_queue_limits *limits = &queue->limits;
+  if (queue->stop) return ommai_fail(error, OMMA_ERROR_CANCELLED, "engine: going down");
+  if (limits->requests && queue->n_waiting >= limits->requests) {
+    return ommai_fail_field(error, OMMA_ERROR_BUSY, "queue_limit", "engine: %lld requests are waiting, the limit",
+                            (long long)limits->requests);
+  }
+  size_t room = (size_t)limits->bytes > queue->waiting_bytes ? (size_t)limits->bytes - queue->waiting_bytes : 0;
+  if (queue->n_waiting == 0 || bytes <= room) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_BUSY, "queue_bytes",
+                          "engine: %lld requests of %zu bytes are waiting, and %zu more are beyond the limit of %lld",
+                          (long long)queue->n_waiting, queue->waiting_bytes, bytes, (long long)limits->bytes);
+}
+
+/* Behind all that go before it: those of its priority came earlier. */
+static void insert(struct ommai_request_queue *queue, struct ommai_queued_request *queued) {
+  OMMAI_ASSERT_LOCKED(&queue->mutex);
+  struct ommai_queued_request *before = TAILQ_LAST(&queue->waiting, ommai_waiting_requests);
+  while (before && before->priority > queued->priority) before = TAILQ_PREV(before, ommai_waiting_requests, listed);
+  if (before) {
+    TAILQ_INSERT_AFTER(&queue->waiting, before, queued, listed);
+  } else {
+    TAILQ_INSERT_HEAD(&queue->waiting, queued, listed);
+  }
+  queue->n_waiting++;
+  queue->waiting_bytes += queued->bytes;
+}
+
 enum omma_status ommai_request_queue_push(struct ommai_request_queue *queue, const struct ommai_queued_request *queued,
                                           uint64_t *id, struct omma_error *error) {
-  enum omma_status status = OMMA_OK;
+  struct ommai_queued_request *own = ommai_allocate(&queue->allocator, 1, sizeof *own);
+  if (!own) return ommai_fail_memory(error, "queue", sizeof *own);
+  *own = *queued;
+  own->bytes += sizeof *own;
   pthread_mutex_lock(&queue->mutex);
-  if (queue->stop) {
-    status = ommai_fail(error, OMMA_ERROR_CANCELLED, "engine: going down");
-  } else if (queue->n_waiting == queue->limit) {
-    status = ommai_fail(error, OMMA_ERROR_BUSY, "engine: %lld requests are waiting, the limit", (long long)queue->limit);
-  } else {
-    struct ommai_queued_request *slot = &queue->waiting[queue->n_waiting++];
-    *slot = *queued;
-    slot->id = queue->next_id++;
-    if (id) *id = slot->id;
+  enum omma_status status = check_room(queue, own->bytes, error);
+  if (status == OMMA_OK) {
+    own->id = queue->next_id++;
+    if (id) *id = own->id;
+    insert(queue, own);
     pthread_cond_signal(&queue->changed);
   }
   pthread_mutex_unlock(&queue->mutex);
+  if (status != OMMA_OK) ommai_release(&queue->allocator, own, 1, sizeof *own);
   return status;
 }
 
 void ommai_request_queue_cancel(struct ommai_request_queue *queue, uint64_t id) {
+  struct ommai_queued_request *waiting;
   pthread_mutex_lock(&queue->mutex);
-  for (int64_t i = 0; i < queue->n_waiting; i++) {
-    if (queue->waiting[i].id == id) queue->some_cancelled = queue->waiting[i].cancelled = true;
+  TAILQ_FOREACH(waiting, &queue->waiting, listed) {
+    if (waiting->id == id) queue->some_cancelled = waiting->cancelled = true;
   }
   for (int64_t i = 0; i < queue->n_running; i++) {
     if (queue->running[i].id == id) queue->some_cancelled = queue->running[i].cancelled = true;
@@ -65,10 +92,11 @@ void ommai_request_queue_stop(struct ommai_request_queue *queue) {
   pthread_mutex_unlock(&queue->mutex);
 }
 
-void ommai_request_queue_counts(struct ommai_request_queue *queue, int64_t *n_waiting, int64_t *n_running) {
+void ommai_request_queue_count(struct ommai_request_queue *queue, struct omma_engine_stats *stats) {
   pthread_mutex_lock(&queue->mutex);
-  *n_waiting = queue->n_waiting;
-  *n_running = queue->n_running;
+  stats->n_waiting = queue->n_waiting;
+  stats->waiting_bytes = (int64_t)queue->waiting_bytes;
+  stats->n_running = queue->n_running;
   pthread_mutex_unlock(&queue->mutex);
 }
 
@@ -82,35 +110,34 @@ bool ommai_request_queue_wait(struct ommai_request_queue *queue, bool has_work) 
   return go_on;
 }
 
-bool ommai_request_queue_first(struct ommai_request_queue *queue, struct ommai_queued_request *queued) {
-  int64_t best = 0;
+struct ommai_queued_request *ommai_request_queue_next(struct ommai_request_queue *queue,
+                                                      const struct ommai_queued_request *before) {
   pthread_mutex_lock(&queue->mutex);
-  for (int64_t i = 1; i < queue->n_waiting && queue->by_priority; i++) {
-    if (queue->waiting[i].priority < queue->waiting[best].priority) best = i;
-  }
-  bool found = queue->n_waiting > 0;
-  if (found) *queued = queue->waiting[best];
+  struct ommai_queued_request *next = before ? TAILQ_NEXT(before, listed) : TAILQ_FIRST(&queue->waiting);
   pthread_mutex_unlock(&queue->mutex);
-  return found;
+  return next;
 }
 
-static void remove_waiting(struct ommai_request_queue *queue, int64_t index) {
+static void remove_waiting(struct ommai_request_queue *queue, struct ommai_queued_request *queued,
+                           struct ommai_queued_request *taken) {
   OMMAI_ASSERT_LOCKED(&queue->mutex);
-  OMMAI_ASSERT(index >= 0 && index < queue->n_waiting);
+  OMMAI_ASSERT(queue->n_waiting > 0 && queue->waiting_bytes >= queued->bytes);
+  TAILQ_REMOVE(&queue->waiting, queued, listed);
   queue->n_waiting--;
-  memmove(&queue->waiting[index], &queue->waiting[index + 1], (size_t)(queue->n_waiting - index) * sizeof *queue->waiting);
+  queue->waiting_bytes -= queued->bytes;
+  *taken = *queued;
+  ommai_release(&queue->allocator, queued, 1, sizeof *queued);
 }
 
-void ommai_request_queue_take(struct ommai_request_queue *queue, uint64_t id) {
-  int64_t i = 0;
+void ommai_request_queue_take(struct ommai_request_queue *queue, struct ommai_queued_request *queued,
+                              struct ommai_queued_request *taken) {
   pthread_mutex_lock(&queue->mutex);
-  while (queue->waiting[i].id != id) i++;
-  if (queue->waiting[i].request) {
+  if (queued->request) {
     OMMAI_ASSERT(queue->n_running < queue->max_running);
-    queue->running[queue->n_running++] = (struct ommai_running_request){id, queue->waiting[i].cancelled};
-    queue->some_cancelled = queue->some_cancelled || queue->waiting[i].cancelled;
+    queue->running[queue->n_running++] = (struct ommai_running_request){queued->id, queued->cancelled};
+    queue->some_cancelled = queue->some_cancelled || queued->cancelled;
   }
-  remove_waiting(queue, i);
+  remove_waiting(queue, queued, taken);
   pthread_mutex_unlock(&queue->mutex);
 }
 
@@ -124,16 +151,16 @@ void ommai_request_queue_done(struct ommai_request_queue *queue, uint64_t id) {
 }
 
 bool ommai_request_queue_take_cancelled(struct ommai_request_queue *queue, struct ommai_queued_request *queued) {
-  bool found = false;
+  struct ommai_queued_request *waiting = NULL;
   pthread_mutex_lock(&queue->mutex);
-  for (int64_t i = 0; i < queue->n_waiting && (queue->some_cancelled || queue->stop) && !found; i++) {
-    if (!queue->waiting[i].cancelled && !queue->stop) continue;
-    *queued = queue->waiting[i];
-    remove_waiting(queue, i);
-    found = true;
+  if (queue->some_cancelled || queue->stop) {
+    TAILQ_FOREACH(waiting, &queue->waiting, listed) {
+      if (waiting->cancelled || queue->stop) break;
+    }
   }
+  if (waiting) remove_waiting(queue, waiting, queued);
   pthread_mutex_unlock(&queue->mutex);
-  return found;
+  return waiting != NULL;
 }
 
 bool ommai_request_queue_running_cancelled(struct ommai_request_queue *queue, uint64_t *id) {
@@ -146,8 +173,9 @@ bool ommai_request_queue_running_cancelled(struct ommai_request_queue *queue, ui
     found = true;
   }
   if (!found) { /* unless one was cancelled in the queue meanwhile */
+    const struct ommai_queued_request *waiting;
     queue->some_cancelled = false;
-    for (int64_t i = 0; i < queue->n_waiting; i++) queue->some_cancelled = queue->some_cancelled || queue->waiting[i].cancelled;
+    TAILQ_FOREACH(waiting, &queue->waiting, listed) queue->some_cancelled = queue->some_cancelled || waiting->cancelled;
   }
   pthread_mutex_unlock(&queue->mutex);
   return found;

@@ -5,15 +5,19 @@
 
 #include <omma/omma.h>
 #include <pthread.h>
+#include <sys/queue.h>
 
 #include "engine/encode_call.h"
 
 /* A request for an answer, or an encode call. */
 struct ommai_queued_request {
+  TAILQ_ENTRY(ommai_queued_request) listed;
   uint64_t id;
   int64_t submitted; /* by the runner's clock */
-  int64_t priority;  /* lower goes first, where the order is by priority */
+  int64_t priority;  /* lower goes first; 0 for all, where the order is by age alone */
+  size_t bytes;      /* that it takes while it waits */
   bool cancelled;
+  int64_t reported_place;             /* in the queue, from 1; 0: not yet. The engine's thread's */
   const struct omma_request *request; /* or */
   struct omma_callbacks callbacks;
   struct ommai_encode_call *encode;
@@ -24,46 +28,59 @@ struct ommai_running_request {
   bool cancelled;
 };
 
+/* How much may wait. */
+struct ommai_queue_limits {
+  int64_t requests; /* 0: as many as the bytes allow */
+  int64_t bytes;
+};
+
 struct ommai_request_queue {
   struct omma_allocator allocator;
   pthread_mutex_t mutex;
-  pthread_cond_t changed;               /* a request came or was cancelled, or stop */
-  struct ommai_queued_request *waiting; /* [limit], oldest first */
-  int64_t limit, n_waiting;
+  pthread_cond_t changed; /* a request, a cancellation, or stop */
+  /* in the order in which they go */
+  TAILQ_HEAD(ommai_waiting_requests, ommai_queued_request) waiting;
+  struct ommai_queue_limits limits;
+  int64_t n_waiting;
+  size_t waiting_bytes;
   struct ommai_running_request *running; /* [max_running] */
   int64_t max_running, n_running;
   uint64_t next_id;
-  bool by_priority, some_cancelled, stop;
+  bool some_cancelled, stop;
 };
 
 /* Errors: MEMORY; what was made stays for free. */
-enum omma_status ommai_request_queue_init(struct ommai_request_queue *queue, int64_t limit, int64_t max_running,
-                                          bool by_priority, const struct omma_allocator *allocator, struct omma_error *error);
-/* Takes a zeroed queue. */
+enum omma_status ommai_request_queue_init(struct ommai_request_queue *queue, const struct ommai_queue_limits *limits,
+                                          int64_t max_running, const struct omma_allocator *allocator,
+                                          struct omma_error *error);
+/* Takes a zeroed queue. Nothing may wait. */
 void ommai_request_queue_free(struct ommai_request_queue *queue);
 
 /* ---- any thread ---- */
 
-/* Errors: BUSY (full), CANCELLED (after stop). */
+/* Queues a copy. Errors: BUSY (full), MEMORY, CANCELLED (after stop). */
 enum omma_status ommai_request_queue_push(struct ommai_request_queue *queue, const struct ommai_queued_request *queued,
                                           uint64_t *id, struct omma_error *error);
 /* Marks a request; unknown ids are ignored. */
 void ommai_request_queue_cancel(struct ommai_request_queue *queue, uint64_t id);
 /* From now on nothing is taken in, and everything is cancelled. */
 void ommai_request_queue_stop(struct ommai_request_queue *queue);
-void ommai_request_queue_counts(struct ommai_request_queue *queue, int64_t *n_waiting, int64_t *n_running);
+/* Fills n_waiting, waiting_bytes and n_running. */
+void ommai_request_queue_count(struct ommai_request_queue *queue, struct omma_engine_stats *stats);
 
 /* ---- the engine's thread ---- */
 
 /* Sleeps until a request waits or is cancelled, unless the thread has other work; false once
  * stopped. */
 bool ommai_request_queue_wait(struct ommai_request_queue *queue, bool has_work);
-/* A copy of the waiting request that goes first: the oldest, or of the lowest priority the oldest.
- * False when none waits. */
-bool ommai_request_queue_first(struct ommai_request_queue *queue, struct ommai_queued_request *queued);
-/* Request `id` waits no more. One for an answer counts as running until done; an encode call does
- * not. */
-void ommai_request_queue_take(struct ommai_request_queue *queue, uint64_t id);
+/* The waiting request after this one, or that goes first of all (after NULL); NULL: there is none.
+ * It stays until this thread takes it. */
+struct ommai_queued_request *ommai_request_queue_next(struct ommai_request_queue *queue,
+                                                      const struct ommai_queued_request *before);
+/* The request waits no more, and what the queue had of it is gone; *taken is a copy. One for an
+ * answer counts as running until done; an encode call does not. */
+void ommai_request_queue_take(struct ommai_request_queue *queue, struct ommai_queued_request *queued,
+                              struct ommai_queued_request *taken);
 void ommai_request_queue_done(struct ommai_request_queue *queue, uint64_t id);
 /* Takes out one waiting request that was cancelled. */
 bool ommai_request_queue_take_cancelled(struct ommai_request_queue *queue, struct ommai_queued_request *queued);

@@ -8,6 +8,7 @@ enum omma_status ommai_resources_create(const struct omma_model *model, const st
   *resources = (struct ommai_resources){.model = model, .sizes = *sizes};
   resources->stats.kv_pages = sizes->limits.n_pages[0];
   resources->stats.prefix_cache = sizes->prefix_cache;
+  resources->stats.max_sequences = sizes->limits.max_sequences;
   ommai_encoder_cache_init(&resources->encoder_cache, &sizes->facts.image, sizes->encoder_cache_bytes, &model->allocator);
   enum omma_status status = source->create(source->network, &sizes->limits, &resources->runner, error);
   if (status == OMMA_OK) {

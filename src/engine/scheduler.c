@@ -141,10 +141,22 @@ int64_t ommai_scheduler_n_preempted(const struct ommai_scheduler *scheduler) {
   return n;
 }
 
+/* Whether the memory for encoded images suffices for this request's too: they are kept until they
+ * are in the prompt. */
+static bool has_image_room(const struct ommai_scheduler *scheduler, const struct omma_request *request) {
+  int64_t n_patches = ommai_request_patches(request), taken = 0;
+  for (int64_t i = 0; i < scheduler->n_live; i++) {
+    const struct ommai_sequence *sequence = scheduler->live[i];
+    if (sequence->stage != OMMA_STAGE_DECODE) taken += ommai_request_patches(sequence->request);
+  }
+  return taken == 0 || n_patches == 0 || n_patches <= scheduler->resources->sizes.image_patches - taken;
+}
+
 bool ommai_scheduler_admits(const struct ommai_scheduler *scheduler, const struct ommai_queued_request *queued) {
   const struct ommai_resources *resources = scheduler->resources;
   if (queued->encode) return true;
   if (scheduler->n_live == resources->sizes.limits.max_sequences) return false;
+  if (!has_image_room(scheduler, queued->request)) return false;
   if (queued->request->kind == OMMA_REQUEST_ENCODE) return true;
   for (int64_t i = 0; i < scheduler->n_live; i++) {
     const struct ommai_sequence *sequence = scheduler->live[i];

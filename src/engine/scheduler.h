@@ -41,9 +41,9 @@ enum omma_status ommai_scheduler_init(struct ommai_scheduler *scheduler, struct 
 /* Nothing may be live. Takes a zeroed scheduler. */
 void ommai_scheduler_free(struct ommai_scheduler *scheduler);
 
-/* Whether the request may be added now: a sequence is free, the pages suffice for it besides what
- * the others are expected to need, and nobody before it waits for pages. Always true for images,
- * and where nothing is live. */
+/* Whether the request may be added now: a sequence is free, there is room for its images, the pages
+ * suffice for it besides what the others are expected to need, and nobody before it waits for
+ * pages. Always true for images, and where nothing is live. */
 bool ommai_scheduler_admits(const struct ommai_scheduler *scheduler, const struct ommai_queued_request *queued);
 /* Adds an admitted request. One that fails at once ends at once. */
 void ommai_scheduler_add(struct ommai_scheduler *scheduler, const struct ommai_queued_request *queued);

@@ -176,6 +176,9 @@ bool ommai_sequence_begin_prefill(struct ommai_sequence *sequence) {
     if (sequence->encoded[i] && !sequence->encoded[i]->complete) return false;
   }
   enter_stage(sequence, OMMA_STAGE_PREFILL);
+  if (sequence->request->kind != OMMA_REQUEST_ENCODE) {
+    ommai_sequence_report(sequence, sequence->n_prefilled, (int64_t)sequence->request->n_tokens);
+  }
   return true;
 }
 

@@ -149,16 +149,16 @@ struct ommai_attention_decode_kernel {
  * f32_bf16: f32 queries, bf16 keys; f32_kv8, bf16_kv8: f32 and bf16 queries, keys of 8 bits with
  * scales. */
 #if defined(__x86_64__)
-#define OMMAI_ATTENTION_TILE_KERNELS_ARCH(X)                                                               \
-  X(f32_avx2)                                                                                              \
-  X(f32_bf16_avx2)                                                                                         \
-  X(f32_kv8_avx2)                                                                                          \
-  X(bf16_avx2)                                                                                             \
-  X(bf16_kv8_avx2)                                                                                         \
-  X(f16_avx2)                                                                                              \
-  X(f32_avx512)                                                                                            \
-  X(f32_bf16_avx512) X(f32_kv8_avx512) X(bf16_avx512) X(bf16_kv8_avx512) X(f16_avx512) X(bf16_avx512_bf16) \
-      X(bf16_kv8_avx512_bf16)
+#define OMMAI_ATTENTION_TILE_KERNELS_ARCH(X) \
+  X(f32_avx2)                                \
+  X(f32_bf16_avx2)                           \
+  X(f32_kv8_avx2)                            \
+  X(bf16_avx2)                               \
+  X(bf16_kv8_avx2)                           \
+  X(f16_avx2)                                \
+  X(f32_avx512)                              \
+  X(f32_bf16_avx512)                         \
+  X(f32_kv8_avx512) X(bf16_avx512) X(bf16_kv8_avx512) X(f16_avx512) X(bf16_avx512_bf16) X(bf16_kv8_avx512_bf16)
 #define OMMAI_ATTENTION_WINDOW_KERNELS(X) X(bf16_avx512_bf16)
 #define OMMAI_ATTENTION_INT8_KERNELS_ARCH(X) X(bf16_avx512_bf16_vnni)
 #define OMMAI_ATTENTION_DECODE_KERNELS_ARCH(X) \

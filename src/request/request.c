@@ -528,6 +528,23 @@ enum omma_status omma_request_copy(const struct omma_request *source, const stru
   return status;
 }
 
+int64_t ommai_request_patches(const struct omma_request *request) {
+  int64_t n_patches = 0;
+  for (size_t i = 0; i < request->n_images; i++) n_patches += request->images[i].sizes.n_patches;
+  return n_patches;
+}
+
+size_t ommai_request_bytes(const struct omma_request *request) {
+  size_t bytes = sizeof *request + request->n_tokens * (sizeof *request->ids + sizeof *request->tokens) +
+                 request->n_page_keys * sizeof *request->page_keys +
+                 request->n_images * (sizeof *request->images + sizeof *request->keys) +
+                 request->rules.bias_room * sizeof *request->rules.biases +
+                 request->rules.n_allowed_words * sizeof *request->rules.allowed +
+                 request->rules.bad_room * sizeof *request->rules.bad_tokens;
+  for (size_t i = 0; i < request->n_stop; i++) bytes += request->stop_size[i];
+  return bytes + (request->cache_salt ? strlen(request->cache_salt) : 0);
+}
+
 void omma_request_destroy(struct omma_request *request) {
   if (!request) return;
   struct omma_allocator allocator = request->allocator;

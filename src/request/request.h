@@ -61,3 +61,8 @@ struct omma_request {
 /* Whether a prompt of n_tokens and one token of an answer fit into an engine's context_tokens.
  * Errors: LIMIT ("input_tokens"). */
 enum omma_status ommai_request_check_context(int64_t context_tokens, size_t n_tokens, struct omma_error *error);
+
+/* Patches of all its images; and bytes that it takes besides their pixels and its grammar, which
+ * have budgets of their own. */
+int64_t ommai_request_patches(const struct omma_request *request);
+size_t ommai_request_bytes(const struct omma_request *request);

@@ -138,6 +138,18 @@ void ommai_access_release(struct ommai_http_call *call) {
   if (call->access.aborted) log_access(call);
 }
 
+void ommai_access_log_refusal(struct ommai_http_call *call, const struct ommai_api_error *error) {
+  const struct ommai_server *server = call->server;
+  struct ommai_log_line line;
+  if (!server->log) return;
+  ommai_log_line_begin(&line, call->allocator, server->log_json, "error", "failure");
+  ommai_log_line_string(&line, "while", "taking a request");
+  ommai_log_line_string(&line, "request_id", call->request_id);
+  ommai_log_line_integer(&line, "status", error->status);
+  ommai_log_line_string(&line, "message", error->message);
+  write_line(server, &line);
+}
+
 void ommai_access_log_progress(struct ommai_http_call *call, enum omma_stage stage, int64_t done, int64_t total,
                                int64_t n_images) {
   const struct ommai_server *server = call->server;

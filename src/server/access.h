@@ -6,6 +6,7 @@
 
 struct MHD_Connection;
 struct ommai_answer_fields;
+struct ommai_api_error;
 struct ommai_http_call;
 
 #define OMMAI_ACCESS_CLOSED 499 /* the client left before its reply, as nginx writes it */
@@ -46,6 +47,9 @@ void ommai_access_end(struct ommai_http_call *call, bool complete);
 /* Writes the line that ommai_access_end has left to write, when the engine has let go of the
  * request; any thread. */
 void ommai_access_release(struct ommai_http_call *call);
+
+/* A line for a request that gets status 503. */
+void ommai_access_log_refusal(struct ommai_http_call *call, const struct ommai_api_error *error);
 
 /* A line for a request whose images or prompt take long, every server->progress_log_ns; engine's
  * thread, at each piece of that work. */

@@ -18,9 +18,25 @@ static const char *type_of(int status) {
   }
 }
 
+static const struct {
+  const char *reason, *message;
+} refusals[] = {
+    [OMMAI_REFUSAL_QUEUED_REQUESTS] = {"max_num_queued_reqs",
+                                       "The server is busy: its queue is full: as many requests wait as may."},
+    [OMMAI_REFUSAL_QUEUED_BYTES] = {"max_queued_bytes",
+                                    "The server is busy: its queue is full: requests take all the memory for those that wait."},
+    [OMMAI_REFUSAL_BODIES] =
+        {"max_total_body_bytes",
+         "The server is busy: it holds too many request bodies, and this one came more slowly than others."},
+    [OMMAI_REFUSAL_CONNECTIONS] = {"max_connections", "The server is busy: too many connections are open."},
+};
+
+const char *ommai_refusal_reason(enum ommai_refusal refusal) { return refusals[refusal].reason; }
+
 static void fill(struct ommai_api_error *error, int status, const char *type, const char *param, const char *format,
                  va_list arguments) {
   error->status = status;
+  error->refusal = OMMAI_REFUSAL_NONE;
   error->type = type;
   snprintf(error->param, sizeof error->param, "%s", param ? param : "");
   vsnprintf(error->message, sizeof error->message, format, arguments);
@@ -42,6 +58,12 @@ bool ommai_api_fail_body(struct ommai_api_error *error, const char *param, const
   return false;
 }
 
+bool ommai_api_refuse(struct ommai_api_error *error, enum ommai_refusal refusal) {
+  ommai_api_fail(error, 503, NULL, "%s", refusals[refusal].message);
+  error->refusal = refusal;
+  return false;
+}
+
 bool ommai_api_fail_memory(struct ommai_api_error *error) {
   return ommai_api_fail(error, 503, NULL, "The server has no memory for this request now.");
 }
@@ -53,7 +75,9 @@ bool ommai_api_fail_from(struct ommai_api_error *error, const struct omma_error 
     case OMMA_ERROR_UNSUPPORTED:
     case OMMA_ERROR_LIMIT: return ommai_api_fail(error, 400, cause->field, "%s", cause->message);
     case OMMA_ERROR_MEMORY: return ommai_api_fail_memory(error);
-    case OMMA_ERROR_BUSY: return ommai_api_fail(error, 503, NULL, "The server is busy: its queue is full.");
+    case OMMA_ERROR_BUSY:
+      return ommai_api_refuse(error,
+                              strcmp(cause->field, "queue_bytes") ? OMMAI_REFUSAL_QUEUED_REQUESTS : OMMAI_REFUSAL_QUEUED_BYTES);
     case OMMA_ERROR_CANCELLED: return ommai_api_fail(error, 503, NULL, "The server cancelled the request.");
     default: return ommai_api_fail(error, 500, NULL, "Internal server error.");
   }

@@ -7,8 +7,19 @@
 
 #include "server/text_buffer.h"
 
+/* What there is too much of for another request (status 503). */
+enum ommai_refusal {
+  OMMAI_REFUSAL_NONE,
+  OMMAI_REFUSAL_QUEUED_REQUESTS,
+  OMMAI_REFUSAL_QUEUED_BYTES,
+  OMMAI_REFUSAL_BODIES,
+  OMMAI_REFUSAL_CONNECTIONS,
+  OMMAI_N_REFUSALS
+};
+
 struct ommai_api_error {
-  int status;       /* of HTTP */
+  int status; /* of HTTP */
+  enum ommai_refusal refusal;
   const char *type; /* a constant string */
   char param[64];   /* the field at fault; empty: null */
   char message[768];
@@ -23,6 +34,12 @@ bool ommai_api_fail(struct ommai_api_error *error, int status, const char *param
  * field's wrong value. */
 bool ommai_api_fail_body(struct ommai_api_error *error, const char *param, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Status 503: the server is busy. */
+bool ommai_api_refuse(struct ommai_api_error *error, enum ommai_refusal refusal);
+
+/* As metrics name it. */
+const char *ommai_refusal_reason(enum ommai_refusal refusal);
 
 /* Status 503: memory is out. */
 bool ommai_api_fail_memory(struct ommai_api_error *error);

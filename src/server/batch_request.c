@@ -117,7 +117,7 @@ bool ommai_batch_request_start(struct ommai_batch_request *request, void (*on_re
   call->on_reply_context = context;
   call->job.run = ommai_route_run;
   ommai_http_call_retain(call);
-  if (!call->body.failed && ommai_job_queue_push(request->server->jobs, &call->job)) return true;
+  if (!call->body.failed && ommai_job_queue_push(request->server->jobs, &call->job, 0)) return true;
   ommai_http_call_release(call);
   request->failed = true;
   return ommai_api_fail_memory(&request->error);

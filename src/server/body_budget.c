@@ -38,7 +38,7 @@ bool ommai_body_budget_reserve(struct ommai_http_call *call, size_t size) {
     struct ommai_http_call *slowest = find_slowest_body(server, call);
     if (slowest == call) return false;
     struct ommai_api_error error;
-    ommai_api_fail(&error, 503, NULL, "The server is busy, and this request's body came more slowly than others.");
+    ommai_api_refuse(&error, OMMAI_REFUSAL_BODIES);
     ommai_http_call_release_body(slowest); /* ours until it is complete: this is the IO thread */
     ommai_http_call_fail(slowest, &error);
   }

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include "base/allocator.h"
+#include "base/checked.h"
 #include "base/clock.h"
 #include "server/http_call.h"
 #include "server/server_state.h"
@@ -22,6 +23,10 @@
 #define SMALL_BODY_BYTES (64 << 10) /* comes at once with its head */
 /* counted besides what came, so that a new connection is not the slowest */
 #define NEW_BYTES 4096
+/* connections that are looked at to find a slow one, those opened last */
+#define MAX_COMPARED 512
+/* and for which room is made in one round */
+#define MAX_ROOMS 64
 
 /* The address without what one client can choose freely. */
 static void take_address(struct ommai_connection *connection, const struct sockaddr *address) {
@@ -92,11 +97,12 @@ void ommai_connection_refuse_head(struct ommai_server *server) {
 
 /* Closes a connection whose request is not complete; a client that has begun one gets the
  * reason. */
-static void shut_down(struct ommai_connection *connection) {
+static void shut_down(struct ommai_server *server, struct ommai_connection *connection) {
   if (!connection->encrypted && connection->stage != OMMAI_STAGE_IDLE && received(connection) > 0)
     send_too_late(connection->descriptor);
   shutdown(connection->descriptor, SHUT_RDWR);
   connection->is_shut_down = true;
+  server->n_connections--;
 }
 
 static double speed_of(const struct ommai_connection *connection, int64_t now_ns) {
@@ -133,15 +139,18 @@ static bool shut_down_slowest(struct ommai_server *server, const struct ommai_co
   int64_t now_ns = ommai_clock_ns();
   struct ommai_connection *slowest = NULL, *connection;
   double slowest_speed = 0;
+  int n_compared = 0;
   LIST_FOREACH(connection, &server->connections, listed) {
+    if (n_compared == MAX_COMPARED) break;
     if (connection == own || !may_shut_down(connection, which, now_ns)) continue;
+    n_compared++;
     double speed = speed_of(connection, now_ns);
     if (slowest && speed >= slowest_speed) continue;
     if (!which->unread && waits_for_us(connection)) continue;
     slowest = connection;
     slowest_speed = speed;
   }
-  if (slowest) shut_down(slowest);
+  if (slowest) shut_down(server, slowest);
   return slowest != NULL;
 }
 
@@ -151,6 +160,7 @@ static bool shut_down_slowest(struct ommai_server *server, const struct ommai_co
 static bool make_room(struct ommai_server *server, const struct ommai_connection *own) {
   int64_t n_open = 0, n_of_client = 0, now_ns = ommai_clock_ns();
   const struct ommai_connection *connection;
+  if (server->n_connections <= ommai_min_i64(server->max_connections, server->max_connections_per_address)) return true;
   LIST_FOREACH(connection, &server->connections, listed) {
     bool young = !connection->admitted && now_ns - connection->request_ns < YOUNG_NS;
     if (connection->is_shut_down || (young && connection != own)) continue;
@@ -166,10 +176,7 @@ static bool make_room(struct ommai_server *server, const struct ommai_connection
 /* Makes room for one that is new, so that there is always some for health checks: at the expense of
  * anybody, but the limits themselves wait for a request. */
 static void keep_spare_room(struct ommai_server *server, const struct ommai_connection *own) {
-  int64_t n_open = 0;
-  const struct ommai_connection *connection;
-  LIST_FOREACH(connection, &server->connections, listed) n_open += !connection->is_shut_down;
-  if (n_open > server->max_connections + OMMAI_CHECK_CONNECTIONS / 2) {
+  if (server->n_connections > server->max_connections + OMMAI_CHECK_CONNECTIONS / 2) {
     if (!shut_down_slowest(server, own, &(struct closable){0}))
       shut_down_slowest(server, own, &(struct closable){.unread = true});
   }
@@ -207,6 +214,7 @@ struct ommai_connection *ommai_connection_open(struct ommai_server *server, stru
   pthread_mutex_lock(&server->list_lock);
   connection->number = server->next_number++;
   LIST_INSERT_HEAD(&server->connections, connection, listed);
+  server->n_connections++;
   keep_spare_room(server, connection);
   pthread_mutex_unlock(&server->list_lock);
   return connection;
@@ -216,6 +224,7 @@ void ommai_connection_close(struct ommai_server *server, struct ommai_connection
   if (!connection) return;
   pthread_mutex_lock(&server->list_lock);
   LIST_REMOVE(connection, listed);
+  server->n_connections -= !connection->is_shut_down;
   pthread_cond_broadcast(&server->list_changed);
   pthread_mutex_unlock(&server->list_lock);
   ommai_release(server->allocator, connection, 1, sizeof *connection);
@@ -294,6 +303,7 @@ static bool is_late(const struct ommai_server *server, struct ommai_connection *
 
 void ommai_connection_expire(struct ommai_server *server, int64_t now_ns) {
   struct ommai_connection *connection;
+  int n_rooms = 0;
   LIST_FOREACH(connection, &server->connections, listed) {
     if (connection->stage == OMMAI_STAGE_IDLE && received(connection) > connection->request_received) {
       connection->stage = OMMAI_STAGE_HEAD;
@@ -301,9 +311,10 @@ void ommai_connection_expire(struct ommai_server *server, int64_t now_ns) {
     }
     bool left = connection->hung_up_ns && !connection->answering && now_ns - connection->hung_up_ns > HANG_UP_GRACE_NS;
     if (left) shutdown(connection->descriptor, SHUT_RDWR);
-    if (!connection->is_shut_down && is_late(server, connection, now_ns)) shut_down(connection);
+    if (!connection->is_shut_down && is_late(server, connection, now_ns)) shut_down(server, connection);
     bool waits = !connection->admitted && !connection->is_shut_down && connection->stage == OMMAI_STAGE_HEAD;
-    if (waits && now_ns - connection->request_ns > 4 * YOUNG_NS && !make_room(server, connection)) shut_down(connection);
+    if (!waits || now_ns - connection->request_ns <= 4 * YOUNG_NS || n_rooms++ >= MAX_ROOMS) continue;
+    if (!make_room(server, connection)) shut_down(server, connection);
   }
 }
 

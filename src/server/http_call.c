@@ -10,6 +10,9 @@
 #include "server/protocol.h"
 #include "server/server_state.h"
 
+/* Unread events that a client may have while all of them have too many. */
+#define FAIR_PENDING_BYTES ((size_t)64 << 10)
+
 /* Calls that exist, so that the server's end can wait for the last. */
 static void count_calls(struct ommai_server *server, int change) {
   pthread_mutex_lock(&server->list_lock);
@@ -63,6 +66,7 @@ void ommai_http_call_release(struct ommai_http_call *call) {
   if (!call || atomic_fetch_sub(&call->references, 1) != 1) return;
   struct ommai_server *server = call->server;
   ommai_access_release(call);
+  atomic_fetch_sub(&server->pending_bytes, call->pending_bytes);
   while (call->head) {
     struct ommai_event *next = call->head->next;
     ommai_http_call_free_event(call, call->head);
@@ -123,6 +127,7 @@ static void append_event(struct ommai_http_call *call, struct ommai_event *event
   }
   call->tail = event;
   call->pending_bytes += event->size;
+  atomic_fetch_add(&call->server->pending_bytes, event->size);
   call->last_event_ns = ommai_clock_ns();
   call->streaming = true;
   resume(call);
@@ -140,11 +145,18 @@ void ommai_http_call_cut(struct ommai_http_call *call, const char *cause) {
   pthread_mutex_unlock(&call->lock);
 }
 
+/* Under the lock. Whether its reader, or all of them, leave too much unread for another event. */
+static bool is_too_far_behind(const struct ommai_http_call *call, size_t size) {
+  const struct ommai_server *server = call->server;
+  size_t pending = call->pending_bytes + size, all = atomic_load(&server->pending_bytes) + size;
+  return pending > server->max_pending_bytes || (all > server->max_total_pending_bytes && pending > FAIR_PENDING_BYTES);
+}
+
 bool ommai_http_call_push(struct ommai_http_call *call, const char *data, size_t size) {
   struct ommai_event *event = make_event(call, data, size);
   pthread_mutex_lock(&call->lock);
   bool accepted = event && !call->gone && !call->ended;
-  if (accepted && call->pending_bytes + size > call->server->max_pending_bytes) {
+  if (accepted && is_too_far_behind(call, size)) {
     call->gone = true; /* a reader this slow is not waited for */
     note_cause(call, "client_slow");
     accepted = false;
@@ -186,11 +198,22 @@ static bool has_stream(struct ommai_http_call *call) {
   return streaming;
 }
 
+/* A request that gets 503: others may wonder why, who see the status alone. */
+static void note_refusal(struct ommai_http_call *call, const struct ommai_api_error *error) {
+  pthread_mutex_lock(&call->lock);
+  bool over = call->ended || call->gone || call->access.cause; /* the last is in its access line */
+  pthread_mutex_unlock(&call->lock);
+  if (over) return;
+  ommai_metrics_count_refusal(&call->server->metrics, error->refusal);
+  ommai_access_log_refusal(call, error);
+}
+
 /* One thread at a time decides about the end of a request (the worker, then the engine's); the
  * watcher may begin a stream with a comment in between, in which case ommai_http_call_reply leaves
  * things as they are and the error goes into the stream. */
 void ommai_http_call_fail(struct ommai_http_call *call, const struct ommai_api_error *error) {
   struct ommai_text text;
+  if (error->status == 503) note_refusal(call, error);
   struct ommai_api_error renamed = *error;
   ommai_protocol_rename(call->protocol, &renamed);
   ommai_text_init(&text, call->allocator);

@@ -96,7 +96,7 @@ static bool check_access(struct ommai_http_call *call, struct MHD_Connection *mh
     return refuse_now(call);
   }
   if (costs && !ommai_connection_admit(server, call->connection, body_bytes(mhd))) {
-    ommai_api_fail(error, 503, NULL, "The server is busy: too many connections are open.");
+    ommai_api_refuse(error, OMMAI_REFUSAL_CONNECTIONS);
     return refuse_now(call);
   }
   return true;
@@ -162,6 +162,7 @@ static ssize_t read_stream(void *context, uint64_t position, char *out, size_t c
       call->head = event->next;
       if (!call->head) call->tail = NULL;
       call->pending_bytes -= event->size;
+      atomic_fetch_sub(&call->server->pending_bytes, event->size);
       sent = event;
     }
   } else if (call->ended) {
@@ -231,6 +232,7 @@ static enum MHD_Result respond_or_wait(struct ommai_http_call *call, struct MHD_
 /* The body is complete: handle the request here when it is trivial, else on a worker. */
 static void dispatch(struct ommai_http_call *call) {
   struct ommai_server *server = call->server;
+  struct omma_engine_stats stats;
   struct ommai_api_error error;
   call->dispatched = true;
   atomic_store(&call->body_complete, true);
@@ -256,9 +258,10 @@ static void dispatch(struct ommai_http_call *call) {
   call->job.run = ommai_route_run;
   call->job.client = ommai_connection_client(call->connection);
   ommai_http_call_retain(call);
-  if (ommai_job_queue_push(server->jobs, &call->job)) return;
+  omma_engine_get_stats(server->engine, &stats);
+  if (ommai_job_queue_push(server->jobs, &call->job, stats.n_waiting)) return;
   ommai_http_call_release(call);
-  ommai_api_fail(&error, 503, NULL, "The server is busy: too many requests wait.");
+  ommai_api_refuse(&error, OMMAI_REFUSAL_QUEUED_REQUESTS);
   ommai_http_call_fail(call, &error);
 }
 
@@ -274,7 +277,7 @@ static enum MHD_Result receive(struct ommai_http_call *call, const char *data, s
       ommai_text_append(&call->body, data, size);
       return MHD_YES;
     } else {
-      ommai_api_fail(&error, 503, NULL, "The server is busy: it holds too many request bodies.");
+      ommai_api_refuse(&error, OMMAI_REFUSAL_BODIES);
     }
     ommai_http_call_release_body(call);
     ommai_http_call_fail(call, &error);

@@ -174,9 +174,9 @@ void ommai_job_queue_destroy(struct ommai_job_queue *queue) {
   ommai_release(queue->allocator, queue, 1, sizeof *queue);
 }
 
-bool ommai_job_queue_push(struct ommai_job_queue *queue, struct ommai_job *job) {
+bool ommai_job_queue_push(struct ommai_job_queue *queue, struct ommai_job *job, int64_t n_others) {
   pthread_mutex_lock(&queue->lock);
-  bool accepted = queue->n_waiting < queue->limit;
+  bool accepted = queue->limit == 0 || queue->n_waiting < queue->limit - n_others;
   if (accepted) {
     append(&queue->normal, job);
     queue->n_waiting++;

@@ -17,15 +17,17 @@ struct ommai_job {
 struct ommai_job_queue;
 
 /* Starts n_workers threads, at least 2, and one for grammars. `limit` bounds the jobs that wait,
- * media among them. Errors: MEMORY, INTERNAL (a thread cannot be made; those made are joined). */
+ * media among them; 0: as many as there are. Errors: MEMORY, INTERNAL (a thread cannot be made;
+ * those made are joined). */
 enum omma_status ommai_job_queue_create(int n_workers, int64_t limit, const struct omma_allocator *allocator,
                                         struct ommai_job_queue **queue, struct omma_error *error);
 
 /* Runs everything that is still queued, then joins the workers. */
 void ommai_job_queue_destroy(struct ommai_job_queue *queue);
 
-/* Queues a job; false when `limit` jobs, media among them, are waiting. Any thread. */
-bool ommai_job_queue_push(struct ommai_job_queue *queue, struct ommai_job *job);
+/* Queues a job; false when `limit` jobs are waiting: media, and n_others that wait elsewhere, are
+ * among them. Any thread. */
+bool ommai_job_queue_push(struct ommai_job_queue *queue, struct ommai_job *job, int64_t n_others);
 
 /* Queues the second part of a request that was taken from the queue, which decodes images: never
  * refused, since the first part was counted. Such jobs take all workers but one, which is left for

@@ -56,6 +56,12 @@ void ommai_metrics_observe(struct ommai_metrics *metrics, enum ommai_histogram_n
   pthread_mutex_unlock(&metrics->lock);
 }
 
+void ommai_metrics_count_refusal(struct ommai_metrics *metrics, enum ommai_refusal refusal) {
+  pthread_mutex_lock(&metrics->lock);
+  metrics->refusals[refusal]++;
+  pthread_mutex_unlock(&metrics->lock);
+}
+
 void ommai_metrics_count_prepared_ahead(struct ommai_metrics *metrics, int64_t n_images) {
   pthread_mutex_lock(&metrics->lock);
   metrics->prepared_ahead += n_images;
@@ -146,6 +152,15 @@ static void write_finished(struct writer *writer, const struct omma_engine_stats
   }
 }
 
+/* As in vLLM, which has no number of the engine among these labels. */
+static void write_refusals(struct writer *writer, const struct ommai_metrics *counted, const char *labels) {
+  begin(writer, "vllm:admission_rejections_total", "counter", "Requests that got status 503 because the server was busy.");
+  for (int i = OMMAI_REFUSAL_NONE + 1; i < OMMAI_N_REFUSALS; i++) {
+    ommai_text_format(writer->out, "vllm:admission_rejections_total{%s,reason=\"%s\"} %" PRId64 "\n", labels,
+                      ommai_refusal_reason((enum ommai_refusal)i), counted->refusals[i]);
+  }
+}
+
 static double used_pages(const struct omma_engine_stats *stats) {
   return stats->kv_pages ? (double)stats->kv_pages_used / (double)stats->kv_pages : 0;
 }
@@ -166,6 +181,9 @@ static void write_engine_counters(struct writer *writer, const struct omma_engin
       {"vllm:num_requests_running", "gauge", "Requests that the engine works on.", (double)stats->n_running},
       {"vllm:num_requests_waiting", "gauge", "Requests that wait for the engine, or for pages to go on.",
        (double)stats->n_waiting},
+      {"omma:queued_bytes", "gauge", "Bytes of the requests that wait for the engine, without pixels of images.",
+       (double)stats->waiting_bytes},
+      {"omma:max_num_seqs", "gauge", "Requests that may run at once.", (double)stats->max_sequences},
       {"vllm:kv_cache_usage_perc", "gauge", "Pages of keys and values in use; 1 is all.", used_pages(stats)},
       {"vllm:prefix_cache_queries_total", "counter", "Prompt tokens looked up among those of earlier prompts.",
        (double)stats->prefix_cache_queries},
@@ -266,6 +284,7 @@ void ommai_metrics_write(struct ommai_metrics *metrics, const struct ommai_metri
   memcpy(copies, metrics->histograms, sizeof copies);
   struct ommai_metrics counted = {
       .prepared_ahead = metrics->prepared_ahead, .decoded = metrics->decoded, .recalled = metrics->recalled};
+  memcpy(counted.refusals, metrics->refusals, sizeof counted.refusals);
   pthread_mutex_unlock(&metrics->lock);
   write_engine_counters(&writer, sources->stats);
   write_image_counters(&writer, sources->stats, &counted);
@@ -274,5 +293,6 @@ void ommai_metrics_write(struct ommai_metrics *metrics, const struct ommai_metri
   write_kv_events(&writer, sources);
   write_grammars(&writer, sources);
   write_finished(&writer, sources->stats);
+  write_refusals(&writer, &counted, strchr(writer.labels, ',') + 1);
   for (int i = 0; i < OMMAI_N_HISTOGRAMS; i++) write_histogram(&writer, (enum ommai_histogram_name)i, &copies[i]);
 }

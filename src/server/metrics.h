@@ -6,6 +6,7 @@
 #include <omma/omma.h>
 #include <pthread.h>
 
+#include "server/api_error.h"
 #include "server/text_buffer.h"
 
 enum ommai_histogram_name {
@@ -37,12 +38,16 @@ struct ommai_metrics {
   pthread_mutex_t lock;
   struct ommai_histogram histograms[OMMAI_N_HISTOGRAMS];
   int64_t prepared_ahead, decoded, recalled;
+  int64_t refusals[OMMAI_N_REFUSALS];
 };
 
 void ommai_metrics_init(struct ommai_metrics *metrics);
 void ommai_metrics_destroy(struct ommai_metrics *metrics);
 
 void ommai_metrics_observe(struct ommai_metrics *metrics, enum ommai_histogram_name name, double value);
+
+/* Counts a request with status 503; NONE is not counted. */
+void ommai_metrics_count_refusal(struct ommai_metrics *metrics, enum ommai_refusal refusal);
 
 /* Counts images that were prepared while the engine was at work on another request. */
 void ommai_metrics_count_prepared_ahead(struct ommai_metrics *metrics, int64_t n_images);

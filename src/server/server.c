@@ -60,14 +60,14 @@
 #define DEFAULT_WORKERS 3
 #define MIN_WORKERS 2
 #define MAX_WORKERS 64
-#define DEFAULT_JOBS 256
 #define DEFAULT_PENDING_BYTES (INT64_C(4) << 20)
+#define DEFAULT_TOTAL_PENDING_BYTES (INT64_C(1) << 30)
 #define DEFAULT_IDLE_SECONDS 120
 #define DEFAULT_HEAD_SECONDS 20
 #define DEFAULT_BODY_SECONDS 120
 #define DEFAULT_BODY_RATE 1024
 #define DEFAULT_RATE_WINDOW_MS 10000
-#define DEFAULT_CONNECTIONS 512
+#define DEFAULT_CONNECTIONS 4096
 #define DEFAULT_KEEP_ALIVE_MS 5000
 #define DEFAULT_DRAIN_MS 5000
 #define DEFAULT_PROGRESS_MS 5000
@@ -180,6 +180,7 @@ static void take_numbers(struct ommai_server *server, const struct omma_server_o
     server->max_total_body_bytes = SIZE_MAX;
   }
   server->max_pending_bytes = (size_t)or_default(options->max_pending_bytes, DEFAULT_PENDING_BYTES);
+  server->max_total_pending_bytes = (size_t)or_default(options->max_total_pending_bytes, DEFAULT_TOTAL_PENDING_BYTES);
   server->seeded = options->seeded;
   server->compact_json = options->compact_json;
   server->seed = options->seed;
@@ -309,9 +310,7 @@ enum omma_status ommai_server_create(const struct omma_server_options *options, 
   ommai_media_budget_init(&made->media_budget, or_default(options->max_media_bytes, DEFAULT_MEDIA_BYTES));
   OMMAI_TRY_GOTO(take_options(made, options, error), failed);
   if (!options->offline) OMMAI_TRY_GOTO(listen_at(made, options, error), failed);
-  OMMAI_TRY_GOTO(
-      ommai_job_queue_create(n_workers, or_default(options->job_queue_limit, DEFAULT_JOBS), allocator, &made->jobs, error),
-      failed);
+  OMMAI_TRY_GOTO(ommai_job_queue_create(n_workers, options->max_queued_requests, allocator, &made->jobs, error), failed);
   if (!options->offline) {
     OMMAI_TRY_GOTO(ommai_watcher_create(made, &made->watcher, error), failed);
     OMMAI_TRY_GOTO(ommai_http_start(made, error), failed);

@@ -113,8 +113,10 @@ struct omma_server_options {
 
   /* threads that parse, decode and prepare, one of them never at images; at least 2; 0: 3 */
   int n_workers;
-  int64_t job_queue_limit; /* requests that may wait for a worker, more gives 503; 0: 256 */
-  /* Open connections; 0: 512. When there are more, the slowest one without a complete request is
+  /* Requests that may wait, for a worker or for the engine; one more gets 503. 0: as many as the
+   * engine's queue_bytes allow. */
+  int64_t max_queued_requests;
+  /* Open connections; 0: 4,096. When there are more, the slowest one without a complete request is
    * closed; where all have one, the new one gets 503 from all but the endpoints that report how the
    * server is. */
   int max_connections;
@@ -122,6 +124,9 @@ struct omma_server_options {
   int max_connections_per_address;
   /* events a slow reader may leave unread before its request is cancelled; 0: 4 MiB */
   int64_t max_pending_bytes;
+  /* The same of all; 0: 1 GiB. While they are more, a request is cancelled that has more than 64
+   * KiB of them and another event. */
+  int64_t max_total_pending_bytes;
   /* connection without traffic, unless the server is at work on it; 0: 120 */
   int idle_timeout_seconds;
   /* from a head's first byte, or a new connection, to its last byte; 0: 20 */

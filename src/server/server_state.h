@@ -53,7 +53,7 @@ struct ommai_server {
   char *media_hosts[OMMAI_MAX_MEDIA_HOSTS];
   struct ommai_fetch_rules fetch_rules;
   bool fetch_started;
-  size_t max_body_bytes, max_total_body_bytes, max_pending_bytes;
+  size_t max_body_bytes, max_total_body_bytes, max_pending_bytes, max_total_pending_bytes;
   int64_t limit_images, limit_videos;
   struct omma_image_limits image_limits;
   struct omma_image_options image_options;
@@ -91,6 +91,7 @@ struct ommai_server {
   struct ommai_encoding_directory encoding_directory;
 
   atomic_size_t body_bytes;      /* bodies being received or parsed */
+  atomic_size_t pending_bytes;   /* events that clients have not read */
   atomic_uint_least64_t n_seeds; /* handed out to requests that gave none */
   /* requests handed to a worker and not answered yet; list_changed is signalled when there are
    * less */
@@ -103,6 +104,7 @@ struct ommai_server {
   pthread_cond_t list_changed;
   LIST_HEAD(, ommai_http_call) calls;        /* those that libmicrohttpd holds, the newest first */
   LIST_HEAD(, ommai_connection) connections; /* one per open connection */
+  int64_t n_connections;                     /* of them, those that are not shut down */
   int64_t n_listed, n_calls;
   uint64_t next_number;
 };

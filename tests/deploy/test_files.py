@@ -119,7 +119,7 @@ def test_nothing_behind_a_proxy_is_limited_by_its_address():
     proxy = (DEPLOY / "haproxy" / "haproxy.cfg").read_text()
     assert "--max-connections-per-address 0" in proxy and "sc0_conn_cur" in proxy
     servers = re.findall(r"^  server .*", proxy, re.M)
-    assert servers and all("maxconn 250" in server for server in servers)
+    assert servers and all("maxconn 1000" in server for server in servers)
 
 
 def test_prometheus_takes_the_dashboards_expressions(need, tmp_path):

@@ -44,6 +44,7 @@ struct sim_world {
   int64_t turn, last_end, n_accepted, n_ended;
   int64_t n_kept; /* pages that were stored and not removed */
   int64_t n_allocations;
+  bool failed_allocation;
   struct sim_job *by_id[SIM_MAX_REQUESTS + 1]; /* as the engine numbers them */
   bool armed;                                  /* calls fail that are to */
   int64_t failed_turn, n_calls[OMMAI_FAKE_CALLS + 1];

@@ -56,7 +56,10 @@ static bool fails(void *context, enum ommai_fake_call call) { return is_to_fail(
 
 static void *allocate(void *context, size_t size, size_t alignment) {
   struct sim_world *world = context;
-  if (world->armed && is_to_fail(world, OMMAI_FAKE_CALLS)) return NULL;
+  if (world->armed && is_to_fail(world, OMMAI_FAKE_CALLS)) {
+    world->failed_allocation = true;
+    return NULL;
+  }
   world->n_allocations++;
   return ommai_default_allocator.allocate(NULL, size, alignment);
 }
@@ -165,6 +168,8 @@ static void submit(struct sim_world *world, struct sim_job *job) {
     job->begin_ns = sim_now(world);
     world->by_id[job->id] = job;
     world->n_accepted++;
+  } else if (status == OMMA_ERROR_MEMORY && world->failed_allocation) {
+    world->failed_allocation = false;
   } else if (status != OMMA_ERROR_LIMIT && (status != OMMA_ERROR_BUSY || stats.n_waiting < world->run->engine.queue)) {
     sim_break(world, "ends", "request %lld is refused: %s", (long long)(job - world->jobs), error.message);
   }

@@ -133,12 +133,9 @@ static void preempted_parts_come_again(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(whole_answers_fill_a_chunk),
-      cmocka_unit_test(rests_share),
-      cmocka_unit_test(streams_share_short_chunks),
-      cmocka_unit_test(common_beginnings_are_computed_once),
-      cmocka_unit_test(leaving_parts_disturb_nobody),
-      cmocka_unit_test(preempted_parts_come_again),
+      cmocka_unit_test(whole_answers_fill_a_chunk),   cmocka_unit_test(rests_share),
+      cmocka_unit_test(streams_share_short_chunks),   cmocka_unit_test(common_beginnings_are_computed_once),
+      cmocka_unit_test(leaving_parts_disturb_nobody), cmocka_unit_test(preempted_parts_come_again),
   };
   sim_set_up();
   int status = cmocka_run_group_tests(tests, NULL, NULL);

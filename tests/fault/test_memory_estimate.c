@@ -186,11 +186,12 @@ static void estimates_do_not_need_weights(void **state) {
       assert_memory_equal(&estimates[0], &estimates[1], sizeof estimates[0]);
     }
     const struct omma_memory_estimate *estimate = &estimates[0];
-    assert_int_equal(estimate->total_bytes, estimate->weight_bytes + estimate->kv_cache_bytes +
-                                                estimate->vision_workspace_bytes + estimate->language_workspace_bytes +
-                                                estimate->linear_scratch_bytes + estimate->table_bytes +
-                                                estimate->max_sequences * estimate->request_bytes);
-    assert_int_equal(estimate->kv_cache_tokens, OMMA_DEFAULT_MAX_SEQUENCES * 1024);
+    assert_int_equal(estimate->total_bytes,
+                     estimate->weight_bytes + estimate->kv_cache_bytes + estimate->vision_workspace_bytes +
+                         estimate->language_workspace_bytes + estimate->linear_scratch_bytes + estimate->table_bytes +
+                         estimate->max_sequences * estimate->text_request_bytes +
+                         estimate->max_image_sequences * (estimate->request_bytes - estimate->text_request_bytes));
+    assert_int_equal(estimate->kv_cache_tokens, OMMA_DEFAULT_FULL_SEQUENCES * 1024);
     assert_int_equal(estimate->max_model_len, 1000);
     struct omma_model_info info;
     omma_model_get_info(models[1], &info);

@@ -79,7 +79,7 @@ def test_connections_leave_room_for_health_checks(limited):
     """Where the system allows fewer open files than --max-connections needs, fewer connections are
     kept: one more closes the slowest, and is answered."""
     server = limited(100, 150)
-    warning = "--max-connections 512 needs 640 open files, and the limit is 150"
+    warning = "--max-connections 4096 needs 4224 open files, and the limit is 150"
     assert warning in server.read_output() and "at most 22 connections" in server.read_output()
     with Crowd(server, 200):
         for _ in range(5):

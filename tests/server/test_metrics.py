@@ -22,9 +22,10 @@ NAMES = (
     "vllm:cache_config_info vllm:spec_decode_num_drafts_total vllm:spec_decode_num_draft_tokens_total "
     "vllm:spec_decode_num_accepted_tokens_total "
     "vllm:gpu_cache_usage_perc vllm:gpu_prefix_cache_queries_total vllm:gpu_prefix_cache_hits_total vllm:gpu_prefix_cache_hit_rate "
-    "vllm:lora_requests_info omma:prefix_cache_pages omma:kv_event_batches_total omma:kv_events_lost_total omma:grammar_bytes omma:grammars omma:cpus"
+    "vllm:lora_requests_info omma:prefix_cache_pages omma:kv_event_batches_total omma:kv_events_lost_total omma:grammar_bytes omma:grammars omma:cpus "
+    "omma:queued_bytes omma:max_num_seqs vllm:admission_rejections_total"
 ).split()
-LINE = re.compile(r'^([a-z0-9_:]+)\{engine="0",model_name="[^"]+"((?:,[a-z_]+="[^"]*")*)\} (\S+)$')
+LINE = re.compile(r'^([a-z0-9_:]+)\{(?:engine="0",)?model_name="[^"]+"((?:,[a-z_]+="[^"]*")*)\} (\S+)$')
 # Of the program and of its HTTP: without the engine's labels.
 OTHER_LINE = re.compile(r'^((?:http|process)_[a-z_]+|omma:cpus)(\{(?:[a-z_]+="[^"]*",?)+\})? (\S+)$')
 

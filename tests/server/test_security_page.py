@@ -4,6 +4,7 @@ measured is printed."""
 
 import pathlib
 import re
+import resource
 import select
 import socket
 import subprocess
@@ -43,7 +44,7 @@ def limit(words):
 
 # Rows whose default the help of `omma serve` states, with the number there; the page may say more.
 IN_HELP = {
-    "open connections": "max-connections", "the time for a head": "head-timeout",
+    "open connections": "max-connections", "requests that wait for the engine": "max-queued-bytes", "the time for a head": "head-timeout",
     "a body, in bytes": "max-body-bytes", "the time for a body": "body-timeout", "a body's speed": "min-body-rate",
     "an open connection without a request": "idle-timeout", "images; videos": "limit-mm-per-prompt",
     "compiling the form of an answer": "max-grammar-seconds", "memory of all compiled forms": "max-grammar-bytes",
@@ -51,9 +52,9 @@ IN_HELP = {
 # Rows without an option: where the number stands in the sources. Masks: milliseconds, 10 ns a step.
 IN_SOURCES = {
     "masks of one step of the engine": ("src/engine/mask_worker.h", "OMMAI_MASK_STEP_WORK", 1e-5),
-    "requests that wait for a worker": ("src/server/server.c", "DEFAULT_JOBS", 1),
     "images fetched by http(s)": ("src/server/server.c", "DEFAULT_IMAGE_BYTES", MIB),
-    "streamed events that a client does not read": ("src/server/server.c", "DEFAULT_PENDING_BYTES", MIB)}
+    "streamed events that a client does not read": ("src/server/server.c", "DEFAULT_PENDING_BYTES", MIB),
+    "those that all clients do not read": ("src/server/server.c", "DEFAULT_TOTAL_PENDING_BYTES", 1 << 30)}
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +91,7 @@ def test_constants_are_those_of_the_sources(words):
 
 def test_every_row_is_tried_or_compared():
     here = pathlib.Path(__file__).read_text()
-    others = {"images; videos", "an image's area", "prompt and answer", "all bodies", "open connections of one client", "JSON of a request",
+    others = {"requests that wait, for a worker", "images; videos", "an image's area", "prompt and answer", "all bodies", "open connections of one client", "JSON of a request",
               "a head, in bytes"}
     for what in LIMITS:
         known = [words for words in [*IN_HELP, *IN_SOURCES, *others] if what.startswith(words)]
@@ -101,13 +102,16 @@ def test_open_connections(server):
     """All of one client here: its share is what counts, whatever it opens."""
     all_of, share = number(limit("open connections")), 0.75
     opened = []
+    poller, limits = select.poll(), resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
     try:
         for _ in range(int(all_of) + 100):
             connection = socket.create_connection(("127.0.0.1", server.port), 30)
             connection.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n")
             opened.append(connection)
+            poller.register(connection, select.POLLIN)
         assert server.get("/health").status == 200
-        closed, _, _ = select.select(opened, [], [], 2)
+        closed = poller.poll(2000)
         alive = len(opened) - len(closed)
         print(f"{alive} of {len(opened)} connections are open; the page: {all_of:.0f} and 32")
         assert alive <= all_of + 32
@@ -115,6 +119,7 @@ def test_open_connections(server):
     finally:
         for connection in opened:
             connection.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert server.get("/health").status == 200
 
 

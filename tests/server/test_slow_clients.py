@@ -80,8 +80,8 @@ def test_half_requests_lock_nobody_out(start, first):
             wait_for(lambda: server.chat("hello", max_tokens=1).status == 200, "room for a chat")
 
 
-def test_as_many_as_there_is_room_for_by_default(start):
-    server = start()
+def test_as_many_as_there_is_room_for(start):
+    server = start(max_connections=512)
     with Crowd(server, 600, head(100000) + b" " * 50000):
         assert server.get("/health").status == 200
         wait_for(lambda: server.chat().status == 200, "room for a chat")

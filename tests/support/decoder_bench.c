@@ -157,7 +157,7 @@ static void look_at_pages(const struct decoder_bench *bench, int64_t sequence, u
 /* The pieces in this order, of which sequence `dropped` (-1: none) leaves after n_before slices;
  * the residuals of all last rows into last [SHARING, hidden size]. */
 static void prefill_shared(struct decoder_bench *bench, const int32_t *prompt, const int64_t *order, int64_t dropped,
-                            int64_t n_before, float *last) {
+                           int64_t n_before, float *last) {
   struct ommai_prompt_row rows[256];
   struct ommai_prefill_piece pieces[SHARING];
   int32_t snapshots[SHARING][OMMAI_SNAPSHOT_PAGES];

@@ -85,7 +85,8 @@ static void expect_sums(const struct released *size, const struct omma_memory_es
   assert_true((double)memory->weight_bytes >= min_bytes && (double)memory->weight_bytes < 1.02 * min_bytes);
   assert_int_equal(memory->total_bytes, memory->weight_bytes + memory->kv_cache_bytes + memory->vision_workspace_bytes +
                                             memory->language_workspace_bytes + memory->linear_scratch_bytes +
-                                            memory->table_bytes + memory->max_sequences * memory->request_bytes);
+                                            memory->table_bytes + memory->max_sequences * memory->text_request_bytes +
+                                            memory->max_image_sequences * (memory->request_bytes - memory->text_request_bytes));
 }
 
 static void released_sizes_are_estimated(void **state) {
@@ -199,6 +200,37 @@ static void sequences_that_are_not_running_take_little(void **state) {
   test_folder_remove(folder);
 }
 
+/* The default is as many as fit: pages and images are planned for few, what each request needs for
+ * many. */
+static void sequences_are_as_many_as_fit(void **state) {
+  (void)state;
+  char folder[TEST_PATH_SIZE];
+  struct omma_error error;
+  struct omma_memory_estimate few, standard, tight, small;
+  const struct omma_engine_options eight = {.max_sequences = OMMA_DEFAULT_FULL_SEQUENCES, .kv_cache_bytes = (int64_t)4 << 30},
+                                   by_default = {.kv_cache_bytes = (int64_t)4 << 30};
+  make_folder("qwen3-vl-2b", folder);
+  struct omma_model *model = open_folder(folder);
+  assert_ok(omma_estimate_memory(model, &eight, 0, &few, &error), &error);
+  assert_true(few.sequence_bound == OMMA_SEQUENCES_GIVEN && few.max_sequences == 8 && few.max_image_sequences == 8);
+  assert_ok(omma_estimate_memory(model, &by_default, 0, &standard, &error), &error);
+  if (standard.sequence_bound == OMMA_SEQUENCES_DEFAULT) {
+    assert_int_equal(standard.max_sequences, OMMA_DEFAULT_MAX_SEQUENCES);
+  } else {
+    assert_int_equal(standard.sequence_bound, OMMA_SEQUENCES_MEMORY); /* of this machine */
+  }
+  assert_int_equal(standard.max_image_sequences, 8);
+  assert_int_equal(standard.kv_cache_bytes, few.kv_cache_bytes);
+  assert_true(standard.total_bytes - few.total_bytes < standard.max_sequences * (int64_t)(2 << 20));
+  assert_ok(omma_estimate_memory(model, &by_default, 1024, &small, &error), &error);
+  assert_int_equal(small.max_image_sequences, small.max_sequences);
+  const struct omma_engine_options few_pages = {.kv_cache_bytes = 20 * few.kv_page_bytes};
+  assert_ok(omma_estimate_memory(model, &few_pages, 0, &tight, &error), &error);
+  assert_true(tight.sequence_bound == OMMA_SEQUENCES_KV_CACHE && tight.max_sequences == 16);
+  omma_model_close(model);
+  test_folder_remove(folder);
+}
+
 static void a_run_needs_the_files(void **state) {
   (void)state;
   const struct omma_model_options run = {.n_threads = 1};
@@ -303,6 +335,7 @@ int main(void) {
       cmocka_unit_test(a_file_wins_over_published_values),
       cmocka_unit_test(other_sizes_are_estimated),
       cmocka_unit_test(sequences_that_are_not_running_take_little),
+      cmocka_unit_test(sequences_are_as_many_as_fit),
       cmocka_unit_test(a_run_needs_the_files),
       cmocka_unit_test(what_an_estimate_lacks_is_named),
       cmocka_unit_test(a_check_of_the_files_reports_them),

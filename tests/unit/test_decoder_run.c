@@ -112,9 +112,9 @@ static void impossible_sizes_have_no_workspace(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(sharing_a_chunk_does_not_change_a_bit),   cmocka_unit_test(cutting_does_not_change_a_bit),
-      cmocka_unit_test(the_batch_does_not_change_a_bit), cmocka_unit_test(decode_continues_what_prefill_began),
-      cmocka_unit_test(small_workspaces_are_refused),    cmocka_unit_test(impossible_sizes_have_no_workspace),
+      cmocka_unit_test(sharing_a_chunk_does_not_change_a_bit), cmocka_unit_test(cutting_does_not_change_a_bit),
+      cmocka_unit_test(the_batch_does_not_change_a_bit),       cmocka_unit_test(decode_continues_what_prefill_began),
+      cmocka_unit_test(small_workspaces_are_refused),          cmocka_unit_test(impossible_sizes_have_no_workspace),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

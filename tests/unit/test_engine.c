@@ -317,7 +317,7 @@ static void counters_count(void **state) {
   assert_int_equal(after.encoder_cache_hits, before.encoder_cache_hits);
   assert_true(after.encoder_cache_bytes > 0 && after.workspace_bytes > 0);
   assert_int_equal(after.patches, before.patches + sizes[0].n_patches + sizes[1].n_patches);
-  assert_int_equal(after.kv_pages, OMMA_DEFAULT_MAX_SEQUENCES * 1024 / 64);
+  assert_int_equal(after.kv_pages, OMMA_DEFAULT_FULL_SEQUENCES * 1024 / 64);
   assert_int_equal(after.kv_pages_used, 0);
   assert_true(result.timings.encode > 0 && result.timings.prefill > 0 && result.timings.decode > 0);
 }
@@ -361,8 +361,8 @@ static void engine_options_out_of_range_are_named(void **state) {
       {{.patch_budget = INT64_MAX}, OMMA_ERROR_ARGUMENT, "patch_budget"},
       {{.prefill_chunk = -5}, OMMA_ERROR_ARGUMENT, "prefill_chunk: expected 1 to 65536, found -5"},
       {{.prefill_chunk = 65537}, OMMA_ERROR_ARGUMENT, "prefill_chunk"},
-      {{.queue_limit = -1}, OMMA_ERROR_ARGUMENT, "queue_limit: expected 1 to 65536, found -1"},
-      {{.queue_limit = 65537}, OMMA_ERROR_ARGUMENT, "queue_limit"},
+      {{.queue_limit = -1}, OMMA_ERROR_ARGUMENT, "queue_limit: expected 1 to 1073741824, found -1"},
+      {{.queue_limit = (int64_t)1 << 31}, OMMA_ERROR_ARGUMENT, "queue_limit"},
       {{.slice_ms = -1}, OMMA_ERROR_ARGUMENT, "slice_ms: expected 1 to 60000, found -1"},
       {{.slice_ms = 60001}, OMMA_ERROR_ARGUMENT, "slice_ms"},
       {{.slice_percent = 91}, OMMA_ERROR_ARGUMENT, "slice_percent: expected 1 to 90, found 91"},

@@ -40,6 +40,8 @@ struct client {
   int refuse_token;           /* on_token returns false there; -1: never */
   uint64_t id;
   int64_t n_tokens;
+  int64_t first_place, last_place; /* in the queue, as reported; 0: not */
+  int64_t first_prefilled;         /* tokens of the prompt at the first report; -1: none */
   atomic_int n_finished;
   bool token_after_finish;
   struct omma_result result;
@@ -50,12 +52,19 @@ static void client_init(struct client *client, struct omma_engine *engine) {
   memset(client, 0, sizeof *client);
   client->engine = engine;
   client->hold_stage = client->hold_token = client->refuse_token = -1;
+  client->first_prefilled = -1;
   fixture_gate_init(&client->finished, true);
 }
 
 static void client_progress(void *context, enum omma_stage stage, int64_t done, int64_t total) {
   struct client *client = context;
   assert_true(done >= 0 && done <= total);
+  if (stage == OMMA_STAGE_QUEUED) {
+    assert_true(done == 0 && total > 0);
+    if (!client->first_place) client->first_place = total;
+    client->last_place = total;
+  }
+  if (stage == OMMA_STAGE_PREFILL && client->first_prefilled < 0) client->first_prefilled = done;
   if ((int)stage != client->hold_stage) return;
   client->hold_stage = -1;
   fixture_gate_pass(client->gate);
@@ -145,6 +154,71 @@ static void a_full_queue_is_busy(void **state) {
   assert_int_equal(refused.n_finished, 0);
   fixture_gate_destroy(&refused.finished);
   expect_alive(engine);
+  omma_engine_destroy(engine);
+  fixture_gate_destroy(&gate);
+}
+
+/* Bytes bound the queue too, but a request that has it to itself always fits. */
+static void waiting_requests_have_a_budget_of_bytes(void **state) {
+  (void)state;
+  struct omma_engine *engine = fixture_engine(model, &(struct omma_engine_options){.queue_bytes = 1, .max_sequences = 1});
+  struct fixture_gate gate;
+  struct client running, waiting, refused;
+  struct omma_error error;
+  struct omma_engine_stats stats;
+  fixture_gate_init(&gate, false);
+  client_init(&running, engine);
+  running.gate = &gate;
+  running.hold_token = 1;
+  submit(&running, plain);
+  fixture_gate_await(&gate, 1);
+  client_init(&waiting, engine);
+  submit(&waiting, with_image);
+  client_init(&refused, engine);
+  assert_fails(try_submit(&refused, plain, &error), OMMA_ERROR_BUSY, "1 requests of", &error);
+  assert_string_equal(error.field, "queue_bytes");
+  omma_engine_get_stats(engine, &stats);
+  size_t n_tokens;
+  omma_request_prompt(with_image, &n_tokens);
+  assert_true(stats.n_waiting == 1 && stats.waiting_bytes > 28 * (int64_t)n_tokens && stats.waiting_bytes < 1 << 20);
+  fixture_gate_open(&gate);
+  expect_end(&running, OMMA_FINISH_LENGTH, 8);
+  expect_end(&waiting, OMMA_FINISH_LENGTH, 8);
+  fixture_gate_destroy(&refused.finished);
+  omma_engine_get_stats(engine, &stats);
+  assert_int_equal(stats.waiting_bytes, 0);
+  omma_engine_destroy(engine);
+  fixture_gate_destroy(&gate);
+}
+
+/* Those that wait hear their place, and everybody when the prompt begins. */
+static void progress_begins_in_the_queue(void **state) {
+  (void)state;
+  enum { N = 3 };
+  struct omma_engine *engine =
+      fixture_engine(model, &(struct omma_engine_options){.max_sequences = 1, .no_prefix_cache = true});
+  struct fixture_gate gate;
+  struct client running, waiting[N];
+  fixture_gate_init(&gate, false);
+  client_init(&running, engine);
+  running.gate = &gate;
+  running.hold_token = 1;
+  submit(&running, plain);
+  fixture_gate_await(&gate, 1);
+  for (int i = 0; i < N; i++) {
+    client_init(&waiting[i], engine);
+    submit(&waiting[i], plain);
+  }
+  fixture_gate_open(&gate);
+  expect_end(&running, OMMA_FINISH_LENGTH, 8);
+  assert_int_equal(running.first_place, 0);
+  for (int i = 0; i < N; i++) {
+    expect_end(&waiting[i], OMMA_FINISH_LENGTH, 8);
+    assert_int_equal(waiting[i].first_place, i + 1);
+    assert_true(waiting[i].last_place <= i + 1);
+    assert_int_equal(waiting[i].first_prefilled, 0);
+  }
+  assert_int_equal(running.first_prefilled, 0);
   omma_engine_destroy(engine);
   fixture_gate_destroy(&gate);
 }
@@ -365,12 +439,7 @@ static void destroy_ends_everything_once(void **state) {
     omma_engine_cancel(engine, waiting[2].id);
     omma_engine_destroy(engine);
     pthread_join(thread, NULL);
-    if (stages[s] == OMMA_STAGE_PREFILL) {
-      /* The report came with the end of the prompt; the first token was drawn in the same turn. */
-      expect_end(&running, OMMA_FINISH_CANCELLED, 1);
-    } else {
-      expect_end(&running, OMMA_FINISH_CANCELLED, stages[s] < 0 ? 3 : 0);
-    }
+    expect_end(&running, OMMA_FINISH_CANCELLED, stages[s] < 0 ? 3 : 0);
     for (int i = 0; i < 5; i++) expect_end(&waiting[i], OMMA_FINISH_CANCELLED, 0);
     fixture_gate_destroy(&gate);
   }
@@ -430,6 +499,8 @@ static void encode_reports_its_progress(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_full_queue_is_busy),
+      cmocka_unit_test(waiting_requests_have_a_budget_of_bytes),
+      cmocka_unit_test(progress_begins_in_the_queue),
       cmocka_unit_test(many_threads_get_their_own_answers),
       cmocka_unit_test(a_waiting_request_is_cancelled),
       cmocka_unit_test(a_running_request_is_cancelled_at_every_stage),

@@ -110,7 +110,7 @@ static void a_check_runs_before_the_weights(void **state) {
   assert_fails(omma_model_open(path, &options, &opened, &error), OMMA_ERROR_LIMIT, "not this one", &error);
   assert_null(opened);
   assert_int_equal(check.n_calls, 1);
-  assert_true(check.n_tokens > 5 && check.kv_cache_tokens == OMMA_DEFAULT_MAX_SEQUENCES * 832);
+  assert_true(check.n_tokens > 5 && check.kv_cache_tokens == OMMA_DEFAULT_FULL_SEQUENCES * 832);
   check.verdict = OMMA_OK;
   opened = fixture_model("qwen3_vl_tied", &options);
   assert_int_equal(check.n_calls, 2);
@@ -471,7 +471,7 @@ static void windows_take_what_they_reach(void **state) {
     struct omma_error error;
     assert_ok(omma_estimate_memory(model, NULL, 0, &estimate, &error), &error);
     int64_t n_pages = estimate.kv_cache_tokens / 64, whole = n_pages * estimate.kv_page_bytes;
-    assert_int_equal(n_pages, OMMA_DEFAULT_MAX_SEQUENCES * 32768 / 64);
+    assert_int_equal(n_pages, OMMA_DEFAULT_FULL_SEQUENCES * 32768 / 64);
     if (i == 0) assert_int_equal(estimate.kv_cache_bytes, whole);
     if (i == 1) assert_true(3 * estimate.kv_cache_bytes > whole && 5 * estimate.kv_cache_bytes < 2 * whole);
     for (int64_t bytes = estimate.kv_page_bytes; bytes < whole; bytes = 3 * bytes + 1) {

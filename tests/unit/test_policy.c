@@ -111,6 +111,24 @@ static void whole_answers_wait_for_more_rows(void **state) {
   assert_int_equal(ommai_choose_work(&load).ns, load.step_ns);
 }
 
+/* With enough rows they go on as streams do, and those to come get their share. */
+static void a_step_is_full_at_some_number_of_rows(void **state) {
+  (void)state;
+  struct ommai_load load = idle;
+  load.encode = true;
+  load.hurry = false;
+  load.step_ns = 40000000;
+  load.n_patient = OMMAI_FULL_STEP_ROWS - 1;
+  assert_int_equal(ommai_choose_work(&load).work, OMMAI_WORK_ENCODE);
+  assert_int_equal(ommai_choose_work(&load).ns, load.slice_ns);
+  load.n_patient = OMMAI_FULL_STEP_ROWS;
+  assert_int_equal(ommai_choose_work(&load).ns, load.step_ns);
+  load.since_step_ns = load.step_ns;
+  assert_int_equal(ommai_choose_work(&load).work, OMMAI_WORK_DECODE);
+  load.n_patient--; /* one has ended: its place is filled first */
+  assert_int_equal(ommai_choose_work(&load).work, OMMAI_WORK_ENCODE);
+}
+
 static void without_hurry_images_go_first(void **state) {
   (void)state;
   struct ommai_load load = idle;
@@ -241,10 +259,15 @@ static void whole_answers_share_their_steps(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(nothing_to_do_is_nothing),        cmocka_unit_test(alone_everything_gets_long_slices),
-      cmocka_unit_test(images_and_prompts_take_turns),   cmocka_unit_test(a_slice_follows_a_step),
-      cmocka_unit_test(gaps_and_shares_are_as_promised), cmocka_unit_test(whole_answers_wait_for_more_rows),
-      cmocka_unit_test(without_hurry_images_go_first),   cmocka_unit_test(whole_answers_share_their_steps),
+      cmocka_unit_test(nothing_to_do_is_nothing),
+      cmocka_unit_test(alone_everything_gets_long_slices),
+      cmocka_unit_test(images_and_prompts_take_turns),
+      cmocka_unit_test(a_slice_follows_a_step),
+      cmocka_unit_test(gaps_and_shares_are_as_promised),
+      cmocka_unit_test(whole_answers_wait_for_more_rows),
+      cmocka_unit_test(a_step_is_full_at_some_number_of_rows),
+      cmocka_unit_test(without_hurry_images_go_first),
+      cmocka_unit_test(whole_answers_share_their_steps),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,7 +30,7 @@
 #define IMAGE_TOKENS 16
 #define DEFAULT_PIXELS 178956970 /* as omma.h documents */
 #define MAX_TEXT 65536
-#define MAX_RUNNING 64
+#define MAX_RUNNING 2048
 #define SECRET "/secret/checkpoint/model.safetensors"
 
 struct omma_model {

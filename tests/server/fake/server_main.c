@@ -97,6 +97,7 @@ static bool set(struct settings *s, const char *key, const char *value) {
   if (!strcmp(key, "--max-image-bytes")) return s->server.image_limits.max_bytes = number, true;
   if (!strcmp(key, "--max-connections")) return s->server.max_connections = (int)number, true;
   if (!strcmp(key, "--max-pending-bytes")) return s->server.max_pending_bytes = number, true;
+  if (!strcmp(key, "--max-total-pending-bytes")) return s->server.max_total_pending_bytes = number, true;
   if (!strcmp(key, "--idle-timeout")) return s->server.idle_timeout_seconds = (int)number, true;
   if (!strcmp(key, "--max-connections-per-address")) return s->server.max_connections_per_address = (int)number, true;
   if (!strcmp(key, "--head-timeout")) return s->server.head_timeout_seconds = (int)number, true;
