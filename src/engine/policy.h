@@ -7,8 +7,9 @@
  * - While no sequence decodes: long slices of images or prompts. Where somebody waits for a first
  *   token, short ones in turn, so that neither waits for the other's end; else all images first, so
  *   that their prompts share chunks.
- * - While a stream decodes: a step of every decoding sequence, then one slice that lasts at most
- *   `percent` of the time of both.
+ * - While streams decode: a step of all of them, and other work for at most `percent` of the time
+ *   of both: rows of whole answers that the step carries along, and a slice. While images or
+ *   prompts wait, rows get half of it.
  * - While fewer than OMMAI_FULL_STEP_ROWS whole answers alone decode: images and prompts first, as
  *   long as these lead to more rows. From that number on they go on as streams do: the rows of a
  *   step are enough, and those that have them do not wait for all others. So does one that has
@@ -25,6 +26,9 @@
 /* Rows of a step that share most of its reading of weights: more of them save little (on a Zen 4
  * with AVX512-BF16, 2B in bf16: 65 tokens a second at 8 rows, 86 at 16, 93 at 32, 104 at 64). */
 #define OMMAI_FULL_STEP_ROWS 16
+/* A row of a whole answer counts at least as this part of a step of the streams, so that the first
+ * step that has some is not a long one. */
+#define OMMAI_FREE_ROWS 16
 /* The shortest slice that is begun. */
 #define OMMAI_MIN_SLICE_NS ((int64_t)1000000)
 
@@ -38,6 +42,9 @@ struct ommai_load {
   bool more_rows;        /* these prompts and images lead to rows of the next steps */
   bool encoded_last;     /* the last slice was of images */
   int64_t step_ns;       /* the last decode step took; 0: there was none yet */
+  int64_t own_step_ns;   /* a step of the streams alone took; 0: there was none yet */
+  bool measure_own;      /* the next step is to show that again */
+  int64_t row_ns;        /* a whole answer's row in a step of streams takes; 0: it is not known */
   int64_t since_step_ns; /* slices since then took */
   int64_t slice_ns;      /* longest slice */
   int64_t percent;       /* slices' share of the time while sequences decode */
@@ -49,3 +56,7 @@ struct ommai_choice {
 };
 
 struct ommai_choice ommai_choose_work(const struct ommai_load *load);
+
+/* How many rows of whole answers the next decode step has: all where they are alone; none where it
+ * is to show what the streams' own take. */
+int64_t ommai_choose_carried(const struct ommai_load *load);

@@ -11,6 +11,8 @@
 
 /* Until new requests are looked for while all wait for masks. */
 #define LATE_WAIT_NS INT64_C(2000000)
+/* Of the steps of streams that carry others' rows, one in this number carries none. */
+enum { STEPS_OF_OWN = 32 };
 
 size_t ommai_scheduler_bytes(const struct ommai_engine_sizes *sizes) {
   return (size_t)sizes->limits.max_sequences *
@@ -260,16 +262,38 @@ static bool decodes(const struct ommai_sequence *sequence) {
   return sequence->stage == OMMA_STAGE_DECODE && !ommai_sequence_sits_out(sequence);
 }
 
-/* The sequences that decode, their pages in place, into the lane's entries; how many. */
+/* Whether the answer may wait for others. */
+static bool is_patient(const struct ommai_scheduler *scheduler, const struct ommai_sequence *sequence) {
+  const struct ommai_engine_sizes *sizes = &scheduler->resources->sizes;
+  bool may =
+      sizes->scheduling == OMMA_SCHEDULING_AUTO ? sequence->request->whole : sizes->scheduling == OMMA_SCHEDULING_THROUGHPUT;
+  return may && sequence->waited_ns < sizes->max_wait_ms * 1000000;
+}
+
+/* Who is in the next step: all streams, and as many whole answers as it carries, in order. */
+static void choose_rows(struct ommai_scheduler *scheduler) {
+  int64_t n_left = ommai_choose_carried(&scheduler->load);
+  scheduler->n_carried = 0;
+  for (int64_t i = 0; i < scheduler->n_live; i++) {
+    struct ommai_sequence *sequence = scheduler->live[i];
+    bool patient = is_patient(scheduler, sequence);
+    sequence->in_step = decodes(sequence) && (!patient || scheduler->n_carried < n_left);
+    scheduler->n_carried += sequence->in_step && patient;
+  }
+}
+
+/* The sequences of the next step, their pages in place, into the lane's entries; how many. */
 static int64_t collect_entries(struct ommai_scheduler *scheduler) {
   int64_t n = 0;
+  choose_rows(scheduler);
   for (int64_t i = 0; i < scheduler->n_live; i++) { /* may preempt those after */
     struct ommai_sequence *sequence = scheduler->live[i];
-    if (!decodes(sequence)) continue;
+    if (!sequence->in_step || !decodes(sequence)) continue;
     (void)take_pages(scheduler, sequence, (int64_t)sequence->request->n_tokens + sequence->n_generated);
   }
   for (int64_t i = 0; i < scheduler->n_live; i++) {
-    if (decodes(scheduler->live[i])) scheduler->decode.entries[n++].sequence = scheduler->live[i];
+    struct ommai_sequence *sequence = scheduler->live[i];
+    if (sequence->in_step && decodes(sequence)) scheduler->decode.entries[n++].sequence = sequence;
   }
   return n;
 }
@@ -292,6 +316,30 @@ static void draw_tokens(struct ommai_scheduler *scheduler, int64_t first, int64_
       }
       ommai_decode_lane_close(lane, entry, round, lane->draws[i].token, ended);
     }
+  }
+}
+
+/* What a step of streams takes by itself, and each row that it carries. */
+static void learn_step(struct ommai_scheduler *scheduler) {
+  struct ommai_load *load = &scheduler->load;
+  if (!load->n_streams) return;
+  if (scheduler->n_carried == 0) {
+    load->own_step_ns = load->step_ns;
+    load->measure_own = false;
+    scheduler->own_streams = load->n_streams;
+    scheduler->steps_since_own = 0;
+    return;
+  }
+  int64_t row_ns = ommai_max_i64(load->step_ns - load->own_step_ns, 0) / scheduler->n_carried;
+  load->row_ns = load->row_ns ? (3 * load->row_ns + row_ns) / 4 : row_ns;
+  load->measure_own = ++scheduler->steps_since_own >= STEPS_OF_OWN;
+}
+
+/* Whole answers that were not in the work of the last `took` nanoseconds. */
+static void count_wait(struct ommai_scheduler *scheduler, int64_t took) {
+  for (int64_t i = 0; i < scheduler->n_live; i++) {
+    struct ommai_sequence *sequence = scheduler->live[i];
+    if (sequence->stage == OMMA_STAGE_DECODE && !(scheduler->load.n_streams && sequence->in_step)) sequence->waited_ns += took;
   }
 }
 
@@ -319,6 +367,8 @@ static void decode_step(struct ommai_scheduler *scheduler) {
   ommai_decode_lane_end(lane, n_all);
   scheduler->load.step_ns = ommai_resources_now(scheduler->resources) - start;
   scheduler->load.since_step_ns = 0;
+  learn_step(scheduler);
+  if (scheduler->load.n_streams) count_wait(scheduler, scheduler->load.step_ns);
   stats->decode_seconds += (double)scheduler->load.step_ns * 1e-9;
   stats->decode_steps++;
 }
@@ -502,14 +552,6 @@ bool ommai_scheduler_has_work(const struct ommai_scheduler *scheduler) {
   return scheduler->n_live > 0 || scheduler->encode.running || scheduler->encode.calls;
 }
 
-/* Whether the answer may wait for others. */
-static bool is_patient(const struct ommai_scheduler *scheduler, const struct ommai_sequence *sequence) {
-  const struct ommai_engine_sizes *sizes = &scheduler->resources->sizes;
-  bool may =
-      sizes->scheduling == OMMA_SCHEDULING_AUTO ? sequence->request->whole : sizes->scheduling == OMMA_SCHEDULING_THROUGHPUT;
-  return may && sequence->waited_ns < sizes->max_wait_ms * 1000000;
-}
-
 static void count_waiting(struct ommai_scheduler *scheduler) {
   struct ommai_load *load = &scheduler->load;
   load->n_streams = load->n_patient = 0;
@@ -528,6 +570,7 @@ static void count_waiting(struct ommai_scheduler *scheduler) {
     }
   }
   load->encode |= scheduler->encode.running;
+  load->measure_own |= load->n_streams != scheduler->own_streams;
 }
 
 /* Late masks that are made; one that is too hard ends its request. */
@@ -562,7 +605,5 @@ void ommai_scheduler_turn(struct ommai_scheduler *scheduler) {
   load->encoded_last = choice.work == OMMAI_WORK_ENCODE;
   int64_t took = ommai_resources_now(scheduler->resources) - start;
   load->since_step_ns += took;
-  for (int64_t i = 0; i < scheduler->n_live; i++) {
-    if (scheduler->live[i]->stage == OMMA_STAGE_DECODE) scheduler->live[i]->waited_ns += took;
-  }
+  count_wait(scheduler, took);
 }

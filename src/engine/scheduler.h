@@ -31,6 +31,9 @@ struct ommai_scheduler {
   struct ommai_decode_lane decode;
   struct ommai_load load;  /* its times; the rest is filled for each choice */
   int64_t logged_decoding; /* size of the last decode batch in the log */
+  int64_t n_carried;       /* rows of whole answers in the last step of streams */
+  int64_t own_streams;     /* whose step load.own_step_ns is, and steps since then */
+  int64_t steps_since_own;
 };
 
 /* Bytes of its tables, the lanes' included. */

@@ -29,7 +29,8 @@ struct ommai_sequence {
   int64_t n_decoded;   /* generated tokens likewise */
   int64_t n_scored;    /* prompt tokens after the first whose log-probabilities the client has */
   bool was_preempted;
-  int64_t waited_ns; /* in stage DECODE, while other work was done */
+  bool in_step;      /* of the last decode step's rows, one was its own */
+  int64_t waited_ns; /* in stage DECODE, while others went on */
 
   int32_t *generated; /* [max_generated] */
   int64_t n_generated, max_generated;

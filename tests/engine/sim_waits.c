@@ -81,6 +81,7 @@ void sim_check_gap(struct sim_job *job) {
   int64_t n_preemptions = world->engine->resources.stats.n_preemptions, gap = sim_now(world) - job->token_ns;
   bool counts = job->token_ns && job->token_preemptions == n_preemptions && job->alone && patience(world, job) == 0;
   if (job->token_ns && gap > world->outcome->longest_gap_ns) world->outcome->longest_gap_ns = gap;
+  if (job->token_ns && !job->wanted->whole) world->outcome->stream_gap_ns = ommai_max_i64(world->outcome->stream_gap_ns, gap);
   job->token_ns = sim_now(world);
   job->token_preemptions = n_preemptions;
   if (!counts) return;

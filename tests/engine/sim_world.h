@@ -29,6 +29,7 @@ struct sim_outcome {
   int64_t n_chunks, n_pieces; /* of prompts */
   /* simulated: of all work, between two tokens of any answer, and until the end of all requests */
   int64_t total_ns, longest_gap_ns, completion_ns;
+  int64_t stream_gap_ns;        /* the longest of an answer that is read as it comes */
   double worst_wait, worst_gap; /* over their bounds */
 };
 

@@ -129,6 +129,34 @@ static void a_step_is_full_at_some_number_of_rows(void **state) {
   assert_int_equal(ommai_choose_work(&load).work, OMMAI_WORK_ENCODE);
 }
 
+/* Streams of 80 ms, half of the time for others. */
+static void streams_carry_what_fits_their_gap(void **state) {
+  (void)state;
+  struct ommai_load load = idle;
+  load.n_patient = 20;
+  assert_int_equal(ommai_choose_carried(&load), 20); /* alone */
+  load.n_streams = 1;
+  assert_int_equal(ommai_choose_carried(&load), 0); /* the streams' own step is not known */
+  load.own_step_ns = load.step_ns = 80000000;
+  assert_int_equal(ommai_choose_carried(&load), 16); /* nor is a row's */
+  load.row_ns = 8000000;
+  assert_int_equal(ommai_choose_carried(&load), 10);
+  load.prefill = true;
+  assert_int_equal(ommai_choose_carried(&load), 5);
+  load.step_ns = 120000000; /* the slice gets what they leave */
+  assert_int_equal(ommai_choose_work(&load).work, OMMAI_WORK_PREFILL);
+  assert_int_equal(ommai_choose_work(&load).ns, 40000000);
+  load.measure_own = true;
+  assert_int_equal(ommai_choose_carried(&load), 0);
+  assert_int_equal(ommai_choose_work(&load).ns, 80000000);
+  load.measure_own = false;
+  load.row_ns = 100000000; /* somebody goes on, and the slice has a quarter at least */
+  assert_int_equal(ommai_choose_carried(&load), 1);
+  assert_int_equal(ommai_choose_work(&load).ns, 20000000);
+  load.n_patient = 0;
+  assert_int_equal(ommai_choose_carried(&load), 0);
+}
+
 static void without_hurry_images_go_first(void **state) {
   (void)state;
   struct ommai_load load = idle;
@@ -267,6 +295,7 @@ int main(void) {
       cmocka_unit_test(whole_answers_wait_for_more_rows),
       cmocka_unit_test(a_step_is_full_at_some_number_of_rows),
       cmocka_unit_test(without_hurry_images_go_first),
+      cmocka_unit_test(streams_carry_what_fits_their_gap),
       cmocka_unit_test(whole_answers_share_their_steps),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
