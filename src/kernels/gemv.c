@@ -5,8 +5,8 @@
 #include "base/checked.h"
 
 /* k per micro-kernel call: 64 KiB of weights stay in L2 while a group's rows pass over them, and
- * the next 64 KiB arrive. Even, and a constant of the contract only in that the sums go on where they
- * stopped. */
+ * the next 64 KiB arrive. Even, and a constant of the contract only in that the sums go on where
+ * they stopped. */
 #define BLOCK_BF16 512
 #define BLOCK_F32 256
 
