@@ -10,9 +10,9 @@
 #include "kernels/x86/integer_s8_lanes.h"
 
 enum {
-  TILE_FROM_ROWS = 9, /* where copying int8 weights pays */
-  STREAM_ROWS = 16,   /* up to which weights are read as they come from memory */
-  CHUNK_K = 64        /* inputs whose products of 4 by 8 bits fit 16 bits together */
+  TILE_FROM_ROWS = 17, /* where copying int8 weights pays */
+  STREAM_ROWS = 16,    /* up to which weights are read as they come from memory */
+  CHUNK_K = 64         /* inputs whose products of 4 by 8 bits fit 16 bits together */
 };
 
 /* ---- int4 ------------------------------------------------------------------------------------ */
