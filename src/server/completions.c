@@ -4,6 +4,7 @@
 #include "base/allocator.h"
 #include "base/json.h"
 #include "server/answer.h"
+#include "server/completions.h"
 #include "server/endpoints.h"
 #include "server/grammar_job.h"
 #include "server/http_call.h"
@@ -140,6 +141,14 @@ static bool add_prompt_text(const void *context, int index, struct ommai_text *o
   return ommai_token_text_add(completion->server, prompt->tokens + prompt->first, prompt->n_kept, out, error);
 }
 
+static void free_completion(struct completion *completion) {
+  for (int i = 0; i < completion->n_prompts; i++) {
+    struct prompt *prompt = &completion->prompts[i];
+    ommai_release(completion->server->allocator, prompt->tokens, prompt->n_tokens, sizeof *prompt->tokens);
+  }
+  ommai_answer_fields_free(completion->server, &completion->fields);
+}
+
 static void begin(struct ommai_http_call *call, json_t *root) {
   struct ommai_api_error error;
   struct completion completion = {.server = call->server};
@@ -158,11 +167,14 @@ static void begin(struct ommai_http_call *call, json_t *root) {
   } else {
     ommai_http_call_fail(call, &error);
   }
-  for (int i = 0; i < completion.n_prompts; i++) {
-    struct prompt *prompt = &completion.prompts[i];
-    ommai_release(call->allocator, prompt->tokens, prompt->n_tokens, sizeof *prompt->tokens);
-  }
-  ommai_answer_fields_free(call->server, &completion.fields);
+  free_completion(&completion);
+}
+
+bool ommai_completion_check(struct ommai_server *server, json_t *root, struct ommai_api_error *error) {
+  struct completion completion = {.server = server};
+  bool good = read_completion(&completion, root, error);
+  free_completion(&completion);
+  return good;
 }
 
 /* A request that waits for its grammar. */

@@ -13,6 +13,8 @@ void ommai_endpoint_metrics(struct ommai_http_call *call);
 void ommai_endpoint_models(struct ommai_http_call *call);
 void ommai_endpoint_model(struct ommai_http_call *call);
 void ommai_endpoint_page(struct ommai_http_call *call);
+void ommai_endpoint_openapi(struct ommai_http_call *call);
+void ommai_endpoint_docs(struct ommai_http_call *call);
 void ommai_endpoint_encoding(struct ommai_http_call *call);
 
 /* On a worker. */

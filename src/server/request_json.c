@@ -71,9 +71,25 @@ json_t *ommai_request_parse(const char *body, size_t size, struct ommai_api_erro
   return NULL;
 }
 
-json_t *ommai_field_get(const json_t *object, const char *key) {
-  json_t *value = json_object_get(object, key);
+/* Readers have no argument for it, as it has nothing to do with requests. */
+static _Thread_local struct {
+  void (*note)(void *context, const struct ommai_field_note *note);
+  void *context;
+} observer;
+
+void ommai_fields_observe(void (*note)(void *context, const struct ommai_field_note *note), void *context) {
+  observer.note = note;
+  observer.context = context;
+}
+
+static json_t *get(struct ommai_field_note note) {
+  if (observer.note) observer.note(observer.context, &note);
+  json_t *value = json_object_get(note.object, note.key);
   return value && !json_is_null(value) ? value : NULL;
+}
+
+json_t *ommai_field_get(const json_t *object, const char *key) {
+  return get((struct ommai_field_note){.object = object, .key = key});
 }
 
 static bool wrong_type(const char *key, const char *expected, const json_t *value, struct ommai_api_error *error) {
@@ -87,7 +103,7 @@ static bool wrong_type(const char *key, const char *expected, const json_t *valu
 }
 
 bool ommai_field_boolean(const json_t *object, const char *key, bool *out, struct ommai_api_error *error) {
-  const json_t *value = ommai_field_get(object, key);
+  const json_t *value = get((struct ommai_field_note){object, key, "boolean", 0, 0, false});
   if (!value) return true;
   if (!json_is_boolean(value)) return wrong_type(key, "true or false", value, error);
   *out = json_is_true(value);
@@ -96,7 +112,7 @@ bool ommai_field_boolean(const json_t *object, const char *key, bool *out, struc
 
 bool ommai_field_integer(const json_t *object, const char *key, int64_t low, int64_t high, int64_t *out,
                          struct ommai_api_error *error) {
-  const json_t *value = ommai_field_get(object, key);
+  const json_t *value = get((struct ommai_field_note){object, key, "integer", (double)low, (double)high, false});
   int64_t number;
   if (!value) return true;
   if (!ommai_json_whole(value, &number)) return wrong_type(key, "an integer", value, error);
@@ -110,7 +126,7 @@ bool ommai_field_integer(const json_t *object, const char *key, int64_t low, int
 
 bool ommai_field_number(const json_t *object, const char *key, double low, double high, bool open, double *out,
                         struct ommai_api_error *error) {
-  const json_t *value = ommai_field_get(object, key);
+  const json_t *value = get((struct ommai_field_note){object, key, "number", low, high, open});
   if (!value) return true;
   if (!json_is_number(value)) return wrong_type(key, "a number", value, error);
   double number = json_number_value(value);
@@ -122,7 +138,7 @@ bool ommai_field_number(const json_t *object, const char *key, double low, doubl
 }
 
 bool ommai_field_string(const json_t *object, const char *key, const char **out, struct ommai_api_error *error) {
-  const json_t *value = ommai_field_get(object, key);
+  const json_t *value = get((struct ommai_field_note){object, key, "string", 0, 0, false});
   if (!value) return true;
   if (!json_is_string(value)) return wrong_type(key, "a string", value, error);
   if (strlen(json_string_value(value)) != json_string_length(value)) {
@@ -133,7 +149,7 @@ bool ommai_field_string(const json_t *object, const char *key, const char **out,
 }
 
 bool ommai_field_array(const json_t *object, const char *key, const json_t **out, struct ommai_api_error *error) {
-  *out = ommai_field_get(object, key);
+  *out = get((struct ommai_field_note){object, key, "array", 0, 0, false});
   return !*out || json_is_array(*out) ||
          ommai_api_fail(error, 400, key, "%s must be an array, got %s.", key, ommai_json_kind(*out));
 }
@@ -163,6 +179,7 @@ bool ommai_field_members(const json_t *object, const char *field, const char *wh
   if (!json_is_object(object)) {
     return ommai_api_fail(error, 400, field, "%s must be an object, got %s.", where, ommai_json_kind(object));
   }
+  for (const char *const *name = known; observer.note && *name; name++) ommai_field_get(object, *name);
   json_object_foreach((json_t *)object, key, value) {
     if (json_is_null(value) || ommai_word_is_among(key, known)) continue;
     write_list(known, list, sizeof list);

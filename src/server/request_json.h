@@ -17,6 +17,19 @@
  * allocated. */
 json_t *ommai_request_parse(const char *body, size_t size, struct ommai_api_error *error);
 
+/* What a reader asks a document for: a member of an object, by the name of its JSON type (NULL:
+ * several, or unknown) and its range, where it is a number. */
+struct ommai_field_note {
+  const json_t *object;
+  const char *key, *type;
+  double low, high;
+  bool open; /* low itself is out */
+};
+
+/* Until NULL is given, `note` is called for whatever this thread reads by the functions below: that
+ * is how the description of the interface (openapi.h) learns the fields. */
+void ommai_fields_observe(void (*note)(void *context, const struct ommai_field_note *note), void *context);
+
 /* Typed reads of object[key]: false with *error filled for a wrong type or value; a missing key or
  * null leaves *out as it is. */
 bool ommai_field_boolean(const json_t *object, const char *key, bool *out, struct ommai_api_error *error);

@@ -6,6 +6,8 @@
 #include "server/server_state.h"
 
 #define PAGE "/"
+#define DESCRIPTION "/openapi.json"
+#define DOCS "/docs"
 
 static const struct ommai_route routes[] = {
     {"/v1/chat/completions", OMMAI_METHOD_POST, true, ommai_endpoint_chat},
@@ -25,6 +27,8 @@ static const struct ommai_route routes[] = {
     {"/load", OMMAI_METHOD_GET, false, ommai_endpoint_load},
     {"/is_sleeping", OMMAI_METHOD_GET, false, ommai_endpoint_is_sleeping},
     {"/metrics", OMMAI_METHOD_GET, false, ommai_endpoint_metrics},
+    {DESCRIPTION, OMMAI_METHOD_GET, false, ommai_endpoint_openapi},
+    {DOCS, OMMAI_METHOD_GET, false, ommai_endpoint_docs},
     {PAGE, OMMAI_METHOD_GET, false, ommai_endpoint_page},
 };
 _Static_assert(sizeof routes / sizeof routes[0] == OMMAI_N_ROUTES, "OMMAI_N_ROUTES counts the table");
@@ -69,7 +73,7 @@ bool ommai_route_needs_key(const char *path, bool metrics_open, bool page_open) 
   for (size_t i = 0; i < sizeof open_paths / sizeof open_paths[0]; i++) {
     if (!strcmp(path, open_paths[i])) return false;
   }
-  if (page_open && !strcmp(path, PAGE)) return false;
+  if (page_open && (!strcmp(path, PAGE) || !strcmp(path, DESCRIPTION) || !strcmp(path, DOCS))) return false;
   return !metrics_open || strcmp(path, "/metrics") != 0;
 }
 

@@ -8,7 +8,7 @@
 #define OMMAI_METHOD_GET 1u /* and HEAD */
 #define OMMAI_METHOD_POST 2u
 
-#define OMMAI_N_ROUTES 18
+#define OMMAI_N_ROUTES 20
 
 struct ommai_route {
   const char *path; /* up to a "{" where anything follows: "/v1/models/{model}" */
@@ -32,7 +32,7 @@ size_t ommai_route_index(const struct ommai_route *route);
 const struct ommai_route *ommai_route_at(size_t index);
 
 /* True for paths that the API key protects, whether or not they exist: all but those of health
- * checks, and /metrics and the page where they are open. */
+ * checks, and where they are open /metrics, and the page with the interface's description. */
 bool ommai_route_needs_key(const char *path, bool metrics_open, bool page_open);
 
 /* True where the route is the page for people, which a server may be without. */

@@ -50,6 +50,7 @@
 #include "server/http_front.h"
 #include "server/job_queue.h"
 #include "server/log_line.h"
+#include "server/openapi.h"
 #include "server/page.h"
 #include "server/server_state.h"
 #include "server/watcher.h"
@@ -309,7 +310,10 @@ enum omma_status ommai_server_create(const struct omma_server_options *options, 
                            or_default(options->max_grammar_ms, DEFAULT_GRAMMAR_MS), allocator);
   ommai_media_budget_init(&made->media_budget, or_default(options->max_media_bytes, DEFAULT_MEDIA_BYTES));
   OMMAI_TRY_GOTO(take_options(made, options, error), failed);
-  if (!options->offline) OMMAI_TRY_GOTO(listen_at(made, options, error), failed);
+  if (!options->offline) {
+    OMMAI_TRY_GOTO(ommai_openapi_create(made, error), failed);
+    OMMAI_TRY_GOTO(listen_at(made, options, error), failed);
+  }
   OMMAI_TRY_GOTO(ommai_job_queue_create(n_workers, options->max_queued_requests, allocator, &made->jobs, error), failed);
   if (!options->offline) {
     OMMAI_TRY_GOTO(ommai_watcher_create(made, &made->watcher, error), failed);
@@ -474,6 +478,8 @@ void ommai_server_destroy(struct ommai_server *server) {
   ommai_api_keys_free(&server->api_keys, server->allocator);
   ommai_cross_origin_free(&server->cross_origin);
   ommai_page_destroy(server->page, server->allocator);
+  ommai_text_free(&server->openapi);
+  ommai_text_free(&server->docs);
   free_string(server, server->root_path);
   ommai_media_root_close(&server->media_root);
   free_string(server, server->unlogged_paths);

@@ -47,6 +47,7 @@ struct ommai_server {
   bool metrics_without_key;
   struct ommai_cross_origin cross_origin;
   struct ommai_page *page; /* NULL: none is served */
+  struct ommai_text openapi, docs; /* the interface's description, as JSON and for people */
   char *root_path;         /* of the public addresses; NULL: none */
   struct ommai_media_root media_root;
   bool trust_media_uuids;

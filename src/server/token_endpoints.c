@@ -9,6 +9,7 @@
 #include "server/reply_format.h"
 #include "server/request_json.h"
 #include "server/server_state.h"
+#include "server/token_endpoints.h"
 #include "server/token_text.h"
 
 static void add_token_text(struct ommai_text *out, const struct omma_model *model, int32_t token) {
@@ -70,9 +71,7 @@ static void tokenize_messages(struct ommai_http_call *call, struct ommai_chat_re
   ommai_text_free(&out);
 }
 
-/* Takes root over. */
-static bool tokenize(struct ommai_http_call *call, json_t *root, struct ommai_text *out, struct ommai_api_error *error) {
-  const struct ommai_server *server = call->server;
+bool ommai_tokenize(const struct ommai_server *server, json_t *root, struct ommai_text *out, struct ommai_api_error *error) {
   const json_t *prompt = ommai_field_get(root, "prompt");
   bool with_texts = false, done = false;
   const char *model;
@@ -104,9 +103,7 @@ static bool write_text(const struct ommai_server *server, const int32_t *tokens,
   return done;
 }
 
-/* Takes root over. */
-static bool detokenize(struct ommai_http_call *call, json_t *root, struct ommai_text *out, struct ommai_api_error *error) {
-  const struct ommai_server *server = call->server;
+bool ommai_detokenize(const struct ommai_server *server, json_t *root, struct ommai_text *out, struct ommai_api_error *error) {
   const json_t *array = ommai_field_get(root, "tokens");
   size_t n_tokens = 0;
   int32_t *tokens = NULL;
@@ -131,12 +128,12 @@ end:
 
 /* Takes root, which may be NULL with *error filled, over. */
 static void reply(struct ommai_http_call *call, json_t *root,
-                  bool (*work)(struct ommai_http_call *call, json_t *root, struct ommai_text *out,
+                  bool (*work)(const struct ommai_server *server, json_t *root, struct ommai_text *out,
                                struct ommai_api_error *error),
                   struct ommai_api_error *error) {
   struct ommai_text out;
   ommai_text_init(&out, call->allocator);
-  if (root && work(call, root, &out, error)) {
+  if (root && work(call->server, root, &out, error)) {
     ommai_http_call_reply(call, 200, "application/json", &out);
   } else {
     ommai_http_call_fail(call, error);
@@ -164,12 +161,12 @@ void ommai_endpoint_tokenize(struct ommai_http_call *call) {
   if (root && ommai_field_get(root, "messages")) {
     ommai_chat_job_start(call, &(struct ommai_chat_source){.root = root}, true, tokenize_messages);
   } else {
-    reply(call, root, tokenize, &error);
+    reply(call, root, ommai_tokenize, &error);
   }
 }
 
 void ommai_endpoint_detokenize(struct ommai_http_call *call) {
   struct ommai_api_error error;
   json_t *root = parse(call, &error);
-  reply(call, root, detokenize, &error);
+  reply(call, root, ommai_detokenize, &error);
 }
