@@ -103,14 +103,14 @@ static bool take_number(struct parser *parser, int32_t *number) {
   return parser->text.at > begin;
 }
 
-/* {m}, {m,} and {m,n}; anything else after a brace is the brace itself. */
+/* {m}, {m,}, {m,n}, and {,n} and {,} as in Python; anything else after a brace is the brace
+ * itself. */
 static bool take_bounds(struct parser *parser, int32_t *min, int32_t *max) {
   size_t begin = parser->text.at;
-  if (take(parser, "{") && take_number(parser, min)) {
-    *max = *min;
-    if (take(parser, ",") && !take_number(parser, max)) *max = OMMAI_GRAMMAR_NO_MAX;
-    if (take(parser, "}")) return true;
-  }
+  bool braced = take(parser, "{"), has_min = braced && take_number(parser, min), has_comma = braced && take(parser, ",");
+  *max = *min;
+  if (has_comma && !take_number(parser, max)) *max = OMMAI_GRAMMAR_NO_MAX;
+  if ((has_min || has_comma) && take(parser, "}")) return true;
   parser->text.at = begin;
   return false;
 }

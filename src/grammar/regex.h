@@ -2,8 +2,8 @@
  * nodes, and as edges of a grammar.
  *
  * Known: literals, `.`, classes, alternation, groups (named and non-capturing too), `* + ? {m} {m,}
- * {m,n}` (a lazy `?` after them changes no text), escapes \d \w \s \D \W \S \t \n \r \f \v \0 \xHH
- * \uHHHH \u{H} \cX and of punctuation, anchors at the beginning and end of the whole or of an
+ * {m,n} {,n}` (a lazy `?` after them changes no text), escapes \d \w \s \D \W \S \t \n \r \f \v \0
+ * \xHH \uHHHH \u{H} \cX and of punctuation, anchors at the beginning and end of the whole or of an
  * alternative of it. Refused by name: lookaround, backreferences, \b, \p, flags, anchors elsewhere.
  *
  * \d and \w are ASCII, as in ECMA-262; where engines differ (Python's have all of Unicode) a class

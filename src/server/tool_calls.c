@@ -23,7 +23,7 @@ enum {
 
 static const char OBJECT_BEGIN[] = "<tool_call>", SECTION_BEGIN[] = "<|tool_calls_section_begin|>",
                   CALL_BEGIN[] = "<|tool_call_begin|>", ARGUMENTS_BEGIN[] = "<|tool_call_argument_begin|>",
-                  CALL_END[] = "<|tool_call_end|>";
+                  CALL_END[] = "<|tool_call_end|>", SECTION_END[] = "<|tool_calls_section_end|>";
 
 static bool is_blank(char byte) { return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t'; }
 
@@ -84,6 +84,15 @@ static bool is_json(const struct ommai_text *text) {
   return value != NULL;
 }
 
+/* In sections a call is one by its head, whatever its arguments are; one without is left out. As in
+ * vLLM. */
+static void end_section_call(struct ommai_tool_parser *parser) {
+  parser->state = BETWEEN;
+  if (!parser->visible) return;
+  last_call(parser)->complete = true;
+  if (!last_call(parser)->arguments.size) ommai_text_add(&last_call(parser)->arguments, "{}");
+}
+
 static void end_call(struct ommai_tool_parser *parser, struct ommai_text *content) {
   if (!parser->visible || !is_json(&last_call(parser)->arguments)) {
     give_up(parser, content);
@@ -99,19 +108,31 @@ static void add_arguments(struct ommai_tool_parser *parser, char byte) {
 
 /* ---- marks ---- */
 
-/* Takes a byte while a mark is looked for. Bytes that are not the mark's go to `out`, where there
- * is one. True after the mark. */
-static bool seek(struct ommai_tool_parser *parser, char byte, const char *mark, struct ommai_text *out) {
+static bool begins(const char *mark, const char *text, size_t size) {
+  return mark && size <= strlen(mark) && memcmp(text, mark, size) == 0;
+}
+
+/* Takes a byte while one of two marks is looked for; `other` may be NULL. Bytes that are not a
+ * mark's go to `out`, where there is one. True after the mark. */
+static bool seek_either(struct ommai_tool_parser *parser, char byte, const char *mark, const char *other,
+                        struct ommai_text *out) {
   struct ommai_text *held = &parser->held;
-  size_t size = strlen(mark), skip = 0;
+  size_t skip = 0;
   ommai_text_append(held, &byte, 1);
-  while (skip < held->size && memcmp(held->data + skip, mark, held->size - skip) != 0) skip++;
+  while (skip < held->size && !begins(mark, held->data + skip, held->size - skip) &&
+         !begins(other, held->data + skip, held->size - skip)) {
+    skip++;
+  }
   if (out) ommai_text_append(out, held->data, skip);
   if (skip) memmove(held->data, held->data + skip, held->size - skip);
   held->size -= skip;
-  if (held->size < size) return false;
-  held->size = 0;
-  return true;
+  bool ended = held->size && held->size == strlen(begins(mark, held->data, held->size) ? mark : other);
+  if (ended) held->size = 0;
+  return ended;
+}
+
+static bool seek(struct ommai_tool_parser *parser, char byte, const char *mark, struct ommai_text *out) {
+  return seek_either(parser, byte, mark, NULL, out);
 }
 
 /* ---- states ---- */
@@ -153,31 +174,28 @@ static void take_object(struct ommai_tool_parser *parser, char byte, struct omma
   if (kind == OMMAI_TOOL_BYTE_END) end_call(parser, content);
 }
 
-/* "functions.NAME:0". */
-static bool show_head(struct ommai_tool_parser *parser) {
-  const char *at = parser->name.data ? parser->name.data : "", *end = at + parser->name.size;
+/* "functions.NAME:0": the identifier ends after the digits of the last colon that has some, the
+ * name before the first colon. */
+static void show_head(struct ommai_tool_parser *parser) {
+  static const char PREFIX[] = "functions.";
+  const char *at = parser->name.data, *end = at + parser->name.size, *id_end = NULL;
   while (at < end && is_blank(*at)) at++;
-  while (end > at && is_blank(end[-1])) end--;
-  const char *colon = memchr(at, ':', (size_t)(end - at)), *name = at;
-  if (!colon || colon + 1 == end || strspn(colon + 1, "0123456789") < (size_t)(end - colon - 1)) return false;
-  for (const char *i = at; i < colon; i++) {
-    if (*i == '.') name = i + 1;
+  for (const char *i = at + 1; i < end; i++) {
+    if (*i == ':' && strspn(i + 1, "0123456789")) id_end = i + 1 + strspn(i + 1, "0123456789");
   }
+  if (!id_end) return;
+  const char *colon = memchr(at, ':', (size_t)(id_end - at)), *name = at;
+  if (begins(PREFIX, at, sizeof PREFIX - 1)) name += sizeof PREFIX - 1;
   struct ommai_tool_call *call = name < colon ? add_call(parser, name, (size_t)(colon - name)) : NULL;
-  if (call && end - at < OMMAI_TOOL_ID_SIZE) snprintf(call->id, sizeof call->id, "%.*s", (int)(end - at), at);
-  return call != NULL;
+  if (call && id_end - at < OMMAI_TOOL_ID_SIZE) snprintf(call->id, sizeof call->id, "%.*s", (int)(id_end - at), at);
 }
 
-static void take_head(struct ommai_tool_parser *parser, char byte, struct ommai_text *content) {
-  ommai_text_append(&parser->raw, &byte, 1);
+static void take_head(struct ommai_tool_parser *parser, char byte) {
   if (!seek(parser, byte, ARGUMENTS_BEGIN, &parser->name)) return;
   ommai_text_append(&parser->name, "", 1);
   parser->name.size -= !parser->name.failed;
-  if (show_head(parser)) {
-    parser->state = ARGUMENTS;
-  } else {
-    give_up(parser, content);
-  }
+  if (!parser->name.failed) show_head(parser);
+  parser->state = ARGUMENTS;
 }
 
 static void take_named(struct ommai_tool_parser *parser, char byte) {
@@ -185,15 +203,14 @@ static void take_named(struct ommai_tool_parser *parser, char byte) {
   ommai_text_append(&last_call(parser)->arguments, &byte, 1);
 }
 
-static void take_arguments(struct ommai_tool_parser *parser, char byte, struct ommai_text *content) {
+static void take_arguments(struct ommai_tool_parser *parser, char byte) {
   if (parser->format == OMMAI_TOOLS_NAMED) {
     take_named(parser, byte);
     return;
   }
-  struct ommai_text *arguments = &last_call(parser)->arguments;
-  if ((arguments->size || parser->held.size || !is_blank(byte)) && seek(parser, byte, CALL_END, arguments)) {
-    end_call(parser, content);
-  }
+  struct ommai_text *arguments = parser->visible ? &last_call(parser)->arguments : NULL;
+  bool begun = (arguments && arguments->size) || parser->held.size || !is_blank(byte);
+  if (begun && seek_either(parser, byte, CALL_END, SECTION_END, arguments)) end_section_call(parser);
 }
 
 static void take_list(struct ommai_tool_parser *parser, char byte, struct ommai_text *content) {
@@ -213,8 +230,8 @@ static void take(struct ommai_tool_parser *parser, char byte, struct ommai_text 
   switch (parser->state) {
     case TEXT: take_text(parser, byte, content); break;
     case OBJECT: take_object(parser, byte, content); break;
-    case HEAD: take_head(parser, byte, content); break;
-    case ARGUMENTS: take_arguments(parser, byte, content); break;
+    case HEAD: take_head(parser, byte); break;
+    case ARGUMENTS: take_arguments(parser, byte); break;
     case BETWEEN: take_between(parser, byte); break;
     case LIST_OPEN:
     case LIST_BETWEEN: take_list(parser, byte, content); break;
@@ -263,8 +280,9 @@ bool ommai_tool_parser_finish(struct ommai_tool_parser *parser, struct ommai_tex
   if (parser->state == TEXT) ommai_text_append(content, parser->held.data, parser->held.size);
   if (parser->format == OMMAI_TOOLS_NAMED) {
     if (parser->visible) last_call(parser)->complete = is_json(&last_call(parser)->arguments);
-  } else if (parser->format != OMMAI_TOOLS_LIST &&
-             (parser->state == OBJECT || parser->state == HEAD || parser->state == ARGUMENTS)) {
+  } else if (parser->format == OMMAI_TOOLS_SECTIONS) {
+    if (parser->state == ARGUMENTS) end_section_call(parser);
+  } else if (parser->format != OMMAI_TOOLS_LIST && parser->state == OBJECT) {
     give_up(parser, content);
   }
   parser->held.size = 0;

@@ -54,7 +54,8 @@ def test_what_is_not_supported_is_named(walk, schema, pointer):
 
 
 def test_texts_of_patterns_match(walk):
-    patterns = [*schemas.PATTERNS, "(a|b)*c{2,}", "[\\s\\S]{0,20}x", "(\\+49|0)[1-9]\\d{1,14}", "-?(0|[1-9]\\d*)(\\.\\d+)?"]
+    patterns = [*schemas.PATTERNS, "(a|b)*c{2,}", "[\\s\\S]{0,20}x", "(\\+49|0)[1-9]\\d{1,14}", "-?(0|[1-9]\\d*)(\\.\\d+)?",
+                "a{,3}b", "(xy){,2}", "a{,}b{}"]
     answers = walk({"kind": "regex", "text": pattern, "walks": 20, "seed": i, "tokens": 30} for i, pattern in enumerate(patterns))
     for pattern, answer in zip(patterns, answers):
         for text in answer["texts"]:

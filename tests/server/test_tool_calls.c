@@ -15,6 +15,12 @@ struct expected {
       *shown;
 };
 
+#define SECTION "<|tool_calls_section_begin|>"
+#define SECTION_END "<|tool_calls_section_end|>"
+#define HEAD(id) "<|tool_call_begin|>" id "<|tool_call_argument_begin|>"
+#define CALL_END "<|tool_call_end|>"
+
+/* Those in sections are what vLLM 0.32's kimi_k2 parser makes of them. */
 static const struct expected cases[] = {
     {OMMAI_TOOLS_NONE, "a <tool_call>{}", "a <tool_call>{}"},
     {OMMAI_TOOLS_OBJECTS, "", ""},
@@ -46,11 +52,29 @@ static const struct expected cases[] = {
      "Hi <|tool_calls_section_begin|> <|tool_call_begin|>functions.f:0<|tool_call_argument_begin|> {\"a\": "
      "\"<|\"}<|tool_call_end|>"
      "<|tool_call_begin|> g.h:12 <|tool_call_argument_begin|>[]<|tool_call_end|><|tool_calls_section_end|>",
-     "Hi |f({\"a\": \"<|\"})|h([])"},
-    {OMMAI_TOOLS_SECTIONS, "<|tool_calls_section_begin|><|tool_call_begin|>f<|tool_call_argument_begin|>{}",
-     "<|tool_call_begin|>f<|tool_call_argument_begin|>{}?"},
-    {OMMAI_TOOLS_SECTIONS, "<|tool_calls_section_begin|><|tool_call_begin|>f:1<|tool_call_argument_begin|>{<|tool_ca",
-     "|f({)!?"},
+     "Hi |f({\"a\": \"<|\"})|g.h([])"},
+    {OMMAI_TOOLS_SECTIONS, "<|tool_calls_section_begin|><|tool_call_begin|>f<|tool_call_argument_begin|>{}", ""},
+    {OMMAI_TOOLS_SECTIONS, "<|tool_calls_section_begin|><|tool_call_begin|>f:1<|tool_call_argument_begin|>{<|tool_ca", "|f({)"},
+    {OMMAI_TOOLS_SECTIONS, "Hi " SECTION HEAD("functions.f:0") CALL_END SECTION_END, "Hi |f({})"},
+    {OMMAI_TOOLS_SECTIONS, SECTION HEAD("functions.f:0") " \n " CALL_END SECTION_END, "|f({})"},
+    {OMMAI_TOOLS_SECTIONS, SECTION HEAD("functions.f:0"), "|f({})"},
+    {OMMAI_TOOLS_SECTIONS, "Hi " SECTION SECTION_END, "Hi "},
+    {OMMAI_TOOLS_SECTIONS, "Hi " SECTION SECTION_END " bye", "Hi "},
+    {OMMAI_TOOLS_SECTIONS,
+     SECTION HEAD("functions.f:0") "{}" CALL_END HEAD("nohead") "{}" CALL_END HEAD(
+         "functions.g:1") "{\"a\":1}" CALL_END SECTION_END,
+     "|f({})|g({\"a\":1})"},
+    {OMMAI_TOOLS_SECTIONS,
+     SECTION HEAD("functions.f:0") "{}" CALL_END HEAD("functions.b:1") "{\"a\":" CALL_END HEAD(
+         "functions.g:2") "{\"a\":1}" CALL_END,
+     "|f({})|b({\"a\":)|g({\"a\":1})"},
+    {OMMAI_TOOLS_SECTIONS, SECTION HEAD("functions.f:0" CALL_END "<|tool_call_begin|>functions.g:1") "{}" CALL_END, "|f({})"},
+    {OMMAI_TOOLS_SECTIONS, SECTION HEAD("functions.f:0") "{\"a\": 1}" SECTION_END " x", "|f({\"a\": 1})"},
+    {OMMAI_TOOLS_SECTIONS, "Hi " SECTION HEAD("nohead") "{}" CALL_END SECTION_END, "Hi "},
+    {OMMAI_TOOLS_SECTIONS, SECTION HEAD(" functions.a.b:3 ") "{}" CALL_END, "|a.b({})"},
+    {OMMAI_TOOLS_SECTIONS, SECTION HEAD("functions.f:0 x") "none" CALL_END, "|f(none)"},
+    {OMMAI_TOOLS_SECTIONS, SECTION " junk " HEAD("f:0") "{}" CALL_END " junk " SECTION_END " more", "|f({})"},
+    {OMMAI_TOOLS_SECTIONS, SECTION HEAD("functions.:0") "{}" CALL_END HEAD(":1") "{}" CALL_END HEAD("") "{}", ""},
     {OMMAI_TOOLS_LIST, "[{\"name\": \"f\", \"parameters\": {}}, {\"name\":\"g\",\"parameters\":{\"a\":[]}}]",
      "|f({})|g({\"a\":[]})"},
     {OMMAI_TOOLS_LIST, " [ {\"name\": \"f\", \"parameters\": {}} ,", "|f({})"},
