@@ -69,7 +69,7 @@ static void turns_allocate_nothing(void **state) {
     struct omma_request *request = make_request(model, 20);
     const struct ommai_runner_source source = ommai_cpu_runner_source(model);
     assert_ok(ommai_engine_sizes(model, &source, &options, &sizes, &error), &error);
-    sizes.image_patches = INT64_MAX / 2; /* for both requests, whose images are passes of their own */
+    sizes.image_patches = INT64_MAX / 2; /* room for both requests' images */
     assert_ok(ommai_resources_create(model, &source, &sizes, &resources, &error), &error);
     assert_ok(ommai_scheduler_init(&scheduler, &resources, &events, &error), &error);
     struct ommai_queued_request job = {.request = request, .callbacks = {.context = &n_tokens, .on_token = ignore_token}};
