@@ -292,6 +292,7 @@ struct omma_request_options {
   /* The last message is the beginning of the answer: it is not closed, and no new message
    * begins. */
   bool continue_final_message;
+  bool no_generation_prompt; /* the prompt ends with the last message: no answer's turn begins */
   /* Of the engine that will take the request (omma_engine_max_model_len): a longer prompt is
    * refused (LIMIT "input_tokens") before images are resized. 0: the model's limit alone. */
   int64_t max_model_len;

@@ -180,8 +180,9 @@ static enum omma_status add_tools(const struct rendering *rendering, json_t *var
 static enum omma_status add_variables(const struct rendering *rendering, json_t *variables) {
   const struct ommai_conversation *conversation = rendering->conversation;
   json_t *messages = json_array();
+  bool opened = !conversation->continue_final_message && !conversation->no_generation_prompt;
   if (json_object_set_new(variables, "messages", messages) || json_object_set_new(variables, "documents", json_null()) ||
-      json_object_set_new(variables, "add_generation_prompt", json_boolean(!conversation->continue_final_message)) ||
+      json_object_set_new(variables, "add_generation_prompt", json_boolean(opened)) ||
       (rendering->choice->special_tokens && json_object_update(variables, rendering->choice->special_tokens))) {
     return ommai_fail_memory(rendering->error, "chat template", 1);
   }

@@ -10,7 +10,7 @@ struct ommai_conversation {
   size_t n_messages;
   const char *tools, *kwargs;  /* as in omma_request_options; NULL: none */
   int64_t temporal_patch_size; /* frames that make a temporal patch of a video */
-  bool continue_final_message;
+  bool continue_final_message, no_generation_prompt;
 };
 
 /* Writes the prompt. choice->jinja must be there. Each image and video stands where the template

@@ -1,7 +1,11 @@
 /* Filters, tests and the environment's functions. */
 #include "jinja/jinja_calls.h"
 
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* ---- arguments ---- */
 
@@ -62,16 +66,25 @@ CALL(filter_trim) {
   return ommai_jinja_strip(context, &text, argument(arguments, 0, "chars"), true, true);
 }
 
+/* json.dumps' separators: of items, and after keys. */
+static bool read_separators(const struct jinja_value *pair, struct jinja_format *format) {
+  if (!pair || pair->kind == JINJA_NONE) return true;
+  if (pair->kind != JINJA_LIST || pair->size != 2) return false;
+  format->between = ommai_jinja_list_item(pair, 0);
+  format->after_key = ommai_jinja_list_item(pair, 1);
+  return format->between.kind == JINJA_TEXT_VALUE && format->after_key.kind == JINJA_TEXT_VALUE;
+}
+
 CALL(filter_tojson) {
-  const struct jinja_value *ascii = argument(arguments, 0, "ensure_ascii"), *indent = argument(arguments, 1, "indent");
-  for (int i = 0; i < arguments->n; i++) {
-    if (&arguments->items[i].value != ascii && &arguments->items[i].value != indent) {
-      return ommai_jinja_fail(context, "of tojson's arguments only ensure_ascii and indent are supported");
-    }
-  }
+  const struct jinja_value *ascii = argument(arguments, 0, "ensure_ascii"), *sorted = argument(arguments, 3, "sort_keys");
   int64_t spaces = ommai_jinja_whole_argument(context, arguments, 1, "indent", -1);
+  struct jinja_format format = {.ascii = ascii && ommai_jinja_truth(ascii), .sorted = sorted && ommai_jinja_truth(sorted)};
   if (spaces < -1 || spaces > 16) return ommai_jinja_fail(context, "tojson: indent must be 0 to 16");
-  return ommai_jinja_to_json(context, self, (int)spaces, ascii && ommai_jinja_truth(ascii));
+  format.indent = (int)spaces;
+  if (!read_separators(argument(arguments, 2, "separators"), &format)) {
+    return ommai_jinja_fail(context, "tojson: separators must be two texts");
+  }
+  return ommai_jinja_write(context, self, &format);
 }
 
 CALL(filter_join) {
@@ -92,11 +105,16 @@ CALL(filter_last) {
   return list.size ? ommai_jinja_list_item(&list, list.size - 1) : (struct jinja_value){.kind = JINJA_UNDEFINED};
 }
 
-CALL(filter_list) { return ommai_jinja_iterate(context, self); }
+CALL(filter_list) {
+  struct jinja_value list = ommai_jinja_iterate(context, self);
+  list.form = JINJA_AS_LIST;
+  return list;
+}
 
 CALL(filter_reverse) {
   const struct jinja_value bounds[3] = {ommai_jinja_none(), ommai_jinja_none(), ommai_jinja_whole(-1)};
-  return ommai_jinja_slice(context, self, bounds);
+  struct jinja_value list = ommai_jinja_slice(context, self, bounds);
+  return list.kind == JINJA_LIST ? ommai_jinja_view(list) : list;
 }
 
 CALL(filter_default) {
@@ -111,23 +129,76 @@ CALL(filter_string) { return ommai_jinja_to_text(context, self); }
 CALL(filter_items) {
   if (self->kind == JINJA_UNDEFINED) return ommai_jinja_list(NULL, 0);
   if (self->kind != JINJA_DICT) return ommai_jinja_fail(context, "items: not an object");
-  return ommai_jinja_dict_list(context, self, 'i');
+  return ommai_jinja_view(ommai_jinja_dict_list(context, self, 'i'));
+}
+
+/* ---- order ---- */
+
+/* What a member counts as: its attribute, where one is named; texts in lower case, unless
+ * case_sensitive says otherwise. */
+static struct jinja_value key_of(struct jinja_context *context, const struct jinja_value *item,
+                                 const struct jinja_arguments *arguments, int place) {
+  const struct jinja_value *exact = argument(arguments, place, "case_sensitive"),
+                           *attribute = argument(arguments, place + 1, "attribute");
+  struct jinja_value key = attribute && attribute->kind != JINJA_NONE ? ommai_jinja_item(context, item, attribute) : *item;
+  bool folded = key.kind == JINJA_TEXT_VALUE && !(exact && ommai_jinja_truth(exact));
+  return folded ? ommai_jinja_change_case(context, &key, 'l') : key;
+}
+
+/* A copy of the members of a value, which the caller may change, and their keys. */
+static size_t take_members(struct jinja_context *context, const struct jinja_value *self,
+                           const struct jinja_arguments *arguments, int place, struct jinja_value **items,
+                           struct jinja_value **keys) {
+  struct jinja_value list = ommai_jinja_iterate(context, self);
+  *items = ommai_jinja_take_items(context, list.size);
+  *keys = ommai_jinja_take_items(context, list.size);
+  if (!*items || !*keys) return 0;
+  for (size_t i = 0; i < list.size && !context->failed; i++) {
+    (*items)[i] = ommai_jinja_list_item(&list, i);
+    (*keys)[i] = key_of(context, &(*items)[i], arguments, place);
+  }
+  return context->failed ? 0 : list.size;
+}
+
+CALL(filter_sort) {
+  const struct jinja_value *falling = argument(arguments, 0, "reverse");
+  struct jinja_value *items, *keys;
+  size_t n = take_members(context, self, arguments, 1, &items, &keys);
+  ommai_jinja_sort(context, items, keys, n, falling && ommai_jinja_truth(falling));
+  return ommai_jinja_list(items, n);
+}
+
+static struct jinja_value find_extreme(struct jinja_context *context, const struct jinja_value *self,
+                                       const struct jinja_arguments *arguments, int sign) {
+  struct jinja_value *items, *keys;
+  size_t n = take_members(context, self, arguments, 0, &items, &keys), best = 0;
+  for (size_t i = 1; i < n; i++) {
+    if (ommai_jinja_compare(context, &keys[i], &keys[best]) * sign > 0) best = i;
+  }
+  return n ? items[best] : (struct jinja_value){.kind = JINJA_UNDEFINED};
+}
+
+CALL(filter_min) { return find_extreme(context, self, arguments, -1); }
+CALL(filter_max) { return find_extreme(context, self, arguments, 1); }
+
+CALL(filter_unique) {
+  struct jinja_value *items, *keys;
+  size_t n = take_members(context, self, arguments, 0, &items, &keys), kept = 0;
+  for (size_t i = 0; i < n; i++) {
+    struct jinja_value known = ommai_jinja_list(keys, kept);
+    if (ommai_jinja_contains(context, &known, &keys[i])) continue;
+    keys[kept] = keys[i];
+    items[kept++] = items[i];
+  }
+  return ommai_jinja_view(ommai_jinja_list(items, kept));
 }
 
 CALL(filter_dictsort) {
   if (self->kind != JINJA_DICT) return ommai_jinja_fail(context, "dictsort: not an object");
-  struct jinja_value list = ommai_jinja_dict_list(context, self, 'i');
-  struct jinja_value *items = (struct jinja_value *)(uintptr_t)list.items;
-  for (size_t i = 1; i < list.size && ommai_scratch_work(context->scratch, (int64_t)i); i++) {
-    struct jinja_value item = items[i], key = ommai_jinja_change_case(context, &item.items[0], 'l');
-    size_t at = i;
-    for (; at > 0 && !context->failed; at--) {
-      struct jinja_value other = ommai_jinja_change_case(context, &items[at - 1].items[0], 'l');
-      if (ommai_jinja_compare(context, &other, &key) <= 0) break;
-      items[at] = items[at - 1];
-    }
-    items[at] = item;
-  }
+  struct jinja_value list = ommai_jinja_dict_list(context, self, 'i'), *keys = ommai_jinja_take_items(context, list.size);
+  const struct jinja_arguments none = {.n = 0};
+  for (size_t i = 0; keys && i < list.size; i++) keys[i] = key_of(context, &list.items[i].items[0], &none, 0);
+  if (!context->failed) ommai_jinja_sort(context, (struct jinja_value *)(uintptr_t)list.items, keys, list.size, false);
   return list;
 }
 
@@ -152,7 +223,86 @@ CALL(filter_replace) {
                              ommai_jinja_whole_argument(context, arguments, 2, "count", -1));
 }
 
-CALL(filter_safe) { return *self; }
+CALL(filter_safe) {
+  struct jinja_value text = ommai_jinja_to_text(context, self);
+  text.safe = true;
+  return text;
+}
+
+/* Python's int of a text in base 10, blanks around it and underlines aside; *whole is set where it
+ * is one. */
+static bool read_whole(const struct jinja_value *text, int64_t *whole) {
+  char copy[32], *end;
+  if (text->size == 0 || text->size >= sizeof copy || !strchr("+-0123456789", text->text[0])) return false;
+  memcpy(copy, text->text, text->size);
+  copy[text->size] = '\0';
+  errno = 0;
+  *whole = strtoll(copy, &end, 10);
+  return end == copy + text->size && !errno;
+}
+
+static bool read_real(const struct jinja_value *text, double *real) {
+  char copy[64];
+  if (text->size == 0 || text->size >= sizeof copy || strspn(text->text, "+-0123456789.eE") < text->size) return false;
+  memcpy(copy, text->text, text->size);
+  copy[text->size] = '\0';
+  bool digits = strpbrk(copy, "0123456789") != NULL, whole = strspn(copy + 1, "0123456789.") + 1 == text->size;
+  *real = ommai_jinja_read_float(copy);
+  return digits && (whole || strpbrk(copy, "eE"));
+}
+
+/* A number of a value, or the default. */
+static struct jinja_value to_number(struct jinja_context *context, const struct jinja_value *self,
+                                    const struct jinja_arguments *arguments, bool whole) {
+  const struct jinja_value *standard = argument(arguments, 0, "default");
+  struct jinja_value text = *self, result = standard ? *standard : whole ? ommai_jinja_whole(0) : ommai_jinja_real(0);
+  int64_t integer;
+  double real = 0;
+  if (self->kind == JINJA_UNDEFINED) return ommai_jinja_fail(context, "an undefined value is no number");
+  if (argument(arguments, 1, "base")) return ommai_jinja_fail(context, "int with a base is not supported");
+  if (ommai_jinja_is_number(self) && self->kind != JINJA_REAL) {
+    return whole ? ommai_jinja_whole(ommai_jinja_to_whole(self)) : ommai_jinja_real(ommai_jinja_to_real(self));
+  }
+  if (self->kind == JINJA_TEXT_VALUE) text = ommai_jinja_strip(context, self, NULL, true, true);
+  if (self->kind == JINJA_TEXT_VALUE && whole && read_whole(&text, &integer)) return ommai_jinja_whole(integer);
+  bool found = self->kind == JINJA_REAL || (self->kind == JINJA_TEXT_VALUE && read_real(&text, &real));
+  if (!found) return result;
+  if (self->kind == JINJA_REAL) real = self->real;
+  if (!whole) return ommai_jinja_real(real);
+  if (!(fabs(real) < 9e18)) return ommai_jinja_fail(context, "int: a number is out of range");
+  return ommai_jinja_whole((int64_t)real);
+}
+
+CALL(filter_int) { return to_number(context, self, arguments, true); }
+CALL(filter_float) { return to_number(context, self, arguments, false); }
+CALL(filter_from_json) { return ommai_jinja_read_json(context, self); }
+
+/* Python's text % values, of %s, %d and %%. */
+CALL(filter_format) {
+  struct jinja_value text = ommai_jinja_to_text(context, self);
+  struct jinja_buffer out = {0};
+  int used = 0;
+  for (size_t at = 0; at < text.size && !context->failed; at++) {
+    char kind = text.text[at] == '%' && at + 1 < text.size ? text.text[at + 1] : '\0';
+    if (text.text[at] != '%') {
+      ommai_jinja_append(context, &out, text.text + at, 1);
+    } else if (kind == '%') {
+      ommai_jinja_append(context, &out, "%", 1);
+    } else if ((kind == 's' || kind == 'd') && used < arguments->n && !arguments->items[used].name) {
+      const struct jinja_value *value = &arguments->items[used++].value;
+      bool number = value->kind == JINJA_WHOLE || value->kind == JINJA_BOOLEAN;
+      if (kind == 'd' && !number) return ommai_jinja_fail(context, "format: %%d of this value is not supported");
+      struct jinja_value whole = number && kind == 'd' ? ommai_jinja_whole(ommai_jinja_to_whole(value)) : *value;
+      struct jinja_value written = ommai_jinja_to_text(context, &whole);
+      ommai_jinja_append(context, &out, written.text, written.size);
+    } else {
+      return ommai_jinja_fail(context, "format: this is not supported, or a value is missing");
+    }
+    at += text.text[at] == '%';
+  }
+  if (used < arguments->n) return ommai_jinja_fail(context, "format: there are more values than places");
+  return ommai_jinja_text(out.data, out.size);
+}
 
 CALL(filter_abs) {
   if (self->kind == JINJA_REAL) return ommai_jinja_real(self->real < 0 ? -self->real : self->real);
@@ -189,12 +339,17 @@ static struct jinja_arguments rest_of(const struct jinja_arguments *arguments, i
   return rest;
 }
 
+/* What map, select and their like go through: nothing of what is false, as jinja2. */
+static struct jinja_value members_of(struct jinja_context *context, const struct jinja_value *self) {
+  return ommai_jinja_truth(self) ? ommai_jinja_iterate(context, self) : ommai_jinja_list(NULL, 0);
+}
+
 CALL(filter_map) {
   const struct jinja_value *attribute = argument(arguments, -1, "attribute"), *standard = argument(arguments, -1, "default");
   const struct jinja_value *name = argument(arguments, 0, NULL);
   const struct jinja_function *filter =
       name && name->kind == JINJA_TEXT_VALUE ? ommai_jinja_find_filter(name->text, name->size) : NULL;
-  struct jinja_value list = ommai_jinja_iterate(context, self), *items = ommai_jinja_take_items(context, list.size);
+  struct jinja_value list = members_of(context, self), *items = ommai_jinja_take_items(context, list.size);
   struct jinja_arguments rest = rest_of(arguments, 1);
   if (!attribute && !filter) return ommai_jinja_fail(context, "map takes a supported filter's name or an attribute");
   for (size_t i = 0; items && i < list.size && !context->failed; i++) {
@@ -202,7 +357,7 @@ CALL(filter_map) {
     items[i] = attribute ? ommai_jinja_item(context, &item, attribute) : ommai_jinja_run(context, filter, &item, &rest);
     if (attribute && standard && items[i].kind == JINJA_UNDEFINED) items[i] = *standard;
   }
-  return ommai_jinja_list(items, items ? list.size : 0);
+  return ommai_jinja_view(ommai_jinja_list(items, items ? list.size : 0));
 }
 
 /* Those members for which a test gives `wanted`; of an attribute where `by_attribute`. */
@@ -212,7 +367,7 @@ static struct jinja_value choose(struct jinja_context *context, const struct jin
                            *name = argument(arguments, by_attribute, NULL);
   const struct jinja_function *test =
       name && name->kind == JINJA_TEXT_VALUE ? ommai_jinja_find_test(name->text, name->size) : NULL;
-  struct jinja_value list = ommai_jinja_iterate(context, self), *items = ommai_jinja_take_items(context, list.size);
+  struct jinja_value list = members_of(context, self), *items = ommai_jinja_take_items(context, list.size);
   struct jinja_arguments rest = rest_of(arguments, by_attribute + 1);
   size_t n = 0;
   if ((name && !test) || (by_attribute && !attribute)) return ommai_jinja_fail(context, "a supported test's name is missing");
@@ -222,7 +377,7 @@ static struct jinja_value choose(struct jinja_context *context, const struct jin
     struct jinja_value result = test ? ommai_jinja_run(context, test, &of, &rest) : of;
     if (ommai_jinja_truth(&result) == wanted) items[n++] = item;
   }
-  return ommai_jinja_list(items, n);
+  return ommai_jinja_view(ommai_jinja_list(items, n));
 }
 
 CALL(filter_select) { return choose(context, self, arguments, false, true); }
@@ -251,6 +406,14 @@ static const struct jinja_function filters[] = {{"length", filter_length, 0},
                                                 {"safe", filter_safe, 0},
                                                 {"abs", filter_abs, 0},
                                                 {"indent", filter_indent, 3},
+                                                {"int", filter_int, 2},
+                                                {"float", filter_float, 1},
+                                                {"min", filter_min, 2},
+                                                {"max", filter_max, 2},
+                                                {"sort", filter_sort, 3},
+                                                {"unique", filter_unique, 2},
+                                                {"from_json", filter_from_json, 0},
+                                                {"format", filter_format, OMMAI_JINJA_MAX_ARGUMENTS},
                                                 {"map", filter_map, 4},
                                                 {"select", filter_select, 3},
                                                 {"reject", filter_reject, 3},
@@ -376,7 +539,25 @@ CALL(make_range) {
   if (n > limit) return ommai_jinja_fail(context, "range: more than %lld numbers", (long long)limit);
   struct jinja_value *items = ommai_jinja_take_items(context, (size_t)n);
   for (int64_t i = 0; items && i < n; i++) items[i] = ommai_jinja_whole(begin + i * step);
-  return ommai_jinja_list(items, items ? (size_t)n : 0);
+  return ommai_jinja_view(ommai_jinja_list(items, items ? (size_t)n : 0));
+}
+
+/* The local time, as Python's datetime.now().strftime(format). */
+CALL(strftime_now) {
+  (void)self;
+  const struct jinja_value *wish = argument(arguments, 0, "format");
+  char format[128], text[512];
+  struct tm parts;
+  const time_t now = time(NULL);
+  if (!wish || wish->kind != JINJA_TEXT_VALUE || wish->size >= sizeof format || memchr(wish->text, '\0', wish->size)) {
+    return ommai_jinja_fail(context, "strftime_now takes a format of at most %zu bytes", sizeof format - 1);
+  }
+  memcpy(format, wish->text, wish->size);
+  format[wish->size] = '\0';
+  if (strstr(format, "%f")) return ommai_jinja_fail(context, "strftime_now: %%f is not supported");
+  if (!localtime_r(&now, &parts)) return ommai_jinja_fail(context, "strftime_now: there is no time");
+  const struct jinja_value written = ommai_jinja_text(text, strftime(text, sizeof text, format, &parts));
+  return ommai_jinja_copy(context, &written);
 }
 
 CALL(raise_exception) {
@@ -390,6 +571,7 @@ static const struct jinja_function globals[] = {{"namespace", make_namespace, OM
                                                 {"dict", make_dict, OMMAI_JINJA_MAX_ARGUMENTS},
                                                 {"range", make_range, 3},
                                                 {"raise_exception", raise_exception, 1},
+                                                {"strftime_now", strftime_now, 1},
                                                 {NULL, NULL, 0}};
 
 const struct jinja_function *ommai_jinja_find_global(const char *name, size_t size) {

@@ -58,9 +58,7 @@ struct jinja_value ommai_jinja_item(struct jinja_context *context, const struct 
   struct jinja_value found = undefined(), list = *value;
   bool whole = key->kind == JINJA_WHOLE || key->kind == JINJA_BOOLEAN;
   if (value->kind == JINJA_UNDEFINED) return ommai_jinja_fail(context, "an item is asked of something undefined");
-  if (value->kind == JINJA_DICT && key->kind == JINJA_TEXT_VALUE && ommai_jinja_dict_get(value, key->text, key->size, &found)) {
-    return found;
-  }
+  if (value->kind == JINJA_DICT && ommai_jinja_dict_find(context, value, key, &found)) return found;
   if (key->kind == JINJA_TEXT_VALUE) return ommai_jinja_attribute(context, value, key->text, key->size);
   if (!whole || (value->kind != JINJA_LIST && value->kind != JINJA_TEXT_VALUE)) return found;
   list = ommai_jinja_iterate(context, value);
@@ -103,5 +101,6 @@ struct jinja_value ommai_jinja_slice(struct jinja_context *context, const struct
   struct jinja_value *items = ommai_jinja_take_items(context, (size_t)n);
   size_t count = 0;
   for (; items && (step < 0 ? at > end : at < end); at += step) items[count++] = ommai_jinja_list_item(&list, (size_t)at);
-  return value->kind == JINJA_LIST ? ommai_jinja_list(items, count) : join_characters(context, items, count);
+  if (value->kind == JINJA_TEXT_VALUE) return join_characters(context, items, count);
+  return value->form == JINJA_AS_TUPLE ? ommai_jinja_tuple(items, count) : ommai_jinja_list(items, count);
 }

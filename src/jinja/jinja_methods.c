@@ -45,7 +45,7 @@ struct jinja_value ommai_jinja_strip(struct jinja_context *context, const struct
     if (!is_stripped(at + size - length, length, characters)) break;
     size -= length;
   }
-  return ommai_jinja_text(at, size);
+  return (struct jinja_value){.kind = JINJA_TEXT_VALUE, .safe = text->safe, .size = size, .text = at};
 }
 
 static struct jinja_value strip(struct jinja_context *context, const struct jinja_value *self,
@@ -198,6 +198,41 @@ static struct jinja_value join(struct jinja_context *context, const struct jinja
   return ommai_jinja_join(context, list, self);
 }
 
+/* The value that a place of format() names: the next one, its number, or its name. */
+static const struct jinja_value *find_place(const struct jinja_arguments *arguments, const char *name, size_t size, int *next) {
+  if (size == 0) return ommai_jinja_argument(arguments, (*next)++, NULL);
+  if (size == 1 && name[0] >= '0' && name[0] <= '9') return ommai_jinja_argument(arguments, name[0] - '0', NULL);
+  for (int i = 0; i < arguments->n; i++) {
+    const struct jinja_argument *item = &arguments->items[i];
+    if (item->name && item->name_size == size && !memcmp(item->name, name, size)) return &item->value;
+  }
+  return NULL;
+}
+
+/* Python's str.format, of places without a format of their own. */
+static struct jinja_value format(struct jinja_context *context, const struct jinja_value *self,
+                                 const struct jinja_arguments *arguments) {
+  struct jinja_buffer out = {0};
+  int next = 0;
+  for (size_t at = 0; at < self->size && !context->failed; at++) {
+    const char *mark = self->text + at, *end = self->text + self->size;
+    bool brace = *mark == '{' || *mark == '}';
+    if (!brace || (mark + 1 < end && mark[1] == *mark)) {
+      ommai_jinja_append(context, &out, mark, 1);
+      at += brace;
+      continue;
+    }
+    const char *close = memchr(mark, '}', (size_t)(end - mark));
+    const struct jinja_value *value =
+        *mark == '{' && close ? find_place(arguments, mark + 1, (size_t)(close - mark) - 1, &next) : NULL;
+    if (!value) return ommai_jinja_fail(context, "format: this is not supported, or a value is missing");
+    struct jinja_value text = ommai_jinja_to_text(context, value);
+    ommai_jinja_append(context, &out, text.text, text.size);
+    at += (size_t)(close - mark);
+  }
+  return ommai_jinja_text(out.data, out.size);
+}
+
 static const struct jinja_function text_methods[] = {{"strip", strip, 1},
                                                      {"lstrip", strip_left, 1},
                                                      {"rstrip", strip_right, 1},
@@ -210,6 +245,7 @@ static const struct jinja_function text_methods[] = {{"strip", strip, 1},
                                                      {"title", title, 0},
                                                      {"capitalize", capitalize, 0},
                                                      {"join", join, 1},
+                                                     {"format", format, OMMAI_JINJA_MAX_ARGUMENTS},
                                                      {NULL, NULL, 0}};
 
 /* ---- dicts ---- */
@@ -224,7 +260,7 @@ struct jinja_value ommai_jinja_dict_list(struct jinja_context *context, const st
     if (what != 'i') continue;
     tuples[2 * i] = pairs[i].key;
     tuples[2 * i + 1] = pairs[i].value;
-    items[i] = ommai_jinja_list(tuples + 2 * i, 2);
+    items[i] = ommai_jinja_tuple(tuples + 2 * i, 2);
   }
   return ommai_jinja_list(items, context->failed ? 0 : n);
 }
@@ -232,19 +268,19 @@ struct jinja_value ommai_jinja_dict_list(struct jinja_context *context, const st
 static struct jinja_value items(struct jinja_context *context, const struct jinja_value *self,
                                 const struct jinja_arguments *arguments) {
   (void)arguments;
-  return ommai_jinja_dict_list(context, self, 'i');
+  return ommai_jinja_view(ommai_jinja_dict_list(context, self, 'i'));
 }
 
 static struct jinja_value keys(struct jinja_context *context, const struct jinja_value *self,
                                const struct jinja_arguments *arguments) {
   (void)arguments;
-  return ommai_jinja_dict_list(context, self, 'k');
+  return ommai_jinja_view(ommai_jinja_dict_list(context, self, 'k'));
 }
 
 static struct jinja_value values(struct jinja_context *context, const struct jinja_value *self,
                                  const struct jinja_arguments *arguments) {
   (void)arguments;
-  return ommai_jinja_dict_list(context, self, 'v');
+  return ommai_jinja_view(ommai_jinja_dict_list(context, self, 'v'));
 }
 
 static struct jinja_value get(struct jinja_context *context, const struct jinja_value *self,
@@ -253,7 +289,7 @@ static struct jinja_value get(struct jinja_context *context, const struct jinja_
                            *standard = ommai_jinja_argument(arguments, 1, NULL);
   struct jinja_value found;
   if (!key) return ommai_jinja_fail(context, "get takes a key");
-  if (key->kind == JINJA_TEXT_VALUE && ommai_jinja_dict_get(self, key->text, key->size, &found)) return found;
+  if (ommai_jinja_dict_find(context, self, key, &found)) return found;
   return standard ? *standard : ommai_jinja_none();
 }
 

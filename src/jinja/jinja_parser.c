@@ -179,10 +179,11 @@ static struct jinja_node *parse_dict(struct parser *parser) {
 
 /* After the bracket: an expression, or a tuple. */
 static struct jinja_node *parse_parentheses(struct parser *parser) {
-  if (take_mark(parser, ")")) return add_node(parser, JINJA_NODE_LIST);
+  if (take_mark(parser, ")")) return add_pair(parser, JINJA_NODE_LIST, '(', NULL, NULL);
   struct jinja_node *first = parse_expression(parser);
   if (take_mark(parser, ")")) return first;
-  struct jinja_node *list = add_node(parser, JINJA_NODE_LIST), *member = add_pair(parser, JINJA_NODE_ARGUMENT, 0, first, NULL);
+  struct jinja_node *list = add_pair(parser, JINJA_NODE_LIST, '(', NULL, NULL),
+                    *member = add_pair(parser, JINJA_NODE_ARGUMENT, 0, first, NULL);
   expect_mark(parser, ",");
   if (!list || !member) return NULL;
   list->a = member;

@@ -94,18 +94,37 @@ static struct jinja_value look_up(struct renderer *renderer, const struct jinja_
 
 /* ---- operators ---- */
 
+static void append_escaped(struct renderer *renderer, struct jinja_buffer *out, const struct jinja_value *text, bool escape) {
+  static const char marks[] = "&<>'\"";
+  static const char *const names[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
+  if (!escape) {
+    ommai_jinja_append(&renderer->context, out, text->text, text->size);
+    return;
+  }
+  for (size_t i = 0; i < text->size && !renderer->context.failed; i++) {
+    const char *mark = text->text[i] ? strchr(marks, text->text[i]) : NULL;
+    const char *written = mark ? names[mark - marks] : text->text + i;
+    ommai_jinja_append(&renderer->context, out, written, mark ? strlen(written) : 1);
+  }
+}
+
+/* What is added to a safe text is made one, as jinja2 does. */
 static struct jinja_value concatenate(struct renderer *renderer, const struct jinja_value *a, const struct jinja_value *b) {
   struct jinja_buffer out = {0};
-  ommai_jinja_append(&renderer->context, &out, a->text, a->size);
-  ommai_jinja_append(&renderer->context, &out, b->text, b->size);
-  return ommai_jinja_text(out.data, out.size);
+  bool safe = a->safe || b->safe;
+  append_escaped(renderer, &out, a, safe && !a->safe);
+  append_escaped(renderer, &out, b, safe && !b->safe);
+  struct jinja_value text = ommai_jinja_text(out.data, out.size);
+  text.safe = safe;
+  return text;
 }
 
 static struct jinja_value join_lists(struct renderer *renderer, const struct jinja_value *a, const struct jinja_value *b) {
   struct jinja_value *items = ommai_jinja_take_items(&renderer->context, a->size + b->size);
   for (size_t i = 0; items && i < a->size; i++) items[i] = ommai_jinja_list_item(a, i);
   for (size_t i = 0; items && i < b->size; i++) items[a->size + i] = ommai_jinja_list_item(b, i);
-  return ommai_jinja_list(items, items ? a->size + b->size : 0);
+  size_t n = items ? a->size + b->size : 0;
+  return a->form == JINJA_AS_TUPLE ? ommai_jinja_tuple(items, n) : ommai_jinja_list(items, n);
 }
 
 static struct jinja_value repeat(struct renderer *renderer, const struct jinja_value *text, const struct jinja_value *times) {
@@ -153,6 +172,7 @@ static struct jinja_value calculate(struct renderer *renderer, char op, const st
   bool text = a->kind == JINJA_TEXT_VALUE, whole = a->kind != JINJA_REAL && b->kind != JINJA_REAL;
   if (op == '~') {
     struct jinja_value left = ommai_jinja_to_text(&renderer->context, a), right = ommai_jinja_to_text(&renderer->context, b);
+    left.safe = right.safe = false; /* texts are only put one after the other */
     return concatenate(renderer, &left, &right);
   }
   if (ommai_jinja_is_number(a) && ommai_jinja_is_number(b)) {
@@ -160,7 +180,7 @@ static struct jinja_value calculate(struct renderer *renderer, char op, const st
                  : calculate_real(renderer, op, ommai_jinja_to_real(a), ommai_jinja_to_real(b));
   }
   if (op == '+' && text && b->kind == JINJA_TEXT_VALUE) return concatenate(renderer, a, b);
-  if (op == '+' && a->kind == JINJA_LIST && b->kind == JINJA_LIST) return join_lists(renderer, a, b);
+  if (op == '+' && a->kind == JINJA_LIST && b->kind == JINJA_LIST && a->form == b->form) return join_lists(renderer, a, b);
   if (op == '*' && text && whole && ommai_jinja_is_number(b)) return repeat(renderer, a, b);
   if (op == '*' && b->kind == JINJA_TEXT_VALUE && whole && ommai_jinja_is_number(a)) return repeat(renderer, b, a);
   return ommai_jinja_fail(&renderer->context, "\"%c\" is not for values of these kinds", op == 'D' ? '/' : op);
@@ -222,7 +242,7 @@ static struct jinja_value evaluate_list(struct renderer *renderer, const struct 
   struct jinja_value *items = ommai_jinja_take_items(&renderer->context, n);
   n = 0;
   for (const struct jinja_node *i = node->a; i && items; i = i->next) items[n++] = evaluate(renderer, i->a);
-  return ommai_jinja_list(items, n);
+  return node->op == '(' ? ommai_jinja_tuple(items, n) : ommai_jinja_list(items, n);
 }
 
 static struct jinja_value evaluate_dict(struct renderer *renderer, const struct jinja_node *node) {

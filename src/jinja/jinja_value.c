@@ -56,6 +56,13 @@ struct jinja_value ommai_jinja_text(const char *text, size_t size) {
 struct jinja_value ommai_jinja_list(const struct jinja_value *items, size_t n) {
   return (struct jinja_value){.kind = JINJA_LIST, .size = n, .items = items};
 }
+struct jinja_value ommai_jinja_tuple(const struct jinja_value *items, size_t n) {
+  return (struct jinja_value){.kind = JINJA_LIST, .form = JINJA_AS_TUPLE, .size = n, .items = items};
+}
+struct jinja_value ommai_jinja_view(struct jinja_value list) {
+  list.form = JINJA_AS_VIEW;
+  return list;
+}
 
 struct jinja_value ommai_jinja_from_json(const json_t *json) {
   switch (json ? json_typeof(json) : JSON_NULL) {
@@ -107,14 +114,25 @@ bool ommai_jinja_dict_get(const struct jinja_value *dict, const char *key, size_
   return false;
 }
 
+bool ommai_jinja_dict_find(struct jinja_context *context, const struct jinja_value *dict, const struct jinja_value *key,
+                           struct jinja_value *value) {
+  if (key->kind == JINJA_TEXT_VALUE) return ommai_jinja_dict_get(dict, key->text, key->size, value);
+  for (size_t i = 0; !dict->json && i < dict->dict->n; i++) {
+    if (!ommai_jinja_equal(context, &dict->dict->pairs[i].key, key)) continue;
+    *value = dict->dict->pairs[i].value;
+    return true;
+  }
+  return false;
+}
+
 void ommai_jinja_dict_set(struct jinja_context *context, struct jinja_dict *dict, struct jinja_value key,
                           struct jinja_value value) {
-  if (key.kind != JINJA_TEXT_VALUE) {
-    ommai_jinja_fail(context, "only texts can be keys here");
+  if (key.kind != JINJA_TEXT_VALUE && !ommai_jinja_is_number(&key)) {
+    ommai_jinja_fail(context, "only texts and numbers can be keys here");
     return;
   }
   for (size_t i = 0; i < dict->n; i++) {
-    if (!is_text(&dict->pairs[i].key, key.text, key.size)) continue;
+    if (!ommai_jinja_equal(context, &dict->pairs[i].key, &key)) continue;
     dict->pairs[i].value = value;
     return;
   }
@@ -182,8 +200,7 @@ static bool equal_dicts(struct jinja_context *context, const struct jinja_value 
   bool same = pairs && n == ommai_jinja_dict_size(b);
   for (size_t i = 0; same && i < n; i++) {
     struct jinja_value other;
-    same = ommai_jinja_dict_get(b, pairs[i].key.text, pairs[i].key.size, &other) &&
-           equal(context, &pairs[i].value, &other, depth + 1);
+    same = ommai_jinja_dict_find(context, b, &pairs[i].key, &other) && equal(context, &pairs[i].value, &other, depth + 1);
   }
   return same;
 }
@@ -194,7 +211,7 @@ static bool equal(struct jinja_context *context, const struct jinja_value *a, co
     if (a->kind == JINJA_REAL || b->kind == JINJA_REAL) return ommai_jinja_to_real(a) == ommai_jinja_to_real(b);
     return ommai_jinja_to_whole(a) == ommai_jinja_to_whole(b);
   }
-  if (a->kind != b->kind) return false;
+  if (a->kind != b->kind || (a->kind == JINJA_LIST && a->form != b->form)) return false;
   switch (a->kind) {
     case JINJA_UNDEFINED:
     case JINJA_NONE: return true;
@@ -236,7 +253,7 @@ bool ommai_jinja_contains(struct jinja_context *context, const struct jinja_valu
   struct jinja_value found;
   switch (a->kind) {
     case JINJA_UNDEFINED: return false;
-    case JINJA_DICT: return b->kind == JINJA_TEXT_VALUE && ommai_jinja_dict_get(a, b->text, b->size, &found);
+    case JINJA_DICT: return ommai_jinja_dict_find(context, a, b, &found);
     case JINJA_LIST:
       for (size_t i = 0; i < a->size && !context->failed; i++) {
         found = ommai_jinja_list_item(a, i);
@@ -355,7 +372,9 @@ struct jinja_value ommai_jinja_to_text(struct jinja_context *context, const stru
       size = (size_t)snprintf(number, sizeof number, "%lld", (long long)value->whole);
       break;
     case JINJA_REAL: size = ommai_jinja_write_real(value->real, number); break;
-    default: return ommai_jinja_fail(context, "lists, objects and functions are not printed; use tojson");
+    case JINJA_LIST:
+    case JINJA_DICT: return ommai_jinja_write(context, value, &(struct jinja_format){.python = true, .indent = -1});
+    default: return ommai_jinja_fail(context, "functions and the like are not printed");
   }
   char *text = ommai_scratch_take(context->scratch, size, 1);
   if (!text) return ommai_jinja_fail_scratch(context);

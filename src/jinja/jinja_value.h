@@ -18,7 +18,7 @@ enum jinja_kind {
   JINJA_WHOLE,
   JINJA_REAL,
   JINJA_TEXT_VALUE, /* text, size */
-  JINJA_LIST,       /* a list or tuple: of `json`, else items, size */
+  JINJA_LIST,       /* of `json`, else items, size; `form` says as what it prints */
   JINJA_DICT,       /* of `json`, else `dict` */
   JINJA_NAMESPACE,  /* `dict`, which can change */
   JINJA_LOOP,       /* `loop` of a for */
@@ -26,10 +26,15 @@ enum jinja_kind {
   JINJA_FUNCTION, /* one of the environment's, or a method of *self */
 };
 
+/* What Python has for a list: a tuple; or a view or generator, whose text says nothing. */
+enum jinja_list_form { JINJA_AS_LIST, JINJA_AS_TUPLE, JINJA_AS_VIEW };
+
 /* Texts, items and dicts lie in the scratch, the template or the JSON; nothing is ever changed but
  * namespaces. Texts are UTF-8, but for the bytes that the caller put into them. */
 struct jinja_value {
   enum jinja_kind kind;
+  enum jinja_list_form form; /* LIST */
+  bool safe;                 /* TEXT_VALUE: texts that are added to it are escaped for HTML */
   size_t size;
   union {
     bool truth;
@@ -50,7 +55,7 @@ struct jinja_pair {
   struct jinja_value key, value;
 };
 
-/* Keys are texts. */
+/* Keys are texts or numbers. */
 struct jinja_dict {
   struct jinja_pair *pairs; /* [n] */
   size_t n, capacity;
@@ -88,16 +93,24 @@ struct jinja_value ommai_jinja_whole(int64_t whole);
 struct jinja_value ommai_jinja_real(double real);
 /* Not copied. */
 struct jinja_value ommai_jinja_text(const char *text, size_t size);
+/* A text with bytes of its own, in the scratch. */
+struct jinja_value ommai_jinja_copy(struct jinja_context *context, const struct jinja_value *text);
 struct jinja_value ommai_jinja_from_json(const json_t *json);
 /* [n] items in the scratch; NULL: it failed. */
 struct jinja_value *ommai_jinja_take_items(struct jinja_context *context, size_t n);
 struct jinja_value ommai_jinja_list(const struct jinja_value *items, size_t n);
+struct jinja_value ommai_jinja_tuple(const struct jinja_value *items, size_t n);
+/* A LIST as a VIEW. */
+struct jinja_value ommai_jinja_view(struct jinja_value list);
 
 /* Members of a LIST. */
 size_t ommai_jinja_list_size(const struct jinja_value *list);
 struct jinja_value ommai_jinja_list_item(const struct jinja_value *list, size_t index);
 /* The value of a DICT's or NAMESPACE's key. False where there is none. */
 bool ommai_jinja_dict_get(const struct jinja_value *dict, const char *key, size_t size, struct jinja_value *value);
+/* The same of any key. */
+bool ommai_jinja_dict_find(struct jinja_context *context, const struct jinja_value *dict, const struct jinja_value *key,
+                           struct jinja_value *value);
 void ommai_jinja_dict_set(struct jinja_context *context, struct jinja_dict *dict, struct jinja_value key,
                           struct jinja_value value);
 size_t ommai_jinja_dict_size(const struct jinja_value *dict);
@@ -118,10 +131,23 @@ bool ommai_jinja_contains(struct jinja_context *context, const struct jinja_valu
  * is undefined. */
 struct jinja_value ommai_jinja_iterate(struct jinja_context *context, const struct jinja_value *value);
 
-/* str(value), as a TEXT_VALUE. Lists and dicts fail: a template that prints them means tojson. */
+/* str(value), as a TEXT_VALUE. Views and functions fail. */
 struct jinja_value ommai_jinja_to_text(struct jinja_context *context, const struct jinja_value *value);
-/* json.dumps(value, ensure_ascii=ascii, indent=indent), as a TEXT_VALUE; indent -1: None. */
-struct jinja_value ommai_jinja_to_json(struct jinja_context *context, const struct jinja_value *value, int indent, bool ascii);
+/* How a value is written. */
+struct jinja_format {
+  bool python;                           /* as Python's repr, else as JSON */
+  bool ascii;                            /* JSON: ensure_ascii */
+  bool sorted;                           /* JSON: sort_keys */
+  int indent;                            /* JSON: -1 for None */
+  struct jinja_value between, after_key; /* JSON: separators, of TEXT_VALUE */
+};
+struct jinja_value ommai_jinja_write(struct jinja_context *context, const struct jinja_value *value,
+                                     const struct jinja_format *format);
+/* The value of a JSON text. */
+struct jinja_value ommai_jinja_read_json(struct jinja_context *context, const struct jinja_value *text);
+/* Sorts items by their keys, equal ones stay in order; `falling`: the other way round. */
+void ommai_jinja_sort(struct jinja_context *context, struct jinja_value *items, struct jinja_value *keys, size_t n,
+                      bool falling);
 
 /* A number in the form that Python's repr gives it; returns its size. */
 enum { JINJA_REAL_SIZE = 40 };

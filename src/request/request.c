@@ -437,7 +437,8 @@ static enum omma_status create_from_messages(const struct omma_model *model, con
                                                   .tools = options->tools,
                                                   .kwargs = options->chat_template_kwargs,
                                                   .temporal_patch_size = model->config.vision.temporal_patch_size,
-                                                  .continue_final_message = options->continue_final_message};
+                                                  .continue_final_message = options->continue_final_message,
+                                                  .no_generation_prompt = options->no_generation_prompt};
   struct ommai_prompt_builder prompt;
   ommai_prompt_builder_init(&prompt, &model->allocator);
   enum omma_status status;

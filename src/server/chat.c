@@ -20,6 +20,7 @@ static enum omma_status make_request(const void *context, int index, const struc
   const struct ommai_chat_request *source = conversation->request;
   struct omma_request_options options = {.sampling = *sampling,
                                          .continue_final_message = source->continue_final_message,
+                                         .no_generation_prompt = source->no_generation_prompt,
                                          .tools = source->tools_text,
                                          .chat_template_kwargs = source->template_text,
                                          .max_model_len = omma_engine_max_model_len(conversation->server->engine),
@@ -63,6 +64,7 @@ bool ommai_chat_count_tokens(const struct ommai_server *server, const struct omm
                              struct ommai_api_error *error) {
   struct omma_error cause = {0};
   struct omma_request_options options = {.continue_final_message = request->continue_final_message,
+                                         .no_generation_prompt = request->no_generation_prompt,
                                          .tools = request->tools_text,
                                          .chat_template_kwargs = request->template_text};
   return omma_count_prompt_tokens(server->model, request->messages, request->n_messages, &options, n_tokens, &cause) ==

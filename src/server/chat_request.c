@@ -239,7 +239,7 @@ static bool read_messages(const struct ommai_server *server, struct ommai_chat_r
   return true;
 }
 
-/* The end of the prompt: a new turn of the assistant, or the last message continued. */
+/* The end of the prompt: a new turn of the assistant, the last message continued, or its end. */
 static bool read_prompt_end(struct ommai_chat_request *request, struct ommai_api_error *error) {
   bool continued = false, opened;
   if (!ommai_field_boolean(request->root, "continue_final_message", &continued, error)) return false;
@@ -249,15 +249,12 @@ static bool read_prompt_end(struct ommai_chat_request *request, struct ommai_api
     return ommai_api_fail(error, 400, "continue_final_message",
                           "continue_final_message and add_generation_prompt cannot both be true.");
   }
-  if (!continued && !opened) {
-    return ommai_api_fail(error, 400, "add_generation_prompt",
-                          "add_generation_prompt false is supported with continue_final_message only.");
-  }
   if (continued && request->messages[request->n_messages - 1].role != OMMA_ROLE_ASSISTANT) {
     return ommai_api_fail(error, 400, "continue_final_message",
                           "continue_final_message needs a last message of the assistant.");
   }
   request->continue_final_message = continued;
+  request->no_generation_prompt = !continued && !opened;
   return true;
 }
 

@@ -57,7 +57,7 @@ struct ommai_chat_request {
   struct ommai_server *server;
   int64_t media_bytes; /* taken of the server's budget for its images */
   struct omma_image_options image_options;
-  bool continue_final_message;
+  bool continue_final_message, no_generation_prompt;
   struct ommai_tool_request tools;
   json_t *texts; /* an array of strings: JSON that prompts are made with */
   /* `tools` and chat_template_kwargs among them; NULL: none */

@@ -45,6 +45,7 @@ static bool write_message_tokens(const struct ommai_server *server, const struct
   struct omma_request *request;
   struct omma_error cause = {0};
   struct omma_request_options options = {.continue_final_message = source->continue_final_message,
+                                         .no_generation_prompt = source->no_generation_prompt,
                                          .tools = source->tools_text,
                                          .chat_template_kwargs = source->template_text};
   bool with_texts = false;

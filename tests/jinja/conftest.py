@@ -9,6 +9,7 @@ import pytest
 def pytest_addoption(parser):
     parser.addoption("--render", required=True)
     parser.addoption("--full", action="store_true")
+    parser.addoption("--templates", help="a folder with *.jinja of other models, for test_published.py")
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """src/jinja compared with jinja2 with the settings of transformers: the same text, or an error in
 both. What is not supported may be refused instead, and nothing else may differ."""
 
+import datetime
 import functools
 import json
 import pathlib
@@ -13,7 +14,7 @@ import jinja2.sandbox
 import pytest
 
 TEMPLATES = sorted((pathlib.Path(__file__).resolve().parent.parent / "data/chat/templates").glob("*.jinja"))
-REFUSED = ("not supported", "are not printed", "takes at most", "supported test's name", "supported filter's name", "out of range")
+REFUSED = ("not supported", "are not printed", "takes at most", "supported test's name", "supported filter's name", "out of range", "there is no function")
 
 
 class Generation(jinja2.ext.Extension):
@@ -36,7 +37,9 @@ def to_json(value, ensure_ascii=False, indent=None, separators=None, sort_keys=F
 
 ENVIRONMENT = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols])
 ENVIRONMENT.filters["tojson"] = to_json
+ENVIRONMENT.filters["from_json"] = json.loads  # of other renderers; transformers has none
 ENVIRONMENT.globals["raise_exception"] = raise_exception
+ENVIRONMENT.globals["strftime_now"] = lambda format: datetime.datetime.now().strftime(format)
 
 
 @functools.lru_cache(8)
@@ -114,6 +117,33 @@ LINES = r"""
 {# no end
 {% include "x" %}
 {% if t %}{{ {"a": {"b": 1}}["a"]["b"] }}{%- endif -%}
+{{ l }}{{ d }}{{ xs }}{{ (1, 'a') }}{{ (1,) }}{{ () }}{{ [] }}{{ {} }}{{ [missing, n, t, 2.0, 1e22, -0.0] }}{{ {'a': {'b': [(1, 2), None]}} }}
+{{ ["it's", 'a "q"', "both ' and \"", "tab\tnl\ncr\rbs\\", u, "\x00\x1f\x7f\x80\xa0\xad", "\u200b\u2028\ufeff\ue000", "é漢😀"] }}
+{{ d|string }}{{ l|join(';') }}{{ [[1], {'a': 1}]|join }}{{ 'x' ~ l ~ d }}{{ [l, d]|string|length }}{{ d.items()|list }}{{ d|dictsort }}{{ d.keys()|list }}
+{{ (1, 2) == [1, 2] }}{{ (1, 2) == (1, 2) }}{{ (1, 2) + (3,) }}{{ (1, 2, 3)[1:] }}{{ [1, 2] + [3] }}{{ range(3)|list }}{{ l|reverse|list }}{{ l|map('string')|list }}
+{{ [1] + (2,) }}
+{{ range(3) }}
+{{ d.items() }}
+{{ l|reverse }}
+{{ '12'|int + 1 }}{{ ' -7 '|int }}{{ '3.9'|int }}{{ 'x'|int }}{{ 'x'|int(5) }}{{ 2.9|int }}{{ -2.9|int }}{{ true|int }}{{ n|int }}{{ '1e3'|int }}{{ ''|int }}
+{{ missing|int }}
+{{ '1.5'|float }}{{ 3|float }}{{ 'x'|float }}{{ 'x'|float(2.5) }}{{ '-1e-3'|float }}{{ n|float }}{{ '.5'|float }}{{ '5.'|float }}
+{{ [3, 1, 2]|min }}{{ [3, 1, 2]|max }}{{ ['b', 'A', 'C']|min }}{{ ['b', 'A', 'C']|max }}{{ []|min }}{{ [1, 2.5, true]|max }}{{ xs|max(attribute='r') }}{{ 'hello'|max }}
+{{ [3, 1, 2]|sort }}{{ ['b', 'A', 'a', 'B']|sort }}{{ ['b', 'A', 'a', 'B']|sort(case_sensitive=true) }}{{ [3, 1, 2]|sort(reverse=true) }}{{ xs|sort(attribute='r') }}{{ xs|sort(true, false, 'r') }}{{ d|sort }}
+{{ [1, 'a']|sort }}
+{{ ['a', 'B', 'b', 'A', 'c']|unique|list }}{{ [1, 1.0, 2, true]|unique|list }}{{ xs|unique(attribute='r')|list }}{{ 'hello'|unique|join }}
+{{ '%s is %d%%'|format('x', 3) }}{{ '%s'|format([1, 'a']) }}{{ 'a%sb%s'|format(none, 1.5) }}{{ '%d'|format(true) }}
+{{ '%s'|format() }}
+{{ '<{}>{}'.format('x', 3) }}{{ '{1}{0}{{}}'.format('a', [1]) }}{{ '{a}-{b}'.format(a=1, b=none) }}{{ ''.format() }}
+{{ '{}{}'.format(1) }}
+{{ {1: 'a', 2: {3: 'b'}}[2][3] }}{{ {1: 'a'}|tojson }}{{ {1: 'a', 2.5: 'b', true: 'c'} }}{{ 1 in {1: 2} }}{{ {1: 2}.get(1) }}{{ {2: 'b', 1: 'a'}|dictsort }}{{ {1: 2} == {1.0: 2} }}
+{{ n|map('upper')|list }}{{ n|selectattr('a')|list }}{{ n|reject('none')|list }}{{ missing|map(attribute='x')|list }}{{ 0|select|list }}
+{{ '%s'|format(1, 2) }}
+{{ '{"a": [1, 2.5, "x", null, true], "b": {"c": "d"}}'|from_json }}{{ ('[3, 1]'|from_json)[0] }}{{ '"é"'|from_json }}{{ ('{"a": 1}'|from_json).a }}
+{{ '{'|from_json }}
+{{ strftime_now('%Y-%m-%d') }}{{ strftime_now('%d %B %Y') }}{{ strftime_now('%%') }}{{ strftime_now is defined }}{{ strftime_now is callable }}
+{{ ('<a>'|safe) + '<b>' }}{{ '<b>' + ('<a>'|safe) }}{{ ('<a>'|safe) ~ 1 ~ '&"' }}{{ ('x'|safe|trim) ~ "'" }}{{ 5|safe }}{{ '<'|safe }}{{ ('<'|safe) == '<' }}{{ ('<'|safe)|tojson }}
+{{ d|tojson(separators=(',', ':')) }}{{ d|tojson(sort_keys=true) }}{{ d|tojson(indent=1, separators=(';', '=')) }}{{ {'b': {'z': 1, 'a': 2}, 'a': 1}|tojson(sort_keys=true) }}
 """.strip("\n").split("\n")
 
 

@@ -203,7 +203,6 @@ def test_prompt_too_long(server):
     ({"mm_processor_kwargs": 3}, "mm_processor_kwargs", ["an integer"]),
     ({"continue_final_message": True}, "continue_final_message", ["assistant"]),
     ({"continue_final_message": True, "add_generation_prompt": True}, "continue_final_message", ["cannot both be true"]),
-    ({"add_generation_prompt": False}, "add_generation_prompt", ["continue_final_message"]),
     ({"messages": []}, "messages", ["[]"]),
     ({"messages": "hi"}, "messages", ["a string"]),
     ({"messages": [5]}, "messages", ["messages[0]"]),

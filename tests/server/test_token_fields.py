@@ -106,6 +106,16 @@ def test_special_tokens_may_stay(server):
     assert ended["choices"][0]["text"] == "<|im_end|>" and ended["usage"]["completion_tokens"] == 1
 
 
+def test_a_prompt_without_the_turn_of_its_answer(server):
+    for messages in ([{"role": "user", "content": "hello"}], [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]):
+        whole, ended = [server.post("/tokenize", {"messages": messages, "add_generation_prompt": opened}).json["tokens"]
+                        for opened in (True, False)]
+        assert whole[:len(ended)] == ended
+        assert server.post("/detokenize", {"tokens": whole[len(ended):]}).json["prompt"] == "<|im_start|>assistant\n"
+        reply = server.chat(messages=messages, add_generation_prompt=False, return_token_ids=True, max_tokens=1)
+        assert reply.json["prompt_token_ids"] == ended
+
+
 def test_prompts_are_cut(server):
     words = "one two three four five six seven"
     ids = server.post("/tokenize", {"prompt": words}).json["tokens"]

@@ -1,0 +1,84 @@
+"""Chat templates that others publish, compared with jinja2 as transformers sets it up: the same
+text or an error in both, or a refusal when the template is opened. Their licences differ, so they
+are not stored here: `--templates DIR` names a folder of *.jinja files, for example
+vendor/llama.cpp/models/templates of llama-cpp-python's source package, or examples of vLLM's."""
+
+import pathlib
+
+import pytest
+from test_jinja2 import expected
+
+TOOL = {"type": "function", "function": {
+    "name": "get_weather", "description": "Tells the weather <now> & then.",
+    "parameters": {"type": "object", "required": ["city"], "properties": {
+        "city": {"type": "string", "description": "A city's name"}, "unit": {"type": "string", "enum": ["c", "f"]},
+        "days": {"type": "array", "items": {"type": "integer"}}}}}}
+CALL = {"id": "call_123456789", "type": "function", "function": {"name": "get_weather", "arguments": {"city": "Zürich", "days": [1, 2], "x": None}}}
+USER = {"role": "user", "content": "What is 1 < 2?"}
+ANSWER = {"role": "assistant", "content": "Yes.\n\nIt is."}
+THOUGHT = {"role": "assistant", "content": "Yes.", "reasoning_content": "Compare them.", "reasoning": "Compare them."}
+RESULT = {"role": "tool", "name": "get_weather", "tool_call_id": "call_123456789", "content": '{"t": 20.5}'}
+PARTS = {"role": "user", "content": [{"type": "text", "text": "a "}, {"type": "image"}, {"type": "text", "text": "'b'"}]}
+CONVERSATIONS = {
+    "one question": [USER],
+    "system": [{"role": "system", "content": " Be short. \n"}, USER],
+    "developer": [{"role": "developer", "content": "Be short."}, USER],
+    "turns": [USER, ANSWER, {"role": "user", "content": "Why?"}],
+    "answer last": [USER, ANSWER],
+    "thought": [USER, THOUGHT, USER],
+    "thought in text": [USER, {"role": "assistant", "content": "<think>\nhm\n</think>\n\nYes."}, USER],
+    "call": [USER, {"role": "assistant", "content": "", "tool_calls": [CALL]}, RESULT],
+    "call without content": [USER, {"role": "assistant", "content": None, "tool_calls": [CALL, CALL]}, RESULT, RESULT, ANSWER, USER],
+    "null": [USER, {"role": "assistant", "content": None}, USER],
+    "parts": [PARTS],
+    "late system": [USER, ANSWER, {"role": "system", "content": "Now shorter."}, USER],
+    "empty": [{"role": "user", "content": ""}],
+    "unknown role": [{"role": "oracle", "content": "x"}],
+}
+SETTINGS = {
+    "prompt": {"add_generation_prompt": True}, "no prompt": {"add_generation_prompt": False},
+    "thinking": {"add_generation_prompt": True, "enable_thinking": True, "thinking": True, "reasoning_effort": "high"},
+    "no thinking": {"add_generation_prompt": True, "enable_thinking": False, "thinking": False, "reasoning_effort": "low"},
+}
+
+
+def variables(messages, tools, settings):
+    return {"messages": messages, "tools": tools, "documents": None, "bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>",
+            "unk_token": "<unk>", **settings}
+
+
+def templates(folder):
+    return sorted(pathlib.Path(folder).glob("*.jinja")) if folder else []
+
+
+def pytest_generate_tests(metafunc):
+    if "template" in metafunc.fixturenames:
+        found = templates(metafunc.config.getoption("--templates"))
+        metafunc.parametrize("template", found or [pytest.param(None, marks=pytest.mark.skip("no --templates"))], ids=lambda path: path and path.name)
+
+
+def test_published_template(render, template):
+    text = template.read_text(encoding="utf-8")
+    differences, refused = [], None
+    for name, messages in CONVERSATIONS.items():
+        for tools in (None, [TOOL]):
+            for setting, values in SETTINGS.items():
+                given = variables(messages, tools, values)
+                found, wanted = render(text, given), expected(text, given)
+                if "error" in found and found.get("status") != ARGUMENT:
+                    refused = found["error"]
+                elif found.get("text") != wanted:
+                    differences.append((name, bool(tools), setting, found.get("error"), first_difference(found.get("text"), wanted)))
+    assert not differences, (len(differences), differences[:3])
+    if refused:
+        pytest.skip(f"refused when it is opened: {refused}")
+
+
+ARGUMENT = 1  # enum omma_status: what rendering fails with
+
+
+def first_difference(a, b):
+    if a is None or b is None:
+        return (a or b or "")[-80:], "an error" if b is None else "a text"
+    at = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+    return a[max(0, at - 40):at + 40], b[max(0, at - 40):at + 40]
