@@ -24,9 +24,13 @@ static const struct ommai_gguf_name qwen_text[] = {
     {.file = "blk.#.ffn_up", .shown = QWEN_LAYER("mlp.up_proj")},
     {.file = "blk.#.ffn_down", .shown = QWEN_LAYER("mlp.down_proj")},
     {.file = "blk.#.ffn_gate_inp", .shown = QWEN_LAYER("mlp.gate")},
-    {"blk.#.ffn_gate_exps", QWEN_LAYER("mlp.experts.*.gate_proj"), OMMAI_GGUF_EXPERTS},
-    {"blk.#.ffn_up_exps", QWEN_LAYER("mlp.experts.*.up_proj"), OMMAI_GGUF_EXPERTS},
-    {"blk.#.ffn_down_exps", QWEN_LAYER("mlp.experts.*.down_proj"), OMMAI_GGUF_EXPERTS},
+    {.file = "blk.#.ffn_gate_exps", .shown = QWEN_LAYER("mlp.experts.*.gate_proj"), .showing = OMMAI_GGUF_EXPERTS},
+    {.file = "blk.#.ffn_up_exps", .shown = QWEN_LAYER("mlp.experts.*.up_proj"), .showing = OMMAI_GGUF_EXPERTS},
+    {.file = "blk.#.ffn_gate_up_exps",
+     .shown = QWEN_LAYER("mlp.experts.*.gate_proj"),
+     .showing = OMMAI_GGUF_FUSED_EXPERTS,
+     .second = QWEN_LAYER("mlp.experts.*.up_proj")},
+    {.file = "blk.#.ffn_down_exps", .shown = QWEN_LAYER("mlp.experts.*.down_proj"), .showing = OMMAI_GGUF_EXPERTS},
     {.file = NULL},
 };
 
@@ -42,7 +46,7 @@ static const struct ommai_gguf_name mla_text[] = {
     {.file = "blk.#.attn_kv_a_mqa", .shown = MLA_LAYER("self_attn.kv_a_proj_with_mqa")},
     {.file = "blk.#.attn_kv_a_norm", .shown = MLA_LAYER("self_attn.kv_a_layernorm")},
     {.file = "blk.#.attn_kv_b", .shown = MLA_LAYER("self_attn.kv_b_proj")},
-    {"blk.#.attn_k_b", MLA_LAYER("self_attn.kv_b_proj"), OMMAI_GGUF_KEYS_VALUES},
+    {.file = "blk.#.attn_k_b", .shown = MLA_LAYER("self_attn.kv_b_proj"), .showing = OMMAI_GGUF_KEYS_VALUES},
     {.file = "blk.#.attn_v_b", .shown = NULL},
     {.file = "blk.#.attn_output", .shown = MLA_LAYER("self_attn.o_proj")},
     {.file = "blk.#.ffn_norm", .shown = MLA_LAYER("post_attention_layernorm")},
@@ -51,9 +55,13 @@ static const struct ommai_gguf_name mla_text[] = {
     {.file = "blk.#.ffn_down", .shown = MLA_LAYER("mlp.down_proj")},
     {.file = "blk.#.ffn_gate_inp", .shown = MLA_LAYER("mlp.gate")},
     {.file = "blk.#.exp_probs_b.bias", .shown = MLA_LAYER("mlp.gate.e_score_correction_bias")},
-    {"blk.#.ffn_gate_exps", MLA_LAYER("mlp.experts.*.gate_proj"), OMMAI_GGUF_EXPERTS},
-    {"blk.#.ffn_up_exps", MLA_LAYER("mlp.experts.*.up_proj"), OMMAI_GGUF_EXPERTS},
-    {"blk.#.ffn_down_exps", MLA_LAYER("mlp.experts.*.down_proj"), OMMAI_GGUF_EXPERTS},
+    {.file = "blk.#.ffn_gate_exps", .shown = MLA_LAYER("mlp.experts.*.gate_proj"), .showing = OMMAI_GGUF_EXPERTS},
+    {.file = "blk.#.ffn_up_exps", .shown = MLA_LAYER("mlp.experts.*.up_proj"), .showing = OMMAI_GGUF_EXPERTS},
+    {.file = "blk.#.ffn_gate_up_exps",
+     .shown = MLA_LAYER("mlp.experts.*.gate_proj"),
+     .showing = OMMAI_GGUF_FUSED_EXPERTS,
+     .second = MLA_LAYER("mlp.experts.*.up_proj")},
+    {.file = "blk.#.ffn_down_exps", .shown = MLA_LAYER("mlp.experts.*.down_proj"), .showing = OMMAI_GGUF_EXPERTS},
     {.file = "blk.#.ffn_gate_shexp", .shown = MLA_LAYER("mlp.shared_experts.gate_proj")},
     {.file = "blk.#.ffn_up_shexp", .shown = MLA_LAYER("mlp.shared_experts.up_proj")},
     {.file = "blk.#.ffn_down_shexp", .shown = MLA_LAYER("mlp.shared_experts.down_proj")},
@@ -110,15 +118,15 @@ static const struct ommai_gguf_name qwen3_tower[] = {
     {.file = "v.post_ln", .shown = "model.visual.merger.norm"},
     {.file = "mm.0", .shown = "model.visual.merger.linear_fc1"},
     {.file = "mm.2", .shown = "model.visual.merger.linear_fc2"},
-    {"v.deepstack.#.norm", "model.visual.deepstack_merger_list.#.norm", OMMAI_GGUF_MERGER},
-    {"v.deepstack.#.fc1", "model.visual.deepstack_merger_list.#.linear_fc1", OMMAI_GGUF_MERGER},
-    {"v.deepstack.#.fc2", "model.visual.deepstack_merger_list.#.linear_fc2", OMMAI_GGUF_MERGER},
+    {.file = "v.deepstack.#.norm", .shown = "model.visual.deepstack_merger_list.#.norm", .showing = OMMAI_GGUF_MERGER},
+    {.file = "v.deepstack.#.fc1", .shown = "model.visual.deepstack_merger_list.#.linear_fc1", .showing = OMMAI_GGUF_MERGER},
+    {.file = "v.deepstack.#.fc2", .shown = "model.visual.deepstack_merger_list.#.linear_fc2", .showing = OMMAI_GGUF_MERGER},
     {.file = NULL},
 };
 
 static const struct ommai_gguf_name moon_tower[] = {
     {.file = "v.patch_embd", .shown = "vision_tower.patch_embed.proj"},
-    {"v.position_embd", "vision_tower.patch_embed.pos_emb", OMMAI_GGUF_GRID},
+    {.file = "v.position_embd", .shown = "vision_tower.patch_embed.pos_emb", .showing = OMMAI_GGUF_GRID},
     {.file = "v.blk.#.ln1", .shown = "vision_tower.encoder.blocks.#.norm0"},
     {.file = "v.blk.#.ln2", .shown = "vision_tower.encoder.blocks.#.norm1"},
     {.file = "v.blk.#.attn_qkv", .shown = "vision_tower.encoder.blocks.#.wqkv"},
@@ -138,17 +146,48 @@ static const struct ommai_gguf_name moon_tower[] = {
 /* ---- the architectures ---- */
 
 static const struct ommai_gguf_architecture architectures[] = {
-    {"qwen2vl", "qwen2vl_merger", "qwen2_vl", qwen_text, qwen2_tower},
-    {"qwen2vl", "qwen2.5vl_merger", "qwen2_5_vl", qwen_text, qwen2_5_tower},
-    {"qwen3vl", "qwen3vl_merger", "qwen3_vl", qwen_text, qwen3_tower},
-    {"qwen3vlmoe", "qwen3vl_merger", "qwen3_vl_moe", qwen_text, qwen3_tower},
-    {"deepseek2", "kimivl", "kimi_vl", mla_text, moon_tower},
+    {"qwen2vl", "qwen2vl_merger", "qwen2_vl", qwen_text, qwen2_tower, "qwen2vl"},
+    {"qwen2vl", "qwen2.5vl_merger", "qwen2_5_vl", qwen_text, qwen2_5_tower, "qwen25vl"},
+    {"qwen3vl", "qwen3vl_merger", "qwen3_vl", qwen_text, qwen3_tower, "qwen3vl"},
+    {"qwen3vlmoe", "qwen3vl_merger", "qwen3_vl_moe", qwen_text, qwen3_tower, "qwen3vl"},
+    {"deepseek2", "kimivl", "kimi_vl", mla_text, moon_tower, "kimivl"},
 };
 #define KNOWN \
   "qwen2vl with qwen2vl_merger or qwen2.5vl_merger, qwen3vl and qwen3vlmoe with qwen3vl_merger, deepseek2 with kimivl"
 
 static bool is_text(struct ommai_gguf_text text, const char *expected) {
   return text.size == strlen(expected) && memcmp(text.bytes, expected, text.size) == 0;
+}
+
+/* The name that the converter gave the language model, in small letters and digits. */
+static enum omma_status read_name(const struct ommai_gguf *file, char out[64], struct omma_error *error) {
+  struct ommai_gguf_text text = {0};
+  size_t n = 0;
+  OMMAI_TRY(ommai_gguf_string(file, "general.name", false, &text, error));
+  OMMAI_TRY(ommai_gguf_string(file, "general.basename", false, &text, error));
+  for (size_t i = 0; i < text.size && n < 63; i++) {
+    char letter = text.bytes[i] >= 'A' && text.bytes[i] <= 'Z' ? (char)(text.bytes[i] | 0x20) : text.bytes[i];
+    if ((letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9')) out[n++] = letter;
+  }
+  out[n] = '\0';
+  return OMMA_OK;
+}
+
+/* Two series may share an architecture, and towers of equal widths: then the language model's name
+ * tells them apart, where it says its series. */
+static enum omma_status check_series(const struct ommai_gguf_files *files, const struct ommai_gguf_architecture *found,
+                                     struct omma_error *error) {
+  char name[64];
+  OMMAI_TRY(read_name(files->parts[0], name, error));
+  for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++) {
+    const struct ommai_gguf_architecture *other = &architectures[i];
+    if (strcmp(other->name, found->name) != 0 || strcmp(other->series, found->series) == 0) continue;
+    if (!strstr(name, other->series) || strstr(name, found->series)) continue;
+    return ommai_fail(error, OMMA_ERROR_FORMAT,
+                      "%.200s: the mmproj %.200s does not belong to this model: by its name it needs a tower of %s, found %s",
+                      ommai_gguf_path(files->parts[0]), ommai_gguf_path(files->mmproj), other->projector, found->projector);
+  }
+  return OMMA_OK;
 }
 
 enum omma_status ommai_gguf_architecture_find(const struct ommai_gguf_files *files,
@@ -161,7 +200,9 @@ enum omma_status ommai_gguf_architecture_find(const struct ommai_gguf_files *fil
   OMMAI_TRY(ommai_gguf_string(files->mmproj, key, true, &projector, error));
   for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++) {
     *architecture = &architectures[i];
-    if (is_text(name, architectures[i].name) && is_text(projector, architectures[i].projector)) return OMMA_OK;
+    if (is_text(name, architectures[i].name) && is_text(projector, architectures[i].projector)) {
+      return check_series(files, *architecture, error);
+    }
   }
   return ommai_fail(error, OMMA_ERROR_UNSUPPORTED,
                     "%.200s: architecture \"%.*s\" with projector \"%.*s\" is not supported; known: " KNOWN,

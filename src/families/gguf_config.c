@@ -293,6 +293,17 @@ static void make_deepstack_tower(struct draft *draft) {
   set(draft, "hidden_act", json_string("gelu_pytorch_tanh"));
 }
 
+/* The language model says how many of the tower's layers it gets rows of. */
+static void check_mergers(struct draft *draft, const struct ommai_gguf_files *files) {
+  int64_t layers[OMMAI_VISION_MAX_DEPTH], found = ommai_gguf_merger_layers(files->mmproj, layers);
+  int64_t wanted = get_integer(draft, "n_deepstack_layers", false, found);
+  if (draft->status != OMMA_OK || wanted == found) return;
+  draft->status = ommai_fail(draft->error, OMMA_ERROR_FORMAT,
+                             "%.200s: the mmproj %.200s does not belong to this model: n_deepstack_layers is %lld, the mmproj "
+                             "has v.deepstack of %lld layers",
+                             ommai_gguf_path(draft->file), ommai_gguf_path(files->mmproj), (long long)wanted, (long long)found);
+}
+
 static void make_moon_tower(struct draft *draft) {
   static const struct copied keys[] = {{"block_count", "num_hidden_layers", INTEGER, true},
                                        {"embedding_length", "hidden_size", INTEGER, true},
@@ -401,6 +412,7 @@ static json_t *make_config(const struct ommai_gguf_files *files, const struct om
   make_places(&draft, maker);
   enter(&draft, "text_config");
   maker->text(&draft, files);
+  check_mergers(&draft, files);
   draft.object = root;
   enter(&draft, "vision_config");
   draft.file = files->mmproj;

@@ -10,6 +10,7 @@
 
 #define PATCH "v.patch_embd.weight"
 #define SECOND_PATCH "v.patch_embd.weight.1"
+#define FUSED "_gate_up_exps."
 
 enum { NAME_SIZE = OMMAI_GGUF_MAX_NAME + 64 };
 
@@ -116,13 +117,16 @@ static enum omma_status add(struct ommai_gguf_tensors *self, const struct source
   return OMMA_OK;
 }
 
-static enum omma_status add_experts(struct ommai_gguf_tensors *self, const struct source *source, const char *pattern,
-                                    int64_t number, const char *end, struct omma_error *error) {
+static enum omma_status add_experts(struct ommai_gguf_tensors *self, const struct source *source,
+                                    const struct ommai_gguf_name *name, int64_t number, const char *end,
+                                    struct omma_error *error) {
   const struct ommai_gguf_tensor *from = source->tensor;
   if (from->n_dims != 3) return fail(source, "expected 3 dimensions, the experts first", error);
-  for (int64_t expert = 0; expert < from->shape[0]; expert++) {
-    write_name(self->names[self->n], pattern, number, expert, end);
-    OMMAI_TRY(add(self, source, expert * from->shape[1], 2, from->shape + 1, error));
+  int64_t n_parts = name->second ? 2 : 1, rows = from->shape[1] / n_parts;
+  if (from->shape[1] % n_parts) return fail(source, "expected an even number of rows for each expert", error);
+  for (int64_t part = 0; part < n_parts * from->shape[0]; part++) {
+    write_name(self->names[self->n], part % n_parts ? name->second : name->shown, number, part / n_parts, end);
+    OMMAI_TRY(add(self, source, part * rows, 2, (const int64_t[2]){rows, from->shape[2]}, error));
   }
   return OMMA_OK;
 }
@@ -244,7 +248,9 @@ static enum omma_status add_tensor(struct ommai_gguf_tensors *self, const struct
     return add(self, source, 0, from->n_dims, from->shape, error);
   }
   if (!name->shown) return OMMA_OK;
-  if (name->showing == OMMAI_GGUF_EXPERTS) return add_experts(self, source, name->shown, number, end, error);
+  if (name->showing == OMMAI_GGUF_EXPERTS || name->showing == OMMAI_GGUF_FUSED_EXPERTS) {
+    return add_experts(self, source, name, number, end, error);
+  }
   if (name->showing == OMMAI_GGUF_MERGER) number = merger_of(self, number);
   write_name(shown, name->shown, number, 0, end);
   if (name->showing == OMMAI_GGUF_GRID) return add_grid(self, source, error);
@@ -268,6 +274,7 @@ static enum omma_status count_file(struct ommai_gguf_tensors *self, const struct
   for (int64_t i = 0; i < ommai_gguf_count(file); i++) {
     const struct ommai_gguf_tensor *tensor = ommai_gguf_at(file, i);
     int64_t shown = tensor->n_dims == 3 ? tensor->shape[0] : 1;
+    if (strstr(tensor->name, FUSED)) shown *= 2;
     self->pair_capacity += tensor->n_dims == 3;
     self->capacity += ommai_min_i64(shown, OMMAI_GGUF_MAX_SHOWN);
     if (self->capacity > OMMAI_GGUF_MAX_SHOWN) {

@@ -12,7 +12,9 @@
 enum ommai_gguf_showing {
   OMMAI_GGUF_AS_IT_IS,
   OMMAI_GGUF_EXPERTS, /* [experts, ...]: each alone, its number for '*' in the name */
-  OMMAI_GGUF_GRID,    /* [n * n, c] as [n, n, c] */
+  /* [experts, 2 * outputs, inputs]: of each the first half as `shown`, the other as `second` */
+  OMMAI_GGUF_FUSED_EXPERTS,
+  OMMAI_GGUF_GRID, /* [n * n, c] as [n, n, c] */
   /* '#' is a layer of the tower: counted over those with a merger (ommai_gguf_merger_layers) */
   OMMAI_GGUF_MERGER,
   /* blk.#.attn_k_b [heads, rank, keys] and attn_v_b [heads, values, rank]: one [heads * (keys +
@@ -25,6 +27,7 @@ enum ommai_gguf_showing {
 struct ommai_gguf_name {
   const char *file, *shown;
   enum ommai_gguf_showing showing;
+  const char *second;
 };
 
 /* The layers of the tower, below OMMAI_VISION_MAX_DEPTH, that have a merger of their own

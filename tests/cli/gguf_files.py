@@ -80,13 +80,17 @@ def finish(writer: gguf.GGUFWriter) -> None:
     writer.close()
 
 
+# Of keys that a copy adds.
+TYPES_OF = {int: gguf.GGUFValueType.UINT32, str: gguf.GGUFValueType.STRING}
+
+
 def copy_keys(reader: gguf.GGUFReader, target: Path, changes: dict | None = None) -> gguf.GGUFWriter:
     """A new file with the keys of another; changes: other values, None leaves a key out."""
     values = {name: field.contents() for name, field in reader.fields.items() if not name.startswith("GGUF.")}
     values |= changes or {}
     writer = gguf.GGUFWriter(target, values.pop("general.architecture"))
     for name, value in values.items():
-        types = reader.fields[name].types
+        types = reader.fields[name].types if name in reader.fields else [TYPES_OF[type(value)]]
         if value is not None:
             writer.add_key_value(name, value, types[0], sub_type=types[-1] if len(types) > 1 else None)
     return writer

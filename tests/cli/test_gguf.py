@@ -9,6 +9,7 @@ import json
 import shutil
 
 import gguf
+import numpy as np
 import pytest
 
 from conftest import GOLDEN
@@ -198,6 +199,56 @@ def test_what_is_missing_is_said(omma, files, tmp_path):
     refused(omma("run", model, "Hello", "--mmproj", kimi[1]), 1, '"qwen3vl" with projector "kimivl" is not supported')
     refused(omma("run", plain, "Hello", "--mmproj", mmproj), 1, plain, "not a GGUF file")
     refused(omma("run", model, "Hello", "--mmproj", tmp_path / "none.gguf"), 1, "none.gguf")
+
+
+def rewrite(source, target, changes=None, tensors=lambda tensors: tensors):
+    """A copy with other keys, and other tensors: pairs of (name, data, type)."""
+    reader = gguf.GGUFReader(source)
+    writer = copy_keys(reader, target, changes)
+    for name, data, kind in tensors([(tensor.name, tensor.data, tensor.tensor_type) for tensor in reader.tensors]):
+        writer.add_tensor(name, data, raw_dtype=kind)
+    finish(writer)
+    return target
+
+
+def fuse(tensors):
+    """Gates and ups of experts in one tensor, as the converter's --fuse-gate-up-exps has it."""
+    ups = {name: data for name, data, _ in tensors if "ffn_up_exps" in name}
+    for name, data, kind in tensors:
+        if "ffn_gate_exps" in name:
+            yield name.replace("gate", "gate_up"), np.concatenate([data, ups[name.replace("gate", "up")]], axis=1), kind
+        elif name not in ups:
+            yield name, data, kind
+
+
+@pytest.mark.parametrize("name, kind", [("qwen3_vl_moe", "F32"), ("kimi_vl", "F32"), ("wide_experts", "Q8_0")])
+def test_fused_experts(omma, files, tmp_path, images, name, kind):
+    made = files(name, kind)
+    fused = rewrite(made[0], tmp_path / "fused.gguf", tensors=fuse)
+    assert any("gate_up_exps" in tensor.name for tensor in gguf.GGUFReader(fused).tensors)
+    assert answers(omma, tmp_path, images, *given((fused, made[1]))) == answers(omma, tmp_path, images, *given(made))
+
+
+@pytest.mark.parametrize("name, changes, message", [
+    ("qwen3_vl_tied", {"qwen3vl.n_deepstack_layers": 3}, "does not belong to this model: n_deepstack_layers is 3, the mmproj has"),
+    ("qwen2_5_vl_untied", {"general.name": "Qwen2 VL 7B Instruct"}, "needs a tower of qwen2vl_merger, found qwen2.5vl_merger"),
+    ("qwen2_vl_untied", {"general.name": "x", "general.basename": "Qwen2.5-VL"}, "needs a tower of qwen2.5vl_merger, found qwen2vl_merger"),
+])
+def test_halves_that_do_not_belong_together(omma, files, tmp_path, name, changes, message):
+    made = files(name, "F32")
+    changed = rewrite(made[0], tmp_path / "changed.gguf", changes)
+    refused(omma("run", changed, "Hello", "--mmproj", made[1]), 1, changed, "does not belong to this model", message)
+
+
+@pytest.mark.parametrize("name, changes", [
+    ("qwen2_5_vl_untied", {"general.name": "Qwen2.5 VL 7B"}), ("qwen2_5_vl_untied", {"general.name": "MinerU 2"}),
+    ("qwen2_vl_untied", {"general.basename": "Qwen2-VL"}), ("qwen3_vl_tied", {"general.name": "Qwen2 VL"}),
+])
+def test_halves_that_do(omma, files, tmp_path, name, changes):
+    made = files(name, "F32")
+    changed = rewrite(made[0], tmp_path / "changed.gguf", changes)
+    done = omma("info", "--model", changed, "--mmproj", made[1])
+    assert done.returncode == 0, done.stderr.decode()
 
 
 @pytest.mark.parametrize("key, value, message", [
