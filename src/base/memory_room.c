@@ -77,10 +77,21 @@ static int64_t address_room(const char *root) {
   return ommai_max_i64((int64_t)limit.rlim_cur - pages * (int64_t)sysconf(_SC_PAGESIZE), 0);
 }
 
-int64_t ommai_memory_room(const char *root) {
+/* A line of /proc/meminfo. */
+static int64_t machine_bytes(const char *root, const char *format) {
   char path[PATH_MAX];
   snprintf(path, sizeof path, "%s/proc/meminfo", root);
-  int64_t kilobytes = read_number(path, "MemAvailable: %lld kB");
-  int64_t machine = kilobytes < 0 || kilobytes > INT64_MAX / 1024 ? -1 : kilobytes * 1024;
+  int64_t kilobytes = read_number(path, format);
+  return kilobytes < 0 || kilobytes > INT64_MAX / 1024 ? -1 : kilobytes * 1024;
+}
+
+int64_t ommai_memory_room(const char *root) {
+  int64_t machine = machine_bytes(root, "MemAvailable: %lld kB");
   return smaller(smaller(machine, cgroup_room(root)), address_room(root));
+}
+
+int64_t ommai_memory_limit(const char *root) {
+  int64_t room = cgroup_room(root), limit;
+  if (room < 0) return -1;
+  return ommai_add_i64(room, ommai_max_i64(machine_bytes(root, "SwapFree: %lld kB"), 0), &limit) ? limit : -1;
 }

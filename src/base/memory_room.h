@@ -8,3 +8,7 @@
  * and what `ulimit -v` leaves of addresses. -1 where none of them is known. `root` is put before
  * every path: "" for this machine. Thread-safe. Source: cgroup-v2.rst and proc(5). */
 int64_t ommai_memory_room(const char *root);
+
+/* Bytes beyond which the kernel ends this process: what its control groups leave, and the machine's
+ * free swap. -1 where no group has a limit. */
+int64_t ommai_memory_limit(const char *root);

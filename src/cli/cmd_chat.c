@@ -332,6 +332,7 @@ static enum omma_status check_room(void *context, const struct omma_model *model
   omma_grammar_destroy(grammar);
   OMMAI_TRY(omma_estimate_memory(model, &chat->engine_options, 0, &estimate, error));
   chat->engine_options.kv_cache_bytes = estimate.kv_cache_bytes;
+  OMMAI_TRY(ommai_room_check_total(model, &estimate, OMMAI_ROOM_OPTIONS_OF_CHAT, error));
   if (!chat->interactive) {
     OMMAI_TRY(ommai_room_check_prompt(model, &estimate, chat->conversation.messages, chat->conversation.count, error));
   } else if (chat->n_attachments) {

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/file.h"
 #include "base/plural.h"
 #include "base/team.h"
@@ -206,7 +207,7 @@ static void report_model(const struct ommai_common *common, const struct omma_mo
 
 static enum omma_status before_weights(void *context, const struct omma_model *model, struct omma_error *error) {
   const struct ommai_check *check = context;
-  ommai_room_warn_of_weights(model);
+  OMMAI_TRY(ommai_room_check_weights(model, error));
   return check->run ? check->run(check->context, model, error) : OMMA_OK;
 }
 

@@ -38,6 +38,32 @@ void ommai_room_warn_of_total(const struct omma_model *model, const struct omma_
       options);
 }
 
+static enum omma_status check_limit(const char *what, int64_t bytes, const char *advice, struct omma_error *error) {
+  char needed[32], left[32];
+  int64_t limit = ommai_memory_limit("");
+  if (limit < 0 || bytes <= limit) return OMMA_OK;
+  return ommai_fail(error, OMMA_ERROR_MEMORY, "%s %s, and the memory limit of this process's control group leaves %s: %s", what,
+                    ommai_format_bytes(bytes, needed, sizeof needed), ommai_format_bytes(limit, left, sizeof left), advice);
+}
+
+enum omma_status ommai_room_check_weights(const struct omma_model *model, struct omma_error *error) {
+  struct omma_model_info info;
+  omma_model_get_info(model, &info);
+  OMMAI_TRY(
+      check_limit("the weights take", info.weight_bytes, "--quantization makes those of the language model smaller", error));
+  ommai_room_warn_of_weights(model);
+  return OMMA_OK;
+}
+
+enum omma_status ommai_room_check_total(const struct omma_model *model, const struct omma_memory_estimate *estimate,
+                                        const char *options, struct omma_error *error) {
+  char advice[192];
+  snprintf(advice, sizeof advice, "%s make it smaller", options);
+  OMMAI_TRY(check_limit("the estimate in all is", estimate->total_bytes, advice, error));
+  ommai_room_warn_of_total(model, estimate, options);
+  return OMMA_OK;
+}
+
 int ommai_room_failed(const struct omma_error *error, const char *options) {
   if (error->status != OMMA_ERROR_MEMORY) return ommai_failed_call(error);
   if (!options) return ommai_failed("%s (omma plan prints what is needed and free)", error->message);

@@ -18,6 +18,12 @@ void ommai_room_warn_of_weights(const struct omma_model *model);
  * weights alone do. */
 void ommai_room_warn_of_total(const struct omma_model *model, const struct omma_memory_estimate *estimate, const char *options);
 
+/* As these warn, but fails where the kernel would end the process instead of swapping: where a
+ * control group, such as a container's, leaves less. Errors: MEMORY. */
+enum omma_status ommai_room_check_weights(const struct omma_model *model, struct omma_error *error);
+enum omma_status ommai_room_check_total(const struct omma_model *model, const struct omma_memory_estimate *estimate,
+                                        const char *options, struct omma_error *error);
+
 /* Reports an error as ommai_failed_call does; where memory ran out, also that `options` (NULL:
  * none) make the need smaller. */
 int ommai_room_failed(const struct omma_error *error, const char *options);

@@ -252,13 +252,10 @@ static enum omma_status check_room(void *context, const struct omma_model *model
   struct opening *opening = context;
   struct omma_memory_estimate *estimate = opening->estimate;
   OMMAI_TRY(omma_estimate_memory(model, &opening->engine, 0, estimate, error));
-  if (opening->encoder_only) {
-    ommai_room_warn_of_total(model, estimate, OMMAI_ROOM_OPTIONS_OF_ENCODING);
-    return OMMA_OK;
-  }
+  if (opening->encoder_only) return ommai_room_check_total(model, estimate, OMMAI_ROOM_OPTIONS_OF_ENCODING, error);
   opening->engine.kv_cache_bytes = estimate->kv_cache_bytes;
   ommai_room_note(model, estimate);
-  ommai_room_warn_of_total(model, estimate, OMMAI_ROOM_OPTIONS_OF_SERVING);
+  OMMAI_TRY(ommai_room_check_total(model, estimate, OMMAI_ROOM_OPTIONS_OF_SERVING, error));
   ommai_room_warn_of_largest(model, estimate, opening->image_options);
   return OMMA_OK;
 }

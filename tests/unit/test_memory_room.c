@@ -37,6 +37,21 @@ static void the_tightest_group_counts(void **state) {
   assert_int_equal(ommai_memory_room(root), 0);
 }
 
+static void a_limit_is_a_groups_room_and_the_swap(void **state) {
+  (void)state;
+  char root[TEST_PATH_SIZE];
+  test_folder_create(root);
+  test_write_at(root, "proc/meminfo", MEMINFO);
+  assert_int_equal(ommai_memory_limit(root), -1);
+  test_write_at(root, "proc/self/cgroup", "0::/a\n");
+  assert_int_equal(ommai_memory_limit(root), -1);
+  test_write_at(root, "sys/fs/cgroup/a/memory.max", "3000000000\n");
+  test_write_at(root, "sys/fs/cgroup/a/memory.current", "1000000000\n");
+  assert_int_equal(ommai_memory_limit(root), 2000000000);
+  test_write_at(root, "proc/meminfo", MEMINFO "SwapFree: 1000 kB\n");
+  assert_int_equal(ommai_memory_limit(root), 2000000000 + 1000 * 1024);
+}
+
 /* In a container the group is named as outside, and mounted as the root. */
 static void a_group_that_is_the_mounts_root_counts(void **state) {
   (void)state;
@@ -85,9 +100,13 @@ static void this_machine_has_a_value(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_machine_without_groups_has_what_meminfo_gives), cmocka_unit_test(the_tightest_group_counts),
-      cmocka_unit_test(a_group_that_is_the_mounts_root_counts),          cmocka_unit_test(groups_of_version_1_count),
-      cmocka_unit_test(files_without_a_value_are_not_a_limit),           cmocka_unit_test(this_machine_has_a_value),
+      cmocka_unit_test(a_machine_without_groups_has_what_meminfo_gives),
+      cmocka_unit_test(the_tightest_group_counts),
+      cmocka_unit_test(a_limit_is_a_groups_room_and_the_swap),
+      cmocka_unit_test(a_group_that_is_the_mounts_root_counts),
+      cmocka_unit_test(groups_of_version_1_count),
+      cmocka_unit_test(files_without_a_value_are_not_a_limit),
+      cmocka_unit_test(this_machine_has_a_value),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
