@@ -1,5 +1,6 @@
 #include "server/connection.h"
 
+#include <linux/sockios.h>
 #include <linux/tcp.h> /* glibc's own has no tcpi_bytes_received */
 #include <microhttpd.h>
 #include <netinet/in.h>
@@ -42,13 +43,19 @@ static void take_address(struct ommai_connection *connection, const struct socka
   }
 }
 
-/* Bytes that have come from the client so far; 0 where the system does not report it. */
-static uint64_t received(const struct ommai_connection *connection) {
+/* Of the connection's counters, a 64-bit one; false where the system does not report it. */
+static bool read_counter(const struct ommai_connection *connection, size_t place, uint64_t *bytes) {
   struct tcp_info info;
   socklen_t size = sizeof info;
-  if (getsockopt(connection->descriptor, IPPROTO_TCP, TCP_INFO, &info, &size)) return 0;
-  return size >= offsetof(struct tcp_info, tcpi_bytes_received) + sizeof info.tcpi_bytes_received ? info.tcpi_bytes_received
-                                                                                                  : 0;
+  if (getsockopt(connection->descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) || size < place + sizeof *bytes) return false;
+  memcpy(bytes, (const char *)&info + place, sizeof *bytes);
+  return true;
+}
+
+/* Bytes that have come from the client so far; 0 where that is not known. */
+static uint64_t received(const struct ommai_connection *connection) {
+  uint64_t bytes = 0;
+  return read_counter(connection, offsetof(struct tcp_info, tcpi_bytes_received), &bytes) ? bytes : 0;
 }
 
 static void enter(struct ommai_connection *connection, enum ommai_connection_stage stage) {
@@ -95,11 +102,10 @@ void ommai_connection_refuse_head(struct ommai_server *server) {
   }
 }
 
-/* Closes a connection whose request is not complete; a client that has begun one gets the
- * reason. */
+/* Closes a connection; a client that has begun a request that is not complete gets the reason. */
 static void shut_down(struct ommai_server *server, struct ommai_connection *connection) {
-  if (!connection->encrypted && connection->stage != OMMAI_STAGE_IDLE && received(connection) > 0)
-    send_too_late(connection->descriptor);
+  bool waits = connection->stage == OMMAI_STAGE_HEAD || connection->stage == OMMAI_STAGE_BODY;
+  if (!connection->encrypted && waits && received(connection) > 0) send_too_late(connection->descriptor);
   shutdown(connection->descriptor, SHUT_RDWR);
   connection->is_shut_down = true;
   server->n_connections--;
@@ -290,13 +296,28 @@ static bool body_stalls(const struct ommai_server *server, struct ommai_connecti
   return so_far && (double)came < (double)server->min_body_rate * (double)window_ns / (double)SECOND_NS;
 }
 
+/* The client reads, but all the while there is more for it than it takes: as long as an idle
+ * connection may last, at less than the rate of bodies. */
+static bool answer_stalls(const struct ommai_server *server, struct ommai_connection *connection, int64_t now_ns) {
+  int waiting = 0;
+  uint64_t taken;
+  if (!read_counter(connection, offsetof(struct tcp_info, tcpi_bytes_acked), &taken)) return false;
+  double enough = (double)server->min_body_rate * (double)server->idle_timeout_ns / (double)SECOND_NS;
+  if (ioctl(connection->descriptor, SIOCOUTQ, &waiting) || waiting == 0 ||
+      (double)(taken - connection->window_received) >= enough) {
+    connection->window_ns = now_ns;
+    connection->window_received = taken;
+  }
+  return now_ns - connection->window_ns > server->idle_timeout_ns;
+}
+
 static bool is_late(const struct ommai_server *server, struct ommai_connection *connection, int64_t now_ns) {
   int64_t waited_ns = now_ns - connection->since_ns;
   switch (connection->stage) {
     case OMMAI_STAGE_IDLE: return waited_ns > server->idle_timeout_ns;
     case OMMAI_STAGE_HEAD: return waited_ns > server->head_timeout_ns;
     case OMMAI_STAGE_BODY: return waited_ns > server->body_timeout_ns || body_stalls(server, connection, now_ns);
-    case OMMAI_STAGE_ANSWER: break;
+    case OMMAI_STAGE_ANSWER: return answer_stalls(server, connection, now_ns);
   }
   return false;
 }

@@ -39,8 +39,8 @@ struct ommai_connection {
   int64_t since_ns;          /* when the stage began */
   int64_t request_ns;        /* when the request began, or the waiting for it */
   uint64_t request_received; /* bytes received by then, in all of the connection's life */
-  int64_t window_ns;         /* of a body: since when its rate is measured, */
-  uint64_t window_received;  /* and bytes received by then */
+  int64_t window_ns;         /* of a body or an answer: since when its rate is measured, */
+  uint64_t window_received;  /* and bytes received, or taken by the client, by then */
   int64_t hung_up_ns;        /* 0: not */
   bool answering;            /* a request for a worker is complete, its reply not out */
   bool is_shut_down;         /* shut down; libmicrohttpd will close it */
@@ -91,7 +91,7 @@ struct ommai_http_call *ommai_connection_hang_up(struct ommai_server *server, ui
 /* Shuts all down. list_lock is held; list_changed is signalled whenever one is closed. */
 void ommai_connection_end_all(struct ommai_server *server);
 
-/* Shuts down connections that have waited too long for a request or for the rest of one, or whose
- * client has hung up before its request was complete: libmicrohttpd then sees the end and closes
- * them. list_lock is held. */
+/* Shuts down connections that have waited too long for a request or for the rest of one, whose
+ * client reads an answer too slowly, or has hung up before its request was complete: libmicrohttpd
+ * then sees the end and closes them. list_lock is held. */
 void ommai_connection_expire(struct ommai_server *server, int64_t now_ns);

@@ -3,6 +3,8 @@ is closed."""
 
 import contextlib
 import os
+import pathlib
+import re
 import select
 import signal
 import socket
@@ -269,3 +271,31 @@ def test_what_is_refused_is_not_waited_for_longer(start):
     with server.connect() as connection:
         connection.sendall(head(1000, "/nowhere") + b" ")
         read_until(connection, b"408")
+
+
+def resident_bytes(server):
+    status = pathlib.Path(f"/proc/{server.process.pid}/status").read_text()
+    return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024
+
+
+def test_a_slow_reader_has_an_end_and_disturbs_nobody(start):
+    """Eight kilobytes a second of answers of some megabytes, so that none is idle, while others are
+    answered."""
+    server = start(idle_timeout=2, min_body_rate=20000)
+    fields = {"messages": [{"role": "user", "content": "[[tokens=4000]] one"}]}
+    before, idle = resident_bytes(server), entries(server, "fd")
+    slow = [server.send_post(CHAT, {"stream": True, "max_tokens": 4000, "n": 2, **fields}, receive_buffer=4096) for _ in range(8)]
+    wait_for(lambda: entries(server, "fd") >= idle + len(slow), "all connections")
+    deadline = time.monotonic() + 60
+    while entries(server, "fd") > idle:
+        assert time.monotonic() < deadline, "still open"
+        for connection in slow:
+            with contextlib.suppress(OSError):
+                connection.recv(2048)
+        assert server.chat("quick").status == 200
+        assert resident_bytes(server) - before < len(slow) * (4 << 20) + (16 << 20)
+        time.sleep(0.25)
+    reader = server.send_post(CHAT, {"stream": True, "max_tokens": 4000, "n": 2, **fields})
+    assert read_until(reader, b"data: [DONE]").count(b"data: ") >= 8000
+    for connection in slow:
+        connection.close()

@@ -539,7 +539,7 @@ static void *compute(void *context) {
     if (job && engine->stopping) job->cancelled = true;
     if (wait_ns > 0 && !engine->stopping) {
       struct timespec until;
-      clock_gettime(CLOCK_REALTIME, &until);
+      clock_gettime(CLOCK_MONOTONIC, &until);
       int64_t at = (int64_t)until.tv_sec * 1000000000 + until.tv_nsec + wait_ns;
       until = (struct timespec){.tv_sec = at / 1000000000, .tv_nsec = at % 1000000000};
       pthread_cond_timedwait(&engine->changed, &engine->lock, &until);
@@ -563,7 +563,7 @@ enum omma_status omma_engine_create(struct omma_model *model, const struct omma_
   (void)model, (void)error;
   struct omma_engine *made = calloc(1, sizeof *made);
   pthread_mutex_init(&made->lock, NULL);
-  pthread_cond_init(&made->changed, NULL);
+  ommai_clock_condition_init(&made->changed);
   made->limit = options && options->queue_limit ? options->queue_limit : MAX_RUNNING;
   made->stats.alive = true;
   made->next_id = 1;
