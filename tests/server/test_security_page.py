@@ -46,7 +46,7 @@ def limit(words):
 IN_HELP = {
     "open connections": "max-connections", "requests that wait for the engine": "max-queued-bytes", "the time for a head": "head-timeout",
     "a body, in bytes": "max-body-bytes", "the time for a body": "body-timeout", "a body's speed": "min-body-rate",
-    "an open connection without a request": "idle-timeout", "images; videos": "limit-mm-per-prompt",
+    "an open connection without a request": "idle-timeout", "an answer that a client reads": "idle-timeout", "images; videos": "limit-mm-per-prompt",
     "compiling the form of an answer": "max-grammar-seconds", "memory of all compiled forms": "max-grammar-bytes",
     "new requests after SIGTERM": "shutdown-delay", "running requests after SIGTERM": "shutdown-timeout"}
 # Rows without an option: where the number stands in the sources. Masks: milliseconds, 10 ns a step.
