@@ -396,10 +396,11 @@ static void *look_at_target(void *context, const char *target, struct MHD_Connec
 }
 
 /* A line of libmicrohttpd's log: the only sign it gives of what it refuses by itself. Its replies
- * are in HTML, and 0.9 writes the head of this one twice. */
+ * are in HTML, and 0.9 writes the head of this one twice. Other lines are about connections that
+ * it closes without a reply, as where memory ran out. */
 static void look_at_complaint(void *server, const char *format, va_list arguments) {
-  (void)format, (void)arguments;
-  ommai_connection_refuse_head(server);
+  (void)arguments;
+  if (strstr(format, "Content-Length")) ommai_connection_refuse_head(server);
 }
 
 enum { MAX_OPTIONS = 5 };
