@@ -6,6 +6,7 @@
 #include "server/answer.h"
 #include "server/completions.h"
 #include "server/endpoints.h"
+#include "server/field_value.h"
 #include "server/grammar_job.h"
 #include "server/http_call.h"
 #include "server/request_json.h"
@@ -109,8 +110,9 @@ static bool read_prompts(struct completion *completion, const json_t *root, stru
  * token is generated all the same and left out, as vLLM does. */
 static bool read_echo(struct completion *completion, json_t *root, struct ommai_api_error *error) {
   const json_t *max_tokens = json_object_get(root, "max_tokens");
+  int64_t limit;
   if (!ommai_field_boolean(root, "echo", &completion->echo, error)) return false;
-  completion->prompt_only = completion->echo && json_is_integer(max_tokens) && json_integer_value(max_tokens) == 0;
+  completion->prompt_only = completion->echo && ommai_value_integer(max_tokens, &limit) && limit == 0;
   return !completion->prompt_only || !json_object_set_new(root, "max_tokens", json_integer(1)) || ommai_api_fail_memory(error);
 }
 

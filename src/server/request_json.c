@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "server/field_value.h"
 
 /* The index after the string that begins at body[start], or `size` when it does not end. */
 static size_t skip_string(const char *body, size_t size, size_t start) {
@@ -105,9 +106,7 @@ static bool wrong_type(const char *key, const char *expected, const json_t *valu
 bool ommai_field_boolean(const json_t *object, const char *key, bool *out, struct ommai_api_error *error) {
   const json_t *value = get((struct ommai_field_note){object, key, "boolean", 0, 0, false});
   if (!value) return true;
-  if (!json_is_boolean(value)) return wrong_type(key, "true or false", value, error);
-  *out = json_is_true(value);
-  return true;
+  return ommai_value_boolean(value, out) || wrong_type(key, "true or false", value, error);
 }
 
 bool ommai_field_integer(const json_t *object, const char *key, int64_t low, int64_t high, int64_t *out,
@@ -115,7 +114,7 @@ bool ommai_field_integer(const json_t *object, const char *key, int64_t low, int
   const json_t *value = get((struct ommai_field_note){object, key, "integer", (double)low, (double)high, false});
   int64_t number;
   if (!value) return true;
-  if (!ommai_json_whole(value, &number)) return wrong_type(key, "an integer", value, error);
+  if (!ommai_value_integer(value, &number)) return wrong_type(key, "an integer", value, error);
   if (number < low)
     return ommai_api_fail(error, 400, key, "%s must be at least %" PRId64 ", got %" PRId64 ".", key, low, number);
   if (number > high)
@@ -128,8 +127,8 @@ bool ommai_field_number(const json_t *object, const char *key, double low, doubl
                         struct ommai_api_error *error) {
   const json_t *value = get((struct ommai_field_note){object, key, "number", low, high, open});
   if (!value) return true;
-  if (!json_is_number(value)) return wrong_type(key, "a number", value, error);
-  double number = json_number_value(value);
+  double number;
+  if (!ommai_value_number(value, &number)) return wrong_type(key, "a number", value, error);
   if (!(number <= high) || !(open ? number > low : number >= low)) {
     return ommai_api_fail(error, 400, key, "%s must be in %c%g, %g], got %g.", key, open ? '(' : '[', low, high, number);
   }

@@ -127,7 +127,7 @@ def test_logprobs(server):
     ({"prompt": None}, "body.prompt"), ({"prompt": 5}, "prompt"), ({"prompt": ""}, "prompt"), ({"prompt": []}, "prompt"),
     ({"prompt": [[]]}, "prompt"), ({"prompt": [1, -1]}, "prompt"), ({"prompt": [1 << 40]}, "prompt"), ({"prompt": [1, "a"]}, "prompt"),
     ({"prompt": ["a", [1]]}, "prompt"), ({"prompt": [[1], 2]}, "prompt"), ({"prompt": [None]}, "prompt"),
-    ({"prompt": ["a"] * 9}, "prompt"), ({"prompt": ["a"] * 3, "n": 3}, "prompt"), ({"logprobs": True}, "logprobs"),
+    ({"prompt": ["a"] * 9}, "prompt"), ({"prompt": ["a"] * 3, "n": 3}, "prompt"), ({"logprobs": "many"}, "logprobs"),
     ({"logprobs": 21}, "logprobs"), ({"suffix": "x"}, "suffix"),
     ({"best_of": 2}, "best_of"), ({"max_tokens": 0}, "max_tokens"), ({"max_tokens": 1 << 20}, "max_tokens"),
     ({"temperature": -1}, "temperature"), ({"stream_options": {}}, "stream_options"), ({"n": 0}, "n")])

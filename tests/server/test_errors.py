@@ -115,7 +115,7 @@ def test_wrong_media_options(server, fields, part):
 
 
 @pytest.mark.real_too
-@pytest.mark.parametrize("field, value", [("fps", 0), ("fps", 1001), ("fps", "2"), ("num_frames", -2), ("num_frames", 1.5)])
+@pytest.mark.parametrize("field, value", [("fps", 0), ("fps", 1001), ("fps", "two"), ("num_frames", -2), ("num_frames", 1.5)])
 def test_wrong_media_numbers(server, field, value):
     check(server.chat("x", media_io_kwargs={"video": {field: value}}), 400, "BadRequestError", field, field)
 
@@ -168,7 +168,7 @@ def test_prompt_too_long(server):
     ({"top_logprobs": 2}, "top_logprobs", ["logprobs"]),
     ({"logprobs": True, "top_logprobs": 21}, "top_logprobs", ["21"]),
     ({"logprobs": 3}, "logprobs", ["logprobs"]),
-    ({"stream": "yes"}, "stream", ["yes"]),
+    ({"stream": "perhaps"}, "stream", ["perhaps"]),
     ({"stream_options": {"include_usage": True}}, "stream_options", ["stream"]),
     ({"stream": True, "stream_options": {"include_usages": True}}, "stream_options", ['unknown key "include_usages"; known are include_usage, ']),
     ({"response_format": {"type": "json_object", "schema": {}}}, "response_format", ['"schema"', "known are type and json_schema"]),
@@ -377,3 +377,16 @@ def test_wrong_token_requests(server, path, body, param):
 def test_base64_with_line_breaks_is_taken(server):
     url = "data:image/png;base64," + base64.encodebytes(png()).decode()
     assert server.chat(messages=bad_image(url)).status == 200
+
+
+@pytest.mark.parametrize("field, value, wrong", [
+    ("max_tokens", ["16", " 16 ", "1_0", "+5", "0016", "1.0", "16\n", "1_0.00", True, 2.0], ["1.5", "1e3", "", "0x10", "16.", ".0", "1__0", "_1", "1_", "+ 5", "true", "1,0"]),
+    ("temperature", ["0.5", " 0.5 ", "1e-1", ".5", "1.", "+.5", "0_1.5", False, "0"], ["inf", "nan", "0x1", "", "1e", "1__0", "_1.0", "1_", "true", "( 1"]),
+    ("logprobs", ["true", "True", "FALSE", "1", "0", "yes", "NO", "on", "Off", "t", "F", "y", "N", 0, 1.0], [" true", "", "2", "1.0", 2, "maybe"]),
+])
+def test_values_are_read_as_pydantic_does(server, field, value, wrong):
+    """The lists are what pydantic 2 took, and refused, of vLLM's types for these fields."""
+    for each in value:
+        assert server.post(CHAT, {"messages": HELLO, "max_tokens": 2, field: each}).status == 200, each
+    for each in wrong:
+        check(server.post(CHAT, {"messages": HELLO, "max_tokens": 2, field: each}), 400, "BadRequestError", field, field)

@@ -190,7 +190,7 @@ def check(reply, status, kind, *parts):
     ({"tool_choice": {"type": "tool", "name": "f"}}, "When using `tool_choice`, `tools` must be set"),
     ({"tool_choice": {"type": "bogus"}}, 'tool_choice: type must be auto, any, none or tool with a name, got "bogus"'),
     ({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}, 'tools[0]: type "web_search_20250305"'),
-    ({"stream": 1}, "stream must be true or false"),
+    ({"stream": 2}, "stream must be true or false"),
 ])
 def test_wrong_requests(server, fields, part):
     whole = {"max_tokens": 9, "messages": user("hello"), **fields}

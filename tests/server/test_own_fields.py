@@ -77,7 +77,7 @@ def test_progress_begins_with_the_images(server):
 
 @pytest.mark.real_too
 @pytest.mark.parametrize("value, message", [(True, "must be an object, got"), ({"detail": True}, 'unknown key "detail"; known are details'),
-                                            ({"details": 1}, "details"), ([], "must be an object, got")])
+                                            ({"details": 2}, "details"), ([], "must be an object, got")])
 def test_wishes_that_mean_nothing(server, value, message):
     reply = server.chat(ommatidia=value)
     assert reply.status == 400 and message in reply.error["message"], reply.body

@@ -86,7 +86,7 @@ def test_the_budget_reaches_the_engine(thinking, start, kind):
     ({"thinking_token_budget": -2}, "thinking_token_budget", "at least -1, got -2"),
     ({"thinking_token_budget": 1.5}, "thinking_token_budget", "1.5"),
     ({"thinking_token_budget": "many"}, "thinking_token_budget", "many"),
-    ({"include_reasoning": 1}, "include_reasoning", "true or false"),
+    ({"include_reasoning": 2}, "include_reasoning", "true or false"),
     ({"reasoning_effort": 1}, "reasoning_effort", "a string"),
 ])
 def test_bad_wishes(thinking, fields, param, part):

@@ -172,7 +172,7 @@ def test_an_error_in_mid_stream(server):
     ({"input": [{"type": "function_call_output", "call_id": "f"}]}, "input", "input[0]: a function_call_output needs"),
     ({"input": "x", "instructions": 5}, "instructions", "a string"),
     ({"input": "x", "max_output_tokens": 0}, "max_output_tokens", "max_output_tokens must be at least 1, got 0"),
-    ({"input": "x", "max_output_tokens": "5"}, "max_output_tokens", "max_output_tokens must be an integer"),
+    ({"input": "x", "max_output_tokens": "five"}, "max_output_tokens", "max_output_tokens must be an integer"),
     ({"input": "x", "max_output_tokens": 99999}, "max_output_tokens", "max_output_tokens is too large: 99999"),
     ({"input": "x", "temperature": 3}, "temperature", "[0, 2], got 3"),
     ({"input": "x", "previous_response_id": "resp_1"}, "previous_response_id", "not stored"),
@@ -195,7 +195,7 @@ def test_an_error_in_mid_stream(server):
     ({"input": "x", "tool_choice": "bogus"}, "tool_choice", "When using `tool_choice`, `tools` must be set"),
     ({"input": "x", "tool_choice": {"type": "function", "name": "f"}}, "tool_choice", "When using `tool_choice`, `tools` must be set"),
     ({"input": "x", "tool_choice": {"type": "bogus"}}, "tool_choice", 'type "bogus" is not supported'),
-    ({"input": "x", "stream": "yes"}, "stream", "true or false"),
+    ({"input": "x", "stream": "maybe"}, "stream", "true or false"),
 ])
 def test_wrong_requests(server, fields, param, part):
     reply = server.post(PATH, fields)

@@ -182,9 +182,9 @@ def test_an_answer_that_repeats_ends(server):
     ({"prompt_logprobs": "all"}, "prompt_logprobs", ["all"]),
     ({"prompt_logprobs": 1, "stream": True}, "prompt_logprobs", ["stream=True"]),
     ({"truncation_side": "middle"}, "truncation_side", ["middle"]),
-    ({"include_stop_str_in_output": 1}, "include_stop_str_in_output", ["true or false"]),
-    ({"skip_special_tokens": "no"}, "skip_special_tokens", ["true or false"]),
-    ({"return_token_ids": 1}, "return_token_ids", ["true or false"]),
+    ({"include_stop_str_in_output": 2}, "include_stop_str_in_output", ["true or false"]),
+    ({"skip_special_tokens": "never"}, "skip_special_tokens", ["true or false"]),
+    ({"return_token_ids": 2}, "return_token_ids", ["true or false"]),
 ])
 def test_wrong_values_are_named(server, fields, param, parts):
     for reply in (server.chat("hello", **fields), server.post("/v1/completions", {"prompt": "hello", **fields})):

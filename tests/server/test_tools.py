@@ -202,7 +202,7 @@ def test_switches_of_the_template(tool_server):
     ({"tool_choice": "often"}, "tool_choice", '"none", "auto" and "required"'),
     ({"tool_choice": {"type": "function"}}, "tool_choice", "my_function"),
     ({"tool_choice": {"type": "function", "function": {"name": "dance"}}}, "tool_choice", '"dance", is none of tools'),
-    ({"parallel_tool_calls": "yes"}, "parallel_tool_calls", "true or false"),
+    ({"parallel_tool_calls": "perhaps"}, "parallel_tool_calls", "true or false"),
     ({"chat_template_kwargs": []}, "chat_template_kwargs", "must be an object"),
     ({"messages": [*QUESTION, {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}]}]}, "messages",
      "messages[1].tool_calls[0]: arguments"),
