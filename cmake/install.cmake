@@ -12,7 +12,8 @@ set(OMMA_NEW_FOLDERS ${CMAKE_INSTALL_LIBDIR} ${CMAKE_INSTALL_LIBDIR}/cmake ${OMM
 if(NOT OMMA_ATTENTION_ONLY)
   list(APPEND OMMA_NEW_FOLDERS ${CMAKE_INSTALL_BINDIR} share ${CMAKE_INSTALL_MANDIR} ${CMAKE_INSTALL_MANDIR}/man1 share/bash-completion
     share/bash-completion/completions share/zsh share/zsh/site-functions share/fish share/fish/vendor_completions.d share/ommatidia share/ommatidia/demo
-    share/ommatidia/demo/images)
+    share/ommatidia/demo/images share/doc ${CMAKE_INSTALL_DOCDIR}
+    ${CMAKE_INSTALL_DOCDIR}/docs ${CMAKE_INSTALL_DOCDIR}/docs/images ${CMAKE_INSTALL_DOCDIR}/docs/models)
 endif()
 install(CODE "
   foreach(folder ${OMMA_NEW_FOLDERS})
@@ -38,6 +39,9 @@ if(NOT OMMA_ATTENTION_ONLY)
   install(TARGETS omma RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(FILES include/omma/encoding_store.h include/omma/engine_figures.h include/omma/kv_events.h include/omma/log.h include/omma/model.h include/omma/omma.h include/omma/sampling.h include/omma/tensor_file.h include/omma/tower.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/omma)
   install(FILES docs/omma.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  # Help, errors and the manual name these pages as docs/NAME.md.
+  install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+  install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN *.md PATTERN *.png PATTERN *.svg)
   # A manual page for each command is written by the program, which must run on the machine that builds it.
   set(OMMA_COMMANDS chat run serve batch encode preprocess tokenize detokenize plan info verify bench-attention bench-encoder
     bench-decode bench-serve)

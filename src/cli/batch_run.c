@@ -211,7 +211,7 @@ int ommai_batch_run(const struct ommai_batch_job *job, struct ommai_batch_counts
   *counts = (struct ommai_batch_counts){0};
   int code = OMMAI_EXIT_FAILED;
   if (run.slots && run.seen) {
-    ommai_progress_begin(&run.progress, "batch");
+    ommai_progress_begin_long(&run.progress, "batch");
     code = answer_lines(&run);
     ommai_progress_end(&run.progress);
   } else {

@@ -62,9 +62,16 @@ static bool can_attach(const struct session *session, const char *kind, const ch
 /* `which`: the question that it goes with. */
 static bool add_image(struct session *session, const char *source, const char *which) {
   struct omma_part *part = &session->pending[session->n_pending];
+  struct omma_image_sizes sizes;
+  struct omma_error error;
   if (!can_attach(session, "image", source)) return false;
   double start = ommai_clock_seconds();
   if (ommai_attach_image(source, &session->options->attaching, part) != OMMAI_EXIT_DONE) return false;
+  if (omma_model_image_sizes(session->model, omma_image_width(part->image), omma_image_height(part->image),
+                             &part->image_options, &sizes, &error) != OMMA_OK) {
+    ommai_attachment_release(part);
+    return ommai_failed("image: %s: %s", source, error.message) == OMMAI_EXIT_DONE;
+  }
   session->decode_image += ommai_clock_seconds() - start;
   session->n_pending++;
   printf("(%dx%d, goes with %s)\n", (int)omma_image_width(part->image), (int)omma_image_height(part->image), which);

@@ -21,10 +21,14 @@ static bool is_model(const char *directory) {
 }
 
 static int take_directory(const char *command, const char *word, struct ommai_chat_words *sorted) {
+  char pattern[OMMAI_MAX_PATH];
   if (sorted->model) return ommai_usage_error("%s: %s: the model is given already (%s)", command, word, sorted->model);
   if (!is_model(word) && !ommai_is_gguf(word)) {
-    return ommai_usage_error("%s: %s: a directory without config.json is not a model (--video %s takes one of frames)", command,
-                             word, word);
+    return ommai_usage_error(
+        "%s: %s: a directory without config.json is not a model (%s* gives the images in it, each as an image, and --video %s "
+        "all as "
+        "the frames of one video)",
+        command, word, ommai_directory_pattern(word, pattern, sizeof pattern), word);
   }
   sorted->model = word;
   return OMMAI_EXIT_DONE;
@@ -61,6 +65,7 @@ int ommai_chat_words_sort(const char *command, const struct ommai_strings *words
   size_t first = 0;
   if (model_first && !sorted->model && words->count) sorted->model = words->items[first++];
   for (size_t i = first; i < words->count && code == OMMAI_EXIT_DONE; i++) code = take_word(command, words->items[i], sorted);
-  for (size_t i = 0; i < sorted->images.count; i++) sorted->n_from_standard_input += strcmp(sorted->images.items[i], "-") == 0;
+  for (size_t i = 0; i < sorted->images.count; i++)
+    sorted->n_from_standard_input += ommai_is_standard_input(sorted->images.items[i]);
   return code;
 }

@@ -7,7 +7,7 @@
 struct ommai_chat_words {
   const char *model, *prompt;   /* of the options; NULL: not given. A word sets them, once */
   struct ommai_strings images;  /* those of the options; words add to them; room for every word */
-  size_t n_from_standard_input; /* images named "-" */
+  size_t n_from_standard_input; /* images that it is */
 };
 
 /* Sorts `words` into model, images and question: a directory with a config.json is the model, an

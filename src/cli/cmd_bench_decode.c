@@ -409,9 +409,9 @@ static void release(struct bench *bench) {
 }
 
 static int run_bench_decode(const void *given, const struct ommai_strings *arguments) {
-  const struct values *values = given;
-  (void)arguments;
-  struct bench bench = {.values = values};
+  struct values values = *(const struct values *)given;
+  struct bench bench = {.values = &values};
+  if (ommai_common_take_model("bench decode", arguments, &values.runs.common) != OMMAI_EXIT_DONE) return OMMAI_EXIT_USAGE;
   bench.contexts = ommai_allocate(&ommai_default_allocator, MAX_CONTEXTS, sizeof *bench.contexts);
   if (!bench.contexts) return ommai_failed("bench decode: out of memory");
   int code = parse_contexts(&bench);
@@ -419,7 +419,7 @@ static int run_bench_decode(const void *given, const struct ommai_strings *argum
   if (code == OMMAI_EXIT_DONE) code = make_contexts(&bench);
   if (code == OMMAI_EXIT_DONE) code = create_engine(&bench);
   if (code == OMMAI_EXIT_DONE) code = measure(&bench);
-  if (code == OMMAI_EXIT_DONE) code = values->runs.common.json ? print_json(&bench) : print_table(&bench);
+  if (code == OMMAI_EXIT_DONE) code = values.runs.common.json ? print_json(&bench) : print_table(&bench);
   release(&bench);
   return code;
 }
@@ -441,16 +441,17 @@ static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Work", tabl
 const struct ommai_command ommai_command_bench_decode = {
     .name = "bench decode",
     .summary = "speed of prefill and decode compared with this machine's peak and memory",
-    .arguments = "--model DIR [--context N,...] [--tokens M] [--batch N]",
+    .arguments = "[DIR] [--context N,...] [--tokens M] [--batch N]",
     .details =
         "Runs the prefill of prompts of random tokens and decodes tokens after them, past any end-of-sequence token. Compares "
         "the best time of a prefill with that of its floating-point operations at the machine's peak, which the same threads "
         "reach from registers, and what the decode of a token reads (weights, keys and values) with the rate at which the same "
         "threads read memory, both measured in the same run: the mean of a run's tokens, and the fastest step, since the "
         "memory's rate is the best of pieces of some milliseconds.",
-    .examples = {"omma bench decode --model models/my-model --context 100,1024"},
+    .examples = {"omma bench decode models/my-model --context 100,1024"},
     .groups = {&options, &ommai_bench_run_options, &ommai_output_options, &ommai_model_options, &ommai_weight_options,
                &ommai_machine_options},
     .values_size = sizeof(struct values),
+    .max_arguments = 1,
     .run = run_bench_decode,
 };

@@ -305,16 +305,16 @@ static void release(struct bench *bench) {
 
 static int run_bench_encoder(const void *given, const struct ommai_strings *arguments) {
   const struct values *values = given;
-  (void)arguments;
   struct bench *bench = ommai_allocate(&ommai_default_allocator, 1, sizeof *bench);
   if (!bench) return ommai_failed("bench encoder: out of memory");
   struct ommai_common common = values->runs.common;
+  int code = ommai_common_take_model("bench encoder", arguments, &common);
   /* Nothing is generated: the smallest context keeps the engine's memory for keys and values
    * small. */
   common.max_model_len = OMMA_ATTENTION_PAGE_TOKENS;
   common.no_chat = true;
   bench->values = values;
-  int code = parse_sizes(bench);
+  if (code == OMMAI_EXIT_DONE) code = parse_sizes(bench);
   if (code == OMMAI_EXIT_DONE) code = ommai_open_model(&common, false, &bench->model);
   if (code == OMMAI_EXIT_DONE) {
     omma_model_get_info(bench->model, &bench->info);
@@ -343,16 +343,17 @@ static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Work", tabl
 const struct ommai_command ommai_command_bench_encoder = {
     .name = "bench encoder",
     .summary = "speed and memory of a model's vision tower compared with this machine's peak",
-    .arguments = "--model DIR [--image-size WxH,...] [--batch N]",
+    .arguments = "[DIR] [--image-size WxH,...] [--batch N]",
     .details =
         "Runs images of noise through the vision tower, from pixels in memory to embeddings, and compares the best time with "
         "that of the same floating-point operations at the machine's peak, which the same threads reach from registers in the "
         "same run. Prints the time of each part of the best run, and the peak memory besides the weights next to the estimate; "
         "the code of libraries, and the code that oneDNN generates for the shapes of layers, is not in the estimate and is "
         "printed separately. Several images are run in packed passes and one by one, in turns.",
-    .examples = {"omma bench encoder --model models/my-model --image-size 256x256 --batch 64"},
+    .examples = {"omma bench encoder models/my-model --image-size 256x256 --batch 64"},
     .groups = {&options, &ommai_bench_run_options, &ommai_output_options, &ommai_image_options, &ommai_model_options,
                &ommai_weight_options, &ommai_machine_options},
     .values_size = sizeof(struct values),
+    .max_arguments = 1,
     .run = run_bench_encoder,
 };

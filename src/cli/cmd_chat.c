@@ -51,7 +51,7 @@ struct values {
 #define OMMAI_VALUES struct values
 
 static const struct ommai_option sampling_table[] = {
-    OMMAI_INTEGER("max-tokens", max_tokens, "N", 1, INT32_MAX, "maximum number of tokens in the answer",
+    OMMAI_INTEGER("max-tokens", max_tokens, "N", 1, INT32_MAX, "maximum number of tokens in the answer", .letter = 'n',
                   .otherwise = "the model's, else what the context leaves"),
     OMMAI_INTEGER("min-tokens", min_tokens, "N", 0, INT32_MAX, "minimum number of tokens in the answer", .initial = "0"),
     OMMAI_TEMPERATURE_OPTION(temperature, 2, .otherwise = "the model's, else 0"),
@@ -321,6 +321,20 @@ static int begin_conversation(struct chat *chat) {
                                 chat->prompt_size);
 }
 
+/* Refuses images that the model cannot take, by their names. */
+static enum omma_status check_images(const struct chat *chat, const struct omma_model *model, struct omma_error *error) {
+  for (size_t i = 0; i < chat->values->images.count; i++) {
+    const struct omma_part *part = &chat->attachments[i];
+    struct omma_image_sizes sizes;
+    enum omma_status status = omma_model_image_sizes(model, omma_image_width(part->image), omma_image_height(part->image),
+                                                     &part->image_options, &sizes, error);
+    if (status == OMMA_OK) continue;
+    ommai_error_prefix(error, "%.200s", chat->values->images.items[i]);
+    return status;
+  }
+  return OMMA_OK;
+}
+
 /* Refuses what cannot be before time goes into packing weights: a wrong form of answers, a question
  * that does not fit, or images of the first. The engine gets the memory that was estimated. */
 static enum omma_status check_room(void *context, const struct omma_model *model, struct omma_error *error) {
@@ -328,6 +342,7 @@ static enum omma_status check_room(void *context, const struct omma_model *model
   const struct omma_message images = {.role = OMMA_ROLE_USER, .parts = chat->attachments, .n_parts = chat->n_attachments};
   struct omma_memory_estimate estimate;
   struct omma_grammar *grammar;
+  OMMAI_TRY(check_images(chat, model, error));
   OMMAI_TRY(ommai_answer_constraint_compile(&chat->form, model, &grammar, error));
   omma_grammar_destroy(grammar);
   OMMAI_TRY(omma_estimate_memory(model, &chat->engine_options, 0, &estimate, error));
@@ -467,10 +482,17 @@ static const struct ommai_option form_table[] = {
 };
 static const struct ommai_option_group form_options = OMMAI_OPTION_GROUP("Form of the answer", form_table);
 
+static const struct ommai_option other_table[] = {
+    OMMAI_NUMBER("temp", temperature, "T", 0, 2, "the same as --temperature"),
+    OMMAI_INTEGER("n-predict", max_tokens, "N", 1, INT32_MAX, "the same as --max-tokens"),
+    OMMAI_SIZE("ctx-size", common.max_model_len, "SIZE", 1, INT64_MAX, "the same as --max-model-len"),
+};
+static const struct ommai_option_group other_options = OMMAI_OPTION_GROUP("By llama.cpp's names", other_table);
+
 #define QUESTION_GROUPS                                                                                                     \
   {                                                                                                                         \
     &question_options, &sampling_options, &form_options, &ommai_image_options, &ommai_model_options, &ommai_weight_options, \
-        &ommai_engine_options, &ommai_template_options, &ommai_machine_options                                              \
+        &ommai_engine_options, &ommai_template_options, &ommai_machine_options, &other_options                              \
   }
 
 const struct ommai_command ommai_command_chat = {

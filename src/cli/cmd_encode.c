@@ -175,7 +175,7 @@ static int take_image(struct run *run, size_t index, struct omma_image *image, c
 static int encode_all(struct run *run) {
   size_t n = run->sources->count;
   int code = OMMAI_EXIT_DONE;
-  ommai_progress_begin(&run->progress, "encoding");
+  ommai_progress_begin_long(&run->progress, "encoding");
   for (size_t i = 0; i < n && code == OMMAI_EXIT_DONE && !ommai_interrupted(); i++) {
     struct omma_image *image;
     struct omma_image_sizes sizes;
@@ -227,13 +227,16 @@ static int run_encode(const void *given, const struct ommai_strings *arguments) 
   const struct values *values = given;
   if (!values->output) return ommai_usage_error("encode: --output is missing: the file to write, such as OUT.safetensors");
   struct ommai_common common = values->common;
+  struct ommai_strings sources = *arguments;
   struct omma_model *model = NULL;
-  struct run run = {.values = values, .sources = arguments, .limits = ommai_common_image_options(&values->common)};
+  struct run run = {.values = values, .sources = &sources, .limits = ommai_common_image_options(&values->common)};
   /* Nothing is generated: the smallest context keeps the engine's memory for keys and values
    * small. */
   common.max_model_len = OMMA_ATTENTION_PAGE_TOKENS;
   common.no_chat = true;
-  int code = ommai_open_model(&common, false, &model);
+  int code = ommai_common_take_model_of("encode", OMMAI_FURTHER_FILES, &sources, &common);
+  if (code == OMMAI_EXIT_DONE && !sources.count) code = ommai_usage_error("encode: images are missing");
+  if (code == OMMAI_EXIT_DONE) code = ommai_open_model(&common, false, &model);
   if (code == OMMAI_EXIT_DONE) code = open_run(&run, model);
   ommai_interrupt_defer();
   if (code == OMMAI_EXIT_DONE) code = encode_all(&run);
@@ -243,7 +246,7 @@ static int run_encode(const void *given, const struct ommai_strings *arguments) 
   omma_tensor_file_destroy(run.file);
   omma_engine_destroy(run.engine);
   omma_model_close(model);
-  ommai_release(&ommai_default_allocator, run.written, arguments->count, sizeof *run.written);
+  ommai_release(&ommai_default_allocator, run.written, sources.count, sizeof *run.written);
   return code;
 }
 
@@ -263,12 +266,13 @@ static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Output", ta
 const struct ommai_command ommai_command_encode = {
     .name = "encode",
     .summary = "embeddings of images, as a safetensors file",
-    .arguments = "IMAGE... --output OUT.safetensors",
+    .arguments = "[DIR] IMAGE... --output OUT.safetensors",
     .details =
         "Runs images through the vision tower. Per image i the file holds image.i.embeddings [n_tokens, width], "
         "image.i.deepstack.j of the same shape where the model has such outputs, and image.i.grid_thw. Images are read, "
         "encoded "
-        "and written in groups of at most 64 MiB of pixels, so memory does not grow with their number.",
+        "and written in groups of at most 64 MiB of pixels, so memory does not grow with their number. DIR is the model, as "
+        "with --model.",
     .examples = {"omma encode photo.jpg scan.png --output embeddings.safetensors"},
     .groups = {&options, &ommai_image_options, &ommai_model_options, &ommai_weight_options, &ommai_machine_options},
     .values_size = sizeof(struct values),

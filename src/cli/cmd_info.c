@@ -155,7 +155,7 @@ static int run_info(const void *given, const struct ommai_strings *arguments) {
 #define OMMAI_VALUES struct values
 
 static const struct ommai_option table[] = {
-    OMMAI_STRING("model", common.model, "DIR", "also print the shape of this model and the memory it takes"),
+    OMMAI_STRING("model", common.model, "DIR", "also print the shape of this model and the memory it takes", .letter = 'm'),
     OMMAI_MMPROJ_OPTION(common.mmproj),
 };
 static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Model", table);

@@ -261,13 +261,6 @@ static const char *file_name(const char *path) {
   return slash ? slash + 1 : path;
 }
 
-/* No image is a directory, a GGUF file or called so. */
-static bool is_model(const char *word) {
-  struct stat found;
-  if (stat(word, &found) != 0) return false;
-  return S_ISDIR(found.st_mode) || ommai_path_ends_with(word, ".json") || ommai_is_gguf(word);
-}
-
 /* The directory of a model that may be given as its config.json. */
 static const char *model_directory(const char *model, char *out, size_t size) {
   const char *name = file_name(model);
@@ -281,12 +274,8 @@ static int run_plan(const void *given, const struct ommai_strings *arguments) {
   const char *usual = USUAL_SIZE;
   char directory[OMMAI_MAX_PATH];
   struct estimate estimate = {.sources = *arguments};
-  if (arguments->count && is_model(arguments->items[0])) {
-    int code = ommai_common_take_model("plan", arguments, &values.common);
-    if (code != OMMAI_EXIT_DONE) return code;
-    estimate.sources.items++;
-    estimate.sources.count--;
-  }
+  int code = ommai_common_take_model_of("plan", OMMAI_FURTHER_FILES, &estimate.sources, &values.common);
+  if (code != OMMAI_EXIT_DONE) return code;
   if (!values.common.model && !arguments->count) {
     return ommai_usage_error("plan: arguments are missing (usage: omma plan [options] [DIR] [IMAGE-or-WxH...])");
   }

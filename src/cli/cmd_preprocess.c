@@ -126,12 +126,17 @@ static int run_preprocess(const void *given, const struct ommai_strings *argumen
   if (!values->output && !values->json) {
     return ommai_usage_error("preprocess: --output is missing: the file to write, such as OUT.safetensors");
   }
+  struct ommai_common common = values->common;
+  struct ommai_strings sources = *arguments;
   struct omma_model *model = NULL;
-  size_t n_images = arguments->count;
+  int code = ommai_common_take_model_of("preprocess", OMMAI_FURTHER_FILES, &sources, &common);
+  if (code == OMMAI_EXIT_DONE && !sources.count) code = ommai_usage_error("preprocess: images are missing");
+  if (code != OMMAI_EXIT_DONE) return code;
+  size_t n_images = sources.count;
   struct patches *patches = ommai_allocate(&ommai_default_allocator, n_images, sizeof *patches);
   if (!patches) return ommai_failed("preprocess: out of memory: a list of %zu images", n_images);
-  int code = ommai_open_model(&values->common, true, &model);
-  if (code == OMMAI_EXIT_DONE) code = preprocess_all(model, values, arguments, patches);
+  code = ommai_open_model(&common, true, &model);
+  if (code == OMMAI_EXIT_DONE) code = preprocess_all(model, values, &sources, patches);
   omma_model_close(model);
   for (size_t i = 0; i < n_images; i++) release_values(&patches[i]);
   ommai_release(&ommai_default_allocator, patches, n_images, sizeof *patches);
@@ -149,12 +154,12 @@ static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Output", ta
 const struct ommai_command ommai_command_preprocess = {
     .name = "preprocess",
     .summary = "images as the model's patches, as a safetensors file",
-    .arguments = "IMAGE... --output OUT.safetensors",
+    .arguments = "[DIR] IMAGE... --output OUT.safetensors",
     .details =
         "Decodes, resizes and normalises images and cuts them into patches. Per image i the file holds "
         "image.i.pixel_values [n_patches, patch_dim] and image.i.grid_thw, with the patches in the order of the model's "
         "official "
-        "processor: by merge blocks, or row by row. Needs no weights.",
+        "processor: by merge blocks, or row by row. DIR is the model, as with --model. Needs no weights.",
     .examples = {"omma preprocess photo.jpg --max-pixels 500k --output patches.safetensors"},
     .groups = {&options, &ommai_image_options, &ommai_model_options, &ommai_machine_options},
     .values_size = sizeof(struct values),

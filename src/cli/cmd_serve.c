@@ -159,6 +159,7 @@ static int serve(const struct values *values, const struct omma_server_options *
   int code = OMMAI_EXIT_DONE;
   const struct omma_server_beat watchdog = {ommai_service_watchdog_ms(), beat};
   if (ommai_server_create(options, opened->model, opened->engine, &server, &error) != OMMA_OK) return ommai_failed_call(&error);
+  ommai_serve_note_names(opened->model, server);
   note_configuration(values, options, opened);
   if (values->uds) {
     note_socket(values->uds);
@@ -224,6 +225,7 @@ static int serve_with(struct values *values, const struct ommai_strings *argumen
   if (code != OMMAI_EXIT_DONE) return code;
   /* A client that hangs up must not end the program. */
   signal(SIGPIPE, SIG_IGN);
+  ommai_show_times();
   struct ommai_log_writer *log = ommai_log_writer_create(STDERR_FILENO, LOG_BYTES);
   if (!log) return ommai_failed("serve: out of memory: the log");
   options.log_context = log;

@@ -59,19 +59,19 @@ static int tokenize(const struct omma_model *model, const char *text, size_t siz
 }
 
 static int run_tokenize(const void *given, const struct ommai_strings *arguments) {
-  const struct values *values = given;
-  const char *text = values->text;
-  if (text && arguments->count) return ommai_usage_error("tokenize: '%s': --text gives a text already", arguments->items[0]);
-  if (arguments->count > 1) {
-    return ommai_usage_error("tokenize: '%s': put a text of several words in quotes", arguments->items[1]);
-  }
-  if (arguments->count) text = arguments->items[0];
+  struct values values = *(const struct values *)given;
+  struct ommai_strings words = *arguments;
+  const char *text = values.text;
+  int code = ommai_common_take_model_of("tokenize", OMMAI_FURTHER_TEXTS, &words, &values.common);
+  if (code != OMMAI_EXIT_DONE) return code;
+  if (text && words.count) return ommai_usage_error("tokenize: '%s': --text gives a text already", words.items[0]);
+  if (words.count > 1) return ommai_usage_error("tokenize: '%s': put a text of several words in quotes", words.items[1]);
+  if (words.count) text = words.items[0];
   struct omma_model *model = NULL;
   char *input = NULL;
   size_t size = text ? strlen(text) : 0;
-  int code = OMMAI_EXIT_DONE;
   if (!text) code = ommai_read_input(&input, &size);
-  if (code == OMMAI_EXIT_DONE) code = ommai_open_model(&values->common, true, &model);
+  if (code == OMMAI_EXIT_DONE) code = ommai_open_model(&values.common, true, &model);
   if (code == OMMAI_EXIT_DONE) code = tokenize(model, text ? text : input, size);
   omma_model_close(model);
   free(input);
@@ -183,16 +183,18 @@ static int print_text(const struct omma_model *model, const struct values *value
 }
 
 static int run_detokenize(const void *given, const struct ommai_strings *arguments) {
-  const struct values *values = given;
+  struct values values = *(const struct values *)given;
+  struct ommai_strings words = *arguments;
   struct omma_model *model = NULL;
   struct ids ids = {0};
   char *input = NULL;
   const char *text = NULL;
   size_t size = 0;
-  int code = find_ids(values, arguments, &input, &text, &size);
+  int code = ommai_common_take_model_of("detokenize", OMMAI_FURTHER_TEXTS, &words, &values.common);
+  if (code == OMMAI_EXIT_DONE) code = find_ids(&values, &words, &input, &text, &size);
   if (code == OMMAI_EXIT_DONE) code = read_ids(text, size, &ids);
-  if (code == OMMAI_EXIT_DONE) code = ommai_open_model(&values->common, true, &model);
-  if (code == OMMAI_EXIT_DONE) code = print_text(model, values, &ids);
+  if (code == OMMAI_EXIT_DONE) code = ommai_open_model(&values.common, true, &model);
+  if (code == OMMAI_EXIT_DONE) code = print_text(model, &values, &ids);
   omma_model_close(model);
   release_ids(&ids);
   free(input);
@@ -217,11 +219,13 @@ static const struct ommai_option_group detokenize_options = OMMAI_OPTION_GROUP("
 const struct ommai_command ommai_command_tokenize = {
     .name = "tokenize",
     .summary = "token ids of a text, as JSON",
-    .arguments = "[TEXT]",
+    .arguments = "[DIR] [TEXT]",
     .max_arguments = SIZE_MAX,
     .details =
         "Prints {\"tokens\": [...], \"count\": N} for a text, the model's markers in it recognised. Without TEXT it is read "
-        "from standard input. Needs no weights.",
+        "from standard input. DIR is the model, as with --model; where the text is the name of one, it goes after --text. "
+        "Needs "
+        "no weights.",
     .examples = {"omma tokenize \"two red circles\""},
     .groups = {&tokenize_options, &ommai_model_options, &ommai_machine_options},
     .values_size = sizeof(struct values),
@@ -231,11 +235,11 @@ const struct ommai_command ommai_command_tokenize = {
 const struct ommai_command ommai_command_detokenize = {
     .name = "detokenize",
     .summary = "the text of token ids",
-    .arguments = "[ID...]",
+    .arguments = "[DIR] [ID...]",
     .max_arguments = SIZE_MAX,
     .details =
         "Prints the text of token ids, with nothing added, so that `omma tokenize | omma detokenize` gives its input back. "
-        "Needs no weights.",
+        "DIR is the model, as with --model. Needs no weights.",
     .examples = {"omma tokenize \"two red circles\" | omma detokenize"},
     .groups = {&detokenize_options, &ommai_model_options, &ommai_machine_options},
     .values_size = sizeof(struct values),

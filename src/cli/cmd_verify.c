@@ -71,7 +71,8 @@ static int run_verify(const void *given, const struct ommai_strings *arguments) 
 
 static const struct ommai_option table[] = {
     OMMAI_STRING("model", common.model, "DIR",
-                 "also check the files of this model: names, shapes and types of all tensors, no NaN or infinity"),
+                 "also check the files of this model: names, shapes and types of all tensors, no NaN or infinity",
+                 .letter = 'm'),
     OMMAI_MMPROJ_OPTION(common.mmproj),
 };
 static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Model", table);

@@ -1,24 +1,36 @@
 #include "cli/diagnostics.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "cli/error_words.h"
 #include "cli/plain_text.h"
 
 #define MAX_LINE 2048
 
-static void print_line(const char *prefix, const char *format, va_list arguments) {
+static bool shows_times;
+
+static void print_line(const char *time, const char *prefix, const char *format, va_list arguments) {
   char line[MAX_LINE];
   vsnprintf(line, sizeof line, format, arguments);
-  fprintf(stderr, "omma: %s%s\n", prefix, ommai_plain_text(line));
+  fprintf(stderr, "%s%somma: %s%s\n", time, *time ? " " : "", prefix, ommai_plain_text(line));
+}
+
+void ommai_show_times(void) { shows_times = true; }
+
+static void print_note(const char *prefix, const char *format, va_list arguments) {
+  char now[OMMAI_CLOCK_UTC_SIZE] = "";
+  if (shows_times) ommai_clock_utc(now);
+  print_line(now, prefix, format, arguments);
 }
 
 int ommai_failed(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  print_line("", format, arguments);
+  print_line("", "", format, arguments);
   va_end(arguments);
   return OMMAI_EXIT_FAILED;
 }
@@ -31,7 +43,7 @@ int ommai_failed_call(const struct omma_error *error) {
 int ommai_usage_error(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  print_line("", format, arguments);
+  print_line("", "", format, arguments);
   va_end(arguments);
   return OMMAI_EXIT_USAGE;
 }
@@ -39,14 +51,14 @@ int ommai_usage_error(const char *format, ...) {
 void ommai_warn(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  print_line("warning: ", format, arguments);
+  print_note("warning: ", format, arguments);
   va_end(arguments);
 }
 
 void ommai_note(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  print_line("", format, arguments);
+  print_note("", format, arguments);
   va_end(arguments);
 }
 

@@ -20,6 +20,9 @@ int ommai_usage_error(const char *format, ...) __attribute__((format(printf, 1, 
 void ommai_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void ommai_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* From now on notes and warnings begin with the time, as lines of a log do. */
+void ommai_show_times(void);
+
 /* Flushes stdout: OMMAI_EXIT_DONE, or OMMAI_EXIT_FAILED with a message when something written to it
  * was lost. */
 int ommai_finish_output(void);

@@ -13,6 +13,7 @@ struct format {
 
 #define HEIF_HINT "heif-convert FILE out.png"
 #define VIDEO_HINT "ffmpeg -i FILE -vf fps=2 FRAMES/%d.png, and then --video FRAMES"
+#define AUDIO_HINT "models here see images and read text, sound is not supported"
 #define MAGICK_HINT "magick FILE out.png"
 
 /* ISO base media files tell their kind in the four bytes after "ftyp"; the last of them stands for
@@ -24,10 +25,18 @@ static const struct format formats[] = {
     {4, 8, "ftypmsf1", {"a HEIF image", HEIF_HINT}},
     {4, 8, "ftypavif", {"an AVIF image", HEIF_HINT}},
     {4, 8, "ftypavis", {"an AVIF image", HEIF_HINT}},
+    {4, 8, "ftypM4A ", {"an M4A recording", AUDIO_HINT}},
     {4, 7, "ftypcrx", {"a camera's raw image", "darktable-cli FILE out.png"}},
     {4, 4, "ftyp", {"a video", VIDEO_HINT}},
     {0, 4, "\x1a\x45\xdf\xa3", {"a video", VIDEO_HINT}},
     {8, 4, "AVI ", {"a video", VIDEO_HINT}},
+    {8, 4, "WAVE", {"a WAV recording", AUDIO_HINT}},
+    {0, 3, "ID3", {"an MP3 recording", AUDIO_HINT}},
+    {0, 2, "\xff\xfb", {"an MP3 recording", AUDIO_HINT}},
+    {0, 2, "\xff\xf3", {"an MP3 recording", AUDIO_HINT}},
+    {0, 2, "\xff\xf2", {"an MP3 recording", AUDIO_HINT}},
+    {0, 4, "fLaC", {"a FLAC recording", AUDIO_HINT}},
+    {0, 4, "OggS", {"an Ogg recording or video", AUDIO_HINT}},
     {0, 4, "II*\0", {"a TIFF image or a camera's raw image", MAGICK_HINT}},
     {0, 4, "MM\0*", {"a TIFF image or a camera's raw image", MAGICK_HINT}},
     {0, 8, "\0\0\0\x0cjP  ", {"a JPEG 2000 image", MAGICK_HINT}},

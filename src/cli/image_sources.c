@@ -1,10 +1,12 @@
 #include "cli/image_sources.h"
 
+#include <errno.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/allocator.h"
@@ -70,16 +72,55 @@ static int load_data_url(const char *source, struct omma_image **image) {
   return code;
 }
 
-static int load_standard_input(struct omma_image **image) {
+/* Everything that a stream holds, with a NUL after it; `name` is for messages. Release with free.
+ * Returns an exit code. */
+static int read_stream(FILE *stream, const char *name, char **text, size_t *size) {
+  FILE *memory = open_memstream(text, size);
+  if (!memory) return ommai_failed("%s: out of memory", name);
+  char block[16384];
+  size_t total = 0, got;
+  while (total <= MAX_INPUT_BYTES && (got = fread(block, 1, sizeof block, stream)) > 0) {
+    fwrite(block, 1, got, memory);
+    total += got;
+  }
+  int code = OMMAI_EXIT_DONE;
+  bool lost = ferror(memory) != 0;
+  if (fclose(memory) != 0 || lost) {
+    code = ommai_failed("%s: out of memory", name);
+  } else if (ferror(stream)) {
+    code = ommai_failed("%s: cannot be read", name);
+  } else if (total > MAX_INPUT_BYTES) {
+    code = ommai_failed("%s: more than %zu bytes", name, MAX_INPUT_BYTES);
+  }
+  if (code == OMMAI_EXIT_DONE) return code;
+  free(*text);
+  *text = NULL;
+  return code;
+}
+
+static int load_stream(FILE *stream, const char *name, struct omma_image **image) {
   char *bytes;
   size_t size;
+  int code = read_stream(stream, name, &bytes, &size);
+  if (code != OMMAI_EXIT_DONE) return code;
+  code = decode(name, bytes, size, image);
+  free(bytes);
+  return code;
+}
+
+static int load_standard_input(struct omma_image **image) {
   if (isatty(STDIN_FILENO)) {
     return ommai_usage_error("image: -: standard input is a terminal: pipe an image into it, such as curl -s URL | omma ...");
   }
-  int code = ommai_read_input(&bytes, &size);
-  if (code != OMMAI_EXIT_DONE) return code;
-  code = decode("standard input", bytes, size, image);
-  free(bytes);
+  return load_stream(stdin, "standard input", image);
+}
+
+/* A pipe or a device, such as a shell's <(command), is read once. */
+static int load_pipe(const char *path, struct omma_image **image) {
+  FILE *stream = fopen(path, "rb");
+  if (!stream) return ommai_failed("image: %s: %s", path, strerror(errno));
+  int code = load_stream(stream, path, image);
+  fclose(stream);
   return code;
 }
 
@@ -91,8 +132,14 @@ static size_t read_start(const char *path, char *start, size_t size) {
   return got;
 }
 
+static bool is_pipe(const char *path) {
+  struct stat found;
+  return stat(path, &found) == 0 && (S_ISFIFO(found.st_mode) || S_ISCHR(found.st_mode));
+}
+
 static int load_file(const char *path, struct omma_image **image) {
   struct omma_error error;
+  if (is_pipe(path)) return load_pipe(path, image);
   if (omma_image_load(path, NULL, image, &error) == OMMA_OK) return OMMAI_EXIT_DONE;
   char start[OMMAI_FOREIGN_IMAGE_BYTES];
   size_t size = error.status == OMMA_ERROR_IO ? 0 : read_start(path, start, sizeof start);
@@ -109,15 +156,19 @@ bool ommai_holds_image(const char *path) {
   return ommai_foreign_image(start, read_start(path, start, sizeof start)) != NULL;
 }
 
+bool ommai_is_standard_input(const char *source) {
+  return strcmp(source, "-") == 0 || strcmp(source, "/dev/stdin") == 0 || strcmp(source, "/dev/fd/0") == 0;
+}
+
 bool ommai_is_image_source(const char *word) {
-  if (strcmp(word, "-") == 0 || ommai_file_exists(word)) return true;
+  if (ommai_is_standard_input(word) || ommai_file_exists(word) || is_pipe(word)) return true;
   bool one_word = !strpbrk(word, " \t\r\n");
   return one_word && (starts_with(word, "data:image/") || is_network_address(word));
 }
 
 int ommai_load_image(const char *source, struct omma_image **image) {
   char path[OMMAI_MAX_PATH];
-  if (strcmp(source, "-") == 0) return load_standard_input(image);
+  if (ommai_is_standard_input(source)) return load_standard_input(image);
   if (starts_with(source, "data:")) return load_data_url(source, image);
   if (ommai_file_address(source, path, sizeof path)) return load_file(path, image);
   if (is_network_address(source)) {
@@ -149,26 +200,4 @@ void ommai_release_images(struct omma_image **images, size_t count) {
   ommai_release(&ommai_default_allocator, images, count, sizeof *images);
 }
 
-int ommai_read_input(char **text, size_t *size) {
-  FILE *memory = open_memstream(text, size);
-  if (!memory) return ommai_failed("standard input: out of memory");
-  char block[16384];
-  size_t total = 0, got;
-  while (total <= MAX_INPUT_BYTES && (got = fread(block, 1, sizeof block, stdin)) > 0) {
-    fwrite(block, 1, got, memory);
-    total += got;
-  }
-  int code = OMMAI_EXIT_DONE;
-  bool lost = ferror(memory) != 0;
-  if (fclose(memory) != 0 || lost) {
-    code = ommai_failed("standard input: out of memory");
-  } else if (ferror(stdin)) {
-    code = ommai_failed("standard input: cannot be read");
-  } else if (total > MAX_INPUT_BYTES) {
-    code = ommai_failed("standard input: more than %zu bytes", MAX_INPUT_BYTES);
-  }
-  if (code == OMMAI_EXIT_DONE) return code;
-  free(*text);
-  *text = NULL;
-  return code;
-}
+int ommai_read_input(char **text, size_t *size) { return read_stream(stdin, "standard input", text, size); }

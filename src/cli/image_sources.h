@@ -4,12 +4,16 @@
 #include <omma/omma.h>
 #include <stdbool.h>
 
-/* Loads the image that `source` names: a file, its file:// address, a data: URL in base64, or "-"
- * for standard input. Addresses on the network are refused. Returns an exit code; the error has
+/* Loads the image that `source` names: a file, a pipe, a file:// address, a data: URL in base64, or
+ * "-" for standard input. Addresses on the network are refused. Returns an exit code; the error has
  * been printed. */
 int ommai_load_image(const char *source, struct omma_image **image);
 
-/* Whether a word of the command line names an image: a file that exists, an address, or "-". */
+/* Whether a source is standard input: "-", /dev/stdin or /dev/fd/0. */
+bool ommai_is_standard_input(const char *source);
+
+/* Whether a word of the command line names an image: a file or pipe that exists, an address, or
+ * standard input. */
 bool ommai_is_image_source(const char *word);
 
 /* Whether a file holds an image, or what people take for one (foreign_images.h). */

@@ -80,6 +80,27 @@ static int list_second_words(const char *word) {
 
 static bool asks_for_help(const char *word) { return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0; }
 
+/* Commands of ollama and vLLM that this program has not, and what does their work. */
+static const struct {
+  const char *name, *hint;
+} foreign_commands[] = {
+    {"pull", "nothing is downloaded: get the model first (hf download) and name its directory: omma chat DIR"},
+    {"push", "models are directories: copy one, or upload it (hf upload)"},
+    {"create", "a model is a Hugging Face directory or a GGUF file, as it is: omma chat DIR"},
+    {"cp", "models are directories: copy one"},
+    {"rm", "models are directories: remove one"},
+    {"list", "models are directories, wherever they lie: ls; a server's are listed at /v1/models"},
+    {"ls", "models are directories, wherever they lie: ls; a server's are listed at /v1/models"},
+    {"ps", "a server is one process with one model: pgrep -a omma; what it is doing is at /metrics"},
+    {"stop", "a server is one process: Ctrl-C or SIGTERM ends it when its requests are done"},
+    {"show", "omma info DIR prints a model's shape and memory, omma plan DIR also tokens and times"},
+    {"complete", "omma serve has /v1/completions, omma chat DIR asks without a server"},
+    {"collect-env", "omma info prints the machine and its kernels"},
+    {"bench throughput",
+     "omma bench serve --request-rate inf measures a server's, omma bench decode that of prefill and decode alone"},
+    {"bench latency", "omma bench decode measures prefill and decode of one request, omma bench serve those of a server"},
+};
+
 /* Compares two words where the first is the first of a two-word command. */
 static int unknown_command(int argc, char **argv) {
   char wanted[64];
@@ -91,6 +112,10 @@ static int unknown_command(int argc, char **argv) {
   for (size_t i = 0; i < ommai_n_commands; i++) {
     ommai_nearest_offer(&search, ommai_commands[i]->name);
     if (ommai_commands[i]->alias) ommai_nearest_offer(&search, ommai_commands[i]->alias);
+  }
+  for (size_t i = 0; i < sizeof foreign_commands / sizeof *foreign_commands; i++) {
+    if (strcmp(foreign_commands[i].name, wanted) == 0)
+      return ommai_usage_error("%s: no such command: %s (`omma help` lists all)", wanted, foreign_commands[i].hint);
   }
   if (!search.best) return ommai_usage_error("%s: unknown command (`omma help` lists all)", wanted);
   return ommai_usage_error("%s: unknown command, did you mean %s? (`omma help` lists all)", wanted, search.best);

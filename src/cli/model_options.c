@@ -38,7 +38,7 @@ static const enum omma_kv_cache_type kv_cache_values[] = {OMMA_KV_CACHE_AUTO, OM
                                                           OMMA_KV_CACHE_INT8};
 
 static const struct ommai_option machine_table[] = {
-    OMMAI_INTEGER("threads", threads, "N", 1, MAX_THREADS, "number of CPU threads",
+    OMMAI_INTEGER("threads", threads, "N", 1, MAX_THREADS, "number of CPU threads", .letter = 't',
                   .otherwise = "the CPUs this process may use"),
     OMMAI_CHOICE("isa", isa, "LEVEL", ommai_isa_names,
                  "CPU level to use; an error where the machine lacks it; overrides OMMA_ISA",
@@ -56,7 +56,7 @@ static const struct ommai_option output_table[] = {
 
 static const struct ommai_option model_table[] = {
     OMMAI_STRING("model", model, "DIR",
-                 "model: a Hugging Face directory (config.json, tokenizer.json, *.safetensors) or a GGUF file",
+                 "model: a Hugging Face directory (config.json, tokenizer.json, *.safetensors) or a GGUF file", .letter = 'm',
                  .otherwise = "the demo model"),
     OMMAI_MMPROJ_OPTION(mmproj),
 };
@@ -85,7 +85,7 @@ static const char *const checkpoint_length[] = {"auto", "-1", NULL};
 
 static const struct ommai_option engine_table[] = {
     OMMAI_SIZE("max-model-len", max_model_len, "SIZE", 1, INT64_MAX,
-               "context length in tokens, prompt and answer together; auto or -1: the default",
+               "context length in tokens, prompt and answer together; auto or -1: the default", .letter = 'c',
                .otherwise = "the checkpoint's, or what fits into memory", .unset_words = checkpoint_length),
     OMMAI_SIZE("kv-cache-bytes", kv_cache_bytes, "SIZE", 1, INT64_MAX,
                "size of the KV cache, such as 2G; memory is taken as it is used",
@@ -146,8 +146,12 @@ static int refuse_model(const char *path, const struct stat *found) {
   static const char wanted[] =
       "a model is a Hugging Face directory with config.json, tokenizer.json and *.safetensors, or a GGUF file with its "
       "--mmproj";
+  char pattern[OMMAI_MAX_PATH];
   if (!found) return ommai_failed("model: %s: no such file or directory: %s; nothing is downloaded", path, wanted);
-  if (S_ISDIR(found->st_mode)) return ommai_failed("model: %s: a directory without config.json: %s", path, wanted);
+  if (S_ISDIR(found->st_mode)) {
+    return ommai_failed("model: %s: a directory without config.json: %s (the images of a directory are given as %s*)", path,
+                        wanted, ommai_directory_pattern(path, pattern, sizeof pattern));
+  }
   if (ommai_path_ends_with(path, ".json")) {
     return ommai_failed(
         "model: %s: a file: a model's configuration must be called config.json and stand in a directory, which is the model",
@@ -230,6 +234,25 @@ int ommai_common_take_model(const char *command, const struct ommai_strings *arg
   return OMMAI_EXIT_DONE;
 }
 
+/* Whether a word is meant as a model: no image is a directory, a GGUF file or called config.json,
+ * but a text may be the name of a directory. */
+static bool is_model(const char *word, enum ommai_further_words further) {
+  struct stat found;
+  if (stat(word, &found) != 0) return false;
+  if (S_ISDIR(found.st_mode)) return further == OMMAI_FURTHER_FILES || may_hold_model(word);
+  return ommai_is_gguf(word) || (further == OMMAI_FURTHER_FILES && ommai_path_ends_with(word, ".json"));
+}
+
+int ommai_common_take_model_of(const char *command, enum ommai_further_words further, struct ommai_strings *words,
+                               struct ommai_common *common) {
+  if (!words->count || !is_model(words->items[0], further)) return OMMAI_EXIT_DONE;
+  int code = ommai_common_take_model(command, words, common);
+  bool directory = ommai_directory_has(words->items[0], "");
+  words->items++;
+  words->count--;
+  return code == OMMAI_EXIT_DONE && directory ? ommai_check_model_path(common) : code;
+}
+
 int ommai_open_model(const struct ommai_common *common, bool config_only, struct omma_model **model) {
   struct ommai_check none = {0};
   return ommai_open_model_checked(common, config_only, &none, model);
@@ -268,7 +291,7 @@ int ommai_open_model_checked(const struct ommai_common *common, bool config_only
                                        .before_weights = config_only ? NULL : before_weights,
                                        .before_weights_context = check};
   double start = ommai_clock_seconds();
-  ommai_progress_begin(&listeners.line, "loading the model");
+  ommai_progress_begin_long(&listeners.line, "loading the model");
   enum omma_status status = omma_model_open(directory, &options, model, &error);
   ommai_progress_end(&listeners.line);
   if (status != OMMA_OK) return refused(common, &error);

@@ -72,6 +72,12 @@ int ommai_check_model_path(const struct ommai_common *common);
  * DIR`. Both are a usage error. Returns an exit code. */
 int ommai_common_take_model(const char *command, const struct ommai_strings *arguments, struct ommai_common *common);
 
+/* The same for commands with further words, which may be texts: takes the first one where it is a
+ * model, and where they cannot be directories, any directory. `words` is left with the others. */
+enum ommai_further_words { OMMAI_FURTHER_TEXTS, OMMAI_FURTHER_FILES };
+int ommai_common_take_model_of(const char *command, enum ommai_further_words further, struct ommai_strings *words,
+                               struct ommai_common *common);
+
 /* Opens the model that --model names, else the demo model. With a line of progress, and a warning
  * where its chat template is not the one that prompts are rendered by. Returns an exit code; the
  * error has been printed. */

@@ -6,7 +6,6 @@
 
 static const struct ommai_option_hint hints[] = {
     /* llama.cpp: models and machines */
-    {"-m", "model", NULL},
     {"-mm", "mmproj", NULL},
     {"-hf", NULL, DOWNLOAD},
     {"-hfr", NULL, DOWNLOAD},
@@ -23,7 +22,6 @@ static const struct ommai_option_hint hints[] = {
     {"-dev", NULL, NO_GPU},
     {"--device", NULL, NO_GPU},
     {"--no-mmproj", NULL, "the vision tower is part of the model"},
-    {"-t", "threads", NULL},
     {"-tb", "threads", NULL},
     {"--threads-batch", "threads", NULL},
     {"--mlock", NULL, LOADING},
@@ -33,7 +31,6 @@ static const struct ommai_option_hint hints[] = {
     {"--flash-attn", NULL, "attention is always computed in tiles, without a matrix of scores"},
     {"--jinja", NULL, "chat templates are always rendered as Jinja"},
     /* llama.cpp: sizes */
-    {"-c", "max-model-len", NULL},
     {"--ctx-size", "max-model-len", NULL},
     {"-b", "max-num-batched-tokens", NULL},
     {"--batch-size", "max-num-batched-tokens", NULL},
@@ -48,7 +45,6 @@ static const struct ommai_option_hint hints[] = {
     {"--image-min-tokens", "min-pixels", NULL},
     {"--image-max-tokens", "max-pixels", NULL},
     /* llama.cpp: questions and answers */
-    {"-n", "max-tokens", NULL},
     {"--predict", "max-tokens", NULL},
     {"--n-predict", "max-tokens", NULL},
     {"-s", "seed", NULL},

@@ -55,6 +55,11 @@ bool ommai_find_demo_model(char *out, size_t size) {
   return found;
 }
 
+const char *ommai_directory_pattern(const char *directory, char *out, size_t size) {
+  snprintf(out, size, "%s%s", directory, ommai_path_ends_with(directory, "/") ? "" : "/");
+  return out;
+}
+
 const char *ommai_home_directory(void) {
   const char *given = getenv("HOME");
   if (given && *given) return given;

@@ -11,6 +11,9 @@
  * at, for a message. */
 bool ommai_find_demo_model(char *out, size_t size);
 
+/* A directory's name with a slash at its end, for messages about what is in it. Returns out. */
+const char *ommai_directory_pattern(const char *directory, char *out, size_t size);
+
 /* The user's folder: $HOME, else what the system's list of users has. NULL when neither has
  * one. */
 const char *ommai_home_directory(void);

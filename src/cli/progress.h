@@ -1,4 +1,5 @@
-/* One line of progress on stderr, when it is a terminal. */
+/* One line of progress on stderr where it is a terminal; where it is not, long stages write a line
+ * now and then. */
 #pragma once
 
 #include <stdbool.h>
@@ -6,6 +7,7 @@
 
 struct ommai_progress {
   bool enabled; /* stderr is a terminal */
+  bool lines;   /* it is not, and the stage is a long one */
   bool drawn;   /* a line stands on the screen */
   const char *stage;
   double started, last_drawn;
@@ -15,6 +17,10 @@ struct ommai_progress {
 /* Starts a stage: `stage` is a constant string. Nothing is drawn before a first moment has
  * passed. */
 void ommai_progress_begin(struct ommai_progress *progress, const char *stage);
+
+/* The same for a stage that takes minutes: where stderr is no terminal, it writes a line after 10
+ * seconds, and one for each further 30. */
+void ommai_progress_begin_long(struct ommai_progress *progress, const char *stage);
 
 /* Draws, at most some times a second. An omma_progress callback: `context` is the struct
  * ommai_progress. Not thread-safe: calls must not overlap. */

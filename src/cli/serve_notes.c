@@ -8,6 +8,26 @@
 #include "cli/diagnostics.h"
 #include "cli/format.h"
 
+/* "none", or the words with commas between, as far as there is room. */
+static const char *show_words(const char *const *words, size_t n, char *out, size_t size) {
+  size_t used = 0;
+  snprintf(out, size, "none");
+  for (size_t i = 0; i < n && used < size; i++) {
+    int added = snprintf(out + used, size - used, "%s%s", i ? ", " : "", words[i]);
+    used += added > 0 ? (size_t)added : size;
+  }
+  return out;
+}
+
+void ommai_serve_note_names(const struct omma_model *model, const struct ommai_server *server) {
+  struct omma_model_info info;
+  char names[1024];
+  size_t n_names;
+  const char *const *list = ommai_server_model_names(server, &n_names);
+  omma_model_get_info(model, &info);
+  ommai_note("serving %s as %s", info.directory, show_words(list, n_names, names, sizeof names));
+}
+
 void ommai_serve_note_model(const struct omma_model *model, const struct omma_memory_estimate *estimate) {
   struct omma_model_info info;
   struct ommai_cpu_room room;
@@ -95,17 +115,6 @@ void ommai_serve_note_encoder(const struct omma_model *model, const struct omma_
       ommai_format_bytes(estimate->total_bytes, total, sizeof total),
       ommai_format_bytes(estimate->encoder_cache_bytes + estimate->known_image_bytes, caches, sizeof caches));
   note_encodings(options);
-}
-
-/* "none", or the words with commas between, as far as there is room. */
-static const char *show_words(const char *const *words, size_t n, char *out, size_t size) {
-  size_t used = 0;
-  snprintf(out, size, "none");
-  for (size_t i = 0; i < n && used < size; i++) {
-    int added = snprintf(out + used, size - used, "%s%s", i ? ", " : "", words[i]);
-    used += added > 0 ? (size_t)added : size;
-  }
-  return out;
 }
 
 void ommai_serve_note_access(const struct omma_server_options *options) {

@@ -5,6 +5,9 @@
 
 #include "server/server.h"
 
+/* The model's directory, and the names that requests may use for it. */
+void ommai_serve_note_names(const struct omma_model *model, const struct ommai_server *server);
+
 /* The model, and how much of it works at once. */
 void ommai_serve_note_model(const struct omma_model *model, const struct omma_memory_estimate *estimate);
 

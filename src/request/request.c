@@ -124,7 +124,7 @@ static enum omma_status prepare_part(const struct omma_model *model, const struc
 
 static enum omma_status fail_part(const struct omma_part *part, size_t index, enum omma_status status,
                                   struct omma_error *error) {
-  ommai_error_prefix(error, "%s %zu", part->video ? "video" : "image", index);
+  ommai_error_prefix(error, "%s %zu", part->video ? "video" : "image", index + 1);
   return status;
 }
 

@@ -344,6 +344,11 @@ enum omma_status ommai_server_check_tls(const struct omma_tls_options *options, 
 
 int ommai_server_port(const struct ommai_server *server) { return server->port; }
 
+const char *const *ommai_server_model_names(const struct ommai_server *server, size_t *n) {
+  *n = server->n_model_names;
+  return (const char *const *)server->model_names;
+}
+
 bool ommai_server_is_local(const struct ommai_server *server) { return ommai_listener_is_local(server->listener); }
 
 enum omma_status ommai_server_run(struct ommai_server *server, int stop_descriptor, const struct omma_server_beat *beat,

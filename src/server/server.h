@@ -30,6 +30,9 @@ enum omma_status ommai_server_check_tls(const struct omma_tls_options *options, 
 /* The port listened on; 0: none, or a Unix domain socket. */
 int ommai_server_port(const struct ommai_server *server);
 
+/* The names of its model, *n of them; the server keeps them. */
+const char *const *ommai_server_model_names(const struct ommai_server *server, size_t *n);
+
 /* True when only programs of this machine can connect: the address listened on is a loopback
  * one. */
 bool ommai_server_is_local(const struct ommai_server *server);

@@ -5,7 +5,12 @@ Run with: pytest tests/cli --omma build/release/omma
 """
 
 import json
+import os
 import shutil
+import struct
+import subprocess
+import threading
+import zlib
 
 import pytest
 
@@ -35,6 +40,15 @@ def stamp(images):
 
 
 QUESTION = "What is this?"
+
+
+def png(width, height):
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    rows = (b"\0" + bytes(3 * width)) * height
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
 def test_words_are_images_and_the_question(ids, tile, stamp):
@@ -102,6 +116,35 @@ def test_standard_input_as_an_image(omma, tile, no_weights):
     refused(omma("chat", "-", QUESTION, stdin=b"%PDF-1.7"), 1, "standard input", "a PDF")
 
 
+def test_pipes_are_images(omma, model, ids, tile, no_weights, tmp_path):
+    """A shell's <(command) is /dev/fd/N, which is a pipe, and so may be /dev/stdin."""
+    one, tile_bytes = ids("--image", tile, "--prompt", QUESTION), tile.read_bytes()
+    for words in (["/dev/stdin", QUESTION], ["--image", "/dev/fd/0", "--prompt", QUESTION]):
+        assert ids(*words, stdin=tile_bytes) == one, words
+    pipe = tmp_path / "pipe"
+    for name in (str(pipe), "/dev/fd/{}"):
+        read, write = os.pipe()
+        os.write(write, tile_bytes)
+        os.close(write)
+        words = [omma.path, "chat", "--model", model, *ANSWER, name.format(read), QUESTION]
+        if name == str(pipe):
+            os.mkfifo(pipe)
+            threading.Thread(target=pipe.write_bytes, args=(tile_bytes,)).start()
+        done = subprocess.run(words, pass_fds=[read], capture_output=True, timeout=60)
+        os.close(read)
+        assert done.returncode == 0 and json.loads(done.stdout)["prompt_token_ids"] == one, done.stderr
+    refused(omma("chat", "/dev/stdin", stdin=tile_bytes), 2, "--prompt", "standard input is the image")
+    refused(omma("plan", "--model", no_weights, "/dev/null"), 1, "/dev/null", "0 bytes")
+
+
+def test_images_that_the_model_refuses_are_named(omma, tile, images, tmp_path):
+    thin = tmp_path / "thin.png"
+    thin.write_bytes(png(2000, 4))
+    done = omma("chat", tile, thin, QUESTION)
+    refused(done, 1, f"{thin}: image is too narrow: 2000 x 4 pixels")
+    assert b"image 0" not in done.stderr and b"image 1" not in done.stderr
+
+
 @pytest.fixture(scope="module")
 def no_weights(model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("words")
@@ -136,7 +179,7 @@ def test_words_that_are_nothing(omma, words, code, why):
 
 
 def test_directories_that_are_no_model(omma, model, tmp_path):
-    refused(omma("chat", tmp_path, QUESTION), 2, f"--video {tmp_path}")
+    refused(omma("chat", tmp_path, QUESTION), 2, f"--video {tmp_path}", f"{tmp_path}/* gives the images in it")
     refused(omma("chat", model, model, QUESTION), 2, "given already")
 
 
@@ -193,6 +236,10 @@ def test_a_slash_at_the_end_of_the_model(omma, tmp_path):
         (b"\0\0\0\x20ftypisom\0\0\2\0isom", "a video", "--video"),
         (b"\xff\x0a" + bytes(20), "a JPEG XL image", "djxl"),
         (b"version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer", "git lfs pull"),
+        (b"RIFF\x24\0\0\0WAVEfmt ", "a WAV recording", "sound is not supported"),
+        (b"ID3\4\0\0\0\0\0\0", "an MP3 recording", "sound is not supported"),
+        (b"\xff\xfb\x90\x64\0\0\0\0", "an MP3 recording", "sound is not supported"),
+        (b"\0\0\0\x20ftypM4A \0\0\2\0M4A ", "an M4A recording", "sound is not supported"),
         (b"no image at all", "JPEG, PNG, WebP, GIF", "magick"),
     ],
 )
@@ -201,7 +248,9 @@ def test_files_that_are_no_image(omma, no_weights, tmp_path, start, name, hint):
     file.write_bytes(start)
     for words in (["plan", file, "--model", no_weights], ["chat", file, QUESTION, "--model", no_weights],
                   ["encode", file, "-o", tmp_path / "out"]):  # which opens its model first
-        refused(omma(*words), 1, file, name, hint)
+        done = omma(*words)
+        refused(done, 1, file, name, hint)
+        assert (b"magick" in done.stderr) == (hint == "magick")
 
 
 def test_broken_images_need_no_converter(omma, tile, tmp_path):

@@ -159,19 +159,72 @@ def test_unknown_command_unlike_any(omma):
         (["serve", "--max_num_bached_tokens", "9"], "--max-num-batched-tokens"),
         (["serve", "--tensor-paralel-size=1"], "--tensor-parallel-size"),
         (["bench", "attention", "--headdim", "64"], "--head-dim"),
-        (["chat", "-m", "model.gguf"], "--model"),
-        (["info", "-m", "model.gguf"], "--model"),
-        (["chat", "-n", "128"], "--max-tokens"),
-        (["chat", "--n_predict=128"], "--max-tokens"),
-        (["serve", "-c", "4096"], "--max-model-len"),
+        (["serve", "--ctx-size", "4096"], "--max-model-len"),
+        (["chat", "--predict=128"], "--max-tokens"),
         (["serve", "--parallel", "4"], "--max-num-seqs"),
-        (["plan", "-t", "2"], "--threads"),
-        (["chat", "--temp", "0"], "--temperature"),
+        (["bench", "decode", "--temp", "0"], "--temperature"),
         (["chat", "--gpu-memory-utilization", "0.9"], "--kv-cache-bytes"),
     ],
 )
 def test_unknown_option(omma, words, meant):
     refused(omma(*words), 2, f"did you mean {meant}?")
+
+
+def test_options_of_llama_cpp(omma, model):
+    """Those that mean the same have a short name, or llama.cpp's."""
+    by_name = ["--model", model, "--threads", "1", "--max-model-len", "512", "--temperature", "0.5", "--max-tokens", "5"]
+    asked = omma.json("chat", *by_name, "--json", "Hello")
+    for words in (["-m", model, "-t", "1", "-c", "512", "--temp", "0.5", "-n", "5"],
+                  ["-m", model, "-t", "1", "--ctx_size", "512", "--temp=0.5", "--n-predict", "5"]):
+        said = omma.json("chat", *words, "--json", "Hello")
+        assert [said[key] for key in ("token_ids", "finish_reason")] == [asked[key] for key in ("token_ids", "finish_reason")]
+        assert len(said["token_ids"]) <= 5
+    refused(omma("chat", "-c", "10", "-m", model, "Hello"), 1, "maximum context length is 10")
+    refused(omma("chat", "-n", "0", "Hello"), 2, "--max-tokens '0'")
+    refused(omma("chat", "--temp", "3", "Hello"), 2, "--temp '3'", "from 0 to 2")
+    refused(omma("plan", "-t", "0", "10x10"), 2, "--threads '0'")
+    assert omma.json("info", "-m", model, "--json")["model"]
+    assert omma("plan", "-m", model, "-c", "4k", "-t", "2").returncode == 0
+
+
+@pytest.mark.parametrize("words, hint", [
+    (["pull", "qwen3-vl"], "hf download"),
+    (["list"], "/v1/models"),
+    (["ls"], "/v1/models"),
+    (["ps"], "/metrics"),
+    (["show", "DIR"], "omma info DIR"),
+    (["stop"], "SIGTERM"),
+    (["bench", "throughput", "--model", "DIR"], "omma bench serve"),
+    (["bench", "latency"], "omma bench decode"),
+])
+def test_commands_of_other_programs(omma, words, hint):
+    name = " ".join(words[: 2 if words[0] == "bench" else 1])
+    refused(omma(*words), 2, f"{name}: no such command: ", hint)
+
+
+def test_the_model_is_a_word_of_every_command(omma, model, images, tmp_path):
+    """As its --model, before the other words."""
+    tile, out = images / "tile_64x64.png", tmp_path / "out.safetensors"
+    for name, *further in (["encode", tile, "-o", out, "--json"], ["preprocess", tile, "-o", out]):
+        assert omma(name, "--model", model, *further).returncode == 0
+        bytes_of_option = out.read_bytes()
+        out.unlink()
+        assert omma(name, model, *further).returncode == 0
+        assert out.read_bytes() == bytes_of_option
+        refused(omma(name, "--model", model, model, *further), 2, "given by --model already")
+        refused(omma(name, model, "-o", out), 2, "images are missing")
+        refused(omma(name, images, "-o", out), 1, f"{images}: a directory without config.json", f"{images}/*")
+    made = omma.json("tokenize", "--model", model, "two red circles")
+    assert omma.json("tokenize", model, "two red circles") == omma.json("tokenize", model, stdin=b"two red circles") == made
+    assert omma("detokenize", model, *made["tokens"]).stdout == b"two red circles"
+    assert omma.json("tokenize", model, "--text", model) == omma.json("tokenize", "-m", model, "--text", model)
+
+    # A directory that is no model is a text.
+    assert omma.json("tokenize", tmp_path) == omma.json("tokenize", "--text", tmp_path)
+    refused(omma("bench", "decode", model, "--model", model), 2, "given by --model already")
+    quick = ["--repeat", "1", "--warmup", "0", "--json"]
+    assert omma.json("bench", "encoder", model, "--image-size", "56x56", *quick)
+    assert omma.json("bench", "decode", model, "--context", "8", "--tokens", "2", *quick)
 
 
 @pytest.mark.parametrize(

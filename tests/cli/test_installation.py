@@ -6,6 +6,7 @@ Run with: pytest tests/cli --omma build/release/omma
 
 import os
 import pathlib
+import re
 import shutil
 import stat
 import subprocess
@@ -33,6 +34,18 @@ def test_modes_of_installed_files(request, tmp_path, umask):
         assert mode in ((0o755,) if path.is_dir() or program else (0o644,)) or (program and mode == 0o644), (path, oct(mode))
         n += 1
     assert n > 20 and (prefix / "bin" / "omma").exists()
+
+
+def test_pages_that_the_program_names_are_installed(request, omma, tmp_path):
+    build = pathlib.Path(request.config.getoption("--omma")).resolve().parent
+    if not (build / "cmake_install.cmake").exists() or not (build / "libomma.so").exists() or not (build / "manual").exists():
+        pytest.skip("not a whole build")
+    assert subprocess.run(["cmake", "--install", build, "--prefix", tmp_path], capture_output=True, timeout=300).returncode == 0
+    texts = [(tmp_path / "bin" / "omma").read_bytes(), *(page.read_bytes() for page in tmp_path.rglob("*.1"))]
+    named = {name.replace(b"\\", b"").decode() for text in texts for name in re.findall(rb"docs/[a-z_/\\-]+\.md", text)}
+    assert {"docs/quantization.md", "docs/structured-output.md"} <= named
+    for name in named:
+        assert (tmp_path / "share/doc/ommatidia" / name).is_file(), name
 
 
 def encode(omma, model, images, output):

@@ -19,6 +19,7 @@ import time
 
 import pytest
 
+from test_chat_words import png
 
 class Terminal:
     """A program on a terminal of its own; everything that it writes, errors too, ends in
@@ -231,13 +232,16 @@ def test_images_within_a_question(session, odd_names, alone):
 def test_a_missing_image_is_not_asked_about(session, odd_names, tmp_path, alone):
     terminal = session()
     (tmp_path / "text.png").write_text("no image")
+    thin = tmp_path / "thin.png"
+    thin.write_bytes(png(2000, 4))
     (tmp_path / "doc.pdf").write_bytes(b"%PDF-1.7")
     quoted = str(odd_names / "a.png").replace("'", "\\'").replace(" ", "\\ ")
     for line, why in (("/path/nosuch.png what is it?", "nosuch.png: no such file"),
                       (f"{quoted} or ~/none.jpg?", "none.jpg: no such file"),
                       ("What is in https://example.org/a.png?", "not fetched"),
                       (f"{quoted} {tmp_path}/text.png differ?", "cannot identify image"),
-                      (f"{tmp_path}/doc.pdf: summarise", "a PDF: pdftoppm")):
+                      (f"{tmp_path}/doc.pdf: summarise", "a PDF: pdftoppm"),
+                      (f"{thin} what?", "thin.png: image is too narrow")):
         said = terminal.tell(line)
         assert why in said and "the question was not asked" in said, said
     assert terminal.tell("Hello") == alone("Hello")

@@ -1,0 +1,47 @@
+/* Progress where stderr is no terminal: long stages write a line now and then. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/progress.h"
+#include "support/test.h"
+
+/* What updates of a stage that began `age` seconds ago print. */
+static void print_updates(bool is_long, double age, int n_updates, char *out, size_t size) {
+  struct ommai_progress progress;
+  FILE *file = tmpfile();
+  assert_non_null(file);
+  int saved = dup(STDERR_FILENO);
+  dup2(fileno(file), STDERR_FILENO);
+  (is_long ? ommai_progress_begin_long : ommai_progress_begin)(&progress, "loading");
+  progress.started -= age;
+  progress.last_drawn -= age;
+  for (int i = 0; i < n_updates; i++) ommai_progress_update(&progress, 40 + i, 100);
+  ommai_progress_end(&progress);
+  dup2(saved, STDERR_FILENO);
+  close(saved);
+  rewind(file);
+  out[fread(out, 1, size - 1, file)] = '\0';
+  fclose(file);
+}
+
+static void long_stages_write_lines(void **state) {
+  (void)state;
+  char text[512];
+  print_updates(true, 12, 3, text, sizeof text);
+  assert_string_equal(text, "omma: loading: 40 %, 12 s\n");
+  print_updates(true, 1, 3, text, sizeof text);
+  assert_string_equal(text, "");
+}
+
+static void short_stages_write_none(void **state) {
+  (void)state;
+  char text[512];
+  print_updates(false, 1000, 3, text, sizeof text);
+  assert_string_equal(text, "");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(long_stages_write_lines), cmocka_unit_test(short_stages_write_none)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
