@@ -239,13 +239,14 @@ static void measure_token(struct choice *choice, int64_t index) {
   choice->last_token_ns = now;
 }
 
-/* Lines of the log, and comments, which clients that do not know them pass over. */
+/* Lines of the log, except of requests that wait, and comments, which clients that do not know them
+ * pass over. */
 static void on_progress(void *context, enum omma_stage stage, int64_t done, int64_t total) {
   struct choice *choice = context;
   struct answer *answer = choice->answer;
   struct ommai_text out;
   if (stage == OMMA_STAGE_DECODE) return;
-  ommai_access_log_progress(answer->call, stage, done, total, answer->n_images);
+  if (stage != OMMA_STAGE_QUEUED) ommai_access_log_progress(answer->call, stage, done, total, answer->n_images);
   if (!answer->stream || !answer->own.progress || !ommai_own_progress_is_due(&answer->progress, stage, done, total)) return;
   ommai_text_init(&out, answer->allocator);
   ommai_own_add_progress_comment(&out, stage, done, total);

@@ -75,6 +75,14 @@ def test_a_line_while_images_are_encoded(start, kind, is_json):
     assert all(after - before >= 0.0149 for before, after in zip(totals, totals[1:])), totals
 
 
+def test_no_lines_while_a_request_waits(start, kind):
+    server = start(**options(kind, progress_log_ms=15))
+    assert server.chat("hello [[queue=10]] [[progress=10]]", headers={"x-request-id": "queued"}).status == 200
+    lines = lines_of(server, "progress", 4)
+    lines_of(server, "access", 1)
+    assert {line["stage"] for line in lines} == {"encode"}, lines
+
+
 @pytest.mark.real_only
 def test_decoding_counts(start):
     server = start()

@@ -5,7 +5,7 @@ import json
 
 import pytest
 from images import image_part, png, text_part
-from server_process import stream_events
+from server_process import read_until, stream_events
 
 TIMES = ["queue", "decode_image", "preprocess", "encode", "prefill", "decode", "first_token", "total"]
 WISHES = {"details": True, "progress": True}
@@ -73,6 +73,15 @@ def test_progress_before_the_first_token(server):
 def test_progress_begins_with_the_images(server):
     progress = comments(stream_events(server, messages=messages(image_part(), text_part("x")), ommatidia={"progress": True}))
     assert len(progress) == 1 and list(progress[0]) == ["images", "box_unit"] and len(progress[0]["images"]) == 1
+
+
+@pytest.mark.real_only
+def test_progress_of_a_request_that_waits(start):
+    server = start(max_num_seqs="1")
+    with server.open_stream("hello", max_tokens=300, ignore_eos=True) as first:
+        read_until(first, b"data: ")
+        progress = comments(stream_events(server, max_tokens=2, ommatidia={"progress": True}))
+    assert {"stage": "queue", "done": 0, "total": 1} in progress, progress
 
 
 @pytest.mark.real_too

@@ -10,6 +10,7 @@
  *                    status S
  *   [[progress=N]]   N steps of encoding are reported before the first token, 10 ms from one to the
  *                    next
+ *   [[queue=N]]      before that, N places in the queue, from N to 1 at the same pace
  *   [[show=1]]       answer with the sampling fields and images that arrived
  *   [[think=N]]      the first N tokens are a thought, where thoughts are distinguished; no more of
  *                    them than the budget allows */
@@ -49,7 +50,7 @@ struct omma_request {
   struct omma_sampling sampling;
   char *stop[OMMA_MAX_STOP_STRINGS];
   int32_t stop_tokens[256];
-  int64_t n_tokens, pace_ms, first_ms, size, error_at, die, show, progress, think;
+  int64_t n_tokens, pace_ms, first_ms, size, error_at, die, show, progress, queue, think;
 };
 
 struct job {
@@ -301,6 +302,7 @@ static void read_directives(struct omma_request *request, const char *all) {
   request->show = directive(all, "show", 0);
   request->think = directive(all, "think", 0);
   request->progress = directive(all, "progress", 0);
+  request->queue = directive(all, "queue", 0);
 }
 
 enum omma_status omma_request_create(const struct omma_model *model, const struct omma_message *messages, size_t n_messages,
@@ -465,6 +467,17 @@ static const char *ends_by_string(const struct omma_request *request, char *text
   return NULL;
 }
 
+static void report_step(const struct job *job, enum omma_stage stage, int64_t done, int64_t total) {
+  nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+  job->callbacks.on_progress(job->callbacks.context, stage, done, total);
+}
+
+static void report_progress(const struct job *job) {
+  int64_t total = job->request->progress;
+  for (int64_t place = job->request->queue; place > 0; place--) report_step(job, OMMA_STAGE_QUEUED, 0, place);
+  for (int64_t i = 0; total && i <= total; i++) report_step(job, OMMA_STAGE_ENCODE, i, total);
+}
+
 /* One token of one job, the callbacks called without the lock. */
 static void step(struct omma_engine *engine, struct job *job) {
   static char text[MAX_TEXT], ahead[MAX_TEXT];
@@ -480,10 +493,7 @@ static void step(struct omma_engine *engine, struct job *job) {
     finish(engine, job, OMMA_FINISH_ERROR, NULL, -1);
     return;
   }
-  for (int64_t i = 0; job->index == 0 && request->progress && i <= request->progress && job->callbacks.on_progress; i++) {
-    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-    job->callbacks.on_progress(job->callbacks.context, OMMA_STAGE_ENCODE, i, request->progress);
-  }
+  if (job->index == 0 && job->callbacks.on_progress) report_progress(job);
   if (!next_text(job, text, &size)) size = 0;
   int32_t token = size ? (unsigned char)text[0] : 0;
   const char *stop = ends_by_string(request, text, &size);
