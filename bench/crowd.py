@@ -80,7 +80,7 @@ def run_round(server: Server, arguments, seed: int) -> float:
         sys.exit(f"{server.base_url}: {len(failures)} of {len(requests)} requests failed, the first with: {failures[0]}")
     seconds = max(request.end for request in requests) - min(request.start_time for request in requests)
     n_tokens = sum(request.n_tokens for request in requests)
-    line = f"{server.base_url:<28}{seconds:8.2f} s {len(requests) / seconds:8.3f} requests/s {n_tokens / seconds:8.2f} tokens/s"
+    line = f"{server.base_url:<28}{seconds:8.3f} s {len(requests) / seconds:8.3f} requests/s {n_tokens / seconds:8.2f} tokens/s"
     if arguments.stream:
         first = statistics.mean(request.first - request.start_time for request in requests)
         each = statistics.mean((request.end - request.first) / max(request.n_tokens - 1, 1) for request in requests)

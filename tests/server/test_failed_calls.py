@@ -5,6 +5,7 @@ open; and it ends in order."""
 
 import http.client
 import pathlib
+import re
 import signal
 
 import pytest
@@ -94,6 +95,11 @@ def text_of(data):
     return [line.split(b'"content":')[1].split(b'"')[1] for line in data.split(b"\n") if b'"content":' in line]
 
 
+def lines_of(output):
+    """Lines of the server without the time at which they were written."""
+    return [re.sub(r"^\S+Z ", "", line) for line in output.splitlines()]
+
+
 def live_through(server, files):
     """The replies of a life, whose server ends; between requests it must get down to that many
     descriptors, or None."""
@@ -121,14 +127,14 @@ def test_each_nth_call_fails(live, request, call):
     server = live(call, 0)
     replies, files = live_through(server, None)
     assert all(is_whole(reply) for reply in replies), replies
-    expected, usual = [text_of(data) for _, data in replies], server.output.decode().splitlines()
+    expected, usual = [text_of(data) for _, data in replies], lines_of(server.output.decode())
     count, few = live.count(), MANY if request.config.getoption("--full") else FEW
     start = min(count_of_start(live, call), count)
     for at in [*points(1, start, few // 3), *points(start + 1, count, few)]:
         try:
             server = live(call, at)
         except RuntimeError as failure:
-            errors = [line for line in str(failure).partition("did not start: ")[2].splitlines() if line not in usual]
+            errors = [line for line in lines_of(str(failure).partition("did not start: ")[2]) if line not in usual]
             assert len(errors) == 1 and errors[0].startswith("omma: "), f"{call} {at}: {failure}"
             continue
         replies, _ = live_through(server, files)

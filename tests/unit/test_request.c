@@ -285,7 +285,7 @@ static void images_over_the_context_are_refused(void **state) {
   assert_fails(ask(&message, 1, &request, &error), OMMA_ERROR_LIMIT, "at least 216 input tokens", &error);
   parts[2].image_options.min_pixels = 500;
   parts[2].image_options.max_pixels = 400;
-  assert_fails(ask(&message, 1, &request, &error), OMMA_ERROR_ARGUMENT, "image 2: min_pixels", &error);
+  assert_fails(ask(&message, 1, &request, &error), OMMA_ERROR_ARGUMENT, "image 3: min_pixels", &error);
   omma_image_destroy(image);
   free(rgb);
   assert_null(request);
