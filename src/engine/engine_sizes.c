@@ -3,7 +3,6 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/memory_room.h"
-#include "engine/kv_budget.h"
 #include "engine/policy.h"
 #include "engine/scheduler.h"
 #include "grammar/token_trie.h"
@@ -11,6 +10,17 @@
 enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS, MAX_PREFILL_CHUNK = 65536, DEFAULT_LOOKUP_TOKENS = 5 };
 /* More sequences than full ones take at most this part of the free memory. */
 enum { SEQUENCES_PART = 8 };
+
+#define MIN_RESERVE ((int64_t)512 << 20)
+#define RESERVED_PART 8 /* the reserve is 1/8 of the room */
+#define MIN_PART 8
+#define WHERE_ROOM_IS_UNKNOWN ((int64_t)1 << 30)
+
+int64_t ommai_kv_budget(int64_t needed, int64_t room, int64_t taken) {
+  if (room < 0) return ommai_min_i64(needed, WHERE_ROOM_IS_UNKNOWN);
+  int64_t left = room - taken - ommai_max_i64(room / RESERVED_PART, MIN_RESERVE);
+  return ommai_min_i64(needed, ommai_max_i64(left, room / MIN_PART));
+}
 
 static enum omma_status pick(const char *field, int64_t value, int64_t fallback, int64_t max, int64_t *out,
                              struct omma_error *error) {

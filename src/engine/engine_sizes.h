@@ -58,3 +58,10 @@ enum omma_status ommai_engine_sizes(const struct omma_model *model, const struct
 
 /* Whether the network has a decoder; else images are encoded and nothing more. */
 static inline bool ommai_engine_generates(const struct ommai_engine_sizes *sizes) { return sizes->facts.vocab_size > 0; }
+
+/* Bytes for keys and values: `needed` (those of all sequences that run at once, at their longest),
+ * but at most what is left of `room` bytes (as ommai_memory_room; -1: not known) after `taken`,
+ * what everything else will still take, and a reserve for decoded images, bodies and the system.
+ * An eighth of the room in any case, so that a small machine still answers short questions: pages
+ * that are not used take no memory. */
+int64_t ommai_kv_budget(int64_t needed, int64_t room, int64_t taken);

@@ -1,14 +1,14 @@
 /* The routed feed-forward part: each expert over the rows that were sent to it, then each row's
  * weighted sum.
  *
- * Rows go by slots (routing.h). What an expert makes of a row does not depend on the other rows,
+ * Rows go by slots (router.h). What an expert makes of a row does not depend on the other rows,
  * and a row's sum runs over its experts in rising order, so that a row's bits depend on the row
  * alone. */
 #pragma once
 
 #include "language/decoder.h"
 #include "language/feed_forward.h"
-#include "language/routing.h"
+#include "language/router.h"
 #include "linear/row_tiles.h"
 
 extern const struct ommai_ffn ommai_ffn_experts;

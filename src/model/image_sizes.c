@@ -3,10 +3,105 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "image/image.h"
+#include "image/image_fit.h"
 #include "image/resize.h"
-#include "model/target_size.h"
-#include "model/video_check.h"
+#include "model/image_object.h"
+#include "model/model.h"
 #include "vision/vision_layout.h"
+
+static enum omma_status check_limit(const char *limit, int64_t min, int64_t found, struct omma_error *error) {
+  if (found >= min && found <= OMMAI_IMAGE_MAX_PIXELS) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, limit, "%s: expected %lld to %lld pixels, found %lld", limit,
+                          (long long)min, (long long)OMMAI_IMAGE_MAX_PIXELS, (long long)found);
+}
+
+/* The limits of the options (may be NULL), or where there are none the model's: min_pixels and
+ * max_pixels. `enlarges`: the model makes small images larger; else the lower limit must be 0.
+ * Errors: ARGUMENT ("min_pixels", "max_pixels"). */
+static enum omma_status area_limits(const struct omma_image_options *options, int64_t min_pixels, int64_t max_pixels,
+                                    bool enlarges, int64_t *low, int64_t *high, struct omma_error *error) {
+  *low = options && options->min_pixels ? options->min_pixels : min_pixels;
+  *high = options && options->max_pixels ? options->max_pixels : max_pixels;
+  if (!enlarges && *low > 0) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "min_pixels", "min_pixels: this model never enlarges images");
+  }
+  /* One limit alone moves the other along; the one that was given is the one to complain of. */
+  bool high_alone = options && options->max_pixels && !options->min_pixels;
+  if (options && options->min_pixels && !options->max_pixels && *high < *low) *high = *low;
+  if (high_alone && *low > *high) *low = *high;
+  if (high_alone) OMMAI_TRY(check_limit("max_pixels", 1, *high, error));
+  OMMAI_TRY(check_limit("min_pixels", enlarges, *low, error));
+  OMMAI_TRY(check_limit("max_pixels", 1, *high, error));
+  if (*low <= *high) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "min_pixels",
+                          "min_pixels: expected at most max_pixels, which is %lld, found %lld", (long long)*high,
+                          (long long)*low);
+}
+
+static struct ommai_fit_limits fit_limits(const struct omma_model *model) {
+  const struct ommai_patch_spec *patches = &model->config.image.patches;
+  return (struct ommai_fit_limits){.sizing = model->config.image.sizing,
+                                   .patch_size = patches->patch_size,
+                                   .merge_size = patches->merge_size,
+                                   .temporal_patch_size = patches->temporal};
+}
+
+/* The size of the image's content and of the canvas that is cut into patches. Errors: ARGUMENT
+ * (limits, or sides of which the model takes none), LIMIT. */
+static enum omma_status choose_image_size(const struct omma_model *model, int32_t width, int32_t height,
+                                          const struct omma_image_options *options, struct ommai_fitted_size *size,
+                                          struct omma_error *error) {
+  const struct ommai_image_config *image = &model->config.image;
+  struct ommai_fit_limits limits = fit_limits(model);
+  OMMAI_TRY(area_limits(options, image->min_pixels, image->max_pixels, image->sizing == OMMAI_SIZING_AREA, &limits.min_pixels,
+                        &limits.max_pixels, error));
+  return ommai_image_fit(&limits, width, height, size, error);
+}
+
+/* The same for the frames of a video of n_frames. */
+static enum omma_status choose_frame_size(const struct omma_model *model, int32_t width, int32_t height, int64_t n_frames,
+                                          const struct omma_image_options *options, struct ommai_fitted_size *size,
+                                          struct omma_error *error) {
+  const struct ommai_video_config *video = &model->config.video;
+  struct ommai_fit_limits limits = fit_limits(model);
+  OMMAI_TRY(area_limits(options, video->min_pixels, video->max_pixels, true, &limits.min_pixels, &limits.max_pixels, error));
+  return ommai_frame_fit(&limits, width, height, video->area_of_all_frames ? n_frames : 0, size, error);
+}
+
+/* Whether the model takes videos, and of n_frames. Errors: UNSUPPORTED, ARGUMENT, LIMIT. */
+static enum omma_status check_frames(const struct omma_model *model, size_t n_frames, struct omma_error *error) {
+  if (model->chat.marks->video == OMMAI_VIDEO_NONE) {
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "video", "%s models take no videos", model->config.model_type);
+  }
+  if (model->config.video.token < 0) {
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "video",
+                            "this checkpoint takes no videos: its config.json has no video_token_id");
+  }
+  if (n_frames == 0) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "video", "a video has frames, found none");
+  if (n_frames <= OMMA_MAX_VIDEO_FRAMES) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_LIMIT, "video", "at most %d frames make a video, found %zu", OMMA_MAX_VIDEO_FRAMES,
+                          n_frames);
+}
+
+enum omma_status ommai_check_video(const struct omma_model *model, const struct omma_video *video, struct omma_error *error) {
+  OMMAI_TRY(check_frames(model, video->n_frames, error));
+  if (video->fps != 0 && !(video->fps >= OMMA_MIN_VIDEO_FPS && video->fps <= OMMA_MAX_VIDEO_FPS)) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "fps", "fps: expected %g to %g, found %g", OMMA_MIN_VIDEO_FPS,
+                            OMMA_MAX_VIDEO_FPS, video->fps);
+  }
+  int32_t width = omma_image_width(video->frames[0]), height = omma_image_height(video->frames[0]);
+  for (size_t i = 0; i < video->n_frames; i++) {
+    if (!video->frames[i]->decoded) {
+      return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "video", "frame %zu: it was recalled and has no pixels: decode it",
+                              i);
+    }
+    int32_t w = omma_image_width(video->frames[i]), h = omma_image_height(video->frames[i]);
+    if (w == width && h == height) continue;
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "video", "frame %zu: expected %d x %d pixels as frame 0, found %d x %d",
+                            i, width, height, w, h);
+  }
+  return OMMA_OK;
+}
 
 static enum omma_status check_size(int32_t width, int32_t height, struct omma_error *error) {
   if (width < 1 || height < 1) {
@@ -50,7 +145,7 @@ enum omma_status ommai_size_image(const struct omma_model *model, int32_t width,
                                   const struct omma_image_options *options, struct ommai_prepared_image *image,
                                   struct omma_error *error) {
   OMMAI_TRY(check_size(width, height, error));
-  OMMAI_TRY(ommai_choose_image_size(model, width, height, options, &image->fitted, error));
+  OMMAI_TRY(choose_image_size(model, width, height, options, &image->fitted, error));
   image->n_frames = 1;
   return compute_sizes(model, width, height, image, error);
 }
@@ -58,9 +153,9 @@ enum omma_status ommai_size_image(const struct omma_model *model, int32_t width,
 enum omma_status ommai_size_video(const struct omma_model *model, int32_t width, int32_t height, size_t n_frames,
                                   const struct omma_image_options *options, struct ommai_prepared_image *image,
                                   struct omma_error *error) {
-  OMMAI_TRY(ommai_check_frames(model, n_frames, error));
+  OMMAI_TRY(check_frames(model, n_frames, error));
   OMMAI_TRY(check_size(width, height, error));
-  OMMAI_TRY(ommai_choose_frame_size(model, width, height, (int64_t)n_frames, options, &image->fitted, error));
+  OMMAI_TRY(choose_frame_size(model, width, height, (int64_t)n_frames, options, &image->fitted, error));
   image->n_frames = (int64_t)n_frames;
   return compute_sizes(model, width, height, image, error);
 }

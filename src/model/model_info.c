@@ -1,7 +1,7 @@
 /* omma_model_get_info and omma_model_text_cost: facts about an open model. */
 #include "base/error.h"
 #include "kernels/dtype.h"
-#include "language/decoder_work.h"
+#include "language/decoder.h"
 #include "language/kv_cache.h"
 #include "model/model.h"
 

@@ -13,10 +13,8 @@
 #include "families/template_prompt.h"
 #include "model/image_prepare.h"
 #include "model/image_sizes.h"
-#include "model/video_check.h"
 #include "request/prefix_key.h"
 #include "request/prompt_positions.h"
-#include "request/request_sampling.h"
 #include "text/utf8.h"
 
 /* Bytes of a text up to which it is encoded before it is known to fit. */

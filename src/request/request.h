@@ -66,3 +66,8 @@ enum omma_status ommai_request_check_context(int64_t context_tokens, size_t n_to
  * have budgets of their own. */
 int64_t ommai_request_patches(const struct omma_request *request);
 size_t ommai_request_bytes(const struct omma_request *request);
+
+/* Checks every value and copies the settings into the request. Errors: ARGUMENT with the field's
+ * name and value, MEMORY. */
+enum omma_status ommai_request_set_sampling(struct omma_request *request, const struct omma_sampling *sampling,
+                                            struct omma_error *error);

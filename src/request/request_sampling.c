@@ -1,4 +1,4 @@
-#include "request/request_sampling.h"
+#include "request/request.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* How much memory keys and values get by default. */
-#include "engine/kv_budget.h"
+#include "engine/engine_sizes.h"
 
 #include "support/test.h"
 

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "language/routing.h"
 #include "support/test.h"
 
 static struct ommai_router_config router(int64_t n_experts, int64_t n_chosen) {
