@@ -100,6 +100,11 @@ test-container: release ## the image of deploy/Containerfile built and run with 
 test-deploy: release ## the files of deploy/ with HAProxy, promtool, systemd-analyze (Debian: haproxy prometheus systemd nginx-light caddy) and Kubernetes' schemas
 	@tools/test_deploy.sh
 
+.PHONY: test-verify
+test-verify: TESTS := ON
+test-verify: release ## tools/verify_release.py with transformers on the golden checkpoints, from PyPI into build/venv-verify (5 GB)
+	@tools/test_verify.sh
+
 .PHONY: test-ray
 test-ray: release ## examples/ray_batch.py with two workers of Ray on this machine, from PyPI into build/venv-ray (0.6 GB)
 	@tools/test_ray.sh

@@ -8,6 +8,7 @@ projector's tensors are renamed. fixture_moonvit.py compares the tower with vLLM
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import tempfile
@@ -19,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from PIL import Image
-from safetensors.torch import load_file, save_file
+from safetensors import safe_open
+from safetensors.torch import save_file
 from transformers import DeepseekV3Config, Kimi_K25Config, Kimi_K25ForConditionalGeneration
 from transformers.image_utils import load_image
 from transformers.models.kimi_k25.image_processing_kimi_k25 import Kimi_K25ImageProcessor
@@ -204,36 +206,48 @@ def preprocessor_config(spec: ModelSpec) -> dict[str, Any]:
     }
 
 
-def reference_config(spec: ModelSpec) -> Kimi_K25Config:
-    """The same sizes for the class of transformers that is run."""
-    side = math.isqrt(spec.n_positions)
-    text = {key: value for key, value in released_config(spec)["text_config"].items()
-            if key not in ("rope_theta", "rope_scaling", "torch_dtype")}
+def reference_config(released: dict[str, Any]) -> Kimi_K25Config:
+    """A released config.json for the class of transformers that is run."""
+    text, vision, image_token = released["text_config"], released["vision_config"], released["media_placeholder_token_id"]
+    rope = {"rope_type": "default", "rope_theta": text["rope_theta"]} | (text.get("rope_scaling") or {})
+    left_out = ("rope_theta", "rope_scaling", "torch_dtype", "model_type", "auto_map", "architectures")
+    sizes = ("patch_size", "hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers")
     return Kimi_K25Config(
-        text_config=DeepseekV3Config(**text, rope_parameters={"rope_type": "default", "rope_theta": ROPE_THETA},
+        text_config=DeepseekV3Config(**{key: value for key, value in text.items() if key not in left_out}, rope_parameters=rope,
                                      num_mtp_layers=0),
-        vision_config=dict(patch_size=spec.form.patch_size, pos_emb_height=side, pos_emb_width=side, **spec.vision),
-        projection_hidden_size=spec.vision["hidden_size"],
-        image_token_id=SPECIAL_IDS["<|media_pad|>"],
-        video_token_id=VOCAB_SIZE,
-        vision_start_token_id=SPECIAL_IDS["<|media_start|>"],
-        vision_end_token_id=SPECIAL_IDS["<|media_end|>"],
+        vision_config={key: vision[key] for key in sizes} | {"pos_emb_height": vision["init_pos_emb_height"],
+                                                             "pos_emb_width": vision["init_pos_emb_width"]},
+        projection_hidden_size=vision["hidden_size"],
+        image_token_id=image_token,
+        video_token_id=text["vocab_size"],
+        vision_start_token_id=image_token - 3,
+        vision_end_token_id=image_token - 1,
         tie_word_embeddings=False,
     )
 
 
-def load_reference(spec: ModelSpec, folder: Path) -> Kimi_K25ForConditionalGeneration:
-    """The class of transformers in float32 with the checkpoint's weights."""
-    renamed: Tensors = {}
-    for name, tensor in load_file(folder / "model.safetensors").items():
-        for old, new in RENAMED.items():
-            name = name.replace(old, new)
-        renamed[name] = tensor
+def rename_shard(shard: Path, out: Path) -> list[str]:
+    """Its names for the class of transformers. A file without the projector is only linked."""
+    with safe_open(shard, "pt") as file:
+        names = {name: functools.reduce(lambda new, old: new.replace(old, RENAMED[old]), RENAMED, name) for name in file.keys()}
+        if all(old == new for old, new in names.items()):
+            out.symlink_to(shard.resolve())
+        else:
+            save_file({new: file.get_tensor(old) for old, new in names.items()}, out, metadata={"format": "pt"})
+    return list(names.values())
+
+
+def load_reference(folder: Path, dtype: torch.dtype = torch.float32) -> Kimi_K25ForConditionalGeneration:
+    """The class of transformers with a checkpoint's weights."""
     with tempfile.TemporaryDirectory() as temporary:
-        save_file(renamed, Path(temporary) / "model.safetensors", metadata={"format": "pt"})
-        reference_config(spec).save_pretrained(temporary)
+        places = {name: shard.name for shard in sorted(folder.glob("*.safetensors"))
+                  for name in rename_shard(shard, Path(temporary) / shard.name)}
+        if len(set(places.values())) > 1:
+            index = {"metadata": {}, "weight_map": places}
+            (Path(temporary) / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+        reference_config(json.loads((folder / "config.json").read_text(encoding="utf-8"))).save_pretrained(temporary)
         model, loading = Kimi_K25ForConditionalGeneration.from_pretrained(
-            temporary, dtype=torch.float32, attn_implementation="eager", output_loading_info=True
+            temporary, dtype=dtype, attn_implementation="eager", experts_implementation="eager", output_loading_info=True
         )
     if any(loading.values()):
         raise RuntimeError(f"{folder.name}: the reference does not find its tensors: {loading}")
@@ -260,7 +274,7 @@ class KimiOfficial:
 
     def __init__(self, spec: ModelSpec, folder: Path, images: Path) -> None:
         self.spec, self.images = spec, images
-        self.model = load_reference(spec, folder)
+        self.model = load_reference(folder)
         self.stops = [json.loads((folder / "generation_config.json").read_text())["eos_token_id"]]
         self.model.generation_config.eos_token_id = self.stops
         self.model.generation_config.pad_token_id = SPECIAL_IDS["[PAD]"]

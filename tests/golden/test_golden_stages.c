@@ -4,16 +4,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/allocator.h"
 #include "image/patches.h"
-#include "language/decode.h"
-#include "language/prefill.h"
 #include "model/image_prepare.h"
-#include "model/model.h"
-#include "request/request.h"
 #include "support/golden.h"
+#include "support/stage_run.h"
 #include "support/test.h"
-#include "vision/vision_run.h"
 
 static const double BOUND = 1e-4;       /* relative L2 of the worst row */
 static const float PIXEL_BOUND = 2e-6f; /* the ways to normalise a pixel differ by their rounding */
@@ -140,13 +135,6 @@ static void find_min_grid(const struct omma_request *request, const struct golde
 
 /* ---- videos ---- */
 
-static struct ommai_vision_input make_input(const struct ommai_prepared_image *image) {
-  return (struct ommai_vision_input){.pixels = image->pixels,
-                                     .n_frames = image->n_frames,
-                                     .grid_rows = image->sizes.grid_thw[1],
-                                     .grid_columns = image->sizes.grid_thw[2]};
-}
-
 /* Temporal patches of frames, cut into patches, as the 8-bit values that they were. */
 static void check_patches(const struct golden_case *c, const struct ommai_patch_spec *spec,
                           const struct ommai_vision_input *input) {
@@ -189,66 +177,32 @@ static void check_videos(const struct omma_model *model, const struct omma_reque
     int64_t *grid = golden_i64(c, name, NULL);
     for (int axis = 0; axis < 3; axis++) assert_int_equal(image->sizes.grid_thw[axis], grid[axis]);
     free(grid);
-    struct ommai_vision_input input = make_input(image);
+    const struct ommai_vision_input input = {
+        .pixels = image->pixels, .n_frames = image->n_frames, .grid_rows = image->sizes.grid_thw[1], .grid_columns = image->sizes.grid_thw[2]};
     if (golden_has(c, "video.patches_u8")) check_patches(c, &model->config.image.patches, &input);
   }
 }
 
 /* ---- tower ---- */
 
-/* Runs the images of a request as one pass; outputs as the engine lays them out. The caller
- * frees. */
-static float *run_tower(const struct omma_model *model, const struct omma_request *request, const struct golden_case *c,
-                        struct ommai_vision_input *inputs) {
-  struct omma_error error;
-  size_t n_values = 0;
-  struct ommai_vision_sizes sizes = {0};
-  for (size_t i = 0; i < request->n_images; i++) {
-    const struct omma_image_sizes *image = &request->images[i].sizes;
-    n_values += (size_t)ommai_vision_output_size(&model->config.vision, image->n_tokens);
-  }
-  float *values = malloc(n_values * sizeof *values), *output = values;
-  for (size_t i = 0; i < request->n_images; i++) {
-    const struct omma_image_sizes *image = &request->images[i].sizes;
-    inputs[i] = make_input(&request->images[i]);
-    /* The official pixels: a family's own may be off by a unit, which is no error of its tower. */
-    if (c->n_videos == 0) inputs[i].pixels = golden_pixels(c, i)->data;
-    inputs[i].output = output;
-    assert_ok(ommai_vision_sizes_add(&model->config.vision, &inputs[i], &sizes, &error), &error);
-    output += ommai_vision_output_size(&model->config.vision, image->n_tokens);
-  }
-  size_t size = ommai_vision_workspace_size(&model->network.tower, &sizes, 1);
-  void *workspace = aligned_alloc(64, (size + 63) / 64 * 64);
-  struct ommai_vision_run *run;
-  struct golden_observer observer = {c, BOUND, 0};
-  assert_ok(ommai_vision_run_start(&model->network.tower, inputs, (int64_t)request->n_images, &model->config.image.patches,
-                                   workspace, size, NULL, &run, &error),
-            &error);
-  ommai_vision_run_set_observer(run, golden_observe_vision, &observer);
-  while (!ommai_vision_run_done(run)) assert_ok(ommai_vision_run_advance(run, 3, &error), &error);
-  assert_int_equal(observer.n_checked, golden_count_stages(c, "vision.position_added", "vision.block"));
-  free(workspace);
-  return values;
-}
-
 /* Joins slot `slot` of all images and compares. */
 static void check_slot(const struct omma_model *model, const struct omma_request *request, const struct golden_case *c,
                        const struct ommai_vision_input *inputs, int64_t slot, const char *name) {
-  int64_t width = model->config.vision.out_hidden_size, n_rows = 0;
-  for (size_t i = 0; i < request->n_images; i++) n_rows += request->images[i].sizes.n_tokens;
-  float *joined = malloc((size_t)(n_rows * width) * sizeof *joined), *to = joined;
-  for (size_t i = 0; i < request->n_images; i++) {
-    int64_t values = request->images[i].sizes.n_tokens * width;
-    memcpy(to, inputs[i].output + slot * values, (size_t)values * sizeof *to);
-    to += values;
-  }
-  golden_expect(c, name, joined, n_rows, width, BOUND);
+  int64_t n_rows;
+  float *joined = stage_run_slot(model, request, inputs, slot, &n_rows);
+  golden_expect(c, name, joined, n_rows, model->config.vision.out_hidden_size, BOUND);
   free(joined);
 }
 
 static float *check_tower(const struct omma_model *model, const struct omma_request *request, const struct golden_case *c,
                           struct ommai_vision_input *inputs) {
-  float *values = run_tower(model, request, c, inputs);
+  const uint8_t *pixels[GOLDEN_MAX_IMAGES];
+  struct golden_observer observer = {c, BOUND, 0};
+  /* The official pixels: a family's own may be off by a unit, which is no error of its tower. */
+  for (size_t i = 0; c->n_videos == 0 && i < request->n_images; i++) pixels[i] = golden_pixels(c, i)->data;
+  float *values =
+      stage_run_tower(model, request, c->n_videos ? NULL : pixels, NULL, golden_observe_vision, &observer, inputs);
+  assert_int_equal(observer.n_checked, golden_count_stages(c, "vision.position_added", "vision.block"));
   if (!golden_has(c, "vision.merged")) return values;
   for (int64_t j = 0; j < model->config.vision.n_deepstack; j++) {
     char name[64];
@@ -270,56 +224,14 @@ static void observe_layer(void *context, int64_t layer, const float *residual, i
   observer->n_checked++;
 }
 
-static struct ommai_prompt_row *make_rows(const struct omma_model *model, const struct omma_request *request,
-                                          const struct ommai_vision_input *inputs) {
-  int64_t width = model->config.text.hidden_size;
-  struct ommai_prompt_row *rows = calloc(request->n_tokens, sizeof *rows);
-  for (size_t i = 0; i < request->n_tokens; i++) {
-    const struct ommai_prompt_token *token = &request->tokens[i];
-    rows[i].token = token->token;
-    memcpy(rows[i].position, token->position, sizeof rows[i].position);
-    if (token->image < 0) continue;
-    rows[i].image = inputs[token->image].output + token->image_row * width;
-    rows[i].image_stride = request->images[token->image].sizes.n_tokens * width;
-  }
-  return rows;
-}
-
 static void check_decoder(const struct omma_model *model, const struct omma_request *request, struct golden_case *c,
                           const struct ommai_vision_input *inputs) {
-  struct omma_error error;
-  struct ommai_kv_cache *cache;
-  int64_t n = (int64_t)request->n_tokens, n_pages = n / 64 + 1;
-  const int64_t group_pages[OMMAI_MAX_STATE_GROUPS] = {n_pages, n_pages};
-  assert_ok(ommai_kv_cache_create(&model->config.text, model->network.decoder.dtype, group_pages, &ommai_default_allocator,
-                                  &cache, &error),
-            &error);
-  int32_t *pages = malloc((size_t)n_pages * sizeof *pages);
-  for (int64_t i = 0; i < n_pages; i++) pages[i] = (int32_t)i;
-  const struct ommai_prefill_piece piece = {0, n, {{pages, pages}}};
-  struct ommai_prompt_row *rows = make_rows(model, request, inputs);
-  size_t size = ommai_prefill_workspace_size(&model->network.decoder, n, 1, n, 1),
-         decode_size = ommai_decode_workspace_size(&model->network.decoder, 1, n, 1);
-  void *workspace = aligned_alloc(64, (size + 63) / 64 * 64),
-       *decode_workspace = aligned_alloc(64, (decode_size + 63) / 64 * 64);
-  float *logits = malloc((size_t)model->config.text.vocab_size * sizeof *logits);
-  struct ommai_prefill *prefill;
-  assert_ok(ommai_prefill_start(&model->network.decoder, cache, &piece, 1, rows, workspace, size, NULL, &prefill, &error),
-            &error);
   struct golden_observer observer = {c, BOUND, 0};
-  ommai_prefill_set_observer(prefill, observe_layer, &observer);
-  while (!ommai_prefill_done(prefill)) assert_ok(ommai_prefill_advance(prefill, 5, &error), &error);
+  float *logits = malloc((size_t)model->config.text.vocab_size * sizeof *logits);
+  stage_run_decoder(model, request, inputs, NULL, observe_layer, &observer, logits);
   assert_int_equal(observer.n_checked, golden_count_stages(c, NULL, "language.layer"));
-  const float *last = ommai_prefill_residual(prefill, n - 1);
-  assert_ok(ommai_decode_logits(&model->network.decoder, &last, 1, decode_workspace, decode_size, NULL, logits, &error),
-            &error);
   golden_expect(c, "language.logits", logits, 1, model->config.text.vocab_size, BOUND);
   free(logits);
-  free(workspace);
-  free(decode_workspace);
-  free(rows);
-  free(pages);
-  ommai_kv_cache_destroy(cache);
 }
 
 static void all_stages_equal_the_official_ones(void **state) {
