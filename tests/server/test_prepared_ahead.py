@@ -28,7 +28,7 @@ def is_full(samples):
 
 @pytest.mark.real_only
 def test_images_of_waiting_requests_are_prepared(start):
-    server = start(kv_cache_bytes="6M")  # far less than eight answers take
+    server = start(kv_cache_bytes="6M", max_num_seqs=1)
     ask(server, [image_part(png(32, 40)), text_part("what?")])
     before, _ = read(server)
     assert before[COUNTER] == 0 and before["omma:encoder_images_total"] == 1
@@ -53,7 +53,7 @@ def test_images_of_running_requests_are_not_counted(start):
 
 @pytest.mark.real_only
 def test_images_encoded_together_are_no_hits(start):
-    server = start(kv_cache_bytes="6M")
+    server = start(kv_cache_bytes="6M", max_num_seqs=2)
     sides = [32, 48, 64, 80]
     fields = {"max_tokens": 1, "temperature": 0}
     with ExitStack() as waiting:
