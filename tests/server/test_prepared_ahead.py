@@ -13,8 +13,8 @@ COUNTER = "omma:images_prepared_ahead_total"
 
 
 def ask_for_long(server):
-    """A connection on which a request asks for as many tokens as there is room for, several times:
-    some of its answers wait."""
+    """A connection on which a request asks for as many tokens as there is room for, more often than
+    there are slots: some of its answers wait."""
     limit = server.get("/v1/models").json["data"][0]["max_model_len"]
     fields = {"messages": [{"role": "user", "content": "go on"}], "ignore_eos": True, "max_tokens": limit - 200, "n": 8}
     connection = server.send_post("/v1/chat/completions", fields)
@@ -28,7 +28,7 @@ def is_full(samples):
 
 @pytest.mark.real_only
 def test_images_of_waiting_requests_are_prepared(start):
-    server = start(kv_cache_bytes="6M", max_num_seqs=1)
+    server = start(kv_cache_bytes="6M", max_num_seqs=2)
     ask(server, [image_part(png(32, 40)), text_part("what?")])
     before, _ = read(server)
     assert before[COUNTER] == 0 and before["omma:encoder_images_total"] == 1
@@ -64,8 +64,7 @@ def test_images_encoded_together_are_no_hits(start):
             read_until(stream, b"[DONE]")
     samples, _ = read(server)
     assert samples["omma:encoder_images_total"] == samples["vllm:mm_cache_queries_total"] == len(sides)
-    # Most share a pass; on a busy machine they may be admitted one after the other.
-    assert samples["omma:encoder_batch_images_count"] <= len(sides)
+    assert samples["omma:encoder_batch_images_count"] < len(sides)
     assert samples["vllm:mm_cache_hits_total"] == 0
     for hits, side in enumerate(sides, 1):
         ask(server, [image_part(png(48, side)), text_part("what?")], **fields)
