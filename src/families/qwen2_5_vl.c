@@ -8,22 +8,14 @@
 /* ---- config.json ---- */
 
 static const struct ommai_vision_config tower = {
+    OMMAI_QWEN_TOWER, /* and of its own: */
     .depth = 32,
     .hidden_size = 3584,
-    .n_heads = 16,
     .intermediate_size = 3420,
     .patch_size = 14,
-    .temporal_patch_size = 2,
-    .merge_size = 2,
-    .in_channels = 3,
-    .out_hidden_size = 3584,
     .norm = OMMAI_VISION_RMS_NORM,
-    .norm_eps = 1e-6f,
-    .merger_norm_eps = 1e-6f,
     .gated = true,
     .positions = OMMAI_POSITIONS_NONE,
-    .rope = OMMAI_ROPE_HALF,
-    .rope_theta = 10000.0,
 };
 
 static const struct ommai_tower_keys tower_keys = {
@@ -86,32 +78,19 @@ static const struct ommai_default_processor published = {
 /* ---- tensors ---- */
 
 static const struct ommai_tower_names tower_names = {
+    OMMAI_QWEN_TOWER_NAMES, /* and of its own: */
     .prefixes = {"visual.", "model.visual."},
-    .patch_embed = "patch_embed.proj",
-    .patch_embed_dims = 5,
-    .block = "blocks",
-    .norm1 = "norm1",
-    .norm2 = "norm2",
-    .qkv = "attn.qkv",
-    .proj = "attn.proj",
     .fc1 = "mlp.gate_proj",
     .up = "mlp.up_proj",
     .fc2 = "mlp.down_proj",
-    .apart = {"attn.q", "attn.k", "attn.v"},
     .merger = {"merger.ln_q", "merger.mlp.0", "merger.mlp.2"},
 };
 
 const struct ommai_family ommai_family_qwen2_5_vl = {
     .model_type = "qwen2_5_vl",
-    .tower = &tower,
-    .tower_keys = &tower_keys,
-    .tower_names = &tower_names,
+    OMMAI_QWEN_FAMILY,
     .parse_own = parse_own,
     .text = &ommai_text_qwen2,
-    .image = {.resize_rule = OMMAI_RESIZE_INT16},
-    .image_token_key = "image_token_id",
-    .video_token_key = "video_token_id",
-    .published = &published,
     .defaults = &ommai_qwen2_processor_defaults,
     .marks = &ommai_qwen2_media_marks,
     .chat_name = "Qwen2.5-VL",

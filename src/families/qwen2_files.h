@@ -1,9 +1,25 @@
-/* What the released files of the Qwen families share: how images are prepared, and the form of
- * prompts. */
+/* What the tables of the Qwen families share: sizes and names of towers, how images are prepared,
+ * the form of prompts. */
 #pragma once
 
 #include "families/model_config.h"
 #include "families/prompt_builder.h"
+
+/* Members of struct ommai_vision_config, as the classes' defaults have them; widths differ. */
+#define OMMAI_QWEN_TOWER                                                                                                  \
+  .n_heads = 16, .temporal_patch_size = 2, .merge_size = 2, .in_channels = 3, .out_hidden_size = 3584, .norm_eps = 1e-6f, \
+  .merger_norm_eps = 1e-6f, .rope = OMMAI_ROPE_HALF, .rope_theta = 10000.0
+
+/* Members of struct ommai_tower_names. */
+#define OMMAI_QWEN_TOWER_NAMES                                                                                     \
+  .patch_embed = "patch_embed.proj", .patch_embed_dims = 5, .block = "blocks", .norm1 = "norm1", .norm2 = "norm2", \
+  .qkv = "attn.qkv", .proj = "attn.proj", .apart = {"attn.q", "attn.k", "attn.v"}
+
+/* Members of struct ommai_family, where the file names its own parts tower, tower_keys, tower_names
+ * and published. */
+#define OMMAI_QWEN_FAMILY                                                                           \
+  .tower = &tower, .tower_keys = &tower_keys, .tower_names = &tower_names, .published = &published, \
+  .image = {.resize_rule = OMMAI_RESIZE_INT16}, .image_token_key = "image_token_id", .video_token_key = "video_token_id"
 
 /* preprocessor_config.json, less the sizes that config.json has. There is no file for videos. */
 #define OMMAI_QWEN2_PREPROCESSOR                          \

@@ -6,21 +6,13 @@
 /* ---- config.json ---- */
 
 static const struct ommai_vision_config tower = {
+    OMMAI_QWEN_TOWER,
     .depth = 32,
     .hidden_size = 1280,
-    .n_heads = 16,
     .patch_size = 14,
-    .temporal_patch_size = 2,
-    .merge_size = 2,
-    .in_channels = 3,
-    .out_hidden_size = 3584,
     .norm = OMMAI_VISION_LAYER_NORM,
-    .norm_eps = 1e-6f,
-    .merger_norm_eps = 1e-6f,
     .activation = OMMAI_ACTIVATION_QUICK_GELU,
     .positions = OMMAI_POSITIONS_NONE,
-    .rope = OMMAI_ROPE_HALF,
-    .rope_theta = 10000.0,
 };
 
 /* The tower's own width is embed_dim; hidden_size is the width of the language model's rows. */
@@ -41,32 +33,19 @@ static const struct ommai_default_processor published = {
 /* ---- tensors ---- */
 
 static const struct ommai_tower_names tower_names = {
+    OMMAI_QWEN_TOWER_NAMES,
     .prefixes = {"visual.", "model.visual."},
-    .patch_embed = "patch_embed.proj",
-    .patch_embed_dims = 5,
-    .block = "blocks",
-    .norm1 = "norm1",
-    .norm2 = "norm2",
-    .qkv = "attn.qkv",
-    .proj = "attn.proj",
     .fc1 = "mlp.fc1",
     .fc2 = "mlp.fc2",
-    .apart = {"attn.q", "attn.k", "attn.v"},
     .merger = {"merger.ln_q", "merger.mlp.0", "merger.mlp.2"},
 };
 
 /* Boxes are text between <|box_start|> and <|box_end|>, no JSON. */
 const struct ommai_family ommai_family_qwen2_vl = {
     .model_type = "qwen2_vl",
-    .tower = &tower,
-    .tower_keys = &tower_keys,
-    .tower_names = &tower_names,
+    OMMAI_QWEN_FAMILY,
     .text = &ommai_text_qwen2,
-    .image = {.resize_rule = OMMAI_RESIZE_INT16},
     .video = {.time_by_temporal_patch = true},
-    .image_token_key = "image_token_id",
-    .video_token_key = "video_token_id",
-    .published = &published,
     .defaults = &ommai_qwen2_processor_defaults,
     .marks = &ommai_qwen2_media_marks,
     .chat_name = "Qwen2-VL",

@@ -11,22 +11,14 @@
 /* ---- config.json ---- */
 
 static const struct ommai_vision_config tower = {
+    OMMAI_QWEN_TOWER,
     .depth = 27,
     .hidden_size = 1152,
-    .n_heads = 16,
     .intermediate_size = 4304,
     .patch_size = 16,
-    .temporal_patch_size = 2,
-    .merge_size = 2,
-    .in_channels = 3,
-    .out_hidden_size = 3584,
     .norm = OMMAI_VISION_LAYER_NORM,
-    .norm_eps = 1e-6f,
-    .merger_norm_eps = 1e-6f,
     .activation = OMMAI_ACTIVATION_GELU_TANH,
     .positions = OMMAI_POSITIONS_BILINEAR,
-    .rope = OMMAI_ROPE_HALF,
-    .rope_theta = 10000.0,
 };
 
 static const struct ommai_tower_keys tower_keys = {
@@ -107,20 +99,13 @@ static const struct ommai_processor_defaults defaults = {
 /* ---- tensors ---- */
 
 static const struct ommai_tower_names tower_names = {
+    OMMAI_QWEN_TOWER_NAMES,
     .prefixes = {"model.visual."},
-    .patch_embed = "patch_embed.proj",
-    .patch_embed_dims = 5,
     .patch_embed_bias = true,
     .position_table = "pos_embed",
     .position_dims = 2,
-    .block = "blocks",
-    .norm1 = "norm1",
-    .norm2 = "norm2",
-    .qkv = "attn.qkv",
-    .proj = "attn.proj",
     .fc1 = "mlp.linear_fc1",
     .fc2 = "mlp.linear_fc2",
-    .apart = {"attn.q", "attn.k", "attn.v"},
     .merger = {"merger.norm", "merger.linear_fc1", "merger.linear_fc2"},
     .deepstack = "deepstack_merger_list",
     .deepstack_merger = {"norm", "linear_fc1", "linear_fc2"},
@@ -134,40 +119,11 @@ static const struct ommai_media_marks marks = {
     .video = OMMAI_VIDEO_TIMED,
 };
 
-const struct ommai_family ommai_family_qwen3_vl = {
-    .model_type = "qwen3_vl",
-    .tower = &tower,
-    .tower_keys = &tower_keys,
-    .tower_names = &tower_names,
-    .parse_own = parse_own,
-    .text = &ommai_text_qwen3,
-    .image = {.resize_rule = OMMAI_RESIZE_INT16},
-    .video = {.area_of_all_frames = true},
-    .image_token_key = "image_token_id",
-    .video_token_key = "video_token_id",
-    .published = &published,
-    .defaults = &defaults,
-    .marks = &marks,
-    .chat_name = "Qwen3-VL Instruct",
-    .chat_template = OMMAI_QWEN_TURNS,
-    .box_unit = OMMA_BOX_UNIT_THOUSANDTHS,
-};
+#define QWEN3_VL                                                                                                            \
+  OMMAI_QWEN_FAMILY, .parse_own = parse_own, .video = {.area_of_all_frames = true}, .defaults = &defaults, .marks = &marks, \
+                     .chat_name = "Qwen3-VL Instruct", .chat_template = OMMAI_QWEN_TURNS,                                   \
+                     .box_unit = OMMA_BOX_UNIT_THOUSANDTHS
 
-const struct ommai_family ommai_family_qwen3_vl_moe = {
-    .model_type = "qwen3_vl_moe",
-    .tower = &tower,
-    .tower_keys = &tower_keys,
-    .tower_names = &tower_names,
-    .parse_own = parse_own,
-    .text = &ommai_text_qwen3_moe,
-    .image = {.resize_rule = OMMAI_RESIZE_INT16},
-    .video = {.area_of_all_frames = true},
-    .image_token_key = "image_token_id",
-    .video_token_key = "video_token_id",
-    .published = &published,
-    .defaults = &defaults,
-    .marks = &marks,
-    .chat_name = "Qwen3-VL Instruct",
-    .chat_template = OMMAI_QWEN_TURNS,
-    .box_unit = OMMA_BOX_UNIT_THOUSANDTHS,
-};
+const struct ommai_family ommai_family_qwen3_vl = {QWEN3_VL, .model_type = "qwen3_vl", .text = &ommai_text_qwen3};
+
+const struct ommai_family ommai_family_qwen3_vl_moe = {QWEN3_VL, .model_type = "qwen3_vl_moe", .text = &ommai_text_qwen3_moe};
