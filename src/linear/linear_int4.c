@@ -2,7 +2,6 @@
  * inputs. */
 #include <string.h>
 
-#include "base/checked.h"
 #include "linear/linear_objects.h"
 
 enum { PANEL = OMMAI_PANEL_COLUMNS };
@@ -16,11 +15,14 @@ static void fit(const struct ommai_row_ops *ops, const float *values, int64_t n,
 static void store(const int8_t *q, int64_t k, int64_t n, int64_t column, uint8_t *panel) {
   uint8_t *to = panel + k / 2 * PANEL + 4 * column;
   for (int64_t i = 0; i < n; i += 8, to += 4 * PANEL) {
-    uint32_t low = 0, high = 0;
-    memcpy(&low, q + i, (size_t)ommai_min_i64(4, n - i));
-    if (n - i > 4) memcpy(&high, q + i + 4, (size_t)ommai_min_i64(4, n - i - 4));
-    low |= high << 4;
-    memcpy(to, &low, sizeof low);
+    uint64_t eight = 0;
+    if (n - i >= 8) {
+      memcpy(&eight, q + i, 8); /* a fixed size is one load */
+    } else {
+      memcpy(&eight, q + i, (size_t)(n - i));
+    }
+    uint32_t pairs = (uint32_t)eight | (uint32_t)(eight >> 32) << 4;
+    memcpy(to, &pairs, sizeof pairs);
   }
 }
 

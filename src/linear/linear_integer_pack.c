@@ -143,7 +143,9 @@ struct filling {
 
 void ommai_integer_store_s8(const int8_t *q, int64_t k, int64_t n, int64_t column, uint8_t *panel) {
   uint8_t *to = panel + k * PANEL + 4 * column;
-  for (int64_t i = 0; i < n; i += 4, to += 4 * PANEL) memcpy(to, q + i, (size_t)ommai_min_i64(4, n - i));
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4, to += 4 * PANEL) memcpy(to, q + i, 4); /* a fixed size is one load */
+  memcpy(to, q + i, (size_t)(n - i));
 }
 
 int ommai_integer_load_s8(const uint8_t *panel, int64_t k, int64_t column) {
