@@ -79,6 +79,25 @@ static void what_is_in_use_is_never_evicted(void **state) {
   assert_int_equal(allocator.n_live, 0);
 }
 
+/* The one in use is the oldest, and not encoded yet. */
+static void unused_images_make_room_for_new_ones(void **state) {
+  (void)state;
+  struct test_allocator allocator;
+  struct ommai_encoder_cache cache;
+  test_allocator_init(&allocator);
+  ommai_encoder_cache_init(&cache, &one_value, 250 * sizeof(float), &allocator.interface);
+  struct ommai_encoded_image *held = add(&cache, 1, 100);
+  held->complete = false;
+  ommai_encoder_cache_give_back(&cache, add(&cache, 2, 100));
+  ommai_encoder_cache_give_back(&cache, add(&cache, 3, 100));
+  assert_true(has(&cache, 1) && !has(&cache, 2) && has(&cache, 3));
+  held->complete = true;
+  ommai_encoder_cache_give_back(&cache, held);
+  assert_true(has(&cache, 1));
+  ommai_encoder_cache_free(&cache);
+  assert_int_equal(allocator.n_live, 0);
+}
+
 static void unfinished_images_are_forgotten(void **state) {
   (void)state;
   struct test_allocator allocator;
@@ -167,6 +186,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_was_used_last_stays),
       cmocka_unit_test(what_is_in_use_is_never_evicted),
+      cmocka_unit_test(unused_images_make_room_for_new_ones),
       cmocka_unit_test(unfinished_images_are_forgotten),
       cmocka_unit_test(without_a_budget_nothing_is_kept),
       cmocka_unit_test(what_comes_from_elsewhere_is_kept_where_it_fits),
