@@ -29,7 +29,7 @@ folders_of() {
     gguf) echo "tests/data/gguf" ;;
     safetensors) echo "tests/data/weights tests/data/weights/sharded" ;;
     image) echo "tests/data/image" ;;
-    tokenizer) echo "tests/data/text/capitals tests/data/text/digits tests/data/text/plain" ;;
+    tokenizer) echo "tests/data/text/capitals tests/data/text/digits tests/data/text/plain tests/data/text/marked" ;;
   esac
 }
 for target in "$@"; do folders_of "$target" > /dev/null || exit 2; done

@@ -4,12 +4,14 @@ does with them.
 
     python3 tools/make_text_fixtures.py tests/data/text
 
-Three tokenizers of about a thousand tokens, trained on the text below:
+Four tokenizers of about a thousand tokens, trained on the text below:
   digits      the form of Qwen2 and later: NFC, one digit per piece, merges as pairs
   capitals    no normalisation, words cut at capitals (a class with &&), numbers by three, whole
               pieces taken from the vocabulary
   plain       GPT-2's own pattern, merges as strings, added tokens that take white space along, one
               of them only in tokenizer_config.json
+  marked      SentencePiece's form: spaces as U+2581, nothing cut, characters without a token as
+              bytes <0xHH>; 3,000 texts
 
 Each folder has tokenizer.json and cases.json: {"encode": [[text, ids], ...], "decode": [[ids,
 skip_special, text], ...]}. utf8.json has [[bytes, Python's bytes.decode(errors="replace")], ...].
@@ -171,6 +173,57 @@ def dump(path, value):
     path.write_text(json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n")
 
 
+def train_marked():
+    """Characters, <0xHH> for all bytes, merges over spaces; some characters have no token."""
+    trained = Tokenizer(models.BPE())
+    trained.normalizer = normalizers.Replace(" ", "\u2581")
+    trainer = trainers.BpeTrainer(vocab_size=700, min_frequency=2, limit_alphabet=150, show_progress=False)
+    trained.train_from_iterator(TRAINING.splitlines(keepends=True) * 2, trainer)
+    document = json.loads(trained.to_str())
+    known = list(document["model"]["vocab"])
+    names = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *known, "a b", "<0xzz>"]
+    document["model"] |= {"vocab": {name: index for index, name in enumerate(names)}, "unk_token": "<unk>",
+                          "byte_fallback": True, "fuse_unk": True}
+    document["decoder"] = {"type": "Sequence", "decoders": [
+        {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"}]}
+    tokenizer = Tokenizer.from_str(json.dumps(document))
+    tokenizer.add_special_tokens([AddedToken(name, normalized=False, special=True) for name in names[:3]])
+    added = names[:3] + markers(tokenizer)
+    tokenizer.add_tokens([AddedToken("<to the left>", normalized=True), AddedToken("[ ]", normalized=False)])
+    return tokenizer, added + ["<to the left>", "<to\u2581the left>", "[ ]", "[\u2581]"]
+
+
+def marked_text(added):
+    """A text with what only this form has: marks, spelled bytes, characters of every plane."""
+    parts = ["\u2581", " ", "  ", "<0x0A>", "<0xE2>", "a b", "\n", "\u2582", "\U0001f9ff", "\U00030000", "\ue000", "\u0378", "é", "図"]
+    if random.randint(0, 1):
+        return random_text(added)[:16]
+    return "".join(random.choice(parts + added) if random.randint(0, 2) else pick(UNICODE, 3) for _ in range(random.randint(1, 5)))
+
+
+def marked_cases(tokenizer, added):
+    """Where a run of bytes is no UTF-8 the official decoder replaces all of it; here as much as
+    Python does."""
+    encode = [[hexadecimal(text), tokenizer.encode(text, add_special_tokens=False).ids]
+              for text in ["", " ", TRAINING, "x" * 1500, "\u2581 " * 300, "🙂" * 200, *(marked_text(added) for _ in range(3000))]]
+    special = {index for index, token in tokenizer.get_added_tokens_decoder().items() if token.special}
+
+    def token_bytes(index):
+        return bytes([index - 3]) if 3 <= index < 259 else tokenizer.id_to_token(index).replace("\u2581", " ").encode()
+
+    decode = []
+    for number in range(300):
+        ids = [random.randrange(3 if number % 2 else 259, tokenizer.get_vocab_size()) for _ in range(random.randint(0, 8))]
+        skip = number % 3 == 0
+        kept = [index for index in ids if not (skip and index in special)]
+        text = b"".join(map(token_bytes, kept)).decode(errors="replace")
+        official = tokenizer.decode(ids, skip_special_tokens=skip)
+        if official != text and "\ufffd" not in official:
+            raise RuntimeError(f"{ids}: {official!r} is not {text!r}")
+        decode.append([ids, skip, hexadecimal(text)])
+    return {"made_with": f"tokenizers {tokenizers.__version__}", "encode": encode, "decode": decode}
+
+
 def broken_utf8():
     leads = [0x41, 0x80, 0xbf, 0xc0, 0xc2, 0xdf, 0xe0, 0xe4, 0xed, 0xef, 0xf0, 0xf1, 0xf4, 0xf5, 0xff, 0x9f, 0xa0, 0x8f, 0x90]
     for number in range(600):
@@ -214,6 +267,11 @@ def main():
     dump(out / "plain" / "tokenizer_config.json", {"added_tokens_decoder": decoder, "model_max_length": 4096})
 
     dump(out / "utf8.json", {"cases": list(broken_utf8())})
+
+    tokenizer, added = train_marked()
+    (out / "marked").mkdir(exist_ok=True)
+    dump(out / "marked" / "tokenizer.json", json.loads(tokenizer.to_str()))
+    dump(out / "marked" / "cases.json", marked_cases(tokenizer, added))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
 
 #include "base/allocator.h"
 #include "base/error.h"
-#include "text/byte_alphabet.h"
+#include "text/marked_spaces.h"
 #include "text/nfc.h"
 #include "text/token_loader.h"
 
@@ -30,11 +30,16 @@ static enum omma_status knommai_token_loader_own_added(struct ommai_token_loader
 /* A token that is looked for in normalised text must be in normal form itself. */
 static enum omma_status check_normal(struct ommai_token_loader *loader, const char *where,
                                      const struct ommai_added_token *token) {
-  if (!token->normalized || !loader->tokenizer->normalize) return OMMA_OK;
-  struct ommai_nfc_text normal;
-  OMMAI_TRY(ommai_nfc(token->content, token->size, loader->allocator, &normal, loader->error));
+  const struct ommai_tokenizer *tokenizer = loader->tokenizer;
+  const struct omma_allocator *allocator = loader->allocator;
+  struct ommai_nfc_text normal = {.text = token->content, .size = token->size};
+  if (!token->normalized) return OMMA_OK;
+  if (tokenizer->normalize) OMMAI_TRY(ommai_nfc(token->content, token->size, allocator, &normal, loader->error));
+  if (tokenizer->marked_spaces) {
+    OMMAI_TRY(ommai_marked_spaces_normalize(token->content, token->size, allocator, &normal, loader->error));
+  }
   bool same = normal.size == token->size && memcmp(normal.text, token->content, token->size) == 0;
-  ommai_nfc_release(&normal, loader->allocator);
+  ommai_nfc_release(&normal, allocator);
   if (same) return OMMA_OK;
   return ommai_fail_field(loader->error, OMMA_ERROR_UNSUPPORTED, "content",
                           "%s: key \"content\": expected normalised text, found \"%.64s\"", where, token->content);
@@ -138,18 +143,18 @@ enum omma_status ommai_token_loader_own_added(struct ommai_token_loader *loader)
 }
 
 /* Gives added tokens their ids: a new id, or the one that the vocabulary has for the same token. */
-enum omma_status ommai_token_loader_place_added(struct ommai_token_loader *loader, bool spelled_bytes) {
+enum omma_status ommai_token_loader_place_added(struct ommai_token_loader *loader, bool spelled) {
   struct ommai_vocabulary *vocabulary = &loader->tokenizer->vocabulary;
   for (size_t i = 0; i < loader->tokenizer->added.n; i++) {
     const struct ommai_added_token *added = &loader->tokenizer->added.tokens[i];
     char bytes[OMMAI_VOCABULARY_MAX_TOKEN_BYTES];
     size_t size;
-    bool spelled = spelled_bytes && ommai_byte_alphabet_decode(added->content, added->size, bytes, &size);
+    bool findable = spelled && ommai_token_loader_spell(loader, added->content, added->size, bytes, &size);
     if (!spelled) {
       memcpy(bytes, added->content, added->size);
       size = added->size;
     }
-    int32_t listed = spelled ? ommai_vocabulary_find(vocabulary, bytes, size) : -1;
+    int32_t listed = findable ? ommai_vocabulary_find(vocabulary, bytes, size) : -1;
     const struct ommai_token *token = ommai_vocabulary_get(vocabulary, added->id);
     bool same = token && token->size == size && memcmp(vocabulary->bytes + token->offset, bytes, size) == 0;
     if ((token && !same) || (listed >= 0 && listed != added->id)) {
@@ -166,14 +171,21 @@ enum omma_status ommai_token_loader_place_added(struct ommai_token_loader *loade
 }
 
 enum omma_status ommai_token_loader_find_bytes(struct ommai_token_loader *loader) {
+  struct ommai_tokenizer *tokenizer = loader->tokenizer;
+  if (tokenizer->marked_spaces) tokenizer->bpe.characters = &tokenizer->vocabulary;
+  if (tokenizer->marked_spaces && ommai_vocabulary_find(&tokenizer->vocabulary, " ", 1) < 0) {
+    return ommai_fail(loader->error, OMMA_ERROR_FORMAT, "%s: %s: the mark of a space, U+2581, has no token", loader->path,
+                      loader->vocabulary_name);
+  }
   for (int byte = 0; byte < 256; byte++) {
     char text = (char)byte;
-    int32_t id = ommai_vocabulary_find(&loader->tokenizer->vocabulary, &text, 1);
+    int32_t id =
+        tokenizer->marked_spaces ? loader->byte_tokens[byte] - 1 : ommai_vocabulary_find(&tokenizer->vocabulary, &text, 1);
     if (id < 0) {
       return ommai_fail(loader->error, OMMA_ERROR_FORMAT, "%s: %s: byte 0x%02x has no token", loader->path,
                         loader->vocabulary_name, byte);
     }
-    loader->tokenizer->bpe.byte_ids[byte] = id;
+    tokenizer->bpe.byte_ids[byte] = id;
   }
   return OMMA_OK;
 }

@@ -4,6 +4,7 @@
 
 #include "base/allocator.h"
 #include "base/error.h"
+#include "text/utf8.h"
 #include "text/vocabulary.h"
 
 /* Pieces of at most that many bytes are encoded in stack memory. */
@@ -108,15 +109,29 @@ static void join_next(const struct ommai_bpe *bpe, struct symbol *symbols, int32
   if (symbol->previous >= 0) rank_pair(bpe, symbols, symbol->previous, heap);
 }
 
+/* The ids that joining begins with; returns their number, at most `size`. */
+static int32_t first_ids(const struct ommai_bpe *bpe, const char *piece, size_t size, struct symbol *symbols) {
+  int32_t n = 0;
+  for (size_t at = 0, length = 1; at < size; at += length) {
+    int32_t id = -1;
+    if (bpe->characters) {
+      ommai_utf8_decode(piece + at, &length);
+      id = ommai_vocabulary_find(bpe->characters, piece + at, length);
+    }
+    if (id >= 0) symbols[n++].id = id;
+    for (size_t i = 0; id < 0 && i < length; i++) symbols[n++].id = bpe->byte_ids[(unsigned char)piece[at + i]];
+  }
+  return n;
+}
+
 /* symbols: [size]; entries: [2 * size], for each of the size - 1 joins takes one entry out and puts
  * at most two in. */
 static void encode(const struct ommai_bpe *bpe, const char *piece, size_t size, struct symbol *symbols, uint64_t *entries,
                    struct ommai_id_sink *sink) {
   struct heap heap = {entries, 0};
-  int32_t n = (int32_t)size;
+  int32_t n = first_ids(bpe, piece, size, symbols);
   for (int32_t i = 0; i < n; i++) {
-    int32_t id = bpe->byte_ids[(unsigned char)piece[i]];
-    symbols[i] = (struct symbol){.id = id, .previous = i - 1, .next = i + 1 < n ? i + 1 : -1};
+    symbols[i] = (struct symbol){.id = symbols[i].id, .previous = i - 1, .next = i + 1 < n ? i + 1 : -1};
   }
   for (int32_t i = 0; i < n; i++) rank_pair(bpe, symbols, i, &heap);
   while (heap.count > 0) {

@@ -1,6 +1,7 @@
 /* Byte pair encoding of one piece of text: the adjacent pair of lowest merge rank is joined, the
  * leftmost first, until no pair has a merge. n log n in the bytes of the piece. Source: Sennrich
- * et al. 2016; GPT-2's byte-level form. */
+ * et al. 2016; GPT-2's byte-level form, and SentencePiece's of characters with bytes for those that
+ * have no token. */
 #pragma once
 
 #include <omma/host.h>
@@ -16,11 +17,16 @@ struct ommai_merge {
   int32_t rank, result;
 };
 
+struct ommai_vocabulary;
+
 /* The merges of a vocabulary. Immutable once filled; any number of threads may use it. */
 struct ommai_bpe {
   struct ommai_merge *slots; /* [n_slots], open addressing by the pair */
   size_t n_slots;
   int32_t byte_ids[256]; /* the token of each single byte */
+  /* joining begins with characters that are tokens of it, and the bytes of others; NULL: with
+   * bytes */
+  const struct ommai_vocabulary *characters;
 };
 
 /* Makes room for n_merges merges. Errors: MEMORY. */

@@ -18,7 +18,8 @@ struct ommai_token_loader {
   json_t *config; /* tokenizer_config.json, or NULL */
   /* [tokenizer->added.capacity]: flags of the added tokens before they are sorted */
   unsigned char *special;
-  int32_t max_id; /* over all tokens so far; -1: none */
+  int32_t byte_tokens[256]; /* the id of <0xHH>, plus 1; 0: none */
+  int32_t max_id;           /* over all tokens so far; -1: none */
   const struct omma_allocator *allocator;
   struct omma_error *error;
 };
@@ -42,18 +43,25 @@ enum omma_status ommai_token_loader_own_added(struct ommai_token_loader *loader)
 /* ---- tokens by id ---- */
 
 /* Gives added tokens their ids: a new id, or the one that the vocabulary has for the same token;
- * then sorts them. spelled_bytes: the vocabulary's file spells bytes in the byte alphabet, so that
+ * then sorts them. spelled: the vocabulary's file spells tokens (ommai_token_loader_spell), so that
  * an added token may be listed there. Errors: FORMAT. */
-enum omma_status ommai_token_loader_place_added(struct ommai_token_loader *loader, bool spelled_bytes);
+enum omma_status ommai_token_loader_place_added(struct ommai_token_loader *loader, bool spelled);
 
-/* Finds the tokens of the 256 bytes. Errors: FORMAT (one is missing). */
+/* Finds the tokens of the 256 bytes, and with marked spaces that of the mark. Errors: FORMAT (one
+ * is missing). */
 enum omma_status ommai_token_loader_find_bytes(struct ommai_token_loader *loader);
 
-/* ---- tokens and merges in the byte alphabet, in spelled_load.c ---- */
+/* ---- tokens and merges as files spell them, in spelled_load.c ---- */
 
-/* Sets the token of an id that `size` bytes of valid UTF-8 spell in the byte alphabet; as the
- * official decoder does, a text with other characters stands for itself and is not found by its
- * bytes. size is at most OMMAI_DOCUMENT_MAX_STRING. Errors: FORMAT. */
+/* The bytes that `size` bytes of valid UTF-8 stand for, spelled in the byte alphabet or with marked
+ * spaces; as the official decoders do, a text with other characters stands for itself. False for
+ * such a text, and for <0xHH>, the token of a byte: they are not found by their
+ * bytes. out holds `size` bytes. */
+bool ommai_token_loader_spell(const struct ommai_token_loader *loader, const char *text, size_t size, char *out,
+                              size_t *out_size);
+
+/* Sets the token of an id that is spelled so. size is at most OMMAI_DOCUMENT_MAX_STRING. Errors:
+ * FORMAT. */
 enum omma_status ommai_token_loader_add_spelled(struct ommai_token_loader *loader, int32_t id, const char *text, size_t size);
 
 /* Makes room for merges. Errors: LIMIT, MEMORY. */

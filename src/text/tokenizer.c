@@ -4,6 +4,7 @@
 
 #include "base/allocator.h"
 #include "base/error.h"
+#include "text/marked_spaces.h"
 #include "text/nfc.h"
 #include "text/tokenizer_parts.h"
 #include "text/utf8.h"
@@ -50,20 +51,22 @@ static bool is_full(struct encoding *encoding, size_t size) {
   return true;
 }
 
-static enum omma_status encode_plain(struct encoding *encoding, const char *text, size_t size) {
+static enum omma_status encode_piece(struct encoding *encoding, const char *piece, size_t size) {
   const struct ommai_tokenizer *tokenizer = encoding->tokenizer;
+  int32_t id = tokenizer->whole_pieces ? whole_piece(tokenizer, piece, size) : -1;
+  if (id < 0) return ommai_bpe_encode(&tokenizer->bpe, piece, size, &tokenizer->allocator, &encoding->sink, encoding->error);
+  ommai_id_sink_put(&encoding->sink, id);
+  return OMMA_OK;
+}
+
+static enum omma_status encode_plain(struct encoding *encoding, const char *text, size_t size) {
+  if (!encoding->tokenizer->splitter) return is_full(encoding, size) ? OMMA_OK : encode_piece(encoding, text, size);
   OMMAI_TRY(ommai_split_text(&encoding->split, text, size, encoding->error));
   for (;;) {
     size_t first, last;
     OMMAI_TRY(ommai_split_next(&encoding->split, &first, &last, encoding->error));
     if (first == last || is_full(encoding, last - first)) return OMMA_OK;
-    int32_t id = tokenizer->whole_pieces ? whole_piece(tokenizer, text + first, last - first) : -1;
-    if (id >= 0) {
-      ommai_id_sink_put(&encoding->sink, id);
-    } else {
-      OMMAI_TRY(ommai_bpe_encode(&tokenizer->bpe, text + first, last - first, &tokenizer->allocator, &encoding->sink,
-                                 encoding->error));
-    }
+    OMMAI_TRY(encode_piece(encoding, text + first, last - first));
   }
 }
 
@@ -87,10 +90,11 @@ static enum omma_status encode_normalized(struct encoding *encoding, const char 
 }
 
 static enum omma_status encode_between(struct encoding *encoding, const char *text, size_t size) {
-  if (!encoding->tokenizer->normalize) return encode_normalized(encoding, text, size);
-  const struct omma_allocator *allocator = &encoding->tokenizer->allocator;
-  struct ommai_nfc_text normal;
-  OMMAI_TRY(ommai_nfc(text, size, allocator, &normal, encoding->error));
+  const struct ommai_tokenizer *tokenizer = encoding->tokenizer;
+  const struct omma_allocator *allocator = &tokenizer->allocator;
+  struct ommai_nfc_text normal = {.text = text, .size = size};
+  if (tokenizer->normalize) OMMAI_TRY(ommai_nfc(text, size, allocator, &normal, encoding->error));
+  if (tokenizer->marked_spaces) OMMAI_TRY(ommai_marked_spaces_normalize(text, size, allocator, &normal, encoding->error));
   enum omma_status status = encode_normalized(encoding, normal.text, normal.size);
   ommai_nfc_release(&normal, allocator);
   return status;
@@ -107,7 +111,7 @@ static enum omma_status encode(struct encoding *encoding, const char *text, size
     return ommai_fail(error, OMMA_ERROR_FORMAT, "text: invalid UTF-8 at byte %zu (0x%02x)", offset,
                       (unsigned char)text[offset]);
   }
-  OMMAI_TRY(ommai_split_begin(&encoding->split, tokenizer->splitter, &tokenizer->allocator, error));
+  if (tokenizer->splitter) OMMAI_TRY(ommai_split_begin(&encoding->split, tokenizer->splitter, &tokenizer->allocator, error));
   enum omma_status status = cut_added(encoding, false, text, size, encode_between);
   ommai_split_end(&encoding->split);
   return status;
@@ -130,7 +134,7 @@ enum omma_status ommai_tokenizer_encode(const struct ommai_tokenizer *tokenizer,
 
 enum omma_status ommai_tokenizer_count(const struct ommai_tokenizer *tokenizer, const char *text, size_t size, size_t limit,
                                        size_t *count, struct omma_error *error) {
-  *count = fewest_ids(tokenizer, tokenizer->normalize ? size / OMMAI_NFC_MAX_SHRINKING : size);
+  *count = fewest_ids(tokenizer, tokenizer->normalize || tokenizer->marked_spaces ? size / OMMAI_NFC_MAX_SHRINKING : size);
   if (size == 0 || *count >= limit) return OMMA_OK;
   struct encoding encoding = {.tokenizer = tokenizer, .limit = limit, .parse_added = true, .error = error};
   OMMAI_TRY(encode(&encoding, text, size));

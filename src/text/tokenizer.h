@@ -1,5 +1,5 @@
 /* Text to token ids and back, for the byte-level BPE that a checkpoint's tokenizer.json or
- * tiktoken.model describes.
+ * tiktoken.model describes, or that of characters with byte fallback.
  *
  * Encoding: added tokens are cut out of the text (leftmost, then longest), what lies between is
  * normalised to Unicode form C where the file asks for it, cut into pieces by the file's pattern,
@@ -19,15 +19,17 @@
 
 struct ommai_tokenizer; /* immutable after loading; any number of threads may use it */
 
-/* Loads DIRECTORY/tokenizer.json, and DIRECTORY/tokenizer_config.json for added tokens that only it
- * names, if it is there. Accepted: model BPE without dropout and byte fallback; normalizer null or
- * NFC; pre_tokenizer ByteLevel with its own pattern, or a Sequence of Split (Regex, Isolated) and
+/* Loads DIRECTORY/tokenizer.json, and DIRECTORY/tokenizer_config.json for added tokens that only
+ * it names, if it is there. Accepted: model BPE without dropout; normalizer null or NFC;
+ * pre_tokenizer ByteLevel with its own pattern, or a Sequence of Split (Regex, Isolated) and
  * ByteLevel (use_regex false), no prefix space; decoder ByteLevel; post_processor null or
- * ByteLevel. Without tokenizer.json, DIRECTORY/tiktoken.model: lines of "base64-bytes rank", ranks
- * are ids; the 256 special tokens after them are named by tokenizer_config.json or else
- * <|reserved_token_ID|>; no normalisation; the split pattern of the released checkpoints in this
- * form (rank_load.c). The allocator is copied. The caller destroys the tokenizer. Errors: IO,
- * FORMAT, UNSUPPORTED, LIMIT (each with the key), MEMORY. */
+ * ByteLevel. With byte fallback: a normalizer that replaces spaces by U+2581, no pre_tokenizer,
+ * the decoder that undoes both; tokens <0xHH> of all bytes. Without tokenizer.json,
+ * DIRECTORY/tiktoken.model: lines of "base64-bytes rank", ranks are ids; the 256 special tokens
+ * after them are named by tokenizer_config.json or else <|reserved_token_ID|>; no normalisation;
+ * the split pattern of the released checkpoints in this form (rank_load.c). The allocator is
+ * copied. The caller destroys the tokenizer. Errors: IO, FORMAT, UNSUPPORTED, LIMIT (each with
+ * the key), MEMORY. */
 enum omma_status ommai_tokenizer_load(const char *directory, const struct omma_allocator *allocator,
                                       struct ommai_tokenizer **tokenizer, struct omma_error *error);
 /* A tokenizer in lists, as GGUF files have it. Texts are not ended by NUL and may be anything until

@@ -98,10 +98,13 @@ static enum omma_status load_settings(struct loader *loader) {
     return ommai_fail_field(loader->common->error, OMMA_ERROR_FORMAT, missing,
                             "%s: model: key \"%s\" is missing or of a wrong type", loader->common->path, missing);
   }
-  loader->common->tokenizer->normalize = settings.normalize;
-  loader->common->tokenizer->whole_pieces = settings.whole_pieces;
-  enum omma_status status = ommai_splitter_create(settings.pattern, strlen(settings.pattern),
-                                                  &loader->common->tokenizer->splitter, loader->common->error);
+  struct ommai_tokenizer *tokenizer = loader->common->tokenizer;
+  tokenizer->normalize = settings.normalize;
+  tokenizer->marked_spaces = settings.marked_spaces;
+  tokenizer->whole_pieces = settings.whole_pieces;
+  if (!settings.pattern) return OMMA_OK;
+  enum omma_status status =
+      ommai_splitter_create(settings.pattern, strlen(settings.pattern), &tokenizer->splitter, loader->common->error);
   if (status != OMMA_OK) ommai_error_prefix(loader->common->error, "%s: pre_tokenizer", loader->common->path);
   return status;
 }

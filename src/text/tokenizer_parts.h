@@ -14,8 +14,10 @@ struct ommai_tokenizer {
   struct ommai_added_set added;
   char *added_text; /* [added_text_size], the contents that `added` points into */
   size_t added_text_size;
-  struct ommai_splitter *splitter;
-  bool normalize; /* to form C */
+  struct ommai_splitter *splitter; /* NULL: what lies between added tokens is one piece */
+  bool normalize;                  /* to form C */
+  /* tokens are spelled as in marked_spaces.h; else in the byte alphabet */
+  bool marked_spaces;
   /* a piece that is a token is taken as it is, without merges ("ignore_merges") */
   bool whole_pieces;
   /* The maximum bytes of normalised text that a token covers; 0: without limit, for an added token

@@ -8,6 +8,9 @@
 /* The pattern that ByteLevel brings with itself (GPT-2). */
 static const char gpt2_pattern[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
+/* What byte fallback comes with: marked_spaces.h. */
+#define SPACE_MARK "\xE2\x96\x81"
+
 enum { WHERE_SIZE = 320, INNER_WHERE_SIZE = WHERE_SIZE + 16 };
 
 static enum omma_status unsupported(const char *where, const char *key, const char *expected, const char *found,
@@ -33,13 +36,25 @@ static enum omma_status expect_false(const json_t *object, const char *where, co
   return value ? unsupported(where, key, "false", "true", error) : OMMA_OK;
 }
 
-static enum omma_status read_normalizer(const json_t *root, const char *path, bool *normalize, struct omma_error *error) {
+/* A Replace of one string by another. */
+static enum omma_status expect_replace(const json_t *object, const char *where, const char *from, const char *to,
+                                       struct omma_error *error) {
+  json_t *pattern;
+  OMMAI_TRY(expect_string(object, where, "type", true, "Replace", error));
+  OMMAI_TRY(ommai_json_object(object, where, "pattern", true, &pattern, error));
+  OMMAI_TRY(expect_string(pattern, where, "String", true, from, error));
+  return expect_string(object, where, "content", true, to, error);
+}
+
+static enum omma_status read_normalizer(const json_t *root, const char *path, struct ommai_tokenizer_settings *settings,
+                                        struct omma_error *error) {
   json_t *normalizer;
-  OMMAI_TRY(ommai_json_object(root, path, "normalizer", false, &normalizer, error));
-  *normalize = normalizer != NULL;
+  OMMAI_TRY(ommai_json_object(root, path, "normalizer", settings->marked_spaces, &normalizer, error));
+  settings->normalize = normalizer && !settings->marked_spaces;
   if (!normalizer) return OMMA_OK;
   char where[WHERE_SIZE];
   snprintf(where, sizeof where, "%s: normalizer", path);
+  if (settings->marked_spaces) return expect_replace(normalizer, where, " ", SPACE_MARK, error);
   return expect_string(normalizer, where, "type", true, "NFC", error);
 }
 
@@ -118,7 +133,33 @@ static enum omma_status read_byte_level_step(const json_t *root, const char *pat
   return expect_string(object, where, "type", true, "ByteLevel", error);
 }
 
-static enum omma_status read_model(const json_t *root, const char *path, bool *whole_pieces, struct omma_error *error) {
+/* With marked spaces nothing is cut, the decoder turns tokens back to text in three steps, and what
+ * comes last may add tokens around a text, which are not wanted here. */
+static enum omma_status read_marked_steps(const json_t *root, const char *path, struct omma_error *error) {
+  static const char *const steps[] = {"Replace", "ByteFallback", "Fuse"};
+  char where[WHERE_SIZE];
+  json_t *object, *decoders;
+  const json_t *pre_tokenizer = json_object_get(root, "pre_tokenizer");
+  if (pre_tokenizer && !json_is_null(pre_tokenizer)) return unsupported(path, "pre_tokenizer", "null", "another", error);
+  OMMAI_TRY(ommai_json_object(root, path, "post_processor", false, &object, error));
+  snprintf(where, sizeof where, "%s: post_processor", path);
+  if (object) OMMAI_TRY(expect_string(object, where, "type", true, "TemplateProcessing", error));
+  OMMAI_TRY(ommai_json_object(root, path, "decoder", true, &object, error));
+  snprintf(where, sizeof where, "%s: decoder", path);
+  OMMAI_TRY(expect_string(object, where, "type", true, "Sequence", error));
+  OMMAI_TRY(ommai_json_array(object, where, "decoders", true, &decoders, error));
+  for (size_t i = 0; i < json_array_size(decoders) || i < 3; i++) {
+    const json_t *step = json_array_get(decoders, i);
+    const char *type = json_string_value(json_object_get(step, "type"));
+    if (i > 2 || !type || strcmp(type, steps[i]) != 0) {
+      return unsupported(where, "decoders", "Replace, ByteFallback and Fuse", type ? type : "another", error);
+    }
+  }
+  return expect_replace(json_array_get(decoders, 0), where, SPACE_MARK, " ", error);
+}
+
+static enum omma_status read_model(const json_t *root, const char *path, struct ommai_tokenizer_settings *settings,
+                                   struct omma_error *error) {
   json_t *model;
   OMMAI_TRY(ommai_json_object(root, path, "model", true, &model, error));
   char where[WHERE_SIZE];
@@ -129,16 +170,18 @@ static enum omma_status read_model(const json_t *root, const char *path, bool *w
   if (dropout != 0) return unsupported(where, "dropout", "null", "a number", error);
   OMMAI_TRY(expect_string(model, where, "continuing_subword_prefix", false, "", error));
   OMMAI_TRY(expect_string(model, where, "end_of_word_suffix", false, "", error));
-  OMMAI_TRY(expect_false(model, where, "byte_fallback", false, error));
-  *whole_pieces = false;
-  return ommai_json_boolean(model, where, "ignore_merges", false, whole_pieces, error);
+  settings->marked_spaces = settings->whole_pieces = false;
+  OMMAI_TRY(ommai_json_boolean(model, where, "byte_fallback", false, &settings->marked_spaces, error));
+  return ommai_json_boolean(model, where, "ignore_merges", false, &settings->whole_pieces, error);
 }
 
 enum omma_status ommai_tokenizer_settings_read(const json_t *root, const char *path, struct ommai_tokenizer_settings *settings,
                                                struct omma_error *error) {
-  OMMAI_TRY(read_normalizer(root, path, &settings->normalize, error));
+  OMMAI_TRY(read_model(root, path, settings, error));
+  OMMAI_TRY(read_normalizer(root, path, settings, error));
+  settings->pattern = NULL;
+  if (settings->marked_spaces) return read_marked_steps(root, path, error);
   OMMAI_TRY(read_pre_tokenizer(root, path, &settings->pattern, error));
   OMMAI_TRY(read_byte_level_step(root, path, "post_processor", false, error));
-  OMMAI_TRY(read_byte_level_step(root, path, "decoder", true, error));
-  return read_model(root, path, &settings->whole_pieces, error);
+  return read_byte_level_step(root, path, "decoder", true, error);
 }

@@ -6,9 +6,11 @@
 #include "base/json.h"
 
 struct ommai_tokenizer_settings {
-  const char *pattern; /* cuts text into pieces; lives as long as the document */
-  bool normalize;      /* to form C */
-  bool whole_pieces;   /* model.ignore_merges */
+  /* cuts text into pieces; lives as long as the document; NULL: it is one piece */
+  const char *pattern;
+  bool normalize;     /* to form C */
+  bool marked_spaces; /* marked_spaces.h */
+  bool whole_pieces;  /* model.ignore_merges */
 };
 
 /* Reads normalizer, pre_tokenizer, post_processor, decoder and the model's switches of the document

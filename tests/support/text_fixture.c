@@ -4,7 +4,7 @@
 
 #include "base/allocator.h"
 
-const char *const text_fixture_names[OMMA_N_TEXT_FIXTURES] = {"digits", "capitals", "plain", "ranks"};
+const char *const text_fixture_names[OMMA_N_TEXT_FIXTURES] = {"digits", "capitals", "plain", "ranks", "marked"};
 
 char *text_fixture_bytes(const json_t *digits, size_t *size) {
   const char *text = json_string_value(digits);

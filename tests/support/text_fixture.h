@@ -8,7 +8,7 @@
 #include "support/weights_files.h"
 #include "text/tokenizer.h"
 
-#define OMMA_N_TEXT_FIXTURES 4
+#define OMMA_N_TEXT_FIXTURES 5
 extern const char *const text_fixture_names[OMMA_N_TEXT_FIXTURES];
 
 /* Bytes from hexadecimal digits, in memory to free(), with a NUL after them. */

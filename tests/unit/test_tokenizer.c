@@ -109,6 +109,30 @@ static void encoding_loses_nothing(void **state) {
   ommai_tokenizer_destroy(tokenizer);
 }
 
+/* A megabyte in one piece: one that takes time by the square would not end. */
+static void a_long_piece_is_encoded(void **state) {
+  (void)state;
+  enum { SIZE = 1 << 20 };
+  struct omma_error error;
+  struct ommai_tokenizer *tokenizer = text_fixture_tokenizer(OMMA_TEST_DATA, "marked");
+  struct test_random random = {17};
+  char *text = malloc(SIZE), *back = malloc(SIZE);
+  int32_t *ids = malloc(SIZE * sizeof *ids);
+  size_t count, size;
+  for (int round = 0; round < 2; round++) {
+    for (size_t i = 0; i < SIZE; i++) text[i] = round ? " aehinrst\n"[test_random_range(&random, 0, 9)] : 'e';
+    assert_ok(ommai_tokenizer_encode(tokenizer, text, SIZE, true, ids, SIZE, &count, &error), &error);
+    assert_true(count < SIZE);
+    assert_ok(ommai_tokenizer_decode(tokenizer, ids, count, false, back, SIZE, &size, &error), &error);
+    assert_int_equal(size, SIZE);
+    assert_memory_equal(text, back, SIZE);
+  }
+  free(ids);
+  free(back);
+  free(text);
+  ommai_tokenizer_destroy(tokenizer);
+}
+
 static void added_tokens_can_be_plain_text(void **state) {
   (void)state;
   struct omma_error error;
@@ -288,10 +312,11 @@ static void threads_share_a_tokenizer(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ids_are_the_official_ones),        cmocka_unit_test(decodes_are_the_official_ones),
-      cmocka_unit_test(encoding_loses_nothing),           cmocka_unit_test(added_tokens_can_be_plain_text),
-      cmocka_unit_test(counts_stop_at_their_limit),       cmocka_unit_test(hopeless_texts_are_not_read),
-      cmocka_unit_test(tokens_have_bytes_and_kinds),      cmocka_unit_test(wrong_calls_report_what_is_wrong),
-      cmocka_unit_test(failing_allocations_are_reported), cmocka_unit_test(threads_share_a_tokenizer),
+      cmocka_unit_test(encoding_loses_nothing),           cmocka_unit_test(a_long_piece_is_encoded),
+      cmocka_unit_test(added_tokens_can_be_plain_text),   cmocka_unit_test(counts_stop_at_their_limit),
+      cmocka_unit_test(hopeless_texts_are_not_read),      cmocka_unit_test(tokens_have_bytes_and_kinds),
+      cmocka_unit_test(wrong_calls_report_what_is_wrong), cmocka_unit_test(failing_allocations_are_reported),
+      cmocka_unit_test(threads_share_a_tokenizer),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,10 @@ static enum omma_status load_document(const struct text_folder *folder, json_t *
   return load(folder, error);
 }
 
-static json_t *good_document(void) { return text_fixture_json(OMMA_TEST_DATA, "digits/tokenizer.json"); }
+#define DIGITS "digits/tokenizer.json"
+#define MARKED "marked/tokenizer.json" /* byte fallback */
+
+static json_t *good_document(void) { return text_fixture_json(OMMA_TEST_DATA, DIGITS); }
 
 /* A change of the good document: the value at `path` (keys and indices with dots) becomes `value`,
  * JSON text; NULL removes it. */
@@ -48,10 +51,10 @@ static void apply(json_t *document, const struct change *change) {
   }
 }
 
-static void check_changes(void **state, const struct change *changes, size_t n) {
+static void check_changes(void **state, const char *file, const struct change *changes, size_t n) {
   for (size_t i = 0; i < n; i++) {
     struct omma_error error = {0};
-    json_t *document = good_document();
+    json_t *document = text_fixture_json(OMMA_TEST_DATA, file);
     apply(document, &changes[i]);
     enum omma_status status = load_document(*state, document, &error);
     if (status != changes[i].status || (status != OMMA_OK && !strstr(error.message, changes[i].message))) {
@@ -93,12 +96,43 @@ static void settings_are_followed_or_refused(void **state) {
       {"model.type", NULL, OMMA_OK, ""},
       {"model.dropout", "0.1", OMMA_ERROR_UNSUPPORTED, "dropout"},
       {"model.dropout", "\"x\"", OMMA_ERROR_FORMAT, "dropout"},
-      {"model.byte_fallback", "true", OMMA_ERROR_UNSUPPORTED, "byte_fallback"},
+      {"model.byte_fallback", "true", OMMA_ERROR_UNSUPPORTED, "normalizer: key \"type\": expected \"Replace\", found NFC"},
+      {"model.byte_fallback", "1", OMMA_ERROR_FORMAT, "byte_fallback"},
       {"model.ignore_merges", "3", OMMA_ERROR_FORMAT, "ignore_merges"},
       {"model.end_of_word_suffix", "\"</w>\"", OMMA_ERROR_UNSUPPORTED, "end_of_word_suffix"},
       {"model.continuing_subword_prefix", "\"##\"", OMMA_ERROR_UNSUPPORTED, "continuing_subword_prefix"},
   };
-  check_changes(state, changes, sizeof changes / sizeof changes[0]);
+  check_changes(state, DIGITS, changes, sizeof changes / sizeof changes[0]);
+}
+
+static void settings_of_byte_fallback_are_followed_or_refused(void **state) {
+  static const struct change changes[] = {
+      {"model.byte_fallback", "false", OMMA_ERROR_UNSUPPORTED, "normalizer: key \"type\": expected \"NFC\", found Replace"},
+      {"normalizer", "null", OMMA_ERROR_FORMAT, "normalizer"},
+      {"normalizer.content", "\"_\"", OMMA_ERROR_UNSUPPORTED, "normalizer: key \"content\""},
+      {"normalizer.pattern", "{\"Regex\": \" \"}", OMMA_ERROR_FORMAT, "\"String\" is missing"},
+      {"normalizer.pattern.String", "\"  \"", OMMA_ERROR_UNSUPPORTED, "String"},
+      {"pre_tokenizer", NULL, OMMA_OK, ""},
+      {"pre_tokenizer", "{\"type\": \"Metaspace\"}", OMMA_ERROR_UNSUPPORTED, "pre_tokenizer"},
+      {"post_processor", "{\"type\": \"TemplateProcessing\"}", OMMA_OK, ""},
+      {"post_processor", "{\"type\": \"ByteLevel\"}", OMMA_ERROR_UNSUPPORTED, "post_processor"},
+      {"decoder", "null", OMMA_ERROR_FORMAT, "decoder"},
+      {"decoder.type", "\"Metaspace\"", OMMA_ERROR_UNSUPPORTED, "decoder"},
+      {"decoder.decoders", "[]", OMMA_ERROR_UNSUPPORTED, "Replace, ByteFallback and Fuse"},
+      {"decoder.decoders.1", NULL, OMMA_ERROR_UNSUPPORTED, "Replace, ByteFallback and Fuse"},
+      {"decoder.decoders.2.type", "\"Strip\"", OMMA_ERROR_UNSUPPORTED, "Strip"},
+      {"decoder.decoders.0.content", "\"\"", OMMA_ERROR_UNSUPPORTED, "content"},
+      {"model.vocab.<0x7F>", NULL, OMMA_ERROR_FORMAT, "byte 0x7f has no token"},
+      {"model.vocab.\xE2\x96\x81", NULL, OMMA_ERROR_FORMAT, "or both are not tokens"},
+      {"model.merges.3", "[\"<0x41>\", \"e\"]", OMMA_ERROR_FORMAT, "model.merges[3]"},
+      {"added_tokens.0", "{\"id\": 5000, \"content\": \"a\\u2581b\"}", OMMA_ERROR_UNSUPPORTED, "normalised"},
+  };
+  check_changes(state, MARKED, changes, sizeof changes / sizeof changes[0]);
+  struct omma_error error;
+  json_t *document = text_fixture_json(OMMA_TEST_DATA, MARKED);
+  apply(document, &(struct change){.path = "model.merges", .value = "[]"});
+  apply(document, &(struct change){.path = "model.vocab.\xE2\x96\x81"});
+  assert_fails(load_document(*state, document, &error), OMMA_ERROR_FORMAT, "U+2581, has no token", &error);
 }
 
 static void tokens_and_merges_are_checked(void **state) {
@@ -148,7 +182,7 @@ static void tokens_and_merges_are_checked(void **state) {
       {"added_tokens.0.lstrip", "1", OMMA_ERROR_FORMAT, "lstrip"},
       {"added_tokens.0", "{\"id\": 1000, \"content\": \"e\\u0301\"}", OMMA_ERROR_UNSUPPORTED, "normalised"},
   };
-  check_changes(state, changes, sizeof changes / sizeof changes[0]);
+  check_changes(state, DIGITS, changes, sizeof changes / sizeof changes[0]);
 }
 
 static void config_adds_tokens(void **state) {
@@ -245,13 +279,10 @@ static void failing_allocations_are_reported(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEXT_FOLDER_TEST(settings_are_followed_or_refused),
-      TEXT_FOLDER_TEST(tokens_and_merges_are_checked),
-      TEXT_FOLDER_TEST(config_adds_tokens),
-      TEXT_FOLDER_TEST(missing_files_are_named),
-      TEXT_FOLDER_TEST(damaged_files_are_refused),
-      TEXT_FOLDER_TEST(repeated_keys_are_refused),
-      cmocka_unit_test(failing_allocations_are_reported),
+      TEXT_FOLDER_TEST(settings_are_followed_or_refused), TEXT_FOLDER_TEST(settings_of_byte_fallback_are_followed_or_refused),
+      TEXT_FOLDER_TEST(tokens_and_merges_are_checked),    TEXT_FOLDER_TEST(config_adds_tokens),
+      TEXT_FOLDER_TEST(missing_files_are_named),          TEXT_FOLDER_TEST(damaged_files_are_refused),
+      TEXT_FOLDER_TEST(repeated_keys_are_refused),        cmocka_unit_test(failing_allocations_are_reported),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
