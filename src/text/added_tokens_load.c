@@ -12,8 +12,8 @@ enum { MAX_WHERE = PATH_MAX + 64 };
 
 /* An added token that the set has already, from the other file or twice in one: fine when it is the
  * same. */
-static enum omma_status knommai_token_loader_own_added(struct ommai_token_loader *loader, const char *where,
-                                                       const struct ommai_added_token *token, bool *known) {
+static enum omma_status find_added(struct ommai_token_loader *loader, const char *where, const struct ommai_added_token *token,
+                                   bool *known) {
   const struct ommai_added_set *set = &loader->tokenizer->added;
   *known = false;
   for (size_t i = 0; i < set->n; i++) {
@@ -68,7 +68,7 @@ enum omma_status ommai_token_loader_add(struct ommai_token_loader *loader, const
                             "%s: key \"single_word\": expected false, found true", where);
   }
   OMMAI_TRY(check_normal(loader, where, &token));
-  OMMAI_TRY(knommai_token_loader_own_added(loader, where, &token, &known));
+  OMMAI_TRY(find_added(loader, where, &token, &known));
   if (known) return OMMA_OK;
   if (token.id > loader->max_id) loader->max_id = token.id;
   loader->special[set->n] = special;
