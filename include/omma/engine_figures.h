@@ -61,8 +61,8 @@ enum omma_finish {
 
 /* Counters since the engine was created. */
 struct omma_engine_stats {
-  /* n_waiting includes preempted requests, which gave their pages up to older ones and will
-   * continue. */
+  /* n_waiting includes requests whose images are encoded while no slot is free for them, and
+   * preempted ones, which gave their pages up to older ones and will continue. */
   int64_t n_waiting, n_running;
   int64_t max_sequences; /* that may run at once */
   /* Of those that wait for the first time, as queue_bytes counts them. */

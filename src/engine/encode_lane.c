@@ -6,7 +6,8 @@
 #include "base/plural.h"
 
 /* Where somebody waits for a first token, images of other sequences join while a pass has fewer
- * patches than this for each thread: more would only delay the first ones. */
+ * patches than this for each thread, and those of sequences without a slot in any case: more would
+ * only delay the first ones. */
 enum { BATCH_PATCHES = 256 };
 
 void ommai_encode_lane_init(struct ommai_encode_lane *lane, struct ommai_resources *resources) {
@@ -94,14 +95,13 @@ static enum omma_status begin_call(struct ommai_encode_lane *lane, struct omma_e
 enum omma_status ommai_encode_lane_begin(struct ommai_encode_lane *lane, struct ommai_sequence *const *sequences, int64_t n,
                                          bool hurry, struct omma_error *error) {
   const struct ommai_engine_sizes *sizes = &lane->resources->sizes;
-  int64_t first = 0;
+  int64_t few = ommai_min_i64(sizes->limits.patch_budget, (int64_t)BATCH_PATCHES * sizes->facts.n_workers), first = 0;
   while (first < n && sequences[first]->stage != OMMA_STAGE_ENCODE) first++;
   if (lane->calls && (first == n || lane->calls->id < sequences[first]->id)) return begin_call(lane, error);
   add_images(lane, sequences[first], sizes->limits.patch_budget);
-  int64_t batch_patches = sizes->limits.patch_budget;
-  if (hurry) batch_patches = ommai_min_i64(batch_patches, (int64_t)BATCH_PATCHES * sizes->facts.n_workers);
   for (int64_t i = first + 1; i < n; i++) {
-    if (sequences[i]->stage == OMMA_STAGE_ENCODE) add_images(lane, sequences[i], batch_patches);
+    if (sequences[i]->stage != OMMA_STAGE_ENCODE) continue;
+    add_images(lane, sequences[i], hurry || sequences[i]->ahead ? few : sizes->limits.patch_budget);
   }
   return start(lane, lane->images, lane->rows, NULL, error);
 }

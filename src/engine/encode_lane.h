@@ -28,8 +28,8 @@ struct ommai_encode_call *ommai_encode_lane_take_call(struct ommai_encode_lane *
 
 /* Begins a pass for whoever is the oldest: a caller, or the first sequence (of n, in order) in
  * stage ENCODE, whose images may take along those of others: few where somebody waits for a first
- * token (hurry), else up to the patch budget. There is no pass in progress, and somebody waits.
- * Errors: MEMORY, LIMIT, of those whose images are in the pass. */
+ * token (hurry) and of those ahead, else up to the patch budget. There is no pass in progress, and
+ * somebody waits. Errors: MEMORY, LIMIT, of those whose images are in the pass. */
 enum omma_status ommai_encode_lane_begin(struct ommai_encode_lane *lane, struct ommai_sequence *const *sequences, int64_t n,
                                          bool hurry, struct omma_error *error);
 

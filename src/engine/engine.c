@@ -50,7 +50,7 @@ static void publish(struct omma_engine *engine) {
   stats->kv_pages_used = pages.n_used;
   stats->kv_pages_kept = pages.n_kept;
   stats->kv_pages_published = pages.n_published;
-  stats->n_preempted = ommai_scheduler_n_preempted(&engine->scheduler);
+  stats->n_waiting = ommai_scheduler_n_waiting(&engine->scheduler, &stats->n_preempted);
   stats->encoder_cache_bytes = cache.bytes;
   stats->encoder_cache_hits = cache.n_hits;
   stats->encoder_cache_misses = cache.n_misses;
@@ -165,7 +165,8 @@ static enum omma_status set_up(struct omma_engine *engine, const struct ommai_ru
                                struct omma_error *error) {
   const struct ommai_scheduler_events events = {engine, finish_generate, finish_encode};
   const struct ommai_runner_limits *limits = &sizes->limits;
-  OMMAI_TRY(ommai_request_queue_init(&engine->shared->queue, &sizes->queue, limits->max_sequences, &engine->allocator, error));
+  OMMAI_TRY(ommai_request_queue_init(&engine->shared->queue, &sizes->queue, limits->max_sequences, ommai_engine_max_live(sizes),
+                                     &engine->allocator, error));
   OMMAI_TRY(ommai_resources_create(engine->model, source, sizes, &engine->resources, error));
   if (options) {
     OMMAI_TRY(ommai_encoding_share_init(&engine->resources.share, options->encoding_store, engine->resources.runner, error));
@@ -311,10 +312,12 @@ void omma_engine_get_stats(const struct omma_engine *engine, struct omma_engine_
   pthread_mutex_lock(&shared->mutex);
   *stats = shared->stats;
   pthread_mutex_unlock(&shared->mutex);
+  int64_t n_taken = stats->n_waiting;
   ommai_request_queue_count(&shared->queue, stats);
-  stats->n_preempted = ommai_min_i64(stats->n_preempted, stats->n_running);
-  stats->n_waiting += stats->n_preempted;
-  stats->n_running -= stats->n_preempted;
+  n_taken = ommai_min_i64(n_taken, stats->n_running);
+  stats->n_preempted = ommai_min_i64(stats->n_preempted, n_taken);
+  stats->n_waiting += n_taken;
+  stats->n_running -= n_taken;
 }
 
 /* What omma_generate waits on. */

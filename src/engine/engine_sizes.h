@@ -14,6 +14,8 @@
 #define OMMAI_DEFAULT_WAIT_MS 30000
 #define OMMAI_MAX_WAIT_MS 86400000
 #define OMMAI_MAX_SEQUENCES 1024
+/* Requests without a slot whose images are taken in. */
+#define OMMAI_SEQUENCES_AHEAD 64
 /* Rows of a decode step that there are at least, for guesses of structured answers. */
 #define OMMAI_MIN_DRAWN_ROWS 8
 /* Rows of a step for guesses of requests that are looked up, at most: more would make the step
@@ -58,6 +60,11 @@ enum omma_status ommai_engine_sizes(const struct omma_model *model, const struct
 
 /* Whether the network has a decoder; else images are encoded and nothing more. */
 static inline bool ommai_engine_generates(const struct ommai_engine_sizes *sizes) { return sizes->facts.vocab_size > 0; }
+
+/* Requests that are worked on, with a slot or ahead of one. */
+static inline int64_t ommai_engine_max_live(const struct ommai_engine_sizes *sizes) {
+  return sizes->limits.max_sequences + OMMAI_SEQUENCES_AHEAD;
+}
 
 /* Bytes for keys and values: `needed` (those of all sequences that run at once, at their longest),
  * but at most what is left of `room` bytes (as ommai_memory_room; -1: not known) after `taken`,

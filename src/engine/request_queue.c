@@ -1,13 +1,17 @@
 #include "engine/request_queue.h"
 
+#include <string.h>
+
 #include "base/allocator.h"
 #include "base/assert.h"
+#include "base/checked.h"
 #include "base/error.h"
 
 enum omma_status ommai_request_queue_init(struct ommai_request_queue *queue, const struct ommai_queue_limits *limits,
-                                          int64_t max_running, const struct omma_allocator *allocator,
+                                          int64_t n_slots, int64_t max_running, const struct omma_allocator *allocator,
                                           struct omma_error *error) {
-  *queue = (struct ommai_request_queue){.allocator = *allocator, .limits = *limits, .max_running = max_running, .next_id = 1};
+  *queue = (struct ommai_request_queue){
+      .allocator = *allocator, .limits = *limits, .n_slots = n_slots, .max_running = max_running, .next_id = 1};
   TAILQ_INIT(&queue->waiting);
   pthread_mutex_init(&queue->mutex, NULL);
   pthread_cond_init(&queue->changed, NULL);
@@ -24,19 +28,28 @@ void ommai_request_queue_free(struct ommai_request_queue *queue) {
   *queue = (struct ommai_request_queue){0};
 }
 
+/* Of all that has no slot yet. */
+static size_t bytes_without_slot(const struct ommai_request_queue *queue) {
+  size_t bytes = queue->waiting_bytes;
+  for (int64_t i = queue->n_slots; i < queue->n_running; i++) bytes += queue->running[i].bytes;
+  return bytes;
+}
+
 /* Whether there is room for one more. One that has the queue to itself always fits. */
 static enum omma_status check_room(const struct ommai_request_queue *queue, size_t bytes, struct omma_error *error) {
   const struct ommai_queue_limits *limits = &queue->limits;
+  int64_t n_waiting = queue->n_waiting + ommai_max_i64(queue->n_running - queue->n_slots, 0);
+  size_t taken = bytes_without_slot(queue);
   if (queue->stop) return ommai_fail(error, OMMA_ERROR_CANCELLED, "engine: going down");
-  if (limits->requests && queue->n_waiting >= limits->requests) {
+  if (limits->requests && n_waiting >= limits->requests) {
     return ommai_fail_field(error, OMMA_ERROR_BUSY, "queue_limit", "engine: %lld requests are waiting, the limit",
                             (long long)limits->requests);
   }
-  size_t room = (size_t)limits->bytes > queue->waiting_bytes ? (size_t)limits->bytes - queue->waiting_bytes : 0;
-  if (queue->n_waiting == 0 || bytes <= room) return OMMA_OK;
+  size_t room = (size_t)limits->bytes > taken ? (size_t)limits->bytes - taken : 0;
+  if (n_waiting == 0 || bytes <= room) return OMMA_OK;
   return ommai_fail_field(error, OMMA_ERROR_BUSY, "queue_bytes",
                           "engine: %lld requests of %zu bytes are waiting, and %zu more are beyond the limit of %lld",
-                          (long long)queue->n_waiting, queue->waiting_bytes, bytes, (long long)limits->bytes);
+                          (long long)n_waiting, taken, bytes, (long long)limits->bytes);
 }
 
 /* Behind all that go before it: those of its priority came earlier. */
@@ -95,7 +108,7 @@ void ommai_request_queue_stop(struct ommai_request_queue *queue) {
 void ommai_request_queue_count(struct ommai_request_queue *queue, struct omma_engine_stats *stats) {
   pthread_mutex_lock(&queue->mutex);
   stats->n_waiting = queue->n_waiting;
-  stats->waiting_bytes = (int64_t)queue->waiting_bytes;
+  stats->waiting_bytes = (int64_t)bytes_without_slot(queue);
   stats->n_running = queue->n_running;
   pthread_mutex_unlock(&queue->mutex);
 }
@@ -134,7 +147,7 @@ void ommai_request_queue_take(struct ommai_request_queue *queue, struct ommai_qu
   pthread_mutex_lock(&queue->mutex);
   if (queued->request) {
     OMMAI_ASSERT(queue->n_running < queue->max_running);
-    queue->running[queue->n_running++] = (struct ommai_running_request){queued->id, queued->cancelled};
+    queue->running[queue->n_running++] = (struct ommai_running_request){queued->id, queued->bytes, queued->cancelled};
     queue->some_cancelled = queue->some_cancelled || queued->cancelled;
   }
   remove_waiting(queue, queued, taken);
@@ -146,7 +159,8 @@ void ommai_request_queue_done(struct ommai_request_queue *queue, uint64_t id) {
   pthread_mutex_lock(&queue->mutex);
   while (queue->running[i].id != id) i++;
   OMMAI_ASSERT(i < queue->n_running);
-  queue->running[i] = queue->running[--queue->n_running];
+  queue->n_running--;
+  memmove(&queue->running[i], &queue->running[i + 1], (size_t)(queue->n_running - i) * sizeof *queue->running);
   pthread_mutex_unlock(&queue->mutex);
 }
 

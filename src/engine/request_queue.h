@@ -25,10 +25,12 @@ struct ommai_queued_request {
 
 struct ommai_running_request {
   uint64_t id;
+  size_t bytes; /* that it took while it waited */
   bool cancelled;
 };
 
-/* How much may wait. */
+/* How much may wait. Of what was taken, all beyond as many as there are slots for counts too: it is
+ * worked on ahead of them. */
 struct ommai_queue_limits {
   int64_t requests; /* 0: as many as the bytes allow */
   int64_t bytes;
@@ -43,15 +45,15 @@ struct ommai_request_queue {
   struct ommai_queue_limits limits;
   int64_t n_waiting;
   size_t waiting_bytes;
-  struct ommai_running_request *running; /* [max_running] */
-  int64_t max_running, n_running;
+  struct ommai_running_request *running; /* [max_running], the oldest first */
+  int64_t n_slots, max_running, n_running;
   uint64_t next_id;
   bool some_cancelled, stop;
 };
 
 /* Errors: MEMORY; what was made stays for free. */
 enum omma_status ommai_request_queue_init(struct ommai_request_queue *queue, const struct ommai_queue_limits *limits,
-                                          int64_t max_running, const struct omma_allocator *allocator,
+                                          int64_t n_slots, int64_t max_running, const struct omma_allocator *allocator,
                                           struct omma_error *error);
 /* Takes a zeroed queue. Nothing may wait. */
 void ommai_request_queue_free(struct ommai_request_queue *queue);
@@ -65,7 +67,7 @@ enum omma_status ommai_request_queue_push(struct ommai_request_queue *queue, con
 void ommai_request_queue_cancel(struct ommai_request_queue *queue, uint64_t id);
 /* From now on nothing is taken in, and everything is cancelled. */
 void ommai_request_queue_stop(struct ommai_request_queue *queue);
-/* Fills n_waiting, waiting_bytes and n_running. */
+/* Fills n_waiting (those that were not taken), waiting_bytes and n_running (those that were). */
 void ommai_request_queue_count(struct ommai_request_queue *queue, struct omma_engine_stats *stats);
 
 /* ---- the engine's thread ---- */

@@ -15,23 +15,24 @@
 enum { STEPS_OF_OWN = 32 };
 
 size_t ommai_scheduler_bytes(const struct ommai_engine_sizes *sizes) {
-  return (size_t)sizes->limits.max_sequences *
+  return (size_t)ommai_engine_max_live(sizes) *
              (sizeof(struct ommai_sequence) + sizeof(bool) + sizeof(struct ommai_sequence *)) +
-         ommai_decode_lane_bytes(sizes);
+         (size_t)sizes->limits.max_sequences * sizeof(bool) + ommai_decode_lane_bytes(sizes);
 }
 
 enum omma_status ommai_scheduler_init(struct ommai_scheduler *scheduler, struct ommai_resources *resources,
                                       const struct ommai_scheduler_events *events, struct omma_error *error) {
   const struct omma_allocator *allocator = &resources->model->allocator;
-  size_t n = (size_t)resources->sizes.limits.max_sequences;
+  size_t n = (size_t)ommai_engine_max_live(&resources->sizes), n_slots = (size_t)resources->sizes.limits.max_sequences;
   *scheduler = (struct ommai_scheduler){.resources = resources, .events = *events, .prefill = {.resources = resources}};
   scheduler->load.slice_ns = resources->sizes.slice_ms * 1000000;
   scheduler->load.percent = resources->sizes.slice_percent;
   ommai_encode_lane_init(&scheduler->encode, resources);
-  scheduler->slots = ommai_allocate(allocator, n, sizeof *scheduler->slots);
-  scheduler->slot_used = ommai_allocate(allocator, n, sizeof *scheduler->slot_used);
+  scheduler->sequences = ommai_allocate(allocator, n, sizeof *scheduler->sequences);
+  scheduler->used = ommai_allocate(allocator, n, sizeof *scheduler->used);
+  scheduler->slot_used = ommai_allocate(allocator, n_slots, sizeof *scheduler->slot_used);
   scheduler->live = ommai_allocate(allocator, n, sizeof *scheduler->live);
-  if (!scheduler->slots || !scheduler->slot_used || !scheduler->live) {
+  if (!scheduler->sequences || !scheduler->used || !scheduler->slot_used || !scheduler->live) {
     return ommai_fail_memory(error, "scheduler", ommai_scheduler_bytes(&resources->sizes));
   }
   return ommai_decode_lane_init(&scheduler->decode, resources, error);
@@ -40,11 +41,13 @@ enum omma_status ommai_scheduler_init(struct ommai_scheduler *scheduler, struct 
 void ommai_scheduler_free(struct ommai_scheduler *scheduler) {
   if (!scheduler->resources) return;
   const struct omma_allocator *allocator = &scheduler->resources->model->allocator;
-  size_t n = (size_t)scheduler->resources->sizes.limits.max_sequences;
+  const struct ommai_engine_sizes *sizes = &scheduler->resources->sizes;
+  size_t n = (size_t)ommai_engine_max_live(sizes), n_slots = (size_t)sizes->limits.max_sequences;
   ommai_encode_lane_free(&scheduler->encode);
   ommai_decode_lane_free(&scheduler->decode);
-  ommai_release(allocator, scheduler->slots, n, sizeof *scheduler->slots);
-  ommai_release(allocator, scheduler->slot_used, n, sizeof *scheduler->slot_used);
+  ommai_release(allocator, scheduler->sequences, n, sizeof *scheduler->sequences);
+  ommai_release(allocator, scheduler->used, n, sizeof *scheduler->used);
+  ommai_release(allocator, scheduler->slot_used, n_slots, sizeof *scheduler->slot_used);
   ommai_release(allocator, scheduler->live, n, sizeof *scheduler->live);
   *scheduler = (struct ommai_scheduler){0};
 }
@@ -56,7 +59,8 @@ static void remove_live(struct ommai_scheduler *scheduler, const struct ommai_se
   while (scheduler->live[i] != sequence) i++;
   scheduler->n_live--;
   memmove(&scheduler->live[i], &scheduler->live[i + 1], (size_t)(scheduler->n_live - i) * sizeof *scheduler->live);
-  scheduler->slot_used[sequence - scheduler->slots] = false;
+  scheduler->used[sequence - scheduler->sequences] = false;
+  if (sequence->slot >= 0) scheduler->slot_used[sequence->slot] = false;
 }
 
 static const struct omma_log *log_of(const struct ommai_scheduler *scheduler) { return &scheduler->resources->model->log; }
@@ -116,7 +120,12 @@ static bool goes_before(int64_t priority, uint64_t id, const struct ommai_sequen
   return priority < other->priority || (priority == other->priority && id < other->id);
 }
 
-static bool is_preempted(const struct ommai_sequence *sequence) { return sequence->stage == OMMA_STAGE_QUEUED; }
+/* Whether it has pages, or takes them as its prompt goes on. */
+static bool has_entered(const struct ommai_sequence *sequence) {
+  return sequence->stage == OMMA_STAGE_PREFILL || sequence->stage == OMMA_STAGE_DECODE;
+}
+
+static bool is_queued(const struct ommai_sequence *sequence) { return sequence->stage == OMMA_STAGE_QUEUED; }
 
 /* Whether there are pages for n_positions of the request besides those that live sequences are
  * expected to take yet. */
@@ -125,7 +134,7 @@ static bool has_pages(const struct ommai_scheduler *scheduler, const struct omma
   int64_t promised[OMMAI_MAX_STATE_GROUPS] = {0};
   for (int64_t i = 0; i < scheduler->n_live; i++) {
     const struct ommai_sequence *sequence = scheduler->live[i];
-    if (is_preempted(sequence)) continue;
+    if (!has_entered(sequence)) continue;
     ommai_state_pool_promise(resources->pool, &sequence->state, ommai_sequence_goal(sequence), promised);
   }
   bool matches = resources->sizes.prefix_cache && !request->prompt_logprobs;
@@ -134,12 +143,33 @@ static bool has_pages(const struct ommai_scheduler *scheduler, const struct omma
 }
 
 static int64_t n_entered(const struct ommai_scheduler *scheduler) {
-  return scheduler->n_live - ommai_scheduler_n_preempted(scheduler);
+  int64_t n = 0;
+  for (int64_t i = 0; i < scheduler->n_live; i++) n += has_entered(scheduler->live[i]);
+  return n;
 }
 
-int64_t ommai_scheduler_n_preempted(const struct ommai_scheduler *scheduler) {
+int64_t ommai_scheduler_n_waiting(const struct ommai_scheduler *scheduler, int64_t *n_preempted) {
+  int64_t n = *n_preempted = 0;
+  for (int64_t i = 0; i < scheduler->n_live; i++) {
+    const struct ommai_sequence *sequence = scheduler->live[i];
+    n += is_queued(sequence) || sequence->ahead;
+    *n_preempted += is_queued(sequence) && sequence->was_preempted;
+  }
+  return n;
+}
+
+/* A slot that is free; -1: there is none. */
+static int64_t free_slot(const struct ommai_scheduler *scheduler) {
+  for (int64_t slot = 0; slot < scheduler->resources->sizes.limits.max_sequences; slot++) {
+    if (!scheduler->slot_used[slot]) return slot;
+  }
+  return -1;
+}
+
+/* Of sequences that have none, or will need none. */
+static int64_t n_without_slot(const struct ommai_scheduler *scheduler) {
   int64_t n = 0;
-  for (int64_t i = 0; i < scheduler->n_live; i++) n += is_preempted(scheduler->live[i]);
+  for (int64_t i = 0; i < scheduler->n_live; i++) n += scheduler->live[i]->slot < 0;
   return n;
 }
 
@@ -157,38 +187,57 @@ static bool has_image_room(const struct ommai_scheduler *scheduler, const struct
 bool ommai_scheduler_admits(const struct ommai_scheduler *scheduler, const struct ommai_queued_request *queued) {
   const struct ommai_resources *resources = scheduler->resources;
   if (queued->encode) return true;
-  if (scheduler->n_live == resources->sizes.limits.max_sequences) return false;
-  if (!has_image_room(scheduler, queued->request)) return false;
-  if (queued->request->kind == OMMA_REQUEST_ENCODE) return true;
+  if (queued->request->n_images) {
+    return n_without_slot(scheduler) < OMMAI_SEQUENCES_AHEAD && has_image_room(scheduler, queued->request);
+  }
+  if (free_slot(scheduler) < 0) return false;
   for (int64_t i = 0; i < scheduler->n_live; i++) {
     const struct ommai_sequence *sequence = scheduler->live[i];
-    if (is_preempted(sequence) && !goes_before(queued->priority, queued->id, sequence)) return false;
+    if (is_queued(sequence) && !goes_before(queued->priority, queued->id, sequence)) return false;
   }
   if (n_entered(scheduler) == 0) return true;
   return has_pages(scheduler, queued->request, ommai_request_goal(queued->request, &resources->sizes));
 }
 
-/* Lets preempted sequences enter again, in order, as far as the pages suffice; nobody before them
- * waits. */
-static void enter_again(struct ommai_scheduler *scheduler) {
+/* Takes what the sequence lacks yet to begin its prompt; only images where pages have gone that it
+ * would have found theirs in. */
+static enum omma_status enter(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence, struct omma_error *error) {
+  OMMAI_TRY(ommai_sequence_take_images(sequence, error));
+  if (sequence->stage == OMMA_STAGE_ENCODE) return OMMA_OK;
+  if (sequence->slot < 0 && sequence->request->kind != OMMA_REQUEST_ENCODE) {
+    int64_t slot = free_slot(scheduler);
+    OMMAI_TRY(ommai_sequence_take_slot(sequence, slot, error));
+    scheduler->slot_used[slot] = true;
+  }
+  ommai_sequence_enter(sequence);
+  return OMMA_OK;
+}
+
+/* Lets those enter that have their images, in order, as far as slots and pages suffice: who has no
+ * slot holds up nobody that has one, but nobody takes pages before one that waits for pages. */
+static void enter_waiting(struct ommai_scheduler *scheduler) {
   for (int64_t i = 0; i < scheduler->n_live; i++) {
     struct ommai_sequence *sequence = scheduler->live[i];
+    const struct omma_request *request = sequence->request;
     struct omma_error error;
-    if (!is_preempted(sequence)) continue;
-    if (n_entered(scheduler) && !has_pages(scheduler, sequence->request, ommai_sequence_goal(sequence))) return;
-    if (ommai_sequence_enter(sequence, &error) == OMMA_OK) continue;
+    if (!is_queued(sequence)) continue;
+    if (request->kind != OMMA_REQUEST_ENCODE) {
+      if (sequence->slot < 0 && free_slot(scheduler) < 0) continue;
+      if (n_entered(scheduler) && !has_pages(scheduler, request, ommai_sequence_goal(sequence))) return;
+    }
+    if (enter(scheduler, sequence, &error) == OMMA_OK) continue;
     fail(scheduler, sequence, &error);
     i--;
   }
 }
 
 static struct ommai_sequence *insert_live(struct ommai_scheduler *scheduler, const struct ommai_queued_request *queued) {
-  int64_t slot = 0, at = scheduler->n_live;
-  while (scheduler->slot_used[slot]) slot++;
+  int64_t place = 0, at = scheduler->n_live;
+  while (scheduler->used[place]) place++;
   while (at > 0 && goes_before(queued->priority, queued->id, scheduler->live[at - 1])) at--;
   memmove(&scheduler->live[at + 1], &scheduler->live[at], (size_t)(scheduler->n_live - at) * sizeof *scheduler->live);
-  scheduler->live[at] = &scheduler->slots[slot];
-  scheduler->slot_used[slot] = true;
+  scheduler->live[at] = &scheduler->sequences[place];
+  scheduler->used[place] = true;
   scheduler->n_live++;
   return scheduler->live[at];
 }
@@ -203,9 +252,10 @@ void ommai_scheduler_add(struct ommai_scheduler *scheduler, const struct ommai_q
   struct ommai_sequence *sequence = insert_live(scheduler, queued);
   OMMAI_DEBUG(log_of(scheduler), "request %llu: admitted after %.1f ms, one of %lld", (unsigned long long)queued->id,
               (double)(ommai_resources_now(scheduler->resources) - queued->submitted) * 1e-6, (long long)scheduler->n_live);
-  enum omma_status status = ommai_sequence_start(sequence, scheduler->resources, sequence - scheduler->slots, queued, &error);
-  if (status == OMMA_OK) status = ommai_sequence_enter(sequence, &error);
+  enum omma_status status = ommai_sequence_start(sequence, scheduler->resources, queued, &error);
+  if (status == OMMA_OK) status = ommai_sequence_take_images(sequence, &error);
   if (status != OMMA_OK) fail(scheduler, sequence, &error);
+  enter_waiting(scheduler);
 }
 
 /* ---- pages ---- */
@@ -231,7 +281,7 @@ static bool take_pages(struct ommai_scheduler *scheduler, struct ommai_sequence 
   while (!ommai_sequence_take_pages(sequence, n_positions)) {
     struct ommai_sequence *last = last_with_pages(scheduler);
     preempt(scheduler, goes_before(last->priority, last->id, sequence) ? sequence : last);
-    if (is_preempted(sequence)) return false;
+    if (!has_entered(sequence)) return false;
   }
   return true;
 }
@@ -497,13 +547,13 @@ static void fail_pass(struct ommai_scheduler *scheduler, enum omma_status status
     scheduler->events.finish_encode(scheduler->events.context, ommai_encode_lane_take_call(lane), status, error);
     return;
   }
-  struct ommai_decode_entry *served = scheduler->decode.entries; /* free between two steps */
-  int64_t n = 0;
   for (int64_t i = 0; i < scheduler->n_live; i++) {
-    if (ommai_encode_lane_serves(lane, scheduler->live[i])) served[n++].sequence = scheduler->live[i];
+    scheduler->live[i]->fails = ommai_encode_lane_serves(lane, scheduler->live[i]);
   }
   ommai_encode_lane_end(lane, false);
-  for (int64_t i = 0; i < n; i++) fail(scheduler, served[i].sequence, error);
+  for (int64_t i = scheduler->n_live; i-- > 0;) {
+    if (scheduler->live[i]->fails) fail(scheduler, scheduler->live[i], error);
+  }
 }
 
 static void report_pass(const struct ommai_scheduler *scheduler) {
@@ -525,8 +575,9 @@ static void end_pass(struct ommai_scheduler *scheduler) {
     scheduler->events.finish_encode(scheduler->events.context, ommai_encode_lane_take_call(lane), OMMA_OK, NULL);
   }
   for (int64_t i = 0; i < scheduler->n_live; i++) {
-    if (scheduler->live[i]->stage == OMMA_STAGE_ENCODE) (void)ommai_sequence_begin_prefill(scheduler->live[i]);
+    if (scheduler->live[i]->stage == OMMA_STAGE_ENCODE) ommai_sequence_end_pass(scheduler->live[i]);
   }
+  enter_waiting(scheduler);
 }
 
 static void encode_slice(struct ommai_scheduler *scheduler, int64_t ns) {
@@ -552,8 +603,21 @@ bool ommai_scheduler_has_work(const struct ommai_scheduler *scheduler) {
   return scheduler->n_live > 0 || scheduler->encode.running || scheduler->encode.calls;
 }
 
+/* Who waits for images without a slot to go on to. */
+static void mark_ahead(struct ommai_scheduler *scheduler) {
+  int64_t n_free = 0;
+  for (int64_t i = 0; i < scheduler->resources->sizes.limits.max_sequences; i++) n_free += !scheduler->slot_used[i];
+  for (int64_t i = 0; i < scheduler->n_live; i++) {
+    struct ommai_sequence *sequence = scheduler->live[i];
+    bool needs = sequence->slot < 0 && sequence->request->kind != OMMA_REQUEST_ENCODE;
+    sequence->ahead = needs && sequence->stage == OMMA_STAGE_ENCODE && n_free <= 0;
+    n_free -= needs;
+  }
+}
+
 static void count_waiting(struct ommai_scheduler *scheduler) {
   struct ommai_load *load = &scheduler->load;
+  bool ahead = false;
   load->n_streams = load->n_patient = 0;
   load->prefill = load->more_rows = false;
   load->encode = load->hurry = scheduler->encode.running_call || scheduler->encode.calls;
@@ -563,13 +627,15 @@ static void count_waiting(struct ommai_scheduler *scheduler) {
     if (sequence->stage == OMMA_STAGE_DECODE) {
       if (!decodes(sequence)) continue;
       *(patient ? &load->n_patient : &load->n_streams) += 1;
-    } else if (sequence->stage != OMMA_STAGE_QUEUED) {
+    } else if (sequence->ahead) {
+      ahead = true;
+    } else if (!is_queued(sequence)) {
       *(sequence->stage == OMMA_STAGE_PREFILL ? &load->prefill : &load->encode) = true;
       load->more_rows = true;
       load->hurry |= !patient;
     }
   }
-  load->encode |= scheduler->encode.running;
+  load->encode |= scheduler->encode.running || (ahead && !load->prefill);
   load->measure_own |= load->n_streams != scheduler->own_streams;
 }
 
@@ -592,7 +658,8 @@ static void take_back_masks(struct ommai_scheduler *scheduler) {
 void ommai_scheduler_turn(struct ommai_scheduler *scheduler) {
   struct ommai_load *load = &scheduler->load;
   take_back_masks(scheduler);
-  enter_again(scheduler);
+  enter_waiting(scheduler);
+  mark_ahead(scheduler);
   count_waiting(scheduler);
   struct ommai_choice choice = ommai_choose_work(load);
   int64_t start = ommai_resources_now(scheduler->resources);

@@ -1,8 +1,11 @@
 /* The live sequences: which are admitted, whose turn it is, which is preempted when pages run out.
  *
  * The order is by priority (lower first; all equal unless the engine uses priorities), then by age.
- * When pages run out, the last sequence in order is preempted: it gives its pages back and is
- * admitted again later. The first one never is, so that every request ends. One thread. */
+ * A sequence takes its images when it is added. When they are through the tower and a slot of the
+ * runner is free, it enters: it takes pages, and its prompt begins. So nobody has a slot who waits
+ * for images for the first time, and who needs none may overtake. When pages run out, the last
+ * sequence in order is preempted: it gives its pages back and enters again later. The first one
+ * that has entered never is, so that every request ends. One thread. */
 #pragma once
 
 #include "engine/decode_lane.h"
@@ -22,9 +25,10 @@ struct ommai_scheduler_events {
 struct ommai_scheduler {
   struct ommai_resources *resources;
   struct ommai_scheduler_events events;
-  struct ommai_sequence *slots; /* [max_sequences] */
-  bool *slot_used;              /* [max_sequences] */
-  struct ommai_sequence **live; /* [max_sequences], in order */
+  struct ommai_sequence *sequences; /* [max_live] */
+  bool *used;                       /* [max_live] which of them are live */
+  bool *slot_used;                  /* [max_sequences] slots of the runner */
+  struct ommai_sequence **live;     /* [max_live], in order */
   int64_t n_live;
   struct ommai_encode_lane encode;
   struct ommai_prefill_lane prefill;
@@ -44,9 +48,9 @@ enum omma_status ommai_scheduler_init(struct ommai_scheduler *scheduler, struct 
 /* Nothing may be live. Takes a zeroed scheduler. */
 void ommai_scheduler_free(struct ommai_scheduler *scheduler);
 
-/* Whether the request may be added now: a sequence is free, there is room for its images, the pages
- * suffice for it besides what the others are expected to need, and nobody before it waits for
- * pages. Always true for images, and where nothing is live. */
+/* Whether the request may be added now. One with images: there is room for them. One without: a
+ * slot is free, the pages suffice for it besides what the others are expected to need, and nobody
+ * before it waits for either. Always true for encode calls. */
 bool ommai_scheduler_admits(const struct ommai_scheduler *scheduler, const struct ommai_queued_request *queued);
 /* Adds an admitted request. One that fails at once ends at once. */
 void ommai_scheduler_add(struct ommai_scheduler *scheduler, const struct ommai_queued_request *queued);
@@ -60,5 +64,6 @@ void ommai_scheduler_cancel(struct ommai_scheduler *scheduler, uint64_t id);
 /* Ends everything. */
 void ommai_scheduler_cancel_all(struct ommai_scheduler *scheduler);
 
-/* Sequences that were preempted and wait. */
-int64_t ommai_scheduler_n_preempted(const struct ommai_scheduler *scheduler);
+/* Sequences that wait for a slot, also ahead of their images, or for pages; and those among them
+ * that were preempted. */
+int64_t ommai_scheduler_n_waiting(const struct ommai_scheduler *scheduler, int64_t *n_preempted);

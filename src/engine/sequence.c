@@ -28,26 +28,21 @@ static enum omma_status allocate(struct ommai_sequence *sequence, struct omma_er
   const struct omma_request *request = sequence->request;
   const struct omma_allocator *allocator = &request->allocator;
   const struct ommai_engine_sizes *sizes = &sequence->resources->sizes;
-  OMMAI_TRY(ommai_held_state_init(&sequence->state, sequence->resources->pool, ommai_div_up(sizes->limits.context, PAGE),
-                                  allocator, error));
-  sequence->max_generated = answer_limit(request, sizes->limits.context);
-  sequence->encoded = ommai_allocate(allocator, request->n_images, sizeof *sequence->encoded);
-  sequence->image_rows = ommai_allocate(allocator, request->n_images, sizeof *sequence->image_rows);
   sequence->generated = ommai_allocate(allocator, (size_t)sequence->max_generated, sizeof *sequence->generated);
   if (can_need_mask(request)) sequence->mask = ommai_allocate(allocator, (size_t)sizes->mask_words, sizeof *sequence->mask);
-  if (!sequence->encoded || !sequence->image_rows || !sequence->generated || (can_need_mask(request) && !sequence->mask)) {
+  if (!sequence->generated || (can_need_mask(request) && !sequence->mask)) {
     return ommai_fail_memory(error, "request", (size_t)sequence->max_generated * sizeof *sequence->generated);
   }
   return ommai_repetition_init(&sequence->repetition, request->no_repeat_ngram_size, &request->repetition_detection,
                                sequence->max_generated, allocator, error);
 }
 
-enum omma_status ommai_sequence_start(struct ommai_sequence *sequence, struct ommai_resources *resources, int64_t slot,
+enum omma_status ommai_sequence_start(struct ommai_sequence *sequence, struct ommai_resources *resources,
                                       const struct ommai_queued_request *queued, struct omma_error *error) {
   const struct omma_request *request = queued->request;
   *sequence = (struct ommai_sequence){.resources = resources,
                                       .id = queued->id,
-                                      .slot = slot,
+                                      .slot = -1,
                                       .priority = queued->priority,
                                       .request = request,
                                       .callbacks = queued->callbacks,
@@ -55,12 +50,23 @@ enum omma_status ommai_sequence_start(struct ommai_sequence *sequence, struct om
   sequence->result.n_prompt_tokens = (int64_t)request->n_tokens;
   sequence->result.stop_token = -1;
   sequence->result.timings.preprocess = request->preprocess_seconds;
-  OMMAI_TRY(allocate(sequence, error));
+  sequence->max_generated = answer_limit(request, resources->sizes.limits.context);
   ommai_structured_answer_start(&sequence->structured, request->grammar);
   ommai_answer_text_init(&sequence->answer, request);
-  if (request->kind == OMMA_REQUEST_ENCODE) return OMMA_OK;
-  return resources->runner->functions->slot_begin(resources->runner, slot, &request->sampler, request->ids, request->n_tokens,
-                                                  error);
+  OMMAI_TRY(ommai_held_state_init(&sequence->state, resources->pool, ommai_div_up(resources->sizes.limits.context, PAGE),
+                                  &request->allocator, error));
+  sequence->encoded = ommai_allocate(&request->allocator, request->n_images, sizeof *sequence->encoded);
+  sequence->image_rows = ommai_allocate(&request->allocator, request->n_images, sizeof *sequence->image_rows);
+  if (sequence->encoded && sequence->image_rows) return OMMA_OK;
+  return ommai_fail_memory(error, "request", request->n_images * sizeof *sequence->encoded);
+}
+
+enum omma_status ommai_sequence_take_slot(struct ommai_sequence *sequence, int64_t slot, struct omma_error *error) {
+  const struct omma_request *request = sequence->request;
+  struct ommai_runner *runner = sequence->resources->runner;
+  OMMAI_TRY(allocate(sequence, error));
+  sequence->slot = slot;
+  return runner->functions->slot_begin(runner, slot, &request->sampler, request->ids, request->n_tokens, error);
 }
 
 void ommai_sequence_free(struct ommai_sequence *sequence) {
@@ -68,7 +74,7 @@ void ommai_sequence_free(struct ommai_sequence *sequence) {
   const struct omma_allocator *allocator = &request->allocator;
   struct ommai_runner *runner = sequence->resources->runner;
   ommai_sequence_leave(sequence);
-  runner->functions->slot_end(runner, sequence->slot);
+  if (sequence->slot >= 0) runner->functions->slot_end(runner, sequence->slot);
   ommai_release(allocator, sequence->encoded, request->n_images, sizeof *sequence->encoded);
   ommai_release(allocator, sequence->image_rows, request->n_images, sizeof *sequence->image_rows);
   ommai_held_state_free(&sequence->state, allocator);
@@ -120,24 +126,10 @@ static void give_back_images(struct ommai_sequence *sequence) {
   }
 }
 
-static enum omma_status take_images(struct ommai_sequence *sequence, struct omma_error *error) {
-  const struct omma_request *request = sequence->request;
-  for (size_t i = (size_t)sequence->n_prefilled; i < request->n_tokens; i++) {
-    int32_t image = request->tokens[i].image;
-    if (image >= 0 && !sequence->encoded[image]) OMMAI_TRY(take_image(sequence, (size_t)image, error));
-  }
-  return OMMA_OK;
-}
-
-/* Prefix and encoder cache. */
-static void debug_caches(const struct ommai_sequence *sequence) {
-  const struct omma_request *request = sequence->request;
-  if (!request->model->log.line) return;
-  int64_t n_missing = 0;
-  for (size_t i = 0; i < request->n_images; i++) n_missing += sequence->encoded[i] && !sequence->encoded[i]->complete;
-  OMMAI_DEBUG(&request->model->log, "request %llu: %lld of %zu tokens in the prefix cache; %lld of %zu image%s to be encoded",
-              (unsigned long long)sequence->id, (long long)sequence->n_prefilled, request->n_tokens, (long long)n_missing,
-              request->n_images, ommai_plural((int64_t)request->n_images));
+static int64_t missing_images(const struct ommai_sequence *sequence) {
+  int64_t n = 0;
+  for (size_t i = 0; i < sequence->request->n_images; i++) n += sequence->encoded[i] && !sequence->encoded[i]->complete;
+  return n;
 }
 
 bool ommai_sequence_wants_scores(const struct ommai_sequence *sequence) {
@@ -149,19 +141,31 @@ bool ommai_sequence_may_match(const struct ommai_sequence *sequence) {
          !ommai_sequence_wants_scores(sequence);
 }
 
-enum omma_status ommai_sequence_enter(struct ommai_sequence *sequence, struct omma_error *error) {
-  ommai_sequence_match(sequence);
-  enum omma_status status = take_images(sequence, error);
-  if (status != OMMA_OK) {
-    ommai_sequence_leave(sequence);
-    return status;
+enum omma_status ommai_sequence_take_images(struct ommai_sequence *sequence, struct omma_error *error) {
+  const struct omma_request *request = sequence->request;
+  struct ommai_state_pool *pool = sequence->resources->pool;
+  int64_t n_keys = ommai_sequence_may_match(sequence) ? (int64_t)request->n_page_keys : 0;
+  int64_t n_kept = n_keys ? PAGE * ommai_state_pool_find(pool, request->page_keys, n_keys) : 0;
+  for (size_t i = (size_t)n_kept; i < request->n_tokens; i++) {
+    int32_t image = request->tokens[i].image;
+    if (image >= 0 && !sequence->encoded[image]) OMMAI_TRY(take_image(sequence, (size_t)image, error));
   }
-  debug_caches(sequence);
-  struct ommai_resources *resources = sequence->resources;
-  if (!sequence->was_preempted && ommai_sequence_may_match(sequence))
-    resources->stats.prefix_cache_queries += (int64_t)sequence->request->n_tokens;
-  if (!ommai_sequence_begin_prefill(sequence)) enter_stage(sequence, OMMA_STAGE_ENCODE);
+  int64_t n_missing = missing_images(sequence);
+  OMMAI_DEBUG(&request->model->log, "request %llu: %lld of %zu tokens in the prefix cache; %lld of %zu image%s to be encoded",
+              (unsigned long long)sequence->id, (long long)n_kept, request->n_tokens, (long long)n_missing, request->n_images,
+              ommai_plural((int64_t)request->n_images));
+  if (n_missing) enter_stage(sequence, OMMA_STAGE_ENCODE);
   return OMMA_OK;
+}
+
+void ommai_sequence_enter(struct ommai_sequence *sequence) {
+  ommai_sequence_match(sequence);
+  if (!sequence->was_preempted && ommai_sequence_may_match(sequence))
+    sequence->resources->stats.prefix_cache_queries += (int64_t)sequence->request->n_tokens;
+  enter_stage(sequence, OMMA_STAGE_PREFILL);
+  if (sequence->request->kind != OMMA_REQUEST_ENCODE) {
+    ommai_sequence_report(sequence, sequence->n_prefilled, (int64_t)sequence->request->n_tokens);
+  }
 }
 
 void ommai_sequence_leave(struct ommai_sequence *sequence) {
@@ -171,15 +175,8 @@ void ommai_sequence_leave(struct ommai_sequence *sequence) {
   enter_stage(sequence, OMMA_STAGE_QUEUED);
 }
 
-bool ommai_sequence_begin_prefill(struct ommai_sequence *sequence) {
-  for (size_t i = 0; i < sequence->request->n_images; i++) {
-    if (sequence->encoded[i] && !sequence->encoded[i]->complete) return false;
-  }
-  enter_stage(sequence, OMMA_STAGE_PREFILL);
-  if (sequence->request->kind != OMMA_REQUEST_ENCODE) {
-    ommai_sequence_report(sequence, sequence->n_prefilled, (int64_t)sequence->request->n_tokens);
-  }
-  return true;
+void ommai_sequence_end_pass(struct ommai_sequence *sequence) {
+  if (missing_images(sequence) == 0) enter_stage(sequence, OMMA_STAGE_QUEUED);
 }
 
 void ommai_sequence_begin_decode(struct ommai_sequence *sequence) {

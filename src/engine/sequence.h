@@ -1,7 +1,8 @@
 /* One request while the engine works on it: images, prompt, answer. State alone; the lanes compute.
  *
- * An admitted sequence holds pages and images. A preempted one has given them back, keeps its
- * tokens, and is admitted again. */
+ * A sequence holds its images from its admission on, and pages and a slot of the runner from when
+ * it enters: its images are through the tower by then. A preempted one has given pages and images
+ * back, keeps its tokens and its slot, and enters again. */
 #pragma once
 
 #include "engine/answer_text.h"
@@ -15,10 +16,11 @@
 struct ommai_sequence {
   struct ommai_resources *resources;
   uint64_t id;
-  int64_t slot, priority;
+  int64_t slot; /* of the runner; -1: it has none yet */
+  int64_t priority;
   const struct omma_request *request;
   struct omma_callbacks callbacks;
-  enum omma_stage stage; /* QUEUED: it was preempted */
+  enum omma_stage stage; /* QUEUED: it waits for a slot, or for pages; so far it needs no image */
   int64_t stage_started; /* by the runner's clock */
 
   /* [n_images] the tower's outputs, a user of each, and their rows; NULL where not needed */
@@ -29,6 +31,8 @@ struct ommai_sequence {
   int64_t n_decoded;   /* generated tokens likewise */
   int64_t n_scored;    /* prompt tokens after the first whose log-probabilities the client has */
   bool was_preempted;
+  bool fails;        /* so did the pass that its images were in */
+  bool ahead;        /* its images are encoded ahead: no slot is free for it */
   bool in_step;      /* of the last decode step's rows, one was its own */
   int64_t waited_ns; /* in stage DECODE, while others went on */
 
@@ -43,21 +47,25 @@ struct ommai_sequence {
   struct omma_result result;
 };
 
-/* Prepares a sequence for a request, in slot `slot` of the runner. Everything it allocates besides
- * images, it allocates here. It has not entered yet. Errors: MEMORY; free it in any
- * case. */
-enum omma_status ommai_sequence_start(struct ommai_sequence *sequence, struct ommai_resources *resources, int64_t slot,
+/* Prepares a sequence for a request, without a slot. Errors: MEMORY; free it in any case. */
+enum omma_status ommai_sequence_start(struct ommai_sequence *sequence, struct ommai_resources *resources,
                                       const struct ommai_queued_request *queued, struct omma_error *error);
 void ommai_sequence_free(struct ommai_sequence *sequence);
 
-/* Takes the pages that earlier prompts have left, and the images whose rows are not in them: the
- * stage becomes ENCODE or PREFILL. Errors: MEMORY; then it has left again. */
-enum omma_status ommai_sequence_enter(struct ommai_sequence *sequence, struct omma_error *error);
+/* Takes the images whose rows are not in pages that earlier prompts have left. Where some are not
+ * encoded yet, the stage becomes ENCODE. Errors: MEMORY. */
+enum omma_status ommai_sequence_take_images(struct ommai_sequence *sequence, struct omma_error *error);
+/* Takes the free slot, and what answers need memory for besides images. Errors: MEMORY. */
+enum omma_status ommai_sequence_take_slot(struct ommai_sequence *sequence, int64_t slot, struct omma_error *error);
+/* Takes the pages that earlier prompts have left: the stage becomes PREFILL. Its images have just
+ * been taken, and none is missing. */
+void ommai_sequence_enter(struct ommai_sequence *sequence);
 /* Gives pages and images back; the stage becomes QUEUED. */
 void ommai_sequence_leave(struct ommai_sequence *sequence);
 
-/* Whether the tower is through with all its images; then the stage becomes PREFILL. */
-bool ommai_sequence_begin_prefill(struct ommai_sequence *sequence);
+/* Of one in stage ENCODE: a pass has ended. Where all its images are there, it may enter, and one
+ * that is only encoded has ended. */
+void ommai_sequence_end_pass(struct ommai_sequence *sequence);
 /* The prompt is computed: images are given back, the stage becomes DECODE. */
 void ommai_sequence_begin_decode(struct ommai_sequence *sequence);
 

@@ -297,10 +297,14 @@ void ommai_state_pool_promise(const struct ommai_state_pool *pool, const struct 
   }
 }
 
+int64_t ommai_state_pool_find(const struct ommai_state_pool *pool, const struct omma_kv_page_key *keys, int64_t n) {
+  static const int64_t firsts[OMMAI_MAX_STATE_GROUPS] = {0};
+  return find_border(pool, 0, firsts, keys, n);
+}
+
 bool ommai_state_pool_has(const struct ommai_state_pool *pool, const struct omma_kv_page_key *keys, int64_t n,
                           int64_t n_positions, const int64_t *promised) {
-  static const int64_t firsts[OMMAI_MAX_STATE_GROUPS] = {0};
-  int64_t border = find_border(pool, 0, firsts, keys, n);
+  int64_t border = ommai_state_pool_find(pool, keys, n);
   for (int g = 0; g < pool->n_groups; g++) {
     int64_t first = is_snapshot(pool, g) ? ommai_max_i64(border - 1, 0) : first_read(&pool->groups[g], border * PAGE), kept = 0;
     int64_t found = ommai_page_pool_find(pool->pools[g], keys + first, border - first, &kept);

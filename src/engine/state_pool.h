@@ -87,6 +87,9 @@ void ommai_state_pool_publish_snapshot(struct ommai_state_pool *pool, struct omm
                                        const struct omma_kv_page_key *key);
 void ommai_state_pool_give_back(struct ommai_state_pool *pool, struct ommai_held_state *held);
 
+/* How many pages a request of these n keys would take over now. */
+int64_t ommai_state_pool_find(const struct ommai_state_pool *pool, const struct omma_kv_page_key *keys, int64_t n);
+
 /* Admission: adds the pages that a running sequence is yet to take for n_positions to promised[];
  * then whether a request of these keys finds what it needs besides. */
 void ommai_state_pool_promise(const struct ommai_state_pool *pool, const struct ommai_held_state *held, int64_t n_positions,

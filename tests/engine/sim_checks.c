@@ -93,30 +93,57 @@ static void check_pages(struct sim_world *world) {
 
 /* ---- order, ends, counters ---- */
 
-void sim_begin_turn(struct sim_world *world) {
-  const struct ommai_scheduler *scheduler = &world->engine->scheduler;
+static const struct ommai_sequence *first_entered(const struct ommai_scheduler *scheduler) {
   for (int64_t i = 0; i < scheduler->n_live; i++) {
-    world->by_id[scheduler->live[i]->id]->was_out = scheduler->live[i]->stage == OMMA_STAGE_QUEUED;
+    enum omma_stage stage = scheduler->live[i]->stage;
+    if (stage == OMMA_STAGE_PREFILL || stage == OMMA_STAGE_DECODE) return scheduler->live[i];
   }
-  bool entered = scheduler->n_live && scheduler->live[0]->stage != OMMA_STAGE_QUEUED;
-  world->first_entered = entered ? scheduler->live[0]->id : 0;
+  return NULL;
 }
 
-/* Nobody who waits goes before one who has just been admitted, whether for a slot or, having been
- * preempted, for pages, which images alone do not need. */
-static void check_admission(struct sim_world *world, const struct sim_job *admitted) {
+void sim_begin_turn(struct sim_world *world) {
   const struct ommai_scheduler *scheduler = &world->engine->scheduler;
-  for (int64_t i = 0; i < scheduler->n_live && !admitted->wanted->encode; i++) {
-    const struct sim_job *job = world->by_id[scheduler->live[i]->id];
-    if (!job->was_out || scheduler->live[i]->stage != OMMA_STAGE_QUEUED || !sim_goes_before(job, admitted)) continue;
-    sim_break(world, "order", "request %lld is admitted, and request %lld was preempted", sim_number(admitted),
-              sim_number(job));
+  const struct ommai_sequence *first = first_entered(scheduler);
+  for (int64_t i = 0; i < scheduler->n_live; i++) {
+    const struct ommai_sequence *sequence = scheduler->live[i];
+    world->by_id[sequence->id]->waits_since = sequence->stage == OMMA_STAGE_QUEUED ? sequence->stage_started : -1;
   }
+  world->first_entered = first ? first->id : 0;
+}
+
+/* Nobody who goes before one who has just got a slot waits for one, or for pages, as before. */
+static void check_entry(struct sim_world *world, const struct sim_job *entered) {
+  const struct ommai_scheduler *scheduler = &world->engine->scheduler;
+  for (int64_t i = 0; i < scheduler->n_live; i++) {
+    const struct ommai_sequence *sequence = scheduler->live[i];
+    const struct sim_job *job = world->by_id[sequence->id];
+    bool waits = sequence->stage == OMMA_STAGE_QUEUED && sequence->stage_started == job->waits_since;
+    if (!waits || !sim_goes_before(job, entered)) continue;
+    sim_break(world, "order", "request %lld has a slot, and request %lld waits", sim_number(entered), sim_number(job));
+  }
+}
+
+/* Nobody who waits to be admitted goes before one who has just been. */
+static void check_admission(struct sim_world *world, const struct sim_job *admitted) {
   for (int64_t i = 0; i < world->run->n_requests; i++) {
     const struct sim_job *job = &world->jobs[i];
     if (!job->accepted || job->ended || job->admitted_ns || !sim_goes_before(job, admitted)) continue;
     sim_break(world, "order", "request %lld is admitted before request %lld", sim_number(admitted), sim_number(job));
   }
+}
+
+/* Who waits for images has no slot, until it has once been preempted; who has entered has one. */
+static void check_slot(struct sim_world *world, const struct ommai_sequence *sequence, struct sim_job *job) {
+  bool entered = sequence->stage == OMMA_STAGE_PREFILL || sequence->stage == OMMA_STAGE_DECODE;
+  bool expected = entered && !job->wanted->encode;
+  if (sequence->slot >= 0 && !expected && !job->entered_ns) {
+    sim_break(world, "slots", "request %lld has a slot in stage %d", sim_number(job), (int)sequence->stage);
+  } else if (sequence->slot < 0 && expected) {
+    sim_break(world, "slots", "request %lld has entered without a slot", sim_number(job));
+  }
+  if (job->entered_ns || sequence->slot < 0) return;
+  job->entered_ns = sim_now(world);
+  check_entry(world, job);
 }
 
 static void check_order(struct sim_world *world) {
@@ -128,15 +155,17 @@ static void check_order(struct sim_world *world) {
     if (i > 0 && !sim_goes_before(world->by_id[scheduler->live[i - 1]->id], job)) {
       sim_break(world, "order", "request %lld stands behind one that it goes before", sim_number(job));
     }
+    check_slot(world, scheduler->live[i], job);
     if (job->admitted_ns) continue;
     job->admitted_ns = sim_now(world);
     admitted[n_admitted++] = job;
   }
   for (int64_t i = 0; i < n_admitted; i++) check_admission(world, admitted[i]);
-  /* The first keeps its pages until somebody comes before it. */
-  const struct ommai_sequence *first = scheduler->n_live ? scheduler->live[0] : NULL;
-  if (first && first->stage == OMMA_STAGE_QUEUED && world->first_entered == first->id) {
-    sim_break(world, "order", "id %llu is first and has lost its pages", (unsigned long long)first->id);
+  /* The first keeps its pages until somebody enters before it. */
+  const struct ommai_sequence *first = first_entered(scheduler);
+  for (int64_t i = 0; i < scheduler->n_live && scheduler->live[i] != first; i++) {
+    if (scheduler->live[i]->stage != OMMA_STAGE_QUEUED || scheduler->live[i]->id != world->first_entered) continue;
+    sim_break(world, "order", "id %llu is first and has lost its pages", (unsigned long long)world->first_entered);
   }
 }
 
@@ -197,6 +226,7 @@ void sim_check_end(struct sim_world *world) {
   outcome->n_preemptions = world->engine->resources.stats.n_preemptions;
   outcome->n_drafts_right = world->engine->resources.stats.accepted_tokens;
   outcome->n_chunks = ommai_fake_runner_calls(world->engine->resources.runner, OMMAI_FAKE_PROMPT_BEGIN);
+  outcome->n_passes = ommai_fake_runner_calls(world->engine->resources.runner, OMMAI_FAKE_ENCODE_BEGIN);
   outcome->n_pieces = ommai_fake_inside(world->engine->resources.runner)->n_all_pieces;
   outcome->worst_wait = sim_worst_wait(world, &worst);
   if (outcome->worst_wait > 1) {

@@ -25,10 +25,11 @@ struct sim_job {
   struct omma_request *request;
   uint64_t id;
   bool accepted, cancelled, refused, ended;
-  int64_t begin_ns, end_ns, admitted_ns; /* admitted_ns: 0: it never was */
+  int64_t begin_ns, end_ns;
+  int64_t admitted_ns, entered_ns;       /* its images were taken in; it had a slot. 0: never */
   int64_t done, total, preemptions_seen; /* of the last progress */
   int64_t token_ns, token_preemptions;   /* when the last token came, and preemptions until then */
-  bool was_out;                          /* it was preempted before this turn */
+  int64_t waits_since;                   /* for a slot or pages, before this turn; -1: not */
   enum omma_stage stage;
   struct omma_embeddings *embeddings;
   struct sim_answer answer;

@@ -41,10 +41,11 @@ static double one_of_each(const struct sim_world *world) {
 }
 
 /* Whether `other` may hold `job` up: it goes before it and was there before its end, or had its
- * slot already when it came. */
+ * slot before it: its images were there. */
 static bool is_before(const struct sim_job *other, const struct sim_job *job) {
   if (!other->accepted || other == job || other->end_ns <= job->begin_ns || other->begin_ns > job->end_ns) return false;
-  return sim_goes_before(other, job) || (other->admitted_ns && other->admitted_ns <= job->begin_ns);
+  int64_t entered_ns = job->entered_ns ? job->entered_ns : job->end_ns;
+  return sim_goes_before(other, job) || (other->entered_ns && other->entered_ns <= entered_ns);
 }
 
 /* Nanoseconds that the answer may wait for others besides. */

@@ -157,6 +157,11 @@ static void end(struct sim_world *world) {
 
 /* ---- its course ---- */
 
+/* What is taken in beyond the slots counts as waiting. */
+static bool has_room(const struct sim_engine *engine, const struct omma_engine_stats *stats) {
+  return stats->n_waiting < engine->queue && stats->n_waiting + stats->n_running < engine->queue + engine->slots;
+}
+
 static void submit(struct sim_world *world, struct sim_job *job) {
   const struct omma_callbacks callbacks = sim_callbacks(job);
   struct omma_error error;
@@ -170,7 +175,7 @@ static void submit(struct sim_world *world, struct sim_job *job) {
     world->n_accepted++;
   } else if (status == OMMA_ERROR_MEMORY && world->failed_allocation) {
     world->failed_allocation = false;
-  } else if (status != OMMA_ERROR_LIMIT && (status != OMMA_ERROR_BUSY || stats.n_waiting < world->run->engine.queue)) {
+  } else if (status != OMMA_ERROR_LIMIT && (status != OMMA_ERROR_BUSY || has_room(&world->run->engine, &stats))) {
     sim_break(world, "ends", "request %lld is refused: %s", (long long)(job - world->jobs), error.message);
   }
 }

@@ -3,8 +3,9 @@
  *
  *   pages      every page is free, kept, or held by live sequences as often as the pool says; a
  *              page that is written has one holder; positions that are computed have pages
- *   order      requests are admitted and stand by priority, then by age; the first one keeps its
- *              pages
+ *   order      requests are admitted and stand by priority, then by age; so do those whose images
+ *              are there get slots; the first one that has pages keeps them
+ *   slots      who waits for images has no slot, unless it was preempted
  *   ends       each accepted request ends once, and nothing is heard of it afterwards
  *   events     progress goes on within its total; tokens are numbered in order, after progress;
  *              scores come before tokens; counts in the result are those of the events
@@ -27,6 +28,7 @@ struct sim_outcome {
   char details[300];
   int64_t n_turns, n_ended, n_cancelled, n_failed, n_tokens, n_preemptions, n_cached_tokens, n_drafts_right;
   int64_t n_chunks, n_pieces; /* of prompts */
+  int64_t n_passes;           /* of images */
   /* simulated: of all work, between two tokens of any answer, and until the end of all requests */
   int64_t total_ns, longest_gap_ns, completion_ns;
   int64_t stream_gap_ns;        /* the longest of an answer that is read as it comes */

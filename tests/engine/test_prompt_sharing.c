@@ -1,5 +1,6 @@
-/* Which prompts share a chunk, and whose rows share a stream's steps, over the fake runner: each
- * case runs with all rules of sim_world.h, so that answers are those of the requests alone. */
+/* Which prompts share a chunk, whose rows share a stream's steps, and who has a slot, over the fake
+ * runner: each case runs with all rules of sim_world.h, so that answers are those of the requests
+ * alone. */
 #include "engine/sim_world.h"
 #include "support/test.h"
 
@@ -162,12 +163,54 @@ static void a_stream_carries_rows_within_its_gap(void **state) {
   assert_true(10 * carried.total_ns < 11 * all.total_ns && 50 * carried.completion_ns < 51 * all.completion_ns);
 }
 
+/* One slot: a request waits for its image, and one without comes after it. */
+static void who_waits_for_an_image_has_no_slot(void **state) {
+  (void)state;
+  make_case(2, 4, true);
+  run.engine.slots = 1;
+  run.engine.slice_ms = 1;
+  run.engine.round_us = 500;
+  run.requests[0].images = 1;
+  run.requests[0].image = 5;
+  run.requests[1].at = 1;
+  run.requests[1].whole = 0;
+  const struct sim_outcome outcome = run_case();
+  assert_int_equal(outcome.n_ended, 2);
+  assert_true(10 * outcome.completion_ns < 16 * outcome.total_ns); /* the second ends early */
+}
+
+/* A stream has the only slot: the next request's image is encoded between its steps. */
+static void images_are_encoded_ahead_of_slots(void **state) {
+  (void)state;
+  make_case(2, 4, false);
+  run.engine.slots = 1;
+  run.engine.round_us = 500;
+  run.requests[0].answer = 40;
+  run.requests[1].at = 10;
+  const int64_t own_ns = 5220000;
+  assert_in_range(run_case().stream_gap_ns, own_ns, 11 * own_ns / 10);
+  run.requests[1].images = 1;
+  run.requests[1].image = 5;
+  assert_in_range(run_case().stream_gap_ns, 15 * own_ns / 10, 22 * own_ns / 10);
+}
+
+/* A pass takes along images of requests without a slot, as far as it stays short. */
+static void images_of_waiting_requests_share_a_pass(void **state) {
+  (void)state;
+  make_case(12, 4, true);
+  run.engine.slots = 2;
+  for (int64_t i = 0; i < 12; i++) run.requests[i].images = 1;
+  for (int64_t i = 0; i < 12; i++) run.requests[i].image = i % 3;
+  assert_int_equal(run_case().n_passes, 1);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(whole_answers_fill_a_chunk),           cmocka_unit_test(rests_share),
       cmocka_unit_test(streams_share_short_chunks),           cmocka_unit_test(common_beginnings_are_computed_once),
       cmocka_unit_test(leaving_parts_disturb_nobody),         cmocka_unit_test(preempted_parts_come_again),
-      cmocka_unit_test(a_stream_carries_rows_within_its_gap),
+      cmocka_unit_test(a_stream_carries_rows_within_its_gap), cmocka_unit_test(who_waits_for_an_image_has_no_slot),
+      cmocka_unit_test(images_are_encoded_ahead_of_slots),    cmocka_unit_test(images_of_waiting_requests_share_a_pass),
   };
   sim_set_up();
   int status = cmocka_run_group_tests(tests, NULL, NULL);

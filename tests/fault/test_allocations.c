@@ -77,10 +77,11 @@ static void turns_allocate_nothing(void **state) {
       assert_true(ommai_scheduler_admits(&scheduler, &job));
       ommai_scheduler_add(&scheduler, &job);
     }
-    int64_t n_before = allocator.n_allocations;
     while (ommai_scheduler_has_work(&scheduler)) {
+      int64_t n_before = allocator.n_allocations;
+      bool enters = scheduler.live[0]->slot < 0; /* with the slot it takes what its answer needs */
       ommai_scheduler_turn(&scheduler);
-      assert_int_equal(allocator.n_allocations, n_before);
+      assert_true(enters || allocator.n_allocations == n_before);
     }
     assert_int_equal(n_tokens, 2 * 20);
     assert_int_equal(n_open, 0);

@@ -429,18 +429,20 @@ static void destroy_ends_everything_once(void **state) {
     running.hold_stage = stages[s];
     if (stages[s] < 0) running.hold_token = 2;
     submit(&running, with_image);
+    fixture_gate_await(&gate, 1); /* before anybody overtakes it */
     for (int i = 0; i < 5; i++) {
       client_init(&waiting[i], engine);
       submit(&waiting[i], i % 2 ? with_image : plain);
     }
-    fixture_gate_await(&gate, 1);
     struct opener opener = {&gate, engine};
     assert_int_equal(pthread_create(&thread, NULL, open_when_dying, &opener), 0);
     omma_engine_cancel(engine, waiting[2].id);
     omma_engine_destroy(engine);
     pthread_join(thread, NULL);
     expect_end(&running, OMMA_FINISH_CANCELLED, stages[s] < 0 ? 3 : 0);
-    for (int i = 0; i < 5; i++) expect_end(&waiting[i], OMMA_FINISH_CANCELLED, 0);
+    /* who needs no image may overtake the one that waits for its own */
+    int64_t n_tokens = stages[s] == OMMA_STAGE_ENCODE ? -1 : 0;
+    for (int i = 0; i < 5; i++) expect_end(&waiting[i], OMMA_FINISH_CANCELLED, n_tokens);
     fixture_gate_destroy(&gate);
   }
   omma_engine_destroy(NULL);
