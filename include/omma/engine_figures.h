@@ -59,6 +59,11 @@ enum omma_finish {
 };
 #define OMMA_N_FINISHES 5
 
+/* Steps by their tokens: at most 1, 8, 16, and so on by powers of two to 16384, and more. */
+#define OMMA_N_STEP_SIZES 14
+/* Tokens that are guessed at once at most. */
+#define OMMA_MAX_GUESSED_TOKENS 15
+
 /* Counters since the engine was created. */
 struct omma_engine_stats {
   /* n_waiting includes requests whose images are encoded while no slot is free for them, and
@@ -69,6 +74,7 @@ struct omma_engine_stats {
   int64_t waiting_bytes;
   int64_t n_finished[OMMA_N_FINISHES]; /* by enum omma_finish */
   int64_t prompt_tokens, generation_tokens;
+  int64_t cached_prompt_tokens;            /* of these, those that earlier prompts had computed */
   int64_t images, patches, encoder_passes; /* of the tower; a pass may have several images */
   int64_t encoder_cache_bytes, encoder_cache_hits, encoder_cache_misses, encoder_cache_evictions;
   /* Images looked up in omma_engine_options.encoding_store: found, and not found. Of the latter,
@@ -84,6 +90,11 @@ struct omma_engine_stats {
   int64_t prefix_cache_queries, prefix_cache_hits; /* prompt tokens looked up, and found */
   /* Guesses (prompt lookup, grammars), the tokens in them, and the tokens that were right. */
   int64_t n_drafts, draft_tokens, accepted_tokens;
+  int64_t accepted_by_place[OMMA_MAX_GUESSED_TOKENS]; /* by the token's place in its guess */
+  /* A step is a chunk of prompts, with the first tokens of their answers, or one of decode, a token
+   * for each running answer, with guesses that were right. */
+  int64_t steps_by_tokens[OMMA_N_STEP_SIZES];
+  int64_t step_tokens; /* of all steps */
   int64_t decode_steps;
   /* decode_seconds: time of all decode steps. decode_model_seconds: the network's part of it; the
    * rest is sampling and callbacks. */

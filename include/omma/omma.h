@@ -475,6 +475,7 @@ struct omma_result {
   int64_t n_prompt_tokens, n_completion_tokens;
   int64_t n_reasoning_tokens; /* of the completion's tokens, up to the thought's end mark */
   int64_t n_cached_tokens;    /* prompt tokens whose keys and values came from an earlier prompt */
+  int64_t n_preemptions;      /* times that it gave its pages up for older ones */
   int32_t stop_token;         /* the id that ended the answer, or -1 */
   /* The string that ended the answer, or NULL. It is the request's copy and lives as long as the
    * request, also after on_finish and omma_generate. */

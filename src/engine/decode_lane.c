@@ -206,6 +206,7 @@ void ommai_decode_lane_close(struct ommai_decode_lane *lane, struct ommai_decode
                              bool ended) {
   bool right = round < entry->n_draft && entry->draft[round] == token;
   lane->resources->stats.accepted_tokens += right;
+  if (right) lane->resources->stats.accepted_by_place[round]++;
   entry->open = right && !ended;
   if (entry->open || ended) return;
   struct ommai_sequence *sequence = entry->sequence;

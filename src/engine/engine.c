@@ -20,6 +20,7 @@ static void count_finish(struct omma_engine *engine, const struct omma_result *r
   stats->n_finished[result->finish]++;
   stats->prompt_tokens += result->n_prompt_tokens;
   stats->generation_tokens += result->n_completion_tokens;
+  stats->cached_prompt_tokens += result->n_cached_tokens;
 }
 
 /* Logs what was evicted since the last turn. */

@@ -23,7 +23,7 @@
 #define OMMAI_MAX_GUESS_ROWS (8 * OMMAI_MAX_DRAFT_TOKENS)
 /* Generated tokens of one sequence that are computed again together. */
 #define OMMAI_REPLAY_ROWS 16
-#define OMMAI_MAX_DRAFT_TOKENS 15
+#define OMMAI_MAX_DRAFT_TOKENS OMMA_MAX_GUESSED_TOKENS
 #define OMMAI_MAX_LOOKUP_TOKENS 64
 #define OMMAI_DEFAULT_RESERVE_TOKENS 512
 #define OMMAI_DEFAULT_ENCODER_CACHE_BYTES ((int64_t)512 << 20)

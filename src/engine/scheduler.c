@@ -153,7 +153,7 @@ int64_t ommai_scheduler_n_waiting(const struct ommai_scheduler *scheduler, int64
   for (int64_t i = 0; i < scheduler->n_live; i++) {
     const struct ommai_sequence *sequence = scheduler->live[i];
     n += is_queued(sequence) || sequence->ahead;
-    *n_preempted += is_queued(sequence) && sequence->was_preempted;
+    *n_preempted += is_queued(sequence) && sequence->result.n_preemptions;
   }
   return n;
 }
@@ -272,7 +272,7 @@ static void preempt(struct ommai_scheduler *scheduler, struct ommai_sequence *se
               (long long)sequence->state.n_pages, ommai_plural(sequence->state.n_pages));
   ommai_prefill_lane_forget(&scheduler->prefill, sequence);
   ommai_sequence_leave(sequence);
-  sequence->was_preempted = true;
+  sequence->result.n_preemptions++;
   scheduler->resources->stats.n_preemptions++;
 }
 
@@ -349,13 +349,14 @@ static int64_t collect_entries(struct ommai_scheduler *scheduler) {
 }
 
 /* Draws for the entries from `first` to before `end`: a token for every sequence, then for those
- * whose next one was guessed, and so on. */
-static void draw_tokens(struct ommai_scheduler *scheduler, int64_t first, int64_t end) {
+ * whose next one was guessed, and so on. Returns how many tokens. */
+static int64_t draw_tokens(struct ommai_scheduler *scheduler, int64_t first, int64_t end) {
   struct ommai_decode_lane *lane = &scheduler->decode;
   struct omma_error error;
-  int64_t n_drawn = 1;
+  int64_t n_drawn = 1, n_all = 0;
   for (int64_t round = 0; n_drawn > 0; round++) {
     enum omma_status status = ommai_decode_lane_draw(lane, first, end, round, &n_drawn, &error);
+    n_all += n_drawn;
     for (int64_t i = 0; i < n_drawn; i++) {
       struct ommai_decode_entry *entry = &lane->entries[lane->drawn[i]];
       bool ended = true;
@@ -367,6 +368,15 @@ static void draw_tokens(struct ommai_scheduler *scheduler, int64_t first, int64_
       ommai_decode_lane_close(lane, entry, round, lane->draws[i].token, ended);
     }
   }
+  return n_all;
+}
+
+static void count_step(struct ommai_scheduler *scheduler, int64_t n_tokens) {
+  struct omma_engine_stats *stats = &scheduler->resources->stats;
+  int size = 0;
+  while (size < OMMA_N_STEP_SIZES - 1 && n_tokens > (size ? INT64_C(4) << size : 1)) size++;
+  stats->steps_by_tokens[size]++;
+  stats->step_tokens += n_tokens;
 }
 
 /* What a step of streams takes by itself, and each row that it carries. */
@@ -397,7 +407,7 @@ static void decode_step(struct ommai_scheduler *scheduler) {
   struct ommai_decode_lane *lane = &scheduler->decode;
   struct omma_engine_stats *stats = &scheduler->resources->stats;
   struct omma_error error;
-  int64_t start = ommai_resources_now(scheduler->resources), n_all = collect_entries(scheduler);
+  int64_t start = ommai_resources_now(scheduler->resources), n_all = collect_entries(scheduler), n_tokens = 0;
   int64_t n = ommai_decode_lane_sort(lane, n_all);
   if (n == 0) {
     ommai_decode_lane_end(lane, n_all);
@@ -412,9 +422,10 @@ static void decode_step(struct ommai_scheduler *scheduler) {
   stats->decode_model_seconds += (double)(ommai_resources_now(scheduler->resources) - start) * 1e-9;
   for (int64_t first = 0, end; first < n; first = end) {
     end = ommai_decode_lane_group(lane, first, n);
-    draw_tokens(scheduler, first, end);
+    n_tokens += draw_tokens(scheduler, first, end);
   }
   ommai_decode_lane_end(lane, n_all);
+  count_step(scheduler, n_tokens);
   scheduler->load.step_ns = ommai_resources_now(scheduler->resources) - start;
   scheduler->load.since_step_ns = 0;
   learn_step(scheduler);
@@ -442,7 +453,7 @@ static void draw_first(struct ommai_scheduler *scheduler, struct ommai_sequence 
 static void end_parts(struct ommai_scheduler *scheduler, int64_t end_ns) {
   struct ommai_prefill_lane *lane = &scheduler->prefill;
   struct ommai_sequence *ended[OMMAI_MAX_CHUNK_PIECES];
-  int64_t last_rows[OMMAI_MAX_CHUNK_PIECES], n_ended = 0;
+  int64_t last_rows[OMMAI_MAX_CHUNK_PIECES], n_ended = 0, n_taken = 0;
   for (int64_t i = 0; i < lane->n_parts; i++) {
     struct ommai_prefill_part *part = &lane->parts[i];
     struct omma_error error;
@@ -454,12 +465,14 @@ static void end_parts(struct ommai_scheduler *scheduler, int64_t end_ns) {
     }
     if (!done) continue;
     struct ommai_sequence *sequence = ommai_prefill_lane_take(lane, part);
+    n_taken += part->n_rows;
     int64_t n_tokens = (int64_t)sequence->request->n_tokens;
     ommai_sequence_report(sequence, sequence->n_prefilled, n_tokens);
     if (sequence->n_prefilled < n_tokens || sequence->n_generated) continue;
     ended[n_ended] = sequence;
     last_rows[n_ended++] = part->first_row + part->n_rows - 1;
   }
+  if (n_taken) count_step(scheduler, n_taken + n_ended);
   draw_first(scheduler, ended, last_rows, n_ended);
 }
 

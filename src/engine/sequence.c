@@ -160,7 +160,7 @@ enum omma_status ommai_sequence_take_images(struct ommai_sequence *sequence, str
 
 void ommai_sequence_enter(struct ommai_sequence *sequence) {
   ommai_sequence_match(sequence);
-  if (!sequence->was_preempted && ommai_sequence_may_match(sequence))
+  if (!sequence->result.n_preemptions && ommai_sequence_may_match(sequence))
     sequence->resources->stats.prefix_cache_queries += (int64_t)sequence->request->n_tokens;
   enter_stage(sequence, OMMA_STAGE_PREFILL);
   if (sequence->request->kind != OMMA_REQUEST_ENCODE) {
@@ -198,7 +198,7 @@ void ommai_sequence_match(struct ommai_sequence *sequence) {
   if (!ommai_sequence_may_match(sequence) || sequence->state.n_pages >= n_keys) return;
   int64_t found = ommai_state_pool_match(resources->pool, &sequence->state, request->page_keys, n_keys);
   sequence->n_prefilled += found * PAGE;
-  if (sequence->was_preempted) return; /* they may be its own */
+  if (sequence->result.n_preemptions) return; /* they may be its own */
   sequence->result.n_cached_tokens += found * PAGE;
   resources->stats.prefix_cache_hits += found * PAGE;
 }

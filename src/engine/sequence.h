@@ -30,11 +30,10 @@ struct ommai_sequence {
   int64_t n_prefilled; /* prompt tokens whose keys and values are in the pages */
   int64_t n_decoded;   /* generated tokens likewise */
   int64_t n_scored;    /* prompt tokens after the first whose log-probabilities the client has */
-  bool was_preempted;
-  bool fails;        /* so did the pass that its images were in */
-  bool ahead;        /* its images are encoded ahead: no slot is free for it */
-  bool in_step;      /* of the last decode step's rows, one was its own */
-  int64_t waited_ns; /* in stage DECODE, while others went on */
+  bool fails;          /* so did the pass that its images were in */
+  bool ahead;          /* its images are encoded ahead: no slot is free for it */
+  bool in_step;        /* of the last decode step's rows, one was its own */
+  int64_t waited_ns;   /* in stage DECODE, while others went on */
 
   int32_t *generated; /* [max_generated] */
   int64_t n_generated, max_generated;

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/allocator.h"
+#include "base/checked.h"
 #include "base/clock.h"
 #include "server/server_state.h"
 
@@ -37,6 +38,7 @@ struct choice {
   struct ommai_text stop_string;
   int32_t stop_token;
   enum omma_finish finish;
+  bool ended; /* by itself */
 };
 
 struct answer {
@@ -56,7 +58,7 @@ struct answer {
       shows_reasoning;
   int32_t stop_token_ids[OMMAI_FIELD_MAX_STOP_TOKENS];
   size_t n_stop_token_ids;
-  int64_t n_prompt_tokens;
+  int64_t n_prompt_tokens, max_tokens; /* max_tokens: of each answer; 0: the context that is left */
   int n_choices, n_per_prompt;
   int n_top; /* of log-probabilities in answers */
   int64_t n_images;
@@ -202,6 +204,13 @@ static bool is_hidden(const struct answer *answer, const struct omma_token_event
 
 static void add_id(struct ommai_text *list, int32_t id) { ommai_text_format(list, list->size ? ",%" PRId32 : "%" PRId32, id); }
 
+static void count_tools(const struct answer *answer, bool found) {
+  enum ommai_tool_caller caller = answer->format == &ommai_chat_reply_format        ? OMMAI_CALLER_CHAT
+                                  : answer->format == &ommai_responses_reply_format ? OMMAI_CALLER_RESPONSES
+                                                                                    : OMMAI_CALLER_OTHER;
+  ommai_metrics_count_tools(&answer->call->server->metrics, caller, answer->stream, found);
+}
+
 /* Keeps a token's text, id and log-probabilities in the choice. */
 static bool gather(struct choice *choice, const struct omma_token_event *event) {
   struct answer *answer = choice->answer;
@@ -210,6 +219,7 @@ static bool gather(struct choice *choice, const struct omma_token_event *event) 
   if (answer->token_ids && !is_hidden(answer, event)) add_id(&choice->token_ids, event->token);
   if (answer->stream && answer->has_tools) {
     ommai_tool_parser_feed(&choice->tools, event->text, event->text_size, &choice->text);
+    count_tools(answer, ommai_tool_parser_has_news(&choice->tools));
   } else {
     ommai_text_append(&choice->text, event->text, event->text_size);
   }
@@ -367,6 +377,23 @@ static void fail_answer(struct answer *answer, const struct omma_result *result)
   ommai_http_call_cancel_engine(answer->call);
 }
 
+/* What the request asked for, as vLLM counts it: of answers that ended by themselves. */
+static void measure_parameters(struct choice *choice, const struct omma_result *result) {
+  struct answer *answer = choice->answer;
+  struct ommai_server *server = answer->call->server;
+  struct choice *first = choice - choice->index % answer->n_per_prompt;
+  int64_t room = server->info.max_model_len - result->n_prompt_tokens, largest = 0;
+  if (!ommai_finish_reason(result->finish)) return;
+  ommai_metrics_observe(&server->metrics, OMMAI_MAX_TOKENS,
+                        (double)(answer->max_tokens ? ommai_min_i64(answer->max_tokens, room) : room));
+  choice->ended = true;
+  for (int i = 0; i < answer->n_per_prompt; i++) {
+    if (!first[i].ended) return;
+    largest = ommai_max_i64(largest, first[i].n_tokens);
+  }
+  ommai_metrics_finish_prompt(&server->metrics, answer->n_per_prompt, largest);
+}
+
 /* A prompt's images are decoded once, for its first answer. */
 static void measure_end(struct choice *choice, const struct omma_result *result) {
   struct answer *answer = choice->answer;
@@ -376,6 +403,7 @@ static void measure_end(struct choice *choice, const struct omma_result *result)
   ommai_access_add(call, result, first ? result->n_prompt_tokens : 0);
   ommai_metrics_finish(&call->server->metrics, result, first ? answer->decode_image : 0, seconds,
                        (double)choice->first_token_ns * 1e-9);
+  measure_parameters(choice, result);
 }
 
 /* An answer that is sent as a whole is text alone where a call in it is broken. */
@@ -393,6 +421,7 @@ static bool find_calls(struct choice *choice) {
     content = whole;
   }
   ommai_text_free(&content);
+  count_tools(choice->answer, tools->n_calls > 0);
   return good;
 }
 
@@ -556,6 +585,7 @@ static void copy_settings(struct answer *answer, const struct ommai_answer_sourc
   answer->prompt_only = source->prompt_only;
   answer->n_top = fields->sampling.n_top_logprobs;
   answer->own = fields->own;
+  answer->max_tokens = fields->sampling.max_tokens;
   answer->n_stop_token_ids = fields->sampling.n_stop_token_ids;
   memcpy(answer->stop_token_ids, fields->stop_token_ids, sizeof answer->stop_token_ids);
   answer->has_tools = source->tools && source->tools->format != OMMAI_TOOLS_NONE;

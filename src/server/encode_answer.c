@@ -79,14 +79,14 @@ static bool is_repeated(const struct encode_answer *answer, size_t index) {
   return i < index;
 }
 
-/* {KEY: {"item_indices": [...], "metadata": {"image_grid_thw": [t, h, w]}}}, as vLLM's encoder
- * instances write it. */
+/* {KEY: {"modality": "image", "item_indices": [...], "metadata": {"image_grid_thw": [...]}}}, as
+ * vLLM 0.33 writes it. */
 static void write_params(const struct encode_answer *answer, struct ommai_text *out) {
   ommai_text_add(out, "{");
   for (size_t i = 0; i < answer->n_images; i++) {
     struct omma_image_embeddings image;
     if (is_repeated(answer, i)) continue;
-    ommai_text_format(out, "%s\"%s\":{\"item_indices\":[%zu", i ? "," : "", answer->keys[i], i);
+    ommai_text_format(out, "%s\"%s\":{\"modality\":\"image\",\"item_indices\":[%zu", i ? "," : "", answer->keys[i], i);
     for (size_t j = i + 1; j < answer->n_images; j++) {
       if (!strcmp(answer->keys[i], answer->keys[j])) ommai_text_format(out, ",%zu", j);
     }

@@ -136,18 +136,18 @@ static enum omma_status open_sockets(struct ommai_kv_publisher *publisher, struc
   const struct ommai_kv_events_config *config = &publisher->config;
   const struct ommai_kv_socket_option options[] = {{ZMQ_SNDHWM, config->hwm}, {ZMQ_MAXMSGSIZE, MAX_SUBSCRIPTION_BYTES}};
   char address[OMMAI_KV_EVENTS_TEXT], replayed[OMMAI_KV_EVENTS_TEXT];
+  bool binds = ommai_kv_events_config_binds(config->endpoint);
   publisher->context = zmq_ctx_new();
   if (!publisher->context) return ommai_fail_memory(error, "KV events", 0);
   OMMAI_TRY(ommai_kv_socket_open(publisher->context, ZMQ_PUB, options, sizeof options / sizeof options[0], config->endpoint,
-                                 ommai_kv_events_config_binds(config->endpoint), &publisher->socket, error));
+                                 binds, &publisher->socket, error));
   ommai_kv_socket_address(publisher->socket, address, sizeof address);
-  if (!config->replay_endpoint[0]) {
-    snprintf(publisher->address, sizeof publisher->address, "at %s", address);
-    return OMMA_OK;
-  }
+  snprintf(publisher->address, sizeof publisher->address, binds ? "at %s" : "to %s, where the subscriber must listen", address);
+  if (!config->replay_endpoint[0]) return OMMA_OK;
   OMMAI_TRY(ommai_kv_replay_create(publisher->context, config, &publisher->allocator, &publisher->replay, error));
   ommai_kv_socket_address(ommai_kv_replay_socket(publisher->replay), replayed, sizeof replayed);
-  snprintf(publisher->address, sizeof publisher->address, "at %s, replayed at %s", address, replayed);
+  size_t length = strlen(publisher->address);
+  snprintf(publisher->address + length, sizeof publisher->address - length, ", replayed at %s", replayed);
   return OMMA_OK;
 }
 

@@ -16,9 +16,16 @@ enum ommai_histogram_name {
   OMMAI_END_TO_END_LATENCY,
   OMMAI_QUEUE_TIME,
   OMMAI_PREFILL_TIME,
+  OMMAI_INFERENCE_TIME,
   OMMAI_DECODE_TIME,
   OMMAI_PROMPT_TOKENS,
+  OMMAI_COMPUTED_TOKENS,
   OMMAI_GENERATION_TOKENS,
+  OMMAI_LARGEST_GENERATION,
+  OMMAI_MAX_TOKENS,
+  OMMAI_CHOICES,
+  OMMAI_PREEMPTIONS,
+  OMMAI_STEP_TOKENS, /* counted by the engine */
   OMMAI_ENCODER_TIME,
   OMMAI_PREPROCESS_TIME,
   OMMAI_N_HISTOGRAMS
@@ -32,6 +39,9 @@ struct ommai_histogram {
   double sum;
 };
 
+/* By whom tool calls are looked for. */
+enum ommai_tool_caller { OMMAI_CALLER_CHAT, OMMAI_CALLER_RESPONSES, OMMAI_CALLER_OTHER, OMMAI_N_TOOL_CALLERS };
+
 /* Any thread may observe and count. Zero-initialised memory and ommai_metrics_init make it
  * ready. */
 struct ommai_metrics {
@@ -39,6 +49,7 @@ struct ommai_metrics {
   struct ommai_histogram histograms[OMMAI_N_HISTOGRAMS];
   int64_t prepared_ahead, decoded, recalled;
   int64_t refusals[OMMAI_N_REFUSALS];
+  int64_t tool_searches[OMMAI_N_TOOL_CALLERS][2][2]; /* by caller, stream, whether one was found */
 };
 
 void ommai_metrics_init(struct ommai_metrics *metrics);
@@ -48,6 +59,9 @@ void ommai_metrics_observe(struct ommai_metrics *metrics, enum ommai_histogram_n
 
 /* Counts a request with status 503; NONE is not counted. */
 void ommai_metrics_count_refusal(struct ommai_metrics *metrics, enum ommai_refusal refusal);
+
+/* Counts a look for tool calls: in a whole answer, or in a piece of a stream. */
+void ommai_metrics_count_tools(struct ommai_metrics *metrics, enum ommai_tool_caller caller, bool stream, bool found);
 
 /* Counts images that were prepared while the engine was at work on another request. */
 void ommai_metrics_count_prepared_ahead(struct ommai_metrics *metrics, int64_t n_images);
@@ -61,12 +75,16 @@ void ommai_metrics_count_images(struct ommai_metrics *metrics, int64_t n_decoded
  * none. */
 void ommai_metrics_finish(struct ommai_metrics *metrics, const struct omma_result *result, double decode_image, double seconds,
                           double first_token_seconds);
+/* Observes what a request asked for, when all n answers to its prompt have ended: tokens of the
+ * longest one. */
+void ommai_metrics_finish_prompt(struct ommai_metrics *metrics, int64_t n, int64_t largest);
 
 /* What others count. */
 struct ommai_metrics_sources {
   const struct omma_engine_stats *stats;
   const char *model_name;
   const char *kv_cache;                     /* omma_model_info.kv_cache */
+  int64_t max_model_len;                    /* bounds the buckets of tokens */
   int64_t kv_event_batches, kv_events_lost; /* ommai_kv_publisher_counts */
   size_t grammar_bytes, n_grammars;         /* ommai_grammar_cache_count */
 };

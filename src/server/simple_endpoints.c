@@ -47,7 +47,10 @@ void ommai_endpoint_is_sleeping(struct ommai_http_call *call) {
 void ommai_endpoint_metrics(struct ommai_http_call *call) {
   struct ommai_server *server = call->server;
   struct omma_engine_stats stats = {0};
-  struct ommai_metrics_sources sources = {&stats, server->model_names[0], server->info.kv_cache, 0, 0, 0, 0};
+  struct ommai_metrics_sources sources = {.stats = &stats,
+                                          .model_name = server->model_names[0],
+                                          .kv_cache = server->info.kv_cache,
+                                          .max_model_len = server->info.max_model_len};
   struct ommai_text body;
   omma_engine_get_stats(server->engine, &stats);
   ommai_text_init(&body, call->allocator);

@@ -57,6 +57,7 @@ def test_images_are_encoded_and_published(node, files):
     assert reply.json["usage"]["completion_tokens"] == 0 and reply.json["usage"]["prompt_tokens"] > 1
     params = reply.json["ec_transfer_params"]
     assert {key: entry["item_indices"] for key, entry in params.items()} == {"first": [0, 2], "second": [1]}
+    assert {entry["modality"] for entry in params.values()} == {"image"}
     for key, entry in params.items():
         grid = entry["metadata"]["image_grid_thw"]
         data = node.get(f"/v1/encodings/{key}").body

@@ -7,6 +7,7 @@ import signal
 import socket
 import threading
 import time
+import types
 
 import pytest
 
@@ -89,7 +90,7 @@ def test_images_become_grids_and_uuids(proxy, node, vllm):
     assert [part["type"] for part in content] == ["image_embeds", "text", "image_embeds", "image_embeds"]
     assert [part["uuid"] for part in content if "uuid" in part] == [uuid_of(images[0]), uuid_of(images[1]), uuid_of(images[0])]
     assert all(len(part["image_embeds"]["image_grid_thw"]) == 3 for part in content if "uuid" in part)
-    assert body["ec_transfer_params"] == {uuid_of(data): {"encoder_url": url_of(node)} for data in images}
+    assert body["ec_transfer_params"] == {uuid_of(data): {"modality": "image", "encoder_url": url_of(node)} for data in images}
     assert node.get(f"/v1/encodings/{uuid_of(images[1])}").status == 200
     said(proxy, "request_id=mine")
 
@@ -423,6 +424,27 @@ def proxy_package(monkeypatch):
             self.url = url
 
     return ranked, Node
+
+
+GRID = {"image_grid_thw": [1, 2, 2]}
+
+
+@pytest.mark.parametrize("entry, good", [
+    ({"metadata": GRID}, True), ({"modality": "image", "item_indices": [0], "metadata": GRID}, True),
+    ({"modality": "video", "metadata": GRID}, False), ([], False), ("image", False),
+    ({"modality": "image"}, False), ({"metadata": 7}, False),
+])
+def test_replies_of_nodes(monkeypatch, entry, good):
+    monkeypatch.syspath_prepend(str(PACKAGE))
+    from vllm_ommatidia.proxy._nodes import Node, NodeFailed
+
+    node = types.SimpleNamespace(url="http://127.0.0.1:1", _bad_replies=0, take_out=pytest.fail)
+    text = json.dumps({"ec_transfer_params": {"key": entry}}).encode()
+    if good:
+        assert Node._judge(node, 200, text, "key").metadata == GRID
+    else:
+        with pytest.raises(NodeFailed, match="no encoder node's reply"):
+            Node._judge(node, 200, text, "key")
 
 
 def test_the_same_image_goes_to_the_same_node(vllm, start, start_proxy):

@@ -160,7 +160,9 @@ def test_a_stores_words_make_no_line_of_the_log(start, redis, mode, log_format):
     lines = [line for line in text.splitlines() if "forged" in line]
     assert len(lines) == 1 and "encoder_cache" in lines[0], text
     if log_format == "json":
-        assert json.loads(lines[0])["event"] == "encoder_cache"
+        line = json.loads(lines[0])
+        assert line["event"] == "encoder_cache" and line["level"] == "error"
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["time"])
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])

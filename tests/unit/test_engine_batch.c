@@ -253,6 +253,26 @@ static struct omma_engine_stats expect_at_rest(const struct omma_engine *engine)
   return stats;
 }
 
+/* Steps have every token that was computed of prompts and generated; the last one counts after its
+ * answers have ended. */
+static void expect_steps_add_up(const struct omma_engine *engine) {
+  struct omma_engine_stats stats;
+  int64_t expected, n_steps = 0, n_right = 0;
+  for (int i = 0; i < 10000; i++) {
+    omma_engine_get_stats(engine, &stats);
+    expected = stats.prompt_tokens - stats.cached_prompt_tokens + stats.generation_tokens;
+    if (stats.step_tokens >= expected) break;
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  }
+  /* what a preempted request had is computed again */
+  assert_true(stats.n_preemptions ? stats.step_tokens >= expected : stats.step_tokens == expected);
+  for (int i = 0; i < OMMA_N_STEP_SIZES; i++) n_steps += stats.steps_by_tokens[i];
+  assert_true(n_steps >= stats.decode_steps && stats.steps_by_tokens[0] > 0);
+  for (int i = 0; i < OMMA_MAX_GUESSED_TOKENS; i++) n_right += stats.accepted_by_place[i];
+  assert_int_equal(n_right, stats.accepted_tokens);
+  assert_true(stats.accepted_by_place[0] >= stats.accepted_by_place[1]);
+}
+
 /* All requests in some order, with a pause now and then, under one setting of the engine. */
 static struct omma_engine_stats answer_together(struct omma_model *model, const struct omma_engine_options *options,
                                                 struct omma_request **requests, const struct client *alone,
@@ -268,6 +288,7 @@ static struct omma_engine_stats answer_together(struct omma_model *model, const 
   wait_for(0);
   for (int i = 0; i < n; i++) expect_same(&clients[i], &alone[i], i);
   struct omma_engine_stats stats = expect_at_rest(engine);
+  expect_steps_add_up(engine);
   omma_engine_destroy(engine);
   return stats;
 }

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from encoder_node import EncoderNode, whole_server
-from vllm_ommatidia._encodings import Expected, Refused, check_nodes, read_encoding, sources
+from vllm_ommatidia._encodings import Expected, Refused, check_nodes, node_of, read_encoding, sources
 from vllm_ommatidia._fingerprint import checkpoint_fingerprint
 from vllm_ommatidia._node_card import WrongNode
 
@@ -149,3 +149,20 @@ def test_a_wrong_key_and_another_server_are_found_at_the_start(published: Publis
         assert check_nodes(sources({"encoder_urls": [node.url]}, "right"), published.expected) == []
     with whole_server(model) as server, pytest.raises(WrongNode, match="is no encoder node"):
         check_nodes(sources({"encoder_urls": [server.url]}, None), published.expected)
+
+
+NAMED = {"encoder_url": "http://127.0.0.1:8100"}
+
+
+@pytest.mark.parametrize(
+    "params, node",
+    [
+        ({UUID: NAMED}, NAMED["encoder_url"]),
+        ({UUID: NAMED | {"modality": "image", "item_indices": [0]}}, NAMED["encoder_url"]),
+        ({UUID: NAMED | {"modality": "video"}}, None),
+        ({"another": NAMED}, None),
+        *((params, None) for params in (None, [], [1], {}, {UUID: None}, {UUID: "x"}, {UUID: [1]}, {UUID: {"encoder_url": 7}})),
+    ],
+)
+def test_which_node_a_request_names(params: object, node: str | None) -> None:
+    assert node_of(params, UUID) == node

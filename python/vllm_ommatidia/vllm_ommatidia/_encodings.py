@@ -131,6 +131,16 @@ def check_nodes(places: list[Source], expected: Expected) -> list[str]:
     return silent
 
 
+def node_of(params: object, key: str) -> str | None:
+    """The node that a request's `ec_transfer_params` name for an image. They are the client's: of
+    any type."""
+    entry = params.get(key) if isinstance(params, dict) else None
+    if not isinstance(entry, dict) or entry.get("modality", "image") != "image":
+        return None
+    url = entry.get("encoder_url")
+    return url if isinstance(url, str) else None
+
+
 def read_encoding(places: list[Source], key: str, rows: int, expected: Expected, hint: str | None) -> torch.Tensor:
     """The embeddings of an image from the first place that has them, the one named `hint` before
     others. Refused where no place has any that may be used."""

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from vllm.distributed.ec_transfer.ec_connector.base import ECConnectorBase, ECConnectorMetadata, ECConnectorRole
 
-from ._encodings import Expected, Refused, check_nodes, read_encoding, sources
+from ._encodings import Expected, Refused, check_nodes, node_of, read_encoding, sources
 from ._fingerprint import checkpoint_fingerprint
 from ._node_card import WrongNode
 
@@ -107,7 +107,7 @@ class OmmatidiaConnector(ECConnectorBase):
             return request.request_id not in self._lost
         fetch = self._fetches.get(key)
         if fetch is None:
-            hint = ((request.ec_transfer_params or {}).get(key) or {}).get("encoder_url")
+            hint = node_of(request.ec_transfer_params, key)
             rows = request.get_num_encoder_embeds(index)
             self._fetches[key] = self._pool.submit(read_encoding, self._sources, key, rows, self._expected, hint)
             return False

@@ -76,7 +76,7 @@ def replace_images(chat: dict[str, Any], images: list[Image], encoded: list[Enco
     params = dict(chat.get("ec_transfer_params") or {})
     before = []
     for image, made in zip(images, encoded):
-        params[image.key] = {"encoder_url": made.node_url}
+        params[image.key] = {"modality": "image", "encoder_url": made.node_url}
         for part in image.parts:
             before.append((part, dict(part)))
             if not keep_images:

@@ -187,10 +187,13 @@ class Node:
     def _judge(self, status: int, text: bytes, key: str) -> Encoded:
         if status == 200:
             try:
-                metadata = json.loads(text)["ec_transfer_params"][key]["metadata"]
+                entry = json.loads(text)["ec_transfer_params"][key]
+                if entry.get("modality", "image") != "image":
+                    raise ValueError
+                encoded = Encoded(self.url, dict(entry["metadata"]))
                 self._bad_replies = 0
-                return Encoded(self.url, dict(metadata))
-            except (ValueError, LookupError, TypeError):
+                return encoded
+            except (ValueError, LookupError, TypeError, AttributeError):
                 text = b"no encoder node's reply"
         reason = f"status {status}: {text[:200].decode(errors='replace')}"
         if status in (401, 403, 404):
