@@ -5,7 +5,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from transformers import PreTrainedConfig, Qwen2_5_VLConfig, Qwen2VLConfig, Qwen3VLConfig, Qwen3VLMoeConfig
+from transformers import (
+    PreTrainedConfig,
+    Qwen2_5_VLConfig,
+    Qwen2VLConfig,
+    Qwen3_5Config,
+    Qwen3_5MoeConfig,
+    Qwen3VLConfig,
+    Qwen3VLMoeConfig,
+)
 
 from fixture_tokenizer import added_token_id
 
@@ -14,8 +22,22 @@ if TYPE_CHECKING:
 
 VOCAB_SIZE = 544  # the tokenizer knows fewer: the last rows are padding
 MAX_POSITIONS = 32_768
-ROPE_THETA = {"qwen2_vl": 1_000_000.0, "qwen2_5_vl": 1_000_000.0, "qwen3_vl": 5_000_000.0, "qwen3_vl_moe": 5_000_000.0}
-CONFIG_CLASSES = {"qwen2_vl": Qwen2VLConfig, "qwen2_5_vl": Qwen2_5_VLConfig, "qwen3_vl": Qwen3VLConfig, "qwen3_vl_moe": Qwen3VLMoeConfig}
+ROPE_THETA = {
+    "qwen2_vl": 1_000_000.0,
+    "qwen2_5_vl": 1_000_000.0,
+    "qwen3_vl": 5_000_000.0,
+    "qwen3_vl_moe": 5_000_000.0,
+    "qwen3_5": 10_000_000.0,
+    "qwen3_5_moe": 10_000_000.0,
+}
+CONFIG_CLASSES = {
+    "qwen2_vl": Qwen2VLConfig,
+    "qwen2_5_vl": Qwen2_5_VLConfig,
+    "qwen3_vl": Qwen3VLConfig,
+    "qwen3_vl_moe": Qwen3VLMoeConfig,
+    "qwen3_5": Qwen3_5Config,
+    "qwen3_5_moe": Qwen3_5MoeConfig,
+}
 
 
 def _special_ids() -> dict[str, int]:
@@ -58,6 +80,8 @@ def make_config(spec: ModelSpec) -> PreTrainedConfig:
         vision |= dict(hidden_act="gelu_pytorch_tanh", num_position_embeddings=spec.n_positions)
         text |= dict(attention_bias=False)
         rope |= dict(mrope_interleaved=True)
+        if spec.family.startswith("qwen3_5"):
+            rope |= dict(partial_rotary_factor=spec.partial_rotary)
     return CONFIG_CLASSES[spec.family](
         vision_config=vision,
         text_config=text | dict(rope_parameters=rope),
@@ -206,7 +230,71 @@ def _released_qwen2(spec: ModelSpec, config: PreTrainedConfig) -> dict[str, Any]
     }
 
 
+def _released_qwen3_5(spec: ModelSpec, config: PreTrainedConfig) -> dict[str, Any]:
+    """Without layer_types, as files have it that name the interval alone."""
+    dtype = str(spec.dtype).removeprefix("torch.")
+    text = config.text_config
+    sizes = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",
+             "linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim",
+             "linear_conv_kernel_dim")
+    return {
+        "architectures": ["Qwen3_5ForConditionalGeneration"],
+        "image_token_id": config.image_token_id,
+        "model_type": spec.family,
+        "text_config": {
+            "attention_bias": False,
+            "attention_dropout": 0.0,
+            "attn_output_gate": True,
+            "dtype": dtype,
+            "eos_token_id": added_token_id("<|endoftext|>"),
+            "full_attention_interval": spec.text["full_attention_interval"],
+            "hidden_act": "silu",
+            **{key: getattr(text, key) for key in sizes},
+            "mamba_ssm_dtype": "float32",
+            "max_position_embeddings": MAX_POSITIONS,
+            "mlp_only_layers": [],
+            "model_type": f"{spec.family}_text",
+            "mtp_num_hidden_layers": 1,
+            "mtp_use_dedicated_embeddings": False,
+            "rms_norm_eps": 1e-06,
+            "rope_parameters": {
+                "mrope_interleaved": True,
+                "mrope_section": list(spec.mrope_section),
+                "partial_rotary_factor": spec.partial_rotary,
+                "rope_theta": int(ROPE_THETA[spec.family]),
+                "rope_type": "default",
+            },
+            "tie_word_embeddings": spec.tied,
+            "use_cache": True,
+            "vocab_size": VOCAB_SIZE,
+        },
+        "tie_word_embeddings": spec.tied,
+        "transformers_version": "4.57.0.dev0",
+        "video_token_id": config.video_token_id,
+        "vision_config": {
+            "deepstack_visual_indexes": [],
+            "depth": config.vision_config.depth,
+            "hidden_act": "gelu_pytorch_tanh",
+            "hidden_size": config.vision_config.hidden_size,
+            "in_channels": 3,
+            "initializer_range": 0.02,
+            "intermediate_size": config.vision_config.intermediate_size,
+            "model_type": spec.family,
+            "num_heads": config.vision_config.num_heads,
+            "num_position_embeddings": config.vision_config.num_position_embeddings,
+            "out_hidden_size": config.vision_config.out_hidden_size,
+            "patch_size": config.vision_config.patch_size,
+            "spatial_merge_size": config.vision_config.spatial_merge_size,
+            "temporal_patch_size": 2,
+        },
+        "vision_end_token_id": config.vision_end_token_id,
+        "vision_start_token_id": config.vision_start_token_id,
+    }
+
+
 def released_config(spec: ModelSpec, config: PreTrainedConfig) -> dict[str, Any]:
     """config.json in the dialect of the family's released checkpoints."""
+    if spec.family == "qwen3_5":
+        return _released_qwen3_5(spec, config)
     make = _released_qwen2 if spec.family in ("qwen2_vl", "qwen2_5_vl") else _released_qwen3_vl
     return make(spec, config)

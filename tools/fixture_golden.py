@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from fixture_kimi import KimiOfficial
-from fixture_models import ModelSpec, ImageForm, write_json
+from fixture_models import HYBRID_FAMILIES, ModelSpec, ImageForm, write_json
 from fixture_images import CLIP, IMAGES
 from fixture_qwen import QwenOfficial
 from fixture_stages import ROW_STRIDE, Tensors, router_margins
@@ -104,7 +104,9 @@ def make_cases(spec: ModelSpec) -> list[Case]:
             ],
         ),
     ]
-    if spec.text.get("use_sliding_window"):
+    if spec.family in HYBRID_FAMILIES:
+        cases[3] = Case("text_only", [{"role": "user", "content": "What do x\u0301y, हिन्दी and ไทย have, l'e\u0301te\u0301? 12 or 34?"}])
+    if spec.text.get("use_sliding_window") or spec.family in HYBRID_FAMILIES:
         story = " ".join(f"Line {line}: the {line % 7}th boat passes {line * 37 % 101} birds." for line in range(12))
         cases.append(Case("long_text", [user(text(story + " Which line has most birds?"))]))
     if spec.form.merge_size == 1:

@@ -15,6 +15,8 @@ from transformers import (
     GenerationConfig,
     Qwen2_5_VLForConditionalGeneration,
     Qwen2VLForConditionalGeneration,
+    Qwen3_5ForConditionalGeneration,
+    Qwen3_5MoeForConditionalGeneration,
     Qwen3VLForConditionalGeneration,
     Qwen3VLMoeForConditionalGeneration,
 )
@@ -29,15 +31,21 @@ MODEL_CLASSES = {
     "qwen2_5_vl": Qwen2_5_VLForConditionalGeneration,
     "qwen3_vl": Qwen3VLForConditionalGeneration,
     "qwen3_vl_moe": Qwen3VLMoeForConditionalGeneration,
+    "qwen3_5": Qwen3_5ForConditionalGeneration,
+    "qwen3_5_moe": Qwen3_5MoeForConditionalGeneration,
 }
 PROCESSOR_CLASSES = {
     "qwen2_vl": "Qwen2VLProcessor",
     "qwen2_5_vl": "Qwen2_5_VLProcessor",
     "qwen3_vl": "Qwen3VLProcessor",
     "qwen3_vl_moe": "Qwen3VLProcessor",
+    "qwen3_5": "Qwen3VLProcessor",
+    "qwen3_5_moe": "Qwen3VLProcessor",
 }
 # Families with the processor, the chat template and the config dialect of Qwen2-VL.
 QWEN2_FAMILIES = ("qwen2_vl", "qwen2_5_vl")
+# Families with gated delta nets, whose norms multiply by 1 + weight.
+HYBRID_FAMILIES = ("qwen3_5", "qwen3_5_moe")
 
 
 @dataclass(frozen=True)
@@ -85,6 +93,7 @@ class ModelSpec:
     form: ImageForm = WIDE_FORM
     n_positions: int = 64
     video: bool = False
+    partial_rotary: float = 0.25  # of hybrid families
     case_names: tuple[str, ...] = ()  # the cases to make; empty: all
 
 
@@ -254,6 +263,54 @@ MODELS = (
         released=True,
         shard_bytes=300_000,
     ),
+    # Three gated delta nets and a full layer; as many value heads as key heads; half of a head
+    # turns.
+    ModelSpec(
+        name="qwen3_5_tied",
+        seed=88,
+        dtype=torch.bfloat16,
+        vision=dict(depth=2, hidden_size=40, num_heads=2, intermediate_size=51),
+        text=dict(hidden_size=48, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2, head_dim=24,
+                  intermediate_size=64, linear_num_key_heads=2, linear_num_value_heads=2, linear_key_head_dim=16,
+                  linear_value_head_dim=32, linear_conv_kernel_dim=4),
+        partial_rotary=0.5,
+        mrope_section=(2, 2, 2),
+        tied=True,
+        family="qwen3_5",
+    ),
+    # Two value heads to a key head, of odd widths; full layers by their interval, config as
+    # released.
+    ModelSpec(
+        name="qwen3_5_untied",
+        seed=80,
+        dtype=torch.bfloat16,
+        vision=dict(depth=2, hidden_size=32, num_heads=2, intermediate_size=45),
+        text=dict(hidden_size=40, num_hidden_layers=5, num_attention_heads=2, num_key_value_heads=1, head_dim=32,
+                  intermediate_size=56, linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=10,
+                  linear_value_head_dim=9, linear_conv_kernel_dim=3, full_attention_interval=2),
+        mrope_section=(2, 1, 1),
+        tied=False,
+        family="qwen3_5",
+        video=True,
+        released=True,
+        shard_bytes=300_000,
+        case_names=("one_image", "two_images", "three_images", "text_only", "long_text"),
+    ),
+    # Four value heads to a key head; layer_types in an order of its own; a gated shared expert.
+    ModelSpec(
+        name="qwen3_5_moe",
+        seed=89,
+        dtype=torch.bfloat16,
+        vision=dict(depth=2, hidden_size=32, num_heads=2, intermediate_size=45),
+        text=dict(hidden_size=40, num_hidden_layers=4, num_attention_heads=2, num_key_value_heads=2, head_dim=16,
+                  moe_intermediate_size=20, shared_expert_intermediate_size=28, num_experts=8, num_experts_per_tok=2,
+                  linear_num_key_heads=1, linear_num_value_heads=4, linear_key_head_dim=24, linear_value_head_dim=16,
+                  layer_types=["full_attention", "linear_attention", "linear_attention", "full_attention"]),
+        partial_rotary=0.5,
+        mrope_section=(2, 1, 1),
+        tied=False,
+        family="qwen3_5_moe",
+    ),
     # 8 x 8 positions, fewer and more than the images' grids have.
     ModelSpec(
         name="kimi_vl",
@@ -279,16 +336,19 @@ def randomise(model: torch.nn.Module, spec: ModelSpec) -> None:
     vocabulary_std = 0.25 if spec.tied else 0.5
     for name, parameter in sorted(model.named_parameters()):
         noise = torch.randn(parameter.shape, generator=generator)
-        if name.endswith("pos_embed.weight"):
+        hybrid_norm = spec.family in HYBRID_FAMILIES and ".language_model." in name and "linear_attn" not in name
+        if name.endswith("A_log"):
+            value = 0.7 * noise - 1
+        elif name.endswith("pos_embed.weight"):
             value = 0.3 * noise
         elif name.endswith(("embed_tokens.weight", "lm_head.weight")):
             value = vocabulary_std * noise
         elif name.endswith("bias"):
             value = 0.1 * noise
         elif name.endswith(("q_norm.weight", "k_norm.weight")):
-            value = 1.5 + 0.15 * noise
+            value = 1.5 - hybrid_norm + 0.15 * noise
         elif "norm" in name:
-            value = 1 + 0.15 * noise
+            value = 1 - hybrid_norm + 0.15 * noise
         elif ".experts." in name:  # [experts, out, in]
             value = 1.3 / math.sqrt(parameter.shape[-1]) * noise
         else:
@@ -399,7 +459,7 @@ def write_checkpoint(spec: ModelSpec, folder: Path) -> None:
         save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     if spec.released:
         write_json(folder / "config.json", released_config(spec, config))
-    write_tokenizer(folder, default_system=spec.family in QWEN2_FAMILIES)
+    write_tokenizer(folder, default_system=spec.family in QWEN2_FAMILIES, marks=spec.family in HYBRID_FAMILIES)
     write_preprocessor(folder, spec)
     if spec.video:
         write_video_preprocessor(folder, spec)

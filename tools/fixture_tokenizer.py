@@ -25,6 +25,9 @@ SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 
+# Qwen3.5's: marks go with letters.
+SPLIT_MARKS = SPLIT.replace(r"\p{L}+|", r"[\p{L}\p{M}]+|").replace(r"[^\s\p{L}\p{N}]+", r"[^\s\p{L}\p{M}\p{N}]+")
+
 # Only a first system message counts; images are rendered in user messages only. DEFAULT_SYSTEM
 # comes first in the template of a family that has a default system message.
 DEFAULT_SYSTEM = """\
@@ -92,13 +95,13 @@ int main(void)
 """
 
 
-def train() -> Tokenizer:
-    """Byte-level BPE over TRAINING_TEXT with Qwen2's normalizer, split and added tokens."""
+def train(split: str) -> Tokenizer:
+    """Byte-level BPE over TRAINING_TEXT with Qwen2's normalizer and added tokens."""
     tokenizer = Tokenizer(BPE(byte_fallback=False, fuse_unk=False))
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(SPLIT), behavior="isolated", invert=False),
+            pre_tokenizers.Split(Regex(split), behavior="isolated", invert=False),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
@@ -121,9 +124,9 @@ def added_token_id(text: str) -> int:
     return VOCAB_SIZE + ADDED_TOKENS.index(text)
 
 
-def write_tokenizer(folder: Path, default_system: bool) -> None:
+def write_tokenizer(folder: Path, default_system: bool, marks: bool) -> None:
     """Writes tokenizer.json, tokenizer_config.json and chat_template.jinja."""
-    train().save(str(folder / "tokenizer.json"), pretty=False)
+    train(SPLIT_MARKS if marks else SPLIT).save(str(folder / "tokenizer.json"), pretty=False)
     flags = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
     config = {
         "add_bos_token": False,
@@ -137,7 +140,7 @@ def write_tokenizer(folder: Path, default_system: bool) -> None:
         "model_max_length": 262144,
         "pad_token": "<|endoftext|>",
         "split_special_tokens": False,
-        "tokenizer_class": "Qwen2Tokenizer",
+        "tokenizer_class": "Qwen3_5Tokenizer" if marks else "Qwen2Tokenizer",
         "unk_token": None,
     }
     (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n")

@@ -73,8 +73,10 @@ enum omma_status ommai_decoder_parse_common(const json_t *text, const char *wher
   config->n_kv_heads = config->n_heads;
   OMMAI_TRY(ommai_json_integer(text, where, "num_key_value_heads", false, 1, config->n_heads, &config->n_kv_heads, error));
   config->head_dim = config->hidden_size / config->n_heads;
-  OMMAI_TRY(
-      ommai_json_integer(text, where, "intermediate_size", true, 1, OMMAI_CONFIG_MAX_WIDTH, &config->intermediate_size, error));
+  /* Where all layers have experts it may be missing. */
+  bool dense = !json_object_get(text, "shared_expert_intermediate_size");
+  OMMAI_TRY(ommai_json_integer(text, where, "intermediate_size", dense, 1, OMMAI_CONFIG_MAX_WIDTH, &config->intermediate_size,
+                               error));
   OMMAI_TRY(ommai_json_integer(text, where, "vocab_size", true, 1, OMMAI_CONFIG_MAX_VOCAB, &config->vocab_size, error));
   OMMAI_TRY(ommai_json_integer(text, where, "max_position_embeddings", true, 1, OMMAI_CONFIG_MAX_POSITIONS,
                                &config->max_positions, error));

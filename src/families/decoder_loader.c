@@ -20,17 +20,29 @@ struct ommai_linear_part ommai_decoder_part(const char *prefix, const char *name
   return part;
 }
 
+/* Of the layer that was packed or described last. */
+static enum omma_status make_parts(struct ommai_weight_loader *loader, bool has_bias, const struct ommai_linear_call *call,
+                                   struct ommai_decoder_linear *out, struct omma_error *error) {
+  if (loader->mode != OMMAI_LOADER_PACK) return ommai_loader_count_scratch(loader, has_bias, call, true, error);
+  return ommai_linear_parts_create(loader->linear_context, out->linear, call, &out->parts, error);
+}
+
 enum omma_status ommai_decoder_load_linear(struct ommai_weight_loader *loader, enum ommai_weight_role role,
                                            const struct ommai_linear_part *parts, int n_parts, int64_t n_in,
                                            struct ommai_linear_call call, struct ommai_decoder_linear *out,
                                            struct omma_error *error) {
+  bool has_bias = false;
+  for (int i = 0; i < n_parts; i++) has_bias |= parts[i].has_bias;
   OMMAI_TRY(ommai_loader_linear(loader, role, parts, n_parts, 2, &n_in, &out->linear, error));
-  if (loader->mode != OMMAI_LOADER_PACK) {
-    bool has_bias = false;
-    for (int i = 0; i < n_parts; i++) has_bias |= parts[i].has_bias;
-    return ommai_loader_count_scratch(loader, has_bias, &call, true, error);
-  }
-  return ommai_linear_parts_create(loader->linear_context, out->linear, &call, &out->parts, error);
+  return make_parts(loader, has_bias, &call, out, error);
+}
+
+enum omma_status ommai_decoder_pack_linear(struct ommai_weight_loader *loader, enum ommai_weight_role role, const char *name,
+                                           const struct ommai_linear_source *sources, int n_sources, int64_t n_in,
+                                           struct ommai_linear_call call, struct ommai_decoder_linear *out,
+                                           struct omma_error *error) {
+  OMMAI_TRY(ommai_loader_pack(loader, role, name, sources, n_sources, n_in, &out->linear, error));
+  return make_parts(loader, false, &call, out, error);
 }
 
 /* Of the layer that was packed or described last. */
@@ -86,15 +98,20 @@ static enum omma_status load_expert(struct ommai_weight_loader *loader, const st
 enum omma_status ommai_decoder_load_router(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,
                                            const char *prefix, struct ommai_decoder_tile_linear *out,
                                            struct omma_error *error) {
+  static const char *const names[2] = {"gate", "shared_expert_gate"};
   char name[NAME_SIZE];
-  const int64_t shape[2] = {config->experts.router.n_experts, config->hidden_size};
-  struct ommai_loader_tensor tensor;
-  snprintf(name, sizeof name, "%s.gate.weight", prefix);
-  OMMAI_TRY(ommai_loader_open(loader, name, 2, shape, &tensor, error));
-  const struct ommai_linear_source source = ommai_loader_matrix(&tensor, 0, shape[0], false);
-  OMMAI_TRY(ommai_decoder_pack_tile_linear(loader, OMMAI_ROLE_ROUTER, name, &source, 1, shape[1],
+  int n = config->experts.router.shared_gate ? 2 : 1;
+  const int64_t shapes[2][2] = {{config->experts.router.n_experts, config->hidden_size}, {1, config->hidden_size}};
+  struct ommai_loader_tensor tensors[2];
+  struct ommai_linear_source sources[2];
+  for (int i = 0; i < n; i++) {
+    snprintf(name, sizeof name, "%s.%s.weight", prefix, names[i]);
+    OMMAI_TRY(ommai_loader_open(loader, name, 2, shapes[i], &tensors[i], error));
+    sources[i] = ommai_loader_matrix(&tensors[i], 0, shapes[i][0], false);
+  }
+  OMMAI_TRY(ommai_decoder_pack_tile_linear(loader, OMMAI_ROLE_ROUTER, name, sources, n, config->hidden_size,
                                            ommai_decoder_call_router(config), out, error));
-  ommai_loader_close(loader, &tensor);
+  for (int i = 0; i < n; i++) ommai_loader_close(loader, &tensors[i]);
   return OMMA_OK;
 }
 

@@ -19,7 +19,11 @@ enum omma_status ommai_decoder_load_linear(struct ommai_weight_loader *loader, e
                                            const struct ommai_linear_part *parts, int n_parts, int64_t n_in,
                                            struct ommai_linear_call call, struct ommai_decoder_linear *out,
                                            struct omma_error *error);
-/* A layer for one task's rows, from matrices of opened tensors. */
+/* The same from matrices of opened tensors; and a layer for one task's rows. */
+enum omma_status ommai_decoder_pack_linear(struct ommai_weight_loader *loader, enum ommai_weight_role role, const char *name,
+                                           const struct ommai_linear_source *sources, int n_sources, int64_t n_in,
+                                           struct ommai_linear_call call, struct ommai_decoder_linear *out,
+                                           struct omma_error *error);
 enum omma_status ommai_decoder_pack_tile_linear(struct ommai_weight_loader *loader, enum ommai_weight_role role,
                                                 const char *name, const struct ommai_linear_source *sources, int n_sources,
                                                 int64_t n_in, struct ommai_linear_call call,
@@ -30,7 +34,8 @@ enum omma_status ommai_decoder_load_dense(struct ommai_weight_loader *loader, co
                                           const char *prefix, int64_t intermediate_size, struct ommai_decoder_dense *out,
                                           struct omma_error *error);
 
-/* PREFIX.gate.weight, the router of an MoE layer, in f32. */
+/* PREFIX.gate.weight, the router of an MoE layer, and PREFIX.shared_expert_gate.weight where there
+ * is one, in f32. */
 enum omma_status ommai_decoder_load_router(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,
                                            const char *prefix, struct ommai_decoder_tile_linear *out, struct omma_error *error);
 

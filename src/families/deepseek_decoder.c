@@ -51,7 +51,7 @@ static enum omma_status parse_mla(const json_t *text, const char *where, struct 
 static enum omma_status parse_rope(const json_t *text, const char *where, struct ommai_decoder_config *config,
                                    struct omma_error *error) {
   json_t *rope;
-  OMMAI_TRY(ommai_rope_parse(text, where, 10000, config, &rope, error));
+  OMMAI_TRY(ommai_rope_parse(text, where, 10000, 0, config, &rope, error));
   OMMAI_TRY(ommai_rope_score_factor(rope, where, &config->rope_scaling, &config->attention_factor, error));
   /* One axis: images' tokens are counted one by one. */
   config->mrope_section[0] = config->mla.rope_dim / 2;

@@ -55,6 +55,8 @@ const char *ommai_family_list(void);
   X(qwen2_5_vl, "qwen")   \
   X(qwen3_vl, "qwen")     \
   X(qwen3_vl_moe, "qwen") \
+  X(qwen3_5, "qwen")      \
+  X(qwen3_5_moe, "qwen")  \
   X(kimi_vl, "kimi moonvit deepseek")
 
 #define OMMAI_FAMILY_DECLARATION(name, words) extern const struct ommai_family ommai_family_##name;

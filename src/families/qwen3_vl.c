@@ -1,6 +1,6 @@
-/* Qwen3-VL, dense and with experts: config keys, tensor names, chat template.
- * docs/models/qwen3-vl.md describes the model. Source: transformers' modeling_qwen3_vl.py and the
- * released checkpoints' files. */
+/* Qwen3-VL and Qwen3.5, dense and with experts: config keys, tensor names, chat template.
+ * docs/models/qwen3-vl.md and docs/models/qwen3_5.md describe the models. Source: transformers'
+ * modeling_qwen3_vl.py, modeling_qwen3_5.py and the released checkpoints' files. */
 #include <math.h>
 
 #include "base/error.h"
@@ -75,6 +75,18 @@ static enum omma_status parse_own(const json_t *vision, const char *where, struc
   return parse_deepstack(vision, where, &config->vision, error);
 }
 
+/* Qwen3.5: no deepstack. */
+static enum omma_status parse_flat(const json_t *vision, const char *where, struct ommai_model_config *config,
+                                   struct omma_error *error) {
+  json_t *blocks;
+  OMMAI_TRY(ommai_json_array(vision, where, "deepstack_visual_indexes", false, &blocks, error));
+  if (json_array_size(blocks) > 0) {
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "deepstack_visual_indexes",
+                            "%s: key \"deepstack_visual_indexes\": expected none, found %zu", where, json_array_size(blocks));
+  }
+  return parse_positions(vision, where, &config->vision, error);
+}
+
 /* ---- released processor files ---- */
 
 static const struct ommai_default_processor published = {
@@ -119,11 +131,13 @@ static const struct ommai_media_marks marks = {
     .video = OMMAI_VIDEO_TIMED,
 };
 
-#define QWEN3_VL                                                                                                            \
-  OMMAI_QWEN_FAMILY, .parse_own = parse_own, .video = {.area_of_all_frames = true}, .defaults = &defaults, .marks = &marks, \
-                     .chat_name = "Qwen3-VL Instruct", .chat_template = OMMAI_QWEN_TURNS,                                   \
-                     .box_unit = OMMA_BOX_UNIT_THOUSANDTHS
+#define QWEN3(own, name)                                                                                              \
+  OMMAI_QWEN_FAMILY, .parse_own = own, .video = {.area_of_all_frames = true}, .defaults = &defaults, .marks = &marks, \
+                     .chat_name = name, .chat_template = OMMAI_QWEN_TURNS, .box_unit = OMMA_BOX_UNIT_THOUSANDTHS
+#define QWEN3_VL QWEN3(parse_own, "Qwen3-VL Instruct")
+#define QWEN3_5 QWEN3(parse_flat, "Qwen3.5")
 
 const struct ommai_family ommai_family_qwen3_vl = {QWEN3_VL, .model_type = "qwen3_vl", .text = &ommai_text_qwen3};
-
 const struct ommai_family ommai_family_qwen3_vl_moe = {QWEN3_VL, .model_type = "qwen3_vl_moe", .text = &ommai_text_qwen3_moe};
+const struct ommai_family ommai_family_qwen3_5 = {QWEN3_5, .model_type = "qwen3_5", .text = &ommai_text_qwen3_5};
+const struct ommai_family ommai_family_qwen3_5_moe = {QWEN3_5, .model_type = "qwen3_5_moe", .text = &ommai_text_qwen3_5_moe};

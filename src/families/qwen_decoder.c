@@ -1,6 +1,7 @@
 /* The language models of the Qwen vision-language families: Qwen2-VL, Qwen2.5-VL, Qwen3-VL and
- * Qwen3-VL MoE. Source: transformers' modeling_qwen2_vl.py, modeling_qwen2_5_vl.py,
- * modeling_qwen3_vl.py, modeling_qwen3_vl_moe.py and the released checkpoints. */
+ * Qwen3-VL MoE, Qwen3.5 and its MoE. Source: transformers' modeling_qwen2_vl.py,
+ * modeling_qwen2_5_vl.py, modeling_qwen3_vl.py, modeling_qwen3_vl_moe.py, modeling_qwen3_5.py,
+ * modeling_qwen3_5_moe.py and the released checkpoints. */
 
 #include <stdio.h>
 #include <string.h>
@@ -9,8 +10,10 @@
 #include "families/config_keys.h"
 #include "families/decoder_config.h"
 #include "families/decoder_loader.h"
+#include "families/hybrid_layers.h"
 #include "families/rope_config.h"
 #include "families/text_family.h"
+#include "language/delta_net.h"
 #include "language/experts.h"
 #include "language/grouped_attention.h"
 
@@ -23,7 +26,9 @@ static enum omma_status parse_rope(const struct ommai_text_family *family, const
   int64_t *section = config->mrope_section;
   json_t *rope;
   size_t count = 3;
-  OMMAI_TRY(ommai_rope_parse(text, where, family->rope_theta, config, &rope, error));
+  OMMAI_TRY(ommai_rope_parse(text, where, family->rope_theta, family->partial_rotary, config, &rope, error));
+  int64_t pairs = (config->rotary_dim ? config->rotary_dim : config->head_dim) / 2;
+  const char *pairs_are = config->rotary_dim ? "head_dim * partial_rotary_factor / 2" : "head_dim / 2";
   memcpy(section, family->mrope_section, sizeof family->mrope_section);
   config->mrope_interleaved = family->mrope_interleaved;
   if (rope) {
@@ -32,17 +37,17 @@ static enum omma_status parse_rope(const struct ommai_text_family *family, const
   }
   int64_t sum = section[0] + section[1] + section[2];
   const json_t *given = json_object_get(rope, "mrope_section");
-  if (sum != config->head_dim / 2 && (!given || json_is_null(given))) {
+  if (sum != pairs && (!given || json_is_null(given))) {
     return ommai_fail_field(error, OMMA_ERROR_FORMAT, "mrope_section",
                             "%s: key \"mrope_section\" is missing, and its default, [%lld, %lld, %lld], sums to %lld, not to "
-                            "head_dim / 2 = %lld",
+                            "%s = %lld",
                             where, (long long)section[0], (long long)section[1], (long long)section[2], (long long)sum,
-                            (long long)config->head_dim / 2);
+                            pairs_are, (long long)pairs);
   }
-  if (count != 3 || sum != config->head_dim / 2) {
+  if (count != 3 || sum != pairs) {
     return ommai_fail_field(error, OMMA_ERROR_FORMAT, "mrope_section",
-                            "%s: key \"mrope_section\": expected 3 entries that sum to head_dim / 2 = %lld, found %s", where,
-                            (long long)config->head_dim / 2, count == 3 ? "another sum" : "another number of them");
+                            "%s: key \"mrope_section\": expected 3 entries that sum to %s = %lld, found %s", where, pairs_are,
+                            (long long)pairs, count == 3 ? "another sum" : "another number of them");
   }
   return OMMA_OK;
 }
@@ -96,6 +101,13 @@ static enum omma_status parse_experts(const json_t *text, const char *where, str
   return ommai_decoder_check_router(where, router, error);
 }
 
+/* An expert for every row, with a gate. */
+static enum omma_status parse_shared(const json_t *text, const char *where, struct ommai_experts_config *experts,
+                                     struct omma_error *error) {
+  experts->router.shared_gate = true;
+  return ommai_json_integer(text, where, "shared_expert_intermediate_size", true, 1, 1 << 20, &experts->shared_size, error);
+}
+
 static enum omma_status parse(const struct ommai_text_family *family, const json_t *root, const char *path,
                               struct ommai_decoder_config *config, struct omma_error *error) {
   json_t *nested;
@@ -110,6 +122,8 @@ static enum omma_status parse(const struct ommai_text_family *family, const json
   ommai_decoder_set_layers(config, &ommai_grouped_attention, &ommai_ffn_dense);
   OMMAI_TRY(parse_heads(family, text, where, config, error));
   if (family->experts) OMMAI_TRY(parse_experts(text, where, config, error));
+  if (family->hybrid) OMMAI_TRY(ommai_hybrid_parse(text, where, config, error));
+  if (family->hybrid && family->experts) OMMAI_TRY(parse_shared(text, where, &config->experts, error));
   OMMAI_TRY(parse_rope(family, text, where, config, error));
   return ommai_decoder_parse_tied(text, where, root, path, config, error);
 }
@@ -150,6 +164,10 @@ static enum omma_status load_experts(struct ommai_weight_loader *loader, const s
   char name[NAME_SIZE];
   int64_t n = config->experts.router.n_experts, h = config->hidden_size, intermediate = config->experts.intermediate_size;
   OMMAI_TRY(ommai_decoder_load_router(loader, config, prefix, &layer->router, error));
+  if (config->experts.shared_size > 0) {
+    snprintf(name, sizeof name, "%s.shared_expert", prefix);
+    OMMAI_TRY(ommai_decoder_load_dense(loader, config, name, config->experts.shared_size, &layer->dense, error));
+  }
   snprintf(name, sizeof name, "%s.experts.0.gate_proj.weight", prefix);
   if (ommai_loader_find(loader, name)) return ommai_decoder_load_experts(loader, config, prefix, layer, error);
   snprintf(name, sizeof name, "%s.experts.gate_up_proj", prefix);
@@ -160,33 +178,45 @@ static enum omma_status load_experts(struct ommai_weight_loader *loader, const s
                     true, error);
 }
 
-static enum omma_status load_attention(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,
-                                       const char *prefix, int64_t index, struct ommai_decoder_layer *layer,
-                                       struct omma_error *error) {
+static enum omma_status load_norm(const struct ommai_text_family *family, struct ommai_weight_loader *loader,
+                                  const char *prefix, const char *name, int64_t n, float **out, struct omma_error *error) {
+  OMMAI_TRY(ommai_decoder_load_vector(loader, prefix, name, n, out, error));
+  if (family->hybrid) ommai_hybrid_finish_norm(loader, *out, n);
+  return OMMA_OK;
+}
+
+static enum omma_status load_attention(const struct ommai_text_family *family, struct ommai_weight_loader *loader,
+                                       const struct ommai_decoder_config *config, const char *prefix, int64_t index,
+                                       struct ommai_decoder_layer *layer, struct omma_error *error) {
   int64_t h = config->hidden_size, q = ommai_decoder_q_width(config), kv = ommai_decoder_kv_width(config);
   const struct ommai_linear_part qkv[3] = {ommai_decoder_part(prefix, "self_attn.q_proj", q, config->qkv_bias),
                                            ommai_decoder_part(prefix, "self_attn.k_proj", kv, config->qkv_bias),
                                            ommai_decoder_part(prefix, "self_attn.v_proj", kv, config->qkv_bias)};
   const struct ommai_linear_part o = ommai_decoder_part(prefix, "self_attn.o_proj", h, false);
   if (config->qk_norm) {
-    OMMAI_TRY(ommai_decoder_load_vector(loader, prefix, "self_attn.q_norm.weight", config->head_dim, &layer->q_norm, error));
-    OMMAI_TRY(ommai_decoder_load_vector(loader, prefix, "self_attn.k_norm.weight", config->head_dim, &layer->k_norm, error));
+    OMMAI_TRY(load_norm(family, loader, prefix, "self_attn.q_norm.weight", config->head_dim, &layer->q_norm, error));
+    OMMAI_TRY(load_norm(family, loader, prefix, "self_attn.k_norm.weight", config->head_dim, &layer->k_norm, error));
   }
-  OMMAI_TRY(ommai_decoder_load_linear(loader, OMMAI_ROLE_TEXT_QKV, qkv, 3, h, ommai_decoder_call_qkv(config, index),
-                                      &layer->qkv, error));
+  OMMAI_TRY(config->output_gate ? ommai_hybrid_load_qkv(loader, config, prefix, index, layer, error)
+                                : ommai_decoder_load_linear(loader, OMMAI_ROLE_TEXT_QKV, qkv, 3, h,
+                                                            ommai_decoder_call_qkv(config, index), &layer->qkv, error));
   return ommai_decoder_load_linear(loader, OMMAI_ROLE_TEXT_O, &o, 1, q, ommai_decoder_call_o(config, index), &layer->o, error);
 }
 
-static enum omma_status load_layer(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,
-                                   const char *model, int64_t index, struct ommai_decoder_layer *layer,
-                                   struct omma_error *error) {
+static enum omma_status load_layer(const struct ommai_text_family *family, struct ommai_weight_loader *loader,
+                                   const struct ommai_decoder_config *config, const char *model, int64_t index,
+                                   struct ommai_decoder_layer *layer, struct omma_error *error) {
   char prefix[OMMAI_DECODER_PREFIX_SIZE], mlp[OMMAI_DECODER_PREFIX_SIZE + 8];
   int64_t h = config->hidden_size;
   snprintf(prefix, sizeof prefix, "%s.layers.%lld", model, (long long)index);
   snprintf(mlp, sizeof mlp, "%s.mlp", prefix);
-  OMMAI_TRY(ommai_decoder_load_vector(loader, prefix, "input_layernorm.weight", h, &layer->input_norm, error));
-  OMMAI_TRY(ommai_decoder_load_vector(loader, prefix, "post_attention_layernorm.weight", h, &layer->post_norm, error));
-  OMMAI_TRY(load_attention(loader, config, prefix, index, layer, error));
+  OMMAI_TRY(load_norm(family, loader, prefix, "input_layernorm.weight", h, &layer->input_norm, error));
+  OMMAI_TRY(load_norm(family, loader, prefix, "post_attention_layernorm.weight", h, &layer->post_norm, error));
+  if (config->layers[index].mixer == &ommai_delta_net) {
+    OMMAI_TRY(ommai_hybrid_load_delta(loader, config, prefix, index, layer, error));
+  } else {
+    OMMAI_TRY(load_attention(family, loader, config, prefix, index, layer, error));
+  }
   if (config->layers[index].ffn->routed) return load_experts(loader, config, mlp, layer, error);
   return ommai_decoder_load_dense(loader, config, mlp, config->intermediate_size, &layer->dense, error);
 }
@@ -203,9 +233,12 @@ static enum omma_status load(const struct ommai_text_family *family, struct omma
   const char *prefix = find_prefix(family, loader);
   for (int64_t i = 0; i < decoder->config.n_layers; i++) {
     struct ommai_decoder_layer described = {0};
-    OMMAI_TRY(load_layer(loader, &decoder->config, prefix, i, decoder->layers ? &decoder->layers[i] : &described, error));
+    OMMAI_TRY(
+        load_layer(family, loader, &decoder->config, prefix, i, decoder->layers ? &decoder->layers[i] : &described, error));
   }
-  return ommai_decoder_load_ends(loader, prefix, "lm_head", decoder, error);
+  OMMAI_TRY(ommai_decoder_load_ends(loader, prefix, "lm_head", decoder, error));
+  if (family->hybrid) ommai_hybrid_finish_norm(loader, decoder->final_norm, decoder->config.hidden_size);
+  return OMMA_OK;
 }
 
 /* ---- the families ---- */
@@ -231,3 +264,12 @@ const struct ommai_text_family ommai_text_qwen2 = {
 const struct ommai_text_family ommai_text_qwen3 = {QWEN3_TEXT, .head_dim = 128};
 
 const struct ommai_text_family ommai_text_qwen3_moe = {QWEN3_TEXT, .experts = true};
+
+#define QWEN3_5_TEXT                                                                                                           \
+  .parse = parse, .load = load, .prefixes = {"model.language_model", "model"}, .qk_norm = true, .head_dim_key = true,          \
+  .head_dim = 256, .hybrid = true, .norm_eps = 1e-6, .rope_theta = 1e4, .partial_rotary = 0.25, .mrope_section = {11, 11, 10}, \
+  .mrope_interleaved = true
+
+const struct ommai_text_family ommai_text_qwen3_5 = {QWEN3_5_TEXT};
+
+const struct ommai_text_family ommai_text_qwen3_5_moe = {QWEN3_5_TEXT, .experts = true};

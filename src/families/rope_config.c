@@ -90,15 +90,23 @@ static enum omma_status extend(const char *where, const struct ommai_rope_scalin
   return OMMA_OK;
 }
 
+/* The share of a head that is rotated; `fallback` where no key gives it, 0: only 1 is taken. */
+static enum omma_status parse_part(const json_t *text, const json_t *rope, const char *where, double fallback,
+                                   struct ommai_decoder_config *config, struct omma_error *error) {
+  double part = fallback != 0 ? fallback : 1;
+  if (fallback != 0) OMMAI_TRY(ommai_config_positive(text, where, "partial_rotary_factor", 1, &part, error));
+  if (rope) OMMAI_TRY(ommai_config_positive(rope, where, "partial_rotary_factor", 1, &part, error));
+  int64_t rotated = (int64_t)((double)config->head_dim * part);
+  if (fallback != 0) config->rotary_dim = rotated;
+  if (part == 1 || (fallback != 0 && rotated >= 2 && rotated % 2 == 0)) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "partial_rotary_factor",
+                          "%s: key \"partial_rotary_factor\": expected %s, found %g", where,
+                          fallback != 0 ? "an even number of rotated values of each head" : "1", part);
+}
+
 static enum omma_status parse_scaling(const json_t *rope, const char *where, struct ommai_decoder_config *config,
                                       struct omma_error *error) {
   struct ommai_rope_scaling *scaling = &config->rope_scaling;
-  double whole = 1;
-  OMMAI_TRY(ommai_config_positive(rope, where, "partial_rotary_factor", 1, &whole, error));
-  if (whole != 1) {
-    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "partial_rotary_factor",
-                            "%s: key \"partial_rotary_factor\": expected 1, found %g", where, whole);
-  }
   OMMAI_TRY(read_kind(rope, where, &scaling->kind, error));
   if (scaling->kind == OMMAI_SCALING_NONE) return OMMA_OK;
   /* For yarn null is the ratio of the two lengths; a missing key is an error there as here. */
@@ -112,12 +120,13 @@ static enum omma_status parse_scaling(const json_t *rope, const char *where, str
   return extend(where, scaling, &config->max_positions, error);
 }
 
-enum omma_status ommai_rope_parse(const json_t *text, const char *where, double default_theta,
+enum omma_status ommai_rope_parse(const json_t *text, const char *where, double default_theta, double default_part,
                                   struct ommai_decoder_config *config, json_t **rope, struct omma_error *error) {
   OMMAI_TRY(find_rope(text, where, rope, error));
   config->rope_theta = default_theta;
   config->rope_scaling = (struct ommai_rope_scaling){0};
   OMMAI_TRY(ommai_json_number(text, where, "rope_theta", false, &config->rope_theta, error));
+  OMMAI_TRY(parse_part(text, *rope, where, default_part, config, error));
   if (*rope) {
     OMMAI_TRY(ommai_json_number(*rope, where, "rope_theta", false, &config->rope_theta, error));
     OMMAI_TRY(parse_scaling(*rope, where, config, error));

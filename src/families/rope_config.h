@@ -7,10 +7,11 @@
 #include "language/decoder.h"
 
 /* Fills config's rope_theta, rope_scaling and max_positions (read before), which counts what the
- * scaling makes of it. *rope is the object with more keys of a family, NULL where there is none:
- * of the two the one that is not empty, rope_scaling first. Errors: FORMAT, UNSUPPORTED (a kind of
- * scaling that is not known). */
-enum omma_status ommai_rope_parse(const json_t *text, const char *where, double default_theta,
+ * scaling makes of it; and rotary_dim, of heads of head_dim, where default_part, the share that is
+ * rotated without a key for it, is not 0. *rope is the object with more keys of a family, NULL
+ * where there is none: of the two the one that is not empty, rope_scaling first. Errors: FORMAT,
+ * UNSUPPORTED (a kind of scaling that is not known). */
+enum omma_status ommai_rope_parse(const json_t *text, const char *where, double default_theta, double default_part,
                                   struct ommai_decoder_config *config, json_t **rope, struct omma_error *error);
 
 /* What yarn makes of a range of scores by mscale_all_dim: 1 without. Errors: FORMAT. */

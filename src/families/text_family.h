@@ -25,11 +25,15 @@ struct ommai_text_family {
   bool windows;   /* layers may see a window alone */
   bool qk_norm;   /* RMSNorm of each head's q and k */
   bool experts;   /* MoE layers */
+  /* most layers are gated delta nets, the others have output gates; norms multiply by 1 + weight,
+   * and a shared expert has a gate (hybrid_layers.h) */
+  bool hybrid;
   /* heads have a key of their own, head_dim; else they are hidden_size / num_attention_heads
    * wide */
   bool head_dim_key;
   int64_t head_dim;            /* where that key is missing; 0: hidden_size / num_attention_heads */
   double norm_eps, rope_theta; /* where their keys are missing */
+  double partial_rotary;       /* likewise; 0: 1, and no other is taken */
   int64_t mrope_section[3];    /* likewise */
   bool mrope_interleaved;      /* likewise */
 };
@@ -39,5 +43,8 @@ extern const struct ommai_text_family ommai_text_qwen2;
 /* normed q and k, own head_dim, interleaved sections */
 extern const struct ommai_text_family ommai_text_qwen3;
 extern const struct ommai_text_family ommai_text_qwen3_moe; /* the same with MoE layers */
+/* hybrid, with a part of each head rotated */
+extern const struct ommai_text_family ommai_text_qwen3_5;
+extern const struct ommai_text_family ommai_text_qwen3_5_moe;
 /* MLA, sigmoid router, shared experts, rope_1d */
 extern const struct ommai_text_family ommai_text_deepseek;

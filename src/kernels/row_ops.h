@@ -48,10 +48,14 @@ struct ommai_row_share {
                  int64_t out_head_stride, enum omma_dtype out_type))                                                      \
   /* out[d] = silu(gate[d]) * up[d]; silu(g) = g / (1 + exp(-g)). */                                                      \
   X(silu_mul, (const float *gate, const float *up, int64_t d, void *out, enum omma_dtype out_type))                       \
+  /* out[d] = x[d] / (1 + exp(-gate[d])). */                                                                              \
+  X(sigmoid_mul, (const float *gate, const float *x, int64_t d, void *out, enum omma_dtype out_type))                     \
   /* out[d] = x[d]. */                                                                                                    \
   X(convert, (const float *x, int64_t d, void *out, enum omma_dtype out_type))                                            \
   /* out[d] = exp((x[d] - shift) * scale), for arguments up to 88; below -87 it is exp(-87). */                           \
   X(exp_scaled, (const float *x, float shift, float scale, int64_t d, void *out, enum omma_dtype out_type))               \
+  /* out[d] = sum over t < n of weights[t][d] * rows[t][d], summed in the order of t, f32. A causal convolution. */       \
+  X(convolve, (const float *const *rows, const float *const *weights, int n, int64_t d, float *out))                      \
   /* y[d] += x[d]. */                                                                                                     \
   X(add, (float *y, const float *x, int64_t d))                                                                           \
   /* y[d] += sum over t < n of weight[t] * rows[t][d], summed in the order of t first. */                                 \

@@ -189,29 +189,42 @@ static void exp_scaled(const float *x, float shift, float scale, int64_t d, void
   }
 }
 
-static inline void silu_mul_group(const float *restrict gate, const float *restrict up, void *restrict out,
-                                  enum omma_dtype type) {
+/* x times the sigmoid of gate, or its SiLU. */
+static inline __attribute__((always_inline)) void gate_group(const float *restrict gate, const float *restrict x, bool silu,
+                                                             void *restrict out, enum omma_dtype type) {
   float e[GROUP];
   for (int i = 0; i < GROUP; i++) e[i] = -gate[i];
   exp_group(e);
-  for (int i = 0; i < GROUP; i++) store(gate[i] / (1.0f + e[i]) * up[i], out, i, type);
+  if (silu) {
+    for (int i = 0; i < GROUP; i++) store(gate[i] / (1.0f + e[i]) * x[i], out, i, type);
+  } else {
+    for (int i = 0; i < GROUP; i++) store(x[i] / (1.0f + e[i]), out, i, type);
+  }
 }
 
-static inline __attribute__((always_inline)) void silu_mul_type(const float *gate, const float *up, int64_t d, void *out,
-                                                                enum omma_dtype type) {
+static inline __attribute__((always_inline)) void gate_type(const float *gate, const float *x, bool silu, int64_t d, void *out,
+                                                            enum omma_dtype type) {
   int64_t at = 0;
-  for (; at + GROUP <= d; at += GROUP) silu_mul_group(gate + at, up + at, ommai_element(out, at, type), type);
+  for (; at + GROUP <= d; at += GROUP) gate_group(gate + at, x + at, silu, ommai_element(out, at, type), type);
   if (at == d) return;
-  float gates[GROUP], ups[GROUP], rest[GROUP];
-  silu_mul_group(padded(gate + at, d - at, gates), padded(up + at, d - at, ups), rest, type);
+  float gates[GROUP], xs[GROUP], rest[GROUP];
+  gate_group(padded(gate + at, d - at, gates), padded(x + at, d - at, xs), silu, rest, type);
   memcpy(ommai_element(out, at, type), rest, (size_t)(d - at) * ommai_dtype_size(type));
 }
 
 static void silu_mul(const float *gate, const float *up, int64_t d, void *out, enum omma_dtype out_type) {
   if (out_type == OMMA_F32) {
-    silu_mul_type(gate, up, d, out, OMMA_F32);
+    gate_type(gate, up, true, d, out, OMMA_F32);
   } else {
-    silu_mul_type(gate, up, d, out, OMMA_BF16);
+    gate_type(gate, up, true, d, out, OMMA_BF16);
+  }
+}
+
+static void sigmoid_mul(const float *gate, const float *x, int64_t d, void *out, enum omma_dtype out_type) {
+  if (out_type == OMMA_F32) {
+    gate_type(gate, x, false, d, out, OMMA_F32);
+  } else {
+    gate_type(gate, x, false, d, out, OMMA_BF16);
   }
 }
 
@@ -221,6 +234,22 @@ static void convert(const float *x, int64_t d, void *out, enum omma_dtype out_ty
   } else {
     for (int64_t i = 0; i < d; i++) store(x[i], out, i, OMMA_BF16);
   }
+}
+
+/* As add_weighted_part. */
+static inline void convolve_part(const float *const *rows, const float *const *weights, int n, int64_t first, int64_t count,
+                                 float *out) {
+  float sums[4 * LANES] = {0};
+  for (int t = 0; t < n; t++) {
+    for (int64_t i = 0; i < count; i++) sums[i] += weights[t][first + i] * rows[t][first + i];
+  }
+  for (int64_t i = 0; i < count; i++) out[first + i] = sums[i];
+}
+
+static void convolve(const float *const *rows, const float *const *weights, int n, int64_t d, float *out) {
+  int64_t i = 0;
+  for (; i + 4 * LANES <= d; i += 4 * LANES) convolve_part(rows, weights, n, i, 4 * LANES, out);
+  convolve_part(rows, weights, n, i, d - i, out);
 }
 
 static void add(float *y, const float *x, int64_t d) {

@@ -32,7 +32,7 @@ struct step {
   /* Routed layers: */
   struct ommai_routing routing;
   float *unrounded;                     /* [n, hidden] */
-  float *router_logits;                 /* [n, n_experts] */
+  float *router_logits;                 /* [n, ommai_router_outputs] */
   struct ommai_experts_scratch experts; /* [slots] rows */
   float *expert_results;                /* [slots, hidden] */
 };
@@ -44,7 +44,7 @@ static void place_experts(const struct ommai_decoder *decoder, size_t n, struct 
   size_t hidden = (size_t)config->hidden_size, intermediate = (size_t)config->experts.intermediate_size;
   ommai_routing_place(&step->routing, router, (int64_t)n, arena);
   step->unrounded = ommai_arena_take(arena, n * hidden, sizeof(float));
-  step->router_logits = ommai_arena_take(arena, n * (size_t)router->n_experts, sizeof(float));
+  step->router_logits = ommai_arena_take(arena, n * (size_t)ommai_router_outputs(router), sizeof(float));
   step->experts.gathered = ommai_arena_take(arena, slots * hidden, element);
   step->experts.projected = ommai_arena_take(arena, slots * 2 * intermediate, sizeof(float));
   step->experts.gated = ommai_arena_take(arena, slots * intermediate, element);
@@ -182,7 +182,8 @@ static void gate_task(void *context, int64_t row, int worker) {
   const struct layer_rows *call = context;
   const struct ommai_decoder *decoder = call->step->decoder;
   int64_t intermediate = ommai_decoder_dense_size(&decoder->config, call->layer);
-  ommai_feed_forward_gate(decoder, call->step->projected + row * 2 * intermediate, 1, intermediate,
+  const float *shared = call->step->routing.shared ? call->step->routing.shared + row : NULL;
+  ommai_feed_forward_gate(decoder, call->step->projected + row * 2 * intermediate, 1, intermediate, shared,
                           ommai_element(call->step->gated, row * intermediate, decoder->dtype));
 }
 

@@ -24,6 +24,7 @@ struct ommai_decode_mixing {
   size_t workspace_size;
   /* MLA: dtype [n_rows, n_heads, kv_rank + rope_dim], [n_rows, n_heads, kv_rank] */
   void *mla_q, *mla_sums;
+  unsigned char *delta; /* gated delta net: the workers' memory */
 };
 
 /* Takes the maximum that page table, plan and workspace of steps of up to max_rows rows need: to

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/half.h"
 #include "kernels/dtype.h"
+#include "language/delta_net.h"
 #include "language/feed_forward.h"
 #include "language/mixer.h"
 
@@ -53,7 +54,7 @@ struct ommai_linear_call ommai_decoder_call_o(const struct ommai_decoder_config 
 
 struct ommai_linear_call ommai_decoder_call_router(const struct ommai_decoder_config *config) {
   return (struct ommai_linear_call){
-      .x_stride = config->hidden_size, .y_stride = config->experts.router.n_experts, .y_type = OMMA_F32};
+      .x_stride = config->hidden_size, .y_stride = ommai_router_outputs(&config->experts.router), .y_type = OMMA_F32};
 }
 
 float ommai_decoder_attention_scale(const struct ommai_decoder_config *config) {
@@ -132,6 +133,14 @@ static void free_heads(const struct ommai_decoder_config *config, struct ommai_d
   ommai_release(allocator, layer->mla_heads, (size_t)config->n_heads, sizeof *layer->mla_heads);
 }
 
+static void free_delta(const struct ommai_delta_config *config, struct ommai_delta_weights *weights,
+                       const struct omma_allocator *allocator) {
+  free_vector(allocator, weights->conv, config->kernel * ommai_delta_channels(config));
+  free_vector(allocator, weights->decay_rates, config->n_value_heads);
+  free_vector(allocator, weights->decay_bias, config->n_value_heads);
+  free_vector(allocator, weights->norm, config->value_dim);
+}
+
 static void free_layer(const struct ommai_decoder_config *config, struct ommai_decoder_layer *layer,
                        const struct omma_allocator *allocator) {
   free_vector(allocator, layer->input_norm, config->hidden_size);
@@ -143,6 +152,7 @@ static void free_layer(const struct ommai_decoder_config *config, struct ommai_d
   free_linear(&layer->o);
   free_linear(&layer->dense.gate_up);
   free_linear(&layer->dense.down);
+  free_delta(&config->delta, &layer->delta, allocator);
   free_heads(config, layer, allocator);
   free_experts(config, layer, allocator);
 }
@@ -194,7 +204,8 @@ static struct elements count_elements(const struct ommai_decoder_config *config)
   struct elements elements = {.lm_head = config->hidden_size * config->vocab_size};
   for (int64_t layer = 0; layer < config->n_layers; layer++) {
     elements.layers += layer_elements(config, layer);
-    if (config->layers[layer].ffn->routed) elements.routers += config->hidden_size * config->experts.router.n_experts;
+    if (config->layers[layer].ffn->routed)
+      elements.routers += config->hidden_size * ommai_router_outputs(&config->experts.router);
   }
   return elements;
 }

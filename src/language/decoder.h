@@ -7,7 +7,8 @@
  *   logits = lm_head(norm residual)
  *
  * Each layer has a mixer (mixer.h): grouped attention (q, k, v projected, k and v kept;
- * grouped_attention.h), perhaps within a window, or MLA (k and v kept compressed; mla.h). A layer's
+ * grouped_attention.h), perhaps within a window, MLA (k and v kept compressed; mla.h), or a gated
+ * delta net (a matrix kept for each head; delta_net.h). A layer's
  * feed-forward part (feed_forward.h) is dense, down(silu(gate) * up), or routed: a few of
  * many such experts per row (router.h, experts.h), next to a dense part that every row takes, where
  * there is one. RMSNorm everywhere. Source: the text models of Hugging Face transformers named in
@@ -34,6 +35,13 @@ struct ommai_mla_config {
   float norm_eps;
 };
 
+/* Gated delta net: heads of queries and keys, and a multiple of them of values; rows that the
+ * convolution sees. */
+#define OMMAI_DELTA_MAX_KERNEL 8
+struct ommai_delta_config {
+  int64_t n_key_heads, n_value_heads, key_dim, value_dim, kernel;
+};
+
 /* Feed-forward parts by experts. */
 struct ommai_experts_config {
   struct ommai_router_config router; /* n_experts 0: no layer is routed */
@@ -52,8 +60,13 @@ struct ommai_layer_config {
 struct ommai_decoder_config {
   int64_t n_layers, hidden_size, n_heads, n_kv_heads, head_dim, v_head_dim, intermediate_size, vocab_size, max_positions;
   float norm_eps;
-  bool qkv_bias, qk_norm;      /* grouped attention */
-  struct ommai_mla_config mla; /* MLA */
+  /* Grouped attention. output_gate: qkv projects as many gates as queries besides, after v; heads
+   * are multiplied by their sigmoids. rotary_dim: values of a head that are rotated, its first; 0:
+   * all */
+  bool qkv_bias, qk_norm, output_gate;
+  int64_t rotary_dim;
+  struct ommai_mla_config mla;     /* MLA */
+  struct ommai_delta_config delta; /* gated delta net */
   struct ommai_experts_config experts;
   double rope_theta;
   struct ommai_rope_scaling rope_scaling;
@@ -124,14 +137,23 @@ struct ommai_mla_head {
   struct ommai_linear *absorb, *value;
 };
 
+/* Gated delta net. */
+struct ommai_delta_weights {
+  float *conv;                     /* [kernel, channels] */
+  float *decay_rates, *decay_bias; /* [n_value_heads]; exp(A_log) */
+  float *norm;                     /* [value_dim] */
+};
+
 struct ommai_decoder_layer {
-  float *input_norm, *post_norm;      /* [hidden] */
-  float *q_norm, *k_norm;             /* [head_dim]; NULL: none */
-  float *mla_norm;                    /* [kv_rank]; MLA */
-  struct ommai_decoder_linear qkv, o; /* qkv: q, k, v stacked, or q and the compressed row */
-  struct ommai_mla_head *mla_heads;   /* [n_heads]; MLA */
-  struct ommai_decoder_dense dense;   /* where ommai_decoder_dense_size is not 0 */
-  /* f32 [hidden] -> [n_experts]; MoE layers, as the two below */
+  float *input_norm, *post_norm; /* [hidden] */
+  float *q_norm, *k_norm;        /* [head_dim]; NULL: none */
+  float *mla_norm;               /* [kv_rank]; MLA */
+  /* qkv: q, k, v stacked, or q and the compressed row, or what a gated delta net takes */
+  struct ommai_decoder_linear qkv, o;
+  struct ommai_delta_weights delta; /* gated delta net */
+  struct ommai_mla_head *mla_heads; /* [n_heads]; MLA */
+  struct ommai_decoder_dense dense; /* where ommai_decoder_dense_size is not 0 */
+  /* f32 [hidden] -> [ommai_router_outputs]; MoE layers, as the two below */
   struct ommai_decoder_tile_linear router;
   float *router_bias;                   /* [n_experts]; NULL: none */
   struct ommai_decoder_expert *experts; /* [n_experts] */

@@ -1,5 +1,6 @@
 #include "language/experts.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/checked.h"
@@ -12,8 +13,9 @@ void ommai_experts_choose(const struct ommai_decoder *decoder, int64_t layer, co
   const struct ommai_router_config *config = &decoder->config.experts.router;
   for (int64_t row = 0; row < n_rows; row++) {
     int64_t slot = (first + row) * config->n_chosen;
-    ommai_router_choose(config, logits + row * config->n_experts, decoder->layers[layer].router_bias, routing->chosen + slot,
-                        routing->weights + slot);
+    const float *outputs = logits + row * ommai_router_outputs(config);
+    ommai_router_choose(config, outputs, decoder->layers[layer].router_bias, routing->chosen + slot, routing->weights + slot);
+    if (routing->shared) routing->shared[first + row] = 1.0f / (1.0f + expf(-outputs[config->n_experts]));
   }
 }
 
@@ -38,7 +40,7 @@ void ommai_experts_run_tile(const struct ommai_decoder *decoder, int64_t layer, 
   const struct ommai_decoder_expert *weights = &decoder->layers[layer].experts[expert];
   gather(decoder, routing, place, n, rows, scratch->gathered);
   ommai_row_tiles_apply(tiles, weights->gate_up.op, scratch->gathered, scratch->projected, n, worker);
-  ommai_feed_forward_gate(decoder, scratch->projected, n, decoder->config.experts.intermediate_size, scratch->gated);
+  ommai_feed_forward_gate(decoder, scratch->projected, n, decoder->config.experts.intermediate_size, NULL, scratch->gated);
   ommai_row_tiles_apply(tiles, weights->down.op, scratch->gated, scratch->out, n, worker);
   for (int64_t i = 0; i < n; i++) {
     memcpy(results + routing->sorted[place + i] * hidden, scratch->out + i * hidden, (size_t)hidden * sizeof(float));
@@ -129,7 +131,8 @@ void ommai_experts_run_few(const struct ommai_decoder *decoder, int64_t layer, s
   int64_t n_active = ommai_routing_sort(routing, n_rows, n_slots);
   gather(decoder, routing, 0, n_slots, rows, scratch->gathered);
   run_few(decoder, layer, routing, n_active, false, scratch->gathered, scratch->prepared, scratch->projected, team);
-  ommai_feed_forward_gate(decoder, scratch->projected, n_slots, decoder->config.experts.intermediate_size, scratch->gated);
+  ommai_feed_forward_gate(decoder, scratch->projected, n_slots, decoder->config.experts.intermediate_size, NULL,
+                          scratch->gated);
   run_few(decoder, layer, routing, n_active, true, scratch->gated, scratch->prepared, scratch->out, team);
   for (int64_t i = 0; i < n_slots; i++) {
     memcpy(results + routing->sorted[i] * hidden, scratch->out + i * hidden, (size_t)hidden * sizeof(float));

@@ -13,7 +13,7 @@
 
 extern const struct ommai_ffn ommai_ffn_experts;
 
-/* Router logits f32 [n_rows, n_experts] to the rows' slots, from row `first` on. */
+/* Router logits f32 [n_rows, ommai_router_outputs] to the rows' slots, from row `first` on. */
 void ommai_experts_choose(const struct ommai_decoder *decoder, int64_t layer, const float *logits, int64_t first,
                           int64_t n_rows, struct ommai_routing *routing);
 

@@ -25,9 +25,10 @@ struct ommai_linear_call ommai_feed_forward_call_down(const struct ommai_decoder
                                                       bool accumulate);
 
 /* act(gate) * up, rounded once: projected f32 [n_rows, 2 * intermediate_size], gate and then up in
- * each row, to gated dtype [n_rows, intermediate_size]. Thread-safe for different rows. */
-void ommai_feed_forward_gate(const struct ommai_decoder *decoder, const float *projected, int64_t n_rows,
-                             int64_t intermediate_size, void *gated);
+ * each row, to gated dtype [n_rows, intermediate_size]. scales [n_rows]: what up is multiplied by
+ * before, in its place; NULL: nothing. Thread-safe for different rows. */
+void ommai_feed_forward_gate(const struct ommai_decoder *decoder, float *projected, int64_t n_rows, int64_t intermediate_size,
+                             const float *scales, void *gated);
 
 /* Elements of the two matrices. */
 int64_t ommai_feed_forward_elements(const struct ommai_decoder_config *config, int64_t intermediate_size);

@@ -4,21 +4,25 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/half.h"
+#include "base/team.h"
 #include "kernels/dtype.h"
 #include "language/decode_attention.h"
 #include "language/prefill_attention.h"
 
-enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS };
+/* Rows of a step of output gates, which then takes about as long as one of attention. */
+enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS, GATED_ROWS = 64 };
 
 static struct ommai_mixer_shape shape(const struct ommai_decoder_config *config) {
-  return (struct ommai_mixer_shape){.projected = ommai_decoder_q_width(config) + 2 * ommai_decoder_kv_width(config),
+  int64_t q = ommai_decoder_q_width(config);
+  return (struct ommai_mixer_shape){.projected = q + 2 * ommai_decoder_kv_width(config) + (config->output_gate ? q : 0),
                                     .q_width = ommai_decoder_q_width(config),
                                     .mixed = ommai_decoder_attended_width(config),
                                     .kept_heads = config->n_kv_heads,
                                     .kept_width = config->head_dim,
                                     .values_apart = true,
                                     .value_width = config->v_head_dim,
-                                    .rope_dim = config->head_dim,
+                                    .rope_dim = config->rotary_dim ? config->rotary_dim : config->head_dim,
                                     .seen_elements = config->n_heads * (config->head_dim + config->v_head_dim)};
 }
 
@@ -32,6 +36,21 @@ static void norm_heads(const struct ommai_decoder *decoder, const float *weight,
   }
 }
 
+/* n heads one after the other, their first values rotated. */
+static void rotate(const struct ommai_decoder *decoder, const float *x, const float *cosine, const float *sine, int64_t n,
+                   void *out, int64_t stride, enum omma_dtype type) {
+  const struct ommai_row_ops *ops = decoder->ops;
+  int64_t d = decoder->config.head_dim, turned = decoder->config.rotary_dim;
+  if (turned == 0 || turned == d) {
+    ops->rope_half(x, cosine, sine, n, d, out, stride, type);
+    return;
+  }
+  for (int64_t h = 0; h < n; h++, x += d) {
+    ops->rope_half(x, cosine, sine, 1, turned, ommai_element(out, h * stride, type), turned, type);
+    ops->convert(x + turned, d - turned, ommai_element(out, h * stride + turned, type), type);
+  }
+}
+
 static void finish_row(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache, int64_t layer, float *qkv,
                        const float *cosine, const float *sine, void *q_out, int64_t place) {
   const struct ommai_decoder_config *config = &decoder->config;
@@ -42,19 +61,54 @@ static void finish_row(const struct ommai_decoder *decoder, const struct ommai_k
   const float *v = k + ommai_decoder_kv_width(config);
   norm_heads(decoder, weights->q_norm, qkv, config->n_heads);
   norm_heads(decoder, weights->k_norm, k, config->n_kv_heads);
-  decoder->ops->rope_half(qkv, cosine, sine, config->n_heads, d, q_out, d, decoder->dtype);
+  rotate(decoder, qkv, cosine, sine, config->n_heads, q_out, d, decoder->dtype);
   if (kept == OMMA_INT8) {
     float *rotated = qkv; /* the place of q, which is no smaller and written out */
-    decoder->ops->rope_half(k, cosine, sine, config->n_kv_heads, d, rotated, d, OMMA_F32);
+    rotate(decoder, k, cosine, sine, config->n_kv_heads, rotated, d, OMMA_F32);
     ommai_kv_write_int8(cache, decoder->ops, layer, place, rotated, v);
     return;
   }
   void *k_out = ommai_element(ommai_kv_layer_keys(cache, layer), place, kept);
   void *v_out = ommai_element(ommai_kv_layer_values(cache, layer), place, kept);
-  decoder->ops->rope_half(k, cosine, sine, config->n_kv_heads, d, k_out, head_stride, kept);
+  rotate(decoder, k, cosine, sine, config->n_kv_heads, k_out, head_stride, kept);
   for (int64_t h = 0; h < config->n_kv_heads; h++) {
     decoder->ops->convert(v + h * d, d, ommai_element(v_out, h * head_stride, kept), kept);
   }
+}
+
+/* ---- output gates ---- */
+
+struct gate_call {
+  const struct ommai_decoder *decoder;
+  const float *projected; /* of the first row */
+  void *out;
+};
+
+/* One row's heads times the sigmoids of their gates. */
+static void gate_row(void *context, int64_t row, int worker) {
+  (void)worker;
+  const struct gate_call *call = context;
+  const struct ommai_decoder_config *config = &call->decoder->config;
+  enum omma_dtype dtype = call->decoder->dtype;
+  int64_t d = config->head_dim, q = ommai_decoder_q_width(config), kv = ommai_decoder_kv_width(config);
+  const float *gate = call->projected + row * (2 * q + 2 * kv) + q + 2 * kv;
+  for (int64_t h = 0; h < config->n_heads; h++) {
+    void *out = ommai_element(call->out, row * q + h * d, dtype);
+    float head[OMMA_ATTENTION_MAX_HEAD_DIM];
+    for (int64_t i = 0; i < d; i++) {
+      head[i] = dtype == OMMA_F32 ? ((const float *)out)[i] : ommai_bf16_to_f32(((const ommai_bf16 *)out)[i]);
+    }
+    call->decoder->ops->sigmoid_mul(gate + h * d, head, d, out, dtype);
+  }
+}
+
+/* Rows [first, first + n). */
+static void gate_rows(const struct ommai_decoder *decoder, const float *projected, void *out, int64_t first, int64_t n,
+                      const struct omma_team *team) {
+  const struct ommai_decoder_config *config = &decoder->config;
+  struct gate_call call = {decoder, projected + first * shape(config).projected,
+                           ommai_element(out, first * ommai_decoder_q_width(config), decoder->dtype)};
+  ommai_team_run(team, n, gate_row, &call);
 }
 
 /* ---- decode ---- */
@@ -70,7 +124,9 @@ static size_t decode_size(const struct ommai_decoder *decoder, const struct omma
 static enum omma_status decode(const struct ommai_decode_mixing *mixing, int64_t layer, const struct omma_team *team,
                                struct omma_error *error) {
   const struct omma_attention_tensors tensors = ommai_decode_attention_tensors(mixing, layer);
-  return ommai_decode_attention_run(mixing, &tensors, team, error);
+  OMMAI_TRY(ommai_decode_attention_run(mixing, &tensors, team, error));
+  if (mixing->decoder->config.output_gate) gate_rows(mixing->decoder, mixing->projected, mixing->out, 0, mixing->n_rows, team);
+  return OMMA_OK;
 }
 
 /* ---- prefill ---- */
@@ -119,7 +175,8 @@ static enum omma_status place_prefill(struct ommai_prefill_mixing *mixing, int n
   if (!mixing->page_table) return ommai_fail_memory(error, "prefill page table", n_entries * sizeof(int32_t));
   for (int64_t i = 0; i < pieces->n; i++) fill_page_table(mixing, group->state.window, i);
   OMMAI_TRY(ommai_prefill_attention_plan(mixing, &spec, n_workers, arena, error));
-  mixing->n_steps = mixing->n_plan_steps;
+  mixing->n_steps =
+      mixing->n_plan_steps + (mixing->decoder->config.output_gate ? ommai_div_up(pieces->borders[pieces->n], GATED_ROWS) : 0);
   return OMMA_OK;
 }
 
@@ -127,8 +184,14 @@ static enum omma_status prefill(const struct ommai_prefill_mixing *mixing, int64
                                 const struct omma_team *team, struct omma_error *error) {
   struct omma_attention_tensors tensors = {
       .q = mixing->q, .out = mixing->out, .page_table = mixing->page_table, .page_table_stride = mixing->n_pages};
+  if (first >= mixing->n_plan_steps) {
+    int64_t row = (first - mixing->n_plan_steps) * GATED_ROWS, end = mixing->pieces->borders[mixing->pieces->n];
+    *count = ommai_min_i64(*count, mixing->n_steps - first);
+    gate_rows(mixing->decoder, mixing->projected, mixing->out, row, ommai_min_i64(*count * GATED_ROWS, end - row), team);
+    return OMMA_OK;
+  }
   ommai_kv_set_tensors(mixing->cache, layer, &tensors);
-  *count = ommai_min_i64(*count, mixing->n_steps - first);
+  *count = ommai_min_i64(*count, mixing->n_plan_steps - first);
   return ommai_prefill_attention_run(mixing, &tensors, first, *count, team, error);
 }
 

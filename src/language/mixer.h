@@ -1,7 +1,7 @@
 /* What mixes tokens in a layer of a decoder: the part through which a token sees the ones before
  * it. Each layer has a mixer and says what it keeps of a sequence (state.h). Prefill, decode and
  * the memory of sequences go through this table and know no mixer by name; each mixer is a file:
- * grouped_attention.c, mla.c.
+ * grouped_attention.c, mla.c, delta_net.c.
  *
  *   layer:  projected = qkv(norm x);  finish_row: q, and what is kept, into pages
  *           prefill or decode: q or projected, what is kept -> mixed;  x += o(mixed) */

@@ -97,7 +97,7 @@ struct ommai_prefill {
 static struct ommai_experts_scratch place_worker(const struct ommai_decoder *decoder, struct ommai_arena *arena) {
   const struct ommai_experts_config *experts = &decoder->config.experts;
   size_t tile = OMMAI_MAX_TILE_ROWS, hidden = (size_t)decoder->config.hidden_size, element = ommai_dtype_size(decoder->dtype);
-  size_t projected = (size_t)ommai_max_i64(2 * experts->intermediate_size, experts->router.n_experts);
+  size_t projected = (size_t)ommai_max_i64(2 * experts->intermediate_size, ommai_router_outputs(&experts->router));
   return (struct ommai_experts_scratch){
       .gathered = ommai_arena_take(arena, tile * hidden, element),
       .projected = ommai_arena_take(arena, tile * projected, sizeof(float)),
@@ -337,7 +337,8 @@ static void leave_tile(struct ommai_prefill *prefill, struct ommai_row_tile tile
 static void gate_tile(const struct ommai_prefill *prefill, struct ommai_row_tile tile) {
   const struct ommai_decoder *decoder = prefill->decoder;
   int64_t intermediate = ommai_decoder_dense_size(&decoder->config, prefill->layer);
-  ommai_feed_forward_gate(decoder, prefill->projected + tile.first * 2 * intermediate, tile.n_rows, intermediate,
+  const float *shared = prefill->routing.shared ? prefill->routing.shared + tile.first : NULL;
+  ommai_feed_forward_gate(decoder, prefill->projected + tile.first * 2 * intermediate, tile.n_rows, intermediate, shared,
                           ommai_element(prefill->gated, tile.first * intermediate, decoder->dtype));
   prepare_tile(prefill, decoder->layers[prefill->layer].dense.down.linear, prefill->gated, tile);
 }

@@ -41,6 +41,7 @@ struct ommai_prefill_mixing {
   int64_t group_heads;    /* of one run of the plan */
   void *expanded;         /* dtype [group_heads, n_pages * 64, expanded_width] */
   unsigned char *widened; /* [n_workers] of a page's kept rows, f32 */
+  unsigned char *delta;   /* gated delta net: the workers' memory */
 };
 
 /* n_heads heads of the pieces' rows against as many kv heads; keys are left to the caller. The

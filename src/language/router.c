@@ -89,6 +89,7 @@ void ommai_routing_place(struct ommai_routing *routing, const struct ommai_route
   routing->sorted = ommai_arena_take(arena, slots, sizeof(int32_t));
   routing->starts = ommai_arena_take(arena, borders, sizeof(int32_t));
   routing->tasks = ommai_arena_take(arena, borders, sizeof(int32_t));
+  routing->shared = config->shared_gate ? ommai_arena_take(arena, (size_t)n_rows, sizeof(float)) : NULL;
 }
 
 int64_t ommai_routing_sort(struct ommai_routing *routing, int64_t n_rows, int64_t tile_rows) {

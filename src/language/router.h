@@ -19,7 +19,13 @@ struct ommai_router_config {
   enum ommai_router_score score;
   bool normalise; /* the chosen weights are divided by their sum */
   float scale;
+  /* one output more, whose sigmoid the dense part next to the experts is multiplied by */
+  bool shared_gate;
 };
+
+static inline int64_t ommai_router_outputs(const struct ommai_router_config *config) {
+  return config->n_experts + (config->shared_gate ? 1 : 0);
+}
 
 /* From a row's logits [n_experts] to its n_chosen experts, in rising order, and their weights.
  * Scores are the softmax or the sigmoid of the logits; experts are chosen by score + bias (bias
@@ -40,6 +46,7 @@ struct ommai_routing {
   int32_t *sorted; /* [slots] slots by expert; those of one expert in rising order */
   int32_t *starts; /* [n_experts + 1] where an expert's slots begin in `sorted` */
   int32_t *tasks;  /* [n_experts + 1] where an expert's tiles begin in the list of all tiles */
+  float *shared;   /* [n_rows] what the dense part is multiplied by; NULL: nothing */
 };
 
 /* Places the arrays for n_rows rows. */

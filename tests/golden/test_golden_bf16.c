@@ -28,7 +28,11 @@ static void read_text(const struct omma_model *model, const int64_t *ids, int64_
   const int32_t pages[N_PAGES] = {2, 0, 3, 1, 5, 4};
   struct decoder_bench bench = decoder_bench_make(&model->network.decoder, &sizes, 1);
   for (int32_t i = 0; i < n; i++) {
-    const struct ommai_decode_row row = decoder_bench_row((int32_t)ids[i], i, pages);
+    const int32_t snapshot[OMMAI_SNAPSHOT_PAGES] = {i > 0 ? 0 : -1, 0, -1};
+    struct ommai_decode_row row = decoder_bench_row((int32_t)ids[i], i, pages);
+    for (int64_t g = 0; g < bench.cache->layout.n_groups; g++) {
+      if (bench.cache->layout.groups[g].state.kind == OMMAI_STATE_SNAPSHOT) row.pages.of_group[g] = snapshot;
+    }
     decoder_bench_decode(&bench, &row, 1, logits + i * model->config.text.vocab_size);
   }
   decoder_bench_free(&bench);
@@ -71,7 +75,13 @@ static void logits_stay_near_f32(void **state) {
         golden_models[m], off.whole, off.worst_row, own.whole, own.worst_row);
     /* The one checkpoint of F32 weights: their rounding comes on top. */
     double worst_row = strcmp(golden_models[m], "qwen3_vl_wide") == 0 ? 7e-2 : 5e-2;
-    if (!(off.whole <= 2e-2 && off.worst_row <= worst_row)) fail_msg("%s: bf16 is too far off", golden_models[m]);
+    /* A gated delta net norms its heads' sums, which may be next to 0: their direction is then a
+     * matter of rounding. The official code in bf16 is off by up to 0.049 and 0.29 over these
+     * texts. */
+    bool delta = strncmp(golden_models[m], "qwen3_5", 7) == 0;
+    if (delta) worst_row = 4e-1;
+    if (!(off.whole <= (delta ? 5e-2 : 2e-2) && off.worst_row <= worst_row))
+      fail_msg("%s: bf16 is too far off", golden_models[m]);
   }
 }
 

@@ -125,7 +125,7 @@ static void tokens_equal_the_official_ones(void **state) {
     omma_engine_destroy(engine);
     omma_model_close(model);
   }
-  assert_int_equal(n_videos, 18);
+  assert_int_equal(n_videos, 24);
 }
 
 /* Answers of all cases under one setup. */
@@ -193,7 +193,10 @@ static void quantised_answers_stay_near(void **state) {
       for (size_t i = 0; i < n; i++) {
         max_difference = fmaxf(max_difference, fabsf(exact[i].top[0][0].logprob - rounded[i].top[0][0].logprob));
       }
-      if (!(max_difference > 0 && max_difference <= methods[q].max_difference)) {
+      /* Experts next to gated delta nets: where two of them are close, rounding may send a row to
+       * another. */
+      float allowed = methods[q].max_difference * (strcmp(golden_models[m], "qwen3_5_moe") == 0 ? 1.5f : 1.0f);
+      if (!(max_difference > 0 && max_difference <= allowed)) {
         fail_msg("%s, %s: a log-probability is off by %g", golden_models[m], methods[q].quantization, max_difference);
       }
     }

@@ -262,7 +262,7 @@ static void all_stages_equal_the_official_ones(void **state) {
     json_decref(manifest);
     omma_model_close(model);
   }
-  assert_int_equal(n_videos, 18);
+  assert_int_equal(n_videos, 24);
 }
 
 int main(void) {

@@ -7,7 +7,7 @@
 #include "kernels/cpu.h"
 #include "support/test.h"
 
-enum { KERNEL_MAX_ENTRIES = 160, KERNEL_NAME_SIZE = 48 };
+enum { KERNEL_MAX_ENTRIES = 200, KERNEL_NAME_SIZE = 48 };
 
 struct kernel_entry;
 
@@ -53,6 +53,7 @@ void kernel_list_gemv(struct kernel_list *list);
 void kernel_list_f32_tiles(struct kernel_list *list);
 void kernel_list_bf16_tiles(struct kernel_list *list);
 void kernel_list_integer(struct kernel_list *list);
+void kernel_list_delta(struct kernel_list *list);
 void kernel_list_resample(struct kernel_list *list);
 
 /* Fails the test in the name of an entry and a seed: the line is the command that repeats the

@@ -66,6 +66,10 @@ static void free_inputs(struct inputs *inputs) {
 /* The operations from add on change their output. */
 static bool in_place(int operation) { return operation >= OPERATION_add; }
 
+static bool is_wide(int operation, enum omma_dtype type) {
+  return type == OMMA_F32 || in_place(operation) || operation == OPERATION_convolve;
+}
+
 /* Any bits as weights: large sums are part of what is timed and compared. */
 static const uint32_t *weights_of(const float *row) { return (const uint32_t *)(const void *)row; }
 
@@ -83,6 +87,8 @@ static void run(const struct ommai_row_ops *ops, int operation, const struct inp
       ops->rope_pairs(x, row_of(inputs, COSINE), row_of(inputs, SINE), 1, inputs->d, out, inputs->d, inputs->type);
       break;
     case OPERATION_silu_mul: ops->silu_mul(x, other, inputs->d, out, inputs->type); break;
+    case OPERATION_sigmoid_mul: ops->sigmoid_mul(x, other, inputs->d, out, inputs->type); break;
+    case OPERATION_convolve: ops->convolve(rows, rows + 1, 3, inputs->d, out); break;
     case OPERATION_convert: ops->convert(x, inputs->d, out, inputs->type); break;
     case OPERATION_exp_scaled: ops->exp_scaled(x, highest(inputs), 0.5f, inputs->d, out, inputs->type); break;
     case OPERATION_add: ops->add(out, x, inputs->d); break;
@@ -110,7 +116,7 @@ static void run(const struct ommai_row_ops *ops, int operation, const struct inp
 
 /* The output between its pages; operations in place begin with OTHER. */
 static struct guarded run_guarded(const struct ommai_row_ops *ops, int operation, const struct inputs *inputs) {
-  size_t size = inputs->type == OMMA_F32 || in_place(operation) ? sizeof(float) : sizeof(ommai_bf16);
+  size_t size = is_wide(operation, inputs->type) ? sizeof(float) : sizeof(ommai_bf16);
   struct guarded out = guarded_new((size_t)inputs->d * size, true);
   if (in_place(operation)) memcpy(out.data, row_of(inputs, OTHER), out.size);
   run(ops, operation, inputs, out.data);
@@ -135,6 +141,8 @@ static double expected_at(const struct inputs *inputs, int operation, int64_t i,
     case OPERATION_rope_pairs:
       return x * row_of(inputs, COSINE)[i / 2] + (i % 2 ? 1.0 : -1.0) * row_of(inputs, X)[i ^ 1] * row_of(inputs, SINE)[i / 2];
     case OPERATION_silu_mul: return x / (1 + exp(-x)) * y;
+    case OPERATION_sigmoid_mul: return y / (1 + exp(-x));
+    case OPERATION_convolve: return x * y + y * w + w * b;
     case OPERATION_convert: return x;
     case OPERATION_exp_scaled: return exp((x - facts->highest) * 0.5);
     case OPERATION_add: return x + y;

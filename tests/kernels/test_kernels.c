@@ -288,6 +288,7 @@ static void list_kernels(void) {
   kernel_list_f32_tiles(&tester.list);
   kernel_list_bf16_tiles(&tester.list);
   kernel_list_integer(&tester.list);
+  kernel_list_delta(&tester.list);
   kernel_list_resample(&tester.list);
 }
 

@@ -84,13 +84,23 @@ static struct ommai_prompt_row *make_rows(const struct omma_model *model, const 
   return rows;
 }
 
+/* Of every group: pages, or a snapshot in page 0 that nothing came before. */
+static struct ommai_state_pages state_pages(const struct ommai_kv_cache *cache, const int32_t *pages) {
+  static const int32_t snapshot[OMMAI_SNAPSHOT_PAGES] = {-1, 0, -1};
+  struct ommai_state_pages of = {{0}};
+  for (int64_t g = 0; g < cache->layout.n_groups; g++) {
+    of.of_group[g] = cache->layout.groups[g].state.kind == OMMAI_STATE_SNAPSHOT ? snapshot : pages;
+  }
+  return of;
+}
+
 static void prefill_all(const struct omma_model *model, const struct omma_request *request,
                         const struct ommai_vision_input *inputs, const struct ommai_kv_cache *cache, int32_t *pages,
                         const struct omma_team *team, ommai_layer_observer observer, void *context, float *logits) {
   struct omma_error error;
   const struct ommai_decoder *decoder = &model->network.decoder;
   int64_t n = (int64_t)request->n_tokens;
-  const struct ommai_prefill_piece piece = {0, n, {{pages, pages}}};
+  const struct ommai_prefill_piece piece = {0, n, state_pages(cache, pages)};
   struct ommai_prompt_row *rows = make_rows(model, request, inputs);
   size_t size = ommai_prefill_workspace_size(decoder, n, 1, n, n_workers(team)),
          decode_size = ommai_decode_workspace_size(decoder, 1, n, n_workers(team));
