@@ -28,7 +28,8 @@ static enum omma_status allocate(struct ommai_sequence *sequence, struct omma_er
   const struct omma_request *request = sequence->request;
   const struct omma_allocator *allocator = &request->allocator;
   const struct ommai_engine_sizes *sizes = &sequence->resources->sizes;
-  sequence->generated = ommai_allocate(allocator, (size_t)sequence->max_generated, sizeof *sequence->generated);
+  sequence->generated =
+      ommai_allocate_uninitialised(allocator, (size_t)sequence->max_generated, sizeof *sequence->generated);
   if (can_need_mask(request)) sequence->mask = ommai_allocate(allocator, (size_t)sizes->mask_words, sizeof *sequence->mask);
   if (!sequence->generated || (can_need_mask(request) && !sequence->mask)) {
     return ommai_fail_memory(error, "request", (size_t)sequence->max_generated * sizeof *sequence->generated);

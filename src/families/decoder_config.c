@@ -62,7 +62,7 @@ enum omma_status ommai_decoder_refuse_windows(const struct ommai_decoder_config 
   while (i < config->n_layers && config->layers[i].window == 0) i++;
   if (i == config->n_layers) return OMMA_OK;
   return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "use_sliding_window",
-                          "%s: key \"use_sliding_window\": true is not supported where layers slide", where);
+                          "%s: key \"use_sliding_window\": expected false, found true: sliding windows are not supported for this family", where);
 }
 
 enum omma_status ommai_decoder_parse_common(const json_t *text, const char *where, double default_eps,

@@ -223,8 +223,8 @@ struct ommai_integer_traits {
   ommai_integer_kernel (*kernel)(const struct ommai_integer_kernels *kernels);
   /* n values that share a scale, at most OMMAI_LINEAR_MAX_GROUP, to integers. */
   void (*fit)(const struct ommai_row_ops *ops, const float *values, int64_t n, int8_t *q, float *scale);
-  /* Writes n integers of a column of a panel from input k on, a multiple of 8; what pads the last
-   * of them is zero by now. Reads one. */
+  /* Overwrites n integers of a column of a panel from input k on, a multiple of 8, and with zero
+   * what pads the last of them. Reads one. */
   void (*store)(const int8_t *q, int64_t k, int64_t n, int64_t column, uint8_t *panel);
   int (*load)(const uint8_t *panel, int64_t k, int64_t column);
 };

@@ -109,17 +109,19 @@ void sim_begin_turn(struct sim_world *world) {
     world->by_id[sequence->id]->waits_since = sequence->stage == OMMA_STAGE_QUEUED ? sequence->stage_started : -1;
   }
   world->first_entered = first ? first->id : 0;
+  world->n_preemptions = world->engine->resources.stats.n_preemptions;
 }
 
-/* Nobody who goes before one who has just got a slot waits for one, or for pages, as before. */
-static void check_entry(struct sim_world *world, const struct sim_job *entered) {
+/* Nobody who goes before one who has just entered waits for pages as before, nor, where that one
+ * has just got a slot, for a slot. */
+static void check_entry(struct sim_world *world, const struct sim_job *entered, bool had_slot) {
   const struct ommai_scheduler *scheduler = &world->engine->scheduler;
   for (int64_t i = 0; i < scheduler->n_live; i++) {
     const struct ommai_sequence *sequence = scheduler->live[i];
     const struct sim_job *job = world->by_id[sequence->id];
     bool waits = sequence->stage == OMMA_STAGE_QUEUED && sequence->stage_started == job->waits_since;
-    if (!waits || !sim_goes_before(job, entered)) continue;
-    sim_break(world, "order", "request %lld has a slot, and request %lld waits", sim_number(entered), sim_number(job));
+    if (!waits || !sim_goes_before(job, entered) || (had_slot && sequence->slot < 0)) continue;
+    sim_break(world, "order", "request %lld has entered, and request %lld waits", sim_number(entered), sim_number(job));
   }
 }
 
@@ -141,9 +143,37 @@ static void check_slot(struct sim_world *world, const struct ommai_sequence *seq
   } else if (sequence->slot < 0 && expected) {
     sim_break(world, "slots", "request %lld has entered without a slot", sim_number(job));
   }
-  if (job->entered_ns || sequence->slot < 0) return;
-  job->entered_ns = sim_now(world);
-  check_entry(world, job);
+  if (sequence->slot < 0) return;
+  bool first = !job->entered_ns, again = !first && entered && job->waits_since >= 0;
+  if (first) job->entered_ns = sim_now(world);
+  if (first || again) check_entry(world, job, again);
+}
+
+/* What was just taken in has memory for its images besides those that wait or are computed, unless
+ * it is alone with images. Who was preempted has his again, whatever the room. */
+static void check_image_room(struct sim_world *world, const struct sim_job *admitted) {
+  const struct ommai_scheduler *scheduler = &world->engine->scheduler;
+  int64_t n_patches = 0, n_others = 0;
+  if (!admitted->wanted->images || world->n_preemptions != world->engine->resources.stats.n_preemptions) return;
+  for (int64_t i = 0; i < scheduler->n_live; i++) {
+    const struct ommai_sequence *sequence = scheduler->live[i];
+    int64_t n = sequence->stage == OMMA_STAGE_DECODE ? 0 : ommai_request_patches(sequence->request);
+    n_others += n > 0 && world->by_id[sequence->id] != admitted;
+    n_patches += n;
+  }
+  if (n_others == 0 || n_patches <= world->engine->resources.sizes.image_patches) return;
+  sim_break(world, "images", "%lld patches wait, there is room for %lld", (long long)n_patches,
+            (long long)world->engine->resources.sizes.image_patches);
+}
+
+/* The tower works for somebody who waits. */
+static void check_pass(struct sim_world *world) {
+  const struct ommai_scheduler *scheduler = &world->engine->scheduler;
+  bool wanted = !scheduler->encode.running || scheduler->encode.running_call;
+  for (int64_t i = 0; i < scheduler->n_live && !wanted; i++) {
+    wanted = ommai_encode_lane_serves(&scheduler->encode, scheduler->live[i]);
+  }
+  if (!wanted) sim_break(world, "images", "a pass of the tower is for nobody");
 }
 
 static void check_order(struct sim_world *world) {
@@ -160,7 +190,10 @@ static void check_order(struct sim_world *world) {
     job->admitted_ns = sim_now(world);
     admitted[n_admitted++] = job;
   }
-  for (int64_t i = 0; i < n_admitted; i++) check_admission(world, admitted[i]);
+  for (int64_t i = 0; i < n_admitted; i++) {
+    check_admission(world, admitted[i]);
+    check_image_room(world, admitted[i]);
+  }
   /* The first keeps its pages until somebody enters before it. */
   const struct ommai_sequence *first = first_entered(scheduler);
   for (int64_t i = 0; i < scheduler->n_live && scheduler->live[i] != first; i++) {
@@ -173,7 +206,7 @@ static void check_counters(struct sim_world *world) {
   struct omma_engine_stats stats;
   omma_engine_get_stats(world->engine, &stats);
   int64_t n_finished = 0;
-  for (int i = 0; i < 4; i++) n_finished += stats.n_finished[i];
+  for (size_t i = 0; i < sizeof stats.n_finished / sizeof *stats.n_finished; i++) n_finished += stats.n_finished[i];
   if (n_finished != world->n_ended || n_finished + stats.n_waiting + stats.n_running != world->n_accepted) {
     sim_break(world, "counters", "%lld requests were accepted, %lld have ended; counted: %lld ended, %lld wait, %lld run",
               (long long)world->n_accepted, (long long)world->n_ended, (long long)n_finished, (long long)stats.n_waiting,
@@ -199,6 +232,7 @@ void sim_check_turn(struct sim_world *world) {
   check_runner(world);
   check_pages(world);
   check_order(world);
+  check_pass(world);
   check_counters(world);
   check_cancelled(world);
 }

@@ -42,6 +42,7 @@ struct sim_world {
   struct ommai_fake_network network;
   struct omma_engine *engine;
   uint64_t first_entered; /* before this turn; 0: nobody */
+  int64_t n_preemptions;  /* before this turn */
   int64_t turn, last_end, n_accepted, n_ended;
   int64_t n_kept; /* pages that were stored and not removed */
   int64_t n_allocations;

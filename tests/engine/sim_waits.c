@@ -80,7 +80,7 @@ void sim_check_gap(struct sim_job *job) {
   const struct sim_engine *engine = &world->run->engine;
   const struct ommai_fake_costs *costs = &world->network.costs;
   int64_t n_preemptions = world->engine->resources.stats.n_preemptions, gap = sim_now(world) - job->token_ns;
-  bool counts = job->token_ns && job->token_preemptions == n_preemptions && job->alone && patience(world, job) == 0;
+  bool counts = job->token_ns && job->token_preemptions == n_preemptions && job->alone;
   if (job->token_ns && gap > world->outcome->longest_gap_ns) world->outcome->longest_gap_ns = gap;
   if (job->token_ns && !job->wanted->whole) world->outcome->stream_gap_ns = ommai_max_i64(world->outcome->stream_gap_ns, gap);
   job->token_ns = sim_now(world);
@@ -90,6 +90,7 @@ void sim_check_gap(struct sim_job *job) {
   double step = (double)costs->step + rows * (double)(costs->step_row + costs->draw);
   double uncut = fmin((double)costs->round, one_of_each(world)) + (double)(8 * costs->draw);
   double bound = 2 * (step / (1 - (double)engine->percent / 100) + OMMAI_MIN_SLICE_NS + uncut);
+  bound += 2 * patience(world, job); /* counted by steps, of which the last may be long */
   world->outcome->worst_gap = fmax(world->outcome->worst_gap, (double)gap / bound);
   if ((double)gap <= bound) return;
   sim_break(world, "gaps", "request %lld: %.1f ms between two tokens, %.1f at most", sim_number(job), (double)gap * 1e-6,

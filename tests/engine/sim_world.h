@@ -6,6 +6,8 @@
  *   order      requests are admitted and stand by priority, then by age; so do those whose images
  *              are there get slots; the first one that has pages keeps them
  *   slots      who waits for images has no slot, unless it was preempted
+ *   images     those that wait or are computed fit in their memory; the tower works for somebody
+ *              who waits
  *   ends       each accepted request ends once, and nothing is heard of it afterwards
  *   events     progress goes on within its total; tokens are numbered in order, after progress;
  *              scores come before tokens; counts in the result are those of the events
