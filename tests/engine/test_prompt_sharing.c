@@ -45,38 +45,35 @@ static void expect(int64_t n_chunks, int64_t n_pieces) {
   assert_int_equal(outcome.n_pieces, n_pieces);
 }
 
-static void whole_answers_fill_a_chunk(void **state) {
-  (void)state;
-  make_case(32, 16, true);
-  expect(1, 32);
-  make_case(40, 16, true); /* the 33rd to 40th prompt do not fit */
-  expect(2, 40);
-  make_case(3, 300, true); /* 300 + 192, 108 + 300 */
-  expect(2, 4);
-  make_case(64, 1, true);
-  expect(1, 64);
-  make_case(2, 500, true); /* 12 rows are less than a page */
-  expect(2, 2);
+/* n requests with `own` tokens each, one of them with more. */
+struct sharing {
+  int64_t n, own, which, longer, n_chunks, n_pieces;
+};
+
+static void expect_all(const struct sharing *cases, size_t n_cases, bool whole) {
+  for (size_t i = 0; i < n_cases; i++) {
+    make_case(cases[i].n, cases[i].own, whole);
+    if (cases[i].longer) run.requests[cases[i].which].own = cases[i].longer;
+    expect(cases[i].n_chunks, cases[i].n_pieces);
+  }
 }
 
-/* The rest of a long prompt takes others along. */
-static void rests_share(void **state) {
+static void whole_answers_fill_a_chunk(void **state) {
   (void)state;
-  make_case(4, 30, true);
-  run.requests[0].own = 600;
-  expect(2, 5);
+  const struct sharing cases[] = {
+      {32, 16, 0, 0, 1, 32}, {40, 16, 0, 0, 2, 40}, /* the 33rd to 40th prompt do not fit */
+      {3, 300, 0, 0, 2, 4},                         /* 300 + 192, 108 + 300 */
+      {64, 1, 0, 0, 1, 64},  {2, 500, 0, 0, 2, 2},  /* 12 rows are less than a page */
+      {4, 30, 0, 600, 2, 5},                        /* the rest of a long prompt takes others along */
+  };
+  expect_all(cases, sizeof cases / sizeof *cases, true);
 }
 
 /* Where somebody waits for a first token, a chunk stays short, and nobody is cut. */
 static void streams_share_short_chunks(void **state) {
   (void)state;
-  make_case(8, 16, false);
-  expect(4, 8);
-  make_case(4, 60, false);
-  expect(4, 4);
-  make_case(3, 12, false);
-  run.requests[2].own = 300;
-  expect(2, 3);
+  const struct sharing cases[] = {{8, 16, 0, 0, 4, 8}, {4, 60, 0, 0, 4, 4}, {3, 12, 2, 300, 2, 3}};
+  expect_all(cases, sizeof cases / sizeof *cases, false);
 }
 
 /* Who begins alike waits for the first one's pages. */
@@ -206,11 +203,15 @@ static void images_of_waiting_requests_share_a_pass(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(whole_answers_fill_a_chunk),           cmocka_unit_test(rests_share),
-      cmocka_unit_test(streams_share_short_chunks),           cmocka_unit_test(common_beginnings_are_computed_once),
-      cmocka_unit_test(leaving_parts_disturb_nobody),         cmocka_unit_test(preempted_parts_come_again),
-      cmocka_unit_test(a_stream_carries_rows_within_its_gap), cmocka_unit_test(who_waits_for_an_image_has_no_slot),
-      cmocka_unit_test(images_are_encoded_ahead_of_slots),    cmocka_unit_test(images_of_waiting_requests_share_a_pass),
+      cmocka_unit_test(whole_answers_fill_a_chunk),
+      cmocka_unit_test(streams_share_short_chunks),
+      cmocka_unit_test(common_beginnings_are_computed_once),
+      cmocka_unit_test(leaving_parts_disturb_nobody),
+      cmocka_unit_test(preempted_parts_come_again),
+      cmocka_unit_test(a_stream_carries_rows_within_its_gap),
+      cmocka_unit_test(who_waits_for_an_image_has_no_slot),
+      cmocka_unit_test(images_are_encoded_ahead_of_slots),
+      cmocka_unit_test(images_of_waiting_requests_share_a_pass),
   };
   sim_set_up();
   int status = cmocka_run_group_tests(tests, NULL, NULL);

@@ -94,3 +94,42 @@ void attention_assert_same_as_alone(const struct omma_attention_context *context
   }
   free(together);
 }
+
+void attention_assert_same_in_chunks(const struct omma_attention_context *context, struct attention_case problem,
+                                     int64_t length) {
+  static const int64_t chunks[] = {1, 7, 48, 64, 100};
+  const struct attention_segment whole = {length, length, 77, false};
+  int64_t width = (int64_t)problem.n_heads * problem.v_head_dim;
+  problem.segments = &whole;
+  float *expected = attention_case_run(context, &problem);
+  for (size_t i = test_small() ? 3 : 0; i < sizeof chunks / sizeof *chunks; i++) {
+    for (int64_t first = chunks[i] / 2; first < length; first += chunks[i] + (chunks[i] < 48 ? 61 : 0)) {
+      int64_t n_rows = length - first < chunks[i] ? length - first : chunks[i];
+      const struct attention_segment chunk = {n_rows, first + n_rows, 77, false};
+      problem.segments = &chunk;
+      problem.paged = i % 2;
+      float *found = attention_case_run(context, &problem);
+      attention_assert_same_rows(found, expected + first * width, n_rows * width, "chunk");
+      free(found);
+    }
+  }
+  free(expected);
+}
+
+void attention_assert_same_row_by_row(const struct omma_attention_context *context, int64_t window) {
+  for (int types = 0; types < ATTENTION_DECODER_TYPES; types++) {
+    const struct attention_segment rows = {4, 514, 5, false};
+    struct attention_case problem = attention_decoder_case(OMMA_ATTENTION_DECODE, types, 64, &rows, 1);
+    problem.window = window;
+    problem.paged = true;
+    float *together = attention_case_run(context, &problem);
+    int64_t width = (int64_t)problem.n_heads * problem.v_head_dim;
+    for (int64_t row = 0; row < 4; row++) {
+      const struct attention_segment single = {1, 511 + row, 5, false};
+      float *alone = attention_run_alone(context, problem, &single);
+      attention_assert_same_rows(alone, together + row * width, width, "decode");
+      free(alone);
+    }
+    free(together);
+  }
+}

@@ -40,3 +40,12 @@ float *attention_run_alone(const struct omma_attention_context *context, struct 
 /* Every healthy segment of the case has the bits of a run alone. */
 void attention_assert_same_as_alone(const struct omma_attention_context *context, const struct attention_case *problem,
                                     const char *what);
+
+/* A prompt of `length` tokens in chunks of many lengths has the bits of the whole prompt, in pages
+ * or not, wherever a chunk's tiles begin. The case's segments are not used. */
+void attention_assert_same_in_chunks(const struct omma_attention_context *context, struct attention_case problem,
+                                     int64_t length);
+
+/* Rows decoded together with others of their sequence have the bits of rows decoded alone. window:
+ * 0: none. */
+void attention_assert_same_row_by_row(const struct omma_attention_context *context, int64_t window);

@@ -212,48 +212,15 @@ static void packing_teams_and_slices(const struct omma_attention_context *contex
   ommai_team_destroy(team);
 }
 
-/* A prompt in chunks of any length has the bits of the whole prompt, in pages or not. */
 static void chunked_prefill(const struct omma_attention_context *context) {
-  enum { LENGTH = 333 };
-  static const int64_t chunks[] = {1, 7, 48, 64, 100};
   for (int types = 0; types < ATTENTION_DECODER_TYPES; types++) {
-    const struct attention_segment whole = {LENGTH, LENGTH, 77, false};
-    struct attention_case problem = attention_decoder_case(OMMA_ATTENTION_CAUSAL, types, 72, &whole, 1);
+    struct attention_case problem = attention_decoder_case(OMMA_ATTENTION_CAUSAL, types, 72, NULL, 1);
     problem.n_heads = 4;
-    int64_t width = (int64_t)problem.n_heads * problem.v_head_dim;
-    float *expected = attention_case_run(context, &problem);
-    for (size_t i = test_small() ? 3 : 0; i < sizeof chunks / sizeof *chunks; i++) {
-      for (int64_t first = chunks[i] / 2; first < LENGTH; first += chunks[i] * (chunks[i] < 8 ? 9 : 1)) {
-        int64_t n_rows = LENGTH - first < chunks[i] ? LENGTH - first : chunks[i];
-        const struct attention_segment chunk = {n_rows, first + n_rows, 77, false};
-        problem.segments = &chunk;
-        problem.paged = i % 2;
-        float *found = attention_case_run(context, &problem);
-        attention_assert_same_rows(found, expected + first * width, n_rows * width, "chunk");
-        free(found);
-      }
-    }
-    free(expected);
+    attention_assert_same_in_chunks(context, problem, 333);
   }
 }
 
-/* A row decoded with others of its sequence has the bits of the row decoded alone. */
-static void decode_row_by_row(const struct omma_attention_context *context) {
-  for (int types = 0; types < ATTENTION_DECODER_TYPES; types++) {
-    const struct attention_segment rows = {4, 514, 5, false};
-    struct attention_case problem = attention_decoder_case(OMMA_ATTENTION_DECODE, types, 64, &rows, 1);
-    problem.paged = true;
-    float *together = attention_case_run(context, &problem);
-    int64_t width = (int64_t)problem.n_heads * problem.v_head_dim;
-    for (int64_t row = 0; row < 4; row++) {
-      const struct attention_segment single = {1, 511 + row, 5, false};
-      float *alone = attention_run_alone(context, problem, &single);
-      attention_assert_same_rows(alone, together + row * width, width, "decode");
-      free(alone);
-    }
-    free(together);
-  }
-}
+static void decode_row_by_row(const struct omma_attention_context *context) { attention_assert_same_row_by_row(context, 0); }
 
 /* Keys and values of a wave exceed the budget, so that there are several waves. */
 static void several_waves(const struct omma_attention_context *context) {

@@ -104,50 +104,17 @@ static void packing_teams_and_slices(const struct omma_attention_context *contex
   ommai_team_destroy(team);
 }
 
-/* A prompt in chunks has the bits of the whole prompt, wherever a chunk's tiles begin. */
 static void chunked_prefill(const struct omma_attention_context *context) {
-  enum { LENGTH = 700 };
-  static const int64_t chunks[] = {1, 7, 48, 64, 100};
   for (int types = 0; types < ATTENTION_DECODER_TYPES; types++) {
     for (int w = 0; w < WINDOWS - 1; w += test_small() ? 3 : 1) {
-      const struct attention_segment whole = {LENGTH, LENGTH, 77, false};
-      struct attention_case problem = attention_decoder_case(OMMA_ATTENTION_CAUSAL, types, 40, &whole, 1);
+      struct attention_case problem = attention_decoder_case(OMMA_ATTENTION_CAUSAL, types, 40, NULL, 1);
       problem.window = w == 0 ? 300 : windows[w];
-      int64_t width = (int64_t)problem.n_heads * problem.v_head_dim;
-      float *expected = attention_case_run(context, &problem);
-      for (size_t i = test_small() ? 3 : 0; i < sizeof chunks / sizeof *chunks; i++) {
-        for (int64_t first = chunks[i] / 2; first < LENGTH; first += chunks[i] + (chunks[i] < 48 ? 61 : 0)) {
-          int64_t n_rows = LENGTH - first < chunks[i] ? LENGTH - first : chunks[i];
-          const struct attention_segment chunk = {n_rows, first + n_rows, 77, false};
-          problem.segments = &chunk;
-          problem.paged = i % 2;
-          float *found = attention_case_run(context, &problem);
-          attention_assert_same_rows(found, expected + first * width, n_rows * width, "chunk");
-          free(found);
-        }
-      }
-      free(expected);
+      attention_assert_same_in_chunks(context, problem, 700);
     }
   }
 }
 
-static void decode_row_by_row(const struct omma_attention_context *context) {
-  for (int types = 0; types < ATTENTION_DECODER_TYPES; types++) {
-    const struct attention_segment rows = {4, 514, 5, false};
-    struct attention_case problem = attention_decoder_case(OMMA_ATTENTION_DECODE, types, 64, &rows, 1);
-    problem.window = 257;
-    problem.paged = true;
-    float *together = attention_case_run(context, &problem);
-    int64_t width = (int64_t)problem.n_heads * problem.v_head_dim;
-    for (int64_t row = 0; row < 4; row++) {
-      const struct attention_segment single = {1, 511 + row, 5, false};
-      float *alone = attention_run_alone(context, problem, &single);
-      attention_assert_same_rows(alone, together + row * width, width, "decode");
-      free(alone);
-    }
-    free(together);
-  }
-}
+static void decode_row_by_row(const struct omma_attention_context *context) { attention_assert_same_row_by_row(context, 257); }
 
 /* A window that hides nothing is no window, bit for bit. */
 static void larger_than_the_context(const struct omma_attention_context *context) {

@@ -107,6 +107,17 @@ static void expect_end(struct client *client, enum omma_finish finish, int64_t n
   fixture_gate_destroy(&client->finished);
 }
 
+/* A request that holds the engine with one of its tokens, until the gate opens: the counters are
+ * reported between two steps. */
+static void hold_engine(struct client *client, struct omma_engine *engine, struct fixture_gate *gate, int64_t token) {
+  fixture_gate_init(gate, false);
+  client_init(client, engine);
+  client->gate = gate;
+  client->hold_token = token;
+  submit(client, plain);
+  fixture_gate_await(gate, 1);
+}
+
 static void expect_alive(struct omma_engine *engine) {
   struct client client;
   struct omma_engine_stats stats;
@@ -126,12 +137,7 @@ static void a_full_queue_is_busy(void **state) {
   struct client running, waiting[LIMIT], refused;
   struct omma_error error;
   struct omma_engine_stats stats;
-  fixture_gate_init(&gate, false);
-  client_init(&running, engine);
-  running.gate = &gate;
-  running.hold_token = 1; /* the counters are reported between two steps */
-  submit(&running, plain);
-  fixture_gate_await(&gate, 1);
+  hold_engine(&running, engine, &gate, 1);
   for (int i = 0; i < LIMIT; i++) {
     client_init(&waiting[i], engine);
     submit(&waiting[i], i % 2 ? with_image : plain);
@@ -166,12 +172,7 @@ static void waiting_requests_have_a_budget_of_bytes(void **state) {
   struct client running, waiting, refused;
   struct omma_error error;
   struct omma_engine_stats stats;
-  fixture_gate_init(&gate, false);
-  client_init(&running, engine);
-  running.gate = &gate;
-  running.hold_token = 1;
-  submit(&running, plain);
-  fixture_gate_await(&gate, 1);
+  hold_engine(&running, engine, &gate, 1);
   client_init(&waiting, engine);
   submit(&waiting, with_image);
   client_init(&refused, engine);
@@ -199,12 +200,7 @@ static void progress_begins_in_the_queue(void **state) {
       fixture_engine(model, &(struct omma_engine_options){.max_sequences = 1, .no_prefix_cache = true});
   struct fixture_gate gate;
   struct client running, waiting[N];
-  fixture_gate_init(&gate, false);
-  client_init(&running, engine);
-  running.gate = &gate;
-  running.hold_token = 1;
-  submit(&running, plain);
-  fixture_gate_await(&gate, 1);
+  hold_engine(&running, engine, &gate, 1);
   for (int i = 0; i < N; i++) {
     client_init(&waiting[i], engine);
     submit(&waiting[i], plain);
@@ -283,12 +279,7 @@ static void a_waiting_request_is_cancelled(void **state) {
   struct omma_engine *engine = fixture_engine(model, NULL);
   struct fixture_gate gate;
   struct client running, waiting[3];
-  fixture_gate_init(&gate, false);
-  client_init(&running, engine);
-  running.gate = &gate;
-  running.hold_token = 0;
-  submit(&running, plain);
-  fixture_gate_await(&gate, 1);
+  hold_engine(&running, engine, &gate, 0);
   for (int i = 0; i < 3; i++) {
     client_init(&waiting[i], engine);
     submit(&waiting[i], plain);
@@ -380,11 +371,7 @@ static void a_callback_may_cancel(void **state) {
   struct client first, client;
   struct omma_error error;
   /* The first request holds the engine until the second one's id is stored. */
-  fixture_gate_init(&gate, false);
-  client_init(&first, engine);
-  first.gate = &gate;
-  first.hold_token = 0;
-  submit(&first, plain);
+  hold_engine(&first, engine, &gate, 0);
   client_init(&client, engine);
   const struct omma_callbacks callbacks = {.context = &client, .on_token = cancel_itself, .on_finish = client_finish};
   assert_ok(omma_engine_submit(engine, plain, &callbacks, &client.id, &error), &error);
