@@ -19,10 +19,17 @@ int64_t ommai_choose_carried(const struct ommai_load *load) {
   return ommai_min_i64(load->n_patient, ommai_max_i64(room / row_share(load), 1));
 }
 
-/* What the rows of whole answers in the next step leave of it, and a quarter at least. */
+/* What the rows of whole answers in the next step leave of it, or what the last step left where that
+ * was longer; a quarter at least. */
 static int64_t slice_share(const struct ommai_load *load) {
-  int64_t share = others_share(load), carried = load->n_streams ? ommai_choose_carried(load) * row_share(load) : 0;
-  return ommai_max_i64(share - carried, ommai_max_i64(share / 4, OMMAI_MIN_SLICE_NS));
+  int64_t share = others_share(load), taken = 0;
+  if (load->n_streams) taken = ommai_choose_carried(load) * row_share(load);
+  if (load->n_streams && load->own_step_ns) taken = ommai_max_i64(taken, load->step_ns - load->own_step_ns);
+  return ommai_max_i64(share - taken, ommai_max_i64(share / 4, OMMAI_MIN_SLICE_NS));
+}
+
+int64_t ommai_learn_own_step(int64_t own_step_ns, int64_t step_ns) {
+  return ommai_min_i64(step_ns, own_step_ns + own_step_ns / OMMAI_OWN_STEP_RISE);
 }
 
 struct ommai_choice ommai_choose_work(const struct ommai_load *load) {

@@ -29,6 +29,9 @@
 /* A row of a whole answer counts at least as this part of a step of the streams, so that the first
  * step that has some is not a long one. */
 #define OMMAI_FREE_ROWS 16
+/* What a step of the streams takes is learnt upwards by this part a step: one that was held up does
+ * not lengthen the slices after it. */
+#define OMMAI_OWN_STEP_RISE 32
 /* The shortest slice that is begun. */
 #define OMMAI_MIN_SLICE_NS ((int64_t)1000000)
 
@@ -60,3 +63,6 @@ struct ommai_choice ommai_choose_work(const struct ommai_load *load);
 /* How many rows of whole answers the next decode step has: all where they are alone; none where it
  * is to show what the streams' own take. */
 int64_t ommai_choose_carried(const struct ommai_load *load);
+
+/* What a step of the streams alone takes, after one more of the same streams has taken step_ns. */
+int64_t ommai_learn_own_step(int64_t own_step_ns, int64_t step_ns);

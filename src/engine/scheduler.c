@@ -384,7 +384,8 @@ static void learn_step(struct ommai_scheduler *scheduler) {
   struct ommai_load *load = &scheduler->load;
   if (!load->n_streams) return;
   if (scheduler->n_carried == 0) {
-    load->own_step_ns = load->step_ns;
+    bool same = load->own_step_ns && scheduler->own_streams == load->n_streams;
+    load->own_step_ns = same ? ommai_learn_own_step(load->own_step_ns, load->step_ns) : load->step_ns;
     load->measure_own = false;
     scheduler->own_streams = load->n_streams;
     scheduler->steps_since_own = 0;

@@ -148,6 +148,8 @@ static void streams_carry_what_fits_their_gap(void **state) {
   assert_int_equal(ommai_choose_work(&load).ns, 40000000);
   load.measure_own = true;
   assert_int_equal(ommai_choose_carried(&load), 0);
+  assert_int_equal(ommai_choose_work(&load).ns, 40000000); /* what the last step left */
+  load.step_ns = 80000000;
   assert_int_equal(ommai_choose_work(&load).ns, 80000000);
   load.measure_own = false;
   load.row_ns = 100000000; /* somebody goes on, and the slice has a quarter at least */
@@ -155,6 +157,23 @@ static void streams_carry_what_fits_their_gap(void **state) {
   assert_int_equal(ommai_choose_work(&load).ns, 20000000);
   load.n_patient = 0;
   assert_int_equal(ommai_choose_carried(&load), 0);
+}
+
+/* A stream's step that takes five times as long once: the slices after it are no longer than
+ * before. */
+static void a_step_that_was_held_up_lengthens_no_slice(void **state) {
+  (void)state;
+  struct ommai_load load = idle;
+  load.n_streams = 1;
+  load.encode = true;
+  load.own_step_ns = ommai_learn_own_step(40000000, 200000000);
+  load.step_ns = 200000000;
+  assert_in_range(ommai_choose_work(&load).ns, 10000000, 10500000); /* a quarter is left */
+  load.own_step_ns = ommai_learn_own_step(load.own_step_ns, 40000000);
+  load.step_ns = 40000000;
+  assert_int_equal(ommai_choose_work(&load).ns, 40000000);
+  for (int i = 0; i < 64; i++) load.own_step_ns = ommai_learn_own_step(load.own_step_ns, 100000000);
+  assert_int_equal(load.own_step_ns, 100000000); /* it takes that long now */
 }
 
 static void without_hurry_images_go_first(void **state) {
@@ -294,6 +313,7 @@ int main(void) {
       cmocka_unit_test(gaps_and_shares_are_as_promised),
       cmocka_unit_test(whole_answers_wait_for_more_rows),
       cmocka_unit_test(a_step_is_full_at_some_number_of_rows),
+      cmocka_unit_test(a_step_that_was_held_up_lengthens_no_slice),
       cmocka_unit_test(without_hurry_images_go_first),
       cmocka_unit_test(streams_carry_what_fits_their_gap),
       cmocka_unit_test(whole_answers_share_their_steps),
