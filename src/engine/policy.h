@@ -24,7 +24,7 @@
 /* A slice while both images and prompts wait and nobody decodes. */
 #define OMMAI_SHARED_SLICE_NS ((int64_t)100000000)
 /* Rows of a step that share most of its reading of weights: more of them save little (on a Zen 4
- * with AVX512-BF16, 2B in bf16: 65 tokens a second at 8 rows, 86 at 16, 93 at 32, 104 at 64). */
+ * with AVX512-BF16, 2B in bf16: 95 tokens a second at 8 rows, 99 at 16 and 32, 103 at 64). */
 #define OMMAI_FULL_STEP_ROWS 16
 /* A row of a whole answer counts at least as this part of a step of the streams, so that the first
  * step that has some is not a long one. */

@@ -60,8 +60,8 @@ static void expect_all(const struct sharing *cases, size_t n_cases, bool whole) 
 
 static void whole_answers_fill_a_chunk(void **state) {
   (void)state;
-  /* The 33rd to 40th prompt do not fit; 300 + 192, 108 + 300; 12 rows are less than a page; the rest
-   * of a long prompt takes others along. */
+  /* The 33rd to 40th prompt do not fit; 300 + 192, 108 + 300; 12 rows are less than a page; the
+   * rest of a long prompt takes others along. */
   const struct sharing cases[] = {{32, 16, 0, 0, 1, 32}, {40, 16, 0, 0, 2, 40}, {3, 300, 0, 0, 2, 4},
                                   {64, 1, 0, 0, 1, 64},  {2, 500, 0, 0, 2, 2},  {4, 30, 0, 600, 2, 5}};
   expect_all(cases, sizeof cases / sizeof *cases, true);
