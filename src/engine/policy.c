@@ -19,8 +19,8 @@ int64_t ommai_choose_carried(const struct ommai_load *load) {
   return ommai_min_i64(load->n_patient, ommai_max_i64(room / row_share(load), 1));
 }
 
-/* What the rows of whole answers in the next step leave of it, or the last step where it was longer;
- * a quarter at least. */
+/* What the rows of whole answers in the next step leave of it, or the last step where it was
+ * longer; a quarter at least. */
 static int64_t slice_share(const struct ommai_load *load) {
   int64_t share = others_share(load), taken = 0;
   if (load->n_streams) taken = ommai_choose_carried(load) * row_share(load);
