@@ -40,7 +40,13 @@ KIMI_SPECIAL = {"[BOS]": 0, "[EOS]": 1, "<|im_end|>": 2, "<|im_user|>": 3, "<|im
                 "<|media_pad|>": 21, "[UNK]": 254, "[PAD]": 255}
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tiktoken.model", "vocab.json", "merges.txt")
 # Test checkpoints of the families, whose chat templates the program knows.
-TEMPLATES_OF = {"qwen3_vl": "qwen3_vl_tied", "qwen2_vl": "qwen2_vl_tied", "qwen2_5_vl": "qwen2_5_vl_tied", "kimi_vl": "kimi_vl"}
+TEMPLATES_OF = {
+    "qwen3_vl": "qwen3_vl_tied",
+    "qwen3_5": "qwen3_5_tied",
+    "qwen2_vl": "qwen2_vl_tied",
+    "qwen2_5_vl": "qwen2_5_vl_tied",
+    "kimi_vl": "kimi_vl",
+}
 GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden"
 
 

@@ -30,6 +30,7 @@ class Text:
     vocab: int
     tied: bool
     experts: int = 0
+    value_heads: int = 0  # of gated delta nets, next to 16 key heads
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ MODELS = {
     "qwen3-vl-2b": Model("qwen3_vl", QWEN3_SMALL, Text(28, 2048, 16, 8, 6144, 151936, True)),
     "qwen3-vl-4b": Model("qwen3_vl", QWEN3_SMALL, Text(36, 2560, 32, 8, 9728, 151936, True)),
     "qwen3-vl-8b": Model("qwen3_vl", QWEN3_LARGE, Text(36, 4096, 32, 8, 12288, 151936, False)),
+    "qwen3.5-0.8b": Model("qwen3_5", Tower(12, 768, 3072, 12), Text(24, 1024, 8, 2, 3584, 248320, True, value_heads=16)),
+    "qwen3.5-9b": Model("qwen3_5", replace(QWEN3_LARGE, marked=()), Text(32, 4096, 16, 4, 12288, 248320, False, value_heads=32)),
     "qwen2-vl-2b": Model("qwen2_vl", QWEN2, Text(28, 1536, 12, 2, 8960, 151936, True)),
     "qwen2-vl-7b": Model("qwen2_vl", QWEN2, Text(28, 3584, 28, 4, 18944, 152064, False)),
     "qwen2.5-vl-3b": Model("qwen2_5_vl", QWEN2_5, Text(36, 2048, 16, 2, 11008, 151936, True)),
@@ -114,7 +117,47 @@ def _qwen3_shapes(model: Model) -> Shapes:
     yield from _qwen3_merger("model.visual.merger", hidden, text.hidden, hidden)
     for index in range(len(tower.marked)):
         yield from _qwen3_merger(f"model.visual.deepstack_merger_list.{index}", hidden, text.hidden, 4 * hidden)
-    yield from _qwen_text("model.language_model", text, qwen3=True)
+    if text.value_heads:
+        yield from _hybrid_text("model.language_model", text)
+    else:
+        yield from _qwen_text("model.language_model", text, qwen3=True)
+
+
+def _delta_net(name: str, text: Text) -> Shapes:
+    values = text.value_heads * 128
+    channels = 2 * 16 * 128 + values
+    yield f"{name}.in_proj_qkv.weight", (channels, text.hidden)
+    yield f"{name}.in_proj_z.weight", (values, text.hidden)
+    yield f"{name}.in_proj_b.weight", (text.value_heads, text.hidden)
+    yield f"{name}.in_proj_a.weight", (text.value_heads, text.hidden)
+    yield f"{name}.conv1d.weight", (channels, 1, 4)
+    yield f"{name}.A_log", (text.value_heads,)
+    yield f"{name}.dt_bias", (text.value_heads,)
+    yield f"{name}.norm.weight", (128,)
+    yield f"{name}.out_proj.weight", (text.hidden, values)
+
+
+def _hybrid_text(prefix: str, text: Text) -> Shapes:
+    """Qwen3.5: every fourth layer is attention, with gates next to the queries."""
+    head = 256
+    yield f"{prefix}.embed_tokens.weight", (text.vocab, text.hidden)
+    for index in range(text.layers):
+        layer = f"{prefix}.layers.{index}"
+        yield from _norm(f"{layer}.input_layernorm", text.hidden, bias=False)
+        yield from _norm(f"{layer}.post_attention_layernorm", text.hidden, bias=False)
+        if (index + 1) % 4:
+            yield from _delta_net(f"{layer}.linear_attn", text)
+        else:
+            yield f"{layer}.self_attn.q_proj.weight", (2 * text.heads * head, text.hidden)
+            yield f"{layer}.self_attn.k_proj.weight", (text.kv_heads * head, text.hidden)
+            yield f"{layer}.self_attn.v_proj.weight", (text.kv_heads * head, text.hidden)
+            yield f"{layer}.self_attn.o_proj.weight", (text.hidden, text.heads * head)
+            yield from _norm(f"{layer}.self_attn.q_norm", head, bias=False)
+            yield from _norm(f"{layer}.self_attn.k_norm", head, bias=False)
+        yield from _gated(f"{layer}.mlp", text.hidden, text.intermediate)
+    yield from _norm(f"{prefix}.norm", text.hidden, bias=False)
+    if not text.tied:
+        yield "lm_head.weight", (text.vocab, text.hidden)
 
 
 def _qwen_text(prefix: str, text: Text, qwen3: bool) -> Shapes:
@@ -182,6 +225,27 @@ def _qwen3_config(model: Model, ids: dict[str, int]) -> dict[str, Any]:
             "temporal_patch_size": 2,
         },
     }
+
+
+def _qwen3_5_config(model: Model, ids: dict[str, int]) -> dict[str, Any]:
+    config = _qwen3_config(model, ids)
+    text = config["text_config"]
+    del text["rope_scaling"], text["rope_theta"]
+    text |= {
+        "model_type": "qwen3_5_text",
+        "attn_output_gate": True,
+        "full_attention_interval": 4,
+        "head_dim": 256,
+        "linear_conv_kernel_dim": 4,
+        "linear_key_head_dim": 128,
+        "linear_num_key_heads": 16,
+        "linear_num_value_heads": model.text.value_heads,
+        "linear_value_head_dim": 128,
+        "rope_parameters": {"mrope_interleaved": True, "mrope_section": [11, 11, 10], "partial_rotary_factor": 0.25,
+                            "rope_theta": 10000000, "rope_type": "default"},
+    }
+    config["vision_config"]["model_type"] = "qwen3_5"
+    return config | {"architectures": ["Qwen3_5ForConditionalGeneration"], "model_type": "qwen3_5"}
 
 
 # ---- Qwen2-VL and Qwen2.5-VL
@@ -381,8 +445,8 @@ def _kimi_config(model: Model, ids: dict[str, int]) -> dict[str, Any]:
     }
 
 
-_SHAPES = {"qwen3_vl": _qwen3_shapes, "qwen2_vl": _qwen2_shapes, "qwen2_5_vl": _qwen2_5_shapes, "kimi_vl": _kimi_shapes}
-_CONFIGS = {"qwen3_vl": _qwen3_config, "qwen2_vl": _qwen2_config, "qwen2_5_vl": _qwen2_config, "kimi_vl": _kimi_config}
+_SHAPES = {"qwen3_vl": _qwen3_shapes, "qwen3_5": _qwen3_shapes, "qwen2_vl": _qwen2_shapes, "qwen2_5_vl": _qwen2_5_shapes, "kimi_vl": _kimi_shapes}
+_CONFIGS = {"qwen3_vl": _qwen3_config, "qwen3_5": _qwen3_5_config, "qwen2_vl": _qwen2_config, "qwen2_5_vl": _qwen2_config, "kimi_vl": _kimi_config}
 
 
 def tensor_shapes(model: Model) -> dict[str, tuple[int, ...]]:
@@ -409,7 +473,7 @@ def preprocessor_config(model: Model) -> dict[str, Any]:
             "patch_size": 14,
         }
     common = {"merge_size": 2, "temporal_patch_size": 2}
-    if model.family == "qwen3_vl":
+    if model.family in ("qwen3_vl", "qwen3_5"):
         return common | {
             "image_processor_type": "Qwen2VLImageProcessorFast",
             "processor_class": "Qwen3VLProcessor",

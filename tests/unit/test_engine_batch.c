@@ -386,6 +386,9 @@ static void so_with_snapshots(void **state) {
   int n = is_large() ? MAX_REQUESTS : test_small() ? 12 : 48;
   check_model(HYBRID, NULL, OMMA_KV_CACHE_AUTO, false, n, 5000);
   check_model(HYBRID, NULL, OMMA_KV_CACHE_INT8, false, n, 5001);
+  check_model("qwen3_5_untied", NULL, OMMA_KV_CACHE_AUTO, true, n, 5002);
+  check_model("qwen3_5_tied", NULL, OMMA_KV_CACHE_INT8, false, n, 5003);
+  check_model("qwen3_5_moe", "int8", OMMA_KV_CACHE_AUTO, false, n, 5004);
 }
 
 /* ---- a storm ---- */
