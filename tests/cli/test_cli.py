@@ -544,6 +544,7 @@ RELEASED = {
     "qwen3-vl-4b": ("qwen3_vl", 36, 4.44, True),
     "qwen3-vl-8b": ("qwen3_vl", 36, 8.77, False),
     "qwen3-vl-32b": ("qwen3_vl", 64, 33.36, False),
+    "qwen3.5-0.8b": ("qwen3_5", 24, 0.853, True),
     "qwen3-vl-30b-a3b": ("qwen3_vl_moe", 48, 31.07, False),
     "qwen3-vl-235b-a22b": ("qwen3_vl_moe", 94, 235.7, False),
     "kimi-vl-a3b-instruct": ("kimi_vl", 27, 16.4, False),

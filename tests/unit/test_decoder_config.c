@@ -4,7 +4,9 @@
 
 #include "base/allocator.h"
 #include "families/text_family.h"
+#include "language/delta_net.h"
 #include "language/experts.h"
+#include "language/grouped_attention.h"
 #include "language/kv_cache.h"
 #include "language/mla.h"
 #include "support/test.h"
@@ -150,6 +152,33 @@ static void layers_with_experts_are_listed(void **state) {
   free(json);
 }
 
+#define HYBRID &ommai_text_qwen3_5
+#define QWEN3_5                                                                                                         \
+  "{\"text_config\":{\"hidden_size\":1024,\"num_hidden_layers\":6,\"num_attention_heads\":8,\"num_key_value_heads\":2," \
+  "\"intermediate_size\":3584,\"vocab_size\":248320,\"max_position_embeddings\":262144}}"
+
+/* Without their keys: every fourth layer sees all, 16 and 32 heads of 128, 64 of 256 values are
+ * rotated. */
+static void hybrids_have_the_classes_defaults(void **state) {
+  (void)state;
+  struct ommai_decoder_config config;
+  struct omma_error error;
+  assert_ok(parse(QWEN3_5, HYBRID, &config, &error), &error);
+  for (int i = 0; i < 6; i++) assert_true(config.layers[i].mixer == (i == 3 ? &ommai_grouped_attention : &ommai_delta_net));
+  assert_int_equal(config.delta.n_key_heads, 16);
+  assert_int_equal(config.delta.n_value_heads, 32);
+  assert_int_equal(config.delta.key_dim, 128);
+  assert_int_equal(config.delta.value_dim, 128);
+  assert_int_equal(config.delta.kernel, 4);
+  assert_int_equal(config.head_dim, 256);
+  assert_int_equal(config.rotary_dim, 64);
+  assert_true(config.output_gate && config.qk_norm && config.mrope_interleaved);
+  char *json = changed(QWEN3_5, "full_attention_interval", "2");
+  assert_ok(parse(json, HYBRID, &config, &error), &error);
+  for (int i = 0; i < 6; i++) assert_true(config.layers[i].mixer == (i % 2 ? &ommai_grouped_attention : &ommai_delta_net));
+  free(json);
+}
+
 static void what_cannot_be_honoured_is_refused_by_name(void **state) {
   (void)state;
   static const struct {
@@ -185,9 +214,21 @@ static void what_cannot_be_honoured_is_refused_by_name(void **state) {
       {&ommai_text_qwen3_moe, "num_experts_per_tok", "129", "at most the 128 experts", OMMA_ERROR_FORMAT},
       {&ommai_text_qwen3_moe, "mlp_only_layers", "[48]", "mlp_only_layers", OMMA_ERROR_FORMAT},
       {&ommai_text_qwen3_moe, "moe_intermediate_size", "0", "moe_intermediate_size", OMMA_ERROR_FORMAT},
+      {HYBRID, "attn_output_gate", "false", "attn_output_gate", OMMA_ERROR_UNSUPPORTED},
+      {HYBRID, "layer_types", "[\"linear_attention\"]", "num_hidden_layers = 6", OMMA_ERROR_FORMAT},
+      {HYBRID, "layer_types", "[\"full_attention\",\"a\",\"a\",\"a\",\"a\",\"a\"]", "layer 1, found \"a\"",
+       OMMA_ERROR_UNSUPPORTED},
+      {HYBRID, "full_attention_interval", "0", "full_attention_interval", OMMA_ERROR_FORMAT},
+      {HYBRID, "linear_num_value_heads", "24", "multiple of linear_num_key_heads 16", OMMA_ERROR_FORMAT},
+      {HYBRID, "linear_key_head_dim", "257", "linear_key_head_dim", OMMA_ERROR_FORMAT},
+      {HYBRID, "linear_conv_kernel_dim", "9", "linear_conv_kernel_dim", OMMA_ERROR_FORMAT},
+      {HYBRID, "partial_rotary_factor", "0.001", "partial_rotary_factor", OMMA_ERROR_UNSUPPORTED},
+      {HYBRID, "partial_rotary_factor", "0.5", "head_dim * partial_rotary_factor / 2 = 64", OMMA_ERROR_FORMAT},
+      {&ommai_text_qwen3_5_moe, "num_experts", NULL, "\"num_experts\" is missing", OMMA_ERROR_FORMAT},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    const char *base = cases[i].family == DEEPSEEK            ? KIMI
+    const char *base = cases[i].family == DEEPSEEK                                               ? KIMI
+                       : cases[i].family == HYBRID || cases[i].family == &ommai_text_qwen3_5_moe ? QWEN3_5
                        : cases[i].family == &ommai_text_qwen2 ? QWEN2(2048, 36, 16, 2, 11008, 151936, true)
                                                               : QWEN3_TEXT(2048, 48, 32, 4, 6144, MOE(768)) "}";
     struct ommai_decoder_config config;
@@ -258,9 +299,13 @@ static void heads_have_the_classes_width(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(published_sizes_are_known),      cmocka_unit_test(keys_become_properties),
-      cmocka_unit_test(layers_with_experts_are_listed), cmocka_unit_test(layers_slide_as_the_config_says),
-      cmocka_unit_test(heads_have_the_classes_width),   cmocka_unit_test(what_cannot_be_honoured_is_refused_by_name),
+      cmocka_unit_test(published_sizes_are_known),
+      cmocka_unit_test(keys_become_properties),
+      cmocka_unit_test(layers_with_experts_are_listed),
+      cmocka_unit_test(layers_slide_as_the_config_says),
+      cmocka_unit_test(hybrids_have_the_classes_defaults),
+      cmocka_unit_test(heads_have_the_classes_width),
+      cmocka_unit_test(what_cannot_be_honoured_is_refused_by_name),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
