@@ -105,13 +105,14 @@ BEGIN {
   allowed["engine"] = "base text grammar model request runner engine"
   allowed["bench_client"] = "base image text bench_client"
   allowed["server"] = "base server"
-  allowed["cli"] = "base cli bench_client"
+  allowed["reading"] = "base families image bench_client reading"
+  allowed["cli"] = "base cli bench_client reading"
   for (folder in allowed) {
     count = split(allowed[folder], list, " ")
     for (i = 1; i <= count; i++) may_include[folder, list[i]] = 1
   }
   for (folder in allowed) library[folder] = 1
-  delete library["server"]; delete library["cli"]; delete library["bench_client"]
+  delete library["server"]; delete library["cli"]; delete library["bench_client"]; delete library["reading"]
   unsafe = "strcpy|strcat|sprintf|vsprintf|gets|strtok|atoi|atol|atoll|atof|alloca|system|popen|rand|srand"
   quiet = "abort|exit|_exit|quick_exit|assert|printf|vprintf|puts|putchar|perror"
   heap = "malloc|calloc|realloc|free"

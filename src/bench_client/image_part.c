@@ -48,6 +48,15 @@ enum omma_status ommai_image_part_from_file(const void *bytes, size_t size, cons
   return status;
 }
 
+enum omma_status ommai_image_part_png(const uint8_t *pixels, int32_t width, int32_t height,
+                                      const struct omma_allocator *allocator, json_t **part, struct omma_error *error) {
+  struct ommai_image_bytes png;
+  OMMAI_TRY(ommai_image_write_png(pixels, width, height, &png, error));
+  enum omma_status status = inline_part("image/png", png.data, png.size, allocator, part, error);
+  ommai_image_bytes_release(&png);
+  return status;
+}
+
 static enum omma_status inline_file(const char *path, const struct omma_allocator *allocator, json_t **part,
                                     struct omma_error *error) {
   char *bytes;
@@ -60,12 +69,8 @@ static enum omma_status inline_file(const char *path, const struct omma_allocato
     ommai_error_prefix(error, "%s", path);
     return status;
   }
-  struct ommai_image_bytes png;
-  status = ommai_image_write_png(image->pixels, image->width, image->height, &png, error);
+  status = ommai_image_part_png(image->pixels, image->width, image->height, allocator, part, error);
   ommai_image_destroy(image);
-  if (status != OMMA_OK) return status;
-  status = inline_part("image/png", png.data, png.size, allocator, part, error);
-  ommai_image_bytes_release(&png);
   return status;
 }
 

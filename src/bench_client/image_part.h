@@ -12,7 +12,11 @@
 enum omma_status ommai_image_part_from_pixels(const uint8_t *pixels, int32_t width, int32_t height,
                                               const struct omma_allocator *allocator, json_t **part, struct omma_error *error);
 
-/* The same for an image file in memory, which is decoded first. */
+/* The same as a PNG. */
+enum omma_status ommai_image_part_png(const uint8_t *pixels, int32_t width, int32_t height,
+                                      const struct omma_allocator *allocator, json_t **part, struct omma_error *error);
+
+/* A JPEG of an image file in memory, which is decoded first. */
 enum omma_status ommai_image_part_from_file(const void *bytes, size_t size, const struct omma_allocator *allocator,
                                             json_t **part, struct omma_error *error);
 

@@ -1,49 +1,31 @@
 /* One thread reads lines, starts requests and writes what came of them, in the order in which they
  * end. Requests run on the server's workers, which prepare them, and on the engine; their number
- * at once is bounded, and with it the memory. A request that finds the memory taken by others
- * (status 503) is set aside and run again alone. */
+ * at once is bounded, and with it the memory. */
 #include "cli/batch_run.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/allocator.h"
 #include "base/clock.h"
+#include "cli/batch_slots.h"
 #include "cli/diagnostics.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "cli/text_lines.h"
 #include "server/batch_request.h"
 
-#define BUSY 503
-
-struct slot {
-  struct ommai_batch_request *request; /* NULL: free */
-  atomic_bool replied;
-  bool set_aside, alone;
-};
-
 struct run {
   const struct ommai_batch_job *job;
   struct ommai_text_lines lines;
   json_t *seen; /* custom_ids of the lines so far */
-  struct slot *slots;
-  size_t n_running, n_set_aside;
+  struct ommai_batch_slots slots;
   bool at_end, waits_for_input;
   double started;
   struct ommai_progress progress;
   struct ommai_batch_counts *counts;
 };
-
-/* On a worker or on the engine's thread. */
-static void on_reply(void *context) {
-  struct slot *slot = context;
-  atomic_store(&slot->replied, true);
-  ommai_interrupt_wake();
-}
 
 static void show_progress(struct run *run) {
   const struct ommai_batch_counts *counts = run->counts;
@@ -132,50 +114,27 @@ static int next_request(struct run *run, struct ommai_batch_request **request) {
   return code;
 }
 
-static void start(struct run *run, struct slot *slot) {
-  run->n_running++;
-  atomic_store(&slot->replied, false);
-  if (!ommai_batch_request_start(slot->request, on_reply, slot)) on_reply(slot);
-}
-
 /* Writes the results that are there. */
 static int collect(struct run *run) {
   int code = OMMAI_EXIT_DONE;
-  for (size_t i = 0; i < run->job->n_parallel && code == OMMAI_EXIT_DONE; i++) {
-    struct slot *slot = &run->slots[i];
-    if (!slot->request || slot->set_aside || !atomic_load(&slot->replied)) continue;
-    run->n_running--;
-    if (ommai_batch_request_status(slot->request) == BUSY && !slot->alone) {
-      slot->set_aside = true;
-      run->n_set_aside++;
-    } else {
-      code = finish(run, slot->request);
-      *slot = (struct slot){.request = NULL};
-    }
+  struct ommai_batch_slot *slot;
+  while (code == OMMAI_EXIT_DONE && (slot = ommai_batch_slots_done(&run->slots)) != NULL) {
+    code = finish(run, slot->request);
+    slot->request = NULL;
   }
   return code;
 }
 
-/* Starts one request that was set aside, when no other runs. */
-static void start_alone(struct run *run) {
-  for (size_t i = 0; i < run->job->n_parallel && run->n_running == 0; i++) {
-    struct slot *slot = &run->slots[i];
-    if (!slot->set_aside) continue;
-    slot->set_aside = false;
-    slot->alone = true;
-    run->n_set_aside--;
-    start(run, slot);
-  }
-}
-
 static int fill(struct run *run) {
   int code = OMMAI_EXIT_DONE;
+  struct ommai_batch_slot *slot;
   run->waits_for_input = false;
-  for (size_t i = 0; i < run->job->n_parallel && code == OMMAI_EXIT_DONE && !run->at_end && !run->waits_for_input; i++) {
-    struct slot *slot = &run->slots[i];
-    if (slot->request) continue;
-    code = next_request(run, &slot->request);
-    if (code == OMMAI_EXIT_DONE && slot->request) start(run, slot);
+  while (code == OMMAI_EXIT_DONE && !run->at_end && !run->waits_for_input &&
+         (slot = ommai_batch_slots_free(&run->slots)) != NULL) {
+    struct ommai_batch_request *request;
+    code = next_request(run, &request);
+    if (!request) break;
+    ommai_batch_slots_start(&run->slots, slot, request, NULL);
   }
   return code;
 }
@@ -183,19 +142,13 @@ static int fill(struct run *run) {
 static int answer_lines(struct run *run) {
   for (;;) {
     int code = collect(run);
-    if (code == OMMAI_EXIT_DONE && !ommai_interrupted()) {
-      if (run->n_set_aside) {
-        start_alone(run);
-      } else {
-        code = fill(run);
-      }
-    }
+    if (code == OMMAI_EXIT_DONE && !ommai_interrupted()) code = fill(run);
     if (code != OMMAI_EXIT_DONE || ommai_interrupted()) return code;
-    if (run->n_running == 0 && run->n_set_aside == 0 && run->at_end) return code;
+    if (ommai_batch_slots_idle(&run->slots) && run->at_end) return code;
     show_progress(run);
-    if (run->waits_for_input && !run->n_set_aside) {
+    if (run->waits_for_input && !run->slots.n_set_aside) {
       ommai_interrupt_wait_or_read(run->job->input);
-    } else if (run->n_running) {
+    } else if (run->slots.n_running) {
       ommai_interrupt_wait();
     }
   }
@@ -205,21 +158,19 @@ int ommai_batch_run(const struct ommai_batch_job *job, struct ommai_batch_counts
   struct run run = {.job = job,
                     .lines = {.file = job->input, .limit = job->max_line_bytes},
                     .seen = json_object(),
-                    .slots = ommai_allocate(&ommai_default_allocator, job->n_parallel, sizeof *run.slots),
                     .started = ommai_clock_seconds(),
                     .counts = counts};
   *counts = (struct ommai_batch_counts){0};
   int code = OMMAI_EXIT_FAILED;
-  if (run.slots && run.seen) {
+  if (ommai_batch_slots_init(&run.slots, job->n_parallel) && run.seen) {
     ommai_progress_begin_long(&run.progress, "batch");
     code = answer_lines(&run);
     ommai_progress_end(&run.progress);
   } else {
     ommai_failed("batch: out of memory");
   }
-  for (size_t i = 0; run.slots && i < job->n_parallel; i++) ommai_batch_request_destroy(run.slots[i].request);
   counts->seconds = ommai_clock_seconds() - run.started;
-  ommai_release(&ommai_default_allocator, run.slots, job->n_parallel, sizeof *run.slots);
+  ommai_batch_slots_release(&run.slots);
   ommai_text_lines_release(&run.lines);
   json_decref(run.seen);
   return code;

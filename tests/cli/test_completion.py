@@ -12,7 +12,7 @@ import time
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-COMMANDS = ["chat", "run", "serve", "batch", "encode", "preprocess", "tokenize", "detokenize", "plan", "info", "verify", "bench attention",
+COMMANDS = ["chat", "run", "serve", "batch", "read", "encode", "preprocess", "tokenize", "detokenize", "plan", "info", "verify", "bench attention",
             "bench encoder", "bench decode", "bench serve"]
 
 

@@ -1,5 +1,5 @@
 """Drawn pages of documents, and what a model that reads them might say: a pure function of a page's
-or a crop's PNG bytes, so that any server can answer it."""
+or a crop's pixels, so that any server can answer it."""
 
 import random
 import zlib
@@ -109,7 +109,7 @@ def element_answer(rng, prompt):
     return rng.choice([" ", "\n"]).join(parts)
 
 
-def answer(prompt, png):
-    """What the model says to a prompt about an image file."""
-    rng = random.Random(zlib.crc32(png))
+def answer(prompt, pixels):
+    """What the model says to a prompt about an image's bytes of RGB."""
+    rng = random.Random(zlib.crc32(pixels))
     return layout_answer(rng) if "Layout" in prompt else element_answer(rng, prompt)

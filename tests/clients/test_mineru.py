@@ -4,6 +4,7 @@ program itself with a small checkpoint of that architecture, as a directory and 
 
 import asyncio
 import http.server
+import io
 import json
 import sys
 import threading
@@ -14,6 +15,7 @@ import mineru_vl_utils
 import pytest
 from conftest import REPOSITORY
 from document_pages import answer, draw_page
+from PIL import Image
 from server_process import ServerProcess, check_output
 
 CHECKPOINT = REPOSITORY / "tests" / "golden" / "qwen2_vl_tied"
@@ -39,7 +41,7 @@ class Recorder(http.server.BaseHTTPRequestHandler):
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         (image, prompt) = request["messages"][-1]["content"]
         png = b64decode(image["image_url"]["url"].split(",")[1])
-        text = answer(prompt["text"], png)
+        text = answer(prompt["text"], Image.open(io.BytesIO(png)).tobytes())
         (self.server.folder / f"{zlib.crc32(png):08x}").write_text(text, encoding="utf-8", newline="")
         self.reply({"choices": [{"finish_reason": "stop", "message": {"role": "assistant", "content": text}}]})
 

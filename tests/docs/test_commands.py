@@ -1,8 +1,8 @@
 """Each block of commands runs as it stands, in a fresh clone whose build is done, and ends well.
 
 A clone for each block, with the names that stand for the reader's own: DIR is the demo model,
-cat.jpg, photo.jpg and a.* are images. Servers are waited for before the next command. The quick
-ones have a network of their own, where ports are free and nothing is outside."""
+cat.jpg, photo.jpg and a.* are images, scans/ holds one. Servers are waited for before the next
+command. The quick ones have a network of their own, where ports are free and nothing is outside."""
 
 import os
 import re
@@ -53,6 +53,8 @@ def stand_ins(folder):
     (folder / "DIR").symlink_to("models/demo")
     for name in ("cat.jpg", "photo.jpg", "a.jpg", "a.png"):
         shutil.copy(demo / "images" / "cross.png", folder / name)
+    (folder / "scans").mkdir()
+    shutil.copy(demo / "images" / "cross.png", folder / "scans" / "cross.png")
     question = '{"messages": [{"role": "user", "content": "What is this?"}], "max_tokens": 4}'
     line = f'{{"custom_id": "1", "method": "POST", "url": "/v1/chat/completions", "body": {question}}}\n'
     (folder / "in.jsonl").write_text(line)

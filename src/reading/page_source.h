@@ -1,0 +1,28 @@
+/* Where pages come from: PDF files, and images, which have one page. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "reading/pdf_render.h"
+
+struct ommai_page_source {
+  const char *path;
+  bool is_pdf; /* by its first bytes */
+  int64_t n_pages;
+};
+
+/* Whether a file's name ends as those of PDF files and images do. */
+bool ommai_page_source_is_name(const char *name);
+
+/* Errors: IO, and those of ommai_pdf_count_pages. */
+enum omma_status ommai_page_source_open(const char *path, const struct ommai_pdf_limits *limits,
+                                        struct ommai_page_source *source, struct omma_error *error);
+
+/* A page from 1; dpi is for PDF files. Errors: those of ommai_pdf_render and ommai_image_decode. */
+enum omma_status ommai_page_source_load(const struct ommai_page_source *source, int64_t page, int dpi,
+                                        const struct ommai_pdf_limits *limits, struct ommai_image **image,
+                                        struct omma_error *error);
+
+/* Writes an image to a PNG file, which is there whole or not at all. Errors: IO, MEMORY,
+ * INTERNAL. */
+enum omma_status ommai_page_write_png(const struct ommai_image *image, const char *path, struct omma_error *error);

@@ -1,0 +1,209 @@
+"""`omma read`: documents to Markdown with a real model, stopped and taken up again; PDF files that
+were made to harm. Requests, blocks and their forms: tests/reading.
+
+Run with: pytest tests/cli --omma build/release/omma
+"""
+
+import html.parser
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+import pdf_files
+import pytest
+from PIL import Image
+
+from omma_program import refused
+
+needs_poppler = pytest.mark.skipif(not (shutil.which("pdftoppm") and shutil.which("pdfinfo")), reason="poppler-utils is not installed")
+
+
+@pytest.fixture
+def words(model, tmp_path):
+    """A command that reads pages as a whole, briefly, into tmp_path/out."""
+    return ["read", "--model", model, "--prompt", "Read.", "--dpi", "36", "--max-model-len", "128", "-o", tmp_path / "out"]
+
+
+def save(folder, **files):
+    for name, data in files.items():
+        (folder / f"{name}.pdf").write_bytes(data)
+    return [folder / f"{name}.pdf" for name in files]
+
+
+def run(omma, words, *more, code=0):
+    done = omma(*words, *more)
+    assert (done.returncode, done.stdout) == (code, b""), done.stderr.decode()
+    return done.stderr.decode()
+
+
+def journal(folder, name):
+    return [json.loads(line) for line in (folder / "out" / f"{name}.pages.jsonl").read_text(encoding="utf-8").splitlines()][1:]
+
+
+@needs_poppler
+def test_a_document_a_folder_and_an_image(omma, words, tmp_path):
+    scans = tmp_path / "scans"
+    scans.mkdir()
+    Image.new("RGB", (80, 60), "white").save(scans / "b.png")
+    Image.new("RGB", (70, 90), "white").save(scans / "a.jpg")
+    (scans / "notes.txt").write_text("no image")
+    paths = [*save(tmp_path, three=pdf_files.pages(3), b=pdf_files.pages(1)), scans]
+    said = run(omma, words, *paths)
+    assert "4 documents, 6 pages, as page" in said and "6 pages read, 0 failed" in said
+    names = {"three", "b", "b-2", "a"}
+    assert {file.name for file in (tmp_path / "out").iterdir()} == {name + end for name in names for end in (".md", ".json", ".pages.jsonl")}
+    document = json.loads((tmp_path / "out" / "three.json").read_text(encoding="utf-8"))
+    assert document["source"] == str(paths[0]) and [page["page"] for page in document["pages"]] == [1, 2, 3]
+    assert all((page["width"], page["height"]) == (100, 100) for page in document["pages"])
+    contents = [page["blocks"][0]["content"] for page in document["pages"]]
+    assert (tmp_path / "out" / "three.md").read_bytes().decode() == "\n\n".join(text for text in contents if text) + "\n"
+    assert json.loads((tmp_path / "out" / "a.json").read_text(encoding="utf-8"))["pages"][0]["width"] == 70
+
+
+@needs_poppler
+@pytest.mark.parametrize(("form", "ending"), [("html", "html"), ("text", "txt"), ("doctags", "doctags"), ("json", "json")])
+def test_forms(omma, words, tmp_path, form, ending):
+    run(omma, words, *save(tmp_path, two=pdf_files.pages(2)), "--format", form)
+    text = (tmp_path / "out" / f"two.{ending}").read_text(encoding="utf-8")
+    assert sorted(file.suffix for file in (tmp_path / "out").iterdir()) == sorted({f".{ending}", ".json", ".jsonl"})
+    if form == "html":
+        parser = html.parser.HTMLParser()
+        parser.feed(text)
+        assert text.count("<section") == 2 and "</html>" in text
+    elif form == "doctags":
+        assert text.startswith("<doctag>\n<text><loc_0><loc_0><loc_500><loc_500>") and text.count("<page_break>") == 1
+
+
+@needs_poppler
+def test_some_pages(omma, words, tmp_path):
+    paths = save(tmp_path, five=pdf_files.pages(5))
+    for given, wanted in (("2-3", [2, 3]), ("4-", [4, 5]), ("5", [5]), ("3-99", [3, 4, 5])):
+        run(omma, words, *paths, "--pages", given)
+        assert sorted(page["page"] for page in journal(tmp_path, "five")) == wanted
+    assert "has fewer pages" in run(omma, words, *paths, "--pages", "6", code=1)
+    for wrong in ("0", "3-1", "x", "1-2-3", "-"):
+        refused(omma(*words, *paths, f"--pages={wrong}"), 2, "--pages")
+
+
+@needs_poppler
+def test_a_page_that_fails_fails_alone(omma, words, tmp_path):
+    paths = save(tmp_path, good=pdf_files.pages(2), wide=pdf_files.pages(1, side=3000))
+    said = run(omma, words, *paths, "--max-page-pixels", "100000", code=1)
+    assert f"read: {paths[1]}: page 1: has 1500 x 1500 pixels: at most 100000 are allowed" in said and "2 pages read, 1 failed" in said
+    assert "error" in journal(tmp_path, "wide")[0] and len(journal(tmp_path, "good")) == 2
+    said = run(omma, words, *paths, "--resume")
+    assert "1 pages read, 0 failed, 2 read before" in said
+
+
+@needs_poppler
+def test_killed_and_started_again(omma, words, tmp_path, request):
+    """At any moment: each page is read once, and the files are those of a run without a stop."""
+    paths = save(tmp_path, twelve=pdf_files.pages(12), four=pdf_files.pages(4))
+    run(omma, words, *paths)
+    wanted = {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir() if file.suffix != ".jsonl"}
+    rng = random.Random(time.time_ns())
+    for _ in range(10 if request.config.getoption("--full") else 2):
+        shutil.rmtree(tmp_path / "out")
+        for attempt in range(40):
+            process = subprocess.Popen([omma.path, *map(str, words), *map(str, paths), "--resume"], stderr=subprocess.PIPE)
+            try:
+                process.communicate(timeout=rng.uniform(0.05, 0.6) * (1 + attempt / 4))
+            except subprocess.TimeoutExpired:
+                process.send_signal(rng.choice([signal.SIGKILL, signal.SIGTERM]))
+                process.communicate()
+            if process.returncode == 0:
+                break
+        assert process.returncode == 0
+        assert {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir() if file.suffix != ".jsonl"} == wanted
+        for name, n in (("twelve", 12), ("four", 4)):
+            assert sorted(page["page"] for page in journal(tmp_path, name)) == list(range(1, n + 1))
+
+
+@needs_poppler
+def test_resume_begins_anew_with_other_settings(omma, words, tmp_path):
+    paths = save(tmp_path, two=pdf_files.pages(2))
+    run(omma, words, *paths)
+    assert "0 pages read, 0 failed, 2 read before" in run(omma, words, *paths, "--resume")
+    assert "2 pages read" in run(omma, words, *paths, "--resume", "--dpi", "40")
+    (tmp_path / "two.pdf").write_bytes(pdf_files.pages(3))
+    assert "3 pages read" in run(omma, words, *paths, "--resume", "--dpi", "40")
+    with (tmp_path / "out" / "two.pages.jsonl").open("a") as file:
+        file.write('{"page": 1, "blo')  # torn
+    assert "0 pages read, 0 failed, 3 read before" in run(omma, words, *paths, "--resume", "--dpi", "40")
+    assert len(journal(tmp_path, "two")) == 3
+
+
+HOSTILE = {
+    "encrypted": (pdf_files.encrypted, "is encrypted and needs a password"),
+    "broken": (lambda: b"%PDF-1.4\nnothing of a document", "cannot be read"),
+    "cut": (lambda: pdf_files.pages(3)[:300], None),
+    "empty": (lambda: b"", "cannot identify image"),
+    "no_pdf": (lambda: b"plain text", "is not a PDF file"),
+    "tree_of_itself": (pdf_files.tree_of_itself, None),
+    "calling_itself": (pdf_files.calling_itself, ""),
+    "ten_metres": (lambda: pdf_files.pages(1, side=28346), "needs more than 1024 MiB or 60 s"),
+    "script": (pdf_files.script, ""),
+    "without_fonts": (pdf_files.without_fonts, ""),
+}
+
+
+@needs_poppler
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_files(omma, words, tmp_path, name, monkeypatch):
+    """One line each; a good file next to them is read. None: either is right."""
+    make, expected = HOSTILE[name]
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    paths = save(tmp_path, good=pdf_files.pages(1), **{name: make()})
+    words = [word if word != "36" else "200" for word in words] if name == "ten_metres" else words
+    done = omma(*words, *paths)
+    said = done.stderr.decode()
+    lines = [line for line in said.splitlines() if str(paths[1]) in line]
+    if expected is not None:
+        assert bool(lines) == bool(expected) and expected in "".join(lines), said
+    assert len(lines) <= 3 and done.returncode == bool(lines), said
+    assert len(journal(tmp_path, "good")) == 1 and not list(temporary.iterdir())
+
+
+@needs_poppler
+def test_many_pages(omma, words, tmp_path):
+    """Only those that are asked for are rendered."""
+    paths = save(tmp_path, many=pdf_files.pages(5000))
+    assert "1 documents, 2 pages" in run(omma, words, *paths, "--pages", "4999-")
+    assert sorted(page["page"] for page in journal(tmp_path, "many")) == [4999, 5000]
+
+
+@needs_poppler
+def test_memory_does_not_grow_with_the_pages(omma, words, tmp_path):
+    def peak(n):
+        process = subprocess.Popen([omma.path, *map(str, words), *map(str, save(tmp_path, many=pdf_files.pages(n)))], stderr=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0
+        return usage.ru_maxrss
+    assert peak(60) < peak(6) + 8192  # KiB
+
+
+@needs_poppler
+def test_a_bomb_of_pixels(omma, words, tmp_path, request):
+    """Rendered within its limits or refused in a line; 32,768 x 32,768 pixels with --full."""
+    side = 32768 if request.config.getoption("--full") else 8192
+    done = omma(*words, *save(tmp_path, bomb=pdf_files.image_of(side)))
+    assert done.returncode == 0 or "needs more than" in done.stderr.decode() or "takes longer than" in done.stderr.decode()
+
+
+def test_what_is_missing(omma, model, tmp_path):
+    Image.new("RGB", (40, 40), "white").save(tmp_path / "a.png")
+    refused(omma("read", tmp_path / "a.png", "--model", model), 2, "--output is missing")
+    refused(omma("read", "-o", tmp_path / "out", "--model", model), 2)
+    done = omma("read", tmp_path / "none.pdf", "-o", tmp_path / "out", "--model", model)
+    assert done.returncode == 1 and b"none.pdf: cannot be read: No such file" in done.stderr
+    (tmp_path / "a.pdf").write_bytes(pdf_files.pages(1))
+    done = subprocess.run([omma.path, "read", tmp_path / "a.pdf", "-o", tmp_path / "out", "--model", model], env={"PATH": "/nowhere"},
+                          capture_output=True)
+    assert done.returncode == 1 and b"a.pdf: pdfinfo is not installed: PDF files need poppler's programs" in done.stderr
