@@ -52,6 +52,7 @@ MODELS = {
     "qwen3.5-0.8b": Model("qwen3_5", Tower(12, 768, 3072, 12), Text(24, 1024, 8, 2, 3584, 248320, True, value_heads=16)),
     "qwen3.5-9b": Model("qwen3_5", replace(QWEN3_LARGE, marked=()), Text(32, 4096, 16, 4, 12288, 248320, False, value_heads=32)),
     "qwen2-vl-2b": Model("qwen2_vl", QWEN2, Text(28, 1536, 12, 2, 8960, 151936, True)),
+    "mineru2.5-1.2b": Model("qwen2_vl", QWEN2, Text(24, 896, 14, 2, 4864, 151936, True)),
     "qwen2-vl-7b": Model("qwen2_vl", QWEN2, Text(28, 3584, 28, 4, 18944, 152064, False)),
     "qwen2.5-vl-3b": Model("qwen2_5_vl", QWEN2_5, Text(36, 2048, 16, 2, 11008, 151936, True)),
     "qwen2.5-vl-7b": Model("qwen2_5_vl", QWEN2_5, Text(28, 3584, 28, 4, 18944, 152064, False)),
@@ -161,7 +162,7 @@ def _hybrid_text(prefix: str, text: Text) -> Shapes:
 
 
 def _qwen_text(prefix: str, text: Text, qwen3: bool) -> Shapes:
-    head = 128
+    head = 128 if qwen3 else text.hidden // text.heads
     yield f"{prefix}.embed_tokens.weight", (text.vocab, text.hidden)
     for index in range(text.layers):
         layer = f"{prefix}.layers.{index}"
@@ -332,7 +333,7 @@ def _qwen2_config(model: Model, ids: dict[str, int]) -> dict[str, Any]:
         "num_hidden_layers": text.layers,
         "num_key_value_heads": text.kv_heads,
         "rms_norm_eps": 1e-6,
-        "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]},
+        "rope_scaling": {"type": "mrope", "mrope_section": [n * text.hidden // text.heads // 16 for n in (2, 3, 3)]},
         "rope_theta": 1000000.0,
         "use_sliding_window": False,
         "vocab_size": text.vocab,
