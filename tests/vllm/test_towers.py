@@ -10,6 +10,7 @@ GRID = [(8, 12), (2, 2), (20, 14)]
 # Head dimensions 64, 80 and 72.
 SIZES = {
     "qwen3_vl": dict(hidden_size=128, heads=2, intermediate_size=192),
+    "qwen3_5": dict(hidden_size=128, heads=2, intermediate_size=192),
     "qwen2_5_vl": dict(hidden_size=160, heads=2, intermediate_size=192),
     "kimi_vl": dict(hidden_size=144, heads=2, intermediate_size=192),
 }

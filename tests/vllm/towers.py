@@ -102,6 +102,19 @@ def qwen3_vl(layers: int, hidden_size: int = 1024, heads: int = 16, intermediate
     return with_config(randomise(Qwen3_VisionTransformer(config, prefix="visual"), seed=1), "qwen3_vl_tied", config)
 
 
+def qwen3_5(layers: int, hidden_size: int = 768, heads: int = 12, intermediate_size: int = 3072) -> nn.Module:
+    """The tower of Qwen3.5: Qwen3-VL's without deepstack; the default sizes are those of the
+    0.8B model, which has 12 layers."""
+    from transformers.models.qwen3_5.configuration_qwen3_5 import Qwen3_5VisionConfig
+    from vllm.model_executor.models.qwen3_vl import Qwen3_VisionTransformer
+
+    config = Qwen3_5VisionConfig(
+        depth=layers, hidden_size=hidden_size, num_heads=heads, intermediate_size=intermediate_size, patch_size=16,
+        out_hidden_size=1024, num_position_embeddings=2304,
+    )
+    return with_config(randomise(Qwen3_VisionTransformer(config, prefix="visual"), seed=5), "qwen3_5_tied", config)
+
+
 def qwen2_5_vl(layers: int, hidden_size: int = 1280, heads: int = 16, intermediate_size: int = 3420) -> nn.Module:
     """The tower of Qwen2.5-VL, every eighth layer without windows (at least the last); default
     sizes: 3B, 32 layers."""
@@ -150,6 +163,7 @@ def run_moonvit(tower: nn.Module, grid: list[tuple[int, int]]) -> torch.Tensor:
 
 TOWERS: dict[str, Any] = {
     "qwen3_vl": SimpleNamespace(build=qwen3_vl, run=run_qwen),
+    "qwen3_5": SimpleNamespace(build=qwen3_5, run=run_qwen),
     "qwen2_5_vl": SimpleNamespace(build=qwen2_5_vl, run=run_qwen),
     "kimi_vl": SimpleNamespace(build=moonvit, run=run_moonvit),
 }

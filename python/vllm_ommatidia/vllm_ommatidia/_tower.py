@@ -18,7 +18,7 @@ import ommatidia.torch
 import torch
 from torch import nn
 from vllm.config import VllmConfig
-from vllm.model_executor.models import kimi_vl, qwen2_5_vl, qwen3_vl, qwen3_vl_moe
+from vllm.model_executor.models import kimi_vl, qwen2_5_vl, qwen3_5, qwen3_vl, qwen3_vl_moe
 from vllm.model_executor.models.utils import StageMissingLayer, no_init_weights
 
 from ._option import tower_option
@@ -241,6 +241,14 @@ class Qwen3VLForConditionalGeneration(_WithTower, qwen3_vl.Qwen3VLForConditional
 
 
 class Qwen3VLMoeForConditionalGeneration(_WithTower, qwen3_vl_moe.Qwen3VLMoeForConditionalGeneration):
+    pass
+
+
+class Qwen3_5ForConditionalGeneration(_WithTower, qwen3_5.Qwen3_5ForConditionalGeneration):
+    pass
+
+
+class Qwen3_5MoeForConditionalGeneration(_WithTower, qwen3_5.Qwen3_5MoeForConditionalGeneration):
     pass
 
 
