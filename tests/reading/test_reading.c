@@ -138,6 +138,61 @@ static void pages_are_read_as_the_package_reads_them(void **state) {
   json_decref(pages);
 }
 
+/* A text with bytes changed, taken out or marks put in; by malloc. */
+static char *damaged(struct test_random *random, const char *text) {
+  static const char *const marks[] = {"<fcel>",      "<lcel>", "<ucel>", "<xcel>",       "<nl>",       "<|box_start|>",
+                                      "<|box_end|>", "\\(",    "\\)",    "\\[",          "\\]",        "___",
+                                      "\\tag {",     "}",      "{",      "\xe3\x80\x80", "[Non-Text]", "\\big{(}"};
+  size_t size = strlen(text);
+  char *out = malloc(size + 16);
+  size_t at = (size_t)test_random_range(random, 0, (int64_t)size), skipped = (size_t)test_random_range(random, 0, 8);
+  const char *mark = marks[test_random_range(random, 0, sizeof marks / sizeof *marks - 1)];
+  if (skipped > size - at) skipped = size - at;
+  sprintf(out, "%.*s%s%s", (int)at, text, mark, text + at + skipped);
+  return out;
+}
+
+static void write_all_forms(json_t *blocks) {
+  json_t *page = json_pack("{s:O}", "blocks", blocks);
+  for (int form = 0; ommai_document_forms[form]; form++) {
+    char *text;
+    size_t size;
+    struct ommai_document_writer writer = {.out = open_memstream(&text, &size), .form = (enum ommai_document_form)form};
+    ommai_document_begin(&writer, "a page");
+    ommai_document_page(&writer, page);
+    ommai_document_end(&writer);
+    fclose(writer.out);
+    assert_true(size > 0);
+    free(text);
+  }
+  json_decref(page);
+}
+
+static void damaged_answers_are_read_and_written(void **state) {
+  (void)state;
+  struct test_random random = {.state = 20261123};
+  json_t *pages = json_load_file(recorded, 0, NULL), *page, *block;
+  size_t i, j;
+  json_array_foreach(pages, i, page) {
+    const json_t *requests = json_object_get(page, "requests");
+    char *layout = damaged(&random, text_of(json_array_get(requests, 0), "answer"));
+    json_t *blocks = ommai_layout_read(layout);
+    free(layout);
+    ommai_layout_drop_inner_captions(blocks);
+    json_array_foreach(blocks, j, block) {
+      size_t any = (size_t)test_random_range(&random, 0, (int64_t)json_array_size(requests) - 1);
+      char *answer = damaged(&random, text_of(json_array_get(requests, any), "answer"));
+      json_t *content = json_string(answer);
+      if (content) json_object_set_new(block, "content", content);
+      free(answer);
+    }
+    assert_true(ommai_page_finish(blocks, false));
+    write_all_forms(blocks);
+    json_decref(blocks);
+  }
+  json_decref(pages);
+}
+
 static void tables_of_too_many_cells_are_none(void **state) {
   (void)state;
   enum { N = 1100 };
@@ -154,6 +209,7 @@ int main(int argc, char **argv) {
   if (argc > 1) recorded = argv[1];
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(pages_are_read_as_the_package_reads_them),
+      cmocka_unit_test(damaged_answers_are_read_and_written),
       cmocka_unit_test(tables_of_too_many_cells_are_none),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

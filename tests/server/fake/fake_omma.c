@@ -16,8 +16,8 @@
  *                    them than the budget allows
  *
  * A model that is a directory (--model) holds answers: a prompt with an image is answered by the
- * file whose name is the CRC-32 of the image file's bytes in 8 hexadecimal digits; one without such
- * a file is refused. */
+ * file whose name is the CRC-32 of the image file's bytes in 8 hexadecimal digits; else by the one
+ * with the name of its size (WIDTHxHEIGHT) or "other"; one without a file is refused. */
 #include <inttypes.h>
 #include <omma/omma.h>
 #include <pthread.h>
@@ -313,6 +313,14 @@ static enum omma_status find_answer(const struct omma_model *model, const struct
   char path[4096];
   snprintf(path, sizeof path, "%s/%08" PRIx32, model->answers, image->crc);
   FILE *file = fopen(path, "rb");
+  if (!file) {
+    snprintf(path, sizeof path, "%s/%dx%d", model->answers, image->width, image->height);
+    file = fopen(path, "rb");
+  }
+  if (!file) {
+    snprintf(path, sizeof path, "%s/other", model->answers);
+    file = fopen(path, "rb");
+  }
   if (!file) return ommai_fail(error, OMMA_ERROR_ARGUMENT, "no answer to this image");
   request->text[fread(request->text, 1, sizeof request->text - 1, file)] = '\0';
   fclose(file);
