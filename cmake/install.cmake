@@ -37,7 +37,7 @@ if(NOT OMMA_ATTENTION_ONLY)
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(FILES $<TARGET_FILE:omma_shared> DESTINATION ommatidia RENAME libomma.so COMPONENT python EXCLUDE_FROM_ALL)
   install(TARGETS omma RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-  install(FILES include/omma/encoding_store.h include/omma/engine_figures.h include/omma/kv_events.h include/omma/log.h include/omma/model.h include/omma/omma.h include/omma/sampling.h include/omma/tensor_file.h include/omma/tower.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/omma)
+  install(FILES include/omma/encoding_store.h include/omma/engine_figures.h include/omma/kv_events.h include/omma/log.h include/omma/model.h include/omma/omma.h include/omma/sampling.h include/omma/tensor_file.h include/omma/tower.h include/omma/vectors.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/omma)
   install(FILES docs/omma.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
   # Help, errors and the manual name these pages as docs/NAME.md.
   install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -58,6 +58,11 @@ struct omma_quantization_method {
  * first, and is the format's name. False after the last. */
 OMMA_API bool omma_quantization_method(int index, struct omma_quantization_method *method);
 
+/* What a model is for. AUTO: what its files say: EMBED or SCORE for models that were trained for
+ * vectors of inputs or scores of documents (docs/embeddings.md), else GENERATE. Any other value
+ * overrules them; UNSUPPORTED (field "task") where the family has no form of prompts for it. */
+enum omma_model_task { OMMA_TASK_AUTO = 0, OMMA_TASK_GENERATE = 1, OMMA_TASK_EMBED = 2, OMMA_TASK_SCORE = 3 };
+
 struct omma_model_options {
   size_t struct_size;                   /* sizeof this struct, or 0: see omma.h */
   enum omma_weight_type weights;        /* of the language model; not INT8 */
@@ -118,6 +123,7 @@ struct omma_model_options {
    * fill *error. */
   enum omma_status (*before_weights)(void *context, const struct omma_model *model, struct omma_error *error);
   void *before_weights_context;
+  enum omma_model_task task;
 };
 
 /* Opens a model. `directory` is one of these:
@@ -191,6 +197,9 @@ struct omma_model_info {
   /* Maximum tokens of any answer (omma_model_options.generation_config). 0: no
    * limit. */
   int64_t max_tokens_limit;
+  enum omma_model_task task; /* never AUTO */
+  /* The largest prompt of a vector or score, which longer ones are cut to. 0: another task. */
+  int64_t max_input_tokens;
 };
 OMMA_API void omma_model_get_info(const struct omma_model *model, struct omma_model_info *info);
 

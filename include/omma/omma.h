@@ -276,14 +276,13 @@ struct omma_truncation {
 #define OMMA_MAX_TRUNCATED_TOKENS (INT64_C(1) << 20) /* of a prompt that is truncated */
 
 /* What a request is for. An engine refuses kinds that it does not serve as UNSUPPORTED: without a
- * language model (omma_model_options.encoder_only) it encodes alone; no engine embeds or scores
- * texts yet. */
+ * language model (omma_model_options.encoder_only) it encodes alone. */
 enum omma_request_kind {
   OMMA_REQUEST_DEFAULT = 0,  /* GENERATE, or ENCODE where the model was opened with encoder_only */
   OMMA_REQUEST_GENERATE = 1, /* an answer */
   OMMA_REQUEST_ENCODE = 2,   /* its images' and videos' outputs (omma_callbacks.on_embeddings) */
-  OMMA_REQUEST_EMBED = 3,
-  OMMA_REQUEST_SCORE = 4
+  OMMA_REQUEST_EMBED = 3,    /* a vector (omma_callbacks.on_vectors), omma/vectors.h */
+  OMMA_REQUEST_SCORE = 4     /* how well its prompt's document answers its query, likewise */
 };
 
 struct omma_request_options {
@@ -312,7 +311,11 @@ struct omma_request_options {
   /* Prompts with images are not truncated: a longer one gives ARGUMENT (field
    * "truncate_prompt_tokens"). */
   struct omma_truncation truncation;
-  int64_t reserved[8]; /* 0: room for members to come, so that `sampling` keeps its place */
+  /* EMBED: entries of the vector, which are its first ones. 0: all. */
+  int64_t dimensions;
+  /* Not 0: a vector is not divided by its length, and a score is the difference of two logits. */
+  int64_t raw_vectors;
+  int64_t reserved[6]; /* 0: room for members to come, so that `sampling` keeps its place */
   /* Its struct_size has no effect here. */
   struct omma_sampling sampling;
 };
@@ -485,6 +488,7 @@ struct omma_result {
 };
 
 struct omma_embeddings;
+struct omma_vectors;
 
 /* An engine works on up to max_sequences requests at the same time. The tokens and
  * log-probabilities of a request are bit-identical to those of the request alone.
@@ -504,6 +508,9 @@ struct omma_callbacks {
    * an on_finish with OMMA_FINISH_STOP. The callee owns the embeddings; any thread may destroy
    * them, before the engine is destroyed. */
   void (*on_embeddings)(void *context, struct omma_embeddings *embeddings);
+  /* Of a request of the kind EMBED or SCORE, before an on_finish with OMMA_FINISH_STOP. The vectors
+   * live during the callback. */
+  void (*on_vectors)(void *context, const struct omma_vectors *vectors);
 };
 
 /* Puts a request into the queue. Thread-safe. The request must live until on_finish; the callbacks

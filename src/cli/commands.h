@@ -8,6 +8,8 @@ extern const struct ommai_command ommai_command_run;
 extern const struct ommai_command ommai_command_serve;
 extern const struct ommai_command ommai_command_batch;
 extern const struct ommai_command ommai_command_read;
+extern const struct ommai_command ommai_command_embed;
+extern const struct ommai_command ommai_command_rerank;
 extern const struct ommai_command ommai_command_encode;
 extern const struct ommai_command ommai_command_preprocess;
 extern const struct ommai_command ommai_command_plan;

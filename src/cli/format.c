@@ -90,6 +90,9 @@ void ommai_print_model(FILE *out, const struct omma_model_info *m) {
   fputs("Model\n", out);
   ommai_print_fact(out, "directory", "%s", m->directory);
   ommai_print_fact(out, "type", "%s", m->model_type);
+  if (m->task != OMMA_TASK_GENERATE) {
+    ommai_print_fact(out, "gives", "%s", m->task == OMMA_TASK_EMBED ? "vectors of inputs" : "scores of documents");
+  }
   ommai_print_fact(out, "parameters", "%s, of these %s in the vision tower", show_count(m->n_parameters, all, sizeof all),
                    show_count(m->n_vision_parameters, vision, sizeof vision));
   if (m->quantization) ommai_print_fact(out, "quantized", "%s", m->quantization);
@@ -152,4 +155,9 @@ void ommai_print_free_memory(FILE *out) {
   char text[32];
   int64_t room = ommai_memory_room("");
   if (room >= 0) ommai_print_fact(out, "free on this machine", "%s", ommai_format_bytes(room, text, sizeof text));
+}
+
+const char *ommai_task_name(enum omma_model_task task) {
+  static const char *const names[] = {"auto", "generate", "embed", "score"};
+  return names[task];
 }

@@ -1,6 +1,7 @@
 /* Facts for people to read. */
 #pragma once
 
+#include <omma/model.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -39,3 +40,6 @@ void ommai_print_memory_estimate(FILE *out, const struct omma_memory_estimate *e
 
 /* A line of the same form: what this process may still take. Nothing where that is not known. */
 void ommai_print_free_memory(FILE *out);
+
+/* "generate", "embed" or "score". */
+const char *ommai_task_name(enum omma_model_task task);

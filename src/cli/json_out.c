@@ -87,15 +87,15 @@ static json_t *sampling_json(const struct omma_model_info *m) {
 }
 
 json_t *ommai_json_model(const struct omma_model_info *m) {
-  json_t *model = json_pack("{s:o, s:s, s:s, s:s, s:s, s:s, s:s?, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:s?, s:o, s:s, s:o}",
-                            "directory", ommai_json_text(m->directory), "model_type", m->model_type, "isa", m->isa, "weights",
-                            m->weights, "vision_weights", m->vision_weights, "kept_weights", m->kept_weights, "quantization",
-                            m->quantization, "kv_cache", m->kv_cache, "linear", m->linear, "n_threads", m->n_threads,
-                            "n_parameters", (json_int_t)m->n_parameters, "n_vision_parameters",
-                            (json_int_t)m->n_vision_parameters, "weight_bytes", (json_int_t)m->weight_bytes, "max_model_len",
-                            (json_int_t)m->max_model_len, "published_values", m->published_values, "sampling", sampling_json(m),
-                            "chat_template", m->chat_template, "chat_template_difference",
-                            m->chat_template_difference ? ommai_json_text(m->chat_template_difference) : json_null());
+  json_t *model = json_pack(
+      "{s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:s?, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:s?, s:o, s:s, s:o}", "directory",
+      ommai_json_text(m->directory), "model_type", m->model_type, "task", ommai_task_name(m->task), "isa", m->isa, "weights",
+      m->weights, "vision_weights", m->vision_weights, "kept_weights", m->kept_weights, "quantization", m->quantization,
+      "kv_cache", m->kv_cache, "linear", m->linear, "n_threads", m->n_threads, "n_parameters", (json_int_t)m->n_parameters,
+      "n_vision_parameters", (json_int_t)m->n_vision_parameters, "weight_bytes", (json_int_t)m->weight_bytes, "max_model_len",
+      (json_int_t)m->max_model_len, "published_values", m->published_values, "sampling", sampling_json(m), "chat_template",
+      m->chat_template, "chat_template_difference",
+      m->chat_template_difference ? ommai_json_text(m->chat_template_difference) : json_null());
   json_t *shape = shape_json(m);
   if (model && shape && json_object_update(model, shape) == 0) {
     json_decref(shape);

@@ -276,6 +276,7 @@ int ommai_open_model_checked(const struct ommai_common *common, bool config_only
                                        .n_threads = (int)common->threads,
                                        .config_only = config_only,
                                        .encoder_only = common->encoder_only,
+                                       .task = (enum omma_model_task)common->task,
                                        .max_model_len = common->max_model_len,
                                        .max_resized_bytes = common->max_resized_bytes,
                                        .known_image_bytes = common->known_image_bytes,

@@ -354,6 +354,11 @@ static void waiter_embeddings(void *context, struct omma_embeddings *embeddings)
   }
 }
 
+static void waiter_vectors(void *context, const struct omma_vectors *vectors) {
+  struct waiter *waiter = context;
+  if (waiter->inner.on_vectors) waiter->inner.on_vectors(waiter->inner.context, vectors);
+}
+
 static void waiter_finish(void *context, const struct omma_result *result) {
   struct waiter *waiter = context;
   if (waiter->inner.on_finish) waiter->inner.on_finish(waiter->inner.context, result);
@@ -376,7 +381,8 @@ enum omma_status omma_generate(struct omma_engine *engine, const struct omma_req
                                          .on_token = waiter_token,
                                          .on_finish = waiter_finish,
                                          .on_prompt_token = waiter_prompt_token,
-                                         .on_embeddings = waiter_embeddings};
+                                         .on_embeddings = waiter_embeddings,
+                                         .on_vectors = waiter_vectors};
   enum omma_status status = omma_engine_submit(engine, request, &wrapped, NULL, error);
   if (status == OMMA_OK) {
     pthread_mutex_lock(&waiter.mutex);

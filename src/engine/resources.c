@@ -26,3 +26,11 @@ void ommai_resources_free(struct ommai_resources *resources) {
   if (resources->runner) resources->runner->functions->destroy(resources->runner);
   *resources = (struct ommai_resources){0};
 }
+
+void ommai_resources_count_step(struct ommai_resources *resources, int64_t n_tokens) {
+  struct omma_engine_stats *stats = &resources->stats;
+  int size = 0;
+  while (size < OMMA_N_STEP_SIZES - 1 && n_tokens > (size ? INT64_C(4) << size : 1)) size++;
+  stats->steps_by_tokens[size]++;
+  stats->step_tokens += n_tokens;
+}

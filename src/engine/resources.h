@@ -27,3 +27,6 @@ static inline int64_t ommai_resources_now(const struct ommai_resources *resource
 
 /* Takes half-made resources. */
 void ommai_resources_free(struct ommai_resources *resources);
+
+/* Counts a step, or a chunk, of n_tokens. */
+void ommai_resources_count_step(struct ommai_resources *resources, int64_t n_tokens);

@@ -371,14 +371,6 @@ static int64_t draw_tokens(struct ommai_scheduler *scheduler, int64_t first, int
   return n_all;
 }
 
-static void count_step(struct ommai_scheduler *scheduler, int64_t n_tokens) {
-  struct omma_engine_stats *stats = &scheduler->resources->stats;
-  int size = 0;
-  while (size < OMMA_N_STEP_SIZES - 1 && n_tokens > (size ? INT64_C(4) << size : 1)) size++;
-  stats->steps_by_tokens[size]++;
-  stats->step_tokens += n_tokens;
-}
-
 /* What a step of streams takes by itself, and each row that it carries. */
 static void learn_step(struct ommai_scheduler *scheduler) {
   struct ommai_load *load = &scheduler->load;
@@ -426,7 +418,7 @@ static void decode_step(struct ommai_scheduler *scheduler) {
     n_tokens += draw_tokens(scheduler, first, end);
   }
   ommai_decode_lane_end(lane, n_all);
-  count_step(scheduler, n_tokens);
+  ommai_resources_count_step(scheduler->resources, n_tokens);
   scheduler->load.step_ns = ommai_resources_now(scheduler->resources) - start;
   scheduler->load.since_step_ns = 0;
   learn_step(scheduler);
@@ -435,26 +427,42 @@ static void decode_step(struct ommai_scheduler *scheduler) {
   stats->decode_steps++;
 }
 
-/* Whole prompts are there, whose last rows are these: their first tokens. */
-static void draw_first(struct ommai_scheduler *scheduler, struct ommai_sequence *const *sequences, const int64_t *last_rows,
-                       int64_t n) {
+/* Sequences whose prompts end in a chunk, and their last rows. */
+struct ended {
+  struct ommai_sequence *sequences[OMMAI_MAX_CHUNK_PIECES];
+  int64_t last_rows[OMMAI_MAX_CHUNK_PIECES], n;
+};
+
+static void draw_first(struct ommai_scheduler *scheduler, const struct ended *drawn) {
   struct omma_error error;
-  enum omma_status status = n ? ommai_decode_lane_first(&scheduler->decode, sequences, last_rows, n, &error) : OMMA_OK;
-  for (int64_t i = 0; i < n; i++) {
+  enum omma_status status = ommai_decode_lane_first(&scheduler->decode, drawn->sequences, drawn->last_rows, drawn->n, &error);
+  for (int64_t i = 0; i < drawn->n; i++) {
     if (status != OMMA_OK) {
-      fail(scheduler, sequences[i], &error);
-      continue;
+      fail(scheduler, drawn->sequences[i], &error);
+    } else {
+      ommai_sequence_begin_decode(drawn->sequences[i]);
+      (void)take_token(scheduler, drawn->sequences[i], &scheduler->decode.draws[i]);
     }
-    ommai_sequence_begin_decode(sequences[i]);
-    (void)take_token(scheduler, sequences[i], &scheduler->decode.draws[i]);
+  }
+}
+
+static void read_last(struct ommai_scheduler *scheduler, const struct ended *read) {
+  struct omma_error error;
+  enum omma_status status = ommai_sequences_read(read->sequences, read->last_rows, read->n, &error);
+  for (int64_t i = 0; i < read->n; i++) {
+    if (status != OMMA_OK || ommai_sequence_hand_vectors(read->sequences[i], &error) != OMMA_OK) {
+      fail(scheduler, read->sequences[i], &error);
+    } else {
+      finish(scheduler, read->sequences[i]);
+    }
   }
 }
 
 /* The chunk's rows are there. After a preemption a sequence has tokens that were drawn before. */
 static void end_parts(struct ommai_scheduler *scheduler, int64_t end_ns) {
   struct ommai_prefill_lane *lane = &scheduler->prefill;
-  struct ommai_sequence *ended[OMMAI_MAX_CHUNK_PIECES];
-  int64_t last_rows[OMMAI_MAX_CHUNK_PIECES], n_ended = 0, n_taken = 0;
+  struct ended drawn = {.n = 0}, read = {.n = 0};
+  int64_t n_taken = 0;
   for (int64_t i = 0; i < lane->n_parts; i++) {
     struct ommai_prefill_part *part = &lane->parts[i];
     struct omma_error error;
@@ -470,11 +478,13 @@ static void end_parts(struct ommai_scheduler *scheduler, int64_t end_ns) {
     int64_t n_tokens = (int64_t)sequence->request->n_tokens;
     ommai_sequence_report(sequence, sequence->n_prefilled, n_tokens);
     if (sequence->n_prefilled < n_tokens || sequence->n_generated) continue;
-    ended[n_ended] = sequence;
-    last_rows[n_ended++] = part->first_row + part->n_rows - 1;
+    struct ended *ended = ommai_request_reads(sequence->request) ? &read : &drawn;
+    ended->sequences[ended->n] = sequence;
+    ended->last_rows[ended->n++] = part->first_row + part->n_rows - 1;
   }
-  if (n_taken) count_step(scheduler, n_taken + n_ended);
-  draw_first(scheduler, ended, last_rows, n_ended);
+  if (n_taken) ommai_resources_count_step(scheduler->resources, n_taken + drawn.n);
+  read_last(scheduler, &read);
+  if (drawn.n) draw_first(scheduler, &drawn);
 }
 
 static enum omma_status advance_chunk(struct ommai_scheduler *scheduler, int64_t ns, struct omma_error *error) {

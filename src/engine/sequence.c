@@ -8,12 +8,14 @@
 #include "base/error.h"
 #include "base/plural.h"
 #include "engine/kept_page.h"
+#include "request/vectors.h"
 
 enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS, AHEAD_TOKENS = 64 };
 
 /* ---- start and end ---- */
 
 static int64_t answer_limit(const struct omma_request *request, int64_t context) {
+  if (ommai_request_reads(request)) return 0;
   int64_t room = context - (int64_t)request->n_tokens;
   return request->max_tokens ? ommai_min_i64(request->max_tokens, room) : room;
 }
@@ -24,6 +26,14 @@ static bool can_need_mask(const struct omma_request *request) {
   return request->grammar || request->rules.allowed || request->thought.limited || request->no_repeat_ngram_size;
 }
 
+/* Bytes that are read of its last token. */
+static size_t read_bytes(const struct ommai_sequence *sequence) {
+  static const size_t scores = sizeof sequence->request->score_tokens / sizeof *sequence->request->score_tokens;
+  if (!ommai_request_reads(sequence->request)) return 0;
+  const size_t state_bytes = sequence->resources->sizes.facts.state_bytes;
+  return sequence->request->kind == OMMA_REQUEST_EMBED ? state_bytes : scores * sizeof(float);
+}
+
 static enum omma_status allocate(struct ommai_sequence *sequence, struct omma_error *error) {
   const struct omma_request *request = sequence->request;
   const struct omma_allocator *allocator = &request->allocator;
@@ -31,7 +41,9 @@ static enum omma_status allocate(struct ommai_sequence *sequence, struct omma_er
   sequence->generated =
       ommai_allocate_uninitialised(allocator, (size_t)sequence->max_generated, sizeof *sequence->generated);
   if (can_need_mask(request)) sequence->mask = ommai_allocate(allocator, (size_t)sizes->mask_words, sizeof *sequence->mask);
-  if (!sequence->generated || (can_need_mask(request) && !sequence->mask)) {
+  size_t n_read = read_bytes(sequence);
+  if (n_read) sequence->read = ommai_allocate(allocator, n_read, 1);
+  if (!sequence->generated || (can_need_mask(request) && !sequence->mask) || (n_read && !sequence->read)) {
     return ommai_fail_memory(error, "request", (size_t)sequence->max_generated * sizeof *sequence->generated);
   }
   return ommai_repetition_init(&sequence->repetition, request->no_repeat_ngram_size, &request->repetition_detection,
@@ -79,6 +91,7 @@ void ommai_sequence_free(struct ommai_sequence *sequence) {
   ommai_release(allocator, sequence->encoded, request->n_images, sizeof *sequence->encoded);
   ommai_release(allocator, sequence->image_rows, request->n_images, sizeof *sequence->image_rows);
   ommai_held_state_free(&sequence->state, allocator);
+  ommai_release(allocator, sequence->read, read_bytes(sequence), 1);
   ommai_release(allocator, sequence->generated, (size_t)sequence->max_generated, sizeof *sequence->generated);
   ommai_release(allocator, sequence->mask, (size_t)sequence->resources->sizes.mask_words, sizeof *sequence->mask);
   ommai_repetition_free(&sequence->repetition, allocator);
@@ -253,6 +266,7 @@ int64_t ommai_request_goal(const struct omma_request *request, const struct omma
 int64_t ommai_sequence_goal(const struct ommai_sequence *sequence) {
   const struct ommai_engine_sizes *sizes = &sequence->resources->sizes;
   if (sequence->request->kind == OMMA_REQUEST_ENCODE) return 0;
+  if (ommai_request_reads(sequence->request)) return ommai_request_goal(sequence->request, sizes);
   int64_t ahead = ommai_min_i64(AHEAD_TOKENS, sizes->reserve_tokens);
   int64_t left = ommai_min_i64(sequence->max_generated - sequence->n_generated, ahead);
   int64_t from_here = (int64_t)sequence->request->n_tokens + sequence->n_generated + left;
@@ -429,6 +443,35 @@ enum omma_status ommai_sequence_fail_not_finite(const struct ommai_sequence *seq
   return ommai_fail(error, OMMA_ERROR_FORMAT,
                     "the model computes NaN or infinity: look for such weights with `omma verify --model %s`",
                     sequence->resources->model->directory);
+}
+
+static struct ommai_reading reading_of(const struct ommai_sequence *sequence, int64_t row) {
+  const struct omma_request *request = sequence->request;
+  bool scores = request->kind == OMMA_REQUEST_SCORE;
+  return (struct ommai_reading){.row = row,
+                                .n_rows = 1,
+                                .tokens = request->score_tokens,
+                                .n_tokens = scores ? sizeof request->score_tokens / sizeof *request->score_tokens : 0,
+                                .out = sequence->read};
+}
+
+enum omma_status ommai_sequences_read(struct ommai_sequence *const *sequences, const int64_t *rows, int64_t n,
+                                      struct omma_error *error) {
+  struct ommai_reading readings[OMMAI_MAX_CHUNK_PIECES];
+  for (int64_t i = 0; i < n; i++) readings[i] = reading_of(sequences[i], rows[i]);
+  if (n == 0) return OMMA_OK;
+  struct ommai_runner *runner = sequences[0]->resources->runner;
+  return runner->functions->read(runner, readings, n, error);
+}
+
+enum omma_status ommai_sequence_hand_vectors(struct ommai_sequence *sequence, struct omma_error *error) {
+  struct omma_vectors vectors;
+  if (!ommai_request_make_vectors(sequence->request, sequence->read, &vectors)) {
+    return ommai_sequence_fail_not_finite(sequence, error);
+  }
+  sequence->result.finish = OMMA_FINISH_STOP;
+  if (sequence->callbacks.on_vectors) sequence->callbacks.on_vectors(sequence->callbacks.context, &vectors);
+  return OMMA_OK;
 }
 
 enum omma_status ommai_sequence_take_token(struct ommai_sequence *sequence, const struct ommai_draw *draw, bool *done,

@@ -42,6 +42,7 @@ struct ommai_sequence {
   uint32_t *mask; /* [mask_words] of the next token, where the request can need one; else NULL */
   struct ommai_answer_text answer;
   struct ommai_structured_answer structured;
+  void *read;        /* of a vector or score, what is read off its prompt; else NULL */
   int64_t n_thought; /* tokens of `generated` that stand before what the grammar is for */
   struct omma_result result;
 };
@@ -111,6 +112,13 @@ enum omma_status ommai_sequence_take_token(struct ommai_sequence *sequence, cons
 /* Whether prompt tokens of the sequence are still to be scored; then none of its rows may come from
  * the pages of earlier prompts. */
 bool ommai_sequence_wants_scores(const struct ommai_sequence *sequence);
+
+/* Of requests for vectors and scores: reads what they need of their last tokens, which are these
+ * rows of the chunk that is done (n may be 0; errors: MEMORY); and hands one of them its result
+ * (FORMAT). */
+enum omma_status ommai_sequences_read(struct ommai_sequence *const *sequences, const int64_t *rows, int64_t n,
+                                      struct omma_error *error);
+enum omma_status ommai_sequence_hand_vectors(struct ommai_sequence *sequence, struct omma_error *error);
 
 /* FORMAT: the model computes what is not a number. */
 enum omma_status ommai_sequence_fail_not_finite(const struct ommai_sequence *sequence, struct omma_error *error);

@@ -7,6 +7,7 @@
 #include "families/model_config.h"
 #include "families/text_family.h"
 #include "families/tower_loader.h"
+#include "families/vector_rules.h"
 
 struct ommai_family {
   const char *model_type; /* of config.json */
@@ -32,6 +33,8 @@ struct ommai_family {
   const struct ommai_default_processor *published;
   const struct ommai_processor_defaults *defaults;
   const struct ommai_media_marks *marks; /* of its chat templates */
+  /* Of its models for vectors and scores; NULL: there are none. */
+  const struct ommai_vector_rules *vectors;
   /* A form of prompts for checkpoints whose own template is missing or cannot be rendered: whose it
    * is, for messages, and its text in Jinja. */
   const char *chat_name, *chat_template;
@@ -47,6 +50,10 @@ enum omma_status ommai_family_parse(const struct ommai_family *family, const jso
 /* The family for a model_type, or NULL; and the list of all, separated by blanks, for messages. */
 const struct ommai_family *ommai_family_find(const char *model_type);
 const char *ommai_family_list(void);
+/* Those that have vectors. */
+const char *ommai_vector_family_list(void);
+/* What released models for a task, EMBED or SCORE, are called. */
+const char *ommai_vector_model_name(enum omma_model_task task);
 
 /* X(model_type, words): the one list of families. words: what the families and their parts are
  * called, which tools/check_layers.sh keeps out of all other folders. */
@@ -58,6 +65,9 @@ const char *ommai_family_list(void);
   X(qwen3_5, "qwen")      \
   X(qwen3_5_moe, "qwen")  \
   X(kimi_vl, "kimi moonvit deepseek")
+
+/* Those with rules for vectors. */
+#define OMMAI_VECTOR_FAMILIES "qwen3_vl"
 
 #define OMMAI_FAMILY_DECLARATION(name, words) extern const struct ommai_family ommai_family_##name;
 OMMAI_FAMILIES(OMMAI_FAMILY_DECLARATION)

@@ -409,6 +409,7 @@ static json_t *make_config(const struct ommai_gguf_files *files, const struct om
   set(&draft, "model_type", json_string(architecture->model_type));
   set(&draft, "dtype", json_string(stored_type(files)));
   set(&draft, "tie_word_embeddings", json_boolean(!ommai_gguf_files_find(files, "output.weight")));
+  if (has(&draft, "pooling_type")) set(&draft, "pooling_type", json_integer(get_integer(&draft, "pooling_type", false, 0)));
   make_places(&draft, maker);
   enter(&draft, "text_config");
   maker->text(&draft, files);

@@ -35,6 +35,8 @@ struct ommai_video_config {
   /* the limits hold for the sum over all frames; else for each frame, as an image's do */
   bool area_of_all_frames;
   int64_t min_pixels, max_pixels; /* of the resized area */
+  /* of all frames, a limit for each besides max_pixels: this by their number; 0: none */
+  int64_t shared_pixels;
   /* what a second counts for in the time position of temporal patches that stand in one run */
   double tokens_per_second;
   /* these time positions count temporal patches, however long one lasts */

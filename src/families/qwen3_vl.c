@@ -131,13 +131,41 @@ static const struct ommai_media_marks marks = {
     .video = OMMAI_VIDEO_TIMED,
 };
 
+/* Qwen3-VL-Embedding and Qwen3-VL-Reranker, the dense models alone. Source: the helper classes in
+ * their repositories. */
+static const struct ommai_vector_rules vectors = {
+    .models = {[OMMA_TASK_EMBED] = "Qwen3-VL-Embedding", [OMMA_TASK_SCORE] = "Qwen3-VL-Reranker"},
+    .instruction = "Represent the user's input.",
+    .nothing = "NULL",
+    .score_system =
+        "Judge whether the Document meets the requirements based on the Query and the Instruct provided. Note "
+        "that the answer can only be \"yes\" or \"no\".",
+    .score_instruction = "Given a search query, retrieve relevant candidates that answer the query.",
+    .before_instruction = "<Instruct>: ",
+    .before_query = "<Query>:",
+    .before_document = "\n<Document>:",
+    .yes = "yes",
+    .no = "no",
+    .score_kept_last = 5,
+    .max_tokens = 8192,
+    .min_pixels = 4 * 32 * 32,
+    .max_pixels = 1800 * 32 * 32,
+    .score_max_pixels = 640 * 32 * 32,
+    .frame_min_pixels = 128 * 32 * 32,
+    .frame_max_pixels = 768 * 32 * 32,
+    .video_pixels = 10 * 768 * 32 * 32,
+    .score_video_pixels = 4 * 2 * 640 * 32 * 32,
+    .resize_rule = OMMAI_RESIZE_PRECISE22,
+};
+
 #define QWEN3(own, name)                                                                                              \
   OMMAI_QWEN_FAMILY, .parse_own = own, .video = {.area_of_all_frames = true}, .defaults = &defaults, .marks = &marks, \
                      .chat_name = name, .chat_template = OMMAI_QWEN_TURNS, .box_unit = OMMA_BOX_UNIT_THOUSANDTHS
 #define QWEN3_VL QWEN3(parse_own, "Qwen3-VL Instruct")
 #define QWEN3_5 QWEN3(parse_flat, "Qwen3.5")
 
-const struct ommai_family ommai_family_qwen3_vl = {QWEN3_VL, .model_type = "qwen3_vl", .text = &ommai_text_qwen3};
+const struct ommai_family ommai_family_qwen3_vl = {QWEN3_VL, .model_type = "qwen3_vl", .text = &ommai_text_qwen3,
+                                                   .vectors = &vectors};
 const struct ommai_family ommai_family_qwen3_vl_moe = {QWEN3_VL, .model_type = "qwen3_vl_moe", .text = &ommai_text_qwen3_moe};
 const struct ommai_family ommai_family_qwen3_5 = {QWEN3_5, .model_type = "qwen3_5", .text = &ommai_text_qwen3_5};
 const struct ommai_family ommai_family_qwen3_5_moe = {QWEN3_5, .model_type = "qwen3_5_moe", .text = &ommai_text_qwen3_5_moe};

@@ -15,3 +15,11 @@ const struct ommai_family *ommai_family_find(const char *model_type) {
 }
 
 const char *ommai_family_list(void) { return &OMMAI_FAMILIES(FAMILY_NAME)[1]; }
+
+const char *ommai_vector_model_name(enum omma_model_task task) {
+  size_t i = 0;
+  while (!families[i]->vectors) i++;
+  return families[i]->vectors->models[task];
+}
+
+const char *ommai_vector_family_list(void) { return OMMAI_VECTOR_FAMILIES; }

@@ -11,8 +11,8 @@ enum omma_status ommai_frame_fit(const struct ommai_fit_limits *limits, int32_t 
     OMMAI_TRY(ommai_smart_resize_frames(n_frames, limits->temporal_patch_size, height, width, factor, limits->min_pixels,
                                         limits->max_pixels, &size->height, &size->width, error));
   } else {
-    OMMAI_TRY(
-        ommai_smart_resize(height, width, factor, limits->min_pixels, limits->max_pixels, &size->height, &size->width, error));
+    OMMAI_TRY(ommai_smart_resize(height, width, factor, limits->min_pixels, limits->max_pixels,
+                                 limits->sizing == OMMAI_SIZING_WHOLE_BLOCKS, &size->height, &size->width, error));
   }
   size->padded_width = size->width;
   size->padded_height = size->height;
@@ -23,7 +23,8 @@ enum omma_status ommai_image_fit(const struct ommai_fit_limits *limits, int32_t 
                                  struct ommai_fitted_size *size, struct omma_error *error) {
   int64_t patch_area = (int64_t)limits->patch_size * limits->patch_size;
   switch (limits->sizing) {
-    case OMMAI_SIZING_AREA: return ommai_frame_fit(limits, width, height, 0, size, error);
+    case OMMAI_SIZING_AREA:
+    case OMMAI_SIZING_WHOLE_BLOCKS: return ommai_frame_fit(limits, width, height, 0, size, error);
     case OMMAI_SIZING_PATCHES:
       return ommai_fit_patches(width, height, limits->patch_size, limits->merge_size,
                                ommai_max_i64(limits->max_pixels / patch_area, 1), size, error);

@@ -8,6 +8,8 @@
 enum ommai_image_sizing {
   /* sides to whole merge blocks, the area into min_pixels .. max_pixels: smart_resize.h */
   OMMAI_SIZING_AREA,
+  /* the same, where no side counts as less than a merge block */
+  OMMAI_SIZING_WHOLE_BLOCKS,
   /* shrunk to max_pixels' worth of patches, then padded to whole merge blocks: fit_patches.h */
   OMMAI_SIZING_PATCHES
 };

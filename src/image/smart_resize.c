@@ -8,9 +8,9 @@
  * exact. */
 static double nearest_multiple(double side, double factor) { return rint(side / factor) * factor; }
 
-/* The range that the area of all frames is brought into. */
+/* The range that the area of all frames is brought into, and what a side is at least before. */
 struct range {
-  double min_pixels, max_pixels;
+  double min_pixels, max_pixels, least;
 };
 
 static enum omma_status check(int32_t height, int32_t width, int32_t factor, int64_t min_pixels, int64_t max_pixels,
@@ -30,7 +30,7 @@ static enum omma_status fit(double frames, double counted, double h, double w, d
                             "image is too narrow: %.0f x %.0f pixels have an aspect ratio of %.1f, at most %d is allowed", w, h,
                             aspect, OMMAI_SMART_RESIZE_MAX_ASPECT);
   }
-  double new_h = nearest_multiple(h, factor), new_w = nearest_multiple(w, factor);
+  double new_h = fmax(range.least, nearest_multiple(h, factor)), new_w = fmax(range.least, nearest_multiple(w, factor));
   if (counted * new_h * new_w > range.max_pixels) {
     double shrink = sqrt(frames * h * w / range.max_pixels);
     new_h = fmax(factor, floor(h / shrink / factor) * factor);
@@ -49,9 +49,9 @@ static enum omma_status fit(double frames, double counted, double h, double w, d
 }
 
 enum omma_status ommai_smart_resize(int32_t height, int32_t width, int32_t factor, int64_t min_pixels, int64_t max_pixels,
-                                    int32_t *out_height, int32_t *out_width, struct omma_error *error) {
+                                    bool whole, int32_t *out_height, int32_t *out_width, struct omma_error *error) {
   OMMAI_TRY(check(height, width, factor, min_pixels, max_pixels, error));
-  struct range range = {(double)min_pixels, (double)max_pixels};
+  struct range range = {(double)min_pixels, (double)max_pixels, whole ? factor : 0};
   return fit(1, 1, height, width, factor, range, out_height, out_width, error);
 }
 
@@ -63,7 +63,7 @@ enum omma_status ommai_smart_resize_frames(int64_t n_frames, int32_t temporal_pa
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "video", "at least %d frames make a video, found %lld",
                             temporal_patch_size, (long long)n_frames);
   }
-  struct range range = {(double)min_pixels, (double)max_pixels};
+  struct range range = {(double)min_pixels, (double)max_pixels, 0};
   double h = height, w = width, enlarge = fmax(factor / h, factor / w);
   if (enlarge > 1) {
     h = trunc(h * enlarge);

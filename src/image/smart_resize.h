@@ -3,6 +3,7 @@
 #pragma once
 
 #include <omma/status.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Longest side divided by shortest, at most. */
@@ -10,9 +11,11 @@
 
 /* Sides that are multiples of `factor` near height x width, with an area near the range min_pixels
  * .. max_pixels (rounding may leave it). Limits: all arguments at least 1; the result fits int32.
- * Errors: ARGUMENT, LIMIT (aspect ratio, size). */
+ * whole: a side that rounds to nothing counts as one factor, so that its image is not enlarged for
+ * it alone (smart_resize of the family's own preparation). Errors: ARGUMENT, LIMIT (aspect ratio,
+ * size). */
 enum omma_status ommai_smart_resize(int32_t height, int32_t width, int32_t factor, int64_t min_pixels, int64_t max_pixels,
-                                    int32_t *out_height, int32_t *out_width, struct omma_error *error);
+                                    bool whole, int32_t *out_height, int32_t *out_width, struct omma_error *error);
 
 /* The same for a video: the area range holds for the sum over its frames, which become alike.
  * temporal_patch_size (at least 1) frames make a temporal patch; n_frames is at least that. Sides

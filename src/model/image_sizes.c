@@ -53,8 +53,8 @@ static enum omma_status choose_image_size(const struct omma_model *model, int32_
                                           struct omma_error *error) {
   const struct ommai_image_config *image = &model->config.image;
   struct ommai_fit_limits limits = fit_limits(model);
-  OMMAI_TRY(area_limits(options, image->min_pixels, image->max_pixels, image->sizing == OMMAI_SIZING_AREA, &limits.min_pixels,
-                        &limits.max_pixels, error));
+  OMMAI_TRY(area_limits(options, image->min_pixels, image->max_pixels, image->sizing != OMMAI_SIZING_PATCHES,
+                        &limits.min_pixels, &limits.max_pixels, error));
   return ommai_image_fit(&limits, width, height, size, error);
 }
 
@@ -64,7 +64,12 @@ static enum omma_status choose_frame_size(const struct omma_model *model, int32_
                                           struct omma_error *error) {
   const struct ommai_video_config *video = &model->config.video;
   struct ommai_fit_limits limits = fit_limits(model);
-  OMMAI_TRY(area_limits(options, video->min_pixels, video->max_pixels, true, &limits.min_pixels, &limits.max_pixels, error));
+  int64_t max_pixels = video->max_pixels;
+  if (video->shared_pixels) { /* some room is left above the minimum */
+    max_pixels = ommai_min_i64(max_pixels, video->shared_pixels / ommai_max_i64(n_frames, 1));
+    max_pixels = ommai_max_i64(max_pixels, video->min_pixels + video->min_pixels / 20);
+  }
+  OMMAI_TRY(area_limits(options, video->min_pixels, max_pixels, true, &limits.min_pixels, &limits.max_pixels, error));
   return ommai_frame_fit(&limits, width, height, video->area_of_all_frames ? n_frames : 0, size, error);
 }
 

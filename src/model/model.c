@@ -145,6 +145,8 @@ static enum omma_status open_model(struct omma_model *model, const struct omma_m
   if (sodium_init() < 0) return ommai_fail(error, OMMA_ERROR_INTERNAL, "libsodium cannot be initialised");
   OMMAI_TRY(open_source(model, options, error));
   OMMAI_TRY(ommai_network_read(&model->network, &model->documents, options, &model->config, error));
+  OMMAI_TRY(ommai_task_choose(model->network.family, &model->documents, options->task, &model->allocator, &model->config,
+                              &model->task, error));
   OMMAI_TRY(choose_context(model, options->max_model_len, error));
   OMMAI_TRY(read_chat_template(model, options, error));
   OMMAI_TRY(read_tokenizer(model, error));

@@ -36,6 +36,7 @@ struct omma_model {
   struct ommai_model_config config;
   struct ommai_network network; /* of the config, and not packed of config_only models */
   struct ommai_chat_choice chat;
+  enum omma_model_task task; /* never AUTO */
   int64_t max_model_len;
   struct ommai_shared_trie *trie;      /* of the tokens, for grammars */
   struct ommai_tokenizer *tokenizer;   /* NULL for a config_only model whose directory has none */

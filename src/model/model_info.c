@@ -1,4 +1,5 @@
 /* omma_model_get_info and omma_model_text_cost: facts about an open model. */
+#include "base/checked.h"
 #include "base/error.h"
 #include "kernels/dtype.h"
 #include "language/decoder.h"
@@ -73,6 +74,10 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .chat_template_difference = model->chat.problem[0] ? model->chat.problem : NULL,
       .chat_template_has_tools = model->chat.jinja && ommai_jinja_reads(model->chat.jinja, "tools"),
       .box_unit = model->network.family->box_unit,
+      .task = model->task,
+      .max_input_tokens = model->task == OMMA_TASK_GENERATE
+                              ? 0
+                              : ommai_min_i64(model->network.family->vectors->max_tokens, model->max_model_len - 1),
   };
   set_shape_info(model, info);
   set_sampling_info(&model->config.generation, info);

@@ -2,6 +2,7 @@
 
 #include <omma/omma.h>
 #include <omma/tower.h>
+#include <omma/vectors.h>
 
 static const struct omma_layout_row omma_rows[] = {
 #include "model/layout_omma.inc"

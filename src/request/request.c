@@ -15,6 +15,7 @@
 #include "model/image_sizes.h"
 #include "request/prefix_key.h"
 #include "request/prompt_positions.h"
+#include "request/vectors.h"
 #include "text/utf8.h"
 
 /* Bytes of a text up to which it is encoded before it is known to fit. */
@@ -192,7 +193,7 @@ static bool is_too_long(const struct omma_truncation *truncation, size_t n_token
 static enum omma_status check_cut(const struct omma_request *request, const struct omma_truncation *truncation, size_t n_tokens,
                                   struct omma_error *error) {
   static const char FIELD[] = "truncate_prompt_tokens";
-  if (request->n_images) {
+  if (request->n_images && !ommai_request_reads(request)) {
     return ommai_fail_field(
         error, OMMA_ERROR_ARGUMENT, FIELD,
         "%s: a prompt with images is not cut, and this one has at least %zu tokens, which is more than %lld", FIELD, n_tokens,
@@ -302,8 +303,7 @@ static enum omma_status take_salt(struct omma_request *request, const char *salt
   return request->cache_salt ? OMMA_OK : ommai_fail_memory(error, "cache_salt", strlen(salt));
 }
 
-/* For n_tokens. */
-static enum omma_status allocate_prompt(struct omma_request *request, struct omma_error *error) {
+enum omma_status ommai_request_allocate_prompt(struct omma_request *request, struct omma_error *error) {
   request->ids = ommai_allocate(&request->allocator, request->n_tokens, sizeof *request->ids);
   request->tokens = ommai_allocate(&request->allocator, request->n_tokens, sizeof *request->tokens);
   request->n_page_keys = ommai_prefix_key_count(request->n_tokens);
@@ -339,7 +339,7 @@ static enum omma_status take_tokens(struct omma_request *request, const int32_t 
   }
   OMMAI_TRY(check_length(model, options, n_tokens, error));
   request->n_tokens = n_tokens;
-  OMMAI_TRY(allocate_prompt(request, error));
+  OMMAI_TRY(ommai_request_allocate_prompt(request, error));
   for (size_t i = 0; i < n_tokens; i++) {
     if (tokens[i] < 0 || tokens[i] >= model->config.text.vocab_size) {
       return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "prompt",
@@ -371,11 +371,16 @@ static enum omma_status assemble_cut(struct omma_request *request, const struct 
 static enum omma_status assemble(struct omma_request *request, const struct ommai_prompt_builder *prompt,
                                  const struct omma_request_options *options, struct omma_error *error) {
   OMMAI_TRY(measure(request, prompt, options, error));
-  if (is_too_long(&options->truncation, request->n_tokens)) return assemble_cut(request, prompt, options, error);
+  bool too_long = is_too_long(&options->truncation, request->n_tokens);
+  if (too_long && !ommai_request_reads(request)) return assemble_cut(request, prompt, options, error);
   OMMAI_TRY(prepare_images(request, prompt, error));
-  OMMAI_TRY(allocate_prompt(request, error));
+  OMMAI_TRY(ommai_request_allocate_prompt(request, error));
   OMMAI_TRY(place_tokens(request, prompt, error));
   free_text_ids(request);
+  if (too_long) {
+    OMMAI_TRY(ommai_request_shorten(request, (size_t)options->truncation.n_tokens, error));
+    OMMAI_TRY(check_length(request->model, options, request->n_tokens, error));
+  }
   return name_pages(request, options->cache_salt, error);
 }
 
@@ -409,6 +414,7 @@ static enum omma_status create_empty(const struct omma_model *model, const struc
   request->priority = options->priority;
   request->whole = options->whole;
   enum omma_status status = ommai_request_set_sampling(request, &options->sampling, error);
+  if (status == OMMA_OK) status = ommai_request_set_vectors(request, options, error);
   if (status == OMMA_OK) {
     *out = request;
   } else {
@@ -496,7 +502,7 @@ enum omma_status omma_request_create_tokens(const struct omma_model *model, cons
 
 static enum omma_status copy_prompt(const struct omma_request *source, struct omma_request *request, struct omma_error *error) {
   request->n_tokens = source->n_tokens;
-  OMMAI_TRY(allocate_prompt(request, error));
+  OMMAI_TRY(ommai_request_allocate_prompt(request, error));
   memcpy(request->ids, source->ids, source->n_tokens * sizeof *source->ids);
   memcpy(request->tokens, source->tokens, source->n_tokens * sizeof *source->tokens);
   memcpy(request->page_keys, source->page_keys, source->n_page_keys * sizeof *source->page_keys);
@@ -515,8 +521,12 @@ enum omma_status omma_request_copy(const struct omma_request *source, const stru
                                    struct omma_request **out, struct omma_error *error) {
   struct omma_request *request = NULL;
   OMMAI_TAKE_OPTIONS(omma_sampling, sampling, error);
-  const struct omma_request_options options = {
-      .sampling = *sampling, .kind = source->kind, .priority = source->priority, .whole = source->whole};
+  const struct omma_request_options options = {.sampling = *sampling,
+                                               .kind = source->kind,
+                                               .priority = source->priority,
+                                               .whole = source->whole,
+                                               .dimensions = source->dimensions,
+                                               .raw_vectors = source->raw_vectors};
   OMMAI_TRY(create_empty(source->model, &options, &request, error));
   enum omma_status status = copy_prompt(source, request, error);
   if (status == OMMA_OK) {

@@ -52,11 +52,24 @@ struct omma_request {
   size_t n_stop_tokens;
   double preprocess_seconds;
 
+  /* Of a vector or score: */
+  int64_t dimensions; /* of the vector; 0: all */
+  bool raw_vectors;
+  int32_t score_tokens[2]; /* whose logits are compared: for, against */
+
   /* While it is made: the ids of a text without images that was short enough to be encoded instead
    * of counted. NULL: none. */
   int32_t *text_ids; /* [n_text_ids], a capacity of text_room */
   size_t n_text_ids, text_room;
 };
+
+/* Whether its answer is read off its prompt's last token: a vector or score. */
+static inline bool ommai_request_reads(const struct omma_request *request) {
+  return request->kind == OMMA_REQUEST_EMBED || request->kind == OMMA_REQUEST_SCORE;
+}
+
+/* Takes room for the ids, tokens and page keys of n_tokens. Errors: MEMORY. */
+enum omma_status ommai_request_allocate_prompt(struct omma_request *request, struct omma_error *error);
 
 /* Whether a prompt of n_tokens and one token of an answer fit into an engine's context_tokens.
  * Errors: LIMIT ("input_tokens"). */

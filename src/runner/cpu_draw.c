@@ -103,3 +103,45 @@ enum omma_status ommai_cpu_draw(struct ommai_runner *runner, enum ommai_draw_fro
   }
   return OMMA_OK;
 }
+
+/* ---- readings ---- */
+
+static void read_states(struct ommai_cpu_runner *cpu, const struct ommai_reading *reading) {
+  const struct ommai_decoder *decoder = &cpu->model->network.decoder;
+  int64_t hidden = decoder->config.hidden_size;
+  for (int64_t i = 0; i < reading->n_rows; i++) {
+    decoder->ops->rms_norm(ommai_prefill_residual(cpu->chunk, reading->row + i), decoder->final_norm, decoder->config.norm_eps,
+                           hidden, (float *)reading->out + i * hidden, OMMA_F32);
+  }
+}
+
+static enum omma_status read_logits(struct ommai_cpu_runner *cpu, const struct ommai_reading *reading,
+                                    const struct ommai_draw *rows, int64_t n, struct omma_error *error) {
+  const float *logits = logits_of(cpu, OMMAI_DRAW_FROM_CHUNK, reading->row);
+  float *out = reading->out;
+  if (!logits) OMMAI_TRY(compute_logits(cpu, OMMAI_DRAW_FROM_CHUNK, rows, n, error));
+  logits = logits_of(cpu, OMMAI_DRAW_FROM_CHUNK, reading->row);
+  for (int64_t i = 0; i < reading->n_tokens; i++) out[i] = logits[reading->tokens[i]];
+  return OMMA_OK;
+}
+
+enum omma_status ommai_cpu_read(struct ommai_runner *runner, const struct ommai_reading *readings, int64_t n,
+                                struct omma_error *error) {
+  struct ommai_cpu_runner *cpu = ommai_cpu_inside(runner);
+  struct ommai_draw rows[OMMAI_MAX_CHUNK_PIECES]; /* those with logits that are left */
+  int64_t n_rows = 0, first = 0;
+  OMMAI_ASSERT(n <= OMMAI_MAX_CHUNK_PIECES && ommai_prefill_done(cpu->chunk));
+  for (int64_t i = 0; i < n; i++) {
+    if (readings[i].n_tokens) rows[n_rows++] = (struct ommai_draw){.row = readings[i].row};
+  }
+  for (int64_t i = 0; i < n; i++) {
+    if (readings[i].n_tokens) {
+      OMMAI_ASSERT(readings[i].n_rows == 1);
+      OMMAI_TRY(read_logits(cpu, &readings[i], rows + first, n_rows - first, error));
+      first++;
+    } else {
+      read_states(cpu, &readings[i]);
+    }
+  }
+  return OMMA_OK;
+}

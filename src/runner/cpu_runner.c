@@ -24,7 +24,8 @@ static void find_facts(const void *network, struct ommai_runner_facts *facts) {
                                        .image = {vision->out_hidden_size, vision->n_deepstack},
                                        .draw_rows = OMMAI_CPU_DRAW_ROWS};
   if (!has_decoder(model)) return;
-  facts->kinds |= 1u << OMMA_REQUEST_GENERATE;
+  facts->kinds |= 1u << OMMA_REQUEST_GENERATE | 1u << OMMA_REQUEST_EMBED | 1u << OMMA_REQUEST_SCORE;
+  facts->state_bytes = (size_t)model->config.text.hidden_size * sizeof(float);
   struct ommai_state_layout layout;
   ommai_state_layout_make(&model->config.text, model->network.decoder.kv_type, &layout);
   facts->n_groups = (int)layout.n_groups;
@@ -179,6 +180,7 @@ static enum omma_status create(const void *network, const struct ommai_runner_li
                                                           .prompt_begin = ommai_cpu_prompt_begin,
                                                           .prompt_advance = ommai_cpu_prompt_advance,
                                                           .prompt_drop = ommai_cpu_prompt_drop,
+                                                          .read = ommai_cpu_read,
                                                           .decode = ommai_cpu_decode,
                                                           .draw = ommai_cpu_draw};
   const struct omma_model *model = network;

@@ -118,3 +118,31 @@ enum omma_status ommai_fake_draw(struct ommai_runner *runner, enum ommai_draw_fr
   if (from == OMMAI_DRAW_FROM_CHUNK) fake->n_step_rows = 0;
   return OMMA_OK;
 }
+
+/* ---- readings ---- */
+
+/* State or logits: from -1 to 1, of 16 bits of the hash each. */
+static void fill(const struct ommai_fake_row *row, int64_t n, float *out) {
+  for (int64_t i = 0; i < n; i++) out[i] = (float)(int16_t)ommai_fake_mix(row->hash, (uint64_t)i) / (1 << 15);
+}
+
+enum omma_status ommai_fake_read(struct ommai_runner *runner, const struct ommai_reading *readings, int64_t n,
+                                 struct omma_error *error) {
+  struct ommai_fake_runner *fake = ommai_fake_inside(runner);
+  int64_t width = (int64_t)(fake->network->facts.state_bytes / sizeof(float)), end = 0;
+  if (ommai_fake_fails(fake, OMMAI_FAKE_READ)) return ommai_fail(error, OMMA_ERROR_MEMORY, "a reading that fails");
+  for (int64_t i = 0; i < n; i++) {
+    const struct ommai_reading *reading = &readings[i];
+    int64_t n_values = reading->n_tokens ? reading->n_tokens : width;
+    if (reading->row < end || reading->row + reading->n_rows > fake->n_chunk_rows) {
+      ommai_fake_complain(fake, "rows from %lld on of %lld are read after row %lld", (long long)reading->row,
+                          (long long)fake->n_chunk_rows, (long long)end);
+      continue;
+    }
+    end = reading->row + reading->n_rows;
+    for (int64_t j = 0; j < reading->n_rows; j++) {
+      fill(&fake->chunk_rows[reading->row + j], n_values, (float *)reading->out + j * n_values);
+    }
+  }
+  return OMMA_OK;
+}

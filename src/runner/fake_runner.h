@@ -6,6 +6,7 @@
  *   a prompt row hashes its token, position and image row, and all positions before it
  *   a step row   the same, by another hash: generated tokens that went through a prompt's chunk
  *                differ, as bits do on real machines
+ *   a reading    follows from its row's hash
  *   a draw       follows from its row's hash, the slot's tokens where penalties look at them, seed
  *                and step
  *
@@ -34,6 +35,7 @@ enum ommai_fake_call {
   OMMAI_FAKE_PROMPT_ADVANCE,
   OMMAI_FAKE_DECODE,
   OMMAI_FAKE_DRAW,
+  OMMAI_FAKE_READ,
   OMMAI_FAKE_CALLS
 };
 

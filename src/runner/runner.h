@@ -29,6 +29,7 @@ struct ommai_runner_facts {
   /* Rows whose logits are there at a time. Rows of a step are best drawn in rising order, and all
    * draws among as many successive rows before the next ones: then nothing is computed twice. */
   int64_t draw_rows;
+  size_t state_bytes; /* of a row's state (struct ommai_reading) */
 };
 
 /* The most that a runner is to take at once. Everything but patch_budget and max_sequences is 0
@@ -94,6 +95,15 @@ struct ommai_step_row {
   struct ommai_state_pages pages;
 };
 
+/* What is read of rows of a chunk, f32: their states after the final norm, state_bytes each, or the
+ * logits of a few tokens. */
+struct ommai_reading {
+  int64_t row, n_rows;
+  const int32_t *tokens; /* [n_tokens] */
+  int64_t n_tokens;      /* 0: states */
+  void *out;             /* [n_rows] */
+};
+
 /* Seconds that parts of passes took, the mean of the workers. */
 struct ommai_encode_times {
   double cut, embed, attention, linear;
@@ -149,6 +159,10 @@ struct ommai_runner_functions {
   /* The slot's piece leaves the chunk in progress: nothing of it is written or needed from here on,
    * and none of its rows is drawn from. Nothing happens where there is none. */
   void (*prompt_drop)(struct ommai_runner *runner, int64_t slot);
+
+  /* Reads of the chunk that is done; the readings stand in rising order of rows. Errors: MEMORY. */
+  enum omma_status (*read)(struct ommai_runner *runner, const struct ommai_reading *readings, int64_t n,
+                           struct omma_error *error);
 
   /* A step: the rows' state goes into the pages. Rows of one sequence stand at successive indices,
    * and each sees those before it. `drawn`: its rows may be drawn from until the next step or a

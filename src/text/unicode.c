@@ -1,5 +1,7 @@
 #include "text/unicode.h"
 
+#include <utf8proc.h>
+
 #include "text/unicode_tables.h"
 #include "text/utf8.h"
 
@@ -61,4 +63,9 @@ bool ommai_unicode_is_inert(uint32_t c) {
     }
   }
   return false;
+}
+
+bool ommai_unicode_is_punctuation(uint32_t code_point) {
+  utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)code_point);
+  return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO;
 }

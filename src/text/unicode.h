@@ -23,6 +23,9 @@ size_t ommai_unicode_next_stand_in(const char *text, size_t size, size_t at, uin
 /* True for a code point that stands in for others. */
 bool ommai_unicode_stands_in(uint32_t code_point);
 
+/* Whether its category is one of punctuation (P*). */
+bool ommai_unicode_is_punctuation(uint32_t code_point);
+
 /* True for a code point that neither moves nor composes in the official normalisation, although
  * later versions of Unicode give it a combining class, a decomposition or a composition. */
 bool ommai_unicode_is_inert(uint32_t code_point);

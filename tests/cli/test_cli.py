@@ -21,8 +21,8 @@ from PIL import Image
 
 from omma_program import refused
 
-COMMANDS = ["chat", "run", "serve", "batch", "read", "encode", "preprocess", "plan", "tokenize", "detokenize", "info", "verify", "bench attention",
-            "bench encoder", "bench decode", "bench serve"]
+COMMANDS = ["chat", "run", "serve", "batch", "read", "embed", "rerank", "encode", "preprocess", "plan", "tokenize", "detokenize",
+            "info", "verify", "bench attention", "bench encoder", "bench decode", "bench serve"]
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
 TEXTS = ["two red circles", "", " leading and trailing ", "line\nbreak\ttab", "Grüße, 世界, 🙂", "<|im_start|>user\nhi<|im_end|>"]
 

@@ -1,5 +1,7 @@
 #include <string.h>
 
+#include <omma/vectors.h>
+
 #include "engine/sim_inside.h"
 #include "engine/sim_waits.h"
 #include "runner/fake_inside.h"
@@ -96,6 +98,16 @@ static void on_embeddings(void *context, struct omma_embeddings *embeddings) {
   job->embeddings = embeddings;
 }
 
+static void on_vectors(void *context, const struct omma_vectors *vectors) {
+  struct sim_job *job = context;
+  if (!may_hear(job, "a vector") || !job->wanted->read || job->answer.vectors) {
+    sim_break(job->world, "events", "request %lld: a vector that nobody waits for", sim_number(job));
+    return;
+  }
+  job->answer.vectors =
+      hash_bytes((uint64_t)vectors->width, vectors->values, (size_t)(vectors->n_rows * vectors->width) * sizeof(float));
+}
+
 /* ---- the end ---- */
 
 /* Whether it is right that the request ends so. */
@@ -124,7 +136,7 @@ static void check_answer(struct sim_job *job) {
     sim_break(job->world, "answer", "request %lld: the scores of its prompt differ from the request alone", sim_number(job));
   } else if (whole && (answer->n_tokens != alone->n_tokens || answer->finish != alone->finish ||
                        answer->stop_token != alone->stop_token || answer->n_scores != alone->n_scores ||
-                       answer->embeddings != alone->embeddings)) {
+                       answer->embeddings != alone->embeddings || answer->vectors != alone->vectors)) {
     sim_break(job->world, "answer", "request %lld ends by %d after %lld tokens, alone by %d after %lld", sim_number(job),
               (int)answer->finish, (long long)answer->n_tokens, (int)alone->finish, (long long)alone->n_tokens);
   }
@@ -149,6 +161,9 @@ static void on_finish(void *context, const struct omma_result *result) {
   world->outcome->n_cached_tokens += result->n_cached_tokens;
   check_finish(job, result);
   /* The token with which an error came was not shown. */
+  if (result->finish == OMMA_FINISH_STOP && job->wanted->read && !job->answer.vectors) {
+    sim_break(world, "events", "request %lld ends without its vector", sim_number(job));
+  }
   bool counts = result->n_completion_tokens == job->answer.n_tokens;
   if (!counts || result->n_prompt_tokens != sim_prompt_size(job->wanted)) {
     sim_break(world, "events", "request %lld: its result has %lld tokens, %lld were shown", sim_number(job),
@@ -163,5 +178,6 @@ struct omma_callbacks sim_callbacks(struct sim_job *job) {
                                  .on_token = on_token,
                                  .on_finish = on_finish,
                                  .on_prompt_token = on_prompt_token,
-                                 .on_embeddings = on_embeddings};
+                                 .on_embeddings = on_embeddings,
+                                 .on_vectors = on_vectors};
 }

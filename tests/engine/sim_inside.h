@@ -10,7 +10,7 @@ enum { SIM_MAX_ANSWER = 160, SIM_MAX_PROMPT = 700 };
 /* What a request has got so far. hashes[n], scores[n]: of all about its first n. */
 struct sim_answer {
   int64_t n_tokens, n_scores;
-  uint64_t embeddings;
+  uint64_t embeddings, vectors;
   enum omma_finish finish;
   int32_t stop_token;
   uint64_t hashes[SIM_MAX_ANSWER + 1], scores[SIM_MAX_PROMPT];

@@ -73,7 +73,7 @@ static void release(void *context, void *pointer, size_t size) {
 /* ---- an engine ---- */
 
 /* Of the pages that there is one of for each page of positions; the others are as good as free. */
-enum { PAGE_BYTES = 1 << 20 };
+enum { PAGE_BYTES = 1 << 20, STATE_WIDTH = 3 };
 
 /* Its context is the case's, whatever else the engine has. */
 static void make_engine(struct sim_world *world, const struct sim_engine *wanted, int64_t context) {
@@ -82,13 +82,16 @@ static void make_engine(struct sim_world *world, const struct sim_engine *wanted
   world->model = (struct omma_model){
       .allocator = allocator, .log = shared.log, .tokenizer = shared.tokenizer, .max_model_len = context, .directory = "model"};
   world->model.config.text.vocab_size = SIM_VOCAB;
+  world->model.config.text.hidden_size = STATE_WIDTH;
   world->model.config.generation.stop_tokens[0] = SIM_STOP;
   world->model.config.generation.n_stop_tokens = 1;
-  world->network = (struct ommai_fake_network){.facts = {.kinds = 1u << OMMA_REQUEST_GENERATE | 1u << OMMA_REQUEST_ENCODE,
+  world->network = (struct ommai_fake_network){.facts = {.kinds = 1u << OMMA_REQUEST_GENERATE | 1u << OMMA_REQUEST_ENCODE |
+                                                                  1u << OMMA_REQUEST_EMBED | 1u << OMMA_REQUEST_SCORE,
                                                          .vocab_size = SIM_VOCAB,
                                                          .n_workers = 1,
                                                          .image = {.width = 2},
-                                                         .draw_rows = 32},
+                                                         .draw_rows = 32,
+                                                         .state_bytes = STATE_WIDTH * sizeof(float)},
                                                .costs = sim_costs(wanted),
                                                .allocator = allocator,
                                                .repeated_percent = (int)wanted->repeated,

@@ -132,10 +132,10 @@ static void target_sizes_match_the_official_code(void **state) {
   struct omma_error error;
   int32_t h, w;
   for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-    assert_ok(ommai_smart_resize(table[i][0], table[i][1], 28, 3136, 12845056, &h, &w, &error), &error);
+    assert_ok(ommai_smart_resize(table[i][0], table[i][1], 28, 3136, 12845056, false, &h, &w, &error), &error);
     assert_int_equal(h, table[i][2]);
     assert_int_equal(w, table[i][3]);
-    assert_ok(ommai_smart_resize(table[i][0], table[i][1], 32, 65536, 16777216, &h, &w, &error), &error);
+    assert_ok(ommai_smart_resize(table[i][0], table[i][1], 32, 65536, 16777216, false, &h, &w, &error), &error);
     assert_int_equal(h, table[i][4]);
     assert_int_equal(w, table[i][5]);
   }
@@ -158,7 +158,7 @@ static void target_sizes_match_the_official_code(void **state) {
   int height, width, factor, new_height, new_width, n_cases = 0;
   long low, high;
   while (fscanf(cases, "%d %d %d %ld %ld %d %d", &height, &width, &factor, &low, &high, &new_height, &new_width) == 7) {
-    assert_ok(ommai_smart_resize(height, width, factor, low, high, &h, &w, &error), &error);
+    assert_ok(ommai_smart_resize(height, width, factor, low, high, false, &h, &w, &error), &error);
     assert_int_equal(h, new_height);
     assert_int_equal(w, new_width);
     n_cases++;
@@ -171,11 +171,12 @@ static void narrow_images_are_refused(void **state) {
   (void)state;
   struct omma_error error;
   int32_t h, w;
-  assert_ok(ommai_smart_resize(5, 1000, 28, 3136, 12845056, &h, &w, &error), &error);
-  assert_fails(ommai_smart_resize(5, 1001, 28, 3136, 12845056, &h, &w, &error), OMMA_ERROR_LIMIT, "aspect ratio", &error);
-  assert_fails(ommai_smart_resize(1001, 5, 28, 3136, 12845056, &h, &w, &error), OMMA_ERROR_LIMIT, "at most 200", &error);
-  assert_fails(ommai_smart_resize(0, 5, 28, 3136, 12845056, &h, &w, &error), OMMA_ERROR_ARGUMENT, "5 x 0", &error);
-  assert_fails(ommai_smart_resize(9, 9, 28, INT64_MAX, INT64_MAX, &h, &w, &error), OMMA_ERROR_LIMIT, "too many", &error);
+  assert_ok(ommai_smart_resize(5, 1000, 28, 3136, 12845056, false, &h, &w, &error), &error);
+  assert_fails(ommai_smart_resize(5, 1001, 28, 3136, 12845056, false, &h, &w, &error), OMMA_ERROR_LIMIT, "aspect ratio",
+               &error);
+  assert_fails(ommai_smart_resize(1001, 5, 28, 3136, 12845056, false, &h, &w, &error), OMMA_ERROR_LIMIT, "at most 200", &error);
+  assert_fails(ommai_smart_resize(0, 5, 28, 3136, 12845056, false, &h, &w, &error), OMMA_ERROR_ARGUMENT, "5 x 0", &error);
+  assert_fails(ommai_smart_resize(9, 9, 28, INT64_MAX, INT64_MAX, false, &h, &w, &error), OMMA_ERROR_LIMIT, "too many", &error);
 }
 
 /* From pixels to patches, the whole way, f32 and bf16, in one call and in pieces. */
@@ -190,8 +191,8 @@ static void patches_match_the_official_processor(void **state) {
                 &hash_bf16) == 8) {
     const struct ommai_patch_spec *spec = &patch_sets[number];
     int32_t h, w;
-    assert_ok(ommai_smart_resize(height, width, spec->patch_size * 2, patch_limits[number][0], patch_limits[number][1], &h, &w,
-                                 &error),
+    assert_ok(ommai_smart_resize(height, width, spec->patch_size * 2, patch_limits[number][0], patch_limits[number][1], false,
+                                 &h, &w, &error),
               &error);
     assert_int_equal(h, grid_height * spec->patch_size);
     assert_int_equal(w, grid_width * spec->patch_size);

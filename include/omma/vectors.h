@@ -1,0 +1,45 @@
+/* Vectors of texts, images and videos, by which they are searched for, and scores of documents for
+ * a query. The rules for all calls of omma/omma.h apply here.
+ *
+ * Models are trained for either, and for prompts of a fixed form, which these calls write
+ * (docs/embeddings.md). A request goes to an engine as any other; omma_callbacks.on_vectors gets
+ * the result. */
+#ifndef OMMA_VECTORS_H
+#define OMMA_VECTORS_H
+
+#include <omma/omma.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* EMBED: one row, of length 1 unless raw_vectors is set. SCORE: one row of width 1, from 0 to 1
+ * unless raw_vectors is set. */
+struct omma_vectors {
+  int64_t n_rows, width;
+  const float *values; /* [n_rows, width] */
+};
+
+/* Prepares a request for the vector of an input: videos, then images, then texts of `parts`;
+ * nothing at all has a vector too. instruction: what the vector is for; NULL or empty: the model's
+ * own. A prompt longer than options->truncation.n_tokens (0: the model's limit for inputs, or what
+ * the context holds) keeps its special tokens, its images and the first of its other tokens. Of the
+ * options, `kind` and those of chats and sampling have no effect. Errors: UNSUPPORTED (field
+ * "model": the model's task is another), ARGUMENT (field "dimensions"), and those of
+ * omma_request_create. */
+OMMA_API enum omma_status omma_request_create_embed(const struct omma_model *model, const char *instruction,
+                                                    const struct omma_part *parts, size_t n_parts,
+                                                    const struct omma_request_options *options, struct omma_request **request,
+                                                    struct omma_error *error);
+/* Prepares a request for the score of a document for a query, likewise. */
+OMMA_API enum omma_status omma_request_create_score(const struct omma_model *model, const char *instruction,
+                                                    const struct omma_part *query, size_t n_query,
+                                                    const struct omma_part *document, size_t n_document,
+                                                    const struct omma_request_options *options, struct omma_request **request,
+                                                    struct omma_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

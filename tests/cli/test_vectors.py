@@ -1,0 +1,159 @@
+"""omma embed and omma rerank against what the official computation gives (tests/data/vectors)."""
+
+import json
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+
+from gguf_files import convert
+from test_gguf import rewrite
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import vector_cases
+
+DATA = vector_cases.DATA
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory):
+    return tmp_path_factory.mktemp("vectors")
+
+
+@pytest.fixture(scope="module")
+def cases(scratch):
+    return vector_cases.load(scratch)
+
+
+@pytest.fixture(scope="module")
+def embedder(scratch):
+    return vector_cases.make_model(scratch / "Tiny-Embedding")
+
+
+@pytest.fixture(scope="module")
+def reranker(scratch):
+    return vector_cases.make_model(scratch / "Tiny-Reranker")
+
+
+def line_of(item, instruction=None):
+    line = {"text": item.get("text", ""), "image": item.get("images", [])}
+    if item.get("video"):
+        line |= {"video": item["video"], "fps": 2}
+    if item.get("instruction") or instruction:
+        line["instruction"] = item.get("instruction") or instruction
+    return json.dumps(line)
+
+
+def run(omma, command, model, lines, output, *options):
+    done = omma(command, model, "--input", "-", "--output", output, *options, stdin="\n".join(lines).encode())
+    assert done.returncode == 0, done.stderr.decode()
+    return np.load(output)
+
+
+def test_vectors_are_the_official_ones(omma, embedder, cases, tmp_path):
+    lines = [line_of(item) for item in cases["embed"]]
+    vectors = run(omma, "embed", embedder, lines, tmp_path / "a.npy", "--dtype", "f32")
+    wanted = np.load(DATA / "embed.npy")
+    assert vectors.dtype == np.float32 and vectors.shape == wanted.shape
+    assert np.abs(vectors - wanted).max() < 1e-5
+    assert ((vectors * wanted).sum(axis=1) > 0.9999).all()
+
+
+def test_scores_are_the_official_ones(omma, reranker, cases, tmp_path):
+    """A query a call: pairs of the same query and instruction go together."""
+    groups = {}
+    for i, pair in enumerate(cases["score"]):
+        key = json.dumps([pair["query"], pair.get("instruction")])
+        groups.setdefault(key, []).append(i)
+    found = np.full(len(cases["score"]), np.nan, np.float32)
+    for key, indices in groups.items():
+        query, instruction = json.loads(key)
+        words = ["--query", query.get("text", "")] + [word for image in query.get("images", []) for word in ("--query-image", image)]
+        words += ["--instruction", instruction] if instruction else []
+        lines = [line_of(cases["score"][i]["document"]) for i in indices]
+        found[indices] = run(omma, "rerank", reranker, lines, tmp_path / "s.npy", "--dtype", "f32", *words)
+    assert np.abs(found - np.load(DATA / "score.npy")).max() < 1e-5
+    assert found.std() > 1e-3
+
+
+@pytest.mark.parametrize("options", [["--threads", "1"], ["--max-num-seqs", "1"], ["--max-num-batched-tokens", "64"]])
+def test_bits_depend_on_nothing(omma, embedder, cases, tmp_path, options):
+    lines = [line_of(item) for item in cases["embed"][:25]]
+    once = run(omma, "embed", embedder, lines, tmp_path / "a.npy")
+    again = run(omma, "embed", embedder, lines[::-1], tmp_path / "b.npy", *options)
+    assert (once == again[::-1]).all()
+
+
+def test_dimensions(omma, embedder, tmp_path):
+    lines = ['"a dog"', '"a cat"']
+    whole = run(omma, "embed", embedder, lines, tmp_path / "a.npy")
+    part = run(omma, "embed", embedder, lines, tmp_path / "b.npy", "--dimensions", "16")
+    wanted = whole[:, :16] / np.linalg.norm(whole[:, :16], axis=1, keepdims=True)
+    assert part.shape == (2, 16) and np.abs(part - wanted).max() < 1e-6
+    done = omma("embed", embedder, "--text", "x", "--dimensions", "65", "--output", tmp_path / "c.npy")
+    assert done.returncode == 1 and b"dimensions: expected 1 to 64, found 65" in done.stderr
+
+
+def test_json_lines(omma, embedder, images, tmp_path):
+    done = omma("embed", embedder, images / "tile_64x64.png", "--text", "a dog", "--output", "-")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["index"] for row in rows] == [0, 1]
+    binary = run(omma, "embed", embedder, [json.dumps({"image": str(images / "tile_64x64.png")}), '"a dog"'], tmp_path / "a.npy")
+    assert (np.array([row["embedding"] for row in rows], np.float32) == binary).all()
+
+
+def test_what_fails_is_named(omma, embedder, tmp_path):
+    bad = ['{"image": "/nowhere.png"}', "[1]", "{", '{"txt": "a"}', '{"text": 7}', '{"text": "a", "image": 3}']
+    lines = "\n".join(['"good"', *bad, '"good"'])
+    output = tmp_path / "a.npy"
+    done = omma("embed", embedder, "--input", "-", "--output", output, stdin=lines.encode())
+    assert done.returncode == 1 and b"6 of 8 inputs failed" in done.stderr
+    for words in (b"/nowhere.png", b"line 3", b"line 4", b'unknown key "txt"', b"text must be", b"image must be"):
+        assert words in done.stderr, done.stderr.decode()
+    vectors = np.load(output)
+    assert np.isnan(vectors[1:7]).all() and (vectors[0] == vectors[7]).all() and np.isfinite(vectors[0]).all()
+
+
+def test_ranking(omma, reranker, images):
+    words = ["--query", "a dog", "--text", "first", "--text", "second", images / "tile_64x64.png"]
+    done = omma("rerank", reranker, *words)
+    lines = done.stdout.decode().splitlines()
+    assert len(lines) == 3 and {line.split("  ")[1] for line in lines} == {"0", "1", "2"}
+    scores = [float(line.split("  ")[0]) for line in lines]
+    assert scores == sorted(scores, reverse=True)
+    ranking = omma.json("rerank", reranker, *words, "--top-n", "2", "--json")["results"]
+    assert [str(result["index"]) for result in ranking] == [line.split("  ")[1] for line in lines[:2]]
+
+
+def test_refusals(omma, embedder, reranker, model, tmp_path):
+    output = tmp_path / "a.npy"
+    for words, code, message in [
+        (["embed", embedder, "--text", "x"], 2, b"--output is missing"),
+        (["embed", embedder, "--output", output], 2, b"nothing to do"),
+        (["embed", embedder, "--text", "x", "--output", tmp_path / "a.csv"], 2, b".npy or .jsonl"),
+        (["embed", embedder, "--text", "x", "--output", tmp_path / "no" / "a.npy"], 1, b"No such file"),
+        (["rerank", reranker, "--text", "x"], 2, b"--query or --query-image is missing"),
+        (["embed", embedder, "--input", tmp_path / "none.jsonl", "--output", output], 1, b"No such file"),
+        (["embed", model.replace("qwen3_vl_tied", "kimi_vl"), "--text", "x", "--output", output], 1, b"these types do: qwen3_vl"),
+        (["rerank", model, "--query", "x", "--text", "x"], 1, b'no token is "yes"'),
+    ]:
+        done = omma(*words)
+        assert done.returncode == code and message in done.stderr, (words, done.stderr)
+        assert not output.exists()
+
+
+def test_gguf_files(omma, scratch, images, tmp_path):
+    """The same vectors from a file whose name says nothing, by its pooling_type."""
+    source = vector_cases.make_model(tmp_path / "source", "qwen3_vl_untied")
+    path, mmproj_file = convert(source, tmp_path / "files", "F16", tmp_path / "plain")
+    for pooling, command, words in [(3, "embed", []), (4, "rerank", ["--query", "a dog"])]:
+        folder = tmp_path / command
+        folder.mkdir()
+        rewrite(path, folder / "model.gguf", {"qwen3vl.pooling_type": pooling})
+        lines = ['"a dog"', json.dumps({"image": str(images / "tile_64x64.png"), "text": "x"})]
+        mmproj = ["--mmproj", mmproj_file]
+        found = run(omma, command, folder / "model.gguf", lines, tmp_path / "a.npy", *words, *mmproj)
+        wanted = run(omma, command, tmp_path / "plain", lines, tmp_path / "b.npy", *words)
+        assert (found == wanted).all()
+        assert omma.json("info", folder / "model.gguf", "--json", *mmproj)["model"]["task"] == {3: "embed", 4: "score"}[pooling]
