@@ -15,12 +15,13 @@ N_EVENTS = 4
 
 class FakeVllm:
     """`statuses` are those of the next chats; `wants_key`, `knows_embeds` and `begins_after`
-    (seconds before the first byte of an answer) can be changed."""
+    (seconds before the first byte of an answer) can be changed, and `hangs`, an event that answers
+    wait for."""
 
     def __init__(self):
         self.bodies, self.headers, self.statuses = [], [], []
         self.wants_key, self.knows_embeds, self.begins_after, self.breaks_off = False, True, 0.0, False
-        self.fails_stream = False
+        self.fails_stream, self.hangs = False, None
         self.node_key = None
         self.n_left = self.n_embeds = self.n_images = 0
         self._server = None
@@ -56,7 +57,7 @@ class FakeVllm:
         self.headers.clear()
         self.statuses.clear()
         self.wants_key, self.knows_embeds, self.begins_after, self.breaks_off = False, True, 0.0, False
-        self.fails_stream = False
+        self.fails_stream, self.hangs = False, None
         self.node_key = None
 
     def has_embeddings(self, part, body):
@@ -96,6 +97,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         vllm.bodies.append(body)
         vllm.headers.append(self.headers)
         time.sleep(vllm.begins_after)
+        if vllm.hangs:
+            vllm.hangs.wait()
         if vllm.statuses and (status := vllm.statuses.pop(0)) != 200:
             self.reply(status, {"error": {"message": "as the test wants it", "code": status}})
         elif self.path != "/v1/chat/completions":

@@ -395,6 +395,60 @@ def test_a_second_signal_ends_answers(vllm, node):
     assert time.monotonic() - begin < 15
 
 
+def send_part(proxy, n_bytes, n_sent):
+    """A connection with a chat of which a part has been sent."""
+    connection = socket.create_connection(("127.0.0.1", proxy.port))
+    body = json.dumps({"messages": [{"role": "user", "content": "x" * n_bytes}]}).encode()
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+    connection.sendall(head.encode() + body[:n_sent])
+    return connection
+
+
+LARGE = (15_000_000, 20_000_000)
+
+
+def hold(proxy, vllm, hung):
+    """Connections that do not end by themselves: of chats that vLLM has and does not answer, of one
+    that is half there, and of one that is too large and whose client goes on sending."""
+    vllm.hangs, n_bodies = hung, len(vllm.bodies)
+    connections = [send_part(proxy, n, 2 * n) for n in LARGE]
+    wait_for(lambda: len(vllm.bodies) == n_bodies + len(LARGE), "the chats at vLLM")
+    connections.append(send_part(proxy, LARGE[1], LARGE[1] // 2))
+    wait_for(lambda: proxy.metric("requests_running") == len(LARGE) + 1, "a chat that is half there")
+    connections.append(send_part(proxy, 30_000_000, 1000))
+    assert read_until(connections[-1], b"\r\n").startswith(b"HTTP/1.1 413")
+    return connections
+
+
+def test_large_chats_that_do_not_end_are_cut_off(request, vllm, node):
+    """At --shutdown-timeout, not at some multiple of it, and at once where it is 0: 0 was no limit
+    at all."""
+    full, hung = request.config.getoption("--full"), threading.Event()
+    for seconds in (0, 1, 25) if full else (0, 1):
+        options = {"shutdown_timeout": seconds, "client_timeout": 200, "max_body_bytes": "24M", "skip_probe": True}
+        proxy = ProxyProcess(vllm.url, url_of(node), **options)
+        connections = hold(proxy, vllm, hung)
+        begin = time.monotonic()
+        try:
+            assert proxy.stop() == 0
+            assert not full or seconds <= time.monotonic() - begin < seconds + 20
+        finally:
+            for connection in connections:
+                connection.close()
+            hung.set()
+            hung.clear()
+        (line,) = [line for line in proxy.output.decode().splitlines() if " cut_off " in line]
+        assert f"running={len(LARGE) + 1} " in line, line
+
+
+def test_a_client_that_stops_sending_holds_nobody(vllm, node, start_proxy):
+    proxy = start_proxy(url_of(node), max_body_bytes="1M", max_bytes="1M", client_timeout=1)
+    with send_part(proxy, 900_000, 1000) as connection:
+        wait_for(lambda: proxy.metric("request_bytes") > 900_000, "the bytes to be taken")
+        assert answer(proxy.chat("x" * 200_000)) == "text"
+        assert read_until(connection, b"\r\n").startswith(b"HTTP/1.1 408")
+
+
 # Which node gets an image.
 
 

@@ -63,7 +63,7 @@ _TABLE: tuple[tuple[str, str, str, Callable[[str], Any], Any, str], ...] = (
     ("Listening", "--port", "N", _number(int, 0, 65535), 8000, "port to listen on; 0: any free port"),
     ("Listening", "--ssl-certfile", "FILE", Path, None, "serve HTTPS with this certificate and its chain, in PEM"),
     ("Listening", "--ssl-keyfile", "FILE", Path, None, "private key of --ssl-certfile (default: in --ssl-certfile)"),
-    ("Images", "--connect-timeout", "S", _SECONDS, 1.0, "seconds until a node or vLLM must have accepted a connection"),
+    ("Images", "--connect-timeout", "S", _SECONDS, 1.0, "seconds until a node must have accepted a connection; vLLM has ten times that"),
     ("Images", "--encode-timeout", "S", _SECONDS, 30.0, "seconds that a node may take for an image"),
     ("Images", "--encode-timeout-per-mb", "S", _SECONDS, 30.0, "seconds more for each megabyte of its file"),
     ("Images", "--images-per-node", "N", _COUNT, 32, "images that are sent to a node at the same time; others wait here"),
@@ -76,9 +76,10 @@ _TABLE: tuple[tuple[str, str, str, Callable[[str], Any], Any, str], ...] = (
     ("Limits", "--max-bytes", "SIZE", _size, "256M", "requests that are read at the same time, in bytes; others wait unread"),
     ("Limits", "--max-requests", "N", _COUNT, 1024, "requests that are answered at the same time; others wait unread"),
     ("Limits", "--max-waiting", "N", _COUNT, 16384, "requests that may wait; others get status 503"),
+    ("Limits", "--client-timeout", "S", _SECONDS, 30.0, "seconds without a byte of a request's body until it gets status 408"),
     ("Limits", "--vllm-timeout", "S", _SECONDS, 3600.0, "seconds without a byte of vLLM's answer until it is given up"),
     ("Limits", "--shutdown-delay", "S", _number(float, 0, 3600), 0.0, "seconds after SIGTERM in which /health fails and requests are still taken"),
-    ("Limits", "--shutdown-timeout", "S", _number(float, 0, 86400), 120.0, "seconds after that in which running answers may end"),
+    ("Limits", "--shutdown-timeout", "S", _number(float, 0, 86400), 120.0, "seconds after that in which running answers may end; then they are cut off"),
 )
 _FLAGS = (
     ("Images", "--trust-media-uuids", "identify an image by the uuid that a client gives instead of by its URL or content"),

@@ -186,9 +186,13 @@ async def _serve(proxy: Proxy, options: argparse.Namespace, stopped: asyncio.Eve
             delay = asyncio.ensure_future(asyncio.sleep(options.shutdown_delay))
             await _until_signal(stopped, [delay])
             await site.stop()
+            # aiohttp's own limit holds twice: for answers, then for what it has cancelled.
             cleanup = asyncio.ensure_future(runner.cleanup())
+            limit = asyncio.ensure_future(asyncio.sleep(options.shutdown_timeout))
             if not stopped.is_set():
-                await _until_signal(stopped, [cleanup])
+                await _until_signal(stopped, [cleanup, limit])
+            if not cleanup.done():
+                say(logging.WARNING, "cut_off", "requests without an end are cut off", running=int(proxy.n_running))
             cleanup.cancel()
     finally:
         for task in tasks:

@@ -50,6 +50,10 @@ class Proxy:
         self._n_waiting = 0
         self._places, self._bytes = Budget(options.max_requests), Budget(options.max_bytes)
 
+    @property
+    def n_running(self) -> float:
+        return self.metrics.registry.get_sample_value("omma_proxy:requests_running") or 0
+
     def application(self) -> web.Application:
         app = web.Application(client_max_size=self._options.max_body_bytes)
         app.router.add_get("/health", self._health)
@@ -135,9 +139,21 @@ class Proxy:
             raise web.HTTPRequestEntityTooLarge(self._options.max_body_bytes, size)
         async with self._bytes.share(size):
             with _added(self.metrics.held_bytes, size):
-                body = await request.read()
+                body = await self._read(request)
                 answer = await self._chat(request, headers, body, request_id) if is_chat else None
                 return answer or await self._send(request, headers, body)
+
+    async def _read(self, request: web.Request) -> bytes:
+        """Whoever stops sending gives up the bytes that others wait for."""
+        body = bytearray()
+        try:
+            while piece := await asyncio.wait_for(request.content.readany(), self._options.client_timeout):
+                body += piece
+                if len(body) > self._options.max_body_bytes:
+                    raise web.HTTPRequestEntityTooLarge(self._options.max_body_bytes, len(body))
+        except asyncio.TimeoutError:
+            raise Refused(408, f"Nothing of the body came for {self._options.client_timeout:g} s.") from None
+        return bytes(body)
 
     async def _send(self, request: web.Request, headers: dict[str, str], body: bytes | None) -> Answer:
         try:

@@ -72,7 +72,8 @@ class Vllm:
     def __init__(self, options: argparse.Namespace, session: aiohttp.ClientSession) -> None:
         self.url = options.vllm
         self._session = session
-        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=options.connect_timeout, sock_read=options.vllm_timeout)
+        # No other vLLM could be asked: a loop that was busy with large bodies is no reason to fail.
+        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=10 * options.connect_timeout, sock_read=options.vllm_timeout)
         self._check_timeout = aiohttp.ClientTimeout(total=options.health_timeout, sock_connect=options.connect_timeout)
 
     async def ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None) -> Answer:
