@@ -44,6 +44,7 @@ class Program:
         self._command = command
         self.url = ""
         self.said = ""
+        self._killed = False
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(self._command, stderr=subprocess.PIPE, text=True)
@@ -59,8 +60,13 @@ class Program:
         assert self._process.stderr is not None
         self._process.send_signal(signal.SIGINT)
         self.said += self._process.stderr.read()
-        assert self._process.wait(60) == 0
+        assert self._process.wait(60) == (-signal.SIGKILL if self._killed else 0)
         self._process.stderr.close()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._killed = True
 
 
 def whole_server(model: Path) -> Program:
@@ -71,8 +77,17 @@ def whole_server(model: Path) -> Program:
 class Proxy(Program):
     """omma-encoder-proxy, once it has found that node and vLLM fit."""
 
-    def __init__(self, node_url: str, vllm_url: str) -> None:
-        super().__init__(sys.executable, "-m", "vllm_ommatidia.proxy", "--port", "0", "--encoder", node_url, "--vllm", vllm_url)
+    def __init__(self, vllm_url: str, *node_urls: str) -> None:
+        nodes = (word for url in node_urls for word in ("--encoder", url))
+        super().__init__(sys.executable, "-m", "vllm_ommatidia.proxy", "--port", "0", "--vllm", vllm_url, *nodes)
+
+    def encoded(self, node_url: str) -> int:
+        """Images that the node has encoded."""
+        with urllib.request.urlopen(f"{self.url}/metrics", timeout=60) as reply:
+            text = reply.read().decode()
+        name = re.escape(f'omma_proxy:images_total{{node="{node_url}",outcome="encoded"}}')
+        found = re.search(rf"^{name} (\S+)$", text, re.MULTILINE)
+        return int(float(found[1])) if found else 0
 
     def __enter__(self) -> Self:
         super().__enter__()
