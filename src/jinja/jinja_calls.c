@@ -134,15 +134,40 @@ CALL(filter_items) {
 
 /* ---- order ---- */
 
-/* What a member counts as: its attribute, where one is named; texts in lower case, unless
- * case_sensitive says otherwise. */
+/* An attribute that a filter's argument names: dots lead from member to member, and digits are
+ * places. */
+static struct jinja_value attribute_of(struct jinja_context *context, const struct jinja_value *item,
+                                       const struct jinja_value *attribute) {
+  struct jinja_value value = *item;
+  if (attribute->kind != JINJA_TEXT_VALUE) return ommai_jinja_item(context, item, attribute);
+  for (size_t at = 0, end; at <= attribute->size && !context->failed; at = end + 1) {
+    int64_t place = 0;
+    bool digits = true;
+    for (end = at; end < attribute->size && attribute->text[end] != '.'; end++) {
+      digits = digits && attribute->text[end] >= '0' && attribute->text[end] <= '9' && end - at < 9;
+      if (digits) place = 10 * place + attribute->text[end] - '0';
+    }
+    struct jinja_value part =
+        digits && end > at ? ommai_jinja_whole(place) : ommai_jinja_text((char *)attribute->text + at, end - at);
+    value = ommai_jinja_item(context, &value, &part);
+  }
+  return value;
+}
+
+/* Texts in lower case, unless `exact` is true. */
+static struct jinja_value folded(struct jinja_context *context, const struct jinja_value *key,
+                                 const struct jinja_value *exact) {
+  bool folds = key->kind == JINJA_TEXT_VALUE && !(exact && ommai_jinja_truth(exact));
+  return folds ? ommai_jinja_change_case(context, key, 'l') : *key;
+}
+
+/* What a member counts as: its attribute, where one is named; folded as case_sensitive says. */
 static struct jinja_value key_of(struct jinja_context *context, const struct jinja_value *item,
                                  const struct jinja_arguments *arguments, int place) {
   const struct jinja_value *exact = argument(arguments, place, "case_sensitive"),
                            *attribute = argument(arguments, place + 1, "attribute");
-  struct jinja_value key = attribute && attribute->kind != JINJA_NONE ? ommai_jinja_item(context, item, attribute) : *item;
-  bool folded = key.kind == JINJA_TEXT_VALUE && !(exact && ommai_jinja_truth(exact));
-  return folded ? ommai_jinja_change_case(context, &key, 'l') : key;
+  struct jinja_value key = attribute && attribute->kind != JINJA_NONE ? attribute_of(context, item, attribute) : *item;
+  return folded(context, &key, exact);
 }
 
 /* A copy of the members of a value, which the caller may change, and their keys. */
@@ -196,9 +221,16 @@ CALL(filter_unique) {
 CALL(filter_dictsort) {
   if (self->kind != JINJA_DICT) return ommai_jinja_fail(context, "dictsort: not an object");
   struct jinja_value list = ommai_jinja_dict_list(context, self, 'i'), *keys = ommai_jinja_take_items(context, list.size);
-  const struct jinja_arguments none = {.n = 0};
-  for (size_t i = 0; keys && i < list.size; i++) keys[i] = key_of(context, &list.items[i].items[0], &none, 0);
-  if (!context->failed) ommai_jinja_sort(context, (struct jinja_value *)(uintptr_t)list.items, keys, list.size, false);
+  const struct jinja_value *exact = argument(arguments, 0, "case_sensitive"), *by = argument(arguments, 1, "by"),
+                           *falling = argument(arguments, 2, "reverse");
+  bool by_value = by && by->kind == JINJA_TEXT_VALUE && by->size == 5 && !memcmp(by->text, "value", 5);
+  bool by_key = !by || (by->kind == JINJA_TEXT_VALUE && by->size == 3 && !memcmp(by->text, "key", 3));
+  if (!by_value && !by_key) return ommai_jinja_fail(context, "dictsort: by is 'key' or 'value'");
+  for (size_t i = 0; keys && i < list.size; i++) keys[i] = folded(context, &list.items[i].items[by_value], exact);
+  if (!context->failed) {
+    ommai_jinja_sort(context, (struct jinja_value *)(uintptr_t)list.items, keys, list.size,
+                     falling && ommai_jinja_truth(falling));
+  }
   return list;
 }
 
@@ -210,6 +242,11 @@ CALL(filter_upper) {
 CALL(filter_lower) {
   struct jinja_value text = ommai_jinja_to_text(context, self);
   return ommai_jinja_change_case(context, &text, 'l');
+}
+
+CALL(filter_title) {
+  struct jinja_value text = ommai_jinja_to_text(context, self);
+  return ommai_jinja_change_case(context, &text, 'w');
 }
 
 CALL(filter_capitalize) {
@@ -354,7 +391,7 @@ CALL(filter_map) {
   if (!attribute && !filter) return ommai_jinja_fail(context, "map takes a supported filter's name or an attribute");
   for (size_t i = 0; items && i < list.size && !context->failed; i++) {
     struct jinja_value item = ommai_jinja_list_item(&list, i);
-    items[i] = attribute ? ommai_jinja_item(context, &item, attribute) : ommai_jinja_run(context, filter, &item, &rest);
+    items[i] = attribute ? attribute_of(context, &item, attribute) : ommai_jinja_run(context, filter, &item, &rest);
     if (attribute && standard && items[i].kind == JINJA_UNDEFINED) items[i] = *standard;
   }
   return ommai_jinja_view(ommai_jinja_list(items, items ? list.size : 0));
@@ -373,7 +410,7 @@ static struct jinja_value choose(struct jinja_context *context, const struct jin
   if ((name && !test) || (by_attribute && !attribute)) return ommai_jinja_fail(context, "a supported test's name is missing");
   for (size_t i = 0; items && i < list.size && !context->failed; i++) {
     struct jinja_value item = ommai_jinja_list_item(&list, i), of = item;
-    if (attribute) of = ommai_jinja_item(context, &item, attribute);
+    if (attribute) of = attribute_of(context, &item, attribute);
     struct jinja_value result = test ? ommai_jinja_run(context, test, &of, &rest) : of;
     if (ommai_jinja_truth(&result) == wanted) items[n++] = item;
   }
@@ -398,9 +435,10 @@ static const struct jinja_function filters[] = {{"length", filter_length, 0},
                                                 {"d", filter_default, 2},
                                                 {"string", filter_string, 0},
                                                 {"items", filter_items, 0},
-                                                {"dictsort", filter_dictsort, 0},
+                                                {"dictsort", filter_dictsort, 3},
                                                 {"upper", filter_upper, 0},
                                                 {"lower", filter_lower, 0},
+                                                {"title", filter_title, 0},
                                                 {"capitalize", filter_capitalize, 0},
                                                 {"replace", filter_replace, 3},
                                                 {"safe", filter_safe, 0},

@@ -58,7 +58,8 @@ struct jinja_value ommai_jinja_strip(struct jinja_context *context, const struct
                                      const struct jinja_value *characters, bool left, bool right);
 struct jinja_value ommai_jinja_replace(struct jinja_context *context, const struct jinja_value *text,
                                        const struct jinja_value *from, const struct jinja_value *to, int64_t max_count);
-/* str.upper, lower, title, capitalize ('u', 'l', 't', 'c') of ASCII; other letters fail. */
+/* str.upper, lower, title, capitalize ('u', 'l', 't', 'c') and jinja2's filter title ('w') of
+ * ASCII; other letters fail. */
 struct jinja_value ommai_jinja_change_case(struct jinja_context *context, const struct jinja_value *text, char how);
 struct jinja_value ommai_jinja_join(struct jinja_context *context, const struct jinja_value *list,
                                     const struct jinja_value *between);

@@ -153,7 +153,8 @@ static struct jinja_value replace(struct jinja_context *context, const struct ji
 
 struct jinja_value ommai_jinja_change_case(struct jinja_context *context, const struct jinja_value *text, char how) {
   char *out = text->kind == JINJA_TEXT_VALUE ? ommai_scratch_take(context->scratch, text->size, 1) : NULL;
-  bool inside = false; /* of a word */
+  /* of a word, which for the filter begins after blanks, hyphens and brackets alone */
+  bool inside = false;
   if (text->kind != JINJA_TEXT_VALUE) return ommai_jinja_fail(context, "only texts have upper and lower case");
   if (!out) return ommai_jinja_fail_scratch(context);
   for (size_t i = 0; i < text->size; i++) {
@@ -161,9 +162,9 @@ struct jinja_value ommai_jinja_change_case(struct jinja_context *context, const 
     if ((unsigned char)byte >= 0x80)
       return ommai_jinja_fail(context, "upper and lower case of letters beyond ASCII is not supported");
     bool letter = (byte | 0x20) >= 'a' && (byte | 0x20) <= 'z';
-    bool upper = how == 'u' || (how == 't' && !inside) || (how == 'c' && i == 0);
+    bool upper = how == 'u' || ((how == 't' || how == 'w') && !inside) || (how == 'c' && i == 0);
     out[i] = !letter ? byte : upper ? (char)(byte & ~0x20) : (char)(byte | 0x20);
-    inside = letter;
+    inside = how == 'w' ? !memchr(" \t\n\v\f\r\x1c\x1d\x1e\x1f-({[<", byte, 15) : letter;
   }
   return ommai_jinja_text(out, text->size);
 }

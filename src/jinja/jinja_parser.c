@@ -547,15 +547,13 @@ static struct jinja_node *parse_set(struct parser *parser, int line) {
   }
   struct jinja_node *node = add_pair(parser, JINJA_NODE_SET, 0, parse_targets(parser), NULL);
   if (!node) return NULL;
-  if (take_mark(parser, "=")) {
-    node->b = parse_expression(parser);
-    expect_kind(parser, JINJA_BLOCK_END);
-  } else {
-    node->kind = JINJA_NODE_CAPTURE;
-    expect_kind(parser, JINJA_BLOCK_END);
-    node->b = parse_body(parser);
-    expect_end(parser, "set", line);
-  }
+  bool has_value = take_mark(parser, "=");
+  if (has_value) node->b = parse_expression(parser);
+  expect_kind(parser, JINJA_BLOCK_END);
+  if (has_value) return node;
+  node->kind = JINJA_NODE_CAPTURE;
+  node->b = parse_body(parser);
+  expect_end(parser, "set", line);
   return node;
 }
 
@@ -624,21 +622,22 @@ static struct jinja_node *parse_macro(struct parser *parser, int line) {
 }
 
 static struct jinja_node *parse_jump(struct parser *parser, enum jinja_node_kind kind) {
-  if (!parser->loops) return unexpected(parser);
-  struct jinja_node *node = add_node(parser, kind);
+  struct jinja_node *node = parser->loops ? add_node(parser, kind) : unexpected(parser);
   expect_kind(parser, JINJA_BLOCK_END);
   return node;
 }
 
-/* transformers marks what the assistant wrote that way; it prints its body. */
-static struct jinja_node *parse_generation(struct parser *parser, int line) {
-  struct jinja_node *truth = add_pair(parser, JINJA_NODE_CONSTANT, 't', NULL, NULL),
-                    *node = add_pair(parser, JINJA_NODE_IF, 0, truth, NULL);
+/* `filter`; `generation`, by which transformers marks answers. Neither can be left by a jump. */
+static struct jinja_node *parse_printed(struct parser *parser, const char *word, bool filtered, int line) {
+  struct jinja_node *body = add_node(parser, JINJA_NODE_BODY), *text = body;
+  int loops = parser->loops;
+  for (bool more = filtered; more && text; more = take_mark(parser, "|")) text = parse_filter(parser, text);
   expect_kind(parser, JINJA_BLOCK_END);
-  if (!node) return NULL;
-  node->b = parse_body(parser);
-  expect_end(parser, "generation", line);
-  return node;
+  parser->loops = 0;
+  if (text) body->b = parse_body(parser);
+  parser->loops = loops;
+  expect_end(parser, word, line);
+  return add_pair(parser, JINJA_NODE_PRINT, 0, text, NULL);
 }
 
 /* After the opening of a block. */
@@ -650,12 +649,13 @@ static struct jinja_node *parse_block(struct parser *parser) {
   if (take_word(parser, "macro")) return parse_macro(parser, line);
   if (take_word(parser, "break")) return parse_jump(parser, JINJA_NODE_BREAK);
   if (take_word(parser, "continue")) return parse_jump(parser, JINJA_NODE_CONTINUE);
-  if (take_word(parser, "generation")) return parse_generation(parser, line);
+  if (take_word(parser, "filter")) return parse_printed(parser, "filter", true, line);
+  if (take_word(parser, "generation")) return parse_printed(parser, "generation", false, line);
   return refuse(parser, OMMA_ERROR_UNSUPPORTED, "this statement is not supported");
 }
 
 static bool at_body_end(const struct parser *parser) {
-  static const char *const words[] = {"elif", "else", "endif", "endfor", "endmacro", "endset", "endgeneration"};
+  static const char *const words[] = {"elif", "else", "endif", "endfor", "endmacro", "endset", "endfilter", "endgeneration"};
   for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
     if (at_block(parser, words[i])) return true;
   }

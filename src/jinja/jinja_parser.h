@@ -1,6 +1,7 @@
 /* A Jinja template as a tree. The subset: text, {{ }}, {# #}, set (also with a body, and of a
- * namespace's attribute), if, for (with if and else, break and continue), macro, generation; all
- * expressions but the power operator. The rest of Jinja is refused with its line. */
+ * namespace's attribute), if, for (with if and else, break and continue), macro, filter,
+ * generation; all expressions but the power operator. The rest of Jinja is refused with its
+ * line. */
 #pragma once
 
 #include "jinja/jinja_lexer.h"
@@ -29,6 +30,7 @@ enum jinja_node_kind {
   JINJA_NODE_INTEGER,  /* integer */
   JINJA_NODE_FLOAT,    /* number */
   JINJA_NODE_CONSTANT, /* op: 't', 'f', 'n' */
+  JINJA_NODE_BODY,     /* what the body b prints */
   /* name; of a parameter with its default a, of an argument with its value a */
   JINJA_NODE_NAME,
   JINJA_NODE_LIST,      /* members a */

@@ -255,12 +255,15 @@ static struct jinja_value evaluate_dict(struct renderer *renderer, const struct 
   return value;
 }
 
-/* What the body prints, taken off the output again. */
+/* What the body prints, taken off the output again. Names that it sets are its own. */
 static struct jinja_value capture(struct renderer *renderer, const struct jinja_node *body) {
   struct jinja_buffer *around = renderer->out, out = {0};
+  struct jinja_scope *scope = renderer->scope;
+  renderer->scope = open_scope(renderer, scope);
   renderer->out = &out;
-  run_body(renderer, body);
+  if (renderer->scope) run_body(renderer, body);
   renderer->out = around;
+  renderer->scope = scope;
   return ommai_jinja_text(out.data, out.size);
 }
 
@@ -340,6 +343,7 @@ static struct jinja_value evaluate_node(struct renderer *renderer, const struct 
     case JINJA_NODE_INTEGER: return ommai_jinja_whole(node->integer);
     case JINJA_NODE_FLOAT: return ommai_jinja_real(node->number);
     case JINJA_NODE_CONSTANT: return node->op == 'n' ? ommai_jinja_none() : ommai_jinja_boolean(node->op == 't');
+    case JINJA_NODE_BODY: return capture(renderer, node->b);
     case JINJA_NODE_NAME: return look_up(renderer, node);
     case JINJA_NODE_LIST: return evaluate_list(renderer, node);
     case JINJA_NODE_DICT: return evaluate_dict(renderer, node);

@@ -144,6 +144,16 @@ LINES = r"""
 {{ strftime_now('%Y-%m-%d') }}{{ strftime_now('%d %B %Y') }}{{ strftime_now('%%') }}{{ strftime_now is defined }}{{ strftime_now is callable }}
 {{ ('<a>'|safe) + '<b>' }}{{ '<b>' + ('<a>'|safe) }}{{ ('<a>'|safe) ~ 1 ~ '&"' }}{{ ('x'|safe|trim) ~ "'" }}{{ 5|safe }}{{ '<'|safe }}{{ ('<'|safe) == '<' }}{{ ('<'|safe)|tojson }}
 {{ d|tojson(separators=(',', ':')) }}{{ d|tojson(sort_keys=true) }}{{ d|tojson(indent=1, separators=(';', '=')) }}{{ {'b': {'z': 1, 'a': 2}, 'a': 1}|tojson(sort_keys=true) }}
+{% filter upper %}a{{ s }}{% if t %}b{% endif %}{% endfilter %}|{% filter replace('a', 'xy')|title %}aa ba{% endfilter %}{% for x in l %}{% filter trim %} {{ x }} {% endfilter %}{% endfor %}
+{% set a = 5 %}{% filter upper %}{% set a = 6 %}{% set new = 1 %}{{ a }}{% endfilter %}{{ a }}{{ new }}{% set cap %}{% set a = 7 %}{{ a }}{% endset %}{{ cap }}{{ a }}
+{% macro m(x) %}{% filter trim %}  {{ x }}{{ a }} {% endfilter %}{% endmacro %}{{ m(3) }}{% filter trim %}{{ missing.x }}{% endfilter %}
+{% filter nofilter %}a{% endfilter %}
+{% filter %}a{% endfilter %}
+{% endfilter %}
+{{ [{'f': {'n': 'x', 'l': [1, 2]}}, {'f': {'n': 'a', 'l': [3, 4]}}, {}]|map(attribute='f.n')|list|string|length }}{{ [{'f': {'n': 'x', 'l': [1, 2]}}, {'f': {'n': 'a', 'l': [3, 4]}}]|map(attribute='f.l.1')|join }}{{ [{'f': {'n': 'x'}}, {'f': {'n': 'a'}}]|sort(attribute='f.n')|map(attribute='f')|map(attribute='n')|join }}{{ [{'f': {'n': 'x'}}, {'f': {}}]|selectattr('f.n')|list|length }}{{ [[1, 2], [3, 4]]|map(attribute='1')|join }}
+{{ {'b': 1, 'A': 3, 'c': 2}|dictsort(by='value') }}{{ {'b': 1, 'A': 3, 'c': 2}|dictsort(true) }}{{ {'b': 1, 'A': 3}|dictsort(false, 'key', true) }}{{ {'b': 1, 'A': 3}|dictsort(reverse=true) }}
+{{ {'b': 1}|dictsort(by='x') }}
+{{ 'hello wORLD' | title }}{{ "it's (an) [o{dd} <one-two_three x1y\ta\nb.c/d" | title }}{{ 12|title }}{{ ''|title }}{{ "'a -b" | title }}
 """.strip("\n").split("\n")
 
 
@@ -208,6 +218,7 @@ def test_released_templates(render, path):
     ("{% if a %}\n{% for m in\nx %}{% endif %}", "line 2: {% for %} is not closed: {% endfor %} is missing"),
     ("{% set a %}b", "line 1: {% set %} is not closed: {% endset %} is missing"),
     ("{% macro a() %}b", "line 1: {% macro %} is not closed: {% endmacro %} is missing"),
+    ("{% filter trim %}b", "line 1: {% filter %} is not closed: {% endfilter %} is missing"),
     ("{% generation %}b", "line 1: {% generation %} is not closed: {% endgeneration %} is missing"),
 ])
 def test_blocks_that_are_not_closed(render, template, message):

@@ -1,7 +1,8 @@
 """Chat templates that others publish, compared with jinja2 as transformers sets it up: the same
-text or an error in both, or a refusal when the template is opened. Their licences differ, so they
-are not stored here: `--templates DIR` names a folder of *.jinja files, for example
-vendor/llama.cpp/models/templates of llama-cpp-python's source package, or examples of vLLM's."""
+text, or an error in both. tests/data/chat/published has those whose licence allows it (SOURCES.md
+lists them), tests/data/chat/own more of the same shapes, written for this test. `--templates DIR`
+names a further folder of *.jinja files, for example vendor/llama.cpp/models/templates of
+llama-cpp-python's source package; of these a template may also be refused when it is opened."""
 
 import pathlib
 
@@ -35,10 +36,12 @@ CONVERSATIONS = {
     "empty": [{"role": "user", "content": ""}],
     "unknown role": [{"role": "oracle", "content": "x"}],
 }
+DOCUMENTS = [{"title": "Sums", "text": "1 + 1 = 2"}, {"title": "Order", "text": "1 < 2"}]
 SETTINGS = {
     "prompt": {"add_generation_prompt": True}, "no prompt": {"add_generation_prompt": False},
     "thinking": {"add_generation_prompt": True, "enable_thinking": True, "thinking": True, "reasoning_effort": "high"},
     "no thinking": {"add_generation_prompt": True, "enable_thinking": False, "thinking": False, "reasoning_effort": "low"},
+    "documents": {"add_generation_prompt": True, "documents": DOCUMENTS},
 }
 
 
@@ -47,14 +50,20 @@ def variables(messages, tools, settings):
             "unk_token": "<unk>", **settings}
 
 
-def templates(folder):
-    return sorted(pathlib.Path(folder).glob("*.jinja")) if folder else []
+DATA = pathlib.Path(__file__).resolve().parent.parent / "data" / "chat"
+STORED = sorted(path for folder in ("published", "own", "templates") for path in (DATA / folder).glob("*.jinja"))
+
+
+def test_each_published_template_has_its_source():
+    listed = [line.split(" | ")[0].strip("| ") for line in (DATA / "published" / "SOURCES.md").read_text().splitlines()]
+    assert sorted(name for name in listed if name.endswith(".jinja")) == sorted(path.name for path in (DATA / "published").glob("*.jinja"))
+    assert len(STORED) >= 100
 
 
 def pytest_generate_tests(metafunc):
     if "template" in metafunc.fixturenames:
-        found = templates(metafunc.config.getoption("--templates"))
-        metafunc.parametrize("template", found or [pytest.param(None, marks=pytest.mark.skip("no --templates"))], ids=lambda path: path and path.name)
+        folder = metafunc.config.getoption("--templates")
+        metafunc.parametrize("template", STORED + (sorted(pathlib.Path(folder).glob("*.jinja")) if folder else []), ids=lambda path: path.name)
 
 
 def test_published_template(render, template):
@@ -70,6 +79,7 @@ def test_published_template(render, template):
                 elif found.get("text") != wanted:
                     differences.append((name, bool(tools), setting, found.get("error"), first_difference(found.get("text"), wanted)))
     assert not differences, (len(differences), differences[:3])
+    assert not refused or template not in STORED, refused
     if refused:
         pytest.skip(f"refused when it is opened: {refused}")
 
