@@ -41,7 +41,7 @@ static struct ommai_attention_decode_block block_of(const struct attention_probl
 
 /* States of all heads, `at_once` heads in a call. */
 static struct guarded run_heads(decode_kernel kernel, const struct attention_problem *p, int32_t at_once) {
-  struct guarded states = guarded_new((size_t)(p->n_rows * state_stride(p)) * sizeof(float), true);
+  struct guarded states = kernel_memory((size_t)(p->n_rows * state_stride(p)) * sizeof(float));
   for (int32_t head = 0; head < p->n_rows; head += at_once) {
     for (int32_t key = 0; key < p->n_keys; key += BLOCK) {
       struct ommai_attention_decode_block block = block_of(p, head, at_once, key, (float *)(void *)states.data);

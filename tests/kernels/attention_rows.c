@@ -33,8 +33,8 @@ static struct attention_rows make_rows(struct test_random *random, const struct 
                                        enum omma_dtype type, int64_t n, int64_t dim, int64_t stride, bool loud) {
   size_t size = ommai_attention_element_size(type);
   struct attention_rows rows = {.type = type, .n = n, .dim = dim, .stride = stride};
-  rows.memory = guarded_new((size_t)((n - 1) * stride + dim) * size, test_random_range(random, 0, 3) > 0);
-  if (type == OMMA_INT8) rows.scales = guarded_new((size_t)n * sizeof(float), true);
+  rows.memory = kernel_memory((size_t)((n - 1) * stride + dim) * size);
+  if (type == OMMA_INT8) rows.scales = kernel_memory((size_t)n * sizeof(float));
   for (int64_t i = 0; i < n; i++) {
     float values[OMMA_ATTENTION_MAX_DECODE_HEAD_DIM];
     for (int64_t d = 0; d < dim; d++) {
@@ -53,32 +53,16 @@ static void make_all(struct test_random *random, struct attention_problem *probl
   problem->out = make_rows(random, problem, problem->types.q, problem->n_rows, problem->v_head_dim, strides[3], false);
 }
 
-static int32_t pick(struct test_random *random, const int32_t *list, size_t n) {
-  return list[test_random_range(random, 0, (int64_t)n - 1)];
-}
-
-static int32_t random_rows(struct test_random *random, const struct attention_limits *limits) {
-  int32_t max_rows = limits->rows, row_step = limits->row_step;
-  const int32_t edges[] = {1, row_step - 1, row_step, row_step + 1, max_rows - row_step + 1, max_rows - 1, max_rows, max_rows};
-  int32_t n = pick(random, edges, sizeof edges / sizeof *edges);
-  if (n < 1 || n > max_rows || test_random_range(random, 0, 2) == 0) n = (int32_t)test_random_range(random, 1, max_rows);
-  return n;
-}
-
 struct attention_problem attention_problem_random(struct test_random *random, struct ommai_attention_types types,
                                                   const struct attention_limits *limits) {
   static const int32_t usual[] = {64, 72, 80, 88, 96, 104, 112, 128};
-  static const int32_t lengths[] = {1,  2,  3,  7,  8,  9,  15,  17,  31,  47,  48,  49,
-                                    61, 63, 64, 65, 66, 97, 127, 128, 129, 191, 193, 257};
-  struct attention_problem problem = {.types = types, .n_rows = random_rows(random, limits)};
-  problem.n_keys = pick(random, lengths, sizeof lengths / sizeof *lengths);
-  if (problem.n_keys > limits->keys || test_random_range(random, 0, 2) == 0) {
-    problem.n_keys = (int32_t)test_random_range(random, 1, limits->keys);
-  }
-  problem.head_dim = problem.v_head_dim = pick(random, usual, sizeof usual / sizeof *usual);
-  if (test_random_range(random, 0, 1)) {
-    problem.head_dim = (int32_t)test_random_range(random, 1, limits->dim);
-    problem.v_head_dim = (int32_t)test_random_range(random, 1, limits->dim);
+  struct attention_problem problem = {.types = types};
+  problem.n_rows = (int32_t)kernel_size(random, 1, limits->rows, limits->row_step);
+  problem.n_keys = (int32_t)kernel_size(random, 1, limits->keys, OMMAI_ATTENTION_BLOCK);
+  problem.head_dim = (int32_t)kernel_size(random, 1, limits->dim, 32);
+  problem.v_head_dim = (int32_t)kernel_size(random, 1, limits->dim, 32);
+  if (!kernel_is_sweeping() && test_random_range(random, 0, 1)) {
+    problem.head_dim = problem.v_head_dim = usual[test_random_range(random, 0, sizeof usual / sizeof *usual - 1)];
   }
   problem.first_visible = problem.n_keys;
   if (limits->masked && problem.n_rows <= problem.n_keys && test_random_range(random, 0, 1)) {

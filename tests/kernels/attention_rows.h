@@ -6,7 +6,6 @@
 
 #include "kernels/attention_kernels.h"
 #include "kernels/kernel_entry.h"
-#include "support/guarded.h"
 
 enum { ATTENTION_MAX_KEYS = 400, ATTENTION_MAX_ROWS = 64, ATTENTION_MAX_DIM = OMMA_ATTENTION_MAX_HEAD_DIM };
 
@@ -37,7 +36,7 @@ struct attention_problem {
   struct attention_rows q, k, v, out;
 };
 
-/* Lengths at and next to the borders of tiles and blocks, primes, shapes of real models; normal,
+/* Lengths at and next to the borders of tiles and blocks, head dimensions of real models; normal,
  * equal, huge, denormal and alternating values; rows aligned to their elements alone. */
 struct attention_problem attention_problem_random(struct test_random *random, struct ommai_attention_types types,
                                                   const struct attention_limits *limits);

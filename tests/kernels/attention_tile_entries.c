@@ -43,7 +43,7 @@ static void pack_block(tile_kernel kernel, const struct attention_problem *p, in
 /* The blocks of a problem, each alone between its pages while it is packed. */
 static struct guarded pack_all(tile_kernel kernel, const struct attention_problem *p) {
   size_t bytes = whole_lines(kernel->block_bytes(p->head_dim, p->v_head_dim));
-  struct guarded packed = guarded_new((size_t)n_blocks_of(p) * bytes, true), block = guarded_new(bytes, true);
+  struct guarded packed = kernel_memory((size_t)n_blocks_of(p) * bytes), block = kernel_memory(bytes);
   for (int64_t i = 0; i < n_blocks_of(p); i++) {
     memset(block.data, 0xff, bytes);
     pack_block(kernel, p, i, block.data);
@@ -87,7 +87,7 @@ static struct ommai_attention_tile tile_of(tile_kernel kernel, const struct atte
  * touched. */
 static void run_tile(tile_kernel kernel, const struct attention_problem *p, int32_t first, int32_t count, bool with_prefetch) {
   struct guarded packed = pack_all(kernel, p), nothing = guarded_untouchable(4096);
-  struct guarded scratch = guarded_new(whole_lines(kernel->scratch_bytes(p->head_dim, p->v_head_dim)), true);
+  struct guarded scratch = kernel_memory(whole_lines(kernel->scratch_bytes(p->head_dim, p->v_head_dim)));
   struct ommai_attention_tile tile = tile_of(kernel, p, first, count, packed.data, scratch.data);
   struct ommai_attention_prefetch prefetch = {.base = {nothing.data, nothing.data, nothing.data, nothing.data},
                                               .stride = {64, 64, 64, 64},
@@ -159,7 +159,7 @@ static struct attention_problem in_int8(const struct attention_problem *p) {
   for (int i = 0; i < 2; i++) {
     const struct attention_rows rows = *from[i];
     *from[i] = (struct attention_rows){.type = OMMA_F32, .n = rows.n, .dim = rows.dim, .stride = rows.dim};
-    from[i]->memory = guarded_new((size_t)(rows.n * rows.dim) * sizeof(float), true);
+    from[i]->memory = kernel_memory((size_t)(rows.n * rows.dim) * sizeof(float));
     for (int64_t at = 0; at < rows.n * rows.dim; at++) {
       float x = ommai_attention_load(attention_row(&rows, at / rows.dim), at % rows.dim, rows.type);
       ommai_attention_store(from[i]->memory.data, at, OMMA_F32, x);
@@ -221,7 +221,7 @@ static double check_pack(const struct kernel_entry *entry, uint64_t seed) {
   for (int i = 0; i < 2; i++) {
     to[i]->stride = from[i]->dim + test_random_range(&random, 0, 70);
     to[i]->type = from[i]->type;
-    to[i]->memory = guarded_new((size_t)((to[i]->n - 1) * to[i]->stride + to[i]->dim) * size, true);
+    to[i]->memory = kernel_memory((size_t)((to[i]->n - 1) * to[i]->stride + to[i]->dim) * size);
     for (int64_t row = 0; row < to[i]->n; row++) {
       memcpy(attention_row(to[i], row), attention_row(from[i], row), (size_t)to[i]->dim * size);
     }
@@ -271,7 +271,7 @@ static struct bench *make_bench(const struct kernel_entry *entry) {
   int32_t n_keys = entry->index == WINDOW ? BLOCK : BENCH_KEYS;
   bench->problem = attention_problem_fixed(kernel->types, kernel->rows, n_keys, BENCH_DIM);
   bench->packed = pack_all(kernel, &bench->problem);
-  bench->scratch = guarded_new(whole_lines(kernel->scratch_bytes(BENCH_DIM, BENCH_DIM)), true);
+  bench->scratch = kernel_memory(whole_lines(kernel->scratch_bytes(BENCH_DIM, BENCH_DIM)));
   bench->tile = tile_of(kernel, &bench->problem, 0, kernel->rows, bench->packed.data, bench->scratch.data);
   return bench;
 }

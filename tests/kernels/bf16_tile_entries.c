@@ -5,9 +5,8 @@
 #include "kernels/bf16_tile.h"
 #include "kernels/dtype.h"
 #include "kernels/kernel_entry.h"
-#include "support/guarded.h"
 
-enum { PANEL = OMMAI_PANEL_COLUMNS, MAX_K = 700, MAX_ROWS = 40, BENCH_K = 1152, BENCH_ROWS = 128 };
+enum { PANEL = OMMAI_PANEL_COLUMNS, MAX_K = 190, MAX_ROWS = 40, BENCH_K = 1152, BENCH_ROWS = 128 };
 
 /* A panel, rows of x, bias and y, each between pages that cannot be touched. */
 struct problem {
@@ -25,11 +24,11 @@ static struct problem make_problem(struct test_random *random, int64_t n_k, int6
   struct problem p = {.tile = {.n_k = n_k, .n_rows = n_rows, .x_stride = n_k + gap, .y_stride = PANEL + gap}};
   p.tile.y_type = form == 2 ? OMMA_BF16 : OMMA_F32;
   p.tile.accumulate = form == 1;
-  p.weights = guarded_new((size_t)((n_k + 1) / 2 * 2 * PANEL) * sizeof(ommai_bf16), true);
-  p.x = guarded_new((size_t)((n_rows - 1) * p.tile.x_stride + n_k) * sizeof(ommai_bf16), true);
-  p.bias = guarded_new(PANEL * sizeof(float), true);
-  p.y = guarded_new((size_t)((n_rows - 1) * p.tile.y_stride + PANEL) * ommai_dtype_size(p.tile.y_type), true);
-  p.sums = guarded_new((size_t)(n_rows * PANEL) * sizeof(float), true);
+  p.weights = kernel_memory((size_t)((n_k + 1) / 2 * 2 * PANEL) * sizeof(ommai_bf16));
+  p.x = kernel_memory((size_t)((n_rows - 1) * p.tile.x_stride + n_k) * sizeof(ommai_bf16));
+  p.bias = kernel_memory(PANEL * sizeof(float));
+  p.y = kernel_memory((size_t)((n_rows - 1) * p.tile.y_stride + PANEL) * ommai_dtype_size(p.tile.y_type));
+  p.sums = kernel_memory((size_t)(n_rows * PANEL) * sizeof(float));
   fill_bf16(&p.weights, random);
   fill_bf16(&p.x, random);
   for (int64_t row = 0; row + 1 < n_rows; row++) {
@@ -96,9 +95,8 @@ static void check_gemv(const struct kernel_entry *entry, uint64_t seed, const st
 
 static double check_tile(const struct kernel_entry *entry, uint64_t seed) {
   struct test_random random = {seed};
-  int64_t n_k = test_random_range(&random, 0, 1) ? 256 * test_random_range(&random, 1, 2) : 0;
-  n_k += test_random_range(&random, 1, MAX_K - 512);
-  int64_t n_rows = test_random_range(&random, 1, MAX_ROWS), gap = test_random_range(&random, 0, 5);
+  int64_t n_k = kernel_size(&random, 1, MAX_K, 32) + 256 * kernel_size(&random, 0, 2, 1);
+  int64_t n_rows = kernel_size(&random, 1, MAX_ROWS, 8), gap = test_random_range(&random, 0, 5);
   struct problem p = make_problem(&random, n_k, n_rows, gap, (int)(seed % 3));
   double worst = 0.0;
   ommai_bf16_tile_select(entry->level)->run(&p.tile);

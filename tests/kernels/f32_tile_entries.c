@@ -4,7 +4,6 @@
 
 #include "kernels/f32_tile.h"
 #include "kernels/kernel_entry.h"
-#include "support/guarded.h"
 
 enum { PANEL = OMMAI_PANEL_COLUMNS, MAX_ROWS = 40, BENCH_ROWS = 128 };
 
@@ -23,11 +22,11 @@ static struct tile make_tile(struct test_random *random, enum ommai_cpu_level le
   struct tile t = {.kernels = ommai_f32_tile_select(level), .n_k = n_k, .n_rows = n_rows};
   t.gemv = ommai_gemv_select(level);
   int64_t even = (n_k + 1) / 2 * 2;
-  t.half = guarded_new((size_t)(even * PANEL) * sizeof(ommai_bf16), true);
-  t.wide = guarded_new((size_t)(n_k * PANEL) * sizeof(float), true);
-  t.x = guarded_new((size_t)(n_rows * OMMAI_TILE_K) * sizeof(float), true);
-  t.sums = guarded_new((size_t)(n_rows * PANEL) * sizeof(float), true);
-  t.strip = guarded_new((size_t)(OMMAI_TILE_K * t.kernels->n_columns) * sizeof(float), true);
+  t.half = kernel_memory((size_t)(even * PANEL) * sizeof(ommai_bf16));
+  t.wide = kernel_memory((size_t)(n_k * PANEL) * sizeof(float));
+  t.x = kernel_memory((size_t)(n_rows * OMMAI_TILE_K) * sizeof(float));
+  t.sums = kernel_memory((size_t)(n_rows * PANEL) * sizeof(float));
+  t.strip = kernel_memory((size_t)(OMMAI_TILE_K * t.kernels->n_columns) * sizeof(float));
   for (int64_t k = 0; k < even; k++) {
     for (int c = 0; c < PANEL; c++) {
       ommai_bf16 value = ommai_bf16_from_f32(test_random_normal(random));
@@ -94,8 +93,8 @@ static void check_row_bits(const struct kernel_entry *entry, uint64_t seed, cons
 
 static double check_tile(const struct kernel_entry *entry, uint64_t seed) {
   struct test_random random = {seed};
-  int64_t n_k = test_random_range(&random, 0, 1) ? OMMAI_TILE_K : test_random_range(&random, 1, OMMAI_TILE_K);
-  struct tile t = make_tile(&random, entry->level, n_k, test_random_range(&random, 1, MAX_ROWS));
+  int64_t n_k = kernel_size(&random, 1, OMMAI_TILE_K, 16), n_rows = kernel_size(&random, 1, MAX_ROWS, 8);
+  struct tile t = make_tile(&random, entry->level, n_k, n_rows);
   double worst = 0.0;
   fill(floats(&t.sums), t.n_rows * PANEL);
   run(&t, seed % 2, 0, t.n_rows, floats(&t.sums));

@@ -4,7 +4,6 @@
 
 #include "kernels/gemv.h"
 #include "kernels/kernel_entry.h"
-#include "support/guarded.h"
 
 enum { COLUMNS = OMMAI_PANEL_COLUMNS, GROUP = OMMAI_GEMV_GROUP, MAX_K = 700, BENCH_K = 1024, BENCH_ROWS = 4 };
 enum operation { PANEL_BF16, PANEL_F32, PANEL_MIXED, OPERATIONS };
@@ -44,9 +43,9 @@ static struct product make_product(struct test_random *random, enum operation op
   struct product p = {.operation = operation, .n_k = n_k, .n_rows = n_rows, .n_columns = COLUMNS};
   p.x_stride = n_k + gap;
   int64_t weights_k = half_weights(operation) ? (n_k + 1) / 2 * 2 : n_k;
-  p.weights = guarded_new((size_t)(weights_k * p.n_columns) * (half_weights(operation) ? 2 : 4), true);
-  p.x = guarded_new((size_t)((p.n_rows - 1) * p.x_stride + n_k) * (half_x(operation) ? 2 : 4), true);
-  p.sums = guarded_new((size_t)(p.n_rows * p.n_columns) * sizeof(float), true);
+  p.weights = kernel_memory((size_t)(weights_k * p.n_columns) * (half_weights(operation) ? 2 : 4));
+  p.x = kernel_memory((size_t)((p.n_rows - 1) * p.x_stride + n_k) * (half_x(operation) ? 2 : 4));
+  p.sums = kernel_memory((size_t)(p.n_rows * p.n_columns) * sizeof(float));
   for (int64_t k = 0; k < weights_k; k++) {
     for (int column = 0; column < p.n_columns; column++) {
       store(&p.weights, weight_index(&p, k, column), half_weights(operation), test_random_normal(random));
@@ -88,11 +87,9 @@ static double error_at(const struct product *p, int row, int column, double befo
 }
 
 static double check_gemv(const struct kernel_entry *entry, uint64_t seed) {
-  static const int64_t lengths[] = {1, 2, 3, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 256, 257, 641};
   struct test_random random = {seed};
-  int64_t n_k = lengths[test_random_range(&random, 0, sizeof lengths / sizeof *lengths - 1)];
-  if (test_random_range(&random, 0, 2) == 0) n_k = test_random_range(&random, 1, MAX_K);
-  int n_rows = (int)test_random_range(&random, 1, GROUP);
+  int64_t n_k = kernel_size(&random, 1, MAX_K, test_random_range(&random, 0, 1) ? 32 : 256);
+  int n_rows = (int)kernel_size(&random, 1, GROUP, 4);
   struct product p = make_product(&random, (enum operation)entry->index, n_k, n_rows, test_random_range(&random, 0, 5));
   p.kernels = ommai_gemv_select(entry->level);
   float *sums = (float *)(void *)p.sums.data, before = 0.5f, alone[COLUMNS];

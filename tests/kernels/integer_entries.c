@@ -4,7 +4,6 @@
 
 #include "kernels/integer_panel.h"
 #include "kernels/kernel_entry.h"
-#include "support/guarded.h"
 
 enum { PANEL = OMMAI_PANEL_COLUMNS, MAX_ROWS = 40, MAX_K = 1024, S8 = 0, U4 };
 
@@ -16,7 +15,7 @@ struct trial {
 };
 
 static struct guarded random_bytes(struct test_random *random, int64_t n) {
-  struct guarded memory = guarded_new((size_t)n, true);
+  struct guarded memory = kernel_memory((size_t)n);
   for (int64_t i = 0; i < n; i++) memory.data[i] = (unsigned char)test_random_range(random, 0, 255);
   return memory;
 }
@@ -42,14 +41,14 @@ static void make_extreme_u4(struct test_random *random, struct trial *t) {
 
 /* Integers -most .. most of 32 bits. */
 static struct guarded random_whole(struct test_random *random, int64_t n, int64_t max) {
-  struct guarded memory = guarded_new((size_t)n * sizeof(int32_t), true);
+  struct guarded memory = kernel_memory((size_t)n * sizeof(int32_t));
   int32_t *values = (int32_t *)(void *)memory.data;
   for (int64_t i = 0; i < n; i++) values[i] = (int32_t)(test_random_range(random, 0, 2 * max) - max);
   return memory;
 }
 
 static struct guarded random_floats(struct test_random *random, int64_t n) {
-  struct guarded memory = guarded_new((size_t)n * sizeof(float), true);
+  struct guarded memory = kernel_memory((size_t)n * sizeof(float));
   float *values = (float *)(void *)memory.data;
   for (int64_t i = 0; i < n; i++) values[i] = test_random_normal(random);
   return memory;
@@ -66,8 +65,8 @@ static struct trial make_trial(struct test_random *random, int kind, int64_t k_p
   t.weight_sums = random_whole(random, PANEL, 100000);
   t.x = random_bytes(random, (n_rows - 1) * stride + k_padded);
   t.zeros = random_whole(random, n_rows, 128);
-  t.sums = guarded_new((size_t)(n_rows * t.panel.n_groups) * sizeof(int32_t), true);
-  t.out = guarded_new((size_t)(n_rows * PANEL) * sizeof(float), true);
+  t.sums = kernel_memory((size_t)(n_rows * t.panel.n_groups) * sizeof(int32_t));
+  t.out = kernel_memory((size_t)(n_rows * PANEL) * sizeof(float));
   int8_t *x = (int8_t *)t.x.data;
   int32_t *sums = (int32_t *)(void *)t.sums.data;
   if (test_random_range(random, 0, 1)) make_normal(random, test_random_range(random, 10, 90), &t.x);
@@ -100,8 +99,8 @@ static ommai_integer_kernel kernel_of(const struct ommai_integer_kernels *kernel
 static double check(const struct kernel_entry *entry, uint64_t seed) {
   static const int64_t groups[] = {0, 16, 32, 64, 96, 128, 256};
   struct test_random random = {seed};
-  int64_t k_padded = 64 * test_random_range(&random, 1, MAX_K / 64), group = groups[test_random_range(&random, 0, 6)];
-  int64_t n_rows = test_random_range(&random, 1, MAX_ROWS);
+  int64_t k_padded = 64 * kernel_size(&random, 1, MAX_K / 64, 4), group = groups[kernel_size(&random, 0, 6, 3)];
+  int64_t n_rows = kernel_size(&random, 1, MAX_ROWS, 8);
   bool zeros = entry->index == S8 && group == 0 && test_random_range(&random, 0, 1);
   struct trial t =
       make_trial(&random, entry->index, k_padded, group, n_rows, !zeros && test_random_range(&random, 0, 1), zeros);

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "kernels/cpu.h"
+#include "support/guarded.h"
 #include "support/test.h"
 
 enum { KERNEL_MAX_ENTRIES = 200, KERNEL_NAME_SIZE = 48 };
@@ -22,8 +23,8 @@ struct kernel_call {
 };
 
 struct kernel_family {
-  /* One trial on random inputs; fails the test. Returns the largest error as a share of what is
-   * allowed. */
+  /* One trial on random inputs, whose sizes are of kernel_size and whose buffers are of
+   * kernel_memory; fails the test. Returns the largest error as a share of what is allowed. */
   double (*check)(const struct kernel_entry *entry, uint64_t seed);
   struct kernel_call (*call)(const struct kernel_entry *entry);
 };
@@ -46,6 +47,18 @@ struct kernel_list {
 struct kernel_entry *kernel_list_add(struct kernel_list *list, const struct kernel_family *family, const char *operation,
                                      enum ommai_cpu_level level, const void *kernel, int index);
 
+/* A size of a trial, in [low, high]: at random one at an edge of `step` (1, less than a step, a
+ * step, more, ..., the largest), or any; in the sweep over edges each of them in turn, combined
+ * with all that the trial's other calls give. */
+int64_t kernel_size(struct test_random *random, int64_t low, int64_t high, int64_t step);
+
+/* Whether this trial is one of the sweep. */
+bool kernel_is_sweeping(void);
+
+/* Memory between pages that cannot be touched, against the one behind it; in the sweep against the
+ * one in front of it too. */
+struct guarded kernel_memory(size_t size);
+
 void kernel_list_attention_tiles(struct kernel_list *list);
 void kernel_list_attention_decode(struct kernel_list *list);
 void kernel_list_row_ops(struct kernel_list *list);
@@ -56,7 +69,11 @@ void kernel_list_integer(struct kernel_list *list);
 void kernel_list_delta(struct kernel_list *list);
 void kernel_list_resample(struct kernel_list *list);
 
+/* "", or in the sweep the option that repeats this trial of it. */
+const char *kernel_sweep_option(void);
+
 /* Fails the test in the name of an entry and a seed: the line is the command that repeats the
  * trial. */
-#define kernel_fail(entry, seed, format, ...) \
-  fail_msg("--test %s --seed %" PRIu64 " --rounds 1: " format, (entry)->name, (uint64_t)(seed), __VA_ARGS__)
+#define kernel_fail(entry, seed, format, ...)                                                                            \
+  fail_msg("--test %s --seed %" PRIu64 " --rounds 1%s: " format, (entry)->name, (uint64_t)(seed), kernel_sweep_option(), \
+           __VA_ARGS__)

@@ -3,7 +3,6 @@
 
 #include "kernels/kernel_entry.h"
 #include "kernels/resample.h"
-#include "support/guarded.h"
 
 enum { ROW, COLUMN, PRECISION = 14, MAX_LENGTH = 300, BENCH_IN = 640, BENCH_OUT = 448, BENCH_TAPS = 8 };
 
@@ -43,8 +42,8 @@ static struct resample make_resample(struct test_random *random, const struct ke
   struct resample r = {.pass = make_pass(random, n, m, max_taps), .n_bytes = n_bytes};
   bool row = entry->index == ROW;
   ommai_resample_select(entry->level, &r.pass, &r.kernels);
-  r.in = guarded_new(row ? (size_t)n * 3 : (size_t)(n * n_bytes), true);
-  r.out = guarded_new(row ? (size_t)m * 3 : (size_t)(m * n_bytes), true);
+  r.in = kernel_memory(row ? (size_t)n * 3 : (size_t)(n * n_bytes));
+  r.out = kernel_memory(row ? (size_t)m * 3 : (size_t)(m * n_bytes));
   for (size_t i = 0; i < r.in.size; i++) r.in.data[i] = (unsigned char)test_random_u32(random);
   return r;
 }
@@ -81,9 +80,9 @@ static unsigned char expected_at(const struct resample *r, int which, int32_t i,
 
 static double check_resample(const struct kernel_entry *entry, uint64_t seed) {
   struct test_random random = {seed};
-  int32_t n = (int32_t)test_random_range(&random, 1, MAX_LENGTH), m = (int32_t)test_random_range(&random, 1, MAX_LENGTH);
-  int32_t max_taps = OMMAI_RESAMPLE_TAP_STEP * (int32_t)test_random_range(&random, 1, 6);
-  struct resample r = make_resample(&random, entry, n, m, max_taps, test_random_range(&random, 1, 120));
+  int32_t n = (int32_t)kernel_size(&random, 1, MAX_LENGTH, 16), m = (int32_t)kernel_size(&random, 1, MAX_LENGTH, 4);
+  int32_t max_taps = OMMAI_RESAMPLE_TAP_STEP * (int32_t)kernel_size(&random, 1, 6, 2);
+  struct resample r = make_resample(&random, entry, n, m, max_taps, kernel_size(&random, 1, 120, 32));
   int32_t begin = (int32_t)test_random_range(&random, 0, m - 1), end = (int32_t)test_random_range(&random, begin, m);
   int64_t width = entry->index == ROW ? 3 : r.n_bytes;
   run(&r, entry->index, begin, end);

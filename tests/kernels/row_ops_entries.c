@@ -5,7 +5,6 @@
 #include "base/half.h"
 #include "kernels/kernel_entry.h"
 #include "kernels/row_ops.h"
-#include "support/guarded.h"
 
 enum { MAX_D = 5000, BENCH_D = 1152 };
 
@@ -32,12 +31,12 @@ struct inputs {
 
 static const float *row_of(const struct inputs *inputs, int which) { return (const float *)(void *)inputs->rows[which].data; }
 
-/* Rows of d floats that end at a page without access; cosine and sine of d / 2 angles. */
+/* Rows of d floats at a page without access; cosine and sine of d / 2 angles. */
 static struct inputs make_inputs(struct test_random *random, int64_t d, enum omma_dtype type) {
   struct inputs inputs = {.d = d, .type = type};
   float *rows[INPUTS];
   for (int i = 0; i < INPUTS; i++) {
-    inputs.rows[i] = guarded_new((size_t)(i >= COSINE ? d / 2 : d) * sizeof(float), test_random_range(random, 0, 3) > 0);
+    inputs.rows[i] = kernel_memory((size_t)(i >= COSINE ? d / 2 : d) * sizeof(float));
     rows[i] = (float *)(void *)inputs.rows[i].data;
   }
   float spread = test_random_range(random, 0, 7) ? 3.0f : 60.0f;
@@ -117,7 +116,7 @@ static void run(const struct ommai_row_ops *ops, int operation, const struct inp
 /* The output between its pages; operations in place begin with OTHER. */
 static struct guarded run_guarded(const struct ommai_row_ops *ops, int operation, const struct inputs *inputs) {
   size_t size = is_wide(operation, inputs->type) ? sizeof(float) : sizeof(ommai_bf16);
-  struct guarded out = guarded_new((size_t)inputs->d * size, true);
+  struct guarded out = kernel_memory((size_t)inputs->d * size);
   if (in_place(operation)) memcpy(out.data, row_of(inputs, OTHER), out.size);
   run(ops, operation, inputs, out.data);
   guarded_check(&out, "out");
@@ -180,10 +179,9 @@ static double error_of(const struct inputs *inputs, int operation, const struct 
 }
 
 static double check_row_op(const struct kernel_entry *entry, uint64_t seed) {
-  static const int64_t sizes[] = {2, 4, 14, 16, 18, 30, 32, 34, 64, 72, 80, 96, 128, 1000, 1152, 4304};
   struct test_random random = {seed};
-  int64_t d = sizes[test_random_range(&random, 0, sizeof sizes / sizeof *sizes - 1)];
-  if (test_random_range(&random, 0, 2) == 0) d = 2 * test_random_range(&random, 1, MAX_D / 2);
+  int64_t d = kernel_size(&random, 1, MAX_D, 16);
+  if (entry->index == OPERATION_rope_half || entry->index == OPERATION_rope_pairs) d += d % 2;
   struct inputs inputs = make_inputs(&random, d, test_random_range(&random, 0, 1) ? OMMA_F32 : OMMA_BF16);
   struct guarded out = run_guarded(entry->kernel, entry->index, &inputs);
   struct guarded scalar = run_guarded(&ommai_row_ops_scalar, entry->index, &inputs);
@@ -200,16 +198,17 @@ static double check_row_op(const struct kernel_entry *entry, uint64_t seed) {
  * of the range a whole one, 0 exact. */
 static double check_quantise(const struct kernel_entry *entry, uint64_t seed) {
   struct test_random random = {seed};
-  int64_t even = 2 * test_random_range(&random, 1, MAX_D / 2);
-  struct inputs made = make_inputs(&random, even, test_random_range(&random, 0, 1) ? OMMA_F32 : OMMA_BF16), *inputs = &made;
+  struct inputs made = make_inputs(&random, kernel_size(&random, 1, MAX_D, 16),
+                                   test_random_range(&random, 0, 1) ? OMMA_F32 : OMMA_BF16),
+                *inputs = &made;
   size_t d = (size_t)inputs->d;
   const struct ommai_row_ops *const ops[2] = {entry->kernel, &ommai_row_ops_scalar};
-  struct guarded narrow = guarded_new(d * sizeof(ommai_bf16), true), out[2];
+  struct guarded narrow = kernel_memory(d * sizeof(ommai_bf16)), out[2];
   ommai_bf16 *halves = (ommai_bf16 *)(void *)narrow.data;
   struct ommai_int8_row rows[2];
   ommai_row_ops_scalar.convert(row_of(inputs, X), inputs->d, halves, OMMA_BF16);
   for (int i = 0; i < 2; i++) {
-    out[i] = guarded_new(d, true);
+    out[i] = kernel_memory(d);
     const void *x = inputs->type == OMMA_F32 ? (const void *)row_of(inputs, X) : halves;
     ops[i]->quantise(x, inputs->type, inputs->d, (int8_t *)out[i].data, &rows[i]);
     guarded_check(&out[i], "out");
@@ -235,7 +234,7 @@ static double check_quantise(const struct kernel_entry *entry, uint64_t seed) {
  * front of a scale. */
 static void run_symmetric(const struct ommai_row_ops *ops, const struct kernel_entry *entry, const struct inputs *inputs,
                           const void *x, struct guarded *out, float *scale) {
-  *out = guarded_new((size_t)inputs->d * sizeof(float), true);
+  *out = kernel_memory((size_t)inputs->d * sizeof(float));
   *scale = 0.25f;
   switch (entry->index) {
     case OPERATION_quantise_symmetric: ops->quantise_symmetric(x, inputs->type, inputs->d, (int8_t *)out->data, scale); break;
@@ -269,8 +268,8 @@ static double squared_error(const float *x, int64_t d, const int8_t *q, int zero
 /* Integers from 0 to 15, no worse than the grid of max|x| / 7 by more than f32 can tell. The
  * kernel compares grids by sum(x q)^2 / sum(q q) in f32: no term is negative, so a sum of d / 16
  * numbers per lane is off by at most a share of itself, which is at most sum(x x). Nothing
- * smaller can be asked: at seed 2046 the row is one number, the grid of max|x| / 7 is exact, and
- * its f32 scale is not. */
+ * smaller can be asked: of a row of one number the grid of max|x| / 7 is exact, and its f32
+ * scale is not. */
 static void check_int4(const struct kernel_entry *entry, uint64_t seed, const float *x, int64_t d, const int8_t *q,
                        double scale) {
   double max_abs = 0, plain = 0, norm = 0;
@@ -287,7 +286,7 @@ static void check_int4(const struct kernel_entry *entry, uint64_t seed, const fl
 /* The bits of the scalar code; int8 at most half a step off; int4 as check_int4 says. */
 static double check_symmetric(const struct kernel_entry *entry, uint64_t seed) {
   struct test_random random = {seed};
-  int64_t d = test_random_range(&random, 1, 256);
+  int64_t d = kernel_size(&random, 1, 256, 16);
   struct inputs inputs = make_inputs(&random, d, OMMA_F32);
   const float *x = row_of(&inputs, X);
   struct guarded out[2];
@@ -343,7 +342,7 @@ static void check_range(const struct kernel_entry *entry, uint64_t seed, const s
 static double check_weights(const struct kernel_entry *entry, uint64_t seed, const struct inputs *inputs, uint32_t *weights) {
   const struct ommai_row_ops *ops = entry->kernel;
   const float *x = row_of(inputs, X);
-  struct guarded scalar = guarded_new((size_t)inputs->d * sizeof(uint32_t), true);
+  struct guarded scalar = kernel_memory((size_t)inputs->d * sizeof(uint32_t));
   const uint32_t *expected = (const uint32_t *)(void *)scalar.data;
   float shift = highest(inputs);
   double worst = 0;
@@ -387,7 +386,7 @@ static void check_list(const struct kernel_entry *entry, uint64_t seed, const st
   const struct ommai_row_ops *ops = entry->kernel;
   const float *x = row_of(inputs, X);
   float width = seed % 2 ? 0.05f : 1.0f, low = seed % 5 ? x[inputs->d / 2] : 1e30f, high = low + width;
-  struct guarded out = guarded_new((size_t)inputs->d * sizeof(int32_t), true);
+  struct guarded out = kernel_memory((size_t)inputs->d * sizeof(int32_t));
   const int32_t *found = (const int32_t *)(void *)out.data;
   int64_t n = -1, at = 0;
   ops->list_between(x, low, high, inputs->d, 7000, (int32_t *)(void *)out.data, &n);
@@ -403,9 +402,9 @@ static void check_list(const struct kernel_entry *entry, uint64_t seed, const st
 /* The four operations of draws, whichever the entry names. */
 static double check_draws(const struct kernel_entry *entry, uint64_t seed) {
   struct test_random random = {seed};
-  int64_t d = 2 * test_random_range(&random, 1, MAX_D / 2);
+  int64_t d = kernel_size(&random, 1, MAX_D, 16);
   struct inputs inputs = make_inputs(&random, d, OMMA_F32);
-  struct guarded weights = guarded_new((size_t)d * sizeof(uint32_t), true);
+  struct guarded weights = kernel_memory((size_t)d * sizeof(uint32_t));
   check_range(entry, seed, &inputs);
   double worst = check_weights(entry, seed, &inputs, (uint32_t *)(void *)weights.data);
   guarded_check(&weights, "weights");

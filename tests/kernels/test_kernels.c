@@ -1,6 +1,7 @@
 /* The kernel tester: every kernel of every CPU level that this machine has, against double
- * precision or the scalar code, on random inputs from a printed seed. With --bench it also times
- * each kernel, which asserts nothing. */
+ * precision or the scalar code, on random inputs from a printed seed; then with sizes at every edge
+ * and all memory against the page behind or in front of it (kernel_size.c). With --bench it also
+ * times each kernel, which asserts nothing. */
 #include <errno.h>
 #include <fnmatch.h>
 #include <inttypes.h>
@@ -8,9 +9,10 @@
 
 #include "base/clock.h"
 #include "kernels/attention_kernels.h"
+#include "kernels/kernel_sweep.h"
 #include "kernels/kernel_timing.h"
 
-enum { DEFAULT_ROUNDS = 120, SMALL_ROUNDS = 20, DEFAULT_SEED = 1 };
+enum { DEFAULT_ROUNDS = 80, SMALL_ROUNDS = 20, DEFAULT_EDGES = 80, SMALL_EDGES = 40, DEFAULT_SEED = 1 };
 
 /* What became of an entry. */
 struct outcome {
@@ -23,13 +25,14 @@ struct tester {
   struct kernel_list list;
   struct outcome outcomes[KERNEL_MAX_ENTRIES];
   uint64_t seed;
-  int64_t rounds;
+  int64_t rounds, edges; /* edges: trials of the sweep */
+  int64_t edge;          /* the one trial of it that is asked for, or -1 */
   bool bench, names_only;
   double seconds; /* per kernel */
   const char *pattern, *json;
 };
 
-static struct tester tester = {.seed = DEFAULT_SEED, .seconds = 0.1};
+static struct tester tester = {.seed = DEFAULT_SEED, .edge = -1, .seconds = 0.1};
 
 struct kernel_entry *kernel_list_add(struct kernel_list *list, const struct kernel_family *family, const char *operation,
                                      enum ommai_cpu_level level, const void *kernel, int index) {
@@ -41,15 +44,35 @@ struct kernel_entry *kernel_list_add(struct kernel_list *list, const struct kern
   return entry;
 }
 
+static void run_trial(const struct kernel_entry *entry, uint64_t seed) {
+  struct outcome *outcome = &tester.outcomes[entry - tester.list.entries];
+  double worst = entry->family->check(entry, seed);
+  if (worst > outcome->worst) outcome->worst = worst;
+}
+
+/* As many trials as are asked for, spread over all; or all there are. */
+static void sweep_edges(const struct kernel_entry *entry) {
+  uint64_t n_all = kernel_sweep_count(entry, tester.seed), n = (uint64_t)tester.edges < n_all ? (uint64_t)tester.edges : n_all;
+  for (uint64_t i = 0; i < n; i++) {
+    kernel_sweep_begin(kernel_sweep_spread(i, n_all));
+    run_trial(entry, tester.seed);
+  }
+  kernel_sweep_end();
+}
+
 static void run_entry(void **state) {
   const struct kernel_entry *entry = *state;
   struct outcome *outcome = &tester.outcomes[entry - tester.list.entries];
   outcome->state = "no such level";
   if (!ommai_cpu_has(entry->level)) skip();
   outcome->state = "failed";
-  for (int64_t round = 0; round < tester.rounds; round++) {
-    double worst = entry->family->check(entry, tester.seed + (uint64_t)round);
-    if (worst > outcome->worst) outcome->worst = worst;
+  if (tester.edge >= 0) {
+    kernel_sweep_begin((uint64_t)tester.edge);
+    run_trial(entry, tester.seed);
+    kernel_sweep_end();
+  } else {
+    for (int64_t round = 0; round < tester.rounds; round++) run_trial(entry, tester.seed + (uint64_t)round);
+    sweep_edges(entry);
   }
   outcome->state = "ok";
 }
@@ -199,11 +222,14 @@ static int write_json(void) {
 /* ---- command line ---------------------------------------------------------------------------- */
 
 static const char usage[] =
-    "usage: test_kernels [--list] [--test PATTERN] [--seed N] [--rounds N] [--bench] [--seconds T] [--json FILE]\n"
+    "usage: test_kernels [--list] [--test PATTERN] [--seed N] [--rounds N] [--edges N] [--edge N] [--bench] [--seconds T]\n"
+    "                    [--json FILE]\n"
     "  --list          print the names of the kernels, one per line, and do nothing else\n"
     "  --test PATTERN  only kernels whose name matches (* and ? as in a shell): 'attention_tile_*_avx2'\n"
     "  --seed N        of the first round, later rounds count on; 0 takes one from the clock (default 1)\n"
-    "  --rounds N      trials per kernel (default 120)\n"
+    "  --rounds N      trials per kernel (default 80)\n"
+    "  --edges N       trials with sizes at edges, of all that there are of a kernel (default 80)\n"
+    "  --edge N        that one alone, as a failure names it\n"
     "  --bench         also time each kernel: ns per call, GFLOP/s, share of the peak measured next to it, times scalar\n"
     "                  (a window: the scalar tile's)\n"
     "  --seconds T     to time each kernel (default 0.1)\n"
@@ -229,6 +255,10 @@ static bool read_option(const char *name, const char *value) {
     return end != value && *end == '\0';
   } else if (strcmp(name, "--rounds") == 0 && read_number(value, 1, &number)) {
     tester.rounds = (int64_t)number;
+  } else if (strcmp(name, "--edges") == 0 && read_number(value, 0, &number)) {
+    tester.edges = (int64_t)number;
+  } else if (strcmp(name, "--edge") == 0 && read_number(value, 0, &number)) {
+    tester.edge = (int64_t)number;
   } else if (strcmp(name, "--seconds") == 0 && read_number(value, 0, &number)) {
     tester.seconds = number;
   } else {
@@ -238,7 +268,7 @@ static bool read_option(const char *name, const char *value) {
 }
 
 static bool takes_value(const char *name) {
-  static const char *const names[] = {"--test", "--json", "--seed", "--rounds", "--seconds"};
+  static const char *const names[] = {"--test", "--json", "--seed", "--rounds", "--edges", "--edge", "--seconds"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     if (strcmp(name, names[i]) == 0) return true;
   }
@@ -317,6 +347,7 @@ int main(int argc, char **argv) {
   /* those not chosen stay empty, and are passed over */
   static struct CMUnitTest tests[KERNEL_MAX_ENTRIES + 3];
   tester.rounds = test_small() ? SMALL_ROUNDS : DEFAULT_ROUNDS;
+  tester.edges = test_small() ? SMALL_EDGES : DEFAULT_EDGES;
   int stop = read_options(argc, argv);
   if (stop) return stop - 1;
   list_kernels();
