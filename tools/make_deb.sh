@@ -1,7 +1,7 @@
 #!/bin/sh
 # Debian packages of the working tree, in build/deb: lintian must find no error and nothing to warn
-# of, and the unpacked program must answer about the demo model's image. Needs debhelper, dpkg-dev
-# and lintian.
+# of, files have the modes that `make install` gives them, and the unpacked program must answer
+# about the demo model's image. Needs debhelper, dpkg-dev and lintian.
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -18,6 +18,12 @@ cp -R packaging/debian "$tree/debian"
 (cd "$tree" && dpkg-buildpackage -b -us -uc > ../build.log 2>&1) || { tail -n 40 build/deb/build.log >&2; exit 1; }
 rm -rf "$tree"
 lintian --fail-on error,warning --allow-root build/deb/*.changes
+
+# Whatever the umask of who builds: files that all may read and root alone may write.
+for package in build/deb/*.deb; do
+  dpkg-deb --contents "$package" | awk '$1 !~ /^(drwxr-xr-x|-rw-r--r--|-rwxr-xr-x|lrwxrwxrwx)$/ || $2 != "root/root" { print; bad = 1 } END { exit bad }' ||
+    { echo "$package: a file with another mode or owner" >&2; exit 1; }
+done
 
 unpacked=build/deb/unpacked
 dpkg -x "build/deb/ommatidia_${version}_$(dpkg --print-architecture).deb" "$unpacked"
