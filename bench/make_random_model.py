@@ -38,6 +38,8 @@ QWEN_SPLIT = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^
 KIMI_SPECIAL = {"[BOS]": 0, "[EOS]": 1, "<|im_end|>": 2, "<|im_user|>": 3, "<|im_assistant|>": 4, "<|im_system|>": 10,
                 "<|im_middle|>": 17, "<|media_start|>": 18, "<|media_content|>": 19, "<|media_end|>": 20,
                 "<|media_pad|>": 21, "[UNK]": 254, "[PAD]": 255}
+PADDLE_SPECIAL = ("<unk>", "<s>", "</s>", "<|begin_of_sentence|>", "<|end_of_sentence|>", "<|IMAGE_PLACEHOLDER|>",
+                  "<|IMAGE_START|>", "<|IMAGE_END|>")
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tiktoken.model", "vocab.json", "merges.txt")
 # Test checkpoints of the families, whose chat templates the program knows.
 TEMPLATES_OF = {
@@ -46,6 +48,7 @@ TEMPLATES_OF = {
     "qwen2_vl": "qwen2_vl_tied",
     "qwen2_5_vl": "qwen2_5_vl_tied",
     "kimi_vl": "kimi_vl",
+    "paddleocr_vl": "paddleocr_vl",
 }
 GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden"
 
@@ -100,6 +103,29 @@ def write_kimi_tokenizer(folder: Path) -> dict[str, int]:
     return ids
 
 
+def write_paddle_tokenizer(folder: Path) -> dict[str, int]:
+    ids = {name: index for index, name in enumerate(PADDLE_SPECIAL)}
+    flags = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
+    names = [*PADDLE_SPECIAL, *(f"<0x{byte:02X}>" for byte in range(256)), "\u2581", *(chr(code) for code in range(0x21, 0x7F))]
+    mark = {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}
+    space = {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}
+    write_json(folder / "tokenizer.json", {
+        "version": "1.0", "truncation": None, "padding": None,
+        "added_tokens": [{"id": token, "content": name, **flags} for name, token in ids.items()],
+        "normalizer": {"type": "Sequence", "normalizers": [mark]}, "pre_tokenizer": None, "post_processor": None,
+        "decoder": {"type": "Sequence", "decoders": [space, {"type": "ByteFallback"}, {"type": "Fuse"}]},
+        "model": {"type": "BPE", "dropout": None, "unk_token": "<unk>", "continuing_subword_prefix": None,
+                  "end_of_word_suffix": None, "fuse_unk": True, "byte_fallback": True, "merges": [],
+                  "vocab": {name: index for index, name in enumerate(names)}},
+    })
+    write_json(folder / "tokenizer_config.json", {
+        "tokenizer_class": "LlamaTokenizer", "bos_token": "<s>", "eos_token": "</s>", "pad_token": "<unk>",
+        "unk_token": "<unk>", "cls_token": "<|begin_of_sentence|>", "model_max_length": 131072,
+        "added_tokens_decoder": {str(token): {"content": name, **flags} for name, token in ids.items()},
+    })
+    return ids
+
+
 def copy_tokenizer(source: Path, folder: Path) -> dict[str, int]:
     """Takes the tokenizer's files over from another checkpoint."""
     for name in TOKENIZER_FILES:
@@ -132,7 +158,7 @@ def scale_and_shift(name: str, shape: tuple[int, ...]) -> tuple[float, float]:
         return 0.02, 0.0
     if len(shape) == 1:
         return 0.1, 1.0
-    if "pos_emb" in name:
+    if "pos_emb" in name or "position_emb" in name:
         return 0.3, 0.0
     if name.endswith(("embed_tokens.weight", "lm_head.weight")):
         return 0.05, 0.0
@@ -174,18 +200,21 @@ def write_weights(path: Path, shapes: dict[str, tuple[int, ...]], seed: int) -> 
 
 def make(model: Model, folder: Path, tokenizer: Path | None, seed: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    kimi = model.family == "kimi_vl"
+    write_tokenizer, eos = {
+        "kimi_vl": (write_kimi_tokenizer, "<|im_end|>"),
+        "paddleocr_vl": (write_paddle_tokenizer, "</s>"),
+    }.get(model.family, (write_qwen_tokenizer, "<|im_end|>"))
     if tokenizer:
         ids = copy_tokenizer(tokenizer, folder)
     else:
-        ids = write_kimi_tokenizer(folder) if kimi else write_qwen_tokenizer(folder)
+        ids = write_tokenizer(folder)
     write_chat_template(model.family, folder)
     largest = max(ids.values())
     if largest >= model.text.vocab:
         raise SystemExit(f"{tokenizer}: token {largest} does not fit into the model's vocabulary of {model.text.vocab}")
     write_json(folder / "config.json", config(model, ids))
     write_json(folder / "preprocessor_config.json", preprocessor_config(model))
-    write_json(folder / "generation_config.json", {"eos_token_id": ids["<|im_end|>"]})
+    write_json(folder / "generation_config.json", {"eos_token_id": ids[eos]})
     size = write_weights(folder / "model.safetensors", tensor_shapes(model), seed)
     print(f"{folder}: {size / 1e9:.2f} GB")
 

@@ -3,8 +3,10 @@ released form."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 Shapes = Iterator[tuple[str, tuple[int, ...]]]
@@ -45,6 +47,7 @@ QWEN3_LARGE = Tower(27, 1152, 4304, 16, (8, 16, 24))
 QWEN2 = Tower(32, 1280, 5120, 16)
 QWEN2_5 = Tower(32, 1280, 3420, 16, (7, 15, 23, 31))
 MOONVIT = Tower(27, 1152, 4304, 16)
+SIGLIP = Tower(27, 1152, 4304, 16)
 MODELS = {
     "qwen3-vl-2b": Model("qwen3_vl", QWEN3_SMALL, Text(28, 2048, 16, 8, 6144, 151936, True)),
     "qwen3-vl-4b": Model("qwen3_vl", QWEN3_SMALL, Text(36, 2560, 32, 8, 9728, 151936, True)),
@@ -57,6 +60,7 @@ MODELS = {
     "qwen2.5-vl-3b": Model("qwen2_5_vl", QWEN2_5, Text(36, 2048, 16, 2, 11008, 151936, True)),
     "qwen2.5-vl-7b": Model("qwen2_5_vl", QWEN2_5, Text(28, 3584, 28, 4, 18944, 152064, False)),
     "kimi-vl-a3b": Model("kimi_vl", MOONVIT, Text(27, 2048, 16, 16, 11264, 163840, False, experts=64)),
+    "paddleocr-vl": Model("paddleocr_vl", SIGLIP, Text(18, 1024, 16, 2, 3072, 103424, False)),
 }
 TINY_VOCAB = 1024  # of a model of which only the tower is wanted
 
@@ -121,7 +125,7 @@ def _qwen3_shapes(model: Model) -> Shapes:
     if text.value_heads:
         yield from _hybrid_text("model.language_model", text)
     else:
-        yield from _qwen_text("model.language_model", text, qwen3=True)
+        yield from _qwen_text("model.language_model", text, norms=True)
 
 
 def _delta_net(name: str, text: Text) -> Shapes:
@@ -161,18 +165,17 @@ def _hybrid_text(prefix: str, text: Text) -> Shapes:
         yield "lm_head.weight", (text.vocab, text.hidden)
 
 
-def _qwen_text(prefix: str, text: Text, qwen3: bool) -> Shapes:
-    head = 128 if qwen3 else text.hidden // text.heads
+def _qwen_text(prefix: str, text: Text, head: int = 128, bias: bool = False, norms: bool = False) -> Shapes:
     yield f"{prefix}.embed_tokens.weight", (text.vocab, text.hidden)
     for index in range(text.layers):
         layer = f"{prefix}.layers.{index}"
         yield from _norm(f"{layer}.input_layernorm", text.hidden, bias=False)
         yield from _norm(f"{layer}.post_attention_layernorm", text.hidden, bias=False)
-        yield from _linear(f"{layer}.self_attn.q_proj", text.heads * head, text.hidden, bias=not qwen3)
-        yield from _linear(f"{layer}.self_attn.k_proj", text.kv_heads * head, text.hidden, bias=not qwen3)
-        yield from _linear(f"{layer}.self_attn.v_proj", text.kv_heads * head, text.hidden, bias=not qwen3)
+        yield from _linear(f"{layer}.self_attn.q_proj", text.heads * head, text.hidden, bias)
+        yield from _linear(f"{layer}.self_attn.k_proj", text.kv_heads * head, text.hidden, bias)
+        yield from _linear(f"{layer}.self_attn.v_proj", text.kv_heads * head, text.hidden, bias)
         yield from _linear(f"{layer}.self_attn.o_proj", text.hidden, text.heads * head, bias=False)
-        if qwen3:
+        if norms:
             yield from _norm(f"{layer}.self_attn.q_norm", head, bias=False)
             yield from _norm(f"{layer}.self_attn.k_norm", head, bias=False)
         yield from _gated(f"{layer}.mlp", text.hidden, text.intermediate)
@@ -267,7 +270,7 @@ def _qwen2_shapes(model: Model) -> Shapes:
     yield from _norm("visual.merger.ln_q", hidden)
     yield from _linear("visual.merger.mlp.0", 4 * hidden, 4 * hidden)
     yield from _linear("visual.merger.mlp.2", text.hidden, 4 * hidden)
-    yield from _qwen_text("model", text, qwen3=False)
+    yield from _qwen_text("model", text, text.hidden // text.heads, bias=True)
 
 
 def _qwen2_5_shapes(model: Model) -> Shapes:
@@ -284,7 +287,7 @@ def _qwen2_5_shapes(model: Model) -> Shapes:
     yield from _norm("visual.merger.ln_q", hidden, bias=False)
     yield from _linear("visual.merger.mlp.0", 4 * hidden, 4 * hidden)
     yield from _linear("visual.merger.mlp.2", text.hidden, 4 * hidden)
-    yield from _qwen_text("model", text, qwen3=False)
+    yield from _qwen_text("model", text, text.hidden // text.heads, bias=True)
 
 
 def _qwen2_tower_config(model: Model) -> dict[str, Any]:
@@ -446,8 +449,48 @@ def _kimi_config(model: Model, ids: dict[str, int]) -> dict[str, Any]:
     }
 
 
-_SHAPES = {"qwen3_vl": _qwen3_shapes, "qwen3_5": _qwen3_shapes, "qwen2_vl": _qwen2_shapes, "qwen2_5_vl": _qwen2_5_shapes, "kimi_vl": _kimi_shapes}
-_CONFIGS = {"qwen3_vl": _qwen3_config, "qwen3_5": _qwen3_5_config, "qwen2_vl": _qwen2_config, "qwen2_5_vl": _qwen2_config, "kimi_vl": _kimi_config}
+# ---- PaddleOCR-VL
+
+RELEASED_CONFIG = Path(__file__).resolve().parent.parent / "tests" / "data" / "configs" / "paddleocr-vl-0.9b.json"
+
+
+def _paddle_shapes(model: Model) -> Shapes:
+    tower, text = model.tower, model.text
+    hidden, embeddings = tower.hidden, "visual.vision_model.embeddings"
+    yield f"{embeddings}.patch_embedding.weight", (hidden, 3, 14, 14)
+    yield f"{embeddings}.patch_embedding.bias", (hidden,)
+    yield f"{embeddings}.position_embedding.weight", (27 * 27, hidden)
+    for index in range(tower.depth):
+        block = f"visual.vision_model.encoder.layers.{index}"
+        yield from _norm(f"{block}.layer_norm1", hidden)
+        yield from _norm(f"{block}.layer_norm2", hidden)
+        for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
+            yield from _linear(f"{block}.self_attn.{name}", hidden, hidden)
+        yield from _linear(f"{block}.mlp.fc1", tower.intermediate, hidden)
+        yield from _linear(f"{block}.mlp.fc2", hidden, tower.intermediate)
+    yield from _norm("visual.vision_model.post_layernorm", hidden)
+    yield from _norm("mlp_AR.pre_norm", hidden)
+    yield from _linear("mlp_AR.linear_1", 4 * hidden, 4 * hidden)
+    yield from _linear("mlp_AR.linear_2", text.hidden, 4 * hidden)
+    yield from _qwen_text("model", text)
+
+
+def _paddle_config(model: Model, ids: dict[str, int]) -> dict[str, Any]:
+    tower, text = model.tower, model.text
+    released: dict[str, Any] = json.loads(RELEASED_CONFIG.read_text(encoding="utf-8"))
+    return released | {
+        "image_token_id": ids["<|IMAGE_PLACEHOLDER|>"],
+        "intermediate_size": text.intermediate,
+        "num_hidden_layers": text.layers,
+        "vocab_size": text.vocab,
+        "vision_config": released["vision_config"] | {"num_hidden_layers": tower.depth},
+    }
+
+
+_SHAPES = {"qwen3_vl": _qwen3_shapes, "qwen3_5": _qwen3_shapes, "qwen2_vl": _qwen2_shapes, "qwen2_5_vl": _qwen2_5_shapes, "kimi_vl": _kimi_shapes,
+           "paddleocr_vl": _paddle_shapes}
+_CONFIGS = {"qwen3_vl": _qwen3_config, "qwen3_5": _qwen3_5_config, "qwen2_vl": _qwen2_config, "qwen2_5_vl": _qwen2_config, "kimi_vl": _kimi_config,
+            "paddleocr_vl": _paddle_config}
 
 
 def tensor_shapes(model: Model) -> dict[str, tuple[int, ...]]:
@@ -472,6 +515,17 @@ def preprocessor_config(model: Model) -> dict[str, Any]:
             "num_pooled_tokens": 1024,
             "pad_input": True,
             "patch_size": 14,
+        }
+    if model.family == "paddleocr_vl":
+        return {
+            "image_processor_type": "PaddleOCRVLImageProcessor",
+            "image_mean": half,
+            "image_std": half,
+            "max_pixels": 1003520,
+            "merge_size": 2,
+            "min_pixels": 112896,
+            "patch_size": 14,
+            "temporal_patch_size": 1,
         }
     common = {"merge_size": 2, "temporal_patch_size": 2}
     if model.family in ("qwen3_vl", "qwen3_5"):

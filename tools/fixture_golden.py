@@ -12,11 +12,12 @@ from safetensors.torch import save_file
 from fixture_kimi import KimiOfficial
 from fixture_models import HYBRID_FAMILIES, ModelSpec, ImageForm, write_json
 from fixture_images import CLIP, IMAGES
+from fixture_paddle_official import PaddleOfficial
 from fixture_qwen import QwenOfficial
 from fixture_stages import ROW_STRIDE, Tensors, router_margins
 
 Official = QwenOfficial | KimiOfficial
-OFFICIAL = {"kimi_vl": KimiOfficial}
+OFFICIAL = {"kimi_vl": KimiOfficial, "paddleocr_vl": PaddleOfficial}
 
 NEW_TOKENS = 24
 TOP = 5

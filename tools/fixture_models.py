@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import (
     GenerationConfig,
+    PaddleOCRVLForConditionalGeneration,
     Qwen2_5_VLForConditionalGeneration,
     Qwen2VLForConditionalGeneration,
     Qwen3_5ForConditionalGeneration,
@@ -22,6 +23,7 @@ from transformers import (
 )
 
 import fixture_kimi
+import fixture_paddle
 from fixture_configs import make_config, released_config
 from fixture_tiktoken import SPECIAL_IDS, write_tiktoken
 from fixture_tokenizer import added_token_id, write_tokenizer
@@ -67,6 +69,8 @@ WIDE_FORM = ImageForm("patch16", patch_size=16, merge_size=2, shortest_edge=4096
 SMALL_FORM = ImageForm("patch8", patch_size=8, merge_size=1, shortest_edge=1024, longest_edge=3072)
 CLIP_FORM = ImageForm("patch14", patch_size=14, merge_size=2, shortest_edge=3136, longest_edge=20_000,
                         mean=(0.48145466, 0.4578275, 0.40821073), std=(0.26862954, 0.26130258, 0.27577711))
+# The smallest image is shorter than a merge block.
+RASTER_FORM = ImageForm("raster14", patch_size=14, merge_size=2, shortest_edge=3136, longest_edge=20_000)
 # The limit shrinks the largest image.
 PADDED_FORM = ImageForm("padded14", patch_size=14, merge_size=2, patch_limit=96)
 
@@ -325,6 +329,37 @@ MODELS = (
         stop_question="Count to 63.",
         form=PADDED_FORM,
     ),
+    # 8 x 8 positions, of which image_size gives the number; config and tensor names as released.
+    ModelSpec(
+        name="paddleocr_vl",
+        seed=83,
+        dtype=torch.bfloat16,
+        vision=dict(num_hidden_layers=3, hidden_size=40, num_attention_heads=2, intermediate_size=53),
+        text=dict(hidden_size=48, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=1, head_dim=16,
+                  intermediate_size=80),
+        mrope_section=(2, 3, 3),
+        tied=False,
+        family="paddleocr_vl",
+        stop_question="Count to 13.",
+        released=True,
+        shard_bytes=300_000,
+        form=RASTER_FORM,
+    ),
+    # The released width of heads; config with text_config, tensors named as the modules.
+    ModelSpec(
+        name="paddleocr_vl_saved",
+        seed=95,
+        dtype=torch.float16,
+        vision=dict(num_hidden_layers=2, hidden_size=72, num_attention_heads=1, intermediate_size=45),
+        text=dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=2, head_dim=32,
+                  intermediate_size=48),
+        mrope_section=(4, 6, 6),
+        tied=True,
+        family="paddleocr_vl",
+        module_names=True,
+        form=RASTER_FORM,
+        case_names=("one_image", "two_images", "three_images", "text_only"),
+    ),
 )
 
 
@@ -339,7 +374,7 @@ def randomise(model: torch.nn.Module, spec: ModelSpec) -> None:
         hybrid_norm = spec.family in HYBRID_FAMILIES and ".language_model." in name and "linear_attn" not in name
         if name.endswith("A_log"):
             value = 0.7 * noise - 1
-        elif name.endswith("pos_embed.weight"):
+        elif name.endswith(("pos_embed.weight", "position_embedding.weight")):
             value = 0.3 * noise
         elif name.endswith(("embed_tokens.weight", "lm_head.weight")):
             value = vocabulary_std * noise
@@ -437,8 +472,32 @@ def write_kimi_checkpoint(spec: ModelSpec, folder: Path) -> None:
     write_tiktoken(folder)
 
 
+def write_paddle_checkpoint(spec: ModelSpec, folder: Path) -> None:
+    """Writes a complete checkpoint directory. Of tokens that are no text only </s> is likely to
+    be the best."""
+    folder.mkdir(parents=True, exist_ok=True)
+    model = PaddleOCRVLForConditionalGeneration(fixture_paddle.official_config(spec))
+    randomise(model, spec)
+    rows = model.lm_head.weight.data
+    rows[fixture_paddle.EOS_ID + 1 : len(fixture_paddle.PIECES)] *= 0.1
+    rows[fixture_paddle.added_id(fixture_paddle.ADDED_TOKENS[0]) :] *= 0.1
+    model.generation_config = GenerationConfig(eos_token_id=fixture_paddle.EOS_ID, pad_token_id=0)
+    shards = {"max_shard_size": spec.shard_bytes} if spec.shard_bytes else {}
+    model.to(spec.dtype).save_pretrained(folder, **shards)
+    if spec.module_names:
+        tensors = {name: tensor for name, tensor in model.state_dict().items() if not (spec.tied and "lm_head" in name)}
+        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    if spec.released:
+        write_json(folder / "config.json", fixture_paddle.released_config(spec))
+    fixture_paddle.write_tokenizer(folder)
+    write_json(folder / "preprocessor_config.json", fixture_paddle.preprocessor_config(spec))
+
+
 def write_checkpoint(spec: ModelSpec, folder: Path) -> None:
     """Writes a complete checkpoint directory."""
+    if spec.family == "paddleocr_vl":
+        write_paddle_checkpoint(spec, folder)
+        return
     if spec.family == "kimi_vl":
         write_kimi_checkpoint(spec, folder)
         return

@@ -99,7 +99,8 @@ class QwenOfficial:
         """Where generate puts the first token of an answer, in all three axes."""
         seen: list[list[int]] = []
         rotary = self.model.model.language_model.rotary_emb
-        handle = rotary.register_forward_pre_hook(lambda _module, args: seen.append(args[1][:, 0, -1].tolist()))
+        handle = rotary.register_forward_pre_hook(
+            lambda _module, args, named: seen.append([*args, *named.values()][1][:, 0, -1].tolist()), with_kwargs=True)
         self.model.generate(**inputs, do_sample=False, min_new_tokens=2, max_new_tokens=2)
         handle.remove()
         _, answer = seen

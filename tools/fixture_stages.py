@@ -39,7 +39,9 @@ class Recorder:
         self.handles.append(module.register_forward_hook(lambda _module, _args, output: store(output)))
 
     def on_input(self, module: torch.nn.Module, index: int, store: Callable[[Any], None]) -> None:
-        self.handles.append(module.register_forward_pre_hook(lambda _module, args: store(args[index])))
+        """The index-th argument, those by name after the others."""
+        self.handles.append(module.register_forward_pre_hook(
+            lambda _module, args, named: store([*args, *named.values()][index]), with_kwargs=True))
 
     def close(self) -> None:
         for handle in self.handles:

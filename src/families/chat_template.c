@@ -11,6 +11,24 @@
 
 enum { MAX_WHERE = OMMAI_DOCUMENT_PATH_SIZE + 32 };
 
+/* Whether the template writes a user's text that it gets in this form. */
+static bool writes_text(const struct ommai_jinja *jinja, const struct omma_allocator *allocator, bool as_list) {
+  static const char word[] = "omma-probe";
+  json_t *content = as_list ? json_pack("[{s:s, s:s}]", "type", "text", "text", word) : json_string(word);
+  json_t *variables =
+      json_pack("{s:[{s:s, s:o}], s:b}", "messages", "role", "user", "content", content, "add_generation_prompt", 1);
+  struct omma_error error;
+  char *text;
+  size_t size;
+  bool written = false;
+  if (variables && ommai_jinja_render(jinja, variables, OMMAI_PROMPT_MAX_BYTES, &text, &size, &error) == OMMA_OK) {
+    written = strstr(text, word) != NULL;
+    ommai_release(allocator, text, size + 1, 1);
+  }
+  json_decref(variables);
+  return written;
+}
+
 /* One that cannot be rendered is no error yet: another template may be taken in its place. */
 enum omma_status ommai_chat_template_take(const char *where, const char *text, size_t size,
                                           const struct omma_allocator *allocator, const struct ommai_family *family,
@@ -19,7 +37,11 @@ enum omma_status ommai_chat_template_take(const char *where, const char *text, s
   *choice = (struct ommai_chat_choice){.marks = family->marks};
   enum omma_status status = ommai_jinja_create(text, size, allocator, &choice->jinja, &cause);
   if (status == OMMA_ERROR_MEMORY) return ommai_fail(error, status, "%s: %s", where, cause.message);
-  if (status != OMMA_OK) snprintf(choice->problem, sizeof choice->problem, "%.400s: %.200s", where, cause.message);
+  if (status != OMMA_OK) {
+    snprintf(choice->problem, sizeof choice->problem, "%.400s: %.200s", where, cause.message);
+  } else {
+    choice->lists_alone = !writes_text(choice->jinja, allocator, false) && writes_text(choice->jinja, allocator, true);
+  }
   return OMMA_OK;
 }
 
@@ -32,7 +54,8 @@ void ommai_chat_choice_free(struct ommai_chat_choice *choice) {
 
 bool ommai_chat_template_variable(const char *name, size_t size) {
   static const char *const names[] = {"messages",  "tools",     "documents", "add_generation_prompt",
-                                      "bos_token", "eos_token", "pad_token", "unk_token"};
+                                      "bos_token", "eos_token", "pad_token", "unk_token",
+                                      "cls_token", "sep_token", "mask_token"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     if (strlen(names[i]) == size && memcmp(names[i], name, size) == 0) return true;
   }
@@ -123,7 +146,8 @@ static enum omma_status find_template(const struct template_search *search, stru
 
 /* A token there is a text, or an object with its "content". */
 static enum omma_status read_special_tokens(const struct template_search *search, struct omma_error *error) {
-  static const char *const names[] = {"bos_token", "eos_token", "pad_token", "unk_token"};
+  static const char *const names[] = {"bos_token", "eos_token", "pad_token", "unk_token",
+                                      "cls_token", "sep_token", "mask_token"};
   char path[OMMAI_DOCUMENT_PATH_SIZE];
   json_t *root, *tokens = json_object();
   bool failed = !tokens;

@@ -82,6 +82,7 @@ enum omma_status ommai_decoder_parse_common(const json_t *text, const char *wher
                                &config->max_positions, error));
   OMMAI_TRY(ommai_decoder_parse_eps(text, where, "rms_norm_eps", default_eps, &config->norm_eps, error));
   OMMAI_TRY(ommai_config_refuse_true(text, where, "attention_bias", error));
+  OMMAI_TRY(ommai_config_refuse_true(text, where, "use_bias", error));
   OMMAI_TRY(parse_windows(text, where, config, error));
   return ommai_config_expect_string(text, where, "hidden_act", "silu", error);
 }

@@ -57,14 +57,15 @@ const char *ommai_vector_model_name(enum omma_model_task task);
 
 /* X(model_type, words): the one list of families. words: what the families and their parts are
  * called, which tools/check_layers.sh keeps out of all other folders. */
-#define OMMAI_FAMILIES(X) \
-  X(qwen2_vl, "qwen")     \
-  X(qwen2_5_vl, "qwen")   \
-  X(qwen3_vl, "qwen")     \
-  X(qwen3_vl_moe, "qwen") \
-  X(qwen3_5, "qwen")      \
-  X(qwen3_5_moe, "qwen")  \
-  X(kimi_vl, "kimi moonvit deepseek")
+#define OMMAI_FAMILIES(X)             \
+  X(qwen2_vl, "qwen")                 \
+  X(qwen2_5_vl, "qwen")               \
+  X(qwen3_vl, "qwen")                 \
+  X(qwen3_vl_moe, "qwen")             \
+  X(qwen3_5, "qwen")                  \
+  X(qwen3_5_moe, "qwen")              \
+  X(kimi_vl, "kimi moonvit deepseek") \
+  X(paddleocr_vl, "paddle ernie")
 
 /* Those with rules for vectors. */
 #define OMMAI_VECTOR_FAMILIES "qwen3_vl"

@@ -1,7 +1,8 @@
-/* The language models of the Qwen vision-language families: Qwen2-VL, Qwen2.5-VL, Qwen3-VL and
- * Qwen3-VL MoE, Qwen3.5 and its MoE. Source: transformers' modeling_qwen2_vl.py,
- * modeling_qwen2_5_vl.py, modeling_qwen3_vl.py, modeling_qwen3_vl_moe.py, modeling_qwen3_5.py,
- * modeling_qwen3_5_moe.py and the released checkpoints. */
+/* The language models of the Qwen vision-language families, Qwen2-VL, Qwen2.5-VL, Qwen3-VL and
+ * Qwen3-VL MoE, Qwen3.5 and its MoE, and of PaddleOCR-VL, which are made of the same parts. Source:
+ * transformers' modeling_qwen2_vl.py, modeling_qwen2_5_vl.py, modeling_qwen3_vl.py,
+ * modeling_qwen3_vl_moe.py, modeling_qwen3_5.py, modeling_qwen3_5_moe.py, modeling_paddleocr_vl.py
+ * and the released checkpoints. */
 
 #include <stdio.h>
 #include <string.h>
@@ -125,6 +126,7 @@ static enum omma_status parse(const struct ommai_text_family *family, const json
   if (family->hybrid) OMMAI_TRY(ommai_hybrid_parse(text, where, config, error));
   if (family->hybrid && family->experts) OMMAI_TRY(parse_shared(text, where, &config->experts, error));
   OMMAI_TRY(parse_rope(family, text, where, config, error));
+  config->tied_embeddings = family->tied;
   return ommai_decoder_parse_tied(text, where, root, path, config, error);
 }
 
@@ -273,3 +275,16 @@ const struct ommai_text_family ommai_text_qwen3_moe = {QWEN3_TEXT, .experts = tr
 const struct ommai_text_family ommai_text_qwen3_5 = {QWEN3_5_TEXT};
 
 const struct ommai_text_family ommai_text_qwen3_5_moe = {QWEN3_5_TEXT, .experts = true};
+
+const struct ommai_text_family ommai_text_ernie = {
+    .parse = parse,
+    .load = load,
+    .prefixes = {"model", "model.language_model"},
+    .top_level = true,
+    .head_dim_key = true,
+    .head_dim = 128,
+    .norm_eps = 1e-5,
+    .rope_theta = 5e5,
+    .mrope_section = {16, 24, 24},
+    .tied = true,
+};

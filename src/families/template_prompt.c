@@ -93,14 +93,15 @@ static json_t *part_content(const struct rendering *rendering, const struct omma
   return alone ? json : json_pack("{s:s,s:o}", "type", "text", "text", json);
 }
 
-/* One text is a string, as usual clients send it; else there is a list of parts. */
+/* One text is a string, as usual clients send it, where the template takes strings; else there is a
+ * list of parts. */
 static json_t *message_content(const struct rendering *rendering, const struct omma_message *message, bool continued) {
   size_t last_text = message->n_parts;
   for (size_t i = 0; i < message->n_parts; i++) {
     if (!message->parts[i].image && !message->parts[i].video) last_text = i;
   }
   if (message->n_parts == 0) return json_string_nocheck(continued ? end_mark : "");
-  bool alone = message->n_parts == 1 && last_text == 0;
+  bool alone = message->n_parts == 1 && last_text == 0 && !rendering->choice->lists_alone;
   json_t *list = alone ? NULL : json_array();
   for (size_t i = 0; i < message->n_parts; i++) {
     json_t *part = part_content(rendering, &message->parts[i], continued && i == last_text ? end_mark : "", alone);

@@ -36,6 +36,7 @@ struct ommai_text_family {
   double partial_rotary;       /* likewise; 0: 1, and no other is taken */
   int64_t mrope_section[3];    /* likewise */
   bool mrope_interleaved;      /* likewise */
+  bool tied;                   /* the output layer is the table of embeddings; likewise */
 };
 
 /* biased q, k, v; contiguous M-RoPE sections */
@@ -46,5 +47,7 @@ extern const struct ommai_text_family ommai_text_qwen3_moe; /* the same with MoE
 /* hybrid, with a part of each head rotated */
 extern const struct ommai_text_family ommai_text_qwen3_5;
 extern const struct ommai_text_family ommai_text_qwen3_5_moe;
+/* no biases, no norms of q and k; contiguous sections */
+extern const struct ommai_text_family ommai_text_ernie;
 /* MLA, sigmoid router, shared experts, rope_1d */
 extern const struct ommai_text_family ommai_text_deepseek;

@@ -154,7 +154,7 @@ static enum omma_status load_qkv(const struct load *load, int64_t index, struct 
     char probe[OMMAI_LOADER_MAX_NAME + 1];
     for (int i = 0; i < 3; i++) apart[i] = full_name(load, names->block, index, names->apart[i]);
     snprintf(probe, sizeof probe, "%s.weight", apart[0].text);
-    if (ommai_loader_find(load->loader, probe)) {
+    if (!names->qkv || ommai_loader_find(load->loader, probe)) {
       return load_linear(load, OMMAI_ROLE_TOWER_QKV, apart, 3, h, true, 2, &h, call, out, error);
     }
   }
@@ -227,7 +227,8 @@ enum omma_status ommai_tower_load(struct ommai_weight_loader *loader, const stru
   if (config->final_norm) {
     OMMAI_TRY(load_norm(&load, full_name(&load, NULL, 0, names->final_norm), config->hidden_size, &tower->final_norm, error));
   }
-  OMMAI_TRY(load_merger(&load, NULL, 0, &names->merger, false, &tower->merger, error));
+  bool other = load.prefix != names->prefixes[0] && names->other_merger;
+  OMMAI_TRY(load_merger(&load, NULL, 0, other ? names->other_merger : &names->merger, false, &tower->merger, error));
   for (int64_t j = 0; j < config->n_deepstack; j++) {
     OMMAI_TRY(load_merger(&load, names->deepstack, config->deepstack_mergers[j], &names->deepstack_merger, true,
                           &tower->deepstack[j], error));

@@ -54,10 +54,12 @@ struct ommai_tower_names {
   const char *block;
   /* up: where the feed-forward is gated; fc1 is the gate then */
   const char *norm1, *norm2, *qkv, *proj, *fc1, *up, *fc2;
-  /* q, k and v, where the checkpoint has them and not qkv; NULL: it never has */
+  /* q, k and v, where the checkpoint has them and not qkv, or qkv is NULL; NULL: it never has */
   const char *apart[3];
   const char *final_norm; /* where the config has one */
   struct ommai_merger_names merger;
+  /* its names with the other prefix, where they differ; NULL: they do not */
+  const struct ommai_merger_names *other_merger;
   const char *deepstack; /* `.J.` and a name of deepstack_merger follow */
   struct ommai_merger_names deepstack_merger;
 };

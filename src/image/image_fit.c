@@ -23,6 +23,9 @@ enum omma_status ommai_image_fit(const struct ommai_fit_limits *limits, int32_t 
                                  struct ommai_fitted_size *size, struct omma_error *error) {
   int64_t patch_area = (int64_t)limits->patch_size * limits->patch_size;
   switch (limits->sizing) {
+    case OMMAI_SIZING_SIDES_AND_AREA:
+      OMMAI_TRY(ommai_enlarge_sides(limits->patch_size * limits->merge_size, &width, &height, error));
+      return ommai_frame_fit(limits, width, height, 0, size, error);
     case OMMAI_SIZING_AREA:
     case OMMAI_SIZING_WHOLE_BLOCKS: return ommai_frame_fit(limits, width, height, 0, size, error);
     case OMMAI_SIZING_PATCHES:

@@ -21,15 +21,18 @@ static enum omma_status check(int32_t height, int32_t width, int32_t factor, int
                     (long long)min_pixels, (long long)max_pixels);
 }
 
+static enum omma_status check_aspect(double h, double w, struct omma_error *error) {
+  double aspect = fmax(h, w) / fmin(h, w);
+  if (aspect <= OMMAI_SMART_RESIZE_MAX_ASPECT) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_LIMIT, "image",
+                          "image is too narrow: %.0f x %.0f pixels have an aspect ratio of %.1f, at most %d is allowed", w, h,
+                          aspect, OMMAI_SMART_RESIZE_MAX_ASPECT);
+}
+
 /* `frames` frames of h x w, of which `counted` count for the range. */
 static enum omma_status fit(double frames, double counted, double h, double w, double factor, struct range range,
                             int32_t *out_height, int32_t *out_width, struct omma_error *error) {
-  double aspect = fmax(h, w) / fmin(h, w);
-  if (aspect > OMMAI_SMART_RESIZE_MAX_ASPECT) {
-    return ommai_fail_field(error, OMMA_ERROR_LIMIT, "image",
-                            "image is too narrow: %.0f x %.0f pixels have an aspect ratio of %.1f, at most %d is allowed", w, h,
-                            aspect, OMMAI_SMART_RESIZE_MAX_ASPECT);
-  }
+  OMMAI_TRY(check_aspect(h, w, error));
   double new_h = fmax(range.least, nearest_multiple(h, factor)), new_w = fmax(range.least, nearest_multiple(w, factor));
   if (counted * new_h * new_w > range.max_pixels) {
     double shrink = sqrt(frames * h * w / range.max_pixels);
@@ -45,6 +48,23 @@ static enum omma_status fit(double frames, double counted, double h, double w, d
   }
   *out_height = (int32_t)new_h;
   *out_width = (int32_t)new_w;
+  return OMMA_OK;
+}
+
+enum omma_status ommai_enlarge_sides(int32_t factor, int32_t *width, int32_t *height, struct omma_error *error) {
+  double h = *height, w = *width;
+  if (h < factor) {
+    w = rint(w * factor / h);
+    h = factor;
+  }
+  if (w < factor) {
+    h = rint(h * factor / w);
+    w = factor;
+  }
+  OMMAI_TRY(check_aspect(h, w, error));
+  if (h > INT32_MAX || w > INT32_MAX) return ommai_fail_field(error, OMMA_ERROR_LIMIT, "image", "image sides: too long");
+  *height = (int32_t)h;
+  *width = (int32_t)w;
   return OMMA_OK;
 }
 

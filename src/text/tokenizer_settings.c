@@ -46,6 +46,21 @@ static enum omma_status expect_replace(const json_t *object, const char *where, 
   return expect_string(object, where, "content", true, to, error);
 }
 
+/* The Replace of spaces by marks, alone or in a Sequence. */
+static enum omma_status read_marking(const json_t *object, const char *where, struct omma_error *error) {
+  json_t *parts;
+  const char *type = "";
+  OMMAI_TRY(ommai_json_string(object, where, "type", true, &type, error));
+  if (strcmp(type, "Sequence") == 0) {
+    OMMAI_TRY(ommai_json_array(object, where, "normalizers", true, &parts, error));
+    object = json_array_get(parts, 0);
+    if (json_array_size(parts) != 1 || !json_is_object(object)) {
+      return unsupported(where, "normalizers", "one Replace", "another number of them", error);
+    }
+  }
+  return expect_replace(object, where, " ", SPACE_MARK, error);
+}
+
 static enum omma_status read_normalizer(const json_t *root, const char *path, struct ommai_tokenizer_settings *settings,
                                         struct omma_error *error) {
   json_t *normalizer;
@@ -54,7 +69,7 @@ static enum omma_status read_normalizer(const json_t *root, const char *path, st
   if (!normalizer) return OMMA_OK;
   char where[WHERE_SIZE];
   snprintf(where, sizeof where, "%s: normalizer", path);
-  if (settings->marked_spaces) return expect_replace(normalizer, where, " ", SPACE_MARK, error);
+  if (settings->marked_spaces) return read_marking(normalizer, where, error);
   return expect_string(normalizer, where, "type", true, "NFC", error);
 }
 

@@ -38,6 +38,19 @@ static void bilinear_axis(int64_t position, int64_t n, int64_t side, struct axis
       (struct axis_taps){2, {(int64_t)lower, ommai_min_i64((int64_t)lower + 1, side - 1)}, {1.0f - upper_weight, upper_weight}};
 }
 
+/* The place of a position between a table's rows where both have half-pixel centres. */
+static float centre(int64_t position, int64_t n, int64_t side) {
+  return ((float)position + 0.5f) * (float)side / (float)n - 0.5f;
+}
+
+static int64_t clamp(int64_t row, int64_t side) { return ommai_min_i64(ommai_max_i64(row, 0), side - 1); }
+
+static void centred_axis(int64_t position, int64_t n, int64_t side, struct axis_taps *taps) {
+  float source = centre(position, n, side), lower = floorf(source), upper_weight = source - lower;
+  *taps = (struct axis_taps){
+      2, {clamp((int64_t)lower, side), clamp((int64_t)lower + 1, side)}, {1.0f - upper_weight, upper_weight}};
+}
+
 /* Keys' cubic convolution kernel (Keys 1981) at distance t <= 2. */
 static float cubic_weight(float t) {
   const float a = -0.75f;
@@ -46,11 +59,10 @@ static float cubic_weight(float t) {
 }
 
 static void bicubic_axis(int64_t position, int64_t n, int64_t side, struct axis_taps *taps) {
-  float source = ((float)position + 0.5f) * (float)side / (float)n - 0.5f;
-  float lower = floorf(source);
+  float source = centre(position, n, side), lower = floorf(source);
   taps->n = 4;
   for (int t = 0; t < 4; t++) {
-    taps->at[t] = ommai_min_i64(ommai_max_i64((int64_t)lower + t - 1, 0), side - 1);
+    taps->at[t] = clamp((int64_t)lower + t - 1, side);
     taps->weights[t] = cubic_weight(fabsf(source - lower - (float)(t - 1)));
   }
 }
@@ -58,7 +70,9 @@ static void bicubic_axis(int64_t position, int64_t n, int64_t side, struct axis_
 void ommai_position_taps(enum ommai_position_kind kind, struct ommai_patch_position position, int64_t grid_rows,
                          int64_t grid_columns, int64_t table_rows, int64_t table_columns, struct ommai_position_taps *taps) {
   static void (*const axes[])(int64_t, int64_t, int64_t, struct axis_taps *) = {
-      [OMMAI_POSITIONS_BILINEAR] = bilinear_axis, [OMMAI_POSITIONS_BICUBIC] = bicubic_axis};
+      [OMMAI_POSITIONS_BILINEAR] = bilinear_axis,
+      [OMMAI_POSITIONS_BILINEAR_CENTRES] = centred_axis,
+      [OMMAI_POSITIONS_BICUBIC] = bicubic_axis};
   struct axis_taps down, across;
   taps->n = 0;
   if (kind == OMMAI_POSITIONS_NONE) return;

@@ -30,10 +30,15 @@ struct ommai_patch_position ommai_patch_position(int64_t index, int64_t grid_row
 
 /* How a table of learned positions is read at a grid of another size.
  * BILINEAR: aligned corners: source = position * (side - 1) / (n - 1). Taps past the table count as
- * its last row. BICUBIC: half-pixel centres, no antialiasing: source = (position + 0.5) * side / n
- * - 0.5; Keys' kernel with a = -0.75, taps clamped to the table:
- * torch.nn.functional.interpolate(mode="bicubic"). */
-enum ommai_position_kind { OMMAI_POSITIONS_NONE, OMMAI_POSITIONS_BILINEAR, OMMAI_POSITIONS_BICUBIC };
+ * its last row. BILINEAR_CENTRES and BICUBIC: half-pixel centres, no antialiasing: source =
+ * (position + 0.5) * side / n - 0.5, taps clamped to the table; bicubic by Keys' kernel with a =
+ * -0.75: torch.nn.functional.interpolate(mode="bilinear" or "bicubic"). */
+enum ommai_position_kind {
+  OMMAI_POSITIONS_NONE,
+  OMMAI_POSITIONS_BILINEAR,
+  OMMAI_POSITIONS_BILINEAR_CENTRES,
+  OMMAI_POSITIONS_BICUBIC
+};
 
 #define OMMAI_POSITION_MAX_TAPS 16
 

@@ -549,6 +549,7 @@ RELEASED = {
     "qwen3-vl-235b-a22b": ("qwen3_vl_moe", 94, 235.7, False),
     "kimi-vl-a3b-instruct": ("kimi_vl", 27, 16.4, False),
     "kimi-vl-a3b-thinking-2506": ("kimi_vl", 27, 16.4, False),
+    "paddleocr-vl-0.9b": ("paddleocr_vl", 18, 0.9056, False),
 }
 CONFIGS = pathlib.Path(__file__).resolve().parent.parent / "data" / "configs"
 

@@ -73,8 +73,9 @@ static void logits_stay_near_f32(void **state) {
     print_message(
         "%s: bf16 is off by %.4f over a text and %.4f at the worst token; with its own choice of experts %.4f, %.4f\n",
         golden_models[m], off.whole, off.worst_row, own.whole, own.worst_row);
-    /* The one checkpoint of F32 weights: their rounding comes on top. */
-    double worst_row = strcmp(golden_models[m], "qwen3_vl_wide") == 0 ? 7e-2 : 5e-2;
+    /* Rows of 32 values, and the rounding of weights that are F32 and F16 comes on top. */
+    bool narrow = strcmp(golden_models[m], "qwen3_vl_wide") == 0 || strcmp(golden_models[m], "paddleocr_vl_saved") == 0;
+    double worst_row = narrow ? 7e-2 : 5e-2;
     /* A gated delta net norms its heads' sums, which may be next to 0: their direction is then a
      * matter of rounding. The official code in bf16 is off by up to 0.049 and 0.29 over these
      * texts. */

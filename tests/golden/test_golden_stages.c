@@ -83,7 +83,8 @@ static void check_pixel_values(const struct omma_request *request, const struct 
 /* Where patch i stands in the official processor's order, in patches. */
 static void official_place(const struct golden_case *c, const struct ommai_patch_spec *spec, int64_t columns, int64_t i,
                            int64_t *row, int64_t *column) {
-  int64_t merge = strcmp(c->model, "kimi_vl") == 0 ? 1 : spec->merge_size, block = i / (merge * merge);
+  bool raster = strcmp(c->model, "kimi_vl") == 0 || strncmp(c->model, "paddleocr_vl", 12) == 0;
+  int64_t merge = raster ? 1 : spec->merge_size, block = i / (merge * merge);
   *row = block / (columns / merge) * merge + i % (merge * merge) / merge;
   *column = block % (columns / merge) * merge + i % merge;
 }

@@ -21,6 +21,8 @@ const char *const golden_models[] = {"qwen3_vl_tied",
                                      "qwen2_vl_tied",
                                      "qwen2_5_vl_sliding",
                                      "qwen2_vl_sliding",
+                                     "paddleocr_vl",
+                                     "paddleocr_vl_saved",
                                      NULL};
 
 void golden_path(const char *model, const char *file, char *out, size_t size) {

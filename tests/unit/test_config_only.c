@@ -43,6 +43,7 @@ struct released {
 #define QWEN2 "Qwen2-VL's published values"
 #define QWEN2_5 "Qwen2.5-VL's published values"
 #define QWEN3 "Qwen3-VL's published values"
+#define PADDLE "PaddleOCR-VL's published values"
 #define KIMI "Kimi-VL-A3B-Instruct's published values (Thinking-2506 has in_token_limit 16384 instead of 4096)"
 
 /* Parameters: summed by hand from the shapes in docs/models. An image of 1000 x 700 becomes 1008 x
@@ -65,6 +66,7 @@ static const struct released released[] = {
     {"qwen3.5-0.8b", "qwen3_5", 0.853, 852985920, 100592896, 24, 12, 0, 682, 0, 65536, 16777216, QWEN3},
     {"kimi-vl-a3b-instruct", "kimi_vl", 16.4, 16407656048, 447545840, 27, 27, 163840 * 2048, 900, 0, 0, 802816, KIMI},
     {"kimi-vl-a3b-thinking-2506", "kimi_vl", 16.4, 16407656048, 447545840, 27, 27, 163840 * 2048, 900, 0, 0, 802816, KIMI},
+    {"paddleocr-vl-0.9b", "paddleocr_vl", 0.9, 905601648, 438947440, 18, 27, 103424 * 1024, 900, 0, 112896, 1003520, PADDLE},
 };
 
 static void expect_model(const struct released *size, const struct omma_model_info *info) {

@@ -71,11 +71,32 @@ static void rules_choose_the_size(void **state) {
   assert_true(size.width == 640 && size.height == 480 && size.padded_width == 644 && size.padded_height == 504);
 }
 
+/* Sides shorter than a merge block are brought to it first, the height before the width, as
+ * transformers' PaddleOCRVLImageProcessor does; 0: it refuses the ratio of the sides. */
+static void short_sides_are_enlarged_first(void **state) {
+  (void)state;
+  static const int32_t cases[][4] = {
+      {640, 480, 644, 476},    {20, 10, 476, 252}, {10, 20, 252, 476},   {27, 1, 1764, 84},
+      {1, 27, 84, 1792},       {3, 3, 336, 336},   {5000, 27, 5180, 28}, {27, 5000, 28, 5180},
+      {2000, 3000, 812, 1204}, {1, 1, 336, 336},   {28, 28, 336, 336},   {300, 13, 1624, 84},
+  };
+  const struct ommai_fit_limits limits = {OMMAI_SIZING_SIDES_AND_AREA, 14, 2, 1, 112896, 1003520};
+  struct ommai_fitted_size size;
+  struct omma_error error;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    enum omma_status status = ommai_image_fit(&limits, cases[i][0], cases[i][1], &size, &error);
+    assert_int_equal(status, cases[i][2] ? OMMA_OK : OMMA_ERROR_LIMIT);
+    if (status == OMMA_OK && (size.width != cases[i][2] || size.height != cases[i][3])) {
+      fail_msg("%d x %d: %d x %d", cases[i][0], cases[i][1], size.width, size.height);
+    }
+  }
+  assert_fails(ommai_image_fit(&limits, INT32_MAX, 1, &size, &error), OMMA_ERROR_LIMIT, "too narrow", &error);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(rules_choose_the_size),
-      cmocka_unit_test(sizes_are_the_official_ones),
-      cmocka_unit_test(sides_have_a_limit),
+      cmocka_unit_test(rules_choose_the_size),       cmocka_unit_test(short_sides_are_enlarged_first),
+      cmocka_unit_test(sizes_are_the_official_ones), cmocka_unit_test(sides_have_a_limit),
       cmocka_unit_test(padding_moves_rows),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

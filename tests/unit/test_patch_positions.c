@@ -97,6 +97,28 @@ static void rope_table_equals_the_formula(void **state) {
   }
 }
 
+/* [0, 1, 4, 9, ..] read at 5 and at 11 of 8 places by torch's bilinear interpolation without
+ * aligned corners, along either axis. */
+static void centred_taps_give_the_official_values(void **state) {
+  (void)state;
+  static const double expected[] = {0.30000, 3.70000, 12.50000, 26.10000, 45.10001, 0.00000,  0.59091,  1.95455,
+                                    4.22727, 7.86364, 12.50000, 18.04546, 24.59091, 32.50000, 41.31818, 49.00000};
+  const int64_t counts[] = {5, 11};
+  for (int g = 0, place = 0; g < 2; g++) {
+    for (int64_t i = 0; i < counts[g]; i++, place++) {
+      struct ommai_position_taps down, across;
+      double value[2] = {0, 0};
+      ommai_position_taps(OMMAI_POSITIONS_BILINEAR_CENTRES, (struct ommai_patch_position){i, 0}, counts[g], 1, 8, 1, &down);
+      ommai_position_taps(OMMAI_POSITIONS_BILINEAR_CENTRES, (struct ommai_patch_position){0, i}, 1, counts[g], 1, 8, &across);
+      for (int t = 0; t < 4; t++) {
+        value[0] += (double)down.weights[t] * (double)(down.rows[t] * down.rows[t]);
+        value[1] += (double)across.weights[t] * (double)(across.rows[t] * across.rows[t]);
+      }
+      assert_true(fabs(value[0] - expected[place]) < 2e-5 && fabs(value[1] - expected[place]) < 2e-5);
+    }
+  }
+}
+
 /* [0, 1, 4, 9, ..] read at 5 of 8 places by torch's bicubic interpolation, along either axis. */
 static void bicubic_taps_give_the_official_values(void **state) {
   (void)state;
@@ -217,6 +239,7 @@ int main(void) {
       cmocka_unit_test(rope_table_equals_the_formula),
       cmocka_unit_test(angles_equal_the_official_ones),
       cmocka_unit_test(bicubic_taps_give_the_official_values),
+      cmocka_unit_test(centred_taps_give_the_official_values),
       cmocka_unit_test(bicubic_taps_stay_in_the_table_and_sum_to_one),
       cmocka_unit_test(bicubic_taps_at_the_tables_size_are_the_table),
       cmocka_unit_test(rope_rows_follow_their_kind),

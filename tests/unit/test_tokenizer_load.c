@@ -109,6 +109,12 @@ static void settings_of_byte_fallback_are_followed_or_refused(void **state) {
   static const struct change changes[] = {
       {"model.byte_fallback", "false", OMMA_ERROR_UNSUPPORTED, "normalizer: key \"type\": expected \"NFC\", found Replace"},
       {"normalizer", "null", OMMA_ERROR_FORMAT, "normalizer"},
+      {"normalizer",
+       "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Replace\", \"pattern\": {\"String\": \" \"},"
+       " \"content\": \"\\u2581\"}]}",
+       OMMA_OK, ""},
+      {"normalizer", "{\"type\": \"Sequence\", \"normalizers\": []}", OMMA_ERROR_UNSUPPORTED, "normalizers"},
+      {"normalizer", "{\"type\": \"Sequence\", \"normalizers\": [3]}", OMMA_ERROR_UNSUPPORTED, "normalizers"},
       {"normalizer.content", "\"_\"", OMMA_ERROR_UNSUPPORTED, "normalizer: key \"content\""},
       {"normalizer.pattern", "{\"Regex\": \" \"}", OMMA_ERROR_FORMAT, "\"String\" is missing"},
       {"normalizer.pattern.String", "\"  \"", OMMA_ERROR_UNSUPPORTED, "String"},

@@ -11,6 +11,7 @@
 #define QWEN2_VL &ommai_family_qwen2_vl
 #define QWEN2_5_VL &ommai_family_qwen2_5_vl
 #define KIMI_VL &ommai_family_kimi_vl
+#define PADDLEOCR_VL &ommai_family_paddleocr_vl
 
 static json_t *released(const char *name) {
   char path[1024];
@@ -144,6 +145,40 @@ static void released_towers_with_a_projector(void **state) {
   }
 }
 
+/* Flat as released, and as transformers nests it, with what equals the class's defaults left
+ * out. */
+static void a_flat_and_a_nested_configuration_are_the_same(void **state) {
+  (void)state;
+  struct ommai_model_config flat = {0}, nested = {0};
+  struct omma_error error;
+  struct listing listing = {0};
+  json_t *root = released("paddleocr-vl-0.9b"), *text = json_object();
+  const char *const moved[] = {"hidden_size",         "intermediate_size", "max_position_embeddings", "num_attention_heads",
+                               "num_hidden_layers",   "vocab_size",        "num_key_value_heads",     "rope_scaling",
+                               "tie_word_embeddings", "rope_theta"};
+  assert_ok(ommai_family_parse(PADDLEOCR_VL, root, "config.json", &flat, &error), &error);
+  for (size_t i = 0; i < sizeof moved / sizeof *moved; i++) {
+    json_object_set(text, moved[i], json_object_get(root, moved[i]));
+    json_object_del(root, moved[i]);
+  }
+  json_object_set_new(root, "text_config", text);
+  json_object_set_new(root, "vision_config", json_pack("{s:s}", "model_type", "paddleocr_vl_vision"));
+  assert_ok(ommai_family_parse(PADDLEOCR_VL, root, "config.json", &nested, &error), &error);
+  assert_memory_equal(&flat.vision, &nested.vision, sizeof flat.vision);
+  assert_memory_equal(&flat.text, &nested.text, sizeof flat.text);
+  json_object_del(text, "tie_word_embeddings");
+  assert_ok(ommai_family_parse(PADDLEOCR_VL, root, "config.json", &nested, &error), &error);
+  assert_true(nested.text.tied_embeddings && !flat.text.tied_embeddings);
+  json_object_set_new(text, "use_bias", json_true());
+  assert_fails(ommai_family_parse(PADDLEOCR_VL, root, "config.json", &nested, &error), OMMA_ERROR_UNSUPPORTED, "use_bias",
+               &error);
+  assert_int_equal(flat.vision.position_rows, 27);
+  assert_true(flat.vision.final_norm && flat.vision.positions == OMMAI_POSITIONS_BILINEAR_CENTRES);
+  assert_int_equal(describe(PADDLEOCR_VL, &flat.vision, NULL, &listing), 438947440);
+  assert_string_equal(listing.last, "mlp_AR.linear_2.bias");
+  json_decref(root);
+}
+
 /* ---- one key changed ---- */
 
 struct change {
@@ -196,6 +231,12 @@ static const struct change refused[] = {
     {KIMI_VL, "merge_kernel_size", "[2]", UNSUPPORTED, "expected two equal sides"},
     {KIMI_VL, "merge_kernel_size", "[3, 3]", UNSUPPORTED, "merging 3 x 3 patches"},
     {KIMI_VL, "merge_kernel_size", NULL, FORMAT, "\"merge_kernel_size\" is missing"},
+    {PADDLEOCR_VL, "hidden_act", "\"gelu\"", UNSUPPORTED, "expected \"gelu_pytorch_tanh\", found \"gelu\""},
+    {PADDLEOCR_VL, "image_size", "13", FORMAT, "\"image_size\": expected 14 to 1048576, found 13"},
+    {PADDLEOCR_VL, "layer_norm_eps", "0", FORMAT, "\"layer_norm_eps\""},
+    {PADDLEOCR_VL, "num_channels", "4", FORMAT, "\"num_channels\": expected 3 to 3, found 4"},
+    {PADDLEOCR_VL, "num_attention_heads", "7", FORMAT, "hidden_size 1152 in 7 heads"},
+    {PADDLEOCR_VL, "spatial_merge_size", "3", UNSUPPORTED, "merging 3 x 3 patches"},
 };
 
 static void unusable_values_are_named(void **state) {
@@ -204,9 +245,10 @@ static void unusable_values_are_named(void **state) {
     const struct change *change = &refused[i];
     struct ommai_model_config config = {0};
     struct omma_error error;
-    json_t *root = released(change->family == KIMI_VL    ? "kimi-vl-a3b-instruct"
-                            : change->family == QWEN2_VL ? "qwen2-vl-2b"
-                                                         : "qwen2.5-vl-32b");
+    json_t *root = released(change->family == KIMI_VL        ? "kimi-vl-a3b-instruct"
+                            : change->family == PADDLEOCR_VL ? "paddleocr-vl-0.9b"
+                            : change->family == QWEN2_VL     ? "qwen2-vl-2b"
+                                                             : "qwen2.5-vl-32b");
     json_t *vision = json_object_get(root, "vision_config");
     if (change->json) {
       json_object_set_new(vision, change->key, json_loads(change->json, JSON_DECODE_ANY, NULL));
@@ -319,6 +361,7 @@ int main(void) {
       cmocka_unit_test(released_towers_without_windows),
       cmocka_unit_test(released_towers_with_windows),
       cmocka_unit_test(released_towers_with_a_projector),
+      cmocka_unit_test(a_flat_and_a_nested_configuration_are_the_same),
       cmocka_unit_test(unusable_values_are_named),
       cmocka_unit_test(class_defaults_stand_for_what_is_missing),
       cmocka_unit_test(deepstack_goes_by_blocks_and_mergers_by_the_list),
