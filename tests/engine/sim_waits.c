@@ -90,7 +90,8 @@ void sim_check_gap(struct sim_job *job) {
   double step = (double)costs->step + rows * (double)(costs->step_row + costs->draw);
   double uncut = fmin((double)costs->round, one_of_each(world)) + (double)(8 * costs->draw);
   double bound = 2 * (step / (1 - (double)engine->percent / 100) + OMMAI_MIN_SLICE_NS + uncut);
-  bound += 2 * patience(world, job); /* counted by steps, of which the last may be long */
+  /* Patience is counted by steps, and what others have begun goes on when it is over. */
+  if (patience(world, job) > 0) bound += 2 * patience(world, job) + one_of_each(world);
   world->outcome->worst_gap = fmax(world->outcome->worst_gap, (double)gap / bound);
   if ((double)gap <= bound) return;
   sim_break(world, "gaps", "request %lld: %.1f ms between two tokens, %.1f at most", sim_number(job), (double)gap * 1e-6,
