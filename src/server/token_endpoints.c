@@ -148,11 +148,10 @@ static json_t *parse(struct ommai_http_call *call, struct ommai_api_error *error
   return root;
 }
 
-/* The models that there are generate text; none has embeddings of texts or images that were trained
- * to be compared. */
+/* The server generates text with every model, also with one that `omma embed` takes. */
 void ommai_endpoint_embeddings(struct ommai_http_call *call) {
   struct ommai_api_error error;
-  ommai_api_fail(&error, 400, "model", "The model does not support Embeddings API: it generates text.");
+  ommai_api_fail(&error, 400, "model", "The model does not support Embeddings API: the server generates text; `omma embed` gives vectors.");
   ommai_http_call_fail(call, &error);
 }
 
