@@ -151,7 +151,8 @@ static json_t *parse(struct ommai_http_call *call, struct ommai_api_error *error
 /* The server generates text with every model, also with one that `omma embed` takes. */
 void ommai_endpoint_embeddings(struct ommai_http_call *call) {
   struct ommai_api_error error;
-  ommai_api_fail(&error, 400, "model", "The model does not support Embeddings API: the server generates text; `omma embed` gives vectors.");
+  ommai_api_fail(&error, 400, "model",
+                 "The model does not support Embeddings API: the server generates text; `omma embed` gives vectors.");
   ommai_http_call_fail(call, &error);
 }
 
