@@ -12,8 +12,8 @@ import time
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-COMMANDS = ["chat", "run", "serve", "batch", "read", "encode", "preprocess", "tokenize", "detokenize", "plan", "info", "verify", "bench attention",
-            "bench encoder", "bench decode", "bench serve"]
+COMMANDS = ["chat", "run", "serve", "batch", "read", "encode", "embed", "rerank", "preprocess", "tokenize", "detokenize", "plan", "info",
+            "verify", "bench attention", "bench encoder", "bench decode", "bench serve"]
 
 
 def offered(omma, *words):
