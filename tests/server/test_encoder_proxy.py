@@ -366,7 +366,7 @@ def test_who_leaves_ends_his_images(vllm, start_proxy, start):
     finally:
         os.kill(node.process.pid, signal.SIGCONT)
     assert answer(proxy.chat([image_part(png(32, 32, 9))])) == "embeddings"
-    assert proxy.metric('images_total{node') >= 2  # who leaves early does so before his image is sent
+    assert proxy.metric('images_total{node') >= 2  # some leave before their image is sent
 
 
 def test_sigterm_lets_answers_end(vllm, node):
