@@ -141,10 +141,10 @@ static json_t *join_groups(json_t *blocks) {
 }
 
 bool ommai_page_finish(json_t *blocks, bool whole) {
+  if (whole) return true;
   json_t *kept = json_array(), *block;
   size_t i;
   bool good = true;
-  if (whole) return true;
   json_array_foreach(blocks, i, block) good &= repair(block);
   json_array_foreach(blocks, i, block) {
     if (!is_placeholder(block)) json_array_append(kept, block);
