@@ -12,7 +12,7 @@
 #include "kernels/kernel_sweep.h"
 #include "kernels/kernel_timing.h"
 
-enum { DEFAULT_ROUNDS = 80, SMALL_ROUNDS = 20, DEFAULT_EDGES = 80, SMALL_EDGES = 40, DEFAULT_SEED = 1 };
+enum { DEFAULT_ROUNDS = 120, SMALL_ROUNDS = 20, DEFAULT_EDGES = 80, SMALL_EDGES = 40, DEFAULT_SEED = 1 };
 
 /* What became of an entry. */
 struct outcome {
@@ -227,7 +227,7 @@ static const char usage[] =
     "  --list          print the names of the kernels, one per line, and do nothing else\n"
     "  --test PATTERN  only kernels whose name matches (* and ? as in a shell): 'attention_tile_*_avx2'\n"
     "  --seed N        of the first round, later rounds count on; 0 takes one from the clock (default 1)\n"
-    "  --rounds N      trials per kernel (default 80)\n"
+    "  --rounds N      trials per kernel (default 120)\n"
     "  --edges N       trials with sizes at edges, of all that there are of a kernel (default 80)\n"
     "  --edge N        that one alone, as a failure names it\n"
     "  --bench         also time each kernel: ns per call, GFLOP/s, share of the peak measured next to it, times scalar\n"
