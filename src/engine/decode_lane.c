@@ -110,7 +110,7 @@ static void begin_masks(struct ommai_decode_lane *lane, int64_t n) {
       (void)ommai_structured_answer_make(&wish, OMMAI_MASK_STEP_WORK, false, &work); /* copies it */
     }
   }
-  ommai_mask_worker_begin(&lane->mask_worker, lane->mask_wishes, n_wishes);
+  ommai_mask_worker_begin(&lane->mask_worker, lane->mask_wishes, n_wishes, ommai_mask_step_work(n, lane->step_ns));
 }
 
 int64_t ommai_decode_lane_sort(struct ommai_decode_lane *lane, int64_t n) {

@@ -24,6 +24,7 @@ struct ommai_decode_lane {
   int32_t *banned;                     /* [max_sequences, OMMAI_SEQUENCE_MAX_BANNED] */
   struct ommai_mask_wish *mask_wishes; /* [max_sequences] */
   struct ommai_mask_worker mask_worker;
+  int64_t step_ns; /* the last step took, as the caller says; 0: not known */
 };
 
 /* Bytes of its tables. */

@@ -1,22 +1,55 @@
 #include "engine/mask_worker.h"
 
+#include <sched.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/allocator.h"
+#include "base/checked.h"
 #include "base/clock.h"
 #include "base/error.h"
 
-/* The late thread's place behind others: under full load it gets a tenth of a core. */
-enum { LATE_NICE = 10 };
+/* ---- the late thread's place behind others ---- */
+
+/* Under full load it gets some 3 % of a core, so that late masks are made at all; and how long it
+ * may keep a core that a thread of the engine wants back. */
+enum { LATE_NICE = 15, LATE_SLICE_NS = 100000 };
+
+/* sched_setattr(2), for which C libraries have no declaration yet. */
+struct scheduling {
+  uint32_t size, policy;
+  uint64_t flags;
+  int32_t nice;
+  uint32_t priority;
+  uint64_t runtime, deadline, period;
+};
+
+/* On Linux both are of the calling thread alone; before 6.12 a slice changes nothing. */
+static void give_way(void) {
+  int nice = getpriority(PRIO_PROCESS, 0) + LATE_NICE;
+  (void)setpriority(PRIO_PROCESS, 0, nice);
+#ifdef SYS_sched_setattr
+  struct scheduling scheduling = {
+      .size = sizeof scheduling, .policy = SCHED_OTHER, .nice = nice < 19 ? nice : 19, .runtime = LATE_SLICE_NS};
+  (void)syscall(SYS_sched_setattr, 0, &scheduling, 0);
+#endif
+}
 
 /* ---- masks of a step ---- */
 
+int64_t ommai_mask_step_work(int64_t n_answers, int64_t step_ns) {
+  int64_t share = step_ns / OMMAI_MASK_STEP_SHARE / (1000000000 / OMMAI_GRAMMAR_STEPS_PER_SECOND);
+  if (n_answers == 1 || step_ns == 0 || share > OMMAI_MASK_STEP_WORK) return OMMAI_MASK_STEP_WORK;
+  return ommai_max_i64(share, OMMAI_MASK_SHORT_STEP_WORK);
+}
+
 /* Each wish may take its share of what is left: one that is hard leaves the others theirs. */
-static void make_all(const struct ommai_mask_wish *wishes, int64_t n) {
+static void make_all(const struct ommai_mask_wish *wishes, int64_t n, int64_t max_work) {
   int64_t work = 0;
   for (int64_t i = 0; i < n; i++) {
-    (void)ommai_structured_answer_make(&wishes[i], (OMMAI_MASK_STEP_WORK - work) / (n - i), false, &work);
-    if (work > OMMAI_MASK_STEP_WORK) work = OMMAI_MASK_STEP_WORK;
+    (void)ommai_structured_answer_make(&wishes[i], (max_work - work) / (n - i), false, &work);
+    work = ommai_min_i64(work, max_work);
   }
 }
 
@@ -30,9 +63,9 @@ static void *worker_main(void *argument) {
       continue;
     }
     const struct ommai_mask_wish *wishes = worker->wishes;
-    int64_t n = worker->n_wishes;
+    int64_t n = worker->n_wishes, work = worker->step_work;
     pthread_mutex_unlock(&worker->mutex);
-    make_all(wishes, n);
+    make_all(wishes, n, work);
     pthread_mutex_lock(&worker->mutex);
     worker->n_wishes = 0;
     pthread_cond_broadcast(&worker->changed);
@@ -41,16 +74,18 @@ static void *worker_main(void *argument) {
   return NULL;
 }
 
-void ommai_mask_worker_begin(struct ommai_mask_worker *worker, const struct ommai_mask_wish *wishes, int64_t n_wishes) {
+void ommai_mask_worker_begin(struct ommai_mask_worker *worker, const struct ommai_mask_wish *wishes, int64_t n_wishes,
+                             int64_t work) {
   if (n_wishes == 0) return;
   if (!worker->has_thread) worker->has_thread = pthread_create(&worker->thread, NULL, worker_main, worker) == 0;
   if (!worker->has_thread) {
-    make_all(wishes, n_wishes);
+    make_all(wishes, n_wishes, work);
     return;
   }
   pthread_mutex_lock(&worker->mutex);
   worker->wishes = wishes;
   worker->n_wishes = n_wishes;
+  worker->step_work = work;
   pthread_cond_broadcast(&worker->changed);
   pthread_mutex_unlock(&worker->mutex);
 }
@@ -91,8 +126,7 @@ static void run_late(struct ommai_mask_worker *worker, struct ommai_late_mask *l
 
 static void *late_main(void *argument) {
   pthread_setname_np(pthread_self(), "omma-late-masks");
-  /* of this thread alone, on Linux */
-  (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + LATE_NICE);
+  give_way();
   struct ommai_mask_worker *worker = argument;
   pthread_mutex_lock(&worker->mutex);
   while (!worker->stop) {

@@ -15,10 +15,12 @@
 
 #include "request/structured_answer.h"
 
-/* Steps of work (grammar/recogniser.h) for all masks of one step of the engine, about 2 ms; for a
- * late mask before it is another one's turn, about 20 ms; for one late mask in all, about 5
- * seconds. */
+/* Steps of work (grammar/recogniser.h) for all masks of one step of the engine, about 2 ms, or
+ * where steps are short and others are in them an eighth of one, but about 0.2 ms; for a late mask
+ * before it is another one's turn, about 20 ms; for one late mask in all, about 5 seconds. */
 #define OMMAI_MASK_STEP_WORK INT64_C(200000)
+#define OMMAI_MASK_SHORT_STEP_WORK INT64_C(20000)
+#define OMMAI_MASK_STEP_SHARE 8
 #define OMMAI_MASK_TURN_WORK INT64_C(2000000)
 #define OMMAI_MASK_MAX_WORK INT64_C(500000000)
 
@@ -40,6 +42,7 @@ struct ommai_mask_worker {
   pthread_cond_t changed; /* there are wishes, they are done, or it is to stop */
   const struct ommai_mask_wish *wishes;
   int64_t n_wishes;             /* 0: none, or done */
+  int64_t step_work;            /* of these wishes together */
   struct ommai_late_mask *late; /* [capacity] */
   int64_t n_late, capacity, n_turns;
   bool stop;
@@ -53,10 +56,14 @@ size_t ommai_mask_worker_bytes(int64_t max_answers);
 /* Nothing may be late. */
 void ommai_mask_worker_free(struct ommai_mask_worker *worker);
 
+/* The steps of work for the masks of a step of the engine in which n_answers are, and which is
+ * thought to take step_ns; 0: not known. */
+int64_t ommai_mask_step_work(int64_t n_answers, int64_t step_ns);
 /* Hands over the wishes, which must stay until ommai_mask_worker_wait: until then nobody else may
- * touch the answers or their grammars' masks. Where a thread cannot be had they are made at
- * once. */
-void ommai_mask_worker_begin(struct ommai_mask_worker *worker, const struct ommai_mask_wish *wishes, int64_t n_wishes);
+ * touch the answers or their grammars' masks. Together they may take `work` steps. Where a thread
+ * cannot be had they are made at once. */
+void ommai_mask_worker_begin(struct ommai_mask_worker *worker, const struct ommai_mask_wish *wishes, int64_t n_wishes,
+                             int64_t work);
 /* Until the wishes are done, or their limit is reached; returns at once where there are none. */
 void ommai_mask_worker_wait(struct ommai_mask_worker *worker);
 

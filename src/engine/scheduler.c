@@ -419,7 +419,7 @@ static void decode_step(struct ommai_scheduler *scheduler) {
   }
   ommai_decode_lane_end(lane, n_all);
   ommai_resources_count_step(scheduler->resources, n_tokens);
-  scheduler->load.step_ns = ommai_resources_now(scheduler->resources) - start;
+  scheduler->load.step_ns = lane->step_ns = ommai_resources_now(scheduler->resources) - start;
   scheduler->load.since_step_ns = 0;
   learn_step(scheduler);
   if (scheduler->load.n_streams) count_wait(scheduler, scheduler->load.step_ns);
