@@ -23,7 +23,7 @@ struct step {
   const struct omma_team *team;
   float *residual;      /* [n, hidden] */
   void *normed;         /* dtype [n, hidden] */
-  float *projected;     /* [n, the widest of qkv, gate with up, a mixer's scratch] */
+  float *projected;     /* [n, the widest of what lies in it: qkv, gate with up, ..] */
   void *q, *mixed;      /* dtype [n, the widest q], [n, the widest input of o] */
   void *gated;          /* dtype [n, the widest dense intermediate] */
   float *cosine, *sine; /* [n, rope_dim / 2] */
@@ -131,6 +131,16 @@ static void gemv(const struct step *step, const struct ommai_linear *linear, con
   ommai_team_run_streams(step->team, ommai_div_up(ommai_linear_n_panels(linear), call.panels_per_task), gemv_task, &call);
 }
 
+/* residual += layer(x), through `norm` where there is one. What was projected before is
+ * overwritten. */
+static void add_branch(const struct step *step, const struct ommai_linear *linear, const void *x, const float *norm) {
+  int64_t hidden = step->decoder->config.hidden_size;
+  gemv(step, linear, x, norm ? step->projected : step->residual, !norm);
+  for (int64_t row = 0; norm && row < step->n_rows; row++) {
+    ommai_decoder_add_normed(step->decoder, norm, step->projected + row * hidden, step->residual + row * hidden);
+  }
+}
+
 /* Runs the rows' share of a phase: on the team where there are several. */
 static void each_row(const struct step *step, omma_task task, void *context) {
   ommai_team_run(step->n_rows > 1 ? step->team : NULL, step->n_rows, task, context);
@@ -195,7 +205,7 @@ static void feed_forward(const struct step *step, int64_t layer) {
   if (ommai_decoder_dense_size(&decoder->config, layer) == 0) return;
   gemv(step, weights->gate_up.linear, step->normed, step->projected, false);
   each_row(step, gate_task, &rows);
-  gemv(step, weights->down.linear, step->gated, step->residual, true);
+  add_branch(step, weights->down.linear, step->gated, decoder->layers[layer].ffn_norm);
 }
 
 /* The routed part: the router sees the norm's f32 values; leaves them rounded in step->normed. */
@@ -248,7 +258,7 @@ static enum omma_status run_layer(struct step *step, int64_t layer, struct omma_
   project_qkv(step, layer);
   const struct ommai_layer_config *parts = &decoder->config.layers[layer];
   OMMAI_TRY(parts->mixer->decode(&step->mixing[step->cache->layout.group[layer]], layer, step->team, error));
-  gemv(step, weights->o.linear, step->mixed, step->residual, true);
+  add_branch(step, weights->o.linear, step->mixed, weights->mixed_norm);
   if (!parts->ffn->routed) {
     norm_rows(step, weights->post_norm, step->normed, decoder->dtype);
     feed_forward(step, layer);

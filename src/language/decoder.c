@@ -33,6 +33,7 @@ struct ommai_decoder_widths ommai_decoder_max_widths(const struct ommai_decoder_
     widths.mixed = ommai_max_i64(widths.mixed, shape.mixed);
     widths.scratch = ommai_max_i64(widths.scratch, shape.decode_scratch);
   }
+  if (config->branch_norms) widths.projected = ommai_max_i64(widths.projected, config->hidden_size);
   return widths;
 }
 
@@ -48,8 +49,10 @@ struct ommai_linear_call ommai_decoder_call_qkv(const struct ommai_decoder_confi
 }
 
 struct ommai_linear_call ommai_decoder_call_o(const struct ommai_decoder_config *config, int64_t layer) {
-  return (struct ommai_linear_call){
-      .x_stride = mixer_shape(config, layer).mixed, .y_stride = config->hidden_size, .y_type = OMMA_F32, .accumulate = true};
+  return (struct ommai_linear_call){.x_stride = mixer_shape(config, layer).mixed,
+                                    .y_stride = config->hidden_size,
+                                    .y_type = OMMA_F32,
+                                    .accumulate = !config->branch_norms};
 }
 
 struct ommai_linear_call ommai_decoder_call_router(const struct ommai_decoder_config *config) {
@@ -145,6 +148,8 @@ static void free_layer(const struct ommai_decoder_config *config, struct ommai_d
                        const struct omma_allocator *allocator) {
   free_vector(allocator, layer->input_norm, config->hidden_size);
   free_vector(allocator, layer->post_norm, config->hidden_size);
+  free_vector(allocator, layer->mixed_norm, config->hidden_size);
+  free_vector(allocator, layer->ffn_norm, config->hidden_size);
   free_vector(allocator, layer->q_norm, config->head_dim);
   free_vector(allocator, layer->k_norm, config->head_dim);
   free_vector(allocator, layer->mla_norm, config->mla.kv_rank);
@@ -182,6 +187,12 @@ void ommai_decoder_embed(const struct ommai_decoder *decoder, int32_t token, flo
     memcpy(&bits, row + 2 * i, 2);
     out[i] = decoder->embedding_type == OMMA_BF16 ? ommai_bf16_to_f32(bits) : ommai_f16_to_f32(bits);
   }
+}
+
+void ommai_decoder_add_normed(const struct ommai_decoder *decoder, const float *weight, float *branch, float *residual) {
+  int64_t hidden = decoder->config.hidden_size;
+  decoder->ops->rms_norm(branch, weight, decoder->config.norm_eps, hidden, branch, OMMA_F32);
+  decoder->ops->add(residual, branch, hidden);
 }
 
 /* ---- work ---- */

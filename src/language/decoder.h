@@ -2,7 +2,8 @@
  * read-only afterwards.
  *
  *   residual [n, hidden] = embedding rows, or the tower's tokens at image positions
- *   per layer: residual += o(mixer(norm residual)); residual += feed_forward(norm residual)
+ *   per layer: residual += o(mixer(norm residual)); residual += feed_forward(norm residual),
+ *     each sum perhaps normed before it is added
  *   the tower's deepstack output j is added to image rows after layer j
  *   logits = lm_head(norm residual)
  *
@@ -65,6 +66,10 @@ struct ommai_decoder_config {
    * all */
   bool qkv_bias, qk_norm, output_gate;
   int64_t rotary_dim;
+  /* values 2j and 2j + 1 of a head turn together; else j and j + half of those that are rotated */
+  bool rope_pairs;
+  /* what o and down give is normed before it is added to the residual; dense layers alone */
+  bool branch_norms;
   struct ommai_mla_config mla;     /* MLA */
   struct ommai_delta_config delta; /* gated delta net */
   struct ommai_experts_config experts;
@@ -93,8 +98,8 @@ static inline int64_t ommai_decoder_kv_width(const struct ommai_decoder_config *
 static inline int64_t ommai_decoder_attended_width(const struct ommai_decoder_config *config) {
   return config->n_heads * config->v_head_dim;
 }
-/* The largest of what rows take over the layers: outputs of qkv, q, inputs of o, decode's scratch.
- * */
+/* The largest of what rows take over the layers: outputs of qkv (and of o, where they are normed),
+ * q, inputs of o, decode's scratch. */
 struct ommai_decoder_widths {
   int64_t projected, q, mixed, scratch;
 };
@@ -146,6 +151,7 @@ struct ommai_delta_weights {
 
 struct ommai_decoder_layer {
   float *input_norm, *post_norm; /* [hidden] */
+  float *mixed_norm, *ffn_norm;  /* [hidden]: of what o and down give; NULL: none */
   float *q_norm, *k_norm;        /* [head_dim]; NULL: none */
   float *mla_norm;               /* [kv_rank]; MLA */
   /* qkv: q, k, v stacked, or q and the compressed row, or what a gated delta net takes */
@@ -194,6 +200,9 @@ void ommai_decoder_free(struct ommai_decoder *decoder, const struct omma_allocat
 
 /* One row of the embedding table as f32 [hidden]. token in [0, vocab_size). */
 void ommai_decoder_embed(const struct ommai_decoder *decoder, int32_t token, float *out);
+
+/* residual += RMSNorm of branch, both [hidden]; branch is overwritten. */
+void ommai_decoder_add_normed(const struct ommai_decoder *decoder, const float *weight, float *branch, float *residual);
 
 /* Useful floating-point operations of a prompt of n_tokens, 2 per multiply-add: the matrices of all
  * layers for each token, of a routed part those of the experts that a token is sent to; 2

@@ -36,17 +36,27 @@ static void norm_heads(const struct ommai_decoder *decoder, const float *weight,
   }
 }
 
+/* n heads of d values, in the decoder's pairs. */
+static void turn(const struct ommai_decoder *decoder, const float *x, const float *cosine, const float *sine, int64_t n,
+                 int64_t d, void *out, int64_t stride, enum omma_dtype type) {
+  if (decoder->config.rope_pairs) {
+    decoder->ops->rope_pairs(x, cosine, sine, n, d, out, stride, type);
+  } else {
+    decoder->ops->rope_half(x, cosine, sine, n, d, out, stride, type);
+  }
+}
+
 /* n heads one after the other, their first values rotated. */
 static void rotate(const struct ommai_decoder *decoder, const float *x, const float *cosine, const float *sine, int64_t n,
                    void *out, int64_t stride, enum omma_dtype type) {
   const struct ommai_row_ops *ops = decoder->ops;
   int64_t d = decoder->config.head_dim, turned = decoder->config.rotary_dim;
   if (turned == 0 || turned == d) {
-    ops->rope_half(x, cosine, sine, n, d, out, stride, type);
+    turn(decoder, x, cosine, sine, n, d, out, stride, type);
     return;
   }
   for (int64_t h = 0; h < n; h++, x += d) {
-    ops->rope_half(x, cosine, sine, 1, turned, ommai_element(out, h * stride, type), turned, type);
+    turn(decoder, x, cosine, sine, 1, turned, ommai_element(out, h * stride, type), turned, type);
     ops->convert(x + turned, d - turned, ommai_element(out, h * stride + turned, type), type);
   }
 }

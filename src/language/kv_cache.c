@@ -67,14 +67,18 @@ int64_t ommai_kv_head_stride(const struct ommai_kv_cache *cache, int64_t layer) 
   return ommai_kv_head_elements(group_of(cache, layer)->width, cache->dtype);
 }
 
-int64_t ommai_kv_page_stride(const struct ommai_kv_cache *cache, int64_t layer) {
+/* Elements of one layer's part of a page. */
+static int64_t layer_stride(const struct ommai_kv_cache *cache, int64_t layer) {
   return group_of(cache, layer)->n_heads * ommai_kv_head_stride(cache, layer);
+}
+
+int64_t ommai_kv_page_stride(const struct ommai_kv_cache *cache, int64_t layer) {
+  return cache->layout.groups[cache->layout.group[layer]].n_layers * layer_stride(cache, layer);
 }
 
 static void *layer_base(const struct ommai_kv_cache *cache, int64_t layer, void *memory) {
   if (!memory) return NULL;
-  int64_t place = cache->layout.place[layer], n_pages = group_of(cache, layer)->n_pages;
-  return ommai_element(memory, place * n_pages * ommai_kv_page_stride(cache, layer), cache->dtype);
+  return ommai_element(memory, cache->layout.place[layer] * layer_stride(cache, layer), cache->dtype);
 }
 
 void *ommai_kv_layer_keys(const struct ommai_kv_cache *cache, int64_t layer) {

@@ -1,9 +1,11 @@
 /* The memory of what a decoder keeps of its sequences, by group (state.h), and where things lie in
  * it. Who uses which page is the engine's to know.
  *
- * Layout of a layer in pages: K and V each [n_pages, n_heads, 64, width], with n_heads and width
- * the model's n_kv_heads and head_dim; or, for MLA, K alone with one head of the compressed row. Of
- * snapshots: [n_snapshots, layers of the group, snapshot bytes].
+ * Layout of pages: K and V each [n_pages, layers of the group, n_heads, 64, width], with n_heads
+ * and width the model's n_kv_heads and head_dim; or, for MLA, K alone with one head of the
+ * compressed row. All layers of a page lie together, so that the first write of a page makes the
+ * system clear memory for that page, and not a huge page in each layer. Of snapshots:
+ * [n_snapshots, layers of the group, snapshot bytes].
  *
  * In int8, a row is integers in -127 .. 127 and one scale, max|x| / 127 as f32, for each token and
  * head. The 64 scales of a page's head lie behind its 64 rows, so that attention reads both in one
@@ -18,7 +20,7 @@
 
 struct ommai_kv_group {
   int64_t n_pages, n_heads, width;
-  /* pages: [n_layers, n_pages, n_heads, 64, width], in int8 with the scales [64] after each head's
+  /* pages: [n_pages, n_layers, n_heads, 64, width], in int8 with the scales [64] after each head's
    * rows; values NULL for MLA. Snapshots: in keys alone */
   void *keys, *values;
   size_t bytes; /* of keys and of values, each */

@@ -9,16 +9,17 @@
  *       FINISH   finish_tile: finish_row: norms and rope -> q [n, q_width], what is kept -> pages
  *       MIX      the mixer's prefill: q, what is kept -> mixed [n, width of o]
  *       PREPARE  prepare_tile: mixed in 8 bits, where o takes that
- *       O        run_part: residual += o(mixed)
- *       LEAVE    leave_tile: norm_rows -> normed;  MoE layers: route_rows -> slots
+ *       O        run_part: residual += o(mixed), or -> projected where it is normed first
+ *       LEAVE    leave_tile: add_branch, norm_rows -> normed;  MoE layers: route_rows -> slots
  *       dense layers and shared experts:
  *       GATE_UP  run_part: normed -> projected [n, 2 * intermediate]
  *       GATE     gate_tile: ommai_feed_forward_gate -> gated [n, intermediate]
- *       DOWN     run_part: residual += down(gated)
+ *       DOWN     run_part: residual += down(gated), or -> projected
  *       MoE layers:
  *       EXPERTS  run_expert_tile: normed rows by expert -> expert_results [slots, hidden]
  *       all layers:
- *       END      end_tile: residual += experts' results, deepstack;  begin_layer of the next layer
+ *       END      end_tile: add_branch, residual += experts' results, deepstack;  begin_layer of the
+ *                next layer
  *   ommai_prefill_residual:  a row for ommai_decode_logits
  *
  * Rows that a linear layer takes in 8 bits are prepared where they are made, once for all parts of
@@ -71,7 +72,7 @@ struct ommai_prefill {
   /* Of all rows, n rounded up to OMMAI_MAX_TILE_ROWS: */
   float *residual;      /* [hidden] */
   void *normed;         /* dtype [hidden] */
-  float *projected;     /* f32 [the wider of qkv and gate with up] */
+  float *projected;     /* f32 [the widest of qkv, gate with up and what is normed] */
   void *gated;          /* dtype [the widest dense intermediate] */
   void *q;              /* dtype [the widest q] */
   void *mixed;          /* dtype [the widest input of o] */
@@ -321,9 +322,18 @@ static void route_rows(struct ommai_prefill *prefill, struct ommai_row_tile tile
   ommai_experts_choose(decoder, prefill->layer, logits, tile.first, tile.n_rows, &prefill->routing);
 }
 
+/* Adds what o or down left in `projected` to the residual, where it goes through a norm. */
+static void add_branch(const struct ommai_prefill *prefill, struct ommai_row_tile tile, const float *norm) {
+  int64_t hidden = prefill->decoder->config.hidden_size;
+  for (int64_t row = tile.first; norm && row < tile.first + tile.n_rows; row++) {
+    ommai_decoder_add_normed(prefill->decoder, norm, prefill->projected + row * hidden, prefill->residual + row * hidden);
+  }
+}
+
 static void leave_tile(struct ommai_prefill *prefill, struct ommai_row_tile tile, int worker) {
   const struct ommai_decoder *decoder = prefill->decoder;
   const struct ommai_decoder_layer *weights = &decoder->layers[prefill->layer];
+  add_branch(prefill, tile, weights->mixed_norm);
   if (layer_config(prefill)->ffn->routed) {
     route_rows(prefill, tile, worker);
   } else {
@@ -347,6 +357,7 @@ static void gate_tile(const struct ommai_prefill *prefill, struct ommai_row_tile
 static void end_tile(const struct ommai_prefill *prefill, struct ommai_row_tile tile) {
   const struct ommai_decoder *decoder = prefill->decoder;
   int64_t hidden = decoder->config.hidden_size, layer = prefill->layer;
+  add_branch(prefill, tile, decoder->layers[layer].ffn_norm);
   for (int64_t row = tile.first; row < tile.first + tile.n_rows; row++) {
     const struct ommai_prompt_row *source = &prefill->rows[row];
     float *residual = prefill->residual + row * hidden;
@@ -393,11 +404,12 @@ static struct layer_call layer_call(const struct ommai_prefill *prefill) {
   const struct ommai_decoder_layer *weights = &prefill->decoder->layers[prefill->layer];
   const struct ommai_decoder_linear *qkv = &weights->qkv, *o = &weights->o;
   const struct ommai_decoder_linear *gate_up = &weights->dense.gate_up, *down = &weights->dense.down;
+  float *branch = prefill->decoder->config.branch_norms ? prefill->projected : prefill->residual;
   switch (prefill->phase) {
     case PHASE_QKV: return (struct layer_call){qkv->linear, qkv->parts, prefill->normed, prefill->projected};
-    case PHASE_O: return (struct layer_call){o->linear, o->parts, prefill->mixed, prefill->residual};
+    case PHASE_O: return (struct layer_call){o->linear, o->parts, prefill->mixed, branch};
     case PHASE_GATE_UP: return (struct layer_call){gate_up->linear, gate_up->parts, prefill->normed, prefill->projected};
-    case PHASE_DOWN: return (struct layer_call){down->linear, down->parts, prefill->gated, prefill->residual};
+    case PHASE_DOWN: return (struct layer_call){down->linear, down->parts, prefill->gated, branch};
     default: return (struct layer_call){0};
   }
 }

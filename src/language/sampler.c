@@ -126,6 +126,15 @@ static void apply_biases(const struct ommai_draw *row, int64_t first, int64_t n,
   }
 }
 
+/* Tokens from `first`, a multiple of 32, to before `end` that the mask has not. */
+static void forbid_others(const uint32_t *allowed, int64_t first, int64_t end, float *values) {
+  for (int64_t at = first; at < end; at += 32) {
+    uint32_t missing = ~allowed[at / 32];
+    if (end - at < 32) missing &= (UINT32_C(1) << (end - at)) - 1;
+    for (; missing; missing &= missing - 1) values[at + __builtin_ctz(missing)] = -INFINITY;
+  }
+}
+
 /* The row's values of a part; they are the logits where nothing changes them. */
 static void adjust(const struct ommai_draw *row, const struct scratch *scratch, int64_t first, int64_t n) {
   float *adjusted = scratch->adjusted;
@@ -135,9 +144,7 @@ static void adjust(const struct ommai_draw *row, const struct scratch *scratch, 
   for (size_t i = 0; i < row->n_banned; i++) {
     if (row->banned[i] >= first && row->banned[i] < first + n) adjusted[row->banned[i]] = -INFINITY;
   }
-  for (int64_t i = first; i < first + n && row->allowed; i++) {
-    if (!(row->allowed[i / 32] >> i % 32 & 1)) adjusted[i] = -INFINITY;
-  }
+  if (row->allowed) forbid_others(row->allowed, first, first + n, adjusted);
 }
 
 /* Keeps top[*n] in falling order of value, equal ones in rising order of id; ids come in rising

@@ -63,6 +63,28 @@ static void strides_address_every_element_once(void **state) {
   ommai_kv_cache_destroy(cache);
 }
 
+/* What all layers write of a page is one piece of memory, so that a new page makes the system clear
+ * few pages of its own. */
+static void layers_of_a_page_lie_together(void **state) {
+  (void)state;
+  enum { N = 4 };
+  const enum omma_dtype types[] = {OMMA_F32, OMMA_BF16, OMMA_INT8};
+  const size_t sizes[] = {4, 2, 1};
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    struct ommai_kv_cache *cache = make(N, types[i]);
+    size_t half = page_bytes(&config, types[i]) / 2;
+    for (int64_t layer = 0; layer < config.n_layers; layer++) {
+      size_t stride = (size_t)ommai_kv_page_stride(cache, layer) * sizes[i];
+      size_t keys = (size_t)((char *)ommai_kv_layer_keys(cache, layer) - (char *)cache->groups[0].keys);
+      size_t values = (size_t)((char *)ommai_kv_layer_values(cache, layer) - (char *)cache->groups[0].values);
+      assert_int_equal(stride, half);
+      assert_int_equal(keys, (size_t)layer * half / (size_t)config.n_layers);
+      assert_int_equal(values, keys);
+    }
+    ommai_kv_cache_destroy(cache);
+  }
+}
+
 /* The integers and scales of every (layer, page, head, position) have a place of their own: what
  * was written to one position is read from it, to half a step, after all have been written. */
 static void int8_rows_and_scales_have_places_of_their_own(void **state) {
@@ -204,9 +226,9 @@ static void groups_have_memory_of_their_own(void **state) {
     int g = cache->layout.group[layer];
     assert_int_equal(g, group[layer]);
     for (int32_t page = 0; page < n_pages[g]; page++) {
-      float *place = g == 2 ? ommai_kv_snapshot(cache, layer, page)
-                            : (float *)ommai_kv_layer_keys(cache, layer) + page * ommai_kv_page_stride(cache, layer);
-      size_t n = g == 2 ? toy_mixer.shape(&mixed).snapshot_bytes / sizeof(float) : (size_t)ommai_kv_page_stride(cache, layer);
+      int64_t stride = ommai_kv_page_stride(cache, layer), n_layers = cache->layout.groups[g].n_layers;
+      float *place = g == 2 ? ommai_kv_snapshot(cache, layer, page) : (float *)ommai_kv_layer_keys(cache, layer) + page * stride;
+      size_t n = g == 2 ? toy_mixer.shape(&mixed).snapshot_bytes / sizeof(float) : (size_t)(stride / n_layers);
       for (size_t i = 0; i < n; i++) place[i] += 1;
     }
   }
@@ -223,6 +245,7 @@ static void groups_have_memory_of_their_own(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(strides_address_every_element_once),
+      cmocka_unit_test(layers_of_a_page_lie_together),
       cmocka_unit_test(int8_rows_and_scales_have_places_of_their_own),
       cmocka_unit_test(int8_rows_that_are_not_finite_are_read_as_nan),
       cmocka_unit_test(mla_rows_are_kept_once),
