@@ -1,7 +1,7 @@
 # Index of tasks. The build itself is CMake's; each variant has its own folder build/VARIANT.
 
 .DEFAULT_GOAL := release
-VARIANTS := release debug asan ubsan tsan
+VARIANTS := release debug asan ubsan tsan amx_model asan_amx_model
 PREFIX ?= /usr/local
 # The unit tests need cmocka: without it they are left out, unless TESTS=ON asks for them.
 TESTS ?= $(shell pkg-config --exists cmocka 2> /dev/null && echo ON || echo OFF)
@@ -10,6 +10,8 @@ BUILD_FLAGS_release := -DCMAKE_BUILD_TYPE=Release
 BUILD_FLAGS_debug   := -DCMAKE_BUILD_TYPE=Debug
 BUILD_FLAGS_asan    := -DCMAKE_BUILD_TYPE=RelWithDebInfo -DOMMA_SANITIZE=address,undefined
 BUILD_FLAGS_ubsan   := -DCMAKE_BUILD_TYPE=RelWithDebInfo -DOMMA_SANITIZE=undefined
+BUILD_FLAGS_amx_model := -DCMAKE_BUILD_TYPE=Release -DOMMA_AMX_MODEL=ON
+BUILD_FLAGS_asan_amx_model := $(BUILD_FLAGS_asan) -DOMMA_AMX_MODEL=ON
 BUILD_FLAGS_tsan    := -DCMAKE_BUILD_TYPE=RelWithDebInfo -DOMMA_SANITIZE=thread
 
 # Packages come before what is built with them.

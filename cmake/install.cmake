@@ -1,5 +1,9 @@
 # What `cmake --install` puts where: program, libraries, headers, pkg-config and CMake packages, man pages, demo model.
 include(CMakePackageConfigHelpers)
+if(OMMA_AMX_MODEL)
+  install(CODE "message(FATAL_ERROR \"OMMA_AMX_MODEL: this build has a model of AMX in place of its instructions, for tests; it is not installed\")")
+  return()
+endif()
 
 # Folders too have the same modes whatever the umask of who installs.
 set(CMAKE_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
@@ -36,6 +40,7 @@ if(NOT OMMA_ATTENTION_ONLY)
   install(TARGETS omma_static omma_shared
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(FILES $<TARGET_FILE:omma_shared> DESTINATION ommatidia RENAME libomma.so COMPONENT python EXCLUDE_FROM_ALL)
+  install(FILES $<TARGET_FILE:omma_service_shared> DESTINATION ommatidia RENAME libomma-service.so COMPONENT python EXCLUDE_FROM_ALL)
   install(TARGETS omma RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(FILES include/omma/encoding_store.h include/omma/engine_figures.h include/omma/kv_events.h include/omma/log.h include/omma/model.h include/omma/omma.h include/omma/sampling.h include/omma/tensor_file.h include/omma/tower.h include/omma/vectors.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/omma)
   install(FILES docs/omma.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)

@@ -158,7 +158,7 @@ struct ommai_attention_decode_kernel {
   X(f16_avx2)                                \
   X(f32_avx512)                              \
   X(f32_bf16_avx512)                         \
-  X(f32_kv8_avx512) X(bf16_avx512) X(bf16_kv8_avx512) X(f16_avx512) X(bf16_avx512_bf16) X(bf16_kv8_avx512_bf16)
+  X(f32_kv8_avx512) X(bf16_avx512) X(bf16_kv8_avx512) X(f16_avx512) X(bf16_avx512_bf16) X(bf16_kv8_avx512_bf16) X(bf16_amx) X(bf16_kv8_amx)
 #define OMMAI_ATTENTION_WINDOW_KERNELS(X) X(bf16_avx512_bf16)
 #define OMMAI_ATTENTION_INT8_KERNELS_ARCH(X) X(bf16_avx512_bf16_vnni)
 #define OMMAI_ATTENTION_DECODE_KERNELS_ARCH(X) \
@@ -217,9 +217,10 @@ OMMAI_ATTENTION_DECODE_KERNELS(OMMAI_DECLARE_DECODE)
  * place it may lie. */
 const struct ommai_attention_tile_kernel *ommai_attention_tile_kernel_find(enum ommai_cpu_level level,
                                                                            struct ommai_attention_types types);
+/* Of the next two: NULL too where the best one is of a lower level than the tile kernel, which is
+ * faster then. */
 const struct ommai_attention_tile_kernel *ommai_attention_window_kernel_find(enum ommai_cpu_level level,
                                                                              struct ommai_attention_types types);
-/* NULL too where the best one is of a lower level than the tile kernel, which is faster then. */
 const struct ommai_attention_tile_kernel *ommai_attention_int8_kernel_find(enum ommai_cpu_level level,
                                                                            struct ommai_attention_types types);
 const struct ommai_attention_decode_kernel *ommai_attention_decode_kernel_find(enum ommai_cpu_level level,

@@ -34,7 +34,9 @@ const struct ommai_attention_tile_kernel *ommai_attention_tile_kernel_find(enum 
 
 const struct ommai_attention_tile_kernel *ommai_attention_window_kernel_find(enum ommai_cpu_level level,
                                                                              struct ommai_attention_types types) {
-  return find_tile(ommai_attention_window_kernels, level, types);
+  const struct ommai_attention_tile_kernel *tile = ommai_attention_tile_kernel_find(level, types);
+  const struct ommai_attention_tile_kernel *found = find_tile(ommai_attention_window_kernels, level, types);
+  return found && found->level >= tile->level ? found : NULL;
 }
 
 bool ommai_attention_int8_supported(const struct ommai_attention_tile_kernel *kernel) {

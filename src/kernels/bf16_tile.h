@@ -9,7 +9,18 @@
  * with what is missing of the last pair counted as zeros. Inputs, weights and sums that are
  * denormal count as zeros there, which the scalar code leaves out. That is the arithmetic of the
  * few-row kernels of the same level (gemv.h) as well: a row's bits depend neither on the rows next
- * to it, nor on their number, nor on which of the two computes it. */
+ * to it, nor on their number, nor on which of the two computes it.
+ *
+ * At level amx a sum is that of TDPBF16PS, over 32 inputs at a time:
+ *
+ *   sum = 0
+ *   for k = 0, 32, 64 ...:
+ *     even = odd = 0
+ *     for i = k, k + 2 ... k + 30: even = fma(x[i], w[i], even), odd = fma(x[i + 1], w[i + 1], odd)
+ *     sum = sum + (even + odd)
+ *
+ * Few rows have the chain above there, so that their bits are not those of tiles. A row's bits
+ * still depend neither on the rows next to it nor on their number. */
 #pragma once
 
 #include "kernels/gemv.h"
@@ -18,7 +29,8 @@
  * alignment only; nothing past n_k is read from x, and weights after the panel may be asked for,
  * wherever they end. */
 struct ommai_bf16_tile {
-  /* [.][64][2]; where n_k is odd the last pair's second one is finite and does not count */
+  /* [k_padded / 2][64][2], k_padded = n_k up to a multiple of 32; what pads n_k is finite and does
+   * not count */
   const ommai_bf16 *weights;
   const ommai_bf16 *x; /* [n_rows][x_stride] */
   int64_t x_stride, n_rows, n_k;
@@ -39,7 +51,7 @@ struct ommai_bf16_tile_kernel {
 
 /* All there are: X(level). */
 #if defined(__x86_64__)
-#define OMMAI_BF16_TILE_KERNELS(X) X(scalar) X(avx512_bf16)
+#define OMMAI_BF16_TILE_KERNELS(X) X(scalar) X(avx512_bf16) X(amx)
 #else
 #define OMMAI_BF16_TILE_KERNELS(X) X(scalar)
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "kernels/amx.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -16,11 +17,18 @@
 #define VARIABLE "OMMA_ISA"
 
 static const char *const names[OMMAI_CPU_LEVELS] = {"scalar",      "avx2", "avx2_vnni", "avx512",
-                                                    "avx512_bf16", "neon", "neon_bf16"};
+                                                    "avx512_bf16", "amx",  "neon",      "neon_bf16"};
 
 static const char another[] = "another architecture";
 
 const char *ommai_cpu_level_name(enum ommai_cpu_level level) { return names[level]; }
+
+/* The build for tests of AMX computes products of bf16 in other instructions (tests/amx). */
+#ifdef OMMA_AMX_MODEL
+enum { MODELLED = true };
+#else
+enum { MODELLED = false };
+#endif
 
 #if defined(__x86_64__)
 /* Features that not every compiler's __builtin_cpu_supports knows by name. */
@@ -36,7 +44,7 @@ static bool has_leaf_7_1(int bit) {
 #endif
 
 #if defined(__x86_64__)
-#define HIGHEST OMMAI_CPU_AVX512_BF16
+#define HIGHEST OMMAI_CPU_AMX
 const char *ommai_cpu_lacks(enum ommai_cpu_level level) {
   __builtin_cpu_init();
   const struct {
@@ -52,14 +60,15 @@ const char *ommai_cpu_lacks(enum ommai_cpu_level level) {
       {OMMAI_CPU_AVX512, "avx512bw", __builtin_cpu_supports("avx512bw")},
       {OMMAI_CPU_AVX512, "avx512dq", __builtin_cpu_supports("avx512dq")},
       {OMMAI_CPU_AVX512, "avx512vl", __builtin_cpu_supports("avx512vl")},
-      {OMMAI_CPU_AVX512_BF16, "avx512_bf16", has_leaf_7_1(5)},
+      {OMMAI_CPU_AVX512_BF16, "avx512_bf16", MODELLED || has_leaf_7_1(5)},
+      {OMMAI_CPU_AMX, "avx512_vnni", __builtin_cpu_supports("avx512vnni")},
   };
   if (level > HIGHEST) return another;
   for (size_t i = 0; i < sizeof features / sizeof *features; i++) {
     bool needed = features[i].level == OMMAI_CPU_AVX2_VNNI ? level == OMMAI_CPU_AVX2_VNNI : features[i].level <= level;
     if (needed && !features[i].present) return features[i].name;
   }
-  return NULL;
+  return level == OMMAI_CPU_AMX ? ommai_amx_lacks() : NULL;
 }
 #elif defined(__aarch64__)
 #define HIGHEST OMMAI_CPU_NEON_BF16
@@ -77,15 +86,6 @@ bool ommai_cpu_has_vnni(void) {
 #if defined(__x86_64__)
   __builtin_cpu_init();
   return __builtin_cpu_supports("avx512vnni");
-#else
-  return false;
-#endif
-}
-
-bool ommai_cpu_has_amx(void) {
-#if defined(__x86_64__)
-  unsigned int eax, ebx, ecx, edx;
-  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (edx >> 22 & 1u);
 #else
   return false;
 #endif

@@ -12,12 +12,13 @@ enum ommai_cpu_level {
   OMMAI_CPU_AVX2_VNNI,   /* with AVX-VNNI: VPDPBUSD on 32 bytes */
   OMMAI_CPU_AVX512,      /* AVX-512 F, BW, DQ, VL */
   OMMAI_CPU_AVX512_BF16, /* with VDPBF16PS */
+  OMMAI_CPU_AMX,         /* with AVX-512 VNNI and tiles of bf16 and int8 (kernels/amx.h) */
   OMMAI_CPU_NEON,
   OMMAI_CPU_NEON_BF16,
   OMMAI_CPU_LEVELS
 };
 
-/* "scalar", "avx2", "avx2_vnni", "avx512", "avx512_bf16", "neon", "neon_bf16". */
+/* "scalar", "avx2", "avx2_vnni", "avx512", "avx512_bf16", "amx", "neon", "neon_bf16". */
 const char *ommai_cpu_level_name(enum ommai_cpu_level level);
 
 /* The best level of this machine, and whether it can run `level`. */
@@ -27,11 +28,9 @@ bool ommai_cpu_has(enum ommai_cpu_level level);
 /* Whether it has AVX-512 VNNI, which CPUs of level avx512 may have, and all of avx512_bf16 do. */
 bool ommai_cpu_has_vnni(void);
 
-/* Whether it has AMX with products of bf16, whatever the operating system makes of it. */
-bool ommai_cpu_has_amx(void);
-
 /* What keeps this machine from running `level`: the first feature that the CPU lacks, in
- * /proc/cpuinfo's word, or "another architecture". NULL where it can run it. */
+ * /proc/cpuinfo's word; what ommai_amx_lacks says; or "another architecture". NULL where it can run
+ * it. */
 const char *ommai_cpu_lacks(enum ommai_cpu_level level);
 
 /* The level to use: `isa` where given, else the environment variable OMMA_ISA where set, else the

@@ -16,7 +16,7 @@ static double peak_f32_scalar(int64_t rounds) {
 
 ommai_peak_loop ommai_peak_f32(enum ommai_cpu_level level) {
 #if defined(__x86_64__)
-  if (level == OMMAI_CPU_AVX512 || level == OMMAI_CPU_AVX512_BF16) return ommai_peak_f32_avx512;
+  if (level >= OMMAI_CPU_AVX512 && level <= OMMAI_CPU_AMX) return ommai_peak_f32_avx512;
   if (level == OMMAI_CPU_AVX2 || level == OMMAI_CPU_AVX2_VNNI) return ommai_peak_f32_avx2;
 #elif defined(__aarch64__)
   if (level == OMMAI_CPU_NEON || level == OMMAI_CPU_NEON_BF16) return ommai_peak_f32_neon;
@@ -28,6 +28,7 @@ ommai_peak_loop ommai_peak_f32(enum ommai_cpu_level level) {
 ommai_peak_loop ommai_peak_bf16(enum ommai_cpu_level level) {
 #if defined(__x86_64__)
   if (level == OMMAI_CPU_AVX512_BF16) return ommai_peak_bf16_avx512_bf16;
+  if (level == OMMAI_CPU_AMX) return ommai_peak_bf16_amx;
 #elif defined(__aarch64__)
   if (level == OMMAI_CPU_NEON_BF16) return ommai_peak_bf16_neon_bf16;
 #endif

@@ -21,6 +21,7 @@ void ommai_peak_read(const uint64_t *words, int64_t n_words);
 double ommai_peak_f32_avx2(int64_t rounds);
 double ommai_peak_f32_avx512(int64_t rounds);
 double ommai_peak_bf16_avx512_bf16(int64_t rounds);
+double ommai_peak_bf16_amx(int64_t rounds);
 #elif defined(__aarch64__)
 double ommai_peak_f32_neon(int64_t rounds);
 double ommai_peak_bf16_neon_bf16(int64_t rounds);

@@ -11,7 +11,7 @@ void ommai_resample_select(enum ommai_cpu_level level, const struct ommai_resamp
                            struct ommai_resample_kernels *kernels) {
   *kernels = (struct ommai_resample_kernels){ommai_resample_row_scalar, ommai_resample_column_scalar};
 #if defined(__x86_64__)
-  if (pass->narrow && level >= OMMAI_CPU_AVX2 && level <= OMMAI_CPU_AVX512_BF16) {
+  if (pass->narrow && level >= OMMAI_CPU_AVX2 && level <= OMMAI_CPU_AMX) {
     *kernels = (struct ommai_resample_kernels){ommai_resample_row_avx2, ommai_resample_column_avx2};
   }
 #else

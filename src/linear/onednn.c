@@ -184,11 +184,6 @@ static const char *isa_name(dnnl_cpu_isa_t isa) {
 /* What tests/unit/test_linear.c has seen to hold; anything else runs with one row count only. */
 bool ommai_onednn_is_proven(const struct ommai_onednn *onednn) { return onednn->isa == dnnl_cpu_isa_avx512_core_bf16; }
 
-bool ommai_onednn_uses_amx(const struct ommai_onednn *onednn) {
-  return ((int)onednn->isa & (int)dnnl_cpu_isa_avx512_core_amx) ==
-         (int)dnnl_cpu_isa_avx512_core_amx; /* newer ones have its bits */
-}
-
 void ommai_onednn_describe(const struct ommai_onednn *onednn, char *out, size_t size) {
   const dnnl_version_t *version = dnnl_version();
   snprintf(out, size, "oneDNN %d.%d.%d, instruction set %s%s%s", version->major, version->minor, version->patch,

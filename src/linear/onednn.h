@@ -31,9 +31,6 @@ enum omma_status ommai_onednn_takes(struct ommai_onednn *onednn, bool *taken, st
  * its row steps. */
 bool ommai_onednn_is_proven(const struct ommai_onednn *onednn);
 
-/* Whether they are AMX's. */
-bool ommai_onednn_uses_amx(const struct ommai_onednn *onednn);
-
 /* "oneDNN 2.6.3, instruction set avx512_core_bf16". Says so when the level came too late. */
 void ommai_onednn_describe(const struct ommai_onednn *onednn, char *out, size_t size);
 

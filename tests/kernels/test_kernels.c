@@ -117,11 +117,25 @@ static void window_blocks_fit(void **state) {
   }
 }
 
+/* Tiles of AMX hold 32 dimensions of keys and 16 of values, or zeros in their place. */
+static void dims_fill_tiles(const struct ommai_attention_tile_kernel *kernel) {
+  size_t of_keys = kernel->block_bytes(64, 16) - kernel->block_bytes(32, 16);
+  size_t of_values = kernel->block_bytes(32, 32) - kernel->block_bytes(32, 16);
+  for (int32_t dim = 1; dim <= OMMA_ATTENTION_MAX_HEAD_DIM; dim++) {
+    assert_int_equal(kernel->block_bytes(dim, 16), (size_t)((dim + 31) / 32) * of_keys + of_values);
+    assert_int_equal(kernel->block_bytes(32, dim), of_keys + (size_t)((dim + 15) / 16) * of_values);
+  }
+}
+
 /* No element of a block is padding where the head dimensions go in steps, and none beyond the next
- * step where they do not. */
+ * step where they do not; but for tiles of AMX. */
 static void dims_in_steps_are_exact(const struct ommai_attention_tile_kernel *const *kernels) {
   const int32_t step = OMMAI_ATTENTION_DIM_STEP;
   for (; *kernels; kernels++) {
+    if ((*kernels)->level == OMMAI_CPU_AMX) {
+      dims_fill_tiles(*kernels);
+      continue;
+    }
     size_t (*bytes)(int32_t, int32_t) = (*kernels)->block_bytes;
     size_t of_keys = bytes(2 * step, step) - bytes(step, step), of_values = bytes(step, 2 * step) - bytes(step, step);
     assert_int_equal(of_keys, of_values);

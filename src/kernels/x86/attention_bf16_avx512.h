@@ -49,10 +49,14 @@ OMMAI_INLINE void store_units(void *row, int64_t at, uint32_t mask, __m512i unit
   _mm512_mask_storeu_epi16((uint16_t *)row + at, mask, units);
 }
 
-/* Not the intrinsic: around that GCC 12 keeps copies of sums in memory. */
 OMMAI_INLINE __m512 multiply_add(__m512 sum, __m512i a, __m512i b) {
+#ifdef OMMAI_BF16_MODEL
+  return _mm512_dpbf16_ps(sum, a, b);
+#else
+  /* not the intrinsic: around that GCC 12 keeps copies of sums in memory */
   __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
   return sum;
+#endif
 }
 
 /* Two rows of values, interleaved, to [v_head_dim / 8][BLOCK / 2][8][2]. */

@@ -1,7 +1,7 @@
 /* Pieces of the AVX-512 tile kernels, which have the queries in the lanes: products with 8 units of
- * a broadcast, the softmax's running maximum, rows out. For an including file that defines, before
- * the include, what attention_tile_avx512.h lists: UNIT_DIMS, UNIT_KEYS, STEP_BLOCKS,
- * first_elements, multiply_add, make_unit and store_units. */
+ * a broadcast, the softmax's running maximum, rows in and out. For an including file that defines,
+ * before the include, what attention_tile_avx512.h lists: UNIT_DIMS, UNIT_KEYS, STEP_BLOCKS,
+ * SIGN_BITS, first_elements, load_units, multiply_add, make_unit and store_units. */
 #pragma once
 
 #include <math.h>
@@ -22,10 +22,40 @@ enum {
 
 #define LOG2_E 1.44269504088896340736f
 
-static int64_t value_groups(int32_t v_head_dim) { return ommai_div_up(v_head_dim, GROUP); }
+static inline int64_t value_groups(int32_t v_head_dim) { return ommai_div_up(v_head_dim, GROUP); }
 
 /* Sums of the second product: whole squares of 16. */
-static int64_t sum_units(int32_t v_head_dim) { return ommai_round_up(v_head_dim, LANES * UNIT_DIMS) * MAX_NV * LANES; }
+static inline int64_t sum_units(int32_t v_head_dim) { return ommai_round_up(v_head_dim, LANES * UNIT_DIMS) * MAX_NV * LANES; }
+
+/* Units of a row of q and k. */
+static inline int64_t key_units(int32_t head_dim) { return ommai_div_up(head_dim, UNIT_DIMS); }
+
+/* Packed queries are whole squares of 16. */
+static inline int64_t query_units(int32_t head_dim) { return ommai_round_up(key_units(head_dim), LANES) * MAX_NV * LANES; }
+
+/* Query rows to [units][16 nv]; with a negative scale the signs are turned instead, so that the
+ * largest product is always the largest score. */
+OMMAI_INLINE void pack_queries(const struct ommai_attention_tile *tile, uint32_t *out, int nv, enum omma_dtype dtype) {
+  int64_t units = key_units(tile->head_dim), stride = tile->q_stride * (dtype == OMMA_F32 ? 4 : 2);
+  __m512i sign = _mm512_set1_epi32(tile->scale < 0.0f ? (int)SIGN_BITS : 0);
+  for (int v = 0; v < nv; v++) {
+    const unsigned char *rows = (const unsigned char *)tile->q + v * LANES * stride;
+    int64_t n_rows = tile->n_rows - v * LANES;
+    for (int64_t at = 0; at < units; at += LANES) {
+      __m512i r[LANES], columns[LANES];
+      uint32_t mask = first_elements(tile->head_dim - at * UNIT_DIMS);
+#pragma GCC unroll 16
+      for (int i = 0; i < LANES; i++) {
+        r[i] = load_units(rows + i * stride, at, i < n_rows ? mask : 0, dtype);
+      }
+      ommai_avx512_transpose_16x16(r, columns);
+#pragma GCC unroll 16
+      for (int i = 0; i < LANES; i++) {
+        _mm512_store_si512(out + ((at + i) * nv + v) * LANES, _mm512_xor_si512(columns[i], sign));
+      }
+    }
+  }
+}
 
 /* ---- products -------------------------------------------------------------------------------- */
 

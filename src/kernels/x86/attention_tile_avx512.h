@@ -32,7 +32,6 @@
 
 enum { PART_ROWS = GROUP / SUM_PARTS };
 
-static int64_t key_units(int32_t head_dim) { return ommai_div_up(head_dim, UNIT_DIMS); }
 static int64_t block_units(int32_t head_dim, int32_t v_head_dim) {
   return BLOCK * key_units(head_dim) + value_groups(v_head_dim) * GROUP * BLOCK_UNITS;
 }
@@ -40,9 +39,7 @@ static size_t block_bytes(int32_t head_dim, int32_t v_head_dim) {
   return (size_t)block_units(head_dim, v_head_dim) * sizeof(uint32_t);
 }
 
-/* Units of each part of the scratch: queries, scores and over them the weights, sums. Queries and
- * sums are whole squares of 16. */
-static int64_t query_units(int32_t head_dim) { return ommai_round_up(key_units(head_dim), LANES) * MAX_NV * LANES; }
+/* Queries, scores and over them the weights, sums. */
 static size_t scratch_bytes(int32_t head_dim, int32_t v_head_dim) {
   int64_t scores = STEP_KEYS * MAX_NV * LANES;
   return (size_t)(query_units(head_dim) + scores + sum_units(v_head_dim)) * sizeof(uint32_t);
@@ -77,30 +74,6 @@ OMMAI_INLINE void pack_block(const struct ommai_attention_pack *job, struct omma
   uint32_t *packed = job->packed;
   pack_keys(job, packed, types);
   pack_values(job, packed + BLOCK * key_units(job->head_dim), types);
-}
-
-/* Query rows to [units][16 nv]; with a negative scale the signs are turned instead, so that the
- * largest product is always the largest score. */
-OMMAI_INLINE void pack_queries(const struct ommai_attention_tile *tile, uint32_t *out, int nv, enum omma_dtype dtype) {
-  int64_t units = key_units(tile->head_dim), stride = tile->q_stride * (dtype == OMMA_F32 ? 4 : 2);
-  __m512i sign = _mm512_set1_epi32(tile->scale < 0.0f ? (int)SIGN_BITS : 0);
-  for (int v = 0; v < nv; v++) {
-    const unsigned char *rows = (const unsigned char *)tile->q + v * LANES * stride;
-    int64_t n_rows = tile->n_rows - v * LANES;
-    for (int64_t at = 0; at < units; at += LANES) {
-      __m512i r[LANES], columns[LANES];
-      uint32_t mask = first_elements(tile->head_dim - at * UNIT_DIMS);
-#pragma GCC unroll 16
-      for (int i = 0; i < LANES; i++) {
-        r[i] = load_units(rows + i * stride, at, i < n_rows ? mask : 0, dtype);
-      }
-      ommai_avx512_transpose_16x16(r, columns);
-#pragma GCC unroll 16
-      for (int i = 0; i < LANES; i++) {
-        _mm512_store_si512(out + ((at + i) * nv + v) * LANES, _mm512_xor_si512(columns[i], sign));
-      }
-    }
-  }
 }
 
 /* ---- products -------------------------------------------------------------------------------- */

@@ -1,0 +1,160 @@
+#include <math.h>
+#include <sys/mman.h>
+
+#include "base/checked.h"
+#include "base/half.h"
+#include "kernels/amx.h"
+#include "kernels/attention_kernels.h"
+#include "kernels/bf16_tile.h"
+#include "kernels/integer_panel.h"
+
+/* More rows than four tiles have, and inputs that end within a product. */
+enum { PANEL = OMMAI_PANEL_COLUMNS, ROWS = 39, N_K = 295, K_PADDED = 320, GROUP = 64, GROUPS = K_PADDED / GROUP };
+enum { QUERIES = 21, KEYS = 99, BLOCKS = 2, HEAD_DIM = 72, SPACE = 1 << 19 };
+
+/* -32 .. 31, without a pattern that a permutation would keep. */
+static int whole(int64_t i) { return (int)(((uint64_t)i * 2654435761u >> 13 & 63)) - 32; }
+static float fraction(int64_t i) { return (float)whole(i) / 37.0f; }
+
+/* ---- products of bf16 ------------------------------------------------------------------------ */
+
+struct bf16_problem {
+  _Alignas(64) ommai_bf16 weights[K_PADDED * PANEL], x[ROWS * N_K];
+  float bias[PANEL], y[2][ROWS * PANEL];
+};
+
+static double bound_at(const struct bf16_problem *p, int64_t row, int64_t column) {
+  double terms = fabs((double)p->bias[column]);
+  for (int64_t k = 0; k < N_K; k++) {
+    terms += fabs((double)ommai_bf16_to_f32(p->x[row * N_K + k]) *
+                  ommai_bf16_to_f32(p->weights[(k / 2 * PANEL + column) * 2 + k % 2]));
+  }
+  return 2 * (N_K + 3) * 0x1p-24 * terms;
+}
+
+static bool compare_bf16(void *space) {
+  struct bf16_problem *p = space;
+  for (int64_t i = 0; i < K_PADDED * PANEL; i++) p->weights[i] = ommai_bf16_from_f32(fraction(i));
+  for (int64_t i = 0; i < ROWS * N_K; i++) p->x[i] = ommai_bf16_from_f32(fraction(3 * i + 1));
+  for (int64_t i = 0; i < PANEL; i++) p->bias[i] = fraction(7 * i);
+  for (int i = 0; i < 2; i++) {
+    const struct ommai_bf16_tile tile = {.weights = p->weights,
+                                         .x = p->x,
+                                         .x_stride = N_K,
+                                         .n_rows = ROWS,
+                                         .n_k = N_K,
+                                         .bias = p->bias,
+                                         .y = p->y[i],
+                                         .y_stride = PANEL,
+                                         .y_type = OMMA_F32,
+                                         .sums = p->y[i]};
+    (i ? ommai_bf16_tile_amx : ommai_bf16_tile_avx512_bf16).run(&tile);
+  }
+  for (int64_t i = 0; i < ROWS * PANEL; i++) {
+    if (!(fabs((double)p->y[0][i] - p->y[1][i]) <= bound_at(p, i / PANEL, i % PANEL))) return false;
+  }
+  return true;
+}
+
+/* ---- integers -------------------------------------------------------------------------------- */
+
+struct integer_problem {
+  _Alignas(64) uint8_t weights[K_PADDED * PANEL];
+  int8_t x[ROWS * K_PADDED];
+  int32_t x_sums[ROWS * GROUPS];
+  float scales[GROUPS * PANEL], sums[2][ROWS * PANEL];
+};
+
+static bool compare_integers(void *space, bool half) {
+  struct integer_problem *p = space;
+  for (int64_t i = 0; i < K_PADDED * PANEL; i++) p->weights[i] = (uint8_t)(4 * whole(i) + whole(5 * i));
+  for (int64_t i = 0; i < GROUPS * PANEL; i++) p->scales[i] = fraction(3 * i + 2);
+  for (int64_t i = 0; i < ROWS * GROUPS; i++) p->x_sums[i] = 0;
+  for (int64_t i = 0; i < ROWS * K_PADDED; i++) {
+    p->x[i] = (int8_t)(3 * whole(7 * i));
+    p->x_sums[i / GROUP] += p->x[i];
+  }
+  const struct ommai_integer_panel panel = {.weights = p->weights,
+                                            .scales = p->scales,
+                                            .scale_stride = PANEL,
+                                            .n_groups = GROUPS,
+                                            .group = GROUP,
+                                            .k_padded = K_PADDED,
+                                            .zero = half ? 8 : 0};
+  const struct ommai_integer_rows rows = {.x = p->x, .stride = K_PADDED, .sums = p->x_sums, .n_rows = ROWS};
+  for (int i = 0; i < 2; i++) {
+    const struct ommai_integer_kernels *kernels = i ? &ommai_integer_amx : &ommai_integer_avx512_vnni;
+    (half ? kernels->u4 : kernels->s8)(&panel, &rows, p->sums[i]);
+  }
+  for (int64_t i = 0; i < ROWS * PANEL; i++) {
+    if (p->sums[0][i] != p->sums[1][i]) return false;
+  }
+  return true;
+}
+
+/* ---- attention ------------------------------------------------------------------------------- */
+
+struct attention_problem {
+  ommai_bf16 q[QUERIES * HEAD_DIM], k[KEYS * HEAD_DIM], v[KEYS * HEAD_DIM], out[2][QUERIES * HEAD_DIM];
+  _Alignas(64) unsigned char packed[SPACE / 4], scratch[SPACE / 4];
+};
+
+static bool attend(struct attention_problem *p, const struct ommai_attention_tile_kernel *kernel, ommai_bf16 *out) {
+  size_t stride = ommai_round_up((int64_t)kernel->block_bytes(HEAD_DIM, HEAD_DIM), 64);
+  if (BLOCKS * stride > sizeof p->packed || kernel->scratch_bytes(HEAD_DIM, HEAD_DIM) > sizeof p->scratch) return false;
+  for (int32_t first = 0; first < KEYS; first += OMMAI_ATTENTION_BLOCK) {
+    const struct ommai_attention_pack job = {.k = p->k + first * HEAD_DIM,
+                                             .v = p->v + first * HEAD_DIM,
+                                             .k_stride = HEAD_DIM,
+                                             .v_stride = HEAD_DIM,
+                                             .n_keys = (int32_t)ommai_min_i64(OMMAI_ATTENTION_BLOCK, KEYS - first),
+                                             .head_dim = HEAD_DIM,
+                                             .v_head_dim = HEAD_DIM,
+                                             .packed = p->packed + (size_t)(first / OMMAI_ATTENTION_BLOCK) * stride};
+    kernel->pack(&job);
+  }
+  const struct ommai_attention_tile tile = {.q = p->q,
+                                            .out = out,
+                                            .q_stride = HEAD_DIM,
+                                            .out_stride = HEAD_DIM,
+                                            .n_rows = QUERIES,
+                                            .head_dim = HEAD_DIM,
+                                            .v_head_dim = HEAD_DIM,
+                                            .packed = p->packed,
+                                            .n_keys = KEYS,
+                                            .first_visible = KEYS - QUERIES + 1,
+                                            .window_keys = KEYS,
+                                            .scale = 0.125f,
+                                            .scratch = p->scratch};
+  kernel->attend(&tile);
+  return true;
+}
+
+static bool compare_attention(void *space) {
+  struct attention_problem *p = space;
+  double largest = 32.0 / 37.0;
+  for (int64_t i = 0; i < QUERIES * HEAD_DIM; i++) p->q[i] = ommai_bf16_from_f32(fraction(i + 5));
+  for (int64_t i = 0; i < KEYS * HEAD_DIM; i++) {
+    p->k[i] = ommai_bf16_from_f32(fraction(3 * i));
+    p->v[i] = ommai_bf16_from_f32(fraction(5 * i + 3));
+  }
+  if (!attend(p, &ommai_attention_tile_bf16_avx512_bf16, p->out[0])) return false;
+  if (!attend(p, &ommai_attention_tile_bf16_amx, p->out[1])) return false;
+  for (int64_t i = 0; i < QUERIES * HEAD_DIM; i++) {
+    double difference = (double)ommai_bf16_to_f32(p->out[0][i]) - ommai_bf16_to_f32(p->out[1][i]);
+    if (!(fabs(difference) <= 0x1p-6 * largest)) return false;
+  }
+  return true;
+}
+
+_Static_assert(sizeof(struct bf16_problem) <= SPACE && sizeof(struct integer_problem) <= SPACE, "the problems fit");
+_Static_assert(sizeof(struct attention_problem) <= SPACE, "the problem fits");
+
+bool ommai_amx_self_test(void) {
+  void *space = mmap(NULL, SPACE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (space == MAP_FAILED) return false;
+  bool agree =
+      compare_bf16(space) && compare_integers(space, false) && compare_integers(space, true) && compare_attention(space);
+  munmap(space, SPACE);
+  return agree;
+}

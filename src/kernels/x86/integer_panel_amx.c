@@ -1,0 +1,171 @@
+/* Integer weights by AMX: 32 rows by 32 outputs in four tiles of sums. Packed int8 weights are what
+ * the products want as they lie: a line of a panel is four inputs of 64 outputs. int4 weights are
+ * unpacked to that form, a block at a time, once for all rows. Sums of a group are exact, so the
+ * results are those of every other level, and few rows, which wait for memory, go to VPDPBUSD. */
+#include <immintrin.h>
+
+#include "kernels/integer_panel_blocks.h"
+#include "kernels/x86/tiles_amx.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum {
+  PANEL = OMMAI_PANEL_COLUMNS,
+  LANES = 16,
+  GROUP = 32,    /* rows, and outputs, that four tiles of sums take */
+  MAX_STEP = 64, /* inputs of a product */
+  BLOCK_K = 256,
+  LINE_BYTES = 4 * PANEL, /* of four inputs */
+  GEMV_ROWS = 16
+};
+
+/* Inputs of a product: as many as a tile's row holds and a group consists of. */
+static int64_t step_of(const struct ommai_integer_panel *panel) {
+  int64_t step = MAX_STEP;
+  while (panel->n_groups > 1 && panel->group % step != 0) step /= 2;
+  return step;
+}
+
+/* Sums are tiles 0 .. 3, rows 4 and 5, weights 6 and 7. */
+INLINE void configure(int64_t n_rows, int64_t step) {
+  struct ommai_tile_config config = {.palette = 1};
+  int first = (int)ommai_min_i64(n_rows, OMMAI_TILE_ROWS), second = (int)n_rows - first;
+  for (int tile = 0; tile < 4; tile++) ommai_tile_shape(&config, tile, tile < 2 ? first : second, OMMAI_TILE_BYTES);
+  ommai_tile_shape(&config, 4, first, (int)step);
+  ommai_tile_shape(&config, 5, second, (int)step);
+  ommai_tile_shape(&config, 6, (int)step / 4, OMMAI_TILE_BYTES);
+  ommai_tile_shape(&config, 7, (int)step / 4, OMMAI_TILE_BYTES);
+  ommai_tiles_configure(&config);
+}
+
+/* two: there are rows for the second half of the tiles. */
+INLINE void multiply_step(const int8_t *weights, const int8_t *x, int64_t stride, const bool two) {
+  ommai_tile_load(4, x, stride);
+  ommai_tile_load(6, weights, LINE_BYTES);
+  ommai_tile_multiply_s8(0, 4, 6);
+  ommai_tile_load(7, weights + 4 * LANES, LINE_BYTES);
+  ommai_tile_multiply_s8(1, 4, 7);
+  if (!two) return;
+  ommai_tile_load(5, x + OMMAI_TILE_ROWS * stride, stride);
+  ommai_tile_multiply_s8(2, 5, 6);
+  ommai_tile_multiply_s8(3, 5, 7);
+}
+
+INLINE void begin_sums(const void *sums, const bool begins, const bool two) {
+  const int64_t stride = PANEL * (int64_t)sizeof(int32_t);
+  if (begins) {
+    ommai_tile_zero(0);
+    ommai_tile_zero(1);
+    if (!two) return;
+    ommai_tile_zero(2);
+    ommai_tile_zero(3);
+    return;
+  }
+  const char *second = (const char *)sums + OMMAI_TILE_ROWS * stride;
+  ommai_tile_load(0, sums, stride);
+  ommai_tile_load(1, (const char *)sums + OMMAI_TILE_BYTES, stride);
+  if (!two) return;
+  ommai_tile_load(2, second, stride);
+  ommai_tile_load(3, second + OMMAI_TILE_BYTES, stride);
+}
+
+INLINE void end_sums(void *sums, int64_t stride, const bool two) {
+  char *second = (char *)sums + OMMAI_TILE_ROWS * stride;
+  ommai_tile_store(0, sums, stride);
+  ommai_tile_store(1, (char *)sums + OMMAI_TILE_BYTES, stride);
+  if (!two) return;
+  ommai_tile_store(2, second, stride);
+  ommai_tile_store(3, second + OMMAI_TILE_BYTES, stride);
+}
+
+/* Sums of a group, 16 outputs of the rows, less what zero points take off, to sums over groups. */
+INLINE void finish(const struct integer_block *block, const int32_t (*acc)[GROUP], int64_t n_rows, int at, int column) {
+  const struct ommai_integer_panel *panel = block->panel;
+  const __m512 scale = _mm512_loadu_ps(block->scales + column);
+  const __m512 minimum = block->minimums ? _mm512_loadu_ps(block->minimums + column) : _mm512_setzero_ps();
+  const __m512i weight_sums = panel->weight_sums ? _mm512_loadu_si512(panel->weight_sums + column) : _mm512_setzero_si512();
+  for (int64_t row = 0; row < n_rows; row++) {
+    int32_t x_sum = block->x_sums[row * panel->n_groups];
+    float *sums = block->sums + row * PANEL + column;
+    __m512i exact = _mm512_sub_epi32(_mm512_load_si512(acc[row] + at), _mm512_set1_epi32(panel->zero * x_sum));
+    if (panel->weight_sums) {
+      exact = _mm512_sub_epi32(exact, _mm512_mullo_epi32(_mm512_set1_epi32(block->zeros[row]), weight_sums));
+    }
+    __m512 before = block->first_group ? _mm512_setzero_ps() : _mm512_loadu_ps(sums);
+    __m512 sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(exact), scale, before);
+    if (block->minimums) sum = _mm512_fnmadd_ps(minimum, _mm512_cvtepi32_ps(_mm512_set1_epi32(x_sum)), sum);
+    _mm512_storeu_ps(sums, sum);
+  }
+}
+
+/* 32 outputs of up to 32 rows; the block's rows are those. */
+INLINE void half_panel(const struct integer_block *block, const int8_t *weights, int64_t step, int column, const bool two) {
+  _Alignas(64) int32_t acc[GROUP][GROUP];
+  float *sums = block->sums + column;
+  begin_sums(sums, block->begins, two);
+  for (int64_t k = 0; k < block->n_k; k += step) {
+    multiply_step(weights + k * PANEL + 4 * column, block->x + k, block->stride, two);
+  }
+  if (!block->ends) {
+    end_sums(sums, PANEL * (int64_t)sizeof *sums, two);
+    return;
+  }
+  end_sums(acc, sizeof *acc, two);
+  finish(block, (const int32_t(*)[GROUP])acc, block->n_rows, 0, column);
+  finish(block, (const int32_t(*)[GROUP])acc, block->n_rows, LANES, column + LANES);
+}
+
+/* All rows over a block of int8 weights. */
+INLINE void all_rows(const struct integer_block *block, const int8_t *weights, int element_bits) {
+  struct integer_coming coming = integer_coming(block, element_bits, GROUP);
+  int64_t step = step_of(block->panel), configured = 0;
+  for (int64_t row = 0; row < block->n_rows; row += GROUP) {
+    int64_t n_rows = ommai_min_i64(GROUP, block->n_rows - row);
+    const struct integer_block some = integer_block_rows(block, row, n_rows);
+    integer_prefetch(&coming);
+    if (n_rows != configured) configure(configured = n_rows, step);
+    for (int column = 0; column < PANEL; column += GROUP) {
+      if (n_rows > OMMAI_TILE_ROWS) {
+        half_panel(&some, weights, step, column, true);
+      } else {
+        half_panel(&some, weights, step, column, false);
+      }
+    }
+  }
+}
+
+static void block_s8(const struct integer_block *block) { all_rows(block, (const int8_t *)block->weights, 8); }
+
+/* A line of packed weights has the low halves of its bytes for four inputs, the high ones for the
+ * four after. */
+static void block_u4(const struct integer_block *block) {
+  _Alignas(64) int8_t weights[OMMAI_INTEGER_MAX_GROUP * PANEL];
+  const __m512i low = _mm512_set1_epi8(15);
+  for (int64_t at = 0; at < block->n_k * PANEL / 2; at += OMMAI_TILE_BYTES) {
+    __m512i pairs = _mm512_loadu_si512(block->weights + at);
+    int8_t *to = weights + at / LINE_BYTES * (2 * LINE_BYTES) + at % LINE_BYTES;
+    _mm512_store_si512(to, _mm512_and_si512(pairs, low));
+    _mm512_store_si512(to + LINE_BYTES, _mm512_and_si512(_mm512_srli_epi16(pairs, 4), low));
+  }
+  all_rows(block, weights, 4);
+}
+
+static void run_s8(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {
+  if (rows->n_rows <= GEMV_ROWS) {
+    ommai_integer_avx512_vnni.s8(panel, rows, sums);
+    return;
+  }
+  integer_for_each_block(panel, rows, 8, 0, BLOCK_K, sums, block_s8);
+  ommai_tiles_release();
+}
+
+static void run_u4(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {
+  if (rows->n_rows <= GEMV_ROWS) {
+    ommai_integer_avx512_vnni.u4(panel, rows, sums);
+    return;
+  }
+  integer_for_each_block(panel, rows, 4, 0, BLOCK_K, sums, block_u4);
+  ommai_tiles_release();
+}
+
+const struct ommai_integer_kernels ommai_integer_amx = {OMMAI_CPU_AMX, false, run_s8, run_u4};
