@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
+from fixture_glm import GlmOfficial
 from fixture_kimi import KimiOfficial
 from fixture_models import HYBRID_FAMILIES, ModelSpec, ImageForm, write_json
 from fixture_images import CLIP, IMAGES
@@ -17,7 +18,7 @@ from fixture_qwen import QwenOfficial
 from fixture_stages import ROW_STRIDE, Tensors, router_margins
 
 Official = QwenOfficial | KimiOfficial
-OFFICIAL = {"kimi_vl": KimiOfficial, "paddleocr_vl": PaddleOfficial}
+OFFICIAL = {"glm_ocr": GlmOfficial, "kimi_vl": KimiOfficial, "paddleocr_vl": PaddleOfficial}
 
 NEW_TOKENS = 24
 TOP = 5

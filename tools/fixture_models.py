@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import (
     GenerationConfig,
+    GlmOcrForConditionalGeneration,
     PaddleOCRVLForConditionalGeneration,
     Qwen2_5_VLForConditionalGeneration,
     Qwen2VLForConditionalGeneration,
@@ -22,6 +23,7 @@ from transformers import (
     Qwen3VLMoeForConditionalGeneration,
 )
 
+import fixture_glm
 import fixture_kimi
 import fixture_paddle
 from fixture_configs import make_config, released_config
@@ -71,6 +73,9 @@ CLIP_FORM = ImageForm("patch14", patch_size=14, merge_size=2, shortest_edge=3136
                         mean=(0.48145466, 0.4578275, 0.40821073), std=(0.26862954, 0.26130258, 0.27577711))
 # The smallest image is shorter than a merge block.
 RASTER_FORM = ImageForm("raster14", patch_size=14, merge_size=2, shortest_edge=3136, longest_edge=20_000)
+# The limits hold for the two frames that an image counts as.
+FRAMES_FORM = ImageForm("frames14", patch_size=14, merge_size=2, shortest_edge=6272, longest_edge=40_000,
+                        mean=CLIP_FORM.mean, std=CLIP_FORM.std)
 # The limit shrinks the largest image.
 PADDED_FORM = ImageForm("padded14", patch_size=14, merge_size=2, patch_limit=96)
 
@@ -360,6 +365,36 @@ MODELS = (
         form=RASTER_FORM,
         case_names=("one_image", "two_images", "three_images", "text_only"),
     ),
+    # Config as released: heads of their own width, an output wider than the tower.
+    ModelSpec(
+        name="glm_ocr",
+        seed=114,
+        dtype=torch.bfloat16,
+        vision=dict(depth=3, hidden_size=40, num_heads=2, intermediate_size=53),
+        text=dict(hidden_size=48, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+                  intermediate_size=72),
+        mrope_section=(2, 3, 3),
+        tied=False,
+        family="glm_ocr",
+        stop_question="Count to 48.",
+        released=True,
+        shard_bytes=300_000,
+        form=FRAMES_FORM,
+    ),
+    # Heads of hidden_size / num_attention_heads; config as transformers saves it.
+    ModelSpec(
+        name="glm_ocr_saved",
+        seed=110,
+        dtype=torch.bfloat16,
+        vision=dict(depth=2, hidden_size=64, num_heads=1, intermediate_size=45),
+        text=dict(hidden_size=40, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
+                  intermediate_size=56),
+        mrope_section=(2, 4, 4),
+        tied=True,
+        family="glm_ocr",
+        form=FRAMES_FORM,
+        case_names=("one_image", "two_images", "three_images", "text_only"),
+    ),
 )
 
 
@@ -493,8 +528,29 @@ def write_paddle_checkpoint(spec: ModelSpec, folder: Path) -> None:
     write_json(folder / "preprocessor_config.json", fixture_paddle.preprocessor_config(spec))
 
 
+def write_glm_checkpoint(spec: ModelSpec, folder: Path) -> None:
+    """Writes a complete checkpoint directory. Of tokens that are no text only those that end an
+    answer are likely to be the best."""
+    folder.mkdir(parents=True, exist_ok=True)
+    model = GlmOcrForConditionalGeneration(fixture_glm.make_config(spec))
+    randomise(model, spec)
+    for text in fixture_glm.ADDED_TOKENS:
+        if fixture_glm.added_id(text) not in fixture_glm.stop_ids():
+            model.lm_head.weight.data[fixture_glm.added_id(text)] *= 0.1
+    model.generation_config = GenerationConfig(eos_token_id=fixture_glm.stop_ids(), pad_token_id=fixture_glm.stop_ids()[0])
+    shards = {"max_shard_size": spec.shard_bytes} if spec.shard_bytes else {}
+    model.to(spec.dtype).save_pretrained(folder, **shards)
+    if spec.released:
+        write_json(folder / "config.json", fixture_glm.released_config(spec))
+    fixture_glm.write_tokenizer(folder)
+    write_json(folder / "preprocessor_config.json", fixture_glm.preprocessor_config(spec))
+
+
 def write_checkpoint(spec: ModelSpec, folder: Path) -> None:
     """Writes a complete checkpoint directory."""
+    if spec.family == "glm_ocr":
+        write_glm_checkpoint(spec, folder)
+        return
     if spec.family == "paddleocr_vl":
         write_paddle_checkpoint(spec, folder)
         return

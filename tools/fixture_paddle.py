@@ -90,6 +90,7 @@ def write_tokenizer(folder: Path) -> None:
         "clean_up_tokenization_spaces": False,
         "cls_token": "<|begin_of_sentence|>",
         "eos_token": "</s>",
+        "image_token": "<|IMAGE_PLACEHOLDER|>",
         "model_max_length": 131072,
         "pad_token": "<unk>",
         "sep_token": "<|end_of_sentence|>",

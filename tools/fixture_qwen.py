@@ -30,6 +30,8 @@ def window_order(visual: torch.nn.Module, grid_thw: torch.Tensor) -> tuple[torch
 class QwenOfficial:
     """The official model in float32 and its processor, loaded from a checkpoint directory."""
 
+    resize_options: dict[str, int] = {}  # what the image processor's resize takes besides
+
     def __init__(self, spec: ModelSpec, folder: Path, images: Path) -> None:
         self.images = images
         self.processor = AutoProcessor.from_pretrained(folder)
@@ -119,7 +121,8 @@ class QwenOfficial:
         result = official(image, return_tensors="pt")
         source = official.process_image(image, do_convert_rgb=True)
         factor = official.patch_size * official.merge_size
-        pixels = official.resize(source[None], size=official.size, resample=official.resample, factor=factor)
+        pixels = official.resize(source[None], size=official.size, resample=official.resample, factor=factor,
+                                 **self.resize_options)
         if pixels.dtype != torch.uint8:
             raise RuntimeError(f"{file.name}: the official resize gave {pixels.dtype}, not 8-bit pixels")
         mean, std = (255 * torch.tensor(values)[:, None, None] for values in (official.image_mean, official.image_std))

@@ -95,10 +95,10 @@ int main(void)
 """
 
 
-def train(split: str) -> Tokenizer:
-    """Byte-level BPE over TRAINING_TEXT with Qwen2's normalizer and added tokens."""
+def train(split: str, added: tuple[str, ...], normalizer: normalizers.Normalizer | None) -> Tokenizer:
+    """Byte-level BPE over TRAINING_TEXT with added tokens."""
     tokenizer = Tokenizer(BPE(byte_fallback=False, fuse_unk=False))
-    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.normalizer = normalizer
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Split(Regex(split), behavior="isolated", invert=False),
@@ -115,7 +115,7 @@ def train(split: str) -> Tokenizer:
     tokenizer.train_from_iterator(TRAINING_TEXT.splitlines(keepends=True), trainer)
     if tokenizer.get_vocab_size() != VOCAB_SIZE:
         raise RuntimeError(f"the training text gives {tokenizer.get_vocab_size()} tokens, wanted {VOCAB_SIZE}")
-    tokenizer.add_special_tokens([AddedToken(text, normalized=False, special=True) for text in ADDED_TOKENS])
+    tokenizer.add_special_tokens([AddedToken(text, normalized=False, special=True) for text in added])
     return tokenizer
 
 
@@ -126,7 +126,7 @@ def added_token_id(text: str) -> int:
 
 def write_tokenizer(folder: Path, default_system: bool, marks: bool) -> None:
     """Writes tokenizer.json, tokenizer_config.json and chat_template.jinja."""
-    train(SPLIT_MARKS if marks else SPLIT).save(str(folder / "tokenizer.json"), pretty=False)
+    train(SPLIT_MARKS if marks else SPLIT, ADDED_TOKENS, normalizers.NFC()).save(str(folder / "tokenizer.json"), pretty=False)
     flags = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
     config = {
         "add_bos_token": False,

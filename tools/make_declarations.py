@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 HEADERS = ROOT / "include" / "omma"
 # The headers of libomma-attention; libomma has the others too.
 ATTENTION = ("status", "host", "team", "attention", "layout")
-PYTHON = ("status", "host", "team", "attention", "layout", "tower")
+PYTHON = ("status", "host", "team", "attention", "layout", "log", "model", "engine_figures", "sampling", "omma", "tower", "service")
 # Functions of these headers that libomma-attention lacks.
 ELSEWHERE = {"omma_layout"}
 # Handed over as plain addresses, like the structs that are not defined in a header.
@@ -208,9 +208,11 @@ def python_text(headers: dict[str, Header]) -> str:
     body += [f'    "{struct}": {class_name(struct)},' for header in chosen for struct in header.structs]
     body += ["}"]
     functions = {name: function for header in chosen for name, function in header.functions.items()}
-    whole = {*headers["tower"].functions, *ELSEWHERE}
-    body += python_functions("ATTENTION_FUNCTIONS", [name for name in functions if name not in whole], functions, spell)
+    service = headers["service"].functions
+    whole = {*(name for header in PYTHON if header not in (*ATTENTION, "service") for name in headers[header].functions), *ELSEWHERE}
+    body += python_functions("ATTENTION_FUNCTIONS", [name for name in functions if name not in whole and name not in service], functions, spell)
     body += python_functions("OMMA_FUNCTIONS", [name for name in functions if name in whole], functions, spell)
+    body += python_functions("SERVICE_FUNCTIONS", list(service), functions, spell)
     text = "\n".join(body)
     used = "".join(f"    {name},\n" for name in sorted(set(re.findall(r"\bc_\w+", text))))
     return (

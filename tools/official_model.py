@@ -99,4 +99,8 @@ def load_official(family: str, folder: Path, dtype: str) -> Qwen:
         from official_kimi import Kimi
 
         return Kimi(folder, DTYPES[dtype])
+    if family == "paddleocr_vl":
+        from official_paddle import Paddle
+
+        return Paddle(folder, DTYPES[dtype])
     return Qwen(folder, DTYPES[dtype])

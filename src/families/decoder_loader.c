@@ -73,13 +73,15 @@ static struct gated_parts gated_parts(const struct ommai_decoder_config *config,
 }
 
 enum omma_status ommai_decoder_load_dense(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,
-                                          const char *prefix, int64_t intermediate_size, struct ommai_decoder_dense *out,
-                                          struct omma_error *error) {
-  const struct gated_parts parts = gated_parts(config, prefix, intermediate_size);
-  OMMAI_TRY(ommai_decoder_load_linear(loader, OMMAI_ROLE_GATE_UP, parts.gate_up, 2, config->hidden_size,
+                                          const char *prefix, int64_t intermediate_size, bool fused,
+                                          struct ommai_decoder_dense *out, struct omma_error *error) {
+  struct gated_parts parts = gated_parts(config, prefix, intermediate_size);
+  if (fused) parts.gate_up[0] = ommai_decoder_part(prefix, "gate_up_proj", 2 * intermediate_size, false);
+  OMMAI_TRY(ommai_decoder_load_linear(loader, OMMAI_ROLE_GATE_UP, parts.gate_up, fused ? 1 : 2, config->hidden_size,
                                       ommai_feed_forward_call_gate_up(config, intermediate_size), &out->gate_up, error));
   return ommai_decoder_load_linear(loader, OMMAI_ROLE_DOWN, &parts.down, 1, intermediate_size,
-                                   ommai_feed_forward_call_down(config, intermediate_size, true), &out->down, error);
+                                   ommai_feed_forward_call_down(config, intermediate_size, !config->branch_norms), &out->down,
+                                   error);
 }
 
 static enum omma_status load_expert(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,

@@ -29,10 +29,11 @@ enum omma_status ommai_decoder_pack_tile_linear(struct ommai_weight_loader *load
                                                 int64_t n_in, struct ommai_linear_call call,
                                                 struct ommai_decoder_tile_linear *out, struct omma_error *error);
 
-/* PREFIX.{gate,up,down}_proj.weight of the given intermediate size. */
+/* PREFIX.{gate,up,down}_proj.weight of the given intermediate size; fused: gate and up are one,
+ * PREFIX.gate_up_proj.weight. */
 enum omma_status ommai_decoder_load_dense(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,
-                                          const char *prefix, int64_t intermediate_size, struct ommai_decoder_dense *out,
-                                          struct omma_error *error);
+                                          const char *prefix, int64_t intermediate_size, bool fused,
+                                          struct ommai_decoder_dense *out, struct omma_error *error);
 
 /* PREFIX.gate.weight, the router of an MoE layer, and PREFIX.shared_expert_gate.weight where there
  * is one, in f32. */

@@ -165,14 +165,15 @@ static enum omma_status load_feed_forward(struct ommai_weight_loader *loader, co
   char name[NAME_SIZE];
   int64_t width = ommai_decoder_dense_size(config, index);
   snprintf(name, sizeof name, "%s.mlp", prefix);
-  if (!config->layers[index].ffn->routed) return ommai_decoder_load_dense(loader, config, name, width, &layer->dense, error);
+  if (!config->layers[index].ffn->routed)
+    return ommai_decoder_load_dense(loader, config, name, width, false, &layer->dense, error);
   OMMAI_TRY(ommai_decoder_load_vector(loader, name, "gate.e_score_correction_bias", config->experts.router.n_experts,
                                       &layer->router_bias, error));
   OMMAI_TRY(ommai_decoder_load_router(loader, config, name, &layer->router, error));
   OMMAI_TRY(ommai_decoder_load_experts(loader, config, name, layer, error));
   if (width == 0) return OMMA_OK;
   snprintf(name, sizeof name, "%s.mlp.shared_experts", prefix);
-  return ommai_decoder_load_dense(loader, config, name, width, &layer->dense, error);
+  return ommai_decoder_load_dense(loader, config, name, width, false, &layer->dense, error);
 }
 
 static enum omma_status load(const struct ommai_text_family *family, struct ommai_weight_loader *loader,

@@ -65,7 +65,8 @@ const char *ommai_vector_model_name(enum omma_model_task task);
   X(qwen3_5, "qwen")                  \
   X(qwen3_5_moe, "qwen")              \
   X(kimi_vl, "kimi moonvit deepseek") \
-  X(paddleocr_vl, "paddle ernie")
+  X(paddleocr_vl, "paddle ernie")     \
+  X(glm_ocr, "glm")
 
 /* Those with rules for vectors. */
 #define OMMAI_VECTOR_FAMILIES "qwen3_vl"

@@ -67,7 +67,8 @@ static const struct ommai_processor_defaults defaults = {
 
 /* ---- tensors ---- */
 
-static const struct ommai_merger_names projector = {"projector.pre_norm", "projector.linear_1", "projector.linear_2"};
+static const struct ommai_merger_names projector = {
+    .norm = "projector.pre_norm", .fc1 = "projector.linear_1", .fc2 = "projector.linear_2"};
 
 static const struct ommai_tower_names tower_names = {
     .prefixes = {"", "model."},
@@ -84,7 +85,7 @@ static const struct ommai_tower_names tower_names = {
     .fc2 = "mlp.fc2",
     .apart = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"},
     .final_norm = "visual.vision_model.post_layernorm",
-    .merger = {"mlp_AR.pre_norm", "mlp_AR.linear_1", "mlp_AR.linear_2"},
+    .merger = {.norm = "mlp_AR.pre_norm", .fc1 = "mlp_AR.linear_1", .fc2 = "mlp_AR.linear_2"},
     .other_merger = &projector,
 };
 

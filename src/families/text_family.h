@@ -19,12 +19,15 @@ struct ommai_text_family {
   /* of tensors: the release's; and another that is taken where the checkpoint has it, or NULL */
   const char *prefixes[2];
 
-  /* What follows is read by qwen_decoder.c alone. */
-  bool top_level; /* without text_config the keys are at the top level */
-  bool qkv_bias;  /* of q, k and v */
-  bool windows;   /* layers may see a window alone */
-  bool qk_norm;   /* RMSNorm of each head's q and k */
-  bool experts;   /* MoE layers */
+  /* What follows is read by grouped_decoder.c alone. */
+  bool top_level;     /* without text_config the keys are at the top level */
+  bool qkv_bias;      /* of q, k and v */
+  bool windows;       /* layers may see a window alone */
+  bool qk_norm;       /* RMSNorm of each head's q and k */
+  bool rope_pairs;    /* neighbours of a head turn together */
+  bool branch_norms;  /* what o and down give is normed before it is added */
+  bool fused_gate_up; /* gate and up are one tensor */
+  bool experts;       /* MoE layers */
   /* most layers are gated delta nets, the others have output gates; norms multiply by 1 + weight,
    * and a shared expert has a gate (hybrid_layers.h) */
   bool hybrid;
@@ -49,5 +52,7 @@ extern const struct ommai_text_family ommai_text_qwen3_5;
 extern const struct ommai_text_family ommai_text_qwen3_5_moe;
 /* no biases, no norms of q and k; contiguous sections */
 extern const struct ommai_text_family ommai_text_ernie;
+/* pairs of neighbours, norms after attention and feed-forward part; contiguous sections */
+extern const struct ommai_text_family ommai_text_glm;
 /* MLA, sigmoid router, shared experts, rope_1d */
 extern const struct ommai_text_family ommai_text_deepseek;

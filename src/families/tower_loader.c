@@ -106,14 +106,20 @@ static const char *pick_prefix(const struct ommai_weight_loader *loader, const s
   return names->prefixes[ommai_loader_find(loader, probe) ? 1 : 0];
 }
 
-static enum omma_status load_norm(const struct load *load, struct full_name name, int64_t n, struct ommai_vision_norm *norm,
-                                  struct omma_error *error) {
+static enum omma_status load_norm_of(const struct load *load, enum ommai_vision_norm_kind kind, struct full_name name,
+                                     int64_t n, struct ommai_vision_norm *norm, struct omma_error *error) {
   char full[OMMAI_LOADER_MAX_NAME + 1];
   snprintf(full, sizeof full, "%s.weight", name.text);
   OMMAI_TRY(ommai_loader_vector(load->loader, full, 1, &n, &norm->weight, error));
-  if (load->config->norm == OMMAI_VISION_RMS_NORM) return OMMA_OK;
+  if (kind == OMMAI_VISION_RMS_NORM) return OMMA_OK;
   snprintf(full, sizeof full, "%s.bias", name.text);
   return ommai_loader_vector(load->loader, full, 1, &n, &norm->bias, error);
+}
+
+/* Of the kind that the tower has. */
+static enum omma_status load_norm(const struct load *load, struct full_name name, int64_t n, struct ommai_vision_norm *norm,
+                                  struct omma_error *error) {
+  return load_norm_of(load, load->config->norm, name, n, norm, error);
 }
 
 /* Parts of n_out outputs each, stacked, with the call of the layer. */
@@ -161,6 +167,19 @@ static enum omma_status load_qkv(const struct load *load, int64_t index, struct 
   return load_matrix(load, OMMAI_ROLE_TOWER_QKV, full_name(load, names->block, index, names->qkv), 3 * h, h, call, out, error);
 }
 
+/* The norms of the heads of q and k. */
+static enum omma_status load_head_norms(const struct load *load, int64_t index, struct ommai_vision_block *block,
+                                        struct omma_error *error) {
+  struct ommai_vision_norm q = {0}, k = {0};
+  const struct full_name names[2] = {full_name(load, load->names->block, index, load->names->q_norm),
+                                     full_name(load, load->names->block, index, load->names->k_norm)};
+  enum omma_status status = load_norm_of(load, OMMAI_VISION_RMS_NORM, names[0], load->config->head_dim, &q, error);
+  if (status == OMMA_OK) status = load_norm_of(load, OMMAI_VISION_RMS_NORM, names[1], load->config->head_dim, &k, error);
+  block->q_norm = q.weight;
+  block->k_norm = k.weight;
+  return status;
+}
+
 static enum omma_status load_block(const struct load *load, int64_t index, struct ommai_vision_block *block,
                                    struct omma_error *error) {
   const struct ommai_tower_names *names = load->names;
@@ -170,6 +189,7 @@ static enum omma_status load_block(const struct load *load, int64_t index, struc
                                    full_name(load, names->block, index, config->gated ? names->up : names->fc1)};
   OMMAI_TRY(load_norm(load, full_name(load, names->block, index, names->norm1), h, &block->norm1, error));
   OMMAI_TRY(load_norm(load, full_name(load, names->block, index, names->norm2), h, &block->norm2, error));
+  if (config->qk_norm) OMMAI_TRY(load_head_norms(load, index, block, error));
   OMMAI_TRY(load_qkv(load, index, &block->qkv, error));
   OMMAI_TRY(load_matrix(load, OMMAI_ROLE_TOWER_PROJ, full_name(load, names->block, index, names->proj), h, h,
                         ommai_vision_call_proj(config), &block->proj, error));
@@ -179,17 +199,44 @@ static enum omma_status load_block(const struct load *load, int64_t index, struc
                      ommai_vision_call_fc2(config), &block->fc2, error);
 }
 
+/* The steps between the norm of a merger and its fc1. */
+static enum omma_status load_merger_entry(const struct load *load, const struct ommai_merger_names *names,
+                                          struct ommai_vision_merger *merger, struct omma_error *error) {
+  const struct ommai_vision_config *config = load->config;
+  int64_t width = ommai_vision_merger_width(config);
+  const int64_t kernel[3] = {config->hidden_size, config->merge_size, config->merge_size};
+  if (config->merger.reduced_size) {
+    const struct full_name name = full_name(load, NULL, 0, names->reduce);
+    OMMAI_TRY(load_linear(load, OMMAI_ROLE_MERGER, &name, 1, width, true, 4, kernel,
+                          ommai_vision_call_merger_reduce(config, tower_type(load)), &merger->reduce, error));
+  }
+  if (!config->merger.projected) return OMMA_OK;
+  const struct full_name name = full_name(load, NULL, 0, names->project);
+  OMMAI_TRY(load_linear(load, OMMAI_ROLE_MERGER, &name, 1, width, !names->unbiased, 2, &width,
+                        ommai_vision_call_merger_project(config), &merger->project, error));
+  return load_norm_of(load, OMMAI_VISION_LAYER_NORM, full_name(load, NULL, 0, names->projected_norm), width,
+                      &merger->projected_norm, error);
+}
+
 static enum omma_status load_merger(const struct load *load, const char *group, int64_t index,
                                     const struct ommai_merger_names *names, bool norm_after_join,
                                     struct ommai_vision_merger *merger, struct omma_error *error) {
   const struct ommai_vision_config *config = load->config;
-  int64_t joined = config->hidden_size * ommai_vision_joined_patches(config);
+  int64_t joined = config->hidden_size * ommai_vision_joined_patches(config), width = ommai_vision_merger_width(config);
+  int64_t inner = ommai_vision_merger_inner(config);
+  bool gated = config->merger.gated, biased = !names->unbiased;
+  const struct full_name fc1[2] = {full_name(load, group, index, names->fc1),
+                                   full_name(load, group, index, gated ? names->up : names->fc1)};
+  const struct full_name fc2 = full_name(load, group, index, names->fc2);
   merger->norm_after_join = norm_after_join;
-  OMMAI_TRY(load_norm(load, full_name(load, group, index, names->norm), norm_after_join ? joined : config->hidden_size,
-                      &merger->norm, error));
-  OMMAI_TRY(load_matrix(load, OMMAI_ROLE_MERGER, full_name(load, group, index, names->fc1), joined, joined,
+  if (!config->merger.no_norm) {
+    OMMAI_TRY(load_norm(load, full_name(load, group, index, names->norm), norm_after_join ? joined : config->hidden_size,
+                        &merger->norm, error));
+  }
+  OMMAI_TRY(load_merger_entry(load, names, merger, error));
+  OMMAI_TRY(load_linear(load, OMMAI_ROLE_MERGER, fc1, gated ? 2 : 1, inner, biased, 2, &width,
                         ommai_vision_call_merger_fc1(config, tower_type(load)), &merger->fc1, error));
-  return load_matrix(load, OMMAI_ROLE_MERGER, full_name(load, group, index, names->fc2), config->out_hidden_size, joined,
+  return load_linear(load, OMMAI_ROLE_MERGER, &fc2, 1, config->out_hidden_size, biased, 2, &inner,
                      ommai_vision_call_merger_fc2(config), &merger->fc2, error);
 }
 

@@ -33,9 +33,13 @@ enum omma_status ommai_tower_parse(const json_t *vision, const char *where, cons
  * that divide every tile of rows. Errors: FORMAT, UNSUPPORTED. */
 enum omma_status ommai_tower_check_sizes(const char *where, struct ommai_vision_config *config, struct omma_error *error);
 
-/* Names of a merger's parts; linear layers have biases. */
+/* Names of a merger's parts, as far as the config has them. */
 struct ommai_merger_names {
   const char *norm, *fc1, *fc2;
+  const char *up;     /* where it is gated; fc1 is the gate then */
+  const char *reduce; /* [.., h, merge, merge], with a bias */
+  const char *project, *projected_norm;
+  bool unbiased; /* the linear layers but `reduce` have no biases */
 };
 
 /* What a family calls its tensors. Names are without `.weight` and `.bias` and follow a prefix. */
@@ -50,10 +54,11 @@ struct ommai_tower_names {
   const char *position_table;
   /* 2: [rows * columns, h]; 3: [rows, columns, h] */
   int position_dims;
-  /* `.N.` and one of the next seven follow */
+  /* `.N.` and one of the next nine names follow */
   const char *block;
   /* up: where the feed-forward is gated; fc1 is the gate then */
   const char *norm1, *norm2, *qkv, *proj, *fc1, *up, *fc2;
+  const char *q_norm, *k_norm; /* where the config has them */
   /* q, k and v, where the checkpoint has them and not qkv, or qkv is NULL; NULL: it never has */
   const char *apart[3];
   const char *final_norm; /* where the config has one */

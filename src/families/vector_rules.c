@@ -61,13 +61,14 @@ enum omma_status ommai_task_choose(const struct ommai_family *family, const stru
                                    enum omma_model_task wanted, const struct omma_allocator *allocator,
                                    struct ommai_model_config *config, enum omma_model_task *task, struct omma_error *error) {
   const struct ommai_vector_rules *rules = family->vectors;
-  if (wanted < OMMA_TASK_AUTO || wanted > OMMA_TASK_SCORE) {
+  if (wanted < OMMA_TASK_AUTO || wanted > OMMA_TASK_POOLING) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "task", "task: no such task: %d", (int)wanted);
   }
   *task = wanted;
-  if (wanted == OMMA_TASK_AUTO) {
+  if (wanted == OMMA_TASK_AUTO || wanted == OMMA_TASK_POOLING) {
     *task = OMMA_TASK_GENERATE;
     if (rules) OMMAI_TRY(find_task(documents, allocator, task, error));
+    if (wanted == OMMA_TASK_POOLING && *task == OMMA_TASK_GENERATE) *task = OMMA_TASK_EMBED;
   }
   if (*task == OMMA_TASK_GENERATE) return OMMA_OK;
   if (!rules) {

@@ -27,8 +27,9 @@ struct ommai_vector_rules {
 
 struct ommai_family;
 
-/* What the model is for: as `wanted` says, or for AUTO by its files and name. Sets what of its
- * config then differs. Errors: UNSUPPORTED (field "task"), ARGUMENT, and those of documents. */
+/* What the model is for: as `wanted` says, or for AUTO and POOLING by its files and name. Sets what
+ * of its config then differs. Errors: UNSUPPORTED (field "task"), ARGUMENT, and those of
+ * documents. */
 enum omma_status ommai_task_choose(const struct ommai_family *family, const struct ommai_documents *documents,
                                    enum omma_model_task wanted, const struct omma_allocator *allocator,
                                    struct ommai_model_config *config, enum omma_model_task *task, struct omma_error *error);

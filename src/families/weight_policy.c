@@ -8,7 +8,7 @@
 
 enum omma_dtype ommai_weight_type_compute(enum omma_weight_type wanted, enum ommai_cpu_level level) {
   if (wanted == OMMA_WEIGHTS_F32 || wanted == OMMA_WEIGHTS_BF16) return wanted == OMMA_WEIGHTS_BF16 ? OMMA_BF16 : OMMA_F32;
-  return level == OMMAI_CPU_AVX512_BF16 || level == OMMAI_CPU_NEON_BF16 ? OMMA_BF16 : OMMA_F32;
+  return level == OMMAI_CPU_AVX512_BF16 || level == OMMAI_CPU_AMX || level == OMMAI_CPU_NEON_BF16 ? OMMA_BF16 : OMMA_F32;
 }
 
 struct ommai_weight_kind ommai_weight_kind_dense(enum omma_dtype compute) {

@@ -26,6 +26,7 @@ enum omma_status ommai_image_fit(const struct ommai_fit_limits *limits, int32_t 
     case OMMAI_SIZING_SIDES_AND_AREA:
       OMMAI_TRY(ommai_enlarge_sides(limits->patch_size * limits->merge_size, &width, &height, error));
       return ommai_frame_fit(limits, width, height, 0, size, error);
+    case OMMAI_SIZING_FRAMES: return ommai_frame_fit(limits, width, height, limits->temporal_patch_size, size, error);
     case OMMAI_SIZING_AREA:
     case OMMAI_SIZING_WHOLE_BLOCKS: return ommai_frame_fit(limits, width, height, 0, size, error);
     case OMMAI_SIZING_PATCHES:

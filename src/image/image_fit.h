@@ -12,6 +12,8 @@ enum ommai_image_sizing {
   OMMAI_SIZING_WHOLE_BLOCKS,
   /* the same after a side shorter than a merge block is brought to it, the height first */
   OMMAI_SIZING_SIDES_AND_AREA,
+  /* smart_resize.h, where the image counts as the frames of one temporal patch */
+  OMMAI_SIZING_FRAMES,
   /* shrunk to max_pixels' worth of patches, then padded to whole merge blocks: fit_patches.h */
   OMMAI_SIZING_PATCHES
 };

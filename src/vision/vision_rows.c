@@ -8,11 +8,14 @@
 static void place_scratch(struct ommai_vision_scratch *scratch, const struct ommai_vision_config *config, enum omma_dtype dtype,
                           struct ommai_arena *arena) {
   int64_t h = config->hidden_size, joined = h * ommai_vision_joined_patches(config);
+  int64_t merged = ommai_max_i64(ommai_vision_merger_width(config), ommai_vision_merger_inner(config));
   int64_t projected = ommai_max_i64(3 * h, config->out_hidden_size);
   int64_t hidden = ommai_max_i64(ommai_max_i64(ommai_vision_patch_dim(config), config->intermediate_size), joined);
+  hidden = ommai_max_i64(hidden, merged);
+  if (config->merger.projected || config->merger.gated) projected = ommai_max_i64(projected, 2 * merged);
   if (config->gated) projected = ommai_max_i64(projected, ommai_vision_fc1_width(config));
   struct ommai_vision_scratch placed = {
-      .normed = ommai_arena_take(arena, (size_t)(OMMAI_MAX_TILE_ROWS * joined), ommai_dtype_size(dtype)),
+      .normed = ommai_arena_take(arena, (size_t)(OMMAI_MAX_TILE_ROWS * ommai_max_i64(joined, merged)), ommai_dtype_size(dtype)),
       .projected = ommai_arena_take(arena, (size_t)(OMMAI_MAX_TILE_ROWS * projected), sizeof(float)),
       .hidden = ommai_arena_take(arena, (size_t)(OMMAI_MAX_TILE_ROWS * hidden), ommai_dtype_size(dtype)),
       .cosine = ommai_arena_take(arena, (size_t)config->head_dim / 2, sizeof(float)),
@@ -61,10 +64,9 @@ bool ommai_vision_walk_next(const struct ommai_vision_rows *rows, struct ommai_r
 
 void ommai_vision_norm_rows(const struct ommai_vision_tower *tower, const struct ommai_vision_norm *norm, float eps,
                             const float *x, int64_t n_rows, int64_t width, void *out, enum omma_dtype out_type) {
-  bool rms = tower->config.norm == OMMAI_VISION_RMS_NORM;
   for (int64_t row = 0; row < n_rows; row++, x += width) {
     void *to = ommai_element(out, row * width, out_type);
-    if (rms) {
+    if (!norm->bias) {
       tower->ops->rms_norm(x, norm->weight, eps, width, to, out_type);
     } else {
       tower->ops->layer_norm(x, norm->weight, norm->bias, eps, width, to, out_type);
@@ -77,6 +79,16 @@ void ommai_vision_apply(struct ommai_vision_rows *rows, const struct ommai_visio
   int64_t start = ommai_vision_profile_start(rows->profiles);
   ommai_row_tiles_apply(&rows->tiles, linear->op, x, y, n_rows, worker);
   ommai_vision_profile_stop(rows->profiles, worker, OMMAI_VISION_LINEAR, start);
+}
+
+/* The heads of q and k of one row, in their place. */
+static void norm_heads(const struct ommai_vision_tower *tower, const struct ommai_vision_block *weights, float *qk) {
+  const struct ommai_vision_config *config = &tower->config;
+  int64_t d = config->head_dim;
+  for (int64_t h = 0; config->qk_norm && h < 2 * config->n_heads; h++) {
+    const float *weight = h < config->n_heads ? weights->q_norm : weights->k_norm;
+    tower->ops->rms_norm(qk + h * d, weight, config->norm_eps, d, qk + h * d, OMMA_F32);
+  }
 }
 
 /* q and k of one row turned, v as it is, everything rounded once; from and to [3h]. */
@@ -108,8 +120,10 @@ static void project_qkv(struct ommai_vision_rows *rows, struct ommai_row_tile ti
   for (struct ommai_vision_walk walk = {.row = tile.first}; ommai_vision_walk_next(rows, tile, &walk);) {
     for (int64_t i = 0; i < walk.span.n_patches; i++) {
       int64_t row = walk.row + i;
-      rotate_row(rows, ommai_vision_span_position(&walk.span, config->merge_size, i),
-                 scratch->projected + (row - tile.first) * 3 * h, ommai_element(rows->qkv, row * 3 * h, tower->dtype), scratch);
+      float *projected = scratch->projected + (row - tile.first) * 3 * h;
+      norm_heads(tower, weights, projected);
+      rotate_row(rows, ommai_vision_span_position(&walk.span, config->merge_size, i), projected,
+                 ommai_element(rows->qkv, row * 3 * h, tower->dtype), scratch);
     }
   }
 }
@@ -120,22 +134,25 @@ void ommai_vision_enter_tile(struct ommai_vision_rows *rows, int64_t index, int 
   project_qkv(rows, tile, 0, worker);
 }
 
+void ommai_vision_gate_rows(const struct ommai_vision_tower *tower, const float *projected, int64_t n_rows, int64_t width,
+                            void *out) {
+  for (int64_t row = 0; row < n_rows; row++) {
+    const float *gate = projected + row * 2 * width;
+    tower->ops->silu_mul(gate, gate + width, width, ommai_element(out, row * width, tower->dtype), tower->dtype);
+  }
+}
+
 /* x += fc2(..fc1(norm2 x)) for a tile's rows of the residual. */
 static void feed_forward(struct ommai_vision_rows *rows, const struct ommai_vision_block *weights, float *residual,
                          int64_t n_rows, int worker) {
   const struct ommai_vision_tower *tower = rows->tower;
   const struct ommai_vision_config *config = &tower->config;
   struct ommai_vision_scratch *scratch = &rows->scratch[worker];
-  int64_t intermediate = config->intermediate_size;
   ommai_vision_norm_rows(tower, &weights->norm2, config->norm_eps, residual, n_rows, config->hidden_size, scratch->normed,
                          tower->dtype);
   if (config->gated) {
     ommai_vision_apply(rows, &weights->fc1, scratch->normed, scratch->projected, n_rows, worker);
-    for (int64_t row = 0; row < n_rows; row++) {
-      const float *gate = scratch->projected + row * 2 * intermediate;
-      tower->ops->silu_mul(gate, gate + intermediate, intermediate,
-                           ommai_element(scratch->hidden, row * intermediate, tower->dtype), tower->dtype);
-    }
+    ommai_vision_gate_rows(tower, scratch->projected, n_rows, config->intermediate_size, scratch->hidden);
   } else {
     ommai_vision_apply(rows, &weights->fc1, scratch->normed, scratch->hidden, n_rows, worker);
   }

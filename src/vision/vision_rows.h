@@ -9,9 +9,9 @@
 
 /* What one worker needs for its tile; every buffer has OMMAI_MAX_TILE_ROWS rows. */
 struct ommai_vision_scratch {
-  void *normed;         /* dtype [OMMAI_MAX_TILE_ROWS, h]; joined rows of the mergers as well */
+  void *normed;         /* dtype [OMMAI_MAX_TILE_ROWS, h]; rows of the mergers as well */
   float *projected;     /* f32 [OMMAI_MAX_TILE_ROWS, max(3h, out)], gate and up where there are */
-  void *hidden;         /* dtype [OMMAI_MAX_TILE_ROWS, max(patch_dim, intermediate, 4h)] */
+  void *hidden;         /* dtype [OMMAI_MAX_TILE_ROWS, max(patch_dim, intermediate, 4h, merger)] */
   float *cosine, *sine; /* [head_dim / 2] */
 };
 
@@ -58,6 +58,11 @@ bool ommai_vision_walk_next(const struct ommai_vision_rows *rows, struct ommai_r
 /* Norms n_rows rows of x [n_rows, width] into out [n_rows, width] of out_type. */
 void ommai_vision_norm_rows(const struct ommai_vision_tower *tower, const struct ommai_vision_norm *norm, float eps,
                             const float *x, int64_t n_rows, int64_t width, void *out, enum omma_dtype out_type);
+
+/* silu(gate) * up: projected f32 [n_rows, 2 * width], gate and then up in each row, to out dtype
+ * [n_rows, width]. */
+void ommai_vision_gate_rows(const struct ommai_vision_tower *tower, const float *projected, int64_t n_rows, int64_t width,
+                            void *out);
 
 /* A linear layer of a block or merger over n_rows rows of a tile. */
 void ommai_vision_apply(struct ommai_vision_rows *rows, const struct ommai_vision_linear *linear, const void *x, void *y,

@@ -22,6 +22,19 @@
 
 enum ommai_vision_norm_kind { OMMAI_VISION_LAYER_NORM, OMMAI_VISION_RMS_NORM };
 
+/* How the patches of a block become a token, by steps of which all but fc1 and fc2 are optional:
+ *   norm of each patch, or of all of a block -> joined [merge^2 * h]
+ *   reduce: a matrix [reduced_size, h * merge^2] that takes the joined values channel by channel
+ *   a square matrix, LayerNorm, gelu (erf)
+ *   fc1 to inner_size, gelu (erf), or gated: silu(gate x) * up x;  fc2 to out_hidden_size */
+struct ommai_vision_merger_config {
+  bool no_norm;
+  int64_t reduced_size; /* 0: no such matrix */
+  bool projected;       /* the square matrix and what follows it */
+  int64_t inner_size;   /* 0: as many as fc1 takes */
+  bool gated;
+};
+
 struct ommai_vision_config {
   int64_t depth, hidden_size, n_heads, head_dim, intermediate_size;
   int64_t patch_size, temporal_patch_size, merge_size, in_channels;
@@ -29,6 +42,7 @@ struct ommai_vision_config {
   enum ommai_vision_norm_kind norm;
   float norm_eps, merger_norm_eps;
   bool final_norm; /* after the last block, before the merger */
+  bool qk_norm;    /* RMSNorm of each head of q and k, before they are turned; norm_eps */
   /* feed-forward fc2(silu(gate x) * up x), fc1 being gate and up stacked; else fc2(activation(fc1
    * x)) */
   bool gated;
@@ -37,8 +51,9 @@ struct ommai_vision_config {
   int64_t position_rows, position_columns; /* of the table of learned positions */
   enum ommai_rope_kind rope;
   double rope_theta;
-  int64_t window_size;                   /* side of a window in merged tokens; 0: none */
-  bool windowed[OMMAI_VISION_MAX_DEPTH]; /* blocks whose attention stays inside windows */
+  int64_t window_size;                      /* side of a window in merged tokens; 0: none */
+  bool windowed[OMMAI_VISION_MAX_DEPTH];    /* blocks whose attention stays inside windows */
+  struct ommai_vision_merger_config merger; /* all zero where the tower has deepstack */
   int64_t n_deepstack;
   int64_t deepstack_layers[OMMAI_VISION_MAX_DEEPSTACK]; /* ascending block numbers */
   /* each one's merger, by its number in the checkpoint */
@@ -65,6 +80,14 @@ static inline int64_t ommai_vision_fc1_width(const struct ommai_vision_config *c
   return config->intermediate_size * (config->gated ? 2 : 1);
 }
 
+/* Inputs of the merger's fc1; and its inner width, twice as many outputs where it is gated. */
+static inline int64_t ommai_vision_merger_width(const struct ommai_vision_config *config) {
+  return config->merger.reduced_size ? config->merger.reduced_size : config->hidden_size * ommai_vision_joined_patches(config);
+}
+static inline int64_t ommai_vision_merger_inner(const struct ommai_vision_config *config) {
+  return config->merger.inner_size ? config->merger.inner_size : ommai_vision_merger_width(config);
+}
+
 /* A linear layer and the one call it is used in. */
 struct ommai_vision_linear {
   struct ommai_linear *linear;
@@ -72,20 +95,21 @@ struct ommai_vision_linear {
 };
 
 struct ommai_vision_norm {
-  float *weight, *bias; /* [d]; no bias in an RMSNorm */
+  float *weight, *bias; /* [d]; without a bias it is an RMSNorm */
 };
 
 struct ommai_vision_block {
   struct ommai_vision_norm norm1, norm2;
+  float *q_norm, *k_norm; /* [head_dim]; NULL: none */
   struct ommai_vision_linear qkv, proj, fc1, fc2;
 };
 
-/* Joins merge^2 patches to one token. The norm runs over each patch [hidden_size], or over the
- * joined row. */
+/* Joins merge^2 patches to one token: struct ommai_vision_merger_config. The norm runs over each
+ * patch [hidden_size], or over the joined row. */
 struct ommai_vision_merger {
   bool norm_after_join;
-  struct ommai_vision_norm norm;
-  struct ommai_vision_linear fc1, fc2; /* gelu (erf) between */
+  struct ommai_vision_norm norm, projected_norm;
+  struct ommai_vision_linear reduce, project, fc1, fc2;
 };
 
 struct ommai_vision_tower {
@@ -113,6 +137,8 @@ struct ommai_linear_call ommai_vision_call_qkv(const struct ommai_vision_config 
 struct ommai_linear_call ommai_vision_call_proj(const struct ommai_vision_config *config);
 struct ommai_linear_call ommai_vision_call_fc1(const struct ommai_vision_config *config, enum omma_dtype dtype);
 struct ommai_linear_call ommai_vision_call_fc2(const struct ommai_vision_config *config);
+struct ommai_linear_call ommai_vision_call_merger_reduce(const struct ommai_vision_config *config, enum omma_dtype dtype);
+struct ommai_linear_call ommai_vision_call_merger_project(const struct ommai_vision_config *config);
 struct ommai_linear_call ommai_vision_call_merger_fc1(const struct ommai_vision_config *config, enum omma_dtype dtype);
 struct ommai_linear_call ommai_vision_call_merger_fc2(const struct ommai_vision_config *config);
 

@@ -142,12 +142,12 @@ static void look_at_pages(const struct decoder_bench *bench, int64_t sequence, u
   for (int64_t layer = 0; layer < bench->decoder->config.n_layers; layer++) {
     const struct ommai_layer_group *group = &cache->layout.groups[cache->layout.group[layer]];
     bool snapshot = group->state.kind == OMMAI_STATE_SNAPSHOT;
-    size_t size = (size_t)ommai_kv_page_stride(cache, layer) * ommai_dtype_size(cache->dtype);
-    if (snapshot) size = group->state.page_bytes / (size_t)group->n_layers;
+    size_t stride = (size_t)ommai_kv_page_stride(cache, layer) * ommai_dtype_size(cache->dtype);
+    size_t size = (snapshot ? group->state.page_bytes : stride) / (size_t)group->n_layers;
     for (int64_t i = 0; i < (snapshot ? 1 : (shared[sequence].end + 63) / 64); i++) {
       int32_t page = shared[sequence].pages[i];
       unsigned char *memory = ommai_kv_layer_keys(cache, layer);
-      memory = snapshot ? ommai_kv_snapshot(cache, layer, page) : memory + (size_t)page * size;
+      memory = snapshot ? ommai_kv_snapshot(cache, layer, page) : memory + (size_t)page * stride;
       if (fill) memset(memory, value, size);
       for (size_t at = 0; at < size; at++) assert_int_equal(memory[at], value);
     }

@@ -28,6 +28,7 @@ static struct ommai_decoder_config make_config(enum decoder_kind kind) {
                                         .mrope_section = {4, 2, 2}};
   config.qkv_bias = kind == DECODER_BIASED;
   config.qk_norm = kind == DECODER_MOE;
+  config.rope_pairs = config.branch_norms = kind == DECODER_BRANCHES;
   ommai_decoder_set_layers(&config, &ommai_grouped_attention, &ommai_ffn_dense);
   if (kind == DECODER_RECURRENT) config.layers[0].mixer = config.layers[2].mixer = &toy_mixer;
   if (kind == DECODER_WINDOW) config.layers[0].window = config.layers[2].window = 100;
@@ -111,7 +112,8 @@ static void make_dense(struct decoder_fixture *fixture, struct test_random *rand
                        struct ommai_decoder_dense *made) {
   const struct ommai_decoder_config *config = &fixture->decoder.config;
   made->gate_up = make_linear(fixture, random, 2 * width, false, ommai_feed_forward_call_gate_up(config, width));
-  made->down = make_linear(fixture, random, config->hidden_size, false, ommai_feed_forward_call_down(config, width, true));
+  made->down = make_linear(fixture, random, config->hidden_size, false,
+                           ommai_feed_forward_call_down(config, width, !config->branch_norms));
 }
 
 static void make_expert(struct decoder_fixture *fixture, struct test_random *random, struct ommai_decoder_expert *made) {
@@ -147,6 +149,8 @@ static void make_layer(struct decoder_fixture *fixture, struct test_random *rand
   int64_t n_experts = config->experts.router.n_experts, dense = ommai_decoder_dense_size(config, index);
   layer->input_norm = random_vector(random, config->hidden_size, 1, 0.2f);
   layer->post_norm = random_vector(random, config->hidden_size, 1, 0.2f);
+  if (config->branch_norms) layer->mixed_norm = random_vector(random, config->hidden_size, 1, 0.2f);
+  if (config->branch_norms) layer->ffn_norm = random_vector(random, config->hidden_size, 1, 0.2f);
   if (config->qk_norm) layer->q_norm = random_vector(random, config->head_dim, 1, 0.2f);
   if (config->qk_norm) layer->k_norm = random_vector(random, config->head_dim, 1, 0.2f);
   const struct ommai_linear_call qkv = ommai_decoder_call_qkv(config, index);
@@ -248,10 +252,10 @@ static void project_grouped(struct oracle *oracle, const struct ommai_decoder_la
   for (int64_t h = 0; h < config->n_heads; h++) {
     int64_t shared = h / (config->n_heads / config->n_kv_heads), d = config->head_dim;
     norm(q + h * d, layer->q_norm, config->norm_eps, d, part);
-    rotate(part, d, config->rope_theta, plain ? 0 : token, false);
+    rotate(part, d, config->rope_theta, plain ? 0 : token, config->rope_pairs);
     memcpy(q + h * d, part, (size_t)d * sizeof *part);
     norm(kv + shared * d, layer->k_norm, config->norm_eps, d, oracle->k[token] + h * d);
-    rotate(oracle->k[token] + h * d, d, config->rope_theta, plain ? 0 : token, false);
+    rotate(oracle->k[token] + h * d, d, config->rope_theta, plain ? 0 : token, config->rope_pairs);
     memcpy(oracle->v[token] + h * d, kv + kv_width + shared * d, (size_t)d * sizeof *part);
   }
 }
@@ -308,15 +312,16 @@ static void attend(const struct oracle *oracle, int64_t token, int64_t window, d
   }
 }
 
-/* x += factor * down(silu(gate) * up)(normed) */
+/* x += factor * down(silu(gate) * up)(normed), through a norm where there is a weight. */
 static void add_gated(const struct decoder_matrix *gate_up, const struct decoder_matrix *down, const double *normed,
-                      double factor, double *x) {
-  double wide[MAX_WIDTH], out[MAX_WIDTH];
+                      double factor, const float *weight, double eps, double *x) {
+  double wide[MAX_WIDTH], out[MAX_WIDTH], added[MAX_WIDTH];
   int64_t width = gate_up->n_out / 2;
   multiply(gate_up, 0, 2 * width, normed, wide);
   for (int64_t i = 0; i < width; i++) wide[i] = wide[i] / (1 + exp(-wide[i])) * wide[width + i];
   multiply(down, 0, down->n_out, wide, out);
-  for (int64_t i = 0; i < down->n_out; i++) x[i] += factor * out[i];
+  norm(out, weight, eps, down->n_out, added);
+  for (int64_t i = 0; i < down->n_out; i++) x[i] += factor * added[i];
 }
 
 static void feed_forward(const struct oracle *oracle, int64_t index, int at, double *x) {
@@ -327,7 +332,7 @@ static void feed_forward(const struct oracle *oracle, int64_t index, int at, dou
   double normed[MAX_WIDTH], logits[MAX_WIDTH];
   norm(x, layer->post_norm, config->norm_eps, config->hidden_size, normed);
   if (ommai_decoder_dense_size(config, index)) {
-    add_gated(matrix, matrix + 1, normed, 1, x);
+    add_gated(matrix, matrix + 1, normed, 1, layer->ffn_norm, config->norm_eps, x);
     matrix += 2;
   }
   if (!config->layers[index].ffn->routed) return;
@@ -337,7 +342,7 @@ static void feed_forward(const struct oracle *oracle, int64_t index, int at, dou
   for (int64_t e = 0; e < router->n_experts; e++) rounded[e] = (float)logits[e];
   ommai_router_choose(router, rounded, layer->router_bias, chosen, weights);
   for (int64_t j = 0; j < router->n_chosen; j++) {
-    add_gated(matrix + 1 + 2 * chosen[j], matrix + 2 + 2 * chosen[j], normed, weights[j], x);
+    add_gated(matrix + 1 + 2 * chosen[j], matrix + 2 + 2 * chosen[j], normed, weights[j], NULL, 0, x);
   }
 }
 
@@ -346,7 +351,7 @@ static void run_layer(struct oracle *oracle, int64_t index) {
   const struct ommai_decoder_layer *layer = &oracle->fixture->decoder.layers[index];
   bool is_mla = config->layers[index].mixer == &ommai_mla_attention, is_toy = config->layers[index].mixer == &toy_mixer;
   const struct decoder_matrix *qkv = next(oracle), *heads = is_mla ? next(oracle) : NULL, *o = next(oracle);
-  double normed[MAX_WIDTH], attended[MAX_WIDTH], out[MAX_WIDTH];
+  double normed[MAX_WIDTH], attended[MAX_WIDTH], out[MAX_WIDTH], added[MAX_WIDTH];
   for (int64_t i = 0; i < oracle->n; i++) {
     norm(oracle->x[i], layer->input_norm, config->norm_eps, config->hidden_size, normed);
     if (is_mla) {
@@ -362,7 +367,8 @@ static void run_layer(struct oracle *oracle, int64_t index) {
       attend(oracle, i, config->layers[index].window, attended);
     }
     multiply(o, 0, config->hidden_size, attended, out);
-    for (int64_t j = 0; j < config->hidden_size; j++) oracle->x[i][j] += out[j];
+    norm(out, layer->mixed_norm, config->norm_eps, config->hidden_size, added);
+    for (int64_t j = 0; j < config->hidden_size; j++) oracle->x[i][j] += added[j];
     feed_forward(oracle, index, oracle->at, oracle->x[i]);
   }
   oracle->at += 2 * (ommai_decoder_dense_size(config, index) > 0);

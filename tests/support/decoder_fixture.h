@@ -7,8 +7,17 @@
 /* BIASED: grouped, biased q, k, v. MOE: grouped, normed q and k, a softmax router, every layer
  * routed. MLA: one dense layer, then routed ones with groups, a bias for the choice and shared
  * experts. RECURRENT: layers with toy_mixer around a grouped one. WINDOW: layers that see 100
- * positions around one that sees all. */
-enum decoder_kind { DECODER_BIASED, DECODER_MOE, DECODER_MLA, DECODER_RECURRENT, DECODER_WINDOW, DECODER_KINDS };
+ * positions around one that sees all. BRANCHES: neighbours of a head turn together, and what
+ * attention and feed-forward part give is normed. */
+enum decoder_kind {
+  DECODER_BIASED,
+  DECODER_MOE,
+  DECODER_MLA,
+  DECODER_RECURRENT,
+  DECODER_WINDOW,
+  DECODER_BRANCHES,
+  DECODER_KINDS
+};
 
 enum { DECODER_HIDDEN = 48, DECODER_VOCAB = 67 };
 

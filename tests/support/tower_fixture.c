@@ -61,7 +61,25 @@ static const struct ommai_vision_config configs[FIXTURE_TOWERS] = {
                                .position_rows = 5,
                                .position_columns = 7,
                                .rope = OMMAI_ROPE_PAIRS,
-                               .rope_theta = 10000}};
+                               .rope_theta = 10000},
+    [FIXTURE_TOWER_STEPS] = {.depth = 2,
+                             .hidden_size = 40,
+                             .n_heads = 2,
+                             .head_dim = 20,
+                             .intermediate_size = 37,
+                             .patch_size = 4,
+                             .temporal_patch_size = 2,
+                             .merge_size = 2,
+                             .in_channels = 3,
+                             .out_hidden_size = 28,
+                             .norm = OMMAI_VISION_RMS_NORM,
+                             .norm_eps = 1e-5f,
+                             .merger_norm_eps = 1e-5f,
+                             .final_norm = true,
+                             .qk_norm = true,
+                             .gated = true,
+                             .rope_theta = 10000,
+                             .merger = {.reduced_size = 28, .projected = true, .inner_size = 130, .gated = true}}};
 
 static float *random_vector(struct test_random *random, int64_t n, float mean, float spread) {
   float *values = ommai_allocate(&ommai_default_allocator, (size_t)n, sizeof *values);
@@ -69,10 +87,15 @@ static float *random_vector(struct test_random *random, int64_t n, float mean, f
   return values;
 }
 
+static void make_norm_of(struct test_random *random, enum ommai_vision_norm_kind kind, struct ommai_vision_norm *norm,
+                         int64_t n) {
+  norm->weight = random_vector(random, n, 1, 0.2f);
+  if (kind == OMMAI_VISION_LAYER_NORM) norm->bias = random_vector(random, n, 0, 0.2f);
+}
+
 static void make_norm(struct test_random *random, struct ommai_vision_norm *norm, const struct ommai_vision_config *config,
                       int64_t n) {
-  norm->weight = random_vector(random, n, 1, 0.2f);
-  if (config->norm == OMMAI_VISION_LAYER_NORM) norm->bias = random_vector(random, n, 0, 0.2f);
+  make_norm_of(random, config->norm, norm, n);
 }
 
 static void make_linear(struct test_random *random, const struct ommai_vision_tower *tower, enum ommai_weight_format format,
@@ -95,8 +118,17 @@ static void make_merger(struct test_random *random, const struct ommai_vision_to
   int64_t joined = config->hidden_size * ommai_vision_joined_patches(config);
   merger->norm_after_join = norm_after_join;
   make_norm(random, &merger->norm, config, norm_after_join ? joined : config->hidden_size);
-  make_linear(random, tower, format, joined, joined, ommai_vision_call_merger_fc1(config, tower->dtype), &merger->fc1);
-  make_linear(random, tower, format, config->out_hidden_size, joined, ommai_vision_call_merger_fc2(config), &merger->fc2);
+  int64_t width = ommai_vision_merger_width(config), inner = ommai_vision_merger_inner(config);
+  if (config->merger.reduced_size) {
+    make_linear(random, tower, format, width, joined, ommai_vision_call_merger_reduce(config, tower->dtype), &merger->reduce);
+  }
+  if (config->merger.projected) {
+    make_linear(random, tower, format, width, width, ommai_vision_call_merger_project(config), &merger->project);
+    make_norm_of(random, OMMAI_VISION_LAYER_NORM, &merger->projected_norm, width);
+  }
+  make_linear(random, tower, format, config->merger.gated ? 2 * inner : inner, width,
+              ommai_vision_call_merger_fc1(config, tower->dtype), &merger->fc1);
+  make_linear(random, tower, format, config->out_hidden_size, inner, ommai_vision_call_merger_fc2(config), &merger->fc2);
 }
 
 void fixture_tower_make(struct fixture_tower *fixture, int kind, int type, int n_workers) {
@@ -126,6 +158,8 @@ void fixture_tower_make(struct fixture_tower *fixture, int kind, int type, int n
     struct ommai_vision_block *block = &tower->blocks[i];
     make_norm(&random, &block->norm1, config, h);
     make_norm(&random, &block->norm2, config, h);
+    if (config->qk_norm) block->q_norm = random_vector(&random, config->head_dim, 1, 0.2f);
+    if (config->qk_norm) block->k_norm = random_vector(&random, config->head_dim, 1, 0.2f);
     make_linear(&random, tower, format, 3 * h, h, ommai_vision_call_qkv(config), &block->qkv);
     make_linear(&random, tower, format, h, h, ommai_vision_call_proj(config), &block->proj);
     make_linear(&random, tower, format, ommai_vision_fc1_width(config), h, ommai_vision_call_fc1(config, dtype), &block->fc1);

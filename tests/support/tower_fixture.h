@@ -10,6 +10,8 @@ enum {
   FIXTURE_TOWER_WINDOWS,  /* RMSNorm, gated feed-forward, windows of 2 x 2 merged tokens */
   /* LayerNorm, bicubic positions, adjacent rope, final norm, no time axis */
   FIXTURE_TOWER_BICUBIC,
+  /* RMSNorm, normed heads, gated feed-forward, a merger of all steps, final norm */
+  FIXTURE_TOWER_STEPS,
   FIXTURE_TOWERS
 };
 

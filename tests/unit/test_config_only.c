@@ -44,6 +44,7 @@ struct released {
 #define QWEN2_5 "Qwen2.5-VL's published values"
 #define QWEN3 "Qwen3-VL's published values"
 #define PADDLE "PaddleOCR-VL's published values"
+#define GLM "GLM-OCR's published values"
 #define KIMI "Kimi-VL-A3B-Instruct's published values (Thinking-2506 has in_token_limit 16384 instead of 4096)"
 
 /* Parameters: summed by hand from the shapes in docs/models. An image of 1000 x 700 becomes 1008 x
@@ -67,6 +68,7 @@ static const struct released released[] = {
     {"kimi-vl-a3b-instruct", "kimi_vl", 16.4, 16407656048, 447545840, 27, 27, 163840 * 2048, 900, 0, 0, 802816, KIMI},
     {"kimi-vl-a3b-thinking-2506", "kimi_vl", 16.4, 16407656048, 447545840, 27, 27, 163840 * 2048, 900, 0, 0, 802816, KIMI},
     {"paddleocr-vl-0.9b", "paddleocr_vl", 0.9, 905601648, 438947440, 18, 27, 103424 * 1024, 900, 0, 112896, 1003520, PADDLE},
+    {"glm-ocr", "glm_ocr", 1.11, 1107405824, 434120192, 16, 24, 59392 * 1536, 900, 0, 12544, 9633792, GLM},
 };
 
 static void expect_model(const struct released *size, const struct omma_model_info *info) {

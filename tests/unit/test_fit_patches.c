@@ -71,8 +71,33 @@ static void rules_choose_the_size(void **state) {
   assert_true(size.width == 640 && size.height == 480 && size.padded_width == 644 && size.padded_height == 504);
 }
 
+/* Cases of a width and a height, and what they become; 0: the ratio of the sides is refused. */
+static void expect_sizes(const struct ommai_fit_limits *limits, const int32_t (*cases)[4], size_t n) {
+  struct ommai_fitted_size size;
+  struct omma_error error;
+  for (size_t i = 0; i < n; i++) {
+    enum omma_status status = ommai_image_fit(limits, cases[i][0], cases[i][1], &size, &error);
+    assert_int_equal(status, cases[i][2] ? OMMA_OK : OMMA_ERROR_LIMIT);
+    if (status == OMMA_OK && (size.width != cases[i][2] || size.height != cases[i][3])) {
+      fail_msg("%d x %d: %d x %d", cases[i][0], cases[i][1], size.width, size.height);
+    }
+  }
+}
+
+/* As the frames of one temporal patch, as transformers' Glm46VImageProcessor does. */
+static void an_image_counts_as_two_frames(void **state) {
+  (void)state;
+  static const int32_t cases[][4] = {
+      {640, 480, 644, 476}, {20, 10, 112, 56},        {10, 20, 56, 112},        {27, 1, 756, 28}, {1, 27, 28, 756},
+      {3, 3, 84, 84},       {5000, 27, 5180, 28},     {27, 5600, 0, 0},         {1, 1, 84, 84},   {28, 28, 84, 84},
+      {300, 13, 644, 28},   {2000, 3000, 1792, 2688}, {4000, 5000, 1960, 2436},
+  };
+  const struct ommai_fit_limits limits = {OMMAI_SIZING_FRAMES, 14, 2, 2, 12544, 9633792};
+  expect_sizes(&limits, cases, sizeof cases / sizeof *cases);
+}
+
 /* Sides shorter than a merge block are brought to it first, the height before the width, as
- * transformers' PaddleOCRVLImageProcessor does; 0: it refuses the ratio of the sides. */
+ * transformers' PaddleOCRVLImageProcessor does. */
 static void short_sides_are_enlarged_first(void **state) {
   (void)state;
   static const int32_t cases[][4] = {
@@ -83,13 +108,7 @@ static void short_sides_are_enlarged_first(void **state) {
   const struct ommai_fit_limits limits = {OMMAI_SIZING_SIDES_AND_AREA, 14, 2, 1, 112896, 1003520};
   struct ommai_fitted_size size;
   struct omma_error error;
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    enum omma_status status = ommai_image_fit(&limits, cases[i][0], cases[i][1], &size, &error);
-    assert_int_equal(status, cases[i][2] ? OMMA_OK : OMMA_ERROR_LIMIT);
-    if (status == OMMA_OK && (size.width != cases[i][2] || size.height != cases[i][3])) {
-      fail_msg("%d x %d: %d x %d", cases[i][0], cases[i][1], size.width, size.height);
-    }
-  }
+  expect_sizes(&limits, cases, sizeof cases / sizeof *cases);
   assert_fails(ommai_image_fit(&limits, INT32_MAX, 1, &size, &error), OMMA_ERROR_LIMIT, "too narrow", &error);
 }
 
@@ -97,7 +116,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rules_choose_the_size),       cmocka_unit_test(short_sides_are_enlarged_first),
       cmocka_unit_test(sizes_are_the_official_ones), cmocka_unit_test(sides_have_a_limit),
-      cmocka_unit_test(padding_moves_rows),
+      cmocka_unit_test(padding_moves_rows),          cmocka_unit_test(an_image_counts_as_two_frames),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

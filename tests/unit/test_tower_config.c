@@ -12,6 +12,7 @@
 #define QWEN2_5_VL &ommai_family_qwen2_5_vl
 #define KIMI_VL &ommai_family_kimi_vl
 #define PADDLEOCR_VL &ommai_family_paddleocr_vl
+#define GLM_OCR &ommai_family_glm_ocr
 
 static json_t *released(const char *name) {
   char path[1024];
@@ -179,6 +180,33 @@ static void a_flat_and_a_nested_configuration_are_the_same(void **state) {
   json_decref(root);
 }
 
+/* The released file, and the class's defaults where it has no sizes: another language model. */
+static void released_sizes_differ_from_the_classs(void **state) {
+  (void)state;
+  struct ommai_model_config config = {0};
+  struct ommai_vision_config expected = parse_released(GLM_OCR, "glm-ocr");
+  struct omma_error error;
+  struct listing listing = {0};
+  json_t *root = released("glm-ocr");
+  assert_int_equal(expected.merger.reduced_size, 1536);
+  assert_int_equal(expected.merger.inner_size, 4608);
+  assert_int_equal(describe(GLM_OCR, &expected, NULL, &listing), 434120192);
+  assert_string_equal(listing.last, "model.visual.merger.down_proj.weight");
+  json_object_set_new(root, "vision_config", json_pack("{s:s}", "model_type", "glm_ocr_vision"));
+  assert_ok(ommai_family_parse(GLM_OCR, root, "config.json", &config, &error), &error);
+  assert_memory_equal(&config.vision, &expected, sizeof expected);
+  assert_int_equal(config.text.head_dim, 128);
+  json_t *text = json_object_get(root, "text_config");
+  json_object_del(text, "head_dim");
+  json_object_del(text, "rope_parameters");
+  assert_fails(ommai_family_parse(GLM_OCR, root, "config.json", &config, &error), OMMA_ERROR_FORMAT, "[8, 12, 12], sums to 32",
+               &error);
+  json_object_set_new(text, "num_attention_heads", json_integer(24));
+  assert_ok(ommai_family_parse(GLM_OCR, root, "config.json", &config, &error), &error);
+  assert_int_equal(config.text.head_dim, 64);
+  json_decref(root);
+}
+
 /* ---- one key changed ---- */
 
 struct change {
@@ -237,6 +265,11 @@ static const struct change refused[] = {
     {PADDLEOCR_VL, "num_channels", "4", FORMAT, "\"num_channels\": expected 3 to 3, found 4"},
     {PADDLEOCR_VL, "num_attention_heads", "7", FORMAT, "hidden_size 1152 in 7 heads"},
     {PADDLEOCR_VL, "spatial_merge_size", "3", UNSUPPORTED, "merging 3 x 3 patches"},
+    {GLM_OCR, "hidden_act", "\"gelu\"", UNSUPPORTED, "expected \"silu\", found \"gelu\""},
+    {GLM_OCR, "attention_bias", "false", UNSUPPORTED, "\"attention_bias\": expected true, found false"},
+    {GLM_OCR, "rms_norm_eps", "1", FORMAT, "\"rms_norm_eps\""},
+    {GLM_OCR, "out_hidden_size", "1024", FORMAT, "out_hidden_size 1024 differs from text_config's hidden_size 1536"},
+    {GLM_OCR, "num_heads", "7", FORMAT, "hidden_size 1024 in 7 heads"},
 };
 
 static void unusable_values_are_named(void **state) {
@@ -247,6 +280,7 @@ static void unusable_values_are_named(void **state) {
     struct omma_error error;
     json_t *root = released(change->family == KIMI_VL        ? "kimi-vl-a3b-instruct"
                             : change->family == PADDLEOCR_VL ? "paddleocr-vl-0.9b"
+                            : change->family == GLM_OCR      ? "glm-ocr"
                             : change->family == QWEN2_VL     ? "qwen2-vl-2b"
                                                              : "qwen2.5-vl-32b");
     json_t *vision = json_object_get(root, "vision_config");
@@ -362,6 +396,7 @@ int main(void) {
       cmocka_unit_test(released_towers_with_windows),
       cmocka_unit_test(released_towers_with_a_projector),
       cmocka_unit_test(a_flat_and_a_nested_configuration_are_the_same),
+      cmocka_unit_test(released_sizes_differ_from_the_classs),
       cmocka_unit_test(unusable_values_are_named),
       cmocka_unit_test(class_defaults_stand_for_what_is_missing),
       cmocka_unit_test(deepstack_goes_by_blocks_and_mergers_by_the_list),

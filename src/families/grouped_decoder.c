@@ -1,8 +1,8 @@
-/* The language models of the Qwen vision-language families, Qwen2-VL, Qwen2.5-VL, Qwen3-VL and
- * Qwen3-VL MoE, Qwen3.5 and its MoE, and of PaddleOCR-VL, which are made of the same parts. Source:
+/* The language models with grouped attention, which are made of the same parts: those of Qwen2-VL,
+ * Qwen2.5-VL, Qwen3-VL and Qwen3-VL MoE, Qwen3.5 and its MoE, PaddleOCR-VL and GLM-OCR. Source:
  * transformers' modeling_qwen2_vl.py, modeling_qwen2_5_vl.py, modeling_qwen3_vl.py,
- * modeling_qwen3_vl_moe.py, modeling_qwen3_5.py, modeling_qwen3_5_moe.py, modeling_paddleocr_vl.py
- * and the released checkpoints. */
+ * modeling_qwen3_vl_moe.py, modeling_qwen3_5.py, modeling_qwen3_5_moe.py, modeling_paddleocr_vl.py,
+ * modeling_glm_ocr.py and the released checkpoints. */
 
 #include <stdio.h>
 #include <string.h>
@@ -118,6 +118,8 @@ static enum omma_status parse(const struct ommai_text_family *family, const json
   snprintf(where, sizeof where, "%s%s", path, nested ? ": text_config" : "");
   config->qkv_bias = family->qkv_bias;
   config->qk_norm = family->qk_norm;
+  config->rope_pairs = family->rope_pairs;
+  config->branch_norms = family->branch_norms;
   OMMAI_TRY(ommai_decoder_parse_common(text, where, family->norm_eps, config, error));
   if (!family->windows) OMMAI_TRY(ommai_decoder_refuse_windows(config, where, error));
   ommai_decoder_set_layers(config, &ommai_grouped_attention, &ommai_ffn_dense);
@@ -168,7 +170,7 @@ static enum omma_status load_experts(struct ommai_weight_loader *loader, const s
   OMMAI_TRY(ommai_decoder_load_router(loader, config, prefix, &layer->router, error));
   if (config->experts.shared_size > 0) {
     snprintf(name, sizeof name, "%s.shared_expert", prefix);
-    OMMAI_TRY(ommai_decoder_load_dense(loader, config, name, config->experts.shared_size, &layer->dense, error));
+    OMMAI_TRY(ommai_decoder_load_dense(loader, config, name, config->experts.shared_size, false, &layer->dense, error));
   }
   snprintf(name, sizeof name, "%s.experts.0.gate_proj.weight", prefix);
   if (ommai_loader_find(loader, name)) return ommai_decoder_load_experts(loader, config, prefix, layer, error);
@@ -214,13 +216,17 @@ static enum omma_status load_layer(const struct ommai_text_family *family, struc
   snprintf(mlp, sizeof mlp, "%s.mlp", prefix);
   OMMAI_TRY(load_norm(family, loader, prefix, "input_layernorm.weight", h, &layer->input_norm, error));
   OMMAI_TRY(load_norm(family, loader, prefix, "post_attention_layernorm.weight", h, &layer->post_norm, error));
+  if (config->branch_norms) {
+    OMMAI_TRY(load_norm(family, loader, prefix, "post_self_attn_layernorm.weight", h, &layer->mixed_norm, error));
+    OMMAI_TRY(load_norm(family, loader, prefix, "post_mlp_layernorm.weight", h, &layer->ffn_norm, error));
+  }
   if (config->layers[index].mixer == &ommai_delta_net) {
     OMMAI_TRY(ommai_hybrid_load_delta(loader, config, prefix, index, layer, error));
   } else {
     OMMAI_TRY(load_attention(family, loader, config, prefix, index, layer, error));
   }
   if (config->layers[index].ffn->routed) return load_experts(loader, config, mlp, layer, error);
-  return ommai_decoder_load_dense(loader, config, mlp, config->intermediate_size, &layer->dense, error);
+  return ommai_decoder_load_dense(loader, config, mlp, config->intermediate_size, family->fused_gate_up, &layer->dense, error);
 }
 
 /* Of the places where the language model's tensors may lie, the one that the checkpoint uses. */
@@ -287,4 +293,17 @@ const struct ommai_text_family ommai_text_ernie = {
     .rope_theta = 5e5,
     .mrope_section = {16, 24, 24},
     .tied = true,
+};
+
+const struct ommai_text_family ommai_text_glm = {
+    .parse = parse,
+    .load = load,
+    .prefixes = {"model.language_model", "model"},
+    .rope_pairs = true,
+    .branch_norms = true,
+    .fused_gate_up = true,
+    .head_dim_key = true,
+    .norm_eps = 1e-5,
+    .rope_theta = 1e4,
+    .mrope_section = {8, 12, 12},
 };
