@@ -1,13 +1,13 @@
 #!/bin/sh
 # Fuzzes what reads hostile input: specs of the attention operator, requests, model directories,
 # quantised ones, images, tokenizers, texts, replies, chat templates, schemas and patterns, tool
-# calls, and a whole server's connections. With clang the targets are built for libFuzzer under the
-# address and undefined behaviour sanitizers; without, with gcc's and a driver that mutates at
-# random. New inputs that reach new code are kept in build/fuzz/corpus. Ends with one line 'N
-# passed, N failed'.
+# calls, answers about documents, and a whole server's connections. With clang the targets are built
+# for libFuzzer under the address and undefined behaviour sanitizers; without, with gcc's and a
+# driver that mutates at random. New inputs that reach new code are kept in build/fuzz/corpus. Ends
+# with one line 'N passed, N failed'.
 set -u
 cd "$(dirname "$0")/.."
-targets="attention_plan attention_run chat chat_template gguf gguf_model grammar http bench_client model image quantized redis_reply request safetensors sampler terminal text tokenizer tool_calls"
+targets="attention_plan attention_run chat chat_template gguf gguf_model grammar http bench_client model image quantized reading redis_reply request safetensors sampler terminal text tokenizer tool_calls"
 usage="usage: tools/fuzz.sh [--seconds N] [TARGET...]
   --seconds N  for each target (default 600); two targets run at a time
   TARGET       $targets (default: all)"
@@ -25,7 +25,7 @@ folders_of() {
   case " $targets " in *" $1 "*) ;; *) echo "tools/fuzz.sh: no target $1" >&2; return 2 ;; esac
   if [ -d "fuzz/corpus/$1" ]; then echo "fuzz/corpus/$1"; fi
   case $1 in
-    chat_template) echo "tests/data/chat/templates" ;;
+    chat_template) echo "tests/data/chat/templates tests/data/chat/published tests/data/chat/own" ;;
     gguf) echo "tests/data/gguf" ;;
     safetensors) echo "tests/data/weights tests/data/weights/sharded" ;;
     image) echo "tests/data/image" ;;
