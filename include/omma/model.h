@@ -59,9 +59,16 @@ struct omma_quantization_method {
 OMMA_API bool omma_quantization_method(int index, struct omma_quantization_method *method);
 
 /* What a model is for. AUTO: what its files say: EMBED or SCORE for models that were trained for
- * vectors of inputs or scores of documents (docs/embeddings.md), else GENERATE. Any other value
- * overrules them; UNSUPPORTED (field "task") where the family has no form of prompts for it. */
-enum omma_model_task { OMMA_TASK_AUTO = 0, OMMA_TASK_GENERATE = 1, OMMA_TASK_EMBED = 2, OMMA_TASK_SCORE = 3 };
+ * vectors of inputs or scores of documents (docs/embeddings.md), else GENERATE. POOLING: the same,
+ * but EMBED instead of GENERATE. Any other value overrules them; UNSUPPORTED (field "task") where
+ * the family has no form of prompts for it. */
+enum omma_model_task {
+  OMMA_TASK_AUTO = 0,
+  OMMA_TASK_GENERATE = 1,
+  OMMA_TASK_EMBED = 2,
+  OMMA_TASK_SCORE = 3,
+  OMMA_TASK_POOLING = 4
+};
 
 struct omma_model_options {
   size_t struct_size;                   /* sizeof this struct, or 0: see omma.h */
@@ -197,7 +204,7 @@ struct omma_model_info {
   /* Maximum tokens of any answer (omma_model_options.generation_config). 0: no
    * limit. */
   int64_t max_tokens_limit;
-  enum omma_model_task task; /* never AUTO */
+  enum omma_model_task task; /* neither AUTO nor POOLING */
   /* The largest prompt of a vector or score, which longer ones are cut to. 0: another task. */
   int64_t max_input_tokens;
 };

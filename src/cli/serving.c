@@ -285,6 +285,31 @@ static int open_kv_publisher(const char *command, const struct ommai_serving *se
                                                                                   : ommai_failed_call(&error);
 }
 
+/* What vLLM's options and those of its older versions say of the model's use, in the order of what
+ * they mean. */
+enum runner { RUNNER_AUTO, RUNNER_GENERATE, RUNNER_POOLING };
+enum convert { CONVERT_AUTO, CONVERT_NONE, CONVERT_EMBED, CONVERT_CLASSIFY };
+static const char *const runners[] = {"auto", "generate", "pooling", NULL};
+static const char *const conversions[] = {"auto", "none", "embed", "classify", NULL};
+static const char *const tasks[] = {"auto", "generate", "embed", "score", "embedding", "classify", NULL};
+static const enum omma_model_task task_values[] = {OMMA_TASK_AUTO,  OMMA_TASK_GENERATE, OMMA_TASK_EMBED,
+                                                   OMMA_TASK_SCORE, OMMA_TASK_EMBED,    OMMA_TASK_SCORE};
+
+static int read_task(const char *command, const struct ommai_serving *serving, struct ommai_common *common) {
+  bool converts = serving->convert == CONVERT_EMBED || serving->convert == CONVERT_CLASSIFY;
+  if (serving->task && (serving->runner || serving->convert)) {
+    return ommai_usage_error("%s: --task: not together with --runner and --convert, which replace it", command);
+  }
+  if (converts && serving->runner == RUNNER_GENERATE) {
+    return ommai_usage_error("%s: --convert: %s: needs --runner pooling", command, conversions[serving->convert]);
+  }
+  common->task = (int)task_values[serving->task];
+  if (serving->runner == RUNNER_GENERATE) common->task = OMMA_TASK_GENERATE;
+  if (serving->runner == RUNNER_POOLING) common->task = OMMA_TASK_POOLING;
+  if (converts) common->task = serving->convert == CONVERT_EMBED ? OMMA_TASK_EMBED : OMMA_TASK_SCORE;
+  return OMMAI_EXIT_DONE;
+}
+
 int ommai_serving_open(const char *command, const struct ommai_serving *serving, const struct omma_server_options *server,
                        const struct ommai_strings *arguments, omma_progress progress, void *progress_context,
                        struct ommai_opened *opened) {
@@ -300,6 +325,7 @@ int ommai_serving_open(const char *command, const struct ommai_serving *serving,
   common.known_image_bytes = (int64_t)(serving->processor_cache_gb * GIB);
   if (common.known_image_bytes == 0) common.known_image_bytes = -1;
   int code = ommai_common_take_model(command, arguments, &common);
+  if (code == OMMAI_EXIT_DONE) code = read_task(command, serving, &common);
   if (code == OMMAI_EXIT_DONE) code = read_speculation(command, serving->speculative, &opening.engine);
   if (code == OMMAI_EXIT_DONE) code = open_store(serving, server, &opened->store);
   if (code == OMMAI_EXIT_DONE) code = open_kv_publisher(command, serving, &opened->kv_publisher);
@@ -340,6 +366,13 @@ void ommai_serving_close(struct ommai_opened *opened) {
 #define OMMAI_VALUES struct ommai_serving
 
 static const struct ommai_option request_table[] = {
+    OMMAI_CHOICE("runner", runner, "RUNNER", runners,
+                 "what the model is for: what its files say (auto), answers (generate), or vectors and scores (pooling)",
+                 .initial = "auto"),
+    OMMAI_CHOICE("convert", convert, "TASK", conversions,
+                 "what a model of --runner pooling gives: what its files say (auto, none), vectors (embed), or scores (classify)",
+                 .initial = "auto"),
+    OMMAI_CHOICE("task", task, "TASK", tasks, "the same in one word, as in older versions of vLLM", .initial = "auto"),
     OMMAI_WORDS("served-model-name", served_names, "NAME", "model names that requests may use",
                 .otherwise = "the last part of the model's path, and the path itself"),
     OMMAI_STRING("generation-config", common.generation_config, "DIR",

@@ -15,6 +15,7 @@ struct ommai_serving {
   int64_t max_queued_requests, max_queued_bytes; /* of a server */
   bool prefix_caching;
   int policy, scheduling; /* indices into the names of the table */
+  int runner, convert, task; /* likewise */
   const char *speculative, *structured_outputs;
   const char *reasoning_parser, *reasoning_config;
   bool auto_tool_choice, exclude_unused_tools;

@@ -1,6 +1,7 @@
 #include "attention/layout_rows.h"
 
 #include <omma/omma.h>
+#include <omma/service.h>
 #include <omma/tower.h>
 #include <omma/vectors.h>
 

@@ -187,18 +187,31 @@ static void add_sampling(struct ommai_log_line *line, const struct ommai_answer_
   if (sampling->max_tokens) ommai_log_line_integer(line, "max_tokens", sampling->max_tokens);
 }
 
-void ommai_access_log_request(struct ommai_http_call *call, const struct ommai_answer_fields *fields, int64_t n_images) {
+/* False where they are not asked for. */
+static bool begin_request(const struct ommai_http_call *call, const char *model, struct ommai_log_line *line) {
   const struct ommai_server *server = call->server;
+  if (!server->log || !server->log_requests) return false;
+  ommai_log_line_begin(line, call->allocator, server->log_json, "info", "request");
+  ommai_log_line_string(line, "client", call->access.client);
+  ommai_log_line_string(line, "path", call->access.path);
+  ommai_log_line_string(line, "request_id", call->request_id);
+  ommai_log_line_string(line, "model", model ? model : server->model_names[0]);
+  return true;
+}
+
+void ommai_access_log_request(struct ommai_http_call *call, const struct ommai_answer_fields *fields, int64_t n_images) {
   struct ommai_log_line line;
-  if (!server->log || !server->log_requests) return;
-  ommai_log_line_begin(&line, call->allocator, server->log_json, "info", "request");
-  ommai_log_line_string(&line, "client", call->access.client);
-  ommai_log_line_string(&line, "path", call->access.path);
-  ommai_log_line_string(&line, "request_id", call->request_id);
-  ommai_log_line_string(&line, "model", fields->model ? fields->model : server->model_names[0]);
+  if (!begin_request(call, fields->model, &line)) return;
   ommai_log_line_integer(&line, "stream", fields->stream);
   ommai_log_line_integer(&line, "n", fields->n);
   ommai_log_line_integer(&line, "images", n_images);
   add_sampling(&line, fields);
-  write_line(server, &line);
+  write_line(call->server, &line);
+}
+
+void ommai_access_log_inputs(struct ommai_http_call *call, const char *model, size_t n_inputs) {
+  struct ommai_log_line line;
+  if (!begin_request(call, model, &line)) return;
+  ommai_log_line_integer(&line, "inputs", (int64_t)n_inputs);
+  write_line(call->server, &line);
 }

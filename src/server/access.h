@@ -59,3 +59,5 @@ void ommai_access_log_progress(struct ommai_http_call *call, enum omma_stage sta
 /* A line for a request that will be answered, where those are asked for: its settings, never its
  * texts and images. */
 void ommai_access_log_request(struct ommai_http_call *call, const struct ommai_answer_fields *fields, int64_t n_images);
+/* The same for vectors and scores. model: NULL where none is named. */
+void ommai_access_log_inputs(struct ommai_http_call *call, const char *model, size_t n_inputs);

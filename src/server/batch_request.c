@@ -34,15 +34,19 @@ static bool read_custom_id(struct ommai_batch_request *request, const json_t *ro
 }
 
 static bool read_route(struct ommai_batch_request *request, const json_t *root, struct ommai_api_error *error) {
-  static const char *const paths[] = {"/v1/chat/completions", "/v1/completions", "/v1/responses"};
+  static const char *const paths[] = {"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings",
+                                      "/v1/score",            "/score",          "/v1/rerank",    "/rerank",
+                                      "/v2/rerank"};
   const char *method = NULL, *url = NULL, *rest;
   if (!ommai_field_string(root, "method", &method, error) || !ommai_field_string(root, "url", &url, error)) return false;
   if (!method || strcmp(method, "POST") != 0) return ommai_api_fail(error, 400, "method", "method must be \"POST\".");
   for (size_t i = 0; url && i < sizeof paths / sizeof *paths; i++) {
     if (strcmp(url, paths[i]) == 0) request->route = ommai_route_find(url, &rest);
   }
-  return request->route ||
-         ommai_api_fail(error, 400, "url", "url must be \"%s\", \"%s\" or \"%s\".", paths[0], paths[1], paths[2]);
+  return request->route || ommai_api_fail(error, 400, "url",
+                                          "url must be \"%s\", \"%s\" or \"%s\", or with a model of vectors or scores "
+                                          "\"%s\", \"%s\" or \"%s\".",
+                                          paths[0], paths[1], paths[2], paths[3], paths[4], paths[6]);
 }
 
 /* The seeds of lines are as far apart as the choices of one may reach. */
@@ -59,6 +63,11 @@ static bool read_body(struct ommai_batch_request *request, const json_t *root, s
   if (!json_is_object(body)) return ommai_api_fail(error, 400, "body", "Field required: body, an object.");
   if (!ommai_field_boolean(body, "stream", &stream, error)) return false;
   if (stream) return ommai_api_fail(error, 400, "stream", "A request of a batch cannot be streamed.");
+  const char *format = json_string_value(ommai_field_get(body, "encoding_format"));
+  if (format && strcmp(format, "bytes_only") == 0) {
+    return ommai_api_fail(error, 400, "encoding_format",
+                          "A line of a batch holds no bytes: encoding_format must be \"float\" or \"base64\".");
+  }
   if (add_seed(request, body)) request->body = json_dumps(body, JSON_COMPACT);
   return request->body || ommai_api_fail_memory(error);
 }
@@ -94,13 +103,7 @@ int ommai_batch_request_status(const struct ommai_batch_request *request) {
 bool ommai_batch_request_is_bad(const struct ommai_batch_request *request) { return request->is_bad; }
 
 static void release_call(struct ommai_batch_request *request) {
-  struct ommai_http_call *call = request->call;
-  if (!call) return;
-  pthread_mutex_lock(&call->lock);
-  call->on_reply = NULL;
-  pthread_mutex_unlock(&call->lock);
-  if (!ommai_http_call_has_reply(call)) ommai_http_call_leave(call);
-  ommai_http_call_release(call);
+  if (request->call) ommai_http_call_abandon(request->call);
   request->call = NULL;
 }
 
@@ -113,8 +116,8 @@ bool ommai_batch_request_start(struct ommai_batch_request *request, void (*on_re
   ommai_text_add(&call->body, request->body);
   call->route = request->route;
   call->protocol = ommai_protocol_of(request->route->path);
-  call->on_reply = on_reply;
-  call->on_reply_context = context;
+  call->on_news = on_reply;
+  call->on_news_context = context;
   call->job.run = ommai_route_run;
   ommai_http_call_retain(call);
   if (!call->body.failed && ommai_job_queue_push(request->server->jobs, &call->job, 0)) return true;

@@ -82,6 +82,7 @@ void ommai_http_call_release(struct ommai_http_call *call) {
 /* Under the lock. The IO thread then calls the access handler or the stream's reader again. */
 static void resume(struct ommai_http_call *call) {
   OMMAI_ASSERT_LOCKED(&call->lock);
+  if (call->on_news) call->on_news(call->on_news_context);
   if (!call->suspended) return;
   call->suspended = false;
   MHD_resume_connection(call->mhd);
@@ -103,7 +104,6 @@ void ommai_http_call_reply(struct ommai_http_call *call, int status, const char 
     call->waiting = false;
     resume(call);
   }
-  if (taken && call->on_reply) call->on_reply(call->on_reply_context);
   pthread_mutex_unlock(&call->lock);
   ommai_text_free(body);
 }
@@ -243,15 +243,25 @@ void ommai_http_call_keep_alive(struct ommai_http_call *call, int64_t before_ns)
 void ommai_http_call_add_engine_id(struct ommai_http_call *call, uint64_t id) {
   pthread_mutex_lock(&call->lock);
   bool gone = call->gone || call->ended;
-  if (call->n_engine_ids < OMMAI_MAX_CHOICES) call->engine_ids[call->n_engine_ids++] = id;
+  if (call->n_engine_ids < OMMAI_MAX_ENGINE_REQUESTS) call->engine_ids[call->n_engine_ids++] = id;
   pthread_mutex_unlock(&call->lock);
   if (gone) omma_engine_cancel(call->server->engine, id);
+}
+
+void ommai_http_call_drop_engine_id(struct ommai_http_call *call, uint64_t id) {
+  pthread_mutex_lock(&call->lock);
+  for (int i = 0; i < call->n_engine_ids; i++) {
+    if (call->engine_ids[i] != id) continue;
+    call->engine_ids[i] = call->engine_ids[--call->n_engine_ids];
+    break;
+  }
+  pthread_mutex_unlock(&call->lock);
 }
 
 /* The engine is called without our lock: its thread may be inside ommai_http_call_push at this
  * moment. */
 void ommai_http_call_cancel_engine(struct ommai_http_call *call) {
-  uint64_t ids[OMMAI_MAX_CHOICES];
+  uint64_t ids[OMMAI_MAX_ENGINE_REQUESTS];
   pthread_mutex_lock(&call->lock);
   int n_ids = call->n_engine_ids;
   memcpy(ids, call->engine_ids, sizeof ids);
@@ -280,4 +290,13 @@ void ommai_http_call_leave(struct ommai_http_call *call) {
   resume(call);
   pthread_mutex_unlock(&call->lock);
   ommai_http_call_cancel_engine(call);
+}
+
+void ommai_http_call_abandon(struct ommai_http_call *call) {
+  pthread_mutex_lock(&call->lock);
+  bool over = call->ended;
+  call->on_news = NULL;
+  pthread_mutex_unlock(&call->lock);
+  if (!over) ommai_http_call_leave(call);
+  ommai_http_call_release(call);
 }

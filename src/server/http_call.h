@@ -24,6 +24,8 @@ struct ommai_route;
 struct ommai_server;
 
 #define OMMAI_MAX_CHOICES 8 /* answers to one request, field `n` */
+/* Requests of the engine that one call has at the same time. */
+#define OMMAI_MAX_ENGINE_REQUESTS 64
 #define OMMAI_REQUEST_ID_SIZE 129
 
 /* A reply's header; the strings live as long as the server. */
@@ -83,13 +85,14 @@ struct ommai_http_call {
     bool close;
     struct ommai_text body;
   } reply;
-  /* called once, under the lock, when a whole reply is there; NULL: nobody */
-  void (*on_reply)(void *context);
-  void *on_reply_context;
+  /* Of a call without a connection: called under the lock when there is more to send, or the call
+   * is over; for a whole reply, once. NULL: nobody. */
+  void (*on_news)(void *context);
+  void *on_news_context;
   struct ommai_event *head, *tail;
   size_t pending_bytes;
   int64_t last_event_ns;
-  uint64_t engine_ids[OMMAI_MAX_CHOICES];
+  uint64_t engine_ids[OMMAI_MAX_ENGINE_REQUESTS];
   int n_engine_ids;
 };
 
@@ -133,6 +136,8 @@ void ommai_http_call_keep_alive(struct ommai_http_call *call, int64_t before_ns)
 /* Remembers a request of the engine, to be cancelled when the client goes; cancels it at once when
  * that has happened. */
 void ommai_http_call_add_engine_id(struct ommai_http_call *call, uint64_t id);
+/* Forgets one that is over, which makes room for another. */
+void ommai_http_call_drop_engine_id(struct ommai_http_call *call, uint64_t id);
 
 /* Cancels all requests of the engine that belong to it. */
 void ommai_http_call_cancel_engine(struct ommai_http_call *call);
@@ -146,3 +151,7 @@ bool ommai_http_call_is_gone(struct ommai_http_call *call);
 /* The client left: nothing is sent any more, the engine's requests are cancelled, the connection
  * closes. */
 void ommai_http_call_leave(struct ommai_http_call *call);
+
+/* Of a call without a connection: drops the reference of whoever began it. on_news is not called
+ * any more, and what is not over is cancelled. */
+void ommai_http_call_abandon(struct ommai_http_call *call);

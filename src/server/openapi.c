@@ -16,8 +16,10 @@
 #include "server/routes.h"
 #include "server/server_state.h"
 #include "server/token_endpoints.h"
+#include "server/vector_answer.h"
+#include "server/vector_endpoints.h"
 
-enum kind { CHAT, RESPONSES, MESSAGES, COUNT, COMPLETION, TOKENIZE, DETOKENIZE };
+enum kind { CHAT, RESPONSES, MESSAGES, COUNT, COMPLETION, TOKENIZE, DETOKENIZE, VECTORS };
 
 /* Requests that make the readers ask for everything: what is required, and values under which there
  * are further fields. Fields without such values need no mention. */
@@ -37,6 +39,10 @@ struct sample {
   "\"stream_options\":{\"include_usage\":true}"
 #define OF_CHATS \
   "\"mm_processor_kwargs\":{\"max_pixels\":1000000},\"chat_template_kwargs\":{},\"media_io_kwargs\":{\"video\":{\"fps\":1}}"
+
+#define EMBEDDING "{\"messages\":[{\"role\":\"user\",\"content\":" PARTS "}]," OF_CHATS "}"
+#define SCORED "{\"queries\":\"a\",\"documents\":[\"a\"]}"
+#define RANKED "{\"query\":\"a\",\"documents\":[\"a\"]}"
 
 static const struct sample samples[] = {
     {"/v1/chat/completions", CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}",
@@ -58,6 +64,13 @@ static const struct sample samples[] = {
     {"/v1/completions", COMPLETION, "{\"prompt\":\"a\"}", "{" COMMON ",\"prompt\":[\"a\"],\"logprobs\":1}"},
     {"/tokenize", TOKENIZE, "{}", "{\"prompt\":\"a\",\"messages\":[{\"role\":\"user\",\"content\":" PARTS "}]," OF_CHATS "}"},
     {"/detokenize", DETOKENIZE, "{\"tokens\":[1]}", "{}"},
+    {"/v1/embeddings", VECTORS, "{\"input\":\"a\"}", EMBEDDING},
+    {"/pooling", VECTORS, "{\"input\":\"a\"}", EMBEDDING},
+    {"/score", VECTORS, SCORED, "{}"},
+    {"/v1/score", VECTORS, SCORED, "{}"},
+    {"/rerank", VECTORS, RANKED, "{}"},
+    {"/v1/rerank", VECTORS, RANKED, "{}"},
+    {"/v2/rerank", VECTORS, RANKED, "{}"},
 };
 
 struct maker {
@@ -143,8 +156,9 @@ static bool read_tokens(const struct ommai_server *server, enum kind kind, json_
 
 /* Reads and drops a request, which is taken over. *chat is the address of the chat that it
  * became. */
-static bool read_request(struct ommai_server *server, enum kind kind, json_t *root, const void **chat,
+static bool read_request(struct ommai_server *server, const struct sample *sample, json_t *root, const void **chat,
                          struct ommai_api_error *error) {
+  enum kind kind = sample->kind;
   struct ommai_chat_source source;
   struct ommai_chat_request request;
   *chat = NULL;
@@ -155,9 +169,16 @@ static bool read_request(struct ommai_server *server, enum kind kind, json_t *ro
   }
   if (kind == DETOKENIZE) return read_tokens(server, kind, root, error);
   if (kind == TOKENIZE) read_tokens(server, kind, json_incref(root), error);
+  if (kind == VECTORS) {
+    bool good = ommai_vector_request_check(server, root, ommai_vector_rules_of(sample->path), error);
+    if (!good || !ommai_field_get(root, "messages")) {
+      json_decref(root);
+      return good;
+    }
+  }
   if (!convert(server, kind, root, &source, error)) return false;
   *chat = source.root;
-  bool good = ommai_chat_request_read(server, &source, kind == COUNT || kind == TOKENIZE, &request, error);
+  bool good = ommai_chat_request_read(server, &source, kind == COUNT || kind == TOKENIZE || kind == VECTORS, &request, error);
   ommai_chat_request_destroy(&request);
   return good;
 }
@@ -171,7 +192,7 @@ static void observe(struct maker *maker, const struct sample *sample, json_t *mo
   json_object_update(root, more);
   json_object_clear(maker->notes);
   ommai_fields_observe(take_note, maker);
-  read_request(maker->server, sample->kind, json_incref(root), &chat, &error);
+  read_request(maker->server, sample, json_incref(root), &chat, &error);
   ommai_fields_observe(NULL, NULL);
   schema = schema_of(maker->notes, members_at(maker->notes, root), root);
   json_object_update_recursive(own, schema);
@@ -210,7 +231,7 @@ static void drop_refused(const struct maker *maker, const struct sample *sample,
   json_object_foreach_safe(properties, next, key, schema) {
     json_t *root = json_loads(sample->required, 0, NULL);
     bool is_probe = !json_object_get(root, key) && !json_object_set_new(root, key, json_true());
-    bool good = read_request(maker->server, sample->kind, root, &chat, &error);
+    bool good = read_request(maker->server, sample, root, &chat, &error);
     if (is_probe && !good && strstr(error.message, "not supported")) json_object_del(properties, key);
   }
 }
@@ -227,6 +248,8 @@ static json_t *describe_body(struct maker *maker, const struct sample *sample) {
   }
   if (json_object_size(of_chat)) add_handed_on(maker->server, sample, own, of_chat);
   drop_refused(maker, sample, json_object_get(own, "properties"));
+  /* which are those of chats */
+  if (sample->kind == VECTORS) json_object_del(json_object_get(own, "properties"), "tools");
   json_object_foreach(needed, key, value) json_array_append_new(required, json_string(key));
   if (json_array_size(required)) json_object_set(own, "required", required);
   json_decref(required);

@@ -16,7 +16,13 @@ static const struct ommai_route routes[] = {
     {"/v1/messages", OMMAI_METHOD_POST, true, ommai_endpoint_messages},
     {"/v1/encodings/{key}", OMMAI_METHOD_GET, false, ommai_endpoint_encoding},
     {"/v1/messages/count_tokens", OMMAI_METHOD_POST, true, ommai_endpoint_count_tokens},
-    {"/v1/embeddings", OMMAI_METHOD_POST, true, ommai_endpoint_embeddings},
+    {"/v1/embeddings", OMMAI_METHOD_POST, true, ommai_endpoint_vectors},
+    {"/pooling", OMMAI_METHOD_POST, true, ommai_endpoint_vectors},
+    {"/score", OMMAI_METHOD_POST, true, ommai_endpoint_vectors},
+    {"/v1/score", OMMAI_METHOD_POST, true, ommai_endpoint_vectors},
+    {"/rerank", OMMAI_METHOD_POST, true, ommai_endpoint_vectors},
+    {"/v1/rerank", OMMAI_METHOD_POST, true, ommai_endpoint_vectors},
+    {"/v2/rerank", OMMAI_METHOD_POST, true, ommai_endpoint_vectors},
     {"/v1/models", OMMAI_METHOD_GET, false, ommai_endpoint_models},
     {"/v1/models/{model}", OMMAI_METHOD_GET, false, ommai_endpoint_model},
     {"/tokenize", OMMAI_METHOD_POST, true, ommai_endpoint_tokenize},
@@ -43,19 +49,34 @@ const struct ommai_route *ommai_route_find(const char *path, const char **rest) 
   return NULL;
 }
 
-/* Whether its answers are text that the model writes; images of chats can also be encoded alone. */
+/* Whether its answers are text that the model writes. */
 static bool generates(const struct ommai_route *route) {
-  return route->handle == ommai_endpoint_completions || route->handle == ommai_endpoint_responses ||
-         route->handle == ommai_endpoint_messages;
+  return route->handle == ommai_endpoint_chat || route->handle == ommai_endpoint_completions ||
+         route->handle == ommai_endpoint_responses || route->handle == ommai_endpoint_messages;
+}
+
+/* Whether the model is one for this route. What vectors and scores need, their handler checks. */
+static bool check_model(const struct ommai_server *server, const struct ommai_route *route, struct ommai_api_error *error) {
+  const struct omma_model_info *info = &server->info;
+  bool gives_vectors = info->task == OMMA_TASK_EMBED;
+  if (info->encoder_only) {
+    /* images of chats can also be encoded alone */
+    bool refused = route->handle == ommai_endpoint_vectors || (generates(route) && route->handle != ommai_endpoint_chat);
+    return !refused || ommai_api_fail(error, 400, NULL,
+                                      "This server only encodes images (--mm-encoder-only) and generates no text: send "
+                                      "them to /v1/chat/completions.");
+  }
+  if (!generates(route) || info->task == OMMA_TASK_GENERATE) return true;
+  return ommai_api_fail(error, 400, "model",
+                        "The model gives %s and generates no text: ask %s. Its family's Instruct and Thinking models answer.",
+                        gives_vectors ? "vectors of inputs" : "scores of documents",
+                        gives_vectors ? "/v1/embeddings, /v1/score or /v1/rerank" : "/v1/score or /v1/rerank");
 }
 
 void ommai_route_run(struct ommai_job *job) {
   struct ommai_http_call *call = (struct ommai_http_call *)job;
-  if (call->server->info.encoder_only && generates(call->route)) {
-    struct ommai_api_error error;
-    ommai_api_fail(
-        &error, 400, NULL,
-        "This server only encodes images (--mm-encoder-only) and generates no text: send them to /v1/chat/completions.");
+  struct ommai_api_error error;
+  if (!check_model(call->server, call->route, &error)) {
     ommai_http_call_fail(call, &error);
   } else if (!ommai_http_call_is_gone(call)) {
     call->route->handle(call);

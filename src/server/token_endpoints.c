@@ -1,4 +1,4 @@
-/* POST /tokenize and /detokenize, and the refusal of /v1/embeddings. */
+/* POST /tokenize and /detokenize. */
 #include <inttypes.h>
 
 #include "base/allocator.h"
@@ -146,14 +146,6 @@ static json_t *parse(struct ommai_http_call *call, struct ommai_api_error *error
   json_t *root = ommai_request_parse(call->body.data, call->body.size, error);
   ommai_text_free(&call->body);
   return root;
-}
-
-/* The server generates text with every model, also with one that `omma embed` takes. */
-void ommai_endpoint_embeddings(struct ommai_http_call *call) {
-  struct ommai_api_error error;
-  ommai_api_fail(&error, 400, "model",
-                 "The model does not support Embeddings API: the server generates text; `omma embed` gives vectors.");
-  ommai_http_call_fail(call, &error);
 }
 
 void ommai_endpoint_tokenize(struct ommai_http_call *call) {

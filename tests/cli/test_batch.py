@@ -116,7 +116,7 @@ def test_bad_lines_are_lines_of_output(batch):
         5: line("", {}),
         6: json.dumps({"method": "POST", "url": CHAT, "body": {}}),
         7: line("get", {}, method="GET"),
-        8: line("url", {}, "/v1/embeddings"),
+        8: line("url", {}, "/v1/audio/transcriptions"),
         9: json.dumps({"custom_id": "body", "method": "POST", "url": CHAT}),
         10: chat("stream", "Hello", stream=True),
         11: chat("good", "again"),

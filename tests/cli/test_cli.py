@@ -550,6 +550,7 @@ RELEASED = {
     "kimi-vl-a3b-instruct": ("kimi_vl", 27, 16.4, False),
     "kimi-vl-a3b-thinking-2506": ("kimi_vl", 27, 16.4, False),
     "paddleocr-vl-0.9b": ("paddleocr_vl", 18, 0.9056, False),
+    "glm-ocr": ("glm_ocr", 16, 1.1074, False),
 }
 CONFIGS = pathlib.Path(__file__).resolve().parent.parent / "data" / "configs"
 
@@ -1270,7 +1271,7 @@ def test_bench_encoder(omma, model, sizes, batch):
         assert result["separate"]["packed_is_faster_by"] == pytest.approx(ratio)
 
 
-@pytest.mark.parametrize("level", ["scalar", "avx2", "avx2_vnni", "avx512", "avx512_bf16", "neon", "neon_bf16"])
+@pytest.mark.parametrize("level", ["scalar", "avx2", "avx2_vnni", "avx512", "avx512_bf16", "amx", "neon", "neon_bf16"])
 def test_bench_encoder_holds_its_estimate(omma, level):
     demo = pathlib.Path(__file__).resolve().parents[2] / "models" / "demo"
     if level not in omma.json("info", "--json")["levels"]:

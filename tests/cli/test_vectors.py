@@ -157,3 +157,58 @@ def test_gguf_files(omma, scratch, images, tmp_path):
         wanted = run(omma, command, tmp_path / "plain", lines, tmp_path / "b.npy", *words)
         assert (found == wanted).all()
         assert omma.json("info", folder / "model.gguf", "--json", *mmproj)["model"]["task"] == {3: "embed", 4: "score"}[pooling]
+
+
+def run_batch(omma, model, tmp_path, lines, code):
+    """{custom_id: (status, body)}"""
+    source, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text("".join(json.dumps({"custom_id": name, "method": "POST", "url": url, "body": body}) + "\n" for name, url, body in lines))
+    done = omma("batch", model, "-i", source, "-o", output)
+    assert done.returncode == code, done.stderr.decode()
+    rows = [json.loads(row) for row in output.read_text().splitlines()]
+    return {row["custom_id"]: (row["response"]["status_code"], row["response"]["body"]) for row in rows}
+
+
+def test_lines_of_a_batch(omma, embedder, reranker, tmp_path):
+    """The same vectors and scores as the commands give."""
+    embedding, ranking = {"input": "a dog", "instruction": "Represent the user's input."}, {"query": "a dog", "documents": ["a cat", "a dog"]}
+    rows = run_batch(omma, embedder, tmp_path, [
+        ("vector", "/v1/embeddings", embedding), ("cosine", "/v1/score", {"queries": "a dog", "documents": "a dog"}),
+        ("bytes", "/v1/embeddings", {**embedding, "encoding_format": "bytes_only"}), ("chat", "/v1/chat/completions", {"messages": []})], 1)
+    wanted = run(omma, "embed", embedder, ['"a dog"'], tmp_path / "a.npy")[0]
+    assert rows["vector"][0] == 200 and (np.array(rows["vector"][1]["data"][0]["embedding"], np.float32) == wanted).all()
+    assert rows["cosine"][1]["data"][0]["score"] == pytest.approx(1, abs=1e-6)
+    assert rows["bytes"][0] == 400 and rows["chat"][0] == 400 and "/v1/embeddings" in rows["chat"][1]["error"]["message"]
+    (tmp_path / "out.jsonl").unlink()
+    scores = run(omma, "rerank", reranker, ['"a cat"', '"a dog"'], tmp_path / "s.npy", "--query", "a dog")
+    rows = run_batch(omma, reranker, tmp_path, [(url, url, ranking) for url in ("/v1/rerank", "/rerank", "/v2/rerank")], 0)
+    for status, body in rows.values():
+        assert status == 200
+        assert {one["index"]: np.float32(one["relevance_score"]) for one in body["results"]} == dict(enumerate(scores))
+
+
+@pytest.mark.parametrize("words, message", [
+    (["--task", "embed", "--runner", "pooling"], b"not together"), (["--convert", "embed", "--runner", "generate"], b"needs --runner pooling"),
+    (["--task", "other"], b"embed"),
+])
+def test_options_that_say_what_a_model_is_for(omma, embedder, words, message, tmp_path):
+    """They are read before the model is."""
+    (tmp_path / "in.jsonl").write_text("")
+    done = omma("batch", embedder, "-i", tmp_path / "in.jsonl", "-o", tmp_path / "out.jsonl", *words)
+    assert done.returncode == 2 and message in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("words, serves", [
+    ([], True), (["--runner", "generate"], False), (["--task", "generate"], False), (["--convert", "embed"], True), (["--task", "embedding"], True),
+])
+def test_a_model_is_for_what_the_options_say(omma, embedder, words, serves, tmp_path):
+    (tmp_path / "in.jsonl").write_text(json.dumps({"custom_id": "a", "method": "POST", "url": "/v1/embeddings", "body": {"input": "a"}}) + "\n")
+    done = omma("batch", embedder, "-i", tmp_path / "in.jsonl", "-o", tmp_path / "out.jsonl", *words)
+    assert done.returncode == (0 if serves else 1), done.stderr
+
+
+def test_a_model_that_answers_gives_vectors_where_the_options_say_so(omma, model, tmp_path):
+    (tmp_path / "in.jsonl").write_text(json.dumps({"custom_id": "a", "method": "POST", "url": "/v1/embeddings", "body": {"input": "a"}}) + "\n")
+    for words, code in [([], 1), (["--runner", "pooling"], 0)]:
+        (tmp_path / "out.jsonl").unlink(missing_ok=True)
+        assert omma("batch", model, "-i", tmp_path / "in.jsonl", "-o", tmp_path / "out.jsonl", *words).returncode == code

@@ -209,11 +209,6 @@ def test_other_errors(server):
     assert reply.status == 400 and reply.error["message"].startswith("text.format.schema: #/x"), reply.body
 
 
-def test_embeddings_are_refused(server):
-    reply = server.post("/v1/embeddings", {"model": "test-model", "input": "a"})
-    assert reply.status == 400 and "does not support Embeddings API" in reply.error["message"]
-
-
 # ---- the client that most users have ----
 
 @pytest.mark.real_too

@@ -19,7 +19,7 @@
  * file whose name is the CRC-32 of the image file's bytes in 8 hexadecimal digits; else by the one
  * with the name of its size (WIDTHxHEIGHT) or "other"; one without a file is refused. */
 #include <inttypes.h>
-#include <omma/omma.h>
+#include <omma/vectors.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -29,6 +29,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "fake_vectors.h"
 
 #define VOCABULARY 256
 #define CONTEXT 4096
@@ -40,6 +41,7 @@
 
 struct omma_model {
   const char *answers; /* a directory; empty: none */
+  enum omma_model_task task;
 };
 
 struct omma_image {
@@ -56,6 +58,8 @@ struct omma_request {
   char *stop[OMMA_MAX_STOP_STRINGS];
   int32_t stop_tokens[256];
   int64_t n_tokens, pace_ms, first_ms, size, error_at, die, show, progress, queue, think;
+  enum omma_request_kind kind;
+  int64_t dimensions, raw_vectors;
 };
 
 struct job {
@@ -84,8 +88,9 @@ const char *omma_version(void) { return "0.0.0-fake"; }
 
 enum omma_status omma_model_open(const char *directory, const struct omma_model_options *options, struct omma_model **model,
                                  struct omma_error *error) {
-  (void)options, (void)error;
+  (void)error;
   the_model.answers = directory;
+  the_model.task = options && options->task ? options->task : OMMA_TASK_GENERATE;
   *model = &the_model;
   return OMMA_OK;
 }
@@ -93,8 +98,8 @@ enum omma_status omma_model_open(const char *directory, const struct omma_model_
 void omma_model_close(struct omma_model *model) { (void)model; }
 
 void omma_model_get_info(const struct omma_model *model, struct omma_model_info *info) {
-  (void)model;
-  *info = (struct omma_model_info){.directory = "/secret/checkpoint/",
+  *info = (struct omma_model_info){.task = model->task,
+                                   .directory = "/secret/checkpoint/",
                                    .max_model_len = CONTEXT,
                                    .vocab_size = VOCABULARY,
                                    .recommended_temperature = -1,
@@ -197,37 +202,6 @@ enum omma_status omma_count_tokens(const struct omma_model *model, const char *t
   (void)model, (void)text, (void)limit, (void)error;
   *n_tokens = text_size;
   return OMMA_OK;
-}
-
-/* Grammars are counted by their users and mean nothing here; a text that begins with "!" is
- * refused. */
-struct omma_grammar {
-  atomic_int users;
-};
-
-enum omma_status omma_grammar_create(const struct omma_model *model, const struct omma_grammar_options *options,
-                                     struct omma_grammar **grammar, struct omma_error *error) {
-  (void)model;
-  if (options->text_size && options->text[0] == '!') {
-    return ommai_fail(error, OMMA_ERROR_UNSUPPORTED, "#/x: this key is not supported");
-  }
-  *grammar = calloc(1, sizeof **grammar);
-  if (!*grammar) return ommai_fail_memory(error, "grammar", sizeof **grammar);
-  atomic_init(&(*grammar)->users, 1);
-  return OMMA_OK;
-}
-
-struct omma_grammar *omma_grammar_share(struct omma_grammar *grammar) {
-  if (grammar) atomic_fetch_add(&grammar->users, 1);
-  return grammar;
-}
-
-size_t omma_grammar_bytes(const struct omma_grammar *grammar) { return sizeof *grammar; }
-
-bool omma_grammar_is_shared(const struct omma_grammar *grammar) { return atomic_load(&grammar->users) > 1; }
-
-void omma_grammar_destroy(struct omma_grammar *grammar) {
-  if (grammar && atomic_fetch_sub(&grammar->users, 1) == 1) free(grammar);
 }
 
 enum omma_status omma_detokenize(const struct omma_model *model, const int32_t *tokens, size_t n_tokens, bool skip_special,
@@ -382,6 +356,13 @@ enum omma_status omma_request_create(const struct omma_model *model, const struc
     if (options->tools) snprintf(made->shown + shown, 1000, " tools=%.900s", options->tools);
     describe(made);
   }
+  made->kind = options->kind;
+  made->dimensions = options->dimensions;
+  made->raw_vectors = options->raw_vectors;
+  if (status == OMMA_OK && (made->dimensions < 0 || made->dimensions > FAKE_VECTOR_WIDTH)) {
+    status = ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "dimensions", "dimensions: expected 1 to %d, found %" PRId64,
+                              FAKE_VECTOR_WIDTH, made->dimensions);
+  }
   made->n_prompt = n_prompt;
   made->prompt = calloc(n_prompt + 1, sizeof *made->prompt);
   for (size_t i = 0; i < n_prompt; i++) made->prompt[i] = i < n_all ? (unsigned char)all[i] : 7;
@@ -515,6 +496,14 @@ static void report_progress(const struct job *job) {
   for (int64_t i = 0; total && i <= total; i++) report_step(job, OMMA_STAGE_ENCODE, i, total);
 }
 
+static void hand_vectors(const struct job *job) {
+  const struct omma_request *request = job->request;
+  float values[FAKE_VECTOR_WIDTH];
+  struct omma_vectors vectors = {.n_rows = 1, .values = values};
+  vectors.width = fake_vector(request->kind, request->prompt, request->n_prompt, request->dimensions, request->raw_vectors, values);
+  job->callbacks.on_vectors(job->callbacks.context, &vectors);
+}
+
 /* One token of one job, the callbacks called without the lock. */
 static void step(struct omma_engine *engine, struct job *job) {
   static char text[MAX_TEXT], ahead[MAX_TEXT];
@@ -531,6 +520,11 @@ static void step(struct omma_engine *engine, struct job *job) {
     return;
   }
   if (job->index == 0 && job->callbacks.on_progress) report_progress(job);
+  if (request->kind >= OMMA_REQUEST_EMBED) {
+    hand_vectors(job);
+    finish(engine, job, OMMA_FINISH_STOP, NULL, -1);
+    return;
+  }
   if (!next_text(job, text, &size)) size = 0;
   int32_t token = size ? (unsigned char)text[0] : 0;
   const char *stop = ends_by_string(request, text, &size);

@@ -24,6 +24,7 @@ struct settings {
   int64_t fail_start, fail_later;
   struct omma_server_options server;
   struct omma_engine_options engine;
+  struct omma_model_options opening;
   const char *names[8], *media_hosts[8], *keys[8], *origins[8], *methods[8], *headers[8], *model;
   char *lists[8];
   size_t n_lists;
@@ -114,6 +115,7 @@ static bool set(struct settings *s, const char *key, const char *value) {
   if (!strcmp(key, "--unlogged-paths")) return s->server.unlogged_paths = value, true;
   if (!strcmp(key, "--max-pixels")) return s->server.image_options.max_pixels = number, true;
   if (!strcmp(key, "--model")) return s->model = value, true;
+  if (!strcmp(key, "--task")) return s->opening.task = (enum omma_model_task)number, true;
   if (!strcmp(key, "--queue-limit")) return s->engine.queue_limit = number, true;
   if (!strcmp(key, "--fail-start")) return s->fail_start = number, true;
   if (!strcmp(key, "--fail-later")) return s->fail_later = number, true;
@@ -145,7 +147,7 @@ int main(int argc, char **argv) {
   sigaddset(&signals, SIGINT);
   sigprocmask(SIG_BLOCK, &signals, NULL);
   int stop = signalfd(-1, &signals, SFD_CLOEXEC);
-  if (omma_model_open(settings.model, NULL, &model, &error) || omma_engine_create(model, &settings.engine, &engine, &error) ||
+  if (omma_model_open(settings.model, &settings.opening, &model, &error) || omma_engine_create(model, &settings.engine, &engine, &error) ||
       ommai_server_create(&settings.server, model, engine, &server, &error)) {
     fprintf(stderr, "%s\n", error.message);
     omma_engine_destroy(engine);

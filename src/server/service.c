@@ -1,0 +1,154 @@
+#include <omma/service.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "base/allocator.h"
+#include "base/error.h"
+#include "base/sized.h"
+#include "server/http_call.h"
+#include "server/job_queue.h"
+#include "server/protocol.h"
+#include "server/routes.h"
+#include "server/server.h"
+#include "server/server_state.h"
+
+/* Events that were not taken yet; nobody is slow in the process. */
+#define MAX_PENDING_BYTES (INT64_C(1) << 40)
+
+struct omma_service {
+  struct ommai_server *server;
+};
+
+struct omma_service_call {
+  struct ommai_http_call *call;
+  int descriptor;
+  struct ommai_text taken;
+};
+
+enum omma_status omma_service_create(const struct omma_service_options *options, const struct omma_model *model,
+                                     struct omma_engine *engine, struct omma_service **service, struct omma_error *error) {
+  OMMAI_TAKE_OPTIONS(omma_service_options, options, error);
+  const struct omma_allocator *allocator = options->allocator ? options->allocator : &ommai_default_allocator;
+  const struct omma_server_options chosen = {.offline = true,
+                                             .served_model_names = &options->model_name,
+                                             .n_served_model_names = options->model_name != NULL,
+                                             .reasoning_parser = options->reasoning_parser,
+                                             .tool_call_parser = options->tool_call_parser,
+                                             .enable_auto_tool_choice = options->tool_call_parser != NULL,
+                                             .image_options = options->image_options,
+                                             .limit_images_per_prompt = options->max_images,
+                                             .limit_videos_per_prompt = options->max_videos,
+                                             .seeded = options->seeded,
+                                             .seed = options->seed,
+                                             .allowed_media_domains = options->allowed_media_domains,
+                                             .n_allowed_media_domains = options->n_allowed_media_domains,
+                                             .n_workers = options->n_workers,
+                                             .max_pending_bytes = MAX_PENDING_BYTES,
+                                             .max_total_pending_bytes = MAX_PENDING_BYTES,
+                                             .allocator = options->allocator};
+  struct omma_service *made = ommai_allocate(allocator, 1, sizeof *made);
+  if (!made) return ommai_fail_memory(error, "service", sizeof *made);
+  enum omma_status status = ommai_server_create(&chosen, model, engine, &made->server, error);
+  if (status == OMMA_OK) {
+    *service = made;
+  } else {
+    ommai_release(allocator, made, 1, sizeof *made);
+  }
+  return status;
+}
+
+void omma_service_destroy(struct omma_service *service) {
+  if (!service) return;
+  const struct omma_allocator *allocator = service->server->allocator;
+  ommai_server_destroy(service->server);
+  ommai_release(allocator, service, 1, sizeof *service);
+}
+
+static void ring(void *context) {
+  const struct omma_service_call *made = context;
+  eventfd_write(made->descriptor, 1);
+}
+
+static const struct ommai_route *find_route(const char *path, struct omma_error *error) {
+  const char *rest;
+  const struct ommai_route *route = path ? ommai_route_find(path, &rest) : NULL;
+  if (route && route->needs_json) return route;
+  ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "path", "path: expected an endpoint that takes JSON, found %.80s",
+                   path ? path : "NULL");
+  return NULL;
+}
+
+enum omma_status omma_service_begin(struct omma_service *service, const char *path, const char *body, size_t size,
+                                    int descriptor, struct omma_service_call **call, struct omma_error *error) {
+  struct ommai_server *server = service->server;
+  const struct ommai_route *route = find_route(path, error);
+  if (!route) return OMMA_ERROR_ARGUMENT;
+  struct omma_service_call *made = ommai_allocate(server->allocator, 1, sizeof *made);
+  struct ommai_http_call *begun = made ? ommai_http_call_create(server) : NULL;
+  if (begun) ommai_text_append(&begun->body, body, size);
+  if (!begun || begun->body.failed) {
+    ommai_http_call_release(begun);
+    ommai_release(server->allocator, made, 1, sizeof *made);
+    return ommai_fail_memory(error, "request", size);
+  }
+  *made = (struct omma_service_call){.call = begun, .descriptor = descriptor};
+  ommai_text_init(&made->taken, server->allocator);
+  ommai_http_call_make_id(begun);
+  begun->route = route;
+  begun->protocol = ommai_protocol_of(route->path);
+  begun->on_news = descriptor >= 0 ? ring : NULL;
+  begun->on_news_context = made;
+  begun->job.run = ommai_route_run;
+  ommai_http_call_retain(begun);
+  if (!ommai_job_queue_push(server->jobs, &begun->job, 0)) {
+    ommai_http_call_release(begun);
+    omma_service_end(made);
+    return ommai_fail(error, OMMA_ERROR_BUSY, "too many requests wait");
+  }
+  *call = made;
+  return OMMA_OK;
+}
+
+/* Under the lock. */
+static void take_events(struct omma_service_call *call) {
+  struct ommai_http_call *of = call->call;
+  while (of->head) {
+    struct ommai_event *event = of->head;
+    ommai_text_append(&call->taken, event->data, event->size);
+    of->head = event->next;
+    of->pending_bytes -= event->size;
+    atomic_fetch_sub(&of->server->pending_bytes, event->size);
+    ommai_http_call_free_event(of, event);
+  }
+  of->tail = NULL;
+}
+
+enum omma_status omma_service_take(struct omma_service_call *call, struct omma_service_news *news, struct omma_error *error) {
+  struct ommai_http_call *of = call->call;
+  call->taken.size = 0;
+  pthread_mutex_lock(&of->lock);
+  if (of->replied && of->reply.body.size) {
+    ommai_text_append(&call->taken, of->reply.body.data, of->reply.body.size);
+    of->reply.body.size = 0;
+  }
+  take_events(call);
+  bool cut = of->gone;
+  const struct omma_service_news found = {.status = of->replied ? of->reply.status : of->streaming ? 200 : 0,
+                                          .stream = of->streaming,
+                                          .ended = of->ended,
+                                          .text = call->taken.data,
+                                          .size = call->taken.size};
+  pthread_mutex_unlock(&of->lock);
+  if (call->taken.failed) return ommai_fail_memory(error, "reply", call->taken.size);
+  if (cut) return ommai_fail(error, OMMA_ERROR_CANCELLED, "the request was broken off");
+  *news = found;
+  return OMMA_OK;
+}
+
+void omma_service_end(struct omma_service_call *call) {
+  if (!call) return;
+  const struct omma_allocator *allocator = call->taken.allocator;
+  ommai_http_call_abandon(call->call);
+  ommai_text_free(&call->taken);
+  ommai_release(allocator, call, 1, sizeof *call);
+}
