@@ -71,9 +71,9 @@ enum omma_attention_mode { OMMA_ATTENTION_ENCODER = 0, OMMA_ATTENTION_CAUSAL = 1
 
 struct omma_attention_context;
 
-/* isa: "scalar", "avx2", "avx2_vnni", "avx512", "avx512_bf16", "neon" or "neon_bf16". NULL: the
- * environment variable OMMA_ISA where it is set, else the best level of this machine. A level that
- * the machine lacks is refused.
+/* isa: "scalar", "avx2", "avx2_vnni", "avx512", "avx512_bf16", "amx", "neon" or "neon_bf16". NULL:
+ * the environment variable OMMA_ISA where it is set, else the best level of this machine. A level
+ * that the machine lacks is refused.
  *
  * allocator: for contexts and plans. NULL: the C library's. */
 struct omma_attention_options {

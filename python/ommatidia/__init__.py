@@ -5,12 +5,35 @@
 The tokens of many images lie end to end, each image attends only to itself, and its result does not
 depend by one bit on its neighbours, its place, the strides or the number of threads."""
 
+from ._answers import Answer, BadRequest, Logprob, Piece, Ranked, RequestError, RequestFailed, ToolCall, Usage
 from ._attention import attention
 from ._info import info, self_test
+from ._model import AsyncStream, Model, Stream
 from ._segmentation import Segmentation
 from ._teams import get_num_threads, set_num_threads
 from ._tower import Tower
 
 __version__ = "0.1.0"
 
-__all__ = ["Segmentation", "Tower", "__version__", "attention", "get_num_threads", "info", "self_test", "set_num_threads"]
+__all__ = [
+    "Answer",
+    "AsyncStream",
+    "BadRequest",
+    "Logprob",
+    "Model",
+    "Piece",
+    "Ranked",
+    "RequestError",
+    "RequestFailed",
+    "Segmentation",
+    "Stream",
+    "ToolCall",
+    "Tower",
+    "Usage",
+    "__version__",
+    "attention",
+    "get_num_threads",
+    "info",
+    "self_test",
+    "set_num_threads",
+]

@@ -20,7 +20,7 @@ _WINDOW_TOKENS = 64
 
 def _kernel(mode: int, dtype: int, head_dim: int) -> str | None:
     name = library.omma_attention_kernel_name(context.handle(), mode, dtype, head_dim, head_dim)
-    return None if name is None else name.decode()
+    return None if name is None else str(name.decode())
 
 
 def _window_kernel(dtype: int, head_dim: int) -> str | None:
@@ -29,7 +29,7 @@ def _window_kernel(dtype: int, head_dim: int) -> str | None:
     if _kernel(ATTENTION_ENCODER, dtype, head_dim) is None:
         return None
     window = PlanKey(ATTENTION_ENCODER, dtype, 1, 1, head_dim, head_dim, 0.0, _WINDOW_TOKENS, _WINDOW_TOKENS, 1, None, None)
-    return Plan(context.handle(), window).kernel
+    return str(Plan(context.handle(), window).kernel)
 
 
 def info(head_dims: Iterable[int] = _HEAD_DIMS) -> dict[str, Any]:

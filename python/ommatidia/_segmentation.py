@@ -10,7 +10,7 @@ import numpy as np
 from ._tensors import is_tensor
 
 if TYPE_CHECKING:
-    import torch
+    import torch  # type: ignore[import-not-found, unused-ignore]
 
 
 class Segmentation:

@@ -16,7 +16,7 @@ import numpy as np
 from ._declarations import BF16, F16, F32
 
 if TYPE_CHECKING:
-    import torch
+    import torch  # type: ignore[import-not-found, unused-ignore]
 
 TensorT = TypeVar("TensorT", "np.ndarray[Any, Any]", "torch.Tensor")
 

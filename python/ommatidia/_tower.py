@@ -6,10 +6,10 @@ import ctypes
 import functools
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from ctypes import c_size_t, c_void_p
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast, overload
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from . import _teams
 from ._attention import Workspaces
 from ._declarations import ATTENTION_FUNCTIONS, F32, OMMA_FUNCTIONS, Error, TowerInfo, TowerInput, TowerOptions, TowerTensor
 from ._library import bind, check
+from ._media import ImageLike, is_image
+from ._pixels import Patches, Processor
 from ._tensors import TensorT, empty_f32, is_tensor, view_of
 
 LIBRARY_PATH = Path(__file__).with_name("libomma.so")
@@ -56,7 +58,7 @@ def _tensor_list(tensors: Mapping[str, Any]) -> tuple[Any, list[object]]:
     """An array for the C interface, and what must live as long as it."""
     listed, kept = (TowerTensor * len(tensors))(), []
     for entry, (name, tensor) in zip(listed, tensors.items(), strict=True):
-        whole = tensor.contiguous() if is_tensor(tensor) else np.ascontiguousarray(tensor)
+        whole: Any = tensor.contiguous() if is_tensor(tensor) else np.ascontiguousarray(tensor)
         view, spelled = view_of(name, whole.detach() if is_tensor(whole) else whole), name.encode()
         if not 1 <= len(view.layout.shape) <= 8:
             raise ValueError(f"{name}: expected 1 to 8 dimensions, found shape {list(view.layout.shape)}")
@@ -100,6 +102,7 @@ class Tower:
         if weights not in _WEIGHTS:
             raise ValueError(f"weights: expected one of {', '.join(_WEIGHTS)}, found {weights!r}")
         self._handle: int | None = None
+        self._directory, self._processor = os.fsencode(directory), cast("Processor | None", None)
         self._lock = threading.Lock()
         self._library = _library()
         options, handle, error = TowerOptions(struct_size=ctypes.sizeof(TowerOptions), weights=_WEIGHTS[weights], config_only=config_only), c_void_p(), Error()
@@ -121,24 +124,49 @@ class Tower:
 
     def info(self) -> dict[str, Any]:
         """model_type, isa, weights, sizes and bytes of the tower."""
-        values = {name: getattr(self._info, name) for name, _ in TowerInfo._fields_}
+        values = {name: getattr(self._info, name) for name, *_ in TowerInfo._fields_}
         return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
 
+    def preprocess(
+        self, images: ImageLike | Iterable[ImageLike], *, min_pixels: int | None = None, max_pixels: int | None = None
+    ) -> Patches:
+        """Resizes images and cuts them into normalised patches, with the bits of `omma preprocess`.
+
+        images: paths, bytes of files, uint8 pixels, PIL images, data: URLs, or a single one of
+        them. min_pixels, max_pixels: limits of a resized image's area; None: the checkpoint's."""
+        with self._lock:
+            if self._processor is None:
+                self._processor = Processor(self._library, self._directory)
+        listed = [images] if isinstance(images, str) or is_image(images) else images
+        return self._processor(listed, min_pixels, max_pixels)  # type: ignore[arg-type]
+
+    @overload
+    def encode(
+        self, pixel_values: TensorT, grid_thw: Any, *, threads: int | None = None, team: _teams.TeamName = "own"
+    ) -> list[TensorT]: ...
+    @overload
+    def encode(
+        self, pixel_values: Iterable[ImageLike], *, threads: int | None = None, team: _teams.TeamName = "own"
+    ) -> list[np.ndarray[Any, Any]]: ...
     def encode(
         self,
-        pixel_values: TensorT,
-        grid_thw: Any,
+        pixel_values: Any,
+        grid_thw: Any = None,
         *,
         threads: int | None = None,
         team: _teams.TeamName = "own",
-    ) -> list[TensorT]:
+    ) -> list[Any]:
         """The embeddings of images and videos, float32 [1 + n_deepstack, tokens, width] each.
 
-        pixel_values: [patches, patch_dim], or any shape of as many values, of all of them one after
-        the other, as the checkpoint's processor gives them; NumPy array or PyTorch CPU tensor,
-        contiguous, float32 or what the tower computes in. grid_thw: [n, 3], patches in time, rows
-        and columns of each. threads, team: as in `attention`. Calls from several threads take
-        turns."""
+        pixel_values: without grid_thw a list of images, as `preprocess` takes them. With it
+        [patches, patch_dim], or any shape of as many values, of all of them one after the other, as
+        the checkpoint's processor gives them; NumPy array or PyTorch CPU tensor, contiguous,
+        float32 or what the tower computes in. grid_thw: [n, 3], patches in time, rows and columns
+        of each. threads, team: as in `attention`. Calls from several threads take turns."""
+        if grid_thw is None:
+            if isinstance(pixel_values, (str, np.ndarray)) or is_tensor(pixel_values):
+                raise ValueError("grid_thw: expected with pixel_values; without it, give a list of images")
+            pixel_values, grid_thw = self.preprocess(pixel_values)
         grid, view = _numbers(grid_thw), view_of("pixel_values", pixel_values)
         self._check_patches(pixel_values, grid)
         merge, width = self._info.merge_size, self._info.width

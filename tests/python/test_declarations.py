@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 TREE = Path(ommatidia.__file__).parent
 TOWER = "import ommatidia._tower; ommatidia._tower._library()"
+SERVICE = "import ommatidia._runtime; ommatidia._runtime.service_library()"
 
 
 def test_the_files_are_what_the_headers_say():
@@ -42,13 +43,20 @@ CHANGES = [
     ('("scale", c_float)', '("scale", c_double)', "import ommatidia", "member scale"),
     ('        ("paged", c_bool),\n', '        ("paged", c_bool),\n        ("own", c_bool),\n', "import ommatidia", "member"),
     ("\nBF16 = 1\n", "\nBF16 = 3\n", "import ommatidia", "OMMA_BF16 is 1, this package has 3"),
-    ('        ("merge_size", c_int64),\n', "", TOWER, "struct omma_tower_info, member merge_size"),
+    (
+        '        ("temporal_patch_size", c_int64),\n        ("merge_size", c_int64),\n',
+        '        ("temporal_patch_size", c_int64),\n',
+        TOWER,
+        "struct omma_tower_info, member merge_size",
+    ),
+    ('        ("ended", c_bool),\n', "", SERVICE, "struct omma_service_news, member ended"),
+    ('        ("max_wait_ms", c_int64),\n', "", SERVICE, "struct omma_engine_options, member max_wait_ms"),
 ]
 
 
 @pytest.mark.parametrize(("line", "changed", "code", "named"), CHANGES, ids=[str(n) for n in range(len(CHANGES))])
 def test_a_declaration_that_differs_is_refused(tmp_path, line, changed, code, named):
-    if code == TOWER and not (TREE / "libomma.so").exists():
+    if code in (TOWER, SERVICE) and not (TREE / "libomma.so").exists():
         pytest.skip("no libomma here")
     shutil.copytree(TREE, tmp_path / "ommatidia", symlinks=False)
     declarations = tmp_path / "ommatidia" / "_declarations.py"

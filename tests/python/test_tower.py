@@ -3,6 +3,7 @@ embeddings are right is shown in C (tests/unit/test_tower.c) and compared with v
 (tests/vllm/test_towers.py)."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -41,7 +42,7 @@ def read_tensors(folder):
         if entry["dtype"] == "BF16":
             values = (np.frombuffer(content[first:last], np.uint16).astype(np.uint32) << 16).view(np.float32)
         else:
-            values = np.frombuffer(content[first:last], {"F32": np.float32, "F16": np.float16}[entry["dtype"]])
+            values = np.frombuffer(content[first:last], {"F32": np.float32, "F16": np.float16, "I64": np.int64}[entry["dtype"]])
         found[name] = values.reshape(entry["shape"])
     return found
 
@@ -142,3 +143,26 @@ def test_without_libomma_the_rest_works(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1 and "Towers need libomma" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_images_are_preprocessed_as_by_the_program(name, request, tmp_path):
+    """And encoded as their patches are."""
+    from served import program
+
+    files = [GOLDEN / "images" / file for file in sorted(os.listdir(GOLDEN / "images")) if file.endswith((".png", ".jpg"))][:2]
+    tower = ommatidia.Tower(GOLDEN / name, "float32")
+    values, grid = tower.preprocess(files)
+    assert values.dtype == np.float32 and values.shape == (grid.prod(axis=1).sum(), tower.info()["patch_dim"])
+    command = [program(request.config), "preprocess", GOLDEN / name, *files, "--output", tmp_path / "model.safetensors"]
+    subprocess.run([str(word) for word in command], capture_output=True, check=True)
+    wanted = read_tensors(tmp_path)
+    assert same_bits(values, np.concatenate([wanted[f"image.{i}.pixel_values"] for i in range(2)]))
+    assert np.array_equal(grid, [wanted[f"image.{i}.grid_thw"].reshape(3) for i in range(2)])
+    direct, packed = tower.encode(files), tower.encode(values, grid)
+    assert all(same_bits(a, b) for a, b in zip(direct, packed, strict=True))
+    smaller = tower.preprocess(files[0], max_pixels=64 * 64)
+    assert smaller.grid_thw[0].prod() <= grid[0].prod()
+    assert tower.preprocess([]).grid_thw.shape == (0, 3)
+    with pytest.raises(ValueError, match="grid_thw"):
+        tower.encode(values)

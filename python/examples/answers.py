@@ -1,0 +1,39 @@
+"""Answers, streams, batches and objects from a model in this process; by default the demo model.
+
+    python answers.py [MODEL] [IMAGE]"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ommatidia import Answer, Model
+
+
+def main() -> None:
+    name = sys.argv[1] if len(sys.argv) > 1 else None
+    with Model(name) as model:
+        print(repr(model))
+        image = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(model.path) / "images" / "cross.png"
+
+        answer = model.chat("What color is the cross?", image=image, temperature=0, logprobs=True)
+        print(answer, [round(entry.logprob, 3) for entry in answer.logprobs or ()])
+
+        messages = [{"role": "user", "content": [{"type": "image", "image": image}, "What color is the cross?"]}]
+        for piece in model.chat(messages, stream=True, temperature=0):
+            print(piece, end="", flush=True)
+        print()
+
+        questions = ["What color is the cross?", "How many shapes are there?"]
+        answers: list[Answer[None]] = model.batch(
+            [{"prompt": question, "image": image} for question in questions], temperature=0, max_tokens=20, use_tqdm=False
+        )
+        for question, found in zip(questions, answers, strict=True):
+            print(question, found)
+
+        schema = {"type": "object", "properties": {"color": {"enum": ["red", "orange", "blue"]}}, "required": ["color"]}
+        print(model.chat("What color is the cross?", image=image, response_format=schema, temperature=0).parsed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""The bodies of requests, as the server's endpoints read them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ._answers import format_field
+from ._media import ImageLike, Message, content_of, image_part, is_image, message_of, video_part
+
+CHAT = "/v1/chat/completions"
+COMPLETIONS = "/v1/completions"
+EMBEDDINGS = "/v1/embeddings"
+SCORE = "/v1/score"
+
+
+class Body(NamedTuple):
+    path: str
+    data: bytes
+
+
+def body_of(path: str, fields: Mapping[str, Any]) -> Body:
+    """Fields that are None are left out, so that they have the server's defaults."""
+    given = {key: value for key, value in fields.items() if value is not None}
+    return Body(path, json.dumps(given, ensure_ascii=False, separators=(",", ":")).encode())
+
+
+def chat_body(
+    messages: str | Sequence[Message] | None,
+    *,
+    image: ImageLike | None = None,
+    images: Iterable[ImageLike] | None = None,
+    video: Iterable[ImageLike] | None = None,
+    system: str | None = None,
+    response_format: Any = None,
+    logprobs: bool | None = None,
+    top_logprobs: int | None = None,
+    **fields: Any,
+) -> Body:
+    """Of a text with images, or of messages in OpenAI's form."""
+    shown = [] if image is None else [image]
+    shown += list(images or ())
+    if messages is None or isinstance(messages, str):
+        listed = [{"role": "user", "content": content_of(messages, shown, video)}]
+    elif shown or video is not None:
+        raise ValueError("image: with messages, images are parts of their contents")
+    else:
+        listed = [message_of(message) for message in messages]
+    if system is not None:
+        listed.insert(0, {"role": "system", "content": system})
+    if response_format is not None:
+        fields["response_format"] = format_field(response_format)
+    if top_logprobs is not None and logprobs is None:
+        logprobs = True
+    return body_of(CHAT, {"messages": listed, "logprobs": logprobs, "top_logprobs": top_logprobs, **fields})
+
+
+def request_body(request: Any, defaults: Mapping[str, Any]) -> tuple[Body, Any]:
+    """The body of one request of a batch, and its response_format. A request is a text, a list of
+    messages, or what `chat` takes by name, with the text or the messages as "messages" or
+    "prompt"."""
+    if isinstance(request, Mapping) and "role" not in request:
+        given = {**defaults, **request}
+        if "prompt" in given:
+            given["messages"] = given.pop("prompt")
+    else:
+        given = {**defaults, "messages": [request] if isinstance(request, Mapping) else request}
+    return chat_body(given.pop("messages", None), **given), given.get("response_format")
+
+
+# What is embedded or scored: a text, an image (a path is a pathlib.Path), or {"text", "image",
+# "images", "video"}.
+Item = Any
+
+
+def _content(item: Item) -> dict[str, Any]:
+    """In the model's own form of prompts: its video, then images, then the text."""
+    if isinstance(item, str) and not is_image(item):
+        return {"content": [{"type": "text", "text": item}]}
+    if is_image(item):
+        return {"content": [image_part(item)]}
+    if isinstance(item, Mapping):
+        unknown = set(item) - {"text", "image", "images", "video"}
+        if unknown:
+            raise ValueError(f"expected text, image, images or video, found {', '.join(sorted(map(repr, unknown)))}")
+        one = [] if item.get("image") is None else [item["image"]]
+        parts = [] if item.get("video") is None else [video_part(item["video"])]
+        parts += [image_part(image) for image in [*one, *(item.get("images") or ())]]
+        text = item.get("text")
+        return {"content": parts if text is None else [*parts, {"type": "text", "text": text}]}
+    raise TypeError(f"expected a text, an image or a dict with text and image, found {type(item).__name__}")
+
+
+def is_item(value: Any) -> bool:
+    return isinstance(value, (str, Mapping)) or is_image(value)
+
+
+def embed_body(item: Item, instruction: str | None, dimensions: int | None) -> Body:
+    fields = {"input": [_content(item)], "instruction": instruction, "dimensions": dimensions, "encoding_format": "base64"}
+    return body_of(EMBEDDINGS, fields)
+
+
+def score_body(query: Item, document: Item, instruction: str | None) -> Body:
+    return body_of(SCORE, {"queries": _content(query), "documents": [_content(document)], "instruction": instruction})
+
+
+def score_of(reply: Mapping[str, Any]) -> float:
+    return float(reply["data"][0]["score"])
+
+
+def vector_of(reply: Mapping[str, Any]) -> np.ndarray[Any, np.dtype[np.float32]]:
+    return np.frombuffer(base64.b64decode(reply["data"][0]["embedding"]), np.dtype("<f4"))

@@ -1,0 +1,53 @@
+"""Where a model's files are: a path, a name in the local cache of the Hugging Face hub, or the demo
+model. Nothing is downloaded."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+_HERE = Path(__file__).resolve()
+
+
+def _demo() -> Path:
+    """The demo model of the environment that the wheel was installed into, of the repository of a
+    built tree, or of a system installation."""
+    places = [
+        Path(sys.prefix) / "share" / "ommatidia" / "demo",
+        *(parent / "models" / "demo" for parent in _HERE.parents[2:4]),
+        *(parent / "share" / "ommatidia" / "demo" for parent in _HERE.parents[2:5]),
+        Path("/usr/local/share/ommatidia/demo"),
+        Path("/usr/share/ommatidia/demo"),
+    ]
+    for place in places:
+        if (place / "config.json").exists():
+            return place
+    raise FileNotFoundError(f"model: the demo model is not there (looked at {places[0]} and {len(places) - 1} other places)")
+
+
+def _cached(name: str) -> Path | None:
+    """A snapshot in the hub's cache, as `hf download NAME` leaves it."""
+    home = Path(os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "huggingface")
+    folder = Path(os.environ.get("HF_HUB_CACHE") or home / "hub") / f"models--{name.replace('/', '--')}"
+    try:
+        found = folder / "snapshots" / (folder / "refs" / "main").read_text().strip()
+    except OSError:
+        return None
+    return found if found.is_dir() else None
+
+
+def find_model(name: str | os.PathLike[str] | None) -> Path:
+    """The directory or GGUF file of a model. FileNotFoundError where there is none."""
+    if name is None or name == "demo" and not Path("demo").exists():
+        return _demo()
+    path = Path(name)
+    if path.exists():
+        return path
+    cached = _cached(os.fspath(name)) if isinstance(name, str) and name.count("/") == 1 else None
+    if cached is not None:
+        return cached
+    raise FileNotFoundError(
+        f"model: {os.fspath(name)}: no such file or directory, nor a model in the local cache of the Hugging Face hub: a model "
+        "is a Hugging Face directory with config.json, tokenizer.json and *.safetensors, or a GGUF file; nothing is downloaded"
+    )

@@ -1,0 +1,30 @@
+"""The package and its examples under mypy --strict, with PyTorch or without it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import ommatidia
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TREE = Path(ommatidia.__file__).parent
+# Not for a machine without PyTorch.
+WITH_TORCH = ("torch.py", "transformers.py", "_handles.py")
+
+
+def test_types_of_the_package_and_of_the_examples(tmp_path):
+    pytest.importorskip("mypy")
+    modules = [path for path in sorted(TREE.glob("*.py")) if path.name not in WITH_TORCH]
+    examples = [*sorted((ROOT / "python" / "examples").glob("*.py"))]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), *map(str, [*modules, *examples])],
+        env={**os.environ, "MYPYPATH": str(TREE.parent)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Success" in done.stdout
