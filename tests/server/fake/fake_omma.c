@@ -325,13 +325,14 @@ enum omma_status omma_request_create(const struct omma_model *model, const struc
   for (size_t i = 0; i < n_messages; i++) {
     for (size_t j = 0; j < messages[i].n_parts; j++) {
       const struct omma_part *part = &messages[i].parts[j];
+      const char *text = part->text ? part->text : "";
       bool media = part->image || part->video;
       n_prompt += media ? IMAGE_TOKENS : part->text_size;
       if (part->image) image = part->image;
       if (media || part->text_size >= MAX_TEXT - n_all) continue;
-      memcpy(all + n_all, part->text, part->text_size);
+      memcpy(all + n_all, text, part->text_size);
       n_all += part->text_size;
-      snprintf(made->text, sizeof made->text, "%.*s", (int)part->text_size, part->text);
+      snprintf(made->text, sizeof made->text, "%.*s", (int)part->text_size, text);
     }
   }
   if (n_prompt + 1 > CONTEXT) {
