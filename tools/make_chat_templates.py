@@ -5,7 +5,7 @@
     tools/make_chat_templates.py --check    compare with the files that are there
 
 tests/data/chat/templates holds the texts of the released templates as NAME.jinja. Their SHA-256 is
-checked. docs/models/chat-templates.md lists where each text comes from.
+checked. tests/data/chat/SOURCES.md lists where each text comes from.
 
 Output
     tests/data/chat/cases.json     conversations, and per template the prompt that transformers renders

@@ -1,9 +1,11 @@
 """Chat templates that others publish, compared with jinja2 as transformers sets it up: the same
-text, or an error in both. tests/data/chat/published has those whose licence allows it (SOURCES.md
-lists them), tests/data/chat/own more of the same shapes, written for this test. `--templates DIR`
-names a further folder of *.jinja files, for example vendor/llama.cpp/models/templates of
-llama-cpp-python's source package; of these a template may also be refused when it is opened."""
+text, or an error in both. tests/data/chat/published has those that stand in packages under the MIT
+or the Apache License (tests/data/chat/SOURCES.md lists them), tests/data/chat/own more of the same
+shapes, written for this test. `--templates DIR` names a further folder of *.jinja files, for
+example vendor/llama.cpp/models/templates of llama-cpp-python's source package; of these a template
+may also be refused when it is opened."""
 
+import hashlib
 import pathlib
 
 import pytest
@@ -54,9 +56,21 @@ DATA = pathlib.Path(__file__).resolve().parent.parent / "data" / "chat"
 STORED = sorted(path for folder in ("published", "own", "templates") for path in (DATA / folder).glob("*.jinja"))
 
 
-def test_each_published_template_has_its_source():
-    listed = [line.split(" | ")[0].strip("| ") for line in (DATA / "published" / "SOURCES.md").read_text().splitlines()]
-    assert sorted(name for name in listed if name.endswith(".jinja")) == sorted(path.name for path in (DATA / "published").glob("*.jinja"))
+def table_rows(text, first):
+    """The rows of SOURCES.md's table whose head begins with `first`."""
+    lines = text.split(f"| {first} |")[1].split("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines]
+
+
+def test_each_stored_template_has_its_source():
+    text = (DATA / "SOURCES.md").read_text(encoding="utf-8")
+    licences = {package: licence for package, _, _, licence in table_rows(text, "package")}
+    assert all(licence.startswith(("MIT (", "Apache-2.0 (")) for licence in licences.values())
+    rows = table_rows(text, "file")
+    copies = [path for path in STORED if path.parent.name != "own" and path.name != "kimi_vl.jinja"]
+    assert {name: digest for name, _, _, _, digest in rows} == {
+        f"{path.parent.name}/{path.name}": hashlib.sha256(path.read_bytes()).hexdigest() for path in copies}
+    assert {package for _, package, *_ in rows} == set(licences)
     assert len(STORED) >= 100
 
 
