@@ -37,19 +37,22 @@ install(FILES $<TARGET_FILE:omma_attention_shared> DESTINATION ommatidia RENAME 
   EXCLUDE_FROM_ALL)
 set(OMMA_PC_FILES libomma-attention.pc)
 if(NOT OMMA_ATTENTION_ONLY)
-  install(TARGETS omma_static omma_shared
+  install(TARGETS omma_static omma_shared omma_service_shared
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(FILES $<TARGET_FILE:omma_shared> DESTINATION ommatidia RENAME libomma.so COMPONENT python EXCLUDE_FROM_ALL)
   install(FILES $<TARGET_FILE:omma_service_shared> DESTINATION ommatidia RENAME libomma-service.so COMPONENT python EXCLUDE_FROM_ALL)
   install(TARGETS omma RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-  install(FILES include/omma/encoding_store.h include/omma/engine_figures.h include/omma/kv_events.h include/omma/log.h include/omma/model.h include/omma/omma.h include/omma/sampling.h include/omma/tensor_file.h include/omma/tower.h include/omma/vectors.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/omma)
+  install(FILES include/omma/encoding_store.h include/omma/engine_figures.h include/omma/kv_events.h include/omma/log.h
+    include/omma/model.h include/omma/omma.h include/omma/sampling.h include/omma/service.h include/omma/tensor_file.h
+    include/omma/tower.h include/omma/vectors.h
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/omma)
   install(FILES docs/omma.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
   # Help, errors and the manual name these pages as docs/NAME.md.
   install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
   install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN *.md PATTERN *.png PATTERN *.svg)
   # A manual page for each command is written by the program, which must run on the machine that builds it.
-  set(OMMA_COMMANDS chat run serve batch encode preprocess tokenize detokenize plan info verify bench-attention bench-encoder
-    bench-decode bench-serve)
+  set(OMMA_COMMANDS chat run serve batch embed rerank read encode preprocess tokenize detokenize plan info verify bench-attention
+    bench-encoder bench-decode bench-serve)
   set(OMMA_MANUAL ${CMAKE_BINARY_DIR}/manual)
   if(NOT CMAKE_CROSSCOMPILING)
     foreach(command IN LISTS OMMA_COMMANDS)
@@ -76,7 +79,7 @@ if(NOT OMMA_ATTENTION_ONLY)
     install(FILES ${OMMA_PAGE_OF_ALL} ${OMMA_PAGES} DESTINATION ${SKBUILD_DATA_DIR}/share/man/man1 COMPONENT python EXCLUDE_FROM_ALL)
     install(DIRECTORY ${OMMA_DEMO}/ DESTINATION ${SKBUILD_DATA_DIR}/share/ommatidia/demo COMPONENT python EXCLUDE_FROM_ALL)
   endif()
-  list(APPEND OMMA_PC_FILES libomma.pc)
+  list(APPEND OMMA_PC_FILES libomma.pc libomma-service.pc)
 endif()
 
 # The prefix is found from where the .pc file lies, so that an installed tree can be moved as a whole.

@@ -13,6 +13,8 @@ import subprocess
 
 import pytest
 
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+
 
 @pytest.mark.parametrize("umask", ["002", "022", "077"])
 def test_modes_of_installed_files(request, tmp_path, umask):
@@ -46,6 +48,20 @@ def test_pages_that_the_program_names_are_installed(request, omma, tmp_path):
     assert {"docs/quantization.md", "docs/structured-output.md"} <= named
     for name in named:
         assert (tmp_path / "share/doc/ommatidia" / name).is_file(), name
+
+
+def test_every_header_and_a_page_for_every_command(request, omma, tmp_path):
+    build = pathlib.Path(request.config.getoption("--omma")).resolve().parent
+    if not (build / "cmake_install.cmake").exists() or not (build / "libomma.so").exists() or not (build / "manual").exists():
+        pytest.skip("not a whole build")
+    assert subprocess.run(["cmake", "--install", build, "--prefix", tmp_path], capture_output=True, timeout=300).returncode == 0
+    public = {path.name for path in (REPOSITORY / "include" / "omma").glob("*.h")}
+    assert {path.name for path in (tmp_path / "include" / "omma").iterdir()} == public
+    listed = subprocess.run([omma.path, "help"], capture_output=True, text=True, timeout=60, check=True).stdout
+    commands = set(re.findall(r"^  ([a-z]+(?: [a-z]+)?)(?:, [a-z-]+)*  ", listed, re.M))
+    assert {"chat", "read", "bench serve"} <= commands
+    pages = {page.name for page in (tmp_path / "share" / "man" / "man1").iterdir()}
+    assert pages == {"omma.1", *(f"omma-{command.replace(' ', '-')}.1" for command in commands)}
 
 
 def encode(omma, model, images, output):

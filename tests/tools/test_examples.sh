@@ -38,6 +38,12 @@ if [ -e "$PKG_CONFIG_LIBDIR/libomma.pc" ] && [ -e "$demo/model.safetensors" ]; t
   cat "$work/answers"
   [ "$(grep -c tokens "$work/answers")" = 2 ] && grep -q cross "$work/answers"
 
+  echo "== ask.c, with the library that has the endpoints too"
+  # shellcheck disable=SC2046,SC2086
+  ${CC:-cc} -std=c11 -O1 -Wall -Wextra -Werror -include omma/service.h $flags "$root/examples/ask.c" \
+    $(pkg-config --cflags --libs libomma-service) -lpthread -o "$work/ask-service"
+  "$work/ask-service" "$demo" "$root/models/demo/images/cross.png" | grep -q cross
+
   echo "== ask.c, static"
   # shellcheck disable=SC2046,SC2086
   ${CC:-cc} -std=c11 -O1 $flags "$root/examples/ask.c" $(pkg-config --cflags libomma) "${library%-attention.so}.a" \
