@@ -22,10 +22,13 @@ from gguf_files import convert, copy_keys, finish  # noqa: E402
 
 TYPES = ("Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4")
 ROWS, BLOCKS = 2, 3
-MODELS = ("qwen3_vl_tied", "qwen2_vl_untied", "qwen2_5_vl_untied", "qwen3_vl_moe", "kimi_vl")
+MODELS = ("qwen3_vl_tied", "qwen2_vl_untied", "qwen2_5_vl_untied", "qwen3_vl_moe", "kimi_vl", "qwen3_5_untied")
 # Tensors that a model's sizes follow from.
 SIZE_TENSORS = {"token_embd.weight", "v.position_embd.weight"}
 MORE_SIZE_TENSORS = {"qwen2_vl_untied": {"v.blk.0.ffn_up.weight"}}
+
+# Of gated delta nets, whose heads' number and widths are checked.
+BY_HEADS = (".ssm_", ".attn_qkv", ".attn_gate")
 
 
 def add_keys(writer):
@@ -72,13 +75,15 @@ def write_types(path):
 
 def cut(source, target, whole):
     """The file's keys, and of every tensor the first values of the first rows; those named in
-    `whole` keep their rows."""
+    `whole` keep their rows, gated delta nets their heads."""
     reader = gguf.GGUFReader(source)
     writer = copy_keys(reader, target)
     for tensor in reader.tensors:
         places = [slice(4)] * tensor.data.ndim
-        if tensor.name in whole:
+        if tensor.name in whole or any(part in tensor.name for part in BY_HEADS):
             places[0] = slice(None)
+        if "ssm_out" in tensor.name:
+            places[1] = slice(None)
         writer.add_tensor(tensor.name, np.ascontiguousarray(tensor.data[tuple(places)]))
     finish(writer)
     return target.read_bytes()

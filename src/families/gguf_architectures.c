@@ -8,6 +8,22 @@
 
 #define QWEN_LAYER(name) "model.layers.#." name
 
+/* Dense and routed. */
+#define QWEN_FEED_FORWARD                                                                                             \
+  {.file = "blk.#.ffn_gate", .shown = QWEN_LAYER("mlp.gate_proj")},                                                   \
+      {.file = "blk.#.ffn_up", .shown = QWEN_LAYER("mlp.up_proj")},                                                   \
+      {.file = "blk.#.ffn_down", .shown = QWEN_LAYER("mlp.down_proj")},                                               \
+      {.file = "blk.#.ffn_gate_inp", .shown = QWEN_LAYER("mlp.gate")},                                                \
+      {.file = "blk.#.ffn_gate_exps", .shown = QWEN_LAYER("mlp.experts.*.gate_proj"), .showing = OMMAI_GGUF_EXPERTS}, \
+      {.file = "blk.#.ffn_up_exps", .shown = QWEN_LAYER("mlp.experts.*.up_proj"), .showing = OMMAI_GGUF_EXPERTS},     \
+      {.file = "blk.#.ffn_gate_up_exps",                                                                              \
+       .shown = QWEN_LAYER("mlp.experts.*.gate_proj"),                                                                \
+       .showing = OMMAI_GGUF_FUSED_EXPERTS,                                                                           \
+       .second = QWEN_LAYER("mlp.experts.*.up_proj")},                                                                \
+  {                                                                                                                   \
+    .file = "blk.#.ffn_down_exps", .shown = QWEN_LAYER("mlp.experts.*.down_proj"), .showing = OMMAI_GGUF_EXPERTS      \
+  }
+
 static const struct ommai_gguf_name qwen_text[] = {
     {.file = "token_embd", .shown = "model.embed_tokens"},
     {.file = "output_norm", .shown = "model.norm"},
@@ -20,17 +36,36 @@ static const struct ommai_gguf_name qwen_text[] = {
     {.file = "blk.#.attn_q_norm", .shown = QWEN_LAYER("self_attn.q_norm")},
     {.file = "blk.#.attn_k_norm", .shown = QWEN_LAYER("self_attn.k_norm")},
     {.file = "blk.#.ffn_norm", .shown = QWEN_LAYER("post_attention_layernorm")},
-    {.file = "blk.#.ffn_gate", .shown = QWEN_LAYER("mlp.gate_proj")},
-    {.file = "blk.#.ffn_up", .shown = QWEN_LAYER("mlp.up_proj")},
-    {.file = "blk.#.ffn_down", .shown = QWEN_LAYER("mlp.down_proj")},
-    {.file = "blk.#.ffn_gate_inp", .shown = QWEN_LAYER("mlp.gate")},
-    {.file = "blk.#.ffn_gate_exps", .shown = QWEN_LAYER("mlp.experts.*.gate_proj"), .showing = OMMAI_GGUF_EXPERTS},
-    {.file = "blk.#.ffn_up_exps", .shown = QWEN_LAYER("mlp.experts.*.up_proj"), .showing = OMMAI_GGUF_EXPERTS},
-    {.file = "blk.#.ffn_gate_up_exps",
-     .shown = QWEN_LAYER("mlp.experts.*.gate_proj"),
-     .showing = OMMAI_GGUF_FUSED_EXPERTS,
-     .second = QWEN_LAYER("mlp.experts.*.up_proj")},
-    {.file = "blk.#.ffn_down_exps", .shown = QWEN_LAYER("mlp.experts.*.down_proj"), .showing = OMMAI_GGUF_EXPERTS},
+    QWEN_FEED_FORWARD,
+    {.file = NULL},
+};
+
+static const struct ommai_gguf_name hybrid_text[] = {
+    {.file = "token_embd", .shown = "model.embed_tokens"},
+    {.file = "output_norm", .shown = "model.norm", .showing = OMMAI_GGUF_NORM},
+    {.file = "output", .shown = "lm_head"},
+    {.file = "blk.#.attn_norm", .shown = QWEN_LAYER("input_layernorm"), .showing = OMMAI_GGUF_NORM},
+    {.file = "blk.#.post_attention_norm", .shown = QWEN_LAYER("post_attention_layernorm"), .showing = OMMAI_GGUF_NORM},
+    {.file = "blk.#.attn_q", .shown = QWEN_LAYER("self_attn.q_proj")},
+    {.file = "blk.#.attn_k", .shown = QWEN_LAYER("self_attn.k_proj")},
+    {.file = "blk.#.attn_v", .shown = QWEN_LAYER("self_attn.v_proj")},
+    {.file = "blk.#.attn_output", .shown = QWEN_LAYER("self_attn.o_proj")},
+    {.file = "blk.#.attn_q_norm", .shown = QWEN_LAYER("self_attn.q_norm"), .showing = OMMAI_GGUF_NORM},
+    {.file = "blk.#.attn_k_norm", .shown = QWEN_LAYER("self_attn.k_norm"), .showing = OMMAI_GGUF_NORM},
+    {.file = "blk.#.attn_qkv", .shown = QWEN_LAYER("linear_attn.in_proj_qkv"), .showing = OMMAI_GGUF_QKV},
+    {.file = "blk.#.attn_gate", .shown = QWEN_LAYER("linear_attn.in_proj_z"), .showing = OMMAI_GGUF_VALUE_HEADS},
+    {.file = "blk.#.ssm_beta", .shown = QWEN_LAYER("linear_attn.in_proj_b"), .showing = OMMAI_GGUF_VALUE_HEADS},
+    {.file = "blk.#.ssm_alpha", .shown = QWEN_LAYER("linear_attn.in_proj_a"), .showing = OMMAI_GGUF_VALUE_HEADS},
+    {.file = "blk.#.ssm_conv1d", .shown = QWEN_LAYER("linear_attn.conv1d"), .showing = OMMAI_GGUF_CONVOLUTION},
+    {.file = "blk.#.ssm_a", .shown = QWEN_LAYER("linear_attn.A_log"), .showing = OMMAI_GGUF_DECAYS},
+    {.file = "blk.#.ssm_dt.bias", .shown = QWEN_LAYER("linear_attn.dt_bias"), .showing = OMMAI_GGUF_VALUE_HEADS},
+    {.file = "blk.#.ssm_norm", .shown = QWEN_LAYER("linear_attn.norm")},
+    {.file = "blk.#.ssm_out", .shown = QWEN_LAYER("linear_attn.out_proj"), .showing = OMMAI_GGUF_VALUE_COLUMNS},
+    QWEN_FEED_FORWARD,
+    {.file = "blk.#.ffn_gate_shexp", .shown = QWEN_LAYER("mlp.shared_expert.gate_proj")},
+    {.file = "blk.#.ffn_up_shexp", .shown = QWEN_LAYER("mlp.shared_expert.up_proj")},
+    {.file = "blk.#.ffn_down_shexp", .shown = QWEN_LAYER("mlp.shared_expert.down_proj")},
+    {.file = "blk.#.ffn_gate_inp_shexp", .shown = QWEN_LAYER("mlp.shared_expert_gate")},
     {.file = NULL},
 };
 
@@ -150,10 +185,13 @@ static const struct ommai_gguf_architecture architectures[] = {
     {"qwen2vl", "qwen2.5vl_merger", "qwen2_5_vl", qwen_text, qwen2_5_tower, "qwen25vl"},
     {"qwen3vl", "qwen3vl_merger", "qwen3_vl", qwen_text, qwen3_tower, "qwen3vl"},
     {"qwen3vlmoe", "qwen3vl_merger", "qwen3_vl_moe", qwen_text, qwen3_tower, "qwen3vl"},
+    {"qwen35", "qwen3vl_merger", "qwen3_5", hybrid_text, qwen3_tower, "qwen35"},
+    {"qwen35moe", "qwen3vl_merger", "qwen3_5_moe", hybrid_text, qwen3_tower, "qwen35"},
     {"deepseek2", "kimivl", "kimi_vl", mla_text, moon_tower, "kimivl"},
 };
-#define KNOWN \
-  "qwen2vl with qwen2vl_merger or qwen2.5vl_merger, qwen3vl and qwen3vlmoe with qwen3vl_merger, deepseek2 with kimivl"
+#define KNOWN                                                                                                                  \
+  "qwen2vl with qwen2vl_merger or qwen2.5vl_merger, qwen3vl, qwen3vlmoe, qwen35 and qwen35moe with qwen3vl_merger, deepseek2 " \
+  "with kimivl"
 
 static bool is_text(struct ommai_gguf_text text, const char *expected) {
   return text.size == strlen(expected) && memcmp(text.bytes, expected, text.size) == 0;

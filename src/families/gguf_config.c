@@ -169,13 +169,15 @@ static void make_text(struct draft *draft, const struct ommai_gguf_files *files)
       {"block_count", "num_hidden_layers", INTEGER, true},
       {"context_length", "max_position_embeddings", INTEGER, true},
       {"embedding_length", "hidden_size", INTEGER, true},
-      {"feed_forward_length", "intermediate_size", INTEGER, true},
       {"attention.head_count", "num_attention_heads", INTEGER, true},
       {"attention.layer_norm_rms_epsilon", "rms_norm_eps", NUMBER, true},
       {"expert_feed_forward_length", "moe_intermediate_size", INTEGER, false},
       {"expert_used_count", "num_experts_per_tok", INTEGER, false},
   };
   COPY_ALL(draft, keys);
+  /* models whose layers are all routed, with an expert for all rows, have none */
+  bool dense = !has(draft, "expert_shared_feed_forward_length");
+  copy(draft, &(const struct copied){"feed_forward_length", "intermediate_size", INTEGER, dense});
   set(draft, "vocab_size",
       json_integer(length_of(draft, ommai_gguf_files_find(files, "token_embd.weight"), "token_embd.weight", 0)));
   make_rope(draft);
@@ -205,6 +207,51 @@ static void make_grouped_text(struct draft *draft, const struct ommai_gguf_files
   make_text(draft, files);
   COPY_ALL(draft, keys);
   if (has(draft, "expert_count")) list_dense_layers(draft, files);
+}
+
+/* Which layers are gated delta nets, where the file says so; else full_attention_interval does. */
+static void list_layer_types(struct draft *draft, int64_t n_layers) {
+  char full[KEY_SIZE];
+  struct ommai_gguf_array array;
+  if (draft->status != OMMA_OK || !has(draft, "attention.recurrent_layers")) return;
+  draft->status =
+      ommai_gguf_numbers(draft->file, full_key(draft, "attention.recurrent_layers", full), true, &array, draft->error);
+  json_t *list = json_array();
+  for (int64_t i = 0; draft->status == OMMA_OK && i < n_layers && array.left; i++) {
+    const char *type = ommai_gguf_next_number(&array) != 0 ? "linear_attention" : "full_attention";
+    if (json_array_append_new(list, json_string(type)) != 0) {
+      draft->status = ommai_fail_memory(draft->error, "layer_types", sizeof(json_t));
+    }
+  }
+  set(draft, "layer_types", list);
+}
+
+/* Gated delta nets between layers that see all. The layers counted include those that draft. */
+static void make_hybrid_text(struct draft *draft, const struct ommai_gguf_files *files) {
+  static const struct copied keys[] = {
+      {"attention.head_count_kv", "num_key_value_heads", INTEGER, true},
+      {"attention.key_length", "head_dim", INTEGER, true},
+      {"full_attention_interval", "full_attention_interval", INTEGER, false},
+      {"ssm.conv_kernel", "linear_conv_kernel_dim", INTEGER, true},
+      {"ssm.state_size", "linear_key_head_dim", INTEGER, true},
+      {"ssm.group_count", "linear_num_key_heads", INTEGER, true},
+      {"ssm.time_step_rank", "linear_num_value_heads", INTEGER, true},
+      {"expert_count", "num_experts", INTEGER, false},
+      {"expert_shared_feed_forward_length", "shared_expert_intermediate_size", INTEGER, false},
+  };
+  make_text(draft, files);
+  COPY_ALL(draft, keys);
+  int64_t n_layers = get_integer(draft, "block_count", true, 0) - get_integer(draft, "nextn_predict_layers", false, 0);
+  int64_t n_heads = get_integer(draft, "ssm.time_step_rank", true, 0), values = get_integer(draft, "ssm.inner_size", true, 0);
+  int64_t head_dim = get_integer(draft, "attention.key_length", true, 0);
+  int64_t rotated = get_integer(draft, "rope.dimension_count", true, 0);
+  if (n_heads < 1 || values % n_heads) fail_key(draft, "ssm.inner_size", "a multiple of ssm.time_step_rank");
+  if (head_dim < 1) fail_key(draft, "attention.key_length", "1 or more");
+  set(draft, "num_hidden_layers", json_integer(n_layers));
+  if (draft->status != OMMA_OK) return;
+  set(draft, "linear_value_head_dim", json_integer(values / n_heads));
+  set(draft, "partial_rotary_factor", json_real((double)rotated / (double)head_dim));
+  list_layer_types(draft, n_layers);
 }
 
 /* Heads with latent keys and values. Files whose kv_b is in one piece call a head's own lengths
@@ -370,6 +417,16 @@ static const struct maker makers[] = {
      {"<|im_end|>", "<|endoftext|>"}},
     {"qwen3_vl_moe",
      make_grouped_text,
+     make_deepstack_tower,
+     {{"image_token_id", "<|image_pad|>"}, {"video_token_id", "<|video_pad|>"}},
+     {"<|im_end|>", "<|endoftext|>"}},
+    {"qwen3_5",
+     make_hybrid_text,
+     make_deepstack_tower,
+     {{"image_token_id", "<|image_pad|>"}, {"video_token_id", "<|video_pad|>"}},
+     {"<|im_end|>", "<|endoftext|>"}},
+    {"qwen3_5_moe",
+     make_hybrid_text,
      make_deepstack_tower,
      {{"image_token_id", "<|image_pad|>"}, {"video_token_id", "<|video_pad|>"}},
      {"<|im_end|>", "<|endoftext|>"}},

@@ -7,6 +7,7 @@
 #include "base/allocator.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "families/gguf_delta.h"
 
 #define PATCH "v.patch_embd.weight"
 #define SECOND_PATCH "v.patch_embd.weight.1"
@@ -23,11 +24,13 @@ struct keys_values {
 struct ommai_gguf_tensors {
   struct omma_allocator allocator;
   int64_t capacity, n;
-  struct ommai_tensor *tensors;       /* [capacity] */
-  struct ommai_gguf_rows *rows;       /* [capacity], of those that are QUANTISED */
-  struct ommai_stored_matrix *stored; /* likewise */
-  struct keys_values *pairs;          /* [n_pairs] */
-  char (*names)[NAME_SIZE];           /* [capacity] */
+  struct ommai_tensor *tensors;        /* [capacity] */
+  struct ommai_gguf_rows *rows;        /* [capacity], of those that are QUANTISED */
+  struct ommai_stored_matrix *stored;  /* likewise */
+  struct keys_values *pairs;           /* [n_pairs] */
+  struct ommai_gguf_delta_view *views; /* [capacity], of gated delta nets */
+  struct ommai_gguf_delta delta;
+  char (*names)[NAME_SIZE]; /* [capacity] */
   int64_t pair_capacity, n_pairs;
   int64_t n_mergers, merger_layers[OMMAI_VISION_MAX_DEPTH];
   unsigned char *patch; /* the patch embedding, joined; NULL: it is in one piece */
@@ -87,6 +90,11 @@ static enum omma_status fail(const struct source *source, const char *what, stru
                     source->tensor->name, what);
 }
 
+static enum omma_status fail_vector(const struct source *source, struct omma_error *error) {
+  return ommai_fail(error, OMMA_ERROR_UNSUPPORTED, "%.300s: tensor \"%.160s\": a vector of type %s: expected F32, F16 or BF16",
+                    ommai_gguf_path(source->file), source->tensor->name, source->tensor->format->name);
+}
+
 /* The next free entry, for a part of `source` that begins at row `first_row` and has the shape; its
  * name is written by the caller. */
 static enum omma_status add(struct ommai_gguf_tensors *self, const struct source *source, int64_t first_row, int n_dims,
@@ -106,11 +114,7 @@ static enum omma_status add(struct ommai_gguf_tensors *self, const struct source
   memcpy(tensor->shape, shape, (size_t)n_dims * sizeof *shape);
   self->n++;
   if (tensor->type != OMMAI_TENSOR_QUANTISED) return OMMA_OK;
-  if (n_dims == 1) {
-    return ommai_fail(error, OMMA_ERROR_UNSUPPORTED,
-                      "%.300s: tensor \"%.160s\": a vector of type %s: expected F32, F16 or BF16",
-                      ommai_gguf_path(source->file), from->name, from->format->name);
-  }
+  if (n_dims == 1) return fail_vector(source, error);
   self->rows[at] = (struct ommai_gguf_rows){from->format, tensor->data, shape[n_dims - 1]};
   self->stored[at] = ommai_gguf_stored_matrix(&self->rows[at]);
   tensor->stored = &self->stored[at];
@@ -199,6 +203,32 @@ static enum omma_status add_keys_values(struct ommai_gguf_tensors *self, const s
   return OMMA_OK;
 }
 
+/* ---- gated delta nets ---- */
+
+/* Values as the checkpoint has them, where the file has them otherwise. */
+static enum omma_status add_delta(struct ommai_gguf_tensors *self, const struct source *source, enum ommai_gguf_showing showing,
+                                  struct omma_error *error) {
+  const struct ommai_gguf_tensor *from = source->tensor;
+  int64_t at = self->n, shape[OMMAI_TENSOR_MAX_DIMS] = {from->shape[0], from->shape[1]};
+  int n_dims = from->n_dims;
+  bool changes;
+  if (n_dims > 2 || !ommai_gguf_delta_view_make(&self->delta, from, showing, &self->views[at], &changes)) {
+    return fail(source, "its shape does not go together with the keys ssm.*", error);
+  }
+  if (n_dims == 1 && from->format->plain == OMMAI_TENSOR_QUANTISED) return fail_vector(source, error);
+  if (showing == OMMAI_GGUF_CONVOLUTION) {
+    n_dims = 3;
+    shape[2] = shape[1];
+    shape[1] = 1;
+  }
+  OMMAI_TRY(add(self, source, 0, n_dims, shape, error));
+  if (!changes) return OMMA_OK;
+  self->stored[at] = ommai_gguf_delta_stored(&self->views[at]);
+  self->tensors[at].type = OMMAI_TENSOR_QUANTISED;
+  self->tensors[at].stored = &self->stored[at];
+  return OMMA_OK;
+}
+
 /* ---- the patch embedding ---- */
 
 /* Two convolutions [h, c, p, p], one for each image of a pair, as one [h, c, 2, p, p]. */
@@ -255,6 +285,7 @@ static enum omma_status add_tensor(struct ommai_gguf_tensors *self, const struct
   write_name(shown, name->shown, number, 0, end);
   if (name->showing == OMMAI_GGUF_GRID) return add_grid(self, source, error);
   if (name->showing == OMMAI_GGUF_KEYS_VALUES) return add_keys_values(self, files, source, number, error);
+  if (name->showing >= OMMAI_GGUF_NORM) return add_delta(self, source, name->showing, error);
   if (second && strcmp(from->name, PATCH) == 0) return add_patches(self, source, second, error);
   return add(self, source, 0, from->n_dims, from->shape, error);
 }
@@ -292,7 +323,8 @@ static enum omma_status allocate_tables(struct ommai_gguf_tensors *self, const c
   self->stored = ommai_allocate(&self->allocator, n, sizeof *self->stored);
   self->names = ommai_allocate_uninitialised(&self->allocator, n, sizeof *self->names);
   self->pairs = ommai_allocate(&self->allocator, n_pairs, sizeof *self->pairs);
-  if (self->tensors && self->rows && self->stored && self->names && self->pairs) return OMMA_OK;
+  self->views = ommai_allocate(&self->allocator, n, sizeof *self->views);
+  if (self->tensors && self->rows && self->stored && self->names && self->pairs && self->views) return OMMA_OK;
   return ommai_fail_memory(error, path, n * (sizeof *self->tensors + sizeof *self->rows + sizeof *self->stored + NAME_SIZE));
 }
 
@@ -307,6 +339,7 @@ enum omma_status ommai_gguf_tensors_create(const struct ommai_gguf_files *files,
   for (int64_t i = 0; i < files->n_parts; i++) OMMAI_TRY_GOTO(count_file(self, files->parts[i], error), failed);
   OMMAI_TRY_GOTO(count_file(self, files->mmproj, error), failed);
   OMMAI_TRY_GOTO(allocate_tables(self, path, error), failed);
+  OMMAI_TRY_GOTO(ommai_gguf_delta_read(files->parts[0], &self->delta, error), failed);
   self->n_mergers = ommai_gguf_merger_layers(files->mmproj, self->merger_layers);
   for (int64_t i = 0; i < files->n_parts; i++) {
     OMMAI_TRY_GOTO(add_file(self, files, files->parts[i], text, error), failed);
@@ -327,6 +360,7 @@ void ommai_gguf_tensors_destroy(struct ommai_gguf_tensors *tensors) {
   ommai_release(&allocator, tensors->rows, n, sizeof *tensors->rows);
   ommai_release(&allocator, tensors->stored, n, sizeof *tensors->stored);
   ommai_release(&allocator, tensors->names, n, sizeof *tensors->names);
+  ommai_release(&allocator, tensors->views, n, sizeof *tensors->views);
   ommai_release(&allocator, tensors->pairs, (size_t)tensors->pair_capacity, sizeof *tensors->pairs);
   ommai_release(&allocator, tensors->patch, tensors->patch_size, 1);
   ommai_release(&allocator, tensors, 1, sizeof *tensors);

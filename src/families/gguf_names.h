@@ -19,7 +19,14 @@ enum ommai_gguf_showing {
   OMMAI_GGUF_MERGER,
   /* blk.#.attn_k_b [heads, rank, keys] and attn_v_b [heads, values, rank]: one [heads * (keys +
    * values), rank] */
-  OMMAI_GGUF_KEYS_VALUES
+  OMMAI_GGUF_KEYS_VALUES,
+  /* of gated delta nets and their models (gguf_delta.h) */
+  OMMAI_GGUF_NORM,
+  OMMAI_GGUF_DECAYS,
+  OMMAI_GGUF_QKV,
+  OMMAI_GGUF_CONVOLUTION, /* [c, n] as [c, 1, n] */
+  OMMAI_GGUF_VALUE_HEADS,
+  OMMAI_GGUF_VALUE_COLUMNS
 };
 
 /* What stands before `.weight` or `.bias` in the file and in the checkpoint, or whole names; shown

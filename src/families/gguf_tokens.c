@@ -16,6 +16,11 @@ static const struct splitting {
      "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| "
      "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
      true, false},
+    /* marks go with letters */
+    {"qwen35",
+     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| "
+     "?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+     true, false},
     {"kimi-k2", NULL, false, true},
 };
 
@@ -40,7 +45,7 @@ static enum omma_status find_splitting(const struct ommai_gguf *file, const stru
     *splitting = &splittings[i];
     if (is_text(pre, splittings[i].name)) return OMMA_OK;
   }
-  return fail_kind(file, pre_key, pre, "qwen2, kimi-k2", error);
+  return fail_kind(file, pre_key, pre, "qwen2, qwen35, kimi-k2", error);
 }
 
 /* The lists of a file, in memory for the time of loading. */

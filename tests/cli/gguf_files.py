@@ -19,9 +19,10 @@ import numpy as np
 
 Kind = gguf.GGMLQuantizationType
 NUMPY_TYPES = {"F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16}
-ARCHITECTURES = {"qwen2_vl": "qwen2vl", "qwen2_5_vl": "qwen2vl", "qwen3_vl": "qwen3vl", "qwen3_vl_moe": "qwen3vlmoe", "kimi_vl": "deepseek2"}
+ARCHITECTURES = {"qwen2_vl": "qwen2vl", "qwen2_5_vl": "qwen2vl", "qwen3_vl": "qwen3vl", "qwen3_vl_moe": "qwen3vlmoe", "kimi_vl": "deepseek2",
+                 "qwen3_5": "qwen35", "qwen3_5_moe": "qwen35moe"}
 PROJECTORS = {"qwen2_vl": "qwen2vl_merger", "qwen2_5_vl": "qwen2.5vl_merger", "qwen3_vl": "qwen3vl_merger", "qwen3_vl_moe": "qwen3vl_merger",
-              "kimi_vl": "kimivl"}
+              "kimi_vl": "kimivl", "qwen3_5": "qwen3vl_merger", "qwen3_5_moe": "qwen3vl_merger"}
 
 
 def read_json(path: Path) -> dict:
@@ -142,7 +143,10 @@ def text_keys(writer: Writer, root: dict, kimi: bool) -> None:
     file.add_block_count(text["num_hidden_layers"])
     file.add_context_length(text["max_position_embeddings"])
     file.add_embedding_length(text["hidden_size"])
-    file.add_feed_forward_length(text["intermediate_size"])
+    if "shared_expert_intermediate_size" in text:
+        file.add_expert_shared_feed_forward_length(text["shared_expert_intermediate_size"])
+    else:
+        file.add_feed_forward_length(text["intermediate_size"])
     file.add_head_count(text["num_attention_heads"])
     file.add_head_count_kv(1 if kimi else text["num_key_value_heads"])
     file.add_layer_norm_rms_eps(text["rms_norm_eps"])
@@ -159,6 +163,21 @@ def text_keys(writer: Writer, root: dict, kimi: bool) -> None:
         file.add_expert_feed_forward_length(text["moe_intermediate_size"])
     if kimi:
         latent_keys(file, text)
+    if "linear_num_key_heads" in text:
+        delta_keys(file, text, rope)
+
+
+def delta_keys(file: gguf.GGUFWriter, text: dict, rope: dict) -> None:
+    heads = text["linear_num_value_heads"]
+    file.add_ssm_conv_kernel(text["linear_conv_kernel_dim"])
+    file.add_ssm_state_size(text["linear_key_head_dim"])
+    file.add_ssm_group_count(text["linear_num_key_heads"])
+    file.add_ssm_time_step_rank(heads)
+    file.add_ssm_inner_size(text["linear_value_head_dim"] * heads)
+    if "layer_types" in text:
+        file.add_array(f"{file.arch}.attention.recurrent_layers", [kind == "linear_attention" for kind in text["layer_types"]])
+    file.add_full_attention_interval(text.get("full_attention_interval", 4))
+    file.add_rope_dimension_count(int(text["head_dim"] * rope["partial_rotary_factor"]))
 
 
 def latent_keys(file: gguf.GGUFWriter, text: dict) -> None:
@@ -214,7 +233,7 @@ def tokenizer_keys(writer: Writer, source: Path, n_ids: int) -> None:
         special = entry.get("special") or looks_special(entry["content"])
         put(i, entry["content"], gguf.TokenType.CONTROL if special else gguf.TokenType.USER_DEFINED)
     file.add_tokenizer_model("gpt2")
-    file.add_tokenizer_pre("qwen2" if document else "kimi-k2")
+    file.add_tokenizer_pre("qwen35" if "\\p{M}" in json.dumps(document) else "qwen2" if document else "kimi-k2")
     file.add_token_list(tokens)
     file.add_token_types(kinds)
     file.add_token_merges(merges or ["a b"])
@@ -260,7 +279,7 @@ def vision_keys(writer: Writer, source: Path, root: dict) -> None:
         file.add_vision_window_size(vision["window_size"])
     elif kind != "qwen2_vl":
         file.add_vision_use_gelu(True)
-        file.add_vision_is_deepstack_layers([i in vision["deepstack_visual_indexes"] for i in range(vision["depth"])])
+        file.add_vision_is_deepstack_layers([i in vision.get("deepstack_visual_indexes", []) for i in range(vision["depth"])])
 
 
 # ---- tensors
@@ -282,12 +301,40 @@ def text_tensor(writer: Writer, names: gguf.TensorNameMap, name: str, values: np
         text_tensor(writer, names, name.replace("kv_b", "k_b"), keys.transpose(0, 2, 1), text)
         text_tensor(writer, names, name.replace("kv_b", "v_b"), rest, text)
         return
-    name = name.replace("e_score_correction_bias", "e_score_correction.bias")
+    name = name.replace("dt_bias", "dt_proj.bias").replace("A_log", "A_log.").replace("e_score_correction_bias", "e_score_correction.bias")
     stem, end = name.rsplit(".", 1)
     shown = names.get_name(stem)
     if not shown:  # dense layers of mixtures have no name in the converter
         shown = f"blk.{stem.split('.')[2]}.ffn_{stem.split('.')[-1].removesuffix('_proj')}"
-    writer.tensor(f"{shown}.{end}", values, plain="norm" in stem or stem.endswith(("mlp.gate", "correction")))
+    shown = f"{shown}.{end}" if end else shown
+    if "linear_attn" in name and not name.endswith("norm.weight"):
+        delta_tensor(writer, shown, name.removesuffix("."), values, text)
+        return
+    if "linear_num_key_heads" in text and name.endswith("norm.weight") and "linear_attn" not in name:
+        values = values + np.float32(1)
+    writer.tensor(shown, values, plain="norm" in stem or stem.endswith(("mlp.gate", "correction", "shared_expert_gate")))
+
+
+def value_head_order(name: str, values: np.ndarray, text: dict) -> tuple[np.ndarray, int]:
+    """Places and their axis: the value heads in the order of ggml's broadcast, the first one of
+    every key head, then the second ones."""
+    n_keys, axis = text["linear_num_key_heads"], int("out_proj" in name)
+    fixed = 2 * n_keys * text["linear_key_head_dim"] if "conv1d" in name or "in_proj_qkv" in name else 0
+    heads = np.arange(fixed, values.shape[axis]).reshape(n_keys, text["linear_num_value_heads"] // n_keys, -1)
+    return np.concatenate([np.arange(fixed), heads.swapaxes(0, 1).ravel()]), axis
+
+
+def delta_tensor(writer: Writer, shown: str, name: str, values: np.ndarray, text: dict) -> None:
+    """Of a gated delta net, all but its norm."""
+    if "conv1d" in name:
+        values = values.reshape(len(values), -1)
+    order, axis = value_head_order(name, values, text)
+    stored = np.take(values, order, axis)
+    if name.endswith("A_log"):
+        stored = -np.exp(stored.astype(np.float64)).astype(np.float32)
+    writer.tensor(shown, stored, plain="conv1d" in name)
+    if values.ndim == 2:
+        values[(slice(None), order) if axis else order] = stored
 
 
 def stack_experts(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -381,6 +428,36 @@ def widen_blocks(source: Path, out: Path) -> Path:
         values = random.standard_normal(shape, np.float32)
         n_in = shape[-2] if ".experts." in name else int(np.prod(shape[1:]))
         tensors[name] = 1 + values / 10 if len(shape) == 1 else values / np.sqrt(n_in, dtype=np.float32)
+    copy_directory(source, out, tensors)
+    (out / "config.json").write_text(json.dumps(root), encoding="utf-8")
+    return out
+
+
+def widen_delta(source: Path, out: Path) -> Path:
+    """The untied test checkpoint of Qwen3.5 with random weights whose rows in the language model
+    are whole blocks of 256 values, four value heads of 64 in each of out_proj's."""
+    root, random = read_json(source / "config.json"), np.random.default_rng(11)
+    text = root["text_config"]
+    narrow = text["hidden_size"], text["intermediate_size"]
+    text |= {"hidden_size": 256, "intermediate_size": 256, "num_attention_heads": 256 // text["head_dim"],
+             "linear_key_head_dim": 32, "linear_value_head_dim": 64}
+    root["vision_config"]["out_hidden_size"] = 256
+    channels = 2 * 32 * text["linear_num_key_heads"] + 256
+    shapes = {"q_proj.weight": (512, 256), "o_proj.weight": (256, 256), "in_proj_qkv.weight": (channels, 256), "in_proj_z.weight": (256, 256),
+              "out_proj.weight": (256, 256), "linear_attn.norm.weight": (64,), "merger.linear_fc2.bias": (256,)}
+    tensors = {}
+    for name, tensor in read_tensors(source).items():
+        shape = list(tensor.shape)
+        if found := next((shapes[end] for end in shapes if name.endswith(end)), None):
+            shape = list(found)
+        elif "conv1d" in name:
+            shape[0] = channels
+        elif "merger.linear_fc2" in name:
+            shape[0] = 256
+        elif "language_model" in name or name == "lm_head.weight":
+            shape = [256 if size in narrow else size for size in shape]
+        values = random.standard_normal(shape, np.float32)
+        tensors[name] = values / 10 if len(shape) == 1 else values / np.sqrt(np.prod(shape[1:]), dtype=np.float32)
     copy_directory(source, out, tensors)
     (out / "config.json").write_text(json.dumps(root), encoding="utf-8")
     return out

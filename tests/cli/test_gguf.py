@@ -13,18 +13,20 @@ import numpy as np
 import pytest
 
 from conftest import GOLDEN
-from gguf_files import convert, copy_keys, finish, widen_blocks, widen_latent
+from gguf_files import convert, copy_keys, finish, widen_blocks, widen_delta, widen_latent
 from omma_program import refused
 
 # Checkpoints of every architecture whose shapes the converter can say.
-CHECKPOINTS = ["qwen3_vl_tied", "qwen3_vl_wide", "qwen2_vl_untied", "qwen2_5_vl_untied", "qwen3_vl_moe", "kimi_vl"]
+CHECKPOINTS = ["qwen3_vl_tied", "qwen3_vl_wide", "qwen2_vl_untied", "qwen2_5_vl_untied", "qwen3_vl_moe", "kimi_vl", "qwen3_5_tied", "qwen3_5_untied",
+               "qwen3_5_moe"]
 QUANTISED = ["Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "MXFP4", "IQ4_NL", "F16", "BF16"]
 WIDER = {
+    "wide_delta": lambda out: widen_delta(GOLDEN / "qwen3_5_untied", out),
     "wide_latent": lambda out: widen_latent(GOLDEN / "kimi_vl", out),
     "wide_blocks": lambda out: widen_blocks(GOLDEN / "qwen3_vl_tied", out),
     "wide_experts": lambda out: widen_blocks(GOLDEN / "qwen3_vl_moe", out),
 }
-TEXTS = ["Hello world", " a  b\n\n\tc ", "naïve café — 日本語 текст 12345 <|im_end|>x<|im_start|>", "e\u0301 \u00e9 don't I'LL", "🎉" * 3]
+TEXTS = ["Hello world", " a  b\n\n\tc ", "ना म\u0301 naïve café — 日本語 текст 12345 <|im_end|>x<|im_start|>", "e\u0301 \u00e9 don't I'LL", "🎉" * 3]
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +102,7 @@ def test_integers_are_kept_as_they_are(omma, files, tmp_path, images, kind):
     assert bytes_kept[0] < bytes_kept[1]
 
 
-@pytest.mark.parametrize("name", ["qwen2_5_vl_untied", "wide_latent"])
+@pytest.mark.parametrize("name", ["qwen2_5_vl_untied", "wide_latent", "wide_delta"])
 def test_quantised_models_of_other_architectures(omma, files, tmp_path, images, name):
     made = files(name, "Q8_0")
     theirs = answers(omma, tmp_path, images, "--model", made[2], "--dtype", "f32")
@@ -109,7 +111,7 @@ def test_quantised_models_of_other_architectures(omma, files, tmp_path, images, 
     answers(omma, tmp_path, images, *given(made))
 
 
-@pytest.mark.parametrize("name, kind", [("wide_blocks", "Q4_K+Q6_K"), ("wide_experts", "Q4_K+Q6_K"), ("wide_experts", "Q5_K+IQ4_XS")])
+@pytest.mark.parametrize("name, kind", [("wide_blocks", "Q4_K+Q6_K"), ("wide_experts", "Q4_K+Q6_K"), ("wide_experts", "Q5_K+IQ4_XS"), ("wide_delta", "Q4_K+Q6_K")])
 def test_blocks_of_256(omma, files, tmp_path, images, name, kind):
     """Two types in one file, as in Q4_K_M, experts too: exact in f32, near that and smaller as
     integers."""
@@ -126,7 +128,7 @@ def test_blocks_of_256(omma, files, tmp_path, images, name, kind):
     assert info["weight_bytes"] < plain["weight_bytes"]
 
 
-@pytest.mark.parametrize("name", ["qwen3_vl_tied", "kimi_vl"])
+@pytest.mark.parametrize("name", ["qwen3_vl_tied", "kimi_vl", "qwen3_5_tied"])
 def test_same_tokens(omma, files, name):
     made = files(name, "F32")
     for text in TEXTS:
@@ -254,7 +256,7 @@ def test_halves_that_do(omma, files, tmp_path, name, changes):
 @pytest.mark.parametrize("key, value, message", [
     ("general.architecture", "llama", 'architecture "llama" with projector "qwen3vl_merger" is not supported; known: qwen2vl'),
     ("tokenizer.ggml.model", "llama", '"tokenizer.ggml.model": "llama" is not supported; known: gpt2'),
-    ("tokenizer.ggml.pre", "default", '"tokenizer.ggml.pre": "default" is not supported; known: qwen2'),
+    ("tokenizer.ggml.pre", "default", '"tokenizer.ggml.pre": "default" is not supported; known: qwen2, qwen35'),
     ("qwen3vl.block_count", None, 'key "qwen3vl.block_count" is missing'),
     ("qwen3vl.block_count", 4, 'tensor "model.layers.3.input_layernorm.weight" is missing'),
     ("qwen3vl.feed_forward_length", 32, "expected shape [32, 64], found [96, 64]"),
@@ -268,3 +270,25 @@ def test_wrong_keys(omma, files, tmp_path, key, value, message):
         writer.add_tensor(tensor.name, tensor.data, raw_dtype=tensor.tensor_type)
     finish(writer)
     refused(omma("run", changed, "Hello", "--mmproj", made[1]), 1, changed, message)
+
+
+@pytest.mark.parametrize("key, value, message", [
+    ("qwen35.ssm.group_count", 3, "to be a multiple of"),
+    ("qwen35.ssm.group_count", None, 'key "qwen35.ssm.group_count" is missing'),
+    ("qwen35.ssm.inner_size", 35, 'key "qwen35.ssm.inner_size": expected a multiple of ssm.time_step_rank'),
+    ("qwen35.ssm.state_size", 100, "its shape does not go together with the keys ssm.*"),
+    ("qwen35.rope.dimension_count", None, 'key "qwen35.rope.dimension_count" is missing'),
+])
+def test_wrong_keys_of_gated_delta_nets(omma, files, tmp_path, key, value, message):
+    made = files("qwen3_5_untied", "F32")
+    changed = rewrite(made[0], tmp_path / "changed.gguf", {key: value})
+    refused(omma("run", changed, "Hello", "--mmproj", made[1]), 1, changed, message)
+
+
+def test_layers_that_draft_are_not_counted(omma, files, tmp_path, images):
+    """Of released checkpoints the converter counts the draft head as one more layer."""
+    made = files("qwen3_5_untied", "F32")
+    n_layers = gguf.GGUFReader(made[0]).fields["qwen35.block_count"].contents()
+    changes = {"qwen35.block_count": n_layers + 1, "qwen35.nextn_predict_layers": 1}
+    drafts = rewrite(made[0], tmp_path / "drafts.gguf", changes)
+    assert answers(omma, tmp_path, images, *given((drafts, made[1]))) == answers(omma, tmp_path, images, *given(made))

@@ -1,6 +1,7 @@
 /* Models in GGUF files against the golden checkpoints that they were made from, whose tensors are
  * cut to a few values here: configuration, tokens, names and shapes. Whole models are in
  * tests/cli/test_gguf.py. */
+#include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -13,7 +14,8 @@
 #include "support/test.h"
 
 static const struct omma_allocator *const memory = &ommai_default_allocator;
-static const char *const names[] = {"qwen3_vl_tied", "qwen2_5_vl_untied", "qwen3_vl_moe", "kimi_vl", "qwen2_vl_untied"};
+static const char *const names[] = {"qwen3_vl_tied", "qwen2_5_vl_untied", "qwen3_vl_moe",
+                                    "kimi_vl",       "qwen2_vl_untied",   "qwen3_5_untied"};
 enum { N_NAMES = sizeof names / sizeof *names };
 
 /* The two files of each model, in one folder. */
@@ -71,6 +73,8 @@ static void expect_same_text(const struct ommai_decoder_config *ours, const stru
   SAME(experts.router.n_groups), SAME(experts.router.n_chosen_groups), SAME(experts.router.score);
   SAME(experts.router.normalise), SAME(experts.router.scale), SAME(rope_theta), SAME(rope_scaling.kind);
   SAME(attention_factor), SAME(mrope_interleaved), SAME(rope_1d), SAME(tied_embeddings), SAME(n_deepstack);
+  SAME(rotary_dim), SAME(output_gate), SAME(delta.n_key_heads), SAME(delta.n_value_heads), SAME(delta.key_dim);
+  SAME(delta.value_dim), SAME(delta.kernel);
   SAME_ARRAY(mrope_section), SAME_ARRAY(layers);
 }
 
@@ -112,7 +116,7 @@ static void chat_templates_are_those_of_the_checkpoints(void **state) {
     struct ommai_gguf_model *model = open_model(m);
     struct ommai_chat_choice choice;
     struct omma_error error;
-    static const char *const types[] = {"qwen3_vl", "qwen2_5_vl", "qwen3_vl_moe", "kimi_vl", "qwen2_vl"};
+    static const char *const types[] = {"qwen3_vl", "qwen2_5_vl", "qwen3_vl_moe", "kimi_vl", "qwen2_vl", "qwen3_5"};
     assert_ok(ommai_chat_template_read(ommai_gguf_model_documents(model), NULL, false, memory, ommai_family_find(types[m]),
                                        &choice, &error),
               &error);
@@ -185,7 +189,11 @@ static void names_are_those_of_the_checkpoints(void **state) {
                   {3, "language_model.model.layers.1.mlp.gate.e_score_correction_bias", 1, {4}},
                   {3, "language_model.model.layers.2.mlp.shared_experts.up_proj.weight", 2, {4, 4}},
                   {3, "vision_tower.patch_embed.pos_emb.weight", 3, {8, 8, 4}},
-                  {3, "vision_tower.encoder.blocks.0.wq.weight", 2, {4, 4}}};
+                  {3, "vision_tower.encoder.blocks.0.wq.weight", 2, {4, 4}},
+                  {5, "model.layers.1.self_attn.q_norm.weight", 1, {4}},
+                  {5, "model.layers.0.linear_attn.A_log", 1, {4}},
+                  {5, "model.layers.0.linear_attn.conv1d.weight", 3, {76, 1, 3}},
+                  {5, "model.layers.2.linear_attn.out_proj.weight", 2, {40, 36}}};
   for (int m = 0; m < N_NAMES; m++) {
     struct ommai_gguf_model *model = open_model(m);
     struct ommai_checkpoint *checkpoint;
@@ -231,6 +239,41 @@ static void patches_are_joined(void **state) {
     int64_t plane = i / PLANE;
     expect_values(joined, i, halves[plane % 2], plane / 2 * PLANE + i % PLANE);
   }
+  ommai_gguf_close(file);
+  ommai_checkpoint_close(checkpoint);
+  ommai_gguf_model_close(model);
+}
+
+/* The file has value head s of key head k at place s * n_key_heads + k; norms with 1 added; rates
+ * for the decays' logarithms. */
+static void gated_delta_nets_are_put_back(void **state) {
+  (void)state;
+  enum { KEY_HEADS = 2, SHARED = 2, QUERIES = 2 * KEY_HEADS * 10, DIM = 9, HEADS = KEY_HEADS * SHARED };
+  struct ommai_gguf_model *model = open_model(5);
+  struct ommai_gguf *file;
+  struct ommai_checkpoint *checkpoint;
+  struct omma_error error;
+  assert_ok(ommai_gguf_model_checkpoint(model, &checkpoint, &error), &error);
+  assert_ok(ommai_gguf_open(model_paths[5], memory, &file, &error), &error);
+  const struct ommai_tensor *qkv = ommai_checkpoint_find(checkpoint, "model.layers.0.linear_attn.in_proj_qkv.weight"),
+                            *out = ommai_checkpoint_find(checkpoint, "model.layers.0.linear_attn.out_proj.weight"),
+                            *decays = ommai_checkpoint_find(checkpoint, "model.layers.0.linear_attn.A_log"),
+                            *norm = ommai_checkpoint_find(checkpoint, "model.norm.weight");
+  for (int64_t i = 0; i < QUERIES + HEADS * DIM; i++) {
+    int64_t head = (i - QUERIES) / DIM, place = head % SHARED * KEY_HEADS + head / SHARED;
+    int64_t from = i < QUERIES ? i : QUERIES + place * DIM + (i - QUERIES) % DIM;
+    for (int64_t j = 0; j < 4; j++) expect_values(qkv, i * 4 + j, ommai_gguf_find(file, "blk.0.attn_qkv.weight"), from * 4 + j);
+    if (i < QUERIES) continue;
+    expect_values(out, HEADS * DIM + i - QUERIES, ommai_gguf_find(file, "blk.0.ssm_out.weight"), HEADS * DIM + from - QUERIES);
+    float ours, theirs;
+    assert_true(ommai_tensor_to_f32(decays, head, 1, &ours));
+    memcpy(&theirs, ommai_gguf_find(file, "blk.0.ssm_a")->data + 4 * place, sizeof theirs);
+    assert_true(fabsf(expf(ours) + theirs) <= 1e-6f * -theirs);
+  }
+  float ours, theirs;
+  assert_true(ommai_tensor_to_f32(norm, 3, 1, &ours));
+  memcpy(&theirs, ommai_gguf_find(file, "output_norm.weight")->data + 12, sizeof theirs);
+  assert_true(ours + 1 == theirs);
   ommai_gguf_close(file);
   ommai_checkpoint_close(checkpoint);
   ommai_gguf_model_close(model);
@@ -322,6 +365,7 @@ int main(void) {
       cmocka_unit_test(tokens_are_those_of_the_checkpoints),
       cmocka_unit_test(names_are_those_of_the_checkpoints),
       cmocka_unit_test(patches_are_joined),
+      cmocka_unit_test(gated_delta_nets_are_put_back),
       cmocka_unit_test(keys_and_values_are_joined),
       cmocka_unit_test(paths_are_distinguished),
       cmocka_unit_test(wrong_files_are_named),
