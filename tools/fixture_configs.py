@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING, Any
 from transformers import (
     PreTrainedConfig,
     Qwen2_5_VLConfig,
+    Qwen2_5_VLForConditionalGeneration,
     Qwen2VLConfig,
+    Qwen2VLForConditionalGeneration,
     Qwen3_5Config,
+    Qwen3_5ForConditionalGeneration,
     Qwen3_5MoeConfig,
+    Qwen3_5MoeForConditionalGeneration,
     Qwen3VLConfig,
+    Qwen3VLForConditionalGeneration,
     Qwen3VLMoeConfig,
+    Qwen3VLMoeForConditionalGeneration,
 )
 
 from fixture_tokenizer import added_token_id
@@ -38,6 +44,16 @@ CONFIG_CLASSES = {
     "qwen3_5": Qwen3_5Config,
     "qwen3_5_moe": Qwen3_5MoeConfig,
 }
+MODEL_CLASSES = {
+    "qwen2_vl": Qwen2VLForConditionalGeneration,
+    "qwen2_5_vl": Qwen2_5_VLForConditionalGeneration,
+    "qwen3_vl": Qwen3VLForConditionalGeneration,
+    "qwen3_vl_moe": Qwen3VLMoeForConditionalGeneration,
+    "qwen3_5": Qwen3_5ForConditionalGeneration,
+    "qwen3_5_moe": Qwen3_5MoeForConditionalGeneration,
+}
+# Families with the processor, the chat template and the config dialect of Qwen2-VL.
+QWEN2_FAMILIES = ("qwen2_vl", "qwen2_5_vl")
 
 
 def _special_ids() -> dict[str, int]:

@@ -9,8 +9,10 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
+from fixture_dots import DotsOfficial
 from fixture_glm import GlmOfficial
 from fixture_kimi import KimiOfficial
+from fixture_lighton import LightOnOfficial
 from fixture_models import HYBRID_FAMILIES, ModelSpec, ImageForm, write_json
 from fixture_images import CLIP, IMAGES
 from fixture_paddle_official import PaddleOfficial
@@ -18,7 +20,13 @@ from fixture_qwen import QwenOfficial
 from fixture_stages import ROW_STRIDE, Tensors, router_margins
 
 Official = QwenOfficial | KimiOfficial
-OFFICIAL = {"glm_ocr": GlmOfficial, "kimi_vl": KimiOfficial, "paddleocr_vl": PaddleOfficial}
+OFFICIAL = {
+    "dots_ocr": DotsOfficial,
+    "glm_ocr": GlmOfficial,
+    "kimi_vl": KimiOfficial,
+    "lighton_ocr": LightOnOfficial,
+    "paddleocr_vl": PaddleOfficial,
+}
 
 NEW_TOKENS = 24
 TOP = 5
@@ -215,7 +223,7 @@ def run_case(official: Official, case: Case, folder: Path) -> dict[str, Any]:
     tensors["language.rope_delta"] = torch.tensor([official.answer_position(inputs) - len(input_ids)])
     tensors["language.logits"] = logits
     for kind in ("image", "video"):
-        for index, grid in enumerate(inputs.get(f"{kind}_grid_thw", ())):
+        for index, grid in enumerate(official.grids(inputs, kind)):
             tensors[f"{kind}.{index}.grid_thw"] = grid
     if case.videos and case.full:
         tensors["video.patches_u8"] = official.video_patches(inputs)

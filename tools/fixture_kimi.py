@@ -26,7 +26,7 @@ from transformers import DeepseekV3Config, Kimi_K25Config, Kimi_K25ForConditiona
 from transformers.image_utils import load_image
 from transformers.models.kimi_k25.image_processing_kimi_k25 import Kimi_K25ImageProcessor
 
-from fixture_stages import Recorder, Tensors, record_language, sample_rows
+from fixture_stages import Recorder, Tensors, keep_raster, record_language, sample_rows
 from fixture_tiktoken import N_RANKS, SPECIAL_IDS, VOCAB_SIZE, decode, encode, render_prompt
 
 if TYPE_CHECKING:
@@ -254,17 +254,6 @@ def load_reference(folder: Path, dtype: torch.dtype = torch.float32) -> Kimi_K25
     return model.eval()
 
 
-def block_order(rows: torch.Tensor, grids: torch.Tensor, merge: int) -> torch.Tensor:
-    """Brings the patches of images laid end to end from raster order to merge-block order."""
-    parts, start = [], 0
-    for _, height, width in grids.tolist():
-        part = rows[start : start + height * width]
-        part = part.unflatten(0, (height // merge, merge, width // merge, merge)).transpose(1, 2)
-        parts.append(part.flatten(0, 3))
-        start += height * width
-    return torch.cat(parts)
-
-
 class KimiOfficial:
     """The reference in float32 with the preprocessing and the prompt of the original code."""
 
@@ -337,6 +326,9 @@ class KimiOfficial:
     def answer_position(self, inputs: dict[str, torch.Tensor]) -> int:
         return inputs["input_ids"].shape[1]
 
+    def grids(self, inputs: dict[str, torch.Tensor], kind: str) -> Any:
+        return inputs.get(f"{kind}_grid_thw", ())
+
     def decode(self, tokens: list[int]) -> str:
         return decode(tokens)
 
@@ -357,18 +349,17 @@ class KimiOfficial:
             recorder.close()
 
     def _record_tower(self, recorder: Recorder, tower: torch.nn.Module, grids: torch.Tensor) -> None:
-        def keep(name: str, rows: torch.Tensor) -> None:
-            recorder.keep(name)(block_order(rows, grids, self.spec.form.merge_size))
+        keep = keep_raster(recorder, grids, self.spec.form.merge_size)
 
         def keep_rotary(name: str, table: torch.Tensor) -> None:
             # x and y take turns in each half of a head; the fixtures have all of y's angles before
             # x's.
             x, y = table[:, : table.shape[1] // 2].unflatten(1, (-1, 2)).unbind(2)
-            keep(name, torch.cat([y, x, y, x], dim=1))
+            keep(name)(torch.cat([y, x, y, x], dim=1))
 
-        recorder.on_output(tower.patch_embed.proj, lambda rows: keep("vision.patch_embed", rows.flatten(1)))
-        recorder.on_output(tower.patch_embed, lambda rows: keep("vision.position_added", rows))
+        recorder.on_output(tower.patch_embed.proj, lambda rows: keep("vision.patch_embed")(rows.flatten(1)))
+        recorder.on_output(tower.patch_embed, keep("vision.position_added"))
         recorder.on_output(tower.rotary_emb, lambda tables: keep_rotary("vision.rotary_cos", tables[0]))
         recorder.on_output(tower.rotary_emb, lambda tables: keep_rotary("vision.rotary_sin", tables[1]))
         for index, block in enumerate(tower.layers):
-            recorder.on_output(block, lambda rows, index=index: keep(f"vision.block.{index}", rows))
+            recorder.on_output(block, keep(f"vision.block.{index}"))

@@ -14,30 +14,19 @@ from safetensors.torch import load_file, save_file
 from transformers import (
     GenerationConfig,
     GlmOcrForConditionalGeneration,
+    LightOnOcrForConditionalGeneration,
     PaddleOCRVLForConditionalGeneration,
-    Qwen2_5_VLForConditionalGeneration,
-    Qwen2VLForConditionalGeneration,
-    Qwen3_5ForConditionalGeneration,
-    Qwen3_5MoeForConditionalGeneration,
-    Qwen3VLForConditionalGeneration,
-    Qwen3VLMoeForConditionalGeneration,
 )
 
+import fixture_dots
 import fixture_glm
 import fixture_kimi
+import fixture_lighton
 import fixture_paddle
-from fixture_configs import make_config, released_config
+from fixture_configs import MODEL_CLASSES, QWEN2_FAMILIES, make_config, released_config
 from fixture_tiktoken import SPECIAL_IDS, write_tiktoken
 from fixture_tokenizer import added_token_id, write_tokenizer
 
-MODEL_CLASSES = {
-    "qwen2_vl": Qwen2VLForConditionalGeneration,
-    "qwen2_5_vl": Qwen2_5_VLForConditionalGeneration,
-    "qwen3_vl": Qwen3VLForConditionalGeneration,
-    "qwen3_vl_moe": Qwen3VLMoeForConditionalGeneration,
-    "qwen3_5": Qwen3_5ForConditionalGeneration,
-    "qwen3_5_moe": Qwen3_5MoeForConditionalGeneration,
-}
 PROCESSOR_CLASSES = {
     "qwen2_vl": "Qwen2VLProcessor",
     "qwen2_5_vl": "Qwen2_5_VLProcessor",
@@ -46,8 +35,12 @@ PROCESSOR_CLASSES = {
     "qwen3_5": "Qwen3VLProcessor",
     "qwen3_5_moe": "Qwen3VLProcessor",
 }
-# Families with the processor, the chat template and the config dialect of Qwen2-VL.
-QWEN2_FAMILIES = ("qwen2_vl", "qwen2_5_vl")
+# Families whose checkpoints are written alike: the module with their files, and the official class.
+DOCUMENT_FAMILIES = {
+    "dots_ocr": (fixture_dots, fixture_dots.DotsModel),
+    "glm_ocr": (fixture_glm, GlmOcrForConditionalGeneration),
+    "lighton_ocr": (fixture_lighton, LightOnOcrForConditionalGeneration),
+}
 # Families with gated delta nets, whose norms multiply by 1 + weight.
 HYBRID_FAMILIES = ("qwen3_5", "qwen3_5_moe")
 
@@ -76,6 +69,11 @@ RASTER_FORM = ImageForm("raster14", patch_size=14, merge_size=2, shortest_edge=3
 # The limits hold for the two frames that an image counts as.
 FRAMES_FORM = ImageForm("frames14", patch_size=14, merge_size=2, shortest_edge=6272, longest_edge=40_000,
                         mean=CLIP_FORM.mean, std=CLIP_FORM.std)
+# The side shrinks the two largest images; longest_edge is that side.
+EDGE_FORM = ImageForm("edge14", patch_size=14, merge_size=2, longest_edge=160, mean=CLIP_FORM.mean, std=CLIP_FORM.std)
+# No time axis.
+STILL_FORM = ImageForm("still14", patch_size=14, merge_size=2, shortest_edge=3136, longest_edge=20_000,
+                       mean=CLIP_FORM.mean, std=CLIP_FORM.std)
 # The limit shrinks the largest image.
 PADDED_FORM = ImageForm("padded14", patch_size=14, merge_size=2, patch_limit=96)
 
@@ -395,6 +393,49 @@ MODELS = (
         form=FRAMES_FORM,
         case_names=("one_image", "two_images", "three_images", "text_only"),
     ),
+    # Config as released; the projector's inner width differs from the tower's.
+    ModelSpec(
+        name="lighton_ocr",
+        seed=120,
+        dtype=torch.bfloat16,
+        vision=dict(num_hidden_layers=3, hidden_size=40, num_attention_heads=2, intermediate_size=53),
+        text=dict(hidden_size=48, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+                  intermediate_size=72),
+        tied=False,
+        family="lighton_ocr",
+        stop_question="Count to 10.",
+        released=True,
+        shard_bytes=300_000,
+        form=EDGE_FORM,
+    ),
+    # The released width of the tower's heads; config as transformers saves it.
+    ModelSpec(
+        name="lighton_ocr_saved",
+        seed=120,
+        dtype=torch.float16,
+        vision=dict(num_hidden_layers=2, hidden_size=64, num_attention_heads=1, intermediate_size=45),
+        text=dict(hidden_size=40, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1, head_dim=24,
+                  intermediate_size=56),
+        tied=True,
+        family="lighton_ocr",
+        form=EDGE_FORM,
+        case_names=("one_image", "two_images", "three_images", "text_only"),
+    ),
+    # Config and tensor names as released; the released width of heads.
+    ModelSpec(
+        name="dots_ocr",
+        seed=122,
+        dtype=torch.bfloat16,
+        vision=dict(num_hidden_layers=3, embed_dim=40, num_attention_heads=2, intermediate_size=53),
+        text=dict(hidden_size=48, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
+                  intermediate_size=80),
+        tied=False,
+        family="dots_ocr",
+        stop_question="Count to 51.",
+        released=True,
+        shard_bytes=300_000,
+        form=STILL_FORM,
+    ),
 )
 
 
@@ -417,7 +458,7 @@ def randomise(model: torch.nn.Module, spec: ModelSpec) -> None:
             value = 0.1 * noise
         elif name.endswith(("q_norm.weight", "k_norm.weight")):
             value = 1.5 - hybrid_norm + 0.15 * noise
-        elif "norm" in name:
+        elif "norm" in name or name.endswith("ln_pre.weight"):
             value = 1 - hybrid_norm + 0.15 * noise
         elif ".experts." in name:  # [experts, out, in]
             value = 1.3 / math.sqrt(parameter.shape[-1]) * noise
@@ -528,28 +569,29 @@ def write_paddle_checkpoint(spec: ModelSpec, folder: Path) -> None:
     write_json(folder / "preprocessor_config.json", fixture_paddle.preprocessor_config(spec))
 
 
-def write_glm_checkpoint(spec: ModelSpec, folder: Path) -> None:
+def write_document_checkpoint(spec: ModelSpec, folder: Path) -> None:
     """Writes a complete checkpoint directory. Of tokens that are no text only those that end an
     answer are likely to be the best."""
     folder.mkdir(parents=True, exist_ok=True)
-    model = GlmOcrForConditionalGeneration(fixture_glm.make_config(spec))
+    files, model_class = DOCUMENT_FAMILIES[spec.family]
+    model = model_class(files.make_config(spec))
     randomise(model, spec)
-    for text in fixture_glm.ADDED_TOKENS:
-        if fixture_glm.added_id(text) not in fixture_glm.stop_ids():
-            model.lm_head.weight.data[fixture_glm.added_id(text)] *= 0.1
-    model.generation_config = GenerationConfig(eos_token_id=fixture_glm.stop_ids(), pad_token_id=fixture_glm.stop_ids()[0])
+    for text in files.ADDED_TOKENS:
+        if files.added_id(text) not in files.stop_ids():
+            model.lm_head.weight.data[files.added_id(text)] *= 0.1
+    model.generation_config = GenerationConfig(eos_token_id=files.stop_ids(), pad_token_id=files.stop_ids()[0])
     shards = {"max_shard_size": spec.shard_bytes} if spec.shard_bytes else {}
     model.to(spec.dtype).save_pretrained(folder, **shards)
     if spec.released:
-        write_json(folder / "config.json", fixture_glm.released_config(spec))
-    fixture_glm.write_tokenizer(folder)
-    write_json(folder / "preprocessor_config.json", fixture_glm.preprocessor_config(spec))
+        write_json(folder / "config.json", files.released_config(spec))
+    files.write_tokenizer(folder)
+    write_json(folder / "preprocessor_config.json", files.preprocessor_config(spec))
 
 
 def write_checkpoint(spec: ModelSpec, folder: Path) -> None:
     """Writes a complete checkpoint directory."""
-    if spec.family == "glm_ocr":
-        write_glm_checkpoint(spec, folder)
+    if spec.family in DOCUMENT_FAMILIES:
+        write_document_checkpoint(spec, folder)
         return
     if spec.family == "paddleocr_vl":
         write_paddle_checkpoint(spec, folder)

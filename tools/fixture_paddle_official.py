@@ -11,10 +11,9 @@ import torch
 from transformers import PaddleOCRVLForConditionalGeneration, PaddleOCRVLProcessor, PreTrainedTokenizerFast
 from transformers.models.paddleocr_vl.image_processing_paddleocr_vl import PaddleOCRVLImageProcessor
 
-from fixture_kimi import block_order
 from fixture_paddle import ADDED_TOKENS, PIECES, added_id, official_config
 from fixture_qwen import QwenOfficial
-from fixture_stages import Recorder, Tensors, record_language
+from fixture_stages import Recorder, Tensors, keep_raster, record_language
 
 if TYPE_CHECKING:
     from fixture_models import ModelSpec
@@ -74,15 +73,14 @@ class PaddleOfficial(QwenOfficial):
             recorder.close()
 
     def _record_tower(self, recorder: Recorder, tower: torch.nn.Module, grids: torch.Tensor) -> None:
-        def keep(name: str, rows: torch.Tensor) -> None:
-            recorder.keep(name)(block_order(rows, grids, self.spec.form.merge_size))
+        keep = keep_raster(recorder, grids, self.spec.form.merge_size)
 
         def keep_rotary(tables: tuple[torch.Tensor, torch.Tensor]) -> None:
-            keep("vision.rotary_cos", tables[0])
-            keep("vision.rotary_sin", tables[1])
+            keep("vision.rotary_cos")(tables[0])
+            keep("vision.rotary_sin")(tables[1])
 
-        recorder.on_output(tower.embeddings.patch_embedding, lambda rows: keep("vision.patch_embed", rows.flatten(1)))
-        recorder.on_output(tower.embeddings, lambda rows: keep("vision.position_added", rows))
+        recorder.on_output(tower.embeddings.patch_embedding, lambda rows: keep("vision.patch_embed")(rows.flatten(1)))
+        recorder.on_output(tower.embeddings, keep("vision.position_added"))
         recorder.on_output(tower.encoder.rotary_pos_emb, keep_rotary)
         for index, block in enumerate(tower.encoder.layers):
-            recorder.on_output(block, lambda rows, index=index: keep(f"vision.block.{index}", rows))
+            recorder.on_output(block, keep(f"vision.block.{index}"))

@@ -13,7 +13,7 @@ from transformers import AutoProcessor
 from transformers.image_utils import load_image
 from transformers.vision_utils import get_vision_window_index
 
-from fixture_models import MODEL_CLASSES, QWEN2_FAMILIES
+from fixture_configs import MODEL_CLASSES, QWEN2_FAMILIES
 from fixture_stages import Recorder, Tensors, record_language, sample_rows
 
 if TYPE_CHECKING:
@@ -46,6 +46,10 @@ class QwenOfficial:
         self.stops = self.model.generation_config.eos_token_id
         config = self.model.config
         self.forbidden = range(config.vision_start_token_id, config.video_token_id + 1)
+
+    def grids(self, inputs: dict[str, torch.Tensor], kind: str) -> Any:
+        """Of the images or videos: time, rows and columns of patches."""
+        return inputs.get(f"{kind}_grid_thw", ())
 
     def prompt_text(self, case: Any) -> str:
         options = {"continue_final_message" if case.continued else "add_generation_prompt": True}

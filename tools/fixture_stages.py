@@ -48,6 +48,22 @@ class Recorder:
             handle.remove()
 
 
+def block_order(rows: torch.Tensor, grids: torch.Tensor, merge: int) -> torch.Tensor:
+    """Brings the patches of images laid end to end from raster order to merge-block order."""
+    parts, start = [], 0
+    for _, height, width in grids.tolist():
+        part = rows[start : start + height * width]
+        part = part.unflatten(0, (height // merge, merge, width // merge, merge)).transpose(1, 2)
+        parts.append(part.flatten(0, 3))
+        start += height * width
+    return torch.cat(parts)
+
+
+def keep_raster(recorder: Recorder, grids: torch.Tensor, merge: int) -> Callable[[str], Callable[[torch.Tensor], None]]:
+    """As the recorder's keep, for rows in raster order."""
+    return lambda name: lambda rows: recorder.keep(name)(block_order(rows, grids, merge))
+
+
 def record_language(recorder: Recorder, language: torch.nn.Module) -> None:
     """Every layer's output; what comes between two layers (the deepstack addition) counts as the
     first one's."""

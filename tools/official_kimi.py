@@ -15,7 +15,8 @@ import tiktoken
 import torch
 from tiktoken.load import load_tiktoken_bpe
 
-from fixture_kimi import KimiOfficial, block_order, load_reference
+from fixture_kimi import KimiOfficial, load_reference
+from fixture_stages import block_order
 from fixture_tiktoken import SPLIT
 from official_model import Hooks, Qwen, Stages
 

@@ -47,6 +47,10 @@ class Qwen:
             folder, dtype=dtype, attn_implementation="eager", experts_implementation="eager"
         ).eval()
 
+    def image_rows(self, inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+        """The image's patches [n, values], and its time, rows and columns of them."""
+        return inputs["pixel_values"].flatten(1), inputs["image_grid_thw"][0]
+
     def inputs(self, image: Path, prompt: str) -> dict[str, torch.Tensor]:
         content = [{"type": "image"}, {"type": "text", "text": prompt}]
         text = self.processor.apply_chat_template([{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True)
@@ -77,12 +81,11 @@ class Qwen:
     def run(self, image: Path, prompt: str, n_tokens: int) -> tuple[Stages, list[int], list[float]]:
         """Stages of the prompt; greedy tokens; the margin between the two best at each."""
         inputs = self.inputs(image, prompt)
-        pixels = inputs["pixel_values"]
-        inputs["pixel_values"] = pixels.to(self.model.dtype)
+        pixels, grid = self.image_rows(inputs)
+        inputs["pixel_values"] = inputs["pixel_values"].to(self.model.dtype)
         with self.recorded(inputs) as stages:
             stages["language.logits"] = self.model(**inputs, logits_to_keep=1).logits[0, -1].float()
-        stages |= {"prompt.ids": inputs["input_ids"][0], "image.grid_thw": inputs["image_grid_thw"][0],
-                   "image.pixel_values": pixels.flatten(1)}
+        stages |= {"prompt.ids": inputs["input_ids"][0], "image.grid_thw": grid, "image.pixel_values": pixels}
         output = self.model.generate(
             **inputs, do_sample=False, repetition_penalty=1.0, temperature=None, top_p=None, top_k=None, max_new_tokens=n_tokens,
             output_logits=True, return_dict_in_generate=True,
@@ -99,6 +102,10 @@ def load_official(family: str, folder: Path, dtype: str) -> Qwen:
         from official_kimi import Kimi
 
         return Kimi(folder, DTYPES[dtype])
+    if family == "lighton_ocr":
+        from official_lighton import LightOn
+
+        return LightOn(folder, DTYPES[dtype])
     if family == "paddleocr_vl":
         from official_paddle import Paddle
 

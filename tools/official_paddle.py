@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor
 
-from fixture_kimi import block_order
+from fixture_stages import block_order
 from official_model import Hooks, Qwen, Stages
 
 

@@ -33,7 +33,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-FAMILIES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "kimi_vl", "paddleocr_vl")
+FAMILIES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "kimi_vl", "paddleocr_vl", "glm_ocr",
+            "lighton_ocr")
 # Relative L2 of a stage, and of the worst of its rows: rounding adds up from block to block. No
 # deep model has been compared yet, so those of bf16 are guesses.
 BOUNDS = {"f32": (1e-3, 1e-2), "bf16": (6e-2, 3e-1)}

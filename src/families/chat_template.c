@@ -40,7 +40,9 @@ enum omma_status ommai_chat_template_take(const char *where, const char *text, s
   if (status != OMMA_OK) {
     snprintf(choice->problem, sizeof choice->problem, "%.400s: %.200s", where, cause.message);
   } else {
-    choice->lists_alone = !writes_text(choice->jinja, allocator, false) && writes_text(choice->jinja, allocator, true);
+    bool strings = writes_text(choice->jinja, allocator, false), lists = writes_text(choice->jinja, allocator, true);
+    choice->lists_alone = lists && !strings;
+    choice->strings_alone = strings && !lists;
   }
   return OMMA_OK;
 }

@@ -21,8 +21,9 @@ struct ommai_chat_choice {
   char problem[OMMAI_CHAT_PROBLEM_SIZE];
   /* what tokenizer_config.json gives templates: "bos_token" and its like; NULL: nothing */
   json_t *special_tokens;
-  /* the template reads a message's content as a list of parts alone, not as a string */
-  bool lists_alone;
+  /* the template reads a message's content as a list of parts alone, not as a string; or the other
+   * way round */
+  bool lists_alone, strings_alone;
 };
 
 /* Zeroes are allowed. */

@@ -61,8 +61,9 @@ enum omma_status ommai_decoder_refuse_windows(const struct ommai_decoder_config 
   int64_t i = 0;
   while (i < config->n_layers && config->layers[i].window == 0) i++;
   if (i == config->n_layers) return OMMA_OK;
-  return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "use_sliding_window",
-                          "%s: key \"use_sliding_window\": expected false, found true: sliding windows are not supported for this family", where);
+  return ommai_fail_field(
+      error, OMMA_ERROR_UNSUPPORTED, "use_sliding_window",
+      "%s: key \"use_sliding_window\": expected false, found true: sliding windows are not supported for this family", where);
 }
 
 enum omma_status ommai_decoder_parse_common(const json_t *text, const char *where, double default_eps,
@@ -81,7 +82,7 @@ enum omma_status ommai_decoder_parse_common(const json_t *text, const char *wher
   OMMAI_TRY(ommai_json_integer(text, where, "max_position_embeddings", true, 1, OMMAI_CONFIG_MAX_POSITIONS,
                                &config->max_positions, error));
   OMMAI_TRY(ommai_decoder_parse_eps(text, where, "rms_norm_eps", default_eps, &config->norm_eps, error));
-  OMMAI_TRY(ommai_config_refuse_true(text, where, "attention_bias", error));
+  if (!config->qkv_bias) OMMAI_TRY(ommai_config_refuse_true(text, where, "attention_bias", error));
   OMMAI_TRY(ommai_config_refuse_true(text, where, "use_bias", error));
   OMMAI_TRY(parse_windows(text, where, config, error));
   return ommai_config_expect_string(text, where, "hidden_act", "silu", error);

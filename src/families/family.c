@@ -14,7 +14,15 @@ static enum omma_status parse_tower(const struct ommai_family *family, const jso
   OMMAI_TRY(ommai_json_object(root, path, "vision_config", true, &vision, error));
   config->vision = *family->tower;
   OMMAI_TRY(ommai_tower_parse(vision, where, family->tower_keys, &config->vision, error));
-  if (family->parse_own) OMMAI_TRY(family->parse_own(vision, where, config, error));
+  return family->parse_own ? family->parse_own(vision, where, config, error) : OMMA_OK;
+}
+
+/* What the parts agree on, once all are read. */
+static enum omma_status join_parts(const struct ommai_family *family, const json_t *root, const char *path,
+                                   struct ommai_model_config *config, struct omma_error *error) {
+  char where[OMMAI_WHERE_SIZE];
+  snprintf(where, sizeof where, "%s: vision_config", path);
+  if (family->parse_root) OMMAI_TRY(family->parse_root(root, path, config, error));
   return ommai_tower_check_sizes(where, &config->vision, error);
 }
 
@@ -38,6 +46,7 @@ enum omma_status ommai_family_parse(const struct ommai_family *family, const jso
   config->video = family->video;
   OMMAI_TRY(parse_tower(family, root, path, config, error));
   OMMAI_TRY(family->text->parse(family->text, root, path, &config->text, error));
+  OMMAI_TRY(join_parts(family, root, path, config, error));
   OMMAI_TRY(parse_tokens(family, root, path, config, error));
   /* Outputs beyond the last layer have no taker, as in the official code. */
   config->text.n_deepstack = ommai_min_i64(config->vision.n_deepstack, config->text.n_layers);

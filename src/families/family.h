@@ -25,6 +25,12 @@ struct ommai_family {
 
   const struct ommai_text_family *text;
 
+  /* Reads keys outside of vision_config and text_config (root; `path` for messages), and takes over
+   * into the tower's values what the language model's keys give, after both. NULL: there are none.
+   * Errors: FORMAT, UNSUPPORTED. */
+  enum omma_status (*parse_root)(const json_t *root, const char *path, struct ommai_model_config *config,
+                                 struct omma_error *error);
+
   /* Images and videos: what no file sets. */
   struct ommai_image_config image; /* sizing, resize_rule, raster_patches */
   struct ommai_video_config video; /* area_of_all_frames, time_by_temporal_patch */
@@ -66,7 +72,9 @@ const char *ommai_vector_model_name(enum omma_model_task task);
   X(qwen3_5_moe, "qwen")              \
   X(kimi_vl, "kimi moonvit deepseek") \
   X(paddleocr_vl, "paddle ernie")     \
-  X(glm_ocr, "glm")
+  X(glm_ocr, "glm")                   \
+  X(lighton_ocr, "lighton pixtral")   \
+  X(dots_ocr, "dots_ocr dotsocr")
 
 /* Those with rules for vectors. */
 #define OMMAI_VECTOR_FAMILIES "qwen3_vl"

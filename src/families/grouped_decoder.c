@@ -1,8 +1,9 @@
 /* The language models with grouped attention, which are made of the same parts: those of Qwen2-VL,
- * Qwen2.5-VL, Qwen3-VL and Qwen3-VL MoE, Qwen3.5 and its MoE, PaddleOCR-VL and GLM-OCR. Source:
- * transformers' modeling_qwen2_vl.py, modeling_qwen2_5_vl.py, modeling_qwen3_vl.py,
- * modeling_qwen3_vl_moe.py, modeling_qwen3_5.py, modeling_qwen3_5_moe.py, modeling_paddleocr_vl.py,
- * modeling_glm_ocr.py and the released checkpoints. */
+ * Qwen2.5-VL, Qwen3-VL and Qwen3-VL MoE, Qwen3.5 and its MoE, PaddleOCR-VL, GLM-OCR, LightOnOCR and
+ * dots.ocr. Source: transformers' modeling_qwen2_vl.py, modeling_qwen2_5_vl.py,
+ * modeling_qwen3_vl.py, modeling_qwen3_vl_moe.py, modeling_qwen3_5.py, modeling_qwen3_5_moe.py,
+ * modeling_paddleocr_vl.py, modeling_glm_ocr.py, modeling_qwen3.py, modeling_qwen2.py and the
+ * released checkpoints. */
 
 #include <stdio.h>
 #include <string.h>
@@ -30,6 +31,11 @@ static enum omma_status parse_rope(const struct ommai_text_family *family, const
   OMMAI_TRY(ommai_rope_parse(text, where, family->rope_theta, family->partial_rotary, config, &rope, error));
   int64_t pairs = (config->rotary_dim ? config->rotary_dim : config->head_dim) / 2;
   const char *pairs_are = config->rotary_dim ? "head_dim * partial_rotary_factor / 2" : "head_dim / 2";
+  if (family->rope_1d) {
+    config->rope_1d = true;
+    section[0] = pairs;
+    return OMMA_OK;
+  }
   memcpy(section, family->mrope_section, sizeof family->mrope_section);
   config->mrope_interleaved = family->mrope_interleaved;
   if (rope) {
@@ -272,6 +278,31 @@ const struct ommai_text_family ommai_text_qwen2 = {
 const struct ommai_text_family ommai_text_qwen3 = {QWEN3_TEXT, .head_dim = 128};
 
 const struct ommai_text_family ommai_text_qwen3_moe = {QWEN3_TEXT, .experts = true};
+
+const struct ommai_text_family ommai_text_qwen3_1d = {
+    .parse = parse,
+    .load = load,
+    .prefixes = {"model.language_model", "model"},
+    .qk_norm = true,
+    .head_dim_key = true,
+    .head_dim = 128,
+    .norm_eps = 1e-6,
+    .rope_theta = 1e6,
+    .rope_1d = true,
+    .tied = true,
+};
+
+const struct ommai_text_family ommai_text_qwen2_1d = {
+    .parse = parse,
+    .load = load,
+    .prefixes = {"model", "model.language_model"},
+    .top_level = true,
+    .qkv_bias = true,
+    .windows = true,
+    .norm_eps = 1e-6,
+    .rope_theta = 1e4,
+    .rope_1d = true,
+};
 
 #define QWEN3_5_TEXT                                                                                                           \
   .parse = parse, .load = load, .prefixes = {"model.language_model", "model"}, .qk_norm = true, .head_dim_key = true,          \

@@ -50,6 +50,21 @@ static enum omma_status read_limits(const json_t *object, const char *where, int
   return OMMA_OK;
 }
 
+/* The limit of sides of OMMAI_SIZING_EDGE, whose square max_pixels is. */
+static enum omma_status read_edge(const json_t *object, const char *where, const struct ommai_processor_defaults *defaults,
+                                  struct ommai_image_config *image, struct omma_error *error) {
+  enum { MAX_EDGE = 1 << 15 };
+  json_t *size;
+  int64_t edge = 0;
+  image->min_pixels = 0;
+  image->max_pixels = defaults->max_pixels;
+  OMMAI_TRY(ommai_json_object(object, where, "size", false, &size, error));
+  if (!size) return OMMA_OK;
+  OMMAI_TRY(ommai_json_integer(size, where, "longest_edge", true, 1, MAX_EDGE, &edge, error));
+  image->max_pixels = edge * edge;
+  return OMMA_OK;
+}
+
 /* The limit of patches and the padding of OMMAI_SIZING_PATCHES. */
 static enum omma_status read_patch_limit(const json_t *object, const char *where, const struct ommai_vision_config *vision,
                                          struct ommai_image_config *image, struct omma_error *error) {
@@ -110,11 +125,27 @@ static enum omma_status expect(const json_t *object, const char *where, const ch
   return OMMA_OK;
 }
 
+/* patch_size as a number, or as an object with height and width. Where sides are limited it may be
+ * that of a whole merge block: the official processor cuts sides to multiples of it. */
+static enum omma_status expect_patch_size(const json_t *object, const char *where, const struct ommai_vision_config *vision,
+                                          bool or_block, struct omma_error *error) {
+  const json_t *given = json_object_get(object, "patch_size"), *sides = json_is_object(given) ? given : NULL;
+  static const char *const keys[] = {"height", "width"};
+  int64_t block = vision->patch_size * vision->merge_size;
+  for (size_t i = 0; i < (sides ? 2 : 1); i++) {
+    const char *key = sides ? keys[i] : "patch_size";
+    const json_t *value = sides ? json_object_get(sides, key) : given;
+    if (or_block && json_is_integer(value) && json_integer_value(value) == block) continue;
+    OMMAI_TRY(expect(sides ? sides : object, where, key, vision->patch_size, error));
+  }
+  return OMMA_OK;
+}
+
 /* What images and videos have alike: how patches are cut and normalised. */
 static enum omma_status parse_patches(const json_t *object, const char *where, const struct ommai_vision_config *vision,
-                                      const float mean[3], const float std[3], struct ommai_patch_spec *patches,
-                                      struct omma_error *error) {
-  OMMAI_TRY(expect(object, where, "patch_size", vision->patch_size, error));
+                                      const float mean[3], const float std[3], bool block_size,
+                                      struct ommai_patch_spec *patches, struct omma_error *error) {
+  OMMAI_TRY(expect_patch_size(object, where, vision, block_size, error));
   OMMAI_TRY(expect(object, where, "temporal_patch_size", vision->temporal_patch_size, error));
   OMMAI_TRY(expect(object, where, "merge_size", vision->merge_size, error));
   OMMAI_TRY(refuse_unusual(object, where, error));
@@ -134,7 +165,9 @@ static enum omma_status parse_patches(const json_t *object, const char *where, c
 static enum omma_status parse_image(const json_t *object, const char *where, const struct ommai_vision_config *vision,
                                     const struct ommai_processor_defaults *defaults, struct ommai_image_config *image,
                                     struct omma_error *error) {
-  OMMAI_TRY(parse_patches(object, where, vision, defaults->mean, defaults->std, &image->patches, error));
+  bool edge = image->sizing == OMMAI_SIZING_EDGE;
+  OMMAI_TRY(parse_patches(object, where, vision, defaults->mean, defaults->std, edge, &image->patches, error));
+  if (edge) return read_edge(object, where, defaults, image, error);
   if (image->sizing == OMMAI_SIZING_PATCHES) return read_patch_limit(object, where, vision, image, error);
   const json_t *size = json_object_get(object, "size");
   bool has_size = size && !json_is_null(size);
@@ -148,7 +181,7 @@ static enum omma_status parse_video(const json_t *object, const char *where, con
   struct ommai_patch_spec patches;
   struct ommai_video_config *video = &config->video;
   int64_t token_area = ommai_vision_joined_patches(&config->vision) * config->vision.patch_size * config->vision.patch_size;
-  OMMAI_TRY(parse_patches(object, where, &config->vision, defaults->video_mean, defaults->video_std, &patches, error));
+  OMMAI_TRY(parse_patches(object, where, &config->vision, defaults->video_mean, defaults->video_std, false, &patches, error));
   for (int c = 0; c < 3; c++) {
     if (patches.mean[c] != config->image.patches.mean[c] || patches.std[c] != config->image.patches.std[c]) {
       return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "image_mean",

@@ -19,7 +19,8 @@
 struct ommai_image_config {
   enum ommai_image_sizing sizing;
   enum ommai_resize_rule resize_rule;
-  int64_t min_pixels, max_pixels; /* of the resized area; min_pixels 0: never enlarged */
+  /* of the resized area, or of a square with the longest side; min_pixels 0: never enlarged */
+  int64_t min_pixels, max_pixels;
   struct ommai_patch_spec patches;
   /* the official processor gives patches row by row; false: by merge blocks, as the tower takes
    * them */

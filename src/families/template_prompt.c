@@ -93,8 +93,42 @@ static json_t *part_content(const struct rendering *rendering, const struct omma
   return alone ? json : json_pack("{s:s,s:o}", "type", "text", "text", json);
 }
 
+/* The text that stands for a part of a list in a string: its own, or the marks of an image or
+ * video. Writes it to `out` where that is not NULL; returns its length. */
+static size_t part_text(const struct ommai_media_marks *marks, const json_t *part, char *out) {
+  const json_t *text = json_object_get(part, "text");
+  if (text) {
+    if (out) memcpy(out, json_string_value(text), json_string_length(text));
+    return json_string_length(text);
+  }
+  const char *type = json_string_value(json_object_get(part, "type"));
+  bool video = type && strcmp(type, "video") == 0 && marks->video_token;
+  const char *const words[] = {marks->image_begin, video ? marks->video_token : marks->image_token, marks->image_end};
+  size_t length = 0;
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    size_t size = strlen(words[i]);
+    if (out) memcpy(out + length, words[i], size);
+    length += size;
+  }
+  return length;
+}
+
+/* The parts of a list one after the other, as a string. NULL when memory is out. */
+static json_t *joined_parts(const struct rendering *rendering, const json_t *list) {
+  const struct omma_allocator *allocator = &rendering->builder->allocator;
+  const json_t *part;
+  size_t i, size = 0, at = 0;
+  json_array_foreach(list, i, part) size += part_text(rendering->marks, part, NULL);
+  char *text = ommai_allocate(allocator, size + 1, 1);
+  if (!text) return NULL;
+  json_array_foreach(list, i, part) at += part_text(rendering->marks, part, text + at);
+  json_t *joined = json_stringn_nocheck(text, at);
+  ommai_release(allocator, text, size + 1, 1);
+  return joined;
+}
+
 /* One text is a string, as usual clients send it, where the template takes strings; else there is a
- * list of parts. */
+ * list of parts, which is joined where it takes strings alone. */
 static json_t *message_content(const struct rendering *rendering, const struct omma_message *message, bool continued) {
   size_t last_text = message->n_parts;
   for (size_t i = 0; i < message->n_parts; i++) {
@@ -110,7 +144,10 @@ static json_t *message_content(const struct rendering *rendering, const struct o
     json_decref(list);
     return NULL;
   }
-  return list;
+  if (!rendering->choice->strings_alone) return list;
+  json_t *joined = joined_parts(rendering, list);
+  json_decref(list);
+  return joined;
 }
 
 static enum omma_status add_message(const struct rendering *rendering, size_t index, json_t *list) {

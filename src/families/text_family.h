@@ -39,6 +39,7 @@ struct ommai_text_family {
   double partial_rotary;       /* likewise; 0: 1, and no other is taken */
   int64_t mrope_section[3];    /* likewise */
   bool mrope_interleaved;      /* likewise */
+  bool rope_1d;                /* one axis of positions: no sections */
   bool tied;                   /* the output layer is the table of embeddings; likewise */
 };
 
@@ -50,6 +51,9 @@ extern const struct ommai_text_family ommai_text_qwen3_moe; /* the same with MoE
 /* hybrid, with a part of each head rotated */
 extern const struct ommai_text_family ommai_text_qwen3_5;
 extern const struct ommai_text_family ommai_text_qwen3_5_moe;
+/* qwen3's layers and qwen2's, whose positions have one axis */
+extern const struct ommai_text_family ommai_text_qwen3_1d;
+extern const struct ommai_text_family ommai_text_qwen2_1d;
 /* no biases, no norms of q and k; contiguous sections */
 extern const struct ommai_text_family ommai_text_ernie;
 /* pairs of neighbours, norms after attention and feed-forward part; contiguous sections */

@@ -139,11 +139,11 @@ static enum omma_status load_linear(const struct load *load, enum ommai_weight_r
   return ommai_linear_op_create(load->loader->linear_context, out->linear, &call, &out->op, error);
 }
 
-/* The usual layer: a matrix [n_out, n_in] and its bias. */
+/* The usual layer of a block: a matrix [n_out, n_in], and its bias where there are biases. */
 static enum omma_status load_matrix(const struct load *load, enum ommai_weight_role role, struct full_name name, int64_t n_out,
                                     int64_t n_in, struct ommai_linear_call call, struct ommai_vision_linear *out,
                                     struct omma_error *error) {
-  return load_linear(load, role, &name, 1, n_out, true, 2, &n_in, call, out, error);
+  return load_linear(load, role, &name, 1, n_out, !load->names->unbiased, 2, &n_in, call, out, error);
 }
 
 /* The type that the tower's layers take and give. */
@@ -161,7 +161,7 @@ static enum omma_status load_qkv(const struct load *load, int64_t index, struct 
     for (int i = 0; i < 3; i++) apart[i] = full_name(load, names->block, index, names->apart[i]);
     snprintf(probe, sizeof probe, "%s.weight", apart[0].text);
     if (!names->qkv || ommai_loader_find(load->loader, probe)) {
-      return load_linear(load, OMMAI_ROLE_TOWER_QKV, apart, 3, h, true, 2, &h, call, out, error);
+      return load_linear(load, OMMAI_ROLE_TOWER_QKV, apart, 3, h, !names->unbiased, 2, &h, call, out, error);
     }
   }
   return load_matrix(load, OMMAI_ROLE_TOWER_QKV, full_name(load, names->block, index, names->qkv), 3 * h, h, call, out, error);
@@ -193,7 +193,7 @@ static enum omma_status load_block(const struct load *load, int64_t index, struc
   OMMAI_TRY(load_qkv(load, index, &block->qkv, error));
   OMMAI_TRY(load_matrix(load, OMMAI_ROLE_TOWER_PROJ, full_name(load, names->block, index, names->proj), h, h,
                         ommai_vision_call_proj(config), &block->proj, error));
-  OMMAI_TRY(load_linear(load, OMMAI_ROLE_TOWER_FC1, fc1, config->gated ? 2 : 1, intermediate, true, 2, &h,
+  OMMAI_TRY(load_linear(load, OMMAI_ROLE_TOWER_FC1, fc1, config->gated ? 2 : 1, intermediate, !names->unbiased, 2, &h,
                         ommai_vision_call_fc1(config, tower_type(load)), &block->fc1, error));
   return load_matrix(load, OMMAI_ROLE_TOWER_FC2, full_name(load, names->block, index, names->fc2), h, intermediate,
                      ommai_vision_call_fc2(config), &block->fc2, error);
@@ -205,10 +205,12 @@ static enum omma_status load_merger_entry(const struct load *load, const struct 
   const struct ommai_vision_config *config = load->config;
   int64_t width = ommai_vision_merger_width(config);
   const int64_t kernel[3] = {config->hidden_size, config->merge_size, config->merge_size};
+  const int64_t flat = config->hidden_size * ommai_vision_joined_patches(config);
   if (config->merger.reduced_size) {
     const struct full_name name = full_name(load, NULL, 0, names->reduce);
-    OMMAI_TRY(load_linear(load, OMMAI_ROLE_MERGER, &name, 1, width, true, 4, kernel,
-                          ommai_vision_call_merger_reduce(config, tower_type(load)), &merger->reduce, error));
+    OMMAI_TRY(load_linear(load, OMMAI_ROLE_MERGER, &name, 1, width, !names->flat_reduce, names->flat_reduce ? 2 : 4,
+                          names->flat_reduce ? &flat : kernel, ommai_vision_call_merger_reduce(config, tower_type(load)),
+                          &merger->reduce, error));
   }
   if (!config->merger.projected) return OMMA_OK;
   const struct full_name name = full_name(load, NULL, 0, names->project);
@@ -228,10 +230,11 @@ static enum omma_status load_merger(const struct load *load, const char *group, 
   const struct full_name fc1[2] = {full_name(load, group, index, names->fc1),
                                    full_name(load, group, index, gated ? names->up : names->fc1)};
   const struct full_name fc2 = full_name(load, group, index, names->fc2);
+  enum ommai_vision_norm_kind kind = config->merger.layer_norm ? OMMAI_VISION_LAYER_NORM : config->norm;
   merger->norm_after_join = norm_after_join;
   if (!config->merger.no_norm) {
-    OMMAI_TRY(load_norm(load, full_name(load, group, index, names->norm), norm_after_join ? joined : config->hidden_size,
-                        &merger->norm, error));
+    OMMAI_TRY(load_norm_of(load, kind, full_name(load, group, index, names->norm),
+                           norm_after_join ? joined : config->hidden_size, &merger->norm, error));
   }
   OMMAI_TRY(load_merger_entry(load, names, merger, error));
   OMMAI_TRY(load_linear(load, OMMAI_ROLE_MERGER, fc1, gated ? 2 : 1, inner, biased, 2, &width,
@@ -267,6 +270,9 @@ enum omma_status ommai_tower_load(struct ommai_weight_loader *loader, const stru
   const struct load load = {loader, config, names, pick_prefix(loader, names)};
   OMMAI_TRY(load_patch_embed(&load, tower, error));
   OMMAI_TRY(load_positions(&load, tower, error));
+  if (config->entry_norm) {
+    OMMAI_TRY(load_norm(&load, full_name(&load, NULL, 0, names->entry_norm), config->hidden_size, &tower->entry_norm, error));
+  }
   for (int64_t i = 0; i < config->depth; i++) {
     struct ommai_vision_block described = {0};
     OMMAI_TRY(load_block(&load, i, tower->blocks ? &tower->blocks[i] : &described, error));

@@ -40,6 +40,8 @@ struct ommai_merger_names {
   const char *reduce; /* [.., h, merge, merge], with a bias */
   const char *project, *projected_norm;
   bool unbiased; /* the linear layers but `reduce` have no biases */
+  /* `reduce` is [.., h * merge^2] and has no bias */
+  bool flat_reduce;
 };
 
 /* What a family calls its tensors. Names are without `.weight` and `.bias` and follow a prefix. */
@@ -54,8 +56,10 @@ struct ommai_tower_names {
   const char *position_table;
   /* 2: [rows * columns, h]; 3: [rows, columns, h] */
   int position_dims;
+  const char *entry_norm; /* where the config has one */
   /* `.N.` and one of the next nine names follow */
   const char *block;
+  bool unbiased; /* the linear layers of blocks have no biases */
   /* up: where the feed-forward is gated; fc1 is the gate then */
   const char *norm1, *norm2, *qkv, *proj, *fc1, *up, *fc2;
   const char *q_norm, *k_norm; /* where the config has them */

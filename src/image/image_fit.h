@@ -14,11 +14,14 @@ enum ommai_image_sizing {
   OMMAI_SIZING_SIDES_AND_AREA,
   /* smart_resize.h, where the image counts as the frames of one temporal patch */
   OMMAI_SIZING_FRAMES,
+  /* the longer side shrunk to the root of max_pixels, then both up to whole merge blocks */
+  OMMAI_SIZING_EDGE,
   /* shrunk to max_pixels' worth of patches, then padded to whole merge blocks: fit_patches.h */
   OMMAI_SIZING_PATCHES
 };
 
-/* What a rule goes by. min_pixels is not used by OMMAI_SIZING_PATCHES. */
+/* What a rule goes by. min_pixels is not used by OMMAI_SIZING_EDGE and OMMAI_SIZING_PATCHES, which
+ * do not enlarge. */
 struct ommai_fit_limits {
   enum ommai_image_sizing sizing;
   int32_t patch_size, merge_size, temporal_patch_size;

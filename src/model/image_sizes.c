@@ -53,8 +53,8 @@ static enum omma_status choose_image_size(const struct omma_model *model, int32_
                                           struct omma_error *error) {
   const struct ommai_image_config *image = &model->config.image;
   struct ommai_fit_limits limits = fit_limits(model);
-  OMMAI_TRY(area_limits(options, image->min_pixels, image->max_pixels, image->sizing != OMMAI_SIZING_PATCHES,
-                        &limits.min_pixels, &limits.max_pixels, error));
+  OMMAI_TRY(area_limits(options, image->min_pixels, image->max_pixels, image->min_pixels > 0, &limits.min_pixels,
+                        &limits.max_pixels, error));
   return ommai_image_fit(&limits, width, height, size, error);
 }
 

@@ -86,21 +86,23 @@ void ommai_position_taps(enum ommai_position_kind kind, struct ommai_patch_posit
   }
 }
 
-void ommai_vision_rope_table(int64_t n_positions, int64_t quarter, double theta, float *cosine, float *sine) {
-  for (int64_t j = 0; j < quarter; j++) {
-    float frequency = 1.0f / (float)pow(theta, (double)((float)(2 * j) / (float)(2 * quarter)));
+void ommai_vision_rope_table(enum ommai_rope_kind kind, int64_t n_positions, int64_t quarter, double theta, float *cosine,
+                             float *sine) {
+  for (int64_t i = 0; i < 2 * quarter; i++) {
+    int64_t j = i % quarter, half = kind == OMMAI_ROPE_HALF_SHARED && i >= quarter;
+    float frequency = 1.0f / (float)pow(theta, (double)((float)(4 * j + 2 * half) / (float)(4 * quarter)));
     for (int64_t position = 0; position < n_positions; position++) {
       float angle = (float)position * frequency;
-      cosine[position * quarter + j] = cosf(angle);
-      sine[position * quarter + j] = sinf(angle);
+      cosine[position * 2 * quarter + i] = cosf(angle);
+      sine[position * 2 * quarter + i] = sinf(angle);
     }
   }
 }
 
 void ommai_vision_rope_row(enum ommai_rope_kind kind, struct ommai_patch_position position, int64_t quarter, const float *table,
                            float *out) {
-  const float *row = table + position.row * quarter, *column = table + position.column * quarter;
-  if (kind == OMMAI_ROPE_HALF) {
+  const float *row = table + position.row * 2 * quarter, *column = table + position.column * 2 * quarter + quarter;
+  if (kind != OMMAI_ROPE_PAIRS) {
     memcpy(out, row, (size_t)quarter * sizeof *out);
     memcpy(out + quarter, column, (size_t)quarter * sizeof *out);
     return;

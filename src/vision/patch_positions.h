@@ -56,14 +56,17 @@ void ommai_position_taps(enum ommai_position_kind kind, struct ommai_patch_posit
 
 /* Which elements of a head turn by which angle; f_j = theta^(-2j / (head_dim / 2)), j < head_dim /
  * 4. HALF: element e and e + head_dim / 2 are a pair: pairs turn by row * f_0 .., then by column *
- * f_0 ... PAIRS: elements 2p and 2p + 1 are pair p: pair 2j turns by column * f_j, pair 2j + 1 by
- * row * f_j. */
-enum ommai_rope_kind { OMMAI_ROPE_HALF, OMMAI_ROPE_PAIRS };
+ * f_0 ... HALF_SHARED: the same pairs; rows and columns share the frequencies of one axis: rows
+ * turn by f_0 .., columns by f_(j + 1/2). PAIRS: elements 2p and 2p + 1 are pair p: pair 2j turns
+ * by column * f_j, pair 2j + 1 by row * f_j. */
+enum ommai_rope_kind { OMMAI_ROPE_HALF, OMMAI_ROPE_HALF_SHARED, OMMAI_ROPE_PAIRS };
 
-/* Rotary table for one axis: cos and sin [n_positions, quarter] of position * f_j, where quarter is
- * head_dim / 4. The frequencies and angles are rounded to f32 as in the official code. */
-void ommai_vision_rope_table(int64_t n_positions, int64_t quarter, double theta, float *cosine, float *sine);
+/* Rotary table: cos and sin [n_positions, 2 * quarter] of position * frequency, those of rows and
+ * then those of columns, where quarter is head_dim / 4. The frequencies and angles are rounded to
+ * f32 as in the official code. */
+void ommai_vision_rope_table(enum ommai_rope_kind kind, int64_t n_positions, int64_t quarter, double theta, float *cosine,
+                             float *sine);
 
-/* The values of a rope table [.., quarter] for the pairs of a patch: out [2 * quarter]. */
+/* The values of a rope table [.., 2 * quarter] for the pairs of a patch: out [2 * quarter]. */
 void ommai_vision_rope_row(enum ommai_rope_kind kind, struct ommai_patch_position position, int64_t quarter, const float *table,
                            float *out);

@@ -81,12 +81,16 @@ static void add_positions(const struct ommai_vision_rows *rows, struct ommai_row
 void ommai_vision_entry(struct ommai_vision_rows *rows, struct ommai_row_tile tile, int worker) {
   const struct ommai_vision_tower *tower = rows->tower;
   struct ommai_vision_scratch *scratch = &rows->scratch[worker];
+  float *residual = rows->residual + tile.first * tower->config.hidden_size;
   int64_t start = ommai_vision_profile_start(rows->profiles);
   cut_patches(rows, tile, scratch->hidden);
   ommai_vision_profile_stop(rows->profiles, worker, OMMAI_VISION_CUT, start);
   start = ommai_vision_profile_start(rows->profiles);
-  ommai_row_tiles_apply(&rows->tiles, tower->patch_embed.op, scratch->hidden,
-                        rows->residual + tile.first * tower->config.hidden_size, tile.n_rows, worker);
+  ommai_row_tiles_apply(&rows->tiles, tower->patch_embed.op, scratch->hidden, residual, tile.n_rows, worker);
   if (tower->config.positions != OMMAI_POSITIONS_NONE) add_positions(rows, tile);
+  if (tower->config.entry_norm) {
+    ommai_vision_norm_rows(tower, &tower->entry_norm, tower->config.norm_eps, residual, tile.n_rows, tower->config.hidden_size,
+                           residual, OMMA_F32);
+  }
   ommai_vision_profile_stop(rows->profiles, worker, OMMAI_VISION_EMBED, start);
 }

@@ -27,15 +27,15 @@ static void place_scratch(struct ommai_vision_scratch *scratch, const struct omm
 void ommai_vision_rows_place(struct ommai_vision_rows *rows, const struct ommai_vision_tower *tower,
                              const struct ommai_vision_sizes *sizes, int n_workers, struct ommai_arena *arena) {
   const struct ommai_vision_config *config = &tower->config;
-  size_t h = (size_t)config->hidden_size, quarter = (size_t)config->head_dim / 4;
+  size_t h = (size_t)config->hidden_size, half = (size_t)config->head_dim / 2;
   size_t n = (size_t)ommai_round_up(sizes->n_patches, OMMAI_MAX_TILE_ROWS), side = (size_t)sizes->max_side;
   *rows = (struct ommai_vision_rows){
       .tower = tower,
       .residual = ommai_arena_take(arena, n * h, sizeof(float)),
       .qkv = ommai_arena_take(arena, n * 3 * h, ommai_dtype_size(tower->dtype)),
       .attended = ommai_arena_take(arena, n * h, ommai_dtype_size(tower->dtype)),
-      .rope_cosine = ommai_arena_take(arena, side * quarter, sizeof(float)),
-      .rope_sine = ommai_arena_take(arena, side * quarter, sizeof(float)),
+      .rope_cosine = ommai_arena_take(arena, side * half, sizeof(float)),
+      .rope_sine = ommai_arena_take(arena, side * half, sizeof(float)),
       .scratch = ommai_arena_take(arena, (size_t)n_workers, sizeof(struct ommai_vision_scratch)),
   };
   ommai_vision_layout_place(&rows->layout, config, sizes, arena);
@@ -50,8 +50,8 @@ void ommai_vision_rows_start(struct ommai_vision_rows *rows, const struct ommai_
   rows->patches = patches;
   ommai_vision_layout_fill(&rows->layout, inputs, n_inputs);
   ommai_row_tiles_init(&rows->tiles, tower->linear_context, tower->dtype, sizes->n_patches);
-  ommai_vision_rope_table(sizes->max_side, tower->config.head_dim / 4, tower->config.rope_theta, rows->rope_cosine,
-                          rows->rope_sine);
+  ommai_vision_rope_table(tower->config.rope, sizes->max_side, tower->config.head_dim / 4, tower->config.rope_theta,
+                          rows->rope_cosine, rows->rope_sine);
 }
 
 bool ommai_vision_walk_next(const struct ommai_vision_rows *rows, struct ommai_row_tile tile, struct ommai_vision_walk *walk) {
@@ -99,7 +99,7 @@ static void rotate_row(const struct ommai_vision_rows *rows, struct ommai_patch_
   int64_t h = config->hidden_size, head_dim = config->head_dim, quarter = head_dim / 4;
   ommai_vision_rope_row(config->rope, position, quarter, rows->rope_cosine, scratch->cosine);
   ommai_vision_rope_row(config->rope, position, quarter, rows->rope_sine, scratch->sine);
-  if (config->rope == OMMAI_ROPE_HALF) {
+  if (config->rope != OMMAI_ROPE_PAIRS) {
     tower->ops->rope_half(from, scratch->cosine, scratch->sine, 2 * config->n_heads, head_dim, to, head_dim, tower->dtype);
   } else {
     tower->ops->rope_pairs(from, scratch->cosine, scratch->sine, 2 * config->n_heads, head_dim, to, head_dim, tower->dtype);

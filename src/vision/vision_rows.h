@@ -24,7 +24,7 @@ struct ommai_vision_rows {
   float *residual;                       /* [round_up(n, 128), h] */
   void *qkv;                             /* dtype [n, 3h], after rope */
   void *attended;                        /* dtype [round_up(n, 128), h] */
-  float *rope_cosine, *rope_sine;        /* [max_side, head_dim / 4] */
+  float *rope_cosine, *rope_sine;        /* [max_side, head_dim / 2] */
   struct ommai_vision_scratch *scratch;  /* [n_workers] */
   struct ommai_vision_profile *profiles; /* [n_workers], or NULL */
 };

@@ -45,6 +45,7 @@ void ommai_vision_tower_free(struct ommai_vision_tower *tower, const struct omma
     free_linear(&block->fc2);
   }
   ommai_release(allocator, tower->blocks, (size_t)config->depth, sizeof *tower->blocks);
+  free_norm(&tower->entry_norm, h, allocator);
   free_norm(&tower->final_norm, h, allocator);
   free_merger(config, &tower->merger, allocator);
   for (int64_t j = 0; j < config->n_deepstack; j++) free_merger(config, &tower->deepstack[j], allocator);

@@ -1,7 +1,7 @@
 /* A vision tower: what it is made of. Filled by the code of a model family, read-only afterwards,
  * shared by all runs.
  *
- *   patches [n, patch_dim] -> patch embedding -> (+ positions) -> blocks -> (final norm)
+ *   patches [n, patch_dim] -> patch embedding -> (+ positions) -> (norm) -> blocks -> (norm)
  *           -> merger -> tokens
  *   the rows after some blocks -> deepstack mergers -> deepstack outputs
  *
@@ -30,6 +30,7 @@ enum ommai_vision_norm_kind { OMMAI_VISION_LAYER_NORM, OMMAI_VISION_RMS_NORM };
 struct ommai_vision_merger_config {
   bool no_norm;
   int64_t reduced_size; /* 0: no such matrix */
+  bool layer_norm;      /* the norm is a LayerNorm, whatever those of the blocks are */
   bool projected;       /* the square matrix and what follows it */
   int64_t inner_size;   /* 0: as many as fc1 takes */
   bool gated;
@@ -41,6 +42,7 @@ struct ommai_vision_config {
   int64_t out_hidden_size;
   enum ommai_vision_norm_kind norm;
   float norm_eps, merger_norm_eps;
+  bool entry_norm; /* of the embedded patches, before the first block */
   bool final_norm; /* after the last block, before the merger */
   bool qk_norm;    /* RMSNorm of each head of q and k, before they are turned; norm_eps */
   /* feed-forward fc2(silu(gate x) * up x), fc1 being gate and up stacked; else fc2(activation(fc1
@@ -122,6 +124,7 @@ struct ommai_vision_tower {
   struct ommai_vision_linear patch_embed;
   /* [position_rows * position_columns, hidden_size]; NULL where there is none */
   float *position_table;
+  struct ommai_vision_norm entry_norm;
   struct ommai_vision_block *blocks; /* [depth] */
   struct ommai_vision_norm final_norm;
   struct ommai_vision_merger merger;

@@ -551,6 +551,8 @@ RELEASED = {
     "kimi-vl-a3b-thinking-2506": ("kimi_vl", 27, 16.4, False),
     "paddleocr-vl-0.9b": ("paddleocr_vl", 18, 0.9056, False),
     "glm-ocr": ("glm_ocr", 16, 1.1074, False),
+    "lighton-ocr-2-1b": ("lighton_ocr", 28, 1.0056, True),
+    "dots-ocr": ("dots_ocr", 28, 3.0392, False),
 }
 CONFIGS = pathlib.Path(__file__).resolve().parent.parent / "data" / "configs"
 

@@ -83,7 +83,9 @@ static void check_pixel_values(const struct omma_request *request, const struct 
 /* Where patch i stands in the official processor's order, in patches. */
 static void official_place(const struct golden_case *c, const struct ommai_patch_spec *spec, int64_t columns, int64_t i,
                            int64_t *row, int64_t *column) {
-  bool raster = strcmp(c->model, "kimi_vl") == 0 || strncmp(c->model, "paddleocr_vl", 12) == 0;
+  static const char *const raster_families[] = {"kimi_vl", "paddleocr_vl", "lighton_ocr"};
+  bool raster = false;
+  for (size_t f = 0; f < 3; f++) raster |= strncmp(c->model, raster_families[f], strlen(raster_families[f])) == 0;
   int64_t merge = raster ? 1 : spec->merge_size, block = i / (merge * merge);
   *row = block / (columns / merge) * merge + i % (merge * merge) / merge;
   *column = block % (columns / merge) * merge + i % merge;
@@ -178,8 +180,10 @@ static void check_videos(const struct omma_model *model, const struct omma_reque
     int64_t *grid = golden_i64(c, name, NULL);
     for (int axis = 0; axis < 3; axis++) assert_int_equal(image->sizes.grid_thw[axis], grid[axis]);
     free(grid);
-    const struct ommai_vision_input input = {
-        .pixels = image->pixels, .n_frames = image->n_frames, .grid_rows = image->sizes.grid_thw[1], .grid_columns = image->sizes.grid_thw[2]};
+    const struct ommai_vision_input input = {.pixels = image->pixels,
+                                             .n_frames = image->n_frames,
+                                             .grid_rows = image->sizes.grid_thw[1],
+                                             .grid_columns = image->sizes.grid_thw[2]};
     if (golden_has(c, "video.patches_u8")) check_patches(c, &model->config.image.patches, &input);
   }
 }
@@ -201,8 +205,7 @@ static float *check_tower(const struct omma_model *model, const struct omma_requ
   struct golden_observer observer = {c, BOUND, 0};
   /* The official pixels: a family's own may be off by a unit, which is no error of its tower. */
   for (size_t i = 0; c->n_videos == 0 && i < request->n_images; i++) pixels[i] = golden_pixels(c, i)->data;
-  float *values =
-      stage_run_tower(model, request, c->n_videos ? NULL : pixels, NULL, golden_observe_vision, &observer, inputs);
+  float *values = stage_run_tower(model, request, c->n_videos ? NULL : pixels, NULL, golden_observe_vision, &observer, inputs);
   assert_int_equal(observer.n_checked, golden_count_stages(c, "vision.position_added", "vision.block"));
   if (!golden_has(c, "vision.merged")) return values;
   for (int64_t j = 0; j < model->config.vision.n_deepstack; j++) {

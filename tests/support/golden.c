@@ -6,11 +6,29 @@
 #include "base/allocator.h"
 #include "support/test.h"
 
-const char *const golden_models[] = {
-    "qwen3_vl_tied",   "qwen3_vl_untied",    "qwen3_vl_wide", "qwen3_vl_heads",     "qwen2_5_vl_untied",
-    "qwen2_5_vl_tied", "qwen3_vl_moe",       "qwen3_5_tied",  "qwen3_5_untied",     "qwen3_5_moe",
-    "kimi_vl",         "qwen2_vl_untied",    "qwen2_vl_tied", "qwen2_5_vl_sliding", "qwen2_vl_sliding",
-    "paddleocr_vl",    "paddleocr_vl_saved", "glm_ocr",       "glm_ocr_saved",      NULL};
+const char *const golden_models[] = {"qwen3_vl_tied",
+                                     "qwen3_vl_untied",
+                                     "qwen3_vl_wide",
+                                     "qwen3_vl_heads",
+                                     "qwen2_5_vl_untied",
+                                     "qwen2_5_vl_tied",
+                                     "qwen3_vl_moe",
+                                     "qwen3_5_tied",
+                                     "qwen3_5_untied",
+                                     "qwen3_5_moe",
+                                     "kimi_vl",
+                                     "qwen2_vl_untied",
+                                     "qwen2_vl_tied",
+                                     "qwen2_5_vl_sliding",
+                                     "qwen2_vl_sliding",
+                                     "paddleocr_vl",
+                                     "paddleocr_vl_saved",
+                                     "glm_ocr",
+                                     "glm_ocr_saved",
+                                     "lighton_ocr",
+                                     "lighton_ocr_saved",
+                                     "dots_ocr",
+                                     NULL};
 
 void golden_path(const char *model, const char *file, char *out, size_t size) {
   snprintf(out, size, "%s/golden/%s%s%s", OMMA_TEST_DATA, model, file ? "/" : "", file ? file : "");

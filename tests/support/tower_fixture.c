@@ -79,7 +79,25 @@ static const struct ommai_vision_config configs[FIXTURE_TOWERS] = {
                              .qk_norm = true,
                              .gated = true,
                              .rope_theta = 10000,
-                             .merger = {.reduced_size = 28, .projected = true, .inner_size = 130, .gated = true}}};
+                             .merger = {.reduced_size = 28, .projected = true, .inner_size = 130, .gated = true}},
+    [FIXTURE_TOWER_ENTRY] = {.depth = 2,
+                             .hidden_size = 40,
+                             .n_heads = 2,
+                             .head_dim = 20,
+                             .intermediate_size = 37,
+                             .patch_size = 4,
+                             .temporal_patch_size = 1,
+                             .merge_size = 2,
+                             .in_channels = 3,
+                             .out_hidden_size = 28,
+                             .norm = OMMAI_VISION_RMS_NORM,
+                             .norm_eps = 1e-5f,
+                             .merger_norm_eps = 1e-6f,
+                             .entry_norm = true,
+                             .gated = true,
+                             .rope = OMMAI_ROPE_HALF_SHARED,
+                             .rope_theta = 10000,
+                             .merger = {.layer_norm = true, .reduced_size = 40, .inner_size = 28}}};
 
 static float *random_vector(struct test_random *random, int64_t n, float mean, float spread) {
   float *values = ommai_allocate(&ommai_default_allocator, (size_t)n, sizeof *values);
@@ -117,7 +135,8 @@ static void make_merger(struct test_random *random, const struct ommai_vision_to
   const struct ommai_vision_config *config = &tower->config;
   int64_t joined = config->hidden_size * ommai_vision_joined_patches(config);
   merger->norm_after_join = norm_after_join;
-  make_norm(random, &merger->norm, config, norm_after_join ? joined : config->hidden_size);
+  make_norm_of(random, config->merger.layer_norm ? OMMAI_VISION_LAYER_NORM : config->norm, &merger->norm,
+               norm_after_join ? joined : config->hidden_size);
   int64_t width = ommai_vision_merger_width(config), inner = ommai_vision_merger_inner(config);
   if (config->merger.reduced_size) {
     make_linear(random, tower, format, width, joined, ommai_vision_call_merger_reduce(config, tower->dtype), &merger->reduce);
@@ -165,6 +184,7 @@ void fixture_tower_make(struct fixture_tower *fixture, int kind, int type, int n
     make_linear(&random, tower, format, ommai_vision_fc1_width(config), h, ommai_vision_call_fc1(config, dtype), &block->fc1);
     make_linear(&random, tower, format, h, config->intermediate_size, ommai_vision_call_fc2(config), &block->fc2);
   }
+  if (config->entry_norm) make_norm(&random, &tower->entry_norm, config, h);
   if (config->final_norm) make_norm(&random, &tower->final_norm, config, h);
   make_merger(&random, tower, format, false, &tower->merger);
   for (int64_t j = 0; j < config->n_deepstack; j++) make_merger(&random, tower, format, true, &tower->deepstack[j]);

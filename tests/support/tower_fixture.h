@@ -12,6 +12,9 @@ enum {
   FIXTURE_TOWER_BICUBIC,
   /* RMSNorm, normed heads, gated feed-forward, a merger of all steps, final norm */
   FIXTURE_TOWER_STEPS,
+  /* RMSNorm, one of them before the first block, frequencies that rows and columns share, a merger
+   * with LayerNorm and a matrix for joined rows, no time axis */
+  FIXTURE_TOWER_ENTRY,
   FIXTURE_TOWERS
 };
 

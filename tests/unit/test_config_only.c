@@ -45,6 +45,8 @@ struct released {
 #define QWEN3 "Qwen3-VL's published values"
 #define PADDLE "PaddleOCR-VL's published values"
 #define GLM "GLM-OCR's published values"
+#define LIGHTON "LightOnOCR's published values"
+#define DOTS "dots.ocr's published values"
 #define KIMI "Kimi-VL-A3B-Instruct's published values (Thinking-2506 has in_token_limit 16384 instead of 4096)"
 
 /* Parameters: summed by hand from the shapes in docs/models. An image of 1000 x 700 becomes 1008 x
@@ -69,6 +71,8 @@ static const struct released released[] = {
     {"kimi-vl-a3b-thinking-2506", "kimi_vl", 16.4, 16407656048, 447545840, 27, 27, 163840 * 2048, 900, 0, 0, 802816, KIMI},
     {"paddleocr-vl-0.9b", "paddleocr_vl", 0.9, 905601648, 438947440, 18, 27, 103424 * 1024, 900, 0, 112896, 1003520, PADDLE},
     {"glm-ocr", "glm_ocr", 1.11, 1107405824, 434120192, 16, 24, 59392 * 1536, 900, 0, 12544, 9633792, GLM},
+    {"lighton-ocr-2-1b", "lighton_ocr", 1.01, 1005647872, 409597952, 28, 24, 0, 900, 0, 0, 1540 * 1540, LIGHTON},
+    {"dots-ocr", "dots_ocr", 3.04, 3039179264, 1262091264, 28, 42, 151936 * 1536, 900, 0, 3136, 11289600, DOTS},
 };
 
 static void expect_model(const struct released *size, const struct omma_model_info *info) {

@@ -67,7 +67,8 @@ static struct omma_embeddings *encode_in_whole_model(const char *name) {
 
 static void outputs_are_those_of_the_whole_model(void **state) {
   (void)state;
-  static const char *const names[] = {"qwen3_vl_tied", "qwen2_5_vl_tied", "kimi_vl", "qwen3_vl_moe", "paddleocr_vl", "glm_ocr"};
+  static const char *const names[] = {"qwen3_vl_tied", "qwen2_5_vl_tied", "kimi_vl",     "qwen3_vl_moe",
+                                      "paddleocr_vl",  "glm_ocr",         "lighton_ocr", "dots_ocr"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     struct omma_embeddings *expected = encode_in_whole_model(names[i]);
     struct omma_model *model = fixture_model(names[i], &tower_alone);

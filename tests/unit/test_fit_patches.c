@@ -84,6 +84,20 @@ static void expect_sizes(const struct ommai_fit_limits *limits, const int32_t (*
   }
 }
 
+/* The longer side under a limit, as transformers' PixtralImageProcessor does with whole merge
+ * blocks for patches; where nothing is left of the other side it fails, too. */
+static void a_longer_side_is_shrunk(void **state) {
+  (void)state;
+  static const int32_t cases[][4] = {
+      {640, 480, 644, 504},     {20, 10, 28, 28},       {1, 1, 28, 28},       {1540, 1540, 1540, 1540},
+      {1541, 1540, 1540, 1540}, {1000, 700, 1008, 700}, {5000, 27, 1540, 28}, {1654, 2339, 1092, 1540},
+      {2339, 1654, 1540, 1092}, {3081, 2, 0, 0},        {2, 3081, 0, 0},      {4000, 3, 1540, 28},
+      {INT32_MAX, 1, 0, 0},
+  };
+  const struct ommai_fit_limits limits = {OMMAI_SIZING_EDGE, 14, 2, 1, 0, 1540 * 1540};
+  expect_sizes(&limits, cases, sizeof cases / sizeof *cases);
+}
+
 /* As the frames of one temporal patch, as transformers' Glm46VImageProcessor does. */
 static void an_image_counts_as_two_frames(void **state) {
   (void)state;
@@ -117,6 +131,7 @@ int main(void) {
       cmocka_unit_test(rules_choose_the_size),       cmocka_unit_test(short_sides_are_enlarged_first),
       cmocka_unit_test(sizes_are_the_official_ones), cmocka_unit_test(sides_have_a_limit),
       cmocka_unit_test(padding_moves_rows),          cmocka_unit_test(an_image_counts_as_two_frames),
+      cmocka_unit_test(a_longer_side_is_shrunk),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

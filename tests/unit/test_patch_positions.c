@@ -83,15 +83,17 @@ static void corners_are_the_tables_corners(void **state) {
 
 static void rope_table_equals_the_formula(void **state) {
   (void)state;
-  enum { N = 200, MAX_QUARTER = 32 };
-  static float cosine[N * MAX_QUARTER], sine[N * MAX_QUARTER];
+  enum { N = 200, MAX_QUARTER = 32, N_KINDS = 3 };
+  static float cosine[N * 2 * MAX_QUARTER], sine[N * 2 * MAX_QUARTER];
+  const enum ommai_rope_kind kinds[N_KINDS] = {OMMAI_ROPE_HALF, OMMAI_ROPE_HALF_SHARED, OMMAI_ROPE_PAIRS};
   const int64_t quarters[] = {1, 16, 18, 32};
-  for (size_t q = 0; q < 4; q++) {
-    int64_t quarter = quarters[q];
-    ommai_vision_rope_table(N, quarter, 10000, cosine, sine);
-    for (int64_t i = 0; i < N * quarter; i++) {
-      double angle = (double)(i / quarter) * pow(10000, -2.0 * (double)(i % quarter) / (2.0 * (double)quarter));
-      double bound = 1e-6 + 4e-7 * angle;
+  for (size_t test = 0; test < 4 * N_KINDS; test++) {
+    int64_t quarter = quarters[test / N_KINDS];
+    ommai_vision_rope_table(kinds[test % N_KINDS], N, quarter, 10000, cosine, sine);
+    for (int64_t i = 0; i < N * 2 * quarter; i++) {
+      double j = (double)(i % quarter);
+      if (kinds[test % N_KINDS] == OMMAI_ROPE_HALF_SHARED && i % (2 * quarter) >= quarter) j += 0.5;
+      double angle = (double)(i / (2 * quarter)) * pow(10000, -j / (double)quarter), bound = 1e-6 + 4e-7 * angle;
       assert_true(fabs(cosine[i] - cos(angle)) <= bound && fabs(sine[i] - sin(angle)) <= bound);
     }
   }
@@ -173,14 +175,17 @@ static void bicubic_taps_at_the_tables_size_are_the_table(void **state) {
 static void rope_rows_follow_their_kind(void **state) {
   (void)state;
   enum { QUARTER = 3 };
-  float table[4 * QUARTER], half[2 * QUARTER], adjacent[2 * QUARTER];
-  for (int i = 0; i < 4 * QUARTER; i++) table[i] = (float)i;
+  float table[8 * QUARTER], half[2 * QUARTER], shared[2 * QUARTER], adjacent[2 * QUARTER];
+  for (int i = 0; i < 8 * QUARTER; i++) table[i] = (float)i;
   ommai_vision_rope_row(OMMAI_ROPE_HALF, (struct ommai_patch_position){1, 3}, QUARTER, table, half);
+  ommai_vision_rope_row(OMMAI_ROPE_HALF_SHARED, (struct ommai_patch_position){1, 3}, QUARTER, table, shared);
   ommai_vision_rope_row(OMMAI_ROPE_PAIRS, (struct ommai_patch_position){1, 3}, QUARTER, table, adjacent);
   for (int j = 0; j < QUARTER; j++) {
-    assert_true(half[j] == (float)(QUARTER + j) && half[QUARTER + j] == (float)(3 * QUARTER + j));
-    assert_true(adjacent[2 * j] == (float)(3 * QUARTER + j) && adjacent[2 * j + 1] == (float)(QUARTER + j));
+    float row = (float)(2 * QUARTER + j), column = (float)(7 * QUARTER + j);
+    assert_true(half[j] == row && half[QUARTER + j] == column);
+    assert_true(adjacent[2 * j] == column && adjacent[2 * j + 1] == row);
   }
+  assert_memory_equal(shared, half, sizeof half);
 }
 
 /* The official cosines and sines [n, head_dim]: row angles, column angles, and the same again for
@@ -210,15 +215,15 @@ static void angles_equal_the_official_ones(void **state) {
     float *cosine = golden_f32(&c, "vision.rotary_cos", &n), *sine = golden_f32(&c, "vision.rotary_sin", NULL);
     int64_t n_patches = grid[1] * grid[2], head_dim = n / golden_stored_rows(&c, n_patches), quarter = head_dim / 4;
     int64_t side = grid[1] > grid[2] ? grid[1] : grid[2];
-    float *table_cosine = malloc((size_t)(side * quarter) * sizeof(float));
-    float *table_sine = malloc((size_t)(side * quarter) * sizeof(float));
-    ommai_vision_rope_table(side, quarter, 10000, table_cosine, table_sine);
+    float *table_cosine = malloc((size_t)(side * 2 * quarter) * sizeof(float));
+    float *table_sine = malloc((size_t)(side * 2 * quarter) * sizeof(float));
+    ommai_vision_rope_table(config.vision.rope, side, quarter, 10000, table_cosine, table_sine);
     for (int64_t i = 0; i < n; i++) {
       int64_t patch = golden_row(&c, i / head_dim, n_patches);
       struct ommai_patch_position position = ommai_patch_position(patch, grid[1], grid[2], config.vision.merge_size, 0);
       int64_t e = i % head_dim % (2 * quarter), at = e < quarter ? position.row : position.column;
-      assert_true(fabsf(cosine[i] - table_cosine[at * quarter + e % quarter]) < 2e-6f);
-      assert_true(fabsf(sine[i] - table_sine[at * quarter + e % quarter]) < 2e-6f);
+      assert_true(fabsf(cosine[i] - table_cosine[at * 2 * quarter + e]) < 2e-6f);
+      assert_true(fabsf(sine[i] - table_sine[at * 2 * quarter + e]) < 2e-6f);
     }
     free(grid);
     free(cosine);

@@ -13,6 +13,25 @@
 #define KIMI_VL &ommai_family_kimi_vl
 #define PADDLEOCR_VL &ommai_family_paddleocr_vl
 #define GLM_OCR &ommai_family_glm_ocr
+#define LIGHTON_OCR &ommai_family_lighton_ocr
+#define DOTS_OCR &ommai_family_dots_ocr
+
+/* A released file of the family. */
+static const char *file_of(const struct ommai_family *family) {
+  static const struct {
+    const struct ommai_family *family;
+    const char *name;
+  } files[] = {{KIMI_VL, "kimi-vl-a3b-instruct"},
+               {PADDLEOCR_VL, "paddleocr-vl-0.9b"},
+               {GLM_OCR, "glm-ocr"},
+               {LIGHTON_OCR, "lighton-ocr-2-1b"},
+               {DOTS_OCR, "dots-ocr"},
+               {QWEN2_VL, "qwen2-vl-2b"}};
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    if (files[i].family == family) return files[i].name;
+  }
+  return "qwen2.5-vl-32b";
+}
 
 static json_t *released(const char *name) {
   char path[1024];
@@ -207,6 +226,51 @@ static void released_sizes_differ_from_the_classs(void **state) {
   json_decref(root);
 }
 
+/* What the projector takes from outside of vision_config. */
+static void a_projector_is_as_wide_as_the_language_model(void **state) {
+  (void)state;
+  struct ommai_model_config config = {0};
+  struct ommai_vision_config expected = parse_released(LIGHTON_OCR, "lighton-ocr-2-1b");
+  struct omma_error error;
+  struct listing listing = {0};
+  json_t *root = released("lighton-ocr-2-1b");
+  assert_int_equal(describe(LIGHTON_OCR, &expected, NULL, &listing), 409597952);
+  assert_int_equal(listing.n_tensors, 2 + 24 * 9 + 4);
+  assert_string_equal(listing.last, "model.vision_projection.linear_2.weight");
+  json_object_set_new(root, "spatial_merge_size", json_integer(1));
+  json_object_set_new(json_object_get(root, "text_config"), "hidden_size", json_integer(512));
+  json_object_set_new(json_object_get(root, "text_config"), "rms_norm_eps", json_real(1e-4));
+  assert_ok(ommai_family_parse(LIGHTON_OCR, root, "config.json", &config, &error), &error);
+  assert_int_equal(config.vision.merger.inner_size, 512);
+  assert_int_equal(config.vision.merger.reduced_size, 1024);
+  assert_int_equal(config.vision.out_hidden_size, 512);
+  assert_true(config.vision.merge_size == 1 && config.vision.merger_norm_eps == 1e-4f);
+  assert_true(config.text.rope_1d && config.text.tied_embeddings && config.text.mrope_section[0] == 64);
+  json_object_set_new(root, "spatial_merge_size", json_integer(3));
+  assert_fails(ommai_family_parse(LIGHTON_OCR, root, "config.json", &config, &error), OMMA_ERROR_UNSUPPORTED,
+               "merging 3 x 3 patches", &error);
+  json_decref(root);
+}
+
+/* hidden_size is the width of merged tokens; the last norm may be missing. */
+static void a_width_has_a_name_of_its_own(void **state) {
+  (void)state;
+  struct ommai_vision_config config = parse_released(DOTS_OCR, "dots-ocr");
+  struct listing listing = {0};
+  assert_true(config.hidden_size == 1536 && config.out_hidden_size == 1536 && config.head_dim == 128);
+  assert_true(config.entry_norm && config.final_norm && config.merger.layer_norm && config.norm_eps == 1e-5f);
+  assert_int_equal(describe(DOTS_OCR, &config, NULL, &listing), 1262091264);
+  assert_int_equal(listing.n_tensors, 3 + 42 * 7 + 1 + 6);
+  assert_string_equal(listing.last, "vision_tower.merger.mlp.2.bias");
+  struct ommai_model_config whole = {0};
+  struct omma_error error;
+  json_t *root = released("dots-ocr");
+  json_object_set_new(json_object_get(root, "vision_config"), "post_norm", json_false());
+  assert_ok(ommai_family_parse(DOTS_OCR, root, "config.json", &whole, &error), &error);
+  assert_true(!whole.vision.final_norm && whole.text.rope_1d && whole.text.qkv_bias && !whole.text.tied_embeddings);
+  json_decref(root);
+}
+
 /* ---- one key changed ---- */
 
 struct change {
@@ -270,6 +334,14 @@ static const struct change refused[] = {
     {GLM_OCR, "rms_norm_eps", "1", FORMAT, "\"rms_norm_eps\""},
     {GLM_OCR, "out_hidden_size", "1024", FORMAT, "out_hidden_size 1024 differs from text_config's hidden_size 1536"},
     {GLM_OCR, "num_heads", "7", FORMAT, "hidden_size 1024 in 7 heads"},
+    {LIGHTON_OCR, "hidden_act", "\"gelu\"", UNSUPPORTED, "expected \"silu\", found \"gelu\""},
+    {LIGHTON_OCR, "rope_theta", "0", FORMAT, "rope_theta"},
+    {LIGHTON_OCR, "num_attention_heads", "7", FORMAT, "hidden_size 1024 in 7 heads"},
+    {DOTS_OCR, "use_bias", "true", UNSUPPORTED, "\"use_bias\""},
+    {DOTS_OCR, "is_causal", "true", UNSUPPORTED, "\"is_causal\""},
+    {DOTS_OCR, "temporal_patch_size", "2", UNSUPPORTED, "\"temporal_patch_size\": expected 1, found 2"},
+    {DOTS_OCR, "model_type", "\"vit\"", UNSUPPORTED, "expected \"dots_vit\""},
+    {DOTS_OCR, "hidden_size", "1024", FORMAT, "hidden_size 1024 differs from text_config's hidden_size 1536"},
 };
 
 static void unusable_values_are_named(void **state) {
@@ -278,11 +350,7 @@ static void unusable_values_are_named(void **state) {
     const struct change *change = &refused[i];
     struct ommai_model_config config = {0};
     struct omma_error error;
-    json_t *root = released(change->family == KIMI_VL        ? "kimi-vl-a3b-instruct"
-                            : change->family == PADDLEOCR_VL ? "paddleocr-vl-0.9b"
-                            : change->family == GLM_OCR      ? "glm-ocr"
-                            : change->family == QWEN2_VL     ? "qwen2-vl-2b"
-                                                             : "qwen2.5-vl-32b");
+    json_t *root = released(file_of(change->family));
     json_t *vision = json_object_get(root, "vision_config");
     if (change->json) {
       json_object_set_new(vision, change->key, json_loads(change->json, JSON_DECODE_ANY, NULL));
@@ -397,6 +465,8 @@ int main(void) {
       cmocka_unit_test(released_towers_with_a_projector),
       cmocka_unit_test(a_flat_and_a_nested_configuration_are_the_same),
       cmocka_unit_test(released_sizes_differ_from_the_classs),
+      cmocka_unit_test(a_projector_is_as_wide_as_the_language_model),
+      cmocka_unit_test(a_width_has_a_name_of_its_own),
       cmocka_unit_test(unusable_values_are_named),
       cmocka_unit_test(class_defaults_stand_for_what_is_missing),
       cmocka_unit_test(deepstack_goes_by_blocks_and_mergers_by_the_list),

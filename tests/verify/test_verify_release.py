@@ -16,8 +16,8 @@ from safetensors.torch import load_file, save_file
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
 IMAGES = [GOLDEN / "images" / name for name in ("meadow_163x97.jpg", "tile_64x64.png")]
-# tools/verify_release.py names the families that it compares; GLM-OCR is not among them.
-MODELS = sorted(path.parent for path in GOLDEN.glob("*/golden.json") if not path.parent.name.startswith("glm_ocr"))
+# transformers has no class for dots.ocr.
+MODELS = sorted(path.parent for path in GOLDEN.glob("*/golden.json") if not path.parent.name.startswith("dots_ocr"))
 MODELS.append(ROOT / "models" / "demo")
 CHANGES = (
     ("qwen3_vl_tied", "model.visual.blocks.2.mlp.linear_fc1.weight", "vision.block.2"),
@@ -27,6 +27,8 @@ CHANGES = (
     ("kimi_vl", "vision_tower.encoder.blocks.1.wo.weight", "vision.block.1"),
     ("kimi_vl", "language_model.lm_head.weight", "language.logits"),
     ("paddleocr_vl_saved", "model.projector.linear_2.weight", "vision.merged"),
+    ("lighton_ocr_saved", "model.vision_encoder.transformer.layers.1.feed_forward.up_proj.weight", "vision.block.1"),
+    ("glm_ocr_saved", "model.visual.merger.down_proj.weight", "vision.merged"),
 )
 
 
