@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/growing.h"
 #include "bench_client/data_set.h"
-#include "bench_client/image_part.h"
+#include "image_out/image_part.h"
 #include "bench_client/json_lines.h"
 
 struct reader {

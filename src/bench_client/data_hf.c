@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "base/growing.h"
 #include "bench_client/data_set.h"
-#include "bench_client/image_part.h"
+#include "image_out/image_part.h"
 #include "bench_client/json_lines.h"
 #include "bench_client/numpy_random.h"
 

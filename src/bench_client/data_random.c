@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/growing.h"
 #include "bench_client/data_set.h"
-#include "bench_client/image_part.h"
+#include "image_out/image_part.h"
 #include "bench_client/numpy_random.h"
 #include "text/utf8.h"
 

@@ -5,7 +5,7 @@
 #include "base/growing.h"
 #include "base/json.h"
 #include "bench_client/data_set.h"
-#include "bench_client/image_part.h"
+#include "image_out/image_part.h"
 
 /* What a conversation may have at least and at most, in tokens. */
 enum { MIN_TOKENS = 4, MAX_PROMPT_TOKENS = 1024, MAX_TOKENS = 2048 };

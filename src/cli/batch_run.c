@@ -9,12 +9,12 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "cli/batch_slots.h"
 #include "cli/diagnostics.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "cli/text_lines.h"
 #include "server/batch_request.h"
+#include "server/batch_slots.h"
 
 struct run {
   const struct ommai_batch_job *job;
@@ -154,6 +154,11 @@ static int answer_lines(struct run *run) {
   }
 }
 
+static void wake(void *context) {
+  (void)context;
+  ommai_interrupt_wake();
+}
+
 int ommai_batch_run(const struct ommai_batch_job *job, struct ommai_batch_counts *counts) {
   struct run run = {.job = job,
                     .lines = {.file = job->input, .limit = job->max_line_bytes},
@@ -162,7 +167,7 @@ int ommai_batch_run(const struct ommai_batch_job *job, struct ommai_batch_counts
                     .counts = counts};
   *counts = (struct ommai_batch_counts){0};
   int code = OMMAI_EXIT_FAILED;
-  if (ommai_batch_slots_init(&run.slots, job->n_parallel) && run.seen) {
+  if (ommai_batch_slots_init(&run.slots, job->n_parallel, wake, NULL) && run.seen) {
     ommai_progress_begin_long(&run.progress, "batch");
     code = answer_lines(&run);
     ommai_progress_end(&run.progress);

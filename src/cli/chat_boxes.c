@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/allocator.h"
-#include "bench_client/image_write.h"
+#include "image_out/image_write.h"
 #include "cli/box_draw.h"
 #include "cli/diagnostics.h"
 #include "cli/paths.h"

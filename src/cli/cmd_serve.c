@@ -39,6 +39,7 @@ struct values {
   bool allow_credentials;
   bool trust_media_uuids, no_page;
   const char *root_path;
+  int64_t max_documents, max_document_pages, max_page_pixels;
   int64_t max_total_body_bytes, max_connections, max_connections_per_address;
   int64_t idle_timeout, head_timeout, body_timeout, min_body_rate, shutdown_delay, shutdown_timeout;
   bool enable_log_requests, disable_log_requests, disable_access_log;
@@ -90,6 +91,9 @@ static void release_held(struct held *held) {
 static void set_limits(const struct values *values, struct omma_server_options *options) {
   options->max_total_body_bytes = values->max_total_body_bytes;
   options->max_queued_requests = values->serving.max_queued_requests;
+  options->max_documents = values->max_documents ? (int)values->max_documents : -1;
+  options->max_document_pages = values->max_document_pages;
+  options->max_page_pixels = values->max_page_pixels;
   options->max_connections = (int)values->max_connections;
   int64_t per_address = values->max_connections_per_address;
   options->max_connections_per_address = per_address < 0 ? 0 : per_address == 0 ? -1 : (int)per_address;
@@ -325,6 +329,13 @@ static const struct ommai_option limit_table[] = {
     OMMAI_SIZE("max-queued-bytes", serving.max_queued_bytes, "SIZE", 1024, (int64_t)1 << 40,
                "memory for requests that wait, besides the pixels of their images; above it new requests get status 503",
                .otherwise = "1 GiB"),
+    OMMAI_INTEGER("max-documents", max_documents, "N", 0, 64,
+                  "documents of /v1/ocr that are read at once; eight times as many wait, one more gets status 503; 0: none is read",
+                  .initial = "2"),
+    OMMAI_INTEGER("max-document-pages", max_document_pages, "N", 1, 1000000, "maximum number of pages of such a request",
+                  .initial = "1000"),
+    OMMAI_SIZE("max-page-pixels", max_page_pixels, "SIZE", 1 << 16, 1 << 28, "maximum number of pixels of such a page",
+               .initial = "16m"),
     OMMAI_INTEGER("max-connections", max_connections, "N", 1, 1 << 20,
                   "maximum number of open connections; one more closes the slowest without a complete request; health checks "
                   "always get in",

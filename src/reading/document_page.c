@@ -6,7 +6,7 @@
 
 #include "base/allocator.h"
 #include "base/error.h"
-#include "bench_client/image_part.h"
+#include "image_out/image_part.h"
 #include "image/resize.h"
 
 static const struct ommai_block_kind *kind_of(const json_t *block) {

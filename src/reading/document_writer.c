@@ -57,7 +57,8 @@ static void write_markdown(struct ommai_document_writer *writer, const json_t *b
     if (writer->begun) fputs("\n\n", writer->out);
     writer->begun = true;
     if (!plain && kind->heading) fprintf(writer->out, "%.*s ", kind->heading, "######");
-    if (*figure && !plain) fprintf(writer->out, "![%s](<%s>)", kind->name, figure);
+    if (*figure && !plain && writer->plain_links) fprintf(writer->out, "![%s](%s)", figure, figure);
+    if (*figure && !plain && !writer->plain_links) fprintf(writer->out, "![%s](<%s>)", kind->name, figure);
     fputs(text, writer->out);
     if (ommai_block_is(block, "text")) write_continued(writer->out, blocks, i);
   }

@@ -15,6 +15,7 @@ struct ommai_document_writer {
   FILE *out;
   enum ommai_document_form form;
   bool begun; /* something stands there of an earlier page */
+  bool plain_links; /* Markdown shows a figure as ![NAME](NAME) */
 };
 
 /* Begins a document named `title`. */

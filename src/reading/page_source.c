@@ -4,12 +4,23 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/allocator.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "bench_client/image_write.h"
+#include "image_out/image_write.h"
+
+#define MAX_HEAD 1024 /* of a PDF file, until its mark */
+
+static bool is_pdf(const void *start, size_t size) {
+  return memmem(start, size < MAX_HEAD ? size : MAX_HEAD, "%PDF-", 5) != NULL;
+}
+
+static struct ommai_pdf_file file_of(const struct ommai_page_source *source) {
+  return (struct ommai_pdf_file){source->path, source->descriptor};
+}
 
 bool ommai_page_source_is_name(const char *name) {
   static const char *const endings[] = {"pdf", "png", "jpg",  "jpeg", "webp", "gif",
@@ -23,29 +34,61 @@ bool ommai_page_source_is_name(const char *name) {
 
 enum omma_status ommai_page_source_open(const char *path, const struct ommai_pdf_limits *limits,
                                         struct ommai_page_source *source, struct omma_error *error) {
-  char start[1024] = "";
+  char start[MAX_HEAD] = "";
   FILE *file = fopen(path, "rbe");
   if (!file) return ommai_fail(error, OMMA_ERROR_IO, "cannot be read: %s", strerror(errno));
   size_t size = fread(start, 1, sizeof start, file);
   bool failed = ferror(file);
   fclose(file);
   if (failed) return ommai_fail(error, OMMA_ERROR_IO, "cannot be read");
-  *source = (struct ommai_page_source){.path = path, .is_pdf = memmem(start, size, "%PDF-", 5) != NULL, .n_pages = 1};
+  *source = (struct ommai_page_source){.path = path, .descriptor = -1, .is_pdf = is_pdf(start, size), .n_pages = 1};
+  const struct ommai_pdf_file pdf = file_of(source);
   if (!source->is_pdf && size > 0 && strlen(path) > 4 && strcasecmp(path + strlen(path) - 4, ".pdf") == 0) {
     return ommai_fail(error, OMMA_ERROR_FORMAT, "is not a PDF file");
   }
-  return source->is_pdf ? ommai_pdf_count_pages(path, limits, &source->n_pages, error) : OMMA_OK;
+  return source->is_pdf ? ommai_pdf_count_pages(&pdf, limits, &source->n_pages, error) : OMMA_OK;
+}
+
+/* A file in memory that has no name, for poppler's programs. */
+static enum omma_status make_file(const char *bytes, size_t size, int *descriptor, struct omma_error *error) {
+  size_t written = 0;
+  *descriptor = memfd_create("document", MFD_CLOEXEC);
+  while (*descriptor >= 0 && written < size) {
+    ssize_t n = write(*descriptor, bytes + written, size - written);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    written += (size_t)n;
+  }
+  if (written == size) return OMMA_OK;
+  return ommai_fail(error, OMMA_ERROR_IO, "cannot be kept in memory: %s", strerror(errno));
+}
+
+enum omma_status ommai_page_source_open_bytes(const void *bytes, size_t size, const struct ommai_pdf_limits *limits,
+                                              struct ommai_page_source *source, struct omma_error *error) {
+  *source = (struct ommai_page_source){
+      .bytes = bytes, .size = size, .descriptor = -1, .is_pdf = is_pdf(bytes, size), .n_pages = 1};
+  if (!source->is_pdf) return OMMA_OK;
+  OMMAI_TRY(make_file(bytes, size, &source->descriptor, error));
+  const struct ommai_pdf_file pdf = file_of(source);
+  return ommai_pdf_count_pages(&pdf, limits, &source->n_pages, error);
+}
+
+void ommai_page_source_close(struct ommai_page_source *source) {
+  if (source->descriptor >= 0) close(source->descriptor);
+  source->descriptor = -1;
 }
 
 enum omma_status ommai_page_source_load(const struct ommai_page_source *source, int64_t page, int dpi,
                                         const struct ommai_pdf_limits *limits, struct ommai_image **image,
                                         struct omma_error *error) {
-  if (source->is_pdf) return ommai_pdf_render(source->path, page, dpi, limits, image, error);
+  const struct ommai_pdf_file pdf = file_of(source);
+  if (source->is_pdf) return ommai_pdf_render(&pdf, page, dpi, limits, image, error);
   const struct omma_allocator *allocator = &ommai_default_allocator;
   struct ommai_image_limits image_limits = ommai_image_default_limits;
   char *bytes;
   size_t size;
   image_limits.max_pixels = limits->max_pixels;
+  if (!source->path) return ommai_image_decode(source->bytes, source->size, &image_limits, allocator, image, error);
   OMMAI_TRY(ommai_file_read(source->path, OMMAI_IMAGE_MAX_BYTES, allocator, &bytes, &size, error));
   enum omma_status status = ommai_image_decode(bytes, size, &image_limits, allocator, image, error);
   ommai_release(allocator, bytes, size + 1, 1);

@@ -21,6 +21,8 @@
 
 #define MAX_INFO 65536 /* of what pdfinfo prints */
 #define NOT_STARTED 127
+#define LOOK_MS 200 /* between two questions whether to stop */
+#define OPEN_FILE "/proc/self/fd/0"
 
 struct process {
   pid_t id;
@@ -28,17 +30,17 @@ struct process {
   char said[4096]; /* the beginning of its errors */
   size_t n_said;
   double until; /* when its time is over */
-  bool late;
+  bool late, stopped;
 };
 
 /* In the new process: nothing but calls that are safe after fork. */
-static _Noreturn void become(char *const *command, int out, int errors, const struct ommai_pdf_limits *limits) {
+static _Noreturn void become(char *const *command, int in, int out, int errors, const struct ommai_pdf_limits *limits) {
   static char *const environment[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C.UTF-8", "HOME=/nonexistent", NULL};
   const struct rlimit memory = {(rlim_t)limits->max_bytes, (rlim_t)limits->max_bytes}, none = {0, 0},
                       time = {(rlim_t)limits->seconds, (rlim_t)limits->seconds + 1};
-  int null = open("/dev/null", O_RDONLY);
+  if (in < 0) in = open("/dev/null", O_RDONLY);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (null >= 0 && dup2(null, 0) == 0 && dup2(out, 1) == 1 && dup2(errors, 2) == 2 && setrlimit(RLIMIT_AS, &memory) == 0 &&
+  if (in >= 0 && dup2(in, 0) == 0 && dup2(out, 1) == 1 && dup2(errors, 2) == 2 && setrlimit(RLIMIT_AS, &memory) == 0 &&
       setrlimit(RLIMIT_CPU, &time) == 0 && setrlimit(RLIMIT_CORE, &none) == 0 && setrlimit(RLIMIT_FSIZE, &none) == 0) {
     sigset_t signals;
     sigemptyset(&signals);
@@ -48,13 +50,14 @@ static _Noreturn void become(char *const *command, int out, int errors, const st
   _exit(NOT_STARTED);
 }
 
-static enum omma_status start(char *const *command, const struct ommai_pdf_limits *limits, struct process *process,
+/* The program's standard input is the file where it is open. */
+static enum omma_status start(char *const *command, const struct ommai_pdf_file *file, const struct ommai_pdf_limits *limits, struct process *process,
                               struct omma_error *error) {
   int out[2] = {-1, -1}, errors[2] = {-1, -1};
   *process = (struct process){.id = -1, .until = ommai_clock_seconds() + limits->seconds};
   bool piped = pipe2(out, O_CLOEXEC) == 0 && pipe2(errors, O_CLOEXEC) == 0;
   process->id = piped ? fork() : -1;
-  if (process->id == 0) become(command, out[1], errors[1], limits);
+  if (process->id == 0) become(command, file->path ? -1 : file->descriptor, out[1], errors[1], limits);
   int reason = errno;
   if (out[1] >= 0) close(out[1]);
   if (errors[1] >= 0) close(errors[1]);
@@ -67,16 +70,17 @@ static enum omma_status start(char *const *command, const struct ommai_pdf_limit
 }
 
 /* Reads what it says, and up to `size` bytes of its output; returns their number, less only at its
- * end or when its time is over. */
-static size_t read_output(struct process *process, uint8_t *data, size_t size) {
+ * end, when its time is over or it is to stop. */
+static size_t read_output(struct process *process, const struct ommai_pdf_limits *limits, uint8_t *data, size_t size) {
   size_t got = 0;
   char ignored[512];
   while (got < size) {
     struct pollfd files[2] = {{.fd = process->out, .events = POLLIN}, {.fd = process->errors, .events = POLLIN}};
     double left = process->until - ommai_clock_seconds();
     process->late = left <= 0;
-    if (process->late) break;
-    if (poll(files, 2, (int)(left * 1000) + 1) <= 0) continue;
+    process->stopped = limits->stop && limits->stop(limits->context);
+    if (process->late || process->stopped) break;
+    if (poll(files, 2, limits->stop && left * 1000 > LOOK_MS ? LOOK_MS : (int)(left * 1000) + 1) <= 0) continue;
     if (files[1].revents) {
       bool room = process->n_said < sizeof process->said - 1;
       ssize_t n = read(process->errors, room ? process->said + process->n_said : ignored,
@@ -98,7 +102,7 @@ static size_t read_output(struct process *process, uint8_t *data, size_t size) {
 /* Ends it where it still runs. Whether it ended well by itself. */
 static bool finish(struct process *process, bool wanted) {
   int status = 0;
-  if (!wanted || process->late) kill(process->id, SIGKILL);
+  if (!wanted || process->late || process->stopped) kill(process->id, SIGKILL);
   close(process->out);
   if (process->errors >= 0) close(process->errors);
   while (waitpid(process->id, &status, 0) < 0 && errno == EINTR) continue;
@@ -115,6 +119,7 @@ static enum omma_status explain(const struct process *process, const char *progr
     return ommai_fail(error, OMMA_ERROR_IO, "%s is not installed: PDF files need poppler's programs (package poppler-utils)",
                       program);
   }
+  if (process->stopped) return ommai_fail(error, OMMA_ERROR_CANCELLED, "was given up");
   if (process->late) return ommai_fail(error, OMMA_ERROR_LIMIT, "takes longer than %d s", limits->seconds);
   if (strcasestr(said, "password")) return ommai_fail(error, OMMA_ERROR_FORMAT, "is encrypted and needs a password");
   if (!*said || strcasestr(said, "memory")) {
@@ -124,14 +129,14 @@ static enum omma_status explain(const struct process *process, const char *progr
   return ommai_fail(error, OMMA_ERROR_FORMAT, "cannot be read: %.*s", (int)strcspn(said, "\r\n"), said);
 }
 
-enum omma_status ommai_pdf_count_pages(const char *path, const struct ommai_pdf_limits *limits, int64_t *n_pages,
+enum omma_status ommai_pdf_count_pages(const struct ommai_pdf_file *file, const struct ommai_pdf_limits *limits, int64_t *n_pages,
                                        struct omma_error *error) {
-  char *command[] = {"pdfinfo", "--", (char *)path, NULL};
+  char *command[] = {"pdfinfo", "--", file->path ? (char *)file->path : OPEN_FILE, NULL};
   char info[MAX_INFO + 1];
   struct process process;
-  if (access(path, R_OK) != 0) return ommai_fail(error, OMMA_ERROR_IO, "cannot be read: %s", strerror(errno));
-  OMMAI_TRY(start(command, limits, &process, error));
-  size_t size = read_output(&process, (uint8_t *)info, MAX_INFO);
+  if (file->path && access(file->path, R_OK) != 0) return ommai_fail(error, OMMA_ERROR_IO, "cannot be read: %s", strerror(errno));
+  OMMAI_TRY(start(command, file, limits, &process, error));
+  size_t size = read_output(&process, limits, (uint8_t *)info, MAX_INFO);
   info[size] = '\0';
   bool good = finish(&process, size < MAX_INFO);
   const char *line = strstr(info, "\nPages:");
@@ -142,9 +147,9 @@ enum omma_status ommai_pdf_count_pages(const char *path, const struct ommai_pdf_
 }
 
 /* A number of the PPM's head and the blank after it. */
-static bool read_number(struct process *process, int64_t *value) {
+static bool read_number(struct process *process, const struct ommai_pdf_limits *limits, int64_t *value) {
   uint8_t byte;
-  for (*value = 0; read_output(process, &byte, 1) == 1;) {
+  for (*value = 0; read_output(process, limits, &byte, 1) == 1;) {
     if (isspace(byte)) return *value > 0;
     if (!isdigit(byte) || *value > INT32_MAX) return false;
     *value = *value * 10 + (byte - '0');
@@ -157,8 +162,8 @@ static enum omma_status read_page(struct process *process, const struct ommai_pd
   const struct omma_allocator *allocator = &ommai_default_allocator;
   uint8_t mark[3];
   int64_t width, height, largest;
-  *whole = read_output(process, mark, 3) == 3 && memcmp(mark, "P6\n", 3) == 0 && read_number(process, &width) &&
-           read_number(process, &height) && read_number(process, &largest) && largest == 255;
+  *whole = read_output(process, limits, mark, 3) == 3 && memcmp(mark, "P6\n", 3) == 0 && read_number(process, limits, &width) &&
+           read_number(process, limits, &height) && read_number(process, limits, &largest) && largest == 255;
   if (!*whole) return OMMA_OK;
   if (width > limits->max_pixels / height) {
     return ommai_fail(error, OMMA_ERROR_LIMIT, "has %" PRId64 " x %" PRId64 " pixels: at most %" PRId64 " are allowed (--dpi)",
@@ -173,20 +178,21 @@ static enum omma_status read_page(struct process *process, const struct ommai_pd
   }
   *made = (struct ommai_image){(int32_t)width, (int32_t)height, pixels, OMMAI_IMAGE_UNKNOWN, *allocator};
   *image = made;
-  *whole = read_output(process, pixels, size) == size;
+  *whole = read_output(process, limits, pixels, size) == size;
   return OMMA_OK;
 }
 
-enum omma_status ommai_pdf_render(const char *path, int64_t page, int dpi, const struct ommai_pdf_limits *limits,
+enum omma_status ommai_pdf_render(const struct ommai_pdf_file *file, int64_t page, int dpi, const struct ommai_pdf_limits *limits,
                                   struct ommai_image **image, struct omma_error *error) {
   char number[24], resolution[16];
-  char *command[] = {"pdftoppm", "-r", resolution, "-f", number, "-l", number, "--", (char *)path, NULL};
+  char *command[] = {"pdftoppm", "-r", resolution, "-f", number, "-l", number, "--",
+                     file->path ? (char *)file->path : OPEN_FILE, NULL};
   struct process process;
   bool whole = false;
   snprintf(number, sizeof number, "%" PRId64, page);
   snprintf(resolution, sizeof resolution, "%d", dpi);
   *image = NULL;
-  OMMAI_TRY(start(command, limits, &process, error));
+  OMMAI_TRY(start(command, file, limits, &process, error));
   enum omma_status status = read_page(&process, limits, image, &whole, error);
   bool good = finish(&process, whole && status == OMMA_OK) && whole;
   if (status == OMMA_OK && !good) status = explain(&process, command[0], limits, error);

@@ -23,6 +23,7 @@ void ommai_endpoint_completions(struct ommai_http_call *call);
 void ommai_endpoint_responses(struct ommai_http_call *call);
 void ommai_endpoint_messages(struct ommai_http_call *call);
 void ommai_endpoint_count_tokens(struct ommai_http_call *call);
+void ommai_endpoint_ocr(struct ommai_http_call *call);
 void ommai_endpoint_vectors(struct ommai_http_call *call);
 void ommai_endpoint_tokenize(struct ommai_http_call *call);
 void ommai_endpoint_detokenize(struct ommai_http_call *call);

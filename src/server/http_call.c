@@ -276,6 +276,13 @@ bool ommai_http_call_has_reply(struct ommai_http_call *call) {
   return replied;
 }
 
+bool ommai_http_call_is_over(struct ommai_http_call *call) {
+  pthread_mutex_lock(&call->lock);
+  bool over = call->gone || call->ended;
+  pthread_mutex_unlock(&call->lock);
+  return over;
+}
+
 bool ommai_http_call_is_gone(struct ommai_http_call *call) {
   pthread_mutex_lock(&call->lock);
   bool gone = call->gone;

@@ -145,6 +145,10 @@ void ommai_http_call_cancel_engine(struct ommai_http_call *call);
 /* True when a whole reply is there. */
 bool ommai_http_call_has_reply(struct ommai_http_call *call);
 
+/* True when nothing more is to be sent: the reply is there, the stream has ended, or the client
+ * left. */
+bool ommai_http_call_is_over(struct ommai_http_call *call);
+
 /* True when the reply would reach nobody. */
 bool ommai_http_call_is_gone(struct ommai_http_call *call);
 

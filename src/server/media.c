@@ -60,8 +60,8 @@ void ommai_media_file_free(const struct ommai_server *server, struct ommai_media
   *file = (struct ommai_media_file){.bytes = NULL};
 }
 
-bool ommai_media_read_base64(const struct ommai_server *server, const char *field, const char *text, size_t text_size,
-                             struct ommai_media_file *file, struct ommai_api_error *error) {
+static bool read_base64(const struct ommai_server *server, const char *field, const char *text, size_t text_size,
+                        struct ommai_media_file *file, struct ommai_api_error *error) {
   file->capacity = text_size / 4 * 3 + 3;
   file->bytes = ommai_allocate(server->allocator, file->capacity, 1);
   if (!file->bytes) return ommai_api_fail_memory(error);
@@ -69,7 +69,12 @@ bool ommai_media_read_base64(const struct ommai_server *server, const char *fiel
                         sodium_base64_VARIANT_ORIGINAL) != 0) {
     return ommai_api_fail(error, 400, field, "The data is not valid base64 (wrong character, length or padding).");
   }
-  return probe(server, file, error);
+  return true;
+}
+
+bool ommai_media_read_base64(const struct ommai_server *server, const char *field, const char *text, size_t text_size,
+                             struct ommai_media_file *file, struct ommai_api_error *error) {
+  return read_base64(server, field, text, text_size, file, error) && probe(server, file, error);
 }
 
 /* "data:image/png;base64,AAAA": what stands before the comma decides the encoding; the media type
@@ -83,7 +88,7 @@ static bool read_data_url(const struct ommai_server *server, const char *url, si
   if (head < sizeof BASE64 - 1 || strncasecmp(comma - (sizeof BASE64 - 1), BASE64, sizeof BASE64 - 1)) {
     return ommai_api_fail(error, 400, "image_url", "Only base64 data URLs are supported.");
   }
-  return ommai_media_read_base64(server, "image_url", comma + 1, url_size - head - 1, file, error);
+  return read_base64(server, "image_url", comma + 1, url_size - head - 1, file, error);
 }
 
 static int hex_digit(char c) {
@@ -130,7 +135,7 @@ static bool read_file_url(const struct ommai_server *server, const char *url, si
     return ommai_api_fail(error, 400, "image_url", "The file of this file:// URL cannot be read, or is not one that may be.");
   }
   file->capacity = file->size + 1;
-  return probe(server, file, error);
+  return true;
 }
 
 static bool read_remote_url(const struct ommai_server *server, const char *url, size_t url_size, const struct ommai_stop *stop,
@@ -144,11 +149,11 @@ static bool read_remote_url(const struct ommai_server *server, const char *url, 
   ommai_text_init(&body, server->allocator);
   bool fetched = ommai_media_fetch(&server->fetch_rules, url, url_size, stop, &body, error);
   *file = (struct ommai_media_file){.bytes = body.data, .size = body.size, .capacity = body.capacity};
-  return fetched && probe(server, file, error);
+  return fetched;
 }
 
-bool ommai_media_read(const struct ommai_server *server, const char *url, size_t url_size, const struct ommai_stop *stop,
-                      struct ommai_media_file *file, struct ommai_api_error *error) {
+bool ommai_media_read_bytes(const struct ommai_server *server, const char *url, size_t url_size, const struct ommai_stop *stop,
+                            struct ommai_media_file *file, struct ommai_api_error *error) {
   if (has_prefix(url, url_size, "data:")) return read_data_url(server, url, url_size, file, error);
   if (has_prefix(url, url_size, "file://")) return read_file_url(server, url, url_size, file, error);
   if (has_prefix(url, url_size, "http://") || has_prefix(url, url_size, "https://")) {
@@ -157,4 +162,9 @@ bool ommai_media_read(const struct ommai_server *server, const char *url, size_t
   int shown = url_size < 40 ? (int)url_size : 40;
   return ommai_api_fail(error, 400, "image_url", "The URL must begin with data:, http(s):// or file://, got \"%.*s\".", shown,
                         url);
+}
+
+bool ommai_media_read(const struct ommai_server *server, const char *url, size_t url_size, const struct ommai_stop *stop,
+                      struct ommai_media_file *file, struct ommai_api_error *error) {
+  return ommai_media_read_bytes(server, url, url_size, stop, file, error) && probe(server, file, error);
 }

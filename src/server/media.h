@@ -24,6 +24,10 @@ struct ommai_media_file {
 bool ommai_media_read(const struct ommai_server *server, const char *url, size_t url_size, const struct ommai_stop *stop,
                       struct ommai_media_file *file, struct ommai_api_error *error);
 
+/* The same of any file, whose headers are not read. */
+bool ommai_media_read_bytes(const struct ommai_server *server, const char *url, size_t url_size, const struct ommai_stop *stop,
+                            struct ommai_media_file *file, struct ommai_api_error *error);
+
 /* The same from base64, in which white space is allowed. `field` is named where it is no base64. */
 bool ommai_media_read_base64(const struct ommai_server *server, const char *field, const char *text, size_t text_size,
                              struct ommai_media_file *file, struct ommai_api_error *error);

@@ -98,6 +98,13 @@ void ommai_metrics_count_images(struct ommai_metrics *metrics, int64_t n_decoded
   pthread_mutex_unlock(&metrics->lock);
 }
 
+void ommai_metrics_count_page(struct ommai_metrics *metrics, bool failed) {
+  pthread_mutex_lock(&metrics->lock);
+  metrics->pages_read += !failed;
+  metrics->pages_failed += failed;
+  pthread_mutex_unlock(&metrics->lock);
+}
+
 void ommai_metrics_finish(struct ommai_metrics *metrics, const struct omma_result *result, double decode_image, double seconds,
                           double first_token_seconds) {
   const struct omma_timings *timings = &result->timings;
@@ -260,6 +267,8 @@ static void write_image_counters(struct writer *writer, const struct omma_engine
   const struct figure figures[] = {
       {"omma:images_prepared_ahead_total", "counter", "Images and videos prepared while another request was running.",
        (double)counted->prepared_ahead},
+      {"omma:pages_read_total", "counter", "Pages of documents that were read.", (double)counted->pages_read},
+      {"omma:pages_failed_total", "counter", "Pages of documents that failed.", (double)counted->pages_failed},
       {"omma:images_decoded_total", "counter", "Images and frames of videos that were decoded.", (double)counted->decoded},
       {"omma:images_recalled_total", "counter", "Images known by the bytes of their files: neither decoded nor resized.",
        (double)counted->recalled},

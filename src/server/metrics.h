@@ -48,6 +48,7 @@ struct ommai_metrics {
   pthread_mutex_t lock;
   struct ommai_histogram histograms[OMMAI_N_HISTOGRAMS];
   int64_t prepared_ahead, decoded, recalled;
+  int64_t pages_read, pages_failed; /* of documents */
   int64_t refusals[OMMAI_N_REFUSALS];
   int64_t tool_searches[OMMAI_N_TOOL_CALLERS][2][2]; /* by caller, stream, whether one was found */
 };
@@ -69,6 +70,9 @@ void ommai_metrics_count_prepared_ahead(struct ommai_metrics *metrics, int64_t n
 /* Counts images and frames that were decoded, and images that were known by the bytes of their
  * files. */
 void ommai_metrics_count_images(struct ommai_metrics *metrics, int64_t n_decoded, int64_t n_recalled);
+
+/* Counts a page of a document. */
+void ommai_metrics_count_page(struct ommai_metrics *metrics, bool failed);
 
 /* Observes what a finished request reports. decode_image: seconds for fetching and decoding its
  * images. seconds: from its arrival. first_token_seconds: to its first token; 0 where there was

@@ -11,6 +11,7 @@
 #include "server/completions.h"
 #include "server/endpoints.h"
 #include "server/messages_request.h"
+#include "server/ocr_request.h"
 #include "server/request_json.h"
 #include "server/responses_request.h"
 #include "server/routes.h"
@@ -19,7 +20,7 @@
 #include "server/vector_answer.h"
 #include "server/vector_endpoints.h"
 
-enum kind { CHAT, RESPONSES, MESSAGES, COUNT, COMPLETION, TOKENIZE, DETOKENIZE, VECTORS };
+enum kind { CHAT, RESPONSES, MESSAGES, COUNT, COMPLETION, TOKENIZE, DETOKENIZE, VECTORS, OCR };
 
 /* Requests that make the readers ask for everything: what is required, and values under which there
  * are further fields. Fields without such values need no mention. */
@@ -71,6 +72,8 @@ static const struct sample samples[] = {
     {"/rerank", VECTORS, RANKED, "{}"},
     {"/v1/rerank", VECTORS, RANKED, "{}"},
     {"/v2/rerank", VECTORS, RANKED, "{}"},
+    {"/v1/ocr", OCR, "{\"document\":{\"type\":\"document_url\",\"document_url\":\"data:application/pdf;base64,AAAA\"}}",
+     "{\"ommatidia\":{\"dpi\":200}}"},
 };
 
 struct maker {
@@ -164,6 +167,12 @@ static bool read_request(struct ommai_server *server, const struct sample *sampl
   *chat = NULL;
   if (kind == COMPLETION) {
     bool good = ommai_completion_check(server, root, error);
+    json_decref(root);
+    return good;
+  }
+  if (kind == OCR) {
+    struct ommai_ocr_request ocr;
+    bool good = ommai_ocr_request_read(server, root, &ocr, error);
     json_decref(root);
     return good;
   }

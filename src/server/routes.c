@@ -14,6 +14,7 @@ static const struct ommai_route routes[] = {
     {"/v1/completions", OMMAI_METHOD_POST, true, ommai_endpoint_completions},
     {"/v1/responses", OMMAI_METHOD_POST, true, ommai_endpoint_responses},
     {"/v1/messages", OMMAI_METHOD_POST, true, ommai_endpoint_messages},
+    {"/v1/ocr", OMMAI_METHOD_POST, true, ommai_endpoint_ocr},
     {"/v1/encodings/{key}", OMMAI_METHOD_GET, false, ommai_endpoint_encoding},
     {"/v1/messages/count_tokens", OMMAI_METHOD_POST, true, ommai_endpoint_count_tokens},
     {"/v1/embeddings", OMMAI_METHOD_POST, true, ommai_endpoint_vectors},
@@ -52,7 +53,8 @@ const struct ommai_route *ommai_route_find(const char *path, const char **rest) 
 /* Whether its answers are text that the model writes. */
 static bool generates(const struct ommai_route *route) {
   return route->handle == ommai_endpoint_chat || route->handle == ommai_endpoint_completions ||
-         route->handle == ommai_endpoint_responses || route->handle == ommai_endpoint_messages;
+         route->handle == ommai_endpoint_responses || route->handle == ommai_endpoint_messages ||
+         route->handle == ommai_endpoint_ocr;
 }
 
 /* Whether the model is one for this route. What vectors and scores need, their handler checks. */

@@ -81,6 +81,12 @@
 #define DEFAULT_ENCODING_FILE_BYTES (INT64_C(32) << 30)
 #define DEFAULT_ENCODING_TTL_MS 600000
 #define DEFAULT_IMAGE_BYTES (INT64_C(64) << 20)
+#define DEFAULT_DOCUMENTS 2
+#define WAITING_DOCUMENTS 8 /* for each that is read */
+#define DEFAULT_PAGES 1000
+#define DEFAULT_PAGE_PIXELS 16000000
+#define RENDER_BYTES (INT64_C(1) << 30)
+#define RENDER_SECONDS 60
 #define FLUSH_NS INT64_C(1000000000) /* for the last replies to reach their sockets */
 #define MILLISECOND INT64_C(1000000)
 
@@ -190,6 +196,9 @@ static void take_numbers(struct ommai_server *server, const struct omma_server_o
   server->image_limits = options->image_limits;
   server->image_options = options->image_options;
   server->media_cpu_ms = or_default(options->media_cpu_ms, DEFAULT_MEDIA_CPU_MS);
+  server->documents = (struct ommai_document_limits){or_default(options->max_document_pages, DEFAULT_PAGES),
+                                                     or_default(options->max_page_pixels, DEFAULT_PAGE_PIXELS), RENDER_BYTES,
+                                                     RENDER_SECONDS};
   server->idle_timeout_ns = or_default(options->idle_timeout_seconds, DEFAULT_IDLE_SECONDS) * 1000 * MILLISECOND;
   server->head_timeout_ns = or_default(options->head_timeout_seconds, DEFAULT_HEAD_SECONDS) * 1000 * MILLISECOND;
   server->body_timeout_ns = or_default(options->body_timeout_seconds, DEFAULT_BODY_SECONDS) * 1000 * MILLISECOND;
@@ -280,6 +289,13 @@ static enum omma_status take_options(struct ommai_server *server, const struct o
   return take_media_hosts(server, options, error);
 }
 
+static enum omma_status start_readers(struct ommai_server *server, int max_documents, struct omma_error *error) {
+  int64_t n = max_documents < 0 ? 0 : or_default(max_documents, DEFAULT_DOCUMENTS);
+  if (n > MAX_WORKERS) n = MAX_WORKERS;
+  if (!n) return OMMA_OK;
+  return ommai_job_queue_create((int)n, n * WAITING_DOCUMENTS, server->allocator, &server->readers, error);
+}
+
 static void init_locks(struct ommai_server *server) {
   pthread_mutex_init(&server->list_lock, NULL);
   ommai_clock_condition_init(&server->list_changed);
@@ -316,6 +332,7 @@ enum omma_status ommai_server_create(const struct omma_server_options *options, 
   }
   OMMAI_TRY_GOTO(ommai_job_queue_create(n_workers, options->max_queued_requests, allocator, &made->jobs, error), failed);
   if (!options->offline) {
+    OMMAI_TRY_GOTO(start_readers(made, options->max_documents, error), failed);
     OMMAI_TRY_GOTO(ommai_watcher_create(made, &made->watcher, error), failed);
     OMMAI_TRY_GOTO(ommai_http_start(made, error), failed);
   }
@@ -474,6 +491,7 @@ void ommai_server_destroy(struct ommai_server *server) {
   wait_for_zero(server, &server->n_calls, 0);
   pthread_mutex_unlock(&server->list_lock);
   ommai_watcher_destroy(server->watcher);
+  ommai_job_queue_destroy(server->readers);
   ommai_job_queue_destroy(server->jobs);
   ommai_socket_file_remove(&server->socket_file);
   if (server->listener >= 0) close(server->listener);

@@ -111,6 +111,12 @@ struct omma_server_options {
   int64_t max_grammar_bytes;
   int64_t max_grammar_ms; /* processor time for compiling one; 0: 200 */
 
+  /* Documents of /v1/ocr that are read at once, each by a thread of its own; 0: 2; negative: none
+   * is. Eight times as many may wait. */
+  int max_documents;
+  int64_t max_document_pages; /* of a request; 0: 1,000 */
+  int64_t max_page_pixels;    /* 0: 16 million */
+
   /* threads that parse, decode and prepare, one of them never at images; at least 2; 0: 3 */
   int n_workers;
   /* Requests that may wait, for a worker or for the engine; one more gets 503. 0: as many as the

@@ -32,6 +32,13 @@ struct ommai_watcher;
 /* Connections besides max_connections, for health checks and for refusals. */
 #define OMMAI_CHECK_CONNECTIONS 32
 
+/* Of documents (/v1/ocr). */
+struct ommai_document_limits {
+  int64_t max_pages;                     /* of a request */
+  int64_t max_pixels, max_process_bytes; /* of a page; of a process that renders one */
+  int seconds;                           /* of such a process */
+};
+
 struct ommai_server {
   /* Set at creation, read by every thread. */
   const struct omma_allocator *allocator;
@@ -82,6 +89,8 @@ struct ommai_server {
   struct ommai_socket_file socket_file;
   struct MHD_Daemon *daemon;
   struct ommai_job_queue *jobs;
+  struct ommai_job_queue *readers; /* a document is a job; NULL: none is read */
+  struct ommai_document_limits documents;
   struct ommai_watcher *watcher;
   struct ommai_metrics metrics;
   struct ommai_http_metrics http_metrics;

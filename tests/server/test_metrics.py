@@ -15,7 +15,7 @@ NAMES = (
     "vllm:request_queue_time_seconds vllm:request_prefill_time_seconds vllm:request_decode_time_seconds "
     "vllm:request_prompt_tokens vllm:request_generation_tokens omma:encoder_seconds omma:preprocess_seconds "
     "omma:encoder_cache_bytes omma:encoder_cache_hits_total omma:encoder_cache_misses_total "
-    "omma:images_decoded_total omma:images_recalled_total omma:images_prepared_ahead_total omma:encoder_cache_evictions_total omma:encoder_images_total omma:encoder_patches_total omma:encoder_batch_images "
+    "omma:pages_read_total omma:pages_failed_total omma:images_decoded_total omma:images_recalled_total omma:images_prepared_ahead_total omma:encoder_cache_evictions_total omma:encoder_images_total omma:encoder_patches_total omma:encoder_batch_images "
     "omma:encoding_store_hits_total omma:encoding_store_misses_total omma:encoding_store_not_finite_total omma:workspace_bytes http_requests_total http_request_duration_seconds http_request_duration_highr_seconds "
     "process_virtual_memory_bytes process_resident_memory_bytes process_start_time_seconds process_cpu_seconds_total "
     "process_open_fds process_max_fds "

@@ -48,10 +48,13 @@ IN_HELP = {
     "a body, in bytes": "max-body-bytes", "the time for a body": "body-timeout", "a body's speed": "min-body-rate",
     "an open connection without a request": "idle-timeout", "an answer that a client reads": "idle-timeout", "images; videos": "limit-mm-per-prompt",
     "compiling the form of an answer": "max-grammar-seconds", "memory of all compiled forms": "max-grammar-bytes",
+    "documents of `/v1/ocr`": "max-documents", "pages of such a request": "max-document-pages", "pixels of a page": "max-page-pixels",
     "new requests after SIGTERM": "shutdown-delay", "running requests after SIGTERM": "shutdown-timeout"}
 # Rows without an option: where the number stands in the sources. Masks: milliseconds, 10 ns a step.
 IN_SOURCES = {
     "masks of one step of the engine": ("src/engine/mask_worker.h", "OMMAI_MASK_STEP_WORK", 1e-5),
+    "a process that renders a page": ("src/server/server.c", "RENDER_BYTES", 1 << 30),
+    "the reply about a document": ("src/server/ocr.c", "MAX_REPLY_BYTES", MIB),
     "images fetched by http(s)": ("src/server/server.c", "DEFAULT_IMAGE_BYTES", MIB),
     "streamed events that a client does not read": ("src/server/server.c", "DEFAULT_PENDING_BYTES", MIB),
     "those that all clients do not read": ("src/server/server.c", "DEFAULT_TOTAL_PENDING_BYTES", 1 << 30)}

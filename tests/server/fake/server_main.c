@@ -113,6 +113,9 @@ static bool set(struct settings *s, const char *key, const char *value) {
   if (!strcmp(key, "--progress-log-ms")) return s->server.progress_log_ms = number, true;
   if (!strcmp(key, "--log-requests")) return s->server.log_requests = number, true;
   if (!strcmp(key, "--unlogged-paths")) return s->server.unlogged_paths = value, true;
+  if (!strcmp(key, "--max-documents")) return s->server.max_documents = (int)number, true;
+  if (!strcmp(key, "--max-document-pages")) return s->server.max_document_pages = number, true;
+  if (!strcmp(key, "--max-page-pixels")) return s->server.max_page_pixels = number, true;
   if (!strcmp(key, "--max-pixels")) return s->server.image_options.max_pixels = number, true;
   if (!strcmp(key, "--model")) return s->model = value, true;
   if (!strcmp(key, "--task")) return s->opening.task = (enum omma_model_task)number, true;

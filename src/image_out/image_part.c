@@ -1,4 +1,4 @@
-#include "bench_client/image_part.h"
+#include "image_out/image_part.h"
 
 #include <sodium.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "base/allocator.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "bench_client/image_write.h"
+#include "image_out/image_write.h"
 #include "image/image.h"
 
 #define FILE_SCHEME "file://"

@@ -7,8 +7,10 @@
 #include <stddef.h>
 
 struct ommai_batch_request;
+struct ommai_batch_slots;
 
 struct ommai_batch_slot {
+  struct ommai_batch_slots *slots;
   struct ommai_batch_request *request; /* NULL: free */
   void *owner;                         /* the caller's */
   atomic_bool replied;
@@ -18,10 +20,13 @@ struct ommai_batch_slot {
 struct ommai_batch_slots {
   struct ommai_batch_slot *slots;
   size_t n, n_running, n_set_aside;
+  void (*wake)(void *context);
+  void *context;
 };
 
-/* False when memory is out. Release in every case; requests that are there are destroyed. */
-bool ommai_batch_slots_init(struct ommai_batch_slots *slots, size_t n);
+/* `wake` is called by any thread when a request has its reply, and must return at once. False when
+ * memory is out. Release in every case; requests that are there are destroyed. */
+bool ommai_batch_slots_init(struct ommai_batch_slots *slots, size_t n, void (*wake)(void *context), void *context);
 void ommai_batch_slots_release(struct ommai_batch_slots *slots);
 
 /* A free slot; NULL: there is none, or a request is set aside. */

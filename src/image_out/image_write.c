@@ -1,4 +1,4 @@
-#include "bench_client/image_write.h"
+#include "image_out/image_write.h"
 
 #include <setjmp.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
-#include "cli/batch_slots.h"
+#include "server/batch_slots.h"
 
 #include "base/allocator.h"
-#include "cli/interrupt.h"
 #include "server/batch_request.h"
 
 #define BUSY 503
@@ -9,12 +8,17 @@
 /* On a worker or on the engine's thread. */
 static void on_reply(void *context) {
   struct ommai_batch_slot *slot = context;
+  const struct ommai_batch_slots *slots = slot->slots;
   atomic_store(&slot->replied, true);
-  ommai_interrupt_wake();
+  slots->wake(slots->context);
 }
 
-bool ommai_batch_slots_init(struct ommai_batch_slots *slots, size_t n) {
-  *slots = (struct ommai_batch_slots){.slots = ommai_allocate(&ommai_default_allocator, n, sizeof *slots->slots), .n = n};
+bool ommai_batch_slots_init(struct ommai_batch_slots *slots, size_t n, void (*wake)(void *context), void *context) {
+  *slots = (struct ommai_batch_slots){.slots = ommai_allocate(&ommai_default_allocator, n, sizeof *slots->slots),
+                                      .n = n,
+                                      .wake = wake,
+                                      .context = context};
+  for (size_t i = 0; slots->slots && i < n; i++) slots->slots[i].slots = slots;
   return slots->slots != NULL;
 }
 
