@@ -118,9 +118,10 @@ static enum omma_status make_body(const struct ommai_reading_recipe *recipe, con
   enum omma_status status =
       ommai_image_part_png(image->pixels, image->width, image->height, &ommai_default_allocator, &part, error);
   ommai_image_destroy(image);
+  json_t *content = json_pack("[o]", part);
   if (recipe->system) json_array_append_new(messages, json_pack("{s:s, s:s}", "role", "system", "content", recipe->system));
-  json_array_append_new(messages,
-                        json_pack("{s:s, s:[o, {s:s, s:s}]}", "role", "user", "content", part, "type", "text", "text", prompt));
+  if (*prompt) json_array_append_new(content, json_pack("{s:s, s:s}", "type", "text", "text", prompt));
+  json_array_append_new(messages, json_pack("{s:s, s:o}", "role", "user", "content", content));
   *body = json_pack("{s:o, s:f, s:f, s:f, s:b}", "messages", messages, "temperature", 0.0, "presence_penalty",
                     sampling->presence_penalty, "frequency_penalty", sampling->frequency_penalty, "skip_special_tokens", false);
   if (recipe->no_repeat_ngram_size) {

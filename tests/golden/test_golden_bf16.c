@@ -73,7 +73,8 @@ static void logits_stay_near_f32(void **state) {
     print_message(
         "%s: bf16 is off by %.4f over a text and %.4f at the worst token; with its own choice of experts %.4f, %.4f\n",
         golden_models[m], off.whole, off.worst_row, own.whole, own.worst_row);
-    /* Rows of 32 values, and the rounding of weights that are F32 and F16 comes on top. */
+    /* Rows of 32 values, and the rounding of weights that are F32 and F16 comes on top: the
+     * official code in bf16 is off by up to 0.10 and 0.075 at a token of these texts. */
     bool narrow = strcmp(golden_models[m], "qwen3_vl_wide") == 0 || strcmp(golden_models[m], "paddleocr_vl_saved") == 0;
     double worst_row = narrow ? 7e-2 : 5e-2;
     /* A gated delta net norms its heads' sums, which may be next to 0: their direction is then a

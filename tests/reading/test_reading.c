@@ -138,6 +138,38 @@ static void pages_are_read_as_the_package_reads_them(void **state) {
   json_decref(pages);
 }
 
+/* Models that read a page as a whole: by their names, the page and their prompt, or the page
+ * alone. */
+static void a_whole_page_is_asked_about_by_the_models_prompt(void **state) {
+  (void)state;
+  static const struct {
+    const char *model, *recipe, *prompt;
+  } cases[] = {{"m/PaddleOCR-VL-1.5", "paddleocr-vl", "OCR:"},
+               {"zai-org/GLM-OCR", "glm-ocr", "Text Recognition:"},
+               {"LightOnOCR-2-1B/", "lightonocr", NULL},
+               {"/m/dots.ocr", "dots.ocr", "Extract the text content from this image."}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const struct ommai_reading_recipe *recipe = ommai_reading_recipe_of_model(cases[i].model);
+    assert_non_null(recipe);
+    assert_string_equal(recipe->name, cases[i].recipe);
+    assert_null(recipe->layout_prompt);
+    struct ommai_image page = page_of(1);
+    struct omma_error error;
+    json_t *body, *blocks = ommai_page_whole();
+    assert_int_equal(ommai_page_element_request(recipe, NULL, &page, json_array_get(blocks, 0), &body, &error), OMMA_OK);
+    const json_t *messages = json_object_get(body, "messages");
+    const json_t *content = json_object_get(json_array_get(messages, 0), "content");
+    assert_int_equal(json_array_size(messages), 1);
+    assert_int_equal(json_array_size(content), cases[i].prompt ? 2 : 1);
+    assert_string_equal(text_of(json_array_get(content, 0), "type"), "image_url");
+    if (cases[i].prompt) assert_string_equal(text_of(json_array_get(content, 1), "text"), cases[i].prompt);
+    json_decref(body);
+    json_decref(blocks);
+    free(page.pixels);
+  }
+  assert_null(ommai_reading_recipe_of_model("m/Qwen3-VL-2B"));
+}
+
 /* A text with bytes changed, taken out or marks put in; by malloc. */
 static char *damaged(struct test_random *random, const char *text) {
   static const char *const marks[] = {"<fcel>",      "<lcel>", "<ucel>", "<xcel>",       "<nl>",       "<|box_start|>",
@@ -209,6 +241,7 @@ int main(int argc, char **argv) {
   if (argc > 1) recorded = argv[1];
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(pages_are_read_as_the_package_reads_them),
+      cmocka_unit_test(a_whole_page_is_asked_about_by_the_models_prompt),
       cmocka_unit_test(damaged_answers_are_read_and_written),
       cmocka_unit_test(tables_of_too_many_cells_are_none),
   };
