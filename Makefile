@@ -62,6 +62,10 @@ test-full: packages test-packages ## the same, C tests and server also under Thr
 test-aarch64: ## cross-build the attention operator for 64-bit ARM and test it under qemu
 	@tools/test_aarch64.sh
 
+.PHONY: test-amx
+test-amx: packages test-packages ## test the level amx with C code in place of its instructions (needs AVX-512 with VNNI)
+	@tools/test_amx.sh
+
 .PHONY: test-oldcpu
 test-oldcpu: ## test the kernels on emulated processors without AVX-512 and without AVX
 	@tools/test_oldcpu.sh

@@ -301,6 +301,12 @@ if [ $full = yes ]; then
   run_script "attention on emulated arm" tools/test_aarch64.sh
   if [ "$(uname -m)" = x86_64 ]; then
     run_script "kernels on emulated old processors" tools/test_oldcpu.sh
+    if grep -q avx512_vnni /proc/cpuinfo; then
+      run_script "the level amx by a model" tools/test_amx.sh
+    else
+      begin "the level amx by a model"
+      echo "skipped: this CPU has no AVX-512 with VNNI"
+    fi
     run_script "linear layers on oneDNN 3" tools/test_onednn3.sh
   fi
 fi

@@ -238,6 +238,10 @@ struct omma_machine {
 };
 OMMA_API enum omma_status omma_measure_machine(const char *isa, int n_threads, struct omma_machine *machine,
                                                struct omma_error *error);
+/* What to tell the users of a program that starts with `isa` (as omma_model_options.isa): that the
+ * kernels of its CPU level have not yet run on such hardware, or that a level which the CPU has is
+ * left out, and why. NULL: nothing. Fills and returns `out`; 200 bytes are enough. */
+OMMA_API const char *omma_cpu_note(const char *isa, char *out, size_t size);
 /* The rate, in 10^9 bytes a second, at which n_threads threads (0: all) read memory in a plain
  * loop. It covers 256 MiB, or twice the last-level cache where that is more, in huge pages where
  * the system gives them. Takes about a tenth of a second. Errors: ARGUMENT, MEMORY. */

@@ -959,6 +959,10 @@ OMMA_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         c_int,
         [c_char_p, c_int, POINTER(Machine), POINTER(Error)],
     ),
+    "omma_cpu_note": (
+        c_char_p,
+        [c_char_p, c_char_p, c_size_t],
+    ),
     "omma_measure_read": (
         c_int,
         [c_int, POINTER(c_double), POINTER(Error)],

@@ -182,6 +182,7 @@ static int run_bench_attention(const void *given, const struct ommai_strings *ar
   if (code == OMMAI_EXIT_DONE) code = allocate(&bench);
   if (code == OMMAI_EXIT_DONE) code = measure(&bench);
   if (code == OMMAI_EXIT_DONE) code = print(&bench);
+  ommai_common_note_cpu(&values->common);
   release(&bench);
   return code;
 }

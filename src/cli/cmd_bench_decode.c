@@ -420,6 +420,7 @@ static int run_bench_decode(const void *given, const struct ommai_strings *argum
   if (code == OMMAI_EXIT_DONE) code = create_engine(&bench);
   if (code == OMMAI_EXIT_DONE) code = measure(&bench);
   if (code == OMMAI_EXIT_DONE) code = values.runs.common.json ? print_json(&bench) : print_table(&bench);
+  ommai_common_note_cpu(&values.runs.common);
   release(&bench);
   return code;
 }

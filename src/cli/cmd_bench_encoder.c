@@ -323,6 +323,7 @@ static int run_bench_encoder(const void *given, const struct ommai_strings *argu
   if (code == OMMAI_EXIT_DONE) code = estimate_memory(bench);
   if (code == OMMAI_EXIT_DONE) code = measure(bench);
   if (code == OMMAI_EXIT_DONE) code = values->runs.common.json ? print_json(bench) : print_table(bench);
+  ommai_common_note_cpu(&common);
   release(bench);
   return code;
 }

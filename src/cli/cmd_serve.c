@@ -142,6 +142,7 @@ static void note_address(const struct values *values, int port) {
 
 static void note_configuration(const struct values *values, const struct omma_server_options *options,
                                const struct ommai_opened *opened) {
+  ommai_common_note_cpu(&values->serving.common);
   if (values->serving.common.encoder_only) {
     ommai_serve_note_encoder(opened->model, &opened->estimate, options);
     ommai_serve_note_access(options);

@@ -121,6 +121,12 @@ const char *ommai_common_isa(const struct ommai_common *common) {
   return common->isa < 0 ? NULL : ommai_isa_names[common->isa];
 }
 
+void ommai_common_note_cpu(const struct ommai_common *common) {
+  char text[200];
+  const char *note = omma_cpu_note(ommai_common_isa(common), text, sizeof text);
+  if (note) ommai_note("%s", note);
+}
+
 static int index_of(const char *const *names, const char *name) {
   int index = 0;
   while (strcmp(names[index], name) != 0) index++;

@@ -53,6 +53,9 @@ extern const char *const ommai_isa_names[];
 /* The chosen level's name, or NULL for the best. */
 const char *ommai_common_isa(const struct ommai_common *common);
 
+/* A line about that level, where omma_cpu_note has one. */
+void ommai_common_note_cpu(const struct ommai_common *common);
+
 /* The value of --dtype by its name, which must be one. */
 int ommai_common_dtype(const char *name);
 

@@ -235,6 +235,6 @@ enum omma_status ommai_resize_bicubic(enum ommai_resize_rule rule, const uint8_t
                                       int32_t dw, int32_t dh, void *workspace, size_t size, const struct omma_team *team,
                                       struct omma_error *error) {
   enum ommai_cpu_level level;
-  OMMAI_TRY(ommai_cpu_select(NULL, &level, error));
+  OMMAI_TRY(ommai_cpu_select_without_tiles(&level, error));
   return ommai_resize_bicubic_at(level, rule, src, sw, sh, dst, dw, dh, workspace, size, team, error);
 }

@@ -31,8 +31,8 @@ enum omma_status ommai_resize_workspace(enum ommai_resize_rule rule, int32_t sw,
 /* Resizes src [sh][sw][3] into dst [dh][dw][3], which must not overlap. workspace: at least
  * ommai_resize_workspace bytes, aligned to 64, used by no other running call. team NULL: this
  * thread alone; the result never depends on the team. Allocates nothing. Uses the CPU level that
- * ommai_cpu_select(NULL) gives. Errors: ARGUMENT, LIMIT, and MEMORY for a workspace that is too
- * small, before anything is written; those of ommai_cpu_select. */
+ * ommai_cpu_select_without_tiles gives. Errors: ARGUMENT, LIMIT, and MEMORY for a workspace that is
+ * too small, before anything is written; those of ommai_cpu_select. */
 enum omma_status ommai_resize_bicubic(enum ommai_resize_rule rule, const uint8_t *src, int32_t sw, int32_t sh, uint8_t *dst,
                                       int32_t dw, int32_t dh, void *workspace, size_t size, const struct omma_team *team,
                                       struct omma_error *error);

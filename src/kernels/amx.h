@@ -8,8 +8,12 @@
 /* What is missing, in words that follow "lacks" and "needs"; NULL: nothing. In this order: the
  * CPU's features, the operating system's support of tiles, its permission, which is asked for (and
  * which child processes inherit), and a self-test that passes. The answer is found once and kept,
- * as the permission is. Thread-safe; takes some milliseconds the first time. */
+ * as the permission is: so a caller that is to do without tiles does not ask. Thread-safe; takes
+ * some milliseconds the first time. */
 const char *ommai_amx_lacks(void);
+
+/* Whether the CPU has all that the level amx needs of it, whatever the operating system gives. */
+bool ommai_amx_in_cpu(void);
 
 /* Compares the kernels with those of AVX-512 on small problems: integers must be equal, sums of
  * bf16 within 2 (n + 3) 2^-24 times the sum of the n products' magnitudes, attention within 2^-6 of

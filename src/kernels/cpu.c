@@ -93,13 +93,21 @@ bool ommai_cpu_has_vnni(void) {
 
 bool ommai_cpu_has(enum ommai_cpu_level level) { return ommai_cpu_lacks(level) == NULL; }
 
-enum ommai_cpu_level ommai_cpu_best(void) {
+const char *ommai_cpu_caveat(enum ommai_cpu_level level) {
+  if (level != OMMAI_CPU_AMX) return NULL;
+  return MODELLED ? "C code in place of AMX, for tests" : "not yet run on AMX hardware when this version was made";
+}
+
+/* The best level but one, at which this does not look. */
+static enum ommai_cpu_level best_but(enum ommai_cpu_level left_out) {
   enum ommai_cpu_level best = OMMAI_CPU_SCALAR;
   for (int level = 0; level < OMMAI_CPU_LEVELS; level++) {
-    if (ommai_cpu_has(level)) best = level;
+    if (level != (int)left_out && ommai_cpu_has(level)) best = level;
   }
   return best;
 }
+
+enum ommai_cpu_level ommai_cpu_best(void) { return best_but(OMMAI_CPU_LEVELS); }
 
 /* The levels of this machine in words, "scalar, avx2". */
 static void list_levels(char *out, size_t size) {
@@ -111,35 +119,64 @@ static void list_levels(char *out, size_t size) {
   }
 }
 
-enum omma_status ommai_cpu_select(const char *isa, enum ommai_cpu_level *level, struct omma_error *error) {
-  if (!isa) isa = getenv(VARIABLE);
-  if (!isa || !*isa) {
-    *level = ommai_cpu_best();
-    return OMMA_OK;
-  }
+/* Looks at no other level than the one that is named. */
+static enum omma_status select_named(const char *isa, enum ommai_cpu_level *level, struct omma_error *error) {
   char available[128];
-  list_levels(available, sizeof available);
   for (int candidate = 0; candidate < OMMAI_CPU_LEVELS; candidate++) {
     if (strcmp(isa, names[candidate]) != 0) continue;
-    if (!ommai_cpu_has(candidate)) {
-      return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "isa", "isa: this machine has no %s (it needs %s); it has %s", isa,
-                              ommai_cpu_lacks(candidate), available);
-    }
+    const char *lacks = ommai_cpu_lacks(candidate);
     *level = candidate;
-    return OMMA_OK;
+    if (!lacks) return OMMA_OK;
+    list_levels(available, sizeof available);
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "isa", "isa: this machine has no %s (it needs %s); it has %s", isa,
+                            lacks, available);
   }
+  list_levels(available, sizeof available);
   return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "isa", "isa: no CPU level \"%s\"; this machine has %s", isa, available);
 }
 
+enum omma_status ommai_cpu_select(const char *isa, enum ommai_cpu_level *level, struct omma_error *error) {
+  if (!isa) isa = getenv(VARIABLE);
+  if (isa && *isa) return select_named(isa, level, error);
+  *level = ommai_cpu_best();
+  return OMMA_OK;
+}
+
+enum omma_status ommai_cpu_select_without_tiles(enum ommai_cpu_level *level, struct omma_error *error) {
+  const char *isa = getenv(VARIABLE);
+  if (isa && *isa && strcmp(isa, names[OMMAI_CPU_AMX]) != 0) return select_named(isa, level, error);
+  *level = best_but(OMMAI_CPU_AMX);
+  return OMMA_OK;
+}
+
 const char *ommai_cpu_reason(const char *isa, enum ommai_cpu_level level, char *out, size_t size) {
-  const char *by = isa ? "isa" : VARIABLE;
+  const char *by = isa ? "isa" : VARIABLE, *caveat = ommai_cpu_caveat(level);
+  int used;
   if (!isa) isa = getenv(VARIABLE);
   if (isa && *isa) {
-    snprintf(out, size, "forced by %s; the best here is %s", by, names[ommai_cpu_best()]);
+    used = snprintf(out, size, "forced by %s; the best here is %s", by, names[ommai_cpu_best()]);
   } else if (level == HIGHEST) {
-    snprintf(out, size, "the highest there is, and this CPU has it");
+    used = snprintf(out, size, "the highest there is, and this CPU has it");
   } else {
-    snprintf(out, size, "the best here: this CPU lacks %s", ommai_cpu_lacks(HIGHEST));
+    used = snprintf(out, size, "the best here: this machine lacks %s", ommai_cpu_lacks(HIGHEST));
   }
+  if (caveat && used >= 0 && (size_t)used < size) snprintf(out + used, size - (size_t)used, "; %s", caveat);
   return out;
+}
+
+const char *ommai_cpu_note(const char *isa, enum ommai_cpu_level level, char *out, size_t size) {
+  const char *caveat = ommai_cpu_caveat(level);
+  if (!isa) isa = getenv(VARIABLE);
+  if (caveat) {
+    snprintf(out, size, "CPU level %s: %s; --isa %s does without it", names[level], caveat, names[level - 1]);
+    return out;
+  }
+#if defined(__x86_64__)
+  if ((isa && *isa) || !ommai_amx_in_cpu()) return NULL;
+  snprintf(out, size, "CPU level %s: %s, though the CPU has it, is left out: this machine lacks %s", names[level],
+           names[OMMAI_CPU_AMX], ommai_cpu_lacks(OMMAI_CPU_AMX));
+  return out;
+#else
+  return NULL;
+#endif
 }

@@ -34,12 +34,24 @@ bool ommai_cpu_has_vnni(void);
 const char *ommai_cpu_lacks(enum ommai_cpu_level level);
 
 /* The level to use: `isa` where given, else the environment variable OMMA_ISA where set, else the
- * best. Errors: UNSUPPORTED (a level this machine lacks), ARGUMENT (no such level); the message
- * lists the levels that would do. */
+ * best. Where a level is named no other is looked at: a lower one than amx asks the operating
+ * system for no tiles. Errors: UNSUPPORTED (a level this machine lacks), ARGUMENT (no such level);
+ * the message lists the levels that would do. */
 enum omma_status ommai_cpu_select(const char *isa, enum ommai_cpu_level *level, struct omma_error *error);
 
-/* Why ommai_cpu_select gave `level` for `isa`: what forced it, or what this CPU lacks for a higher
- * one. Fills and returns `out`. */
+/* The same for code that has nothing of its own for the level amx: it asks the operating system for
+ * no tiles, and amx becomes the best of the others. */
+enum omma_status ommai_cpu_select_without_tiles(enum ommai_cpu_level *level, struct omma_error *error);
+
+/* What is printed about `level` wherever it is shown; NULL: nothing. */
+const char *ommai_cpu_caveat(enum ommai_cpu_level level);
+
+/* What to tell users who start with `isa` and get `level`: its caveat, or why amx is left out on a
+ * CPU that has it. Fills and returns `out`, which 200 bytes are enough for; NULL: nothing. */
+const char *ommai_cpu_note(const char *isa, enum ommai_cpu_level level, char *out, size_t size);
+
+/* Why ommai_cpu_select gave `level` for `isa`: what forced it, or what this machine lacks for the
+ * highest one, and the caveat. Fills and returns `out`, which 160 bytes are enough for. */
 const char *ommai_cpu_reason(const char *isa, enum ommai_cpu_level level, char *out, size_t size);
 
 /* Kernels are chosen from lists of tables that have a member `level`: pointers by rising level, and

@@ -1,6 +1,7 @@
 /* What this build computes with on this machine: CPU level, kernels, self-test. */
 #include <omma/omma.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/allocator.h"
 #include "base/error.h"
@@ -40,12 +41,13 @@ static void describe_dims(const struct omma_attention_context *attention, enum o
 
 static void describe_attention(const struct omma_attention_context *attention, omma_report report, void *context) {
   char details[120];
+  bool tiles = strcmp(omma_attention_context_isa(attention), ommai_cpu_level_name(OMMAI_CPU_AMX)) == 0;
   for (int mode = OMMA_ATTENTION_ENCODER; mode <= OMMA_ATTENTION_DECODE; mode++) {
     for (int type = OMMA_F32; type <= OMMA_F16; type++) describe_dims(attention, mode, type, report, context);
   }
   snprintf(details, sizeof details,
-           "multiples of %d fill the tiles of encoder and causal, others are padded inside to the next",
-           OMMAI_ATTENTION_DIM_STEP);
+           "multiples of %d fill the tiles of encoder and causal%s, others are padded inside to the next",
+           OMMAI_ATTENTION_DIM_STEP, tiles ? " (bf16: of 32)" : "");
   report_fact(report, context, true, "attention head dimensions D", details);
 }
 
@@ -80,7 +82,7 @@ enum omma_status omma_describe_kernels(const char *isa, omma_report report, void
   enum ommai_cpu_level level;
   struct omma_attention_context *attention = NULL;
   struct ommai_linear_context *linear = NULL;
-  char description[320], reason[96];
+  char description[320], reason[160];
   enum omma_status status;
   OMMAI_TRY(ommai_cpu_select(isa, &level, error));
   OMMAI_TRY_GOTO(open_context(level, &attention, error), done);
@@ -107,9 +109,18 @@ enum omma_status omma_self_test(const char *isa, omma_report report, void *conte
   enum omma_status status = omma_attention_self_test(attention, error);
   omma_attention_context_destroy(attention);
   if (status == OMMA_OK) status = ommai_linear_self_test(level, error);
+  char agree[160];
+  const char *caveat = ommai_cpu_caveat(level);
+  snprintf(agree, sizeof agree, "attention and linear kernels agree with the reference%s%s", caveat ? "; " : "", caveat ? caveat : "");
   report_fact(report, context, status == OMMA_OK, ommai_cpu_level_name(level),
-              status == OMMA_OK ? "attention and linear kernels agree with the reference"
+              status == OMMA_OK ? agree
               : error           ? error->message
                                 : "");
   return status;
+}
+
+const char *omma_cpu_note(const char *isa, char *out, size_t size) {
+  enum ommai_cpu_level level;
+  struct omma_error ignored;
+  return ommai_cpu_select(isa, &level, &ignored) == OMMA_OK ? ommai_cpu_note(isa, level, out, size) : NULL;
 }

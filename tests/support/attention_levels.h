@@ -17,7 +17,8 @@ struct attention_case attention_base_case(enum omma_attention_mode mode, enum om
 struct attention_case attention_decoder_case(enum omma_attention_mode mode, int types, int32_t head_dim,
                                              const struct attention_segment *segments, int64_t n_segments);
 
-/* Runs `body` once for every CPU level of this machine that has kernels of its own. */
+/* Runs `body` once for every CPU level of this machine that has kernels of its own; with
+ * OMMA_TEST_LEVEL in the environment, at that level alone. */
 void attention_on_every_level(void (*body)(const struct omma_attention_context *context));
 
 /* A test of the name test_`name` that does so. */

@@ -1,4 +1,6 @@
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 
 #include "kernels/cpu.h"
 #include "support/test.h"
@@ -34,11 +36,11 @@ static void missing_level_is_refused_with_what_it_needs(void **state) {
 
 static void reason_names_what_decided(void **state) {
   (void)state;
-  char text[96];
+  char text[160];
   unsetenv("OMMA_ISA");
   const char *best = ommai_cpu_level_name(ommai_cpu_best());
   reason_for(NULL, text, sizeof text);
-  assert_true(strstr(text, "the highest there is") || strstr(text, "this CPU lacks "));
+  assert_true(strstr(text, "the highest there is") || strstr(text, "this machine lacks "));
   assert_non_null(strstr(reason_for("scalar", text, sizeof text), "forced by isa"));
   assert_non_null(strstr(text, best));
   setenv("OMMA_ISA", "scalar", 1);
@@ -49,8 +51,58 @@ static void reason_names_what_decided(void **state) {
   unsetenv("OMMA_ISA");
 }
 
+/* Page faults of the child processes that have ended: each has some. */
+static long child_faults(void) {
+  struct rusage usage;
+  assert_int_equal(getrusage(RUSAGE_CHILDREN, &usage), 0);
+  return usage.ru_minflt;
+}
+
+/* Tiles are tried in a child process: there is none before the level amx is asked for. First of the
+ * tests, since the answer is kept. */
+static void a_lower_level_does_not_try_tiles(void **state) {
+  (void)state;
+  enum ommai_cpu_level level;
+  struct omma_error error;
+  char text[200];
+  long before = child_faults();
+  unsetenv("OMMA_ISA");
+  for (int i = 0; i < OMMAI_CPU_AMX; i++) {
+    if (!ommai_cpu_has(i)) continue;
+    const char *name = ommai_cpu_level_name(i);
+    assert_ok(ommai_cpu_select(name, &level, &error), &error);
+    assert_int_equal(level, i);
+    assert_null(ommai_cpu_note(name, level, text, sizeof text));
+  }
+  assert_ok(ommai_cpu_select_without_tiles(&level, &error), &error);
+  setenv("OMMA_ISA", "scalar", 1);
+  assert_ok(ommai_cpu_select(NULL, &level, &error), &error);
+  assert_int_equal(level, OMMAI_CPU_SCALAR);
+  assert_ok(ommai_cpu_select_without_tiles(&level, &error), &error);
+  assert_int_equal(level, OMMAI_CPU_SCALAR);
+  unsetenv("OMMA_ISA");
+  assert_int_equal(child_faults(), before);
+  if (ommai_cpu_has(OMMAI_CPU_AMX)) assert_true(child_faults() > before);
+}
+
+static void amx_is_shown_with_its_caveat(void **state) {
+  (void)state;
+  char text[200];
+  unsetenv("OMMA_ISA");
+  for (int level = 0; level < OMMAI_CPU_LEVELS; level++) {
+    assert_true((ommai_cpu_caveat(level) != NULL) == (level == OMMAI_CPU_AMX));
+  }
+  const char *note = ommai_cpu_note("amx", OMMAI_CPU_AMX, text, sizeof text);
+  assert_non_null(strstr(note, ommai_cpu_caveat(OMMAI_CPU_AMX)));
+  assert_non_null(strstr(note, "--isa avx512_bf16"));
+  if (ommai_cpu_best() != OMMAI_CPU_AMX) return;
+  assert_non_null(strstr(reason_for(NULL, text, sizeof text), ommai_cpu_caveat(OMMAI_CPU_AMX)));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_lower_level_does_not_try_tiles),
+      cmocka_unit_test(amx_is_shown_with_its_caveat),
       cmocka_unit_test(best_level_is_the_last_that_lacks_nothing),
       cmocka_unit_test(missing_level_is_refused_with_what_it_needs),
       cmocka_unit_test(reason_names_what_decided),

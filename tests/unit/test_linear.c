@@ -307,7 +307,7 @@ static void chosen_row_steps_agree(void **state) {
   problem_free(&p);
 }
 
-/* Decoding has the bits of tiles, but of oneDNN's and of AMX's. */
+/* Decoding has the bits of tiles, but of oneDNN's; AMX's only by chance (tests/amx/README.md). */
 static void tiles_have_the_bits_of_gemv(void **state) {
   set_gaps(*(bool *)*state);
   for (int i = 0; i < N_SHAPES; i++) {
@@ -315,7 +315,7 @@ static void tiles_have_the_bits_of_gemv(void **state) {
       enum omma_dtype compute = call & 1 ? OMMA_BF16 : OMMA_F32;
       bool accumulate = call & 2;
       struct problem p;
-      if (compute == OMMA_BF16 && (linear_context->onednn || level == OMMAI_CPU_AMX)) continue;
+      if (compute == OMMA_BF16 && linear_context->onednn) continue;
       problem_make(&p, shapes[i][0], shapes[i][1], compute, true);
       struct ommai_linear_op *op = make_op(&p, OMMA_F32, OMMAI_ACTIVATION_NONE, accumulate);
       size_t bytes = (size_t)(ROWS * (p.n_out + y_gap)) * sizeof(float);
@@ -325,7 +325,7 @@ static void tiles_have_the_bits_of_gemv(void **state) {
       assert_int_equal(ommai_linear_run(op, p.input, tile, ROWS, 0, NULL), OMMA_OK);
       ommai_linear_gemv(p.linear, p.input, p.n_in + x_gap, ROWS, few, p.n_out + y_gap, accumulate, 0,
                         ommai_linear_n_panels(p.linear));
-      assert_memory_equal(tile, few, bytes);
+      assert_int_equal(memcmp(tile, few, bytes) != 0, compute == OMMA_BF16 && level == OMMAI_CPU_AMX && p.n_in > 2);
       free(tile);
       free(few);
       ommai_linear_op_destroy(op);

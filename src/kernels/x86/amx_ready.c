@@ -14,6 +14,8 @@
 
 #ifdef OMMA_AMX_MODEL
 
+bool ommai_amx_in_cpu(void) { return true; }
+
 static const char *find_missing(void) { return NULL; }
 
 #else
@@ -38,11 +40,18 @@ static const char *ask_permission(void) {
   }
 }
 
-static const char *find_missing(void) {
+static const char *find_missing_in_cpu(void) {
   unsigned eax, ebx, ecx, edx;
   if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) || !(edx >> TILE_BIT & 1)) return "amx_tile";
   if (!(edx >> BF16_BIT & 1)) return "amx_bf16";
-  if (!(edx >> INT8_BIT & 1)) return "amx_int8";
+  return edx >> INT8_BIT & 1 ? NULL : "amx_int8";
+}
+
+bool ommai_amx_in_cpu(void) { return find_missing_in_cpu() == NULL; }
+
+static const char *find_missing(void) {
+  const char *missing = find_missing_in_cpu();
+  if (missing) return missing;
   if (!saves_tiles()) return "an operating system that saves tiles (XCR0)";
   return ask_permission();
 }

@@ -233,12 +233,22 @@ OMMAI_INLINE uint32_t *weights_of(const struct attending *a, int64_t block) { re
 
 /* The largest score of each row of a block, once those that a row does not see are -inf. */
 OMMAI_INLINE void find_largest(const struct attending *a, int64_t block, __m512 largest[MAX_NV], const int nv) {
+  enum { CHAINS = 4 }; /* of maxima, which would wait for each other */
   float *scores = scores_of(a, block);
   int64_t n_keys = groups_of(a, block) * SPAN;
-  for (int v = 0; v < nv; v++) largest[v] = _mm512_set1_ps(-INFINITY);
-  for (int64_t key = 0; key < n_keys; key++) {
+  __m512 chains[CHAINS][NV];
+#pragma GCC unroll 8
+  for (int i = 0; i < CHAINS * nv; i++) chains[i / nv][i % nv] = _mm512_load_ps(scores + i * LANES);
+  for (int64_t key = CHAINS; key < n_keys; key += CHAINS) {
+#pragma GCC unroll 8
+    for (int i = 0; i < CHAINS * nv; i++) {
+      __m512 *chain = &chains[i / nv][i % nv];
+      *chain = _mm512_max_ps(*chain, _mm512_load_ps(scores + (key * nv + i) * LANES));
+    }
+  }
 #pragma GCC unroll 2
-    for (int v = 0; v < nv; v++) largest[v] = _mm512_max_ps(largest[v], _mm512_load_ps(scores + (key * nv + v) * LANES));
+  for (int v = 0; v < nv; v++) {
+    largest[v] = _mm512_max_ps(_mm512_max_ps(chains[0][v], chains[1][v]), _mm512_max_ps(chains[2][v], chains[3][v]));
   }
   mask_block(a->tile, a->tile->first_key + block * BLOCK, n_keys, scores, largest, nv);
 }

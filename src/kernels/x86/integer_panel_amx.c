@@ -13,6 +13,7 @@ enum {
   PANEL = OMMAI_PANEL_COLUMNS,
   LANES = 16,
   GROUP = 32,    /* rows, and outputs, that four tiles of sums take */
+  VECTORS = GROUP / LANES,
   MAX_STEP = 64, /* inputs of a product */
   BLOCK_K = 256,
   LINE_BYTES = 4 * PANEL, /* of four inputs */
@@ -78,23 +79,47 @@ INLINE void end_sums(void *sums, int64_t stride, const bool two) {
   ommai_tile_store(3, second + OMMAI_TILE_BYTES, stride);
 }
 
-/* Sums of a group, 16 outputs of the rows, less what zero points take off, to sums over groups. */
-INLINE void finish(const struct integer_block *block, const int32_t (*acc)[GROUP], int64_t n_rows, int at, int column) {
+/* Sums of a group, 32 outputs of the rows, less what zero points take off, to sums over groups. */
+INLINE void finish_rows(const struct integer_block *block, const int32_t (*acc)[GROUP], int column, const bool minimums,
+                        const bool zeros) {
   const struct ommai_integer_panel *panel = block->panel;
-  const __m512 scale = _mm512_loadu_ps(block->scales + column);
-  const __m512 minimum = block->minimums ? _mm512_loadu_ps(block->minimums + column) : _mm512_setzero_ps();
-  const __m512i weight_sums = panel->weight_sums ? _mm512_loadu_si512(panel->weight_sums + column) : _mm512_setzero_si512();
+  const int64_t n_rows = block->n_rows, n_groups = panel->n_groups;
+  const int zero = panel->zero;
+  const bool first_group = block->first_group;
+  __m512 scale[VECTORS], minimum[VECTORS];
+  __m512i weight_sums[VECTORS];
+  for (int v = 0; v < VECTORS; v++) {
+    int at = column + v * LANES;
+    scale[v] = _mm512_loadu_ps(block->scales + at);
+    if (minimums) minimum[v] = _mm512_loadu_ps(block->minimums + at);
+    if (zeros) weight_sums[v] = _mm512_loadu_si512(panel->weight_sums + at);
+  }
   for (int64_t row = 0; row < n_rows; row++) {
-    int32_t x_sum = block->x_sums[row * panel->n_groups];
+    int32_t x_sum = block->x_sums[row * n_groups];
+    const __m512i taken_off = _mm512_set1_epi32(zero * x_sum);
     float *sums = block->sums + row * PANEL + column;
-    __m512i exact = _mm512_sub_epi32(_mm512_load_si512(acc[row] + at), _mm512_set1_epi32(panel->zero * x_sum));
-    if (panel->weight_sums) {
-      exact = _mm512_sub_epi32(exact, _mm512_mullo_epi32(_mm512_set1_epi32(block->zeros[row]), weight_sums));
+#pragma GCC unroll 2
+    for (int v = 0; v < VECTORS; v++) {
+      __m512i exact = _mm512_sub_epi32(_mm512_load_si512(acc[row] + v * LANES), taken_off);
+      if (zeros) exact = _mm512_sub_epi32(exact, _mm512_mullo_epi32(_mm512_set1_epi32(block->zeros[row]), weight_sums[v]));
+      __m512 before = first_group ? _mm512_setzero_ps() : _mm512_loadu_ps(sums + v * LANES);
+      __m512 sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(exact), scale[v], before);
+      if (minimums) sum = _mm512_fnmadd_ps(minimum[v], _mm512_cvtepi32_ps(_mm512_set1_epi32(x_sum)), sum);
+      _mm512_storeu_ps(sums + v * LANES, sum);
     }
-    __m512 before = block->first_group ? _mm512_setzero_ps() : _mm512_loadu_ps(sums);
-    __m512 sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(exact), scale, before);
-    if (block->minimums) sum = _mm512_fnmadd_ps(minimum, _mm512_cvtepi32_ps(_mm512_set1_epi32(x_sum)), sum);
-    _mm512_storeu_ps(sums, sum);
+  }
+}
+
+INLINE void finish(const struct integer_block *block, const int32_t (*acc)[GROUP], int column) {
+  bool minimums = block->minimums != NULL, zeros = block->panel->weight_sums != NULL;
+  if (minimums && zeros) {
+    finish_rows(block, acc, column, true, true);
+  } else if (minimums) {
+    finish_rows(block, acc, column, true, false);
+  } else if (zeros) {
+    finish_rows(block, acc, column, false, true);
+  } else {
+    finish_rows(block, acc, column, false, false);
   }
 }
 
@@ -111,8 +136,7 @@ INLINE void half_panel(const struct integer_block *block, const int8_t *weights,
     return;
   }
   end_sums(acc, sizeof *acc, two);
-  finish(block, (const int32_t(*)[GROUP])acc, block->n_rows, 0, column);
-  finish(block, (const int32_t(*)[GROUP])acc, block->n_rows, LANES, column + LANES);
+  finish(block, (const int32_t(*)[GROUP])acc, column);
 }
 
 /* All rows over a block of int8 weights. */
