@@ -210,3 +210,41 @@ def test_what_is_missing(omma, model, tmp_path):
     done = subprocess.run([omma.path, "read", tmp_path / "a.pdf", "-o", tmp_path / "out", "--model", model], env={"PATH": "/nowhere"},
                           capture_output=True)
     assert done.returncode == 1 and b"a.pdf: pdfinfo is not installed: PDF files need poppler's programs" in done.stderr
+
+
+# ---- omma bench read ----
+
+
+def test_bench(omma, model, tmp_path):
+    """Figures of a model that was not trained to read: only what they must be is compared."""
+    Image.new("RGB", (80, 60), "white").save(tmp_path / "a.png")
+    Image.new("RGB", (70, 90), "white").save(tmp_path / "b.jpg")
+    words = ["bench", "read", "--model", model, "--prompt", "Read.", "--max-model-len", "128", tmp_path / "a.png", tmp_path / "b.jpg"]
+    done = omma(*words, "--json")
+    assert done.returncode == 0, done.stderr.decode()
+    found = json.loads(done.stdout)
+    assert (found["pages"], found["failed"], found["recipe"], found["requests_per_page"]) == (2, 0, "page", 1)
+    assert set(found["seconds_per_page"]) == {"render", "layout", "encode", "prefill", "decode"} and found["seconds_per_page"]["layout"] == 0
+    assert found["seconds_per_page"]["encode"] > 0 and found["pages_per_minute"] > 0 and 0 < found["tokens_per_page"] < 128
+    assert found["prompt_tokens_per_page"] > 0 and "truth" not in found
+    text = omma(*words).stdout.decode()
+    assert "pages_per_minute" in text and "seconds_per_page.encode" in text
+
+
+def test_bench_with_a_truth(omma, model, tmp_path):
+    Image.new("RGB", (80, 60), "white").save(tmp_path / "a.png")
+    words = ["bench", "read", "--model", model, "--prompt", "Read.", "--max-model-len", "128", "--json", tmp_path / "a.png"]
+    run = ["read", "--model", model, "--prompt", "Read.", "--max-model-len", "128", tmp_path / "a.png", "-o", tmp_path / "out"]
+    assert omma(*run).returncode == 0
+    answer = json.loads((tmp_path / "out" / "a.json").read_text())["pages"][0]["blocks"][0]["content"]
+    table = "<table><tr><td>a</td></tr></table>"
+    for elements, text, tables in (([], 1.0, 0), ([{"category_type": "table", "html": table, "order": 1}], 1.0, 1)):
+        truth = [{"page_info": {"image_path": "images/a.png"}, "layout_dets": elements}, {"page_info": {"image_path": "other.png"}, "layout_dets": []}]
+        (tmp_path / "truth.json").write_text(json.dumps(truth))
+        done = omma(*words, "--truth", tmp_path / "truth.json")
+        found = json.loads(done.stdout)["truth"]
+        assert (found["pages"], found["tables"], found["teds"]) == (1, tables, 0)
+        assert found["text_edit_distance"] == (text if any(character.isalnum() for character in answer) else 0)
+    (tmp_path / "truth.json").write_text("{}")
+    refused(omma(*words, "--truth", tmp_path / "truth.json"), 1, "expected a list of pages")
+    refused(omma(*words, "--truth", tmp_path / "none.json"), 1, "--truth")
