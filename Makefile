@@ -108,7 +108,7 @@ test-deploy: release ## the files of deploy/ with HAProxy, promtool, systemd-ana
 
 .PHONY: test-verify
 test-verify: TESTS := ON
-test-verify: release ## tools/verify_release.py with transformers on the golden checkpoints, from PyPI into build/venv-verify (5 GB)
+test-verify: release ## tools/verify_release.py on the golden checkpoints, and random hybrids, with transformers from PyPI in build/venv-verify (5 GB)
 	@tools/test_verify.sh
 
 .PHONY: test-ray

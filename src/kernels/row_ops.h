@@ -54,7 +54,7 @@ struct ommai_row_share {
   X(convert, (const float *x, int64_t d, void *out, enum omma_dtype out_type))                                            \
   /* out[d] = exp((x[d] - shift) * scale), for arguments up to 88; below -87 it is exp(-87). */                           \
   X(exp_scaled, (const float *x, float shift, float scale, int64_t d, void *out, enum omma_dtype out_type))               \
-  /* out[d] = sum over t < n of weights[t][d] * rows[t][d], summed in the order of t, f32. A causal convolution. */       \
+  /* out[d] = sum over t < n of weights[t][d] * rows[t][d], summed in the order of t; out apart from them. */             \
   X(convolve, (const float *const *rows, const float *const *weights, int n, int64_t d, float *out))                      \
   /* y[d] += x[d]. */                                                                                                     \
   X(add, (float *y, const float *x, int64_t d))                                                                           \

@@ -236,20 +236,14 @@ static void convert(const float *x, int64_t d, void *out, enum omma_dtype out_ty
   }
 }
 
-/* As add_weighted_part. */
-static inline void convolve_part(const float *const *rows, const float *const *weights, int n, int64_t first, int64_t count,
-                                 float *out) {
-  float sums[4 * LANES] = {0};
-  for (int t = 0; t < n; t++) {
-    for (int64_t i = 0; i < count; i++) sums[i] += weights[t][first + i] * rows[t][first + i];
-  }
-  for (int64_t i = 0; i < count; i++) out[first + i] = sums[i];
+static inline void convolve_row(const float *restrict row, const float *restrict weights, int64_t d, float *restrict out) {
+  for (int64_t i = 0; i < d; i++) out[i] += weights[i] * row[i];
 }
 
+/* Row after row: a head's channels stay in the first cache. */
 static void convolve(const float *const *rows, const float *const *weights, int n, int64_t d, float *out) {
-  int64_t i = 0;
-  for (; i + 4 * LANES <= d; i += 4 * LANES) convolve_part(rows, weights, n, i, 4 * LANES, out);
-  convolve_part(rows, weights, n, i, d - i, out);
+  memset(out, 0, (size_t)d * sizeof *out);
+  for (int t = 0; t < n; t++) convolve_row(rows[t], weights[t], d, out);
 }
 
 static void add(float *y, const float *x, int64_t d) {

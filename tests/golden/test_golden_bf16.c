@@ -77,12 +77,11 @@ static void logits_stay_near_f32(void **state) {
      * official code in bf16 is off by up to 0.10 and 0.075 at a token of these texts. */
     bool narrow = strcmp(golden_models[m], "qwen3_vl_wide") == 0 || strcmp(golden_models[m], "paddleocr_vl_saved") == 0;
     double worst_row = narrow ? 7e-2 : 5e-2;
-    /* A gated delta net norms its heads' sums, which may be next to 0: their direction is then a
-     * matter of rounding. The official code in bf16 is off by up to 0.049 and 0.29 over these
-     * texts. */
+    /* Over these texts the official code in bf16 is off by up to 0.049, and by 0.29 at a token. The
+     * inputs of linear layers rounded alone make 0.036 and 0.33 (docs/models/qwen3_5.md). */
     bool delta = strncmp(golden_models[m], "qwen3_5", 7) == 0;
     if (delta) worst_row = 4e-1;
-    if (!(off.whole <= (delta ? 5e-2 : 2e-2) && off.worst_row <= worst_row))
+    if (!(off.whole <= (delta ? 4e-2 : 2e-2) && off.worst_row <= worst_row))
       fail_msg("%s: bf16 is too far off", golden_models[m]);
   }
 }
