@@ -105,17 +105,11 @@ static const struct ommai_media_marks marks = {
   "{{ '<|assistant|>' if add_generation_prompt }}"
 
 const struct ommai_family ommai_family_dots_ocr = {
+    OMMAI_FAMILY_PARTS,
     .model_type = "dots_ocr",
-    .tower = &tower,
-    .tower_keys = &tower_keys,
-    .tower_names = &tower_names,
-    .parse_own = parse_own,
     .text = &ommai_text_qwen2_1d,
     .image = {.resize_rule = OMMAI_RESIZE_INT16},
     .image_token_key = "image_token_id",
-    .published = &published,
     .defaults = &ommai_qwen2_processor_defaults,
-    .marks = &marks,
     .chat_name = "dots.ocr",
-    .chat_template = TURNS,
 };

@@ -48,6 +48,11 @@ struct ommai_family {
   enum omma_box_unit box_unit;
 };
 
+/* Members of a table whose file calls its own parts so. */
+#define OMMAI_FAMILY_PARTS                                                                                                  \
+  .tower = &tower, .tower_keys = &tower_keys, .tower_names = &tower_names, .parse_own = parse_own, .published = &published, \
+  .marks = &marks, .chat_template = TURNS
+
 /* Reads config.json (root; `path` for messages) into config's vision, text, image and video, and
  * checks that tower and language model fit together. Errors: FORMAT, UNSUPPORTED. */
 enum omma_status ommai_family_parse(const struct ommai_family *family, const json_t *root, const char *path,

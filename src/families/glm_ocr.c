@@ -115,17 +115,11 @@ static const struct ommai_media_marks marks = {
   "{%- endfor -%}{%- endfor -%}{{ '<|assistant|>\n' if add_generation_prompt }}"
 
 const struct ommai_family ommai_family_glm_ocr = {
+    OMMAI_FAMILY_PARTS,
     .model_type = "glm_ocr",
-    .tower = &tower,
-    .tower_keys = &tower_keys,
-    .tower_names = &tower_names,
-    .parse_own = parse_own,
     .text = &ommai_text_glm,
     .image = {.sizing = OMMAI_SIZING_FRAMES, .resize_rule = OMMAI_RESIZE_INT16},
     .image_token_key = "image_token_id",
-    .published = &published,
     .defaults = &defaults,
-    .marks = &marks,
     .chat_name = "GLM-OCR",
-    .chat_template = TURNS,
 };

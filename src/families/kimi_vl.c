@@ -100,17 +100,11 @@ static const struct ommai_media_marks marks = {
   "{{ '<|im_assistant|>assistant<|im_middle|>' if add_generation_prompt }}"
 
 const struct ommai_family ommai_family_kimi_vl = {
+    OMMAI_FAMILY_PARTS,
     .model_type = "kimi_vl",
-    .tower = &tower,
-    .tower_keys = &tower_keys,
-    .tower_names = &tower_names,
-    .parse_own = parse_own,
     .text = &ommai_text_deepseek,
     .image = {.sizing = OMMAI_SIZING_PATCHES, .resize_rule = OMMAI_RESIZE_PRECISE22, .raster_patches = true},
     .image_token_key = "media_placeholder_token_id",
-    .published = &published,
     .defaults = &defaults,
-    .marks = &marks,
     .chat_name = "Kimi-VL",
-    .chat_template = TURNS,
 };

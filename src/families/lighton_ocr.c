@@ -106,18 +106,12 @@ static const struct ommai_media_marks marks = {.image_begin = "", .image_end = "
   "{{ '<|im_start|>assistant\n' if add_generation_prompt }}"
 
 const struct ommai_family ommai_family_lighton_ocr = {
+    OMMAI_FAMILY_PARTS,
     .model_type = "lighton_ocr",
-    .tower = &tower,
-    .tower_keys = &tower_keys,
-    .tower_names = &tower_names,
-    .parse_own = parse_own,
     .parse_root = parse_root,
     .text = &ommai_text_qwen3_1d,
     .image = {.sizing = OMMAI_SIZING_EDGE, .resize_rule = OMMAI_RESIZE_INT16, .raster_patches = true},
     .image_token_key = "image_token_id",
-    .published = &published,
     .defaults = &defaults,
-    .marks = &marks,
     .chat_name = "LightOnOCR",
-    .chat_template = TURNS,
 };

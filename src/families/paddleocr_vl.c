@@ -108,17 +108,11 @@ static const struct ommai_media_marks marks = {
   "{{ 'Assistant:\n' if add_generation_prompt }}"
 
 const struct ommai_family ommai_family_paddleocr_vl = {
+    OMMAI_FAMILY_PARTS,
     .model_type = "paddleocr_vl",
-    .tower = &tower,
-    .tower_keys = &tower_keys,
-    .tower_names = &tower_names,
-    .parse_own = parse_own,
     .text = &ommai_text_ernie,
     .image = {.sizing = OMMAI_SIZING_SIDES_AND_AREA, .resize_rule = OMMAI_RESIZE_INT16, .raster_patches = true},
     .image_token_key = "image_token_id",
-    .published = &published,
     .defaults = &defaults,
-    .marks = &marks,
     .chat_name = "PaddleOCR-VL",
-    .chat_template = TURNS,
 };

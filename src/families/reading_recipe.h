@@ -33,10 +33,11 @@ struct ommai_reading_recipe {
   const char *system; /* NULL: no message of the system */
   /* of the whole page; NULL: the model gets none, and `text_prompt` is asked about the page */
   const char *layout_prompt;
-  int32_t layout_side;                                     /* the page is squeezed to a square of that side */
-  int32_t min_side;                                        /* crops are enlarged to it */
-  int32_t max_ratio;                                       /* crops of longer shape get white borders */
-  const char *text_prompt, *table_prompt, *formula_prompt; /* "": the image alone */
+  int32_t layout_side; /* the page is squeezed to a square of that side */
+  int32_t min_side;    /* crops are enlarged to it */
+  int32_t max_ratio;   /* crops of longer shape get white borders */
+  /* "": the image alone */
+  const char *text_prompt, *table_prompt, *formula_prompt;
   struct ommai_reading_sampling layout, text, table, formula;
   int no_repeat_ngram_size; /* 0: off */
 };

@@ -7,12 +7,14 @@ import torch
 from towers import TOWERS, attention_layers, libomma_tower, project, stock_attention, vllm_context
 
 GRID = [(8, 12), (2, 2), (20, 14)]
-# Head dimensions 64, 80 and 72.
+# Head dimensions 64, 80, 72 and 128.
 SIZES = {
     "qwen3_vl": dict(hidden_size=128, heads=2, intermediate_size=192),
     "qwen3_5": dict(hidden_size=128, heads=2, intermediate_size=192),
     "qwen2_5_vl": dict(hidden_size=160, heads=2, intermediate_size=192),
     "kimi_vl": dict(hidden_size=144, heads=2, intermediate_size=192),
+    "glm_ocr": dict(hidden_size=128, heads=2, intermediate_size=192),
+    "dots_ocr": dict(hidden_size=256, heads=2, intermediate_size=192),
 }
 
 

@@ -43,9 +43,10 @@ def checkpoint_weights(tower: nn.Module) -> dict[str, torch.Tensor]:
     """A tower's weights by their names in a checkpoint, where gate and up are two."""
     weights = {}
     for name, parameter in tower.named_parameters():
-        if "gate_up_proj" in name:
-            for part, half in zip(("gate_proj", "up_proj"), parameter.data.chunk(2)):
-                weights[name.replace("gate_up_proj", part)] = half.clone()
+        joined = "gate_up_proj" if "gate_up_proj" in name else "fc13" if "fc13" in name else None
+        if joined:
+            for part, half in zip({"gate_up_proj": ("gate_proj", "up_proj"), "fc13": ("fc1", "fc3")}[joined], parameter.data.chunk(2)):
+                weights[name.replace(joined, part)] = half.clone()
         else:
             weights[name] = parameter.data.clone()
     return weights
@@ -145,6 +146,43 @@ def moonvit(layers: int, hidden_size: int = 1152, heads: int = 16, intermediate_
     return tower
 
 
+class _Converted(nn.Module):
+    """Patches that arrive normalised."""
+
+    def forward(self, x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        return x.to(dtype)
+
+
+def glm_ocr(layers: int, hidden_size: int = 1024, heads: int = 16, intermediate_size: int = 4096) -> nn.Module:
+    """The tower of GLM-OCR; the released one has 24 layers. vLLM takes the merger's inner width
+    from the language model."""
+    from transformers.models.glm_ocr.configuration_glm_ocr import GlmOcrVisionConfig
+    from vllm.model_executor.models.glm_ocr import GlmOcrVisionTransformer
+
+    width = hidden_size * 3 // 2
+    config = GlmOcrVisionConfig(depth=layers, hidden_size=hidden_size, num_heads=heads, intermediate_size=intermediate_size, out_hidden_size=width)
+    tower = GlmOcrVisionTransformer(SimpleNamespace(intermediate_size=3 * width), config, input_norm=_Converted(), prefix="visual")
+    tower = with_config(randomise(tower, seed=6), "glm_ocr_saved", config)
+    tower.model_config["text_config"] |= {"num_attention_heads": 1, "num_key_value_heads": 1, "head_dim": 128}
+    tower.model_config["text_config"]["rope_parameters"]["mrope_section"] = [16, 24, 24]
+    return tower
+
+
+def dots_ocr(layers: int, hidden_size: int = 1536, heads: int = 12, intermediate_size: int = 4224) -> nn.Module:
+    """The tower of dots.ocr; the released one has 42 layers."""
+    from vllm.model_executor.models.dots_ocr import DotsVisionTransformer
+    from vllm.transformers_utils.configs.dotsocr import DotsVisionConfig
+
+    config = DotsVisionConfig(embed_dim=hidden_size, hidden_size=hidden_size, intermediate_size=intermediate_size, num_hidden_layers=layers,
+                              num_attention_heads=heads)
+    tower = randomise(DotsVisionTransformer(config, prefix="vision_tower"), seed=7)
+    path = Path(__file__).parent.parent / "golden" / "dots_ocr" / "config.json"
+    model = json.loads(path.read_text(encoding="utf-8"))
+    model["vision_config"] = json.loads(config.to_json_string(use_diff=False))
+    tower.__dict__["model_config"] = model | {"hidden_size": hidden_size, "num_attention_heads": heads, "num_key_value_heads": heads}
+    return tower
+
+
 def _patches(grid: list[tuple[int, int]], *shape: int) -> torch.Tensor:
     n_patches = sum(rows * columns for rows, columns in grid)
     return torch.randn(n_patches, *shape, generator=torch.Generator().manual_seed(n_patches), dtype=torch.float32)
@@ -154,6 +192,11 @@ def run_qwen(tower: nn.Module, grid: list[tuple[int, int]]) -> torch.Tensor:
     patch_size = tower.patch_size
     pixels = _patches(grid, 3 * 2 * patch_size * patch_size)
     return tower(pixels.to(torch.get_default_dtype()), [[1, rows, columns] for rows, columns in grid])
+
+
+def run_dots(tower: nn.Module, grid: list[tuple[int, int]]) -> torch.Tensor:
+    pixels = _patches(grid, 3 * 14 * 14).to(torch.get_default_dtype())
+    return tower(pixels, [[1, rows, columns] for rows, columns in grid])
 
 
 def run_moonvit(tower: nn.Module, grid: list[tuple[int, int]]) -> torch.Tensor:
@@ -166,6 +209,8 @@ TOWERS: dict[str, Any] = {
     "qwen3_5": SimpleNamespace(build=qwen3_5, run=run_qwen),
     "qwen2_5_vl": SimpleNamespace(build=qwen2_5_vl, run=run_qwen),
     "kimi_vl": SimpleNamespace(build=moonvit, run=run_moonvit),
+    "glm_ocr": SimpleNamespace(build=glm_ocr, run=run_qwen),
+    "dots_ocr": SimpleNamespace(build=dots_ocr, run=run_dots),
 }
 
 
@@ -183,7 +228,8 @@ def libomma_tower(name: str, tower: nn.Module, weights: str | None = None) -> nn
             projector = _tower.KimiProjector(tower.projector, source, "multi_modal_projector.")
             projector.load_weights(tower.projector.checkpoint.items())
         else:
-            stand_in = _tower.QwenTower(tower, source, "model.visual.")
+            prefix = "vision_tower." if name == "dots_ocr" else "model.visual."
+            stand_in = _tower.QwenTower(tower, source, prefix)
         stand_in.load_weights(tower.checkpoint.items())
         source.pack()
     return stand_in
