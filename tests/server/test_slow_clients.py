@@ -301,3 +301,26 @@ def test_a_slow_reader_has_an_end_and_disturbs_nobody(start):
     assert read_until(reader, b"data: [DONE]").count(b"data: ") >= 8000
     for connection in slow:
         connection.close()
+
+
+def test_it_is_the_rate_that_ends_a_slow_reader(start):
+    """libmicrohttpd's own timer runs from one write to the next. Here there is always something to
+    write, and room for it in the system, so that it never ends: where any rate is enough, a client
+    that takes a byte now and then keeps its stream. Else the stream is ended."""
+    script = "[[tokens=4000]] [[pace_ms=20]] [[size=1000]] one"
+    fields = {"stream": True, "max_tokens": 4000, "messages": [{"role": "user", "content": script}]}
+    limited, free = start(idle_timeout=2, min_body_rate=1 << 30), start(idle_timeout=2, min_body_rate=-1)
+    with limited.send_post(CHAT, fields, receive_buffer=4096) as one, free.send_post(CHAT, fields, receive_buffer=4096) as other:
+        for server in (limited, free):
+            wait_for_engine(server, 1)
+        begin = time.monotonic()
+        while in_engine(limited):
+            assert time.monotonic() < begin + 60, "still open"
+            one.recv(1)
+            other.recv(1)
+            time.sleep(0.05)
+        again = 2 * time.monotonic() - begin
+        while time.monotonic() < again:
+            other.recv(1)
+            time.sleep(0.05)
+        assert in_engine(free) == 1
