@@ -44,7 +44,7 @@ static struct ommai_redis_reply parse_value(const char *bytes, size_t size, size
 struct ommai_redis_reply ommai_redis_reply_parse(const char *bytes, size_t size, size_t room) {
   if (size == 0) return of_kind(OMMAI_REDIS_PART);
   if (!memchr("+-$", bytes[0], 3)) return of_kind(OMMAI_REDIS_FOREIGN);
-  size_t seen = size < OMMAI_REDIS_LINE ? size : OMMAI_REDIS_LINE - 2;
+  size_t seen = size < OMMAI_REDIS_LINE ? size : OMMAI_REDIS_LINE - 1;
   size_t length = line_length(bytes, seen);
   if (length == seen) return of_kind(size < OMMAI_REDIS_LINE ? OMMAI_REDIS_PART : OMMAI_REDIS_FOREIGN);
   if (bytes[length + 1] != '\n') return of_kind(OMMAI_REDIS_FOREIGN);
