@@ -12,7 +12,7 @@
 
 enum { MAX_TOKENS = 384, N_PAGES = MAX_TOKENS / 64, MAX_VOCAB = 1024 };
 
-static const struct decoder_bench_sizes sizes = {N_PAGES, MAX_TOKENS, 1, MAX_TOKENS};
+static const struct decoder_bench_sizes sizes = {N_PAGES, MAX_TOKENS, 1, MAX_TOKENS, NULL};
 
 static struct omma_model *open_model(const char *name, enum omma_weight_type weights, bool all_experts) {
   const struct omma_model_options options = {.weights = weights, .n_threads = 1};

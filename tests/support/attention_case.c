@@ -174,8 +174,8 @@ static void make_scales(const struct attention_case *problem, struct memory *mem
   if (!problem->int8_kv) return;
   int64_t head = rows + problem->pad, page = head * problem->n_kv_heads;
   size_t size = (size_t)(page * copies - problem->pad) * sizeof(float);
-  memory->k_scales = guarded_new(copies && rows ? size : 0, true);
-  memory->v_scales = guarded_new(copies && rows ? size : 0, true);
+  memory->k_scales = guarded_new(copies && rows ? size : 0, !problem->in_front);
+  memory->v_scales = guarded_new(copies && rows ? size : 0, !problem->in_front);
   memset(memory->k_scales.data, 0xff, memory->k_scales.size);
   memset(memory->v_scales.data, 0xff, memory->v_scales.size);
   t->k_scales = (const float *)(const void *)memory->k_scales.data;
@@ -219,8 +219,8 @@ static void make_keys(const struct attention_case *problem, struct memory *memor
   int64_t copies = problem->paged ? n_pages : 1;
   t->k_page_stride = k.count + problem->pad;
   t->v_page_stride = v.count + problem->pad;
-  memory->k = guarded_new((size_t)(t->k_page_stride * copies) * size, true);
-  memory->v = guarded_new((size_t)(t->v_page_stride * copies) * size, true);
+  memory->k = guarded_new((size_t)(t->k_page_stride * copies) * size, !problem->in_front);
+  memory->v = guarded_new((size_t)(t->v_page_stride * copies) * size, !problem->in_front);
   make_scales(problem, memory, rows, copies);
   t->k = memory->k.data;
   t->v = memory->v.data;
@@ -253,12 +253,12 @@ static void make_queries(const struct attention_case *problem, struct memory *me
   int64_t rows = memory->n_rows + problem->tail_rows;
   struct layout q = layout_of(problem, rows, problem->n_heads, problem->head_dim);
   struct layout out = layout_of(problem, rows, problem->n_heads, problem->v_head_dim);
-  memory->q = guarded_new((size_t)(q.count > 0 ? q.count : 0) * size, true);
+  memory->q = guarded_new((size_t)(q.count > 0 ? q.count : 0) * size, !problem->in_front);
   memory->out_bytes = (size_t)(out.count > 0 ? out.count : 0) * size;
-  memory->out = guarded_new(memory->out_bytes + 64, true);
+  memory->out = guarded_new(memory->out_bytes + 64, !problem->in_front);
   memset(memory->out.data, CANARY, memory->out_bytes + 64);
   t->q = memory->q.data;
-  t->out = memory->out.data + 64;
+  t->out = memory->out.data + (problem->in_front ? 0 : 64);
   t->q_token_stride = q.token_stride, t->q_head_stride = q.head_stride;
   t->out_token_stride = out.token_stride, t->out_head_stride = out.head_stride;
   for (int64_t i = 0; i < problem->n_segments; i++) {
@@ -313,7 +313,7 @@ static void run_plan(const struct omma_attention_context *context, const struct 
   int n_workers = problem->team ? problem->team->n_workers : 1;
   size_t size = omma_attention_plan_workspace_size(plan, n_workers);
   assert_true(size <= omma_attention_workspace_bound(context, &spec, n_workers));
-  struct guarded workspace = guarded_new((size + 63) / 64 * 64, true);
+  struct guarded workspace = guarded_new((size + 63) / 64 * 64, !problem->in_front);
   run_slices(problem, plan, &memory->tensors, workspace.data, size);
   guarded_check(&workspace, "workspace");
   guarded_free(&workspace);

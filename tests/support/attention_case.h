@@ -31,13 +31,15 @@ struct attention_case {
   bool heads_first; /* [heads, tokens, dim] */
   enum attention_values values;
   bool index64;
+  bool in_front; /* its memory begins at a page that cannot be touched, instead of ending there */
   const struct omma_team *team;
   int64_t slice; /* steps per omma_attention_run_range; 0: omma_attention_run */
 };
 
-/* Runs the case. Inputs end at a page that cannot be read; everything in them that the operator has
- * no business with is NaN, pages too early for any row's window are -1 in the table; memory around
- * and between output rows is checked. Returns [rows, n_heads, v_head_dim] as f32, to be freed. */
+/* Runs the case. Memory ends at a page that cannot be touched; everything in it that the operator
+ * has no business with is NaN, pages too early for any row's window are -1 in the table; memory
+ * around and between output rows is checked. Returns [rows, n_heads, v_head_dim] as f32, to be
+ * freed. */
 float *attention_case_run(const struct omma_attention_context *context, const struct attention_case *problem);
 
 /* Fails the test when a row of `found` is further from the double-precision result than its

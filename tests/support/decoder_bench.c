@@ -10,19 +10,20 @@ enum { SEQUENCE_PAGES = 5, BATCH = 4, SHARING = 3 };
 
 struct decoder_bench decoder_bench_make(const struct ommai_decoder *decoder, const struct decoder_bench_sizes *sizes,
                                         int n_threads) {
-  struct decoder_bench bench = {.decoder = decoder};
+  struct decoder_bench bench = {.decoder = decoder,
+                                .allocator = sizes->allocator ? sizes->allocator : &ommai_default_allocator};
   struct omma_error error;
   int64_t n_pages[OMMAI_MAX_STATE_GROUPS];
   for (int g = 0; g < OMMAI_MAX_STATE_GROUPS; g++) n_pages[g] = sizes->n_pages;
-  assert_ok(ommai_kv_cache_create(&decoder->config, decoder->kv_type, n_pages, &ommai_default_allocator, &bench.cache, &error),
-            &error);
+  assert_ok(ommai_kv_cache_create(&decoder->config, decoder->kv_type, n_pages, bench.allocator, &bench.cache, &error), &error);
   assert_ok(ommai_team_create(n_threads, false, &ommai_default_allocator, &bench.team, &error), &error);
   bench.interface = ommai_team_interface(bench.team);
   size_t prefill = ommai_prefill_workspace_size(decoder, sizes->prompt_rows, SHARING, sizes->context, n_threads);
   size_t decode = ommai_decode_workspace_size(decoder, sizes->decode_rows, sizes->context, n_threads);
   assert_true(prefill > 0 && decode > 0);
   bench.size = prefill > decode ? prefill : decode;
-  bench.workspace = aligned_alloc(64, (bench.size + 63) / 64 * 64);
+  bench.workspace = ommai_allocate_uninitialised(bench.allocator, bench.size, 1);
+  assert_non_null(bench.workspace);
   memset(bench.workspace, 0xff, bench.size);
   for (int64_t g = 0; g < bench.cache->layout.n_groups; g++) {
     const struct ommai_kv_group *group = &bench.cache->groups[g];
@@ -35,7 +36,7 @@ struct decoder_bench decoder_bench_make(const struct ommai_decoder *decoder, con
 void decoder_bench_free(struct decoder_bench *bench) {
   ommai_kv_cache_destroy(bench->cache);
   ommai_team_destroy(bench->team);
-  free(bench->workspace);
+  ommai_release(bench->allocator, bench->workspace, bench->size, 1);
 }
 
 struct ommai_state_pages decoder_bench_pages(const int32_t *pages) {

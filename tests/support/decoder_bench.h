@@ -13,11 +13,13 @@ struct decoder_bench {
   const struct omma_team *interface;
   void *workspace;
   size_t size;
+  const struct omma_allocator *allocator;
 };
 
-/* What a bench has room for. */
+/* What a bench has room for. allocator: of the cache and the workspace; NULL: the library's own. */
 struct decoder_bench_sizes {
   int64_t n_pages, prompt_rows, decode_rows, context;
+  const struct omma_allocator *allocator;
 };
 
 /* Memory that nobody has written holds NaN. */

@@ -52,8 +52,9 @@ static struct ommai_decoder_config make_config(enum decoder_kind kind) {
   return config;
 }
 
-static float *random_vector(struct test_random *random, int64_t n, float mean, float deviation) {
-  float *vector = ommai_allocate(&ommai_default_allocator, (size_t)n, sizeof *vector);
+static float *random_vector(const struct decoder_fixture *fixture, struct test_random *random, int64_t n, float mean,
+                            float deviation) {
+  float *vector = ommai_allocate(fixture->allocator, (size_t)n, sizeof *vector);
   for (int64_t i = 0; i < n; i++) vector[i] = mean + deviation * test_random_normal(random);
   return vector;
 }
@@ -64,8 +65,8 @@ static const struct decoder_matrix *random_matrix(struct decoder_fixture *fixtur
   assert_true(fixture->n_matrices < (int)(sizeof fixture->matrices / sizeof *fixture->matrices));
   struct decoder_matrix *matrix = &fixture->matrices[fixture->n_matrices++];
   *matrix = (struct decoder_matrix){.n_out = n_out, .n_in = n_in};
-  matrix->weight = random_vector(random, n_out * n_in, 0, 1.3f / sqrtf((float)n_in));
-  if (bias) matrix->bias = random_vector(random, n_out, 0, 0.3f);
+  matrix->weight = random_vector(fixture, random, n_out * n_in, 0, 1.3f / sqrtf((float)n_in));
+  if (bias) matrix->bias = random_vector(fixture, random, n_out, 0, 0.3f);
   return matrix;
 }
 
@@ -147,54 +148,58 @@ static void make_layer(struct decoder_fixture *fixture, struct test_random *rand
   const struct ommai_decoder_config *config = &fixture->decoder.config;
   struct ommai_decoder_layer *layer = &fixture->decoder.layers[index];
   int64_t n_experts = config->experts.router.n_experts, dense = ommai_decoder_dense_size(config, index);
-  layer->input_norm = random_vector(random, config->hidden_size, 1, 0.2f);
-  layer->post_norm = random_vector(random, config->hidden_size, 1, 0.2f);
-  if (config->branch_norms) layer->mixed_norm = random_vector(random, config->hidden_size, 1, 0.2f);
-  if (config->branch_norms) layer->ffn_norm = random_vector(random, config->hidden_size, 1, 0.2f);
-  if (config->qk_norm) layer->q_norm = random_vector(random, config->head_dim, 1, 0.2f);
-  if (config->qk_norm) layer->k_norm = random_vector(random, config->head_dim, 1, 0.2f);
+  layer->input_norm = random_vector(fixture, random, config->hidden_size, 1, 0.2f);
+  layer->post_norm = random_vector(fixture, random, config->hidden_size, 1, 0.2f);
+  if (config->branch_norms) layer->mixed_norm = random_vector(fixture, random, config->hidden_size, 1, 0.2f);
+  if (config->branch_norms) layer->ffn_norm = random_vector(fixture, random, config->hidden_size, 1, 0.2f);
+  if (config->qk_norm) layer->q_norm = random_vector(fixture, random, config->head_dim, 1, 0.2f);
+  if (config->qk_norm) layer->k_norm = random_vector(fixture, random, config->head_dim, 1, 0.2f);
   const struct ommai_linear_call qkv = ommai_decoder_call_qkv(config, index);
   layer->qkv = make_linear(fixture, random, qkv.y_stride, config->qkv_bias, qkv);
-  if (layer->mla_heads) layer->mla_norm = random_vector(random, config->mla.kv_rank, 1, 0.2f);
+  if (layer->mla_heads) layer->mla_norm = random_vector(fixture, random, config->mla.kv_rank, 1, 0.2f);
   if (layer->mla_heads) make_heads(fixture, random, layer->mla_heads);
   layer->o = make_linear(fixture, random, config->hidden_size, false, ommai_decoder_call_o(config, index));
   if (dense) make_dense(fixture, random, dense, &layer->dense);
   if (!config->layers[index].ffn->routed) return;
   layer->router = make_tile_linear(fixture, random, n_experts, ommai_decoder_call_router(config), OMMA_F32);
-  if (config->experts.router.score == OMMAI_ROUTER_SIGMOID) layer->router_bias = random_vector(random, n_experts, 0, 0.3f);
+  if (config->experts.router.score == OMMAI_ROUTER_SIGMOID)
+    layer->router_bias = random_vector(fixture, random, n_experts, 0, 0.3f);
   for (int64_t e = 0; e < n_experts; e++) {
     make_expert(fixture, random, &layer->experts[e]);
   }
 }
 
-void decoder_fixture_make(struct decoder_fixture *fixture, enum decoder_kind kind, enum omma_dtype dtype, int n_workers) {
+void decoder_fixture_make(struct decoder_fixture *fixture, enum decoder_kind kind, enum omma_dtype dtype, int n_workers,
+                          const struct omma_allocator *allocator) {
   struct test_random random = {(uint64_t)kind + 11};
   struct omma_error error;
   enum ommai_cpu_level level;
   memset(fixture, 0, sizeof *fixture);
+  fixture->allocator = allocator;
   struct ommai_decoder *decoder = &fixture->decoder;
   decoder->config = make_config(kind);
   decoder->dtype = decoder->kv_type = dtype;
   assert_ok(ommai_cpu_select(NULL, &level, &error), &error);
-  assert_ok(omma_attention_context_create(NULL, &fixture->context, &error), &error);
-  assert_ok(ommai_linear_context_create(level, n_workers, &ommai_default_allocator, &decoder->linear_context, &error), &error);
+  assert_ok(omma_attention_context_create(&(struct omma_attention_options){.allocator = allocator}, &fixture->context, &error),
+            &error);
+  assert_ok(ommai_linear_context_create(level, n_workers, allocator, &decoder->linear_context, &error), &error);
   decoder->attention = fixture->context;
   decoder->ops = ommai_row_ops(level);
   ommai_mrope_init(&decoder->mrope, ommai_decoder_rope_dim(&decoder->config), decoder->config.rope_theta,
                    &decoder->config.rope_scaling, decoder->config.mrope_section, false);
-  assert_ok(ommai_decoder_allocate(decoder, &ommai_default_allocator, &error), &error);
-  fixture->embedding = random_vector(&random, DECODER_VOCAB * DECODER_HIDDEN, 0, 1);
+  assert_ok(ommai_decoder_allocate(decoder, allocator, &error), &error);
+  fixture->embedding = random_vector(fixture, &random, DECODER_VOCAB * DECODER_HIDDEN, 0, 1);
   decoder->embedding = fixture->embedding;
   decoder->embedding_type = OMMA_F32;
   for (int64_t i = 0; i < decoder->config.n_layers; i++) make_layer(fixture, &random, i);
-  decoder->final_norm = random_vector(&random, DECODER_HIDDEN, 1, 0.2f);
+  decoder->final_norm = random_vector(fixture, &random, DECODER_HIDDEN, 1, 0.2f);
   const struct decoder_matrix *head = random_matrix(fixture, &random, DECODER_VOCAB, DECODER_HIDDEN, false);
   const struct ommai_linear_source source = {head->weight, OMMA_F32, DECODER_VOCAB, NULL, OMMA_F32, false, NULL, 0};
   decoder->lm_head = pack(fixture, &source, 1, DECODER_HIDDEN, dtype);
 }
 
 void decoder_fixture_free(struct decoder_fixture *fixture) {
-  const struct omma_allocator *allocator = &ommai_default_allocator;
+  const struct omma_allocator *allocator = fixture->allocator;
   ommai_decoder_free(&fixture->decoder, allocator);
   ommai_linear_context_destroy(fixture->decoder.linear_context);
   omma_attention_context_destroy(fixture->context);

@@ -30,12 +30,15 @@ struct decoder_matrix {
 struct decoder_fixture {
   struct ommai_decoder decoder;
   struct omma_attention_context *context;
+  const struct omma_allocator *allocator;
   float *embedding;
   struct decoder_matrix matrices[512]; /* in the order of making */
   int n_matrices;
 };
 
-void decoder_fixture_make(struct decoder_fixture *fixture, enum decoder_kind kind, enum omma_dtype dtype, int n_workers);
+/* The allocator must outlive the decoder. */
+void decoder_fixture_make(struct decoder_fixture *fixture, enum decoder_kind kind, enum omma_dtype dtype, int n_workers,
+                          const struct omma_allocator *allocator);
 void decoder_fixture_free(struct decoder_fixture *fixture);
 
 /* Logits [DECODER_VOCAB] of the last of n tokens, positions 0, 1, 2 ..., in double precision. */

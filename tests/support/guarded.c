@@ -40,3 +40,25 @@ void guarded_free(struct guarded *memory) {
   if (memory->map) munmap(memory->map, memory->map_size);
   memory->map = NULL;
 }
+
+/* The bytes of an allocation, up to where the next aligned one could begin. */
+static size_t aligned_size(size_t size) { return (size + 63) / 64 * 64; }
+
+static void *allocate(void *context, size_t size, size_t alignment) {
+  assert_true(alignment <= 64 && size < SIZE_MAX / 2);
+  struct guarded memory = guarded_new(aligned_size(size), context != NULL);
+  return memory.data;
+}
+
+static void release(void *context, void *pointer, size_t size) {
+  size_t page = page_size(), room = (aligned_size(size) + page - 1) / page * page;
+  struct guarded memory = {.data = pointer, .size = size, .map_size = room + 2 * page};
+  memory.map = memory.data - page - (context ? room - aligned_size(size) : 0);
+  guarded_check(&memory, "an allocation");
+  guarded_free(&memory);
+}
+
+struct omma_allocator guarded_allocator(bool at_end) {
+  static char any;
+  return (struct omma_allocator){at_end ? &any : NULL, allocate, release};
+}

@@ -2,6 +2,8 @@
  * ends the program. */
 #pragma once
 
+#include <omma/host.h>
+
 #include "support/test.h"
 
 struct guarded {
@@ -22,3 +24,8 @@ struct guarded guarded_untouchable(size_t size);
 void guarded_check(const struct guarded *memory, const char *name);
 
 void guarded_free(struct guarded *memory);
+
+/* Gives each allocation pages of its own, filled with ones: it ends at the page after, but for what
+ * makes its size a multiple of 64, or else begins at the page before. Releasing one fails the test
+ * where the room next to it was written. */
+struct omma_allocator guarded_allocator(bool at_end);

@@ -99,95 +99,102 @@ static const struct ommai_vision_config configs[FIXTURE_TOWERS] = {
                              .rope_theta = 10000,
                              .merger = {.layer_norm = true, .reduced_size = 40, .inner_size = 28}}};
 
-static float *random_vector(struct test_random *random, int64_t n, float mean, float spread) {
-  float *values = ommai_allocate(&ommai_default_allocator, (size_t)n, sizeof *values);
-  for (int64_t i = 0; i < n; i++) values[i] = mean + spread * test_random_normal(random);
+/* Of the tower that is being made. */
+struct maker {
+  struct test_random random;
+  const struct omma_allocator *allocator;
+};
+
+static float *random_vector(struct maker *maker, int64_t n, float mean, float spread) {
+  float *values = ommai_allocate(maker->allocator, (size_t)n, sizeof *values);
+  for (int64_t i = 0; i < n; i++) values[i] = mean + spread * test_random_normal(&maker->random);
   return values;
 }
 
-static void make_norm_of(struct test_random *random, enum ommai_vision_norm_kind kind, struct ommai_vision_norm *norm,
-                         int64_t n) {
-  norm->weight = random_vector(random, n, 1, 0.2f);
-  if (kind == OMMAI_VISION_LAYER_NORM) norm->bias = random_vector(random, n, 0, 0.2f);
+static void make_norm_of(struct maker *maker, enum ommai_vision_norm_kind kind, struct ommai_vision_norm *norm, int64_t n) {
+  norm->weight = random_vector(maker, n, 1, 0.2f);
+  if (kind == OMMAI_VISION_LAYER_NORM) norm->bias = random_vector(maker, n, 0, 0.2f);
 }
 
-static void make_norm(struct test_random *random, struct ommai_vision_norm *norm, const struct ommai_vision_config *config,
+static void make_norm(struct maker *maker, struct ommai_vision_norm *norm, const struct ommai_vision_config *config,
                       int64_t n) {
-  make_norm_of(random, config->norm, norm, n);
+  make_norm_of(maker, config->norm, norm, n);
 }
 
-static void make_linear(struct test_random *random, const struct ommai_vision_tower *tower, enum ommai_weight_format format,
+static void make_linear(struct maker *maker, const struct ommai_vision_tower *tower, enum ommai_weight_format format,
                         int64_t n_out, int64_t n_in, struct ommai_linear_call call, struct ommai_vision_linear *out) {
   struct omma_error error;
-  float *weight = random_vector(random, n_out * n_in, 0, 1.0f / sqrtf((float)n_in));
-  float *bias = random_vector(random, n_out, 0, 0.2f);
+  float *weight = random_vector(maker, n_out * n_in, 0, 1.0f / sqrtf((float)n_in));
+  float *bias = random_vector(maker, n_out, 0, 0.2f);
   const struct ommai_linear_source source = {
       .weight = weight, .type = OMMA_F32, .n_out = n_out, .bias = bias, .bias_type = OMMA_F32};
   const struct ommai_linear_spec spec = {.n_in = n_in, .format = format, .compute = tower->dtype};
   assert_ok(ommai_linear_create(tower->linear_context, &spec, &source, 1, NULL, &out->linear, &error), &error);
   assert_ok(ommai_linear_op_create(tower->linear_context, out->linear, &call, &out->op, &error), &error);
-  ommai_release(&ommai_default_allocator, weight, (size_t)(n_out * n_in), sizeof *weight);
-  ommai_release(&ommai_default_allocator, bias, (size_t)n_out, sizeof *bias);
+  ommai_release(maker->allocator, weight, (size_t)(n_out * n_in), sizeof *weight);
+  ommai_release(maker->allocator, bias, (size_t)n_out, sizeof *bias);
 }
 
-static void make_merger(struct test_random *random, const struct ommai_vision_tower *tower, enum ommai_weight_format format,
+static void make_merger(struct maker *maker, const struct ommai_vision_tower *tower, enum ommai_weight_format format,
                         bool norm_after_join, struct ommai_vision_merger *merger) {
   const struct ommai_vision_config *config = &tower->config;
   int64_t joined = config->hidden_size * ommai_vision_joined_patches(config);
   merger->norm_after_join = norm_after_join;
-  make_norm_of(random, config->merger.layer_norm ? OMMAI_VISION_LAYER_NORM : config->norm, &merger->norm,
+  make_norm_of(maker, config->merger.layer_norm ? OMMAI_VISION_LAYER_NORM : config->norm, &merger->norm,
                norm_after_join ? joined : config->hidden_size);
   int64_t width = ommai_vision_merger_width(config), inner = ommai_vision_merger_inner(config);
   if (config->merger.reduced_size) {
-    make_linear(random, tower, format, width, joined, ommai_vision_call_merger_reduce(config, tower->dtype), &merger->reduce);
+    make_linear(maker, tower, format, width, joined, ommai_vision_call_merger_reduce(config, tower->dtype), &merger->reduce);
   }
   if (config->merger.projected) {
-    make_linear(random, tower, format, width, width, ommai_vision_call_merger_project(config), &merger->project);
-    make_norm_of(random, OMMAI_VISION_LAYER_NORM, &merger->projected_norm, width);
+    make_linear(maker, tower, format, width, width, ommai_vision_call_merger_project(config), &merger->project);
+    make_norm_of(maker, OMMAI_VISION_LAYER_NORM, &merger->projected_norm, width);
   }
-  make_linear(random, tower, format, config->merger.gated ? 2 * inner : inner, width,
+  make_linear(maker, tower, format, config->merger.gated ? 2 * inner : inner, width,
               ommai_vision_call_merger_fc1(config, tower->dtype), &merger->fc1);
-  make_linear(random, tower, format, config->out_hidden_size, inner, ommai_vision_call_merger_fc2(config), &merger->fc2);
+  make_linear(maker, tower, format, config->out_hidden_size, inner, ommai_vision_call_merger_fc2(config), &merger->fc2);
 }
 
-void fixture_tower_make(struct fixture_tower *fixture, int kind, int type, int n_workers) {
-  struct test_random random = {11 + (uint64_t)kind};
+void fixture_tower_make(struct fixture_tower *fixture, int kind, int type, int n_workers,
+                        const struct omma_allocator *allocator) {
+  struct maker maker = {{11 + (uint64_t)kind}, allocator};
   struct omma_error error;
   struct omma_attention_context *attention;
   enum ommai_cpu_level level;
   enum omma_dtype dtype = type == FIXTURE_F32 ? OMMA_F32 : OMMA_BF16;
-  *fixture = (struct fixture_tower){.tower = {.config = configs[kind], .dtype = dtype}};
+  *fixture = (struct fixture_tower){.tower = {.config = configs[kind], .dtype = dtype}, .allocator = allocator};
   struct ommai_vision_tower *tower = &fixture->tower;
   const struct ommai_vision_config *config = &tower->config;
   enum ommai_weight_format format = ommai_linear_dense_format(dtype);
   int64_t h = config->hidden_size;
   assert_ok(ommai_cpu_select(NULL, &level, &error), &error);
-  assert_ok(omma_attention_context_create(NULL, &attention, &error), &error);
-  assert_ok(ommai_linear_context_create(level, n_workers, &ommai_default_allocator, &tower->linear_context, &error), &error);
+  assert_ok(omma_attention_context_create(&(struct omma_attention_options){.allocator = allocator}, &attention, &error),
+            &error);
+  assert_ok(ommai_linear_context_create(level, n_workers, allocator, &tower->linear_context, &error), &error);
   tower->attention = attention;
   tower->ops = ommai_row_ops(level);
-  tower->blocks = ommai_allocate(&ommai_default_allocator, (size_t)config->depth, sizeof *tower->blocks);
-  make_linear(&random, tower, format, h, ommai_vision_patch_dim(config), ommai_vision_call_patch_embed(config),
+  tower->blocks = ommai_allocate(allocator, (size_t)config->depth, sizeof *tower->blocks);
+  make_linear(&maker, tower, format, h, ommai_vision_patch_dim(config), ommai_vision_call_patch_embed(config),
               &tower->patch_embed);
   if (type == FIXTURE_INT8) format = OMMAI_FORMAT_INT8;
   if (config->positions) {
-    tower->position_table = random_vector(&random, config->position_rows * config->position_columns * h, 0, 1);
+    tower->position_table = random_vector(&maker, config->position_rows * config->position_columns * h, 0, 1);
   }
   for (int64_t i = 0; i < config->depth; i++) {
     struct ommai_vision_block *block = &tower->blocks[i];
-    make_norm(&random, &block->norm1, config, h);
-    make_norm(&random, &block->norm2, config, h);
-    if (config->qk_norm) block->q_norm = random_vector(&random, config->head_dim, 1, 0.2f);
-    if (config->qk_norm) block->k_norm = random_vector(&random, config->head_dim, 1, 0.2f);
-    make_linear(&random, tower, format, 3 * h, h, ommai_vision_call_qkv(config), &block->qkv);
-    make_linear(&random, tower, format, h, h, ommai_vision_call_proj(config), &block->proj);
-    make_linear(&random, tower, format, ommai_vision_fc1_width(config), h, ommai_vision_call_fc1(config, dtype), &block->fc1);
-    make_linear(&random, tower, format, h, config->intermediate_size, ommai_vision_call_fc2(config), &block->fc2);
+    make_norm(&maker, &block->norm1, config, h);
+    make_norm(&maker, &block->norm2, config, h);
+    if (config->qk_norm) block->q_norm = random_vector(&maker, config->head_dim, 1, 0.2f);
+    if (config->qk_norm) block->k_norm = random_vector(&maker, config->head_dim, 1, 0.2f);
+    make_linear(&maker, tower, format, 3 * h, h, ommai_vision_call_qkv(config), &block->qkv);
+    make_linear(&maker, tower, format, h, h, ommai_vision_call_proj(config), &block->proj);
+    make_linear(&maker, tower, format, ommai_vision_fc1_width(config), h, ommai_vision_call_fc1(config, dtype), &block->fc1);
+    make_linear(&maker, tower, format, h, config->intermediate_size, ommai_vision_call_fc2(config), &block->fc2);
   }
-  if (config->entry_norm) make_norm(&random, &tower->entry_norm, config, h);
-  if (config->final_norm) make_norm(&random, &tower->final_norm, config, h);
-  make_merger(&random, tower, format, false, &tower->merger);
-  for (int64_t j = 0; j < config->n_deepstack; j++) make_merger(&random, tower, format, true, &tower->deepstack[j]);
+  if (config->entry_norm) make_norm(&maker, &tower->entry_norm, config, h);
+  if (config->final_norm) make_norm(&maker, &tower->final_norm, config, h);
+  make_merger(&maker, tower, format, false, &tower->merger);
+  for (int64_t j = 0; j < config->n_deepstack; j++) make_merger(&maker, tower, format, true, &tower->deepstack[j]);
   fixture->patches = (struct ommai_patch_spec){(int32_t)config->patch_size,
                                                (int32_t)config->merge_size,
                                                (int32_t)config->temporal_patch_size,
@@ -198,7 +205,7 @@ void fixture_tower_make(struct fixture_tower *fixture, int kind, int type, int n
 void fixture_tower_free(struct fixture_tower *fixture) {
   struct ommai_linear_context *linear = fixture->tower.linear_context;
   struct omma_attention_context *attention = (struct omma_attention_context *)fixture->tower.attention;
-  ommai_vision_tower_free(&fixture->tower, &ommai_default_allocator);
+  ommai_vision_tower_free(&fixture->tower, fixture->allocator);
   ommai_linear_context_destroy(linear);
   omma_attention_context_destroy(attention);
 }

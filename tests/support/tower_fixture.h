@@ -21,13 +21,15 @@ enum {
 struct fixture_tower {
   struct ommai_vision_tower tower;
   struct ommai_patch_spec patches;
+  const struct omma_allocator *allocator;
 };
 
 /* What a tower computes in. */
 enum { FIXTURE_F32, FIXTURE_BF16, FIXTURE_INT8, FIXTURE_TYPES };
 
-/* For runs on at most n_workers workers. */
-void fixture_tower_make(struct fixture_tower *fixture, int kind, int type, int n_workers);
+/* For runs on at most n_workers workers. The allocator must outlive the tower. */
+void fixture_tower_make(struct fixture_tower *fixture, int kind, int type, int n_workers,
+                        const struct omma_allocator *allocator);
 void fixture_tower_free(struct fixture_tower *fixture);
 
 /* Inputs of a pass with random pixels, their outputs (NaN until written) and a workspace of exactly

@@ -12,7 +12,7 @@
 
 enum { N_TOKENS = 290, N_PAGES = 24, MAX_ROWS = 4, CONTEXT = 340, N_WORKERS = 3 };
 
-static const struct decoder_bench_sizes sizes = {N_PAGES, N_TOKENS, MAX_ROWS, CONTEXT};
+static const struct decoder_bench_sizes sizes = {N_PAGES, N_TOKENS, MAX_ROWS, CONTEXT, NULL};
 static struct decoder_fixture fixtures[2 * DECODER_KINDS]; /* of each kind f32, bf16 */
 static int32_t prompt[N_TOKENS + 1];
 
@@ -21,7 +21,7 @@ static int set_up(void **state) {
   struct test_random random = {5};
   for (int kind = 0; kind < DECODER_KINDS; kind++) {
     for (int type = OMMA_F32; type <= OMMA_BF16; type++) {
-      decoder_fixture_make(&fixtures[2 * kind + type], kind, (enum omma_dtype)type, N_WORKERS);
+      decoder_fixture_make(&fixtures[2 * kind + type], kind, (enum omma_dtype)type, N_WORKERS, &ommai_default_allocator);
     }
   }
   for (int i = 0; i <= N_TOKENS; i++) prompt[i] = (int32_t)test_random_range(&random, 0, DECODER_VOCAB - 1);

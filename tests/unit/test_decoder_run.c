@@ -10,7 +10,7 @@
 
 enum { N_TOKENS = 150, N_PAGES = 24, MAX_ROWS = 4, VOCAB = 544, HIDDEN = 64, CONTEXT = 200 };
 
-static const struct decoder_bench_sizes sizes = {N_PAGES, N_TOKENS, MAX_ROWS, CONTEXT};
+static const struct decoder_bench_sizes sizes = {N_PAGES, N_TOKENS, MAX_ROWS, CONTEXT, NULL};
 static struct omma_model *models[2]; /* f32, bf16 */
 static int32_t prompt[N_TOKENS];
 

@@ -120,7 +120,7 @@ static void gathered_experts_equal_the_naive_loop(void **state) {
   assert_ok(ommai_team_create(N_WORKERS, false, &ommai_default_allocator, &team, &error), &error);
   for (int kind = DECODER_MOE; kind <= DECODER_MLA; kind++) {
     for (int type = OMMA_F32; type <= OMMA_BF16; type++) {
-      decoder_fixture_make(&fixture, kind, (enum omma_dtype)type, N_WORKERS);
+      decoder_fixture_make(&fixture, kind, (enum omma_dtype)type, N_WORKERS, &ommai_default_allocator);
       for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         check(&fixture.decoder, counts[i], ommai_team_interface(team));
       decoder_fixture_free(&fixture);
