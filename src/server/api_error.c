@@ -29,6 +29,7 @@ static const struct {
         {"max_total_body_bytes",
          "The server is busy: it holds too many request bodies, and this one came more slowly than others."},
     [OMMAI_REFUSAL_CONNECTIONS] = {"max_connections", "The server is busy: too many connections are open."},
+    [OMMAI_REFUSAL_REPLIES] = {"unread_replies", "The server is busy: it holds too much of replies that are not read yet."},
 };
 
 const char *ommai_refusal_reason(enum ommai_refusal refusal) { return refusals[refusal].reason; }

@@ -88,7 +88,26 @@ static void resume(struct ommai_http_call *call) {
   MHD_resume_connection(call->mhd);
 }
 
+bool ommai_http_call_hold(struct ommai_http_call *call, size_t size) {
+  struct ommai_server *server = call->server;
+  size_t all = atomic_fetch_add(&server->pending_bytes, size) + size;
+  pthread_mutex_lock(&call->lock);
+  bool fits = all <= server->max_total_pending_bytes || call->pending_bytes + size <= FAIR_PENDING_BYTES;
+  if (fits) call->pending_bytes += size;
+  pthread_mutex_unlock(&call->lock);
+  if (!fits) atomic_fetch_sub(&server->pending_bytes, size);
+  return fits;
+}
+
 void ommai_http_call_reply(struct ommai_http_call *call, int status, const char *content_type, struct ommai_text *body) {
+  /* Small ones, that of a refusal among them, always have room. */
+  if (body->capacity > FAIR_PENDING_BYTES && !ommai_http_call_hold(call, body->capacity)) {
+    struct ommai_api_error error;
+    ommai_text_free(body);
+    ommai_api_refuse(&error, OMMAI_REFUSAL_REPLIES);
+    ommai_http_call_fail(call, &error);
+    return;
+  }
   pthread_mutex_lock(&call->lock);
   bool taken = !call->replied && !call->streaming;
   if (taken) {

@@ -106,8 +106,13 @@ void ommai_http_call_release(struct ommai_http_call *call);
 /* Frees the body and gives its bytes back to the server's budget. */
 void ommai_http_call_release_body(struct ommai_http_call *call);
 
-/* Gives the reply; takes over the content of `body`, which is empty afterwards. The first reply
- * wins and none follows a stream. content_type is a constant string. */
+/* Counts bytes that are kept for the call's reply, until it ends, among what clients have not read.
+ * False, and nothing is counted, where that is too much of all and the call's part is not small. */
+bool ommai_http_call_hold(struct ommai_http_call *call, size_t size);
+
+/* Gives the reply, or 503 where clients leave too much unread for a large one; takes over the
+ * content of `body`, which is empty afterwards. The first reply wins and none follows a stream.
+ * content_type is a constant string. */
 void ommai_http_call_reply(struct ommai_http_call *call, int status, const char *content_type, struct ommai_text *body);
 
 /* Notes why a request is cut off that has no end yet: "shutdown", "client_slow". The first cause is

@@ -190,7 +190,9 @@ static struct MHD_Response *make_reply_response(struct ommai_http_call *call) {
   struct MHD_Response *response =
       MHD_create_response_from_buffer(body->size, body->size ? body->data : (void *)"", MHD_RESPMEM_MUST_COPY);
   if (!response) return NULL;
-  if (body->size) add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, call->reply.content_type);
+  bool has_body = body->size > 0;
+  ommai_text_free(body);
+  if (has_body) add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, call->reply.content_type);
   if (call->reply.status == 401) add_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
   if (call->reply.status == 503 && call->route && call->route->needs_json) {
     add_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");

@@ -44,10 +44,11 @@ struct vector_answer {
   size_t n_freed;                      /* requests of the first places that are freed; the pump's */
 
   pthread_mutex_t lock;
-  size_t next, n_open; /* the first input that is not prepared; those with the engine */
-  bool pumping;        /* the pump runs or is queued */
-  bool failed, reported;   /* an input failed; the client knows */
+  size_t next, n_open;   /* the first input that is not prepared; those with the engine */
+  bool pumping;          /* the pump runs or is queued */
+  bool failed, reported; /* an input failed; the client knows */
   struct omma_error error;
+  bool too_much; /* there is, of replies that are not read */
 };
 
 static void free_answer(struct vector_answer *answer) {
@@ -99,6 +100,12 @@ static void on_vectors(void *context, const struct omma_vectors *vectors) {
   struct vector_answer *answer = place->answer;
   struct ommai_vector_result *result = &answer->results[place - answer->places];
   size_t n = (size_t)(vectors->n_rows * vectors->width);
+  if (!ommai_http_call_hold(answer->call, n * sizeof *result->values)) {
+    pthread_mutex_lock(&answer->lock);
+    answer->too_much = true;
+    pthread_mutex_unlock(&answer->lock);
+    return;
+  }
   result->values = ommai_allocate_uninitialised(answer->allocator, n, sizeof *result->values);
   if (!result->values) return;
   memcpy(result->values, vectors->values, n * sizeof *result->values);
@@ -168,6 +175,10 @@ static void tell(struct vector_answer *answer, const struct ommai_api_error *err
 static void tell_of_result(struct vector_answer *answer) {
   struct ommai_api_error error;
   ommai_api_fail_from(&error, &answer->error);
+  pthread_mutex_lock(&answer->lock);
+  bool too_much = answer->too_much;
+  pthread_mutex_unlock(&answer->lock);
+  if (too_much) ommai_api_refuse(&error, OMMAI_REFUSAL_REPLIES);
   if (error.status == 500) ommai_server_log(answer->call->server, "computing vectors", &answer->error);
   tell(answer, &error);
 }
@@ -230,8 +241,8 @@ static void give_up(struct vector_answer *answer, const struct ommai_api_error *
 static void prepare(struct vector_answer *answer, size_t index) {
   struct place *place = &answer->places[index];
   struct ommai_api_error error;
-  bool good = ommai_vector_input_prepare(answer->call, answer->root, &answer->fields, &answer->inputs, index, &place->request,
-                                         &error);
+  bool good =
+      ommai_vector_input_prepare(answer->call, answer->root, &answer->fields, &answer->inputs, index, &place->request, &error);
   if (good && !place->request) {
     give_up(answer, NULL);
   } else if (!good || !submit(answer, place, &error)) {
@@ -267,9 +278,9 @@ static bool fail_task(const struct ommai_server *server, bool scores, struct omm
   const struct omma_request_options options = {.kind = scores ? OMMA_REQUEST_SCORE : OMMA_REQUEST_EMBED};
   struct omma_request *request = NULL;
   struct omma_error cause = {0};
-  enum omma_status status =
-      scores ? omma_request_create_score(server->model, NULL, NULL, 0, NULL, 0, &options, &request, &cause)
-             : omma_request_create_embed(server->model, NULL, NULL, 0, &options, &request, &cause);
+  enum omma_status status = scores
+                                ? omma_request_create_score(server->model, NULL, NULL, 0, NULL, 0, &options, &request, &cause)
+                                : omma_request_create_embed(server->model, NULL, NULL, 0, &options, &request, &cause);
   omma_request_destroy(request);
   return status == OMMA_OK ? ommai_api_fail(error, 400, "model", "The model does not support this API.")
                            : ommai_api_fail_from(error, &cause);

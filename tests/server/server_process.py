@@ -96,11 +96,15 @@ class ServerProcess:
         fields.setdefault("messages", [{"role": "user", "content": content}])
         return self.send_post("/v1/chat/completions", {"stream": True, **fields}, timeout=timeout)
 
-    def send_post(self, path, fields, timeout=60, receive_buffer=None):
+    def send_post(self, path, fields, timeout=60, receive_buffer=None, segment=None):
+        """A socket with the request on its way. A small receive buffer and small segments keep what
+        the system takes of the answer, which nobody has read, at some 100 kB."""
         body = json.dumps(fields).encode()
         connection = socket.socket()
         if receive_buffer:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        if segment:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, segment)
         connection.settimeout(timeout)
         connection.connect(("127.0.0.1", self.port))
         head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"

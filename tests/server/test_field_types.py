@@ -34,6 +34,18 @@ BODIES = {
     "/v1/messages/count_tokens": MESSAGES, "/v1/completions": {"prompt": ["a", "b"], "max_tokens": 2, "logprobs": 1, "echo": False, "stop": "x"},
     "/tokenize": {**CHAT, "tools": [TOOL], "return_token_strs": True, "add_generation_prompt": True}, "/detokenize": {"tokens": [1, 2]},
     "/v1/embeddings": {"input": "x"}}
+VECTORS = {"encoding_format": "float", "embed_dtype": "float32", "endianness": "little", "use_activation": True, "priority": 1,
+           "truncate_prompt_tokens": 5, "truncation_side": "left", "cache_salt": "s", "request_id": "r", "model": "test-model"}
+CONTENT = {"content": [text_part("a"), image_part()]}
+RANKED = {"query": CONTENT, "documents": ["a", CONTENT], "top_n": 1, "max_tokens_per_query": 0, "max_tokens_per_doc": 0}
+SCORED = {"queries": ["a", "b"], "documents": ["a", CONTENT], "instruction": "i", "chat_template_kwargs": {"instruction": "i"}}
+BODIES_OF_VECTORS = {  # by the task of the model, enum omma_model_task
+    2: {"/v1/embeddings": {"input": ["a", "b"], "dimensions": 4, "instruction": "i", **VECTORS},
+        "/pooling": {"input": [[1, 2], [3]], "task": "embed", **VECTORS}, "/score": SCORED, "/v2/rerank": RANKED},
+    3: {"/score": {**SCORED, **VECTORS}, "/v1/score": {"text_1": CONTENT, "text_2": [CONTENT, "b"]},
+        "/rerank": {**RANKED, **VECTORS}, "/pooling": {"input": "a", "task": "classify", **VECTORS}}}
+CONVERSATIONS = {"/v1/embeddings": {"messages": [CHAT["messages"][:2], CHAT["messages"][:1]], "chat_template_kwargs": {"instruction": "i"}},
+                 "/pooling": {"input": [CONTENT, CONTENT], "use_activation": False}}
 PROMPT = {"prompt": "a", "return_token_strs": False}  # the other body of /tokenize
 HUGE = "x" * 200_000
 # Texts of JSON: what a client writes in a field's place.
@@ -79,11 +91,11 @@ def put(body, at, text, twice=False):
     return json.dumps(body).replace(MARK, text)
 
 
-def all_damages():
+def all_damages(bodies):
     """(path, place, text, twice) of every place that a body has, and of every word as a field."""
     names = words()
-    assert {"tools", "messages", "temperature", "response_format"} <= set(names)
-    for path, whole in [*BODIES.items(), ("/tokenize", PROMPT)]:
+    assert {"tools", "messages", "temperature", "response_format", "documents", "top_n"} <= set(names)
+    for path, whole in bodies:
         fields = [at for at in places(whole)] + [(name,) for name in names if name not in whole]
         for at in fields:
             for text in VALUES:
@@ -92,13 +104,12 @@ def all_damages():
             yield path, whole, at, "[1]", True
 
 
-@pytest.mark.real_too
-def test_no_type_of_any_field_is_a_failure_of_the_server(server, pytestconfig):
+def send_damaged(server, bodies, full):
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
-    damages = list(all_damages())
+    damages = list(all_damages(bodies))
     random.Random(seed).shuffle(damages)
-    end = time.monotonic() + (MANY_SECONDS if pytestconfig.getoption("--full") else FEW_SECONDS)
+    end = time.monotonic() + (MANY_SECONDS if full else FEW_SECONDS)
     connection, seen, sent = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60), set(), 0
     for path, whole, at, text, twice in damages:
         if time.monotonic() > end:
@@ -114,6 +125,21 @@ def test_no_type_of_any_field_is_a_failure_of_the_server(server, pytestconfig):
     print(f"{sent} of {len(damages)} requests")
     assert {200, 400} <= seen and sent > 100
     assert server.get("/health").status == 200
+
+
+@pytest.mark.real_too
+def test_no_type_of_any_field_is_a_failure_of_the_server(server, pytestconfig):
+    send_damaged(server, [*BODIES.items(), ("/tokenize", PROMPT)], pytestconfig.getoption("--full"))
+
+
+@pytest.mark.parametrize("task", BODIES_OF_VECTORS)
+def test_nor_is_one_of_a_request_for_vectors(start, pytestconfig, task):
+    """Every body is good as it stands."""
+    server = start(task=task)
+    bodies = [*BODIES_OF_VECTORS[task].items(), *(CONVERSATIONS.items() if task == 2 else ())]
+    for path, body in bodies:
+        assert server.post(path, body).status == 200, (path, server.post(path, body).body)
+    send_damaged(server, bodies, pytestconfig.getoption("--full"))
 
 
 @pytest.mark.real_too

@@ -57,7 +57,50 @@ IN_SOURCES = {
     "the reply about a document": ("src/server/ocr.c", "MAX_REPLY_BYTES", MIB),
     "images fetched by http(s)": ("src/server/server.c", "DEFAULT_IMAGE_BYTES", MIB),
     "streamed events that a client does not read": ("src/server/server.c", "DEFAULT_PENDING_BYTES", MIB),
-    "those that all clients do not read": ("src/server/server.c", "DEFAULT_TOTAL_PENDING_BYTES", 1 << 30)}
+    "those that all clients do not read": ("src/server/server.c", "DEFAULT_TOTAL_PENDING_BYTES", 1 << 30),
+    "inputs of a request for vectors": ("src/server/vector_inputs.h", "OMMAI_MAX_VECTOR_INPUTS", 1)}
+# Every other number of the page: the words around it, where it stands in the sources or tests, and
+# what one of the sources' unit is in the page's. The first group is the number.
+NUMBERS = [
+    (r"at less than (1 KiB) a second", "src/server/server.c", r"DEFAULT_BODY_RATE (\d+)", 1),
+    (r"over any (\d+) seconds", "src/server/server.c", r"DEFAULT_RATE_WINDOW_MS (\d+)", 1e-3),
+    (r"(8) of the largest", "src/server/server.c", r"DEFAULT_BODIES (\d+)", 1),
+    (r"and (32) more for health checks", "src/server/server_state.h", r"OMMAI_CHECK_CONNECTIONS (\d+)", 1),
+    (r"counted in steps of (10) ns", "include/omma/omma.h", r"steps of (10) ns", 1),
+    (r"or (0\.2) ms; harder ones", "src/engine/mask_worker.h", r"MASK_SHORT_STEP_WORK INT64_C\((\d+)\)", 1e-5),
+    (r"end their request after about (5) s", "src/engine/mask_worker.h", r"MASK_MAX_WORK INT64_C\((\d+)\)", 1e-8),
+    (r"64 MiB each, (10) s for all of a request", "src/server/server.c", r"DEFAULT_MEDIA_MS (\d+)", 1e-3),
+    (r"of address space; (60) s", "src/server/server.c", r"RENDER_SECONDS (\d+)", 1),
+    (r"whole replies of more than (64 KiB)", "src/server/http_call.c", r"FAIR_PENDING_BYTES \(\(size_t\)(\d+) << 10", 1024),
+    (r"a request is cancelled that has more than (64 KiB) of them", "src/server/http_call.c",
+     r"FAIR_PENDING_BYTES \(\(size_t\)(\d+) << 10", 1024),
+    (r"; (64) of them are with the engine at a time", "src/server/http_call.h", r"OMMAI_MAX_ENGINE_REQUESTS (\d+)", 1),
+    (r"at a time, (32) where there are images", "src/server/vector_answer.c", r"MAX_OPEN_WITH_MEDIA (\d+)", 1),
+    (r"than the server itself needs \((129)\)", "src/cli/open_files.c", r"OTHER_FILES (\d+)", 129 / 128),
+    (r"with a body of (64 KiB) at most", "src/server/connection.c", r"SMALL_BODY_BYTES \((\d+) << 10", 1024),
+    (r"compares the (512) that were opened last", "src/server/connection.c", r"MAX_COMPARED (\d+)", 1),
+    (r"fetched or read: (256 MiB) for each of", "src/server/chat_media.c", r"MAX_FILE_BYTES \(INT64_C\((\d+)\) << 20", MIB),
+    (r"later requests, which give way \| ([\d,]+ MiB)", "src/cli/serving.c", r"MAX_RESIZED_BYTES \(\(int64_t\)(\d+) << 30", 1 << 30),
+    (r"mixed requests from (\d+) clients", "tests/server/test_soak.py", r"CONCURRENCY = (\d+)", 1),
+    (r"memory by at most 1 % \((2 MiB)", "tests/server/test_soak.py", r"SLACK = (\d+) << 20", MIB),
+    (r"\| (100) requests \| 1,000", "tests/server/test_soak.py", r"FEW, MANY = (\d+)", 2),
+    (r"\| 100 requests \| (1,000),", "tests/server/test_soak.py", r"FEW, MANY = \d+, (\d+)", 2),
+    (r"\| (33) directories", "tests/cli/test_mutated_checkpoints.py", r"FEW, MANY = (\d+)", 1),
+    (r"\| (2,000) of both", "tests/cli/test_mutated_checkpoints.py", r"FEW, MANY = \d+, (\d+)", 1),
+    (r"\| (8) places of each kind", "tests/server/test_failed_calls.py", r"FEW, MANY = (\d+)", 8 / 6),
+    (r"(6) of them in requests", "tests/server/test_failed_calls.py", r"FEW, MANY = (\d+)", 1),
+    (r"\| (333) \|", "tests/server/test_failed_calls.py", r"FEW, MANY = \d+, (\d+)", 333 / 250),
+    (r"\| (100) images at once", "tests/server/test_image_flood.py", r"N_IMAGES, N_DAMAGED, BUDGET = (\d+)", 1),
+    (r"room for (4), and", "tests/server/test_image_flood.py", r"BUDGET = \d+, \d+, (\d+)", 1),
+    (r"and (10) damaged ones", "tests/server/test_image_flood.py", r"BUDGET = \d+, (\d+)", 1),
+    (r"\| (16) places", "tests/cli/test_failed_calls.py", r'"chat": (\d+)', 1),
+    (r"\| (1,200) \|", "tests/cli/test_failed_calls.py", r"\}, (\d+)", 1)]
+# Numbers that are no limits: names, versions, statuses (their tests are in the page's list), and
+# what the tests of this file compute or try.
+NAMES = [r"IPv[46]", r"`/v1/ocr`", r"/64\b", r"HTTP/1\.[1x]", r"HTTP 1\.1", r"x86-64", r"Debian 12", r"BLAKE2b", r"256-bit", r"base64", r"openat2", r"kernels before 5\.6",
+         r"FORTIFY_SOURCE=2", r"vLLM [\d.]+", r"2\^64", r"%00", r"`(?:44, 44|-5|\+44)`", r"\b0\.9\b", r"\b1\.0\b(?=[ ;] ?refuses|;| refuses)", r"`--[^`]*`",
+         r"\((?:\d{3}(?:, )?)+\)", r"status(?:es)? (?:code )?(?:of )?\d{3}", r"get (?:status )?\d{3}", r"from [\d.]+ GiB to [\d.]+"]
+FLOWING = " ".join(PAGE.split())
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +142,68 @@ def test_every_row_is_tried_or_compared():
     for what in LIMITS:
         known = [words for words in [*IN_HELP, *IN_SOURCES, *others] if what.startswith(words)]
         assert known and known[0] in here, what
+
+
+@pytest.mark.parametrize("words, file, constant, unit", NUMBERS, ids=[words for words, *_ in NUMBERS])
+def test_numbers_of_the_prose(words, file, constant, unit):
+    (said,) = re.findall(words, FLOWING)
+    (found,) = set(re.findall(rf"(?m)^.*{constant}", (ROOT / file).read_text()))
+    print(f"{words}: {said}; {file}: {int(found) * unit}")
+    assert number(said) == pytest.approx(int(found) * unit)
+
+
+def test_every_number_has_its_test():
+    """Of the page without what is tried, compared or a name no digit is left. Of a row of the
+    limits the first number counts, unless all of it is tried."""
+    left = list(FLOWING)
+
+    def cross_out(begin, end):
+        left[begin:end] = " " * (end - begin)
+
+    for what, row in LIMITS.items():
+        begin = FLOWING.index(" | ".join(row))
+        end = begin + len(" | ".join(row))
+        if not what.startswith(("JSON of a request", "images; videos", "all bodies being received")):
+            begin, end = (end - len(row[2]) + at for at in re.search(r"[\d,.]*\d|$", row[2]).span())
+        cross_out(begin, end)
+    for row in table("The worst memory by default"):
+        begin = FLOWING.index(" | ".join(row))
+        cross_out(begin, begin + len(" | ".join(row)))
+    for words in [*(words for words, *_ in NUMBERS), *NAMES]:
+        for found in re.finditer(words, FLOWING):
+            cross_out(*found.span())
+    places = [at for at, letter in enumerate(left) if letter.isdigit()]
+    assert not places, "\n".join(FLOWING[max(0, at - 60):at + 30] for at in places)
+
+
+def test_a_quarter_of_a_second_is_young():
+    assert "In the first quarter of a second" in FLOWING
+    assert "#define YOUNG_NS (SECOND_NS / 4)" in (ROOT / "src/server/connection.c").read_text()
+
+
+@pytest.mark.real_only
+def test_rows_of_the_worst_memory(help_text, kind):
+    """Each from the limits that it names."""
+    def row(words):
+        (bytes_,) = [bytes_ for what, bytes_ in WORST.items() if what.startswith(words)]
+        return bytes_
+
+    connections = number(limit("open connections"))
+    assert row("connections") == (connections + 32) * number(limit("a head, in bytes"))
+    assert row("bodies") == 2 * number(limit("all bodies being received")[len("8 of the largest: "):])
+    for words, option, more in [("decoding of images", "max-decode-bytes", 0), ("encoded images", "encoder-cache-bytes", 0),
+                                ("compiled forms", "max-grammar-bytes", 128 * MIB)]:
+        assert row(words) == number(default_of(help_text, option)) + more, words
+    assert row("streams and replies") == number(limit("those that all clients do not read")) + connections * 65536
+    assert row("requests that wait") == number(limit("requests that wait for the engine")) + connections * 16384
+    assert row("image files") == 2 * 256 * MIB
+    small = {option: number(size) for option, size in re.findall(r"--(\S+) (\d+M?)\b", FLOWING.split("choose smaller limits")[1].split("reduce")[0])}
+    reduced = ((small["max-connections"] + 32) * number(limit("a head, in bytes")) + 2 * small["max-total-body-bytes"] + small["max-decode-bytes"]
+               + small["encoder-cache-bytes"] + number(limit("those that all clients do not read")) + small["max-connections"] * 65536
+               + small["max-queued-bytes"] + small["max-connections"] * 16384)
+    before = sum(map(row, ("connections", "bodies", "decoding", "encoded", "streams", "requests that wait")))
+    print(f"the small machine: {before / (1 << 30):.2f} GiB to {reduced / (1 << 30):.2f}")
+    assert f"from {before / (1 << 30):.1f} GiB to {reduced / (1 << 30):.1f}." in FLOWING
 
 
 def test_open_connections(server):

@@ -324,3 +324,21 @@ def test_it_is_the_rate_that_ends_a_slow_reader(start):
             other.recv(1)
             time.sleep(0.05)
         assert in_engine(free) == 1
+
+
+def test_replies_that_are_not_read_share_a_budget(start):
+    """Whole replies of some megabytes: those beyond the budget get 503, and when the others are
+    read or given up, there is room again."""
+    server = start(max_total_pending_bytes=16 << 20)
+    large = {"max_tokens": 4000, "messages": [{"role": "user", "content": "[[tokens=4000]] [[size=1000]] one"}]}
+    readers = [server.send_post(CHAT, large, receive_buffer=4096, segment=536) for _ in range(8)]
+    statuses = [status(reader) for reader in readers]
+    print(f"statuses {statuses}, {resident_bytes(server) >> 20} MiB")
+    assert sorted(set(statuses)) == [200, 503] and statuses.count(200) <= 4
+    assert server.chat("[[tokens=5]]").status == 200
+    reply = server.post(CHAT, large)
+    assert reply.status == 503 and "not read" in reply.error["message"] and reply.headers["Retry-After"] == "1"
+    assert 'reason="unread_replies"} ' in server.get("/metrics").body.decode()
+    for reader in readers:
+        reader.close()
+    wait_for(lambda: server.post(CHAT, large).status == 200, "room for a reply")

@@ -84,7 +84,7 @@ def test_encodings(embedder):
     for dtype, code in [("float32", "f"), ("float16", "e")]:
         for order, mark in [("little", "<"), ("big", ">"), ("native", "<")]:
             coded = vector(embedder, "ab", encoding_format="base64", embed_dtype=dtype, endianness=order)[0]
-            assert struct.unpack(f"{mark}8{code}", base64.b64decode(coded)) == tuple(text.astype(np.dtype(code)).tolist())
+            assert struct.unpack(f"{mark}16{code}", base64.b64decode(coded)) == tuple(text.astype(np.dtype(code)).tolist())
     body = embedder.post("/v1/embeddings", {"input": ["ab", "ab"], "encoding_format": "bytes_only"})
     assert body.headers["Content-Type"] == "application/octet-stream"
     assert (np.frombuffer(body.body, "<f4") == np.concatenate([text, text])).all()
@@ -191,7 +191,7 @@ def test_scores_of_a_model_of_vectors(embedder):
     ({"input": "a", "model": "other"}, "model"), ({"input": "a", "encoding_format": "bytes"}, "encoding_format"),
     ({"input": "a", "encoding_format": "hex"}, "encoding_format"), ({"input": "a", "embed_dtype": "fp8_e4m3"}, "embed_dtype"),
     ({"input": "a", "endianness": "middle"}, "endianness"), ({"input": "a", "dimensions": 0}, "dimensions"),
-    ({"input": "a", "dimensions": 9}, "dimensions"), ({"input": "a", "dimensions": "x"}, "dimensions"),
+    ({"input": "a", "dimensions": 17}, "dimensions"), ({"input": "a", "dimensions": "x"}, "dimensions"),
     ({"input": "a", "normalize": True}, "normalize"), ({"input": "a", "padding": "max_length"}, "padding"),
     ({"input": "a", "chat_template": "x"}, "chat_template"), ({"input": "a", "truncate_prompt_tokens": 5000}, "truncate_prompt_tokens"),
     ({"input": "a", "truncate_prompt_tokens": -2}, "truncate_prompt_tokens"), ({"input": "a", "truncation_side": "up"}, "truncation_side"),
@@ -261,6 +261,18 @@ def test_a_failure_is_the_answer_of_all(embedder):
     assert reply.status == 500 and "secret" not in reply.body.decode()
     reply = embedder.post("/v1/embeddings", {"input": ["a"] * 100 + ["[[refuse=2]]"] + ["b"] * 100})
     assert reply.status >= 400 and vector(embedder, "a")
+
+
+def test_vectors_wait_in_the_budget_of_replies(pytestconfig, kind):
+    """Those of a request that would exceed it are given up before all are computed."""
+    process = fake_server(pytestconfig, task=EMBED, max_total_pending_bytes=100000)
+    for fields in ({}, {"encoding_format": "bytes_only"}):
+        reply = process.post("/v1/embeddings", {"input": ["a"] * 2048, **fields})
+        assert reply.status == 503 and "not read" in reply.error["message"] and reply.headers["Retry-After"] == "1", reply.body
+    assert len(vector(process, ["a"] * 200)) == 200
+    process.stop()
+    check_output(process)
+    assert process.counters()["stop"] < 2 * 2048 + 200
 
 
 def test_a_client_that_leaves(pytestconfig, kind):
