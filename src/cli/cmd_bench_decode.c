@@ -154,15 +154,21 @@ static int make_contexts(struct bench *bench) {
   return code;
 }
 
-/* With room for keys and values of the longest prompt and its answer, however large. */
+/* With room for keys and values of the longest prompt and its answer, however large, and for what
+ * does not grow with them, of which an engine keeps some copies. */
 static int create_engine(struct bench *bench) {
+  enum { COPIES = 16 };
   struct omma_error error;
-  struct omma_text_cost cost;
+  struct omma_text_cost one, two;
   struct omma_engine_options options = {
       .max_sequences = bench->values->batch, .no_prefix_cache = bench->values->batch == 1, .slice_percent = 90};
-  if (omma_model_text_cost(bench->model, 1, &cost, &error) != OMMA_OK) return ommai_failed_call(&error);
-  options.kv_cache_bytes =
-      bench->values->batch * cost.step_kv_bytes * ommai_round_up(bench->info.max_model_len, OMMA_ATTENTION_PAGE_TOKENS);
+  if (omma_model_text_cost(bench->model, 1, &one, &error) != OMMA_OK ||
+      omma_model_text_cost(bench->model, 2, &two, &error) != OMMA_OK) {
+    return ommai_failed_call(&error);
+  }
+  int64_t token = two.step_kv_bytes - one.step_kv_bytes, kept = one.step_kv_bytes - token;
+  int64_t positions = ommai_round_up(bench->info.max_model_len, OMMA_ATTENTION_PAGE_TOKENS);
+  options.kv_cache_bytes = bench->values->batch * (token * positions + kept * COPIES);
   if (omma_engine_create(bench->model, &options, &bench->engine, &error) != OMMA_OK) return ommai_failed_call(&error);
   return OMMAI_EXIT_DONE;
 }
