@@ -2,7 +2,7 @@
 # Runs the level amx on a CPU without AMX: builds with C code in place of its instructions
 # (tests/amx/README.md) and runs at that level the tests of kernels, linear layers, attention, of
 # towers and decoders cut in every way, of the engine's batches, and of the golden models. Arguments
-# go to ctest. Takes about twenty minutes of one core.
+# go to ctest. Takes about two minutes of processor time once it is built.
 set -eu
 cd "$(dirname "$0")/.."
 case "${1:-}" in

@@ -3,7 +3,7 @@
  * Two paths read the same packed copy: tiles of up to 128 rows (encoders, prefill), and few rows
  * (decoding). In both, the bits of a row depend on the row and the layer alone: not on the number
  * of rows, the row's place, the worker, or what else runs. With our own kernels the two paths give
- * the same bits; where oneDNN computes tiles in bf16 (AMX, ARM) they do not.
+ * the same bits; where AMX or, on ARM, oneDNN computes tiles in bf16 they do not.
  *
  * How a computation in f32 rounds: x is f32, W is f32 or bf16, which is exact in f32; each sum is
  * one chain over k.

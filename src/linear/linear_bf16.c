@@ -1,11 +1,11 @@
-/* Layers in bf16 by own kernels, on CPUs with bf16 products but those whose matrix units oneDNN
- * knows (linear_bf16_onednn.c).
+/* Layers in bf16 by own kernels, on x86-64 CPUs with bf16 products.
  *
  *   for each panel of 64 outputs: y [n_rows][64] = x W^T + b (kernels/bf16_tile.h), x as it lies
  *   with an activation, or where a panel has fewer outputs: sums [n_rows][64] in between, then row
  *   operations
  *
- * A panel's bits are those of the few-row kernels, at any number of rows. */
+ * A panel's bits do not depend on the number of rows, and but at level amx are those of the few-row
+ * kernels. */
 #include "base/checked.h"
 #include "kernels/dtype.h"
 #include "linear/linear_objects.h"

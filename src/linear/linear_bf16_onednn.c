@@ -1,4 +1,4 @@
-/* Layers in bf16 where oneDNN has the fastest products, with AMX and on other architectures: its
+/* Layers in bf16 where oneDNN has the only products, on 64-bit ARM: its
  * own for tiles of rows, ours for few rows. oneDNN's fast code wants rows without gaps: others go
  * through copies. */
 #include <string.h>

@@ -94,6 +94,8 @@ static dnnl_status_t make(dnnl_status_t (*call)(void *), void *context) {
   return has_reserve(RESERVE_BYTES) ? ommai_onednn_guarded(call, context) : dnnl_out_of_memory;
 }
 
+bool ommai_onednn_in_build(void) { return true; }
+
 /* ---- engine ---------------------------------------------------------------------------------- */
 
 static void limit_level(struct ommai_onednn *onednn, enum ommai_cpu_level level) {

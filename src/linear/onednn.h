@@ -17,6 +17,9 @@ struct ommai_onednn;         /* engine, one stream per worker */
 struct ommai_onednn_operand; /* weights and bias of one layer */
 struct ommai_onednn_matmul;  /* one primitive, memory objects per worker */
 
+/* Whether this build has oneDNN at all. */
+bool ommai_onednn_in_build(void);
+
 /* Opens oneDNN for workers 0 .. n_workers - 1. Where `level` is below the machine's best, oneDNN is
  * set so; that works only before its first use in the process (see ommai_onednn_describe).
  * Errors: MEMORY, INTERNAL. */
