@@ -75,7 +75,7 @@ test-onednn3: packages test-packages ## test the linear layers and the golden mo
 	@tools/test_onednn3.sh
 
 .PHONY: test-clients
-test-clients: release ## real clients (openai, anthropic, litellm, langchain-openai, llm, prometheus_client, mineru-vl-utils, one generated from /openapi.json), from PyPI into build/venv-clients
+test-clients: release ## real clients (openai, anthropic, cohere, litellm, langchain, llama-index, llm, prometheus_client, mineru-vl-utils, one generated from /openapi.json), from PyPI into build/venv-clients
 	@tools/test_clients.sh
 
 .PHONY: test-wheel

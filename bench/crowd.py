@@ -4,7 +4,8 @@
 Every request has an image that no server has seen, a short question and an answer of a fixed
 length. Prints, for each round and server, the seconds until the last answer, requests and tokens a
 second, and with --stream the mean time to the first token and for each after it; in the end the
-ratio of each server's best round to the first server's.
+ratio of each server's best round to the first server's. With --embed the requests are for vectors
+of the image and the question instead; then it prints prompt tokens a second.
 
     omma serve DIR --port 8000 & vllm serve DIR --port 8001 &
     bench/crowd.py --base-url http://127.0.0.1:8000 --base-url http://127.0.0.1:8001 --requests 8 --tokens 64
@@ -22,6 +23,8 @@ import time
 
 from same_image import Server, base_url, make_image, positive, size_of
 
+INSTRUCTION = "Represent the user's input."  # the beginning that all requests for vectors share
+
 
 class Request(threading.Thread):
     """One request, sent after a delay. Its times are seconds of time.monotonic()."""
@@ -32,8 +35,12 @@ class Request(threading.Thread):
         content: list[dict] = [{"type": "text", "text": question}]
         if arguments.size:
             content.insert(0, {"type": "image_url", "image_url": {"url": make_image(*arguments.size)}})
-        self.body = {"model": server.model, "messages": [{"role": "user", "content": content}], "max_tokens": arguments.tokens,
-                     "temperature": 0, "ignore_eos": True, "stream": self.stream}
+        self.path = "/v1/embeddings" if arguments.embed else "/v1/chat/completions"
+        self.body: dict = {"model": server.model, "messages": [{"role": "user", "content": content}]}
+        if arguments.embed:
+            self.body["messages"].insert(0, {"role": "system", "content": INSTRUCTION})
+        else:
+            self.body |= {"max_tokens": arguments.tokens, "temperature": 0, "ignore_eos": True, "stream": self.stream}
         self.start_time = self.first = self.end = 0.0
         self.n_tokens = 0
         self.failure = ""
@@ -54,24 +61,31 @@ class Request(threading.Thread):
         time.sleep(self.delay)
         self.start_time = time.monotonic()
         try:
-            with self.server.open("/v1/chat/completions", self.body) as reply:
+            with self.server.open(self.path, self.body) as reply:
                 if self.stream:
                     self.read_stream(reply)
                 else:
-                    self.n_tokens = json.load(reply)["usage"]["completion_tokens"]
+                    usage = json.load(reply)["usage"]
+                    self.n_tokens = usage["completion_tokens"] or usage["prompt_tokens"]
         except (OSError, ValueError, KeyError) as error:
             self.failure = str(error)
         self.end = time.monotonic()
 
 
-def run_round(server: Server, arguments, seed: int) -> float:
-    """The seconds of one round. Questions and delays are the same for each server."""
+def make_requests(server: Server, arguments, seed: int) -> list[Request]:
+    """Those of one round. Questions and delays are the same for each server."""
     source = random.Random(seed)
     requests, delay = [], 0.0
     for _ in range(arguments.requests):
         question = "".join(source.choice("abcdefghij ") for _ in range(32))
         requests.append(Request(server, arguments, question, delay))
         delay += source.expovariate(arguments.rate) if arguments.rate else 0.0
+    return requests
+
+
+def run_round(server: Server, arguments, seed: int) -> float:
+    """The seconds that it takes."""
+    requests = make_requests(server, arguments, seed)
     for request in requests:
         request.start()
     for request in requests:
@@ -97,12 +111,15 @@ def main() -> None:
     parser.add_argument("--requests", type=positive, default=8)
     parser.add_argument("--size", type=lambda text: None if text == "none" else size_of(text), default=(448, 448),
                         help="WIDTHxHEIGHT of the images, or none (448x448)")
+    parser.add_argument("--embed", action="store_true", help="ask for vectors")
     parser.add_argument("--tokens", type=positive, default=64, help="of each answer (64)")
     parser.add_argument("--rate", type=float, default=0.0, help="requests a second, at random times (all at once)")
     parser.add_argument("--stream", action="store_true", help="read the answers as they come")
     parser.add_argument("--rounds", type=positive, default=2)
     parser.add_argument("--timeout", type=float, default=3600.0)
     arguments = parser.parse_args()
+    if arguments.embed and arguments.stream:
+        parser.error("--stream: vectors do not come in streams")
     servers = []
     for url in arguments.base_url or ["http://127.0.0.1:8000"]:
         arguments.base_url = url

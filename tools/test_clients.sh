@@ -1,8 +1,8 @@
 #!/bin/sh
-# Real clients (openai, anthropic, litellm, langchain-openai, llm, prometheus_client,
-# mineru-vl-utils, one generated from /openapi.json) against the server with the demo model. They
-# come from PyPI into build/venv-clients, in the versions of tests/requirements-clients.txt;
-# arguments go to pytest.
+# Real clients (openai, anthropic, cohere, litellm, langchain, llama-index, llm, prometheus_client,
+# mineru-vl-utils, one generated from /openapi.json) against the server with the demo model, and for
+# vectors and scores with small random ones. They come from PyPI into build/venv-clients, in the
+# versions of tests/requirements-clients.txt; arguments go to pytest.
 set -u
 cd "$(dirname "$0")/.." || exit
 environment=build/venv-clients

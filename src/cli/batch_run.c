@@ -29,13 +29,8 @@ struct run {
 
 static void show_progress(struct run *run) {
   const struct ommai_batch_counts *counts = run->counts;
-  int64_t now = counts->n_answered + counts->n_failed, done = now + counts->n_earlier, total = run->job->n_lines;
-  double seconds = ommai_clock_seconds() - run->started, rate = (double)now / (seconds > 0 ? seconds : 1);
-  char left[32] = "";
-  if (now) snprintf(left, sizeof left, ", %.0f s left", (double)(total - done) / rate);
-  snprintf(run->progress.details, sizeof run->progress.details, "%" PRId64 "/%" PRId64 ", %" PRId64 " failed, %.2f/s%s", done,
-           total, counts->n_failed, rate, left);
-  ommai_progress_update(&run->progress, done, total);
+  int64_t done = counts->n_answered + counts->n_failed + counts->n_earlier;
+  ommai_progress_count(&run->progress, done, counts->n_earlier, counts->n_failed, run->job->n_lines);
 }
 
 /* Writes what came of a request and drops it. */

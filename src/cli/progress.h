@@ -23,8 +23,14 @@ void ommai_progress_begin(struct ommai_progress *progress, const char *stage);
 void ommai_progress_begin_long(struct ommai_progress *progress, const char *stage);
 
 /* Draws, at most some times a second. An omma_progress callback: `context` is the struct
- * ommai_progress. Not thread-safe: calls must not overlap. */
+ * ommai_progress. A `total` below 0 is not known: no share is shown. Not thread-safe: calls must
+ * not overlap. */
 void ommai_progress_update(void *context, int64_t done, int64_t total);
+
+/* The same of things that are counted: the details are their number, how many of them failed, how
+ * many were done in a second and how long the rest takes. `done` includes the `earlier` ones, which
+ * took no time. */
+void ommai_progress_count(struct ommai_progress *progress, int64_t done, int64_t earlier, int64_t n_failed, int64_t total);
 
 /* Wipes the line. */
 void ommai_progress_end(struct ommai_progress *progress);

@@ -28,7 +28,7 @@ struct run {
 static int take(void *context, const float *values, int64_t n, const struct omma_error *error) {
   struct run *run = context;
   struct ommai_vector_job *job = run->job;
-  int64_t index = run->n_done++, count = ommai_vector_items_count(&run->items);
+  int64_t index = run->n_done++;
   int code = OMMAI_EXIT_DONE;
   if (!values) {
     job->n_failed++;
@@ -36,9 +36,7 @@ static int take(void *context, const float *values, int64_t n, const struct omma
   }
   if (run->file.file) code = ommai_vector_file_add(&run->file, values, n, error->message);
   if (code == OMMAI_EXIT_DONE && values && job->take) code = job->take(job->context, index, values[0]);
-  snprintf(run->progress.details, sizeof run->progress.details, count < 0 ? "%lld inputs" : "input %lld of %lld",
-           (long long)run->n_done, (long long)count);
-  ommai_progress_update(&run->progress, run->n_done, count < 0 ? run->items.n : count);
+  ommai_progress_count(&run->progress, run->n_done, 0, job->n_failed, ommai_vector_items_count(&run->items));
   return code;
 }
 
@@ -107,7 +105,7 @@ int ommai_vector_job_run(struct ommai_vector_job *job, const struct ommai_string
   common.known_image_bytes = -1;
   int code = ommai_common_take_model_of(job->command, OMMAI_FURTHER_FILES, &run.items.images, &common);
   job->images = run.items.images;
-  if (code == OMMAI_EXIT_DONE && ommai_vector_items_count(&run.items) == 0) {
+  if (code == OMMAI_EXIT_DONE && !ommai_vector_items_exist(&run.items)) {
     code = ommai_usage_error("%s: nothing to do: name images, --text or --input", job->command);
   }
   if (code == OMMAI_EXIT_DONE && values->output) code = ommai_vector_file_open(values->output, !job->take, &run.file);

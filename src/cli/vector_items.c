@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/diagnostics.h"
@@ -11,8 +12,15 @@
 
 enum { MAX_LINE = 64 << 20 };
 
+bool ommai_vector_items_exist(const struct ommai_vector_items *items) {
+  return items->file || items->images.count + items->texts.count > 0;
+}
+
 int64_t ommai_vector_items_count(const struct ommai_vector_items *items) {
-  return items->file ? -1 : (int64_t)(items->images.count + items->texts.count);
+  const int64_t named = (int64_t)(items->images.count + items->texts.count), read = items->lines.end;
+  if (!items->file) return named;
+  if (!items->size || !read) return -1;
+  return named + (int64_t)((double)(items->n - named) * (double)items->size / (double)read);
 }
 
 void ommai_vector_item_release(struct ommai_vector_item *item) {
@@ -128,6 +136,8 @@ static bool open_file(struct ommai_vector_items *items) {
     ommai_failed("%s: %s", items->file, strerror(errno));
     return false;
   }
+  struct stat status;
+  if (fstat(file, &status) == 0 && S_ISREG(status.st_mode)) items->size = status.st_size;
   items->lines = (struct ommai_text_lines){.file = file, .limit = MAX_LINE};
   items->opened = true;
   return true;

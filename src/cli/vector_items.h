@@ -19,6 +19,7 @@ struct ommai_vector_items {
   int64_t n;        /* inputs so far */
   struct ommai_text_lines lines;
   bool opened;
+  int64_t size; /* of the file; 0: a pipe */
 };
 
 /* An input. Strings live until the next one; release in every case. */
@@ -33,7 +34,11 @@ struct ommai_vector_item {
   json_t *line;
 };
 
-/* How many there are; -1: not known, as a file is not read before its time. */
+/* Whether there may be any. */
+bool ommai_vector_items_exist(const struct ommai_vector_items *items);
+
+/* How many there are. As a file is not read before its time, it is guessed from the length of the
+ * lines so far; -1: of a pipe, not known. */
 int64_t ommai_vector_items_count(const struct ommai_vector_items *items);
 
 enum ommai_vector_next { OMMAI_VECTOR_ITEM, OMMAI_VECTOR_BAD_ITEM, OMMAI_VECTOR_END, OMMAI_VECTOR_FAILED };

@@ -5,14 +5,16 @@
 
 #include "base/allocator.h"
 #include "base/error.h"
+#include "families/family.h"
 #include "families/vector_rules.h"
 
 static enum omma_status find_token(const struct omma_request *request, const char *word, int32_t *token,
                                    struct omma_error *error) {
   const struct omma_model *model = request->model;
   if (model->tokenizer && ommai_tokenizer_find(model->tokenizer, word, token)) return OMMA_OK;
-  return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "model", "%s: no token is \"%s\", whose logit a score is read off",
-                          model->directory, word);
+  return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "model",
+                          "%s: no token is \"%s\", whose logit a score is read off; %s models have it", model->directory, word,
+                          ommai_vector_model_name(OMMA_TASK_SCORE));
 }
 
 enum omma_status ommai_request_set_vectors(struct omma_request *request, const struct omma_request_options *options,

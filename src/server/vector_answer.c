@@ -12,6 +12,7 @@
 #include "base/allocator.h"
 #include "base/clock.h"
 #include "server/server_state.h"
+#include "server/vector_prepare.h"
 #include "server/vector_reply.h"
 
 /* Inputs of a request that are with the engine: fewer where they have images, whose pixels take

@@ -1,9 +1,7 @@
-/* The inputs of a request for vectors or scores, and how each becomes a request of the engine. */
+/* The inputs of a request for vectors or scores. */
 #pragma once
 
 #include "server/vector_fields.h"
-
-struct ommai_http_call;
 
 /* As many as OpenAI's interface takes; of a score, queries and documents together. */
 #define OMMAI_MAX_VECTOR_INPUTS 2048
@@ -41,9 +39,3 @@ bool ommai_vector_inputs_read(const struct ommai_server *server, const json_t *r
                               const struct ommai_vector_fields *fields, struct ommai_vector_inputs *inputs,
                               struct ommai_api_error *error);
 void ommai_vector_inputs_free(struct ommai_vector_inputs *inputs);
-
-/* Makes the request of input `index`: tokenizes, loads and resizes images. When the client leaves
- * meanwhile, true may be returned with *request NULL. False with *error filled. */
-bool ommai_vector_input_prepare(struct ommai_http_call *call, const json_t *root, const struct ommai_vector_fields *fields,
-                                const struct ommai_vector_inputs *inputs, size_t index, struct omma_request **request,
-                                struct ommai_api_error *error);

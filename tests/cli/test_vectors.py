@@ -1,8 +1,13 @@
 """omma embed and omma rerank against what the official computation gives (tests/data/vectors)."""
 
 import json
+import os
 import pathlib
+import pty
+import re
+import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -115,6 +120,47 @@ def test_what_fails_is_named(omma, embedder, tmp_path):
     assert np.isnan(vectors[1:7]).all() and (vectors[0] == vectors[7]).all() and np.isfinite(vectors[0]).all()
 
 
+def test_memory_does_not_grow_with_the_inputs(omma, embedder, images):
+    """800 images of 190 KB each when decoded come through a pipe. Their files do not differ, which
+    nothing here makes use of; 3 MiB are far from what keeping anything of them would take."""
+    if omma.is_instrumented():
+        pytest.skip("a sanitizer keeps memory of its own")
+    line = json.dumps({"image": str(images / "harbour_301x211.jpg")}).encode() + b"\n"
+    words = [omma.path, "embed", str(embedder), "--input", "-", "--output", "-", "--max-pixels", "4096"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        feeder = threading.Thread(target=lambda: process.stdin.write(line * 900))
+        feeder.start()
+        peaks = {}
+        for row in range(800):
+            assert b"embedding" in process.stdout.readline()
+            if row in (150, 799):
+                status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+                peaks[row] = int(re.search(r"VmHWM:\s+(\d+)", status).group(1)) / 1024
+        process.kill()
+        feeder.join()
+    assert peaks[799] < peaks[150] + 3, peaks
+
+
+def test_progress(omma, embedder, tmp_path):
+    """Of a file, whose lines are not counted before, and of a pipe, whose end nobody knows."""
+    source, count = tmp_path / "in.jsonl", 300
+    source.write_text('"a dog that runs"\n' * count)
+    for words in (["--input", str(source)], ["--input", "-"]):
+        leader, follower = pty.openpty()
+        done = subprocess.run([omma.path, "embed", str(embedder), *words, "--output", str(tmp_path / "a.npy"), "--max-num-seqs", "1"],
+                              input=source.read_bytes(), stderr=follower, check=False)
+        os.close(follower)
+        shown = os.read(leader, 1 << 20).decode().split("\r")
+        os.close(leader)
+        assert done.returncode == 0
+        # Nothing is drawn in the first 0.3 s.
+        for line in [line for line in shown if line.startswith("embed") and "0 failed" in line]:
+            if words[1] == "-":
+                assert re.fullmatch(r"embed  [\d.]+ s  \d+, 0 failed, [\d.]+/s\x1b\[K", line), line
+            else:
+                assert re.fullmatch(rf"embed \[[#.]+\] +\d+ %  [\d.]+ s  \d+/{count}, 0 failed, [\d.]+/s, \d+ s left\x1b\[K", line), line
+
+
 def test_ranking(omma, reranker, images):
     words = ["--query", "a dog", "--text", "first", "--text", "second", images / "tile_64x64.png"]
     done = omma("rerank", reranker, *words)
@@ -136,7 +182,7 @@ def test_refusals(omma, embedder, reranker, model, tmp_path):
         (["rerank", reranker, "--text", "x"], 2, b"--query or --query-image is missing"),
         (["embed", embedder, "--input", tmp_path / "none.jsonl", "--output", output], 1, b"No such file"),
         (["embed", model.replace("qwen3_vl_tied", "kimi_vl"), "--text", "x", "--output", output], 1, b"these types do: qwen3_vl"),
-        (["rerank", model, "--query", "x", "--text", "x"], 1, b'no token is "yes"'),
+        (["rerank", model, "--query", "x", "--text", "x"], 1, b'no token is "yes", whose logit a score is read off; Qwen3-VL-Reranker models'),
     ]:
         done = omma(*words)
         assert done.returncode == code and message in done.stderr, (words, done.stderr)

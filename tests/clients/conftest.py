@@ -8,7 +8,8 @@ import sys
 import pytest
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(REPOSITORY / "tests" / "server"))
+sys.path[:0] = [str(REPOSITORY / "tests" / folder) for folder in ("server", "support")]
+import vector_cases  # noqa: E402
 from server_process import ServerProcess, check_output  # noqa: E402
 
 # Clients that would ask other machines for prices or tell them of their use.
@@ -19,24 +20,39 @@ def pytest_addoption(parser):
     parser.addoption("--omma", required=True, help="the program to test")
 
 
-def serve(config, *options):
-    process = ServerProcess([config.getoption("--omma"), "serve", str(REPOSITORY / "models" / "demo"), "--host", "127.0.0.1", "--port", "0",
-                             "--served-model-name", "demo", "org/demo", *map(str, options)])
+def serve(config, model, *options):
+    process = ServerProcess([config.getoption("--omma"), "serve", str(model), "--host", "127.0.0.1", "--port", "0", *map(str, options)])
     yield process
     process.stop()
     check_output(process)
 
 
+DEMO = (REPOSITORY / "models" / "demo", "--served-model-name", "demo", "org/demo")
+
+
 @pytest.fixture(scope="session")
 def server(request):
-    yield from serve(request.config)
+    yield from serve(request.config, *DEMO)
 
 
 @pytest.fixture(scope="session")
 def tool_server(request):
     """With a chat template that has tools."""
-    yield from serve(request.config, "--chat-template", REPOSITORY / "tests/data/chat/templates/qwen3_vl_instruct.jinja", "--enable-auto-tool-choice",
-                     "--tool-call-parser", "hermes")
+    yield from serve(request.config, *DEMO, "--chat-template", REPOSITORY / "tests/data/chat/templates/qwen3_vl_instruct.jinja",
+                     "--enable-auto-tool-choice", "--tool-call-parser", "hermes")
+
+
+@pytest.fixture(scope="session")
+def embedder(request, tmp_path_factory):
+    """A model of vectors."""
+    model = vector_cases.make_model(tmp_path_factory.mktemp("models") / "Tiny-Embedding")
+    yield from serve(request.config, model, "--served-model-name", "vectors")
+
+
+@pytest.fixture(scope="session")
+def reranker(request, tmp_path_factory):
+    model = vector_cases.make_model(tmp_path_factory.mktemp("models") / "Tiny-Reranker")
+    yield from serve(request.config, model, "--served-model-name", "scores")
 
 
 @pytest.fixture(scope="session")

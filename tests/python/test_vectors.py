@@ -97,12 +97,15 @@ def test_scores_and_their_order(reranker, cases):
 
 
 def test_what_a_model_cannot_do_is_its_line(embedder):
-    with pytest.raises(BadRequest, match="."):
+    with pytest.raises(BadRequest, match="Instruct"):
         embedder.chat("a")
     with pytest.raises(ValueError, match="'color'"):
         embedder.embed({"color": "red"})
     with pytest.raises(TypeError, match="int"):
         embedder.embed([3])
-    with Model(DEMO) as demo, pytest.raises(BadRequest):
-        demo.embed("a")
+    with Model(DEMO) as demo:
+        with pytest.raises(BadRequest, match="-Embedding models"):
+            demo.embed("a")
+        with pytest.raises(BadRequest, match="-Reranker models"):
+            demo.rerank("a", ["b"])
     assert ommatidia.__version__

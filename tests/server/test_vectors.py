@@ -5,6 +5,7 @@ that leave; and what vLLM answers to the same requests with the same weights
 import base64
 import json
 import pathlib
+import re
 import struct
 import sys
 import time
@@ -341,18 +342,37 @@ def test_keys(pytestconfig, kind):
     check_output(process)
 
 
+def metrics(server):
+    """The sum of each name's values."""
+    values = {}
+    for line in server.get("/metrics").body.decode().splitlines():
+        if line and line[0] != "#":
+            name, value = line.rsplit(" ", 1)
+            values[name.split("{")[0]] = values.get(name.split("{")[0], 0) + float(value)
+    return values
+
+
 def test_metrics(pytestconfig, kind):
     """Each input counts as vLLM counts it: a request that ended by itself, and its tokens."""
     process = fake_server(pytestconfig, task=EMBED)
     vector(process, ["abc", "de"])
-    text = process.get("/metrics").body.decode()
-    values = {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line and line[0] != "#"}
+    values = metrics(process)
+    assert values["vllm:e2e_request_latency_seconds_count"] == 2 and values["vllm:request_prompt_tokens_sum"] == 5
+    assert re.search(r'^http_requests_total\{.*"/v1/embeddings"', process.get("/metrics").body.decode(), re.MULTILINE)
+    process.stop()
+    check_output(process)
 
-    def total(name):
-        return sum(value for key, value in values.items() if key.split("{")[0] == name)
 
-    assert total("vllm:e2e_request_latency_seconds_count") == 2 and total("vllm:request_prompt_tokens_sum") == 5
-    assert any(key.startswith("http_requests_total") and '"/v1/embeddings"' in key for key in values)
+def test_inputs_of_several_requests_are_computed_together(pytestconfig, kind):
+    """64 of each request: more than a server that generates has slots for by default."""
+    process = fake_server(pytestconfig, task=EMBED)
+    connections = [process.send_post("/v1/embeddings", {"input": ["[[first_ms=2000]]"] * 100}) for _ in range(2)]
+    end, most = time.monotonic() + 10, 0
+    while most < 128 and time.monotonic() < end:
+        most = max(most, metrics(process)["vllm:num_requests_running"])
+    assert most == 128
+    for connection in connections:
+        connection.close()
     process.stop()
     check_output(process)
 
@@ -440,3 +460,27 @@ def test_vllm_answers_the_same(real, task, name):
         assert reply.json["usage"]["prompt_tokens"] == wanted["reply"]["usage"]["prompt_tokens"] - 1 == 2047
     else:
         compare(name, reply, wanted, 1e-4)
+
+
+def test_an_instruction_is_computed_once(real):
+    """What the prompts of a request begin with alike comes from the prefix cache: whole pages of 64
+    tokens."""
+    server, instruction = real("embed"), "Find what shows the same as this does, whatever words or colours it comes with, and nothing that does not. " * 2
+    before = metrics(server)["vllm:prefix_cache_hits_total"]
+    vectors = vector(server, [f"number {i}" for i in range(20)], instruction=instruction)
+    assert metrics(server)["vllm:prefix_cache_hits_total"] == before + 19 * 64
+    [alone] = vector(server, "number 7", instruction=instruction, cache_salt="other")
+    assert alone == vectors[7]
+
+
+def test_a_query_s_image_is_computed_once(real):
+    server = real("score")
+    before = metrics(server)
+    body = {"query": {"content": [image_part(), text_part("like this")]}, "documents": ["a", "b", "c", "d", "e"]}
+    scores = server.post("/v1/rerank", body).json["results"]
+    after = metrics(server)
+    assert after["omma:encoder_images_total"] == before["omma:encoder_images_total"] + 1
+    assert after["vllm:prefix_cache_hits_total"] >= before["vllm:prefix_cache_hits_total"] + 4 * 64
+    for result in scores:
+        alone = server.post("/v1/rerank", {**body, "documents": [result["document"]["text"]], "cache_salt": "other"}).json["results"]
+        assert alone[0]["relevance_score"] == result["relevance_score"]
