@@ -27,6 +27,16 @@ def test_a_round_of_each_server(start, words):
 
 
 @pytest.mark.real_only
+def test_vectors(start):
+    url = f"http://127.0.0.1:{start(runner='pooling').port}"
+    command = [sys.executable, "-B", PROGRAM, "--base-url", url, "--embed", "--requests", "3", "--size", "96x64", "--rounds", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    [(requests, tokens)] = re.findall(r" (\S+) requests/s +(\S+) tokens/s", done.stdout)
+    assert float(tokens) > 3 * float(requests)
+
+
+@pytest.mark.real_only
 def test_a_failed_request_ends_it(start):
     command = [sys.executable, "-B", PROGRAM, "--base-url", f"http://127.0.0.1:{start().port}", "--model", "nosuch", "--requests", "2",
                "--size", "none", "--rounds", "1"]
