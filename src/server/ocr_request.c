@@ -80,6 +80,10 @@ static bool read_own(const struct ommai_server *server, const json_t *root, stru
   return request->recipe || ommai_api_fail(error, 400, "ommatidia", "ommatidia.recipe: \"%.64s\" is not known.", recipe);
 }
 
+bool ommai_ocr_is_served(const struct ommai_server *server) {
+  return server->readers && server->limit_images > 0 && !server->info.encoder_only && server->info.task == OMMA_TASK_GENERATE;
+}
+
 bool ommai_ocr_request_read(const struct ommai_server *server, const json_t *root, struct ommai_ocr_request *request,
                             struct ommai_api_error *error) {
   *request = (struct ommai_ocr_request){.image_limit = INT64_MAX, .include_blocks = true};

@@ -29,6 +29,9 @@ struct ommai_ocr_request {
   bool page_images;
 };
 
+/* Whether the server reads documents, which its list of models says as Mistral's does. */
+bool ommai_ocr_is_served(const struct ommai_server *server);
+
 /* Reads and checks all fields. False with *error filled. */
 bool ommai_ocr_request_read(const struct ommai_server *server, const json_t *root, struct ommai_ocr_request *request,
                             struct ommai_api_error *error);

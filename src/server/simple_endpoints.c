@@ -6,6 +6,7 @@
 #include "server/endpoints.h"
 #include "server/http_call.h"
 #include "server/kv_publisher.h"
+#include "server/ocr_request.h"
 #include "server/process_metrics.h"
 #include "server/server_state.h"
 
@@ -97,6 +98,7 @@ static void add_model(struct ommai_text *body, const struct ommai_server *server
       "\"allow_fine_tuning\":false,\"organization\":\"*\",\"group\":null,\"is_blocking\":false}],\"chat_template\":");
   add_chat_template(body, &server->info);
   if (server->info.encoder_only) add_encoder(body, &server->info);
+  if (ommai_ocr_is_served(server)) ommai_text_add(body, ",\"capabilities\":{\"ocr\":true}");
   ommai_text_add(body, "}");
 }
 

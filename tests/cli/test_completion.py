@@ -13,7 +13,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMANDS = ["chat", "run", "serve", "batch", "read", "encode", "embed", "rerank", "preprocess", "tokenize", "detokenize", "plan", "info",
-            "verify", "bench attention", "bench encoder", "bench decode", "bench serve"]
+            "verify", "bench attention", "bench encoder", "bench decode", "bench read",
+            "bench serve"]
 
 
 def offered(omma, *words):

@@ -23,6 +23,7 @@ from server_process import ServerProcess, check_output, make_command  # noqa: E4
 def pytest_addoption(parser):
     parser.addoption("--omma", required=True, help="the program")
     parser.addoption("--fake", required=True, help="the server over the scripted engine")
+    parser.addoption("--screenshots", help="a folder for images of what is shown, to be looked at")
     parser.addoption("--model", default=str(ROOT / "models" / "demo"), help="the model that is asked")
 
 

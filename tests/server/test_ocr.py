@@ -178,6 +178,12 @@ def test_addresses_are_those_of_images(reader):
         assert reply.status == 400 and said in reply.error["message"] and "passwd" not in reply.error["message"].replace(url, "")
 
 
+def test_the_list_of_models_says_so(reader, start, answers):
+    assert reader.get("/v1/models").json["data"][0]["capabilities"] == {"ocr": True}
+    for options in ({"max_documents": -1}, {"images": -1}, {"task": 2}):
+        assert "capabilities" not in start(model=answers, **options).get("/v1/models").json["data"][0]
+
+
 def test_a_server_that_reads_none(start, answers):
     reply = ask(start(model=answers, max_documents=-1))
     assert reply.status == 400 and "reads no documents" in reply.error["message"]

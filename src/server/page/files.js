@@ -33,6 +33,7 @@ async function addFiles(files) {
   for (const file of [...files]) {
     const name = file.name || "image";
     try {
+      if (canRead && await file.slice(0, 5).text() === "%PDF-") { readDocument(file, name); continue; }
       const why = await whyRefused(file);
       if (why) refused.push(name + " was not added: " + why); else pending.push(await imageOf(file, name));
     } catch (error) {  // a folder, or a file that was removed meanwhile

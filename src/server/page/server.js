@@ -7,7 +7,7 @@ async function messageOf(response) {
 }
 // Browsers report every failure below HTTP as a TypeError of a few words.
 const inWords = error => error instanceof TypeError ? "The server cannot be reached. Is it still running, and this device still on its network?" : error.message;
-let unlocked = null;
+let unlocked = null, canRead = false;  // whether the server reads documents
 function askForKey(wrong) {
   $("lock-error").hidden = !wrong;
   $("lock-error").textContent = wrong ? "The server does not know this key." : "";
@@ -44,6 +44,8 @@ async function loadModel() {
     $("model").textContent = model.id + " · " + model.max_model_len.toLocaleString("en") + " tokens";
     $("model").title = $("model").textContent;
     contextSize = model.max_model_len;
+    if (model.capabilities?.ocr && !canRead) offerReading();
+    canRead = Boolean(model.capabilities?.ocr);
   } catch (error) {
     $("model").textContent = inWords(error);
   }
