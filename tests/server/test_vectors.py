@@ -308,8 +308,11 @@ def test_the_server_stops_with_inputs_under_way(pytestconfig, kind):
 
 def test_a_full_queue(pytestconfig, kind):
     process = fake_server(pytestconfig, task=EMBED, queue_limit=4)
-    reply = process.post("/v1/embeddings", {"input": ["[[first_ms=300]]"] * 30})
+    reply = process.post("/v1/embeddings", {"input": ["[[first_ms=2000]]"] * 30})
     assert reply.status == 503 and reply.headers["Retry-After"], reply.body
+    end = time.monotonic() + 10  # the others leave the queue a little later
+    while metrics(process)["vllm:num_requests_running"] and time.monotonic() < end:
+        time.sleep(0.02)
     assert vector(process, ["a", "b"])
     process.stop()
     check_output(process)
