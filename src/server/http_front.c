@@ -23,6 +23,7 @@
 /* Buffers for headers, body pieces and events, per connection. */
 #define CONNECTION_MEMORY (128 * 1024)
 #define EVENT_BLOCK (32 * 1024)
+#define LARGE_BODY_BYTES ((size_t)64 << 10)
 /* Of a refused body that is read to its end, so that the client gets to read our answer. */
 #define MAX_DISCARDED_BYTES (64u << 20)
 
@@ -259,6 +260,7 @@ static void dispatch(struct ommai_http_call *call) {
   call->active = true;
   call->job.run = ommai_route_run;
   call->job.client = ommai_connection_client(call->connection);
+  call->job.large = call->body.size > LARGE_BODY_BYTES;
   ommai_http_call_retain(call);
   omma_engine_get_stats(server->engine, &stats);
   if (ommai_job_queue_push(server->jobs, &call->job, stats.n_waiting)) return;

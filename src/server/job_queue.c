@@ -178,7 +178,7 @@ bool ommai_job_queue_push(struct ommai_job_queue *queue, struct ommai_job *job, 
   pthread_mutex_lock(&queue->lock);
   bool accepted = queue->limit == 0 || queue->n_waiting < queue->limit - n_others;
   if (accepted) {
-    append(&queue->normal, job);
+    append(job->large ? &queue->media : &queue->normal, job);
     queue->n_waiting++;
     pthread_cond_broadcast(&queue->filled);
   }

@@ -11,6 +11,7 @@ struct ommai_job {
   struct ommai_job *next;
   void (*run)(struct ommai_job *job);
   uint64_t client; /* whose it is: clients that differ take turns at grammars */
+  bool large;      /* begins with much to read: leaves a worker to the others, as media do */
   int64_t turn;    /* the queue's */
 };
 

@@ -74,6 +74,7 @@ NUMBERS = [
     (r"whole replies of more than (64 KiB)", "src/server/http_call.c", r"FAIR_PENDING_BYTES \(\(size_t\)(\d+) << 10", 1024),
     (r"a request is cancelled that has more than (64 KiB) of them", "src/server/http_call.c",
      r"FAIR_PENDING_BYTES \(\(size_t\)(\d+) << 10", 1024),
+    (r"bodies of more than (64 KiB), or images", "src/server/http_front.c", r"LARGE_BODY_BYTES \(\(size_t\)(\d+) << 10", 1024),
     (r"; (64) of them are with the engine at a time", "src/server/http_call.h", r"OMMAI_MAX_ENGINE_REQUESTS (\d+)", 1),
     (r"at a time, (32) where there are images", "src/server/vector_answer.c", r"MAX_OPEN_WITH_MEDIA (\d+)", 1),
     (r"than the server itself needs \((129)\)", "src/cli/open_files.c", r"OTHER_FILES (\d+)", 129 / 128),
@@ -138,7 +139,7 @@ def test_constants_are_those_of_the_sources(words):
 def test_every_row_is_tried_or_compared():
     here = pathlib.Path(__file__).read_text()
     others = {"requests that wait, for a worker", "images; videos", "an image's area", "prompt and answer", "all bodies", "open connections of one client", "JSON of a request",
-              "a head, in bytes"}
+              "a head, in bytes", "workers that read bodies"}
     for what in LIMITS:
         known = [words for words in [*IN_HELP, *IN_SOURCES, *others] if what.startswith(words)]
         assert known and known[0] in here, what
