@@ -207,6 +207,9 @@ struct omma_model_info {
   enum omma_model_task task; /* neither AUTO nor POOLING */
   /* The largest prompt of a vector or score, which longer ones are cut to. 0: another task. */
   int64_t max_input_tokens;
+  /* Late interaction: the width of the vector that each token of an input has; then
+   * omma_request_create_embed works with any task but SCORE. 0: there are none. */
+  int64_t token_vector_width;
 };
 OMMA_API void omma_model_get_info(const struct omma_model *model, struct omma_model_info *info);
 

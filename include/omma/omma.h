@@ -315,7 +315,10 @@ struct omma_request_options {
   int64_t dimensions;
   /* Not 0: a vector is not divided by its length, and a score is the difference of two logits. */
   int64_t raw_vectors;
-  int64_t reserved[6]; /* 0: room for members to come, so that `sampling` keeps its place */
+  /* Not 0: what is embedded is searched, it does not search. Models with a vector for each token
+   * write a text that searches differently. */
+  int64_t is_document;
+  int64_t reserved[5]; /* 0: room for members to come, so that `sampling` keeps its place */
   /* Its struct_size has no effect here. */
   struct omma_sampling sampling;
 };

@@ -13,8 +13,9 @@
 extern "C" {
 #endif
 
-/* EMBED: one row, of length 1 unless raw_vectors is set. SCORE: one row of width 1, from 0 to 1
- * unless raw_vectors is set. */
+/* EMBED: one row, or one for each token of the prompt (omma_model_info.token_vector_width), of
+ * length 1 unless raw_vectors is set. SCORE: one row of width 1, from 0 to 1 unless raw_vectors is
+ * set. */
 struct omma_vectors {
   int64_t n_rows, width;
   const float *values; /* [n_rows, width] */
@@ -22,11 +23,12 @@ struct omma_vectors {
 
 /* Prepares a request for the vector of an input: videos, then images, then texts of `parts`;
  * nothing at all has a vector too. instruction: what the vector is for; NULL or empty: the model's
- * own. A prompt longer than options->truncation.n_tokens (0: the model's limit for inputs, or what
- * the context holds) keeps its special tokens, its images and the first of its other tokens. Of the
+ * own. Where each token has a vector, the input is one text or one image, without instruction. A
+ * prompt longer than options->truncation.n_tokens (0: the model's limit for inputs, or what the
+ * context holds) keeps its special tokens, its images and the first of its other tokens. Of the
  * options, `kind` and those of chats and sampling have no effect. Errors: UNSUPPORTED (field
- * "model": the model's task is another), ARGUMENT (field "dimensions"), and those of
- * omma_request_create. */
+ * "model": the model's task is another; "instruction", "dimensions" or "messages": vectors of
+ * tokens), ARGUMENT (field "dimensions"), and those of omma_request_create. */
 OMMA_API enum omma_status omma_request_create_embed(const struct omma_model *model, const char *instruction,
                                                     const struct omma_part *parts, size_t n_parts,
                                                     const struct omma_request_options *options, struct omma_request **request,
@@ -37,6 +39,11 @@ OMMA_API enum omma_status omma_request_create_score(const struct omma_model *mod
                                                     const struct omma_part *document, size_t n_document,
                                                     const struct omma_request_options *options, struct omma_request **request,
                                                     struct omma_error *error);
+
+/* The score of a document for a query, whose tokens have vectors: the sum over the query's rows of
+ * the largest product with one of the document's, in double and in order; NaN where their widths
+ * differ. */
+OMMA_API double omma_vectors_max_sim(const struct omma_vectors *query, const struct omma_vectors *document);
 
 #ifdef __cplusplus
 }

@@ -8,7 +8,7 @@ depend by one bit on its neighbours, its place, the strides or the number of thr
 from ._answers import Answer, BadRequest, Logprob, Piece, Ranked, RequestError, RequestFailed, ToolCall, Usage
 from ._attention import attention
 from ._info import info, self_test
-from ._model import AsyncStream, Model, Stream
+from ._model import AsyncStream, Model, Stream, max_sim
 from ._segmentation import Segmentation
 from ._teams import get_num_threads, set_num_threads
 from ._tower import Tower
@@ -34,6 +34,7 @@ __all__ = [
     "attention",
     "get_num_threads",
     "info",
+    "max_sim",
     "self_test",
     "set_num_threads",
 ]

@@ -16,6 +16,7 @@ CHAT = "/v1/chat/completions"
 COMPLETIONS = "/v1/completions"
 EMBEDDINGS = "/v1/embeddings"
 SCORE = "/v1/score"
+POOLING = "/pooling"
 
 
 class Body(NamedTuple):
@@ -99,18 +100,24 @@ def is_item(value: Any) -> bool:
     return isinstance(value, (str, Mapping)) or is_image(value)
 
 
-def embed_body(item: Item, instruction: str | None, dimensions: int | None) -> Body:
+def embed_body(item: Item, instruction: str | None, dimensions: int | None, path: str = EMBEDDINGS) -> Body:
     fields = {"input": [_content(item)], "instruction": instruction, "dimensions": dimensions, "encoding_format": "base64"}
-    return body_of(EMBEDDINGS, fields)
+    return body_of(path, fields)
 
 
-def score_body(query: Item, document: Item, instruction: str | None) -> Body:
-    return body_of(SCORE, {"queries": _content(query), "documents": [_content(document)], "instruction": instruction})
+def score_body(query: Item, documents: Sequence[Item], instruction: str | None) -> Body:
+    contents = [_content(document) for document in documents]
+    return body_of(SCORE, {"queries": _content(query), "documents": contents, "instruction": instruction})
 
 
-def score_of(reply: Mapping[str, Any]) -> float:
-    return float(reply["data"][0]["score"])
+def scores_of(reply: Mapping[str, Any]) -> list[float]:
+    return [float(entry["score"]) for entry in reply["data"]]
 
 
 def vector_of(reply: Mapping[str, Any]) -> np.ndarray[Any, np.dtype[np.float32]]:
     return np.frombuffer(base64.b64decode(reply["data"][0]["embedding"]), np.dtype("<f4"))
+
+
+def token_vectors_of(reply: Mapping[str, Any], width: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """[n_tokens, width]."""
+    return np.frombuffer(base64.b64decode(reply["data"][0]["data"]), np.dtype("<f4")).reshape(-1, width)

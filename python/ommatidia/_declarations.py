@@ -333,6 +333,7 @@ class ModelInfo(Structure):
         ("max_tokens_limit", c_int64),
         ("task", c_int),
         ("max_input_tokens", c_int64),
+        ("token_vector_width", c_int64),
     ]
 
 
@@ -582,7 +583,8 @@ class RequestOptions(Structure):
         ("truncation", Truncation),
         ("dimensions", c_int64),
         ("raw_vectors", c_int64),
-        ("reserved", c_int64 * 6),
+        ("is_document", c_int64),
+        ("reserved", c_int64 * 5),
         ("sampling", Sampling),
     ]
 

@@ -7,6 +7,7 @@ import asyncio
 import ctypes
 import functools
 import importlib
+import itertools
 import json
 import os
 import weakref
@@ -19,6 +20,8 @@ import numpy as np
 from ._answers import Answer, Piece, Ranked, answer_of, error_of, parse_answer, piece_of
 from ._bodies import (
     COMPLETIONS,
+    EMBEDDINGS,
+    POOLING,
     Body,
     Item,
     body_of,
@@ -27,7 +30,8 @@ from ._bodies import (
     is_item,
     request_body,
     score_body,
-    score_of,
+    scores_of,
+    token_vectors_of,
     vector_of,
 )
 from ._declarations import EngineOptions, ModelOptions, ServiceOptions
@@ -42,6 +46,9 @@ Vectors = np.ndarray[Any, np.dtype[np.float32]]
 MAX_PARALLEL = 128
 # Resized images of all requests that are prepared or wait, as `omma serve` has it.
 _MAX_RESIZED_BYTES = 4 << 30
+
+# Documents of a request for scores by vectors, which has the query's vectors once.
+_SCORED_TOGETHER = 16
 
 _WEIGHTS = {"auto": 0, "f32": 1, "float32": 1, "bf16": 2, "bfloat16": 2, "int8": 3}
 _TASKS = {"auto": 0, "generate": 1, "embed": 2, "score": 3}
@@ -325,6 +332,10 @@ class Model:
         service_options.image_options.max_pixels = max_pixels or 0
         self._runtime = Runtime(os.fspath(self.path), model_options, engine_options, service_options)
         self._finalizer = weakref.finalize(self, self._runtime.close)
+        info = self._runtime.info()
+        self._task = int(info.task)
+        # The width of the vector that each token has; 0: vectors are of whole inputs.
+        self.token_width = int(info.token_vector_width)
 
     # ---- answers ----
 
@@ -456,40 +467,43 @@ class Model:
 
     def embed(
         self, inputs: Any, *, instruction: str | None = None, dimensions: int | None = None, use_tqdm: bool = False
-    ) -> Vectors:
-        """Vectors of length 1, float32 [n, width], of a model for vectors (docs/embeddings.md).
+    ) -> Any:
+        """Vectors of length 1, float32 [n, width], of a model for vectors (docs/embeddings.md);
+        where each token has a vector (`token_width`), a list of n float32 [n_tokens, width].
 
         inputs: texts (str), images (paths as pathlib.Path, bytes, pixels, PIL images, data: URLs)
-        and dicts with "text", "image", "images", "video"; a single one gives [width]. They are read
-        as there is room. instruction: what the vectors are for. dimensions: keep that many."""
+        and dicts with "text", "image", "images", "video"; a single one gives [width], or [n_tokens,
+        width]. They are read as there is room. instruction: what the vectors are for. dimensions:
+        keep that many. A text of a model with a vector for each token is one that searches."""
         if is_item(inputs):
-            return vector_of(self._ask(embed_body(inputs, instruction, dimensions), Bell()))
-        return _stacked(self._run(self._embeddings(inputs, instruction, dimensions, use_tqdm)))
+            return self._vector_of(self._ask(self._embed_body(inputs, instruction, dimensions), Bell()))
+        return self._stacked(self._run(self._embeddings(inputs, instruction, dimensions, use_tqdm)))
 
     async def aembed(
         self, inputs: Any, *, instruction: str | None = None, dimensions: int | None = None, use_tqdm: bool = False
-    ) -> Vectors:
+    ) -> Any:
         """`embed` for asyncio."""
         if is_item(inputs):
-            return vector_of(await self._aask(embed_body(inputs, instruction, dimensions), Bell()))
-        return _stacked(await self._arun(self._embeddings(inputs, instruction, dimensions, use_tqdm)))
+            return self._vector_of(await self._aask(self._embed_body(inputs, instruction, dimensions), Bell()))
+        return self._stacked(await self._arun(self._embeddings(inputs, instruction, dimensions, use_tqdm)))
 
     def score(
         self, query: Item, documents: Any, *, instruction: str | None = None, use_tqdm: bool = False
     ) -> np.ndarray[Any, np.dtype[np.float64]]:
         """How well documents answer a query, float64 [n]: from 0 to 1 of a model for scores, the
-        cosine of two vectors of a model for vectors.
+        cosine of two vectors of a model for vectors, and where each token has one, the sum over the
+        query's of the largest product with one of the document's.
 
         query and documents are what `embed` takes; documents may be a single one."""
         listed = [documents] if is_item(documents) else documents
-        return np.array(self._run(self._scores(query, listed, instruction, use_tqdm)), np.float64)
+        return _joined(self._run(self._scores(query, listed, instruction, use_tqdm)))
 
     async def ascore(
         self, query: Item, documents: Any, *, instruction: str | None = None, use_tqdm: bool = False
     ) -> np.ndarray[Any, np.dtype[np.float64]]:
         """`score` for asyncio."""
         listed = [documents] if is_item(documents) else documents
-        return np.array(await self._arun(self._scores(query, listed, instruction, use_tqdm)), np.float64)
+        return _joined(await self._arun(self._scores(query, listed, instruction, use_tqdm)))
 
     def rerank(
         self, query: Item, documents: Iterable[Item], *, top_n: int | None = None, instruction: str | None = None
@@ -584,12 +598,25 @@ class Model:
         return _Batch(self._runtime, bodies(), _length(requests), use_tqdm, keep_errors)
 
     def _embeddings(self, inputs: Iterable[Item], instruction: str | None, dimensions: int | None, use_tqdm: bool) -> _Batch:
-        bodies = ((embed_body(item, instruction, dimensions), vector_of) for item in inputs)
+        bodies = ((self._embed_body(item, instruction, dimensions), self._vector_of) for item in inputs)
         return _Batch(self._runtime, bodies, _length(inputs), use_tqdm, False)
 
     def _scores(self, query: Item, documents: Iterable[Item], instruction: str | None, use_tqdm: bool) -> _Batch:
-        bodies = ((score_body(query, item, instruction), score_of) for item in documents)
-        return _Batch(self._runtime, bodies, _length(documents), use_tqdm, False)
+        together = 1 if self._task == _TASKS["score"] else _SCORED_TOGETHER
+        bodies = ((score_body(query, group, instruction), scores_of) for group in _groups(documents, together))
+        total = _length(documents)
+        return _Batch(self._runtime, bodies, None if total is None else -(-total // together), use_tqdm, False)
+
+    def _embed_body(self, item: Item, instruction: str | None, dimensions: int | None) -> Body:
+        return embed_body(item, instruction, dimensions, POOLING if self.token_width else EMBEDDINGS)
+
+    def _vector_of(self, reply: dict[str, Any]) -> Vectors:
+        return token_vectors_of(reply, self.token_width) if self.token_width else vector_of(reply)
+
+    def _stacked(self, vectors: list[Vectors]) -> Any:
+        if self.token_width:
+            return vectors
+        return np.stack(vectors) if vectors else np.empty((0, 0), np.float32)
 
     def _run(self, batch: _Batch) -> list[Any]:
         try:
@@ -623,5 +650,18 @@ def _ranked(scores: np.ndarray[Any, np.dtype[np.float64]], top_n: int | None) ->
     return [Ranked(int(index), float(scores[index])) for index in order]
 
 
-def _stacked(vectors: list[Vectors]) -> Vectors:
-    return np.stack(vectors) if vectors else np.empty((0, 0), np.float32)
+def _groups(values: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    remaining = iter(values)
+    while group := list(itertools.islice(remaining, size)):
+        yield group
+
+
+def _joined(scores: list[list[float]]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    return np.array([score for group in scores for score in group], np.float64)
+
+
+def max_sim(query: Vectors, document: Vectors) -> float:
+    """The score of a document's token vectors [m, width] for a query's [n, width]: the sum over the
+    query's of the largest product with one of the document's."""
+    products = query.astype(np.float64) @ document.astype(np.float64).T
+    return float(products.max(axis=1).sum())

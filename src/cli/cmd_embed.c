@@ -42,8 +42,8 @@ static const struct ommai_option table[] = {
     OMMAI_SIZE("dimensions", dimensions, "N", 1, INT32_MAX, "the first N entries of each vector, of length 1 again",
                .otherwise = "all"),
     OMMAI_STRING("output", vectors.output, "FILE",
-                 "file to write: NAME.npy (f32, a row for each input), NAME.jsonl, or - for JSON lines on standard output; "
-                 "required",
+                 "file to write: NAME.npy (f32, a row for each input; of a model with a vector for each token the rows of all "
+                 "inputs, and their borders in NAME.offsets.npy), NAME.jsonl, or - for JSON lines on standard output; required",
                  .letter = 'o'),
 };
 static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Vectors", table);

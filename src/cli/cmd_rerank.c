@@ -9,6 +9,7 @@
 #include "cli/json_out.h"
 #include "cli/plain_text.h"
 #include "cli/vector_command.h"
+#include "cli/vector_run.h"
 
 struct values {
   struct ommai_vector_values vectors;
@@ -26,6 +27,9 @@ struct scored {
 struct ranking {
   const struct values *values;
   struct ommai_vector_item query;
+  bool compares; /* vectors of tokens */
+  struct omma_vectors query_vectors;
+  float *query_values; /* theirs */
   struct scored *list;
   size_t n, capacity;
 };
@@ -35,11 +39,54 @@ static enum omma_status make(const void *context, const struct omma_model *model
                              struct omma_error *error) {
   const struct ranking *ranking = context;
   const char *instruction = item->instruction ? item->instruction : ranking->values->vectors.instruction;
+  if (ranking->compares) {
+    struct omma_request_options own = *options;
+    own.is_document = 1;
+    return omma_request_create_embed(model, instruction, item->parts, item->n_parts, &own, request, error);
+  }
   return omma_request_create_score(model, instruction, ranking->query.parts, ranking->query.n_parts, item->parts, item->n_parts,
                                    options, request, error);
 }
 
-static int take(void *context, int64_t index, float score) {
+static int take_query(void *context, const struct omma_vectors *vectors, const struct omma_error *error) {
+  struct ranking *ranking = context;
+  if (!vectors) return ommai_failed("--query: %s", error->message);
+  size_t size = (size_t)(vectors->n_rows * vectors->width) * sizeof *ranking->query_values;
+  ranking->query_vectors = *vectors;
+  ranking->query_vectors.values = ranking->query_values = malloc(size);
+  if (!ranking->query_values) return ommai_failed("out of memory: the query's vectors");
+  memcpy(ranking->query_values, vectors->values, size);
+  return OMMAI_EXIT_DONE;
+}
+
+/* A model with a vector for each token: the query's come first. */
+static int prepare(void *context, const struct omma_model *model, struct omma_engine *engine) {
+  struct ranking *ranking = context;
+  const struct omma_request_options options = {.max_model_len = omma_engine_max_model_len(engine)};
+  struct omma_request *request = NULL;
+  struct omma_error error;
+  ranking->compares = true;
+  if (omma_request_create_embed(model, NULL, ranking->query.parts, ranking->query.n_parts, &options, &request, &error) !=
+      OMMA_OK) {
+    return ommai_failed_call(&error);
+  }
+  struct ommai_vector_run *run = ommai_vector_run_create(engine, take_query, ranking);
+  if (!run) {
+    omma_request_destroy(request);
+    return ommai_failed("out of memory: the query's vectors");
+  }
+  int code = ommai_vector_run_add(run, request, &error);
+  if (code == OMMAI_EXIT_DONE) code = ommai_vector_run_finish(run);
+  ommai_vector_run_destroy(run);
+  return code;
+}
+
+static float score(const void *context, const struct omma_vectors *vectors) {
+  const struct ranking *ranking = context;
+  return (float)omma_vectors_max_sim(&ranking->query_vectors, vectors);
+}
+
+static int take(void *context, int64_t index, float value) {
   struct ranking *ranking = context;
   if (ranking->n == ranking->capacity) {
     size_t capacity = ranking->capacity ? 2 * ranking->capacity : 1024;
@@ -48,7 +95,7 @@ static int take(void *context, int64_t index, float score) {
     ranking->list = list;
     ranking->capacity = capacity;
   }
-  ranking->list[ranking->n++] = (struct scored){index, score};
+  ranking->list[ranking->n++] = (struct scored){index, value};
   return OMMAI_EXIT_DONE;
 }
 
@@ -111,8 +158,10 @@ static int run_rerank(const void *given, const struct ommai_strings *arguments) 
   struct ommai_vector_job job = {.command = "rerank",
                                  .values = &values->vectors,
                                  .task = OMMA_TASK_SCORE,
-                                 .width = 1,
+                                 .scores = true,
                                  .make = make,
+                                 .prepare = prepare,
+                                 .score = score,
                                  .take = take,
                                  .context = &ranking};
   int code = read_query(&ranking);
@@ -123,6 +172,7 @@ static int run_rerank(const void *given, const struct ommai_strings *arguments) 
     if (code == OMMAI_EXIT_DONE) code = result;
   }
   ommai_vector_item_release(&ranking.query);
+  free(ranking.query_values);
   free(ranking.list);
   return code;
 }

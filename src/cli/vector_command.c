@@ -22,20 +22,29 @@ struct run {
   struct ommai_vector_file file;
   struct ommai_progress progress;
   struct omma_image_options limits;
-  int64_t n_done, width;
+  int64_t n_done;
+  struct omma_model_info info;
 };
 
-static int take(void *context, const float *values, int64_t n, const struct omma_error *error) {
+static bool compares_vectors(const struct run *run) { return run->job->scores && run->info.token_vector_width; }
+
+static int take(void *context, const struct omma_vectors *vectors, const struct omma_error *error) {
   struct run *run = context;
+  float score = 0;
+  const struct omma_vectors single = {1, 1, &score};
   struct ommai_vector_job *job = run->job;
   int64_t index = run->n_done++;
   int code = OMMAI_EXIT_DONE;
-  if (!values) {
+  if (vectors && compares_vectors(run)) {
+    score = job->score(job->context, vectors);
+    vectors = &single;
+  }
+  if (!vectors) {
     job->n_failed++;
     if (error->status != OMMA_OK) ommai_failed("input %lld: %s", (long long)index, error->message);
   }
-  if (run->file.file) code = ommai_vector_file_add(&run->file, values, n, error->message);
-  if (code == OMMAI_EXIT_DONE && values && job->take) code = job->take(job->context, index, values[0]);
+  if (run->file.file) code = ommai_vector_file_add(&run->file, vectors, error->message);
+  if (code == OMMAI_EXIT_DONE && vectors && job->take) code = job->take(job->context, index, vectors->values[0]);
   ommai_progress_count(&run->progress, run->n_done, 0, job->n_failed, ommai_vector_items_count(&run->items));
   return code;
 }
@@ -69,11 +78,13 @@ static int run_items(struct run *run, struct ommai_vector_run *under_way) {
 }
 
 static int run_all(struct run *run) {
-  struct ommai_vector_run *under_way = ommai_vector_run_create(run->engine, run->width, take, run);
+  struct ommai_vector_run *under_way = ommai_vector_run_create(run->engine, take, run);
   if (!under_way) return ommai_failed("out of memory: vectors that are under way");
   ommai_interrupt_defer();
   ommai_progress_begin_long(&run->progress, run->job->command);
-  int code = run_items(run, under_way);
+  int code = OMMAI_EXIT_DONE;
+  if (compares_vectors(run)) code = run->job->prepare(run->job->context, run->model, run->engine);
+  if (code == OMMAI_EXIT_DONE) code = run_items(run, under_way);
   ommai_vector_run_destroy(under_way);
   ommai_progress_end(&run->progress);
   ommai_interrupt_resume();
@@ -82,7 +93,6 @@ static int run_all(struct run *run) {
 
 static int open_engine(struct run *run) {
   const struct ommai_vector_values *values = run->job->values;
-  struct omma_model_info info;
   struct omma_error error;
   /* Nothing is kept of images: they come once. */
   const struct omma_engine_options options = {.kv_cache_bytes = values->common.kv_cache_bytes,
@@ -90,10 +100,15 @@ static int open_engine(struct run *run) {
                                               .prefill_chunk = values->max_num_batched_tokens,
                                               .encoder_cache_bytes = -1,
                                               .scheduling = OMMA_SCHEDULING_THROUGHPUT};
-  omma_model_get_info(run->model, &info);
-  run->width = run->job->width ? run->job->width : info.hidden_size;
   return omma_engine_create(run->model, &options, &run->engine, &error) == OMMA_OK ? OMMAI_EXIT_DONE
                                                                                    : ommai_failed_call(&error);
+}
+
+static int open_file(struct run *run) {
+  enum ommai_vector_shape shape = run->job->scores               ? OMMAI_VECTOR_VALUES
+                                  : run->info.token_vector_width ? OMMAI_VECTOR_LISTS
+                                                                 : OMMAI_VECTOR_ROWS;
+  return ommai_vector_file_open(run->job->values->output, shape, &run->file);
 }
 
 int ommai_vector_job_run(struct ommai_vector_job *job, const struct ommai_strings *arguments) {
@@ -108,14 +123,16 @@ int ommai_vector_job_run(struct ommai_vector_job *job, const struct ommai_string
   if (code == OMMAI_EXIT_DONE && !ommai_vector_items_exist(&run.items)) {
     code = ommai_usage_error("%s: nothing to do: name images, --text or --input", job->command);
   }
-  if (code == OMMAI_EXIT_DONE && values->output) code = ommai_vector_file_open(values->output, !job->take, &run.file);
+  if (code == OMMAI_EXIT_DONE && values->output) code = ommai_vector_file_check(values->output);
   if (code == OMMAI_EXIT_DONE) code = ommai_open_model(&common, false, &run.model);
+  if (code == OMMAI_EXIT_DONE) omma_model_get_info(run.model, &run.info);
+  if (code == OMMAI_EXIT_DONE && values->output) code = open_file(&run);
   if (code == OMMAI_EXIT_DONE) code = open_engine(&run);
   if (code == OMMAI_EXIT_DONE) code = run_all(&run);
   omma_engine_destroy(run.engine);
   omma_model_close(run.model);
   ommai_vector_items_release(&run.items);
-  int closed = ommai_vector_file_close(&run.file, code == OMMAI_EXIT_DONE, run.width);
+  int closed = ommai_vector_file_close(&run.file, code == OMMAI_EXIT_DONE, run.info.hidden_size);
   if (code == OMMAI_EXIT_DONE) code = closed;
   if (code != OMMAI_EXIT_DONE || job->n_failed == 0) return code;
   return ommai_failed("%s: %lld of %lld inputs failed", job->command, (long long)job->n_failed, (long long)run.n_done);

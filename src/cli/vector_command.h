@@ -20,10 +20,14 @@ struct ommai_vector_job {
   const char *command;
   const struct ommai_vector_values *values;
   enum omma_model_task task;
-  int64_t width; /* of rows; 0: the model's */
+  bool scores; /* inputs get a score each */
   /* Makes the request of an item. */
   enum omma_status (*make)(const void *context, const struct omma_model *model, const struct ommai_vector_item *item,
                            const struct omma_request_options *options, struct omma_request **request, struct omma_error *error);
+  /* With scores, of a model with a vector for each token: computes what inputs are compared with;
+   * returns an exit code. And the score of an input that was embedded. */
+  int (*prepare)(void *context, const struct omma_model *model, struct omma_engine *engine);
+  float (*score)(const void *context, const struct omma_vectors *vectors);
   /* Of a score as it comes; may be NULL. Returns an exit code. */
   int (*take)(void *context, int64_t index, float value);
   void *context;

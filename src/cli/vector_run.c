@@ -11,9 +11,10 @@ struct place {
   struct ommai_vector_run *run;
   struct omma_request *request; /* NULL: it failed before */
   uint64_t id;
-  bool done;     /* under the mutex */
-  float *values; /* [max_width] */
-  int64_t n;     /* 0: it failed */
+  bool done; /* under the mutex */
+  float *values;
+  size_t capacity;       /* of values */
+  int64_t n_rows, width; /* n_rows 0: it failed */
   struct omma_error error;
 };
 
@@ -22,24 +23,17 @@ struct ommai_vector_run {
   ommai_vector_taker take;
   void *context;
   pthread_mutex_t mutex;
-  float *values;
   size_t first, count; /* of the places in use, a ring */
   struct place places[OMMAI_VECTOR_RUN_ROOM];
 };
 
-struct ommai_vector_run *ommai_vector_run_create(struct omma_engine *engine, int64_t max_width, ommai_vector_taker take,
-                                                 void *context) {
+struct ommai_vector_run *ommai_vector_run_create(struct omma_engine *engine, ommai_vector_taker take, void *context) {
   struct ommai_vector_run *run = calloc(1, sizeof *run);
-  if (run) run->values = calloc((size_t)max_width * OMMAI_VECTOR_RUN_ROOM, sizeof *run->values);
-  if (!run || !run->values) {
-    free(run);
-    return NULL;
-  }
+  if (!run) return NULL;
   run->engine = engine;
   run->take = take;
   run->context = context;
   pthread_mutex_init(&run->mutex, NULL);
-  for (size_t i = 0; i < OMMAI_VECTOR_RUN_ROOM; i++) run->places[i].values = run->values + i * (size_t)max_width;
   return run;
 }
 
@@ -47,14 +41,26 @@ struct ommai_vector_run *ommai_vector_run_create(struct omma_engine *engine, int
 
 static void on_vectors(void *context, const struct omma_vectors *vectors) {
   struct place *place = context;
-  memcpy(place->values, vectors->values, (size_t)vectors->width * sizeof *vectors->values);
-  place->n = vectors->width;
+  size_t n = (size_t)(vectors->n_rows * vectors->width);
+  if (n > place->capacity) {
+    free(place->values);
+    place->values = malloc(n * sizeof *place->values);
+    place->capacity = place->values ? n : 0;
+    if (!place->values) return;
+  }
+  memcpy(place->values, vectors->values, n * sizeof *place->values);
+  place->n_rows = vectors->n_rows;
+  place->width = vectors->width;
 }
 
 static void on_finish(void *context, const struct omma_result *result) {
   struct place *place = context;
   struct ommai_vector_run *run = place->run;
-  if (result->finish == OMMA_FINISH_ERROR) place->error = result->error;
+  if (result->finish == OMMA_FINISH_ERROR) {
+    place->error = result->error;
+  } else if (!place->n_rows) {
+    place->error = (struct omma_error){.status = OMMA_ERROR_MEMORY, .message = "out of memory: vectors"};
+  }
   pthread_mutex_lock(&run->mutex);
   place->done = true;
   pthread_mutex_unlock(&run->mutex);
@@ -81,7 +87,8 @@ static int take_oldest(struct ommai_vector_run *run) {
   place->request = NULL;
   run->first = (run->first + 1) % OMMAI_VECTOR_RUN_ROOM;
   run->count--;
-  return run->take(run->context, place->n ? place->values : NULL, place->n, &place->error);
+  const struct omma_vectors vectors = {place->n_rows, place->width, place->values};
+  return run->take(run->context, place->n_rows ? &vectors : NULL, &place->error);
 }
 
 int ommai_vector_run_add(struct ommai_vector_run *run, struct omma_request *request, const struct omma_error *error) {
@@ -92,7 +99,8 @@ int ommai_vector_run_add(struct ommai_vector_run *run, struct omma_request *requ
     return code;
   }
   struct place *place = &run->places[(run->first + run->count++) % OMMAI_VECTOR_RUN_ROOM];
-  *place = (struct place){.run = run, .request = request, .values = place->values, .done = !request};
+  *place =
+      (struct place){.run = run, .request = request, .values = place->values, .capacity = place->capacity, .done = !request};
   struct omma_callbacks own = callbacks;
   own.context = place;
   if (!request) {
@@ -118,6 +126,6 @@ void ommai_vector_run_destroy(struct ommai_vector_run *run) {
     omma_request_destroy(place->request);
   }
   pthread_mutex_destroy(&run->mutex);
-  free(run->values);
+  for (size_t i = 0; i < OMMAI_VECTOR_RUN_ROOM; i++) free(run->places[i].values);
   free(run);
 }

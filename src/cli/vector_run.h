@@ -7,15 +7,14 @@
 /* Requests that are under way: enough for the tower's passes and for full chunks. */
 #define OMMAI_VECTOR_RUN_ROOM 64
 
-/* Gets the values of a request, or its error (values NULL); they live during the call. Returns an
+/* Gets the vectors of a request, or its error (vectors NULL); they live during the call. Returns an
  * exit code. */
-typedef int (*ommai_vector_taker)(void *context, const float *values, int64_t n, const struct omma_error *error);
+typedef int (*ommai_vector_taker)(void *context, const struct omma_vectors *vectors, const struct omma_error *error);
 
 struct ommai_vector_run;
 
 /* NULL: out of memory. */
-struct ommai_vector_run *ommai_vector_run_create(struct omma_engine *engine, int64_t max_width, ommai_vector_taker take,
-                                                 void *context);
+struct ommai_vector_run *ommai_vector_run_create(struct omma_engine *engine, ommai_vector_taker take, void *context);
 
 /* Takes a request over, or, where it is NULL, an error in its place; waits for the oldest one where
  * there is no room. Returns an exit code, of the taker or after an interrupt. */

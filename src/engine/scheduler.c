@@ -137,7 +137,7 @@ static bool has_pages(const struct ommai_scheduler *scheduler, const struct omma
     if (!has_entered(sequence)) continue;
     ommai_state_pool_promise(resources->pool, &sequence->state, ommai_sequence_goal(sequence), promised);
   }
-  bool matches = resources->sizes.prefix_cache && !request->prompt_logprobs;
+  bool matches = resources->sizes.prefix_cache && !request->prompt_logprobs && !request->every_token;
   return ommai_state_pool_has(resources->pool, request->page_keys, matches ? (int64_t)request->n_page_keys : 0, n_positions,
                               promised);
 }
@@ -446,44 +446,44 @@ static void draw_first(struct ommai_scheduler *scheduler, const struct ended *dr
   }
 }
 
-static void read_last(struct ommai_scheduler *scheduler, const struct ended *read) {
+/* Ends the sequences whose prompts are over. */
+static void read_rows(struct ommai_scheduler *scheduler, const struct ommai_read_rows *rows, int64_t n) {
   struct omma_error error;
-  enum omma_status status = ommai_sequences_read(read->sequences, read->last_rows, read->n, &error);
-  for (int64_t i = 0; i < read->n; i++) {
-    if (status != OMMA_OK || ommai_sequence_hand_vectors(read->sequences[i], &error) != OMMA_OK) {
-      fail(scheduler, read->sequences[i], &error);
-    } else {
-      finish(scheduler, read->sequences[i]);
-    }
+  const enum omma_status read = ommai_sequences_read(rows, n, &error);
+  for (int64_t i = 0; i < n; i++) {
+    bool over = false;
+    enum omma_status status = read == OMMA_OK ? ommai_sequence_hand_vectors(rows[i].sequence, &over, &error) : read;
+    if (status != OMMA_OK) fail(scheduler, rows[i].sequence, &error);
+    if (over) finish(scheduler, rows[i].sequence);
   }
 }
 
 /* The chunk's rows are there. After a preemption a sequence has tokens that were drawn before. */
 static void end_parts(struct ommai_scheduler *scheduler, int64_t end_ns) {
   struct ommai_prefill_lane *lane = &scheduler->prefill;
-  struct ended drawn = {.n = 0}, read = {.n = 0};
-  int64_t n_taken = 0;
+  struct ended drawn = {.n = 0};
+  struct ommai_read_rows read[OMMAI_MAX_CHUNK_PIECES];
+  int64_t n_taken = 0, n_read = 0;
   for (int64_t i = 0; i < lane->n_parts; i++) {
     struct ommai_prefill_part *part = &lane->parts[i];
     struct omma_error error;
     bool done;
     if (!part->sequence) continue;
-    if (ommai_prefill_lane_score(part, end_ns, &done, &error) != OMMA_OK) {
-      fail(scheduler, part->sequence, &error);
-      continue;
-    }
-    if (!done) continue;
+    enum omma_status status = ommai_prefill_lane_score(part, end_ns, &done, &error);
+    if (status != OMMA_OK) fail(scheduler, part->sequence, &error);
+    if (status != OMMA_OK || !done) continue;
     struct ommai_sequence *sequence = ommai_prefill_lane_take(lane, part);
     n_taken += part->n_rows;
     int64_t n_tokens = (int64_t)sequence->request->n_tokens;
     ommai_sequence_report(sequence, sequence->n_prefilled, n_tokens);
-    if (sequence->n_prefilled < n_tokens || sequence->n_generated) continue;
-    struct ended *ended = ommai_request_reads(sequence->request) ? &read : &drawn;
-    ended->sequences[ended->n] = sequence;
-    ended->last_rows[ended->n++] = part->first_row + part->n_rows - 1;
+    bool reads = ommai_sequence_wants_rows(sequence);
+    if (reads) read[n_read++] = (struct ommai_read_rows){sequence, part->first_row, part->n_rows};
+    if (reads || sequence->n_prefilled < n_tokens || sequence->n_generated) continue;
+    drawn.sequences[drawn.n] = sequence;
+    drawn.last_rows[drawn.n++] = part->first_row + part->n_rows - 1;
   }
   if (n_taken) ommai_resources_count_step(scheduler->resources, n_taken + drawn.n);
-  read_last(scheduler, &read);
+  read_rows(scheduler, read, n_read);
   if (drawn.n) draw_first(scheduler, &drawn);
 }
 

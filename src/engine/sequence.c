@@ -26,11 +26,12 @@ static bool can_need_mask(const struct omma_request *request) {
   return request->grammar || request->rules.allowed || request->thought.limited || request->no_repeat_ngram_size;
 }
 
-/* Bytes that are read of its last token. */
+/* Bytes that are read of its tokens. */
 static size_t read_bytes(const struct ommai_sequence *sequence) {
   static const size_t scores = sizeof sequence->request->score_tokens / sizeof *sequence->request->score_tokens;
   if (!ommai_request_reads(sequence->request)) return 0;
   const size_t state_bytes = sequence->resources->sizes.facts.state_bytes;
+  if (sequence->request->every_token) return sequence->request->n_tokens * state_bytes;
   return sequence->request->kind == OMMA_REQUEST_EMBED ? state_bytes : scores * sizeof(float);
 }
 
@@ -38,8 +39,7 @@ static enum omma_status allocate(struct ommai_sequence *sequence, struct omma_er
   const struct omma_request *request = sequence->request;
   const struct omma_allocator *allocator = &request->allocator;
   const struct ommai_engine_sizes *sizes = &sequence->resources->sizes;
-  sequence->generated =
-      ommai_allocate_uninitialised(allocator, (size_t)sequence->max_generated, sizeof *sequence->generated);
+  sequence->generated = ommai_allocate_uninitialised(allocator, (size_t)sequence->max_generated, sizeof *sequence->generated);
   if (can_need_mask(request)) sequence->mask = ommai_allocate(allocator, (size_t)sizes->mask_words, sizeof *sequence->mask);
   size_t n_read = read_bytes(sequence);
   if (n_read) sequence->read = ommai_allocate(allocator, n_read, 1);
@@ -152,7 +152,7 @@ bool ommai_sequence_wants_scores(const struct ommai_sequence *sequence) {
 
 bool ommai_sequence_may_match(const struct ommai_sequence *sequence) {
   return sequence->resources->sizes.prefix_cache && sequence->request->kind != OMMA_REQUEST_ENCODE &&
-         !ommai_sequence_wants_scores(sequence);
+         !ommai_sequence_wants_scores(sequence) && !sequence->request->every_token;
 }
 
 enum omma_status ommai_sequence_take_images(struct ommai_sequence *sequence, struct omma_error *error) {
@@ -445,31 +445,45 @@ enum omma_status ommai_sequence_fail_not_finite(const struct ommai_sequence *seq
                     sequence->resources->model->directory);
 }
 
-static struct ommai_reading reading_of(const struct ommai_sequence *sequence, int64_t row) {
+bool ommai_sequence_wants_rows(const struct ommai_sequence *sequence) {
   const struct omma_request *request = sequence->request;
-  bool scores = request->kind == OMMA_REQUEST_SCORE;
-  return (struct ommai_reading){.row = row,
-                                .n_rows = 1,
-                                .tokens = request->score_tokens,
-                                .n_tokens = scores ? sizeof request->score_tokens / sizeof *request->score_tokens : 0,
-                                .out = sequence->read};
+  return ommai_request_reads(request) && (request->every_token || sequence->n_prefilled == (int64_t)request->n_tokens);
 }
 
-enum omma_status ommai_sequences_read(struct ommai_sequence *const *sequences, const int64_t *rows, int64_t n,
-                                      struct omma_error *error) {
+static struct ommai_reading reading_of(const struct ommai_read_rows *rows) {
+  const struct ommai_sequence *sequence = rows->sequence;
+  const struct omma_request *request = sequence->request;
+  bool scores = request->kind == OMMA_REQUEST_SCORE;
+  struct ommai_reading reading = {.row = rows->first_row + rows->n_rows - 1,
+                                  .n_rows = 1,
+                                  .tokens = request->score_tokens,
+                                  .n_tokens = scores ? sizeof request->score_tokens / sizeof *request->score_tokens : 0,
+                                  .out = sequence->read};
+  if (!request->every_token) return reading;
+  size_t first = (size_t)(sequence->n_prefilled - rows->n_rows);
+  reading.row = rows->first_row;
+  reading.n_rows = rows->n_rows;
+  reading.out = (char *)sequence->read + first * sequence->resources->sizes.facts.state_bytes;
+  return reading;
+}
+
+enum omma_status ommai_sequences_read(const struct ommai_read_rows *rows, int64_t n, struct omma_error *error) {
   struct ommai_reading readings[OMMAI_MAX_CHUNK_PIECES];
-  for (int64_t i = 0; i < n; i++) readings[i] = reading_of(sequences[i], rows[i]);
+  for (int64_t i = 0; i < n; i++) readings[i] = reading_of(&rows[i]);
   if (n == 0) return OMMA_OK;
-  struct ommai_runner *runner = sequences[0]->resources->runner;
+  struct ommai_runner *runner = rows[0].sequence->resources->runner;
   return runner->functions->read(runner, readings, n, error);
 }
 
-enum omma_status ommai_sequence_hand_vectors(struct ommai_sequence *sequence, struct omma_error *error) {
+enum omma_status ommai_sequence_hand_vectors(struct ommai_sequence *sequence, bool *over, struct omma_error *error) {
   struct omma_vectors vectors;
+  *over = false;
+  if (sequence->n_prefilled < (int64_t)sequence->request->n_tokens) return OMMA_OK;
   if (!ommai_request_make_vectors(sequence->request, sequence->read, &vectors)) {
     return ommai_sequence_fail_not_finite(sequence, error);
   }
   sequence->result.finish = OMMA_FINISH_STOP;
+  *over = true;
   if (sequence->callbacks.on_vectors) sequence->callbacks.on_vectors(sequence->callbacks.context, &vectors);
   return OMMA_OK;
 }

@@ -113,12 +113,17 @@ enum omma_status ommai_sequence_take_token(struct ommai_sequence *sequence, cons
  * the pages of earlier prompts. */
 bool ommai_sequence_wants_scores(const struct ommai_sequence *sequence);
 
-/* Of requests for vectors and scores: reads what they need of their last tokens, which are these
- * rows of the chunk that is done (n may be 0; errors: MEMORY); and hands one of them its result
- * (FORMAT). */
-enum omma_status ommai_sequences_read(struct ommai_sequence *const *sequences, const int64_t *rows, int64_t n,
-                                      struct omma_error *error);
-enum omma_status ommai_sequence_hand_vectors(struct ommai_sequence *sequence, struct omma_error *error);
+/* Rows of a chunk that is done, of a sequence whose prompt stands behind them now. */
+struct ommai_read_rows {
+  struct ommai_sequence *sequence;
+  int64_t first_row, n_rows;
+};
+/* Of requests for vectors and scores: whether something of such rows is to be read, of their last
+ * token's or of all; reads it (n may be 0; errors: MEMORY); and hands one its result where its
+ * prompt is over (*over; FORMAT). */
+bool ommai_sequence_wants_rows(const struct ommai_sequence *sequence);
+enum omma_status ommai_sequences_read(const struct ommai_read_rows *rows, int64_t n, struct omma_error *error);
+enum omma_status ommai_sequence_hand_vectors(struct ommai_sequence *sequence, bool *over, struct omma_error *error);
 
 /* FORMAT: the model computes what is not a number. */
 enum omma_status ommai_sequence_fail_not_finite(const struct ommai_sequence *sequence, struct omma_error *error);

@@ -139,6 +139,7 @@ enum omma_status ommai_decoder_load_ends(struct ommai_weight_loader *loader, con
                                 &decoder->embedding_stored, error));
   OMMAI_TRY(ommai_decoder_load_vector(loader, prefix, "norm.weight", config->hidden_size, &decoder->final_norm, error));
   struct ommai_linear_part part = {.n_out = config->vocab_size};
+  if (config->headless) return OMMA_OK;
   snprintf(part.prefix, sizeof part.prefix, "%s", config->tied_embeddings ? embedding : head);
   return ommai_loader_linear(loader, OMMAI_ROLE_LM_HEAD, &part, 1, 2, &table[1], &decoder->lm_head, error);
 }

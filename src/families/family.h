@@ -6,6 +6,7 @@
 #include "families/chat_template.h"
 #include "families/model_config.h"
 #include "families/text_family.h"
+#include "families/token_vectors.h"
 #include "families/tower_loader.h"
 #include "families/vector_rules.h"
 
@@ -41,6 +42,7 @@ struct ommai_family {
   const struct ommai_media_marks *marks; /* of its chat templates */
   /* Of its models for vectors and scores; NULL: there are none. */
   const struct ommai_vector_rules *vectors;
+  const struct ommai_token_vector_rules *token_vectors; /* those of tokens; likewise */
   /* A form of prompts for checkpoints whose own template is missing or cannot be rendered: whose it
    * is, for messages, and its text in Jinja. */
   const char *chat_name, *chat_template;

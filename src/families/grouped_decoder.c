@@ -238,8 +238,11 @@ static enum omma_status load_layer(const struct ommai_text_family *family, struc
 /* Of the places where the language model's tensors may lie, the one that the checkpoint uses. */
 static const char *find_prefix(const struct ommai_text_family *family, const struct ommai_weight_loader *loader) {
   char name[NAME_SIZE];
-  snprintf(name, sizeof name, "%s.embed_tokens.weight", family->prefixes[1]);
-  return family->prefixes[ommai_loader_find(loader, name) ? 1 : 0];
+  for (size_t i = 1; i < sizeof family->prefixes / sizeof *family->prefixes && family->prefixes[i]; i++) {
+    snprintf(name, sizeof name, "%s.embed_tokens.weight", family->prefixes[i]);
+    if (ommai_loader_find(loader, name)) return family->prefixes[i];
+  }
+  return family->prefixes[0];
 }
 
 static enum omma_status load(const struct ommai_text_family *family, struct ommai_weight_loader *loader,
@@ -262,7 +265,7 @@ static enum omma_status load(const struct ommai_text_family *family, struct omma
 const struct ommai_text_family ommai_text_qwen2 = {
     .parse = parse,
     .load = load,
-    .prefixes = {"model", "model.language_model"},
+    .prefixes = {"model", "model.language_model", "language_model", "vlm.model.language_model"},
     .top_level = true,
     .qkv_bias = true,
     .windows = true,
@@ -271,9 +274,10 @@ const struct ommai_text_family ommai_text_qwen2 = {
     .mrope_section = {16, 24, 24},
 };
 
-#define QWEN3_TEXT                                                                                                    \
-  .parse = parse, .load = load, .prefixes = {"model.language_model", "model"}, .qk_norm = true, .head_dim_key = true, \
-  .norm_eps = 1e-6, .rope_theta = 5e5, .mrope_section = {24, 20, 20}, .mrope_interleaved = true
+#define QWEN3_TEXT                                                                                                           \
+  .parse = parse, .load = load, .prefixes = {"model.language_model", "model", "language_model", "vlm.model.language_model"}, \
+  .qk_norm = true, .head_dim_key = true, .norm_eps = 1e-6, .rope_theta = 5e5, .mrope_section = {24, 20, 20},                 \
+  .mrope_interleaved = true
 
 const struct ommai_text_family ommai_text_qwen3 = {QWEN3_TEXT, .head_dim = 128};
 

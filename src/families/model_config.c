@@ -7,6 +7,7 @@
 #include "families/family.h"
 #include "families/generation_config.h"
 #include "families/image_config.h"
+#include "families/token_vectors.h"
 
 /* For estimates only: what a checkpoint really holds is seen when it is opened. */
 static enum omma_dtype stored_type(const json_t *root) {
@@ -22,8 +23,9 @@ static enum omma_dtype stored_type(const json_t *root) {
 static enum omma_status parse(const json_t *root, const struct ommai_documents *documents, const char *path, bool may_assume,
                               const struct omma_allocator *allocator, const struct ommai_family **family,
                               struct ommai_model_config *config, struct omma_error *error) {
-  const char *model_type = NULL;
-  OMMAI_TRY(ommai_json_string(root, path, "model_type", true, &model_type, error));
+  const json_t *inner;
+  const char *model_type;
+  OMMAI_TRY(ommai_token_vectors_unwrap(root, path, &inner, &model_type, error));
   *family = ommai_family_find(model_type);
   if (!*family) {
     return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "model_type", "%s: model_type \"%.60s\" is not supported; known: %s",
@@ -31,14 +33,15 @@ static enum omma_status parse(const json_t *root, const struct ommai_documents *
   }
   snprintf(config->model_type, sizeof config->model_type, "%s", model_type);
   config->stored_type = stored_type(root);
-  OMMAI_TRY(ommai_family_parse(*family, root, path, config, error));
+  OMMAI_TRY(ommai_family_parse(*family, inner, path, config, error));
+  OMMAI_TRY(ommai_token_vectors_read(documents, allocator, *family, root, path, config, error));
   const struct ommai_default_processor *published = may_assume ? (*family)->published : NULL;
   OMMAI_TRY(
       ommai_image_config_read(documents, allocator, published, (*family)->defaults, &config->vision, &config->image, error));
   if (config->video.token >= 0) {
     OMMAI_TRY(ommai_video_config_read(documents, allocator, published, (*family)->defaults, config, error));
   }
-  return ommai_generation_config_read(documents, allocator, root, config->text.vocab_size, &config->generation, error);
+  return ommai_generation_config_read(documents, allocator, inner, config->text.vocab_size, &config->generation, error);
 }
 
 enum omma_status ommai_model_config_read(const struct ommai_documents *documents, bool may_assume,

@@ -54,6 +54,13 @@ struct ommai_generation_config {
   int64_t max_tokens_limit; /* no answer is longer, regardless of its request */
 };
 
+/* Vectors of tokens (token_vectors.h): the form of prompts. */
+struct ommai_token_vector_config {
+  bool alone; /* the model gives nothing else */
+  char before_image[512], after_image[512], query_prefix[256];
+  const char *query_suffix;
+};
+
 struct ommai_model_config {
   char model_type[64];
   struct ommai_vision_config vision;
@@ -61,6 +68,7 @@ struct ommai_model_config {
   struct ommai_image_config image;
   struct ommai_video_config video;
   struct ommai_generation_config generation;
+  struct ommai_token_vector_config token_vectors; /* where text.projected_state is not 0 */
   int32_t image_token;
   /* of the tensors by config.json; bf16 where it has none */
   enum omma_dtype stored_type;

@@ -79,12 +79,15 @@ static const struct ommai_default_processor published = {
 
 static const struct ommai_tower_names tower_names = {
     OMMAI_QWEN_TOWER_NAMES, /* and of its own: */
-    .prefixes = {"visual.", "model.visual."},
+    .prefixes = {"visual.", "model.visual.", "vlm.model.visual."},
     .fc1 = "mlp.gate_proj",
     .up = "mlp.up_proj",
     .fc2 = "mlp.down_proj",
     .merger = {"merger.ln_q", "merger.mlp.0", "merger.mlp.2"},
 };
+
+/* ColQwen2.5. */
+static const struct ommai_token_vector_rules token_vectors = {OMMAI_QWEN_PAGES, .width = 128};
 
 const struct ommai_family ommai_family_qwen2_5_vl = {
     .model_type = "qwen2_5_vl",
@@ -93,6 +96,7 @@ const struct ommai_family ommai_family_qwen2_5_vl = {
     .text = &ommai_text_qwen2,
     .defaults = &ommai_qwen2_processor_defaults,
     .marks = &ommai_qwen2_media_marks,
+    .token_vectors = &token_vectors,
     .chat_name = "Qwen2.5-VL",
     .chat_template = OMMAI_QWEN2_TURNS,
     .box_unit = OMMA_BOX_UNIT_RESIZED_PIXELS,

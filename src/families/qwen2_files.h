@@ -43,3 +43,13 @@ extern const struct ommai_media_marks ommai_qwen2_media_marks;
   "{{ '<|im_start|>assistant\n' if add_generation_prompt }}"
 #define OMMAI_QWEN2_TURNS \
   "{{ '<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n' if messages[0].role != 'system' }}" OMMAI_QWEN_TURNS
+
+/* Members of struct ommai_token_vector_rules. Source: ColQwen2Processor, ColQwen2_5_Processor and
+ * ColQwen3Processor of colpali_engine, ColQwen2Processor of transformers. */
+#define OMMAI_QWEN_PAGES                                                     \
+  .before_image = "<|im_start|>user\n<|vision_start|>",                      \
+  .after_image = "<|vision_end|>Describe the image.<|im_end|><|endoftext|>", \
+  .query_suffix =                                                            \
+      "<|endoftext|><|endoftext|><|endoftext|><|endoftext|><|endoftext|>"    \
+      "<|endoftext|><|endoftext|><|endoftext|><|endoftext|><|endoftext|>",   \
+  .other_query_prefix = "Query: "

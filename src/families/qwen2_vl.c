@@ -33,12 +33,15 @@ static const struct ommai_default_processor published = {
 /* ---- tensors ---- */
 
 static const struct ommai_tower_names tower_names = {
-    OMMAI_QWEN_TOWER_NAMES,
-    .prefixes = {"visual.", "model.visual."},
+    OMMAI_QWEN_TOWER_NAMES, /* and of its own: */
+    .prefixes = {"visual.", "model.visual.", "vlm.model.visual."},
     .fc1 = "mlp.fc1",
     .fc2 = "mlp.fc2",
     .merger = {"merger.ln_q", "merger.mlp.0", "merger.mlp.2"},
 };
+
+/* ColQwen2. */
+static const struct ommai_token_vector_rules token_vectors = {OMMAI_QWEN_PAGES, .width = 128};
 
 /* Boxes are text between <|box_start|> and <|box_end|>, no JSON. */
 const struct ommai_family ommai_family_qwen2_vl = {
@@ -48,6 +51,7 @@ const struct ommai_family ommai_family_qwen2_vl = {
     .video = {.time_by_temporal_patch = true},
     .defaults = &ommai_qwen2_processor_defaults,
     .marks = &ommai_qwen2_media_marks,
+    .token_vectors = &token_vectors,
     .chat_name = "Qwen2-VL",
     .chat_template = OMMAI_QWEN2_TURNS,
 };

@@ -112,7 +112,7 @@ static const struct ommai_processor_defaults defaults = {
 
 static const struct ommai_tower_names tower_names = {
     OMMAI_QWEN_TOWER_NAMES,
-    .prefixes = {"model.visual."},
+    .prefixes = {"model.visual.", "visual.", "vlm.model.visual."},
     .patch_embed_bias = true,
     .position_table = "pos_embed",
     .position_dims = 2,
@@ -158,6 +158,9 @@ static const struct ommai_vector_rules vectors = {
     .resize_rule = OMMAI_RESIZE_PRECISE22,
 };
 
+/* ColQwen3. */
+static const struct ommai_token_vector_rules token_vectors = {OMMAI_QWEN_PAGES, .width = 320};
+
 #define QWEN3(own, name)                                                                                              \
   OMMAI_QWEN_FAMILY, .parse_own = own, .video = {.area_of_all_frames = true}, .defaults = &defaults, .marks = &marks, \
                      .chat_name = name, .chat_template = OMMAI_QWEN_TURNS, .box_unit = OMMA_BOX_UNIT_THOUSANDTHS
@@ -165,7 +168,7 @@ static const struct ommai_vector_rules vectors = {
 #define QWEN3_5 QWEN3(parse_flat, "Qwen3.5")
 
 const struct ommai_family ommai_family_qwen3_vl = {QWEN3_VL, .model_type = "qwen3_vl", .text = &ommai_text_qwen3,
-                                                   .vectors = &vectors};
+                                                   .vectors = &vectors, .token_vectors = &token_vectors};
 const struct ommai_family ommai_family_qwen3_vl_moe = {QWEN3_VL, .model_type = "qwen3_vl_moe", .text = &ommai_text_qwen3_moe};
 const struct ommai_family ommai_family_qwen3_5 = {QWEN3_5, .model_type = "qwen3_5", .text = &ommai_text_qwen3_5};
 const struct ommai_family ommai_family_qwen3_5_moe = {QWEN3_5, .model_type = "qwen3_5_moe", .text = &ommai_text_qwen3_5_moe};

@@ -16,8 +16,8 @@ struct ommai_text_family {
   enum omma_status (*load)(const struct ommai_text_family *family, struct ommai_weight_loader *loader,
                            struct ommai_decoder *decoder, struct omma_error *error);
 
-  /* of tensors: the release's; and another that is taken where the checkpoint has it, or NULL */
-  const char *prefixes[2];
+  /* of tensors: the release's; and others that are taken where the checkpoint has them */
+  const char *prefixes[4];
 
   /* What follows is read by grouped_decoder.c alone. */
   bool top_level;     /* without text_config the keys are at the top level */

@@ -101,9 +101,11 @@ static struct full_name full_name(const struct load *load, const char *group, in
 
 static const char *pick_prefix(const struct ommai_weight_loader *loader, const struct ommai_tower_names *names) {
   char probe[OMMAI_LOADER_MAX_NAME + 1];
-  if (!names->prefixes[1]) return names->prefixes[0];
-  snprintf(probe, sizeof probe, "%s%s.weight", names->prefixes[1], names->patch_embed);
-  return names->prefixes[ommai_loader_find(loader, probe) ? 1 : 0];
+  for (size_t i = 1; i < sizeof names->prefixes / sizeof *names->prefixes && names->prefixes[i]; i++) {
+    snprintf(probe, sizeof probe, "%s%s.weight", names->prefixes[i], names->patch_embed);
+    if (ommai_loader_find(loader, probe)) return names->prefixes[i];
+  }
+  return names->prefixes[0];
 }
 
 static enum omma_status load_norm_of(const struct load *load, enum ommai_vision_norm_kind kind, struct full_name name,

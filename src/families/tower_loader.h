@@ -46,9 +46,8 @@ struct ommai_merger_names {
 
 /* What a family calls its tensors. Names are without `.weight` and `.bias` and follow a prefix. */
 struct ommai_tower_names {
-  /* the release's; and another that is taken where the checkpoint has its patch embedding, or
-   * NULL */
-  const char *prefixes[2];
+  /* the release's; and others that are taken where the checkpoint has its patch embedding */
+  const char *prefixes[4];
   const char *patch_embed;
   int patch_embed_dims; /* of the convolution's weight: 5 with a time axis, 4 without */
   bool patch_embed_bias;

@@ -65,6 +65,12 @@ enum omma_status ommai_task_choose(const struct ommai_family *family, const stru
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "task", "task: no such task: %d", (int)wanted);
   }
   *task = wanted;
+  /* Scores are made of its vectors. Images are of the processor's sizes. */
+  if (config->text.projected_state && (config->token_vectors.alone || wanted > OMMA_TASK_GENERATE)) {
+    *task = OMMA_TASK_EMBED;
+    if (wanted != OMMA_TASK_GENERATE) return OMMA_OK;
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "task", "task: this model gives vectors alone (embed)");
+  }
   if (wanted == OMMA_TASK_AUTO || wanted == OMMA_TASK_POOLING) {
     *task = OMMA_TASK_GENERATE;
     if (rules) OMMAI_TRY(find_task(documents, allocator, task, error));

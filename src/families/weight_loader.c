@@ -84,7 +84,8 @@ struct ommai_linear_source ommai_loader_matrix(const struct ommai_loader_tensor 
 
 /* The language model's matrices, but for those that are read the other way round as well. */
 static bool is_text_matrix(enum ommai_weight_role role) {
-  return role >= OMMAI_ROLE_TEXT_QKV && role != OMMAI_ROLE_MLA && role != OMMAI_ROLE_ROUTER;
+  return role >= OMMAI_ROLE_TEXT_QKV && role != OMMAI_ROLE_MLA && role != OMMAI_ROLE_ROUTER &&
+         role != OMMAI_ROLE_STATE_PROJECTION;
 }
 
 /* How a layer of such sources is kept. */

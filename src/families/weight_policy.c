@@ -126,18 +126,20 @@ struct ommai_weight_policy ommai_weight_policy_make(struct ommai_weight_kind tow
   bool quantised = ommai_linear_format(tower.format)->quantised;
   const struct ommai_weight_kind plain = quantised ? ommai_weight_kind_dense(tower.compute) : tower,
                                  adding = gated_tower ? plain : tower, fine = finer_kind(text);
-  return (struct ommai_weight_policy){.kinds = {[OMMAI_ROLE_PATCH_EMBED] = plain,
-                                                [OMMAI_ROLE_TOWER_QKV] = tower,
-                                                [OMMAI_ROLE_TOWER_PROJ] = adding,
-                                                [OMMAI_ROLE_TOWER_FC1] = tower,
-                                                [OMMAI_ROLE_TOWER_FC2] = adding,
-                                                [OMMAI_ROLE_MERGER] = adding,
-                                                [OMMAI_ROLE_TEXT_QKV] = text,
-                                                [OMMAI_ROLE_TEXT_O] = text,
-                                                [OMMAI_ROLE_GATE_UP] = text,
-                                                [OMMAI_ROLE_DOWN] = text,
-                                                [OMMAI_ROLE_EXPERT] = text,
-                                                [OMMAI_ROLE_MLA] = fine,
-                                                [OMMAI_ROLE_ROUTER] = {.format = OMMAI_FORMAT_F32, .compute = OMMA_F32},
-                                                [OMMAI_ROLE_LM_HEAD] = fine}};
+  return (struct ommai_weight_policy){
+      .kinds = {[OMMAI_ROLE_PATCH_EMBED] = plain,
+                [OMMAI_ROLE_TOWER_QKV] = tower,
+                [OMMAI_ROLE_TOWER_PROJ] = adding,
+                [OMMAI_ROLE_TOWER_FC1] = tower,
+                [OMMAI_ROLE_TOWER_FC2] = adding,
+                [OMMAI_ROLE_MERGER] = adding,
+                [OMMAI_ROLE_TEXT_QKV] = text,
+                [OMMAI_ROLE_TEXT_O] = text,
+                [OMMAI_ROLE_GATE_UP] = text,
+                [OMMAI_ROLE_DOWN] = text,
+                [OMMAI_ROLE_EXPERT] = text,
+                [OMMAI_ROLE_MLA] = fine,
+                [OMMAI_ROLE_ROUTER] = {.format = OMMAI_FORMAT_F32, .compute = OMMA_F32},
+                [OMMAI_ROLE_LM_HEAD] = fine,
+                [OMMAI_ROLE_STATE_PROJECTION] = {.format = OMMAI_FORMAT_F32, .compute = OMMA_F32}}};
 }

@@ -28,6 +28,7 @@ struct step {
   void *gated;          /* dtype [n, the widest dense intermediate] */
   float *cosine, *sine; /* [n, rope_dim / 2] */
   void *prepared;       /* rows of x for the layer at hand */
+  float *states;        /* [n, hidden]; where they are projected */
   struct ommai_decode_mixing mixing[OMMAI_MAX_STATE_GROUPS];
   /* Routed layers: */
   struct ommai_routing routing;
@@ -69,6 +70,7 @@ static void place(const struct ommai_decoder *decoder, int64_t n_rows, struct om
   step->cosine = ommai_arena_take(arena, n * pairs, sizeof(float));
   step->sine = ommai_arena_take(arena, n * pairs, sizeof(float));
   step->prepared = ommai_arena_take(arena, n, decoder->prepared_row_bytes);
+  if (config->projected_state) step->states = ommai_arena_take(arena, n * hidden, sizeof(float));
   if (config->experts.router.n_experts) place_experts(decoder, n, arena, step);
 }
 
@@ -289,18 +291,35 @@ enum omma_status ommai_decode_run(const struct ommai_decoder *decoder, const str
 
 const float *ommai_decode_residual(const void *workspace) { return workspace; }
 
+/* A step of rows that are through all layers. */
+static enum omma_status place_residuals(struct step *step, const float *const *residuals, void *workspace,
+                                        size_t workspace_size, struct omma_error *error) {
+  struct ommai_arena arena;
+  ommai_arena_init(&arena, workspace, workspace_size);
+  place(step->decoder, step->n_rows, &arena, step);
+  if (arena.failed) return ommai_fail_memory(error, "decode workspace", arena.used);
+  int64_t hidden = step->decoder->config.hidden_size;
+  for (int64_t row = 0; row < step->n_rows; row++) {
+    memcpy(step->residual + row * hidden, residuals[row], (size_t)hidden * sizeof(float));
+  }
+  return OMMA_OK;
+}
+
 enum omma_status ommai_decode_logits(const struct ommai_decoder *decoder, const float *const *residuals, int64_t n_rows,
                                      void *workspace, size_t workspace_size, const struct omma_team *team, float *logits,
                                      struct omma_error *error) {
   struct step step = {.decoder = decoder, .n_rows = n_rows, .team = team};
-  struct ommai_arena arena;
-  ommai_arena_init(&arena, workspace, workspace_size);
-  place(decoder, n_rows, &arena, &step);
-  if (arena.failed) return ommai_fail_memory(error, "decode workspace", arena.used);
-  int64_t hidden = decoder->config.hidden_size;
-  for (int64_t row = 0; row < n_rows; row++) {
-    memcpy(step.residual + row * hidden, residuals[row], (size_t)hidden * sizeof(float));
-  }
+  OMMAI_TRY(place_residuals(&step, residuals, workspace, workspace_size, error));
   project_logits(&step, logits);
+  return OMMA_OK;
+}
+
+enum omma_status ommai_decode_project(const struct ommai_decoder *decoder, const float *const *residuals, int64_t n_rows,
+                                      void *workspace, size_t workspace_size, const struct omma_team *team, float *states,
+                                      struct omma_error *error) {
+  struct step step = {.decoder = decoder, .n_rows = n_rows, .team = team};
+  OMMAI_TRY(place_residuals(&step, residuals, workspace, workspace_size, error));
+  norm_rows(&step, decoder->final_norm, step.states, OMMA_F32);
+  gemv(&step, decoder->state_projection, step.states, states, false);
   return OMMA_OK;
 }

@@ -40,3 +40,9 @@ const float *ommai_decode_residual(const void *workspace);
 enum omma_status ommai_decode_logits(const struct ommai_decoder *decoder, const float *const *residuals, int64_t n_rows,
                                      void *workspace, size_t workspace_size, const struct omma_team *team, float *logits,
                                      struct omma_error *error);
+
+/* Of residual rows likewise: final norm, and the projection of states f32 [n_rows,
+ * projected_state]. */
+enum omma_status ommai_decode_project(const struct ommai_decoder *decoder, const float *const *residuals, int64_t n_rows,
+                                      void *workspace, size_t workspace_size, const struct omma_team *team, float *states,
+                                      struct omma_error *error);

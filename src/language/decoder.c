@@ -168,6 +168,7 @@ void ommai_decoder_free(struct ommai_decoder *decoder, const struct omma_allocat
   ommai_release(allocator, decoder->layers, (size_t)config->n_layers, sizeof *decoder->layers);
   free_vector(allocator, decoder->final_norm, config->hidden_size);
   ommai_linear_destroy(decoder->lm_head);
+  ommai_linear_destroy(decoder->state_projection);
 }
 
 void ommai_decoder_embed(const struct ommai_decoder *decoder, int32_t token, float *out) {

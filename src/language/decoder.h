@@ -80,7 +80,9 @@ struct ommai_decoder_config {
   bool mrope_interleaved;
   bool rope_1d; /* an image's tokens are counted one by one, as text */
   bool tied_embeddings;
-  int64_t n_deepstack; /* layers 0 .. n_deepstack - 1 take one output of the tower each */
+  bool headless;           /* without an output layer: it gives vectors alone */
+  int64_t n_deepstack;     /* layers 0 .. n_deepstack - 1 take one output of the tower each */
+  int64_t projected_state; /* width of what states are projected to, for vectors; 0: they are not */
   struct ommai_layer_config layers[OMMAI_DECODER_MAX_LAYERS];
 };
 
@@ -97,6 +99,10 @@ static inline int64_t ommai_decoder_kv_width(const struct ommai_decoder_config *
 }
 static inline int64_t ommai_decoder_attended_width(const struct ommai_decoder_config *config) {
   return config->n_heads * config->v_head_dim;
+}
+/* Of what is read of a row's state for vectors. */
+static inline int64_t ommai_decoder_state_width(const struct ommai_decoder_config *config) {
+  return config->projected_state ? config->projected_state : config->hidden_size;
 }
 /* The largest of what rows take over the layers: outputs of qkv (and of o, where they are normed),
  * q, inputs of o, decode's scratch. */
@@ -181,6 +187,7 @@ struct ommai_decoder {
   struct ommai_decoder_layer *layers; /* [n_layers] */
   float *final_norm;                  /* [hidden] */
   struct ommai_linear *lm_head;
+  struct ommai_linear *state_projection; /* f32 [hidden] -> [projected_state]; NULL: none */
   /* of a row of x prepared for a layer (linear.h), the maximum over the layers */
   size_t prepared_row_bytes;
 };

@@ -49,6 +49,12 @@ static void set_sampling_info(const struct ommai_generation_config *generation, 
   info->max_tokens_limit = generation->max_tokens_limit;
 }
 
+static int64_t max_input_tokens(const struct omma_model *model) {
+  const int64_t room = model->max_model_len - 1;
+  if (model->task == OMMA_TASK_GENERATE) return 0;
+  return model->config.text.projected_state ? room : ommai_min_i64(model->network.family->vectors->max_tokens, room);
+}
+
 void omma_model_get_info(const struct omma_model *model, struct omma_model_info *info) {
   *info = (struct omma_model_info){
       .directory = model->directory,
@@ -75,9 +81,8 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .chat_template_has_tools = model->chat.jinja && ommai_jinja_reads(model->chat.jinja, "tools"),
       .box_unit = model->network.family->box_unit,
       .task = model->task,
-      .max_input_tokens = model->task == OMMA_TASK_GENERATE
-                              ? 0
-                              : ommai_min_i64(model->network.family->vectors->max_tokens, model->max_model_len - 1),
+      .max_input_tokens = max_input_tokens(model),
+      .token_vector_width = model->config.text.projected_state,
   };
   set_shape_info(model, info);
   set_sampling_info(&model->config.generation, info);

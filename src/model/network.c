@@ -3,6 +3,7 @@
 #include "base/allocator.h"
 #include "base/error.h"
 #include "base/team.h"
+#include "families/token_vectors.h"
 #include "language/mixer.h"
 
 /* ---- read ---- */
@@ -136,7 +137,9 @@ static enum omma_status load(const struct ommai_network *network, struct ommai_w
   const struct ommai_text_family *text = network->family->text;
   OMMAI_TRY(ommai_tower_load(loader, network->family->tower_names, tower, error));
   loader->n_vision_parameters = loader->n_parameters;
-  return network->has_decoder ? text->load(text, loader, decoder, error) : OMMA_OK;
+  if (!network->has_decoder) return OMMA_OK;
+  OMMAI_TRY(text->load(text, loader, decoder, error));
+  return ommai_token_vectors_load(loader, decoder, error);
 }
 
 enum omma_status ommai_network_describe(const struct ommai_network *network, const struct ommai_checkpoint *checkpoint,
@@ -157,7 +160,8 @@ static enum omma_status count_weights(struct ommai_network *network, const struc
   OMMAI_TRY(ommai_network_describe(network, checkpoint, visit, context, &loader, error));
   network->n_parameters = loader.n_parameters;
   network->n_vision_parameters = loader.n_vision_parameters;
-  if (config->tied_embeddings && network->has_decoder) network->n_parameters -= config->vocab_size * config->hidden_size;
+  if (config->tied_embeddings && !config->headless && network->has_decoder)
+    network->n_parameters -= config->vocab_size * config->hidden_size;
   network->weight_bytes = loader.bytes;
   network->step_weight_bytes = step_weight_bytes(network, &loader);
   network->main_weights = main_weights(&loader);

@@ -472,6 +472,26 @@ enum omma_status omma_request_create(const struct omma_model *model, const struc
   return OMMA_OK;
 }
 
+enum omma_status ommai_request_create_prompt(const struct omma_model *model, const struct omma_message *messages,
+                                             size_t n_messages, const struct ommai_prompt_builder *prompt,
+                                             const struct omma_request_options *options, struct omma_request **out,
+                                             struct omma_error *error) {
+  struct omma_request *request;
+  OMMAI_TRY(check_reserved(options, error));
+  OMMAI_TRY(ommai_model_require_tokenizer(model, error));
+  OMMAI_TRY(ommai_model_require_processor(model, error));
+  OMMAI_TRY(check_messages(model, messages, n_messages, error));
+  OMMAI_TRY(create_empty(model, options, &request, error));
+  enum omma_status status = assemble(request, prompt, options, error);
+  if (status == OMMA_OK) {
+    debug_prompt(request);
+    *out = request;
+  } else {
+    omma_request_destroy(request);
+  }
+  return status;
+}
+
 enum omma_status omma_count_prompt_tokens(const struct omma_model *model, const struct omma_message *messages,
                                           size_t n_messages, const struct omma_request_options *options, int64_t *n_tokens,
                                           struct omma_error *error) {

@@ -55,6 +55,7 @@ struct omma_request {
   /* Of a vector or score: */
   int64_t dimensions; /* of the vector; 0: all */
   bool raw_vectors;
+  bool every_token;        /* a vector for each token of the prompt */
   int32_t score_tokens[2]; /* whose logits are compared: for, against */
 
   /* While it is made: the ids of a text without images that was short enough to be encoded instead
@@ -63,13 +64,20 @@ struct omma_request {
   size_t n_text_ids, text_room;
 };
 
-/* Whether its answer is read off its prompt's last token: a vector or score. */
+/* Whether its answer is read off its prompt's tokens: vectors or a score. */
 static inline bool ommai_request_reads(const struct omma_request *request) {
   return request->kind == OMMA_REQUEST_EMBED || request->kind == OMMA_REQUEST_SCORE;
 }
 
 /* Takes room for the ids, tokens and page keys of n_tokens. Errors: MEMORY. */
 enum omma_status ommai_request_allocate_prompt(struct omma_request *request, struct omma_error *error);
+
+/* A request of a prompt that is written already; `messages` are what it was written of. Errors: as
+ * omma_request_create. */
+enum omma_status ommai_request_create_prompt(const struct omma_model *model, const struct omma_message *messages,
+                                             size_t n_messages, const struct ommai_prompt_builder *prompt,
+                                             const struct omma_request_options *options, struct omma_request **out,
+                                             struct omma_error *error);
 
 /* Whether a prompt of n_tokens and one token of an answer fit into an engine's context_tokens.
  * Errors: LIMIT ("input_tokens"). */

@@ -20,6 +20,10 @@ static struct omma_part text_part(const char *text) { return (struct omma_part){
 
 static void add_text(struct draft *draft, const char *text) { draft->parts[draft->n++] = text_part(text); }
 
+static bool is_empty(const struct omma_part *part) {
+  return !part->image && !part->video && part->text_size == 0 && !(part->text && *part->text);
+}
+
 enum order { VIDEO, IMAGE, TEXT, N_ORDERS };
 
 static enum order order_of(const struct omma_part *part) { return part->video ? VIDEO : part->image ? IMAGE : TEXT; }
@@ -30,8 +34,7 @@ static void add_parts(struct draft *draft, const struct omma_part *parts, size_t
   size_t before = draft->n;
   for (int order = 0; order < N_ORDERS; order++) {
     for (size_t i = 0; i < n; i++) {
-      bool empty = order_of(&parts[i]) == TEXT && parts[i].text_size == 0 && !(parts[i].text && *parts[i].text);
-      if ((int)order_of(&parts[i]) == order && !empty) draft->parts[draft->n++] = parts[i];
+      if ((int)order_of(&parts[i]) == order && !is_empty(&parts[i])) draft->parts[draft->n++] = parts[i];
     }
   }
   if (draft->n == before) add_text(draft, rules->nothing);
@@ -90,7 +93,8 @@ static enum omma_status check_task(const struct omma_model *model, enum omma_mod
   static const char *const gives[] = {[OMMA_TASK_GENERATE] = "generates text",
                                       [OMMA_TASK_EMBED] = "gives vectors of inputs",
                                       [OMMA_TASK_SCORE] = "gives scores of documents"};
-  if (model->task == task) return OMMA_OK;
+  bool has_token_vectors = task == OMMA_TASK_EMBED && model->config.text.projected_state;
+  if (model->task == task || has_token_vectors) return OMMA_OK;
   return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "model", "the model %s; %s models are such that %s",
                           gives[model->task], ommai_vector_model_name(task),
                           task == OMMA_TASK_EMBED ? "give vectors" : "give scores");
@@ -115,6 +119,58 @@ static enum omma_status create(const struct omma_model *model, enum omma_request
   return omma_request_create(model, messages, 2, &options, request, error);
 }
 
+/* ---- vectors of tokens ---- */
+
+/* The part that is not an empty text; an input without one is an empty text. */
+static enum omma_status find_single_part(const struct omma_part *parts, size_t n_parts, struct omma_part *single,
+                                         struct omma_error *error) {
+  size_t n = 0;
+  *single = text_part("");
+  for (size_t i = 0; i < n_parts; i++) {
+    if (is_empty(&parts[i])) continue;
+    *single = parts[i];
+    n++;
+  }
+  if (n <= 1 && !single->video) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "messages",
+                          "an input of a model with a vector for each token is one text or one image, found %s",
+                          single->video ? "a video" : "several of them");
+}
+
+static enum omma_status write_input(const struct omma_model *model, const struct omma_part *part, bool is_document,
+                                    struct ommai_prompt_builder *prompt, struct omma_error *error) {
+  const struct ommai_token_vector_config *form = &model->config.token_vectors;
+  if (part->image) {
+    OMMAI_TRY(ommai_prompt_string(prompt, form->before_image, error));
+    OMMAI_TRY(ommai_prompt_media(prompt, model->network.family->marks, part, model->config.vision.temporal_patch_size, error));
+    return ommai_prompt_string(prompt, form->after_image, error);
+  }
+  if (!is_document) OMMAI_TRY(ommai_prompt_string(prompt, form->query_prefix, error));
+  OMMAI_TRY(ommai_prompt_text(prompt, part->text, part->text_size ? part->text_size : strlen(part->text), error));
+  return is_document ? OMMA_OK : ommai_prompt_string(prompt, form->query_suffix, error);
+}
+
+static enum omma_status create_for_tokens(const struct omma_model *model, const char *instruction,
+                                          const struct omma_part *parts, size_t n_parts,
+                                          const struct omma_request_options *given, struct omma_request **request,
+                                          struct omma_error *error) {
+  struct omma_part part;
+  struct omma_request_options options = *given;
+  struct ommai_prompt_builder prompt;
+  if (instruction && *instruction) {
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "instruction",
+                            "instruction: a model with a vector for each token takes none");
+  }
+  OMMAI_TRY(find_single_part(parts, n_parts, &part, error));
+  const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = &part, .n_parts = 1};
+  options.kind = OMMA_REQUEST_EMBED;
+  ommai_prompt_builder_init(&prompt, &model->allocator);
+  enum omma_status status = write_input(model, &part, given->is_document != 0, &prompt, error);
+  if (status == OMMA_OK) status = ommai_request_create_prompt(model, &message, 1, &prompt, &options, request, error);
+  ommai_prompt_builder_free(&prompt);
+  return status;
+}
+
 enum omma_status omma_request_create_embed(const struct omma_model *model, const char *instruction,
                                            const struct omma_part *parts, size_t n_parts,
                                            const struct omma_request_options *options, struct omma_request **request,
@@ -122,6 +178,9 @@ enum omma_status omma_request_create_embed(const struct omma_model *model, const
   OMMAI_TAKE_OPTIONS(omma_request_options, options, error);
   const struct ommai_vector_rules *rules = model->network.family->vectors;
   OMMAI_TRY(check_task(model, OMMA_TASK_EMBED, error));
+  if (model->config.text.projected_state) {
+    return create_for_tokens(model, instruction, parts, n_parts, options, request, error);
+  }
   OMMAI_TRY(check_instruction(instruction, error));
   struct draft user = {.parts = ommai_allocate(&model->allocator, n_parts + 1, sizeof *user.parts)};
   size_t size = 0;

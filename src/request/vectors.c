@@ -20,11 +20,16 @@ static enum omma_status find_token(const struct omma_request *request, const cha
 enum omma_status ommai_request_set_vectors(struct omma_request *request, const struct omma_request_options *options,
                                            struct omma_error *error) {
   const struct ommai_vector_rules *rules = request->model->network.family->vectors;
-  int64_t width = request->model->config.text.hidden_size;
+  int64_t width = ommai_decoder_state_width(&request->model->config.text);
   if (!ommai_request_reads(request)) return OMMA_OK;
   request->whole = true;
   request->raw_vectors = options->raw_vectors != 0;
   request->dimensions = options->dimensions;
+  request->every_token = request->kind == OMMA_REQUEST_EMBED && request->model->config.text.projected_state > 0;
+  if (request->every_token && request->dimensions) {
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "dimensions",
+                            "dimensions: a model that gives a vector for each token was not trained for shorter ones");
+  }
   if (request->dimensions < 0 || request->dimensions > width) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "dimensions", "dimensions: expected 1 to %lld, found %lld",
                             (long long)width, (long long)request->dimensions);
@@ -100,7 +105,7 @@ static void normalise(float *values, int64_t n) {
 
 bool ommai_request_make_vectors(const struct omma_request *request, void *read, struct omma_vectors *vectors) {
   float *values = read;
-  int64_t width = request->model->config.text.hidden_size;
+  int64_t width = ommai_decoder_state_width(&request->model->config.text), n_rows = 1;
   bool finite = true;
   if (request->kind == OMMA_REQUEST_SCORE) {
     float difference = values[0] - values[1];
@@ -108,9 +113,10 @@ bool ommai_request_make_vectors(const struct omma_request *request, void *read, 
     *vectors = (struct omma_vectors){.n_rows = 1, .width = 1, .values = values};
     return isfinite(difference);
   }
-  for (int64_t i = 0; i < width; i++) finite &= isfinite(values[i]) != 0;
+  if (request->every_token) n_rows = (int64_t)request->n_tokens;
+  for (int64_t i = 0; i < n_rows * width; i++) finite &= isfinite(values[i]) != 0;
   if (request->dimensions) width = request->dimensions;
-  if (!request->raw_vectors) normalise(values, width);
-  *vectors = (struct omma_vectors){.n_rows = 1, .width = width, .values = values};
+  for (int64_t row = 0; row < n_rows && !request->raw_vectors; row++) normalise(values + row * width, width);
+  *vectors = (struct omma_vectors){.n_rows = n_rows, .width = width, .values = values};
   return finite;
 }

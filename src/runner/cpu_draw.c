@@ -106,13 +106,31 @@ enum omma_status ommai_cpu_draw(struct ommai_runner *runner, enum ommai_draw_fro
 
 /* ---- readings ---- */
 
-static void read_states(struct ommai_cpu_runner *cpu, const struct ommai_reading *reading) {
+/* As many rows at a time as the workspace is for. */
+static enum omma_status project_states(struct ommai_cpu_runner *cpu, const struct ommai_reading *reading,
+                                       struct omma_error *error) {
+  const struct ommai_decoder *decoder = &cpu->model->network.decoder;
+  const float *residuals[OMMAI_CPU_DRAW_ROWS];
+  int64_t max_rows = ommai_cpu_logits_rows(&cpu->limits), width = decoder->config.projected_state;
+  for (int64_t first = 0; first < reading->n_rows; first += max_rows) {
+    int64_t n = ommai_min_i64(max_rows, reading->n_rows - first);
+    for (int64_t i = 0; i < n; i++) residuals[i] = ommai_prefill_residual(cpu->chunk, reading->row + first + i);
+    OMMAI_TRY(ommai_decode_project(decoder, residuals, n, cpu->decode_workspace, cpu->bytes.decode, cpu->threads,
+                                   (float *)reading->out + first * width, error));
+  }
+  return OMMA_OK;
+}
+
+static enum omma_status read_states(struct ommai_cpu_runner *cpu, const struct ommai_reading *reading,
+                                    struct omma_error *error) {
   const struct ommai_decoder *decoder = &cpu->model->network.decoder;
   int64_t hidden = decoder->config.hidden_size;
+  if (decoder->config.projected_state) return project_states(cpu, reading, error);
   for (int64_t i = 0; i < reading->n_rows; i++) {
     decoder->ops->rms_norm(ommai_prefill_residual(cpu->chunk, reading->row + i), decoder->final_norm, decoder->config.norm_eps,
                            hidden, (float *)reading->out + i * hidden, OMMA_F32);
   }
+  return OMMA_OK;
 }
 
 static enum omma_status read_logits(struct ommai_cpu_runner *cpu, const struct ommai_reading *reading,
@@ -140,7 +158,7 @@ enum omma_status ommai_cpu_read(struct ommai_runner *runner, const struct ommai_
       OMMAI_TRY(read_logits(cpu, &readings[i], rows + first, n_rows - first, error));
       first++;
     } else {
-      read_states(cpu, &readings[i]);
+      OMMAI_TRY(read_states(cpu, &readings[i], error));
     }
   }
   return OMMA_OK;

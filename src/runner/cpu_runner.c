@@ -24,8 +24,9 @@ static void find_facts(const void *network, struct ommai_runner_facts *facts) {
                                        .image = {vision->out_hidden_size, vision->n_deepstack},
                                        .draw_rows = OMMAI_CPU_DRAW_ROWS};
   if (!has_decoder(model)) return;
-  facts->kinds |= 1u << OMMA_REQUEST_GENERATE | 1u << OMMA_REQUEST_EMBED | 1u << OMMA_REQUEST_SCORE;
-  facts->state_bytes = (size_t)model->config.text.hidden_size * sizeof(float);
+  facts->kinds |= 1u << OMMA_REQUEST_EMBED;
+  if (!model->config.text.headless) facts->kinds |= 1u << OMMA_REQUEST_GENERATE | 1u << OMMA_REQUEST_SCORE;
+  facts->state_bytes = (size_t)ommai_decoder_state_width(&model->config.text) * sizeof(float);
   struct ommai_state_layout layout;
   ommai_state_layout_make(&model->config.text, model->network.decoder.kv_type, &layout);
   facts->n_groups = (int)layout.n_groups;

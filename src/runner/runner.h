@@ -95,8 +95,8 @@ struct ommai_step_row {
   struct ommai_state_pages pages;
 };
 
-/* What is read of rows of a chunk, f32: their states after the final norm, state_bytes each, or the
- * logits of a few tokens. */
+/* What is read of rows of a chunk, f32: their states after the final norm, projected where the
+ * network projects them, state_bytes each, or the logits of a few tokens. */
 struct ommai_reading {
   int64_t row, n_rows;
   const int32_t *tokens; /* [n_tokens] */

@@ -72,7 +72,9 @@ static bool check_model(const struct ommai_server *server, const struct ommai_ro
   return ommai_api_fail(error, 400, "model",
                         "The model gives %s and generates no text: ask %s. Its family's Instruct and Thinking models answer.",
                         gives_vectors ? "vectors of inputs" : "scores of documents",
-                        gives_vectors ? "/v1/embeddings, /v1/score or /v1/rerank" : "/v1/score or /v1/rerank");
+                        info->token_vector_width ? "/pooling, /v1/score or /v1/rerank"
+                        : gives_vectors          ? "/v1/embeddings, /v1/score or /v1/rerank"
+                                                 : "/v1/score or /v1/rerank");
 }
 
 void ommai_route_run(struct ommai_job *job) {

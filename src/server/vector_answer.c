@@ -75,6 +75,7 @@ static void reply(struct vector_answer *answer) {
                                              .model = answer->fields.model ? answer->fields.model : server->model_names[0],
                                              .created = (int64_t)time(NULL),
                                              .rules = answer->rules,
+                                             .has_token_vectors = server->info.token_vector_width > 0,
                                              .fields = &answer->fields,
                                              .inputs = &answer->inputs,
                                              .results = answer->results};
@@ -290,6 +291,11 @@ static bool fail_task(const struct ommai_server *server, bool scores, struct omm
 static bool check_task(const struct ommai_server *server, const struct ommai_vector_rules *rules,
                        struct ommai_api_error *error) {
   enum omma_model_task task = server->info.task;
+  if (server->info.token_vector_width && (rules->is_scoring || rules->is_pooling)) return true;
+  if (server->info.token_vector_width && task == OMMA_TASK_EMBED) {
+    return ommai_api_fail(error, 400, "model",
+                          "The model gives a vector for each token: ask /pooling, /score or /rerank.");
+  }
   if (task == OMMA_TASK_EMBED || (task == OMMA_TASK_SCORE && (rules->is_scoring || rules->is_pooling))) return true;
   return fail_task(server, rules->is_scoring, error);
 }

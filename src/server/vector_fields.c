@@ -95,7 +95,9 @@ static bool read_scoring(const struct ommai_server *server, const json_t *root, 
 
 /* The task of /pooling, which must be the model's. */
 static bool read_task(const struct ommai_server *server, const json_t *root, struct ommai_api_error *error) {
-  const char *task = NULL, *own = server->info.task == OMMA_TASK_SCORE ? "classify" : "embed";
+  const char *task = NULL, *own = server->info.token_vector_width          ? "token_embed"
+                                  : server->info.task == OMMA_TASK_SCORE ? "classify"
+                                                                         : "embed";
   if (!ommai_field_string(root, "task", &task, error)) return false;
   return !task || strcmp(task, own) == 0 ||
          ommai_api_fail(error, 400, "task", "Unsupported task: '%.40s' Supported tasks: ['%s']", task, own);

@@ -21,6 +21,7 @@ struct preparing {
   const struct ommai_vector_fields *fields;
   const struct ommai_vector_inputs *inputs;
   struct omma_request_options options;
+  bool is_document; /* it is scored for a query */
   char where[WHERE_SIZE];
 };
 
@@ -29,6 +30,7 @@ static void locate(struct preparing *work, size_t index) {
   const struct ommai_vector_inputs *inputs = work->inputs;
   bool is_query = inputs->n_queries && inputs->kind != OMMAI_VECTOR_PAIRS && index < inputs->n_queries;
   bool is_document = inputs->n_queries && !is_query;
+  work->is_document = is_document;
   if (is_document && inputs->kind != OMMAI_VECTOR_PAIRS) index -= inputs->n_queries;
   const char *field = is_query ? inputs->query_field : inputs->document_field;
   if (inputs->is_single) {
@@ -171,6 +173,7 @@ static enum omma_status create(struct preparing *work, const struct ommai_chat_r
       return omma_request_create_score(model, work->fields->instruction, messages[0].parts, messages[0].n_parts,
                                        messages[1].parts, messages[1].n_parts, &work->options, request, cause);
     case OMMAI_VECTOR_CONTENTS:
+      work->options.is_document = work->is_document;
       return omma_request_create_embed(model, work->fields->instruction, messages[0].parts, messages[0].n_parts,
                                        &work->options, request, cause);
     default:

@@ -89,8 +89,14 @@ static void add_result(const struct ommai_vector_reply *reply, const struct omma
                        struct ommai_text *out) {
   if (reply->fields->format == OMMAI_VECTOR_BASE64) {
     add_base64(out, reply->fields, result->values, result->n_rows * result->width);
-  } else {
+  } else if (!reply->has_token_vectors) {
     add_floats(out, result->values, result->n_rows * result->width);
+  } else {
+    for (int64_t row = 0; row < result->n_rows; row++) {
+      ommai_text_add(out, row ? "," : "[");
+      add_floats(out, result->values + row * result->width, result->width);
+    }
+    ommai_text_add(out, "]");
   }
 }
 
@@ -124,10 +130,18 @@ static float cosine(const struct ommai_vector_result *a, const struct ommai_vect
   return (float)(product / fmax(sqrt(length_a * length_b), 1e-8));
 }
 
+static float max_sim(const struct ommai_vector_result *query, const struct ommai_vector_result *document) {
+  const struct omma_vectors a = {query->n_rows, query->width, query->values},
+                            b = {document->n_rows, document->width, document->values};
+  return (float)omma_vectors_max_sim(&a, &b);
+}
+
 static float score_of(const struct ommai_vector_reply *reply, size_t document) {
   const struct ommai_vector_inputs *inputs = reply->inputs;
   if (inputs->kind == OMMAI_VECTOR_PAIRS) return reply->results[document].values[0];
-  return cosine(&reply->results[inputs->n_queries > 1 ? document : 0], &reply->results[inputs->n_queries + document]);
+  const struct ommai_vector_result *a = &reply->results[inputs->n_queries > 1 ? document : 0],
+                                   *b = &reply->results[inputs->n_queries + document];
+  return reply->has_token_vectors ? max_sim(a, b) : cosine(a, b);
 }
 
 static int compare_scores(const void *a, const void *b) {

@@ -16,6 +16,7 @@ struct ommai_vector_reply {
   const char *id, *model;
   int64_t created;
   const struct ommai_vector_rules *rules;
+  bool has_token_vectors; /* results have a row for each token */
   const struct ommai_vector_fields *fields;
   const struct ommai_vector_inputs *inputs;
   const struct ommai_vector_result *results; /* [inputs->n] */

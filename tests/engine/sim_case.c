@@ -81,7 +81,7 @@ static void make_request(struct sim_request *request, const struct sim_engine *e
   *request = (struct sim_request){.at = at, .cancel = -1, .refuse = -1};
   make_prompt(request, engine->context, engine->cache >= 0 && engine->cache < 1200, random);
   request->encode = request->images > 0 && test_random_range(random, 0, 7) == 0;
-  if (!request->encode && test_random_range(random, 0, 5) == 0) request->read = test_random_range(random, 1, 2);
+  if (!request->encode && test_random_range(random, 0, 5) == 0) request->read = test_random_range(random, 1, 3);
   request->answer = test_random_range(random, 1, test_random_range(random, 0, 3) ? longest : 150);
   request->min_answer = mostly(random, 0, 0, 20);
   request->priority = test_random_range(random, -2, 2);

@@ -44,7 +44,7 @@ enum { SIM_MAX_REQUESTS = 300, SIM_MAX_FAILURES = 8, SIM_N_IMAGES = 6, SIM_N_DOC
 #define SIM_REQUEST_FIELDS(X)                                             \
   X(at, 0)       /* the turn before which it is submitted */              \
   X(encode, 0)   /* 1: its images alone are wanted */                     \
-  X(read, 0)     /* 1: a vector, 2: a score */                            \
+  X(read, 0)     /* 1: a vector, 2: a score, 3: vectors of tokens */      \
   X(document, 0) /* its prompt begins with `shared` tokens of this one */ \
   X(shared, 0)                                                            \
   X(images, 0) /* after them, and which ones: image, image + 1, .. */     \

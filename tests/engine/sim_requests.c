@@ -78,8 +78,10 @@ struct omma_request *sim_request_make(const struct sim_request *wanted, const st
   size_t n = (size_t)sim_prompt_size(wanted), n_images = (size_t)wanted->images;
   request->allocator = *allocator;
   request->model = model;
-  static const enum omma_request_kind kinds[] = {OMMA_REQUEST_GENERATE, OMMA_REQUEST_EMBED, OMMA_REQUEST_SCORE};
+  static const enum omma_request_kind kinds[] = {OMMA_REQUEST_GENERATE, OMMA_REQUEST_EMBED, OMMA_REQUEST_SCORE,
+                                                 OMMA_REQUEST_EMBED};
   request->kind = wanted->encode ? OMMA_REQUEST_ENCODE : kinds[wanted->read];
+  request->every_token = wanted->read == 3;
   request->ids = calloc(n, sizeof *request->ids);
   request->tokens = calloc(n, sizeof *request->tokens);
   request->images = calloc(n_images + 1, sizeof *request->images);

@@ -1,20 +1,23 @@
 """Vectors and scores of ommatidia.Model, bit for bit those of the command line and the server."""
 
 import asyncio
+import base64
 import json
+import os
 import subprocess
 import sys
 
 import numpy as np
 import ommatidia
 import pytest
-from ommatidia import BadRequest, Model, _runtime
-from served import DEMO, ROOT, Served, program
+from ommatidia import BadRequest, Model, _runtime, max_sim
+from served import DEMO, GOLDEN, ROOT, TREE, Served, program
 
 if not _runtime.LIBRARY_PATH.exists():
     pytest.skip("this package was built without libomma", allow_module_level=True)
 
 sys.path.insert(0, str(ROOT / "tests" / "support"))
+import token_vector_cases  # noqa: E402
 import vector_cases  # noqa: E402
 
 
@@ -103,9 +106,84 @@ def test_what_a_model_cannot_do_is_its_line(embedder):
         embedder.embed({"color": "red"})
     with pytest.raises(TypeError, match="int"):
         embedder.embed([3])
-    with Model(DEMO) as demo:
+    with Model(GOLDEN / "qwen2_5_vl_tied") as other:
         with pytest.raises(BadRequest, match="-Embedding models"):
-            demo.embed("a")
+            other.embed("a")
         with pytest.raises(BadRequest, match="-Reranker models"):
-            demo.rerank("a", ["b"])
+            other.rerank("a", ["b"])
     assert ommatidia.__version__
+
+
+# ---- a vector for each token ----
+
+
+@pytest.fixture(scope="module")
+def demo():
+    with Model(DEMO) as model:
+        yield model
+
+
+def test_vectors_of_tokens(request, demo, folder):
+    cross, shapes = (DEMO / "images" / name for name in ("cross.png", "shapes.png"))
+    found = demo.embed([cross, "a red circle", shapes])
+    assert [one.shape[1] for one in found] == [demo.token_width] * 3 and found[0].dtype == np.float32
+    assert all(np.allclose((one**2).sum(axis=1), 1, atol=1e-5) for one in found)
+    assert demo.embed(cross).tobytes() == found[0].tobytes() == asyncio.run(demo.aembed([cross]))[0].tobytes()
+    command = [program(request.config), "embed", DEMO, cross, "--text", "a red circle", "--output", folder / "t.npy"]
+    subprocess.run([str(word) for word in command], check=True, capture_output=True)
+    assert np.load(folder / "t.npy").tobytes() == np.concatenate(found[:2]).tobytes()
+    scores = demo.score("a red circle", [cross, shapes] * 10)
+    assert len(scores) == 20 and scores[:2] == pytest.approx([max_sim(found[1], found[0]), max_sim(found[1], found[2])], abs=1e-5)
+    assert demo.rerank("an orange cross", [shapes, cross])[0].index == 1
+    assert str(demo.chat("What color is the cross?", image=cross, temperature=0))
+    with pytest.raises(BadRequest, match="takes none"):
+        demo.embed("a", instruction="Find.")
+    with pytest.raises(BadRequest, match="one text or one image"):
+        demo.embed({"text": "a", "image": cross})
+
+
+def test_vectors_of_tokens_over_http(request, folder):
+    directory = token_vector_cases.make_model(folder / "Tiny-ColQwen", "qwen2_5_vl_tied", "released")
+    server = Served(request.config, directory, "--dtype", "f32")
+    status, reply = server.post("/pooling", {"input": ["a", "b c"], "task": "token_embed"})
+    assert status == 200 and [entry["object"] for entry in reply["data"]] == ["pooling"] * 2
+    lists = [np.array(entry["data"], np.float32) for entry in reply["data"]]
+    coded = server.post("/pooling", {"input": ["a", "b c"], "encoding_format": "base64"})[1]["data"]
+    assert all(np.frombuffer(base64.b64decode(entry["data"]), "<f4").tobytes() == one.tobytes() for entry, one in zip(coded, lists))
+    assert [one.shape[1] for one in lists] == [token_vector_cases.WIDTH] * 2
+    scores = server.post("/score", {"queries": "a", "documents": ["b c", "a"]})[1]["data"]
+    wanted = [max_sim(lists[0], lists[1]), len(lists[0])]
+    assert [entry["score"] for entry in scores] == pytest.approx(wanted, abs=1e-5)
+    ranked = server.post("/rerank", {"query": "a", "documents": ["b c", "a"]})[1]["results"]
+    assert [entry["index"] for entry in ranked] == [1, 0]
+    for path, body, said in (("/v1/embeddings", {"input": "a"}, "each token"), ("/pooling", {"input": "a", "task": "embed"}, "token_embed"),
+                             ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}]}, "/pooling")):
+        status, reply = server.post(path, body)
+        assert status == 400 and said in json.dumps(reply)
+    server.stop()
+    with Model(directory, dtype="float32") as model:
+        assert model.info()["task"] == "embed" and "embed" in repr(model)
+        mine = model.request("/pooling", {"input": ["a", "b c"]})["data"]
+        assert [np.array(entry["data"], np.float32).tobytes() for entry in mine] == [one.tobytes() for one in lists]
+
+
+def test_the_example_finds_a_red_circle(folder):
+    pytest.importorskip("PIL")
+    from PIL import Image, ImageDraw
+
+    photos = folder / "photos"
+    photos.mkdir()
+    colors = {"red": (215, 35, 35), "green": (35, 155, 65), "blue": (40, 80, 220), "yellow": (248, 218, 30)}
+    for name, color in colors.items():
+        for shape in ("circle", "square"):
+            image = Image.new("RGB", (128, 96), (250, 250, 250))
+            draw = ImageDraw.Draw(image)
+            (draw.ellipse if shape == "circle" else draw.rectangle)((30, 15, 90, 75), fill=color)
+            image.save(photos / f"{name}_{shape}.png")
+    command = [sys.executable, ROOT / "examples" / "search_images.py", photos, "a red circle", "--model", DEMO, "--top", "5",
+               "--index", folder / "index.npz", "--output", folder / "hits.png"]
+    environment = {**os.environ, "PYTHONPATH": str(TREE.parent)}
+    first, again = (subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True, env=environment).stdout
+                    for _ in range(2))
+    assert first == again and first.splitlines()[0].endswith("red_circle.png") and len(first.splitlines()) == 5
+    assert Image.open(folder / "hits.png").size == (4 * 192, 2 * 220)
