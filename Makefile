@@ -78,6 +78,10 @@ test-onednn3: packages test-packages ## test the linear layers and the golden mo
 test-clients: release ## real clients (openai, anthropic, cohere, litellm, langchain, llama-index, llm, prometheus_client, mineru-vl-utils, one generated from /openapi.json), from PyPI into build/venv-clients
 	@tools/test_clients.sh
 
+.PHONY: test-adapters
+test-adapters: python ## the Python package's adapters with langchain-core and llama-index-core, from PyPI into build/venv-adapters
+	@tools/test_adapters.sh
+
 .PHONY: test-wheel
 test-wheel: packages test-packages ## pip install ./python into a fresh environment, with the program; the Python tests there
 	@tools/test_wheel.sh

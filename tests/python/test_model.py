@@ -416,6 +416,14 @@ def test_a_model_of_the_hub_s_cache_is_found(tmp_path, monkeypatch):
     (folder / "refs" / "main").write_text("abc\n")
     (folder / "snapshots" / "abc").symlink_to(DEMO)
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    (tmp_path / "models--other--Tiny-Instruct").symlink_to(folder)
+    assert ommatidia._paths.find_model("TINY") == tmp_path / "models--other--Tiny-Instruct" / "snapshots" / "abc"
+    assert ommatidia._paths.find_model("tiny-instruct") == ommatidia._paths.find_model("other/Tiny-Instruct")
+    (tmp_path / "models--third--tiny-instruct").symlink_to(folder)
+    with pytest.raises(ValueError, match="other/Tiny-Instruct, third/tiny-instruct"):
+        ommatidia._paths.find_model("tiny")
+    with pytest.raises(FileNotFoundError, match="huge"):
+        ommatidia._paths.find_model("huge")
     with Model("someone/demo", max_model_len=256, max_num_seqs=2) as model:
         assert model.info()["max_model_len"] == 256 and model.stats()["max_sequences"] == 2
 
