@@ -54,7 +54,7 @@ async function readDocument(file, name) {
 }
 $("reader").onclose = () => { reading?.controller.abort(); reading = null; };
 $("read-close").onclick = () => $("reader").close();
-$("read-close").before(copyButton(() => reading.texts.join("\n\n")), make("button", {type: "button", className: "button small", onclick: () =>
+$("read-close").before(Object.assign(copyButton(() => reading.texts.join("\n\n")), {className: "button small"}), make("button", {type: "button", className: "button small", onclick: () =>
   make("a", {download: reading.name.replace(/\.\w+$/, "") + ".md", href: URL.createObjectURL(new Blob([reading.texts.join("\n\n") + "\n"]))}).click()}, "Download"));
 function offerReading() {
   $("ideas").append(make("button", {type: "button", className: "button small", onclick: () => readDocument(pending[0].file, pending[0].name)}, "Read as a document"));
