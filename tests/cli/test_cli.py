@@ -22,7 +22,7 @@ from PIL import Image
 from omma_program import refused
 
 COMMANDS = ["chat", "run", "serve", "batch", "read", "embed", "rerank", "encode", "preprocess", "plan", "tokenize", "detokenize",
-            "info", "verify", "bench attention", "bench encoder", "bench decode", "bench serve"]
+            "info", "verify", "bench attention", "bench encoder", "bench decode", "bench read", "bench serve"]
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
 TEXTS = ["two red circles", "", " leading and trailing ", "line\nbreak\ttab", "Grüße, 世界, 🙂", "<|im_start|>user\nhi<|im_end|>"]
 
@@ -78,8 +78,8 @@ def test_help_of_bench_lists_its_commands(omma, words):
 
 
 def test_bench_alone_lists_which_there_are(omma):
-    refused(omma("bench"), 2, "attention, encoder, decode, serve")
-    refused(omma("bench", "--json"), 2, "attention, encoder, decode, serve")
+    refused(omma("bench"), 2, "attention, encoder, decode, read, serve")
+    refused(omma("bench", "--json"), 2, "attention, encoder, decode, read, serve")
 
 
 def test_help_wins_over_missing_arguments(omma):

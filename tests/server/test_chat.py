@@ -343,7 +343,9 @@ def test_models(server):
     body = server.get("/v1/models").json
     assert list(body) == ["object", "data"] and body["object"] == "list"
     model = body["data"][0]
-    assert list(model) == ["id", "object", "created", "owned_by", "root", "parent", "max_model_len", "permission", "chat_template"]
+    assert list(model) == ["id", "object", "created", "owned_by", "root", "parent", "max_model_len", "permission", "chat_template",
+                           "capabilities"]
+    assert list(model["capabilities"]) == ["ocr"]
     assert list(model["chat_template"]) == ["rendered_as", "checkpoint_has_it"] and model["chat_template"]["checkpoint_has_it"] is True
     assert model["id"] == "test-model" and model["object"] == "model" and model["max_model_len"] > 0
 
