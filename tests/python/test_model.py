@@ -304,7 +304,15 @@ def test_waiting_releases_the_gil(demo):
     assert turns > 100
 
 
-def test_an_interrupt_ends_the_answer_and_not_the_model(demo):
+@pytest.fixture
+def interrupts():
+    """Python's own handler: a program that a shell started in the background ignores the signal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_ends_the_answer_and_not_the_model(demo, interrupts):
     before = settle(demo)["n_finished"][2]
     calls = (lambda: demo.chat("a", **ENDLESS), lambda: list(demo.chat("a", stream=True, **ENDLESS)), lambda: demo.batch(["a"] * 3, use_tqdm=False, **ENDLESS))
     for call in calls:
