@@ -57,7 +57,7 @@ def test_rules_of_accessibility(scripted, open_page, dark):
     page.show_answer(text, thought="hm")
     page.show_answer(text)
     page.run("document.querySelector('.thought').open = true")
-    page.run("addFiles([new File(['%PDF-1.7'], 'a.pdf')])")
+    page.run("addFiles([new File(['<!DOCTYPE html>'], 'a.html')])")
     page.wait(lambda: page.all("#refused p"), "the refusal")
     axe = Axe(page.browser)
     axe.inject()

@@ -20,9 +20,10 @@ def drop(page, files):
       document.dispatchEvent(new DragEvent("drop", {dataTransfer: data, cancelable: true}));""", [[name, list(data)] for name, data in files])
 
 
-def test_files_that_are_no_images(demo, open_page, request, tmp_path):
-    """Each is named in a line, in the words of `omma chat`; the images among them are added."""
-    page = open_page(demo)
+def test_files_that_are_no_images(servers, open_page, request, tmp_path):
+    """Each is named in a line, in the words of `omma chat`; the images among them are added. So is
+    a PDF file where the server reads no documents."""
+    page = open_page(servers("real", max_documents=0))
     image = ("cross.png", (IMAGES / "cross.png").read_bytes())
     drop(page, [image, *STRANGE.items(), ("notes.txt", b"hello"), ("empty.png", b"")])
     page.wait(lambda: len(page.all("#refused p")) == len(STRANGE) + 2, "a line for each file")
