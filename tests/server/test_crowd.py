@@ -30,7 +30,7 @@ def test_a_round_of_each_server(start, words):
 
 @pytest.mark.real_only
 def test_vectors(start):
-    # the demo model gives a vector for each token, which /v1/embeddings refuses; a checkpoint that answers gives one
+    # The demo model gives a vector for each token, which /v1/embeddings refuses.
     url = f"http://127.0.0.1:{start(model=GOLDEN / 'qwen3_vl_tied', runner='pooling').port}"
     command = [sys.executable, "-B", PROGRAM, "--base-url", url, "--embed", "--requests", "3", "--size", "96x64", "--rounds", "1"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
