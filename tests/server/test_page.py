@@ -18,7 +18,7 @@ def hash_of(body, tag):
 def test_the_page_and_its_headers(server):
     reply = server.get("/")
     assert reply.status == 200 and reply.headers["Content-Type"] == "text/html; charset=utf-8"
-    assert reply.body.startswith(b"<!doctype html>") and b"Ommatidia" in reply.body and len(reply.body) <= 68000
+    assert reply.body.startswith(b"<!doctype html>") and b"Ommatidia" in reply.body and len(reply.body) <= 64000
     policy = reply.headers["Content-Security-Policy"]
     for name in ("style", "script"):
         assert f"{name}-src {hash_of(reply.body, name)};" in policy

@@ -3,6 +3,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#define UNPOISON(pointer, size) __asan_unpoison_memory_region(pointer, size)
+#else
+#define UNPOISON(pointer, size) ((void)(pointer), (void)(size))
+#endif
+
 static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
 static struct guarded map_pages(size_t size, int access) {
@@ -36,7 +43,9 @@ void guarded_check(const struct guarded *memory, const char *name) {
   }
 }
 
+/* An arena leaves what it did not hand out poisoned, also for whatever is mapped here next. */
 void guarded_free(struct guarded *memory) {
+  UNPOISON(memory->map, memory->map_size);
   if (memory->map) munmap(memory->map, memory->map_size);
   memory->map = NULL;
 }
