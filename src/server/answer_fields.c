@@ -11,40 +11,59 @@
 
 /* Fields of other servers and of vLLM's that change answers, with the number that changes
  * nothing. */
+static const struct {
+  const char *key;
+  double neutral;
+  const char *instead; /* NULL: nothing does the same */
+} changing_fields[] = {
+    {"logprob_token_ids", 0, NULL},
+    {"chat_template", 0, "--chat-template"},
+    {"documents", 0, NULL},
+    {"length_penalty", 1, NULL},
+    {"watermarking", 0, NULL},
+    {"logits_processors", 0, NULL},
+    {"prompt_embeds", 0, NULL},
+    {"encoder_repetition_penalty", 1, NULL},
+    {"repeat_penalty", 1, "repetition_penalty"},
+    {"typical_p", 1, NULL},
+    {"top_n_sigma", -1, NULL},
+    {"mirostat", 0, NULL},
+    {"dry_multiplier", 0, "no_repeat_ngram_size"},
+    {"xtc_probability", 0, NULL},
+    {"dynatemp_range", 0, NULL},
+    {"n_predict", -1, "max_tokens"},
+    {"num_predict", -1, "max_tokens"},
+    {"max_new_tokens", 0, "max_tokens"},
+    {"stop_sequences", 0, "stop"},
+    {"options", 0, "a field of the request for each of them"},
+    {"system", 0, "a message of the role system"},
+    {"images", 0, "a part image_url of a message"},
+    {"min_pixels", 0, "mm_processor_kwargs.min_pixels"},
+    {"max_pixels", 0, "mm_processor_kwargs.max_pixels"},
+    {"encoder_no_repeat_ngram_size", 0, NULL},
+    {"guidance_scale", 1, NULL},
+    {"negative_prompt", 0, NULL},
+    {"samplers", 0, NULL},
+    {"smoothing_factor", 0, NULL},
+    {"tfs_z", 1, NULL},
+    {"top_a", 0, NULL},
+    {"lora", 0, NULL},
+    {"lora_path", 0, NULL},
+    {"grammar", 0, "structured_outputs.grammar"},
+    {"json_schema", 0, "structured_outputs.json"},
+    {"regex", 0, "structured_outputs.regex"},
+    {"ebnf", 0, "structured_outputs.grammar"},
+    {"custom_logit_processor", 0, NULL},
+};
+
 static bool refuse_given(const json_t *root, struct ommai_api_error *error) {
-  static const struct {
-    const char *key;
-    double neutral;
-    const char *instead; /* NULL: nothing does the same */
-  } fields[] = {{"logprob_token_ids", 0, NULL},
-                {"chat_template", 0, "--chat-template"},
-                {"documents", 0, NULL},
-                {"length_penalty", 1, NULL},
-                {"watermarking", 0, NULL},
-                {"logits_processors", 0, NULL},
-                {"prompt_embeds", 0, NULL},
-                {"encoder_repetition_penalty", 1, NULL},
-                {"repeat_penalty", 1, "repetition_penalty"},
-                {"typical_p", 1, NULL},
-                {"top_n_sigma", -1, NULL},
-                {"mirostat", 0, NULL},
-                {"dry_multiplier", 0, "no_repeat_ngram_size"},
-                {"xtc_probability", 0, NULL},
-                {"dynatemp_range", 0, NULL},
-                {"n_predict", -1, "max_tokens"},
-                {"lora", 0, NULL},
-                {"lora_path", 0, NULL},
-                {"grammar", 0, "structured_outputs.grammar"},
-                {"json_schema", 0, "structured_outputs.json"},
-                {"regex", 0, "structured_outputs.regex"},
-                {"ebnf", 0, "structured_outputs.grammar"},
-                {"custom_logit_processor", 0, NULL}};
-  for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-    const json_t *value = ommai_field_get(root, fields[i].key);
-    bool same = json_is_number(value) && json_number_value(value) == fields[i].neutral;
+  for (size_t i = 0; i < sizeof changing_fields / sizeof changing_fields[0]; i++) {
+    const json_t *value = ommai_field_get(root, changing_fields[i].key);
+    bool same = json_is_number(value) && json_number_value(value) == changing_fields[i].neutral;
     if (same || ommai_field_is_neutral(value)) continue;
-    return ommai_api_fail(error, 400, fields[i].key, "%s is not supported%s%s.", fields[i].key,
-                          fields[i].instead ? "; here it is " : "", fields[i].instead ? fields[i].instead : "");
+    return ommai_api_fail(error, 400, changing_fields[i].key, "%s is not supported%s%s.", changing_fields[i].key,
+                          changing_fields[i].instead ? "; here it is " : "",
+                          changing_fields[i].instead ? changing_fields[i].instead : "");
   }
   return true;
 }
@@ -55,12 +74,15 @@ static bool refuse_unsupported(const json_t *root, struct ommai_api_error *error
   static const struct {
     const char *key;
     bool standard;
-  } flags[] = {{"use_beam_search", false}, {"return_tokens_as_token_ids", false}};
+    const char *instead; /* NULL: nothing does the same */
+  } flags[] = {
+      {"use_beam_search", false, NULL}, {"return_tokens_as_token_ids", false, NULL}, {"do_sample", true, "temperature 0"}};
   for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
     bool value = flags[i].standard;
     if (!ommai_field_boolean(root, flags[i].key, &value, error)) return false;
     if (value != flags[i].standard) {
-      return ommai_api_fail(error, 400, flags[i].key, "%s %s is not supported.", flags[i].key, value ? "true" : "false");
+      return ommai_api_fail(error, 400, flags[i].key, "%s %s is not supported%s%s.", flags[i].key, value ? "true" : "false",
+                            flags[i].instead ? "; here it is " : "", flags[i].instead ? flags[i].instead : "");
     }
   }
   return refuse_given(root, error);

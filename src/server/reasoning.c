@@ -98,6 +98,16 @@ static bool read_budget(const struct ommai_server *server, const json_t *root, i
   return true;
 }
 
+/* Other servers' switches of thoughts. Where no thoughts are shown apart they ask for nothing. */
+static bool refuse_switches(const json_t *root, struct ommai_api_error *error) {
+  static const char *const keys[] = {"enable_thinking", "thinking"};
+  for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+    if (!ommai_field_get(root, keys[i])) continue;
+    return ommai_api_fail(error, 400, keys[i], "%s is not supported; here it is chat_template_kwargs.enable_thinking.", keys[i]);
+  }
+  return true;
+}
+
 bool ommai_reasoning_read(const struct ommai_server *server, const json_t *root, struct omma_sampling *sampling, bool *shown,
                           struct ommai_api_error *error) {
   int64_t budget;
@@ -105,6 +115,7 @@ bool ommai_reasoning_read(const struct ommai_server *server, const json_t *root,
   if (!read_budget(server, root, &budget, error) || !ommai_field_boolean(root, "include_reasoning", shown, error)) return false;
   *shown &= server->reasoning.on;
   if (!server->reasoning.on) return true;
+  if (!refuse_switches(root, error)) return false;
   sampling->reasoning = &server->reasoning.marks;
   sampling->limits_thinking = budget >= 0;
   sampling->max_thinking_tokens = budget;

@@ -229,6 +229,9 @@ UNSUPPORTED = {
     "logprob_token_ids": [[1]], "chat_template": ["{{ messages }}", ""],
     "documents": [[{"text": "a"}]], "watermarking": [True], "length_penalty": [2], "repeat_penalty": [1.1], "dry_multiplier": [0.8],
     "grammar": ['root ::= "a"'], "json_schema": [{"type": "object"}], "lora_path": ["x"],
+    "num_predict": [3], "max_new_tokens": [3], "stop_sequences": [["a"]], "options": [{"temperature": 0}], "system": ["x"],
+    "images": [["x"]], "min_pixels": [4], "max_pixels": [4], "encoder_no_repeat_ngram_size": [3], "guidance_scale": [2],
+    "negative_prompt": ["x"], "samplers": [["top_k"]], "smoothing_factor": [0.2], "tfs_z": [0.9], "top_a": [0.1],
     "return_tokens_as_token_ids": [True], "use_beam_search": [True],
 }
 
@@ -244,6 +247,12 @@ def test_unsupported_fields(server, name):
             check(server.post(path, {**fields, name: value}), 400, "BadRequestError", name, "not supported")
         for value in neutral:
             assert server.post(path, {**fields, "max_tokens": 1, name: value}).status == 200, value
+
+
+@pytest.mark.real_too
+def test_greedy_by_another_name(server):
+    check(server.chat(messages=HELLO, do_sample=False), 400, "BadRequestError", "do_sample", "temperature 0")
+    assert server.chat(messages=HELLO, do_sample=True, max_tokens=1).status == 200
 
 
 @pytest.mark.real_too

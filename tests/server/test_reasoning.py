@@ -88,6 +88,8 @@ def test_the_budget_reaches_the_engine(thinking, start, kind):
     ({"thinking_token_budget": "many"}, "thinking_token_budget", "many"),
     ({"include_reasoning": 2}, "include_reasoning", "true or false"),
     ({"reasoning_effort": 1}, "reasoning_effort", "a string"),
+    ({"enable_thinking": False}, "enable_thinking", "chat_template_kwargs.enable_thinking"),
+    ({"thinking": {"type": "disabled"}}, "thinking", "chat_template_kwargs.enable_thinking"),
 ])
 def test_bad_wishes(thinking, fields, param, part):
     reply = thinking.chat(**fields)
