@@ -6,9 +6,11 @@ command. The quick ones have a network of their own, where ports are free and no
 
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
+import tempfile
 
 import pytest
 from command_blocks import ROOT, Block, all_blocks, blocks_of, published
@@ -98,32 +100,41 @@ def alone():
 ALONE = alone()
 
 
+def end_all_of(started, alive):
+    """Ends the shell and its servers, and waits until the last has closed its end of the pipe."""
+    try:
+        os.killpg(started.pid, signal.SIGTERM)
+    except ProcessLookupError:
+        pass
+    started.wait(20)
+    assert select.select([alive], [], [], 20)[0], "processes of a block that do not end"
+
+
 def run(clone, text, seconds, network):
     environment = {**os.environ, "BUILD": str(clone / "build" / "release"), "HOME": str(clone), "PIP_NO_INPUT": "1"}
-    started = subprocess.Popen(
-        [*([] if network else ALONE), "bash", "-c", PRELUDE + text],
-        cwd=clone,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    # The servers of a block hold its output open: what ends is the shell.
-    log = []
-    try:
-        started.wait(seconds)
-        status = started.returncode
-    except subprocess.TimeoutExpired:
-        status = f"still running after {seconds} s"
-    finally:
+    # A file holds all that a block writes; a pipe that nobody reads would stop it.
+    alive, held = os.pipe()
+    with tempfile.TemporaryFile() as output, open(alive):
+        started = subprocess.Popen(
+            [*([] if network else ALONE), "bash", "-c", PRELUDE + text],
+            cwd=clone,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            pass_fds=[held],
+            start_new_session=True,
+        )
+        os.close(held)
+        # The servers of a block go on: what ends is the shell.
         try:
-            os.killpg(started.pid, signal.SIGTERM)
-        except ProcessLookupError:
-            pass
-        log.append(started.communicate(timeout=20)[0])
-    assert status == 0, f"{status}: {text}\n{''.join(log)[-3000:]}"
+            status = started.wait(seconds)
+        except subprocess.TimeoutExpired:
+            status = f"still running after {seconds} s"
+        end_all_of(started, alive)
+        output.seek(0)
+        log = output.read().decode(errors="replace")
+    assert status == 0, f"{status}: {text}\n{log[-3000:]}"
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.name)
@@ -146,6 +157,7 @@ def test_a_block_that_fails_is_seen(clone):
     assert len(blocks_of(page)) >= 3
     with pytest.raises(AssertionError):
         run(clone, "false\ntrue\n", 5, bool(not ALONE))
+    run(clone, "head -c 1000000 /dev/zero\n", 20, bool(not ALONE))  # more than a pipe takes
     with pytest.raises(AssertionError):
         run(clone, "omma chat --model no-such-folder hello\n", 5, bool(not ALONE))
 
