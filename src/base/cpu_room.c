@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cgroup.h"
+#include "base/plural.h"
 
 #define LIST_SIZE 8192
 
@@ -68,6 +69,14 @@ static void visit_cpus(void *context, bool unified, const char *folder) {
   CPU_AND(&groups->cpus, &groups->cpus, &listed);
 }
 
+/* Takes away what a list of the machine does not have. Where there is none, nothing. */
+static void keep_listed(const char *root, const char *name, cpu_set_t *cpus) {
+  char folder[PATH_MAX], line[LIST_SIZE];
+  cpu_set_t listed;
+  snprintf(folder, sizeof folder, "%s/sys/devices/system/cpu", root);
+  if (read_line(folder, name, line) && parse_list(line, &listed)) CPU_AND(cpus, cpus, &listed);
+}
+
 /* One CPU of `cpus` for each core: the first that its siblings' list names. */
 static void find_cores(const char *root, const cpu_set_t *cpus, cpu_set_t *cores) {
   char folder[PATH_MAX], line[LIST_SIZE];
@@ -82,18 +91,76 @@ static void find_cores(const char *root, const cpu_set_t *cpus, cpu_set_t *cores
   }
 }
 
+/* A CPU's share of the fastest one's speed in 1/1024, as the scheduler has it; 0: not known. */
+static long capacity_of(const char *root, int cpu) {
+  char folder[PATH_MAX], line[LIST_SIZE];
+  snprintf(folder, sizeof folder, "%s/sys/devices/system/cpu/cpu%d", root, cpu);
+  return read_line(folder, "cpu_capacity", line) ? strtol(line, NULL, 10) : 0;
+}
+
+/* Cores of the fastest kind. Intel's other kind has a list of its own; elsewhere capacities tell.
+ * Cores of one kind differ by some per cent in them, kinds by a third and more. */
+static void find_fast_cores(const char *root, const cpu_set_t *cores, cpu_set_t *fast) {
+  enum { SAME_KIND_PERCENT = 80 };
+  char folder[PATH_MAX], line[LIST_SIZE];
+  cpu_set_t slow;
+  long most = 0;
+  snprintf(folder, sizeof folder, "%s/sys/devices/cpu_atom", root);
+  bool listed = read_line(folder, "cpus", line) && parse_list(line, &slow);
+  for (int cpu = 0; cpu < CPU_SETSIZE && !listed; cpu++) {
+    if (!CPU_ISSET(cpu, cores)) continue;
+    long capacity = capacity_of(root, cpu);
+    if (capacity > most) most = capacity;
+  }
+  CPU_ZERO(fast);
+  for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+    if (!CPU_ISSET(cpu, cores)) continue;
+    bool is_slow = listed ? CPU_ISSET(cpu, &slow) : capacity_of(root, cpu) * 100 < most * SAME_KIND_PERCENT;
+    if (!is_slow) CPU_SET(cpu, fast);
+  }
+  if (CPU_COUNT(fast) == 0) *fast = *cores; /* all are of the other kind */
+}
+
+/* Nodes that have some of the CPUs. */
+static int count_nodes(const char *root, const cpu_set_t *cpus) {
+  char folder[PATH_MAX], line[LIST_SIZE];
+  cpu_set_t online, of_node;
+  int count = 0;
+  snprintf(folder, sizeof folder, "%s/sys/devices/system/node", root);
+  if (!read_line(folder, "online", line) || !parse_list(line, &online)) return 1;
+  for (int node = 0; node < CPU_SETSIZE; node++) {
+    if (!CPU_ISSET(node, &online)) continue;
+    snprintf(folder, sizeof folder, "%s/sys/devices/system/node/node%d", root, node);
+    if (!read_line(folder, "cpulist", line) || !parse_list(line, &of_node)) continue;
+    CPU_AND(&of_node, &of_node, cpus);
+    count += CPU_COUNT(&of_node) > 0;
+  }
+  return count ? count : 1;
+}
+
+static void choose_threads(struct ommai_cpu_room *room) {
+  room->threads = room->cores;
+  room->limit = room->cores < room->cpus ? OMMAI_CPU_LIMIT_CORES : OMMAI_CPU_LIMIT_CPUS;
+  /* A thread more than whole CPUs of time would wait for the others' share of it. */
+  if (room->quota > 0 && room->quota < room->threads) {
+    room->threads = room->quota < 1 ? 1 : (int)room->quota;
+    room->limit = OMMAI_CPU_LIMIT_QUOTA;
+  }
+}
+
 void ommai_cpu_room(const char *root, const cpu_set_t *affinity, struct ommai_cpu_room *room) {
   struct groups groups = {.cpus = *affinity};
   ommai_cgroup_each(root, "cpu", visit_quota, &groups);
   ommai_cgroup_each(root, "cpuset", visit_cpus, &groups);
+  keep_listed(root, "online", &groups.cpus);
   if (CPU_COUNT(&groups.cpus) == 0) groups.cpus = *affinity;
   *room = (struct ommai_cpu_room){.cpus = CPU_COUNT(&groups.cpus), .quota = groups.quota};
   find_cores(root, &groups.cpus, &room->one_of_each_core);
+  find_fast_cores(root, &room->one_of_each_core, &room->one_of_each_fast_core);
   room->cores = CPU_COUNT(&room->one_of_each_core);
-  room->threads = room->cores;
-  /* A thread more than whole CPUs of time would wait for the others' share of it. */
-  if (room->quota > 0 && room->quota < room->threads) room->threads = (int)room->quota;
-  if (room->threads < 1) room->threads = 1;
+  room->fast_cores = CPU_COUNT(&room->one_of_each_fast_core);
+  room->nodes = count_nodes(root, &groups.cpus);
+  choose_threads(room);
 }
 
 void ommai_cpu_room_here(struct ommai_cpu_room *room) {
@@ -101,4 +168,21 @@ void ommai_cpu_room_here(struct ommai_cpu_room *room) {
   CPU_ZERO(&affinity);
   if (sched_getaffinity(0, sizeof affinity, &affinity) != 0) CPU_SET(0, &affinity);
   ommai_cpu_room("", &affinity, room);
+}
+
+const char *ommai_cpu_limit_name(enum ommai_cpu_limit limit) {
+  static const char *const names[] = {"cpus", "cores", "quota"};
+  return names[limit];
+}
+
+const char *ommai_cpu_room_describe(const struct ommai_cpu_room *room, char *out, size_t size) {
+  static const char *const reasons[] = {"one for each CPU", "one for each core", "as the quota has CPUs"};
+  char fast[32] = "", nodes[32] = "", quota[48] = "no quota";
+  if (room->fast_cores < room->cores) snprintf(fast, sizeof fast, " (%d of the fast kind)", room->fast_cores);
+  if (room->nodes > 1) snprintf(nodes, sizeof nodes, " on %d nodes", room->nodes);
+  if (room->quota > 0) snprintf(quota, sizeof quota, "a quota of %.1f", room->quota);
+  snprintf(out, size, "%d CPU%s, %d core%s%s%s, %s; by default %d thread%s, %s", room->cpus, ommai_plural(room->cpus),
+           room->cores, ommai_plural(room->cores), fast, nodes, quota, room->threads, ommai_plural(room->threads),
+           reasons[room->limit]);
+  return out;
 }

@@ -3,18 +3,28 @@
 #pragma once
 
 #include <sched.h>
+#include <stddef.h>
+
+/* What sets the number of threads. */
+enum ommai_cpu_limit { OMMAI_CPU_LIMIT_CPUS, OMMAI_CPU_LIMIT_CORES, OMMAI_CPU_LIMIT_QUOTA };
 
 struct ommai_cpu_room {
-  /* CPUs that the process may run on: its affinity mask, and the cpuset of its groups. */
+  /* CPUs that the process may run on: its affinity mask, the cpuset of its groups, and those that
+   * are online. */
   int cpus;
   /* Physical cores of these CPUs: two hardware threads of a core compute as one. */
   int cores;
+  /* Those of the fastest kind: fewer than `cores` where a processor has cores of several kinds. */
+  int fast_cores;
+  /* Memory nodes (NUMA) that the CPUs lie on, at least 1. */
+  int nodes;
   /* CPUs' worth of time that the tightest group gets; 0: no limit. */
   double quota;
-  /* The least of the three, at least 1; a quota counts in whole CPUs. */
+  /* The least of CPUs, cores and quota, at least 1; a quota counts in whole CPUs. */
   int threads;
-  /* The first of the CPUs of each core. */
-  cpu_set_t one_of_each_core;
+  enum ommai_cpu_limit limit;
+  /* The first of the CPUs of each core, and of each of the fastest kind. */
+  cpu_set_t one_of_each_core, one_of_each_fast_core;
 };
 
 /* Reads the files below `root`, "" on a machine, for a process with this affinity mask. What cannot
@@ -23,3 +33,11 @@ void ommai_cpu_room(const char *root, const cpu_set_t *affinity, struct ommai_cp
 
 /* The same for the calling thread. */
 void ommai_cpu_room_here(struct ommai_cpu_room *room);
+
+/* "cpus", "cores" or "quota". */
+const char *ommai_cpu_limit_name(enum ommai_cpu_limit limit);
+
+/* "64 CPUs, 32 cores on 2 nodes, a quota of 8.0; by default 8 threads, as the quota has CPUs".
+ * Returns out. */
+const char *ommai_cpu_room_describe(const struct ommai_cpu_room *room, char *out, size_t size);
+#define OMMAI_CPU_ROOM_TEXT 192 /* of `out`, to hold it all */

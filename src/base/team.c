@@ -19,8 +19,10 @@
 /* How long a worker looks for the next run, and the caller for the last worker, before it sleeps:
  * about the longest task of a layer, so that hardly anybody sleeps within a forward pass. To be
  * woken takes 50 us where the machine is idle and a millisecond where it is not. With fewer CPUs
- * than workers looking only takes time from whoever has the work. After SPIN_ALONE_NS a worker
- * that looks offers its CPU to others; SPIN_ROUNDS: looks between two readings of the clock. */
+ * than workers looking only takes time from whoever has the work. Under a quota of CPU time that
+ * the CPUs could exceed it takes from the quota, and who has the work is stopped with the others:
+ * there a worker looks no longer than a short task takes, SPIN_ALONE_NS. After that time one that
+ * looks on offers its CPU to others; SPIN_ROUNDS: looks between two readings of the clock. */
 enum { SPIN_NS = 1000000, SPIN_ALONE_NS = 30000, SPIN_ROUNDS = 32 };
 
 struct worker {
@@ -142,21 +144,25 @@ int ommai_team_cpu_count(void) {
   return room.threads;
 }
 
-/* The CPUs to bind threads to: one of each core where they are enough, else all allowed ones. False
- * where there are fewer than threads. */
-static bool find_cpus(int n_threads, cpu_set_t *cpus) {
-  struct ommai_cpu_room room;
-  ommai_cpu_room_here(&room);
-  *cpus = room.one_of_each_core;
-  if (room.cores >= n_threads) return true;
+/* How long one of n_threads workers looks for what it waits for. */
+static int64_t spin_time(const struct ommai_cpu_room *room, int n_threads) {
+  if (n_threads > room->threads) return 0;
+  return room->quota > 0 && room->quota < room->cpus ? SPIN_ALONE_NS : SPIN_NS;
+}
+
+/* The CPUs to bind threads to: one of each core where they are enough, of the fastest kind of core
+ * before all; else all allowed ones. False where there are fewer than threads. */
+static bool find_cpus(const struct ommai_cpu_room *room, int n_threads, cpu_set_t *cpus) {
+  *cpus = room->fast_cores >= n_threads ? room->one_of_each_fast_core : room->one_of_each_core;
+  if (room->cores >= n_threads) return true;
   return sched_getaffinity(0, sizeof *cpus, cpus) == 0 && CPU_COUNT(cpus) >= n_threads;
 }
 
 /* Binds own threads to the second, third, ... of these CPUs; a team larger than the machine is left
  * to the scheduler. */
-static void pin_workers(struct ommai_team *team) {
+static void pin_workers(struct ommai_team *team, const struct ommai_cpu_room *room) {
   cpu_set_t allowed;
-  if (!find_cpus(team->n_threads, &allowed)) return;
+  if (!find_cpus(room, team->n_threads, &allowed)) return;
   int index = 0;
   for (int cpu = 0; cpu < CPU_SETSIZE && index < team->n_threads; cpu++) {
     if (!CPU_ISSET(cpu, &allowed)) continue;
@@ -178,9 +184,11 @@ enum omma_status ommai_team_create(int n_threads, bool pin, const struct omma_al
   }
   struct ommai_team *team = ommai_allocate(allocator, 1, sizeof *team);
   if (!team) return ommai_fail_memory(error, "thread team", sizeof *team);
+  struct ommai_cpu_room room;
+  ommai_cpu_room_here(&room);
   team->allocator = *allocator;
   team->n_threads = n_threads;
-  team->spin_ns = n_threads <= ommai_team_cpu_count() ? SPIN_NS : 0;
+  team->spin_ns = spin_time(&room, n_threads);
   team->interface = (struct omma_team){team, n_threads, team_run};
   pthread_mutex_init(&team->mutex, NULL);
   pthread_cond_init(&team->wake, NULL);
@@ -198,7 +206,7 @@ enum omma_status ommai_team_create(int n_threads, bool pin, const struct omma_al
     }
     team->n_started++;
   }
-  if (pin) pin_workers(team);
+  if (pin) pin_workers(team, &room);
   *out = team;
   return OMMA_OK;
 }

@@ -100,11 +100,13 @@ static int print_json(const struct facts *facts) {
                                           json_object_get(finding, "details")));
   }
   json_t *result =
-      json_pack("{s:s, s:o, s:i, s:i, s:o, s:i, s:I, s:o, s:i, s:f, s:f, s:o}", "version", omma_version(), "cpu",
-                ommai_json_text(facts->cpu), "cpus", facts->room.cpus, "cpu_cores", facts->room.cores, "cpu_quota",
+      json_pack("{s:s, s:o, s:i, s:i, s:i, s:i, s:o, s:i, s:s, s:I, s:o, s:i, s:f, s:f, s:o}", "version", omma_version(), "cpu",
+                ommai_json_text(facts->cpu), "cpus", facts->room.cpus, "cpu_cores", facts->room.cores, "cpu_fast_cores",
+                facts->room.fast_cores, "cpu_nodes", facts->room.nodes, "cpu_quota",
                 facts->room.quota > 0 ? json_real(facts->room.quota) : json_null(), "cpu_threads", facts->room.threads,
-                "memory_bytes", (json_int_t)facts->memory_bytes, "levels", levels, "threads", facts->machine.n_threads,
-                "f32_gflops", facts->machine.f32_gflops, "bf16_gflops", facts->machine.bf16_gflops, "kernels", kernels);
+                "cpu_threads_limit", ommai_cpu_limit_name(facts->room.limit), "memory_bytes", (json_int_t)facts->memory_bytes,
+                "levels", levels, "threads", facts->machine.n_threads, "f32_gflops", facts->machine.f32_gflops, "bf16_gflops",
+                facts->machine.bf16_gflops, "kernels", kernels);
   if (result && facts->has_model && json_object_set_new(result, "model", model_json(facts)) != 0) {
     json_decref(result);
     result = NULL;
@@ -113,10 +115,10 @@ static int print_json(const struct facts *facts) {
 }
 
 static void print_machine(const struct facts *facts) {
-  char text[32], cpus[96];
+  char text[32], cpus[OMMAI_CPU_ROOM_TEXT];
   printf("omma %s\nMachine\n", omma_version());
   ommai_print_fact(stdout, "processor", "%s", facts->cpu);
-  ommai_format_cpu_room(&facts->room, cpus, sizeof cpus);
+  ommai_cpu_room_describe(&facts->room, cpus, sizeof cpus);
   ommai_print_fact(stdout, "CPUs of this process", "%s", cpus);
   ommai_print_fact(stdout, "memory", "%s", ommai_format_bytes(facts->memory_bytes, text, sizeof text));
   printf("  %-26s", "CPU levels");

@@ -3,18 +3,9 @@
 #include <omma/omma.h>
 #include <stdarg.h>
 
-#include "base/cpu_room.h"
 #include "base/memory_room.h"
 #include "base/plural.h"
 #include "cli/plain_text.h"
-
-const char *ommai_format_cpu_room(const struct ommai_cpu_room *room, char *out, size_t size) {
-  char quota[48] = "no quota";
-  if (room->quota > 0) snprintf(quota, sizeof quota, "a quota of %.1f", room->quota);
-  snprintf(out, size, "%d CPU%s, %d core%s, %s", room->cpus, ommai_plural(room->cpus), room->cores, ommai_plural(room->cores),
-           quota);
-  return out;
-}
 
 const char *ommai_format_bytes(int64_t bytes, char *out, size_t size) {
   static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};

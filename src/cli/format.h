@@ -12,10 +12,6 @@ const char *ommai_format_bytes(int64_t bytes, char *out, size_t size);
 /* Seconds with a unit: "12 ms". */
 const char *ommai_format_seconds(double seconds, char *out, size_t size);
 
-struct ommai_cpu_room;
-/* "64 CPUs, 32 cores, a quota of 8.0". */
-const char *ommai_format_cpu_room(const struct ommai_cpu_room *room, char *out, size_t size);
-
 /* A line of a list of facts: two blanks, the name padded to 26 columns, the text as plain_text.h
  * makes it. */
 void ommai_print_fact(FILE *out, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -31,7 +31,7 @@ void ommai_serve_note_names(const struct omma_model *model, const struct ommai_s
 void ommai_serve_note_model(const struct omma_model *model, const struct omma_memory_estimate *estimate) {
   struct omma_model_info info;
   struct ommai_cpu_room room;
-  char cpus[96];
+  char cpus[OMMAI_CPU_ROOM_TEXT];
   omma_model_get_info(model, &info);
   ommai_cpu_room_here(&room);
   ommai_note(
@@ -39,7 +39,7 @@ void ommai_serve_note_model(const struct omma_model *model, const struct omma_me
       "%lld "
       "requests at once (%s)",
       info.model_type, (double)info.n_parameters * 1e-6, info.kept_weights, info.weights, info.kv_cache, info.vision_weights,
-      info.isa, info.n_threads, ommai_plural(info.n_threads), ommai_format_cpu_room(&room, cpus, sizeof cpus),
+      info.isa, info.n_threads, ommai_plural(info.n_threads), ommai_cpu_room_describe(&room, cpus, sizeof cpus),
       (long long)estimate->max_sequences, ommai_sequence_bound_words(estimate));
 }
 
@@ -96,14 +96,14 @@ void ommai_serve_note_encoder(const struct omma_model *model, const struct omma_
   struct omma_model_info info;
   char weights[32], workspaces[32], requests[32], total[32], caches[32];
   struct ommai_cpu_room room;
-  char cpus[96];
+  char cpus[OMMAI_CPU_ROOM_TEXT];
   omma_model_get_info(model, &info);
   ommai_cpu_room_here(&room);
   ommai_note(
       "encoder node: vision tower of %s, %.3g million parameters, computed in %s, embeddings in %s, %s, %d thread%s (%s); up "
       "to %lld requests at once; checkpoint %s",
       info.model_type, (double)info.n_parameters * 1e-6, info.vision_weights, info.bf16_embeddings ? "bf16" : "f32", info.isa,
-      info.n_threads, ommai_plural(info.n_threads), ommai_format_cpu_room(&room, cpus, sizeof cpus),
+      info.n_threads, ommai_plural(info.n_threads), ommai_cpu_room_describe(&room, cpus, sizeof cpus),
       (long long)estimate->max_sequences, info.fingerprint);
   ommai_note(
       "memory: tower weights %s, workspaces and tables %s, requests with their images %s: %s in all, and up to %s for "

@@ -82,6 +82,8 @@ def test_threads_follow_a_quota(omma, make_group, cpus, where):
     info = json.loads(run_in(inner, omma.path, "info", "--json").stdout)
     assert info["threads"] == max(1, min(free["threads"], int(cpus))), info
     assert info["cpu_quota"] == pytest.approx(cpus), info
+    limit = "quota" if cpus < free["threads"] else free["cpu_threads_limit"]
+    assert info["cpu_threads_limit"] == limit, info
 
 
 def test_a_quota_counts_for_the_work_too(omma, make_group, model):
@@ -89,6 +91,26 @@ def test_a_quota_counts_for_the_work_too(omma, make_group, model):
     set_quota(group, 1)
     line = run_in(group, omma.path, "chat", "--model", model, "--prompt", "hello", "--max-tokens", "1", "--verbose")
     assert line.returncode == 0 and b" 1 thread," in line.stderr, line.stderr
+
+
+def stopped_periods(group):
+    """Periods, and those of them in which the group was stopped because its time was used up."""
+    lines = (group / "cpu.stat").read_text().split("\n")
+    counts = dict(line.split() for line in lines if line)
+    return int(counts["nr_periods"]), int(counts["nr_throttled"])
+
+
+def test_nobody_is_stopped_by_a_quota_of_as_many_cpus_as_threads(omma, make_group):
+    """Threads that look for work take from the quota, too: with as many as it has CPUs the group
+    keeps within it."""
+    if omma.is_instrumented():
+        pytest.skip("a sanitizer has threads of its own")
+    group = make_group("cpu")
+    set_quota(group, 1)
+    chat = run_in(group, omma.path, "chat", "--model", DEMO, "--prompt", "hello", "--max-tokens", "200", "--ignore-eos")
+    periods, stopped = stopped_periods(group)
+    print(f"stopped in {stopped} of {periods} periods")
+    assert chat.returncode == 0 and periods >= 1 and stopped <= periods // 4, chat.stderr
 
 
 def limited(make_group, estimate, below):

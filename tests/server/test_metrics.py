@@ -22,7 +22,7 @@ NAMES = (
     "vllm:cache_config_info vllm:spec_decode_num_drafts_total vllm:spec_decode_num_draft_tokens_total "
     "vllm:spec_decode_num_accepted_tokens_total "
     "vllm:gpu_cache_usage_perc vllm:gpu_prefix_cache_queries_total vllm:gpu_prefix_cache_hits_total vllm:gpu_prefix_cache_hit_rate "
-    "vllm:lora_requests_info omma:prefix_cache_pages omma:kv_event_batches_total omma:kv_events_lost_total omma:grammar_bytes omma:grammars omma:cpus "
+    "vllm:lora_requests_info omma:prefix_cache_pages omma:kv_event_batches_total omma:kv_events_lost_total omma:grammar_bytes omma:grammars omma:cpus omma:cpu_nodes omma:default_threads "
     "omma:queued_bytes omma:max_num_seqs vllm:admission_rejections_total "
     "vllm:num_requests_waiting_by_reason vllm:engine_sleep_state vllm:prompt_tokens_cached_total vllm:prompt_tokens_by_source_total "
     "vllm:prompt_tokens_cached_by_source_total vllm:spec_decode_num_accepted_tokens_per_pos_total "
@@ -32,7 +32,7 @@ NAMES = (
 ).split()
 LINE = re.compile(r'^([a-z0-9_:]+)\{(?:engine="0",)?model_name="[^"]+"((?:,[a-z_]+="[^"]*")*)\} (\S+)$')
 # Of the program and of its HTTP: without the engine's labels.
-OTHER_LINE = re.compile(r'^((?:http|process)_[a-z_]+|omma:cpus|vllm:lora_requests_info)(\{(?:[a-z_]+="[^"]*",?)+\})? (\S+)$')
+OTHER_LINE = re.compile(r'^((?:http|process)_[a-z_]+|omma:cpus|omma:cpu_nodes|omma:default_threads|vllm:lora_requests_info)(\{(?:[a-z_]+="[^"]*",?)+\})? (\S+)$')
 
 
 def read(server):
