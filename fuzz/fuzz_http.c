@@ -30,12 +30,15 @@ static void stop_server(void) {
 
 static void start_server(void) {
   const struct omma_engine_options engine_options = {.queue_limit = 0};
-  const struct omma_server_options options = {.max_body_bytes = 1 << 20,
-                                              .image_limits = {.max_bytes = 1 << 20, .max_side = 4000, .max_pixels = 1 << 16},
-                                              .reasoning_parser = "angles",
-                                              .enable_auto_tool_choice = true,
-                                              .tool_call_parser = "hermes",
-                                              .drain_ms = -1};
+  struct omma_server_options options;
+  ommai_server_options_default(&options);
+  options.port = 0;
+  options.max_body_bytes = 1 << 20;
+  options.image_limits = (struct omma_image_limits){.max_bytes = 1 << 20, .max_side = 4000, .max_pixels = 1 << 16};
+  options.reasoning_parser = "angles";
+  options.enable_auto_tool_choice = true;
+  options.tool_call_parser = "hermes";
+  options.drain_ms = 0;
   FUZZ_CHECK(omma_model_open("m", NULL, &model, NULL) == OMMA_OK);
   FUZZ_CHECK(omma_engine_create(model, &engine_options, &engine, NULL) == OMMA_OK);
   FUZZ_CHECK(ommai_server_create(&options, model, engine, &server, NULL) == OMMA_OK);

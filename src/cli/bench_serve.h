@@ -7,7 +7,7 @@
 #include "bench_client/bench_run.h"
 #include "cli/options.h"
 
-/* Values as given; numbers are NAN, strings NULL and integers -1 where they were not given. */
+/* Values as given; strings are NULL where they were not. */
 struct ommai_bench_serve_values {
   int backend;
   const char *base_url, *host, *endpoint, *model, *served_model_name, *tokenizer, *extra_body, *request_id_prefix;
@@ -16,19 +16,21 @@ struct ommai_bench_serve_values {
   bool insecure, skip_tokenizer;
   int data;
   const char *path;
-  int64_t n_prompts, seed, input_len, output_len;
+  int64_t n_prompts, seed;
+  struct ommai_optional_integer input_len, output_len;
   bool keep_order, no_oversample, inline_images;
-  int64_t custom_output_len, sharegpt_output_len, hf_output_len;
+  int64_t custom_output_len;
+  struct ommai_optional_integer sharegpt_output_len, hf_output_len;
   int64_t random_input_len, random_output_len, prefix_len;
   const char *range_ratio, *buckets, *image_limit;
   int64_t images;
   double images_ratio;
   double rate, burstiness;
-  int ramp;
-  int64_t ramp_start, ramp_end, max_parallel;
+  struct ommai_optional_integer ramp, ramp_start, ramp_end;
+  int64_t max_parallel;
   bool ignore_eos;
-  int64_t logprobs, top_k;
-  double top_p, min_p, temperature, frequency_penalty, presence_penalty, repetition_penalty;
+  struct ommai_optional_integer logprobs, top_k;
+  struct ommai_optional_number top_p, min_p, temperature, frequency_penalty, presence_penalty, repetition_penalty;
   const char *metrics, *percentiles, *label, *result_dir, *result_file, *plot;
   struct ommai_strings goodput, metadata;
   bool save, detailed, append, no_progress, json;

@@ -152,9 +152,9 @@ static int read_image_limit(const char *text, struct ommai_data_settings *data) 
 /* Output tokens of a file's requests; negative: left to the data. */
 static int64_t file_output_len(const struct ommai_bench_serve_values *values) {
   switch ((enum ommai_data_kind)values->data) {
-    case OMMAI_DATA_CUSTOM_IMAGE: return values->output_len >= 0 ? values->output_len : values->custom_output_len;
-    case OMMAI_DATA_SHAREGPT: return values->output_len >= 0 ? values->output_len : values->sharegpt_output_len;
-    case OMMAI_DATA_HF: return values->output_len >= 0 ? values->output_len : values->hf_output_len;
+    case OMMAI_DATA_CUSTOM_IMAGE: return ommai_integer_or(values->output_len, values->custom_output_len);
+    case OMMAI_DATA_SHAREGPT: return ommai_integer_or(values->output_len, ommai_integer_or(values->sharegpt_output_len, -1));
+    case OMMAI_DATA_HF: return ommai_integer_or(values->output_len, ommai_integer_or(values->hf_output_len, -1));
     case OMMAI_DATA_RANDOM:
     case OMMAI_DATA_RANDOM_MM: break;
   }
@@ -189,8 +189,8 @@ static int make_data(const struct ommai_bench_serve_values *values, struct ommai
       .no_oversample = values->no_oversample,
       .inline_images = values->inline_images,
       .output_len = file_output_len(values),
-      .input.mean = values->input_len >= 0 ? values->input_len : values->random_input_len,
-      .output.mean = values->output_len >= 0 ? values->output_len : values->random_output_len,
+      .input.mean = ommai_integer_or(values->input_len, values->random_input_len),
+      .output.mean = ommai_integer_or(values->output_len, values->random_output_len),
       .prefix_len = values->prefix_len,
       .images = values->images,
       .images_ratio = values->images_ratio,
@@ -204,24 +204,24 @@ static int make_data(const struct ommai_bench_serve_values *values, struct ommai
 static int make_arrivals(const struct ommai_bench_serve_values *values, struct ommai_arrivals *arrivals) {
   *arrivals = (struct ommai_arrivals){.rate = values->rate,
                                       .burstiness = values->burstiness,
-                                      .ramp = (enum ommai_ramp)(values->ramp + 1),
-                                      .start_rate = (double)values->ramp_start,
-                                      .end_rate = (double)values->ramp_end,
+                                      .ramp = (enum ommai_ramp)(ommai_integer_or(values->ramp, -1) + 1),
+                                      .start_rate = (double)values->ramp_start.value,
+                                      .end_rate = (double)values->ramp_end.value,
                                       .seed = (uint32_t)values->seed};
   if (arrivals->ramp == OMMAI_RAMP_NONE) {
-    if (values->ramp_start < 0 && values->ramp_end < 0) return OMMAI_EXIT_DONE;
+    if (!values->ramp_start.given && !values->ramp_end.given) return OMMAI_EXIT_DONE;
     return ommai_usage_error("bench serve: --ramp-up-%s-rps needs --ramp-up-strategy linear or exponential",
-                             values->ramp_start < 0 ? "end" : "start");
+                             values->ramp_start.given ? "start" : "end");
   }
   if (!isinf(values->rate)) return ommai_usage_error("bench serve: --request-rate and --ramp-up-strategy: give one of them");
-  if (values->ramp_start < 0 || values->ramp_end < 0) {
+  if (!values->ramp_start.given || !values->ramp_end.given) {
     return ommai_usage_error("bench serve: --ramp-up-strategy needs --ramp-up-start-rps and --ramp-up-end-rps");
   }
-  if (values->ramp_start == 0)
+  if (values->ramp_start.value == 0)
     return wrong("ramp-up-start-rps", "0", "must be 1 or more: at rate 0 the first request never comes");
-  if (values->ramp_start > values->ramp_end) {
+  if (values->ramp_start.value > values->ramp_end.value) {
     return ommai_usage_error("bench serve: --ramp-up-start-rps %lld: must not be above --ramp-up-end-rps %lld",
-                             (long long)values->ramp_start, (long long)values->ramp_end);
+                             (long long)values->ramp_start.value, (long long)values->ramp_end.value);
   }
   return OMMAI_EXIT_DONE;
 }
@@ -230,7 +230,7 @@ static int make_arrivals(const struct ommai_bench_serve_values *values, struct o
 static int make_extra(const struct ommai_bench_serve_values *values, struct ommai_bench_serve_settings *settings) {
   const struct {
     const char *key;
-    double value;
+    struct ommai_optional_number number;
   } numbers[] = {{"top_p", values->top_p},
                  {"min_p", values->min_p},
                  {"temperature", values->temperature},
@@ -240,9 +240,10 @@ static int make_extra(const struct ommai_bench_serve_values *values, struct omma
   settings->extra = json_object();
   int failed = 0;
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-    if (!isnan(numbers[i].value)) failed |= json_object_set_new(settings->extra, numbers[i].key, json_real(numbers[i].value));
+    if (!numbers[i].number.given) continue;
+    failed |= json_object_set_new(settings->extra, numbers[i].key, json_real(numbers[i].number.value));
   }
-  if (values->top_k != INT64_MIN) failed |= json_object_set_new(settings->extra, "top_k", json_integer(values->top_k));
+  if (values->top_k.given) failed |= json_object_set_new(settings->extra, "top_k", json_integer(values->top_k.value));
   if (values->extra_body) {
     json_error_t error;
     json_t *more = json_loads(values->extra_body, 0, &error);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "cli/diagnostics.h"
-#include "cli/option_hints.h"
 
 #define MAX_VALUE 1024
 
@@ -23,25 +22,20 @@ static void *field_of(const struct ommai_chat_settings *settings, const struct o
 /* The setting text[size], also by the name of another program's option. */
 static const struct ommai_option *find(const struct ommai_chat_settings *settings, const char *text, size_t size) {
   const struct ommai_option *option = ommai_option_find(settings->command, text, size);
-  for (const struct ommai_option_hint *hint = ommai_option_hint_next(NULL); hint && !option;
-       hint = ommai_option_hint_next(hint)) {
-    if (!hint->own || strncmp(hint->word, "--", 2) != 0 || !ommai_option_spelled(text, size, hint->word + 2)) continue;
-    option = ommai_option_find(settings->command, hint->own, strlen(hint->own));
+  char word[64];
+  if (option || size + sizeof "--" > sizeof word) return option;
+  snprintf(word, sizeof word, "--%.*s", (int)size, text);
+  for (char *at = word; *at; at++) {
+    if (*at == '_') *at = '-';
   }
-  return option;
+  return ommai_option_find_elsewhere(settings->command, word, strlen(word));
 }
 
 static void show(const struct ommai_chat_settings *settings, const struct ommai_option *option) {
-  char about[OMMAI_OPTION_VALUE_SIZE], value[64] = "none";
+  char about[OMMAI_OPTION_VALUE_SIZE], value[64];
   const void *field = field_of(settings, option);
   ommai_option_describe_value(option, about, sizeof about);
-  if (option->type == OMMAI_OPTION_FLAG) {
-    snprintf(value, sizeof value, "%s", *(const bool *)field ? "true" : "false");
-  } else if (option->type == OMMAI_OPTION_NUMBER) {
-    snprintf(value, sizeof value, "%g", *(const double *)field);
-  } else if (option->type == OMMAI_OPTION_INTEGER && (option->initial || *(const int64_t *)field != option->unset)) {
-    snprintf(value, sizeof value, "%lld", (long long)*(const int64_t *)field);
-  }
+  ommai_option_show(option, settings->values, value, sizeof value);
   if (option->type != OMMAI_OPTION_STRINGS) {
     printf("%-20s %-8s %s\n", option->name, value, about);
     return;
@@ -66,13 +60,9 @@ static bool set_list(struct ommai_chat_settings *settings, struct ommai_strings 
 }
 
 static bool set(struct ommai_chat_settings *settings, const struct ommai_option *option, const char *value) {
-  static const size_t sizes[] = {[OMMAI_OPTION_FLAG] = sizeof(bool),
-                                 [OMMAI_OPTION_STRINGS] = sizeof(struct ommai_strings),
-                                 [OMMAI_OPTION_INTEGER] = sizeof(int64_t),
-                                 [OMMAI_OPTION_NUMBER] = sizeof(double)};
   void *field = field_of(settings, option);
   if (strcmp(value, "default") == 0) {
-    memcpy(field, (const char *)settings->first + option->offset, sizes[option->type]);
+    memcpy(field, (const char *)settings->first + option->offset, ommai_option_member_size(option));
     return true;
   }
   if (option->type == OMMAI_OPTION_STRINGS) return set_list(settings, field, value);

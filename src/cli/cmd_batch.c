@@ -21,7 +21,6 @@
 /* Requests of a batch that run at once where their number is not given: rows of a step beyond
  * these save little. */
 #define DEFAULT_SEQUENCES 32
-#define DEFAULT_LINE_BYTES ((int64_t)64 << 20)
 /* A line that begins with that many blanks counts as an empty one, for the progress alone. */
 #define COUNTED_BYTES 64
 
@@ -108,11 +107,13 @@ static void log_line(void *context, const char *line) {
 
 static int run_files(const struct values *values, const struct ommai_strings *arguments, struct ommai_batch_job *job) {
   const struct ommai_serving *serving = &values->serving;
-  struct omma_server_options options = {.offline = true, .log = log_line};
+  struct omma_server_options options = serving->server;
   struct ommai_opened opened;
   int64_t n_sequences = serving->max_num_seqs > 0 ? serving->max_num_seqs : DEFAULT_SEQUENCES;
   job->n_parallel = n_sequences < MAX_PARALLEL / 2 ? 2 * (size_t)n_sequences : MAX_PARALLEL;
-  job->max_line_bytes = (size_t)(serving->max_body_bytes > 0 ? serving->max_body_bytes : DEFAULT_LINE_BYTES);
+  job->max_line_bytes = (size_t)options.max_body_bytes;
+  options.offline = true;
+  options.log = log_line;
   int code = ommai_serving_read("batch", serving, &options);
   if (code == OMMAI_EXIT_DONE) code = open_input(values->input, job);
   if (code == OMMAI_EXIT_DONE) code = ommai_batch_output_open(values->output, values->retry_failed, job->output);
@@ -171,12 +172,13 @@ const struct ommai_command ommai_command_batch = {
         "error, and exit code 1 at the end. DIR is the model, as --model. Flags of `vllm run-batch` are accepted or ignored.",
     .examples = {"omma batch models/my-model -i in.jsonl -o out.jsonl"},
     .groups = {&options, &ommai_model_options, &ommai_weight_options, &ommai_engine_options, &ommai_scheduler_options,
-               &ommai_request_options, &ommai_media_options, &ommai_image_options, &ommai_template_options,
-               &ommai_machine_options},
+               &ommai_request_options, &ommai_server_request_options, &ommai_media_options, &ommai_server_media_options,
+               &ommai_image_options, &ommai_template_options, &ommai_machine_options},
     .ignored = ommai_vllm_flags,
     .also_ignored = ignored,
     .ignored_of = "vLLM",
     .values_size = sizeof(struct values),
+    .begin = ommai_serving_begin,
     .max_arguments = 1,
     .run = run_batch,
 };

@@ -440,7 +440,7 @@ static const struct ommai_option table[] = {
     OMMAI_INTEGER("batch", batch, "N", 1, MAX_BATCH,
                   "batch size: answers at the same time, one token of each per step; timed while all are being generated",
                   .initial = "1"),
-    OMMAI_TEMPERATURE_OPTION(temperature, 2, .initial = "0"),
+    OMMAI_TEMPERATURE_OPTION(temperature, 2, .initial = "0", .elsewhere = "--temp"),
     OMMAI_TOP_P_OPTION(top_p, .above_minimum = true, .initial = "1"),
 };
 static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Work", table);

@@ -15,7 +15,6 @@
 #include "server/page_loop.h"
 #include "server/server.h"
 
-
 struct values {
   struct ommai_read_values pages; /* first */
   const char *truth;
@@ -45,7 +44,8 @@ static enum ommai_page_opening open_page(void *context, struct ommai_open_page *
     }
     page->document = document;
     page->number = document->next++;
-    if (ommai_page_source_load(&document->source, page->number, bench->job.dpi, &bench->job.limits, &page->image, &error) != OMMA_OK) {
+    if (ommai_page_source_load(&document->source, page->number, bench->job.dpi, &bench->job.limits, &page->image, &error) !=
+        OMMA_OK) {
       ommai_open_page_fail(page, error.message);
     }
     return OMMAI_PAGE_OPENED;
@@ -122,18 +122,17 @@ static json_t *make_json(const struct bench *bench) {
   const struct ommai_page_cost *cost = &bench->cost;
   const struct ommai_page_scores *scores = &bench->scores;
   const int64_t n = bench->n_read;
-  json_t *object =
-      json_pack("{s:s, s:s, s:I, s:I, s:f, s:f, s:{s:f, s:f, s:f, s:f, s:f}, s:f, s:f, s:f}", "model", bench->job.model, "recipe",
-                bench->job.recipe->name, "pages", (json_int_t)n, "failed", (json_int_t)bench->n_failed, "seconds", bench->seconds,
-                "pages_per_minute", bench->seconds > 0 ? 60 * (double)n / bench->seconds : 0.0, "seconds_per_page", "render",
-                mean(cost->render, n), "layout", mean(cost->layout, n), "encode", mean(cost->encode, n), "prefill",
-                mean(cost->prefill, n), "decode", mean(cost->decode, n), "requests_per_page", mean((double)cost->n_requests, n),
-                "prompt_tokens_per_page", mean((double)cost->n_prompt_tokens, n), "tokens_per_page",
-                mean((double)cost->n_tokens, n));
+  json_t *object = json_pack(
+      "{s:s, s:s, s:I, s:I, s:f, s:f, s:{s:f, s:f, s:f, s:f, s:f}, s:f, s:f, s:f}", "model", bench->job.model, "recipe",
+      bench->job.recipe->name, "pages", (json_int_t)n, "failed", (json_int_t)bench->n_failed, "seconds", bench->seconds,
+      "pages_per_minute", bench->seconds > 0 ? 60 * (double)n / bench->seconds : 0.0, "seconds_per_page", "render",
+      mean(cost->render, n), "layout", mean(cost->layout, n), "encode", mean(cost->encode, n), "prefill",
+      mean(cost->prefill, n), "decode", mean(cost->decode, n), "requests_per_page", mean((double)cost->n_requests, n),
+      "prompt_tokens_per_page", mean((double)cost->n_prompt_tokens, n), "tokens_per_page", mean((double)cost->n_tokens, n));
   if (!bench->truth) return object;
-  json_t *truth = json_pack("{s:I, s:I, s:f, s:f}", "pages", (json_int_t)bench->n_compared, "tables", (json_int_t)scores->n_tables,
-                            "teds", mean(scores->similarity, scores->n_tables), "teds_structure",
-                            mean(scores->structure, scores->n_tables));
+  json_t *truth =
+      json_pack("{s:I, s:I, s:f, s:f}", "pages", (json_int_t)bench->n_compared, "tables", (json_int_t)scores->n_tables, "teds",
+                mean(scores->similarity, scores->n_tables), "teds_structure", mean(scores->structure, scores->n_tables));
   for (int kind = 0; kind < OMMAI_N_SCORES; kind++) {
     json_object_set_new(truth, score_names[kind], json_real(mean(scores->distance[kind], scores->n_pages[kind])));
   }
@@ -147,7 +146,8 @@ static void print_text(const json_t *result) {
   json_object_foreach((json_t *)result, key, value) {
     if (json_is_string(value)) printf("%-28s %s\n", key, json_string_value(value));
     if (json_is_number(value)) printf("%-28s %.4g\n", key, json_number_value(value));
-    json_object_foreach(value, inner, part) printf("%s.%-*s %.4g\n", key, 27 - (int)strlen(key), inner, json_number_value(part));
+    json_object_foreach(value, inner, part)
+        printf("%s.%-*s %.4g\n", key, 27 - (int)strlen(key), inner, json_number_value(part));
   }
 }
 
@@ -206,9 +206,10 @@ static int read_truth(const char *path, json_t **truth) {
 
 static int run_bench_read(const void *given, const struct ommai_strings *arguments) {
   struct values values = *(const struct values *)given;
-  struct omma_server_options options = {.offline = true};
+  struct omma_server_options options = values.pages.serving.server;
   struct bench bench = {.values = &values, .code = OMMAI_EXIT_DONE};
   int64_t n_bad = 0;
+  options.offline = true;
   int code = read_truth(values.truth, &bench.truth);
   if (code == OMMAI_EXIT_DONE) {
     code = ommai_read_settings_take("bench read", &values.pages, arguments, &options, &bench.job, &n_bad);
@@ -240,15 +241,19 @@ const struct ommai_command ommai_command_bench_read = {
     .summary = "speed of reading documents by stage, and how near the result comes to a truth",
     .arguments = "[DIR] FILE... [--truth FILE]",
     .details =
-        "Reads documents as omma read does and writes none. Prints pages a minute, tokens of a page, and the seconds of a page: "
-        "render until its pixels are there, layout until its blocks are known, and the stages of its requests (encode, prefill, "
+        "Reads documents as omma read does and writes none. Prints pages a minute, tokens of a page, and the seconds of a "
+        "page: "
+        "render until its pixels are there, layout until its blocks are known, and the stages of its requests (encode, "
+        "prefill, "
         "decode), which overlap where several run together. DIR is the model, as with --model.",
     .examples = {"omma bench read paper.pdf --model models/my-model --json",
                  "omma bench read images/ --model models/my-model --truth OmniDocBench.json"},
     .groups = {&options, &ommai_read_options, &ommai_output_options, &ommai_model_options, &ommai_weight_options,
-               &ommai_engine_options, &ommai_scheduler_options, &ommai_request_options, &ommai_media_options, &ommai_image_options,
-               &ommai_template_options, &ommai_machine_options},
+               &ommai_engine_options, &ommai_scheduler_options, &ommai_request_options, &ommai_server_request_options,
+               &ommai_media_options, &ommai_server_media_options, &ommai_image_options, &ommai_template_options,
+               &ommai_machine_options},
     .values_size = sizeof(struct values),
+    .begin = ommai_serving_begin,
     .min_arguments = 1,
     .max_arguments = SIZE_MAX,
     .run = run_bench_read,

@@ -111,7 +111,7 @@ static int make_requests(struct bench *bench) {
   struct ommai_body_fields fields = {.chat = bench->settings.chat,
                                      .model = bench->name,
                                      .ignore_eos = bench->settings.ignore_eos,
-                                     .logprobs = bench->values->logprobs,
+                                     .logprobs = ommai_integer_or(bench->values->logprobs, -1),
                                      .extra = bench->settings.extra};
   struct ommai_server_tokenizer server = {.http = bench->http,
                                           .base_url = bench->settings.base_url,

@@ -27,21 +27,18 @@
 #include "cli/sampling_options.h"
 #include "cli/text_lines.h"
 
-/* What top_k is where it is not given. */
-enum { NO_TOP_K = -2 };
-
 struct values {
   struct ommai_common common;
   struct ommai_strings images, videos;
   double fps;
   const char *prompt, *system, *boxes;
   bool json;
-  int64_t logprobs;
+  struct ommai_optional_integer logprobs;
   int64_t max_tokens, min_tokens;
-  double temperature, top_p, min_p;
-  int64_t top_k;
+  struct ommai_optional_number temperature, top_p, min_p;
+  struct ommai_optional_integer top_k;
   int64_t seed;
-  double repetition_penalty, presence_penalty, frequency_penalty;
+  struct ommai_optional_number repetition_penalty, presence_penalty, frequency_penalty;
   struct ommai_strings stop;
   struct ommai_constraint_values form;
   bool ignore_eos;
@@ -52,18 +49,20 @@ struct values {
 
 static const struct ommai_option sampling_table[] = {
     OMMAI_INTEGER("max-tokens", max_tokens, "N", 1, INT32_MAX, "maximum number of tokens in the answer", .letter = 'n',
-                  .otherwise = "the model's, else what the context leaves"),
+                  .otherwise = "the model's, else what the context leaves",
+                  .elsewhere = "--predict --n-predict --num-predict --max-new-tokens"),
     OMMAI_INTEGER("min-tokens", min_tokens, "N", 0, INT32_MAX, "minimum number of tokens in the answer", .initial = "0"),
-    OMMAI_TEMPERATURE_OPTION(temperature, 2, .otherwise = "the model's, else 0"),
+    OMMAI_TEMPERATURE_OPTION(temperature, 2, .otherwise = "the model's, else 0", .elsewhere = "--temp"),
     OMMAI_TOP_P_OPTION(top_p, .above_minimum = true, .otherwise = "the model's, else 1"),
-    OMMAI_TOP_K_OPTION(top_k, .unset = NO_TOP_K, .otherwise = "the model's, else 0"),
+    OMMAI_TOP_K_OPTION(top_k, .otherwise = "the model's, else 0"),
     OMMAI_MIN_P_OPTION(min_p, .otherwise = "the model's, else 0"),
     OMMAI_INTEGER("seed", seed, "S", 0, INT64_MAX, "seed of the sampler: the same request and seed give the same answer",
-                  .initial = "0"),
-    OMMAI_REPETITION_PENALTY_OPTION(repetition_penalty, 100, .above_minimum = true, .otherwise = "the model's, else 1"),
+                  .initial = "0", .elsewhere = "-s"),
+    OMMAI_REPETITION_PENALTY_OPTION(repetition_penalty, 100, .above_minimum = true, .otherwise = "the model's, else 1",
+                                    .elsewhere = "--repeat-penalty"),
     OMMAI_PRESENCE_PENALTY_OPTION(presence_penalty, 2, .otherwise = "the model's, else 0"),
     OMMAI_FREQUENCY_PENALTY_OPTION(frequency_penalty, 2, .otherwise = "the model's, else 0"),
-    OMMAI_STRINGS("stop", stop, "TEXT", "end the answer before this text"),
+    OMMAI_STRINGS("stop", stop, "TEXT", "end the answer before this text", .elsewhere = "-r --reverse-prompt"),
     OMMAI_FLAG("ignore-eos", ignore_eos, "keep generating after the model's end-of-sequence token"),
 };
 static const struct ommai_option_group sampling_options = OMMAI_OPTION_GROUP("Answer", sampling_table);
@@ -106,7 +105,7 @@ static int check(const struct chat *chat) {
   }
   if (values->boxes && !values->images.count)
     return ommai_usage_error("%s: --boxes: needs --image, an image to draw on", chat->command);
-  if (values->logprobs >= 0 && !values->json)
+  if (values->logprobs.given && !values->json)
     return ommai_usage_error("%s: --logprobs: needs --json, which prints them", chat->command);
   for (size_t i = 0; i < values->stop.count; i++) {
     if (!values->stop.items[i][0]) return ommai_usage_error("%s: --stop '': must not be empty", chat->command);
@@ -148,7 +147,9 @@ static struct ommai_attachment_options attachment_options(const struct values *v
   return (struct ommai_attachment_options){.sizes = ommai_common_image_options(&values->common), .fps = values->fps};
 }
 
-static double given_or(double given, double recommended) { return isnan(given) ? recommended : given; }
+static void recommend(struct ommai_optional_number *setting, double recommended) {
+  if (!setting->given) *setting = (struct ommai_optional_number)OMMAI_GIVEN(recommended);
+}
 
 /* Sets what was not given as the model recommends. */
 static void take_recommended(struct chat *chat) {
@@ -156,34 +157,34 @@ static void take_recommended(struct chat *chat) {
   struct omma_model_info model;
   omma_model_get_info(chat->model, &model);
   double repetition = model.recommended_repetition_penalty; /* 0: none */
-  values->temperature = given_or(values->temperature, fmax(model.recommended_temperature, 0));
-  values->top_p = given_or(values->top_p, model.recommended_top_p > 0 ? model.recommended_top_p : 1);
-  values->min_p = given_or(values->min_p, model.recommended_min_p);
-  if (values->top_k == NO_TOP_K) values->top_k = model.recommended_top_k;
-  values->repetition_penalty = given_or(values->repetition_penalty, repetition > 0 ? repetition : 1);
-  values->presence_penalty = given_or(values->presence_penalty, model.recommended_presence_penalty);
-  values->frequency_penalty = given_or(values->frequency_penalty, model.recommended_frequency_penalty);
+  recommend(&values->temperature, fmax(model.recommended_temperature, 0));
+  recommend(&values->top_p, model.recommended_top_p > 0 ? model.recommended_top_p : 1);
+  recommend(&values->min_p, model.recommended_min_p);
+  if (!values->top_k.given) values->top_k = (struct ommai_optional_integer)OMMAI_GIVEN(model.recommended_top_k);
+  recommend(&values->repetition_penalty, repetition > 0 ? repetition : 1);
+  recommend(&values->presence_penalty, model.recommended_presence_penalty);
+  recommend(&values->frequency_penalty, model.recommended_frequency_penalty);
   if (!values->max_tokens) values->max_tokens = model.recommended_max_tokens;
 }
 
 static struct ommai_answer_options answer_options(const struct chat *chat) {
   const struct values *values = chat->values;
   struct omma_sampling sampling = {
-      .temperature = values->temperature,
-      .top_p = values->top_p,
-      .min_p = values->min_p,
-      .top_k = values->top_k,
+      .temperature = values->temperature.value,
+      .top_p = values->top_p.value,
+      .min_p = values->min_p.value,
+      .top_k = values->top_k.value,
       .seed = (uint64_t)values->seed,
-      .repetition_penalty = values->repetition_penalty,
-      .presence_penalty = values->presence_penalty,
-      .frequency_penalty = values->frequency_penalty,
+      .repetition_penalty = values->repetition_penalty.value,
+      .presence_penalty = values->presence_penalty.value,
+      .frequency_penalty = values->frequency_penalty.value,
       .max_tokens = values->max_tokens,
       .min_tokens = values->min_tokens,
       .stop = values->stop.items,
       .n_stop = values->stop.count,
       .ignore_eos = values->ignore_eos,
-      .logprobs = values->logprobs >= 0,
-      .n_top_logprobs = values->logprobs > 0 ? (int)values->logprobs : 0,
+      .logprobs = values->logprobs.given,
+      .n_top_logprobs = (int)values->logprobs.value,
       .grammar = chat->grammar,
   };
   return (struct ommai_answer_options){.sampling = sampling, .stream = !values->json, .details = values->json};
@@ -212,7 +213,7 @@ static int print_json(const struct chat *chat, const struct ommai_answer *answer
   json_t *object = json_pack("{s:O, s:O, s:o, s:s, s:o, s:o}", "prompt_token_ids", answer->prompt_ids, "token_ids", answer->ids,
                              "text", json_stringn(answer->text, answer->text_size), "finish_reason",
                              finish_name(result->finish), "usage", usage, "timings", timings);
-  if (object && values->logprobs >= 0 && json_object_set(object, "logprobs", answer->logprobs) != 0) {
+  if (object && values->logprobs.given && json_object_set(object, "logprobs", answer->logprobs) != 0) {
     json_decref(object);
     object = NULL;
   }
@@ -458,14 +459,14 @@ static const struct ommai_option question_table[] = {
     OMMAI_NUMBER("fps", fps, "F", 0.01, 1000, "frames per second of a video; all frames are used", .initial = "2"),
     OMMAI_STRING("prompt", prompt, "TEXT", "the question", .letter = 'p',
                  .otherwise = "standard input; a conversation where that is a terminal"),
-    OMMAI_STRING("system", system, "TEXT", "system message"),
+    OMMAI_STRING("system", system, "TEXT", "system message", .elsewhere = "-sys --system-prompt"),
     OMMAI_FLAG(
         "json", json,
         "print one JSON object at the end: ids, text, finish_reason, usage, timings in seconds, boxes in pixels of the images"),
     OMMAI_STRING("boxes", boxes, "FILE.png",
                  "draw the answer's bounding boxes on the first image; boxes on image N go to FILE-N.png"),
     OMMAI_INTEGER("logprobs", logprobs, "K", 0, OMMA_MAX_TOP_LOGPROBS,
-                  "with --json: log probabilities of each token and of the K most likely", .unset = -1),
+                  "with --json: log probabilities of each token and of the K most likely"),
     OMMAI_FLAG("no-history", no_history,
                "in a conversation: neither read nor write the history file, ~/.local/state/omma/history"),
 };
@@ -474,7 +475,8 @@ static const struct ommai_option_group question_options = OMMAI_OPTION_GROUP("Qu
 static const struct ommai_option form_table[] = {
     OMMAI_STRING(
         "json-schema", form.json_schema, "SCHEMA",
-        "constrain the answer to JSON of this JSON Schema: a file, or its text; supported keywords: docs/structured-output.md"),
+        "constrain the answer to JSON of this JSON Schema: a file, or its text; supported keywords: docs/structured-output.md",
+        .elsewhere = "-j"),
     OMMAI_STRING("regex", form.regex, "PATTERN",
                  "constrain the answer to a text that this regular expression matches as a whole"),
     OMMAI_STRING("grammar", form.grammar, "GBNF",

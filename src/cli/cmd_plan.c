@@ -291,7 +291,7 @@ static const struct ommai_option table[] = {
                   "plan videos of this many frames instead of images, each frame as large as the image",
                   .otherwise = "no video"),
     OMMAI_INTEGER("max-num-seqs", max_num_seqs, "N", 1, 1024, "number of requests at the same time, each with one such image",
-                  .otherwise = "as omma serve"),
+                  .otherwise = "as omma serve", .elsewhere = "-np --parallel", .errors = "max_sequences"),
 };
 static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Plan", table);
 

@@ -53,10 +53,11 @@ static int read_documents(struct ommai_read_job *job, struct values *values, str
 
 static int run_read(const void *given, const struct ommai_strings *arguments) {
   struct values values = *(const struct values *)given;
-  struct omma_server_options options = {.offline = true, .log = log_line};
-  struct ommai_read_job job = {
-      .folder = values.output, .form = (enum ommai_document_form)values.form, .resume = values.resume};
+  struct omma_server_options options = values.pages.serving.server;
+  struct ommai_read_job job = {.folder = values.output, .form = (enum ommai_document_form)values.form, .resume = values.resume};
   int64_t n_bad = 0;
+  options.offline = true;
+  options.log = log_line;
   if (!values.output) return ommai_usage_error("read: --output is missing: the folder to write to (-o out/)");
   int code = ommai_read_settings_take("read", &values.pages, arguments, &options, &job, &n_bad);
   if (code == OMMAI_EXIT_DONE && mkdir(job.folder, 0777) != 0 && errno != EEXIST) {
@@ -91,9 +92,10 @@ const struct ommai_command ommai_command_read = {
     .examples = {"omma read paper.pdf --model models/my-model -o out/",
                  "omma read scans/ --model models/my-model --prompt \"Read this page.\" -o out/"},
     .groups = {&options, &ommai_read_options, &ommai_model_options, &ommai_weight_options, &ommai_engine_options,
-               &ommai_scheduler_options, &ommai_request_options, &ommai_media_options, &ommai_image_options,
-               &ommai_template_options, &ommai_machine_options},
+               &ommai_scheduler_options, &ommai_request_options, &ommai_server_request_options, &ommai_media_options,
+               &ommai_server_media_options, &ommai_image_options, &ommai_template_options, &ommai_machine_options},
     .values_size = sizeof(struct values),
+    .begin = ommai_serving_begin,
     .min_arguments = 1,
     .max_arguments = SIZE_MAX,
     .run = run_read,

@@ -28,23 +28,11 @@
 struct values {
   struct ommai_serving serving;
   struct ommai_encoder_node_values encoder;
-  const char *host, *uds;
-  int64_t port;
-  const char *ssl_keyfile, *ssl_certfile, *ssl_ca_certs;
-  int64_t ssl_cert_reqs;
   struct ommai_strings api_keys;
   const char *api_key_file;
-  bool metrics_without_key;
   const char *allowed_origins, *allowed_methods, *allowed_headers;
-  bool allow_credentials;
-  bool trust_media_uuids, no_page;
-  const char *root_path;
-  int64_t max_documents, max_document_pages, max_page_pixels;
-  int64_t max_total_body_bytes, max_connections, max_connections_per_address;
-  int64_t idle_timeout, head_timeout, body_timeout, min_body_rate, shutdown_delay, shutdown_timeout;
   bool enable_log_requests, disable_log_requests, disable_access_log;
   int log_level, log_format;
-  const char *unlogged_paths;
 };
 
 /* What the server's options point into. */
@@ -74,7 +62,7 @@ static int read_cross_origin(const struct values *values, struct held *held, str
                                                 .n_methods = held->methods.words.count,
                                                 .headers = held->headers.words.items,
                                                 .n_headers = held->headers.words.count,
-                                                .credentials = values->allow_credentials};
+                                                .credentials = options->credentials};
   return OMMAI_EXIT_DONE;
 }
 
@@ -84,25 +72,6 @@ static void release_held(struct held *held) {
   ommai_json_words_release(&held->methods);
   ommai_json_words_release(&held->headers);
   json_decref(held->ec_transfer_config);
-}
-
-/* Seconds and counts of the command line, of which 0 is none; the server's 0 is its default and a
- * negative number none. */
-static void set_limits(const struct values *values, struct omma_server_options *options) {
-  options->max_total_body_bytes = values->max_total_body_bytes;
-  options->max_queued_requests = values->serving.max_queued_requests;
-  options->max_documents = values->max_documents ? (int)values->max_documents : -1;
-  options->max_document_pages = values->max_document_pages;
-  options->max_page_pixels = values->max_page_pixels;
-  options->max_connections = (int)values->max_connections;
-  int64_t per_address = values->max_connections_per_address;
-  options->max_connections_per_address = per_address < 0 ? 0 : per_address == 0 ? -1 : (int)per_address;
-  options->idle_timeout_seconds = (int)values->idle_timeout;
-  options->head_timeout_seconds = (int)values->head_timeout;
-  options->body_timeout_seconds = (int)values->body_timeout;
-  options->min_body_rate = values->min_body_rate ? values->min_body_rate : -1;
-  options->leave_ms = values->shutdown_delay * 1000;
-  options->drain_ms = values->shutdown_timeout ? values->shutdown_timeout * 1000 : -1;
 }
 
 static void log_line(void *context, const char *line) { ommai_log_writer_put(context, line); }
@@ -131,11 +100,12 @@ static void note_socket(const char *path) {
 }
 
 static void note_address(const struct values *values, int port) {
-  bool bracket = strchr(values->host, ':') != NULL;
+  const struct omma_server_options *server = &values->serving.server;
+  bool bracket = strchr(server->host, ':') != NULL;
   char address[OMMAI_MAX_PATH];
-  snprintf(address, sizeof address, "http%s://%s%s%s:%d", values->ssl_certfile ? "s" : "", bracket ? "[" : "", values->host,
-           bracket ? "]" : "", port);
-  bool page = !values->no_page && !values->serving.common.encoder_only;
+  snprintf(address, sizeof address, "http%s://%s%s%s:%d", server->tls.certificate_file ? "s" : "", bracket ? "[" : "",
+           server->host, bracket ? "]" : "", port);
+  bool page = !server->no_page && !values->serving.common.encoder_only;
   ommai_note("serving at %s/v1%s%s%s (Ctrl-C ends it)", address, page ? ", with a page at " : "", page ? address : "",
              page ? "/" : "");
 }
@@ -166,8 +136,8 @@ static int serve(const struct values *values, const struct omma_server_options *
   if (ommai_server_create(options, opened->model, opened->engine, &server, &error) != OMMA_OK) return ommai_failed_call(&error);
   ommai_serve_note_names(opened->model, server);
   note_configuration(values, options, opened);
-  if (values->uds) {
-    note_socket(values->uds);
+  if (options->uds) {
+    note_socket(options->uds);
   } else {
     note_address(values, ommai_server_port(server));
   }
@@ -181,7 +151,7 @@ static int serve(const struct values *values, const struct omma_server_options *
     code = ommai_failed_call(&error);
   }
   ommai_service_notify("STOPPING=1\nSTATUS=finishing running requests, for %lld s at most",
-                       (long long)values->shutdown_timeout);
+                       (long long)options->drain_ms / 1000);
   if (ommai_interrupted()) ommai_server_log_end(server);
   ommai_server_destroy(server);
   return code;
@@ -191,26 +161,13 @@ static int serve(const struct values *values, const struct omma_server_options *
  * Returns an exit code. */
 static int read_options(struct values *values, struct held *held, struct omma_server_options *options) {
   struct omma_error error;
-  *options =
-      (struct omma_server_options){.host = values->host,
-                                   .port = (int)values->port,
-                                   .uds = values->uds,
-                                   .tls = {.certificate_file = values->ssl_certfile,
-                                           .key_file = values->ssl_keyfile,
-                                           .authorities_file = values->ssl_ca_certs,
-                                           .clients = (enum omma_client_certificates)values->ssl_cert_reqs},
-                                   .api_keys = held->keys.keys.items,
-                                   .n_api_keys = held->keys.keys.count,
-                                   .metrics_without_key = values->metrics_without_key,
-                                   .trust_media_uuids = values->trust_media_uuids,
-                                   .no_page = values->no_page,
-                                   .root_path = values->root_path,
-                                   .log = log_line,
-                                   .log_json = values->log_format == FORMAT_JSON,
-                                   .log_access = values->log_level >= OMMAI_LOG_LEVEL_INFO && !values->disable_access_log,
-                                   .unlogged_paths = values->unlogged_paths,
-                                   .log_requests = values->enable_log_requests && !values->disable_log_requests};
-  set_limits(values, options);
+  *options = values->serving.server;
+  options->api_keys = held->keys.keys.items;
+  options->n_api_keys = held->keys.keys.count;
+  options->log = log_line;
+  options->log_json = values->log_format == FORMAT_JSON;
+  options->log_access = values->log_level >= OMMAI_LOG_LEVEL_INFO && !values->disable_access_log;
+  options->log_requests = values->enable_log_requests && !values->disable_log_requests;
   int code = ommai_open_files_make_room("serve", &options->max_connections);
   if (code == OMMAI_EXIT_DONE) code = ommai_serving_read("serve", &values->serving, options);
   if (code == OMMAI_EXIT_DONE) code = read_cross_origin(values, held, &options->cross_origin);
@@ -260,27 +217,7 @@ static int run_serve(const void *given, const struct ommai_strings *arguments) {
 
 #define OMMAI_VALUES struct values
 
-static const struct ommai_option table[] = {
-    OMMAI_STRING("host", host, "ADDRESS", "address or host name to listen on; 0.0.0.0: all addresses of this machine",
-                 .initial = "127.0.0.1"),
-    OMMAI_INTEGER("port", port, "N", 0, 65535, "port to listen on; 0: any free port", .initial = "8000"),
-    OMMAI_STRING("uds", uds, "PATH",
-                 "Unix domain socket to listen on instead of --host and --port; the server removes it at the end and replaces "
-                 "one that was left over; the umask and the directory decide who may connect"),
-    OMMAI_STRING("ssl-certfile", ssl_certfile, "FILE",
-                 "serve HTTPS (TLS 1.2 and 1.3) with this certificate, followed by its intermediate certificates, in PEM"),
-    OMMAI_STRING("ssl-keyfile", ssl_keyfile, "FILE", "private key of --ssl-certfile, in PEM", .otherwise = "in --ssl-certfile"),
-    OMMAI_STRING("ssl-ca-certs", ssl_ca_certs, "FILE", "certificate authorities of client certificates, in PEM"),
-    OMMAI_INTEGER("ssl-cert-reqs", ssl_cert_reqs, "N", 0, 2,
-                  "client certificates: 0 not requested, 1 optional but must be valid, 2 required", .initial = "0"),
-    OMMAI_STRING("root-path", root_path, "PATH",
-                 "path prefix of a proxy before /v1, such as /models; requests are served with it and without"),
-    OMMAI_FLAG("no-page", no_page, "do not serve the web page at /; the page is shown without an API key and asks for one"),
-    OMMAI_FLAG("trust-media-uuids", trust_media_uuids,
-               "identify an image by the uuid that a client sends instead of by its content: whoever uses a uuid first decides "
-               "which image it means"),
-};
-static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Server", table);
+static const struct ommai_option_group options = OMMAI_SERVER_GROUP("Server", ommai_server_address_settings);
 
 static const struct ommai_option encoder_table[] = {
     OMMAI_FLAG(
@@ -292,23 +229,17 @@ static const struct ommai_option encoder_table[] = {
         "ec-transfer-config", encoder.ec_transfer_config, "JSON",
         "the same, and write embeddings to files for vLLM's ECExampleConnector: {\"ec_connector\": \"ECExampleConnector\", "
         "\"ec_role\": \"ec_producer\", \"ec_connector_extra_config\": {\"shared_storage_path\": DIR}}"),
-    OMMAI_SIZE("encodings-bytes", encoder.encodings_bytes, "SIZE", 0, (int64_t)1 << 40,
-               "memory for embeddings at /v1/encodings/UUID; the oldest are evicted; 0: none are kept", .initial = "1G"),
-    OMMAI_INTEGER("encodings-ttl", encoder.encodings_ttl, "SECONDS", 0, 1 << 30,
-                  "seconds for which embeddings are kept there; 0: until their memory is needed", .initial = "600"),
-    OMMAI_SIZE("encodings-files-bytes", encoder.encodings_files_bytes, "SIZE", 0, (int64_t)1 << 50,
-               "disk for the files of --ec-transfer-config; the oldest are removed; 0: no limit", .initial = "32G"),
 };
+static const struct ommai_option_group server_encodings = OMMAI_SERVER_GROUP("Encoder node", ommai_server_encoding_settings);
 static const struct ommai_option_group encoder_options = OMMAI_OPTION_GROUP("Encoder node", encoder_table);
 
 static const struct ommai_option access_table[] = {
     OMMAI_WORDS("api-key", api_keys, "KEY",
                 "API keys: clients must send one of them on all paths but /health, /ping, /version and the page at /; a file "
                 "or the environment is safer, since the list of processes never shows them",
-                .otherwise = "OMMA_API_KEY and VLLM_API_KEY of the environment; without these no key is required"),
+                .otherwise = "no key is required", .environment = ommai_serve_key_variables),
     OMMAI_STRING("api-key-file", api_key_file, "FILE",
                  "file with API keys, one per line; lines that begin with # are comments"),
-    OMMAI_FLAG("metrics-without-key", metrics_without_key, "serve /metrics without an API key"),
     OMMAI_STRING("allowed-origins", allowed_origins, "JSON",
                  "origins (CORS) whose web pages may use the server, such as [\"https://example.org\"]; []: none",
                  .initial = "[\"*\"]"),
@@ -316,50 +247,16 @@ static const struct ommai_option access_table[] = {
                  .initial = "[\"*\"]"),
     OMMAI_STRING("allowed-headers", allowed_headers, "JSON", "HTTP headers (CORS) that these pages may send",
                  .initial = "[\"*\"]"),
-    OMMAI_FLAG("allow-credentials", allow_credentials, "let these pages send cookies and other credentials (CORS)"),
 };
+static const struct ommai_option_group server_access = OMMAI_SERVER_GROUP("Access", ommai_server_access_settings);
 static const struct ommai_option_group access_options = OMMAI_OPTION_GROUP("Access", access_table);
 
 static const struct ommai_option limit_table[] = {
-    OMMAI_SIZE(
-        "max-total-body-bytes", max_total_body_bytes, "SIZE", 1024, (int64_t)1 << 40,
-        "maximum size of all request bodies that are being received or parsed; above it the slowest request gets status 503",
-        .otherwise = "8 times --max-body-bytes"),
-    OMMAI_INTEGER("max-queued-requests", serving.max_queued_requests, "N", 1, 1 << 30,
-                  "maximum number of requests that wait; one more gets status 503", .otherwise = "no limit but memory"),
     OMMAI_SIZE("max-queued-bytes", serving.max_queued_bytes, "SIZE", 1024, (int64_t)1 << 40,
                "memory for requests that wait, besides the pixels of their images; above it new requests get status 503",
-               .otherwise = "1 GiB"),
-    OMMAI_INTEGER("max-documents", max_documents, "N", 0, 64,
-                  "documents of /v1/ocr that are read at once; eight times as many wait, one more gets status 503; 0: none is read",
-                  .initial = "2"),
-    OMMAI_INTEGER("max-document-pages", max_document_pages, "N", 1, 1000000, "maximum number of pages of such a request",
-                  .initial = "1000"),
-    OMMAI_SIZE("max-page-pixels", max_page_pixels, "SIZE", 1 << 16, 1 << 28, "maximum number of pixels of such a page",
-               .initial = "16m"),
-    OMMAI_INTEGER("max-connections", max_connections, "N", 1, 1 << 20,
-                  "maximum number of open connections; one more closes the slowest without a complete request; health checks "
-                  "always get in",
-                  .initial = "4096"),
-    OMMAI_INTEGER("max-connections-per-address", max_connections_per_address, "N", 0, 1 << 20,
-                  "the same per client address; 0: no limit", .otherwise = "three quarters of --max-connections", .unset = -1),
-    OMMAI_INTEGER("idle-timeout", idle_timeout, "SECONDS", 1, 1 << 20, "seconds for which an idle connection is kept open",
-                  .initial = "120"),
-    OMMAI_INTEGER("head-timeout", head_timeout, "SECONDS", 1, 1 << 20,
-                  "seconds in which the head of a request (its line and headers) must arrive", .initial = "20"),
-    OMMAI_INTEGER("body-timeout", body_timeout, "SECONDS", 1, 1 << 20, "seconds in which the body of a request must arrive",
-                  .initial = "120"),
-    OMMAI_SIZE("min-body-rate", min_body_rate, "SIZE", 0, (int64_t)1 << 30,
-               "minimum bytes per second of a request body, over any 10 seconds; 0: no minimum", .initial = "1K"),
-    OMMAI_INTEGER("shutdown-delay", shutdown_delay, "SECONDS", 0, 1 << 20,
-                  "seconds for which new requests are still served after SIGTERM or Ctrl-C, while health checks already get "
-                  "503 and load balancers turn to other servers; --shutdown-timeout begins after it",
-                  .initial = "0"),
-    OMMAI_INTEGER("shutdown-timeout", shutdown_timeout, "SECONDS", 0, 1 << 20,
-                  "seconds for which running requests may continue after SIGTERM or Ctrl-C; meanwhile health checks and new "
-                  "requests get 503; a second signal ends the server at once",
-                  .initial = "5"),
+               .otherwise = "1 GiB", .errors = "queue_bytes"),
 };
+static const struct ommai_option_group server_limits = OMMAI_SERVER_GROUP("Limits", ommai_server_limit_settings);
 static const struct ommai_option_group limit_options = OMMAI_OPTION_GROUP("Limits", limit_table);
 
 static const struct ommai_option log_table[] = {
@@ -368,12 +265,11 @@ static const struct ommai_option log_table[] = {
     OMMAI_CHOICE("uvicorn-log-level", log_level, "LEVEL", ommai_log_levels,
                  "log level; access lines have level info: warning, error and critical leave them out", .initial = "info"),
     OMMAI_FLAG("disable-uvicorn-access-log", disable_access_log, "log no access lines", .negatable = true),
-    OMMAI_STRING("disable-access-log-for-endpoints", unlogged_paths, "PATHS",
-                 "log no access lines for these paths, separated by commas, such as /health,/metrics"),
     OMMAI_FLAG("enable-log-requests", enable_log_requests,
                "log id and settings of each request when it arrives, without its text and images", .negatable = true),
     OMMAI_FLAG("disable-log-requests", disable_log_requests, "undo --enable-log-requests", .negatable = true),
 };
+static const struct ommai_option_group server_log = OMMAI_SERVER_GROUP("Log", ommai_server_log_settings);
 static const struct ommai_option_group log_options = OMMAI_OPTION_GROUP("Log", log_table);
 
 const struct ommai_command ommai_command_serve = {
@@ -391,12 +287,30 @@ const struct ommai_command ommai_command_serve = {
     .examples = {"omma serve models/my-model --port 8000 --max-model-len 8192",
                  "omma serve models/my-model -q int8 --kv-cache-bytes 4G --max-num-seqs 16",
                  "omma serve models/my-model --host 0.0.0.0 --api-key-file keys.txt"},
-    .groups = {&options, &ommai_model_options, &ommai_weight_options, &ommai_engine_options, &ommai_scheduler_options,
-               &ommai_request_options, &ommai_media_options, &ommai_image_options, &ommai_template_options, &access_options,
-               &limit_options, &log_options, &encoder_options, &ommai_machine_options},
+    .groups = {&options,
+               &ommai_model_options,
+               &ommai_weight_options,
+               &ommai_engine_options,
+               &ommai_scheduler_options,
+               &ommai_request_options,
+               &ommai_server_request_options,
+               &ommai_media_options,
+               &ommai_server_media_options,
+               &ommai_image_options,
+               &ommai_template_options,
+               &access_options,
+               &server_access,
+               &limit_options,
+               &server_limits,
+               &log_options,
+               &server_log,
+               &encoder_options,
+               &server_encodings,
+               &ommai_machine_options},
     .ignored = ommai_vllm_flags,
     .ignored_of = "vLLM",
     .values_size = sizeof(struct values),
+    .begin = ommai_serving_begin,
     .max_arguments = 1,
     .run = run_serve,
 };

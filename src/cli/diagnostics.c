@@ -1,17 +1,20 @@
 #include "cli/diagnostics.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "cli/error_words.h"
 #include "cli/plain_text.h"
 
 #define MAX_LINE 2048
 
 static bool shows_times;
+static const char *(*option_of)(const char *name, size_t size);
+
+void ommai_diagnostics_of(const char *(*name_of_option)(const char *name, size_t size)) { option_of = name_of_option; }
 
 static void print_line(const char *time, const char *prefix, const char *format, va_list arguments) {
   char line[MAX_LINE];
@@ -35,9 +38,41 @@ int ommai_failed(const char *format, ...) {
   return OMMAI_EXIT_FAILED;
 }
 
+static bool is_part_of_name(char c) { return isalnum((unsigned char)c) || (c && strchr("_-./\"", c)); }
+
+/* The length of the word that begins here, letters and underscores; 0 inside of another, of a path
+ * or of quotes. */
+static size_t word_at(const char *text, size_t at) {
+  size_t size = 0;
+  if (at && is_part_of_name(text[at - 1])) return 0;
+  while (islower((unsigned char)text[at + size]) || text[at + size] == '_') size++;
+  return is_part_of_name(text[at + size]) ? 0 : size;
+}
+
+/* The option that text[at, at + size) stands for: in front of a message its field, elsewhere a name
+ * that is no word of a sentence, where the error is about an argument or a limit. */
+static const char *option_at(const struct omma_error *error, const char *text, size_t at, size_t size) {
+  bool of_options = error->status == OMMA_ERROR_ARGUMENT || error->status == OMMA_ERROR_LIMIT;
+  bool is_name = memchr(text + at, '_', size), in_front = at == 0 && text[size] == ':';
+  bool is_field = in_front && strlen(error->field) == size && memcmp(error->field, text, size) == 0;
+  if (!option_of || !size || !(is_field || (is_name && (of_options || in_front)))) return NULL;
+  return option_of(text + at, size);
+}
+
 int ommai_failed_call(const struct omma_error *error) {
-  char text[MAX_LINE];
-  return ommai_failed("%s", ommai_error_words(error, text, sizeof text));
+  const char *text = error->message[0] ? error->message : omma_status_name(error->status);
+  char line[MAX_LINE] = "";
+  size_t used = 0;
+  for (size_t at = 0; text[at] && used + 1 < sizeof line;) {
+    size_t n = word_at(text, at);
+    const char *option = option_at(error, text, at, n);
+    if (!n) n = 1;
+    int added = option ? snprintf(line + used, sizeof line - used, "--%s", option)
+                       : snprintf(line + used, sizeof line - used, "%.*s", (int)n, text + at);
+    used += added > 0 ? (size_t)added : 0;
+    at += n;
+  }
+  return ommai_failed("%s", line);
 }
 
 int ommai_usage_error(const char *format, ...) {

@@ -1,6 +1,8 @@
 /* What the command line prints to people on stderr, and the exit codes that go with it. */
 #pragma once
 
+#include <stddef.h>
+
 #include <omma/status.h>
 #include <stdarg.h>
 
@@ -10,7 +12,13 @@ enum ommai_exit { OMMAI_EXIT_DONE = 0, OMMAI_EXIT_FAILED = 1, OMMAI_EXIT_USAGE =
 /* Prints `omma: message` as one line, as plain_text.h makes it, and returns OMMAI_EXIT_FAILED. */
 int ommai_failed(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The same for an error of the library, as error_words.h makes it. */
+/* The library's errors name members of its structs, such as max_model_len. From now on the option
+ * that the function finds for a name (NULL: none) stands in its place, --max-model-len: in front of
+ * a message where it is the error's field, elsewhere where it is no word of a sentence and the
+ * error is about an argument or a limit. */
+void ommai_diagnostics_of(const char *(*name_of_option)(const char *name, size_t size));
+
+/* The same for an error of the library. */
 int ommai_failed_call(const struct omma_error *error);
 
 /* The same for a wrong command line; returns OMMAI_EXIT_USAGE. */

@@ -58,10 +58,6 @@ int ommai_encoder_node_read(const char *command, const struct ommai_encoder_node
   struct omma_error error;
   common->encoder_only = values->mm_encoder_only || text;
   options->no_page |= common->encoder_only; /* it asks questions */
-  /* The server's 0 is its default. */
-  options->encoding_bytes = values->encodings_bytes ? values->encodings_bytes : -1;
-  options->encoding_ttl_ms = values->encodings_ttl ? values->encodings_ttl * 1000 : -1;
-  options->encoding_file_bytes = values->encodings_files_bytes ? values->encodings_files_bytes : -1;
   if (!text) return OMMAI_EXIT_DONE;
   if (ommai_json_load(FLAG, text, strlen(text), config, &error) != OMMA_OK) return wrong_json(command, &error);
   return read_config(command, *config, options);

@@ -8,9 +8,7 @@
 
 struct ommai_encoder_node_values {
   bool mm_encoder_only;
-  const char *ec_transfer_config;         /* vLLM's JSON object; NULL: none */
-  int64_t encodings_bytes, encodings_ttl; /* in bytes and seconds */
-  int64_t encodings_files_bytes;
+  const char *ec_transfer_config; /* vLLM's JSON object; NULL: none */
 };
 
 /* Sets in `common` whether the tower alone is opened, and in `options` where embeddings are

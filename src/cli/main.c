@@ -149,11 +149,20 @@ static int print_version(void) {
   return ommai_finish_output();
 }
 
+static const struct ommai_command *running;
+
+static const char *option_of_error(const char *name, size_t size) {
+  const struct ommai_option *option = ommai_option_of_error(running, name, size);
+  return option ? option->name : NULL;
+}
+
 static int run(const struct ommai_command *command, int argc, char **argv, int first) {
   struct ommai_strings arguments = {0};
   void *values = ommai_allocate(&ommai_default_allocator, 1, command->values_size);
   if (!values) return ommai_failed("out of memory: the options of %s", command->name);
   int code = OMMAI_EXIT_USAGE;
+  running = command;
+  ommai_diagnostics_of(option_of_error);
   switch (ommai_options_parse(command, argc, argv, first, values, &arguments)) {
     case OMMAI_PARSED: code = command->run(values, &arguments); break;
     case OMMAI_PARSED_WRONG: break;

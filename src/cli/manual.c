@@ -59,8 +59,9 @@ static void put_option(const struct ommai_option *option, FILE *out) {
 
 static void put_groups(const struct ommai_command *command, FILE *out) {
   for (size_t g = 0; g < OMMAI_MAX_OPTION_GROUPS && command->groups[g]; g++) {
-    put_line(".SS ", command->groups[g]->title, out);
-    for (size_t i = 0; i < command->groups[g]->n_options; i++) put_option(&command->groups[g]->options[i], out);
+    const struct ommai_option_group *group = command->groups[g];
+    if (!ommai_option_group_continues(command, g)) put_line(".SS ", group->title, out);
+    for (size_t i = 0; i < group->n_options && group->options[i].name; i++) put_option(&group->options[i], out);
   }
 }
 

@@ -19,7 +19,8 @@
 #define OMMAI_VALUES struct ommai_common
 #define MAX_THREADS 1024
 
-const char *const ommai_isa_names[] = {"scalar", "avx2", "avx2_vnni", "avx512", "avx512_bf16", "amx", "neon", "neon_bf16", NULL};
+const char *const ommai_isa_names[] = {"scalar", "avx2", "avx2_vnni", "avx512", "avx512_bf16",
+                                       "amx",    "neon", "neon_bf16", NULL};
 
 static const char *const dtype_names[] = {"auto", "f32", "float32", "bf16", "bfloat16", NULL};
 static const char *const vision_dtype_names[] = {"auto", "f32", "float32", "bf16", "bfloat16", "int8", NULL};
@@ -37,12 +38,13 @@ static const enum omma_kv_cache_type kv_cache_values[] = {OMMA_KV_CACHE_AUTO, OM
                                                           OMMA_KV_CACHE_BF16, OMMA_KV_CACHE_BF16, OMMA_KV_CACHE_INT8,
                                                           OMMA_KV_CACHE_INT8};
 
+static const char *const isa_variables[] = {"OMMA_ISA", NULL};
+
 static const struct ommai_option machine_table[] = {
     OMMAI_INTEGER("threads", threads, "N", 1, MAX_THREADS, "number of CPU threads", .letter = 't',
-                  .otherwise = "the CPUs this process may use"),
-    OMMAI_CHOICE("isa", isa, "LEVEL", ommai_isa_names,
-                 "CPU level to use; an error where the machine lacks it; overrides OMMA_ISA",
-                 .otherwise = "the best of this machine", .unset = -1),
+                  .otherwise = "the CPUs this process may use", .elsewhere = "-tb --threads-batch --tensor-parallel-size -tp"),
+    OMMAI_CHOICE("isa", isa, "LEVEL", ommai_isa_names, "CPU level to use; an error where the machine lacks it",
+                 .otherwise = "the best of this machine", .environment = isa_variables),
     OMMAI_FLAG("verbose", verbose, "print to stderr which types and which CPU level are used, and times", .letter = 'v'),
     OMMAI_CHOICE("log-level", log_level, "LEVEL", ommai_log_levels,
                  "debug or trace: also print to stderr a line for each step of loading, prompts, scheduler and caches, "
@@ -78,7 +80,7 @@ static const struct ommai_option weight_table[] = {
                  "data type of the KV cache; auto: bf16, or f32 with --dtype f32; int8: keys and values as 8-bit integers "
                  "with a scale for each token and head, about half of bf16's memory; not for models with compressed rows "
                  "(MLA): docs/quantization.md",
-                 .initial = "auto"),
+                 .initial = "auto", .elsewhere = "-ctk --cache-type-k -ctv --cache-type-v --kv-dtype", .errors = "kv_cache"),
 };
 
 static const char *const checkpoint_length[] = {"auto", "-1", NULL};
@@ -86,19 +88,21 @@ static const char *const checkpoint_length[] = {"auto", "-1", NULL};
 static const struct ommai_option engine_table[] = {
     OMMAI_SIZE("max-model-len", max_model_len, "SIZE", 1, INT64_MAX,
                "context length in tokens, prompt and answer together; auto or -1: the default", .letter = 'c',
-               .otherwise = "the checkpoint's, or what fits into memory", .unset_words = checkpoint_length),
+               .otherwise = "the checkpoint's, or what fits into memory", .unset_words = checkpoint_length,
+               .elsewhere = "--ctx-size"),
     OMMAI_SIZE("kv-cache-bytes", kv_cache_bytes, "SIZE", 1, INT64_MAX,
                "size of the KV cache, such as 2G; memory is taken as it is used",
-               .otherwise = "enough for the context length, within the memory that the weights leave free"),
+               .otherwise = "enough for the context length, within the memory that the weights leave free",
+               .elsewhere = "--gpu-memory-utilization"),
     OMMAI_SIZE("kv-cache-memory-bytes", kv_cache_bytes, "SIZE", 1, INT64_MAX, "the same as --kv-cache-bytes, by vLLM's name"),
 };
 
 static const struct ommai_option image_table[] = {
     OMMAI_SIZE("min-pixels", min_pixels, "SIZE", 1, INT64_MAX, "minimum number of pixels of a resized image",
-               .otherwise = "the model's"),
+               .otherwise = "the model's", .elsewhere = "--image-min-tokens"),
     OMMAI_SIZE("max-pixels", max_pixels, "SIZE", 1, INT64_MAX,
-               "maximum number of pixels of a resized image; fewer are faster and show less detail",
-               .otherwise = "the model's"),
+               "maximum number of pixels of a resized image; fewer are faster and show less detail", .otherwise = "the model's",
+               .elsewhere = "--image-max-tokens"),
 };
 
 static const struct ommai_option template_table[] = {
@@ -118,7 +122,7 @@ const struct ommai_option_group ommai_image_options = OMMAI_OPTION_GROUP("Image 
 const struct ommai_option_group ommai_template_options = OMMAI_OPTION_GROUP("Chat template", template_table);
 
 const char *ommai_common_isa(const struct ommai_common *common) {
-  return common->isa < 0 ? NULL : ommai_isa_names[common->isa];
+  return common->isa.given ? ommai_isa_names[common->isa.value] : NULL;
 }
 
 void ommai_common_note_cpu(const struct ommai_common *common) {

@@ -9,7 +9,7 @@
 /* The first member of every command's struct of values. */
 struct ommai_common {
   int64_t threads;
-  int isa; /* index into the levels, or -1 */
+  struct ommai_optional_integer isa; /* index into the levels */
   bool verbose;
   int log_level; /* index into ommai_log_levels */
   bool json;
@@ -45,7 +45,7 @@ extern const struct ommai_option_group ommai_template_options;
 /* --mmproj in a table of options. */
 #define OMMAI_MMPROJ_OPTION(field)                                                              \
   OMMAI_STRING("mmproj", field, "FILE.gguf", "GGUF file with the vision tower of a GGUF model", \
-               .otherwise = "the one next to the model, where --model is a directory")
+               .otherwise = "the one next to the model, where --model is a directory", .elsewhere = "-mm")
 
 /* Names of the CPU levels, ends in NULL. */
 extern const char *const ommai_isa_names[];

@@ -16,7 +16,7 @@
 bool ommai_next_option(const struct ommai_command *command, struct ommai_option_cursor *cursor) {
   while (cursor->group < OMMAI_MAX_OPTION_GROUPS && command->groups[cursor->group]) {
     const struct ommai_option_group *group = command->groups[cursor->group];
-    if (cursor->index < group->n_options) {
+    if (cursor->index < group->n_options && group->options[cursor->index].name) {
       cursor->option = &group->options[cursor->index++];
       return true;
     }
@@ -31,6 +31,43 @@ const struct ommai_option *ommai_option_find(const struct ommai_command *command
     if (ommai_option_spelled(name, size, c.option->name)) return c.option;
   }
   return NULL;
+}
+
+/* Whether word[size] is one of the words of `list`, which may be NULL. */
+static bool is_among(const char *list, const char *word, size_t size) {
+  while (list && *list) {
+    size_t n = strcspn(list, " ");
+    if (n == size && memcmp(list, word, n) == 0) return true;
+    list += n + strspn(list + n, " ");
+  }
+  return false;
+}
+
+const struct ommai_option *ommai_option_find_elsewhere(const struct ommai_command *command, const char *word, size_t size) {
+  for (struct ommai_option_cursor c = {0}; ommai_next_option(command, &c);) {
+    if (is_among(c.option->elsewhere, word, size)) return c.option;
+  }
+  return NULL;
+}
+
+const struct ommai_option *ommai_option_of_error(const struct ommai_command *command, const char *name, size_t size) {
+  for (struct ommai_option_cursor c = {0}; ommai_next_option(command, &c);) {
+    const char *member = ommai_option_member_name(c.option);
+    bool is_member = strlen(member) == size && memcmp(member, name, size) == 0;
+    if (is_member || is_among(c.option->errors, name, size) || ommai_option_spelled(name, size, c.option->name))
+      return c.option;
+  }
+  return NULL;
+}
+
+void *ommai_option_values(const struct ommai_command *command, const struct ommai_option *option, const void *values) {
+  for (size_t g = 0; g < OMMAI_MAX_OPTION_GROUPS && command->groups[g]; g++) {
+    const struct ommai_option_group *group = command->groups[g];
+    for (size_t i = 0; i < group->n_options && group->options[i].name; i++) {
+      if (&group->options[i] == option) return (char *)values + group->offset;
+    }
+  }
+  return (void *)values;
 }
 
 static const struct ommai_option *find_letter(const struct ommai_command *command, char letter) {
@@ -65,12 +102,11 @@ static const char *nearest_option(const struct ommai_command *command, const cha
 /* What is meant by an option of a related program. False where that is not known, or is an option
  * that this command does not have. */
 static bool say_hint(const struct ommai_command *command, const char *word, size_t size) {
-  const struct ommai_option_hint *hint = ommai_option_hint_next(NULL);
-  while (hint && !ommai_option_spelled(word, size, hint->word)) hint = ommai_option_hint_next(hint);
-  if (!hint || (hint->own && !ommai_option_find(command, hint->own, strlen(hint->own)))) return false;
+  const struct ommai_option *own = ommai_option_find_elsewhere(command, word, size);
+  const char *instead = own ? NULL : ommai_option_hint(word, size);
+  if (!own && !instead) return false;
   ommai_usage_error("%s: %.*s: unknown option%s%s%s (`omma %s --help` lists all)", command->name, (int)size, word,
-                    hint->own ? ", did you mean --" : ": ", hint->own ? hint->own : hint->instead, hint->own ? "?" : "",
-                    command->name);
+                    own ? ", did you mean --" : ": ", own ? own->name : instead, own ? "?" : "", command->name);
   return true;
 }
 
@@ -86,31 +122,6 @@ static enum ommai_parsed unknown_option(const struct ommai_command *command, con
     ommai_usage_error("%s: %.*s: unknown option (`omma %s --help` lists all)", command->name, (int)size, word, command->name);
   }
   return OMMAI_PARSED_WRONG;
-}
-
-static bool unit_factor(const char *unit, int64_t *factor) {
-  static const char letters[] = "kmgt";
-  *factor = 1;
-  if (!*unit) return true;
-  if (unit[1]) return false;
-  for (int power = 0; letters[power]; power++) {
-    bool decimal = *unit == letters[power], binary = *unit == letters[power] - 'a' + 'A';
-    if (!decimal && !binary) continue;
-    for (int i = 0; i <= power; i++) *factor *= decimal ? 1000 : 1024;
-    return true;
-  }
-  return false;
-}
-
-bool ommai_parse_integer(const char *text, bool with_unit, int64_t *out) {
-  if (!*text || strchr(" \t\n\r\f\v", *text)) return false;
-  char *end;
-  errno = 0;
-  long long number = strtoll(text, &end, 10);
-  int64_t factor = 1;
-  if (end == text || errno) return false;
-  if (*end && (!with_unit || !unit_factor(end, &factor))) return false;
-  return ommai_mul_i64((int64_t)number, factor, out);
 }
 
 bool ommai_parse_image_size(const char *text, int32_t *width, int32_t *height) {
@@ -132,120 +143,26 @@ static enum ommai_parsed wrong_value(const char *command, const struct ommai_opt
   return OMMAI_PARSED_WRONG;
 }
 
-static enum ommai_parsed set_integer(const char *command, const struct ommai_option *option, const char *value,
-                                     int64_t *field) {
-  char why[128];
-  int64_t number;
-  bool with_unit = option->type == OMMAI_OPTION_SIZE;
-  for (const char *const *word = option->unset_words; word && *word; word++) {
-    if (strcmp(*word, value) != 0) continue;
-    *field = option->unset;
-    return OMMAI_PARSED;
-  }
-  if (!ommai_parse_integer(value, with_unit, &number)) {
-    return wrong_value(command, option, value,
-                       with_unit ? "must be an integer, with a unit (k, K, m, M, g, G) or without" : "must be an integer");
-  }
-  if (number < option->low || number > option->high) {
-    if (number < option->low && option->high >= INT32_MAX) {
-      snprintf(why, sizeof why, "must be %lld or more", (long long)option->low);
-    } else {
-      snprintf(why, sizeof why, "must be from %lld to %lld", (long long)option->low, (long long)option->high);
-    }
-    return wrong_value(command, option, value, why);
-  }
-  *field = number;
-  return OMMAI_PARSED;
-}
-
-static enum ommai_parsed set_number(const char *command, const struct ommai_option *option, const char *value, double *field) {
-  char why[128];
-  char *end;
-  double number = strtod(value, &end);
-  if (end == value || *end || isnan(number) || (isinf(number) && isfinite(option->maximum)) || strchr(" \t\n\r\f\v", *value)) {
-    return wrong_value(command, option, value, "must be a number");
-  }
-  bool low = option->above_minimum ? number <= option->minimum : number < option->minimum;
-  if (low || number > option->maximum) {
-    if (isinf(option->maximum)) {
-      snprintf(why, sizeof why, option->above_minimum ? "must be above %g" : "must be %g or more", option->minimum);
-    } else {
-      snprintf(why, sizeof why, option->above_minimum ? "must be above %g and at most %g" : "must be from %g to %g",
-               option->minimum, option->maximum);
-    }
-    return wrong_value(command, option, value, why);
-  }
-  *field = number;
-  return OMMAI_PARSED;
-}
-
-static enum ommai_parsed set_choice(const char *command, const struct ommai_option *option, const char *value, int *field) {
-  char why[256] = "must be one of";
-  const char *choice;
-  for (int i = 0; (choice = ommai_option_choice(option, i)); i++) {
-    if (strcmp(choice, value) == 0) {
-      *field = i;
-      return OMMAI_PARSED;
-    }
-    size_t used = strlen(why);
-    snprintf(why + used, sizeof why - used, "%s %s", i ? "," : "", choice);
-  }
-  return wrong_value(command, option, value, why);
-}
-
-static bool add_string(struct ommai_strings *list, const char *text, size_t capacity) {
-  if (!list->items) {
-    list->items = ommai_allocate(&ommai_default_allocator, capacity, sizeof *list->items);
-    if (!list->items) return false;
-    list->capacity = capacity;
-  }
-  list->items[list->count++] = text;
-  return true;
-}
-
-static enum ommai_parsed set_option(const char *command, const struct ommai_option *option, const char *value, void *values,
-                                    size_t n_words) {
-  void *field = (char *)values + option->offset;
-  switch (option->type) {
-    case OMMAI_OPTION_FLAG: *(bool *)field = true; return OMMAI_PARSED;
-    case OMMAI_OPTION_STRING: *(const char **)field = value; return OMMAI_PARSED;
-    case OMMAI_OPTION_INTEGER:
-    case OMMAI_OPTION_SIZE: return set_integer(command, option, value, field);
-    case OMMAI_OPTION_NUMBER: return set_number(command, option, value, field);
-    case OMMAI_OPTION_CHOICE: return set_choice(command, option, value, field);
-    case OMMAI_OPTION_STRINGS:
-    case OMMAI_OPTION_WORDS: break;
-  }
-  if (add_string(field, value, n_words)) return OMMAI_PARSED;
-  ommai_failed("%s: out of memory for the values of --%s", command, option->name);
+/* As from the command line, where a flag has no value. */
+static enum ommai_parsed set_option(const struct ommai_command *command, const struct ommai_option *option, const char *value,
+                                    void *values) {
+  struct omma_error error;
+  const char *text = value ? value : "true";
+  enum omma_status status = ommai_option_read(option, text, ommai_option_values(command, option, values), &error);
+  if (status == OMMA_OK) return OMMAI_PARSED;
+  if (status == OMMA_ERROR_ARGUMENT) return wrong_value(command->name, option, text, error.message);
+  ommai_failed("%s: out of memory for the values of --%s", command->name, option->name);
   return OMMAI_PARSED_WRONG;
 }
 
 bool ommai_option_set(const struct ommai_command *command, const struct ommai_option *option, const char *value, void *values) {
-  bool is_flag = option->type == OMMAI_OPTION_FLAG, off = strcmp(value, "false") == 0 || strcmp(value, "off") == 0;
-  if (is_flag && !off && strcmp(value, "true") != 0 && strcmp(value, "on") != 0)
-    return wrong_value(command->name, option, value, "must be true or false") == OMMAI_PARSED;
-  if (set_option(command->name, option, value, values, 1) != OMMAI_PARSED) return false;
-  if (is_flag && off) *(bool *)((char *)values + option->offset) = false;
-  return true;
+  return set_option(command, option, value, values) == OMMAI_PARSED;
 }
 
-static enum ommai_parsed set_defaults(const struct ommai_command *command, void *values) {
+static void set_defaults(const struct ommai_command *command, void *values) {
   for (struct ommai_option_cursor c = {0}; ommai_next_option(command, &c);) {
-    const struct ommai_option *option = c.option;
-    void *field = (char *)values + option->offset;
-    if (option->initial) {
-      enum ommai_parsed parsed = set_option(command->name, option, option->initial, values, 1);
-      if (parsed != OMMAI_PARSED) return parsed;
-    } else if (option->type == OMMAI_OPTION_INTEGER || option->type == OMMAI_OPTION_SIZE) {
-      *(int64_t *)field = option->unset;
-    } else if (option->type == OMMAI_OPTION_CHOICE) {
-      *(int *)field = (int)option->unset;
-    } else if (option->type == OMMAI_OPTION_NUMBER) {
-      *(double *)field = NAN;
-    }
+    ommai_option_set_default(c.option, ommai_option_values(command, c.option, values));
   }
-  return OMMAI_PARSED;
 }
 
 /* Whether a word would be read as an option where one can stand: --name, or the letter of one. */
@@ -319,8 +236,7 @@ static bool take_negated(const struct ommai_command *command, const char *word, 
   if (strlen(word) < 5 || !ommai_option_spelled(word + 2, 3, "no-")) return false;
   const struct ommai_option *option = ommai_option_find(command, word + 5, strlen(word + 5));
   if (!option || !option->negatable) return false;
-  *(bool *)((char *)values + option->offset) = false;
-  return true;
+  return ommai_option_set(command, option, "false", values);
 }
 
 /* Whether the word spells an option of the command in full; a related program's option of that name
@@ -348,18 +264,25 @@ static enum ommai_parsed take_option(const struct ommai_command *command, int ar
   if (!is_own(command, argv[at])) outcome = pass_foreign(command, argc, argv, index);
   if (outcome != OMMAI_FOREIGN_UNKNOWN) return outcome == OMMAI_FOREIGN_PASSED ? OMMAI_PARSED : OMMAI_PARSED_WRONG;
   enum ommai_parsed parsed = read_option(command, argc, argv, index, &option, &value);
-  if (parsed == OMMAI_PARSED) parsed = set_option(command->name, option, value, values, (size_t)argc);
+  if (parsed == OMMAI_PARSED) parsed = set_option(command, option, value, values);
   bool takes_more = parsed == OMMAI_PARSED && option->type == OMMAI_OPTION_WORDS && *index > at;
   while (takes_more && parsed == OMMAI_PARSED && *index + 1 < argc && takes_word(option, argv[*index + 1])) {
-    parsed = set_option(command->name, option, argv[++*index], values, (size_t)argc);
+    parsed = set_option(command, option, argv[++*index], values);
   }
   return parsed;
 }
 
+static bool add_argument(struct ommai_strings *arguments, const char *word) {
+  static const struct ommai_option list = {.name = "arguments", .type = OMMAI_OPTION_STRINGS};
+  return ommai_option_read(&list, word, arguments, NULL) == OMMA_OK;
+}
+
 enum ommai_parsed ommai_options_parse(const struct ommai_command *command, int argc, char **argv, int first, void *values,
                                       struct ommai_strings *arguments) {
-  enum ommai_parsed parsed = set_defaults(command, values);
+  enum ommai_parsed parsed = OMMAI_PARSED;
   bool options_end = false;
+  if (command->begin) command->begin(values);
+  set_defaults(command, values);
   for (int i = first; i < argc && parsed == OMMAI_PARSED; i++) {
     const char *word = argv[i];
     if (!options_end && strcmp(word, "--") == 0) {
@@ -370,7 +293,7 @@ enum ommai_parsed ommai_options_parse(const struct ommai_command *command, int a
       return OMMAI_PARSED_VERSION;
     } else if (!options_end && word[0] == '-' && word[1]) {
       parsed = take_option(command, argc, argv, &i, values);
-    } else if (!add_string(arguments, word, (size_t)argc)) {
+    } else if (!add_argument(arguments, word)) {
       ommai_failed("%s: out of memory for the arguments", command->name);
       return OMMAI_PARSED_WRONG;
     }
@@ -378,15 +301,11 @@ enum ommai_parsed ommai_options_parse(const struct ommai_command *command, int a
   return parsed == OMMAI_PARSED ? check_arguments(command, arguments) : parsed;
 }
 
-static void release_strings(struct ommai_strings *list) {
-  ommai_release(&ommai_default_allocator, list->items, list->capacity, sizeof *list->items);
-  *list = (struct ommai_strings){0};
-}
-
 void ommai_options_release(const struct ommai_command *command, void *values, struct ommai_strings *arguments) {
   for (struct ommai_option_cursor c = {0}; ommai_next_option(command, &c);) {
     bool is_list = c.option->type == OMMAI_OPTION_STRINGS || c.option->type == OMMAI_OPTION_WORDS;
-    if (is_list) release_strings((struct ommai_strings *)((char *)values + c.option->offset));
+    void *filled = ommai_option_values(command, c.option, values);
+    if (is_list) ommai_strings_release((struct ommai_strings *)((char *)filled + c.option->offset));
   }
-  release_strings(arguments);
+  ommai_strings_release(arguments);
 }

@@ -50,6 +50,10 @@ static void add_choices(const struct ommai_option *option, char *text, size_t si
   add_part(text, size, "one of %s", list);
 }
 
+bool ommai_option_group_continues(const struct ommai_command *command, size_t group) {
+  return group && strcmp(command->groups[group]->title, command->groups[group - 1]->title) == 0;
+}
+
 static void add_range(const struct ommai_option *option, char *text, size_t size) {
   if (option->type == OMMAI_OPTION_CHOICE) {
     add_choices(option, text, size);
@@ -69,6 +73,9 @@ void ommai_option_describe_value(const struct ommai_option *option, char *text, 
   if (option->type == OMMAI_OPTION_STRINGS) add_part(text, size, "may be given several times");
   add_range(option, text, size);
   if (fallback) add_part(text, size, "default: %s", fallback);
+  const char *const *variables = option->environment;
+  if (variables)
+    add_part(text, size, "environment: %s%s%s", variables[0], variables[1] ? " or " : "", variables[1] ? variables[1] : "");
   if (option->negatable) add_part(text, size, "--no-%s turns it off", option->name);
   size_t used = strlen(text);
   if (used && used + 1 < size) snprintf(text + used, size - used, ")");
@@ -108,8 +115,8 @@ void ommai_options_help(const struct ommai_command *command, FILE *out) {
   fputc('\n', out);
   for (size_t g = 0; g < OMMAI_MAX_OPTION_GROUPS && command->groups[g]; g++) {
     const struct ommai_option_group *group = command->groups[g];
-    fprintf(out, "\n%s:\n", group->title);
-    for (size_t i = 0; i < group->n_options; i++) help_option(&group->options[i], out);
+    if (!ommai_option_group_continues(command, g)) fprintf(out, "\n%s:\n", group->title);
+    for (size_t i = 0; i < group->n_options && group->options[i].name; i++) help_option(&group->options[i], out);
   }
   fprintf(out, "\n%-*s%s\n", HELP_INDENT, "  -h, --help", "this text");
   const char *note = ommai_options_size_note(command);

@@ -45,7 +45,7 @@ static int read_pages(const char *command, const char *text, int64_t *first, int
 /* By its name, the model's, or the one that reads pages as a whole. */
 static void choose_recipe(const struct ommai_read_values *values, struct ommai_read_job *job) {
   job->prompt = values->prompt;
-  job->recipe = values->recipe < 0 ? NULL : ommai_reading_recipe_at((size_t)values->recipe);
+  job->recipe = values->recipe.given ? ommai_reading_recipe_at((size_t)values->recipe.value) : NULL;
   if (!job->recipe && !values->prompt) job->recipe = ommai_reading_recipe_of_model(job->model);
   if (!job->recipe) job->recipe = ommai_reading_recipe_find("page");
 }
@@ -67,7 +67,8 @@ int ommai_read_settings_take(const char *command, struct ommai_read_values *valu
   job->dpi = (int)values->dpi;
   job->n_open = (size_t)values->jobs;
   job->n_parallel = 2 * (size_t)sequences;
-  job->limits = (struct ommai_pdf_limits){.max_bytes = RENDER_BYTES, .max_pixels = values->max_page_pixels, .seconds = RENDER_SECONDS};
+  job->limits =
+      (struct ommai_pdf_limits){.max_bytes = RENDER_BYTES, .max_pixels = values->max_page_pixels, .seconds = RENDER_SECONDS};
   int code = read_pages(command, values->pages, &first, &last);
   if (code == OMMAI_EXIT_DONE) code = ommai_common_take_model_of(command, OMMAI_FURTHER_TEXTS, &paths, common);
   if (code == OMMAI_EXIT_DONE && !paths.count) {
@@ -86,8 +87,7 @@ static const struct ommai_option table[] = {
     OMMAI_STRING("pages", pages, "FIRST-LAST", "pages of each document: 3, 1-10 or 11-", .otherwise = "all"),
     OMMAI_INTEGER("dpi", dpi, "N", 30, 1200, "pixels an inch of rendered PDF pages", .initial = "200"),
     OMMAI_INTEGER("jobs", jobs, "N", 1, 256, "pages that are open at once; their requests run together", .initial = "4"),
-    OMMAI_LISTED_CHOICE("recipe", recipe, "NAME", recipe_name, "how the model is asked", .otherwise = "by the model's name",
-                        .unset = -1),
+    OMMAI_LISTED_CHOICE("recipe", recipe, "NAME", recipe_name, "how the model is asked", .otherwise = "by the model's name"),
     OMMAI_STRING("prompt", prompt, "TEXT", "what is asked about each page, or about each text of a page with a layout"),
     OMMAI_SIZE("max-page-pixels", max_page_pixels, "SIZE", 1 << 16, 1 << 28, "pixels of a page; larger ones fail",
                .initial = "24m"),

@@ -9,7 +9,7 @@
 struct ommai_read_values {
   struct ommai_serving serving;
   const char *pages, *prompt;
-  int recipe; /* -1: not given */
+  struct ommai_optional_integer recipe;
   int64_t dpi, jobs, max_page_pixels;
 };
 extern const struct ommai_option_group ommai_read_options;

@@ -12,8 +12,7 @@
 #define MAX_FILE_BYTES ((size_t)1 << 20)
 #define MAX_KEYS ((size_t)4096)
 
-static const char *const VARIABLES[] = {"OMMA_API_KEY", "VLLM_API_KEY"};
-#define N_VARIABLES (sizeof VARIABLES / sizeof VARIABLES[0])
+const char *const ommai_serve_key_variables[] = {"OMMA_API_KEY", "VLLM_API_KEY", NULL};
 
 static int no_memory(void) { return ommai_failed("serve: out of memory for the API keys"); }
 
@@ -59,11 +58,11 @@ static int take_file(const char *path, struct ommai_serve_keys *keys) {
 }
 
 static int take_environment(struct ommai_serve_keys *keys) {
-  for (size_t i = 0; i < N_VARIABLES; i++) {
-    const char *value = getenv(VARIABLES[i]);
+  for (const char *const *variable = ommai_serve_key_variables; *variable; variable++) {
+    const char *value = getenv(*variable);
     if (!value) continue;
     if (!*value) {
-      return ommai_usage_error("serve: %s is set, but empty: give it a key, or unset it to serve without one", VARIABLES[i]);
+      return ommai_usage_error("serve: %s is set, but empty: give it a key, or unset it to serve without one", *variable);
     }
     keys->keys.items[keys->keys.count++] = value;
   }

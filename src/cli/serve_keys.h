@@ -11,6 +11,9 @@ struct ommai_serve_keys {
   size_t file_size;
 };
 
+/* Where keys are taken from when neither option is given; ends in NULL. */
+extern const char *const ommai_serve_key_variables[];
+
 /* Collects the keys given as words of the command line, which are wiped there so that the list of
  * processes does not show them, and those of the file (may be NULL), one a line. Where neither is
  * given, OMMA_API_KEY and VLLM_API_KEY of the environment count. An empty key, a file without keys

@@ -125,7 +125,7 @@ void ommai_serve_note_access(const struct omma_server_options *options) {
              ommai_plural((int64_t)options->n_api_keys), options->metrics_without_key ? ", none for /metrics" : "",
              show_words(options->cross_origin.origins, options->cross_origin.n_origins, origins, sizeof origins),
              options->allowed_local_media_path ? options->allowed_local_media_path : "none",
-             show_words(options->allowed_media_domains, options->n_allowed_media_domains, hosts, sizeof hosts));
+             show_words(options->allowed_media_domains.items, options->allowed_media_domains.count, hosts, sizeof hosts));
 }
 
 void ommai_serve_warn_of_tools(const struct omma_model *model, const struct omma_server_options *options) {

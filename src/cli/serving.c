@@ -20,14 +20,11 @@ static int wrong_json(const char *command, const struct omma_error *error) {
   return ommai_usage_error("%s: %s", command, error->message);
 }
 
-/* Takes the limit of one kind of media. The server's 0 is its default and a negative number is
- * none. */
+/* Takes the limit of one kind of media. */
 static int read_limit(const char *command, const json_t *root, const char *flag, const char *kind, int64_t *limit) {
   struct omma_error error;
-  int64_t count = -1;
-  if (ommai_json_integer(root, flag, kind, false, 0, INT32_MAX, &count, &error) != OMMA_OK) return wrong_json(command, &error);
-  if (count >= 0) *limit = count == 0 ? -1 : count;
-  return OMMAI_EXIT_DONE;
+  if (ommai_json_integer(root, flag, kind, false, 0, INT32_MAX, limit, &error) == OMMA_OK) return OMMAI_EXIT_DONE;
+  return wrong_json(command, &error);
 }
 
 /* {"image": N, "video": N}; audio is a known name, and there is none to limit. */
@@ -141,10 +138,8 @@ static int read_structured_outputs(const char *command, const char *text, const 
 }
 
 /* Seen here, so that a wrong name does not wait for the model. */
-static int read_reasoning(const char *command, const struct ommai_serving *serving, struct omma_server_options *options) {
+static int check_reasoning_names(const char *command, const struct omma_server_options *options) {
   struct omma_error error;
-  options->reasoning_parser = serving->reasoning_parser;
-  options->reasoning_config = serving->reasoning_config;
   if (ommai_server_check_reasoning(options->reasoning_parser, options->reasoning_config, &error) == OMMA_OK) {
     return OMMAI_EXIT_DONE;
   }
@@ -172,52 +167,36 @@ static int check_overrides(const char *command, const char *text) {
   return OMMAI_EXIT_DONE;
 }
 
-static void warn_without_effect(const char *command, const struct ommai_serving *serving) {
-  if (serving->private_media_addresses && !serving->media_domains.count) {
+static void warn_without_effect(const char *command, const struct omma_server_options *options) {
+  if (options->allow_private_media_addresses && !options->allowed_media_domains.count) {
     ommai_warn("%s: --allow-private-media-addresses: nothing is fetched without --allowed-media-domains", command);
   }
 }
 
-static int read_tools(const char *command, const struct ommai_serving *serving, struct omma_server_options *options) {
-  if (serving->auto_tool_choice && !serving->tool_call_parser) {
+static int check_tools(const char *command, const struct omma_server_options *options) {
+  if (options->enable_auto_tool_choice && !options->tool_call_parser) {
     return ommai_usage_error("%s: --enable-auto-tool-choice requires --tool-call-parser", command);
   }
   enum omma_tool_format format;
   struct omma_error error;
-  if (serving->tool_call_parser && omma_tool_parser_find(serving->tool_call_parser, &format, &error) != OMMA_OK) {
+  if (options->tool_call_parser && omma_tool_parser_find(options->tool_call_parser, &format, &error) != OMMA_OK) {
     return ommai_usage_error("%s: --tool-call-parser: %s", command, error.message);
   }
-  options->enable_auto_tool_choice = serving->auto_tool_choice;
-  options->tool_call_parser = serving->tool_call_parser;
-  options->exclude_tools_when_tool_choice_none = serving->exclude_unused_tools;
   return OMMAI_EXIT_DONE;
 }
 
+void ommai_serving_begin(void *values) { ommai_server_options_default(&((struct ommai_serving *)values)->server); }
+
 int ommai_serving_read(const char *command, const struct ommai_serving *serving, struct omma_server_options *options) {
-  options->served_model_names = serving->served_names.items;
-  options->n_served_model_names = serving->served_names.count;
-  options->seeded = serving->seed >= 0;
-  options->seed = (uint64_t)serving->seed;
-  options->max_body_bytes = serving->max_body_bytes;
-  options->image_limits = (struct omma_image_limits){.max_pixels = serving->max_image_pixels};
-  options->max_media_bytes = serving->max_decode_bytes;
-  options->media_cpu_ms = serving->max_decode_seconds * 1000;
-  options->max_grammar_bytes = serving->max_grammar_bytes;
-  options->max_grammar_ms = (int64_t)(serving->max_grammar_seconds * 1000);
-  options->n_workers = (int)serving->request_workers;
-  options->allowed_local_media_path = serving->local_media_path;
-  options->allowed_media_domains = serving->media_domains.items;
-  options->n_allowed_media_domains = serving->media_domains.count;
-  options->allow_private_media_addresses = serving->private_media_addresses;
   int code = read_media_limits(command, serving->limit_mm_per_prompt, options);
   if (code == OMMAI_EXIT_DONE) code = read_processor_options(command, serving, &options->image_options);
   if (code == OMMAI_EXIT_DONE) {
-    code = read_structured_outputs(command, serving->structured_outputs, serving->reasoning_parser, &options->compact_json);
+    code = read_structured_outputs(command, serving->structured_outputs, options->reasoning_parser, &options->compact_json);
   }
-  if (code == OMMAI_EXIT_DONE) code = read_reasoning(command, serving, options);
-  if (code == OMMAI_EXIT_DONE) code = read_tools(command, serving, options);
+  if (code == OMMAI_EXIT_DONE) code = check_reasoning_names(command, options);
+  if (code == OMMAI_EXIT_DONE) code = check_tools(command, options);
   if (code == OMMAI_EXIT_DONE) code = check_overrides(command, serving->common.override_generation_config);
-  if (code == OMMAI_EXIT_DONE) warn_without_effect(command, serving);
+  if (code == OMMAI_EXIT_DONE) warn_without_effect(command, options);
   return code;
 }
 
@@ -228,14 +207,13 @@ static struct omma_engine_options engine_options(const struct ommai_serving *ser
                                         .slice_percent = serving->prefill_percent,
                                         .scheduling = (enum omma_scheduling)serving->scheduling,
                                         .max_wait_ms = serving->max_wait_ms,
-                                        .queue_limit = serving->max_queued_requests,
+                                        .queue_limit = serving->server.max_queued_requests.value,
                                         .queue_bytes = serving->max_queued_bytes,
                                         .no_prefix_cache = !serving->prefix_caching,
                                         .by_priority = serving->policy == 1};
   /* The engine takes 0 for its default and -1 for none. */
-  if (serving->encoder_cache_bytes >= 0) {
-    options.encoder_cache_bytes = serving->encoder_cache_bytes ? serving->encoder_cache_bytes : -1;
-  }
+  int64_t encoder_bytes = serving->encoder_cache_bytes.value;
+  if (serving->encoder_cache_bytes.given) options.encoder_cache_bytes = encoder_bytes ? encoder_bytes : -1;
   return options;
 }
 
@@ -369,12 +347,11 @@ static const struct ommai_option request_table[] = {
     OMMAI_CHOICE("runner", runner, "RUNNER", runners,
                  "what the model is for: what its files say (auto), answers (generate), or vectors and scores (pooling)",
                  .initial = "auto"),
-    OMMAI_CHOICE("convert", convert, "TASK", conversions,
-                 "what a model of --runner pooling gives: what its files say (auto, none), vectors (embed), or scores (classify)",
-                 .initial = "auto"),
+    OMMAI_CHOICE(
+        "convert", convert, "TASK", conversions,
+        "what a model of --runner pooling gives: what its files say (auto, none), vectors (embed), or scores (classify)",
+        .initial = "auto"),
     OMMAI_CHOICE("task", task, "TASK", tasks, "the same in one word, as in older versions of vLLM", .initial = "auto"),
-    OMMAI_WORDS("served-model-name", served_names, "NAME", "model names that requests may use",
-                .otherwise = "the last part of the model's path, and the path itself"),
     OMMAI_STRING("generation-config", common.generation_config, "DIR",
                  "source of the sampling defaults: auto (the model's generation_config.json), vllm (none), or a directory with "
                  "such a file, whose max_new_tokens limits every answer",
@@ -383,54 +360,24 @@ static const struct ommai_option request_table[] = {
         "override-generation-config", common.override_generation_config, "JSON",
         "values that replace those of --generation-config, such as {\"temperature\": 0.5}; max_new_tokens limits every answer",
         .otherwise = "none"),
-    OMMAI_INTEGER(
-        "seed", seed, "N", 0, INT64_MAX,
-        "seed of requests that have none, each sampled differently: the same requests in the same order get the same answers",
-        .otherwise = "random", .unset = -1),
     OMMAI_STRING("structured-outputs-config", structured_outputs, "JSON",
                  "vLLM's object: {\"disable_any_whitespace\": true} makes structured answers compact JSON, its other keys "
                  "change nothing",
                  .otherwise = "whitespace as the model writes it"),
-    OMMAI_STRING("reasoning-parser", reasoning_parser, "NAME",
-                 "separate the reasoning at the beginning of an answer from the rest, by the marks of vLLM's parser of this "
-                 "name; an unknown name lists the known ones",
-                 .otherwise = "no separation"),
-    OMMAI_STRING("reasoning-config", reasoning_config, "JSON",
-                 "vLLM's object: {\"reasoning_end_str\": \"I answer now.</think>\"} is the text that ends the reasoning when "
-                 "thinking_token_budget is used up",
-                 .otherwise = "the end mark alone"),
-    OMMAI_FLAG("enable-auto-tool-choice", auto_tool_choice,
-               "let the model decide to call tools (tool_choice \"auto\"); needs --tool-call-parser"),
-    OMMAI_STRING("tool-call-parser", tool_call_parser, "NAME",
-                 "format of the tool calls that the model writes, by vLLM's names: hermes is <tool_call> around JSON; an "
-                 "unknown name lists the known ones",
-                 .otherwise = "none"),
-    OMMAI_FLAG("exclude-tools-when-tool-choice-none", exclude_unused_tools,
-               "leave tools out of the prompt of a request with tool_choice \"none\""),
-    OMMAI_SIZE("max-body-bytes", max_body_bytes, "SIZE", 1024, (int64_t)1 << 40,
-               "maximum size of a request body, images included", .otherwise = "64 MiB"),
-    OMMAI_SIZE(
-        "max-grammar-bytes", max_grammar_bytes, "SIZE", (int64_t)16 << 20, (int64_t)1 << 40,
-        "memory of the compiled forms of answers (JSON Schemas, regular expressions, grammars) of all requests; one that "
-        "finds no room is refused",
-        .otherwise = "256 MiB"),
-    OMMAI_NUMBER("max-grammar-seconds", max_grammar_seconds, "S", 0.001, 3600,
-                 "CPU time for compiling one; a harder one is refused", .otherwise = "0.2"),
-    OMMAI_INTEGER("request-workers", request_workers, "N", 2, 64,
-                  "threads that read requests and decode images; one of them is kept for requests without images",
-                  .otherwise = "3"),
 };
 
 static const struct ommai_option scheduler_table[] = {
     OMMAI_INTEGER("max-num-seqs", max_num_seqs, "N", 1, 1024,
                   "maximum number of requests that run at the same time; each takes memory: omma plan prints how much",
-                  .otherwise = "128, or less where memory or the KV cache are small"),
+                  .otherwise = "128, or less where memory or the KV cache are small", .elsewhere = "-np --parallel",
+                  .errors = "max_sequences"),
     OMMAI_SIZE("max-num-batched-tokens", max_num_batched_tokens, "SIZE", 1, MAX_BATCHED_TOKENS,
-               "prompt tokens per prefill step, rounded up to a multiple of 64", .otherwise = "512"),
+               "prompt tokens per prefill step, rounded up to a multiple of 64", .otherwise = "512",
+               .elsewhere = "-b --batch-size -ub --ubatch-size", .errors = "prefill_chunk"),
     OMMAI_INTEGER("prefill-percent", prefill_percent, "N", 1, 90,
                   "percent of the time for image encoding and prefill while answers are being generated; 50 at most doubles "
                   "the time between two tokens",
-                  .otherwise = "50"),
+                  .otherwise = "50", .errors = "slice_percent"),
     OMMAI_CHOICE("scheduling", scheduling, "GOAL", scheduling_goals,
                  "whose answers may wait until more of them can be computed together: those that are not streamed (auto), "
                  "nobody's (latency), everybody's (throughput)",
@@ -444,7 +391,7 @@ static const struct ommai_option scheduler_table[] = {
     OMMAI_STRING("speculative-config", speculative, "JSON",
                  "speculative decoding by n-grams of the prompt and the answer so far, such as {\"method\": \"ngram\", "
                  "\"num_speculative_tokens\": 4, \"prompt_lookup_max\": 4}; it changes no answer",
-                 .otherwise = "off"),
+                 .otherwise = "off", .elsewhere = "--draft-max"),
     OMMAI_FLAG("enable-prefix-caching", prefix_caching,
                "prefix caching: reuse keys and values of earlier prompts that begin alike", .initial = "on", .negatable = true),
     OMMAI_STRING("kv-events-config", kv_events, "JSON",
@@ -453,8 +400,7 @@ static const struct ommai_option scheduler_table[] = {
                  "connects can read the tokens of all prompts",
                  .otherwise = "off"),
     OMMAI_SIZE("encoder-cache-bytes", encoder_cache_bytes, "SIZE", 0, INT64_MAX,
-               "size of the encoder cache: an image seen before is not encoded again; 0: no cache", .otherwise = "512 MiB",
-               .unset = -1),
+               "size of the encoder cache: an image seen before is not encoded again; 0: no cache", .otherwise = "512 MiB"),
     OMMAI_STRING("encoder-cache-url", encoder_cache_url, "URL",
                  "Redis or Valkey where replicas share encoded images: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE] or "
                  "unix://PATH, with ?ttl=SECONDS&timeout=MILLISECONDS",
@@ -471,23 +417,12 @@ static const struct ommai_option media_table[] = {
     OMMAI_NUMBER("mm-processor-cache-gb", processor_cache_gb, "GIB", 0, 1024,
                  "GiB of memory for resized images, so that a file seen before is neither decoded nor resized; 0: none",
                  .initial = "0.0625"),
-    OMMAI_WORDS("allowed-media-domains", media_domains, "HOST",
-                "hosts, by exact names, that requests may name in http(s) URLs of images",
-                .otherwise = "none, nothing is fetched"),
-    OMMAI_FLAG("allow-private-media-addresses", private_media_addresses,
-               "allow private, loopback and link-local addresses of these hosts"),
-    OMMAI_STRING("allowed-local-media-path", local_media_path, "DIR",
-                 "directory of the files that requests may name as file:// URLs", .otherwise = "none"),
-    OMMAI_SIZE("max-image-pixels", max_image_pixels, "SIZE", 1, INT32_MAX,
-               "maximum number of pixels of an image before it is resized", .otherwise = "178956970"),
-    OMMAI_SIZE("max-decode-bytes", max_decode_bytes, "SIZE", 1 << 20, (int64_t)1 << 40,
-               "memory for decoding the images of all requests, codecs included; requests wait for their share, and one that "
-               "needs more is refused",
-               .otherwise = "1.5 GiB"),
-    OMMAI_INTEGER("max-decode-seconds", max_decode_seconds, "N", 1, 86400,
-                  "CPU time in seconds for decoding the images of one request", .otherwise = "30"),
 };
 
+const struct ommai_option_group ommai_server_request_options =
+    OMMAI_SERVER_GROUP("Requests and answers", ommai_server_request_settings);
+const struct ommai_option_group ommai_server_media_options =
+    OMMAI_SERVER_GROUP("Images and videos of requests", ommai_server_media_settings);
 const struct ommai_option_group ommai_request_options = OMMAI_OPTION_GROUP("Requests and answers", request_table);
 const struct ommai_option_group ommai_scheduler_options = OMMAI_OPTION_GROUP("Scheduler and caches", scheduler_table);
 const struct ommai_option_group ommai_media_options = OMMAI_OPTION_GROUP("Images and videos of requests", media_table);

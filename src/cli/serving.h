@@ -10,33 +10,34 @@
 /* The first member of the struct of values of a command that has these options. */
 struct ommai_serving {
   struct ommai_common common;
-  struct ommai_strings served_names;
+  struct omma_server_options server; /* without what ommai_serving_read adds */
   int64_t max_num_seqs, max_num_batched_tokens, prefill_percent, max_wait_ms;
-  int64_t max_queued_requests, max_queued_bytes; /* of a server */
+  int64_t max_queued_bytes; /* of a server */
   bool prefix_caching;
-  int policy, scheduling; /* indices into the names of the table */
+  int policy, scheduling;    /* indices into the names of the table */
   int runner, convert, task; /* likewise */
   const char *speculative, *structured_outputs;
-  const char *reasoning_parser, *reasoning_config;
-  bool auto_tool_choice, exclude_unused_tools;
-  const char *tool_call_parser;
-  int64_t seed; /* -1: not given */
   const char *limit_mm_per_prompt, *mm_processor_kwargs;
-  int64_t encoder_cache_bytes; /* -1: not given */
+  struct ommai_optional_integer encoder_cache_bytes;
   const char *encoder_cache_url, *kv_events;
   double processor_cache_gb;
-  struct ommai_strings media_domains;
-  bool private_media_addresses;
-  const char *local_media_path;
-  int64_t max_body_bytes, max_image_pixels, max_decode_bytes, max_decode_seconds, request_workers;
-  int64_t max_grammar_bytes;
-  double max_grammar_seconds;
 };
 
+/* Those of requests and media without the server's. */
 extern const struct ommai_option_group ommai_request_options, ommai_scheduler_options, ommai_media_options;
 
-/* Fills those of the server's options that these set, and warns of what has no effect. Both return
- * an exit code; the error has been printed, in the name of `command`. */
+/* A group of the server's settings. */
+#define OMMAI_SERVER_GROUP(called, table) \
+  { .title = called, .options = table, .n_options = SIZE_MAX, .offset = offsetof(struct ommai_serving, server) }
+extern const struct ommai_option_group ommai_server_request_options, ommai_server_media_options;
+
+/* Sets the server's settings to their defaults, those without an option too. `values` begins with a
+ * struct ommai_serving. */
+void ommai_serving_begin(void *values);
+
+/* Fills those of the server's options, which begin as a copy of serving->server, that come from
+ * JSON, and warns of what has no effect. Returns an exit code; the error has been printed, in the
+ * name of `command`. */
 int ommai_serving_read(const char *command, const struct ommai_serving *serving, struct omma_server_options *options);
 
 /* A model with its engine, and the memory that was estimated for them. */

@@ -55,36 +55,9 @@
 #include "server/server_state.h"
 #include "server/watcher.h"
 
-#define DEFAULT_BODY_BYTES (INT64_C(64) << 20)
 #define DEFAULT_BODIES 8
-#define DEFAULT_MEDIA 64
-#define DEFAULT_WORKERS 3
-#define MIN_WORKERS 2
-#define MAX_WORKERS 64
-#define DEFAULT_PENDING_BYTES (INT64_C(4) << 20)
-#define DEFAULT_TOTAL_PENDING_BYTES (INT64_C(1) << 30)
-#define DEFAULT_IDLE_SECONDS 120
-#define DEFAULT_HEAD_SECONDS 20
-#define DEFAULT_BODY_SECONDS 120
-#define DEFAULT_BODY_RATE 1024
-#define DEFAULT_RATE_WINDOW_MS 10000
-#define DEFAULT_CONNECTIONS 4096
-#define DEFAULT_KEEP_ALIVE_MS 5000
-#define DEFAULT_DRAIN_MS 5000
-#define DEFAULT_PROGRESS_MS 5000
-#define DEFAULT_MEDIA_MS 10000
-#define DEFAULT_MEDIA_CPU_MS 30000
-#define DEFAULT_MEDIA_BYTES (INT64_C(1536) << 20)
-#define DEFAULT_GRAMMAR_BYTES (INT64_C(256) << 20)
-#define DEFAULT_GRAMMAR_MS 200
-#define DEFAULT_ENCODING_BYTES (INT64_C(1) << 30)
-#define DEFAULT_ENCODING_FILE_BYTES (INT64_C(32) << 30)
-#define DEFAULT_ENCODING_TTL_MS 600000
 #define DEFAULT_IMAGE_BYTES (INT64_C(64) << 20)
-#define DEFAULT_DOCUMENTS 2
 #define WAITING_DOCUMENTS 8 /* for each that is read */
-#define DEFAULT_PAGES 1000
-#define DEFAULT_PAGE_PIXELS 16000000
 #define RENDER_BYTES (INT64_C(1) << 30)
 #define RENDER_SECONDS 60
 #define FLUSH_NS INT64_C(1000000000) /* for the last replies to reach their sockets */
@@ -131,13 +104,13 @@ static char *name_from_directory(const struct ommai_server *server) {
 
 static enum omma_status take_names(struct ommai_server *server, const struct omma_server_options *options,
                                    struct omma_error *error) {
-  size_t n_names = options->n_served_model_names;
+  size_t n_names = options->served_model_names.count;
   if (n_names > OMMAI_MAX_MODEL_NAMES) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "served_model_names",
                             "served_model_names: expected at most %d, found %zu", OMMAI_MAX_MODEL_NAMES, n_names);
   }
   for (size_t i = 0; i < n_names || (n_names == 0 && i == 0); i++) {
-    char *name = n_names ? copy_string(server, options->served_model_names[i]) : name_from_directory(server);
+    char *name = n_names ? copy_string(server, options->served_model_names.items[i]) : name_from_directory(server);
     if (!name) return ommai_fail_memory(error, "model name", 1);
     server->model_names[server->n_model_names++] = name;
   }
@@ -147,11 +120,11 @@ static enum omma_status take_names(struct ommai_server *server, const struct omm
 
 static enum omma_status take_media_hosts(struct ommai_server *server, const struct omma_server_options *options,
                                          struct omma_error *error) {
-  size_t n_hosts = options->n_allowed_media_domains;
+  size_t n_hosts = options->allowed_media_domains.count;
   server->fetch_rules =
       (struct ommai_fetch_rules){.hosts = server->media_hosts,
                                  .private_addresses = options->allow_private_media_addresses,
-                                 .timeout_ms = or_default(options->media_timeout_ms, DEFAULT_MEDIA_MS),
+                                 .timeout_ms = options->media_timeout_ms,
                                  .max_bytes = (size_t)or_default(options->image_limits.max_bytes, DEFAULT_IMAGE_BYTES)};
   if (!n_hosts) return OMMA_OK;
   if (n_hosts > OMMAI_MAX_MEDIA_HOSTS) {
@@ -161,50 +134,47 @@ static enum omma_status take_media_hosts(struct ommai_server *server, const stru
   OMMAI_TRY(ommai_media_fetch_start(error));
   server->fetch_started = true;
   for (size_t i = 0; i < n_hosts; i++) {
-    server->media_hosts[i] = copy_string(server, options->allowed_media_domains[i]);
+    server->media_hosts[i] = copy_string(server, options->allowed_media_domains.items[i]);
     if (!server->media_hosts[i]) return ommai_fail_memory(error, "media host", 1);
     server->fetch_rules.n_hosts++;
   }
   return OMMA_OK;
 }
 
-static int64_t limit_of_media(int64_t option) { return option < 0 ? 0 : or_default(option, DEFAULT_MEDIA); }
-
 static void take_connection_limits(struct ommai_server *server, const struct omma_server_options *options) {
-  server->min_body_rate = options->min_body_rate < 0 ? 0 : or_default(options->min_body_rate, DEFAULT_BODY_RATE);
-  server->body_rate_window_ns = or_default(options->body_rate_window_ms, DEFAULT_RATE_WINDOW_MS) * MILLISECOND;
-  server->max_connections = or_default(options->max_connections, DEFAULT_CONNECTIONS);
+  server->min_body_rate = options->min_body_rate;
+  server->body_rate_window_ns = options->body_rate_window_ms * MILLISECOND;
+  server->max_connections = options->max_connections;
   int64_t share = (server->max_connections * 3 + 3) / 4;
-  server->max_connections_per_address =
-      options->max_connections_per_address < 0 ? INT64_MAX : or_default(options->max_connections_per_address, share);
+  int64_t per_address = ommai_integer_or(options->max_connections_per_address, share);
+  server->max_connections_per_address = per_address ? per_address : INT64_MAX;
 }
 
 static void take_numbers(struct ommai_server *server, const struct omma_server_options *options) {
-  server->max_body_bytes = (size_t)or_default(options->max_body_bytes, DEFAULT_BODY_BYTES);
-  server->max_total_body_bytes = (size_t)options->max_total_body_bytes;
-  if (options->max_total_body_bytes <= 0 &&
+  server->max_body_bytes = (size_t)options->max_body_bytes;
+  server->max_total_body_bytes = (size_t)options->max_total_body_bytes.value;
+  if (!options->max_total_body_bytes.given &&
       !ommai_mul_size(server->max_body_bytes, DEFAULT_BODIES, &server->max_total_body_bytes)) {
     server->max_total_body_bytes = SIZE_MAX;
   }
-  server->max_pending_bytes = (size_t)or_default(options->max_pending_bytes, DEFAULT_PENDING_BYTES);
-  server->max_total_pending_bytes = (size_t)or_default(options->max_total_pending_bytes, DEFAULT_TOTAL_PENDING_BYTES);
-  server->seeded = options->seeded;
+  server->max_pending_bytes = (size_t)options->max_pending_bytes;
+  server->max_total_pending_bytes = (size_t)options->max_total_pending_bytes;
+  server->seeded = options->seed.given;
   server->compact_json = options->compact_json;
-  server->seed = options->seed;
-  server->limit_images = limit_of_media(options->limit_images_per_prompt);
-  server->limit_videos = limit_of_media(options->limit_videos_per_prompt);
+  server->seed = (uint64_t)options->seed.value;
+  server->limit_images = options->limit_images_per_prompt;
+  server->limit_videos = options->limit_videos_per_prompt;
   server->image_limits = options->image_limits;
   server->image_options = options->image_options;
-  server->media_cpu_ms = or_default(options->media_cpu_ms, DEFAULT_MEDIA_CPU_MS);
-  server->documents = (struct ommai_document_limits){or_default(options->max_document_pages, DEFAULT_PAGES),
-                                                     or_default(options->max_page_pixels, DEFAULT_PAGE_PIXELS), RENDER_BYTES,
-                                                     RENDER_SECONDS};
-  server->idle_timeout_ns = or_default(options->idle_timeout_seconds, DEFAULT_IDLE_SECONDS) * 1000 * MILLISECOND;
-  server->head_timeout_ns = or_default(options->head_timeout_seconds, DEFAULT_HEAD_SECONDS) * 1000 * MILLISECOND;
-  server->body_timeout_ns = or_default(options->body_timeout_seconds, DEFAULT_BODY_SECONDS) * 1000 * MILLISECOND;
-  server->keep_alive_ns = or_default(options->keep_alive_ms, DEFAULT_KEEP_ALIVE_MS) * MILLISECOND;
+  server->media_cpu_ms = options->media_cpu_ms;
+  server->documents =
+      (struct ommai_document_limits){options->max_document_pages, options->max_page_pixels, RENDER_BYTES, RENDER_SECONDS};
+  server->idle_timeout_ns = options->idle_timeout * 1000 * MILLISECOND;
+  server->head_timeout_ns = options->head_timeout * 1000 * MILLISECOND;
+  server->body_timeout_ns = options->body_timeout * 1000 * MILLISECOND;
+  server->keep_alive_ns = options->keep_alive_ms * MILLISECOND;
   server->leave_ns = options->leave_ms * MILLISECOND;
-  server->drain_ns = (options->drain_ms < 0 ? 0 : or_default(options->drain_ms, DEFAULT_DRAIN_MS)) * MILLISECOND;
+  server->drain_ns = options->drain_ms * MILLISECOND;
   take_connection_limits(server, options);
   server->trust_media_uuids = options->trust_media_uuids;
   server->kv_publisher = options->kv_publisher;
@@ -214,7 +184,7 @@ static void take_numbers(struct ommai_server *server, const struct omma_server_o
   server->log_json = options->log_json;
   server->log_access = options->log_access;
   server->log_requests = options->log_requests;
-  server->progress_log_ns = or_default(options->progress_log_ms, DEFAULT_PROGRESS_MS) * MILLISECOND;
+  server->progress_log_ns = options->progress_log_ms * MILLISECOND;
   server->created = (int64_t)time(NULL);
 }
 
@@ -247,8 +217,7 @@ static enum omma_status take_root_path(struct ommai_server *server, const char *
 
 static enum omma_status listen_at(struct ommai_server *server, const struct omma_server_options *options,
                                   struct omma_error *error) {
-  const char *host = options->host ? options->host : "127.0.0.1";
-  if (!options->uds) return ommai_listener_open(host, options->port, &server->listener, &server->port, error);
+  if (!options->uds) return ommai_listener_open(options->host, options->port, &server->listener, &server->port, error);
   server->uds = copy_string(server, options->uds);
   if (!server->uds) return ommai_fail_memory(error, "uds", strlen(options->uds));
   server->max_connections_per_address = INT64_MAX; /* all clients have the same, none */
@@ -257,14 +226,11 @@ static enum omma_status listen_at(struct ommai_server *server, const struct omma
 
 static enum omma_status take_encodings(struct ommai_server *server, const struct omma_server_options *options,
                                        struct omma_error *error) {
-  int64_t budget = options->encoding_bytes < 0 ? 0 : or_default(options->encoding_bytes, DEFAULT_ENCODING_BYTES);
-  int64_t ttl_ms = options->encoding_ttl_ms < 0 ? 0 : or_default(options->encoding_ttl_ms, DEFAULT_ENCODING_TTL_MS);
-  ommai_encoding_memory_init(&server->encodings, (size_t)budget, ttl_ms * MILLISECOND, server->allocator);
+  ommai_encoding_memory_init(&server->encodings, (size_t)options->encoding_bytes, options->encoding_ttl_ms * MILLISECOND,
+                             server->allocator);
   if (!options->encoding_directory) return OMMA_OK;
-  int64_t file_bytes =
-      options->encoding_file_bytes < 0 ? 0 : or_default(options->encoding_file_bytes, DEFAULT_ENCODING_FILE_BYTES);
-  return ommai_encoding_directory_open(options->encoding_directory, file_bytes, server->allocator, &server->encoding_directory,
-                                       error);
+  return ommai_encoding_directory_open(options->encoding_directory, options->encoding_file_bytes, server->allocator,
+                                       &server->encoding_directory, error);
 }
 
 static enum omma_status take_options(struct ommai_server *server, const struct omma_server_options *options,
@@ -289,11 +255,9 @@ static enum omma_status take_options(struct ommai_server *server, const struct o
   return take_media_hosts(server, options, error);
 }
 
-static enum omma_status start_readers(struct ommai_server *server, int max_documents, struct omma_error *error) {
-  int64_t n = max_documents < 0 ? 0 : or_default(max_documents, DEFAULT_DOCUMENTS);
-  if (n > MAX_WORKERS) n = MAX_WORKERS;
+static enum omma_status start_readers(struct ommai_server *server, int n, struct omma_error *error) {
   if (!n) return OMMA_OK;
-  return ommai_job_queue_create((int)n, n * WAITING_DOCUMENTS, server->allocator, &server->readers, error);
+  return ommai_job_queue_create(n, (int64_t)n * WAITING_DOCUMENTS, server->allocator, &server->readers, error);
 }
 
 static void init_locks(struct ommai_server *server) {
@@ -305,12 +269,8 @@ static void init_locks(struct ommai_server *server) {
 
 enum omma_status ommai_server_create(const struct omma_server_options *options, const struct omma_model *model,
                                      struct omma_engine *engine, struct ommai_server **server, struct omma_error *error) {
-  static const struct omma_server_options defaults = {0};
-  if (!options) options = &defaults;
+  OMMAI_TRY(ommai_server_options_check(options, error));
   const struct omma_allocator *allocator = options->allocator ? options->allocator : &ommai_default_allocator;
-  int n_workers = (int)or_default(options->n_workers, DEFAULT_WORKERS);
-  if (n_workers > MAX_WORKERS) n_workers = MAX_WORKERS;
-  if (n_workers < MIN_WORKERS) n_workers = MIN_WORKERS;
   if (sodium_init() < 0) return ommai_fail(error, OMMA_ERROR_INTERNAL, "libsodium cannot be initialised");
   enum omma_status status;
   struct ommai_server *made = ommai_allocate(allocator, 1, sizeof *made);
@@ -322,15 +282,15 @@ enum omma_status ommai_server_create(const struct omma_server_options *options, 
   omma_model_get_info(model, &made->info);
   made->info.max_model_len = omma_engine_max_model_len(engine);
   init_locks(made);
-  ommai_grammar_cache_init(&made->grammars, (size_t)or_default(options->max_grammar_bytes, DEFAULT_GRAMMAR_BYTES),
-                           or_default(options->max_grammar_ms, DEFAULT_GRAMMAR_MS), allocator);
-  ommai_media_budget_init(&made->media_budget, or_default(options->max_media_bytes, DEFAULT_MEDIA_BYTES));
+  ommai_grammar_cache_init(&made->grammars, (size_t)options->max_grammar_bytes, options->max_grammar_ms, allocator);
+  ommai_media_budget_init(&made->media_budget, options->max_media_bytes);
   OMMAI_TRY_GOTO(take_options(made, options, error), failed);
   if (!options->offline) {
     OMMAI_TRY_GOTO(ommai_openapi_create(made, error), failed);
     OMMAI_TRY_GOTO(listen_at(made, options, error), failed);
   }
-  OMMAI_TRY_GOTO(ommai_job_queue_create(n_workers, options->max_queued_requests, allocator, &made->jobs, error), failed);
+  OMMAI_TRY_GOTO(ommai_job_queue_create(options->n_workers, options->max_queued_requests.value, allocator, &made->jobs, error),
+                 failed);
   if (!options->offline) {
     OMMAI_TRY_GOTO(start_readers(made, options->max_documents, error), failed);
     OMMAI_TRY_GOTO(ommai_watcher_create(made, &made->watcher, error), failed);

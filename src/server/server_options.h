@@ -1,7 +1,10 @@
-/* What can be chosen of a server. */
+/* What can be chosen of a server. Ranges, defaults and options of the command line are in
+ * server_settings.c. */
 #pragma once
 
 #include <omma/omma.h>
+
+#include "base/option.h"
 
 /* Which pages of other origins browsers let in, as in Starlette's CORSMiddleware: "*" in a list is
  * all. No origins: none. */
@@ -29,12 +32,12 @@ struct omma_tls_options {
 
 struct ommai_kv_publisher; /* server/kv_publisher.h */
 
-/* Zero-initialised: the defaults. All strings are copied. */
+/* Begins as ommai_server_options_default leaves it. All strings are copied. */
 struct omma_server_options {
   /* no socket: requests come from server/batch_request.h alone; what concerns connections has no
    * meaning */
   bool offline;
-  const char *host; /* address or name to listen on; NULL: 127.0.0.1 */
+  const char *host; /* address or name to listen on */
   int port;         /* 0: any free one */
   /* path of a Unix domain socket to listen on instead; NULL: none. Its file goes with the server */
   const char *uds;
@@ -42,8 +45,7 @@ struct omma_server_options {
   struct omma_tls_options tls;
 
   /* the first is used in replies that name none; none: last part of the model's path */
-  const char *const *served_model_names;
-  size_t n_served_model_names;
+  struct ommai_strings served_model_names;
   /* One of them is asked for as `Authorization: Bearer KEY` on all paths but /health, /ping,
    * /version and the page; none: open. Only hashes are kept. An empty key is refused. */
   const char *const *api_keys;
@@ -55,19 +57,17 @@ struct omma_server_options {
    * off or leaves it there; NULL: nothing. */
   const char *root_path;
 
-  int64_t max_body_bytes; /* of one request; 0: 64 MiB */
-  /* Of all requests being received or parsed; 0: 8 bodies of full size. Where one does not fit, the
-   * slowest of those being received gives up its place and gets 503. */
-  int64_t max_total_body_bytes;
-  int64_t limit_images_per_prompt; /* 0: 64; negative: no images */
-  int64_t limit_videos_per_prompt; /* the same of videos */
+  int64_t max_body_bytes; /* of one request */
+  /* Of all requests being received or parsed; not given: 8 bodies of full size. Where one does not
+   * fit, the slowest of those being received gives up its place and gets 503. */
+  struct ommai_optional_integer max_total_body_bytes;
+  int64_t limit_images_per_prompt, limit_videos_per_prompt;
   struct omma_image_limits image_limits;
   /* default min/max pixels; a request may have its own, none above this max_pixels */
   struct omma_image_options image_options;
-  /* With `seeded`, requests without a seed of their own get one that follows from `seed` and from
+  /* Where it is given, requests without a seed of their own get one that follows from it and from
    * how many such came before; else a random one. */
-  bool seeded;
-  uint64_t seed;
+  struct ommai_optional_integer seed;
   /* structured answers in JSON have no blanks and line breaks between tokens, where the request
    * does not set it */
   bool compact_json;
@@ -84,69 +84,59 @@ struct omma_server_options {
   /* directory whose files may be named as file:// URLs; NULL: none */
   const char *allowed_local_media_path;
   /* hosts, by exact name, whose images are fetched by http(s); none: nothing is */
-  const char *const *allowed_media_domains;
-  size_t n_allowed_media_domains;
+  struct ommai_strings allowed_media_domains;
   /* those hosts may have private, loopback or link-local addresses */
   bool allow_private_media_addresses;
-  int64_t media_timeout_ms; /* of all of a request's fetches together; 0: 10,000 */
+  int64_t media_timeout_ms; /* of all of a request's fetches together */
 
   /* An image's uuid stands for its pixels in the caches: whoever names it first decides what all
    * others see. Else a uuid only distinguishes what is the same. */
   bool trust_media_uuids;
 
   /* Of a model opened with encoder_only, whose embeddings are published: kept for GET
-   * /v1/encodings/KEY in that many bytes (0: 1 GiB; negative: none) for that long (0: 10 minutes;
-   * negative: until their place is needed), and left in a directory as files for vLLM's
-   * ECExampleConnector (NULL: none), which together take that many bytes (0: 32 GiB; negative: as
-   * many as there is room for). */
+   * /v1/encodings/KEY in that many bytes (0: none) for that long (0: until their place is needed),
+   * and left in a directory as files for vLLM's ECExampleConnector (NULL: none), which together
+   * take that many bytes (0: as many as there is room for). */
   int64_t encoding_bytes, encoding_ttl_ms;
   const char *encoding_directory;
   int64_t encoding_file_bytes;
 
-  /* memory that images of all requests take while they are decoded, codecs included; 0: 1.5 GiB */
+  /* memory that images of all requests take while they are decoded, codecs included */
   int64_t max_media_bytes;
-  int64_t media_cpu_ms; /* processor time for decoding the images of one request; 0: 30,000 */
+  int64_t media_cpu_ms; /* processor time for decoding the images of one request */
 
-  /* memory of all compiled grammars of running requests and those kept; 0: 256 MiB */
-  int64_t max_grammar_bytes;
-  int64_t max_grammar_ms; /* processor time for compiling one; 0: 200 */
+  int64_t max_grammar_bytes; /* of all compiled grammars of running requests and those kept */
+  int64_t max_grammar_ms;    /* processor time for compiling one */
 
-  /* Documents of /v1/ocr that are read at once, each by a thread of its own; 0: 2; negative: none
-   * is. Eight times as many may wait. */
+  /* Documents of /v1/ocr that are read at once, each by a thread of its own; 0: none is. Eight
+   * times as many may wait. */
   int max_documents;
-  int64_t max_document_pages; /* of a request; 0: 1,000 */
-  int64_t max_page_pixels;    /* 0: 16 million */
+  int64_t max_document_pages; /* of a request */
+  int64_t max_page_pixels;
 
-  /* threads that parse, decode and prepare, one of them never at images; at least 2; 0: 3 */
-  int n_workers;
-  /* Requests that may wait, for a worker or for the engine; one more gets 503. 0: as many as the
-   * engine's queue_bytes allow. */
-  int64_t max_queued_requests;
-  /* Open connections; 0: 4,096. When there are more, the slowest one without a complete request is
-   * closed; where all have one, the new one gets 503 from all but the endpoints that report how the
-   * server is. */
+  int n_workers; /* threads that parse, decode and prepare, one of them never at images */
+  /* Requests that may wait, for a worker or for the engine; one more gets 503. Not given: as many
+   * as the engine's queue_bytes allow. */
+  struct ommai_optional_integer max_queued_requests;
+  /* Open connections. When there are more, the slowest one without a complete request is closed;
+   * where all have one, the new one gets 503 from all but the endpoints that report how the server
+   * is. */
   int max_connections;
-  /* the same for one client address, or one /64 of IPv6; 0: 3/4 of them; negative: no limit */
-  int max_connections_per_address;
-  /* events a slow reader may leave unread before its request is cancelled; 0: 4 MiB */
+  /* the same for one client address, or one /64 of IPv6; 0: no limit; not given: 3/4 of them */
+  struct ommai_optional_integer max_connections_per_address;
+  /* events a slow reader may leave unread before its request is cancelled */
   int64_t max_pending_bytes;
-  /* The same of all; 0: 1 GiB. While they are more, a request is cancelled that has more than 64
-   * KiB of them and another event. */
+  /* The same of all. While they are more, a request is cancelled that has more than 64 KiB of them
+   * and another event. */
   int64_t max_total_pending_bytes;
-  /* connection without traffic, unless the server is at work on it; 0: 120 */
-  int idle_timeout_seconds;
-  /* from a head's first byte, or a new connection, to its last byte; 0: 20 */
-  int head_timeout_seconds;
-  int body_timeout_seconds; /* from the head to the last byte of the body; 0: 120 */
-  /* bytes a second of a body, over any body_rate_window_ms; 0: 1,024; negative: any */
-  int64_t min_body_rate;
-  int64_t body_rate_window_ms; /* 0: 10,000 */
-  /* a comment line goes out after so much silence in a stream; 0: 5,000 */
-  int64_t keep_alive_ms;
-  /* how long destroy serves new requests while health checks already get 503 */
-  int64_t leave_ms;
-  /* how long destroy lets running requests go on; 0: 5,000; negative: not at all */
-  int64_t drain_ms;
+  int idle_timeout;      /* seconds without traffic, unless the server is at work on it */
+  int head_timeout;      /* seconds from a head's first byte, or a new connection, to its end */
+  int body_timeout;      /* seconds from the head to the last byte of the body */
+  int64_t min_body_rate; /* bytes a second of a body, over any body_rate_window_ms; 0: any */
+  int64_t body_rate_window_ms;
+  int64_t keep_alive_ms; /* a comment line goes out after so much silence in a stream */
+  int64_t leave_ms;      /* how long destroy serves new requests, while checks get 503 */
+  int64_t drain_ms;      /* how long destroy lets running requests go on */
 
   /* Gets lines without their ends, from any thread, and must be quick; NULL: none. One per internal
    * failure (those that a client sees as status 500), and those asked for below. Keys, texts and
@@ -157,8 +147,7 @@ struct omma_server_options {
   /* a line per request when it is over: client, method, path, status, id, tokens, seconds */
   bool log_access;
   const char *unlogged_paths; /* not of these: paths with commas between; NULL: of all */
-  /* with log_access: after this time another line for a request whose images are encoded; 0:
-   * 5,000 */
+  /* with log_access: after this time another line for a request whose images are encoded */
   int64_t progress_log_ms;
   /* a line per chat or completion when it is understood: its id and settings */
   bool log_requests;
@@ -168,3 +157,16 @@ struct omma_server_options {
 
   const struct omma_allocator *allocator; /* NULL: the library's own */
 };
+
+/* Everything as server_settings.c has it, nothing where that has no default. */
+void ommai_server_options_default(struct omma_server_options *options);
+
+/* Errors: ARGUMENT, where a number is out of its range, by its member. */
+enum omma_status ommai_server_options_check(const struct omma_server_options *options, struct omma_error *error);
+
+/* The tables of settings, each with a last entry without a name. */
+extern const struct ommai_option ommai_server_address_settings[], ommai_server_access_settings[],
+    ommai_server_request_settings[], ommai_server_media_settings[], ommai_server_limit_settings[], ommai_server_log_settings[],
+    ommai_server_encoding_settings[];
+/* What no command sets, in milliseconds and bytes. */
+extern const struct ommai_option ommai_server_inner_settings[];

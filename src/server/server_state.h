@@ -53,9 +53,9 @@ struct ommai_server {
   struct ommai_tls tls;
   bool metrics_without_key;
   struct ommai_cross_origin cross_origin;
-  struct ommai_page *page; /* NULL: none is served */
+  struct ommai_page *page;         /* NULL: none is served */
   struct ommai_text openapi, docs; /* the interface's description, as JSON and for people */
-  char *root_path;         /* of the public addresses; NULL: none */
+  char *root_path;                 /* of the public addresses; NULL: none */
   struct ommai_media_root media_root;
   bool trust_media_uuids;
   char *media_hosts[OMMAI_MAX_MEDIA_HOSTS];

@@ -25,27 +25,32 @@ struct omma_service_call {
   struct ommai_text taken;
 };
 
+/* 0 is the server's default in the service's options, and a negative limit of media none. */
+static void take_options(const struct omma_service_options *options, struct omma_server_options *chosen) {
+  ommai_server_options_default(chosen);
+  chosen->offline = true;
+  if (options->model_name) chosen->served_model_names = (struct ommai_strings){(const char **)&options->model_name, 1, 0};
+  chosen->reasoning_parser = options->reasoning_parser;
+  chosen->tool_call_parser = options->tool_call_parser;
+  chosen->enable_auto_tool_choice = options->tool_call_parser != NULL;
+  chosen->image_options = options->image_options;
+  if (options->max_images) chosen->limit_images_per_prompt = options->max_images < 0 ? 0 : options->max_images;
+  if (options->max_videos) chosen->limit_videos_per_prompt = options->max_videos < 0 ? 0 : options->max_videos;
+  if (options->seeded) chosen->seed = (struct ommai_optional_integer)OMMAI_GIVEN((int64_t)options->seed);
+  chosen->allowed_media_domains =
+      (struct ommai_strings){(const char **)options->allowed_media_domains, options->n_allowed_media_domains, 0};
+  if (options->n_workers > 0)
+    chosen->n_workers = options->n_workers < 2 ? 2 : options->n_workers > 64 ? 64 : options->n_workers;
+  chosen->max_pending_bytes = chosen->max_total_pending_bytes = MAX_PENDING_BYTES;
+  chosen->allocator = options->allocator;
+}
+
 enum omma_status omma_service_create(const struct omma_service_options *options, const struct omma_model *model,
                                      struct omma_engine *engine, struct omma_service **service, struct omma_error *error) {
   OMMAI_TAKE_OPTIONS(omma_service_options, options, error);
   const struct omma_allocator *allocator = options->allocator ? options->allocator : &ommai_default_allocator;
-  const struct omma_server_options chosen = {.offline = true,
-                                             .served_model_names = &options->model_name,
-                                             .n_served_model_names = options->model_name != NULL,
-                                             .reasoning_parser = options->reasoning_parser,
-                                             .tool_call_parser = options->tool_call_parser,
-                                             .enable_auto_tool_choice = options->tool_call_parser != NULL,
-                                             .image_options = options->image_options,
-                                             .limit_images_per_prompt = options->max_images,
-                                             .limit_videos_per_prompt = options->max_videos,
-                                             .seeded = options->seeded,
-                                             .seed = options->seed,
-                                             .allowed_media_domains = options->allowed_media_domains,
-                                             .n_allowed_media_domains = options->n_allowed_media_domains,
-                                             .n_workers = options->n_workers,
-                                             .max_pending_bytes = MAX_PENDING_BYTES,
-                                             .max_total_pending_bytes = MAX_PENDING_BYTES,
-                                             .allocator = options->allocator};
+  struct omma_server_options chosen;
+  take_options(options, &chosen);
   struct omma_service *made = ommai_allocate(allocator, 1, sizeof *made);
   if (!made) return ommai_fail_memory(error, "service", sizeof *made);
   enum omma_status status = ommai_server_create(&chosen, model, engine, &made->server, error);
@@ -133,7 +138,9 @@ enum omma_status omma_service_take(struct omma_service_call *call, struct omma_s
   }
   take_events(call);
   bool cut = of->gone;
-  const struct omma_service_news found = {.status = of->replied ? of->reply.status : of->streaming ? 200 : 0,
+  const struct omma_service_news found = {.status = of->replied     ? of->reply.status
+                                                    : of->streaming ? 200
+                                                                    : 0,
                                           .stream = of->streaming,
                                           .ended = of->ended,
                                           .text = call->taken.data,

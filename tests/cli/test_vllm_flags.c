@@ -41,7 +41,7 @@ static struct outcome parse(int argc, char **argv) {
 static bool is_own(const char *name) {
   for (size_t g = 0; g < OMMAI_MAX_OPTION_GROUPS && ommai_command_serve.groups[g]; g++) {
     const struct ommai_option_group *group = ommai_command_serve.groups[g];
-    for (size_t i = 0; i < group->n_options; i++) {
+    for (size_t i = 0; i < group->n_options && group->options[i].name; i++) {
       const struct ommai_option *option = &group->options[i];
       bool negated = option->negatable && strncmp(name, "no-", 3) == 0;
       if (strcmp(option->name, negated ? name + 3 : name) == 0) return true;

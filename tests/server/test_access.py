@@ -236,7 +236,7 @@ def test_a_client_that_does_not_read(start):
 
 
 def test_requests_that_the_end_of_the_server_cuts_off(start):
-    server = start(log_access=True, unlogged_paths="/load,/metrics", drain_ms=-1)
+    server = start(log_access=True, unlogged_paths="/load,/metrics", drain_ms=0)
     with server.open_stream("[[tokens=100000]] [[pace_ms=30]]") as stream, \
          server.open_stream("[[tokens=100000]] [[pace_ms=30]]", stream=False):
         read_until(stream, b"w1")

@@ -61,14 +61,14 @@ def test_long_values_make_valid_replies(server, shift):
         assert reply.status in (400, 404) and len(reply.error["message"]) < 800
 
 
-@pytest.mark.parametrize("limit, given", [(2, 3), (-1, 1)])
+@pytest.mark.parametrize("limit, given", [(2, 3), (0, 1)])
 def test_too_many_images(start, limit, given):
     parts = [image_part() for _ in range(given)]
     reply = start(images=limit).chat(messages=[{"role": "user", "content": parts}])
     check(reply, 400, "BadRequestError", "image", f"At most {max(limit, 0)} image(s) may be provided in one prompt.")
 
 
-@pytest.mark.parametrize("limit, given", [(1, 2), (-1, 1)])
+@pytest.mark.parametrize("limit, given", [(1, 2), (0, 1)])
 def test_too_many_videos(start, limit, given):
     parts = [image_part(), *[video_part([JPEG]) for _ in range(given)]]
     reply = start(videos=limit).chat(messages=[{"role": "user", "content": parts}])

@@ -180,14 +180,14 @@ def test_addresses_are_those_of_images(reader):
 
 def test_the_list_of_models_says_so(reader, start, answers):
     assert reader.get("/v1/models").json["data"][0]["capabilities"] == {"ocr": True}
-    for options in ({"max_documents": -1}, {"images": -1}, {"task": 2}):
+    for options in ({"max_documents": 0}, {"images": 0}, {"task": 2}):
         assert "capabilities" not in start(model=answers, **options).get("/v1/models").json["data"][0]
 
 
 def test_a_server_that_reads_none(start, answers):
-    reply = ask(start(model=answers, max_documents=-1))
+    reply = ask(start(model=answers, max_documents=0))
     assert reply.status == 400 and "reads no documents" in reply.error["message"]
-    reply = ask(start(model=answers, images=-1))
+    reply = ask(start(model=answers, images=0))
     assert reply.status == 400 and "takes no images" in reply.error["message"]
 
 
@@ -281,7 +281,7 @@ def test_more_than_may_wait_are_refused(start, answers):
 @needs_poppler
 def test_stops_in_the_middle(start, answers):
     """SIGTERM while pages are read: the client hears of it, and no program stays."""
-    server = start(model=answers, drain_ms=-1)
+    server = start(model=answers, drain_ms=0)
     with server.send_post("/v1/ocr", {"document": {"type": "document_url", "document_url": pdf(400)}, "ommatidia": RECIPE}) as connection:
         wait_until(lambda: children(server))
         assert server.stop() == 0

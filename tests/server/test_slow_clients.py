@@ -309,7 +309,7 @@ def test_it_is_the_rate_that_ends_a_slow_reader(start):
     that takes a byte now and then keeps its stream. Else the stream is ended."""
     script = "[[tokens=4000]] [[pace_ms=20]] [[size=1000]] one"
     fields = {"stream": True, "max_tokens": 4000, "messages": [{"role": "user", "content": script}]}
-    limited, free = start(idle_timeout=2, min_body_rate=1 << 30), start(idle_timeout=2, min_body_rate=-1)
+    limited, free = start(idle_timeout=2, min_body_rate=1 << 30), start(idle_timeout=2, min_body_rate=0)
     with limited.send_post(CHAT, fields, receive_buffer=4096) as one, free.send_post(CHAT, fields, receive_buffer=4096) as other:
         for server in (limited, free):
             wait_for_engine(server, 1)

@@ -55,7 +55,7 @@ static int read_all(int n_jobs, struct ommai_read_counts *counts) {
   char in[128];
   const char *items[] = {in};
   const struct ommai_strings paths = {.items = items, .count = 1};
-  struct omma_server_options options = {.offline = true};
+  struct omma_server_options options;
   struct ommai_read_job job = {.recipe = ommai_reading_recipe_find("mineru2.5"),
                                .model = "scripted",
                                .folder = folder,
@@ -64,6 +64,8 @@ static int read_all(int n_jobs, struct ommai_read_counts *counts) {
                                .n_parallel = 3,
                                .limits = {1 << 30, 1 << 20, 10}};
   struct omma_model *model;
+  ommai_server_options_default(&options);
+  options.offline = true;
   struct omma_engine *engine;
   struct omma_error error;
   int64_t n_bad;

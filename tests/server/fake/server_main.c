@@ -25,7 +25,7 @@ struct settings {
   struct omma_server_options server;
   struct omma_engine_options engine;
   struct omma_model_options opening;
-  const char *names[8], *media_hosts[8], *keys[8], *origins[8], *methods[8], *headers[8], *model;
+  const char *keys[8], *origins[8], *methods[8], *headers[8], *model;
   char *lists[8];
   size_t n_lists;
 };
@@ -63,59 +63,41 @@ static bool set_cross_origin(struct settings *s, const char *key, const char *va
   return false;
 }
 
+/* Settings of the server under their own names. False for others. */
+static bool set_by_table(struct settings *s, const char *key, const char *value) {
+  static const struct ommai_option *const tables[] = {ommai_server_address_settings, ommai_server_request_settings,
+                                                      ommai_server_media_settings, ommai_server_limit_settings,
+                                                      ommai_server_inner_settings};
+  struct omma_error error;
+  for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) {
+    for (const struct ommai_option *option = tables[t]; option->name; option++) {
+      if (option->type == OMMAI_OPTION_FLAG || strncmp(key, "--", 2) != 0 || strcmp(option->name, key + 2) != 0) continue;
+      if (ommai_option_read(option, value, &s->server, &error) == OMMA_OK) return true;
+      fprintf(stderr, "%s %s: %s\n", key, value, error.message);
+    }
+  }
+  return false;
+}
+
 static bool set(struct settings *s, const char *key, const char *value) {
   int64_t number = strtoll(value, NULL, 10);
-  if (!strcmp(key, "--host")) return s->server.host = value, true;
-  if (!strcmp(key, "--uds")) return s->server.uds = value, true;
-  if (!strcmp(key, "--ssl-certfile")) return s->server.tls.certificate_file = value, true;
-  if (!strcmp(key, "--ssl-keyfile")) return s->server.tls.key_file = value, true;
-  if (!strcmp(key, "--ssl-ca-certs")) return s->server.tls.authorities_file = value, true;
-  if (!strcmp(key, "--ssl-cert-reqs")) return s->server.tls.clients = (enum omma_client_certificates)number, true;
-  if (!strcmp(key, "--port")) return s->server.port = (int)number, true;
-  if (set_cross_origin(s, key, value)) return true;
+  if (set_cross_origin(s, key, value) || set_by_table(s, key, value)) return true;
   if (!strcmp(key, "--api-key")) return s->keys[s->server.n_api_keys++] = value, true;
   if (!strcmp(key, "--metrics-without-key")) return s->server.metrics_without_key = number, true;
-  if (!strcmp(key, "--reasoning-parser")) return s->server.reasoning_parser = value, true;
-  if (!strcmp(key, "--reasoning-config")) return s->server.reasoning_config = value, true;
   if (!strcmp(key, "--no-page")) return s->server.no_page = number, true;
   if (!strcmp(key, "--enable-auto-tool-choice")) return s->server.enable_auto_tool_choice = number, true;
-  if (!strcmp(key, "--tool-call-parser")) return s->server.tool_call_parser = value, true;
-  if (!strcmp(key, "--root-path")) return s->server.root_path = value, true;
   if (!strcmp(key, "--trust-media-uuids")) return s->server.trust_media_uuids = number, true;
-  if (!strcmp(key, "--served-model-name")) return s->names[s->server.n_served_model_names++] = value, true;
-  if (!strcmp(key, "--max-body-bytes")) return s->server.max_body_bytes = number, true;
-  if (!strcmp(key, "--max-total-body-bytes")) return s->server.max_total_body_bytes = number, true;
   if (!strcmp(key, "--images")) return s->server.limit_images_per_prompt = number, true;
   if (!strcmp(key, "--videos")) return s->server.limit_videos_per_prompt = number, true;
-  if (!strcmp(key, "--max-image-pixels")) return s->server.image_limits.max_pixels = number, true;
   if (!strcmp(key, "--min-pixels")) return s->server.image_options.min_pixels = number, true;
-  if (!strcmp(key, "--allowed-local-media-path")) return s->server.allowed_local_media_path = value, true;
-  if (!strcmp(key, "--allowed-media-domains")) {
-    return s->media_hosts[s->server.n_allowed_media_domains++] = value, true;
-  }
   if (!strcmp(key, "--allow-private-media-addresses")) return s->server.allow_private_media_addresses = number, true;
-  if (!strcmp(key, "--media-timeout-ms")) return s->server.media_timeout_ms = number, true;
   if (!strcmp(key, "--max-image-bytes")) return s->server.image_limits.max_bytes = number, true;
-  if (!strcmp(key, "--max-connections")) return s->server.max_connections = (int)number, true;
-  if (!strcmp(key, "--max-pending-bytes")) return s->server.max_pending_bytes = number, true;
-  if (!strcmp(key, "--max-total-pending-bytes")) return s->server.max_total_pending_bytes = number, true;
-  if (!strcmp(key, "--idle-timeout")) return s->server.idle_timeout_seconds = (int)number, true;
-  if (!strcmp(key, "--max-connections-per-address")) return s->server.max_connections_per_address = (int)number, true;
-  if (!strcmp(key, "--head-timeout")) return s->server.head_timeout_seconds = (int)number, true;
-  if (!strcmp(key, "--body-rate-window-ms")) return s->server.body_rate_window_ms = number, true;
-  if (!strcmp(key, "--min-body-rate")) return s->server.min_body_rate = number, true;
-  if (!strcmp(key, "--body-timeout")) return s->server.body_timeout_seconds = (int)number, true;
-  if (!strcmp(key, "--keep-alive-ms")) return s->server.keep_alive_ms = number, true;
   if (!strcmp(key, "--leave-ms")) return s->server.leave_ms = number, true;
   if (!strcmp(key, "--drain-ms")) return s->server.drain_ms = number, true;
   if (!strcmp(key, "--log-json")) return s->server.log_json = number, true;
   if (!strcmp(key, "--log-access")) return s->server.log_access = number, true;
-  if (!strcmp(key, "--progress-log-ms")) return s->server.progress_log_ms = number, true;
   if (!strcmp(key, "--log-requests")) return s->server.log_requests = number, true;
   if (!strcmp(key, "--unlogged-paths")) return s->server.unlogged_paths = value, true;
-  if (!strcmp(key, "--max-documents")) return s->server.max_documents = (int)number, true;
-  if (!strcmp(key, "--max-document-pages")) return s->server.max_document_pages = number, true;
-  if (!strcmp(key, "--max-page-pixels")) return s->server.max_page_pixels = number, true;
   if (!strcmp(key, "--max-pixels")) return s->server.image_options.max_pixels = number, true;
   if (!strcmp(key, "--model")) return s->model = value, true;
   if (!strcmp(key, "--task")) return s->opening.task = (enum omma_model_task)number, true;
@@ -126,15 +108,16 @@ static bool set(struct settings *s, const char *key, const char *value) {
 }
 
 int main(int argc, char **argv) {
-  struct settings settings = {.server = {.log = print_line}, .fail_start = -1, .fail_later = -1, .model = ""};
+  struct settings settings = {.fail_start = -1, .fail_later = -1, .model = ""};
   struct omma_error error = {0};
   struct omma_model *model = NULL;
   struct omma_engine *engine = NULL;
   struct ommai_server *server = NULL;
   struct omma_engine_stats stats;
   sigset_t signals;
-  settings.server.served_model_names = settings.names;
-  settings.server.allowed_media_domains = settings.media_hosts;
+  ommai_server_options_default(&settings.server);
+  settings.server.log = print_line;
+  settings.server.port = 0;
   settings.server.api_keys = settings.keys;
   settings.server.cross_origin.origins = settings.origins;
   settings.server.cross_origin.methods = settings.methods;
@@ -150,7 +133,8 @@ int main(int argc, char **argv) {
   sigaddset(&signals, SIGINT);
   sigprocmask(SIG_BLOCK, &signals, NULL);
   int stop = signalfd(-1, &signals, SFD_CLOEXEC);
-  if (omma_model_open(settings.model, &settings.opening, &model, &error) || omma_engine_create(model, &settings.engine, &engine, &error) ||
+  if (omma_model_open(settings.model, &settings.opening, &model, &error) ||
+      omma_engine_create(model, &settings.engine, &engine, &error) ||
       ommai_server_create(&settings.server, model, engine, &server, &error)) {
     fprintf(stderr, "%s\n", error.message);
     omma_engine_destroy(engine);
@@ -166,6 +150,8 @@ int main(int argc, char **argv) {
   omma_model_close(model);
   close(stop);
   for (size_t i = 0; i < settings.n_lists; i++) free(settings.lists[i]);
+  ommai_strings_release(&settings.server.served_model_names);
+  ommai_strings_release(&settings.server.allowed_media_domains);
   printf("stop=%" PRId64 " length=%" PRId64 " cancelled=%" PRId64 " error=%" PRId64 " running=%" PRId64 "\n",
          stats.n_finished[0], stats.n_finished[1], stats.n_finished[2], stats.n_finished[3], stats.n_running);
   return failed;
