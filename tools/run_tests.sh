@@ -284,7 +284,7 @@ if [ $full = yes ]; then
     run_pytest "damaged checkpoints under sanitizers" tests/cli/test_mutated_checkpoints.py --full --omma build/asan/omma
   }
   for level in "" $levels; do
-    run_ctest "many requests, all models${level:+ at $level}" release "OMMA_TEST_LARGE=1 OMMA_ISA=$level" -R '^test_engine_batch$'
+    run_ctest "many requests, all models${level:+ at $level}" release "OMMA_TEST_LARGE=1 OMMA_ISA=$level" -R '^test_(engine_batch|many_workers)$'
   done
   run_bounds
   run_wheel

@@ -1,4 +1,5 @@
-/* The library's own thread team: pinned threads that take tasks from a shared counter. */
+/* The library's own thread team: pinned threads in groups of eight, which take tasks from their
+ * group's counter and then from those of others. */
 #pragma once
 
 #include <omma/host.h>

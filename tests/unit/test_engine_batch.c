@@ -293,11 +293,12 @@ static struct omma_engine_stats answer_together(struct omma_model *model, const 
   return stats;
 }
 
-static void check_model(const char *name, const char *quantization, enum omma_kv_cache_type kv_cache, bool videos, int n,
-                        uint64_t seed) {
+static void check_threads(const char *name, const char *quantization, enum omma_kv_cache_type kv_cache, bool videos, int n,
+                          uint64_t seed, int n_threads) {
   static struct client alone[MAX_REQUESTS], clients[MAX_REQUESTS];
   struct omma_request *requests[2][MAX_REQUESTS];
-  struct omma_model *models[2] = {open_model(name, quantization, kv_cache, 1), open_model(name, quantization, kv_cache, 2)};
+  struct omma_model *models[2] = {open_model(name, quantization, kv_cache, 1),
+                                  open_model(name, quantization, kv_cache, n_threads)};
   for (int m = 0; m < 2; m++) {
     struct test_random random = {seed}; /* the same requests of both models */
     make_requests(models[m], &random, videos, requests[m], n);
@@ -348,6 +349,11 @@ static void check_model(const char *name, const char *quantization, enum omma_kv
   }
 }
 
+static void check_model(const char *name, const char *quantization, enum omma_kv_cache_type kv_cache, bool videos, int n,
+                        uint64_t seed) {
+  check_threads(name, quantization, kv_cache, videos, n, seed, 2);
+}
+
 static void every_answer_is_the_one_alone(void **state) {
   (void)state;
   int n = is_large() ? MAX_REQUESTS : test_small() ? 12 : 48;
@@ -389,6 +395,12 @@ static void so_with_snapshots(void **state) {
   check_model("qwen3_5_untied", NULL, OMMA_KV_CACHE_AUTO, true, n, 5002);
   check_model("qwen3_5_tied", NULL, OMMA_KV_CACHE_INT8, false, n, 5003);
   check_model("qwen3_5_moe", "int8", OMMA_KV_CACHE_AUTO, false, n, 5004);
+}
+
+/* Far more than there are CPUs. */
+static void so_with_256_threads(void **state) {
+  (void)state;
+  check_threads("qwen2_5_vl_tied", "int8", OMMA_KV_CACHE_INT8, false, is_large() ? MAX_REQUESTS : 12, 6000, 256);
 }
 
 /* ---- a storm ---- */
@@ -438,6 +450,7 @@ int main(void) {
       cmocka_unit_test(so_with_an_int8_cache),
       cmocka_unit_test(so_with_windows),
       cmocka_unit_test(so_with_snapshots),
+      cmocka_unit_test(so_with_256_threads),
       cmocka_unit_test(a_storm_of_cancellations_disturbs_nobody),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
