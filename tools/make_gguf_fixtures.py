@@ -22,10 +22,17 @@ from gguf_files import convert, copy_keys, finish  # noqa: E402
 
 TYPES = ("Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4")
 ROWS, BLOCKS = 2, 3
-MODELS = ("qwen3_vl_tied", "qwen2_vl_untied", "qwen2_5_vl_untied", "qwen3_vl_moe", "kimi_vl", "qwen3_5_untied")
+MODELS = ("qwen3_vl_tied", "qwen2_vl_untied", "qwen2_5_vl_untied", "qwen3_vl_moe", "kimi_vl", "qwen3_5_untied", "glm_ocr", "lighton_ocr", "dots_ocr",
+          "paddleocr_vl")
 # Tensors that a model's sizes follow from.
 SIZE_TENSORS = {"token_embd.weight", "v.position_embd.weight"}
-MORE_SIZE_TENSORS = {"qwen2_vl_untied": {"v.blk.0.ffn_up.weight"}}
+MORE_SIZE_TENSORS = {
+    "qwen2_vl_untied": {"v.blk.0.ffn_up.weight"},
+    "dots_ocr": {"v.blk.0.attn_out.weight"},
+    # whole heads
+    "glm_ocr": {f"blk.{layer}.attn_{part}.weight" for layer in range(3) for part in "qk"},
+    "lighton_ocr": {f"v.blk.{layer}.attn_{part}.weight" for layer in range(3) for part in "qk"},
+}
 
 # Of gated delta nets, whose heads' number and widths are checked.
 BY_HEADS = (".ssm_", ".attn_qkv", ".attn_gate")

@@ -178,6 +178,105 @@ static const struct ommai_gguf_name moon_tower[] = {
     {.file = NULL},
 };
 
+/* With norms around each branch, and gates and ups in one matrix. */
+static const struct ommai_gguf_name glm_text[] = {
+    {.file = "token_embd", .shown = "model.embed_tokens"},
+    {.file = "output_norm", .shown = "model.norm"},
+    {.file = "output", .shown = "lm_head"},
+    {.file = "blk.#.attn_norm", .shown = QWEN_LAYER("input_layernorm")},
+    {.file = "blk.#.attn_q", .shown = QWEN_LAYER("self_attn.q_proj"), .showing = OMMAI_GGUF_PAIRED_ROWS},
+    {.file = "blk.#.attn_k", .shown = QWEN_LAYER("self_attn.k_proj"), .showing = OMMAI_GGUF_PAIRED_ROWS},
+    {.file = "blk.#.attn_v", .shown = QWEN_LAYER("self_attn.v_proj")},
+    {.file = "blk.#.attn_output", .shown = QWEN_LAYER("self_attn.o_proj")},
+    {.file = "blk.#.post_attention_norm", .shown = QWEN_LAYER("post_self_attn_layernorm")},
+    {.file = "blk.#.ffn_norm", .shown = QWEN_LAYER("post_attention_layernorm")},
+    {.file = "blk.#.ffn_up", .shown = QWEN_LAYER("mlp.gate_up_proj")},
+    {.file = "blk.#.ffn_down", .shown = QWEN_LAYER("mlp.down_proj")},
+    {.file = "blk.#.post_ffw_norm", .shown = QWEN_LAYER("post_mlp_layernorm")},
+    {.file = NULL},
+};
+
+static const struct ommai_gguf_name glm_tower[] = {
+    {.file = "v.patch_embd", .shown = "model.visual.patch_embed.proj"},
+    {.file = "v.blk.#.ln1", .shown = "model.visual.blocks.#.norm1"},
+    {.file = "v.blk.#.ln2", .shown = "model.visual.blocks.#.norm2"},
+    {.file = "v.blk.#.attn_qkv", .shown = "model.visual.blocks.#.attn.qkv"},
+    {.file = "v.blk.#.attn_q_norm", .shown = "model.visual.blocks.#.attn.q_norm"},
+    {.file = "v.blk.#.attn_k_norm", .shown = "model.visual.blocks.#.attn.k_norm"},
+    {.file = "v.blk.#.attn_out", .shown = "model.visual.blocks.#.attn.proj"},
+    {.file = "v.blk.#.ffn_gate", .shown = "model.visual.blocks.#.mlp.gate_proj"},
+    {.file = "v.blk.#.ffn_up", .shown = "model.visual.blocks.#.mlp.up_proj"},
+    {.file = "v.blk.#.ffn_down", .shown = "model.visual.blocks.#.mlp.down_proj"},
+    {.file = "v.post_ln", .shown = "model.visual.post_layernorm"},
+    {.file = "mm.patch_merger", .shown = "model.visual.downsample"},
+    {.file = "mm.model.fc", .shown = "model.visual.merger.proj"},
+    {.file = "mm.post_norm", .shown = "model.visual.merger.post_projection_norm"},
+    {.file = "mm.gate", .shown = "model.visual.merger.gate_proj"},
+    {.file = "mm.up", .shown = "model.visual.merger.up_proj"},
+    {.file = "mm.down", .shown = "model.visual.merger.down_proj"},
+    {.file = NULL},
+};
+
+#define PIXTRAL "model.vision_encoder."
+#define PIXTRAL_LAYER(name) PIXTRAL "transformer.layers.#." name
+
+static const struct ommai_gguf_name pixtral_tower[] = {
+    {.file = "v.patch_embd", .shown = PIXTRAL "patch_conv"},
+    {.file = "v.pre_ln", .shown = PIXTRAL "ln_pre"},
+    {.file = "v.blk.#.ln1", .shown = PIXTRAL_LAYER("attention_norm")},
+    {.file = "v.blk.#.ln2", .shown = PIXTRAL_LAYER("ffn_norm")},
+    {.file = "v.blk.#.attn_q", .shown = PIXTRAL_LAYER("attention.q_proj"), .showing = OMMAI_GGUF_HALVED_ROWS},
+    {.file = "v.blk.#.attn_k", .shown = PIXTRAL_LAYER("attention.k_proj"), .showing = OMMAI_GGUF_HALVED_ROWS},
+    {.file = "v.blk.#.attn_v", .shown = PIXTRAL_LAYER("attention.v_proj")},
+    {.file = "v.blk.#.attn_out", .shown = PIXTRAL_LAYER("attention.o_proj")},
+    {.file = "v.blk.#.ffn_gate", .shown = PIXTRAL_LAYER("feed_forward.gate_proj")},
+    {.file = "v.blk.#.ffn_up", .shown = PIXTRAL_LAYER("feed_forward.up_proj")},
+    {.file = "v.blk.#.ffn_down", .shown = PIXTRAL_LAYER("feed_forward.down_proj")},
+    {.file = "mm.input_norm", .shown = "model.vision_projection.norm"},
+    {.file = "mm.patch_merger", .shown = "model.vision_projection.patch_merger.merging_layer"},
+    {.file = "mm.1", .shown = "model.vision_projection.linear_1"},
+    {.file = "mm.2", .shown = "model.vision_projection.linear_2"},
+    {.file = NULL},
+};
+
+#define SIGLIP "visual.vision_model."
+#define SIGLIP_LAYER(name) SIGLIP "encoder.layers.#." name
+
+static const struct ommai_gguf_name siglip_tower[] = {
+    {.file = "v.patch_embd", .shown = SIGLIP "embeddings.patch_embedding"},
+    {.file = "v.position_embd", .shown = SIGLIP "embeddings.position_embedding"},
+    {.file = "v.blk.#.ln1", .shown = SIGLIP_LAYER("layer_norm1")},
+    {.file = "v.blk.#.ln2", .shown = SIGLIP_LAYER("layer_norm2")},
+    {.file = "v.blk.#.attn_q", .shown = SIGLIP_LAYER("self_attn.q_proj")},
+    {.file = "v.blk.#.attn_k", .shown = SIGLIP_LAYER("self_attn.k_proj")},
+    {.file = "v.blk.#.attn_v", .shown = SIGLIP_LAYER("self_attn.v_proj")},
+    {.file = "v.blk.#.attn_out", .shown = SIGLIP_LAYER("self_attn.out_proj")},
+    {.file = "v.blk.#.ffn_up", .shown = SIGLIP_LAYER("mlp.fc1")},
+    {.file = "v.blk.#.ffn_down", .shown = SIGLIP_LAYER("mlp.fc2")},
+    {.file = "v.post_ln", .shown = SIGLIP "post_layernorm"},
+    {.file = "mm.input_norm", .shown = "mlp_AR.pre_norm"},
+    {.file = "mm.1", .shown = "mlp_AR.linear_1"},
+    {.file = "mm.2", .shown = "mlp_AR.linear_2"},
+    {.file = NULL},
+};
+
+static const struct ommai_gguf_name dots_tower[] = {
+    {.file = "v.patch_embd", .shown = "vision_tower.patch_embed.patchifier.proj"},
+    {.file = "v.pre_ln", .shown = "vision_tower.patch_embed.patchifier.norm"},
+    {.file = "v.blk.#.ln1", .shown = "vision_tower.blocks.#.norm1"},
+    {.file = "v.blk.#.ln2", .shown = "vision_tower.blocks.#.norm2"},
+    {.file = "v.blk.#.attn_qkv", .shown = "vision_tower.blocks.#.attn.qkv"},
+    {.file = "v.blk.#.attn_out", .shown = "vision_tower.blocks.#.attn.proj"},
+    {.file = "v.blk.#.ffn_gate", .shown = "vision_tower.blocks.#.mlp.fc1"},
+    {.file = "v.blk.#.ffn_up", .shown = "vision_tower.blocks.#.mlp.fc3"},
+    {.file = "v.blk.#.ffn_down", .shown = "vision_tower.blocks.#.mlp.fc2"},
+    {.file = "mm.post_norm", .shown = "vision_tower.post_trunk_norm"},
+    {.file = "mm.input_norm", .shown = "vision_tower.merger.ln_q"},
+    {.file = "mm.0", .shown = "vision_tower.merger.mlp.0"},
+    {.file = "mm.2", .shown = "vision_tower.merger.mlp.2"},
+    {.file = NULL},
+};
+
 /* ---- the architectures ---- */
 
 static const struct ommai_gguf_architecture architectures[] = {
@@ -188,10 +287,14 @@ static const struct ommai_gguf_architecture architectures[] = {
     {"qwen35", "qwen3vl_merger", "qwen3_5", hybrid_text, qwen3_tower, "qwen35"},
     {"qwen35moe", "qwen3vl_merger", "qwen3_5_moe", hybrid_text, qwen3_tower, "qwen35"},
     {"deepseek2", "kimivl", "kimi_vl", mla_text, moon_tower, "kimivl"},
+    {"glm4", "glm4v", "glm_ocr", glm_text, glm_tower, "glmocr"},
+    {"qwen3", "lightonocr", "lighton_ocr", qwen_text, pixtral_tower, "lightonocr"},
+    {"qwen2", "dots_ocr", "dots_ocr", qwen_text, dots_tower, "dotsocr"},
+    {"paddleocr", "paddleocr", "paddleocr_vl", qwen_text, siglip_tower, "paddleocr"},
 };
 #define KNOWN                                                                                                                  \
   "qwen2vl with qwen2vl_merger or qwen2.5vl_merger, qwen3vl, qwen3vlmoe, qwen35 and qwen35moe with qwen3vl_merger, deepseek2 " \
-  "with kimivl"
+  "with kimivl, glm4 with glm4v, qwen3 with lightonocr, qwen2 with dots_ocr, paddleocr with paddleocr"
 
 static bool is_text(struct ommai_gguf_text text, const char *expected) {
   return text.size == strlen(expected) && memcmp(text.bytes, expected, text.size) == 0;

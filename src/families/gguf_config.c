@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "families/family.h"
+#include "families/gguf_views.h"
 
 enum { KEY_SIZE = OMMAI_GGUF_MAX_NAME + 1 };
 
@@ -18,7 +19,7 @@ enum { KEY_SIZE = OMMAI_GGUF_MAX_NAME + 1 };
 struct draft {
   const struct ommai_gguf *file;
   const char *prefix;
-  json_t *object;
+  json_t *root, *object;
   enum omma_status status;
   struct omma_error *error;
 };
@@ -209,6 +210,18 @@ static void make_grouped_text(struct draft *draft, const struct ommai_gguf_files
   if (has(draft, "expert_count")) list_dense_layers(draft, files);
 }
 
+/* Norms before and after each branch. The layers counted include those that draft. */
+static void make_sandwich_text(struct draft *draft, const struct ommai_gguf_files *files) {
+  struct ommai_gguf_heads heads = {0};
+  make_grouped_text(draft, files);
+  int64_t n_layers = get_integer(draft, "block_count", true, 0) - get_integer(draft, "nextn_predict_layers", false, 0);
+  if (draft->status == OMMA_OK) draft->status = ommai_gguf_heads_read(draft->file, &heads, draft->error);
+  int64_t rotated = get_integer(draft, "rope.dimension_count", false, heads.head_dim);
+  /* of others the pairs lie elsewhere in the file */
+  if (rotated != heads.head_dim) fail_key(draft, "rope.dimension_count", "all of a head");
+  set(draft, "num_hidden_layers", json_integer(n_layers));
+}
+
 /* Which layers are gated delta nets, where the file says so; else full_attention_interval does. */
 static void list_layer_types(struct draft *draft, int64_t n_layers) {
   char full[KEY_SIZE];
@@ -351,21 +364,71 @@ static void check_mergers(struct draft *draft, const struct ommai_gguf_files *fi
                              ommai_gguf_path(draft->file), ommai_gguf_path(files->mmproj), (long long)wanted, (long long)found);
 }
 
-static void make_moon_tower(struct draft *draft) {
+/* Sizes of towers whose keys have the names that most models of transformers use. */
+static void make_plain_tower(struct draft *draft) {
   static const struct copied keys[] = {{"block_count", "num_hidden_layers", INTEGER, true},
                                        {"embedding_length", "hidden_size", INTEGER, true},
                                        {"feed_forward_length", "intermediate_size", INTEGER, true},
                                        {"attention.head_count", "num_attention_heads", INTEGER, true},
                                        {"patch_size", "patch_size", INTEGER, true}};
   COPY_ALL(draft, keys);
-  int64_t merge = get_integer(draft, "projector.scale_factor", true, 0), side = 0;
+}
+
+/* The side of the square table of positions; that it is a square is checked with the tensor. */
+static int64_t position_side(struct draft *draft) {
+  int64_t side = 0;
   int64_t rows = length_of(draft, ommai_gguf_find(draft->file, "v.position_embd.weight"), "v.position_embd.weight", 0);
-  /* that it is a square is checked with the tensor */
   while (side * side < rows && side < OMMAI_CONFIG_MAX_HEADS) side++;
+  return side;
+}
+
+static void make_moon_tower(struct draft *draft) {
+  make_plain_tower(draft);
+  int64_t merge = get_integer(draft, "projector.scale_factor", true, 0), side = position_side(draft);
   set(draft, "init_pos_emb_height", json_integer(side));
   set(draft, "init_pos_emb_width", json_integer(side));
   set(draft, "merge_kernel_size", json_pack("[I, I]", (json_int_t)merge, (json_int_t)merge));
   set(draft, "model_type", json_string("moonvit"));
+}
+
+/* Normed heads and a gated merger, whose sizes follow from the widths. */
+static void make_normed_tower(struct draft *draft) {
+  make_tower(draft);
+  copy(draft, &(const struct copied){"attention.layer_norm_epsilon", "rms_norm_eps", NUMBER, false});
+  set(draft, "hidden_act", json_string("silu"));
+}
+
+/* How many patches are merged stands outside of vision_config. */
+static void make_pixtral_tower(struct draft *draft) {
+  json_t *inner = draft->object;
+  make_plain_tower(draft);
+  set(draft, "hidden_act", json_string("silu"));
+  draft->object = draft->root;
+  copy(draft, &(const struct copied){"spatial_merge_size", "spatial_merge_size", INTEGER, false});
+  draft->object = inner;
+}
+
+static void make_siglip_tower(struct draft *draft) {
+  make_plain_tower(draft);
+  copy(draft, &(const struct copied){"attention.layer_norm_epsilon", "layer_norm_eps", NUMBER, false});
+  set(draft, "image_size", json_integer(position_side(draft) * get_integer(draft, "patch_size", true, 0)));
+  set(draft, "hidden_act", json_string("gelu_pytorch_tanh"));
+}
+
+/* What converters write as embedding_length of this tower is the language model's width: the
+ * tensors have the true one. */
+static void make_trunk_tower(struct draft *draft) {
+  static const char name[] = "v.blk.0.attn_out.weight";
+  static const struct copied keys[] = {{"block_count", "num_hidden_layers", INTEGER, true},
+                                       {"feed_forward_length", "intermediate_size", INTEGER, true},
+                                       {"attention.head_count", "num_attention_heads", INTEGER, true},
+                                       {"patch_size", "patch_size", INTEGER, true},
+                                       {"projection_dim", "hidden_size", INTEGER, true},
+                                       {"projector.scale_factor", "spatial_merge_size", INTEGER, false},
+                                       {"attention.layer_norm_epsilon", "rms_norm_eps", NUMBER, false}};
+  COPY_ALL(draft, keys);
+  set(draft, "embed_dim", json_integer(length_of(draft, ommai_gguf_find(draft->file, name), name, 0)));
+  set(draft, "post_norm", json_boolean(ommai_gguf_find(draft->file, "mm.post_norm.weight") != NULL));
 }
 
 /* ---- tokens ---- */
@@ -431,6 +494,22 @@ static const struct maker makers[] = {
      {{"image_token_id", "<|image_pad|>"}, {"video_token_id", "<|video_pad|>"}},
      {"<|im_end|>", "<|endoftext|>"}},
     {"kimi_vl", make_mla_text, make_moon_tower, {{"media_placeholder_token_id", "<|media_pad|>"}}, {"<|im_end|>", "[EOS]"}},
+    {"glm_ocr", make_sandwich_text, make_normed_tower, {{"image_token_id", "<|image|>"}}, {"<|endoftext|>", "<|user|>"}},
+    {"lighton_ocr",
+     make_grouped_text,
+     make_pixtral_tower,
+     {{"image_token_id", "<|image_pad|>"}},
+     {"<|im_end|>", "<|endoftext|>"}},
+    {"dots_ocr",
+     make_grouped_text,
+     make_trunk_tower,
+     {{"image_token_id", "<|imgpad|>"}},
+     {"<|endoftext|>", "<|endofassistant|>"}},
+    {"paddleocr_vl",
+     make_grouped_text,
+     make_siglip_tower,
+     {{"image_token_id", "<|IMAGE_PLACEHOLDER|>"}},
+     {"</s>", "<|end_of_sentence|>"}},
 };
 
 static const struct maker *find_maker(const char *model_type) {
@@ -462,7 +541,7 @@ static json_t *make_config(const struct ommai_gguf_files *files, const struct om
                            enum omma_status *status, struct omma_error *error) {
   const struct maker *maker = find_maker(architecture->model_type);
   json_t *root = json_object();
-  struct draft draft = {files->parts[0], architecture->name, root, root ? OMMA_OK : OMMA_ERROR_MEMORY, error};
+  struct draft draft = {files->parts[0], architecture->name, root, root, root ? OMMA_OK : OMMA_ERROR_MEMORY, error};
   set(&draft, "model_type", json_string(architecture->model_type));
   set(&draft, "dtype", json_string(stored_type(files)));
   set(&draft, "tie_word_embeddings", json_boolean(!ommai_gguf_files_find(files, "output.weight")));
@@ -488,16 +567,27 @@ static void limit_patches(struct draft *draft) {
   if (patch > 0 && pixels > 0) set(draft, "in_token_limit", json_integer(pixels / patch / patch));
 }
 
+/* The limit of an image's longer side, which `size` has instead of areas. */
+static void limit_edge(struct draft *draft, json_t *size) {
+  json_t *outer = draft->object;
+  draft->object = size;
+  copy(draft, &(const struct copied){"image_size", "longest_edge", INTEGER, false});
+  draft->object = outer;
+}
+
 /* A published document with the mmproj's values in its place. */
 static json_t *make_processor(const struct ommai_gguf_files *files, const char *published, bool images,
                               enum omma_status *status, struct omma_error *error) {
   json_t *root = json_loads(published, 0, NULL);
-  struct draft draft = {files->mmproj, "clip.vision", root, root ? OMMA_OK : OMMA_ERROR_MEMORY, error};
+  struct draft draft = {files->mmproj, "clip.vision", root, root, root ? OMMA_OK : OMMA_ERROR_MEMORY, error};
   static const struct copied limits[] = {{"image_min_pixels", "min_pixels", INTEGER, false},
                                          {"image_max_pixels", "max_pixels", INTEGER, false}};
   copy_numbers(&draft, "image_mean", "image_mean", 3, false);
   copy_numbers(&draft, "image_std", "image_std", 3, false);
-  if (images && json_object_get(root, "in_token_limit")) {
+  json_t *size = json_object_get(root, "size");
+  if (size && !json_object_get(size, "shortest_edge")) {
+    limit_edge(&draft, size);
+  } else if (images && json_object_get(root, "in_token_limit")) {
     limit_patches(&draft);
   } else if (images) {
     COPY_ALL(&draft, limits);
@@ -524,7 +614,7 @@ static json_t *make_generation(const struct ommai_gguf_files *files, const struc
                                            {"sampling.min_p", "min_p", NUMBER, false},
                                            {"sampling.penalty_repeat", "repetition_penalty", NUMBER, false}};
   json_t *root = json_object(), *stops = json_array();
-  struct draft draft = {files->parts[0], "tokenizer.ggml", root, root && stops ? OMMA_OK : OMMA_ERROR_MEMORY, error};
+  struct draft draft = {files->parts[0], "tokenizer.ggml", root, root, root && stops ? OMMA_OK : OMMA_ERROR_MEMORY, error};
   int64_t ids[2] = {-1, -1};
   int64_t eos = get_integer(&draft, "eos_token_id", false, -1), eot = get_integer(&draft, "eot_token_id", false, -1);
   if (draft.status == OMMA_OK) draft.status = find_tokens(draft.file, maker->stops, ids, 2, error);
@@ -544,7 +634,7 @@ static json_t *make_tokenizer_config(const struct ommai_gguf_files *files, enum 
   const struct ommai_gguf *file = files->parts[0];
   struct ommai_gguf_text text;
   json_t *root = json_object();
-  struct draft draft = {file, "", root, root ? OMMA_OK : OMMA_ERROR_MEMORY, error};
+  struct draft draft = {file, "", root, root, root ? OMMA_OK : OMMA_ERROR_MEMORY, error};
   if (draft.status == OMMA_OK && ommai_gguf_has(file, key)) {
     draft.status = ommai_gguf_string(file, key, true, &text, error);
     json_t *value = draft.status == OMMA_OK ? json_stringn(text.bytes, text.size) : NULL;

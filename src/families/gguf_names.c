@@ -7,7 +7,7 @@
 #include "base/allocator.h"
 #include "base/checked.h"
 #include "base/error.h"
-#include "families/gguf_delta.h"
+#include "families/gguf_views.h"
 
 #define PATCH "v.patch_embd.weight"
 #define SECOND_PATCH "v.patch_embd.weight.1"
@@ -24,13 +24,12 @@ struct keys_values {
 struct ommai_gguf_tensors {
   struct omma_allocator allocator;
   int64_t capacity, n;
-  struct ommai_tensor *tensors;        /* [capacity] */
-  struct ommai_gguf_rows *rows;        /* [capacity], of those that are QUANTISED */
-  struct ommai_stored_matrix *stored;  /* likewise */
-  struct keys_values *pairs;           /* [n_pairs] */
-  struct ommai_gguf_delta_view *views; /* [capacity], of gated delta nets */
-  struct ommai_gguf_delta delta;
-  char (*names)[NAME_SIZE]; /* [capacity] */
+  struct ommai_tensor *tensors;       /* [capacity] */
+  struct ommai_gguf_rows *rows;       /* [capacity], of those that are QUANTISED */
+  struct ommai_stored_matrix *stored; /* likewise */
+  struct keys_values *pairs;          /* [n_pairs] */
+  struct ommai_gguf_view *views;      /* [capacity], of those in another order */
+  char (*names)[NAME_SIZE];           /* [capacity] */
   int64_t pair_capacity, n_pairs;
   int64_t n_mergers, merger_layers[OMMAI_VISION_MAX_DEPTH];
   unsigned char *patch; /* the patch embedding, joined; NULL: it is in one piece */
@@ -83,6 +82,7 @@ static void write_name(char out[NAME_SIZE], const char *pattern, int64_t number,
 struct source {
   const struct ommai_gguf *file;
   const struct ommai_gguf_tensor *tensor;
+  const struct ommai_gguf_heads *heads; /* of the language model or of the tower */
 };
 
 static enum omma_status fail(const struct source *source, const char *what, struct omma_error *error) {
@@ -203,17 +203,17 @@ static enum omma_status add_keys_values(struct ommai_gguf_tensors *self, const s
   return OMMA_OK;
 }
 
-/* ---- gated delta nets ---- */
+/* ---- tensors in another order ---- */
 
 /* Values as the checkpoint has them, where the file has them otherwise. */
-static enum omma_status add_delta(struct ommai_gguf_tensors *self, const struct source *source, enum ommai_gguf_showing showing,
-                                  struct omma_error *error) {
+static enum omma_status add_view(struct ommai_gguf_tensors *self, const struct source *source, enum ommai_gguf_showing showing,
+                                 struct omma_error *error) {
   const struct ommai_gguf_tensor *from = source->tensor;
   int64_t at = self->n, shape[OMMAI_TENSOR_MAX_DIMS] = {from->shape[0], from->shape[1]};
   int n_dims = from->n_dims;
   bool changes;
-  if (n_dims > 2 || !ommai_gguf_delta_view_make(&self->delta, from, showing, &self->views[at], &changes)) {
-    return fail(source, "its shape does not go together with the keys ssm.*", error);
+  if (n_dims > 2 || !ommai_gguf_view_make(source->heads, from, showing, &self->views[at], &changes)) {
+    return fail(source, "its shape does not go together with the sizes of heads", error);
   }
   if (n_dims == 1 && from->format->plain == OMMAI_TENSOR_QUANTISED) return fail_vector(source, error);
   if (showing == OMMAI_GGUF_CONVOLUTION) {
@@ -223,7 +223,7 @@ static enum omma_status add_delta(struct ommai_gguf_tensors *self, const struct 
   }
   OMMAI_TRY(add(self, source, 0, n_dims, shape, error));
   if (!changes) return OMMA_OK;
-  self->stored[at] = ommai_gguf_delta_stored(&self->views[at]);
+  self->stored[at] = ommai_gguf_view_stored(&self->views[at]);
   self->tensors[at].type = OMMAI_TENSOR_QUANTISED;
   self->tensors[at].stored = &self->stored[at];
   return OMMA_OK;
@@ -285,15 +285,16 @@ static enum omma_status add_tensor(struct ommai_gguf_tensors *self, const struct
   write_name(shown, name->shown, number, 0, end);
   if (name->showing == OMMAI_GGUF_GRID) return add_grid(self, source, error);
   if (name->showing == OMMAI_GGUF_KEYS_VALUES) return add_keys_values(self, files, source, number, error);
-  if (name->showing >= OMMAI_GGUF_NORM) return add_delta(self, source, name->showing, error);
+  if (name->showing >= OMMAI_GGUF_NORM) return add_view(self, source, name->showing, error);
   if (second && strcmp(from->name, PATCH) == 0) return add_patches(self, source, second, error);
   return add(self, source, 0, from->n_dims, from->shape, error);
 }
 
 static enum omma_status add_file(struct ommai_gguf_tensors *self, const struct ommai_gguf_files *files,
-                                 const struct ommai_gguf *file, const struct ommai_gguf_name *names, struct omma_error *error) {
+                                 const struct ommai_gguf *file, const struct ommai_gguf_heads *heads,
+                                 const struct ommai_gguf_name *names, struct omma_error *error) {
   for (int64_t i = 0; i < ommai_gguf_count(file); i++) {
-    const struct source source = {file, ommai_gguf_at(file, i)};
+    const struct source source = {file, ommai_gguf_at(file, i), heads};
     OMMAI_TRY(add_tensor(self, files, &source, names, error));
   }
   return OMMA_OK;
@@ -332,6 +333,7 @@ enum omma_status ommai_gguf_tensors_create(const struct ommai_gguf_files *files,
                                            const struct ommai_gguf_name *tower, const struct omma_allocator *allocator,
                                            struct ommai_gguf_tensors **tensors, struct omma_error *error) {
   enum omma_status status;
+  struct ommai_gguf_heads heads, tower_heads;
   const char *path = ommai_gguf_path(files->parts[0]);
   struct ommai_gguf_tensors *self = ommai_allocate(allocator, 1, sizeof *self);
   if (!self) return ommai_fail_memory(error, path, sizeof *self);
@@ -339,12 +341,13 @@ enum omma_status ommai_gguf_tensors_create(const struct ommai_gguf_files *files,
   for (int64_t i = 0; i < files->n_parts; i++) OMMAI_TRY_GOTO(count_file(self, files->parts[i], error), failed);
   OMMAI_TRY_GOTO(count_file(self, files->mmproj, error), failed);
   OMMAI_TRY_GOTO(allocate_tables(self, path, error), failed);
-  OMMAI_TRY_GOTO(ommai_gguf_delta_read(files->parts[0], &self->delta, error), failed);
+  OMMAI_TRY_GOTO(ommai_gguf_heads_read(files->parts[0], &heads, error), failed);
+  OMMAI_TRY_GOTO(ommai_gguf_tower_heads_read(files->mmproj, &tower_heads, error), failed);
   self->n_mergers = ommai_gguf_merger_layers(files->mmproj, self->merger_layers);
   for (int64_t i = 0; i < files->n_parts; i++) {
-    OMMAI_TRY_GOTO(add_file(self, files, files->parts[i], text, error), failed);
+    OMMAI_TRY_GOTO(add_file(self, files, files->parts[i], &heads, text, error), failed);
   }
-  OMMAI_TRY_GOTO(add_file(self, files, files->mmproj, tower, error), failed);
+  OMMAI_TRY_GOTO(add_file(self, files, files->mmproj, &tower_heads, tower, error), failed);
   *tensors = self;
   return OMMA_OK;
 failed:

@@ -20,13 +20,16 @@ enum ommai_gguf_showing {
   /* blk.#.attn_k_b [heads, rank, keys] and attn_v_b [heads, values, rank]: one [heads * (keys +
    * values), rank] */
   OMMAI_GGUF_KEYS_VALUES,
-  /* of gated delta nets and their models (gguf_delta.h) */
+  /* in another order or with other values (gguf_views.h), of gated delta nets and their models */
   OMMAI_GGUF_NORM,
   OMMAI_GGUF_DECAYS,
   OMMAI_GGUF_QKV,
   OMMAI_GGUF_CONVOLUTION, /* [c, n] as [c, 1, n] */
   OMMAI_GGUF_VALUE_HEADS,
-  OMMAI_GGUF_VALUE_COLUMNS
+  OMMAI_GGUF_VALUE_COLUMNS,
+  /* of queries and keys: pairs that are rotated, side by side in the checkpoint; or in halves */
+  OMMAI_GGUF_PAIRED_ROWS,
+  OMMAI_GGUF_HALVED_ROWS
 };
 
 /* What stands before `.weight` or `.bias` in the file and in the checkpoint, or whole names; shown

@@ -1,7 +1,9 @@
 /* A tokenizer in lists: token_loader.h. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/allocator.h"
 #include "base/error.h"
 #include "text/token_loader.h"
 #include "text/tokenizer_document.h"
@@ -101,18 +103,64 @@ static enum omma_status load_merges(struct ommai_token_loader *loader, const str
   return OMMA_OK;
 }
 
+/* A token that is joined of others, and its score. */
+struct scored {
+  float score;
+  int32_t id;
+};
+
+static int compare_scores(const void *a, const void *b) {
+  const struct scored *left = a, *right = b;
+  if (left->score != right->score) return left->score > right->score ? -1 : 1;
+  return left->id < right->id ? -1 : 1;
+}
+
+static enum omma_status merge_sorted(struct ommai_token_loader *loader, const struct ommai_token_list *list,
+                                     struct scored *scored, int32_t *ids) {
+  int32_t n = 0;
+  for (size_t i = 0; i < list->n_tokens; i++) {
+    if (list->kinds[i] != OMMAI_LISTED_NORMAL) continue;
+    if (list->scores[i] != list->scores[i]) return fail_entry(loader, "scores", i, "expected a number");
+    scored[n++] = (struct scored){list->scores[i], (int32_t)i};
+  }
+  qsort(scored, (size_t)n, sizeof *scored, compare_scores);
+  for (int32_t i = 0; i < n; i++) ids[i] = scored[i].id;
+  return ommai_token_loader_merge_ranks(loader, ids, n);
+}
+
+static enum omma_status merge_scores(struct ommai_token_loader *loader, const struct ommai_token_list *list) {
+  const struct omma_allocator *allocator = loader->allocator;
+  struct scored *scored = ommai_allocate(allocator, list->n_tokens, sizeof *scored);
+  int32_t *ids = ommai_allocate(allocator, list->n_tokens, sizeof *ids);
+  enum omma_status status = scored && ids ? merge_sorted(loader, list, scored, ids)
+                                          : ommai_fail_memory(loader->error, "scores", list->n_tokens * sizeof *scored);
+  ommai_release(allocator, ids, list->n_tokens, sizeof *ids);
+  ommai_release(allocator, scored, list->n_tokens, sizeof *scored);
+  return status;
+}
+
+/* How text is cut, and how tokens are spelled. */
+static enum omma_status load_settings(struct ommai_token_loader *loader, const struct ommai_token_list *list) {
+  struct ommai_tokenizer *tokenizer = loader->tokenizer;
+  tokenizer->normalize = list->normalize;
+  tokenizer->whole_pieces = list->whole_pieces;
+  tokenizer->marked_spaces = list->scores != NULL;
+  if (list->scores) return OMMA_OK;
+  return list->ranks ? ommai_token_loader_split_ranks(loader)
+                     : ommai_splitter_create(list->pattern, strlen(list->pattern), &tokenizer->splitter, loader->error);
+}
+
 enum omma_status ommai_token_loader_load_list(struct ommai_token_loader *loader, const struct ommai_token_list *list) {
   struct counts counts = {0};
-  struct ommai_tokenizer *tokenizer = loader->tokenizer;
   snprintf(loader->path, sizeof loader->path, "%s", list->name);
   loader->vocabulary_name = "tokens";
   loader->merges_name = "merges";
-  tokenizer->normalize = list->normalize;
-  OMMAI_TRY(list->ranks ? ommai_token_loader_split_ranks(loader)
-                        : ommai_splitter_create(list->pattern, strlen(list->pattern), &tokenizer->splitter, loader->error));
+  OMMAI_TRY(load_settings(loader, list));
   OMMAI_TRY(count_tokens(loader, list, &counts));
   OMMAI_TRY(load_added(loader, list, counts.n_added));
   OMMAI_TRY(load_tokens(loader, list, &counts));
-  OMMAI_TRY(list->ranks ? ommai_token_loader_merge_ranks(loader, (int32_t)counts.n_normal) : load_merges(loader, list));
+  OMMAI_TRY(list->scores  ? merge_scores(loader, list)
+            : list->ranks ? ommai_token_loader_merge_ranks(loader, NULL, (int32_t)counts.n_normal)
+                          : load_merges(loader, list));
   return ommai_token_loader_find_bytes(loader);
 }

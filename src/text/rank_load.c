@@ -153,14 +153,16 @@ static enum omma_status add_tokens(struct ommai_token_loader *loader, struct ran
 }
 
 /* Adds (or, with bpe NULL, only counts) every way to cut each ranked token into two tokens. */
-static enum omma_status make_merges(struct ommai_token_loader *loader, int32_t n_ranks, struct ommai_bpe *bpe, size_t *count) {
+static enum omma_status make_merges(struct ommai_token_loader *loader, const int32_t *ids, int32_t n_ranks,
+                                    struct ommai_bpe *bpe, size_t *count) {
   const struct ommai_vocabulary *vocabulary = &loader->tokenizer->vocabulary;
   *count = 0;
   for (int32_t rank = 0; rank < n_ranks; rank++) {
-    const struct ommai_token *token = &vocabulary->tokens[rank];
+    int32_t id = ids ? ids[rank] : rank;
+    const struct ommai_token *token = &vocabulary->tokens[id];
     const char *bytes = vocabulary->bytes + token->offset;
     for (size_t cut = 1; cut < token->size; cut++) {
-      struct ommai_merge merge = {.rank = rank, .result = rank};
+      struct ommai_merge merge = {.rank = rank, .result = id};
       merge.left = ommai_vocabulary_find(vocabulary, bytes, cut);
       if (merge.left < 0) continue;
       merge.right = ommai_vocabulary_find(vocabulary, bytes + cut, token->size - cut);
@@ -177,12 +179,12 @@ static enum omma_status make_merges(struct ommai_token_loader *loader, int32_t n
                     *count, OMMAI_BPE_MAX_MERGES);
 }
 
-enum omma_status ommai_token_loader_merge_ranks(struct ommai_token_loader *loader, int32_t n_ranks) {
+enum omma_status ommai_token_loader_merge_ranks(struct ommai_token_loader *loader, const int32_t *ids, int32_t n) {
   struct ommai_bpe *bpe = &loader->tokenizer->bpe;
   size_t n_merges;
-  OMMAI_TRY(make_merges(loader, n_ranks, NULL, &n_merges));
+  OMMAI_TRY(make_merges(loader, ids, n, NULL, &n_merges));
   OMMAI_TRY(ommai_bpe_init(bpe, n_merges, loader->allocator, loader->error));
-  return make_merges(loader, n_ranks, bpe, &n_merges);
+  return make_merges(loader, ids, n, bpe, &n_merges);
 }
 
 static enum omma_status load_file(struct ommai_token_loader *loader, struct rank_file *file) {
@@ -195,7 +197,7 @@ static enum omma_status load_file(struct ommai_token_loader *loader, struct rank
                                   loader->allocator, loader->error));
   OMMAI_TRY(add_tokens(loader, file));
   OMMAI_TRY(ommai_token_loader_place_added(loader, false));
-  OMMAI_TRY(ommai_token_loader_merge_ranks(loader, n_ranks));
+  OMMAI_TRY(ommai_token_loader_merge_ranks(loader, NULL, n_ranks));
   return ommai_token_loader_find_bytes(loader);
 }
 

@@ -81,9 +81,9 @@ enum omma_status ommai_token_loader_load_list(struct ommai_token_loader *loader,
 /* Makes the splitter for vocabularies of ranks. Errors: as ommai_splitter_create. */
 enum omma_status ommai_token_loader_split_ranks(struct ommai_token_loader *loader);
 
-/* Makes the merges of a vocabulary whose ids 0 .. n_ranks - 1 are ranks. Errors: FORMAT, LIMIT,
- * MEMORY. */
-enum omma_status ommai_token_loader_merge_ranks(struct ommai_token_loader *loader, int32_t n_ranks);
+/* Makes the merges of a vocabulary whose tokens are joined in the order `ids` [n]; NULL: in that of
+ * the ids 0 .. n - 1. Errors: FORMAT, LIMIT, MEMORY. */
+enum omma_status ommai_token_loader_merge_ranks(struct ommai_token_loader *loader, const int32_t *ids, int32_t n);
 
 /* Loads the vocabulary from loader->path, lines of "base64-bytes rank" where the rank is the id,
  * and makes the merges from it. The 256 ids after the last rank are special tokens, named by

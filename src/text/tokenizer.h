@@ -39,7 +39,7 @@ struct ommai_listed_text {
   size_t size;
 };
 enum ommai_listed_kind {
-  OMMAI_LISTED_NORMAL,  /* bytes, spelled in the byte alphabet */
+  OMMAI_LISTED_NORMAL,  /* bytes, spelled in the byte alphabet, or as SentencePiece does */
   OMMAI_LISTED_SPECIAL, /* an added token, its text as it is: a marker */
   OMMAI_LISTED_ADDED,   /* an added token that is text */
   OMMAI_LISTED_UNUSED   /* a padding id */
@@ -54,8 +54,14 @@ struct ommai_token_list {
   size_t n_merges;
   const struct ommai_listed_text *merges;
   bool ranks;
+  /* [n_tokens], as SentencePiece has them, or NULL. With scores there are no merges, pattern and
+   * normalisation: the pair whose token has the highest score is joined first, where scores are
+   * equal that of the lower id; tokens have marked spaces and <0xHH> for bytes
+   * (marked_spaces.h). */
+  const float *scores;
   const char *pattern; /* cuts text into pieces; in the dialect of tokenizer.json */
   bool normalize;      /* to form C */
+  bool whole_pieces;   /* a piece that is a token is not made of others; not looked at with ranks */
 };
 
 /* Makes a tokenizer of the lists, which are not needed any more then. Errors: FORMAT, LIMIT (each

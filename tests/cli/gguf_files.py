@@ -20,9 +20,11 @@ import numpy as np
 Kind = gguf.GGMLQuantizationType
 NUMPY_TYPES = {"F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16}
 ARCHITECTURES = {"qwen2_vl": "qwen2vl", "qwen2_5_vl": "qwen2vl", "qwen3_vl": "qwen3vl", "qwen3_vl_moe": "qwen3vlmoe", "kimi_vl": "deepseek2",
-                 "qwen3_5": "qwen35", "qwen3_5_moe": "qwen35moe"}
+                 "qwen3_5": "qwen35", "qwen3_5_moe": "qwen35moe", "glm_ocr": "glm4", "lighton_ocr": "qwen3", "dots_ocr": "qwen2",
+                 "paddleocr_vl": "paddleocr"}
 PROJECTORS = {"qwen2_vl": "qwen2vl_merger", "qwen2_5_vl": "qwen2.5vl_merger", "qwen3_vl": "qwen3vl_merger", "qwen3_vl_moe": "qwen3vl_merger",
-              "kimi_vl": "kimivl", "qwen3_5": "qwen3vl_merger", "qwen3_5_moe": "qwen3vl_merger"}
+              "kimi_vl": "kimivl", "qwen3_5": "qwen3vl_merger", "qwen3_5_moe": "qwen3vl_merger", "glm_ocr": "glm4v", "lighton_ocr": "lightonocr",
+              "dots_ocr": "dots_ocr", "paddleocr_vl": "paddleocr"}
 
 
 def read_json(path: Path) -> dict:
@@ -140,7 +142,11 @@ class Writer:
 def text_keys(writer: Writer, root: dict, kimi: bool) -> None:
     file, text = writer.file, root.get("text_config", root)
     rope = text.get("rope_scaling") or text.get("rope_parameters") or {}
-    file.add_block_count(text["num_hidden_layers"])
+    # Counted, also where the checkpoint lacks them.
+    drafting = text.get("num_nextn_predict_layers", 0)
+    file.add_block_count(text["num_hidden_layers"] + drafting)
+    if drafting:
+        file.add_nextn_predict_layers(drafting)
     file.add_context_length(text["max_position_embeddings"])
     file.add_embedding_length(text["hidden_size"])
     if "shared_expert_intermediate_size" in text:
@@ -156,6 +162,8 @@ def text_keys(writer: Writer, root: dict, kimi: bool) -> None:
     if "head_dim" in text:
         file.add_key_length(text["head_dim"])
         file.add_value_length(text["head_dim"])
+    if root["model_type"] == "glm_ocr":
+        file.add_rope_dimension_count(head_dim(text))
     experts = text.get("n_routed_experts", text.get("num_experts", text.get("num_local_experts")))
     if experts:
         file.add_expert_count(experts)
@@ -165,6 +173,10 @@ def text_keys(writer: Writer, root: dict, kimi: bool) -> None:
         latent_keys(file, text)
     if "linear_num_key_heads" in text:
         delta_keys(file, text, rope)
+
+
+def head_dim(text: dict) -> int:
+    return text.get("head_dim", text["hidden_size"] // text["num_attention_heads"])
 
 
 def delta_keys(file: gguf.GGUFWriter, text: dict, rope: dict) -> None:
@@ -207,17 +219,45 @@ def looks_special(text: str) -> bool:
     return text.startswith("<|") and text.endswith("|>")
 
 
+def looks_like_byte(text: str) -> bool:
+    return len(text) == 6 and text.startswith("<0x")
+
+
+def piece_scores(document: dict, n_ids: int) -> list[float]:
+    """Of SentencePiece: the earlier a piece is made of two others, the higher is its score."""
+    vocab, made = document["model"]["vocab"], {}
+    for left, right in document["model"]["merges"]:
+        made.setdefault(left + right, -float(len(made)))
+    scores = [-1000.0] * n_ids
+    for text, i in vocab.items():
+        scores[i] = 0.0 if looks_like_byte(text) else made.get(text, -float(len(made)) - i)
+    return scores
+
+
+def complete_merges(source: Path, out: Path) -> Path:
+    """A copy of the checkpoint whose tokenizer.json has every pair of pieces that makes a piece, in
+    the order of scores: what transformers makes of SentencePiece's files."""
+    shutil.copytree(source, out)
+    document = read_json(source / "tokenizer.json")
+    vocab, scores = document["model"]["vocab"], piece_scores(document, 1 + max(document["model"]["vocab"].values()))
+    merges = [(text[:cut], text[cut:]) for text in sorted(vocab, key=lambda text: -scores[vocab[text]]) for cut in range(len(text) - 1, 0, -1)]
+    document["model"]["merges"] = [list(pair) for pair in merges if all(part in vocab for part in pair)]
+    (out / "tokenizer.json").write_text(json.dumps(document), encoding="utf-8")
+    return out
+
+
 def tokenizer_keys(writer: Writer, source: Path, n_ids: int) -> None:
     file, tokens, kinds = writer.file, [f"[PAD{i}]" for i in range(n_ids)], [gguf.TokenType.UNUSED] * n_ids
     config, document = read_json(source / "tokenizer_config.json"), read_json(source / "tokenizer.json")
     merges: list[str] = []
+    scored = document.get("model", {}).get("byte_fallback", False)
 
     def put(i: int, text: str, kind: gguf.TokenType) -> None:
         tokens[i], kinds[i] = text, kind
 
     if document:
         for text, i in document["model"]["vocab"].items():
-            put(i, text, gguf.TokenType.NORMAL)
+            put(i, text, gguf.TokenType.BYTE if scored and looks_like_byte(text) else gguf.TokenType.NORMAL)
         added = {entry["id"]: entry for entry in document["added_tokens"]}
         merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in document["model"]["merges"]]
     else:
@@ -232,11 +272,16 @@ def tokenizer_keys(writer: Writer, source: Path, n_ids: int) -> None:
     for i, entry in added.items():
         special = entry.get("special") or looks_special(entry["content"])
         put(i, entry["content"], gguf.TokenType.CONTROL if special else gguf.TokenType.USER_DEFINED)
-    file.add_tokenizer_model("gpt2")
-    file.add_tokenizer_pre("qwen35" if "\\p{M}" in json.dumps(document) else "qwen2" if document else "kimi-k2")
+    patterns = {"qwen35": "p{M}", "chatglm-bpe": "p{N}{1,3}", "qwen2": ""} if document else {"kimi-k2": ""}
+    pre = next(name for name, part in patterns.items() if part in json.dumps(document))
+    file.add_tokenizer_model("llama" if scored else "gpt2")
+    file.add_tokenizer_pre("default" if scored else pre)
     file.add_token_list(tokens)
     file.add_token_types(kinds)
-    file.add_token_merges(merges or ["a b"])
+    if scored:
+        file.add_token_scores(piece_scores(document, n_ids))
+    else:
+        file.add_token_merges(merges or ["a b"])
     eos = config.get("eos_token")
     if eos in tokens:
         file.add_eos_token_id(tokens.index(eos))
@@ -255,23 +300,35 @@ def vision_keys(writer: Writer, source: Path, root: dict) -> None:
     file.add_clip_projector_type(PROJECTORS[kind])
     file.add_vision_projection_dim(hidden)
     file.add_vision_patch_size(vision["patch_size"])
-    # The converter takes Qwen2-VL's hidden_size, the language model's width, for the
-    # feed-forward's.
+    # What the converter takes for the widths of the tower and of its feed-forward layers:
+    # Qwen2-VL's and dots.ocr's hidden_size is the language model's.
     file.add_vision_embedding_length(vision["embed_dim" if kind == "qwen2_vl" else "hidden_size"])
     file.add_vision_feed_forward_length(vision["hidden_size" if kind == "qwen2_vl" else "intermediate_size"])
     file.add_vision_block_count(vision.get("depth", vision.get("num_hidden_layers")))
     file.add_vision_head_count(vision.get("num_heads", vision.get("num_attention_heads")))
     file.add_vision_image_mean(processor["image_mean"])
     file.add_vision_image_std(processor["image_std"])
-    file.add_vision_attention_layernorm_eps(1e-6)
+    eps = vision.get("rms_norm_eps", 1e-6) if kind in ("glm_ocr", "dots_ocr") else 1e-5 if kind == "lighton_ocr" else 1e-6
+    file.add_vision_attention_layernorm_eps(eps)
     if kind == "kimi_vl":
         file.add_vision_use_gelu(True)
         file.add_vision_projector_scale_factor(vision["merge_kernel_size"][0])
         file.add_vision_max_pixels(processor["in_token_limit"] * vision["patch_size"] ** 2)
         return
     size = processor.get("size", {})
+    if kind == "lighton_ocr":
+        file.add_vision_use_silu(True)
+        file.add_vision_image_size(size["longest_edge"])
+        file.add_vision_spatial_merge_size(root["spatial_merge_size"])
+        return
     file.add_vision_min_pixels(processor.get("min_pixels", size.get("shortest_edge")))
     file.add_vision_max_pixels(processor.get("max_pixels", size.get("longest_edge")))
+    if kind == "dots_ocr":
+        file.add_vision_use_silu(True)
+        file.add_vision_projector_scale_factor(vision["spatial_merge_size"])
+        return
+    if kind in ("glm_ocr", "paddleocr_vl"):
+        return
     file.add_vision_spatial_merge_size(vision["spatial_merge_size"])
     if kind == "qwen2_5_vl":
         file.add_vision_use_silu(True)
@@ -310,9 +367,22 @@ def text_tensor(writer: Writer, names: gguf.TensorNameMap, name: str, values: np
     if "linear_attn" in name and not name.endswith("norm.weight"):
         delta_tensor(writer, shown, name.removesuffix("."), values, text)
         return
+    if text.get("model_type") == "glm_ocr_text" and name.endswith(("q_proj.weight", "k_proj.weight")):
+        rotated_tensor(writer, shown, values, head_dim(text), pairs=True)
+        return
     if "linear_num_key_heads" in text and name.endswith("norm.weight") and "linear_attn" not in name:
         values = values + np.float32(1)
     writer.tensor(shown, values, plain="norm" in stem or stem.endswith(("mlp.gate", "correction", "shared_expert_gate")))
+
+
+def rotated_tensor(writer: Writer, shown: str, values: np.ndarray, n_rows: int, pairs: bool) -> None:
+    """Of queries or keys: a head's rows that rotate together, side by side in the checkpoint, in
+    halves in the file; or, not pairs, the other way round."""
+    grid = (-1, n_rows // 2, 2) if pairs else (-1, 2, n_rows // 2)
+    order = np.arange(len(values)).reshape(grid).swapaxes(1, 2).ravel()
+    stored = values[order]
+    writer.tensor(shown, stored)
+    values[order] = stored
 
 
 def value_head_order(name: str, values: np.ndarray, text: dict) -> tuple[np.ndarray, int]:
@@ -354,7 +424,24 @@ def stack_experts(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: tensor for name, tensor in tensors.items() if name not in taken} | merged
 
 
-def vision_tensor(writer: Writer, names: gguf.TensorNameMap, name: str, values: np.ndarray, vision: dict, split: bool) -> None:
+# Where a tower's tensors are called otherwise than the converter's map of names has them.
+RENAMED = {"visual.vision_model": "model.vision_model", "projector.": "mlp_AR.", "vision_encoder.": "vision_tower.", "vision_projection.": "multi_modal_projector."}
+FEED_FORWARD = {"mlp.fc1": "mlp.gate_proj", "mlp.fc2": "mlp.down_proj", "mlp.fc3": "mlp.up_proj"}
+
+
+def tower_name(name: str, family: str) -> str:
+    """As the converter asks its map for it."""
+    if family in ("lighton_ocr", "paddleocr_vl"):
+        name = next((new + name[len(old) :] for old, new in RENAMED.items() if name.startswith(old)), name)
+    if family == "dots_ocr" and ".mlp." in name and ".blocks." in name:
+        name = name.replace("vision_tower.", "visual.")
+        return next(name.replace(old, new) for old, new in FEED_FORWARD.items() if old in name)
+    return name
+
+
+def vision_tensor(writer: Writer, names: gguf.TensorNameMap, name: str, values: np.ndarray, root: dict) -> None:
+    vision, family = root["vision_config"], root["model_type"]
+    name = tower_name(name, family)
     stem, end = name.rsplit(".", 1)
     if name.startswith("visual.deepstack_merger_list."):
         number, part = stem.split(".")[2:4]
@@ -366,20 +453,25 @@ def vision_tensor(writer: Writer, names: gguf.TensorNameMap, name: str, values: 
     elif stem == "visual.patch_embed.proj" and values.ndim == 5:
         writer.tensor("v.patch_embd.weight", values[:, :, 0], plain=True)
         writer.tensor("v.patch_embd.weight.1", values[:, :, 1], plain=True)
-    elif split and stem.endswith("qkv"):
+    elif stem.endswith("qkv") and family in ("qwen2_vl", "qwen2_5_vl", "kimi_vl"):
         third = values.shape[0] // 3
         for i, part in enumerate("qkv"):
-            vision_tensor(writer, names, f"{stem.replace('qkv', part)}.{end}", values[i * third : (i + 1) * third], vision, False)
+            vision_tensor(writer, names, f"{stem.replace('qkv', part)}.{end}", values[i * third : (i + 1) * third], root)
+    elif family == "lighton_ocr" and stem.endswith(("q_proj", "k_proj")):
+        rotated_tensor(writer, f"{names.get_name(stem)}.{end}", values, vision["hidden_size"] // vision["num_attention_heads"], pairs=False)
     else:
-        plain = "norm" in stem or "pos_emb" in stem or "patch_embed" in stem
+        plain = values.ndim == 4 or any(part in stem for part in ("norm", "pos_emb", "position_embedding", "patch_embed"))
         writer.tensor(f"{names.get_name(stem)}.{end}", values.reshape(-1, values.shape[-1]) if "pos_emb" in stem else values, plain)
+
+
+IN_TOWER = ("visual.", "vision_tower.", "vision_encoder.", "vision_projection.", "multi_modal", "mlp_AR.", "projector.")
 
 
 def convert(source: Path, out: Path, kind: str, plain_copy: Path | None = None) -> tuple[Path, Path]:
     """Writes OUT/model.gguf and OUT/mmproj.gguf with matrices of `kind`, and the directory that
     means the same to plain_copy."""
     root = read_json(source / "config.json")
-    text, vision, family = root.get("text_config", root), root["vision_config"], root["model_type"]
+    text, family = root.get("text_config", root), root["model_type"]
     tensors = {name: np.array(tensor, np.float32) for name, tensor in read_tensors(source).items()}
     out.mkdir(parents=True, exist_ok=True)
     model = Writer(out / "model.gguf", ARCHITECTURES[family], kind)
@@ -392,8 +484,8 @@ def convert(source: Path, out: Path, kind: str, plain_copy: Path | None = None) 
     tied = root.get("tie_word_embeddings", text.get("tie_word_embeddings", False))
     for name, values in stack_experts(tensors).items():
         short = name.removeprefix("language_model.").replace("model.language_model.", "model.").replace("model.visual.", "visual.")
-        if "visual." in short or "vision_tower." in short or "multi_modal" in short:
-            vision_tensor(mmproj, vision_names, short, values, vision, split=family in ("qwen2_vl", "qwen2_5_vl", "kimi_vl"))
+        if any(part in short for part in IN_TOWER):
+            vision_tensor(mmproj, vision_names, short.removeprefix("model."), values, root)
         elif short != "lm_head.weight" or not tied:
             text_tensor(model, text_names, short, values, text)
     model.close()
@@ -489,6 +581,28 @@ def widen_latent(source: Path, out: Path) -> Path:
             shape = (hidden, inner)
         values = random.standard_normal(shape, np.float32)
         tensors[name] = 1 + values / 10 if len(shape) == 1 and "norm" in name else values / np.sqrt(shape[-1], dtype=np.float32)
+    copy_directory(source, out, tensors)
+    (out / "config.json").write_text(json.dumps(root), encoding="utf-8")
+    return out
+
+
+def widen_pairs(source: Path, out: Path) -> Path:
+    """The untied test checkpoint of GLM-OCR with random weights whose rows in the language model
+    are whole blocks of 256 values."""
+    root, random = read_json(source / "config.json"), np.random.default_rng(13)
+    text = root["text_config"]
+    narrow, inner = text["hidden_size"], text["intermediate_size"]
+    text |= {"hidden_size": 256, "intermediate_size": 512, "num_attention_heads": 256 // text["head_dim"]}
+    root["vision_config"]["out_hidden_size"] = 256
+    shapes = {"q_proj.weight": [256, 256], "o_proj.weight": [256, 256]}
+    tensors = {}
+    for name, tensor in read_tensors(source).items():
+        merger = ".merger." in name
+        wide = {narrow: 256, inner: 512, 2 * inner: 1024, 3 * narrow: 3 * 256 if merger else 1024}
+        shape = [wide.get(size, size) for size in tensor.shape]
+        shape = next((shapes[end] for end in shapes if name.endswith(end)), shape)
+        values = random.standard_normal(shape, np.float32)
+        tensors[name] = 1 + values / 10 if len(shape) == 1 else values / np.sqrt(np.prod(shape[1:]), dtype=np.float32)
     copy_directory(source, out, tensors)
     (out / "config.json").write_text(json.dumps(root), encoding="utf-8")
     return out

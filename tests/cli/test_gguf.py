@@ -13,17 +13,21 @@ import numpy as np
 import pytest
 
 from conftest import GOLDEN
-from gguf_files import convert, copy_keys, finish, widen_blocks, widen_delta, widen_latent
+from gguf_files import complete_merges, convert, copy_keys, finish, widen_blocks, widen_delta, widen_latent, widen_pairs
 from omma_program import refused
 
 # Checkpoints of every architecture whose shapes the converter can say.
 CHECKPOINTS = ["qwen3_vl_tied", "qwen3_vl_wide", "qwen2_vl_untied", "qwen2_5_vl_untied", "qwen3_vl_moe", "kimi_vl", "qwen3_5_tied", "qwen3_5_untied",
-               "qwen3_5_moe"]
+               "qwen3_5_moe", "glm_ocr", "glm_ocr_saved", "lighton_ocr", "lighton_ocr_saved", "dots_ocr", "scored", "scored_saved"]
 QUANTISED = ["Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "MXFP4", "IQ4_NL", "F16", "BF16"]
-WIDER = {
+# Checkpoints that are made of others.
+MADE = {
+    "scored": lambda out: complete_merges(GOLDEN / "paddleocr_vl", out),
+    "scored_saved": lambda out: complete_merges(GOLDEN / "paddleocr_vl_saved", out),
     "wide_delta": lambda out: widen_delta(GOLDEN / "qwen3_5_untied", out),
     "wide_latent": lambda out: widen_latent(GOLDEN / "kimi_vl", out),
     "wide_blocks": lambda out: widen_blocks(GOLDEN / "qwen3_vl_tied", out),
+    "wide_pairs": lambda out: widen_pairs(GOLDEN / "glm_ocr", out),
     "wide_experts": lambda out: widen_blocks(GOLDEN / "qwen3_vl_moe", out),
 }
 TEXTS = ["Hello world", " a  b\n\n\tc ", "ना म\u0301 naïve café — 日本語 текст 12345 <|im_end|>x<|im_start|>", "e\u0301 \u00e9 don't I'LL", "🎉" * 3]
@@ -31,15 +35,15 @@ TEXTS = ["Hello world", " a  b\n\n\tc ", "ना म\u0301 naïve café — 日�
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """files(checkpoint, kind) -> the model's file, the mmproj's and a directory with the same
-    weights; made once."""
+    """files(checkpoint, kind) -> the model's file, the mmproj's, a directory with the same weights
+    and the checkpoint; made once."""
     made = {}
 
     def make(name, kind):
         if (name, kind) not in made:
             folder = tmp_path_factory.mktemp(f"{name}-{kind}")
-            source = WIDER[name](folder / "wide") if name in WIDER else GOLDEN / name
-            made[name, kind] = (*convert(source, folder, kind, folder / "plain"), folder / "plain")
+            source = MADE[name](folder / "source") if name in MADE else GOLDEN / name
+            made[name, kind] = (*convert(source, folder, kind, folder / "plain"), folder / "plain", source)
         return made[name, kind]
 
     return make
@@ -77,7 +81,7 @@ def given(made):
 @pytest.mark.parametrize("dtype", ["f32", "auto"])
 def test_same_answers_as_the_checkpoint(omma, files, tmp_path, images, name, dtype):
     made = files(name, "F32")
-    theirs = answers(omma, tmp_path, images, "--model", GOLDEN / name, "--dtype", dtype)
+    theirs = answers(omma, tmp_path, images, "--model", made[3], "--dtype", dtype)
     assert answers(omma, tmp_path, images, *given(made), "--dtype", dtype) == theirs
 
 
@@ -102,7 +106,7 @@ def test_integers_are_kept_as_they_are(omma, files, tmp_path, images, kind):
     assert bytes_kept[0] < bytes_kept[1]
 
 
-@pytest.mark.parametrize("name", ["qwen2_5_vl_untied", "wide_latent", "wide_delta"])
+@pytest.mark.parametrize("name", ["qwen2_5_vl_untied", "wide_latent", "wide_delta", "wide_pairs", "scored_saved"])
 def test_quantised_models_of_other_architectures(omma, files, tmp_path, images, name):
     made = files(name, "Q8_0")
     theirs = answers(omma, tmp_path, images, "--model", made[2], "--dtype", "f32")
@@ -111,7 +115,14 @@ def test_quantised_models_of_other_architectures(omma, files, tmp_path, images, 
     answers(omma, tmp_path, images, *given(made))
 
 
-@pytest.mark.parametrize("name, kind", [("wide_blocks", "Q4_K+Q6_K"), ("wide_experts", "Q4_K+Q6_K"), ("wide_experts", "Q5_K+IQ4_XS"), ("wide_delta", "Q4_K+Q6_K")])
+def test_rows_that_change_places_in_a_quantised_tower(omma, files, tmp_path, images):
+    made = files("lighton_ocr_saved", "Q8_0")
+    assert {"v.blk.0.attn_q.weight", "v.blk.0.attn_k.weight"} <= {tensor.name for tensor in gguf.GGUFReader(made[1]).tensors if tensor.tensor_type.name == "Q8_0"}
+    theirs = answers(omma, tmp_path, images, "--model", made[2], "--dtype", "f32")
+    assert answers(omma, tmp_path, images, *given(made), "--dtype", "f32") == theirs
+
+
+@pytest.mark.parametrize("name, kind", [("wide_blocks", "Q4_K+Q6_K"), ("wide_experts", "Q4_K+Q6_K"), ("wide_experts", "Q5_K+IQ4_XS"), ("wide_delta", "Q4_K+Q6_K"), ("wide_pairs", "Q4_K+Q6_K")])
 def test_blocks_of_256(omma, files, tmp_path, images, name, kind):
     """Two types in one file, as in Q4_K_M, experts too: exact in f32, near that and smaller as
     integers."""
@@ -128,11 +139,11 @@ def test_blocks_of_256(omma, files, tmp_path, images, name, kind):
     assert info["weight_bytes"] < plain["weight_bytes"]
 
 
-@pytest.mark.parametrize("name", ["qwen3_vl_tied", "kimi_vl", "qwen3_5_tied"])
+@pytest.mark.parametrize("name", ["qwen3_vl_tied", "kimi_vl", "qwen3_5_tied", "glm_ocr", "scored"])
 def test_same_tokens(omma, files, name):
     made = files(name, "F32")
     for text in TEXTS:
-        theirs = omma.json("tokenize", "--model", GOLDEN / name, "--text", text)
+        theirs = omma.json("tokenize", "--model", made[3], "--text", text)
         assert omma.json("tokenize", *given(made), "--text", text)["tokens"] == theirs["tokens"]
 
 
@@ -140,7 +151,7 @@ def test_same_tokens(omma, files, name):
 def test_same_model(omma, files, name):
     """What is printed of shapes, images, limits and sampling; a plan; a check of all tensors."""
     made = files(name, "F32")
-    ours, theirs = (omma.json("info", "--json", *words)["model"] for words in (given(made), ["--model", GOLDEN / name]))
+    ours, theirs = (omma.json("info", "--json", *words)["model"] for words in (given(made), ["--model", made[3]]))
     for facts in (ours, theirs):
         for key in ("directory", "kept_weights", "weight_bytes", "memory", "opened_seconds", "published_values"):
             facts.pop(key, None)
@@ -193,7 +204,7 @@ def test_a_model_in_parts(omma, files, tmp_path, images):
 
 
 def test_what_is_missing_is_said(omma, files, tmp_path):
-    model, mmproj, plain = files("qwen3_vl_tied", "F32")
+    model, mmproj, plain, _ = files("qwen3_vl_tied", "F32")
     kimi = files("kimi_vl", "F32")
     refused(omma("run", model, "Hello"), 1, model, "--mmproj FILE.gguf")
     refused(omma("run", mmproj, "Hello", "--mmproj", mmproj), 1, mmproj, "the language model to --model")
@@ -255,7 +266,8 @@ def test_halves_that_do(omma, files, tmp_path, name, changes):
 
 @pytest.mark.parametrize("key, value, message", [
     ("general.architecture", "llama", 'architecture "llama" with projector "qwen3vl_merger" is not supported; known: qwen2vl'),
-    ("tokenizer.ggml.model", "llama", '"tokenizer.ggml.model": "llama" is not supported; known: gpt2'),
+    ("tokenizer.ggml.model", "bert", '"tokenizer.ggml.model": "bert" is not supported; known: gpt2, llama'),
+    ("tokenizer.ggml.model", "llama", 'key "tokenizer.ggml.scores" is missing'),
     ("tokenizer.ggml.pre", "default", '"tokenizer.ggml.pre": "default" is not supported; known: qwen2, qwen35'),
     ("qwen3vl.block_count", None, 'key "qwen3vl.block_count" is missing'),
     ("qwen3vl.block_count", 4, 'tensor "model.layers.3.input_layernorm.weight" is missing'),
@@ -276,13 +288,31 @@ def test_wrong_keys(omma, files, tmp_path, key, value, message):
     ("qwen35.ssm.group_count", 3, "to be a multiple of"),
     ("qwen35.ssm.group_count", None, 'key "qwen35.ssm.group_count" is missing'),
     ("qwen35.ssm.inner_size", 35, 'key "qwen35.ssm.inner_size": expected a multiple of ssm.time_step_rank'),
-    ("qwen35.ssm.state_size", 100, "its shape does not go together with the keys ssm.*"),
+    ("qwen35.ssm.state_size", 100, "its shape does not go together with the sizes of heads"),
     ("qwen35.rope.dimension_count", None, 'key "qwen35.rope.dimension_count" is missing'),
 ])
 def test_wrong_keys_of_gated_delta_nets(omma, files, tmp_path, key, value, message):
     made = files("qwen3_5_untied", "F32")
     changed = rewrite(made[0], tmp_path / "changed.gguf", {key: value})
     refused(omma("run", changed, "Hello", "--mmproj", made[1]), 1, changed, message)
+
+
+@pytest.mark.parametrize("name, key, value, message", [
+    ("glm_ocr", "glm4.attention.key_length", 24, 'key "glm4.rope.dimension_count": expected all of a head'),
+    ("glm_ocr", "glm4.rope.dimension_count", 8, 'key "glm4.rope.dimension_count": expected all of a head'),
+    ("scored", "tokenizer.ggml.scores", [0.0, 1.0], "2 scores of 544 tokens"),
+    ("scored", "tokenizer.ggml.scores", [float("nan")] * 544, "expected a number"),
+    ("scored", "tokenizer.ggml.token_type", [7] * 544, "token 0 has type 7: expected 1 to 6"),
+])
+def test_wrong_keys_of_document_models(omma, files, tmp_path, name, key, value, message):
+    made = files(name, "F32")
+    changed = rewrite(made[0], tmp_path / "changed.gguf", {key: value})
+    refused(omma("run", changed, "Hello", "--mmproj", made[1]), 1, changed, message)
+
+
+def test_halves_of_other_architectures_are_refused(omma, files):
+    glm, lighton = files("glm_ocr", "F32"), files("lighton_ocr", "F32")
+    refused(omma("run", glm[0], "Hello", "--mmproj", lighton[1]), 1, '"glm4" with projector "lightonocr" is not supported')
 
 
 def test_layers_that_draft_are_not_counted(omma, files, tmp_path, images):

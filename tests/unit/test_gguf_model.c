@@ -14,8 +14,8 @@
 #include "support/test.h"
 
 static const struct omma_allocator *const memory = &ommai_default_allocator;
-static const char *const names[] = {"qwen3_vl_tied", "qwen2_5_vl_untied", "qwen3_vl_moe",
-                                    "kimi_vl",       "qwen2_vl_untied",   "qwen3_5_untied"};
+static const char *const names[] = {"qwen3_vl_tied",  "qwen2_5_vl_untied", "qwen3_vl_moe", "kimi_vl",  "qwen2_vl_untied",
+                                    "qwen3_5_untied", "glm_ocr",           "lighton_ocr",  "dots_ocr", "paddleocr_vl"};
 enum { N_NAMES = sizeof names / sizeof *names };
 
 /* The two files of each model, in one folder. */
@@ -116,7 +116,8 @@ static void chat_templates_are_those_of_the_checkpoints(void **state) {
     struct ommai_gguf_model *model = open_model(m);
     struct ommai_chat_choice choice;
     struct omma_error error;
-    static const char *const types[] = {"qwen3_vl", "qwen2_5_vl", "qwen3_vl_moe", "kimi_vl", "qwen2_vl", "qwen3_5"};
+    static const char *const types[] = {"qwen3_vl", "qwen2_5_vl", "qwen3_vl_moe", "kimi_vl",  "qwen2_vl",
+                                        "qwen3_5",  "glm_ocr",    "lighton_ocr",  "dots_ocr", "paddleocr_vl"};
     assert_ok(ommai_chat_template_read(ommai_gguf_model_documents(model), NULL, false, memory, ommai_family_find(types[m]),
                                        &choice, &error),
               &error);
@@ -193,7 +194,22 @@ static void names_are_those_of_the_checkpoints(void **state) {
                   {5, "model.layers.1.self_attn.q_norm.weight", 1, {4}},
                   {5, "model.layers.0.linear_attn.A_log", 1, {4}},
                   {5, "model.layers.0.linear_attn.conv1d.weight", 3, {76, 1, 3}},
-                  {5, "model.layers.2.linear_attn.out_proj.weight", 2, {40, 36}}};
+                  {5, "model.layers.2.linear_attn.out_proj.weight", 2, {40, 36}},
+                  {6, "model.layers.2.self_attn.q_proj.weight", 2, {64, 4}},
+                  {6, "model.layers.1.mlp.gate_up_proj.weight", 2, {4, 4}},
+                  {6, "model.layers.0.post_mlp_layernorm.weight", 1, {4}},
+                  {6, "model.visual.blocks.0.attn.k_norm.weight", 1, {4}},
+                  {6, "model.visual.downsample.weight", 4, {4, 4, 2, 2}},
+                  {7, "model.vision_encoder.transformer.layers.2.attention.k_proj.weight", 2, {40, 4}},
+                  {7, "model.vision_encoder.patch_conv.weight", 4, {4, 3, 4, 4}},
+                  {7, "model.vision_projection.patch_merger.merging_layer.weight", 2, {4, 4}},
+                  {8, "vision_tower.patch_embed.patchifier.norm.weight", 1, {4}},
+                  {8, "vision_tower.blocks.1.mlp.fc3.weight", 2, {4, 4}},
+                  {8, "vision_tower.post_trunk_norm.weight", 1, {4}},
+                  {8, "model.layers.0.self_attn.v_proj.bias", 1, {4}},
+                  {9, "visual.vision_model.embeddings.position_embedding.weight", 2, {64, 4}},
+                  {9, "visual.vision_model.encoder.layers.2.self_attn.out_proj.bias", 1, {4}},
+                  {9, "mlp_AR.linear_1.weight", 2, {4, 4}}};
   for (int m = 0; m < N_NAMES; m++) {
     struct ommai_gguf_model *model = open_model(m);
     struct ommai_checkpoint *checkpoint;
@@ -279,6 +295,34 @@ static void gated_delta_nets_are_put_back(void **state) {
   ommai_gguf_model_close(model);
 }
 
+/* Rows of a head that rotate together: side by side in one of checkpoint and file, in halves in the
+ * other. */
+static void expect_rotated(int m, const char *path, const char *shown, const char *stored, int64_t head_dim, bool pairs) {
+  struct ommai_gguf_model *model = open_model(m);
+  struct ommai_gguf *file;
+  struct ommai_checkpoint *checkpoint;
+  struct omma_error error;
+  assert_ok(ommai_gguf_model_checkpoint(model, &checkpoint, &error), &error);
+  assert_ok(ommai_gguf_open(path, memory, &file, &error), &error);
+  const struct ommai_tensor *rows = ommai_checkpoint_find(checkpoint, shown);
+  for (int64_t i = 0; i < rows->shape[0]; i++) {
+    int64_t at = i % head_dim, half = head_dim / 2;
+    int64_t from = i - at + (pairs ? at % 2 * half + at / 2 : at % half * 2 + at / half);
+    for (int64_t j = 0; j < 4; j++) expect_values(rows, i * 4 + j, ommai_gguf_find(file, stored), from * 4 + j);
+  }
+  ommai_gguf_close(file);
+  ommai_checkpoint_close(checkpoint);
+  ommai_gguf_model_close(model);
+}
+
+static void rotated_rows_are_put_back(void **state) {
+  (void)state;
+  expect_rotated(6, model_paths[6], "model.layers.1.self_attn.q_proj.weight", "blk.1.attn_q.weight", 16, true);
+  expect_rotated(6, model_paths[6], "model.layers.2.self_attn.k_proj.weight", "blk.2.attn_k.weight", 16, true);
+  expect_rotated(7, mmproj_paths[7], "model.vision_encoder.transformer.layers.1.attention.q_proj.weight",
+                 "v.blk.1.attn_q.weight", 20, false);
+}
+
 /* Of each head the keys' rows, which lie transposed, then the values' rows. */
 static void keys_and_values_are_joined(void **state) {
   (void)state;
@@ -340,11 +384,14 @@ static void wrong_files_are_named(void **state) {
   expect_refused("/nowhere/at/all", NULL, OMMA_ERROR_IO, "/nowhere/at/all");
 }
 
+/* With ranks, and with scores. */
+static int opened = 3;
+
 static enum omma_status open_with(const struct omma_allocator *allocator, struct omma_error *error) {
   struct ommai_gguf_model *model = NULL;
   struct ommai_checkpoint *checkpoint = NULL;
   struct ommai_tokenizer *tokenizer = NULL;
-  enum omma_status status = ommai_gguf_model_open(model_paths[3], mmproj_paths[3], allocator, &model, error);
+  enum omma_status status = ommai_gguf_model_open(model_paths[opened], mmproj_paths[opened], allocator, &model, error);
   if (status == OMMA_OK) status = ommai_gguf_model_checkpoint(model, &checkpoint, error);
   if (status == OMMA_OK) status = ommai_gguf_model_tokenizer(model, &tokenizer, error);
   ommai_tokenizer_destroy(tokenizer);
@@ -355,7 +402,7 @@ static enum omma_status open_with(const struct omma_allocator *allocator, struct
 
 static void every_allocation_may_fail(void **state) {
   (void)state;
-  test_fail_every_allocation(open_with, 1000);
+  for (opened = 3; opened <= 9; opened += 6) test_fail_every_allocation(open_with, 1000);
 }
 
 int main(void) {
@@ -366,6 +413,7 @@ int main(void) {
       cmocka_unit_test(names_are_those_of_the_checkpoints),
       cmocka_unit_test(patches_are_joined),
       cmocka_unit_test(gated_delta_nets_are_put_back),
+      cmocka_unit_test(rotated_rows_are_put_back),
       cmocka_unit_test(keys_and_values_are_joined),
       cmocka_unit_test(paths_are_distinguished),
       cmocka_unit_test(wrong_files_are_named),

@@ -1,4 +1,7 @@
 /* Tokenizers in lists: refusals by entry. Their ids are compared in test_gguf_model.c. */
+#include <math.h>
+#include <stdio.h>
+
 #include "base/allocator.h"
 #include "support/test.h"
 #include "text/tokenizer.h"
@@ -88,6 +91,69 @@ static void makes_tokens(void **state) {
   expect_ids(&lists, true, "abcab", (const int32_t[]){257, 256}, 2);
 }
 
+/* Where text is joined by scores: <0xHH> for every byte, the mark, letters. */
+static enum omma_status make_scored(const float *scores, struct ommai_tokenizer **tokenizer, struct omma_error *error) {
+  static char bytes[256][8];
+  static struct lists lists;
+  static const char *const pieces[] = {"\xE2\x96\x81",
+                                       "a",
+                                       "b",
+                                       "c",
+                                       "ab",
+                                       "bc",
+                                       "abc",
+                                       "\xE2\x96\x81"
+                                       "a"};
+  lists = (struct lists){.n_tokens = 0};
+  for (int byte = 0; byte < 256; byte++) {
+    snprintf(bytes[byte], sizeof bytes[byte], "<0x%02X>", byte);
+    add(&lists, bytes[byte], OMMAI_LISTED_NORMAL);
+  }
+  for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) add(&lists, pieces[i], OMMAI_LISTED_NORMAL);
+  add(&lists, "</s>", OMMAI_LISTED_SPECIAL);
+  const struct ommai_token_list list = {
+      .name = "list", .n_tokens = lists.n_tokens, .tokens = lists.tokens, .kinds = lists.kinds, .scores = scores};
+  *tokenizer = NULL;
+  return ommai_tokenizer_make(&list, &ommai_default_allocator, tokenizer, error);
+}
+
+static void the_highest_score_is_joined_first(void **state) {
+  (void)state;
+  enum { MARK = 256, A, B, C, AB, BC, ABC, MARK_A, END };
+  static float scores[MAX_ENTRIES];
+  struct ommai_tokenizer *tokenizer;
+  struct omma_error error;
+  int32_t ids[16];
+  size_t count;
+  static const struct {
+    float ab, bc, abc;
+    const char *text;
+    size_t n;
+    int32_t ids[5];
+  } cases[] = {{-1, -2, -3, "abc", 1, {ABC}},
+               {-1, -2, -3, " abc", 2, {MARK, ABC}},
+               {-2, -1, -9, "abcab", 2, {ABC, AB}},
+               {-2, -2, -9, "abc", 1, {ABC}},
+               {-5, -6, -9, " ab</s>", 3, {MARK_A, B, END}},
+               {-1,
+                -2,
+                -3,
+                "\xC3\xA9"
+                "c",
+                3,
+                {0xC3, 0xA9, C}}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    scores[AB] = cases[i].ab, scores[BC] = cases[i].bc, scores[ABC] = cases[i].abc, scores[MARK_A] = -4;
+    assert_ok(make_scored(scores, &tokenizer, &error), &error);
+    assert_ok(ommai_tokenizer_encode(tokenizer, cases[i].text, strlen(cases[i].text), true, ids, 16, &count, &error), &error);
+    assert_int_equal(count, cases[i].n);
+    assert_memory_equal(ids, cases[i].ids, count * sizeof *ids);
+    ommai_tokenizer_destroy(tokenizer);
+  }
+  scores[AB] = NAN;
+  assert_fails(make_scored(scores, &tokenizer, &error), OMMA_ERROR_FORMAT, "list: scores[260]: expected a number", &error);
+}
+
 static void wrong_entries_are_named(void **state) {
   (void)state;
   static struct lists lists;
@@ -125,6 +191,7 @@ static void wrong_lists_are_named(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(makes_tokens),
+      cmocka_unit_test(the_highest_score_is_joined_first),
       cmocka_unit_test(wrong_entries_are_named),
       cmocka_unit_test(wrong_lists_are_named),
   };
