@@ -65,7 +65,7 @@ struct ommai_option {
   char letter;      /* short form, or 0 */
   enum ommai_option_type type;
   enum ommai_option_member member;
-  const char *member_name;          /* as written in C; errors have what stands after its last dot */
+  const char *member_name;          /* as in C; errors have what stands after the last dot */
   size_t offset;                    /* of the member */
   const char *value;                /* what the help calls the value */
   const char *help;                 /* lower case, no full stop */

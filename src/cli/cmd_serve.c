@@ -288,6 +288,7 @@ const struct ommai_command ommai_command_serve = {
                  "omma serve models/my-model -q int8 --kv-cache-bytes 4G --max-num-seqs 16",
                  "omma serve models/my-model --host 0.0.0.0 --api-key-file keys.txt"},
     .groups = {&options,
+               &ommai_config_options,
                &ommai_model_options,
                &ommai_weight_options,
                &ommai_engine_options,

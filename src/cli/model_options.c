@@ -52,6 +52,12 @@ static const struct ommai_option machine_table[] = {
                  .initial = "info"),
 };
 
+static const struct ommai_option config_table[] = {
+    OMMAI_STRING("config", config, "FILE.yaml",
+                 "YAML file with options by their names, such as max-model-len: 8192; lists and mappings stand for several "
+                 "values and for JSON; the command line wins"),
+};
+
 static const struct ommai_option output_table[] = {
     OMMAI_FLAG("json", json, "print one JSON object"),
 };
@@ -114,6 +120,7 @@ static const struct ommai_option template_table[] = {
 };
 
 const struct ommai_option_group ommai_machine_options = OMMAI_OPTION_GROUP("Machine", machine_table);
+const struct ommai_option_group ommai_config_options = OMMAI_OPTION_GROUP("Configuration", config_table);
 const struct ommai_option_group ommai_output_options = OMMAI_OPTION_GROUP("Output", output_table);
 const struct ommai_option_group ommai_model_options = OMMAI_OPTION_GROUP("Model", model_table);
 const struct ommai_option_group ommai_weight_options = OMMAI_OPTION_GROUP("Weights", weight_table);

@@ -13,6 +13,7 @@ struct ommai_common {
   bool verbose;
   int log_level; /* index into ommai_log_levels */
   bool json;
+  const char *config; /* a file, which has been read */
   const char *model, *mmproj;
   int dtype, vision_dtype, kv_cache_dtype, quantization;
   int64_t max_model_len;
@@ -33,6 +34,7 @@ struct ommai_common {
 };
 
 extern const struct ommai_option_group ommai_machine_options; /* threads, isa, verbose, log_level */
+extern const struct ommai_option_group ommai_config_options;  /* config */
 extern const struct ommai_option_group ommai_output_options;  /* json */
 extern const struct ommai_option_group ommai_model_options;   /* model, mmproj */
 /* dtype, vision_dtype, kv_cache_dtype, quantization */

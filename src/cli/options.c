@@ -9,6 +9,7 @@
 
 #include "base/allocator.h"
 #include "base/checked.h"
+#include "cli/config_file.h"
 #include "cli/diagnostics.h"
 #include "cli/nearest.h"
 #include "cli/option_hints.h"
@@ -79,7 +80,7 @@ static const struct ommai_option *find_letter(const struct ommai_command *comman
 
 /* The nearest of all names to word[size] as the user wrote it, and whether the --no- form of that
  * option is meant. */
-static const char *nearest_option(const struct ommai_command *command, const char *word, size_t size, bool *negated) {
+const char *ommai_option_nearest(const struct ommai_command *command, const char *word, size_t size, bool *negated) {
   char dashed[OMMAI_NEAREST_MAX_NAME + 1];
   if (size == 0 || size >= sizeof dashed) return NULL;
   for (size_t i = 0; i < size; i++) dashed[i] = word[i] == '_' ? '-' : word[i];
@@ -114,7 +115,7 @@ static bool say_hint(const struct ommai_command *command, const char *word, size
 static enum ommai_parsed unknown_option(const struct ommai_command *command, const char *word, size_t size) {
   bool negated, is_long = word[1] == '-';
   if (say_hint(command, word, size)) return OMMAI_PARSED_WRONG;
-  const char *nearest = is_long ? nearest_option(command, word + 2, size - 2, &negated) : NULL;
+  const char *nearest = is_long ? ommai_option_nearest(command, word + 2, size - 2, &negated) : NULL;
   if (nearest) {
     ommai_usage_error("%s: %.*s: unknown option, did you mean --%s%s? (`omma %s --help` lists all)", command->name, (int)size,
                       word, negated ? "no-" : "", nearest, command->name);
@@ -231,11 +232,21 @@ static enum ommai_parsed check_arguments(const struct ommai_command *command, co
   return OMMAI_PARSED;
 }
 
+static void note_given(const struct ommai_command *command, const struct ommai_option *option, const void *values,
+                       struct ommai_given *given) {
+  const void *member = (const char *)ommai_option_values(command, option, values) + option->offset;
+  for (size_t i = 0; i < given->n; i++) {
+    if (given->members[i] == member) return;
+  }
+  if (given->n < sizeof given->members / sizeof *given->members) given->members[given->n++] = member;
+}
+
 /* Takes --no-NAME of a flag that has it. */
-static bool take_negated(const struct ommai_command *command, const char *word, void *values) {
+static bool take_negated(const struct ommai_command *command, const char *word, void *values, struct ommai_given *given) {
   if (strlen(word) < 5 || !ommai_option_spelled(word + 2, 3, "no-")) return false;
   const struct ommai_option *option = ommai_option_find(command, word + 5, strlen(word + 5));
   if (!option || !option->negatable) return false;
+  note_given(command, option, values, given);
   return ommai_option_set(command, option, "false", values);
 }
 
@@ -245,8 +256,7 @@ static bool is_own(const struct ommai_command *command, const char *word) {
   return word[1] == '-' && ommai_option_find(command, word + 2, strcspn(word + 2, "="));
 }
 
-/* Options of related programs, from the command's lists. */
-static enum ommai_foreign_outcome pass_foreign(const struct ommai_command *command, int argc, char **argv, int *index) {
+enum ommai_foreign_outcome ommai_option_pass_foreign(const struct ommai_command *command, int argc, char **argv, int *index) {
   struct ommai_foreign_options foreign = {command->name, command->ignored_of, command->ignored};
   enum ommai_foreign_outcome outcome = ommai_foreign_option_pass(&foreign, argc, argv, index);
   foreign.options = command->also_ignored;
@@ -254,17 +264,29 @@ static enum ommai_foreign_outcome pass_foreign(const struct ommai_command *comma
   return outcome;
 }
 
+bool ommai_option_is_foreign(const struct ommai_command *command, const char *name) {
+  for (int list = 0; list < 2; list++) {
+    const struct ommai_foreign_option *option = list ? command->also_ignored : command->ignored;
+    for (; option && option->name; option++) {
+      if (ommai_option_spelled(name, strlen(name), option->name)) return true;
+    }
+  }
+  return false;
+}
+
 /* Takes the option at argv[*index] with its values, of which *index is the last then. */
-static enum ommai_parsed take_option(const struct ommai_command *command, int argc, char **argv, int *index, void *values) {
+static enum ommai_parsed take_option(const struct ommai_command *command, int argc, char **argv, int *index, void *values,
+                                     struct ommai_given *given) {
   const struct ommai_option *option;
   const char *value;
   int at = *index;
-  if (take_negated(command, argv[*index], values)) return OMMAI_PARSED;
+  if (take_negated(command, argv[*index], values, given)) return OMMAI_PARSED;
   enum ommai_foreign_outcome outcome = OMMAI_FOREIGN_UNKNOWN;
-  if (!is_own(command, argv[at])) outcome = pass_foreign(command, argc, argv, index);
+  if (!is_own(command, argv[at])) outcome = ommai_option_pass_foreign(command, argc, argv, index);
   if (outcome != OMMAI_FOREIGN_UNKNOWN) return outcome == OMMAI_FOREIGN_PASSED ? OMMAI_PARSED : OMMAI_PARSED_WRONG;
   enum ommai_parsed parsed = read_option(command, argc, argv, index, &option, &value);
   if (parsed == OMMAI_PARSED) parsed = set_option(command, option, value, values);
+  if (parsed == OMMAI_PARSED) note_given(command, option, values, given);
   bool takes_more = parsed == OMMAI_PARSED && option->type == OMMAI_OPTION_WORDS && *index > at;
   while (takes_more && parsed == OMMAI_PARSED && *index + 1 < argc && takes_word(option, argv[*index + 1])) {
     parsed = set_option(command, option, argv[++*index], values);
@@ -277,9 +299,24 @@ static bool add_argument(struct ommai_strings *arguments, const char *word) {
   return ommai_option_read(&list, word, arguments, NULL) == OMMA_OK;
 }
 
+/* The settings of --config, whose strings the values point to. */
+static json_t *config;
+
+/* Takes the file of --config, where the command has that option and it was given. The command line
+ * wins, and a word that names the model is of it. */
+static enum ommai_parsed take_file(const struct ommai_command *command, const struct ommai_strings *arguments,
+                                   struct ommai_given *given, void *values) {
+  const struct ommai_option *option = ommai_option_find(command, "config", 6), *model = ommai_option_find(command, "model", 5);
+  if (!option) return OMMAI_PARSED;
+  const char *path = *(const char **)((char *)ommai_option_values(command, option, values) + option->offset);
+  if (arguments->count && command->max_arguments == 1 && model) note_given(command, model, values, given);
+  return !path || ommai_config_file_take(command, path, given, values, &config) ? OMMAI_PARSED : OMMAI_PARSED_WRONG;
+}
+
 enum ommai_parsed ommai_options_parse(const struct ommai_command *command, int argc, char **argv, int first, void *values,
                                       struct ommai_strings *arguments) {
   enum ommai_parsed parsed = OMMAI_PARSED;
+  struct ommai_given given = {.n = 0};
   bool options_end = false;
   if (command->begin) command->begin(values);
   set_defaults(command, values);
@@ -292,13 +329,14 @@ enum ommai_parsed ommai_options_parse(const struct ommai_command *command, int a
     } else if (!options_end && (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0)) {
       return OMMAI_PARSED_VERSION;
     } else if (!options_end && word[0] == '-' && word[1]) {
-      parsed = take_option(command, argc, argv, &i, values);
+      parsed = take_option(command, argc, argv, &i, values, &given);
     } else if (!add_argument(arguments, word)) {
       ommai_failed("%s: out of memory for the arguments", command->name);
       return OMMAI_PARSED_WRONG;
     }
   }
-  return parsed == OMMAI_PARSED ? check_arguments(command, arguments) : parsed;
+  if (parsed == OMMAI_PARSED) parsed = check_arguments(command, arguments);
+  return parsed == OMMAI_PARSED ? take_file(command, arguments, &given, values) : parsed;
 }
 
 void ommai_options_release(const struct ommai_command *command, void *values, struct ommai_strings *arguments) {
@@ -308,4 +346,6 @@ void ommai_options_release(const struct ommai_command *command, void *values, st
     if (is_list) ommai_strings_release((struct ommai_strings *)((char *)filled + c.option->offset));
   }
   ommai_strings_release(arguments);
+  json_decref(config);
+  config = NULL;
 }

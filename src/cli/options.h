@@ -21,7 +21,7 @@ struct ommai_option_group {
 #define OMMAI_OPTION_GROUP(called, table) \
   { .title = called, .options = table, .n_options = sizeof(table) / sizeof *(table) }
 
-#define OMMAI_MAX_OPTION_GROUPS 20
+#define OMMAI_MAX_OPTION_GROUPS 24
 #define OMMAI_MAX_EXAMPLES 3
 
 struct ommai_command {
@@ -64,6 +64,21 @@ const struct ommai_option *ommai_option_find_elsewhere(const struct ommai_comman
 
 /* The option that the library's errors call name[size]; NULL: there is none. */
 const struct ommai_option *ommai_option_of_error(const struct ommai_command *command, const char *name, size_t size);
+
+/* What a command line has set: the members. */
+struct ommai_given {
+  const void *members[256];
+  size_t n;
+};
+
+/* The nearest of all names to word[size], without dashes in front, and whether the --no- form of
+ * that option is meant; NULL where none is near. */
+const char *ommai_option_nearest(const struct ommai_command *command, const char *word, size_t size, bool *negated);
+
+/* As ommai_foreign_option_pass, with the command's lists. */
+enum ommai_foreign_outcome ommai_option_pass_foreign(const struct ommai_command *command, int argc, char **argv, int *index);
+/* Whether the name, without dashes, is in them. */
+bool ommai_option_is_foreign(const struct ommai_command *command, const char *name);
 
 /* The struct that the option fills, in the command's struct of values. */
 void *ommai_option_values(const struct ommai_command *command, const struct ommai_option *option, const void *values);

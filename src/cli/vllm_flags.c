@@ -239,7 +239,6 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"data-parallel-rank", VALUE, "dpn", ONE, "0"},
     {"data-parallel-start-rank", VALUE, "dpr", ONE, "0"},
     {"data-parallel-size-local", VALUE, "dpl", ONE, "1"},
-    {"config", VALUE, NULL, "write its options into the command line", NULL},
     {"grpc", SWITCH, NULL, "this server speaks HTTP", NULL},
     {"lora-modules", WORDS, NULL, LORA, NULL},
     {"enable-lora", SWITCH, NULL, LORA, NULL},
