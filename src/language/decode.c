@@ -13,7 +13,9 @@
 #include "language/feed_forward.h"
 #include "language/mixer.h"
 
-enum { PREPARE_ALONE = 16 * 1024 }; /* inputs that are prepared sooner than a team has begun */
+/* Values of a step's rows that are brought to 8 bits, and that are normed or added up, sooner than
+ * a team has begun. */
+enum { PREPARE_ALONE = 16 * 1024, NORM_ALONE = 64 * 1024 };
 
 struct step {
   const struct ommai_decoder *decoder;
@@ -92,68 +94,99 @@ size_t ommai_decode_workspace_size(const struct ommai_decoder *decoder, int64_t 
   return arena.failed ? 0 : arena.used;
 }
 
+/* A phase of a step's rows, each of n values: on the team where that is worth it. */
+static void each_row(const struct step *step, int64_t n, int64_t alone, omma_task task, void *context) {
+  bool shared = step->n_rows > 1 && step->n_rows * n >= alone;
+  ommai_team_run(shared ? step->team : NULL, step->n_rows, task, context);
+}
+
+static void norm_row(const struct step *step, int64_t row, const float *weight, void *out, enum omma_dtype type) {
+  const struct ommai_decoder *decoder = step->decoder;
+  int64_t hidden = decoder->config.hidden_size;
+  decoder->ops->rms_norm(step->residual + row * hidden, weight, decoder->config.norm_eps, hidden,
+                         ommai_element(out, row * hidden, type), type);
+}
+
+static const float *shared_scales(const struct step *step, int64_t row) {
+  return step->routing.shared ? step->routing.shared + row : NULL;
+}
+
+/* act(gate) * up of one row. */
+static void gate_row(const struct step *step, int64_t layer, int64_t row) {
+  int64_t intermediate = ommai_decoder_dense_size(&step->decoder->config, layer);
+  ommai_feed_forward_gate(step->decoder, step->projected + row * 2 * intermediate, 1, intermediate, shared_scales(step, row),
+                          ommai_element(step->gated, row * intermediate, step->decoder->dtype));
+}
+
 /* One linear layer over a few rows, its columns shared out in panels. */
 struct gemv {
+  const struct step *step;
   const struct ommai_linear *linear;
+  const float *norm; /* of the residual, which gives x; NULL: x is there, or */
+  bool gates;        /* comes from what gate and up of `layer` have left */
+  int64_t layer;
   struct ommai_linear_rows rows;
   float *y;
-  int64_t y_stride, n_rows, panels_per_task;
+  int64_t y_stride, panels_per_task;
   bool accumulate;
+  int64_t half; /* gate and up: the panels of each */
 };
 
 static void prepare_row_task(void *context, int64_t row, int worker) {
   (void)worker;
   const struct gemv *call = context;
+  if (call->norm) norm_row(call->step, row, call->norm, call->step->normed, call->step->decoder->dtype);
+  if (call->gates) gate_row(call->step, call->layer, row);
   ommai_linear_prepare_rows(call->linear, &call->rows, row, 1);
+}
+
+static void panels(const struct gemv *call, int64_t first, int64_t count) {
+  ommai_linear_few_prepared_rows(call->linear, &call->rows, 0, call->step->n_rows, call->y, call->y_stride, call->accumulate,
+                                 first, count);
 }
 
 static void gemv_task(void *context, int64_t task, int worker) {
   (void)worker;
   const struct gemv *call = context;
   int64_t first = task * call->panels_per_task;
-  int64_t count = ommai_min_i64(call->panels_per_task, ommai_linear_n_panels(call->linear) - first);
-  ommai_linear_few_prepared_rows(call->linear, &call->rows, 0, call->n_rows, call->y, call->y_stride, call->accumulate, first,
-                                 count);
+  panels(call, first, ommai_min_i64(call->panels_per_task, ommai_linear_n_panels(call->linear) - first));
 }
 
-static void gemv(const struct step *step, const struct ommai_linear *linear, const void *x, float *y, bool accumulate) {
-  int64_t n_in = ommai_linear_n_in(linear), n_rows = step->n_rows;
-  struct gemv call = {.linear = linear,
-                      .rows = ommai_linear_rows_place(linear, x, n_in, n_rows, step->prepared),
-                      .y = y,
-                      .y_stride = ommai_linear_n_out(linear),
-                      .n_rows = n_rows,
-                      .panels_per_task = ommai_linear_task_panels(linear),
-                      .accumulate = accumulate};
-  if (n_rows == 1 || n_rows * n_in < PREPARE_ALONE) {
-    ommai_linear_prepare_rows(linear, &call.rows, 0, n_rows);
-  } else if (ommai_linear_prepares_rows(linear)) {
-    ommai_team_run(step->team, n_rows, prepare_row_task, &call);
+/* Makes x, as the layer reads it, of what `call` says of it. */
+static void begin_gemv(struct gemv *call, const void *x) {
+  const struct step *step = call->step;
+  int64_t n_in = ommai_linear_n_in(call->linear);
+  call->rows = ommai_linear_rows_place(call->linear, x, n_in, step->n_rows, step->prepared);
+  call->y_stride = ommai_linear_n_out(call->linear);
+  call->panels_per_task = ommai_linear_task_panels(call->linear);
+  bool prepares = ommai_linear_prepares_rows(call->linear);
+  if (call->norm || call->gates || prepares) {
+    each_row(step, n_in, prepares || call->gates ? PREPARE_ALONE : NORM_ALONE, prepare_row_task, call);
   }
-  ommai_team_run_streams(step->team, ommai_div_up(ommai_linear_n_panels(linear), call.panels_per_task), gemv_task, &call);
 }
 
-/* residual += layer(x), through `norm` where there is one. What was projected before is
- * overwritten. */
-static void add_branch(const struct step *step, const struct ommai_linear *linear, const void *x, const float *norm) {
+static void run_gemv(struct gemv *call, const void *x) {
+  begin_gemv(call, x);
+  ommai_team_run_streams(call->step->team, ommai_div_up(ommai_linear_n_panels(call->linear), call->panels_per_task), gemv_task,
+                         call);
+}
+
+/* y = layer(x), x from the residual through `norm` where there is one. */
+static void gemv(const struct step *step, const struct ommai_linear *linear, const float *norm, const void *x, float *y) {
+  struct gemv call = {.step = step, .linear = linear, .norm = norm, .y = y};
+  run_gemv(&call, x);
+}
+
+/* residual += the layer of `call` over x, through `norm` where there is one. What was projected
+ * before is overwritten. */
+static void add_branch(struct gemv *call, const void *x, const float *norm) {
+  const struct step *step = call->step;
   int64_t hidden = step->decoder->config.hidden_size;
-  gemv(step, linear, x, norm ? step->projected : step->residual, !norm);
+  call->y = norm ? step->projected : step->residual;
+  call->accumulate = !norm;
+  run_gemv(call, x);
   for (int64_t row = 0; norm && row < step->n_rows; row++) {
     ommai_decoder_add_normed(step->decoder, norm, step->projected + row * hidden, step->residual + row * hidden);
-  }
-}
-
-/* Runs the rows' share of a phase: on the team where there are several. */
-static void each_row(const struct step *step, omma_task task, void *context) {
-  ommai_team_run(step->n_rows > 1 ? step->team : NULL, step->n_rows, task, context);
-}
-
-static void norm_rows(const struct step *step, const float *weight, void *out, enum omma_dtype type) {
-  const struct ommai_decoder *decoder = step->decoder;
-  int64_t hidden = decoder->config.hidden_size;
-  for (int64_t row = 0; row < step->n_rows; row++) {
-    decoder->ops->rms_norm(step->residual + row * hidden, weight, decoder->config.norm_eps, hidden,
-                           ommai_element(out, row * hidden, type), type);
   }
 }
 
@@ -184,58 +217,94 @@ static void project_qkv(const struct step *step, int64_t layer) {
   const struct ommai_decoder *decoder = step->decoder;
   const struct ommai_decoder_layer *weights = &decoder->layers[layer];
   struct layer_rows rows = {step, layer};
-  norm_rows(step, weights->input_norm, step->normed, decoder->dtype);
-  gemv(step, weights->qkv.linear, step->normed, step->projected, false);
-  if (decoder->config.layers[layer].mixer->finish_row) each_row(step, finish_qkv_task, &rows);
+  gemv(step, weights->qkv.linear, weights->input_norm, step->normed, step->projected);
+  if (decoder->config.layers[layer].mixer->finish_row) each_row(step, 1, 0, finish_qkv_task, &rows);
 }
 
-static void gate_task(void *context, int64_t row, int worker) {
+/* Some panels of the gate and those that stand as far behind its half: then nothing is left to do
+ * for their columns. */
+static void gate_up_task(void *context, int64_t task, int worker) {
+  (void)worker;
+  const struct gemv *call = context;
+  const struct step *step = call->step;
+  int64_t first = task * call->panels_per_task, count = ommai_min_i64(call->panels_per_task, call->half - first);
+  panels(call, first, count);
+  panels(call, call->half + first, count);
+  ommai_feed_forward_gate_columns(step->decoder, step->projected, step->n_rows, call->half * OMMAI_PANEL_COLUMNS,
+                                  shared_scales(step, 0), step->gated, first * OMMAI_PANEL_COLUMNS,
+                                  count * OMMAI_PANEL_COLUMNS);
+}
+
+/* gate x and up x, x from the residual through `norm`, or, without it, step->normed. True where
+ * their product is made of them, too: else that is left to who reads it, since rows are brought to
+ * 8 bits whole, or a panel has columns of both. */
+static bool gate_and_up(const struct step *step, int64_t layer, const float *norm) {
+  const struct ommai_decoder_dense *weights = &step->decoder->layers[layer].dense;
+  int64_t intermediate = ommai_decoder_dense_size(&step->decoder->config, layer);
+  struct gemv call = {.step = step, .linear = weights->gate_up.linear, .norm = norm, .y = step->projected};
+  if (intermediate % OMMAI_PANEL_COLUMNS || ommai_linear_prepares_rows(weights->down.linear)) {
+    run_gemv(&call, step->normed);
+    return false;
+  }
+  begin_gemv(&call, step->normed);
+  call.layer = layer;
+  call.half = intermediate / OMMAI_PANEL_COLUMNS;
+  call.panels_per_task = ommai_max_i64(call.panels_per_task / 2, 1);
+  ommai_team_run_streams(step->team, ommai_div_up(call.half, call.panels_per_task), gate_up_task, &call);
+  return true;
+}
+
+/* The dense part over the residual through `norm`, or, without it, over step->normed. */
+static void feed_forward(const struct step *step, int64_t layer, const float *norm) {
+  const struct ommai_decoder *decoder = step->decoder;
+  struct gemv down = {.step = step, .linear = decoder->layers[layer].dense.down.linear, .layer = layer};
+  if (ommai_decoder_dense_size(&decoder->config, layer) == 0) return;
+  down.gates = !gate_and_up(step, layer, norm);
+  add_branch(&down, step->gated, decoder->layers[layer].ffn_norm);
+}
+
+static void norm_routed_task(void *context, int64_t row, int worker) {
   (void)worker;
   const struct layer_rows *call = context;
   const struct ommai_decoder *decoder = call->step->decoder;
-  int64_t intermediate = ommai_decoder_dense_size(&decoder->config, call->layer);
-  const float *shared = call->step->routing.shared ? call->step->routing.shared + row : NULL;
-  ommai_feed_forward_gate(decoder, call->step->projected + row * 2 * intermediate, 1, intermediate, shared,
-                          ommai_element(call->step->gated, row * intermediate, decoder->dtype));
+  int64_t hidden = decoder->config.hidden_size;
+  norm_row(call->step, row, decoder->layers[call->layer].post_norm, call->step->unrounded, OMMA_F32);
+  decoder->ops->convert(call->step->unrounded + row * hidden, hidden,
+                        ommai_element(call->step->normed, row * hidden, decoder->dtype), decoder->dtype);
 }
 
-/* The dense part over step->normed. */
-static void feed_forward(const struct step *step, int64_t layer) {
-  const struct ommai_decoder *decoder = step->decoder;
-  const struct ommai_decoder_dense *weights = &decoder->layers[layer].dense;
-  struct layer_rows rows = {step, layer};
-  if (ommai_decoder_dense_size(&decoder->config, layer) == 0) return;
-  gemv(step, weights->gate_up.linear, step->normed, step->projected, false);
-  each_row(step, gate_task, &rows);
-  add_branch(step, weights->down.linear, step->gated, decoder->layers[layer].ffn_norm);
+static void add_experts_task(void *context, int64_t row, int worker) {
+  (void)worker;
+  const struct layer_rows *call = context;
+  const struct step *step = call->step;
+  ommai_experts_add_row(step->decoder, &step->routing, row, step->expert_results,
+                        step->residual + row * step->decoder->config.hidden_size);
 }
 
 /* The routed part: the router sees the norm's f32 values; leaves them rounded in step->normed. */
 static void run_experts(struct step *step, int64_t layer) {
   const struct ommai_decoder *decoder = step->decoder;
   const struct ommai_decoder_layer *weights = &decoder->layers[layer];
-  int64_t hidden = decoder->config.hidden_size;
-  norm_rows(step, weights->post_norm, step->unrounded, OMMA_F32);
-  decoder->ops->convert(step->unrounded, step->n_rows * hidden, step->normed, decoder->dtype);
-  gemv(step, weights->router.linear, step->unrounded, step->router_logits, false);
+  struct layer_rows rows = {step, layer};
+  each_row(step, decoder->config.hidden_size, NORM_ALONE, norm_routed_task, &rows);
+  gemv(step, weights->router.linear, NULL, step->unrounded, step->router_logits);
   ommai_experts_choose(decoder, layer, step->router_logits, 0, step->n_rows, &step->routing);
   ommai_experts_run_few(decoder, layer, &step->routing, step->n_rows, step->normed, &step->experts, step->expert_results,
                         step->team);
 }
 
-static void prepare(const struct step *step) {
+static void begin_row_task(void *context, int64_t row, int worker) {
+  (void)worker;
+  const struct step *step = context;
   const struct ommai_decoder *decoder = step->decoder;
+  const struct ommai_decode_row *source = &step->rows[row];
   int64_t pairs = decoder->mrope.n_pairs;
-  for (int64_t row = 0; row < step->n_rows; row++) {
-    const struct ommai_decode_row *source = &step->rows[row];
-    ommai_decoder_embed(decoder, source->token, step->residual + row * decoder->config.hidden_size);
-    ommai_mrope_angles(&decoder->mrope, source->position, step->cosine + row * pairs, step->sine + row * pairs);
-  }
+  ommai_decoder_embed(decoder, source->token, step->residual + row * decoder->config.hidden_size);
+  ommai_mrope_angles(&decoder->mrope, source->position, step->cosine + row * pairs, step->sine + row * pairs);
 }
 
 static void project_logits(const struct step *step, float *logits) {
-  norm_rows(step, step->decoder->final_norm, step->normed, step->decoder->dtype);
-  gemv(step, step->decoder->lm_head, step->normed, logits, false);
+  gemv(step, step->decoder->lm_head, step->decoder->final_norm, step->normed, logits);
 }
 
 static enum omma_status place_mixing(struct step *step, int n_workers, struct ommai_arena *arena, struct omma_error *error) {
@@ -256,21 +325,19 @@ static enum omma_status place_mixing(struct step *step, int n_workers, struct om
 static enum omma_status run_layer(struct step *step, int64_t layer, struct omma_error *error) {
   const struct ommai_decoder *decoder = step->decoder;
   const struct ommai_decoder_layer *weights = &decoder->layers[layer];
-  int64_t hidden = decoder->config.hidden_size;
   project_qkv(step, layer);
   const struct ommai_layer_config *parts = &decoder->config.layers[layer];
   OMMAI_TRY(parts->mixer->decode(&step->mixing[step->cache->layout.group[layer]], layer, step->team, error));
-  add_branch(step, weights->o.linear, step->mixed, weights->mixed_norm);
+  struct gemv o = {.step = step, .linear = weights->o.linear};
+  add_branch(&o, step->mixed, weights->mixed_norm);
   if (!parts->ffn->routed) {
-    norm_rows(step, weights->post_norm, step->normed, decoder->dtype);
-    feed_forward(step, layer);
+    feed_forward(step, layer, weights->post_norm);
     return OMMA_OK;
   }
+  struct layer_rows rows = {step, layer};
   run_experts(step, layer);
-  feed_forward(step, layer);
-  for (int64_t row = 0; row < step->n_rows; row++) {
-    ommai_experts_add_row(decoder, &step->routing, row, step->expert_results, step->residual + row * hidden);
-  }
+  feed_forward(step, layer, NULL);
+  each_row(step, decoder->config.hidden_size * decoder->config.experts.router.n_chosen, NORM_ALONE, add_experts_task, &rows);
   return OMMA_OK;
 }
 
@@ -282,7 +349,7 @@ enum omma_status ommai_decode_run(const struct ommai_decoder *decoder, const str
   ommai_arena_init(&arena, workspace, workspace_size);
   place(decoder, n_rows, &arena, &step);
   if (arena.failed) return ommai_fail_memory(error, "decode workspace", arena.used);
-  prepare(&step);
+  each_row(&step, decoder->config.hidden_size, NORM_ALONE, begin_row_task, &step);
   OMMAI_TRY(place_mixing(&step, team ? team->n_workers : 1, &arena, error));
   for (int64_t layer = 0; layer < decoder->config.n_layers; layer++) OMMAI_TRY(run_layer(&step, layer, error));
   if (logits) project_logits(&step, logits);
@@ -319,7 +386,7 @@ enum omma_status ommai_decode_project(const struct ommai_decoder *decoder, const
                                       struct omma_error *error) {
   struct step step = {.decoder = decoder, .n_rows = n_rows, .team = team};
   OMMAI_TRY(place_residuals(&step, residuals, workspace, workspace_size, error));
-  norm_rows(&step, decoder->final_norm, step.states, OMMA_F32);
-  gemv(&step, decoder->state_projection, step.states, states, false);
+  for (int64_t row = 0; row < n_rows; row++) norm_row(&step, row, decoder->final_norm, step.states, OMMA_F32);
+  gemv(&step, decoder->state_projection, NULL, step.states, states);
   return OMMA_OK;
 }

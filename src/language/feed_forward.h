@@ -29,6 +29,9 @@ struct ommai_linear_call ommai_feed_forward_call_down(const struct ommai_decoder
  * before, in its place; NULL: nothing. Thread-safe for different rows. */
 void ommai_feed_forward_gate(const struct ommai_decoder *decoder, float *projected, int64_t n_rows, int64_t intermediate_size,
                              const float *scales, void *gated);
+/* The same for columns [first, first + count) of each row; the bits do not depend on the cut. */
+void ommai_feed_forward_gate_columns(const struct ommai_decoder *decoder, float *projected, int64_t n_rows,
+                                     int64_t intermediate_size, const float *scales, void *gated, int64_t first, int64_t count);
 
 /* Elements of the two matrices. */
 int64_t ommai_feed_forward_elements(const struct ommai_decoder_config *config, int64_t intermediate_size);
