@@ -171,6 +171,7 @@ check: ## the rules that a script can check: layers, names, banned functions, he
 	tools/check_readmes.sh
 	tools/check_words.sh
 	tools/make_declarations.py --check
+	tools/make_foreign_flags.py --check
 
 .PHONY: clean
 clean: ## remove all builds

@@ -100,27 +100,20 @@ const char *ommai_option_nearest(const struct ommai_command *command, const char
   return *negated ? opposite.best : search.best;
 }
 
-/* What is meant by an option of a related program. False where that is not known, or is an option
- * that this command does not have. */
-static bool say_hint(const struct ommai_command *command, const char *word, size_t size) {
-  const struct ommai_option *own = ommai_option_find_elsewhere(command, word, size);
-  const char *instead = own ? NULL : ommai_option_hint(word, size);
-  if (!own && !instead) return false;
-  ommai_usage_error("%s: %.*s: unknown option%s%s%s (`omma %s --help` lists all)", command->name, (int)size, word,
-                    own ? ", did you mean --" : ": ", own ? own->name : instead, own ? "?" : "", command->name);
-  return true;
-}
-
 /* word: with its dashes, up to a value in the same word */
 static enum ommai_parsed unknown_option(const struct ommai_command *command, const char *word, size_t size) {
-  bool negated, is_long = word[1] == '-';
-  if (say_hint(command, word, size)) return OMMAI_PARSED_WRONG;
-  const char *nearest = is_long ? ommai_option_nearest(command, word + 2, size - 2, &negated) : NULL;
+  bool negated = false;
+  const struct ommai_option *own = ommai_option_find_elsewhere(command, word, size);
+  const struct ommai_option_hint *hint = own ? NULL : ommai_option_hint(word, size);
+  const char *nearest = own ? own->name : NULL, *instead = hint ? hint->instead : NULL;
+  if (!own && !hint && word[1] == '-') nearest = ommai_option_nearest(command, word + 2, size - 2, &negated);
+  if (hint && !instead) instead = "llama.cpp has it, this command does not";
   if (nearest) {
     ommai_usage_error("%s: %.*s: unknown option, did you mean --%s%s? (`omma %s --help` lists all)", command->name, (int)size,
                       word, negated ? "no-" : "", nearest, command->name);
   } else {
-    ommai_usage_error("%s: %.*s: unknown option (`omma %s --help` lists all)", command->name, (int)size, word, command->name);
+    ommai_usage_error("%s: %.*s: unknown option%s%s (`omma %s --help` lists all)", command->name, (int)size, word,
+                      instead ? ": " : "", instead ? instead : "", command->name);
   }
   return OMMAI_PARSED_WRONG;
 }
