@@ -1,11 +1,22 @@
-# Toolchain for a cross build on Debian: cmake -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake -DOMMA_ATTENTION_ONLY=ON
-# Programs run by qemu's user mode, with the libraries of the cross compiler.
+# Toolchain for a cross build on Debian: cmake -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake. Programs are run by qemu's user mode.
+# OMMA_AARCH64_ROOT is a folder with the packages for arm64 that the program needs (tools/aarch64_root.sh makes one); without it, the
+# cross compiler's own libraries are enough for OMMA_ATTENTION_ONLY=ON.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
 set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
-set(CMAKE_FIND_ROOT_PATH /usr/aarch64-linux-gnu)
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
-set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -cpu max -L /usr/aarch64-linux-gnu)
+set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES OMMA_AARCH64_ROOT)
+if(OMMA_AARCH64_ROOT)
+  set(CMAKE_SYSROOT ${OMMA_AARCH64_ROOT})
+  set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
+  set(OMMA_AARCH64_LIBRARIES ${OMMA_AARCH64_ROOT})
+  set(ENV{PKG_CONFIG_SYSROOT_DIR} ${OMMA_AARCH64_ROOT})
+  set(ENV{PKG_CONFIG_LIBDIR} ${OMMA_AARCH64_ROOT}/usr/lib/aarch64-linux-gnu/pkgconfig:${OMMA_AARCH64_ROOT}/usr/share/pkgconfig)
+else()
+  set(OMMA_AARCH64_LIBRARIES /usr/aarch64-linux-gnu)
+  set(CMAKE_FIND_ROOT_PATH ${OMMA_AARCH64_LIBRARIES})
+endif()
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -cpu max -L ${OMMA_AARCH64_LIBRARIES})

@@ -2,7 +2,7 @@
 # versions of some systems have none.
 set(OMMA_LIBRARY_MODULES jansson libpng libpcre2-8 libsodium libwebp libwebpdemux)
 set(OMMA_SERVER_MODULES libmicrohttpd jansson libsodium)
-option(OMMA_ONEDNN "Use oneDNN: bf16 tiles on 64-bit ARM; on x86-64, where own kernels compute all, tests compare with it" ON)
+option(OMMA_ONEDNN "Use oneDNN, with which tests compare own kernels, which compute all" ON)
 set(OMMA_LIBRARIES jpeg gif utf8proc)
 set(OMMA_PRIVATE_DNNL)
 if(OMMA_ONEDNN)

@@ -19,8 +19,8 @@
 #define OMMAI_VALUES struct ommai_common
 #define MAX_THREADS 1024
 
-const char *const ommai_isa_names[] = {"scalar", "avx2", "avx2_vnni", "avx512", "avx512_bf16",
-                                       "amx",    "neon", "neon_bf16", NULL};
+const char *const ommai_isa_names[] = {"scalar", "avx2", "avx2_vnni",    "avx512",    "avx512_bf16",
+                                       "amx",    "neon", "neon_dotprod", "neon_bf16", NULL};
 
 static const char *const dtype_names[] = {"auto", "f32", "float32", "bf16", "bfloat16", NULL};
 static const char *const vision_dtype_names[] = {"auto", "f32", "float32", "bf16", "bfloat16", "int8", NULL};

@@ -11,6 +11,18 @@
  * few-row kernels of the same level (gemv.h) as well: a row's bits depend neither on the rows next
  * to it, nor on their number, nor on which of the two computes it.
  *
+ * At level neon_bf16 it is the chain of BFMMLA and BFDOT, whose products are exact:
+ *
+ *   sum = 0
+ *   for k = 0, 2, 4 ...: sum = odd(sum + odd(x[k] w[k] + x[k + 1] w[k + 1]))
+ *
+ * odd() rounds towards zero, and sets the last bit unless that was exact; denormals count as zeros
+ * there too, operands and results. (So compute all CPUs with BF16 unless software sets FPCR.EBF,
+ * which no Linux program starts with.) An error is below 2^-23 of its result, where it is at most
+ * 2^-24 of one to nearest, and half as many additions follow each other: a sum of n products is
+ * within (n + 2) 2^-24 of the sum of their magnitudes, as the other chain is. Few rows have the
+ * same chain.
+ *
  * At level amx a sum is that of TDPBF16PS, over 32 inputs at a time:
  *
  *   sum = 0
@@ -52,6 +64,8 @@ struct ommai_bf16_tile_kernel {
 /* All there are: X(level). */
 #if defined(__x86_64__)
 #define OMMAI_BF16_TILE_KERNELS(X) X(scalar) X(avx512_bf16) X(amx)
+#elif defined(__aarch64__)
+#define OMMAI_BF16_TILE_KERNELS(X) X(scalar) X(neon_bf16)
 #else
 #define OMMAI_BF16_TILE_KERNELS(X) X(scalar)
 #endif

@@ -11,13 +11,16 @@
 #include <cpuid.h>
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
+/* Bits of the kernel's interface, which not every C library's headers name. */
+#define HWCAP_ASIMDDP_BIT (1ul << 20)
+#define HWCAP2_I8MM_BIT (1ul << 13)
 #define HWCAP2_BF16_BIT (1ul << 14)
 #endif
 
 #define VARIABLE "OMMA_ISA"
 
-static const char *const names[OMMAI_CPU_LEVELS] = {"scalar",      "avx2", "avx2_vnni", "avx512",
-                                                    "avx512_bf16", "amx",  "neon",      "neon_bf16"};
+static const char *const names[OMMAI_CPU_LEVELS] = {"scalar", "avx2", "avx2_vnni",    "avx512",   "avx512_bf16",
+                                                    "amx",    "neon", "neon_dotprod", "neon_bf16"};
 
 static const char another[] = "another architecture";
 
@@ -73,9 +76,21 @@ const char *ommai_cpu_lacks(enum ommai_cpu_level level) {
 #elif defined(__aarch64__)
 #define HIGHEST OMMAI_CPU_NEON_BF16
 const char *ommai_cpu_lacks(enum ommai_cpu_level level) {
-  if (level == OMMAI_CPU_SCALAR || level == OMMAI_CPU_NEON) return NULL;
-  if (level == OMMAI_CPU_NEON_BF16) return getauxval(AT_HWCAP2) & HWCAP2_BF16_BIT ? NULL : "bf16";
-  return another;
+  const struct {
+    enum ommai_cpu_level level; /* the first that needs it; later ones do too */
+    const char *name;
+    bool present;
+  } features[] = {
+      {OMMAI_CPU_NEON_DOTPROD, "asimddp", getauxval(AT_HWCAP) & HWCAP_ASIMDDP_BIT},
+      {OMMAI_CPU_NEON_BF16, "i8mm", getauxval(AT_HWCAP2) & HWCAP2_I8MM_BIT},
+      {OMMAI_CPU_NEON_BF16, "bf16", getauxval(AT_HWCAP2) & HWCAP2_BF16_BIT},
+  };
+  if (level == OMMAI_CPU_SCALAR) return NULL;
+  if (level < OMMAI_CPU_NEON) return another;
+  for (size_t i = 0; i < sizeof features / sizeof *features; i++) {
+    if (features[i].level <= level && !features[i].present) return features[i].name;
+  }
+  return NULL;
 }
 #else
 #define HIGHEST OMMAI_CPU_SCALAR

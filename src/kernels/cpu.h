@@ -14,11 +14,13 @@ enum ommai_cpu_level {
   OMMAI_CPU_AVX512_BF16, /* with VDPBF16PS */
   OMMAI_CPU_AMX,         /* with AVX-512 VNNI and tiles of bf16 and int8 (kernels/amx.h) */
   OMMAI_CPU_NEON,
-  OMMAI_CPU_NEON_BF16,
+  OMMAI_CPU_NEON_DOTPROD, /* with SDOT */
+  OMMAI_CPU_NEON_BF16,    /* with products of matrices: BFMMLA (and BFDOT), SMMLA */
   OMMAI_CPU_LEVELS
 };
 
-/* "scalar", "avx2", "avx2_vnni", "avx512", "avx512_bf16", "amx", "neon", "neon_bf16". */
+/* "scalar", "avx2", "avx2_vnni", "avx512", "avx512_bf16", "amx", "neon", "neon_dotprod",
+ * "neon_bf16". */
 const char *ommai_cpu_level_name(enum ommai_cpu_level level);
 
 /* The best level of this machine, and whether it can run `level`. */

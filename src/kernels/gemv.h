@@ -61,6 +61,8 @@ struct ommai_gemv_kernels {
 /* All there are: X(level). */
 #if defined(__x86_64__)
 #define OMMAI_GEMV_KERNELS(X) X(scalar) OMMAI_VECTOR_LEVELS(X) X(avx512_bf16)
+#elif defined(__aarch64__)
+#define OMMAI_GEMV_KERNELS(X) X(scalar) OMMAI_VECTOR_LEVELS(X) X(neon_bf16)
 #else
 #define OMMAI_GEMV_KERNELS(X) X(scalar) OMMAI_VECTOR_LEVELS(X)
 #endif
@@ -107,3 +109,6 @@ void ommai_gemv_panel_bf16_scalar(const ommai_bf16 *weights, const ommai_bf16 *x
 void ommai_gemv_panel_f32_avx512(const float *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums);
 void ommai_gemv_panel_mixed_avx512(const ommai_bf16 *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k,
                                    float *sums);
+void ommai_gemv_panel_f32_neon(const float *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums);
+void ommai_gemv_panel_mixed_neon(const ommai_bf16 *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k,
+                                 float *sums);

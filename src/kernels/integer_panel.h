@@ -60,6 +60,8 @@ struct ommai_integer_kernels {
 /* All there are: X(level). */
 #if defined(__x86_64__)
 #define OMMAI_INTEGER_KERNELS(X) X(scalar) X(avx2) X(avx2_vnni) X(avx512) X(avx512_vnni) X(amx)
+#elif defined(__aarch64__)
+#define OMMAI_INTEGER_KERNELS(X) X(scalar) X(neon) X(neon_dotprod) X(neon_bf16)
 #else
 #define OMMAI_INTEGER_KERNELS(X) X(scalar)
 #endif

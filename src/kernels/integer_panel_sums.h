@@ -23,7 +23,7 @@ OMMAI_INLINE void start(const struct integer_block *block, int column, int raise
   for (int row = 0; row < n_rows; row++) {
     const float *sums = block->sums + row * PANEL + column;
     int32_t lower = (raised + panel->zero) * block->x_sums[row * panel->n_groups];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int v = 0; v < n_vectors; v++) {
       acc[row][v] = block->begins ? ivec_set1(-lower) : ivec_load(sums + v * LANES);
       if (!block->begins || !panel->weight_sums) continue;
@@ -40,7 +40,7 @@ OMMAI_INLINE void finish(const struct integer_block *block, int column, const in
   if (!block->ends) {
 #pragma GCC unroll 8
     for (int row = 0; row < n_rows; row++) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
       for (int v = 0; v < n_vectors; v++) ivec_store(sums + row * PANEL + v * LANES, acc[row][v]);
     }
     return;
@@ -48,11 +48,11 @@ OMMAI_INLINE void finish(const struct integer_block *block, int column, const in
   if (block->first_group) {
 #pragma GCC unroll 8
     for (int row = 0; row < n_rows; row++) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
       for (int v = 0; v < n_vectors; v++) fvec_store(sums + row * PANEL + v * LANES, fvec_zero());
     }
   }
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int v = 0; v < n_vectors; v++) {
     fvec scale = fvec_load(block->scales + column + v * LANES);
 #pragma GCC unroll 8
@@ -63,7 +63,7 @@ OMMAI_INLINE void finish(const struct integer_block *block, int column, const in
   }
   if (!block->minimums) return;
   int64_t n_groups = block->panel->n_groups;
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int v = 0; v < n_vectors; v++) {
     fvec minimum = fvec_load(block->minimums + column + v * LANES);
 #pragma GCC unroll 8

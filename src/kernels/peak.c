@@ -19,7 +19,7 @@ ommai_peak_loop ommai_peak_f32(enum ommai_cpu_level level) {
   if (level >= OMMAI_CPU_AVX512 && level <= OMMAI_CPU_AMX) return ommai_peak_f32_avx512;
   if (level == OMMAI_CPU_AVX2 || level == OMMAI_CPU_AVX2_VNNI) return ommai_peak_f32_avx2;
 #elif defined(__aarch64__)
-  if (level == OMMAI_CPU_NEON || level == OMMAI_CPU_NEON_BF16) return ommai_peak_f32_neon;
+  if (level >= OMMAI_CPU_NEON) return ommai_peak_f32_neon;
 #endif
   (void)level;
   return peak_f32_scalar;

@@ -2,8 +2,8 @@
  *
  * Two paths read the same packed copy: tiles of up to 128 rows (encoders, prefill), and few rows
  * (decoding). In both, the bits of a row depend on the row and the layer alone: not on the number
- * of rows, the row's place, the worker, or what else runs. With our own kernels the two paths give
- * the same bits; where AMX or, on ARM, oneDNN computes tiles in bf16 they do not.
+ * of rows, the row's place, the worker, or what else runs. The two paths give the same bits but
+ * where AMX computes tiles in bf16 (or oneDNN, in tests).
  *
  * How a computation in f32 rounds: x is f32, W is f32 or bf16, which is exact in f32; each sum is
  * one chain over k.
@@ -44,19 +44,19 @@
 #define OMMAI_LINEAR_GROUP_STEP OMMAI_INTEGER_GROUP_STEP
 #define OMMAI_LINEAR_MAX_GROUP OMMAI_INTEGER_MAX_GROUP /* up to this */
 
-/* Kernels and scratch per worker; oneDNN's engine, streams and products where they are in use. Made
+/* Kernels and scratch per worker; oneDNN's engine, streams and products in tests of these. Made
  * once per model; must outlive its linears and ops. Creating and destroying linears and ops must
  * not overlap with any other call on the same context. */
 struct ommai_linear_context;
 
-/* Where `level` is below the machine's best and oneDNN serves it, oneDNN is held to it, which works
- * only before its first use in the process. Errors: ARGUMENT (n_workers), MEMORY, INTERNAL. */
+/* oneDNN, in tests of it, keeps to the level of its first use in the process. Errors: ARGUMENT
+ * (n_workers), MEMORY, INTERNAL. */
 enum omma_status ommai_linear_context_create(enum ommai_cpu_level level, int n_workers, const struct omma_allocator *allocator,
                                              struct ommai_linear_context **context, struct omma_error *error);
 void ommai_linear_context_destroy(struct ommai_linear_context *context);
 
-/* One line for people: which kernels serve what; oneDNN's version, instruction set and row steps
- * where it is in use. */
+/* One line for people: which kernels serve what; in tests of oneDNN its version, instruction set
+ * and row steps. */
 void ommai_linear_context_describe(const struct ommai_linear_context *context, char *out, size_t size);
 
 /* ---- weights --------------------------------------------------------------------------------- */

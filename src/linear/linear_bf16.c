@@ -1,4 +1,4 @@
-/* Layers in bf16 by own kernels, on x86-64 CPUs with bf16 products.
+/* Layers in bf16 by own kernels, on CPUs with bf16 products.
  *
  *   for each panel of 64 outputs: y [n_rows][64] = x W^T + b (kernels/bf16_tile.h), x as it lies
  *   with an activation, or where a panel has fewer outputs: sums [n_rows][64] in between, then row

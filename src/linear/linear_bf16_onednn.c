@@ -1,6 +1,5 @@
-/* Layers in bf16 where oneDNN has the only products, on 64-bit ARM: its
- * own for tiles of rows, ours for few rows. oneDNN's fast code wants rows without gaps: others go
- * through copies. */
+/* Layers in bf16 by oneDNN, which tests compare own kernels with: its products for tiles of rows,
+ * ours for few rows. oneDNN's fast code wants rows without gaps: others go through copies. */
 #include <string.h>
 
 #include "base/allocator.h"

@@ -24,12 +24,12 @@ static enum omma_status open_onednn(struct ommai_linear_context *context, struct
   return ommai_onednn_takes(context->onednn, &context->has_bf16, error);
 }
 
-/* Own kernels serve CPUs with AVX512-BF16 or AMX; oneDNN 64-bit ARM, and tests. */
+/* Own kernels serve every CPU with products of bf16; oneDNN serves tests. */
 static enum omma_status find_products(struct ommai_linear_context *context, enum ommai_bf16_products products,
                                       struct omma_error *error) {
-  bool has_own = context->level == OMMAI_CPU_AVX512_BF16 || context->level == OMMAI_CPU_AMX;
-  if (!has_own && (context->level != OMMAI_CPU_NEON_BF16 || !ommai_onednn_in_build())) return OMMA_OK;
-  if (!has_own || products == OMMAI_BF16_OF_ONEDNN) return open_onednn(context, error);
+  enum ommai_cpu_level level = context->level;
+  if (level != OMMAI_CPU_AVX512_BF16 && level != OMMAI_CPU_AMX && level != OMMAI_CPU_NEON_BF16) return OMMA_OK;
+  if (products == OMMAI_BF16_OF_ONEDNN) return open_onednn(context, error);
   context->bf16_tile = ommai_bf16_tile_select(context->level);
   context->has_bf16 = true;
   return OMMA_OK;

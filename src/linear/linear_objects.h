@@ -50,8 +50,7 @@ struct ommai_linear_context {
   struct ommai_linear_scratch *scratch; /* [n_workers] */
 };
 
-/* Whose products of bf16 a context takes: own ones, or oneDNN's where those are the only
- * ones; or oneDNN's in any case, for tests. */
+/* Whose products of bf16 a context takes: own ones; or oneDNN's, for tests. */
 enum ommai_bf16_products { OMMAI_BF16_FASTEST, OMMAI_BF16_OF_ONEDNN };
 
 /* As ommai_linear_context_create. */

@@ -1274,7 +1274,7 @@ def test_bench_encoder(omma, model, sizes, batch):
         assert result["separate"]["packed_is_faster_by"] == pytest.approx(ratio)
 
 
-@pytest.mark.parametrize("level", ["scalar", "avx2", "avx2_vnni", "avx512", "avx512_bf16", "amx", "neon", "neon_bf16"])
+@pytest.mark.parametrize("level", ["scalar", "avx2", "avx2_vnni", "avx512", "avx512_bf16", "amx", "neon", "neon_dotprod", "neon_bf16"])
 def test_bench_encoder_holds_its_estimate(omma, level):
     demo = pathlib.Path(__file__).resolve().parents[2] / "models" / "demo"
     if level not in omma.json("info", "--json")["levels"]:

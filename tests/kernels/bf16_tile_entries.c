@@ -84,11 +84,45 @@ static float sum_by_32(const struct ommai_bf16_tile *tile, int64_t row, int colu
   return sum;
 }
 
-static void run_by_32(const struct ommai_bf16_tile *tile) {
+/* a + b rounded as BFMMLA and BFDOT round: towards zero, and the last bit set unless that is exact.
+ * First in double, which leaves enough bits for the second time. */
+static double odd_sum(double a, double b) {
+  double sum = a + b, part = sum - a, rest = (a - (sum - part)) + (b - part);
+  uint64_t bits;
+  memcpy(&bits, &sum, sizeof bits);
+  if (rest != 0.0 && bits % 2 == 0) sum = nextafter(sum, rest > 0.0 ? INFINITY : -INFINITY);
+  float rounded = (float)sum;
+  if ((double)rounded == sum) return rounded;
+  if (fabs((double)rounded) > fabs(sum)) rounded = nextafterf(rounded, 0.0f);
+  return ommai_f32_from_bits(ommai_bits_from_f32(rounded) | 1u);
+}
+
+/* The sum that bf16_tile.h has for the level neon_bf16. */
+static float sum_of_odd(const struct ommai_bf16_tile *tile, int64_t row, int column) {
+  double sum = 0.0;
+  for (int64_t k = 0; k < tile->n_k; k += 2) {
+    double products[2] = {0.0, 0.0};
+    for (int64_t i = k; i < k + 2 && i < tile->n_k; i++) {
+      products[i % 2] = (double)ommai_bf16_to_f32(tile->weights[(k / 2 * PANEL + column) * 2 + i % 2]) *
+                        ommai_bf16_to_f32(tile->x[row * tile->x_stride + i]);
+    }
+    sum = odd_sum(sum, odd_sum(products[0], products[1]));
+  }
+  return (float)sum;
+}
+
+typedef float (*sum_form)(const struct ommai_bf16_tile *tile, int64_t row, int column);
+
+/* The sums of a level whose chain is another than the scalar code's; NULL: the scalar code's. */
+static sum_form sum_of_level(enum ommai_cpu_level level) {
+  return level == OMMAI_CPU_AMX ? sum_by_32 : level == OMMAI_CPU_NEON_BF16 ? sum_of_odd : NULL;
+}
+
+static void run_sums(const struct ommai_bf16_tile *tile, sum_form sum) {
   for (int64_t row = 0; row < tile->n_rows; row++) {
     for (int column = 0; column < PANEL; column++) {
       int64_t at = row * tile->y_stride + column;
-      float value = sum_by_32(tile, row, column) + tile->bias[column];
+      float value = sum(tile, row, column) + tile->bias[column];
       if (tile->y_type == OMMA_BF16) {
         ((ommai_bf16 *)tile->y)[at] = ommai_bf16_from_f32(value);
       } else {
@@ -98,14 +132,14 @@ static void run_by_32(const struct ommai_bf16_tile *tile) {
   }
 }
 
-/* The bits of the readable form, gaps between rows among them: normal values make no denormal
- * sum. */
+/* The bits of the readable form, or of the level's own one, gaps between rows among them: normal
+ * values make no denormal sum. */
 static void check_bits(const struct kernel_entry *entry, uint64_t seed, const struct problem *p) {
   struct ommai_bf16_tile tile = p->tile;
   tile.y = malloc(p->y.size);
   memset(tile.y, 0x3f, p->y.size);
-  if (entry->level == OMMAI_CPU_AMX) {
-    run_by_32(&tile);
+  if (sum_of_level(entry->level)) {
+    run_sums(&tile, sum_of_level(entry->level));
   } else {
     ommai_bf16_tile_scalar.run(&tile);
   }

@@ -67,6 +67,9 @@ static void step(const struct ommai_delta_rows *rows, int64_t row, double *state
   }
 }
 
+/* The larger error; NaN is the largest. */
+static double worse(double worst, double error) { return isnan(error) || error > worst ? error : worst; }
+
 /* Outputs of all rows, and the state after them, over what is allowed. */
 static double error_of(const struct head *head, const float *before, const float *after) {
   const struct ommai_delta_rows *rows = &head->rows;
@@ -76,10 +79,10 @@ static double error_of(const struct head *head, const float *before, const float
   for (int64_t row = 0; row < rows->n_rows; row++) {
     step(rows, row, state, out);
     for (int64_t c = 0; c < rows->value_dim; c++) {
-      worst = fmax(worst, fabs(floats(&head->out)[row * rows->value_dim + c] - out[c]));
+      worst = worse(worst, fabs(floats(&head->out)[row * rows->value_dim + c] - out[c]));
     }
   }
-  for (size_t i = 0; i < n_state; i++) worst = fmax(worst, fabs(after[i] - state[i]));
+  for (size_t i = 0; i < n_state; i++) worst = worse(worst, fabs(after[i] - state[i]));
   free(state);
   free(out);
   /* sums of key_dim products of numbers of about 1, and of as many as there are rows */

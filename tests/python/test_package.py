@@ -35,7 +35,7 @@ def test_version_is_that_of_the_library():
 def test_info():
     info = ommatidia.info()
     assert Path(info["library"]) == TREE / "libomma-attention.so"
-    assert info["isa"] in ("scalar", "avx2", "avx2_vnni", "avx512", "avx512_bf16", "amx", "neon", "neon_bf16")
+    assert info["isa"] in ("scalar", "avx2", "avx2_vnni", "avx512", "avx512_bf16", "amx", "neon", "neon_dotprod", "neon_bf16")
     assert all(info["kernels"]["encoder"][name][72] for name in ("float32", "bfloat16", "float16"))
     assert info["kernels"]["causal"]["float16"][64] is None
     assert {*ommatidia.info([20, 300])["kernels"]["encoder"]["float32"]} == {20, 300}

@@ -1,7 +1,7 @@
 /* The tile kernel for bf16 with BFMMLA, which multiplies two rows by two columns of four products
  * each: 8 keys by 12 queries are 4 by 6 such squares. A unit is four dimensions of a key or query,
  * or four keys of a dimension of the values. */
-#include "kernels/arm/lanes_neon.h"
+#include "kernels/arm/squares_neon.h"
 
 #include "kernels/attention_lanes.h"
 
@@ -9,12 +9,6 @@ enum { GROUP = 8, MAX_NV = 3, UNIT_DIMS = 4, UNIT_KEYS = 4, UNIT_WORDS = 2, SUM_
 
 /* Two units as the operand of a product. */
 OMMAI_INLINE bfloat16x8_t load_pair(const float *at) { return vreinterpretq_bf16_f32(vld1q_f32(at)); }
-
-/* The squares of [key, query] are taken apart into rows of keys. */
-OMMAI_INLINE void rows_of_squares(vec first, vec second, vec *even, vec *odd) {
-  *even = vcombine_f32(vget_low_f32(first), vget_low_f32(second));
-  *odd = vcombine_f32(vget_high_f32(first), vget_high_f32(second));
-}
 
 OMMAI_INLINE void multiply(vec acc[GROUP][MAX_NV], const float *a, const float *b, int64_t n, int nv) {
   vec squares[GROUP / 2][2 * MAX_NV];
@@ -42,15 +36,6 @@ OMMAI_INLINE void multiply(vec acc[GROUP][MAX_NV], const float *a, const float *
       rows_of_squares(squares[i][2 * v], squares[i][2 * v + 1], &acc[2 * i][v], &acc[2 * i + 1][v]);
     }
   }
-}
-
-/* The first `count` of eight elements of a row, zeros after them. */
-OMMAI_INLINE uint16x8_t load_eight(const uint16_t *row, int64_t count) {
-  if (count >= 8) return vld1q_u16(row);
-  uint16_t part[8] = {0};
-#pragma GCC unroll 1
-  for (int64_t i = 0; i < count; i++) part[i] = row[i];
-  return vld1q_u16(part);
 }
 
 /* One row's elements to units `span` words apart, for rows of q and k. */

@@ -5,12 +5,14 @@
 #define FEW_SUMS 24
 #include "kernels/gemv_lanes.h"
 
-static void panel_f32(const float *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums) {
+void ommai_gemv_panel_f32_neon(const float *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums) {
   gemv(weights, false, x, x_stride, n_rows, n_k, sums);
 }
 
-static void panel_mixed(const ommai_bf16 *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums) {
+void ommai_gemv_panel_mixed_neon(const ommai_bf16 *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k,
+                                 float *sums) {
   gemv(weights, true, x, x_stride, n_rows, n_k, sums);
 }
 
-const struct ommai_gemv_kernels ommai_gemv_neon = {OMMAI_CPU_NEON, ommai_gemv_panel_bf16_scalar, panel_f32, panel_mixed};
+const struct ommai_gemv_kernels ommai_gemv_neon = {OMMAI_CPU_NEON, ommai_gemv_panel_bf16_scalar, ommai_gemv_panel_f32_neon,
+                                                   ommai_gemv_panel_mixed_neon};
