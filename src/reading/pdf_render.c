@@ -146,6 +146,19 @@ enum omma_status ommai_pdf_count_pages(const struct ommai_pdf_file *file, const 
   return ommai_fail(error, OMMA_ERROR_FORMAT, "has no pages");
 }
 
+static bool runs(const char *program) {
+  static const struct ommai_pdf_limits limits = {.max_bytes = (int64_t)1 << 30, .seconds = 10};
+  char *command[] = {(char *)program, "-v", NULL};
+  uint8_t version[256];
+  struct process process;
+  if (start(command, &(struct ommai_pdf_file){.path = program}, &limits, &process, NULL) != OMMA_OK) return false;
+  read_output(&process, &limits, version, sizeof version);
+  finish(&process, true);
+  return strcmp(process.said, "not installed") != 0;
+}
+
+bool ommai_pdf_is_installed(void) { return runs("pdfinfo") && runs("pdftoppm"); }
+
 /* A number of the PPM's head and the blank after it. */
 static bool read_number(struct process *process, const struct ommai_pdf_limits *limits, int64_t *value) {
   uint8_t byte;

@@ -23,6 +23,9 @@ struct ommai_pdf_file {
   int descriptor;
 };
 
+/* Whether poppler's programs are installed: runs each, some milliseconds. */
+bool ommai_pdf_is_installed(void);
+
 /* The number of a PDF's pages. Errors: FORMAT (broken, or needs a password), LIMIT (time), IO
  * (pdfinfo is not installed, the file cannot be read), CANCELLED (stop). */
 enum omma_status ommai_pdf_count_pages(const struct ommai_pdf_file *file, const struct ommai_pdf_limits *limits, int64_t *n_pages,

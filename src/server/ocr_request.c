@@ -81,7 +81,8 @@ static bool read_own(const struct ommai_server *server, const json_t *root, stru
 }
 
 bool ommai_ocr_is_served(const struct ommai_server *server) {
-  return server->readers && server->limit_images > 0 && !server->info.encoder_only && server->info.task == OMMA_TASK_GENERATE;
+  return server->readers && server->reads_pdf && server->limit_images > 0 && !server->info.encoder_only &&
+         server->info.task == OMMA_TASK_GENERATE;
 }
 
 bool ommai_ocr_request_read(const struct ommai_server *server, const json_t *root, struct ommai_ocr_request *request,

@@ -29,7 +29,8 @@ struct ommai_ocr_request {
   bool page_images;
 };
 
-/* Whether the server reads documents, which its list of models says as Mistral's does. */
+/* Whether the server reads documents, PDF files too, which its list of models says as Mistral's
+ * does. */
 bool ommai_ocr_is_served(const struct ommai_server *server);
 
 /* Reads and checks all fields. False with *error filled. */

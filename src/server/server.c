@@ -45,6 +45,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "reading/pdf_render.h"
 #include "server/connection.h"
 #include "server/http_call.h"
 #include "server/http_front.h"
@@ -257,6 +258,7 @@ static enum omma_status take_options(struct ommai_server *server, const struct o
 
 static enum omma_status start_readers(struct ommai_server *server, int n, struct omma_error *error) {
   if (!n) return OMMA_OK;
+  server->reads_pdf = ommai_pdf_is_installed();
   return ommai_job_queue_create(n, (int64_t)n * WAITING_DOCUMENTS, server->allocator, &server->readers, error);
 }
 

@@ -90,6 +90,7 @@ struct ommai_server {
   struct MHD_Daemon *daemon;
   struct ommai_job_queue *jobs;
   struct ommai_job_queue *readers; /* a document is a job; NULL: none is read */
+  bool reads_pdf; /* poppler's programs were there when the server started */
   struct ommai_document_limits documents;
   struct ommai_watcher *watcher;
   struct ommai_metrics metrics;

@@ -106,12 +106,12 @@ def server(request, kind):
 
 @pytest.fixture
 def start(request, kind):
-    """start(option=value, ...) gives a server of its own; it is stopped and checked at the end
-    unless the test did that."""
+    """start(option=value, ...) gives a server of its own, env its environment; it is stopped and
+    checked at the end unless the test did that."""
     processes = []
 
-    def run(**options):
-        processes.append(ServerProcess(make_command(request.config, kind, options)))
+    def run(env=None, **options):
+        processes.append(ServerProcess(make_command(request.config, kind, options), env=env))
         return processes[-1]
 
     yield run

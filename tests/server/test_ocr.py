@@ -178,6 +178,14 @@ def test_addresses_are_those_of_images(reader):
         assert reply.status == 400 and said in reply.error["message"] and "passwd" not in reply.error["message"].replace(url, "")
 
 
+def test_pdf_files_are_promised_where_poppler_is(start, answers, tmp_path):
+    server = start(model=answers, env={**os.environ, "PATH": str(tmp_path)})
+    assert "capabilities" not in server.get("/v1/models").json["data"][0]
+    reply = ask(server)
+    assert reply.status == 400 and "pdfinfo is not installed" in reply.error["message"]
+
+
+@needs_poppler
 def test_the_list_of_models_says_so(reader, start, answers):
     assert reader.get("/v1/models").json["data"][0]["capabilities"] == {"ocr": True}
     for options in ({"max_documents": 0}, {"images": 0}, {"task": 2}):
