@@ -1,18 +1,23 @@
-/* A panel of 64 columns, two k deep, lies in four registers of bf16 pairs, a line of 256 bytes; up
- * to six rows pass over it at a time. */
+/* A panel of 64 columns, two k deep, lies in four registers of bf16 pairs, a line of 256 bytes. Up
+ * to six rows pass over whole lines. More rows pass over halves of lines, up to eight at a time,
+ * and over few lines, which stay in the first level of cache: the weights arrive in order, and each
+ * is asked for once. */
 #include <immintrin.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "kernels/gemv.h"
 #include "kernels/row_groups.h"
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { VECTORS = 4, MAX_ROWS = 6, LINE = 64 * VECTORS, PREFETCH_BYTES = 4096 };
+enum { VECTORS = 4, MAX_ROWS = 6, HALF = 2, MAX_HALF_ROWS = 8, LINE = 64 * VECTORS };
 
-/* Weights to come: where several passes share a block, each asks for its share of the next one,
- * line by line, so that memory works all the time. The second level of cache can wait for more
- * lines at a time than the first. */
+/* How far ahead weights are asked for; k that several passes share, 8 KiB of weights. */
+enum { PREFETCH_BYTES = 6144, PREFETCH_BYTES_OF_MORE = 12288, SHARED_K = 64 };
+
+/* Weights to come: where several passes share some, each asks for its share of what follows, line
+ * by line, so that memory works all the time. */
 struct coming {
   const char *at;
   int64_t step; /* bytes for each line of this pass */
@@ -21,13 +26,7 @@ struct coming {
 /* pieces: of 64 bytes. */
 INLINE void ask_for(struct coming *coming, const int pieces) {
 #pragma GCC unroll 8
-  for (int i = 0; i < pieces; i++) {
-    if (pieces == VECTORS) {
-      _mm_prefetch(coming->at + 64 * i, _MM_HINT_T0);
-    } else {
-      _mm_prefetch(coming->at + 64 * i, _MM_HINT_T1);
-    }
-  }
+  for (int i = 0; i < pieces; i++) _mm_prefetch(coming->at + 64 * i, _MM_HINT_T0);
   coming->at += coming->step;
 }
 
@@ -38,66 +37,84 @@ INLINE __m512bh broadcast_pair(const ommai_bf16 *x, int n) {
   return (__m512bh)_mm512_set1_epi32((int)pair);
 }
 
-INLINE void step(__m512 (*sum)[VECTORS], const ommai_bf16 *line, const ommai_bf16 *x, int64_t x_stride, const int n_rows,
-                 const int n) {
+INLINE void step(__m512 (*sum)[VECTORS], const ommai_bf16 *line, const int vectors, const ommai_bf16 *x, int64_t x_stride,
+                 const int n_rows, const int n) {
   __m512bh w[VECTORS];
 #pragma GCC unroll 8
-  for (int v = 0; v < VECTORS; v++) w[v] = (__m512bh)_mm512_loadu_si512(line + 32 * v);
+  for (int v = 0; v < vectors; v++) w[v] = (__m512bh)_mm512_loadu_si512(line + 32 * v);
 #pragma GCC unroll 8
   for (int row = 0; row < n_rows; row++) {
     __m512bh value = broadcast_pair(x + row * x_stride, n);
 #pragma GCC unroll 8
-    for (int v = 0; v < VECTORS; v++) sum[row][v] = _mm512_dpbf16_ps(sum[row][v], w[v], value);
+    for (int v = 0; v < vectors; v++) sum[row][v] = _mm512_dpbf16_ps(sum[row][v], w[v], value);
   }
 }
 
-INLINE void rows_times_panel(const ommai_bf16 *weights, struct coming coming, const int pieces, const ommai_bf16 *x,
-                             int64_t x_stride, const int n_rows, int64_t n_k, float *sums) {
-  __m512 sum[MAX_ROWS][VECTORS];
+/* weights, sums: from the first of 16 * vectors columns on; as many pieces are asked for in a
+ * step. */
+INLINE void rows_times_columns(const ommai_bf16 *weights, const int vectors, struct coming coming, const ommai_bf16 *x,
+                               int64_t x_stride, const int n_rows, int64_t n_k, float *sums) {
+  __m512 sum[MAX_HALF_ROWS][VECTORS];
 #pragma GCC unroll 8
   for (int row = 0; row < n_rows; row++) {
 #pragma GCC unroll 8
-    for (int v = 0; v < VECTORS; v++) sum[row][v] = _mm512_loadu_ps(sums + row * OMMAI_PANEL_COLUMNS + 16 * v);
+    for (int v = 0; v < vectors; v++) sum[row][v] = _mm512_loadu_ps(sums + row * OMMAI_PANEL_COLUMNS + 16 * v);
   }
   int64_t k = 0;
   for (; k + 2 <= n_k; k += 2) {
-    ask_for(&coming, pieces);
-    step(sum, weights + k * OMMAI_PANEL_COLUMNS, x + k, x_stride, n_rows, 2);
+    ask_for(&coming, vectors);
+    step(sum, weights + k * OMMAI_PANEL_COLUMNS, vectors, x + k, x_stride, n_rows, 2);
   }
-  if (k < n_k) step(sum, weights + k * OMMAI_PANEL_COLUMNS, x + k, x_stride, n_rows, 1);
+  if (k < n_k) step(sum, weights + k * OMMAI_PANEL_COLUMNS, vectors, x + k, x_stride, n_rows, 1);
 #pragma GCC unroll 8
   for (int row = 0; row < n_rows; row++) {
 #pragma GCC unroll 8
-    for (int v = 0; v < VECTORS; v++) _mm512_storeu_ps(sums + row * OMMAI_PANEL_COLUMNS + 16 * v, sum[row][v]);
+    for (int v = 0; v < vectors; v++) _mm512_storeu_ps(sums + row * OMMAI_PANEL_COLUMNS + 16 * v, sum[row][v]);
   }
 }
 
-INLINE void all_rows(const ommai_bf16 *weights, const ommai_bf16 *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums,
-                     const int pieces) {
-  const int passes = (n_rows + MAX_ROWS - 1) / MAX_ROWS;
-  const int64_t bytes = n_k * (int64_t)sizeof *weights * OMMAI_PANEL_COLUMNS;
-  struct coming coming = {(const char *)weights + (passes > 1 ? bytes : PREFETCH_BYTES), LINE / passes};
-  for (int row = 0, n; row < n_rows; row += n, coming.at += bytes / passes) {
-    n = ommai_next_rows(n_rows - row, MAX_ROWS);
-    const ommai_bf16 *from = x + row * x_stride;
-    float *to = sums + row * OMMAI_PANEL_COLUMNS;
-    switch (n) {
-      case 1: rows_times_panel(weights, coming, pieces, from, x_stride, 1, n_k, to); break;
-      case 2: rows_times_panel(weights, coming, pieces, from, x_stride, 2, n_k, to); break;
-      case 3: rows_times_panel(weights, coming, pieces, from, x_stride, 3, n_k, to); break;
-      case 4: rows_times_panel(weights, coming, pieces, from, x_stride, 4, n_k, to); break;
-      case 5: rows_times_panel(weights, coming, pieces, from, x_stride, 5, n_k, to); break;
-      default: rows_times_panel(weights, coming, pieces, from, x_stride, 6, n_k, to); break;
+static void whole_lines(const ommai_bf16 *weights, const ommai_bf16 *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums) {
+  const struct coming coming = {(const char *)weights + PREFETCH_BYTES, LINE};
+  switch (n_rows) {
+    case 1: rows_times_columns(weights, VECTORS, coming, x, x_stride, 1, n_k, sums); break;
+    case 2: rows_times_columns(weights, VECTORS, coming, x, x_stride, 2, n_k, sums); break;
+    case 3: rows_times_columns(weights, VECTORS, coming, x, x_stride, 3, n_k, sums); break;
+    case 4: rows_times_columns(weights, VECTORS, coming, x, x_stride, 4, n_k, sums); break;
+    case 5: rows_times_columns(weights, VECTORS, coming, x, x_stride, 5, n_k, sums); break;
+    default: rows_times_columns(weights, VECTORS, coming, x, x_stride, 6, n_k, sums); break;
+  }
+}
+
+/* weights, sums: from the first column of a half on. n_rows: 4 to 8. */
+static void rows_times_half(const ommai_bf16 *weights, struct coming coming, const ommai_bf16 *x, int64_t x_stride, int n_rows,
+                            int64_t n_k, float *sums) {
+  switch (n_rows) {
+    case 4: rows_times_columns(weights, HALF, coming, x, x_stride, 4, n_k, sums); break;
+    case 5: rows_times_columns(weights, HALF, coming, x, x_stride, 5, n_k, sums); break;
+    case 6: rows_times_columns(weights, HALF, coming, x, x_stride, 6, n_k, sums); break;
+    case 7: rows_times_columns(weights, HALF, coming, x, x_stride, 7, n_k, sums); break;
+    default: rows_times_columns(weights, HALF, coming, x, x_stride, 8, n_k, sums); break;
+  }
+}
+
+static void half_lines(const ommai_bf16 *weights, const ommai_bf16 *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums) {
+  const int passes = n_rows <= MAX_HALF_ROWS ? VECTORS / HALF : 2 * VECTORS / HALF;
+  for (int64_t k = 0; k < n_k; k += SHARED_K) {
+    const int64_t shared_k = ommai_min_i64(SHARED_K, n_k - k), pass_bytes = shared_k / 2 * LINE / passes;
+    const ommai_bf16 *from = weights + k * OMMAI_PANEL_COLUMNS;
+    struct coming coming = {(const char *)from + PREFETCH_BYTES_OF_MORE, LINE / passes};
+    for (int row = 0, n; row < n_rows; row += n) {
+      n = ommai_next_rows(n_rows - row, MAX_HALF_ROWS);
+      for (int v = 0; v < VECTORS; v += HALF, coming.at += pass_bytes) {
+        rows_times_half(from + 32 * v, coming, x + row * x_stride + k, x_stride, n, shared_k,
+                        sums + row * OMMAI_PANEL_COLUMNS + 16 * v);
+      }
     }
   }
 }
 
 static void panel_bf16(const ommai_bf16 *weights, const ommai_bf16 *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums) {
-  if (n_rows <= MAX_ROWS) {
-    all_rows(weights, x, x_stride, n_rows, n_k, sums, VECTORS);
-  } else {
-    all_rows(weights, x, x_stride, n_rows, n_k, sums, VECTORS / 2);
-  }
+  (n_rows <= MAX_ROWS ? whole_lines : half_lines)(weights, x, x_stride, n_rows, n_k, sums);
 }
 
 const struct ommai_gemv_kernels ommai_gemv_avx512_bf16 = {OMMAI_CPU_AVX512_BF16, panel_bf16, ommai_gemv_panel_f32_avx512,
