@@ -57,10 +57,39 @@ static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, 
   return OMMA_OK;
 }
 
+/* ---- few rows -------------------------------------------------------------------------------- */
+
+/* More rows than the few-row kernels take at a time: a panel's weights are read once for all by the
+ * tiles, with the same bits but at level amx. */
+static void gemv(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y, int64_t y_stride,
+                 bool accumulate, int64_t first_panel, int64_t n_panels) {
+  float sums[OMMAI_LINEAR_MAX_ROWS * PANEL];
+  int64_t whole = linear->spec.n_out / PANEL, end = first_panel + n_panels, panel = first_panel;
+  int64_t panel_elements = ommai_weights_panel_elements(linear->packed.layout, linear->spec.n_in);
+  bool tiles = n_rows > OMMAI_GEMV_GROUP && linear->context->level != OMMAI_CPU_AMX;
+  for (; tiles && panel < ommai_min_i64(whole, end); panel++) {
+    struct ommai_bf16_tile tile = {.x_stride = x_stride,
+                                   .n_k = linear->spec.n_in,
+                                   .weights = (const ommai_bf16 *)linear->weights + panel * panel_elements,
+                                   .bias = linear->bias + panel * PANEL,
+                                   .sums = sums,
+                                   .y_stride = y_stride,
+                                   .y_type = OMMA_F32,
+                                   .accumulate = accumulate};
+    for (int64_t row = 0; row < n_rows; row += OMMAI_LINEAR_MAX_ROWS) {
+      tile.x = (const ommai_bf16 *)x + row * x_stride;
+      tile.y = y + row * y_stride + panel * PANEL;
+      tile.n_rows = ommai_min_i64(OMMAI_LINEAR_MAX_ROWS, n_rows - row);
+      linear->context->bf16_tile->run(&tile);
+    }
+  }
+  if (panel < end) ommai_linear_dense_gemv(linear, x, x_stride, n_rows, y, y_stride, accumulate, panel, end - panel);
+}
+
 const struct ommai_linear_code ommai_linear_bf16 = {
     .pack = pack,
     .weight = ommai_linear_dense_weight,
-    .gemv = ommai_linear_dense_gemv,
+    .gemv = gemv,
     .op_scratch = op_scratch,
     .op_run = op_run,
 };

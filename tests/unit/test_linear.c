@@ -310,27 +310,27 @@ static void chosen_row_steps_agree(void **state) {
 /* Decoding has the bits of tiles, but of oneDNN's; AMX's only by chance (tests/amx/README.md). */
 static void tiles_have_the_bits_of_gemv(void **state) {
   set_gaps(*(bool *)*state);
-  for (int i = 0; i < N_SHAPES; i++) {
-    for (int call = 0; call < 4; call++) {
-      enum omma_dtype compute = call & 1 ? OMMA_BF16 : OMMA_F32;
-      bool accumulate = call & 2;
-      struct problem p;
-      if (compute == OMMA_BF16 && linear_context->onednn) continue;
-      problem_make(&p, shapes[i][0], shapes[i][1], compute, true);
-      struct ommai_linear_op *op = make_op(&p, OMMA_F32, OMMAI_ACTIVATION_NONE, accumulate);
-      size_t bytes = (size_t)(ROWS * (p.n_out + y_gap)) * sizeof(float);
-      float *tile = malloc(bytes), *few = malloc(bytes);
-      fill_y(&p, tile, OMMA_F32);
-      fill_y(&p, few, OMMA_F32);
-      assert_int_equal(ommai_linear_run(op, p.input, tile, ROWS, 0, NULL), OMMA_OK);
-      ommai_linear_gemv(p.linear, p.input, p.n_in + x_gap, ROWS, few, p.n_out + y_gap, accumulate, 0,
-                        ommai_linear_n_panels(p.linear));
-      assert_int_equal(memcmp(tile, few, bytes) != 0, compute == OMMA_BF16 && level == OMMAI_CPU_AMX && p.n_in > 2);
-      free(tile);
-      free(few);
-      ommai_linear_op_destroy(op);
-      problem_free(&p);
+  for (int i = 0; i < 8 * N_SHAPES; i++) {
+    struct problem p;
+    enum omma_dtype compute = i & 1 ? OMMA_BF16 : OMMA_F32;
+    if (compute == OMMA_BF16 && linear_context->onednn) continue;
+    problem_make(&p, shapes[i / 8][0], shapes[i / 8][1], compute, true);
+    struct ommai_linear_op *op = make_op(&p, OMMA_F32, OMMAI_ACTIVATION_NONE, i & 2);
+    int64_t x_stride = p.n_in + x_gap, y_stride = p.n_out + y_gap;
+    size_t bytes = (size_t)(ROWS * y_stride) * sizeof(float), x_bytes = (size_t)x_stride * (i & 1 ? 2 : 4);
+    float *tile = malloc(bytes), *few = malloc(bytes);
+    fill_y(&p, tile, OMMA_F32);
+    fill_y(&p, few, OMMA_F32);
+    assert_int_equal(ommai_linear_run(op, p.input, tile, ROWS, 0, NULL), OMMA_OK);
+    for (int64_t row = 0, n = i & 4 ? ROWS : 1; row < ROWS; row += n, n = row % 16 + 1) {
+      ommai_linear_gemv(p.linear, (char *)p.input + (size_t)row * x_bytes, x_stride, n < ROWS - row ? n : ROWS - row,
+                        few + row * y_stride, y_stride, i & 2, 0, ommai_linear_n_panels(p.linear));
     }
+    assert_int_equal(memcmp(tile, few, bytes) != 0, compute == OMMA_BF16 && level == OMMAI_CPU_AMX && p.n_in > 2);
+    free(tile);
+    free(few);
+    ommai_linear_op_destroy(op);
+    problem_free(&p);
   }
 }
 

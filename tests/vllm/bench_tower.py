@@ -15,8 +15,6 @@ import torch
 from torch import nn
 from towers import TOWERS, attention_layers, libomma_tower, project, stock_attention, vllm_context
 
-PATCH_SIZE = {"qwen3_vl": 16, "qwen2_5_vl": 14, "kimi_vl": 14}
-
 
 class Stopwatch:
     """Adds up the time spent in a tower's attention layers."""
@@ -40,7 +38,7 @@ def best_times(name: str, layers: int, side: int, repeats: int) -> dict[str, tup
     and of libomma's tower."""
     own = TOWERS[name].build(layers)
     libomma = libomma_tower(name, own)
-    cells = side // (2 * PATCH_SIZE[name]) * 2
+    cells = side // (2 * TOWERS[name].patch_size) * 2
     stopwatch = Stopwatch(own)
     for tower in (own, libomma):
         TOWERS[name].run(tower, [(8, 8)])

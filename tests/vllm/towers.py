@@ -205,12 +205,12 @@ def run_moonvit(tower: nn.Module, grid: list[tuple[int, int]]) -> torch.Tensor:
 
 
 TOWERS: dict[str, Any] = {
-    "qwen3_vl": SimpleNamespace(build=qwen3_vl, run=run_qwen),
-    "qwen3_5": SimpleNamespace(build=qwen3_5, run=run_qwen),
-    "qwen2_5_vl": SimpleNamespace(build=qwen2_5_vl, run=run_qwen),
-    "kimi_vl": SimpleNamespace(build=moonvit, run=run_moonvit),
-    "glm_ocr": SimpleNamespace(build=glm_ocr, run=run_qwen),
-    "dots_ocr": SimpleNamespace(build=dots_ocr, run=run_dots),
+    "qwen3_vl": SimpleNamespace(build=qwen3_vl, run=run_qwen, patch_size=16),
+    "qwen3_5": SimpleNamespace(build=qwen3_5, run=run_qwen, patch_size=16),
+    "qwen2_5_vl": SimpleNamespace(build=qwen2_5_vl, run=run_qwen, patch_size=14),
+    "kimi_vl": SimpleNamespace(build=moonvit, run=run_moonvit, patch_size=14),
+    "glm_ocr": SimpleNamespace(build=glm_ocr, run=run_qwen, patch_size=14),
+    "dots_ocr": SimpleNamespace(build=dots_ocr, run=run_dots, patch_size=14),
 }
 
 
