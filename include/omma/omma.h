@@ -415,6 +415,9 @@ struct omma_engine_options {
   /* Bytes of the requests that wait, without the pixels of their images: tokens, positions, keys. A
    * request always fits where no other waits. 0: 1 GiB. */
   int64_t queue_bytes;
+  /* What computes: a team of the host's (omma/team.h) with at most as many workers as the model has
+   * threads, which nobody else runs on while the engine lives. NULL: a pool of the engine's own. */
+  const struct omma_team *team;
 };
 
 /* Estimates the memory before anything is allocated. n_patches: of the largest image expected; 0:

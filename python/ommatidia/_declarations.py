@@ -611,6 +611,7 @@ class EngineOptions(Structure):
         ("scheduling", c_int),
         ("max_wait_ms", c_int64),
         ("queue_bytes", c_int64),
+        ("team", c_void_p),
     ]
 
 

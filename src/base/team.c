@@ -28,7 +28,7 @@ enum { SPIN_NS = 1000000, SPIN_ALONE_NS = 30000, SPIN_ROUNDS = 32 };
 
 /* Workers are groups of neighbours, as they are bound to neighbouring CPUs, which mostly share a
  * cache. A line of memory that many write to and read is one of a group. */
-enum { GROUP_WORKERS = 8, CACHE_LINE = 64 };
+enum { CACHE_LINE = 64 };
 
 struct worker {
   struct ommai_team *team;
@@ -174,7 +174,7 @@ static void team_run(void *context, int64_t n_tasks, omma_task task, void *task_
   team->task = task;
   team->task_context = task_context;
   team->n_tasks = n_tasks;
-  team->n_used = (int)ommai_min_i64(ommai_div_up(n_tasks, GROUP_WORKERS), team->n_groups);
+  team->n_used = (int)ommai_min_i64(ommai_div_up(n_tasks, OMMAI_TEAM_GROUP), team->n_groups);
   atomic_store_explicit(&team->groups_inside, team->n_used, memory_order_relaxed);
   for (int g = 0; g < team->n_used; g++) {
     atomic_store_explicit(&team->groups[g].n_taken, 0, memory_order_relaxed);
@@ -225,7 +225,7 @@ static void pin_workers(struct ommai_team *team, const struct ommai_cpu_room *ro
 
 /* Memory and what workers wait with; threads are not started yet. */
 static bool make_groups(struct ommai_team *team) {
-  team->n_groups = (int)ommai_div_up(team->n_threads, GROUP_WORKERS);
+  team->n_groups = (int)ommai_div_up(team->n_threads, OMMAI_TEAM_GROUP);
   team->workers = ommai_allocate(&team->allocator, (size_t)team->n_threads, sizeof *team->workers);
   team->groups = ommai_allocate(&team->allocator, (size_t)team->n_groups, sizeof *team->groups);
   if (!team->workers || !team->groups) return false;
@@ -234,7 +234,7 @@ static bool make_groups(struct ommai_team *team) {
     pthread_cond_init(&team->groups[g].wake, NULL);
   }
   for (int i = 1; i < team->n_threads; i++) {
-    struct group *group = &team->groups[i / GROUP_WORKERS];
+    struct group *group = &team->groups[i / OMMAI_TEAM_GROUP];
     team->workers[i] = (struct worker){.team = team, .group = group, .index = i};
     group->n_own++;
   }

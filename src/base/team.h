@@ -8,6 +8,11 @@
 
 struct ommai_team;
 
+/* Workers of a group: those of worker w are 8 (w / 8) to 8 (w / 8) + 7. A run of n tasks is shared
+ * by as many groups as have 8 tasks or the rest of them; the first of g groups has tasks 0, g, 2 g,
+ * ..., and takes those of the others when it has none left. */
+enum { OMMAI_TEAM_GROUP = 8 };
+
 /* Threads that compute at the same time here (base/cpu_room.h); at least 1. */
 int ommai_team_cpu_count(void);
 

@@ -11,7 +11,7 @@ const struct ommai_command *const ommai_commands[] = {
     &ommai_command_tokenize,      &ommai_command_detokenize,   &ommai_command_plan,
     &ommai_command_info,          &ommai_command_verify,       &ommai_command_bench_attention,
     &ommai_command_bench_encoder, &ommai_command_bench_decode, &ommai_command_bench_read,
-    &ommai_command_bench_serve,
+    &ommai_command_bench_serve,   &ommai_command_bench_scale,
 };
 const size_t ommai_n_commands = sizeof ommai_commands / sizeof *ommai_commands;
 

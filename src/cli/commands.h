@@ -21,4 +21,5 @@ extern const struct ommai_command ommai_command_bench_attention;
 extern const struct ommai_command ommai_command_bench_encoder;
 extern const struct ommai_command ommai_command_bench_decode;
 extern const struct ommai_command ommai_command_bench_read;
+extern const struct ommai_command ommai_command_bench_scale;
 extern const struct ommai_command ommai_command_bench_serve;

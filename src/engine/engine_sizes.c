@@ -115,6 +115,11 @@ static enum omma_status pick_limits(const struct omma_engine_options *options, s
                    error));
   }
   sizes->limits.prefill_chunk = ommai_round_up(sizes->limits.prefill_chunk, PAGE);
+  sizes->limits.team = options->team;
+  if (options->team && options->team->n_workers > sizes->facts.n_workers) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "team", "team: expected at most the model's %d workers, found %d",
+                            sizes->facts.n_workers, options->team->n_workers);
+  }
   OMMAI_TRY(pick_drafts(options, sizes, error));
   sizes->image_patches = sizes->full_sequences * sizes->limits.patch_budget; /* both are bounded */
   sizes->prefix_cache = !options->no_prefix_cache;

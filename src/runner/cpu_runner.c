@@ -147,8 +147,11 @@ static enum omma_status allocate(struct ommai_cpu_runner *cpu, struct omma_error
 static enum omma_status set_up(struct ommai_cpu_runner *cpu, struct omma_error *error) {
   const struct omma_model *model = cpu->model;
   OMMAI_TRY(measure(model, &cpu->limits, &cpu->bytes, error));
-  OMMAI_TRY(ommai_team_create(model->network.n_threads, model->pin_threads, &model->allocator, &cpu->team, error));
-  cpu->threads = ommai_team_interface(cpu->team);
+  cpu->threads = cpu->limits.team;
+  if (!cpu->threads) {
+    OMMAI_TRY(ommai_team_create(model->network.n_threads, model->pin_threads, &model->allocator, &cpu->team, error));
+    cpu->threads = ommai_team_interface(cpu->team);
+  }
   if (has_decoder(model)) {
     OMMAI_TRY(ommai_kv_cache_create(&model->config.text, model->network.decoder.kv_type, cpu->limits.n_pages,
                                     &model->network.large_allocator, &cpu->kv, error));

@@ -42,6 +42,8 @@ struct ommai_runner_limits {
   int64_t max_sequences; /* slots */
   int64_t max_rows;      /* of a step */
   int64_t drawn_rows;    /* of a step whose rows are drawn */
+  /* what computes, of at most facts.n_workers workers; NULL: the runner makes one */
+  const struct omma_team *team;
 };
 
 /* Bytes that a runner of these limits will take, besides its pages. */

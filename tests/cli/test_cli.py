@@ -22,7 +22,8 @@ from PIL import Image
 from omma_program import refused
 
 COMMANDS = ["chat", "run", "serve", "batch", "read", "embed", "rerank", "encode", "preprocess", "plan", "tokenize", "detokenize",
-            "info", "verify", "bench attention", "bench encoder", "bench decode", "bench read", "bench serve"]
+            "info", "verify", "bench attention", "bench encoder", "bench decode", "bench read", "bench serve",
+            "bench scale"]
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
 TEXTS = ["two red circles", "", " leading and trailing ", "line\nbreak\ttab", "Grüße, 世界, 🙂", "<|im_start|>user\nhi<|im_end|>"]
 
@@ -1322,6 +1323,27 @@ def test_bench_decode(omma, name):
     kept = 32 if name == "kimi_vl" else 2 * config["num_key_value_heads"] * config["head_dim"]
     short, long = (found["bytes_per_step"] for found in result["contexts"])
     assert long - short == 56 * config["num_hidden_layers"] * kept * 4
+
+
+def test_bench_scale(omma, model):
+    result = omma.json("bench", "scale", "--model", model, "--threads", 2, "--image-size", "112x84", "--context", 70,
+                       "--repeat", 1, "--warmup", 0, "--memory-gbps", 300, "--tokens", 200, "--json")
+    assert result["threads"] == 2 and result["memory_gbps"] == 300 and result["run_us_alone"] > 0 <= result["run_us_per_doubling"]
+    assert [work["work"] for work in result["works"]] == ["tower", "prefill", "decode, 1 row", "decode, 16 rows"]
+    for work in result["works"]:
+        assert work["runs"] > 0 and work["tasks"] >= work["runs"] and work["measured_ms"] > 0 < work["predicted_here_ms"]
+        assert work["steps"] == 1 if "decode" not in work["work"] else work["steps"] > 1
+        times = {size["workers"]: size["ms"] for size in work["predicted"]}
+        assert list(times) == [1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192]
+        assert work["serial_ms"] <= min(times.values()) and times[1] == pytest.approx(work["alone_ms"])
+        for size in work["predicted"]:
+            assert size["efficiency"] == pytest.approx(times[1] / size["workers"] / size["ms"])
+
+
+def test_bench_scale_refuses(omma, no_weights, model):
+    refused(omma("bench", "scale", "--model", model, "--image-size", "7"), 2, "--image-size: '7' is not a size")
+    refused(omma("bench", "scale", "--model", model, "--context", "1"), 2, "context")
+    refused(omma("bench", "scale", "--model", no_weights), 1, "no_weights")
 
 
 def test_bench_decode_of_many_answers(omma, model):

@@ -14,7 +14,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMANDS = ["chat", "run", "serve", "batch", "read", "encode", "embed", "rerank", "preprocess", "tokenize", "detokenize", "plan", "info",
             "verify", "bench attention", "bench encoder", "bench decode", "bench read",
-            "bench serve"]
+            "bench serve", "bench scale"]
 
 
 def offered(omma, *words):

@@ -349,6 +349,7 @@ static void a_model_without_weights_has_none(void **state) {
 static void engine_options_out_of_range_are_named(void **state) {
   (void)state;
   struct omma_model *own = fixture_model("qwen3_vl_tied", NULL);
+  const struct omma_team large = {.n_workers = 2};
   struct omma_engine *refused = NULL;
   struct omma_memory_estimate estimate;
   struct omma_error error;
@@ -368,6 +369,7 @@ static void engine_options_out_of_range_are_named(void **state) {
       {{.slice_percent = 91}, OMMA_ERROR_ARGUMENT, "slice_percent: expected 1 to 90, found 91"},
       {{.max_sequences = -1}, OMMA_ERROR_ARGUMENT, "max_sequences: expected 1 to 1024, found -1"},
       {{.max_sequences = 1025}, OMMA_ERROR_ARGUMENT, "max_sequences"},
+      {{.team = &large}, OMMA_ERROR_ARGUMENT, "team: expected at most the model's 1 workers, found 2"},
       {{.draft_tokens = 16}, OMMA_ERROR_ARGUMENT, "draft_tokens: expected 1 to 15, found 16"},
       {{.draft_tokens = 3, .lookup_max = 65}, OMMA_ERROR_ARGUMENT, "lookup_max"},
       {{.draft_tokens = 3, .lookup_min = 4, .lookup_max = 3}, OMMA_ERROR_ARGUMENT, "lookup_min: expected 1 to 3, found 4"},
