@@ -172,6 +172,11 @@ check: ## the rules that a script can check: layers, names, banned functions, he
 	tools/check_words.sh
 	tools/make_declarations.py --check
 	tools/make_foreign_flags.py --check
+	tools/graph.py --check
+
+.PHONY: graph
+graph: ## folders of src, which includes which, and circles
+	tools/graph.py
 
 .PHONY: clean
 clean: ## remove all builds

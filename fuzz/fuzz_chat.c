@@ -7,14 +7,14 @@
 #include "base/allocator.h"
 #include "fuzz_folder.h"
 #include "fuzz_input.h"
-#include "server/answer_fields.h"
-#include "server/chat_request.h"
-#include "server/media.h"
-#include "server/messages_request.h"
-#include "server/request_json.h"
-#include "server/responses_request.h"
-#include "server/server_state.h"
-#include "server/token_text.h"
+#include "server/api/answer_fields.h"
+#include "server/api/chat_request.h"
+#include "server/api/media.h"
+#include "server/api/messages_request.h"
+#include "server/api/responses_request.h"
+#include "server/api/token_text.h"
+#include "server/core/request_json.h"
+#include "server/state/server_state.h"
 
 static struct ommai_media_root *opened_root;
 

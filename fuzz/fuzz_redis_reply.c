@@ -1,7 +1,7 @@
 /* What a Redis answers: a reply is found with the same end whether its bytes come at once or one by
  * one, lies within them, and its value in the room that there is. */
 #include "fuzz_input.h"
-#include "server/redis_reply.h"
+#include "server/publish/redis_reply.h"
 
 static void check(const struct ommai_redis_reply *reply, const char *bytes, size_t size, size_t room) {
   FUZZ_CHECK(reply->kind >= OMMAI_REDIS_PART && reply->kind <= OMMAI_REDIS_FOREIGN);

@@ -3,7 +3,7 @@
 
 #include "base/json.h"
 #include "fuzz_input.h"
-#include "server/request_json.h"
+#include "server/core/request_json.h"
 
 static void read_fields(const json_t *root) {
   struct ommai_api_error error;

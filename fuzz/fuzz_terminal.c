@@ -1,8 +1,8 @@
 /* What the conversation reads: boxes in an answer, and paths in a line. */
 #include <string.h>
 
-#include "cli/box_find.h"
-#include "cli/pasted_paths.h"
+#include "cli/chat/box_find.h"
+#include "cli/core/pasted_paths.h"
 #include "fuzz_input.h"
 
 static void try_boxes(const char *text, size_t size) {

@@ -5,7 +5,7 @@
 
 #include "base/allocator.h"
 #include "fuzz_input.h"
-#include "server/tool_calls.h"
+#include "server/api/tool_calls.h"
 
 struct outcome {
   struct ommai_tool_parser parser;

@@ -183,7 +183,7 @@ function check_include(line, path, quoted, target, slash) {
   else if (folder == "engine" && path ~ /^runner\/cpu_/ && file !~ /^src\/engine\/(engine|memory_estimate)\.c$/)
     report("include", path " is the inside of a runner: the engine speaks to runner/runner.h")
   else if (folder == "linear" && path == "weights/stored_matrix.h") return
-  else if (folder == "cli" && (path == "server/server.h" || path == "server/batch_request.h" || path == "server/batch_slots.h" || path == "server/page_loop.h" || path == "server/encoding_store.h" || path == "server/kv_publisher.h")) return
+  else if (folder == "cli" && (path == "server/server.h" || path == "server/api/batch_request.h" || path == "server/api/batch_slots.h" || path == "server/api/page_loop.h" || path == "server/publish/encoding_store.h" || path == "server/publish/kv_publisher.h")) return
   else if (!((folder, target) in may_include)) report("include", folder " must not include " path)
 }
 # Names one banned function of the line; "names" is an alternation.
@@ -218,7 +218,7 @@ FNR == 1 { start_file() }
   if (top != "src") next
   check_banned(unsafe, "not allowed in src")
   if (folder == "engine" && code ~ /(^|[^A-Za-z0-9_])float[ \t]*(const[ \t]*)?\*/) report("handle", "the engine holds no numbers of a runner")
-  if (file !~ /^src\/(kernels\/cpu|cli\/paths|cli\/serve_keys|cli\/service_manager)\.c$/) check_banned("getenv|secure_getenv|setenv|putenv", "settings are flags and arguments")
+  if (file !~ /^src\/(kernels\/cpu|cli\/core\/paths|cli\/serve\/serve_keys|cli\/serve\/service_manager)\.c$/) check_banned("getenv|secure_getenv|setenv|putenv", "settings are flags and arguments")
   if (folder in library) {
     if (file != "src/base/assert.h") check_banned(quiet, "a library neither prints nor ends the process")
     check_banned("fprintf|vfprintf|fputs|dprintf", "a library does not print")

@@ -27,8 +27,8 @@ for folder in src/*/; do
       fail "$readme is missing: say what the folder does, and in which order to read it"
     continue
   fi
-  for name in $(grep -oE '`[a-z0-9_]+\.[ch]`' "$readme" | tr -d '`' | sort -u); do
-    [ "$name" = omma.h ] || [ -f "$folder$name" ] || fail "$readme names $name, which is not there"
+  for name in $(grep -oE '`[a-z0-9_/]+\.[ch]`' "$readme" | tr -d '`' | sort -u); do
+    [ "$name" = omma.h ] || [ -f "$folder$name" ] || [ -f "src/$name" ] || fail "$readme names $name, which is not there"
   done
 done
 

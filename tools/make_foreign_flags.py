@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes the tables of other programs' options that `omma` answers: src/cli/vllm_flags.c and
-src/cli/llama_flags.c. Which options there are, with which values, is read from their parsers; what
-is answered stands in tools/foreign_flags.toml.
+"""Makes the tables of other programs' options that `omma` answers: src/cli/core/vllm_flags.c and
+src/cli/core/llama_flags.c. Which options there are, with which values, is read from their parsers;
+what is answered stands in tools/foreign_flags.toml.
 
     VLLM_PYTHON tools/make_foreign_flags.py --list-vllm > tests/cli/vllm_serve_flags.txt
     tools/make_foreign_flags.py --list-llama .../common/arg.cpp VERSION > tests/cli/llama_flags.txt
@@ -107,7 +107,7 @@ def vllm_table(answers: dict) -> str:
         f"/* Options of `vllm serve` {stamp}, and what older versions had: first those that are accepted and",
         " * mean nothing, then those that are refused, with the values that are accepted all the same. Made",
         " * by tools/make_foreign_flags.py from tools/foreign_flags.toml. */",
-        '#include "cli/vllm_flags.h"', "",
+        '#include "cli/core/vllm_flags.h"', "",
         *[f"#define {word} OMMAI_FOREIGN_{word}" for word in KINDS.values()], "",
         "/* clang-format off */", "const struct ommai_foreign_option ommai_vllm_flags[] = {", *rows,
         "    {NULL, SWITCH, NULL, NULL, NULL},", "};", ""])
@@ -127,7 +127,7 @@ def llama_table(answers: dict) -> str:
     return "\n".join([
         f"/* Options of llama.cpp {stamp}, and some of vLLM and transformers. Made by",
         " * tools/make_foreign_flags.py from tools/foreign_flags.toml. */",
-        '#include "cli/option_hints.h"', "",
+        '#include "cli/core/option_hints.h"', "",
         "/* clang-format off */",
         "const struct ommai_option_hint ommai_option_hints[] = {", *rows, "    {NULL, NULL},", "};", ""])
 
@@ -141,7 +141,7 @@ def main() -> None:
     if arguments not in ([], ["--check"]):
         sys.exit(__doc__)
     answers = tomllib.loads(ANSWERS.read_text())
-    tables = {"src/cli/vllm_flags.c": vllm_table(answers["vllm"]), "src/cli/llama_flags.c": llama_table(answers["llama"])}
+    tables = {"src/cli/core/vllm_flags.c": vllm_table(answers["vllm"]), "src/cli/core/llama_flags.c": llama_table(answers["llama"])}
     for name, text in tables.items():
         if arguments and (ROOT / name).read_text() != text:
             sys.exit(f"{name}: is not what tools/make_foreign_flags.py makes of tools/foreign_flags.toml")

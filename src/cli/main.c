@@ -4,14 +4,14 @@
 #include <string.h>
 
 #include "base/allocator.h"
-#include "cli/command_list.h"
-#include "cli/commands.h"
-#include "cli/completion.h"
-#include "cli/diagnostics.h"
-#include "cli/end_on_terminate.h"
-#include "cli/interrupt.h"
-#include "cli/manual.h"
-#include "cli/nearest.h"
+#include "cli/core/command_list.h"
+#include "cli/core/commands.h"
+#include "cli/core/completion.h"
+#include "cli/core/diagnostics.h"
+#include "cli/core/end_on_terminate.h"
+#include "cli/core/interrupt.h"
+#include "cli/core/manual.h"
+#include "cli/core/nearest.h"
 
 /* Parts of the list of commands, which begin with these. */
 static const struct {

@@ -5,7 +5,7 @@
  * a descriptor becomes readable -> ommai_server_destroy -> omma_engine_destroy. */
 #pragma once
 
-#include "server/server_options.h"
+#include "server/core/server_options.h"
 
 struct ommai_server;
 

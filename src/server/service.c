@@ -5,12 +5,12 @@
 #include "base/allocator.h"
 #include "base/error.h"
 #include "base/sized.h"
-#include "server/http_call.h"
-#include "server/job_queue.h"
-#include "server/protocol.h"
-#include "server/routes.h"
+#include "server/core/job_queue.h"
+#include "server/core/protocol.h"
+#include "server/http/http_call.h"
+#include "server/http/routes.h"
 #include "server/server.h"
-#include "server/server_state.h"
+#include "server/state/server_state.h"
 
 /* Events that were not taken yet; nobody is slow in the process. */
 #define MAX_PENDING_BYTES (INT64_C(1) << 40)

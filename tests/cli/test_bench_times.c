@@ -1,5 +1,5 @@
 /* Readings of the peak: the best counts, and readings that differ by more than 5 % are reported. */
-#include "cli/bench_times.h"
+#include "cli/model/bench_times.h"
 
 #include "support/test.h"
 

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "cli/box_draw.h"
-#include "cli/chat_boxes.h"
-#include "cli/diagnostics.h"
+#include "cli/chat/box_draw.h"
+#include "cli/chat/chat_boxes.h"
+#include "cli/core/diagnostics.h"
 #include "support/test.h"
 
 /* 200 x 100 in thousandths, and 50 x 50 that was resized to 100 x 25. */

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "cli/commands.h"
-#include "cli/serving.h"
+#include "cli/core/commands.h"
+#include "cli/serve/serving.h"
 #include "support/test.h"
 
 #define MAX_PRINTED 4096

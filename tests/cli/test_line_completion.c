@@ -4,8 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/line_completion.h"
-#include "cli/pasted_paths.h"
+#include "cli/chat/line_completion.h"
+#include "cli/core/pasted_paths.h"
 #include "support/test.h"
 
 static const char *const names[] = {"plain.png",       "two words.png", "it's.png",    "a \"quote\".png",

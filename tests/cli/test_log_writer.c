@@ -1,6 +1,6 @@
 /* The log's writer: it keeps order, never lets a writer wait, and takes a reader that is slow or
  * gone. */
-#include "cli/log_writer.h"
+#include "cli/core/log_writer.h"
 
 #include <fcntl.h>
 #include <pthread.h>

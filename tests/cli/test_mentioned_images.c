@@ -3,8 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/diagnostics.h"
-#include "cli/mentioned_images.h"
+#include "cli/chat/mentioned_images.h"
+#include "cli/core/diagnostics.h"
 #include "support/test.h"
 
 #define IMAGES OMMA_TEST_DATA "/data/image/"

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/allocator.h"
-#include "cli/end_on_terminate.h"
+#include "cli/core/end_on_terminate.h"
 #include "linear/onednn.h"
 #include "support/test.h"
 

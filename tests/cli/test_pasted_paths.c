@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "cli/pasted_paths.h"
+#include "cli/core/pasted_paths.h"
 #include "support/test.h"
 
 static void words_become_paths(void **state) {

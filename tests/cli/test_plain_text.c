@@ -1,6 +1,6 @@
 /* Text of others on a terminal: nothing that a terminal obeys or that hides what is there gets
  * through, all else does. */
-#include "cli/plain_text.h"
+#include "cli/core/plain_text.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/progress.h"
+#include "cli/core/progress.h"
 #include "support/test.h"
 
 static void update_40(struct ommai_progress *progress) { ommai_progress_update(progress, 40, 100); }

@@ -1,6 +1,6 @@
 /* Predictions of teams of any size: task times that add up by hand, and a trace of a real team's
  * runs. */
-#include "cli/scale_model.h"
+#include "cli/model/scale_model.h"
 
 #include "support/test.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "cli/commands.h"
+#include "cli/core/commands.h"
 #include "support/test.h"
 
 #define MAX_PRINTED 4096

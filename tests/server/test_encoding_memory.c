@@ -1,9 +1,9 @@
-#include "server/encoding_memory.h"
+#include "server/publish/encoding_memory.h"
 
 #include <time.h>
 
 #include "base/allocator.h"
-#include "server/encoding_key.h"
+#include "server/publish/encoding_key.h"
 #include "support/test.h"
 
 static void put(struct ommai_encoding_memory *memory, const char *key, char fill, size_t size) {

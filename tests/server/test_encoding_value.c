@@ -1,4 +1,4 @@
-#include "server/encoding_value.h"
+#include "server/publish/encoding_value.h"
 
 #include <stdlib.h>
 

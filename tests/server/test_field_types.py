@@ -59,7 +59,7 @@ VALUES = ["null", "true", "false", "0", "1", "-1", "1.5", "-0.0", "1e308", "9223
 def words():
     """Every word that may be a field's name."""
     found = set()
-    for file in SOURCES.glob("*.c"):
+    for file in SOURCES.rglob("*.c"):
         found |= set(re.findall(r'"([a-z][a-z0-9_]{0,39})"', file.read_text()))
     return sorted(found)
 

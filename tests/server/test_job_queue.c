@@ -1,5 +1,5 @@
 /* Workers and the jobs in front of them: large ones leave a worker to the others. */
-#include "server/job_queue.h"
+#include "server/core/job_queue.h"
 
 #include <semaphore.h>
 

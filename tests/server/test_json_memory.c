@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/json.h"
-#include "server/request_json.h"
+#include "server/core/request_json.h"
 #include "support/test.h"
 
 static int64_t n_allocations, fail_at;

@@ -1,6 +1,6 @@
 /* The queue between engine and publisher: order, limits, and what is sent of events that were
  * lost. */
-#include "server/kv_event_queue.h"
+#include "server/publish/kv_event_queue.h"
 
 #include "base/allocator.h"
 #include "support/test.h"

@@ -1,5 +1,5 @@
 /* Lines of the log: what clients send cannot break out of them. */
-#include "server/log_line.h"
+#include "server/core/log_line.h"
 
 #include <jansson.h>
 

@@ -3,7 +3,7 @@
 #include <netinet/in.h>
 #include <sys/un.h>
 
-#include "server/media_address.h"
+#include "server/media/media_address.h"
 #include "support/test.h"
 
 static bool is_public(const char *text) {

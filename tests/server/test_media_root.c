@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "server/media_root.h"
+#include "server/media/media_root.h"
 #include "support/test.h"
 
 #define N_OUTCOMES 20000 /* of each kind, so that the two were at it together */

@@ -26,8 +26,8 @@ def body_of(description, path):
 
 @pytest.mark.real_too
 def test_every_route_is_there(description):
-    routes = re.findall(r'^ +\{("[^"]*"|[A-Z]+), (OMMAI_METHOD_[A-Z_| ]+),', (SOURCES / "routes.c").read_text(), re.M)
-    names = dict(re.findall(r'#define (\w+) ("[^"]*")', (SOURCES / "routes.c").read_text()))
+    routes = re.findall(r'^ +\{("[^"]*"|[A-Z]+), (OMMAI_METHOD_[A-Z_| ]+),', (SOURCES / "http/routes.c").read_text(), re.M)
+    names = dict(re.findall(r'#define (\w+) ("[^"]*")', (SOURCES / "http/routes.c").read_text()))
     expected = {names.get(path, path).strip('"'): sorted(re.findall("OMMAI_METHOD_([A-Z]+)", methods)) for path, methods in routes}
     assert {path: sorted(method.upper() for method in operations) for path, operations in description["paths"].items()} == expected
     assert description["openapi"] == "3.1.0"
@@ -41,7 +41,7 @@ def test_every_route_is_there(description):
 @pytest.mark.real_too
 def test_a_field_that_is_read_is_described(description):
     """Those that the sources read from a request's top level, without a list of them."""
-    text = (SOURCES / "answer_fields.c").read_text()
+    text = (SOURCES / "api/answer_fields.c").read_text()
     read = {name: kind for kind, name in re.findall(r'ommai_field_(\w+)\(root, "(\w+)"', text)}
     assert len(read) > 15
     for path in (CHAT, "/v1/completions"):

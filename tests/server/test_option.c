@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "base/option.h"
-#include "server/server_options.h"
+#include "server/core/server_options.h"
 #include "support/test.h"
 
 struct values {

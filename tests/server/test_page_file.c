@@ -2,9 +2,9 @@
 #include <sodium.h>
 
 #include "base/allocator.h"
-#include "server/http_head.h"
-#include "server/page.h"
-#include "server/page_file.h"
+#include "server/http/http_head.h"
+#include "server/http/page.h"
+#include "server/http/page_file.h"
 #include "support/test.h"
 
 #define MAX_BYTES 64000

@@ -1,5 +1,5 @@
 /* Replies of a Redis that may be anything: what is one, what is part of one, and what is none. */
-#include "server/redis_reply.h"
+#include "server/publish/redis_reply.h"
 
 #include <stdlib.h>
 #include <string.h>

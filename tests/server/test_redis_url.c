@@ -1,4 +1,4 @@
-#include "server/redis_url.h"
+#include "server/publish/redis_url.h"
 
 #include "support/test.h"
 

@@ -50,38 +50,39 @@ IN_HELP = {
     "compiling the form of an answer": "max-grammar-seconds", "memory of all compiled forms": "max-grammar-bytes",
     "documents of `/v1/ocr`": "max-documents", "pages of such a request": "max-document-pages", "pixels of a page": "max-page-pixels",
     "new requests after SIGTERM": "shutdown-delay", "running requests after SIGTERM": "shutdown-timeout"}
+SETTINGS = "src/server/core/server_settings.c"
 # Rows without an option: where the number stands in the sources. Masks: milliseconds, 10 ns a step.
 IN_SOURCES = {
     "masks of one step of the engine": ("src/engine/mask_worker.h", "OMMAI_MASK_STEP_WORK", 1e-5),
     "a process that renders a page": ("src/server/server.c", "RENDER_BYTES", 1 << 30),
-    "the reply about a document": ("src/server/ocr.c", "MAX_REPLY_BYTES", MIB),
+    "the reply about a document": ("src/server/api/ocr.c", "MAX_REPLY_BYTES", MIB),
     "images fetched by http(s)": ("src/server/server.c", "DEFAULT_IMAGE_BYTES", MIB),
-    "streamed events that a client does not read": ("src/server/server.c", "DEFAULT_PENDING_BYTES", MIB),
-    "those that all clients do not read": ("src/server/server.c", "DEFAULT_TOTAL_PENDING_BYTES", 1 << 30),
-    "inputs of a request for vectors": ("src/server/vector_inputs.h", "OMMAI_MAX_VECTOR_INPUTS", 1)}
+    "streamed events that a client does not read": (SETTINGS, "max-pending-bytes", 1),
+    "those that all clients do not read": (SETTINGS, "max-total-pending-bytes", 1),
+    "inputs of a request for vectors": ("src/server/api/vector_inputs.h", "OMMAI_MAX_VECTOR_INPUTS", 1)}
 # Every other number of the page: the words around it, where it stands in the sources or tests, and
 # what one of the sources' unit is in the page's. The first group is the number.
 NUMBERS = [
-    (r"at less than (1 KiB) a second", "src/server/server.c", r"DEFAULT_BODY_RATE (\d+)", 1),
-    (r"over any (\d+) seconds", "src/server/server.c", r"DEFAULT_RATE_WINDOW_MS (\d+)", 1e-3),
+    (r"at less than (1 KiB) a second", SETTINGS, r"min_body_rate(?s:.){1,200}?initial = \"(\d+)K", 1 << 10),
+    (r"over any (\d+) seconds", SETTINGS, r"body_rate_window_ms(?s:.){1,200}?initial = \"(\d+)", 1e-3),
     (r"(8) of the largest", "src/server/server.c", r"DEFAULT_BODIES (\d+)", 1),
-    (r"and (32) more for health checks", "src/server/server_state.h", r"OMMAI_CHECK_CONNECTIONS (\d+)", 1),
+    (r"and (32) more for health checks", "src/server/state/server_state.h", r"OMMAI_CHECK_CONNECTIONS (\d+)", 1),
     (r"counted in steps of (10) ns", "include/omma/omma.h", r"steps of (10) ns", 1),
     (r"or (0\.2) ms; harder ones", "src/engine/mask_worker.h", r"MASK_SHORT_STEP_WORK INT64_C\((\d+)\)", 1e-5),
     (r"end their request after about (5) s", "src/engine/mask_worker.h", r"MASK_MAX_WORK INT64_C\((\d+)\)", 1e-8),
-    (r"64 MiB each, (10) s for all of a request", "src/server/server.c", r"DEFAULT_MEDIA_MS (\d+)", 1e-3),
+    (r"64 MiB each, (10) s for all of a request", SETTINGS, r"media_timeout_ms(?s:.){1,200}?initial = \"(\d+)", 1e-3),
     (r"of address space; (60) s", "src/server/server.c", r"RENDER_SECONDS (\d+)", 1),
-    (r"whole replies of more than (64 KiB)", "src/server/http_call.c", r"FAIR_PENDING_BYTES \(\(size_t\)(\d+) << 10", 1024),
-    (r"a request is cancelled that has more than (64 KiB) of them", "src/server/http_call.c",
+    (r"whole replies of more than (64 KiB)", "src/server/http/http_call.c", r"FAIR_PENDING_BYTES \(\(size_t\)(\d+) << 10", 1024),
+    (r"a request is cancelled that has more than (64 KiB) of them", "src/server/http/http_call.c",
      r"FAIR_PENDING_BYTES \(\(size_t\)(\d+) << 10", 1024),
-    (r"bodies of more than (64 KiB), or images", "src/server/http_front.c", r"LARGE_BODY_BYTES \(\(size_t\)(\d+) << 10", 1024),
-    (r"; (64) of them are with the engine at a time", "src/server/http_call.h", r"OMMAI_MAX_ENGINE_REQUESTS (\d+)", 1),
-    (r"at a time, (32) where there are images", "src/server/vector_answer.c", r"MAX_OPEN_WITH_MEDIA (\d+)", 1),
-    (r"than the server itself needs \((129)\)", "src/cli/open_files.c", r"OTHER_FILES (\d+)", 129 / 128),
-    (r"with a body of (64 KiB) at most", "src/server/connection.c", r"SMALL_BODY_BYTES \((\d+) << 10", 1024),
-    (r"compares the (512) that were opened last", "src/server/connection.c", r"MAX_COMPARED (\d+)", 1),
-    (r"fetched or read: (256 MiB) for each of", "src/server/chat_media.c", r"MAX_FILE_BYTES \(INT64_C\((\d+)\) << 20", MIB),
-    (r"later requests, which give way \| ([\d,]+ MiB)", "src/cli/serving.c", r"MAX_RESIZED_BYTES \(\(int64_t\)(\d+) << 30", 1 << 30),
+    (r"bodies of more than (64 KiB), or images", "src/server/http/http_front.c", r"LARGE_BODY_BYTES \(\(size_t\)(\d+) << 10", 1024),
+    (r"; (64) of them are with the engine at a time", "src/server/http/http_call.h", r"OMMAI_MAX_ENGINE_REQUESTS (\d+)", 1),
+    (r"at a time, (32) where there are images", "src/server/api/vector_answer.c", r"MAX_OPEN_WITH_MEDIA (\d+)", 1),
+    (r"than the server itself needs \((129)\)", "src/cli/core/open_files.c", r"OTHER_FILES (\d+)", 129 / 128),
+    (r"with a body of (64 KiB) at most", "src/server/http/connection.c", r"SMALL_BODY_BYTES \((\d+) << 10", 1024),
+    (r"compares the (512) that were opened last", "src/server/http/connection.c", r"MAX_COMPARED (\d+)", 1),
+    (r"fetched or read: (256 MiB) for each of", "src/server/api/chat_media.c", r"MAX_FILE_BYTES \(INT64_C\((\d+)\) << 20", MIB),
+    (r"later requests, which give way \| ([\d,]+ MiB)", "src/cli/serve/serving.c", r"MAX_RESIZED_BYTES \(\(int64_t\)(\d+) << 30", 1 << 30),
     (r"mixed requests from (\d+) clients", "tests/server/test_soak.py", r"CONCURRENCY = (\d+)", 1),
     (r"memory by at most 1 % \((2 MiB)", "tests/server/test_soak.py", r"SLACK = (\d+) << 20", MIB),
     (r"\| (100) requests \| 1,000", "tests/server/test_soak.py", r"FEW, MANY = (\d+)", 2),
@@ -130,8 +131,12 @@ def default_of(help_text, option):
 @pytest.mark.parametrize("words", IN_SOURCES)
 def test_constants_are_those_of_the_sources(words):
     file, name, unit = IN_SOURCES[words]
-    value = re.search(rf"#define {name} (?:\(?INT64_C\((\d+)\)|(\d+))", (ROOT / file).read_text())
-    found = int(value.group(1) or value.group(2)) * unit
+    text = (ROOT / file).read_text()
+    if file == SETTINGS:
+        found = number(re.search(rf'"{name}",(?s:.)*?initial = "(\d+[KMG]?)"', text).group(1))
+    else:
+        value = re.search(rf"#define {name} (?:\(?INT64_C\((\d+)\)|(\d+))", text)
+        found = int(value.group(1) or value.group(2)) * unit
     print(f"{words}: {limit(words)}; {name}: {found}")
     assert number(limit(words)) == found
 
@@ -179,7 +184,7 @@ def test_every_number_has_its_test():
 
 def test_a_quarter_of_a_second_is_young():
     assert "In the first quarter of a second" in FLOWING
-    assert "#define YOUNG_NS (SECOND_NS / 4)" in (ROOT / "src/server/connection.c").read_text()
+    assert "#define YOUNG_NS (SECOND_NS / 4)" in (ROOT / "src/server/http/connection.c").read_text()
 
 
 @pytest.mark.real_only

@@ -1,5 +1,5 @@
 /* Tool calls in answers: what comes out, whole, cut at every byte and byte by byte. */
-#include "server/tool_calls.h"
+#include "server/api/tool_calls.h"
 
 #include <stdio.h>
 

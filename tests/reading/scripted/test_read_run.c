@@ -4,8 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/interrupt.h"
-#include "cli/read_inputs.h"
+#include "cli/core/interrupt.h"
+#include "cli/serve/read_inputs.h"
 #include "server/server.h"
 #include "support/test.h"
 

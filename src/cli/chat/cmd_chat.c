@@ -1,0 +1,530 @@
+/* omma chat: asks a model about images, videos and texts. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/allocator.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "cli/chat/answer_constraint.h"
+#include "cli/chat/attachments.h"
+#include "cli/chat/chat_answer.h"
+#include "cli/chat/chat_boxes.h"
+#include "cli/chat/chat_session.h"
+#include "cli/chat/chat_settings.h"
+#include "cli/chat/chat_words.h"
+#include "cli/chat/mentioned_images.h"
+#include "cli/core/commands.h"
+#include "cli/core/diagnostics.h"
+#include "cli/core/interrupt.h"
+#include "cli/core/json_out.h"
+#include "cli/core/paths.h"
+#include "cli/core/text_lines.h"
+#include "cli/model/image_sources.h"
+#include "cli/model/model_options.h"
+#include "cli/model/room.h"
+#include "cli/model/sampling_options.h"
+
+struct values {
+  struct ommai_common common;
+  struct ommai_strings images, videos;
+  double fps;
+  const char *prompt, *system, *boxes;
+  bool json;
+  struct ommai_optional_integer logprobs;
+  int64_t max_tokens, min_tokens;
+  struct ommai_optional_number temperature, top_p, min_p;
+  struct ommai_optional_integer top_k;
+  int64_t seed;
+  struct ommai_optional_number repetition_penalty, presence_penalty, frequency_penalty;
+  struct ommai_strings stop;
+  struct ommai_constraint_values form;
+  bool ignore_eos;
+  bool no_history;
+};
+
+#define OMMAI_VALUES struct values
+
+static const struct ommai_option sampling_table[] = {
+    OMMAI_INTEGER("max-tokens", max_tokens, "N", 1, INT32_MAX, "maximum number of tokens in the answer", .letter = 'n',
+                  .otherwise = "the model's, else what the context leaves",
+                  .elsewhere = "--predict --n-predict --num-predict --max-new-tokens"),
+    OMMAI_INTEGER("min-tokens", min_tokens, "N", 0, INT32_MAX, "minimum number of tokens in the answer", .initial = "0"),
+    OMMAI_TEMPERATURE_OPTION(temperature, 2, .otherwise = "the model's, else 0", .elsewhere = "--temp"),
+    OMMAI_TOP_P_OPTION(top_p, .above_minimum = true, .otherwise = "the model's, else 1"),
+    OMMAI_TOP_K_OPTION(top_k, .otherwise = "the model's, else 0"),
+    OMMAI_MIN_P_OPTION(min_p, .otherwise = "the model's, else 0"),
+    OMMAI_INTEGER("seed", seed, "S", 0, INT64_MAX, "seed of the sampler: the same request and seed give the same answer",
+                  .initial = "0", .elsewhere = "-s"),
+    OMMAI_REPETITION_PENALTY_OPTION(repetition_penalty, 100, .above_minimum = true, .otherwise = "the model's, else 1",
+                                    .elsewhere = "--repeat-penalty"),
+    OMMAI_PRESENCE_PENALTY_OPTION(presence_penalty, 2, .otherwise = "the model's, else 0"),
+    OMMAI_FREQUENCY_PENALTY_OPTION(frequency_penalty, 2, .otherwise = "the model's, else 0"),
+    OMMAI_STRINGS("stop", stop, "TEXT", "end the answer before this text", .elsewhere = "-r --reverse-prompt"),
+    OMMAI_FLAG("ignore-eos", ignore_eos, "keep generating after the model's end-of-sequence token"),
+};
+static const struct ommai_option_group sampling_options = OMMAI_OPTION_GROUP("Answer", sampling_table);
+
+static const struct ommai_option note_table[] = {
+    OMMAI_FLAG("verbose", common.verbose, "note after each answer what it took"),
+};
+static const struct ommai_option_group note_options = OMMAI_OPTION_GROUP("Notes", note_table);
+
+/* The settings of a conversation. */
+static const struct ommai_command set_command = {.name = "/set", .groups = {&sampling_options, &note_options}};
+
+/* What one run of the command owns. */
+struct chat {
+  const char *command;              /* "chat", or "run", whose first word is the model */
+  struct values *values;            /* with what stands besides the options */
+  char *input;                      /* the prompt from standard input */
+  struct ommai_mentioned mentioned; /* by the question, where it is a word */
+  const char *prompt;
+  size_t prompt_size;
+  bool interactive;
+  /* [n_attachments], images and then videos; taken over by the conversation */
+  struct omma_part *attachments;
+  size_t n_attachments;
+  double decode_image; /* seconds for reading and decoding them */
+  bool given;          /* to the conversation: only their list is left */
+  struct omma_engine_options engine_options;
+  struct ommai_answer_constraint form;
+  struct omma_grammar *grammar; /* of the form; NULL: answers are free */
+  struct omma_model *model;
+  struct omma_engine *engine;
+  struct ommai_conversation conversation;
+};
+
+static int check(const struct chat *chat) {
+  const struct values *values = chat->values;
+  if (values->stop.count > OMMA_MAX_STOP_STRINGS) {
+    return ommai_usage_error("%s: --stop: given %zu times, at most %d are possible", chat->command, values->stop.count,
+                             OMMA_MAX_STOP_STRINGS);
+  }
+  if (values->boxes && !values->images.count)
+    return ommai_usage_error("%s: --boxes: needs --image, an image to draw on", chat->command);
+  if (values->logprobs.given && !values->json)
+    return ommai_usage_error("%s: --logprobs: needs --json, which prints them", chat->command);
+  for (size_t i = 0; i < values->stop.count; i++) {
+    if (!values->stop.items[i][0]) return ommai_usage_error("%s: --stop '': must not be empty", chat->command);
+  }
+  if (values->boxes) return ommai_chat_boxes_check_path(values->boxes, values->images.items, values->images.count);
+  return OMMAI_EXIT_DONE;
+}
+
+static int read_prompt(struct chat *chat) {
+  int code = ommai_read_input(&chat->input, &chat->prompt_size);
+  if (code != OMMAI_EXIT_DONE) return code;
+  chat->prompt = chat->input;
+  if (chat->prompt_size && chat->prompt[chat->prompt_size - 1] == '\n') chat->prompt_size--;
+  return OMMAI_EXIT_DONE;
+}
+
+static int find_prompt(struct chat *chat, size_t n_from_standard_input) {
+  const struct values *values = chat->values;
+  if (n_from_standard_input > 1) return ommai_usage_error("%s: -: standard input is one image, not several", chat->command);
+  if (values->prompt) {
+    chat->prompt = values->prompt;
+    chat->prompt_size = strlen(values->prompt);
+  } else if (n_from_standard_input) {
+    return ommai_usage_error("%s: -: needs a question (--prompt TEXT): standard input is the image", chat->command);
+  } else if (isatty(STDIN_FILENO)) {
+    if (values->json) return ommai_usage_error("%s: --json: needs --prompt, or a prompt on standard input", chat->command);
+    if (values->boxes) return ommai_usage_error("%s: --boxes: needs --prompt, or a prompt on standard input", chat->command);
+    chat->interactive = true;
+    return OMMAI_EXIT_DONE;
+  } else {
+    int code = read_prompt(chat);
+    if (code != OMMAI_EXIT_DONE) return code;
+  }
+  if (!ommai_text_is_blank(chat->prompt, chat->prompt_size)) return OMMAI_EXIT_DONE;
+  return ommai_usage_error("%s: nothing to ask: the question is empty (--prompt \"What is in this picture?\")", chat->command);
+}
+
+static struct ommai_attachment_options attachment_options(const struct values *values) {
+  return (struct ommai_attachment_options){.sizes = ommai_common_image_options(&values->common), .fps = values->fps};
+}
+
+static void recommend(struct ommai_optional_number *setting, double recommended) {
+  if (!setting->given) *setting = (struct ommai_optional_number)OMMAI_GIVEN(recommended);
+}
+
+/* Sets what was not given as the model recommends. */
+static void take_recommended(struct chat *chat) {
+  struct values *values = chat->values;
+  struct omma_model_info model;
+  omma_model_get_info(chat->model, &model);
+  double repetition = model.recommended_repetition_penalty; /* 0: none */
+  recommend(&values->temperature, fmax(model.recommended_temperature, 0));
+  recommend(&values->top_p, model.recommended_top_p > 0 ? model.recommended_top_p : 1);
+  recommend(&values->min_p, model.recommended_min_p);
+  if (!values->top_k.given) values->top_k = (struct ommai_optional_integer)OMMAI_GIVEN(model.recommended_top_k);
+  recommend(&values->repetition_penalty, repetition > 0 ? repetition : 1);
+  recommend(&values->presence_penalty, model.recommended_presence_penalty);
+  recommend(&values->frequency_penalty, model.recommended_frequency_penalty);
+  if (!values->max_tokens) values->max_tokens = model.recommended_max_tokens;
+}
+
+static struct ommai_answer_options answer_options(const struct chat *chat) {
+  const struct values *values = chat->values;
+  struct omma_sampling sampling = {
+      .temperature = values->temperature.value,
+      .top_p = values->top_p.value,
+      .min_p = values->min_p.value,
+      .top_k = values->top_k.value,
+      .seed = (uint64_t)values->seed,
+      .repetition_penalty = values->repetition_penalty.value,
+      .presence_penalty = values->presence_penalty.value,
+      .frequency_penalty = values->frequency_penalty.value,
+      .max_tokens = values->max_tokens,
+      .min_tokens = values->min_tokens,
+      .stop = values->stop.items,
+      .n_stop = values->stop.count,
+      .ignore_eos = values->ignore_eos,
+      .logprobs = values->logprobs.given,
+      .n_top_logprobs = (int)values->logprobs.value,
+      .grammar = chat->grammar,
+  };
+  return (struct ommai_answer_options){.sampling = sampling, .stream = !values->json, .details = values->json};
+}
+
+static const char *finish_name(enum omma_finish finish) {
+  switch (finish) {
+    case OMMA_FINISH_STOP: return "stop";
+    case OMMA_FINISH_LENGTH: return "length";
+    case OMMA_FINISH_CANCELLED: return "cancelled";
+    case OMMA_FINISH_ERROR: return "error";
+    case OMMA_FINISH_REPETITION: return "repetition";
+  }
+  return "error";
+}
+
+static int print_json(const struct chat *chat, const struct ommai_answer *answer, const struct ommai_boxes *boxes) {
+  const struct values *values = chat->values;
+  const struct omma_result *result = &answer->result;
+  const struct omma_timings *t = &result->timings;
+  json_t *usage = json_pack("{s:I, s:I, s:I}", "prompt_tokens", (json_int_t)result->n_prompt_tokens, "completion_tokens",
+                            (json_int_t)result->n_completion_tokens, "total_tokens",
+                            (json_int_t)(result->n_prompt_tokens + result->n_completion_tokens));
+  json_t *timings = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "decode_image", chat->decode_image, "queue", t->queue,
+                              "preprocess", t->preprocess, "encode", t->encode, "prefill", t->prefill, "decode", t->decode);
+  json_t *object = json_pack("{s:O, s:O, s:o, s:s, s:o, s:o}", "prompt_token_ids", answer->prompt_ids, "token_ids", answer->ids,
+                             "text", json_stringn(answer->text, answer->text_size), "finish_reason",
+                             finish_name(result->finish), "usage", usage, "timings", timings);
+  if (object && values->logprobs.given && json_object_set(object, "logprobs", answer->logprobs) != 0) {
+    json_decref(object);
+    object = NULL;
+  }
+  if (object && values->images.count && json_object_set_new(object, "boxes", ommai_boxes_json(boxes)) != 0) {
+    json_decref(object);
+    object = NULL;
+  }
+  return ommai_json_print(object);
+}
+
+/* What stands after a whole answer: the rest of the output, and the drawn boxes. */
+static int print_answer(const struct chat *chat, const struct ommai_answer *answer) {
+  const struct values *values = chat->values;
+  struct ommai_boxes boxes = {0};
+  int code = OMMAI_EXIT_DONE;
+  if (values->boxes || values->json) {
+    code = ommai_chat_boxes(chat->model, chat->attachments, values->images.count, answer->text, answer->text_size, &boxes);
+  }
+  if (code == OMMAI_EXIT_DONE) code = values->json ? print_json(chat, answer, &boxes) : ommai_finish_output();
+  if (code == OMMAI_EXIT_DONE && values->boxes) {
+    code = ommai_chat_boxes_save(&boxes, chat->attachments, values->images.count, values->boxes);
+  }
+  ommai_boxes_release(&boxes);
+  if (values->common.verbose) ommai_answer_note(answer, chat->decode_image);
+  return code;
+}
+
+static int answer_once(struct chat *chat) {
+  const struct values *values = chat->values;
+  struct ommai_answer_options options = answer_options(chat);
+  struct ommai_answer answer;
+  int code = ommai_answer(chat->model, chat->engine, &chat->conversation, &options, &answer);
+  if (answer.too_long) ommai_failed_call(&answer.error);
+  bool open_line = !values->json && answer.text_size && answer.text[answer.text_size - 1] != '\n';
+  if (open_line) putchar('\n');
+  if (code == OMMAI_EXIT_DONE && answer.interrupted) {
+    ommai_failed("interrupted");
+    code = ommai_interrupt_status();
+  } else if (code == OMMAI_EXIT_DONE) {
+    code = print_answer(chat, &answer);
+  }
+  ommai_answer_release(&answer);
+  return code;
+}
+
+/* A conversation, whose options /set changes. */
+struct changed {
+  const struct chat *chat;
+  struct ommai_session_options *options;
+};
+
+static void take_settings(void *context) {
+  const struct changed *changed = context;
+  changed->options->answering = answer_options(changed->chat);
+  changed->options->verbose = changed->chat->values->common.verbose;
+}
+
+static int converse(struct chat *chat) {
+  const struct values first = *chat->values;
+  struct ommai_session_options options = {.attaching = attachment_options(chat->values),
+                                          .kv_cache_bytes = chat->engine_options.kv_cache_bytes,
+                                          .decode_image = chat->decode_image,
+                                          .history = !chat->values->no_history};
+  struct changed changed = {chat, &options};
+  struct ommai_chat_settings settings = {
+      .command = &set_command, .values = chat->values, .first = &first, .changed = take_settings, .context = &changed};
+  options.settings = &settings;
+  take_settings(&changed);
+  chat->given = true;
+  int code =
+      ommai_chat_session(chat->model, chat->engine, &options, chat->attachments, chat->n_attachments, &chat->conversation);
+  ommai_chat_settings_release(&settings);
+  return code;
+}
+
+static size_t count_attachments(const struct values *values) { return values->images.count + values->videos.count; }
+
+static int load_attachments(struct chat *chat) {
+  const struct values *values = chat->values;
+  struct ommai_attachment_options options = attachment_options(values);
+  size_t n = count_attachments(values);
+  double start = ommai_clock_seconds();
+  chat->attachments = ommai_allocate(&ommai_default_allocator, n, sizeof *chat->attachments);
+  if (!chat->attachments) return ommai_failed("chat: out of memory: a list of %zu images and videos", n);
+  for (; chat->n_attachments < n; chat->n_attachments++) {
+    size_t i = chat->n_attachments, n_images = values->images.count;
+    int code = i < n_images ? ommai_attach_image(values->images.items[i], &options, &chat->attachments[i])
+                            : ommai_attach_video(values->videos.items[i - n_images], &options, &chat->attachments[i]);
+    if (code != OMMAI_EXIT_DONE) return code;
+  }
+  chat->decode_image = ommai_clock_seconds() - start;
+  return OMMAI_EXIT_DONE;
+}
+
+/* The conversation as far as it is known: what is asked too, unless people will type that. */
+static int begin_conversation(struct chat *chat) {
+  const char *system = chat->values->system;
+  struct ommai_conversation *conversation = &chat->conversation;
+  if (system) {
+    int code = ommai_conversation_add(conversation, OMMA_ROLE_SYSTEM, NULL, 0, system, strlen(system));
+    if (code != OMMAI_EXIT_DONE) return code;
+  }
+  if (chat->interactive) return OMMAI_EXIT_DONE;
+  chat->given = true;
+  return ommai_conversation_add(conversation, OMMA_ROLE_USER, chat->attachments, chat->n_attachments, chat->prompt,
+                                chat->prompt_size);
+}
+
+/* Refuses images that the model cannot take, by their names. */
+static enum omma_status check_images(const struct chat *chat, const struct omma_model *model, struct omma_error *error) {
+  for (size_t i = 0; i < chat->values->images.count; i++) {
+    const struct omma_part *part = &chat->attachments[i];
+    struct omma_image_sizes sizes;
+    enum omma_status status = omma_model_image_sizes(model, omma_image_width(part->image), omma_image_height(part->image),
+                                                     &part->image_options, &sizes, error);
+    if (status == OMMA_OK) continue;
+    ommai_error_prefix(error, "%.200s", chat->values->images.items[i]);
+    return status;
+  }
+  return OMMA_OK;
+}
+
+/* Refuses what cannot be before time goes into packing weights: a wrong form of answers, a question
+ * that does not fit, or images of the first. The engine gets the memory that was estimated. */
+static enum omma_status check_room(void *context, const struct omma_model *model, struct omma_error *error) {
+  struct chat *chat = context;
+  const struct omma_message images = {.role = OMMA_ROLE_USER, .parts = chat->attachments, .n_parts = chat->n_attachments};
+  struct omma_memory_estimate estimate;
+  struct omma_grammar *grammar;
+  OMMAI_TRY(check_images(chat, model, error));
+  OMMAI_TRY(ommai_answer_constraint_compile(&chat->form, model, &grammar, error));
+  omma_grammar_destroy(grammar);
+  OMMAI_TRY(omma_estimate_memory(model, &chat->engine_options, 0, &estimate, error));
+  chat->engine_options.kv_cache_bytes = estimate.kv_cache_bytes;
+  OMMAI_TRY(ommai_room_check_total(model, &estimate, OMMAI_ROOM_OPTIONS_OF_CHAT, error));
+  if (!chat->interactive) {
+    OMMAI_TRY(ommai_room_check_prompt(model, &estimate, chat->conversation.messages, chat->conversation.count, error));
+  } else if (chat->n_attachments) {
+    OMMAI_TRY(ommai_room_check_prompt(model, &estimate, &images, 1, error));
+  }
+  if (chat->values->common.verbose) ommai_room_note(model, &estimate);
+  return OMMA_OK;
+}
+
+static int start(struct chat *chat) {
+  const struct values *values = chat->values;
+  struct ommai_check check = {.run = check_room, .context = chat};
+  struct omma_error error;
+  chat->engine_options = (struct omma_engine_options){.kv_cache_bytes = values->common.kv_cache_bytes, .max_sequences = 1};
+  int code = load_attachments(chat);
+  if (code == OMMAI_EXIT_DONE) code = begin_conversation(chat);
+  if (code == OMMAI_EXIT_DONE) code = ommai_open_model_checked(&values->common, false, &check, &chat->model);
+  if (code == OMMAI_EXIT_DONE && values->boxes) code = ommai_chat_boxes_check(chat->model);
+  if (code != OMMAI_EXIT_DONE) return code;
+  if (omma_engine_create(chat->model, &chat->engine_options, &chat->engine, &error) != OMMA_OK)
+    return ommai_room_failed(&error, OMMAI_ROOM_OPTIONS_OF_CHAT);
+  if (ommai_answer_constraint_compile(&chat->form, chat->model, &chat->grammar, &error) != OMMA_OK)
+    return ommai_failed_call(&error);
+  take_recommended(chat);
+  return OMMAI_EXIT_DONE;
+}
+
+static int ask_or_converse(struct chat *chat) {
+  int code = start(chat);
+  if (code == OMMAI_EXIT_DONE) code = chat->interactive ? converse(chat) : answer_once(chat);
+  omma_engine_destroy(chat->engine);
+  omma_grammar_destroy(chat->grammar);
+  ommai_conversation_release(&chat->conversation);
+  omma_model_close(chat->model);
+  for (size_t i = 0; !chat->given && i < chat->n_attachments; i++) ommai_attachment_release(&chat->attachments[i]);
+  ommai_release(&ommai_default_allocator, chat->attachments, count_attachments(chat->values), sizeof *chat->attachments);
+  return code;
+}
+
+/* Adds the images that a question among the words mentions. That of --prompt is taken as it is. */
+static int take_mentioned(struct chat *chat, struct ommai_chat_words *words) {
+  char path[OMMAI_MAX_PATH];
+  if (!words->prompt) return OMMAI_EXIT_DONE;
+  if (words->prompt == chat->values->prompt) {
+    if (ommai_mentions_image(words->prompt, path, sizeof path))
+      ommai_warn("%s: --prompt: %s is a word of the question: --image %s shows it to the model", chat->command, path, path);
+    return OMMAI_EXIT_DONE;
+  }
+  int code =
+      ommai_mentioned_images(chat->command, "--prompt TEXT takes a question as it stands", words->prompt, &chat->mentioned);
+  if (code != OMMAI_EXIT_DONE) return code;
+  for (size_t i = 0; i < chat->mentioned.n_images; i++) words->images.items[words->images.count++] = chat->mentioned.images[i];
+  words->prompt = chat->mentioned.question;
+  return code;
+}
+
+/* Adds the words that stand besides the options to those of the options, which `images` has room
+ * for. */
+static int take_words(struct chat *chat, const struct ommai_strings *arguments, const char **images) {
+  struct values *values = chat->values;
+  bool model_first = strcmp(chat->command, "run") == 0;
+  struct ommai_chat_words words = {
+      .model = values->common.model, .prompt = values->prompt, .images = {.items = images, .count = values->images.count}};
+  if (values->images.count) memcpy(images, values->images.items, values->images.count * sizeof *images);
+  int code = ommai_chat_words_sort(chat->command, arguments, model_first, &words);
+  if (code != OMMAI_EXIT_DONE) return code;
+  if (model_first && !words.model) {
+    return ommai_usage_error(
+        "run: which model? Give its Hugging Face directory or GGUF file: omma run DIR (`omma chat` asks the demo model)");
+  }
+  code = take_mentioned(chat, &words);
+  if (code != OMMAI_EXIT_DONE) return code;
+  values->common.model = words.model;
+  values->prompt = words.prompt;
+  values->images = words.images;
+  code = check(chat);
+  if (code == OMMAI_EXIT_DONE) code = ommai_answer_constraint_read(chat->command, &values->form, &chat->form);
+  if (code == OMMAI_EXIT_DONE) code = ommai_check_model_path(&values->common);
+  return code == OMMAI_EXIT_DONE ? find_prompt(chat, words.n_from_standard_input) : code;
+}
+
+static int run(const char *command, const void *given, const struct ommai_strings *arguments) {
+  struct values values = *(const struct values *)given;
+  struct chat chat = {.command = command, .values = &values};
+  size_t room = values.images.count + arguments->count + OMMAI_MAX_MENTIONED;
+  const char **images = ommai_allocate(&ommai_default_allocator, room, sizeof *images);
+  if (!images) return ommai_failed("%s: out of memory: a list of %zu words", command, room);
+  int code = take_words(&chat, arguments, images);
+  if (code == OMMAI_EXIT_DONE) code = ask_or_converse(&chat);
+  ommai_release(&ommai_default_allocator, images, room, sizeof *images);
+  ommai_answer_constraint_release(&chat.form);
+  ommai_mentioned_release(&chat.mentioned);
+  free(chat.input);
+  return code;
+}
+
+static int run_chat(const void *given, const struct ommai_strings *arguments) { return run("chat", given, arguments); }
+static int run_run(const void *given, const struct ommai_strings *arguments) { return run("run", given, arguments); }
+
+static const struct ommai_option question_table[] = {
+    OMMAI_WORDS("image", images, "FILE",
+                "images (JPEG, PNG, WebP, GIF, BMP; HEIC, AVIF, TIFF where built with them): files, file:// URLs, data: URLs, "
+                "or - for standard input; images come before the text",
+                .letter = 'i', .takes = ommai_is_image_source),
+    OMMAI_STRINGS(
+        "video", videos, "FRAMES",
+        "video: a directory of image files in the order of their names, or files separated by commas; after the images"),
+    OMMAI_NUMBER("fps", fps, "F", 0.01, 1000, "frames per second of a video; all frames are used", .initial = "2"),
+    OMMAI_STRING("prompt", prompt, "TEXT", "the question", .letter = 'p',
+                 .otherwise = "standard input; a conversation where that is a terminal"),
+    OMMAI_STRING("system", system, "TEXT", "system message", .elsewhere = "-sys --system-prompt"),
+    OMMAI_FLAG(
+        "json", json,
+        "print one JSON object at the end: ids, text, finish_reason, usage, timings in seconds, boxes in pixels of the images"),
+    OMMAI_STRING("boxes", boxes, "FILE.png",
+                 "draw the answer's bounding boxes on the first image; boxes on image N go to FILE-N.png"),
+    OMMAI_INTEGER("logprobs", logprobs, "K", 0, OMMA_MAX_TOP_LOGPROBS,
+                  "with --json: log probabilities of each token and of the K most likely"),
+    OMMAI_FLAG("no-history", no_history,
+               "in a conversation: neither read nor write the history file, ~/.local/state/omma/history"),
+};
+static const struct ommai_option_group question_options = OMMAI_OPTION_GROUP("Question", question_table);
+
+static const struct ommai_option form_table[] = {
+    OMMAI_STRING(
+        "json-schema", form.json_schema, "SCHEMA",
+        "constrain the answer to JSON of this JSON Schema: a file, or its text; supported keywords: docs/structured-output.md",
+        .elsewhere = "-j"),
+    OMMAI_STRING("regex", form.regex, "PATTERN",
+                 "constrain the answer to a text that this regular expression matches as a whole"),
+    OMMAI_STRING("grammar", form.grammar, "GBNF",
+                 "constrain the answer to this grammar in GBNF, llama.cpp's notation: a file, or its text"),
+};
+static const struct ommai_option_group form_options = OMMAI_OPTION_GROUP("Form of the answer", form_table);
+
+static const struct ommai_option other_table[] = {
+    OMMAI_NUMBER("temp", temperature, "T", 0, 2, "the same as --temperature"),
+    OMMAI_INTEGER("n-predict", max_tokens, "N", 1, INT32_MAX, "the same as --max-tokens"),
+    OMMAI_SIZE("ctx-size", common.max_model_len, "SIZE", 1, INT64_MAX, "the same as --max-model-len"),
+};
+static const struct ommai_option_group other_options = OMMAI_OPTION_GROUP("By llama.cpp's names", other_table);
+
+#define QUESTION_GROUPS                                                                                                     \
+  {                                                                                                                         \
+    &question_options, &sampling_options, &form_options, &ommai_image_options, &ommai_model_options, &ommai_weight_options, \
+        &ommai_engine_options, &ommai_template_options, &ommai_machine_options, &other_options                              \
+  }
+
+const struct ommai_command ommai_command_chat = {
+    .name = "chat",
+    .alias = "generate",
+    .summary = "ask about images, videos and texts; a conversation without a question",
+    .arguments = "[DIR] [IMAGE...] [QUESTION]",
+    .details =
+        "Asks a model and writes its answer as it comes. DIR is the model, a directory or a GGUF file, as with --model; files "
+        "that exist are images, as with --image; the question may also be given by --prompt. Without one it is read from "
+        "standard input; where that is a terminal, a conversation begins (/help lists its commands). Ctrl-C ends an answer. "
+        "Sampling defaults come from the model's generation_config.json; where it has none, decoding is greedy.",
+    .examples = {"omma chat photo.jpg \"What is in this picture?\"",
+                 "omma chat models/my-model first.png second.png \"What changed?\" --json", "omma chat models/my-model"},
+    .groups = QUESTION_GROUPS,
+    .values_size = sizeof(struct values),
+    .max_arguments = SIZE_MAX,
+    .run = run_chat,
+};
+
+const struct ommai_command ommai_command_run = {
+    .name = "run",
+    .summary = "chat with the model in a directory",
+    .arguments = "DIR [IMAGE...] [QUESTION]",
+    .details =
+        "The same as `omma chat --model DIR`, for those who know `ollama run`. DIR is a Hugging Face directory (config.json, "
+        "tokenizer.json, *.safetensors), or a GGUF file with its --mmproj: nothing is downloaded.",
+    .examples = {"omma run models/my-model photo.jpg \"What is in this picture?\""},
+    .groups = QUESTION_GROUPS,
+    .values_size = sizeof(struct values),
+    .max_arguments = SIZE_MAX,
+    .run = run_run,
+};

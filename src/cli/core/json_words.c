@@ -1,0 +1,40 @@
+#include "cli/core/json_words.h"
+
+#include <string.h>
+
+#include "base/allocator.h"
+#include "cli/core/diagnostics.h"
+
+int ommai_json_words_read(const char *command, const char *flag, const char *text, struct ommai_json_words *list) {
+  list->document = json_loads(text, JSON_DECODE_ANY, NULL);
+  size_t n_words = json_array_size(list->document);
+  bool valid = json_is_array(list->document);
+  for (size_t i = 0; i < n_words && valid; i++) valid = json_is_string(json_array_get(list->document, i));
+  if (!valid) {
+    return ommai_usage_error("%s: %s '%s': must be a JSON list of strings, such as '[\"one\", \"two\"]'", command, flag, text);
+  }
+  list->words.items = n_words ? ommai_allocate(&ommai_default_allocator, n_words, sizeof *list->words.items) : NULL;
+  if (n_words && !list->words.items) return ommai_failed("%s: out of memory for the values of %s", command, flag);
+  list->words.capacity = n_words;
+  for (size_t i = 0; i < n_words; i++) {
+    list->words.items[list->words.count++] = json_string_value(json_array_get(list->document, i));
+  }
+  return OMMAI_EXIT_DONE;
+}
+
+void ommai_json_words_release(struct ommai_json_words *list) {
+  ommai_release(&ommai_default_allocator, list->words.items, list->words.capacity, sizeof *list->words.items);
+  json_decref(list->document);
+  *list = (struct ommai_json_words){0};
+}
+
+int ommai_json_check_keys(const char *command, const json_t *object, const char *flag, const char *const *known) {
+  const char *key;
+  json_t *value;
+  json_object_foreach((json_t *)object, key, value) {
+    size_t i = 0;
+    while (known[i] && strcmp(known[i], key) != 0) i++;
+    if (!known[i]) return ommai_usage_error("%s: %s: unknown key \"%s\"", command, flag, key);
+  }
+  return OMMAI_EXIT_DONE;
+}

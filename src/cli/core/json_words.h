@@ -1,0 +1,22 @@
+/* Options whose value is JSON: a list of strings, as in `--allowed-origins
+ * '["https://example.org"]'`, and the keys of an object. */
+#pragma once
+
+#include <jansson.h>
+
+#include "cli/core/options.h"
+
+/* Zero-initialised: nothing to release. */
+struct ommai_json_words {
+  json_t *document; /* holds the words */
+  struct ommai_strings words;
+};
+
+/* Reads `text`. Returns OMMAI_EXIT_DONE, or another exit code after saying what is wrong. Release
+ * in every case. */
+int ommai_json_words_read(const char *command, const char *flag, const char *text, struct ommai_json_words *list);
+void ommai_json_words_release(struct ommai_json_words *list);
+
+/* A key of the option's object that is none of `known` (ends in NULL) would go unseen. Returns
+ * OMMAI_EXIT_DONE, or another exit code after naming it. */
+int ommai_json_check_keys(const char *command, const json_t *object, const char *flag, const char *const *known);

@@ -1,0 +1,75 @@
+#include "cli/core/paths.h"
+
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+/* The directory of the running program, without a slash at the end. */
+static bool executable_directory(char *out, size_t size) {
+  ssize_t length = readlink("/proc/self/exe", out, size);
+  if (length <= 0 || (size_t)length >= size) return false;
+  out[length] = '\0';
+  char *slash = strrchr(out, '/');
+  if (!slash) return false;
+  *slash = '\0';
+  return true;
+}
+
+/* `directory` without its last `n` parts. */
+static void ascend(char *directory, int n) {
+  for (; n > 0; n--) {
+    char *slash = strrchr(directory, '/');
+    if (!slash) return;
+    *slash = '\0';
+  }
+}
+
+static bool holds_model(const char *directory) {
+  char config[OMMAI_MAX_PATH];
+  return ommai_path_join(config, sizeof config, directory, "config.json") && ommai_file_exists(config);
+}
+
+static bool place(char *out, int levels_up, const char *below) {
+  char directory[OMMAI_MAX_PATH];
+  if (!executable_directory(directory, sizeof directory)) return false;
+  ascend(directory, levels_up);
+  return ommai_path_join(out, OMMAI_MAX_PATH, directory, below);
+}
+
+bool ommai_find_demo_model(char *out, size_t size) {
+  char in_tree[OMMAI_MAX_PATH] = "", installed[OMMAI_MAX_PATH] = "";
+  bool has_tree = place(in_tree, 2, "models/demo"), has_installed = place(installed, 1, "share/ommatidia/demo");
+  bool found = true;
+  if (has_tree && holds_model(in_tree)) {
+    snprintf(out, size, "%s", in_tree);
+  } else if (has_installed && holds_model(installed)) {
+    snprintf(out, size, "%s", installed);
+  } else {
+    snprintf(out, size, "%s and %s", in_tree, installed);
+    found = false;
+  }
+  return found;
+}
+
+const char *ommai_directory_pattern(const char *directory, char *out, size_t size) {
+  snprintf(out, size, "%s%s", directory, ommai_path_ends_with(directory, "/") ? "" : "/");
+  return out;
+}
+
+const char *ommai_home_directory(void) {
+  const char *given = getenv("HOME");
+  if (given && *given) return given;
+  const struct passwd *user = getpwuid(getuid());
+  return user ? user->pw_dir : NULL;
+}
+
+bool ommai_history_path(char *out, size_t size) {
+  const char *state = getenv("XDG_STATE_HOME"), *home = ommai_home_directory();
+  /* The specification has relative paths ignored. */
+  if (state && *state == '/') return ommai_path_join(out, size, state, "omma/history");
+  return home && ommai_path_join(out, size, home, ".local/state/omma/history");
+}

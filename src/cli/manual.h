@@ -1,9 +1,0 @@
-/* Manual pages of commands, made from their tables. */
-#pragma once
-
-#include <stdio.h>
-
-#include "cli/options.h"
-
-/* Writes the source (for man) of the page omma-NAME(1), with dashes for blanks in the name. */
-void ommai_manual_write(const struct ommai_command *command, FILE *out);

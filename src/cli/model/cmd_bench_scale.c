@@ -1,0 +1,453 @@
+/* omma bench scale: what teams of more workers than this machine has would take for an image, a
+ * prompt and decode steps. The work runs on one thread with each task timed; the times are then
+ * handed out as the team hands out tasks. The same work on this machine's threads is the check. */
+#include <math.h>
+#include <omma/omma.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/allocator.h"
+#include "base/plural.h"
+#include "base/team.h"
+#include "cli/core/commands.h"
+#include "cli/core/diagnostics.h"
+#include "cli/core/format.h"
+#include "cli/core/json_out.h"
+#include "cli/model/bench_inputs.h"
+#include "cli/model/bench_runs.h"
+#include "cli/model/bench_times.h"
+#include "cli/model/model_options.h"
+#include "cli/model/scale_model.h"
+
+enum {
+  TOWER,
+  PREFILL,
+  DECODE,
+  DECODE_MANY,
+  N_WORKS,
+  MANY_ROWS = 16,
+  STEP_PROMPT = 64,
+  MAX_CONTEXT = 1 << 16,
+  MAX_TOKENS = 4096
+};
+
+static const char *const work_names[N_WORKS] = {"tower", "prefill", "decode, 1 row", "decode, 16 rows"};
+static const int team_sizes[] = {1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192};
+enum { N_SIZES = sizeof team_sizes / sizeof *team_sizes };
+
+struct values {
+  struct ommai_bench_runs runs;
+  const char *image_size;
+  int64_t context, tokens;
+  double memory_gbps;
+};
+
+/* Steps or other passes, each task, run and gap as in the pass in which it took least. */
+struct record {
+  struct ommai_scale_trace trace;
+  int64_t n_steps; /* 1 where it is none; 0: nothing yet */
+};
+
+struct work {
+  bool there;                /* the model has it */
+  double bytes;              /* that it, or a step, reads from memory; 0: none that counts */
+  struct record alone, here; /* on one thread, task by task; on this machine's, run by run */
+};
+
+struct bench {
+  struct values *values;
+  struct omma_model *model;
+  struct omma_model_info info;
+  struct omma_engine *engine;
+  struct omma_image *image;
+  int32_t *tokens; /* [n_token_ids] */
+  size_t n_token_ids, next_prompt;
+  struct ommai_scale_recorder recorder;
+  int64_t n_steps; /* of what it has recorded; 1 where that is none */
+  struct ommai_scale_barrier barrier;
+  double read_gbps, roof_gbps; /* of this machine's threads; what is predicted with */
+  struct work works[N_WORKS];
+};
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+/* Answers of one work on the engine's thread; `n_open` is shared. */
+struct answers {
+  struct ommai_scale_recorder *recorder;
+  int64_t n, n_begun, n_tokens; /* tokens of recorded steps */
+  bool steps, over;             /* steps are recorded, not the prompt; the recording is over */
+  struct omma_error error;
+  pthread_mutex_t lock;
+  pthread_cond_t ended;
+  int64_t n_open;
+};
+
+/* Steps are recorded from when all answers have begun until one ends; a prompt until its token. */
+static bool on_token(void *context, const struct omma_token_event *event) {
+  struct answers *answers = context;
+  answers->n_tokens += answers->n_begun == answers->n && !answers->over;
+  if (event->index == 0 && ++answers->n_begun == answers->n) {
+    if (answers->steps) {
+      ommai_scale_recorder_begin(answers->recorder);
+    } else {
+      ommai_scale_recorder_end(answers->recorder);
+    }
+  } else if (event->last && answers->steps && !answers->over) {
+    ommai_scale_recorder_end(answers->recorder);
+    answers->over = true;
+  }
+  return true;
+}
+
+static void on_finish(void *context, const struct omma_result *result) {
+  struct answers *answers = context;
+  pthread_mutex_lock(&answers->lock);
+  if (result->finish == OMMA_FINISH_ERROR) answers->error = result->error;
+  answers->n_open--;
+  pthread_cond_signal(&answers->ended);
+  pthread_mutex_unlock(&answers->lock);
+}
+
+static enum omma_status submit_all(struct bench *bench, const struct omma_request *request, struct answers *answers) {
+  const struct omma_callbacks callbacks = {.context = answers, .on_token = on_token, .on_finish = on_finish};
+  enum omma_status status = OMMA_OK;
+  for (int64_t i = 0; i < answers->n && status == OMMA_OK; i++) {
+    pthread_mutex_lock(&answers->lock);
+    answers->n_open++;
+    pthread_mutex_unlock(&answers->lock);
+    status = omma_engine_submit(bench->engine, request, &callbacks, NULL, &answers->error);
+    if (status == OMMA_OK) continue;
+    pthread_mutex_lock(&answers->lock);
+    answers->n_open--;
+    pthread_mutex_unlock(&answers->lock);
+  }
+  pthread_mutex_lock(&answers->lock);
+  while (answers->n_open) pthread_cond_wait(&answers->ended, &answers->lock);
+  pthread_mutex_unlock(&answers->lock);
+  return status == OMMA_OK ? answers->error.status : status;
+}
+
+/* A prompt that the engine has not seen, and n answers to it. */
+static int run_text(struct bench *bench, int64_t n_prompt, int64_t n_tokens, int64_t n) {
+  struct omma_error error;
+  struct omma_request *request;
+  const struct omma_request_options options = {.sampling = {.max_tokens = n_tokens, .ignore_eos = true}};
+  struct answers answers = {.recorder = &bench->recorder, .n = n, .steps = n_tokens > 1};
+  const int32_t *tokens = bench->tokens + bench->next_prompt++;
+  if (omma_request_create_tokens(bench->model, tokens, (size_t)n_prompt, &options, &request, &error) != OMMA_OK) {
+    return ommai_failed_call(&error);
+  }
+  pthread_mutex_init(&answers.lock, NULL);
+  pthread_cond_init(&answers.ended, NULL);
+  if (!answers.steps) ommai_scale_recorder_begin(&bench->recorder);
+  enum omma_status status = submit_all(bench, request, &answers);
+  pthread_mutex_destroy(&answers.lock);
+  pthread_cond_destroy(&answers.ended);
+  omma_request_destroy(request);
+  if (status != OMMA_OK) return ommai_failed_call(&answers.error);
+  /* Answers go in order, so the first one's end is the first token of its step. */
+  bench->n_steps = answers.steps ? (answers.n_tokens + n - 1) / n : 1;
+  if (bench->n_steps < 1)
+    return ommai_failed("bench scale: the first answer ended before the last one began: give more --tokens");
+  return OMMAI_EXIT_DONE;
+}
+
+static int run_tower(struct bench *bench) {
+  struct omma_error error;
+  struct omma_embeddings *embeddings;
+  const struct omma_image *images[] = {bench->image};
+  struct omma_image_options limits = ommai_common_image_options(&bench->values->runs.common);
+  ommai_scale_recorder_begin(&bench->recorder);
+  if (omma_encode(bench->engine, images, 1, &limits, true, NULL, NULL, &embeddings, &error) != OMMA_OK) {
+    return ommai_failed_call(&error);
+  }
+  ommai_scale_recorder_end(&bench->recorder);
+  bench->n_steps = 1;
+  omma_embeddings_destroy(embeddings);
+  return OMMAI_EXIT_DONE;
+}
+
+static int run_work(struct bench *bench, int work) {
+  switch (work) {
+    case TOWER: return run_tower(bench);
+    case PREFILL: return run_text(bench, bench->values->context, 1, 1);
+    default: return run_text(bench, STEP_PROMPT, bench->values->tokens, work == DECODE ? 1 : MANY_ROWS);
+  }
+}
+
+static double seconds_of(const struct record *record) {
+  return ommai_scale_trace_seconds(&record->trace) / (double)record->n_steps;
+}
+
+/* What the last run of a work has noted. */
+static int keep(struct bench *bench, struct record *record) {
+  struct record last = {bench->recorder.trace, bench->n_steps};
+  if (last.trace.out_of_memory) return ommai_failed("bench scale: out of memory");
+  if (ommai_scale_trace_lower(&record->trace, &last.trace)) return OMMAI_EXIT_DONE;
+  if (record->n_steps && seconds_of(record) <= seconds_of(&last)) return OMMAI_EXIT_DONE;
+  bench->recorder.trace = record->trace;
+  *record = last;
+  return OMMAI_EXIT_DONE;
+}
+
+/* All works in turn, on `inner`, or alone with each task timed. */
+static int run_on(struct bench *bench, const struct omma_team *inner) {
+  enum { SLICE_MS = 60000 }; /* slices end where somebody waits, here nobody */
+  struct omma_error error;
+  int code = OMMAI_EXIT_DONE;
+  ommai_scale_recorder_init(&bench->recorder, inner);
+  const struct omma_engine_options options = {.max_sequences = MANY_ROWS,
+                                              .slice_ms = SLICE_MS,
+                                              .slice_percent = 90,
+                                              .encoder_cache_bytes = -1,
+                                              .team = &bench->recorder.team};
+  if (omma_engine_create(bench->model, &options, &bench->engine, &error) != OMMA_OK) return ommai_failed_call(&error);
+  for (int64_t round = -bench->values->runs.warmup; round < bench->values->runs.repeat; round++) {
+    for (int work = 0; work < N_WORKS && code == OMMAI_EXIT_DONE; work++) {
+      if (!bench->works[work].there) continue;
+      code = run_work(bench, work);
+      if (code == OMMAI_EXIT_DONE && round >= 0)
+        code = keep(bench, inner ? &bench->works[work].here : &bench->works[work].alone);
+    }
+  }
+  omma_engine_destroy(bench->engine);
+  bench->engine = NULL;
+  ommai_scale_trace_release(&bench->recorder.trace);
+  return code;
+}
+
+static int run_together(struct bench *bench) {
+  struct omma_error error;
+  struct ommai_team *team;
+  if (ommai_team_create(bench->info.n_threads, true, &ommai_default_allocator, &team, &error) != OMMA_OK) {
+    return ommai_failed_call(&error);
+  }
+  int code = run_on(bench, ommai_team_interface(team));
+  ommai_team_destroy(team);
+  return code;
+}
+
+/* ---- works ----------------------------------------------------------------------------------- */
+
+static int make_tower(struct bench *bench) {
+  struct omma_image_sizes sizes;
+  if (!ommai_parse_image_size(bench->values->image_size, &sizes.width, &sizes.height) || sizes.width < 1 || sizes.height < 1) {
+    return ommai_usage_error("bench scale: --image-size: '%s' is not a size: expected WIDTHxHEIGHT", bench->values->image_size);
+  }
+  if (bench->info.vision_depth == 0) return OMMAI_EXIT_DONE;
+  bench->works[TOWER].there = true;
+  return ommai_noise_image(sizes.width, sizes.height, (uint64_t)bench->values->runs.seed, &bench->image);
+}
+
+/* What has to come from memory: nothing of what the last cache holds. */
+static double from_memory(double bytes) { return bytes > (double)sysconf(_SC_LEVEL3_CACHE_SIZE) ? bytes : 0; }
+
+/* Of the weights, and of keys and values in the middle of the answers. */
+static int make_text(struct bench *bench) {
+  struct omma_error error;
+  struct omma_text_cost prompt, middle;
+  int64_t n_runs = bench->values->runs.repeat + bench->values->runs.warmup;
+  if (omma_model_text_cost(bench->model, bench->values->context, &prompt, &error) != OMMA_OK ||
+      omma_model_text_cost(bench->model, STEP_PROMPT + bench->values->tokens / 2, &middle, &error) != OMMA_OK) {
+    return ommai_failed_call(&error);
+  }
+  bench->works[PREFILL] = (struct work){.there = true, .bytes = from_memory((double)prompt.step_weight_bytes)};
+  for (int work = DECODE; work <= DECODE_MANY; work++) {
+    double rows = work == DECODE ? 1 : MANY_ROWS,
+           bytes = (double)middle.step_weight_bytes + rows * (double)middle.step_kv_bytes;
+    bench->works[work] = (struct work){.there = true, .bytes = from_memory(bytes)};
+  }
+  bench->n_token_ids = (size_t)(bench->values->context + STEP_PROMPT + 2 * N_WORKS * n_runs);
+  bench->tokens = ommai_allocate(&ommai_default_allocator, bench->n_token_ids, sizeof *bench->tokens);
+  if (!bench->tokens) return ommai_failed("bench scale: out of memory: %zu tokens", bench->n_token_ids);
+  return ommai_random_tokens(bench->model, (uint64_t)bench->values->runs.seed, bench->tokens, bench->n_token_ids);
+}
+
+/* ---- predictions ----------------------------------------------------------------------------- */
+
+/* Seconds of the work, or of a step, on n workers at a memory rate; `bound`: the memory sets
+ * them. */
+static double predict(const struct bench *bench, const struct work *work, int n_workers, double gbps, bool *bound) {
+  struct ommai_scale_time time = ommai_scale_predict(&work->alone.trace, n_workers, &bench->barrier);
+  double steps = (double)work->alone.n_steps, memory = gbps > 0 ? work->bytes / gbps * 1e-9 : 0;
+  *bound = memory > time.parallel / steps;
+  return time.serial / steps + fmax(time.parallel / steps, memory);
+}
+
+/* Seconds on one thread, and those of them between runs. */
+static double alone(const struct bench *bench, const struct work *work) {
+  bool ignored;
+  return predict(bench, work, 1, 0, &ignored);
+}
+
+static double serial(const struct bench *bench, const struct work *work) {
+  return ommai_scale_predict(&work->alone.trace, 1, &bench->barrier).serial / (double)work->alone.n_steps;
+}
+
+static double efficiency(const struct bench *bench, const struct work *work, int n_workers) {
+  bool ignored;
+  return alone(bench, work) / (n_workers * predict(bench, work, n_workers, bench->roof_gbps, &ignored));
+}
+
+static double share_of_roof(const struct bench *bench, const struct work *work, int n_workers) {
+  bool ignored;
+  return work->bytes / bench->roof_gbps * 1e-9 / predict(bench, work, n_workers, bench->roof_gbps, &ignored);
+}
+
+/* On this machine's threads, at what they read. */
+static double predict_here(const struct bench *bench, const struct work *work) {
+  bool ignored;
+  return predict(bench, work, bench->info.n_threads, bench->read_gbps, &ignored);
+}
+
+/* ---- output ---------------------------------------------------------------------------------- */
+
+static json_t *work_json(const struct bench *bench, int index) {
+  const struct work *work = &bench->works[index];
+  json_t *predictions = json_array();
+  for (int i = 0; i < N_SIZES; i++) {
+    bool bound;
+    double seconds = predict(bench, work, team_sizes[i], bench->roof_gbps, &bound);
+    ommai_json_append(&predictions, json_pack("{s:i, s:f, s:f, s:f, s:b}", "workers", team_sizes[i], "ms", seconds * 1e3,
+                                              "efficiency", efficiency(bench, work, team_sizes[i]), "share_of_roof",
+                                              share_of_roof(bench, work, team_sizes[i]), "memory_bound", bound));
+  }
+  return json_pack("{s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:o, s:f, s:f}", "work", work_names[index], "runs",
+                   (json_int_t)work->alone.trace.n_runs, "tasks", (json_int_t)work->alone.trace.n_tasks, "steps",
+                   (json_int_t)work->alone.n_steps, "serial_ms", serial(bench, work) * 1e3, "alone_ms",
+                   alone(bench, work) * 1e3, "bytes", work->bytes, "predicted", predictions, "measured_ms",
+                   seconds_of(&work->here) * 1e3, "predicted_here_ms", predict_here(bench, work) * 1e3);
+}
+
+static int print_json(const struct bench *bench) {
+  json_t *works = json_array();
+  for (int work = 0; work < N_WORKS; work++) {
+    if (bench->works[work].there) ommai_json_append(&works, work_json(bench, work));
+  }
+  return ommai_json_print(json_pack("{s:i, s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:o}", "threads", bench->info.n_threads, "isa",
+                                    bench->info.isa, "kept_weights", bench->info.kept_weights, "vision_weights",
+                                    bench->info.vision_weights, "read_gbps", bench->read_gbps, "memory_gbps", bench->roof_gbps,
+                                    "run_us_alone", bench->barrier.alone * 1e6, "run_us_per_doubling",
+                                    bench->barrier.step * 1e6, "works", works));
+}
+
+static void print_work(const struct bench *bench, int index) {
+  const struct work *work = &bench->works[index];
+  char all[32], between[32];
+  ommai_format_seconds(alone(bench, work), all, sizeof all);
+  ommai_format_seconds(serial(bench, work), between, sizeof between);
+  ommai_print_fact(stdout, work_names[index], "%s alone, %s of it between runs; %lld runs of %lld tasks", all, between,
+                   (long long)work->alone.trace.n_runs / (long long)work->alone.n_steps,
+                   (long long)work->alone.trace.n_tasks / (long long)work->alone.n_steps);
+  ommai_print_fact(stdout, "  here", "%.2f ms on %d thread%s, predicted %.2f: %.2f of it", seconds_of(&work->here) * 1e3,
+                   bench->info.n_threads, ommai_plural(bench->info.n_threads), predict_here(bench, work) * 1e3,
+                   predict_here(bench, work) / seconds_of(&work->here));
+  for (int i = 0; i < N_SIZES; i++) {
+    bool bound;
+    double seconds = predict(bench, work, team_sizes[i], bench->roof_gbps, &bound);
+    printf("    %3d workers %12.3f ms   %.2f of %d times one", team_sizes[i], seconds * 1e3,
+           efficiency(bench, work, team_sizes[i]), team_sizes[i]);
+    if (work->bytes > 0)
+      printf(", %.2f of the memory's rate%s", share_of_roof(bench, work, team_sizes[i]), bound ? " (bound)" : "");
+    putchar('\n');
+  }
+}
+
+static int print_table(const struct bench *bench) {
+  ommai_print_fact(stdout, "predicted", "from tasks of one thread at %s, memory at %.0f GB/s", bench->info.isa,
+                   bench->roof_gbps);
+  ommai_print_fact(stdout, "a run costs", "%.2f us, and %.2f for each doubling of the workers (measured up to 2)",
+                   bench->barrier.alone * 1e6, bench->barrier.step * 1e6);
+  ommai_print_fact(stdout, "read here", "%.1f GB/s on %d thread%s", bench->read_gbps, bench->info.n_threads,
+                   ommai_plural(bench->info.n_threads));
+  for (int work = 0; work < N_WORKS; work++) {
+    if (bench->works[work].there) print_work(bench, work);
+  }
+  return ommai_finish_output();
+}
+
+/* ---- command --------------------------------------------------------------------------------- */
+
+/* The best of several readings, before and after the runs that are held against it. */
+static int read_memory(struct bench *bench) {
+  enum { READINGS = 4 };
+  int code = OMMAI_EXIT_DONE;
+  for (int i = 0; i < READINGS && code == OMMAI_EXIT_DONE; i++) {
+    double gbps = 0;
+    code = ommai_measure_read(bench->info.n_threads, &gbps);
+    bench->read_gbps = fmax(bench->read_gbps, gbps);
+  }
+  return code;
+}
+
+static int measure(struct bench *bench) {
+  int code = ommai_scale_barrier_measure(&bench->barrier);
+  if (code == OMMAI_EXIT_DONE) code = run_on(bench, NULL);
+  if (code == OMMAI_EXIT_DONE) code = read_memory(bench);
+  if (code == OMMAI_EXIT_DONE) code = run_together(bench);
+  if (code == OMMAI_EXIT_DONE) code = read_memory(bench);
+  bench->roof_gbps = bench->values->memory_gbps > 0 ? bench->values->memory_gbps : bench->read_gbps;
+  return code;
+}
+
+static int open_model(struct bench *bench) {
+  struct ommai_common *common = &bench->values->runs.common;
+  int64_t longest = bench->values->context > STEP_PROMPT + bench->values->tokens ? bench->values->context + 1
+                                                                                 : STEP_PROMPT + bench->values->tokens;
+  common->max_model_len = longest;
+  common->no_chat = true;
+  int code = ommai_open_model(common, false, &bench->model);
+  if (code == OMMAI_EXIT_DONE) omma_model_get_info(bench->model, &bench->info);
+  return code;
+}
+
+static int run_bench_scale(const void *given, const struct ommai_strings *arguments) {
+  struct values values = *(const struct values *)given;
+  struct bench bench = {.values = &values};
+  if (ommai_common_take_model("bench scale", arguments, &values.runs.common) != OMMAI_EXIT_DONE) return OMMAI_EXIT_USAGE;
+  int code = open_model(&bench);
+  if (code == OMMAI_EXIT_DONE) code = make_tower(&bench);
+  if (code == OMMAI_EXIT_DONE) code = make_text(&bench);
+  if (code == OMMAI_EXIT_DONE) code = measure(&bench);
+  if (code == OMMAI_EXIT_DONE) code = values.runs.common.json ? print_json(&bench) : print_table(&bench);
+  ommai_common_note_cpu(&values.runs.common);
+  for (int work = 0; work < N_WORKS; work++) {
+    ommai_scale_trace_release(&bench.works[work].alone.trace);
+    ommai_scale_trace_release(&bench.works[work].here.trace);
+  }
+  ommai_release(&ommai_default_allocator, bench.tokens, bench.n_token_ids, sizeof *bench.tokens);
+  omma_image_destroy(bench.image);
+  omma_model_close(bench.model);
+  return code;
+}
+
+#define OMMAI_VALUES struct values
+
+static const struct ommai_option table[] = {
+    OMMAI_STRING("image-size", image_size, "WxH", "the image", .initial = "512x512"),
+    OMMAI_INTEGER("context", context, "N", 2, MAX_CONTEXT, "tokens of the prompt", .initial = "512"),
+    OMMAI_INTEGER("tokens", tokens, "M", 2, MAX_TOKENS, "tokens of each answer; all but the first are steps", .initial = "33"),
+    OMMAI_NUMBER("memory-gbps", memory_gbps, "RATE", 0, 1e6, "what the machine to predict for reads from memory, in GB/s",
+                 .otherwise = "what this one reads"),
+};
+static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Work", table);
+
+const struct ommai_command ommai_command_bench_scale = {
+    .name = "bench scale",
+    .summary = "what more cores than this machine has would give, predicted from one",
+    .arguments = "[DIR] [--image-size WxH] [--context N] [--memory-gbps RATE]",
+    .details =
+        "Runs an image through the tower, a prompt, and decode steps of 1 and 16 rows on one thread with every task timed, and "
+        "hands the tasks out to teams of 1 to 192 workers as the thread pool does. Added are what a run costs (measured on one "
+        "and two threads, growing with the logarithm of the workers), and the least time in which the weights, keys and values "
+        "can be read at --memory-gbps. The same work on --threads threads is measured and compared with its prediction. "
+        "Not in it: caches that several cores share, clocks that fall with the load, memory of another node.",
+    .examples = {"omma bench scale models/my-model --memory-gbps 300"},
+    .groups = {&options, &ommai_bench_run_options, &ommai_output_options, &ommai_model_options, &ommai_weight_options,
+               &ommai_machine_options},
+    .values_size = sizeof(struct values),
+    .max_arguments = 1,
+    .run = run_bench_scale,
+};

@@ -1,0 +1,317 @@
+/* omma plan: what images become and what they cost, before anything is run. */
+#include <errno.h>
+#include <omma/omma.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/allocator.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/plural.h"
+#include "cli/core/commands.h"
+#include "cli/core/diagnostics.h"
+#include "cli/core/format.h"
+#include "cli/core/json_out.h"
+#include "cli/core/paths.h"
+#include "cli/core/plain_text.h"
+#include "cli/model/bench_times.h"
+#include "cli/model/gguf_path.h"
+#include "cli/model/image_sources.h"
+#include "cli/model/model_options.h"
+#include "cli/model/room.h"
+#include "cli/model/weight_choices.h"
+
+/* Part of the measured peak that the estimate of the time assumes. */
+#define ASSUMED_EFFICIENCY 0.8
+/* Readings of the peak: enough to see that a machine is not steady. */
+#define READINGS 3
+/* The time of an int8 tower in that of a bf16 one, at the usual sizes of images:
+ * docs/performance.md. */
+#define INT8_TIME 0.7
+/* What is estimated where only a model is given. */
+#define USUAL_SIZE "1024x1024"
+#define CONFIG "config.json"
+#define MIN_NAME_WIDTH 8
+#define MAX_NAME_WIDTH 40
+
+struct values {
+  struct ommai_common common;
+  int64_t frames; /* of a video of that size; 0: images */
+  int64_t max_num_seqs;
+};
+
+/* Everything that is printed. */
+struct estimate {
+  struct ommai_strings sources;
+  struct omma_image_sizes *images;
+  struct omma_memory_estimate memory;
+  struct omma_model_info model;
+  struct ommai_weight_choices choices;
+  struct omma_image_sizes total; /* its sums: no size, no grid */
+  const char *peak_type;         /* that of int8 towers is what their attention computes in */
+  struct ommai_peaks peaks;
+  double efficiency;
+};
+
+static double expected_seconds(const struct estimate *estimate, double flops) {
+  return flops / (estimate->efficiency * ommai_peaks_best(&estimate->peaks) * 1e9);
+}
+
+static int find_size(const char *source, int32_t *width, int32_t *height) {
+  if (ommai_parse_image_size(source, width, height)) return OMMAI_EXIT_DONE;
+  /* Addresses have a colon. */
+  if (!ommai_is_image_source(source) && !strchr(source, ':') && access(source, F_OK) != 0 && errno == ENOENT) {
+    return ommai_failed("image: %s: neither an image file (%s) nor a size WIDTHxHEIGHT nor a directory with a model", source,
+                        strerror(ENOENT));
+  }
+  struct omma_image *image;
+  int code = ommai_load_image(source, &image);
+  if (code != OMMAI_EXIT_DONE) return code;
+  *width = omma_image_width(image);
+  *height = omma_image_height(image);
+  omma_image_destroy(image);
+  return code;
+}
+
+static enum omma_status find_sizes(const struct omma_model *model, int64_t n_frames, int32_t width, int32_t height,
+                                   const struct omma_image_options *limits, struct omma_image_sizes *sizes,
+                                   struct omma_error *error) {
+  if (n_frames == 0) return omma_model_image_sizes(model, width, height, limits, sizes, error);
+  return omma_model_video_sizes(model, width, height, (size_t)n_frames, limits, sizes, error);
+}
+
+static int size_images(const struct omma_model *model, const struct values *values, struct estimate *estimate) {
+  struct omma_image_options limits = ommai_common_image_options(&values->common);
+  struct omma_error error;
+  for (size_t i = 0; i < estimate->sources.count; i++) {
+    struct omma_image_sizes *sizes = &estimate->images[i];
+    int32_t width, height;
+    int code = find_size(estimate->sources.items[i], &width, &height);
+    if (code != OMMAI_EXIT_DONE) return code;
+    if (find_sizes(model, values->frames, width, height, &limits, sizes, &error) != OMMA_OK) {
+      ommai_error_prefix(&error, "%s", estimate->sources.items[i]);
+      return ommai_failed_call(&error);
+    }
+    estimate->total.n_patches += sizes->n_patches;
+    estimate->total.n_tokens += sizes->n_tokens;
+    estimate->total.n_segments += sizes->n_segments;
+    estimate->total.n_windows += sizes->n_windows;
+    estimate->total.flops += sizes->flops;
+  }
+  return OMMAI_EXIT_DONE;
+}
+
+static int estimate_cost(const struct omma_model *model, const struct values *values, struct estimate *estimate) {
+  struct omma_engine_options options = {.kv_cache_bytes = values->common.kv_cache_bytes, .max_sequences = values->max_num_seqs};
+  struct omma_machine machine;
+  struct omma_error error;
+  int64_t largest = 0;
+  for (size_t i = 0; i < estimate->sources.count; i++) {
+    if (estimate->images[i].n_patches > largest) largest = estimate->images[i].n_patches;
+  }
+  omma_model_get_info(model, &estimate->model);
+  if (omma_estimate_memory(model, &options, largest, &estimate->memory, &error) != OMMA_OK) return ommai_failed_call(&error);
+  if (omma_measure_machine(ommai_common_isa(&values->common), estimate->model.n_threads, &machine, &error) != OMMA_OK) {
+    return ommai_failed_call(&error);
+  }
+  bool int8 = strcmp(estimate->model.vision_weights, "int8") == 0;
+  bool bf16 = strcmp(estimate->model.vision_weights, "f32") != 0 && machine.bf16_gflops > 0;
+  estimate->peak_type = bf16 ? "bf16" : "f32";
+  estimate->efficiency = int8 ? ASSUMED_EFFICIENCY / INT8_TIME : ASSUMED_EFFICIENCY;
+  int code = ommai_weight_choices_make(&values->common, &options, largest, &estimate->choices);
+  for (int i = 0; i < READINGS && code == OMMAI_EXIT_DONE; i++) {
+    code = ommai_peaks_read(&estimate->peaks, ommai_common_isa(&values->common), estimate->model.n_threads, bf16);
+  }
+  return code;
+}
+
+/* What an image and all of them together have. */
+static json_t *work_json(const struct estimate *estimate, const struct omma_image_sizes *sizes) {
+  return json_pack("{s:I, s:I, s:I, s:I, s:f, s:f}", "n_patches", (json_int_t)sizes->n_patches, "n_tokens",
+                   (json_int_t)sizes->n_tokens, "n_segments", (json_int_t)sizes->n_segments, "n_windows",
+                   (json_int_t)sizes->n_windows, "flops", sizes->flops, "expected_seconds",
+                   expected_seconds(estimate, sizes->flops));
+}
+
+static json_t *image_json(const struct estimate *estimate, size_t index) {
+  const struct omma_image_sizes *sizes = &estimate->images[index];
+  json_t *image =
+      json_pack("{s:o, s:i, s:i, s:i, s:i, s:I, s:[I,I,I]}", "source", ommai_json_text(estimate->sources.items[index]), "width",
+                (int)sizes->width, "height", (int)sizes->height, "resized_width", (int)sizes->resized_width, "resized_height",
+                (int)sizes->resized_height, "resize_bytes", (json_int_t)sizes->resize_bytes, "grid_thw",
+                (json_int_t)sizes->grid_thw[0], (json_int_t)sizes->grid_thw[1], (json_int_t)sizes->grid_thw[2]);
+  return ommai_json_merge(image, work_json(estimate, sizes));
+}
+
+static int print_json(const struct estimate *estimate) {
+  json_t *images = json_array();
+  for (size_t i = 0; i < estimate->sources.count; i++) ommai_json_append(&images, image_json(estimate, i));
+  return ommai_json_print(
+      json_pack("{s:o, s:o, s:o, s:o, s:f, s:o, s:s?, s:f, s:o, s:f, s:I}", "images", images, "total",
+                work_json(estimate, &estimate->total), "model", ommai_json_model(&estimate->model), "memory",
+                ommai_json_memory_estimate(&estimate->memory), "peak_gflops", ommai_peaks_best(&estimate->peaks), "peaks",
+                ommai_json_numbers(estimate->peaks.gflops, estimate->peaks.n), "peak_note", ommai_peaks_doubt(&estimate->peaks),
+                "assumed_efficiency", estimate->efficiency, "choices", ommai_weight_choices_json(&estimate->choices),
+                "read_gbps", estimate->choices.read_gbps, "choices_context", (json_int_t)estimate->choices.context));
+}
+
+/* Width of the column of names. */
+static int name_width(const struct ommai_strings *sources) {
+  size_t width = MIN_NAME_WIDTH;
+  for (size_t i = 0; i < sources->count; i++) {
+    size_t length = strlen(sources->items[i]);
+    if (length > width) width = length;
+  }
+  return width > MAX_NAME_WIDTH ? MAX_NAME_WIDTH : (int)width;
+}
+
+/* A long name shows its end, where files differ. */
+static void print_name(const char *name, int width) {
+  size_t length = strlen(name);
+  bool cut = length > (size_t)width;
+  if (cut) fputs("...", stdout);
+  ommai_print_plain(stdout, cut ? name + length - (size_t)(width - 3) : name, cut ? width - 3 : width);
+}
+
+static void print_row(const struct estimate *estimate, const char *size, const char *resized, const char *grid,
+                      const struct omma_image_sizes *sizes) {
+  char time[32];
+  printf(" %9s %9s %9s %7lld %6lld %8lld %7lld %7.1f %7s\n", size, resized, grid, (long long)sizes->n_patches,
+         (long long)sizes->n_tokens, (long long)sizes->n_segments, (long long)sizes->n_windows, sizes->flops * 1e-9,
+         ommai_format_seconds(expected_seconds(estimate, sizes->flops), time, sizeof time));
+}
+
+static void print_image(const struct estimate *estimate, const struct omma_image_sizes *sizes) {
+  char size[32], resized[32], grid[64];
+  snprintf(size, sizeof size, "%dx%d", (int)sizes->width, (int)sizes->height);
+  snprintf(resized, sizeof resized, "%dx%d", (int)sizes->resized_width, (int)sizes->resized_height);
+  snprintf(grid, sizeof grid, "%lldx%lldx%lld", (long long)sizes->grid_thw[0], (long long)sizes->grid_thw[1],
+           (long long)sizes->grid_thw[2]);
+  print_row(estimate, size, resized, grid, sizes);
+}
+
+static int print_table(const struct estimate *estimate) {
+  const char *doubt = ommai_peaks_doubt(&estimate->peaks);
+  int width = name_width(&estimate->sources);
+  print_name("image", width);
+  printf(" %9s %9s %9s %7s %6s %8s %7s %7s %7s\n", "size", "resized", "grid", "patches", "tokens", "segments", "windows",
+         "GFLOP", "time");
+  for (size_t i = 0; i < estimate->sources.count; i++) {
+    print_name(estimate->sources.items[i], width);
+    print_image(estimate, &estimate->images[i]);
+  }
+  if (estimate->sources.count > 1) {
+    print_name("total", width);
+    print_row(estimate, "", "", "", &estimate->total);
+  }
+  printf(
+      "\nSizes are width x height, the grid is time x rows x columns of patches. Attention stays inside\n"
+      "segments, in windowed layers inside windows. The time is an estimate: the tower's at %.0f %% of the\n"
+      "%.0f GFLOP/s that were just measured on %d thread%s (%s).\n",
+      estimate->efficiency * 100, ommai_peaks_best(&estimate->peaks), estimate->model.n_threads,
+      ommai_plural(estimate->model.n_threads), estimate->peak_type);
+  if (doubt) {
+    printf("Measurements ranged from %.0f to %.0f GFLOP/s: %s, so the time is a\nrough estimate.\n",
+           ommai_peaks_lowest(&estimate->peaks), ommai_peaks_best(&estimate->peaks), doubt);
+  }
+  putchar('\n');
+  ommai_print_model(stdout, &estimate->model);
+  ommai_print_memory_estimate(stdout, &estimate->memory);
+  ommai_print_free_memory(stdout);
+  ommai_weight_choices_print(&estimate->choices);
+  return ommai_finish_output();
+}
+
+/* Images that no engine with this memory would take. */
+static void warn_of_images(const struct omma_model *model, const struct estimate *estimate) {
+  char advice[200];
+  for (size_t i = 0; i < estimate->sources.count; i++) {
+    int64_t n_tokens = estimate->images[i].n_tokens;
+    if (n_tokens < estimate->memory.max_model_len) continue;
+    ommai_room_advise(model, &estimate->memory, n_tokens, 1, n_tokens, advice, sizeof advice);
+    ommai_warn("plan: %s: its %lld tokens do not fit, prompt and answer may have %lld: %s", estimate->sources.items[i],
+               (long long)n_tokens, (long long)estimate->memory.max_model_len, advice);
+  }
+}
+
+static int estimate_and_print(const struct values *values, struct estimate *estimate) {
+  struct omma_model *model = NULL;
+  size_t count = estimate->sources.count;
+  estimate->images = ommai_allocate(&ommai_default_allocator, count, sizeof *estimate->images);
+  if (!estimate->images) return ommai_failed("plan: out of memory: a list of %zu images", count);
+  int code = ommai_open_model(&values->common, true, &model);
+  if (code == OMMAI_EXIT_DONE) code = size_images(model, values, estimate);
+  if (code == OMMAI_EXIT_DONE) code = estimate_cost(model, values, estimate);
+  if (code == OMMAI_EXIT_DONE) code = values->common.json ? print_json(estimate) : print_table(estimate);
+  if (code == OMMAI_EXIT_DONE) {
+    ommai_room_warn_of_weights(model);
+    ommai_room_warn_of_total(model, &estimate->memory, OMMAI_ROOM_OPTIONS_OF_PLANNING);
+    ommai_room_warn_of_context(model, &estimate->memory);
+    warn_of_images(model, estimate);
+  }
+  omma_model_close(model);
+  ommai_release(&ommai_default_allocator, estimate->images, count, sizeof *estimate->images);
+  return code;
+}
+
+static const char *file_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+/* The directory of a model that may be given as its config.json. */
+static const char *model_directory(const char *model, char *out, size_t size) {
+  const char *name = file_name(model);
+  if (strcmp(name, CONFIG) != 0 || !ommai_file_exists(model)) return model;
+  snprintf(out, size, "%.*s", (int)(name - model), model);
+  return *out ? out : ".";
+}
+
+static int run_plan(const void *given, const struct ommai_strings *arguments) {
+  struct values values = *(const struct values *)given;
+  const char *usual = USUAL_SIZE;
+  char directory[OMMAI_MAX_PATH];
+  struct estimate estimate = {.sources = *arguments};
+  int code = ommai_common_take_model_of("plan", OMMAI_FURTHER_FILES, &estimate.sources, &values.common);
+  if (code != OMMAI_EXIT_DONE) return code;
+  if (!values.common.model && !arguments->count) {
+    return ommai_usage_error("plan: arguments are missing (usage: omma plan [options] [DIR] [IMAGE-or-WxH...])");
+  }
+  if (values.common.model) values.common.model = model_directory(values.common.model, directory, sizeof directory);
+  if (!estimate.sources.count) estimate.sources = (struct ommai_strings){&usual, 1, 1};
+  return estimate_and_print(&values, &estimate);
+}
+
+#define OMMAI_VALUES struct values
+
+static const struct ommai_option table[] = {
+    OMMAI_INTEGER("frames", frames, "N", 1, OMMA_MAX_VIDEO_FRAMES,
+                  "plan videos of this many frames instead of images, each frame as large as the image",
+                  .otherwise = "no video"),
+    OMMAI_INTEGER("max-num-seqs", max_num_seqs, "N", 1, 1024, "number of requests at the same time, each with one such image",
+                  .otherwise = "as omma serve", .elsewhere = "-np --parallel", .errors = "max_sequences"),
+};
+static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Plan", table);
+
+const struct ommai_command ommai_command_plan = {
+    .name = "plan",
+    .summary = "tokens, memory and time to expect of images and videos, before anything is run",
+    .arguments = "[DIR] [IMAGE-or-WxH...]",
+    .details =
+        "Prints, before anything is run, what images become: size after resize, grid of patches, tokens, segments and windows "
+        "of attention, the model's shape and memory, floating-point operations of the vision tower and an estimate of its time "
+        "from a short measurement of this machine. Then, for f32, bf16, int8 and int4 each, the memory, the time to load and "
+        "the tokens per second to expect. An image is a file, a data: URL, - for standard input, or just a size; without "
+        "any " USUAL_SIZE " is planned. DIR is the model, as with --model; its " CONFIG
+        " is enough: where preprocessor_config.json is missing, the "
+        "values published with the family's checkpoints are taken, and the output states it.",
+    .examples = {"omma plan models/my-model photo.jpg 1920x1080 --max-pixels 1M",
+                 "omma plan models/my-model 1280x720 --frames 32 --max-num-seqs 4"},
+    .groups = {&options, &ommai_output_options, &ommai_image_options, &ommai_model_options, &ommai_weight_options,
+               &ommai_engine_options, &ommai_machine_options},
+    .values_size = sizeof(struct values),
+    .max_arguments = SIZE_MAX,
+    .run = run_plan,
+};

@@ -1,0 +1,93 @@
+/* omma verify: do the kernels compute rightly here, and are a model's files whole? */
+#include <omma/omma.h>
+#include <stdio.h>
+
+#include "cli/core/commands.h"
+#include "cli/core/diagnostics.h"
+#include "cli/core/json_out.h"
+#include "cli/core/report_lines.h"
+#include "cli/model/model_options.h"
+
+struct values {
+  struct ommai_common common;
+};
+
+/* A check that could not be run at all is an error; one that ran and found something is reported by
+ * its findings. */
+static int check_outcome(enum omma_status status, const struct ommai_report_lines *findings, const struct omma_error *error) {
+  if (!findings->list) return ommai_failed("verify: out of memory: the list of findings");
+  if (status == OMMA_OK || findings->failed) return OMMAI_EXIT_DONE;
+  return ommai_failed_call(error);
+}
+
+static int check_model(const struct values *values, struct ommai_report_lines *findings) {
+  struct omma_model *model;
+  struct omma_error error;
+  int code = ommai_open_model(&values->common, true, &model);
+  if (code != OMMAI_EXIT_DONE) return code;
+  enum omma_status status = omma_model_verify(model, ommai_report_lines_add, findings, &error);
+  omma_model_close(model);
+  return check_outcome(status, findings, &error);
+}
+
+static int print(const struct values *values, struct ommai_report_lines *kernels, struct ommai_report_lines *files) {
+  bool ok = !kernels->failed && !files->failed;
+  int code;
+  if (values->common.json) {
+    json_t *result = json_pack("{s:b, s:O}", "ok", (int)ok, "kernels", kernels->list);
+    if (result && values->common.model) json_object_set(result, "files", files->list);
+    code = ommai_json_print(result);
+  } else {
+    puts("Kernels");
+    ommai_report_lines_print(kernels, true);
+    if (values->common.model) {
+      puts("Model");
+      ommai_report_lines_print(files, true);
+    }
+    code = ommai_finish_output();
+  }
+  if (code != OMMAI_EXIT_DONE || ok) return code;
+  return ommai_failed("verify: %s: not as they should be, see the lines marked FAILED",
+                      kernels->failed ? "kernels" : values->common.model);
+}
+
+static int run_verify(const void *given, const struct ommai_strings *arguments) {
+  struct values values = *(const struct values *)given;
+  struct ommai_report_lines kernels = {.list = json_array()}, files = {.list = json_array()};
+  struct omma_error error;
+  int code = ommai_common_take_model("verify", arguments, &values.common);
+  if (code == OMMAI_EXIT_DONE) {
+    enum omma_status status = omma_self_test(ommai_common_isa(&values.common), ommai_report_lines_add, &kernels, &error);
+    code = check_outcome(status, &kernels, &error);
+  }
+  if (code == OMMAI_EXIT_DONE && values.common.model) code = check_model(&values, &files);
+  if (code == OMMAI_EXIT_DONE) code = print(&values, &kernels, &files);
+  json_decref(kernels.list);
+  json_decref(files.list);
+  return code;
+}
+
+#define OMMAI_VALUES struct values
+
+static const struct ommai_option table[] = {
+    OMMAI_STRING("model", common.model, "DIR",
+                 "also check the files of this model: names, shapes and types of all tensors, no NaN or infinity",
+                 .letter = 'm'),
+    OMMAI_MMPROJ_OPTION(common.mmproj),
+};
+static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Model", table);
+
+const struct ommai_command ommai_command_verify = {
+    .name = "verify",
+    .summary = "self-test of the kernels; with DIR a check of a model's files",
+    .arguments = "[DIR]",
+    .details =
+        "Compares the kernels of this machine with the scalar reference. With DIR (or --model DIR) it also reads all weights "
+        "of a model and "
+        "reports every tensor that is missing, unused, of a wrong shape or type, or holds NaN or infinity.",
+    .examples = {"omma verify models/my-model"},
+    .groups = {&options, &ommai_output_options, &ommai_machine_options},
+    .values_size = sizeof(struct values),
+    .max_arguments = 1,
+    .run = run_verify,
+};

@@ -1,0 +1,161 @@
+#include "cli/model/scale_model.h"
+
+#include <math.h>
+#include <omma/omma.h>
+
+#include "base/clock.h"
+#include "base/growing.h"
+#include "base/team.h"
+#include "cli/core/diagnostics.h"
+#include "cli/model/bench_times.h"
+
+static double seconds_between(int64_t start, int64_t end) { return (double)(end - start) * 1e-9; }
+
+/* ---- recording ------------------------------------------------------------------------------- */
+
+void ommai_scale_trace_release(struct ommai_scale_trace *trace) {
+  ommai_release(&ommai_default_allocator, trace->runs, trace->run_capacity, sizeof *trace->runs);
+  ommai_release(&ommai_default_allocator, trace->tasks, trace->task_capacity, sizeof *trace->tasks);
+  *trace = (struct ommai_scale_trace){0};
+}
+
+double ommai_scale_trace_seconds(const struct ommai_scale_trace *trace) {
+  double seconds = 0;
+  for (size_t i = 0; i < trace->n_runs; i++) seconds += trace->runs[i].gap;
+  for (size_t i = 0; i < trace->n_tasks; i++) seconds += trace->tasks[i];
+  return seconds;
+}
+
+bool ommai_scale_trace_lower(struct ommai_scale_trace *trace, const struct ommai_scale_trace *other) {
+  bool same = trace->n_runs == other->n_runs && trace->n_tasks == other->n_tasks;
+  for (size_t i = 0; i < trace->n_runs && same; i++) same = trace->runs[i].n_tasks == other->runs[i].n_tasks;
+  if (!same) return false;
+  for (size_t i = 0; i < trace->n_runs; i++) trace->runs[i].gap = fmin(trace->runs[i].gap, other->runs[i].gap);
+  for (size_t i = 0; i < trace->n_tasks; i++) trace->tasks[i] = fmin(trace->tasks[i], other->tasks[i]);
+  return true;
+}
+
+/* Room for a run of n tasks. */
+static bool make_room(struct ommai_scale_trace *trace, size_t n) {
+  void *runs = trace->runs, *tasks = trace->tasks;
+  bool made = ommai_grow(&runs, &trace->run_capacity, trace->n_runs, 1, sizeof *trace->runs, &ommai_default_allocator) &&
+              ommai_grow(&tasks, &trace->task_capacity, trace->n_tasks, n, sizeof *trace->tasks, &ommai_default_allocator);
+  trace->runs = runs;
+  trace->tasks = tasks;
+  return made;
+}
+
+/* A new run of n tasks in the trace. False where none is recorded. */
+static bool note_run(struct ommai_scale_recorder *recorder, size_t n, int64_t now) {
+  struct ommai_scale_trace *trace = &recorder->trace;
+  if (!recorder->recording) return false;
+  if (!make_room(trace, n)) {
+    trace->out_of_memory = true;
+    return false;
+  }
+  double gap = recorder->end ? seconds_between(recorder->end, now) : 0;
+  trace->runs[trace->n_runs++] = (struct ommai_scale_run){gap, trace->n_tasks, n};
+  return true;
+}
+
+static void run_alone(void *context, int64_t n_tasks, omma_task task, void *task_context) {
+  struct ommai_scale_recorder *recorder = context;
+  struct ommai_scale_trace *trace = &recorder->trace;
+  int64_t before = ommai_clock_ns();
+  bool noted = note_run(recorder, (size_t)n_tasks, before);
+  for (int64_t i = 0; i < n_tasks; i++) {
+    task(task_context, i, 0);
+    if (!noted) continue;
+    int64_t now = ommai_clock_ns();
+    trace->tasks[trace->n_tasks++] = seconds_between(before, now);
+    before = now;
+  }
+  recorder->end = ommai_clock_ns();
+}
+
+static void run_inner(void *context, int64_t n_tasks, omma_task task, void *task_context) {
+  struct ommai_scale_recorder *recorder = context;
+  struct ommai_scale_trace *trace = &recorder->trace;
+  int64_t start = ommai_clock_ns();
+  bool noted = note_run(recorder, 1, start);
+  recorder->inner->run(recorder->inner->context, n_tasks, task, task_context);
+  recorder->end = ommai_clock_ns();
+  if (noted) trace->tasks[trace->n_tasks++] = seconds_between(start, recorder->end);
+}
+
+void ommai_scale_recorder_init(struct ommai_scale_recorder *recorder, const struct omma_team *inner) {
+  *recorder = (struct ommai_scale_recorder){.team = {recorder, inner ? inner->n_workers : 1, inner ? run_inner : run_alone},
+                                            .inner = inner};
+}
+
+void ommai_scale_recorder_begin(struct ommai_scale_recorder *recorder) {
+  recorder->trace.n_runs = recorder->trace.n_tasks = 0;
+  recorder->end = 0;
+  recorder->recording = true;
+}
+
+void ommai_scale_recorder_end(struct ommai_scale_recorder *recorder) { recorder->recording = false; }
+
+/* ---- what a run costs ------------------------------------------------------------------------ */
+
+static void no_work(void *context, int64_t task, int worker) { (void)context, (void)task, (void)worker; }
+
+/* Of runs of a task for each worker, one of the fast ones: what another program takes meanwhile is
+ * not theirs. */
+static double time_runs(const struct omma_team *team) {
+  enum { RUNS = 4001 };
+  static double times[RUNS];
+  for (int i = 0; i < RUNS; i++) {
+    int64_t start = ommai_clock_ns();
+    team->run(team->context, team->n_workers, no_work, NULL);
+    times[i] = seconds_between(start, ommai_clock_ns());
+  }
+  ommai_times_sort(times, RUNS);
+  return times[RUNS / 10];
+}
+
+int ommai_scale_barrier_measure(struct ommai_scale_barrier *barrier) {
+  double cost[2];
+  for (int i = 0; i < 2; i++) {
+    struct omma_error error;
+    struct ommai_team *team;
+    if (ommai_team_create(i + 1, true, &ommai_default_allocator, &team, &error) != OMMA_OK) return ommai_failed_call(&error);
+    cost[i] = time_runs(ommai_team_interface(team));
+    ommai_team_destroy(team);
+  }
+  *barrier = (struct ommai_scale_barrier){cost[0], fmax(cost[1] - cost[0], 0)};
+  return OMMAI_EXIT_DONE;
+}
+
+/* ---- prediction ------------------------------------------------------------------------------ */
+
+/* When the last of n tasks ends. */
+static double last_end(const double *tasks, size_t n, int n_workers) {
+  double ends[OMMAI_SCALE_MAX_WORKERS] = {0}, last = 0;
+  size_t taken[OMMAI_SCALE_MAX_WORKERS] = {0};
+  size_t n_groups = (n + OMMAI_TEAM_GROUP - 1) / OMMAI_TEAM_GROUP;
+  size_t of_team = ((size_t)n_workers + OMMAI_TEAM_GROUP - 1) / OMMAI_TEAM_GROUP;
+  if (n_groups >= of_team) n_groups = of_team;
+  size_t n_used = n_groups * OMMAI_TEAM_GROUP < (size_t)n_workers ? n_groups * OMMAI_TEAM_GROUP : (size_t)n_workers;
+  for (size_t i = 0; i < n; i++) {
+    size_t free = 0, group;
+    for (size_t worker = 1; worker < n_used; worker++) free = ends[worker] < ends[free] ? worker : free;
+    for (group = free / OMMAI_TEAM_GROUP; group + taken[group] * n_groups >= n;) group = (group + 1) % n_groups;
+    ends[free] += tasks[group + taken[group]++ * n_groups];
+    last = fmax(last, ends[free]);
+  }
+  return last;
+}
+
+struct ommai_scale_time ommai_scale_predict(const struct ommai_scale_trace *trace, int n_workers,
+                                            const struct ommai_scale_barrier *barrier) {
+  struct ommai_scale_time time = {0};
+  double cost = barrier->alone + barrier->step * log2(n_workers);
+  for (size_t i = 0; i < trace->n_runs; i++) {
+    const struct ommai_scale_run *run = &trace->runs[i];
+    time.serial += run->gap;
+    time.parallel += last_end(trace->tasks + run->first_task, run->n_tasks, n_workers);
+    if (run->n_tasks > 1 && n_workers > 1) time.parallel += cost;
+  }
+  return time;
+}

@@ -1,0 +1,103 @@
+/* omma read: documents -> Markdown. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/core/commands.h"
+#include "cli/core/diagnostics.h"
+#include "cli/core/interrupt.h"
+#include "cli/serve/read_inputs.h"
+#include "cli/serve/read_settings.h"
+
+struct values {
+  struct ommai_read_values pages; /* first */
+  const char *output;
+  int form;
+  bool resume;
+};
+
+static void note_end(const struct ommai_read_job *job, const struct ommai_read_counts *counts) {
+  double rate = counts->seconds > 0 ? 60 * (double)(counts->n_read + counts->n_failed) / counts->seconds : 0;
+  ommai_note("read: %" PRId64 " pages read, %" PRId64 " failed, %" PRId64 " read before; %.1f s, %.1f pages a minute; in %s",
+             counts->n_read, counts->n_failed, counts->n_earlier, counts->seconds, rate, job->folder);
+  if (ommai_interrupted()) ommai_note("read: interrupted: the same command with --resume continues");
+}
+
+static void log_line(void *context, const char *line) {
+  (void)context;
+  ommai_note("read: %s", line);
+}
+
+static int read_documents(struct ommai_read_job *job, struct values *values, struct omma_server_options *options) {
+  const struct ommai_strings none = {.items = NULL};
+  struct ommai_read_counts counts = {.n_pages = ommai_read_settings_note("read", job)};
+  struct ommai_opened opened;
+  struct omma_error error;
+  int code = ommai_serving_open("read", &values->pages.serving, options, &none, NULL, NULL, &opened);
+  if (code != OMMAI_EXIT_DONE) return code;
+  if (ommai_server_create(options, opened.model, opened.engine, &job->server, &error) == OMMA_OK) {
+    ommai_interrupt_defer();
+    code = ommai_read_run(job, &counts);
+    note_end(job, &counts);
+    ommai_server_destroy(job->server);
+    if (code == OMMAI_EXIT_DONE && counts.n_failed) code = OMMAI_EXIT_FAILED;
+    if (ommai_interrupted()) code = ommai_interrupt_status();
+    ommai_interrupt_resume();
+  } else {
+    code = ommai_failed_call(&error);
+  }
+  ommai_serving_close(&opened);
+  return code;
+}
+
+static int run_read(const void *given, const struct ommai_strings *arguments) {
+  struct values values = *(const struct values *)given;
+  struct omma_server_options options = values.pages.serving.server;
+  struct ommai_read_job job = {.folder = values.output, .form = (enum ommai_document_form)values.form, .resume = values.resume};
+  int64_t n_bad = 0;
+  options.offline = true;
+  options.log = log_line;
+  if (!values.output) return ommai_usage_error("read: --output is missing: the folder to write to (-o out/)");
+  int code = ommai_read_settings_take("read", &values.pages, arguments, &options, &job, &n_bad);
+  if (code == OMMAI_EXIT_DONE && mkdir(job.folder, 0777) != 0 && errno != EEXIST) {
+    code = ommai_failed("read: %s: %s", job.folder, strerror(errno));
+  }
+  if (code == OMMAI_EXIT_DONE && job.n_documents) code = read_documents(&job, &values, &options);
+  ommai_read_inputs_release(job.documents, job.n_documents);
+  return code == OMMAI_EXIT_DONE && n_bad ? OMMAI_EXIT_FAILED : code;
+}
+
+#define OMMAI_VALUES struct values
+
+static const struct ommai_option table[] = {
+    OMMAI_STRING("output", output, "DIR", "folder for NAME.md, NAME.json and NAME_figures of each document; required",
+                 .letter = 'o'),
+    OMMAI_CHOICE("format", form, "FORM", ommai_document_forms,
+                 "what is written of each document besides the JSON of its blocks", .initial = "markdown"),
+    OMMAI_FLAG("resume", resume, "keep the pages that an earlier run has read with the same model and settings"),
+};
+static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Documents", table);
+
+const struct ommai_command ommai_command_read = {
+    .name = "read",
+    .summary = "PDF files and images to Markdown, by a model that reads documents",
+    .arguments = "[DIR] FILE... -o OUT",
+    .details =
+        "Reads PDF files, images, and folders of them page by page, and writes a Markdown file for each, with the blocks of "
+        "its pages as JSON and its figures cut out next to it. How the model is asked depends on its name; --prompt asks any "
+        "model about whole pages. A page that fails is named, the others are written all the same, and the exit code is 1. "
+        "The same command with --resume continues one that was stopped. PDF files need poppler's pdftoppm and pdfinfo. DIR is "
+        "the model, as with --model.",
+    .examples = {"omma read paper.pdf --model models/my-model -o out/",
+                 "omma read scans/ --model models/my-model --prompt \"Read this page.\" -o out/"},
+    .groups = {&options, &ommai_config_options, &ommai_read_options, &ommai_model_options, &ommai_weight_options,
+               &ommai_engine_options, &ommai_scheduler_options, &ommai_request_options, &ommai_server_request_options,
+               &ommai_media_options, &ommai_server_media_options, &ommai_image_options, &ommai_template_options,
+               &ommai_machine_options},
+    .values_size = sizeof(struct values),
+    .begin = ommai_serving_begin,
+    .min_arguments = 1,
+    .max_arguments = SIZE_MAX,
+    .run = run_read,
+};

@@ -1,0 +1,102 @@
+#include "cli/serve/read_inputs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/core/diagnostics.h"
+#include "cli/core/interrupt.h"
+#include "cli/core/paths.h"
+
+struct list {
+  struct ommai_read_document *documents;
+  size_t n, capacity;
+  json_t *names; /* of files of output, as keys */
+  int64_t first, last, n_bad;
+  const struct ommai_pdf_limits *limits;
+};
+
+/* The file's name without its ending, made unique; by malloc. */
+static char *make_name(struct list *list, const char *path) {
+  const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
+  int size = dot && dot > base ? (int)(dot - base) : (int)strlen(base);
+  char *name = NULL;
+  for (int i = 1; i == 1 || (name && json_object_get(list->names, name)); i++) {
+    free(name);
+    int made = i == 1 ? asprintf(&name, "%.*s", size, base) : asprintf(&name, "%.*s-%d", size, base, i);
+    if (made < 0) return NULL;
+  }
+  json_object_set_new(list->names, name, json_true());
+  return name;
+}
+
+static int bad(struct list *list, const char *path, const char *why) {
+  list->n_bad++;
+  ommai_failed("read: %s: %s", path, why);
+  return OMMAI_EXIT_DONE;
+}
+
+static int add_file(struct list *list, const char *path) {
+  struct omma_error error;
+  struct ommai_page_source source;
+  if (ommai_page_source_open(path, list->limits, &source, &error) != OMMA_OK) return bad(list, path, error.message);
+  if (list->first > source.n_pages) return bad(list, path, "has fewer pages (--pages)");
+  if (list->n == list->capacity) {
+    size_t capacity = list->capacity ? 2 * list->capacity : 16;
+    struct ommai_read_document *larger = realloc(list->documents, capacity * sizeof *larger);
+    if (!larger) return ommai_failed("read: out of memory: a list of %zu documents", capacity);
+    list->documents = larger;
+    list->capacity = capacity;
+  }
+  struct ommai_read_document *document = &list->documents[list->n];
+  *document = (struct ommai_read_document){.source = source, .first = list->first, .next = list->first};
+  document->last = list->last < source.n_pages ? list->last : source.n_pages;
+  document->source.path = strdup(path);
+  document->name = make_name(list, path);
+  list->n++;
+  return document->source.path && document->name ? OMMAI_EXIT_DONE : ommai_failed("read: out of memory: %s", path);
+}
+
+static int add_folder(struct list *list, const char *folder) {
+  struct dirent **entries;
+  int n = scandir(folder, &entries, NULL, alphasort), code = OMMAI_EXIT_DONE;
+  if (n < 0) return bad(list, folder, strerror(errno));
+  for (int i = 0; i < n; i++) {
+    char path[OMMAI_MAX_PATH];
+    const char *name = entries[i]->d_name;
+    bool wanted = *name != '.' && ommai_page_source_is_name(name) && code == OMMAI_EXIT_DONE && !ommai_interrupted();
+    if (wanted && snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path) code = add_file(list, path);
+    free(entries[i]);
+  }
+  free(entries);
+  return code;
+}
+
+int ommai_read_inputs(const struct ommai_strings *paths, int64_t first, int64_t last, const struct ommai_pdf_limits *limits,
+                      struct ommai_read_document **documents, size_t *n_documents, int64_t *n_bad) {
+  struct list list = {.names = json_object(), .first = first, .last = last, .limits = limits};
+  int code = list.names ? OMMAI_EXIT_DONE : ommai_failed("read: out of memory");
+  for (size_t i = 0; i < paths->count && code == OMMAI_EXIT_DONE; i++) {
+    struct stat status;
+    bool folder = stat(paths->items[i], &status) == 0 && S_ISDIR(status.st_mode);
+    code = folder ? add_folder(&list, paths->items[i]) : add_file(&list, paths->items[i]);
+  }
+  json_decref(list.names);
+  *documents = list.documents;
+  *n_documents = list.n;
+  *n_bad = list.n_bad;
+  return code;
+}
+
+void ommai_read_inputs_release(struct ommai_read_document *documents, size_t n_documents) {
+  for (size_t i = 0; i < n_documents; i++) {
+    ommai_read_journal_close(&documents[i].journal);
+    free(documents[i].journal_path);
+    free((char *)documents[i].source.path);
+    free(documents[i].name);
+  }
+  free(documents);
+}

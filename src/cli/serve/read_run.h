@@ -1,0 +1,42 @@
+/* Reads documents page by page: renders, asks the model about pages and their blocks, and writes
+ * what comes of it. Blocks of all pages that are open run through the engine together. */
+#pragma once
+
+#include "cli/core/options.h"
+#include "cli/serve/read_journal.h"
+#include "reading/document_page.h"
+#include "reading/document_writer.h"
+#include "reading/page_source.h"
+
+struct ommai_server;
+
+struct ommai_read_document {
+  struct ommai_page_source source;
+  char *name;           /* of its files; by malloc */
+  int64_t first, last;  /* pages from 1 that are read */
+  int64_t next, n_left; /* not begun; not ended */
+  struct ommai_read_journal journal;
+  char *journal_path; /* NULL: not open */
+};
+
+struct ommai_read_job {
+  struct ommai_read_document *documents;
+  size_t n_documents;
+  const struct ommai_reading_recipe *recipe;
+  const char *prompt, *model, *folder; /* prompt NULL: the recipe's */
+  enum ommai_document_form form;
+  int dpi;
+  bool resume;
+  size_t n_open, n_parallel; /* pages and requests at once */
+  struct ommai_pdf_limits limits;
+  struct ommai_server *server; /* offline */
+};
+
+struct ommai_read_counts {
+  int64_t n_pages, n_read, n_failed, n_earlier;
+  double seconds;
+};
+
+/* Reads all that is not there yet, until the end or a signal (deferred by the caller). Returns an
+ * exit code, DONE also after a signal and when pages failed: these have been named. */
+int ommai_read_run(const struct ommai_read_job *job, struct ommai_read_counts *counts);

@@ -1,0 +1,95 @@
+#include "cli/serve/read_settings.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "cli/core/diagnostics.h"
+#include "cli/serve/read_inputs.h"
+
+/* Requests that the engine runs at once where their number is not given. */
+#define DEFAULT_SEQUENCES 32
+/* Memory of a page besides its pixels: crops as PNG and their text, up to the request's last
+ * copy. */
+#define PAGE_COPIES 5
+/* Of a process that renders. */
+#define RENDER_BYTES ((int64_t)1 << 30)
+#define RENDER_SECONDS 60
+
+static const char *recipe_name(int index) {
+  const struct ommai_reading_recipe *recipe = ommai_reading_recipe_at((size_t)index);
+  return recipe ? recipe->name : NULL;
+}
+
+/* "3", "3-7" or "3-". */
+static int read_pages(const char *command, const char *text, int64_t *first, int64_t *last) {
+  char *end = NULL;
+  *first = 1;
+  *last = INT64_MAX;
+  if (!text) return OMMAI_EXIT_DONE;
+  errno = 0;
+  *first = strtoll(text, &end, 10);
+  bool good = end != text && *first >= 1;
+  if (good && *end == '\0') *last = *first;
+  if (good && *end == '-' && end[1]) {
+    const char *from = end + 1;
+    *last = strtoll(from, &end, 10);
+    good = end != from && *end == '\0';
+  } else {
+    good = good && (*end == '\0' || *end == '-');
+  }
+  if (good && errno == 0 && *last >= *first) return OMMAI_EXIT_DONE;
+  return ommai_usage_error("%s: --pages: %s: expected a page or a range of them, such as 3, 1-10 or 11-", command, text);
+}
+
+/* By its name, the model's, or the one that reads pages as a whole. */
+static void choose_recipe(const struct ommai_read_values *values, struct ommai_read_job *job) {
+  job->prompt = values->prompt;
+  job->recipe = values->recipe.given ? ommai_reading_recipe_at((size_t)values->recipe.value) : NULL;
+  if (!job->recipe && !values->prompt) job->recipe = ommai_reading_recipe_of_model(job->model);
+  if (!job->recipe) job->recipe = ommai_reading_recipe_find("page");
+}
+
+int64_t ommai_read_settings_note(const char *command, const struct ommai_read_job *job) {
+  int64_t bytes = (int64_t)job->n_open * job->limits.max_pixels * 3 * PAGE_COPIES, n_pages = 0;
+  for (size_t i = 0; i < job->n_documents; i++) n_pages += job->documents[i].last - job->documents[i].first + 1;
+  ommai_note("%s: %zu documents, %" PRId64 " pages, as %s; %zu pages at once take at most %" PRId64
+             " MiB besides the model (--jobs, --max-page-pixels)",
+             command, job->n_documents, n_pages, job->recipe->name, job->n_open, bytes >> 20);
+  return n_pages;
+}
+
+int ommai_read_settings_take(const char *command, struct ommai_read_values *values, const struct ommai_strings *arguments,
+                             struct omma_server_options *options, struct ommai_read_job *job, int64_t *n_bad) {
+  struct ommai_strings paths = *arguments;
+  struct ommai_common *common = &values->serving.common;
+  int64_t sequences = values->serving.max_num_seqs > 0 ? values->serving.max_num_seqs : DEFAULT_SEQUENCES, first, last;
+  job->dpi = (int)values->dpi;
+  job->n_open = (size_t)values->jobs;
+  job->n_parallel = 2 * (size_t)sequences;
+  job->limits =
+      (struct ommai_pdf_limits){.max_bytes = RENDER_BYTES, .max_pixels = values->max_page_pixels, .seconds = RENDER_SECONDS};
+  int code = read_pages(command, values->pages, &first, &last);
+  if (code == OMMAI_EXIT_DONE) code = ommai_common_take_model_of(command, OMMAI_FURTHER_TEXTS, &paths, common);
+  if (code == OMMAI_EXIT_DONE && !paths.count) {
+    code = ommai_usage_error("%s: documents are missing: PDF files, images or folders", command);
+  }
+  job->model = common->model ? common->model : "";
+  if (code == OMMAI_EXIT_DONE) choose_recipe(values, job);
+  if (code == OMMAI_EXIT_DONE) code = ommai_serving_read(command, &values->serving, options);
+  if (code != OMMAI_EXIT_DONE) return code;
+  return ommai_read_inputs(&paths, first, last, &job->limits, &job->documents, &job->n_documents, n_bad);
+}
+
+#define OMMAI_VALUES struct ommai_read_values
+
+static const struct ommai_option table[] = {
+    OMMAI_STRING("pages", pages, "FIRST-LAST", "pages of each document: 3, 1-10 or 11-", .otherwise = "all"),
+    OMMAI_INTEGER("dpi", dpi, "N", 30, 1200, "pixels an inch of rendered PDF pages", .initial = "200"),
+    OMMAI_INTEGER("jobs", jobs, "N", 1, 256, "pages that are open at once; their requests run together", .initial = "4"),
+    OMMAI_LISTED_CHOICE("recipe", recipe, "NAME", recipe_name, "how the model is asked", .otherwise = "by the model's name"),
+    OMMAI_STRING("prompt", prompt, "TEXT", "what is asked about each page, or about each text of a page with a layout"),
+    OMMAI_SIZE("max-page-pixels", max_page_pixels, "SIZE", 1 << 16, 1 << 28, "pixels of a page; larger ones fail",
+               .initial = "24m"),
+};
+const struct ommai_option_group ommai_read_options = OMMAI_OPTION_GROUP("Pages", table);

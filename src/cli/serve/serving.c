@@ -1,0 +1,428 @@
+#include "cli/serve/serving.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/allocator.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "cli/core/diagnostics.h"
+#include "cli/core/json_words.h"
+#include "cli/model/room.h"
+
+/* What the engine takes as a chunk at most. */
+#define MAX_BATCHED_TOKENS 65536
+/* Resized images of all requests that are prepared or wait. */
+#define MAX_RESIZED_BYTES ((int64_t)4 << 30)
+#define GIB ((double)(1 << 30))
+
+static int wrong_json(const char *command, const struct omma_error *error) {
+  return ommai_usage_error("%s: %s", command, error->message);
+}
+
+/* Takes the limit of one kind of media. */
+static int read_limit(const char *command, const json_t *root, const char *flag, const char *kind, int64_t *limit) {
+  struct omma_error error;
+  if (ommai_json_integer(root, flag, kind, false, 0, INT32_MAX, limit, &error) == OMMA_OK) return OMMAI_EXIT_DONE;
+  return wrong_json(command, &error);
+}
+
+/* {"image": N, "video": N}; audio is a known name, and there is none to limit. */
+static int read_media_limits(const char *command, const char *text, struct omma_server_options *options) {
+  static const char flag[] = "--limit-mm-per-prompt";
+  static const char *const known[] = {"image", "video", "audio", NULL};
+  struct omma_error error;
+  json_t *root;
+  if (!text) return OMMAI_EXIT_DONE;
+  if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
+  int code = ommai_json_check_keys(command, root, flag, known);
+  if (code == OMMAI_EXIT_DONE) code = read_limit(command, root, flag, "image", &options->limit_images_per_prompt);
+  if (code == OMMAI_EXIT_DONE) code = read_limit(command, root, flag, "video", &options->limit_videos_per_prompt);
+  json_decref(root);
+  return code;
+}
+
+static int read_processor_options(const char *command, const struct ommai_serving *serving, struct omma_image_options *limits) {
+  static const char flag[] = "--mm-processor-kwargs";
+  static const char *const known[] = {"min_pixels", "max_pixels", NULL};
+  struct omma_error error;
+  json_t *root;
+  *limits = ommai_common_image_options(&serving->common);
+  if (!serving->mm_processor_kwargs) return OMMAI_EXIT_DONE;
+  if (limits->min_pixels || limits->max_pixels) {
+    return ommai_usage_error("%s: %s: not together with --min-pixels and --max-pixels", command, flag);
+  }
+  const char *text = serving->mm_processor_kwargs;
+  if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
+  int code = ommai_json_check_keys(command, root, flag, known);
+  if (code == OMMAI_EXIT_DONE &&
+      (ommai_json_integer(root, flag, "min_pixels", false, 1, INT64_MAX, &limits->min_pixels, &error) != OMMA_OK ||
+       ommai_json_integer(root, flag, "max_pixels", false, 1, INT64_MAX, &limits->max_pixels, &error) != OMMA_OK)) {
+    code = wrong_json(command, &error);
+  }
+  json_decref(root);
+  return code;
+}
+
+static const char *const policies[] = {"fcfs", "priority", NULL};
+/* In the order of enum omma_scheduling. */
+static const char *const scheduling_goals[] = {"auto", "latency", "throughput", NULL};
+
+/* {"method": "ngram", "num_speculative_tokens": N, "prompt_lookup_max": N, "prompt_lookup_min":
+ * N} */
+static int read_speculation(const char *command, const char *text, struct omma_engine_options *options) {
+  static const char flag[] = "--speculative-config";
+  static const char *const known[] = {"method", "num_speculative_tokens", "prompt_lookup_max", "prompt_lookup_min", NULL};
+  struct omma_error error;
+  json_t *root;
+  if (!text) return OMMAI_EXIT_DONE;
+  if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
+  const char *method = json_string_value(json_object_get(root, "method"));
+  int code = OMMAI_EXIT_DONE;
+  /* before the keys, which another method has others of */
+  if (!method || strcmp(method, "ngram") != 0) {
+    code = ommai_usage_error("%s: %s: method: expected \"ngram\"; no draft model guesses tokens here", command, flag);
+  }
+  if (code == OMMAI_EXIT_DONE) code = ommai_json_check_keys(command, root, flag, known);
+  if (code == OMMAI_EXIT_DONE &&
+      (ommai_json_integer(root, flag, "num_speculative_tokens", true, 1, 15, &options->draft_tokens, &error) != OMMA_OK ||
+       ommai_json_integer(root, flag, "prompt_lookup_max", false, 1, 64, &options->lookup_max, &error) != OMMA_OK ||
+       ommai_json_integer(root, flag, "prompt_lookup_min", false, 1, 64, &options->lookup_min, &error) != OMMA_OK)) {
+    code = wrong_json(command, &error);
+  }
+  if (code == OMMAI_EXIT_DONE && options->lookup_max && options->lookup_min > options->lookup_max) {
+    code = ommai_usage_error("%s: %s: \"prompt_lookup_min\": expected 1 to \"prompt_lookup_max\", %lld, found %lld", command,
+                             flag, (long long)options->lookup_max, (long long)options->lookup_min);
+  }
+  json_decref(root);
+  return code;
+}
+
+/* What vLLM's object sets for thoughts: the parser must be the one that is given, and a grammar is
+ * for what follows a thought. */
+static int check_reasoning(const char *command, const char *flag, const json_t *root, const char *given) {
+  const char *parser = json_string_value(json_object_get(root, "reasoning_parser"));
+  if (parser && parser[0] && (!given || strcmp(given, parser) != 0)) {
+    return ommai_usage_error("%s: %s: reasoning_parser: it is given by --reasoning-parser %s", command, flag, parser);
+  }
+  if (given && json_is_true(json_object_get(root, "enable_in_reasoning"))) {
+    return ommai_usage_error("%s: %s: enable_in_reasoning: not supported, structured answers follow their thoughts", command,
+                             flag);
+  }
+  return OMMAI_EXIT_DONE;
+}
+
+/* vLLM's object; here only disable_any_whitespace changes anything: there is one backend, and what
+ * it cannot do is refused. */
+static int read_structured_outputs(const char *command, const char *text, const char *reasoning_parser, bool *compact_json) {
+  static const char flag[] = "--structured-outputs-config";
+  static const char *const known[] = {"backend",
+                                      "disable_fallback",
+                                      "disable_any_whitespace",
+                                      "disable_additional_properties",
+                                      "reasoning_parser",
+                                      "enable_in_reasoning",
+                                      NULL};
+  struct omma_error error;
+  json_t *root;
+  if (!text) return OMMAI_EXIT_DONE;
+  if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
+  int code = ommai_json_check_keys(command, root, flag, known);
+  if (code == OMMAI_EXIT_DONE) code = check_reasoning(command, flag, root, reasoning_parser);
+  if (code == OMMAI_EXIT_DONE &&
+      ommai_json_boolean(root, flag, "disable_any_whitespace", false, compact_json, &error) != OMMA_OK) {
+    code = wrong_json(command, &error);
+  }
+  json_decref(root);
+  return code;
+}
+
+/* Seen here, so that a wrong name does not wait for the model. */
+static int check_reasoning_names(const char *command, const struct omma_server_options *options) {
+  struct omma_error error;
+  if (ommai_server_check_reasoning(options->reasoning_parser, options->reasoning_config, &error) == OMMA_OK) {
+    return OMMAI_EXIT_DONE;
+  }
+  bool parser = strcmp(error.field, "reasoning_parser") == 0;
+  return ommai_usage_error("%s: --reasoning-%s: %s", command, parser ? "parser" : "config", error.message);
+}
+
+/* Other keys of generation_config.json mean nothing here, as in vLLM. */
+static int check_overrides(const char *command, const char *text) {
+  static const char flag[] = "--override-generation-config";
+  static const char *const known[] = {
+      "temperature",       "top_p",          "top_k", "min_p", "repetition_penalty", "presence_penalty",
+      "frequency_penalty", "max_new_tokens", NULL};
+  struct omma_error error;
+  json_t *root, *value;
+  const char *key;
+  if (!text) return OMMAI_EXIT_DONE;
+  if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
+  json_object_foreach(root, key, value) {
+    size_t i = 0;
+    while (known[i] && strcmp(known[i], key) != 0) i++;
+    if (!known[i]) ommai_warn("%s: %s: \"%s\" changes nothing here", command, flag, key);
+  }
+  json_decref(root);
+  return OMMAI_EXIT_DONE;
+}
+
+static void warn_without_effect(const char *command, const struct omma_server_options *options) {
+  if (options->allow_private_media_addresses && !options->allowed_media_domains.count) {
+    ommai_warn("%s: --allow-private-media-addresses: nothing is fetched without --allowed-media-domains", command);
+  }
+}
+
+static int check_tools(const char *command, const struct omma_server_options *options) {
+  if (options->enable_auto_tool_choice && !options->tool_call_parser) {
+    return ommai_usage_error("%s: --enable-auto-tool-choice requires --tool-call-parser", command);
+  }
+  enum omma_tool_format format;
+  struct omma_error error;
+  if (options->tool_call_parser && omma_tool_parser_find(options->tool_call_parser, &format, &error) != OMMA_OK) {
+    return ommai_usage_error("%s: --tool-call-parser: %s", command, error.message);
+  }
+  return OMMAI_EXIT_DONE;
+}
+
+void ommai_serving_begin(void *values) { ommai_server_options_default(&((struct ommai_serving *)values)->server); }
+
+int ommai_serving_read(const char *command, const struct ommai_serving *serving, struct omma_server_options *options) {
+  int code = read_media_limits(command, serving->limit_mm_per_prompt, options);
+  if (code == OMMAI_EXIT_DONE) code = read_processor_options(command, serving, &options->image_options);
+  if (code == OMMAI_EXIT_DONE) {
+    code = read_structured_outputs(command, serving->structured_outputs, options->reasoning_parser, &options->compact_json);
+  }
+  if (code == OMMAI_EXIT_DONE) code = check_reasoning_names(command, options);
+  if (code == OMMAI_EXIT_DONE) code = check_tools(command, options);
+  if (code == OMMAI_EXIT_DONE) code = check_overrides(command, serving->common.override_generation_config);
+  if (code == OMMAI_EXIT_DONE) warn_without_effect(command, options);
+  return code;
+}
+
+static struct omma_engine_options engine_options(const struct ommai_serving *serving) {
+  struct omma_engine_options options = {.kv_cache_bytes = serving->common.kv_cache_bytes,
+                                        .prefill_chunk = serving->max_num_batched_tokens,
+                                        .max_sequences = serving->max_num_seqs,
+                                        .slice_percent = serving->prefill_percent,
+                                        .scheduling = (enum omma_scheduling)serving->scheduling,
+                                        .max_wait_ms = serving->max_wait_ms,
+                                        .queue_limit = serving->server.max_queued_requests.value,
+                                        .queue_bytes = serving->max_queued_bytes,
+                                        .no_prefix_cache = !serving->prefix_caching,
+                                        .by_priority = serving->policy == 1};
+  /* The engine takes 0 for its default and -1 for none. */
+  int64_t encoder_bytes = serving->encoder_cache_bytes.value;
+  if (serving->encoder_cache_bytes.given) options.encoder_cache_bytes = encoder_bytes ? encoder_bytes : -1;
+  return options;
+}
+
+/* What an engine is made with. */
+struct opening {
+  const struct omma_image_options *image_options;
+  struct omma_engine_options engine;
+  struct omma_memory_estimate *estimate;
+  bool encoder_only;
+};
+
+/* Reports what fits before time goes into packing weights; the engine gets that much. */
+static enum omma_status check_room(void *context, const struct omma_model *model, struct omma_error *error) {
+  struct opening *opening = context;
+  struct omma_memory_estimate *estimate = opening->estimate;
+  OMMAI_TRY(omma_estimate_memory(model, &opening->engine, 0, estimate, error));
+  if (opening->encoder_only) return ommai_room_check_total(model, estimate, OMMAI_ROOM_OPTIONS_OF_ENCODING, error);
+  opening->engine.kv_cache_bytes = estimate->kv_cache_bytes;
+  ommai_room_note(model, estimate);
+  OMMAI_TRY(ommai_room_check_total(model, estimate, OMMAI_ROOM_OPTIONS_OF_SERVING, error));
+  ommai_room_warn_of_largest(model, estimate, opening->image_options);
+  return OMMA_OK;
+}
+
+static int open_store(const struct ommai_serving *serving, const struct omma_server_options *server,
+                      struct ommai_encoding_store **store) {
+  struct omma_error error;
+  if (!serving->encoder_cache_url) return OMMAI_EXIT_DONE;
+  if (ommai_encoding_store_create(serving->encoder_cache_url, &ommai_default_allocator, store, &error) != OMMA_OK) {
+    return ommai_failed_call(&error);
+  }
+  ommai_encoding_store_set_log(*store, server->log_json, server->log, server->log_context);
+  return OMMAI_EXIT_DONE;
+}
+
+static int open_kv_publisher(const char *command, const struct ommai_serving *serving, struct ommai_kv_publisher **publisher) {
+  struct omma_error error;
+  if (!serving->kv_events) return OMMAI_EXIT_DONE;
+  if (!serving->prefix_caching || serving->common.encoder_only) {
+    return ommai_usage_error("%s: --kv-events-config: no keys and values are kept with %s", command,
+                             serving->prefix_caching ? "--mm-encoder-only" : "--no-enable-prefix-caching");
+  }
+  if (ommai_kv_publisher_create(serving->kv_events, &ommai_default_allocator, publisher, &error) == OMMA_OK) {
+    return OMMAI_EXIT_DONE;
+  }
+  return error.status == OMMA_ERROR_ARGUMENT || error.status == OMMA_ERROR_FORMAT ? wrong_json(command, &error)
+                                                                                  : ommai_failed_call(&error);
+}
+
+/* What vLLM's options and those of its older versions say of the model's use, in the order of what
+ * they mean. */
+enum runner { RUNNER_AUTO, RUNNER_GENERATE, RUNNER_POOLING };
+enum convert { CONVERT_AUTO, CONVERT_NONE, CONVERT_EMBED, CONVERT_CLASSIFY };
+static const char *const runners[] = {"auto", "generate", "pooling", NULL};
+static const char *const conversions[] = {"auto", "none", "embed", "classify", NULL};
+static const char *const tasks[] = {"auto", "generate", "embed", "score", "embedding", "classify", NULL};
+static const enum omma_model_task task_values[] = {OMMA_TASK_AUTO,  OMMA_TASK_GENERATE, OMMA_TASK_EMBED,
+                                                   OMMA_TASK_SCORE, OMMA_TASK_EMBED,    OMMA_TASK_SCORE};
+
+static int read_task(const char *command, const struct ommai_serving *serving, struct ommai_common *common) {
+  bool converts = serving->convert == CONVERT_EMBED || serving->convert == CONVERT_CLASSIFY;
+  if (serving->task && (serving->runner || serving->convert)) {
+    return ommai_usage_error("%s: --task: not together with --runner and --convert, which replace it", command);
+  }
+  if (converts && serving->runner == RUNNER_GENERATE) {
+    return ommai_usage_error("%s: --convert: %s: needs --runner pooling", command, conversions[serving->convert]);
+  }
+  common->task = (int)task_values[serving->task];
+  if (serving->runner == RUNNER_GENERATE) common->task = OMMA_TASK_GENERATE;
+  if (serving->runner == RUNNER_POOLING) common->task = OMMA_TASK_POOLING;
+  if (converts) common->task = serving->convert == CONVERT_EMBED ? OMMA_TASK_EMBED : OMMA_TASK_SCORE;
+  return OMMAI_EXIT_DONE;
+}
+
+int ommai_serving_open(const char *command, const struct ommai_serving *serving, const struct omma_server_options *server,
+                       const struct ommai_strings *arguments, omma_progress progress, void *progress_context,
+                       struct ommai_opened *opened) {
+  struct ommai_common common = serving->common;
+  struct omma_error error;
+  struct omma_encoding_store store;
+  struct omma_kv_events kv_events;
+  struct omma_engine_stats stats;
+  struct opening opening = {&server->image_options, engine_options(serving), &opened->estimate, serving->common.encoder_only};
+  struct ommai_check check = {check_room, &opening, progress, progress_context};
+  *opened = (struct ommai_opened){0};
+  common.max_resized_bytes = MAX_RESIZED_BYTES;
+  common.known_image_bytes = (int64_t)(serving->processor_cache_gb * GIB);
+  if (common.known_image_bytes == 0) common.known_image_bytes = -1;
+  int code = ommai_common_take_model(command, arguments, &common);
+  if (code == OMMAI_EXIT_DONE) code = read_task(command, serving, &common);
+  if (code == OMMAI_EXIT_DONE) code = read_speculation(command, serving->speculative, &opening.engine);
+  if (code == OMMAI_EXIT_DONE) code = open_store(serving, server, &opened->store);
+  if (code == OMMAI_EXIT_DONE) code = open_kv_publisher(command, serving, &opened->kv_publisher);
+  if (code == OMMAI_EXIT_DONE) code = ommai_open_model_checked(&common, false, &check, &opened->model);
+  if (code == OMMAI_EXIT_DONE && !common.model) {
+    ommai_note(
+        "%s: no model is named: the demo model answers, a toy that knows little but drawings of shapes (omma %s DIR takes "
+        "another one)",
+        command, command);
+  }
+  if (code == OMMAI_EXIT_DONE && opened->store) {
+    store = ommai_encoding_store_interface(opened->store);
+    opening.engine.encoding_store = &store;
+  }
+  if (code == OMMAI_EXIT_DONE && opened->kv_publisher) {
+    kv_events = ommai_kv_publisher_interface(opened->kv_publisher);
+    opening.engine.kv_events = &kv_events;
+  }
+  if (code == OMMAI_EXIT_DONE && omma_engine_create(opened->model, &opening.engine, &opened->engine, &error) != OMMA_OK) {
+    code = ommai_room_failed(&error, OMMAI_ROOM_OPTIONS_OF_SERVING);
+  }
+  if (code != OMMAI_EXIT_DONE) {
+    ommai_serving_close(opened);
+    return code;
+  }
+  omma_engine_get_stats(opened->engine, &stats);
+  opened->estimate.max_sequences = stats.max_sequences; /* memory may be less by now */
+  return code;
+}
+
+void ommai_serving_close(struct ommai_opened *opened) {
+  omma_engine_destroy(opened->engine);
+  omma_model_close(opened->model);
+  ommai_encoding_store_destroy(opened->store);
+  ommai_kv_publisher_destroy(opened->kv_publisher);
+}
+
+#define OMMAI_VALUES struct ommai_serving
+
+static const struct ommai_option request_table[] = {
+    OMMAI_CHOICE("runner", runner, "RUNNER", runners,
+                 "what the model is for: what its files say (auto), answers (generate), or vectors and scores (pooling)",
+                 .initial = "auto"),
+    OMMAI_CHOICE(
+        "convert", convert, "TASK", conversions,
+        "what a model of --runner pooling gives: what its files say (auto, none), vectors (embed), or scores (classify)",
+        .initial = "auto"),
+    OMMAI_CHOICE("task", task, "TASK", tasks, "the same in one word, as in older versions of vLLM", .initial = "auto"),
+    OMMAI_STRING("generation-config", common.generation_config, "DIR",
+                 "source of the sampling defaults: auto (the model's generation_config.json), vllm (none), or a directory with "
+                 "such a file, whose max_new_tokens limits every answer",
+                 .otherwise = "auto"),
+    OMMAI_STRING(
+        "override-generation-config", common.override_generation_config, "JSON",
+        "values that replace those of --generation-config, such as {\"temperature\": 0.5}; max_new_tokens limits every answer",
+        .otherwise = "none"),
+    OMMAI_STRING("structured-outputs-config", structured_outputs, "JSON",
+                 "vLLM's object: {\"disable_any_whitespace\": true} makes structured answers compact JSON, its other keys "
+                 "change nothing",
+                 .otherwise = "whitespace as the model writes it"),
+};
+
+static const struct ommai_option scheduler_table[] = {
+    OMMAI_INTEGER("max-num-seqs", max_num_seqs, "N", 1, 1024,
+                  "maximum number of requests that run at the same time; each takes memory: omma plan prints how much",
+                  .otherwise = "128, or less where memory or the KV cache are small", .elsewhere = "-np --parallel",
+                  .errors = "max_sequences"),
+    OMMAI_SIZE("max-num-batched-tokens", max_num_batched_tokens, "SIZE", 1, MAX_BATCHED_TOKENS,
+               "prompt tokens per prefill step, rounded up to a multiple of 64", .otherwise = "512",
+               .elsewhere = "-b --batch-size -ub --ubatch-size", .errors = "prefill_chunk"),
+    OMMAI_INTEGER("prefill-percent", prefill_percent, "N", 1, 90,
+                  "percent of the time for image encoding and prefill while answers are being generated; 50 at most doubles "
+                  "the time between two tokens",
+                  .otherwise = "50", .errors = "slice_percent"),
+    OMMAI_CHOICE("scheduling", scheduling, "GOAL", scheduling_goals,
+                 "whose answers may wait until more of them can be computed together: those that are not streamed (auto), "
+                 "nobody's (latency), everybody's (throughput)",
+                 .initial = "auto"),
+    OMMAI_INTEGER("max-wait-ms", max_wait_ms, "N", 1, 86400000, "milliseconds that an answer waits for others at most, in all",
+                  .otherwise = "30000"),
+    OMMAI_CHOICE("scheduling-policy", policy, "POLICY", policies,
+                 "which waiting request runs first: the oldest (fcfs), or the one with the lowest value of the field priority "
+                 "(priority)",
+                 .initial = "fcfs"),
+    OMMAI_STRING("speculative-config", speculative, "JSON",
+                 "speculative decoding by n-grams of the prompt and the answer so far, such as {\"method\": \"ngram\", "
+                 "\"num_speculative_tokens\": 4, \"prompt_lookup_max\": 4}; it changes no answer",
+                 .otherwise = "off", .elsewhere = "--draft-max"),
+    OMMAI_FLAG("enable-prefix-caching", prefix_caching,
+               "prefix caching: reuse keys and values of earlier prompts that begin alike", .initial = "on", .negatable = true),
+    OMMAI_STRING("kv-events-config", kv_events, "JSON",
+                 "publish changes of the prefix cache over ZeroMQ, for routers, such as {\"enable_kv_cache_events\": true, "
+                 "\"endpoint\": \"tcp://*:5557\", \"replay_endpoint\": \"tcp://*:5558\", \"topic\": \"kv@pod@model\"}; whoever "
+                 "connects can read the tokens of all prompts",
+                 .otherwise = "off"),
+    OMMAI_SIZE("encoder-cache-bytes", encoder_cache_bytes, "SIZE", 0, INT64_MAX,
+               "size of the encoder cache: an image seen before is not encoded again; 0: no cache", .otherwise = "512 MiB"),
+    OMMAI_STRING("encoder-cache-url", encoder_cache_url, "URL",
+                 "Redis or Valkey where replicas share encoded images: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE] or "
+                 "unix://PATH, with ?ttl=SECONDS&timeout=MILLISECONDS",
+                 .otherwise = "each replica encodes for itself"),
+};
+
+static const struct ommai_option media_table[] = {
+    OMMAI_STRING("limit-mm-per-prompt", limit_mm_per_prompt, "JSON",
+                 "maximum number of images and videos per prompt, such as {\"image\": 4, \"video\": 1}",
+                 .otherwise = "64 of each"),
+    OMMAI_STRING(
+        "mm-processor-kwargs", mm_processor_kwargs, "JSON",
+        "settings of the image processor, such as {\"max_pixels\": 1000000}; a request may ask for less, not for more"),
+    OMMAI_NUMBER("mm-processor-cache-gb", processor_cache_gb, "GIB", 0, 1024,
+                 "GiB of memory for resized images, so that a file seen before is neither decoded nor resized; 0: none",
+                 .initial = "0.0625"),
+};
+
+const struct ommai_option_group ommai_server_request_options =
+    OMMAI_SERVER_GROUP("Requests and answers", ommai_server_request_settings);
+const struct ommai_option_group ommai_server_media_options =
+    OMMAI_SERVER_GROUP("Images and videos of requests", ommai_server_media_settings);
+const struct ommai_option_group ommai_request_options = OMMAI_OPTION_GROUP("Requests and answers", request_table);
+const struct ommai_option_group ommai_scheduler_options = OMMAI_OPTION_GROUP("Scheduler and caches", scheduler_table);
+const struct ommai_option_group ommai_media_options = OMMAI_OPTION_GROUP("Images and videos of requests", media_table);

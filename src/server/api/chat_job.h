@@ -1,0 +1,17 @@
+/* The way of a chat request, of /v1/chat/completions or /tokenize, from its JSON to the
+ * endpoint. */
+#pragma once
+
+#include "server/api/chat_request.h"
+
+/* What an endpoint does with a request whose images are decoded; it gives the call a reply, an
+ * error or a stream. The request is destroyed afterwards. */
+typedef void (*ommai_chat_handler)(struct ommai_http_call *call, struct ommai_chat_request *request);
+
+/* Reads a chat request from the call's JSON and hands it to `handle`: at once, or, where it names
+ * images, from the queue of those that do, so that requests without images never wait behind
+ * decoding. `source` is taken over; the body must be freed by now, and its share of the server's
+ * budget for bodies is kept until the request is destroyed. On a worker. messages_only: as
+ * ommai_chat_request_read. */
+void ommai_chat_job_start(struct ommai_http_call *call, const struct ommai_chat_source *source, bool messages_only,
+                          ommai_chat_handler handle);

@@ -1,0 +1,259 @@
+/* The worker that makes an answer and the submitted request each hold a reference. The engine's
+ * thread leaves the outcome in the answer and hands it back to a worker, which publishes, replies
+ * and frees: publishing copies megabytes and may wait for a disk. */
+#include "server/api/encode_answer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/allocator.h"
+#include "base/clock.h"
+#include "server/api/reply_format.h"
+#include "server/api/request_log.h"
+#include "server/publish/encoding_body.h"
+#include "server/publish/encoding_key.h"
+#include "server/state/server_state.h"
+
+#define ID_SIZE (OMMAI_REQUEST_ID_SIZE + 16)
+
+struct encode_answer {
+  struct ommai_job job; /* first */
+  struct ommai_http_call *call;
+  const struct omma_allocator *allocator;
+  struct omma_request *request;
+  char (*keys)[OMMAI_ENCODING_KEY_SIZE]; /* [n_images] */
+  size_t n_images;
+  char *model; /* as the request names it */
+  struct omma_embeddings *embeddings;
+  struct omma_result result;
+};
+
+static void free_answer(struct encode_answer *answer) {
+  omma_embeddings_destroy(answer->embeddings);
+  omma_request_destroy(answer->request);
+  ommai_release(answer->allocator, answer->keys, answer->n_images, sizeof *answer->keys);
+  if (answer->model) ommai_release(answer->allocator, answer->model, strlen(answer->model) + 1, 1);
+  ommai_http_call_release(answer->call);
+  ommai_release(answer->allocator, answer, 1, sizeof *answer);
+}
+
+static void fail_from(struct encode_answer *answer, const char *what, const struct omma_error *cause) {
+  struct ommai_api_error error;
+  ommai_api_fail_from(&error, cause);
+  if (error.status == 500) ommai_server_log(answer->call->server, what, cause);
+  ommai_http_call_fail(answer->call, &error);
+}
+
+/* ---- the outcome ---- */
+
+static bool publish_image(struct encode_answer *answer, size_t index, struct omma_error *error) {
+  struct ommai_server *server = answer->call->server;
+  struct ommai_text body;
+  ommai_text_init(&body, answer->allocator);
+  bool good = ommai_encoding_body_write(&server->info, server->model_names[0], answer->embeddings, index, &body);
+  *error = (struct omma_error){.status = OMMA_ERROR_MEMORY};
+  if (good && server->encoding_directory.opened) {
+    good = ommai_encoding_directory_write(&server->encoding_directory, answer->keys[index], body.data, body.size, error) ==
+           OMMA_OK;
+  }
+  if (good) return ommai_encoding_memory_put(&server->encodings, answer->keys[index], &body);
+  ommai_text_free(&body);
+  return false;
+}
+
+static bool publish(struct encode_answer *answer) {
+  struct omma_error error;
+  for (size_t i = 0; i < answer->n_images; i++) {
+    if (publish_image(answer, i, &error)) continue;
+    fail_from(answer, "publishing embeddings", &error);
+    return false;
+  }
+  return true;
+}
+
+/* Whether an image before has the same key: an entry stands for all of them. */
+static bool is_repeated(const struct encode_answer *answer, size_t index) {
+  size_t i = 0;
+  while (strcmp(answer->keys[i], answer->keys[index]) != 0) i++;
+  return i < index;
+}
+
+/* {KEY: {"modality": "image", "item_indices": [...], "metadata": {"image_grid_thw": [...]}}}, as
+ * vLLM 0.33 writes it. */
+static void write_params(const struct encode_answer *answer, struct ommai_text *out) {
+  ommai_text_add(out, "{");
+  for (size_t i = 0; i < answer->n_images; i++) {
+    struct omma_image_embeddings image;
+    if (is_repeated(answer, i)) continue;
+    ommai_text_format(out, "%s\"%s\":{\"modality\":\"image\",\"item_indices\":[%zu", i ? "," : "", answer->keys[i], i);
+    for (size_t j = i + 1; j < answer->n_images; j++) {
+      if (!strcmp(answer->keys[i], answer->keys[j])) ommai_text_format(out, ",%zu", j);
+    }
+    omma_embeddings_get(answer->embeddings, i, &image);
+    ommai_text_format(out, "],\"metadata\":{\"image_grid_thw\":[%" PRId64 ",%" PRId64 ",%" PRId64 "]}}", image.grid_thw[0],
+                      image.grid_thw[1], image.grid_thw[2]);
+  }
+  ommai_text_add(out, "}");
+}
+
+static void reply(struct encode_answer *answer) {
+  char id[ID_SIZE];
+  struct ommai_text out, params;
+  snprintf(id, sizeof id, "%s%s", ommai_chat_reply_format.id_prefix, answer->call->request_id);
+  ommai_text_init(&out, answer->allocator);
+  ommai_text_init(&params, answer->allocator);
+  write_params(answer, &params);
+  const struct ommai_reply_head head = {
+      .id = id, .created = (int64_t)time(NULL), .model = answer->model, .ec_transfer_params = &params};
+  const struct ommai_reply_part part = {.text = "", .finish_reason = "stop", .stop_token = -1};
+  const struct ommai_usage usage = {
+      .prompt_tokens = answer->result.n_prompt_tokens, .cached_tokens = 0, .reasoning_tokens = -1};
+  ommai_chat_reply_format.whole(&out, &head, &part, 1, &usage);
+  out.failed |= params.failed;
+  ommai_http_call_reply(answer->call, 200, "application/json", &out);
+  ommai_text_free(&params);
+}
+
+static void end_answer(struct ommai_job *job) {
+  static const struct omma_error cancelled = {.status = OMMA_ERROR_CANCELLED};
+  struct encode_answer *answer = (struct encode_answer *)job;
+  const struct omma_result *result = &answer->result;
+  if (result->finish != OMMA_FINISH_STOP) {
+    fail_from(answer, "encoding", result->finish == OMMA_FINISH_ERROR ? &result->error : &cancelled);
+  } else if (publish(answer)) {
+    reply(answer);
+  }
+  free_answer(answer);
+}
+
+/* ---- on the engine's thread ---- */
+
+static void on_progress(void *context, enum omma_stage stage, int64_t done, int64_t total) {
+  struct encode_answer *answer = context;
+  ommai_access_log_progress(answer->call, stage, done, total, (int64_t)answer->n_images);
+}
+
+static void on_embeddings(void *context, struct omma_embeddings *embeddings) {
+  struct encode_answer *answer = context;
+  answer->embeddings = embeddings;
+}
+
+static void on_finish(void *context, const struct omma_result *result) {
+  struct encode_answer *answer = context;
+  struct ommai_http_call *call = answer->call;
+  double seconds = (double)(ommai_clock_ns() - call->created_ns) * 1e-9;
+  answer->result = *result;
+  ommai_access_add(call, result, result->n_prompt_tokens);
+  ommai_metrics_finish(&call->server->metrics, result, call->access.decode_image, seconds, 0);
+  answer->job.run = end_answer;
+  ommai_job_queue_push_urgent(call->server->jobs, &answer->job);
+}
+
+/* ---- the request ---- */
+
+static bool check_request(const struct ommai_chat_request *request, struct ommai_api_error *error) {
+  const struct ommai_answer_fields *fields = &request->fields;
+  if (request->n_images == 0) {
+    return ommai_api_fail(error, 400, "messages",
+                          "This server only encodes images (--mm-encoder-only): the messages have none.");
+  }
+  if (request->n_videos) {
+    return ommai_api_fail(error, 400, "messages", "This server only encodes images (--mm-encoder-only), not videos.");
+  }
+  if (fields->stream) return ommai_api_fail(error, 400, "stream", "stream: this server only encodes images: ask without it.");
+  if (!fields->default_max_tokens && fields->sampling.max_tokens > 1) {
+    return ommai_api_fail(
+        error, 400, fields->max_tokens_field,
+        "%s: this server only encodes images (--mm-encoder-only) and generates no text: ask with 1 or without.",
+        fields->max_tokens_field);
+  }
+  return true;
+}
+
+/* The images' uuids. */
+static bool take_keys(struct encode_answer *answer, const struct ommai_chat_request *request, struct ommai_api_error *error) {
+  size_t n = 0;
+  answer->n_images = (size_t)request->n_images;
+  answer->keys = ommai_allocate(answer->allocator, answer->n_images, sizeof *answer->keys);
+  if (!answer->keys) return ommai_api_fail_memory(error);
+  for (size_t i = 0; i < request->n_parts_used; i++) {
+    const char *uuid = request->parts[i].image_name;
+    if (!request->media[i].url) continue;
+    if (!uuid) {
+      return ommai_api_fail(
+          error, 400, "uuid",
+          "image %zu has no uuid, which its embeddings are published under; SHA-256 of its URL is a good one.", n);
+    }
+    if (!ommai_encoding_key_valid(uuid)) {
+      return ommai_api_fail(error, 400, "uuid",
+                            "image %zu: uuid must be 1 to %d letters, digits, '-', '_' and '.', a letter or digit first.", n,
+                            OMMAI_ENCODING_KEY_SIZE - 1);
+    }
+    memcpy(answer->keys[n++], uuid, strlen(uuid) + 1);
+  }
+  return true;
+}
+
+static bool make_request(struct encode_answer *answer, const struct ommai_chat_request *source, struct ommai_api_error *error) {
+  struct omma_error cause = {0};
+  const struct ommai_server *server = answer->call->server;
+  const struct omma_request_options options = {.tools = source->tools_text,
+                                               .chat_template_kwargs = source->template_text,
+                                               .max_model_len = omma_engine_max_model_len(server->engine),
+                                               .priority = source->fields.priority};
+  if (omma_request_create(server->model, source->messages, source->n_messages, &options, &answer->request, &cause) == OMMA_OK) {
+    return true;
+  }
+  ommai_api_fail_from(error, &cause);
+  if (error->status == 500) ommai_server_log(answer->call->server, "preparing a request", &cause);
+  return false;
+}
+
+/* The engine has it from here on, or it is over. */
+static void submit(struct encode_answer *answer) {
+  struct ommai_http_call *call = answer->call;
+  const struct omma_callbacks callbacks = {
+      .context = answer, .on_progress = on_progress, .on_embeddings = on_embeddings, .on_finish = on_finish};
+  struct omma_error cause = {0};
+  uint64_t id = 0;
+  ommai_http_call_retain(call); /* the answer may be gone when submit returns */
+  if (omma_engine_submit(call->server->engine, answer->request, &callbacks, &id, &cause) == OMMA_OK) {
+    ommai_http_call_add_engine_id(call, id);
+  } else {
+    fail_from(answer, "submitting a request", &cause);
+    free_answer(answer);
+  }
+  ommai_http_call_release(call);
+}
+
+static struct encode_answer *make_answer(struct ommai_http_call *call, const struct ommai_chat_request *request) {
+  struct encode_answer *answer = ommai_allocate(call->allocator, 1, sizeof *answer);
+  const char *model = request->fields.model ? request->fields.model : call->server->model_names[0];
+  if (!answer) return NULL;
+  ommai_http_call_retain(call);
+  answer->call = call;
+  answer->allocator = call->allocator;
+  answer->model = ommai_duplicate(call->allocator, model, strlen(model));
+  if (answer->model) return answer;
+  free_answer(answer);
+  return NULL;
+}
+
+void ommai_encode_answer(struct ommai_http_call *call, struct ommai_chat_request *request) {
+  struct ommai_api_error error;
+  struct encode_answer *answer = make_answer(call, request);
+  if (!answer) {
+    ommai_api_fail_memory(&error);
+    ommai_http_call_fail(call, &error);
+    return;
+  }
+  ommai_request_log(call, &request->fields, request->n_images);
+  if (check_request(request, &error) && take_keys(answer, request, &error) && make_request(answer, request, &error)) {
+    submit(answer);
+    return;
+  }
+  ommai_http_call_fail(call, &error);
+  free_answer(answer);
+}

@@ -1,0 +1,231 @@
+/* The format of /v1/messages: an answer is a list of content blocks, and a stream the events of
+ * their lives. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "server/api/reply_format.h"
+
+static void begin_event(struct ommai_text *out, const char *type) {
+  ommai_text_format(out, "event: %s\ndata: {\"type\":\"%s\"", type, type);
+}
+
+static void end_event(struct ommai_text *out) { ommai_text_add(out, "}\n\n"); }
+
+/* ---- blocks ---- */
+
+/* Nobody checks it; clients send it back with the thought, and some want one. */
+static void add_signature(struct ommai_text *out, const struct ommai_reply_head *head) {
+  ommai_text_add(out, ",\"signature\":");
+  ommai_text_json_string(out, head->id);
+}
+
+static void begin_block_event(struct ommai_text *out, const struct ommai_reply_head *head, const char *type) {
+  begin_event(out, type);
+  ommai_text_format(out, ",\"index\":%d", head->state->n_items - 1);
+}
+
+/* With its input as JSON. */
+static void add_call(struct ommai_text *out, const struct ommai_reply_head *head, const char *input, size_t size) {
+  const struct ommai_tool_call *call = head->state->call;
+  ommai_text_add(out, "{\"type\":\"tool_use\",\"id\":");
+  ommai_text_json_string(out, call->id);
+  ommai_text_add(out, ",\"name\":");
+  ommai_text_json(out, call->name.data, call->name.size);
+  ommai_text_add(out, ",\"input\":");
+  ommai_text_append(out, input, size);
+  ommai_text_add(out, "}");
+}
+
+/* `out` NULL: no events are written. So with the following. */
+static void open_block(struct ommai_text *out, const struct ommai_reply_head *head, enum ommai_reply_item kind) {
+  head->state->open = kind;
+  head->state->n_items++;
+  head->state->text.size = 0;
+  if (!out) return;
+  begin_block_event(out, head, "content_block_start");
+  ommai_text_add(out, ",\"content_block\":");
+  switch (kind) {
+    case OMMAI_ITEM_REASONING: ommai_text_add(out, "{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"\"}"); break;
+    case OMMAI_ITEM_CALL: add_call(out, head, "{}", 2); break;
+    default: ommai_text_add(out, "{\"type\":\"text\",\"text\":\"\"}"); break;
+  }
+  end_event(out);
+}
+
+static void add_end_events(struct ommai_text *out, const struct ommai_reply_head *head) {
+  if (head->state->open == OMMAI_ITEM_REASONING) {
+    begin_block_event(out, head, "content_block_delta");
+    ommai_text_add(out, ",\"delta\":{\"type\":\"signature_delta\"");
+    add_signature(out, head);
+    ommai_text_add(out, "}");
+    end_event(out);
+  }
+  begin_block_event(out, head, "content_block_stop");
+  end_event(out);
+}
+
+/* The open block as a whole. */
+static void add_block(struct ommai_text *out, const struct ommai_reply_head *head) {
+  const struct ommai_reply_state *state = head->state;
+  bool thinking = state->open == OMMAI_ITEM_REASONING;
+  if (state->open == OMMAI_ITEM_CALL) { /* half an object is none */
+    bool whole = state->call->complete;
+    add_call(out, head, whole ? state->text.data : "{}", whole ? state->text.size : 2);
+    return;
+  }
+  ommai_text_add(out, thinking ? "{\"type\":\"thinking\",\"thinking\":" : "{\"type\":\"text\",\"text\":");
+  ommai_text_json(out, state->text.data, state->text.size);
+  if (thinking) add_signature(out, head);
+  ommai_text_add(out, "}");
+}
+
+/* Closes the open block, if there is one. */
+static void close_block(struct ommai_text *out, const struct ommai_reply_head *head) {
+  struct ommai_reply_state *state = head->state;
+  if (state->open == OMMAI_ITEM_NONE) return;
+  if (out) {
+    add_end_events(out, head);
+  } else {
+    if (state->items.size) ommai_text_add(&state->items, ",");
+    add_block(&state->items, head);
+  }
+  state->open = OMMAI_ITEM_NONE;
+}
+
+/* More of the open block. */
+static void grow(struct ommai_text *out, const struct ommai_reply_head *head, const char *text, size_t size) {
+  static const char *const deltas[] = {[OMMAI_ITEM_REASONING] = "thinking_delta\",\"thinking",
+                                       [OMMAI_ITEM_TEXT] = "text_delta\",\"text",
+                                       [OMMAI_ITEM_CALL] = "input_json_delta\",\"partial_json"};
+  if (!out) {
+    ommai_text_append(&head->state->text, text, size);
+    return;
+  }
+  begin_block_event(out, head, "content_block_delta");
+  ommai_text_format(out, ",\"delta\":{\"type\":\"%s\":", deltas[head->state->open]);
+  ommai_text_json(out, text, size);
+  ommai_text_add(out, "}");
+  end_event(out);
+}
+
+static void add_text(struct ommai_text *out, const struct ommai_reply_head *head, enum ommai_reply_item kind, const char *text,
+                     size_t size) {
+  bool open = head->state->open == kind;
+  size_t skipped = open || kind != OMMAI_ITEM_TEXT ? 0 : ommai_reply_skip_blanks(head, text, size);
+  if (size == skipped) return;
+  if (!open) {
+    close_block(out, head);
+    open_block(out, head, kind);
+  }
+  grow(out, head, text + skipped, size - skipped);
+}
+
+static void add_calls(struct ommai_text *out, const struct ommai_reply_head *head, const struct ommai_reply_part *part) {
+  for (size_t i = 0; i < part->n_calls; i++) {
+    const struct ommai_tool_call *call = &part->calls[i];
+    size_t used = call->arguments_used;
+    if (!call->name_used) {
+      close_block(out, head);
+      head->state->call = call;
+      head->state->has_calls = true;
+      open_block(out, head, OMMAI_ITEM_CALL);
+    }
+    if (call->arguments.size > used) grow(out, head, call->arguments.data + used, call->arguments.size - used);
+  }
+}
+
+static void take_part(struct ommai_text *out, const struct ommai_reply_head *head, const struct ommai_reply_part *part) {
+  struct ommai_reply_state *state = head->state;
+  add_text(out, head, OMMAI_ITEM_REASONING, part->reasoning, part->reasoning_size);
+  add_text(out, head, OMMAI_ITEM_TEXT, part->text, part->text_size);
+  add_calls(out, head, part);
+  if (!part->finish_reason) return;
+  state->finish_reason = part->finish_reason;
+  if (part->stop_string) ommai_text_append(&state->stop_string, part->stop_string, strlen(part->stop_string) + 1);
+  close_block(out, head);
+}
+
+/* ---- the message ---- */
+
+static void add_reasons(struct ommai_text *out, const struct ommai_reply_state *state) {
+  const char *reason = state->stop_string.size                       ? "stop_sequence"
+                       : strcmp(state->finish_reason, "length") == 0 ? "max_tokens"
+                       : state->has_calls                            ? "tool_use"
+                                                                     : "end_turn";
+  ommai_text_format(out, "\"stop_reason\":\"%s\",\"stop_sequence\":", reason);
+  ommai_text_json_string(out, state->stop_string.size ? state->stop_string.data : NULL);
+}
+
+/* Tokens of the prompt that were there already stand apart from the others. */
+static void add_usage(struct ommai_text *out, const struct ommai_usage *usage) {
+  int64_t cached = usage->cached_tokens > 0 ? usage->cached_tokens : 0;
+  ommai_text_format(out,
+                    "{\"input_tokens\":%" PRId64 ",\"cache_creation_input_tokens\":0,\"cache_read_input_tokens\":%" PRId64
+                    ",\"output_tokens\":%" PRId64,
+                    usage->prompt_tokens - cached, cached, usage->completion_tokens);
+  if (usage->reasoning_tokens >= 0) {
+    ommai_text_format(out, ",\"output_tokens_details\":{\"thinking_tokens\":%" PRId64 "}", usage->reasoning_tokens);
+  }
+  ommai_text_add(out, "}");
+}
+
+static void begin_message(struct ommai_text *out, const struct ommai_reply_head *head) {
+  ommai_text_add(out, "{\"id\":");
+  ommai_text_json_string(out, head->id);
+  ommai_text_add(out, ",\"type\":\"message\",\"role\":\"assistant\",\"model\":");
+  ommai_text_json_string(out, head->model);
+  ommai_text_add(out, ",\"content\":[");
+}
+
+static void begin(struct ommai_text *out, const struct ommai_reply_head *head, int index, const struct ommai_usage *usage) {
+  (void)index, (void)usage;
+  const struct ommai_usage first = {.prompt_tokens = head->prompt_tokens, .reasoning_tokens = -1};
+  begin_event(out, "message_start");
+  ommai_text_add(out, ",\"message\":");
+  begin_message(out, head);
+  ommai_text_add(out, "],\"stop_reason\":null,\"stop_sequence\":null,\"usage\":");
+  add_usage(out, &first);
+  ommai_text_add(out, "}");
+  end_event(out);
+}
+
+static void delta(struct ommai_text *out, const struct ommai_reply_head *head, const struct ommai_reply_part *part,
+                  const struct ommai_usage *usage) {
+  (void)usage;
+  take_part(out, head, part);
+}
+
+static void end(struct ommai_text *out, const struct ommai_reply_head *head, const struct ommai_usage *usage) {
+  begin_event(out, "message_delta");
+  ommai_text_add(out, ",\"delta\":{");
+  add_reasons(out, head->state);
+  ommai_text_add(out, "},\"usage\":");
+  add_usage(out, usage);
+  ommai_reply_add_own(out, usage);
+  end_event(out);
+  begin_event(out, "message_stop");
+  end_event(out);
+}
+
+static void whole(struct ommai_text *out, const struct ommai_reply_head *head, const struct ommai_reply_part *parts,
+                  int n_parts, const struct ommai_usage *usage) {
+  (void)n_parts;
+  take_part(NULL, head, &parts[0]);
+  out->failed |= head->state->items.failed || head->state->text.failed;
+  begin_message(out, head);
+  ommai_text_append(out, head->state->items.data, head->state->items.size);
+  ommai_text_add(out, "],");
+  add_reasons(out, head->state);
+  ommai_text_add(out, ",\"usage\":");
+  add_usage(out, usage);
+  ommai_reply_add_own(out, usage);
+  ommai_text_add(out, "}");
+}
+
+const struct ommai_reply_format ommai_messages_reply_format = {.id_prefix = "msg_",
+                                                               .as_items = true,
+                                                               .begin = begin,
+                                                               .delta = delta,
+                                                               .usage = end,
+                                                               .whole = whole,
+                                                               .add_logprob = ommai_reply_add_chat_logprob};

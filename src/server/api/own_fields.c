@@ -1,0 +1,80 @@
+#include "server/api/own_fields.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "server/core/request_json.h"
+#include "server/http/access.h"
+
+#define PROGRESS_NS INT64_C(100000000)
+
+bool ommai_own_wishes_read(const json_t *root, struct ommai_own_wishes *wishes, struct ommai_api_error *error) {
+  static const char FIELD[] = "ommatidia";
+  static const char *const known[] = {"details", "progress", NULL};
+  const json_t *object = ommai_field_get(root, FIELD);
+  if (!object) return true;
+  if (!ommai_field_members(object, FIELD, FIELD, known, error)) return false;
+  return ommai_field_boolean(object, "details", &wishes->details, error) &&
+         ommai_field_boolean(object, "progress", &wishes->progress, error);
+}
+
+bool ommai_own_progress_is_due(struct ommai_own_progress *progress, enum omma_stage stage, int64_t done, int64_t total) {
+  int64_t now = ommai_clock_ns();
+  if (stage == progress->stage && done < total && now - progress->sent_ns < PROGRESS_NS) return false;
+  progress->stage = stage;
+  progress->sent_ns = now;
+  return true;
+}
+
+void ommai_own_add_image(struct ommai_text *list, int32_t width, int32_t height, const struct omma_image_sizes *sizes) {
+  ommai_text_format(list, "%s{\"width\":%" PRId32 ",\"height\":%" PRId32 ",\"resized_width\":%" PRId32, list->size ? "," : "",
+                    width, height, sizes->resized_width);
+  ommai_text_format(list, ",\"resized_height\":%" PRId32 ",\"tokens\":%" PRId64 "}", sizes->resized_height, sizes->n_tokens);
+}
+
+static const char *unit_name(enum omma_box_unit unit) {
+  switch (unit) {
+    case OMMA_BOX_UNIT_THOUSANDTHS: return "thousandths";
+    case OMMA_BOX_UNIT_RESIZED_PIXELS: return "resized_pixels";
+    default: return NULL;
+  }
+}
+
+void ommai_own_add_media(struct ommai_text *out, const struct ommai_text *list, enum omma_box_unit unit) {
+  ommai_text_add(out, "\"images\":[");
+  ommai_text_append(out, list->data, list->size);
+  ommai_text_add(out, "],\"box_unit\":");
+  ommai_text_json_string(out, unit_name(unit));
+}
+
+void ommai_own_add_media_comment(struct ommai_text *out, const struct ommai_text *list, enum omma_box_unit unit) {
+  ommai_text_add(out, ": ommatidia {");
+  ommai_own_add_media(out, list, unit);
+  ommai_text_add(out, "}\n\n");
+}
+
+void ommai_own_add_progress_comment(struct ommai_text *out, enum omma_stage stage, int64_t done, int64_t total) {
+  ommai_text_format(out, ": ommatidia {\"stage\":\"%s\",\"done\":%" PRId64 ",\"total\":%" PRId64 "}\n\n",
+                    ommai_stage_name(stage), done, total);
+}
+
+void ommai_own_add_details(struct ommai_text *out, const struct ommai_access *access, double first_token, double total,
+                           const struct ommai_text *list, enum omma_box_unit unit) {
+  const struct omma_timings *timings = &access->timings;
+  const struct {
+    const char *name;
+    double seconds;
+  } parts[] = {{"queue", timings->queue},           {"decode_image", access->decode_image},
+               {"preprocess", timings->preprocess}, {"encode", timings->encode},
+               {"prefill", timings->prefill},       {"decode", timings->decode},
+               {"first_token", first_token},        {"total", total}};
+  ommai_text_add(out, "{\"timings\":{");
+  for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+    ommai_text_format(out, "%s\"%s\":%.6f", i ? "," : "", parts[i].name, parts[i].seconds);
+  }
+  ommai_text_add(out, "},");
+  ommai_own_add_media(out, list, unit);
+  ommai_text_add(out, "}");
+}

@@ -1,0 +1,11 @@
+/* The lines of --enable-log-requests. */
+#pragma once
+
+#include "server/api/answer_fields.h"
+#include "server/http/http_call.h"
+
+/* A line for a request that will be answered, where those are asked for: its settings, never its
+ * texts and images. */
+void ommai_request_log(struct ommai_http_call *call, const struct ommai_answer_fields *fields, int64_t n_images);
+/* The same for vectors and scores. model: NULL where none is named. */
+void ommai_request_log_inputs(struct ommai_http_call *call, const char *model, size_t n_inputs);

@@ -1,0 +1,222 @@
+#include "server/api/vector_reply.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/allocator.h"
+#include "base/half.h"
+
+/* ---- numbers ---- */
+
+/* With as many digits as it takes to be the same number again. */
+static void add_float(struct ommai_text *out, float value) {
+  char text[32];
+  int size = snprintf(text, sizeof text, "%.9g", (double)value);
+  ommai_text_append(out, text, (size_t)size);
+}
+
+static void add_floats(struct ommai_text *out, const float *values, int64_t n) {
+  ommai_text_add(out, "[");
+  for (int64_t i = 0; i < n; i++) {
+    if (i) ommai_text_add(out, ",");
+    add_float(out, values[i]);
+  }
+  ommai_text_add(out, "]");
+}
+
+static void add_bytes(struct ommai_text *out, uint32_t bits, size_t size, bool big_endian) {
+  char bytes[4];
+  for (size_t i = 0; i < size; i++) bytes[big_endian ? size - 1 - i : i] = (char)(bits >> (8 * i));
+  ommai_text_append(out, bytes, size);
+}
+
+static void add_binary(struct ommai_text *out, const struct ommai_vector_fields *fields, const float *values, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    uint32_t bits;
+    memcpy(&bits, &values[i], sizeof bits);
+    if (fields->type == OMMAI_VECTOR_F16) bits = ommai_f16_from_f32(values[i]);
+    if (fields->type == OMMAI_VECTOR_BF16) bits = ommai_bf16_from_f32(values[i]);
+    add_bytes(out, bits, fields->type == OMMAI_VECTOR_F32 ? 4 : 2, fields->big_endian);
+  }
+}
+
+static void add_base64(struct ommai_text *out, const struct ommai_vector_fields *fields, const float *values, int64_t n) {
+  struct ommai_text bytes;
+  ommai_text_init(&bytes, out->allocator);
+  add_binary(&bytes, fields, values, n);
+  size_t room = sodium_base64_encoded_len(bytes.size, sodium_base64_VARIANT_ORIGINAL);
+  ommai_text_add(out, "\"");
+  if (!bytes.failed && ommai_text_reserve(out, room)) {
+    sodium_bin2base64(out->data + out->size, room, (const unsigned char *)bytes.data, bytes.size,
+                      sodium_base64_VARIANT_ORIGINAL);
+    out->size += room - 1; /* without its NUL */
+  }
+  ommai_text_add(out, "\"");
+  out->failed |= bytes.failed;
+  ommai_text_free(&bytes);
+}
+
+/* ---- what replies have in common ---- */
+
+static int64_t count_tokens(const struct ommai_vector_reply *reply) {
+  int64_t n = 0;
+  for (size_t i = 0; i < reply->inputs->n; i++) n += reply->results[i].n_tokens;
+  return n;
+}
+
+static void add_head(const struct ommai_vector_reply *reply, struct ommai_text *out) {
+  ommai_text_add(out, "{\"id\":");
+  ommai_text_json_string(out, reply->id);
+  ommai_text_format(out, ",\"object\":\"list\",\"created\":%" PRId64 ",\"model\":", reply->created);
+  ommai_text_json_string(out, reply->model);
+  ommai_text_add(out, ",\"data\":[");
+}
+
+static void add_end(const struct ommai_vector_reply *reply, struct ommai_text *out) {
+  int64_t n = count_tokens(reply);
+  ommai_text_format(out,
+                    "],\"usage\":{\"prompt_tokens\":%" PRId64 ",\"total_tokens\":%" PRId64
+                    ",\"completion_tokens\":0,\"prompt_tokens_details\":null,\"completion_tokens_details\":null}}",
+                    n, n);
+}
+
+/* ---- vectors ---- */
+
+static void add_result(const struct ommai_vector_reply *reply, const struct ommai_vector_result *result,
+                       struct ommai_text *out) {
+  if (reply->fields->format == OMMAI_VECTOR_BASE64) {
+    add_base64(out, reply->fields, result->values, result->n_rows * result->width);
+  } else if (!reply->has_token_vectors) {
+    add_floats(out, result->values, result->n_rows * result->width);
+  } else {
+    for (int64_t row = 0; row < result->n_rows; row++) {
+      ommai_text_add(out, row ? "," : "[");
+      add_floats(out, result->values + row * result->width, result->width);
+    }
+    ommai_text_add(out, "]");
+  }
+}
+
+static void write_vectors(const struct ommai_vector_reply *reply, struct ommai_text *out) {
+  bool pooling = reply->rules->is_pooling;
+  add_head(reply, out);
+  for (size_t i = 0; i < reply->inputs->n; i++) {
+    ommai_text_format(out, "%s{\"index\":%zu,\"object\":\"%s\",\"%s\":", i ? "," : "", i, pooling ? "pooling" : "embedding",
+                      pooling ? "data" : "embedding");
+    add_result(reply, &reply->results[i], out);
+    ommai_text_add(out, "}");
+  }
+  add_end(reply, out);
+}
+
+/* ---- scores ---- */
+
+struct score {
+  size_t index;
+  float value;
+};
+
+/* Of two vectors of any length, as torch's cosine_similarity. */
+static float cosine(const struct ommai_vector_result *a, const struct ommai_vector_result *b) {
+  double product = 0, length_a = 0, length_b = 0;
+  for (int64_t i = 0; i < a->width; i++) {
+    product += (double)a->values[i] * b->values[i];
+    length_a += (double)a->values[i] * a->values[i];
+    length_b += (double)b->values[i] * b->values[i];
+  }
+  return (float)(product / fmax(sqrt(length_a * length_b), 1e-8));
+}
+
+static float max_sim(const struct ommai_vector_result *query, const struct ommai_vector_result *document) {
+  const struct omma_vectors a = {query->n_rows, query->width, query->values},
+                            b = {document->n_rows, document->width, document->values};
+  return (float)omma_vectors_max_sim(&a, &b);
+}
+
+static float score_of(const struct ommai_vector_reply *reply, size_t document) {
+  const struct ommai_vector_inputs *inputs = reply->inputs;
+  if (inputs->kind == OMMAI_VECTOR_PAIRS) return reply->results[document].values[0];
+  const struct ommai_vector_result *a = &reply->results[inputs->n_queries > 1 ? document : 0],
+                                   *b = &reply->results[inputs->n_queries + document];
+  return reply->has_token_vectors ? max_sim(a, b) : cosine(a, b);
+}
+
+static int compare_scores(const void *a, const void *b) {
+  const struct score *left = a, *right = b;
+  if (left->value != right->value) return left->value < right->value ? 1 : -1;
+  return (left->index > right->index) - (left->index < right->index);
+}
+
+/* A document as it came: a text, or parts. */
+static void add_document(const struct ommai_vector_inputs *inputs, size_t index, struct ommai_text *out) {
+  const json_t *document = json_is_array(inputs->documents) ? json_array_get(inputs->documents, index) : inputs->documents;
+  if (json_is_string(document)) {
+    ommai_text_add(out, "{\"text\":");
+    ommai_text_json(out, json_string_value(document), json_string_length(document));
+    ommai_text_add(out, ",\"multi_modal\":null}");
+    return;
+  }
+  char *parts = json_dumps(json_object_get(document, "content"), JSON_COMPACT);
+  out->failed |= !parts;
+  ommai_text_add(out, "{\"text\":null,\"multi_modal\":");
+  ommai_text_add(out, parts ? parts : "null");
+  ommai_text_add(out, "}");
+  free(parts);
+}
+
+static void write_ranking(const struct ommai_vector_reply *reply, const struct score *scores, struct ommai_text *out) {
+  const size_t n = reply->inputs->n_documents, top_n = (size_t)reply->fields->top_n;
+  int64_t n_tokens = count_tokens(reply);
+  ommai_text_add(out, "{\"id\":");
+  ommai_text_json_string(out, reply->id);
+  ommai_text_add(out, ",\"model\":");
+  ommai_text_json_string(out, reply->model);
+  ommai_text_format(out, ",\"usage\":{\"prompt_tokens\":%" PRId64 ",\"total_tokens\":%" PRId64 "},\"results\":[", n_tokens,
+                    n_tokens);
+  for (size_t i = 0; i < (top_n && top_n < n ? top_n : n); i++) {
+    ommai_text_format(out, "%s{\"index\":%zu,\"document\":", i ? "," : "", scores[i].index);
+    add_document(reply->inputs, scores[i].index, out);
+    ommai_text_add(out, ",\"relevance_score\":");
+    add_float(out, scores[i].value);
+    ommai_text_add(out, "}");
+  }
+  ommai_text_add(out, "]}");
+}
+
+static void write_scores(const struct ommai_vector_reply *reply, struct ommai_text *out) {
+  const size_t n = reply->inputs->n_documents;
+  struct score *scores = ommai_allocate(out->allocator, n, sizeof *scores);
+  out->failed |= !scores;
+  if (!scores) return;
+  for (size_t i = 0; i < n; i++) scores[i] = (struct score){i, score_of(reply, i)};
+  if (reply->rules->is_reranking) {
+    qsort(scores, n, sizeof *scores, compare_scores);
+    write_ranking(reply, scores, out);
+  } else {
+    add_head(reply, out);
+    for (size_t i = 0; i < n; i++) {
+      ommai_text_format(out, "%s{\"index\":%zu,\"object\":\"score\",\"score\":", i ? "," : "", i);
+      add_float(out, scores[i].value);
+      ommai_text_add(out, "}");
+    }
+    add_end(reply, out);
+  }
+  ommai_release(out->allocator, scores, n, sizeof *scores);
+}
+
+const char *ommai_vector_reply_write(const struct ommai_vector_reply *reply, struct ommai_text *out) {
+  if (reply->rules->is_scoring) {
+    write_scores(reply, out);
+  } else if (reply->fields->format == OMMAI_VECTOR_BYTES) {
+    for (size_t i = 0; i < reply->inputs->n; i++) {
+      add_binary(out, reply->fields, reply->results[i].values, reply->results[i].n_rows * reply->results[i].width);
+    }
+    return "application/octet-stream";
+  } else {
+    write_vectors(reply, out);
+  }
+  return "application/json";
+}

@@ -1,0 +1,26 @@
+/* Replies with vectors and scores, as vLLM writes them. */
+#pragma once
+
+#include <stdint.h>
+
+#include "server/api/vector_inputs.h"
+#include "server/core/text_buffer.h"
+
+/* Of one input. */
+struct ommai_vector_result {
+  float *values; /* [n_rows, width] */
+  int64_t n_rows, width, n_tokens;
+};
+
+struct ommai_vector_reply {
+  const char *id, *model;
+  int64_t created;
+  const struct ommai_vector_rules *rules;
+  bool has_token_vectors; /* results have a row for each token */
+  const struct ommai_vector_fields *fields;
+  const struct ommai_vector_inputs *inputs;
+  const struct ommai_vector_result *results; /* [inputs->n] */
+};
+
+/* Appends the body. Returns its content type. A failed allocation is the text's. */
+const char *ommai_vector_reply_write(const struct ommai_vector_reply *reply, struct ommai_text *out);

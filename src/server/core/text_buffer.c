@@ -1,0 +1,115 @@
+#include "server/core/text_buffer.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/allocator.h"
+#include "base/checked.h"
+
+void ommai_text_init(struct ommai_text *text, const struct omma_allocator *allocator) {
+  *text = (struct ommai_text){.allocator = allocator};
+}
+
+void ommai_text_free(struct ommai_text *text) {
+  ommai_release(text->allocator, text->data, text->capacity, 1);
+  ommai_text_init(text, text->allocator);
+}
+
+bool ommai_text_reserve(struct ommai_text *text, size_t more) {
+  size_t needed, capacity;
+  if (text->failed) return false;
+  if (!ommai_add_size(text->size, more, &needed)) goto failed;
+  if (needed <= text->capacity) return true;
+  if (!ommai_mul_size(text->capacity, 2, &capacity) || capacity < needed) capacity = needed;
+  if (capacity < 256) capacity = 256;
+  char *data = ommai_allocate(text->allocator, capacity, 1);
+  if (!data) goto failed;
+  if (text->size) memcpy(data, text->data, text->size);
+  ommai_release(text->allocator, text->data, text->capacity, 1);
+  text->data = data;
+  text->capacity = capacity;
+  return true;
+failed:
+  text->failed = true;
+  return false;
+}
+
+void ommai_text_append(struct ommai_text *text, const char *data, size_t size) {
+  if (!size || !ommai_text_reserve(text, size)) return;
+  memcpy(text->data + text->size, data, size);
+  text->size += size;
+}
+
+void ommai_text_add(struct ommai_text *text, const char *string) { ommai_text_append(text, string, strlen(string)); }
+
+void ommai_text_format(struct ommai_text *text, const char *format, ...) {
+  char piece[1024];
+  va_list arguments;
+  va_start(arguments, format);
+  int size = vsnprintf(piece, sizeof piece, format, arguments);
+  va_end(arguments);
+  if (size < 0) return;
+  ommai_text_append(text, piece, (size_t)size < sizeof piece ? (size_t)size : sizeof piece - 1);
+}
+
+static bool is_tail(unsigned char byte) { return (byte & 0xc0u) == 0x80u; }
+
+size_t ommai_utf8_length(const unsigned char *data, size_t size) {
+  unsigned char first = data[0];
+  if (first < 0x80u) return 1;
+  if (first < 0xc2u) return 0;
+  if (first < 0xe0u) return size >= 2 && is_tail(data[1]) ? 2 : 0;
+  if (first < 0xf0u) {
+    if (size < 3 || !is_tail(data[1]) || !is_tail(data[2])) return 0;
+    if (first == 0xe0u && data[1] < 0xa0u) return 0; /* overlong */
+    if (first == 0xedu && data[1] > 0x9fu) return 0; /* surrogate */
+    return 3;
+  }
+  if (first > 0xf4u || size < 4 || !is_tail(data[1]) || !is_tail(data[2]) || !is_tail(data[3])) return 0;
+  if (first == 0xf0u && data[1] < 0x90u) return 0;
+  if (first == 0xf4u && data[1] > 0x8fu) return 0;
+  return 4;
+}
+
+static void add_escaped(struct ommai_text *text, unsigned char byte) {
+  switch (byte) {
+    case '"': ommai_text_add(text, "\\\""); break;
+    case '\\': ommai_text_add(text, "\\\\"); break;
+    case '\n': ommai_text_add(text, "\\n"); break;
+    case '\r': ommai_text_add(text, "\\r"); break;
+    case '\t': ommai_text_add(text, "\\t"); break;
+    default: ommai_text_format(text, "\\u%04x", byte);
+  }
+}
+
+void ommai_text_json(struct ommai_text *text, const char *data, size_t size) {
+  const unsigned char *bytes = (const unsigned char *)data;
+  ommai_text_add(text, "\"");
+  size_t plain = 0; /* start of the span that is copied as it is */
+  for (size_t i = 0; i < size;) {
+    bool special = bytes[i] < 0x20u || bytes[i] == '"' || bytes[i] == '\\';
+    size_t length = special ? 0 : ommai_utf8_length(bytes + i, size - i);
+    if (length) {
+      i += length;
+      continue;
+    }
+    ommai_text_append(text, data + plain, i - plain);
+    if (special) {
+      add_escaped(text, bytes[i]);
+    } else {
+      ommai_text_add(text, "\xef\xbf\xbd");
+    }
+    plain = ++i;
+  }
+  if (size) ommai_text_append(text, data + plain, size - plain); /* else `data` may be NULL */
+  ommai_text_add(text, "\"");
+}
+
+void ommai_text_json_string(struct ommai_text *text, const char *string) {
+  if (string) {
+    ommai_text_json(text, string, strlen(string));
+  } else {
+    ommai_text_add(text, "null");
+  }
+}

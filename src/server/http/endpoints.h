@@ -1,0 +1,29 @@
+/* The handlers of all routes. Each gives its call a reply, an error or a stream, at once or
+ * later. */
+#pragma once
+
+#include "server/http/http_call.h"
+
+/* On the IO thread: they only read counters and constants. */
+void ommai_endpoint_health(struct ommai_http_call *call);
+void ommai_endpoint_version(struct ommai_http_call *call);
+void ommai_endpoint_load(struct ommai_http_call *call);
+void ommai_endpoint_is_sleeping(struct ommai_http_call *call);
+void ommai_endpoint_metrics(struct ommai_http_call *call);
+void ommai_endpoint_models(struct ommai_http_call *call);
+void ommai_endpoint_model(struct ommai_http_call *call);
+void ommai_endpoint_page(struct ommai_http_call *call);
+void ommai_endpoint_openapi(struct ommai_http_call *call);
+void ommai_endpoint_docs(struct ommai_http_call *call);
+void ommai_endpoint_encoding(struct ommai_http_call *call);
+
+/* On a worker. */
+void ommai_endpoint_chat(struct ommai_http_call *call);
+void ommai_endpoint_completions(struct ommai_http_call *call);
+void ommai_endpoint_responses(struct ommai_http_call *call);
+void ommai_endpoint_messages(struct ommai_http_call *call);
+void ommai_endpoint_count_tokens(struct ommai_http_call *call);
+void ommai_endpoint_ocr(struct ommai_http_call *call);
+void ommai_endpoint_vectors(struct ommai_http_call *call);
+void ommai_endpoint_tokenize(struct ommai_http_call *call);
+void ommai_endpoint_detokenize(struct ommai_http_call *call);

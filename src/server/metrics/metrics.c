@@ -1,0 +1,411 @@
+#include "server/metrics/metrics.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* Upper bounds of the buckets, ascending, 0-terminated. Source: vLLM's metrics. */
+static const double first_token_bounds[] = {.001, .005, .01, .02, .04, .06, .08, .1,  .25, .5,   .75, 1,
+                                            2.5,  5,    7.5, 10,  20,  40,  80,  160, 640, 2560, 0};
+static const double token_bounds[] = {.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 0};
+static const double request_bounds[] = {.3, .5, .8, 1,  1.5, 2,   2.5, 5,   10,   15,   20,
+                                        30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680, 0};
+static const double size_bounds[] = {1,    2,     5,     10,    20,     50,     100,    200,     500,     1000,    2000,
+                                     5000, 10000, 20000, 50000, 100000, 200000, 500000, 1000000, 2000000, 5000000, 0};
+static const double step_bounds[] = {1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 0};
+static const double choice_bounds[] = {1, 2, 5, 10, 20, 0};
+static const double preemption_bounds[] = {1, 2, 3, 4, 5, 10, 20, 0};
+
+static const struct {
+  const char *name, *help;
+  const double *bounds;
+} histograms[OMMAI_N_HISTOGRAMS] = {
+    [OMMAI_TIME_TO_FIRST_TOKEN] = {"vllm:time_to_first_token_seconds", "Seconds from a request's arrival to its first token.",
+                                   first_token_bounds},
+    [OMMAI_INTER_TOKEN_LATENCY] = {"vllm:inter_token_latency_seconds", "Seconds between two tokens of an answer.",
+                                   token_bounds},
+    [OMMAI_TIME_PER_OUTPUT_TOKEN] = {"vllm:request_time_per_output_token_seconds",
+                                     "Mean seconds per token after the first, by request.", token_bounds},
+    [OMMAI_END_TO_END_LATENCY] = {"vllm:e2e_request_latency_seconds", "Seconds from a request's arrival to its end.",
+                                  request_bounds},
+    [OMMAI_QUEUE_TIME] = {"vllm:request_queue_time_seconds", "Seconds that a request waited for the engine.", request_bounds},
+    [OMMAI_PREFILL_TIME] = {"vllm:request_prefill_time_seconds", "Seconds for a request's prompt, its images included.",
+                            request_bounds},
+    [OMMAI_INFERENCE_TIME] = {"vllm:request_inference_time_seconds", "Seconds that the engine worked on a request.",
+                              request_bounds},
+    [OMMAI_DECODE_TIME] = {"vllm:request_decode_time_seconds", "Seconds for a request's tokens after the first.",
+                           request_bounds},
+    [OMMAI_PROMPT_TOKENS] = {"vllm:request_prompt_tokens", "Prompt tokens of a request, those of images included.",
+                             size_bounds},
+    [OMMAI_COMPUTED_TOKENS] = {"vllm:request_prefill_kv_computed_tokens",
+                               "Prompt tokens of a request without those that an earlier prompt had left.", size_bounds},
+    [OMMAI_GENERATION_TOKENS] = {"vllm:request_generation_tokens", "Tokens of an answer.", size_bounds},
+    [OMMAI_LARGEST_GENERATION] = {"vllm:request_max_num_generation_tokens",
+                                  "Tokens of the longest of the answers to a prompt (n).", size_bounds},
+    [OMMAI_MAX_TOKENS] = {"vllm:request_params_max_tokens",
+                          "Tokens that an answer could have: max_tokens, or the context left.", size_bounds},
+    [OMMAI_CHOICES] = {"vllm:request_params_n", "Answers that a request wanted to a prompt (n).", choice_bounds},
+    [OMMAI_PREEMPTIONS] = {"vllm:request_num_preemptions",
+                           "Times that a request gave its pages up for older ones and went on later.", preemption_bounds},
+    [OMMAI_STEP_TOKENS] = {"vllm:iteration_tokens_total",
+                           "Tokens of a step: of a chunk of prompts, or one for each running answer.", step_bounds},
+    [OMMAI_ENCODER_TIME] = {"omma:encoder_seconds", "Seconds that a request waited for the encoder.", request_bounds},
+    [OMMAI_PREPROCESS_TIME] = {"omma:preprocess_seconds", "Seconds for fetching, decoding and resizing a request's images.",
+                               token_bounds},
+};
+
+void ommai_metrics_init(struct ommai_metrics *metrics) {
+  memset(metrics, 0, sizeof *metrics);
+  pthread_mutex_init(&metrics->lock, NULL);
+}
+
+void ommai_metrics_destroy(struct ommai_metrics *metrics) { pthread_mutex_destroy(&metrics->lock); }
+
+void ommai_metrics_observe(struct ommai_metrics *metrics, enum ommai_histogram_name name, double value) {
+  const double *bounds = histograms[name].bounds;
+  int bucket = 0;
+  while (bounds[bucket] > 0 && value > bounds[bucket]) bucket++;
+  pthread_mutex_lock(&metrics->lock);
+  metrics->histograms[name].counts[bucket]++;
+  metrics->histograms[name].sum += value;
+  pthread_mutex_unlock(&metrics->lock);
+}
+
+void ommai_metrics_count_refusal(struct ommai_metrics *metrics, enum ommai_refusal refusal) {
+  pthread_mutex_lock(&metrics->lock);
+  metrics->refusals[refusal]++;
+  pthread_mutex_unlock(&metrics->lock);
+}
+
+void ommai_metrics_count_tools(struct ommai_metrics *metrics, enum ommai_tool_caller caller, bool stream, bool found) {
+  pthread_mutex_lock(&metrics->lock);
+  metrics->tool_searches[caller][stream][found]++;
+  pthread_mutex_unlock(&metrics->lock);
+}
+
+void ommai_metrics_count_prepared_ahead(struct ommai_metrics *metrics, int64_t n_images) {
+  pthread_mutex_lock(&metrics->lock);
+  metrics->prepared_ahead += n_images;
+  pthread_mutex_unlock(&metrics->lock);
+}
+
+void ommai_metrics_count_images(struct ommai_metrics *metrics, int64_t n_decoded, int64_t n_recalled) {
+  pthread_mutex_lock(&metrics->lock);
+  metrics->decoded += n_decoded;
+  metrics->recalled += n_recalled;
+  pthread_mutex_unlock(&metrics->lock);
+}
+
+void ommai_metrics_count_page(struct ommai_metrics *metrics, bool failed) {
+  pthread_mutex_lock(&metrics->lock);
+  metrics->pages_read += !failed;
+  metrics->pages_failed += failed;
+  pthread_mutex_unlock(&metrics->lock);
+}
+
+void ommai_metrics_finish(struct ommai_metrics *metrics, const struct omma_result *result, double decode_image, double seconds,
+                          double first_token_seconds) {
+  const struct omma_timings *timings = &result->timings;
+  if (result->finish == OMMA_FINISH_CANCELLED || result->finish == OMMA_FINISH_ERROR) return;
+  ommai_metrics_observe(metrics, OMMAI_END_TO_END_LATENCY, seconds);
+  ommai_metrics_observe(metrics, OMMAI_QUEUE_TIME, timings->queue);
+  ommai_metrics_observe(metrics, OMMAI_PREFILL_TIME, timings->encode + timings->prefill);
+  ommai_metrics_observe(metrics, OMMAI_INFERENCE_TIME, timings->encode + timings->prefill + timings->decode);
+  ommai_metrics_observe(metrics, OMMAI_DECODE_TIME, timings->decode);
+  ommai_metrics_observe(metrics, OMMAI_PROMPT_TOKENS, (double)result->n_prompt_tokens);
+  ommai_metrics_observe(metrics, OMMAI_COMPUTED_TOKENS, (double)(result->n_prompt_tokens - result->n_cached_tokens));
+  ommai_metrics_observe(metrics, OMMAI_GENERATION_TOKENS, (double)result->n_completion_tokens);
+  ommai_metrics_observe(metrics, OMMAI_PREEMPTIONS, (double)result->n_preemptions);
+  if (timings->preprocess > 0) {
+    ommai_metrics_observe(metrics, OMMAI_PREPROCESS_TIME, decode_image + timings->preprocess);
+    ommai_metrics_observe(metrics, OMMAI_ENCODER_TIME, timings->encode);
+  }
+  if (result->n_completion_tokens > 1) {
+    double per_token = (seconds - first_token_seconds) / (double)(result->n_completion_tokens - 1);
+    ommai_metrics_observe(metrics, OMMAI_TIME_PER_OUTPUT_TOKEN, per_token);
+  }
+}
+
+void ommai_metrics_finish_prompt(struct ommai_metrics *metrics, int64_t n, int64_t largest) {
+  ommai_metrics_observe(metrics, OMMAI_CHOICES, (double)n);
+  ommai_metrics_observe(metrics, OMMAI_LARGEST_GENERATION, (double)largest);
+}
+
+/* The labels that every metric has, for `# TYPE`d lines. */
+struct writer {
+  struct ommai_text *out;
+  char labels[320];
+};
+
+/* A label's value with backslash, quote and line feed escaped, cut where it does not fit. */
+static void set_labels(struct writer *writer, const char *model_name) {
+  char escaped[256];
+  size_t used = 0;
+  for (; *model_name && used + 2 < sizeof escaped; model_name++) {
+    char c = *model_name;
+    if (c == '\\' || c == '"' || c == '\n') escaped[used++] = '\\';
+    escaped[used++] = c == '\n' ? 'n' : c;
+  }
+  escaped[used] = '\0';
+  snprintf(writer->labels, sizeof writer->labels, "engine=\"0\",model_name=\"%s\"", escaped);
+}
+
+static void begin(struct writer *writer, const char *name, const char *type, const char *help) {
+  ommai_text_format(writer->out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void write_value(struct writer *writer, const char *name, const char *type, const char *help, double value) {
+  begin(writer, name, type, help);
+  ommai_text_format(writer->out, "%s{%s} %.17g\n", name, writer->labels, value);
+}
+
+/* max_size: of bounds that count tokens; as in vLLM, none is beyond the context. */
+static void write_histogram(struct writer *writer, enum ommai_histogram_name name, const struct ommai_histogram *histogram,
+                            double max_size) {
+  const double *bounds = histograms[name].bounds, last = bounds == size_bounds ? max_size : INFINITY;
+  const char *text = histograms[name].name;
+  int64_t count = 0;
+  int bucket = 0;
+  begin(writer, text, "histogram", histograms[name].help);
+  for (; bounds[bucket] > 0; bucket++) {
+    count += histogram->counts[bucket];
+    if (bounds[bucket] > last) continue;
+    ommai_text_format(writer->out, "%s_bucket{%s,le=\"%g\"} %" PRId64 "\n", text, writer->labels, bounds[bucket], count);
+  }
+  count += histogram->counts[bucket];
+  ommai_text_format(writer->out, "%s_bucket{%s,le=\"+Inf\"} %" PRId64 "\n", text, writer->labels, count);
+  ommai_text_format(writer->out, "%s_sum{%s} %.17g\n", text, writer->labels, histogram->sum);
+  ommai_text_format(writer->out, "%s_count{%s} %" PRId64 "\n", text, writer->labels, count);
+}
+
+static void write_finished(struct writer *writer, const struct omma_engine_stats *stats) {
+  static const char *const reasons[] = {[OMMA_FINISH_STOP] = "stop",
+                                        [OMMA_FINISH_LENGTH] = "length",
+                                        [OMMA_FINISH_CANCELLED] = "abort",
+                                        [OMMA_FINISH_ERROR] = "error",
+                                        [OMMA_FINISH_REPETITION] = "repetition"};
+  begin(writer, "vllm:request_success_total", "counter", "Requests that have ended.");
+  for (int i = 0; i < OMMA_N_FINISHES; i++) {
+    ommai_text_format(writer->out, "vllm:request_success_total{%s,finished_reason=\"%s\"} %" PRId64 "\n", writer->labels,
+                      reasons[i], stats->n_finished[i]);
+  }
+}
+
+/* As in vLLM, which has no number of the engine among these labels. */
+static void write_refusals(struct writer *writer, const struct ommai_metrics *counted, const char *labels) {
+  begin(writer, "vllm:admission_rejections_total", "counter", "Requests that got status 503 because the server was busy.");
+  for (int i = OMMAI_REFUSAL_NONE + 1; i < OMMAI_N_REFUSALS; i++) {
+    ommai_text_format(writer->out, "vllm:admission_rejections_total{%s,reason=\"%s\"} %" PRId64 "\n", labels,
+                      ommai_refusal_reason((enum ommai_refusal)i), counted->refusals[i]);
+  }
+}
+
+/* As in vLLM: a stream is looked through piece by piece. */
+static void write_tool_searches(struct writer *writer, const struct ommai_metrics *counted, const char *labels) {
+  static const char *const callers[OMMAI_N_TOOL_CALLERS] = {"chat_completions", "responses", "other"};
+  static const char *const modes[] = {"non_streaming", "streaming"}, *const outcomes[] = {"no_tool_call", "tool_call"};
+  begin(writer, "vllm:tool_call_parser_invocations_total", "counter",
+        "Answers, and pieces of streams, looked through for tool calls.");
+  for (int i = 0; i < 4 * OMMAI_N_TOOL_CALLERS; i++) {
+    int caller = i / 4, stream = i / 2 % 2, found = i % 2;
+    ommai_text_format(
+        writer->out, "vllm:tool_call_parser_invocations_total{%s,mode=\"%s\",outcome=\"%s\",request_type=\"%s\"} %" PRId64 "\n",
+        labels, modes[stream], outcomes[found], callers[caller], counted->tool_searches[caller][stream][found]);
+  }
+}
+
+static double used_pages(const struct omma_engine_stats *stats) {
+  return stats->kv_pages ? (double)stats->kv_pages_used / (double)stats->kv_pages : 0;
+}
+
+/* A figure with its name and the text of the lines before it. */
+struct figure {
+  const char *name, *type, *help;
+  double value;
+};
+
+static void write_figures(struct writer *writer, const struct figure *figures, size_t n) {
+  for (size_t i = 0; i < n; i++) write_value(writer, figures[i].name, figures[i].type, figures[i].help, figures[i].value);
+}
+
+static void write_engine_counters(struct writer *writer, const struct omma_engine_stats *stats) {
+  int64_t queries = stats->encoder_cache_hits + stats->encoder_cache_misses;
+  const struct figure figures[] = {
+      {"vllm:num_requests_running", "gauge", "Requests that the engine works on.", (double)stats->n_running},
+      {"vllm:num_requests_waiting", "gauge", "Requests that wait for the engine, or for pages to go on.",
+       (double)stats->n_waiting},
+      {"omma:queued_bytes", "gauge", "Bytes of the requests that wait for the engine, without pixels of images.",
+       (double)stats->waiting_bytes},
+      {"omma:max_num_seqs", "gauge", "Requests that may run at once.", (double)stats->max_sequences},
+      {"vllm:kv_cache_usage_perc", "gauge", "Pages of keys and values in use; 1 is all.", used_pages(stats)},
+      {"vllm:prefix_cache_queries_total", "counter", "Prompt tokens looked up among those of earlier prompts.",
+       (double)stats->prefix_cache_queries},
+      {"vllm:prefix_cache_hits_total", "counter", "Prompt tokens whose keys and values an earlier prompt had left.",
+       (double)stats->prefix_cache_hits},
+      {"vllm:mm_cache_queries_total", "counter", "Images looked up in the encoder's cache.", (double)queries},
+      {"vllm:mm_cache_hits_total", "counter", "Images encoded before for an earlier request or choice.",
+       (double)stats->encoder_cache_hits},
+      {"vllm:num_preemptions_total", "counter", "Times that a request gave its pages up for older ones and went on later.",
+       (double)stats->n_preemptions},
+      {"vllm:spec_decode_num_drafts_total", "counter", "Guesses of the next tokens.", (double)stats->n_drafts},
+      {"vllm:spec_decode_num_draft_tokens_total", "counter", "Guessed tokens.", (double)stats->draft_tokens},
+      {"vllm:spec_decode_num_accepted_tokens_total", "counter", "Guessed tokens that were right.",
+       (double)stats->accepted_tokens},
+      {"vllm:prompt_tokens_total", "counter", "Prompt tokens of ended requests.", (double)stats->prompt_tokens},
+      {"vllm:prompt_tokens_cached_total", "counter", "Of these, tokens whose keys and values an earlier prompt had left.",
+       (double)stats->cached_prompt_tokens},
+      {"vllm:generation_tokens_total", "counter", "Tokens of ended answers.", (double)stats->generation_tokens},
+      {"omma:workspace_bytes", "gauge", "Bytes of the engine's workspaces.", (double)stats->workspace_bytes},
+  };
+  write_figures(writer, figures, sizeof figures / sizeof figures[0]);
+}
+
+static void write_image_counters(struct writer *writer, const struct omma_engine_stats *stats,
+                                 const struct ommai_metrics *counted) {
+  const struct figure figures[] = {
+      {"omma:images_prepared_ahead_total", "counter", "Images and videos prepared while another request was running.",
+       (double)counted->prepared_ahead},
+      {"omma:pages_read_total", "counter", "Pages of documents that were read.", (double)counted->pages_read},
+      {"omma:pages_failed_total", "counter", "Pages of documents that failed.", (double)counted->pages_failed},
+      {"omma:images_decoded_total", "counter", "Images and frames of videos that were decoded.", (double)counted->decoded},
+      {"omma:images_recalled_total", "counter", "Images known by the bytes of their files: neither decoded nor resized.",
+       (double)counted->recalled},
+      {"omma:encoder_images_total", "counter", "Images that went through the encoder.", (double)stats->images},
+      {"omma:encoder_patches_total", "counter", "Their patches.", (double)stats->patches},
+      {"omma:encoder_cache_bytes", "gauge", "Bytes of encoded images kept.", (double)stats->encoder_cache_bytes},
+      {"omma:encoder_cache_hits_total", "counter", "Images encoded before for an earlier request or choice.",
+       (double)stats->encoder_cache_hits},
+      {"omma:encoder_cache_misses_total", "counter", "Images that needed the encoder.", (double)stats->encoder_cache_misses},
+      {"omma:encoder_cache_evictions_total", "counter", "Encoded images given up for others.",
+       (double)stats->encoder_cache_evictions},
+      {"omma:encoding_store_hits_total", "counter", "Images found in the store that replicas share.",
+       (double)stats->encoding_store_hits},
+      {"omma:encoding_store_misses_total", "counter", "Images looked for there and not found.",
+       (double)stats->encoding_store_misses},
+      {"omma:encoding_store_not_finite_total", "counter", "Of the images not found there, those it had with NaN or infinities.",
+       (double)stats->encoding_store_not_finite},
+  };
+  write_figures(writer, figures, sizeof figures / sizeof figures[0]);
+  begin(writer, "omma:encoder_batch_images", "summary", "Images in a pass through the encoder.");
+  ommai_text_format(writer->out, "omma:encoder_batch_images_sum{%s} %" PRId64 "\n", writer->labels, stats->images);
+  ommai_text_format(writer->out, "omma:encoder_batch_images_count{%s} %" PRId64 "\n", writer->labels, stats->encoder_passes);
+}
+
+/* A value of a figure by one more label. */
+struct labelled {
+  const char *value;
+  int64_t figure;
+};
+
+static void write_by_label(struct writer *writer, const char *name, const char *type, const char *help, const char *label,
+                           const struct labelled *values, size_t n) {
+  begin(writer, name, type, help);
+  for (size_t i = 0; i < n; i++) {
+    ommai_text_format(writer->out, "%s{%s,%s=\"%s\"} %" PRId64 "\n", name, writer->labels, label, values[i].value,
+                      values[i].figure);
+  }
+}
+
+/* What vLLM has by one more label, with the values of it that are always 0 here: no request is put
+ * off for adapters or transfers, and no tokens come from elsewhere. */
+static void write_labelled(struct writer *writer, const struct omma_engine_stats *stats) {
+  const struct labelled waiting[] = {{"capacity", stats->n_waiting}, {"deferred", 0}};
+  const struct labelled prompts[] = {{"local_compute", stats->prompt_tokens - stats->cached_prompt_tokens},
+                                     {"local_cache_hit", stats->cached_prompt_tokens},
+                                     {"external_kv_transfer", 0}};
+  const struct labelled cached[] = {
+      {"device", stats->prefix_cache_hits}, {"host", 0}, {"p2p", 0}, {"disk", 0}, {"external_unspecified", 0}};
+  const struct labelled sleep[] = {{"awake", 1}, {"weights_offloaded", 0}, {"discard_all", 0}};
+  write_by_label(writer, "vllm:num_requests_waiting_by_reason", "gauge", "vllm:num_requests_waiting by what they wait for.",
+                 "reason", waiting, sizeof waiting / sizeof *waiting);
+  write_by_label(writer, "vllm:prompt_tokens_by_source_total", "counter", "Prompt tokens of ended requests by their source.",
+                 "source", prompts, sizeof prompts / sizeof *prompts);
+  write_by_label(writer, "vllm:prompt_tokens_cached_by_source_total", "counter",
+                 "vllm:prefix_cache_hits_total by the cache that had them.", "source", cached, sizeof cached / sizeof *cached);
+  write_by_label(writer, "vllm:engine_sleep_state", "gauge", "The engine never sleeps.", "sleep_state", sleep,
+                 sizeof sleep / sizeof *sleep);
+}
+
+static void write_guesses_by_place(struct writer *writer, const struct omma_engine_stats *stats) {
+  struct labelled values[OMMA_MAX_GUESSED_TOKENS];
+  char places[OMMA_MAX_GUESSED_TOKENS][4];
+  for (int i = 0; i < OMMA_MAX_GUESSED_TOKENS; i++) {
+    snprintf(places[i], sizeof places[i], "%d", i);
+    values[i] = (struct labelled){places[i], stats->accepted_by_place[i]};
+  }
+  write_by_label(writer, "vllm:spec_decode_num_accepted_tokens_per_pos_total", "counter",
+                 "Guessed tokens that were right, by place in their guess.", "position", values, OMMA_MAX_GUESSED_TOKENS);
+}
+
+/* Names that routers read which were written for older versions of vLLM, of the same figures. */
+static void write_old_names(struct writer *writer, const struct omma_engine_stats *stats) {
+  double hits = (double)stats->prefix_cache_hits, queries = (double)stats->prefix_cache_queries;
+  write_value(writer, "vllm:gpu_cache_usage_perc", "gauge", "vllm:kv_cache_usage_perc by its older name.", used_pages(stats));
+  write_value(writer, "vllm:gpu_prefix_cache_queries_total", "counter", "vllm:prefix_cache_queries_total by its older name.",
+              queries);
+  write_value(writer, "vllm:gpu_prefix_cache_hits_total", "counter", "vllm:prefix_cache_hits_total by its older name.", hits);
+  write_value(writer, "vllm:gpu_prefix_cache_hit_rate", "gauge", "Hits among these queries since the start.",
+              queries > 0 ? hits / queries : 0);
+}
+
+/* What is as it was configured, in labels. */
+static void write_configuration(struct writer *writer, const struct ommai_metrics_sources *sources) {
+  const struct omma_engine_stats *stats = sources->stats;
+  const char *kept = sources->kv_cache;
+  const char *type = strcmp(kept, "f32") == 0 ? "float32" : strcmp(kept, "bf16") == 0 ? "bfloat16" : kept;
+  begin(writer, "vllm:cache_config_info", "gauge", "Pages of keys and values: their number, and tokens in each.");
+  ommai_text_format(writer->out,
+                    "vllm:cache_config_info{%s,block_size=\"%d\",cache_dtype=\"%s\",enable_prefix_caching=\"%s\","
+                    "num_cpu_blocks=\"None\",num_gpu_blocks=\"%" PRId64 "\",prefix_caching_hash_algo=\"blake2b\"} 1\n",
+                    writer->labels, OMMA_ATTENTION_PAGE_TOKENS, type, stats->prefix_cache ? "True" : "False", stats->kv_pages);
+  begin(writer, "vllm:lora_requests_info", "gauge", "Adapters in use: there are none. The time, as vLLM has it.");
+  ommai_text_format(writer->out,
+                    "vllm:lora_requests_info{max_lora=\"0\",running_lora_adapters=\"\",waiting_lora_adapters=\"\"} %lld\n",
+                    (long long)time(NULL));
+}
+
+static void write_grammars(struct writer *writer, const struct ommai_metrics_sources *sources) {
+  write_value(writer, "omma:grammar_bytes", "gauge", "Bytes of compiled grammars, of running requests and kept.",
+              (double)sources->grammar_bytes);
+  write_value(writer, "omma:grammars", "gauge", "Compiled grammars.", (double)sources->n_grammars);
+}
+
+static void write_kv_events(struct writer *writer, const struct ommai_metrics_sources *sources) {
+  write_value(writer, "omma:prefix_cache_pages", "gauge", "Pages that later prompts may take over.",
+              (double)sources->stats->kv_pages_published);
+  write_value(writer, "omma:kv_event_batches_total", "counter", "Batches of KV events that were published.",
+              (double)sources->kv_event_batches);
+  write_value(writer, "omma:kv_events_lost_total", "counter", "KV events that no subscriber got.",
+              (double)sources->kv_events_lost);
+}
+
+void ommai_metrics_write(struct ommai_metrics *metrics, const struct ommai_metrics_sources *sources, struct ommai_text *out) {
+  struct ommai_histogram copies[OMMAI_N_HISTOGRAMS];
+  struct writer writer = {.out = out};
+  set_labels(&writer, sources->model_name);
+  pthread_mutex_lock(&metrics->lock);
+  memcpy(copies, metrics->histograms, sizeof copies);
+  struct ommai_metrics counted = {
+      .prepared_ahead = metrics->prepared_ahead, .decoded = metrics->decoded, .recalled = metrics->recalled};
+  memcpy(counted.refusals, metrics->refusals, sizeof counted.refusals);
+  memcpy(counted.tool_searches, metrics->tool_searches, sizeof counted.tool_searches);
+  pthread_mutex_unlock(&metrics->lock);
+  write_engine_counters(&writer, sources->stats);
+  write_image_counters(&writer, sources->stats, &counted);
+  write_old_names(&writer, sources->stats);
+  write_configuration(&writer, sources);
+  write_kv_events(&writer, sources);
+  write_grammars(&writer, sources);
+  write_finished(&writer, sources->stats);
+  write_labelled(&writer, sources->stats);
+  write_guesses_by_place(&writer, sources->stats);
+  write_refusals(&writer, &counted, strchr(writer.labels, ',') + 1);
+  write_tool_searches(&writer, &counted, strchr(writer.labels, ',') + 1);
+  memcpy(copies[OMMAI_STEP_TOKENS].counts, sources->stats->steps_by_tokens, sizeof sources->stats->steps_by_tokens);
+  copies[OMMAI_STEP_TOKENS].sum = (double)sources->stats->step_tokens;
+  for (int i = 0; i < OMMAI_N_HISTOGRAMS; i++) {
+    write_histogram(&writer, (enum ommai_histogram_name)i, &copies[i], (double)sources->max_model_len);
+  }
+}

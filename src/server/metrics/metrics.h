@@ -1,0 +1,97 @@
+/* What the server measures, in the text form that Prometheus reads. Names that begin with vllm: are
+ * those of vLLM's server, so that dashboards made for it work; what only this program has begins
+ * with omma:. */
+#pragma once
+
+#include <omma/omma.h>
+#include <pthread.h>
+
+#include "server/core/api_error.h"
+#include "server/core/text_buffer.h"
+
+enum ommai_histogram_name {
+  OMMAI_TIME_TO_FIRST_TOKEN,
+  OMMAI_INTER_TOKEN_LATENCY,
+  OMMAI_TIME_PER_OUTPUT_TOKEN,
+  OMMAI_END_TO_END_LATENCY,
+  OMMAI_QUEUE_TIME,
+  OMMAI_PREFILL_TIME,
+  OMMAI_INFERENCE_TIME,
+  OMMAI_DECODE_TIME,
+  OMMAI_PROMPT_TOKENS,
+  OMMAI_COMPUTED_TOKENS,
+  OMMAI_GENERATION_TOKENS,
+  OMMAI_LARGEST_GENERATION,
+  OMMAI_MAX_TOKENS,
+  OMMAI_CHOICES,
+  OMMAI_PREEMPTIONS,
+  OMMAI_STEP_TOKENS, /* counted by the engine */
+  OMMAI_ENCODER_TIME,
+  OMMAI_PREPROCESS_TIME,
+  OMMAI_N_HISTOGRAMS
+};
+
+#define OMMAI_HISTOGRAM_MAX_BUCKETS 24
+
+struct ommai_histogram {
+  /* per bucket, the last for what is above all; not cumulative */
+  int64_t counts[OMMAI_HISTOGRAM_MAX_BUCKETS + 1];
+  double sum;
+};
+
+/* By whom tool calls are looked for. */
+enum ommai_tool_caller { OMMAI_CALLER_CHAT, OMMAI_CALLER_RESPONSES, OMMAI_CALLER_OTHER, OMMAI_N_TOOL_CALLERS };
+
+/* Any thread may observe and count. Zero-initialised memory and ommai_metrics_init make it
+ * ready. */
+struct ommai_metrics {
+  pthread_mutex_t lock;
+  struct ommai_histogram histograms[OMMAI_N_HISTOGRAMS];
+  int64_t prepared_ahead, decoded, recalled;
+  int64_t pages_read, pages_failed; /* of documents */
+  int64_t refusals[OMMAI_N_REFUSALS];
+  int64_t tool_searches[OMMAI_N_TOOL_CALLERS][2][2]; /* by caller, stream, whether one was found */
+};
+
+void ommai_metrics_init(struct ommai_metrics *metrics);
+void ommai_metrics_destroy(struct ommai_metrics *metrics);
+
+void ommai_metrics_observe(struct ommai_metrics *metrics, enum ommai_histogram_name name, double value);
+
+/* Counts a request with status 503; NONE is not counted. */
+void ommai_metrics_count_refusal(struct ommai_metrics *metrics, enum ommai_refusal refusal);
+
+/* Counts a look for tool calls: in a whole answer, or in a piece of a stream. */
+void ommai_metrics_count_tools(struct ommai_metrics *metrics, enum ommai_tool_caller caller, bool stream, bool found);
+
+/* Counts images that were prepared while the engine was at work on another request. */
+void ommai_metrics_count_prepared_ahead(struct ommai_metrics *metrics, int64_t n_images);
+
+/* Counts images and frames that were decoded, and images that were known by the bytes of their
+ * files. */
+void ommai_metrics_count_images(struct ommai_metrics *metrics, int64_t n_decoded, int64_t n_recalled);
+
+/* Counts a page of a document. */
+void ommai_metrics_count_page(struct ommai_metrics *metrics, bool failed);
+
+/* Observes what a finished request reports. decode_image: seconds for fetching and decoding its
+ * images. seconds: from its arrival. first_token_seconds: to its first token; 0 where there was
+ * none. */
+void ommai_metrics_finish(struct ommai_metrics *metrics, const struct omma_result *result, double decode_image, double seconds,
+                          double first_token_seconds);
+/* Observes what a request asked for, when all n answers to its prompt have ended: tokens of the
+ * longest one. */
+void ommai_metrics_finish_prompt(struct ommai_metrics *metrics, int64_t n, int64_t largest);
+
+/* What others count. */
+struct ommai_metrics_sources {
+  const struct omma_engine_stats *stats;
+  const char *model_name;
+  const char *kv_cache;                     /* omma_model_info.kv_cache */
+  int64_t max_model_len;                    /* bounds the buckets of tokens */
+  int64_t kv_event_batches, kv_events_lost; /* ommai_kv_publisher_counts */
+  size_t grammar_bytes, n_grammars;         /* ommai_grammar_cache_count */
+};
+
+/* Writes everything. */
+void ommai_metrics_write(struct ommai_metrics *metrics, const struct ommai_metrics_sources *sources, struct ommai_text *out);
