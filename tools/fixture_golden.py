@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from fixture_dots import DotsOfficial
+from fixture_draft import DraftHead, load_draft_head, run_draft_head
 from fixture_glm import GlmOfficial
 from fixture_kimi import KimiOfficial
 from fixture_lighton import LightOnOfficial
@@ -210,7 +211,7 @@ def check_answer(case: Case, official: Official, inputs: dict[str, torch.Tensor]
 
 
 @torch.no_grad()
-def run_case(official: Official, case: Case, folder: Path) -> dict[str, Any]:
+def run_case(official: Official, case: Case, folder: Path, head: DraftHead | None) -> dict[str, Any]:
     """Writes the case's tensors and returns its entry of the manifest."""
     inputs = official.inputs(case)
     with official.recorded(inputs, case.full) as tensors:
@@ -219,6 +220,9 @@ def run_case(official: Official, case: Case, folder: Path) -> dict[str, Any]:
     answer, step_logits = generate(official, inputs)
     check_answer(case, official, inputs, answer, step_logits)
     tensors |= answer
+    if head:
+        whole = official.continued(inputs, answer["generate.tokens"])
+        tensors |= run_draft_head(head, official, whole, len(answer["generate.tokens"]))
     tensors["language.input_ids"] = input_ids
     tensors["language.rope_delta"] = torch.tensor([official.answer_position(inputs) - len(input_ids)])
     tensors["language.logits"] = logits
@@ -278,6 +282,8 @@ def write_golden(spec: ModelSpec, folder: Path, images: Path, versions: dict[str
     if not image_tensors.exists():
         files = sorted({file for case in cases for file in case.images})
         write_preprocessed(official, images, files, image_tensors)
+    hybrid = spec.family in HYBRID_FAMILIES
+    head = load_draft_head(spec, official.model.config.text_config, folder) if hybrid else None
     manifest = {
         "model": spec.name,
         "made_with": versions,
@@ -289,7 +295,7 @@ def write_golden(spec: ModelSpec, folder: Path, images: Path, versions: dict[str
         "image_tensors_file": f"../{IMAGE_FOLDER}/{image_tensors.name}",
         "max_new_tokens": NEW_TOKENS,
         "row_stride": ROW_STRIDE,
-        "cases": [run_case(official, case, folder) for case in cases],
-        "video_cases": [run_case(official, case, folder) for case in make_video_cases(spec)],
+        "cases": [run_case(official, case, folder, head) for case in cases],
+        "video_cases": [run_case(official, case, folder, head) for case in make_video_cases(spec)],
     }
     write_json(folder / "golden.json", manifest)

@@ -21,6 +21,7 @@ from transformers import (
 import fixture_dots
 import fixture_glm
 import fixture_kimi
+from fixture_draft import add_draft_head
 import fixture_lighton
 import fixture_paddle
 from fixture_configs import MODEL_CLASSES, QWEN2_FAMILIES, make_config, released_config
@@ -616,6 +617,8 @@ def write_checkpoint(spec: ModelSpec, folder: Path) -> None:
         save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     if spec.released:
         write_json(folder / "config.json", released_config(spec, config))
+    if spec.family in HYBRID_FAMILIES:
+        add_draft_head(spec, config, folder)
     write_tokenizer(folder, default_system=spec.family in QWEN2_FAMILIES, marks=spec.family in HYBRID_FAMILIES)
     write_preprocessor(folder, spec)
     if spec.video:

@@ -88,9 +88,13 @@ struct omma_engine_stats {
   int64_t kv_pages_published;
   bool prefix_cache;                               /* keys and values of prompts are kept */
   int64_t prefix_cache_queries, prefix_cache_hits; /* prompt tokens looked up, and found */
-  /* Guesses (prompt lookup, grammars), the tokens in them, and the tokens that were right. */
+  /* Guesses (prompt lookup, draft head, grammars), the tokens in them, and the tokens that were
+   * right. */
   int64_t n_drafts, draft_tokens, accepted_tokens;
   int64_t accepted_by_place[OMMA_MAX_GUESSED_TOKENS]; /* by the token's place in its guess */
+  /* How many times as many tokens a second steps with guesses of a draft head gave as those
+   * without, lately, of the batch size of the last step; 0: not known. */
+  double draft_gain;
   /* A step is a chunk of prompts, with the first tokens of their answers, or one of decode, a token
    * for each running answer, with guesses that were right. */
   int64_t steps_by_tokens[OMMA_N_STEP_SIZES];

@@ -131,6 +131,9 @@ struct omma_model_options {
   enum omma_status (*before_weights)(void *context, const struct omma_model *model, struct omma_error *error);
   void *before_weights_context;
   enum omma_model_task task;
+  /* Load the head that guesses tokens (MTP), for engines with OMMA_DRAFTS_HEAD. A model without one
+   * is refused (UNSUPPORTED, field "draft_head"). */
+  bool draft_head;
 };
 
 /* Opens a model. `directory` is one of these:

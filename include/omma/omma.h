@@ -368,6 +368,10 @@ OMMA_API const int32_t *omma_request_prompt(const struct omma_request *request, 
  * that say `whole` (AUTO), none (LATENCY), or all (THROUGHPUT). No answer changes. */
 enum omma_scheduling { OMMA_SCHEDULING_AUTO = 0, OMMA_SCHEDULING_LATENCY = 1, OMMA_SCHEDULING_THROUGHPUT = 2 };
 
+/* Who guesses tokens (omma_engine_options.draft_tokens). LOOKUP: the text so far. HEAD: that of a
+ * model which was opened with draft_head. */
+enum omma_drafting { OMMA_DRAFTS_LOOKUP = 0, OMMA_DRAFTS_HEAD = 1 };
+
 struct omma_engine_options {
   size_t struct_size; /* sizeof this struct, or 0: see above */
   /* Bytes for the pages of keys and values. 0: enough for max_sequences times max_model_len tokens
@@ -400,10 +404,11 @@ struct omma_engine_options {
    * for max_tokens if that is less). 0: 512, -1: none. If pages run out later, the youngest request
    * gives its pages up and continues afterwards, with the same answer. */
   int64_t reserve_tokens;
-  /* Prompt lookup: up to draft_tokens tokens (at most 15; 0: none) are guessed and checked in one
-   * step with the last token. A guess is what followed an earlier occurrence, in prompt or answer,
-   * of the last lookup_max to lookup_min tokens (at most 64; 0: the other one, or 5). No answer
-   * changes. If guesses are mostly wrong they pause. */
+  /* Up to draft_tokens tokens (at most 15; 0: none) are guessed and checked in one step with the
+   * last token: by `drafting`. By lookup a guess is what followed an earlier occurrence, in prompt
+   * or answer, of the last lookup_max to lookup_min tokens (at most 64; 0: the other one, or 5). No
+   * answer changes. Guesses pause where they are mostly wrong, or, of a head, where steps without
+   * them were measured to be faster. */
   int64_t draft_tokens, lookup_min, lookup_max;
   /* keep no keys and values of prompts for later prompts with the same beginning */
   bool no_prefix_cache;
@@ -418,6 +423,7 @@ struct omma_engine_options {
   /* What computes: a team of the host's (omma/team.h) with at most as many workers as the model has
    * threads, which nobody else runs on while the engine lives. NULL: a pool of the engine's own. */
   const struct omma_team *team;
+  enum omma_drafting drafting;
 };
 
 /* Estimates the memory before anything is allocated. n_patches: of the largest image expected; 0:

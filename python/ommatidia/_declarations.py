@@ -112,6 +112,8 @@ REQUEST_SCORE = 4
 SCHEDULING_AUTO = 0
 SCHEDULING_LATENCY = 1
 SCHEDULING_THROUGHPUT = 2
+DRAFTS_LOOKUP = 0
+DRAFTS_HEAD = 1
 STAGE_QUEUED = 0
 STAGE_ENCODE = 1
 STAGE_PREFILL = 2
@@ -278,6 +280,7 @@ class ModelOptions(Structure):
         ("before_weights", c_void_p),
         ("before_weights_context", c_void_p),
         ("task", c_int),
+        ("draft_head", c_bool),
     ]
 
 
@@ -398,6 +401,7 @@ class EngineStats(Structure):
         ("draft_tokens", c_int64),
         ("accepted_tokens", c_int64),
         ("accepted_by_place", c_int64 * 15),
+        ("draft_gain", c_double),
         ("steps_by_tokens", c_int64 * 14),
         ("step_tokens", c_int64),
         ("decode_steps", c_int64),
@@ -612,6 +616,7 @@ class EngineOptions(Structure):
         ("max_wait_ms", c_int64),
         ("queue_bytes", c_int64),
         ("team", c_void_p),
+        ("drafting", c_int),
     ]
 
 

@@ -7,8 +7,8 @@
 size_t ommai_decode_lane_bytes(const struct ommai_engine_sizes *sizes) {
   return (size_t)sizes->limits.max_rows * sizeof(struct ommai_step_row) +
          (size_t)sizes->limits.max_sequences *
-             (sizeof(struct ommai_draw) + sizeof(struct ommai_decode_entry) + sizeof(struct ommai_mask_wish) + sizeof(int64_t) +
-              OMMAI_SEQUENCE_MAX_BANNED * sizeof(int32_t)) +
+             (sizeof(struct ommai_draw) + sizeof(struct ommai_guess) + sizeof(struct ommai_decode_entry) +
+              sizeof(struct ommai_mask_wish) + sizeof(int64_t) + OMMAI_SEQUENCE_MAX_BANNED * sizeof(int32_t)) +
          ommai_mask_worker_bytes(sizes->limits.max_sequences);
 }
 
@@ -21,10 +21,11 @@ enum omma_status ommai_decode_lane_init(struct ommai_decode_lane *lane, struct o
   lane->rows = ommai_allocate(allocator, (size_t)limits->max_rows, sizeof *lane->rows);
   lane->entries = ommai_allocate(allocator, n, sizeof *lane->entries);
   lane->draws = ommai_allocate(allocator, n, sizeof *lane->draws);
+  lane->guesses = ommai_allocate(allocator, n, sizeof *lane->guesses);
   lane->drawn = ommai_allocate(allocator, n, sizeof *lane->drawn);
   lane->banned = ommai_allocate(allocator, n * OMMAI_SEQUENCE_MAX_BANNED, sizeof *lane->banned);
   lane->mask_wishes = ommai_allocate(allocator, n, sizeof *lane->mask_wishes);
-  if (lane->rows && lane->entries && lane->draws && lane->drawn && lane->banned && lane->mask_wishes) {
+  if (lane->rows && lane->entries && lane->draws && lane->guesses && lane->drawn && lane->banned && lane->mask_wishes) {
     return ommai_mask_worker_init(&lane->mask_worker, (int64_t)n, allocator, error);
   }
   return ommai_fail_memory(error, "decode", ommai_decode_lane_bytes(&resources->sizes));
@@ -40,6 +41,7 @@ void ommai_decode_lane_free(struct ommai_decode_lane *lane) {
   ommai_release(allocator, lane->rows, (size_t)limits->max_rows, sizeof *lane->rows);
   ommai_release(allocator, lane->entries, n, sizeof *lane->entries);
   ommai_release(allocator, lane->draws, n, sizeof *lane->draws);
+  ommai_release(allocator, lane->guesses, n, sizeof *lane->guesses);
   ommai_release(allocator, lane->drawn, n, sizeof *lane->drawn);
   ommai_release(allocator, lane->banned, n * OMMAI_SEQUENCE_MAX_BANNED, sizeof *lane->banned);
 }
@@ -66,14 +68,14 @@ static void add_rows(struct ommai_sequence *sequence, int64_t n, struct ommai_st
  * text. */
 static int64_t guess(struct ommai_decode_entry *entry, const struct ommai_engine_sizes *sizes, int64_t n_free_rows) {
   struct ommai_sequence *sequence = entry->sequence;
-  int64_t place = (int64_t)sequence->request->n_tokens + sequence->n_generated;
-  int64_t room = sequence->state.n_pages * OMMA_ATTENTION_PAGE_TOKENS - place;
-  int64_t left = sequence->max_generated - sequence->n_generated - 1;
-  int64_t max_tokens = ommai_min_i64(ommai_min_i64(n_free_rows, room), ommai_min_i64(left, OMMAI_MAX_DRAFT_TOKENS));
+  int64_t max_tokens = ommai_min_i64(n_free_rows, ommai_draft_room(sequence));
   int64_t n_forced = ommai_draft_force(sequence, max_tokens, entry->draft);
   entry->forced = n_forced > 0;
   int64_t n = n_forced;
-  if (!entry->forced) n = ommai_draft_guess(sequence, ommai_min_i64(sizes->draft_tokens, max_tokens), entry->draft);
+  if (!entry->forced) {
+    int64_t (*draft)(struct ommai_sequence *, int64_t, int32_t *) = sizes->draft_head ? ommai_draft_of_head : ommai_draft_guess;
+    n = draft(sequence, ommai_min_i64(sizes->draft_tokens, max_tokens), entry->draft);
+  }
   return n && ommai_state_pool_take_guess(sequence->resources->pool, &sequence->state) ? n : 0;
 }
 
@@ -142,6 +144,8 @@ enum omma_status ommai_decode_lane_step(struct ommai_decode_lane *lane, int64_t 
     struct ommai_decode_entry *entry = &lane->entries[i];
     struct ommai_sequence *sequence = entry->sequence;
     int64_t next = sequence->n_generated, n_missing = next - sequence->n_decoded;
+    entry->place = (int64_t)sequence->request->n_tokens + next - 1;
+    entry->ended = false;
     entry->n_draft = guess(entry, &resources->sizes, n_free_rows);
     add_rows(sequence, n_missing, lane->rows + n_rows);
     n_rows += n_missing;
@@ -208,6 +212,7 @@ void ommai_decode_lane_close(struct ommai_decode_lane *lane, struct ommai_decode
   lane->resources->stats.accepted_tokens += right;
   if (right) lane->resources->stats.accepted_by_place[round]++;
   entry->open = right && !ended;
+  entry->ended = ended;
   if (entry->open || ended) return;
   struct ommai_sequence *sequence = entry->sequence;
   ommai_draft_record_hits(entry->forced ? &sequence->forced : &sequence->draft, entry->n_draft, round);
@@ -240,12 +245,97 @@ int64_t ommai_decode_lane_replay_count(const struct ommai_sequence *sequence) {
   return ommai_min_i64(OMMAI_REPLAY_ROWS, ommai_max_i64(sequence->n_generated - 1 - sequence->n_decoded, 0));
 }
 
+/* ---- the draft head ---- */
+
+/* Rows of the sequence from `row` on, which is at place head_end, to the draft head: those before
+ * the last token, or before `end`. */
+static struct ommai_guess show(struct ommai_sequence *sequence, int64_t row, int64_t end, int64_t n_wanted) {
+  const struct omma_request *request = sequence->request;
+  int64_t n_prompt = (int64_t)request->n_tokens, first = sequence->head_end, ahead = first - n_prompt;
+  struct ommai_guess guess = {.slot = sequence->slot,
+                              .row = row,
+                              .n_rows = end - first,
+                              .next = sequence->generated + ahead + 1,
+                              .index = first,
+                              .pages = ommai_held_state_rows(&sequence->state, sequence->resources->pool, OMMAI_ROW_BEGIN),
+                              .settings = &request->sampler,
+                              .step = sequence->n_generated,
+                              .n_tokens = n_wanted,
+                              .tokens = sequence->head_guess.tokens};
+  for (int axis = 0; axis < 3; axis++) {
+    guess.position[axis] = ahead < 0 ? request->tokens[first].position[axis] : request->next_position + (int32_t)ahead;
+  }
+  sequence->head_end = end;
+  sequence->head_guess.after = sequence->n_generated;
+  sequence->head_guess.n = n_wanted;
+  return guess;
+}
+
+/* Up to the token before the last one. */
+static int64_t known_end(const struct ommai_sequence *sequence) {
+  return (int64_t)sequence->request->n_tokens + sequence->n_generated - 1;
+}
+
+static bool has_guesses(const struct ommai_decode_lane *lane, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    if (lane->entries[i].n_draft > 0) return true;
+  }
+  return false;
+}
+
+static enum omma_status run_head(struct ommai_decode_lane *lane, enum ommai_draw_from from, int64_t n,
+                                 struct omma_error *error) {
+  struct ommai_runner *runner = lane->resources->runner;
+  int64_t start = ommai_resources_now(lane->resources);
+  enum omma_status status = n ? runner->functions->guess(runner, from, lane->guesses, n, error) : OMMA_OK;
+  lane->guess_ns = ommai_resources_now(lane->resources) - start;
+  return status;
+}
+
+enum omma_status ommai_decode_lane_guess(struct ommai_decode_lane *lane, int64_t n, int64_t n_tokens, int64_t ns,
+                                         struct omma_error *error) {
+  int64_t count = 0;
+  if (!lane->resources->sizes.draft_head) return OMMA_OK;
+  bool guessed = has_guesses(lane, n);
+  ommai_draft_gain_record(&lane->gain, n, guessed, ns + (guessed ? lane->guess_ns : 0), n_tokens);
+  lane->resources->stats.draft_gain = ommai_draft_gain_of(&lane->gain, n);
+  bool pays = ommai_draft_gain_choose(&lane->gain, n);
+  for (int64_t i = 0; i < n; i++) {
+    const struct ommai_decode_entry *entry = &lane->entries[i];
+    if (entry->ended || known_end(entry->sequence) <= entry->sequence->head_end) continue;
+    struct ommai_sequence *sequence = entry->sequence;
+    int64_t row = entry->first_row + sequence->head_end - entry->place;
+    lane->guesses[count++] = show(sequence, row, known_end(sequence), pays ? ommai_draft_head_wanted(sequence) : 0);
+  }
+  return run_head(lane, OMMAI_DRAW_FROM_STEP, count, error);
+}
+
+enum omma_status ommai_decode_lane_guess_first(struct ommai_decode_lane *lane, struct ommai_sequence *const *sequences,
+                                               const int64_t *last_rows, int64_t n, struct omma_error *error) {
+  if (!lane->resources->sizes.draft_head) return OMMA_OK;
+  for (int64_t i = 0; i < n; i++) {
+    lane->guesses[i] = show(sequences[i], last_rows[i], known_end(sequences[i]), ommai_draft_head_wanted(sequences[i]));
+  }
+  return run_head(lane, OMMAI_DRAW_FROM_CHUNK, n, error);
+}
+
+/* Of a replay's rows, what the head has not seen. */
+static enum omma_status show_replay(struct ommai_decode_lane *lane, struct ommai_sequence *sequence, int64_t n,
+                                    struct omma_error *error) {
+  struct ommai_runner *runner = lane->resources->runner;
+  int64_t first = (int64_t)sequence->request->n_tokens + sequence->n_decoded, end = first + n;
+  if (!lane->resources->sizes.draft_head || end <= sequence->head_end) return OMMA_OK;
+  const struct ommai_guess guess = show(sequence, sequence->head_end - first, end, 0);
+  return runner->functions->guess(runner, OMMAI_DRAW_FROM_STEP, &guess, 1, error);
+}
+
 enum omma_status ommai_decode_lane_replay(struct ommai_decode_lane *lane, struct ommai_sequence *sequence,
                                           struct omma_error *error) {
   struct ommai_runner *runner = lane->resources->runner;
   int64_t n = ommai_decode_lane_replay_count(sequence);
   add_rows(sequence, n, lane->rows);
   OMMAI_TRY(runner->functions->decode(runner, lane->rows, n, false, error));
+  OMMAI_TRY(show_replay(lane, sequence, n, error));
   ommai_state_pool_go_on(lane->resources->pool, &sequence->state);
   sequence->n_decoded += n;
   return OMMA_OK;

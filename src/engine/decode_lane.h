@@ -1,6 +1,7 @@
 /* Generated tokens: a step gives every decoding sequence its next one. One thread. */
 #pragma once
 
+#include "engine/draft_gain.h"
 #include "engine/mask_worker.h"
 #include "engine/resources.h"
 #include "engine/sequence.h"
@@ -9,9 +10,11 @@
 struct ommai_decode_entry {
   struct ommai_sequence *sequence;
   int64_t first_row, n_draft; /* its rows: the last token's, then the guessed ones */
+  int64_t place;              /* of the last token, in prompt and answer */
   int32_t draft[OMMAI_MAX_DRAFT_TOKENS];
   bool forced;   /* guessed from the answer's grammar */
   bool open;     /* its next row's logits are those of its next token */
+  bool ended;    /* and the sequence is gone */
   bool sits_out; /* its mask was not made in time: nothing was drawn */
 };
 
@@ -20,11 +23,15 @@ struct ommai_decode_lane {
   struct ommai_step_row *rows;         /* [max_rows] */
   struct ommai_decode_entry *entries;  /* [max_sequences] */
   struct ommai_draw *draws;            /* [max_sequences] */
+  struct ommai_guess *guesses;         /* [max_sequences] */
   int64_t *drawn;                      /* [max_sequences] entries that draws are of */
   int32_t *banned;                     /* [max_sequences, OMMAI_SEQUENCE_MAX_BANNED] */
   struct ommai_mask_wish *mask_wishes; /* [max_sequences] */
   struct ommai_mask_worker mask_worker;
   int64_t step_ns; /* the last step took, as the caller says; 0: not known */
+  /* Of a draft head: whether it pays, and what it took after the last step. */
+  struct ommai_draft_gain gain;
+  int64_t guess_ns;
 };
 
 /* Bytes of its tables. */
@@ -63,6 +70,16 @@ void ommai_decode_lane_close(struct ommai_decode_lane *lane, struct ommai_decode
 /* After the last round, with the n that came before ommai_decode_lane_sort: answers whose masks
  * were not made in time sit out from now on. */
 void ommai_decode_lane_end(struct ommai_decode_lane *lane, int64_t n);
+
+/* After ommai_decode_lane_end of a step of n entries, which took `ns` for n_tokens: shows its rows
+ * to the draft head and has the next tokens guessed, where the engine has a head.
+ * Errors: MEMORY. */
+enum omma_status ommai_decode_lane_guess(struct ommai_decode_lane *lane, int64_t n, int64_t n_tokens, int64_t ns,
+                                         struct omma_error *error);
+
+/* The same after ommai_decode_lane_first and the first tokens, for those of its n that go on. */
+enum omma_status ommai_decode_lane_guess_first(struct ommai_decode_lane *lane, struct ommai_sequence *const *sequences,
+                                               const int64_t *last_rows, int64_t n, struct omma_error *error);
 
 /* The end of n prompts: draws the first token of sequences[i] from row last_rows[i] of their last
  * chunk, which rise, into draws[i]. Errors: MEMORY. */

@@ -60,6 +60,25 @@ int64_t ommai_draft_force(struct ommai_sequence *sequence, int64_t max_tokens, i
                                        sequence->n_generated - sequence->n_thought, max_tokens, tokens);
 }
 
+int64_t ommai_draft_of_head(struct ommai_sequence *sequence, int64_t max_tokens, int32_t *tokens) {
+  const struct ommai_head_guess *guess = &sequence->head_guess;
+  int64_t n = guess->after == sequence->n_generated ? ommai_max_i64(ommai_min_i64(guess->n, max_tokens), 0) : 0;
+  for (int64_t i = 0; i < n; i++) tokens[i] = guess->tokens[i];
+  return n;
+}
+
+int64_t ommai_draft_head_wanted(struct ommai_sequence *sequence) {
+  int64_t n = ommai_min_i64(sequence->resources->sizes.draft_tokens, ommai_draft_room(sequence));
+  return n < 1 || rests(&sequence->draft) ? 0 : n;
+}
+
+int64_t ommai_draft_room(const struct ommai_sequence *sequence) {
+  int64_t place = (int64_t)sequence->request->n_tokens + sequence->n_generated;
+  int64_t room = sequence->state.n_pages * OMMA_ATTENTION_PAGE_TOKENS - place;
+  int64_t left = sequence->max_generated - sequence->n_generated - 1;
+  return ommai_min_i64(ommai_min_i64(room, left), OMMAI_MAX_DRAFT_TOKENS);
+}
+
 void ommai_draft_record_hits(struct ommai_draft_record *record, int64_t n_guessed, int64_t n_right) {
   if (n_guessed == 0) return;
   if (record->share == 0) record->share = FIRST_SHARE;

@@ -84,8 +84,16 @@ static void set_pages(const struct omma_model *model, int64_t bytes, struct omma
 static enum omma_status pick_drafts(const struct omma_engine_options *options, struct ommai_engine_sizes *sizes,
                                     struct omma_error *error) {
   int64_t longest = options->lookup_max ? options->lookup_max : options->lookup_min;
+  if (options->drafting < OMMA_DRAFTS_LOOKUP || options->drafting > OMMA_DRAFTS_HEAD) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "drafting", "drafting: no such choice: %d", (int)options->drafting);
+  }
   if (options->draft_tokens == 0) return OMMA_OK;
   OMMAI_TRY(pick("draft_tokens", options->draft_tokens, 1, OMMAI_MAX_DRAFT_TOKENS, &sizes->draft_tokens, error));
+  sizes->draft_head = options->drafting == OMMA_DRAFTS_HEAD;
+  if (sizes->draft_head && sizes->facts.vocab_size && !sizes->facts.draft_head) {
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "drafting", "drafting: the model was opened without a draft head");
+  }
+  if (sizes->draft_head) return OMMA_OK;
   OMMAI_TRY(pick("lookup_max", longest, DEFAULT_LOOKUP_TOKENS, OMMAI_MAX_LOOKUP_TOKENS, &sizes->lookup_max, error));
   return pick("lookup_min", options->lookup_min, sizes->lookup_max, sizes->lookup_max, &sizes->lookup_min, error);
 }
@@ -155,6 +163,7 @@ static enum omma_status size_encoder(const struct omma_model *model, const struc
                                      struct ommai_engine_sizes *sizes, struct omma_error *error) {
   sizes->limits.context = model->max_model_len;
   sizes->limits.drawn_rows = sizes->limits.max_rows = sizes->draft_tokens = 0;
+  sizes->draft_head = false;
   sizes->prefix_cache = false;
   return measure(source, 0, sizes, error);
 }

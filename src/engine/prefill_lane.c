@@ -78,6 +78,9 @@ static struct ommai_prompt_piece begin_part(const struct ommai_prefill_lane *lan
   struct ommai_resources *resources = lane->resources;
   struct ommai_sequence *sequence = part->sequence;
   int64_t first = sequence->n_prefilled, end = first + part->n_rows;
+  const struct omma_request *request = sequence->request;
+  /* after a preemption the answer's first token is known */
+  const struct ommai_prompt_token next = {.token = sequence->n_generated ? sequence->generated[0] : -1, .image = -1};
   OMMAI_DEBUG(&resources->model->log, "prefill: request %llu: tokens %lld to %lld of %zu", (unsigned long long)sequence->id,
               (long long)first, (long long)end, sequence->request->n_tokens);
   ommai_sequence_begin_chunk(sequence, end);
@@ -86,6 +89,7 @@ static struct ommai_prompt_piece begin_part(const struct ommai_prefill_lane *lan
                                      .n_tokens = part->n_rows,
                                      .tokens = sequence->request->tokens + first,
                                      .images = sequence->image_rows,
+                                     .next = end < (int64_t)request->n_tokens ? request->tokens[end] : next,
                                      .pages = ommai_held_state_rows(&sequence->state, resources->pool, OMMAI_ROW_BEGIN)};
 }
 

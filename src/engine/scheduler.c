@@ -7,7 +7,6 @@
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/plural.h"
-#include "engine/embeddings.h"
 
 /* Until new requests are looked for while all wait for masks. */
 #define LATE_WAIT_NS INT64_C(2000000)
@@ -65,18 +64,9 @@ static void remove_live(struct ommai_scheduler *scheduler, const struct ommai_se
 
 static const struct omma_log *log_of(const struct ommai_scheduler *scheduler) { return &scheduler->resources->model->log; }
 
-static void debug_finish(const struct ommai_scheduler *scheduler, const struct ommai_sequence *sequence) {
-  static const char *const ends[] = {"a stop", "its limit", "a cancellation", "an error", "a repetition"};
-  const struct omma_result *result = &sequence->result;
-  OMMAI_DEBUG(log_of(scheduler),
-              "request %llu: ended by %s: prompt of %lld tokens, answer of %lld; %.1f ms of prefill, %.1f of decode",
-              (unsigned long long)sequence->id, ends[result->finish], (long long)result->n_prompt_tokens,
-              (long long)result->n_completion_tokens, result->timings.prefill * 1e3, result->timings.decode * 1e3);
-}
-
 static void finish(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence) {
   ommai_sequence_book_time(sequence);
-  debug_finish(scheduler, sequence);
+  ommai_sequence_log_end(sequence);
   struct omma_result result = sequence->result;
   const struct omma_callbacks callbacks = sequence->callbacks;
   uint64_t id = sequence->id;
@@ -396,6 +386,16 @@ static void count_wait(struct ommai_scheduler *scheduler, int64_t took) {
   }
 }
 
+/* Whoever goes on. Guesses that fail have failed like a step. */
+static void guess_next(struct ommai_scheduler *scheduler, int64_t n, int64_t n_tokens, int64_t ns) {
+  struct ommai_decode_lane *lane = &scheduler->decode;
+  struct omma_error error;
+  if (ommai_decode_lane_guess(lane, n, n_tokens, ns, &error) == OMMA_OK) return;
+  for (int64_t i = 0; i < n; i++) {
+    if (!lane->entries[i].ended) fail(scheduler, lane->entries[i].sequence, &error);
+  }
+}
+
 static void decode_step(struct ommai_scheduler *scheduler) {
   struct ommai_decode_lane *lane = &scheduler->decode;
   struct omma_engine_stats *stats = &scheduler->resources->stats;
@@ -419,6 +419,7 @@ static void decode_step(struct ommai_scheduler *scheduler) {
   }
   ommai_decode_lane_end(lane, n_all);
   ommai_resources_count_step(scheduler->resources, n_tokens);
+  guess_next(scheduler, n, n_tokens, ommai_resources_now(scheduler->resources) - start);
   scheduler->load.step_ns = lane->step_ns = ommai_resources_now(scheduler->resources) - start;
   scheduler->load.since_step_ns = 0;
   learn_step(scheduler);
@@ -433,17 +434,23 @@ struct ended {
   int64_t last_rows[OMMAI_MAX_CHUNK_PIECES], n;
 };
 
-static void draw_first(struct ommai_scheduler *scheduler, const struct ended *drawn) {
+static void draw_first(struct ommai_scheduler *scheduler, struct ended *drawn) {
+  struct ommai_decode_lane *lane = &scheduler->decode;
   struct omma_error error;
-  enum omma_status status = ommai_decode_lane_first(&scheduler->decode, drawn->sequences, drawn->last_rows, drawn->n, &error);
+  int64_t n_left = 0;
+  enum omma_status status = ommai_decode_lane_first(lane, drawn->sequences, drawn->last_rows, drawn->n, &error);
   for (int64_t i = 0; i < drawn->n; i++) {
     if (status != OMMA_OK) {
       fail(scheduler, drawn->sequences[i], &error);
-    } else {
-      ommai_sequence_begin_decode(drawn->sequences[i]);
-      (void)take_token(scheduler, drawn->sequences[i], &scheduler->decode.draws[i]);
+      continue;
     }
+    ommai_sequence_begin_decode(drawn->sequences[i]);
+    if (take_token(scheduler, drawn->sequences[i], &lane->draws[i])) continue;
+    drawn->sequences[n_left] = drawn->sequences[i];
+    drawn->last_rows[n_left++] = drawn->last_rows[i];
   }
+  if (ommai_decode_lane_guess_first(lane, drawn->sequences, drawn->last_rows, n_left, &error) == OMMA_OK) return;
+  for (int64_t i = 0; i < n_left; i++) fail(scheduler, drawn->sequences[i], &error);
 }
 
 /* Ends the sequences whose prompts are over. */
@@ -523,21 +530,12 @@ static enum omma_status begin_chunk(struct ommai_scheduler *scheduler, struct om
 
 /* Of a request to encode: the images are through the tower, and that is all. */
 static void hand_over(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence) {
-  struct omma_embeddings *embeddings;
   struct omma_error error;
-  enum omma_status status =
-      ommai_embeddings_share(sequence->request, &scheduler->resources->encoder_cache, sequence->encoded, &embeddings, &error);
-  if (status != OMMA_OK) {
-    fail(scheduler, sequence, &error);
-    return;
-  }
-  sequence->result.finish = OMMA_FINISH_STOP;
-  if (sequence->callbacks.on_embeddings) {
-    sequence->callbacks.on_embeddings(sequence->callbacks.context, embeddings);
+  if (ommai_sequence_hand_embeddings(sequence, &error) == OMMA_OK) {
+    finish(scheduler, sequence);
   } else {
-    omma_embeddings_destroy(embeddings);
+    fail(scheduler, sequence, &error);
   }
-  finish(scheduler, sequence);
 }
 
 /* What a sequence in stage PREFILL waits for where no chunk is in progress: its images alone,

@@ -7,6 +7,7 @@
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/plural.h"
+#include "engine/embeddings.h"
 #include "engine/kept_page.h"
 #include "request/vectors.h"
 
@@ -95,6 +96,15 @@ void ommai_sequence_free(struct ommai_sequence *sequence) {
   ommai_release(allocator, sequence->generated, (size_t)sequence->max_generated, sizeof *sequence->generated);
   ommai_release(allocator, sequence->mask, (size_t)sequence->resources->sizes.mask_words, sizeof *sequence->mask);
   ommai_repetition_free(&sequence->repetition, allocator);
+}
+
+void ommai_sequence_log_end(const struct ommai_sequence *sequence) {
+  static const char *const ends[] = {"a stop", "its limit", "a cancellation", "an error", "a repetition"};
+  const struct omma_result *result = &sequence->result;
+  OMMAI_DEBUG(&sequence->request->model->log,
+              "request %llu: ended by %s: prompt of %lld tokens, answer of %lld; %.1f ms of prefill, %.1f of decode",
+              (unsigned long long)sequence->id, ends[result->finish], (long long)result->n_prompt_tokens,
+              (long long)result->n_completion_tokens, result->timings.prefill * 1e3, result->timings.decode * 1e3);
 }
 
 /* ---- stages ---- */
@@ -237,6 +247,7 @@ void ommai_sequence_publish(struct ommai_sequence *sequence, int64_t n_prefilled
   int64_t first = sequence->n_prefilled / PAGE, end = ommai_min_i64(n_prefilled / PAGE, (int64_t)request->n_page_keys);
   int64_t border = border_within(sequence, n_prefilled);
   sequence->n_prefilled = n_prefilled;
+  sequence->head_end = ommai_min_i64(n_prefilled, (int64_t)request->n_tokens - (sequence->n_generated == 0));
   ommai_state_pool_go_on(resources->pool, &sequence->state);
   if (!resources->sizes.prefix_cache) return;
   for (int64_t i = first; i < end; i++) {
@@ -485,6 +496,19 @@ enum omma_status ommai_sequence_hand_vectors(struct ommai_sequence *sequence, bo
   sequence->result.finish = OMMA_FINISH_STOP;
   *over = true;
   if (sequence->callbacks.on_vectors) sequence->callbacks.on_vectors(sequence->callbacks.context, &vectors);
+  return OMMA_OK;
+}
+
+enum omma_status ommai_sequence_hand_embeddings(struct ommai_sequence *sequence, struct omma_error *error) {
+  struct omma_embeddings *embeddings;
+  OMMAI_TRY(
+      ommai_embeddings_share(sequence->request, &sequence->resources->encoder_cache, sequence->encoded, &embeddings, error));
+  sequence->result.finish = OMMA_FINISH_STOP;
+  if (sequence->callbacks.on_embeddings) {
+    sequence->callbacks.on_embeddings(sequence->callbacks.context, embeddings);
+  } else {
+    omma_embeddings_destroy(embeddings);
+  }
   return OMMA_OK;
 }
 

@@ -29,6 +29,7 @@ struct ommai_sequence {
   struct ommai_held_state state;
   int64_t n_prefilled; /* prompt tokens whose keys and values are in the pages */
   int64_t n_decoded;   /* generated tokens likewise */
+  int64_t head_end;    /* where the draft head goes on: it has seen all positions before */
   int64_t n_scored;    /* prompt tokens after the first whose log-probabilities the client has */
   bool fails;          /* so did the pass that its images were in */
   bool ahead;          /* its images are encoded ahead: no slot is free for it */
@@ -39,6 +40,7 @@ struct ommai_sequence {
   int64_t n_generated, max_generated;
   struct ommai_repetition repetition; /* of `generated` */
   struct ommai_draft_record draft, forced;
+  struct ommai_head_guess head_guess;
   uint32_t *mask; /* [mask_words] of the next token, where the request can need one; else NULL */
   struct ommai_answer_text answer;
   struct ommai_structured_answer structured;
@@ -125,8 +127,14 @@ bool ommai_sequence_wants_rows(const struct ommai_sequence *sequence);
 enum omma_status ommai_sequences_read(const struct ommai_read_rows *rows, int64_t n, struct omma_error *error);
 enum omma_status ommai_sequence_hand_vectors(struct ommai_sequence *sequence, bool *over, struct omma_error *error);
 
+/* Hands a request to encode the rows of its images. Errors: MEMORY. */
+enum omma_status ommai_sequence_hand_embeddings(struct ommai_sequence *sequence, struct omma_error *error);
+
 /* FORMAT: the model computes what is not a number. */
 enum omma_status ommai_sequence_fail_not_finite(const struct ommai_sequence *sequence, struct omma_error *error);
+
+/* Traces how it ended. */
+void ommai_sequence_log_end(const struct ommai_sequence *sequence);
 
 /* Calls on_progress. */
 void ommai_sequence_report(const struct ommai_sequence *sequence, int64_t done, int64_t total);

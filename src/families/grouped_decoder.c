@@ -214,11 +214,10 @@ static enum omma_status load_attention(const struct ommai_text_family *family, s
 }
 
 static enum omma_status load_layer(const struct ommai_text_family *family, struct ommai_weight_loader *loader,
-                                   const struct ommai_decoder_config *config, const char *model, int64_t index,
+                                   const struct ommai_decoder_config *config, const char *prefix, int64_t index,
                                    struct ommai_decoder_layer *layer, struct omma_error *error) {
-  char prefix[OMMAI_DECODER_PREFIX_SIZE], mlp[OMMAI_DECODER_PREFIX_SIZE + 8];
+  char mlp[OMMAI_DECODER_PREFIX_SIZE + 8];
   int64_t h = config->hidden_size;
-  snprintf(prefix, sizeof prefix, "%s.layers.%lld", model, (long long)index);
   snprintf(mlp, sizeof mlp, "%s.mlp", prefix);
   OMMAI_TRY(load_norm(family, loader, prefix, "input_layernorm.weight", h, &layer->input_norm, error));
   OMMAI_TRY(load_norm(family, loader, prefix, "post_attention_layernorm.weight", h, &layer->post_norm, error));
@@ -245,15 +244,35 @@ static const char *find_prefix(const struct ommai_text_family *family, const str
   return family->prefixes[0];
 }
 
+/* MTP: the head's layer is numbered from 0, and embeddings and output layer are the model's. */
+static enum omma_status load_draft_head(const struct ommai_text_family *family, struct ommai_weight_loader *loader,
+                                        struct ommai_decoder *decoder, struct omma_error *error) {
+  const struct ommai_decoder_config *config = &decoder->config;
+  struct ommai_draft_head *head = &decoder->draft;
+  struct ommai_decoder_layer described = {0};
+  int64_t h = config->hidden_size, layer = config->n_layers;
+  const struct ommai_linear_part fc = ommai_decoder_part("mtp", "fc", h, false);
+  OMMAI_TRY(load_norm(family, loader, "mtp", "pre_fc_norm_embedding.weight", h, &head->embedding_norm, error));
+  OMMAI_TRY(load_norm(family, loader, "mtp", "pre_fc_norm_hidden.weight", h, &head->state_norm, error));
+  OMMAI_TRY(load_norm(family, loader, "mtp", "norm.weight", h, &head->norm, error));
+  OMMAI_TRY(
+      ommai_decoder_load_linear(loader, OMMAI_ROLE_TEXT_O, &fc, 1, 2 * h, ommai_decoder_call_draft(config), &head->fc, error));
+  return load_layer(family, loader, config, "mtp.layers.0", layer, decoder->layers ? &decoder->layers[layer] : &described,
+                    error);
+}
+
 static enum omma_status load(const struct ommai_text_family *family, struct ommai_weight_loader *loader,
                              struct ommai_decoder *decoder, struct omma_error *error) {
-  const char *prefix = find_prefix(family, loader);
+  const char *model = find_prefix(family, loader);
   for (int64_t i = 0; i < decoder->config.n_layers; i++) {
+    char prefix[OMMAI_DECODER_PREFIX_SIZE];
     struct ommai_decoder_layer described = {0};
+    snprintf(prefix, sizeof prefix, "%s.layers.%lld", model, (long long)i);
     OMMAI_TRY(
         load_layer(family, loader, &decoder->config, prefix, i, decoder->layers ? &decoder->layers[i] : &described, error));
   }
-  OMMAI_TRY(ommai_decoder_load_ends(loader, prefix, "lm_head", decoder, error));
+  if (decoder->config.n_draft_layers) OMMAI_TRY(load_draft_head(family, loader, decoder, error));
+  OMMAI_TRY(ommai_decoder_load_ends(loader, model, "lm_head", decoder, error));
   if (family->hybrid) ommai_hybrid_finish_norm(loader, decoder->final_norm, decoder->config.hidden_size);
   return OMMA_OK;
 }

@@ -51,6 +51,15 @@ static enum omma_status parse_layers(const json_t *text, const char *where, stru
   return OMMA_OK;
 }
 
+/* Files without these keys have one layer, or no head at all. */
+static enum omma_status parse_draft_head(const json_t *text, const char *where, struct ommai_draft_offer *offer,
+                                         struct omma_error *error) {
+  offer->n_layers = 1;
+  OMMAI_TRY(
+      ommai_json_integer(text, where, "mtp_num_hidden_layers", false, 0, OMMAI_CONFIG_MAX_LAYERS, &offer->n_layers, error));
+  return ommai_json_boolean(text, where, "mtp_use_dedicated_embeddings", false, &offer->own_embeddings, error);
+}
+
 static enum omma_status parse_delta(const json_t *text, const char *where, struct ommai_delta_config *delta,
                                     struct omma_error *error) {
   const struct {
@@ -80,6 +89,7 @@ enum omma_status ommai_hybrid_parse(const json_t *text, const char *where, struc
                             "%s: key \"attn_output_gate\": false is not supported", where);
   }
   OMMAI_TRY(parse_layers(text, where, config, error));
+  OMMAI_TRY(parse_draft_head(text, where, &config->draft_offer, error));
   return parse_delta(text, where, &config->delta, error);
 }
 

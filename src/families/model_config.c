@@ -8,6 +8,7 @@
 #include "families/generation_config.h"
 #include "families/image_config.h"
 #include "families/token_vectors.h"
+#include "language/grouped_attention.h"
 
 /* For estimates only: what a checkpoint really holds is seen when it is opened. */
 static enum omma_dtype stored_type(const json_t *root) {
@@ -54,4 +55,26 @@ enum omma_status ommai_model_config_read(const struct ommai_documents *documents
   enum omma_status status = parse(root, documents, path, may_assume, allocator, family, config, error);
   json_decref(root);
   return status;
+}
+
+enum omma_status ommai_model_config_take_draft_head(struct ommai_model_config *config, struct omma_error *error) {
+  struct ommai_decoder_config *text = &config->text;
+  if (text->draft_offer.n_layers == 0) {
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "draft_head",
+                            "config.json: model_type \"%s\" has no draft head here (\"mtp_num_hidden_layers\" is missing or 0)",
+                            config->model_type);
+  }
+  if (text->draft_offer.n_layers > 1) {
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "draft_head",
+                            "config.json: key \"mtp_num_hidden_layers\": expected 1, found %lld",
+                            (long long)text->draft_offer.n_layers);
+  }
+  if (text->draft_offer.own_embeddings) {
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "draft_head",
+                            "config.json: key \"mtp_use_dedicated_embeddings\": true is not supported");
+  }
+  text->n_draft_layers = 1;
+  text->layers[text->n_layers] =
+      (struct ommai_layer_config){.mixer = &ommai_grouped_attention, .ffn = text->layers[text->n_layers - 1].ffn};
+  return OMMA_OK;
 }

@@ -100,6 +100,10 @@ enum omma_status ommai_model_config_read(const struct ommai_documents *documents
                                          const struct omma_allocator *allocator, const struct ommai_family **family,
                                          struct ommai_model_config *config, struct omma_error *error);
 
+/* Has the checkpoint's draft head loaded with the model. Errors: UNSUPPORTED (field "draft_head":
+ * it has none, or one of another kind). */
+enum omma_status ommai_model_config_take_draft_head(struct ommai_model_config *config, struct omma_error *error);
+
 /* Limits of a config's values: large enough for every released model, small enough that sizes
  * computed from them cannot overflow 64 bits. */
 #define OMMAI_CONFIG_MAX_LAYERS OMMAI_VISION_MAX_DEPTH

@@ -31,6 +31,7 @@ struct step {
   float *cosine, *sine; /* [n, rope_dim / 2] */
   void *prepared;       /* rows of x for the layer at hand */
   float *states;        /* [n, hidden]; where they are projected */
+  void *joined;         /* dtype [n, 2 hidden]; of a draft head */
   struct ommai_decode_mixing mixing[OMMAI_MAX_STATE_GROUPS];
   /* Routed layers: */
   struct ommai_routing routing;
@@ -73,6 +74,7 @@ static void place(const struct ommai_decoder *decoder, int64_t n_rows, struct om
   step->sine = ommai_arena_take(arena, n * pairs, sizeof(float));
   step->prepared = ommai_arena_take(arena, n, decoder->prepared_row_bytes);
   if (config->projected_state) step->states = ommai_arena_take(arena, n * hidden, sizeof(float));
+  if (config->n_draft_layers) step->joined = ommai_arena_take(arena, n * 2 * hidden, element);
   if (config->experts.router.n_experts) place_experts(decoder, n, arena, step);
 }
 
@@ -303,23 +305,34 @@ static void begin_row_task(void *context, int64_t row, int worker) {
   ommai_mrope_angles(&decoder->mrope, source->position, step->cosine + row * pairs, step->sine + row * pairs);
 }
 
+/* What the draft head begins from: the tokens' embeddings, each next to a state. */
+static void join(const struct step *step, const float *states) {
+  const struct ommai_decoder *decoder = step->decoder;
+  int64_t hidden = decoder->config.hidden_size;
+  float eps = decoder->config.norm_eps;
+  for (int64_t row = 0; row < step->n_rows; row++) {
+    void *out = ommai_element(step->joined, row * 2 * hidden, decoder->dtype);
+    decoder->ops->rms_norm(step->residual + row * hidden, decoder->draft.embedding_norm, eps, hidden, out, decoder->dtype);
+    decoder->ops->rms_norm(states + row * hidden, decoder->draft.state_norm, eps, hidden,
+                           ommai_element(out, hidden, decoder->dtype), decoder->dtype);
+  }
+}
+
 static void project_logits(const struct step *step, float *logits) {
   gemv(step, step->decoder->lm_head, step->decoder->final_norm, step->normed, logits);
 }
 
-static enum omma_status place_mixing(struct step *step, int n_workers, struct ommai_arena *arena, struct omma_error *error) {
-  for (int64_t g = 0; g < step->cache->layout.n_groups; g++) {
-    step->mixing[g] = (struct ommai_decode_mixing){.decoder = step->decoder,
-                                                   .cache = step->cache,
-                                                   .group = g,
-                                                   .rows = step->rows,
-                                                   .n_rows = step->n_rows,
-                                                   .q = step->q,
-                                                   .projected = step->projected,
-                                                   .out = step->mixed};
-    OMMAI_TRY(step->cache->layout.groups[g].mixer->place_decode(&step->mixing[g], n_workers, arena, error));
-  }
-  return OMMA_OK;
+static enum omma_status place_mixing(struct step *step, int64_t group, int n_workers, struct ommai_arena *arena,
+                                     struct omma_error *error) {
+  step->mixing[group] = (struct ommai_decode_mixing){.decoder = step->decoder,
+                                                     .cache = step->cache,
+                                                     .group = group,
+                                                     .rows = step->rows,
+                                                     .n_rows = step->n_rows,
+                                                     .q = step->q,
+                                                     .projected = step->projected,
+                                                     .out = step->mixed};
+  return step->cache->layout.groups[group].mixer->place_decode(&step->mixing[group], n_workers, arena, error);
 }
 
 static enum omma_status run_layer(struct step *step, int64_t layer, struct omma_error *error) {
@@ -350,9 +363,45 @@ enum omma_status ommai_decode_run(const struct ommai_decoder *decoder, const str
   place(decoder, n_rows, &arena, &step);
   if (arena.failed) return ommai_fail_memory(error, "decode workspace", arena.used);
   each_row(&step, decoder->config.hidden_size, NORM_ALONE, begin_row_task, &step);
-  OMMAI_TRY(place_mixing(&step, team ? team->n_workers : 1, &arena, error));
+  for (int64_t g = 0; g < cache->layout.n_groups; g++) {
+    OMMAI_TRY(place_mixing(&step, g, team ? team->n_workers : 1, &arena, error));
+  }
   for (int64_t layer = 0; layer < decoder->config.n_layers; layer++) OMMAI_TRY(run_layer(&step, layer, error));
   if (logits) project_logits(&step, logits);
+  return OMMA_OK;
+}
+
+enum omma_status ommai_decode_draft(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache,
+                                    const struct ommai_decode_row *rows, float *states, int64_t n_rows, void *workspace,
+                                    size_t workspace_size, const struct omma_team *team, struct omma_error *error) {
+  struct step step = {.decoder = decoder, .cache = cache, .rows = rows, .n_rows = n_rows, .team = team};
+  int64_t layer = decoder->config.n_layers, hidden = decoder->config.hidden_size;
+  struct ommai_arena arena;
+  ommai_arena_init(&arena, workspace, workspace_size);
+  place(decoder, n_rows, &arena, &step);
+  if (arena.failed) return ommai_fail_memory(error, "decode workspace", arena.used);
+  each_row(&step, hidden, NORM_ALONE, begin_row_task, &step);
+  join(&step, states);
+  gemv(&step, decoder->draft.fc.linear, NULL, step.joined, step.residual);
+  OMMAI_TRY(place_mixing(&step, cache->layout.group[layer], team ? team->n_workers : 1, &arena, error));
+  OMMAI_TRY(run_layer(&step, layer, error));
+  for (int64_t row = 0; row < n_rows; row++) {
+    decoder->ops->rms_norm(step.residual + row * hidden, decoder->draft.norm, decoder->config.norm_eps, hidden,
+                           states + row * hidden, OMMA_F32);
+  }
+  return OMMA_OK;
+}
+
+enum omma_status ommai_decode_draft_logits(const struct ommai_decoder *decoder, const float *states, int64_t n_rows,
+                                           void *workspace, size_t workspace_size, const struct omma_team *team, float *logits,
+                                           struct omma_error *error) {
+  struct step step = {.decoder = decoder, .n_rows = n_rows, .team = team};
+  struct ommai_arena arena;
+  ommai_arena_init(&arena, workspace, workspace_size);
+  place(decoder, n_rows, &arena, &step);
+  if (arena.failed) return ommai_fail_memory(error, "decode workspace", arena.used);
+  decoder->ops->convert(states, n_rows * decoder->config.hidden_size, step.normed, decoder->dtype);
+  gemv(&step, decoder->lm_head, NULL, step.normed, logits);
   return OMMA_OK;
 }
 

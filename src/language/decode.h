@@ -31,7 +31,19 @@ enum omma_status ommai_decode_run(const struct ommai_decoder *decoder, const str
                                   const struct ommai_decode_row *rows, int64_t n_rows, void *workspace, size_t workspace_size,
                                   const struct omma_team *team, float *logits, struct omma_error *error);
 
-/* The residual rows [n_rows, hidden] that a run without logits left in its workspace, until that is
+/* Rows of a draft head (decoder.h): row i is the token that follows a row whose state, after the
+ * final norm or the head's own, is states[i] [hidden], at that row's index and position; what the
+ * head keeps goes there. Replaces the states by the head's own. Errors: MEMORY. */
+enum omma_status ommai_decode_draft(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache,
+                                    const struct ommai_decode_row *rows, float *states, int64_t n_rows, void *workspace,
+                                    size_t workspace_size, const struct omma_team *team, struct omma_error *error);
+
+/* Logits f32 [n_rows, vocab_size] of states [n_rows, hidden] of a draft head. Errors: MEMORY. */
+enum omma_status ommai_decode_draft_logits(const struct ommai_decoder *decoder, const float *states, int64_t n_rows,
+                                           void *workspace, size_t workspace_size, const struct omma_team *team, float *logits,
+                                           struct omma_error *error);
+
+/* The residual rows [n_rows, hidden] that a run left in its workspace, until that is
  * used again. */
 const float *ommai_decode_residual(const void *workspace);
 

@@ -26,20 +26,21 @@ static struct ommai_mixer_shape mixer_shape(const struct ommai_decoder_config *c
 
 struct ommai_decoder_widths ommai_decoder_max_widths(const struct ommai_decoder_config *config) {
   struct ommai_decoder_widths widths = {0};
-  for (int64_t i = 0; i < config->n_layers; i++) {
+  for (int64_t i = 0; i < ommai_decoder_all_layers(config); i++) {
     const struct ommai_mixer_shape shape = mixer_shape(config, i);
     widths.projected = ommai_max_i64(widths.projected, shape.projected);
     widths.q = ommai_max_i64(widths.q, shape.q_width);
     widths.mixed = ommai_max_i64(widths.mixed, shape.mixed);
     widths.scratch = ommai_max_i64(widths.scratch, shape.decode_scratch);
   }
-  if (config->branch_norms) widths.projected = ommai_max_i64(widths.projected, config->hidden_size);
+  if (config->branch_norms || config->n_draft_layers) widths.projected = ommai_max_i64(widths.projected, config->hidden_size);
   return widths;
 }
 
 int64_t ommai_decoder_rope_dim(const struct ommai_decoder_config *config) {
   int64_t rope_dim = 0;
-  for (int64_t i = 0; i < config->n_layers; i++) rope_dim = ommai_max_i64(rope_dim, mixer_shape(config, i).rope_dim);
+  for (int64_t i = 0; i < ommai_decoder_all_layers(config); i++)
+    rope_dim = ommai_max_i64(rope_dim, mixer_shape(config, i).rope_dim);
   return rope_dim;
 }
 
@@ -53,6 +54,10 @@ struct ommai_linear_call ommai_decoder_call_o(const struct ommai_decoder_config 
                                     .y_stride = config->hidden_size,
                                     .y_type = OMMA_F32,
                                     .accumulate = !config->branch_norms};
+}
+
+struct ommai_linear_call ommai_decoder_call_draft(const struct ommai_decoder_config *config) {
+  return (struct ommai_linear_call){.x_stride = 2 * config->hidden_size, .y_stride = config->hidden_size, .y_type = OMMA_F32};
 }
 
 struct ommai_linear_call ommai_decoder_call_router(const struct ommai_decoder_config *config) {
@@ -71,7 +76,8 @@ int64_t ommai_decoder_dense_size(const struct ommai_decoder_config *config, int6
 
 int64_t ommai_decoder_max_dense_size(const struct ommai_decoder_config *config) {
   int64_t max_size = 0;
-  for (int64_t i = 0; i < config->n_layers; i++) max_size = ommai_max_i64(max_size, ommai_decoder_dense_size(config, i));
+  for (int64_t i = 0; i < ommai_decoder_all_layers(config); i++)
+    max_size = ommai_max_i64(max_size, ommai_decoder_dense_size(config, i));
   return max_size;
 }
 
@@ -93,10 +99,10 @@ static enum omma_status allocate_layer(struct ommai_decoder *decoder, int64_t in
 
 enum omma_status ommai_decoder_allocate(struct ommai_decoder *decoder, const struct omma_allocator *allocator,
                                         struct omma_error *error) {
-  size_t n_layers = (size_t)decoder->config.n_layers;
+  size_t n_layers = (size_t)ommai_decoder_all_layers(&decoder->config);
   decoder->layers = ommai_allocate(allocator, n_layers, sizeof *decoder->layers);
   if (!decoder->layers) return ommai_fail_memory(error, "layers", n_layers * sizeof *decoder->layers);
-  for (int64_t i = 0; i < decoder->config.n_layers; i++) OMMAI_TRY(allocate_layer(decoder, i, allocator, error));
+  for (size_t i = 0; i < n_layers; i++) OMMAI_TRY(allocate_layer(decoder, (int64_t)i, allocator, error));
   return OMMA_OK;
 }
 
@@ -164,8 +170,13 @@ static void free_layer(const struct ommai_decoder_config *config, struct ommai_d
 
 void ommai_decoder_free(struct ommai_decoder *decoder, const struct omma_allocator *allocator) {
   const struct ommai_decoder_config *config = &decoder->config;
-  for (int64_t i = 0; decoder->layers && i < config->n_layers; i++) free_layer(config, &decoder->layers[i], allocator);
-  ommai_release(allocator, decoder->layers, (size_t)config->n_layers, sizeof *decoder->layers);
+  int64_t n_layers = ommai_decoder_all_layers(config);
+  for (int64_t i = 0; decoder->layers && i < n_layers; i++) free_layer(config, &decoder->layers[i], allocator);
+  ommai_release(allocator, decoder->layers, (size_t)n_layers, sizeof *decoder->layers);
+  free_vector(allocator, decoder->draft.embedding_norm, config->hidden_size);
+  free_vector(allocator, decoder->draft.state_norm, config->hidden_size);
+  free_vector(allocator, decoder->draft.norm, config->hidden_size);
+  free_linear(&decoder->draft.fc);
   free_vector(allocator, decoder->final_norm, config->hidden_size);
   ommai_linear_destroy(decoder->lm_head);
   ommai_linear_destroy(decoder->state_projection);

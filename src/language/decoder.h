@@ -25,6 +25,7 @@
 #include "linear/linear_parts.h"
 
 #define OMMAI_DECODER_MAX_LAYERS 1024
+#define OMMAI_DECODER_ALL_LAYERS (OMMAI_DECODER_MAX_LAYERS + 1) /* and a draft head's */
 
 struct ommai_mixer;
 struct ommai_ffn;
@@ -58,6 +59,13 @@ struct ommai_layer_config {
   int64_t window; /* grouped attention: a token sees itself and the window - 1 before it; 0: all */
 };
 
+/* The draft head of a checkpoint: how many layers, and whether it embeds tokens by a table of its
+ * own. */
+struct ommai_draft_offer {
+  int64_t n_layers;
+  bool own_embeddings;
+};
+
 struct ommai_decoder_config {
   int64_t n_layers, hidden_size, n_heads, n_kv_heads, head_dim, v_head_dim, intermediate_size, vocab_size, max_positions;
   float norm_eps;
@@ -80,11 +88,19 @@ struct ommai_decoder_config {
   bool mrope_interleaved;
   bool rope_1d; /* an image's tokens are counted one by one, as text */
   bool tied_embeddings;
-  bool headless;           /* without an output layer: it gives vectors alone */
+  bool headless; /* without an output layer: it gives vectors alone */
+  /* A draft head: layers after the others, of which a row goes through one. 0: there is none, or it
+   * is not loaded. draft_offer: what the checkpoint has. */
+  int64_t n_draft_layers;
+  struct ommai_draft_offer draft_offer;
   int64_t n_deepstack;     /* layers 0 .. n_deepstack - 1 take one output of the tower each */
   int64_t projected_state; /* width of what states are projected to, for vectors; 0: they are not */
-  struct ommai_layer_config layers[OMMAI_DECODER_MAX_LAYERS];
+  struct ommai_layer_config layers[OMMAI_DECODER_ALL_LAYERS]; /* the draft head's come last */
 };
+
+static inline int64_t ommai_decoder_all_layers(const struct ommai_decoder_config *config) {
+  return config->n_layers + config->n_draft_layers;
+}
 
 /* Gives all layers the same mixer and feed-forward part. */
 void ommai_decoder_set_layers(struct ommai_decoder_config *config, const struct ommai_mixer *mixer,
@@ -155,6 +171,16 @@ struct ommai_delta_weights {
   float *norm;                     /* [value_dim] */
 };
 
+/* Draft head: guesses the token after the next one from a row's state h (after the final norm) and
+ * the next token.
+ *
+ *   x = fc([norm(embedding of the next token), norm(h)]), through the draft layer; h' = norm(x) is
+ *   the state from which lm_head guesses, and the head goes on from a guess */
+struct ommai_draft_head {
+  float *embedding_norm, *state_norm, *norm; /* [hidden] */
+  struct ommai_decoder_linear fc;            /* [2 hidden] -> [hidden] */
+};
+
 struct ommai_decoder_layer {
   float *input_norm, *post_norm; /* [hidden] */
   float *mixed_norm, *ffn_norm;  /* [hidden]: of what o and down give; NULL: none */
@@ -184,7 +210,8 @@ struct ommai_decoder {
   enum omma_dtype embedding_type;
   /* where the file has its own form of them, which counts then; else NULL */
   const struct ommai_stored_matrix *embedding_stored;
-  struct ommai_decoder_layer *layers; /* [n_layers] */
+  struct ommai_decoder_layer *layers; /* [ommai_decoder_all_layers] */
+  struct ommai_draft_head draft;      /* where n_draft_layers is not 0 */
   float *final_norm;                  /* [hidden] */
   struct ommai_linear *lm_head;
   struct ommai_linear *state_projection; /* f32 [hidden] -> [projected_state]; NULL: none */
@@ -196,6 +223,7 @@ struct ommai_decoder {
  * feed_forward.h). */
 struct ommai_linear_call ommai_decoder_call_qkv(const struct ommai_decoder_config *config, int64_t layer);
 struct ommai_linear_call ommai_decoder_call_o(const struct ommai_decoder_config *config, int64_t layer);
+struct ommai_linear_call ommai_decoder_call_draft(const struct ommai_decoder_config *config);
 struct ommai_linear_call ommai_decoder_call_router(const struct ommai_decoder_config *config);
 
 /* Allocates the tables that the loading code fills: layers, their experts and heads. Errors:

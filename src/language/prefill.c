@@ -20,6 +20,10 @@
  *       all layers:
  *       END      end_tile: add_branch, residual += experts' results, deepstack;  begin_layer of the
  *                next layer
+ *     with a draft head, which keeps what its layer sees of each row and the token after it:
+ *       JOIN     join_tile: norms of that token's embedding and of the row's state -> mixed
+ *       FC       run_part: mixed -> projected [n, hidden]
+ *       NORM     norm_draft_tile: projected -> normed;  then QKV and FINISH
  *   ommai_prefill_residual:  a row for ommai_decode_logits
  *
  * Rows that a linear layer takes in 8 bits are prepared where they are made, once for all parts of
@@ -58,6 +62,9 @@ enum phase {
   PHASE_DOWN,
   PHASE_EXPERTS,
   PHASE_END,
+  PHASE_JOIN,
+  PHASE_FC,
+  PHASE_NORM,
   PHASE_DONE
 };
 _Static_assert(PHASE_DONE == OMMAI_PREFILL_PHASES, "a pace for each phase");
@@ -75,7 +82,7 @@ struct ommai_prefill {
   float *projected;     /* f32 [the widest of qkv, gate with up and what is normed] */
   void *gated;          /* dtype [the widest dense intermediate] */
   void *q;              /* dtype [the widest q] */
-  void *mixed;          /* dtype [the widest input of o] */
+  void *mixed;          /* dtype [the widest input of o, and of a draft head's fc] */
   void *prepared;       /* of the rows that the next linear layer takes */
   float *cosine, *sine; /* [rope_dim / 2] */
   struct ommai_prefill_mixing mixing[OMMAI_MAX_STATE_GROUPS];
@@ -125,6 +132,7 @@ static struct ommai_chunk_pieces place_pieces(int64_t n, struct ommai_arena *are
                                      .borders = ommai_arena_take(arena, (size_t)n + 1, sizeof(int64_t)),
                                      .firsts = ommai_arena_take(arena, (size_t)n, sizeof(int64_t)),
                                      .pages = ommai_arena_take(arena, (size_t)n, sizeof(struct ommai_state_pages)),
+                                     .next = ommai_arena_take(arena, (size_t)n, sizeof(struct ommai_prompt_row)),
                                      .dropped = ommai_arena_take(arena, (size_t)n, sizeof(bool))};
 }
 
@@ -136,6 +144,7 @@ static struct ommai_prefill *place(const struct ommai_decoder *decoder, int64_t 
   size_t intermediate = (size_t)ommai_decoder_max_dense_size(config);
   const struct ommai_decoder_widths widths = ommai_decoder_max_widths(config);
   size_t projected = (size_t)ommai_max_i64(widths.projected, 2 * (int64_t)intermediate);
+  size_t mixed = (size_t)ommai_max_i64(widths.mixed, config->n_draft_layers ? 2 * (int64_t)hidden : 0);
   struct ommai_prefill *prefill = ommai_arena_take(arena, 1, sizeof *prefill);
   struct ommai_prefill placed = {
       .pieces = place_pieces(n_pieces, arena),
@@ -144,7 +153,7 @@ static struct ommai_prefill *place(const struct ommai_decoder *decoder, int64_t 
       .projected = ommai_arena_take(arena, rows * projected, sizeof(float)),
       .gated = ommai_arena_take(arena, rows * intermediate, element),
       .q = ommai_arena_take(arena, rows * (size_t)widths.q, element),
-      .mixed = ommai_arena_take(arena, rows * (size_t)widths.mixed, element),
+      .mixed = ommai_arena_take(arena, rows * mixed, element),
       .prepared = ommai_arena_take(arena, rows, decoder->prepared_row_bytes),
       .cosine = ommai_arena_take(arena, rows * pairs, sizeof(float)),
       .sine = ommai_arena_take(arena, rows * pairs, sizeof(float)),
@@ -194,6 +203,7 @@ static void set_pieces(const struct ommai_prefill_piece *pieces, struct ommai_ch
     out->borders[i + 1] = out->borders[i] + pieces[i].n_rows;
     out->firsts[i] = pieces[i].first;
     out->pages[i] = pieces[i].pages;
+    out->next[i] = pieces[i].next;
     out->dropped[i] = false;
   }
 }
@@ -224,7 +234,10 @@ enum omma_status ommai_prefill_start(const struct ommai_decoder *decoder, const 
   return OMMA_OK;
 }
 
-void ommai_prefill_drop(struct ommai_prefill *prefill, int64_t piece) { prefill->pieces.dropped[piece] = true; }
+void ommai_prefill_drop(struct ommai_prefill *prefill, int64_t piece) {
+  prefill->pieces.dropped[piece] = true;
+  prefill->pieces.next[piece] = (struct ommai_prompt_row){.token = -1};
+}
 
 void ommai_prefill_set_observer(struct ommai_prefill *prefill, ommai_layer_observer observer, void *context) {
   prefill->observer = observer;
@@ -270,17 +283,27 @@ static void begin_layer(const struct ommai_prefill *prefill, struct ommai_row_ti
   prepare_tile(prefill, weights->qkv.linear, prefill->normed, tile);
 }
 
+static void enter_row(const struct ommai_prefill *prefill, const struct ommai_prompt_row *row, float *to) {
+  if (row->image) {
+    memcpy(to, row->image, (size_t)prefill->decoder->config.hidden_size * sizeof(float));
+  } else {
+    ommai_decoder_embed(prefill->decoder, row->token, to);
+  }
+}
+
 static void enter_tile(const struct ommai_prefill *prefill, struct ommai_row_tile tile) {
   int64_t hidden = prefill->decoder->config.hidden_size;
   for (int64_t row = tile.first; row < tile.first + tile.n_rows; row++) {
-    float *to = prefill->residual + row * hidden;
-    if (prefill->rows[row].image) {
-      memcpy(to, prefill->rows[row].image, (size_t)hidden * sizeof(float));
-    } else {
-      ommai_decoder_embed(prefill->decoder, prefill->rows[row].token, to);
-    }
+    enter_row(prefill, &prefill->rows[row], prefill->residual + row * hidden);
   }
   begin_layer(prefill, tile, 0);
+}
+
+static bool in_draft_head(const struct ommai_prefill *prefill) { return prefill->layer == prefill->decoder->config.n_layers; }
+
+/* Whether the draft head has nothing to keep of a row: the token after it is not there yet. */
+static bool lacks_next(const struct ommai_prefill *prefill, int64_t piece, int64_t at) {
+  return in_draft_head(prefill) && at + 1 == prefill->pieces.borders[piece + 1] && prefill->pieces.next[piece].token < 0;
 }
 
 /* A row of a piece that was dropped has no place for what is kept; its q is a number. */
@@ -291,7 +314,7 @@ static void finish_row(const struct ommai_prefill *prefill, int64_t piece, int64
   const struct ommai_mixer_shape shape = mixer->shape(&decoder->config);
   int64_t pairs = decoder->mrope.n_pairs;
   void *q = ommai_element(prefill->q, at * shape.q_width, decoder->dtype);
-  if (pieces->dropped[piece]) {
+  if (pieces->dropped[piece] || lacks_next(prefill, piece, at)) {
     memset(q, 0, (size_t)shape.q_width * ommai_dtype_size(decoder->dtype));
     return;
   }
@@ -371,6 +394,46 @@ static void end_tile(const struct ommai_prefill *prefill, struct ommai_row_tile 
   if (layer + 1 < decoder->config.n_layers) begin_layer(prefill, tile, layer + 1);
 }
 
+/* ---- the draft head ---- */
+
+static int64_t piece_of(const struct ommai_prefill *prefill, int64_t row) {
+  int64_t piece = 0;
+  while (row >= prefill->pieces.borders[piece + 1]) piece++;
+  return piece;
+}
+
+/* `projected` serves for a row's embedding and state. */
+static void join_tile(const struct ommai_prefill *prefill, struct ommai_row_tile tile) {
+  const struct ommai_decoder *decoder = prefill->decoder;
+  int64_t hidden = decoder->config.hidden_size, piece = piece_of(prefill, tile.first);
+  float eps = decoder->config.norm_eps;
+  for (int64_t row = tile.first; row < tile.first + tile.n_rows; row++) {
+    while (row >= prefill->pieces.borders[piece + 1]) piece++;
+    bool last = row + 1 == prefill->pieces.borders[piece + 1];
+    const struct ommai_prompt_row *next = last ? &prefill->pieces.next[piece] : &prefill->rows[row + 1];
+    if (last && lacks_next(prefill, piece, row)) next = &prefill->rows[row];
+    float *scratch = prefill->projected + row * hidden;
+    void *out = ommai_element(prefill->mixed, row * 2 * hidden, decoder->dtype);
+    enter_row(prefill, next, scratch);
+    decoder->ops->rms_norm(scratch, decoder->draft.embedding_norm, eps, hidden, out, decoder->dtype);
+    decoder->ops->rms_norm(prefill->residual + row * hidden, decoder->final_norm, eps, hidden, scratch, OMMA_F32);
+    decoder->ops->rms_norm(scratch, decoder->draft.state_norm, eps, hidden, ommai_element(out, hidden, decoder->dtype),
+                           decoder->dtype);
+  }
+  prepare_tile(prefill, decoder->draft.fc.linear, prefill->mixed, tile);
+}
+
+static void norm_draft_tile(const struct ommai_prefill *prefill, struct ommai_row_tile tile) {
+  const struct ommai_decoder *decoder = prefill->decoder;
+  const struct ommai_decoder_layer *weights = &decoder->layers[decoder->config.n_layers];
+  int64_t hidden = decoder->config.hidden_size;
+  for (int64_t row = tile.first; row < tile.first + tile.n_rows; row++) {
+    decoder->ops->rms_norm(prefill->projected + row * hidden, weights->input_norm, decoder->config.norm_eps, hidden,
+                           ommai_element(prefill->normed, row * hidden, decoder->dtype), decoder->dtype);
+  }
+  prepare_tile(prefill, weights->qkv.linear, prefill->normed, tile);
+}
+
 static void run_tile(void *context, int64_t task, int worker) {
   struct ommai_prefill *prefill = context;
   struct ommai_row_tile tile = ommai_row_tile_at(&prefill->tiles, prefill->first_task + task);
@@ -380,6 +443,8 @@ static void run_tile(void *context, int64_t task, int worker) {
     case PHASE_PREPARE: prepare_tile(prefill, prefill->decoder->layers[prefill->layer].o.linear, prefill->mixed, tile); break;
     case PHASE_LEAVE: leave_tile(prefill, tile, worker); break;
     case PHASE_GATE: gate_tile(prefill, tile); break;
+    case PHASE_JOIN: join_tile(prefill, tile); break;
+    case PHASE_NORM: norm_draft_tile(prefill, tile); break;
     default: end_tile(prefill, tile);
   }
 }
@@ -404,9 +469,11 @@ static struct layer_call layer_call(const struct ommai_prefill *prefill) {
   const struct ommai_decoder_layer *weights = &prefill->decoder->layers[prefill->layer];
   const struct ommai_decoder_linear *qkv = &weights->qkv, *o = &weights->o;
   const struct ommai_decoder_linear *gate_up = &weights->dense.gate_up, *down = &weights->dense.down;
+  const struct ommai_decoder_linear *fc = &prefill->decoder->draft.fc;
   float *branch = prefill->decoder->config.branch_norms ? prefill->projected : prefill->residual;
   switch (prefill->phase) {
     case PHASE_QKV: return (struct layer_call){qkv->linear, qkv->parts, prefill->normed, prefill->projected};
+    case PHASE_FC: return (struct layer_call){fc->linear, fc->parts, prefill->mixed, prefill->projected};
     case PHASE_O: return (struct layer_call){o->linear, o->parts, prefill->mixed, branch};
     case PHASE_GATE_UP: return (struct layer_call){gate_up->linear, gate_up->parts, prefill->normed, prefill->projected};
     case PHASE_DOWN: return (struct layer_call){down->linear, down->parts, prefill->gated, branch};
@@ -437,14 +504,27 @@ static void next_layer(struct ommai_prefill *prefill) {
     prefill->observer(prefill->observer_context, prefill->layer, prefill->residual, prefill->tiles.n_rows, config->hidden_size);
   }
   prefill->layer++;
-  prefill->phase = prefill->layer < config->n_layers ? PHASE_QKV : PHASE_DONE;
+  prefill->phase = prefill->layer < config->n_layers ? PHASE_QKV : config->n_draft_layers ? PHASE_JOIN : PHASE_DONE;
+}
+
+/* Of a prompt's rows, a draft head needs what it keeps and nothing more. */
+static enum phase next_draft_phase(enum phase phase) {
+  switch (phase) {
+    case PHASE_NORM: return PHASE_QKV;
+    case PHASE_FINISH: return PHASE_DONE;
+    default: return phase + 1;
+  }
 }
 
 /* From one phase to the next that has anything to do in this layer. */
 static void next_phase(struct ommai_prefill *prefill) {
+  prefill->next_task = 0;
+  if (in_draft_head(prefill)) {
+    prefill->phase = next_draft_phase(prefill->phase);
+    return;
+  }
   const struct ommai_decoder_config *config = &prefill->decoder->config;
   bool dense = ommai_decoder_dense_size(config, prefill->layer) > 0, routed = layer_config(prefill)->ffn->routed;
-  prefill->next_task = 0;
   if (prefill->phase == PHASE_END) {
     next_layer(prefill);
     return;

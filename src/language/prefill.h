@@ -29,13 +29,14 @@ struct ommai_prompt_row {
 struct ommai_prefill_piece {
   int64_t first, n_rows;
   struct ommai_state_pages pages;
+  struct ommai_prompt_row next; /* what follows, for a draft head; token -1: it is not there yet */
 };
 
 /* Looks at a finished layer's rows, for tests: layer, residual [n_rows, hidden]. */
 typedef void (*ommai_layer_observer)(void *context, int64_t layer, const float *residual, int64_t n_rows, int64_t hidden_size);
 
 /* The pace of slices of prompts, kept from chunk to chunk. Zero-initialised: nothing yet. */
-#define OMMAI_PREFILL_PHASES 12
+#define OMMAI_PREFILL_PHASES 15
 struct ommai_prefill_pace {
   struct ommai_pace phases[OMMAI_PREFILL_PHASES];
 };

@@ -11,6 +11,8 @@ struct ommai_chunk_pieces {
   int64_t n;
   int64_t *borders, *firsts; /* [n + 1], [n] */
   struct ommai_state_pages *pages;
+  struct ommai_prompt_row *next; /* as given */
+
   bool *dropped; /* its pages are somebody else's, not to be written; its rows may hold anything */
 };
 

@@ -29,7 +29,7 @@ void ommai_state_layout_make(const struct ommai_decoder_config *config, enum omm
                              struct ommai_state_layout *layout) {
   layout->n_groups = 0;
   for (int rest = 0; rest < 2; rest++) {
-    for (int64_t i = 0; i < config->n_layers; i++) {
+    for (int64_t i = 0; i < ommai_decoder_all_layers(config); i++) {
       const struct ommai_mixer_shape shape = config->layers[i].mixer->shape(config);
       bool snapshot = shape.snapshot_bytes > 0;
       if ((snapshot || config->layers[i].window) != rest) continue;

@@ -15,8 +15,8 @@ struct ommai_state_layout {
   int64_t n_groups;
   struct ommai_layer_group groups[OMMAI_MAX_STATE_GROUPS];
   /* of each layer: its group, and its place among the group's layers */
-  uint8_t group[OMMAI_DECODER_MAX_LAYERS];
-  uint16_t place[OMMAI_DECODER_MAX_LAYERS];
+  uint8_t group[OMMAI_DECODER_ALL_LAYERS];
+  uint16_t place[OMMAI_DECODER_ALL_LAYERS];
 };
 
 /* Groups that keep pages come first. kv_type: that of pages. Layers have at most

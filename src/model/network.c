@@ -35,6 +35,7 @@ enum omma_status ommai_network_read(struct ommai_network *network, const struct 
   network->n_threads = options->n_threads ? options->n_threads : ommai_team_cpu_count();
   OMMAI_TRY(ommai_cpu_select(options->isa, &network->level, error));
   OMMAI_TRY(ommai_model_config_read(documents, options->config_only, &network->allocator, &network->family, config, error));
+  if (options->draft_head && network->has_decoder) OMMAI_TRY(ommai_model_config_take_draft_head(config, error));
   OMMAI_TRY(ommai_quantization_read(documents, &network->allocator, &network->quantization, error));
   if (network->n_threads < 1 || network->n_threads > OMMA_TEAM_MAX_THREADS) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "threads", "threads: expected 1 to %d, found %d", OMMA_TEAM_MAX_THREADS,

@@ -27,7 +27,8 @@ struct ommai_cpu_tables {
   struct ommai_prefill_piece *pieces;    /* [max_pieces], of the chunk; and their slots */
   int64_t *piece_slots;
   struct ommai_decode_row *step_rows; /* [max_rows] */
-  float *residual;                    /* [drawn_rows, hidden]; NULL: logits_rows are as many */
+  float *residual;                    /* [max_rows, hidden]; NULL: logits_rows are as many */
+  float *draft_states;                /* [max_rows, hidden], of a draft head */
   float *logits;                      /* [logits_rows, vocab] */
   struct ommai_sampler_input *inputs; /* [sampler_rows] */
   void *sampler_memory;
@@ -93,5 +94,7 @@ enum omma_status ommai_cpu_decode(struct ommai_runner *runner, const struct omma
 enum omma_status ommai_cpu_slot_begin(struct ommai_runner *runner, int64_t slot, const struct ommai_sampler_settings *settings,
                                       const int32_t *prompt, size_t n_prompt, struct omma_error *error);
 void ommai_cpu_slot_end(struct ommai_runner *runner, int64_t slot);
+enum omma_status ommai_cpu_guess(struct ommai_runner *runner, enum ommai_draw_from from, const struct ommai_guess *guesses,
+                                 int64_t n, struct omma_error *error);
 enum omma_status ommai_cpu_draw(struct ommai_runner *runner, enum ommai_draw_from from, struct ommai_draw *draws, int64_t n,
                                 struct omma_error *error);

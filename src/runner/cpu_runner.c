@@ -26,6 +26,7 @@ static void find_facts(const void *network, struct ommai_runner_facts *facts) {
   if (!has_decoder(model)) return;
   facts->kinds |= 1u << OMMA_REQUEST_EMBED;
   if (!model->config.text.headless) facts->kinds |= 1u << OMMA_REQUEST_GENERATE | 1u << OMMA_REQUEST_SCORE;
+  facts->draft_head = model->config.text.n_draft_layers > 0;
   facts->state_bytes = (size_t)ommai_decoder_state_width(&model->config.text) * sizeof(float);
   struct ommai_state_layout layout;
   ommai_state_layout_make(&model->config.text, model->network.decoder.kv_type, &layout);
@@ -50,6 +51,7 @@ static void place_tables(const struct omma_model *model, const struct ommai_runn
                          struct ommai_cpu_tables *tables) {
   size_t vocab = (size_t)vocabulary(model), hidden = (size_t)model->config.text.hidden_size;
   size_t logits_rows = (size_t)ommai_cpu_logits_rows(limits), drawn_rows = (size_t)limits->drawn_rows;
+  size_t max_rows = (size_t)limits->max_rows;
   int64_t sampler_rows = ommai_cpu_sampler_rows(limits);
   tables->slots = ommai_arena_take(arena, (size_t)limits->max_sequences, sizeof *tables->slots);
   tables->profiles = ommai_arena_take(arena, (size_t)model->network.n_threads, sizeof *tables->profiles);
@@ -58,7 +60,9 @@ static void place_tables(const struct omma_model *model, const struct ommai_runn
   tables->pieces = ommai_arena_take(arena, (size_t)ommai_cpu_max_pieces(limits), sizeof *tables->pieces);
   tables->piece_slots = ommai_arena_take(arena, (size_t)ommai_cpu_max_pieces(limits), sizeof *tables->piece_slots);
   tables->step_rows = ommai_arena_take(arena, (size_t)limits->max_rows, sizeof *tables->step_rows);
-  if (drawn_rows > logits_rows) tables->residual = ommai_arena_take(arena, drawn_rows * hidden, sizeof(float));
+  bool drafts = model->config.text.n_draft_layers > 0;
+  if (drafts || drawn_rows > logits_rows) tables->residual = ommai_arena_take(arena, max_rows * hidden, sizeof(float));
+  if (drafts) tables->draft_states = ommai_arena_take(arena, max_rows * hidden, sizeof(float));
   tables->logits = ommai_arena_take(arena, logits_rows * vocab, sizeof(float));
   tables->inputs = ommai_arena_take(arena, (size_t)sampler_rows, sizeof *tables->inputs);
   tables->sampler_memory = ommai_arena_take(arena, ommai_sampler_size((int64_t)vocab, sampler_rows), 1);
@@ -186,7 +190,8 @@ static enum omma_status create(const void *network, const struct ommai_runner_li
                                                           .prompt_drop = ommai_cpu_prompt_drop,
                                                           .read = ommai_cpu_read,
                                                           .decode = ommai_cpu_decode,
-                                                          .draw = ommai_cpu_draw};
+                                                          .draw = ommai_cpu_draw,
+                                                          .guess = ommai_cpu_guess};
   const struct omma_model *model = network;
   struct ommai_cpu_runner *cpu = ommai_allocate(&model->allocator, 1, sizeof *cpu);
   if (!cpu) return ommai_fail_memory(error, "engine", sizeof *cpu);

@@ -7,17 +7,16 @@
 
 /* ---- prompts ---- */
 
-static void lay_out(struct ommai_cpu_runner *cpu, const struct ommai_prompt_piece *piece, struct ommai_prompt_row *row) {
+static struct ommai_prompt_row row_of(const struct ommai_cpu_runner *cpu, const struct ommai_prompt_piece *piece,
+                                      const struct ommai_prompt_token *token) {
   int64_t width = cpu->runner.facts.image.width;
-  for (int64_t i = 0; i < piece->n_tokens; i++, row++) {
-    const struct ommai_prompt_token *token = &piece->tokens[i];
-    *row = (struct ommai_prompt_row){.token = token->token};
-    memcpy(row->position, token->position, sizeof row->position);
-    if (token->image < 0) continue;
-    struct ommai_image_rows *image = piece->images[token->image];
-    row->image = (const float *)ommai_image_rows_data(image) + token->image_row * width;
-    row->image_stride = ommai_image_rows_tokens(image) * width;
-  }
+  struct ommai_prompt_row row = {.token = token->token};
+  memcpy(row.position, token->position, sizeof row.position);
+  if (token->token < 0 || token->image < 0) return row;
+  struct ommai_image_rows *image = piece->images[token->image];
+  row.image = (const float *)ommai_image_rows_data(image) + token->image_row * width;
+  row.image_stride = ommai_image_rows_tokens(image) * width;
+  return row;
 }
 
 enum omma_status ommai_cpu_prompt_begin(struct ommai_runner *runner, const struct ommai_prompt_piece *pieces, int64_t n_pieces,
@@ -30,8 +29,13 @@ enum omma_status ommai_cpu_prompt_begin(struct ommai_runner *runner, const struc
   int64_t n_rows = 0;
   for (int64_t i = 0; i < n_pieces; i++) {
     OMMAI_ASSERT(n_rows + pieces[i].n_tokens <= cpu->limits.prefill_chunk);
-    lay_out(cpu, &pieces[i], cpu->tables.prompt_rows + n_rows);
-    cpu->tables.pieces[i] = (struct ommai_prefill_piece){pieces[i].first, pieces[i].n_tokens, pieces[i].pages};
+    for (int64_t j = 0; j < pieces[i].n_tokens; j++) {
+      cpu->tables.prompt_rows[n_rows + j] = row_of(cpu, &pieces[i], &pieces[i].tokens[j]);
+    }
+    cpu->tables.pieces[i] = (struct ommai_prefill_piece){.first = pieces[i].first,
+                                                         .n_rows = pieces[i].n_tokens,
+                                                         .next = row_of(cpu, &pieces[i], &pieces[i].next),
+                                                         .pages = pieces[i].pages};
     cpu->tables.piece_slots[i] = pieces[i].slot;
     n_rows += pieces[i].n_tokens;
   }
@@ -78,13 +82,12 @@ enum omma_status ommai_cpu_decode(struct ommai_runner *runner, const struct omma
   }
   cpu->n_logits = cpu->n_step_rows = 0;
   OMMAI_TRY(run(cpu, n, at_once ? cpu->tables.logits : NULL, error));
+  if ((drawn && !at_once) || cpu->runner.facts.draft_head) {
+    memcpy(cpu->tables.residual, ommai_decode_residual(cpu->decode_workspace), (size_t)(n * hidden) * sizeof(float));
+  }
   if (!drawn) return OMMA_OK;
   cpu->n_step_rows = n;
   cpu->logits_from = OMMAI_DRAW_FROM_STEP;
-  if (at_once) {
-    for (int64_t i = 0; i < n; i++) cpu->logits_of[cpu->n_logits++] = i;
-  } else {
-    memcpy(cpu->tables.residual, ommai_decode_residual(cpu->decode_workspace), (size_t)(n * hidden) * sizeof(float));
-  }
+  for (int64_t i = 0; at_once && i < n; i++) cpu->logits_of[cpu->n_logits++] = i;
   return OMMA_OK;
 }

@@ -13,6 +13,7 @@ struct ommai_fake_page {
 struct ommai_fake_slot {
   bool used;
   int64_t n_drawn;
+  int64_t head_end;        /* positions before it were shown to the draft head */
   uint64_t prompt, answer; /* regardless of the order of tokens, as counts are */
 };
 
@@ -49,6 +50,7 @@ struct ommai_fake_runner {
 
   struct ommai_fake_row *chunk_rows, *step_rows; /* [prefill_chunk], [max_rows] */
   int64_t n_chunk_rows, n_step_rows;             /* that may be drawn from */
+  int64_t n_shown_rows;                          /* of the last step, drawn from or not */
 };
 
 static inline struct ommai_fake_runner *ommai_fake_inside(struct ommai_runner *runner) {
@@ -66,7 +68,8 @@ bool ommai_fake_fails(struct ommai_fake_runner *fake, enum ommai_fake_call call)
 /* Whether the slot was begun. */
 bool ommai_fake_knows_slot(struct ommai_fake_runner *fake, int64_t slot);
 
-/* fake_state.c: rows into pages. */
+/* fake_state.c: rows into pages. Complains where the position has none. */
+void ommai_fake_check_page(struct ommai_fake_runner *fake, int group, const struct ommai_state_pages *pages, int64_t position);
 enum omma_status ommai_fake_prompt_begin(struct ommai_runner *runner, const struct ommai_prompt_piece *pieces, int64_t n_pieces,
                                          struct omma_error *error);
 enum omma_status ommai_fake_prompt_advance(struct ommai_runner *runner, int64_t ns, bool *done, struct omma_error *error);
@@ -82,5 +85,7 @@ enum omma_status ommai_fake_slot_begin(struct ommai_runner *runner, int64_t slot
 void ommai_fake_slot_end(struct ommai_runner *runner, int64_t slot);
 enum omma_status ommai_fake_draw(struct ommai_runner *runner, enum ommai_draw_from from, struct ommai_draw *draws, int64_t n,
                                  struct omma_error *error);
+enum omma_status ommai_fake_guess(struct ommai_runner *runner, enum ommai_draw_from from, const struct ommai_guess *guesses,
+                                  int64_t n, struct omma_error *error);
 enum omma_status ommai_fake_read(struct ommai_runner *runner, const struct ommai_reading *readings, int64_t n,
                                  struct omma_error *error);

@@ -9,9 +9,10 @@
  *   a reading    follows from its row's hash
  *   a draw       follows from its row's hash, the slot's tokens where penalties look at them, seed
  *                and step
+ *   a guess      is right where tokens follow from the one before alone
  *
  * What no correct engine asks for is noted as a complaint: reading positions that nobody wrote,
- * slots that nobody began, limits that are passed.
+ * slots that nobody began, limits that are passed, rows that the draft head is not shown.
  *
  * Time is a number that calls add their costs to. Nothing here is part of the library. */
 #pragma once
@@ -35,6 +36,7 @@ enum ommai_fake_call {
   OMMAI_FAKE_PROMPT_ADVANCE,
   OMMAI_FAKE_DECODE,
   OMMAI_FAKE_DRAW,
+  OMMAI_FAKE_GUESS,
   OMMAI_FAKE_READ,
   OMMAI_FAKE_CALLS
 };

@@ -20,6 +20,10 @@ static struct ommai_fake_page *page_of(struct ommai_fake_runner *fake, int group
   return NULL;
 }
 
+void ommai_fake_check_page(struct ommai_fake_runner *fake, int group, const struct ommai_state_pages *pages, int64_t position) {
+  (void)page_of(fake, group, pages, position);
+}
+
 static bool is_snapshot(const struct ommai_fake_runner *fake, int group) {
   return fake->network->facts.groups[group].kind == OMMAI_STATE_SNAPSHOT;
 }
@@ -204,6 +208,7 @@ static void compute_piece(struct ommai_fake_runner *fake, const struct ommai_pro
       write_states(fake, &piece->pages, OMMAI_SNAPSHOT_BORDER, border, &states);
   }
   write_states(fake, &piece->pages, OMMAI_SNAPSHOT_WRITTEN, end, &states);
+  fake->slots[piece->slot].head_end = end - (piece->next.token < 0);
 }
 
 enum omma_status ommai_fake_prompt_advance(struct ommai_runner *runner, int64_t ns, bool *done, struct omma_error *error) {
@@ -251,5 +256,6 @@ enum omma_status ommai_fake_decode(struct ommai_runner *runner, const struct omm
     fake->step_rows[i] = (struct ommai_fake_row){row->slot, row->token, hash};
   }
   if (drawn) fake->n_step_rows = n;
+  fake->n_shown_rows = n;
   return OMMA_OK;
 }

@@ -30,6 +30,7 @@ struct ommai_runner_facts {
    * draws among as many successive rows before the next ones: then nothing is computed twice. */
   int64_t draw_rows;
   size_t state_bytes; /* of a row's state (struct ommai_reading) */
+  bool draft_head;    /* it guesses tokens (struct ommai_guess) */
 };
 
 /* The most that a runner is to take at once. Everything but patch_budget and max_sequences is 0
@@ -86,6 +87,7 @@ struct ommai_prompt_piece {
   const struct ommai_prompt_token *tokens; /* [n_tokens] */
   struct ommai_image_rows *const *images;
   struct ommai_state_pages pages;
+  struct ommai_prompt_token next; /* what follows them; token -1: that is not known yet */
 };
 
 /* A generated token on its way through the decoder: `index` is its place in the sequence,
@@ -95,6 +97,24 @@ struct ommai_step_row {
   int32_t token, position;
   int64_t index;
   struct ommai_state_pages pages;
+};
+
+/* For a draft head: rows of the step or chunk that is done, of one sequence at successive indices,
+ * and the tokens that follow them. The head keeps what it sees of each row, in the row's page, and
+ * guesses the tokens that follow the last one. It must be shown every row of a sequence once, in
+ * order; those of chunks it has seen where their next token was known. */
+struct ommai_guess {
+  int64_t slot, row, n_rows;
+  const int32_t *next; /* [n_rows] */
+  /* of the first row in its sequence, and its rotary position; the next ones follow */
+  int64_t index;
+  int32_t position[3];
+  struct ommai_state_pages pages; /* those of index + n_rows + n_tokens - 1 positions are there */
+  /* as tokens will be drawn after the answer's first `step`, but for what looks back or forbids */
+  const struct ommai_sampler_settings *settings;
+  int64_t step;
+  int64_t n_tokens; /* at most OMMA_MAX_GUESSED_TOKENS; 0: nothing is guessed */
+  int32_t *tokens;  /* [n_tokens] */
 };
 
 /* What is read of rows of a chunk, f32: their states after the final norm, projected where the
@@ -176,6 +196,11 @@ struct ommai_runner_functions {
    * slot's next one. Errors: MEMORY. */
   enum omma_status (*draw)(struct ommai_runner *runner, enum ommai_draw_from from, struct ommai_draw *draws, int64_t n,
                            struct omma_error *error);
+
+  /* What a draft head makes of rows of the last step or chunk, after the draws from them; of a
+   * runner that has one. Rows and guesses in all are no more than a step has. Errors: MEMORY. */
+  enum omma_status (*guess)(struct ommai_runner *runner, enum ommai_draw_from from, const struct ommai_guess *guesses,
+                            int64_t n, struct omma_error *error);
 };
 
 /* The beginning of every runner. */

@@ -32,12 +32,13 @@ def read_json(path: Path) -> dict:
 
 
 def read_tensors(folder: Path) -> dict[str, np.ndarray]:
+    """Without a draft head, as the converter with --no-mtp."""
     tensors = {}
     for path in sorted(folder.glob("model*.safetensors")):
         data = path.read_bytes()
         (size,) = struct.unpack("<Q", data[:8])
         for name, entry in json.loads(data[8 : 8 + size]).items():
-            if name == "__metadata__":
+            if name == "__metadata__" or name.startswith("mtp."):
                 continue
             begin, end = (8 + size + at for at in entry["data_offsets"])
             tensors[name] = np.frombuffer(data[begin:end], NUMPY_TYPES[entry["dtype"]]).reshape(entry["shape"])

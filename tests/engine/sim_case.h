@@ -24,6 +24,7 @@ enum { SIM_MAX_REQUESTS = 300, SIM_MAX_FAILURES = 8, SIM_N_IMAGES = 6, SIM_N_DOC
   X(percent, 50)    /* of the time for slices while answers are written */                           \
   X(drafts, 0)      /* guesses in a step */                                                          \
   X(lookup, 1)      /* tokens that guesses are looked up by, at most */                              \
+  X(head, 0)        /* a draft head guesses instead */                                               \
   X(prefix_cache, 0)                                                                                 \
   X(by_priority, 0)                                                                                  \
   X(scheduling, 0)     /* as enum omma_scheduling */                                                 \

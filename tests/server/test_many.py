@@ -1,13 +1,16 @@
 """Many requests at once: what clients see of continuous batching, the prefix cache, priorities and
 guesses."""
 
+import pathlib
 import threading
 
 import pytest
 
 from images import data_url, png
+from server_process import ServerProcess, check_output
 from test_metrics import read
 
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 LONG = "The quick brown fox jumps over the lazy dog. " * 6
 
 
@@ -122,3 +125,19 @@ def test_guesses_change_nothing(start):
         assert text(a) == text(b) and a.json["choices"][0]["logprobs"] == b.json["choices"][0]["logprobs"]
     samples, _ = read(guessing)
     assert samples["vllm:spec_decode_num_draft_tokens_total"] >= samples["vllm:spec_decode_num_accepted_tokens_total"] > 0
+
+
+@pytest.mark.real_only
+def test_guesses_of_a_draft_head_change_nothing(omma, kind):
+    """A drawn head is hardly ever right, so that its guesses pause."""
+    command = [omma, "serve", str(GOLDEN / "qwen3_5_tied"), "--host", "127.0.0.1", "--port", "0", "--served-model-name", "test-model"]
+    plain = ServerProcess(command)
+    guessing = ServerProcess([*command, "--speculative-config", '{"method": "mtp", "num_speculative_tokens": 3}'])
+    for fields in ({}, {"temperature": 0.8, "seed": 4}, {"frequency_penalty": 0.5, "logprobs": True, "top_logprobs": 2}):
+        a, b = (chat(server, LONG, max_tokens=60, **fields) for server in (plain, guessing))
+        assert text(a) == text(b) and a.json["choices"][0]["logprobs"] == b.json["choices"][0]["logprobs"]
+    samples, _ = read(guessing)
+    assert samples["vllm:spec_decode_num_drafts_total"] > 0
+    for server in (plain, guessing):
+        server.stop()
+        check_output(server)

@@ -72,7 +72,7 @@ void decoder_bench_prefill(struct decoder_bench *bench, const int32_t *pages, co
   for (int64_t first = 0; first < n; first += chunk) {
     int64_t count = n - first < chunk ? n - first : chunk;
     int32_t snapshots[OMMAI_SNAPSHOT_PAGES];
-    const struct ommai_prefill_piece piece = {first, count, chunk_pages(bench, pages, first, snapshots)};
+    const struct ommai_prefill_piece piece = {first, count, chunk_pages(bench, pages, first, snapshots), {.token = -1}};
     assert_ok(ommai_prefill_start(bench->decoder, bench->cache, &piece, 1, rows + first, bench->workspace, bench->size,
                                   bench->interface, &run, &error),
               &error);
@@ -168,7 +168,7 @@ static void prefill_shared(struct decoder_bench *bench, const int32_t *prompt, c
   for (int64_t i = 0; i < SHARING; i++) {
     int64_t s = order[i], first = shared[s].first, n = shared[s].end - first;
     if (first) decoder_bench_prefill(bench, shared[s].pages, prompt + s, first, first, 100, last);
-    pieces[i] = (struct ommai_prefill_piece){first, n, chunk_pages(bench, shared[s].pages, first, snapshots[i])};
+    pieces[i] = (struct ommai_prefill_piece){first, n, chunk_pages(bench, shared[s].pages, first, snapshots[i]), {.token = -1}};
     for (int64_t j = 0; j < n; j++) set_row(&rows[n_rows++], prompt[s + first + j], first + j);
     last_rows[s] = n_rows - 1;
   }

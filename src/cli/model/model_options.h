@@ -27,8 +27,9 @@ struct ommai_common {
   bool trust_family_chat_template;
   const char *chat_template; /* a file; NULL: the checkpoint's */
   bool no_chat;              /* not an option: any prompt form will do */
-  bool encoder_only;         /* not an option: as in omma_model_options */
-  int task;                  /* enum omma_model_task */
+  bool encoder_only;         /* not an option: as in omma_model_options; likewise: */
+  bool draft_head;
+  int task; /* enum omma_model_task */
   /* where the trace goes, not an option; lives longer than the model. NULL: to stderr as text */
   struct ommai_debug_log *debug_log;
 };

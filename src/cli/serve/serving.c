@@ -68,31 +68,57 @@ static const char *const policies[] = {"fcfs", "priority", NULL};
 /* In the order of enum omma_scheduling. */
 static const char *const scheduling_goals[] = {"auto", "latency", "throughput", NULL};
 
+static const char speculation[] = "--speculative-config";
+
 /* {"method": "ngram", "num_speculative_tokens": N, "prompt_lookup_max": N, "prompt_lookup_min":
  * N} */
-static int read_speculation(const char *command, const char *text, struct omma_engine_options *options) {
-  static const char flag[] = "--speculative-config";
+static int read_lookup(const char *command, const json_t *root, struct omma_engine_options *options) {
   static const char *const known[] = {"method", "num_speculative_tokens", "prompt_lookup_max", "prompt_lookup_min", NULL};
+  struct omma_error error;
+  int code = ommai_json_check_keys(command, root, speculation, known);
+  if (code != OMMAI_EXIT_DONE) return code;
+  if (ommai_json_integer(root, speculation, "num_speculative_tokens", true, 1, 15, &options->draft_tokens, &error) != OMMA_OK ||
+      ommai_json_integer(root, speculation, "prompt_lookup_max", false, 1, 64, &options->lookup_max, &error) != OMMA_OK ||
+      ommai_json_integer(root, speculation, "prompt_lookup_min", false, 1, 64, &options->lookup_min, &error) != OMMA_OK) {
+    return wrong_json(command, &error);
+  }
+  if (!options->lookup_max || options->lookup_min <= options->lookup_max) return OMMAI_EXIT_DONE;
+  return ommai_usage_error("%s: %s: \"prompt_lookup_min\": expected 1 to \"prompt_lookup_max\", %lld, found %lld", command,
+                           speculation, (long long)options->lookup_max, (long long)options->lookup_min);
+}
+
+/* {"method": "mtp", "num_speculative_tokens": N} */
+static int read_draft_head(const char *command, const json_t *root, struct omma_engine_options *options) {
+  static const char *const known[] = {"method", "num_speculative_tokens", NULL};
+  struct omma_error error;
+  int code = ommai_json_check_keys(command, root, speculation, known);
+  if (code != OMMAI_EXIT_DONE) return code;
+  options->drafting = OMMA_DRAFTS_HEAD;
+  if (ommai_json_integer(root, speculation, "num_speculative_tokens", true, 1, 15, &options->draft_tokens, &error) == OMMA_OK)
+    return code;
+  return wrong_json(command, &error);
+}
+
+/* "mtp", or in older files for vLLM "FAMILY_mtp". */
+static bool is_draft_head(const char *method) {
+  size_t n = strlen(method);
+  return strcmp(method, "mtp") == 0 || (n > 4 && strcmp(method + n - 4, "_mtp") == 0);
+}
+
+static int read_speculation(const char *command, const char *text, struct omma_engine_options *options) {
   struct omma_error error;
   json_t *root;
   if (!text) return OMMAI_EXIT_DONE;
-  if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
+  if (ommai_json_load(speculation, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
   const char *method = json_string_value(json_object_get(root, "method"));
-  int code = OMMAI_EXIT_DONE;
-  /* before the keys, which another method has others of */
-  if (!method || strcmp(method, "ngram") != 0) {
-    code = ommai_usage_error("%s: %s: method: expected \"ngram\"; no draft model guesses tokens here", command, flag);
-  }
-  if (code == OMMAI_EXIT_DONE) code = ommai_json_check_keys(command, root, flag, known);
-  if (code == OMMAI_EXIT_DONE &&
-      (ommai_json_integer(root, flag, "num_speculative_tokens", true, 1, 15, &options->draft_tokens, &error) != OMMA_OK ||
-       ommai_json_integer(root, flag, "prompt_lookup_max", false, 1, 64, &options->lookup_max, &error) != OMMA_OK ||
-       ommai_json_integer(root, flag, "prompt_lookup_min", false, 1, 64, &options->lookup_min, &error) != OMMA_OK)) {
-    code = wrong_json(command, &error);
-  }
-  if (code == OMMAI_EXIT_DONE && options->lookup_max && options->lookup_min > options->lookup_max) {
-    code = ommai_usage_error("%s: %s: \"prompt_lookup_min\": expected 1 to \"prompt_lookup_max\", %lld, found %lld", command,
-                             flag, (long long)options->lookup_max, (long long)options->lookup_min);
+  int code;
+  if (method && strcmp(method, "ngram") == 0) {
+    code = read_lookup(command, root, options);
+  } else if (method && is_draft_head(method)) {
+    code = read_draft_head(command, root, options);
+  } else {
+    code = ommai_usage_error("%s: %s: method: expected \"ngram\" or \"mtp\"; no draft model guesses tokens here", command,
+                             speculation);
   }
   json_decref(root);
   return code;
@@ -300,11 +326,11 @@ int ommai_serving_open(const char *command, const struct ommai_serving *serving,
   struct ommai_check check = {check_room, &opening, progress, progress_context};
   *opened = (struct ommai_opened){0};
   common.max_resized_bytes = MAX_RESIZED_BYTES;
-  common.known_image_bytes = (int64_t)(serving->processor_cache_gb * GIB);
-  if (common.known_image_bytes == 0) common.known_image_bytes = -1;
+  common.known_image_bytes = serving->processor_cache_gb == 0 ? -1 : (int64_t)(serving->processor_cache_gb * GIB);
   int code = ommai_common_take_model(command, arguments, &common);
   if (code == OMMAI_EXIT_DONE) code = read_task(command, serving, &common);
   if (code == OMMAI_EXIT_DONE) code = read_speculation(command, serving->speculative, &opening.engine);
+  common.draft_head = opening.engine.drafting == OMMA_DRAFTS_HEAD;
   if (code == OMMAI_EXIT_DONE) code = open_store(serving, server, &opened->store);
   if (code == OMMAI_EXIT_DONE) code = open_kv_publisher(command, serving, &opened->kv_publisher);
   if (code == OMMAI_EXIT_DONE) code = ommai_open_model_checked(&common, false, &check, &opened->model);
@@ -390,7 +416,8 @@ static const struct ommai_option scheduler_table[] = {
                  .initial = "fcfs"),
     OMMAI_STRING("speculative-config", speculative, "JSON",
                  "speculative decoding by n-grams of the prompt and the answer so far, such as {\"method\": \"ngram\", "
-                 "\"num_speculative_tokens\": 4, \"prompt_lookup_max\": 4}; it changes no answer",
+                 "\"num_speculative_tokens\": 4, \"prompt_lookup_max\": 4}, or by the model's own head for that, "
+                 "{\"method\": \"mtp\", \"num_speculative_tokens\": 3}; it changes no answer",
                  .otherwise = "off", .elsewhere = "--draft-max"),
     OMMAI_FLAG("enable-prefix-caching", prefix_caching,
                "prefix caching: reuse keys and values of earlier prompts that begin alike", .initial = "on", .negatable = true),

@@ -253,6 +253,8 @@ static void write_engine_counters(struct writer *writer, const struct omma_engin
       {"vllm:spec_decode_num_draft_tokens_total", "counter", "Guessed tokens.", (double)stats->draft_tokens},
       {"vllm:spec_decode_num_accepted_tokens_total", "counter", "Guessed tokens that were right.",
        (double)stats->accepted_tokens},
+      {"omma:spec_decode_gain", "gauge",
+       "Tokens a second of steps with guesses of a draft head over those without; 0: not known.", stats->draft_gain},
       {"vllm:prompt_tokens_total", "counter", "Prompt tokens of ended requests.", (double)stats->prompt_tokens},
       {"vllm:prompt_tokens_cached_total", "counter", "Of these, tokens whose keys and values an earlier prompt had left.",
        (double)stats->cached_prompt_tokens},

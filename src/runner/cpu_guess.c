@@ -1,0 +1,109 @@
+/* The draft head: what it keeps of rows whose next tokens are known, and its guesses after them. */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/error.h"
+#include "runner/cpu_inside.h"
+
+/* A row of the head: the token, at the place of the row before it. */
+static struct ommai_decode_row head_row(const struct ommai_guess *guess, int64_t ahead, int32_t token) {
+  struct ommai_decode_row row = {.token = token, .index = guess->index + ahead, .pages = guess->pages};
+  for (int axis = 0; axis < 3; axis++) row.position[axis] = guess->position[axis] + (int32_t)ahead;
+  return row;
+}
+
+/* The states after the final norm of all rows, and their next tokens. Returns how many rows. */
+static int64_t lay_out(struct ommai_cpu_runner *cpu, enum ommai_draw_from from, const struct ommai_guess *guesses, int64_t n) {
+  const struct ommai_decoder *decoder = &cpu->model->network.decoder;
+  int64_t hidden = decoder->config.hidden_size, count = 0;
+  for (int64_t i = 0; i < n; i++) {
+    OMMAI_ASSERT(count + guesses[i].n_rows <= cpu->limits.max_rows);
+    for (int64_t j = 0; j < guesses[i].n_rows; j++, count++) {
+      int64_t row = guesses[i].row + j;
+      const float *residual =
+          from == OMMAI_DRAW_FROM_STEP ? cpu->tables.residual + row * hidden : ommai_prefill_residual(cpu->chunk, row);
+      decoder->ops->rms_norm(residual, decoder->final_norm, decoder->config.norm_eps, hidden,
+                             cpu->tables.draft_states + count * hidden, OMMA_F32);
+      cpu->tables.step_rows[count] = head_row(&guesses[i], j, guesses[i].next[j]);
+    }
+  }
+  return count;
+}
+
+static enum omma_status run_head(struct ommai_cpu_runner *cpu, int64_t n_rows, struct omma_error *error) {
+  return ommai_decode_draft(&cpu->model->network.decoder, cpu->kv, cpu->tables.step_rows, cpu->tables.draft_states, n_rows,
+                            cpu->decode_workspace, cpu->bytes.decode, cpu->threads, error);
+}
+
+/* The first guess from i on of which more than `place` tokens are wanted; n: there is none. */
+static int64_t next_wanting(const struct ommai_guess *guesses, int64_t n, int64_t i, int64_t place) {
+  while (i < n && guesses[i].n_tokens <= place) i++;
+  return i;
+}
+
+static float *state_of(const struct ommai_cpu_runner *cpu, int64_t row) {
+  return cpu->tables.draft_states + row * cpu->model->config.text.hidden_size;
+}
+
+/* States that guesses go on from come first: of each that wants some, that of its last row. */
+static void gather_states(struct ommai_cpu_runner *cpu, const struct ommai_guess *guesses, int64_t n) {
+  int64_t end = 0, count = 0, hidden = cpu->model->config.text.hidden_size;
+  for (int64_t i = 0; i < n; i++) {
+    end += guesses[i].n_rows;
+    if (guesses[i].n_tokens) memmove(state_of(cpu, count++), state_of(cpu, end - 1), (size_t)hidden * sizeof(float));
+  }
+}
+
+/* Token `place` of as many guesses from *at on as logits are kept of, from the states from `row`
+ * on; returns how many, and *at goes on. */
+static enum omma_status draw_some(struct ommai_cpu_runner *cpu, const struct ommai_guess *guesses, int64_t n, int64_t place,
+                                  int64_t row, int64_t *at, int64_t *count, struct omma_error *error) {
+  int64_t vocab = cpu->runner.facts.vocab_size, max_rows = ommai_cpu_sampler_rows(&cpu->limits);
+  struct ommai_draw draws[OMMAI_CPU_DRAW_ROWS];
+  int32_t *to[OMMAI_CPU_DRAW_ROWS];
+  int64_t k = 0;
+  for (; *at < n && k < max_rows; *at = next_wanting(guesses, n, *at + 1, place), k++) {
+    const struct ommai_guess *guess = &guesses[*at];
+    const struct ommai_cpu_slot *slot = &cpu->tables.slots[guess->slot];
+    draws[k] = (struct ommai_draw){.settings = guess->settings, .step = guess->step + place};
+    cpu->tables.inputs[k] =
+        (struct ommai_sampler_input){.logits = cpu->tables.logits + k * vocab, .counts = {slot->answer, slot->prompt}};
+    to[k] = &guess->tokens[place];
+  }
+  OMMAI_TRY(ommai_decode_draft_logits(&cpu->model->network.decoder, state_of(cpu, row), k, cpu->decode_workspace,
+                                      cpu->bytes.decode, cpu->threads, cpu->tables.logits, error));
+  ommai_sampler_run(cpu->sampler, draws, cpu->tables.inputs, k, cpu->threads);
+  for (int64_t i = 0; i < k; i++) *to[i] = draws[i].finite && draws[i].token >= 0 ? draws[i].token : 0;
+  *count = k;
+  return OMMA_OK;
+}
+
+/* Rows of the head for those that want another token after `place`; their states come first. */
+static int64_t go_on(struct ommai_cpu_runner *cpu, const struct ommai_guess *guesses, int64_t n, int64_t place) {
+  int64_t hidden = cpu->model->config.text.hidden_size, from = 0, count = 0;
+  for (int64_t i = next_wanting(guesses, n, 0, place); i < n; i = next_wanting(guesses, n, i + 1, place), from++) {
+    if (guesses[i].n_tokens <= place + 1) continue;
+    cpu->tables.step_rows[count] = head_row(&guesses[i], guesses[i].n_rows + place, guesses[i].tokens[place]);
+    memmove(state_of(cpu, count++), state_of(cpu, from), (size_t)hidden * sizeof(float));
+  }
+  return count;
+}
+
+enum omma_status ommai_cpu_guess(struct ommai_runner *runner, enum ommai_draw_from from, const struct ommai_guess *guesses,
+                                 int64_t n, struct omma_error *error) {
+  struct ommai_cpu_runner *cpu = ommai_cpu_inside(runner);
+  int64_t n_rows = lay_out(cpu, from, guesses, n), place = 0;
+  cpu->n_logits = 0;
+  if (n_rows == 0) return OMMA_OK;
+  OMMAI_TRY(run_head(cpu, n_rows, error));
+  gather_states(cpu, guesses, n);
+  for (;; place++) {
+    int64_t at = next_wanting(guesses, n, 0, place), count = 0;
+    for (int64_t row = 0; at < n; row += count) {
+      OMMAI_TRY(draw_some(cpu, guesses, n, place, row, &at, &count, error));
+    }
+    n_rows = go_on(cpu, guesses, n, place);
+    if (n_rows == 0) return OMMA_OK;
+    OMMAI_TRY(run_head(cpu, n_rows, error));
+  }
+}
