@@ -129,6 +129,10 @@ static int help(int argc, char **argv) {
     argc--;
     argv++;
   }
+  if (argc == 1 && strcmp(argv[0], "--options") == 0) { /* the source of docs/options.md */
+    ommai_manual_write_options(ommai_commands, ommai_n_commands, stdout);
+    return ommai_finish_output();
+  }
   if (argc == 0 || asks_for_help(argv[0])) {
     print_help(stdout);
     return ommai_finish_output();

@@ -87,3 +87,56 @@ void ommai_manual_write(const struct ommai_command *command, FILE *out) {
   for (size_t i = 0; i < OMMAI_MAX_EXAMPLES && command->examples[i]; i++) put_line("", command->examples[i], out);
   fputs(".fi\n.SH \"SEE ALSO\"\n.BR omma (1)\n", out);
 }
+
+/* Text in a cell of a Markdown table. */
+static void put_cell(const char *text, FILE *out) {
+  for (; *text; text++) {
+    if (strchr("|<*[_", *text)) fputc('\\', out);
+    fputc(*text, out);
+  }
+}
+
+static void put_row(const struct ommai_option *option, FILE *out) {
+  char value[OMMAI_OPTION_VALUE_SIZE];
+  fprintf(out, "| `--%s%s%s`", option->name, option->value ? " " : "", option->value ? option->value : "");
+  if (option->letter) fprintf(out, ", `-%c`", option->letter);
+  fputs(" | ", out);
+  put_cell(option->help, out);
+  ommai_option_describe_value(option, value, sizeof value);
+  if (*value) fputc(' ', out);
+  put_cell(value, out);
+  fputs(" |\n", out);
+}
+
+/* Whether one of the first n commands has the table of options. */
+static bool is_listed(const struct ommai_command *const *commands, size_t n, const struct ommai_option *table) {
+  for (size_t c = 0; c < n; c++) {
+    for (size_t g = 0; g < OMMAI_MAX_OPTION_GROUPS && commands[c]->groups[g]; g++) {
+      if (commands[c]->groups[g]->options == table) return true;
+    }
+  }
+  return false;
+}
+
+void ommai_manual_write_options(const struct ommai_command *const *commands, size_t n, FILE *out) {
+  fputs(
+      "# Options of every command\n\n"
+      "Made by `omma help --options` from the tables of the sources; `omma COMMAND --help` has those of\n"
+      "one. Sizes take k, m, g, t (powers of 1,000) and K, M, G, T (of 1,024).\n",
+      out);
+  for (size_t c = 0; c < n; c++) {
+    for (size_t g = 0; g < OMMAI_MAX_OPTION_GROUPS && commands[c]->groups[g]; g++) {
+      const struct ommai_option_group *group = commands[c]->groups[g];
+      if (is_listed(commands, c, group->options)) continue;
+      fprintf(out, "\n## %s: ", group->title);
+      const char *separator = "";
+      for (size_t other = c; other < n; other++) {
+        if (!is_listed(&commands[other], 1, group->options)) continue;
+        fprintf(out, "%s%s", separator, commands[other]->name);
+        separator = ", ";
+      }
+      fputs("\n\n| option | what |\n| --- | --- |\n", out);
+      for (size_t i = 0; i < group->n_options && group->options[i].name; i++) put_row(&group->options[i], out);
+    }
+  }
+}
