@@ -6,7 +6,6 @@ tower with ours."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import load_file
-from tokenizers import normalizers
 from torch import nn
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM, Qwen2VLImageProcessor
 from transformers.image_utils import load_image
 
 from fixture_qwen import QwenOfficial
 from fixture_stages import Recorder, Tensors, record_language
-from fixture_tokenizer import SPLIT, VOCAB_SIZE, train
+from fixture_tokenizer import VOCAB_SIZE, write_plain_tokenizer
 
 if TYPE_CHECKING:
     from fixture_models import ModelSpec
@@ -68,21 +66,8 @@ def stop_ids() -> list[int]:
 
 
 def write_tokenizer(folder: Path) -> None:
-    """Writes tokenizer.json, tokenizer_config.json and chat_template.json."""
-    train(SPLIT, ADDED_TOKENS, normalizers.NFC()).save(str(folder / "tokenizer.json"), pretty=False)
-    config = {
-        "add_bos_token": False,
-        "additional_special_tokens": list(ADDED_TOKENS[1:]),
-        "bos_token": None,
-        "chat_template": CHAT_TEMPLATE,
-        "clean_up_tokenization_spaces": False,
-        "eos_token": "<|endoftext|>",
-        "model_max_length": 131_072,
-        "pad_token": "<|endoftext|>",
-        "tokenizer_class": "Qwen2Tokenizer",
-        "unk_token": None,
-    }
-    (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n")
+    """Writes tokenizer.json, and tokenizer_config.json with the chat template."""
+    write_plain_tokenizer(folder, ADDED_TOKENS, chat_template=CHAT_TEMPLATE, eos_token="<|endoftext|>")
 
 
 def text_config(spec: ModelSpec) -> dict[str, Any]:

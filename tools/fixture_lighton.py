@@ -3,21 +3,19 @@ it."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from tokenizers import normalizers
 from transformers import AutoTokenizer, LightOnOcrConfig, LightOnOcrForConditionalGeneration, LightOnOcrProcessor
 from transformers.image_utils import load_image
 from transformers.models.pixtral.image_processing_pixtral import PixtralImageProcessor
 
 from fixture_qwen import QwenOfficial
 from fixture_stages import Recorder, Tensors, keep_raster, record_language, sample_rows
-from fixture_tokenizer import ADDED_TOKENS, SPLIT, added_token_id, train
+from fixture_tokenizer import ADDED_TOKENS, added_token_id, write_plain_tokenizer
 
 if TYPE_CHECKING:
     from fixture_models import ModelSpec
@@ -56,22 +54,8 @@ def stop_ids() -> list[int]:
 
 def write_tokenizer(folder: Path) -> None:
     """Writes tokenizer.json, tokenizer_config.json and chat_template.jinja."""
-    train(SPLIT, ADDED_TOKENS, normalizers.NFC()).save(str(folder / "tokenizer.json"), pretty=False)
-    config = {
-        "add_bos_token": False,
-        "additional_special_tokens": list(ADDED_TOKENS[1:]),
-        "bos_token": None,
-        "clean_up_tokenization_spaces": False,
-        "eos_token": "<|im_end|>",
-        "image_break_token": "<|vision_pad|>",
-        "image_end_token": "<|vision_end|>",
-        "image_token": "<|image_pad|>",
-        "model_max_length": 131_072,
-        "pad_token": "<|endoftext|>",
-        "tokenizer_class": "Qwen2Tokenizer",
-        "unk_token": None,
-    }
-    (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n")
+    write_plain_tokenizer(folder, ADDED_TOKENS, eos_token="<|im_end|>", image_break_token="<|vision_pad|>", image_end_token="<|vision_end|>",
+                          image_token="<|image_pad|>")
     (folder / "chat_template.jinja").write_text(CHAT_TEMPLATE)
 
 

@@ -124,6 +124,24 @@ def added_token_id(text: str) -> int:
     return VOCAB_SIZE + ADDED_TOKENS.index(text)
 
 
+def write_plain_tokenizer(folder: Path, added: tuple[str, ...], **own: str) -> None:
+    """Writes tokenizer.json and tokenizer_config.json of a model with Qwen2's tokenizer and added
+    tokens of its own; own: more keys of the latter."""
+    train(SPLIT, added, normalizers.NFC()).save(str(folder / "tokenizer.json"), pretty=False)
+    config = {
+        "add_bos_token": False,
+        "additional_special_tokens": list(added[1:]),
+        "bos_token": None,
+        "clean_up_tokenization_spaces": False,
+        "model_max_length": 131_072,
+        "pad_token": "<|endoftext|>",
+        "tokenizer_class": "Qwen2Tokenizer",
+        "unk_token": None,
+        **own,
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+
+
 def write_tokenizer(folder: Path, default_system: bool, marks: bool) -> None:
     """Writes tokenizer.json, tokenizer_config.json and chat_template.jinja."""
     train(SPLIT_MARKS if marks else SPLIT, ADDED_TOKENS, normalizers.NFC()).save(str(folder / "tokenizer.json"), pretty=False)

@@ -58,10 +58,7 @@ static enum omma_status parse_own(const json_t *vision, const char *where, struc
 
 static const struct ommai_default_processor published = {
     .name = "dots.ocr's published values",
-    .image =
-        "{\"min_pixels\": 3136, \"max_pixels\": 11289600,"
-        " \"image_mean\": [0.48145466, 0.4578275, 0.40821073],"
-        " \"image_std\": [0.26862954, 0.26130258, 0.27577711]}",
+    .image = "{\"min_pixels\": 3136, \"max_pixels\": 11289600," OMMAI_CLIP_KEYS "}",
 };
 
 /* ---- tensors ---- */

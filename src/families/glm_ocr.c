@@ -57,21 +57,13 @@ static enum omma_status parse_own(const json_t *vision, const char *where, struc
 
 /* ---- released processor files ---- */
 
-#define CLIP_MEAN \
-  { 0.48145466f, 0.4578275f, 0.40821073f }
-#define CLIP_STD \
-  { 0.26862954f, 0.26130258f, 0.27577711f }
-
 static const struct ommai_default_processor published = {
     .name = "GLM-OCR's published values",
-    .image =
-        "{\"size\": {\"shortest_edge\": 12544, \"longest_edge\": 9633792},"
-        " \"image_mean\": [0.48145466, 0.4578275, 0.40821073],"
-        " \"image_std\": [0.26862954, 0.26130258, 0.27577711]}",
+    .image = "{\"size\": {\"shortest_edge\": 12544, \"longest_edge\": 9633792}," OMMAI_CLIP_KEYS "}",
 };
 
 static const struct ommai_processor_defaults defaults = {
-    .min_pixels = 112 * 112, .max_pixels = 28 * 28 * 15000, .mean = CLIP_MEAN, .std = CLIP_STD};
+    .min_pixels = 112 * 112, .max_pixels = 28 * 28 * 15000, .mean = OMMAI_CLIP_MEAN, .std = OMMAI_CLIP_STD};
 
 /* ---- tensors ---- */
 

@@ -21,10 +21,7 @@ static const struct ommai_vision_config tower = {
 };
 
 static const struct ommai_tower_keys tower_keys = {
-    .depth = "num_hidden_layers",
-    .hidden_size = "hidden_size",
-    .n_heads = "num_attention_heads",
-    .intermediate_size = "intermediate_size",
+    OMMAI_PLAIN_TOWER_KEYS,
     .expected = {"model_type", "moonvit"},
     .required = true,
 };

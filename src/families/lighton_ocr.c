@@ -25,10 +25,7 @@ static const struct ommai_vision_config tower = {
 };
 
 static const struct ommai_tower_keys tower_keys = {
-    .depth = "num_hidden_layers",
-    .hidden_size = "hidden_size",
-    .n_heads = "num_attention_heads",
-    .intermediate_size = "intermediate_size",
+    OMMAI_PLAIN_TOWER_KEYS,
     .in_channels = {"num_channels"},
     .rope = "rope_parameters",
     .expected = {"hidden_act", "silu"},
@@ -57,15 +54,13 @@ static enum omma_status parse_root(const json_t *root, const char *path, struct 
 
 static const struct ommai_default_processor published = {
     .name = "LightOnOCR's published values",
-    .image =
-        "{\"size\": {\"longest_edge\": 1540}, \"image_mean\": [0.48145466, 0.4578275, 0.40821073],"
-        " \"image_std\": [0.26862954, 0.26130258, 0.27577711]}",
+    .image = "{\"size\": {\"longest_edge\": 1540}," OMMAI_CLIP_KEYS "}",
 };
 
 static const struct ommai_processor_defaults defaults = {
     .max_pixels = 1024 * 1024,
-    .mean = {0.48145466f, 0.4578275f, 0.40821073f},
-    .std = {0.26862954f, 0.26130258f, 0.27577711f},
+    .mean = OMMAI_CLIP_MEAN,
+    .std = OMMAI_CLIP_STD,
 };
 
 /* ---- tensors ---- */

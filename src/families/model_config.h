@@ -74,6 +74,16 @@ struct ommai_model_config {
   enum omma_dtype stored_type;
 };
 
+/* How CLIP's images are normalised, which many processors keep: as numbers, and as keys of
+ * preprocessor_config.json. */
+#define OMMAI_CLIP_MEAN \
+  { 0.48145466f, 0.4578275f, 0.40821073f }
+#define OMMAI_CLIP_STD \
+  { 0.26862954f, 0.26130258f, 0.27577711f }
+#define OMMAI_CLIP_KEYS                                   \
+  " \"image_mean\": [0.48145466, 0.4578275, 0.40821073]," \
+  " \"image_std\": [0.26862954, 0.26130258, 0.27577711]"
+
 /* What the official processor classes take where a file lacks it. */
 struct ommai_processor_defaults {
   int64_t min_pixels, max_pixels; /* of images */

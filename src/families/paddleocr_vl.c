@@ -27,10 +27,7 @@ static const struct ommai_vision_config tower = {
 
 /* A temporal_patch_size that files have means nothing. */
 static const struct ommai_tower_keys tower_keys = {
-    .depth = "num_hidden_layers",
-    .hidden_size = "hidden_size",
-    .n_heads = "num_attention_heads",
-    .intermediate_size = "intermediate_size",
+    OMMAI_PLAIN_TOWER_KEYS,
     .merge_size = "spatial_merge_size",
     .in_channels = {"num_channels"},
     .rope = "rope_parameters",
@@ -61,8 +58,8 @@ static const struct ommai_default_processor published = {
 static const struct ommai_processor_defaults defaults = {
     .min_pixels = 384 * 384,
     .max_pixels = 1536 * 1536,
-    .mean = {0.48145466f, 0.4578275f, 0.40821073f},
-    .std = {0.26862954f, 0.26130258f, 0.27577711f},
+    .mean = OMMAI_CLIP_MEAN,
+    .std = OMMAI_CLIP_STD,
 };
 
 /* ---- tensors ---- */

@@ -3,10 +3,10 @@
 const struct ommai_processor_defaults ommai_qwen2_processor_defaults = {
     .min_pixels = 56 * 56,
     .max_pixels = 28 * 28 * 1280,
-    .mean = {0.48145466f, 0.4578275f, 0.40821073f},
-    .std = {0.26862954f, 0.26130258f, 0.27577711f},
-    .video_mean = {0.48145466f, 0.4578275f, 0.40821073f},
-    .video_std = {0.26862954f, 0.26130258f, 0.27577711f},
+    .mean = OMMAI_CLIP_MEAN,
+    .std = OMMAI_CLIP_STD,
+    .video_mean = OMMAI_CLIP_MEAN,
+    .video_std = OMMAI_CLIP_STD,
 };
 
 const struct ommai_media_marks ommai_qwen2_media_marks = {

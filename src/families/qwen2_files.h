@@ -22,10 +22,7 @@
   .image = {.resize_rule = OMMAI_RESIZE_INT16}, .image_token_key = "image_token_id", .video_token_key = "video_token_id"
 
 /* preprocessor_config.json, less the sizes that config.json has. There is no file for videos. */
-#define OMMAI_QWEN2_PREPROCESSOR                          \
-  "{\"min_pixels\": 3136, \"max_pixels\": 12845056,"      \
-  " \"image_mean\": [0.48145466, 0.4578275, 0.40821073]," \
-  " \"image_std\": [0.26862954, 0.26130258, 0.27577711]}"
+#define OMMAI_QWEN2_PREPROCESSOR "{\"min_pixels\": 3136, \"max_pixels\": 12845056," OMMAI_CLIP_KEYS "}"
 
 /* Of transformers' Qwen2VLImageProcessor and Qwen2VLVideoProcessor. */
 extern const struct ommai_processor_defaults ommai_qwen2_processor_defaults;

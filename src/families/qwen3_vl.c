@@ -102,8 +102,8 @@ static const struct ommai_default_processor published = {
 static const struct ommai_processor_defaults defaults = {
     .min_pixels = 56 * 56,
     .max_pixels = 28 * 28 * 1280,
-    .mean = {0.48145466f, 0.4578275f, 0.40821073f},
-    .std = {0.26862954f, 0.26130258f, 0.27577711f},
+    .mean = OMMAI_CLIP_MEAN,
+    .std = OMMAI_CLIP_STD,
     .video_mean = {0.5f, 0.5f, 0.5f},
     .video_std = {0.5f, 0.5f, 0.5f},
 };

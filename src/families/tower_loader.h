@@ -24,6 +24,11 @@ struct ommai_tower_keys {
   .depth = "depth", .n_heads = "num_heads", .temporal_patch_size = "temporal_patch_size", .merge_size = "spatial_merge_size", \
   .in_channels = {"in_channels", "in_chans"}, .rope = "rope_parameters"
 
+/* As most models of transformers spell them. */
+#define OMMAI_PLAIN_TOWER_KEYS                                                                  \
+  .depth = "num_hidden_layers", .hidden_size = "hidden_size", .n_heads = "num_attention_heads", \
+  .intermediate_size = "intermediate_size"
+
 /* Reads the keys of vision_config into `config`, where what is missing stays as it is. Errors:
  * FORMAT, UNSUPPORTED. */
 enum omma_status ommai_tower_parse(const json_t *vision, const char *where, const struct ommai_tower_keys *keys,
