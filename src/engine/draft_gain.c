@@ -1,10 +1,9 @@
 #include "engine/draft_gain.h"
 
-/* Steps that each way is tried for at first, and after how many the slower one is tried again; the
- * weight of a step in the mean; a step that was held up counts for no more than this many times the
- * mean. */
-enum { TRIAL = 4, AGAIN = 64 };
-#define WEIGHT 0.125
+/* Steps that each way is tried for at first, and after how many the slower one is tried again;
+ * steps in the mean, of which the first, which touches memory for the first time, is forgotten; a
+ * step that was held up counts for no more than this many times the mean. */
+enum { TRIAL = 8, AGAIN = 64, STEPS = 8 };
 #define MOST 2.0
 
 static int size_of(int64_t n_sequences) {
@@ -18,8 +17,9 @@ void ommai_draft_gain_record(struct ommai_draft_gain *gain, int64_t n_sequences,
   struct ommai_draft_rate *rate = guessed ? &gain->sizes[size].with : &gain->sizes[size].without;
   if (n_tokens < 1) return;
   double found = (double)ns / (double)n_tokens;
-  if (rate->n > 0 && found > MOST * rate->ns) found = MOST * rate->ns;
-  rate->ns = rate->n > 0 ? rate->ns + WEIGHT * (found - rate->ns) : found;
+  if (rate->n >= TRIAL && found > MOST * rate->ns) found = MOST * rate->ns;
+  int64_t n = rate->n < 1 ? 1 : rate->n < STEPS ? rate->n : STEPS;
+  rate->ns += (found - rate->ns) / (double)n;
   rate->n++;
 }
 
