@@ -18,7 +18,8 @@ void ommai_draft_gain_record(struct ommai_draft_gain *gain, int64_t n_sequences,
   if (n_tokens < 1) return;
   double found = (double)ns / (double)n_tokens;
   if (rate->n >= TRIAL && found > MOST * rate->ns) found = MOST * rate->ns;
-  int64_t n = rate->n < 1 ? 1 : rate->n < STEPS ? rate->n : STEPS;
+  int64_t n = rate->n < 1 || gain->sizes[size].again ? 1 : rate->n < STEPS ? rate->n : STEPS;
+  gain->sizes[size].again = false;
   rate->ns += (found - rate->ns) / (double)n;
   rate->n++;
 }
@@ -31,6 +32,7 @@ bool ommai_draft_gain_choose(struct ommai_draft_gain *gain, int64_t n_sequences)
   bool pays = with->ns < without->ns;
   if (++gain->sizes[size].since < AGAIN) return pays;
   gain->sizes[size].since = 0;
+  gain->sizes[size].again = true;
   return !pays;
 }
 

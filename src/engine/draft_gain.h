@@ -19,6 +19,7 @@ struct ommai_draft_gain {
   struct {
     struct ommai_draft_rate with, without;
     int64_t since; /* steps since the slower way was tried */
+    bool again;    /* it is tried in the next step, which counts for all that came before */
   } sizes[OMMAI_DRAFT_GAIN_SIZES];
 };
 
