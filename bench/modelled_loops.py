@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Models the speed of inner loops on CPUs that are not here, from the object code of a build.
 
-    bench/modelled_loops.py [--build build/release] [--mca llvm-mca-19] [--markdown]
+    bench/modelled_loops.py [--build build/release] [--arm build/aarch64] [--mca llvm-mca-19]
 
 Nothing is run. Instructions are taken from `objdump -d` of the kernels' objects, what they cost
 from llvm-mca's models of CPUs, and for AMX, which llvm-mca does not model, from Intel's figures
@@ -16,6 +16,9 @@ unit's; `in turn` is the same over the sum of all units, as if nothing ran at th
 
 avx2: `share` is the time that the ports need for the multiply-adds alone (with the additions of
 their results) over that of the whole inner loop. 16 products a cycle are the peak of f32.
+
+arm: the same for the inner loops of 64-bit ARM, from a cross build. On a CPU whose level is lower
+than a loop's there is no figure.
 """
 
 import argparse
@@ -23,6 +26,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -32,10 +36,12 @@ TILE_PRODUCT, TILE_LOAD, TILE_STORE = 16, 8, 16
 PANEL, GROUP, TILE = 64, 32, 16
 AVX2_CPUS = ("znver3", "znver4", "alderlake", "icelake-server")
 AMX_CPU = "sapphirerapids"
+ARM_CPUS = {"neoverse-n1": "neon_dotprod", "neoverse-v1": "neon_bf16", "neoverse-v2": "neon_bf16"}
 LOAD_PORTS, STORE_PORTS = (2, 3, 11), (4, 7, 8, 9)  # of it, counted apart: Units
-LINE = re.compile(r"^\s*([0-9a-f]+):\t(.*?)\s*(?:#.*)?$")
+LINE = re.compile(r"^\s*([0-9a-f]+):\t(.*?)\s*(?:# .*)?$")
 STORE = re.compile(r",\s*-?(0x[0-9a-f]+)?\([^)]*\)(\{%k\d\})?$")
 BRANCH = re.compile(r"^j\w+\s+([0-9a-f]+) <")
+ARM_BRANCH = re.compile(r"^(?:b|b\.\w+|cbn?z\s+\w+,|tbn?z\s+\w+, #\d+,)\s+([0-9a-f]+) <")
 MULTIPLY_ADD = re.compile(r"^(\{vex\} )?(vfn?madd|vpmaddubsw|vpmaddwd|vpdpbusd|vpaddw|vpaddd)")
 
 Code = list[tuple[int, str]]
@@ -55,25 +61,25 @@ class Loop:
         return self != other and self.function == other.function and self.first <= other.first and other.last <= self.last
 
 
-def disassemble(path: Path) -> dict[str, Code]:
-    text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", path], capture_output=True, text=True, check=True).stdout
+def disassemble(path: Path, objdump: str) -> dict[str, Code]:
+    text = subprocess.run([objdump, "-d", "--no-show-raw-insn", path], capture_output=True, text=True, check=True).stdout
     functions: dict[str, Code] = {}
     code: Code = []
     for line in text.splitlines():
         if name := re.match(r"^[0-9a-f]+ <(.*)>:$", line):
             code = functions.setdefault(name[1], [])
         elif found := LINE.match(line):
-            code.append((int(found[1], 16), found[2]))
+            code.append((int(found[1], 16), found[2].split(" //")[0].replace("\t", " ")))
     return functions
 
 
-def loops_of(path: Path) -> list[Loop]:
+def loops_of(path: Path, objdump: str = "objdump", branch: re.Pattern = BRANCH) -> list[Loop]:
     """What lies between a jump back and its target."""
     found = []
-    for function, code in disassemble(path).items():
+    for function, code in disassemble(path, objdump).items():
         index = {address: i for i, (address, _) in enumerate(code)}
         for last, (address, text) in enumerate(code):
-            target = BRANCH.match(text)
+            target = branch.match(text)
             if target and int(target[1], 16) <= address and int(target[1], 16) in index:
                 first = index[int(target[1], 16)]
                 found.append(Loop(function, first, last, tuple(t for _, t in code[first : last + 1])))
@@ -104,9 +110,14 @@ class Mca:
     def figures(self, body: tuple[str, ...], cpu: str) -> tuple[float, float, list[float], float]:
         """Cycles of a pass, its micro-operations, how many of them each port gets, and the cycles
         of a pass where no result has to be waited for."""
-        text = [re.sub(BRANCH.pattern.lstrip("^") + ".*", "jne 1f", line) for line in body]
+        if cpu in ARM_CPUS:
+            target = ["-mtriple=aarch64", "-mattr=+dotprod,+i8mm,+bf16"]
+            text = [re.sub(r"[0-9a-f]+ <.*", "1f", line) if ARM_BRANCH.match(line) else line for line in body]
+        else:
+            target = ["-mtriple=x86_64"]
+            text = [re.sub(BRANCH.pattern.lstrip("^") + ".*", "jne 1f", line) for line in body]
         source = "\n".join(line for line in text if not line.startswith(("jmp", "call", "notrack"))) + "\n1:\n"
-        command = [self.program, "-mtriple=x86_64", f"-mcpu={cpu}", "-iterations=200", "-"]
+        command = [self.program, *target, f"-mcpu={cpu}", "-iterations=200", "-"]
         done = subprocess.run(command, input=source, capture_output=True, text=True)
         if done.returncode != 0:
             sys.exit(f"modelled_loops: {self.program}: {done.stderr[:300]}")
@@ -309,20 +320,72 @@ def avx2_rows(mca: Mca, build: Path) -> list[tuple[str, list[str]]]:
     return rows
 
 
+# ---- 64-bit ARM
+
+
+# Title, object, function, level, instruction that counts, products of one.
+ARM_LOOPS = (
+    ("f32 (bf16 weights expanded)", "f32_tile_neon", "multiply", "neon", "fmla", 4),
+    ("bf16", "bf16_tile_neon_bf16", "run", "neon_bf16", "bfmmla", 16),
+    ("bf16, one row", "gemv_neon_bf16", "panel_bf16", "neon_bf16", "bfdot", 8),
+    ("bf16, four rows", "gemv_neon_bf16", "panel_bf16", "neon_bf16", "bfdot", 8),
+    ("int8 by SMMLA", "integer_panel_neon_bf16", "block_s8", "neon_bf16", "smmla", 32),
+    ("int4 by SMMLA", "integer_panel_neon_bf16", "block_u4", "neon_bf16", "smmla", 32),
+    ("int8 by SDOT", "integer_panel_neon_dotprod", "block_s8", "neon_dotprod", "sdot", 16),
+    ("int4 by SDOT", "integer_panel_neon_dotprod", "block_u4", "neon_dotprod", "sdot", 16),
+    ("attention in bf16", "attention_tile_neon_bf16", "attend_bf16", "neon_bf16", "bfmmla", 16),
+    ("attention in f32", "attention_tile_neon", "attend_f32", "neon", "fmla", 4),
+)
+
+
+def arm_loop(build: Path, title: str, name: str, function: str, operation: str) -> Loop:
+    """The inner loop with the most products; with several such, one row needs the most loads."""
+    loops = loops_of(objects(build, name), "aarch64-linux-gnu-objdump", ARM_BRANCH)
+    loops = [loop for loop in innermost(loops) if function in loop.function and loop.count(operation + " ")]
+    most = max(loop.count(operation + " ") for loop in loops)
+    loops = [loop for loop in loops if loop.count(operation + " ") == most]
+    return (max if title.endswith("one row") else min)(loops, key=lambda loop: loop.count("ld"))
+
+
+def arm_cell(mca: Mca, loop: Loop, level: str, operation: str, products: int, cpu: str) -> str:
+    levels = ("neon", "neon_dotprod", "neon_bf16")
+    if levels.index(level) > levels.index(ARM_CPUS[cpu]):
+        return ""
+    alone = tuple(text for text in loop.body if text.startswith(operation + " "))
+    cycles = mca.cycles(loop.body, cpu)
+    return f"{mca.figures(alone, cpu)[3] / cycles:.2f}; {len(alone) * products / cycles:.1f}"
+
+
+def arm_rows(mca: Mca, build: Path) -> list[tuple[str, list[str]]]:
+    rows = []
+    for title, name, function, level, operation, products in ARM_LOOPS:
+        loop = arm_loop(build, title, name, function, operation)
+        rows.append((title, [arm_cell(mca, loop, level, operation, products, cpu) for cpu in ARM_CPUS]))
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=Path, default=Path("build/release"), help="folder of a build without OMMA_AMX_MODEL")
+    parser.add_argument("--arm", type=Path, help="folder of a cross build for 64-bit ARM (tools/test_aarch64.sh)")
     parser.add_argument("--mca", default="llvm-mca-19", help="llvm-mca 17 or newer")
     options = parser.parse_args()
     mca = Mca(options.mca)
+    if options.arm:
+        print_cells("arm", ARM_CPUS, arm_rows(mca, options.arm))
+        return
     print("| amx (modelled; not yet run on AMX hardware) | products | loads | stores | rest | share | in turn |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for title, units in amx_rows(mca, options.build):
         print(f"| {title} | " + " | ".join(f"{value:.2f}" for value in units.row()) + " |")
     print()
-    print(f"| avx2 (modelled): share; products a cycle | {' | '.join(AVX2_CPUS)} |")
-    print("| --- |" + " --- |" * len(AVX2_CPUS))
-    for title, cells in avx2_rows(mca, options.build):
+    print_cells("avx2", AVX2_CPUS, avx2_rows(mca, options.build))
+
+
+def print_cells(level: str, cpus: Iterable[str], rows: list[tuple[str, list[str]]]) -> None:
+    print(f"| {level} (modelled): share; products a cycle | {' | '.join(cpus)} |")
+    print("| --- |" + " --- |" * len(list(cpus)))
+    for title, cells in rows:
         print(f"| {title} | {' | '.join(cells)} |")
 
 
