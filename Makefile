@@ -59,7 +59,7 @@ test-full: packages test-packages ## the same, C tests and server also under Thr
 ##@ Test longer, or with programs from elsewhere
 
 .PHONY: test-aarch64
-test-aarch64: ## cross-build the attention operator for 64-bit ARM and test it under qemu
+test-aarch64: ## cross-build everything for 64-bit ARM and run kernels, weight formats and the demo model under qemu at each CPU level
 	@tools/test_aarch64.sh
 
 .PHONY: test-amx

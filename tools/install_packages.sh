@@ -14,7 +14,7 @@ oldcpu_packages="$build_packages libcmocka-dev qemu-user"
 fuzz_packages="$build_packages clang"
 
 usage() {
-  echo "usage: tools/install_packages.sh build|test|aarch64|oldcpu|fuzz"
+  echo "usage: tools/install_packages.sh build|test|aarch64|oldcpu|fuzz, or --libraries to name those of libraries"
   echo "  build: $(echo $build_packages), and optional: $optional_packages"
   echo "  test:  $(echo $test_packages), and optional: $optional_test_packages"
   echo "  aarch64: $(echo $aarch64_packages)"
@@ -29,6 +29,7 @@ case "${1:-}" in
   aarch64) wanted=$aarch64_packages ;;
   oldcpu) wanted=$oldcpu_packages ;;
   fuzz) wanted=$fuzz_packages ;;
+  --libraries) echo $build_packages $optional_packages $test_packages | tr ' ' '\n' | grep '^lib.*-dev$'; exit 0 ;;
   --help | -h) usage; exit 0 ;;
   *) usage >&2; exit 2 ;;
 esac

@@ -298,7 +298,7 @@ if [ $full = yes ]; then
     }
   }
   run_counted "fuzzing" tools/fuzz.sh --seconds 60
-  run_script "attention on emulated arm" tools/test_aarch64.sh
+  run_script "attention on emulated arm" tools/test_aarch64.sh --attention
   if [ "$(uname -m)" = x86_64 ]; then
     run_script "kernels on emulated old processors" tools/test_oldcpu.sh
     if grep -q avx512_vnni /proc/cpuinfo; then

@@ -1,18 +1,60 @@
 #!/bin/sh
-# Builds the attention operator and its tests for 64-bit ARM with a cross compiler and runs them
-# under qemu, at the levels scalar, neon and neon_bf16. Arguments go to ctest. Takes about four
-# minutes of one core.
+# Builds everything for 64-bit ARM with a cross compiler and Debian's libraries for arm64 (below
+# build, without root) and runs it under qemu on a CPU of each level: the tests of kernels, weight
+# formats and experts, `omma info`, `omma verify` and an answer of the demo model. Arguments go to
+# ctest. --attention first: the attention operator, at all levels, and all kernels, which need no
+# libraries.
 set -eu
 cd "$(dirname "$0")/.."
 case "${1:-}" in
-  --help | -h) echo "usage: tools/test_aarch64.sh [CTEST_ARGUMENTS]"; exit 0 ;;
+  --help | -h) echo "usage: tools/test_aarch64.sh [--attention] [CTEST_ARGUMENTS]"; exit 0 ;;
 esac
 tools/install_packages.sh aarch64
 mkdir -p build
-{
-  tools/check_build_folder.sh build/aarch64 &&
-    cmake -S . -B build/aarch64 -G Ninja -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/aarch64.cmake" -DOMMA_ATTENTION_ONLY=ON -DOMMA_TESTS=ON &&
-    ninja -C build/aarch64
-} > build/log-aarch64 2>&1 || { cat build/log-aarch64; exit 1; }
 export OMMA_TEST_SMALL=1
-exec ctest --test-dir build/aarch64 -j 2 --output-on-failure "$@"
+
+# build FOLDER CMAKE_ARGUMENTS...
+build() {
+  folder=$1
+  shift
+  {
+    tools/check_build_folder.sh "$folder" &&
+      cmake -S . -B "$folder" -G Ninja -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/aarch64.cmake" -DOMMA_TESTS=ON "$@" &&
+      ninja -C "$folder" $targets
+  } > build/log-aarch64 2>&1 || { cat build/log-aarch64; exit 1; }
+}
+
+if [ "${1:-}" = --attention ]; then
+  shift
+  targets=all
+  build build/aarch64_attention -DOMMA_ATTENTION_ONLY=ON
+  exec ctest --test-dir build/aarch64_attention -j 2 --output-on-failure "$@"
+fi
+
+tests="test_cpu test_weight_formats test_experts"
+targets="omma test_kernels $tests"
+tools/aarch64_root.sh build/aarch64-root > build/log-aarch64 2>&1 || { cat build/log-aarch64; exit 1; }
+build build/aarch64 -DOMMA_ATTENTION_ONLY=OFF -DOMMA_AARCH64_ROOT="$PWD/build/aarch64-root" -DOMMA_ONEDNN=OFF
+
+folder=build/aarch64/levels
+mkdir -p $folder
+# on CPU LEVEL NAME PROGRAM ARGUMENTS...: a program of the build on a CPU that has no higher level:
+# instructions of one would end it.
+on() {
+  cpu=$1 level=$2 name=$3
+  shift 3
+  echo "add_test([=[$name at $level]=] qemu-aarch64 -cpu $cpu -L $PWD/build/aarch64-root $PWD/build/aarch64/$*)"
+  echo "set_tests_properties([=[$name at $level]=] PROPERTIES TIMEOUT 3600)"
+}
+{
+  for pair in cortex-a72:neon neoverse-n1:neon_dotprod max:neon_bf16; do
+    cpu=${pair%:*} level=${pair#*:}
+    on "$cpu" "$level" test_kernels "tests/test_kernels --test '*_$level'"
+    for test in $tests; do on "$cpu" "$level" "$test" "tests/$test"; done
+    for command in info verify; do on "$cpu" "$level" "omma $command" "omma $command"; done
+    on "$cpu" "$level" "demo answer" "omma chat --model $PWD/models/demo --image $PWD/models/demo/images/cross.png" \
+      "--prompt 'Where is the orange cross?'"
+    echo "set_tests_properties([=[demo answer at $level]=] PROPERTIES PASS_REGULAR_EXPRESSION [=[\"orange cross\"]=])"
+  done
+} | sed "s/'/\"/g" > $folder/CTestTestfile.cmake
+exec ctest --test-dir $folder -j 2 --output-on-failure "$@"
