@@ -15,6 +15,11 @@ struct check {
   int64_t n_wrong;
 };
 
+struct further {
+  const struct check *check;
+  int64_t count;
+};
+
 static void report_finding(struct check *check, bool ok, const char *what, const char *details) {
   if (!ok) check->n_wrong++;
   if (check->report) check->report(check->context, ok, what, details);
@@ -42,6 +47,41 @@ static enum omma_status check_tensor(void *context, const char *name, int n_dims
     report_finding(check, false, name, details);
   }
   return OMMA_OK;
+}
+
+/* Counts what the checkpoint has of the tensors that nothing has asked for. */
+static enum omma_status count_further(void *context, const char *name, int n_dims, const int64_t *shape,
+                                      struct omma_error *error) {
+  struct further *further = context;
+  int64_t position = ommai_checkpoint_position(further->check->checkpoint, name);
+  (void)n_dims;
+  (void)shape;
+  (void)error;
+  if (position >= 0 && !further->check->wanted[position]) further->count++;
+  return OMMA_OK;
+}
+
+/* A draft head is loaded for who asks for it, and many checkpoints leave it out: where there is a
+ * part of one, all of it is looked at. */
+static enum omma_status check_draft_head(struct check *check, const struct omma_model *model, struct omma_error *error) {
+  struct ommai_network network = model->network;
+  struct ommai_model_config *config = ommai_allocate(&model->allocator, 1, sizeof *config);
+  struct ommai_weight_loader loader;
+  struct further further = {.check = check};
+  struct omma_error refused;
+  enum omma_status status = OMMA_OK;
+  if (!config) return ommai_fail_memory(error, "verify", sizeof *config);
+  *config = *model->network.config;
+  network.config = config;
+  if (!network.has_decoder || config->text.n_draft_layers || ommai_model_config_take_draft_head(config, &refused) != OMMA_OK) {
+    goto done;
+  }
+  OMMAI_TRY_GOTO(ommai_network_describe(&network, check->checkpoint, count_further, &further, &loader, error), done);
+  if (!further.count) goto done;
+  OMMAI_TRY_GOTO(ommai_network_describe(&network, check->checkpoint, check_tensor, check, &loader, error), done);
+done:
+  ommai_release(&model->allocator, config, 1, sizeof *config);
+  return status;
 }
 
 /* Files that a model may lack that was opened without its weights. */
@@ -78,6 +118,7 @@ enum omma_status omma_model_verify(const struct omma_model *model, omma_report r
   }
   check_files(&check, model);
   OMMAI_TRY_GOTO(ommai_network_describe(&model->network, checkpoint, check_tensor, &check, &loader, error), done);
+  OMMAI_TRY_GOTO(check_draft_head(&check, model, error), done);
   check_unused(&check);
   if (check.n_wrong) {
     status =

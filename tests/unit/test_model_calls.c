@@ -78,6 +78,29 @@ static void unsound_weights_are_reported(void **state) {
   test_folder_remove(folder);
 }
 
+/* A head that is left out is none's want; of one that is there, everything is. */
+static void draft_heads_are_verified_where_they_are(void **state) {
+  (void)state;
+  char folder[TEST_PATH_SIZE], path[TEST_PATH_SIZE];
+  struct findings findings;
+  struct omma_error error;
+  size_t size;
+  fixture_copy_checkpoint("qwen3_5_tied", folder);
+  unsigned char *bytes = fixture_read(test_path(path, folder, "model.safetensors"), &size);
+  unsigned char *name = memmem(bytes, size, "\"mtp.norm.weight", 16);
+  assert_non_null(name);
+  name[15] = 'x';
+  test_write_file(path, bytes, size);
+  assert_fails(verify(folder, &findings, &error), OMMA_ERROR_FORMAT, "2 tensors or files are wrong", &error);
+  int n_names = 0;
+  for (name = bytes; (name = memmem(name, size - (size_t)(name - bytes), "\"mtp.", 5)); n_names++) name[1] = 'x';
+  test_write_file(path, bytes, size);
+  assert_fails(verify(folder, &findings, &error), OMMA_ERROR_FORMAT, "tensors or files are wrong", &error);
+  assert_int_equal(findings.n_bad, n_names); /* without a use, all of them, and none is missing */
+  free(bytes);
+  test_folder_remove(folder);
+}
+
 struct check {
   int n_calls;
   enum omma_status verdict;
@@ -492,6 +515,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(sound_weights_are_verified),
       cmocka_unit_test(unsound_weights_are_reported),
+      cmocka_unit_test(draft_heads_are_verified_where_they_are),
       cmocka_unit_test(a_check_runs_before_the_weights),
       cmocka_unit_test(facts_are_those_of_the_files),
       cmocka_unit_test(int8_is_for_the_tower),
