@@ -52,7 +52,7 @@ if(NOT OMMA_ATTENTION_ONLY)
   install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN *.md PATTERN *.png PATTERN *.svg)
   # A manual page for each command is written by the program, which must run on the machine that builds it.
   set(OMMA_COMMANDS chat run serve batch embed rerank read encode preprocess tokenize detokenize plan info verify bench-attention
-    bench-encoder bench-decode bench-read bench-serve)
+    bench-encoder bench-decode bench-read bench-scale bench-serve)
   set(OMMA_MANUAL ${CMAKE_BINARY_DIR}/manual)
   if(NOT CMAKE_CROSSCOMPILING)
     foreach(command IN LISTS OMMA_COMMANDS)

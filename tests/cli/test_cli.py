@@ -1330,7 +1330,7 @@ def test_bench_decode(omma, name):
 
 def test_bench_scale(omma, model):
     result = omma.json("bench", "scale", "--model", model, "--threads", 2, "--image-size", "112x84", "--context", 70,
-                       "--repeat", 1, "--warmup", 0, "--memory-gbps", 300, "--tokens", 200, "--json")
+                       "--repeat", 1, "--warmup", 0, "--memory-gbps", 300, "--tokens", 800, "--json")
     assert result["threads"] == 2 and result["memory_gbps"] == 300 and result["run_us_alone"] > 0 <= result["run_us_per_doubling"]
     assert [work["work"] for work in result["works"]] == ["tower", "prefill", "decode, 1 row", "decode, 16 rows"]
     for work in result["works"]:

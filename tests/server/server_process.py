@@ -7,6 +7,7 @@ import re
 import select
 import socket
 import subprocess
+import threading
 import time
 
 
@@ -28,7 +29,7 @@ class ServerProcess:
 
     def __init__(self, command, start_seconds=120, env=None):
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env)
-        self.output = b""
+        self.output, self.taking = b"", threading.Lock()
         self.port = None
         deadline = time.monotonic() + start_seconds
         while self.port is None:
@@ -44,9 +45,14 @@ class ServerProcess:
                 self.port = int(found.group(1))
         os.set_blocking(self.process.stdout.fileno(), False)
 
+    def take_output(self):
+        """What was written since. A server would wait for a pipe that is full."""
+        with self.taking:
+            piece = b"" if self.process.stdout.closed else self.process.stdout.read()
+            self.output += piece or b""
+
     def read_output(self):
-        piece = b"" if self.process.stdout.closed else self.process.stdout.read()
-        self.output += piece or b""
+        self.take_output()
         return self.output.decode(errors="replace")
 
     def stop(self, seconds=90):
@@ -72,6 +78,7 @@ class ServerProcess:
         return socket.create_connection(("127.0.0.1", self.port), timeout)
 
     def request(self, method, path, body=None, headers=None, timeout=60):
+        self.take_output()
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
             connection.request(method, path, body, headers or {})
