@@ -74,7 +74,7 @@ class Clients:
         self._images = [data_url(png(48, 48, shade)) for shade in range(N_IMAGES)]
         self.faults_are_over = threading.Event()
         self.n_asked, self.failed, self.slowest, self.got = 0, [], 0.0, {"embeddings": 0, "images": 0}
-        self._threads = [threading.Thread(target=self._ask_all, args=(i,)) for i in range(N_CLIENTS)]
+        self._threads = [threading.Thread(target=self._ask_all, args=(i,), daemon=True) for i in range(N_CLIENTS)]
         for thread in self._threads:
             thread.start()
 
