@@ -99,7 +99,7 @@ def test_a_failure_is_shown(open_page, scripted, tmp_path):
 
 
 def test_only_where_the_server_reads(open_page, servers, paper):
-    page = open_page(servers("fake", max_documents=-1))
+    page = open_page(servers("fake", max_documents=0))
     page.wait(lambda: page.text("#model"), "the model's name")
     page.find("#files").send_keys(str(paper))
     page.wait(lambda: "it is a PDF" in page.text("#refused"), "a refusal")

@@ -370,6 +370,8 @@ def test_closing_ends_what_runs():
         thread.start()
     stream = model.chat("a", stream=True, **ENDLESS)
     next(stream)
+    while model.stats()["n_running"] < 4:
+        time.sleep(0.001)
     model.close()
     model.close()
     for thread in threads:
