@@ -107,6 +107,12 @@ static bool set(struct settings *s, const char *key, const char *value) {
   return false;
 }
 
+static void free_settings(struct settings *s) {
+  for (size_t i = 0; i < s->n_lists; i++) free(s->lists[i]);
+  ommai_strings_release(&s->server.served_model_names);
+  ommai_strings_release(&s->server.allowed_media_domains);
+}
+
 int main(int argc, char **argv) {
   struct settings settings = {.fail_start = -1, .fail_later = -1, .model = ""};
   struct omma_error error = {0};
@@ -138,6 +144,7 @@ int main(int argc, char **argv) {
       ommai_server_create(&settings.server, model, engine, &server, &error)) {
     fprintf(stderr, "%s\n", error.message);
     omma_engine_destroy(engine);
+    free_settings(&settings);
     return 1;
   }
   atomic_store(&settings.allocator.left, settings.fail_later);
@@ -149,9 +156,7 @@ int main(int argc, char **argv) {
   omma_engine_destroy(engine);
   omma_model_close(model);
   close(stop);
-  for (size_t i = 0; i < settings.n_lists; i++) free(settings.lists[i]);
-  ommai_strings_release(&settings.server.served_model_names);
-  ommai_strings_release(&settings.server.allowed_media_domains);
+  free_settings(&settings);
   printf("stop=%" PRId64 " length=%" PRId64 " cancelled=%" PRId64 " error=%" PRId64 " running=%" PRId64 "\n",
          stats.n_finished[0], stats.n_finished[1], stats.n_finished[2], stats.n_finished[3], stats.n_running);
   return failed;
