@@ -51,14 +51,19 @@ static void sound_weights_are_verified(void **state) {
   }
 }
 
+/* A copy of a golden model in a folder of its own; the bytes of its weights, which lie at path. */
+static unsigned char *copy_weights(const char *model, char folder[TEST_PATH_SIZE], char path[TEST_PATH_SIZE], size_t *size) {
+  fixture_copy_checkpoint(model, folder);
+  return fixture_read(test_path(path, folder, "model.safetensors"), size);
+}
+
 static void unsound_weights_are_reported(void **state) {
   (void)state;
   char folder[TEST_PATH_SIZE], path[TEST_PATH_SIZE];
   struct findings findings;
   struct omma_error error;
   size_t size;
-  fixture_copy_checkpoint("qwen3_vl_tied", folder);
-  unsigned char *bytes = fixture_read(test_path(path, folder, "model.safetensors"), &size);
+  unsigned char *bytes = copy_weights("qwen3_vl_tied", folder, path, &size);
   const unsigned char nan[2] = {0xc0, 0x7f}, last[2] = {bytes[size - 2], bytes[size - 1]};
   memcpy(bytes + size - 2, nan, 2);
   test_write_file(path, bytes, size);
@@ -85,8 +90,7 @@ static void draft_heads_are_verified_where_they_are(void **state) {
   struct findings findings;
   struct omma_error error;
   size_t size;
-  fixture_copy_checkpoint("qwen3_5_tied", folder);
-  unsigned char *bytes = fixture_read(test_path(path, folder, "model.safetensors"), &size);
+  unsigned char *bytes = copy_weights("qwen3_5_tied", folder, path, &size);
   unsigned char *name = memmem(bytes, size, "\"mtp.norm.weight", 16);
   assert_non_null(name);
   name[15] = 'x';
