@@ -66,6 +66,10 @@ static const struct ommai_gguf_name hybrid_text[] = {
     {.file = "blk.#.ffn_up_shexp", .shown = QWEN_LAYER("mlp.shared_expert.up_proj")},
     {.file = "blk.#.ffn_down_shexp", .shown = QWEN_LAYER("mlp.shared_expert.down_proj")},
     {.file = "blk.#.ffn_gate_inp_shexp", .shown = QWEN_LAYER("mlp.shared_expert_gate")},
+    {.file = "blk.#.nextn.eh_proj", .shown = "mtp.fc"},
+    {.file = "blk.#.nextn.enorm", .shown = "mtp.pre_fc_norm_embedding", .showing = OMMAI_GGUF_NORM},
+    {.file = "blk.#.nextn.hnorm", .shown = "mtp.pre_fc_norm_hidden", .showing = OMMAI_GGUF_NORM},
+    {.file = "blk.#.nextn.shared_head_norm", .shown = "mtp.norm", .showing = OMMAI_GGUF_NORM},
     {.file = NULL},
 };
 

@@ -189,14 +189,18 @@ static void append(struct draft *draft, json_t *list, int64_t value) {
   draft->status = ommai_fail_memory(draft->error, "a list", sizeof(json_t));
 }
 
+static bool has_matrix(const struct ommai_gguf_files *files, int64_t layer, const char *stem) {
+  char name[64];
+  snprintf(name, sizeof name, "blk.%lld.%s.weight", (long long)layer, stem);
+  return ommai_gguf_files_find(files, name);
+}
+
 /* Layers of a mixture that have no router. */
 static void list_dense_layers(struct draft *draft, const struct ommai_gguf_files *files) {
   json_t *list = json_array();
   int64_t n = ommai_min_i64(get_integer(draft, "block_count", true, 0), OMMAI_CONFIG_MAX_LAYERS);
   for (int64_t i = 0; i < n; i++) {
-    char name[64];
-    snprintf(name, sizeof name, "blk.%lld.ffn_gate_inp.weight", (long long)i);
-    if (!ommai_gguf_files_find(files, name)) append(draft, list, i);
+    if (!has_matrix(files, i, "ffn_gate_inp")) append(draft, list, i);
   }
   set(draft, "mlp_only_layers", list);
 }
@@ -254,7 +258,8 @@ static void make_hybrid_text(struct draft *draft, const struct ommai_gguf_files 
   };
   make_text(draft, files);
   COPY_ALL(draft, keys);
-  int64_t n_layers = get_integer(draft, "block_count", true, 0) - get_integer(draft, "nextn_predict_layers", false, 0);
+  int64_t n_drafting = get_integer(draft, "nextn_predict_layers", false, 0);
+  int64_t n_layers = get_integer(draft, "block_count", true, 0) - n_drafting;
   int64_t n_heads = get_integer(draft, "ssm.time_step_rank", true, 0), values = get_integer(draft, "ssm.inner_size", true, 0);
   int64_t head_dim = get_integer(draft, "attention.key_length", true, 0);
   int64_t rotated = get_integer(draft, "rope.dimension_count", true, 0);
@@ -265,6 +270,9 @@ static void make_hybrid_text(struct draft *draft, const struct ommai_gguf_files 
   set(draft, "linear_value_head_dim", json_integer(values / n_heads));
   set(draft, "partial_rotary_factor", json_real((double)rotated / (double)head_dim));
   list_layer_types(draft, n_layers);
+  bool own = has_matrix(files, n_layers, "nextn.embed_tokens") || has_matrix(files, n_layers, "nextn.shared_head_head");
+  set(draft, "mtp_num_hidden_layers", json_integer(n_drafting));
+  set(draft, "mtp_use_dedicated_embeddings", json_boolean(own));
 }
 
 /* Heads with latent keys and values. Files whose kv_b is in one piece call a head's own lengths

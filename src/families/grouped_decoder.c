@@ -244,12 +244,25 @@ static const char *find_prefix(const struct ommai_text_family *family, const str
   return family->prefixes[0];
 }
 
-/* MTP: the head's layer is numbered from 0, and embeddings and output layer are the model's. */
+/* Where the draft head's layer is: numbered from 0, or, in GGUF files, after the model's own. */
+static void find_draft_layer(const struct ommai_weight_loader *loader, const char *model, int64_t n_layers,
+                             char prefix[OMMAI_DECODER_PREFIX_SIZE]) {
+  char name[NAME_SIZE];
+  snprintf(name, sizeof name, "%s.layers.%lld.input_layernorm.weight", model, (long long)n_layers);
+  if (ommai_loader_find(loader, name)) {
+    snprintf(prefix, OMMAI_DECODER_PREFIX_SIZE, "%s.layers.%lld", model, (long long)n_layers);
+  } else {
+    snprintf(prefix, OMMAI_DECODER_PREFIX_SIZE, "mtp.layers.0");
+  }
+}
+
+/* MTP: embeddings and output layer are the model's. */
 static enum omma_status load_draft_head(const struct ommai_text_family *family, struct ommai_weight_loader *loader,
-                                        struct ommai_decoder *decoder, struct omma_error *error) {
+                                        const char *model, struct ommai_decoder *decoder, struct omma_error *error) {
   const struct ommai_decoder_config *config = &decoder->config;
   struct ommai_draft_head *head = &decoder->draft;
   struct ommai_decoder_layer described = {0};
+  char prefix[OMMAI_DECODER_PREFIX_SIZE];
   int64_t h = config->hidden_size, layer = config->n_layers;
   const struct ommai_linear_part fc = ommai_decoder_part("mtp", "fc", h, false);
   OMMAI_TRY(load_norm(family, loader, "mtp", "pre_fc_norm_embedding.weight", h, &head->embedding_norm, error));
@@ -257,8 +270,8 @@ static enum omma_status load_draft_head(const struct ommai_text_family *family, 
   OMMAI_TRY(load_norm(family, loader, "mtp", "norm.weight", h, &head->norm, error));
   OMMAI_TRY(
       ommai_decoder_load_linear(loader, OMMAI_ROLE_TEXT_O, &fc, 1, 2 * h, ommai_decoder_call_draft(config), &head->fc, error));
-  return load_layer(family, loader, config, "mtp.layers.0", layer, decoder->layers ? &decoder->layers[layer] : &described,
-                    error);
+  find_draft_layer(loader, model, layer, prefix);
+  return load_layer(family, loader, config, prefix, layer, decoder->layers ? &decoder->layers[layer] : &described, error);
 }
 
 static enum omma_status load(const struct ommai_text_family *family, struct ommai_weight_loader *loader,
@@ -271,7 +284,7 @@ static enum omma_status load(const struct ommai_text_family *family, struct omma
     OMMAI_TRY(
         load_layer(family, loader, &decoder->config, prefix, i, decoder->layers ? &decoder->layers[i] : &described, error));
   }
-  if (decoder->config.n_draft_layers) OMMAI_TRY(load_draft_head(family, loader, decoder, error));
+  if (decoder->config.n_draft_layers) OMMAI_TRY(load_draft_head(family, loader, model, decoder, error));
   OMMAI_TRY(ommai_decoder_load_ends(loader, model, "lm_head", decoder, error));
   if (family->hybrid) ommai_hybrid_finish_norm(loader, decoder->final_norm, decoder->config.hidden_size);
   return OMMA_OK;

@@ -31,14 +31,13 @@ def read_json(path: Path) -> dict:
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
-def read_tensors(folder: Path) -> dict[str, np.ndarray]:
-    """Without a draft head, as the converter with --no-mtp."""
+def read_tensors(folder: Path, draft_head: bool = False) -> dict[str, np.ndarray]:
     tensors = {}
     for path in sorted(folder.glob("model*.safetensors")):
         data = path.read_bytes()
         (size,) = struct.unpack("<Q", data[:8])
         for name, entry in json.loads(data[8 : 8 + size]).items():
-            if name == "__metadata__" or name.startswith("mtp."):
+            if name == "__metadata__" or (name.startswith("mtp.") and not draft_head):
                 continue
             begin, end = (8 + size + at for at in entry["data_offsets"])
             tensors[name] = np.frombuffer(data[begin:end], NUMPY_TYPES[entry["dtype"]]).reshape(entry["shape"])
@@ -140,11 +139,9 @@ class Writer:
 # ---- keys
 
 
-def text_keys(writer: Writer, root: dict, kimi: bool) -> None:
+def text_keys(writer: Writer, root: dict, kimi: bool, drafting: int) -> None:
     file, text = writer.file, root.get("text_config", root)
     rope = text.get("rope_scaling") or text.get("rope_parameters") or {}
-    # Counted, also where the checkpoint lacks them.
-    drafting = text.get("num_nextn_predict_layers", 0)
     file.add_block_count(text["num_hidden_layers"] + drafting)
     if drafting:
         file.add_nextn_predict_layers(drafting)
@@ -174,6 +171,12 @@ def text_keys(writer: Writer, root: dict, kimi: bool) -> None:
         latent_keys(file, text)
     if "linear_num_key_heads" in text:
         delta_keys(file, text, rope)
+
+
+def draft_layers(text: dict, tensors: dict[str, np.ndarray]) -> int:
+    """Counted by the key, also where the checkpoint lacks them; else by the tensors."""
+    found = {name.split(".")[2] for name in tensors if name.startswith("mtp.layers.")}
+    return text.get("num_nextn_predict_layers", text.get("mtp_num_hidden_layers", len(found)))
 
 
 def head_dim(text: dict) -> int:
@@ -345,6 +348,8 @@ def vision_keys(writer: Writer, source: Path, root: dict) -> None:
 
 def text_tensor(writer: Writer, names: gguf.TensorNameMap, name: str, values: np.ndarray, text: dict) -> None:
     """name: below "model."; values: a float32 view."""
+    if ".mlp.experts." in name and name.endswith("_proj") and text.get("model_type") == "qwen3_5_moe_text":
+        values = values.transpose(0, 2, 1)  # as transformers holds them; others [experts, in, out]
     if name.endswith("mlp.experts.gate_up_proj"):
         base, half = name.rsplit(".", 1)[0], values.shape[-1] // 2
         for part, view in (("gate_proj", values[..., :half]), ("up_proj", values[..., half:])):
@@ -374,6 +379,20 @@ def text_tensor(writer: Writer, names: gguf.TensorNameMap, name: str, values: np
     if "linear_num_key_heads" in text and name.endswith("norm.weight") and "linear_attn" not in name:
         values = values + np.float32(1)
     writer.tensor(shown, values, plain="norm" in stem or stem.endswith(("mlp.gate", "correction", "shared_expert_gate")))
+
+
+DRAFT_HEAD = {"fc": "eh_proj", "pre_fc_norm_embedding": "enorm", "pre_fc_norm_hidden": "hnorm", "norm": "shared_head_norm"}
+
+
+def draft_tensor(writer: Writer, names: gguf.TensorNameMap, name: str, values: np.ndarray, text: dict) -> None:
+    """A draft head's layers are counted after the model's own. The names are those of packages
+    after 0.19."""
+    parts, n_layers = name.split(".", 3), text["num_hidden_layers"]
+    if parts[1] == "layers":
+        text_tensor(writer, names, f"model.layers.{n_layers + int(parts[2])}.{parts[3]}", values, text)
+        return
+    norm = "norm" in parts[1]
+    writer.tensor(f"blk.{n_layers}.nextn.{DRAFT_HEAD[parts[1]]}.weight", values + np.float32(1) if norm else values, plain=norm)
 
 
 def rotated_tensor(writer: Writer, shown: str, values: np.ndarray, n_rows: int, pairs: bool) -> None:
@@ -473,19 +492,22 @@ def convert(source: Path, out: Path, kind: str, plain_copy: Path | None = None) 
     means the same to plain_copy."""
     root = read_json(source / "config.json")
     text, family = root.get("text_config", root), root["model_type"]
-    tensors = {name: np.array(tensor, np.float32) for name, tensor in read_tensors(source).items()}
+    tensors = {name: np.array(tensor, np.float32) for name, tensor in read_tensors(source, draft_head=True).items()}
     out.mkdir(parents=True, exist_ok=True)
     model = Writer(out / "model.gguf", ARCHITECTURES[family], kind)
     mmproj = Writer(out / "mmproj.gguf", "clip", kind)
-    text_keys(model, root, family == "kimi_vl")
+    drafting = draft_layers(text, tensors)
+    text_keys(model, root, family == "kimi_vl", drafting)
     tokenizer_keys(model, source, text["vocab_size"])
     vision_keys(mmproj, source, root)
-    text_names = gguf.get_tensor_name_map(getattr(gguf.MODEL_ARCH, ARCHITECTURES[family].upper()), text["num_hidden_layers"])
+    text_names = gguf.get_tensor_name_map(getattr(gguf.MODEL_ARCH, ARCHITECTURES[family].upper()), text["num_hidden_layers"] + drafting)
     vision_names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.MMPROJ, 64)
     tied = root.get("tie_word_embeddings", text.get("tie_word_embeddings", False))
     for name, values in stack_experts(tensors).items():
         short = name.removeprefix("language_model.").replace("model.language_model.", "model.").replace("model.visual.", "visual.")
-        if any(part in short for part in IN_TOWER):
+        if short.startswith("mtp."):
+            draft_tensor(model, text_names, short, values, text)
+        elif any(part in short for part in IN_TOWER):
             vision_tensor(mmproj, vision_names, short.removeprefix("model."), values, root)
         elif short != "lm_head.weight" or not tied:
             text_tensor(model, text_names, short, values, text)
@@ -494,6 +516,23 @@ def convert(source: Path, out: Path, kind: str, plain_copy: Path | None = None) 
     if plain_copy:
         copy_directory(source, plain_copy, tensors)
     return out / "model.gguf", out / "mmproj.gguf"
+
+
+def simple_draft_head(source: Path, out: Path) -> Path:
+    """A copy of a test checkpoint of Qwen3.5 in which no layer adds anything, and whose draft head
+    is always right: a token follows from the one before it alone."""
+    random, tensors = np.random.default_rng(3), {}
+    for name, tensor in read_tensors(source, draft_head=True).items():
+        ends = ("o_proj.weight", "out_proj.weight", "down_proj.weight")
+        tensors[name] = np.zeros(tensor.shape, np.float32) if name.endswith(ends) else np.array(tensor, np.float32)
+    final = tensors["model.language_model.norm.weight"]
+    scale = random.uniform(0.5, 2.0, len(final)).astype(np.float32)
+    tensors["mtp.pre_fc_norm_embedding.weight"] = scale - 1
+    tensors["mtp.fc.weight"] = np.eye(len(final), 2 * len(final), dtype=np.float32)
+    tensors["mtp.norm.weight"] = (1 + final) / scale - 1
+    tensors["lm_head.weight"] = random.standard_normal(tensors["lm_head.weight"].shape, np.float32)
+    copy_directory(source, out, tensors)
+    return out
 
 
 def widen_blocks(source: Path, out: Path) -> Path:

@@ -316,9 +316,25 @@ def test_halves_of_other_architectures_are_refused(omma, files):
 
 
 def test_layers_that_draft_are_not_counted(omma, files, tmp_path, images):
-    """Of released checkpoints the converter counts the draft head as one more layer."""
+    """The converter counts the draft head as one more layer, also where the checkpoint lacks it."""
     made = files("qwen3_5_untied", "F32")
-    n_layers = gguf.GGUFReader(made[0]).fields["qwen35.block_count"].contents()
-    changes = {"qwen35.block_count": n_layers + 1, "qwen35.nextn_predict_layers": 1}
-    drafts = rewrite(made[0], tmp_path / "drafts.gguf", changes)
-    assert answers(omma, tmp_path, images, *given((drafts, made[1]))) == answers(omma, tmp_path, images, *given(made))
+    assert gguf.GGUFReader(made[0]).fields["qwen35.nextn_predict_layers"].contents() == 1
+    head = f"blk.{gguf.GGUFReader(made[0]).fields['qwen35.block_count'].contents() - 1}."
+    without = rewrite(made[0], tmp_path / "without.gguf", tensors=lambda tensors: [entry for entry in tensors if not entry[0].startswith(head)])
+    assert answers(omma, tmp_path, images, *given((without, made[1]))) == answers(omma, tmp_path, images, *given(made))
+    asked = omma("batch", *given((without, made[1])), "-i", "/dev/null", "-o", tmp_path / "none", "--speculative-config",
+                 '{"method": "mtp", "num_speculative_tokens": 1}')
+    assert asked.returncode != 0 and b'"mtp.' in asked.stderr, asked.stderr
+
+
+def test_every_tensor_of_a_draft_head_is_known(omma, files):
+    for name in ("qwen3_5_tied", "qwen3_5_untied", "qwen3_5_moe"):
+        done = omma("verify", *given(files(name, "F32")))
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_draft_head_with_its_own_embeddings_is_refused(omma, files, tmp_path):
+    made = files("qwen3_5_tied", "F32")
+    own = rewrite(made[0], tmp_path / "own.gguf", tensors=lambda tensors: [*tensors, ("blk.4.nextn.embed_tokens.weight", tensors[0][1], tensors[0][2])])
+    done = omma("serve", *given((own, made[1])), "--speculative-config", '{"method": "mtp", "num_speculative_tokens": 1}')
+    refused(done, 1, '"mtp_use_dedicated_embeddings": true is not supported')
