@@ -1,9 +1,10 @@
 #include "engine/draft_gain.h"
 
-/* Steps that each way is tried for at first, and after how many the slower one is tried again;
- * steps in the mean, of which the first, which touches memory for the first time, is forgotten; a
- * step that was held up counts for no more than this many times the mean. */
-enum { TRIAL = 8, AGAIN = 64, STEPS = 8 };
+/* Steps that each way is tried for at first; after how many the slower one is tried again, and for
+ * how many; steps that count, about; a step that was held up counts for no more than this many times
+ * the mean. The first step of all, which touches memory for the first time, is forgotten. */
+enum { TRIAL = 8, AGAIN = 256, RETRIAL = 4 };
+#define STEPS 32.0
 #define MOST 2.0
 
 static int size_of(int64_t n_sequences) {
@@ -12,32 +13,41 @@ static int size_of(int64_t n_sequences) {
   return size;
 }
 
+/* Of a token; 0: not known. */
+static double token_ns(const struct ommai_draft_rate *rate) { return rate->tokens > 0 ? rate->ns / rate->tokens : 0; }
+
 void ommai_draft_gain_record(struct ommai_draft_gain *gain, int64_t n_sequences, bool guessed, int64_t ns, int64_t n_tokens) {
   int size = size_of(n_sequences);
   struct ommai_draft_rate *rate = guessed ? &gain->sizes[size].with : &gain->sizes[size].without;
   if (n_tokens < 1) return;
-  double found = (double)ns / (double)n_tokens;
-  if (rate->n >= TRIAL && found > MOST * rate->ns) found = MOST * rate->ns;
-  int64_t n = rate->n < 1 || gain->sizes[size].again ? 1 : rate->n < STEPS ? rate->n : STEPS;
-  gain->sizes[size].again = false;
-  rate->ns += (found - rate->ns) / (double)n;
+  double found = (double)ns;
+  if (rate->n >= TRIAL && found > MOST * rate->ns / rate->steps) found = MOST * rate->ns / rate->steps;
+  double kept = rate->n == 1 || rate->anew ? 0 : 1 - 1 / STEPS;
+  rate->ns = kept * rate->ns + found;
+  rate->tokens = kept * rate->tokens + (double)n_tokens;
+  rate->steps = kept * rate->steps + 1;
+  rate->anew = false;
   rate->n++;
 }
 
 bool ommai_draft_gain_choose(struct ommai_draft_gain *gain, int64_t n_sequences) {
   int size = size_of(n_sequences);
-  const struct ommai_draft_rate *with = &gain->sizes[size].with, *without = &gain->sizes[size].without;
+  struct ommai_draft_rate *with = &gain->sizes[size].with, *without = &gain->sizes[size].without;
+  int64_t *since = &gain->sizes[size].since;
+  bool pays = token_ns(with) < token_ns(without);
   if (with->n < TRIAL) return true;
   if (without->n < TRIAL) return false;
-  bool pays = with->ns < without->ns;
-  if (++gain->sizes[size].since < AGAIN) return pays;
-  gain->sizes[size].since = 0;
-  gain->sizes[size].again = true;
-  return !pays;
+  if (++*since <= AGAIN) return pays;
+  if (*since == AGAIN + 1) {
+    gain->sizes[size].retries_guesses = !pays;
+    (pays ? without : with)->anew = true;
+  }
+  if (*since == AGAIN + RETRIAL) *since = 0;
+  return gain->sizes[size].retries_guesses;
 }
 
 double ommai_draft_gain_of(const struct ommai_draft_gain *gain, int64_t n_sequences) {
   int size = size_of(n_sequences);
-  const struct ommai_draft_rate *with = &gain->sizes[size].with, *without = &gain->sizes[size].without;
-  return with->n > 0 && without->n > 0 && with->ns > 0 ? without->ns / with->ns : 0;
+  double with = token_ns(&gain->sizes[size].with), without = token_ns(&gain->sizes[size].without);
+  return with > 0 ? without / with : 0;
 }

@@ -9,25 +9,29 @@
 /* Batches of 1, 2, 3 to 4, 5 to 8, .. 1,024 sequences. */
 enum { OMMAI_DRAFT_GAIN_SIZES = 11 };
 
+/* Sums over steps, of which earlier ones count for less: a token's time is that of the steps over
+ * their tokens. The mean over steps of time by tokens would be larger, as guesses are not equally
+ * often right. */
 struct ommai_draft_rate {
-  double ns; /* of a token, a running mean */
-  int64_t n; /* steps in it */
+  double ns, tokens, steps;
+  int64_t n; /* steps in all */
+  bool anew; /* the next step counts for all that came before */
 };
 
 /* Zero-initialised: nothing was measured. */
 struct ommai_draft_gain {
   struct {
     struct ommai_draft_rate with, without;
-    int64_t since; /* steps since the slower way was tried */
-    bool again;    /* it is tried in the next step, which counts for all that came before */
+    int64_t since;        /* steps since the slower way was tried again */
+    bool retries_guesses; /* which one that is, while it is */
   } sizes[OMMAI_DRAFT_GAIN_SIZES];
 };
 
 /* A step of n_sequences took `ns` for n_tokens, what its guesses had taken included. */
 void ommai_draft_gain_record(struct ommai_draft_gain *gain, int64_t n_sequences, bool guessed, int64_t ns, int64_t n_tokens);
 
-/* Whether the next step of n_sequences is to have guesses: the faster way, and one in 64 the other,
- * so that a change is seen. The first steps try both. */
+/* Whether the next step of n_sequences is to have guesses: the faster way, and in 4 of 260 steps the
+ * other, so that a change is seen. The first steps try both. */
 bool ommai_draft_gain_choose(struct ommai_draft_gain *gain, int64_t n_sequences);
 
 /* Tokens a second with guesses over those without; 0: not known. */
