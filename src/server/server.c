@@ -54,6 +54,7 @@
 #include "server/http/http_front.h"
 #include "server/http/page.h"
 #include "server/http/watcher.h"
+#include "server/publish/trace_exporter.h"
 #include "server/state/server_state.h"
 
 #define DEFAULT_BODIES 8
@@ -234,6 +235,13 @@ static enum omma_status take_encodings(struct ommai_server *server, const struct
                                        &server->encoding_directory, error);
 }
 
+static enum omma_status start_traces(struct ommai_server *server, const struct omma_server_options *options,
+                                     struct omma_error *error) {
+  const struct ommai_trace_settings settings = {options->otlp_traces_endpoint, options->trace_service_name, options->log,
+                                                options->log_context, options->log_json};
+  return ommai_trace_exporter_create(&settings, server->allocator, &server->tracer, error);
+}
+
 static enum omma_status take_options(struct ommai_server *server, const struct omma_server_options *options,
                                      struct omma_error *error) {
   take_numbers(server, options);
@@ -289,6 +297,7 @@ enum omma_status ommai_server_create(const struct omma_server_options *options, 
   OMMAI_TRY_GOTO(take_options(made, options, error), failed);
   if (!options->offline) {
     OMMAI_TRY_GOTO(ommai_openapi_create(made, error), failed);
+    OMMAI_TRY_GOTO(start_traces(made, options, error), failed);
     OMMAI_TRY_GOTO(listen_at(made, options, error), failed);
   }
   OMMAI_TRY_GOTO(ommai_job_queue_create(options->n_workers, options->max_queued_requests.value, allocator, &made->jobs, error),
@@ -319,6 +328,10 @@ enum omma_status ommai_server_check_tls(const struct omma_tls_options *options, 
   enum omma_status status = ommai_tls_load(options, &ommai_default_allocator, &tls, error);
   ommai_tls_free(&tls);
   return status;
+}
+
+enum omma_status ommai_server_check_traces(const char *endpoint, struct omma_error *error) {
+  return ommai_trace_endpoint_check(endpoint, error);
 }
 
 int ommai_server_port(const struct ommai_server *server) { return server->port; }
@@ -452,6 +465,7 @@ void ommai_server_destroy(struct ommai_server *server) {
   pthread_mutex_lock(&server->list_lock);
   wait_for_zero(server, &server->n_calls, 0);
   pthread_mutex_unlock(&server->list_lock);
+  ommai_trace_exporter_destroy(server->tracer);
   ommai_watcher_destroy(server->watcher);
   ommai_job_queue_destroy(server->readers);
   ommai_job_queue_destroy(server->jobs);

@@ -27,6 +27,10 @@ enum omma_status ommai_server_check_reasoning(const char *parser, const char *co
  * build without TLS), MEMORY. */
 enum omma_status ommai_server_check_tls(const struct omma_tls_options *options, struct omma_error *error);
 
+/* The same of a collector's URL, which may be NULL. Errors: ARGUMENT, UNSUPPORTED (a build without
+ * libcurl), both with the field "otlp_traces_endpoint". */
+enum omma_status ommai_server_check_traces(const char *endpoint, struct omma_error *error);
+
 /* The port listened on; 0: none, or a Unix domain socket. */
 int ommai_server_port(const struct ommai_server *server);
 

@@ -22,7 +22,7 @@ NAMES = (
     "vllm:cache_config_info vllm:spec_decode_num_drafts_total vllm:spec_decode_num_draft_tokens_total "
     "vllm:spec_decode_num_accepted_tokens_total omma:spec_decode_gain "
     "vllm:gpu_cache_usage_perc vllm:gpu_prefix_cache_queries_total vllm:gpu_prefix_cache_hits_total vllm:gpu_prefix_cache_hit_rate "
-    "vllm:lora_requests_info omma:prefix_cache_pages omma:kv_event_batches_total omma:kv_events_lost_total omma:grammar_bytes omma:grammars omma:cpus omma:cpu_nodes omma:default_threads "
+    "vllm:lora_requests_info omma:prefix_cache_pages omma:kv_event_batches_total omma:kv_events_lost_total omma:trace_spans_sent_total omma:trace_spans_dropped_total omma:grammar_bytes omma:grammars omma:cpus omma:cpu_nodes omma:default_threads "
     "omma:queued_bytes omma:max_num_seqs vllm:admission_rejections_total "
     "vllm:num_requests_waiting_by_reason vllm:engine_sleep_state vllm:prompt_tokens_cached_total vllm:prompt_tokens_by_source_total "
     "vllm:prompt_tokens_cached_by_source_total vllm:spec_decode_num_accepted_tokens_per_pos_total "

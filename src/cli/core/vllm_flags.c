@@ -155,7 +155,6 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"logging-config", VALUE, NULL, NULL, NULL},
     {"log-config-file", VALUE, NULL, NULL, NULL},
     {"show-hidden-metrics-for-version", VALUE, NULL, NULL, NULL},
-    {"otlp-traces-endpoint", VALUE, NULL, NULL, NULL},
     {"collect-detailed-traces", WORDS, NULL, NULL, NULL},
     {"per-request-spec-decode-metrics", VALUE, NULL, NULL, NULL},
     {"kv-cache-metrics", SWITCH, NULL, NULL, NULL},

@@ -141,6 +141,8 @@ static int serve(const struct values *values, const struct omma_server_options *
   } else {
     note_address(values, ommai_server_port(server));
   }
+  /* after its own address, which scripts look for */
+  if (options->otlp_traces_endpoint) ommai_note("traces are sent to %s", options->otlp_traces_endpoint);
   ommai_service_notify("READY=1\nSTATUS=serving");
   if (!options->n_api_keys && !ommai_server_is_local(server)) {
     ommai_warn(
@@ -164,6 +166,7 @@ static int read_options(struct values *values, struct held *held, struct omma_se
   *options = values->serving.server;
   options->api_keys = held->keys.keys.items;
   options->n_api_keys = held->keys.keys.count;
+  options->trace_service_name = ommai_service_name();
   options->log = log_line;
   options->log_json = values->log_format == FORMAT_JSON;
   options->log_access = values->log_level >= OMMAI_LOG_LEVEL_INFO && !values->disable_access_log;
@@ -176,6 +179,7 @@ static int read_options(struct values *values, struct held *held, struct omma_se
   }
   if (code != OMMAI_EXIT_DONE) return code;
   if (ommai_server_check_tls(&options->tls, &error) != OMMA_OK) return ommai_failed_call(&error);
+  if (ommai_server_check_traces(options->otlp_traces_endpoint, &error) != OMMA_OK) return ommai_failed_call(&error);
   return OMMAI_EXIT_DONE;
 }
 

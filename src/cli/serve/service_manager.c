@@ -43,6 +43,11 @@ void ommai_service_notify(const char *format, ...) {
   close(descriptor);
 }
 
+const char *ommai_service_name(void) {
+  const char *name = getenv("OTEL_SERVICE_NAME");
+  return name && *name ? name : "ommatidia";
+}
+
 int64_t ommai_service_watchdog_ms(void) {
   const char *microseconds = getenv("WATCHDOG_USEC"), *process = getenv("WATCHDOG_PID");
   if (!microseconds || (process && strtoll(process, NULL, 10) != getpid())) return 0;

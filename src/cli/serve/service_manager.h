@@ -9,6 +9,10 @@
  * at most where nobody reads. */
 void ommai_service_notify(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* What this program is called among the services whose traces a collector gets: OTEL_SERVICE_NAME,
+ * else its own name. */
+const char *ommai_service_name(void);
+
 /* How often WATCHDOG=1 is to be sent: half of WATCHDOG_USEC; 0: not at all (it is not set, or
  * WATCHDOG_PID names another process). */
 int64_t ommai_service_watchdog_ms(void);

@@ -243,6 +243,7 @@ static void measure_token(struct choice *choice, int64_t index) {
   int64_t now = ommai_clock_ns() - call->created_ns;
   if (index == 0) {
     choice->first_token_ns = now;
+    ommai_call_trace_token(call, call->created_ns + now);
     ommai_metrics_observe(&call->server->metrics, OMMAI_TIME_TO_FIRST_TOKEN, (double)now * 1e-9);
   } else {
     ommai_metrics_observe(&call->server->metrics, OMMAI_INTER_TOKEN_LATENCY, (double)(now - choice->last_token_ns) * 1e-9);

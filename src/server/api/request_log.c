@@ -34,6 +34,7 @@ static bool begin_request(const struct ommai_http_call *call, const char *model,
 
 void ommai_request_log(struct ommai_http_call *call, const struct ommai_answer_fields *fields, int64_t n_images) {
   struct ommai_log_line line;
+  ommai_call_trace_request(call, fields->model, &fields->sampling, fields->n, n_images);
   if (!begin_request(call, fields->model, &line)) return;
   ommai_log_line_integer(&line, "stream", fields->stream);
   ommai_log_line_integer(&line, "n", fields->n);
@@ -44,6 +45,7 @@ void ommai_request_log(struct ommai_http_call *call, const struct ommai_answer_f
 
 void ommai_request_log_inputs(struct ommai_http_call *call, const char *model, size_t n_inputs) {
   struct ommai_log_line line;
+  ommai_call_trace_request(call, model, NULL, 1, 0);
   if (!begin_request(call, model, &line)) return;
   ommai_log_line_integer(&line, "inputs", (int64_t)n_inputs);
   ommai_access_write_line(call->server, &line);

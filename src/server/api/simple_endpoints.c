@@ -9,6 +9,7 @@
 #include "server/http/routes.h"
 #include "server/metrics/process_metrics.h"
 #include "server/publish/kv_publisher.h"
+#include "server/publish/trace_exporter.h"
 #include "server/state/server_state.h"
 
 static void reply_json(struct ommai_http_call *call, struct ommai_text *body) {
@@ -57,6 +58,7 @@ void ommai_endpoint_metrics(struct ommai_http_call *call) {
   omma_engine_get_stats(server->engine, &stats);
   ommai_text_init(&body, call->allocator);
   ommai_kv_publisher_counts(server->kv_publisher, &sources.kv_event_batches, &sources.kv_events_lost);
+  ommai_trace_exporter_counts(server->tracer, &sources.spans_sent, &sources.spans_dropped);
   ommai_grammar_cache_count(&server->grammars, &sources.grammar_bytes, &sources.n_grammars);
   ommai_metrics_write(&server->metrics, &sources, &body);
   ommai_http_metrics_write(&server->http_metrics, ommai_route_name, &body);

@@ -164,6 +164,10 @@ struct omma_server_options {
   /* a line per chat or completion when it is understood: its id and settings */
   bool log_requests;
 
+  /* URL of an OpenTelemetry collector that gets a trace of each request; NULL: none does */
+  const char *otlp_traces_endpoint;
+  const char *trace_service_name; /* of this program there; NULL: none */
+
   /* whose counts /metrics has; it must live as long as the server. NULL: none */
   const struct ommai_kv_publisher *kv_publisher;
 

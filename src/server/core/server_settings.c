@@ -134,6 +134,10 @@ const struct ommai_option ommai_server_limit_settings[] = {
 const struct ommai_option ommai_server_log_settings[] = {
     OMMAI_STRING("disable-access-log-for-endpoints", unlogged_paths, "PATHS",
                  "log no access lines for these paths, separated by commas, such as /health,/metrics"),
+    OMMAI_STRING("otlp-traces-endpoint", otlp_traces_endpoint, "URL",
+                 "send a trace of each request to this OpenTelemetry collector, by OTLP over HTTP in JSON, such as "
+                 "http://127.0.0.1:4318/v1/traces; the header traceparent of a request is honoured",
+                 .otherwise = "off"),
     {.name = NULL},
 };
 

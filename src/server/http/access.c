@@ -38,6 +38,7 @@ void ommai_access_begin(struct ommai_http_call *call, struct MHD_Connection *mhd
 }
 
 void ommai_access_set_decode(struct ommai_http_call *call, double seconds) {
+  ommai_call_trace_images(call);
   pthread_mutex_lock(&call->lock);
   call->access.decode_image = seconds;
   pthread_mutex_unlock(&call->lock);
@@ -46,6 +47,7 @@ void ommai_access_set_decode(struct ommai_http_call *call, double seconds) {
 void ommai_access_add(struct ommai_http_call *call, const struct omma_result *result, int64_t n_prompt_tokens) {
   struct ommai_access *access = &call->access;
   const struct omma_timings *more = &result->timings;
+  ommai_call_trace_finish(call, more);
   pthread_mutex_lock(&call->lock);
   if (!access->ran) access->timings.queue = more->queue;
   access->ran = true;
@@ -113,6 +115,12 @@ static void log_access(struct ommai_http_call *call) {
   ommai_access_write_line(server, &line);
 }
 
+/* Nothing of the call changes any more. */
+static void report(struct ommai_http_call *call) {
+  log_access(call);
+  ommai_call_trace_end(call);
+}
+
 /* Under the lock. What was sent, or would have been; a request that was cancelled because its
  * client left has a reply too, that nobody gets. */
 static int status_of(const struct ommai_http_call *call) {
@@ -134,11 +142,11 @@ void ommai_access_end(struct ommai_http_call *call, bool complete) {
     size_t handler = call->route ? ommai_route_index(call->route) : OMMAI_N_ROUTES;
     ommai_http_metrics_observe(&call->server->http_metrics, handler, access->method, access->status, access->seconds);
   }
-  if (!access->aborted) log_access(call);
+  if (!access->aborted) report(call);
 }
 
 void ommai_access_release(struct ommai_http_call *call) {
-  if (call->access.aborted) log_access(call);
+  if (call->access.aborted) report(call);
 }
 
 void ommai_access_log_refusal(struct ommai_http_call *call, const struct ommai_api_error *error) {
@@ -167,6 +175,7 @@ void ommai_access_log_progress(struct ommai_http_call *call, enum omma_stage sta
   const struct ommai_server *server = call->server;
   struct ommai_access *access = &call->access;
   struct ommai_log_line line;
+  ommai_call_trace_progress(call, stage);
   int64_t now_ns = ommai_clock_ns();
   bool begun = !access->logged_ns || stage != access->logged_stage;
   bool due = !begun && done < total && now_ns - access->logged_ns >= server->progress_log_ns;

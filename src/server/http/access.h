@@ -1,5 +1,5 @@
-/* What is logged of a request when it is over: its access line, and the counts by status in
- * /metrics. */
+/* What is reported of a request when it is over: its access line, the counts by status in /metrics,
+ * and its trace. */
 #pragma once
 
 #include <omma/omma.h>
@@ -39,11 +39,11 @@ void ommai_access_set_decode(struct ommai_http_call *call, double seconds);
  * same prompt counted them. */
 void ommai_access_add(struct ommai_http_call *call, const struct omma_result *result, int64_t n_prompt_tokens);
 
-/* The reply is out (`complete`), or the connection broke before: counts the request, and writes its
- * line where nothing is to come. IO thread. */
+/* The reply is out (`complete`), or the connection broke before: counts the request, and reports it
+ * where nothing is to come. IO thread. */
 void ommai_access_end(struct ommai_http_call *call, bool complete);
 
-/* Writes the line that ommai_access_end has left to write, when the engine has let go of the
+/* Reports what ommai_access_end has left to report, when the engine has let go of the
  * request; any thread. */
 void ommai_access_release(struct ommai_http_call *call);
 
@@ -53,8 +53,8 @@ void ommai_access_log_refusal(struct ommai_http_call *call, const struct ommai_a
 /* "queue", "encode", "prefill" or "decode". */
 const char *ommai_stage_name(enum omma_stage stage);
 
-/* A line for a request whose images or prompt take long, every server->progress_log_ns; engine's
- * thread, at each piece of that work. */
+/* Engine's thread, at each piece of work on images and prompt: notes it for the trace, and writes a
+ * line where they take long, every server->progress_log_ns. */
 void ommai_access_log_progress(struct ommai_http_call *call, enum omma_stage stage, int64_t done, int64_t total,
                                int64_t n_images);
 

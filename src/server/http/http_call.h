@@ -16,6 +16,7 @@
 #include "server/core/job_queue.h"
 #include "server/core/text_buffer.h"
 #include "server/http/access.h"
+#include "server/http/call_trace.h"
 
 struct MHD_Connection;
 struct ommai_connection;
@@ -53,6 +54,7 @@ struct ommai_http_call {
   struct ommai_connection *connection; /* valid while the call is listed */
   char request_id[OMMAI_REQUEST_ID_SIZE];
   struct ommai_access access;
+  struct ommai_call_trace trace;
 
   /* In the server's list, under the list's lock. */
   LIST_ENTRY(ommai_http_call) listed;

@@ -108,6 +108,7 @@ static bool check_head(struct ommai_http_call *call, struct MHD_Connection *mhd,
                        struct ommai_api_error *error) {
   struct ommai_server *server = call->server;
   if (!check_access(call, mhd, path, error)) return false;
+  ommai_call_trace_begin(call, mhd);
   if (!call->route) {
     ommai_api_fail(error, 404, NULL,
                    "Not Found: no endpoint has this path (docs/serve.md lists them; /v1/chat/completions is one).");

@@ -383,6 +383,13 @@ static void write_kv_events(struct writer *writer, const struct ommai_metrics_so
               (double)sources->kv_events_lost);
 }
 
+static void write_traces(struct writer *writer, const struct ommai_metrics_sources *sources) {
+  write_value(writer, "omma:trace_spans_sent_total", "counter", "Spans of traces that the collector took.",
+              (double)sources->spans_sent);
+  write_value(writer, "omma:trace_spans_dropped_total", "counter", "Spans of traces that it did not take in time.",
+              (double)sources->spans_dropped);
+}
+
 void ommai_metrics_write(struct ommai_metrics *metrics, const struct ommai_metrics_sources *sources, struct ommai_text *out) {
   struct ommai_histogram copies[OMMAI_N_HISTOGRAMS];
   struct writer writer = {.out = out};
@@ -399,6 +406,7 @@ void ommai_metrics_write(struct ommai_metrics *metrics, const struct ommai_metri
   write_old_names(&writer, sources->stats);
   write_configuration(&writer, sources);
   write_kv_events(&writer, sources);
+  write_traces(&writer, sources);
   write_grammars(&writer, sources);
   write_finished(&writer, sources->stats);
   write_labelled(&writer, sources->stats);

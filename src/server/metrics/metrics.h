@@ -90,6 +90,7 @@ struct ommai_metrics_sources {
   const char *kv_cache;                     /* omma_model_info.kv_cache */
   int64_t max_model_len;                    /* bounds the buckets of tokens */
   int64_t kv_event_batches, kv_events_lost; /* ommai_kv_publisher_counts */
+  int64_t spans_sent, spans_dropped;        /* ommai_trace_exporter_counts */
   size_t grammar_bytes, n_grammars;         /* ommai_grammar_cache_count */
 };
 

@@ -25,6 +25,7 @@ struct ommai_connection;
 struct ommai_http_call;
 struct ommai_job_queue;
 struct ommai_page;
+struct ommai_trace_exporter;
 struct ommai_watcher;
 
 #define OMMAI_MAX_MODEL_NAMES 16
@@ -90,13 +91,14 @@ struct ommai_server {
   struct MHD_Daemon *daemon;
   struct ommai_job_queue *jobs;
   struct ommai_job_queue *readers; /* a document is a job; NULL: none is read */
-  bool reads_pdf; /* poppler's programs were there when the server started */
+  bool reads_pdf;                  /* poppler's programs were there when the server started */
   struct ommai_document_limits documents;
   struct ommai_watcher *watcher;
   struct ommai_metrics metrics;
   struct ommai_http_metrics http_metrics;
   struct ommai_media_budget media_budget;
   const struct ommai_kv_publisher *kv_publisher; /* NULL: none */
+  struct ommai_trace_exporter *tracer;           /* NULL: no traces */
   /* Of a server that only encodes. */
   struct ommai_encoding_memory encodings;
   struct ommai_encoding_directory encoding_directory;

@@ -66,8 +66,8 @@ static bool set_cross_origin(struct settings *s, const char *key, const char *va
 /* Settings of the server under their own names. False for others. */
 static bool set_by_table(struct settings *s, const char *key, const char *value) {
   static const struct ommai_option *const tables[] = {ommai_server_address_settings, ommai_server_request_settings,
-                                                      ommai_server_media_settings, ommai_server_limit_settings,
-                                                      ommai_server_inner_settings};
+                                                      ommai_server_media_settings,   ommai_server_limit_settings,
+                                                      ommai_server_log_settings,     ommai_server_inner_settings};
   struct omma_error error;
   for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) {
     for (const struct ommai_option *option = tables[t]; option->name; option++) {

@@ -1,0 +1,135 @@
+#include "server/publish/trace_body.h"
+
+#include <inttypes.h>
+#include <omma/omma.h>
+#include <sodium.h>
+#include <string.h>
+
+enum { KIND_INTERNAL = 1, KIND_SERVER = 2 };
+enum { STATUS_UNSET = 0, STATUS_ERROR = 2 };
+
+int64_t ommai_trace_n_spans(const struct ommai_trace_record *record) { return 1 + record->n_stages; }
+
+/* Attributes of a span, with commas between. */
+struct attributes {
+  struct ommai_text *out;
+  bool any;
+};
+
+static void add_key(struct attributes *attributes, const char *key) {
+  ommai_text_format(attributes->out, "%s{\"key\":\"%s\",\"value\":", attributes->any ? "," : "", key);
+  attributes->any = true;
+}
+
+static void add_string(struct attributes *attributes, const char *key, const char *value) {
+  if (!value) return;
+  add_key(attributes, key);
+  ommai_text_add(attributes->out, "{\"stringValue\":");
+  ommai_text_json_string(attributes->out, value);
+  ommai_text_add(attributes->out, "}}");
+}
+
+/* Integers of 64 bits are strings in the JSON of Protobuf. */
+static void add_integer(struct attributes *attributes, const char *key, int64_t value) {
+  add_key(attributes, key);
+  ommai_text_format(attributes->out, "{\"intValue\":\"%" PRId64 "\"}}", value);
+}
+
+static void add_number(struct attributes *attributes, const char *key, double value) {
+  add_key(attributes, key);
+  ommai_text_format(attributes->out, "{\"doubleValue\":%.9g}}", value);
+}
+
+static double seconds_of(const struct ommai_trace_record *record, const char *stage) {
+  int64_t ns = 0;
+  for (int i = 0; i < record->n_stages; i++) {
+    if (!strcmp(record->stages[i].name, stage)) ns += record->stages[i].end_ns - record->stages[i].begin_ns;
+  }
+  return (double)ns * 1e-9;
+}
+
+/* vLLM's names for what the engine reports; those with omma. have none there. */
+static void add_run(struct attributes *attributes, const struct ommai_trace_record *record) {
+  double encode = seconds_of(record, "encode"), prefill = seconds_of(record, "prefill"), decode = seconds_of(record, "decode");
+  if (!record->ran) return;
+  add_integer(attributes, "gen_ai.usage.prompt_tokens", record->n_prompt_tokens);
+  add_integer(attributes, "gen_ai.usage.completion_tokens", record->n_completion_tokens);
+  add_integer(attributes, "omma.usage.cached_tokens", record->n_cached_tokens);
+  if (record->first_token_ns) {
+    add_number(attributes, "gen_ai.latency.time_to_first_token", (double)record->first_token_ns * 1e-9);
+  }
+  add_number(attributes, "gen_ai.latency.time_in_queue", seconds_of(record, "queue"));
+  add_number(attributes, "gen_ai.latency.time_in_model_prefill", encode + prefill);
+  add_number(attributes, "gen_ai.latency.time_in_model_decode", decode);
+  add_number(attributes, "gen_ai.latency.time_in_model_inference", encode + prefill + decode);
+  add_number(attributes, "omma.latency.preprocess", record->preprocess);
+}
+
+static void add_attributes(const struct ommai_trace_record *record, struct ommai_text *out) {
+  struct attributes attributes = {.out = out};
+  add_string(&attributes, "http.request.method", record->method);
+  add_string(&attributes, "http.route", record->route);
+  add_integer(&attributes, "http.response.status_code", record->status);
+  add_string(&attributes, "gen_ai.request.id", record->request_id);
+  add_string(&attributes, "gen_ai.response.model", record->model);
+  add_string(&attributes, "omma.end", record->cause);
+  add_number(&attributes, "gen_ai.latency.e2e", (double)(record->end_ns - record->begin_ns) * 1e-9);
+  if (record->draws) {
+    add_number(&attributes, "gen_ai.request.temperature", record->temperature);
+    add_number(&attributes, "gen_ai.request.top_p", record->top_p);
+    if (record->max_tokens) add_integer(&attributes, "gen_ai.request.max_tokens", record->max_tokens);
+    add_integer(&attributes, "gen_ai.request.n", record->n);
+    add_integer(&attributes, "omma.request.images", record->n_images);
+  }
+  add_run(&attributes, record);
+}
+
+static void add_id(struct ommai_text *out, const char *key, const uint8_t *id, size_t size) {
+  ommai_text_format(out, "\"%s\":\"", key);
+  for (size_t i = 0; i < size; i++) ommai_text_format(out, "%02x", id[i]);
+  ommai_text_add(out, "\",");
+}
+
+/* A span up to its attributes. parent: NULL for the root of a trace. */
+static void begin_span(const struct ommai_trace_record *record, const uint8_t *span, const uint8_t *parent, const char *name,
+                       int kind, int64_t begin_ns, int64_t end_ns, struct ommai_text *out) {
+  ommai_text_add(out, "{");
+  add_id(out, "traceId", record->context.trace_id, OMMAI_TRACE_ID_BYTES);
+  add_id(out, "spanId", span, OMMAI_SPAN_ID_BYTES);
+  if (parent) add_id(out, "parentSpanId", parent, OMMAI_SPAN_ID_BYTES);
+  ommai_text_format(out,
+                    "\"name\":\"%s\",\"kind\":%d,\"startTimeUnixNano\":\"%" PRId64 "\",\"endTimeUnixNano\":\"%" PRId64 "\"",
+                    name, kind, begin_ns + record->wall_offset_ns, end_ns + record->wall_offset_ns);
+}
+
+static void write_record(const struct ommai_trace_record *record, struct ommai_text *out) {
+  static const uint8_t none[OMMAI_SPAN_ID_BYTES];
+  uint8_t request[OMMAI_SPAN_ID_BYTES], stage[OMMAI_SPAN_ID_BYTES];
+  bool is_root = !memcmp(record->context.parent_id, none, sizeof none);
+  randombytes_buf(request, sizeof request);
+  begin_span(record, request, is_root ? NULL : record->context.parent_id, "llm_request", KIND_SERVER, record->begin_ns,
+             record->end_ns, out);
+  ommai_text_add(out, ",\"attributes\":[");
+  add_attributes(record, out);
+  ommai_text_format(out, "],\"status\":{\"code\":%d}}", record->status >= 500 ? STATUS_ERROR : STATUS_UNSET);
+  for (int i = 0; i < record->n_stages; i++) {
+    const struct ommai_trace_stage *part = &record->stages[i];
+    randombytes_buf(stage, sizeof stage);
+    ommai_text_add(out, ",");
+    begin_span(record, stage, request, part->name, KIND_INTERNAL, part->begin_ns, part->end_ns, out);
+    ommai_text_add(out, "}");
+  }
+}
+
+void ommai_trace_write(const struct ommai_trace_record *records, size_t n, const char *service, struct ommai_text *out) {
+  struct attributes resource = {.out = out};
+  ommai_text_add(out, "{\"resourceSpans\":[{\"resource\":{\"attributes\":[");
+  add_string(&resource, "service.name", service);
+  add_string(&resource, "service.version", OMMA_VERSION);
+  ommai_text_add(out, "]},\"scopeSpans\":[{\"scope\":{\"name\":\"omma\",\"version\":\"" OMMA_VERSION "\"},\"spans\":[");
+  for (size_t i = 0; i < n; i++) {
+    if (i) ommai_text_add(out, ",");
+    write_record(&records[i], out);
+  }
+  ommai_text_add(out, "]}]}]}");
+}
