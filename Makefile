@@ -70,10 +70,6 @@ test-amx: packages test-packages ## test the level amx with C code in place of i
 test-oldcpu: ## test the kernels on emulated processors without AVX-512 and without AVX
 	@tools/test_oldcpu.sh
 
-.PHONY: test-onednn3
-test-onednn3: packages test-packages ## test the linear layers and the golden models against oneDNN 3.2, from PyPI
-	@tools/test_onednn3.sh
-
 .PHONY: test-clients
 test-clients: release ## real clients (openai, anthropic, cohere, litellm, langchain, llama-index, llm, prometheus_client, mineru-vl-utils, one generated from /openapi.json), from PyPI into build/venv-clients
 	@tools/test_clients.sh

@@ -10,8 +10,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1"
 root=$(cd "$1" && pwd)
 [ -e "$root/complete" ] && exit 0
-# oneDNN serves tests alone; the other libraries are those of any build.
-packages="libc6-dev $("$here/install_packages.sh" --libraries | grep -v '^libdnnl-dev$')"
+packages="libc6-dev $("$here/install_packages.sh" --libraries)"
 
 apt=$root/apt
 mkdir -p "$apt/state/lists/partial" "$apt/cache/archives/partial"

@@ -20,7 +20,7 @@ Prints one line per violation, "file:line: rule: what", and exits with 1 when th
 Environment: CC and CXX compile the public headers (default cc and c++).
 
 Rules:
-  include       folders of src/ include one way only, by "folder/file.h" or <omma/file.h>; oneDNN only in src/linear
+  include       folders of src/ include one way only, by "folder/file.h" or <omma/file.h>
   handle        src/engine has no pointers to float: what is computed stays in the runner
   circle        no headers that include each other, directly or by way of others
   intrinsics    intrinsics headers only in src/kernels
@@ -168,7 +168,6 @@ function check_include(line, path, quoted, target, slash) {
   path = substr(line, RSTART + 1, RLENGTH - 2)
   if (folder != "kernels" && FILENAME !~ /tests\/amx\// && path ~ /(^|\/)([a-z]*mmintrin|immintrin|x86intrin|x86gprintrin|arm_neon|arm_sve|arm_sme|arm_bf16|arm_fp16|arm_acle)\.h$/)
     report("intrinsics", path " outside src/kernels")
-  if (path ~ /(^|\/)dnnl[a-z_]*\.h(pp)?$/ && top == "src" && folder != "linear") report("include", path " outside src/linear")
   if (top == "include") {
     if (quoted) report("include", "a public header includes " path)
     return

@@ -38,7 +38,7 @@ tools/install_packages.sh fuzz || echo "going on without clang"
 mkdir -p build
 if command -v clang > /dev/null; then
   kind=libFuzzer
-  flags="-DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DOMMA_FUZZ=ON"
+  flags="-DCMAKE_C_COMPILER=clang -DOMMA_FUZZ=ON"
 else
   kind=driver
   flags=-DOMMA_TESTS=ON

@@ -4,10 +4,10 @@
 # it only names them. Where the optional ones cannot be had, it goes on.
 set -eu
 
-build_packages="gcc g++ cmake ninja-build pkg-config libdnnl-dev libjansson-dev libjpeg-dev libpng-dev libwebp-dev libgif-dev
+build_packages="gcc cmake ninja-build pkg-config libjansson-dev libjpeg-dev libpng-dev libwebp-dev libgif-dev
   libpcre2-dev libutf8proc-dev libsodium-dev libmicrohttpd-dev libcurl4-openssl-dev"
 optional_packages="libgnutls28-dev libhiredis-dev libzmq3-dev libmsgpack-dev libedit-dev librsvg2-dev libyaml-dev libheif-dev libtiff-dev poppler-utils"
-test_packages="libcmocka-dev python3 python3-venv"
+test_packages="g++ libcmocka-dev python3 python3-venv"
 optional_test_packages="chromium chromium-driver haproxy zsh fish"
 aarch64_packages="cmake ninja-build gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 oldcpu_packages="$build_packages libcmocka-dev qemu-user"

@@ -307,7 +307,6 @@ if [ $full = yes ]; then
       begin "the level amx by a model"
       echo "skipped: this CPU has no AVX-512 with VNNI"
     fi
-    run_script "linear layers on oneDNN 3" tools/test_onednn3.sh
   fi
 fi
 begin ""

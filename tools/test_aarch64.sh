@@ -34,7 +34,7 @@ fi
 tests="test_cpu test_weight_formats test_experts"
 targets="omma test_kernels $tests"
 tools/aarch64_root.sh build/aarch64-root > build/log-aarch64 2>&1 || { cat build/log-aarch64; exit 1; }
-build build/aarch64 -DOMMA_ATTENTION_ONLY=OFF -DOMMA_AARCH64_ROOT="$PWD/build/aarch64-root" -DOMMA_ONEDNN=OFF
+build build/aarch64 -DOMMA_ATTENTION_ONLY=OFF -DOMMA_AARCH64_ROOT="$PWD/build/aarch64-root"
 
 folder=build/aarch64/levels
 mkdir -p $folder

@@ -16,12 +16,7 @@ tools/install_packages.sh oldcpu
 make --no-print-directory TESTS=ON release > build/log-oldcpu 2>&1 || { cat build/log-oldcpu; exit 1; }
 
 # One test per program and processor, in a folder of its own for ctest. The long test_attention
-# would see nothing new on the second. On the first, the golden stages run with oneDNN held to AVX:
-# qemu 7.2 (Debian 12) executes a gather whose index register is ymm4, as in vgatherdps
-# (%rax,%ymm4,1), as if it had no index, since the number 4 means "none" where a general register is
-# the index. oneDNN's tanh for AVX2 is made of such gathers: a program of nothing but oneDNN's
-# matmul with gelu_tanh is off by 2.4 there, and right on processors and at AVX. Our kernels gather
-# nothing.
+# would see nothing new on the second.
 folder=build/oldcpu
 mkdir -p $folder
 on() {
@@ -29,7 +24,7 @@ on() {
   shift
   for test in "$@"; do
     echo "add_test([=[$test on $cpu]=] qemu-x86_64 -cpu $cpu $PWD/build/release/tests/$test)"
-    echo "set_tests_properties([=[$test on $cpu]=] PROPERTIES TIMEOUT 1800 ENVIRONMENT ONEDNN_MAX_CPU_ISA=AVX)"
+    echo "set_tests_properties([=[$test on $cpu]=] PROPERTIES TIMEOUT 1800)"
   done
 }
 short="test_kernels test_attention_plan test_image_resize"

@@ -18,8 +18,8 @@ enum omma_sequence_bound {
 
 /* Memory of a model with an engine, in bytes. It is allocated when the two are created, except
  * request_bytes: that is allocated when a request is created and when it starts, never in between.
- * Not counted: 3 to 10 MiB of the program and its libraries, with the code that oneDNN generates
- * for the shapes of layers where it is used; and omma_image_sizes.resize_bytes. */
+ * Not counted: 3 to 10 MiB of the program and its libraries; and
+ * omma_image_sizes.resize_bytes. */
 struct omma_memory_estimate {
   int64_t weight_bytes;
   int64_t kv_cache_bytes;

@@ -8,7 +8,6 @@
 #include "cli/core/commands.h"
 #include "cli/core/completion.h"
 #include "cli/core/diagnostics.h"
-#include "cli/core/end_on_terminate.h"
 #include "cli/core/interrupt.h"
 #include "cli/core/manual.h"
 #include "cli/core/nearest.h"
@@ -182,7 +181,6 @@ static int run(const struct ommai_command *command, int argc, char **argv, int f
 }
 
 int main(int argc, char **argv) {
-  ommai_end_on_terminate();
   if (!ommai_interrupt_install()) return ommai_failed("cannot prepare for signals");
   if (argc < 2) {
     print_help(stderr);

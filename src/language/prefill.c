@@ -224,7 +224,7 @@ enum omma_status ommai_prefill_start(const struct ommai_decoder *decoder, const 
   prefill->cache = cache;
   prefill->rows = rows;
   prefill->team = team;
-  ommai_row_tiles_init_small(&prefill->tiles, decoder->linear_context, decoder->dtype, n_rows);
+  ommai_row_tiles_init_small(&prefill->tiles, n_rows);
   OMMAI_TRY(place_mixing(prefill, n_workers, &arena, error));
   int64_t pairs = decoder->mrope.n_pairs;
   for (int64_t row = 0; row < n_rows; row++) {

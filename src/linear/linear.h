@@ -3,7 +3,7 @@
  * Two paths read the same packed copy: tiles of up to 128 rows (encoders, prefill), and few rows
  * (decoding). In both, the bits of a row depend on the row and the layer alone: not on the number
  * of rows, the row's place, the worker, or what else runs. The two paths give the same bits but
- * where AMX computes tiles in bf16 (or oneDNN, in tests).
+ * where AMX computes tiles in bf16.
  *
  * How a computation in f32 rounds: x is f32, W is f32 or bf16, which is exact in f32; each sum is
  * one chain over k.
@@ -44,19 +44,16 @@
 #define OMMAI_LINEAR_GROUP_STEP OMMAI_INTEGER_GROUP_STEP
 #define OMMAI_LINEAR_MAX_GROUP OMMAI_INTEGER_MAX_GROUP /* up to this */
 
-/* Kernels and scratch per worker; oneDNN's engine, streams and products in tests of these. Made
- * once per model; must outlive its linears and ops. Creating and destroying linears and ops must
- * not overlap with any other call on the same context. */
+/* Kernels and scratch per worker. Made once per model; must outlive its linears and ops. Creating
+ * and destroying linears and ops must not overlap with any other call on the same context. */
 struct ommai_linear_context;
 
-/* oneDNN, in tests of it, keeps to the level of its first use in the process. Errors: ARGUMENT
- * (n_workers), MEMORY, INTERNAL. */
+/* Errors: ARGUMENT (n_workers), MEMORY. */
 enum omma_status ommai_linear_context_create(enum ommai_cpu_level level, int n_workers, const struct omma_allocator *allocator,
                                              struct ommai_linear_context **context, struct omma_error *error);
 void ommai_linear_context_destroy(struct ommai_linear_context *context);
 
-/* One line for people: which kernels serve what; in tests of oneDNN its version, instruction set
- * and row steps. */
+/* One line for people: which kernels serve what. */
 void ommai_linear_context_describe(const struct ommai_linear_context *context, char *out, size_t size);
 
 /* ---- weights --------------------------------------------------------------------------------- */
@@ -144,11 +141,11 @@ float ommai_linear_weight(const struct ommai_linear *linear, int64_t output, int
 
 /* How a layer is called; fixed at load, so that everything exists before the first run. */
 struct ommai_linear_call {
-  /* elements from row to row, at least n_in and n_out; where more, a tile is copied first */
+  /* elements from row to row, at least n_in and n_out */
   int64_t x_stride, y_stride;
   enum omma_dtype y_type; /* f32; or bf16 where the layer computes in bf16 */
   enum ommai_activation activation;
-  /* y += x W^T + b; y f32, no activation (together oneDNN has only slow code on older CPUs) */
+  /* y += x W^T + b; y f32, no activation */
   bool accumulate;
   /* Which outputs are computed: n_panels panels of 64 from first_panel on; 0 panels: all. y still
    * points at output 0. */
@@ -159,35 +156,24 @@ struct ommai_linear_call {
  * its linear. */
 struct ommai_linear_op;
 
-/* Makes the products for all row steps, or takes them over from an op of the same shapes. May
- * enlarge the context's scratch. Errors: ARGUMENT, MEMORY, UNSUPPORTED, INTERNAL. */
+/* May enlarge the context's scratch. Errors: ARGUMENT, MEMORY. */
 enum omma_status ommai_linear_op_create(struct ommai_linear_context *context, const struct ommai_linear *linear,
                                         const struct ommai_linear_call *call, struct ommai_linear_op **op,
                                         struct omma_error *error);
 void ommai_linear_op_destroy(struct ommai_linear_op *op);
 
 /* Bytes of a worker's scratch that ommai_linear_op_create makes sure of for such a layer, which
- * need not exist; makes no products. Errors: as ommai_linear_op_create. */
+ * need not exist. Errors: ARGUMENT. */
 enum omma_status ommai_linear_scratch_for(struct ommai_linear_context *context, const struct ommai_linear_spec *spec,
                                           const struct ommai_linear_call *call, size_t *bytes, struct omma_error *error);
 
 /* Bytes of scratch that the context holds by now, all workers together. */
 size_t ommai_linear_context_scratch_bytes(const struct ommai_linear_context *context);
 
-/* "own", or oneDNN's name for the code that runs a tile of 128 rows,
- * "brg:avx512_core_bf16". */
-const char *ommai_linear_op_name(const struct ommai_linear_op *op);
-
-/* The rows that x and y must have room for when n_rows (1 .. OMMAI_LINEAR_MAX_ROWS) are run: the
- * next of the row steps. */
-int64_t ommai_linear_step_rows(const struct ommai_linear_context *context, enum omma_dtype compute, int64_t n_rows);
-
 /* y = act(x W^T + b) or y += x W^T + b for n_rows (1 .. OMMAI_LINEAR_MAX_ROWS) rows. x is
- * [rows][x_stride] of the compute type, y is [rows][y_stride] of y_type, both with
- * ommai_linear_step_rows(n_rows) rows; rows from n_rows on may hold anything before and after. x
- * and y must not overlap. Calls for different workers may run at the same time. Allocates nothing
- * of ours (oneDNN itself takes some hundred bytes). Errors: ARGUMENT (n_rows, worker),
- * MEMORY, INTERNAL. */
+ * [n_rows][x_stride] of the compute type, y is [n_rows][y_stride] of y_type. x and y must not
+ * overlap. Calls for different workers may run at the same time. Allocates nothing. Errors:
+ * ARGUMENT (n_rows, worker). */
 enum omma_status ommai_linear_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker,
                                   struct omma_error *error);
 

@@ -24,13 +24,9 @@ static enum omma_status pack(struct ommai_linear *linear, const struct ommai_lin
 
 /* ---- ops ------------------------------------------------------------------------------------- */
 
-static enum omma_status op_scratch(struct ommai_linear_context *context, const struct ommai_linear_op *op, size_t *bytes,
-                                   struct omma_error *error) {
-  (void)context;
+static size_t op_scratch(const struct ommai_linear_op *op) {
   (void)op;
-  (void)error;
-  *bytes = OMMAI_LINEAR_MAX_ROWS * PANEL * sizeof(float);
-  return OMMA_OK;
+  return OMMAI_LINEAR_MAX_ROWS * PANEL * sizeof(float);
 }
 
 static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker,
@@ -94,10 +90,9 @@ const struct ommai_linear_code ommai_linear_bf16 = {
     .op_run = op_run,
 };
 
-/* Where the CPU has no products of bf16, or others are wanted, the values are expanded. */
+/* Where the CPU has no products of bf16, the values are expanded. */
 static const struct ommai_linear_code *code(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec) {
-  if (spec->compute != OMMA_BF16 || !context->has_bf16) return &ommai_linear_f32;
-  return context->bf16_tile ? &ommai_linear_bf16 : &ommai_linear_bf16_onednn;
+  return spec->compute == OMMA_BF16 && context->bf16_tile ? &ommai_linear_bf16 : &ommai_linear_f32;
 }
 
 const struct ommai_linear_format ommai_linear_format_bf16 = {.name = "bf16",

@@ -52,13 +52,7 @@ static struct places place_scratch(const struct ommai_linear *linear) {
   return places;
 }
 
-static enum omma_status op_scratch(struct ommai_linear_context *context, const struct ommai_linear_op *op, size_t *bytes,
-                                   struct omma_error *error) {
-  (void)context;
-  (void)error;
-  *bytes = place_scratch(op->linear).end;
-  return OMMA_OK;
-}
+static size_t op_scratch(const struct ommai_linear_op *op) { return place_scratch(op->linear).end; }
 
 /* The rows as f32 blocks; what pads the last block is never looked at. */
 static void block_rows(const struct ommai_linear_op *op, const void *x, int64_t n_rows, float *blocks) {

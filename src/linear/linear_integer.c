@@ -193,13 +193,7 @@ static struct places place_scratch(const struct ommai_linear *linear) {
   return places;
 }
 
-static enum omma_status op_scratch(struct ommai_linear_context *context, const struct ommai_linear_op *op, size_t *bytes,
-                                   struct omma_error *error) {
-  (void)context;
-  (void)error;
-  *bytes = place_scratch(op->linear).end;
-  return OMMA_OK;
-}
+static size_t op_scratch(const struct ommai_linear_op *op) { return place_scratch(op->linear).end; }
 
 static void op_run_prepared(const struct ommai_linear_op *op, const struct ommai_linear_rows *rows, void *y, int64_t n_rows,
                             int worker) {

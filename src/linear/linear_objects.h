@@ -7,25 +7,6 @@
 #include "kernels/integer_panel.h"
 #include "kernels/row_ops.h"
 #include "linear/linear.h"
-#include "linear/onednn.h"
-
-#define OMMAI_ROW_STEPS 15
-
-/* The row counts in use for one layout, rising; the last divides OMMAI_LINEAR_MAX_ROWS, and larger
- * tiles take several. */
-struct ommai_row_steps {
-  int n_steps;
-  int64_t rows[OMMAI_ROW_STEPS];
-};
-
-/* The products of one shape, one per row step. */
-struct ommai_step_products {
-  struct ommai_step_products *next;
-  const struct ommai_row_steps *row_steps;
-  struct ommai_onednn_shape shape;                    /* n_rows is 0 */
-  size_t scratch_bytes;                               /* the maximum of a step */
-  struct ommai_onednn_matmul *steps[OMMAI_ROW_STEPS]; /* NULL until they are wanted */
-};
 
 struct ommai_linear_scratch {
   void *memory;
@@ -36,27 +17,13 @@ struct ommai_linear_context {
   struct omma_allocator allocator;
   enum ommai_cpu_level level;
   int n_workers;
-  struct ommai_onednn *onednn; /* NULL where own kernels serve everything */
   const struct ommai_gemv_kernels *gemv;
-  /* NULL where there are no products of bf16, or oneDNN's are in use */
-  const struct ommai_bf16_tile_kernel *bf16_tile;
+  const struct ommai_bf16_tile_kernel *bf16_tile; /* NULL where the CPU has no products of bf16 */
   const struct ommai_f32_tile_kernels *f32_tile;
   const struct ommai_integer_kernels *integer;
   const struct ommai_row_ops *row_ops;
-  bool has_bf16;                         /* there are products of bf16 */
-  struct ommai_row_steps row_steps;      /* of oneDNN's bf16 layers */
-  struct ommai_row_steps part_row_steps; /* of their ops over a part of the outputs */
-  struct ommai_step_products *products;
   struct ommai_linear_scratch *scratch; /* [n_workers] */
 };
-
-/* Whose products of bf16 a context takes: own ones; or oneDNN's, for tests. */
-enum ommai_bf16_products { OMMAI_BF16_FASTEST, OMMAI_BF16_OF_ONEDNN };
-
-/* As ommai_linear_context_create. */
-enum omma_status ommai_linear_context_create_with(enum ommai_cpu_level level, int n_workers,
-                                                  const struct omma_allocator *allocator, enum ommai_bf16_products products,
-                                                  struct ommai_linear_context **context, struct omma_error *error);
 
 /* A layer: what all have. */
 struct ommai_linear {
@@ -74,10 +41,8 @@ struct ommai_linear {
 struct ommai_linear_op {
   const struct ommai_linear_context *context;
   const struct ommai_linear *linear;
-  const struct ommai_row_steps *row_steps;
   struct ommai_linear_call call;
   int64_t first_column, n_columns;
-  void *own; /* the code's */
 };
 
 /* ---- code ------------------------------------------------------------------------------------ */
@@ -113,24 +78,16 @@ struct ommai_linear_code {
   void (*op_run_prepared)(const struct ommai_linear_op *op, const struct ommai_linear_rows *rows, void *y, int64_t n_rows,
                           int worker);
 
-  /* Ops. The op's other members are set, and the call is valid. */
-  /* NULL: any number of rows at a time. */
-  const struct ommai_row_steps *(*row_steps)(const struct ommai_linear_context *context, const struct ommai_linear_op *op);
-  /* The bytes of a worker's scratch; the layer need not have weights. Errors: MEMORY, UNSUPPORTED,
-   * INTERNAL. */
-  enum omma_status (*op_scratch)(struct ommai_linear_context *context, const struct ommai_linear_op *op, size_t *bytes,
-                                 struct omma_error *error);
-  /* Makes `own`; NULL, as op_release then: there is none. Errors: MEMORY, UNSUPPORTED, INTERNAL. */
-  enum omma_status (*op_create)(struct ommai_linear_context *context, struct ommai_linear_op *op, struct omma_error *error);
-  void (*op_release)(struct ommai_linear_op *op);           /* `own`, which may be NULL */
-  const char *(*op_name)(const struct ommai_linear_op *op); /* NULL: own kernels */
-  /* n_rows rows, at most the last of the row steps; y points at the op's first output. Errors:
-   * MEMORY, INTERNAL. */
+  /* Ops, of which the call is valid. */
+  /* The bytes of a worker's scratch; the layer need not have weights. */
+  size_t (*op_scratch)(const struct ommai_linear_op *op);
+  /* Any n_rows up to OMMAI_LINEAR_MAX_ROWS; y points at the op's first output. None of today's
+   * fails. */
   enum omma_status (*op_run)(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker,
                              struct omma_error *error);
 };
 
-extern const struct ommai_linear_code ommai_linear_f32, ommai_linear_bf16, ommai_linear_bf16_onednn, ommai_linear_integer;
+extern const struct ommai_linear_code ommai_linear_f32, ommai_linear_bf16, ommai_linear_integer;
 
 /* What serves such layers on this CPU. */
 const struct ommai_linear_code *ommai_linear_code_for(const struct ommai_linear_context *context,
@@ -161,18 +118,7 @@ enum omma_status ommai_linear_check_run(const struct ommai_linear_op *op, int64_
 struct ommai_linear_rows ommai_linear_rows_from(const struct ommai_linear *linear, const struct ommai_linear_rows *rows,
                                                 int64_t first);
 
-/* ---- products -------------------------------------------------------------------------------- */
-
-/* What the context knows of the products of this shape; found out where it knows nothing, without
- * making them. Errors: MEMORY, UNSUPPORTED, INTERNAL. */
-enum omma_status ommai_linear_describe_products(struct ommai_linear_context *context, const struct ommai_onednn_shape *shape,
-                                                const struct ommai_row_steps *row_steps, struct ommai_step_products **out,
-                                                struct omma_error *error);
-
-/* The same, with the products of the row steps made where the context has none yet. */
-enum omma_status ommai_linear_find_products(struct ommai_linear_context *context, const struct ommai_onednn_shape *shape,
-                                            const struct ommai_row_steps *row_steps, const struct ommai_step_products **out,
-                                            struct omma_error *error);
+/* ---- scratch --------------------------------------------------------------------------------- */
 
 /* The parts of a worker's scratch begin at multiples of OMMAI_ALIGNMENT. */
 static inline size_t ommai_linear_align(size_t size) {

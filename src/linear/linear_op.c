@@ -33,9 +33,6 @@ static enum omma_status check_call(const struct ommai_linear *linear, const stru
   return OMMA_OK;
 }
 
-/* Of formats whose kernels take any number of rows. */
-static const struct ommai_row_steps any_rows = {1, {OMMAI_LINEAR_MAX_ROWS}};
-
 static void set_up(const struct ommai_linear_context *context, const struct ommai_linear *linear,
                    const struct ommai_linear_call *call, struct ommai_linear_op *op) {
   *op = (struct ommai_linear_op){.context = context, .linear = linear, .call = *call, .n_columns = linear->spec.n_out};
@@ -43,7 +40,6 @@ static void set_up(const struct ommai_linear_context *context, const struct omma
     op->first_column = call->first_panel * OMMAI_PANEL_COLUMNS;
     op->n_columns = ommai_min_i64(call->n_panels * OMMAI_PANEL_COLUMNS, linear->spec.n_out - op->first_column);
   }
-  op->row_steps = linear->code->row_steps ? linear->code->row_steps(context, op) : &any_rows;
 }
 
 enum omma_status ommai_linear_scratch_for(struct ommai_linear_context *context, const struct ommai_linear_spec *spec,
@@ -52,36 +48,30 @@ enum omma_status ommai_linear_scratch_for(struct ommai_linear_context *context, 
   struct ommai_linear_op op;
   OMMAI_TRY(check_call(&linear, call, error));
   set_up(context, &linear, call, &op);
-  return linear.code->op_scratch(context, &op, bytes, error);
+  *bytes = linear.code->op_scratch(&op);
+  return OMMA_OK;
 }
 
 enum omma_status ommai_linear_op_create(struct ommai_linear_context *context, const struct ommai_linear *linear,
                                         const struct ommai_linear_call *call, struct ommai_linear_op **out,
                                         struct omma_error *error) {
-  size_t scratch_bytes;
   OMMAI_TRY(check_call(linear, call, error));
   struct ommai_linear_op *op = ommai_allocate(&context->allocator, 1, sizeof *op);
   if (!op) return ommai_fail_memory(error, "linear layer's call", sizeof *op);
   enum omma_status status;
   set_up(context, linear, call, op);
-  if (linear->code->op_create) OMMAI_TRY_GOTO(linear->code->op_create(context, op, error), fail);
-  OMMAI_TRY_GOTO(linear->code->op_scratch(context, op, &scratch_bytes, error), fail);
-  OMMAI_TRY_GOTO(ommai_linear_grow_scratch(context, scratch_bytes, error), fail);
-  *out = op;
-  return OMMA_OK;
-fail:
-  ommai_linear_op_destroy(op);
+  status = ommai_linear_grow_scratch(context, linear->code->op_scratch(op), error);
+  if (status == OMMA_OK) {
+    *out = op;
+  } else {
+    ommai_linear_op_destroy(op);
+  }
   return status;
 }
 
 void ommai_linear_op_destroy(struct ommai_linear_op *op) {
   if (!op) return;
-  if (op->linear->code->op_release) op->linear->code->op_release(op);
   ommai_release(&op->context->allocator, op, 1, sizeof *op);
-}
-
-const char *ommai_linear_op_name(const struct ommai_linear_op *op) {
-  return op->linear->code->op_name ? op->linear->code->op_name(op) : "own";
 }
 
 static void activate(const struct ommai_row_ops *ops, enum ommai_activation activation, float *row, int64_t n) {
@@ -120,18 +110,6 @@ void ommai_linear_finish_sums(const struct ommai_linear_context *context, const 
   }
 }
 
-/* How many of n rows go into the next product: all where one of the row steps is but little larger,
- * else a step that they fill. */
-static int64_t choose_rows(const struct ommai_row_steps *row_steps, int64_t n) {
-  int64_t filled = 0;
-  for (int step = 0; step < row_steps->n_steps; step++) {
-    int64_t rows = row_steps->rows[step];
-    if (rows >= n) return rows - n < row_steps->rows[0] || filled == 0 ? n : filled;
-    filled = rows;
-  }
-  return filled;
-}
-
 enum omma_status ommai_linear_check_run(const struct ommai_linear_op *op, int64_t n_rows, int worker,
                                         struct omma_error *error) {
   if (n_rows >= 1 && n_rows <= OMMAI_LINEAR_MAX_ROWS && worker >= 0 && worker < op->context->n_workers) return OMMA_OK;
@@ -141,15 +119,6 @@ enum omma_status ommai_linear_check_run(const struct ommai_linear_op *op, int64_
 
 enum omma_status ommai_linear_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker,
                                   struct omma_error *error) {
-  const struct ommai_linear *linear = op->linear;
   OMMAI_TRY(ommai_linear_check_run(op, n_rows, worker, error));
-  size_t x_bytes = (size_t)op->call.x_stride * ommai_dtype_size(linear->spec.compute);
-  size_t y_bytes = (size_t)op->call.y_stride * ommai_dtype_size(op->call.y_type);
-  char *first = ommai_element(y, op->first_column, op->call.y_type);
-  for (int64_t row = 0, count; row < n_rows; row += count) {
-    count = choose_rows(op->row_steps, n_rows - row);
-    OMMAI_TRY(
-        linear->code->op_run(op, (const char *)x + (size_t)row * x_bytes, first + (size_t)row * y_bytes, count, worker, error));
-  }
-  return OMMA_OK;
+  return op->linear->code->op_run(op, x, ommai_element(y, op->first_column, op->call.y_type), n_rows, worker, error);
 }

@@ -20,7 +20,7 @@ void ommai_linear_parts_destroy(struct ommai_linear_parts *parts);
 int64_t ommai_linear_parts_count(const struct ommai_linear_parts *parts);
 
 /* Part `index` over any number of prepared rows from `first` on, whose first is y's: as
- * ommai_linear_run_prepared, with room for the rows rounded up to OMMAI_LINEAR_MAX_ROWS. */
+ * ommai_linear_run_prepared. */
 enum omma_status ommai_linear_parts_run(const struct ommai_linear_parts *parts, int64_t index,
                                         const struct ommai_linear_rows *rows, int64_t first, void *y, int64_t n_rows,
                                         int worker, struct omma_error *error);

@@ -2,23 +2,18 @@
 
 #include "base/checked.h"
 
-static void init(struct ommai_row_tiles *tiles, const struct ommai_linear_context *context, enum omma_dtype compute,
-                 int64_t n_rows, int64_t wanted) {
+static void init(struct ommai_row_tiles *tiles, int64_t n_rows, int64_t tile_rows) {
   tiles->n_rows = n_rows;
-  tiles->tile_rows = ommai_linear_step_rows(context, compute, wanted);
+  tiles->tile_rows = tile_rows;
   tiles->n_tiles = ommai_div_up(n_rows, tiles->tile_rows);
   ommai_first_error_init(&tiles->failure);
 }
 
-void ommai_row_tiles_init(struct ommai_row_tiles *tiles, const struct ommai_linear_context *context, enum omma_dtype compute,
-                          int64_t n_rows) {
-  init(tiles, context, compute, n_rows, n_rows >= 1024 ? OMMAI_MAX_TILE_ROWS : n_rows >= 256 ? 64 : 32);
+void ommai_row_tiles_init(struct ommai_row_tiles *tiles, int64_t n_rows) {
+  init(tiles, n_rows, n_rows >= 1024 ? OMMAI_MAX_TILE_ROWS : n_rows >= 256 ? 64 : 32);
 }
 
-void ommai_row_tiles_init_small(struct ommai_row_tiles *tiles, const struct ommai_linear_context *context,
-                                enum omma_dtype compute, int64_t n_rows) {
-  init(tiles, context, compute, n_rows, 1);
-}
+void ommai_row_tiles_init_small(struct ommai_row_tiles *tiles, int64_t n_rows) { init(tiles, n_rows, 16); }
 
 struct ommai_row_tile ommai_row_tile_at(const struct ommai_row_tiles *tiles, int64_t index) {
   int64_t first = index * tiles->tile_rows;

@@ -11,23 +11,18 @@ struct ommai_row_tile {
   int64_t first, n_rows;
 };
 
-/* n_rows rows in n_tiles tiles of tile_rows, the last one shorter. Buffers of rows that layers read
- * or write tile by tile need room for n_rows rounded up to OMMAI_MAX_TILE_ROWS. */
+/* n_rows rows in n_tiles tiles of tile_rows, the last one shorter. */
 struct ommai_row_tiles {
   int64_t n_rows, tile_rows, n_tiles;
   struct ommai_first_error failure; /* of a linear layer */
 };
 
 /* Chooses the tile: 128 rows as a rule, smaller for few rows, so that short prompts and small
- * images still give every core a tile. Chosen by the number of rows alone, and only among the row
- * steps, on which a row's bits do not depend. */
-void ommai_row_tiles_init(struct ommai_row_tiles *tiles, const struct ommai_linear_context *context, enum omma_dtype compute,
-                          int64_t n_rows);
+ * images still give every core a tile. Chosen by the number of rows alone. */
+void ommai_row_tiles_init(struct ommai_row_tiles *tiles, int64_t n_rows);
 
-/* The same in tiles of the smallest of the row steps: for phases without the layers that are worth
- * larger ones. */
-void ommai_row_tiles_init_small(struct ommai_row_tiles *tiles, const struct ommai_linear_context *context,
-                                enum omma_dtype compute, int64_t n_rows);
+/* The same in tiles of 16 rows: for phases without the layers that are worth larger ones. */
+void ommai_row_tiles_init_small(struct ommai_row_tiles *tiles, int64_t n_rows);
 
 struct ommai_row_tile ommai_row_tile_at(const struct ommai_row_tiles *tiles, int64_t index);
 

@@ -1287,8 +1287,8 @@ def test_bench_encoder_holds_its_estimate(omma, level):
         pytest.skip("a sanitizer's shadow memory counts as taken")
     words = ["--model", demo, "--image-size", "700x1024", "--isa", level, "--threads", 2]
     result = omma.json("bench", "encoder", *words, "--repeat", 1, "--json")
-    # oneDNN's objects and the C library's heap are in no estimate either, and the kernel counts
-    # pages in lots of 64 for each thread.
+    # The C library's heap is in no estimate either, and the kernel counts pages in lots of 64 for
+    # each thread.
     assert 0 < result["peak_bytes"] <= result["estimated_bytes"] + (1 << 20) and result["code_bytes"] >= 0
     done = omma("bench", "encoder", *words, "--repeat", 1)
     assert re.search(rb"memory besides weights .* estimated .*\n  code, not in the estimate ", done.stdout)

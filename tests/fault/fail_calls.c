@@ -9,9 +9,7 @@
  *   OMMA_FAIL_AT      which call fails, from 1; 0 or none: no call
  *   OMMA_FAIL_REPORT  a file that gets the number of calls when the process ends in order
  *
- * A write to an eventfd never fails: nothing that it needs can give out. Aligned and mapped memory
- * that oneDNN asks for itself never fails: it writes there without looking (2.6). What it gets by
- * C++'s new may fail. */
+ * A write to an eventfd never fails: nothing that it needs can give out. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -87,11 +85,6 @@ int __libc_start_main(int (*start)(int, char **, char **), int n_arguments, char
   return next(counted_main, n_arguments, arguments, init, fini, loader_fini, stack_end);
 }
 
-static bool is_onednn(const void *caller) {
-  Dl_info place;
-  return dladdr(caller, &place) && place.dli_fname && strstr(place.dli_fname, "libdnnl");
-}
-
 static void *no_memory(void) {
   errno = ENOMEM;
   return NULL;
@@ -108,8 +101,7 @@ void *memalign(size_t alignment, size_t size) { return fails("malloc") ? no_memo
 void *aligned_alloc(size_t alignment, size_t size) { return memalign(alignment, size); }
 
 int posix_memalign(void **pointer, size_t alignment, size_t size) {
-  bool spared = is_onednn(__builtin_return_address(0));
-  void *made = spared ? __libc_memalign(alignment, size) : memalign(alignment, size);
+  void *made = memalign(alignment, size);
   if (!made) return ENOMEM;
   *pointer = made;
   return 0;
@@ -219,8 +211,7 @@ int epoll_ctl(int epoll, int operation, int file, struct epoll_event *event) {
 void *mmap(void *address, size_t size, int protection, int flags, int file, off_t offset) {
   static void *(*next)(void *, size_t, int, int, int, off_t);
   if (!next) find("mmap", &next);
-  bool spared = is_onednn(__builtin_return_address(0));
-  if (spared || !fails("mmap")) return next(address, size, protection, flags, file, offset);
+  if (!fails("mmap")) return next(address, size, protection, flags, file, offset);
   errno = ENOMEM;
   return MAP_FAILED;
 }

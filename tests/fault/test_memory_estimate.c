@@ -21,10 +21,8 @@
 #define SHADOW_MEMORY 0
 #endif
 
-/* What the program takes besides the estimate: the C library's heap, thread stacks, code that
- * oneDNN makes, the tokenizer and config.json, the images and their embeddings. Measured: 3 to 10
- * MiB,
- * most of it code for every eighth row count. */
+/* What the program takes besides the estimate: the C library's heap, thread stacks, the tokenizer
+ * and config.json, the images and their embeddings. */
 enum { PROGRAM_KB = 12 * 1024, MAX_SEQUENCES = 32 };
 
 static int64_t anonymous_kb(void) {

@@ -1,8 +1,7 @@
 /* Whole layers at every CPU level of the machine with all memory between pages that cannot be
  * touched, ending at the one behind and beginning at the one in front: linear layers of every
  * format and size at an edge, attention, a tower's and a decoder's blocks. What they compute must
- * not change by it; that it is right is tested elsewhere. oneDNN keeps its level for the life of a
- * process, so the program runs itself once for each. */
+ * not change by it; that it is right is tested elsewhere. */
 #include <stdlib.h>
 
 #include "base/allocator.h"
@@ -93,22 +92,15 @@ static void layer_compute(struct layer_run *run, enum layer_path path, const str
   }
 }
 
-/* The rows that x and y must have room for. */
-static int64_t rows_with_room(const struct layer_run *run, enum layer_path path, int64_t n_rows) {
-  if (path == PATH_TILE) return ommai_linear_step_rows(run->context, run->spec.compute, n_rows);
-  return path == PATH_PARTS ? OMMAI_LINEAR_MAX_ROWS : n_rows;
-}
-
 /* n_rows rows in one way; the result [n_rows][n_out], to be freed. */
 static float *layer_run_rows(struct layer_run *run, enum layer_path path, const void *values, int64_t n_rows) {
   const struct ommai_linear_spec *spec = &run->spec;
   size_t element = spec->compute == OMMA_BF16 ? sizeof(ommai_bf16) : sizeof(float);
-  size_t rows = (size_t)rows_with_room(run, path, n_rows);
+  size_t rows = (size_t)n_rows;
   size_t y_bytes = (size_t)(n_rows * spec->n_out) * sizeof(float);
   struct guarded x = guarded_new(rows * (size_t)spec->n_in * element, run->side != IN_FRONT);
   struct guarded y = guarded_new(rows * (size_t)spec->n_out * sizeof(float), run->side != IN_FRONT);
-  struct guarded prepared =
-      guarded_new((size_t)n_rows * ommai_linear_prepared_row_bytes(run->context, spec), run->side != IN_FRONT);
+  struct guarded prepared = guarded_new(rows * ommai_linear_prepared_row_bytes(run->context, spec), run->side != IN_FRONT);
   memcpy(x.data, values, (size_t)(n_rows * spec->n_in) * element);
   struct ommai_linear_rows of = {.x = x.data, .x_stride = spec->n_in};
   if (path == PATH_PREPARED) of = ommai_linear_rows_place(run->linear, x.data, spec->n_in, n_rows, prepared.data);

@@ -1,5 +1,4 @@
-/* Linear layers at every CPU level of the machine. oneDNN keeps its level for the life of a
- * process, so the program runs itself once per level, with the level's name as its argument. */
+/* Linear layers at every CPU level of the machine, or at the one that is the argument. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -15,7 +14,6 @@
 #define MARK 12345.0f
 
 static enum ommai_cpu_level level;
-static enum ommai_bf16_products products;
 static struct ommai_linear_context *linear_context;
 static struct test_allocator allocator;
 /* Elements between the rows of x and y, which hold NaN in x and a mark in y. */
@@ -143,10 +141,6 @@ static void check_call(struct problem *p, enum omma_dtype y_type, enum ommai_act
   fill_y(p, y, y_type);
   assert_int_equal(ommai_linear_run(op, p->input, y, ROWS, 0, NULL), OMMA_OK);
   for (int i = 0; i < 5; i++) check_row(p, p->x + rows[i] * p->n_in, y, rows[i], y_type, activation, accumulate);
-  if (strncmp(ommai_linear_op_name(op), "ref", 3) == 0) {
-    fail_msg("reference code for %lld x %lld, compute %d, y %d, activation %d, accumulate %d", (long long)p->n_in,
-             (long long)p->n_out, p->compute, y_type, activation, accumulate);
-  }
   free(y);
   ommai_linear_op_destroy(op);
 }
@@ -194,17 +188,13 @@ static void bf16_results_round_once(void **state) {
   problem_free(&p);
 }
 
-/* Runs n_rows rows that begin with row `first` of the problem, with NaN in the padding rows, and
- * compares them with `base`. */
+/* Runs n_rows rows that begin with row `first` of the problem and compares them with `base`. */
 static void check_same_bits(struct problem *p, const struct ommai_linear_op *op, int64_t first, int64_t n_rows, int worker,
                             const float *base) {
   size_t element = p->compute == OMMA_BF16 ? 2 : 4;
   int64_t x_stride = p->n_in + x_gap, y_stride = p->n_out + y_gap;
-  int64_t padded = ommai_linear_step_rows(linear_context, p->compute, n_rows);
-  assert_true(padded >= n_rows && padded <= ROWS);
-  char *x = malloc((size_t)(padded * x_stride) * element);
-  float *y = malloc((size_t)(padded * y_stride) * sizeof *y);
-  for (int64_t i = 0; i < padded * x_stride; i++) fixture_put(x, i, NAN, p->compute);
+  char *x = calloc((size_t)(n_rows * x_stride), element);
+  float *y = malloc((size_t)(n_rows * y_stride) * sizeof *y);
   for (int64_t row = 0; row < n_rows; row++) {
     memcpy(x + (size_t)(row * x_stride) * element, (char *)p->input + (size_t)((first + row) % ROWS * x_stride) * element,
            (size_t)x_stride * element);
@@ -249,71 +239,12 @@ static void rows_keep_their_bits(void **state) {
   }
 }
 
-/* Whether a tile of n_rows equal rows gives the bits of `one` in each; with `first` set, its first
- * row becomes `one`. */
-static bool tile_has_bits(const struct ommai_linear *linear, const void *x, int64_t n_rows, float *one, bool first) {
-  const struct ommai_gemv_weights *packed = &linear->packed;
-  struct omma_error error;
-  struct ommai_onednn_shape shape = {.n_rows = n_rows, .n_in = packed->n_in, .n_out = packed->n_out, .bias = true};
-  struct ommai_onednn_matmul *matmul = NULL;
-  size_t bytes = (size_t)packed->n_out * sizeof(float), scratch_bytes;
-  assert_ok(ommai_onednn_matmul_create(linear_context->onednn, &shape, &matmul, &error), &error);
-  assert_ok(ommai_onednn_scratch_bytes(linear_context->onednn, &shape, &scratch_bytes, &error), &error);
-  void *scratch = ommai_allocate(&ommai_default_allocator, scratch_bytes, 1);
-  float *y = malloc((size_t)n_rows * bytes);
-  assert_int_equal(ommai_onednn_matmul_run(matmul, linear->own, x, y, scratch, 0, NULL), OMMA_OK);
-  if (first) memcpy(one, y, bytes);
-  bool equal = true;
-  for (int64_t row = 0; row < n_rows; row++) equal = equal && memcmp(one, y + row * packed->n_out, bytes) == 0;
-  free(y);
-  ommai_release(&ommai_default_allocator, scratch, scratch_bytes, 1);
-  ommai_onednn_matmul_destroy(matmul);
-  return equal;
-}
-
-static bool has_step(const struct ommai_row_steps *row_steps, int64_t n_rows) {
-  for (int step = 0; step < row_steps->n_steps; step++) {
-    if (row_steps->rows[step] == n_rows) return true;
-  }
-  return false;
-}
-
-/* Tries many row counts, prints which give the bits of the last of the row steps wherever a row
- * stands, and wants all of the row steps among them. */
-static void chosen_row_steps_agree(void **state) {
-  (void)state;
-  set_gaps(false);
-  if (!linear_context->onednn) return; /* own kernels: rows_keep_their_bits */
-  static const int64_t counts[] = {1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128};
-  const struct ommai_row_steps *row_steps = &linear_context->row_steps;
-  struct problem p;
-  problem_make(&p, 1176, 200, OMMA_BF16, true);
-  void *x = calloc((size_t)(ROWS * p.n_in), sizeof(ommai_bf16));
-  float *one = calloc((size_t)p.n_out, sizeof *one);
-  for (int64_t i = 0; i < ROWS * p.n_in; i++) fixture_put(x, i, p.x[i % p.n_in], OMMA_BF16);
-  assert_true(tile_has_bits(p.linear, x, row_steps->rows[row_steps->n_steps - 1], one, true));
-  char same[200] = "", differ[200] = "";
-  for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-    bool equal = tile_has_bits(p.linear, x, counts[i], one, false);
-    bool chosen = has_step(row_steps, counts[i]) || has_step(&linear_context->part_row_steps, counts[i]);
-    char *list = equal ? same : differ;
-    sprintf(list + strlen(list), " %d%s", (int)counts[i], chosen ? "*" : "");
-    assert_true(equal || !chosen);
-  }
-  print_message("%s, bf16: same bits for tiles of%s; others:%s; * in use\n", ommai_cpu_level_name(level), same,
-                *differ ? differ : " none");
-  free(x);
-  free(one);
-  problem_free(&p);
-}
-
-/* Decoding has the bits of tiles, but of oneDNN's; AMX's only by chance (tests/amx/README.md). */
+/* Decoding has the bits of tiles; AMX's only by chance (tests/amx/README.md). */
 static void tiles_have_the_bits_of_gemv(void **state) {
   set_gaps(*(bool *)*state);
   for (int i = 0; i < 8 * N_SHAPES; i++) {
     struct problem p;
     enum omma_dtype compute = i & 1 ? OMMA_BF16 : OMMA_F32;
-    if (compute == OMMA_BF16 && linear_context->onednn) continue;
     problem_make(&p, shapes[i / 8][0], shapes[i / 8][1], compute, true);
     struct ommai_linear_op *op = make_op(&p, OMMA_F32, OMMAI_ACTIVATION_NONE, i & 2);
     int64_t x_stride = p.n_in + x_gap, y_stride = p.n_out + y_gap;
@@ -609,8 +540,7 @@ static void bad_calls_are_refused(void **state) {
   char text[400];
   ommai_linear_context_describe(linear_context, text, sizeof text);
   print_message("%s: %s\n", ommai_cpu_level_name(level), text);
-  assert_int_equal(strstr(text, "oneDNN") != NULL, linear_context->onednn != NULL);
-  assert_null(strstr(text, "asked for after"));
+  assert_non_null(strstr(text, linear_context->bf16_tile ? "bf16: own kernels" : "bf16: as f32"));
 }
 
 /* Engine, layer and op in one go, with an allocator that fails. */
@@ -623,7 +553,7 @@ static enum omma_status make_all(const struct omma_allocator *failing, struct om
   struct ommai_linear *linear = NULL;
   struct ommai_linear_op *op = NULL;
   struct ommai_linear_parts *parts = NULL;
-  enum omma_status status = ommai_linear_context_create_with(level, 2, failing, products, &made, error);
+  enum omma_status status = ommai_linear_context_create(level, 2, failing, &made, error);
   if (status == OMMA_OK) status = ommai_linear_create(made, &spec, &source, 1, NULL, &linear, error);
   if (status == OMMA_OK) status = ommai_linear_op_create(made, linear, &call, &op, error);
   if (status == OMMA_OK) status = ommai_linear_parts_create(made, linear, &call, &parts, error);
@@ -643,7 +573,7 @@ static int open_engine(void **state) {
   (void)state;
   struct omma_error error;
   test_allocator_init(&allocator);
-  assert_ok(ommai_linear_context_create_with(level, 2, &allocator.interface, products, &linear_context, &error), &error);
+  assert_ok(ommai_linear_context_create(level, 2, &allocator.interface, &linear_context, &error), &error);
   return 0;
 }
 
@@ -656,22 +586,6 @@ static int close_engine(void **state) {
 
 static bool no_gaps = false, gaps = true;
 
-/* Where own kernels serve bf16, oneDNN's are held to the same. */
-static int run_onednn(const char *name) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_prestate(tiles_agree_with_double_precision, &gaps),
-      cmocka_unit_test(bf16_results_round_once),
-      cmocka_unit_test_prestate(rows_keep_their_bits, &gaps),
-      cmocka_unit_test(chosen_row_steps_agree),
-      cmocka_unit_test(parts_keep_the_bits),
-      cmocka_unit_test(workers_share_a_layer),
-      cmocka_unit_test(every_failed_allocation_is_reported),
-  };
-  products = OMMAI_BF16_OF_ONEDNN;
-  if (!ommai_onednn_in_build()) return puts("skipped: oneDNN's products: this build has no oneDNN") < 0;
-  return cmocka_run_group_tests_name(name, tests, open_engine, close_engine);
-}
-
 static int run_level(const char *name) {
   struct omma_error error;
   if (ommai_cpu_select(name, &level, &error) != OMMA_OK) return 1;
@@ -681,7 +595,6 @@ static int run_level(const char *name) {
       cmocka_unit_test(bf16_results_round_once),
       cmocka_unit_test_prestate(rows_keep_their_bits, &no_gaps),
       cmocka_unit_test_prestate(rows_keep_their_bits, &gaps),
-      cmocka_unit_test(chosen_row_steps_agree),
       cmocka_unit_test_prestate(tiles_have_the_bits_of_gemv, &no_gaps),
       cmocka_unit_test_prestate(tiles_have_the_bits_of_gemv, &gaps),
       cmocka_unit_test(parts_keep_the_bits),
@@ -693,8 +606,7 @@ static int run_level(const char *name) {
       cmocka_unit_test(bad_calls_are_refused),
       cmocka_unit_test(every_failed_allocation_is_reported),
   };
-  int failed = cmocka_run_group_tests_name(name, tests, open_engine, close_engine);
-  return level == OMMAI_CPU_AVX512_BF16 ? failed + run_onednn("avx512_bf16, oneDNN's products") : failed;
+  return cmocka_run_group_tests_name(name, tests, open_engine, close_engine);
 }
 
 int main(int argc, char **argv) { return fixture_run_levels(argc, argv, run_level); }

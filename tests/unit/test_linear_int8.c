@@ -1,6 +1,5 @@
 /* Linear layers with int8 weights and inputs with zero points (towers) at every CPU level of the
- * machine. oneDNN keeps its level for the life of a process, so the program runs itself once per
- * level, with the level's name as its argument. */
+ * machine, or at the one that is the argument. */
 #include <math.h>
 #include <stdlib.h>
 

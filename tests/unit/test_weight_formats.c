@@ -100,7 +100,7 @@ static void check_paths(const struct ommai_linear_spec *spec, const struct ommai
   same(y, other, name, "parts");
   ommai_linear_gemv(linear, rows, N_IN, ROWS, other, N_OUT, false, 0, ommai_linear_n_panels(linear));
   check_values(spec, linear, rows, other, "few rows");
-  bool other_order = linear_context->onednn || linear_context->level == OMMAI_CPU_AMX;
+  bool other_order = linear_context->level == OMMAI_CPU_AMX;
   if (!other_order || spec->compute != OMMA_BF16 || ommai_linear_prepares_rows(linear)) same(y, other, name, "few rows");
   size_t row_bytes = ommai_linear_prepared_row_bytes(linear_context, spec);
   void *memory = row_bytes ? aligned_alloc(64, ROWS * row_bytes) : NULL;

@@ -15,7 +15,6 @@ int64_t ommai_memory_watch(void);
  * report it. */
 int64_t ommai_memory_peak_since(int64_t start);
 
-/* The bytes of code that this process holds: pages of the program and its libraries, and code made
- * meanwhile, as oneDNN makes it for the shapes of layers. -1 where the kernel does not report
- * it. */
+/* The bytes of code that this process holds: pages of the program and its libraries. -1 where the
+ * kernel does not report it. */
 int64_t ommai_memory_of_code(void);

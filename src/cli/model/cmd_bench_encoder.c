@@ -175,8 +175,8 @@ static int run_round(struct bench *bench, int64_t round) {
   return code;
 }
 
-/* Code is not in the estimate: what pages of libraries are used, and what oneDNN makes where it
- * serves, is known to them alone. None of it goes before the end. */
+/* Code is not in the estimate: what pages of libraries are used is known to them alone. None of it
+ * goes before the end. */
 static void read_memory(struct bench *bench, int64_t held, int64_t code_held) {
   int64_t peak = ommai_memory_peak_since(held), code = ommai_memory_of_code();
   bool known = peak >= 0 && code >= 0 && code_held >= 0;
@@ -264,8 +264,7 @@ static void print_memory(const struct bench *bench) {
   }
   ommai_print_fact(stdout, "memory besides weights", "%s, estimated %s",
                    ommai_format_bytes(bench->peak_bytes, peak, sizeof peak), estimated);
-  ommai_print_fact(stdout, "code, not in the estimate", "%s of libraries, and made by oneDNN",
-                   ommai_format_bytes(bench->code_bytes, code, sizeof code));
+  ommai_print_fact(stdout, "code, not in the estimate", "%s", ommai_format_bytes(bench->code_bytes, code, sizeof code));
 }
 
 static int print_table(const struct bench *bench) {
@@ -349,8 +348,8 @@ const struct ommai_command ommai_command_bench_encoder = {
         "Runs images of noise through the vision tower, from pixels in memory to embeddings, and compares the best time with "
         "that of the same floating-point operations at the machine's peak, which the same threads reach from registers in the "
         "same run. Prints the time of each part of the best run, and the peak memory besides the weights next to the estimate; "
-        "the code of libraries, and the code that oneDNN generates for the shapes of layers, is not in the estimate and is "
-        "printed separately. Several images are run in packed passes and one by one, in turns.",
+        "the code of the program and its libraries is not in the estimate and is printed separately. Several images are "
+        "run in packed passes and one by one, in turns.",
     .examples = {"omma bench encoder models/my-model --image-size 256x256 --batch 64"},
     .groups = {&options, &ommai_bench_run_options, &ommai_output_options, &ommai_image_options, &ommai_model_options,
                &ommai_weight_options, &ommai_machine_options},
