@@ -19,5 +19,9 @@ struct ommai_points ommai_points_of(const char *text, size_t size);
  * lengths. */
 int64_t ommai_edit_distance(const struct ommai_points *a, const struct ommai_points *b);
 
-/* The same divided by the longer length; 0 of two empty ones. Negative when memory is out. */
+/* The least distance between a part and any span of a whole; negative when memory is out. */
+int64_t ommai_edit_distance_inside(const struct ommai_points *part, const struct ommai_points *whole);
+
+/* ommai_edit_distance divided by the longer length; 0 of two empty ones. Negative when memory is
+ * out. */
 double ommai_edit_distance_normalised(const struct ommai_points *a, const struct ommai_points *b);

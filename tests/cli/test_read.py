@@ -234,17 +234,15 @@ def test_bench(omma, model, tmp_path):
 def test_bench_with_a_truth(omma, model, tmp_path):
     Image.new("RGB", (80, 60), "white").save(tmp_path / "a.png")
     words = ["bench", "read", "--model", model, "--prompt", "Read.", "--max-model-len", "128", "--json", tmp_path / "a.png"]
-    run = ["read", "--model", model, "--prompt", "Read.", "--max-model-len", "128", tmp_path / "a.png", "-o", tmp_path / "out"]
-    assert omma(*run).returncode == 0
-    answer = json.loads((tmp_path / "out" / "a.json").read_text())["pages"][0]["blocks"][0]["content"]
     table = "<table><tr><td>a</td></tr></table>"
-    for elements, text, tables in (([], 1.0, 0), ([{"category_type": "table", "html": table, "order": 1}], 1.0, 1)):
+    text = {"category_type": "text_block", "text": "Q", "order": 1}
+    for elements, texts, tables in (([], 0, 0), ([{"category_type": "table", "html": table, "order": 1}], 0, 1), ([text], 1, 0)):
         truth = [{"page_info": {"image_path": "images/a.png"}, "layout_dets": elements}, {"page_info": {"image_path": "other.png"}, "layout_dets": []}]
         (tmp_path / "truth.json").write_text(json.dumps(truth))
         done = omma(*words, "--truth", tmp_path / "truth.json")
         found = json.loads(done.stdout)["truth"]
         assert (found["pages"], found["tables"], found["teds"]) == (1, tables, 0)
-        assert found["text_edit_distance"] == (text if any(character.isalnum() for character in answer) else 0)
+        assert (0 < found["text_edit_distance"] <= 1) if texts else found["text_edit_distance"] == 0
     (tmp_path / "truth.json").write_text("{}")
     refused(omma(*words, "--truth", tmp_path / "truth.json"), 1, "expected a list of pages")
     refused(omma(*words, "--truth", tmp_path / "none.json"), 1, "--truth")

@@ -122,7 +122,7 @@ def test_tables():
         assert values == pytest.approx([similarity(a, b, False), similarity(a, b, True)], abs=1e-6), (a, b)
 
 
-# ---- matching and pages ----
+# ---- matching ----
 
 
 def test_the_cheapest_pairs():
@@ -133,35 +133,3 @@ def test_the_cheapest_pairs():
         wide = costs if len(costs) <= len(costs[0]) else list(zip(*costs, strict=True))
         best = min(sum(row[column] for row, column in zip(wide, columns, strict=True)) for columns in itertools.permutations(range(len(wide[0])), len(wide)))
         assert abs(value - best) < 1e-9
-
-
-def letters(text):
-    return re.sub(r"\W", "", text)
-
-
-def test_pages():
-    """Pages of texts, formulas and tables that do not resemble one another, so that each finds its
-    like; in another order, with changes, one left out."""
-    rng = random.Random(4)
-    pairs, wanted = [], []
-    for _ in range(N_PAIRS):
-        pieces = [("text_block", "".join(rng.choices(string.ascii_letters, k=60))) for _ in range(rng.randint(1, 5))]
-        pieces += [("equation_isolated", "".join(rng.choices("\\{}^_xyz123", k=30))), ("table", make_table(rng))]
-        rng.shuffle(pieces)
-        truth = [{"category_type": kind, "order": i, {"table": "html", "equation_isolated": "latex"}.get(kind, "text"): text}
-                 for i, (kind, text) in enumerate(pieces)]
-        order = list(range(len(pieces)))
-        rng.shuffle(order)
-        left_out = next((i for i in order if pieces[i][0] == "text_block"), None) if rng.random() < 0.3 else None
-        order = [i for i in order if i != left_out]
-        read = {i: pieces[i][1] if pieces[i][0] == "table" else change(random.Random(i), pieces[i][1])[:60] or "x" for i in order}
-        markdown = "\n\n".join(f"\\[{read[i]}\\]" if pieces[i][0] == "equation_isolated" else read[i] for i in order)
-        pairs.append({"kind": "page", "a": markdown, "b": {"layout_dets": truth}})
-
-        def score(kind, clean):
-            both = [(clean(read.get(i, "")), clean(text)) for i, (what, text) in enumerate(pieces) if what == kind]
-            return sum(Levenshtein.distance(a, b) for a, b in both) / max(1, sum(max(len(a), len(b)) for a, b in both))
-        wanted.append([score("text_block", letters), score("equation_isolated", lambda text: re.sub(r"\s", "", text)),
-                       score("table", lambda text: re.sub(r"[ \n\t\r]", "", text)), normalised(order, sorted(order)), 1, 1])
-    for values, expected, pair in zip(run(pairs), wanted, pairs, strict=True):
-        assert values == pytest.approx(expected, abs=1e-6), pair

@@ -1,11 +1,12 @@
-/* For tests/clients/test_scores.py: reads lines of JSON, {"kind": "text", "table", "assign" or
- * "page", ...}, and prints a line of numbers for each. */
+/* For tests/clients/test_scores.py: reads lines of JSON, {"kind": "text", "table" or
+ * "assign", ...}, and prints a line of numbers for each. */
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "scores/assignment.h"
-#include "scores/page_scores.h"
+#include "scores/edit_distance.h"
 #include "scores/table_tree.h"
 
 static const char *text_of(const json_t *pair, const char *key) { return json_string_value(json_object_get(pair, key)); }
@@ -46,13 +47,6 @@ static void print_assignment(const json_t *pair) {
   free(column);
 }
 
-static void print_page(const json_t *pair) {
-  struct ommai_page_scores scores = {.n_tables = 0};
-  ommai_page_scores_add(&scores, text_of(pair, "a"), json_object_get(pair, "b"));
-  for (int kind = 0; kind < OMMAI_N_SCORES; kind++) printf("%.17g ", scores.distance[kind]);
-  printf("%.17g %.17g\n", scores.similarity, scores.structure);
-}
-
 int main(void) {
   static char line[1 << 20];
   while (fgets(line, sizeof line, stdin)) {
@@ -61,7 +55,6 @@ int main(void) {
     if (strcmp(kind, "text") == 0) print_text(pair);
     if (strcmp(kind, "table") == 0) print_table(pair);
     if (strcmp(kind, "assign") == 0) print_assignment(pair);
-    if (strcmp(kind, "page") == 0) print_page(pair);
     json_decref(pair);
   }
   return 0;
