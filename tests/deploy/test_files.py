@@ -15,7 +15,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 KUBERNETES_VERSION = "1.31"
 # What in the files is not a Kubernetes object, and which keys its specification may have.
-CUSTOM_SPECS = {"PodMonitor": {"selector", "podMetricsEndpoints", "jobLabel"}, "PrometheusRule": {"groups"}, "InferencePool": {"selector", "targetPorts", "endpointPickerRef"}}
+CUSTOM_SPECS = {"PodMonitor": {"selector", "podMetricsEndpoints", "jobLabel"}, "PrometheusRule": {"groups"}, "InferencePool": {"selector", "targetPorts", "endpointPickerRef"},
+                "ScaledObject": {"scaleTargetRef", "minReplicaCount", "maxReplicaCount", "pollingInterval", "fallback", "advanced", "triggers"}}
 METRIC = re.compile(r'__name__="([^"]+)"|\b((?:vllm|omma):[a-z_]+|http_[a-z_]+|process_[a-z_]+)\b')
 # Made by Prometheus, and by the rules.
 MADE_ELSEWHERE = {"up"}
@@ -42,6 +43,11 @@ def rules():
 def dashboard_expressions():
     dashboard = json.loads((DEPLOY / "grafana" / "ommatidia.json").read_text())
     return [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+
+
+def scaling_queries():
+    """Those of KEDA's triggers."""
+    return [trigger["metadata"]["query"] for trigger in load("kubernetes/keda.yaml")["spec"]["triggers"]]
 
 
 def test_haproxy_takes_its_configuration(need):
@@ -123,7 +129,7 @@ def test_nothing_behind_a_proxy_is_limited_by_its_address():
 
 
 def test_prometheus_takes_the_dashboards_expressions(need, tmp_path):
-    expressions = [e.replace("$__rate_interval", "5m").replace("$instance", ".*") for e in dashboard_expressions()]
+    expressions = [e.replace("$__rate_interval", "5m").replace("$instance", ".*") for e in dashboard_expressions() + scaling_queries()]
     assert not any("$" in expression for expression in expressions)
     rule_file = tmp_path / "rules.yml"
     recorded = [{"record": f"dashboard:{i}", "expr": expression} for i, expression in enumerate(expressions)]
@@ -139,7 +145,7 @@ def test_every_metric_that_is_read_exists(start):
     served = set(re.findall(r"^([a-z_:]+)", server.get("/metrics").body.decode(), re.M))
     made = MADE_ELSEWHERE | {rule["record"] for rule in rules() if "record" in rule}
     read = set()
-    for expression in [rule["expr"] for rule in rules()] + dashboard_expressions():
+    for expression in [rule["expr"] for rule in rules()] + dashboard_expressions() + scaling_queries():
         read |= {a or b for a, b in METRIC.findall(expression)}
     assert len(read) > 15 and read - made <= served, read - made - served
 
@@ -152,11 +158,89 @@ def test_kubernetes_objects_follow_their_schema(name, request):
         (pytest.fail if request.config.getoption("--full") else pytest.skip)("kubernetes-validate is not installed")
     data = load(name)
     if data["kind"] == "Kustomization":
-        assert all((DEPLOY / name).with_name(file).is_file() for file in data["resources"])
+        generated = [file for made in data.get("configMapGenerator", []) for file in made["files"]]
+        assert all(((DEPLOY / name).parent / file).exists() for file in data["resources"] + generated)
     elif data["kind"] in CUSTOM_SPECS:
         assert set(data["spec"]) == CUSTOM_SPECS[data["kind"]]
     else:
         kubernetes_validate.validate(data, KUBERNETES_VERSION, strict=True)
+
+
+def with_model_files():
+    """The Deployment with the patch of model-files, a JSON Patch (RFC 6902)."""
+    deployment = load("kubernetes/deployment.yaml")
+    (patch,) = load("kubernetes/model-files/kustomization.yaml")["patches"]
+    assert (patch["target"]["kind"], patch["target"]["name"]) == (deployment["kind"], deployment["metadata"]["name"])
+    for step in yaml.safe_load(patch["patch"]):
+        *way, last = step["path"].strip("/").split("/")
+        place = deployment
+        for key in way:
+            place = place[key]
+        if step["op"] == "add" and last == "-":
+            place.append(step["value"])
+        elif step["op"] == "add":
+            assert last not in place
+            place[last] = step["value"]
+        else:
+            assert step["op"] == "replace" and isinstance(place, list)
+            place[int(last)] = step["value"]
+    return deployment
+
+
+def test_the_init_container_brings_what_the_server_reads():
+    folder, deployment = load("kubernetes/model-files/kustomization.yaml"), with_model_files()
+    pod = deployment["spec"]["template"]["spec"]
+    (init,), (container,) = pod["initContainers"], pod["containers"]
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    assert {mount["name"] for mount in init["volumeMounts"] + container["volumeMounts"]} == set(volumes)
+    assert "emptyDir" in volumes["models"] and volumes["fetch-model"]["configMap"]["name"] == folder["configMapGenerator"][0]["name"]
+    _, script, url, directory = init["command"]
+    assert script == f"/fetch-model/{folder['configMapGenerator'][0]['files'][0]}" and url.startswith("https://")
+    assert directory == container["args"][1]
+    try:
+        import kubernetes_validate
+    except ImportError:
+        return
+    kubernetes_validate.validate(deployment, KUBERNETES_VERSION, strict=True)
+
+
+def containers_of(data):
+    spec = data["spec"]["template"]["spec"]
+    return spec["containers"] + spec.get("initContainers", [])
+
+
+def test_quotas_are_whole_cpus():
+    """The same as request and limit; a lower quota would stop threads in the midst of a step."""
+    for data in (with_model_files(), load("kubernetes/encoders/nodes.yaml")):
+        for container in containers_of(data):
+            resources = container["resources"]
+            assert resources["requests"] == resources["limits"] and re.fullmatch("[1-9][0-9]*", resources["limits"]["cpu"])
+
+
+def test_the_memory_is_what_the_program_estimates(request, tmp_path):
+    """Of a model of this shape, of which config.json is enough, and the limits of what comes and
+    goes."""
+    (container,) = load("kubernetes/deployment.yaml")["spec"]["template"]["spec"]["containers"]
+    (tmp_path / "config.json").write_text((ROOT / "tests" / "data" / "configs" / "qwen3-vl-2b.json").read_text())
+    sizes = [arg for arg in container["args"] if re.match("--(max-model-len|max-num-seqs|kv-cache-memory-bytes)=", arg)]
+    assert len(sizes) == 3
+    cpus = container["resources"]["limits"]["cpu"]
+    text = subprocess.run([request.config.getoption("--omma"), "plan", "--json", "--threads", cpus, *sizes, tmp_path, "1024x1024"],
+                          capture_output=True, text=True, check=True).stdout
+    memory = json.loads(text.splitlines()[-1])["memory"]
+    decoding = 1536 << 20  # --max-decode-bytes, by default
+    needed = memory["total_bytes"] + memory["encoder_cache_bytes"] + memory["known_image_bytes"] + decoding
+    limit = int(re.fullmatch("([0-9]+)Gi", container["resources"]["limits"]["memory"])[1]) << 30
+    assert 0.75 * limit < needed < limit
+    assert int(with_model_files()["spec"]["template"]["spec"]["volumes"][0]["emptyDir"]["sizeLimit"][:-2]) << 30 > memory["weight_bytes"]
+
+
+def test_replicas_follow_waiting_work():
+    keda, hpa = load("kubernetes/keda.yaml")["spec"], load("kubernetes/hpa.yaml")["spec"]
+    assert keda["scaleTargetRef"] == hpa["scaleTargetRef"]
+    assert (keda["minReplicaCount"], keda["maxReplicaCount"]) == (hpa["minReplicas"], hpa["maxReplicas"])
+    assert "vllm:num_requests_waiting" in scaling_queries()[0]
+    assert "ommatidia:requests" in scaling_queries()[1] and "ommatidia:requests" in {rule.get("record") for rule in rules()}
 
 
 def test_kubernetes_objects_fit_together():
