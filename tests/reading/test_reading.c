@@ -237,6 +237,38 @@ static void tables_of_too_many_cells_are_none(void **state) {
   free(text);
 }
 
+static char *file_text(const char *path) {
+  FILE *file = fopen(path, "r");
+  char *text = NULL;
+  size_t room = 0;
+  assert_non_null(file);
+  assert_true(getdelim(&text, &room, '\0', file) > 0);
+  fclose(file);
+  return text;
+}
+
+/* README.md shows the Markdown of an answer in tests/data/reading/example.json. */
+static void the_example_of_the_readme(void **state) {
+  (void)state;
+  json_t *example = json_load_file(OMMA_TEST_DATA "/data/reading/example.json", 0, NULL), *block;
+  json_t *blocks = ommai_layout_read(text_of(example, "layout"));
+  char *readme = file_text(OMMA_TEST_DATA "/../README.md"), *text;
+  size_t i, size;
+  json_array_foreach(blocks, i, block) {
+    json_object_set(block, "content", json_array_get(json_object_get(example, "answers"), i));
+  }
+  assert_true(ommai_page_finish(blocks, false));
+  json_t *page = json_pack("{s:o}", "blocks", blocks);
+  struct ommai_document_writer writer = {.out = open_memstream(&text, &size), .form = OMMAI_FORM_MARKDOWN};
+  ommai_document_page(&writer, page);
+  fclose(writer.out);
+  if (!strstr(readme, text)) fail_msg("README.md does not have this text:\n%s", text);
+  free(text);
+  free(readme);
+  json_decref(page);
+  json_decref(example);
+}
+
 int main(int argc, char **argv) {
   if (argc > 1) recorded = argv[1];
   const struct CMUnitTest tests[] = {
@@ -244,6 +276,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(a_whole_page_is_asked_about_by_the_models_prompt),
       cmocka_unit_test(damaged_answers_are_read_and_written),
       cmocka_unit_test(tables_of_too_many_cells_are_none),
+      cmocka_unit_test(the_example_of_the_readme),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
