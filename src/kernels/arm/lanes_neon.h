@@ -80,6 +80,11 @@ OMMAI_INLINE void vec_load_pairs(const ommai_bf16 *at, vec *first, vec *second) 
   *first = vreinterpretq_f32_u32(vshlq_n_u32(pairs, 16));
   *second = vreinterpretq_f32_u32(vandq_u32(pairs, vdupq_n_u32(0xffff0000u)));
 }
+OMMAI_INLINE vec vec_load_seconds(const ommai_bf16 *at) {
+  vec first, second;
+  vec_load_pairs(at, &first, &second);
+  return second;
+}
 
 /* Even and odd elements to two registers in order, and the other way. */
 OMMAI_INLINE void vec_zip(vec span[2]) {

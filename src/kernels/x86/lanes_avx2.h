@@ -83,6 +83,12 @@ OMMAI_INLINE void vec_load_pairs(const ommai_bf16 *at, vec *first, vec *second) 
   *second = _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32((int)0xffff0000u)));
 }
 
+/* The second of each alone, without the mask: it would take one of few registers. */
+OMMAI_INLINE vec vec_load_seconds(const ommai_bf16 *at) {
+  __m256i pairs = _mm256_loadu_si256((const __m256i *)(const void *)at);
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_srli_epi32(pairs, 16), 16));
+}
+
 /* Even and odd elements to two registers in order, and the other way. */
 OMMAI_INLINE void vec_zip(vec span[2]) {
   vec low = _mm256_unpacklo_ps(span[0], span[1]), high = _mm256_unpackhi_ps(span[0], span[1]);

@@ -66,6 +66,11 @@ OMMAI_INLINE void vec_load_pairs(const ommai_bf16 *at, vec *first, vec *second) 
   *first = _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16));
   *second = _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32((int)0xffff0000u)));
 }
+OMMAI_INLINE vec vec_load_seconds(const ommai_bf16 *at) {
+  vec first, second;
+  vec_load_pairs(at, &first, &second);
+  return second;
+}
 
 /* Even and odd elements to two registers in order, and the other way. */
 OMMAI_INLINE void vec_zip(vec span[2]) {
