@@ -1,8 +1,8 @@
 #include "engine/draft_gain.h"
 
 /* Steps that each way is tried for at first; after how many the slower one is tried again, and for
- * how many; steps that count, about; a step that was held up counts for no more than this many times
- * the mean. The first step of all, which touches memory for the first time, is forgotten. */
+ * how many; steps that count, about; a step that was held up counts for no more than this many
+ * times the mean. The first step of all, which touches memory for the first time, is forgotten. */
 enum { TRIAL = 8, AGAIN = 256, RETRIAL = 4 };
 #define STEPS 32.0
 #define MOST 2.0

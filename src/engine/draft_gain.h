@@ -30,8 +30,8 @@ struct ommai_draft_gain {
 /* A step of n_sequences took `ns` for n_tokens, what its guesses had taken included. */
 void ommai_draft_gain_record(struct ommai_draft_gain *gain, int64_t n_sequences, bool guessed, int64_t ns, int64_t n_tokens);
 
-/* Whether the next step of n_sequences is to have guesses: the faster way, and in 4 of 260 steps the
- * other, so that a change is seen. The first steps try both. */
+/* Whether the next step of n_sequences is to have guesses: the faster way, and in 4 of 260 steps
+ * the other, so that a change is seen. The first steps try both. */
 bool ommai_draft_gain_choose(struct ommai_draft_gain *gain, int64_t n_sequences);
 
 /* Tokens a second with guesses over those without; 0: not known. */
