@@ -134,6 +134,11 @@ struct omma_model_options {
   /* Load the head that guesses tokens (MTP), for engines with OMMA_DRAFTS_HEAD. A model without one
    * is refused (UNSUPPORTED, field "draft_head"). */
   bool draft_head;
+  /* The checkpoint directory of a second, smaller model that guesses tokens, for engines with
+   * OMMA_DRAFTS_MODEL: its language model is loaded next to this one, in the types of its files.
+   * Its tokenizer must have this model's tokens, and its layers must all see the whole context;
+   * else it is refused (UNSUPPORTED, field "draft_model"). NULL: none. */
+  const char *draft_model;
 };
 
 /* Opens a model. `directory` is one of these:

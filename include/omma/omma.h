@@ -369,8 +369,8 @@ OMMA_API const int32_t *omma_request_prompt(const struct omma_request *request, 
 enum omma_scheduling { OMMA_SCHEDULING_AUTO = 0, OMMA_SCHEDULING_LATENCY = 1, OMMA_SCHEDULING_THROUGHPUT = 2 };
 
 /* Who guesses tokens (omma_engine_options.draft_tokens). LOOKUP: the text so far. HEAD: that of a
- * model which was opened with draft_head. */
-enum omma_drafting { OMMA_DRAFTS_LOOKUP = 0, OMMA_DRAFTS_HEAD = 1 };
+ * model which was opened with draft_head. MODEL: the draft_model that it was opened with. */
+enum omma_drafting { OMMA_DRAFTS_LOOKUP = 0, OMMA_DRAFTS_HEAD = 1, OMMA_DRAFTS_MODEL = 2 };
 
 struct omma_engine_options {
   size_t struct_size; /* sizeof this struct, or 0: see above */

@@ -114,6 +114,7 @@ SCHEDULING_LATENCY = 1
 SCHEDULING_THROUGHPUT = 2
 DRAFTS_LOOKUP = 0
 DRAFTS_HEAD = 1
+DRAFTS_MODEL = 2
 STAGE_QUEUED = 0
 STAGE_ENCODE = 1
 STAGE_PREFILL = 2
@@ -281,6 +282,7 @@ class ModelOptions(Structure):
         ("before_weights_context", c_void_p),
         ("task", c_int),
         ("draft_head", c_bool),
+        ("draft_model", c_char_p),
     ]
 
 

@@ -73,7 +73,7 @@ static int64_t guess(struct ommai_decode_entry *entry, const struct ommai_engine
   entry->forced = n_forced > 0;
   int64_t n = n_forced;
   if (!entry->forced) {
-    int64_t (*draft)(struct ommai_sequence *, int64_t, int32_t *) = sizes->draft_head ? ommai_draft_of_head : ommai_draft_guess;
+    int64_t (*draft)(struct ommai_sequence *, int64_t, int32_t *) = sizes->drafter ? ommai_draft_of_head : ommai_draft_guess;
     n = draft(sequence, ommai_min_i64(sizes->draft_tokens, max_tokens), entry->draft);
   }
   return n && ommai_state_pool_take_guess(sequence->resources->pool, &sequence->state) ? n : 0;
@@ -245,7 +245,7 @@ int64_t ommai_decode_lane_replay_count(const struct ommai_sequence *sequence) {
   return ommai_min_i64(OMMAI_REPLAY_ROWS, ommai_max_i64(sequence->n_generated - 1 - sequence->n_decoded, 0));
 }
 
-/* ---- the draft head ---- */
+/* ---- the draft head, or draft model ---- */
 
 /* Rows of the sequence from `row` on, which is at place head_end, to the draft head: those before
  * the last token, or before `end`. */
@@ -276,6 +276,21 @@ static int64_t known_end(const struct ommai_sequence *sequence) {
   return (int64_t)sequence->request->n_tokens + sequence->n_generated - 1;
 }
 
+/* A draft model is shown rows late, some together, unless it is to guess after them: then it has to
+ * have seen all. False: it is shown nothing now. *n_rows: rows that it has room for. */
+static bool show_model(struct ommai_sequence *sequence, int64_t n_wanted, int64_t *n_rows, struct ommai_guess *guess) {
+  int64_t n_missing = known_end(sequence) - sequence->head_end, n = ommai_min_i64(n_missing, OMMAI_REPLAY_ROWS);
+  if (n < n_missing) n_wanted = 0;
+  if (n > *n_rows || ommai_draft_room(sequence) < 0 || (n_wanted == 0 && n < OMMAI_REPLAY_ROWS)) return false;
+  *n_rows -= n;
+  *guess = show(sequence, 0, sequence->head_end + n, n_wanted);
+  return true;
+}
+
+static bool has_model(const struct ommai_decode_lane *lane) {
+  return lane->resources->sizes.facts.drafter == OMMAI_DRAFT_MODEL;
+}
+
 static bool has_guesses(const struct ommai_decode_lane *lane, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
     if (lane->entries[i].n_draft > 0) return true;
@@ -294,8 +309,8 @@ static enum omma_status run_head(struct ommai_decode_lane *lane, enum ommai_draw
 
 enum omma_status ommai_decode_lane_guess(struct ommai_decode_lane *lane, int64_t n, int64_t n_tokens, int64_t ns,
                                          struct omma_error *error) {
-  int64_t count = 0;
-  if (!lane->resources->sizes.draft_head) return OMMA_OK;
+  int64_t count = 0, n_rows = lane->resources->sizes.limits.max_rows;
+  if (!lane->resources->sizes.drafter) return OMMA_OK;
   bool guessed = has_guesses(lane, n);
   ommai_draft_gain_record(&lane->gain, n, guessed, ns + (guessed ? lane->guess_ns : 0), n_tokens);
   lane->resources->stats.draft_gain = ommai_draft_gain_of(&lane->gain, n);
@@ -305,18 +320,29 @@ enum omma_status ommai_decode_lane_guess(struct ommai_decode_lane *lane, int64_t
     if (entry->ended || known_end(entry->sequence) <= entry->sequence->head_end) continue;
     struct ommai_sequence *sequence = entry->sequence;
     int64_t row = entry->first_row + sequence->head_end - entry->place;
-    lane->guesses[count++] = show(sequence, row, known_end(sequence), pays ? ommai_draft_head_wanted(sequence) : 0);
+    int64_t n_wanted = pays ? ommai_draft_head_wanted(sequence) : 0;
+    if (has_model(lane)) {
+      count += show_model(sequence, n_wanted, &n_rows, &lane->guesses[count]);
+    } else {
+      lane->guesses[count++] = show(sequence, row, known_end(sequence), n_wanted);
+    }
   }
   return run_head(lane, OMMAI_DRAW_FROM_STEP, count, error);
 }
 
 enum omma_status ommai_decode_lane_guess_first(struct ommai_decode_lane *lane, struct ommai_sequence *const *sequences,
                                                const int64_t *last_rows, int64_t n, struct omma_error *error) {
-  if (!lane->resources->sizes.draft_head) return OMMA_OK;
+  int64_t count = 0, n_rows = lane->resources->sizes.limits.max_rows;
+  if (!lane->resources->sizes.drafter) return OMMA_OK;
   for (int64_t i = 0; i < n; i++) {
-    lane->guesses[i] = show(sequences[i], last_rows[i], known_end(sequences[i]), ommai_draft_head_wanted(sequences[i]));
+    int64_t n_wanted = ommai_draft_head_wanted(sequences[i]);
+    if (has_model(lane)) {
+      count += show_model(sequences[i], n_wanted, &n_rows, &lane->guesses[count]);
+    } else {
+      lane->guesses[count++] = show(sequences[i], last_rows[i], known_end(sequences[i]), n_wanted);
+    }
   }
-  return run_head(lane, OMMAI_DRAW_FROM_CHUNK, n, error);
+  return run_head(lane, OMMAI_DRAW_FROM_CHUNK, count, error);
 }
 
 /* Of a replay's rows, what the head has not seen. */
@@ -324,7 +350,7 @@ static enum omma_status show_replay(struct ommai_decode_lane *lane, struct ommai
                                     struct omma_error *error) {
   struct ommai_runner *runner = lane->resources->runner;
   int64_t first = (int64_t)sequence->request->n_tokens + sequence->n_decoded, end = first + n;
-  if (!lane->resources->sizes.draft_head || end <= sequence->head_end) return OMMA_OK;
+  if (!lane->resources->sizes.drafter || has_model(lane) || end <= sequence->head_end) return OMMA_OK;
   const struct ommai_guess guess = show(sequence, sequence->head_end - first, end, 0);
   return runner->functions->guess(runner, OMMAI_DRAW_FROM_STEP, &guess, 1, error);
 }

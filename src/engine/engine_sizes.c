@@ -67,7 +67,7 @@ static int64_t default_kv_bytes(const struct omma_model *model, const struct omm
                   ommai_min_i64(sizes->encoder_cache_bytes, INT64_MAX / 4) +
                   ommai_min_i64(ommai_image_store_budget(model->image_store), INT64_MAX / 8) +
                   sizes->full_sequences * image_bytes + sizes->limits.max_sequences * (int64_t)sizes->request_bytes;
-  if (!model->network.packed) taken += model->network.weight_bytes + model->network.linear_scratch_bytes;
+  if (!model->network.packed) taken += ommai_model_weight_bytes(model) + ommai_model_linear_scratch_bytes(model);
   return ommai_max_i64(ommai_kv_budget(needed, room, taken), kv_bytes(sizes, 1));
 }
 
@@ -84,16 +84,18 @@ static void set_pages(const struct omma_model *model, int64_t bytes, struct omma
 static enum omma_status pick_drafts(const struct omma_engine_options *options, struct ommai_engine_sizes *sizes,
                                     struct omma_error *error) {
   int64_t longest = options->lookup_max ? options->lookup_max : options->lookup_min;
-  if (options->drafting < OMMA_DRAFTS_LOOKUP || options->drafting > OMMA_DRAFTS_HEAD) {
+  if (options->drafting < OMMA_DRAFTS_LOOKUP || options->drafting > OMMA_DRAFTS_MODEL) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "drafting", "drafting: no such choice: %d", (int)options->drafting);
   }
   if (options->draft_tokens == 0) return OMMA_OK;
   OMMAI_TRY(pick("draft_tokens", options->draft_tokens, 1, OMMAI_MAX_DRAFT_TOKENS, &sizes->draft_tokens, error));
-  sizes->draft_head = options->drafting == OMMA_DRAFTS_HEAD;
-  if (sizes->draft_head && sizes->facts.vocab_size && !sizes->facts.draft_head) {
-    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "drafting", "drafting: the model was opened without a draft head");
+  sizes->drafter = options->drafting != OMMA_DRAFTS_LOOKUP;
+  enum ommai_drafter wanted = options->drafting == OMMA_DRAFTS_MODEL ? OMMAI_DRAFT_MODEL : OMMAI_DRAFT_HEAD;
+  if (sizes->drafter && sizes->facts.vocab_size && sizes->facts.drafter != wanted) {
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "drafting", "drafting: the model was opened without a draft %s",
+                            wanted == OMMAI_DRAFT_MODEL ? "model" : "head");
   }
-  if (sizes->draft_head) return OMMA_OK;
+  if (sizes->drafter) return OMMA_OK;
   OMMAI_TRY(pick("lookup_max", longest, DEFAULT_LOOKUP_TOKENS, OMMAI_MAX_LOOKUP_TOKENS, &sizes->lookup_max, error));
   return pick("lookup_min", options->lookup_min, sizes->lookup_max, sizes->lookup_max, &sizes->lookup_min, error);
 }
@@ -163,7 +165,7 @@ static enum omma_status size_encoder(const struct omma_model *model, const struc
                                      struct ommai_engine_sizes *sizes, struct omma_error *error) {
   sizes->limits.context = model->max_model_len;
   sizes->limits.drawn_rows = sizes->limits.max_rows = sizes->draft_tokens = 0;
-  sizes->draft_head = false;
+  sizes->drafter = false;
   sizes->prefix_cache = false;
   return measure(source, 0, sizes, error);
 }
@@ -218,7 +220,7 @@ static void add_sequences(const struct omma_model *model, const struct ommai_run
                           struct ommai_engine_sizes *sizes) {
   const struct ommai_engine_sizes few = *sizes;
   int64_t room = ommai_memory_room("");
-  if (!model->network.packed) room -= model->network.weight_bytes;
+  if (!model->network.packed) room -= ommai_model_weight_bytes(model);
   room = ommai_max_i64(room, 0);
   sizes->sequence_bound = OMMA_SEQUENCES_DEFAULT;
   for (int64_t n = OMMA_DEFAULT_MAX_SEQUENCES; n > few.limits.max_sequences; n /= 2) {

@@ -38,7 +38,7 @@ struct ommai_engine_sizes {
   int64_t mask_words; /* of 32 tokens, of a mask of the vocabulary */
   /* guesses for each sequence and step, 0: none; what they are looked up by */
   int64_t draft_tokens, lookup_min, lookup_max;
-  bool draft_head;        /* the model's own guesses */
+  bool drafter;           /* the runner's guesses (enum ommai_drafter), not the text so far */
   int64_t reserve_tokens; /* of an answer, that admission finds room for */
   bool prefix_cache, by_priority;
   enum omma_scheduling scheduling;

@@ -21,13 +21,13 @@ enum omma_status omma_estimate_memory(const struct omma_model *model, const stru
   if (n_patches == 0) vision = sizes.bytes.encode;
   int64_t n_images = sizes.image_patches / (n_patches ? n_patches : sizes.limits.patch_budget);
   *estimate = (struct omma_memory_estimate){
-      .weight_bytes = model->network.weight_bytes,
+      .weight_bytes = ommai_model_weight_bytes(model),
       .kv_cache_bytes = sizes.kv_bytes,
       .kv_cache_tokens = n_pages * OMMA_ATTENTION_PAGE_TOKENS,
       .max_model_len = sizes.limits.context,
       .vision_workspace_bytes = (int64_t)vision,
       .language_workspace_bytes = (int64_t)(sizes.bytes.prefill + sizes.bytes.decode),
-      .linear_scratch_bytes = model->network.linear_scratch_bytes,
+      .linear_scratch_bytes = ommai_model_linear_scratch_bytes(model),
       .table_bytes = (int64_t)sizes.tables,
       .encoder_cache_bytes = sizes.encoder_cache_bytes,
       .known_image_bytes = ommai_image_store_budget(model->image_store),

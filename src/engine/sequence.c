@@ -247,7 +247,9 @@ void ommai_sequence_publish(struct ommai_sequence *sequence, int64_t n_prefilled
   int64_t first = sequence->n_prefilled / PAGE, end = ommai_min_i64(n_prefilled / PAGE, (int64_t)request->n_page_keys);
   int64_t border = border_within(sequence, n_prefilled);
   sequence->n_prefilled = n_prefilled;
-  sequence->head_end = ommai_min_i64(n_prefilled, (int64_t)request->n_tokens - (sequence->n_generated == 0));
+  /* of the prompt's last row the next token, if there is one, is none that a model computed */
+  bool open = sequence->n_generated == 0 || resources->sizes.facts.drafter == OMMAI_DRAFT_MODEL;
+  sequence->head_end = ommai_min_i64(n_prefilled, (int64_t)request->n_tokens - open);
   ommai_state_pool_go_on(resources->pool, &sequence->state);
   if (!resources->sizes.prefix_cache) return;
   for (int64_t i = first; i < end; i++) {

@@ -12,6 +12,7 @@
 #include "families/generation_config.h"
 #include "families/gguf_files.h"
 #include "grammar/token_trie.h"
+#include "model/draft_model.h"
 
 enum omma_status ommai_model_open_checkpoint(const struct omma_model *model, struct ommai_checkpoint **checkpoint,
                                              struct omma_error *error) {
@@ -22,6 +23,14 @@ enum omma_status ommai_model_open_checkpoint(const struct omma_model *model, str
       ommai_quantization_open_checkpoint(quantization, model->directory, &model->allocator, checkpoint, error);
   ommai_quantization_destroy(quantization);
   return status;
+}
+
+int64_t ommai_model_weight_bytes(const struct omma_model *model) {
+  return model->network.weight_bytes + (model->draft ? model->draft->network.weight_bytes : 0);
+}
+
+int64_t ommai_model_linear_scratch_bytes(const struct omma_model *model) {
+  return model->network.linear_scratch_bytes + (model->draft ? model->draft->network.linear_scratch_bytes : 0);
 }
 
 /* An estimate needs no tokens. */
@@ -117,6 +126,7 @@ static enum omma_status pack_weights(struct omma_model *model, const struct omma
   if (!model->checkpoint) OMMAI_TRY(ommai_model_open_checkpoint(model, &model->checkpoint, error));
   const struct omma_team *team = ommai_image_team_borrow(model->image_team); /* no images yet */
   enum omma_status status = ommai_network_pack(network, model->checkpoint, team, options, error);
+  if (status == OMMA_OK && model->draft) status = ommai_draft_model_pack(model->draft, team, error);
   ommai_image_team_return(model->image_team, team);
   if (status == OMMA_OK && network->has_decoder) model->config.stored_type = network->decoder.embedding_type;
   return status;
@@ -131,6 +141,9 @@ static enum omma_status open_network(struct omma_model *model, const struct omma
   if (model->gguf && wanted.quantization && strcmp(wanted.quantization, "gguf") == 0) wanted.quantization = NULL;
   OMMAI_TRY(ommai_network_plan(network, &wanted, declared, model->checkpoint, error));
   debug_plan(model);
+  if (options->draft_model && network->has_decoder) {
+    OMMAI_TRY(ommai_draft_model_read(options->draft_model, model, options, &model->draft, error));
+  }
   if (options->before_weights) OMMAI_TRY(options->before_weights(options->before_weights_context, model, error));
   if (!options->config_only) OMMAI_TRY(pack_weights(model, options, error));
   model->bf16_embeddings = model->config.stored_type == OMMA_BF16 && options->weights != OMMA_WEIGHTS_F32;
@@ -142,6 +155,9 @@ static enum omma_status open_network(struct omma_model *model, const struct omma
 
 static enum omma_status open_model(struct omma_model *model, const struct omma_model_options *options,
                                    struct omma_error *error) {
+  if (options->draft_head && options->draft_model) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "draft_model", "draft_model: not together with draft_head");
+  }
   if (sodium_init() < 0) return ommai_fail(error, OMMA_ERROR_INTERNAL, "libsodium cannot be initialised");
   OMMAI_TRY(open_source(model, options, error));
   OMMAI_TRY(ommai_network_read(&model->network, &model->documents, options, &model->config, error));
@@ -200,6 +216,7 @@ enum omma_status omma_model_open(const char *directory, const struct omma_model_
 
 void omma_model_close(struct omma_model *model) {
   if (!model) return;
+  ommai_draft_model_close(model->draft);
   ommai_network_free(&model->network);
   ommai_checkpoint_close(model->checkpoint);
   ommai_gguf_model_close(model->gguf);

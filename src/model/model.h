@@ -34,7 +34,8 @@ struct omma_model {
   struct ommai_pixel_budget *pixel_budget; /* of resized images */
   struct ommai_image_store *image_store;
   struct ommai_model_config config;
-  struct ommai_network network; /* of the config, and not packed of config_only models */
+  struct ommai_network network;    /* of the config, and not packed of config_only models */
+  struct ommai_draft_model *draft; /* that guesses tokens (model/draft_model.h); NULL: none */
   struct ommai_chat_choice chat;
   enum omma_model_task task; /* never AUTO */
   int64_t max_model_len;
@@ -45,6 +46,10 @@ struct omma_model {
   char fingerprint[OMMAI_FINGERPRINT_SIZE]; /* empty: without weights */
   atomic_bool has_engine;
 };
+
+/* Of the model and its draft model: all weights, and the linear layers' scratch memory. */
+int64_t ommai_model_weight_bytes(const struct omma_model *model);
+int64_t ommai_model_linear_scratch_bytes(const struct omma_model *model);
 
 /* Opens the weights of the model, of which the caller closes them before the model. Errors: as
  * ommai_checkpoint_open. */

@@ -136,7 +136,7 @@ static struct ommai_weight_loader make_loader(const struct ommai_network *networ
 static enum omma_status load(const struct ommai_network *network, struct ommai_weight_loader *loader,
                              struct ommai_vision_tower *tower, struct ommai_decoder *decoder, struct omma_error *error) {
   const struct ommai_text_family *text = network->family->text;
-  OMMAI_TRY(ommai_tower_load(loader, network->family->tower_names, tower, error));
+  if (!network->text_only) OMMAI_TRY(ommai_tower_load(loader, network->family->tower_names, tower, error));
   loader->n_vision_parameters = loader->n_parameters;
   if (!network->has_decoder) return OMMA_OK;
   OMMAI_TRY(text->load(text, loader, decoder, error));

@@ -18,6 +18,7 @@ struct ommai_network {
   int n_threads;
   bool packed;
   bool has_decoder; /* false: the decoder below is a description, without weights */
+  bool text_only;   /* the same of the tower; set before anything is read */
   const struct ommai_family *family;
   const struct ommai_model_config *config; /* the owner's */
   struct ommai_quantization *quantization; /* NULL: no document says that it is quantised */

@@ -1,18 +1,23 @@
-/* The draft head: what it keeps of rows whose next tokens are known, and its guesses after them. */
+/* The draft head or model: what it keeps of rows whose next tokens are known, and its guesses after
+ * them. */
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "model/draft_model.h"
 #include "runner/cpu_inside.h"
 
-/* A row of the head: the token, at the place of the row before it. */
-static struct ommai_decode_row head_row(const struct ommai_guess *guess, int64_t ahead, int32_t token) {
+/* A row of a head is a token at the place of the row before it; one of a model at its own. */
+static struct ommai_decode_row draft_row(const struct ommai_cpu_runner *cpu, const struct ommai_guess *guess, int64_t ahead,
+                                         int32_t token) {
+  if (cpu->model->draft) ahead++;
   struct ommai_decode_row row = {.token = token, .index = guess->index + ahead, .pages = guess->pages};
   for (int axis = 0; axis < 3; axis++) row.position[axis] = guess->position[axis] + (int32_t)ahead;
   return row;
 }
 
-/* The states after the final norm of all rows, and their next tokens. Returns how many rows. */
+/* The next tokens of all rows, and for a head their states after the final norm. Returns how many
+ * rows. */
 static int64_t lay_out(struct ommai_cpu_runner *cpu, enum ommai_draw_from from, const struct ommai_guess *guesses, int64_t n) {
   const struct ommai_decoder *decoder = &cpu->model->network.decoder;
   int64_t hidden = decoder->config.hidden_size, count = 0;
@@ -20,17 +25,20 @@ static int64_t lay_out(struct ommai_cpu_runner *cpu, enum ommai_draw_from from, 
     OMMAI_ASSERT(count + guesses[i].n_rows <= cpu->limits.max_rows);
     for (int64_t j = 0; j < guesses[i].n_rows; j++, count++) {
       int64_t row = guesses[i].row + j;
+      cpu->tables.step_rows[count] = draft_row(cpu, &guesses[i], j, guesses[i].next[j]);
+      if (cpu->model->draft) continue;
       const float *residual =
           from == OMMAI_DRAW_FROM_STEP ? cpu->tables.residual + row * hidden : ommai_prefill_residual(cpu->chunk, row);
       decoder->ops->rms_norm(residual, decoder->final_norm, decoder->config.norm_eps, hidden,
                              cpu->tables.draft_states + count * hidden, OMMA_F32);
-      cpu->tables.step_rows[count] = head_row(&guesses[i], j, guesses[i].next[j]);
     }
   }
   return count;
 }
 
-static enum omma_status run_head(struct ommai_cpu_runner *cpu, int64_t n_rows, struct omma_error *error) {
+/* Replaces states by those of the rows. */
+static enum omma_status run_rows(struct ommai_cpu_runner *cpu, int64_t n_rows, struct omma_error *error) {
+  if (cpu->model->draft) return ommai_cpu_draft_run(cpu, n_rows, error);
   return ommai_decode_draft(&cpu->model->network.decoder, cpu->kv, cpu->tables.step_rows, cpu->tables.draft_states, n_rows,
                             cpu->decode_workspace, cpu->bytes.decode, cpu->threads, error);
 }
@@ -41,16 +49,33 @@ static int64_t next_wanting(const struct ommai_guess *guesses, int64_t n, int64_
   return i;
 }
 
+static enum omma_status make_logits(struct ommai_cpu_runner *cpu, const float *states, int64_t n_rows,
+                                    struct omma_error *error) {
+  if (cpu->model->draft) return ommai_cpu_draft_logits(cpu, states, n_rows, error);
+  return ommai_decode_draft_logits(&cpu->model->network.decoder, states, n_rows, cpu->decode_workspace, cpu->bytes.decode,
+                                   cpu->threads, cpu->tables.logits, error);
+}
+
+static size_t state_width(const struct ommai_cpu_runner *cpu) {
+  const struct omma_model *model = cpu->model;
+  return (size_t)(model->draft ? model->draft->config.text.hidden_size : model->config.text.hidden_size);
+}
+
 static float *state_of(const struct ommai_cpu_runner *cpu, int64_t row) {
-  return cpu->tables.draft_states + row * cpu->model->config.text.hidden_size;
+  return cpu->tables.draft_states + (size_t)row * state_width(cpu);
+}
+
+/* States keep their order, so that none is overwritten before it has moved. */
+static void move_state(const struct ommai_cpu_runner *cpu, int64_t from, int64_t to) {
+  memmove(state_of(cpu, to), state_of(cpu, from), state_width(cpu) * sizeof(float));
 }
 
 /* States that guesses go on from come first: of each that wants some, that of its last row. */
 static void gather_states(struct ommai_cpu_runner *cpu, const struct ommai_guess *guesses, int64_t n) {
-  int64_t end = 0, count = 0, hidden = cpu->model->config.text.hidden_size;
+  int64_t end = 0, count = 0;
   for (int64_t i = 0; i < n; i++) {
     end += guesses[i].n_rows;
-    if (guesses[i].n_tokens) memmove(state_of(cpu, count++), state_of(cpu, end - 1), (size_t)hidden * sizeof(float));
+    if (guesses[i].n_tokens) move_state(cpu, end - 1, count++);
   }
 }
 
@@ -70,21 +95,20 @@ static enum omma_status draw_some(struct ommai_cpu_runner *cpu, const struct omm
         (struct ommai_sampler_input){.logits = cpu->tables.logits + k * vocab, .counts = {slot->answer, slot->prompt}};
     to[k] = &guess->tokens[place];
   }
-  OMMAI_TRY(ommai_decode_draft_logits(&cpu->model->network.decoder, state_of(cpu, row), k, cpu->decode_workspace,
-                                      cpu->bytes.decode, cpu->threads, cpu->tables.logits, error));
+  OMMAI_TRY(make_logits(cpu, state_of(cpu, row), k, error));
   ommai_sampler_run(cpu->sampler, draws, cpu->tables.inputs, k, cpu->threads);
   for (int64_t i = 0; i < k; i++) *to[i] = draws[i].finite && draws[i].token >= 0 ? draws[i].token : 0;
   *count = k;
   return OMMA_OK;
 }
 
-/* Rows of the head for those that want another token after `place`; their states come first. */
+/* Rows for those that want another token after `place`; their states come first. */
 static int64_t go_on(struct ommai_cpu_runner *cpu, const struct ommai_guess *guesses, int64_t n, int64_t place) {
-  int64_t hidden = cpu->model->config.text.hidden_size, from = 0, count = 0;
+  int64_t from = 0, count = 0;
   for (int64_t i = next_wanting(guesses, n, 0, place); i < n; i = next_wanting(guesses, n, i + 1, place), from++) {
     if (guesses[i].n_tokens <= place + 1) continue;
-    cpu->tables.step_rows[count] = head_row(&guesses[i], guesses[i].n_rows + place, guesses[i].tokens[place]);
-    memmove(state_of(cpu, count++), state_of(cpu, from), (size_t)hidden * sizeof(float));
+    cpu->tables.step_rows[count] = draft_row(cpu, &guesses[i], guesses[i].n_rows + place, guesses[i].tokens[place]);
+    move_state(cpu, from, count++);
   }
   return count;
 }
@@ -95,7 +119,7 @@ enum omma_status ommai_cpu_guess(struct ommai_runner *runner, enum ommai_draw_fr
   int64_t n_rows = lay_out(cpu, from, guesses, n), place = 0;
   cpu->n_logits = 0;
   if (n_rows == 0) return OMMA_OK;
-  OMMAI_TRY(run_head(cpu, n_rows, error));
+  OMMAI_TRY(run_rows(cpu, n_rows, error));
   gather_states(cpu, guesses, n);
   for (;; place++) {
     int64_t at = next_wanting(guesses, n, 0, place), count = 0;
@@ -104,6 +128,6 @@ enum omma_status ommai_cpu_guess(struct ommai_runner *runner, enum ommai_draw_fr
     }
     n_rows = go_on(cpu, guesses, n, place);
     if (n_rows == 0) return OMMA_OK;
-    OMMAI_TRY(run_head(cpu, n_rows, error));
+    OMMAI_TRY(run_rows(cpu, n_rows, error));
   }
 }

@@ -19,6 +19,13 @@ struct ommai_cpu_slot {
   bool *prompt;    /* [vocab] */
 };
 
+/* What a draft model computes in. */
+struct ommai_cpu_draft_tables {
+  struct ommai_prompt_row *prompt_rows; /* [prefill_chunk] */
+  void *prefill, *decode;               /* workspaces */
+  size_t prefill_bytes, decode_bytes;
+};
+
 /* Everything of the runner that depends on its limits, besides pages and workspaces. */
 struct ommai_cpu_tables {
   struct ommai_cpu_slot *slots;          /* [max_sequences] */
@@ -28,7 +35,8 @@ struct ommai_cpu_tables {
   int64_t *piece_slots;
   struct ommai_decode_row *step_rows; /* [max_rows] */
   float *residual;                    /* [max_rows, hidden]; NULL: logits_rows are as many */
-  float *draft_states;                /* [max_rows, hidden], of a draft head */
+  float *draft_states;                /* [max_rows, its hidden], of a draft head or model */
+  struct ommai_cpu_draft_tables draft;
   float *logits;                      /* [logits_rows, vocab] */
   struct ommai_sampler_input *inputs; /* [sampler_rows] */
   void *sampler_memory;
@@ -41,7 +49,7 @@ struct ommai_cpu_runner {
   struct ommai_runner_bytes bytes; /* `encode` as it is now */
   struct ommai_team *team;
   const struct omma_team *threads;
-  struct ommai_kv_cache *kv;
+  struct ommai_kv_cache *kv, *draft_kv; /* under the same page numbers; NULL: no draft model */
   void *prefill_workspace, *decode_workspace, *vision_workspace, *table_memory;
   struct ommai_cpu_tables tables;
   struct ommai_sampler *sampler;
@@ -51,9 +59,10 @@ struct ommai_cpu_runner {
   struct ommai_vision_input inputs[OMMAI_MAX_PASS_IMAGES];
   struct ommai_encode_times *times;
 
-  struct ommai_prefill *chunk; /* in progress, or done; NULL: none */
+  struct ommai_prefill *chunk;       /* in progress, or done; NULL: none */
+  struct ommai_prefill *draft_chunk; /* the same through a draft model, after it */
   int64_t n_pieces;
-  struct ommai_prefill_pace pace;
+  struct ommai_prefill_pace pace, draft_pace;
 
   /* The rows whose logits are there, in rising order, and how many the step has. */
   enum ommai_draw_from logits_from;
@@ -71,6 +80,21 @@ static inline struct ommai_cpu_runner *ommai_cpu_inside(struct ommai_runner *run
 static inline const struct ommai_cpu_runner *ommai_cpu_inside_const(const struct ommai_runner *runner) {
   return (const struct ommai_cpu_runner *)(const void *)runner;
 }
+
+/* A draft model's part (cpu_draft_model.c); of a runner without one, create and prompt_begin do
+ * nothing, and the others are not called. */
+struct ommai_arena;
+size_t ommai_cpu_draft_page_bytes(const struct omma_model *model);
+void ommai_cpu_draft_place(const struct omma_model *model, const struct ommai_runner_limits *limits, struct ommai_arena *arena,
+                           struct ommai_cpu_draft_tables *tables);
+enum omma_status ommai_cpu_draft_create(struct ommai_cpu_runner *cpu, struct omma_error *error);
+/* After the model's own rows and pieces were laid out. */
+enum omma_status ommai_cpu_draft_prompt_begin(struct ommai_cpu_runner *cpu, int64_t n_rows, struct omma_error *error);
+/* step_rows through its layers; leaves their residual rows in draft_states. */
+enum omma_status ommai_cpu_draft_run(struct ommai_cpu_runner *cpu, int64_t n_rows, struct omma_error *error);
+/* Of such rows, at most OMMAI_CPU_DRAW_ROWS, into the runner's logits. */
+enum omma_status ommai_cpu_draft_logits(struct ommai_cpu_runner *cpu, const float *states, int64_t n_rows,
+                                        struct omma_error *error);
 
 /* The functions of the table, by what they are about. */
 enum omma_status ommai_cpu_name_encoder(const struct ommai_runner *runner, uint8_t digest[32], struct omma_error *error);

@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "model/draft_model.h"
 #include "runner/cpu_inside.h"
 
 /* ---- sizes ---- */
@@ -26,12 +27,15 @@ static void find_facts(const void *network, struct ommai_runner_facts *facts) {
   if (!has_decoder(model)) return;
   facts->kinds |= 1u << OMMA_REQUEST_EMBED;
   if (!model->config.text.headless) facts->kinds |= 1u << OMMA_REQUEST_GENERATE | 1u << OMMA_REQUEST_SCORE;
-  facts->draft_head = model->config.text.n_draft_layers > 0;
+  facts->drafter = model->draft                            ? OMMAI_DRAFT_MODEL
+                   : model->config.text.n_draft_layers > 0 ? OMMAI_DRAFT_HEAD
+                                                           : OMMAI_NO_DRAFTER;
   facts->state_bytes = (size_t)ommai_decoder_state_width(&model->config.text) * sizeof(float);
   struct ommai_state_layout layout;
   ommai_state_layout_make(&model->config.text, model->network.decoder.kv_type, &layout);
   facts->n_groups = (int)layout.n_groups;
   for (int g = 0; g < facts->n_groups; g++) facts->groups[g] = layout.groups[g].state;
+  if (model->draft) facts->groups[0].page_bytes += ommai_cpu_draft_page_bytes(model);
 }
 
 int64_t ommai_cpu_max_pieces(const struct ommai_runner_limits *limits) {
@@ -60,9 +64,11 @@ static void place_tables(const struct omma_model *model, const struct ommai_runn
   tables->pieces = ommai_arena_take(arena, (size_t)ommai_cpu_max_pieces(limits), sizeof *tables->pieces);
   tables->piece_slots = ommai_arena_take(arena, (size_t)ommai_cpu_max_pieces(limits), sizeof *tables->piece_slots);
   tables->step_rows = ommai_arena_take(arena, (size_t)limits->max_rows, sizeof *tables->step_rows);
-  bool drafts = model->config.text.n_draft_layers > 0;
-  if (drafts || drawn_rows > logits_rows) tables->residual = ommai_arena_take(arena, max_rows * hidden, sizeof(float));
-  if (drafts) tables->draft_states = ommai_arena_take(arena, max_rows * hidden, sizeof(float));
+  bool head = model->config.text.n_draft_layers > 0;
+  size_t draft_width = model->draft ? (size_t)model->draft->config.text.hidden_size : head ? hidden : 0;
+  if (head || drawn_rows > logits_rows) tables->residual = ommai_arena_take(arena, max_rows * hidden, sizeof(float));
+  if (draft_width) tables->draft_states = ommai_arena_take(arena, max_rows * draft_width, sizeof(float));
+  if (model->draft) ommai_cpu_draft_place(model, limits, arena, &tables->draft);
   tables->logits = ommai_arena_take(arena, logits_rows * vocab, sizeof(float));
   tables->inputs = ommai_arena_take(arena, (size_t)sampler_rows, sizeof *tables->inputs);
   tables->sampler_memory = ommai_arena_take(arena, ommai_sampler_size((int64_t)vocab, sampler_rows), 1);
@@ -121,6 +127,7 @@ static void destroy(struct ommai_runner *runner) {
   ommai_release(&allocator, cpu->vision_workspace, cpu->bytes.encode, 1);
   ommai_release(&allocator, cpu->table_memory, table_bytes(cpu), 1);
   ommai_kv_cache_destroy(cpu->kv);
+  ommai_kv_cache_destroy(cpu->draft_kv);
   ommai_team_destroy(cpu->team);
   ommai_release(&allocator, cpu, 1, sizeof *cpu);
 }
@@ -159,6 +166,7 @@ static enum omma_status set_up(struct ommai_cpu_runner *cpu, struct omma_error *
   if (has_decoder(model)) {
     OMMAI_TRY(ommai_kv_cache_create(&model->config.text, model->network.decoder.kv_type, cpu->limits.n_pages,
                                     &model->network.large_allocator, &cpu->kv, error));
+    OMMAI_TRY(ommai_cpu_draft_create(cpu, error));
   }
   return allocate(cpu, error);
 }

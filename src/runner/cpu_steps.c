@@ -24,7 +24,7 @@ enum omma_status ommai_cpu_prompt_begin(struct ommai_runner *runner, const struc
   struct ommai_cpu_runner *cpu = ommai_cpu_inside(runner);
   OMMAI_ASSERT(n_pieces >= 1 && n_pieces <= ommai_cpu_max_pieces(&cpu->limits));
   cpu->n_logits = 0;
-  cpu->chunk = NULL;
+  cpu->chunk = cpu->draft_chunk = NULL;
   cpu->n_pieces = n_pieces;
   int64_t n_rows = 0;
   for (int64_t i = 0; i < n_pieces; i++) {
@@ -39,8 +39,9 @@ enum omma_status ommai_cpu_prompt_begin(struct ommai_runner *runner, const struc
     cpu->tables.piece_slots[i] = pieces[i].slot;
     n_rows += pieces[i].n_tokens;
   }
-  return ommai_prefill_start(&cpu->model->network.decoder, cpu->kv, cpu->tables.pieces, n_pieces, cpu->tables.prompt_rows,
-                             cpu->prefill_workspace, cpu->bytes.prefill, cpu->threads, &cpu->chunk, error);
+  OMMAI_TRY(ommai_prefill_start(&cpu->model->network.decoder, cpu->kv, cpu->tables.pieces, n_pieces, cpu->tables.prompt_rows,
+                                cpu->prefill_workspace, cpu->bytes.prefill, cpu->threads, &cpu->chunk, error));
+  return ommai_cpu_draft_prompt_begin(cpu, n_rows, error);
 }
 
 /* Its rows become those of tokens, as its images may go. */
@@ -50,14 +51,17 @@ void ommai_cpu_prompt_drop(struct ommai_runner *runner, int64_t slot) {
   for (int64_t i = 0; cpu->chunk && i < cpu->n_pieces; row += cpu->tables.pieces[i++].n_rows) {
     if (cpu->tables.piece_slots[i] != slot) continue;
     ommai_prefill_drop(cpu->chunk, i);
+    if (cpu->draft_chunk) ommai_prefill_drop(cpu->draft_chunk, i);
     for (int64_t j = 0; j < cpu->tables.pieces[i].n_rows; j++) row[j].image = NULL;
   }
 }
 
 enum omma_status ommai_cpu_prompt_advance(struct ommai_runner *runner, int64_t ns, bool *done, struct omma_error *error) {
   struct ommai_cpu_runner *cpu = ommai_cpu_inside(runner);
-  OMMAI_TRY(ommai_prefill_advance_for(cpu->chunk, ns, &cpu->pace, error));
-  *done = ommai_prefill_done(cpu->chunk);
+  bool drafts = cpu->draft_chunk && ommai_prefill_done(cpu->chunk);
+  OMMAI_TRY(drafts ? ommai_prefill_advance_for(cpu->draft_chunk, ns, &cpu->draft_pace, error)
+                   : ommai_prefill_advance_for(cpu->chunk, ns, &cpu->pace, error));
+  *done = ommai_prefill_done(cpu->chunk) && (!cpu->draft_chunk || ommai_prefill_done(cpu->draft_chunk));
   return OMMA_OK;
 }
 
@@ -82,7 +86,7 @@ enum omma_status ommai_cpu_decode(struct ommai_runner *runner, const struct omma
   }
   cpu->n_logits = cpu->n_step_rows = 0;
   OMMAI_TRY(run(cpu, n, at_once ? cpu->tables.logits : NULL, error));
-  if ((drawn && !at_once) || cpu->runner.facts.draft_head) {
+  if ((drawn && !at_once) || cpu->model->config.text.n_draft_layers) {
     memcpy(cpu->tables.residual, ommai_decode_residual(cpu->decode_workspace), (size_t)(n * hidden) * sizeof(float));
   }
   if (!drawn) return OMMA_OK;

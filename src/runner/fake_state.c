@@ -208,7 +208,8 @@ static void compute_piece(struct ommai_fake_runner *fake, const struct ommai_pro
       write_states(fake, &piece->pages, OMMAI_SNAPSHOT_BORDER, border, &states);
   }
   write_states(fake, &piece->pages, OMMAI_SNAPSHOT_WRITTEN, end, &states);
-  fake->slots[piece->slot].head_end = end - (piece->next.token < 0);
+  bool open = piece->next.token < 0 || fake->network->facts.drafter == OMMAI_DRAFT_MODEL;
+  fake->slots[piece->slot].head_end = end - open;
 }
 
 enum omma_status ommai_fake_prompt_advance(struct ommai_runner *runner, int64_t ns, bool *done, struct omma_error *error) {

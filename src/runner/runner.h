@@ -19,6 +19,10 @@
 
 /* ---- what a network is, and what its runner takes ---- */
 
+/* Who guesses tokens in a runner (struct ommai_guess): a head, which goes on from the states of
+ * rows, or a model, from tokens alone. */
+enum ommai_drafter { OMMAI_NO_DRAFTER, OMMAI_DRAFT_HEAD, OMMAI_DRAFT_MODEL };
+
 struct ommai_runner_facts {
   unsigned kinds;     /* of requests that it serves: bits 1 << enum omma_request_kind */
   int64_t vocab_size; /* 0: there is no decoder; then n_groups is 0 too */
@@ -30,7 +34,7 @@ struct ommai_runner_facts {
    * draws among as many successive rows before the next ones: then nothing is computed twice. */
   int64_t draw_rows;
   size_t state_bytes; /* of a row's state (struct ommai_reading) */
-  bool draft_head;    /* it guesses tokens (struct ommai_guess) */
+  enum ommai_drafter drafter;
 };
 
 /* The most that a runner is to take at once. Everything but patch_budget and max_sequences is 0
@@ -102,14 +106,19 @@ struct ommai_step_row {
 /* For a draft head: rows of the step or chunk that is done, of one sequence at successive indices,
  * and the tokens that follow them. The head keeps what it sees of each row, in the row's page, and
  * guesses the tokens that follow the last one. It must be shown every row of a sequence once, in
- * order; those of chunks it has seen where their next token was known. */
+ * order; those of chunks it has seen where their next token was known.
+ *
+ * A draft model needs nothing of a row but its next token, which it keeps at that token's own
+ * place: rows may be shown to it later, and the last one only where the page of its next token is
+ * there. It has seen the tokens of chunks, but never those that follow them. */
 struct ommai_guess {
-  int64_t slot, row, n_rows;
-  const int32_t *next; /* [n_rows] */
+  int64_t slot, row, n_rows; /* row: of the step or chunk; a draft model does not ask */
+  const int32_t *next;       /* [n_rows] */
   /* of the first row in its sequence, and its rotary position; the next ones follow */
   int64_t index;
   int32_t position[3];
-  struct ommai_state_pages pages; /* those of index + n_rows + n_tokens - 1 positions are there */
+  /* those of index + n_rows + n_tokens - 1 positions are there, for a model of one more */
+  struct ommai_state_pages pages;
   /* as tokens will be drawn after the answer's first `step`, but for what looks back or forbids */
   const struct ommai_sampler_settings *settings;
   int64_t step;

@@ -52,7 +52,7 @@ static void make_engine(struct sim_engine *engine, struct test_random *random) {
   engine->percent = mostly(random, 50, 1, 90);
   engine->drafts = test_random_range(random, 0, 1) ? 0 : test_random_range(random, 1, 15);
   engine->lookup = test_random_range(random, 1, 4);
-  engine->head = test_random_range(random, 0, 1);
+  engine->head = test_random_range(random, OMMAI_NO_DRAFTER, OMMAI_DRAFT_MODEL);
   engine->prefix_cache = test_random_range(random, 0, 3) > 0;
   engine->by_priority = test_random_range(random, 0, 3) == 0;
   engine->scheduling = test_random_range(random, 0, 2);

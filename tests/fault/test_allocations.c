@@ -10,16 +10,19 @@
 
 static struct test_allocator allocator;
 
-/* The type int8 is of the tower alone; here it brings quantisation with it. Without kept images, so
+/* The type int8 is of the tower alone; here it brings quantisation with it, and bf16 a draft model.
+ * Without kept images, so
  * that what fails leaves nothing at all (test_image_store lets their allocations fail). */
 static enum omma_status open_model(enum omma_weight_type weights, struct omma_model **model, struct omma_error *error) {
-  char path[1024];
+  char path[1024], draft[1024];
+  golden_path("qwen3_vl_heads", NULL, draft, sizeof draft);
   const struct omma_model_options options = {.weights = weights == OMMA_WEIGHTS_INT8 ? OMMA_WEIGHTS_AUTO : weights,
                                              .vision_weights = weights,
                                              .quantization = weights == OMMA_WEIGHTS_INT8 ? "int4" : NULL,
                                              .n_threads = 2,
                                              .max_model_len = 256,
                                              .known_image_bytes = -1,
+                                             .draft_model = weights == OMMA_WEIGHTS_BF16 ? draft : NULL,
                                              .allocator = &allocator.interface};
   golden_path("qwen3_vl_tied", NULL, path, sizeof path);
   return omma_model_open(path, &options, model, error);
@@ -63,7 +66,11 @@ static void turns_allocate_nothing(void **state) {
     struct ommai_scheduler scheduler;
     int n_tokens = 0, n_open = 2;
     const struct ommai_scheduler_events events = {.context = &n_open, .finish = note_end};
-    const struct omma_engine_options options = {.prefill_chunk = 64, .patch_budget = 64, .max_sequences = 2};
+    const struct omma_engine_options options = {.prefill_chunk = 64,
+                                                .patch_budget = 64,
+                                                .max_sequences = 2,
+                                                .draft_tokens = weights == OMMA_WEIGHTS_BF16 ? 3 : 0,
+                                                .drafting = OMMA_DRAFTS_MODEL};
     test_allocator_init(&allocator);
     assert_ok(open_model(weights, &model, &error), &error);
     struct omma_request *request = make_request(model, 20);

@@ -198,6 +198,26 @@ static void estimates_do_not_need_weights(void **state) {
   }
 }
 
+/* Its weights without a tower, and its keys and values in every page. */
+static void a_draft_model_is_in_the_estimate(void **state) {
+  (void)state;
+  char path[1024];
+  golden_path("qwen3_vl_heads", NULL, path, sizeof path);
+  const struct omma_model_options alone = {.n_threads = 2, .max_model_len = 1000},
+                                  with = {.n_threads = 2, .max_model_len = 1000, .draft_model = path};
+  struct omma_model *models[3] = {fixture_model("qwen3_vl_tied", &alone), fixture_model("qwen3_vl_heads", &alone),
+                                  fixture_model("qwen3_vl_tied", &with)};
+  struct omma_memory_estimate estimates[3];
+  struct omma_error error;
+  for (int i = 0; i < 3; i++) assert_ok(omma_estimate_memory(models[i], NULL, 0, &estimates[i], &error), &error);
+  assert_int_equal(estimates[2].kv_page_bytes, estimates[0].kv_page_bytes + estimates[1].kv_page_bytes);
+  assert_int_equal(estimates[2].kv_cache_bytes, estimates[2].kv_cache_tokens / 64 * estimates[2].kv_page_bytes);
+  assert_true(estimates[2].weight_bytes > estimates[0].weight_bytes);
+  assert_true(estimates[2].weight_bytes < estimates[0].weight_bytes + estimates[1].weight_bytes);
+  assert_true(estimates[2].table_bytes > estimates[0].table_bytes + estimates[1].language_workspace_bytes / 2);
+  for (int i = 0; i < 3; i++) omma_model_close(models[i]);
+}
+
 /* Of every type of weights, the language model in int4 with the last, for any number of threads. */
 static void the_linear_layers_scratch_is_as_estimated(void **state) {
   (void)state;
@@ -230,6 +250,7 @@ int main(int n_arguments, char **arguments) {
       cmocka_unit_test(golden_models_stay_within_their_estimate),
       cmocka_unit_test(the_demo_model_stays_within_its_estimate),
       cmocka_unit_test(estimates_do_not_need_weights),
+      cmocka_unit_test(a_draft_model_is_in_the_estimate),
       cmocka_unit_test(the_linear_layers_scratch_is_as_estimated),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,12 +1,17 @@
-"""Draft heads of GGUF files: they guess what those of the checkpoint guess."""
+"""Draft heads of GGUF files, which guess what those of the checkpoint guess, and draft models: no
+guess changes an answer."""
 
+import json
 import pathlib
+import shutil
+import subprocess
 import sys
 
 import pytest
 
 from server_process import ServerProcess, check_output
-from test_many import LONG, chat, text
+from images import data_url, png
+from test_many import LONG, at_once, chat, text
 from test_metrics import read
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
@@ -42,3 +47,64 @@ def test_draft_head_of_a_gguf_file(omma, tmp_path, kind):
         server.stop()
         check_output(server)
     assert answers[1] == answers[0] and answers[2] == answers[0]
+
+
+def draft_model(folder):
+    return ["--speculative-config", json.dumps({"method": "draft_model", "model": str(folder), "num_speculative_tokens": 3})]
+
+
+SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}, "count": {"type": "integer"}}, "required": ["name", "count"],
+          "additionalProperties": False}
+
+
+def answers(server):
+    """One by one, with a shared beginning, then many at once, structured ones among them."""
+    image = {"type": "image_url", "image_url": {"url": data_url(png(96, 64))}}
+    asked = [(LONG, {}), (LONG + "Why?", {"temperature": 0.8, "seed": 4}), (LONG, {"frequency_penalty": 0.5, "logprobs": True, "top_logprobs": 2}),
+             ([image, {"type": "text", "text": "What is it?"}], {}),
+             ("Say it", {"response_format": {"type": "json_schema", "json_schema": {"name": "it", "schema": SCHEMA}}, "ignore_eos": False})]
+    calls = [lambda content=content, fields=fields: chat(server, content, **{"max_tokens": 40} | fields) for content, fields in asked]
+    return [(text(reply), reply.json["choices"][0]["logprobs"]) for reply in [call() for call in calls] + at_once(calls * 2)]
+
+
+@pytest.mark.real_only
+@pytest.mark.parametrize("model, draft", [("qwen3_vl_tied", "qwen3_vl_tied"), ("qwen3_vl_untied", "qwen2_5_vl_untied"), ("qwen3_5_untied", "qwen3_vl_heads")])
+def test_guesses_of_a_draft_model_change_nothing(omma, tmp_path, kind, model, draft):
+    """A model is right about itself, where it reads a text and nothing forbids tokens."""
+    folder = tmp_path / "draft"
+    shutil.copytree(GOLDEN / draft, folder)
+    shutil.copy(GOLDEN / model / "tokenizer.json", folder)
+    plain, guessing = serve(omma, GOLDEN / model), serve(omma, GOLDEN / model, *draft_model(folder))
+    assert text(chat(guessing, LONG, max_tokens=60)) == text(chat(plain, LONG, max_tokens=60))
+    n_guessed, n_right = guesses(guessing)
+    assert n_guessed > 10 and (model != draft or n_right == n_guessed)
+    assert answers(guessing) == answers(plain)
+    for server in (plain, guessing):
+        server.stop()
+        check_output(server)
+
+
+def changed_config(folder, **changes):
+    shutil.copytree(GOLDEN / "qwen3_vl_tied", folder)
+    config = json.loads((folder / "config.json").read_text())
+    config["text_config"] |= changes
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+@pytest.mark.real_only
+def test_draft_models_that_do_not_fit(omma, tmp_path, kind):
+    other = changed_config(tmp_path / "other")
+    tokenizer = json.loads((other / "tokenizer.json").read_text())
+    vocabulary = tokenizer["model"]["vocab"]
+    vocabulary["a"], vocabulary["b"] = vocabulary["b"], vocabulary["a"]
+    (other / "tokenizer.json").write_text(json.dumps(tokenizer))
+    bare = changed_config(tmp_path / "bare")
+    (bare / "tokenizer.json").unlink()
+    for folder, message in [(other, "is another one than the model's"), (bare, "it has no tokenizer"),
+                            (GOLDEN / "qwen3_5_tied", "layers with windows or recurrent states cannot guess"),
+                            (changed_config(tmp_path / "short", max_position_embeddings=4096), "its context of 4096 tokens is shorter than the model's, 32768"),
+                            (changed_config(tmp_path / "large", vocab_size=1024), "vocab_size 1024 is more than the model's, 544"),
+                            (tmp_path / "none", "none/config.json: ")]:
+        done = subprocess.run([omma, "serve", GOLDEN / "qwen3_vl_tied", "--port", "0", *draft_model(folder)], capture_output=True, check=False, timeout=60)
+        assert done.returncode == 1 and message in done.stderr.decode() and done.stderr.count(b"\n") == 1, done.stderr

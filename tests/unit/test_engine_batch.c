@@ -221,10 +221,17 @@ static void expect_same(const struct client *client, const struct client *alone,
 /* Instead of a golden model's name: FIXTURE_HYBRID. */
 #define HYBRID "hybrid"
 
+/* Who guesses: the model's head, or a golden model; NULL: nobody but prompt and answer. */
+#define HEAD "its head"
+
 static struct omma_model *open_model(const char *name, const char *quantization, enum omma_kv_cache_type kv_cache,
-                                     bool draft_head, int n_threads) {
+                                     const char *drafter, int n_threads) {
+  char path[1024];
+  bool head = drafter && strcmp(drafter, HEAD) == 0;
+  if (drafter) golden_path(drafter, NULL, path, sizeof path);
   const struct omma_model_options options = {.weights = OMMA_WEIGHTS_AUTO,
-                                             .draft_head = draft_head,
+                                             .draft_head = head,
+                                             .draft_model = drafter && !head ? path : NULL,
                                              .quantization = quantization,
                                              .kv_cache = kv_cache,
                                              .n_threads = n_threads,
@@ -295,11 +302,11 @@ static struct omma_engine_stats answer_together(struct omma_model *model, const 
 }
 
 static void check_threads(const char *name, const char *quantization, enum omma_kv_cache_type kv_cache, bool videos,
-                          bool draft_head, int n, uint64_t seed, int n_threads) {
+                          const char *drafter, int n, uint64_t seed, int n_threads) {
   static struct client alone[MAX_REQUESTS], clients[MAX_REQUESTS];
   struct omma_request *requests[2][MAX_REQUESTS];
-  struct omma_model *models[2] = {open_model(name, quantization, kv_cache, draft_head, 1),
-                                  open_model(name, quantization, kv_cache, draft_head, n_threads)};
+  struct omma_model *models[2] = {open_model(name, quantization, kv_cache, drafter, 1),
+                                  open_model(name, quantization, kv_cache, drafter, n_threads)};
   for (int m = 0; m < 2; m++) {
     struct test_random random = {seed}; /* the same requests of both models */
     make_requests(models[m], &random, videos, requests[m], n);
@@ -336,7 +343,7 @@ static void check_threads(const char *name, const char *quantization, enum omma_
   for (size_t s = 0; s < sizeof settings / sizeof *settings; s++) {
     int m = s % 2 == 0;
     struct omma_engine_options options = settings[s];
-    options.drafting = draft_head && options.draft_tokens ? OMMA_DRAFTS_HEAD : OMMA_DRAFTS_LOOKUP;
+    if (drafter && options.draft_tokens) options.drafting = strcmp(drafter, HEAD) == 0 ? OMMA_DRAFTS_HEAD : OMMA_DRAFTS_MODEL;
     struct omma_engine_stats stats = answer_together(models[m], &options, requests[m], alone, clients, n, &random);
     n_preemptions += stats.n_preemptions;
     n_hits += stats.prefix_cache_hits;
@@ -354,7 +361,7 @@ static void check_threads(const char *name, const char *quantization, enum omma_
 
 static void check_model(const char *name, const char *quantization, enum omma_kv_cache_type kv_cache, bool videos, int n,
                         uint64_t seed) {
-  check_threads(name, quantization, kv_cache, videos, false, n, seed, 2);
+  check_threads(name, quantization, kv_cache, videos, NULL, n, seed, 2);
 }
 
 static void every_answer_is_the_one_alone(void **state) {
@@ -403,16 +410,24 @@ static void so_with_snapshots(void **state) {
 /* Far more than there are CPUs. */
 static void so_with_256_threads(void **state) {
   (void)state;
-  check_threads("qwen2_5_vl_tied", "int8", OMMA_KV_CACHE_INT8, false, false, is_large() ? MAX_REQUESTS : 12, 6000, 256);
+  check_threads("qwen2_5_vl_tied", "int8", OMMA_KV_CACHE_INT8, false, NULL, is_large() ? MAX_REQUESTS : 12, 6000, 256);
 }
 
 /* Drawn heads are hardly ever right: what counts is that their guesses change nothing. */
 static void so_with_a_draft_head(void **state) {
   (void)state;
   int n = is_large() ? MAX_REQUESTS : test_small() ? 12 : 24;
-  check_threads("qwen3_5_untied", NULL, OMMA_KV_CACHE_AUTO, true, true, n, 7000, 2);
-  check_threads("qwen3_5_tied", "int8", OMMA_KV_CACHE_INT8, false, true, n, 7001, 2);
-  check_threads("qwen3_5_moe", NULL, OMMA_KV_CACHE_AUTO, false, true, n, 7002, 2);
+  check_threads("qwen3_5_untied", NULL, OMMA_KV_CACHE_AUTO, true, HEAD, n, 7000, 2);
+  check_threads("qwen3_5_tied", "int8", OMMA_KV_CACHE_INT8, false, HEAD, n, 7001, 2);
+  check_threads("qwen3_5_moe", NULL, OMMA_KV_CACHE_AUTO, false, HEAD, n, 7002, 2);
+}
+
+/* A model is nearly always right about itself, another one hardly ever. */
+static void so_with_a_draft_model(void **state) {
+  (void)state;
+  int n = is_large() ? MAX_REQUESTS : test_small() ? 12 : 24;
+  check_threads("qwen3_vl_untied", NULL, OMMA_KV_CACHE_AUTO, true, "qwen3_vl_untied", n, 8000, 2);
+  check_threads("qwen3_vl_moe", "int8", OMMA_KV_CACHE_INT8, false, "qwen2_5_vl_untied", n, 8001, 2);
 }
 
 /* ---- a storm ---- */
@@ -426,7 +441,7 @@ static void a_storm_of_cancellations_disturbs_nobody(void **state) {
   static struct client alone[KINDS], clients[N];
   struct omma_request *requests[KINDS];
   struct test_random random = {77};
-  struct omma_model *model = open_model("qwen3_vl_untied", NULL, OMMA_KV_CACHE_AUTO, false, 2);
+  struct omma_model *model = open_model("qwen3_vl_untied", NULL, OMMA_KV_CACHE_AUTO, NULL, 2);
   make_requests(model, &random, true, requests, KINDS);
   answer_alone(model, requests, alone, KINDS);
   const struct omma_engine_options options = {
@@ -464,6 +479,7 @@ int main(void) {
       cmocka_unit_test(so_with_snapshots),
       cmocka_unit_test(so_with_256_threads),
       cmocka_unit_test(so_with_a_draft_head),
+      cmocka_unit_test(so_with_a_draft_model),
       cmocka_unit_test(a_storm_of_cancellations_disturbs_nobody),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -1,6 +1,7 @@
 #include "cli/serve/serving.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/allocator.h"
@@ -99,26 +100,50 @@ static int read_draft_head(const char *command, const json_t *root, struct omma_
   return wrong_json(command, &error);
 }
 
+/* {"method": "draft_model", "model": DIR, "num_speculative_tokens": N}; the caller frees
+ * common->draft_model. */
+static int read_draft_model(const char *command, const json_t *root, struct omma_engine_options *options,
+                            struct ommai_common *common) {
+  static const char *const known[] = {"method", "model", "num_speculative_tokens", NULL};
+  struct omma_error error;
+  int code = ommai_json_check_keys(command, root, speculation, known);
+  if (code != OMMAI_EXIT_DONE) return code;
+  const char *directory = json_string_value(json_object_get(root, "model"));
+  if (!directory || !*directory) {
+    return ommai_usage_error("%s: %s: model: expected the directory of a smaller model with the same tokenizer", command,
+                             speculation);
+  }
+  options->drafting = OMMA_DRAFTS_MODEL;
+  if (ommai_json_integer(root, speculation, "num_speculative_tokens", true, 1, 15, &options->draft_tokens, &error) != OMMA_OK)
+    return wrong_json(command, &error);
+  common->draft_model = strdup(directory);
+  return common->draft_model ? code : ommai_usage_error("%s: %s: no memory", command, speculation);
+}
+
 /* "mtp", or in older files for vLLM "FAMILY_mtp". */
 static bool is_draft_head(const char *method) {
   size_t n = strlen(method);
   return strcmp(method, "mtp") == 0 || (n > 4 && strcmp(method + n - 4, "_mtp") == 0);
 }
 
-static int read_speculation(const char *command, const char *text, struct omma_engine_options *options) {
+static int read_speculation(const char *command, const char *text, struct omma_engine_options *options,
+                            struct ommai_common *common) {
   struct omma_error error;
   json_t *root;
   if (!text) return OMMAI_EXIT_DONE;
   if (ommai_json_load(speculation, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
-  const char *method = json_string_value(json_object_get(root, "method"));
+  const json_t *named = json_object_get(root, "method");
+  const char *method = named ? json_string_value(named) : json_object_get(root, "model") ? "draft_model" : NULL;
   int code;
   if (method && strcmp(method, "ngram") == 0) {
     code = read_lookup(command, root, options);
   } else if (method && is_draft_head(method)) {
     code = read_draft_head(command, root, options);
+    common->draft_head = true;
+  } else if (method && strcmp(method, "draft_model") == 0) {
+    code = read_draft_model(command, root, options, common);
   } else {
-    code = ommai_usage_error("%s: %s: method: expected \"ngram\" or \"mtp\"; no draft model guesses tokens here", command,
-                             speculation);
+    code = ommai_usage_error("%s: %s: method: expected \"ngram\", \"mtp\" or \"draft_model\"", command, speculation);
   }
   json_decref(root);
   return code;
@@ -329,11 +354,11 @@ int ommai_serving_open(const char *command, const struct ommai_serving *serving,
   common.known_image_bytes = serving->processor_cache_gb == 0 ? -1 : (int64_t)(serving->processor_cache_gb * GIB);
   int code = ommai_common_take_model(command, arguments, &common);
   if (code == OMMAI_EXIT_DONE) code = read_task(command, serving, &common);
-  if (code == OMMAI_EXIT_DONE) code = read_speculation(command, serving->speculative, &opening.engine);
-  common.draft_head = opening.engine.drafting == OMMA_DRAFTS_HEAD;
+  if (code == OMMAI_EXIT_DONE) code = read_speculation(command, serving->speculative, &opening.engine, &common);
   if (code == OMMAI_EXIT_DONE) code = open_store(serving, server, &opened->store);
   if (code == OMMAI_EXIT_DONE) code = open_kv_publisher(command, serving, &opened->kv_publisher);
   if (code == OMMAI_EXIT_DONE) code = ommai_open_model_checked(&common, false, &check, &opened->model);
+  free(common.draft_model);
   if (code == OMMAI_EXIT_DONE && !common.model) {
     ommai_note(
         "%s: no model is named: the demo model answers, a toy that knows little but drawings of shapes (omma %s DIR takes "
@@ -416,8 +441,9 @@ static const struct ommai_option scheduler_table[] = {
                  .initial = "fcfs"),
     OMMAI_STRING("speculative-config", speculative, "JSON",
                  "speculative decoding by n-grams of the prompt and the answer so far, such as {\"method\": \"ngram\", "
-                 "\"num_speculative_tokens\": 4, \"prompt_lookup_max\": 4}, or by the model's own head for that, "
-                 "{\"method\": \"mtp\", \"num_speculative_tokens\": 3}; it changes no answer",
+                 "\"num_speculative_tokens\": 4, \"prompt_lookup_max\": 4}, by the model's own head for that, "
+                 "{\"method\": \"mtp\", \"num_speculative_tokens\": 3}, or by a smaller model with the same tokenizer, "
+                 "{\"method\": \"draft_model\", \"model\": \"DIR\", \"num_speculative_tokens\": 3}; it changes no answer",
                  .otherwise = "off", .elsewhere = "--draft-max"),
     OMMAI_FLAG("enable-prefix-caching", prefix_caching,
                "prefix caching: reuse keys and values of earlier prompts that begin alike", .initial = "on", .negatable = true),
