@@ -108,6 +108,19 @@ def test_images(batch, images):
     assert texts == [batch.omma.json(*words)["text"]] * 2
 
 
+def test_answers_do_not_repeat(batch):
+    """The fields by which clients of vLLM end loops, in both spellings."""
+    few = {"allowed_token_ids": list(range(50, 58)), "max_tokens": 20, "temperature": 0, "ignore_eos": True, "return_token_ids": True}
+    fields = ({}, {"no_repeat_ngram_size": 3}, {"vllm_xargs": {"no_repeat_ngram_size": 3}})
+    batch.write(*(chat(f"r{i}", "Hello", **(few | more)) for i, more in enumerate(fields)))
+    batch.run()
+    rows = batch.by_id()
+    for i in range(3):
+        ids = rows[f"r{i}"]["response"]["body"]["choices"][0]["token_ids"]
+        triples = list(zip(ids, ids[1:], ids[2:]))
+        assert len(triples) == 18 and (len(set(triples)) == 18) == (i > 0), ids
+
+
 def test_bad_lines_are_lines_of_output(batch):
     good = chat("good", "Hello")
     bad = {
