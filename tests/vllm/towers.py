@@ -183,6 +183,16 @@ def dots_ocr(layers: int, hidden_size: int = 1536, heads: int = 12, intermediate
     return tower
 
 
+def paddleocr_vl(layers: int, hidden_size: int = 1152, heads: int = 16, intermediate_size: int = 4304) -> nn.Module:
+    """The tower of PaddleOCR-VL; the released one has 27 layers."""
+    from transformers.models.paddleocr_vl.configuration_paddleocr_vl import PaddleOCRVisionConfig
+    from vllm.model_executor.models.paddleocr_vl import SiglipVisionModel
+
+    config = PaddleOCRVisionConfig(hidden_size=hidden_size, intermediate_size=intermediate_size, num_hidden_layers=layers, num_attention_heads=heads,
+                                   image_size=112, patch_size=14)
+    return randomise(SiglipVisionModel(config, prefix="visual"), seed=8)
+
+
 def _patches(grid: list[tuple[int, int]], *shape: int) -> torch.Tensor:
     n_patches = sum(rows * columns for rows, columns in grid)
     return torch.randn(n_patches, *shape, generator=torch.Generator().manual_seed(n_patches), dtype=torch.float32)
@@ -204,6 +214,14 @@ def run_moonvit(tower: nn.Module, grid: list[tuple[int, int]]) -> torch.Tensor:
     return torch.cat([image.flatten(1) for image in tower(pixels, torch.tensor(grid))])
 
 
+def run_siglip(tower: nn.Module, grid: list[tuple[int, int]]) -> torch.Tensor:
+    sizes = [rows * columns for rows, columns in grid]
+    ends = torch.tensor([0, *sizes]).cumsum(0, dtype=torch.int32)
+    pixels = _patches(grid, 3, 14, 14).to(torch.get_default_dtype()).unsqueeze(0)
+    return tower(pixels, interpolate_pos_encoding=True, position_ids=torch.cat([torch.arange(size) for size in sizes]),
+                 image_grid_thw=[(1, rows, columns) for rows, columns in grid], cu_seqlens=ends)
+
+
 TOWERS: dict[str, Any] = {
     "qwen3_vl": SimpleNamespace(build=qwen3_vl, run=run_qwen, patch_size=16),
     "qwen3_5": SimpleNamespace(build=qwen3_5, run=run_qwen, patch_size=16),
@@ -212,6 +230,8 @@ TOWERS: dict[str, Any] = {
     "glm_ocr": SimpleNamespace(build=glm_ocr, run=run_qwen, patch_size=14),
     "dots_ocr": SimpleNamespace(build=dots_ocr, run=run_dots, patch_size=14),
 }
+# Those whose attention alone goes through the plugin.
+ATTENTION_TOWERS: dict[str, Any] = {"paddleocr_vl": SimpleNamespace(build=paddleocr_vl, run=run_siglip, patch_size=14)}
 
 
 def libomma_tower(name: str, tower: nn.Module, weights: str | None = None) -> nn.Module:
