@@ -161,7 +161,7 @@ format: ## bring the C sources into the common form
 	clang-format -i $$(git ls-files '*.c' '*.h')
 
 .PHONY: check
-check: ## the rules that a script can check: layers, names, banned functions, headers
+check: ## the rules that a script can check: layers, names, banned functions, headers, commit messages
 	tools/check_layers.sh
 	tools/check_fuzz.sh
 	tools/check_readmes.sh
@@ -169,6 +169,7 @@ check: ## the rules that a script can check: layers, names, banned functions, he
 	tools/make_declarations.py --check
 	tools/make_foreign_flags.py --check
 	tools/graph.py --check
+	tools/check_commits.py
 
 .PHONY: graph
 graph: ## folders of src, which includes which, and circles
