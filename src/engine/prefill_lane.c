@@ -74,6 +74,13 @@ static void add_others(struct ommai_prefill_lane *lane, struct ommai_sequence *c
 
 /* ---- its course ---- */
 
+/* The first of a piece's rows that something is read of: each is scored or has a vector, or the
+ * prompt's last one stands for it. */
+static int64_t first_read_row(const struct ommai_sequence *sequence, int64_t n_rows, bool ends) {
+  if (ommai_sequence_wants_scores(sequence) || sequence->request->every_token) return 0;
+  return ends ? n_rows - 1 : n_rows;
+}
+
 static struct ommai_prompt_piece begin_part(const struct ommai_prefill_lane *lane, const struct ommai_prefill_part *part) {
   struct ommai_resources *resources = lane->resources;
   struct ommai_sequence *sequence = part->sequence;
@@ -90,6 +97,7 @@ static struct ommai_prompt_piece begin_part(const struct ommai_prefill_lane *lan
                                      .tokens = sequence->request->tokens + first,
                                      .images = sequence->image_rows,
                                      .next = end < (int64_t)request->n_tokens ? request->tokens[end] : next,
+                                     .first_read = first_read_row(sequence, part->n_rows, end == (int64_t)request->n_tokens),
                                      .pages = ommai_held_state_rows(&sequence->state, resources->pool, OMMAI_ROW_BEGIN)};
 }
 

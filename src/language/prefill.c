@@ -20,6 +20,8 @@
  *       all layers:
  *       END      end_tile: add_branch, residual += experts' results, deepstack;  begin_layer of the
  *                next layer
+ *     In the last layer, rows whose residuals nothing reads are left out once they are mixed: those
+ *     that are read stand before the others (gather_read_rows) until the layer ends.
  *     with a draft head, which keeps what its layer sees of each row and the token after it:
  *       JOIN     join_tile: norms of that token's embedding and of the row's state -> mixed
  *       FC       run_part: mixed -> projected [n, hidden]
@@ -85,6 +87,7 @@ struct ommai_prefill {
   void *mixed;          /* dtype [the widest input of o, and of a draft head's fc] */
   void *prepared;       /* of the rows that the next linear layer takes */
   float *cosine, *sine; /* [rope_dim / 2] */
+  int64_t *read_rows;   /* [n_read] rows whose residuals are read after the last layer, rising */
   struct ommai_prefill_mixing mixing[OMMAI_MAX_STATE_GROUPS];
   /* Routed layers: */
   struct ommai_routing routing;
@@ -92,7 +95,8 @@ struct ommai_prefill {
   struct ommai_experts_scratch *workers; /* [n_workers] */
 
   enum phase phase;
-  int64_t layer, next_task, n_expert_tiles;
+  int64_t layer, next_task, n_expert_tiles, n_read;
+  bool gathered;      /* only the rows that are read take part */
   int64_t first_task; /* of the slice in progress */
   ommai_layer_observer observer;
   void *observer_context;
@@ -157,6 +161,7 @@ static struct ommai_prefill *place(const struct ommai_decoder *decoder, int64_t 
       .prepared = ommai_arena_take(arena, rows, decoder->prepared_row_bytes),
       .cosine = ommai_arena_take(arena, rows * pairs, sizeof(float)),
       .sine = ommai_arena_take(arena, rows * pairs, sizeof(float)),
+      .read_rows = ommai_arena_take(arena, (size_t)n_rows, sizeof(int64_t)),
   };
   if (config->experts.router.n_experts) place_experts(decoder, n_rows, n_workers, arena, &placed);
   if (prefill) *prefill = placed;
@@ -208,6 +213,14 @@ static void set_pieces(const struct ommai_prefill_piece *pieces, struct ommai_ch
   }
 }
 
+static void list_read_rows(struct ommai_prefill *prefill, const struct ommai_prefill_piece *pieces) {
+  for (int64_t i = 0; i < prefill->pieces.n; i++) {
+    for (int64_t row = pieces[i].first_read; row < pieces[i].n_rows; row++) {
+      prefill->read_rows[prefill->n_read++] = prefill->pieces.borders[i] + row;
+    }
+  }
+}
+
 enum omma_status ommai_prefill_start(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache,
                                      const struct ommai_prefill_piece *pieces, int64_t n_pieces,
                                      const struct ommai_prompt_row *rows, void *workspace, size_t workspace_size,
@@ -220,6 +233,7 @@ enum omma_status ommai_prefill_start(const struct ommai_decoder *decoder, const 
   struct ommai_prefill *prefill = place(decoder, n_rows, n_pieces, n_workers, &arena);
   if (arena.failed) return ommai_fail_memory(error, "prefill workspace", arena.used);
   set_pieces(pieces, &prefill->pieces);
+  list_read_rows(prefill, pieces);
   prefill->decoder = decoder;
   prefill->cache = cache;
   prefill->rows = rows;
@@ -496,12 +510,48 @@ static void run_part(void *context, int64_t task, int worker) {
   }
 }
 
+/* ---- rows that nothing reads ---- */
+
+static int64_t n_chunk_rows(const struct ommai_prefill *prefill) { return prefill->pieces.borders[prefill->pieces.n]; }
+
+/* Whether rows can be left out of the rest of this layer: after the last one, nothing but the
+ * residuals that are read is needed. */
+static bool leaves_rows_out(const struct ommai_prefill *prefill) {
+  const struct ommai_decoder_config *config = &prefill->decoder->config;
+  bool is_last = prefill->layer + 1 == config->n_layers && config->n_draft_layers == 0;
+  return is_last && prefill->layer >= config->n_deepstack && prefill->n_read < n_chunk_rows(prefill);
+}
+
+/* Row read_rows[i] of what the rest of the layer takes becomes row i, which is none after it. */
+static void gather_read_rows(struct ommai_prefill *prefill) {
+  const struct ommai_decoder *decoder = prefill->decoder;
+  size_t residual = (size_t)decoder->config.hidden_size * sizeof(float);
+  size_t mixed = (size_t)ommai_linear_n_in(decoder->layers[prefill->layer].o.linear) * ommai_dtype_size(decoder->dtype);
+  for (int64_t i = 0; i < prefill->n_read; i++) {
+    size_t to = (size_t)i, from = (size_t)prefill->read_rows[i];
+    if (from == to) continue;
+    memcpy((char *)prefill->residual + to * residual, (const char *)prefill->residual + from * residual, residual);
+    memcpy((char *)prefill->mixed + to * mixed, (const char *)prefill->mixed + from * mixed, mixed);
+  }
+  ommai_row_tiles_init_small(&prefill->tiles, prefill->n_read);
+  prefill->gathered = true;
+}
+
+/* Residuals go back to where they are read. */
+static void scatter_read_rows(struct ommai_prefill *prefill) {
+  int64_t hidden = prefill->decoder->config.hidden_size;
+  for (int64_t i = prefill->n_read - 1; i >= 0 && prefill->read_rows[i] != i; i--) {
+    memcpy(prefill->residual + prefill->read_rows[i] * hidden, prefill->residual + i * hidden, (size_t)hidden * sizeof(float));
+  }
+}
+
 /* ---- phases ---- */
 
 static void next_layer(struct ommai_prefill *prefill) {
   const struct ommai_decoder_config *config = &prefill->decoder->config;
+  if (prefill->gathered) scatter_read_rows(prefill);
   if (prefill->observer) {
-    prefill->observer(prefill->observer_context, prefill->layer, prefill->residual, prefill->tiles.n_rows, config->hidden_size);
+    prefill->observer(prefill->observer_context, prefill->layer, prefill->residual, n_chunk_rows(prefill), config->hidden_size);
   }
   prefill->layer++;
   prefill->phase = prefill->layer < config->n_layers ? PHASE_QKV : config->n_draft_layers ? PHASE_JOIN : PHASE_DONE;
@@ -525,10 +575,14 @@ static void next_phase(struct ommai_prefill *prefill) {
   }
   const struct ommai_decoder_config *config = &prefill->decoder->config;
   bool dense = ommai_decoder_dense_size(config, prefill->layer) > 0, routed = layer_config(prefill)->ffn->routed;
-  if (prefill->phase == PHASE_END) {
+  /* what is kept is there before rows are mixed, or after */
+  bool keeps_first = layer_config(prefill)->mixer->finish_row != NULL;
+  bool is_over = leaves_rows_out(prefill) && prefill->n_read == 0 && prefill->phase == (keeps_first ? PHASE_FINISH : PHASE_MIX);
+  if (prefill->phase == PHASE_END || is_over) {
     next_layer(prefill);
     return;
   }
+  if (prefill->phase == PHASE_MIX && leaves_rows_out(prefill)) gather_read_rows(prefill);
   prefill->phase++;
   if (prefill->phase == PHASE_FINISH && !layer_config(prefill)->mixer->finish_row) prefill->phase = PHASE_MIX;
   if (prefill->phase == PHASE_PREPARE && !ommai_linear_prepares_rows(prefill->decoder->layers[prefill->layer].o.linear)) {
@@ -586,10 +640,12 @@ enum omma_status ommai_prefill_advance_for(struct ommai_prefill *prefill, int64_
     struct ommai_pace *pace = &paces->phases[prefill->phase];
     double left = (double)(ns - (now - start));
     if (now > start && (left <= 0 || left < 0.5 * pace->round_ns)) break;
+    bool gathered = prefill->gathered;
     OMMAI_TRY(run_tasks(prefill, ommai_pace_tasks(pace, (int64_t)left, n_workers), &count, error));
     int64_t before = now;
     now = ommai_clock_ns();
-    ommai_pace_record(pace, now - before, count, n_workers);
+    /* the few rows that are left say nothing of what the next layers' tasks take */
+    if (!gathered) ommai_pace_record(pace, now - before, count, n_workers);
   }
   return OMMA_OK;
 }

@@ -30,6 +30,7 @@ struct ommai_prefill_piece {
   int64_t first, n_rows;
   struct ommai_state_pages pages;
   struct ommai_prompt_row next; /* what follows, for a draft head; token -1: it is not there yet */
+  int64_t first_read;           /* of the rows: nothing asks for the residuals of those before it */
 };
 
 /* Looks at a finished layer's rows, for tests: layer, residual [n_rows, hidden]. */
@@ -72,5 +73,5 @@ enum omma_status ommai_prefill_advance_for(struct ommai_prefill *prefill, int64_
 bool ommai_prefill_done(const struct ommai_prefill *prefill);
 
 /* The residual of row `row` after the last layer [hidden]; valid once done, until the workspace is
- * used again. */
+ * used again. The row is its piece's first_read or a later one. */
 const float *ommai_prefill_residual(const struct ommai_prefill *prefill, int64_t row);

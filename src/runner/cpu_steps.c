@@ -35,7 +35,8 @@ enum omma_status ommai_cpu_prompt_begin(struct ommai_runner *runner, const struc
     cpu->tables.pieces[i] = (struct ommai_prefill_piece){.first = pieces[i].first,
                                                          .n_rows = pieces[i].n_tokens,
                                                          .next = row_of(cpu, &pieces[i], &pieces[i].next),
-                                                         .pages = pieces[i].pages};
+                                                         .pages = pieces[i].pages,
+                                                         .first_read = pieces[i].first_read};
     cpu->tables.piece_slots[i] = pieces[i].slot;
     n_rows += pieces[i].n_tokens;
   }

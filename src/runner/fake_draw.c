@@ -112,6 +112,9 @@ enum omma_status ommai_fake_draw(struct ommai_runner *runner, enum ommai_draw_fr
     } else if (ommai_fake_knows_slot(fake, draw->slot) && rows[draw->row].slot != draw->slot) {
       ommai_fake_complain(fake, "slot %lld: row %lld is drawn from, which is slot %lld's", (long long)draw->slot,
                           (long long)draw->row, (long long)rows[draw->row].slot);
+    } else if (rows[draw->row].unread) {
+      ommai_fake_complain(fake, "slot %lld: row %lld is drawn from, which nothing was to be asked of", (long long)draw->slot,
+                          (long long)draw->row);
     } else if (!fails) {
       answer(fake, draw, &rows[draw->row]);
     }
@@ -188,6 +191,9 @@ enum omma_status ommai_fake_read(struct ommai_runner *runner, const struct ommai
     }
     end = reading->row + reading->n_rows;
     for (int64_t j = 0; j < reading->n_rows; j++) {
+      if (fake->chunk_rows[reading->row + j].unread) {
+        ommai_fake_complain(fake, "row %lld is read, which nothing was to be asked of", (long long)(reading->row + j));
+      }
       fill(&fake->chunk_rows[reading->row + j], n_values, (float *)reading->out + j * n_values);
     }
   }

@@ -28,6 +28,7 @@ struct ommai_fake_row {
   int64_t slot;
   int32_t token;
   uint64_t hash;
+  bool unread; /* nothing was to be asked of it */
 };
 
 struct ommai_fake_runner {

@@ -136,7 +136,7 @@ static bool check_pieces(struct ommai_fake_runner *fake, const struct ommai_prom
   *n_tokens = 0;
   for (int64_t i = 0; i < n_pieces && i < most; i++) {
     const struct ommai_prompt_piece *piece = &pieces[i];
-    if (piece->first % PAGE || piece->n_tokens < 1) {
+    if (piece->first % PAGE || piece->n_tokens < 1 || piece->first_read < 0 || piece->first_read > piece->n_tokens) {
       ommai_fake_complain(fake, "a piece of %lld tokens at %lld", (long long)piece->n_tokens, (long long)piece->first);
     }
     for (int64_t j = 0; j < i; j++) {
@@ -203,7 +203,7 @@ static void compute_piece(struct ommai_fake_runner *fake, const struct ommai_pro
   for (int64_t i = 0; i < piece->n_tokens; i++) {
     const struct ommai_prompt_token *token = &piece->tokens[i];
     uint64_t hash = compute(fake, piece->slot, &piece->pages, piece->first + i, hash_token(piece, token), &states);
-    fake->chunk_rows[row + i] = (struct ommai_fake_row){piece->slot, token->token, hash};
+    fake->chunk_rows[row + i] = (struct ommai_fake_row){piece->slot, token->token, hash, i < piece->first_read};
     if (piece->first + i + 1 == border && border < end)
       write_states(fake, &piece->pages, OMMAI_SNAPSHOT_BORDER, border, &states);
   }
@@ -254,7 +254,7 @@ enum omma_status ommai_fake_decode(struct ommai_runner *runner, const struct omm
     read_states(fake, row->slot, &row->pages, row->index, &states);
     hash = compute(fake, row->slot, &row->pages, row->index, hash, &states);
     write_states(fake, &row->pages, OMMAI_SNAPSHOT_WRITTEN, row->index + 1, &states);
-    fake->step_rows[i] = (struct ommai_fake_row){row->slot, row->token, hash};
+    fake->step_rows[i] = (struct ommai_fake_row){row->slot, row->token, hash, false};
   }
   if (drawn) fake->n_step_rows = n;
   fake->n_shown_rows = n;

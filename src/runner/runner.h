@@ -92,6 +92,7 @@ struct ommai_prompt_piece {
   struct ommai_image_rows *const *images;
   struct ommai_state_pages pages;
   struct ommai_prompt_token next; /* what follows them; token -1: that is not known yet */
+  int64_t first_read; /* of its rows, the first that is drawn from or read; n_tokens: none */
 };
 
 /* A generated token on its way through the decoder: `index` is its place in the sequence,

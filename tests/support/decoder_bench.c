@@ -63,8 +63,9 @@ static void set_row(struct ommai_prompt_row *row, int32_t token, int64_t positio
   *row = (struct ommai_prompt_row){.token = token, .position = {at, at, at}};
 }
 
-void decoder_bench_prefill(struct decoder_bench *bench, const int32_t *pages, const int32_t *tokens, int64_t n, int64_t chunk,
-                           int64_t max_tasks, float *last) {
+/* last_only: the last row is the only one that is read. */
+static void prefill(struct decoder_bench *bench, const int32_t *pages, const int32_t *tokens, int64_t n, int64_t chunk,
+                    int64_t max_tasks, bool last_only, float *last) {
   struct ommai_prompt_row *rows = calloc((size_t)n, sizeof *rows);
   struct omma_error error;
   struct ommai_prefill *run = NULL;
@@ -72,7 +73,9 @@ void decoder_bench_prefill(struct decoder_bench *bench, const int32_t *pages, co
   for (int64_t first = 0; first < n; first += chunk) {
     int64_t count = n - first < chunk ? n - first : chunk;
     int32_t snapshots[OMMAI_SNAPSHOT_PAGES];
-    const struct ommai_prefill_piece piece = {first, count, chunk_pages(bench, pages, first, snapshots), {.token = -1}};
+    int64_t first_read = !last_only ? 0 : first + count < n ? count : count - 1;
+    const struct ommai_prefill_piece piece = {
+        first, count, chunk_pages(bench, pages, first, snapshots), {.token = -1}, first_read};
     assert_ok(ommai_prefill_start(bench->decoder, bench->cache, &piece, 1, rows + first, bench->workspace, bench->size,
                                   bench->interface, &run, &error),
               &error);
@@ -80,6 +83,11 @@ void decoder_bench_prefill(struct decoder_bench *bench, const int32_t *pages, co
     memcpy(last, ommai_prefill_residual(run, count - 1), (size_t)bench->decoder->config.hidden_size * sizeof(float));
   }
   free(rows);
+}
+
+void decoder_bench_prefill(struct decoder_bench *bench, const int32_t *pages, const int32_t *tokens, int64_t n, int64_t chunk,
+                           int64_t max_tasks, float *last) {
+  prefill(bench, pages, tokens, n, chunk, max_tasks, false, last);
 }
 
 struct ommai_decode_row decoder_bench_row(int32_t token, int32_t index, const int32_t *pages) {
@@ -97,6 +105,7 @@ struct cut {
   int64_t chunk, max_tasks;
   int n_threads;
   int32_t pages[SEQUENCE_PAGES];
+  bool last_only; /* nothing is read but the prompt's last row */
 };
 
 /* The prompt's last residual, then the logits of a token after it: out[hidden size +
@@ -104,7 +113,7 @@ struct cut {
 static void run_cut(const struct ommai_decoder *decoder, const struct decoder_bench_sizes *sizes, const int32_t *prompt,
                     const struct cut *cut, float *out) {
   struct decoder_bench bench = decoder_bench_make(decoder, sizes, cut->n_threads);
-  decoder_bench_prefill(&bench, cut->pages, prompt, sizes->prompt_rows, cut->chunk, cut->max_tasks, out);
+  prefill(&bench, cut->pages, prompt, sizes->prompt_rows, cut->chunk, cut->max_tasks, cut->last_only, out);
   const struct ommai_decode_row row = decoder_bench_row(17, (int32_t)sizes->prompt_rows, cut->pages);
   decoder_bench_decode(&bench, &row, 1, out + decoder->config.hidden_size);
   decoder_bench_free(&bench);
@@ -119,7 +128,9 @@ void decoder_bench_check_cutting(const struct ommai_decoder *decoder, const stru
                              {128, 3, 2, {20, 2, 11, 12, 7}},
                              {64, 1, 3, {(int32_t)sizes->n_pages - 1, 1, 0, 14, 3}},
                              {256, 1, 3, {(int32_t)sizes->n_pages - 1, 1, 0, 14, 3}},
-                             {n, INT64_MAX, 3, {9, 8, 7, 6, 5}}};
+                             {n, INT64_MAX, 3, {9, 8, 7, 6, 5}},
+                             {n, 2, 2, {1, 2, 3, 4, 5}, .last_only = true},
+                             {64, 1000, 3, {8, 2, 0, 5, 6}, .last_only = true}};
   size_t n_values = (size_t)(decoder->config.hidden_size + decoder->config.vocab_size);
   float *reference = calloc(n_values, sizeof *reference), *found = calloc(n_values, sizeof *found);
   run_cut(decoder, sizes, prompt, &whole, reference);
@@ -162,13 +173,15 @@ static void prefill_shared(struct decoder_bench *bench, const int32_t *prompt, c
   struct ommai_prompt_row rows[256];
   struct ommai_prefill_piece pieces[SHARING];
   int32_t snapshots[SHARING][OMMAI_SNAPSHOT_PAGES];
+  static const int64_t first_reads[SHARING] = {1, 0, 1}; /* the last row of the piece, or all */
   int64_t n_rows = 0, last_rows[SHARING];
   struct ommai_prefill *run;
   struct omma_error error;
   for (int64_t i = 0; i < SHARING; i++) {
     int64_t s = order[i], first = shared[s].first, n = shared[s].end - first;
     if (first) decoder_bench_prefill(bench, shared[s].pages, prompt + s, first, first, 100, last);
-    pieces[i] = (struct ommai_prefill_piece){first, n, chunk_pages(bench, shared[s].pages, first, snapshots[i]), {.token = -1}};
+    pieces[i] = (struct ommai_prefill_piece){
+        first, n, chunk_pages(bench, shared[s].pages, first, snapshots[i]), {.token = -1}, first_reads[i] * (n - 1)};
     for (int64_t j = 0; j < n; j++) set_row(&rows[n_rows++], prompt[s + first + j], first + j);
     last_rows[s] = n_rows - 1;
   }
