@@ -40,6 +40,13 @@ OMMA_API enum omma_status omma_request_create_score(const struct omma_model *mod
                                                     const struct omma_request_options *options, struct omma_request **request,
                                                     struct omma_error *error);
 
+/* The text that the checkpoint has for a kind of input, such as "query"
+ * (config_sentence_transformers.json: prompts, or config.json: task_instructions); NULL where it
+ * names no such kind. Lives as long as the model. */
+OMMA_API const char *omma_model_input_prompt(const struct omma_model *model, const char *input_type);
+/* The kinds that it names, by index; NULL after the last one. */
+OMMA_API const char *omma_model_input_type(const struct omma_model *model, size_t index);
+
 /* The score of a document for a query, whose tokens have vectors: the sum over the query's rows of
  * the largest product with one of the document's, in double and in order; NaN where their widths
  * differ. */

@@ -13,6 +13,7 @@
 #include "families/gguf_files.h"
 #include "grammar/token_trie.h"
 #include "model/draft_model.h"
+#include "model/input_prompts.h"
 
 enum omma_status ommai_model_open_checkpoint(const struct omma_model *model, struct ommai_checkpoint **checkpoint,
                                              struct omma_error *error) {
@@ -163,6 +164,9 @@ static enum omma_status open_model(struct omma_model *model, const struct omma_m
   OMMAI_TRY(ommai_network_read(&model->network, &model->documents, options, &model->config, error));
   OMMAI_TRY(ommai_task_choose(model->network.family, &model->documents, options->task, &model->allocator, &model->config,
                               &model->task, error));
+  if (model->task == OMMA_TASK_EMBED) {
+    OMMAI_TRY(ommai_input_prompts_read(&model->documents, &model->allocator, &model->input_prompts, error));
+  }
   OMMAI_TRY(choose_context(model, options->max_model_len, error));
   OMMAI_TRY(read_chat_template(model, options, error));
   OMMAI_TRY(read_tokenizer(model, error));
@@ -223,6 +227,7 @@ void omma_model_close(struct omma_model *model) {
   if (model->trie) ommai_token_trie_destroy(atomic_load(&model->trie->trie));
   ommai_release(&model->allocator, model->trie, 1, sizeof *model->trie);
   ommai_tokenizer_destroy(model->tokenizer);
+  json_decref(model->input_prompts);
   ommai_chat_choice_free(&model->chat);
   ommai_image_store_destroy(model->image_store);
   ommai_pixel_budget_destroy(model->pixel_budget);

@@ -38,6 +38,7 @@ struct omma_model {
   struct ommai_draft_model *draft; /* that guesses tokens (model/draft_model.h); NULL: none */
   struct ommai_chat_choice chat;
   enum omma_model_task task; /* never AUTO */
+  json_t *input_prompts;     /* of models of vectors, by kind of input; NULL: none */
   int64_t max_model_len;
   struct ommai_shared_trie *trie;      /* of the tokens, for grammars */
   struct ommai_tokenizer *tokenizer;   /* NULL for a config_only model whose directory has none */

@@ -1,6 +1,7 @@
 """`--omma PATH`: the program whose server real clients talk to, with the demo model. Their versions
 are those of tests/requirements-clients.txt."""
 
+import json
 import os
 import pathlib
 import sys
@@ -46,6 +47,7 @@ def tool_server(request):
 def embedder(request, tmp_path_factory):
     """A model of vectors."""
     model = vector_cases.make_model(tmp_path_factory.mktemp("models") / "Tiny-Embedding")
+    (model / "config_sentence_transformers.json").write_text(json.dumps({"prompts": {"search_query": "Find it.", "search_document": ""}}))
     yield from serve(request.config, model, "--served-model-name", "vectors")
 
 

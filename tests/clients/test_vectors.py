@@ -122,6 +122,19 @@ def test_cohere(reranker, ranking):
             client.rerank(model="other", query=QUERY, documents=TEXTS)
 
 
+def test_cohere_s_vectors(embedder, wanted):
+    with cohere.ClientV2("none", base_url=root(embedder)) as client:
+        reply = client.embed(model="vectors", texts=TEXTS, input_type="search_document", embedding_types=["float", "ubinary"])
+        assert same(reply.embeddings.float_, wanted) and reply.texts == TEXTS
+        assert reply.embeddings.ubinary == [[sum((x >= 0) << (7 - i % 8) for i, x in enumerate(v[k : k + 8])) for k in range(0, len(v), 8)]
+                                            for v in wanted]
+        query = [{"role": "system", "content": "Find it."}, {"role": "user", "content": QUERY}]
+        reply = client.embed(model="vectors", texts=[QUERY], input_type="search_query", embedding_types=["float"])
+        assert same(reply.embeddings.float_, [embedder.post("/v1/embeddings", {"messages": query}).json["data"][0]["embedding"]])
+        with pytest.raises(cohere.BadRequestError, match="search_query, search_document"):
+            client.embed(model="vectors", texts=[QUERY], input_type="clustering", embedding_types=["float"])
+
+
 def test_cohere_of_the_first_version(reranker, ranking):
     """Its client asks /v1/rerank."""
     with cohere.Client("none", base_url=root(reranker)) as client:

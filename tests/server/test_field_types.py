@@ -41,6 +41,8 @@ RANKED = {"query": CONTENT, "documents": ["a", CONTENT], "top_n": 1, "max_tokens
 SCORED = {"queries": ["a", "b"], "documents": ["a", CONTENT], "instruction": "i", "chat_template_kwargs": {"instruction": "i"}}
 BODIES_OF_VECTORS = {  # by the task of the model, enum omma_model_task
     2: {"/v1/embeddings": {"input": ["a", "b"], "dimensions": 4, "instruction": "i", **VECTORS},
+        "/v2/embed": {"inputs": [CONTENT, {"content": [text_part("a")]}], "input_type": "query", "output_dimension": 8, "truncate": "START",
+                      "max_tokens": 9, "embedding_types": ["float", "ubinary"], "priority": 1, "model": "test-model"},
         "/pooling": {"input": [[1, 2], [3]], "task": "embed", **VECTORS}, "/score": SCORED, "/v2/rerank": RANKED},
     3: {"/score": {**SCORED, **VECTORS}, "/v1/score": {"text_1": CONTENT, "text_2": [CONTENT, "b"]},
         "/rerank": {**RANKED, **VECTORS}, "/pooling": {"input": "a", "task": "classify", **VECTORS}}}

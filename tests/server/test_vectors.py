@@ -128,6 +128,68 @@ def test_many_inputs_of_one_request(embedder):
     assert len({tuple(one) for one in many}) == 700
 
 
+# ---- Cohere's form ----
+
+
+def cohere(server, **fields):
+    reply = server.post("/v2/embed", fields)
+    assert reply.status == 200, reply.body
+    return reply.json
+
+
+def test_cohere_s_form(embedder):
+    reply = cohere(embedder, model="test-model", texts=["ab", "abc"])
+    assert list(reply) == ["id", "embeddings", "texts", "meta", "response_type"] and reply["id"].startswith("embd-")
+    assert reply["embeddings"] == {"float": vector(embedder, ["ab", "abc"])} and reply["texts"] == ["ab", "abc"]
+    assert reply["meta"] == {"api_version": {"version": "2"}, "billed_units": {"input_tokens": 5, "image_tokens": 0}}
+    assert reply["response_type"] == "embeddings_by_type"
+    content = {"content": [image_part(), text_part("ab")]}
+    whole = [{"role": "user", "content": content["content"]}]
+    reply = cohere(embedder, inputs=[content, {"content": [text_part("ab")]}])
+    assert "texts" not in reply and reply["meta"]["billed_units"] == {"input_tokens": 0, "image_tokens": 20}
+    assert reply["embeddings"]["float"] == [*vector(embedder, whole), *vector(embedder, "ab")]
+    shown = cohere(embedder, images=[image_part()["image_url"]["url"]])
+    assert shown["embeddings"]["float"] == vector(embedder, [{"role": "user", "content": [image_part()]}])
+
+
+def test_cohere_s_types(embedder):
+    found = cohere(embedder, texts=["ab", "abc"], embedding_types=["ubinary", "base64", "float", "binary"])["embeddings"]
+    floats = np.array(found["float"])
+    assert list(found) == ["float", "binary", "ubinary", "base64"]
+    assert found["ubinary"] == np.packbits(floats >= 0, axis=-1).tolist()
+    assert found["binary"] == (np.packbits(floats >= 0, axis=-1).astype(int) - 128).tolist()
+    assert (np.frombuffer(base64.b64decode(found["base64"][1]), "<f4") == floats[1].astype(np.float32)).all()
+    assert cohere(embedder, texts=["ab"], embedding_types=[])["embeddings"].keys() == {"float"}
+    assert cohere(embedder, texts=["ab"], output_dimension=3)["embeddings"]["float"] == vector(embedder, "ab", dimensions=3)
+    odd = embedder.post("/v2/embed", {"texts": ["ab"], "output_dimension": 3, "embedding_types": ["binary"]})
+    assert odd.status == 400 and "multiple of 8" in odd.error["message"]
+
+
+def test_cohere_s_limits(embedder):
+    assert cohere(embedder, texts=["abc"], max_tokens=3, truncate="NONE")["embeddings"]["float"] == vector(embedder, "abc")
+    long = embedder.post("/v2/embed", {"texts": ["abc", "abcd"], "max_tokens": 3, "truncate": "NONE"})
+    assert long.status == 400 and "Input of 4 tokens exceeds max_tokens=3" in long.error["message"]
+
+
+def test_cohere_s_kinds_of_inputs(embedder):
+    """A kind that the checkpoint names has its text as the system's message."""
+    wanted = vector(embedder, [{"role": "system", "content": "ask"}, {"role": "user", "content": "ab"}])
+    assert cohere(embedder, texts=["ab"], input_type="query")["embeddings"]["float"] == wanted != vector(embedder, "ab")
+    reply = embedder.post("/v2/embed", {"texts": ["ab"], "input_type": "search_document"})
+    assert reply.status == 400 and reply.error["message"] == "Unsupported input_type 'search_document'. Supported values: query"
+
+
+@pytest.mark.parametrize("fields", [{}, {"texts": []}, {"texts": ["a"], "images": ["b"]}, {"texts": "a"}, {"texts": [3]},
+                                    {"texts": ["a"], "input_type": "query", "truncate": "LEFT"}, {"texts": [None], "input_type": "query"},
+                                    {"images": [3]}, {"images": ["no url"]}, {"inputs": ["a"]}, {"inputs": [{"content": [{"type": "text"}]}]},
+                                    {"inputs": [{"content": [{"type": "image_url", "image_url": {}}]}]}, {"texts": ["a"], "max_tokens": 0},
+                                    {"texts": ["a"], "embedding_types": ["int8"]}, {"texts": ["a"], "embedding_types": [None]},
+                                    {"texts": ["a"], "output_dimension": -1}, {"texts": ["a"], "model": "other"}, {"texts": ["a"] * 2049}])
+def test_cohere_s_form_refuses(embedder, fields):
+    reply = embedder.post("/v2/embed", fields)
+    assert reply.status == (404 if "model" in fields else 400) and reply.error["message"], reply.body
+
+
 def test_scores(scorer):
     reply = scorer.post("/v1/score", {"queries": "ab", "documents": ["c", "d", {"content": [text_part("e")]}]}).json
     assert list(reply) == ["id", "object", "created", "model", "data", "usage"] and reply["id"].startswith("score-")
@@ -337,7 +399,7 @@ def test_memory_runs_out(pytestconfig, kind, nth):
 
 def test_keys(pytestconfig, kind):
     process = fake_server(pytestconfig, task=EMBED, api_key="k")
-    for path in ("/v1/embeddings", "/pooling", "/score", "/v1/score", "/rerank", "/v1/rerank", "/v2/rerank"):
+    for path in ("/v1/embeddings", "/v2/embed", "/pooling", "/score", "/v1/score", "/rerank", "/v1/rerank", "/v2/rerank"):
         assert process.post(path, {"input": "a"}).status == 401
         assert process.get(path).status in (401, 405)
     assert process.post("/v1/embeddings", {"input": "a"}, {"Authorization": "Bearer k"}).status == 200
@@ -405,6 +467,8 @@ def numbers(value):
     """The vectors and scores of a reply, in order."""
     if "results" in value:
         return [[result["relevance_score"]] for result in value["results"]]
+    if "embeddings" in value:  # in Cohere's form: by their type
+        return [decode(one) for listed in value["embeddings"].values() for one in listed]
     return [decode(item.get("embedding", item.get("data", item.get("score")))) for item in value["data"]]
 
 
@@ -417,7 +481,7 @@ def decode(value):
 def shape_of(value):
     """All but the vectors and scores."""
     if isinstance(value, dict):
-        left_out = ("embedding", "score", "relevance_score") + (("data",) if value.get("object") == "pooling" else ())
+        left_out = ("embedding", "score", "relevance_score", "float", "base64", "binary", "ubinary") + (("data",) if value.get("object") == "pooling" else ())
         return {key: None if key in left_out else shape_of(member) for key, member in value.items()}
     return [shape_of(member) for member in value] if isinstance(value, list) else value
 

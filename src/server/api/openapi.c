@@ -66,6 +66,7 @@ static const struct sample samples[] = {
     {"/tokenize", TOKENIZE, "{}", "{\"prompt\":\"a\",\"messages\":[{\"role\":\"user\",\"content\":" PARTS "}]," OF_CHATS "}"},
     {"/detokenize", DETOKENIZE, "{\"tokens\":[1]}", "{}"},
     {"/v1/embeddings", VECTORS, "{\"input\":\"a\"}", EMBEDDING},
+    {"/v2/embed", VECTORS, "{\"texts\":[\"a\"]}", "{}"},
     {"/pooling", VECTORS, "{\"input\":\"a\"}", EMBEDDING},
     {"/score", VECTORS, SCORED, "{}"},
     {"/v1/score", VECTORS, SCORED, "{}"},

@@ -11,6 +11,7 @@
 
 #include "base/allocator.h"
 #include "base/clock.h"
+#include "server/api/cohere_embed.h"
 #include "server/api/request_log.h"
 #include "server/api/vector_prepare.h"
 #include "server/api/vector_reply.h"
@@ -79,7 +80,13 @@ static void reply(struct vector_answer *answer) {
                                              .has_token_vectors = server->info.token_vector_width > 0,
                                              .fields = &answer->fields,
                                              .inputs = &answer->inputs,
-                                             .results = answer->results};
+                                             .results = answer->results,
+                                             .root = answer->root};
+  struct ommai_api_error error;
+  if (answer->rules->is_cohere && !ommai_cohere_embed_check(&content, &error)) {
+    ommai_http_call_fail(answer->call, &error);
+    return;
+  }
   ommai_text_init(&out, answer->allocator);
   const char *type = ommai_vector_reply_write(&content, &out);
   ommai_http_call_reply(answer->call, 200, type, &out);
@@ -300,13 +307,21 @@ static bool check_task(const struct ommai_server *server, const struct ommai_vec
   return fail_task(server, rules->is_scoring, error);
 }
 
+/* The request in the form in which it is read on, with a reference; NULL with *error filled. */
+static json_t *own_form(const struct ommai_server *server, const json_t *root, const struct ommai_vector_rules *rules,
+                        struct ommai_api_error *error) {
+  return rules->is_cohere ? ommai_cohere_embed_read(server, root, error) : json_incref((json_t *)root);
+}
+
 bool ommai_vector_request_check(struct ommai_server *server, const json_t *root, const struct ommai_vector_rules *rules,
                                 struct ommai_api_error *error) {
   struct ommai_vector_fields fields;
-  struct ommai_vector_inputs inputs;
-  if (!ommai_vector_fields_read(server, root, rules, &fields, error)) return false;
-  bool good = ommai_vector_inputs_read(server, root, rules, &fields, &inputs, error);
+  struct ommai_vector_inputs inputs = {0};
+  json_t *read = own_form(server, root, rules, error);
+  bool good = read && ommai_vector_fields_read(server, read, rules, &fields, error) &&
+              ommai_vector_inputs_read(server, read, rules, &fields, &inputs, error);
   ommai_vector_inputs_free(&inputs);
+  json_decref(read);
   return good;
 }
 
@@ -327,8 +342,12 @@ static void set_id(struct vector_answer *answer) {
 
 static bool read_request(struct vector_answer *answer, struct ommai_api_error *error) {
   struct ommai_server *server = answer->call->server;
-  return check_task(server, answer->rules, error) &&
-         ommai_vector_fields_read(server, answer->root, answer->rules, &answer->fields, error) &&
+  if (!check_task(server, answer->rules, error)) return false;
+  json_t *read = own_form(server, answer->root, answer->rules, error);
+  if (!read) return false;
+  json_decref(answer->root);
+  answer->root = read;
+  return ommai_vector_fields_read(server, answer->root, answer->rules, &answer->fields, error) &&
          ommai_vector_inputs_read(server, answer->root, answer->rules, &answer->fields, &answer->inputs, error) &&
          make_places(answer, error);
 }

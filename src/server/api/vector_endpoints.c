@@ -1,4 +1,4 @@
-/* POST /v1/embeddings, /pooling, /score and /rerank. */
+/* POST /v1/embeddings, /v2/embed, /pooling, /score and /rerank. */
 #include "server/api/vector_endpoints.h"
 
 #include <string.h>
@@ -10,13 +10,14 @@
 
 const struct ommai_vector_rules *ommai_vector_rules_of(const char *path) {
   static const struct ommai_vector_rules embedding = {.id_prefix = "embd-"},
+                                         cohere = {.is_cohere = true, .id_prefix = "embd-"},
                                          pooling = {.is_pooling = true, .id_prefix = "pooling-"},
                                          scoring = {.is_scoring = true, .id_prefix = "score-"},
                                          reranking = {.is_scoring = true, .is_reranking = true, .id_prefix = "score-"};
   static const struct {
     const char *path;
     const struct ommai_vector_rules *rules;
-  } list[] = {{"/v1/embeddings", &embedding}, {"/pooling", &pooling},     {"/score", &scoring},      {"/v1/score", &scoring},
+  } list[] = {{"/v2/embed", &cohere}, {"/v1/embeddings", &embedding}, {"/pooling", &pooling},     {"/score", &scoring},      {"/v1/score", &scoring},
               {"/rerank", &reranking},        {"/v1/rerank", &reranking}, {"/v2/rerank", &reranking}};
   for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
     if (strcmp(list[i].path, path) == 0) return list[i].rules;

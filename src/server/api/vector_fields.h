@@ -1,5 +1,5 @@
 /* The fields that requests for vectors and scores have in common: /v1/embeddings, /pooling, /score
- * and /rerank, as vLLM has them. */
+ * and /rerank, as vLLM has them; those of /v2/embed become such. */
 #pragma once
 
 #include <jansson.h>
@@ -32,6 +32,7 @@ struct ommai_vector_rules {
   bool is_scoring;   /* scores, not vectors */
   bool is_reranking; /* scores in order, the best first */
   bool is_pooling;   /* what the model gives, whatever that is */
+  bool is_cohere;    /* vectors, in Cohere's form (cohere_embed.h) */
   const char *id_prefix;
 };
 

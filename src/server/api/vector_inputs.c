@@ -116,10 +116,11 @@ static bool find_contents(const json_t *value, struct ommai_vector_inputs *input
 }
 
 /* What to embed: `messages`, or `input` with prompts, messages or contents. */
-static bool find_embedded(const json_t *root, struct ommai_vector_inputs *inputs, struct ommai_api_error *error) {
+static bool find_embedded(const json_t *root, const struct ommai_vector_rules *rules, struct ommai_vector_inputs *inputs,
+                          struct ommai_api_error *error) {
   const json_t *input = ommai_field_get(root, "input"), *messages, *first = json_array_get(input, 0);
   if (!ommai_field_array(root, "messages", &messages, error)) return false;
-  inputs->document_field = messages ? "messages" : "input";
+  inputs->document_field = rules->is_cohere ? json_string_value(json_object_get(root, "sent_as")) : messages ? "messages" : "input";
   if (messages) {
     return json_array_size(messages)
                ? find_conversations(messages, inputs, error)
@@ -213,7 +214,7 @@ bool ommai_vector_inputs_read(const struct ommai_server *server, const json_t *r
                               struct ommai_api_error *error) {
   *inputs = (struct ommai_vector_inputs){.allocator = server->allocator};
   if (rules->is_scoring) return find_scored(server, root, rules, fields, inputs, error);
-  return find_embedded(root, inputs, error) && (!fields->instruction || use_instruction(server, inputs, error));
+  return find_embedded(root, rules, inputs, error) && (!fields->instruction || use_instruction(server, inputs, error));
 }
 
 void ommai_vector_inputs_free(struct ommai_vector_inputs *inputs) {

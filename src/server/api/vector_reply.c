@@ -8,6 +8,7 @@
 
 #include "base/allocator.h"
 #include "base/half.h"
+#include "server/api/cohere_embed.h"
 
 /* ---- numbers ---- */
 
@@ -18,7 +19,7 @@ static void add_float(struct ommai_text *out, float value) {
   ommai_text_append(out, text, (size_t)size);
 }
 
-static void add_floats(struct ommai_text *out, const float *values, int64_t n) {
+void ommai_vector_add_floats(struct ommai_text *out, const float *values, int64_t n) {
   ommai_text_add(out, "[");
   for (int64_t i = 0; i < n; i++) {
     if (i) ommai_text_add(out, ",");
@@ -43,7 +44,7 @@ static void add_binary(struct ommai_text *out, const struct ommai_vector_fields 
   }
 }
 
-static void add_base64(struct ommai_text *out, const struct ommai_vector_fields *fields, const float *values, int64_t n) {
+void ommai_vector_add_base64(struct ommai_text *out, const struct ommai_vector_fields *fields, const float *values, int64_t n) {
   struct ommai_text bytes;
   ommai_text_init(&bytes, out->allocator);
   add_binary(&bytes, fields, values, n);
@@ -88,13 +89,13 @@ static void add_end(const struct ommai_vector_reply *reply, struct ommai_text *o
 static void add_result(const struct ommai_vector_reply *reply, const struct ommai_vector_result *result,
                        struct ommai_text *out) {
   if (reply->fields->format == OMMAI_VECTOR_BASE64) {
-    add_base64(out, reply->fields, result->values, result->n_rows * result->width);
+    ommai_vector_add_base64(out, reply->fields, result->values, result->n_rows * result->width);
   } else if (!reply->has_token_vectors) {
-    add_floats(out, result->values, result->n_rows * result->width);
+    ommai_vector_add_floats(out, result->values, result->n_rows * result->width);
   } else {
     for (int64_t row = 0; row < result->n_rows; row++) {
       ommai_text_add(out, row ? "," : "[");
-      add_floats(out, result->values + row * result->width, result->width);
+      ommai_vector_add_floats(out, result->values + row * result->width, result->width);
     }
     ommai_text_add(out, "]");
   }
@@ -208,7 +209,9 @@ static void write_scores(const struct ommai_vector_reply *reply, struct ommai_te
 }
 
 const char *ommai_vector_reply_write(const struct ommai_vector_reply *reply, struct ommai_text *out) {
-  if (reply->rules->is_scoring) {
+  if (reply->rules->is_cohere) {
+    ommai_cohere_embed_write(reply, out);
+  } else if (reply->rules->is_scoring) {
     write_scores(reply, out);
   } else if (reply->fields->format == OMMAI_VECTOR_BYTES) {
     for (size_t i = 0; i < reply->inputs->n; i++) {

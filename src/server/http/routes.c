@@ -18,6 +18,7 @@ static const struct ommai_route routes[] = {
     {"/v1/encodings/{key}", OMMAI_METHOD_GET, false, ommai_endpoint_encoding},
     {"/v1/messages/count_tokens", OMMAI_METHOD_POST, true, ommai_endpoint_count_tokens},
     {"/v1/embeddings", OMMAI_METHOD_POST, true, ommai_endpoint_vectors},
+    {"/v2/embed", OMMAI_METHOD_POST, true, ommai_endpoint_vectors},
     {"/pooling", OMMAI_METHOD_POST, true, ommai_endpoint_vectors},
     {"/score", OMMAI_METHOD_POST, true, ommai_endpoint_vectors},
     {"/v1/score", OMMAI_METHOD_POST, true, ommai_endpoint_vectors},

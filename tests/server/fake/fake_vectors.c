@@ -59,3 +59,14 @@ enum omma_status omma_request_create_score(const struct omma_model *model, const
   free(both);
   return status;
 }
+
+/* One kind of input, whose text is "ask". */
+const char *omma_model_input_prompt(const struct omma_model *model, const char *input_type) {
+  (void)model;
+  return strcmp(input_type, "query") == 0 ? "ask" : NULL;
+}
+
+const char *omma_model_input_type(const struct omma_model *model, size_t index) {
+  (void)model;
+  return index == 0 ? "query" : NULL;
+}
