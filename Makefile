@@ -42,6 +42,10 @@ python: release ## make an importable tree of the Python packages at build/pytho
 	@tools/write_plugin_metadata.sh build/python
 	@echo "PYTHONPATH=$(CURDIR)/build/python"
 
+.PHONY: wheel
+wheel: packages ## a Python wheel with all libraries that it needs (manylinux) in build/wheel, by auditwheel from PyPI
+	@tools/make_wheel.sh build/wheel
+
 .PHONY: deb
 deb: ## Debian packages in build/deb, checked by lintian (needs debhelper, dpkg-dev, lintian)
 	@tools/make_deb.sh
@@ -79,8 +83,9 @@ test-adapters: python ## the Python package's adapters with langchain-core and l
 	@tools/test_adapters.sh
 
 .PHONY: test-wheel
-test-wheel: packages test-packages ## pip install ./python into a fresh environment, with the program; the Python tests there
+test-wheel: packages test-packages wheel ## pip install ./python and the wheel of `make wheel` into fresh environments, with the program; the Python tests there
 	@tools/test_wheel.sh
+	@tools/test_wheel.sh --manylinux
 
 .PHONY: test-vllm
 test-vllm: release ## the plugin for vLLM and the encoder node compared with vLLM itself, from PyPI into build/vllm-venv (5 GB)

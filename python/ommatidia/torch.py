@@ -7,7 +7,7 @@ result's shape they know."""
 from __future__ import annotations
 
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
@@ -108,7 +108,7 @@ def _shape_only(
     return q.new_empty((*q.shape[:-1], v.shape[-1]))
 
 
-_operators = torch.library.Library("ommatidia", "DEF")
+_operators: Any = torch.library.Library("ommatidia", "DEF")  # type: ignore[no-untyped-call]
 _operators.define(
     "encoder_attention(Tensor q, Tensor k, Tensor v, Tensor? cu_seqlens=None, Tensor? handle=None, float? scale=None) -> Tensor"
 )

@@ -69,7 +69,7 @@ def _by_segment(
     """sdpa knows no borders: segment by segment, as the models do it for implementations that get
     none."""
     lengths = (borders[1:] - borders[:-1]).tolist()
-    parts = zip(*(tensor.split(lengths, dim=2) for tensor in (query, key, value)), strict=True)
+    parts = zip(*(torch.split(tensor, lengths, dim=2) for tensor in (query, key, value)), strict=True)
     return torch.cat([attend(*part) for part in parts], dim=1)
 
 
@@ -89,9 +89,9 @@ def attention_forward(
     """query [b, H, s, D], key and value [b, Hkv, sk, D]; borders over the b * s flattened tokens.
     Returns [b, s, H, D] and None."""
 
-    def sdpa(*tensors: torch.Tensor) -> torch.Tensor:
+    def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         out: torch.Tensor = sdpa_attention_forward(
-            module, *tensors, attention_mask, dropout=dropout, scaling=scaling, is_causal=is_causal, **others
+            module, q, k, v, attention_mask, dropout=dropout, scaling=scaling, is_causal=is_causal, **others
         )[0]
         return out
 

@@ -55,12 +55,41 @@ def test_chat_finds_the_demo_model(omma):
     assert done.returncode == 0 and "orange" in done.stdout, done.stderr
 
 
+def files(omma):
+    """What runs of the wheel: program and libraries. A manylinux wheel has the program elsewhere,
+    and a script in its place."""
+    site = Path(metadata.distribution("ommatidia").locate_file("."))
+    moved = site / "ommatidia.scripts" / "omma"
+    return [moved if moved.exists() else omma, *(site / "ommatidia").glob("*.so")]
+
+
+def is_manylinux():
+    return any("manylinux" in line for line in (metadata.distribution("ommatidia").read_text("WHEEL") or "").splitlines())
+
+
 def test_program_stands_on_no_build_folder_and_no_other_libomma(omma):
-    package = metadata.distribution("ommatidia").locate_file("ommatidia")
-    for file in (omma, Path(package) / "libomma.so", Path(package) / "libomma-attention.so"):
+    found = files(omma)
+    assert {file.name for file in found} == {"omma", "libomma.so", "libomma-service.so", "libomma-attention.so"}
+    for file in found:
         dynamic = run("readelf", "-d", file, LC_ALL="C").stdout
-        assert "NEEDED" in dynamic and not re.search(r"RPATH|RUNPATH", dynamic)
+        paths = re.findall(r"(?:RPATH|RUNPATH).*\[(.*)\]", dynamic)
+        assert "NEEDED" in dynamic and set(paths) <= ({"$ORIGIN/../ommatidia.libs"} if is_manylinux() else set())
         assert not re.search(r"NEEDED.*libomma", dynamic)
+
+
+# What auditwheel takes for granted of a system, of what these files need.
+SYSTEM = r"(ld-linux.*|lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+|z|resolv))\.so\.\d+|linux-vdso\.so\.1"
+
+
+def test_a_manylinux_wheel_needs_nothing_of_the_system(omma):
+    if not is_manylinux():
+        pytest.skip("this wheel was not made by tools/make_wheel.sh")
+    folder = str(Path(metadata.distribution("ommatidia").locate_file("ommatidia.libs")).resolve())
+    for file in files(omma):
+        for line in run("ldd", file, LC_ALL="C").stdout.splitlines():
+            name, _, place = line.strip().partition(" => ")
+            resolved = os.path.realpath(place.partition(" (")[0])
+            assert resolved.startswith(folder) or re.fullmatch(SYSTEM, Path(name.partition(" (")[0]).name), line
 
 
 def test_manual_pages_come_with_the_program(omma):

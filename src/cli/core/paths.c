@@ -41,18 +41,18 @@ static bool place(char *out, int levels_up, const char *below) {
 }
 
 bool ommai_find_demo_model(char *out, size_t size) {
-  char in_tree[OMMAI_MAX_PATH] = "", installed[OMMAI_MAX_PATH] = "";
-  bool has_tree = place(in_tree, 2, "models/demo"), has_installed = place(installed, 1, "share/ommatidia/demo");
-  bool found = true;
-  if (has_tree && holds_model(in_tree)) {
-    snprintf(out, size, "%s", in_tree);
-  } else if (has_installed && holds_model(installed)) {
-    snprintf(out, size, "%s", installed);
-  } else {
-    snprintf(out, size, "%s and %s", in_tree, installed);
-    found = false;
+  static const struct {
+    int levels_up;
+    const char *below;
+  } places[] = {{2, "models/demo"}, {1, "share/ommatidia/demo"}, {4, "share/ommatidia/demo"}};
+  char found[3][OMMAI_MAX_PATH] = {"", "", ""};
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    if (!place(found[i], places[i].levels_up, places[i].below) || !holds_model(found[i])) continue;
+    snprintf(out, size, "%s", found[i]);
+    return true;
   }
-  return found;
+  snprintf(out, size, "%s and %s", found[0], found[1]);
+  return false;
 }
 
 const char *ommai_directory_pattern(const char *directory, char *out, size_t size) {

@@ -6,9 +6,10 @@
 
 #define OMMAI_MAX_PATH 4096
 
-/* The demo model's directory: next to the sources of a build tree (build/<variant>/omma) or in the
- * installation (bin/omma). False when it is in neither place; `out` then holds the places looked
- * at, for a message. */
+/* The demo model's directory: next to the sources of a build tree (build/<variant>/omma), in the
+ * installation (bin/omma), or in that of a wheel with its libraries
+ * (lib/python3.x/site-packages/ommatidia.scripts/omma). False when it is in none of these places;
+ * `out` then holds the first two, for a message. */
 bool ommai_find_demo_model(char *out, size_t size);
 
 /* A directory's name with a slash at its end, for messages about what is in it. Returns out. */
