@@ -80,6 +80,15 @@ static enum omma_status parse_delta(const json_t *text, const char *where, struc
                           (long long)delta->n_value_heads, (long long)delta->n_key_heads);
 }
 
+/* The gate of a gated delta net's norm: SiLU, by either of its names. Files of Qwen3.5 leave the
+ * key out, later ones have it. */
+static enum omma_status parse_norm_gate(const json_t *text, const char *where, struct omma_error *error) {
+  const char *gate = "swish";
+  OMMAI_TRY(ommai_json_string(text, where, "output_gate_type", false, &gate, error));
+  if (strcmp(gate, "silu") == 0) return OMMA_OK;
+  return ommai_config_expect_string(text, where, "output_gate_type", "swish", error);
+}
+
 enum omma_status ommai_hybrid_parse(const json_t *text, const char *where, struct ommai_decoder_config *config,
                                     struct omma_error *error) {
   config->output_gate = true;
@@ -88,6 +97,7 @@ enum omma_status ommai_hybrid_parse(const json_t *text, const char *where, struc
     return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "attn_output_gate",
                             "%s: key \"attn_output_gate\": false is not supported", where);
   }
+  OMMAI_TRY(parse_norm_gate(text, where, error));
   OMMAI_TRY(parse_layers(text, where, config, error));
   OMMAI_TRY(parse_draft_head(text, where, &config->draft_offer, error));
   return parse_delta(text, where, &config->delta, error);

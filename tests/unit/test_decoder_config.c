@@ -179,6 +179,21 @@ static void hybrids_have_the_classes_defaults(void **state) {
   free(json);
 }
 
+/* Qwen3.6 and 3.8 have the same model_type, three value heads to a key head, and a key more. */
+static void later_releases_of_hybrids_are_known(void **state) {
+  (void)state;
+  struct ommai_decoder_config config;
+  struct omma_error error;
+  for (int i = 0; i < 2; i++) {
+    char *heads = changed(QWEN3_5, "linear_num_value_heads", "48"),
+         *json = changed(heads, "output_gate_type", i ? "\"silu\"" : "\"swish\"");
+    assert_ok(parse(json, HYBRID, &config, &error), &error);
+    assert_int_equal(config.delta.n_value_heads, 48);
+    free(heads);
+    free(json);
+  }
+}
+
 static void what_cannot_be_honoured_is_refused_by_name(void **state) {
   (void)state;
   static const struct {
@@ -215,6 +230,15 @@ static void what_cannot_be_honoured_is_refused_by_name(void **state) {
       {&ommai_text_qwen3_moe, "mlp_only_layers", "[48]", "mlp_only_layers", OMMA_ERROR_FORMAT},
       {&ommai_text_qwen3_moe, "moe_intermediate_size", "0", "moe_intermediate_size", OMMA_ERROR_FORMAT},
       {HYBRID, "attn_output_gate", "false", "attn_output_gate", OMMA_ERROR_UNSUPPORTED},
+      {HYBRID, "attn_output_gate", "\"swish\"", "attn_output_gate", OMMA_ERROR_FORMAT},
+      {HYBRID, "output_gate_type", "\"sigmoid\"", "\"output_gate_type\": expected \"swish\", found \"sigmoid\"",
+       OMMA_ERROR_UNSUPPORTED},
+      {HYBRID, "hidden_act", "\"gelu\"", "hidden_act", OMMA_ERROR_UNSUPPORTED},
+      {HYBRID, "attention_bias", "true", "attention_bias", OMMA_ERROR_UNSUPPORTED},
+      {HYBRID, "rope_parameters", "{\"rope_type\":\"longrope\"}", "longrope", OMMA_ERROR_UNSUPPORTED},
+      {HYBRID, "linear_num_key_heads", "0", "linear_num_key_heads", OMMA_ERROR_FORMAT},
+      {HYBRID, "layer_types", "[\"sliding_attention\",\"a\",\"a\",\"a\",\"a\",\"a\"]", "found \"sliding_attention\"",
+       OMMA_ERROR_UNSUPPORTED},
       {HYBRID, "layer_types", "[\"linear_attention\"]", "num_hidden_layers = 6", OMMA_ERROR_FORMAT},
       {HYBRID, "layer_types", "[\"full_attention\",\"a\",\"a\",\"a\",\"a\",\"a\"]", "layer 1, found \"a\"",
        OMMA_ERROR_UNSUPPORTED},
@@ -299,13 +323,10 @@ static void heads_have_the_classes_width(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(published_sizes_are_known),
-      cmocka_unit_test(keys_become_properties),
-      cmocka_unit_test(layers_with_experts_are_listed),
-      cmocka_unit_test(layers_slide_as_the_config_says),
-      cmocka_unit_test(hybrids_have_the_classes_defaults),
-      cmocka_unit_test(heads_have_the_classes_width),
-      cmocka_unit_test(what_cannot_be_honoured_is_refused_by_name),
+      cmocka_unit_test(published_sizes_are_known),           cmocka_unit_test(keys_become_properties),
+      cmocka_unit_test(layers_with_experts_are_listed),      cmocka_unit_test(layers_slide_as_the_config_says),
+      cmocka_unit_test(hybrids_have_the_classes_defaults),   cmocka_unit_test(heads_have_the_classes_width),
+      cmocka_unit_test(later_releases_of_hybrids_are_known), cmocka_unit_test(what_cannot_be_honoured_is_refused_by_name),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
