@@ -86,6 +86,11 @@ struct omma_engine_stats {
   int64_t kv_pages_kept;
   /* Pages that later prompts can reuse: kept ones, and some of running requests. */
   int64_t kv_pages_published;
+  /* Snapshots of recurrent layers (0: the model has none), and the bytes of one: all, those in use,
+   * and those that later prompts can go on from; prompts that did, and snapshots that were evicted,
+   * for others or with the pages before them. */
+  int64_t snapshots, snapshot_bytes, snapshots_used, snapshots_published;
+  int64_t snapshot_hits, snapshot_evictions;
   bool prefix_cache;                               /* keys and values of prompts are kept */
   int64_t prefix_cache_queries, prefix_cache_hits; /* prompt tokens looked up, and found */
   /* Guesses (prompt lookup, draft head, grammars), the tokens in them, and the tokens that were

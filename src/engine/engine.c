@@ -44,6 +44,7 @@ static void debug_evictions(struct omma_engine *engine) {
 /* Completes the thread's counters with what its parts know, and shows others a copy. */
 static void publish(struct omma_engine *engine) {
   const struct ommai_page_counts pages = ommai_state_pool_counts(engine->resources.pool);
+  const struct ommai_page_counts snapshots = ommai_state_pool_snapshot_counts(engine->resources.pool);
   const struct ommai_encoder_cache_counts cache = ommai_encoder_cache_counts(&engine->resources.encoder_cache);
   const struct ommai_encoding_share *share = &engine->resources.share;
   const struct ommai_runner *runner = engine->resources.runner;
@@ -51,6 +52,10 @@ static void publish(struct omma_engine *engine) {
   stats->kv_pages_used = pages.n_used;
   stats->kv_pages_kept = pages.n_kept;
   stats->kv_pages_published = pages.n_published;
+  stats->snapshots_used = snapshots.n_used;
+  stats->snapshots_published = snapshots.n_published;
+  stats->snapshot_hits = engine->resources.pool->n_snapshot_hits;
+  stats->snapshot_evictions = snapshots.n_evictions;
   stats->n_waiting = ommai_scheduler_n_waiting(&engine->scheduler, &stats->n_preempted);
   stats->encoder_cache_bytes = cache.bytes;
   stats->encoder_cache_hits = cache.n_hits;

@@ -179,6 +179,7 @@ void ommai_page_pool_drop(struct ommai_page_pool *pool, const struct omma_kv_pag
   if (page == NONE || pool->pages[page].n_users > 0) return;
   unkeep(pool, page);
   unpublish(pool, page);
+  pool->n_evictions++;
   pool->free_pages[pool->n_free++] = page;
 }
 

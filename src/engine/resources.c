@@ -7,6 +7,11 @@ enum omma_status ommai_resources_create(const struct omma_model *model, const st
                                         struct omma_error *error) {
   *resources = (struct ommai_resources){.model = model, .sizes = *sizes};
   resources->stats.kv_pages = sizes->limits.n_pages[0];
+  for (int g = 0; g < sizes->facts.n_groups; g++) {
+    if (sizes->facts.groups[g].kind != OMMAI_STATE_SNAPSHOT) continue;
+    resources->stats.snapshots = sizes->limits.n_pages[g];
+    resources->stats.snapshot_bytes = (int64_t)sizes->facts.groups[g].page_bytes;
+  }
   resources->stats.prefix_cache = sizes->prefix_cache;
   resources->stats.max_sequences = sizes->limits.max_sequences;
   ommai_encoder_cache_init(&resources->encoder_cache, &sizes->facts.image, sizes->encoder_cache_bytes, &model->allocator);

@@ -67,10 +67,18 @@ struct ommai_page_counts ommai_state_pool_counts(const struct ommai_state_pool *
 
 static bool is_snapshot(const struct ommai_state_pool *pool, int g) { return pool->groups[g].kind == OMMAI_STATE_SNAPSHOT; }
 
-bool ommai_state_pool_has_snapshots(const struct ommai_state_pool *pool) {
+/* The group of snapshots; n_groups: there is none. */
+static int snapshot_group(const struct ommai_state_pool *pool) {
   int g = 0;
   while (g < pool->n_groups && !is_snapshot(pool, g)) g++;
-  return g < pool->n_groups;
+  return g;
+}
+
+bool ommai_state_pool_has_snapshots(const struct ommai_state_pool *pool) { return snapshot_group(pool) < pool->n_groups; }
+
+struct ommai_page_counts ommai_state_pool_snapshot_counts(const struct ommai_state_pool *pool) {
+  int g = snapshot_group(pool);
+  return g < pool->n_groups ? ommai_page_pool_counts(pool->pools[g]) : (struct ommai_page_counts){0};
 }
 
 enum omma_status ommai_held_state_init(struct ommai_held_state *held, const struct ommai_state_pool *pool, int64_t max_pages,
@@ -199,6 +207,7 @@ int64_t ommai_state_pool_match(struct ommai_state_pool *pool, struct ommai_held_
     (void)ommai_page_pool_match(pages, keys + begin, border - begin, group->pages + begin);
   }
   held->n_pages = border;
+  pool->n_snapshot_hits += ommai_state_pool_has_snapshots(pool);
   return border - from;
 }
 

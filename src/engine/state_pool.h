@@ -17,6 +17,7 @@ struct ommai_state_pool {
   struct ommai_page_pool *pools[OMMAI_MAX_STATE_GROUPS];
   int64_t most[OMMAI_MAX_STATE_GROUPS]; /* ommai_state_most_pages */
   struct omma_kv_events events;         /* of the first group's pages */
+  int64_t n_snapshot_hits;              /* prompts that went on from a snapshot of another */
 };
 
 /* Of one sequence and group. Pages: [max_pages], those from `first` to n_pages are held. Snapshots:
@@ -46,8 +47,9 @@ enum omma_status ommai_state_pool_create(const struct ommai_state_group *groups,
 void ommai_state_pool_destroy(struct ommai_state_pool *pool);
 /* Who gets the events of the first group's pages; copied. */
 void ommai_state_pool_set_events(struct ommai_state_pool *pool, const struct omma_kv_events *events);
-/* Of the first group. */
+/* Of the first group, and of snapshots; zeros where there is none. */
 struct ommai_page_counts ommai_state_pool_counts(const struct ommai_state_pool *pool);
+struct ommai_page_counts ommai_state_pool_snapshot_counts(const struct ommai_state_pool *pool);
 
 bool ommai_state_pool_has_snapshots(const struct ommai_state_pool *pool);
 

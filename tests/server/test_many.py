@@ -141,3 +141,22 @@ def test_guesses_of_a_draft_head_change_nothing(omma, kind):
     for server in (plain, guessing):
         server.stop()
         check_output(server)
+
+
+@pytest.mark.real_only
+def test_snapshots_are_counted(omma, kind):
+    """A prompt leaves a snapshot at its last border of 64 tokens: the next one goes on from it."""
+    command = [omma, "serve", str(GOLDEN / "qwen3_5_tied"), "--host", "127.0.0.1", "--port", "0", "--served-model-name", "test-model", "--max-num-seqs", "1",
+               "--kv-cache-memory-bytes", "2M"]
+    server = ServerProcess(command)
+    assert cached(chat(server, LONG)) == 0
+    before, _ = read(server)
+    assert before["omma:snapshots"] > before["omma:snapshots_kept"] > 0 and before["omma:snapshot_bytes"] > 1000
+    assert before["omma:snapshot_hits_total"] == before["omma:snapshot_evictions_total"] == before["omma:snapshots_used"] == 0
+    assert cached(chat(server, LONG)) > 0
+    for i in range(int(before["omma:snapshots"]) + 2):
+        chat(server, f"{i} {LONG}")
+    after, _ = read(server)
+    assert after["omma:snapshot_hits_total"] == 1 and after["omma:snapshot_evictions_total"] > 0
+    server.stop()
+    check_output(server)

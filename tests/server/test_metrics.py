@@ -20,7 +20,7 @@ NAMES = (
     "process_virtual_memory_bytes process_resident_memory_bytes process_start_time_seconds process_cpu_seconds_total "
     "process_open_fds process_max_fds "
     "vllm:cache_config_info vllm:spec_decode_num_drafts_total vllm:spec_decode_num_draft_tokens_total "
-    "vllm:spec_decode_num_accepted_tokens_total omma:spec_decode_gain "
+    "vllm:spec_decode_num_accepted_tokens_total omma:spec_decode_gain omma:snapshots omma:snapshots_used omma:snapshots_kept omma:snapshot_bytes omma:snapshot_hits_total omma:snapshot_evictions_total "
     "vllm:gpu_cache_usage_perc vllm:gpu_prefix_cache_queries_total vllm:gpu_prefix_cache_hits_total vllm:gpu_prefix_cache_hit_rate "
     "vllm:lora_requests_info omma:prefix_cache_pages omma:kv_event_batches_total omma:kv_events_lost_total omma:trace_spans_sent_total omma:trace_spans_dropped_total omma:grammar_bytes omma:grammars omma:cpus omma:cpu_nodes omma:default_threads "
     "omma:queued_bytes omma:max_num_seqs vllm:admission_rejections_total "
