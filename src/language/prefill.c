@@ -33,7 +33,8 @@
  *
  * Linear layers are cut along their outputs, and long chunks along their rows as well; what is
  * local to a row goes in small tiles. So weights are read once a chunk, and short prompts occupy
- * every core. All cuts follow from shapes alone. */
+ * every core. Larger teams get smaller blocks of rows (linear/row_tiles.h), on which no bits
+ * depend. */
 #include "language/prefill.h"
 
 #include <string.h>
@@ -49,7 +50,8 @@
 #include "language/prefill_attention.h"
 #include "linear/row_tiles.h"
 
-enum { BLOCK_ROWS = 256 }; /* rows of one task of a linear layer */
+/* Rows of one task of a linear layer. */
+enum { MAX_BLOCK_ROWS = 256, MIN_BLOCK_ROWS = 32 };
 
 enum phase {
   PHASE_ENTER,
@@ -238,7 +240,7 @@ enum omma_status ommai_prefill_start(const struct ommai_decoder *decoder, const 
   prefill->cache = cache;
   prefill->rows = rows;
   prefill->team = team;
-  ommai_row_tiles_init_small(&prefill->tiles, n_rows);
+  ommai_row_tiles_init_small(&prefill->tiles, n_rows, n_workers);
   OMMAI_TRY(place_mixing(prefill, n_workers, &arena, error));
   int64_t pairs = decoder->mrope.n_pairs;
   for (int64_t row = 0; row < n_rows; row++) {
@@ -495,13 +497,17 @@ static struct layer_call layer_call(const struct ommai_prefill *prefill) {
   }
 }
 
-static int64_t n_row_blocks(const struct ommai_prefill *prefill) { return ommai_div_up(prefill->tiles.n_rows, BLOCK_ROWS); }
+static int64_t block_rows(const struct ommai_prefill *prefill, const struct ommai_linear_parts *parts) {
+  return ommai_rows_of_task(prefill->tiles.n_rows, ommai_linear_parts_count(parts),
+                            prefill->team ? prefill->team->n_workers : 1, MAX_BLOCK_ROWS, MIN_BLOCK_ROWS);
+}
 
 static void run_part(void *context, int64_t task, int worker) {
   struct ommai_prefill *prefill = context;
   struct layer_call call = layer_call(prefill);
-  int64_t place = prefill->first_task + task, n_blocks = n_row_blocks(prefill), row = place % n_blocks * BLOCK_ROWS;
-  int64_t n_rows = ommai_min_i64(BLOCK_ROWS, prefill->tiles.n_rows - row);
+  int64_t place = prefill->first_task + task, block = block_rows(prefill, call.parts);
+  int64_t n_blocks = ommai_div_up(prefill->tiles.n_rows, block), row = place % n_blocks * block;
+  int64_t n_rows = ommai_min_i64(block, prefill->tiles.n_rows - row);
   const struct ommai_linear_rows rows = rows_for(prefill, call.linear, call.x);
   float *y = call.y + row * ommai_linear_n_out(call.linear);
   struct omma_error error;
@@ -533,7 +539,7 @@ static void gather_read_rows(struct ommai_prefill *prefill) {
     memcpy((char *)prefill->residual + to * residual, (const char *)prefill->residual + from * residual, residual);
     memcpy((char *)prefill->mixed + to * mixed, (const char *)prefill->mixed + from * mixed, mixed);
   }
-  ommai_row_tiles_init_small(&prefill->tiles, prefill->n_read);
+  ommai_row_tiles_init_small(&prefill->tiles, prefill->n_read, prefill->team ? prefill->team->n_workers : 1);
   prefill->gathered = true;
 }
 
@@ -607,7 +613,8 @@ static int64_t phase_tasks(const struct ommai_prefill *prefill, omma_task *task)
   if (prefill->phase == PHASE_MIX) return mixing(prefill)->n_steps;
   *task = prefill->phase == PHASE_EXPERTS ? run_expert_tile : call.parts ? run_part : run_tile;
   if (prefill->phase == PHASE_EXPERTS) return prefill->n_expert_tiles;
-  return call.parts ? ommai_linear_parts_count(call.parts) * n_row_blocks(prefill) : prefill->tiles.n_tiles;
+  if (!call.parts) return prefill->tiles.n_tiles;
+  return ommai_linear_parts_count(call.parts) * ommai_div_up(prefill->tiles.n_rows, block_rows(prefill, call.parts));
 }
 
 /* At most max_tasks of the present phase; *count: how many. */

@@ -1,6 +1,7 @@
 #include "linear/row_tiles.h"
 
 #include "base/checked.h"
+#include "base/team.h"
 
 static void init(struct ommai_row_tiles *tiles, int64_t n_rows, int64_t tile_rows) {
   tiles->n_rows = n_rows;
@@ -9,11 +10,33 @@ static void init(struct ommai_row_tiles *tiles, int64_t n_rows, int64_t tile_row
   ommai_first_error_init(&tiles->failure);
 }
 
-void ommai_row_tiles_init(struct ommai_row_tiles *tiles, int64_t n_rows) {
-  init(tiles, n_rows, n_rows >= 1024 ? OMMAI_MAX_TILE_ROWS : n_rows >= 256 ? 64 : 32);
+/* Of n workers' time, how much n_tasks equal tasks use. */
+static double share_used(int64_t n_tasks, int n_workers) {
+  return (double)n_tasks / (double)(ommai_div_up(n_tasks, n_workers) * n_workers);
 }
 
-void ommai_row_tiles_init_small(struct ommai_row_tiles *tiles, int64_t n_rows) { init(tiles, n_rows, 16); }
+/* Half the rows cost more for each, as weights are read twice as often: that must pay. */
+int64_t ommai_rows_of_task(int64_t n_rows, int64_t n_parts, int n_workers, int64_t largest, int64_t smallest) {
+  static const double worth = 1.05;
+  int64_t best = largest;
+  double best_share = share_used(n_parts * ommai_div_up(n_rows, largest), n_workers);
+  for (int64_t rows = largest / 2; rows >= smallest && n_workers > OMMAI_TEAM_GROUP; rows /= 2) {
+    double share = share_used(n_parts * ommai_div_up(n_rows, rows), n_workers);
+    if (share < worth * best_share) continue;
+    best = rows;
+    best_share = share;
+  }
+  return best;
+}
+
+void ommai_row_tiles_init(struct ommai_row_tiles *tiles, int64_t n_rows, int n_workers) {
+  int64_t largest = n_rows >= 1024 ? OMMAI_MAX_TILE_ROWS : n_rows >= 256 ? 64 : 32;
+  init(tiles, n_rows, ommai_rows_of_task(n_rows, 1, n_workers, largest, 16));
+}
+
+void ommai_row_tiles_init_small(struct ommai_row_tiles *tiles, int64_t n_rows, int n_workers) {
+  init(tiles, n_rows, ommai_rows_of_task(n_rows, 1, n_workers, 16, 4));
+}
 
 struct ommai_row_tile ommai_row_tile_at(const struct ommai_row_tiles *tiles, int64_t index) {
   int64_t first = index * tiles->tile_rows;

@@ -17,12 +17,18 @@ struct ommai_row_tiles {
   struct ommai_first_error failure; /* of a linear layer */
 };
 
-/* Chooses the tile: 128 rows as a rule, smaller for few rows, so that short prompts and small
- * images still give every core a tile. Chosen by the number of rows alone. */
-void ommai_row_tiles_init(struct ommai_row_tiles *tiles, int64_t n_rows);
+/* The largest number of rows for a task, from `largest` down by halves to `smallest`, with which
+ * the tasks (n_parts for each) occupy n_workers well. A team of one group (base/team.h) gets
+ * `largest`: larger tasks read weights less often. A row's bits do not depend on it. */
+int64_t ommai_rows_of_task(int64_t n_rows, int64_t n_parts, int n_workers, int64_t largest, int64_t smallest);
 
-/* The same in tiles of 16 rows: for phases without the layers that are worth larger ones. */
-void ommai_row_tiles_init_small(struct ommai_row_tiles *tiles, int64_t n_rows);
+/* Chooses the tile: 128 rows as a rule, smaller for few rows, so that short prompts and small
+ * images still give every core a tile, and for teams that would have no work for some. */
+void ommai_row_tiles_init(struct ommai_row_tiles *tiles, int64_t n_rows, int n_workers);
+
+/* The same in tiles of 16 rows at most: for phases without the layers that are worth larger
+ * ones. */
+void ommai_row_tiles_init_small(struct ommai_row_tiles *tiles, int64_t n_rows, int n_workers);
 
 struct ommai_row_tile ommai_row_tile_at(const struct ommai_row_tiles *tiles, int64_t index);
 

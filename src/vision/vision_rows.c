@@ -45,11 +45,11 @@ void ommai_vision_rows_place(struct ommai_vision_rows *rows, const struct ommai_
 }
 
 void ommai_vision_rows_start(struct ommai_vision_rows *rows, const struct ommai_vision_input *inputs, int64_t n_inputs,
-                             const struct ommai_vision_sizes *sizes, const struct ommai_patch_spec *patches) {
+                             const struct ommai_vision_sizes *sizes, const struct ommai_patch_spec *patches, int n_workers) {
   const struct ommai_vision_tower *tower = rows->tower;
   rows->patches = patches;
   ommai_vision_layout_fill(&rows->layout, inputs, n_inputs);
-  ommai_row_tiles_init(&rows->tiles, sizes->n_patches);
+  ommai_row_tiles_init(&rows->tiles, sizes->n_patches, n_workers);
   ommai_vision_rope_table(tower->config.rope, sizes->max_side, tower->config.head_dim / 4, tower->config.rope_theta,
                           rows->rope_cosine, rows->rope_sine);
 }

@@ -35,7 +35,7 @@ void ommai_vision_rows_place(struct ommai_vision_rows *rows, const struct ommai_
 
 /* Begins a pass over inputs of these sizes. */
 void ommai_vision_rows_start(struct ommai_vision_rows *rows, const struct ommai_vision_input *inputs, int64_t n_inputs,
-                             const struct ommai_vision_sizes *sizes, const struct ommai_patch_spec *patches);
+                             const struct ommai_vision_sizes *sizes, const struct ommai_patch_spec *patches, int n_workers);
 
 /* Pixels -> patches -> residual -> q, k, v of block 0, for one tile. */
 void ommai_vision_enter_tile(struct ommai_vision_rows *rows, int64_t tile, int worker);

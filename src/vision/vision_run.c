@@ -152,7 +152,7 @@ enum omma_status ommai_vision_run_start(const struct ommai_vision_tower *tower, 
   ommai_vision_rows_place(&rows, tower, &sizes, n_workers, &arena);
   if (arena.failed) return ommai_fail_memory(error, "vision workspace", arena.used);
   *run = (struct ommai_vision_run){.rows = rows, .team = team};
-  ommai_vision_rows_start(&run->rows, inputs, n_inputs, &sizes, patches);
+  ommai_vision_rows_start(&run->rows, inputs, n_inputs, &sizes, patches, n_workers);
   OMMAI_TRY(place_attention(run, n_workers, &arena, error));
   *out = run;
   return OMMA_OK;

@@ -1339,7 +1339,7 @@ def test_bench_scale(omma, model):
         assert work["runs"] > 0 and work["tasks"] >= work["runs"] and work["measured_ms"] > 0 < work["predicted_here_ms"]
         assert work["steps"] == 1 if "decode" not in work["work"] else work["steps"] > 1
         times = {size["workers"]: size["ms"] for size in work["predicted"]}
-        assert list(times) == [1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192]
+        assert list(times) == [1, 2, 4, 8, 16, 32, 64, 96, 192]
         assert work["serial_ms"] <= min(times.values()) and times[1] == pytest.approx(work["alone_ms"])
         for size in work["predicted"]:
             assert size["efficiency"] == pytest.approx(times[1] / size["workers"] / size["ms"])

@@ -1,6 +1,7 @@
 /* omma bench scale: what teams of more workers than this machine has would take for an image, a
- * prompt and decode steps. The work runs on one thread with each task timed; the times are then
- * handed out as the team hands out tasks. The same work on this machine's threads is the check. */
+ * prompt and decode steps. The work runs on one thread with each task timed, cut as for a team of
+ * each size; the times are then handed out as the team hands out tasks. The same work on this
+ * machine's threads is the check. */
 #include <math.h>
 #include <omma/omma.h>
 #include <pthread.h>
@@ -34,8 +35,8 @@ enum {
 };
 
 static const char *const work_names[N_WORKS] = {"tower", "prefill", "decode, 1 row", "decode, 16 rows"};
-static const int team_sizes[] = {1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192};
-enum { N_SIZES = sizeof team_sizes / sizeof *team_sizes };
+static const int team_sizes[] = {1, 2, 4, 8, 16, 32, 64, 96, 192};
+enum { N_SIZES = sizeof team_sizes / sizeof *team_sizes, HERE = N_SIZES, N_RECORDS };
 
 struct values {
   struct ommai_bench_runs runs;
@@ -51,15 +52,20 @@ struct record {
 };
 
 struct work {
-  bool there;                /* the model has it */
-  double bytes;              /* that it, or a step, reads from memory; 0: none that counts */
-  struct record alone, here; /* on one thread, task by task; on this machine's, run by run */
+  bool there;   /* the model has it */
+  bool cut;     /* by the size of the team */
+  double bytes; /* that it, or a step, reads from memory; 0: none that counts */
+  /* On one thread, task by task, cut as for each of team_sizes and for this machine's threads; only
+   * the first where the cut is the same. */
+  struct record alone[N_RECORDS];
+  struct record here; /* on this machine's threads, run by run */
 };
 
 struct bench {
   struct values *values;
   struct omma_model *model;
   struct omma_model_info info;
+  int n_threads; /* of this machine */
   struct omma_engine *engine;
   struct omma_image *image;
   int32_t *tokens; /* [n_token_ids] */
@@ -192,24 +198,28 @@ static int keep(struct bench *bench, struct record *record) {
   return OMMAI_EXIT_DONE;
 }
 
-/* All works in turn, on `inner`, or alone with each task timed. */
-static int run_on(struct bench *bench, const struct omma_team *inner) {
+static int size_at(const struct bench *bench, int index) { return index == HERE ? bench->n_threads : team_sizes[index]; }
+
+/* Works in turn, on `inner`, or alone with each task timed: all of them, or those that are cut anew
+ * for a team of that size. */
+static int run_on(struct bench *bench, const struct omma_team *inner, int size) {
   enum { SLICE_MS = 60000 }; /* slices end where somebody waits, here nobody */
   struct omma_error error;
   int code = OMMAI_EXIT_DONE;
   ommai_scale_recorder_init(&bench->recorder, inner);
+  if (!inner) bench->recorder.team.n_workers = size_at(bench, size);
   const struct omma_engine_options options = {.max_sequences = MANY_ROWS,
                                               .slice_ms = SLICE_MS,
                                               .slice_percent = 90,
                                               .encoder_cache_bytes = -1,
                                               .team = &bench->recorder.team};
   if (omma_engine_create(bench->model, &options, &bench->engine, &error) != OMMA_OK) return ommai_failed_call(&error);
-  for (int64_t round = -bench->values->runs.warmup; round < bench->values->runs.repeat; round++) {
-    for (int work = 0; work < N_WORKS && code == OMMAI_EXIT_DONE; work++) {
-      if (!bench->works[work].there) continue;
-      code = run_work(bench, work);
-      if (code == OMMAI_EXIT_DONE && round >= 0)
-        code = keep(bench, inner ? &bench->works[work].here : &bench->works[work].alone);
+  for (int64_t round = size ? 0 : -bench->values->runs.warmup; round < bench->values->runs.repeat; round++) {
+    for (int i = 0; i < N_WORKS && code == OMMAI_EXIT_DONE; i++) {
+      struct work *work = &bench->works[i];
+      if (!work->there || (size && !work->cut)) continue;
+      code = run_work(bench, i);
+      if (code == OMMAI_EXIT_DONE && round >= 0) code = keep(bench, inner ? &work->here : &work->alone[size]);
     }
   }
   omma_engine_destroy(bench->engine);
@@ -221,10 +231,10 @@ static int run_on(struct bench *bench, const struct omma_team *inner) {
 static int run_together(struct bench *bench) {
   struct omma_error error;
   struct ommai_team *team;
-  if (ommai_team_create(bench->info.n_threads, true, &ommai_default_allocator, &team, &error) != OMMA_OK) {
+  if (ommai_team_create(bench->n_threads, true, &ommai_default_allocator, &team, &error) != OMMA_OK) {
     return ommai_failed_call(&error);
   }
-  int code = run_on(bench, ommai_team_interface(team));
+  int code = run_on(bench, ommai_team_interface(team), 0);
   ommai_team_destroy(team);
   return code;
 }
@@ -237,7 +247,7 @@ static int make_tower(struct bench *bench) {
     return ommai_usage_error("bench scale: --image-size: '%s' is not a size: expected WIDTHxHEIGHT", bench->values->image_size);
   }
   if (bench->info.vision_depth == 0) return OMMAI_EXIT_DONE;
-  bench->works[TOWER].there = true;
+  bench->works[TOWER] = (struct work){.there = true, .cut = true};
   return ommai_noise_image(sizes.width, sizes.height, (uint64_t)bench->values->runs.seed, &bench->image);
 }
 
@@ -253,13 +263,13 @@ static int make_text(struct bench *bench) {
       omma_model_text_cost(bench->model, STEP_PROMPT + bench->values->tokens / 2, &middle, &error) != OMMA_OK) {
     return ommai_failed_call(&error);
   }
-  bench->works[PREFILL] = (struct work){.there = true, .bytes = from_memory((double)prompt.step_weight_bytes)};
+  bench->works[PREFILL] = (struct work){.there = true, .cut = true, .bytes = from_memory((double)prompt.step_weight_bytes)};
   for (int work = DECODE; work <= DECODE_MANY; work++) {
     double rows = work == DECODE ? 1 : MANY_ROWS,
            bytes = (double)middle.step_weight_bytes + rows * (double)middle.step_kv_bytes;
     bench->works[work] = (struct work){.there = true, .bytes = from_memory(bytes)};
   }
-  bench->n_token_ids = (size_t)(bench->values->context + STEP_PROMPT + 2 * N_WORKS * n_runs);
+  bench->n_token_ids = (size_t)(bench->values->context + STEP_PROMPT + (2 * N_WORKS + N_RECORDS) * n_runs);
   bench->tokens = ommai_allocate(&ommai_default_allocator, bench->n_token_ids, sizeof *bench->tokens);
   if (!bench->tokens) return ommai_failed("bench scale: out of memory: %zu tokens", bench->n_token_ids);
   return ommai_random_tokens(bench->model, (uint64_t)bench->values->runs.seed, bench->tokens, bench->n_token_ids);
@@ -267,11 +277,20 @@ static int make_text(struct bench *bench) {
 
 /* ---- predictions ----------------------------------------------------------------------------- */
 
+/* The tasks for a team of n workers. */
+static const struct record *record_for(const struct bench *bench, const struct work *work, int n_workers) {
+  for (int i = 0; i < N_RECORDS; i++) {
+    if (size_at(bench, i) == n_workers && work->alone[i].n_steps) return &work->alone[i];
+  }
+  return &work->alone[0];
+}
+
 /* Seconds of the work, or of a step, on n workers at a memory rate; `bound`: the memory sets
  * them. */
 static double predict(const struct bench *bench, const struct work *work, int n_workers, double gbps, bool *bound) {
-  struct ommai_scale_time time = ommai_scale_predict(&work->alone.trace, n_workers, &bench->barrier);
-  double steps = (double)work->alone.n_steps, memory = gbps > 0 ? work->bytes / gbps * 1e-9 : 0;
+  const struct record *record = record_for(bench, work, n_workers);
+  struct ommai_scale_time time = ommai_scale_predict(&record->trace, n_workers, &bench->barrier);
+  double steps = (double)record->n_steps, memory = gbps > 0 ? work->bytes / gbps * 1e-9 : 0;
   *bound = memory > time.parallel / steps;
   return time.serial / steps + fmax(time.parallel / steps, memory);
 }
@@ -283,7 +302,7 @@ static double alone(const struct bench *bench, const struct work *work) {
 }
 
 static double serial(const struct bench *bench, const struct work *work) {
-  return ommai_scale_predict(&work->alone.trace, 1, &bench->barrier).serial / (double)work->alone.n_steps;
+  return ommai_scale_predict(&work->alone[0].trace, 1, &bench->barrier).serial / (double)work->alone[0].n_steps;
 }
 
 static double efficiency(const struct bench *bench, const struct work *work, int n_workers) {
@@ -299,7 +318,7 @@ static double share_of_roof(const struct bench *bench, const struct work *work, 
 /* On this machine's threads, at what they read. */
 static double predict_here(const struct bench *bench, const struct work *work) {
   bool ignored;
-  return predict(bench, work, bench->info.n_threads, bench->read_gbps, &ignored);
+  return predict(bench, work, bench->n_threads, bench->read_gbps, &ignored);
 }
 
 /* ---- output ---------------------------------------------------------------------------------- */
@@ -315,8 +334,8 @@ static json_t *work_json(const struct bench *bench, int index) {
                                               share_of_roof(bench, work, team_sizes[i]), "memory_bound", bound));
   }
   return json_pack("{s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:o, s:f, s:f}", "work", work_names[index], "runs",
-                   (json_int_t)work->alone.trace.n_runs, "tasks", (json_int_t)work->alone.trace.n_tasks, "steps",
-                   (json_int_t)work->alone.n_steps, "serial_ms", serial(bench, work) * 1e3, "alone_ms",
+                   (json_int_t)work->alone[0].trace.n_runs, "tasks", (json_int_t)work->alone[0].trace.n_tasks, "steps",
+                   (json_int_t)work->alone[0].n_steps, "serial_ms", serial(bench, work) * 1e3, "alone_ms",
                    alone(bench, work) * 1e3, "bytes", work->bytes, "predicted", predictions, "measured_ms",
                    seconds_of(&work->here) * 1e3, "predicted_here_ms", predict_here(bench, work) * 1e3);
 }
@@ -326,7 +345,7 @@ static int print_json(const struct bench *bench) {
   for (int work = 0; work < N_WORKS; work++) {
     if (bench->works[work].there) ommai_json_append(&works, work_json(bench, work));
   }
-  return ommai_json_print(json_pack("{s:i, s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:o}", "threads", bench->info.n_threads, "isa",
+  return ommai_json_print(json_pack("{s:i, s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:o}", "threads", bench->n_threads, "isa",
                                     bench->info.isa, "kept_weights", bench->info.kept_weights, "vision_weights",
                                     bench->info.vision_weights, "read_gbps", bench->read_gbps, "memory_gbps", bench->roof_gbps,
                                     "run_us_alone", bench->barrier.alone * 1e6, "run_us_per_doubling",
@@ -339,10 +358,10 @@ static void print_work(const struct bench *bench, int index) {
   ommai_format_seconds(alone(bench, work), all, sizeof all);
   ommai_format_seconds(serial(bench, work), between, sizeof between);
   ommai_print_fact(stdout, work_names[index], "%s alone, %s of it between runs; %lld runs of %lld tasks", all, between,
-                   (long long)work->alone.trace.n_runs / (long long)work->alone.n_steps,
-                   (long long)work->alone.trace.n_tasks / (long long)work->alone.n_steps);
+                   (long long)work->alone[0].trace.n_runs / (long long)work->alone[0].n_steps,
+                   (long long)work->alone[0].trace.n_tasks / (long long)work->alone[0].n_steps);
   ommai_print_fact(stdout, "  here", "%.2f ms on %d thread%s, predicted %.2f: %.2f of it", seconds_of(&work->here) * 1e3,
-                   bench->info.n_threads, ommai_plural(bench->info.n_threads), predict_here(bench, work) * 1e3,
+                   bench->n_threads, ommai_plural(bench->n_threads), predict_here(bench, work) * 1e3,
                    predict_here(bench, work) / seconds_of(&work->here));
   for (int i = 0; i < N_SIZES; i++) {
     bool bound;
@@ -360,8 +379,8 @@ static int print_table(const struct bench *bench) {
                    bench->roof_gbps);
   ommai_print_fact(stdout, "a run costs", "%.2f us, and %.2f for each doubling of the workers (measured up to 2)",
                    bench->barrier.alone * 1e6, bench->barrier.step * 1e6);
-  ommai_print_fact(stdout, "read here", "%.1f GB/s on %d thread%s", bench->read_gbps, bench->info.n_threads,
-                   ommai_plural(bench->info.n_threads));
+  ommai_print_fact(stdout, "read here", "%.1f GB/s on %d thread%s", bench->read_gbps, bench->n_threads,
+                   ommai_plural(bench->n_threads));
   for (int work = 0; work < N_WORKS; work++) {
     if (bench->works[work].there) print_work(bench, work);
   }
@@ -376,7 +395,7 @@ static int read_memory(struct bench *bench) {
   int code = OMMAI_EXIT_DONE;
   for (int i = 0; i < READINGS && code == OMMAI_EXIT_DONE; i++) {
     double gbps = 0;
-    code = ommai_measure_read(bench->info.n_threads, &gbps);
+    code = ommai_measure_read(bench->n_threads, &gbps);
     bench->read_gbps = fmax(bench->read_gbps, gbps);
   }
   return code;
@@ -384,7 +403,9 @@ static int read_memory(struct bench *bench) {
 
 static int measure(struct bench *bench) {
   int code = ommai_scale_barrier_measure(&bench->barrier);
-  if (code == OMMAI_EXIT_DONE) code = run_on(bench, NULL);
+  for (int size = 0; size < N_RECORDS && code == OMMAI_EXIT_DONE; size++) {
+    if (size == 0 || size_at(bench, size) > OMMAI_TEAM_GROUP) code = run_on(bench, NULL, size);
+  }
   if (code == OMMAI_EXIT_DONE) code = read_memory(bench);
   if (code == OMMAI_EXIT_DONE) code = run_together(bench);
   if (code == OMMAI_EXIT_DONE) code = read_memory(bench);
@@ -398,6 +419,9 @@ static int open_model(struct bench *bench) {
                                                                                  : STEP_PROMPT + bench->values->tokens;
   common->max_model_len = longest;
   common->no_chat = true;
+  bench->n_threads = ommai_common_threads(common);
+  /* the largest team, of which one worker works */
+  common->threads = bench->n_threads > team_sizes[N_SIZES - 1] ? bench->n_threads : team_sizes[N_SIZES - 1];
   int code = ommai_open_model(common, false, &bench->model);
   if (code == OMMAI_EXIT_DONE) omma_model_get_info(bench->model, &bench->info);
   return code;
@@ -414,7 +438,7 @@ static int run_bench_scale(const void *given, const struct ommai_strings *argume
   if (code == OMMAI_EXIT_DONE) code = values.runs.common.json ? print_json(&bench) : print_table(&bench);
   ommai_common_note_cpu(&values.runs.common);
   for (int work = 0; work < N_WORKS; work++) {
-    ommai_scale_trace_release(&bench.works[work].alone.trace);
+    for (int i = 0; i < N_RECORDS; i++) ommai_scale_trace_release(&bench.works[work].alone[i].trace);
     ommai_scale_trace_release(&bench.works[work].here.trace);
   }
   ommai_release(&ommai_default_allocator, bench.tokens, bench.n_token_ids, sizeof *bench.tokens);
@@ -439,8 +463,9 @@ const struct ommai_command ommai_command_bench_scale = {
     .summary = "what more cores than this machine has would give, predicted from one",
     .arguments = "[DIR] [--image-size WxH] [--context N] [--memory-gbps RATE]",
     .details =
-        "Runs an image through the tower, a prompt, and decode steps of 1 and 16 rows on one thread with every task timed, and "
-        "hands the tasks out to teams of 1 to 192 workers as the thread pool does. Added are what a run costs (measured on one "
+        "Runs an image through the tower, a prompt, and decode steps of 1 and 16 rows on one thread with every task timed, cut "
+        "as for a team of each size, and hands the tasks out to teams of 1 to 192 workers as the thread pool does. Added are "
+        "what a run costs (measured on one "
         "and two threads, growing with the logarithm of the workers), and the least time in which the weights, keys and values "
         "can be read at --memory-gbps. The same work on --threads threads is measured and compared with its prediction. "
         "Not in it: caches that several cores share, clocks that fall with the load, memory of another node.",
