@@ -145,6 +145,9 @@ class Stream(Iterator[Piece]):
         self._pieces, self._events.ended = [], True
         self._events.call.end()
 
+    def __repr__(self) -> str:
+        return f"<ommatidia.Stream, {'ended' if self._events.ended else 'under way'}>"
+
     def __enter__(self) -> Stream:
         return self
 
@@ -175,6 +178,9 @@ class AsyncStream(AsyncIterator[Piece]):
         """Cancels what is not there yet."""
         self._pieces, self._events.ended = [], True
         self._events.call.end()
+
+    def __repr__(self) -> str:
+        return f"<ommatidia.AsyncStream, {'ended' if self._events.ended else 'under way'}>"
 
     async def __aenter__(self) -> AsyncStream:
         return self

@@ -30,6 +30,10 @@ class Segmentation:
         """The borders as int64: the same for equal borders, whatever they were made from."""
         return self._content
 
+    def __repr__(self) -> str:
+        borders = np.frombuffer(self._content, np.int64)
+        return f"<ommatidia.Segmentation of {borders[-1]} tokens in {len(borders) - 1} segments>"
+
 
 Borders = Union["np.ndarray[Any, Any]", "torch.Tensor", Sequence[int], Segmentation]
 

@@ -122,6 +122,13 @@ class Tower:
             self._library.omma_tower_close(self._handle)
             self._handle = None
 
+    def __repr__(self) -> str:
+        info = self.info()
+        return (
+            f"<ommatidia.Tower {os.fsdecode(self._directory)}: {info['model_type']}, {info['n_parameters'] / 1e6:,.0f} M parameters in "
+            f"{info['depth']} layers, {info['weights']} weights ({info['isa']}), embeddings of width {info['width']}>"
+        )
+
     def info(self) -> dict[str, Any]:
         """model_type, isa, weights, sizes and bytes of the tower."""
         values = {name: getattr(self._info, name) for name, *_ in TowerInfo._fields_}

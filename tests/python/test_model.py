@@ -246,6 +246,8 @@ def test_async_twins(demo):
         stream = await demo.achat(QUESTION, image=CROSS, temperature=0, stream=True)
         text = "".join([str(piece) async for piece in stream])
         many = await asyncio.gather(*(demo.achat(QUESTION, image=CROSS, temperature=0) for _ in range(40)))
+        tokens = await demo.arequest("/tokenize", {"prompt": "a b"})
+        assert tokens == demo.request("/tokenize", {"prompt": "a b"})
         return text, {str(answer) for answer in many}, await demo.abatch([QUESTION] * 3, max_tokens=1), await demo.acomplete("a", max_tokens=1)
 
     text, texts, batch, completed = asyncio.run(ask())
@@ -444,6 +446,9 @@ def test_what_is_shown_says_something(demo):
     assert demo.info()["model_type"] == "qwen3_vl" and demo.info()["task"] == "generate"
     answer = demo.chat("a", max_tokens=1)
     assert "finish_reason='length'" in repr(answer) and "choices" not in repr(answer)
+    with demo.chat("a", stream=True, max_tokens=1) as stream:
+        assert "under way" in repr(stream)
+    assert "ended" in repr(stream)
 
 
 def test_quantized_weights():

@@ -98,6 +98,12 @@ def test_calls_from_threads_take_turns():
     assert len(found) == 4 and all(same_bits(x, y) for result in found for x, y in zip(result, expected, strict=True))
 
 
+def test_what_is_shown_says_something():
+    tower = ommatidia.Tower(GOLDEN / "qwen3_vl_tied", "float32")
+    assert all(word in repr(tower) for word in ("qwen3_vl_tied", "qwen3_vl,", tower.info()["weights"], f"width {tower.info()['width']}"))
+    assert repr(ommatidia.Segmentation([0, 5, 7])) == "<ommatidia.Segmentation of 7 tokens in 2 segments>"
+
+
 def test_no_images():
     tower = ommatidia.Tower(GOLDEN / "qwen3_vl_tied", "float32")
     assert tower.encode(np.empty((0, tower.info()["patch_dim"]), np.float32), np.empty((0, 3), np.int64)) == []

@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
 import ommatidia
@@ -97,6 +99,24 @@ def test_scores_and_their_order(reranker, cases):
     assert [entry.score for entry in ranked] == sorted(scores, reverse=True)[:3]
     assert [entry.index for entry in ranked] == [int(i) for i in np.argsort(-scores, kind="stable")[:3]]
     assert asyncio.run(reranker.arerank("a dog", texts, top_n=3)) == ranked
+    assert asyncio.run(reranker.ascore("a dog", texts)).tobytes() == scores.tobytes()
+
+
+def test_waiting_for_vectors_releases_the_gil(embedder):
+    """Python counts on while vectors are computed in another thread."""
+    done = threading.Event()
+
+    def ask():
+        embedder.embed(["word " * 100] * 40)
+        done.set()
+
+    thread, turns = threading.Thread(target=ask), 0
+    thread.start()
+    while not done.is_set():
+        turns += 1
+        time.sleep(0)
+    thread.join()
+    assert turns > 100
 
 
 def test_what_a_model_cannot_do_is_its_line(embedder):
