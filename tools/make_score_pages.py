@@ -79,6 +79,16 @@ def table(rng):
     return "<table>" + rng.choice(("", "\n")).join(rows) + "</table>"
 
 
+def piped(rng):
+    """A table of lines with pipes."""
+    columns = rng.randint(1, 4)
+
+    def row():
+        cells = (rng.choice((sentence(rng, 1, 2).replace("|", ""), "12", "", "a: b", "x---y")) for _ in range(columns))
+        return "| " + " | ".join(cells) + " |"
+    return "\n".join([row(), "|" + " --- |" * columns, *(row() for _ in range(rng.randint(0, 3)))])
+
+
 def element(category, order, content, number):
     key = {"table": "html", "equation_isolated": "latex"}.get(category, "text")
     return {"category_type": category, "order": order, "anno_id": number, key: content}
@@ -91,6 +101,8 @@ def read_as(rng, category, content):
     if category == "table":
         if kind < 0.1:
             return []
+        if kind < 0.3:
+            return [piped(rng)]
         lines = [content if kind < 0.5 else content.replace("<td>", "<td >", 1).replace("12", "13")]
         return lines + ([table(rng)] if kind > 0.85 else [])
     if category == "equation_isolated":
@@ -135,11 +147,13 @@ def make_page(seed):
     lines = [line for part in paragraphs for line in part]
     joined = []
     for line in lines:
-        plain = joined and not any(mark in joined[-1] + line for mark in ("<table", "$$", r"\["))
+        plain = joined and not any(mark in joined[-1] + line for mark in ("<table", "$$", r"\[", "|"))
         if plain and rng.random() < 0.12:
             joined[-1] += rng.choice((" ", "\n", "")) + line
         else:
             joined.append(line)
+    if rng.random() < 0.05:
+        joined.insert(rng.randrange(len(joined) + 1), piped(rng))
     if rng.random() < 0.2:
         joined.insert(rng.randrange(len(joined) + 1), rng.choice(("---", "![](images/a.png)", "***", "made up by the model", "```\ncode\n```")))
     markdown = rng.choice(("\n\n", "\n\n", "\n\n", "\n\n\n")).join(joined)

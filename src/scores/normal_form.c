@@ -168,6 +168,15 @@ static const char *write_attributes(FILE *file, const char *at) {
   return at + (*at == '>');
 }
 
+/* Blanks alone are one. */
+static void write_text(FILE *file, const char *text, size_t size) {
+  if (strspn(text, " \t\r\n\f") < size) {
+    fwrite(text, 1, size, file);
+  } else {
+    fputc(memchr(text, '\n', size) ? '\n' : ' ', file);
+  }
+}
+
 /* Tags as they are compared: <th> as <td>, without those of sections and spans, empty elements
  * closed. */
 static char *plain_tags(const char *html) {
@@ -180,7 +189,7 @@ static char *plain_tags(const char *html) {
     length = 1 + strcspn(at + 1, "<");
     size_t begin = 1 + (*at == '<' && at[1] == '/');
     if (*at != '<' || !isalpha((unsigned char)at[begin])) {
-      fwrite(at, 1, length, file);
+      write_text(file, at, length);
       continue;
     }
     char name[16] = "";

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "scores/page_text.h"
+#include "scores/pipe_tables.h"
 
 bool ommai_pieces_add(struct ommai_pieces *pieces, struct ommai_piece piece) {
   if (pieces->n == pieces->capacity) {
@@ -193,6 +194,22 @@ static char *take_formulas(char *text, struct ommai_pieces *pieces) {
   return NULL;
 }
 
+/* Tables that were made of lines with pipes. */
+static char *take_pipe_tables(char *text, struct ommai_pieces *pieces) {
+  struct ommai_pattern_match match;
+  text = ommai_pipe_tables(text);
+  while (text && ommai_page_text_find(text, 0, "<table.*?</table>", OMMAI_PATTERN_DOT_ALL, &match)) {
+    size_t from = ommai_page_text_place(text, match.begin[0]);
+    char *table = strndup(text + match.begin[0], match.end[0] - match.begin[0]);
+    if (!ommai_pieces_add(pieces, (struct ommai_piece){.kind = OMMAI_PIECE_TABLE, .place = (double)from, .text = table})) {
+      free(text);
+      return NULL;
+    }
+    text = ommai_page_text_blank(text, from, ommai_page_text_place(text, match.end[0]));
+  }
+  return text;
+}
+
 static char *take_code(char *text, struct ommai_pieces *pieces) {
   struct ommai_pattern_match match;
   while (text && ommai_page_text_find(text, 0, "```(\\w+)\\n(.*?)```", OMMAI_PATTERN_DOT_ALL, &match)) {
@@ -285,7 +302,8 @@ bool ommai_pieces_of_markdown(const char *markdown, struct ommai_pieces *pieces,
     text = ommai_page_text_replace(text, before[i].pattern, before[i].kind, before[i].replacement);
   }
   text = take_nested(take_latex_floats(text, n_latex_tables), &latex_tables, NULL, n_latex_tables);
-  text = take_code(take_formulas(take_nested(text, &html_tables, pieces, NULL), pieces), pieces);
+  text = take_formulas(take_nested(text, &html_tables, pieces, NULL), pieces);
+  text = take_code(take_pipe_tables(text, pieces), pieces);
   for (size_t i = 0; i < sizeof after / sizeof *after; i++) {
     text = ommai_page_text_replace(text, after[i].pattern, after[i].kind, after[i].replacement);
   }

@@ -36,7 +36,7 @@ void ommai_pieces_free(struct ommai_pieces *pieces);
 void ommai_pieces_sort(struct ommai_pieces *pieces, bool inline_last);
 
 /* The pieces by place. n_latex_tables: how many tables were written in LaTeX, which are no pieces.
- * Tables of lines with "|" are texts. False: memory is out. */
+ * False: memory is out. */
 bool ommai_pieces_of_markdown(const char *markdown, struct ommai_pieces *pieces, size_t *n_latex_tables);
 
 /* The pieces by order; blocks that a column or a page break cut apart are one. False: memory is

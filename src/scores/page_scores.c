@@ -116,7 +116,7 @@ static bool score_table(struct ommai_page_scores *scores, struct sums *sums, con
   if (good && readable) {
     double similarity = ommai_table_similarity(&trees[1], &trees[0], false);
     double structure = ommai_table_similarity(&trees[1], &trees[0], true);
-    good = similarity >= 0 && structure >= 0;
+    good = !isnan(similarity) && !isnan(structure);
     scores->similarity += similarity;
     scores->structure += structure;
   }

@@ -1,5 +1,6 @@
 /* Zhang and Shasha, "Simple fast algorithms for the editing distance between trees and related
  * problems". Tables are flat, so that few subtrees are compared. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,7 +64,7 @@ double ommai_table_similarity(const struct ommai_table_tree *a, const struct omm
   struct comparing work = {a, b, structure_only, false, calloc(a->n * b->n, sizeof(double)),
                            malloc((a->n + 1) * (b->n + 1) * sizeof(double))};
   bool *later_a = mark_later(a), *later_b = mark_later(b);
-  double similarity = -1;
+  double similarity = NAN;
   if (work.trees && work.forest && later_a && later_b) {
     for (size_t i = 0; i < a->n; i++) {
       for (size_t j = 0; j < b->n && !later_a[i]; j++) {
@@ -77,5 +78,5 @@ double ommai_table_similarity(const struct ommai_table_tree *a, const struct omm
   free(later_b);
   free(work.trees);
   free(work.forest);
-  return work.no_memory ? -1 : similarity;
+  return work.no_memory ? NAN : similarity;
 }

@@ -32,5 +32,5 @@ void ommai_table_tree_free(struct ommai_table_tree *tree);
 /* 1 - distance / elements of the larger table, of Zhong, ShafieiBavani and Jimeno Yepes,
  * "Image-based table recognition: data, model, and evaluation" (TEDS): the distance of Zhang and
  * Shasha between ordered trees, in which a cell costs the normalised edit distance of its content.
- * structure_only: contents are not looked at. Negative when memory is out. */
+ * structure_only: contents are not looked at. It may be negative. NaN when memory is out. */
 double ommai_table_similarity(const struct ommai_table_tree *a, const struct ommai_table_tree *b, bool structure_only);
