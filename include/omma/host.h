@@ -28,8 +28,8 @@ typedef void (*omma_task)(void *context, int64_t task, int worker);
 
 /* A thread pool. `run` executes every task exactly once, in any order, on any of its workers, and
  * returns when all are done. No task of the library waits for another task, so a team of one worker
- * (a plain loop) and nested teams work too. Results never depend on the team: work is cut by the
- * shape of the problem alone. */
+ * (a plain loop) and nested teams work too. Results never depend on the team: what is summed is cut
+ * by the shape of the problem alone. */
 struct omma_team {
   void *context;
   int n_workers; /* 1 or more */

@@ -45,10 +45,13 @@ struct values {
   double memory_gbps;
 };
 
-/* Steps or other passes, each task, run and gap as in the pass in which it took least. */
+/* The passes of a work, the last MAX_PASSES of them, and what was made of them. */
+enum { MAX_PASSES = 32 };
 struct record {
+  struct ommai_scale_pass passes[MAX_PASSES];
+  size_t n_passes;
   struct ommai_scale_trace trace;
-  int64_t n_steps; /* 1 where it is none; 0: nothing yet */
+  int64_t n_steps; /* that `trace` has; 0: nothing yet */
 };
 
 struct work {
@@ -189,13 +192,27 @@ static double seconds_of(const struct record *record) {
 
 /* What the last run of a work has noted. */
 static int keep(struct bench *bench, struct record *record) {
-  struct record last = {bench->recorder.trace, bench->n_steps};
-  if (last.trace.out_of_memory) return ommai_failed("bench scale: out of memory");
-  if (ommai_scale_trace_lower(&record->trace, &last.trace)) return OMMAI_EXIT_DONE;
-  if (record->n_steps && seconds_of(record) <= seconds_of(&last)) return OMMAI_EXIT_DONE;
-  bench->recorder.trace = record->trace;
-  *record = last;
+  struct ommai_scale_pass *pass = &record->passes[record->n_passes++ % MAX_PASSES];
+  if (bench->recorder.trace.out_of_memory) return ommai_failed("bench scale: out of memory");
+  ommai_scale_trace_release(&pass->trace);
+  *pass = (struct ommai_scale_pass){bench->recorder.trace, bench->n_steps};
+  bench->recorder.trace = (struct ommai_scale_trace){0};
   return OMMAI_EXIT_DONE;
+}
+
+static int fold(struct record *record) {
+  struct ommai_scale_pass folded;
+  size_t n = record->n_passes < MAX_PASSES ? record->n_passes : MAX_PASSES;
+  if (!n) return OMMAI_EXIT_DONE;
+  bool good = ommai_scale_passes_fold(record->passes, n, &folded);
+  record->trace = folded.trace;
+  record->n_steps = folded.n_steps;
+  return good ? OMMAI_EXIT_DONE : ommai_failed("bench scale: out of memory");
+}
+
+static void release_record(struct record *record) {
+  for (int i = 0; i < MAX_PASSES; i++) ommai_scale_trace_release(&record->passes[i].trace);
+  ommai_scale_trace_release(&record->trace);
 }
 
 static int size_at(const struct bench *bench, int index) { return index == HERE ? bench->n_threads : team_sizes[index]; }
@@ -409,6 +426,10 @@ static int measure(struct bench *bench) {
   if (code == OMMAI_EXIT_DONE) code = read_memory(bench);
   if (code == OMMAI_EXIT_DONE) code = run_together(bench);
   if (code == OMMAI_EXIT_DONE) code = read_memory(bench);
+  for (int work = 0; work < N_WORKS; work++) {
+    for (int i = 0; i < N_RECORDS && code == OMMAI_EXIT_DONE; i++) code = fold(&bench->works[work].alone[i]);
+    if (code == OMMAI_EXIT_DONE) code = fold(&bench->works[work].here);
+  }
   bench->roof_gbps = bench->values->memory_gbps > 0 ? bench->values->memory_gbps : bench->read_gbps;
   return code;
 }
@@ -438,8 +459,8 @@ static int run_bench_scale(const void *given, const struct ommai_strings *argume
   if (code == OMMAI_EXIT_DONE) code = values.runs.common.json ? print_json(&bench) : print_table(&bench);
   ommai_common_note_cpu(&values.runs.common);
   for (int work = 0; work < N_WORKS; work++) {
-    for (int i = 0; i < N_RECORDS; i++) ommai_scale_trace_release(&bench.works[work].alone[i].trace);
-    ommai_scale_trace_release(&bench.works[work].here.trace);
+    for (int i = 0; i < N_RECORDS; i++) release_record(&bench.works[work].alone[i]);
+    release_record(&bench.works[work].here);
   }
   ommai_release(&ommai_default_allocator, bench.tokens, bench.n_token_ids, sizeof *bench.tokens);
   omma_image_destroy(bench.image);

@@ -26,15 +26,6 @@ double ommai_scale_trace_seconds(const struct ommai_scale_trace *trace) {
   return seconds;
 }
 
-bool ommai_scale_trace_lower(struct ommai_scale_trace *trace, const struct ommai_scale_trace *other) {
-  bool same = trace->n_runs == other->n_runs && trace->n_tasks == other->n_tasks;
-  for (size_t i = 0; i < trace->n_runs && same; i++) same = trace->runs[i].n_tasks == other->runs[i].n_tasks;
-  if (!same) return false;
-  for (size_t i = 0; i < trace->n_runs; i++) trace->runs[i].gap = fmin(trace->runs[i].gap, other->runs[i].gap);
-  for (size_t i = 0; i < trace->n_tasks; i++) trace->tasks[i] = fmin(trace->tasks[i], other->tasks[i]);
-  return true;
-}
-
 /* Room for a run of n tasks. */
 static bool make_room(struct ommai_scale_trace *trace, size_t n) {
   void *runs = trace->runs, *tasks = trace->tasks;
@@ -43,6 +34,81 @@ static bool make_room(struct ommai_scale_trace *trace, size_t n) {
   trace->runs = runs;
   trace->tasks = tasks;
   return made;
+}
+
+/* Whether n runs from first on are those of `other` from its beginning. */
+static bool has_runs(const struct ommai_scale_trace *trace, size_t first, const struct ommai_scale_trace *other, size_t n) {
+  if (first + n > trace->n_runs || n > other->n_runs) return false;
+  for (size_t i = 0; i < n; i++) {
+    if (trace->runs[first + i].n_tasks != other->runs[i].n_tasks) return false;
+  }
+  return true;
+}
+
+/* Runs of a step, all of them where steps differ. */
+static size_t runs_of_step(const struct ommai_scale_pass *pass) {
+  const struct ommai_scale_trace *trace = &pass->trace;
+  size_t steps = (size_t)pass->n_steps, n = steps ? trace->n_runs / steps : 0;
+  if (n * steps != trace->n_runs) return trace->n_runs;
+  for (size_t step = 1; step < steps; step++) {
+    if (!has_runs(trace, step * n, trace, n)) return trace->n_runs;
+  }
+  return n;
+}
+
+/* A step of a pass, and whose values are looked at. */
+struct sample {
+  const struct ommai_scale_trace *trace;
+  size_t first_run;
+};
+
+/* The steps that are like the last pass's first one; list NULL: only how many. */
+static size_t list_samples(const struct ommai_scale_pass *passes, size_t n, size_t n_runs, struct sample *list) {
+  size_t count = 0;
+  for (size_t i = 0; i < n; i++) {
+    if (runs_of_step(&passes[i]) != n_runs) continue;
+    for (size_t run = 0; run < passes[i].trace.n_runs; run += n_runs) {
+      if (!has_runs(&passes[i].trace, run, &passes[n - 1].trace, n_runs)) continue;
+      if (list) list[count] = (struct sample){&passes[i].trace, run};
+      count++;
+    }
+  }
+  return count;
+}
+
+static double quartile(double *values, size_t n) {
+  ommai_times_sort(values, n);
+  return values[(n - 1) / 4];
+}
+
+static void fold_run(const struct sample *samples, size_t n, size_t index, double *values, struct ommai_scale_trace *out) {
+  const struct ommai_scale_run *first = &samples[0].trace->runs[samples[0].first_run + index];
+  for (size_t i = 0; i < n; i++) values[i] = samples[i].trace->runs[samples[i].first_run + index].gap;
+  out->runs[out->n_runs++] = (struct ommai_scale_run){quartile(values, n), out->n_tasks, first->n_tasks};
+  for (size_t task = 0; task < first->n_tasks; task++) {
+    for (size_t i = 0; i < n; i++) {
+      const struct ommai_scale_trace *trace = samples[i].trace;
+      values[i] = trace->tasks[trace->runs[samples[i].first_run + index].first_task + task];
+    }
+    out->tasks[out->n_tasks++] = quartile(values, n);
+  }
+}
+
+bool ommai_scale_passes_fold(const struct ommai_scale_pass *passes, size_t n, struct ommai_scale_pass *folded) {
+  const struct ommai_scale_pass *last = &passes[n - 1];
+  size_t n_runs = runs_of_step(last), n_samples = list_samples(passes, n, n_runs, NULL);
+  struct sample *samples = ommai_allocate(&ommai_default_allocator, n_samples, sizeof *samples);
+  double *values = ommai_allocate(&ommai_default_allocator, n_samples, sizeof *values);
+  bool good = samples && values;
+  *folded = (struct ommai_scale_pass){.n_steps = n_runs == last->trace.n_runs ? last->n_steps : 1};
+  if (good) list_samples(passes, n, n_runs, samples);
+  for (size_t run = 0; run < n_runs && good; run++) {
+    good = make_room(&folded->trace, last->trace.runs[run].n_tasks);
+    if (good) fold_run(samples, n_samples, run, values, &folded->trace);
+  }
+  ommai_release(&ommai_default_allocator, samples, n_samples, sizeof *samples);
+  ommai_release(&ommai_default_allocator, values, n_samples, sizeof *values);
+  return good;
 }
 
 /* A new run of n tasks in the trace. False where none is recorded. */

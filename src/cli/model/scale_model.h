@@ -23,9 +23,17 @@ struct ommai_scale_trace {
 /* Of all tasks and gaps. */
 double ommai_scale_trace_seconds(const struct ommai_scale_trace *trace);
 
-/* Lowers each gap and task to that of `other`, where both have the same runs; else false. What
- * other programs took of one of two runs is then in neither. */
-bool ommai_scale_trace_lower(struct ommai_scale_trace *trace, const struct ommai_scale_trace *other);
+/* What was recorded in one pass: n_steps times the same, or all as it was where steps differ. */
+struct ommai_scale_pass {
+  struct ommai_scale_trace trace;
+  int64_t n_steps;
+};
+
+/* One step of passes: each gap and task is the lower quartile of those in its place in all steps of
+ * all passes, so that what other programs took of some is left out, on one thread and on many
+ * alike. Where steps differ, one pass as a whole. Passes with other runs than the last one are not
+ * looked at. False: out of memory. */
+bool ommai_scale_passes_fold(const struct ommai_scale_pass *passes, size_t n, struct ommai_scale_pass *folded);
 
 void ommai_scale_trace_release(struct ommai_scale_trace *trace);
 
