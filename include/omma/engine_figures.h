@@ -16,7 +16,8 @@ enum omma_sequence_bound {
   OMMA_SEQUENCES_KV_CACHE = 3
 };
 
-/* Memory of a model with an engine, in bytes. It is allocated when the two are created, except
+/* Memory of a model with an engine, in bytes; where that consists of several, of all of them, as
+ * are max_sequences and kv_cache_tokens. It is allocated when the two are created, except
  * request_bytes: that is allocated when a request is created and when it starts, never in between.
  * Not counted: 3 to 10 MiB of the program and its libraries; and
  * omma_image_sizes.resize_bytes. */

@@ -89,7 +89,7 @@ struct omma_model_options {
    * are kept as integers unless `weights` is F32. */
   const char *quantization;
   const char *isa; /* CPU level, see attention.h; NULL: OMMA_ISA, or the best */
-  int n_threads;   /* 0: omma_team_cpu_count() */
+  int n_threads;   /* of an engine; 0: omma_team_cpu_count(), shared out among n_engines */
   bool no_pinning; /* let the operating system place the threads; else each is bound to a CPU */
   /* Read everything but the weights: enough for sizes and estimates, and for tokens if there is a
    * tokenizer. */
@@ -139,7 +139,15 @@ struct omma_model_options {
    * Its tokenizer must have this model's tokens, and its layers must all see the whole context;
    * else it is refused (UNSUPPORTED, field "draft_model"). NULL: none. */
   const char *draft_model;
+  /* How many engines the model's engine is inside, 1 to OMMA_MAX_ENGINES; 0: one;
+   * OMMA_ENGINES_AUTO: one for each memory node (NUMA). Each has CPUs, threads, keys and values and
+   * caches of its own; those on one node share the weights there. Requests go to the one that knows
+   * their images or the beginning of their prompt, or to the least loaded. No answer changes. */
+  int n_engines;
 };
+
+#define OMMA_ENGINES_AUTO (-1)
+#define OMMA_MAX_ENGINES 64
 
 /* Opens a model. `directory` is one of these:
  * - a GGUF file (MODEL.gguf, or the first of its parts, MODEL-00001-of-0000N.gguf), with
@@ -178,15 +186,17 @@ struct omma_model_info {
   const char *quantization; /* the checkpoint's: "gguf: 120 Q4_K, 29 Q6_K"; NULL: none */
   const char *kv_cache;     /* type of keys and values: "f32", "bf16" or "int8" */
   const char *linear;       /* library and layout of the linear layers */
-  int n_threads;
-  bool encoder_only; /* opened with encoder_only; n_parameters is then the tower's */
+  int n_threads;            /* of each engine */
+  int n_engines;            /* that omma_engine_create makes one of */
+  int n_copies;             /* of the weights: nodes that engines are on */
+  bool encoder_only;        /* opened with encoder_only; n_parameters is then the tower's */
   /* Embeddings for other programs are bf16, because the checkpoint is and f32 was not requested. */
   bool bf16_embeddings;
   /* A hash of the checkpoint's tensors: 64 hexadecimal digits, see docs/encoder-node.md. Empty
    * without weights. */
   const char *fingerprint;
   int64_t n_parameters, n_vision_parameters;
-  int64_t weight_bytes; /* packed, in memory; with config_only an estimate */
+  int64_t weight_bytes; /* packed, in memory, of one copy; with config_only an estimate */
   int64_t max_model_len;
   int64_t vocab_size, hidden_size, n_layers, n_heads, n_kv_heads, head_dim;
   int64_t vision_hidden_size, vision_depth, vision_n_heads, vision_head_dim;

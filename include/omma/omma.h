@@ -388,7 +388,8 @@ struct omma_engine_options {
   int64_t encoder_cache_bytes;
   /* Copied; its context must live as long as the engine. NULL: none. */
   const struct omma_encoding_store *encoding_store;
-  const struct omma_kv_events *kv_events; /* copied; its context likewise. NULL: none */
+  /* Copied; its context likewise. Of several engines one for each, in order. NULL: none. */
+  const struct omma_kv_events *kv_events;
   /* While no answer is being generated: the longest slice of the tower or of prefill, after which
    * the engine checks its queue. The minimum is a tile of 128 rows on every thread. Short slices
    * cost a few per cent, because threads wait for each other at the end, and change no result. 0:
@@ -424,6 +425,15 @@ struct omma_engine_options {
    * threads, which nobody else runs on while the engine lives. NULL: a pool of the engine's own. */
   const struct omma_team *team;
   enum omma_drafting drafting;
+  /* Of several engines (omma_model_options.n_engines): one that works on a step or slice for longer
+   * than this is out. It gets no more requests, and those that it has begin again at the others,
+   * with the same answers; nothing is called twice. Once it goes on it is in again. 1 or more; 0:
+   * 60,000. */
+  int64_t stuck_ms;
+  /* Called when an engine is out (answers: false), and when it is in again, by a thread of its own.
+   * NULL: it is not reported. */
+  void (*on_engine_state)(void *context, int engine, bool answers);
+  void *on_engine_state_context;
 };
 
 /* Estimates the memory before anything is allocated. n_patches: of the largest image expected; 0:
@@ -433,14 +443,20 @@ OMMA_API enum omma_status omma_estimate_memory(const struct omma_model *model, c
                                                struct omma_error *error);
 
 /* Creates the engine: its thread, its thread pool, its memory. One engine per model at a time, else
- * BUSY. The caller destroys it before the model. */
+ * BUSY; with omma_model_options.n_engines it consists of several, and the options hold for each.
+ * The caller destroys it before the model. */
 OMMA_API enum omma_status omma_engine_create(struct omma_model *model, const struct omma_engine_options *options,
                                              struct omma_engine **engine, struct omma_error *error);
 /* Maximum tokens of prompt and answer of one request together: the model's limit, or the KV cache's
  * if that is lower. */
 OMMA_API int64_t omma_engine_max_model_len(const struct omma_engine *engine);
+/* Of how many engines it consists; and the counters of one, from 0 on. `alive` is false while it is
+ * out. */
+OMMA_API int omma_engine_count(const struct omma_engine *engine);
+OMMA_API void omma_engine_get_stats_of(const struct omma_engine *engine, int index, struct omma_engine_stats *stats);
 /* Cancels all waiting and running requests, calls the on_finish of each, joins the thread and frees
- * everything. NULL is allowed. */
+ * everything. One of several engines that is out is not waited for: it stays with all it uses, and
+ * omma_model_close then frees nothing. NULL is allowed. */
 OMMA_API void omma_engine_destroy(struct omma_engine *engine);
 
 enum omma_stage { OMMA_STAGE_QUEUED = 0, OMMA_STAGE_ENCODE = 1, OMMA_STAGE_PREFILL = 2, OMMA_STAGE_DECODE = 3 };
@@ -468,6 +484,7 @@ struct omma_token_event {
   int n_top;
   bool last;
   enum omma_finish finish; /* with last */
+  int engine;              /* of several, from 0, that generated it */
 };
 
 /* A prompt token, from the second one on. Pointers live during the callback. */
@@ -497,6 +514,7 @@ struct omma_result {
   const char *stop_string;
   struct omma_timings timings;
   struct omma_error error; /* with OMMA_FINISH_ERROR */
+  int engine;              /* of several, from 0, the one that answered */
 };
 
 struct omma_embeddings;
@@ -541,7 +559,7 @@ OMMA_API enum omma_status omma_generate(struct omma_engine *engine, const struct
                                         const struct omma_callbacks *callbacks, struct omma_result *result,
                                         struct omma_error *error);
 
-/* Counters since the engine was created. */
+/* Counters since the engine was created, of several engines their sums; `alive` where one is. */
 OMMA_API void omma_engine_get_stats(const struct omma_engine *engine, struct omma_engine_stats *stats);
 
 /* ---- embeddings ---- */

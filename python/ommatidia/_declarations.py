@@ -73,6 +73,7 @@ BOX_UNIT_NONE = 0
 BOX_UNIT_THOUSANDTHS = 1
 BOX_UNIT_RESIZED_PIXELS = 2
 INT4_GROUP = 64
+MAX_ENGINES = 64
 
 SEQUENCES_GIVEN = 0
 SEQUENCES_DEFAULT = 1
@@ -283,6 +284,7 @@ class ModelOptions(Structure):
         ("task", c_int),
         ("draft_head", c_bool),
         ("draft_model", c_char_p),
+        ("n_engines", c_int),
     ]
 
 
@@ -299,6 +301,8 @@ class ModelInfo(Structure):
         ("kv_cache", c_char_p),
         ("linear", c_char_p),
         ("n_threads", c_int),
+        ("n_engines", c_int),
+        ("n_copies", c_int),
         ("encoder_only", c_bool),
         ("bf16_embeddings", c_bool),
         ("fingerprint", c_char_p),
@@ -625,6 +629,9 @@ class EngineOptions(Structure):
         ("queue_bytes", c_int64),
         ("team", c_void_p),
         ("drafting", c_int),
+        ("stuck_ms", c_int64),
+        ("on_engine_state", c_void_p),
+        ("on_engine_state_context", c_void_p),
     ]
 
 
@@ -650,6 +657,7 @@ class TokenEvent(Structure):
         ("n_top", c_int),
         ("last", c_bool),
         ("finish", c_int),
+        ("engine", c_int),
     ]
 
 
@@ -686,6 +694,7 @@ class Result(Structure):
         ("stop_string", c_char_p),
         ("timings", Timings),
         ("error", Error),
+        ("engine", c_int),
     ]
 
 
@@ -1114,6 +1123,14 @@ OMMA_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "omma_engine_max_model_len": (
         c_int64,
         [c_void_p],
+    ),
+    "omma_engine_count": (
+        c_int,
+        [c_void_p],
+    ),
+    "omma_engine_get_stats_of": (
+        None,
+        [c_void_p, c_int, POINTER(EngineStats)],
     ),
     "omma_engine_destroy": (
         None,

@@ -121,21 +121,28 @@ static void find_fast_cores(const char *root, const cpu_set_t *cores, cpu_set_t 
   if (CPU_COUNT(fast) == 0) *fast = *cores; /* all are of the other kind */
 }
 
-/* Nodes that have some of the CPUs. */
-static int count_nodes(const char *root, const cpu_set_t *cpus) {
+/* Nodes that have some of the CPUs; all are on one where nothing else is known. */
+static void find_nodes(const char *root, struct ommai_cpu_room *room) {
   char folder[PATH_MAX], line[LIST_SIZE];
   cpu_set_t online, of_node;
-  int count = 0;
+  room->nodes = 1;
+  room->node_cpus[0] = room->all;
   snprintf(folder, sizeof folder, "%s/sys/devices/system/node", root);
-  if (!read_line(folder, "online", line) || !parse_list(line, &online)) return 1;
+  if (!read_line(folder, "online", line) || !parse_list(line, &online)) return;
+  int count = 0;
   for (int node = 0; node < CPU_SETSIZE; node++) {
     if (!CPU_ISSET(node, &online)) continue;
     snprintf(folder, sizeof folder, "%s/sys/devices/system/node/node%d", root, node);
     if (!read_line(folder, "cpulist", line) || !parse_list(line, &of_node)) continue;
-    CPU_AND(&of_node, &of_node, cpus);
-    count += CPU_COUNT(&of_node) > 0;
+    CPU_AND(&of_node, &of_node, &room->all);
+    if (CPU_COUNT(&of_node) == 0) continue;
+    if (count < OMMAI_CPU_MAX_NODES) {
+      room->node_cpus[count++] = of_node;
+    } else {
+      CPU_OR(&room->node_cpus[count - 1], &room->node_cpus[count - 1], &of_node);
+    }
   }
-  return count ? count : 1;
+  if (count) room->nodes = count;
 }
 
 static void choose_threads(struct ommai_cpu_room *room) {
@@ -154,21 +161,23 @@ void ommai_cpu_room(const char *root, const cpu_set_t *affinity, struct ommai_cp
   ommai_cgroup_each(root, "cpuset", visit_cpus, &groups);
   keep_listed(root, "online", &groups.cpus);
   if (CPU_COUNT(&groups.cpus) == 0) groups.cpus = *affinity;
-  *room = (struct ommai_cpu_room){.cpus = CPU_COUNT(&groups.cpus), .quota = groups.quota};
+  *room = (struct ommai_cpu_room){.cpus = CPU_COUNT(&groups.cpus), .quota = groups.quota, .all = groups.cpus};
   find_cores(root, &groups.cpus, &room->one_of_each_core);
   find_fast_cores(root, &room->one_of_each_core, &room->one_of_each_fast_core);
   room->cores = CPU_COUNT(&room->one_of_each_core);
   room->fast_cores = CPU_COUNT(&room->one_of_each_fast_core);
-  room->nodes = count_nodes(root, &groups.cpus);
+  find_nodes(root, room);
   choose_threads(room);
 }
 
-void ommai_cpu_room_here(struct ommai_cpu_room *room) {
+void ommai_cpu_room_below(const char *root, struct ommai_cpu_room *room) {
   cpu_set_t affinity;
   CPU_ZERO(&affinity);
   if (sched_getaffinity(0, sizeof affinity, &affinity) != 0) CPU_SET(0, &affinity);
-  ommai_cpu_room("", &affinity, room);
+  ommai_cpu_room(root, &affinity, room);
 }
+
+void ommai_cpu_room_here(struct ommai_cpu_room *room) { ommai_cpu_room_below("", room); }
 
 const char *ommai_cpu_limit_name(enum ommai_cpu_limit limit) {
   static const char *const names[] = {"cpus", "cores", "quota"};

@@ -8,6 +8,9 @@
 /* What sets the number of threads. */
 enum ommai_cpu_limit { OMMAI_CPU_LIMIT_CPUS, OMMAI_CPU_LIMIT_CORES, OMMAI_CPU_LIMIT_QUOTA };
 
+/* Nodes that are known as such; CPUs of further ones count for the last. */
+#define OMMAI_CPU_MAX_NODES 32
+
 struct ommai_cpu_room {
   /* CPUs that the process may run on: its affinity mask, the cpuset of its groups, and those that
    * are online. */
@@ -23,15 +26,17 @@ struct ommai_cpu_room {
   /* The least of CPUs, cores and quota, at least 1; a quota counts in whole CPUs. */
   int threads;
   enum ommai_cpu_limit limit;
-  /* The first of the CPUs of each core, and of each of the fastest kind. */
-  cpu_set_t one_of_each_core, one_of_each_fast_core;
+  /* The CPUs; the first of those of each core, and of each of the fastest kind. */
+  cpu_set_t all, one_of_each_core, one_of_each_fast_core;
+  cpu_set_t node_cpus[OMMAI_CPU_MAX_NODES]; /* [nodes], of `all` */
 };
 
 /* Reads the files below `root`, "" on a machine, for a process with this affinity mask. What cannot
  * be read is no limit. */
 void ommai_cpu_room(const char *root, const cpu_set_t *affinity, struct ommai_cpu_room *room);
 
-/* The same for the calling thread. */
+/* The same for the calling thread; and on this machine. */
+void ommai_cpu_room_below(const char *root, struct ommai_cpu_room *room);
 void ommai_cpu_room_here(struct ommai_cpu_room *room);
 
 /* "cpus", "cores" or "quota". */

@@ -3,10 +3,13 @@
 
 #include "base/allocator.h"
 #include "base/checked.h"
+#include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/plural.h"
 #include "base/sized.h"
+#include "engine/engine_set.h"
+#include "engine/engine_stats.h"
 #include "request/request.h"
 #include "runner/cpu_runner.h"
 
@@ -158,7 +161,9 @@ static void *engine_main(void *argument) {
   pthread_setname_np(pthread_self(), "omma-engine");
   struct omma_engine *engine = argument;
   while (ommai_request_queue_wait(&engine->shared->queue, ommai_scheduler_has_work(&engine->scheduler))) {
+    if (engine->set) atomic_store(&engine->turn_began, ommai_clock_ns());
     ommai_engine_turn(engine);
+    if (engine->set) atomic_store(&engine->turn_began, 0);
   }
   wind_down(engine);
   return NULL;
@@ -176,7 +181,7 @@ static enum omma_status set_up(struct omma_engine *engine, const struct ommai_ru
   OMMAI_TRY(ommai_resources_create(engine->model, source, sizes, &engine->resources, error));
   if (options) {
     OMMAI_TRY(ommai_encoding_share_init(&engine->resources.share, options->encoding_store, engine->resources.runner, error));
-    ommai_state_pool_set_events(engine->resources.pool, options->kv_events);
+    ommai_state_pool_set_events(engine->resources.pool, options->kv_events ? &options->kv_events[limits->engine] : NULL);
   }
   OMMAI_TRY(ommai_scheduler_init(&engine->scheduler, &engine->resources, &events, error));
   engine->shared->stats.alive = true;
@@ -217,26 +222,85 @@ static enum omma_status allocate(struct omma_model *model, struct omma_engine **
   return OMMA_OK;
 }
 
+static enum omma_status create_one(struct omma_model *model, const struct ommai_runner_source *source,
+                                   const struct ommai_engine_sizes *sizes, const struct omma_engine_options *options,
+                                   struct omma_engine **out, struct omma_error *error) {
+  struct omma_engine *engine = NULL;
+  OMMAI_TRY(allocate(model, &engine, error));
+  enum omma_status status = set_up(engine, source, sizes, options, error);
+  if (status == OMMA_OK) {
+    *out = engine;
+  } else {
+    ommai_engine_free(engine);
+  }
+  return status;
+}
+
+/* The threads of an engine stay on its CPUs, as those that start them are there. */
+static void bind(const struct omma_model *model, int index, cpu_set_t *before) {
+  if (model->shares && model->pin_threads) ommai_cpu_bind(&model->shares->of[index].cpus, before);
+}
+static void unbind(const struct omma_model *model, const cpu_set_t *before) {
+  cpu_set_t ignored;
+  if (model->shares && model->pin_threads) ommai_cpu_bind(before, &ignored);
+}
+
+static enum omma_status create_set(struct omma_model *model, const struct ommai_runner_source *source,
+                                   struct ommai_engine_sizes *sizes, const struct omma_engine_options *options,
+                                   struct omma_engine **out, struct omma_error *error) {
+  struct omma_engine *engines[OMMAI_MAX_ENGINES];
+  struct ommai_engine_set *set;
+  enum omma_status status = OMMA_OK;
+  int n = 0;
+  cpu_set_t before;
+  while (n < model->n_engines && status == OMMA_OK) {
+    sizes->limits.engine = n;
+    bind(model, n, &before);
+    status = create_one(model, source, sizes, options, &engines[n], error);
+    unbind(model, &before);
+    if (status == OMMA_OK) n++;
+  }
+  if (status == OMMA_OK) status = ommai_engine_set_create(engines, n, options, &set, error);
+  if (status == OMMA_OK) {
+    *out = engines[0];
+    return OMMA_OK;
+  }
+  while (n > 0) ommai_engine_free(engines[--n]);
+  return status;
+}
+
 enum omma_status ommai_engine_create(struct omma_model *model, const struct ommai_runner_source *source,
                                      const struct omma_engine_options *options, struct omma_engine **out,
                                      struct omma_error *error) {
+  static const struct omma_engine_options defaults = {0};
   struct ommai_engine_sizes sizes;
   OMMAI_TRY(ommai_engine_sizes(model, source, options, &sizes, error));
   if (atomic_exchange(&model->has_engine, true)) {
     return ommai_fail(error, OMMA_ERROR_BUSY, "engine: the model has one already");
   }
-  struct omma_engine *engine = NULL;
-  enum omma_status status = allocate(model, &engine, error);
-  if (status != OMMA_OK) {
-    atomic_store(&model->has_engine, false);
-    return status;
-  }
-  status = set_up(engine, source, &sizes, options, error);
-  if (status != OMMA_OK) {
-    omma_engine_destroy(engine);
-    return status;
-  }
-  *out = engine;
+  enum omma_status status = model->n_engines > 1 ? create_set(model, source, &sizes, options ? options : &defaults, out, error)
+                                                 : create_one(model, source, &sizes, options, out, error);
+  if (status != OMMA_OK) atomic_store(&model->has_engine, false);
+  return status;
+}
+
+static enum omma_status start_one(struct omma_engine *engine, struct omma_error *error) {
+  cpu_set_t before;
+  bind(engine->model, engine->index, &before);
+  engine->has_thread = pthread_create(&engine->thread, NULL, engine_main, engine) == 0;
+  unbind(engine->model, &before);
+  return engine->has_thread ? OMMA_OK : ommai_fail(error, OMMA_ERROR_INTERNAL, "engine: cannot start its thread");
+}
+
+int omma_engine_count(const struct omma_engine *engine) { return engine->set ? ommai_engine_set_size(engine->set) : 1; }
+
+/* The index-th of those that the caller sees as this one. */
+static struct omma_engine *engine_at(const struct omma_engine *engine, int index) {
+  return engine->set ? ommai_engine_set_at(engine->set, index) : (struct omma_engine *)(uintptr_t)engine;
+}
+
+enum omma_status ommai_engine_start(struct omma_engine *engine, struct omma_error *error) {
+  for (int i = 0; i < omma_engine_count(engine); i++) OMMAI_TRY(start_one(engine_at(engine, i), error));
   return OMMA_OK;
 }
 
@@ -249,35 +313,61 @@ enum omma_status omma_engine_create(struct omma_model *model, const struct omma_
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "model", "engine: the model was opened without its weights");
   }
   OMMAI_TRY(ommai_engine_create(model, &source, options, &engine, error));
-  if (pthread_create(&engine->thread, NULL, engine_main, engine) != 0) {
+  enum omma_status status = ommai_engine_start(engine, error);
+  if (status != OMMA_OK) {
     omma_engine_destroy(engine);
-    return ommai_fail(error, OMMA_ERROR_INTERNAL, "engine: cannot start its thread");
+    return status;
   }
-  engine->has_thread = true;
   *out = engine;
   return OMMA_OK;
 }
 
-/* Of an engine that is there wholly. */
-static void stop(struct omma_engine *engine) {
+void ommai_engine_begin_stop(struct omma_engine *engine) {
   pthread_mutex_lock(&engine->shared->mutex);
   engine->shared->stats.alive = false;
   pthread_mutex_unlock(&engine->shared->mutex);
   ommai_request_queue_stop(&engine->shared->queue);
-  if (engine->has_thread) {
-    pthread_join(engine->thread, NULL);
-  } else {
-    wind_down(engine);
-  }
 }
 
-void omma_engine_destroy(struct omma_engine *engine) {
-  if (!engine) return;
-  if (engine->is_complete) stop(engine);
+bool ommai_engine_end_stop(struct omma_engine *engine, int64_t ns) {
+  static const struct timespec pause = {0, 2000000};
+  if (!engine->has_thread) {
+    wind_down(engine);
+    return true;
+  }
+  int64_t until = ommai_clock_ns() + ns;
+  while (pthread_tryjoin_np(engine->thread, NULL) != 0) {
+    if (ommai_clock_ns() >= until) {
+      pthread_detach(engine->thread);
+      return false;
+    }
+    nanosleep(&pause, NULL);
+  }
+  return true;
+}
+
+void ommai_engine_free(struct omma_engine *engine) {
   ommai_scheduler_free(&engine->scheduler);
   ommai_resources_free(&engine->resources);
-  atomic_store(&engine->model->has_engine, false);
   free_engine(engine);
+}
+
+/* An engine that does not end keeps the model: it may yet go on. */
+void omma_engine_destroy(struct omma_engine *engine) {
+  if (!engine) return;
+  struct omma_model *model = engine->model;
+  if (engine->set) {
+    model->is_kept = ommai_engine_set_destroy(engine->set);
+  } else {
+    ommai_engine_begin_stop(engine);
+    if (engine->has_thread) {
+      pthread_join(engine->thread, NULL);
+    } else {
+      wind_down(engine);
+    }
+    ommai_engine_free(engine);
+  }
+  atomic_store(&model->has_engine, model->is_kept);
 }
 
 /* ---- calls from other threads ---- */
@@ -302,6 +392,13 @@ enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omm
   const struct ommai_engine_sizes *sizes = &engine->resources.sizes;
   OMMAI_TRY(ommai_request_check_context(sizes->limits.context, request->n_tokens, error));
   OMMAI_TRY(check_kind(&sizes->facts, request, error));
+  return engine->set ? ommai_engine_set_submit(engine->set, request, callbacks, id, error)
+                     : ommai_engine_submit_alone(engine, request, callbacks, id, error);
+}
+
+enum omma_status ommai_engine_submit_alone(struct omma_engine *engine, const struct omma_request *request,
+                                           const struct omma_callbacks *callbacks, uint64_t *id, struct omma_error *error) {
+  const struct ommai_engine_sizes *sizes = &engine->resources.sizes;
   ommai_encoding_share_find(&engine->resources.share, &engine->resources.encoder_cache, request);
   const struct ommai_queued_request queued = {.submitted = ommai_resources_now(&engine->resources),
                                               .priority = sizes->by_priority ? request->priority : 0,
@@ -311,9 +408,15 @@ enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omm
   return ommai_request_queue_push(&engine->shared->queue, &queued, id, error);
 }
 
-void omma_engine_cancel(struct omma_engine *engine, uint64_t id) { ommai_request_queue_cancel(&engine->shared->queue, id); }
+void omma_engine_cancel(struct omma_engine *engine, uint64_t id) {
+  if (engine->set) {
+    ommai_engine_set_cancel(engine->set, id);
+  } else {
+    ommai_request_queue_cancel(&engine->shared->queue, id);
+  }
+}
 
-void omma_engine_get_stats(const struct omma_engine *engine, struct omma_engine_stats *stats) {
+static void get_stats(const struct omma_engine *engine, struct omma_engine_stats *stats) {
   struct ommai_engine_shared *shared = engine->shared;
   pthread_mutex_lock(&shared->mutex);
   *stats = shared->stats;
@@ -324,6 +427,20 @@ void omma_engine_get_stats(const struct omma_engine *engine, struct omma_engine_
   stats->n_preempted = ommai_min_i64(stats->n_preempted, n_taken);
   stats->n_waiting += n_taken;
   stats->n_running -= n_taken;
+}
+
+void omma_engine_get_stats_of(const struct omma_engine *engine, int index, struct omma_engine_stats *stats) {
+  get_stats(engine_at(engine, index), stats);
+  if (engine->set && ommai_engine_set_is_out(engine->set, index)) stats->alive = false;
+}
+
+void omma_engine_get_stats(const struct omma_engine *engine, struct omma_engine_stats *stats) {
+  omma_engine_get_stats_of(engine, 0, stats);
+  for (int i = 1; i < omma_engine_count(engine); i++) {
+    struct omma_engine_stats more;
+    omma_engine_get_stats_of(engine, i, &more);
+    ommai_engine_stats_add(stats, &more);
+  }
 }
 
 /* What omma_generate waits on. */
@@ -404,7 +521,7 @@ enum omma_status omma_generate(struct omma_engine *engine, const struct omma_req
   return status;
 }
 
-enum omma_status ommai_engine_encode(struct omma_engine *engine, struct ommai_encode_call *call, struct omma_error *error) {
+static enum omma_status encode_alone(struct omma_engine *engine, struct ommai_encode_call *call, struct omma_error *error) {
   const struct ommai_queued_request queued = {.submitted = ommai_resources_now(&engine->resources), .encode = call};
   OMMAI_TRY(ommai_request_queue_push(&engine->shared->queue, &queued, NULL, error));
   pthread_mutex_lock(&engine->shared->mutex);
@@ -412,4 +529,15 @@ enum omma_status ommai_engine_encode(struct omma_engine *engine, struct ommai_en
   pthread_mutex_unlock(&engine->shared->mutex);
   if (call->status != OMMA_OK && error) *error = call->error;
   return call->status;
+}
+
+enum omma_status ommai_engine_encode(struct omma_engine *engine, struct ommai_encode_call *call, struct omma_error *error) {
+  int64_t work = 0;
+  if (!engine->set) return encode_alone(engine, call, error);
+  for (int64_t i = 0; i < call->n_images; i++) work += call->images[i].sizes.n_patches;
+  struct omma_engine *chosen = ommai_engine_set_begin_encode(engine->set, work);
+  if (!chosen) return ommai_fail(error, OMMA_ERROR_INTERNAL, "engine: none answers");
+  enum omma_status status = encode_alone(chosen, call, error);
+  ommai_engine_set_end_encode(engine->set, chosen, work);
+  return status;
 }

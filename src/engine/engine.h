@@ -8,6 +8,7 @@
 
 #include <omma/omma.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "engine/encode_call.h"
 #include "engine/request_queue.h"
@@ -22,6 +23,8 @@ struct ommai_engine_shared {
   struct omma_engine_stats stats; /* as the thread last published them */
 };
 
+struct ommai_engine_set;
+
 struct omma_engine {
   struct omma_allocator allocator;
   struct omma_model *model;
@@ -32,6 +35,10 @@ struct omma_engine {
   struct ommai_engine_shared *shared;
   pthread_t thread;
   bool has_thread, is_complete;
+  struct ommai_engine_set *set; /* of several, which callers see as the first; NULL: alone */
+  int index;                    /* among them */
+  /* When the turn at hand began, by ommai_clock_ns(); 0: there is none. Of one of several. */
+  atomic_int_least64_t turn_began;
 };
 
 /* An engine over runners from `source`, without a thread: its work is done by ommai_engine_turn, of
@@ -39,8 +46,22 @@ struct omma_engine {
 enum omma_status ommai_engine_create(struct omma_model *model, const struct ommai_runner_source *source,
                                      const struct omma_engine_options *options, struct omma_engine **out,
                                      struct omma_error *error);
-/* Between waits for requests: looks after the queue, then one step or slice of whatever is due. */
+/* Between waits for requests: looks after the queue, then one step or slice of whatever is due. Of
+ * one engine, alone or of several. */
 void ommai_engine_turn(struct omma_engine *engine);
+
+/* Starts its thread, or those of all engines that callers see as this one. Errors: INTERNAL. */
+enum omma_status ommai_engine_start(struct omma_engine *engine, struct omma_error *error);
+
+/* As omma_engine_submit, to this engine itself; the callbacks and the request were checked. */
+enum omma_status ommai_engine_submit_alone(struct omma_engine *engine, const struct omma_request *request,
+                                           const struct omma_callbacks *callbacks, uint64_t *id, struct omma_error *error);
+
+/* The parts of an engine's end: it takes nothing more; its thread ends, or does not within `ns`
+ * (then false, and the engine stays with it); its memory. */
+void ommai_engine_begin_stop(struct omma_engine *engine);
+bool ommai_engine_end_stop(struct omma_engine *engine, int64_t ns);
+void ommai_engine_free(struct omma_engine *engine);
 
 /* Queues the images and waits until their outputs are complete. Thread-safe. Errors: BUSY,
  * CANCELLED, MEMORY, INTERNAL. */

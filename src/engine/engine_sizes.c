@@ -53,6 +53,20 @@ static int64_t kv_bytes(const struct ommai_engine_sizes *sizes, int64_t n) {
   return sum;
 }
 
+/* Engines that share the memory, each of which gets the same part. */
+static int64_t n_engines(const struct omma_model *model) { return ommai_max_i64(model->n_engines, 1); }
+
+static int64_t free_memory(const struct omma_model *model) {
+  int64_t room = ommai_memory_room("");
+  return room < 0 ? room : room / n_engines(model);
+}
+
+/* An engine's part of what is yet to be packed. */
+static int64_t weights_to_come(const struct omma_model *model) {
+  if (model->network.packed) return 0;
+  return (ommai_model_weight_bytes(model) + ommai_model_linear_scratch_bytes(model)) / n_engines(model);
+}
+
 /* What the KV cache of an engine with these sizes gets by default, at least a page. Weights that
  * are packed already are not in `room`. */
 static int64_t default_kv_bytes(const struct omma_model *model, const struct ommai_runner_source *source,
@@ -65,9 +79,9 @@ static int64_t default_kv_bytes(const struct omma_model *model, const struct omm
   source->measure_image(source->network, sizes->limits.patch_budget, &ignored, &image_bytes);
   int64_t taken = (int64_t)(bytes->prefill + bytes->decode + bytes->encode + sizes->tables) +
                   ommai_min_i64(sizes->encoder_cache_bytes, INT64_MAX / 4) +
-                  ommai_min_i64(ommai_image_store_budget(model->image_store), INT64_MAX / 8) +
+                  ommai_min_i64(ommai_image_store_budget(model->image_store), INT64_MAX / 8) / n_engines(model) +
                   sizes->full_sequences * image_bytes + sizes->limits.max_sequences * (int64_t)sizes->request_bytes;
-  if (!model->network.packed) taken += ommai_model_weight_bytes(model) + ommai_model_linear_scratch_bytes(model);
+  taken += weights_to_come(model);
   return ommai_max_i64(ommai_kv_budget(needed, room, taken), kv_bytes(sizes, 1));
 }
 
@@ -119,6 +133,8 @@ static enum omma_status pick_limits(const struct omma_engine_options *options, s
     OMMAI_TRY(pick("encoder_cache_bytes", options->encoder_cache_bytes, OMMAI_DEFAULT_ENCODER_CACHE_BYTES, INT64_MAX,
                    &sizes->encoder_cache_bytes, error));
   }
+  int64_t stuck_ms; /* the set's */
+  OMMAI_TRY(pick("stuck_ms", options->stuck_ms, OMMAI_DEFAULT_STUCK_MS, OMMAI_MAX_STUCK_MS, &stuck_ms, error));
   OMMAI_TRY(pick("max_wait_ms", options->max_wait_ms, OMMAI_DEFAULT_WAIT_MS, OMMAI_MAX_WAIT_MS, &sizes->max_wait_ms, error));
   if (options->reserve_tokens != -1) {
     OMMAI_TRY(pick("reserve_tokens", options->reserve_tokens, OMMAI_DEFAULT_RESERVE_TOKENS, INT32_MAX, &sizes->reserve_tokens,
@@ -219,9 +235,7 @@ static void add_sequences(const struct omma_model *model, const struct ommai_run
                           const struct omma_engine_options *options, int64_t kv_room, int64_t chunk,
                           struct ommai_engine_sizes *sizes) {
   const struct ommai_engine_sizes few = *sizes;
-  int64_t room = ommai_memory_room("");
-  if (!model->network.packed) room -= ommai_model_weight_bytes(model);
-  room = ommai_max_i64(room, 0);
+  int64_t room = ommai_max_i64(free_memory(model) - weights_to_come(model), 0);
   sizes->sequence_bound = OMMA_SEQUENCES_DEFAULT;
   for (int64_t n = OMMA_DEFAULT_MAX_SEQUENCES; n > few.limits.max_sequences; n /= 2) {
     struct ommai_engine_sizes many = few;
@@ -246,7 +260,7 @@ enum omma_status ommai_engine_sizes(const struct omma_model *model, const struct
   source->facts(source->network, &sizes->facts);
   if (!options) options = &defaults;
   OMMAI_TRY(pick_limits(options, sizes, error));
-  int64_t room = options->kv_cache_bytes ? -1 : ommai_memory_room(""), chunk = sizes->limits.prefill_chunk;
+  int64_t room = options->kv_cache_bytes ? -1 : free_memory(model), chunk = sizes->limits.prefill_chunk;
   OMMAI_TRY(size_for(model, source, options, sizes->full_sequences, room, sizes, error));
   if (!options->max_sequences) add_sequences(model, source, options, room, chunk, sizes);
   return OMMA_OK;

@@ -13,6 +13,8 @@
 #define OMMAI_MAX_SLICE_MS 60000
 #define OMMAI_DEFAULT_WAIT_MS 30000
 #define OMMAI_MAX_WAIT_MS 86400000
+#define OMMAI_DEFAULT_STUCK_MS 60000
+#define OMMAI_MAX_STUCK_MS 86400000
 #define OMMAI_MAX_SEQUENCES 1024
 /* Requests without a slot whose images are taken in. */
 #define OMMAI_SEQUENCES_AHEAD 64

@@ -5,6 +5,19 @@
 #include "engine/engine_sizes.h"
 #include "runner/cpu_runner.h"
 
+/* Makes the figures of one engine those of n. */
+static void multiply(struct omma_memory_estimate *estimate, int64_t n) {
+  int64_t *const of_each[] = {&estimate->kv_cache_bytes,
+                              &estimate->kv_cache_tokens,
+                              &estimate->vision_workspace_bytes,
+                              &estimate->language_workspace_bytes,
+                              &estimate->table_bytes,
+                              &estimate->encoder_cache_bytes,
+                              &estimate->max_sequences,
+                              &estimate->max_image_sequences};
+  for (size_t i = 0; i < sizeof of_each / sizeof *of_each; i++) *of_each[i] *= n;
+}
+
 enum omma_status omma_estimate_memory(const struct omma_model *model, const struct omma_engine_options *options,
                                       int64_t n_patches, struct omma_memory_estimate *estimate, struct omma_error *error) {
   const struct ommai_runner_source source = ommai_cpu_runner_source(model);
@@ -36,6 +49,7 @@ enum omma_status omma_estimate_memory(const struct omma_model *model, const stru
       .max_sequences = sizes.limits.max_sequences,
       .max_image_sequences = ommai_max_i64(1, ommai_min_i64(n_images, sizes.limits.max_sequences)),
       .sequence_bound = sizes.sequence_bound};
+  multiply(estimate, ommai_max_i64(model->n_engines, 1));
   for (int g = 0; g < sizes.facts.n_groups; g++) estimate->kv_page_bytes += (int64_t)sizes.facts.groups[g].page_bytes;
   estimate->total_bytes = estimate->weight_bytes + estimate->kv_cache_bytes + estimate->vision_workspace_bytes +
                           estimate->language_workspace_bytes + estimate->linear_scratch_bytes + estimate->table_bytes +

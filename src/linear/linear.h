@@ -53,6 +53,11 @@ enum omma_status ommai_linear_context_create(enum ommai_cpu_level level, int n_w
                                              struct ommai_linear_context **context, struct omma_error *error);
 void ommai_linear_context_destroy(struct ommai_linear_context *context);
 
+/* The context's workers are those of n_teams teams of the same size, each of which has indices from
+ * 0 on and calls at the same time as the others; n_workers is a multiple of n_teams. Before the
+ * first run. */
+void ommai_linear_context_set_teams(struct ommai_linear_context *context, int n_teams);
+
 /* One line for people: which kernels serve what. */
 void ommai_linear_context_describe(const struct ommai_linear_context *context, char *out, size_t size);
 

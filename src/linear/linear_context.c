@@ -20,6 +20,7 @@ enum omma_status ommai_linear_context_create(enum ommai_cpu_level level, int n_w
   context->allocator = *allocator;
   context->level = level;
   context->n_workers = n_workers;
+  context->n_teams = 1;
   context->gemv = ommai_gemv_select(level);
   context->bf16_tile = has_bf16_products(level) ? ommai_bf16_tile_select(level) : NULL;
   context->f32_tile = ommai_f32_tile_select(level);
@@ -44,6 +45,8 @@ void ommai_linear_context_destroy(struct ommai_linear_context *context) {
   ommai_release(&allocator, context, 1, sizeof *context);
 }
 
+void ommai_linear_context_set_teams(struct ommai_linear_context *context, int n_teams) { context->n_teams = n_teams; }
+
 enum omma_status ommai_linear_grow_scratch(struct ommai_linear_context *context, size_t size, struct omma_error *error) {
   for (int worker = 0; worker < context->n_workers; worker++) {
     struct ommai_linear_scratch *scratch = &context->scratch[worker];
@@ -51,7 +54,8 @@ enum omma_status ommai_linear_grow_scratch(struct ommai_linear_context *context,
     void *memory = ommai_allocate(&context->allocator, size, 1);
     if (!memory) return ommai_fail_memory(error, "linear layers' scratch", size);
     ommai_release(&context->allocator, scratch->memory, scratch->size, 1);
-    *scratch = (struct ommai_linear_scratch){memory, size};
+    scratch->memory = memory;
+    scratch->size = size;
   }
   return OMMA_OK;
 }

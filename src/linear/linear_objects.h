@@ -1,6 +1,8 @@
 /* What the files of this folder know of each other's objects. */
 #pragma once
 
+#include <stdatomic.h>
+
 #include "base/allocator.h"
 #include "kernels/bf16_tile.h"
 #include "kernels/f32_tile.h"
@@ -8,15 +10,18 @@
 #include "kernels/row_ops.h"
 #include "linear/linear.h"
 
+/* `taken`: by a run, where several teams have the same workers. */
 struct ommai_linear_scratch {
-  void *memory;
+  _Alignas(64) void *memory;
   size_t size;
+  atomic_bool taken;
 };
 
 struct ommai_linear_context {
   struct omma_allocator allocator;
   enum ommai_cpu_level level;
-  int n_workers;
+  int n_workers; /* of all teams together */
+  int n_teams;
   const struct ommai_gemv_kernels *gemv;
   const struct ommai_bf16_tile_kernel *bf16_tile; /* NULL where the CPU has no products of bf16 */
   const struct ommai_f32_tile_kernels *f32_tile;
@@ -113,6 +118,11 @@ void ommai_linear_dense_gemv(const struct ommai_linear *linear, const void *x, i
 
 /* Errors: ARGUMENT. */
 enum omma_status ommai_linear_check_run(const struct ommai_linear_op *op, int64_t n_rows, int worker, struct omma_error *error);
+
+/* The worker that a run is for the code, and its scratch: of those of all teams one that is not in
+ * use. To be left after the run. */
+int ommai_linear_take_place(const struct ommai_linear_context *context, int worker);
+void ommai_linear_leave_place(const struct ommai_linear_context *context, int place);
 
 /* The rows from `first` on. */
 struct ommai_linear_rows ommai_linear_rows_from(const struct ommai_linear *linear, const struct ommai_linear_rows *rows,

@@ -112,13 +112,32 @@ void ommai_linear_finish_sums(const struct ommai_linear_context *context, const 
 
 enum omma_status ommai_linear_check_run(const struct ommai_linear_op *op, int64_t n_rows, int worker,
                                         struct omma_error *error) {
-  if (n_rows >= 1 && n_rows <= OMMAI_LINEAR_MAX_ROWS && worker >= 0 && worker < op->context->n_workers) return OMMA_OK;
+  int n_workers = op->context->n_workers / op->context->n_teams;
+  if (n_rows >= 1 && n_rows <= OMMAI_LINEAR_MAX_ROWS && worker >= 0 && worker < n_workers) return OMMA_OK;
   return ommai_fail(error, OMMA_ERROR_ARGUMENT, "linear layer: %lld rows on worker %d, expected 1 to %d rows and %d workers",
-                    (long long)n_rows, worker, OMMAI_LINEAR_MAX_ROWS, op->context->n_workers);
+                    (long long)n_rows, worker, OMMAI_LINEAR_MAX_ROWS, n_workers);
+}
+
+/* Each index has a place for each team, so that one of them is free: the others have a run each. */
+int ommai_linear_take_place(const struct ommai_linear_context *context, int worker) {
+  if (context->n_teams == 1) return worker;
+  int n_workers = context->n_workers / context->n_teams, place = worker;
+  while (atomic_exchange_explicit(&context->scratch[place].taken, true, memory_order_acquire)) {
+    place = (place + n_workers) % context->n_workers;
+  }
+  return place;
+}
+
+void ommai_linear_leave_place(const struct ommai_linear_context *context, int place) {
+  if (context->n_teams > 1) atomic_store_explicit(&context->scratch[place].taken, false, memory_order_release);
 }
 
 enum omma_status ommai_linear_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker,
                                   struct omma_error *error) {
   OMMAI_TRY(ommai_linear_check_run(op, n_rows, worker, error));
-  return op->linear->code->op_run(op, x, ommai_element(y, op->first_column, op->call.y_type), n_rows, worker, error);
+  int place = ommai_linear_take_place(op->context, worker);
+  enum omma_status status =
+      op->linear->code->op_run(op, x, ommai_element(y, op->first_column, op->call.y_type), n_rows, place, error);
+  ommai_linear_leave_place(op->context, place);
+  return status;
 }

@@ -55,6 +55,8 @@ enum omma_status ommai_linear_run_prepared(const struct ommai_linear_op *op, con
   const struct ommai_linear_rows from = ommai_linear_rows_from(op->linear, rows, first);
   if (!op->linear->code->op_run_prepared || !rows->bytes) return ommai_linear_run(op, from.x, y, n_rows, worker, error);
   OMMAI_TRY(ommai_linear_check_run(op, n_rows, worker, error));
-  op->linear->code->op_run_prepared(op, &from, ommai_element(y, op->first_column, op->call.y_type), n_rows, worker);
+  int place = ommai_linear_take_place(op->context, worker);
+  op->linear->code->op_run_prepared(op, &from, ommai_element(y, op->first_column, op->call.y_type), n_rows, place);
+  ommai_linear_leave_place(op->context, place);
   return OMMA_OK;
 }

@@ -77,6 +77,7 @@ static enum omma_status read(struct ommai_draft_model *draft, const struct omma_
                                          .allocator = options->allocator,
                                          .config_only = true};
   draft->network.text_only = true;
+  draft->network.n_teams = model->n_engines;
   OMMAI_TRY(ommai_network_read(&draft->network, &documents, &own, &draft->config, error));
   if (draft->config.text.headless) return refuse(draft, "it has no output layer", error);
   OMMAI_TRY(ommai_network_plan(&draft->network, &own, NULL, NULL, error));

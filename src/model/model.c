@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/plural.h"
 #include "base/sized.h"
+#include "base/team.h"
 #include "families/generation_config.h"
 #include "families/gguf_files.h"
 #include "grammar/token_trie.h"
@@ -27,11 +28,12 @@ enum omma_status ommai_model_open_checkpoint(const struct omma_model *model, str
 }
 
 int64_t ommai_model_weight_bytes(const struct omma_model *model) {
-  return model->network.weight_bytes + (model->draft ? model->draft->network.weight_bytes : 0);
+  return model->network.weight_bytes * (1 + model->n_copies) + (model->draft ? model->draft->network.weight_bytes : 0);
 }
 
 int64_t ommai_model_linear_scratch_bytes(const struct omma_model *model) {
-  return model->network.linear_scratch_bytes + (model->draft ? model->draft->network.linear_scratch_bytes : 0);
+  return model->network.linear_scratch_bytes * (1 + model->n_copies) +
+         (model->draft ? model->draft->network.linear_scratch_bytes : 0);
 }
 
 /* An estimate needs no tokens. */
@@ -110,25 +112,89 @@ static void debug_plan(const struct omma_model *model) {
               (long long)network->n_parameters, (long long)network->n_vision_parameters, (long long)network->weight_bytes);
 }
 
+/* Who computes where, if that is for several engines. */
+static enum omma_status share_cpus(struct omma_model *model, struct omma_model_options *options, struct omma_error *error) {
+  struct ommai_cpu_room room;
+  _Static_assert(OMMA_MAX_ENGINES == OMMAI_MAX_ENGINES, "one limit");
+  if (options->n_engines < OMMA_ENGINES_AUTO || options->n_engines > OMMA_MAX_ENGINES) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "n_engines",
+                            "n_engines: expected 1 to %d, or %d for one on each memory node, found %d", OMMA_MAX_ENGINES,
+                            OMMA_ENGINES_AUTO, options->n_engines);
+  }
+  model->n_engines = ommai_max_i64(options->n_engines, 1);
+  if (options->n_engines == 0 || options->n_engines == 1) return OMMA_OK;
+  ommai_cpu_room_below(model->machine, &room);
+  if (options->n_engines == OMMA_ENGINES_AUTO && room.nodes == 1) return OMMA_OK;
+  model->shares = ommai_allocate(&model->allocator, 1, sizeof *model->shares);
+  if (!model->shares) return ommai_fail_memory(error, "engines", sizeof *model->shares);
+  ommai_cpu_shares(&room, (int)ommai_max_i64(options->n_engines, 0), options->n_threads, model->shares);
+  model->n_engines = model->shares->n_engines;
+  model->network.n_teams = model->shares->most_of_place;
+  options->n_threads = model->shares->threads;
+  return OMMA_OK;
+}
+
 /* What image preparation and structured answers share. */
 static enum omma_status make_shared(struct omma_model *model, const struct omma_model_options *options,
                                     struct omma_error *error) {
   int64_t store = options->known_image_bytes ? options->known_image_bytes : OMMAI_DEFAULT_IMAGE_STORE_BYTES;
-  OMMAI_TRY(ommai_image_team_create(model->network.n_threads, &model->allocator, &model->image_team, error));
+  int n_threads = (int)ommai_min_i64((int64_t)model->network.n_threads * model->n_engines, OMMA_TEAM_MAX_THREADS);
+  OMMAI_TRY(ommai_image_team_create(n_threads, &model->allocator, &model->image_team, error));
   model->trie = ommai_allocate(&model->allocator, 1, sizeof *model->trie);
   if (!model->trie) return ommai_fail_memory(error, "model", sizeof *model->trie);
   OMMAI_TRY(ommai_pixel_budget_create(options->max_resized_bytes, &model->allocator, &model->pixel_budget, error));
   return ommai_image_store_create(ommai_max_i64(store, 0), &model->allocator, &model->image_store, error);
 }
 
-static enum omma_status pack_weights(struct omma_model *model, const struct omma_model_options *options,
+/* By threads on the CPUs of the engines that read them: memory lies where it is first written. */
+static enum omma_status pack_at(const struct omma_model *model, int place, struct ommai_network *network,
+                                const struct omma_model_options *options, struct omma_error *error) {
+  cpu_set_t cpus = ommai_cpu_shares_at(model->shares, place), before;
+  struct ommai_team *team = NULL;
+  int n_threads = (int)ommai_min_i64(CPU_COUNT(&cpus), OMMA_TEAM_MAX_THREADS);
+  ommai_cpu_bind(&cpus, &before);
+  enum omma_status status = ommai_team_create(n_threads, true, &model->allocator, &team, error);
+  if (status == OMMA_OK) {
+    status = ommai_network_pack(network, model->checkpoint, ommai_team_interface(team), options, error);
+  }
+  ommai_team_destroy(team);
+  ommai_cpu_bind(&before, &cpus);
+  return status;
+}
+
+/* The weights for each place. */
+static enum omma_status pack_copies(struct omma_model *model, const struct omma_model_options *options, const char *declared,
+                                    struct omma_error *error) {
+  OMMAI_TRY(pack_at(model, 0, &model->network, options, error));
+  for (int i = 0; i < model->n_copies; i++) {
+    ommai_network_like(&model->network, &model->copies[i]);
+    OMMAI_TRY(ommai_network_plan(&model->copies[i], options, declared, model->checkpoint, error));
+    OMMAI_TRY(pack_at(model, i + 1, &model->copies[i], options, error));
+  }
+  return OMMA_OK;
+}
+
+/* Which is there once, however many engines guess by it. */
+static enum omma_status pack_draft(struct omma_model *model, struct omma_error *error) {
+  const struct omma_team *team = ommai_image_team_borrow(model->image_team);
+  enum omma_status status = ommai_draft_model_pack(model->draft, team, error);
+  ommai_image_team_return(model->image_team, team);
+  return status;
+}
+
+static enum omma_status pack_weights(struct omma_model *model, const struct omma_model_options *options, const char *declared,
                                      struct omma_error *error) {
   struct ommai_network *network = &model->network;
   if (!model->checkpoint) OMMAI_TRY(ommai_model_open_checkpoint(model, &model->checkpoint, error));
-  const struct omma_team *team = ommai_image_team_borrow(model->image_team); /* no images yet */
-  enum omma_status status = ommai_network_pack(network, model->checkpoint, team, options, error);
-  if (status == OMMA_OK && model->draft) status = ommai_draft_model_pack(model->draft, team, error);
-  ommai_image_team_return(model->image_team, team);
+  enum omma_status status;
+  if (model->n_copies) {
+    status = pack_copies(model, options, declared, error);
+  } else {
+    const struct omma_team *team = ommai_image_team_borrow(model->image_team); /* no images yet */
+    status = ommai_network_pack(network, model->checkpoint, team, options, error);
+    ommai_image_team_return(model->image_team, team);
+  }
+  if (status == OMMA_OK && model->draft) status = pack_draft(model, error);
   if (status == OMMA_OK && network->has_decoder) model->config.stored_type = network->decoder.embedding_type;
   return status;
 }
@@ -146,7 +212,7 @@ static enum omma_status open_network(struct omma_model *model, const struct omma
     OMMAI_TRY(ommai_draft_model_read(options->draft_model, model, options, &model->draft, error));
   }
   if (options->before_weights) OMMAI_TRY(options->before_weights(options->before_weights_context, model, error));
-  if (!options->config_only) OMMAI_TRY(pack_weights(model, options, error));
+  if (!options->config_only) OMMAI_TRY(pack_weights(model, &wanted, declared, error));
   model->bf16_embeddings = model->config.stored_type == OMMA_BF16 && options->weights != OMMA_WEIGHTS_F32;
   if (model->checkpoint) ommai_checkpoint_fingerprint(model->checkpoint, model->fingerprint);
   ommai_linear_context_describe(network->linear_context, model->linear_description, sizeof model->linear_description);
@@ -154,14 +220,25 @@ static enum omma_status open_network(struct omma_model *model, const struct omma
   return OMMA_OK;
 }
 
-static enum omma_status open_model(struct omma_model *model, const struct omma_model_options *options,
-                                   struct omma_error *error) {
-  if (options->draft_head && options->draft_model) {
+static enum omma_status allocate_copies(struct omma_model *model, struct omma_error *error) {
+  int n = model->shares ? model->shares->n_places - 1 : 0;
+  if (n == 0) return OMMA_OK;
+  model->copies = ommai_allocate(&model->allocator, (size_t)n, sizeof *model->copies);
+  if (!model->copies) return ommai_fail_memory(error, "copies of the weights", (size_t)n * sizeof *model->copies);
+  model->n_copies = n;
+  return OMMA_OK;
+}
+
+static enum omma_status open_model(struct omma_model *model, const struct omma_model_options *given, struct omma_error *error) {
+  if (given->draft_head && given->draft_model) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "draft_model", "draft_model: not together with draft_head");
   }
   if (sodium_init() < 0) return ommai_fail(error, OMMA_ERROR_INTERNAL, "libsodium cannot be initialised");
+  struct omma_model_options shared = *given, *options = &shared;
+  OMMAI_TRY(share_cpus(model, options, error));
   OMMAI_TRY(open_source(model, options, error));
   OMMAI_TRY(ommai_network_read(&model->network, &model->documents, options, &model->config, error));
+  OMMAI_TRY(allocate_copies(model, error));
   OMMAI_TRY(ommai_task_choose(model->network.family, &model->documents, options->task, &model->allocator, &model->config,
                               &model->task, error));
   if (model->task == OMMA_TASK_EMBED) {
@@ -195,14 +272,15 @@ enum omma_status ommai_model_require_chat(const struct omma_model *model, struct
                           "%s; prompts in another form than the model's own make it worse", model->chat.problem);
 }
 
-enum omma_status omma_model_open(const char *directory, const struct omma_model_options *options, struct omma_model **out,
-                                 struct omma_error *error) {
+enum omma_status ommai_model_open_on(const char *machine, const char *directory, const struct omma_model_options *options,
+                                     struct omma_model **out, struct omma_error *error) {
   OMMAI_TAKE_OPTIONS(omma_model_options, options, error);
   if (!directory || !*directory) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "model", "model: no directory given");
   const struct omma_allocator *allocator = options->allocator ? options->allocator : &ommai_default_allocator;
   struct omma_model *model = ommai_allocate(allocator, 1, sizeof *model);
   if (!model) return ommai_fail_memory(error, "model", sizeof *model);
   model->allocator = *allocator;
+  model->machine = machine;
   if (options->log) model->log = *options->log;
   model->pin_threads = !options->no_pinning;
   model->config_only = options->config_only;
@@ -218,9 +296,17 @@ enum omma_status omma_model_open(const char *directory, const struct omma_model_
   return OMMA_OK;
 }
 
+enum omma_status omma_model_open(const char *directory, const struct omma_model_options *options, struct omma_model **model,
+                                 struct omma_error *error) {
+  return ommai_model_open_on("", directory, options, model, error);
+}
+
 void omma_model_close(struct omma_model *model) {
-  if (!model) return;
+  if (!model || model->is_kept) return;
   ommai_draft_model_close(model->draft);
+  for (int i = 0; i < model->n_copies; i++) ommai_network_free(&model->copies[i]);
+  ommai_release(&model->allocator, model->copies, (size_t)model->n_copies, sizeof *model->copies);
+  ommai_release(&model->allocator, model->shares, 1, sizeof *model->shares);
   ommai_network_free(&model->network);
   ommai_checkpoint_close(model->checkpoint);
   ommai_gguf_model_close(model->gguf);

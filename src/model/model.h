@@ -5,6 +5,7 @@
 #include <omma/omma.h>
 #include <stdatomic.h>
 
+#include "base/cpu_share.h"
 #include "families/gguf_model.h"
 #include "model/checkpoint_fingerprint.h"
 #include "model/image_store.h"
@@ -34,8 +35,15 @@ struct omma_model {
   struct ommai_pixel_budget *pixel_budget; /* of resized images */
   struct ommai_image_store *image_store;
   struct ommai_model_config config;
-  struct ommai_network network;    /* of the config, and not packed of config_only models */
   struct ommai_draft_model *draft; /* that guesses tokens (model/draft_model.h); NULL: none */
+  struct ommai_network network;    /* of the config, and not packed of config_only models */
+  const char *machine;             /* below which CPUs are looked up while it is opened */
+  int n_engines;                   /* that share it; 0 counts as 1 */
+  /* Of several engines, else NULL: their CPUs; and the network once more for each place but the
+   * first, in the order of places. */
+  struct ommai_cpu_shares *shares;
+  struct ommai_network *copies; /* [n_copies] */
+  int n_copies;
   struct ommai_chat_choice chat;
   enum omma_model_task task; /* never AUTO */
   json_t *input_prompts;     /* of models of vectors, by kind of input; NULL: none */
@@ -46,9 +54,11 @@ struct omma_model {
   char linear_description[320];
   char fingerprint[OMMAI_FINGERPRINT_SIZE]; /* empty: without weights */
   atomic_bool has_engine;
+  bool is_kept; /* an engine that did not end still uses it */
 };
 
-/* Of the model and its draft model: all weights, and the linear layers' scratch memory. */
+/* Of the model with all its copies, and its draft model: all weights, and the linear layers'
+ * scratch memory. */
 int64_t ommai_model_weight_bytes(const struct omma_model *model);
 int64_t ommai_model_linear_scratch_bytes(const struct omma_model *model);
 
@@ -56,6 +66,16 @@ int64_t ommai_model_linear_scratch_bytes(const struct omma_model *model);
  * ommai_checkpoint_open. */
 enum omma_status ommai_model_open_checkpoint(const struct omma_model *model, struct ommai_checkpoint **checkpoint,
                                              struct omma_error *error);
+
+/* The network for the engine of this number: the one of its place. */
+static inline const struct ommai_network *ommai_model_network(const struct omma_model *model, int engine) {
+  int place = model->shares ? model->shares->of[engine].place : 0;
+  return place && model->copies ? &model->copies[place - 1] : &model->network;
+}
+
+/* omma_model_open on a machine whose files are below `machine` (ommai_cpu_room). */
+enum omma_status ommai_model_open_on(const char *machine, const char *directory, const struct omma_model_options *options,
+                                     struct omma_model **model, struct omma_error *error);
 
 /* What a config_only model may lack and a call needs: the tokenizer's file,
  * preprocessor_config.json. Errors: IO. */

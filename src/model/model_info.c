@@ -68,6 +68,8 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .kv_cache = ommai_dtype_name(model->network.decoder.kv_type),
       .linear = model->linear_description,
       .n_threads = model->network.n_threads,
+      .n_engines = model->n_engines,
+      .n_copies = 1 + model->n_copies,
       .encoder_only = !model->network.has_decoder,
       .bf16_embeddings = model->bf16_embeddings,
       .fingerprint = model->fingerprint,

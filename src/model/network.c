@@ -33,6 +33,7 @@ enum omma_status ommai_network_read(struct ommai_network *network, const struct 
   network->has_decoder = !options->encoder_only;
   network->config = config;
   network->n_threads = options->n_threads ? options->n_threads : ommai_team_cpu_count();
+  if (!network->n_teams) network->n_teams = 1;
   OMMAI_TRY(ommai_cpu_select(options->isa, &network->level, error));
   OMMAI_TRY(ommai_model_config_read(documents, options->config_only, &network->allocator, &network->family, config, error));
   if (options->draft_head && network->has_decoder) OMMAI_TRY(ommai_model_config_take_draft_head(config, error));
@@ -42,6 +43,20 @@ enum omma_status ommai_network_read(struct ommai_network *network, const struct 
                             options->n_threads);
   }
   return check_types(options, error);
+}
+
+void ommai_network_like(const struct ommai_network *other, struct ommai_network *network) {
+  *network = (struct ommai_network){.allocator = other->allocator,
+                                    .large_allocator = other->large_allocator,
+                                    .level = other->level,
+                                    .n_threads = other->n_threads,
+                                    .n_teams = other->n_teams,
+                                    .has_decoder = other->has_decoder,
+                                    .text_only = other->text_only,
+                                    .family = other->family,
+                                    .config = other->config,
+                                    .quantization = other->quantization,
+                                    .is_copy = true};
 }
 
 /* ---- plan ---- */
@@ -166,7 +181,7 @@ static enum omma_status count_weights(struct ommai_network *network, const struc
   network->weight_bytes = loader.bytes;
   network->step_weight_bytes = step_weight_bytes(network, &loader);
   network->main_weights = main_weights(&loader);
-  network->linear_scratch_bytes = (int64_t)loader.scratch_bytes * network->n_threads;
+  network->linear_scratch_bytes = (int64_t)loader.scratch_bytes * network->n_threads * network->n_teams;
   network->decoder.prepared_row_bytes = loader.prepared_row_bytes;
   return OMMA_OK;
 }
@@ -179,8 +194,9 @@ enum omma_status ommai_network_plan(struct ommai_network *network, const struct 
   const struct omma_attention_options attention = {.isa = ommai_cpu_level_name(network->level),
                                                    .allocator = &network->allocator};
   OMMAI_TRY(omma_attention_context_create(&attention, &network->attention, error));
-  OMMAI_TRY(ommai_linear_context_create(network->level, network->n_threads, &network->large_allocator, &network->linear_context,
-                                        error));
+  OMMAI_TRY(ommai_linear_context_create(network->level, network->n_threads * network->n_teams, &network->large_allocator,
+                                        &network->linear_context, error));
+  ommai_linear_context_set_teams(network->linear_context, network->n_teams);
   set_up_tower(network, vision);
   OMMAI_TRY(set_up_decoder(network, options, error));
   OMMAI_TRY(choose_weights(network, options, vision, error));
@@ -218,7 +234,7 @@ enum omma_status ommai_network_pack(struct ommai_network *network, struct ommai_
 void ommai_network_free(struct ommai_network *network) {
   ommai_vision_tower_free(&network->tower, &network->allocator);
   ommai_decoder_free(&network->decoder, &network->allocator);
-  ommai_quantization_destroy(network->quantization);
+  if (!network->is_copy) ommai_quantization_destroy(network->quantization);
   ommai_linear_context_destroy(network->linear_context);
   omma_attention_context_destroy(network->attention);
 }

@@ -15,12 +15,14 @@ struct ommai_network {
   /* large_allocator: of weights and other things of many pages */
   struct omma_allocator allocator, large_allocator;
   enum ommai_cpu_level level;
-  int n_threads;
+  int n_threads; /* of an engine */
+  int n_teams;   /* of n_threads each, that compute with it at the same time */
   bool packed;
   bool has_decoder; /* false: the decoder below is a description, without weights */
   bool text_only;   /* the same of the tower; set before anything is read */
   const struct ommai_family *family;
   const struct ommai_model_config *config; /* the owner's */
+  bool is_copy;                            /* its quantization is another network's */
   struct ommai_quantization *quantization; /* NULL: no document says that it is quantised */
   const char *declared;                    /* how it is quantised, for people; NULL: not */
   struct omma_attention_context *attention;
@@ -31,7 +33,7 @@ struct ommai_network {
   struct ommai_linear_spec main_weights; /* how most of the decoder's matrices are kept */
   int64_t n_parameters, n_vision_parameters, weight_bytes;
   int64_t step_weight_bytes;    /* that a generated token reads */
-  int64_t linear_scratch_bytes; /* of all threads; taken with the weights */
+  int64_t linear_scratch_bytes; /* of all threads of all teams; taken with the weights */
 };
 
 /* Configuration, CPU level, threads and types. `network` is zeroed; *config is filled and must stay
@@ -41,6 +43,11 @@ struct ommai_network {
 enum omma_status ommai_network_read(struct ommai_network *network, const struct ommai_documents *documents,
                                     const struct omma_model_options *options, struct ommai_model_config *config,
                                     struct omma_error *error);
+
+/* Makes a zeroed network that ommai_network_read made like this, up to where it is planned, for
+ * another copy of the weights. The two share documents and configuration: the other must stay, and
+ * one call at a time may use either. */
+void ommai_network_like(const struct ommai_network *other, struct ommai_network *network);
 
 /* Chooses formats and counts parameters and bytes. declared: how the checkpoint is quantised, where
  * no document says it. checkpoint: where it is open already, sizes follow from the types that its

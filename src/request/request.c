@@ -574,8 +574,17 @@ size_t ommai_request_bytes(const struct omma_request *request) {
   return bytes + (request->cache_salt ? strlen(request->cache_salt) : 0);
 }
 
+static struct omma_request *own(const struct omma_request *request) { return (struct omma_request *)(uintptr_t)request; }
+
+const struct omma_request *ommai_request_hold(const struct omma_request *request) {
+  atomic_fetch_add(&own(request)->n_holds, 1);
+  return request;
+}
+
+void ommai_request_let_go(const struct omma_request *request) { omma_request_destroy(own(request)); }
+
 void omma_request_destroy(struct omma_request *request) {
-  if (!request) return;
+  if (!request || atomic_fetch_sub(&request->n_holds, 1) > 0) return;
   struct omma_allocator allocator = request->allocator;
   for (size_t i = 0; request->images && i < request->n_images; i++) ommai_prepared_image_free(&request->images[i]);
   free_text_ids(request);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <omma/omma.h>
+#include <stdatomic.h>
 
 #include "base/tokens.h"
 #include "model/model.h"
@@ -51,6 +52,7 @@ struct omma_request {
   int32_t stop_tokens[OMMAI_REQUEST_MAX_STOP_TOKENS];
   size_t n_stop_tokens;
   double preprocess_seconds;
+  atomic_int n_holds; /* owners besides the first */
 
   /* Of a vector or score: */
   int64_t dimensions; /* of the vector; 0: all */
@@ -78,6 +80,11 @@ enum omma_status ommai_request_create_prompt(const struct omma_model *model, con
                                              size_t n_messages, const struct ommai_prompt_builder *prompt,
                                              const struct omma_request_options *options, struct omma_request **out,
                                              struct omma_error *error);
+
+/* One owner more: the request stays until that one lets go of it, as omma_request_destroy does.
+ * Returns it. */
+const struct omma_request *ommai_request_hold(const struct omma_request *request);
+void ommai_request_let_go(const struct omma_request *request);
 
 /* Whether a prompt of n_tokens and one token of an answer fit into an engine's context_tokens.
  * Errors: LIMIT ("input_tokens"). */

@@ -37,7 +37,7 @@ void ommai_cpu_draft_place(const struct omma_model *model, const struct ommai_ru
 enum omma_status ommai_cpu_draft_create(struct ommai_cpu_runner *cpu, struct omma_error *error) {
   if (!cpu->model->draft) return OMMA_OK;
   return ommai_kv_cache_create(&cpu->model->draft->config.text, decoder_of(cpu)->kv_type, cpu->limits.n_pages,
-                               &cpu->model->network.large_allocator, &cpu->draft_kv, error);
+                               &cpu->network->large_allocator, &cpu->draft_kv, error);
 }
 
 /* ---- prompts ---- */

@@ -68,7 +68,7 @@ static enum omma_status compute_logits(struct ommai_cpu_runner *cpu, enum ommai_
     residuals[i] = from == OMMAI_DRAW_FROM_STEP ? cpu->tables.residual + row * hidden : ommai_prefill_residual(cpu->chunk, row);
   }
   cpu->n_logits = 0;
-  OMMAI_TRY(ommai_decode_logits(&cpu->model->network.decoder, residuals, count, cpu->decode_workspace, cpu->bytes.decode,
+  OMMAI_TRY(ommai_decode_logits(&cpu->network->decoder, residuals, count, cpu->decode_workspace, cpu->bytes.decode,
                                 cpu->threads, cpu->tables.logits, error));
   cpu->logits_from = from;
   cpu->n_logits = count;
@@ -109,7 +109,7 @@ enum omma_status ommai_cpu_draw(struct ommai_runner *runner, enum ommai_draw_fro
 /* As many rows at a time as the workspace is for. */
 static enum omma_status project_states(struct ommai_cpu_runner *cpu, const struct ommai_reading *reading,
                                        struct omma_error *error) {
-  const struct ommai_decoder *decoder = &cpu->model->network.decoder;
+  const struct ommai_decoder *decoder = &cpu->network->decoder;
   const float *residuals[OMMAI_CPU_DRAW_ROWS];
   int64_t max_rows = ommai_cpu_logits_rows(&cpu->limits), width = decoder->config.projected_state;
   for (int64_t first = 0; first < reading->n_rows; first += max_rows) {
@@ -123,7 +123,7 @@ static enum omma_status project_states(struct ommai_cpu_runner *cpu, const struc
 
 static enum omma_status read_states(struct ommai_cpu_runner *cpu, const struct ommai_reading *reading,
                                     struct omma_error *error) {
-  const struct ommai_decoder *decoder = &cpu->model->network.decoder;
+  const struct ommai_decoder *decoder = &cpu->network->decoder;
   int64_t hidden = decoder->config.hidden_size;
   if (decoder->config.projected_state) return project_states(cpu, reading, error);
   for (int64_t i = 0; i < reading->n_rows; i++) {

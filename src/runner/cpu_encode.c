@@ -35,16 +35,16 @@ enum omma_status ommai_cpu_encode_begin(struct ommai_runner *runner, const struc
     cpu->inputs[i] = input_of(&images[i], rows[i]);
     OMMAI_TRY(ommai_vision_sizes_add(&model->config.vision, &cpu->inputs[i], &sizes, error));
   }
-  size_t size = ommai_vision_workspace_size(&model->network.tower, &sizes, model->network.n_threads);
+  size_t size = ommai_vision_workspace_size(&cpu->network->tower, &sizes, cpu->network->n_threads);
   if (!size) {
     return ommai_fail_field(error, OMMA_ERROR_LIMIT, "image", "image: %lld patches are too many", (long long)sizes.n_patches);
   }
   OMMAI_TRY(grow(cpu, size, error));
-  OMMAI_TRY(ommai_vision_run_start(&model->network.tower, cpu->inputs, n, &model->config.image.patches, cpu->vision_workspace,
+  OMMAI_TRY(ommai_vision_run_start(&cpu->network->tower, cpu->inputs, n, &model->config.image.patches, cpu->vision_workspace,
                                    cpu->bytes.encode, cpu->threads, &cpu->pass, error));
   cpu->times = times;
   if (!times) return OMMA_OK;
-  for (int i = 0; i < model->network.n_threads; i++) cpu->tables.profiles[i] = (struct ommai_vision_profile){0};
+  for (int i = 0; i < cpu->network->n_threads; i++) cpu->tables.profiles[i] = (struct ommai_vision_profile){0};
   ommai_vision_run_set_profiles(cpu->pass, cpu->tables.profiles);
   return OMMA_OK;
 }
@@ -65,7 +65,7 @@ void ommai_cpu_encode_progress(const struct ommai_runner *runner, int64_t *done,
 }
 
 static double seconds(const struct ommai_cpu_runner *cpu, enum ommai_vision_part part) {
-  return ommai_vision_profile_seconds(cpu->tables.profiles, cpu->model->network.n_threads, part);
+  return ommai_vision_profile_seconds(cpu->tables.profiles, cpu->network->n_threads, part);
 }
 
 void ommai_cpu_encode_end(struct ommai_runner *runner) {

@@ -19,7 +19,7 @@ static struct ommai_decode_row draft_row(const struct ommai_cpu_runner *cpu, con
 /* The next tokens of all rows, and for a head their states after the final norm. Returns how many
  * rows. */
 static int64_t lay_out(struct ommai_cpu_runner *cpu, enum ommai_draw_from from, const struct ommai_guess *guesses, int64_t n) {
-  const struct ommai_decoder *decoder = &cpu->model->network.decoder;
+  const struct ommai_decoder *decoder = &cpu->network->decoder;
   int64_t hidden = decoder->config.hidden_size, count = 0;
   for (int64_t i = 0; i < n; i++) {
     OMMAI_ASSERT(count + guesses[i].n_rows <= cpu->limits.max_rows);
@@ -39,7 +39,7 @@ static int64_t lay_out(struct ommai_cpu_runner *cpu, enum ommai_draw_from from, 
 /* Replaces states by those of the rows. */
 static enum omma_status run_rows(struct ommai_cpu_runner *cpu, int64_t n_rows, struct omma_error *error) {
   if (cpu->model->draft) return ommai_cpu_draft_run(cpu, n_rows, error);
-  return ommai_decode_draft(&cpu->model->network.decoder, cpu->kv, cpu->tables.step_rows, cpu->tables.draft_states, n_rows,
+  return ommai_decode_draft(&cpu->network->decoder, cpu->kv, cpu->tables.step_rows, cpu->tables.draft_states, n_rows,
                             cpu->decode_workspace, cpu->bytes.decode, cpu->threads, error);
 }
 
@@ -52,7 +52,7 @@ static int64_t next_wanting(const struct ommai_guess *guesses, int64_t n, int64_
 static enum omma_status make_logits(struct ommai_cpu_runner *cpu, const float *states, int64_t n_rows,
                                     struct omma_error *error) {
   if (cpu->model->draft) return ommai_cpu_draft_logits(cpu, states, n_rows, error);
-  return ommai_decode_draft_logits(&cpu->model->network.decoder, states, n_rows, cpu->decode_workspace, cpu->bytes.decode,
+  return ommai_decode_draft_logits(&cpu->network->decoder, states, n_rows, cpu->decode_workspace, cpu->bytes.decode,
                                    cpu->threads, cpu->tables.logits, error);
 }
 

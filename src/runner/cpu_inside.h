@@ -45,6 +45,7 @@ struct ommai_cpu_tables {
 struct ommai_cpu_runner {
   struct ommai_runner runner; /* first: what the engine has */
   const struct omma_model *model;
+  const struct ommai_network *network; /* the model's copy for this engine */
   struct ommai_runner_limits limits;
   struct ommai_runner_bytes bytes; /* `encode` as it is now */
   struct ommai_team *team;

@@ -151,7 +151,7 @@ static enum omma_status allocate(struct ommai_cpu_runner *cpu, struct omma_error
   }
   if (!has_decoder(cpu->model)) return OMMA_OK;
   cpu->sampler = ommai_sampler_place(cpu->tables.sampler_memory, vocabulary(cpu->model), ommai_cpu_sampler_rows(&cpu->limits),
-                                     cpu->model->network.decoder.ops);
+                                     cpu->network->decoder.ops);
   return OMMA_OK;
 }
 
@@ -160,12 +160,12 @@ static enum omma_status set_up(struct ommai_cpu_runner *cpu, struct omma_error *
   OMMAI_TRY(measure(model, &cpu->limits, &cpu->bytes, error));
   cpu->threads = cpu->limits.team;
   if (!cpu->threads) {
-    OMMAI_TRY(ommai_team_create(model->network.n_threads, model->pin_threads, &model->allocator, &cpu->team, error));
+    OMMAI_TRY(ommai_team_create(cpu->network->n_threads, model->pin_threads, &model->allocator, &cpu->team, error));
     cpu->threads = ommai_team_interface(cpu->team);
   }
   if (has_decoder(model)) {
-    OMMAI_TRY(ommai_kv_cache_create(&model->config.text, model->network.decoder.kv_type, cpu->limits.n_pages,
-                                    &model->network.large_allocator, &cpu->kv, error));
+    OMMAI_TRY(ommai_kv_cache_create(&model->config.text, cpu->network->decoder.kv_type, cpu->limits.n_pages,
+                                    &cpu->network->large_allocator, &cpu->kv, error));
     OMMAI_TRY(ommai_cpu_draft_create(cpu, error));
   }
   return allocate(cpu, error);
@@ -206,6 +206,7 @@ static enum omma_status create(const void *network, const struct ommai_runner_li
   cpu->runner.functions = &functions;
   find_facts(model, &cpu->runner.facts);
   cpu->model = model;
+  cpu->network = ommai_model_network(model, limits->engine);
   cpu->limits = *limits;
   enum omma_status status = set_up(cpu, error);
   if (status == OMMA_OK) {

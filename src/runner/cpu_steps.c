@@ -40,7 +40,7 @@ enum omma_status ommai_cpu_prompt_begin(struct ommai_runner *runner, const struc
     cpu->tables.piece_slots[i] = pieces[i].slot;
     n_rows += pieces[i].n_tokens;
   }
-  OMMAI_TRY(ommai_prefill_start(&cpu->model->network.decoder, cpu->kv, cpu->tables.pieces, n_pieces, cpu->tables.prompt_rows,
+  OMMAI_TRY(ommai_prefill_start(&cpu->network->decoder, cpu->kv, cpu->tables.pieces, n_pieces, cpu->tables.prompt_rows,
                                 cpu->prefill_workspace, cpu->bytes.prefill, cpu->threads, &cpu->chunk, error));
   return ommai_cpu_draft_prompt_begin(cpu, n_rows, error);
 }
@@ -69,8 +69,8 @@ enum omma_status ommai_cpu_prompt_advance(struct ommai_runner *runner, int64_t n
 /* ---- generated tokens ---- */
 
 static enum omma_status run(struct ommai_cpu_runner *cpu, int64_t n, float *logits, struct omma_error *error) {
-  return ommai_decode_run(&cpu->model->network.decoder, cpu->kv, cpu->tables.step_rows, n, cpu->decode_workspace,
-                          cpu->bytes.decode, cpu->threads, logits, error);
+  return ommai_decode_run(&cpu->network->decoder, cpu->kv, cpu->tables.step_rows, n, cpu->decode_workspace, cpu->bytes.decode,
+                          cpu->threads, logits, error);
 }
 
 /* The logits of a large step are computed as its rows are drawn. */

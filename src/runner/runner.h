@@ -49,6 +49,7 @@ struct ommai_runner_limits {
   int64_t drawn_rows;    /* of a step whose rows are drawn */
   /* what computes, of at most facts.n_workers workers; NULL: the runner makes one */
   const struct omma_team *team;
+  int engine; /* which of several over the network, from 0 */
 };
 
 /* Bytes that a runner of these limits will take, besides its pages. */

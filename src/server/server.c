@@ -273,7 +273,6 @@ static enum omma_status start_readers(struct ommai_server *server, int n, struct
 static void init_locks(struct ommai_server *server) {
   pthread_mutex_init(&server->list_lock, NULL);
   ommai_clock_condition_init(&server->list_changed);
-  ommai_metrics_init(&server->metrics);
   ommai_http_metrics_init(&server->http_metrics);
 }
 
@@ -294,6 +293,7 @@ enum omma_status ommai_server_create(const struct omma_server_options *options, 
   init_locks(made);
   ommai_grammar_cache_init(&made->grammars, (size_t)options->max_grammar_bytes, options->max_grammar_ms, allocator);
   ommai_media_budget_init(&made->media_budget, options->max_media_bytes);
+  OMMAI_TRY_GOTO(ommai_metrics_init(&made->metrics, omma_engine_count(engine), allocator, error), failed);
   OMMAI_TRY_GOTO(take_options(made, options, error), failed);
   if (!options->offline) {
     OMMAI_TRY_GOTO(ommai_openapi_create(made, error), failed);

@@ -57,6 +57,17 @@ enum omma_status ommai_server_run(struct ommai_server *server, int stop_descript
  * ommai_server_run. */
 void ommai_server_log_end(const struct ommai_server *server);
 
+/* Where it is reported that one of several engines does not answer. */
+struct omma_engine_log {
+  bool json;
+  void (*log)(void *context, const char *line); /* NULL: to stderr */
+  void *context;
+};
+
+/* Logs that an engine is out, or in again: omma_engine_options.on_engine_state with a struct
+ * omma_engine_log as the context. */
+void ommai_server_log_engine(void *context, int engine, bool answers);
+
 /* Answers health checks with 503, after leave_ms new requests too, lets running ones go on for
  * drain_ms, then stops accepting, cancels the rest (streams end with an error event), waits for
  * the engine to let go of each, joins all threads and frees everything. NULL is allowed. */

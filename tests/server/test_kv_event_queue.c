@@ -11,12 +11,12 @@ static struct omma_kv_page_key key_of(int number) { return (struct omma_kv_page_
 
 static bool store(struct ommai_kv_event_queue *queue, int number, const char *salt) {
   const struct omma_kv_page page = {.key = key_of(number), .tokens = tokens, .cache_salt = salt};
-  return ommai_kv_event_queue_store(queue, &page);
+  return ommai_kv_event_queue_store(queue, 0, &page);
 }
 
 static bool take_away(struct ommai_kv_event_queue *queue, int number) {
   const struct omma_kv_page_key key = key_of(number);
-  return ommai_kv_event_queue_remove(queue, &key);
+  return ommai_kv_event_queue_remove(queue, 0, &key);
 }
 
 /* Takes n at most: as many as named, in order; a number below 0 is a page that was removed. */
@@ -57,7 +57,7 @@ static void a_page_is_copied(void **state) {
   char salt[] = "salt";
   const struct omma_kv_page page = {key_of(1), &parent, tokens, images, 2, salt};
   ommai_kv_event_queue_init(&queue, 10, &ommai_default_allocator);
-  ommai_kv_event_queue_store(&queue, &page);
+  ommai_kv_event_queue_store(&queue, 0, &page);
   images[0].first_token = images[1].first_token = salt[0] = 0;
   struct ommai_kv_event *event = ommai_kv_event_queue_take(&queue, 1, &cleared);
   assert_memory_equal(&event->parent, &parent, sizeof parent);
@@ -67,6 +67,24 @@ static void a_page_is_copied(void **state) {
   assert_int_equal(event->images[1].first_token, 30);
   assert_string_equal(ommai_kv_event_salt(event), "salt");
   ommai_kv_events_free(&queue, event);
+  ommai_kv_event_queue_free(&queue);
+}
+
+static void what_is_taken_at_once_is_of_one_rank(void **state) {
+  (void)state;
+  struct ommai_kv_event_queue queue;
+  const struct omma_kv_page_key key = key_of(3);
+  bool cleared;
+  ommai_kv_event_queue_init(&queue, 10, &ommai_default_allocator);
+  store(&queue, 1, NULL);
+  store(&queue, 2, NULL);
+  ommai_kv_event_queue_remove(&queue, 5, &key);
+  store(&queue, 4, NULL);
+  assert_taken(&queue, 9, true, (const int[]){1, 2}, 2);
+  struct ommai_kv_event *event = ommai_kv_event_queue_take(&queue, 9, &cleared);
+  assert_true(event->rank == 5 && !event->next && event->key.bytes[0] == 3);
+  ommai_kv_events_free(&queue, event);
+  assert_taken(&queue, 9, false, (const int[]){4}, 1);
   ommai_kv_event_queue_free(&queue);
 }
 
@@ -124,6 +142,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(events_come_in_order),
       cmocka_unit_test(a_page_is_copied),
+      cmocka_unit_test(what_is_taken_at_once_is_of_one_rank),
       cmocka_unit_test(what_finds_no_room_clears),
       cmocka_unit_test(bytes_are_limited),
       cmocka_unit_test(events_that_could_not_be_sent_clear),

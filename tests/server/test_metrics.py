@@ -28,7 +28,7 @@ NAMES = (
     "vllm:prompt_tokens_cached_by_source_total vllm:spec_decode_num_accepted_tokens_per_pos_total "
     "vllm:tool_call_parser_invocations_total vllm:request_inference_time_seconds vllm:request_prefill_kv_computed_tokens "
     "vllm:request_max_num_generation_tokens vllm:request_params_max_tokens vllm:request_params_n vllm:request_num_preemptions "
-    "vllm:iteration_tokens_total"
+    "vllm:iteration_tokens_total omma:engine_up"
 ).split()
 LINE = re.compile(r'^([a-z0-9_:]+)\{(?:engine="0",)?model_name="[^"]+"((?:,[a-z_]+="[^"]*")*)\} (\S+)$')
 # Of the program and of its HTTP: without the engine's labels.

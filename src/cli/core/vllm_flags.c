@@ -220,7 +220,6 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"tensor-parallel-size", VALUE, "tp", "one process on one machine serves: --threads sets the number of cores", "1"},
     {"decode-context-parallel-size", VALUE, "dcp", "one process on one machine serves: --threads sets the number of cores", "1"},
     {"prefill-context-parallel-size", VALUE, "pcp", "one process on one machine serves: --threads sets the number of cores", "1"},
-    {"data-parallel-size", VALUE, "dp", "one process on one machine serves: --threads sets the number of cores", "1"},
     {"data-parallel-rank", VALUE, "dpn", "one process on one machine serves: --threads sets the number of cores", "0"},
     {"data-parallel-start-rank", VALUE, "dpr", "one process on one machine serves: --threads sets the number of cores", "0"},
     {"data-parallel-size-local", VALUE, "dpl", "one process on one machine serves: --threads sets the number of cores", "1"},

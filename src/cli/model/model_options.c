@@ -295,6 +295,7 @@ int ommai_open_model_checked(const struct ommai_common *common, bool config_only
                                        .encoder_only = common->encoder_only,
                                        .draft_head = common->draft_head,
                                        .draft_model = common->draft_model,
+                                       .n_engines = common->n_engines,
                                        .task = (enum omma_model_task)common->task,
                                        .max_model_len = common->max_model_len,
                                        .max_resized_bytes = common->max_resized_bytes,

@@ -30,7 +30,8 @@ struct ommai_common {
   bool encoder_only;         /* not an option: as in omma_model_options; likewise: */
   bool draft_head;
   char *draft_model;
-  int task; /* enum omma_model_task */
+  int n_engines; /* 0: one */
+  int task;      /* enum omma_model_task */
   /* where the trace goes, not an option; lives longer than the model. NULL: to stderr as text */
   struct ommai_debug_log *debug_log;
 };

@@ -28,6 +28,13 @@ void ommai_serve_note_names(const struct omma_model *model, const struct ommai_s
   ommai_note("serving %s as %s", info.directory, show_words(list, n_names, names, sizeof names));
 }
 
+static void note_engines(const struct omma_model_info *info) {
+  if (info->n_engines == 1) return;
+  ommai_note("engines: %d, of %d thread%s each, over %d cop%s of the weights; what is said of memory is that of all",
+             info->n_engines, info->n_threads, ommai_plural(info->n_threads), info->n_copies,
+             info->n_copies == 1 ? "y" : "ies");
+}
+
 void ommai_serve_note_model(const struct omma_model *model, const struct omma_memory_estimate *estimate) {
   struct omma_model_info info;
   struct ommai_cpu_room room;
@@ -41,6 +48,7 @@ void ommai_serve_note_model(const struct omma_model *model, const struct omma_me
       info.model_type, (double)info.n_parameters * 1e-6, info.kept_weights, info.weights, info.kv_cache, info.vision_weights,
       info.isa, info.n_threads, ommai_plural(info.n_threads), ommai_cpu_room_describe(&room, cpus, sizeof cpus),
       (long long)estimate->max_sequences, ommai_sequence_bound_words(estimate));
+  note_engines(&info);
 }
 
 /* Of all that run, and the images that they may have at once. */
@@ -105,6 +113,7 @@ void ommai_serve_note_encoder(const struct omma_model *model, const struct omma_
       info.model_type, (double)info.n_parameters * 1e-6, info.vision_weights, info.bf16_embeddings ? "bf16" : "f32", info.isa,
       info.n_threads, ommai_plural(info.n_threads), ommai_cpu_room_describe(&room, cpus, sizeof cpus),
       (long long)estimate->max_sequences, info.fingerprint);
+  note_engines(&info);
   ommai_note(
       "memory: tower weights %s, workspaces and tables %s, requests with their images %s: %s in all, and up to %s for "
       "images kept from earlier requests; no language weights, no keys and values",

@@ -238,6 +238,20 @@ static int check_tools(const char *command, const struct omma_server_options *op
 
 void ommai_serving_begin(void *values) { ommai_server_options_default(&((struct ommai_serving *)values)->server); }
 
+/* The engines that --data-parallel-size asks for. */
+static int read_engines(const char *command, const char *text, int *n_engines) {
+  int64_t number;
+  *n_engines = text ? OMMA_ENGINES_AUTO : 1; /* a command may lack the option */
+  if (!text) return OMMAI_EXIT_DONE;
+  bool known = strcmp(text, "auto") == 0;
+  if (!known && ommai_parse_integer(text, false, &number) && number >= 1 && number <= OMMA_MAX_ENGINES) {
+    known = true;
+    *n_engines = (int)number;
+  }
+  if (known) return OMMAI_EXIT_DONE;
+  return ommai_usage_error("%s: --data-parallel-size: expected 1 to %d or auto, found %.40s", command, OMMA_MAX_ENGINES, text);
+}
+
 int ommai_serving_read(const char *command, const struct ommai_serving *serving, struct omma_server_options *options) {
   int code = read_media_limits(command, serving->limit_mm_per_prompt, options);
   if (code == OMMAI_EXIT_DONE) code = read_processor_options(command, serving, &options->image_options);
@@ -246,6 +260,8 @@ int ommai_serving_read(const char *command, const struct ommai_serving *serving,
   }
   if (code == OMMAI_EXIT_DONE) code = check_reasoning_names(command, options);
   if (code == OMMAI_EXIT_DONE) code = check_tools(command, options);
+  int n_engines;
+  if (code == OMMAI_EXIT_DONE) code = read_engines(command, serving->data_parallel, &n_engines);
   if (code == OMMAI_EXIT_DONE) code = check_overrides(command, serving->common.override_generation_config);
   if (code == OMMAI_EXIT_DONE) warn_without_effect(command, options);
   return code;
@@ -261,7 +277,8 @@ static struct omma_engine_options engine_options(const struct ommai_serving *ser
                                         .queue_limit = serving->server.max_queued_requests.value,
                                         .queue_bytes = serving->max_queued_bytes,
                                         .no_prefix_cache = !serving->prefix_caching,
-                                        .by_priority = serving->policy == 1};
+                                        .by_priority = serving->policy == 1,
+                                        .stuck_ms = serving->stuck_ms};
   /* The engine takes 0 for its default and -1 for none. */
   int64_t encoder_bytes = serving->encoder_cache_bytes.value;
   if (serving->encoder_cache_bytes.given) options.encoder_cache_bytes = encoder_bytes ? encoder_bytes : -1;
@@ -282,7 +299,10 @@ static enum omma_status check_room(void *context, const struct omma_model *model
   struct omma_memory_estimate *estimate = opening->estimate;
   OMMAI_TRY(omma_estimate_memory(model, &opening->engine, 0, estimate, error));
   if (opening->encoder_only) return ommai_room_check_total(model, estimate, OMMAI_ROOM_OPTIONS_OF_ENCODING, error);
-  opening->engine.kv_cache_bytes = estimate->kv_cache_bytes;
+  struct omma_model_info info;
+  omma_model_get_info(model, &info);
+  /* the option is each one's */
+  opening->engine.kv_cache_bytes = estimate->kv_cache_bytes / info.n_engines;
   ommai_room_note(model, estimate);
   OMMAI_TRY(ommai_room_check_total(model, estimate, OMMAI_ROOM_OPTIONS_OF_SERVING, error));
   ommai_room_warn_of_largest(model, estimate, opening->image_options);
@@ -339,20 +359,44 @@ static int read_task(const char *command, const struct ommai_serving *serving, s
   return OMMAI_EXIT_DONE;
 }
 
+/* With what is published and shared, which the options name. */
+static int create_engine(struct opening *opening, struct ommai_opened *opened) {
+  struct omma_encoding_store store;
+  struct omma_kv_events kv_events[OMMA_MAX_ENGINES];
+  struct omma_model_info info;
+  struct omma_engine_stats stats;
+  struct omma_error error;
+  if (opened->store) {
+    store = ommai_encoding_store_interface(opened->store);
+    opening->engine.encoding_store = &store;
+  }
+  if (opened->kv_publisher) {
+    omma_model_get_info(opened->model, &info);
+    ommai_kv_publisher_interfaces(opened->kv_publisher, info.n_engines, kv_events);
+    opening->engine.kv_events = kv_events;
+  }
+  if (omma_engine_create(opened->model, &opening->engine, &opened->engine, &error) != OMMA_OK) {
+    return ommai_room_failed(&error, OMMAI_ROOM_OPTIONS_OF_SERVING);
+  }
+  omma_engine_get_stats(opened->engine, &stats);
+  opened->estimate.max_sequences = stats.max_sequences; /* memory may be less by now */
+  return OMMAI_EXIT_DONE;
+}
+
 int ommai_serving_open(const char *command, const struct ommai_serving *serving, const struct omma_server_options *server,
                        const struct ommai_strings *arguments, omma_progress progress, void *progress_context,
                        struct ommai_opened *opened) {
   struct ommai_common common = serving->common;
-  struct omma_error error;
-  struct omma_encoding_store store;
-  struct omma_kv_events kv_events;
-  struct omma_engine_stats stats;
   struct opening opening = {&server->image_options, engine_options(serving), &opened->estimate, serving->common.encoder_only};
   struct ommai_check check = {check_room, &opening, progress, progress_context};
   *opened = (struct ommai_opened){0};
   common.max_resized_bytes = MAX_RESIZED_BYTES;
   common.known_image_bytes = serving->processor_cache_gb == 0 ? -1 : (int64_t)(serving->processor_cache_gb * GIB);
   int code = ommai_common_take_model(command, arguments, &common);
+  opened->log = (struct omma_engine_log){server->log_json, server->log, server->log_context};
+  opening.engine.on_engine_state = ommai_server_log_engine;
+  opening.engine.on_engine_state_context = &opened->log;
+  if (code == OMMAI_EXIT_DONE) code = read_engines(command, serving->data_parallel, &common.n_engines);
   if (code == OMMAI_EXIT_DONE) code = read_task(command, serving, &common);
   if (code == OMMAI_EXIT_DONE) code = read_speculation(command, serving->speculative, &opening.engine, &common);
   if (code == OMMAI_EXIT_DONE) code = open_store(serving, server, &opened->store);
@@ -365,29 +409,27 @@ int ommai_serving_open(const char *command, const struct ommai_serving *serving,
         "another one)",
         command, command);
   }
-  if (code == OMMAI_EXIT_DONE && opened->store) {
-    store = ommai_encoding_store_interface(opened->store);
-    opening.engine.encoding_store = &store;
-  }
-  if (code == OMMAI_EXIT_DONE && opened->kv_publisher) {
-    kv_events = ommai_kv_publisher_interface(opened->kv_publisher);
-    opening.engine.kv_events = &kv_events;
-  }
-  if (code == OMMAI_EXIT_DONE && omma_engine_create(opened->model, &opening.engine, &opened->engine, &error) != OMMA_OK) {
-    code = ommai_room_failed(&error, OMMAI_ROOM_OPTIONS_OF_SERVING);
-  }
-  if (code != OMMAI_EXIT_DONE) {
-    ommai_serving_close(opened);
-    return code;
-  }
-  omma_engine_get_stats(opened->engine, &stats);
-  opened->estimate.max_sequences = stats.max_sequences; /* memory may be less by now */
+  if (code == OMMAI_EXIT_DONE) code = create_engine(&opening, opened);
+  if (code != OMMAI_EXIT_DONE) ommai_serving_close(opened);
   return code;
 }
 
+/* An engine that does not answer is left behind with what it calls. */
+static bool all_answer(const struct omma_engine *engine) {
+  bool all = true;
+  for (int i = 0; engine && i < omma_engine_count(engine); i++) {
+    struct omma_engine_stats stats;
+    omma_engine_get_stats_of(engine, i, &stats);
+    all = all && stats.alive;
+  }
+  return all;
+}
+
 void ommai_serving_close(struct ommai_opened *opened) {
+  bool all = all_answer(opened->engine);
   omma_engine_destroy(opened->engine);
   omma_model_close(opened->model);
+  if (!all) return;
   ommai_encoding_store_destroy(opened->store);
   ommai_kv_publisher_destroy(opened->kv_publisher);
 }
@@ -422,6 +464,15 @@ static const struct ommai_option scheduler_table[] = {
                   "maximum number of requests that run at the same time; each takes memory: omma plan prints how much",
                   .otherwise = "128, or less where memory or the KV cache are small", .elsewhere = "-np --parallel",
                   .errors = "max_sequences"),
+    OMMAI_STRING("data-parallel-size", data_parallel, "N",
+                 "engines in this process, each with threads, CPUs and a KV cache of its own (1 to 64), or auto: one for each "
+                 "NUMA node, with its own copy of the weights; requests go to the one that knows their images or prompt, or to "
+                 "the least loaded; --threads and the options of memory are those of each",
+                 .initial = "1", .elsewhere = "-dp"),
+    OMMAI_INTEGER("engine-timeout", stuck_ms, "SECONDS", 1, 86400,
+                  "of several engines: seconds that one may work on a step before it is taken out, and the others go on with "
+                  "its requests",
+                  .factor = 1000, .otherwise = "60", .errors = "stuck_ms"),
     OMMAI_SIZE("max-num-batched-tokens", max_num_batched_tokens, "SIZE", 1, MAX_BATCHED_TOKENS,
                "prompt tokens per prefill step, rounded up to a multiple of 64", .otherwise = "512",
                .elsewhere = "-b --batch-size -ub --ubatch-size", .errors = "prefill_chunk"),

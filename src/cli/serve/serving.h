@@ -12,7 +12,9 @@ struct ommai_serving {
   struct ommai_common common;
   struct omma_server_options server; /* without what ommai_serving_read adds */
   int64_t max_num_seqs, max_num_batched_tokens, prefill_percent, max_wait_ms;
-  int64_t max_queued_bytes; /* of a server */
+  int64_t max_queued_bytes;  /* of a server */
+  const char *data_parallel; /* a number, or auto */
+  int64_t stuck_ms;
   bool prefix_caching;
   int policy, scheduling;    /* indices into the names of the table */
   int runner, convert, task; /* likewise */
@@ -47,6 +49,7 @@ struct ommai_opened {
   struct ommai_encoding_store *store;      /* NULL: none */
   struct ommai_kv_publisher *kv_publisher; /* NULL: none */
   struct omma_memory_estimate estimate;
+  struct omma_engine_log log;
 };
 
 /* Opens the model, which an argument may name instead of --model, and its engine; prints how much

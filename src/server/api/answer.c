@@ -238,15 +238,16 @@ static void forget(struct choice *choice) {
   for (int i = 0; i < OMMAI_LOGPROB_LISTS; i++) choice->logprobs.lists[i].size = 0;
 }
 
-static void measure_token(struct choice *choice, int64_t index) {
+static void measure_token(struct choice *choice, const struct omma_token_event *event) {
   struct ommai_http_call *call = choice->answer->call;
   int64_t now = ommai_clock_ns() - call->created_ns;
-  if (index == 0) {
+  if (event->index == 0) {
     choice->first_token_ns = now;
     ommai_call_trace_token(call, call->created_ns + now);
-    ommai_metrics_observe(&call->server->metrics, OMMAI_TIME_TO_FIRST_TOKEN, (double)now * 1e-9);
+    ommai_metrics_observe(&call->server->metrics, event->engine, OMMAI_TIME_TO_FIRST_TOKEN, (double)now * 1e-9);
   } else {
-    ommai_metrics_observe(&call->server->metrics, OMMAI_INTER_TOKEN_LATENCY, (double)(now - choice->last_token_ns) * 1e-9);
+    ommai_metrics_observe(&call->server->metrics, event->engine, OMMAI_INTER_TOKEN_LATENCY,
+                          (double)(now - choice->last_token_ns) * 1e-9);
   }
   choice->last_token_ns = now;
 }
@@ -301,7 +302,7 @@ static bool on_token(void *context, const struct omma_token_event *event) {
   struct choice *choice = context;
   struct answer *answer = choice->answer;
   choice->n_tokens = event->index + 1;
-  measure_token(choice, event->index);
+  measure_token(choice, event);
   if (!answer->stream) return gather(choice, event) && !ommai_http_call_is_gone(answer->call);
   if (!push_beginning(choice) || !gather(choice, event)) return false;
   if (event->last) return true;
@@ -386,14 +387,14 @@ static void measure_parameters(struct choice *choice, const struct omma_result *
   struct choice *first = choice - choice->index % answer->n_per_prompt;
   int64_t room = server->info.max_model_len - result->n_prompt_tokens, largest = 0;
   if (!ommai_finish_reason(result->finish)) return;
-  ommai_metrics_observe(&server->metrics, OMMAI_MAX_TOKENS,
+  ommai_metrics_observe(&server->metrics, result->engine, OMMAI_MAX_TOKENS,
                         (double)(answer->max_tokens ? ommai_min_i64(answer->max_tokens, room) : room));
   choice->ended = true;
   for (int i = 0; i < answer->n_per_prompt; i++) {
     if (!first[i].ended) return;
     largest = ommai_max_i64(largest, first[i].n_tokens);
   }
-  ommai_metrics_finish_prompt(&server->metrics, answer->n_per_prompt, largest);
+  ommai_metrics_finish_prompt(&server->metrics, result->engine, answer->n_per_prompt, largest);
 }
 
 /* A prompt's images are decoded once, for its first answer. */

@@ -16,12 +16,19 @@ static void reply_json(struct ommai_http_call *call, struct ommai_text *body) {
   ommai_http_call_reply(call, 200, "application/json", body);
 }
 
+/* Serves as long as one of its engines does, and names those that do not. */
 void ommai_endpoint_health(struct ommai_http_call *call) {
-  struct omma_engine_stats stats = {0};
+  const struct omma_engine *engine = call->server->engine;
   struct ommai_text body;
-  omma_engine_get_stats(call->server->engine, &stats);
   ommai_text_init(&body, call->allocator);
-  bool serving = stats.alive && !atomic_load(&call->server->leaving);
+  bool some = false;
+  for (int i = 0; i < omma_engine_count(engine); i++) {
+    struct omma_engine_stats stats = {0};
+    omma_engine_get_stats_of(engine, i, &stats);
+    some = some || stats.alive;
+    if (!stats.alive && omma_engine_count(engine) > 1) ommai_text_format(&body, "engine %d does not answer\n", i);
+  }
+  bool serving = some && !atomic_load(&call->server->leaving);
   ommai_http_call_reply(call, serving ? 200 : 503, "text/plain", &body);
 }
 
@@ -49,13 +56,14 @@ void ommai_endpoint_is_sleeping(struct ommai_http_call *call) {
 
 void ommai_endpoint_metrics(struct ommai_http_call *call) {
   struct ommai_server *server = call->server;
-  struct omma_engine_stats stats = {0};
-  struct ommai_metrics_sources sources = {.stats = &stats,
+  struct omma_engine_stats stats[OMMA_MAX_ENGINES];
+  struct ommai_metrics_sources sources = {.stats = stats,
+                                          .n_engines = omma_engine_count(server->engine),
                                           .model_name = server->model_names[0],
                                           .kv_cache = server->info.kv_cache,
                                           .max_model_len = server->info.max_model_len};
   struct ommai_text body;
-  omma_engine_get_stats(server->engine, &stats);
+  for (int i = 0; i < sources.n_engines; i++) omma_engine_get_stats_of(server->engine, i, &stats[i]);
   ommai_text_init(&body, call->allocator);
   ommai_kv_publisher_counts(server->kv_publisher, &sources.kv_event_batches, &sources.kv_events_lost);
   ommai_trace_exporter_counts(server->tracer, &sources.spans_sent, &sources.spans_dropped);

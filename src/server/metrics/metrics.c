@@ -6,6 +6,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/allocator.h"
+#include "base/error.h"
+
 /* Upper bounds of the buckets, ascending, 0-terminated. Source: vLLM's metrics. */
 static const double first_token_bounds[] = {.001, .005, .01, .02, .04, .06, .08, .1,  .25, .5,   .75, 1,
                                             2.5,  5,    7.5, 10,  20,  40,  80,  160, 640, 2560, 0};
@@ -56,20 +59,27 @@ static const struct {
                                token_bounds},
 };
 
-void ommai_metrics_init(struct ommai_metrics *metrics) {
-  memset(metrics, 0, sizeof *metrics);
+enum omma_status ommai_metrics_init(struct ommai_metrics *metrics, int n_engines, const struct omma_allocator *allocator,
+                                    struct omma_error *error) {
+  *metrics = (struct ommai_metrics){.allocator = allocator, .n_engines = n_engines};
   pthread_mutex_init(&metrics->lock, NULL);
+  metrics->histograms = ommai_allocate(allocator, (size_t)n_engines, sizeof *metrics->histograms);
+  return metrics->histograms ? OMMA_OK : ommai_fail_memory(error, "metrics", (size_t)n_engines * sizeof *metrics->histograms);
 }
 
-void ommai_metrics_destroy(struct ommai_metrics *metrics) { pthread_mutex_destroy(&metrics->lock); }
+void ommai_metrics_destroy(struct ommai_metrics *metrics) {
+  if (!metrics->n_engines) return;
+  ommai_release(metrics->allocator, metrics->histograms, (size_t)metrics->n_engines, sizeof *metrics->histograms);
+  pthread_mutex_destroy(&metrics->lock);
+}
 
-void ommai_metrics_observe(struct ommai_metrics *metrics, enum ommai_histogram_name name, double value) {
+void ommai_metrics_observe(struct ommai_metrics *metrics, int engine, enum ommai_histogram_name name, double value) {
   const double *bounds = histograms[name].bounds;
   int bucket = 0;
   while (bounds[bucket] > 0 && value > bounds[bucket]) bucket++;
   pthread_mutex_lock(&metrics->lock);
-  metrics->histograms[name].counts[bucket]++;
-  metrics->histograms[name].sum += value;
+  metrics->histograms[engine].of[name].counts[bucket]++;
+  metrics->histograms[engine].of[name].sum += value;
   pthread_mutex_unlock(&metrics->lock);
 }
 
@@ -109,38 +119,46 @@ void ommai_metrics_finish(struct ommai_metrics *metrics, const struct omma_resul
                           double first_token_seconds) {
   const struct omma_timings *timings = &result->timings;
   if (result->finish == OMMA_FINISH_CANCELLED || result->finish == OMMA_FINISH_ERROR) return;
-  ommai_metrics_observe(metrics, OMMAI_END_TO_END_LATENCY, seconds);
-  ommai_metrics_observe(metrics, OMMAI_QUEUE_TIME, timings->queue);
-  ommai_metrics_observe(metrics, OMMAI_PREFILL_TIME, timings->encode + timings->prefill);
-  ommai_metrics_observe(metrics, OMMAI_INFERENCE_TIME, timings->encode + timings->prefill + timings->decode);
-  ommai_metrics_observe(metrics, OMMAI_DECODE_TIME, timings->decode);
-  ommai_metrics_observe(metrics, OMMAI_PROMPT_TOKENS, (double)result->n_prompt_tokens);
-  ommai_metrics_observe(metrics, OMMAI_COMPUTED_TOKENS, (double)(result->n_prompt_tokens - result->n_cached_tokens));
-  ommai_metrics_observe(metrics, OMMAI_GENERATION_TOKENS, (double)result->n_completion_tokens);
-  ommai_metrics_observe(metrics, OMMAI_PREEMPTIONS, (double)result->n_preemptions);
+  ommai_metrics_observe(metrics, result->engine, OMMAI_END_TO_END_LATENCY, seconds);
+  ommai_metrics_observe(metrics, result->engine, OMMAI_QUEUE_TIME, timings->queue);
+  ommai_metrics_observe(metrics, result->engine, OMMAI_PREFILL_TIME, timings->encode + timings->prefill);
+  ommai_metrics_observe(metrics, result->engine, OMMAI_INFERENCE_TIME, timings->encode + timings->prefill + timings->decode);
+  ommai_metrics_observe(metrics, result->engine, OMMAI_DECODE_TIME, timings->decode);
+  ommai_metrics_observe(metrics, result->engine, OMMAI_PROMPT_TOKENS, (double)result->n_prompt_tokens);
+  ommai_metrics_observe(metrics, result->engine, OMMAI_COMPUTED_TOKENS,
+                        (double)(result->n_prompt_tokens - result->n_cached_tokens));
+  ommai_metrics_observe(metrics, result->engine, OMMAI_GENERATION_TOKENS, (double)result->n_completion_tokens);
+  ommai_metrics_observe(metrics, result->engine, OMMAI_PREEMPTIONS, (double)result->n_preemptions);
   if (timings->preprocess > 0) {
-    ommai_metrics_observe(metrics, OMMAI_PREPROCESS_TIME, decode_image + timings->preprocess);
-    ommai_metrics_observe(metrics, OMMAI_ENCODER_TIME, timings->encode);
+    ommai_metrics_observe(metrics, result->engine, OMMAI_PREPROCESS_TIME, decode_image + timings->preprocess);
+    ommai_metrics_observe(metrics, result->engine, OMMAI_ENCODER_TIME, timings->encode);
   }
   if (result->n_completion_tokens > 1) {
     double per_token = (seconds - first_token_seconds) / (double)(result->n_completion_tokens - 1);
-    ommai_metrics_observe(metrics, OMMAI_TIME_PER_OUTPUT_TOKEN, per_token);
+    ommai_metrics_observe(metrics, result->engine, OMMAI_TIME_PER_OUTPUT_TOKEN, per_token);
   }
 }
 
-void ommai_metrics_finish_prompt(struct ommai_metrics *metrics, int64_t n, int64_t largest) {
-  ommai_metrics_observe(metrics, OMMAI_CHOICES, (double)n);
-  ommai_metrics_observe(metrics, OMMAI_LARGEST_GENERATION, (double)largest);
+void ommai_metrics_finish_prompt(struct ommai_metrics *metrics, int engine, int64_t n, int64_t largest) {
+  ommai_metrics_observe(metrics, engine, OMMAI_CHOICES, (double)n);
+  ommai_metrics_observe(metrics, engine, OMMAI_LARGEST_GENERATION, (double)largest);
 }
 
-/* The labels that every metric has, for `# TYPE`d lines. */
+/* What lines are written of, and the label that every one has besides its engine. */
 struct writer {
   struct ommai_text *out;
-  char labels[320];
+  const struct ommai_metrics_sources *sources;
+  const struct ommai_metrics *counted;
+  char model[288];
+  char labels[320]; /* of the engine at hand */
 };
 
+static void set_engine(struct writer *writer, int engine) {
+  snprintf(writer->labels, sizeof writer->labels, "engine=\"%d\",%s", engine, writer->model);
+}
+
 /* A label's value with backslash, quote and line feed escaped, cut where it does not fit. */
-static void set_labels(struct writer *writer, const char *model_name) {
+static void set_model(struct writer *writer, const char *model_name) {
   char escaped[256];
   size_t used = 0;
   for (; *model_name && used + 2 < sizeof escaped; model_name++) {
@@ -149,7 +167,7 @@ static void set_labels(struct writer *writer, const char *model_name) {
     escaped[used++] = c == '\n' ? 'n' : c;
   }
   escaped[used] = '\0';
-  snprintf(writer->labels, sizeof writer->labels, "engine=\"0\",model_name=\"%s\"", escaped);
+  snprintf(writer->model, sizeof writer->model, "model_name=\"%s\"", escaped);
 }
 
 static void begin(struct writer *writer, const char *name, const char *type, const char *help) {
@@ -161,14 +179,12 @@ static void write_value(struct writer *writer, const char *name, const char *typ
   ommai_text_format(writer->out, "%s{%s} %.17g\n", name, writer->labels, value);
 }
 
-/* max_size: of bounds that count tokens; as in vLLM, none is beyond the context. */
-static void write_histogram(struct writer *writer, enum ommai_histogram_name name, const struct ommai_histogram *histogram,
-                            double max_size) {
-  const double *bounds = histograms[name].bounds, last = bounds == size_bounds ? max_size : INFINITY;
+static void write_buckets(struct writer *writer, enum ommai_histogram_name name, const struct ommai_histogram *histogram) {
+  const double *bounds = histograms[name].bounds;
+  double last = bounds == size_bounds ? (double)writer->sources->max_model_len : INFINITY;
   const char *text = histograms[name].name;
   int64_t count = 0;
   int bucket = 0;
-  begin(writer, text, "histogram", histograms[name].help);
   for (; bounds[bucket] > 0; bucket++) {
     count += histogram->counts[bucket];
     if (bounds[bucket] > last) continue;
@@ -180,30 +196,49 @@ static void write_histogram(struct writer *writer, enum ommai_histogram_name nam
   ommai_text_format(writer->out, "%s_count{%s} %" PRId64 "\n", text, writer->labels, count);
 }
 
-static void write_finished(struct writer *writer, const struct omma_engine_stats *stats) {
+/* As in vLLM, no bound that counts tokens is beyond the context. */
+static void write_histogram(struct writer *writer, struct ommai_metrics *metrics, enum ommai_histogram_name name) {
+  begin(writer, histograms[name].name, "histogram", histograms[name].help);
+  for (int engine = 0; engine < writer->sources->n_engines; engine++) {
+    const struct omma_engine_stats *stats = &writer->sources->stats[engine];
+    pthread_mutex_lock(&metrics->lock);
+    struct ommai_histogram copy = metrics->histograms[engine].of[name];
+    pthread_mutex_unlock(&metrics->lock);
+    if (name == OMMAI_STEP_TOKENS) {
+      memcpy(copy.counts, stats->steps_by_tokens, sizeof stats->steps_by_tokens);
+      copy.sum = (double)stats->step_tokens;
+    }
+    set_engine(writer, engine);
+    write_buckets(writer, name, &copy);
+  }
+}
+
+static void write_finished(struct writer *writer) {
   static const char *const reasons[] = {[OMMA_FINISH_STOP] = "stop",
                                         [OMMA_FINISH_LENGTH] = "length",
                                         [OMMA_FINISH_CANCELLED] = "abort",
                                         [OMMA_FINISH_ERROR] = "error",
                                         [OMMA_FINISH_REPETITION] = "repetition"};
   begin(writer, "vllm:request_success_total", "counter", "Requests that have ended.");
-  for (int i = 0; i < OMMA_N_FINISHES; i++) {
+  for (int i = 0; i < OMMA_N_FINISHES * writer->sources->n_engines; i++) {
+    int engine = i / OMMA_N_FINISHES, reason = i % OMMA_N_FINISHES;
+    set_engine(writer, engine);
     ommai_text_format(writer->out, "vllm:request_success_total{%s,finished_reason=\"%s\"} %" PRId64 "\n", writer->labels,
-                      reasons[i], stats->n_finished[i]);
+                      reasons[reason], writer->sources->stats[engine].n_finished[reason]);
   }
 }
 
 /* As in vLLM, which has no number of the engine among these labels. */
-static void write_refusals(struct writer *writer, const struct ommai_metrics *counted, const char *labels) {
+static void write_refusals(struct writer *writer) {
   begin(writer, "vllm:admission_rejections_total", "counter", "Requests that got status 503 because the server was busy.");
   for (int i = OMMAI_REFUSAL_NONE + 1; i < OMMAI_N_REFUSALS; i++) {
-    ommai_text_format(writer->out, "vllm:admission_rejections_total{%s,reason=\"%s\"} %" PRId64 "\n", labels,
-                      ommai_refusal_reason((enum ommai_refusal)i), counted->refusals[i]);
+    ommai_text_format(writer->out, "vllm:admission_rejections_total{%s,reason=\"%s\"} %" PRId64 "\n", writer->model,
+                      ommai_refusal_reason((enum ommai_refusal)i), writer->counted->refusals[i]);
   }
 }
 
 /* As in vLLM: a stream is looked through piece by piece. */
-static void write_tool_searches(struct writer *writer, const struct ommai_metrics *counted, const char *labels) {
+static void write_tool_searches(struct writer *writer) {
   static const char *const callers[OMMAI_N_TOOL_CALLERS] = {"chat_completions", "responses", "other"};
   static const char *const modes[] = {"non_streaming", "streaming"}, *const outcomes[] = {"no_tool_call", "tool_call"};
   begin(writer, "vllm:tool_call_parser_invocations_total", "counter",
@@ -212,7 +247,7 @@ static void write_tool_searches(struct writer *writer, const struct ommai_metric
     int caller = i / 4, stream = i / 2 % 2, found = i % 2;
     ommai_text_format(
         writer->out, "vllm:tool_call_parser_invocations_total{%s,mode=\"%s\",outcome=\"%s\",request_type=\"%s\"} %" PRId64 "\n",
-        labels, modes[stream], outcomes[found], callers[caller], counted->tool_searches[caller][stream][found]);
+        writer->model, modes[stream], outcomes[found], callers[caller], writer->counted->tool_searches[caller][stream][found]);
   }
 }
 
@@ -226,11 +261,26 @@ struct figure {
   double value;
 };
 
-static void write_figures(struct writer *writer, const struct figure *figures, size_t n) {
-  for (size_t i = 0; i < n; i++) write_value(writer, figures[i].name, figures[i].type, figures[i].help, figures[i].value);
+enum { MAX_FIGURES = 40 };
+
+/* The figures of an engine; returns their number. */
+typedef int fill_figures(const struct omma_engine_stats *stats, struct figure figures[MAX_FIGURES]);
+
+static void write_figures(struct writer *writer, fill_figures *fill) {
+  const struct ommai_metrics_sources *sources = writer->sources;
+  struct figure figures[MAX_FIGURES];
+  int n = fill(&sources->stats[0], figures);
+  for (int i = 0; i < n; i++) {
+    begin(writer, figures[i].name, figures[i].type, figures[i].help);
+    for (int engine = 0; engine < sources->n_engines; engine++) {
+      fill(&sources->stats[engine], figures);
+      set_engine(writer, engine);
+      ommai_text_format(writer->out, "%s{%s} %.17g\n", figures[i].name, writer->labels, figures[i].value);
+    }
+  }
 }
 
-static void write_engine_counters(struct writer *writer, const struct omma_engine_stats *stats) {
+static int engine_figures(const struct omma_engine_stats *stats, struct figure out[MAX_FIGURES]) {
   int64_t queries = stats->encoder_cache_hits + stats->encoder_cache_misses;
   const struct figure figures[] = {
       {"vllm:num_requests_running", "gauge", "Requests that the engine works on.", (double)stats->n_running},
@@ -268,13 +318,17 @@ static void write_engine_counters(struct writer *writer, const struct omma_engin
       {"vllm:prompt_tokens_cached_total", "counter", "Of these, tokens whose keys and values an earlier prompt had left.",
        (double)stats->cached_prompt_tokens},
       {"vllm:generation_tokens_total", "counter", "Tokens of ended answers.", (double)stats->generation_tokens},
+      {"omma:engine_up", "gauge", "1 where the engine answers, 0 while it is out.", (double)stats->alive},
       {"omma:workspace_bytes", "gauge", "Bytes of the engine's workspaces.", (double)stats->workspace_bytes},
   };
-  write_figures(writer, figures, sizeof figures / sizeof figures[0]);
+  _Static_assert(sizeof figures <= MAX_FIGURES * sizeof *figures, "they fit");
+  memcpy(out, figures, sizeof figures);
+  return (int)(sizeof figures / sizeof figures[0]);
 }
 
-static void write_image_counters(struct writer *writer, const struct omma_engine_stats *stats,
-                                 const struct ommai_metrics *counted) {
+/* What the server counts itself; it stands at the first engine. */
+static void write_images_of_requests(struct writer *writer) {
+  const struct ommai_metrics *counted = writer->counted;
   const struct figure figures[] = {
       {"omma:images_prepared_ahead_total", "counter", "Images and videos prepared while another request was running.",
        (double)counted->prepared_ahead},
@@ -283,6 +337,14 @@ static void write_image_counters(struct writer *writer, const struct omma_engine
       {"omma:images_decoded_total", "counter", "Images and frames of videos that were decoded.", (double)counted->decoded},
       {"omma:images_recalled_total", "counter", "Images known by the bytes of their files: neither decoded nor resized.",
        (double)counted->recalled},
+  };
+  for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
+    write_value(writer, figures[i].name, figures[i].type, figures[i].help, figures[i].value);
+  }
+}
+
+static int image_figures(const struct omma_engine_stats *stats, struct figure out[MAX_FIGURES]) {
+  const struct figure figures[] = {
       {"omma:encoder_images_total", "counter", "Images that went through the encoder.", (double)stats->images},
       {"omma:encoder_patches_total", "counter", "Their patches.", (double)stats->patches},
       {"omma:encoder_cache_bytes", "gauge", "Bytes of encoded images kept.", (double)stats->encoder_cache_bytes},
@@ -298,133 +360,186 @@ static void write_image_counters(struct writer *writer, const struct omma_engine
       {"omma:encoding_store_not_finite_total", "counter", "Of the images not found there, those it had with NaN or infinities.",
        (double)stats->encoding_store_not_finite},
   };
-  write_figures(writer, figures, sizeof figures / sizeof figures[0]);
-  begin(writer, "omma:encoder_batch_images", "summary", "Images in a pass through the encoder.");
-  ommai_text_format(writer->out, "omma:encoder_batch_images_sum{%s} %" PRId64 "\n", writer->labels, stats->images);
-  ommai_text_format(writer->out, "omma:encoder_batch_images_count{%s} %" PRId64 "\n", writer->labels, stats->encoder_passes);
+  _Static_assert(sizeof figures <= MAX_FIGURES * sizeof *figures, "they fit");
+  memcpy(out, figures, sizeof figures);
+  return (int)(sizeof figures / sizeof figures[0]);
 }
 
-/* A value of a figure by one more label. */
-struct labelled {
-  const char *value;
-  int64_t figure;
+static void write_image_batches(struct writer *writer) {
+  begin(writer, "omma:encoder_batch_images", "summary", "Images in a pass through the encoder.");
+  for (int engine = 0; engine < writer->sources->n_engines; engine++) {
+    const struct omma_engine_stats *stats = &writer->sources->stats[engine];
+    set_engine(writer, engine);
+    ommai_text_format(writer->out, "omma:encoder_batch_images_sum{%s} %" PRId64 "\n", writer->labels, stats->images);
+    ommai_text_format(writer->out, "omma:encoder_batch_images_count{%s} %" PRId64 "\n", writer->labels, stats->encoder_passes);
+  }
+}
+
+/* A figure by one more label. */
+struct by_label {
+  const char *name, *type, *help, *label;
+  struct {
+    const char *value;
+    int64_t figure;
+  } values[OMMA_MAX_GUESSED_TOKENS];
+  size_t n;
 };
 
-static void write_by_label(struct writer *writer, const char *name, const char *type, const char *help, const char *label,
-                           const struct labelled *values, size_t n) {
-  begin(writer, name, type, help);
-  for (size_t i = 0; i < n; i++) {
-    ommai_text_format(writer->out, "%s{%s,%s=\"%s\"} %" PRId64 "\n", name, writer->labels, label, values[i].value,
-                      values[i].figure);
+typedef struct by_label fill_by_label(const struct omma_engine_stats *stats);
+
+static void write_by_label(struct writer *writer, fill_by_label *fill) {
+  for (int engine = 0; engine < writer->sources->n_engines; engine++) {
+    const struct by_label of = fill(&writer->sources->stats[engine]);
+    if (engine == 0) begin(writer, of.name, of.type, of.help);
+    set_engine(writer, engine);
+    for (size_t i = 0; i < of.n; i++) {
+      ommai_text_format(writer->out, "%s{%s,%s=\"%s\"} %" PRId64 "\n", of.name, writer->labels, of.label, of.values[i].value,
+                        of.values[i].figure);
+    }
   }
 }
 
 /* What vLLM has by one more label, with the values of it that are always 0 here: no request is put
  * off for adapters or transfers, and no tokens come from elsewhere. */
-static void write_labelled(struct writer *writer, const struct omma_engine_stats *stats) {
-  const struct labelled waiting[] = {{"capacity", stats->n_waiting}, {"deferred", 0}};
-  const struct labelled prompts[] = {{"local_compute", stats->prompt_tokens - stats->cached_prompt_tokens},
-                                     {"local_cache_hit", stats->cached_prompt_tokens},
-                                     {"external_kv_transfer", 0}};
-  const struct labelled cached[] = {
-      {"device", stats->prefix_cache_hits}, {"host", 0}, {"p2p", 0}, {"disk", 0}, {"external_unspecified", 0}};
-  const struct labelled sleep[] = {{"awake", 1}, {"weights_offloaded", 0}, {"discard_all", 0}};
-  write_by_label(writer, "vllm:num_requests_waiting_by_reason", "gauge", "vllm:num_requests_waiting by what they wait for.",
-                 "reason", waiting, sizeof waiting / sizeof *waiting);
-  write_by_label(writer, "vllm:prompt_tokens_by_source_total", "counter", "Prompt tokens of ended requests by their source.",
-                 "source", prompts, sizeof prompts / sizeof *prompts);
-  write_by_label(writer, "vllm:prompt_tokens_cached_by_source_total", "counter",
-                 "vllm:prefix_cache_hits_total by the cache that had them.", "source", cached, sizeof cached / sizeof *cached);
-  write_by_label(writer, "vllm:engine_sleep_state", "gauge", "The engine never sleeps.", "sleep_state", sleep,
-                 sizeof sleep / sizeof *sleep);
+static struct by_label waiting(const struct omma_engine_stats *stats) {
+  return (struct by_label){"vllm:num_requests_waiting_by_reason",
+                           "gauge",
+                           "vllm:num_requests_waiting by what they wait for.",
+                           "reason",
+                           {{"capacity", stats->n_waiting}, {"deferred", 0}},
+                           2};
 }
 
-static void write_guesses_by_place(struct writer *writer, const struct omma_engine_stats *stats) {
-  struct labelled values[OMMA_MAX_GUESSED_TOKENS];
-  char places[OMMA_MAX_GUESSED_TOKENS][4];
+static struct by_label prompts(const struct omma_engine_stats *stats) {
+  return (struct by_label){"vllm:prompt_tokens_by_source_total",
+                           "counter",
+                           "Prompt tokens of ended requests by their source.",
+                           "source",
+                           {{"local_compute", stats->prompt_tokens - stats->cached_prompt_tokens},
+                            {"local_cache_hit", stats->cached_prompt_tokens},
+                            {"external_kv_transfer", 0}},
+                           3};
+}
+
+static struct by_label cached(const struct omma_engine_stats *stats) {
+  return (struct by_label){
+      "vllm:prompt_tokens_cached_by_source_total",
+      "counter",
+      "vllm:prefix_cache_hits_total by the cache that had them.",
+      "source",
+      {{"device", stats->prefix_cache_hits}, {"host", 0}, {"p2p", 0}, {"disk", 0}, {"external_unspecified", 0}},
+      5};
+}
+
+static struct by_label sleep_state(const struct omma_engine_stats *stats) {
+  (void)stats;
+  return (struct by_label){"vllm:engine_sleep_state",
+                           "gauge",
+                           "The engine never sleeps.",
+                           "sleep_state",
+                           {{"awake", 1}, {"weights_offloaded", 0}, {"discard_all", 0}},
+                           3};
+}
+
+static struct by_label guesses_by_place(const struct omma_engine_stats *stats) {
+  static const char *const places[OMMA_MAX_GUESSED_TOKENS] = {"0", "1", "2",  "3",  "4",  "5",  "6", "7",
+                                                              "8", "9", "10", "11", "12", "13", "14"};
+  struct by_label of = {"vllm:spec_decode_num_accepted_tokens_per_pos_total", "counter",
+                        "Guessed tokens that were right, by place in their guess.", "position", .n = OMMA_MAX_GUESSED_TOKENS};
   for (int i = 0; i < OMMA_MAX_GUESSED_TOKENS; i++) {
-    snprintf(places[i], sizeof places[i], "%d", i);
-    values[i] = (struct labelled){places[i], stats->accepted_by_place[i]};
+    of.values[i].value = places[i];
+    of.values[i].figure = stats->accepted_by_place[i];
   }
-  write_by_label(writer, "vllm:spec_decode_num_accepted_tokens_per_pos_total", "counter",
-                 "Guessed tokens that were right, by place in their guess.", "position", values, OMMA_MAX_GUESSED_TOKENS);
+  return of;
 }
 
 /* Names that routers read which were written for older versions of vLLM, of the same figures. */
-static void write_old_names(struct writer *writer, const struct omma_engine_stats *stats) {
+static int old_figures(const struct omma_engine_stats *stats, struct figure out[MAX_FIGURES]) {
   double hits = (double)stats->prefix_cache_hits, queries = (double)stats->prefix_cache_queries;
-  write_value(writer, "vllm:gpu_cache_usage_perc", "gauge", "vllm:kv_cache_usage_perc by its older name.", used_pages(stats));
-  write_value(writer, "vllm:gpu_prefix_cache_queries_total", "counter", "vllm:prefix_cache_queries_total by its older name.",
-              queries);
-  write_value(writer, "vllm:gpu_prefix_cache_hits_total", "counter", "vllm:prefix_cache_hits_total by its older name.", hits);
-  write_value(writer, "vllm:gpu_prefix_cache_hit_rate", "gauge", "Hits among these queries since the start.",
-              queries > 0 ? hits / queries : 0);
+  const struct figure figures[] = {
+      {"vllm:gpu_cache_usage_perc", "gauge", "vllm:kv_cache_usage_perc by its older name.", used_pages(stats)},
+      {"vllm:gpu_prefix_cache_queries_total", "counter", "vllm:prefix_cache_queries_total by its older name.", queries},
+      {"vllm:gpu_prefix_cache_hits_total", "counter", "vllm:prefix_cache_hits_total by its older name.", hits},
+      {"vllm:gpu_prefix_cache_hit_rate", "gauge", "Hits among these queries since the start.",
+       queries > 0 ? hits / queries : 0},
+      {"omma:prefix_cache_pages", "gauge", "Pages that later prompts may take over.", (double)stats->kv_pages_published},
+  };
+  memcpy(out, figures, sizeof figures);
+  return (int)(sizeof figures / sizeof figures[0]);
 }
 
 /* What is as it was configured, in labels. */
-static void write_configuration(struct writer *writer, const struct ommai_metrics_sources *sources) {
-  const struct omma_engine_stats *stats = sources->stats;
+static void write_configuration(struct writer *writer) {
+  const struct ommai_metrics_sources *sources = writer->sources;
   const char *kept = sources->kv_cache;
   const char *type = strcmp(kept, "f32") == 0 ? "float32" : strcmp(kept, "bf16") == 0 ? "bfloat16" : kept;
   begin(writer, "vllm:cache_config_info", "gauge", "Pages of keys and values: their number, and tokens in each.");
-  ommai_text_format(writer->out,
-                    "vllm:cache_config_info{%s,block_size=\"%d\",cache_dtype=\"%s\",enable_prefix_caching=\"%s\","
-                    "num_cpu_blocks=\"None\",num_gpu_blocks=\"%" PRId64 "\",prefix_caching_hash_algo=\"blake2b\"} 1\n",
-                    writer->labels, OMMA_ATTENTION_PAGE_TOKENS, type, stats->prefix_cache ? "True" : "False", stats->kv_pages);
+  for (int engine = 0; engine < sources->n_engines; engine++) {
+    const struct omma_engine_stats *stats = &sources->stats[engine];
+    set_engine(writer, engine);
+    ommai_text_format(writer->out,
+                      "vllm:cache_config_info{%s,block_size=\"%d\",cache_dtype=\"%s\",enable_prefix_caching=\"%s\","
+                      "num_cpu_blocks=\"None\",num_gpu_blocks=\"%" PRId64 "\",prefix_caching_hash_algo=\"blake2b\"} 1\n",
+                      writer->labels, OMMA_ATTENTION_PAGE_TOKENS, type, stats->prefix_cache ? "True" : "False",
+                      stats->kv_pages);
+  }
   begin(writer, "vllm:lora_requests_info", "gauge", "Adapters in use: there are none. The time, as vLLM has it.");
   ommai_text_format(writer->out,
                     "vllm:lora_requests_info{max_lora=\"0\",running_lora_adapters=\"\",waiting_lora_adapters=\"\"} %lld\n",
                     (long long)time(NULL));
 }
 
-static void write_grammars(struct writer *writer, const struct ommai_metrics_sources *sources) {
+static void write_grammars(struct writer *writer) {
   write_value(writer, "omma:grammar_bytes", "gauge", "Bytes of compiled grammars, of running requests and kept.",
-              (double)sources->grammar_bytes);
-  write_value(writer, "omma:grammars", "gauge", "Compiled grammars.", (double)sources->n_grammars);
+              (double)writer->sources->grammar_bytes);
+  write_value(writer, "omma:grammars", "gauge", "Compiled grammars.", (double)writer->sources->n_grammars);
 }
 
-static void write_kv_events(struct writer *writer, const struct ommai_metrics_sources *sources) {
-  write_value(writer, "omma:prefix_cache_pages", "gauge", "Pages that later prompts may take over.",
-              (double)sources->stats->kv_pages_published);
+static void write_kv_events(struct writer *writer) {
   write_value(writer, "omma:kv_event_batches_total", "counter", "Batches of KV events that were published.",
-              (double)sources->kv_event_batches);
+              (double)writer->sources->kv_event_batches);
   write_value(writer, "omma:kv_events_lost_total", "counter", "KV events that no subscriber got.",
-              (double)sources->kv_events_lost);
+              (double)writer->sources->kv_events_lost);
 }
 
-static void write_traces(struct writer *writer, const struct ommai_metrics_sources *sources) {
+static void write_traces(struct writer *writer) {
   write_value(writer, "omma:trace_spans_sent_total", "counter", "Spans of traces that the collector took.",
-              (double)sources->spans_sent);
+              (double)writer->sources->spans_sent);
   write_value(writer, "omma:trace_spans_dropped_total", "counter", "Spans of traces that it did not take in time.",
-              (double)sources->spans_dropped);
+              (double)writer->sources->spans_dropped);
 }
 
 void ommai_metrics_write(struct ommai_metrics *metrics, const struct ommai_metrics_sources *sources, struct ommai_text *out) {
-  struct ommai_histogram copies[OMMAI_N_HISTOGRAMS];
-  struct writer writer = {.out = out};
-  set_labels(&writer, sources->model_name);
+  struct ommai_metrics counted = {0};
+  struct writer writer = {.out = out, .sources = sources, .counted = &counted};
+  set_model(&writer, sources->model_name);
   pthread_mutex_lock(&metrics->lock);
-  memcpy(copies, metrics->histograms, sizeof copies);
-  struct ommai_metrics counted = {
-      .prepared_ahead = metrics->prepared_ahead, .decoded = metrics->decoded, .recalled = metrics->recalled};
+  counted.prepared_ahead = metrics->prepared_ahead;
+  counted.decoded = metrics->decoded;
+  counted.recalled = metrics->recalled;
+  counted.pages_read = metrics->pages_read;
+  counted.pages_failed = metrics->pages_failed;
   memcpy(counted.refusals, metrics->refusals, sizeof counted.refusals);
   memcpy(counted.tool_searches, metrics->tool_searches, sizeof counted.tool_searches);
   pthread_mutex_unlock(&metrics->lock);
-  write_engine_counters(&writer, sources->stats);
-  write_image_counters(&writer, sources->stats, &counted);
-  write_old_names(&writer, sources->stats);
-  write_configuration(&writer, sources);
-  write_kv_events(&writer, sources);
-  write_traces(&writer, sources);
-  write_grammars(&writer, sources);
-  write_finished(&writer, sources->stats);
-  write_labelled(&writer, sources->stats);
-  write_guesses_by_place(&writer, sources->stats);
-  write_refusals(&writer, &counted, strchr(writer.labels, ',') + 1);
-  write_tool_searches(&writer, &counted, strchr(writer.labels, ',') + 1);
-  memcpy(copies[OMMAI_STEP_TOKENS].counts, sources->stats->steps_by_tokens, sizeof sources->stats->steps_by_tokens);
-  copies[OMMAI_STEP_TOKENS].sum = (double)sources->stats->step_tokens;
-  for (int i = 0; i < OMMAI_N_HISTOGRAMS; i++) {
-    write_histogram(&writer, (enum ommai_histogram_name)i, &copies[i], (double)sources->max_model_len);
-  }
+  write_figures(&writer, engine_figures);
+  set_engine(&writer, 0);
+  write_images_of_requests(&writer);
+  write_figures(&writer, image_figures);
+  write_image_batches(&writer);
+  write_figures(&writer, old_figures);
+  write_configuration(&writer);
+  set_engine(&writer, 0);
+  write_kv_events(&writer);
+  write_traces(&writer);
+  write_grammars(&writer);
+  write_finished(&writer);
+  write_by_label(&writer, waiting);
+  write_by_label(&writer, prompts);
+  write_by_label(&writer, cached);
+  write_by_label(&writer, sleep_state);
+  write_by_label(&writer, guesses_by_place);
+  write_refusals(&writer);
+  write_tool_searches(&writer);
+  for (int i = 0; i < OMMAI_N_HISTOGRAMS; i++) write_histogram(&writer, metrics, (enum ommai_histogram_name)i);
 }

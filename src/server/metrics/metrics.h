@@ -39,24 +39,31 @@ struct ommai_histogram {
   double sum;
 };
 
+struct ommai_histograms {
+  struct ommai_histogram of[OMMAI_N_HISTOGRAMS];
+};
+
 /* By whom tool calls are looked for. */
 enum ommai_tool_caller { OMMAI_CALLER_CHAT, OMMAI_CALLER_RESPONSES, OMMAI_CALLER_OTHER, OMMAI_N_TOOL_CALLERS };
 
-/* Any thread may observe and count. Zero-initialised memory and ommai_metrics_init make it
- * ready. */
+/* Any thread may observe and count. */
 struct ommai_metrics {
-  pthread_mutex_t lock;
-  struct ommai_histogram histograms[OMMAI_N_HISTOGRAMS];
+  const struct omma_allocator *allocator;
+  int n_engines;
+  pthread_mutex_t lock;                /* of all below */
+  struct ommai_histograms *histograms; /* [n_engines] */
   int64_t prepared_ahead, decoded, recalled;
   int64_t pages_read, pages_failed; /* of documents */
   int64_t refusals[OMMAI_N_REFUSALS];
   int64_t tool_searches[OMMAI_N_TOOL_CALLERS][2][2]; /* by caller, stream, whether one was found */
 };
 
-void ommai_metrics_init(struct ommai_metrics *metrics);
+/* Errors: MEMORY; what was made stays for destroy, which takes zeroed metrics too. */
+enum omma_status ommai_metrics_init(struct ommai_metrics *metrics, int n_engines, const struct omma_allocator *allocator,
+                                    struct omma_error *error);
 void ommai_metrics_destroy(struct ommai_metrics *metrics);
 
-void ommai_metrics_observe(struct ommai_metrics *metrics, enum ommai_histogram_name name, double value);
+void ommai_metrics_observe(struct ommai_metrics *metrics, int engine, enum ommai_histogram_name name, double value);
 
 /* Counts a request with status 503; NONE is not counted. */
 void ommai_metrics_count_refusal(struct ommai_metrics *metrics, enum ommai_refusal refusal);
@@ -80,12 +87,13 @@ void ommai_metrics_count_page(struct ommai_metrics *metrics, bool failed);
 void ommai_metrics_finish(struct ommai_metrics *metrics, const struct omma_result *result, double decode_image, double seconds,
                           double first_token_seconds);
 /* Observes what a request asked for, when all n answers to its prompt have ended: tokens of the
- * longest one. */
-void ommai_metrics_finish_prompt(struct ommai_metrics *metrics, int64_t n, int64_t largest);
+ * longest one, which `engine` gave. */
+void ommai_metrics_finish_prompt(struct ommai_metrics *metrics, int engine, int64_t n, int64_t largest);
 
 /* What others count. */
 struct ommai_metrics_sources {
-  const struct omma_engine_stats *stats;
+  const struct omma_engine_stats *stats; /* [n_engines] */
+  int n_engines;
   const char *model_name;
   const char *kv_cache;                     /* omma_model_info.kv_cache */
   int64_t max_model_len;                    /* bounds the buckets of tokens */

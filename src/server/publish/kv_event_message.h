@@ -10,4 +10,5 @@
  * follow on each other are one BlockStored. A hash is the last 64 bits of a page's key as a
  * number, an image is named by its key in hexadecimal digits. *data is for free(). False: no
  * memory. */
-bool ommai_kv_event_message(const struct ommai_kv_event *events, bool cleared, double seconds, char **data, size_t *size);
+bool ommai_kv_event_message(const struct ommai_kv_event *events, bool cleared, int rank, double seconds, char **data,
+                            size_t *size);

@@ -95,13 +95,14 @@ static int pack_events(msgpack_packer *packer, const struct ommai_kv_event *even
   return failed;
 }
 
-bool ommai_kv_event_message(const struct ommai_kv_event *events, bool cleared, double seconds, char **data, size_t *size) {
+bool ommai_kv_event_message(const struct ommai_kv_event *events, bool cleared, int rank, double seconds, char **data,
+                            size_t *size) {
   msgpack_sbuffer buffer;
   msgpack_packer packer;
   msgpack_sbuffer_init(&buffer);
   msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
   int failed = msgpack_pack_array(&packer, 3) | msgpack_pack_double(&packer, seconds) | pack_events(&packer, events, cleared) |
-               msgpack_pack_int(&packer, 0); /* the rank: one engine */
+               msgpack_pack_int(&packer, rank);
   *size = buffer.size;
   *data = msgpack_sbuffer_release(&buffer);
   if (!failed) return true;

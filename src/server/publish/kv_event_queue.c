@@ -25,7 +25,7 @@ void ommai_kv_event_queue_free(struct ommai_kv_event_queue *queue) {
 
 const char *ommai_kv_event_salt(const struct ommai_kv_event *event) { return (const char *)&event->images[event->n_images]; }
 
-/* ---- the engine's side ---- */
+/* ---- the engines' side ---- */
 
 /* Empties the queue, for a reason that loses n more. */
 static void lose_all(struct ommai_kv_event_queue *queue, int64_t n) {
@@ -41,13 +41,13 @@ static void lose_all(struct ommai_kv_event_queue *queue, int64_t n) {
   ommai_kv_events_free(queue, lost);
 }
 
-static struct ommai_kv_event *make(struct ommai_kv_event_queue *queue, const struct omma_kv_page_key *key, int64_t n_images,
-                                   size_t salt_size) {
+static struct ommai_kv_event *make(struct ommai_kv_event_queue *queue, int rank, const struct omma_kv_page_key *key,
+                                   int64_t n_images, size_t salt_size) {
   size_t size = sizeof(struct ommai_kv_event) + (size_t)n_images * sizeof(struct omma_kv_page_image) + salt_size;
   struct ommai_kv_event *event =
       size <= OMMAI_KV_EVENT_QUEUE_BYTES ? ommai_allocate_uninitialised(&queue->allocator, size, 1) : NULL;
   if (!event) return NULL;
-  *event = (struct ommai_kv_event){.size = size, .n_images = n_images, .key = *key};
+  *event = (struct ommai_kv_event){.size = size, .rank = rank, .n_images = n_images, .key = *key};
   return event;
 }
 
@@ -69,9 +69,9 @@ static bool put(struct ommai_kv_event_queue *queue, struct ommai_kv_event *event
   return true;
 }
 
-bool ommai_kv_event_queue_store(struct ommai_kv_event_queue *queue, const struct omma_kv_page *page) {
+bool ommai_kv_event_queue_store(struct ommai_kv_event_queue *queue, int rank, const struct omma_kv_page *page) {
   size_t salt_size = page->cache_salt ? strlen(page->cache_salt) + 1 : 0;
-  struct ommai_kv_event *event = make(queue, &page->key, page->n_images, salt_size);
+  struct ommai_kv_event *event = make(queue, rank, &page->key, page->n_images, salt_size);
   if (event) {
     event->stored = true;
     event->has_parent = page->parent != NULL;
@@ -84,8 +84,8 @@ bool ommai_kv_event_queue_store(struct ommai_kv_event_queue *queue, const struct
   return put(queue, event);
 }
 
-bool ommai_kv_event_queue_remove(struct ommai_kv_event_queue *queue, const struct omma_kv_page_key *key) {
-  return put(queue, make(queue, key, 0, 0));
+bool ommai_kv_event_queue_remove(struct ommai_kv_event_queue *queue, int rank, const struct omma_kv_page_key *key) {
+  return put(queue, make(queue, rank, key, 0, 0));
 }
 
 /* ---- the publisher's side ---- */
@@ -96,7 +96,7 @@ struct ommai_kv_event *ommai_kv_event_queue_take(struct ommai_kv_event_queue *qu
   *cleared = queue->cleared;
   queue->cleared = false;
   first = queue->first;
-  for (; n > 0 && *end; n--) {
+  for (; n > 0 && *end && (*end)->rank == first->rank; n--) {
     queue->n_events--;
     queue->bytes -= (*end)->size;
     end = &(*end)->next;

@@ -1,5 +1,5 @@
-/* Events of the KV cache between the engine's thread, which makes them, and the publisher, which
- * takes them.
+/* Events of KV caches between the engines' threads, which make them, and the publisher, which takes
+ * them.
  *
  * What does not fit is lost, and with it all that waits: the publisher then publishes that nothing
  * of before counts, so that whoever listens may know less than the cache has and never more.
@@ -15,6 +15,7 @@
 struct ommai_kv_event {
   struct ommai_kv_event *next;
   size_t size; /* of this, with what is after it */
+  int rank;    /* the engine's, from 0 */
   bool stored, has_parent, has_salt;
   struct omma_kv_page_key key, parent;
   /* this and all below only of a page that was stored */
@@ -37,11 +38,11 @@ void ommai_kv_event_queue_init(struct ommai_kv_event_queue *queue, int64_t max_e
 void ommai_kv_event_queue_free(struct ommai_kv_event_queue *queue);
 
 /* Both return true where the queue was empty: the publisher is to be woken. */
-bool ommai_kv_event_queue_store(struct ommai_kv_event_queue *queue, const struct omma_kv_page *page);
-bool ommai_kv_event_queue_remove(struct ommai_kv_event_queue *queue, const struct omma_kv_page_key *key);
+bool ommai_kv_event_queue_store(struct ommai_kv_event_queue *queue, int rank, const struct omma_kv_page *page);
+bool ommai_kv_event_queue_remove(struct ommai_kv_event_queue *queue, int rank, const struct omma_kv_page_key *key);
 
-/* The oldest events, n at most, in order; NULL: none. *cleared: they follow on the news that
- * nothing sent before counts. The caller frees them. */
+/* The oldest events of one rank, n at most, in order; NULL: none. *cleared: they follow on the news
+ * that nothing sent before counts. The caller frees them. */
 struct ommai_kv_event *ommai_kv_event_queue_take(struct ommai_kv_event_queue *queue, int64_t n, bool *cleared);
 void ommai_kv_events_free(const struct ommai_kv_event_queue *queue, struct ommai_kv_event *events);
 

@@ -17,9 +17,9 @@ enum omma_status ommai_kv_publisher_create(const char *config, const struct omma
 
 void ommai_kv_publisher_destroy(struct ommai_kv_publisher *publisher) { (void)publisher; }
 
-struct omma_kv_events ommai_kv_publisher_interface(struct ommai_kv_publisher *publisher) {
+void ommai_kv_publisher_interfaces(struct ommai_kv_publisher *publisher, int n_engines, struct omma_kv_events *events) {
   (void)publisher;
-  return (struct omma_kv_events){0};
+  for (int i = 0; i < n_engines; i++) events[i] = (struct omma_kv_events){0};
 }
 
 const char *ommai_kv_publisher_address(const struct ommai_kv_publisher *publisher) {

@@ -24,10 +24,18 @@
 /* Of what subscribers send: their topics. */
 #define MAX_SUBSCRIPTION_BYTES 4096
 
+/* What an engine calls with. */
+struct rank {
+  struct ommai_kv_publisher *publisher;
+  int number;
+};
+
 struct ommai_kv_publisher {
   struct omma_allocator allocator;
   struct ommai_kv_events_config config;
   struct ommai_kv_event_queue queue;
+  struct rank ranks[OMMA_MAX_ENGINES];
+  atomic_int n_ranks;
   int wake; /* an eventfd: there is something to do */
   void *context, *socket;
   struct ommai_kv_replay *replay; /* NULL: nothing is replayed */
@@ -46,17 +54,24 @@ static void wake(struct ommai_kv_publisher *publisher) {
 }
 
 static void stored(void *context, const struct omma_kv_page *page) {
-  struct ommai_kv_publisher *publisher = context;
-  if (ommai_kv_event_queue_store(&publisher->queue, page)) wake(publisher);
+  const struct rank *rank = context;
+  if (ommai_kv_event_queue_store(&rank->publisher->queue, rank->number, page)) wake(rank->publisher);
 }
 
 static void removed(void *context, const struct omma_kv_page_key *key) {
-  struct ommai_kv_publisher *publisher = context;
-  if (ommai_kv_event_queue_remove(&publisher->queue, key)) wake(publisher);
+  const struct rank *rank = context;
+  if (ommai_kv_event_queue_remove(&rank->publisher->queue, rank->number, key)) wake(rank->publisher);
 }
 
-struct omma_kv_events ommai_kv_publisher_interface(struct ommai_kv_publisher *publisher) {
-  return (struct omma_kv_events){publisher, stored, removed};
+void ommai_kv_publisher_interfaces(struct ommai_kv_publisher *publisher, int n_engines, struct omma_kv_events *events) {
+  for (int i = 0; i < n_engines; i++) {
+    publisher->ranks[i] = (struct rank){publisher, i};
+    events[i] = (struct omma_kv_events){&publisher->ranks[i], stored, removed};
+  }
+  if (n_engines == 1) return;
+  atomic_store(&publisher->n_ranks, n_engines);
+  ommai_kv_event_queue_lose(&publisher->queue, NULL); /* what batch 0 says holds for all */
+  wake(publisher);
 }
 
 /* ---- the thread ---- */
@@ -72,10 +87,10 @@ static void free_data(void *data, void *hint) {
   free(data);
 }
 
-static bool make_batch(const struct ommai_kv_event *events, bool cleared, zmq_msg_t *batch) {
+static bool make_batch(const struct ommai_kv_event *events, bool cleared, int rank, zmq_msg_t *batch) {
   char *data;
   size_t size;
-  if (!ommai_kv_event_message(events, cleared, seconds_now(), &data, &size)) return false;
+  if (!ommai_kv_event_message(events, cleared, rank, seconds_now(), &data, &size)) return false;
   if (zmq_msg_init_data(batch, data, size, free_data, NULL) == 0) return true;
   free(data);
   return false;
@@ -93,13 +108,25 @@ static void publish(struct ommai_kv_publisher *publisher, zmq_msg_t *batch) {
   atomic_fetch_add(&publisher->n_batches, 1);
 }
 
+/* For all ranks but the one whose next batch says so itself. */
+static bool publish_cleared(struct ommai_kv_publisher *publisher, int besides) {
+  zmq_msg_t batch;
+  for (int rank = 0; rank < atomic_load(&publisher->n_ranks); rank++) {
+    if (rank == besides) continue;
+    if (!make_batch(NULL, true, rank, &batch)) return false;
+    publish(publisher, &batch);
+  }
+  return true;
+}
+
 /* A batch of what waits; false: nothing does. */
 static bool publish_some(struct ommai_kv_publisher *publisher) {
   bool cleared;
   zmq_msg_t batch;
   struct ommai_kv_event *events = ommai_kv_event_queue_take(&publisher->queue, EVENTS_PER_BATCH, &cleared);
   if (!events && !cleared) return false;
-  bool made = make_batch(events, cleared, &batch);
+  int rank = events ? events->rank : 0;
+  bool made = (!cleared || publish_cleared(publisher, rank)) && make_batch(events, cleared, rank, &batch);
   if (made) publish(publisher, &batch);
   if (!made) ommai_kv_event_queue_lose(&publisher->queue, events);
   ommai_kv_events_free(&publisher->queue, events);
@@ -169,6 +196,7 @@ enum omma_status ommai_kv_publisher_create(const char *config, const struct omma
   if (!publisher) return ommai_fail_memory(error, "KV events", sizeof *publisher);
   publisher->allocator = *allocator;
   publisher->config = parsed;
+  publisher->n_ranks = 1;
   ommai_kv_event_queue_init(&publisher->queue, parsed.max_queue_size, allocator);
   enum omma_status status = start(publisher, error);
   if (status != OMMA_OK) {

@@ -501,7 +501,8 @@ static void hand_vectors(const struct job *job) {
   const struct omma_request *request = job->request;
   float values[FAKE_VECTOR_WIDTH];
   struct omma_vectors vectors = {.n_rows = 1, .values = values};
-  vectors.width = fake_vector(request->kind, request->prompt, request->n_prompt, request->dimensions, request->raw_vectors, values);
+  vectors.width =
+      fake_vector(request->kind, request->prompt, request->n_prompt, request->dimensions, request->raw_vectors, values);
   job->callbacks.on_vectors(job->callbacks.context, &vectors);
 }
 
@@ -666,6 +667,16 @@ void omma_engine_get_stats(const struct omma_engine *engine, struct omma_engine_
   pthread_mutex_lock(lock);
   *stats = engine->stats;
   pthread_mutex_unlock(lock);
+}
+
+int omma_engine_count(const struct omma_engine *engine) {
+  (void)engine;
+  return 1;
+}
+
+void omma_engine_get_stats_of(const struct omma_engine *engine, int index, struct omma_engine_stats *stats) {
+  (void)index;
+  omma_engine_get_stats(engine, stats);
 }
 
 /* The scripted engine only generates: nothing is ever in these. */

@@ -1,0 +1,28 @@
+/* Lines about engines that do not answer. */
+#include <stdio.h>
+
+#include "base/allocator.h"
+#include "server/core/log_line.h"
+#include "server/server.h"
+
+void ommai_server_log_engine(void *context, int engine, bool answers) {
+  const struct omma_engine_log *log = context;
+  struct ommai_log_line line;
+  char note[160];
+  snprintf(note, sizeof note, "omma: engine %d %s", engine,
+           answers ? "answers again, and gets requests as the others do"
+                   : "does not answer: it gets no more requests, and those that it had go on at the others");
+  const char *text = note;
+  if (!log->log) {
+    fprintf(stderr, "%s\n", note);
+    return;
+  }
+  if (log->json) {
+    ommai_log_line_begin(&line, &ommai_default_allocator, true, answers ? "info" : "error", "engine");
+    ommai_log_line_integer(&line, "engine", engine);
+    ommai_log_line_string(&line, "message", note);
+    text = ommai_log_line_end(&line);
+  }
+  if (text) log->log(log->context, text);
+  if (log->json) ommai_log_line_free(&line);
+}
