@@ -212,8 +212,32 @@ def linear_bf16(mca: Mca, build: Path, rows: int, n_in: int, n_out: int) -> Unit
     return units
 
 
+def linear_small_groups(mca: Mca, build: Path, rows: int, n_in: int, n_out: int, group: int) -> Units:
+    """int4 in groups that are no whole products: 14 rows by 32 outputs, two groups a pass, whose
+    sums are scaled from memory; blocks of 256 inputs. A product of fewer rows than 16 is counted as
+    one of 16; rows of tiles that are loaded and stored are counted as they are."""
+    some, steps = 14, ceil(group, 32)
+    loops = [loop for loop in loops_of(objects(build, "integer_panel_amx")) if "small_groups" in loop.function]
+    outer = [loop for loop in loops if loop.count("vfmadd") == 2 * 2 * some == loop.count("vcvtdq2ps") and loop.count("tdpbssd") == 4]
+    passes = one([loop for loop in outer if not loop.count("vfnmadd")], "two groups")
+    unpack = one([loop for loop in innermost(loops) if loop.count("vpsrlw")], "loop that unpacks")
+    units = Units(mca, useful=TILE_PRODUCT * rows / TILE * n_in / 64 * n_out / TILE)
+    times = ceil(n_out, 32) * ceil(rows, 128) * ceil(min(rows, 128), some)  # an end of fewer rows is counted as a whole
+    units.run(tuple(text for text in passes.body if not is_tile(text)), times * n_in / group / 2)
+    a_group = (some + 2 * min(group, 32) / 4) / TILE * steps
+    units.tiles(products=times * n_in / group * 2 * steps, loads=times * n_in / group * a_group)
+    units.tiles(stores=times * n_in / group * 2 * some / TILE)
+    blocks = ceil(n_in, 256)
+    units.loads += times * blocks * 2 * some / 2
+    units.stores += times * blocks * 2 * some
+    units.run(unpack.body, n_in * PANEL / 2 / 64 * ceil(n_out, PANEL) / unpack.count("vpsrlw"))
+    return units
+
+
 def linear_integer(mca: Mca, build: Path, rows: int, n_in: int, n_out: int, group: int, bits: int) -> Units:
     """group 0: a scale for all inputs of an output."""
+    if group % 64:
+        return linear_small_groups(mca, build, rows, n_in, n_out, group)
     loops = loops_of(objects(build, "integer_panel_amx"))
     loops = [loop for loop in loops if loop.function == ("block_u4" if bits == 4 else "block_s8")]
     step = one([loop for loop in innermost(loops) if loop.count("tdpbssd") == 4], "step of 64 inputs")

@@ -154,10 +154,10 @@ static bool compare_attention(void *space, int32_t n_queries) {
 _Static_assert(sizeof(struct bf16_problem) <= SPACE && sizeof(struct integer_problem) <= SPACE, "the problems fit");
 _Static_assert(sizeof(struct attention_problem) <= SPACE, "the problem fits");
 
-/* A product takes 16, 64 inputs, or more than one block of the only group. */
+/* A product takes 16, 32, 64 inputs, or more than one block of the only group. */
 static bool compare_all_integers(void *space) {
-  static const int64_t groups[] = {MIN_GROUP, 64, K_PADDED};
-  for (int i = 0; i < 3 * 2 * 2; i++) {
+  static const int64_t groups[] = {MIN_GROUP, 32, 64, K_PADDED};
+  for (int i = 0; i < 4 * 2 * 2; i++) {
     if (!compare_integers(space, i & 1, groups[i / 4], i & 2 ? ROWS : FEWER_ROWS)) return false;
   }
   return true;

@@ -1,8 +1,12 @@
 /* Integer weights by AMX: 32 rows by 32 outputs in four tiles of sums. Packed int8 weights are what
  * the products want as they lie: a line of a panel is four inputs of 64 outputs. int4 weights are
  * unpacked to that form, a block at a time, once for all rows. Sums of a group are exact, so the
- * results are those of every other level, and few rows, which wait for memory, go to VPDPBUSD. */
+ * results are those of every other level, and few rows, which wait for memory, go to VPDPBUSD.
+ *
+ * Where groups are no whole products, 14 rows by 32 outputs in two tiles: each group's sums pass
+ * through memory to be scaled, and the sums over groups stay in registers. */
 #include <immintrin.h>
+#include <string.h>
 
 #include "kernels/integer_panel_blocks.h"
 #include "kernels/x86/tiles_amx.h"
@@ -12,10 +16,11 @@
 enum {
   PANEL = OMMAI_PANEL_COLUMNS,
   LANES = 16,
-  GROUP = 32,    /* rows, and outputs, that four tiles of sums take */
+  GROUP = 32, /* rows, and outputs, that four tiles of sums take */
   VECTORS = GROUP / LANES,
   MAX_STEP = 64, /* inputs of a product */
   BLOCK_K = 256,
+  SMALL_ROWS = 14,        /* whose sums over groups registers hold, by 32 outputs */
   LINE_BYTES = 4 * PANEL, /* of four inputs */
   GEMV_ROWS = 16
 };
@@ -160,23 +165,200 @@ INLINE void all_rows(const struct integer_block *block, const int8_t *weights, i
 
 static void block_s8(const struct integer_block *block) { all_rows(block, (const int8_t *)block->weights, 8); }
 
-/* A line of packed weights has the low halves of its bytes for four inputs, the high ones for the
- * four after. */
+/* n_k inputs of a panel of int4 weights, a multiple of 8, as lines of int8, less `zero`. A line of
+ * packed weights has the low halves of its bytes for four inputs, the high ones for the four
+ * after. */
+INLINE void unpack(const uint8_t *packed, int64_t n_k, int zero, int8_t *weights) {
+  const __m512i low = _mm512_set1_epi8(15), less = _mm512_set1_epi8((char)zero);
+  for (int64_t at = 0; at < n_k * PANEL / 2; at += OMMAI_TILE_BYTES) {
+    __m512i pairs = _mm512_loadu_si512(packed + at);
+    int8_t *to = weights + at / LINE_BYTES * (2 * LINE_BYTES) + at % LINE_BYTES;
+    _mm512_store_si512(to, _mm512_sub_epi8(_mm512_and_si512(pairs, low), less));
+    _mm512_store_si512(to + LINE_BYTES, _mm512_sub_epi8(_mm512_and_si512(_mm512_srli_epi16(pairs, 4), low), less));
+  }
+}
+
 static void block_u4(const struct integer_block *block) {
   _Alignas(64) int8_t weights[OMMAI_INTEGER_MAX_GROUP * PANEL];
-  const __m512i low = _mm512_set1_epi8(15);
-  for (int64_t at = 0; at < block->n_k * PANEL / 2; at += OMMAI_TILE_BYTES) {
-    __m512i pairs = _mm512_loadu_si512(block->weights + at);
-    int8_t *to = weights + at / LINE_BYTES * (2 * LINE_BYTES) + at % LINE_BYTES;
-    _mm512_store_si512(to, _mm512_and_si512(pairs, low));
-    _mm512_store_si512(to + LINE_BYTES, _mm512_and_si512(_mm512_srli_epi16(pairs, 4), low));
-  }
+  unpack((const uint8_t *)block->weights, block->n_k, 0, weights);
   all_rows(block, weights, 4);
 }
+
+/* ---- small groups ---------------------------------------------------------------------------- */
+
+/* Groups whose inputs are no multiple of a product's. */
+static bool has_small_groups(const struct ommai_integer_panel *panel) {
+  return panel->n_groups > 1 && panel->group % MAX_STEP != 0;
+}
+
+/* Some groups of a panel, and rows. */
+struct group_block {
+  const struct ommai_integer_panel *panel;
+  const int8_t *weights; /* of the first group on, less the panel's zero */
+  const int8_t *x;       /* likewise, of the first row */
+  int64_t stride, n_k, step;
+  const float *scales, *minimums;
+  const int32_t *x_sums;
+  bool first; /* of the panel's */
+  float *sums;
+};
+
+/* 32 outputs of a group in tiles 0 and 1 or 2 and 3, so that one pair is multiplied while the other
+ * goes through memory. Rows are tile 4, weights 6 and 7. */
+INLINE void multiply_group(const struct group_block *block, const int8_t *weights, int64_t k, int64_t end, const int pair,
+                           int32_t (*acc)[OMMAI_TILE_ROWS][LANES]) {
+  if (pair == 0) {
+    ommai_tile_zero(0);
+    ommai_tile_zero(1);
+  } else {
+    ommai_tile_zero(2);
+    ommai_tile_zero(3);
+  }
+  for (; k < end; k += block->step) {
+    ommai_tile_load(4, block->x + k, block->stride);
+    ommai_tile_load(6, weights + k * PANEL, LINE_BYTES);
+    ommai_tile_load(7, weights + k * PANEL + 4 * LANES, LINE_BYTES);
+    if (pair == 0) {
+      ommai_tile_multiply_s8(0, 4, 6);
+      ommai_tile_multiply_s8(1, 4, 7);
+    } else {
+      ommai_tile_multiply_s8(2, 4, 6);
+      ommai_tile_multiply_s8(3, 4, 7);
+    }
+  }
+  if (pair == 0) {
+    ommai_tile_store(0, acc[0], OMMAI_TILE_BYTES);
+    ommai_tile_store(1, acc[1], OMMAI_TILE_BYTES);
+  } else {
+    ommai_tile_store(2, acc[0], OMMAI_TILE_BYTES);
+    ommai_tile_store(3, acc[1], OMMAI_TILE_BYTES);
+  }
+}
+
+INLINE void scale_group(const struct group_block *block, int64_t group, int column, int n_rows, const bool minimums,
+                        int32_t (*acc)[OMMAI_TILE_ROWS][LANES], __m512 (*sums)[VECTORS]) {
+  const int64_t at = group * block->panel->scale_stride + column;
+  const __m512 scale[VECTORS] = {_mm512_loadu_ps(block->scales + at), _mm512_loadu_ps(block->scales + at + LANES)};
+#pragma GCC unroll 14
+  for (int row = 0; row < SMALL_ROWS; row++) {
+    int last = row < n_rows ? row : n_rows - 1;
+#pragma GCC unroll 2
+    for (int v = 0; v < VECTORS; v++) {
+      sums[row][v] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_load_si512(acc[v][row])), scale[v], sums[row][v]);
+      if (!minimums) continue;
+      __m512 x_sum = _mm512_cvtepi32_ps(_mm512_set1_epi32(block->x_sums[last * block->panel->n_groups + group]));
+      sums[row][v] = _mm512_fnmadd_ps(_mm512_loadu_ps(block->minimums + at + v * LANES), x_sum, sums[row][v]);
+    }
+  }
+}
+
+/* 32 outputs of n_rows rows, `whole`: of SMALL_ROWS; else rows of zeros make up for those that are
+ * missing. */
+INLINE void small_groups(const struct group_block *block, int column, int n_rows, const bool whole, const bool minimums) {
+  _Alignas(64) int32_t acc[2][VECTORS][OMMAI_TILE_ROWS][LANES];
+  __m512 sums[SMALL_ROWS][VECTORS];
+  const int8_t *weights = block->weights + 4 * column;
+  const int64_t size = block->panel->group;
+  if (whole) {
+    n_rows = SMALL_ROWS;
+  } else {
+    memset(acc, 0, sizeof acc);
+  }
+#pragma GCC unroll 14
+  for (int row = 0; row < SMALL_ROWS; row++) {
+#pragma GCC unroll 2
+    for (int v = 0; v < VECTORS; v++) {
+      const float *at = block->sums + row * PANEL + column + v * LANES;
+      sums[row][v] = block->first || row >= n_rows ? _mm512_setzero_ps() : _mm512_loadu_ps(at);
+    }
+  }
+  int64_t group = 0, k = 0;
+  for (; k + size < block->n_k; k += 2 * size, group += 2) {
+    multiply_group(block, weights, k, k + size, 0, acc[0]);
+    multiply_group(block, weights, k + size, ommai_min_i64(k + 2 * size, block->n_k), 1, acc[1]);
+    scale_group(block, group, column, n_rows, minimums, acc[0], sums);
+    scale_group(block, group + 1, column, n_rows, minimums, acc[1], sums);
+  }
+  if (k < block->n_k) {
+    multiply_group(block, weights, k, block->n_k, 0, acc[0]);
+    scale_group(block, group, column, n_rows, minimums, acc[0], sums);
+  }
+#pragma GCC unroll 14
+  for (int row = 0; row < SMALL_ROWS; row++) {
+#pragma GCC unroll 2
+    for (int v = 0; v < VECTORS; v++) {
+      if (row < n_rows) _mm512_storeu_ps(block->sums + row * PANEL + column + v * LANES, sums[row][v]);
+    }
+  }
+}
+
+static void configure_small(int64_t n_rows, int64_t step) {
+  struct ommai_tile_config config = {.palette = 1};
+  for (int tile = 0; tile < 4; tile++) ommai_tile_shape(&config, tile, (int)n_rows, OMMAI_TILE_BYTES);
+  ommai_tile_shape(&config, 4, (int)n_rows, (int)step);
+  ommai_tile_shape(&config, 6, (int)step / 4, OMMAI_TILE_BYTES);
+  ommai_tile_shape(&config, 7, (int)step / 4, OMMAI_TILE_BYTES);
+  ommai_tiles_configure(&config);
+}
+
+/* All rows over some groups. */
+static void all_rows_of_groups(const struct group_block *block, int64_t n_rows) {
+  const bool minimums = block->minimums != NULL;
+  int64_t configured = 0, n;
+  for (int64_t row = 0; row < n_rows; row += n) {
+    struct group_block some = *block;
+    n = ommai_min_i64(SMALL_ROWS, n_rows - row);
+    some.x += row * block->stride;
+    some.x_sums += row * block->panel->n_groups;
+    some.sums += row * PANEL;
+    if (n != configured) configure_small(configured = n, block->step);
+    for (int column = 0; column < PANEL; column += GROUP) {
+      if (minimums && n == SMALL_ROWS) {
+        small_groups(&some, column, SMALL_ROWS, true, true);
+      } else if (minimums) {
+        small_groups(&some, column, (int)n, false, true);
+      } else if (n == SMALL_ROWS) {
+        small_groups(&some, column, SMALL_ROWS, true, false);
+      } else {
+        small_groups(&some, column, (int)n, false, false);
+      }
+    }
+  }
+}
+
+static void run_small_groups(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, int bits,
+                             float *sums) {
+  _Alignas(64) int8_t weights[BLOCK_K * PANEL];
+  const int64_t n = ommai_max_i64(BLOCK_K / panel->group, 1);
+  for (int64_t g = 0; g < panel->n_groups; g += n) {
+    int64_t begin = g * panel->group, end = ommai_integer_group_end(panel, ommai_min_i64(g + n, panel->n_groups) - 1);
+    const uint8_t *packed = (const uint8_t *)panel->weights + begin * PANEL * bits / 8;
+    const struct group_block block = {.panel = panel,
+                                      .weights = bits == 4 ? weights : (const int8_t *)packed,
+                                      .x = rows->x + begin,
+                                      .stride = rows->stride,
+                                      .n_k = end - begin,
+                                      .step = step_of(panel),
+                                      .scales = panel->scales + g * panel->scale_stride,
+                                      .minimums = panel->minimums ? panel->minimums + g * panel->scale_stride : NULL,
+                                      .x_sums = rows->sums + g,
+                                      .first = g == 0,
+                                      .sums = sums};
+    if (bits == 4) unpack(packed, block.n_k, panel->zero, weights);
+    all_rows_of_groups(&block, rows->n_rows);
+  }
+  ommai_tiles_release();
+}
+
+/* ---- panels ---------------------------------------------------------------------------------- */
 
 static void run_s8(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {
   if (rows->n_rows <= GEMV_ROWS) {
     ommai_integer_avx512_vnni.s8(panel, rows, sums);
+    return;
+  }
+  if (has_small_groups(panel)) {
+    run_small_groups(panel, rows, 8, sums);
     return;
   }
   integer_for_each_block(panel, rows, 8, 0, BLOCK_K, sums, block_s8);
@@ -186,6 +368,10 @@ static void run_s8(const struct ommai_integer_panel *panel, const struct ommai_i
 static void run_u4(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {
   if (rows->n_rows <= GEMV_ROWS) {
     ommai_integer_avx512_vnni.u4(panel, rows, sums);
+    return;
+  }
+  if (has_small_groups(panel)) {
+    run_small_groups(panel, rows, 4, sums);
     return;
   }
   integer_for_each_block(panel, rows, 4, 0, BLOCK_K, sums, block_u4);
