@@ -63,8 +63,12 @@ test-full: packages test-packages ## the same, C tests and server also under Thr
 ##@ Test longer, or with programs from elsewhere
 
 .PHONY: test-aarch64
-test-aarch64: ## cross-build everything for 64-bit ARM and run kernels, weight formats and the demo model under qemu at each CPU level
+test-aarch64: ## cross-build everything for 64-bit ARM and run kernels, linear layers and the demo model under qemu at each CPU level
 	@tools/test_aarch64.sh
+
+.PHONY: test-aarch64-packages
+test-aarch64-packages: ## cross-build Debian packages and the wheel for 64-bit ARM and run what is in them under qemu (needs debhelper, dpkg-dev, lintian; NumPy from PyPI)
+	@tools/test_aarch64_packages.sh
 
 .PHONY: test-amx
 test-amx: packages test-packages ## test the level amx with C code in place of its instructions (needs AVX-512 with VNNI)

@@ -222,7 +222,8 @@ def linear_small_groups(mca: Mca, build: Path, rows: int, n_in: int, n_out: int,
     passes = one([loop for loop in outer if not loop.count("vfnmadd")], "two groups")
     unpack = one([loop for loop in innermost(loops) if loop.count("vpsrlw")], "loop that unpacks")
     units = Units(mca, useful=TILE_PRODUCT * rows / TILE * n_in / 64 * n_out / TILE)
-    times = ceil(n_out, 32) * ceil(rows, 128) * ceil(min(rows, 128), some)  # an end of fewer rows is counted as a whole
+    # an end of fewer rows is counted as a whole
+    times = ceil(n_out, 32) * ceil(rows, 128) * ceil(min(rows, 128), some)
     units.run(tuple(text for text in passes.body if not is_tile(text)), times * n_in / group / 2)
     a_group = (some + 2 * min(group, 32) / 4) / TILE * steps
     units.tiles(products=times * n_in / group * 2 * steps, loads=times * n_in / group * a_group)

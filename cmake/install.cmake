@@ -50,11 +50,11 @@ if(NOT OMMA_ATTENTION_ONLY)
   # Help, errors and the manual name these pages as docs/NAME.md.
   install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
   install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN *.md PATTERN *.png PATTERN *.svg)
-  # A manual page for each command is written by the program, which must run on the machine that builds it.
+  # A manual page for each command is written by the program, which must run on the machine that builds it, or under an emulator.
   set(OMMA_COMMANDS chat run serve batch embed rerank read encode preprocess tokenize detokenize plan info verify bench-attention
     bench-encoder bench-decode bench-read bench-scale bench-serve)
   set(OMMA_MANUAL ${CMAKE_BINARY_DIR}/manual)
-  if(NOT CMAKE_CROSSCOMPILING)
+  if(NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR)
     foreach(command IN LISTS OMMA_COMMANDS)
       string(REPLACE "bench-" "bench;" words ${command})
       add_custom_command(OUTPUT ${OMMA_MANUAL}/omma-${command}.1 DEPENDS omma VERBATIM

@@ -31,6 +31,8 @@ for folder in lib bin sbin; do ln -sfn "usr/$folder" "$root/$folder"; done
 for package in "$apt"/cache/archives/*.deb; do
   dpkg-deb --fsys-tarfile "$package" | tar -x --keep-directory-symlink -C "$root" -f - --exclude './usr/share/doc' --exclude './usr/share/man'
 done
+# What each library's dependents depend on, in the form of a package's shlibs files.
+for package in "$apt"/cache/archives/*.deb; do dpkg-deb -I "$package" shlibs 2> /dev/null || true; done > "$root/shlibs"
 # Links to absolute paths would lead out of the folder.
 find "$root/usr" -type l -lname '/*' | while read -r link; do
   ln -sfn "$(realpath -m --relative-to="$(dirname "$link")" "$root$(readlink "$link")")" "$link"

@@ -1,40 +1,33 @@
 #!/bin/sh
 # Builds everything for 64-bit ARM with a cross compiler and Debian's libraries for arm64 (below
-# build, without root) and runs it under qemu on a CPU of each level: the tests of kernels, weight
-# formats and experts, `omma info`, `omma verify` and an answer of the demo model. Arguments go to
-# ctest. --attention first: the attention operator, at all levels, and all kernels, which need no
-# libraries.
+# build, without root) and runs it under qemu on a CPU of each level: the tests of kernels, linear
+# layers, weight formats and experts, `omma info`, `omma verify` and an answer of the demo model.
+# Arguments go to ctest. --attention first: the attention operator, at all levels, and all kernels,
+# which need no libraries.
 set -eu
 cd "$(dirname "$0")/.."
 case "${1:-}" in
   --help | -h) echo "usage: tools/test_aarch64.sh [--attention] [CTEST_ARGUMENTS]"; exit 0 ;;
 esac
-tools/install_packages.sh aarch64
 mkdir -p build
 export OMMA_TEST_SMALL=1
 
-# build FOLDER CMAKE_ARGUMENTS...
-build() {
-  folder=$1
-  shift
-  {
-    tools/check_build_folder.sh "$folder" &&
-      cmake -S . -B "$folder" -G Ninja -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/aarch64.cmake" -DOMMA_TESTS=ON "$@" &&
-      ninja -C "$folder" $targets
-  } > build/log-aarch64 2>&1 || { cat build/log-aarch64; exit 1; }
-}
-
 if [ "${1:-}" = --attention ]; then
   shift
-  targets=all
-  build build/aarch64_attention -DOMMA_ATTENTION_ONLY=ON
-  exec ctest --test-dir build/aarch64_attention -j 2 --output-on-failure "$@"
+  tools/install_packages.sh aarch64
+  folder=build/aarch64_attention
+  {
+    tools/check_build_folder.sh $folder &&
+      cmake -S . -B $folder -G Ninja -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/aarch64.cmake" -DOMMA_TESTS=ON -DOMMA_ATTENTION_ONLY=ON &&
+      ninja -C $folder
+  } > build/log-aarch64 2>&1 || { cat build/log-aarch64; exit 1; }
+  exec ctest --test-dir $folder -j 2 --output-on-failure "$@"
 fi
 
 tests="test_cpu test_weight_formats test_experts"
-targets="omma test_kernels $tests"
-tools/aarch64_root.sh build/aarch64-root > build/log-aarch64 2>&1 || { cat build/log-aarch64; exit 1; }
-build build/aarch64 -DOMMA_ATTENTION_ONLY=OFF -DOMMA_AARCH64_ROOT="$PWD/build/aarch64-root"
+one_level="test_linear test_linear_int8 test_linear_integer" # their argument
+# shellcheck disable=SC2086
+tools/build_aarch64.sh omma test_kernels $tests $one_level
 
 folder=build/aarch64/levels
 mkdir -p $folder
@@ -51,6 +44,7 @@ on() {
     cpu=${pair%:*} level=${pair#*:}
     on "$cpu" "$level" test_kernels "tests/test_kernels --test '*_$level'"
     for test in $tests; do on "$cpu" "$level" "$test" "tests/$test"; done
+    for test in $one_level; do on "$cpu" "$level" "$test" "tests/$test $level"; done
     for command in info verify; do on "$cpu" "$level" "omma $command" "omma $command"; done
     on "$cpu" "$level" "demo answer" "omma chat --model $PWD/models/demo --image $PWD/models/demo/images/cross.png" \
       "--prompt 'Where is the orange cross?'"
