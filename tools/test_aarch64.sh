@@ -1,9 +1,9 @@
 #!/bin/sh
 # Builds everything for 64-bit ARM with a cross compiler and Debian's libraries for arm64 (below
-# build, without root) and runs it under qemu on a CPU of each level: the tests of kernels, linear
-# layers, weight formats and experts, `omma info`, `omma verify` and an answer of the demo model.
-# Arguments go to ctest. --attention first: the attention operator, at all levels, and all kernels,
-# which need no libraries.
+# build, without root) and runs it under qemu on a CPU of each level: the tests of kernels, of
+# linear layers over integers, weight formats and experts, `omma info`, `omma verify` and an answer
+# of the demo model. Arguments go to ctest. --attention first: the attention operator, at all
+# levels, and all kernels, which need no libraries.
 set -eu
 cd "$(dirname "$0")/.."
 case "${1:-}" in
@@ -25,7 +25,7 @@ if [ "${1:-}" = --attention ]; then
 fi
 
 tests="test_cpu test_weight_formats test_experts"
-one_level="test_linear test_linear_int8 test_linear_integer" # their argument
+one_level="test_linear_int8 test_linear_integer" # their argument
 # shellcheck disable=SC2086
 tools/build_aarch64.sh omma test_kernels $tests $one_level
 
