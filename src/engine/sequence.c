@@ -222,9 +222,12 @@ void ommai_sequence_match(struct ommai_sequence *sequence) {
   if (!ommai_sequence_may_match(sequence) || sequence->state.n_pages >= n_keys) return;
   int64_t found = ommai_state_pool_match(resources->pool, &sequence->state, request->page_keys, n_keys);
   sequence->n_prefilled += found * PAGE;
-  if (sequence->result.n_preemptions) return; /* they may be its own */
-  sequence->result.n_cached_tokens += found * PAGE;
-  resources->stats.prefix_cache_hits += found * PAGE;
+  /* after a preemption some may be its own */
+  int64_t n_new = ommai_min_i64(found * PAGE, sequence->n_prefilled - sequence->n_reached);
+  if (n_new <= 0) return;
+  sequence->n_reached = sequence->n_prefilled;
+  sequence->result.n_cached_tokens += n_new;
+  resources->stats.prefix_cache_hits += n_new;
 }
 
 /* The border that a chunk up to `end` goes beyond, as a number of pages; 0: none that is of use. */
@@ -247,6 +250,7 @@ void ommai_sequence_publish(struct ommai_sequence *sequence, int64_t n_prefilled
   int64_t first = sequence->n_prefilled / PAGE, end = ommai_min_i64(n_prefilled / PAGE, (int64_t)request->n_page_keys);
   int64_t border = border_within(sequence, n_prefilled);
   sequence->n_prefilled = n_prefilled;
+  sequence->n_reached = ommai_max_i64(sequence->n_reached, n_prefilled);
   /* of the prompt's last row the next token, if there is one, is none that a model computed */
   bool open = sequence->n_generated == 0 || resources->sizes.facts.drafter == OMMAI_DRAFT_MODEL;
   sequence->head_end = ommai_min_i64(n_prefilled, (int64_t)request->n_tokens - open);

@@ -28,6 +28,7 @@ struct ommai_sequence {
   struct ommai_image_rows **image_rows;
   struct ommai_held_state state;
   int64_t n_prefilled; /* prompt tokens whose keys and values are in the pages */
+  int64_t n_reached;   /* the most that it has been; a preemption begins anew */
   int64_t n_decoded;   /* generated tokens likewise */
   int64_t head_end;    /* where the draft head goes on: it has seen all positions before */
   int64_t n_scored;    /* prompt tokens after the first whose log-probabilities the client has */
