@@ -72,6 +72,6 @@ def write_images(folder: Path) -> None:
     """Writes every image and the frames of the clip: JPEG as baseline 4:2:0, PNG as 8-bit RGB."""
     folder.mkdir(parents=True, exist_ok=True)
     moved = [(frame, 9 * index) for index, frame in enumerate(CLIP)]
-    for drawing, shift in [(drawing, 0) for image in (*IMAGES, *THIN)] + moved:
+    for drawing, shift in [(image, 0) for image in (*IMAGES, *THIN)] + moved:
         options = {"quality": 88, "subsampling": "4:2:0"} if drawing.file.endswith(".jpg") else {"optimize": True}
         draw(drawing, shift).save(folder / drawing.file, **options)
