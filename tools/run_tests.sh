@@ -158,8 +158,13 @@ run_in_parallel() {
   done
 }
 
+# The server's files in two runs, which take about as long as each other.
 servers() {
-  run_pytest "server" tests/server --fake build/release/tests/omma_fake_server --omma build/release/omma --model models/demo $more
+  run_pytest "server, a to k" tests/server/test_[a-k]*.py --fake build/release/tests/omma_fake_server --omma build/release/omma --model models/demo $more
+}
+
+more_servers() {
+  run_pytest "server, l to z" tests/server/test_[l-z]*.py --fake build/release/tests/omma_fake_server --omma build/release/omma --model models/demo $more
   # What depends on the model, on the families that the demo model is not of; the files named here
   # are the same with any.
   ignored=
@@ -172,12 +177,8 @@ servers() {
   done
 }
 
-# Waits for silent servers most of its time.
-bench_client() {
-  run_pytest "serving benchmark" tests/bench_client --omma build/release/omma
-}
-
 programs() {
+  run_pytest "serving benchmark" tests/bench_client --omma build/release/omma
   run_pytest "grammars" tests/grammar --walk build/release/tests/grammar_walk $more
   run_pytest "chat templates" tests/jinja --render build/release/tests/jinja_render $more
   run_pytest "deployment files" tests/deploy --omma build/release/omma
@@ -189,7 +190,7 @@ run_python() {
   make_venv || return
   more=
   if [ $full = yes ]; then more=--full; fi
-  run_in_parallel servers bench_client programs
+  run_in_parallel servers more_servers programs
   build python && run_pytest "python package" tests/python --tree build/python
 }
 
