@@ -63,6 +63,7 @@ enum ommai_option_member {
 struct ommai_option {
   const char *name; /* of the option, without dashes, and of a key in a file */
   char letter;      /* short form, or 0 */
+  const char *letters; /* short form of several letters, as vLLM has them: "dp" for -dp; or NULL */
   enum ommai_option_type type;
   enum ommai_option_member member;
   const char *member_name;          /* as in C; errors have what stands after the last dot */

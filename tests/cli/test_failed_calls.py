@@ -106,9 +106,9 @@ def test_within_a_limit_of_memory(library, omma, full, model, images, tmp_path, 
     started = 0
     # Smaller steps where the program begins to start, and the smallest below what suffices: a
     # command that loads no weights needs little more than its libraries.
-    enough = bisect.bisect_left(range(600), True, lo=50, key=lambda mebibytes: run(mebibytes).returncode == 0)
+    enough = bisect.bisect_left(range(600), True, lo=20, key=lambda mebibytes: run(mebibytes).returncode == 0)
     below = [enough - 1 + n / 8 for n in range(8)]
-    for mebibytes in sorted({*(n / 2 for n in range(100, 200)), *range(100, 600, 4 if full else 20), *below}):
+    for mebibytes in sorted({*(n / 2 for n in range(60, 200)), *range(100, 600, 4 if full else 20), *below}):
         ended = run(mebibytes)
         # Before main the loader and the libraries' own start give up in their own ways.
         started += b"omma: " in ended.stderr and b"shared librar" not in ended.stderr

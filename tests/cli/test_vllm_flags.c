@@ -37,13 +37,19 @@ static struct outcome parse(int argc, char **argv) {
   return outcome;
 }
 
-/* Also --no-NAME of those that have it. */
-static bool is_own(const char *name) {
+/* Also --no-NAME of those that have it, and short forms. */
+static bool is_own(const char *word) {
+  const char *name = word[1] == '-' ? word + 2 : word + 1;
   for (size_t g = 0; g < OMMAI_MAX_OPTION_GROUPS && ommai_command_serve.groups[g]; g++) {
     const struct ommai_option_group *group = ommai_command_serve.groups[g];
     for (size_t i = 0; i < group->n_options && group->options[i].name; i++) {
       const struct ommai_option *option = &group->options[i];
       bool negated = option->negatable && strncmp(name, "no-", 3) == 0;
+      char letter[2] = {option->letter};
+      if (word[1] != '-') {
+        if (strcmp(letter, name) == 0 || (option->letters && strcmp(option->letters, name) == 0)) return true;
+        continue;
+      }
       if (strcmp(option->name, negated ? name + 3 : name) == 0) return true;
     }
   }
@@ -85,7 +91,7 @@ static void every_flag_has_an_outcome(void **state) {
     if (strcmp(form, "none") != 0) argv[argc++] = value;
     if (strcmp(form, "many") == 0) argv[argc++] = value, argv[argc++] = verbose;
     argv[argc++] = model;
-    if (is_own(option + 2) || strcmp(option, "-q") == 0) { /* --quantization */
+    if (is_own(option)) {
       n_own++;
       continue;
     }
@@ -144,6 +150,10 @@ static void spellings(void **state) {
       {{"--tensor_parallel_size=2", "DIR"}, "(accepted: 1)"},
       {{"--tensor-parallel-size=", "DIR"}, "(accepted: 1)"},
       {{"-dp", "1", "DIR"}, NULL},
+      {{"-dp=2", "DIR"}, NULL},
+      {{"-dp"}, "--data-parallel-size: a value is missing"},
+      {{"-dp", "-q", "DIR"}, "--data-parallel-size: a value is missing"},
+      {{"-dpx", "1", "DIR"}, "unknown option"},
       {{"-pp", "10", "DIR"}, "--pipeline-parallel-size"},
       {{"-O3", "DIR"}, NULL},
       {{"-O", "3", "DIR"}, NULL},

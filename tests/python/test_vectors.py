@@ -116,7 +116,7 @@ def test_waiting_for_vectors_releases_the_gil(embedder):
         turns += 1
         time.sleep(0)
     thread.join()
-    assert turns > 100
+    assert turns > 10, "held for the call, the lock would leave one or two"
 
 
 def test_what_a_model_cannot_do_is_its_line(embedder):

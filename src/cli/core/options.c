@@ -71,9 +71,12 @@ void *ommai_option_values(const struct ommai_command *command, const struct omma
   return (void *)values;
 }
 
-static const struct ommai_option *find_letter(const struct ommai_command *command, char letter) {
+/* The option whose short form, without its dash, is word[size]. */
+static const struct ommai_option *find_short(const struct ommai_command *command, const char *word, size_t size) {
   for (struct ommai_option_cursor c = {0}; ommai_next_option(command, &c);) {
-    if (c.option->letter == letter) return c.option;
+    const char *letters = c.option->letters;
+    if (size == 1 && c.option->letter == *word) return c.option;
+    if (letters && strlen(letters) == size && strncmp(letters, word, size) == 0) return c.option;
   }
   return NULL;
 }
@@ -159,10 +162,10 @@ static void set_defaults(const struct ommai_command *command, void *values) {
   }
 }
 
-/* Whether a word would be read as an option where one can stand: --name, or the letter of one. */
+/* Whether a word would be read as an option where one can stand: --name, or a short form. */
 static bool looks_like_option(const struct ommai_command *command, const char *word) {
   if (word[0] != '-' || !word[1]) return false;
-  if (word[1] != '-') return !word[2] && find_letter(command, word[1]);
+  if (word[1] != '-') return find_short(command, word + 1, strlen(word + 1));
   return !word[2] || isalpha((unsigned char)word[2]);
 }
 
@@ -196,8 +199,11 @@ static enum ommai_parsed read_option(const struct ommai_command *command, int ar
     if (!*option) return unknown_option(command, word, size + 2);
     if (equals) *value = equals + 1;
   } else {
-    *option = word[2] ? NULL : find_letter(command, word[1]);
-    if (!*option) return unknown_option(command, word, strcspn(word, "="));
+    /* The value of a single letter is the next word. */
+    size_t size = strcspn(word + 1, "=");
+    *option = size == 1 && word[2] ? NULL : find_short(command, word + 1, size);
+    if (!*option) return unknown_option(command, word, size + 1);
+    if (word[1 + size]) *value = word + size + 2;
   }
   bool is_flag = (*option)->type == OMMAI_OPTION_FLAG;
   if (is_flag && *value) return wrong_value(command->name, *option, *value, "takes no value");

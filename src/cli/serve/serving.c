@@ -468,7 +468,7 @@ static const struct ommai_option scheduler_table[] = {
                  "engines in this process, each with threads, CPUs and a KV cache of its own (1 to 64), or auto: one for each "
                  "NUMA node, with its own copy of the weights; requests go to the one that knows their images or prompt, or to "
                  "the least loaded; --threads and the options of memory are those of each",
-                 .initial = "1", .elsewhere = "-dp"),
+                 .letters = "dp", .initial = "1"),
     OMMAI_INTEGER("engine-timeout", stuck_ms, "SECONDS", 1, 86400,
                   "of several engines: seconds that one may work on a step before it is taken out, and the others go on with "
                   "its requests",

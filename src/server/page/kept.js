@@ -47,9 +47,13 @@ const keep = () => inTurn(async () => {
   const saved = turns.map(turn => ({...Object.fromEntries(SAVED.map(name => [name, turn[name]])), images: turn.images.map(({id, name}) => ({id, name}))}));
   await withStore("readwrite", store => store.put(saved, "talk"));
 });
-const forget = () => { keptBytes = 0; return inTurn(() => withStore("readwrite", store => store.clear())); };
+// The page may be left before the database is cleared: what is to be forgotten is noted at once.
+const FORGET = "ommatidia-forget " + BASE;
+const clear = async () => { await withStore("readwrite", store => store.clear()); store(localStorage, FORGET, null); };
+const forget = () => { keptBytes = 0; store(localStorage, FORGET, "yes"); return inTurn(clear); };
 
 const restore = () => inTurn(async () => {
+  if (store(localStorage, FORGET)) return clear();
   const saved = await withStore("readonly", store => store.get("talk")) ?? [], images = new Map();
   for (const {id, name} of saved.flatMap(turn => turn.images)) {
     const file = await withStore("readonly", store => store.get(id));
