@@ -23,9 +23,11 @@
 #define OMMAI_MAX_SLICE_PERCENT 90
 /* A slice while both images and prompts wait and nobody decodes. */
 #define OMMAI_SHARED_SLICE_NS ((int64_t)100000000)
-/* Rows of a step that share most of its reading of weights: more of them save little (on a Zen 4
- * with AVX512-BF16, 2B in bf16: 95 tokens a second at 8 rows, 99 at 16 and 32, 103 at 64). */
-#define OMMAI_FULL_STEP_ROWS 16
+/* Rows of a step that share most of its reading of weights and fill the tiles of its products: more
+ * of them save little. (Zen 5 with AVX512-BF16, 2B in bf16: 99 tokens a second at 8 rows, 181 at
+ * 16, 250 at 32. Sixty answers after as many images, all that may wait: 124 s with 16 here, 121
+ * with 32, 115 with 64; int8 73, 74, 70.) */
+#define OMMAI_FULL_STEP_ROWS 64
 /* A row of a whole answer counts at least as this part of a step of the streams, so that the first
  * step that has some is not a long one. */
 #define OMMAI_FREE_ROWS 16
