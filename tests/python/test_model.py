@@ -17,6 +17,7 @@ import time
 import numpy as np
 import ommatidia
 import pytest
+from gil import turns_while
 from ommatidia import BadRequest, Model, RequestError, _media, _runtime
 from served import DEMO, GOLDEN, IMAGES, ROOT, TREE, Served, answers
 
@@ -297,20 +298,7 @@ def test_threads_share_one_engine(demo):
 
 
 def test_waiting_releases_the_gil(demo):
-    """Python counts on while an answer is made in another thread."""
-    done = threading.Event()
-
-    def ask():
-        demo.chat("a", max_tokens=300, **ENDLESS)
-        done.set()
-
-    thread, turns = threading.Thread(target=ask), 0
-    thread.start()
-    while not done.is_set():
-        turns += 1
-        time.sleep(0)
-    thread.join()
-    assert turns > 100
+    assert turns_while(lambda: demo.chat("a", max_tokens=300, **ENDLESS)) > 100
 
 
 @pytest.fixture
