@@ -356,7 +356,8 @@ def test_who_leaves_ends_what_is_done_for_him(vllm, node, start_proxy):
 def test_who_leaves_ends_his_images(vllm, start_proxy, start):
     """A node that does not get on holds neither clients nor places."""
     node = start(mm_encoder_only=True, dtype="f32")
-    proxy = start_proxy(url_of(node), images_per_node=1, health_interval=60)
+    # However slow the machine is: only clients that leave end what the node has, no time limit.
+    proxy = start_proxy(url_of(node), images_per_node=1, health_interval=60, health_timeout=60, encode_timeout=600)
     os.kill(node.process.pid, signal.SIGSTOP)
     try:
         for shade in range(10, 60):  # some leave before their image is sent: until three were
