@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/allocator.h"
+#include "cli/core/command_line.h"
 #include "cli/core/command_list.h"
 #include "cli/core/commands.h"
 #include "cli/core/completion.h"

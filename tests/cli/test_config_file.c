@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "cli/core/command_line.h"
 #include "cli/core/commands.h"
 #include "cli/serve/serving.h"
 #include "support/test.h"

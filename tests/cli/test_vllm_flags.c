@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "cli/core/command_line.h"
 #include "cli/core/commands.h"
 #include "support/test.h"
 

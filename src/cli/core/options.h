@@ -44,18 +44,6 @@ struct ommai_command {
   int (*run)(const void *values, const struct ommai_strings *arguments);
 };
 
-enum ommai_parsed { OMMAI_PARSED, OMMAI_PARSED_HELP, OMMAI_PARSED_VERSION, OMMAI_PARSED_WRONG };
-
-/* Reads argv[first..argc) into `values` (values_size bytes, zeroed) and `arguments` (zeroed).
- * Forms: --name value, --name=value (underscores in a name count as dashes), -x value, `--` ends
- * the options. A next word that is an option itself is not taken as a value: --name=--value gives
- * such a one. OMMAI_PARSED_HELP, OMMAI_PARSED_VERSION: --help (-h) or --version (-V) was asked for,
- * nothing more was read. OMMAI_PARSED_WRONG: the error has been printed on stderr, with the
- * nearest name for an unknown option. Release in every case. */
-enum ommai_parsed ommai_options_parse(const struct ommai_command *command, int argc, char **argv, int first, void *values,
-                                      struct ommai_strings *arguments);
-void ommai_options_release(const struct ommai_command *command, void *values, struct ommai_strings *arguments);
-
 /* The option of this name, in which underscores count as dashes; NULL: there is none. */
 const struct ommai_option *ommai_option_find(const struct ommai_command *command, const char *name, size_t size);
 

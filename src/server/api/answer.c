@@ -14,6 +14,8 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "server/api/request_log.h"
+#include "server/http/access.h"
+#include "server/http/call_trace.h"
 #include "server/state/server_state.h"
 
 #define ID_PREFIX_SIZE 16

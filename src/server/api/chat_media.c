@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "server/api/media.h"
 #include "server/api/media_video.h"
+#include "server/http/access.h"
 #include "server/http/http_call.h"
 #include "server/state/server_state.h"
 
@@ -190,17 +191,4 @@ bool ommai_chat_media_load(struct ommai_http_call *call, struct ommai_chat_reque
   bool done = load(call, request, error);
   if (request->n_images + request->n_videos) ommai_access_set_decode(call, (double)(ommai_clock_ns() - start) * 1e-9);
   return done;
-}
-
-void ommai_chat_media_destroy(struct ommai_chat_request *request) {
-  for (size_t i = 0; i < request->n_parts_used; i++) {
-    struct ommai_media_part *media = &request->media[i];
-    for (size_t j = 0; j < media->n_images; j++) {
-      if (media->images) omma_image_destroy(media->images[j]);
-      if (media->files) ommai_media_file_free(request->server, &media->files[j]);
-    }
-    ommai_release(request->allocator, media->images, media->n_images, sizeof *media->images);
-    ommai_release(request->allocator, media->files, media->n_images, sizeof *media->files);
-  }
-  if (request->media_bytes) ommai_media_budget_give_back(&request->server->media_budget, request->media_bytes);
 }

@@ -5,7 +5,7 @@
 
 #include "base/allocator.h"
 #include "base/json.h"
-#include "server/api/chat_media.h"
+#include "server/api/media.h"
 #include "server/api/message_fields.h"
 #include "server/core/request_json.h"
 #include "server/state/server_state.h"
@@ -340,12 +340,26 @@ bool ommai_chat_request_read(struct ommai_server *server, const struct ommai_cha
     return ommai_model_read(server, root, &fields->model, error) && read_template_fields(request, true, error);
   }
   return ommai_answer_fields_read(server, root, 0, fields, error) && refuse_echo(root, error) && refuse_fields(root, error) &&
-         ommai_reasoning_read(server, root, &fields->sampling, &fields->shows_reasoning, error) &&
+         ommai_reasoning_read(&server->reasoning, root, &fields->sampling, &fields->shows_reasoning, error) &&
          read_logprobs(root, &fields->sampling, error) && read_template_fields(request, false, error);
 }
 
+/* What has been read and decoded of all parts. */
+static void release_media(struct ommai_chat_request *request) {
+  for (size_t i = 0; i < request->n_parts_used; i++) {
+    struct ommai_media_part *media = &request->media[i];
+    for (size_t j = 0; j < media->n_images; j++) {
+      if (media->images) omma_image_destroy(media->images[j]);
+      if (media->files) ommai_media_file_free(request->server, &media->files[j]);
+    }
+    ommai_release(request->allocator, media->images, media->n_images, sizeof *media->images);
+    ommai_release(request->allocator, media->files, media->n_images, sizeof *media->files);
+  }
+  if (request->media_bytes) ommai_media_budget_give_back(&request->server->media_budget, request->media_bytes);
+}
+
 void ommai_chat_request_destroy(struct ommai_chat_request *request) {
-  ommai_chat_media_destroy(request);
+  release_media(request);
   ommai_answer_fields_free(request->server, &request->fields);
   ommai_release(request->allocator, request->media, request->n_parts, sizeof *request->media);
   ommai_release(request->allocator, request->parts, request->n_parts, sizeof *request->parts);

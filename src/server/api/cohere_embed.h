@@ -2,7 +2,7 @@
  * for /v1/embeddings, and replied to in its own form. */
 #pragma once
 
-#include "server/api/vector_reply.h"
+#include "server/api/vector_result.h"
 
 struct ommai_server;
 

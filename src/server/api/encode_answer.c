@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "server/api/reply_format.h"
 #include "server/api/request_log.h"
+#include "server/http/access.h"
 #include "server/publish/encoding_body.h"
 #include "server/publish/encoding_key.h"
 #include "server/state/server_state.h"

@@ -2,7 +2,7 @@
 
 #include "server/api/own_fields.h"
 #include "server/core/log_line.h"
-#include "server/http/access.h"
+#include "server/http/call_trace.h"
 #include "server/state/server_state.h"
 
 /* How the answer is drawn; filters and bounds that there are not, and a seed that nobody named, are
@@ -40,7 +40,7 @@ void ommai_request_log(struct ommai_http_call *call, const struct ommai_answer_f
   ommai_log_line_integer(&line, "n", fields->n);
   ommai_log_line_integer(&line, "images", n_images);
   add_sampling(&line, fields);
-  ommai_access_write_line(call->server, &line);
+  ommai_server_log_line(call->server, &line);
 }
 
 void ommai_request_log_inputs(struct ommai_http_call *call, const char *model, size_t n_inputs) {
@@ -48,5 +48,5 @@ void ommai_request_log_inputs(struct ommai_http_call *call, const char *model, s
   ommai_call_trace_request(call, model, NULL, 1, 0);
   if (!begin_request(call, model, &line)) return;
   ommai_log_line_integer(&line, "inputs", (int64_t)n_inputs);
-  ommai_access_write_line(call->server, &line);
+  ommai_server_log_line(call->server, &line);
 }

@@ -15,6 +15,7 @@
 #include "server/api/request_log.h"
 #include "server/api/vector_prepare.h"
 #include "server/api/vector_reply.h"
+#include "server/http/access.h"
 #include "server/state/server_state.h"
 
 /* Inputs of a request that are with the engine: fewer where they have images, whose pixels take

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "server/core/log_line.h"
-#include "server/http/http_call.h"
+#include "server/http/call_trace.h"
 #include "server/http/routes.h"
 #include "server/state/server_state.h"
 
@@ -61,66 +61,6 @@ void ommai_access_add(struct ommai_http_call *call, const struct omma_result *re
   pthread_mutex_unlock(&call->lock);
 }
 
-/* Whether `path` is one of a list with commas between. */
-static bool is_listed(const char *list, const char *path) {
-  size_t size = strlen(path);
-  while (list) {
-    list += strspn(list, ", ");
-    size_t length = strcspn(list, ", ");
-    if (length && length == size && !memcmp(list, path, size)) return true;
-    list = length ? list + length : NULL;
-  }
-  return false;
-}
-
-void ommai_access_write_line(const struct ommai_server *server, struct ommai_log_line *line) {
-  const char *text = ommai_log_line_end(line);
-  if (text) server->log(server->log_context, text);
-  ommai_log_line_free(line);
-}
-
-/* What is known of a request that the engine has run. */
-static void add_timings(struct ommai_log_line *line, const struct ommai_access *access) {
-  if (access->ran) {
-    ommai_log_line_integer(line, "prompt_tokens", access->n_prompt_tokens);
-    ommai_log_line_integer(line, "cached_tokens", access->n_cached_tokens);
-    ommai_log_line_integer(line, "completion_tokens", access->n_completion_tokens);
-    ommai_log_line_seconds(line, "queue", access->timings.queue);
-  }
-  if (access->decode_image > 0) ommai_log_line_seconds(line, "decode_image", access->decode_image);
-  if (!access->ran) return;
-  ommai_log_line_seconds(line, "preprocess", access->timings.preprocess);
-  ommai_log_line_seconds(line, "encode", access->timings.encode);
-  ommai_log_line_seconds(line, "prefill", access->timings.prefill);
-  ommai_log_line_seconds(line, "decode", access->timings.decode);
-}
-
-static void log_access(struct ommai_http_call *call) {
-  const struct ommai_server *server = call->server;
-  struct ommai_log_line line;
-  pthread_mutex_lock(&call->lock);
-  const struct ommai_access access = call->access;
-  pthread_mutex_unlock(&call->lock);
-  if (!server->log || !server->log_access || is_listed(server->unlogged_paths, access.path)) return;
-  ommai_log_line_begin(&line, call->allocator, server->log_json, "info", "access");
-  ommai_log_line_string(&line, "client", access.client);
-  ommai_log_line_string(&line, "method", access.method);
-  ommai_log_line_string(&line, "path", access.path);
-  ommai_log_line_string(&line, "version", access.version);
-  ommai_log_line_integer(&line, "status", access.status);
-  ommai_log_line_string(&line, "request_id", call->request_id);
-  ommai_log_line_string(&line, "end", access.cause);
-  add_timings(&line, &access);
-  ommai_log_line_seconds(&line, "total", access.seconds);
-  ommai_access_write_line(server, &line);
-}
-
-/* Nothing of the call changes any more. */
-static void report(struct ommai_http_call *call) {
-  log_access(call);
-  ommai_call_trace_end(call);
-}
-
 /* Under the lock. What was sent, or would have been; a request that was cancelled because its
  * client left has a reply too, that nobody gets. */
 static int status_of(const struct ommai_http_call *call) {
@@ -142,23 +82,7 @@ void ommai_access_end(struct ommai_http_call *call, bool complete) {
     size_t handler = call->route ? ommai_route_index(call->route) : OMMAI_N_ROUTES;
     ommai_http_metrics_observe(&call->server->http_metrics, handler, access->method, access->status, access->seconds);
   }
-  if (!access->aborted) report(call);
-}
-
-void ommai_access_release(struct ommai_http_call *call) {
-  if (call->access.aborted) report(call);
-}
-
-void ommai_access_log_refusal(struct ommai_http_call *call, const struct ommai_api_error *error) {
-  const struct ommai_server *server = call->server;
-  struct ommai_log_line line;
-  if (!server->log) return;
-  ommai_log_line_begin(&line, call->allocator, server->log_json, "error", "failure");
-  ommai_log_line_string(&line, "while", "taking a request");
-  ommai_log_line_string(&line, "request_id", call->request_id);
-  ommai_log_line_integer(&line, "status", error->status);
-  ommai_log_line_string(&line, "message", error->message);
-  ommai_access_write_line(server, &line);
+  if (!access->aborted) ommai_http_call_report(call);
 }
 
 const char *ommai_stage_name(enum omma_stage stage) {
@@ -190,5 +114,5 @@ void ommai_access_log_progress(struct ommai_http_call *call, enum omma_stage sta
   ommai_log_line_integer(&line, "images", n_images);
   ommai_log_line_integer(&line, "percent", total > 0 ? done * 100 / total : 0);
   ommai_log_line_seconds(&line, "total", (double)(now_ns - call->created_ns) * 1e-9);
-  ommai_access_write_line(server, &line);
+  ommai_server_log_line(server, &line);
 }

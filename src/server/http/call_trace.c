@@ -2,19 +2,15 @@
 
 #include <microhttpd.h>
 #include <sodium.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/clock.h"
 #include "server/http/http_call.h"
 #include "server/http/routes.h"
-#include "server/publish/trace_exporter.h"
 #include "server/state/server_state.h"
 
 #define PARENT_HEADER "traceparent"
-/* Between the encoder and the prompt a request may wait for pages; less is no wait. */
-#define MIN_WAIT_NS INT64_C(1000000)
 
 struct header {
   const char *value;
@@ -35,6 +31,7 @@ void ommai_call_trace_begin(struct ommai_http_call *call, struct MHD_Connection 
   struct ommai_call_trace *trace = &call->trace;
   struct header header = {0};
   if (!call->server->tracer || !call->route || !call->route->needs_json) return;
+  trace->route = call->route->path;
   MHD_get_connection_values(mhd, MHD_HEADER_KIND, look_at, &header);
   if (header.n == 1 && header.value && ommai_trace_context_parse(header.value, &trace->context)) {
     trace->wanted = trace->context.sampled;
@@ -101,65 +98,4 @@ void ommai_call_trace_finish(struct ommai_http_call *call, const struct omma_tim
   pthread_mutex_lock(&call->lock);
   if (trace->encode < timings->encode) trace->encode = timings->encode;
   pthread_mutex_unlock(&call->lock);
-}
-
-static void add_stage(struct ommai_trace_record *record, const char *name, int64_t begin_ns, int64_t end_ns) {
-  if (!begin_ns || begin_ns >= end_ns) return;
-  if (begin_ns < record->begin_ns) begin_ns = record->begin_ns;
-  record->stages[record->n_stages++] = (struct ommai_trace_stage){name, begin_ns, end_ns};
-}
-
-static int64_t first_of(int64_t a, int64_t b, int64_t c) { return a ? a : b ? b : c; }
-
-static void add_stages(struct ommai_trace_record *record, const struct ommai_call_trace *trace, double decode_image) {
-  int64_t encode_ns = trace->encoded_ns && trace->encode > 0 ? trace->encoded_ns - (int64_t)(trace->encode * 1e9) : 0;
-  int64_t images_ns = trace->images_decoded_ns;
-  add_stage(record, "decode_image", images_ns ? images_ns - (int64_t)(decode_image * 1e9) : 0, images_ns);
-  add_stage(record, "queue", trace->submitted_ns, first_of(encode_ns, trace->prefill_ns, trace->finished_ns));
-  add_stage(record, "encode", encode_ns, trace->encoded_ns);
-  if (encode_ns && trace->prefill_ns - trace->encoded_ns > MIN_WAIT_NS) {
-    add_stage(record, "queue", trace->encoded_ns, trace->prefill_ns);
-  }
-  add_stage(record, "prefill", trace->prefill_ns, first_of(trace->first_token_ns, trace->finished_ns, 0));
-  add_stage(record, "decode", trace->first_token_ns, trace->finished_ns);
-}
-
-static int64_t wall_offset_ns(void) {
-  struct timespec wall;
-  clock_gettime(CLOCK_REALTIME, &wall);
-  return (int64_t)wall.tv_sec * 1000000000 + wall.tv_nsec - ommai_clock_ns();
-}
-
-void ommai_call_trace_end(struct ommai_http_call *call) {
-  if (!call->trace.wanted) return;
-  pthread_mutex_lock(&call->lock);
-  const struct ommai_call_trace trace = call->trace;
-  const struct ommai_access access = call->access;
-  pthread_mutex_unlock(&call->lock);
-  struct ommai_trace_record record = {
-      .context = trace.context,
-      .begin_ns = call->created_ns,
-      .end_ns = call->created_ns + (int64_t)(access.seconds * 1e9),
-      .wall_offset_ns = wall_offset_ns(),
-      .route = call->route->path,
-      .model = trace.model,
-      .status = access.status,
-      .cause = access.cause,
-      .draws = trace.draws,
-      .temperature = trace.temperature,
-      .top_p = trace.top_p,
-      .max_tokens = trace.max_tokens,
-      .n = trace.n,
-      .n_images = trace.n_images,
-      .ran = access.ran,
-      .n_prompt_tokens = access.n_prompt_tokens,
-      .n_cached_tokens = access.n_cached_tokens,
-      .n_completion_tokens = access.n_completion_tokens,
-      .preprocess = access.timings.preprocess,
-      .first_token_ns = trace.first_token_ns ? trace.first_token_ns - call->created_ns : 0,
-  };
-  snprintf(record.method, sizeof record.method, "%s", access.method);
-  snprintf(record.request_id, sizeof record.request_id, "%s", call->request_id);
-  add_stages(&record, &trace, access.decode_image);
-  ommai_trace_exporter_put(call->server->tracer, &record);
 }

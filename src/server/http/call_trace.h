@@ -1,25 +1,7 @@
 /* What a trace has of a call (--otlp-traces-endpoint). */
 #pragma once
 
-#include <omma/omma.h>
-
-#include "server/publish/trace_context.h"
-
-struct MHD_Connection;
-struct ommai_http_call;
-
-struct ommai_call_trace {
-  /* Set by the IO thread before others see the call. */
-  bool wanted;
-  struct ommai_trace_context context;
-  /* Under the call's lock. Times are nanoseconds of the monotonic clock, 0 where there is none. */
-  const char *model;
-  bool draws;
-  double temperature, top_p;
-  int64_t max_tokens, n, n_images;
-  int64_t images_decoded_ns, submitted_ns, encoded_ns, prefill_ns, first_token_ns, finished_ns;
-  double encode; /* seconds */
-};
+#include "server/http/http_call.h"
 
 /* The head is there: whether the call is traced, and where it belongs. IO thread. */
 void ommai_call_trace_begin(struct ommai_http_call *call, struct MHD_Connection *mhd);
@@ -38,6 +20,3 @@ void ommai_call_trace_progress(struct ommai_http_call *call, enum omma_stage sta
 void ommai_call_trace_token(struct ommai_http_call *call, int64_t now_ns);
 /* An answer is over; engine's thread. */
 void ommai_call_trace_finish(struct ommai_http_call *call, const struct omma_timings *timings);
-
-/* The call is over and the engine has let go of it: it is handed to the exporter. */
-void ommai_call_trace_end(struct ommai_http_call *call);

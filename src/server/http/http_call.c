@@ -61,11 +61,19 @@ void ommai_http_call_release_body(struct ommai_http_call *call) {
   call->body_reserved = 0;
 }
 
+void ommai_http_call_report(struct ommai_http_call *call) {
+  pthread_mutex_lock(&call->lock);
+  const struct ommai_access access = call->access;
+  const struct ommai_call_trace trace = call->trace;
+  pthread_mutex_unlock(&call->lock);
+  ommai_call_report_write(&(struct ommai_call_report){call->server, call->request_id, call->created_ns, &access, &trace});
+}
+
 void ommai_http_call_release(struct ommai_http_call *call) {
   OMMAI_ASSERT(!call || atomic_load(&call->references) > 0);
   if (!call || atomic_fetch_sub(&call->references, 1) != 1) return;
   struct ommai_server *server = call->server;
-  ommai_access_release(call);
+  if (call->access.aborted) ommai_http_call_report(call);
   atomic_fetch_sub(&server->pending_bytes, call->pending_bytes);
   while (call->head) {
     struct ommai_event *next = call->head->next;
@@ -224,7 +232,7 @@ static void note_refusal(struct ommai_http_call *call, const struct ommai_api_er
   pthread_mutex_unlock(&call->lock);
   if (over) return;
   ommai_metrics_count_refusal(&call->server->metrics, error->refusal);
-  ommai_access_log_refusal(call, error);
+  ommai_call_report_refusal(call->server, call->request_id, error);
 }
 
 /* One thread at a time decides about the end of a request (the worker, then the engine's); the

@@ -15,8 +15,7 @@
 #include "server/core/api_error.h"
 #include "server/core/job_queue.h"
 #include "server/core/text_buffer.h"
-#include "server/http/access.h"
-#include "server/http/call_trace.h"
+#include "server/http/call_report.h"
 
 struct MHD_Connection;
 struct ommai_connection;
@@ -104,6 +103,9 @@ struct ommai_http_call *ommai_http_call_create(struct ommai_server *server);
 void ommai_http_call_make_id(struct ommai_http_call *call);
 void ommai_http_call_retain(struct ommai_http_call *call);
 void ommai_http_call_release(struct ommai_http_call *call);
+
+/* Writes the access line and the trace of a call of which nothing changes any more. */
+void ommai_http_call_report(struct ommai_http_call *call);
 
 /* Frees the body and gives its bytes back to the server's budget. */
 void ommai_http_call_release_body(struct ommai_http_call *call);

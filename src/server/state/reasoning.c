@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "server/core/request_json.h"
-#include "server/state/server_state.h"
 
 /* ---- the server's marks ---- */
 
@@ -83,7 +82,8 @@ enum omma_status ommai_reasoning_take(const char *parser, const char *config, st
 /* ---- requests ---- */
 
 /* -1: any number of tokens. */
-static bool read_budget(const struct ommai_server *server, const json_t *root, int64_t *budget, struct ommai_api_error *error) {
+static bool read_budget(const struct ommai_reasoning *reasoning, const json_t *root, int64_t *budget,
+                        struct ommai_api_error *error) {
   static const char FIELD[] = "thinking_token_budget";
   const char *effort = NULL;
   *budget = -1;
@@ -91,10 +91,10 @@ static bool read_budget(const struct ommai_server *server, const json_t *root, i
       !ommai_field_integer(root, FIELD, -1, INT32_MAX, budget, error)) {
     return false;
   }
-  if (*budget >= 0 && !server->reasoning.on) {
+  if (*budget >= 0 && !reasoning->on) {
     return ommai_api_fail(error, 400, FIELD, "%s %" PRId64 " needs a server with --reasoning-parser.", FIELD, *budget);
   }
-  if (effort && !strcmp(effort, "none") && server->reasoning.on && !ommai_field_get(root, FIELD)) *budget = 0;
+  if (effort && !strcmp(effort, "none") && reasoning->on && !ommai_field_get(root, FIELD)) *budget = 0;
   return true;
 }
 
@@ -109,15 +109,16 @@ static bool refuse_switches(const json_t *root, struct ommai_api_error *error) {
   return true;
 }
 
-bool ommai_reasoning_read(const struct ommai_server *server, const json_t *root, struct omma_sampling *sampling, bool *shown,
-                          struct ommai_api_error *error) {
+bool ommai_reasoning_read(const struct ommai_reasoning *reasoning, const json_t *root, struct omma_sampling *sampling,
+                          bool *shown, struct ommai_api_error *error) {
   int64_t budget;
   *shown = true;
-  if (!read_budget(server, root, &budget, error) || !ommai_field_boolean(root, "include_reasoning", shown, error)) return false;
-  *shown &= server->reasoning.on;
-  if (!server->reasoning.on) return true;
+  if (!read_budget(reasoning, root, &budget, error) || !ommai_field_boolean(root, "include_reasoning", shown, error))
+    return false;
+  *shown &= reasoning->on;
+  if (!reasoning->on) return true;
   if (!refuse_switches(root, error)) return false;
-  sampling->reasoning = &server->reasoning.marks;
+  sampling->reasoning = &reasoning->marks;
   sampling->limits_thinking = budget >= 0;
   sampling->max_thinking_tokens = budget;
   return true;

@@ -8,8 +8,6 @@
 
 #include "server/core/api_error.h"
 
-struct ommai_server;
-
 #define OMMAI_MAX_FORCED_END 1024 /* bytes */
 
 /* Zero-initialised: answers are one text. */
@@ -27,5 +25,5 @@ enum omma_status ommai_reasoning_take(const char *parser, const char *config, st
 
 /* Reads thinking_token_budget, reasoning_effort and include_reasoning of a chat into the sampling
  * and *shown: whether the reply has the thought. False with *error filled. */
-bool ommai_reasoning_read(const struct ommai_server *server, const json_t *root, struct omma_sampling *sampling, bool *shown,
-                          struct ommai_api_error *error);
+bool ommai_reasoning_read(const struct ommai_reasoning *reasoning, const json_t *root, struct omma_sampling *sampling,
+                          bool *shown, struct ommai_api_error *error);
