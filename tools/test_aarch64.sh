@@ -24,10 +24,9 @@ if [ "${1:-}" = --attention ]; then
   exec ctest --test-dir $folder -j 2 --output-on-failure "$@"
 fi
 
-tests="test_cpu test_weight_formats test_experts"
-one_level="test_linear_int8 test_linear_integer" # their argument
+tests="test_cpu test_kernels test_weight_formats test_experts test_linear_int8 test_linear_integer"
 # shellcheck disable=SC2086
-tools/build_aarch64.sh omma test_kernels $tests $one_level
+tools/build_aarch64.sh omma $tests
 
 folder=build/aarch64/levels
 mkdir -p $folder
@@ -37,14 +36,12 @@ on() {
   cpu=$1 level=$2 name=$3
   shift 3
   echo "add_test([=[$name at $level]=] qemu-aarch64 -cpu $cpu -L $PWD/build/aarch64-root $PWD/build/aarch64/$*)"
-  echo "set_tests_properties([=[$name at $level]=] PROPERTIES TIMEOUT 3600)"
+  echo "set_tests_properties([=[$name at $level]=] PROPERTIES TIMEOUT 3600 ENVIRONMENT OMMA_TEST_LEVEL=$level)"
 }
 {
   for pair in cortex-a72:neon neoverse-n1:neon_dotprod max:neon_bf16; do
     cpu=${pair%:*} level=${pair#*:}
-    on "$cpu" "$level" test_kernels "tests/test_kernels --test '*_$level'"
     for test in $tests; do on "$cpu" "$level" "$test" "tests/$test"; done
-    for test in $one_level; do on "$cpu" "$level" "$test" "tests/$test $level"; done
     for command in info verify; do on "$cpu" "$level" "omma $command" "omma $command"; done
     on "$cpu" "$level" "demo answer" "omma chat --model $PWD/models/demo --image $PWD/models/demo/images/cross.png" \
       "--prompt 'Where is the orange cross?'"

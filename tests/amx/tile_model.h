@@ -28,7 +28,8 @@ struct tile_model {
   uint8_t data[OMMAI_TILES][OMMAI_TILE_ROWS][OMMAI_TILE_BYTES];
 };
 
-static _Thread_local struct tile_model tile_model;
+/* One for all sources that are compiled with this one. */
+__attribute__((weak, visibility("hidden"))) _Thread_local struct tile_model tile_model;
 
 /* Where the CPU would raise an exception. */
 static inline void tile_model_fault(const char *what) {

@@ -25,21 +25,16 @@ static bool same_kernels(const struct omma_attention_context *a, const struct om
   return true;
 }
 
-/* Whether OMMA_TEST_LEVEL names another level alone. */
-static bool is_left_out(enum ommai_cpu_level level) {
-  const char *only = getenv("OMMA_TEST_LEVEL");
-  return only && strcmp(only, ommai_cpu_level_name(level)) != 0;
-}
-
 void attention_on_every_level(void (*body)(const struct omma_attention_context *context)) {
   struct omma_attention_context *before = NULL;
   for (int level = 0; level < OMMAI_CPU_LEVELS; level++) {
-    if (is_left_out(level) || !ommai_cpu_has(level)) continue;
+    if (test_leaves_out(ommai_cpu_level_name(level)) || !ommai_cpu_has(level)) continue;
     struct omma_attention_context *context = make_context(level);
     if (!before || !same_kernels(before, context)) body(context);
     omma_attention_context_destroy(before);
     before = context;
   }
+  assert_non_null(before);
   omma_attention_context_destroy(before);
 }
 

@@ -15,6 +15,6 @@ double fixture_activate(double x, enum ommai_activation activation);
 void fixture_break_linear(struct ommai_linear *linear, struct ommai_linear_code *broken);
 void fixture_mend_linear(struct ommai_linear *linear);
 
-/* The body of main() for tests of every CPU level of the machine, or of the one that is the
- * program's argument: returns the sum of what run_level returns. */
-int fixture_run_levels(int argc, char **argv, int (*run_level)(const char *level));
+/* The body of main() for tests of every CPU level of the machine; with OMMA_TEST_LEVEL in the
+ * environment, of that level alone: returns the sum of what run_level returns. */
+int fixture_run_levels(int (*run_level)(const char *level));

@@ -12,6 +12,11 @@ bool test_small(void) {
 #endif
 }
 
+bool test_leaves_out(const char *level) {
+  const char *only = getenv("OMMA_TEST_LEVEL");
+  return only && strcmp(only, level) != 0;
+}
+
 static void *counting_allocate(void *context, size_t size, size_t alignment) {
   struct test_allocator *self = context;
   int64_t number = __atomic_fetch_add(&self->n_allocations, 1, __ATOMIC_SEQ_CST);

@@ -46,6 +46,10 @@
  * processors). */
 bool test_small(void);
 
+/* Whether OMMA_TEST_LEVEL in the environment names another CPU level than `level`. Tests that go
+ * through all levels of the machine leave such a level out; they must fail where none is left. */
+bool test_leaves_out(const char *level);
+
 /* An allocator that counts, and fails the n-th allocation when asked to. Thread-safe. */
 struct test_allocator {
   struct omma_allocator interface;

@@ -307,4 +307,4 @@ static int run_level(const char *name) {
   return _cmocka_run_group_tests(name, tests, sizeof tests / sizeof *tests, NULL, NULL);
 }
 
-int main(int argc, char **argv) { return fixture_run_levels(argc, argv, run_level); }
+int main(void) { return fixture_run_levels(run_level); }

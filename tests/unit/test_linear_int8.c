@@ -372,4 +372,4 @@ static int run_level(const char *name) {
   return cmocka_run_group_tests_name(name, tests, open_engine, close_engine);
 }
 
-int main(int argc, char **argv) { return fixture_run_levels(argc, argv, run_level); }
+int main(void) { return fixture_run_levels(run_level); }

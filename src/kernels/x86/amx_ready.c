@@ -12,24 +12,8 @@
 
 /* ---- the CPU and the operating system -------------------------------------------------------- */
 
-#ifdef OMMA_AMX_MODEL
-
-bool ommai_amx_in_cpu(void) { return true; }
-
-static const char *find_missing(void) { return NULL; }
-
-#else
-
-enum { BF16_BIT = 22, TILE_BIT = 24, INT8_BIT = 25, OSXSAVE_BIT = 27, TILE_STATES = 3 << 17, TILE_DATA = 18 };
-enum { REQUEST_PERMISSION = 0x1023 }; /* ARCH_REQ_XCOMP_PERM of asm/prctl.h, since Linux 5.16 */
-
-/* Whether the operating system saves tiles and their configuration (XCR0). */
-static bool saves_tiles(void) {
-  unsigned eax, ebx, ecx, edx;
-  if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || !(ecx >> OSXSAVE_BIT & 1)) return false;
-  __asm__ volatile("xgetbv" : "=a"(eax), "=d"(edx) : "c"(0));
-  return (eax & TILE_STATES) == TILE_STATES;
-}
+/* ARCH_REQ_XCOMP_PERM of asm/prctl.h, since Linux 5.16 */
+enum { TILE_DATA = 18, REQUEST_PERMISSION = 0x1023 };
 
 static const char *ask_permission(void) {
   if (syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0) return NULL;
@@ -38,6 +22,28 @@ static const char *ask_permission(void) {
     case EINVAL: return "permission for tiles, which this kernel does not know (arch_prctl: EINVAL)";
     default: return "permission for tiles (arch_prctl refused it)";
   }
+}
+
+#ifdef OMMA_AMX_MODEL
+
+bool ommai_amx_in_cpu(void) { return true; }
+
+/* That the CPU has no tiles, which the model does not need, is no refusal. */
+static const char *find_missing(void) {
+  const char *missing = ask_permission();
+  return missing && (errno == EOPNOTSUPP || errno == EINVAL) ? NULL : missing;
+}
+
+#else
+
+enum { BF16_BIT = 22, TILE_BIT = 24, INT8_BIT = 25, OSXSAVE_BIT = 27, TILE_STATES = 3 << 17 };
+
+/* Whether the operating system saves tiles and their configuration (XCR0). */
+static bool saves_tiles(void) {
+  unsigned eax, ebx, ecx, edx;
+  if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || !(ecx >> OSXSAVE_BIT & 1)) return false;
+  __asm__ volatile("xgetbv" : "=a"(eax), "=d"(edx) : "c"(0));
+  return (eax & TILE_STATES) == TILE_STATES;
 }
 
 static const char *find_missing_in_cpu(void) {
