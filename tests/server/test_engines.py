@@ -1,16 +1,25 @@
-"""Several engines in one server (--data-parallel-size): the same answers as one engine gives,
-metrics and KV events by engine, and a prompt that comes again goes to the engine that has it."""
+"""Several engines in one server (--data-parallel-size): the same answers, vectors and encodings as
+one engine gives, metrics and KV events by engine, a prompt that comes again goes to the engine that
+has it, and one that is stuck is taken out."""
 
 import concurrent.futures
 import json
+import pathlib
 import re
+import sys
 
 import pytest
 
-from images import data_url, png
+from images import data_url, image_part, png
 from kv_subscriber import AllBlocksCleared, BlockStored, replay
 from server_process import ServerProcess, check_output, make_command
+from waiting import wait_for
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import vector_cases
+import vector_requests
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 pytestmark = pytest.mark.real_only
 ENGINES, QUESTIONS = 2, 8
 
@@ -31,10 +40,15 @@ def question(i):
     return {"messages": [{"role": "user", "content": parts}], "max_tokens": 12, "logprobs": True, "seed": i, "temperature": 0.7}
 
 
-def ask_all(server):
-    with concurrent.futures.ThreadPoolExecutor(QUESTIONS) as pool:
-        replies = list(pool.map(lambda i: server.post("/v1/chat/completions", question(i)), range(QUESTIONS)))
+def at_once(ask, n=QUESTIONS):
+    with concurrent.futures.ThreadPoolExecutor(n) as pool:
+        replies = list(pool.map(ask, range(n)))
     assert all(reply.status == 200 for reply in replies), [reply.body for reply in replies]
+    return replies
+
+
+def ask_all(server, **fields):
+    replies = at_once(lambda i: server.post("/v1/chat/completions", question(i) | fields))
     return [(reply.json["choices"][0]["message"]["content"], reply.json["choices"][0]["logprobs"]) for reply in replies]
 
 
@@ -72,6 +86,143 @@ def test_auto_has_an_engine_for_each_node(request, kind):
     nodes = float(re.search(r"^omma:cpu_nodes (\S+)$", text, re.M).group(1))
     assert len(by_engine(server, "omma:engine_up")) == nodes
     assert ask_all(server)
+    assert server.stop() == 0
+    check_output(server)
+
+
+def compare(start_one, ask):
+    """What one engine gives, several give; returns the server that has several, for its metrics."""
+    alone, server = start_one(), start_one(data_parallel_size=ENGINES)
+    assert ask(server) == ask(alone)
+    assert alone.stop() == 0
+    check_output(alone)
+    return server
+
+
+SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 9}, "count": {"type": "integer", "maximum": 99}},
+          "required": ["name", "count"], "additionalProperties": False}
+
+
+def test_structured_answers(request, kind):
+    form = {"response_format": {"type": "json_schema", "json_schema": {"name": "it", "schema": SCHEMA}}, "max_tokens": 60}
+    server = compare(lambda **options: start(request, **options), lambda server: ask_all(server, **form))
+    assert all(count > 0 for count in by_engine(server, "vllm:e2e_request_latency_seconds_count"))
+    assert server.stop() == 0
+    check_output(server)
+
+
+@pytest.mark.parametrize("model, guesses", [(None, {"method": "ngram", "prompt_lookup_max": 2}), ("qwen3_5_tied", {"method": "mtp"}),
+                                            ("qwen3_vl_tied", {"method": "draft_model", "model": str(GOLDEN / "qwen3_vl_tied")})],
+                         ids=["ngram", "mtp", "draft_model"])
+def test_guesses(request, kind, omma, model, guesses):
+    """Each engine guesses on its own, and no guess changes an answer."""
+    speculation = ["--speculative-config", json.dumps({"num_speculative_tokens": 3, **guesses})]
+
+    def start_one(**options):
+        command = make_command(request.config, "real", {"threads": 1, **options})
+        if model:
+            command[command.index("--model") + 1] = str(GOLDEN / model)
+        return ServerProcess(command + (speculation if options else []))
+
+    server = compare(start_one, lambda server: ask_all(server, max_tokens=40, ignore_eos=True, temperature=0))
+    assert all(count > 0 for count in by_engine(server, "vllm:spec_decode_num_draft_tokens_total"))
+    assert server.stop() == 0
+    check_output(server)
+
+
+@pytest.mark.parametrize("task, name", [("embed", "Tiny-Embedding"), ("score", "Tiny-Reranker")])
+def test_vectors_and_scores(omma, kind, tmp_path, task, name):
+    model = vector_cases.make_model(tmp_path / name)
+    requests = {"embed": vector_requests.EMBED, "score": vector_requests.SCORE}[task]
+
+    def start_one(**options):
+        words = [word for key, value in options.items() for word in ("--" + key.replace("_", "-"), str(value))]
+        return ServerProcess([omma, "serve", str(model), "--host", "127.0.0.1", "--port", "0", "--dtype", "f32", "--threads", "1",
+                              "--max-model-len", "2048", "--served-model-name", "test-model", "--runner", "pooling", *words])
+
+    def ask(server):
+        with concurrent.futures.ThreadPoolExecutor(QUESTIONS) as pool:
+            replies = list(pool.map(lambda one: server.post(*one), requests.values()))
+        return [(reply.status, without_names(reply)) for reply in replies]
+
+    server = compare(start_one, ask)
+    assert all(count > 0 for count in by_engine(server, "vllm:request_prompt_tokens_count"))
+    assert server.stop() == 0
+    check_output(server)
+
+
+def without_names(reply):
+    """A reply without what is new each time."""
+    if "json" not in reply.headers["Content-Type"]:
+        return reply.body
+    return {key: value for key, value in reply.json.items() if key not in ("id", "created")}
+
+
+def test_an_encoder_node(request, kind, tmp_path):
+    files = iter(range(2))
+
+    def start_one(**options):
+        config = {"ec_connector": "ECExampleConnector", "ec_role": "ec_producer",
+                  "ec_connector_extra_config": {"shared_storage_path": str(tmp_path / str(next(files)))}}
+        return start(request, ec_transfer_config=json.dumps(config), **options)
+
+    def ask(server):
+        at_once(lambda i: server.chat([image_part(png(64 + 8 * i, 64), uuid=f"image{i}")], max_tokens=1))
+        return [server.get(f"/v1/encodings/image{i}").body for i in range(QUESTIONS)]
+
+    server = compare(start_one, ask)
+    images = by_engine(server, "omma:encoder_images_total")
+    assert sum(images) == QUESTIONS and all(count > 0 for count in images)
+    assert server.stop() == 0
+    check_output(server)
+
+
+@pytest.fixture
+def start_held(request, kind, tmp_path):
+    """A server of several engines, and a file: while it is there, one engine is stuck in a step.
+    No machine is too busy for a step of the other within the limit."""
+    library = pathlib.Path(request.config.getoption("--omma")).resolve().parent / "tests" / "omma_hold_step.so"
+    if not library.exists():
+        pytest.skip("built with a sanitizer, next to which nothing can be preloaded")
+    hold = tmp_path / "hold"
+    command = make_command(request.config, "real", {"threads": 1, "data_parallel_size": ENGINES, "engine_timeout": 8})
+    return ServerProcess(["env", f"LD_PRELOAD={library}", f"OMMA_HOLD_STEP={hold}", *command]), hold
+
+
+def streamed(server, i):
+    reply = server.post("/v1/chat/completions", question(i) | {"stream": True})
+    pieces = [json.loads(line[6:]) for line in reply.body.decode().splitlines() if line.startswith("data: {")]
+    return "".join(piece["choices"][0]["delta"].get("content") or "" for piece in pieces)
+
+
+def test_a_stuck_engine_is_taken_out(start_held):
+    """Its requests and streams end at the other, with the same answers; then it is in again."""
+    server, hold = start_held
+    expected = ask_all(server)
+    hold.touch()
+    with concurrent.futures.ThreadPoolExecutor(QUESTIONS) as pool:
+        streams = [pool.submit(streamed, server, i) for i in range(QUESTIONS)]
+        assert ask_all(server) == expected
+        assert [stream.result() for stream in streams] == [content for content, _ in expected]
+    assert sorted(by_engine(server, "omma:engine_up")) == [0.0, 1.0]
+    stuck = by_engine(server, "omma:engine_up").index(0.0)
+    health = server.request("GET", "/health")
+    assert (health.status, health.body.decode()) == (200, f"engine {stuck} does not answer\n")
+    assert ask_all(server) == expected
+    hold.unlink()
+    wait_for(lambda: by_engine(server, "omma:engine_up") == [1.0] * ENGINES, "the engine goes on")
+    assert server.request("GET", "/health").body == b""
+    assert ask_all(server) == expected
+    assert server.stop() == 0
+    check_output(server)
+    assert re.search(f"engine {stuck}.*does not answer", server.read_output())
+
+
+def test_the_end_does_not_wait_for_a_stuck_engine(start_held):
+    server, hold = start_held
+    hold.touch()
+    at_once(lambda i: server.post("/v1/chat/completions", question(i)))
+    assert sorted(by_engine(server, "omma:engine_up")) == [0.0, 1.0]
     assert server.stop() == 0
     check_output(server)
 
