@@ -53,6 +53,8 @@ MODELS = {
     "qwen3-vl-4b": Model("qwen3_vl", QWEN3_SMALL, Text(36, 2560, 32, 8, 9728, 151936, True)),
     "qwen3-vl-8b": Model("qwen3_vl", QWEN3_LARGE, Text(36, 4096, 32, 8, 12288, 151936, False)),
     "qwen3.5-0.8b": Model("qwen3_5", Tower(12, 768, 3072, 12), Text(24, 1024, 8, 2, 3584, 248320, True, value_heads=16)),
+    "qwen3.5-2b": Model("qwen3_5", replace(QWEN3_SMALL, marked=()), Text(24, 2048, 8, 2, 6144, 248320, True, value_heads=16)),
+    "qwen3.5-4b": Model("qwen3_5", replace(QWEN3_SMALL, marked=()), Text(32, 2560, 16, 4, 9216, 248320, True, value_heads=32)),
     "qwen3.5-9b": Model("qwen3_5", replace(QWEN3_LARGE, marked=()), Text(32, 4096, 16, 4, 12288, 248320, False, value_heads=32)),
     "qwen2-vl-2b": Model("qwen2_vl", QWEN2, Text(28, 1536, 12, 2, 8960, 151936, True)),
     "mineru2.5-1.2b": Model("qwen2_vl", QWEN2, Text(24, 896, 14, 2, 4864, 151936, True)),

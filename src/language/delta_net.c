@@ -81,6 +81,7 @@ struct head {
 struct span {
   const float *projected, *before;
   void *out;
+  int64_t n_rows;
 };
 
 static struct head make_head(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache, int64_t layer,
@@ -129,6 +130,13 @@ static const float *input_row(const struct head *head, const struct span *span, 
   return span->before + (delta->kernel - 1 + t) * ommai_delta_channels(delta) + first;
 }
 
+/* n values of a row of the next block. A head's are a short piece of each row, so no CPU asks for
+ * the next one by itself; if a whole block were asked for at once, its own reads would wait. */
+static void ask_for(const float *values, int64_t n) {
+  const int64_t line = 64 / sizeof *values;
+  for (int64_t i = 0; i < n; i += line) __builtin_prefetch(values + i, 0, 2);
+}
+
 /* n channels from `first` on of row t, convolved. */
 static void convolve(const struct head *head, const struct span *span, int64_t t, int64_t first, int64_t n, float *out) {
   const struct ommai_delta_config *delta = &head->decoder->config.delta;
@@ -137,6 +145,7 @@ static void convolve(const struct head *head, const struct span *span, int64_t t
     rows[j] = input_row(head, span, t - delta->kernel + 1 + j, first);
     weights[j] = head->weights->conv + j * ommai_delta_channels(delta) + first;
   }
+  if (t + BLOCK < span->n_rows) ask_for(rows[delta->kernel - 1] + BLOCK * head->shape.projected, n);
   head->decoder->ops->convolve(rows, weights, (int)delta->kernel, n, out);
   head->decoder->ops->silu(out, n);
 }
@@ -175,6 +184,7 @@ static void run_head(const struct head *head, const struct span *span, int64_t t
   for (int64_t i = 0; i < n; i++) {
     const float *gate = span->projected + (t + i) * head->shape.projected + gates + value * d;
     void *out = ommai_element(span->out, (t + i) * head->shape.mixed + value * d, head->decoder->dtype);
+    if (t + i + BLOCK < span->n_rows) ask_for(gate + BLOCK * head->shape.projected, d);
     head->decoder->ops->rms_norm(scratch->out + i * padded, weights->norm, head->decoder->config.norm_eps, d, scratch->row,
                                  OMMA_F32);
     head->decoder->ops->silu_mul(gate, scratch->row, d, out, head->decoder->dtype);
@@ -250,7 +260,8 @@ static void decode_head(void *context, int64_t index, int worker) {
     int32_t read = pages[OMMAI_SNAPSHOT_READ], written = pages[OMMAI_SNAPSHOT_WRITTEN];
     const struct span span = {.projected = mixing->projected + row * head.shape.projected,
                               .before = read >= 0 ? inputs_of(&head, read) : NULL,
-                              .out = ommai_element(mixing->out, row * head.shape.mixed, mixing->decoder->dtype)};
+                              .out = ommai_element(mixing->out, row * head.shape.mixed, mixing->decoder->dtype),
+                              .n_rows = 1};
     run_block(&head, &span, 0, 1, first_matrices(&head, read, written), matrices_of(&head, written));
     keep_inputs(&head, &span, 1, written);
   }
@@ -298,7 +309,8 @@ static void prefill_piece(const struct ommai_prefill_mixing *mixing, const struc
   int64_t border_row = ommai_chunk_piece_end(pieces, piece) / PAGE * PAGE - pieces->firsts[piece];
   const struct span span = {.projected = mixing->projected + begin * head->shape.projected,
                             .before = read >= 0 ? inputs_of(head, read) : NULL,
-                            .out = ommai_element(mixing->out, begin * head->shape.mixed, mixing->decoder->dtype)};
+                            .out = ommai_element(mixing->out, begin * head->shape.mixed, mixing->decoder->dtype),
+                            .n_rows = n};
   const float *from = first_matrices(head, read, written);
   float *to = matrices_of(head, written);
   for (int64_t t = 0; t < n; t += BLOCK) {
