@@ -170,7 +170,7 @@ def text_keys(writer: Writer, root: dict, kimi: bool, drafting: int) -> None:
     if kimi:
         latent_keys(file, text)
     if "linear_num_key_heads" in text:
-        delta_keys(file, text, rope)
+        delta_keys(file, text, rope, drafting)
 
 
 def draft_layers(text: dict, tensors: dict[str, np.ndarray]) -> int:
@@ -183,7 +183,7 @@ def head_dim(text: dict) -> int:
     return text.get("head_dim", text["hidden_size"] // text["num_attention_heads"])
 
 
-def delta_keys(file: gguf.GGUFWriter, text: dict, rope: dict) -> None:
+def delta_keys(file: gguf.GGUFWriter, text: dict, rope: dict, drafting: int) -> None:
     heads = text["linear_num_value_heads"]
     file.add_ssm_conv_kernel(text["linear_conv_kernel_dim"])
     file.add_ssm_state_size(text["linear_key_head_dim"])
@@ -191,7 +191,8 @@ def delta_keys(file: gguf.GGUFWriter, text: dict, rope: dict) -> None:
     file.add_ssm_time_step_rank(heads)
     file.add_ssm_inner_size(text["linear_value_head_dim"] * heads)
     if "layer_types" in text:
-        file.add_array(f"{file.arch}.attention.recurrent_layers", [kind == "linear_attention" for kind in text["layer_types"]])
+        recurrent = [kind == "linear_attention" for kind in text["layer_types"]] + [False] * drafting
+        file.add_array(f"{file.arch}.attention.recurrent_layers", recurrent)
     file.add_full_attention_interval(text.get("full_attention_interval", 4))
     file.add_rope_dimension_count(int(text["head_dim"] * rope["partial_rotary_factor"]))
 
