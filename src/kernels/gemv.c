@@ -37,22 +37,11 @@ const struct ommai_gemv_kernels *const ommai_gemv_kernels[] = {OMMAI_GEMV_KERNEL
 
 OMMAI_CHOOSE_BY_LEVEL(ommai_gemv_select, ommai_gemv_kernels, ommai_gemv_kernels)
 
-/* Rows that lie a multiple of 2 KiB apart share the few places that a cache has for them; from
- * SPREAD_ROWS rows on they are worth a copy with gaps (measured on a Zen 5 alone). */
-enum { SPREAD_ROWS = 7, SPREAD_GAP = 32, SHARED_STRIDE = 1024 };
-
 static void panel_of_bf16(const struct ommai_gemv_kernels *kernels, const ommai_bf16 *weights, int64_t n_in,
                           const ommai_bf16 *x, int64_t x_stride, int n_rows, float *sums) {
-  ommai_bf16 spread[OMMAI_GEMV_GROUP][BLOCK_BF16 + SPREAD_GAP];
-  bool spreads = n_rows >= SPREAD_ROWS && x_stride % SHARED_STRIDE == 0;
   for (int64_t k = 0; k < n_in; k += BLOCK_BF16) {
     int64_t n_k = ommai_min_i64(BLOCK_BF16, n_in - k);
-    if (spreads) {
-      for (int row = 0; row < n_rows; row++) memcpy(spread[row], x + row * x_stride + k, sizeof *x * (size_t)n_k);
-      kernels->panel_bf16(weights + k * OMMAI_PANEL_COLUMNS, spread[0], BLOCK_BF16 + SPREAD_GAP, n_rows, n_k, sums);
-    } else {
-      kernels->panel_bf16(weights + k * OMMAI_PANEL_COLUMNS, x + k, x_stride, n_rows, n_k, sums);
-    }
+    kernels->panel_bf16(weights + k * OMMAI_PANEL_COLUMNS, x + k, x_stride, n_rows, n_k, sums);
   }
 }
 

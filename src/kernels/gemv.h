@@ -14,7 +14,7 @@
 #include "kernels/cpu.h"
 
 #define OMMAI_PANEL_COLUMNS 64
-#define OMMAI_GEMV_GROUP 16 /* rows that one micro-kernel call may get */
+#define OMMAI_GEMV_GROUP 20 /* rows that one micro-kernel call may get */
 
 /* How a weight matrix W [n_out][n_in] lies in memory. n_panels = ceil(n_out / 64); what pads n_in
  * and n_out is zero. */

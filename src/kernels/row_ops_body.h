@@ -125,7 +125,8 @@ enum { GROUP = 128 };
 
 /* n values, 1 to GROUP - 1, and the first again and again. */
 static inline const float *padded(const float *x, int64_t n, float *group) {
-  for (int i = 0; i < GROUP; i++) group[i] = x[i < n ? i : 0];
+  for (int i = 0; i < GROUP; i++) group[i] = x[0];
+  memcpy(group, x, (size_t)n * sizeof *x);
   return group;
 }
 

@@ -1,5 +1,5 @@
 /* A panel of 64 columns, two k deep, lies in four registers of bf16 pairs, a line of 256 bytes. Up
- * to six rows pass over whole lines. More rows pass over halves of lines, up to eight at a time,
+ * to six rows pass over whole lines. More rows pass over halves of lines, up to twelve at a time,
  * and over few lines, which stay in the first level of cache: the weights arrive in order, and each
  * is asked for once. */
 #include <immintrin.h>
@@ -11,7 +11,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { VECTORS = 4, MAX_ROWS = 6, HALF = 2, MAX_HALF_ROWS = 8, LINE = 64 * VECTORS };
+enum { VECTORS = 4, MAX_ROWS = 6, HALF = 2, MAX_HALF_ROWS = 12, LINE = 64 * VECTORS };
 
 /* How far ahead weights are asked for; k that several passes share, 8 KiB of weights. */
 enum { PREFETCH_BYTES = 6144, PREFETCH_BYTES_OF_MORE = 12288, SHARED_K = 64 };
@@ -42,7 +42,7 @@ INLINE void step(__m512 (*sum)[VECTORS], const ommai_bf16 *line, const int vecto
   __m512bh w[VECTORS];
 #pragma GCC unroll 8
   for (int v = 0; v < vectors; v++) w[v] = (__m512bh)_mm512_loadu_si512(line + 32 * v);
-#pragma GCC unroll 8
+#pragma GCC unroll 12
   for (int row = 0; row < n_rows; row++) {
     __m512bh value = broadcast_pair(x + row * x_stride, n);
 #pragma GCC unroll 8
@@ -55,7 +55,7 @@ INLINE void step(__m512 (*sum)[VECTORS], const ommai_bf16 *line, const int vecto
 INLINE void rows_times_columns(const ommai_bf16 *weights, const int vectors, struct coming coming, const ommai_bf16 *x,
                                int64_t x_stride, const int n_rows, int64_t n_k, float *sums) {
   __m512 sum[MAX_HALF_ROWS][VECTORS];
-#pragma GCC unroll 8
+#pragma GCC unroll 12
   for (int row = 0; row < n_rows; row++) {
 #pragma GCC unroll 8
     for (int v = 0; v < vectors; v++) sum[row][v] = _mm512_loadu_ps(sums + row * OMMAI_PANEL_COLUMNS + 16 * v);
@@ -66,7 +66,7 @@ INLINE void rows_times_columns(const ommai_bf16 *weights, const int vectors, str
     step(sum, weights + k * OMMAI_PANEL_COLUMNS, vectors, x + k, x_stride, n_rows, 2);
   }
   if (k < n_k) step(sum, weights + k * OMMAI_PANEL_COLUMNS, vectors, x + k, x_stride, n_rows, 1);
-#pragma GCC unroll 8
+#pragma GCC unroll 12
   for (int row = 0; row < n_rows; row++) {
 #pragma GCC unroll 8
     for (int v = 0; v < vectors; v++) _mm512_storeu_ps(sums + row * OMMAI_PANEL_COLUMNS + 16 * v, sum[row][v]);
@@ -85,15 +85,17 @@ static void whole_lines(const ommai_bf16 *weights, const ommai_bf16 *x, int64_t 
   }
 }
 
-/* weights, sums: from the first column of a half on. n_rows: 4 to 8. */
+/* weights, sums: from the first column of a half on. n_rows: 6 to 12. */
 static void rows_times_half(const ommai_bf16 *weights, struct coming coming, const ommai_bf16 *x, int64_t x_stride, int n_rows,
                             int64_t n_k, float *sums) {
   switch (n_rows) {
-    case 4: rows_times_columns(weights, HALF, coming, x, x_stride, 4, n_k, sums); break;
-    case 5: rows_times_columns(weights, HALF, coming, x, x_stride, 5, n_k, sums); break;
     case 6: rows_times_columns(weights, HALF, coming, x, x_stride, 6, n_k, sums); break;
     case 7: rows_times_columns(weights, HALF, coming, x, x_stride, 7, n_k, sums); break;
-    default: rows_times_columns(weights, HALF, coming, x, x_stride, 8, n_k, sums); break;
+    case 8: rows_times_columns(weights, HALF, coming, x, x_stride, 8, n_k, sums); break;
+    case 9: rows_times_columns(weights, HALF, coming, x, x_stride, 9, n_k, sums); break;
+    case 10: rows_times_columns(weights, HALF, coming, x, x_stride, 10, n_k, sums); break;
+    case 11: rows_times_columns(weights, HALF, coming, x, x_stride, 11, n_k, sums); break;
+    default: rows_times_columns(weights, HALF, coming, x, x_stride, 12, n_k, sums); break;
   }
 }
 
