@@ -16,6 +16,7 @@ SIZES = {
     "glm_ocr": dict(hidden_size=128, heads=2, intermediate_size=192),
     "dots_ocr": dict(hidden_size=256, heads=2, intermediate_size=192),
     "paddleocr_vl": dict(hidden_size=144, heads=2, intermediate_size=192),
+    "lighton_ocr": dict(hidden_size=128, heads=2, intermediate_size=192),
 }
 ALL = TOWERS | ATTENTION_TOWERS
 

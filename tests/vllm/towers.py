@@ -193,6 +193,16 @@ def paddleocr_vl(layers: int, hidden_size: int = 1152, heads: int = 16, intermed
     return randomise(SiglipVisionModel(config, prefix="visual"), seed=8)
 
 
+def lighton_ocr(layers: int, hidden_size: int = 1024, heads: int = 16, intermediate_size: int = 4096) -> nn.Module:
+    """The tower of LightOnOCR, which is Pixtral's; the released one has 24 layers."""
+    from transformers import PixtralVisionConfig
+    from vllm.model_executor.models.pixtral import PixtralHFVisionModel
+
+    config = PixtralVisionConfig(hidden_size=hidden_size, intermediate_size=intermediate_size, num_hidden_layers=layers, num_attention_heads=heads,
+                                 image_size=1540, patch_size=14)
+    return randomise(PixtralHFVisionModel(config, prefix="vision_tower"), seed=9)
+
+
 def _patches(grid: list[tuple[int, int]], *shape: int) -> torch.Tensor:
     n_patches = sum(rows * columns for rows, columns in grid)
     return torch.randn(n_patches, *shape, generator=torch.Generator().manual_seed(n_patches), dtype=torch.float32)
@@ -222,6 +232,11 @@ def run_siglip(tower: nn.Module, grid: list[tuple[int, int]]) -> torch.Tensor:
                  image_grid_thw=[(1, rows, columns) for rows, columns in grid], cu_seqlens=ends)
 
 
+def run_pixtral(tower: nn.Module, grid: list[tuple[int, int]]) -> torch.Tensor:
+    pixels = _patches(grid, 3 * 14 * 14).to(torch.get_default_dtype()).split([rows * columns for rows, columns in grid])
+    return torch.cat(tower([image.reshape(3, rows * 14, columns * 14) for image, (rows, columns) in zip(pixels, grid)]))
+
+
 TOWERS: dict[str, Any] = {
     "qwen3_vl": SimpleNamespace(build=qwen3_vl, run=run_qwen, patch_size=16),
     "qwen3_5": SimpleNamespace(build=qwen3_5, run=run_qwen, patch_size=16),
@@ -231,7 +246,10 @@ TOWERS: dict[str, Any] = {
     "dots_ocr": SimpleNamespace(build=dots_ocr, run=run_dots, patch_size=14),
 }
 # Those whose attention alone goes through the plugin.
-ATTENTION_TOWERS: dict[str, Any] = {"paddleocr_vl": SimpleNamespace(build=paddleocr_vl, run=run_siglip, patch_size=14)}
+ATTENTION_TOWERS: dict[str, Any] = {
+    "paddleocr_vl": SimpleNamespace(build=paddleocr_vl, run=run_siglip, patch_size=14),
+    "lighton_ocr": SimpleNamespace(build=lighton_ocr, run=run_pixtral, patch_size=14),
+}
 
 
 def libomma_tower(name: str, tower: nn.Module, weights: str | None = None) -> nn.Module:
