@@ -124,7 +124,7 @@ static void a_stop_string_is_cut_off(void **state) {
     size_t size = 2 + at % 4;
     memcpy(stop, plain.text + at, size);
     bool ascii = true;
-    for (size_t i = 0; i < size; i++) ascii = ascii && stop[i] > 0;
+    for (size_t i = 0; i < size; i++) ascii = ascii && stop[i] && (unsigned char)stop[i] < 128;
     if (!ascii) continue;
     const char *stops[] = {"nowhere to be found", stop};
     struct omma_sampling sampling = free_run;
