@@ -84,6 +84,11 @@ run_script() {
   count_junit
 }
 
+# Fewer rounds and sizes of the same C tests (test_small() in tests/support) for runs that repeat
+# what the first run does in full: lower CPU levels, sanitizers. --full has all everywhere.
+small=OMMA_TEST_SMALL=1
+[ $full = no ] || small=
+
 build() {
   begin "build $1"
   if ! make --no-print-directory TESTS=ON "$1" > "build/log-$1" 2>&1; then
@@ -102,11 +107,31 @@ other_levels() {
   done
 }
 
-# The Python environment of the tests: pytest and real clients from PyPI.
+# The Python environments: of the tests, with pytest and real clients from PyPI, and of the page's.
+# They are made while C is built and tested; what needs one waits, and makes it again in sight where
+# that has failed.
+has_venv() {
+  [ -x build/venv/bin/pytest ] && build/venv/bin/python -c 'import aiohttp, httpx, jsonschema, ml_dtypes, msgspec, numpy, openai, PIL, prometheus_client, rfc3987, yaml, zmq' 2> /dev/null
+}
+has_page_venv() {
+  build/venv-page/bin/python -c 'import pytest, selenium, selenium_axe_python' 2> /dev/null
+}
+has_browser() {
+  command -v chromium > /dev/null && command -v chromedriver > /dev/null
+}
+# FOLDER REQUIREMENTS
+create_venv() {
+  python3 -m venv "$1" && "$1/bin/pip" install -q --disable-pip-version-check -r "$2"
+}
+prepare_venvs() {
+  has_venv || create_venv build/venv tests/requirements.txt
+  if has_browser; then has_page_venv || create_venv build/venv-page tests/page/requirements.txt; fi
+}
 make_venv() {
-  [ -x build/venv/bin/pytest ] && build/venv/bin/python -c 'import aiohttp, httpx, jsonschema, ml_dtypes, msgspec, numpy, openai, PIL, prometheus_client, rfc3987, yaml, zmq' 2> /dev/null && return
+  wait
+  has_venv && return
   begin "Python environment"
-  python3 -m venv build/venv && build/venv/bin/pip install -q --disable-pip-version-check -r tests/requirements.txt && return
+  create_venv build/venv tests/requirements.txt && return
   failed=$((failed + 1))
   return 1
 }
@@ -123,7 +148,7 @@ run_pytest_in() {
   shift 2
   begin "$name"
   new_junit "$name"
-  "$venv/bin/python" -m pytest -q -p no:cacheprovider --junitxml "$junit" "$@" || true
+  "$venv/bin/python" -m pytest -q -p no:cacheprovider --durations=8 --durations-min=3 --junitxml "$junit" "$@" || true
   count_junit
 }
 
@@ -214,16 +239,16 @@ sanitized_programs() {
 # The page at / in a browser, with a Python environment of its own: where there is Chromium, and in
 # the full tier in any case.
 run_page() {
-  if ! command -v chromium > /dev/null || ! command -v chromedriver > /dev/null; then
+  if ! has_browser; then
     begin "page in Chromium"
     echo "skipped: no chromium and chromedriver (Debian: chromium chromium-driver)"
     if [ $full = yes ]; then failed=$((failed + 1)); fi
     return
   fi
-  if ! build/venv-page/bin/python -c 'import pytest, selenium, selenium_axe_python' 2> /dev/null; then
+  wait
+  if ! has_page_venv; then
     begin "Python environment of the page's tests"
-    python3 -m venv build/venv-page &&
-      build/venv-page/bin/pip install -q --disable-pip-version-check -r tests/page/requirements.txt || {
+    create_venv build/venv-page tests/page/requirements.txt || {
       failed=$((failed + 1))
       return
     }
@@ -266,17 +291,18 @@ run_bounds() {
 }
 
 export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
+prepare_venvs > build/log-environments 2>&1 &
 build release && {
   run_ctest "release" release ""
   levels=$(other_levels) || failed=$((failed + 1))
   for level in $levels; do
-    run_ctest "unit and golden tests at $level" release "OMMA_ISA=$level" -L '^(unit|golden|fault)$' -LE '^every-level$'
+    run_ctest "unit and golden tests at $level" release "OMMA_ISA=$level $small" -L '^(unit|golden|fault)$' -LE '^every-level$'
   done
   run_python
   run_page
 }
 build asan && {
-  run_ctest "address and undefined behaviour sanitizers" asan "" -LE style
+  run_ctest "address and undefined behaviour sanitizers" asan "$small" -LE style
   make_venv && run_in_parallel sanitized_server sanitized_bench_client sanitized_programs
 }
 if [ $full = yes ]; then
@@ -310,6 +336,7 @@ if [ $full = yes ]; then
     fi
   fi
 fi
+wait
 begin ""
 echo
 printf '%s' "$parts"
