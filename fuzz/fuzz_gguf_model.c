@@ -8,6 +8,7 @@
 #include "base/allocator.h"
 #include "families/gguf_model.h"
 #include "families/model_config.h"
+#include "families/model_config_read.h"
 #include "fuzz_input.h"
 
 /* Keeps the reads. */

@@ -5,6 +5,7 @@
 
 #include "base/allocator.h"
 #include "families/model_config.h"
+#include "families/model_config_read.h"
 #include "fuzz_folder.h"
 #include "fuzz_input.h"
 #include "weights/checkpoint.h"

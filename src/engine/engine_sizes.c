@@ -6,6 +6,7 @@
 #include "engine/policy.h"
 #include "engine/scheduler.h"
 #include "grammar/token_trie.h"
+#include "model/model_open.h"
 
 enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS, MAX_PREFILL_CHUNK = 65536, DEFAULT_LOOKUP_TOKENS = 5 };
 /* More sequences than full ones take at most this part of the free memory. */

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/sized.h"
 #include "engine/engine_sizes.h"
+#include "model/model_open.h"
 #include "runner/cpu_runner.h"
 
 /* Makes the figures of one engine those of n. */

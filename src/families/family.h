@@ -3,12 +3,13 @@
  * other family has. */
 #pragma once
 
-#include "families/chat_template.h"
 #include "families/model_config.h"
+#include "families/prompt_builder.h"
 #include "families/text_family.h"
-#include "families/token_vectors.h"
 #include "families/tower_loader.h"
-#include "families/vector_rules.h"
+
+struct ommai_token_vector_rules;
+struct ommai_vector_rules;
 
 struct ommai_family {
   const char *model_type; /* of config.json */

@@ -7,7 +7,6 @@
 #include "base/allocator.h"
 #include "base/checked.h"
 #include "base/error.h"
-#include "families/gguf_views.h"
 
 #define PATCH "v.patch_embd.weight"
 #define SECOND_PATCH "v.patch_embd.weight.1"

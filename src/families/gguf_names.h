@@ -4,33 +4,10 @@
 #pragma once
 
 #include "families/gguf_files.h"
+#include "families/gguf_views.h"
 #include "vision/vision_tower.h"
 
 #define OMMAI_GGUF_MAX_SHOWN (1 << 20) /* tensors after the experts of a layer were distinguished */
-
-/* How a tensor is shown. */
-enum ommai_gguf_showing {
-  OMMAI_GGUF_AS_IT_IS,
-  OMMAI_GGUF_EXPERTS, /* [experts, ...]: each alone, its number for '*' in the name */
-  /* [experts, 2 * outputs, inputs]: of each the first half as `shown`, the other as `second` */
-  OMMAI_GGUF_FUSED_EXPERTS,
-  OMMAI_GGUF_GRID, /* [n * n, c] as [n, n, c] */
-  /* '#' is a layer of the tower: counted over those with a merger (ommai_gguf_merger_layers) */
-  OMMAI_GGUF_MERGER,
-  /* blk.#.attn_k_b [heads, rank, keys] and attn_v_b [heads, values, rank]: one [heads * (keys +
-   * values), rank] */
-  OMMAI_GGUF_KEYS_VALUES,
-  /* in another order or with other values (gguf_views.h), of gated delta nets and their models */
-  OMMAI_GGUF_NORM,
-  OMMAI_GGUF_DECAYS,
-  OMMAI_GGUF_QKV,
-  OMMAI_GGUF_CONVOLUTION, /* [c, n] as [c, 1, n] */
-  OMMAI_GGUF_VALUE_HEADS,
-  OMMAI_GGUF_VALUE_COLUMNS,
-  /* of queries and keys: pairs that are rotated, side by side in the checkpoint; or in halves */
-  OMMAI_GGUF_PAIRED_ROWS,
-  OMMAI_GGUF_HALVED_ROWS
-};
 
 /* What stands before `.weight` or `.bias` in the file and in the checkpoint, or whole names; shown
  * NULL: not shown. '#' is a number. */

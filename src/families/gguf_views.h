@@ -9,8 +9,32 @@
  * checkpoint and file, and half a head apart in the other. */
 #pragma once
 
-#include "families/gguf_names.h"
+#include "weights/gguf.h"
 #include "weights/gguf_blocks.h"
+
+/* How a tensor is shown. */
+enum ommai_gguf_showing {
+  OMMAI_GGUF_AS_IT_IS,
+  OMMAI_GGUF_EXPERTS, /* [experts, ...]: each alone, its number for '*' in the name */
+  /* [experts, 2 * outputs, inputs]: of each the first half as `shown`, the other as `second` */
+  OMMAI_GGUF_FUSED_EXPERTS,
+  OMMAI_GGUF_GRID, /* [n * n, c] as [n, n, c] */
+  /* '#' is a layer of the tower: counted over those with a merger (ommai_gguf_merger_layers) */
+  OMMAI_GGUF_MERGER,
+  /* blk.#.attn_k_b [heads, rank, keys] and attn_v_b [heads, values, rank]: one [heads * (keys +
+   * values), rank] */
+  OMMAI_GGUF_KEYS_VALUES,
+  /* in another order or with other values, of gated delta nets and their models */
+  OMMAI_GGUF_NORM,
+  OMMAI_GGUF_DECAYS,
+  OMMAI_GGUF_QKV,
+  OMMAI_GGUF_CONVOLUTION, /* [c, n] as [c, 1, n] */
+  OMMAI_GGUF_VALUE_HEADS,
+  OMMAI_GGUF_VALUE_COLUMNS,
+  /* of queries and keys: pairs that are rotated, side by side in the checkpoint; or in halves */
+  OMMAI_GGUF_PAIRED_ROWS,
+  OMMAI_GGUF_HALVED_ROWS
+};
 
 /* What the keys of a file say of its heads. */
 struct ommai_gguf_heads {

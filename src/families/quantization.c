@@ -20,16 +20,6 @@ static const struct method {
     {"gptq", ommai_quantization_parse_gptq},
 };
 
-enum omma_status ommai_quantization_add(struct ommai_quantization *quantization, const char *where,
-                                        const struct ommai_storage *storage, int *index, struct omma_error *error) {
-  if (quantization->n_schemes == OMMAI_QUANTIZATION_MAX_SCHEMES) {
-    return ommai_fail(error, OMMA_ERROR_LIMIT, "%s: more than the limit of %d schemes", where, OMMAI_QUANTIZATION_MAX_SCHEMES);
-  }
-  *index = quantization->n_schemes;
-  quantization->schemes[quantization->n_schemes++] = *storage;
-  return OMMA_OK;
-}
-
 /* ---- for people ---- */
 
 static void describe_storage(const struct ommai_storage *storage, char *out, size_t size) {

@@ -9,8 +9,6 @@
 #include "families/documents.h"
 #include "weights/checkpoint.h"
 
-#define OMMAI_QUANTIZATION_MAX_SCHEMES 1024
-
 struct ommai_quantization;
 
 /* *quantization is NULL where the checkpoint is not quantised. Errors: IO, FORMAT, UNSUPPORTED,

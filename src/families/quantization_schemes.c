@@ -6,6 +6,17 @@
 #include "base/error.h"
 #include "families/config_keys.h"
 
+/* Adds a scheme; *index is its place. Errors: LIMIT. */
+static enum omma_status add_scheme(struct ommai_quantization *quantization, const char *where,
+                                   const struct ommai_storage *storage, int *index, struct omma_error *error) {
+  if (quantization->n_schemes == OMMAI_QUANTIZATION_MAX_SCHEMES) {
+    return ommai_fail(error, OMMA_ERROR_LIMIT, "%s: more than the limit of %d schemes", where, OMMAI_QUANTIZATION_MAX_SCHEMES);
+  }
+  *index = quantization->n_schemes;
+  quantization->schemes[quantization->n_schemes++] = *storage;
+  return OMMA_OK;
+}
+
 enum { WHERE_SIZE = 4400, MAX_GROUP = 1 << 24 };
 
 /* ---- what the methods share ---- */
@@ -56,7 +67,7 @@ static enum omma_status fail_strings(const char *where, const char *key, const j
 
 static enum omma_status use_for_all(struct ommai_quantization *out, const char *where, const struct ommai_storage *storage,
                                     struct omma_error *error) {
-  return ommai_quantization_add(out, where, storage, &out->otherwise, error);
+  return add_scheme(out, where, storage, &out->otherwise, error);
 }
 
 /* ---- compressed-tensors (compressed_tensors/quantization/{quant_config,quant_args}.py) ---- */
@@ -158,13 +169,13 @@ static enum omma_status parse_config_group(const json_t *group, const char *wher
   json_t *weights, *targets;
   const json_t *target;
   size_t i;
-  int scheme;
+  int scheme = 0;
   OMMAI_TRY(ommai_json_object(group, where, "weights", false, &weights, error));
   if (!weights) return OMMA_OK;
   OMMAI_TRY(ommai_json_string(group, where, "format", false, &format, error));
   snprintf(weights_where, sizeof weights_where, "%.4300s: weights", where);
   OMMAI_TRY(parse_weights(weights, weights_where, format, &storage, error));
-  OMMAI_TRY(ommai_quantization_add(out, where, &storage, &scheme, error));
+  OMMAI_TRY(add_scheme(out, where, &storage, &scheme, error));
   OMMAI_TRY(ommai_json_array(group, where, "targets", true, &targets, error));
   json_array_foreach(targets, i, target) OMMAI_TRY(add_target(out, where, target, scheme, error));
   return OMMA_OK;
@@ -252,14 +263,14 @@ static enum omma_status parse_dynamic(const json_t *config, const char *where, s
   OMMAI_TRY(ommai_json_object(config, where, "dynamic", false, &rules, error));
   json_object_foreach(rules, pattern, rule) {
     struct ommai_storage storage = out->schemes[out->otherwise];
-    int scheme;
+    int scheme = 0;
     snprintf(rule_where, sizeof rule_where, "%s: dynamic: %.60s", where, pattern);
     if (strncmp(pattern, "-:", 2) == 0) {
       OMMAI_TRY(ommai_name_list_add(out->skipped, rule_where, pattern + 2, true, 0, error));
       continue;
     }
     OMMAI_TRY(parse_gptq_sizes(rule, rule_where, &storage, error));
-    OMMAI_TRY(ommai_quantization_add(out, where, &storage, &scheme, error));
+    OMMAI_TRY(add_scheme(out, where, &storage, &scheme, error));
     const char *expression = strncmp(pattern, "+:", 2) == 0 ? pattern + 2 : pattern;
     OMMAI_TRY(ommai_name_list_add(out->targets, rule_where, expression, true, scheme, error));
   }

@@ -3,7 +3,9 @@
 
 #include "base/json.h"
 #include "families/name_list.h"
-#include "families/quantization.h"
+#include "weights/storage.h"
+
+#define OMMAI_QUANTIZATION_MAX_SCHEMES 1024
 
 struct ommai_quantization {
   struct omma_allocator allocator;
@@ -28,7 +30,3 @@ enum omma_status ommai_quantization_parse_awq(const json_t *config, const char *
                                               struct omma_error *error);
 enum omma_status ommai_quantization_parse_gptq(const json_t *config, const char *where, struct ommai_quantization *out,
                                                struct omma_error *error);
-
-/* Adds a scheme; *index is its place. Errors: LIMIT. */
-enum omma_status ommai_quantization_add(struct ommai_quantization *quantization, const char *where,
-                                        const struct ommai_storage *storage, int *index, struct omma_error *error);

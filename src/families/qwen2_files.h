@@ -4,6 +4,7 @@
 
 #include "families/model_config.h"
 #include "families/prompt_builder.h"
+#include "families/token_vectors.h"
 
 /* Members of struct ommai_vision_config, as the classes' defaults have them; widths differ. */
 #define OMMAI_QWEN_TOWER                                                                                                  \

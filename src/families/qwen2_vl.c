@@ -2,6 +2,7 @@
  * Source: transformers' modeling_qwen2_vl.py and the released checkpoints' files. */
 #include "families/family.h"
 #include "families/qwen2_files.h"
+#include "families/vector_rules.h"
 
 /* ---- config.json ---- */
 

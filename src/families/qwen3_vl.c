@@ -7,6 +7,7 @@
 #include "families/config_keys.h"
 #include "families/family.h"
 #include "families/qwen2_files.h"
+#include "families/vector_rules.h"
 
 /* ---- config.json ---- */
 

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "families/family.h"
+#include "families/vector_rules.h"
 
 #define FAMILY_POINTER(name, words) &ommai_family_##name,
 #define FAMILY_NAME(name, words) " " #name

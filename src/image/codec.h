@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "image/image.h"
+#include "image/decoded_image.h"
 
 /* The bytes of one image file. */
 struct ommai_image_source {

@@ -2,10 +2,6 @@
 
 #include <stddef.h>
 
-#define ROW_OPS_TABLE ommai_row_ops_scalar
-#define ROW_OPS_LEVEL OMMAI_CPU_SCALAR
-#include "kernels/row_ops_body.h"
-
 #define ROW_OPS_ENTRY(level) &ommai_row_ops_##level,
 static const struct ommai_row_ops *const tables[] = {OMMAI_ROW_OPS_LEVELS(ROW_OPS_ENTRY) NULL};
 

@@ -3,6 +3,7 @@
 
 #include "base/allocator.h"
 #include "base/error.h"
+#include "linear/linear.h"
 #include "linear/linear_objects.h"
 
 static bool has_bf16_products(enum ommai_cpu_level level) {

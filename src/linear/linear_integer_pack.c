@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/team.h"
 #include "kernels/int8.h"
+#include "linear/linear.h"
 #include "linear/linear_objects.h"
 
 enum { PANEL = OMMAI_PANEL_COLUMNS, CHUNK = OMMAI_LINEAR_CHUNK };

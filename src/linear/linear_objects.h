@@ -8,7 +8,7 @@
 #include "kernels/f32_tile.h"
 #include "kernels/integer_panel.h"
 #include "kernels/row_ops.h"
-#include "linear/linear.h"
+#include "linear/linear_spec.h"
 
 /* `taken`: by a run, where several teams have the same workers. */
 struct ommai_linear_scratch {

@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "kernels/dtype.h"
+#include "linear/linear.h"
 #include "linear/linear_objects.h"
 
 static enum omma_status check_call(const struct ommai_linear *linear, const struct ommai_linear_call *call,

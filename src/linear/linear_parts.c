@@ -3,6 +3,7 @@
 #include "base/allocator.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "linear/linear.h"
 #include "linear/linear_objects.h"
 
 struct ommai_linear_parts {

@@ -2,6 +2,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "kernels/dtype.h"
+#include "linear/linear.h"
 #include "linear/linear_objects.h"
 
 size_t ommai_linear_prepared_row_bytes(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec) {

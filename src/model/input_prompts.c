@@ -1,9 +1,6 @@
 #include "model/input_prompts.h"
 
-#include <omma/vectors.h>
-
 #include "base/error.h"
-#include "model/model.h"
 
 static enum omma_status read_member(const struct ommai_documents *documents, const char *name, const char *key,
                                     const struct omma_allocator *allocator, json_t *prompts, struct omma_error *error) {
@@ -32,14 +29,4 @@ enum omma_status ommai_input_prompts_read(const struct ommai_documents *document
   if (status == OMMA_OK && json_object_size(found)) *prompts = json_incref(found);
   json_decref(found);
   return status;
-}
-
-const char *omma_model_input_prompt(const struct omma_model *model, const char *input_type) {
-  return json_string_value(json_object_get(model->input_prompts, input_type));
-}
-
-const char *omma_model_input_type(const struct omma_model *model, size_t index) {
-  void *member = json_object_iter(model->input_prompts);
-  while (member && index-- > 0) member = json_object_iter_next(model->input_prompts, member);
-  return member ? json_object_iter_key(member) : NULL;
 }

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "base/cpu_share.h"
+#include "families/chat_template.h"
 #include "families/gguf_model.h"
 #include "model/checkpoint_fingerprint.h"
 #include "model/image_store.h"
@@ -57,30 +58,8 @@ struct omma_model {
   bool is_kept; /* an engine that did not end still uses it */
 };
 
-/* Of the model with all its copies, and its draft model: all weights, and the linear layers'
- * scratch memory. */
-int64_t ommai_model_weight_bytes(const struct omma_model *model);
-int64_t ommai_model_linear_scratch_bytes(const struct omma_model *model);
-
-/* Opens the weights of the model, of which the caller closes them before the model. Errors: as
- * ommai_checkpoint_open. */
-enum omma_status ommai_model_open_checkpoint(const struct omma_model *model, struct ommai_checkpoint **checkpoint,
-                                             struct omma_error *error);
-
 /* The network for the engine of this number: the one of its place. */
 static inline const struct ommai_network *ommai_model_network(const struct omma_model *model, int engine) {
   int place = model->shares ? model->shares->of[engine].place : 0;
   return place && model->copies ? &model->copies[place - 1] : &model->network;
 }
-
-/* omma_model_open on a machine whose files are below `machine` (ommai_cpu_room). */
-enum omma_status ommai_model_open_on(const char *machine, const char *directory, const struct omma_model_options *options,
-                                     struct omma_model **model, struct omma_error *error);
-
-/* What a config_only model may lack and a call needs: the tokenizer's file,
- * preprocessor_config.json. Errors: IO. */
-enum omma_status ommai_model_require_tokenizer(const struct omma_model *model, struct omma_error *error);
-enum omma_status ommai_model_require_processor(const struct omma_model *model, struct omma_error *error);
-/* That prompts of chats can be rendered as the checkpoint wants them, or that the caller takes the
- * nearest form. Errors: UNSUPPORTED. */
-enum omma_status ommai_model_require_chat(const struct omma_model *model, struct omma_error *error);

@@ -1,6 +1,10 @@
-/* omma_model_get_info and omma_model_text_cost: facts about an open model. */
+/* omma_model_get_info, omma_model_text_cost, omma_model_input_prompt: facts about an open model. */
+#include <omma/vectors.h>
+
 #include "base/checked.h"
 #include "base/error.h"
+#include "families/vector_rules.h"
+#include "jinja/jinja.h"
 #include "kernels/dtype.h"
 #include "language/decoder.h"
 #include "language/kv_cache.h"
@@ -104,4 +108,16 @@ enum omma_status omma_model_text_cost(const struct omma_model *model, int64_t n_
                                   .step_weight_bytes = model->network.step_weight_bytes,
                                   .step_kv_bytes = ommai_state_read_bytes(&layout, n_tokens)};
   return OMMA_OK;
+}
+
+/* ---- prompts of vectors ---- */
+
+const char *omma_model_input_prompt(const struct omma_model *model, const char *input_type) {
+  return json_string_value(json_object_get(model->input_prompts, input_type));
+}
+
+const char *omma_model_input_type(const struct omma_model *model, size_t index) {
+  void *member = json_object_iter(model->input_prompts);
+  while (member && index-- > 0) member = json_object_iter_next(model->input_prompts, member);
+  return member ? json_object_iter_key(member) : NULL;
 }

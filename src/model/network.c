@@ -3,6 +3,7 @@
 #include "base/allocator.h"
 #include "base/error.h"
 #include "base/team.h"
+#include "families/model_config_read.h"
 #include "families/token_vectors.h"
 #include "language/mixer.h"
 

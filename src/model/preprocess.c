@@ -8,6 +8,7 @@
 #include "model/image_object.h"
 #include "model/image_prepare.h"
 #include "model/image_sizes.h"
+#include "model/model_open.h"
 #include "vision/vision_tower.h"
 
 /* Patches of a prepared image in f32, cut by a team: a task is a run of patches. */

@@ -2,7 +2,7 @@
  * tokenizer. */
 #include "base/allocator.h"
 #include "base/error.h"
-#include "model/model.h"
+#include "model/model_open.h"
 #include "text/utf8.h"
 
 enum omma_status omma_tokenize(const struct omma_model *model, const char *text, size_t text_size, int32_t *tokens,

@@ -5,7 +5,8 @@
 
 #include "base/allocator.h"
 #include "base/error.h"
-#include "model/model.h"
+#include "families/model_config_read.h"
+#include "model/model_open.h"
 
 struct check {
   const struct ommai_checkpoint *checkpoint;

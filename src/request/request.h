@@ -74,12 +74,8 @@ static inline bool ommai_request_reads(const struct omma_request *request) {
 /* Takes room for the ids, tokens and page keys of n_tokens. Errors: MEMORY. */
 enum omma_status ommai_request_allocate_prompt(struct omma_request *request, struct omma_error *error);
 
-/* A request of a prompt that is written already; `messages` are what it was written of. Errors: as
- * omma_request_create. */
-enum omma_status ommai_request_create_prompt(const struct omma_model *model, const struct omma_message *messages,
-                                             size_t n_messages, const struct ommai_prompt_builder *prompt,
-                                             const struct omma_request_options *options, struct omma_request **out,
-                                             struct omma_error *error);
+/* Frees the ids of a text, which are there while the request is made. */
+void ommai_request_free_text_ids(struct omma_request *request);
 
 /* One owner more: the request stays until that one lets go of it, as omma_request_destroy does.
  * Returns it. */

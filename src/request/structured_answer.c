@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/sized.h"
 #include "grammar/answer_grammar.h"
-#include "model/model.h"
+#include "model/model_open.h"
 #include "request/request.h"
 
 /* ---- grammars ---- */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "model/model.h"
+#include "model/model_open.h"
 
 static enum omma_status take_mark(const char *name, const char *mark, char out[OMMA_MAX_MARK_BYTES + 1], size_t *out_size,
                                   struct omma_error *error) {

@@ -6,6 +6,7 @@
 #include "base/allocator.h"
 #include "base/error.h"
 #include "grammar/token_trie.h"
+#include "model/model_open.h"
 #include "text/utf8.h"
 
 /* ---- biases ---- */

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/sized.h"
 #include "families/vector_rules.h"
+#include "request/request_make.h"
 #include "request/vectors.h"
 #include "text/unicode.h"
 #include "text/utf8.h"

@@ -6,7 +6,8 @@
 #include "language/kv_cache.h"
 #include "language/prefill.h"
 #include "language/sampler.h"
-#include "runner/cpu_runner.h"
+#include "model/model.h"
+#include "runner/runner.h"
 #include "vision/vision_run.h"
 
 /* Rows whose logits are there at a time: enough that reading the output layer's weights again for

@@ -1,7 +1,7 @@
 /* The inside of the fake runner. */
 #pragma once
 
-#include "runner/fake_runner.h"
+#include "runner/fake_network.h"
 
 /* A page of one group. cells[i] stands for positions 0 .. i of it, and for all before the page. A
  * snapshot has one cell, for as many positions. */

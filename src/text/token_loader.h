@@ -6,6 +6,7 @@
 #include <limits.h>
 
 #include "base/json.h"
+#include "text/tokenizer.h"
 #include "text/tokenizer_parts.h"
 
 /* A tokenizer under construction; one thread. The tokenizer is half-built until the last step. */

@@ -1,10 +1,11 @@
 /* The inside of a tokenizer, shared by its loader and its use. */
 #pragma once
 
+#include <omma/host.h>
+
 #include "text/added_tokens.h"
 #include "text/bpe.h"
 #include "text/splitter.h"
-#include "text/tokenizer.h"
 #include "text/vocabulary.h"
 
 struct ommai_tokenizer {

@@ -37,13 +37,6 @@ void ommai_vision_rows_place(struct ommai_vision_rows *rows, const struct ommai_
 void ommai_vision_rows_start(struct ommai_vision_rows *rows, const struct ommai_vision_input *inputs, int64_t n_inputs,
                              const struct ommai_vision_sizes *sizes, const struct ommai_patch_spec *patches, int n_workers);
 
-/* Pixels -> patches -> residual -> q, k, v of block 0, for one tile. */
-void ommai_vision_enter_tile(struct ommai_vision_rows *rows, int64_t tile, int worker);
-
-/* Attended rows -> residual through the rest of `block` -> q, k, v of the next block, or tokens
- * after the last, for one tile. */
-void ommai_vision_leave_tile(struct ommai_vision_rows *rows, int64_t block, int64_t tile, int worker);
-
 /* ---- what entry, blocks and exit share ---- */
 
 /* A walk over the spans of a tile: begins with the tile's first row and an empty span. */

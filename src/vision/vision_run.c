@@ -24,6 +24,7 @@
 #include "base/team.h"
 #include "kernels/dtype.h"
 #include "vision/vision_rows.h"
+#include "vision/vision_tile.h"
 
 enum phase { PHASE_ENTER, PHASE_ATTEND, PHASE_LEAVE, PHASE_DONE };
 

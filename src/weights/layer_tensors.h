@@ -2,9 +2,12 @@
  * make of them. For stored_layers.c and the readers. */
 #pragma once
 
+#include <omma/status.h>
+
 #include "weights/float8_matrix.h"
 #include "weights/integer_matrix.h"
-#include "weights/stored_layers.h"
+#include "weights/storage.h"
+#include "weights/tensor.h"
 
 #define OMMAI_LAYER_MAX_NAME 400 /* of the tensors of a quantised layer */
 

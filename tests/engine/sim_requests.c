@@ -94,7 +94,7 @@ struct omma_request *sim_request_make(const struct sim_request *wanted, const st
   add_prompt(request, wanted);
   request->n_page_keys = ommai_prefix_key_count(n);
   request->page_keys = calloc(request->n_page_keys + 1, sizeof *request->page_keys);
-  ommai_prefix_keys(request, NULL, request->page_keys);
+  ommai_prefix_keys(request->tokens, request->n_tokens, request->keys, NULL, request->page_keys);
   request->priority = wanted->priority;
   request->whole = wanted->whole;
   set_sampling(request, wanted);

@@ -6,6 +6,7 @@
 #include "base/allocator.h"
 #include "request/request.h"
 #include "runner/cpu_inside.h"
+#include "runner/cpu_runner.h"
 #include "support/golden.h"
 #include "support/test.h"
 

@@ -8,7 +8,7 @@
 #include "base/cpu_room.h"
 #include "engine/engine.h"
 #include "engine/engine_set.h"
-#include "model/model.h"
+#include "model/model_open.h"
 #include "runner/cpu_runner.h"
 #include "support/model_fixture.h"
 #include "support/test.h"

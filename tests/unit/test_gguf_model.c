@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include "base/allocator.h"
+#include "families/chat_template.h"
 #include "families/family.h"
 #include "families/gguf_files.h"
 #include "families/gguf_model.h"
+#include "families/model_config_read.h"
 #include "support/golden.h"
 #include "support/model_fixture.h"
 #include "support/test.h"

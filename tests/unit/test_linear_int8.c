@@ -6,6 +6,7 @@
 #include "base/allocator.h"
 #include "base/half.h"
 #include "base/team.h"
+#include "linear/linear.h"
 #include "linear/linear_objects.h"
 #include "support/linear_fixture.h"
 #include "support/test.h"

@@ -10,6 +10,7 @@
 #include "base/allocator.h"
 #include "families/family.h"
 #include "families/generation_config.h"
+#include "families/model_config_read.h"
 #include "support/golden.h"
 #include "support/model_fixture.h"
 #include "support/test.h"

@@ -4,6 +4,7 @@
 
 #include "base/allocator.h"
 #include "image/codec.h"
+#include "image/image.h"
 #include "support/image_fixture.h"
 #include "support/test.h"
 

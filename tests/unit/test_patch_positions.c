@@ -1,5 +1,6 @@
 /* Where patches stand, their bilinear taps and rotary angles: formulas of docs/models/, and the
  * official tensors. */
+#include "families/model_config_read.h"
 #include "vision/patch_positions.h"
 
 #include <math.h>

@@ -5,6 +5,7 @@
 
 #include "base/allocator.h"
 #include "families/model_config.h"
+#include "families/model_config_read.h"
 #include "request/prompt_positions.h"
 #include "request/request.h"
 #include "support/golden.h"

@@ -1,4 +1,4 @@
-#include "families/model_config.h"
+#include "families/model_config_read.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "model/model.h"
+#include "model/model_open.h"
 
 #include <sodium.h>
 #include <string.h>
@@ -12,6 +12,7 @@
 #include "base/team.h"
 #include "families/generation_config.h"
 #include "families/gguf_files.h"
+#include "families/vector_rules.h"
 #include "grammar/token_trie.h"
 #include "model/draft_model.h"
 #include "model/input_prompts.h"
