@@ -3,6 +3,7 @@
 #include "base/allocator.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "engine/draft.h"
 
 size_t ommai_decode_lane_bytes(const struct ommai_engine_sizes *sizes) {
   return (size_t)sizes->limits.max_rows * sizeof(struct ommai_step_row) +

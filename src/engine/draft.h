@@ -6,22 +6,11 @@
  * up, the longest run first. */
 #pragma once
 
-#include <omma/omma.h>
 #include <stdint.h>
 
+#include "engine/draft_record.h"
+
 struct ommai_sequence;
-
-/* Whether guesses have paid lately. */
-struct ommai_draft_record {
-  float share;   /* of guessed tokens that were right, lately */
-  int64_t pause; /* steps without guesses yet to come */
-};
-
-/* What a draft head guessed after the answer's first `after` tokens. */
-struct ommai_head_guess {
-  int64_t after, n;
-  int32_t tokens[OMMA_MAX_GUESSED_TOKENS];
-};
 
 /* Guesses up to `max_tokens` tokens that follow the sequence's last one; returns how many. 0 too
  * while guesses have not paid: when less than a quarter of the tokens were right, for 32 steps. */

@@ -3,10 +3,8 @@
 #include <string.h>
 
 #include "base/allocator.h"
-#include "base/clock.h"
 #include "base/error.h"
 #include "engine/embeddings.h"
-#include "engine/engine.h"
 #include "model/image_prepare.h"
 #include "model/image_sizes.h"
 
@@ -90,9 +88,9 @@ enum omma_status ommai_embeddings_share(const struct omma_request *request, stru
   return OMMA_OK;
 }
 
-static enum omma_status prepare(const struct omma_engine *engine, const struct omma_image *const *images,
-                                const struct omma_image_options *options, struct omma_embeddings *embeddings,
-                                struct omma_error *error) {
+static enum omma_status prepare(const struct omma_model *model, const struct ommai_image_shape *shape,
+                                const struct omma_image *const *images, const struct omma_image_options *options,
+                                struct omma_embeddings *embeddings, struct omma_error *error) {
   const struct omma_allocator *allocator = &embeddings->allocator;
   size_t n = embeddings->n_images;
   embeddings->prepared = ommai_allocate(allocator, n, sizeof *embeddings->prepared);
@@ -103,58 +101,36 @@ static enum omma_status prepare(const struct omma_engine *engine, const struct o
   for (size_t i = 0; i < n; i++) {
     struct ommai_prepared_image *image = &embeddings->prepared[i];
     enum omma_status status =
-        ommai_size_image(engine->model, omma_image_width(images[i]), omma_image_height(images[i]), options, image, error);
-    if (status == OMMA_OK) status = ommai_prepare_image(engine->model, images[i], image, error);
+        ommai_size_image(model, omma_image_width(images[i]), omma_image_height(images[i]), options, image, error);
+    if (status == OMMA_OK) status = ommai_prepare_image(model, images[i], image, error);
     if (status != OMMA_OK) {
       ommai_error_prefix(error, "image %zu", i);
       return status;
     }
-    OMMAI_TRY(ommai_image_rows_create(&engine->resources.sizes.facts.image, image->sizes.n_tokens, allocator,
-                                      &embeddings->rows[i], error));
+    OMMAI_TRY(ommai_image_rows_create(shape, image->sizes.n_tokens, allocator, &embeddings->rows[i], error));
     view(embeddings, i, embeddings->rows[i], &image->sizes);
   }
   return OMMA_OK;
 }
 
-/* `resized` seconds were over before the tower began. */
-static struct omma_encode_timings read_times(const struct ommai_encode_call *call, double resized, double total) {
-  const struct ommai_encode_times *times = &call->times;
-  struct omma_encode_timings timings = {
-      .total = total,
-      .preprocess = resized + times->cut,
-      .patch_embed = times->embed,
-      .attention = times->attention,
-      .linear = times->linear,
-      .longest_slice = (double)call->longest_slice_ns * 1e-9,
-      .n_slices = call->n_slices,
-  };
-  timings.rest = total - timings.preprocess - timings.patch_embed - timings.attention - timings.linear;
-  return timings;
-}
-
-enum omma_status omma_encode(struct omma_engine *engine, const struct omma_image *const *images, size_t n_images,
-                             const struct omma_image_options *options, bool together, omma_progress progress,
-                             void *progress_context, struct omma_embeddings **out, struct omma_error *error) {
-  double start = ommai_clock_seconds();
+enum omma_status ommai_embeddings_prepare(const struct omma_model *model, const struct ommai_image_shape *shape,
+                                          const struct omma_image *const *images, size_t n_images,
+                                          const struct omma_image_options *options, struct ommai_encode_call *call,
+                                          struct omma_embeddings **out, struct omma_error *error) {
   struct omma_embeddings *embeddings = NULL;
-  if (n_images == 0) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "image", "encode: expected at least one image");
-  enum omma_status status = create(engine->model, n_images, &embeddings, error);
-  if (status == OMMA_OK) status = prepare(engine, images, options, embeddings, error);
-  if (status == OMMA_OK) {
-    double resized = ommai_clock_seconds() - start;
-    struct ommai_encode_call call = {.images = embeddings->prepared,
-                                     .rows = embeddings->rows,
-                                     .n_images = (int64_t)n_images,
-                                     .separate = !together,
-                                     .progress = progress,
-                                     .progress_context = progress_context};
-    status = ommai_engine_encode(engine, &call, error);
-    embeddings->timings = read_times(&call, resized, ommai_clock_seconds() - start);
-  }
+  enum omma_status status = create(model, n_images, &embeddings, error);
+  if (status == OMMA_OK) status = prepare(model, shape, images, options, embeddings, error);
   if (status != OMMA_OK) {
     omma_embeddings_destroy(embeddings);
     return status;
   }
+  call->images = embeddings->prepared;
+  call->rows = embeddings->rows;
+  call->n_images = (int64_t)n_images;
   *out = embeddings;
   return OMMA_OK;
+}
+
+void ommai_embeddings_set_timings(struct omma_embeddings *embeddings, const struct omma_encode_timings *timings) {
+  embeddings->timings = *timings;
 }

@@ -1,4 +1,4 @@
-/* The engine: public calls, and the one thread that computes. */
+/* One engine, and the one thread that computes; engine_api.c has the public calls. */
 #include "engine/engine.h"
 
 #include "base/allocator.h"
@@ -8,10 +8,8 @@
 #include "base/error.h"
 #include "base/plural.h"
 #include "base/sized.h"
-#include "engine/engine_set.h"
 #include "engine/engine_stats.h"
 #include "request/request.h"
-#include "runner/cpu_runner.h"
 
 /* Between two reports to requests that wait. */
 #define WAITING_REPORT_NS INT64_C(500000000)
@@ -222,20 +220,6 @@ static enum omma_status allocate(struct omma_model *model, struct omma_engine **
   return OMMA_OK;
 }
 
-static enum omma_status create_one(struct omma_model *model, const struct ommai_runner_source *source,
-                                   const struct ommai_engine_sizes *sizes, const struct omma_engine_options *options,
-                                   struct omma_engine **out, struct omma_error *error) {
-  struct omma_engine *engine = NULL;
-  OMMAI_TRY(allocate(model, &engine, error));
-  enum omma_status status = set_up(engine, source, sizes, options, error);
-  if (status == OMMA_OK) {
-    *out = engine;
-  } else {
-    ommai_engine_free(engine);
-  }
-  return status;
-}
-
 /* The threads of an engine stay on its CPUs, as those that start them are there. */
 static void bind(const struct omma_model *model, int index, cpu_set_t *before) {
   if (model->shares && model->pin_threads) ommai_cpu_bind(&model->shares->of[index].cpus, before);
@@ -245,81 +229,29 @@ static void unbind(const struct omma_model *model, const cpu_set_t *before) {
   if (model->shares && model->pin_threads) ommai_cpu_bind(before, &ignored);
 }
 
-static enum omma_status create_set(struct omma_model *model, const struct ommai_runner_source *source,
-                                   struct ommai_engine_sizes *sizes, const struct omma_engine_options *options,
-                                   struct omma_engine **out, struct omma_error *error) {
-  struct omma_engine *engines[OMMAI_MAX_ENGINES];
-  struct ommai_engine_set *set;
-  enum omma_status status = OMMA_OK;
-  int n = 0;
+enum omma_status ommai_engine_create_one(struct omma_model *model, const struct ommai_runner_source *source,
+                                         const struct ommai_engine_sizes *sizes, const struct omma_engine_options *options,
+                                         struct omma_engine **out, struct omma_error *error) {
+  struct omma_engine *engine = NULL;
   cpu_set_t before;
-  while (n < model->n_engines && status == OMMA_OK) {
-    sizes->limits.engine = n;
-    bind(model, n, &before);
-    status = create_one(model, source, sizes, options, &engines[n], error);
-    unbind(model, &before);
-    if (status == OMMA_OK) n++;
-  }
-  if (status == OMMA_OK) status = ommai_engine_set_create(engines, n, options, &set, error);
+  OMMAI_TRY(allocate(model, &engine, error));
+  bind(model, sizes->limits.engine, &before);
+  enum omma_status status = set_up(engine, source, sizes, options, error);
+  unbind(model, &before);
   if (status == OMMA_OK) {
-    *out = engines[0];
-    return OMMA_OK;
+    *out = engine;
+  } else {
+    ommai_engine_free(engine);
   }
-  while (n > 0) ommai_engine_free(engines[--n]);
   return status;
 }
 
-enum omma_status ommai_engine_create(struct omma_model *model, const struct ommai_runner_source *source,
-                                     const struct omma_engine_options *options, struct omma_engine **out,
-                                     struct omma_error *error) {
-  static const struct omma_engine_options defaults = {0};
-  struct ommai_engine_sizes sizes;
-  OMMAI_TRY(ommai_engine_sizes(model, source, options, &sizes, error));
-  if (atomic_exchange(&model->has_engine, true)) {
-    return ommai_fail(error, OMMA_ERROR_BUSY, "engine: the model has one already");
-  }
-  enum omma_status status = model->n_engines > 1 ? create_set(model, source, &sizes, options ? options : &defaults, out, error)
-                                                 : create_one(model, source, &sizes, options, out, error);
-  if (status != OMMA_OK) atomic_store(&model->has_engine, false);
-  return status;
-}
-
-static enum omma_status start_one(struct omma_engine *engine, struct omma_error *error) {
+enum omma_status ommai_engine_start_one(struct omma_engine *engine, struct omma_error *error) {
   cpu_set_t before;
   bind(engine->model, engine->index, &before);
   engine->has_thread = pthread_create(&engine->thread, NULL, engine_main, engine) == 0;
   unbind(engine->model, &before);
   return engine->has_thread ? OMMA_OK : ommai_fail(error, OMMA_ERROR_INTERNAL, "engine: cannot start its thread");
-}
-
-int omma_engine_count(const struct omma_engine *engine) { return engine->set ? ommai_engine_set_size(engine->set) : 1; }
-
-/* The index-th of those that the caller sees as this one. */
-static struct omma_engine *engine_at(const struct omma_engine *engine, int index) {
-  return engine->set ? ommai_engine_set_at(engine->set, index) : (struct omma_engine *)(uintptr_t)engine;
-}
-
-enum omma_status ommai_engine_start(struct omma_engine *engine, struct omma_error *error) {
-  for (int i = 0; i < omma_engine_count(engine); i++) OMMAI_TRY(start_one(engine_at(engine, i), error));
-  return OMMA_OK;
-}
-
-enum omma_status omma_engine_create(struct omma_model *model, const struct omma_engine_options *options,
-                                    struct omma_engine **out, struct omma_error *error) {
-  const struct ommai_runner_source source = ommai_cpu_runner_source(model);
-  struct omma_engine *engine;
-  OMMAI_TAKE_OPTIONS(omma_engine_options, options, error);
-  if (model->config_only) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "model", "engine: the model was opened without its weights");
-  }
-  OMMAI_TRY(ommai_engine_create(model, &source, options, &engine, error));
-  enum omma_status status = ommai_engine_start(engine, error);
-  if (status != OMMA_OK) {
-    omma_engine_destroy(engine);
-    return status;
-  }
-  *out = engine;
-  return OMMA_OK;
 }
 
 void ommai_engine_begin_stop(struct omma_engine *engine) {
@@ -335,6 +267,7 @@ bool ommai_engine_end_stop(struct omma_engine *engine, int64_t ns) {
     wind_down(engine);
     return true;
   }
+  if (ns < 0) return pthread_join(engine->thread, NULL) == 0;
   int64_t until = ommai_clock_ns() + ns;
   while (pthread_tryjoin_np(engine->thread, NULL) != 0) {
     if (ommai_clock_ns() >= until) {
@@ -352,49 +285,7 @@ void ommai_engine_free(struct omma_engine *engine) {
   free_engine(engine);
 }
 
-/* An engine that does not end keeps the model: it may yet go on. */
-void omma_engine_destroy(struct omma_engine *engine) {
-  if (!engine) return;
-  struct omma_model *model = engine->model;
-  if (engine->set) {
-    model->is_kept = ommai_engine_set_destroy(engine->set);
-  } else {
-    ommai_engine_begin_stop(engine);
-    if (engine->has_thread) {
-      pthread_join(engine->thread, NULL);
-    } else {
-      wind_down(engine);
-    }
-    ommai_engine_free(engine);
-  }
-  atomic_store(&model->has_engine, model->is_kept);
-}
-
 /* ---- calls from other threads ---- */
-
-int64_t omma_engine_max_model_len(const struct omma_engine *engine) { return engine->resources.sizes.limits.context; }
-
-/* Whether the engine serves requests of this kind. */
-static enum omma_status check_kind(const struct ommai_runner_facts *facts, const struct omma_request *request,
-                                   struct omma_error *error) {
-  static const char *const names[] = {"default", "generate", "encode", "embed", "score"};
-  if (!(facts->kinds >> request->kind & 1)) {
-    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "kind", "kind: this engine serves no requests to %s",
-                            names[request->kind]);
-  }
-  if (request->kind != OMMA_REQUEST_ENCODE || request->n_images) return OMMA_OK;
-  return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "messages: no image, and nothing but images is encoded here");
-}
-
-enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omma_request *request,
-                                    const struct omma_callbacks *callbacks, uint64_t *id, struct omma_error *error) {
-  OMMAI_TAKE_OPTIONS(omma_callbacks, callbacks, error);
-  const struct ommai_engine_sizes *sizes = &engine->resources.sizes;
-  OMMAI_TRY(ommai_request_check_context(sizes->limits.context, request->n_tokens, error));
-  OMMAI_TRY(check_kind(&sizes->facts, request, error));
-  return engine->set ? ommai_engine_set_submit(engine->set, request, callbacks, id, error)
-                     : ommai_engine_submit_alone(engine, request, callbacks, id, error);
-}
 
 enum omma_status ommai_engine_submit_alone(struct omma_engine *engine, const struct omma_request *request,
                                            const struct omma_callbacks *callbacks, uint64_t *id, struct omma_error *error) {
@@ -408,15 +299,7 @@ enum omma_status ommai_engine_submit_alone(struct omma_engine *engine, const str
   return ommai_request_queue_push(&engine->shared->queue, &queued, id, error);
 }
 
-void omma_engine_cancel(struct omma_engine *engine, uint64_t id) {
-  if (engine->set) {
-    ommai_engine_set_cancel(engine->set, id);
-  } else {
-    ommai_request_queue_cancel(&engine->shared->queue, id);
-  }
-}
-
-static void get_stats(const struct omma_engine *engine, struct omma_engine_stats *stats) {
+void ommai_engine_get_stats_alone(const struct omma_engine *engine, struct omma_engine_stats *stats) {
   struct ommai_engine_shared *shared = engine->shared;
   pthread_mutex_lock(&shared->mutex);
   *stats = shared->stats;
@@ -429,99 +312,8 @@ static void get_stats(const struct omma_engine *engine, struct omma_engine_stats
   stats->n_running -= n_taken;
 }
 
-void omma_engine_get_stats_of(const struct omma_engine *engine, int index, struct omma_engine_stats *stats) {
-  get_stats(engine_at(engine, index), stats);
-  if (engine->set && ommai_engine_set_is_out(engine->set, index)) stats->alive = false;
-}
-
-void omma_engine_get_stats(const struct omma_engine *engine, struct omma_engine_stats *stats) {
-  omma_engine_get_stats_of(engine, 0, stats);
-  for (int i = 1; i < omma_engine_count(engine); i++) {
-    struct omma_engine_stats more;
-    omma_engine_get_stats_of(engine, i, &more);
-    ommai_engine_stats_add(stats, &more);
-  }
-}
-
-/* What omma_generate waits on. */
-struct waiter {
-  struct omma_callbacks inner;
-  pthread_mutex_t mutex;
-  pthread_cond_t finished;
-  bool done;
-  struct omma_result result;
-};
-
-static void waiter_progress(void *context, enum omma_stage stage, int64_t done, int64_t total) {
-  struct waiter *waiter = context;
-  if (waiter->inner.on_progress) waiter->inner.on_progress(waiter->inner.context, stage, done, total);
-}
-
-static bool waiter_token(void *context, const struct omma_token_event *event) {
-  struct waiter *waiter = context;
-  return !waiter->inner.on_token || waiter->inner.on_token(waiter->inner.context, event);
-}
-
-static void waiter_prompt_token(void *context, const struct omma_prompt_token_event *event) {
-  struct waiter *waiter = context;
-  if (waiter->inner.on_prompt_token) waiter->inner.on_prompt_token(waiter->inner.context, event);
-}
-
-static void waiter_embeddings(void *context, struct omma_embeddings *embeddings) {
-  struct waiter *waiter = context;
-  if (waiter->inner.on_embeddings) {
-    waiter->inner.on_embeddings(waiter->inner.context, embeddings);
-  } else {
-    omma_embeddings_destroy(embeddings);
-  }
-}
-
-static void waiter_vectors(void *context, const struct omma_vectors *vectors) {
-  struct waiter *waiter = context;
-  if (waiter->inner.on_vectors) waiter->inner.on_vectors(waiter->inner.context, vectors);
-}
-
-static void waiter_finish(void *context, const struct omma_result *result) {
-  struct waiter *waiter = context;
-  if (waiter->inner.on_finish) waiter->inner.on_finish(waiter->inner.context, result);
-  pthread_mutex_lock(&waiter->mutex);
-  waiter->result = *result;
-  waiter->done = true;
-  pthread_cond_signal(&waiter->finished);
-  pthread_mutex_unlock(&waiter->mutex);
-}
-
-enum omma_status omma_generate(struct omma_engine *engine, const struct omma_request *request,
-                               const struct omma_callbacks *callbacks, struct omma_result *result, struct omma_error *error) {
-  struct waiter waiter = {0};
-  OMMAI_TAKE_OPTIONS(omma_callbacks, callbacks, error);
-  waiter.inner = *callbacks;
-  pthread_mutex_init(&waiter.mutex, NULL);
-  pthread_cond_init(&waiter.finished, NULL);
-  const struct omma_callbacks wrapped = {.context = &waiter,
-                                         .on_progress = waiter_progress,
-                                         .on_token = waiter_token,
-                                         .on_finish = waiter_finish,
-                                         .on_prompt_token = waiter_prompt_token,
-                                         .on_embeddings = waiter_embeddings,
-                                         .on_vectors = waiter_vectors};
-  enum omma_status status = omma_engine_submit(engine, request, &wrapped, NULL, error);
-  if (status == OMMA_OK) {
-    pthread_mutex_lock(&waiter.mutex);
-    while (!waiter.done) pthread_cond_wait(&waiter.finished, &waiter.mutex);
-    pthread_mutex_unlock(&waiter.mutex);
-    if (result) *result = waiter.result;
-    if (waiter.result.finish == OMMA_FINISH_ERROR) {
-      status = waiter.result.error.status;
-      if (error) *error = waiter.result.error;
-    }
-  }
-  pthread_mutex_destroy(&waiter.mutex);
-  pthread_cond_destroy(&waiter.finished);
-  return status;
-}
-
-static enum omma_status encode_alone(struct omma_engine *engine, struct ommai_encode_call *call, struct omma_error *error) {
+enum omma_status ommai_engine_encode_alone(struct omma_engine *engine, struct ommai_encode_call *call,
+                                           struct omma_error *error) {
   const struct ommai_queued_request queued = {.submitted = ommai_resources_now(&engine->resources), .encode = call};
   OMMAI_TRY(ommai_request_queue_push(&engine->shared->queue, &queued, NULL, error));
   pthread_mutex_lock(&engine->shared->mutex);
@@ -529,15 +321,4 @@ static enum omma_status encode_alone(struct omma_engine *engine, struct ommai_en
   pthread_mutex_unlock(&engine->shared->mutex);
   if (call->status != OMMA_OK && error) *error = call->error;
   return call->status;
-}
-
-enum omma_status ommai_engine_encode(struct omma_engine *engine, struct ommai_encode_call *call, struct omma_error *error) {
-  int64_t work = 0;
-  if (!engine->set) return encode_alone(engine, call, error);
-  for (int64_t i = 0; i < call->n_images; i++) work += call->images[i].sizes.n_patches;
-  struct omma_engine *chosen = ommai_engine_set_begin_encode(engine->set, work);
-  if (!chosen) return ommai_fail(error, OMMA_ERROR_INTERNAL, "engine: none answers");
-  enum omma_status status = encode_alone(chosen, call, error);
-  ommai_engine_set_end_encode(engine->set, chosen, work);
-  return status;
 }

@@ -41,28 +41,32 @@ struct omma_engine {
   atomic_int_least64_t turn_began;
 };
 
-/* An engine over runners from `source`, without a thread: its work is done by ommai_engine_turn, of
- * whoever made it. Errors: as omma_engine_create. */
-enum omma_status ommai_engine_create(struct omma_model *model, const struct ommai_runner_source *source,
-                                     const struct omma_engine_options *options, struct omma_engine **out,
-                                     struct omma_error *error);
+/* An engine over a runner from `source`, the one of sizes->limits.engine, without a thread. Errors:
+ * as omma_engine_create. */
+enum omma_status ommai_engine_create_one(struct omma_model *model, const struct ommai_runner_source *source,
+                                         const struct ommai_engine_sizes *sizes, const struct omma_engine_options *options,
+                                         struct omma_engine **out, struct omma_error *error);
+/* Starts its thread. Errors: INTERNAL. */
+enum omma_status ommai_engine_start_one(struct omma_engine *engine, struct omma_error *error);
+
 /* Between waits for requests: looks after the queue, then one step or slice of whatever is due. Of
  * one engine, alone or of several. */
 void ommai_engine_turn(struct omma_engine *engine);
-
-/* Starts its thread, or those of all engines that callers see as this one. Errors: INTERNAL. */
-enum omma_status ommai_engine_start(struct omma_engine *engine, struct omma_error *error);
 
 /* As omma_engine_submit, to this engine itself; the callbacks and the request were checked. */
 enum omma_status ommai_engine_submit_alone(struct omma_engine *engine, const struct omma_request *request,
                                            const struct omma_callbacks *callbacks, uint64_t *id, struct omma_error *error);
 
 /* The parts of an engine's end: it takes nothing more; its thread ends, or does not within `ns`
- * (then false, and the engine stays with it); its memory. */
+ * (then false, and the engine stays with it; ns below 0: it is waited for); its memory. */
 void ommai_engine_begin_stop(struct omma_engine *engine);
 bool ommai_engine_end_stop(struct omma_engine *engine, int64_t ns);
 void ommai_engine_free(struct omma_engine *engine);
 
+/* As omma_engine_get_stats_of, of this engine itself. */
+void ommai_engine_get_stats_alone(const struct omma_engine *engine, struct omma_engine_stats *stats);
+
 /* Queues the images and waits until their outputs are complete. Thread-safe. Errors: BUSY,
  * CANCELLED, MEMORY, INTERNAL. */
-enum omma_status ommai_engine_encode(struct omma_engine *engine, struct ommai_encode_call *call, struct omma_error *error);
+enum omma_status ommai_engine_encode_alone(struct omma_engine *engine, struct ommai_encode_call *call,
+                                           struct omma_error *error);

@@ -1,5 +1,5 @@
 /* How large the engine's parts are: its options with every default filled in, and what follows from
- * them, worked out before anything is allocated. */
+ * them, worked out by engine_measure.h before anything is allocated. */
 #pragma once
 
 #include "engine/request_queue.h"
@@ -54,13 +54,6 @@ struct ommai_engine_sizes {
   enum omma_sequence_bound sequence_bound;
 };
 
-/* Works sizes out for a model whose runners come from `source`. Errors: ARGUMENT (an option out of
- * range, with its name), LIMIT (the KV budget holds no page, or a size does not fit into this
- * machine's addresses). */
-enum omma_status ommai_engine_sizes(const struct omma_model *model, const struct ommai_runner_source *source,
-                                    const struct omma_engine_options *options, struct ommai_engine_sizes *sizes,
-                                    struct omma_error *error);
-
 /* Whether the network has a decoder; else images are encoded and nothing more. */
 static inline bool ommai_engine_generates(const struct ommai_engine_sizes *sizes) { return sizes->facts.vocab_size > 0; }
 
@@ -68,10 +61,3 @@ static inline bool ommai_engine_generates(const struct ommai_engine_sizes *sizes
 static inline int64_t ommai_engine_max_live(const struct ommai_engine_sizes *sizes) {
   return sizes->limits.max_sequences + OMMAI_SEQUENCES_AHEAD;
 }
-
-/* Bytes for keys and values: `needed` (those of all sequences that run at once, at their longest),
- * but at most what is left of `room` bytes (as ommai_memory_room; -1: not known) after `taken`,
- * what everything else will still take, and a reserve for decoded images, bodies and the system.
- * An eighth of the room in any case, so that a small machine still answers short questions: pages
- * that are not used take no memory. */
-int64_t ommai_kv_budget(int64_t needed, int64_t room, int64_t taken);

@@ -2,7 +2,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/sized.h"
-#include "engine/engine_sizes.h"
+#include "engine/engine_measure.h"
 #include "model/model_open.h"
 #include "runner/cpu_runner.h"
 

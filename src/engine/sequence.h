@@ -6,7 +6,7 @@
 #pragma once
 
 #include "engine/answer_text.h"
-#include "engine/draft.h"
+#include "engine/draft_record.h"
 #include "engine/repetition.h"
 #include "engine/request_queue.h"
 #include "engine/resources.h"

@@ -16,8 +16,6 @@ struct ommai_jinja;
 
 /* Text of a template. */
 #define OMMAI_JINJA_MAX_BYTES ((size_t)1 << 20)
-/* Macros that call macros, loops inside loops, operators: while it is rendered. */
-#define OMMAI_JINJA_MAX_DEPTH 400
 
 /* Immutable afterwards, for any thread. A call of a function that there is not is UNSUPPORTED,
  * unless the template asks whether it is defined. Errors: FORMAT and UNSUPPORTED ("line N: ..."),

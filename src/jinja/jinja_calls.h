@@ -2,7 +2,6 @@
  * functions. */
 #pragma once
 
-#include "jinja/jinja_parser.h"
 #include "jinja/jinja_value.h"
 
 struct jinja_argument {

@@ -8,8 +8,6 @@
 
 /* Tags inside tags and brackets inside brackets; each costs C stack. */
 #define OMMAI_JINJA_MAX_NESTING 100
-/* Of a call, with their names. */
-#define OMMAI_JINJA_MAX_ARGUMENTS 8
 /* Different names in one template. */
 #define OMMAI_JINJA_MAX_NAMES 1024
 

@@ -5,7 +5,6 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "jinja/jinja.h"
 
 /* A variable that the template has set. */
 struct binding {

@@ -2,6 +2,10 @@
 #pragma once
 
 #include "jinja/jinja_calls.h"
+#include "jinja/jinja_parser.h"
+
+/* Macros that call macros, loops inside loops, operators: while it is rendered. */
+#define OMMAI_JINJA_MAX_DEPTH 400
 
 /* Appends the text to `out`, which lies in the scratch as all values do. Errors: as
  * ommai_jinja_render. */

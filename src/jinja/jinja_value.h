@@ -8,6 +8,9 @@
 
 #include "base/scratch.h"
 
+/* Of a call. */
+#define OMMAI_JINJA_MAX_ARGUMENTS 8
+
 struct jinja_node;
 struct jinja_scope;
 

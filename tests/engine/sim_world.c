@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/allocator.h"
-#include "engine/engine.h"
+#include "engine/engine_api.h"
 #include "engine/sim_inside.h"
 #include "engine/sim_waits.h"
 #include "support/test.h"

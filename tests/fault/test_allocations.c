@@ -2,6 +2,7 @@
  * may fail. */
 #include <stdlib.h>
 
+#include "engine/engine_measure.h"
 #include "engine/scheduler.h"
 #include "runner/cpu_runner.h"
 #include "support/golden.h"

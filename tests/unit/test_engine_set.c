@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/cpu_room.h"
-#include "engine/engine.h"
+#include "engine/engine_api.h"
 #include "engine/engine_set.h"
 #include "model/model_open.h"
 #include "runner/cpu_runner.h"

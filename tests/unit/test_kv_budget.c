@@ -1,5 +1,5 @@
 /* How much memory keys and values get by default. */
-#include "engine/engine_sizes.h"
+#include "engine/engine_measure.h"
 
 #include "support/test.h"
 

@@ -2,6 +2,7 @@
  * limits, and after every turn what must always hold: every page is accounted for, none is written
  * by one sequence while another uses it, and everybody ends, the oldest without ever losing its
  * pages. */
+#include "engine/engine_measure.h"
 #include "engine/scheduler.h"
 #include "runner/cpu_runner.h"
 

@@ -1,4 +1,4 @@
-#include "engine/engine_sizes.h"
+#include "engine/engine_measure.h"
 
 #include "base/checked.h"
 #include "base/error.h"
