@@ -22,16 +22,17 @@ static void close_root(void) { ommai_media_root_close(opened_root); }
 
 static struct ommai_server *server(void) {
   static char name[] = "m";
-  static struct ommai_server made = {.allocator = &ommai_default_allocator,
-                                     .info = {.vocab_size = 1000, .max_model_len = 4096},
-                                     .model_names = {name},
-                                     .n_model_names = 1,
-                                     .limit_images = 4,
-                                     .limit_videos = 2,
-                                     .image_limits = {.max_bytes = 1 << 20, .max_side = 4000, .max_pixels = 1 << 16}};
-  if (!made.media_root.opened) {
-    FUZZ_CHECK(ommai_media_root_open(fuzz_folder(), &made.media_root, NULL) == OMMA_OK);
-    opened_root = &made.media_root;
+  static struct ommai_server made = {
+      .config = {.allocator = &ommai_default_allocator,
+                 .info = {.vocab_size = 1000, .max_model_len = 4096},
+                 .model_names = {name},
+                 .n_model_names = 1,
+                 .limit_images = 4,
+                 .limit_videos = 2,
+                 .image_limits = {.max_bytes = 1 << 20, .max_side = 4000, .max_pixels = 1 << 16}}};
+  if (!made.config.media_root.opened) {
+    FUZZ_CHECK(ommai_media_root_open(fuzz_folder(), &made.config.media_root, NULL) == OMMA_OK);
+    opened_root = &made.config.media_root;
     atexit(close_root);
   }
   return &made;
@@ -72,7 +73,7 @@ static void try_other(json_t *root, bool responses, bool count_only) {
   struct ommai_chat_source source;
   struct ommai_api_error error = {.status = 0};
   bool good = responses ? ommai_responses_request_read(root, &source, &error)
-                        : ommai_messages_request_read(server(), root, count_only, &source, &error);
+                        : ommai_messages_request_read(&server()->config, root, count_only, &source, &error);
   if (good) {
     try_chat(&source, count_only);
   } else {
@@ -92,7 +93,7 @@ static void try_completion(json_t *root) {
   }
   const json_t *prompt = json_object_get(root, "prompt");
   if (json_is_array(prompt)) {
-    if (ommai_token_array_read(server(), prompt, "prompt", &tokens, &n_tokens, &error)) {
+    if (ommai_token_array_read(&server()->config, prompt, "prompt", &tokens, &n_tokens, &error)) {
       for (size_t i = 0; i < n_tokens; i++) FUZZ_CHECK(tokens[i] >= 0 && tokens[i] < 1000);
       ommai_release(&ommai_default_allocator, tokens, n_tokens, sizeof *tokens);
     } else {

@@ -67,41 +67,23 @@
 
 static int64_t or_default(int64_t value, int64_t standard) { return value > 0 ? value : standard; }
 
-bool ommai_server_has_model(const struct ommai_server *server, const char *name) {
-  for (size_t i = 0; i < server->n_model_names; i++) {
-    if (!strcmp(server->model_names[i], name)) return true;
-  }
-  return server->answers_to_path && server->info.directory && !strcmp(server->info.directory, name);
-}
-
-void ommai_server_log(struct ommai_server *server, const char *what, const struct omma_error *error) {
-  if (!server->log) return;
-  struct ommai_log_line line;
-  ommai_log_line_begin(&line, server->allocator, server->log_json, "error", "failure");
-  ommai_log_line_string(&line, "while", what);
-  ommai_log_line_string(&line, "message", error->message);
-  const char *text = ommai_log_line_end(&line);
-  if (text) server->log(server->log_context, text);
-  ommai_log_line_free(&line);
-}
-
 static char *copy_string(const struct ommai_server *server, const char *text) {
-  return ommai_duplicate(server->allocator, text, strlen(text));
+  return ommai_duplicate(server->config.allocator, text, strlen(text));
 }
 
 static void free_string(const struct ommai_server *server, char *text) {
-  if (text) ommai_release(server->allocator, text, strlen(text) + 1, 1);
+  if (text) ommai_release(server->config.allocator, text, strlen(text) + 1, 1);
 }
 
 /* The model's directory without what leads to it and without slashes at its end. */
 static char *name_from_directory(const struct ommai_server *server) {
-  const char *directory = server->info.directory ? server->info.directory : "";
+  const char *directory = server->config.info.directory ? server->config.info.directory : "";
   size_t end = strlen(directory);
   while (end && directory[end - 1] == '/') end--;
   size_t start = end;
   while (start && directory[start - 1] != '/') start--;
   if (start == end) return copy_string(server, "model");
-  return ommai_duplicate(server->allocator, directory + start, end - start);
+  return ommai_duplicate(server->config.allocator, directory + start, end - start);
 }
 
 static enum omma_status take_names(struct ommai_server *server, const struct omma_server_options *options,
@@ -114,17 +96,17 @@ static enum omma_status take_names(struct ommai_server *server, const struct omm
   for (size_t i = 0; i < n_names || (n_names == 0 && i == 0); i++) {
     char *name = n_names ? copy_string(server, options->served_model_names.items[i]) : name_from_directory(server);
     if (!name) return ommai_fail_memory(error, "model name", 1);
-    server->model_names[server->n_model_names++] = name;
+    server->config.model_names[server->config.n_model_names++] = name;
   }
-  server->answers_to_path = n_names == 0;
+  server->config.answers_to_path = n_names == 0;
   return OMMA_OK;
 }
 
 static enum omma_status take_media_hosts(struct ommai_server *server, const struct omma_server_options *options,
                                          struct omma_error *error) {
   size_t n_hosts = options->allowed_media_domains.count;
-  server->fetch_rules =
-      (struct ommai_fetch_rules){.hosts = server->media_hosts,
+  server->config.fetch_rules =
+      (struct ommai_fetch_rules){.hosts = server->config.media_hosts,
                                  .private_addresses = options->allow_private_media_addresses,
                                  .timeout_ms = options->media_timeout_ms,
                                  .max_bytes = (size_t)or_default(options->image_limits.max_bytes, DEFAULT_IMAGE_BYTES)};
@@ -134,72 +116,72 @@ static enum omma_status take_media_hosts(struct ommai_server *server, const stru
                             "allowed_media_domains: expected at most %d, found %zu", OMMAI_MAX_MEDIA_HOSTS, n_hosts);
   }
   OMMAI_TRY(ommai_media_fetch_start(error));
-  server->fetch_started = true;
+  server->config.fetch_started = true;
   for (size_t i = 0; i < n_hosts; i++) {
-    server->media_hosts[i] = copy_string(server, options->allowed_media_domains.items[i]);
-    if (!server->media_hosts[i]) return ommai_fail_memory(error, "media host", 1);
-    server->fetch_rules.n_hosts++;
+    server->config.media_hosts[i] = copy_string(server, options->allowed_media_domains.items[i]);
+    if (!server->config.media_hosts[i]) return ommai_fail_memory(error, "media host", 1);
+    server->config.fetch_rules.n_hosts++;
   }
   return OMMA_OK;
 }
 
 static void take_connection_limits(struct ommai_server *server, const struct omma_server_options *options) {
-  server->min_body_rate = options->min_body_rate;
-  server->body_rate_window_ns = options->body_rate_window_ms * MILLISECOND;
-  server->max_connections = options->max_connections;
-  int64_t share = (server->max_connections * 3 + 3) / 4;
+  server->config.min_body_rate = options->min_body_rate;
+  server->config.body_rate_window_ns = options->body_rate_window_ms * MILLISECOND;
+  server->config.max_connections = options->max_connections;
+  int64_t share = (server->config.max_connections * 3 + 3) / 4;
   int64_t per_address = ommai_integer_or(options->max_connections_per_address, share);
-  server->max_connections_per_address = per_address ? per_address : INT64_MAX;
+  server->config.max_connections_per_address = per_address ? per_address : INT64_MAX;
 }
 
 static void take_numbers(struct ommai_server *server, const struct omma_server_options *options) {
-  server->max_body_bytes = (size_t)options->max_body_bytes;
-  server->max_total_body_bytes = (size_t)options->max_total_body_bytes.value;
+  server->config.max_body_bytes = (size_t)options->max_body_bytes;
+  server->config.max_total_body_bytes = (size_t)options->max_total_body_bytes.value;
   if (!options->max_total_body_bytes.given &&
-      !ommai_mul_size(server->max_body_bytes, DEFAULT_BODIES, &server->max_total_body_bytes)) {
-    server->max_total_body_bytes = SIZE_MAX;
+      !ommai_mul_size(server->config.max_body_bytes, DEFAULT_BODIES, &server->config.max_total_body_bytes)) {
+    server->config.max_total_body_bytes = SIZE_MAX;
   }
-  server->max_pending_bytes = (size_t)options->max_pending_bytes;
-  server->max_total_pending_bytes = (size_t)options->max_total_pending_bytes;
-  server->seeded = options->seed.given;
-  server->compact_json = options->compact_json;
-  server->seed = (uint64_t)options->seed.value;
-  server->limit_images = options->limit_images_per_prompt;
-  server->limit_videos = options->limit_videos_per_prompt;
-  server->image_limits = options->image_limits;
-  server->image_options = options->image_options;
-  server->media_cpu_ms = options->media_cpu_ms;
-  server->documents =
+  server->config.max_pending_bytes = (size_t)options->max_pending_bytes;
+  server->config.max_total_pending_bytes = (size_t)options->max_total_pending_bytes;
+  server->config.seeded = options->seed.given;
+  server->config.compact_json = options->compact_json;
+  server->config.seed = (uint64_t)options->seed.value;
+  server->config.limit_images = options->limit_images_per_prompt;
+  server->config.limit_videos = options->limit_videos_per_prompt;
+  server->config.image_limits = options->image_limits;
+  server->config.image_options = options->image_options;
+  server->config.media_cpu_ms = options->media_cpu_ms;
+  server->config.documents =
       (struct ommai_document_limits){options->max_document_pages, options->max_page_pixels, RENDER_BYTES, RENDER_SECONDS};
-  server->idle_timeout_ns = options->idle_timeout * 1000 * MILLISECOND;
-  server->head_timeout_ns = options->head_timeout * 1000 * MILLISECOND;
-  server->body_timeout_ns = options->body_timeout * 1000 * MILLISECOND;
-  server->keep_alive_ns = options->keep_alive_ms * MILLISECOND;
-  server->leave_ns = options->leave_ms * MILLISECOND;
-  server->drain_ns = options->drain_ms * MILLISECOND;
+  server->config.idle_timeout_ns = options->idle_timeout * 1000 * MILLISECOND;
+  server->config.head_timeout_ns = options->head_timeout * 1000 * MILLISECOND;
+  server->config.body_timeout_ns = options->body_timeout * 1000 * MILLISECOND;
+  server->config.keep_alive_ns = options->keep_alive_ms * MILLISECOND;
+  server->config.leave_ns = options->leave_ms * MILLISECOND;
+  server->config.drain_ns = options->drain_ms * MILLISECOND;
   take_connection_limits(server, options);
-  server->trust_media_uuids = options->trust_media_uuids;
+  server->config.trust_media_uuids = options->trust_media_uuids;
   server->kv_publisher = options->kv_publisher;
-  server->metrics_without_key = options->metrics_without_key;
-  server->log = options->log;
-  server->log_context = options->log_context;
-  server->log_json = options->log_json;
-  server->log_access = options->log_access;
-  server->log_requests = options->log_requests;
-  server->progress_log_ns = options->progress_log_ms * MILLISECOND;
-  server->created = (int64_t)time(NULL);
+  server->config.metrics_without_key = options->metrics_without_key;
+  server->config.log = options->log;
+  server->config.log_context = options->log_context;
+  server->config.log_json = options->log_json;
+  server->config.log_access = options->log_access;
+  server->config.log_requests = options->log_requests;
+  server->config.progress_log_ns = options->progress_log_ms * MILLISECOND;
+  server->config.created = (int64_t)time(NULL);
 }
 
 static enum omma_status take_tools(struct ommai_server *server, const struct omma_server_options *options,
                                    struct omma_error *error) {
-  server->exclude_unused_tools = options->exclude_tools_when_tool_choice_none;
+  server->config.exclude_unused_tools = options->exclude_tools_when_tool_choice_none;
   enum omma_tool_format format = OMMA_TOOLS_OBJECTS;
   if (options->tool_call_parser) OMMAI_TRY(omma_tool_parser_find(options->tool_call_parser, &format, error));
   if (options->enable_auto_tool_choice && !options->tool_call_parser) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "tool_call_parser", "tool call parser: auto tool choice needs one");
   }
   if (options->enable_auto_tool_choice) {
-    server->auto_tools = format == OMMA_TOOLS_OBJECTS ? OMMAI_TOOLS_OBJECTS : OMMAI_TOOLS_SECTIONS;
+    server->config.auto_tools = format == OMMA_TOOLS_OBJECTS ? OMMAI_TOOLS_OBJECTS : OMMAI_TOOLS_SECTIONS;
   }
   return OMMA_OK;
 }
@@ -213,8 +195,8 @@ static enum omma_status take_root_path(struct ommai_server *server, const char *
   }
   while (length && path[length - 1] == '/') length--;
   if (length == 0) return OMMA_OK;
-  server->root_path = ommai_duplicate(server->allocator, path, length);
-  return server->root_path ? OMMA_OK : ommai_fail_memory(error, "root path", length);
+  server->config.root_path = ommai_duplicate(server->config.allocator, path, length);
+  return server->config.root_path ? OMMA_OK : ommai_fail_memory(error, "root path", length);
 }
 
 static enum omma_status listen_at(struct ommai_server *server, const struct omma_server_options *options,
@@ -222,16 +204,16 @@ static enum omma_status listen_at(struct ommai_server *server, const struct omma
   if (!options->uds) return ommai_listener_open(options->host, options->port, &server->listener, &server->port, error);
   server->uds = copy_string(server, options->uds);
   if (!server->uds) return ommai_fail_memory(error, "uds", strlen(options->uds));
-  server->max_connections_per_address = INT64_MAX; /* all clients have the same, none */
+  server->config.max_connections_per_address = INT64_MAX; /* all clients have the same, none */
   return ommai_listener_open_unix(server->uds, &server->listener, &server->socket_file, error);
 }
 
 static enum omma_status take_encodings(struct ommai_server *server, const struct omma_server_options *options,
                                        struct omma_error *error) {
   ommai_encoding_memory_init(&server->encodings, (size_t)options->encoding_bytes, options->encoding_ttl_ms * MILLISECOND,
-                             server->allocator);
+                             server->config.allocator);
   if (!options->encoding_directory) return OMMA_OK;
-  return ommai_encoding_directory_open(options->encoding_directory, options->encoding_file_bytes, server->allocator,
+  return ommai_encoding_directory_open(options->encoding_directory, options->encoding_file_bytes, server->config.allocator,
                                        &server->encoding_directory, error);
 }
 
@@ -239,26 +221,26 @@ static enum omma_status start_traces(struct ommai_server *server, const struct o
                                      struct omma_error *error) {
   const struct ommai_trace_settings settings = {options->otlp_traces_endpoint, options->trace_service_name, options->log,
                                                 options->log_context, options->log_json};
-  return ommai_trace_exporter_create(&settings, server->allocator, &server->tracer, error);
+  return ommai_trace_exporter_create(&settings, server->config.allocator, &server->tracer, error);
 }
 
 static enum omma_status take_options(struct ommai_server *server, const struct omma_server_options *options,
                                      struct omma_error *error) {
   take_numbers(server, options);
   OMMAI_TRY(take_names(server, options, error));
-  if (!options->offline) OMMAI_TRY(ommai_tls_load(&options->tls, server->allocator, &server->tls, error));
-  OMMAI_TRY(ommai_api_keys_take(options->api_keys, options->n_api_keys, server->allocator, &server->api_keys, error));
-  OMMAI_TRY(ommai_cross_origin_take(&options->cross_origin, server->allocator, &server->cross_origin, error));
+  if (!options->offline) OMMAI_TRY(ommai_tls_load(&options->tls, server->config.allocator, &server->tls, error));
+  OMMAI_TRY(ommai_api_keys_take(options->api_keys, options->n_api_keys, server->config.allocator, &server->api_keys, error));
+  OMMAI_TRY(ommai_cross_origin_take(&options->cross_origin, server->config.allocator, &server->config.cross_origin, error));
   OMMAI_TRY(take_root_path(server, options->root_path, error));
-  OMMAI_TRY(ommai_reasoning_take(options->reasoning_parser, options->reasoning_config, &server->reasoning, error));
+  OMMAI_TRY(ommai_reasoning_take(options->reasoning_parser, options->reasoning_config, &server->config.reasoning, error));
   OMMAI_TRY(take_tools(server, options, error));
-  if (!options->no_page && !options->offline) OMMAI_TRY(ommai_page_create(server->allocator, &server->page, error));
+  if (!options->no_page && !options->offline) OMMAI_TRY(ommai_page_create(server->config.allocator, &server->page, error));
   if (options->allowed_local_media_path) {
-    OMMAI_TRY(ommai_media_root_open(options->allowed_local_media_path, &server->media_root, error));
+    OMMAI_TRY(ommai_media_root_open(options->allowed_local_media_path, &server->config.media_root, error));
   }
   if (options->unlogged_paths) {
-    server->unlogged_paths = copy_string(server, options->unlogged_paths);
-    if (!server->unlogged_paths) return ommai_fail_memory(error, "unlogged paths", 1);
+    server->config.unlogged_paths = copy_string(server, options->unlogged_paths);
+    if (!server->config.unlogged_paths) return ommai_fail_memory(error, "unlogged paths", 1);
   }
   OMMAI_TRY(take_encodings(server, options, error));
   return take_media_hosts(server, options, error);
@@ -266,8 +248,8 @@ static enum omma_status take_options(struct ommai_server *server, const struct o
 
 static enum omma_status start_readers(struct ommai_server *server, int n, struct omma_error *error) {
   if (!n) return OMMA_OK;
-  server->reads_pdf = ommai_pdf_is_installed();
-  return ommai_job_queue_create(n, (int64_t)n * WAITING_DOCUMENTS, server->allocator, &server->readers, error);
+  server->config.reads_pdf = ommai_pdf_is_installed();
+  return ommai_job_queue_create(n, (int64_t)n * WAITING_DOCUMENTS, server->config.allocator, &server->readers, error);
 }
 
 static void init_locks(struct ommai_server *server) {
@@ -284,12 +266,12 @@ enum omma_status ommai_server_create(const struct omma_server_options *options, 
   enum omma_status status;
   struct ommai_server *made = ommai_allocate(allocator, 1, sizeof *made);
   if (!made) return ommai_fail_memory(error, "server", sizeof *made);
-  made->allocator = allocator;
-  made->model = model;
+  made->config.allocator = allocator;
+  made->config.model = model;
   made->engine = engine;
   made->listener = -1;
-  omma_model_get_info(model, &made->info);
-  made->info.max_model_len = omma_engine_max_model_len(engine);
+  omma_model_get_info(model, &made->config.info);
+  made->config.info.max_model_len = omma_engine_max_model_len(engine);
   init_locks(made);
   ommai_grammar_cache_init(&made->grammars, (size_t)options->max_grammar_bytes, options->max_grammar_ms, allocator);
   ommai_media_budget_init(&made->media_budget, options->max_media_bytes);
@@ -337,8 +319,8 @@ enum omma_status ommai_server_check_traces(const char *endpoint, struct omma_err
 int ommai_server_port(const struct ommai_server *server) { return server->port; }
 
 const char *const *ommai_server_model_names(const struct ommai_server *server, size_t *n) {
-  *n = server->n_model_names;
-  return (const char *const *)server->model_names;
+  *n = server->config.n_model_names;
+  return (const char *const *)server->config.model_names;
 }
 
 bool ommai_server_is_local(const struct ommai_server *server) { return ommai_listener_is_local(server->listener); }
@@ -399,8 +381,8 @@ static void for_each_call(struct ommai_server *server, void (*act)(struct ommai_
  * here. */
 static void wait_for_balancers(struct ommai_server *server) {
   atomic_store(&server->leaving, true);
-  if (!server->leave_ns) return;
-  int64_t deadline_ns = ommai_clock_ns() + server->leave_ns;
+  if (!server->config.leave_ns) return;
+  int64_t deadline_ns = ommai_clock_ns() + server->config.leave_ns;
   pthread_mutex_lock(&server->list_lock);
   while (wait_for_change(server, deadline_ns)) continue;
   pthread_mutex_unlock(&server->list_lock);
@@ -410,7 +392,7 @@ static void wait_for_balancers(struct ommai_server *server) {
 static void wait_for_answers(struct ommai_server *server) {
   pthread_mutex_lock(&server->list_lock);
   atomic_store(&server->stopping, true);
-  int64_t deadline_ns = ommai_clock_ns() + server->drain_ns;
+  int64_t deadline_ns = ommai_clock_ns() + server->config.drain_ns;
   while (atomic_load(&server->n_active) && wait_for_change(server, deadline_ns)) continue;
   pthread_mutex_unlock(&server->list_lock);
 }
@@ -436,20 +418,20 @@ void ommai_server_log_end(const struct ommai_server *server) {
   struct ommai_log_line line;
   char note[160], served[64] = "";
   const char *text = note;
-  int64_t seconds = server->drain_ns / (1000 * MILLISECOND), delay = server->leave_ns / (1000 * MILLISECOND);
-  if (!server->log) return;
+  int64_t seconds = server->config.drain_ns / (1000 * MILLISECOND), delay = server->config.leave_ns / (1000 * MILLISECOND);
+  if (!server->config.log) return;
   if (delay) snprintf(served, sizeof served, "new requests are served for %lld s, then ", (long long)delay);
   snprintf(note, sizeof note,
            "omma: stopping: %srunning requests may finish for %lld s; a second signal or Ctrl-C ends at once", served,
            (long long)seconds);
-  if (server->log_json) {
-    ommai_log_line_begin(&line, server->allocator, true, "info", "stopping");
+  if (server->config.log_json) {
+    ommai_log_line_begin(&line, server->config.allocator, true, "info", "stopping");
     ommai_log_line_integer(&line, "delay", delay);
     ommai_log_line_integer(&line, "seconds", seconds);
     text = ommai_log_line_end(&line);
   }
-  if (text) server->log(server->log_context, text);
-  if (server->log_json) ommai_log_line_free(&line);
+  if (text) server->config.log(server->config.log_context, text);
+  if (server->config.log_json) ommai_log_line_free(&line);
 }
 
 void ommai_server_destroy(struct ommai_server *server) {
@@ -472,18 +454,18 @@ void ommai_server_destroy(struct ommai_server *server) {
   ommai_socket_file_remove(&server->socket_file);
   if (server->listener >= 0) close(server->listener);
   free_string(server, server->uds);
-  for (size_t i = 0; i < server->n_model_names; i++) free_string(server, server->model_names[i]);
+  for (size_t i = 0; i < server->config.n_model_names; i++) free_string(server, server->config.model_names[i]);
   ommai_tls_free(&server->tls);
-  ommai_api_keys_free(&server->api_keys, server->allocator);
-  ommai_cross_origin_free(&server->cross_origin);
-  ommai_page_destroy(server->page, server->allocator);
+  ommai_api_keys_free(&server->api_keys, server->config.allocator);
+  ommai_cross_origin_free(&server->config.cross_origin);
+  ommai_page_destroy(server->page, server->config.allocator);
   ommai_text_free(&server->openapi);
   ommai_text_free(&server->docs);
-  free_string(server, server->root_path);
-  ommai_media_root_close(&server->media_root);
-  free_string(server, server->unlogged_paths);
-  for (size_t i = 0; i < server->fetch_rules.n_hosts; i++) free_string(server, server->media_hosts[i]);
-  if (server->fetch_started) ommai_media_fetch_end();
+  free_string(server, server->config.root_path);
+  ommai_media_root_close(&server->config.media_root);
+  free_string(server, server->config.unlogged_paths);
+  for (size_t i = 0; i < server->config.fetch_rules.n_hosts; i++) free_string(server, server->config.media_hosts[i]);
+  if (server->config.fetch_started) ommai_media_fetch_end();
   pthread_cond_destroy(&server->list_changed);
   pthread_mutex_destroy(&server->list_lock);
   ommai_metrics_destroy(&server->metrics);
@@ -492,5 +474,5 @@ void ommai_server_destroy(struct ommai_server *server) {
   ommai_grammar_cache_free(&server->grammars);
   ommai_encoding_memory_free(&server->encodings);
   ommai_encoding_directory_close(&server->encoding_directory);
-  ommai_release(server->allocator, server, 1, sizeof *server);
+  ommai_release(server->config.allocator, server, 1, sizeof *server);
 }

@@ -64,7 +64,7 @@ enum omma_status omma_service_create(const struct omma_service_options *options,
 
 void omma_service_destroy(struct omma_service *service) {
   if (!service) return;
-  const struct omma_allocator *allocator = service->server->allocator;
+  const struct omma_allocator *allocator = service->server->config.allocator;
   ommai_server_destroy(service->server);
   ommai_release(allocator, service, 1, sizeof *service);
 }
@@ -88,16 +88,16 @@ enum omma_status omma_service_begin(struct omma_service *service, const char *pa
   struct ommai_server *server = service->server;
   const struct ommai_route *route = find_route(path, error);
   if (!route) return OMMA_ERROR_ARGUMENT;
-  struct omma_service_call *made = ommai_allocate(server->allocator, 1, sizeof *made);
+  struct omma_service_call *made = ommai_allocate(server->config.allocator, 1, sizeof *made);
   struct ommai_http_call *begun = made ? ommai_http_call_create(server) : NULL;
   if (begun) ommai_text_append(&begun->body, body, size);
   if (!begun || begun->body.failed) {
     ommai_http_call_release(begun);
-    ommai_release(server->allocator, made, 1, sizeof *made);
+    ommai_release(server->config.allocator, made, 1, sizeof *made);
     return ommai_fail_memory(error, "request", size);
   }
   *made = (struct omma_service_call){.call = begun, .descriptor = descriptor};
-  ommai_text_init(&made->taken, server->allocator);
+  ommai_text_init(&made->taken, server->config.allocator);
   ommai_http_call_make_id(begun);
   begun->route = route;
   begun->protocol = ommai_protocol_of(route->path);

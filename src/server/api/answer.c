@@ -111,7 +111,7 @@ static void release_answer(struct answer *answer) {
 static void fail_from(struct answer *answer, const char *what, const struct omma_error *cause) {
   struct ommai_api_error error;
   ommai_api_fail_from(&error, cause);
-  if (error.status == 500) ommai_server_log(answer->call->server, what, cause);
+  if (error.status == 500) ommai_server_log(answer->call->config, what, cause);
   ommai_http_call_fail(answer->call, &error);
 }
 
@@ -228,7 +228,7 @@ static bool gather(struct choice *choice, const struct omma_token_event *event) 
   }
   if (answer->shows_reasoning) ommai_text_append(&choice->reasoning, event->reasoning, event->reasoning_size);
   bool has_logprob = answer->logprobs && !is_hidden(answer, event) && !(answer->format->as_items && event->in_thought);
-  if (has_logprob) answer->format->add_logprob(&choice->logprobs, answer->call->server->model, event);
+  if (has_logprob) answer->format->add_logprob(&choice->logprobs, answer->call->server->config.model, event);
   return !has_failed(choice);
 }
 
@@ -271,7 +271,7 @@ static void on_progress(void *context, enum omma_stage stage, int64_t done, int6
 static void push_images(struct answer *answer) {
   struct ommai_text out;
   ommai_text_init(&out, answer->allocator);
-  ommai_own_add_media_comment(&out, &answer->images, answer->call->server->info.box_unit);
+  ommai_own_add_media_comment(&out, &answer->images, answer->call->server->config.info.box_unit);
   push_event(answer, &out);
 }
 
@@ -279,7 +279,7 @@ static void push_images(struct answer *answer) {
 static void on_prompt_token(void *context, const struct omma_prompt_token_event *event) {
   struct choice *choice = context;
   struct answer *answer = choice->answer;
-  const struct omma_model *model = answer->call->server->model;
+  const struct omma_model *model = answer->call->server->config.model;
   const struct omma_token_event as_answer = {.token = event->token,
                                              .has_logprob = true,
                                              .logprob = event->logprob,
@@ -344,7 +344,7 @@ static void add_details(struct answer *answer, struct ommai_text *own, struct om
   pthread_mutex_lock(&call->lock);
   const struct ommai_access access = call->access;
   pthread_mutex_unlock(&call->lock);
-  ommai_own_add_details(own, &access, first_token, total, &answer->images, call->server->info.box_unit);
+  ommai_own_add_details(own, &access, first_token, total, &answer->images, call->server->config.info.box_unit);
   if (!own->failed) usage->own = own;
 }
 
@@ -387,7 +387,7 @@ static void measure_parameters(struct choice *choice, const struct omma_result *
   struct answer *answer = choice->answer;
   struct ommai_server *server = answer->call->server;
   struct choice *first = choice - choice->index % answer->n_per_prompt;
-  int64_t room = server->info.max_model_len - result->n_prompt_tokens, largest = 0;
+  int64_t room = server->config.info.max_model_len - result->n_prompt_tokens, largest = 0;
   if (!ommai_finish_reason(result->finish)) return;
   ommai_metrics_observe(&server->metrics, result->engine, OMMAI_MAX_TOKENS,
                         (double)(answer->max_tokens ? ommai_min_i64(answer->max_tokens, room) : room));
@@ -460,7 +460,7 @@ static void on_finish(void *context, const struct omma_result *result) {
 /* Prompt and answer must fit together; the engine checks the prompt alone. */
 static bool check_length(const struct answer *answer, const struct ommai_answer_fields *fields, int64_t n_prompt_tokens,
                          struct ommai_api_error *error) {
-  int64_t limit = answer->call->server->info.max_model_len, wanted = fields->sampling.max_tokens;
+  int64_t limit = answer->call->server->config.info.max_model_len, wanted = fields->sampling.max_tokens;
   if (fields->default_max_tokens || wanted <= limit - n_prompt_tokens) return true;
   return ommai_api_fail(error, 400, fields->max_tokens_field,
                         "%s is too large: %" PRId64 ". This model's maximum context length is %" PRId64
@@ -487,7 +487,7 @@ static bool begin_logprobs(const struct answer *answer, struct choice *choice, s
   const int32_t *ids = omma_request_prompt(choice->request, &n);
   struct ommai_text *scores = scores_of(choice);
   if (scores && n == 1 && !scores->size) ommai_text_add(scores, "null");
-  if (answer->echo_logprobs) answer->format->add_unscored(&choice->logprobs, answer->call->server->model, ids[0]);
+  if (answer->echo_logprobs) answer->format->add_unscored(&choice->logprobs, answer->call->server->config.model, ids[0]);
   return !has_failed(choice) || ommai_api_fail_memory(error);
 }
 
@@ -504,7 +504,7 @@ static bool make_request(struct answer *answer, const struct ommai_answer_source
                                    : source->make_request(source->context, prompt, &sampling, &choice->request, &cause);
   if (status != OMMA_OK) {
     ommai_api_fail_from(error, &cause);
-    if (error->status == 500) ommai_server_log(answer->call->server, "preparing a request", &cause);
+    if (error->status == 500) ommai_server_log(answer->call->config, "preparing a request", &cause);
     return false;
   }
   omma_request_prompt(choice->request, &n_tokens);
@@ -601,19 +601,19 @@ static void copy_settings(struct answer *answer, const struct ommai_answer_sourc
 static struct answer *make_answer(struct ommai_http_call *call, const struct ommai_answer_source *source) {
   struct ommai_server *server = call->server;
   const struct ommai_answer_fields *fields = source->fields;
-  struct answer *answer = ommai_allocate(server->allocator, 1, sizeof *answer);
+  struct answer *answer = ommai_allocate(server->config.allocator, 1, sizeof *answer);
   if (!answer) return NULL;
   ommai_http_call_retain(call);
   answer->call = call;
-  answer->allocator = server->allocator;
+  answer->allocator = server->config.allocator;
   answer->n_per_prompt = (int)fields->n;
   answer->n_choices = source->n_prompts * answer->n_per_prompt;
   answer->n_images = source->n_images;
   answer->decode_image = call->access.decode_image;
   atomic_init(&answer->references, 1);
   atomic_init(&answer->n_open, answer->n_choices);
-  const char *model = fields->model ? fields->model : server->model_names[0];
-  answer->model = ommai_duplicate(server->allocator, model, strlen(model));
+  const char *model = fields->model ? fields->model : server->config.model_names[0];
+  answer->model = ommai_duplicate(server->config.allocator, model, strlen(model));
   bool own_id = !call->id_given && fields->request_id && strlen(fields->request_id) < OMMAI_REQUEST_ID_SIZE;
   snprintf(answer->id, sizeof answer->id, "%s%s", source->format->id_prefix, own_id ? fields->request_id : call->request_id);
   answer->format = source->format;
@@ -624,9 +624,9 @@ static struct answer *make_answer(struct ommai_http_call *call, const struct omm
                                            .state = &answer->reply_state,
                                            .has_thoughts = fields->sampling.reasoning != NULL};
   copy_settings(answer, source);
-  ommai_text_init(&answer->images, server->allocator);
-  ommai_text_init(&answer->request_fields, server->allocator);
-  ommai_reply_state_init(&answer->reply_state, server->allocator);
+  ommai_text_init(&answer->images, server->config.allocator);
+  ommai_text_init(&answer->request_fields, server->config.allocator);
+  ommai_reply_state_init(&answer->reply_state, server->config.allocator);
   const struct ommai_text *repeated = source->request_fields;
   if (repeated) ommai_text_append(&answer->request_fields, repeated->data, repeated->size);
   if (source->add_images && (fields->own.details || fields->own.progress)) source->add_images(source->context, &answer->images);

@@ -141,9 +141,9 @@ static bool read_stop_tokens(const struct ommai_server *server, const json_t *ro
   }
   for (size_t i = 0; i < json_array_size(ids); i++) {
     int64_t id;
-    if (!ommai_json_whole(json_array_get(ids, i), &id) || id < 0 || id >= server->info.vocab_size) {
+    if (!ommai_json_whole(json_array_get(ids, i), &id) || id < 0 || id >= server->config.info.vocab_size) {
       return ommai_api_fail(error, 400, KEY, "%s[%zu] must be a token id from 0 to %" PRId64 ".", KEY, i,
-                            server->info.vocab_size - 1);
+                            server->config.info.vocab_size - 1);
     }
     fields->stop_token_ids[sampling->n_stop_token_ids++] = (int32_t)id;
   }
@@ -168,7 +168,7 @@ static bool read_max_tokens(const struct ommai_server *server, const json_t *roo
   }
   fields->max_tokens_field = new_name ? "max_completion_tokens" : "max_tokens";
   fields->sampling.max_tokens = new_name ? new_name : old_name;
-  bound_max_tokens(&server->info, fields);
+  bound_max_tokens(&server->config.info, fields);
   struct omma_sampling *sampling = &fields->sampling;
   if (!ommai_field_integer(root, "min_tokens", 0, INT32_MAX, &sampling->min_tokens, error)) return false;
   if (sampling->max_tokens && sampling->min_tokens > sampling->max_tokens) {
@@ -181,7 +181,7 @@ static bool read_max_tokens(const struct ommai_server *server, const json_t *roo
 /* Choices of a request have seeds that follow one another. */
 static uint64_t next_seed(struct ommai_server *server) {
   uint64_t seed;
-  if (server->seeded) return server->seed + OMMAI_MAX_CHOICES * (uint64_t)atomic_fetch_add(&server->n_seeds, 1);
+  if (server->config.seeded) return server->config.seed + OMMAI_MAX_CHOICES * (uint64_t)atomic_fetch_add(&server->n_seeds, 1);
   randombytes_buf(&seed, sizeof seed);
   return seed;
 }
@@ -225,7 +225,7 @@ static bool read_prompt_logprobs(const json_t *root, struct ommai_answer_fields 
 static bool read_truncation(const struct ommai_server *server, const json_t *root, struct ommai_answer_fields *fields,
                             struct ommai_api_error *error) {
   int64_t answer = fields->default_max_tokens ? 1 : fields->sampling.max_tokens;
-  return ommai_truncation_read(root, server->info.max_model_len - answer, &fields->truncation, error);
+  return ommai_truncation_read(root, server->config.info.max_model_len - answer, &fields->truncation, error);
 }
 
 static double recommended_or(double recommended, double standard) { return recommended > 0 ? recommended : standard; }
@@ -242,12 +242,12 @@ static void set_defaults(const struct omma_model_info *info, struct omma_samplin
 }
 
 /* The message names those there are, as far as it has room. */
-bool ommai_model_check(const struct ommai_server *server, const char *name, struct ommai_api_error *error) {
+bool ommai_model_check(const struct ommai_server_config *config, const char *name, struct ommai_api_error *error) {
   char names[400] = "";
   size_t used = 0;
-  if (ommai_server_has_model(server, name)) return true;
-  for (size_t i = 0; i < server->n_model_names; i++) {
-    int added = snprintf(names + used, sizeof names - used, "%s`%s`", i ? ", " : "", server->model_names[i]);
+  if (ommai_server_has_model(config, name)) return true;
+  for (size_t i = 0; i < config->n_model_names; i++) {
+    int added = snprintf(names + used, sizeof names - used, "%s`%s`", i ? ", " : "", config->model_names[i]);
     if (added < 0 || (size_t)added >= sizeof names - used) {
       names[used] = '\0';
       break;
@@ -258,10 +258,11 @@ bool ommai_model_check(const struct ommai_server *server, const char *name, stru
                         used ? names : "see /v1/models");
 }
 
-bool ommai_model_read(const struct ommai_server *server, const json_t *root, const char **name, struct ommai_api_error *error) {
+bool ommai_model_read(const struct ommai_server_config *config, const json_t *root, const char **name,
+                      struct ommai_api_error *error) {
   const char *model = NULL;
   if (!ommai_field_string(root, "model", &model, error)) return false;
-  if (model && !ommai_model_check(server, model, error)) return false;
+  if (model && !ommai_model_check(config, model, error)) return false;
   *name = model;
   return true;
 }
@@ -285,8 +286,8 @@ bool ommai_answer_fields_read(struct ommai_server *server, const json_t *root, i
                               struct ommai_answer_fields *fields, struct ommai_api_error *error) {
   struct omma_sampling *sampling = &fields->sampling;
   *fields = (struct ommai_answer_fields){.n = 1, .sampling.max_tokens = max_tokens};
-  set_defaults(&server->info, sampling);
-  return ommai_model_read(server, root, &fields->model, error) &&
+  set_defaults(&server->config.info, sampling);
+  return ommai_model_read(&server->config, root, &fields->model, error) &&
          ommai_field_string(root, "request_id", &fields->request_id, error) && read_stream_options(root, fields, error) &&
          ommai_own_wishes_read(root, &fields->own, error) && refuse_unsupported(root, error) &&
          ommai_field_number(root, "temperature", 0, 2, false, &sampling->temperature, error) &&
@@ -303,11 +304,11 @@ bool ommai_answer_fields_read(struct ommai_server *server, const json_t *root, i
          read_seed(server, root, fields, error) && read_stop(root, fields, error) &&
          read_stop_tokens(server, root, fields, error) && read_text_flags(root, fields, error) &&
          read_prompt_logprobs(root, fields, error) && read_truncation(server, root, fields, error) &&
-         ommai_token_fields_read(server, root, &fields->tokens, sampling, error) && refuse_best_of(root, fields->n, error) &&
-         ommai_structured_output_read(server, root, false, &sampling->grammar, error);
+         ommai_token_fields_read(&server->config, root, &fields->tokens, sampling, error) &&
+         refuse_best_of(root, fields->n, error) && ommai_structured_output_read(server, root, false, &sampling->grammar, error);
 }
 
 void ommai_answer_fields_free(const struct ommai_server *server, struct ommai_answer_fields *fields) {
   omma_grammar_destroy(fields->sampling.grammar);
-  ommai_token_fields_free(&fields->tokens, server->allocator);
+  ommai_token_fields_free(&fields->tokens, server->config.allocator);
 }

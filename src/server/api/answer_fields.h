@@ -12,6 +12,7 @@
 #include "server/core/api_error.h"
 
 struct ommai_server;
+struct ommai_server_config;
 
 #define OMMAI_FIELD_MAX_STOP_TOKENS 128
 
@@ -46,6 +47,7 @@ bool ommai_answer_fields_read(struct ommai_server *server, const json_t *root, i
 void ommai_answer_fields_free(const struct ommai_server *server, struct ommai_answer_fields *fields);
 
 /* Checks that a model of this name is served. */
-bool ommai_model_check(const struct ommai_server *server, const char *name, struct ommai_api_error *error);
+bool ommai_model_check(const struct ommai_server_config *config, const char *name, struct ommai_api_error *error);
 /* The same of the one named in root, if any; *name may be NULL. */
-bool ommai_model_read(const struct ommai_server *server, const json_t *root, const char **name, struct ommai_api_error *error);
+bool ommai_model_read(const struct ommai_server_config *config, const json_t *root, const char **name,
+                      struct ommai_api_error *error);

@@ -52,8 +52,8 @@ static bool read_route(struct ommai_batch_request *request, const json_t *root, 
 /* The seeds of lines are as far apart as the choices of one may reach. */
 static bool add_seed(const struct ommai_batch_request *request, json_t *body) {
   const struct ommai_server *server = request->server;
-  if (!server->seeded || ommai_field_get(body, "seed")) return true;
-  uint64_t seed = server->seed + OMMAI_MAX_CHOICES * (uint64_t)(request->number - 1);
+  if (!server->config.seeded || ommai_field_get(body, "seed")) return true;
+  uint64_t seed = server->config.seed + OMMAI_MAX_CHOICES * (uint64_t)(request->number - 1);
   return json_object_set_new(body, "seed", json_integer((json_int_t)(seed & INT64_MAX))) == 0;
 }
 
@@ -74,7 +74,7 @@ static bool read_body(struct ommai_batch_request *request, const json_t *root, s
 
 struct ommai_batch_request *ommai_batch_request_read(struct ommai_server *server, const char *line, size_t size,
                                                      int64_t number) {
-  struct ommai_batch_request *request = ommai_allocate(server->allocator, 1, sizeof *request);
+  struct ommai_batch_request *request = ommai_allocate(server->config.allocator, 1, sizeof *request);
   if (!request) return NULL;
   request->server = server;
   request->number = number;
@@ -162,8 +162,8 @@ static void add_line(struct ommai_text *out, const struct ommai_batch_request *r
 
 char *ommai_batch_request_write(const struct ommai_batch_request *request, size_t *size) {
   struct ommai_text out, error;
-  ommai_text_init(&out, request->server->allocator);
-  ommai_text_init(&error, request->server->allocator);
+  ommai_text_init(&out, request->server->config.allocator);
+  ommai_text_init(&error, request->server->config.allocator);
   if (request->failed) ommai_api_error_write(&request->error, &error);
   char line_id[32];
   snprintf(line_id, sizeof line_id, "line_%" PRId64, request->number);
@@ -182,5 +182,5 @@ void ommai_batch_request_destroy(struct ommai_batch_request *request) {
   release_call(request);
   json_decref(request->custom_id);
   free(request->body);
-  ommai_release(request->server->allocator, request, 1, sizeof *request);
+  ommai_release(request->server->config.allocator, request, 1, sizeof *request);
 }

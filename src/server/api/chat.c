@@ -28,7 +28,8 @@ static enum omma_status make_request(const void *context, int index, const struc
                                          .whole = !source->fields.stream,
                                          .cache_salt = source->fields.cache_salt,
                                          .truncation = source->fields.truncation};
-  return omma_request_create(conversation->server->model, source->messages, source->n_messages, &options, request, error);
+  return omma_request_create(conversation->server->config.model, source->messages, source->n_messages, &options, request,
+                             error);
 }
 
 static void add_images(const void *context, struct ommai_text *list) {
@@ -39,7 +40,8 @@ static void add_images(const void *context, struct ommai_text *list) {
     struct omma_image_sizes sizes;
     if (!part->image) continue;
     int32_t width = omma_image_width(part->image), height = omma_image_height(part->image);
-    if (omma_model_image_sizes(conversation->server->model, width, height, &part->image_options, &sizes, NULL) != OMMA_OK)
+    if (omma_model_image_sizes(conversation->server->config.model, width, height, &part->image_options, &sizes, NULL) !=
+        OMMA_OK)
       continue;
     ommai_own_add_image(list, width, height, &sizes);
   }
@@ -67,13 +69,13 @@ bool ommai_chat_count_tokens(const struct ommai_server *server, const struct omm
                                          .no_generation_prompt = request->no_generation_prompt,
                                          .tools = request->tools_text,
                                          .chat_template_kwargs = request->template_text};
-  return omma_count_prompt_tokens(server->model, request->messages, request->n_messages, &options, n_tokens, &cause) ==
+  return omma_count_prompt_tokens(server->config.model, request->messages, request->n_messages, &options, n_tokens, &cause) ==
              OMMA_OK ||
          ommai_api_fail_from(error, &cause);
 }
 
 static void answer(struct ommai_http_call *call, struct ommai_chat_request *request) {
-  if (call->server->info.encoder_only) {
+  if (call->server->config.info.encoder_only) {
     ommai_encode_answer(call, request);
   } else {
     ommai_chat_answer(call, request, &ommai_chat_reply_format, NULL);

@@ -119,9 +119,9 @@ static bool add_sizes(struct loading *loading, struct ommai_media_part *media, s
     loading->pixel_bytes += pixel_bytes;
     loading->scratch_bytes = ommai_max_i64(loading->scratch_bytes, header->decode_bytes - pixel_bytes);
   }
-  enum omma_status status = media->is_video ? omma_model_video_sizes(loading->server->model, first->width, first->height,
+  enum omma_status status = media->is_video ? omma_model_video_sizes(loading->server->config.model, first->width, first->height,
                                                                      media->n_images, &part->image_options, &size, &cause)
-                                            : omma_model_image_sizes(loading->server->model, first->width, first->height,
+                                            : omma_model_image_sizes(loading->server->config.model, first->width, first->height,
                                                                      &part->image_options, &size, &cause);
   if (status != OMMA_OK) return ommai_api_fail_from(error, &cause);
   loading->n_tokens += size.n_tokens;
@@ -129,7 +129,7 @@ static bool add_sizes(struct loading *loading, struct ommai_media_part *media, s
 }
 
 static bool check_context(const struct loading *loading, struct ommai_api_error *error) {
-  int64_t limit = loading->server->info.max_model_len;
+  int64_t limit = loading->server->config.info.max_model_len;
   return loading->n_tokens < limit || ommai_api_fail(error, 400, "input_tokens",
                                                      "This model's maximum context length is %" PRId64
                                                      " tokens. However, the images of your prompt alone are %" PRId64
@@ -175,14 +175,15 @@ static bool decode(struct loading *loading, struct ommai_media_part *media, stru
 static bool load(struct ommai_http_call *call, struct ommai_chat_request *request, struct ommai_api_error *error) {
   struct ommai_server *server = call->server;
   struct loading loading = {.call = call, .server = server, .request = request};
-  loading.stop = (struct ommai_stop){
-      .ask = client_is_gone, .context = call, .deadline_ns = ommai_clock_ns() + server->fetch_rules.timeout_ms * 1000000};
+  loading.stop = (struct ommai_stop){.ask = client_is_gone,
+                                     .context = call,
+                                     .deadline_ns = ommai_clock_ns() + server->config.fetch_rules.timeout_ms * 1000000};
   if (!for_each_part(&loading, read_files, error)) return false;
   if (ommai_http_call_is_gone(call)) return true;
   if (!for_each_part(&loading, recall, error) || !for_each_part(&loading, add_sizes, error) ||
       !check_context(&loading, error) || !take_memory(&loading, error))
     return false;
-  loading.cpu_end_ns = ommai_clock_thread_ns() + server->media_cpu_ms * 1000000;
+  loading.cpu_end_ns = ommai_clock_thread_ns() + server->config.media_cpu_ms * 1000000;
   return for_each_part(&loading, decode, error);
 }
 

@@ -33,7 +33,7 @@ const char *ommai_chat_location(const struct ommai_chat_request *request, size_t
 
 /* An image may become as large as the operator allows, where that was set, and no larger. */
 static bool check_area(const struct ommai_server *server, const char *field, int64_t area, struct ommai_api_error *error) {
-  int64_t max_pixels = server->image_options.max_pixels;
+  int64_t max_pixels = server->config.image_options.max_pixels;
   return !max_pixels || area <= max_pixels ||
          ommai_api_fail(error, 400, field, "%s %" PRId64 " is larger than this server's limit, max_pixels %" PRId64 ".", field,
                         area, max_pixels);
@@ -145,7 +145,7 @@ static bool add_media(const struct ommai_server *server, struct ommai_chat_reque
   struct ommai_media_part media = {.is_video = !strcmp(type, "video_url")};
   const char *kind = media.is_video ? "video" : "image", *name = NULL;
   int64_t *count = media.is_video ? &request->n_videos : &request->n_images,
-          limit = media.is_video ? server->limit_videos : server->limit_images;
+          limit = media.is_video ? server->config.limit_videos : server->config.limit_images;
   struct omma_image_options options = request->image_options;
   const json_t *holder;
   if (!find_media(source, type, where, &media, &holder, error) || (holder && !read_pixels(server, holder, &options, error)) ||
@@ -156,7 +156,7 @@ static bool add_media(const struct ommai_server *server, struct ommai_chat_reque
   struct omma_part *part = add_part(request);
   part->image_options = options;
   part->image_name = name;
-  part->image_name_suffices = server->trust_media_uuids;
+  part->image_name_suffices = server->config.trust_media_uuids;
   return ++*count <= limit ||
          ommai_api_fail(error, 400, kind, "At most %" PRId64 " %s(s) may be provided in one prompt.", limit, kind);
 }
@@ -325,11 +325,11 @@ bool ommai_chat_request_read(struct ommai_server *server, const struct ommai_cha
                              struct ommai_chat_request *request, struct ommai_api_error *error) {
   const json_t *root = source->root;
   struct ommai_answer_fields *fields = &request->fields;
-  *request = (struct ommai_chat_request){.allocator = server->allocator,
+  *request = (struct ommai_chat_request){.allocator = server->config.allocator,
                                          .server = server,
                                          .source = *source,
                                          .root = root,
-                                         .image_options = server->image_options,
+                                         .image_options = server->config.image_options,
                                          .texts = json_array()};
   if (!read_processor_options(server, root, &request->image_options, error) ||
       !read_media_options(root, &request->video, error) || !read_messages(server, request, error) ||
@@ -337,10 +337,10 @@ bool ommai_chat_request_read(struct ommai_server *server, const struct ommai_cha
     return false;
   }
   if (messages_only) {
-    return ommai_model_read(server, root, &fields->model, error) && read_template_fields(request, true, error);
+    return ommai_model_read(&server->config, root, &fields->model, error) && read_template_fields(request, true, error);
   }
   return ommai_answer_fields_read(server, root, 0, fields, error) && refuse_echo(root, error) && refuse_fields(root, error) &&
-         ommai_reasoning_read(&server->reasoning, root, &fields->sampling, &fields->shows_reasoning, error) &&
+         ommai_reasoning_read(&server->config.reasoning, root, &fields->sampling, &fields->shows_reasoning, error) &&
          read_logprobs(root, &fields->sampling, error) && read_template_fields(request, false, error);
 }
 

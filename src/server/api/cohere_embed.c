@@ -6,7 +6,7 @@
 
 #include "base/json.h"
 #include "server/core/request_json.h"
-#include "server/state/server_state.h"
+#include "server/state/server_config.h"
 
 /* In the order in which replies have them. */
 static const char *const types[] = {"float", "binary", "ubinary", "base64", NULL};
@@ -35,24 +35,27 @@ static bool read_inputs(const json_t *root, struct sent *sent, struct ommai_api_
     sent->list = list;
   }
   if (n_given == 1 && json_array_size(sent->list)) return true;
-  return ommai_api_fail_body(error, "body", "Exactly one of texts, images, or inputs must be provided, and it must be non-empty");
+  return ommai_api_fail_body(error, "body",
+                             "Exactly one of texts, images, or inputs must be provided, and it must be non-empty");
 }
 
-static bool find_prompt(const struct ommai_server *server, const char *type, struct sent *sent, struct ommai_api_error *error) {
+static bool find_prompt(const struct ommai_server_config *config, const char *type, struct sent *sent,
+                        struct ommai_api_error *error) {
   char known[300] = "";
   if (!type) return true;
   for (size_t i = 0;; i++) {
-    const char *name = omma_model_input_type(server->model, i);
+    const char *name = omma_model_input_type(config->model, i);
     if (!name) break;
     size_t used = strlen(known);
     snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", name);
   }
-  sent->prompt = omma_model_input_prompt(server->model, type);
+  sent->prompt = omma_model_input_prompt(config->model, type);
   if (sent->prompt) return true;
-  return known[0] ? ommai_api_fail(error, 400, "input_type", "Unsupported input_type '%.40s'. Supported values: %s", type, known)
-                  : ommai_api_fail(error, 400, "input_type",
-                                   "Unsupported input_type '%.40s'. This model does not define any input_type task instructions.",
-                                   type);
+  return known[0]
+             ? ommai_api_fail(error, 400, "input_type", "Unsupported input_type '%.40s'. Supported values: %s", type, known)
+             : ommai_api_fail(error, 400, "input_type",
+                              "Unsupported input_type '%.40s'. This model does not define any input_type task instructions.",
+                              type);
 }
 
 static bool read_types(const json_t *root, struct sent *sent, struct ommai_api_error *error) {
@@ -70,15 +73,16 @@ static bool read_types(const json_t *root, struct sent *sent, struct ommai_api_e
   return true;
 }
 
-static bool read_sent(const struct ommai_server *server, const json_t *root, struct sent *sent, struct ommai_api_error *error) {
+static bool read_sent(const struct ommai_server_config *config, const json_t *root, struct sent *sent,
+                      struct ommai_api_error *error) {
   static const char *const truncations[] = {"NONE", "START", "END", NULL};
   const char *model = NULL, *type = NULL;
   int64_t priority = 0;
   if (!ommai_field_string(root, "model", &model, error) ||
       !ommai_field_integer(root, "priority", INT32_MIN, INT32_MAX, &priority, error) || !read_inputs(root, sent, error) ||
       !ommai_field_string(root, "input_type", &type, error) ||
-      !ommai_field_integer(root, "output_dimension", 1, INT32_MAX, &sent->dimensions, error) || !read_types(root, sent, error) ||
-      !ommai_field_string(root, "truncate", &sent->truncate, error) ||
+      !ommai_field_integer(root, "output_dimension", 1, INT32_MAX, &sent->dimensions, error) ||
+      !read_types(root, sent, error) || !ommai_field_string(root, "truncate", &sent->truncate, error) ||
       !ommai_field_integer(root, "max_tokens", 1, INT32_MAX, &sent->max_tokens, error)) {
     return false;
   }
@@ -86,16 +90,14 @@ static bool read_sent(const struct ommai_server *server, const json_t *root, str
     return ommai_api_fail(error, 400, "truncate", "truncate must be one of \"NONE\", \"START\", \"END\", got \"%.40s\".",
                           sent->truncate);
   }
-  return find_prompt(server, type, sent, error);
+  return find_prompt(config, type, sent, error);
 }
 
 /* ---- as a request for /v1/embeddings ---- */
 
 static json_t *text_part(const char *text) { return json_pack("{s:s,s:s}", "type", "text", "text", text); }
 
-static json_t *image_part(const char *url) {
-  return json_pack("{s:s,s:{s:s}}", "type", "image_url", "image_url", "url", url);
-}
+static json_t *image_part(const char *url) { return json_pack("{s:s,s:{s:s}}", "type", "image_url", "image_url", "url", url); }
 
 /* A part of an input; NULL with *error filled. */
 static json_t *copy_part(const json_t *part, const char *where, struct ommai_api_error *error) {
@@ -105,8 +107,10 @@ static json_t *copy_part(const json_t *part, const char *where, struct ommai_api
   bool is_text = type && strcmp(type, "text") == 0, is_image = type && strcmp(type, "image_url") == 0;
   json_t *copy = is_text && text ? text_part(text) : is_image && url ? image_part(url) : NULL;
   if (!copy) {
-    ommai_api_fail(error, 400, "inputs", "%s must be {\"type\": \"text\", \"text\": ...} or {\"type\": \"image_url\", "
-                   "\"image_url\": {\"url\": ...}}.", where);
+    ommai_api_fail(error, 400, "inputs",
+                   "%s must be {\"type\": \"text\", \"text\": ...} or {\"type\": \"image_url\", "
+                   "\"image_url\": {\"url\": ...}}.",
+                   where);
   }
   return copy;
 }
@@ -144,9 +148,10 @@ static json_t *conversations_of(const struct sent *sent, struct ommai_api_error 
   json_t *list = json_array();
   for (size_t i = 0; i < json_array_size(sent->list); i++) {
     json_t *parts = parts_of(sent, i, error), *user = parts ? json_pack("{s:s,s:o}", "role", "user", "content", parts) : NULL;
-    json_t *messages = user && sent->prompt ? json_pack("[{s:s,s:[o]},o]", "role", "system", "content", text_part(sent->prompt), user)
-                       : user               ? json_pack("[o]", user)
-                                            : NULL;
+    json_t *messages = user && sent->prompt
+                           ? json_pack("[{s:s,s:[o]},o]", "role", "system", "content", text_part(sent->prompt), user)
+                       : user ? json_pack("[o]", user)
+                              : NULL;
     if (messages && json_array_append_new(list, messages) == 0) continue;
     if (parts) ommai_api_fail_memory(error);
     json_decref(list);
@@ -176,10 +181,10 @@ static bool set_truncation(const struct sent *sent, json_t *out) {
          json_object_set_new(out, "truncation_side", json_string(start ? "left" : "right")) == 0;
 }
 
-json_t *ommai_cohere_embed_read(const struct ommai_server *server, const json_t *root, struct ommai_api_error *error) {
+json_t *ommai_cohere_embed_read(const struct ommai_server_config *config, const json_t *root, struct ommai_api_error *error) {
   static const char *const kept[] = {"model", "priority", "texts", "embedding_types"};
   struct sent sent = {0};
-  if (!read_sent(server, root, &sent, error)) return NULL;
+  if (!read_sent(config, root, &sent, error)) return NULL;
   /* As in vLLM a text without a prompt has no form at all. */
   bool bare = strcmp(sent.field, "texts") == 0 && !(sent.prompt && *sent.prompt);
   if (bare && !are_texts(&sent, error)) return NULL;

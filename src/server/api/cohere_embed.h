@@ -4,11 +4,11 @@
 
 #include "server/api/vector_result.h"
 
-struct ommai_server;
+struct ommai_server_config;
 
 /* The same request for /v1/embeddings; besides what that has, it keeps what the reply needs. The
  * caller decrefs it. NULL with *error filled. */
-json_t *ommai_cohere_embed_read(const struct ommai_server *server, const json_t *root, struct ommai_api_error *error);
+json_t *ommai_cohere_embed_read(const struct ommai_server_config *config, const json_t *root, struct ommai_api_error *error);
 
 /* Whether the results can be given as the request wants them. */
 bool ommai_cohere_embed_check(const struct ommai_vector_reply *reply, struct ommai_api_error *error);

@@ -73,16 +73,18 @@ static bool truncate(const struct completion *completion, struct prompt *prompt)
 
 static bool add_ids(struct completion *completion, const json_t *array, struct ommai_api_error *error) {
   struct prompt *prompt = next_prompt(completion, error);
-  return prompt && ommai_token_array_read(completion->server, array, "prompt", &prompt->tokens, &prompt->n_tokens, error) &&
+  return prompt &&
+         ommai_token_array_read(&completion->server->config, array, "prompt", &prompt->tokens, &prompt->n_tokens, error) &&
          truncate(completion, prompt);
 }
 
 static bool add_text(struct completion *completion, const json_t *text, struct ommai_api_error *error) {
   struct prompt *prompt = next_prompt(completion, error);
   /* and one token of an answer */
-  size_t max_tokens = (size_t)completion->server->info.max_model_len - 1;
+  size_t max_tokens = (size_t)completion->server->config.info.max_model_len - 1;
   if (completion->fields.truncation.n_tokens) max_tokens = OMMA_MAX_TRUNCATED_TOKENS;
-  return prompt && ommai_text_tokenize(completion->server, text, max_tokens, &prompt->tokens, &prompt->n_tokens, error) &&
+  return prompt &&
+         ommai_text_tokenize(&completion->server->config, text, max_tokens, &prompt->tokens, &prompt->n_tokens, error) &&
          truncate(completion, prompt);
 }
 
@@ -133,20 +135,20 @@ static enum omma_status make_request(const void *context, int index, const struc
                                          .priority = completion->fields.priority,
                                          .whole = !completion->fields.stream,
                                          .cache_salt = completion->fields.cache_salt};
-  return omma_request_create_tokens(completion->server->model, prompt->tokens + prompt->first, prompt->n_kept, &options,
+  return omma_request_create_tokens(completion->server->config.model, prompt->tokens + prompt->first, prompt->n_kept, &options,
                                     request, error);
 }
 
 static bool add_prompt_text(const void *context, int index, struct ommai_text *out, struct ommai_api_error *error) {
   const struct completion *completion = context;
   const struct prompt *prompt = &completion->prompts[index];
-  return ommai_token_text_add(completion->server, prompt->tokens + prompt->first, prompt->n_kept, out, error);
+  return ommai_token_text_add(&completion->server->config, prompt->tokens + prompt->first, prompt->n_kept, out, error);
 }
 
 static void free_completion(struct completion *completion) {
   for (int i = 0; i < completion->n_prompts; i++) {
     struct prompt *prompt = &completion->prompts[i];
-    ommai_release(completion->server->allocator, prompt->tokens, prompt->n_tokens, sizeof *prompt->tokens);
+    ommai_release(completion->server->config.allocator, prompt->tokens, prompt->n_tokens, sizeof *prompt->tokens);
   }
   ommai_answer_fields_free(completion->server, &completion->fields);
 }

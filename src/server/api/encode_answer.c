@@ -43,7 +43,7 @@ static void free_answer(struct encode_answer *answer) {
 static void fail_from(struct encode_answer *answer, const char *what, const struct omma_error *cause) {
   struct ommai_api_error error;
   ommai_api_fail_from(&error, cause);
-  if (error.status == 500) ommai_server_log(answer->call->server, what, cause);
+  if (error.status == 500) ommai_server_log(answer->call->config, what, cause);
   ommai_http_call_fail(answer->call, &error);
 }
 
@@ -53,7 +53,7 @@ static bool publish_image(struct encode_answer *answer, size_t index, struct omm
   struct ommai_server *server = answer->call->server;
   struct ommai_text body;
   ommai_text_init(&body, answer->allocator);
-  bool good = ommai_encoding_body_write(&server->info, server->model_names[0], answer->embeddings, index, &body);
+  bool good = ommai_encoding_body_write(&server->config.info, server->config.model_names[0], answer->embeddings, index, &body);
   *error = (struct omma_error){.status = OMMA_ERROR_MEMORY};
   if (good && server->encoding_directory.opened) {
     good = ommai_encoding_directory_write(&server->encoding_directory, answer->keys[index], body.data, body.size, error) ==
@@ -204,11 +204,12 @@ static bool make_request(struct encode_answer *answer, const struct ommai_chat_r
                                                .chat_template_kwargs = source->template_text,
                                                .max_model_len = omma_engine_max_model_len(server->engine),
                                                .priority = source->fields.priority};
-  if (omma_request_create(server->model, source->messages, source->n_messages, &options, &answer->request, &cause) == OMMA_OK) {
+  if (omma_request_create(server->config.model, source->messages, source->n_messages, &options, &answer->request, &cause) ==
+      OMMA_OK) {
     return true;
   }
   ommai_api_fail_from(error, &cause);
-  if (error->status == 500) ommai_server_log(answer->call->server, "preparing a request", &cause);
+  if (error->status == 500) ommai_server_log(answer->call->config, "preparing a request", &cause);
   return false;
 }
 
@@ -231,7 +232,7 @@ static void submit(struct encode_answer *answer) {
 
 static struct encode_answer *make_answer(struct ommai_http_call *call, const struct ommai_chat_request *request) {
   struct encode_answer *answer = ommai_allocate(call->allocator, 1, sizeof *answer);
-  const char *model = request->fields.model ? request->fields.model : call->server->model_names[0];
+  const char *model = request->fields.model ? request->fields.model : call->server->config.model_names[0];
   if (!answer) return NULL;
   ommai_http_call_retain(call);
   answer->call = call;

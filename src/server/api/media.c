@@ -26,19 +26,20 @@ static bool fail_image(struct ommai_api_error *error, const struct omma_error *c
 
 static bool probe(const struct ommai_server *server, struct ommai_media_file *file, struct ommai_api_error *error) {
   struct omma_error cause = {0};
-  if (omma_image_probe(file->bytes, file->size, &server->image_limits, &file->header, &cause) == OMMA_OK) return true;
+  if (omma_image_probe(file->bytes, file->size, &server->config.image_limits, &file->header, &cause) == OMMA_OK) return true;
   return fail_image(error, &cause);
 }
 
 bool ommai_media_recall(struct ommai_server *server, struct ommai_media_file *file, const struct omma_image_options *options,
                         struct omma_image **image, struct ommai_api_error *error) {
   struct omma_error cause = {0};
-  if (omma_image_recall(server->model, file->bytes, file->size, &server->image_limits, options, image, &cause) != OMMA_OK) {
+  if (omma_image_recall(server->config.model, file->bytes, file->size, &server->config.image_limits, options, image, &cause) !=
+      OMMA_OK) {
     return fail_image(error, &cause);
   }
   if (!*image) return true;
   ommai_metrics_count_images(&server->metrics, 0, 1);
-  ommai_release(server->allocator, file->bytes, file->capacity, 1);
+  ommai_release(server->config.allocator, file->bytes, file->capacity, 1);
   file->bytes = NULL; /* the sizes are still computed from the header */
   file->size = file->capacity = 0;
   return true;
@@ -47,7 +48,7 @@ bool ommai_media_recall(struct ommai_server *server, struct ommai_media_file *fi
 bool ommai_media_decode(struct ommai_server *server, struct ommai_media_file *file, int64_t max_cpu_ms,
                         struct omma_image **image, struct ommai_api_error *error) {
   struct omma_error cause = {0};
-  struct omma_image_limits limits = server->image_limits;
+  struct omma_image_limits limits = server->config.image_limits;
   limits.max_cpu_ms = max_cpu_ms;
   enum omma_status status = omma_image_decode(file->bytes, file->size, &limits, image, &cause);
   ommai_media_file_free(server, file);
@@ -56,14 +57,14 @@ bool ommai_media_decode(struct ommai_server *server, struct ommai_media_file *fi
 }
 
 void ommai_media_file_free(const struct ommai_server *server, struct ommai_media_file *file) {
-  ommai_release(server->allocator, file->bytes, file->capacity, 1);
+  ommai_release(server->config.allocator, file->bytes, file->capacity, 1);
   *file = (struct ommai_media_file){.bytes = NULL};
 }
 
 static bool read_base64(const struct ommai_server *server, const char *field, const char *text, size_t text_size,
                         struct ommai_media_file *file, struct ommai_api_error *error) {
   file->capacity = text_size / 4 * 3 + 3;
-  file->bytes = ommai_allocate(server->allocator, file->capacity, 1);
+  file->bytes = ommai_allocate(server->config.allocator, file->capacity, 1);
   if (!file->bytes) return ommai_api_fail_memory(error);
   if (sodium_base642bin((unsigned char *)file->bytes, file->capacity, text, text_size, IGNORED_IN_BASE64, &file->size, NULL,
                         sodium_base64_VARIANT_ORIGINAL) != 0) {
@@ -121,15 +122,15 @@ static bool path_of_url(const char *url, size_t url_size, char *path, size_t pat
 static bool read_file_url(const struct ommai_server *server, const char *url, size_t url_size, struct ommai_media_file *file,
                           struct ommai_api_error *error) {
   char path[PATH_MAX];
-  size_t limit = server->fetch_rules.max_bytes;
-  if (!server->media_root.opened) {
+  size_t limit = server->config.fetch_rules.max_bytes;
+  if (!server->config.media_root.opened) {
     return ommai_api_fail(
         error, 400, "image_url",
         "file:// URLs are not allowed on this server: --allowed-local-media-path DIR allows those of a directory.");
   }
-  int descriptor = path_of_url(url, url_size, path, sizeof path) ? ommai_media_root_find(&server->media_root, path) : -1;
-  bool read = descriptor >= 0 &&
-              ommai_file_read_open(descriptor, "image", limit, server->allocator, &file->bytes, &file->size, NULL) == OMMA_OK;
+  int descriptor = path_of_url(url, url_size, path, sizeof path) ? ommai_media_root_find(&server->config.media_root, path) : -1;
+  bool read = descriptor >= 0 && ommai_file_read_open(descriptor, "image", limit, server->config.allocator, &file->bytes,
+                                                      &file->size, NULL) == OMMA_OK;
   if (descriptor >= 0) close(descriptor);
   if (!read) {
     return ommai_api_fail(error, 400, "image_url", "The file of this file:// URL cannot be read, or is not one that may be.");
@@ -141,13 +142,13 @@ static bool read_file_url(const struct ommai_server *server, const char *url, si
 static bool read_remote_url(const struct ommai_server *server, const char *url, size_t url_size, const struct ommai_stop *stop,
                             struct ommai_media_file *file, struct ommai_api_error *error) {
   struct ommai_text body;
-  if (!server->fetch_rules.n_hosts) {
+  if (!server->config.fetch_rules.n_hosts) {
     return ommai_api_fail(
         error, 400, "image_url",
         "This server fetches no images: send them as data: URLs, or start it with --allowed-media-domains HOST.");
   }
-  ommai_text_init(&body, server->allocator);
-  bool fetched = ommai_media_fetch(&server->fetch_rules, url, url_size, stop, &body, error);
+  ommai_text_init(&body, server->config.allocator);
+  bool fetched = ommai_media_fetch(&server->config.fetch_rules, url, url_size, stop, &body, error);
   *file = (struct ommai_media_file){.bytes = body.data, .size = body.size, .capacity = body.capacity};
   return fetched;
 }

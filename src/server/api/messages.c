@@ -29,7 +29,7 @@ static void start(struct ommai_http_call *call, bool count_only) {
   struct ommai_chat_source source;
   json_t *root = ommai_request_parse(call->body.data, call->body.size, &error);
   ommai_text_free(&call->body);
-  if (root && ommai_messages_request_read(call->server, root, count_only, &source, &error)) {
+  if (root && ommai_messages_request_read(call->config, root, count_only, &source, &error)) {
     ommai_chat_job_start(call, &source, count_only, count_only ? count : answer);
   } else {
     ommai_http_call_fail(call, &error);

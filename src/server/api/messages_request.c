@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "server/api/chat_draft.h"
 #include "server/core/request_json.h"
-#include "server/state/server_state.h"
+#include "server/state/server_config.h"
 
 static bool is_word(const char *word, const char *other) { return word && !strcmp(word, other); }
 
@@ -200,7 +200,8 @@ static bool read_stop(struct ommai_chat_draft *draft, struct ommai_api_error *er
 
 /* {"type": "enabled", "budget_tokens": N}, adaptive or disabled. A server that shows no thoughts
  * apart has none to think about. */
-static bool read_thinking(const struct ommai_server *server, struct ommai_chat_draft *draft, struct ommai_api_error *error) {
+static bool read_thinking(const struct ommai_server_config *config, struct ommai_chat_draft *draft,
+                          struct ommai_api_error *error) {
   const json_t *thinking = ommai_field_get(draft->original, "thinking");
   const char *type = json_string_value(json_object_get(thinking, "type"));
   int64_t budget = -1;
@@ -214,7 +215,7 @@ static bool read_thinking(const struct ommai_server *server, struct ommai_chat_d
     if (budget < 0) {
       return ommai_api_fail(error, 400, "thinking", "thinking: budget_tokens is required with type \"enabled\".");
     }
-    if (server->reasoning.on) ommai_chat_draft_set(draft, "thinking_token_budget", json_integer(budget));
+    if (config->reasoning.on) ommai_chat_draft_set(draft, "thinking_token_budget", json_integer(budget));
   } else if (!is_word(type, "adaptive") && !is_word(type, "between_tools")) {
     return ommai_api_fail(error, 400, "thinking", "thinking: type must be enabled, adaptive or disabled, got \"%.40s\".",
                           type ? type : "");
@@ -298,7 +299,7 @@ static bool refuse_fields(const json_t *root, struct ommai_api_error *error) {
   return true;
 }
 
-bool ommai_messages_request_read(const struct ommai_server *server, json_t *root, bool count_only,
+bool ommai_messages_request_read(const struct ommai_server_config *config, json_t *root, bool count_only,
                                  struct ommai_chat_source *source, struct ommai_api_error *error) {
   static const char *const own[] = {"system",      "stop",          "stop_sequences", "thinking",         "tools",
                                     "tool_choice", "output_config", "user",           "reasoning_effort", NULL};
@@ -307,7 +308,7 @@ bool ommai_messages_request_read(const struct ommai_server *server, json_t *root
   bool good = refuse_fields(root, error) && read_messages(&draft, error) && read_tools(&draft, error) &&
               read_tool_choice(&draft, error);
   if (good && !count_only) {
-    good = read_limit(&draft, error) && read_stop(&draft, error) && read_thinking(server, &draft, error) &&
+    good = read_limit(&draft, error) && read_stop(&draft, error) && read_thinking(config, &draft, error) &&
            read_output(&draft, error);
   }
   return ommai_chat_draft_end(&draft, good, source, error);

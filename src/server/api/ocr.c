@@ -125,7 +125,7 @@ static void add_json(struct ocr *ocr, const json_t *value) {
 }
 
 static const char *model_of(const struct ocr *ocr) {
-  return ocr->request.model ? ocr->request.model : ocr->call->server->model_names[0];
+  return ocr->request.model ? ocr->request.model : ocr->call->server->config.model_names[0];
 }
 
 /* Pages that fail end a whole reply; in a stream they are named, and the others follow. */
@@ -221,7 +221,8 @@ static bool choose_pages(struct ocr *ocr) {
   bool *wanted = ommai_allocate(ocr->allocator, n_all, sizeof *wanted);
   int64_t n = 0;
   if (wanted)
-    n = ommai_ocr_request_pages(&ocr->request, ocr->source.n_pages, ocr->call->server->documents.max_pages, wanted, &error);
+    n = ommai_ocr_request_pages(&ocr->request, ocr->source.n_pages, ocr->call->server->config.documents.max_pages, wanted,
+                                &error);
   ocr->pages = n ? ommai_allocate(ocr->allocator, (size_t)n, sizeof *ocr->pages) : NULL;
   if (!wanted || (n && !ocr->pages)) ommai_api_fail_memory(&error);
   if (ocr->pages) ocr->n_pages = n;
@@ -234,7 +235,7 @@ static bool choose_pages(struct ocr *ocr) {
 
 static bool open_document(struct ocr *ocr) {
   struct ommai_server *server = ocr->call->server;
-  const struct ommai_stop stop = {is_over, ocr, ommai_clock_ns() + server->fetch_rules.timeout_ms * 1000000};
+  const struct ommai_stop stop = {is_over, ocr, ommai_clock_ns() + server->config.fetch_rules.timeout_ms * 1000000};
   struct ommai_api_error error;
   struct omma_error cause;
   if (!ommai_media_read_bytes(server, ocr->request.url, strlen(ocr->request.url), &stop, &ocr->file, &error)) {
@@ -291,7 +292,7 @@ static void run(struct ommai_job *job) {
 /* ---- the request ---- */
 
 static struct ocr *make_ocr(struct ommai_http_call *call, json_t *root) {
-  const struct ommai_document_limits *limits = &call->server->documents;
+  const struct ommai_document_limits *limits = &call->server->config.documents;
   struct ocr *ocr = ommai_allocate(call->allocator, 1, sizeof *ocr);
   if (!ocr) return NULL;
   ommai_http_call_retain(call);
@@ -314,7 +315,8 @@ static bool check_server(const struct ommai_server *server, struct ommai_api_err
     return ommai_api_fail(error, 400, NULL,
                           "This server reads no documents (--max-documents 0, or requests without a socket).");
   }
-  return server->limit_images > 0 || ommai_api_fail(error, 400, NULL, "This server takes no images (--limit-mm-per-prompt).");
+  return server->config.limit_images > 0 ||
+         ommai_api_fail(error, 400, NULL, "This server takes no images (--limit-mm-per-prompt).");
 }
 
 static bool start(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error) {

@@ -59,8 +59,9 @@ static bool read_table_format(const json_t *root, struct ommai_ocr_request *requ
 
 static const struct ommai_reading_recipe *default_recipe(const struct ommai_server *server) {
   const struct ommai_reading_recipe *recipe =
-      server->info.directory ? ommai_reading_recipe_of_model(server->info.directory) : NULL;
-  for (size_t i = 0; i < server->n_model_names && !recipe; i++) recipe = ommai_reading_recipe_of_model(server->model_names[i]);
+      server->config.info.directory ? ommai_reading_recipe_of_model(server->config.info.directory) : NULL;
+  for (size_t i = 0; i < server->config.n_model_names && !recipe; i++)
+    recipe = ommai_reading_recipe_of_model(server->config.model_names[i]);
   return recipe ? recipe : ommai_reading_recipe_find("page");
 }
 
@@ -84,8 +85,8 @@ static bool read_own(const struct ommai_server *server, const json_t *root, stru
 }
 
 bool ommai_ocr_is_served(const struct ommai_server *server) {
-  return server->readers && server->reads_pdf && server->limit_images > 0 && !server->info.encoder_only &&
-         server->info.task == OMMA_TASK_GENERATE;
+  return server->readers && server->config.reads_pdf && server->config.limit_images > 0 && !server->config.info.encoder_only &&
+         server->config.info.task == OMMA_TASK_GENERATE;
 }
 
 bool ommai_ocr_request_read(const struct ommai_server *server, const json_t *root, struct ommai_ocr_request *request,
@@ -95,7 +96,7 @@ bool ommai_ocr_request_read(const struct ommai_server *server, const json_t *roo
   if (request->pages && !json_is_array(request->pages) && !json_is_string(request->pages)) {
     return ommai_api_fail(error, 400, "pages", "pages must be a list of numbers from 0, or a text such as \"0,2-4\".");
   }
-  return ommai_model_read(server, root, &request->model, error) && read_document(root, request, error) &&
+  return ommai_model_read(&server->config, root, &request->model, error) && read_document(root, request, error) &&
          check_unsupported(root, error) && read_table_format(root, request, error) &&
          ommai_field_boolean(root, "include_image_base64", &request->include_images, error) &&
          ommai_field_integer(root, "image_limit", 0, INT32_MAX, &request->image_limit, error) &&

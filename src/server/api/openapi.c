@@ -145,15 +145,16 @@ static json_t *schema_of(const json_t *notes, const json_t *members, const json_
 static bool convert(const struct ommai_server *server, enum kind kind, json_t *root, struct ommai_chat_source *source,
                     struct ommai_api_error *error) {
   if (kind == RESPONSES) return ommai_responses_request_read(root, source, error);
-  if (kind == MESSAGES || kind == COUNT) return ommai_messages_request_read(server, root, kind == COUNT, source, error);
+  if (kind == MESSAGES || kind == COUNT)
+    return ommai_messages_request_read(&server->config, root, kind == COUNT, source, error);
   *source = (struct ommai_chat_source){.root = root};
   return true;
 }
 
 static bool read_tokens(const struct ommai_server *server, enum kind kind, json_t *root, struct ommai_api_error *error) {
   struct ommai_text out;
-  ommai_text_init(&out, server->allocator);
-  bool good = (kind == TOKENIZE ? ommai_tokenize : ommai_detokenize)(server, root, &out, error);
+  ommai_text_init(&out, server->config.allocator);
+  bool good = (kind == TOKENIZE ? ommai_tokenize : ommai_detokenize)(&server->config, root, &out, error);
   ommai_text_free(&out);
   return good;
 }
@@ -372,8 +373,8 @@ enum omma_status ommai_openapi_create(struct ommai_server *server, struct omma_e
   json_t *description = describe(&maker);
   char *text = description ? json_dumps(description, JSON_COMPACT) : NULL;
   atomic_store(&server->n_seeds, n_seeds); /* the first request has the first seed */
-  ommai_text_init(&server->openapi, server->allocator);
-  ommai_text_init(&server->docs, server->allocator);
+  ommai_text_init(&server->openapi, server->config.allocator);
+  ommai_text_init(&server->docs, server->config.allocator);
   if (text) ommai_text_add(&server->openapi, text);
   if (description) write_docs(description, &server->docs);
   bool failed = !text || server->openapi.failed || server->docs.failed;

@@ -3,7 +3,7 @@
 #include "server/api/own_fields.h"
 #include "server/core/log_line.h"
 #include "server/http/call_trace.h"
-#include "server/state/server_state.h"
+#include "server/state/server_config.h"
 
 /* How the answer is drawn; filters and bounds that there are not, and a seed that nobody named, are
  * left out. */
@@ -22,13 +22,13 @@ static void add_sampling(struct ommai_log_line *line, const struct ommai_answer_
 
 /* False where they are not asked for. */
 static bool begin_request(const struct ommai_http_call *call, const char *model, struct ommai_log_line *line) {
-  const struct ommai_server *server = call->server;
-  if (!server->log || !server->log_requests) return false;
-  ommai_log_line_begin(line, call->allocator, server->log_json, "info", "request");
+  const struct ommai_server_config *config = call->config;
+  if (!config->log || !config->log_requests) return false;
+  ommai_log_line_begin(line, call->allocator, config->log_json, "info", "request");
   ommai_log_line_string(line, "client", call->access.client);
   ommai_log_line_string(line, "path", call->access.path);
   ommai_log_line_string(line, "request_id", call->request_id);
-  ommai_log_line_string(line, "model", model ? model : server->model_names[0]);
+  ommai_log_line_string(line, "model", model ? model : config->model_names[0]);
   return true;
 }
 
@@ -40,7 +40,7 @@ void ommai_request_log(struct ommai_http_call *call, const struct ommai_answer_f
   ommai_log_line_integer(&line, "n", fields->n);
   ommai_log_line_integer(&line, "images", n_images);
   add_sampling(&line, fields);
-  ommai_server_log_line(call->server, &line);
+  ommai_server_log_line(call->config, &line);
 }
 
 void ommai_request_log_inputs(struct ommai_http_call *call, const char *model, size_t n_inputs) {
@@ -48,5 +48,5 @@ void ommai_request_log_inputs(struct ommai_http_call *call, const char *model, s
   ommai_call_trace_request(call, model, NULL, 1, 0);
   if (!begin_request(call, model, &line)) return;
   ommai_log_line_integer(&line, "inputs", (int64_t)n_inputs);
-  ommai_server_log_line(call->server, &line);
+  ommai_server_log_line(call->config, &line);
 }

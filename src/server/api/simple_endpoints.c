@@ -59,9 +59,9 @@ void ommai_endpoint_metrics(struct ommai_http_call *call) {
   struct omma_engine_stats stats[OMMA_MAX_ENGINES];
   struct ommai_metrics_sources sources = {.stats = stats,
                                           .n_engines = omma_engine_count(server->engine),
-                                          .model_name = server->model_names[0],
-                                          .kv_cache = server->info.kv_cache,
-                                          .max_model_len = server->info.max_model_len};
+                                          .model_name = server->config.model_names[0],
+                                          .kv_cache = server->config.info.kv_cache,
+                                          .max_model_len = server->config.info.max_model_len};
   struct ommai_text body;
   for (int i = 0; i < sources.n_engines; i++) omma_engine_get_stats_of(server->engine, i, &stats[i]);
   ommai_text_init(&body, call->allocator);
@@ -93,22 +93,22 @@ static void add_encoder(struct ommai_text *body, const struct omma_model_info *i
 
 /* `root` is the name again: the real directory is nobody's business. */
 static void add_model(struct ommai_text *body, const struct ommai_server *server, size_t index) {
-  const char *name = server->model_names[index];
+  const char *name = server->config.model_names[index];
   ommai_text_add(body, "{\"id\":");
   ommai_text_json_string(body, name);
-  ommai_text_format(body,
-                    ",\"object\":\"model\",\"created\":%" PRId64 ",\"owned_by\":\"ommatidia\",\"root\":", server->created);
+  ommai_text_format(
+      body, ",\"object\":\"model\",\"created\":%" PRId64 ",\"owned_by\":\"ommatidia\",\"root\":", server->config.created);
   ommai_text_json_string(body, name);
   ommai_text_format(body, ",\"parent\":null,\"max_model_len\":%" PRId64 ",\"permission\":[{\"id\":\"modelperm-%zu\",",
-                    server->info.max_model_len, index);
+                    server->config.info.max_model_len, index);
   ommai_text_format(body, "\"object\":\"model_permission\",\"created\":%" PRId64 ",\"allow_create_engine\":false,",
-                    server->created);
+                    server->config.created);
   ommai_text_add(
       body,
       "\"allow_sampling\":true,\"allow_logprobs\":true,\"allow_search_indices\":false,\"allow_view\":true,"
       "\"allow_fine_tuning\":false,\"organization\":\"*\",\"group\":null,\"is_blocking\":false}],\"chat_template\":");
-  add_chat_template(body, &server->info);
-  if (server->info.encoder_only) add_encoder(body, &server->info);
+  add_chat_template(body, &server->config.info);
+  if (server->config.info.encoder_only) add_encoder(body, &server->config.info);
   if (ommai_ocr_is_served(server)) ommai_text_add(body, ",\"capabilities\":{\"ocr\":true}");
   ommai_text_add(body, "}");
 }
@@ -117,7 +117,7 @@ void ommai_endpoint_models(struct ommai_http_call *call) {
   struct ommai_text body;
   ommai_text_init(&body, call->allocator);
   ommai_text_add(&body, "{\"object\":\"list\",\"data\":[");
-  for (size_t i = 0; i < call->server->n_model_names; i++) {
+  for (size_t i = 0; i < call->server->config.n_model_names; i++) {
     if (i) ommai_text_add(&body, ",");
     add_model(&body, call->server, i);
   }
@@ -130,13 +130,14 @@ void ommai_endpoint_encoding(struct ommai_http_call *call) {
   struct ommai_api_error error;
   struct ommai_text body;
   ommai_text_init(&body, call->allocator);
-  if (server->info.encoder_only && ommai_encoding_memory_get(&server->encodings, call->path_rest, &body)) {
+  if (server->config.info.encoder_only && ommai_encoding_memory_get(&server->encodings, call->path_rest, &body)) {
     ommai_http_call_reply(call, 200, "application/octet-stream", &body);
     return;
   }
   ommai_api_fail(&error, 404, NULL,
-                 server->info.encoder_only ? "No embeddings are kept under this key: send the image to /v1/chat/completions."
-                                           : "This server publishes no embeddings (--mm-encoder-only).");
+                 server->config.info.encoder_only
+                     ? "No embeddings are kept under this key: send the image to /v1/chat/completions."
+                     : "This server publishes no embeddings (--mm-encoder-only).");
   ommai_http_call_fail(call, &error);
 }
 
@@ -145,12 +146,12 @@ void ommai_endpoint_model(struct ommai_http_call *call) {
   const struct ommai_server *server = call->server;
   struct ommai_api_error error;
   struct ommai_text body;
-  size_t index = server->n_model_names - 1;
-  if (!ommai_model_check(server, call->path_rest, &error)) {
+  size_t index = server->config.n_model_names - 1;
+  if (!ommai_model_check(&server->config, call->path_rest, &error)) {
     ommai_http_call_fail(call, &error);
     return;
   }
-  while (index && strcmp(server->model_names[index], call->path_rest) != 0) index--;
+  while (index && strcmp(server->config.model_names[index], call->path_rest) != 0) index--;
   ommai_text_init(&body, call->allocator);
   add_model(&body, server, index);
   reply_json(call, &body);

@@ -154,11 +154,12 @@ static bool compile(struct ommai_server *server, struct wish *wish, bool make, s
   struct ommai_text text;
   struct omma_error cause = {0};
   char field[64];
-  ommai_text_init(&text, server->allocator);
+  ommai_text_init(&text, server->config.allocator);
   bool good = write_value(wish, &text, error);
   wish->options.text = text.data ? text.data : "";
   wish->options.text_size = text.size;
-  if (good && ommai_grammar_cache_get(&server->grammars, server->model, &wish->options, make, grammar, &cause) != OMMA_OK) {
+  if (good &&
+      ommai_grammar_cache_get(&server->grammars, server->config.model, &wish->options, make, grammar, &cause) != OMMA_OK) {
     good = ommai_api_fail_grammar(error, &cause);
     ommai_api_error_prefix(error, "%s", wish->field);
     memcpy(field, wish->field, sizeof field);
@@ -171,7 +172,7 @@ static bool compile(struct ommai_server *server, struct wish *wish, bool make, s
 
 bool ommai_structured_output_read(struct ommai_server *server, const json_t *root, bool make, struct omma_grammar **grammar,
                                   struct ommai_api_error *error) {
-  struct wish wish = {.options.compact_json = server->compact_json};
+  struct wish wish = {.options.compact_json = server->config.compact_json};
   *grammar = NULL;
   if (!read_response_format(root, &wish, error) || !read_structured_outputs(root, &wish, error) ||
       !read_old_fields(root, &wish, error)) {

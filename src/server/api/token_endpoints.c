@@ -10,37 +10,37 @@
 #include "server/core/request_json.h"
 #include "server/http/endpoints.h"
 #include "server/http/http_call.h"
-#include "server/state/server_state.h"
+#include "server/state/server_config.h"
 
 static void add_token_text(struct ommai_text *out, const struct omma_model *model, int32_t token) {
   char text[OMMAI_TOKEN_TEXT_SIZE];
   ommai_text_json(out, text, ommai_reply_token_text(model, token, text));
 }
 
-static void write_tokens(const struct ommai_server *server, const int32_t *tokens, size_t n_tokens, bool with_texts,
+static void write_tokens(const struct ommai_server_config *config, const int32_t *tokens, size_t n_tokens, bool with_texts,
                          struct ommai_text *out) {
-  ommai_text_format(out, "{\"count\":%zu,\"max_model_len\":%" PRId64 ",\"tokens\":[", n_tokens, server->info.max_model_len);
+  ommai_text_format(out, "{\"count\":%zu,\"max_model_len\":%" PRId64 ",\"tokens\":[", n_tokens, config->info.max_model_len);
   for (size_t i = 0; i < n_tokens; i++) ommai_text_format(out, i ? ",%" PRId32 : "%" PRId32, tokens[i]);
   ommai_text_add(out, "],\"token_strs\":");
   for (size_t i = 0; with_texts && i < n_tokens; i++) {
     ommai_text_add(out, i ? "," : "[");
-    add_token_text(out, server->model, tokens[i]);
+    add_token_text(out, config->model, tokens[i]);
   }
   ommai_text_add(out, !with_texts ? "null}" : n_tokens ? "]}" : "[]}");
 }
 
-static bool tokenize_text(const struct ommai_server *server, const json_t *prompt, bool with_texts, struct ommai_text *out,
-                          struct ommai_api_error *error) {
+static bool tokenize_text(const struct ommai_server_config *config, const json_t *prompt, bool with_texts,
+                          struct ommai_text *out, struct ommai_api_error *error) {
   int32_t *tokens;
   size_t n_tokens;
-  size_t max_tokens = (size_t)server->info.max_model_len;
-  if (!ommai_text_tokenize(server, prompt, max_tokens, &tokens, &n_tokens, error)) return false;
-  write_tokens(server, tokens, n_tokens, with_texts, out);
-  ommai_release(server->allocator, tokens, n_tokens, sizeof *tokens);
+  size_t max_tokens = (size_t)config->info.max_model_len;
+  if (!ommai_text_tokenize(config, prompt, max_tokens, &tokens, &n_tokens, error)) return false;
+  write_tokens(config, tokens, n_tokens, with_texts, out);
+  ommai_release(config->allocator, tokens, n_tokens, sizeof *tokens);
   return true;
 }
 
-static bool write_message_tokens(const struct ommai_server *server, const struct ommai_chat_request *source,
+static bool write_message_tokens(const struct ommai_server_config *config, const struct ommai_chat_request *source,
                                  struct ommai_text *out, struct ommai_api_error *error) {
   struct omma_request *request;
   struct omma_error cause = {0};
@@ -50,12 +50,12 @@ static bool write_message_tokens(const struct ommai_server *server, const struct
                                          .chat_template_kwargs = source->template_text};
   bool with_texts = false;
   if (!ommai_field_boolean(source->root, "return_token_strs", &with_texts, error)) return false;
-  if (omma_request_create(server->model, source->messages, source->n_messages, &options, &request, &cause) != OMMA_OK) {
+  if (omma_request_create(config->model, source->messages, source->n_messages, &options, &request, &cause) != OMMA_OK) {
     return ommai_api_fail_from(error, &cause);
   }
   size_t n_tokens = 0;
   const int32_t *tokens = omma_request_prompt(request, &n_tokens);
-  write_tokens(server, tokens, n_tokens, with_texts, out);
+  write_tokens(config, tokens, n_tokens, with_texts, out);
   omma_request_destroy(request);
   return true;
 }
@@ -64,7 +64,7 @@ static void tokenize_messages(struct ommai_http_call *call, struct ommai_chat_re
   struct ommai_api_error error;
   struct ommai_text out;
   ommai_text_init(&out, call->allocator);
-  if (write_message_tokens(call->server, source, &out, &error)) {
+  if (write_message_tokens(call->config, source, &out, &error)) {
     ommai_http_call_reply(call, 200, "application/json", &out);
   } else {
     ommai_http_call_fail(call, &error);
@@ -72,29 +72,30 @@ static void tokenize_messages(struct ommai_http_call *call, struct ommai_chat_re
   ommai_text_free(&out);
 }
 
-bool ommai_tokenize(const struct ommai_server *server, json_t *root, struct ommai_text *out, struct ommai_api_error *error) {
+bool ommai_tokenize(const struct ommai_server_config *config, json_t *root, struct ommai_text *out,
+                    struct ommai_api_error *error) {
   const json_t *prompt = ommai_field_get(root, "prompt");
   bool with_texts = false, done = false;
   const char *model;
   if (!ommai_field_boolean(root, "return_token_strs", &with_texts, error)) goto end;
-  if (!ommai_model_read(server, root, &model, error)) goto end;
+  if (!ommai_model_read(config, root, &model, error)) goto end;
   if (!prompt) {
     ommai_api_fail_body(error, "body.prompt", "Field required: prompt or messages.");
   } else if (!json_is_string(prompt)) {
     ommai_api_fail(error, 400, "prompt", "prompt must be a string, got %s.", ommai_json_kind(prompt));
   } else {
-    done = tokenize_text(server, prompt, with_texts, out, error);
+    done = tokenize_text(config, prompt, with_texts, out, error);
   }
 end:
   json_decref(root);
   return done;
 }
 
-static bool write_text(const struct ommai_server *server, const int32_t *tokens, size_t n_tokens, struct ommai_text *out,
+static bool write_text(const struct ommai_server_config *config, const int32_t *tokens, size_t n_tokens, struct ommai_text *out,
                        struct ommai_api_error *error) {
   struct ommai_text text;
-  ommai_text_init(&text, server->allocator);
-  bool done = ommai_token_text_add(server, tokens, n_tokens, &text, error);
+  ommai_text_init(&text, config->allocator);
+  bool done = ommai_token_text_add(config, tokens, n_tokens, &text, error);
   if (done) {
     ommai_text_add(out, "{\"prompt\":");
     ommai_text_json(out, text.data, text.size);
@@ -104,13 +105,14 @@ static bool write_text(const struct ommai_server *server, const int32_t *tokens,
   return done;
 }
 
-bool ommai_detokenize(const struct ommai_server *server, json_t *root, struct ommai_text *out, struct ommai_api_error *error) {
+bool ommai_detokenize(const struct ommai_server_config *config, json_t *root, struct ommai_text *out,
+                      struct ommai_api_error *error) {
   const json_t *array = ommai_field_get(root, "tokens");
   size_t n_tokens = 0;
   int32_t *tokens = NULL;
   bool done = false;
   const char *model;
-  if (!ommai_model_read(server, root, &model, error)) goto end;
+  if (!ommai_model_read(config, root, &model, error)) goto end;
   if (!json_is_array(array)) {
     if (array) {
       ommai_api_fail(error, 400, "tokens", "tokens must be an array of token ids, got %s.", ommai_json_kind(array));
@@ -119,22 +121,22 @@ bool ommai_detokenize(const struct ommai_server *server, json_t *root, struct om
     }
     goto end;
   }
-  if (!ommai_token_array_read(server, array, "tokens", &tokens, &n_tokens, error)) goto end;
-  done = write_text(server, tokens, n_tokens, out, error);
+  if (!ommai_token_array_read(config, array, "tokens", &tokens, &n_tokens, error)) goto end;
+  done = write_text(config, tokens, n_tokens, out, error);
 end:
-  ommai_release(server->allocator, tokens, n_tokens, sizeof *tokens);
+  ommai_release(config->allocator, tokens, n_tokens, sizeof *tokens);
   json_decref(root);
   return done;
 }
 
 /* Takes root, which may be NULL with *error filled, over. */
 static void reply(struct ommai_http_call *call, json_t *root,
-                  bool (*work)(const struct ommai_server *server, json_t *root, struct ommai_text *out,
+                  bool (*work)(const struct ommai_server_config *config, json_t *root, struct ommai_text *out,
                                struct ommai_api_error *error),
                   struct ommai_api_error *error) {
   struct ommai_text out;
   ommai_text_init(&out, call->allocator);
-  if (root && work(call->server, root, &out, error)) {
+  if (root && work(call->config, root, &out, error)) {
     ommai_http_call_reply(call, 200, "application/json", &out);
   } else {
     ommai_http_call_fail(call, error);

@@ -6,8 +6,10 @@
 
 #include "server/core/api_error.h"
 
-struct ommai_server;
+struct ommai_server_config;
 
 /* Each takes `root` over and appends the reply. False with *error filled. */
-bool ommai_tokenize(const struct ommai_server *server, json_t *root, struct ommai_text *out, struct ommai_api_error *error);
-bool ommai_detokenize(const struct ommai_server *server, json_t *root, struct ommai_text *out, struct ommai_api_error *error);
+bool ommai_tokenize(const struct ommai_server_config *config, json_t *root, struct ommai_text *out,
+                    struct ommai_api_error *error);
+bool ommai_detokenize(const struct ommai_server_config *config, json_t *root, struct ommai_text *out,
+                      struct ommai_api_error *error);

@@ -8,9 +8,9 @@
 #include "base/allocator.h"
 #include "base/json.h"
 #include "server/core/request_json.h"
-#include "server/state/server_state.h"
+#include "server/state/server_config.h"
 
-static bool is_token(const struct ommai_server *server, int64_t id) { return id >= 0 && id < server->info.vocab_size; }
+static bool is_token(const struct ommai_server_config *config, int64_t id) { return id >= 0 && id < config->info.vocab_size; }
 
 /* ---- logit_bias ---- */
 
@@ -22,7 +22,7 @@ static bool read_key(const char *key, int64_t *id) {
   return end != key && !*end && !errno;
 }
 
-static bool read_biases(const struct ommai_server *server, const json_t *root, struct ommai_token_fields *fields,
+static bool read_biases(const struct ommai_server_config *config, const json_t *root, struct ommai_token_fields *fields,
                         struct ommai_api_error *error) {
   static const char FIELD[] = "logit_bias";
   json_t *object = ommai_field_get(root, FIELD), *value;
@@ -35,15 +35,15 @@ static bool read_biases(const struct ommai_server *server, const json_t *root, s
   if (count > OMMA_MAX_LOGIT_BIAS) {
     return ommai_api_fail(error, 400, FIELD, "%s must hold at most %d tokens, got %zu.", FIELD, OMMA_MAX_LOGIT_BIAS, count);
   }
-  fields->biases = ommai_allocate(server->allocator, count, sizeof *fields->biases);
+  fields->biases = ommai_allocate(config->allocator, count, sizeof *fields->biases);
   if (!fields->biases) return ommai_api_fail_memory(error);
   fields->n_biases = count;
   size_t i = 0;
   json_object_foreach(object, key, value) {
     int64_t id;
-    if (!read_key(key, &id) || !is_token(server, id)) {
+    if (!read_key(key, &id) || !is_token(config, id)) {
       return ommai_api_fail(error, 400, FIELD, "%s: \"%.80s\" must be a token id from 0 to %" PRId64 ".", FIELD, key,
-                            server->info.vocab_size - 1);
+                            config->info.vocab_size - 1);
     }
     if (!json_is_number(value)) {
       return ommai_api_fail(error, 400, FIELD, "%s: the bias of token %.80s must be a number, got %s.", FIELD, key,
@@ -56,7 +56,7 @@ static bool read_biases(const struct ommai_server *server, const json_t *root, s
 
 /* ---- allowed_token_ids ---- */
 
-static bool read_allowed(const struct ommai_server *server, const json_t *root, struct ommai_token_fields *fields,
+static bool read_allowed(const struct ommai_server_config *config, const json_t *root, struct ommai_token_fields *fields,
                          struct ommai_api_error *error) {
   static const char FIELD[] = "allowed_token_ids";
   const json_t *array;
@@ -64,14 +64,14 @@ static bool read_allowed(const struct ommai_server *server, const json_t *root, 
   if (!array) return true;
   size_t count = json_array_size(array);
   if (count == 0) return ommai_api_fail(error, 400, FIELD, "%s must hold at least one token id, got [].", FIELD);
-  fields->allowed = ommai_allocate(server->allocator, count, sizeof *fields->allowed);
+  fields->allowed = ommai_allocate(config->allocator, count, sizeof *fields->allowed);
   if (!fields->allowed) return ommai_api_fail_memory(error);
   fields->n_allowed = count;
   for (size_t i = 0; i < count; i++) {
     int64_t id;
-    if (!ommai_json_whole(json_array_get(array, i), &id) || !is_token(server, id)) {
+    if (!ommai_json_whole(json_array_get(array, i), &id) || !is_token(config, id)) {
       return ommai_api_fail(error, 400, FIELD, "%s[%zu] must be a token id from 0 to %" PRId64 ".", FIELD, i,
-                            server->info.vocab_size - 1);
+                            config->info.vocab_size - 1);
     }
     fields->allowed[i] = (int32_t)id;
   }
@@ -144,9 +144,9 @@ static bool read_repetition(const json_t *root, struct omma_sampling *sampling, 
          ommai_api_fail(error, 400, FIELD, "%s: min_count must be at least 2, got %" PRId64 ".", FIELD, detection->min_count);
 }
 
-bool ommai_token_fields_read(const struct ommai_server *server, const json_t *root, struct ommai_token_fields *fields,
+bool ommai_token_fields_read(const struct ommai_server_config *config, const json_t *root, struct ommai_token_fields *fields,
                              struct omma_sampling *sampling, struct ommai_api_error *error) {
-  if (!read_biases(server, root, fields, error) || !read_allowed(server, root, fields, error) ||
+  if (!read_biases(config, root, fields, error) || !read_allowed(config, root, fields, error) ||
       !read_bad_words(root, fields, sampling, error) || !read_extra(root, sampling, error) ||
       !read_ngram_size(root, sampling, error) || !read_repetition(root, sampling, error)) {
     return false;

@@ -9,7 +9,7 @@
 
 #include "server/core/api_error.h"
 
-struct ommai_server;
+struct ommai_server_config;
 
 /* Zero-initialised: nothing to free. Words belong to the JSON document. */
 struct ommai_token_fields {
@@ -22,7 +22,7 @@ struct ommai_token_fields {
 
 /* Reads all but the last; the first three into `fields`, to which the sampling then points. False
  * with *error filled; free in any case. */
-bool ommai_token_fields_read(const struct ommai_server *server, const json_t *root, struct ommai_token_fields *fields,
+bool ommai_token_fields_read(const struct ommai_server_config *config, const json_t *root, struct ommai_token_fields *fields,
                              struct omma_sampling *sampling, struct ommai_api_error *error);
 void ommai_token_fields_free(struct ommai_token_fields *fields, const struct omma_allocator *allocator);
 

@@ -4,14 +4,14 @@
 
 #include "base/allocator.h"
 #include "server/core/request_json.h"
-#include "server/state/server_state.h"
+#include "server/state/server_config.h"
 
-bool ommai_text_tokenize(const struct ommai_server *server, const json_t *text, size_t max_tokens, int32_t **tokens,
+bool ommai_text_tokenize(const struct ommai_server_config *config, const json_t *text, size_t max_tokens, int32_t **tokens,
                          size_t *n_tokens, struct ommai_api_error *error) {
   const char *bytes = json_string_value(text);
   size_t size = json_string_length(text), count = 0, again = 0;
   struct omma_error cause = {0};
-  if (omma_count_tokens(server->model, bytes, size, max_tokens + 1, &count, &cause) != OMMA_OK) {
+  if (omma_count_tokens(config->model, bytes, size, max_tokens + 1, &count, &cause) != OMMA_OK) {
     return ommai_api_fail_from(error, &cause);
   }
   if (count > max_tokens) {
@@ -19,12 +19,12 @@ bool ommai_text_tokenize(const struct ommai_server *server, const json_t *text, 
                           "This model's maximum context length is %" PRId64
                           " tokens. However, your prompt contains at least %zu input tokens. Please reduce the length of "
                           "the input prompt",
-                          server->info.max_model_len, count);
+                          config->info.max_model_len, count);
   }
-  int32_t *made = ommai_allocate(server->allocator, count, sizeof *made);
+  int32_t *made = ommai_allocate(config->allocator, count, sizeof *made);
   if (!made) return ommai_api_fail_memory(error);
-  if (omma_tokenize(server->model, bytes, size, made, count, &again, &cause) != OMMA_OK) {
-    ommai_release(server->allocator, made, count, sizeof *made);
+  if (omma_tokenize(config->model, bytes, size, made, count, &again, &cause) != OMMA_OK) {
+    ommai_release(config->allocator, made, count, sizeof *made);
     return ommai_api_fail_from(error, &cause);
   }
   *tokens = made;
@@ -32,17 +32,17 @@ bool ommai_text_tokenize(const struct ommai_server *server, const json_t *text, 
   return true;
 }
 
-bool ommai_token_array_read(const struct ommai_server *server, const json_t *array, const char *field, int32_t **tokens,
+bool ommai_token_array_read(const struct ommai_server_config *config, const json_t *array, const char *field, int32_t **tokens,
                             size_t *n_tokens, struct ommai_api_error *error) {
   size_t count = json_array_size(array);
-  int32_t *made = ommai_allocate(server->allocator, count, sizeof *made);
+  int32_t *made = ommai_allocate(config->allocator, count, sizeof *made);
   if (!made) return ommai_api_fail_memory(error);
   for (size_t i = 0; i < count; i++) {
     int64_t id;
-    if (!ommai_json_whole(json_array_get(array, i), &id) || id < 0 || id >= server->info.vocab_size) {
-      ommai_release(server->allocator, made, count, sizeof *made);
+    if (!ommai_json_whole(json_array_get(array, i), &id) || id < 0 || id >= config->info.vocab_size) {
+      ommai_release(config->allocator, made, count, sizeof *made);
       return ommai_api_fail(error, 400, field, "%s[%zu] must be a token id from 0 to %" PRId64 ".", field, i,
-                            server->info.vocab_size - 1);
+                            config->info.vocab_size - 1);
     }
     made[i] = (int32_t)id;
   }
@@ -51,15 +51,15 @@ bool ommai_token_array_read(const struct ommai_server *server, const json_t *arr
   return true;
 }
 
-bool ommai_token_text_add(const struct ommai_server *server, const int32_t *tokens, size_t n_tokens, struct ommai_text *out,
-                          struct ommai_api_error *error) {
+bool ommai_token_text_add(const struct ommai_server_config *config, const int32_t *tokens, size_t n_tokens,
+                          struct ommai_text *out, struct ommai_api_error *error) {
   size_t size = 0;
   struct omma_error cause = {0};
-  if (omma_detokenize(server->model, tokens, n_tokens, false, NULL, 0, &size, &cause) != OMMA_OK) {
+  if (omma_detokenize(config->model, tokens, n_tokens, false, NULL, 0, &size, &cause) != OMMA_OK) {
     return ommai_api_fail_from(error, &cause);
   }
   if (!ommai_text_reserve(out, size)) return ommai_api_fail_memory(error);
-  if (omma_detokenize(server->model, tokens, n_tokens, false, out->data + out->size, size, &size, &cause) != OMMA_OK) {
+  if (omma_detokenize(config->model, tokens, n_tokens, false, out->data + out->size, size, &size, &cause) != OMMA_OK) {
     return ommai_api_fail_from(error, &cause);
   }
   out->size += size;

@@ -81,7 +81,7 @@ static bool read_named(const json_t *choice, struct ommai_tool_request *request,
 static bool read_word(const struct ommai_server *server, const char *word, struct ommai_tool_request *request,
                       struct ommai_api_error *error) {
   if (!strcmp(word, "none")) {
-    if (server->exclude_unused_tools || !server->info.chat_template_has_tools) request->tools = NULL;
+    if (server->config.exclude_unused_tools || !server->config.info.chat_template_has_tools) request->tools = NULL;
     return true;
   }
   if (!strcmp(word, "required")) {
@@ -94,7 +94,7 @@ static bool read_word(const struct ommai_server *server, const char *word, struc
                           "supported.",
                           word);
   }
-  request->format = server->auto_tools;
+  request->format = server->config.auto_tools;
   return request->format != OMMAI_TOOLS_NONE ||
          ommai_api_fail(error, 400, CHOICE,
                         "\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set");
@@ -177,10 +177,11 @@ static enum omma_status compile(struct ommai_server *server, const json_t *schem
   const struct omma_grammar_options options = {.kind = OMMA_GRAMMAR_JSON_SCHEMA,
                                                .text = text,
                                                .text_size = text ? ommai_json_restore(text, strlen(text)) : 0,
-                                               .compact_json = server->compact_json};
+                                               .compact_json = server->config.compact_json};
   *cause = (struct omma_error){.status = OMMA_ERROR_MEMORY};
   enum omma_status status =
-      text ? ommai_grammar_cache_get(&server->grammars, server->model, &options, make, grammar, cause) : OMMA_ERROR_MEMORY;
+      text ? ommai_grammar_cache_get(&server->grammars, server->config.model, &options, make, grammar, cause)
+           : OMMA_ERROR_MEMORY;
   free(text);
   return status;
 }

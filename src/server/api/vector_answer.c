@@ -74,15 +74,16 @@ static void free_answer(struct vector_answer *answer) {
 static void reply(struct vector_answer *answer) {
   struct ommai_text out;
   const struct ommai_server *server = answer->call->server;
-  const struct ommai_vector_reply content = {.id = answer->id,
-                                             .model = answer->fields.model ? answer->fields.model : server->model_names[0],
-                                             .created = (int64_t)time(NULL),
-                                             .rules = answer->rules,
-                                             .has_token_vectors = server->info.token_vector_width > 0,
-                                             .fields = &answer->fields,
-                                             .inputs = &answer->inputs,
-                                             .results = answer->results,
-                                             .root = answer->root};
+  const struct ommai_vector_reply content = {
+      .id = answer->id,
+      .model = answer->fields.model ? answer->fields.model : server->config.model_names[0],
+      .created = (int64_t)time(NULL),
+      .rules = answer->rules,
+      .has_token_vectors = server->config.info.token_vector_width > 0,
+      .fields = &answer->fields,
+      .inputs = &answer->inputs,
+      .results = answer->results,
+      .root = answer->root};
   struct ommai_api_error error;
   if (answer->rules->is_cohere && !ommai_cohere_embed_check(&content, &error)) {
     ommai_http_call_fail(answer->call, &error);
@@ -190,7 +191,7 @@ static void tell_of_result(struct vector_answer *answer) {
   bool too_much = answer->too_much;
   pthread_mutex_unlock(&answer->lock);
   if (too_much) ommai_api_refuse(&error, OMMAI_REFUSAL_REPLIES);
-  if (error.status == 500) ommai_server_log(answer->call->server, "computing vectors", &answer->error);
+  if (error.status == 500) ommai_server_log(answer->call->config, "computing vectors", &answer->error);
   tell(answer, &error);
 }
 
@@ -289,9 +290,9 @@ static bool fail_task(const struct ommai_server *server, bool scores, struct omm
   const struct omma_request_options options = {.kind = scores ? OMMA_REQUEST_SCORE : OMMA_REQUEST_EMBED};
   struct omma_request *request = NULL;
   struct omma_error cause = {0};
-  enum omma_status status = scores
-                                ? omma_request_create_score(server->model, NULL, NULL, 0, NULL, 0, &options, &request, &cause)
-                                : omma_request_create_embed(server->model, NULL, NULL, 0, &options, &request, &cause);
+  enum omma_status status =
+      scores ? omma_request_create_score(server->config.model, NULL, NULL, 0, NULL, 0, &options, &request, &cause)
+             : omma_request_create_embed(server->config.model, NULL, NULL, 0, &options, &request, &cause);
   omma_request_destroy(request);
   return status == OMMA_OK ? ommai_api_fail(error, 400, "model", "The model does not support this API.")
                            : ommai_api_fail_from(error, &cause);
@@ -299,9 +300,9 @@ static bool fail_task(const struct ommai_server *server, bool scores, struct omm
 
 static bool check_task(const struct ommai_server *server, const struct ommai_vector_rules *rules,
                        struct ommai_api_error *error) {
-  enum omma_model_task task = server->info.task;
-  if (server->info.token_vector_width && (rules->is_scoring || rules->is_pooling)) return true;
-  if (server->info.token_vector_width && task == OMMA_TASK_EMBED) {
+  enum omma_model_task task = server->config.info.task;
+  if (server->config.info.token_vector_width && (rules->is_scoring || rules->is_pooling)) return true;
+  if (server->config.info.token_vector_width && task == OMMA_TASK_EMBED) {
     return ommai_api_fail(error, 400, "model", "The model gives a vector for each token: ask /pooling, /score or /rerank.");
   }
   if (task == OMMA_TASK_EMBED || (task == OMMA_TASK_SCORE && (rules->is_scoring || rules->is_pooling))) return true;
@@ -311,7 +312,7 @@ static bool check_task(const struct ommai_server *server, const struct ommai_vec
 /* The request in the form in which it is read on, with a reference; NULL with *error filled. */
 static json_t *own_form(const struct ommai_server *server, const json_t *root, const struct ommai_vector_rules *rules,
                         struct ommai_api_error *error) {
-  return rules->is_cohere ? ommai_cohere_embed_read(server, root, error) : json_incref((json_t *)root);
+  return rules->is_cohere ? ommai_cohere_embed_read(&server->config, root, error) : json_incref((json_t *)root);
 }
 
 bool ommai_vector_request_check(struct ommai_server *server, const json_t *root, const struct ommai_vector_rules *rules,
@@ -320,7 +321,7 @@ bool ommai_vector_request_check(struct ommai_server *server, const json_t *root,
   struct ommai_vector_inputs inputs = {0};
   json_t *read = own_form(server, root, rules, error);
   bool good = read && ommai_vector_fields_read(server, read, rules, &fields, error) &&
-              ommai_vector_inputs_read(server, read, rules, &fields, &inputs, error);
+              ommai_vector_inputs_read(&server->config, read, rules, &fields, &inputs, error);
   ommai_vector_inputs_free(&inputs);
   json_decref(read);
   return good;
@@ -349,7 +350,7 @@ static bool read_request(struct vector_answer *answer, struct ommai_api_error *e
   json_decref(answer->root);
   answer->root = read;
   return ommai_vector_fields_read(server, answer->root, answer->rules, &answer->fields, error) &&
-         ommai_vector_inputs_read(server, answer->root, answer->rules, &answer->fields, &answer->inputs, error) &&
+         ommai_vector_inputs_read(&server->config, answer->root, answer->rules, &answer->fields, &answer->inputs, error) &&
          make_places(answer, error);
 }
 

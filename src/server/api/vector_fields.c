@@ -82,7 +82,7 @@ static bool read_instruction(const json_t *root, struct ommai_vector_fields *fie
 
 static bool read_max_tokens(const struct ommai_server *server, const json_t *root, const char *key, int64_t *limit,
                             struct ommai_api_error *error) {
-  return ommai_field_integer(root, key, 0, server->info.max_model_len - 1, limit, error);
+  return ommai_field_integer(root, key, 0, server->config.info.max_model_len - 1, limit, error);
 }
 
 static bool read_scoring(const struct ommai_server *server, const json_t *root, const struct ommai_vector_rules *rules,
@@ -95,9 +95,9 @@ static bool read_scoring(const struct ommai_server *server, const json_t *root, 
 
 /* The task of /pooling, which must be the model's. */
 static bool read_task(const struct ommai_server *server, const json_t *root, struct ommai_api_error *error) {
-  const char *task = NULL, *own = server->info.token_vector_width        ? "token_embed"
-                                  : server->info.task == OMMA_TASK_SCORE ? "classify"
-                                                                         : "embed";
+  const char *task = NULL, *own = server->config.info.token_vector_width        ? "token_embed"
+                                  : server->config.info.task == OMMA_TASK_SCORE ? "classify"
+                                                                                : "embed";
   if (!ommai_field_string(root, "task", &task, error)) return false;
   return !task || strcmp(task, own) == 0 ||
          ommai_api_fail(error, 400, "task", "Unsupported task: '%.40s' Supported tasks: ['%s']", task, own);
@@ -120,7 +120,7 @@ bool ommai_vector_fields_read(struct ommai_server *server, const json_t *root, c
                               struct ommai_vector_fields *fields, struct ommai_api_error *error) {
   bool activation = true;
   *fields = (struct ommai_vector_fields){0};
-  if (!ommai_model_read(server, root, &fields->model, error) ||
+  if (!ommai_model_read(&server->config, root, &fields->model, error) ||
       !ommai_field_string(root, "request_id", &fields->request_id, error) || !read_salt(root, fields, error) ||
       !ommai_field_integer(root, "priority", INT32_MIN, INT32_MAX, &fields->priority, error) ||
       !ommai_field_boolean(root, "use_activation", &activation, error) || !refuse_fields(root, error) ||

@@ -5,7 +5,7 @@
 #include "base/allocator.h"
 #include "base/json.h"
 #include "server/core/request_json.h"
-#include "server/state/server_state.h"
+#include "server/state/server_config.h"
 
 static bool make_room(struct ommai_vector_inputs *inputs, size_t n, struct ommai_api_error *error) {
   if (n > OMMAI_MAX_VECTOR_INPUTS) {
@@ -120,7 +120,9 @@ static bool find_embedded(const json_t *root, const struct ommai_vector_rules *r
                           struct ommai_api_error *error) {
   const json_t *input = ommai_field_get(root, "input"), *messages, *first = json_array_get(input, 0);
   if (!ommai_field_array(root, "messages", &messages, error)) return false;
-  inputs->document_field = rules->is_cohere ? json_string_value(json_object_get(root, "sent_as")) : messages ? "messages" : "input";
+  inputs->document_field = rules->is_cohere ? json_string_value(json_object_get(root, "sent_as"))
+                           : messages       ? "messages"
+                                            : "input";
   if (messages) {
     return json_array_size(messages)
                ? find_conversations(messages, inputs, error)
@@ -160,11 +162,11 @@ static bool check_counts(const struct ommai_vector_inputs *inputs, struct ommai_
 }
 
 /* Queries and documents; a model of vectors gets each by itself. */
-static bool find_scored(const struct ommai_server *server, const json_t *root, const struct ommai_vector_rules *rules,
+static bool find_scored(const struct ommai_server_config *config, const json_t *root, const struct ommai_vector_rules *rules,
                         const struct ommai_vector_fields *fields, struct ommai_vector_inputs *inputs,
                         struct ommai_api_error *error) {
   const json_t *queries = find_sides(root, rules, inputs), *content;
-  bool in_pairs = server->info.task == OMMA_TASK_SCORE, has_parts = false;
+  bool in_pairs = config->info.task == OMMA_TASK_SCORE, has_parts = false;
   if (!queries || !inputs->documents) {
     const char *missing = queries ? inputs->document_field : inputs->query_field;
     char param[64];
@@ -196,9 +198,9 @@ static bool find_scored(const struct ommai_server *server, const json_t *root, c
 }
 
 /* An instruction asks for the model's own form, which prompts that have a form cannot get. */
-static bool use_instruction(const struct ommai_server *server, struct ommai_vector_inputs *inputs,
+static bool use_instruction(const struct ommai_server_config *config, struct ommai_vector_inputs *inputs,
                             struct ommai_api_error *error) {
-  if (server->info.task == OMMA_TASK_SCORE) {
+  if (config->info.task == OMMA_TASK_SCORE) {
     return ommai_api_fail(error, 400, "instruction", "instruction: a score is of a query and a document: /score, /rerank.");
   }
   if (inputs->kind != OMMAI_VECTOR_TEXTS && inputs->kind != OMMAI_VECTOR_CONTENTS) {
@@ -209,12 +211,12 @@ static bool use_instruction(const struct ommai_server *server, struct ommai_vect
   return true;
 }
 
-bool ommai_vector_inputs_read(const struct ommai_server *server, const json_t *root, const struct ommai_vector_rules *rules,
-                              const struct ommai_vector_fields *fields, struct ommai_vector_inputs *inputs,
-                              struct ommai_api_error *error) {
-  *inputs = (struct ommai_vector_inputs){.allocator = server->allocator};
-  if (rules->is_scoring) return find_scored(server, root, rules, fields, inputs, error);
-  return find_embedded(root, rules, inputs, error) && (!fields->instruction || use_instruction(server, inputs, error));
+bool ommai_vector_inputs_read(const struct ommai_server_config *config, const json_t *root,
+                              const struct ommai_vector_rules *rules, const struct ommai_vector_fields *fields,
+                              struct ommai_vector_inputs *inputs, struct ommai_api_error *error) {
+  *inputs = (struct ommai_vector_inputs){.allocator = config->allocator};
+  if (rules->is_scoring) return find_scored(config, root, rules, fields, inputs, error);
+  return find_embedded(root, rules, inputs, error) && (!fields->instruction || use_instruction(config, inputs, error));
 }
 
 void ommai_vector_inputs_free(struct ommai_vector_inputs *inputs) {

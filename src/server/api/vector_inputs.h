@@ -3,6 +3,8 @@
 
 #include "server/api/vector_fields.h"
 
+struct ommai_server_config;
+
 /* As many as OpenAI's interface takes; of a score, queries and documents together. */
 #define OMMAI_MAX_VECTOR_INPUTS 2048
 
@@ -35,7 +37,7 @@ struct ommai_vector_inputs {
 };
 
 /* Finds them. `root` is kept as long as they are. False with *error filled; free in any case. */
-bool ommai_vector_inputs_read(const struct ommai_server *server, const json_t *root, const struct ommai_vector_rules *rules,
-                              const struct ommai_vector_fields *fields, struct ommai_vector_inputs *inputs,
-                              struct ommai_api_error *error);
+bool ommai_vector_inputs_read(const struct ommai_server_config *config, const json_t *root,
+                              const struct ommai_vector_rules *rules, const struct ommai_vector_fields *fields,
+                              struct ommai_vector_inputs *inputs, struct ommai_api_error *error);
 void ommai_vector_inputs_free(struct ommai_vector_inputs *inputs);

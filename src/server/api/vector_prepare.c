@@ -44,7 +44,7 @@ static bool take_status(const struct preparing *work, enum omma_status status, c
                         struct ommai_api_error *error) {
   if (status == OMMA_OK) return true;
   ommai_api_fail_from(error, cause);
-  if (error->status == 500) ommai_server_log(work->server, "preparing a request", cause);
+  if (error->status == 500) ommai_server_log(&work->server->config, "preparing a request", cause);
   return ommai_api_error_prefix(error, "%s", work->where);
 }
 
@@ -55,7 +55,8 @@ static bool prepare_ids(struct preparing *work, const int32_t *tokens, size_t n_
     ommai_api_fail(error, 400, work->inputs->document_field, "The prompt cannot be empty");
     return ommai_api_error_prefix(error, "%s", work->where);
   }
-  enum omma_status status = omma_request_create_tokens(work->server->model, tokens, n_tokens, &work->options, request, &cause);
+  enum omma_status status =
+      omma_request_create_tokens(work->server->config.model, tokens, n_tokens, &work->options, request, &cause);
   return take_status(work, status, &cause, error);
 }
 
@@ -64,16 +65,16 @@ static bool prepare_prompt(struct preparing *work, const json_t *value, struct o
                            struct ommai_api_error *error) {
   const struct ommai_server *server = work->server;
   size_t n_tokens = 0,
-         limit = work->options.truncation.n_tokens ? OMMA_MAX_TRUNCATED_TOKENS : (size_t)server->info.max_model_len - 1;
+         limit = work->options.truncation.n_tokens ? OMMA_MAX_TRUNCATED_TOKENS : (size_t)server->config.info.max_model_len - 1;
   int32_t *tokens = NULL;
-  bool good = json_is_string(value) ? ommai_text_tokenize(server, value, limit, &tokens, &n_tokens, error)
-                                    : ommai_token_array_read(server, value, "input", &tokens, &n_tokens, error);
+  bool good = json_is_string(value) ? ommai_text_tokenize(&server->config, value, limit, &tokens, &n_tokens, error)
+                                    : ommai_token_array_read(&server->config, value, "input", &tokens, &n_tokens, error);
   if (good) {
     good = prepare_ids(work, tokens, n_tokens, request, error);
   } else {
     ommai_api_error_prefix(error, "%s", work->where);
   }
-  ommai_release(server->allocator, tokens, n_tokens, sizeof *tokens);
+  ommai_release(server->config.allocator, tokens, n_tokens, sizeof *tokens);
   return good;
 }
 
@@ -114,10 +115,10 @@ static json_t *cut_content(struct preparing *work, const json_t *content, int64_
                    work->where);
     return NULL;
   }
-  if (!ommai_text_tokenize(server, content, OMMA_MAX_TRUNCATED_TOKENS, &tokens, &n_tokens, error)) return NULL;
-  ommai_text_init(&text, server->allocator);
+  if (!ommai_text_tokenize(&server->config, content, OMMA_MAX_TRUNCATED_TOKENS, &tokens, &n_tokens, error)) return NULL;
+  ommai_text_init(&text, server->config.allocator);
   size_t n_kept = n_tokens < (size_t)limit ? n_tokens : (size_t)limit;
-  if (ommai_token_text_add(server, tokens, n_kept, &text, error)) {
+  if (ommai_token_text_add(&server->config, tokens, n_kept, &text, error)) {
     size_t size = text.size, at = size;
     /* to the last character's first byte */
     while (at > 0 && ((unsigned char)text.data[at - 1] & 0xc0) == 0x80) at--;
@@ -126,7 +127,7 @@ static json_t *cut_content(struct preparing *work, const json_t *content, int64_
     if (!cut) ommai_api_fail_memory(error);
   }
   ommai_text_free(&text);
-  ommai_release(server->allocator, tokens, n_tokens, sizeof *tokens);
+  ommai_release(server->config.allocator, tokens, n_tokens, sizeof *tokens);
   return cut;
 }
 
@@ -165,7 +166,7 @@ static json_t *list_locations(const struct preparing *work, size_t n_messages) {
 
 static enum omma_status create(struct preparing *work, const struct ommai_chat_request *chat, struct omma_request **request,
                                struct omma_error *cause) {
-  const struct omma_model *model = work->server->model;
+  const struct omma_model *model = work->server->config.model;
   const struct omma_message *messages = chat->messages;
   switch (work->inputs->kind) {
     case OMMAI_VECTOR_PAIRS:
@@ -210,7 +211,7 @@ bool ommai_vector_input_prepare(struct ommai_http_call *call, const json_t *root
                                 const struct ommai_vector_inputs *inputs, size_t index, struct omma_request **request,
                                 struct ommai_api_error *error) {
   struct ommai_server *server = call->server;
-  bool scores = server->info.task == OMMA_TASK_SCORE;
+  bool scores = server->config.info.task == OMMA_TASK_SCORE;
   struct preparing work = {.call = call,
                            .server = server,
                            .root = root,

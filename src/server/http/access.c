@@ -102,17 +102,17 @@ void ommai_access_log_progress(struct ommai_http_call *call, enum omma_stage sta
   ommai_call_trace_progress(call, stage);
   int64_t now_ns = ommai_clock_ns();
   bool begun = !access->logged_ns || stage != access->logged_stage;
-  bool due = !begun && done < total && now_ns - access->logged_ns >= server->progress_log_ns;
+  bool due = !begun && done < total && now_ns - access->logged_ns >= server->config.progress_log_ns;
   if (begun || due) {
     access->logged_stage = stage;
     access->logged_ns = now_ns;
   }
-  if (!due || !server->log || !server->log_access) return;
-  ommai_log_line_begin(&line, call->allocator, server->log_json, "info", "progress");
+  if (!due || !server->config.log || !server->config.log_access) return;
+  ommai_log_line_begin(&line, call->allocator, server->config.log_json, "info", "progress");
   ommai_log_line_string(&line, "request_id", call->request_id);
   ommai_log_line_string(&line, "stage", ommai_stage_name(stage));
   ommai_log_line_integer(&line, "images", n_images);
   ommai_log_line_integer(&line, "percent", total > 0 ? done * 100 / total : 0);
   ommai_log_line_seconds(&line, "total", (double)(now_ns - call->created_ns) * 1e-9);
-  ommai_server_log_line(server, &line);
+  ommai_server_log_line(&server->config, &line);
 }

@@ -7,7 +7,7 @@
 
 static bool take_bytes(struct ommai_server *server, size_t size) {
   size_t before = atomic_fetch_add(&server->body_bytes, size);
-  if (before + size <= server->max_total_body_bytes) return true;
+  if (before + size <= server->config.max_total_body_bytes) return true;
   atomic_fetch_sub(&server->body_bytes, size);
   return false;
 }

@@ -7,7 +7,6 @@
 #include "server/publish/trace_context.h"
 
 struct ommai_api_error;
-struct ommai_log_line;
 struct ommai_server;
 
 #define OMMAI_ACCESS_CLOSED 499 /* the client left before its reply, as nginx writes it */
@@ -58,6 +57,3 @@ void ommai_call_report_write(const struct ommai_call_report *report);
 
 /* A line for a request that gets status 503. */
 void ommai_call_report_refusal(const struct ommai_server *server, const char *request_id, const struct ommai_api_error *error);
-
-/* Ends a line and hands it to the server's log. */
-void ommai_server_log_line(const struct ommai_server *server, struct ommai_log_line *line);

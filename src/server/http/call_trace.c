@@ -44,10 +44,10 @@ void ommai_call_trace_begin(struct ommai_http_call *call, struct MHD_Connection 
 
 /* The server's own copy of a name, which outlives the request. */
 static const char *kept_name(const struct ommai_server *server, const char *model) {
-  for (size_t i = 0; model && i < server->n_model_names; i++) {
-    if (!strcmp(server->model_names[i], model)) return server->model_names[i];
+  for (size_t i = 0; model && i < server->config.n_model_names; i++) {
+    if (!strcmp(server->config.model_names[i], model)) return server->config.model_names[i];
   }
-  return server->model_names[0];
+  return server->config.model_names[0];
 }
 
 void ommai_call_trace_request(struct ommai_http_call *call, const char *model, const struct omma_sampling *sampling, int64_t n,

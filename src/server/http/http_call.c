@@ -23,17 +23,18 @@ static void count_calls(struct ommai_server *server, int change) {
 }
 
 struct ommai_http_call *ommai_http_call_create(struct ommai_server *server) {
-  struct ommai_http_call *call = ommai_allocate(server->allocator, 1, sizeof *call);
+  struct ommai_http_call *call = ommai_allocate(server->config.allocator, 1, sizeof *call);
   if (!call) return NULL;
   call->server = server;
-  call->allocator = server->allocator;
+  call->config = &server->config;
+  call->allocator = server->config.allocator;
   call->protocol = &ommai_protocol_openai;
   call->created_ns = call->last_event_ns = ommai_clock_ns();
   atomic_init(&call->references, 1);
   atomic_init(&call->body_complete, false);
   pthread_mutex_init(&call->lock, NULL);
-  ommai_text_init(&call->body, server->allocator);
-  ommai_text_init(&call->reply.body, server->allocator);
+  ommai_text_init(&call->body, server->config.allocator);
+  ommai_text_init(&call->reply.body, server->config.allocator);
   count_calls(server, 1);
   return call;
 }
@@ -100,7 +101,7 @@ bool ommai_http_call_hold(struct ommai_http_call *call, size_t size) {
   struct ommai_server *server = call->server;
   size_t all = atomic_fetch_add(&server->pending_bytes, size) + size;
   pthread_mutex_lock(&call->lock);
-  bool fits = all <= server->max_total_pending_bytes || call->pending_bytes + size <= FAIR_PENDING_BYTES;
+  bool fits = all <= server->config.max_total_pending_bytes || call->pending_bytes + size <= FAIR_PENDING_BYTES;
   if (fits) call->pending_bytes += size;
   pthread_mutex_unlock(&call->lock);
   if (!fits) atomic_fetch_sub(&server->pending_bytes, size);
@@ -176,7 +177,8 @@ void ommai_http_call_cut(struct ommai_http_call *call, const char *cause) {
 static bool is_too_far_behind(const struct ommai_http_call *call, size_t size) {
   const struct ommai_server *server = call->server;
   size_t pending = call->pending_bytes + size, all = atomic_load(&server->pending_bytes) + size;
-  return pending > server->max_pending_bytes || (all > server->max_total_pending_bytes && pending > FAIR_PENDING_BYTES);
+  return pending > server->config.max_pending_bytes ||
+         (all > server->config.max_total_pending_bytes && pending > FAIR_PENDING_BYTES);
 }
 
 bool ommai_http_call_push(struct ommai_http_call *call, const char *data, size_t size) {

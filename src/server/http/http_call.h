@@ -22,6 +22,7 @@ struct ommai_connection;
 struct ommai_protocol;
 struct ommai_route;
 struct ommai_server;
+struct ommai_server_config;
 
 #define OMMAI_MAX_CHOICES 8 /* answers to one request, field `n` */
 /* Requests of the engine that one call has at the same time. */
@@ -43,6 +44,7 @@ struct ommai_event {
 struct ommai_http_call {
   struct ommai_job job; /* first: a job is its call */
   struct ommai_server *server;
+  const struct ommai_server_config *config; /* the server's */
   const struct omma_allocator *allocator;
   const struct ommai_route *route;
   /* ommai_route_find; libmicrohttpd's, until the reply is out */

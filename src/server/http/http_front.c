@@ -86,7 +86,7 @@ static bool has_key(const struct ommai_server *server, struct MHD_Connection *mh
 static bool check_access(struct ommai_http_call *call, struct MHD_Connection *mhd, const char *path,
                          struct ommai_api_error *error) {
   struct ommai_server *server = call->server;
-  if (server->api_keys.count && ommai_route_needs_key(path, server->metrics_without_key, server->page != NULL) &&
+  if (server->api_keys.count && ommai_route_needs_key(path, server->config.metrics_without_key, server->page != NULL) &&
       !has_key(server, mhd)) {
     ommai_api_fail(error, 401, NULL, "Unauthorized: a valid API key is needed (Authorization: Bearer KEY, or x-api-key: KEY).");
     return body_bytes(mhd) ? refuse_now(call) : false;
@@ -122,9 +122,9 @@ static bool check_head(struct ommai_http_call *call, struct MHD_Connection *mhd,
     return ommai_api_fail(error, 405, NULL, "Method Not Allowed: this endpoint takes %s.", call->reply.allow);
   }
   const char *length = header(mhd, MHD_HTTP_HEADER_CONTENT_LENGTH);
-  if (length && strtoull(length, NULL, 10) > server->max_body_bytes) {
+  if (length && strtoull(length, NULL, 10) > server->config.max_body_bytes) {
     return ommai_api_fail(error, 413, NULL, "The request body is larger than this server's limit of %zu bytes.",
-                          server->max_body_bytes);
+                          server->config.max_body_bytes);
   }
   if (call->route->needs_json && !is_json_type(header(mhd, MHD_HTTP_HEADER_CONTENT_TYPE))) {
     return ommai_api_fail_body(error, "body", "Content-Type must be application/json.");
@@ -215,7 +215,7 @@ static enum MHD_Result respond(struct ommai_http_call *call, struct MHD_Connecti
   if (!response) return MHD_NO;
   add_header(response, "x-request-id", call->request_id);
   if (call->protocol == &ommai_protocol_messages) add_header(response, "request-id", call->request_id);
-  ommai_cross_origin_add(&call->server->cross_origin, mhd, call->preflight, response);
+  ommai_cross_origin_add(&call->server->config.cross_origin, mhd, call->preflight, response);
   call->responded = true;
   enum MHD_Result result = MHD_queue_response(mhd, streaming ? MHD_HTTP_OK : (unsigned)call->reply.status, response);
   MHD_destroy_response(response);
@@ -277,9 +277,9 @@ static enum MHD_Result receive(struct ommai_http_call *call, const char *data, s
   struct ommai_server *server = call->server;
   struct ommai_api_error error;
   if (call->route && call->route->needs_json && !ommai_http_call_has_reply(call)) {
-    if (size > server->max_body_bytes - call->body.size) {
+    if (size > server->config.max_body_bytes - call->body.size) {
       ommai_api_fail(&error, 413, NULL, "The request body is larger than this server's limit of %zu bytes.",
-                     server->max_body_bytes);
+                     server->config.max_body_bytes);
     } else if (ommai_body_budget_reserve(call, size) && ommai_text_reserve(&call->body, size)) {
       ommai_text_append(&call->body, data, size);
       return MHD_YES;
@@ -297,7 +297,7 @@ static void answer_preflight(struct ommai_http_call *call, struct MHD_Connection
   struct ommai_text text;
   ommai_text_init(&text, call->allocator);
   call->preflight = true;
-  int status = ommai_cross_origin_preflight(&call->server->cross_origin, mhd, &text);
+  int status = ommai_cross_origin_preflight(&call->server->config.cross_origin, mhd, &text);
   ommai_http_call_reply(call, status, "text/plain; charset=utf-8", &text);
 }
 
@@ -314,7 +314,7 @@ static enum MHD_Result begin(struct ommai_server *server, struct MHD_Connection 
   struct ommai_connection *connection = ommai_connection_of(mhd);
   struct ommai_http_call *call = connection ? ommai_http_call_create(server) : NULL;
   if (!call) return MHD_NO;
-  const char *path = ommai_http_head_below(ommai_http_head_path(target), server->root_path);
+  const char *path = ommai_http_head_below(ommai_http_head_path(target), server->config.root_path);
   call->mhd = mhd;
   call->protocol = ommai_protocol_of(path);
   call->connection = connection;
@@ -327,7 +327,7 @@ static enum MHD_Result begin(struct ommai_server *server, struct MHD_Connection 
   const struct ommai_request_line line = {method, version, connection->target_fits};
   if (!ommai_http_head_check(mhd, &line, &error)) {
     refuse_now(call);
-  } else if (ommai_cross_origin_is_preflight(&server->cross_origin, mhd, method)) {
+  } else if (ommai_cross_origin_is_preflight(&server->config.cross_origin, mhd, method)) {
     answer_preflight(call, mhd);
     return body_bytes(mhd) ? respond_now(call, mhd) : MHD_YES;
   } else if (check_head(call, mhd, path, method, &error)) {
@@ -433,9 +433,9 @@ enum omma_status ommai_http_start(struct ommai_server *server, struct omma_error
   unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG |
                    (server->tls.certificate ? MHD_USE_TLS : 0);
   list_options(server, options);
-  int64_t room = server->max_connections + OMMAI_CHECK_CONNECTIONS;
+  int64_t room = server->config.max_connections + OMMAI_CHECK_CONNECTIONS;
   unsigned max_connections = room < INT32_MAX ? (unsigned)room : INT32_MAX;
-  unsigned idle_timeout = (unsigned)(server->idle_timeout_ns / 1000000000);
+  unsigned idle_timeout = (unsigned)(server->config.idle_timeout_ns / 1000000000);
   server->daemon = MHD_start_daemon(
       flags, 0, NULL, NULL, handle_access, server, MHD_OPTION_EXTERNAL_LOGGER, look_at_complaint, server,
       MHD_OPTION_LISTEN_SOCKET, server->listener, MHD_OPTION_CONNECTION_LIMIT, max_connections, MHD_OPTION_CONNECTION_TIMEOUT,

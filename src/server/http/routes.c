@@ -3,7 +3,8 @@
 #include <string.h>
 
 #include "server/http/endpoints.h"
-#include "server/state/server_state.h"
+#include "server/metrics/http_metrics.h"
+#include "server/state/server_config.h"
 
 #define PAGE "/"
 #define DESCRIPTION "/openapi.json"
@@ -60,8 +61,7 @@ static bool generates(const struct ommai_route *route) {
 }
 
 /* Whether the model is one for this route. What vectors and scores need, their handler checks. */
-static bool check_model(const struct ommai_server *server, const struct ommai_route *route, struct ommai_api_error *error) {
-  const struct omma_model_info *info = &server->info;
+static bool check_model(const struct omma_model_info *info, const struct ommai_route *route, struct ommai_api_error *error) {
   bool gives_vectors = info->task == OMMA_TASK_EMBED;
   if (info->encoder_only) {
     /* images of chats can also be encoded alone */
@@ -82,7 +82,7 @@ static bool check_model(const struct ommai_server *server, const struct ommai_ro
 void ommai_route_run(struct ommai_job *job) {
   struct ommai_http_call *call = (struct ommai_http_call *)job;
   struct ommai_api_error error;
-  if (!check_model(call->server, call->route, &error)) {
+  if (!check_model(&call->config->info, call->route, &error)) {
     ommai_http_call_fail(call, &error);
   } else if (!ommai_http_call_is_gone(call)) {
     call->route->handle(call);

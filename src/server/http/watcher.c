@@ -32,7 +32,7 @@ static void tick(struct ommai_server *server) {
   pthread_mutex_lock(&server->list_lock);
   struct ommai_http_call *call;
   LIST_FOREACH(call, &server->calls, listed) {
-    if (atomic_load(&call->body_complete)) ommai_http_call_keep_alive(call, now - server->keep_alive_ns);
+    if (atomic_load(&call->body_complete)) ommai_http_call_keep_alive(call, now - server->config.keep_alive_ns);
   }
   ommai_connection_expire(server, now);
   pthread_mutex_unlock(&server->list_lock);
@@ -50,7 +50,7 @@ static void *watch(void *context) {
   pthread_setname_np(pthread_self(), "omma-watcher");
   struct ommai_watcher *watcher = context;
   struct epoll_event events[EVENTS_PER_WAIT];
-  int64_t tick_ns = watcher->server->keep_alive_ns / 2 < TICK_NS ? watcher->server->keep_alive_ns / 2 : TICK_NS;
+  int64_t tick_ns = watcher->server->config.keep_alive_ns / 2 < TICK_NS ? watcher->server->config.keep_alive_ns / 2 : TICK_NS;
   int64_t last_tick = ommai_clock_ns();
   for (;;) {
     int n_events = epoll_wait(watcher->epoll, events, EVENTS_PER_WAIT, (int)(tick_ns / 1000000) + 1);
@@ -66,7 +66,7 @@ static void *watch(void *context) {
 
 enum omma_status ommai_watcher_create(struct ommai_server *server, struct ommai_watcher **watcher, struct omma_error *error) {
   enum omma_status status;
-  struct ommai_watcher *made = ommai_allocate(server->allocator, 1, sizeof *made);
+  struct ommai_watcher *made = ommai_allocate(server->config.allocator, 1, sizeof *made);
   if (!made) return ommai_fail_memory(error, "watcher", sizeof *made);
   made->server = server;
   made->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -98,7 +98,7 @@ void ommai_watcher_destroy(struct ommai_watcher *watcher) {
   }
   if (watcher->wake >= 0) close(watcher->wake);
   if (watcher->epoll >= 0) close(watcher->epoll);
-  ommai_release(watcher->server->allocator, watcher, 1, sizeof *watcher);
+  ommai_release(watcher->server->config.allocator, watcher, 1, sizeof *watcher);
 }
 
 void ommai_watcher_watch(struct ommai_watcher *watcher, int descriptor, uint64_t number) {
