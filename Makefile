@@ -63,7 +63,7 @@ test-full: packages test-packages ## the same, C tests and server also under Thr
 ##@ Test longer, or with programs from elsewhere
 
 .PHONY: test-aarch64
-test-aarch64: ## cross-build everything for 64-bit ARM and run kernels, linear layers and the demo model under qemu at each CPU level
+test-aarch64: ## cross-build everything for 64-bit ARM and run kernels, integer layers, towers, decoders, engine, golden models and the demo model under qemu at each CPU level
 	@tools/test_aarch64.sh
 
 .PHONY: test-aarch64-packages

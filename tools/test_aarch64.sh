@@ -1,9 +1,10 @@
 #!/bin/sh
 # Builds everything for 64-bit ARM with a cross compiler and Debian's libraries for arm64 (below
 # build, without root) and runs it under qemu on a CPU of each level: the tests of kernels, of
-# linear layers over integers, weight formats and experts, `omma info`, `omma verify` and an answer
-# of the demo model. Arguments go to ctest. --attention first: the attention operator, at all
-# levels, and all kernels, which need no libraries.
+# linear layers over integers, weight formats, experts, attention's layouts, towers, decoders, engine
+# and golden models, `omma info`, `omma verify` and an answer of the demo model. Arguments go to
+# ctest. --attention first: the attention operator, at all levels, and all kernels, which need no
+# libraries.
 set -eu
 cd "$(dirname "$0")/.."
 case "${1:-}" in
@@ -24,7 +25,9 @@ if [ "${1:-}" = --attention ]; then
   exec ctest --test-dir $folder -j 2 --output-on-failure "$@"
 fi
 
-tests="test_cpu test_kernels test_weight_formats test_experts test_linear_int8 test_linear_integer"
+tests="test_cpu test_kernels test_weight_formats test_experts test_linear_int8 test_linear_integer
+  test_attention_layouts test_attention_schedule test_tower test_decoder_run test_engine
+  test_engine_images test_engine_encoder_only test_engine_queue test_golden_stages test_golden_bf16"
 # shellcheck disable=SC2086
 tools/build_aarch64.sh omma $tests
 
