@@ -1,9 +1,9 @@
 #!/bin/sh
 # Builds everything for 64-bit ARM with a cross compiler and Debian's libraries for arm64 (below
 # build, without root) and runs it under qemu on a CPU of each level: the tests of kernels, of
-# linear layers over integers, weight formats, experts, attention's layouts, towers, decoders, engine
-# and golden models, `omma info`, `omma verify` and an answer of the demo model. Arguments go to
-# ctest. --attention first: the attention operator, at all levels, and all kernels, which need no
+# linear layers over integers, weight formats, experts, attention's layouts, towers, decoders,
+# engine and golden models, `omma info`, `omma verify` and an answer of the demo model. Arguments go
+# to ctest. --attention first: the attention operator, at all levels, and all kernels, which need no
 # libraries.
 set -eu
 cd "$(dirname "$0")/.."
