@@ -21,6 +21,8 @@ Rules:
   columns  a comment of a C source, a Python source or a shell script, a docstring, or a line of
            Markdown, of more than 100 columns; tables, code, headings, links and what has no blank
            to break at are left alone
+  ragged   a line within a sentence of a C comment that ends early: the next word would have fitted
+           with six columns to spare
 TEXT
 }
 
@@ -35,7 +37,7 @@ while [ $# -gt 0 ]; do
   esac
 done
 case $rule in
-  all | word | columns) ;;
+  all | word | columns | ragged) ;;
   *) echo "check_words: no rule $rule" >&2; exit 2 ;;
 esac
 cd -- "$root" || exit 2
@@ -187,6 +189,29 @@ length($0) > 100 && /^[ \t]*#[^!]/ && !/^[ \t]*# *shellcheck / && !/^[ \t#]*[^ \
   printf "%s:%d: columns: a comment of %d columns\n", FILENAME, FNR, length($0)
 }'
 
+# A line of a comment and the one after it, whose first word is long enough away from column 100.
+# Lines of tables and code, which have two blanks somewhere, and sentences' ends are left alone.
+c_ragged='
+FNR == 1 { text = "" }
+{
+  last = text; columns = before; text = ""; before = length($0)
+  if (match($0, /^[ \t]*\/\*+ /)) { text = substr($0, RLENGTH + 1); last = "" }
+  else if (match($0, /^[ \t]*\* /)) text = substr($0, RLENGTH + 1)
+  else next
+  ended = sub(/ *\*\/.*$/, "", text)
+  if (text ~ /  / || text ~ /^[-|]/) text = ""
+  if (last ~ /[a-z,]$/ && text ~ /^[a-z(`]/) {
+    split(text, words, " ")
+    if (columns + 1 + length(words[1]) <= 94)
+      printf "%s:%d: ragged: \"%s\" would have fitted after column %d\n", FILENAME, FNR - 1, words[1], columns
+  }
+  if (ended) text = ""
+}'
+
+check_ragged() {
+  ours '*.c' '*.h' | tr '\n' '\0' | xargs -0 awk "$c_ragged"
+}
+
 check_columns() {
   ours '*.c' '*.h' '*.cc' '*.cpp' | tr '\n' '\0' | xargs -0 awk "$c_columns"
   ours '*.md' | tr '\n' '\0' | xargs -0 awk "$md_columns"
@@ -197,6 +222,7 @@ check_columns() {
 violations=$(
   case $rule in all | word) check_words ;; esac
   case $rule in all | columns) check_columns ;; esac
+  case $rule in all | ragged) check_ragged ;; esac
 )
 [ -n "$violations" ] || exit 0
 printf '%s\n' "$violations"

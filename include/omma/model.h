@@ -119,8 +119,8 @@ struct omma_model_options {
    * directory. */
   const char *mmproj;
   const struct omma_allocator *allocator;
-  /* Copied; its context must outlive the model. Receives a line for each step of loading,
-   * and of the model's engines and requests. NULL: no trace. */
+  /* Copied; its context must outlive the model. Receives a line for each step of loading, and of
+   * the model's engines and requests. NULL: no trace. */
   const struct omma_log *log;
   omma_progress progress; /* bytes of weights packed so far; may be NULL */
   void *progress_context;
@@ -219,8 +219,7 @@ struct omma_model_info {
   double recommended_temperature, recommended_top_p, recommended_min_p;
   double recommended_repetition_penalty, recommended_presence_penalty, recommended_frequency_penalty;
   int64_t recommended_top_k, recommended_max_tokens;
-  /* Maximum tokens of any answer (omma_model_options.generation_config). 0: no
-   * limit. */
+  /* Maximum tokens of any answer (omma_model_options.generation_config). 0: no limit. */
   int64_t max_tokens_limit;
   enum omma_model_task task; /* neither AUTO nor POOLING */
   /* The largest prompt of a vector or score, which longer ones are cut to. 0: another task. */

@@ -1,9 +1,9 @@
 /* The inside of omma_engine.
  *
  * Its thread owns the resources (runner, pages, caches) and the scheduler with the live
- * sequences; nobody else touches them. Others talk to it through the request queue. It
- * counts in statistics of its own, and copies them under a mutex that is never held while it
- * computes or calls back. */
+ * sequences; nobody else touches them. Others talk to it through the request queue. It counts in
+ * statistics of its own, and copies them under a mutex that is never held while it computes or
+ * calls back. */
 #pragma once
 
 #include <omma/omma.h>

@@ -1,6 +1,6 @@
 /* What must not hold, and what holds only under a condition: `not`, `dependencies` (and what
- * 2019-09 made of it), `if`. Each becomes equivalent schemas with anyOf, allOf, required
- * and the simple forms of `not` that the other files know:
+ * 2019-09 made of it), `if`. Each becomes equivalent schemas with anyOf, allOf, required and the
+ * simple forms of `not` that the other files know:
  *
  *   not {required: [name]}    the member is not made         not {enum}, {const}   these values are
  *                  not made

@@ -34,8 +34,8 @@ const char *ommai_jinja_next_read(const struct ommai_jinja *jinja, size_t *at, s
 bool ommai_jinja_mentions(const struct ommai_jinja *jinja, const char *word);
 
 /* Renders with the members of the object `variables`. Texts in it may hold bytes that are not
- * UTF-8; they come out as they are. *text is allocated, with a NUL after it: release
- * (*text, *size + 1, 1). Errors: ARGUMENT with the field "messages" (what the template raises, or
- * what cannot be done with these values), LIMIT (more than max_bytes), MEMORY. */
+ * UTF-8; they come out as they are. *text is allocated, with a NUL after it: release (*text, *size
+ * + 1, 1). Errors: ARGUMENT with the field "messages" (what the template raises, or what cannot be
+ * done with these values), LIMIT (more than max_bytes), MEMORY. */
 enum omma_status ommai_jinja_render(const struct ommai_jinja *jinja, const json_t *variables, size_t max_bytes, char **text,
                                     size_t *size, struct omma_error *error);

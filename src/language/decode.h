@@ -43,8 +43,7 @@ enum omma_status ommai_decode_draft_logits(const struct ommai_decoder *decoder, 
                                            void *workspace, size_t workspace_size, const struct omma_team *team, float *logits,
                                            struct omma_error *error);
 
-/* The residual rows [n_rows, hidden] that a run left in its workspace, until that is
- * used again. */
+/* The residual rows [n_rows, hidden] that a run left in its workspace, until that is used again. */
 const float *ommai_decode_residual(const void *workspace);
 
 /* Final norm and logits f32 [n_rows, vocab_size] of n_rows residual rows, each [hidden], at most as

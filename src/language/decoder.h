@@ -9,11 +9,10 @@
  *
  * Each layer has a mixer (mixer.h): grouped attention (q, k, v projected, k and v kept;
  * grouped_attention.h), perhaps within a window, MLA (k and v kept compressed; mla.h), or a gated
- * delta net (a matrix kept for each head; delta_net.h). A layer's
- * feed-forward part (feed_forward.h) is dense, down(silu(gate) * up), or routed: a few of
- * many such experts per row (router.h, experts.h), next to a dense part that every row takes, where
- * there is one. RMSNorm everywhere. Source: the text models of Hugging Face transformers named in
- * docs/models/. */
+ * delta net (a matrix kept for each head; delta_net.h). A layer's feed-forward part
+ * (feed_forward.h) is dense, down(silu(gate) * up), or routed: a few of many such experts per row
+ * (router.h, experts.h), next to a dense part that every row takes, where there is one. RMSNorm
+ * everywhere. Source: the text models of Hugging Face transformers named in docs/models/. */
 #pragma once
 
 #include <omma/attention.h>

@@ -65,8 +65,8 @@ void ommai_prefill_set_observer(struct ommai_prefill *prefill, ommai_layer_obser
  * nothing. */
 enum omma_status ommai_prefill_advance(struct ommai_prefill *prefill, int64_t max_tasks, struct omma_error *error);
 /* Advances, through several phases if need be, for about `ns` nanoseconds, by the rates recorded in
- * `pace`, which it updates; at least one task on every worker. Results do not depend on
- * where slices end. */
+ * `pace`, which it updates; at least one task on every worker. Results do not depend on where
+ * slices end. */
 enum omma_status ommai_prefill_advance_for(struct ommai_prefill *prefill, int64_t ns, struct ommai_prefill_pace *pace,
                                            struct omma_error *error);
 

@@ -65,9 +65,9 @@ struct ommai_linear;
  * the spec (ommai_linear_spec_for_stored) are taken as they are; all else is quantised from its
  * values, which int4 needs a group for and nothing with minimums can have: int8 with scale max|w| /
  * 127, int4 as row_ops.h's fit_int4. The work is done on `team`, whatever its size; NULL:
- * by the caller alone. Needs no memory besides the result. Errors: ARGUMENT (also a
- * group that is none, or minimums that cannot be), LIMIT (also for more than
- * OMMAI_LINEAR_MAX_INT8_INPUTS inputs of integer weights), MEMORY, INTERNAL. */
+ * by the caller alone. Needs no memory besides the result. Errors: ARGUMENT (also a group that is
+ * none, or minimums that cannot be), LIMIT (also for more than OMMAI_LINEAR_MAX_INT8_INPUTS inputs
+ * of integer weights), MEMORY, INTERNAL. */
 enum omma_status ommai_linear_create(struct ommai_linear_context *context, const struct ommai_linear_spec *spec,
                                      const struct ommai_linear_source *sources, int n_sources, const struct omma_team *team,
                                      struct ommai_linear **linear, struct omma_error *error);

@@ -53,8 +53,7 @@ struct omma_server_beat {
 enum omma_status ommai_server_run(struct ommai_server *server, int stop_descriptor, const struct omma_server_beat *beat,
                                   struct omma_error *error);
 
-/* Logs that the server stops and how long running requests may go on. After
- * ommai_server_run. */
+/* Logs that the server stops and how long running requests may go on. After ommai_server_run. */
 void ommai_server_log_end(const struct ommai_server *server);
 
 /* Where it is reported that one of several engines does not answer. */

@@ -56,8 +56,8 @@ enum omma_status ommai_token_loader_find_bytes(struct ommai_token_loader *loader
 
 /* The bytes that `size` bytes of valid UTF-8 stand for, spelled in the byte alphabet or with marked
  * spaces; as the official decoders do, a text with other characters stands for itself. False for
- * such a text, and for <0xHH>, the token of a byte: they are not found by their
- * bytes. out holds `size` bytes. */
+ * such a text, and for <0xHH>, the token of a byte: they are not found by their bytes. out holds
+ * `size` bytes. */
 bool ommai_token_loader_spell(const struct ommai_token_loader *loader, const char *text, size_t size, char *out,
                               size_t *out_size);
 

@@ -2,11 +2,10 @@
  *
  * All inputs of a pass lie end to end (vision/vision_layout.h). Between two attentions everything
  * is local to a row, so a block is two phases with a barrier each: attention jobs, then tiles of
- * rows through the chain
- * proj + residual -> norm -> feed-forward + residual -> (deepstack) -> next block's norm -> qkv ->
- * rope. The two attention plans of a pass, whole temporal patches and windows, are made at its
- * start and never change. An input's output does not depend by one bit on the rest of the batch,
- * its place or the number of threads. */
+ * rows through the chain proj + residual -> norm -> feed-forward + residual -> (deepstack) -> next
+ * block's norm -> qkv -> rope. The two attention plans of a pass, whole temporal patches and
+ * windows, are made at its start and never change. An input's output does not depend by one bit on
+ * the rest of the batch, its place or the number of threads. */
 #pragma once
 
 #include <omma/host.h>

@@ -16,11 +16,11 @@
 
 struct ommai_safetensors;
 
-/* Maps the file and checks its header. After that only the names, shapes and places of
- * the tensors are in memory; data pages come from disk when they are read. A file that another
- * process shortens while it is open ends the process on access (SIGBUS), as with every mapped
- * file; replacing it by rename is safe. Errors: IO; FORMAT with file, tensor, what was expected
- * and found; LIMIT for the header's length; MEMORY. */
+/* Maps the file and checks its header. After that only the names, shapes and places of the tensors
+ * are in memory; data pages come from disk when they are read. A file that another process shortens
+ * while it is open ends the process on access (SIGBUS), as with every mapped file; replacing it by
+ * rename is safe. Errors: IO; FORMAT with file, tensor, what was expected and found; LIMIT for the
+ * header's length; MEMORY. */
 enum omma_status ommai_safetensors_open(const char *path, const struct omma_allocator *allocator,
                                         struct ommai_safetensors **file, struct omma_error *error);
 

@@ -12,8 +12,8 @@
 static struct test_allocator allocator;
 
 /* The type int8 is of the tower alone; here it brings quantisation with it, and bf16 a draft model.
- * Without kept images, so
- * that what fails leaves nothing at all (test_image_store lets their allocations fail). */
+ * Without kept images, so that what fails leaves nothing at all (test_image_store lets their
+ * allocations fail). */
 static enum omma_status open_model(enum omma_weight_type weights, struct omma_model **model, struct omma_error *error) {
   char path[1024], draft[1024];
   golden_path("qwen3_vl_heads", NULL, draft, sizeof draft);

@@ -42,8 +42,8 @@
   } while (0)
 
 /* Whether to run fewer cases of the same kinds: in builds in which everything takes many times
- * longer (ThreadSanitizer), and where the environment has OMMA_TEST_SMALL (emulated
- * processors). */
+ * longer (ThreadSanitizer), and where the environment has OMMA_TEST_SMALL (emulated processors;
+ * lower CPU levels and sanitizers in `make test`). */
 bool test_small(void);
 
 /* Whether OMMA_TEST_LEVEL in the environment names another CPU level than `level`. Tests that go

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Plants old words and wide lines in a small tree and expects exactly the right lines; what only
-# looks like them must pass.
+# Plants old words, wide and ragged lines in a small tree and expects exactly the right lines; what
+# only looks like them must pass.
 # shellcheck disable=SC2016
 set -u
 LC_ALL=C.UTF-8
@@ -16,6 +16,20 @@ printf '/* A %s. */\nint %s_size;\nint %s;\n' 'picture' 'picture' 'image_plan' >
 printf '/* %s */\n  /* first\n   * %s */\nchar s[] = "/* no comment %s";\n' "$wide" "$wide" "$wide" > "$tree/src/b.c"
 printf 'double %s = 1;\n' 'stretch' > "$tree/src/image/resize.c"
 printf 'int is_%s, %sx;\n' 'told' 'told' > "$tree/src/d.c"
+# Lines 1, 2 and 8 end early; the others are a sentence's end, a table, and as full as they can be.
+cat > "$tree/src/e.c" <<'TEXT'
+/* What
+ * ends so early that
+ * all of it would have fitted into one. One sentence ends here.
+ * another  a table, with two blanks
+ * row      of it */
+struct s {
+  int n; /* members are left alone */
+  /* but this one is
+   * too short for its words, as are some whose next word has_a_very_long_name_of_its_own_and_more
+   * abcdefghi */
+};
+TEXT
 printf '%s\n' 'picture' > "$tree/tests/data/official.txt"
 printf '# %s\n\n| %s |\n\n    %s\n\n```\n%s\n```\n\n%s\n' "$wide" "$wide" "$wide" "$wide" "$wide" > "$tree/docs/page.md"
 # Lines 1, 4, 9 and 16 are too wide; the others are code, strings, usage in a docstring, or pragmas.
@@ -48,8 +62,12 @@ src/a.c:1: word: "pictur": write image
 src/a.c:2: word: "pictur": write image
 src/a.c:3: word: "image_plan": write image_sizes
 src/b.c:1: columns: a comment of 111 columns
+src/b.c:2: ragged: "word" would have fitted after column 10
 src/b.c:3: columns: a comment of 113 columns
 src/d.c:1: word: "_told,": write printed, reported, logged or returned
+src/e.c:1: ragged: "ends" would have fitted after column 7
+src/e.c:2: ragged: "all" would have fitted after column 21
+src/e.c:8: ragged: "too" would have fitted after column 20
 tool.py:16: columns: a comment of 111 columns
 tool.py:1: columns: a docstring of 108 columns
 tool.py:4: columns: a docstring of 105 columns

@@ -91,8 +91,8 @@ bool ommai_next_option(const struct ommai_command *command, struct ommai_option_
 /* Whether a group has the title of the one before it, so that they are shown as one. */
 bool ommai_option_group_continues(const struct ommai_command *command, size_t group);
 
-/* What the help adds to the text of an option, in parentheses: how often it may be given,
- * its range, its default, how it is taken back; empty where there is nothing. */
+/* What the help adds to the text of an option, in parentheses: how often it may be given, its
+ * range, its default, how it is taken back; empty where there is nothing. */
 #define OMMAI_OPTION_VALUE_SIZE 320
 void ommai_option_describe_value(const struct ommai_option *option, char *text, size_t size);
 

@@ -120,8 +120,8 @@ static int make_images(struct bench *bench) {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* The workspace of the largest pass, that of the largest resize, and every image's pixels
- * and embeddings: all are kept until the end. */
+/* The workspace of the largest pass, that of the largest resize, and every image's pixels and
+ * embeddings: all are kept until the end. */
 static int estimate_memory(struct bench *bench) {
   struct omma_memory_estimate estimate;
   struct omma_error error;

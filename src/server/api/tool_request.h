@@ -30,7 +30,7 @@ bool ommai_tool_list_read(const json_t *root, const json_t **tools, struct ommai
 /* Reads and checks them. Where a call must come (tool_choice "required" or a named function),
  * *grammar becomes the grammar that holds answers to it, else it stays as it is; one that was
  * there is destroyed, as tools go before other wishes for the answer's form. `make`: as
- * ommai_structured_output_read. False with *error
- * filled: what vLLM refuses too, and a schema that is not supported, by its key. */
+ * ommai_structured_output_read. False with *error filled: what vLLM refuses too, and a schema that
+ * is not supported, by its key. */
 bool ommai_tool_request_read(struct ommai_server *server, const json_t *root, bool make, struct ommai_tool_request *request,
                              struct omma_grammar **grammar, struct ommai_api_error *error);

@@ -21,8 +21,8 @@ enum omma_status ommai_kv_publisher_create(const char *config, const struct omma
 /* What waits is published first. NULL is allowed. */
 void ommai_kv_publisher_destroy(struct ommai_kv_publisher *publisher);
 
-/* What n_engines in one are given: events[n_engines]. Called once. The publisher
- * must live as long as the engine. */
+/* What n_engines in one are given: events[n_engines]. Called once. The publisher must live as long
+ * as the engine. */
 void ommai_kv_publisher_interfaces(struct ommai_kv_publisher *publisher, int n_engines, struct omma_kv_events *events);
 
 /* "at tcp://0.0.0.0:5557, replayed at tcp://0.0.0.0:5558": where it really is. Lives with the

@@ -54,8 +54,7 @@ struct ommai_server_config {
   uint64_t seed;
   bool compact_json; /* answers in JSON have no blanks */
   struct ommai_reasoning reasoning;
-  /* how models write the calls that they choose themselves; NONE: requests may not ask for
-   * it */
+  /* how models write the calls that they choose themselves; NONE: requests may not ask for it */
   enum ommai_tool_format auto_tools;
   bool exclude_unused_tools; /* tool_choice "none" leaves the tools out of the prompt */
 
