@@ -227,7 +227,7 @@ sanitized_server() {
 
 # The longest, whose parts have C tests under sanitizers, in the full tier alone: NAME FILES...
 sanitized_command_line() {
-  left_out="--deselect tests/cli/test_cli.py::test_bench_decode --deselect tests/cli/test_cli.py::test_plan_of_config_alone
+  left_out="--deselect tests/cli/test_bench.py::test_bench_decode --deselect tests/cli/test_plan.py::test_plan_of_config_alone
     --deselect tests/cli/test_quantized.py::test_quantised_checkpoints_answer_as_their_values"
   if [ $full = yes ]; then left_out=; fi
   run_pytest "$@" --omma build/asan/omma $left_out
@@ -235,11 +235,11 @@ sanitized_command_line() {
 
 sanitized_programs() {
   run_pytest "serving benchmark under sanitizers" tests/bench_client --omma build/asan/omma
-  sanitized_command_line "test_cli.py under sanitizers" tests/cli/test_cli.py
+  sanitized_command_line "command line under sanitizers, a to c" tests/cli/test_[a-c]*.py
 }
 
 more_sanitized_programs() {
-  sanitized_command_line "command line under sanitizers, but test_cli.py" tests/cli --ignore tests/cli/test_cli.py
+  sanitized_command_line "command line under sanitizers, d to z" tests/cli/test_[d-z]*.py
 }
 
 # The page at / in a browser, with a Python environment of its own: where there is Chromium, and in

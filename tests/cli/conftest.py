@@ -1,12 +1,11 @@
 """What the tests of the command line run on: the program and a model directory."""
 
 import pathlib
+import shutil
 
 import pytest
 
-from omma_program import Omma
-
-GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
+from omma_program import GOLDEN, Omma
 
 
 def pytest_addoption(parser):
@@ -28,3 +27,13 @@ def images():
 @pytest.fixture(scope="session")
 def omma(request):
     return Omma(request.config.getoption("--omma"))
+
+
+@pytest.fixture(scope="session")
+def no_weights(model, tmp_path_factory):
+    """The model's directory without its tensors."""
+    folder = tmp_path_factory.mktemp("no_weights")
+    for file in pathlib.Path(model).iterdir():
+        if file.is_file() and not file.name.startswith("model"):
+            shutil.copy(file, folder / file.name)
+    return folder

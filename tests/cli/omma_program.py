@@ -1,8 +1,14 @@
-"""The program as the tests of the command line run it."""
+"""The program as the tests of the command line run it, and what several of them use."""
 
 import json
 import os
+import pathlib
+import struct
 import subprocess
+
+import pytest
+
+GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
 
 
 class Omma:
@@ -34,3 +40,20 @@ def refused(done, code, *words):
     assert error.startswith("omma: ") and error.endswith("\n") and error.count("\n") == 1, error
     for word in words:
         assert str(word) in error, error
+
+
+def read_safetensors(path):
+    """Header without metadata, and the bytes of the tensors."""
+    data = path.read_bytes()
+    (size,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + size])
+    header.pop("__metadata__", None)
+    return header, data[8 + size :]
+
+
+def limited_to(omma, kilobytes, *words):
+    """The stderr of omma where it has that many kilobytes of addresses."""
+    if omma.is_instrumented():
+        pytest.skip("a sanitizer needs terabytes of addresses")
+    limited = ["sh", "-c", f'ulimit -v {kilobytes}; exec "$@"', "sh", omma.path, *map(str, words)]
+    return subprocess.run(limited, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False).stderr.decode()
