@@ -63,6 +63,9 @@ static void patterns_allow_their_texts(void **state) {
 static void what_is_not_regular_is_refused(void **state) {
   (void)state;
   expect_refusal(OMMAI_ANSWER_REGEX, "(?=a)b", OMMA_ERROR_UNSUPPORTED, "lookahead");
+  expect_refusal(OMMAI_ANSWER_REGEX, "(?!a)b", OMMA_ERROR_UNSUPPORTED, "lookahead");
+  expect_refusal(OMMAI_ANSWER_REGEX, "(?<=a>)b", OMMA_ERROR_UNSUPPORTED, "lookbehind");
+  expect_refusal(OMMAI_ANSWER_REGEX, "(?<!a>)b", OMMA_ERROR_UNSUPPORTED, "lookbehind");
   expect_refusal(OMMAI_ANSWER_REGEX, "(a)\\1", OMMA_ERROR_UNSUPPORTED, "backreference");
   expect_refusal(OMMAI_ANSWER_REGEX, "\\bword", OMMA_ERROR_UNSUPPORTED, "\\b");
   expect_refusal(OMMAI_ANSWER_REGEX, "a^b", OMMA_ERROR_UNSUPPORTED, "anchor");
@@ -115,6 +118,8 @@ static void arrays_have_bounds(void **state) {
          TEXTS("[1]", "[1,2]", "[1,2,3,3]"), TEXTS("[]", "[2]", "[1,3]"));
   EXPECT(JSON_SCHEMA, "{\"prefixItems\":[{\"const\":1}],\"items\":false}", TEXTS("[]", "[1]"), TEXTS("[1,1]"));
   EXPECT(JSON_SCHEMA, "{\"items\":[{\"const\":1}],\"additionalItems\":{\"const\":2}}", TEXTS("[1,2,2]"), TEXTS("[1,1]"));
+  EXPECT(JSON_SCHEMA, "{\"$defs\":{\"a\":{\"type\":\"null\"}},\"allOf\":[{\"$ref\":\"#/$defs/a\"},{\"$ref\":\"#/$defs/a\"}]}",
+         TEXTS("null"), TEXTS("1"));
   EXPECT(JSON_SCHEMA, "{\"type\":\"array\",\"maxItems\":0}", TEXTS("[]"), TEXTS("[1]"));
 }
 
@@ -241,6 +246,7 @@ static void unsupported_keys_are_named(void **state) {
       {"{\"$defs\":{\"a\":{\"pattern\":\"(?!a)b\"}},\"$ref\":\"#/$defs/a\"}",
        "#/$defs/a/pattern: the pattern's byte 2: lookahead"},
       {"{\"type\":\"number\",\"multipleOf\":0.1}", "#/multipleOf"},
+      {"{\"anyOf\":[{\"$ref\":\"#\"},{\"type\":\"null\"}]}", "an alternative of this schema is the schema itself"},
       {"{\"oneOf\":[{\"type\":\"integer\"},{\"type\":\"number\"}]}", "#/oneOf: alternatives 0 and 1"},
       {"{\"oneOf\":[{\"type\":\"string\",\"format\":\"uri\"},{\"type\":\"string\",\"pattern\":\"^x\"}]}", "#/oneOf"},
       {"{\"$ref\":\"http://x.org/y\"}", "#/$ref"},
