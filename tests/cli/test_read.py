@@ -96,7 +96,7 @@ def test_a_page_that_fails_fails_alone(omma, words, tmp_path):
     assert f"read: {paths[1]}: page 1: has 1500 x 1500 pixels: at most 100000 are allowed" in said and "2 pages read, 1 failed" in said
     assert "error" in journal(tmp_path, "wide")[0] and len(journal(tmp_path, "good")) == 2
     said = run(omma, words, *paths, "--resume")
-    assert "1 pages read, 0 failed, 2 read before" in said
+    assert "1 page read, 0 failed, 2 read before" in said
 
 
 @needs_poppler
@@ -174,7 +174,7 @@ def test_hostile_files(omma, words, tmp_path, name, monkeypatch):
 def test_many_pages(omma, words, tmp_path):
     """Only those that are asked for are rendered."""
     paths = save(tmp_path, many=pdf_files.pages(5000))
-    assert "1 documents, 2 pages" in run(omma, words, *paths, "--pages", "4999-")
+    assert "1 document, 2 pages" in run(omma, words, *paths, "--pages", "4999-")
     assert sorted(page["page"] for page in journal(tmp_path, "many")) == [4999, 5000]
 
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/plural.h"
 #include "cli/core/commands.h"
 #include "cli/core/diagnostics.h"
 #include "cli/core/interrupt.h"
@@ -19,8 +20,9 @@ struct values {
 
 static void note_end(const struct ommai_read_job *job, const struct ommai_read_counts *counts) {
   double rate = counts->seconds > 0 ? 60 * (double)(counts->n_read + counts->n_failed) / counts->seconds : 0;
-  ommai_note("read: %" PRId64 " pages read, %" PRId64 " failed, %" PRId64 " read before; %.1f s, %.1f pages a minute; in %s",
-             counts->n_read, counts->n_failed, counts->n_earlier, counts->seconds, rate, job->folder);
+  ommai_note("read: %" PRId64 " page%s read, %" PRId64 " failed, %" PRId64 " read before; %.1f s, %.1f pages a minute; in %s",
+             counts->n_read, ommai_plural(counts->n_read), counts->n_failed, counts->n_earlier, counts->seconds, rate,
+             job->folder);
   if (ommai_interrupted()) ommai_note("read: interrupted: the same command with --resume continues");
 }
 

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/plural.h"
 #include "cli/core/diagnostics.h"
 #include "cli/serve/read_inputs.h"
 
@@ -53,9 +54,10 @@ static void choose_recipe(const struct ommai_read_values *values, struct ommai_r
 int64_t ommai_read_settings_note(const char *command, const struct ommai_read_job *job) {
   int64_t bytes = (int64_t)job->n_open * job->limits.max_pixels * 3 * PAGE_COPIES, n_pages = 0;
   for (size_t i = 0; i < job->n_documents; i++) n_pages += job->documents[i].last - job->documents[i].first + 1;
-  ommai_note("%s: %zu documents, %" PRId64 " pages, as %s; %zu pages at once take at most %" PRId64
+  ommai_note("%s: %zu document%s, %" PRId64 " page%s, as %s; %zu page%s at once take at most %" PRId64
              " MiB besides the model (--jobs, --max-page-pixels)",
-             command, job->n_documents, n_pages, job->recipe->name, job->n_open, bytes >> 20);
+             command, job->n_documents, ommai_plural((int64_t)job->n_documents), n_pages, ommai_plural(n_pages),
+             job->recipe->name, job->n_open, ommai_plural((int64_t)job->n_open), bytes >> 20);
   return n_pages;
 }
 
