@@ -9,7 +9,7 @@ import pathlib
 
 import pytest
 
-from server_process import ServerProcess, check_output, make_command
+from server_process import ServerProcess, check_output, end_all, make_command
 
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
 NONE_GIVEN = "none given"
@@ -105,17 +105,20 @@ def server(request, kind):
 
 
 @pytest.fixture
-def start(request, kind):
-    """start(option=value, ...) gives a server of its own, env its environment; it is stopped and
-    checked at the end unless the test did that."""
+def launch():
+    """launch(command) gives a server of its own, env its environment; it is stopped and checked at
+    the end, however the test ends, unless the test did that."""
     processes = []
 
-    def run(env=None, **options):
-        processes.append(ServerProcess(make_command(request.config, kind, options), env=env))
+    def run(command, env=None):
+        processes.append(ServerProcess(command, env=env))
         return processes[-1]
 
     yield run
-    for process in processes:
-        if not process.process.stdout.closed:
-            process.stop()
-        check_output(process)
+    end_all(processes)
+
+
+@pytest.fixture
+def start(request, kind, launch):
+    """The same of options: start(option=value, ...)."""
+    return lambda env=None, **options: launch(make_command(request.config, kind, options), env=env)

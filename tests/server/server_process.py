@@ -142,6 +142,20 @@ def check_output(process):
     assert process.process.returncode == 0 and not re.search(r"Sanitizer|runtime error", text), text
 
 
+def end_all(processes):
+    """Stops and checks all that no test has stopped; one that fails keeps none of the others up."""
+    failures = []
+    for process in processes:
+        try:
+            if not process.process.stdout.closed:
+                process.stop()
+            check_output(process)
+        except AssertionError as failure:
+            failures.append(failure)
+    if failures:
+        raise failures[0]
+
+
 def read_all(connection):
     data = b""
     while True:

@@ -9,7 +9,6 @@ import sys
 
 import pytest
 
-from server_process import ServerProcess, check_output
 from images import data_url, png
 from test_many import LONG, at_once, chat, text
 from test_metrics import read
@@ -22,8 +21,9 @@ from gguf_files import convert, simple_draft_head  # noqa: E402
 HEAD = ["--speculative-config", '{"method": "mtp", "num_speculative_tokens": 3}']
 
 
-def serve(omma, *words):
-    return ServerProcess([omma, "serve", *map(str, words), "--dtype", "f32", "--host", "127.0.0.1", "--port", "0", "--served-model-name", "test-model"])
+@pytest.fixture
+def serve(omma, launch):
+    return lambda *words: launch([omma, "serve", *map(str, words), "--dtype", "f32", "--host", "127.0.0.1", "--port", "0", "--served-model-name", "test-model"])
 
 
 def guesses(server):
@@ -32,20 +32,19 @@ def guesses(server):
 
 
 @pytest.mark.real_only
-def test_draft_head_of_a_gguf_file(omma, tmp_path, kind):
+def test_draft_head_of_a_gguf_file(serve, tmp_path, kind):
     """Of a checkpoint whose head is always right, by its norms and by where the embedding goes in:
     so it is in the file too."""
     folder = simple_draft_head(GOLDEN / "qwen3_5_untied", tmp_path / "simple")
     model, mmproj = convert(folder, tmp_path / "gguf", "F32")
     answers = []
     for words in ([folder], [folder, *HEAD], [model, "--mmproj", mmproj, *HEAD]):
-        server = serve(omma, *words)
+        server = serve(*words)
         answers.append([text(chat(server, LONG, max_tokens=80))])
         n_guessed, n_right = guesses(server)
         assert n_right == n_guessed and (n_guessed > 10) == (HEAD[0] in words)
         answers[-1].append(text(chat(server, LONG, max_tokens=40, temperature=0.8, seed=4)))
         server.stop()
-        check_output(server)
     assert answers[1] == answers[0] and answers[2] == answers[0]
 
 
@@ -69,19 +68,16 @@ def answers(server):
 
 @pytest.mark.real_only
 @pytest.mark.parametrize("model, draft", [("qwen3_vl_tied", "qwen3_vl_tied"), ("qwen3_vl_untied", "qwen2_5_vl_untied"), ("qwen3_5_untied", "qwen3_vl_heads")])
-def test_guesses_of_a_draft_model_change_nothing(omma, tmp_path, kind, model, draft):
+def test_guesses_of_a_draft_model_change_nothing(serve, tmp_path, kind, model, draft):
     """A model is right about itself, where it reads a text and nothing forbids tokens."""
     folder = tmp_path / "draft"
     shutil.copytree(GOLDEN / draft, folder)
     shutil.copy(GOLDEN / model / "tokenizer.json", folder)
-    plain, guessing = serve(omma, GOLDEN / model), serve(omma, GOLDEN / model, *draft_model(folder))
+    plain, guessing = serve(GOLDEN / model), serve(GOLDEN / model, *draft_model(folder))
     assert text(chat(guessing, LONG, max_tokens=60)) == text(chat(plain, LONG, max_tokens=60))
     n_guessed, n_right = guesses(guessing)
     assert n_guessed > 10 and (model != draft or n_right == n_guessed)
     assert answers(guessing) == answers(plain)
-    for server in (plain, guessing):
-        server.stop()
-        check_output(server)
 
 
 def changed_config(folder, **changes):

@@ -7,7 +7,6 @@ import threading
 import pytest
 
 from images import data_url, png
-from server_process import ServerProcess, check_output
 from test_metrics import read
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
@@ -128,27 +127,24 @@ def test_guesses_change_nothing(start):
 
 
 @pytest.mark.real_only
-def test_guesses_of_a_draft_head_change_nothing(omma, kind):
+def test_guesses_of_a_draft_head_change_nothing(omma, launch, kind):
     """A drawn head is hardly ever right, so that its guesses pause."""
     command = [omma, "serve", str(GOLDEN / "qwen3_5_tied"), "--host", "127.0.0.1", "--port", "0", "--served-model-name", "test-model"]
-    plain = ServerProcess(command)
-    guessing = ServerProcess([*command, "--speculative-config", '{"method": "mtp", "num_speculative_tokens": 3}'])
+    plain = launch(command)
+    guessing = launch([*command, "--speculative-config", '{"method": "mtp", "num_speculative_tokens": 3}'])
     for fields in ({}, {"temperature": 0.8, "seed": 4}, {"frequency_penalty": 0.5, "logprobs": True, "top_logprobs": 2}):
         a, b = (chat(server, LONG, max_tokens=60, **fields) for server in (plain, guessing))
         assert text(a) == text(b) and a.json["choices"][0]["logprobs"] == b.json["choices"][0]["logprobs"]
     samples, _ = read(guessing)
     assert samples["vllm:spec_decode_num_drafts_total"] > 0
-    for server in (plain, guessing):
-        server.stop()
-        check_output(server)
 
 
 @pytest.mark.real_only
-def test_snapshots_are_counted(omma, kind):
+def test_snapshots_are_counted(omma, launch, kind):
     """A prompt leaves a snapshot at its last border of 64 tokens: the next one goes on from it."""
     command = [omma, "serve", str(GOLDEN / "qwen3_5_tied"), "--host", "127.0.0.1", "--port", "0", "--served-model-name", "test-model", "--max-num-seqs", "1",
                "--kv-cache-memory-bytes", "2M"]
-    server = ServerProcess(command)
+    server = launch(command)
     assert cached(chat(server, LONG)) == 0
     before, _ = read(server)
     assert before["omma:snapshots"] > before["omma:snapshots_kept"] > 0 and before["omma:snapshot_bytes"] > 1000
@@ -158,5 +154,3 @@ def test_snapshots_are_counted(omma, kind):
         chat(server, f"{i} {LONG}")
     after, _ = read(server)
     assert after["omma:snapshot_hits_total"] == 1 and after["omma:snapshot_evictions_total"] > 0
-    server.stop()
-    check_output(server)
