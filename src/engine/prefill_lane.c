@@ -13,8 +13,9 @@
 enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS, HURRY_ROWS = 32 };
 
 int64_t ommai_prefill_lane_end(const struct ommai_prefill_lane *lane, const struct ommai_sequence *sequence) {
-  return ommai_min_i64(sequence->n_prefilled + lane->resources->sizes.limits.prefill_chunk,
-                       (int64_t)sequence->request->n_tokens);
+  int64_t end = sequence->n_prefilled + lane->resources->sizes.limits.prefill_chunk;
+  int64_t n_tokens = (int64_t)sequence->request->n_tokens;
+  return end < n_tokens ? end / PAGE * PAGE : n_tokens;
 }
 
 /* ---- who is in a chunk ---- */
@@ -48,12 +49,13 @@ static bool finds_pages(const struct ommai_prefill_lane *lane, const struct omma
   return false;
 }
 
-/* Tokens of the sequence's rest that fit, in whole pages unless they are all; 0: it stays out. */
+/* Tokens of the sequence's rest that fit, up to a page's border unless they are all; 0: it stays
+ * out. */
 static int64_t fitting_rows(const struct ommai_sequence *sequence, bool hurry, const struct room *room) {
   int64_t rest = (int64_t)sequence->request->n_tokens - sequence->n_prefilled;
   int64_t most = ommai_min_i64(room->rows, room->positions - sequence->n_prefilled);
   if (rest <= most) return rest;
-  return hurry ? 0 : ommai_max_i64(most / PAGE * PAGE, 0);
+  return hurry ? 0 : ommai_max_i64((sequence->n_prefilled + most) / PAGE * PAGE - sequence->n_prefilled, 0);
 }
 
 /* Those that join take no page from anybody, and none goes before one that does not fit. */
@@ -66,6 +68,7 @@ static void add_others(struct ommai_prefill_lane *lane, struct ommai_sequence *c
     if (sequence == lane->parts[0].sequence || sequence->n_prefilled == (int64_t)sequence->request->n_tokens) continue;
     ommai_sequence_match(sequence);
     if (finds_pages(lane, sequence)) continue;
+    ommai_sequence_take_beginning(sequence);
     int64_t n_rows = fitting_rows(sequence, hurry, room);
     if (n_rows == 0 || !ommai_sequence_take_pages(sequence, sequence->n_prefilled + n_rows)) return;
     add_part(lane, sequence, n_rows, room);

@@ -2,6 +2,7 @@
  * before anything runs; used by one thread. */
 #pragma once
 
+#include "engine/beginnings.h"
 #include "engine/encoder_cache.h"
 #include "engine/encoding_share.h"
 #include "engine/engine_sizes.h"
@@ -12,6 +13,7 @@ struct ommai_resources {
   struct ommai_engine_sizes sizes;
   struct ommai_runner *runner;
   struct ommai_state_pool *pool;
+  struct ommai_beginnings beginnings;
   struct ommai_encoder_cache encoder_cache;
   struct ommai_encoding_share share;
   struct omma_engine_stats stats; /* counted by everyone on the engine's thread */

@@ -523,6 +523,7 @@ static enum omma_status replay(struct ommai_scheduler *scheduler, struct ommai_s
 static enum omma_status begin_chunk(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence,
                                     struct omma_error *error) {
   ommai_sequence_match(sequence);
+  ommai_sequence_take_beginning(sequence);
   if (!take_pages(scheduler, sequence, ommai_prefill_lane_end(&scheduler->prefill, sequence))) return OMMA_OK;
   return ommai_prefill_lane_begin(&scheduler->prefill, sequence, scheduler->live, scheduler->n_live, scheduler->load.hurry,
                                   error);

@@ -215,19 +215,69 @@ bool ommai_sequence_take_pages(struct ommai_sequence *sequence, int64_t n_positi
   return ommai_state_pool_take(sequence->resources->pool, &sequence->state, position, n_positions);
 }
 
+/* n tokens more are there that others have computed. */
+static void take_over(struct ommai_sequence *sequence, int64_t n) {
+  sequence->n_prefilled += n;
+  /* after a preemption some may be its own */
+  int64_t n_new = ommai_min_i64(n, sequence->n_prefilled - sequence->n_reached);
+  if (n_new <= 0) return;
+  sequence->n_reached = sequence->n_prefilled;
+  sequence->result.n_cached_tokens += n_new;
+  sequence->resources->stats.prefix_cache_hits += n_new;
+}
+
 void ommai_sequence_match(struct ommai_sequence *sequence) {
   struct ommai_resources *resources = sequence->resources;
   const struct omma_request *request = sequence->request;
   int64_t n_keys = (int64_t)request->n_page_keys;
-  if (!ommai_sequence_may_match(sequence) || sequence->state.n_pages >= n_keys) return;
-  int64_t found = ommai_state_pool_match(resources->pool, &sequence->state, request->page_keys, n_keys);
-  sequence->n_prefilled += found * PAGE;
-  /* after a preemption some may be its own */
-  int64_t n_new = ommai_min_i64(found * PAGE, sequence->n_prefilled - sequence->n_reached);
-  if (n_new <= 0) return;
-  sequence->n_reached = sequence->n_prefilled;
-  sequence->result.n_cached_tokens += n_new;
-  resources->stats.prefix_cache_hits += n_new;
+  if (!ommai_sequence_may_match(sequence) || sequence->state.n_pages >= n_keys || sequence->n_prefilled % PAGE) return;
+  take_over(sequence, PAGE * ommai_state_pool_match(resources->pool, &sequence->state, request->page_keys, n_keys));
+}
+
+/* Whether the sequence may begin in a copy of another one's page, and leave such a page: it writes
+ * nothing behind its prompt, and keeps nothing but pages. */
+static bool may_share_beginning(const struct ommai_sequence *sequence) {
+  const struct ommai_runner_facts *facts = &sequence->resources->sizes.facts;
+  return ommai_sequence_may_match(sequence) && ommai_request_reads(sequence->request) && !sequence->request->cache_salt &&
+         facts->n_groups == 1 && facts->groups[0].kind == OMMAI_STATE_PAGES && facts->drafter == OMMAI_NO_DRAFTER;
+}
+
+void ommai_sequence_take_beginning(struct ommai_sequence *sequence) {
+  struct ommai_resources *resources = sequence->resources;
+  struct ommai_beginnings *beginnings = &resources->beginnings;
+  struct ommai_page_pool *pages = resources->pool->pools[0];
+  struct ommai_beginning *beginning;
+  int32_t page;
+  if (sequence->n_prefilled || sequence->state.n_pages || !may_share_beginning(sequence)) return;
+  int64_t n = ommai_beginnings_find(beginnings, sequence->request, &beginning);
+  int64_t n_seen = sequence->began ? 0 : ommai_beginnings_see(beginnings, sequence->request);
+  if (n_seen >= n + OMMAI_MIN_BEGINNING) sequence->n_to_keep = n_seen;
+  sequence->began = true;
+  if (n == 0) return;
+  if (ommai_page_pool_match(pages, &beginning->key, 1, &page) == 0) { /* its place was needed */
+    beginning->n_tokens = 0;
+    return;
+  }
+  if (ommai_sequence_take_pages(sequence, n)) {
+    resources->runner->functions->copy_rows(resources->runner, page, sequence->state.groups[0].pages[0], n);
+    take_over(sequence, n);
+  }
+  ommai_page_pool_give_back(pages, 1, &page);
+}
+
+/* Of a prompt whose first page, or all, is computed and published. */
+static void keep_beginning(struct ommai_sequence *sequence) {
+  struct ommai_resources *resources = sequence->resources;
+  struct ommai_beginning *beginning;
+  int64_t n = sequence->n_to_keep;
+  sequence->n_to_keep = 0;
+  if (n == 0 || ommai_beginnings_find(&resources->beginnings, sequence->request, &beginning) >= n) return;
+  beginning = ommai_beginnings_keep(&resources->beginnings, sequence->request);
+  if (sequence->request->n_page_keys) {
+    beginning->key = sequence->request->page_keys[0];
+  } else {
+    ommai_state_pool_publish_part(resources->pool, &sequence->state, &beginning->key);
+  }
 }
 
 /* The border that a chunk up to `end` goes beyond, as a number of pages; 0: none that is of use. */
@@ -260,6 +310,7 @@ void ommai_sequence_publish(struct ommai_sequence *sequence, int64_t n_prefilled
     if (ommai_state_pool_publish(resources->pool, &sequence->state, i, &request->page_keys[i]))
       ommai_kept_page_report(&resources->pool->events, request, i);
   }
+  keep_beginning(sequence);
   if (border || end * PAGE == n_prefilled) {
     ommai_state_pool_publish_snapshot(resources->pool, &sequence->state, border > 0, &request->page_keys[end - 1]);
   }

@@ -30,6 +30,8 @@ struct ommai_sequence {
   int64_t n_prefilled; /* prompt tokens whose keys and values are in the pages */
   int64_t n_reached;   /* the most that it has been; a preemption begins anew */
   int64_t n_decoded;   /* generated tokens likewise */
+  int64_t n_to_keep;   /* tokens of a beginning that others may share (beginnings.h); 0: none */
+  bool began;          /* such a beginning was looked for */
   int64_t head_end;    /* where the draft head goes on: it has seen all positions before */
   int64_t n_scored;    /* prompt tokens after the first whose log-probabilities the client has */
   bool fails;          /* so did the pass that its images were in */
@@ -79,6 +81,9 @@ bool ommai_sequence_take_pages(struct ommai_sequence *sequence, int64_t n_positi
 bool ommai_sequence_may_match(const struct ommai_sequence *sequence);
 /* Takes over pages that were published since; before a chunk, at a page's border. */
 void ommai_sequence_match(struct ommai_sequence *sequence);
+/* Copies what the prompt begins with, less than a page, where another one has left that; before its
+ * first chunk. */
+void ommai_sequence_take_beginning(struct ommai_sequence *sequence);
 /* A chunk up to `end` begins, whose pages are in place; and it is computed: publishes what is full.
  * */
 void ommai_sequence_begin_chunk(struct ommai_sequence *sequence, int64_t end);

@@ -1,6 +1,7 @@
 #include "engine/state_pool.h"
 
 #include <omma/attention.h>
+#include <string.h>
 
 #include "base/allocator.h"
 #include "base/checked.h"
@@ -21,9 +22,28 @@ int64_t ommai_state_most_pages(const struct ommai_state_group *group, int64_t pr
 
 /* ---- the pool ---- */
 
+/* Keys of pages that are not full are numbers before ones; those of full ones are hashes. */
+static struct omma_kv_page_key part_key(uint64_t number) {
+  struct omma_kv_page_key key;
+  memset(&key, 0xff, sizeof key);
+  memcpy(key.bytes, &number, sizeof number);
+  return key;
+}
+
+static bool is_part(const struct omma_kv_page_key *key) {
+  uint64_t number;
+  memcpy(&number, key->bytes, sizeof number);
+  const struct omma_kv_page_key same = part_key(number);
+  return !memcmp(&same, key, sizeof same);
+}
+
 /* A page of the first group is gone: without it nobody comes to what others keep under its key. */
 static void forget(void *context, const struct omma_kv_page_key *key) {
-  const struct ommai_state_pool *pool = context;
+  struct ommai_state_pool *pool = context;
+  if (is_part(key)) {
+    pool->n_parts--;
+    return;
+  }
   for (int g = 1; g < pool->n_groups; g++) ommai_page_pool_drop(pool->pools[g], key);
   if (pool->events.removed) pool->events.removed(pool->events.context, key);
 }
@@ -42,7 +62,7 @@ enum omma_status ommai_state_pool_create(const struct ommai_state_group *groups,
     ommai_state_pool_destroy(pool);
     return status;
   }
-  if (n_groups > 1) ommai_page_pool_set_events(pool->pools[0], &(struct omma_kv_events){.context = pool, .removed = forget});
+  if (n_groups) ommai_page_pool_set_events(pool->pools[0], &(struct omma_kv_events){.context = pool, .removed = forget});
   *out = pool;
   return OMMA_OK;
 }
@@ -56,11 +76,13 @@ void ommai_state_pool_destroy(struct ommai_state_pool *pool) {
 
 void ommai_state_pool_set_events(struct ommai_state_pool *pool, const struct omma_kv_events *events) {
   if (events) pool->events = *events;
-  if (pool->n_groups) ommai_page_pool_set_events(pool->pools[0], &(struct omma_kv_events){.context = pool, .removed = forget});
 }
 
 struct ommai_page_counts ommai_state_pool_counts(const struct ommai_state_pool *pool) {
-  return pool->n_groups ? ommai_page_pool_counts(pool->pools[0]) : (struct ommai_page_counts){0};
+  struct ommai_page_counts counts = {0};
+  if (pool->n_groups) counts = ommai_page_pool_counts(pool->pools[0]);
+  counts.n_published -= pool->n_parts;
+  return counts;
 }
 
 /* ---- what a sequence holds ---- */
@@ -221,6 +243,11 @@ bool ommai_state_pool_publish(struct ommai_state_pool *pool, struct ommai_held_s
     is_new |= g == 0 && published;
   }
   return is_new;
+}
+
+void ommai_state_pool_publish_part(struct ommai_state_pool *pool, struct ommai_held_state *held, struct omma_kv_page_key *key) {
+  *key = part_key(++pool->n_part_keys);
+  pool->n_parts += ommai_page_pool_publish(pool->pools[0], held->groups[0].pages[0], key);
 }
 
 void ommai_state_pool_mark_border(struct ommai_state_pool *pool, struct ommai_held_state *held,

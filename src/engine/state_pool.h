@@ -18,6 +18,9 @@ struct ommai_state_pool {
   int64_t most[OMMAI_MAX_STATE_GROUPS]; /* ommai_state_most_pages */
   struct omma_kv_events events;         /* of the first group's pages */
   int64_t n_snapshot_hits;              /* prompts that went on from a snapshot of another */
+  /* Pages that are kept in part; and all that ever were, which gives them keys. */
+  int64_t n_parts;
+  uint64_t n_part_keys;
 };
 
 /* Of one sequence and group. Pages: [max_pages], those from `first` to n_pages are held. Snapshots:
@@ -47,7 +50,8 @@ enum omma_status ommai_state_pool_create(const struct ommai_state_group *groups,
 void ommai_state_pool_destroy(struct ommai_state_pool *pool);
 /* Who gets the events of the first group's pages; copied. */
 void ommai_state_pool_set_events(struct ommai_state_pool *pool, const struct omma_kv_events *events);
-/* Of the first group, and of snapshots; zeros where there is none. */
+/* Of the first group, and of snapshots; zeros where there is none. Published are full pages
+ * alone. */
 struct ommai_page_counts ommai_state_pool_counts(const struct ommai_state_pool *pool);
 struct ommai_page_counts ommai_state_pool_snapshot_counts(const struct ommai_state_pool *pool);
 
@@ -84,6 +88,9 @@ void ommai_held_state_accept_guesses(struct ommai_held_state *held, const struct
 /* Names page `page`, which is full. True where the first group's was not known by the key yet. */
 bool ommai_state_pool_publish(struct ommai_state_pool *pool, struct ommai_held_state *held, int64_t page,
                               const struct omma_kv_page_key *key);
+/* Names the first page of a sequence that writes no more, though it is not full: under a new key,
+ * without an event. Of a pool with one group of pages. */
+void ommai_state_pool_publish_part(struct ommai_state_pool *pool, struct ommai_held_state *held, struct omma_kv_page_key *key);
 /* Names the snapshot where the sequence stands, or the one at the chunk's last border. */
 void ommai_state_pool_publish_snapshot(struct ommai_state_pool *pool, struct ommai_held_state *held, bool border,
                                        const struct omma_kv_page_key *key);

@@ -1,5 +1,7 @@
 #include "language/kv_cache.h"
 
+#include <string.h>
+
 #include "base/allocator.h"
 #include "base/checked.h"
 #include "base/error.h"
@@ -98,6 +100,28 @@ void *ommai_kv_snapshot(const struct ommai_kv_cache *cache, int64_t layer, int32
   size_t one = group->state.page_bytes / (size_t)group->n_layers;
   return (unsigned char *)group_of(cache, layer)->keys + (size_t)page * group->state.page_bytes +
          cache->layout.place[layer] * one;
+}
+
+/* The scales of a head lie behind its rows. */
+static void copy_rows_of(const struct ommai_kv_cache *cache, const struct ommai_kv_group *group, const void *from, void *to,
+                         int64_t n) {
+  size_t row = (size_t)group->width * ommai_dtype_size(cache->dtype), rows = (size_t)n * row;
+  memcpy(to, from, rows);
+  if (cache->dtype != OMMA_INT8) return;
+  memcpy((char *)to + PAGE * row, (const char *)from + PAGE * row, (size_t)n * sizeof(float));
+}
+
+void ommai_kv_copy_rows(const struct ommai_kv_cache *cache, int64_t index, int32_t from, int32_t to, int64_t n) {
+  const struct ommai_kv_group *group = &cache->groups[index];
+  int64_t n_heads = cache->layout.groups[index].n_layers * group->n_heads;
+  int64_t head = ommai_kv_head_elements(group->width, cache->dtype);
+  void *const planes[] = {group->keys, group->values};
+  for (int plane = 0; plane < 2 && planes[plane]; plane++) {
+    for (int64_t i = 0; i < n_heads; i++) {
+      copy_rows_of(cache, group, ommai_element(planes[plane], (from * n_heads + i) * head, cache->dtype),
+                   ommai_element(planes[plane], (to * n_heads + i) * head, cache->dtype), n);
+    }
+  }
 }
 
 /* ---- int8 ---- */

@@ -53,6 +53,10 @@ void *ommai_kv_layer_values(const struct ommai_kv_cache *cache, int64_t layer);
  * pages. */
 int64_t ommai_kv_position_offset(const struct ommai_kv_cache *cache, int64_t layer, const int32_t *pages, int64_t position);
 
+/* The rows of a page's first n positions, in all layers of a group of pages, become those of
+ * another page. */
+void ommai_kv_copy_rows(const struct ommai_kv_cache *cache, int64_t group, int32_t from, int32_t to, int64_t n);
+
 /* A layer's part of a snapshot. */
 void *ommai_kv_snapshot(const struct ommai_kv_cache *cache, int64_t layer, int32_t page);
 

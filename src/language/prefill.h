@@ -1,9 +1,10 @@
 /* Prompt rows through the decoder: a chunk of one or more sequences, tiles of rows and attention
  * jobs in turn, resumable.
  *
- * A sequence's piece of a chunk begins at a multiple of OMMA_ATTENTION_PAGE_TOKENS positions; a
- * prompt gives the same bits however it is cut, whatever else is in its chunks, and whatever else
- * runs. What the layers keep goes into the sequences' pages. */
+ * A sequence's piece of a chunk begins at any position if the network keeps nothing but pages, else
+ * at a multiple of OMMA_ATTENTION_PAGE_TOKENS; a prompt gives the same bits however it is cut,
+ * whatever else is in its chunks, and whatever else runs. What the layers keep goes into the
+ * sequences' pages. */
 #pragma once
 
 #include <omma/host.h>

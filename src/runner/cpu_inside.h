@@ -112,6 +112,7 @@ enum omma_status ommai_cpu_prompt_begin(struct ommai_runner *runner, const struc
                                         struct omma_error *error);
 enum omma_status ommai_cpu_prompt_advance(struct ommai_runner *runner, int64_t ns, bool *done, struct omma_error *error);
 void ommai_cpu_prompt_drop(struct ommai_runner *runner, int64_t slot);
+void ommai_cpu_copy_rows(struct ommai_runner *runner, int32_t from, int32_t to, int64_t n);
 enum omma_status ommai_cpu_read(struct ommai_runner *runner, const struct ommai_reading *readings, int64_t n,
                                 struct omma_error *error);
 enum omma_status ommai_cpu_decode(struct ommai_runner *runner, const struct ommai_step_row *rows, int64_t n, bool drawn,

@@ -196,6 +196,7 @@ static enum omma_status create(const void *network, const struct ommai_runner_li
                                                           .prompt_begin = ommai_cpu_prompt_begin,
                                                           .prompt_advance = ommai_cpu_prompt_advance,
                                                           .prompt_drop = ommai_cpu_prompt_drop,
+                                                          .copy_rows = ommai_cpu_copy_rows,
                                                           .read = ommai_cpu_read,
                                                           .decode = ommai_cpu_decode,
                                                           .draw = ommai_cpu_draw,

@@ -57,6 +57,10 @@ void ommai_cpu_prompt_drop(struct ommai_runner *runner, int64_t slot) {
   }
 }
 
+void ommai_cpu_copy_rows(struct ommai_runner *runner, int32_t from, int32_t to, int64_t n) {
+  ommai_kv_copy_rows(ommai_cpu_inside(runner)->kv, 0, from, to, n);
+}
+
 enum omma_status ommai_cpu_prompt_advance(struct ommai_runner *runner, int64_t ns, bool *done, struct omma_error *error) {
   struct ommai_cpu_runner *cpu = ommai_cpu_inside(runner);
   bool drafts = cpu->draft_chunk && ommai_prefill_done(cpu->chunk);

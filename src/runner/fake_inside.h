@@ -77,6 +77,7 @@ enum omma_status ommai_fake_prompt_advance(struct ommai_runner *runner, int64_t 
 enum omma_status ommai_fake_decode(struct ommai_runner *runner, const struct ommai_step_row *rows, int64_t n, bool drawn,
                                    struct omma_error *error);
 void ommai_fake_prompt_drop(struct ommai_runner *runner, int64_t slot);
+void ommai_fake_copy_rows(struct ommai_runner *runner, int32_t from, int32_t to, int64_t n);
 /* Goes on with the work for about `ns`; whether it is done. */
 bool ommai_fake_work_for(struct ommai_fake_runner *fake, struct ommai_fake_work *work, int64_t ns);
 

@@ -143,6 +143,7 @@ static const struct ommai_runner_functions functions = {
     .prompt_begin = ommai_fake_prompt_begin,
     .prompt_advance = ommai_fake_prompt_advance,
     .prompt_drop = ommai_fake_prompt_drop,
+    .copy_rows = ommai_fake_copy_rows,
     .read = ommai_fake_read,
     .decode = ommai_fake_decode,
     .draw = ommai_fake_draw,

@@ -122,9 +122,10 @@ bool ommai_fake_work_for(struct ommai_fake_runner *fake, struct ommai_fake_work 
 /* Positions that are being computed again, or for the first time: nobody may read them yet. */
 static void unwrite(struct ommai_fake_runner *fake, const struct ommai_prompt_piece *piece) {
   for (int g = 0; g < fake->network->facts.n_groups; g++) {
-    for (int64_t at = is_snapshot(fake, g) ? INT64_MAX : piece->first; at < piece->first + piece->n_tokens; at += PAGE) {
+    int64_t at = is_snapshot(fake, g) ? INT64_MAX : piece->first;
+    for (; at < piece->first + piece->n_tokens; at = (at / PAGE + 1) * PAGE) {
       struct ommai_fake_page *page = page_of(fake, g, &piece->pages, at);
-      if (page) page->n_written = 0;
+      if (page) page->n_written = ommai_min_i64(page->n_written, at % PAGE);
     }
   }
 }
@@ -136,7 +137,8 @@ static bool check_pieces(struct ommai_fake_runner *fake, const struct ommai_prom
   *n_tokens = 0;
   for (int64_t i = 0; i < n_pieces && i < most; i++) {
     const struct ommai_prompt_piece *piece = &pieces[i];
-    if (piece->first % PAGE || piece->n_tokens < 1 || piece->first_read < 0 || piece->first_read > piece->n_tokens) {
+    bool begins = piece->first % PAGE == 0 || (piece->first < PAGE && fake->network->facts.n_groups == 1);
+    if (!begins || piece->n_tokens < 1 || piece->first_read < 0 || piece->first_read > piece->n_tokens) {
       ommai_fake_complain(fake, "a piece of %lld tokens at %lld", (long long)piece->n_tokens, (long long)piece->first);
     }
     for (int64_t j = 0; j < i; j++) {
@@ -178,6 +180,18 @@ enum omma_status ommai_fake_prompt_begin(struct ommai_runner *runner, const stru
 void ommai_fake_prompt_drop(struct ommai_runner *runner, int64_t slot) {
   struct ommai_fake_runner *fake = ommai_fake_inside(runner);
   for (int64_t i = 0; i < fake->n_pieces; i++) fake->dropped[i] |= fake->pieces[i].slot == slot;
+}
+
+void ommai_fake_copy_rows(struct ommai_runner *runner, int32_t from, int32_t to, int64_t n) {
+  struct ommai_fake_runner *fake = ommai_fake_inside(runner);
+  const struct ommai_fake_page *source = page_at(fake, 0, from);
+  struct ommai_fake_page *page = page_at(fake, 0, to);
+  if (!source || !page) return;
+  if (n > source->n_written || fake->network->facts.n_groups != 1 || is_snapshot(fake, 0)) {
+    ommai_fake_complain(fake, "%lld rows copied of page %d, which has %lld", (long long)n, from, (long long)source->n_written);
+  }
+  *page = *source;
+  page->n_written = n;
 }
 
 static uint64_t hash_token(const struct ommai_prompt_piece *piece, const struct ommai_prompt_token *token) {

@@ -83,9 +83,10 @@ struct ommai_runner_source {
  * their pages end after at most `context` positions, rounded up to a page, in all. */
 #define OMMAI_MAX_CHUNK_PIECES 64
 
-/* A piece of a sequence's prompt: n_tokens from position `first` on, a multiple of
- * OMMA_ATTENTION_PAGE_TOKENS. `images` are those that the tokens name; rows of them that the piece
- * has are complete. Tokens, pages and rows stay until the chunk is over, or the piece dropped. */
+/* A piece of a sequence's prompt: n_tokens from position `first` on, which is a multiple of
+ * OMMA_ATTENTION_PAGE_TOKENS unless rows of its page were copied there (copy_rows). `images` are
+ * those that the tokens name; rows of them that the piece has are complete. Tokens, pages and rows
+ * stay until the chunk is over, or the piece dropped. */
 struct ommai_prompt_piece {
   int64_t slot;
   int64_t first, n_tokens;
@@ -192,6 +193,11 @@ struct ommai_runner_functions {
   /* The slot's piece leaves the chunk in progress: nothing of it is written or needed from here on,
    * and none of its rows is drawn from. Nothing happens where there is none. */
   void (*prompt_drop)(struct ommai_runner *runner, int64_t slot);
+
+  /* The state of the first n positions of a page of the first group becomes that of another page.
+   * Of a runner with that one group, of kind PAGES, and no drafter; not while a chunk writes either
+   * page. */
+  void (*copy_rows)(struct ommai_runner *runner, int32_t from, int32_t to, int64_t n);
 
   /* Reads of the chunk that is done; the readings stand in rising order of rows. Errors: MEMORY. */
   enum omma_status (*read)(struct ommai_runner *runner, const struct ommai_reading *readings, int64_t n,

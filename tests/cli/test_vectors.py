@@ -90,6 +90,17 @@ def test_bits_depend_on_nothing(omma, embedder, cases, tmp_path, options):
     assert (once == again[::-1]).all()
 
 
+@pytest.mark.parametrize("options", [[], ["--kv-cache-dtype", "int8"]])
+def test_bits_of_a_shared_instruction(omma, embedder, cases, tmp_path, options):
+    """One alone finds nothing of it; with others its rows are copied, before texts and images."""
+    [image] = next(item["images"] for item in cases["embed"] if len(item.get("images", [])) == 1)
+    lines = [line_of({"text": f"{i} things", "images": [image] if i % 3 == 0 else []}) for i in range(10)]
+    together = run(omma, "embed", embedder, lines, tmp_path / "a.npy", "--max-num-seqs", "2", *options)
+    for i in (0, 7, 9):
+        [alone] = run(omma, "embed", embedder, lines[i : i + 1], tmp_path / "b.npy", *options)
+        assert (alone == together[i]).all()
+
+
 def test_dimensions(omma, embedder, tmp_path):
     lines = ['"a dog"', '"a cat"']
     whole = run(omma, "embed", embedder, lines, tmp_path / "a.npy")

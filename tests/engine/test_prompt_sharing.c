@@ -87,6 +87,29 @@ static void common_beginnings_are_computed_once(void **state) {
   expect(1, 6);
 }
 
+/* Vectors after an instruction that is no whole page: two prompts in a row show it, all others take
+ * it over; so a prompt of less than a page, of more, and one that goes on with an image. */
+static void short_beginnings_are_copied(void **state) {
+  (void)state;
+  for (int64_t kind = 0; kind < 3; kind++) {
+    make_case(6, kind == 1 ? 80 : 20, true);
+    run.engine.prefix_cache = 1;
+    for (int64_t i = 0; i < 6; i++) {
+      run.requests[i].shared = 14;
+      run.requests[i].read = 1;
+      run.requests[i].at = 20 * i;
+      run.requests[i].images = kind == 2;
+    }
+    assert_int_equal(run_case().n_cached_tokens, 4 * 14);
+    run.requests[3].read = 0; /* an answer writes behind its prompt */
+    assert_int_equal(run_case().n_cached_tokens, 3 * 14);
+    run.requests[4].shared = 7; /* too short */
+    assert_int_equal(run_case().n_cached_tokens, 2 * 14);
+    run.engine.prefix_cache = 0;
+    assert_int_equal(run_case().n_cached_tokens, 0);
+  }
+}
+
 /* Each kind of what layers keep, and every way in which a part leaves its chunk. */
 static void leaving_parts_disturb_nobody(void **state) {
   (void)state;
@@ -204,6 +227,7 @@ int main(void) {
       cmocka_unit_test(whole_answers_fill_a_chunk),
       cmocka_unit_test(streams_share_short_chunks),
       cmocka_unit_test(common_beginnings_are_computed_once),
+      cmocka_unit_test(short_beginnings_are_copied),
       cmocka_unit_test(leaving_parts_disturb_nobody),
       cmocka_unit_test(preempted_parts_come_again),
       cmocka_unit_test(a_stream_carries_rows_within_its_gap),

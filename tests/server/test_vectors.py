@@ -13,7 +13,7 @@ import time
 import numpy as np
 import pytest
 from images import image_part, text_part
-from server_process import ServerProcess, check_output, make_command, read_all
+from server_process import ServerProcess, check_output, end_all, make_command, read_all
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import vector_cases
@@ -458,9 +458,7 @@ def real(omma, tmp_path_factory):
         return servers[task]
 
     yield start
-    for server in servers.values():
-        server.stop()
-        check_output(server)
+    end_all(servers.values())
 
 
 def numbers(value):
@@ -530,14 +528,29 @@ def test_vllm_answers_the_same(real, task, name):
 
 
 def test_an_instruction_is_computed_once(real):
-    """What the prompts of a request begin with alike comes from the prefix cache: whole pages of 64
-    tokens."""
+    """What the prompts of a request begin with alike comes from the prefix cache, in whole pages of
+    64 tokens."""
     server, instruction = real("embed"), "Find what shows the same as this does, whatever words or colours it comes with, and nothing that does not. " * 2
     before = metrics(server)["vllm:prefix_cache_hits_total"]
     vectors = vector(server, [f"number {i}" for i in range(20)], instruction=instruction)
     assert metrics(server)["vllm:prefix_cache_hits_total"] == before + 19 * 64
     [alone] = vector(server, "number 7", instruction=instruction, cache_salt="other")
     assert alone == vectors[7]
+
+
+def test_a_short_instruction_is_computed_once(real):
+    """Less than a page that two prompts have shown is copied for those after them, unless their
+    beginnings are others."""
+    server = real("embed")
+    before = metrics(server)["vllm:prefix_cache_hits_total"]
+    vectors = [vector(server, f"{i} things", instruction="Sort by size.")[0] for i in range(5)]
+    after = metrics(server)["vllm:prefix_cache_hits_total"]
+    n_copied = (after - before) // 3
+    assert after == before + 3 * n_copied and 8 <= n_copied < 64
+    for i, together in enumerate(vectors):
+        [alone] = vector(server, f"{i} things", instruction="Sort by size.", cache_salt="other")
+        assert alone == together
+    assert metrics(server)["vllm:prefix_cache_hits_total"] == after
 
 
 def test_a_query_s_image_is_computed_once(real):
