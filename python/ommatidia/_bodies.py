@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._answers import format_field
-from ._media import ImageLike, Message, content_of, image_part, is_image, message_of, video_part
+from ._media import ImageLike, Message, content_of, image_part, is_image, message_of, several, video_part
 
 CHAT = "/v1/chat/completions"
 COMPLETIONS = "/v1/completions"
@@ -44,13 +44,13 @@ def chat_body(
 ) -> Body:
     """Of a text with images, or of messages in OpenAI's form."""
     shown = [] if image is None else [image]
-    shown += list(images or ())
+    shown += [] if images is None else list(several("images", images, "; a single one is given as image"))
     if messages is None or isinstance(messages, str):
         listed = [{"role": "user", "content": content_of(messages, shown, video)}]
     elif shown or video is not None:
         raise ValueError("image: with messages, images are parts of their contents")
     else:
-        listed = [message_of(message) for message in messages]
+        listed = [message_of(message) for message in several("messages", messages, "; a message stands in a list")]
     if system is not None:
         listed.insert(0, {"role": "system", "content": system})
     if response_format is not None:
@@ -89,8 +89,9 @@ def _content(item: Item) -> dict[str, Any]:
         if unknown:
             raise ValueError(f"expected text, image, images or video, found {', '.join(sorted(map(repr, unknown)))}")
         one = [] if item.get("image") is None else [item["image"]]
+        more = [] if item.get("images") is None else several("images", item["images"], "; a single one is given as image")
         parts = [] if item.get("video") is None else [video_part(item["video"])]
-        parts += [image_part(image) for image in [*one, *(item.get("images") or ())]]
+        parts += [image_part(image) for image in [*one, *more]]
         text = item.get("text")
         return {"content": parts if text is None else [*parts, {"type": "text", "text": text}]}
     raise TypeError(f"expected a text, an image or a dict with text and image, found {type(item).__name__}")

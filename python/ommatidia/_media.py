@@ -77,6 +77,14 @@ def is_image(value: object) -> bool:
     return isinstance(value, (os.PathLike, bytes, bytearray, memoryview, np.ndarray)) or _is_pil(value)
 
 
+def several(name: str, values: Any, one: str) -> Iterable[Any]:
+    """`values`, if there may be several: a single text, image or dict is none of them."""
+    stack = isinstance(values, np.ndarray) and values.ndim == 4
+    if isinstance(values, (str, Mapping)) or (is_image(values) and not stack) or not isinstance(values, Iterable):
+        raise TypeError(f"{name}: expected a sequence, found {type(values).__name__}{one}")
+    return values
+
+
 def file_of(image: ImageLike) -> bytes:
     """The bytes of an image file. A path is read, pixels are written as PNG. OSError where a file
     cannot be read, TypeError for anything else."""
@@ -139,6 +147,8 @@ def _part(part: Any) -> Any:
 
 def message_of(message: Message) -> dict[str, Any]:
     """A message with its images as URLs."""
+    if not isinstance(message, Mapping):
+        raise TypeError(f"messages: expected dicts with role and content, found {type(message).__name__}")
     content = message.get("content")
     if isinstance(content, (str, type(None))):
         return dict(message)

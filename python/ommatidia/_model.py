@@ -35,7 +35,7 @@ from ._bodies import (
     vector_of,
 )
 from ._declarations import EngineOptions, ModelOptions, ServiceOptions
-from ._media import ImageLike, Message
+from ._media import ImageLike, Message, several
 from ._paths import find_model
 from ._runtime import Bell, Call, Runtime
 
@@ -596,20 +596,23 @@ class Model:
             reply.call.end()
 
     def _batch(self, requests: Iterable[Any], use_tqdm: bool, keep_errors: bool, fields: dict[str, Any]) -> _Batch:
+        listed = several("requests", requests, "; a single one is for chat")
+
         def bodies() -> Iterator[tuple[Body, Callable[[Any], Any]]]:
-            for request in requests:
+            for request in listed:
                 body, wanted = request_body(request, fields)
                 yield body, functools.partial(_parse, wanted=wanted)
 
         return _Batch(self._runtime, bodies(), _length(requests), use_tqdm, keep_errors)
 
     def _embeddings(self, inputs: Iterable[Item], instruction: str | None, dimensions: int | None, use_tqdm: bool) -> _Batch:
-        bodies = ((self._embed_body(item, instruction, dimensions), self._vector_of) for item in inputs)
+        listed = several("inputs", inputs, "")
+        bodies = ((self._embed_body(item, instruction, dimensions), self._vector_of) for item in listed)
         return _Batch(self._runtime, bodies, _length(inputs), use_tqdm, False)
 
     def _scores(self, query: Item, documents: Iterable[Item], instruction: str | None, use_tqdm: bool) -> _Batch:
         together = 1 if self._task == _TASKS["score"] else _SCORED_TOGETHER
-        bodies = ((score_body(query, group, instruction), scores_of) for group in _groups(documents, together))
+        bodies = ((score_body(query, group, instruction), scores_of) for group in _groups(several("documents", documents, ""), together))
         total = _length(documents)
         return _Batch(self._runtime, bodies, None if total is None else -(-total // together), use_tqdm, False)
 

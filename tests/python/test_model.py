@@ -172,6 +172,30 @@ def test_pixels_become_png_without_loss(shape):
     assert np.array_equal(read.reshape(shape), pixels)
 
 
+@pytest.mark.parametrize("ask, line", [
+    (lambda model: model.chat("a", images="cat.jpg"), "images: expected a sequence, found str; a single one is given as image"),
+    (lambda model: model.chat("a", images=np.zeros((8, 8, 3), np.uint8)), "images: expected a sequence, found ndarray; a single one is given as image"),
+    (lambda model: model.chat(["a", "b"]), "messages: expected dicts with role and content, found str"),
+    (lambda model: model.chat({"role": "user", "content": "a"}), "messages: expected a sequence, found dict; a message stands in a list"),
+    (lambda model: model.chat(3), "messages: expected a sequence, found int; a message stands in a list"),
+    (lambda model: model.batch("a"), "requests: expected a sequence, found str; a single one is for chat"),
+    (lambda model: model.batch(None), "requests: expected a sequence, found NoneType; a single one is for chat"),
+    (lambda model: model.embed(None), "inputs: expected a sequence, found NoneType"),
+    (lambda model: model.embed({"images": "cat.jpg"}), "images: expected a sequence, found str; a single one is given as image"),
+    (lambda model: model.score("a", 3), "documents: expected a sequence, found int"),
+])
+def test_one_is_not_taken_for_several(demo, ask, line):
+    """A path has characters and an image has rows: they are not images."""
+    with pytest.raises(TypeError) as raised:
+        ask(demo)
+    assert str(raised.value) == line
+
+
+def test_a_stack_of_pixels_is_several_images(demo):
+    pixels = np.zeros((2, 32, 32, 3), np.uint8)
+    assert demo.chat("a", images=pixels, max_tokens=1).usage == demo.chat("a", images=list(pixels), max_tokens=1).usage
+
+
 def test_what_is_no_image_is_refused(demo):
     for wrong, kind in ((np.zeros((3, 3)), TypeError), (np.zeros((3, 3, 5), np.uint8), ValueError), (3, TypeError),
                         ("/no/such/file.png", FileNotFoundError), (b"no image", BadRequest)):
