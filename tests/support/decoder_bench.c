@@ -122,15 +122,15 @@ static void run_cut(const struct ommai_decoder *decoder, const struct decoder_be
 void decoder_bench_check_cutting(const struct ommai_decoder *decoder, const struct decoder_bench_sizes *sizes,
                                  const int32_t *prompt) {
   const int64_t n = sizes->prompt_rows;
-  const struct cut whole = {n, 1000, 1, {3, 4, 5, 6, 7}};
-  const struct cut cuts[] = {{n, 1, 1, {0, 1, 2, 3, 4}},
-                             {64, 1000, 1, {5, 6, 7, 8, 9}},
-                             {128, 3, 2, {20, 2, 11, 12, 7}},
-                             {64, 1, 3, {(int32_t)sizes->n_pages - 1, 1, 0, 14, 3}},
-                             {256, 1, 3, {(int32_t)sizes->n_pages - 1, 1, 0, 14, 3}},
-                             {n, INT64_MAX, 3, {9, 8, 7, 6, 5}},
-                             {n, 2, 2, {1, 2, 3, 4, 5}, .last_only = true},
-                             {64, 1000, 3, {8, 2, 0, 5, 6}, .last_only = true}};
+  const struct cut whole = {n, 1000, 1, {3, 4, 5, 6, 7}, false};
+  const struct cut cuts[] = {{n, 1, 1, {0, 1, 2, 3, 4}, false},
+                             {64, 1000, 1, {5, 6, 7, 8, 9}, false},
+                             {128, 3, 2, {20, 2, 11, 12, 7}, false},
+                             {64, 1, 3, {(int32_t)sizes->n_pages - 1, 1, 0, 14, 3}, false},
+                             {256, 1, 3, {(int32_t)sizes->n_pages - 1, 1, 0, 14, 3}, false},
+                             {n, INT64_MAX, 3, {9, 8, 7, 6, 5}, false},
+                             {n, 2, 2, {1, 2, 3, 4, 5}, true},
+                             {64, 1000, 3, {8, 2, 0, 5, 6}, true}};
   size_t n_values = (size_t)(decoder->config.hidden_size + decoder->config.vocab_size);
   float *reference = calloc(n_values, sizeof *reference), *found = calloc(n_values, sizeof *found);
   run_cut(decoder, sizes, prompt, &whole, reference);

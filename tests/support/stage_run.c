@@ -100,7 +100,7 @@ static void prefill_all(const struct omma_model *model, const struct omma_reques
   struct omma_error error;
   const struct ommai_decoder *decoder = &model->network.decoder;
   int64_t n = (int64_t)request->n_tokens;
-  const struct ommai_prefill_piece piece = {0, n, state_pages(cache, pages), {.token = -1}};
+  const struct ommai_prefill_piece piece = {.n_rows = n, .pages = state_pages(cache, pages), .next = {.token = -1}};
   struct ommai_prompt_row *rows = make_rows(model, request, inputs);
   size_t size = ommai_prefill_workspace_size(decoder, n, 1, n, n_workers(team)),
          decode_size = ommai_decode_workspace_size(decoder, 1, n, n_workers(team));

@@ -140,7 +140,7 @@ static void small_workspaces_are_refused(void **state) {
   for (int kind = 0; kind < 2 * DECODER_KINDS; kind++) {
     const struct ommai_decoder decoder = kind % 2 ? with_bf16_cache(kind / 2) : fixtures[kind].decoder;
     struct decoder_bench bench = decoder_bench_make(&decoder, &sizes, 1);
-    const struct ommai_prefill_piece piece = {0, N_TOKENS, decoder_bench_pages(pages), {.token = -1}};
+    const struct ommai_prefill_piece piece = {.n_rows = N_TOKENS, .pages = decoder_bench_pages(pages), .next = {.token = -1}};
     struct ommai_prompt_row rows[N_TOKENS] = {{0}};
     const struct ommai_decode_row row = decoder_bench_row(1, 0, pages);
     struct ommai_prefill *run;
@@ -199,7 +199,7 @@ static void a_failing_layer_is_reported(void **state) {
                {mla, routed->experts[0].down.linear},
                {mla, routed->mla_heads[1].expand.linear}};
   const int32_t pages[5] = {3, 1, 7, 2, 4};
-  const struct ommai_prefill_piece piece = {0, N_TOKENS, decoder_bench_pages(pages), {.token = -1}};
+  const struct ommai_prefill_piece piece = {.n_rows = N_TOKENS, .pages = decoder_bench_pages(pages), .next = {.token = -1}};
   struct ommai_prompt_row rows[N_TOKENS] = {{0}};
   for (int i = 0; i < N_TOKENS; i++) rows[i].token = prompt[i];
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -68,7 +68,7 @@ static void small_workspaces_are_refused(void **state) {
   (void)state;
   struct decoder_bench bench = decoder_bench_make(&models[0]->network.decoder, &sizes, 1);
   const int32_t pages[3] = {0, 1, 2};
-  const struct ommai_prefill_piece piece = {0, N_TOKENS, decoder_bench_pages(pages), {.token = -1}};
+  const struct ommai_prefill_piece piece = {.n_rows = N_TOKENS, .pages = decoder_bench_pages(pages), .next = {.token = -1}};
   struct ommai_prompt_row rows[N_TOKENS] = {{0}};
   const struct ommai_decode_row row = decoder_bench_row(1, 0, pages);
   struct ommai_prefill *run;
