@@ -64,7 +64,7 @@ clean_tree
 file src/kernels/x86/dot_avx2.c '#include <immintrin.h>\n#include "kernels/cpu.h"\n'
 file src/kernels/cpu.c 'const char *level(void) { return getenv("OMMA_ISA"); }\n'
 file src/linear/linear.c '#include <stdio.h>\n\n#include "base/error.h"\n#include "kernels/cpu.h"\n'
-file src/engine/engine.c '#include "runner/cpu_runner.h"\n#include "runner/runner.h"\nfloat share;\n'
+file src/engine/engine_api.c '#include "runner/cpu_runner.h"\n#include "runner/runner.h"\nfloat share;\n'
 file src/runner/cpu_steps.c '#include "language/decode.h"\n#include "vision/vision_run.h"\n'
 file src/image/resize.c '#include <omma/status.h>\n\n#include "base/error.h"\n#include "kernels/cpu.h"\n'
 file src/families/qwen.c '/* Qwen and Kimi. */\n#include "vision/block.h"\n#include "weights/tensor.h"\n#include "text/bpe.h"\n'
