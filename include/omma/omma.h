@@ -251,9 +251,10 @@ struct omma_grammar_options {
 };
 struct omma_grammar;
 
-/* Compiles a grammar for answers of this model. Any number of requests may share it. Its tables
- * take up to 32 MiB, and compiling up to 96 MiB, which go back to the system at once. With the
- * model's first grammar, tries of its tokens are built too, about 14 MB for 152,000 tokens.
+/* Compiles a grammar for answers of this model. Any number of requests to one omma_engine may share
+ * it. Its tables take up to 32 MiB, of which each further one of several engines in it has its own
+ * once a request goes there, and compiling up to 96 MiB, which go back to the system at once. With
+ * the model's first grammar, tries of its tokens are built too, about 14 MB for 152,000 tokens.
  * Thread-safe. The caller destroys the grammar. Errors: FORMAT and UNSUPPORTED (the message begins
  * with a schema's JSON pointer, else the line or byte), LIMIT, ARGUMENT, MEMORY. */
 OMMA_API enum omma_status omma_grammar_create(const struct omma_model *model, const struct omma_grammar_options *options,

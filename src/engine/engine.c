@@ -290,6 +290,7 @@ void ommai_engine_free(struct omma_engine *engine) {
 enum omma_status ommai_engine_submit_alone(struct omma_engine *engine, const struct omma_request *request,
                                            const struct omma_callbacks *callbacks, uint64_t *id, struct omma_error *error) {
   const struct ommai_engine_sizes *sizes = &engine->resources.sizes;
+  OMMAI_TRY(ommai_grammar_prepare(request->grammar, sizes->limits.engine, error));
   ommai_encoding_share_find(&engine->resources.share, &engine->resources.encoder_cache, request);
   const struct ommai_queued_request queued = {.submitted = ommai_resources_now(&engine->resources),
                                               .priority = sizes->by_priority ? request->priority : 0,

@@ -65,7 +65,7 @@ enum omma_status ommai_sequence_start(struct ommai_sequence *sequence, struct om
   sequence->result.stop_token = -1;
   sequence->result.timings.preprocess = request->preprocess_seconds;
   sequence->max_generated = answer_limit(request, resources->sizes.limits.context);
-  ommai_structured_answer_start(&sequence->structured, request->grammar);
+  ommai_structured_answer_start(&sequence->structured, ommai_grammar_of_engine(request->grammar, resources->sizes.limits.engine));
   ommai_answer_text_init(&sequence->answer, request);
   OMMAI_TRY(ommai_held_state_init(&sequence->state, resources->pool, ommai_div_up(resources->sizes.limits.context, PAGE),
                                   &request->allocator, error));

@@ -57,7 +57,8 @@ enum omma_status omma_grammar_create(const struct omma_model *model, const struc
                                               .max_work = max_work_of(options)};
   enum omma_status status =
       ommai_answer_grammar_create(&source, ommai_mapped_instead(&model->allocator), &grammar->grammar, error);
-  if (status == OMMA_OK) status = ommai_token_masks_create(grammar->grammar, trie, source.max_work, &grammar->masks, error);
+  grammar->max_work = source.max_work;
+  if (status == OMMA_OK) status = ommai_token_masks_create(grammar->grammar, trie, grammar->max_work, &grammar->masks, error);
   if (status == OMMA_OK) {
     *out = grammar;
   } else {
@@ -66,15 +67,46 @@ enum omma_status omma_grammar_create(const struct omma_model *model, const struc
   return status;
 }
 
+static void destroy_tables(struct omma_grammar *tables) {
+  ommai_token_masks_destroy(tables->masks);
+  ommai_release(&tables->model->allocator, tables, 1, sizeof *tables);
+}
+
+enum omma_status ommai_grammar_prepare(struct omma_grammar *grammar, int index, struct omma_error *error) {
+  struct omma_grammar *none = NULL;
+  if (ommai_grammar_of_engine(grammar, index) || !grammar) return OMMA_OK;
+  struct omma_grammar *tables = ommai_allocate(&grammar->model->allocator, 1, sizeof *tables);
+  if (!tables) return ommai_fail_memory(error, "grammar", sizeof *tables);
+  tables->model = grammar->model;
+  const struct ommai_token_trie *trie = atomic_load(&grammar->model->trie->trie);
+  enum omma_status status = ommai_token_masks_create(grammar->grammar, trie, grammar->max_work, &tables->masks, error);
+  if (status == OMMA_OK && atomic_compare_exchange_strong(&grammar->of_engine[index], &none, tables)) return OMMA_OK;
+  destroy_tables(tables);
+  return status;
+}
+
+struct omma_grammar *ommai_grammar_of_engine(struct omma_grammar *grammar, int index) {
+  return grammar && index > 0 ? atomic_load(&grammar->of_engine[index]) : grammar;
+}
+
 void omma_grammar_destroy(struct omma_grammar *grammar) {
   if (!grammar || atomic_fetch_sub(&grammar->users, 1) != 1) return;
+  for (int i = 1; i < OMMAI_MAX_ENGINES; i++) {
+    struct omma_grammar *tables = atomic_load(&grammar->of_engine[i]);
+    if (tables) destroy_tables(tables);
+  }
   ommai_token_masks_destroy(grammar->masks);
   ommai_grammar_destroy(grammar->grammar);
   ommai_release(&grammar->model->allocator, grammar, 1, sizeof *grammar);
 }
 
 size_t omma_grammar_bytes(const struct omma_grammar *grammar) {
-  return sizeof *grammar + ommai_grammar_bytes(grammar->grammar) + ommai_token_masks_bytes(grammar->masks);
+  size_t bytes = sizeof *grammar + ommai_grammar_bytes(grammar->grammar) + ommai_token_masks_bytes(grammar->masks);
+  for (int i = 1; i < OMMAI_MAX_ENGINES; i++) {
+    const struct omma_grammar *tables = atomic_load(&grammar->of_engine[i]);
+    if (tables) bytes += sizeof *tables + ommai_token_masks_bytes(tables->masks);
+  }
+  return bytes;
 }
 
 bool omma_grammar_is_shared(const struct omma_grammar *grammar) { return atomic_load(&grammar->users) > 1; }

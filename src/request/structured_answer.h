@@ -4,17 +4,28 @@
 #include <omma/omma.h>
 #include <stdatomic.h>
 
+#include "base/cpu_share.h"
 #include "grammar/token_mask.h"
 
 struct omma_grammar {
   atomic_int users; /* the creator, and every request that has it */
   const struct omma_model *model;
   struct ommai_grammar *grammar;
+  int64_t max_work; /* steps for a first mask */
   /* Once it is created, the engine's thread alone, or a thread of its masks that it waits for; or
    * with is_late one that it does not wait for. */
   struct ommai_token_masks *masks;
   bool is_late; /* the engine's thread alone */
+  /* Of several engines in one, those after the first have tables of their own over the same
+   * grammar: NULL until one is needed. */
+  _Atomic(struct omma_grammar *) of_engine[OMMAI_MAX_ENGINES];
 };
+
+/* The grammar's tables for the index-th of several engines in one, made before a request with it
+ * goes there, and then found; the grammar has them until it is destroyed. NULL is allowed: no
+ * grammar. Thread-safe. Errors: MEMORY. */
+enum omma_status ommai_grammar_prepare(struct omma_grammar *grammar, int index, struct omma_error *error);
+struct omma_grammar *ommai_grammar_of_engine(struct omma_grammar *grammar, int index);
 
 /* Where an answer stands. Zero-initialised: there is no grammar. */
 struct ommai_structured_answer {

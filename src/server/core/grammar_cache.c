@@ -63,6 +63,15 @@ static bool find(struct ommai_grammar_cache *cache, const unsigned char *hash, s
   return false;
 }
 
+/* Grammars grow where another engine answers with them. */
+static void weigh(struct ommai_grammar_cache *cache) {
+  cache->bytes = 0;
+  for (size_t i = 0; i < cache->n; i++) {
+    cache->entries[i].bytes = omma_grammar_bytes(cache->entries[i].grammar);
+    cache->bytes += cache->entries[i].bytes;
+  }
+}
+
 /* Gives up the grammar that no request has and that was not used for longest. False: there is
  * none. */
 static bool give_up_one(struct ommai_grammar_cache *cache) {
@@ -79,6 +88,7 @@ static bool give_up_one(struct ommai_grammar_cache *cache) {
 }
 
 static bool make_room(struct ommai_grammar_cache *cache, size_t bytes) {
+  weigh(cache);
   while (bytes > cache->budget || cache->bytes > cache->budget - bytes) {
     if (!give_up_one(cache)) return false;
   }
@@ -157,6 +167,7 @@ enum omma_status ommai_grammar_cache_get(struct ommai_grammar_cache *cache, cons
 void ommai_grammar_cache_tidy(struct ommai_grammar_cache *cache) {
   size_t n = 0, bytes = 0;
   pthread_mutex_lock(&cache->lock);
+  weigh(cache);
   for (size_t i = 0; i < cache->n; i++) {
     if (omma_grammar_is_shared(cache->entries[i].grammar)) continue;
     n++;
@@ -179,6 +190,7 @@ void ommai_grammar_cache_tidy(struct ommai_grammar_cache *cache) {
 
 void ommai_grammar_cache_count(struct ommai_grammar_cache *cache, size_t *bytes, size_t *n) {
   pthread_mutex_lock(&cache->lock);
+  weigh(cache);
   *bytes = cache->bytes;
   *n = cache->n;
   pthread_mutex_unlock(&cache->lock);
