@@ -12,7 +12,7 @@ import pytest
 
 from images import data_url, image_part, png
 from kv_subscriber import AllBlocksCleared, BlockStored, replay
-from server_process import ServerProcess, check_output, make_command
+from server_process import check_output, make_command
 from waiting import wait_for
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -24,8 +24,9 @@ pytestmark = pytest.mark.real_only
 ENGINES, QUESTIONS = 2, 8
 
 
-def start(request, **options):
-    return ServerProcess(make_command(request.config, "real", {"threads": 1, **options}))
+@pytest.fixture
+def start(request, kind, launch):
+    return lambda **options: launch(make_command(request.config, "real", {"threads": 1, **options}))
 
 
 def by_engine(server, name):
@@ -52,13 +53,13 @@ def ask_all(server, **fields):
     return [(reply.json["choices"][0]["message"]["content"], reply.json["choices"][0]["logprobs"]) for reply in replies]
 
 
-def test_engines(request, kind, tmp_path):
-    alone = start(request)
+def test_engines(start, tmp_path):
+    alone = start()
     expected = ask_all(alone)
     assert alone.stop() == 0
     check_output(alone)
     events = {"enable_kv_cache_events": True, "endpoint": f"ipc://{tmp_path}/events", "replay_endpoint": f"ipc://{tmp_path}/replay"}
-    server = start(request, data_parallel_size=ENGINES, kv_events_config=json.dumps(events))
+    server = start(data_parallel_size=ENGINES, kv_events_config=json.dumps(events))
     assert ask_all(server) == expected
     assert all(count > 0 for count in by_engine(server, "vllm:e2e_request_latency_seconds_count"))
     assert sum(by_engine(server, "vllm:request_prompt_tokens_count")) == QUESTIONS
@@ -80,8 +81,8 @@ def test_engines(request, kind, tmp_path):
     assert f"engines: {ENGINES}, of 1 thread each, over" in server.read_output()
 
 
-def test_auto_has_an_engine_for_each_node(request, kind):
-    server = start(request, data_parallel_size="auto")
+def test_auto_has_an_engine_for_each_node(start):
+    server = start(data_parallel_size="auto")
     text = server.request("GET", "/metrics").body.decode()
     nodes = float(re.search(r"^omma:cpu_nodes (\S+)$", text, re.M).group(1))
     assert len(by_engine(server, "omma:engine_up")) == nodes
@@ -103,9 +104,9 @@ SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "maxLength
           "required": ["name", "count"], "additionalProperties": False}
 
 
-def test_structured_answers(request, kind):
+def test_structured_answers(start):
     form = {"response_format": {"type": "json_schema", "json_schema": {"name": "it", "schema": SCHEMA}}, "max_tokens": 60}
-    server = compare(lambda **options: start(request, **options), lambda server: ask_all(server, **form))
+    server = compare(start, lambda server: ask_all(server, **form))
     assert all(count > 0 for count in by_engine(server, "vllm:e2e_request_latency_seconds_count"))
     assert server.stop() == 0
     check_output(server)
@@ -114,7 +115,7 @@ def test_structured_answers(request, kind):
 @pytest.mark.parametrize("model, guesses", [(None, {"method": "ngram", "prompt_lookup_max": 2}), ("qwen3_5_tied", {"method": "mtp"}),
                                             ("qwen3_vl_tied", {"method": "draft_model", "model": str(GOLDEN / "qwen3_vl_tied")})],
                          ids=["ngram", "mtp", "draft_model"])
-def test_guesses(request, kind, omma, model, guesses):
+def test_guesses(request, kind, launch, model, guesses):
     """Each engine guesses on its own, and no guess changes an answer."""
     speculation = ["--speculative-config", json.dumps({"num_speculative_tokens": 3, **guesses})]
 
@@ -122,7 +123,7 @@ def test_guesses(request, kind, omma, model, guesses):
         command = make_command(request.config, "real", {"threads": 1, **options})
         if model:
             command[command.index("--model") + 1] = str(GOLDEN / model)
-        return ServerProcess(command + (speculation if options else []))
+        return launch(command + (speculation if options else []))
 
     server = compare(start_one, lambda server: ask_all(server, max_tokens=40, ignore_eos=True, temperature=0))
     assert all(count > 0 for count in by_engine(server, "vllm:spec_decode_num_draft_tokens_total"))
@@ -131,14 +132,14 @@ def test_guesses(request, kind, omma, model, guesses):
 
 
 @pytest.mark.parametrize("task, name", [("embed", "Tiny-Embedding"), ("score", "Tiny-Reranker")])
-def test_vectors_and_scores(omma, kind, tmp_path, task, name):
+def test_vectors_and_scores(omma, kind, launch, tmp_path, task, name):
     model = vector_cases.make_model(tmp_path / name)
     requests = {"embed": vector_requests.EMBED, "score": vector_requests.SCORE}[task]
 
     def start_one(**options):
         words = [word for key, value in options.items() for word in ("--" + key.replace("_", "-"), str(value))]
-        return ServerProcess([omma, "serve", str(model), "--host", "127.0.0.1", "--port", "0", "--dtype", "f32", "--threads", "1",
-                              "--max-model-len", "2048", "--served-model-name", "test-model", "--runner", "pooling", *words])
+        return launch([omma, "serve", str(model), "--host", "127.0.0.1", "--port", "0", "--dtype", "f32", "--threads", "1",
+                       "--max-model-len", "2048", "--served-model-name", "test-model", "--runner", "pooling", *words])
 
     def ask(server):
         with concurrent.futures.ThreadPoolExecutor(QUESTIONS) as pool:
@@ -158,13 +159,13 @@ def without_names(reply):
     return {key: value for key, value in reply.json.items() if key not in ("id", "created")}
 
 
-def test_an_encoder_node(request, kind, tmp_path):
+def test_an_encoder_node(start, tmp_path):
     files = iter(range(2))
 
     def start_one(**options):
         config = {"ec_connector": "ECExampleConnector", "ec_role": "ec_producer",
                   "ec_connector_extra_config": {"shared_storage_path": str(tmp_path / str(next(files)))}}
-        return start(request, ec_transfer_config=json.dumps(config), **options)
+        return start(ec_transfer_config=json.dumps(config), **options)
 
     def ask(server):
         at_once(lambda i: server.chat([image_part(png(64 + 8 * i, 64), uuid=f"image{i}")], max_tokens=1))
@@ -178,7 +179,7 @@ def test_an_encoder_node(request, kind, tmp_path):
 
 
 @pytest.fixture
-def start_held(request, kind, tmp_path):
+def start_held(request, kind, launch, tmp_path):
     """A server of several engines, and a file: while it is there, one engine is stuck in a step.
     No machine is too busy for a step of the other within the limit."""
     library = pathlib.Path(request.config.getoption("--omma")).resolve().parent / "tests" / "omma_hold_step.so"
@@ -186,7 +187,7 @@ def start_held(request, kind, tmp_path):
         pytest.skip("built with a sanitizer, next to which nothing can be preloaded")
     hold = tmp_path / "hold"
     command = make_command(request.config, "real", {"threads": 1, "data_parallel_size": ENGINES, "engine_timeout": 8})
-    return ServerProcess(["env", f"LD_PRELOAD={library}", f"OMMA_HOLD_STEP={hold}", *command]), hold
+    return launch(["env", f"LD_PRELOAD={library}", f"OMMA_HOLD_STEP={hold}", *command]), hold
 
 
 def streamed(server, i):
@@ -228,6 +229,6 @@ def test_the_end_does_not_wait_for_a_stuck_engine(start_held):
 
 
 @pytest.mark.parametrize("value", ["0", "65", "x", "1.5"])
-def test_other_values_are_refused(request, kind, value):
+def test_other_values_are_refused(start, value):
     with pytest.raises(RuntimeError, match="--data-parallel-size: expected 1 to 64 or auto, found"):
-        start(request, data_parallel_size=value)
+        start(data_parallel_size=value)
