@@ -202,8 +202,8 @@ const struct ommai_command ommai_command_rerank = {
     .summary = "texts and images, the best answer to a query first",
     .arguments = "[DIR] [IMAGE...] --query TEXT",
     .details =
-        "Gives each document (an image, a --text, a line of --input) a score from 0 to 1 for the query, by a model that "
-        "was trained for it, and prints score, number and document, the best first. DIR is the "
+        "Gives each document (an image, a --text, a line of --input) a score for the query, by a model that was trained "
+        "for it (from 0 to 1) or from the vectors of their tokens (MaxSim, without bounds), and prints score, number and document, the best first. DIR is the "
         "model, as with --model. docs/embeddings.md has more.",
     .examples = {"omma rerank MODEL photos/*.jpg --query \"a red circle\" --top-n 10"},
     .groups = {&options, &ommai_vector_engine_options, &ommai_image_options, &ommai_model_options, &ommai_weight_options,
