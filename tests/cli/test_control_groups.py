@@ -107,10 +107,14 @@ def test_nobody_is_stopped_by_a_quota_of_as_many_cpus_as_threads(omma, make_grou
         pytest.skip("a sanitizer has threads of its own")
     group = make_group("cpu")
     set_quota(group, 1)
-    chat = run_in(group, omma.path, "chat", "--model", DEMO, "--prompt", "hello", "--max-tokens", "200", "--ignore-eos")
-    periods, stopped = stopped_periods(group)
+    for _ in range(100):  # one answer may be over within a period
+        chat = run_in(group, omma.path, "chat", "--model", DEMO, "--prompt", "hello", "--max-tokens", "200", "--ignore-eos")
+        assert chat.returncode == 0, chat.stderr
+        periods, stopped = stopped_periods(group)
+        if periods >= 5:
+            break
     print(f"stopped in {stopped} of {periods} periods")
-    assert chat.returncode == 0 and periods >= 1 and stopped <= periods // 4, chat.stderr
+    assert periods >= 5 and stopped <= periods // 4
 
 
 def limited(make_group, estimate, below):
