@@ -1,5 +1,5 @@
 /* Masks that are made next to the network: how much work they may take in a step, and that a mask
- * which took many turns is the one that is made at once. */
+ * which took many turns is the one that is made at once; whose tables they are made in. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,10 +92,34 @@ static void a_late_mask_is_the_one_made_at_once(void **state) {
   omma_model_close(model);
 }
 
+/* Answers at several engines that share a grammar move through tables of their own. */
+static void each_engine_has_tables_of_its_own(void **state) {
+  (void)state;
+  struct omma_model *model = fixture_model("qwen3_vl_tied", NULL);
+  struct omma_error error;
+  struct fixture fixture;
+  open_fixture(&fixture, model);
+  struct omma_grammar *grammar = fixture.grammar;
+  size_t bytes = omma_grammar_bytes(grammar);
+  assert_ptr_equal(ommai_grammar_of_engine(grammar, 0), grammar);
+  assert_null(ommai_grammar_of_engine(grammar, 1));
+  assert_ok(ommai_grammar_prepare(grammar, 1, &error), &error);
+  struct omma_grammar *second = ommai_grammar_of_engine(grammar, 1);
+  assert_non_null(second);
+  assert_true(second->masks != grammar->masks);
+  assert_int_equal(omma_grammar_bytes(grammar), bytes + sizeof *second + ommai_token_masks_bytes(second->masks));
+  assert_ok(ommai_grammar_prepare(grammar, 1, &error), &error);
+  assert_ptr_equal(ommai_grammar_of_engine(grammar, 1), second);
+  assert_ok(ommai_grammar_prepare(NULL, 1, &error), &error);
+  close_fixture(&fixture);
+  omma_model_close(model);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(work_of_a_step_follows_its_time),
       cmocka_unit_test(a_late_mask_is_the_one_made_at_once),
+      cmocka_unit_test(each_engine_has_tables_of_its_own),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
