@@ -21,9 +21,6 @@ ACCEPTED = [
     {"grammar/grammar", "grammar/grammar_settle"},
     # schema.c begins what the files for each keyword go on with, by limits of schema.h.
     {"grammar/schema", "grammar/schema_parts"},
-    # A decoder's sizes are those of its mixers, and a mixer reads the decoder that it is of.
-    {"language/decode", "language/decode_attention", "language/decoder", "language/delta_net", "language/experts",
-     "language/feed_forward", "language/kv_cache", "language/mixer", "language/prefill_attention", "language/state"},
 ]
 
 

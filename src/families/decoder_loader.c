@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "language/decoder_sizes.h"
 #include "language/feed_forward.h"
 
 enum { NAME_SIZE = OMMAI_LOADER_MAX_NAME + 1 };

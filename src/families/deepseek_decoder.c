@@ -9,6 +9,7 @@
 #include "families/decoder_loader.h"
 #include "families/rope_config.h"
 #include "families/text_family.h"
+#include "language/decoder_sizes.h"
 #include "language/experts.h"
 #include "language/mla.h"
 

@@ -15,6 +15,7 @@
 #include "families/hybrid_layers.h"
 #include "families/rope_config.h"
 #include "families/text_family.h"
+#include "language/decoder_sizes.h"
 #include "language/delta_net.h"
 #include "language/experts.h"
 #include "language/grouped_attention.h"

@@ -9,6 +9,7 @@
 #include "families/config_keys.h"
 #include "families/model_config.h"
 #include "kernels/delta_rule.h"
+#include "language/decoder_sizes.h"
 #include "language/delta_net.h"
 #include "language/grouped_attention.h"
 

@@ -9,6 +9,7 @@
 #include "base/team_streams.h"
 #include "kernels/dtype.h"
 #include "language/decode_attention.h"
+#include "language/decoder_sizes.h"
 #include "language/experts.h"
 #include "language/feed_forward.h"
 #include "language/mixer.h"

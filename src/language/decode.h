@@ -7,16 +7,8 @@
 #include <omma/status.h>
 
 #include "language/decoder.h"
+#include "language/decoder_rows.h"
 #include "language/kv_cache.h"
-
-/* One sequence's next token: its id, its rotary position, the place in the sequence, and where the
- * sequence's state lies. */
-struct ommai_decode_row {
-  int32_t token;
-  int32_t position[3];
-  int64_t index;
-  struct ommai_state_pages pages;
-};
 
 /* Bytes of workspace for steps of at most max_rows rows of at most max_context positions. 0 on
  * overflow. */

@@ -3,7 +3,9 @@
 #pragma once
 
 #include "base/arena.h"
-#include "language/decode.h"
+#include "language/decoder.h"
+#include "language/decoder_rows.h"
+#include "language/kv_cache.h"
 #include "language/mixer.h"
 
 /* What serves all layers of a group. */
@@ -29,7 +31,6 @@ struct ommai_decode_mixing {
 
 /* Takes the maximum that page table, plan and workspace of steps of up to max_rows rows need: to
  * measure it. */
-#define OMMAI_DECODE_MAX_ROWS 4096
 void ommai_decode_attention_measure(const struct ommai_decoder *decoder, const struct ommai_layer_group *group,
                                     int64_t max_rows, int64_t max_context, int n_workers, struct ommai_arena *arena);
 

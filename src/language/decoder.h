@@ -27,7 +27,15 @@
 #define OMMAI_DECODER_ALL_LAYERS (OMMAI_DECODER_MAX_LAYERS + 1) /* and a draft head's */
 
 struct ommai_mixer;
-struct ommai_ffn;
+struct ommai_decoder_config;
+
+/* What a layer's feed-forward part is, one for each of its kinds (feed_forward.h, experts.h). */
+struct ommai_ffn {
+  bool routed; /* a router sends each row to some experts, besides the dense part */
+  /* Intermediate widths: of the dense part (0: there is none), of a row's experts together. */
+  int64_t (*dense_size)(const struct ommai_decoder_config *config);
+  int64_t (*chosen_size)(const struct ommai_decoder_config *config);
+};
 
 /* MLA: a token keeps kv_rank normalised values and one rotated key part of rope_dim for all heads.
  * A head's query and key are nope_dim values without and rope_dim values with rotation. */
@@ -42,6 +50,11 @@ struct ommai_mla_config {
 struct ommai_delta_config {
   int64_t n_key_heads, n_value_heads, key_dim, value_dim, kernel;
 };
+
+/* Channels of the convolution: queries, keys, values. */
+static inline int64_t ommai_delta_channels(const struct ommai_delta_config *delta) {
+  return 2 * delta->n_key_heads * delta->key_dim + delta->n_value_heads * delta->value_dim;
+}
 
 /* Feed-forward parts by experts. */
 struct ommai_experts_config {
@@ -119,20 +132,8 @@ static inline int64_t ommai_decoder_attended_width(const struct ommai_decoder_co
 static inline int64_t ommai_decoder_state_width(const struct ommai_decoder_config *config) {
   return config->projected_state ? config->projected_state : config->hidden_size;
 }
-/* The largest of what rows take over the layers: outputs of qkv (and of o, where they are normed),
- * q, inputs of o, decode's scratch. */
-struct ommai_decoder_widths {
-  int64_t projected, q, mixed, scratch;
-};
-struct ommai_decoder_widths ommai_decoder_max_widths(const struct ommai_decoder_config *config);
 /* What scores are multiplied by. */
 float ommai_decoder_attention_scale(const struct ommai_decoder_config *config);
-/* Values of a head that are rotated: twice the pairs of the rotary embedding. */
-int64_t ommai_decoder_rope_dim(const struct ommai_decoder_config *config);
-/* The intermediate width of a layer's dense part; 0: it has none. */
-int64_t ommai_decoder_dense_size(const struct ommai_decoder_config *config, int64_t layer);
-/* The largest of these over the layers. */
-int64_t ommai_decoder_max_dense_size(const struct ommai_decoder_config *config);
 
 /* A layer that all rows of a chunk go through, in parts along its outputs; `linear` itself for the
  * few rows of a decode step. */
@@ -218,13 +219,6 @@ struct ommai_decoder {
   size_t prepared_row_bytes;
 };
 
-/* How prefill calls a layer's linears (those of its feed-forward part:
- * feed_forward.h). */
-struct ommai_linear_call ommai_decoder_call_qkv(const struct ommai_decoder_config *config, int64_t layer);
-struct ommai_linear_call ommai_decoder_call_o(const struct ommai_decoder_config *config, int64_t layer);
-struct ommai_linear_call ommai_decoder_call_draft(const struct ommai_decoder_config *config);
-struct ommai_linear_call ommai_decoder_call_router(const struct ommai_decoder_config *config);
-
 /* Allocates the tables that the loading code fills: layers, their experts and heads. Errors:
  * MEMORY; what was made stays for ommai_decoder_free. */
 enum omma_status ommai_decoder_allocate(struct ommai_decoder *decoder, const struct omma_allocator *allocator,
@@ -237,10 +231,3 @@ void ommai_decoder_embed(const struct ommai_decoder *decoder, int32_t token, flo
 
 /* residual += RMSNorm of branch, both [hidden]; branch is overwritten. */
 void ommai_decoder_add_normed(const struct ommai_decoder *decoder, const float *weight, float *branch, float *residual);
-
-/* Useful floating-point operations of a prompt of n_tokens, 2 per multiply-add: the matrices of all
- * layers for each token, of a routed part those of the experts that a token is sent to; 2
- * (head_dim + v_head_dim) for each head, token and token that it sees, itself and those before it,
- * within the layer's window;
- * the output layer for the last token. MLA expands a token's compressed row once. */
-double ommai_decoder_prompt_flops(const struct ommai_decoder_config *config, int64_t n_tokens);

@@ -16,8 +16,3 @@
 #include "language/mixer.h"
 
 extern const struct ommai_mixer ommai_delta_net;
-
-/* Channels of the convolution: queries, keys, values. */
-static inline int64_t ommai_delta_channels(const struct ommai_delta_config *delta) {
-  return 2 * delta->n_key_heads * delta->key_dim + delta->n_value_heads * delta->value_dim;
-}

@@ -10,13 +10,7 @@
 
 #include "language/decoder.h"
 
-/* The kinds of feed-forward parts, one for each layer of a decoder. */
-struct ommai_ffn {
-  bool routed; /* a router sends each row to some experts (experts.h), besides the dense part */
-  /* Intermediate widths: of the dense part (0: there is none), of a row's experts together. */
-  int64_t (*dense_size)(const struct ommai_decoder_config *config);
-  int64_t (*chosen_size)(const struct ommai_decoder_config *config);
-};
+/* A layer that has a dense part alone. */
 extern const struct ommai_ffn ommai_ffn_dense;
 
 /* How prefill calls the two layers; accumulate: down adds to the residual. */

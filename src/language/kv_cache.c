@@ -10,10 +10,6 @@
 
 enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS };
 
-int64_t ommai_kv_head_elements(int64_t width, enum omma_dtype dtype) {
-  return PAGE * (width + (dtype == OMMA_INT8 ? (int64_t)sizeof(float) : 0));
-}
-
 static enum omma_status make_group(struct ommai_kv_cache *cache, const struct ommai_decoder_config *config, int64_t index,
                                    int64_t n_pages, struct omma_error *error) {
   const struct ommai_layer_group *layout = &cache->layout.groups[index];
@@ -66,7 +62,7 @@ static const struct ommai_kv_group *group_of(const struct ommai_kv_cache *cache,
 }
 
 int64_t ommai_kv_head_stride(const struct ommai_kv_cache *cache, int64_t layer) {
-  return ommai_kv_head_elements(group_of(cache, layer)->width, cache->dtype);
+  return ommai_state_head_elements(group_of(cache, layer)->width, cache->dtype);
 }
 
 /* Elements of one layer's part of a page. */
@@ -114,7 +110,7 @@ static void copy_rows_of(const struct ommai_kv_cache *cache, const struct ommai_
 void ommai_kv_copy_rows(const struct ommai_kv_cache *cache, int64_t index, int32_t from, int32_t to, int64_t n) {
   const struct ommai_kv_group *group = &cache->groups[index];
   int64_t n_heads = cache->layout.groups[index].n_layers * group->n_heads;
-  int64_t head = ommai_kv_head_elements(group->width, cache->dtype);
+  int64_t head = ommai_state_head_elements(group->width, cache->dtype);
   void *const planes[] = {group->keys, group->values};
   for (int plane = 0; plane < 2 && planes[plane]; plane++) {
     for (int64_t i = 0; i < n_heads; i++) {

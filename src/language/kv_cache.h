@@ -33,9 +33,6 @@ struct ommai_kv_cache {
   struct ommai_kv_group groups[OMMAI_MAX_STATE_GROUPS];
 };
 
-/* Elements of a page's head: its rows, and in int8 the bytes of their scales. */
-int64_t ommai_kv_head_elements(int64_t width, enum omma_dtype dtype);
-
 /* Makes a cache with n_pages[g] pages of each group. Errors: LIMIT; MEMORY, with the size. */
 enum omma_status ommai_kv_cache_create(const struct ommai_decoder_config *config, enum omma_dtype dtype, const int64_t *n_pages,
                                        const struct omma_allocator *allocator, struct ommai_kv_cache **cache,

@@ -7,17 +7,21 @@
  *           prefill or decode: q or projected, what is kept -> mixed;  x += o(mixed) */
 #pragma once
 
-#include "base/arena.h"
-#include "language/decoder.h"
-#include "language/kv_cache.h"
+#include <omma/host.h>
+#include <omma/status.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-struct ommai_prefill_mixing;
+/* Handed on by their pointers alone: so a decoder can stand on this file. */
+struct ommai_arena;
+struct ommai_decoder;
+struct ommai_decoder_config;
+struct ommai_kv_cache;
+struct ommai_layer_group;
+struct ommai_prefill_limits;
 struct ommai_decode_mixing;
-
-/* The most that a chunk has: rows, pieces, and positions up to the ends of their pages in all. */
-struct ommai_prefill_limits {
-  int64_t rows, pieces, context;
-};
+struct ommai_prefill_mixing;
 
 /* What follows from a model's sizes. A mixer keeps rows in pages, kept_heads of kept_width values
  * for each token as keys; or a snapshot, which replaces itself. */

@@ -9,7 +9,6 @@
 #include "base/team.h"
 #include "kernels/dtype.h"
 #include "language/decode_attention.h"
-#include "language/prefill.h"
 #include "language/prefill_attention.h"
 
 enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS };

@@ -10,6 +10,7 @@
  * 2405.04434, section 2.1. */
 #pragma once
 
+#include "language/decoder.h"
 #include "language/mixer.h"
 
 extern const struct ommai_mixer ommai_mla_attention;

@@ -45,6 +45,7 @@
 #include "base/error.h"
 #include "base/team.h"
 #include "kernels/dtype.h"
+#include "language/decoder_sizes.h"
 #include "language/experts.h"
 #include "language/feed_forward.h"
 #include "language/prefill_attention.h"

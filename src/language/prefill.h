@@ -12,27 +12,8 @@
 
 #include "base/pace.h"
 #include "language/decoder.h"
+#include "language/decoder_rows.h"
 #include "language/kv_cache.h"
-
-/* One prompt row: a token, or an image's row where `image` is set. */
-struct ommai_prompt_row {
-  int32_t token;
-  int32_t position[3];
-  /* [hidden] merged tower output; deepstack output j is at image + (1 + j) * image_stride */
-  const float *image;
-  int64_t image_stride;
-};
-
-#define OMMAI_PREFILL_MAX_PIECES 64
-
-/* n_rows rows of a chunk: positions from `first` on of the sequence whose pages these are. They
- * cover the rows and what they see. */
-struct ommai_prefill_piece {
-  int64_t first, n_rows;
-  struct ommai_state_pages pages;
-  struct ommai_prompt_row next; /* what follows, for a draft head; token -1: it is not there yet */
-  int64_t first_read;           /* of the rows: nothing asks for the residuals of those before it */
-};
 
 /* Looks at a finished layer's rows, for tests: layer, residual [n_rows, hidden]. */
 typedef void (*ommai_layer_observer)(void *context, int64_t layer, const float *residual, int64_t n_rows, int64_t hidden_size);

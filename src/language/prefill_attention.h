@@ -3,6 +3,9 @@
 #pragma once
 
 #include "base/arena.h"
+#include "language/decoder.h"
+#include "language/decoder_rows.h"
+#include "language/kv_cache.h"
 #include "language/mixer.h"
 
 /* The pieces of a chunk: rows borders[i] .. borders[i + 1] - 1 stand at positions from firsts[i] on

@@ -5,10 +5,14 @@
 #include "kernels/dtype.h"
 #include "language/mixer.h"
 
+int64_t ommai_state_head_elements(int64_t width, enum omma_dtype kv_type) {
+  return OMMA_ATTENTION_PAGE_TOKENS * (width + (kv_type == OMMA_INT8 ? (int64_t)sizeof(float) : 0));
+}
+
 /* What one layer adds to a page. */
 static size_t layer_bytes(const struct ommai_mixer_shape *shape, enum omma_dtype kv_type) {
   if (shape->snapshot_bytes) return shape->snapshot_bytes;
-  int64_t elements = shape->kept_heads * ommai_kv_head_elements(shape->kept_width, kv_type);
+  int64_t elements = shape->kept_heads * ommai_state_head_elements(shape->kept_width, kv_type);
   return (size_t)elements * ommai_dtype_size(kv_type) * (shape->values_apart ? 2 : 1);
 }
 

@@ -19,6 +19,9 @@ struct ommai_state_layout {
   uint16_t place[OMMAI_DECODER_ALL_LAYERS];
 };
 
+/* Elements of a page's rows of one head, 64 of `width`, and in int8 the bytes of their scales. */
+int64_t ommai_state_head_elements(int64_t width, enum omma_dtype kv_type);
+
 /* Groups that keep pages come first. kv_type: that of pages. Layers have at most
  * OMMAI_MAX_STATE_GROUPS pairs of mixer and window. */
 void ommai_state_layout_make(const struct ommai_decoder_config *config, enum omma_dtype kv_type,

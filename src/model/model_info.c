@@ -6,7 +6,7 @@
 #include "families/vector_rules.h"
 #include "jinja/jinja.h"
 #include "kernels/dtype.h"
-#include "language/decoder.h"
+#include "language/decoder_sizes.h"
 #include "language/kv_cache.h"
 #include "model/model.h"
 

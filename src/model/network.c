@@ -5,6 +5,7 @@
 #include "base/team.h"
 #include "families/model_config_read.h"
 #include "families/token_vectors.h"
+#include "language/decoder_sizes.h"
 #include "language/mixer.h"
 
 /* ---- read ---- */

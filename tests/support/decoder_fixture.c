@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/allocator.h"
+#include "language/decoder_sizes.h"
 #include "language/experts.h"
 #include "language/feed_forward.h"
 #include "language/grouped_attention.h"

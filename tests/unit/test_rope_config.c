@@ -6,6 +6,7 @@
 
 #include "families/family.h"
 #include "families/text_family.h"
+#include "language/decoder_sizes.h"
 #include "language/mrope.h"
 #include "support/test.h"
 
