@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import difflib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._answers import format_field
+from ._fields import CHAT_FIELDS, COMPLETION_FIELDS
 from ._media import ImageLike, Message, content_of, image_part, is_image, message_of, several, video_part
 
 CHAT = "/v1/chat/completions"
@@ -19,9 +21,23 @@ SCORE = "/v1/score"
 POOLING = "/pooling"
 
 
+# What `chat` takes by name.
+_CHAT_NAMES = CHAT_FIELDS | {"image", "images", "video", "system"}
+_COMPLETION_NAMES = COMPLETION_FIELDS - {"prompt", "stream", "stream_options"}
+
+
 class Body(NamedTuple):
     path: str
     data: bytes
+
+
+def _check_names(given: Iterable[str], known: frozenset[str]) -> None:
+    """As a call in Python does it: a server ignores a field that it does not know."""
+    for name in given:
+        if name not in known:
+            nearest = difflib.get_close_matches(name, sorted(known), 1)
+            hint = f": did you mean {nearest[0]!r}?" if nearest else "; the fields of requests are those of docs/serve.md"
+            raise TypeError(f"unexpected keyword argument {name!r}{hint}")
 
 
 def body_of(path: str, fields: Mapping[str, Any]) -> Body:
@@ -43,6 +59,7 @@ def chat_body(
     **fields: Any,
 ) -> Body:
     """Of a text with images, or of messages in OpenAI's form."""
+    _check_names(fields, _CHAT_NAMES)
     shown = [] if image is None else [image]
     shown += [] if images is None else list(several("images", images, "; a single one is given as image"))
     if messages is None or isinstance(messages, str):
@@ -60,6 +77,16 @@ def chat_body(
     return body_of(CHAT, {"messages": listed, "logprobs": logprobs, "top_logprobs": top_logprobs, **fields})
 
 
+def completion_body(prompt: str | Sequence[int], **fields: Any) -> Body:
+    _check_names(fields, _COMPLETION_NAMES)
+    return body_of(COMPLETIONS, {"prompt": prompt, **fields})
+
+
+def check_defaults(fields: Mapping[str, Any]) -> None:
+    """Of the fields that the requests of a batch have in common."""
+    _check_names(fields, _CHAT_NAMES - {"stream"})
+
+
 def request_body(request: Any, defaults: Mapping[str, Any]) -> tuple[Body, Any]:
     """The body of one request of a batch, and its response_format. A request is a text, a list of
     messages, or what `chat` takes by name, with the text or the messages as "messages" or
@@ -70,6 +97,8 @@ def request_body(request: Any, defaults: Mapping[str, Any]) -> tuple[Body, Any]:
             given["messages"] = given.pop("prompt")
     else:
         given = {**defaults, "messages": [request] if isinstance(request, Mapping) else request}
+    if given.pop("stream", False):
+        raise TypeError("stream: a batch gives whole answers")
     return chat_body(given.pop("messages", None), **given), given.get("response_format")
 
 

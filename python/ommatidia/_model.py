@@ -19,13 +19,14 @@ import numpy as np
 
 from ._answers import Answer, Piece, Ranked, answer_of, error_of, parse_answer, piece_of
 from ._bodies import (
-    COMPLETIONS,
     EMBEDDINGS,
     POOLING,
     Body,
     Item,
     body_of,
     chat_body,
+    check_defaults,
+    completion_body,
     embed_body,
     is_item,
     request_body,
@@ -201,30 +202,49 @@ async def _ring(bell: Bell) -> None:
     bell.clear()
 
 
+# A request of a batch that is yet to be made, and what its reply becomes.
+_Maker = Callable[[], tuple[Body, Callable[[Any], Any]]]
+
+
 class _Batch:
-    """Many requests, of which up to MAX_PARALLEL are under way."""
+    """Many requests, of which up to MAX_PARALLEL are under way. keep_errors: an exception is the
+    result of its request."""
 
     def __init__(
-        self, runtime: Runtime, bodies: Iterator[tuple[Body, Callable[[Any], Any]]], total: int | None, use_tqdm: bool,
-        keep_errors: bool,
+        self, runtime: Runtime, makers: Iterator[_Maker], total: int | None, use_tqdm: bool, keep_errors: bool = False
     ) -> None:
-        self._runtime, self._bodies, self._keep_errors = runtime, enumerate(bodies), keep_errors
+        self._runtime, self._makers, self._keep_errors = runtime, enumerate(makers), keep_errors
         self.bell = Bell()
         self._running: dict[int, tuple[_Reply, Callable[[Any], Any]]] = {}
         self.results: dict[int, Any] = {}
         self._bar = _progress_bar(total, use_tqdm)
-        self._fill()
+        try:
+            self._fill()
+        except BaseException:
+            self.end()
+            raise
 
     def is_done(self) -> bool:
         return not self._running
 
     def _fill(self) -> None:
-        while len(self._running) < MAX_PARALLEL:
+        while len(self._running) < MAX_PARALLEL and (made := next(self._makers, None)) is not None:
+            index, make = made
             try:
-                index, (body, parse) = next(self._bodies)
-            except StopIteration:
-                return
-            self._running[index] = _Reply(Call(self._runtime, body.path, body.data, self.bell)), parse
+                body, parse = make()
+                self._running[index] = _Reply(Call(self._runtime, body.path, body.data, self.bell)), parse
+            except Exception as error:
+                self._fail(index, error)
+
+    def _fail(self, index: int, error: Exception) -> None:
+        if not self._keep_errors or self._runtime.closed:
+            raise error
+        self._keep(index, error)
+
+    def _keep(self, index: int, result: Any) -> None:
+        self.results[index] = result
+        if self._bar is not None:
+            self._bar.update()
 
     def step(self) -> None:
         """Takes what is there, and begins as many more."""
@@ -233,14 +253,10 @@ class _Batch:
                 found = reply.poll()
                 if found is None:
                     continue
-                self.results[index] = parse(found)
+                self._keep(index, parse(found))
             except Exception as error:
-                if not self._keep_errors or self._runtime.closed:
-                    raise
-                self.results[index] = error
+                self._fail(index, error)
             del self._running[index]
-            if self._bar is not None:
-                self._bar.update()
         self._fill()
 
     def end(self) -> None:
@@ -445,11 +461,11 @@ class Model:
 
     def complete(self, prompt: str | Sequence[int], **fields: Any) -> Answer[None]:
         """Continues a text or token ids, without a chat template, as /v1/completions does."""
-        return answer_of(self._ask(body_of(COMPLETIONS, {"prompt": prompt, **fields}), Bell()))
+        return answer_of(self._ask(completion_body(prompt, **fields), Bell()))
 
     async def acomplete(self, prompt: str | Sequence[int], **fields: Any) -> Answer[None]:
         """`complete` for asyncio."""
-        return answer_of(await self._aask(body_of(COMPLETIONS, {"prompt": prompt, **fields}), Bell()))
+        return answer_of(await self._aask(completion_body(prompt, **fields), Bell()))
 
     def batch(
         self, requests: Iterable[Any], *, use_tqdm: bool = True, return_exceptions: bool = False, **fields: Any
@@ -596,25 +612,31 @@ class Model:
             reply.call.end()
 
     def _batch(self, requests: Iterable[Any], use_tqdm: bool, keep_errors: bool, fields: dict[str, Any]) -> _Batch:
+        check_defaults(fields)
+
+        def make(request: Any) -> tuple[Body, Callable[[Any], Any]]:
+            body, wanted = request_body(request, fields)
+            return body, functools.partial(_parse, wanted=wanted)
+
         listed = several("requests", requests, "; a single one is for chat")
-
-        def bodies() -> Iterator[tuple[Body, Callable[[Any], Any]]]:
-            for request in listed:
-                body, wanted = request_body(request, fields)
-                yield body, functools.partial(_parse, wanted=wanted)
-
-        return _Batch(self._runtime, bodies(), _length(requests), use_tqdm, keep_errors)
+        makers = (functools.partial(make, request) for request in listed)
+        return _Batch(self._runtime, makers, _length(requests), use_tqdm, keep_errors)
 
     def _embeddings(self, inputs: Iterable[Item], instruction: str | None, dimensions: int | None, use_tqdm: bool) -> _Batch:
-        listed = several("inputs", inputs, "")
-        bodies = ((self._embed_body(item, instruction, dimensions), self._vector_of) for item in listed)
-        return _Batch(self._runtime, bodies, _length(inputs), use_tqdm, False)
+        def make(item: Item) -> tuple[Body, Callable[[Any], Any]]:
+            return self._embed_body(item, instruction, dimensions), self._vector_of
+
+        makers = (functools.partial(make, item) for item in several("inputs", inputs, ""))
+        return _Batch(self._runtime, makers, _length(inputs), use_tqdm)
 
     def _scores(self, query: Item, documents: Iterable[Item], instruction: str | None, use_tqdm: bool) -> _Batch:
+        def make(group: list[Item]) -> tuple[Body, Callable[[Any], Any]]:
+            return score_body(query, group, instruction), scores_of
+
         together = 1 if self._task == _TASKS["score"] else _SCORED_TOGETHER
-        bodies = ((score_body(query, group, instruction), scores_of) for group in _groups(several("documents", documents, ""), together))
+        makers = (functools.partial(make, group) for group in _groups(several("documents", documents, ""), together))
         total = _length(documents)
-        return _Batch(self._runtime, bodies, None if total is None else -(-total // together), use_tqdm, False)
+        return _Batch(self._runtime, makers, None if total is None else -(-total // together), use_tqdm)
 
     def _embed_body(self, item: Item, instruction: str | None, dimensions: int | None) -> Body:
         return embed_body(item, instruction, dimensions, POOLING if self.token_width else EMBEDDINGS)

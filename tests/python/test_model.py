@@ -18,7 +18,7 @@ import numpy as np
 import ommatidia
 import pytest
 from gil import turns_while
-from ommatidia import BadRequest, Model, RequestError, _media, _runtime
+from ommatidia import BadRequest, Model, RequestError, _fields, _media, _runtime
 from served import DEMO, GOLDEN, IMAGES, ROOT, TREE, Served, answers
 
 if not _runtime.LIBRARY_PATH.exists():
@@ -251,6 +251,54 @@ def test_a_batch_is_in_order_and_equal_to_one_by_one(demo, capsys):
     with pytest.raises(BadRequest, match="temperature"):
         demo.batch(["a", {"prompt": "a", "temperature": -1}], ignore_eos=True)
     settle(demo)
+
+
+def test_a_request_that_cannot_be_made_is_one_of_the_exceptions(demo, tmp_path):
+    requests = ["a", {"prompt": "a", "image": tmp_path / "none.png"}, {"prompt": "a", "max_token": 3}, {"prompt": "a", "stream": True}, "b"]
+    found = demo.batch(requests, max_tokens=1, return_exceptions=True)
+    assert [type(answer) for answer in found[1:4]] == [FileNotFoundError, TypeError, TypeError]
+    assert found[0] == Same(demo.chat("a", max_tokens=1)) and found[4] == Same(demo.chat("b", max_tokens=1))
+    with pytest.raises(FileNotFoundError):
+        demo.batch(requests, max_tokens=1)
+    settle(demo)
+
+
+MISSPELT = {
+    "chat": lambda model: model.chat("a", max_token=3),
+    "stream": lambda model: model.chat("a", stream=True, max_token=3),
+    "complete": lambda model: model.complete("a", max_token=3),
+    "batch": lambda model: model.batch(["a"], max_token=3),
+    "batch_of_none": lambda model: model.batch([], max_token=3, return_exceptions=True),
+    "row": lambda model: model.batch(["a", {"prompt": "a", "max_token": 3}]),
+    "achat": lambda model: asyncio.run(model.achat("a", max_token=3)),
+    "astream": lambda model: asyncio.run(model.achat("a", stream=True, max_token=3)),
+    "acomplete": lambda model: asyncio.run(model.acomplete("a", max_token=3)),
+    "abatch": lambda model: asyncio.run(model.abatch(["a", {"prompt": "a", "max_token": 3}])),
+}
+
+
+@pytest.mark.parametrize("name", MISSPELT)
+def test_a_misspelt_name_is_refused(demo, name):
+    with pytest.raises(TypeError, match="^unexpected keyword argument 'max_token': did you mean 'max_tokens'\\?$"):
+        MISSPELT[name](demo)
+    settle(demo)
+
+
+def test_a_name_like_no_other_is_refused(demo):
+    with pytest.raises(TypeError, match="^unexpected keyword argument 'zzz'; the fields of requests are those of docs/serve.md$"):
+        demo.chat("a", zzz=1)
+    with pytest.raises(TypeError, match="did you mean 'image'"):
+        demo.chat("a", imge=CROSS)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'stream'"):
+        demo.complete("a", stream=True)
+
+
+def test_the_names_are_those_that_the_server_reads(pair):
+    _, server = pair
+    paths = server.process.request("GET", "/openapi.json").json["paths"]
+    for path, names in (("/v1/chat/completions", _fields.CHAT_FIELDS), ("/v1/completions", _fields.COMPLETION_FIELDS)):
+        schema = paths[path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+        assert names == set(schema["properties"]), path
 
 
 def test_progress_is_shown_where_tqdm_is(demo, capsys, monkeypatch):
