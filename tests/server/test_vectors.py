@@ -14,11 +14,13 @@ import numpy as np
 import pytest
 from images import image_part, text_part
 from server_process import ServerProcess, check_output, end_all, make_command, read_all
+from waiting import in_engine, wait_for_engine
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import vector_cases
 import vector_requests
 
+DEMO = pathlib.Path(__file__).resolve().parents[2] / "models" / "demo"
 EMBED, SCORE = 2, 3  # enum omma_model_task
 REPLIES = json.loads(vector_requests.REPLIES.read_text())
 
@@ -289,6 +291,8 @@ def test_refused_rankings_and_poolings(scorer, embedder):
                                 (scorer, {"input": "a", "task": "embed"}, "task"), (scorer, {"input": "a", "instruction": "b"}, "instruction")]:
         reply = server.post("/pooling", body)
         assert reply.status == 400 and reply.error["param"] == param, reply.body
+    for server, elsewhere in [(embedder, True), (scorer, False)]:
+        assert ("/v1/embeddings" in server.post("/pooling", {"input": "a", "dimensions": 3}).error["message"]) == elsewhere
 
 
 def test_where_an_error_is(embedder):
@@ -429,17 +433,32 @@ def test_metrics(pytestconfig, kind):
 
 
 def test_inputs_of_several_requests_are_computed_together(pytestconfig, kind):
-    """64 of each request: more than a server that generates has slots for by default."""
+    """64 of each: no more of one, and of all more than an engine has slots (128)."""
     process = fake_server(pytestconfig, task=EMBED)
-    connections = [process.send_post("/v1/embeddings", {"input": ["[[first_ms=2000]]"] * 100}) for _ in range(2)]
-    end, most = time.monotonic() + 10, 0
-    while most < 128 and time.monotonic() < end:
-        most = max(most, metrics(process)["vllm:num_requests_running"])
-    assert most == 128
+    connections = []
+    for wanted in (64, 128, 192):
+        connections.append(process.send_post("/v1/embeddings", {"input": ["[[first_ms=60000]]"] * 100}))
+        wait_for_engine(process, wanted)
+    time.sleep(0.3)  # in which more would have come
+    assert in_engine(process) == 192
     for connection in connections:
         connection.close()
     process.stop()
     check_output(process)
+
+
+@pytest.mark.real_only
+def test_who_asks_for_vectors_where_each_token_has_one(start):
+    """Is sent to the endpoints that have them, and nowhere that refuses as well."""
+    server = start(model=DEMO)
+    for path, body in [("/v1/embeddings", {"input": "a"}), ("/v2/embed", {"texts": ["a"], "embedding_types": ["float"]})]:
+        reply = server.post(path, body)
+        assert reply.status == 400 and "ask /pooling, /score or /rerank" in json.dumps(reply.json), reply.body
+    assert len(server.post("/pooling", {"input": "a"}).json["data"][0]["data"][0]) == 128
+    reply = server.post("/pooling", {"input": "a", "dimensions": 8})
+    assert reply.status == 400 and reply.error["message"] == "dimensions is not supported by /pooling of this model."
+    assert server.stop() == 0
+    check_output(server)
 
 
 # ---- vLLM's own replies ----

@@ -301,9 +301,9 @@ static bool fail_task(const struct ommai_server *server, bool scores, struct omm
 static bool check_task(const struct ommai_server *server, const struct ommai_vector_rules *rules,
                        struct ommai_api_error *error) {
   enum omma_model_task task = server->config.info.task;
-  if (server->config.info.token_vector_width && (rules->is_scoring || rules->is_pooling)) return true;
-  if (server->config.info.token_vector_width && task == OMMA_TASK_EMBED) {
-    return ommai_api_fail(error, 400, "model", "The model gives a vector for each token: ask /pooling, /score or /rerank.");
+  if (server->config.info.token_vector_width) {
+    return rules->is_scoring || rules->is_pooling ||
+           ommai_api_fail(error, 400, "model", "The model gives a vector for each token: ask /pooling, /score or /rerank.");
   }
   if (task == OMMA_TASK_EMBED || (task == OMMA_TASK_SCORE && (rules->is_scoring || rules->is_pooling))) return true;
   return fail_task(server, rules->is_scoring, error);

@@ -103,11 +103,15 @@ static bool read_task(const struct ommai_server *server, const json_t *root, str
          ommai_api_fail(error, 400, "task", "Unsupported task: '%.40s' Supported tasks: ['%s']", task, own);
 }
 
-static bool read_dimensions(const json_t *root, const struct ommai_vector_rules *rules, struct ommai_vector_fields *fields,
-                            struct ommai_api_error *error) {
+/* Only a model that has one vector for an input takes dimensions elsewhere. */
+static bool read_dimensions(const struct ommai_server *server, const json_t *root, const struct ommai_vector_rules *rules,
+                            struct ommai_vector_fields *fields, struct ommai_api_error *error) {
+  const struct omma_model_info *info = &server->config.info;
+  bool elsewhere = info->task == OMMA_TASK_EMBED && !info->token_vector_width;
   if (!ommai_field_integer(root, "dimensions", 1, INT32_MAX, &fields->dimensions, error)) return false;
   return !rules->is_pooling || !fields->dimensions ||
-         ommai_api_fail(error, 400, "dimensions", "dimensions is not supported by /pooling; /v1/embeddings has it.");
+         ommai_api_fail(error, 400, "dimensions", "dimensions is not supported by /pooling%s.",
+                        elsewhere ? "; /v1/embeddings has it" : " of this model");
 }
 
 static bool read_salt(const json_t *root, struct ommai_vector_fields *fields, struct ommai_api_error *error) {
@@ -130,6 +134,6 @@ bool ommai_vector_fields_read(struct ommai_server *server, const json_t *root, c
   fields->raw = !activation;
   if (rules->is_scoring) return read_scoring(server, root, rules, fields, error);
   return (!rules->is_pooling || read_task(server, root, error)) &&
-         ommai_field_string(root, "instruction", &fields->instruction, error) && read_dimensions(root, rules, fields, error) &&
-         read_encoding(root, fields, error);
+         ommai_field_string(root, "instruction", &fields->instruction, error) &&
+         read_dimensions(server, root, rules, fields, error) && read_encoding(root, fields, error);
 }
