@@ -5,12 +5,15 @@ Run with: pytest tests/cli --omma build/release/omma
 """
 
 import base64
+import contextlib
+import fcntl
 import json
 import os
 import pty
 import re
 import signal
 import subprocess
+import threading
 import time
 
 import pytest
@@ -283,6 +286,33 @@ def test_through_pipes(batch):
             assert json.loads(process.stdout.readline())["custom_id"] == json.loads(text)["custom_id"]
         said = process.communicate()[1]
     assert process.returncode == 0 and "2 answered" in said and "in standard output" in said
+
+
+def test_as_many_are_read_as_run_and_are_prepared(batch):
+    """With two engines of three requests each, six that run and six that are prepared meanwhile:
+    lines longer than the pipe show how many were taken when the first answer is there."""
+    words = ["-" if word in (batch.input, batch.output) else str(word) for word in batch.words]
+    command = [str(batch.omma.path), *words, "--data-parallel-size", "2", "--threads", "1", "--max-num-seqs", "3"]
+    taken = 0
+
+    def feed():
+        nonlocal taken
+        with contextlib.suppress(BrokenPipeError):  # it has had enough
+            for i in range(40):
+                text = chat(f"r{i}", "Hello", ignore_eos=True, max_tokens=4000 if i else 1000)
+                process.stdin.write(text.encode().ljust(1 << 17) + b"\n")
+                taken += 1
+
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0) as process:
+        fcntl.fcntl(process.stdin, fcntl.F_SETPIPE_SZ, 4096)
+        feeder = threading.Thread(target=feed)
+        feeder.start()
+        first, n = json.loads(process.stdout.readline()), taken
+        process.send_signal(signal.SIGINT)
+        process.stdout.read()
+        process.wait()
+        feeder.join()
+    assert first["custom_id"] == "r0" and 12 <= n <= 14
 
 
 def test_progress_on_a_terminal(batch):

@@ -154,6 +154,19 @@ struct omma_image_options ommai_common_image_options(const struct ommai_common *
   return (struct omma_image_options){.min_pixels = common->min_pixels, .max_pixels = common->max_pixels};
 }
 
+int ommai_common_read_engines(const char *command, const char *text, int *n_engines) {
+  int64_t number;
+  *n_engines = text ? OMMA_ENGINES_AUTO : 1;
+  if (!text) return OMMAI_EXIT_DONE;
+  bool known = strcmp(text, "auto") == 0;
+  if (!known && ommai_parse_integer(text, false, &number) && number >= 1 && number <= OMMA_MAX_ENGINES) {
+    known = true;
+    *n_engines = (int)number;
+  }
+  if (known) return OMMAI_EXIT_DONE;
+  return ommai_usage_error("%s: --data-parallel-size: expected 1 to %d or auto, found %.40s", command, OMMA_MAX_ENGINES, text);
+}
+
 int ommai_common_threads(const struct ommai_common *common) {
   return common->threads ? (int)common->threads : ommai_team_cpu_count();
 }

@@ -73,6 +73,10 @@ struct omma_image_options ommai_common_image_options(const struct ommai_common *
 /* How many threads a command uses that does not open a model. */
 int ommai_common_threads(const struct ommai_common *common);
 
+/* The engines that --data-parallel-size asks for. text: NULL where a command lacks the option.
+ * Returns an exit code; the error has been printed. */
+int ommai_common_read_engines(const char *command, const char *text, int *n_engines);
+
 /* Reports what is wrong with the path of --model where it cannot be a model: nothing is there, or a
  * file that is not GGUF. Returns an exit code. */
 int ommai_check_model_path(const struct ommai_common *common);

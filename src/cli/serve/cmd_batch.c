@@ -15,12 +15,6 @@
 #include "cli/serve/batch_run.h"
 #include "cli/serve/serving.h"
 
-/* Requests under way at once: twice what the engine runs, so that the next ones are prepared
- * meanwhile, and at most that many. */
-#define MAX_PARALLEL 128
-/* Requests of a batch that run at once where their number is not given: rows of a step beyond
- * these save little. */
-#define DEFAULT_SEQUENCES 32
 /* A line that begins with that many blanks counts as an empty one, for the progress alone. */
 #define COUNTED_BYTES 64
 
@@ -109,8 +103,6 @@ static int run_files(const struct values *values, const struct ommai_strings *ar
   const struct ommai_serving *serving = &values->serving;
   struct omma_server_options options = serving->server;
   struct ommai_opened opened;
-  int64_t n_sequences = serving->max_num_seqs > 0 ? serving->max_num_seqs : DEFAULT_SEQUENCES;
-  job->n_parallel = n_sequences < MAX_PARALLEL / 2 ? 2 * (size_t)n_sequences : MAX_PARALLEL;
   job->max_line_bytes = (size_t)options.max_body_bytes;
   options.offline = true;
   options.log = log_line;
@@ -119,6 +111,7 @@ static int run_files(const struct values *values, const struct ommai_strings *ar
   if (code == OMMAI_EXIT_DONE) code = ommai_batch_output_open(values->output, values->retry_failed, job->output);
   if (code == OMMAI_EXIT_DONE) code = ommai_serving_open("batch", serving, &options, arguments, NULL, NULL, &opened);
   if (code != OMMAI_EXIT_DONE) return code;
+  job->n_parallel = ommai_opened_n_parallel(&opened);
   code = answer(job, &options, opened.model, opened.engine);
   ommai_serving_close(&opened);
   return code;

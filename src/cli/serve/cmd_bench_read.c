@@ -182,6 +182,7 @@ static int measure(struct bench *bench, struct values *values, struct omma_serve
   bench->n_pages = ommai_read_settings_note("bench read", &bench->job);
   int code = ommai_serving_open("bench read", &values->pages.serving, options, &none, NULL, NULL, &opened);
   if (code != OMMAI_EXIT_DONE) return code;
+  bench->job.n_parallel = ommai_opened_n_parallel(&opened);
   if (ommai_server_create(options, opened.model, opened.engine, &bench->job.server, &error) == OMMA_OK) {
     ommai_interrupt_defer();
     code = run_pages(bench);

@@ -38,6 +38,7 @@ static int read_documents(struct ommai_read_job *job, struct values *values, str
   struct omma_error error;
   int code = ommai_serving_open("read", &values->pages.serving, options, &none, NULL, NULL, &opened);
   if (code != OMMAI_EXIT_DONE) return code;
+  job->n_parallel = ommai_opened_n_parallel(&opened);
   if (ommai_server_create(options, opened.model, opened.engine, &job->server, &error) == OMMA_OK) {
     ommai_interrupt_defer();
     code = ommai_read_run(job, &counts);

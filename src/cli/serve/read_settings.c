@@ -8,8 +8,6 @@
 #include "cli/core/diagnostics.h"
 #include "cli/serve/read_inputs.h"
 
-/* Requests that the engine runs at once where their number is not given. */
-#define DEFAULT_SEQUENCES 32
 /* Memory of a page besides its pixels: crops as PNG and their text, up to the request's last
  * copy. */
 #define PAGE_COPIES 5
@@ -65,10 +63,9 @@ int ommai_read_settings_take(const char *command, struct ommai_read_values *valu
                              struct omma_server_options *options, struct ommai_read_job *job, int64_t *n_bad) {
   struct ommai_strings paths = *arguments;
   struct ommai_common *common = &values->serving.common;
-  int64_t sequences = values->serving.max_num_seqs > 0 ? values->serving.max_num_seqs : DEFAULT_SEQUENCES, first, last;
+  int64_t first, last;
   job->dpi = (int)values->dpi;
   job->n_open = (size_t)values->jobs;
-  job->n_parallel = 2 * (size_t)sequences;
   job->limits =
       (struct ommai_pdf_limits){.max_bytes = RENDER_BYTES, .max_pixels = values->max_page_pixels, .seconds = RENDER_SECONDS};
   int code = read_pages(command, values->pages, &first, &last);

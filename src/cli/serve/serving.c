@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/allocator.h"
+#include "base/checked.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/core/diagnostics.h"
@@ -16,6 +17,8 @@
 /* Resized images of all requests that are prepared or wait. */
 #define MAX_RESIZED_BYTES ((int64_t)4 << 30)
 #define GIB ((double)(1 << 30))
+/* Requests that are prepared while as many as the engines take run. */
+#define MAX_PREPARED 32
 
 static int wrong_json(const char *command, const struct omma_error *error) {
   return ommai_usage_error("%s: %s", command, error->message);
@@ -238,20 +241,6 @@ static int check_tools(const char *command, const struct omma_server_options *op
 
 void ommai_serving_begin(void *values) { ommai_server_options_default(&((struct ommai_serving *)values)->server); }
 
-/* The engines that --data-parallel-size asks for. */
-static int read_engines(const char *command, const char *text, int *n_engines) {
-  int64_t number;
-  *n_engines = text ? OMMA_ENGINES_AUTO : 1; /* a command may lack the option */
-  if (!text) return OMMAI_EXIT_DONE;
-  bool known = strcmp(text, "auto") == 0;
-  if (!known && ommai_parse_integer(text, false, &number) && number >= 1 && number <= OMMA_MAX_ENGINES) {
-    known = true;
-    *n_engines = (int)number;
-  }
-  if (known) return OMMAI_EXIT_DONE;
-  return ommai_usage_error("%s: --data-parallel-size: expected 1 to %d or auto, found %.40s", command, OMMA_MAX_ENGINES, text);
-}
-
 int ommai_serving_read(const char *command, const struct ommai_serving *serving, struct omma_server_options *options) {
   int code = read_media_limits(command, serving->limit_mm_per_prompt, options);
   if (code == OMMAI_EXIT_DONE) code = read_processor_options(command, serving, &options->image_options);
@@ -261,7 +250,7 @@ int ommai_serving_read(const char *command, const struct ommai_serving *serving,
   if (code == OMMAI_EXIT_DONE) code = check_reasoning_names(command, options);
   if (code == OMMAI_EXIT_DONE) code = check_tools(command, options);
   int n_engines;
-  if (code == OMMAI_EXIT_DONE) code = read_engines(command, serving->data_parallel, &n_engines);
+  if (code == OMMAI_EXIT_DONE) code = ommai_common_read_engines(command, serving->data_parallel, &n_engines);
   if (code == OMMAI_EXIT_DONE) code = check_overrides(command, serving->common.override_generation_config);
   if (code == OMMAI_EXIT_DONE) warn_without_effect(command, options);
   return code;
@@ -396,7 +385,7 @@ int ommai_serving_open(const char *command, const struct ommai_serving *serving,
   opened->log = (struct omma_engine_log){server->log_json, server->log, server->log_context};
   opening.engine.on_engine_state = ommai_server_log_engine;
   opening.engine.on_engine_state_context = &opened->log;
-  if (code == OMMAI_EXIT_DONE) code = read_engines(command, serving->data_parallel, &common.n_engines);
+  if (code == OMMAI_EXIT_DONE) code = ommai_common_read_engines(command, serving->data_parallel, &common.n_engines);
   if (code == OMMAI_EXIT_DONE) code = read_task(command, serving, &common);
   if (code == OMMAI_EXIT_DONE) code = read_speculation(command, serving->speculative, &opening.engine, &common);
   if (code == OMMAI_EXIT_DONE) code = open_store(serving, server, &opened->store);
@@ -412,6 +401,11 @@ int ommai_serving_open(const char *command, const struct ommai_serving *serving,
   if (code == OMMAI_EXIT_DONE) code = create_engine(&opening, opened);
   if (code != OMMAI_EXIT_DONE) ommai_serving_close(opened);
   return code;
+}
+
+size_t ommai_opened_n_parallel(const struct ommai_opened *opened) {
+  int64_t n = opened->estimate.max_sequences;
+  return (size_t)(n + ommai_min_i64(n, MAX_PREPARED));
 }
 
 /* An engine that does not answer is left behind with what it calls. */

@@ -60,4 +60,7 @@ struct ommai_opened {
 int ommai_serving_open(const char *command, const struct ommai_serving *serving, const struct omma_server_options *server,
                        const struct ommai_strings *arguments, omma_progress progress, void *progress_context,
                        struct ommai_opened *opened);
+/* Requests that a command keeps under way: as many as the engines run, and further ones that are
+ * prepared meanwhile. */
+size_t ommai_opened_n_parallel(const struct ommai_opened *opened);
 void ommai_serving_close(struct ommai_opened *opened);
