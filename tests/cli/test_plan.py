@@ -56,6 +56,29 @@ def test_plan_of_a_quantised_model(omma, no_weights):
         assert [c["weight_bytes"] for c in plan["choices"]] == [c["weight_bytes"] for c in plans["none"]["choices"]]
 
 
+def test_plan_of_several_engines(omma, no_weights):
+    """What each engine has comes as often as there are engines, the weights once."""
+    options = ("plan", "640x480", "--model", no_weights, "--threads", "1", "--kv-cache-bytes", "64M", "--max-num-seqs", "4")
+    one, three = (omma.json(*options, "--data-parallel-size", n, "--json") for n in ("1", "3"))
+    assert one["engines"]["n_engines"] == one["engines"]["n_weight_copies"] == 1
+    assert three["engines"]["n_engines"] == 3 and three["engines"]["n_threads"] == 1
+    memory = three["memory"]
+    copies = three["engines"]["n_weight_copies"]  # of memory nodes, at most 3
+    assert memory["weight_bytes"] == copies * one["memory"]["weight_bytes"] and 1 <= copies <= 3
+    for name in ("kv_cache_bytes", "kv_cache_tokens", "vision_workspace_bytes", "language_workspace_bytes", "table_bytes",
+                 "encoder_cache_bytes", "max_sequences"):
+        assert memory[name] == 3 * one["memory"][name] > 0, name
+    assert memory["max_model_len"] == one["memory"]["max_model_len"]
+    assert three["engines"]["engine_bytes"] == (memory["total_bytes"] - memory["weight_bytes"]) // 3
+    assert one["engines"]["engine_bytes"] == one["memory"]["total_bytes"] - one["memory"]["weight_bytes"]
+    text = omma(*options, "--data-parallel-size", "3").stdout.decode()
+    assert re.search(r"^  engines +3, of 1 thread and \S+ [KMG]iB each, over \d+ cop(y|ies) of the weights$", text, re.M), text
+    assert not re.search("^  engines ", omma(*options).stdout.decode(), re.M)
+    refused(omma(*options, "--data-parallel-size", "65"), 2, "--data-parallel-size: expected 1 to 64 or auto, found 65")
+    auto = omma.json(*options, "--data-parallel-size", "auto", "--json")["engines"]
+    assert auto["n_engines"] == auto["n_weight_copies"]
+
+
 # family, layers, billions of parameters, whether embeddings and outputs share their weights
 RELEASED = {
     "qwen2-vl-2b": ("qwen2_vl", 28, 2.21, True),

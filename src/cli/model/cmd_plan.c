@@ -40,6 +40,7 @@ struct values {
   struct ommai_common common;
   int64_t frames; /* of a video of that size; 0: images */
   int64_t max_num_seqs;
+  const char *data_parallel;
 };
 
 /* Everything that is printed. */
@@ -120,7 +121,7 @@ static int estimate_cost(const struct omma_model *model, const struct values *va
   bool bf16 = strcmp(estimate->model.vision_weights, "f32") != 0 && machine.bf16_gflops > 0;
   estimate->peak_type = bf16 ? "bf16" : "f32";
   estimate->efficiency = int8 ? ASSUMED_EFFICIENCY / INT8_TIME : ASSUMED_EFFICIENCY;
-  int code = ommai_weight_choices_make(&values->common, &options, largest, &estimate->choices);
+  int code = ommai_weight_choices_make(&values->common, &options, estimate->model.n_threads, largest, &estimate->choices);
   for (int i = 0; i < READINGS && code == OMMAI_EXIT_DONE; i++) {
     code = ommai_peaks_read(&estimate->peaks, ommai_common_isa(&values->common), estimate->model.n_threads, bf16);
   }
@@ -145,16 +146,38 @@ static json_t *image_json(const struct estimate *estimate, size_t index) {
   return ommai_json_merge(image, work_json(estimate, sizes));
 }
 
+/* Of an engine; the weights are there once for all on a memory node. */
+static int64_t engine_bytes(const struct estimate *estimate) {
+  return (estimate->memory.total_bytes - estimate->memory.weight_bytes) / estimate->model.n_engines;
+}
+
+static json_t *engines_json(const struct estimate *estimate) {
+  const struct omma_model_info *model = &estimate->model;
+  return json_pack("{s:i, s:i, s:i, s:I}", "n_engines", model->n_engines, "n_threads", model->n_threads, "n_weight_copies",
+                   model->n_copies, "engine_bytes", (json_int_t)engine_bytes(estimate));
+}
+
+static void print_engines(const struct estimate *estimate) {
+  const struct omma_model_info *model = &estimate->model;
+  char each[32];
+  if (model->n_engines == 1) return;
+  ommai_print_fact(stdout, "engines", "%d, of %d thread%s and %s each, over %d cop%s of the weights", model->n_engines,
+                   model->n_threads, ommai_plural(model->n_threads),
+                   ommai_format_bytes(engine_bytes(estimate), each, sizeof each), model->n_copies,
+                   model->n_copies == 1 ? "y" : "ies");
+}
+
 static int print_json(const struct estimate *estimate) {
   json_t *images = json_array();
   for (size_t i = 0; i < estimate->sources.count; i++) ommai_json_append(&images, image_json(estimate, i));
-  return ommai_json_print(
-      json_pack("{s:o, s:o, s:o, s:o, s:f, s:o, s:s?, s:f, s:o, s:f, s:I}", "images", images, "total",
-                work_json(estimate, &estimate->total), "model", ommai_json_model(&estimate->model), "memory",
-                ommai_json_memory_estimate(&estimate->memory), "peak_gflops", ommai_peaks_best(&estimate->peaks), "peaks",
-                ommai_json_numbers(estimate->peaks.gflops, estimate->peaks.n), "peak_note", ommai_peaks_doubt(&estimate->peaks),
-                "assumed_efficiency", estimate->efficiency, "choices", ommai_weight_choices_json(&estimate->choices),
-                "read_gbps", estimate->choices.read_gbps, "choices_context", (json_int_t)estimate->choices.context));
+  return ommai_json_print(json_pack("{s:o, s:o, s:o, s:o, s:o, s:f, s:o, s:s?, s:f, s:o, s:f, s:I}", "images", images, "total",
+                                    work_json(estimate, &estimate->total), "model", ommai_json_model(&estimate->model),
+                                    "memory", ommai_json_memory_estimate(&estimate->memory), "engines", engines_json(estimate),
+                                    "peak_gflops", ommai_peaks_best(&estimate->peaks), "peaks",
+                                    ommai_json_numbers(estimate->peaks.gflops, estimate->peaks.n), "peak_note",
+                                    ommai_peaks_doubt(&estimate->peaks), "assumed_efficiency", estimate->efficiency, "choices",
+                                    ommai_weight_choices_json(&estimate->choices), "read_gbps", estimate->choices.read_gbps,
+                                    "choices_context", (json_int_t)estimate->choices.context));
 }
 
 /* Width of the column of names. */
@@ -219,6 +242,7 @@ static int print_table(const struct estimate *estimate) {
   putchar('\n');
   ommai_print_model(stdout, &estimate->model);
   ommai_print_memory_estimate(stdout, &estimate->memory);
+  print_engines(estimate);
   ommai_print_free_memory(stdout);
   ommai_weight_choices_print(&estimate->choices);
   return ommai_finish_output();
@@ -279,6 +303,8 @@ static int run_plan(const void *given, const struct ommai_strings *arguments) {
   if (!values.common.model && !arguments->count) {
     return ommai_usage_error("plan: arguments are missing (usage: omma plan [options] [DIR] [IMAGE-or-WxH...])");
   }
+  code = ommai_common_read_engines("plan", values.data_parallel, &values.common.n_engines);
+  if (code != OMMAI_EXIT_DONE) return code;
   if (values.common.model) values.common.model = model_directory(values.common.model, directory, sizeof directory);
   if (!estimate.sources.count) estimate.sources = (struct ommai_strings){&usual, 1, 1};
   return estimate_and_print(&values, &estimate);
@@ -292,6 +318,10 @@ static const struct ommai_option table[] = {
                   .otherwise = "no video"),
     OMMAI_INTEGER("max-num-seqs", max_num_seqs, "N", 1, 1024, "number of requests at the same time, each with one such image",
                   .otherwise = "as omma serve", .elsewhere = "-np --parallel", .errors = "max_sequences"),
+    OMMAI_STRING("data-parallel-size", data_parallel, "N",
+                 "plan that many engines in one process (1 to 64), or one for each NUMA node (auto), as omma serve has them; "
+                 "the memory is that of all, --threads and the options of memory are those of each",
+                 .letters = "dp", .initial = "1"),
 };
 static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Plan", table);
 
