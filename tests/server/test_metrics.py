@@ -1,12 +1,14 @@
 """/metrics: the text form of Prometheus, histograms that add up, and the encoder's cache at
 work."""
 
+import pathlib
 import re
 
 import pytest
 
 from images import data_url, png
 
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 NAMES = (
     "vllm:num_requests_running vllm:num_requests_waiting vllm:kv_cache_usage_perc vllm:prefix_cache_queries_total "
     "vllm:prefix_cache_hits_total vllm:mm_cache_queries_total vllm:mm_cache_hits_total vllm:num_preemptions_total "
@@ -71,6 +73,16 @@ def test_every_name_is_there(server):
     assert set(types) == set(NAMES)
     assert types["vllm:time_to_first_token_seconds"] == "histogram"
     assert types["vllm:prompt_tokens_total"] == "counter"
+
+
+@pytest.mark.real_too
+def test_every_name_of_its_own_is_documented(server):
+    """In docs/serve.md; and no page names one that is not there."""
+    served = {name for name in read(server)[1] if name.startswith("omma:")}
+    section = (DOCS / "serve.md").read_text().split("\n## Metrics\n")[1].split("\n## ")[0]
+    assert set(re.findall(r"`(omma:[a-z_]+)`", section)) == served
+    named = {name for page in DOCS.rglob("*.md") for name in re.findall(r"`(omma:[a-z_]+)", page.read_text())}
+    assert named <= served
 
 
 @pytest.mark.real_too
