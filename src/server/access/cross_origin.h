@@ -5,8 +5,8 @@
 #include <omma/host.h>
 #include <stdbool.h>
 
+#include "base/text_buffer.h"
 #include "server/core/server_options.h"
-#include "server/core/text_buffer.h"
 
 struct MHD_Connection;
 struct MHD_Response;

@@ -6,8 +6,8 @@
 #include <omma/omma.h>
 #include <stdbool.h>
 
+#include "base/text_buffer.h"
 #include "server/core/api_error.h"
-#include "server/core/text_buffer.h"
 
 struct ommai_access;
 

@@ -6,8 +6,8 @@
 #include <omma/omma.h>
 #include <stdbool.h>
 
+#include "base/text_buffer.h"
 #include "server/api/tool_calls.h"
-#include "server/core/text_buffer.h"
 
 #define OMMAI_LOGPROB_LISTS 4
 

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/text_buffer.h"
 #include "server/core/api_error.h"
-#include "server/core/text_buffer.h"
 
 struct ommai_server_config;
 

@@ -11,9 +11,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/text_buffer.h"
 #include "server/api/tool_object.h"
 #include "server/core/server_options.h"
-#include "server/core/text_buffer.h"
 
 /* Calls of one answer; text that begins another one is content. */
 #define OMMAI_MAX_TOOL_CALLS 128

@@ -3,8 +3,8 @@
 
 #include <stdint.h>
 
+#include "base/text_buffer.h"
 #include "server/api/vector_inputs.h"
-#include "server/core/text_buffer.h"
 
 /* Of one input. */
 struct ommai_vector_result {

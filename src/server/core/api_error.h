@@ -5,7 +5,7 @@
 #include <omma/status.h>
 #include <stdbool.h>
 
-#include "server/core/text_buffer.h"
+#include "base/text_buffer.h"
 
 /* What there is too much of for another request (status 503). */
 enum ommai_refusal {

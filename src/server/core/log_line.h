@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "server/core/text_buffer.h"
+#include "base/text_buffer.h"
 
 struct ommai_log_line {
   struct ommai_text text;

@@ -12,9 +12,9 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "base/text_buffer.h"
 #include "server/core/api_error.h"
 #include "server/core/job_queue.h"
-#include "server/core/text_buffer.h"
 #include "server/http/call_report.h"
 
 struct MHD_Connection;

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
-#include "server/core/text_buffer.h"
+#include "base/text_buffer.h"
 
 #define OMMAI_HTTP_HANDLERS 40 /* routes by their index, and at last any other path */
 #define OMMAI_HTTP_METHODS 8

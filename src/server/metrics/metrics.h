@@ -6,8 +6,8 @@
 #include <omma/omma.h>
 #include <pthread.h>
 
+#include "base/text_buffer.h"
 #include "server/core/api_error.h"
-#include "server/core/text_buffer.h"
 
 enum ommai_histogram_name {
   OMMAI_TIME_TO_FIRST_TOKEN,

@@ -2,7 +2,7 @@
  * /proc. */
 #pragma once
 
-#include "server/core/text_buffer.h"
+#include "base/text_buffer.h"
 
 /* Writes what can be read; nothing where there is no /proc. Thread-safe. */
 void ommai_process_metrics_write(struct ommai_text *out);

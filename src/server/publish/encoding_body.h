@@ -4,7 +4,7 @@
 
 #include <omma/omma.h>
 
-#include "server/core/text_buffer.h"
+#include "base/text_buffer.h"
 
 /* Appends the file: [n_tokens, (1 + n_deepstack) * width] in bf16 or f32 as info->bf16_embeddings
  * gives; its metadata name the model by `model_name` and by its fingerprint, how the tower computed

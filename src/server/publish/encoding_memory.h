@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
-#include "server/core/text_buffer.h"
+#include "base/text_buffer.h"
 
 struct ommai_kept_encoding;
 

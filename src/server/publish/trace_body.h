@@ -2,7 +2,7 @@
  * /v1/traces. */
 #pragma once
 
-#include "server/core/text_buffer.h"
+#include "base/text_buffer.h"
 #include "server/publish/trace_context.h"
 
 #define OMMAI_TRACE_MAX_STAGES 6

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 struct ommai_text {
-  const struct omma_allocator *allocator;
+  const struct omma_allocator *allocator; /* NULL: the memory is lent */
   char *data;
   size_t size, capacity;
   bool failed; /* memory ran out; the content is incomplete */
@@ -15,6 +15,8 @@ struct ommai_text {
 
 void ommai_text_init(struct ommai_text *text, const struct omma_allocator *allocator);
 void ommai_text_free(struct ommai_text *text);
+/* In memory of the caller's, of `capacity` bytes, which it never outgrows: not to be freed. */
+void ommai_text_lend(struct ommai_text *text, void *memory, size_t capacity);
 
 /* Makes room for `more` bytes after the content. False when memory is out (then `failed` is
  * set). */

@@ -1,4 +1,4 @@
-#include "server/core/text_buffer.h"
+#include "base/text_buffer.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,11 +16,16 @@ void ommai_text_free(struct ommai_text *text) {
   ommai_text_init(text, text->allocator);
 }
 
+void ommai_text_lend(struct ommai_text *text, void *memory, size_t capacity) {
+  *text = (struct ommai_text){.data = memory, .capacity = capacity};
+}
+
 bool ommai_text_reserve(struct ommai_text *text, size_t more) {
   size_t needed, capacity;
   if (text->failed) return false;
   if (!ommai_add_size(text->size, more, &needed)) goto failed;
   if (needed <= text->capacity) return true;
+  if (!text->allocator) goto failed;
   if (!ommai_mul_size(text->capacity, 2, &capacity) || capacity < needed) capacity = needed;
   if (capacity < 256) capacity = 256;
   char *data = ommai_allocate(text->allocator, capacity, 1);
