@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json_writer.h"
+
 static const char *type_of(int status) {
   switch (status) {
     case 400: return "BadRequestError";
@@ -98,11 +100,16 @@ bool ommai_api_error_prefix(struct ommai_api_error *error, const char *format, .
 }
 
 void ommai_api_error_write(const struct ommai_api_error *error, struct ommai_text *text) {
-  ommai_text_add(text, "{\"error\":{\"message\":");
-  ommai_text_json_string(text, error->message);
-  ommai_text_add(text, ",\"type\":");
-  ommai_text_json_string(text, error->type);
-  ommai_text_add(text, ",\"param\":");
-  ommai_text_json_string(text, error->param[0] ? error->param : NULL);
-  ommai_text_format(text, ",\"code\":%d}}", error->status);
+  ommai_put_begin(text, NULL, "{");
+  ommai_api_error_put(error, text);
+  ommai_put_end(text, "}");
+}
+
+void ommai_api_error_put(const struct ommai_api_error *error, struct ommai_text *text) {
+  ommai_put_begin(text, "error", "{");
+  ommai_put_string(text, "message", error->message);
+  ommai_put_string(text, "type", error->type);
+  ommai_put_string(text, "param", error->param[0] ? error->param : NULL);
+  ommai_put_integer(text, "code", error->status);
+  ommai_put_end(text, "}");
 }

@@ -54,3 +54,5 @@ bool ommai_api_error_prefix(struct ommai_api_error *error, const char *format, .
 
 /* Appends {"error":{...}}. */
 void ommai_api_error_write(const struct ommai_api_error *error, struct ommai_text *text);
+/* Appends the member alone, inside of an object. */
+void ommai_api_error_put(const struct ommai_api_error *error, struct ommai_text *text);

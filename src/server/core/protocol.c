@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json_writer.h"
+
 #define COMMENT ": keep-alive\n\n"
 
 /* ---- OpenAI's: chats and completions; errors of all other paths ---- */
@@ -25,22 +27,15 @@ const struct ommai_protocol ommai_protocol_openai = {
 
 /* The event of the interface, and the member that makes its clients raise it. */
 static void write_responses_event(const struct ommai_api_error *error, const char *request_id, struct ommai_text *out) {
-  struct ommai_text whole;
-  ommai_text_init(&whole, out->allocator);
-  write_openai(error, request_id, &whole);
-  ommai_text_add(out, "event: error\ndata: {\"type\":\"error\",\"code\":");
-  ommai_text_json_string(out, error->type);
-  ommai_text_add(out, ",\"message\":");
-  ommai_text_json_string(out, error->message);
-  ommai_text_add(out, ",\"param\":");
-  ommai_text_json_string(out, error->param[0] ? error->param : NULL);
-  if (whole.size) { /* without its opening brace */
-    ommai_text_add(out, ",");
-    ommai_text_append(out, whole.data + 1, whole.size - 1);
-  }
-  ommai_text_add(out, "\n\n");
-  out->failed |= whole.failed;
-  ommai_text_free(&whole);
+  (void)request_id;
+  ommai_text_add(out, "event: error\ndata: ");
+  ommai_put_begin(out, NULL, "{");
+  ommai_put_string(out, "type", "error");
+  ommai_put_string(out, "code", error->type);
+  ommai_put_string(out, "message", error->message);
+  ommai_put_string(out, "param", error->param[0] ? error->param : NULL);
+  ommai_api_error_put(error, out);
+  ommai_put_end(out, "}\n\n");
 }
 
 static const struct ommai_field_name responses_names[] = {{"response_format.json_schema.schema", "text.format.schema"},
@@ -71,11 +66,14 @@ static const char *messages_type(int status) {
 }
 
 static void write_messages(const struct ommai_api_error *error, const char *request_id, struct ommai_text *out) {
-  ommai_text_format(out, "{\"type\":\"error\",\"error\":{\"type\":\"%s\",\"message\":", messages_type(error->status));
-  ommai_text_json_string(out, error->message);
-  ommai_text_add(out, "},\"request_id\":");
-  ommai_text_json_string(out, request_id);
-  ommai_text_add(out, "}");
+  ommai_put_begin(out, NULL, "{");
+  ommai_put_string(out, "type", "error");
+  ommai_put_begin(out, "error", "{");
+  ommai_put_string(out, "type", messages_type(error->status));
+  ommai_put_string(out, "message", error->message);
+  ommai_put_end(out, "}");
+  ommai_put_string(out, "request_id", request_id);
+  ommai_put_end(out, "}");
 }
 
 static void write_messages_event(const struct ommai_api_error *error, const char *request_id, struct ommai_text *out) {

@@ -70,13 +70,16 @@ static void enter(struct ommai_connection *connection, enum ommai_connection_sta
 
 /* A reply of its own making, for where libmicrohttpd has none on its way. Returns its size. */
 static size_t write_refusal(char *out, size_t capacity, int status, const char *reason, const char *message) {
-  char body[256];
-  int size = snprintf(body, sizeof body, "{\"error\":{\"message\":\"%s\",\"type\":\"%s\",\"param\":null,\"code\":%d}}", message,
-                      reason, status);
+  struct ommai_api_error error = {.status = status, .type = reason};
+  struct ommai_text body;
+  char memory[256];
+  snprintf(error.message, sizeof error.message, "%s", message);
+  ommai_text_lend(&body, memory, sizeof memory);
+  ommai_api_error_write(&error, &body);
   return (size_t)snprintf(out, capacity,
                           "HTTP/1.1 %d %s\r\nConnection: close\r\nContent-Type: application/json\r\n"
-                          "Content-Length: %d\r\n\r\n%s",
-                          status, reason, size, body);
+                          "Content-Length: %zu\r\n\r\n%.*s",
+                          status, reason, body.size, (int)body.size, memory);
 }
 
 /* It is the request that libmicrohttpd waits for. */

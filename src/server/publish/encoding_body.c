@@ -3,28 +3,34 @@
 #include <inttypes.h>
 #include <stdint.h>
 
+#include "base/json_writer.h"
+
 /* The header's length is a multiple of this, so that values are aligned. */
 enum { LENGTH_BYTES = 8, ALIGNMENT = 64 };
-
-static void add_field(struct ommai_text *out, const char *key, const char *value) {
-  ommai_text_format(out, "\"%s\":", key);
-  ommai_text_json_string(out, value);
-  ommai_text_add(out, ",");
-}
 
 static void add_header(const struct omma_model_info *info, const char *model_name, const struct omma_image_embeddings *image,
                        size_t size, struct ommai_text *out) {
   const int64_t *grid = image->grid_thw;
-  ommai_text_add(out, "{\"__metadata__\":{");
-  add_field(out, "producer", "ommatidia");
-  add_field(out, "version", omma_version());
-  add_field(out, "model", model_name);
-  add_field(out, "fingerprint", info->fingerprint);
-  add_field(out, "numeric_mode", info->vision_weights);
-  add_field(out, "isa", info->isa);
-  ommai_text_format(out, "\"image_grid_thw\":\"%" PRId64 ",%" PRId64 ",%" PRId64 "\"},", grid[0], grid[1], grid[2]);
-  ommai_text_format(out, "\"ec_cache\":{\"dtype\":\"%s\",\"shape\":[%" PRId64 ",%" PRId64 "],\"data_offsets\":[0,%zu]}}",
-                    info->bf16_embeddings ? "BF16" : "F32", image->n_tokens, (1 + image->n_deepstack) * image->width, size);
+  ommai_put_begin(out, NULL, "{");
+  ommai_put_begin(out, "__metadata__", "{");
+  ommai_put_string(out, "producer", "ommatidia");
+  ommai_put_string(out, "version", omma_version());
+  ommai_put_string(out, "model", model_name);
+  ommai_put_string(out, "fingerprint", info->fingerprint);
+  ommai_put_string(out, "numeric_mode", info->vision_weights);
+  ommai_put_string(out, "isa", info->isa);
+  ommai_put_format(out, "image_grid_thw", "%" PRId64 ",%" PRId64 ",%" PRId64, grid[0], grid[1], grid[2]);
+  ommai_put_end(out, "}");
+  ommai_put_begin(out, "ec_cache", "{");
+  ommai_put_string(out, "dtype", info->bf16_embeddings ? "BF16" : "F32");
+  ommai_put_begin(out, "shape", "[");
+  ommai_put_integer(out, NULL, image->n_tokens);
+  ommai_put_integer(out, NULL, (1 + image->n_deepstack) * image->width);
+  ommai_put_end(out, "]");
+  ommai_put_begin(out, "data_offsets", "[");
+  ommai_put_integer(out, NULL, 0);
+  ommai_put_integer(out, NULL, (int64_t)size);
+  ommai_put_end(out, "]}}");
 }
 
 bool ommai_encoding_body_write(const struct omma_model_info *info, const char *model_name,

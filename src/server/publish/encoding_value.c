@@ -2,8 +2,9 @@
 
 #include <sodium.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
+
+#include "base/json_writer.h"
 
 /* The length, then this much JSON, filled up with blanks as the format allows. */
 #define HEADER_BYTES 256
@@ -22,12 +23,22 @@ static void write_head(const void *data, size_t n_values, uint8_t out[LENGTH_BYT
   sodium_bin2hex(hex, sizeof hex, hash, sizeof hash);
   memset(out, ' ', LENGTH_BYTES + HEADER_BYTES);
   for (int i = 0; i < LENGTH_BYTES; i++) out[i] = (uint8_t)((uint64_t)HEADER_BYTES >> (8 * i));
-  char header[HEADER_BYTES + 1];
-  int length = snprintf(header, sizeof header,
-                        "{\"__metadata__\":{\"format\":\"omma-encoding-1\",\"blake2b\":\"%s\"},"
-                        "\"values\":{\"dtype\":\"F32\",\"shape\":[%zu],\"data_offsets\":[0,%zu]}}",
-                        hex, n_values, n_values * sizeof(float));
-  memcpy(out + LENGTH_BYTES, header, (size_t)length);
+  struct ommai_text header;
+  ommai_text_lend(&header, out + LENGTH_BYTES, HEADER_BYTES);
+  ommai_put_begin(&header, NULL, "{");
+  ommai_put_begin(&header, "__metadata__", "{");
+  ommai_put_string(&header, "format", "omma-encoding-1");
+  ommai_put_string(&header, "blake2b", hex);
+  ommai_put_end(&header, "}");
+  ommai_put_begin(&header, "values", "{");
+  ommai_put_string(&header, "dtype", "F32");
+  ommai_put_begin(&header, "shape", "[");
+  ommai_put_integer(&header, NULL, (int64_t)n_values);
+  ommai_put_end(&header, "]");
+  ommai_put_begin(&header, "data_offsets", "[");
+  ommai_put_integer(&header, NULL, 0);
+  ommai_put_integer(&header, NULL, (int64_t)(n_values * sizeof(float)));
+  ommai_put_end(&header, "]}}");
 }
 
 size_t ommai_encoding_value_size(size_t n_values) { return LENGTH_BYTES + HEADER_BYTES + n_values * sizeof(float); }
