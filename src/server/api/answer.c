@@ -205,8 +205,6 @@ static bool is_hidden(const struct answer *answer, const struct omma_token_event
   return event->in_thought && !answer->shows_reasoning;
 }
 
-static void add_id(struct ommai_text *list, int32_t id) { ommai_text_format(list, list->size ? ",%" PRId32 : "%" PRId32, id); }
-
 static void count_tools(const struct answer *answer, bool found) {
   enum ommai_tool_caller caller = answer->format == &ommai_chat_reply_format        ? OMMAI_CALLER_CHAT
                                   : answer->format == &ommai_responses_reply_format ? OMMAI_CALLER_RESPONSES
@@ -219,7 +217,7 @@ static bool gather(struct choice *choice, const struct omma_token_event *event) 
   struct answer *answer = choice->answer;
   if (answer->prompt_only) return !has_failed(choice);
   choice->in_thought = event->in_thought;
-  if (answer->token_ids && !is_hidden(answer, event)) add_id(&choice->token_ids, event->token);
+  if (answer->token_ids && !is_hidden(answer, event)) ommai_put_integer(&choice->token_ids, NULL, event->token);
   if (answer->stream && answer->has_tools) {
     ommai_tool_parser_feed(&choice->tools, event->text, event->text_size, &choice->text);
     count_tools(answer, ommai_tool_parser_has_news(&choice->tools));
@@ -477,7 +475,7 @@ static bool list_prompt(struct answer *answer, struct choice *choice, struct omm
   choice->prompt_ids = list;
   if (prompt == 0) answer->head.prompt_ids = list;
   const int32_t *ids = omma_request_prompt(choice->request, &n);
-  for (size_t i = 0; i < n && choice->index % answer->n_per_prompt == 0; i++) add_id(list, ids[i]);
+  for (size_t i = 0; i < n && choice->index % answer->n_per_prompt == 0; i++) ommai_put_integer(list, NULL, ids[i]);
   return !list->failed || ommai_api_fail_memory(error);
 }
 
@@ -486,7 +484,7 @@ static bool begin_logprobs(const struct answer *answer, struct choice *choice, s
   size_t n;
   const int32_t *ids = omma_request_prompt(choice->request, &n);
   struct ommai_text *scores = scores_of(choice);
-  if (scores && n == 1 && !scores->size) ommai_text_add(scores, "null");
+  if (scores && n == 1 && !scores->size) ommai_put_null(scores, NULL);
   if (answer->echo_logprobs) answer->format->add_unscored(&choice->logprobs, answer->call->server->config.model, ids[0]);
   return !has_failed(choice) || ommai_api_fail_memory(error);
 }

@@ -13,20 +13,19 @@ enum list { OFFSETS, LOGPROBS, TOKENS, TOP_LOGPROBS };
 static void add_logprobs(struct ommai_text *out, const struct ommai_logprobs *logprobs) {
   static const char *const keys[OMMAI_LOGPROB_LISTS] = {"text_offset", "token_logprobs", "tokens", "top_logprobs"};
   if (!logprobs) {
-    ommai_text_add(out, ",\"logprobs\":null");
+    ommai_put_null(out, "logprobs");
     return;
   }
-  for (int i = 0; i < OMMAI_LOGPROB_LISTS; i++) {
-    ommai_text_format(out, "%s\"%s\":[", i ? "," : ",\"logprobs\":{", keys[i]);
-    ommai_text_append(out, logprobs->lists[i].data, logprobs->lists[i].size);
-    ommai_text_add(out, "]");
-  }
-  ommai_text_add(out, "}");
+  ommai_put_begin(out, "logprobs", "{");
+  for (int i = 0; i < OMMAI_LOGPROB_LISTS; i++) ommai_put_list(out, keys[i], &logprobs->lists[i]);
+  ommai_put_end(out, "}");
 }
 
-static void add_choice(struct ommai_text *out, const struct ommai_reply_part *part) {
-  ommai_text_format(out, "{\"index\":%d,\"text\":", part->index);
-  ommai_text_json(out, part->text, part->text_size);
+/* Without its end. */
+static void begin_choice(struct ommai_text *out, const struct ommai_reply_part *part) {
+  ommai_put_begin(out, NULL, "{");
+  ommai_put_integer(out, "index", part->index);
+  ommai_put_text(out, "text", part->text, part->text_size);
   add_logprobs(out, part->logprobs);
   ommai_reply_add_reasons(out, part);
 }
@@ -34,11 +33,11 @@ static void add_choice(struct ommai_text *out, const struct ommai_reply_part *pa
 static void delta(struct ommai_text *out, const struct ommai_reply_head *head, const struct ommai_reply_part *part,
                   const struct ommai_usage *usage) {
   ommai_reply_begin_event(out, head, OBJECT);
-  ommai_text_add(out, ",\"choices\":[");
-  add_choice(out, part);
-  ommai_reply_add_list(out, "prompt_token_ids", part->prompt_ids);
-  ommai_reply_add_list(out, "token_ids", part->token_ids);
-  ommai_text_add(out, "}]");
+  ommai_put_begin(out, "choices", "[");
+  begin_choice(out, part);
+  ommai_put_list(out, "prompt_token_ids", part->prompt_ids);
+  ommai_put_list(out, "token_ids", part->token_ids);
+  ommai_put_end(out, "}]");
   ommai_reply_end_event(out, usage);
 }
 
@@ -49,17 +48,19 @@ static void usage_event(struct ommai_text *out, const struct ommai_reply_head *h
 static void whole(struct ommai_text *out, const struct ommai_reply_head *head, const struct ommai_reply_part *parts,
                   int n_parts, const struct ommai_usage *usage) {
   ommai_reply_add_head(out, head, OBJECT);
+  ommai_put_begin(out, "choices", "[");
   for (int i = 0; i < n_parts; i++) {
-    ommai_text_add(out, i ? "," : ",\"choices\":[");
-    add_choice(out, &parts[i]);
-    ommai_reply_add_list(out, "token_ids", parts[i].token_ids);
-    ommai_reply_add_list(out, "prompt_logprobs", parts[i].prompt_logprobs);
-    ommai_reply_add_list(out, "prompt_token_ids", parts[i].prompt_ids);
-    ommai_text_add(out, ",\"routed_experts\":null}");
+    begin_choice(out, &parts[i]);
+    ommai_put_list(out, "token_ids", parts[i].token_ids);
+    ommai_put_list(out, "prompt_logprobs", parts[i].prompt_logprobs);
+    ommai_put_list(out, "prompt_token_ids", parts[i].prompt_ids);
+    ommai_put_null(out, "routed_experts");
+    ommai_put_end(out, "}");
   }
-  ommai_text_add(out, "]");
+  ommai_put_end(out, "]");
   ommai_reply_add_whole_usage(out, usage);
-  ommai_text_add(out, ",\"kv_transfer_params\":null,\"ec_transfer_params\":null,\"metrics\":null}");
+  ommai_put_nulls(out, "kv_transfer_params", "ec_transfer_params", "metrics", NULL);
+  ommai_put_end(out, "}");
 }
 
 static int64_t count_characters(const char *text, size_t size) {
@@ -89,9 +90,8 @@ static void add_pair(struct ommai_text *out, struct texts *texts, const struct o
   char *text = texts->text[texts->count];
   size_t size = ommai_reply_token_text(model, token, text);
   if (is_known(texts, text, size)) return;
-  ommai_text_add(out, texts->count ? "," : "{");
-  ommai_text_json(out, text, size);
-  ommai_text_format(out, ":%.9g", ommai_reply_logprob(logprob));
+  ommai_put_key(out, text, size);
+  ommai_put_number(out, NULL, ommai_reply_logprob(logprob), 9);
   texts->size[texts->count++] = size;
 }
 
@@ -100,17 +100,16 @@ static void add_logprob(struct ommai_logprobs *logprobs, const struct omma_model
   struct ommai_text *lists = logprobs->lists;
   struct texts texts;
   float logprob = event->has_logprob ? event->logprob : -INFINITY;
-  bool first = !lists[OFFSETS].size;
-  for (int i = 0; i < OMMAI_LOGPROB_LISTS && !first; i++) ommai_text_add(&lists[i], ",");
   texts.count = 0;
+  ommai_put_begin(&lists[TOP_LOGPROBS], NULL, "{");
   add_pair(&lists[TOP_LOGPROBS], &texts, model, event->token, logprob);
   for (int i = 0; i < event->n_top; i++) {
     add_pair(&lists[TOP_LOGPROBS], &texts, model, event->top[i].token, event->top[i].logprob);
   }
-  ommai_text_add(&lists[TOP_LOGPROBS], "}");
-  ommai_text_format(&lists[OFFSETS], "%" PRId64, logprobs->n_characters);
-  ommai_text_format(&lists[LOGPROBS], "%.9g", ommai_reply_logprob(logprob));
-  ommai_text_json(&lists[TOKENS], texts.text[0], texts.size[0]);
+  ommai_put_end(&lists[TOP_LOGPROBS], "}");
+  ommai_put_integer(&lists[OFFSETS], NULL, logprobs->n_characters);
+  ommai_put_number(&lists[LOGPROBS], NULL, ommai_reply_logprob(logprob), 9);
+  ommai_put_text(&lists[TOKENS], NULL, texts.text[0], texts.size[0]);
   logprobs->n_characters += count_characters(texts.text[0], texts.size[0]);
 }
 
@@ -118,10 +117,10 @@ static void add_unscored(struct ommai_logprobs *logprobs, const struct omma_mode
   struct ommai_text *lists = logprobs->lists;
   char text[OMMAI_TOKEN_TEXT_SIZE];
   size_t size = ommai_reply_token_text(model, token, text);
-  ommai_text_add(&lists[OFFSETS], "0");
-  ommai_text_add(&lists[LOGPROBS], "null");
-  ommai_text_json(&lists[TOKENS], text, size);
-  ommai_text_add(&lists[TOP_LOGPROBS], "null");
+  ommai_put_integer(&lists[OFFSETS], NULL, 0);
+  ommai_put_null(&lists[LOGPROBS], NULL);
+  ommai_put_text(&lists[TOKENS], NULL, text, size);
+  ommai_put_null(&lists[TOP_LOGPROBS], NULL);
   logprobs->n_characters = count_characters(text, size);
 }
 

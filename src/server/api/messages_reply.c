@@ -1,39 +1,42 @@
 /* The format of /v1/messages: an answer is a list of content blocks, and a stream the events of
  * their lives. */
-#include <inttypes.h>
 #include <string.h>
 
 #include "server/api/reply_format.h"
 
 static void begin_event(struct ommai_text *out, const char *type) {
-  ommai_text_format(out, "event: %s\ndata: {\"type\":\"%s\"", type, type);
+  ommai_text_format(out, "event: %s\ndata: ", type);
+  ommai_put_begin(out, NULL, "{");
+  ommai_put_string(out, "type", type);
 }
 
-static void end_event(struct ommai_text *out) { ommai_text_add(out, "}\n\n"); }
+static void end_event(struct ommai_text *out) { ommai_put_end(out, "}\n\n"); }
 
 /* ---- blocks ---- */
 
 /* Nobody checks it; clients send it back with the thought, and some want one. */
 static void add_signature(struct ommai_text *out, const struct ommai_reply_head *head) {
-  ommai_text_add(out, ",\"signature\":");
-  ommai_text_json_string(out, head->id);
+  ommai_put_string(out, "signature", head->id);
 }
 
 static void begin_block_event(struct ommai_text *out, const struct ommai_reply_head *head, const char *type) {
   begin_event(out, type);
-  ommai_text_format(out, ",\"index\":%d", head->state->n_items - 1);
+  ommai_put_integer(out, "index", head->state->n_items - 1);
 }
 
 /* With its input as JSON. */
 static void add_call(struct ommai_text *out, const struct ommai_reply_head *head, const char *input, size_t size) {
   const struct ommai_tool_call *call = head->state->call;
-  ommai_text_add(out, "{\"type\":\"tool_use\",\"id\":");
-  ommai_text_json_string(out, call->id);
-  ommai_text_add(out, ",\"name\":");
-  ommai_text_json(out, call->name.data, call->name.size);
-  ommai_text_add(out, ",\"input\":");
-  ommai_text_append(out, input, size);
-  ommai_text_add(out, "}");
+  ommai_put_string(out, "type", "tool_use");
+  ommai_put_string(out, "id", call->id);
+  ommai_put_text(out, "name", call->name.data, call->name.size);
+  ommai_put_raw(out, "input", input, size);
+}
+
+static void add_text_members(struct ommai_text *out, bool thinking, const char *text, size_t size) {
+  const char *type = thinking ? "thinking" : "text";
+  ommai_put_string(out, "type", type);
+  ommai_put_text(out, type, text, size);
 }
 
 /* `out` NULL: no events are written. So with the following. */
@@ -43,21 +46,24 @@ static void open_block(struct ommai_text *out, const struct ommai_reply_head *he
   head->state->text.size = 0;
   if (!out) return;
   begin_block_event(out, head, "content_block_start");
-  ommai_text_add(out, ",\"content_block\":");
-  switch (kind) {
-    case OMMAI_ITEM_REASONING: ommai_text_add(out, "{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"\"}"); break;
-    case OMMAI_ITEM_CALL: add_call(out, head, "{}", 2); break;
-    default: ommai_text_add(out, "{\"type\":\"text\",\"text\":\"\"}"); break;
+  ommai_put_begin(out, "content_block", "{");
+  if (kind == OMMAI_ITEM_CALL) {
+    add_call(out, head, "{}", 2);
+  } else {
+    add_text_members(out, kind == OMMAI_ITEM_REASONING, NULL, 0);
   }
+  if (kind == OMMAI_ITEM_REASONING) ommai_put_string(out, "signature", "");
+  ommai_put_end(out, "}");
   end_event(out);
 }
 
 static void add_end_events(struct ommai_text *out, const struct ommai_reply_head *head) {
   if (head->state->open == OMMAI_ITEM_REASONING) {
     begin_block_event(out, head, "content_block_delta");
-    ommai_text_add(out, ",\"delta\":{\"type\":\"signature_delta\"");
+    ommai_put_begin(out, "delta", "{");
+    ommai_put_string(out, "type", "signature_delta");
     add_signature(out, head);
-    ommai_text_add(out, "}");
+    ommai_put_end(out, "}");
     end_event(out);
   }
   begin_block_event(out, head, "content_block_stop");
@@ -68,15 +74,15 @@ static void add_end_events(struct ommai_text *out, const struct ommai_reply_head
 static void add_block(struct ommai_text *out, const struct ommai_reply_head *head) {
   const struct ommai_reply_state *state = head->state;
   bool thinking = state->open == OMMAI_ITEM_REASONING;
+  ommai_put_begin(out, NULL, "{");
   if (state->open == OMMAI_ITEM_CALL) { /* half an object is none */
     bool whole = state->call->complete;
     add_call(out, head, whole ? state->text.data : "{}", whole ? state->text.size : 2);
-    return;
+  } else {
+    add_text_members(out, thinking, state->text.data, state->text.size);
   }
-  ommai_text_add(out, thinking ? "{\"type\":\"thinking\",\"thinking\":" : "{\"type\":\"text\",\"text\":");
-  ommai_text_json(out, state->text.data, state->text.size);
   if (thinking) add_signature(out, head);
-  ommai_text_add(out, "}");
+  ommai_put_end(out, "}");
 }
 
 /* Closes the open block, if there is one. */
@@ -86,7 +92,6 @@ static void close_block(struct ommai_text *out, const struct ommai_reply_head *h
   if (out) {
     add_end_events(out, head);
   } else {
-    if (state->items.size) ommai_text_add(&state->items, ",");
     add_block(&state->items, head);
   }
   state->open = OMMAI_ITEM_NONE;
@@ -94,17 +99,19 @@ static void close_block(struct ommai_text *out, const struct ommai_reply_head *h
 
 /* More of the open block. */
 static void grow(struct ommai_text *out, const struct ommai_reply_head *head, const char *text, size_t size) {
-  static const char *const deltas[] = {[OMMAI_ITEM_REASONING] = "thinking_delta\",\"thinking",
-                                       [OMMAI_ITEM_TEXT] = "text_delta\",\"text",
-                                       [OMMAI_ITEM_CALL] = "input_json_delta\",\"partial_json"};
+  static const char *const
+      types[] =
+          {[OMMAI_ITEM_REASONING] = "thinking_delta", [OMMAI_ITEM_TEXT] = "text_delta", [OMMAI_ITEM_CALL] = "input_json_delta"},
+      *const keys[] = {[OMMAI_ITEM_REASONING] = "thinking", [OMMAI_ITEM_TEXT] = "text", [OMMAI_ITEM_CALL] = "partial_json"};
   if (!out) {
     ommai_text_append(&head->state->text, text, size);
     return;
   }
   begin_block_event(out, head, "content_block_delta");
-  ommai_text_format(out, ",\"delta\":{\"type\":\"%s\":", deltas[head->state->open]);
-  ommai_text_json(out, text, size);
-  ommai_text_add(out, "}");
+  ommai_put_begin(out, "delta", "{");
+  ommai_put_string(out, "type", types[head->state->open]);
+  ommai_put_text(out, keys[head->state->open], text, size);
+  ommai_put_end(out, "}");
   end_event(out);
 }
 
@@ -152,40 +159,45 @@ static void add_reasons(struct ommai_text *out, const struct ommai_reply_state *
                        : strcmp(state->finish_reason, "length") == 0 ? "max_tokens"
                        : state->has_calls                            ? "tool_use"
                                                                      : "end_turn";
-  ommai_text_format(out, "\"stop_reason\":\"%s\",\"stop_sequence\":", reason);
-  ommai_text_json_string(out, state->stop_string.size ? state->stop_string.data : NULL);
+  ommai_put_string(out, "stop_reason", reason);
+  ommai_put_string(out, "stop_sequence", state->stop_string.size ? state->stop_string.data : NULL);
 }
 
 /* Tokens of the prompt that were there already stand apart from the others. */
 static void add_usage(struct ommai_text *out, const struct ommai_usage *usage) {
   int64_t cached = usage->cached_tokens > 0 ? usage->cached_tokens : 0;
-  ommai_text_format(out,
-                    "{\"input_tokens\":%" PRId64 ",\"cache_creation_input_tokens\":0,\"cache_read_input_tokens\":%" PRId64
-                    ",\"output_tokens\":%" PRId64,
-                    usage->prompt_tokens - cached, cached, usage->completion_tokens);
+  ommai_put_begin(out, "usage", "{");
+  ommai_put_integer(out, "input_tokens", usage->prompt_tokens - cached);
+  ommai_put_integer(out, "cache_creation_input_tokens", 0);
+  ommai_put_integer(out, "cache_read_input_tokens", cached);
+  ommai_put_integer(out, "output_tokens", usage->completion_tokens);
   if (usage->reasoning_tokens >= 0) {
-    ommai_text_format(out, ",\"output_tokens_details\":{\"thinking_tokens\":%" PRId64 "}", usage->reasoning_tokens);
+    ommai_put_begin(out, "output_tokens_details", "{");
+    ommai_put_integer(out, "thinking_tokens", usage->reasoning_tokens);
+    ommai_put_end(out, "}");
   }
-  ommai_text_add(out, "}");
+  ommai_put_end(out, "}");
+  ommai_reply_add_own(out, usage);
 }
 
-static void begin_message(struct ommai_text *out, const struct ommai_reply_head *head) {
-  ommai_text_add(out, "{\"id\":");
-  ommai_text_json_string(out, head->id);
-  ommai_text_add(out, ",\"type\":\"message\",\"role\":\"assistant\",\"model\":");
-  ommai_text_json_string(out, head->model);
-  ommai_text_add(out, ",\"content\":[");
+/* Up to its content. */
+static void begin_message(struct ommai_text *out, const char *key, const struct ommai_reply_head *head) {
+  ommai_put_begin(out, key, "{");
+  ommai_put_string(out, "id", head->id);
+  ommai_put_string(out, "type", "message");
+  ommai_put_string(out, "role", "assistant");
+  ommai_put_string(out, "model", head->model);
 }
 
 static void begin(struct ommai_text *out, const struct ommai_reply_head *head, int index, const struct ommai_usage *usage) {
   (void)index, (void)usage;
   const struct ommai_usage first = {.prompt_tokens = head->prompt_tokens, .reasoning_tokens = -1};
   begin_event(out, "message_start");
-  ommai_text_add(out, ",\"message\":");
-  begin_message(out, head);
-  ommai_text_add(out, "],\"stop_reason\":null,\"stop_sequence\":null,\"usage\":");
+  begin_message(out, "message", head);
+  ommai_put_begin(out, "content", "[]");
+  ommai_put_nulls(out, "stop_reason", "stop_sequence", NULL);
   add_usage(out, &first);
-  ommai_text_add(out, "}");
+  ommai_put_end(out, "}");
   end_event(out);
 }
 
@@ -197,11 +209,10 @@ static void delta(struct ommai_text *out, const struct ommai_reply_head *head, c
 
 static void end(struct ommai_text *out, const struct ommai_reply_head *head, const struct ommai_usage *usage) {
   begin_event(out, "message_delta");
-  ommai_text_add(out, ",\"delta\":{");
+  ommai_put_begin(out, "delta", "{");
   add_reasons(out, head->state);
-  ommai_text_add(out, "},\"usage\":");
+  ommai_put_end(out, "}");
   add_usage(out, usage);
-  ommai_reply_add_own(out, usage);
   end_event(out);
   begin_event(out, "message_stop");
   end_event(out);
@@ -212,14 +223,11 @@ static void whole(struct ommai_text *out, const struct ommai_reply_head *head, c
   (void)n_parts;
   take_part(NULL, head, &parts[0]);
   out->failed |= head->state->items.failed || head->state->text.failed;
-  begin_message(out, head);
-  ommai_text_append(out, head->state->items.data, head->state->items.size);
-  ommai_text_add(out, "],");
+  begin_message(out, NULL, head);
+  ommai_put_list(out, "content", &head->state->items);
   add_reasons(out, head->state);
-  ommai_text_add(out, ",\"usage\":");
   add_usage(out, usage);
-  ommai_reply_add_own(out, usage);
-  ommai_text_add(out, "}");
+  ommai_put_end(out, "}");
 }
 
 const struct ommai_reply_format ommai_messages_reply_format = {.id_prefix = "msg_",

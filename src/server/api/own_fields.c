@@ -1,10 +1,10 @@
 #include "server/api/own_fields.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/json_writer.h"
 #include "server/core/request_json.h"
 #include "server/http/access.h"
 
@@ -29,9 +29,13 @@ bool ommai_own_progress_is_due(struct ommai_own_progress *progress, enum omma_st
 }
 
 void ommai_own_add_image(struct ommai_text *list, int32_t width, int32_t height, const struct omma_image_sizes *sizes) {
-  ommai_text_format(list, "%s{\"width\":%" PRId32 ",\"height\":%" PRId32 ",\"resized_width\":%" PRId32, list->size ? "," : "",
-                    width, height, sizes->resized_width);
-  ommai_text_format(list, ",\"resized_height\":%" PRId32 ",\"tokens\":%" PRId64 "}", sizes->resized_height, sizes->n_tokens);
+  ommai_put_begin(list, NULL, "{");
+  ommai_put_integer(list, "width", width);
+  ommai_put_integer(list, "height", height);
+  ommai_put_integer(list, "resized_width", sizes->resized_width);
+  ommai_put_integer(list, "resized_height", sizes->resized_height);
+  ommai_put_integer(list, "tokens", sizes->n_tokens);
+  ommai_put_end(list, "}");
 }
 
 static const char *unit_name(enum omma_box_unit unit) {
@@ -43,21 +47,27 @@ static const char *unit_name(enum omma_box_unit unit) {
 }
 
 void ommai_own_add_media(struct ommai_text *out, const struct ommai_text *list, enum omma_box_unit unit) {
-  ommai_text_add(out, "\"images\":[");
-  ommai_text_append(out, list->data, list->size);
-  ommai_text_add(out, "],\"box_unit\":");
-  ommai_text_json_string(out, unit_name(unit));
+  ommai_put_list(out, "images", list);
+  ommai_put_string(out, "box_unit", unit_name(unit));
+}
+
+static void begin_comment(struct ommai_text *out) {
+  ommai_text_add(out, ": ommatidia ");
+  ommai_put_begin(out, NULL, "{");
 }
 
 void ommai_own_add_media_comment(struct ommai_text *out, const struct ommai_text *list, enum omma_box_unit unit) {
-  ommai_text_add(out, ": ommatidia {");
+  begin_comment(out);
   ommai_own_add_media(out, list, unit);
-  ommai_text_add(out, "}\n\n");
+  ommai_put_end(out, "}\n\n");
 }
 
 void ommai_own_add_progress_comment(struct ommai_text *out, enum omma_stage stage, int64_t done, int64_t total) {
-  ommai_text_format(out, ": ommatidia {\"stage\":\"%s\",\"done\":%" PRId64 ",\"total\":%" PRId64 "}\n\n",
-                    ommai_stage_name(stage), done, total);
+  begin_comment(out);
+  ommai_put_string(out, "stage", ommai_stage_name(stage));
+  ommai_put_integer(out, "done", done);
+  ommai_put_integer(out, "total", total);
+  ommai_put_end(out, "}\n\n");
 }
 
 void ommai_own_add_details(struct ommai_text *out, const struct ommai_access *access, double first_token, double total,
@@ -70,11 +80,10 @@ void ommai_own_add_details(struct ommai_text *out, const struct ommai_access *ac
                {"preprocess", timings->preprocess}, {"encode", timings->encode},
                {"prefill", timings->prefill},       {"decode", timings->decode},
                {"first_token", first_token},        {"total", total}};
-  ommai_text_add(out, "{\"timings\":{");
-  for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-    ommai_text_format(out, "%s\"%s\":%.6f", i ? "," : "", parts[i].name, parts[i].seconds);
-  }
-  ommai_text_add(out, "},");
+  ommai_put_begin(out, NULL, "{");
+  ommai_put_begin(out, "timings", "{");
+  for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) ommai_put_fixed(out, parts[i].name, parts[i].seconds, 6);
+  ommai_put_end(out, "}");
   ommai_own_add_media(out, list, unit);
-  ommai_text_add(out, "}");
+  ommai_put_end(out, "}");
 }

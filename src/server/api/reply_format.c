@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
 #define LOWEST_LOGPROB (-9999.0) /* stands for minus infinity, which JSON lacks; as vLLM */
 
@@ -36,10 +37,11 @@ size_t ommai_reply_skip_blanks(const struct ommai_reply_head *head, const char *
 }
 
 void ommai_reply_add_head(struct ommai_text *out, const struct ommai_reply_head *head, const char *object) {
-  ommai_text_add(out, "{\"id\":");
-  ommai_text_json_string(out, head->id);
-  ommai_text_format(out, ",\"object\":\"%s\",\"created\":%" PRId64 ",\"model\":", object, head->created);
-  ommai_text_json_string(out, head->model);
+  ommai_put_begin(out, NULL, "{");
+  ommai_put_string(out, "id", head->id);
+  ommai_put_string(out, "object", object);
+  ommai_put_integer(out, "created", head->created);
+  ommai_put_string(out, "model", head->model);
 }
 
 void ommai_reply_begin_event(struct ommai_text *out, const struct ommai_reply_head *head, const char *object) {
@@ -47,96 +49,78 @@ void ommai_reply_begin_event(struct ommai_text *out, const struct ommai_reply_he
   ommai_reply_add_head(out, head, object);
 }
 
-static void add_usage(struct ommai_text *out, const struct ommai_usage *usage) {
-  ommai_text_format(out,
-                    ",\"usage\":{\"prompt_tokens\":%" PRId64 ",\"total_tokens\":%" PRId64 ",\"completion_tokens\":%" PRId64,
-                    usage->prompt_tokens, usage->prompt_tokens + usage->completion_tokens, usage->completion_tokens);
-}
-
-static void add_prompt_details(struct ommai_text *out, const struct ommai_usage *usage) {
-  if (usage->cached_tokens < 0) return;
-  ommai_text_format(out, ",\"prompt_tokens_details\":{\"cached_tokens\":%" PRId64 "}", usage->cached_tokens);
-}
-
 void ommai_reply_add_own(struct ommai_text *out, const struct ommai_usage *usage) {
-  if (!usage->own) return;
-  ommai_text_add(out, ",\"ommatidia\":");
-  ommai_text_append(out, usage->own->data, usage->own->size);
+  if (usage->own) ommai_put_raw_text(out, "ommatidia", usage->own);
 }
 
 /* null of a stream's span is left out. */
-static void add_completion_details(struct ommai_text *out, const struct ommai_usage *usage, bool whole) {
-  if (usage->reasoning_tokens >= 0) {
-    ommai_text_format(out, ",\"completion_tokens_details\":{\"reasoning_tokens\":%" PRId64 "}", usage->reasoning_tokens);
-  } else if (whole) {
-    ommai_text_add(out, ",\"completion_tokens_details\":null");
+static void add_usage(struct ommai_text *out, const struct ommai_usage *usage, bool whole) {
+  ommai_put_begin(out, "usage", "{");
+  ommai_put_integer(out, "prompt_tokens", usage->prompt_tokens);
+  ommai_put_integer(out, "total_tokens", usage->prompt_tokens + usage->completion_tokens);
+  ommai_put_integer(out, "completion_tokens", usage->completion_tokens);
+  if (usage->cached_tokens >= 0) {
+    ommai_put_begin(out, "prompt_tokens_details", "{");
+    ommai_put_integer(out, "cached_tokens", usage->cached_tokens);
+    ommai_put_end(out, "}");
   }
+  if (usage->reasoning_tokens >= 0) {
+    ommai_put_begin(out, "completion_tokens_details", "{");
+    ommai_put_integer(out, "reasoning_tokens", usage->reasoning_tokens);
+    ommai_put_end(out, "}");
+  } else if (whole) {
+    ommai_put_null(out, "completion_tokens_details");
+  }
+  ommai_put_end(out, "}");
+  ommai_reply_add_own(out, usage);
 }
 
 void ommai_reply_end_event(struct ommai_text *out, const struct ommai_usage *usage) {
-  if (usage) {
-    add_usage(out, usage);
-    add_prompt_details(out, usage);
-    add_completion_details(out, usage, false);
-    ommai_text_add(out, "}");
-    ommai_reply_add_own(out, usage);
-  }
-  ommai_text_add(out, "}\n\n");
+  if (usage) add_usage(out, usage, false);
+  ommai_put_end(out, "}\n\n");
 }
 
 void ommai_reply_add_usage_event(struct ommai_text *out, const struct ommai_reply_head *head, const char *object,
                                  const struct ommai_usage *usage) {
   ommai_reply_begin_event(out, head, object);
-  ommai_text_add(out, ",\"choices\":[]");
+  ommai_put_begin(out, "choices", "[]");
   ommai_reply_end_event(out, usage);
 }
 
-void ommai_reply_add_list(struct ommai_text *out, const char *key, const struct ommai_text *list) {
-  ommai_text_format(out, list ? ",\"%s\":[" : ",\"%s\":null", key);
-  if (!list) return;
-  ommai_text_append(out, list->data, list->size);
-  ommai_text_add(out, "]");
-}
-
 static void add_ranked(struct ommai_text *list, const struct omma_model *model, int32_t token, float logprob, int64_t rank) {
-  char text[OMMAI_TOKEN_TEXT_SIZE];
-  size_t size = ommai_reply_token_text(model, token, text);
-  ommai_text_format(list, "\"%" PRId32 "\":{\"logprob\":%.9g,\"rank\":%" PRId64 ",\"decoded_token\":", token,
-                    ommai_reply_logprob(logprob), rank);
-  ommai_text_json(list, text, size);
-  ommai_text_add(list, "}");
+  char text[OMMAI_TOKEN_TEXT_SIZE], key[16];
+  snprintf(key, sizeof key, "%" PRId32, token);
+  ommai_put_begin(list, key, "{");
+  ommai_put_number(list, "logprob", ommai_reply_logprob(logprob), 9);
+  ommai_put_integer(list, "rank", rank);
+  ommai_put_text(list, "decoded_token", text, ommai_reply_token_text(model, token, text));
+  ommai_put_end(list, "}");
 }
 
 void ommai_reply_add_prompt_logprob(struct ommai_text *list, const struct omma_model *model,
                                     const struct omma_prompt_token_event *event) {
-  ommai_text_add(list, list->size ? ",{" : "null,{"); /* nothing stands before the first token */
+  if (!list->size) ommai_put_null(list, NULL); /* nothing stands before the first token */
+  ommai_put_begin(list, NULL, "{");
   add_ranked(list, model, event->token, event->logprob, event->rank);
   for (int i = 0; i < event->n_top; i++) {
     if (event->top[i].token == event->token) continue;
-    ommai_text_add(list, ",");
     add_ranked(list, model, event->top[i].token, event->top[i].logprob, i + 1);
   }
-  ommai_text_add(list, "}");
+  ommai_put_end(list, "}");
 }
 
 void ommai_reply_add_reasons(struct ommai_text *out, const struct ommai_reply_part *part) {
-  ommai_text_add(out, ",\"finish_reason\":");
-  ommai_text_json_string(out, part->finish_reason);
-  ommai_text_add(out, ",\"stop_reason\":");
+  ommai_put_string(out, "finish_reason", part->finish_reason);
   if (!part->stop_string && part->stop_token >= 0) {
-    ommai_text_format(out, "%" PRId32, part->stop_token);
+    ommai_put_integer(out, "stop_reason", part->stop_token);
   } else {
-    ommai_text_json_string(out, part->stop_string);
+    ommai_put_string(out, "stop_reason", part->stop_string);
   }
 }
 
 void ommai_reply_add_whole_usage(struct ommai_text *out, const struct ommai_usage *usage) {
-  ommai_text_add(out, ",\"service_tier\":null,\"system_fingerprint\":null");
-  add_usage(out, usage);
-  add_prompt_details(out, usage);
-  add_completion_details(out, usage, true);
-  ommai_text_add(out, "}");
-  ommai_reply_add_own(out, usage);
+  ommai_put_nulls(out, "service_tier", "system_fingerprint", NULL);
+  add_usage(out, usage, true);
 }
 
 size_t ommai_reply_token_text(const struct omma_model *model, int32_t token, char text[OMMAI_TOKEN_TEXT_SIZE]) {

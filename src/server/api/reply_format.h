@@ -6,7 +6,7 @@
 #include <omma/omma.h>
 #include <stdbool.h>
 
-#include "base/text_buffer.h"
+#include "base/json_writer.h"
 #include "server/api/tool_calls.h"
 
 #define OMMAI_LOGPROB_LISTS 4
@@ -121,17 +121,15 @@ void ommai_reply_end_event(struct ommai_text *out, const struct ommai_usage *usa
 /* The event of a stream that has the usage and no choice. */
 void ommai_reply_add_usage_event(struct ommai_text *out, const struct ommai_reply_head *head, const char *object,
                                  const struct ommai_usage *usage);
-/* `,"ommatidia":{...}`, where it was asked for. */
+/* The member `ommatidia`, where it was asked for. */
 void ommai_reply_add_own(struct ommai_text *out, const struct ommai_usage *usage);
-/* `,"key":[...]`, or null where there is no list. */
-void ommai_reply_add_list(struct ommai_text *out, const char *key, const struct ommai_text *list);
 /* One entry of prompt_logprobs: {"ID":{"logprob","rank","decoded_token"},...}, the prompt's token
  * first. */
 void ommai_reply_add_prompt_logprob(struct ommai_text *list, const struct omma_model *model,
                                     const struct omma_prompt_token_event *event);
-/* `,"finish_reason":...,"stop_reason":...`. */
+/* The members `finish_reason` and `stop_reason`. */
 void ommai_reply_add_reasons(struct ommai_text *out, const struct ommai_reply_part *part);
-/* `,"service_tier":...,"usage":{...}` of a whole reply. */
+/* The members from `service_tier` to `usage` of a whole reply. */
 void ommai_reply_add_whole_usage(struct ommai_text *out, const struct ommai_usage *usage);
 
 #define OMMAI_TOKEN_TEXT_SIZE 512

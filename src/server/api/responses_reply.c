@@ -1,15 +1,19 @@
 /* The format of /v1/responses: an answer is a list of output items, and a stream the events of
  * their lives, numbered. */
-#include <inttypes.h>
 #include <string.h>
 
 #include "server/api/reply_format.h"
 
+static const struct ommai_text nothing;
+
 static void begin_event(struct ommai_text *out, const struct ommai_reply_head *head, const char *type) {
-  ommai_text_format(out, "event: %s\ndata: {\"type\":\"%s\",\"sequence_number\":%" PRId64, type, type, head->state->n_events++);
+  ommai_text_format(out, "event: %s\ndata: ", type);
+  ommai_put_begin(out, NULL, "{");
+  ommai_put_string(out, "type", type);
+  ommai_put_integer(out, "sequence_number", head->state->n_events++);
 }
 
-static void end_event(struct ommai_text *out) { ommai_text_add(out, "}\n\n"); }
+static void end_event(struct ommai_text *out) { ommai_put_end(out, "}\n\n"); }
 
 /* ---- items ---- */
 
@@ -19,67 +23,61 @@ static const char *prefix_of(enum ommai_reply_item kind) {
   return kind == OMMAI_ITEM_REASONING ? "rs" : kind == OMMAI_ITEM_CALL ? "fc" : "msg";
 }
 
-/* `"KEY":"msg_..."` of the open item: the reply's id and the item's number. */
+/* The open item's id: the reply's id and the item's number. */
 static void add_id(struct ommai_text *out, const struct ommai_reply_head *head, const char *key) {
   const char *id = strchr(head->id, '_');
-  struct ommai_text whole;
-  ommai_text_init(&whole, out->allocator);
-  ommai_text_format(&whole, "%s%s_%d", prefix_of(head->state->open), id ? id : "", head->state->n_items - 1);
-  ommai_text_format(out, "\"%s\":", key);
-  ommai_text_json(out, whole.data, whole.size);
-  out->failed |= whole.failed;
-  ommai_text_free(&whole);
+  ommai_put_format(out, key, "%s%s_%d", prefix_of(head->state->open), id ? id : "", head->state->n_items - 1);
 }
 
 /* The part of the open item, with its text or with none yet. */
-static void add_part(struct ommai_text *out, const struct ommai_reply_head *head, bool full) {
+static void add_part(struct ommai_text *out, const struct ommai_reply_head *head, const char *key, bool full) {
   const struct ommai_reply_state *state = head->state;
+  ommai_put_begin(out, key, "{");
   if (is_open(head, OMMAI_ITEM_REASONING)) {
-    ommai_text_add(out, "{\"type\":\"reasoning_text\",\"text\":");
+    ommai_put_string(out, "type", "reasoning_text");
   } else {
-    ommai_text_add(out, "{\"type\":\"output_text\",\"annotations\":[],\"logprobs\":[");
-    if (full) ommai_text_append(out, state->logprobs.data, state->logprobs.size);
-    ommai_text_add(out, "],\"text\":");
+    ommai_put_string(out, "type", "output_text");
+    ommai_put_begin(out, "annotations", "[]");
+    ommai_put_list(out, "logprobs", full ? &state->logprobs : &nothing);
   }
-  ommai_text_json(out, state->text.data, full ? state->text.size : 0);
-  ommai_text_add(out, "}");
+  ommai_put_text(out, "text", state->text.data, full ? state->text.size : 0);
+  ommai_put_end(out, "}");
 }
 
-static void add_call(struct ommai_text *out, const struct ommai_reply_head *head, const char *status, bool full) {
+static void add_item(struct ommai_text *out, const struct ommai_reply_head *head, const char *key, const char *status,
+                     bool full) {
   const struct ommai_reply_state *state = head->state;
-  ommai_text_add(out, "{");
+  ommai_put_begin(out, key, "{");
   add_id(out, head, "id");
-  ommai_text_format(out, ",\"type\":\"function_call\",\"status\":\"%s\",\"call_id\":", status);
-  ommai_text_json_string(out, state->call->id);
-  ommai_text_add(out, ",\"name\":");
-  ommai_text_json(out, state->call->name.data, state->call->name.size);
-  ommai_text_add(out, ",\"arguments\":");
-  ommai_text_json(out, state->text.data, full ? state->text.size : 0);
-  ommai_text_add(out, "}");
-}
-
-static void add_item(struct ommai_text *out, const struct ommai_reply_head *head, const char *status, bool full) {
   if (is_open(head, OMMAI_ITEM_CALL)) {
-    add_call(out, head, status, full);
+    ommai_put_string(out, "type", "function_call");
+    ommai_put_string(out, "status", status);
+    ommai_put_string(out, "call_id", state->call->id);
+    ommai_put_text(out, "name", state->call->name.data, state->call->name.size);
+    ommai_put_text(out, "arguments", state->text.data, full ? state->text.size : 0);
+    ommai_put_end(out, "}");
     return;
   }
-  bool reasoning = is_open(head, OMMAI_ITEM_REASONING);
-  ommai_text_add(out, "{");
-  add_id(out, head, "id");
-  ommai_text_add(out, reasoning ? ",\"type\":\"reasoning\",\"summary\":[],\"encrypted_content\":null"
-                                : ",\"type\":\"message\",\"role\":\"assistant\"");
-  ommai_text_format(out, ",\"status\":\"%s\",\"content\":[", status);
-  if (full) add_part(out, head, true);
-  ommai_text_add(out, "]}");
+  if (is_open(head, OMMAI_ITEM_REASONING)) {
+    ommai_put_string(out, "type", "reasoning");
+    ommai_put_begin(out, "summary", "[]");
+    ommai_put_null(out, "encrypted_content");
+  } else {
+    ommai_put_string(out, "type", "message");
+    ommai_put_string(out, "role", "assistant");
+  }
+  ommai_put_string(out, "status", status);
+  ommai_put_begin(out, "content", "[");
+  if (full) add_part(out, head, NULL, true);
+  ommai_put_end(out, "]}");
 }
 
 /* An event about the open item, up to what it is about. */
 static void begin_item_event(struct ommai_text *out, const struct ommai_reply_head *head, const char *type) {
   begin_event(out, head, type);
-  ommai_text_add(out, ",");
   add_id(out, head, "item_id");
-  ommai_text_format(out, is_open(head, OMMAI_ITEM_CALL) ? ",\"output_index\":%d" : ",\"output_index\":%d,\"content_index\":0",
-                    head->state->n_items - 1);
+  ommai_put_integer(out, "output_index", head->state->n_items - 1);
+  if (!is_open(head, OMMAI_ITEM_CALL)) ommai_put_integer(out, "content_index", 0);
 }
 
 /* `out` NULL: no events are written. So with the following. */
@@ -90,13 +88,12 @@ static void open_item(struct ommai_text *out, const struct ommai_reply_head *hea
   state->text.size = state->logprobs.size = 0;
   if (!out) return;
   begin_event(out, head, "response.output_item.added");
-  ommai_text_format(out, ",\"output_index\":%d,\"item\":", state->n_items - 1);
-  add_item(out, head, "in_progress", false);
+  ommai_put_integer(out, "output_index", state->n_items - 1);
+  add_item(out, head, "item", "in_progress", false);
   end_event(out);
   if (kind == OMMAI_ITEM_CALL) return;
   begin_item_event(out, head, "response.content_part.added");
-  ommai_text_add(out, ",\"part\":");
-  add_part(out, head, false);
+  add_part(out, head, "part", false);
   end_event(out);
 }
 
@@ -104,17 +101,11 @@ static void add_text_end_events(struct ommai_text *out, const struct ommai_reply
   const struct ommai_reply_state *state = head->state;
   bool reasoning = is_open(head, OMMAI_ITEM_REASONING);
   begin_item_event(out, head, reasoning ? "response.reasoning_text.done" : "response.output_text.done");
-  ommai_text_add(out, ",\"text\":");
-  ommai_text_json(out, state->text.data, state->text.size);
-  if (!reasoning) {
-    ommai_text_add(out, ",\"logprobs\":[");
-    ommai_text_append(out, state->logprobs.data, state->logprobs.size);
-    ommai_text_add(out, "]");
-  }
+  ommai_put_text(out, "text", state->text.data, state->text.size);
+  if (!reasoning) ommai_put_list(out, "logprobs", &state->logprobs);
   end_event(out);
   begin_item_event(out, head, "response.content_part.done");
-  ommai_text_add(out, ",\"part\":");
-  add_part(out, head, true);
+  add_part(out, head, "part", true);
   end_event(out);
 }
 
@@ -122,17 +113,15 @@ static void add_end_events(struct ommai_text *out, const struct ommai_reply_head
   const struct ommai_reply_state *state = head->state;
   if (is_open(head, OMMAI_ITEM_CALL)) {
     begin_item_event(out, head, "response.function_call_arguments.done");
-    ommai_text_add(out, ",\"name\":");
-    ommai_text_json(out, state->call->name.data, state->call->name.size);
-    ommai_text_add(out, ",\"arguments\":");
-    ommai_text_json(out, state->text.data, state->text.size);
+    ommai_put_text(out, "name", state->call->name.data, state->call->name.size);
+    ommai_put_text(out, "arguments", state->text.data, state->text.size);
     end_event(out);
   } else {
     add_text_end_events(out, head);
   }
   begin_event(out, head, "response.output_item.done");
-  ommai_text_format(out, ",\"output_index\":%d,\"item\":", state->n_items - 1);
-  add_item(out, head, status, true);
+  ommai_put_integer(out, "output_index", state->n_items - 1);
+  add_item(out, head, "item", status, true);
   end_event(out);
 }
 
@@ -141,8 +130,7 @@ static void close_item(struct ommai_text *out, const struct ommai_reply_head *he
   struct ommai_reply_state *state = head->state;
   if (is_open(head, OMMAI_ITEM_NONE)) return;
   if (out) add_end_events(out, head, status);
-  if (state->items.size) ommai_text_add(&state->items, ",");
-  add_item(&state->items, head, status, true);
+  add_item(&state->items, head, NULL, status, true);
   state->open = OMMAI_ITEM_NONE;
 }
 
@@ -154,17 +142,11 @@ static void grow(struct ommai_text *out, const struct ommai_reply_head *head, co
                                       [OMMAI_ITEM_CALL] = "response.function_call_arguments.delta"};
   struct ommai_reply_state *state = head->state;
   ommai_text_append(&state->text, text, size);
-  if (logprobs && state->logprobs.size) ommai_text_add(&state->logprobs, ",");
-  if (logprobs) ommai_text_append(&state->logprobs, logprobs->data, logprobs->size);
+  ommai_put_raw_text(&state->logprobs, NULL, logprobs);
   if (!out) return;
   begin_item_event(out, head, types[state->open]);
-  ommai_text_add(out, ",\"delta\":");
-  ommai_text_json(out, text, size);
-  if (state->open == OMMAI_ITEM_TEXT) {
-    ommai_text_add(out, ",\"logprobs\":[");
-    if (logprobs) ommai_text_append(out, logprobs->data, logprobs->size);
-    ommai_text_add(out, "]");
-  }
+  ommai_put_text(out, "delta", text, size);
+  if (state->open == OMMAI_ITEM_TEXT) ommai_put_list(out, "logprobs", logprobs ? logprobs : &nothing);
   end_event(out);
 }
 
@@ -209,46 +191,54 @@ static void take_part(struct ommai_text *out, const struct ommai_reply_head *hea
 static void add_usage(struct ommai_text *out, const struct ommai_usage *usage) {
   int64_t cached = usage->cached_tokens > 0 ? usage->cached_tokens : 0,
           reasoning = usage->reasoning_tokens > 0 ? usage->reasoning_tokens : 0;
-  ommai_text_format(out,
-                    "{\"input_tokens\":%" PRId64 ",\"input_tokens_details\":{\"cached_tokens\":%" PRId64
-                    ",\"cache_write_tokens\":0},\"output_tokens\":%" PRId64,
-                    usage->prompt_tokens, cached, usage->completion_tokens);
-  ommai_text_format(out, ",\"output_tokens_details\":{\"reasoning_tokens\":%" PRId64 "},\"total_tokens\":%" PRId64 "}",
-                    reasoning, usage->prompt_tokens + usage->completion_tokens);
+  ommai_put_begin(out, "usage", "{");
+  ommai_put_integer(out, "input_tokens", usage->prompt_tokens);
+  ommai_put_begin(out, "input_tokens_details", "{");
+  ommai_put_integer(out, "cached_tokens", cached);
+  ommai_put_integer(out, "cache_write_tokens", 0);
+  ommai_put_end(out, "}");
+  ommai_put_integer(out, "output_tokens", usage->completion_tokens);
+  ommai_put_begin(out, "output_tokens_details", "{");
+  ommai_put_integer(out, "reasoning_tokens", reasoning);
+  ommai_put_end(out, "}");
+  ommai_put_integer(out, "total_tokens", usage->prompt_tokens + usage->completion_tokens);
+  ommai_put_end(out, "}");
+  ommai_reply_add_own(out, usage);
 }
 
 /* usage NULL: it goes on. */
-static void add_response(struct ommai_text *out, const struct ommai_reply_head *head, const struct ommai_usage *usage) {
+static void add_response(struct ommai_text *out, const char *key, const struct ommai_reply_head *head,
+                         const struct ommai_usage *usage) {
   const struct ommai_reply_state *state = head->state;
   bool cut_off = state->finish_reason && strcmp(state->finish_reason, "length") == 0;
-  ommai_text_add(out, "{\"id\":");
-  ommai_text_json_string(out, head->id);
-  ommai_text_format(out, ",\"object\":\"response\",\"created_at\":%" PRId64 ",\"status\":\"%s\",\"error\":null", head->created,
-                    !usage    ? "in_progress"
-                    : cut_off ? "incomplete"
-                              : "completed");
-  ommai_text_format(out,
-                    ",\"incomplete_details\":%s,\"model\":", usage && cut_off ? "{\"reason\":\"max_output_tokens\"}" : "null");
-  ommai_text_json_string(out, head->model);
-  ommai_text_add(out, ",\"output\":[");
-  if (usage) ommai_text_append(out, state->items.data, state->items.size);
-  ommai_text_add(out, "],");
-  ommai_text_append(out, head->request_fields->data, head->request_fields->size);
-  ommai_text_add(out, ",\"usage\":");
+  ommai_put_begin(out, key, "{");
+  ommai_put_string(out, "id", head->id);
+  ommai_put_string(out, "object", "response");
+  ommai_put_integer(out, "created_at", head->created);
+  ommai_put_string(out, "status", !usage ? "in_progress" : cut_off ? "incomplete" : "completed");
+  ommai_put_null(out, "error");
+  if (usage && cut_off) {
+    ommai_put_begin(out, "incomplete_details", "{");
+    ommai_put_string(out, "reason", "max_output_tokens");
+    ommai_put_end(out, "}");
+  } else {
+    ommai_put_null(out, "incomplete_details");
+  }
+  ommai_put_string(out, "model", head->model);
+  ommai_put_list(out, "output", usage ? &state->items : &nothing);
+  ommai_put_raw_text(out, NULL, head->request_fields);
   if (usage) {
     add_usage(out, usage);
-    ommai_reply_add_own(out, usage);
   } else {
-    ommai_text_add(out, "null");
+    ommai_put_null(out, "usage");
   }
-  ommai_text_add(out, "}");
+  ommai_put_end(out, "}");
 }
 
 static void add_response_event(struct ommai_text *out, const struct ommai_reply_head *head, const char *type,
                                const struct ommai_usage *usage) {
   begin_event(out, head, type);
-  ommai_text_add(out, ",\"response\":");
-  add_response(out, head, usage);
+  add_response(out, "response", head, usage);
   end_event(out);
 }
 
@@ -274,7 +264,7 @@ static void whole(struct ommai_text *out, const struct ommai_reply_head *head, c
   (void)n_parts;
   take_part(NULL, head, &parts[0]);
   out->failed |= head->state->items.failed;
-  add_response(out, head, usage);
+  add_response(out, NULL, head, usage);
 }
 
 const struct ommai_reply_format ommai_responses_reply_format = {.id_prefix = "resp_",

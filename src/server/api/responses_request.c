@@ -1,10 +1,10 @@
 #include "server/api/responses_request.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
+#include "base/json_writer.h"
 #include "server/api/chat_draft.h"
 #include "server/core/request_json.h"
 
@@ -250,24 +250,16 @@ bool ommai_responses_request_read(json_t *root, struct ommai_chat_source *source
 
 /* ---- what the response repeats ---- */
 
-static int append(const char *bytes, size_t size, void *context) {
-  struct ommai_text *text = context;
-  ommai_text_append(text, bytes, size);
-  return text->failed ? -1 : 0;
-}
-
-/* `"key":VALUE,`, or the default where the request has none. */
+/* The member, or the default where the request has none. */
 static void repeat(struct ommai_text *out, const json_t *root, const char *key, const char *standard) {
   const json_t *value = ommai_field_get(root, key);
-  ommai_text_format(out, "\"%s\":", key);
   if (!value) {
-    ommai_text_add(out, standard);
-  } else {
-    size_t begin = out->size;
-    out->failed |= json_dump_callback(value, append, out, JSON_COMPACT | JSON_ENCODE_ANY) != 0;
-    out->size = begin + ommai_json_restore(out->data + begin, out->size - begin);
+    ommai_put_raw(out, key, standard, strlen(standard));
+    return;
   }
-  ommai_text_add(out, ",");
+  size_t begin = out->size;
+  ommai_put_value(out, key, value, 0);
+  out->size = begin + ommai_json_restore(out->data + begin, out->size - begin);
 }
 
 void ommai_responses_request_write(const struct ommai_chat_request *request, struct ommai_text *out) {
@@ -288,8 +280,10 @@ void ommai_responses_request_write(const struct ommai_chat_request *request, str
   for (size_t i = 0; i < sizeof repeated / sizeof repeated[0]; i++) {
     repeat(out, request->source.original, repeated[i].key, repeated[i].standard);
   }
-  ommai_text_format(out,
-                    "\"temperature\":%.9g,\"top_p\":%.9g,\"background\":false,\"previous_response_id\":null,\"prompt\":null,"
-                    "\"service_tier\":\"auto\",\"store\":false",
-                    request->fields.sampling.temperature, request->fields.sampling.top_p);
+  ommai_put_number(out, "temperature", request->fields.sampling.temperature, 9);
+  ommai_put_number(out, "top_p", request->fields.sampling.top_p, 9);
+  ommai_put_boolean(out, "background", false);
+  ommai_put_nulls(out, "previous_response_id", "prompt", NULL);
+  ommai_put_string(out, "service_tier", "auto");
+  ommai_put_boolean(out, "store", false);
 }

@@ -7,6 +7,7 @@
 
 #include "base/allocator.h"
 #include "base/json.h"
+#include "base/json_writer.h"
 
 /* Where in the answer the text is. */
 enum {
@@ -90,7 +91,7 @@ static void end_section_call(struct ommai_tool_parser *parser) {
   parser->state = BETWEEN;
   if (!parser->visible) return;
   last_call(parser)->complete = true;
-  if (!last_call(parser)->arguments.size) ommai_text_add(&last_call(parser)->arguments, "{}");
+  if (!last_call(parser)->arguments.size) ommai_put_begin(&last_call(parser)->arguments, NULL, "{}");
 }
 
 static void end_call(struct ommai_tool_parser *parser, struct ommai_text *content) {
