@@ -1,5 +1,5 @@
-/* A growing byte buffer, and JSON strings written into it. A failed allocation is remembered
- * instead of reported at each call. Not thread-safe. */
+/* A growing byte buffer. A failed allocation is remembered instead of reported at each call. Not
+ * thread-safe. */
 #pragma once
 
 #include <omma/host.h>
@@ -26,11 +26,6 @@ void ommai_text_append(struct ommai_text *text, const char *data, size_t size);
 void ommai_text_add(struct ommai_text *text, const char *string);
 /* For short pieces: at most 1,023 bytes of output, longer output is cut. */
 void ommai_text_format(struct ommai_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* A JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
-void ommai_text_json(struct ommai_text *text, const char *data, size_t size);
-/* The same for a C string; NULL becomes null. */
-void ommai_text_json_string(struct ommai_text *text, const char *string);
 
 /* The length of the valid UTF-8 character at `data`, 0 where there is none. size is at least 1. */
 size_t ommai_utf8_length(const unsigned char *data, size_t size);

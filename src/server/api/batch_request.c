@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/allocator.h"
+#include "base/json_writer.h"
 #include "server/core/job_queue.h"
 #include "server/core/protocol.h"
 #include "server/core/request_json.h"
@@ -126,38 +127,41 @@ bool ommai_batch_request_start(struct ommai_batch_request *request, void (*on_re
   return ommai_api_fail_memory(&request->error);
 }
 
-/* The inner object of {"error": {...}}, with the line's number where it is bad. */
+/* The member of {"error": {...}}, with the line's number where it is bad. */
 static void add_error(struct ommai_text *out, const struct ommai_batch_request *request, const struct ommai_text *body) {
   json_t *root = json_loadb(body->data ? body->data : "", body->size, 0, NULL);
   json_t *inner = json_object_get(root, "error");
   if (inner && request->is_bad) json_object_set_new(inner, "line", json_integer(request->number));
-  char *text = inner ? json_dumps(inner, JSON_COMPACT) : NULL;
-  ommai_text_add(out, text ? text : "{\"message\":\"Internal server error.\"}");
-  free(text);
+  if (inner) {
+    ommai_put_value(out, "error", inner, 0);
+  } else {
+    ommai_put_begin(out, "error", "{");
+    ommai_put_string(out, "message", "Internal server error.");
+    ommai_put_end(out, "}");
+  }
   json_decref(root);
 }
 
 static void add_line(struct ommai_text *out, const struct ommai_batch_request *request, const char *id, int status,
                      const struct ommai_text *body) {
-  ommai_text_format(out, "{\"id\":\"batch_req_%s\",\"custom_id\":", id);
+  ommai_put_begin(out, NULL, "{");
+  ommai_put_format(out, "id", "batch_req_%s", id);
   if (request->custom_id) {
-    ommai_text_json(out, json_string_value(request->custom_id), json_string_length(request->custom_id));
+    ommai_put_text(out, "custom_id", json_string_value(request->custom_id), json_string_length(request->custom_id));
   } else {
-    ommai_text_add(out, "null");
+    ommai_put_null(out, "custom_id");
   }
-  ommai_text_format(out, ",\"response\":{\"status_code\":%d,\"request_id\":\"%s\",\"body\":", status, id);
-  if (body->size) {
-    ommai_text_append(out, body->data, body->size);
-  } else {
-    ommai_text_add(out, "null");
-  }
-  ommai_text_add(out, "},\"error\":");
+  ommai_put_begin(out, "response", "{");
+  ommai_put_integer(out, "status_code", status);
+  ommai_put_string(out, "request_id", id);
+  ommai_put_raw_text(out, "body", body);
+  ommai_put_end(out, "}");
   if (status == 200) {
-    ommai_text_add(out, "null");
+    ommai_put_null(out, "error");
   } else {
     add_error(out, request, body);
   }
-  ommai_text_add(out, "}\n");
+  ommai_put_end(out, "}\n");
 }
 
 char *ommai_batch_request_write(const struct ommai_batch_request *request, size_t *size) {

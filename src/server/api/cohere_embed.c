@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/json_writer.h"
 #include "server/core/request_json.h"
 #include "server/state/server_config.h"
 
@@ -236,37 +237,34 @@ bool ommai_cohere_embed_check(const struct ommai_vector_reply *reply, struct omm
 
 /* A bit for each entry, set where it is 0 or more, the first one highest. */
 static void add_bits(struct ommai_text *out, const struct ommai_vector_result *result, int offset) {
+  ommai_put_begin(out, NULL, "[");
   for (int64_t i = 0; i < result->width; i += 8) {
     int bits = 0;
     for (int64_t j = 0; j < 8; j++) bits = 2 * bits + (result->values[i + j] >= 0);
-    ommai_text_format(out, "%s%d", i ? "," : "[", bits - offset);
+    ommai_put_integer(out, NULL, bits - offset);
   }
-  ommai_text_add(out, "]");
+  ommai_put_end(out, "]");
 }
 
 static void add_vector(const struct ommai_vector_reply *reply, const struct ommai_vector_result *result, int type,
                        struct ommai_text *out) {
   switch (type) {
-    case 0: ommai_vector_add_floats(out, result->values, result->width); break;
+    case 0: ommai_vector_add_floats(out, NULL, result->values, result->width); break;
     case 1: add_bits(out, result, 128); break;
     case 2: add_bits(out, result, 0); break;
-    default: ommai_vector_add_base64(out, reply->fields, result->values, result->width);
+    default: ommai_vector_add_base64(out, NULL, reply->fields, result->values, result->width);
   }
 }
 
 static void add_vectors(const struct ommai_vector_reply *reply, struct ommai_text *out) {
-  const char *separator = "{";
+  ommai_put_begin(out, "embeddings", "{");
   for (int type = 0; types[type]; type++) {
     if (!wants(reply, types[type])) continue;
-    ommai_text_format(out, "%s\"%s\":[", separator, types[type]);
-    for (size_t i = 0; i < reply->inputs->n; i++) {
-      if (i) ommai_text_add(out, ",");
-      add_vector(reply, &reply->results[i], type, out);
-    }
-    ommai_text_add(out, "]");
-    separator = ",";
+    ommai_put_begin(out, types[type], "[");
+    for (size_t i = 0; i < reply->inputs->n; i++) add_vector(reply, &reply->results[i], type, out);
+    ommai_put_end(out, "]");
   }
-  ommai_text_add(out, "}");
+  ommai_put_end(out, "}");
 }
 
 void ommai_cohere_embed_write(const struct ommai_vector_reply *reply, struct ommai_text *out) {
@@ -274,18 +272,22 @@ void ommai_cohere_embed_write(const struct ommai_vector_reply *reply, struct omm
   int64_t n_tokens = 0;
   size_t i;
   for (i = 0; i < reply->inputs->n; i++) n_tokens += reply->results[i].n_tokens;
-  ommai_text_add(out, "{\"id\":");
-  ommai_text_json_string(out, reply->id);
-  ommai_text_add(out, ",\"embeddings\":");
+  ommai_put_begin(out, NULL, "{");
+  ommai_put_string(out, "id", reply->id);
   add_vectors(reply, out);
-  json_array_foreach(texts, i, text) {
-    ommai_text_add(out, i ? "," : ",\"texts\":[");
-    ommai_text_json(out, json_string_value(text), json_string_length(text));
-  }
+  if (texts) ommai_put_begin(out, "texts", "[");
+  json_array_foreach(texts, i, text) ommai_put_text(out, NULL, json_string_value(text), json_string_length(text));
+  if (texts) ommai_put_end(out, "]");
+  ommai_put_begin(out, "meta", "{");
+  ommai_put_begin(out, "api_version", "{");
+  ommai_put_string(out, "version", "2");
+  ommai_put_end(out, "}");
+  ommai_put_begin(out, "billed_units", "{");
   /* as vLLM counts them: all where there is an image */
   bool images = reply->inputs->has_media;
-  ommai_text_format(out,
-                    "%s,\"meta\":{\"api_version\":{\"version\":\"2\"},\"billed_units\":{\"input_tokens\":%" PRId64
-                    ",\"image_tokens\":%" PRId64 "}},\"response_type\":\"embeddings_by_type\"}",
-                    texts ? "]" : "", images ? 0 : n_tokens, images ? n_tokens : 0);
+  ommai_put_integer(out, "input_tokens", images ? 0 : n_tokens);
+  ommai_put_integer(out, "image_tokens", images ? n_tokens : 0);
+  ommai_put_end(out, "}}");
+  ommai_put_string(out, "response_type", "embeddings_by_type");
+  ommai_put_end(out, "}");
 }

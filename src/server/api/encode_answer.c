@@ -3,13 +3,13 @@
  * and frees: publishing copies megabytes and may wait for a disk. */
 #include "server/api/encode_answer.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/allocator.h"
 #include "base/clock.h"
+#include "base/json_writer.h"
 #include "server/api/reply_format.h"
 #include "server/api/request_log.h"
 #include "server/http/access.h"
@@ -84,19 +84,24 @@ static bool is_repeated(const struct encode_answer *answer, size_t index) {
 /* {KEY: {"modality": "image", "item_indices": [...], "metadata": {"image_grid_thw": [...]}}}, as
  * vLLM 0.33 writes it. */
 static void write_params(const struct encode_answer *answer, struct ommai_text *out) {
-  ommai_text_add(out, "{");
+  ommai_put_begin(out, NULL, "{");
   for (size_t i = 0; i < answer->n_images; i++) {
     struct omma_image_embeddings image;
     if (is_repeated(answer, i)) continue;
-    ommai_text_format(out, "%s\"%s\":{\"modality\":\"image\",\"item_indices\":[%zu", i ? "," : "", answer->keys[i], i);
-    for (size_t j = i + 1; j < answer->n_images; j++) {
-      if (!strcmp(answer->keys[i], answer->keys[j])) ommai_text_format(out, ",%zu", j);
+    ommai_put_begin(out, answer->keys[i], "{");
+    ommai_put_string(out, "modality", "image");
+    ommai_put_begin(out, "item_indices", "[");
+    for (size_t j = i; j < answer->n_images; j++) {
+      if (!strcmp(answer->keys[i], answer->keys[j])) ommai_put_integer(out, NULL, (int64_t)j);
     }
+    ommai_put_end(out, "]");
     omma_embeddings_get(answer->embeddings, i, &image);
-    ommai_text_format(out, "],\"metadata\":{\"image_grid_thw\":[%" PRId64 ",%" PRId64 ",%" PRId64 "]}}", image.grid_thw[0],
-                      image.grid_thw[1], image.grid_thw[2]);
+    ommai_put_begin(out, "metadata", "{");
+    ommai_put_begin(out, "image_grid_thw", "[");
+    for (int side = 0; side < 3; side++) ommai_put_integer(out, NULL, image.grid_thw[side]);
+    ommai_put_end(out, "]}}");
   }
-  ommai_text_add(out, "}");
+  ommai_put_end(out, "}");
 }
 
 static void reply(struct encode_answer *answer) {

@@ -1,6 +1,6 @@
 /* POST /v1/messages and /v1/messages/count_tokens. */
-#include <inttypes.h>
 
+#include "base/json_writer.h"
 #include "server/api/chat.h"
 #include "server/api/messages_request.h"
 #include "server/core/request_json.h"
@@ -20,7 +20,9 @@ static void count(struct ommai_http_call *call, struct ommai_chat_request *reque
     return;
   }
   ommai_text_init(&out, call->allocator);
-  ommai_text_format(&out, "{\"input_tokens\":%" PRId64 "}", n_tokens);
+  ommai_put_begin(&out, NULL, "{");
+  ommai_put_integer(&out, "input_tokens", n_tokens);
+  ommai_put_end(&out, "}");
   ommai_http_call_reply(call, 200, "application/json", &out);
 }
 

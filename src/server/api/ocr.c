@@ -8,6 +8,7 @@
 
 #include "base/allocator.h"
 #include "base/clock.h"
+#include "base/json_writer.h"
 #include "server/api/media.h"
 #include "server/api/ocr_page.h"
 #include "server/api/ocr_request.h"
@@ -108,14 +109,11 @@ static enum ommai_page_opening open_page(void *context, struct ommai_open_page *
 
 /* Adds JSON to the reply, or sends it as an event. */
 static void add_json(struct ocr *ocr, const json_t *value) {
-  char *text = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(15));
   struct ommai_text event, *out = ocr->request.stream ? &event : &ocr->reply;
   ommai_text_init(&event, ocr->allocator);
   if (ocr->request.stream) ommai_text_add(out, "data: ");
-  if (text) ommai_text_add(out, text);
+  ommai_put_value(out, NULL, value, 15);
   if (ocr->request.stream) ommai_text_add(out, "\n\n");
-  out->failed |= !text;
-  free(text);
   if (ocr->request.stream && (event.failed || !ommai_http_call_push(ocr->call, event.data, event.size))) {
     struct ommai_api_error error;
     ommai_api_fail_memory(&error);
@@ -149,11 +147,7 @@ static bool answer_page(struct ocr *ocr, struct ommai_open_page *page) {
   ommai_metrics_count_page(&ocr->call->server->metrics, *page->failure != '\0');
   if (*page->failure) return answer_failure(ocr, page);
   if (ommai_ocr_page_make(&ocr->request, page, &ocr->numbers, &made, &error) != OMMA_OK) return fail_from(ocr, &error, "page");
-  if (ocr->request.stream) {
-    json_object_set_new(made, "object", json_string("ocr.page"));
-  } else {
-    ommai_text_add(&ocr->reply, ocr->n_answered ? "," : "");
-  }
+  if (ocr->request.stream) json_object_set_new(made, "object", json_string("ocr.page"));
   add_json(ocr, made);
   json_decref(made);
   if ((int64_t)ocr->reply.size <= MAX_REPLY_BYTES) return !ocr->failed;
@@ -185,7 +179,11 @@ static bool end_page(void *context, struct ommai_open_page *page) {
 }
 
 static void begin_reply(struct ocr *ocr) {
-  if (!ocr->request.stream) return ommai_text_add(&ocr->reply, "{\"pages\":[");
+  if (!ocr->request.stream) {
+    ommai_put_begin(&ocr->reply, NULL, "{");
+    ommai_put_begin(&ocr->reply, "pages", "[");
+    return;
+  }
   json_t *indices = json_array(), *event;
   for (int64_t i = 0; i < ocr->n_pages; i++) json_array_append_new(indices, json_integer((json_int_t)ocr->pages[i]));
   event = json_pack("{s:s, s:s, s:o}", "object", "ocr.document", "model", model_of(ocr), "pages", indices);
@@ -203,11 +201,11 @@ static void end_reply(struct ocr *ocr) {
     json_decref(event);
     if (!ocr->failed) ommai_http_call_end(ocr->call);
   } else {
-    ommai_text_add(&ocr->reply, "],\"model\":");
-    ommai_text_json_string(&ocr->reply, model_of(ocr));
-    ommai_text_add(&ocr->reply, ",\"document_annotation\":null,\"usage_info\":");
-    add_json(ocr, usage);
-    ommai_text_add(&ocr->reply, "}");
+    ommai_put_end(&ocr->reply, "]");
+    ommai_put_string(&ocr->reply, "model", model_of(ocr));
+    ommai_put_null(&ocr->reply, "document_annotation");
+    ommai_put_value(&ocr->reply, "usage_info", usage, 0);
+    ommai_put_end(&ocr->reply, "}");
     ommai_http_call_reply(ocr->call, 200, "application/json", &ocr->reply);
   }
   json_decref(usage);

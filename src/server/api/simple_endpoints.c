@@ -1,7 +1,7 @@
 /* The routes that only read counters and constants, and what is kept ready. */
-#include <inttypes.h>
 #include <string.h>
 
+#include "base/json_writer.h"
 #include "server/api/answer_fields.h"
 #include "server/api/ocr_request.h"
 #include "server/http/endpoints.h"
@@ -35,14 +35,18 @@ void ommai_endpoint_health(struct ommai_http_call *call) {
 void ommai_endpoint_version(struct ommai_http_call *call) {
   struct ommai_text body;
   ommai_text_init(&body, call->allocator);
-  ommai_text_format(&body, "{\"version\":\"%s\"}", omma_version());
+  ommai_put_begin(&body, NULL, "{");
+  ommai_put_string(&body, "version", omma_version());
+  ommai_put_end(&body, "}");
   reply_json(call, &body);
 }
 
 void ommai_endpoint_load(struct ommai_http_call *call) {
   struct ommai_text body;
   ommai_text_init(&body, call->allocator);
-  ommai_text_format(&body, "{\"server_load\":%lld}", (long long)atomic_load(&call->server->n_active));
+  ommai_put_begin(&body, NULL, "{");
+  ommai_put_integer(&body, "server_load", (int64_t)atomic_load(&call->server->n_active));
+  ommai_put_end(&body, "}");
   reply_json(call, &body);
 }
 
@@ -50,7 +54,9 @@ void ommai_endpoint_load(struct ommai_http_call *call) {
 void ommai_endpoint_is_sleeping(struct ommai_http_call *call) {
   struct ommai_text body;
   ommai_text_init(&body, call->allocator);
-  ommai_text_add(&body, "{\"is_sleeping\":false}");
+  ommai_put_begin(&body, NULL, "{");
+  ommai_put_boolean(&body, "is_sleeping", false);
+  ommai_put_end(&body, "}");
   reply_json(call, &body);
 }
 
@@ -76,52 +82,69 @@ void ommai_endpoint_metrics(struct ommai_http_call *call) {
 
 /* Whose chat template prompts are rendered by, and whether it is the checkpoint's own. */
 static void add_chat_template(struct ommai_text *body, const struct omma_model_info *info) {
-  ommai_text_add(body, "{\"rendered_as\":");
-  ommai_text_json_string(body, info->chat_template);
-  ommai_text_format(body, ",\"checkpoint_has_it\":%s}", info->chat_template_difference ? "false" : "true");
+  ommai_put_begin(body, "chat_template", "{");
+  ommai_put_string(body, "rendered_as", info->chat_template);
+  ommai_put_boolean(body, "checkpoint_has_it", !info->chat_template_difference);
+  ommai_put_end(body, "}");
 }
 
 /* Of an encoder node: what its embeddings are of, so that whoever reads them can check it before
  * the first. */
 static void add_encoder(struct ommai_text *body, const struct omma_model_info *info) {
-  ommai_text_add(body, ",\"encoder\":{\"fingerprint\":");
-  ommai_text_json_string(body, info->fingerprint);
-  ommai_text_add(body, ",\"numeric_mode\":");
-  ommai_text_json_string(body, info->vision_weights);
-  ommai_text_format(body, ",\"dtype\":\"%s\"}", info->bf16_embeddings ? "BF16" : "F32");
+  ommai_put_begin(body, "encoder", "{");
+  ommai_put_string(body, "fingerprint", info->fingerprint);
+  ommai_put_string(body, "numeric_mode", info->vision_weights);
+  ommai_put_string(body, "dtype", info->bf16_embeddings ? "BF16" : "F32");
+  ommai_put_end(body, "}");
+}
+
+static void add_permission(struct ommai_text *body, int64_t created, size_t index) {
+  ommai_put_begin(body, "permission", "[{");
+  ommai_put_format(body, "id", "modelperm-%zu", index);
+  ommai_put_string(body, "object", "model_permission");
+  ommai_put_integer(body, "created", created);
+  ommai_put_boolean(body, "allow_create_engine", false);
+  ommai_put_boolean(body, "allow_sampling", true);
+  ommai_put_boolean(body, "allow_logprobs", true);
+  ommai_put_boolean(body, "allow_search_indices", false);
+  ommai_put_boolean(body, "allow_view", true);
+  ommai_put_boolean(body, "allow_fine_tuning", false);
+  ommai_put_string(body, "organization", "*");
+  ommai_put_null(body, "group");
+  ommai_put_boolean(body, "is_blocking", false);
+  ommai_put_end(body, "}]");
 }
 
 /* `root` is the name again: the real directory is nobody's business. */
 static void add_model(struct ommai_text *body, const struct ommai_server *server, size_t index) {
   const char *name = server->config.model_names[index];
-  ommai_text_add(body, "{\"id\":");
-  ommai_text_json_string(body, name);
-  ommai_text_format(
-      body, ",\"object\":\"model\",\"created\":%" PRId64 ",\"owned_by\":\"ommatidia\",\"root\":", server->config.created);
-  ommai_text_json_string(body, name);
-  ommai_text_format(body, ",\"parent\":null,\"max_model_len\":%" PRId64 ",\"permission\":[{\"id\":\"modelperm-%zu\",",
-                    server->config.info.max_model_len, index);
-  ommai_text_format(body, "\"object\":\"model_permission\",\"created\":%" PRId64 ",\"allow_create_engine\":false,",
-                    server->config.created);
-  ommai_text_add(
-      body,
-      "\"allow_sampling\":true,\"allow_logprobs\":true,\"allow_search_indices\":false,\"allow_view\":true,"
-      "\"allow_fine_tuning\":false,\"organization\":\"*\",\"group\":null,\"is_blocking\":false}],\"chat_template\":");
+  ommai_put_begin(body, NULL, "{");
+  ommai_put_string(body, "id", name);
+  ommai_put_string(body, "object", "model");
+  ommai_put_integer(body, "created", server->config.created);
+  ommai_put_string(body, "owned_by", "ommatidia");
+  ommai_put_string(body, "root", name);
+  ommai_put_null(body, "parent");
+  ommai_put_integer(body, "max_model_len", server->config.info.max_model_len);
+  add_permission(body, server->config.created, index);
   add_chat_template(body, &server->config.info);
   if (server->config.info.encoder_only) add_encoder(body, &server->config.info);
-  if (ommai_ocr_is_served(server)) ommai_text_add(body, ",\"capabilities\":{\"ocr\":true}");
-  ommai_text_add(body, "}");
+  if (ommai_ocr_is_served(server)) {
+    ommai_put_begin(body, "capabilities", "{");
+    ommai_put_boolean(body, "ocr", true);
+    ommai_put_end(body, "}");
+  }
+  ommai_put_end(body, "}");
 }
 
 void ommai_endpoint_models(struct ommai_http_call *call) {
   struct ommai_text body;
   ommai_text_init(&body, call->allocator);
-  ommai_text_add(&body, "{\"object\":\"list\",\"data\":[");
-  for (size_t i = 0; i < call->server->config.n_model_names; i++) {
-    if (i) ommai_text_add(&body, ",");
-    add_model(&body, call->server, i);
-  }
-  ommai_text_add(&body, "]}");
+  ommai_put_begin(&body, NULL, "{");
+  ommai_put_string(&body, "object", "list");
+  ommai_put_begin(&body, "data", "[");
+  for (size_t i = 0; i < call->server->config.n_model_names; i++) add_model(&body, call->server, i);
+  ommai_put_end(&body, "]}");
   reply_json(call, &body);
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/json_writer.h"
 #include "server/core/request_json.h"
 #include "server/state/server_state.h"
 
@@ -119,12 +120,6 @@ static bool read_structured_outputs(const json_t *root, struct wish *wish, struc
 
 /* ---- compilation ---- */
 
-static int append(const char *bytes, size_t size, void *context) {
-  struct ommai_text *text = context;
-  ommai_text_append(text, bytes, size);
-  return text->failed ? -1 : 0;
-}
-
 /* A schema may be an object or the text of one; a pattern or grammar is a text, a choice a list. */
 static bool write_value(const struct wish *wish, struct ommai_text *text, struct ommai_api_error *error) {
   const json_t *value = wish->value;
@@ -137,8 +132,8 @@ static bool write_value(const struct wish *wish, struct ommai_text *text, struct
   }
   if (as_text) {
     ommai_text_append(text, json_string_value(value), json_string_length(value));
-  } else if (json_dump_callback(value, append, text, JSON_COMPACT | JSON_ENCODE_ANY)) {
-    return ommai_api_fail_memory(error);
+  } else {
+    ommai_put_value(text, NULL, value, 0);
   }
   text->size = ommai_json_restore(text->data, text->size);
   return !text->failed || ommai_api_fail_memory(error);

@@ -1,32 +1,31 @@
 /* POST /tokenize and /detokenize. */
-#include <inttypes.h>
 
+#include "server/api/token_endpoints.h"
 #include "base/allocator.h"
 #include "base/json.h"
+#include "base/json_writer.h"
 #include "server/api/chat_job.h"
 #include "server/api/reply_format.h"
-#include "server/api/token_endpoints.h"
 #include "server/api/token_text.h"
 #include "server/core/request_json.h"
 #include "server/http/endpoints.h"
 #include "server/http/http_call.h"
 #include "server/state/server_config.h"
 
-static void add_token_text(struct ommai_text *out, const struct omma_model *model, int32_t token) {
-  char text[OMMAI_TOKEN_TEXT_SIZE];
-  ommai_text_json(out, text, ommai_reply_token_text(model, token, text));
-}
-
 static void write_tokens(const struct ommai_server_config *config, const int32_t *tokens, size_t n_tokens, bool with_texts,
                          struct ommai_text *out) {
-  ommai_text_format(out, "{\"count\":%zu,\"max_model_len\":%" PRId64 ",\"tokens\":[", n_tokens, config->info.max_model_len);
-  for (size_t i = 0; i < n_tokens; i++) ommai_text_format(out, i ? ",%" PRId32 : "%" PRId32, tokens[i]);
-  ommai_text_add(out, "],\"token_strs\":");
+  char text[OMMAI_TOKEN_TEXT_SIZE];
+  ommai_put_begin(out, NULL, "{");
+  ommai_put_integer(out, "count", (int64_t)n_tokens);
+  ommai_put_integer(out, "max_model_len", config->info.max_model_len);
+  ommai_put_begin(out, "tokens", "[");
+  for (size_t i = 0; i < n_tokens; i++) ommai_put_integer(out, NULL, tokens[i]);
+  ommai_put_end(out, "]");
+  ommai_put_begin(out, "token_strs", with_texts ? "[" : "null");
   for (size_t i = 0; with_texts && i < n_tokens; i++) {
-    ommai_text_add(out, i ? "," : "[");
-    add_token_text(out, config->model, tokens[i]);
+    ommai_put_text(out, NULL, text, ommai_reply_token_text(config->model, tokens[i], text));
   }
-  ommai_text_add(out, !with_texts ? "null}" : n_tokens ? "]}" : "[]}");
+  ommai_put_end(out, with_texts ? "]}" : "}");
 }
 
 static bool tokenize_text(const struct ommai_server_config *config, const json_t *prompt, bool with_texts,
@@ -97,9 +96,9 @@ static bool write_text(const struct ommai_server_config *config, const int32_t *
   ommai_text_init(&text, config->allocator);
   bool done = ommai_token_text_add(config, tokens, n_tokens, &text, error);
   if (done) {
-    ommai_text_add(out, "{\"prompt\":");
-    ommai_text_json(out, text.data, text.size);
-    ommai_text_add(out, "}");
+    ommai_put_begin(out, NULL, "{");
+    ommai_put_text(out, "prompt", text.data, text.size);
+    ommai_put_end(out, "}");
   }
   ommai_text_free(&text);
   return done;

@@ -1,51 +1,54 @@
 #include "server/api/vector_reply.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/allocator.h"
+#include "base/json_writer.h"
 #include "server/api/cohere_embed.h"
 
 /* ---- what replies have in common ---- */
 
-static int64_t count_tokens(const struct ommai_vector_reply *reply) {
+static void begin_usage(const struct ommai_vector_reply *reply, struct ommai_text *out) {
   int64_t n = 0;
   for (size_t i = 0; i < reply->inputs->n; i++) n += reply->results[i].n_tokens;
-  return n;
+  ommai_put_begin(out, "usage", "{");
+  ommai_put_integer(out, "prompt_tokens", n);
+  ommai_put_integer(out, "total_tokens", n);
 }
 
 static void add_head(const struct ommai_vector_reply *reply, struct ommai_text *out) {
-  ommai_text_add(out, "{\"id\":");
-  ommai_text_json_string(out, reply->id);
-  ommai_text_format(out, ",\"object\":\"list\",\"created\":%" PRId64 ",\"model\":", reply->created);
-  ommai_text_json_string(out, reply->model);
-  ommai_text_add(out, ",\"data\":[");
+  ommai_put_begin(out, NULL, "{");
+  ommai_put_string(out, "id", reply->id);
+  ommai_put_string(out, "object", "list");
+  ommai_put_integer(out, "created", reply->created);
+  ommai_put_string(out, "model", reply->model);
+  ommai_put_begin(out, "data", "[");
 }
 
 static void add_end(const struct ommai_vector_reply *reply, struct ommai_text *out) {
-  int64_t n = count_tokens(reply);
-  ommai_text_format(out,
-                    "],\"usage\":{\"prompt_tokens\":%" PRId64 ",\"total_tokens\":%" PRId64
-                    ",\"completion_tokens\":0,\"prompt_tokens_details\":null,\"completion_tokens_details\":null}}",
-                    n, n);
+  ommai_put_end(out, "]");
+  begin_usage(reply, out);
+  ommai_put_integer(out, "completion_tokens", 0);
+  ommai_put_nulls(out, "prompt_tokens_details", "completion_tokens_details", NULL);
+  ommai_put_end(out, "}}");
 }
 
 /* ---- vectors ---- */
 
-static void add_result(const struct ommai_vector_reply *reply, const struct ommai_vector_result *result,
+static void add_result(const struct ommai_vector_reply *reply, const struct ommai_vector_result *result, const char *key,
                        struct ommai_text *out) {
   if (reply->fields->format == OMMAI_VECTOR_BASE64) {
-    ommai_vector_add_base64(out, reply->fields, result->values, result->n_rows * result->width);
+    ommai_vector_add_base64(out, key, reply->fields, result->values, result->n_rows * result->width);
   } else if (!reply->has_token_vectors) {
-    ommai_vector_add_floats(out, result->values, result->n_rows * result->width);
+    ommai_vector_add_floats(out, key, result->values, result->n_rows * result->width);
   } else {
+    ommai_put_begin(out, key, "[");
     for (int64_t row = 0; row < result->n_rows; row++) {
-      ommai_text_add(out, row ? "," : "[");
-      ommai_vector_add_floats(out, result->values + row * result->width, result->width);
+      ommai_vector_add_floats(out, NULL, result->values + row * result->width, result->width);
     }
-    ommai_text_add(out, "]");
+    ommai_put_end(out, "]");
   }
 }
 
@@ -53,10 +56,11 @@ static void write_vectors(const struct ommai_vector_reply *reply, struct ommai_t
   bool pooling = reply->rules->is_pooling;
   add_head(reply, out);
   for (size_t i = 0; i < reply->inputs->n; i++) {
-    ommai_text_format(out, "%s{\"index\":%zu,\"object\":\"%s\",\"%s\":", i ? "," : "", i, pooling ? "pooling" : "embedding",
-                      pooling ? "data" : "embedding");
-    add_result(reply, &reply->results[i], out);
-    ommai_text_add(out, "}");
+    ommai_put_begin(out, NULL, "{");
+    ommai_put_integer(out, "index", (int64_t)i);
+    ommai_put_string(out, "object", pooling ? "pooling" : "embedding");
+    add_result(reply, &reply->results[i], pooling ? "data" : "embedding", out);
+    ommai_put_end(out, "}");
   }
   add_end(reply, out);
 }
@@ -102,37 +106,33 @@ static int compare_scores(const void *a, const void *b) {
 /* A document as it came: a text, or parts. */
 static void add_document(const struct ommai_vector_inputs *inputs, size_t index, struct ommai_text *out) {
   const json_t *document = json_is_array(inputs->documents) ? json_array_get(inputs->documents, index) : inputs->documents;
+  ommai_put_begin(out, "document", "{");
   if (json_is_string(document)) {
-    ommai_text_add(out, "{\"text\":");
-    ommai_text_json(out, json_string_value(document), json_string_length(document));
-    ommai_text_add(out, ",\"multi_modal\":null}");
-    return;
+    ommai_put_text(out, "text", json_string_value(document), json_string_length(document));
+    ommai_put_null(out, "multi_modal");
+  } else {
+    ommai_put_null(out, "text");
+    ommai_put_value(out, "multi_modal", json_object_get(document, "content"), 0);
   }
-  char *parts = json_dumps(json_object_get(document, "content"), JSON_COMPACT);
-  out->failed |= !parts;
-  ommai_text_add(out, "{\"text\":null,\"multi_modal\":");
-  ommai_text_add(out, parts ? parts : "null");
-  ommai_text_add(out, "}");
-  free(parts);
+  ommai_put_end(out, "}");
 }
 
 static void write_ranking(const struct ommai_vector_reply *reply, const struct score *scores, struct ommai_text *out) {
   const size_t n = reply->inputs->n_documents, top_n = (size_t)reply->fields->top_n;
-  int64_t n_tokens = count_tokens(reply);
-  ommai_text_add(out, "{\"id\":");
-  ommai_text_json_string(out, reply->id);
-  ommai_text_add(out, ",\"model\":");
-  ommai_text_json_string(out, reply->model);
-  ommai_text_format(out, ",\"usage\":{\"prompt_tokens\":%" PRId64 ",\"total_tokens\":%" PRId64 "},\"results\":[", n_tokens,
-                    n_tokens);
+  ommai_put_begin(out, NULL, "{");
+  ommai_put_string(out, "id", reply->id);
+  ommai_put_string(out, "model", reply->model);
+  begin_usage(reply, out);
+  ommai_put_end(out, "}");
+  ommai_put_begin(out, "results", "[");
   for (size_t i = 0; i < (top_n && top_n < n ? top_n : n); i++) {
-    ommai_text_format(out, "%s{\"index\":%zu,\"document\":", i ? "," : "", scores[i].index);
+    ommai_put_begin(out, NULL, "{");
+    ommai_put_integer(out, "index", (int64_t)scores[i].index);
     add_document(reply->inputs, scores[i].index, out);
-    ommai_text_add(out, ",\"relevance_score\":");
-    ommai_vector_add_float(out, scores[i].value);
-    ommai_text_add(out, "}");
+    ommai_put_number(out, "relevance_score", scores[i].value, 9);
+    ommai_put_end(out, "}");
   }
-  ommai_text_add(out, "]}");
+  ommai_put_end(out, "]}");
 }
 
 static void write_scores(const struct ommai_vector_reply *reply, struct ommai_text *out) {
@@ -147,9 +147,11 @@ static void write_scores(const struct ommai_vector_reply *reply, struct ommai_te
   } else {
     add_head(reply, out);
     for (size_t i = 0; i < n; i++) {
-      ommai_text_format(out, "%s{\"index\":%zu,\"object\":\"score\",\"score\":", i ? "," : "", i);
-      ommai_vector_add_float(out, scores[i].value);
-      ommai_text_add(out, "}");
+      ommai_put_begin(out, NULL, "{");
+      ommai_put_integer(out, "index", (int64_t)i);
+      ommai_put_string(out, "object", "score");
+      ommai_put_number(out, "score", scores[i].value, 9);
+      ommai_put_end(out, "}");
     }
     add_end(reply, out);
   }

@@ -1,23 +1,14 @@
 #include "server/api/vector_result.h"
 
 #include <sodium.h>
-#include <stdio.h>
 
 #include "base/half.h"
+#include "base/json_writer.h"
 
-void ommai_vector_add_float(struct ommai_text *out, float value) {
-  char text[32];
-  int size = snprintf(text, sizeof text, "%.9g", (double)value);
-  ommai_text_append(out, text, (size_t)size);
-}
-
-void ommai_vector_add_floats(struct ommai_text *out, const float *values, int64_t n) {
-  ommai_text_add(out, "[");
-  for (int64_t i = 0; i < n; i++) {
-    if (i) ommai_text_add(out, ",");
-    ommai_vector_add_float(out, values[i]);
-  }
-  ommai_text_add(out, "]");
+void ommai_vector_add_floats(struct ommai_text *out, const char *key, const float *values, int64_t n) {
+  ommai_put_begin(out, key, "[");
+  for (int64_t i = 0; i < n; i++) ommai_put_number(out, NULL, values[i], 9);
+  ommai_put_end(out, "]");
 }
 
 static void add_bytes(struct ommai_text *out, uint32_t bits, size_t size, bool big_endian) {
@@ -36,12 +27,13 @@ void ommai_vector_add_binary(struct ommai_text *out, const struct ommai_vector_f
   }
 }
 
-void ommai_vector_add_base64(struct ommai_text *out, const struct ommai_vector_fields *fields, const float *values, int64_t n) {
+void ommai_vector_add_base64(struct ommai_text *out, const char *key, const struct ommai_vector_fields *fields,
+                             const float *values, int64_t n) {
   struct ommai_text bytes;
   ommai_text_init(&bytes, out->allocator);
   ommai_vector_add_binary(&bytes, fields, values, n);
   size_t room = sodium_base64_encoded_len(bytes.size, sodium_base64_VARIANT_ORIGINAL);
-  ommai_text_add(out, "\"");
+  ommai_put_raw(out, key, "\"", 1);
   if (!bytes.failed && ommai_text_reserve(out, room)) {
     sodium_bin2base64(out->data + out->size, room, (const unsigned char *)bytes.data, bytes.size,
                       sodium_base64_VARIANT_ORIGINAL);

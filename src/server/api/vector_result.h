@@ -23,9 +23,9 @@ struct ommai_vector_reply {
   const json_t *root;                        /* the request */
 };
 
-/* A number, with as many digits as it takes to be the same again; a vector's n numbers as a JSON
- * list of such, as bytes, or as a string of base64, the latter two as the fields say. */
-void ommai_vector_add_float(struct ommai_text *out, float value);
-void ommai_vector_add_floats(struct ommai_text *out, const float *values, int64_t n);
+/* A vector's n numbers: as a list in JSON, with as many digits as it takes to be the same again, as
+ * bytes, or as a string of base64, the latter two as the fields say. */
+void ommai_vector_add_floats(struct ommai_text *out, const char *key, const float *values, int64_t n);
 void ommai_vector_add_binary(struct ommai_text *out, const struct ommai_vector_fields *fields, const float *values, int64_t n);
-void ommai_vector_add_base64(struct ommai_text *out, const struct ommai_vector_fields *fields, const float *values, int64_t n);
+void ommai_vector_add_base64(struct ommai_text *out, const char *key, const struct ommai_vector_fields *fields,
+                             const float *values, int64_t n);
