@@ -7,6 +7,7 @@
 #include "base/allocator.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/json_writer.h"
 #include "weights/part_file.h"
 
 #define METADATA_KEY "__metadata__"
@@ -129,66 +130,42 @@ static int compare_pending(const void *a, const void *b) {
   return strcmp(left->name, right->name);
 }
 
-/* {"dtype", "shape", "data_offsets"} of one tensor; NULL when memory is out. */
-static json_t *make_entry(const struct pending_tensor *tensor, uint64_t begin) {
-  json_t *shape = json_array();
-  for (int i = 0; i < tensor->n_dims; i++) {
-    if (json_array_append_new(shape, json_integer(tensor->shape[i])) != 0) {
-      json_decref(shape);
-      return NULL;
-    }
-  }
-  return json_pack("{s:s, s:o, s:[I, I]}", "dtype", ommai_tensor_type_name(tensor->type), "shape", shape, "data_offsets",
-                   (json_int_t)begin, (json_int_t)(begin + tensor->size_bytes));
-}
-
-/* The header object of the tensors in their order; NULL when memory is out. */
-static json_t *make_header(const struct ommai_safetensors_writer *writer) {
-  json_t *header = json_object();
-  if (json_object_size(writer->metadata) > 0 && json_object_set(header, METADATA_KEY, writer->metadata) != 0) goto failed;
-  uint64_t begin = 0;
+/* The header object of the tensors in their order. */
+static void put_header(const struct ommai_safetensors_writer *writer, struct ommai_text *out) {
+  uint64_t offset = 0;
+  ommai_put_begin(out, NULL, "{");
+  if (json_object_size(writer->metadata) > 0) ommai_put_value(out, METADATA_KEY, writer->metadata, 0);
   for (size_t i = 0; i < writer->n_tensors; i++) {
     const struct pending_tensor *tensor = &writer->tensors[i];
-    if (json_object_set_new(header, tensor->name, make_entry(tensor, begin)) != 0) goto failed;
-    begin += tensor->size_bytes;
+    ommai_put_begin(out, tensor->name, "{");
+    ommai_put_string(out, "dtype", ommai_tensor_type_name(tensor->type));
+    ommai_put_begin(out, "shape", "[");
+    for (int d = 0; d < tensor->n_dims; d++) ommai_put_integer(out, NULL, tensor->shape[d]);
+    ommai_put_end(out, "]");
+    ommai_put_begin(out, "data_offsets", "[");
+    ommai_put_integer(out, NULL, (int64_t)offset);
+    ommai_put_integer(out, NULL, (int64_t)(offset += tensor->size_bytes));
+    ommai_put_end(out, "]}");
   }
-  return header;
-failed:
-  json_decref(header);
-  return NULL;
+  ommai_put_end(out, "}");
 }
 
-/* The bytes before the data: length field, JSON, and spaces up to a multiple of 8. Release with
- * (*size, 1). */
-static enum omma_status encode_header(const struct ommai_safetensors_writer *writer, unsigned char **bytes, size_t *size,
-                                      struct omma_error *error) {
-  json_t *header = make_header(writer);
-  size_t text_size = header ? json_dumpb(header, NULL, 0, JSON_COMPACT) : 0;
-  if (text_size == 0) {
-    json_decref(header);
-    return ommai_fail(error, OMMA_ERROR_MEMORY, "%s: out of memory for the JSON header", writer->path);
-  }
-  uint64_t length = (uint64_t)ommai_round_up((int64_t)text_size, HEADER_ALIGNMENT);
-  *size = LENGTH_BYTES + (size_t)length;
-  *bytes = ommai_allocate(&writer->allocator, *size, 1);
-  if (*bytes) {
-    memset(*bytes, ' ', *size);
-    memcpy(*bytes, &length, sizeof length);
-    if (json_dumpb(header, (char *)*bytes + LENGTH_BYTES, text_size, JSON_COMPACT) != text_size) {
-      ommai_release(&writer->allocator, *bytes, *size, 1);
-      *bytes = NULL;
-    }
-  }
-  json_decref(header);
-  return *bytes ? OMMA_OK : ommai_fail_memory(error, writer->path, *size);
+/* The bytes before the data: length field, JSON, and spaces up to a multiple of 8. */
+static void put_head(const struct ommai_safetensors_writer *writer, struct ommai_text *out) {
+  uint64_t length = 0;
+  ommai_text_append(out, (const char *)&length, LENGTH_BYTES);
+  put_header(writer, out);
+  while (!out->failed && out->size % HEADER_ALIGNMENT) ommai_text_add(out, " ");
+  length = out->size - LENGTH_BYTES;
+  if (!out->failed) memcpy(out->data, &length, LENGTH_BYTES);
 }
 
-static enum omma_status write_file(const struct ommai_safetensors_writer *writer, const unsigned char *header,
-                                   size_t header_size, struct omma_error *error) {
+static enum omma_status write_file(const struct ommai_safetensors_writer *writer, const struct ommai_text *head,
+                                   struct omma_error *error) {
   struct ommai_part_file file;
   OMMAI_TRY(ommai_part_file_create(&file, writer->path, error));
   enum omma_status status;
-  OMMAI_TRY_GOTO(ommai_part_file_write(&file, header, header_size, error), failed);
+  OMMAI_TRY_GOTO(ommai_part_file_write(&file, head->data, head->size, error), failed);
   for (size_t i = 0; i < writer->n_tensors; i++) {
     OMMAI_TRY_GOTO(ommai_part_file_write(&file, writer->tensors[i].data, writer->tensors[i].size_bytes, error), failed);
   }
@@ -210,10 +187,11 @@ enum omma_status ommai_safetensors_writer_finish(struct ommai_safetensors_writer
     }
   }
   if (writer->n_tensors > 0) qsort(writer->tensors, writer->n_tensors, sizeof *writer->tensors, compare_pending);
-  unsigned char *header;
-  size_t header_size = 0;
-  OMMAI_TRY(encode_header(writer, &header, &header_size, error));
-  enum omma_status status = write_file(writer, header, header_size, error);
-  ommai_release(&writer->allocator, header, header_size, 1);
+  struct ommai_text head;
+  ommai_text_init(&head, &writer->allocator);
+  put_head(writer, &head);
+  enum omma_status status =
+      head.failed ? ommai_fail_memory(error, writer->path, head.capacity) : write_file(writer, &head, error);
+  ommai_text_free(&head);
   return status;
 }

@@ -1,12 +1,12 @@
 #include "cli/core/debug_log.h"
 
-#include <jansson.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
+#include "base/allocator.h"
 #include "base/clock.h"
-#include "cli/core/json_out.h"
+#include "base/json_writer.h"
 #include "cli/core/plain_text.h"
 
 const char *const ommai_log_levels[] = {"critical", "error", "warning", "info", "debug", "trace", NULL};
@@ -22,12 +22,17 @@ static void put(const struct ommai_debug_log *log, const char *line) {
 }
 
 static void put_json(const struct ommai_debug_log *log, const char *time, const char *text) {
-  json_t *object =
-      json_pack("{s:s, s:s, s:s, s:o}", "time", time, "level", "debug", "event", "trace", "text", ommai_json_text(text));
-  char *line = object ? json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
-  if (line) put(log, line);
-  free(line);
-  json_decref(object);
+  struct ommai_text line;
+  ommai_text_init(&line, &ommai_default_allocator);
+  ommai_put_begin(&line, NULL, "{");
+  ommai_put_string(&line, "time", time);
+  ommai_put_string(&line, "level", "debug");
+  ommai_put_string(&line, "event", "trace");
+  ommai_put_ascii(&line, "text", text, strlen(text));
+  ommai_put_end(&line, "}");
+  ommai_text_append(&line, "", 1);
+  if (!line.failed) put(log, line.data);
+  ommai_text_free(&line);
 }
 
 void ommai_debug_log_line(void *log, enum omma_log_level level, const char *text) {

@@ -1,14 +1,14 @@
 #include "cli/model/vector_file.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/allocator.h"
 #include "base/file.h"
+#include "base/json_writer.h"
 #include "cli/core/diagnostics.h"
-#include "cli/core/json_out.h"
 
 /* NumPy's header has a fixed size, so that the number of rows can be written last. */
 enum { NPY_HEADER = 128, NPY_PREFIX = 10 };
@@ -118,37 +118,35 @@ static bool add_binary(struct ommai_vector_file *out, const struct omma_vectors 
 }
 
 /* Nine digits tell every f32 from its neighbours. */
-static void add_list(FILE *file, const float *values, int64_t n) {
-  fputc('[', file);
-  for (int64_t i = 0; i < n; i++) fprintf(file, i ? ",%.9g" : "%.9g", values[i]);
-  fputc(']', file);
-}
-
-static void add_vectors(const struct ommai_vector_file *out, const struct omma_vectors *vectors) {
-  if (out->shape == OMMAI_VECTOR_VALUES) {
-    fprintf(out->file, "\"score\":%.9g", vectors->values[0]);
+static void add_vectors(struct ommai_text *line, enum ommai_vector_shape shape, const struct omma_vectors *vectors) {
+  if (shape == OMMAI_VECTOR_VALUES) {
+    ommai_put_number(line, "score", vectors->values[0], 9);
     return;
   }
-  fputs("\"embedding\":", out->file);
+  ommai_put_key(line, "embedding", strlen("embedding"));
+  if (shape == OMMAI_VECTOR_LISTS) ommai_put_begin(line, NULL, "[");
   for (int64_t i = 0; i < vectors->n_rows; i++) {
-    if (out->shape == OMMAI_VECTOR_LISTS) fputc(i ? ',' : '[', out->file);
-    add_list(out->file, vectors->values + i * vectors->width, vectors->width);
+    ommai_put_begin(line, NULL, "[");
+    for (int64_t j = 0; j < vectors->width; j++) ommai_put_number(line, NULL, vectors->values[i * vectors->width + j], 9);
+    ommai_put_end(line, "]");
   }
-  if (out->shape == OMMAI_VECTOR_LISTS) fputc(']', out->file);
+  if (shape == OMMAI_VECTOR_LISTS) ommai_put_end(line, "]");
 }
 
 static bool add_line(const struct ommai_vector_file *out, const struct omma_vectors *vectors, const char *reason) {
-  fprintf(out->file, "{\"index\":%lld,", (long long)out->n_inputs);
+  struct ommai_text line;
+  ommai_text_init(&line, &ommai_default_allocator);
+  ommai_put_begin(&line, NULL, "{");
+  ommai_put_integer(&line, "index", out->n_inputs);
   if (vectors) {
-    add_vectors(out, vectors);
+    add_vectors(&line, out->shape, vectors);
   } else {
-    json_t *text = ommai_json_text(reason);
-    fputs("\"error\":", out->file);
-    if (text) json_dumpf(text, out->file, JSON_ENCODE_ANY);
-    json_decref(text);
+    ommai_put_string(&line, "error", reason);
   }
-  fputs("}\n", out->file);
-  return !ferror(out->file);
+  ommai_put_end(&line, "}\n");
+  bool good = !line.failed && fwrite(line.data, 1, line.size, out->file) == line.size;
+  ommai_text_free(&line);
+  return good;
 }
 
 int ommai_vector_file_add(struct ommai_vector_file *out, const struct omma_vectors *vectors, const char *reason) {
