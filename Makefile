@@ -175,6 +175,7 @@ check: ## the rules that a script can check: layers, names, banned functions, he
 	tools/check_fuzz.sh
 	tools/check_readmes.sh
 	tools/check_words.sh
+	tools/check_json.py
 	tools/make_declarations.py --check
 	tools/make_foreign_flags.py --check
 	tools/graph.py --check
