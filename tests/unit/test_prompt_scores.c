@@ -31,13 +31,6 @@ static void take_prompt_token(void *context, const struct omma_prompt_token_even
   for (int i = 0; i < event->n_top; i++) scores->top[event->index][i] = event->top[i];
 }
 
-static struct fixture_gate finished;
-
-static void take_end(void *context, const struct omma_result *result) {
-  (void)context, (void)result;
-  fixture_gate_pass(&finished);
-}
-
 static bool take_token(void *context, const struct omma_token_event *event) {
   (void)event;
   ((struct scores *)context)->n_generated++;
@@ -205,56 +198,110 @@ static void cached_prompts_are_scored_whole(void **state) {
   omma_model_close(model);
 }
 
-/* Requests that share few pages: the younger ones give theirs up in the middle of their prompts,
- * and are reported nothing twice. */
-static void preempted_prompts_are_reported_once(void **state) {
-  (void)state;
-  enum { N = 4 };
-  static struct scores alone[N], together[N];
+/* ---- preemption ---- */
+
+/* What a callback of the engine's thread notes of a request. */
+struct watched {
+  struct scores scores;
+  struct fixture_gate *begun; /* passed at the first token of the prompt; NULL: none */
+  struct fixture_gate *finished;
+  const struct watched *other;
+  int64_t n_preemptions;
+  int64_t other_n; /* tokens of the other's prompt that had a score at this one's end */
+  int other_n_generated;
+};
+
+static void watch_prompt_token(void *context, const struct omma_prompt_token_event *event) {
+  struct watched *watched = context;
+  take_prompt_token(&watched->scores, event);
+  if (event->index == 1 && watched->begun) fixture_gate_pass(watched->begun);
+}
+
+static bool watch_token(void *context, const struct omma_token_event *event) {
+  return take_token(&((struct watched *)context)->scores, event);
+}
+
+static void watch_end(void *context, const struct omma_result *result) {
+  struct watched *watched = context;
+  watched->n_preemptions = result->n_preemptions;
+  watched->other_n = watched->other->scores.n;
+  watched->other_n_generated = watched->other->scores.n_generated;
+  fixture_gate_pass(watched->finished);
+}
+
+/* While one request computes the beginning of its prompt, another comes that goes before it. Its
+ * prompt fills its pages, so its first step takes one more, and of 10 pages too few are left for
+ * the first request, which gives its own up: whatever the machine's speed. */
+static void check_preempted(enum omma_scheduling scheduling, int64_t expected_n, int expected_n_generated) {
+  enum { YIELDS, GOES_BEFORE, N, N_TOKENS = 90 };
+  static const size_t n_ids[N] = {[YIELDS] = 300, [GOES_BEFORE] = 320};
+  static struct scores alone[N];
+  static struct watched together[N];
+  static int32_t ids[N][320];
+  struct fixture_gate begun, finished;
   struct omma_error error;
-  struct omma_engine_stats stats;
-  static int32_t ids[N][300];
+  struct omma_request *requests[N];
   struct omma_model *model = fixture_model("qwen3_vl_tied", NULL);
   struct omma_engine *engine = fixture_engine(model, NULL);
-  make_prompt(ids[0], 300);
-  for (int i = 1; i < N; i++) memcpy(ids[i], ids[0], sizeof ids[0]);
-  for (int i = 0; i < N; i++) {
-    ids[i][0] = 100 + i;
-    score(engine, model, ids[i], 300, 2, &alone[i]);
-  }
+  make_prompt(ids[YIELDS], 320);
+  make_prompt(ids[GOES_BEFORE], 320);
+  ids[GOES_BEFORE][0]++;
+  for (int i = 0; i < N; i++) score(engine, model, ids[i], n_ids[i], 2, &alone[i]);
   omma_engine_destroy(engine);
-  const struct omma_engine_options options = {
-      .kv_cache_bytes = fixture_kv_bytes(model, 16), .prefill_chunk = 64, .reserve_tokens = -1, .slice_ms = 1};
-  const struct omma_request_options settings = {
-      .sampling = {.max_tokens = 90, .ignore_eos = true, .prompt_logprobs = true, .n_prompt_logprobs = 2}};
-  stats.n_preemptions = 0;
-  /* where this thread waits long between two submits, the first request is over before the next */
-  for (int attempt = 0; attempt < 20 && stats.n_preemptions == 0; attempt++) {
-    struct omma_request *requests[N];
-    uint64_t ids_of[N];
-    engine = fixture_engine(model, &options);
-    fixture_gate_init(&finished, true);
-    memset(together, 0, sizeof together);
-    for (int i = 0; i < N; i++) {
-      assert_ok(omma_request_create_tokens(model, ids[i], 300, &settings, &requests[i], &error), &error);
-    }
-    for (int i = 0; i < N; i++) {
-      const struct omma_callbacks callbacks = {
-          .context = &together[i], .on_token = take_token, .on_finish = take_end, .on_prompt_token = take_prompt_token};
-      assert_ok(omma_engine_submit(engine, requests[i], &callbacks, &ids_of[i], &error), &error);
-    }
-    fixture_gate_await(&finished, N);
-    omma_engine_get_stats(engine, &stats);
-    omma_engine_destroy(engine);
-    fixture_gate_destroy(&finished);
-    for (int i = 0; i < N; i++) {
-      expect_same(&alone[i], &together[i]);
-      assert_int_equal(together[i].n_generated, 90);
-      omma_request_destroy(requests[i]);
-    }
+
+  const struct omma_engine_options options = {.kv_cache_bytes = fixture_kv_bytes(model, 10),
+                                              .max_sequences = N,
+                                              .prefill_chunk = 256,
+                                              .reserve_tokens = -1,
+                                              .slice_ms = 1,
+                                              .by_priority = true,
+                                              .scheduling = scheduling};
+  engine = fixture_engine(model, &options);
+  fixture_gate_init(&finished, true);
+  fixture_gate_init(&begun, false);
+  memset(together, 0, sizeof together);
+  together[YIELDS].begun = &begun;
+  for (int i = 0; i < N; i++) {
+    const struct omma_request_options settings = {
+        .priority = -i,
+        .sampling = {.max_tokens = N_TOKENS, .ignore_eos = true, .prompt_logprobs = true, .n_prompt_logprobs = 2}};
+    const struct omma_callbacks callbacks = {
+        .context = &together[i], .on_token = watch_token, .on_finish = watch_end, .on_prompt_token = watch_prompt_token};
+    together[i].finished = &finished;
+    together[i].other = &together[1 - i];
+    assert_ok(omma_request_create_tokens(model, ids[i], n_ids[i], &settings, &requests[i], &error), &error);
+    assert_ok(omma_engine_submit(engine, requests[i], &callbacks, NULL, &error), &error);
+    if (i == YIELDS) fixture_gate_await(&begun, 1);
   }
-  assert_true(stats.n_preemptions > 0);
+  fixture_gate_open(&begun);
+  fixture_gate_await(&finished, N);
+  omma_engine_destroy(engine);
+  fixture_gate_destroy(&begun);
+  fixture_gate_destroy(&finished);
+
+  assert_int_equal(together[YIELDS].n_preemptions, 1);
+  assert_int_equal(together[GOES_BEFORE].n_preemptions, 0);
+  assert_int_equal(together[GOES_BEFORE].other_n, expected_n);
+  assert_int_equal(together[GOES_BEFORE].other_n_generated, expected_n_generated);
+  for (int i = 0; i < N; i++) {
+    expect_same(&alone[i], &together[i].scores);
+    assert_int_equal(together[i].scores.n_generated, N_TOKENS);
+    omma_request_destroy(requests[i]);
+  }
   omma_model_close(model);
+}
+
+/* Tokens of one answer come before the rest of another's prompt, whose first chunk alone has
+ * scores. */
+static void prompts_preempted_in_their_middle_are_reported_once(void **state) {
+  (void)state;
+  check_preempted(OMMA_SCHEDULING_LATENCY, 256, 0);
+}
+
+/* Both prompts come before the tokens that make pages run out. */
+static void prompts_preempted_after_their_end_are_reported_once(void **state) {
+  (void)state;
+  check_preempted(OMMA_SCHEDULING_THROUGHPUT, 299, 1);
 }
 
 static void a_prompt_of_one_token_has_none(void **state) {
@@ -271,9 +318,13 @@ static void a_prompt_of_one_token_has_none(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(they_are_those_of_the_official_code), cmocka_unit_test(they_do_not_depend_on_chunks_or_groups),
-      cmocka_unit_test(ranks_count_the_likelier_ones),       cmocka_unit_test(cached_prompts_are_scored_whole),
-      cmocka_unit_test(preempted_prompts_are_reported_once), cmocka_unit_test(a_prompt_of_one_token_has_none),
+      cmocka_unit_test(they_are_those_of_the_official_code),
+      cmocka_unit_test(they_do_not_depend_on_chunks_or_groups),
+      cmocka_unit_test(ranks_count_the_likelier_ones),
+      cmocka_unit_test(cached_prompts_are_scored_whole),
+      cmocka_unit_test(prompts_preempted_in_their_middle_are_reported_once),
+      cmocka_unit_test(prompts_preempted_after_their_end_are_reported_once),
+      cmocka_unit_test(a_prompt_of_one_token_has_none),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
