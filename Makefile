@@ -99,6 +99,10 @@ test-vllm: release ## the plugin for vLLM and the encoder node compared with vLL
 test-vllm-bench: release ## omma bench serve compared with vllm bench serve, from PyPI into build/vllm-venv (5 GB)
 	@tools/test_vllm_bench.sh
 
+.PHONY: test-without
+test-without: packages test-packages release ## a server built without optional libraries and without omma-bench, in build/without: what works, and what it says of the rest
+	@tools/test_without.sh
+
 .PHONY: test-docs
 test-docs: release ## every block of commands in README, docs and the folders' READMEs, also those that take minutes or PyPI
 	@build/venv/bin/python -m pytest -q -p no:cacheprovider tests/docs --build build/release --long

@@ -109,13 +109,14 @@ BEGIN {
   allowed["bench_client"] = "base image text image_out bench_client"
   allowed["reading"] = "base families image image_out reading"
   allowed["server"] = "base image_out reading server"
-  allowed["cli"] = "base cli bench_client image_out reading scores"
+  allowed["cli"] = "base cli image_out reading scores"
+  allowed["bench"] = "base cli bench bench_client"
   for (folder in allowed) {
     count = split(allowed[folder], list, " ")
     for (i = 1; i <= count; i++) may_include[folder, list[i]] = 1
   }
   for (folder in allowed) library[folder] = 1
-  delete library["server"]; delete library["cli"]; delete library["bench_client"]; delete library["reading"]; delete library["image_out"]; delete library["scores"]
+  delete library["server"]; delete library["cli"]; delete library["bench"]; delete library["bench_client"]; delete library["reading"]; delete library["image_out"]; delete library["scores"]
   unsafe = "strcpy|strcat|sprintf|vsprintf|gets|strtok|atoi|atol|atoll|atof|alloca|system|popen|rand|srand"
   quiet = "abort|exit|_exit|quick_exit|assert|printf|vprintf|puts|putchar|perror"
   heap = "malloc|calloc|realloc|free"

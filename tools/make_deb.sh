@@ -51,6 +51,15 @@ for file in man/man1/omma.1.gz man/man1/omma-chat.1.gz bash-completion/completio
   fish/vendor_completions.d/omma.fish; do
   [ -s "$unpacked/usr/share/$file" ] || { echo "the package lacks usr/share/$file" >&2; exit 1; }
 done
+# The client of a server is in a package of its own, and is missed without it.
+missed=$(PATH=/usr/bin:/bin $run "$unpacked/usr/bin/omma" bench serve 2>&1) || true
+case $missed in
+  *ommatidia-bench*) ;;
+  *) echo "the packaged omma without omma-bench: $missed" >&2; exit 1 ;;
+esac
+dpkg -x "$folder/ommatidia-bench_${version}_$architecture.deb" "$unpacked"
+[ "$($run "$unpacked/usr/bin/omma-bench" --version)" = "omma $version" ] || { echo "the packaged omma-bench prints another version" >&2; exit 1; }
+[ -s "$unpacked/usr/share/man/man1/omma-bench-serve.1.gz" ] || { echo "the package lacks the page omma-bench-serve(1)" >&2; exit 1; }
 if [ -n "$run" ]; then
   $run "$unpacked/usr/bin/omma" info
   $run "$unpacked/usr/bin/omma" verify

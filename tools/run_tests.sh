@@ -290,6 +290,14 @@ run_clients() {
   count_junit
 }
 
+# A server without optional libraries and without omma-bench.
+run_without() {
+  begin "without optional libraries"
+  new_junit "without optional libraries"
+  tools/test_without.sh --junitxml "$junit" || true
+  count_junit
+}
+
 # Memory of a tower under loads that no smaller test has: two minutes of both cores.
 run_bounds() {
   begin "memory of large passes"
@@ -323,6 +331,7 @@ if [ $full = yes ]; then
   run_wheel
   run_oracle
   run_clients
+  run_without
   build tsan && {
     run_ctest "thread sanitizer" tsan "" -LE style
     make_venv && {

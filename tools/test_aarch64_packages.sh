@@ -12,7 +12,7 @@ root=$PWD/build/aarch64-root
 run="qemu-aarch64 -L $root"
 
 echo "== Debian packages"
-tools/build_aarch64.sh omma omma_manual omma_static omma_shared omma_service_shared omma_attention_static omma_attention_shared
+tools/build_aarch64.sh omma omma-bench omma_manual omma_static omma_shared omma_service_shared omma_attention_static omma_attention_shared
 tools/make_deb.sh --aarch64
 
 echo "== wheel"

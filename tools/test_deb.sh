@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 version=$(sed -n 's/^project(ommatidia VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 architecture=$(dpkg --print-architecture)
 copies=
-for package in ommatidia libomma0 libomma-service0 libomma-attention0 libomma-dev; do
+for package in ommatidia ommatidia-bench libomma0 libomma-service0 libomma-attention0 libomma-dev; do
   file=build/deb/${package}_${version}_$architecture.deb
   [ -s "$file" ] || { echo "$file is missing: make deb makes it" >&2; exit 1; }
   copies="$copies --copy $file"
@@ -21,4 +21,5 @@ exec tools/bare_root.sh $copies -- \
   "set -e
 $commands
 ./attention
+omma bench serve --help | head -n 1 | grep '^Usage: omma bench serve '
 omma chat models/demo/images/cross.png 'What colour is the cross?' | grep -x 'The cross is orange.'"

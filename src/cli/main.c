@@ -1,10 +1,7 @@
-/* omma: finds the command, reads its options, runs it. */
-#include <omma/omma.h>
+/* omma: finds the command and runs it. */
 #include <stdio.h>
 #include <string.h>
 
-#include "base/allocator.h"
-#include "cli/core/command_line.h"
 #include "cli/core/command_list.h"
 #include "cli/core/commands.h"
 #include "cli/core/completion.h"
@@ -12,6 +9,8 @@
 #include "cli/core/interrupt.h"
 #include "cli/core/manual.h"
 #include "cli/core/nearest.h"
+#include "cli/core/other_program.h"
+#include "cli/core/run_command.h"
 
 /* Parts of the list of commands, which begin with these. */
 static const struct {
@@ -121,6 +120,23 @@ static int unknown_command(int argc, char **argv) {
   return ommai_usage_error("%s: unknown command, did you mean %s? (`omma help` lists all)", wanted, search.best);
 }
 
+/* Writes docs/options.md. What the commands of another program add to it comes last: that program
+ * takes this one's place. */
+static int write_options(void) {
+  char name[] = "omma", help[] = "help", options[] = "--options";
+  char *words[] = {name, help, options, NULL};
+  fputs(
+      "# Options of every command\n\n"
+      "Made by `omma help --options` from the tables of the sources; `omma COMMAND --help` has those of\n"
+      "one. Sizes take k, m, g, t (powers of 1,000) and K, M, G, T (of 1,024).\n",
+      stdout);
+  ommai_manual_write_options(ommai_commands, ommai_n_commands, stdout);
+  for (size_t i = 0; i < ommai_n_commands; i++) {
+    if (ommai_commands[i]->program) return ommai_start_program(ommai_commands[i], words);
+  }
+  return ommai_finish_output();
+}
+
 static int help(int argc, char **argv) {
   int n_words;
   /* the source of the command's manual page, which is installed */
@@ -129,10 +145,7 @@ static int help(int argc, char **argv) {
     argc--;
     argv++;
   }
-  if (argc == 1 && strcmp(argv[0], "--options") == 0) { /* the source of docs/options.md */
-    ommai_manual_write_options(ommai_commands, ommai_n_commands, stdout);
-    return ommai_finish_output();
-  }
+  if (argc == 1 && strcmp(argv[0], "--options") == 0) return write_options();
   if (argc == 0 || asks_for_help(argv[0])) {
     print_help(stdout);
     return ommai_finish_output();
@@ -148,48 +161,17 @@ static int help(int argc, char **argv) {
   return ommai_finish_output();
 }
 
-static int print_version(void) {
-  printf("omma %s\n", omma_version());
-  return ommai_finish_output();
-}
-
-static const struct ommai_command *running;
-
-static const char *option_of_error(const char *name, size_t size) {
-  const struct ommai_option *option = ommai_option_of_error(running, name, size);
-  return option ? option->name : NULL;
-}
-
-static int run(const struct ommai_command *command, int argc, char **argv, int first) {
-  struct ommai_strings arguments = {0};
-  void *values = ommai_allocate(&ommai_default_allocator, 1, command->values_size);
-  if (!values) return ommai_failed("out of memory: the options of %s", command->name);
-  int code = OMMAI_EXIT_USAGE;
-  running = command;
-  ommai_diagnostics_of(option_of_error);
-  switch (ommai_options_parse(command, argc, argv, first, values, &arguments)) {
-    case OMMAI_PARSED: code = command->run(values, &arguments); break;
-    case OMMAI_PARSED_WRONG: break;
-    case OMMAI_PARSED_HELP:
-      ommai_options_help(command, stdout);
-      code = ommai_finish_output();
-      break;
-    case OMMAI_PARSED_VERSION: code = print_version(); break;
-  }
-  ommai_options_release(command, values, &arguments);
-  ommai_release(&ommai_default_allocator, values, 1, command->values_size);
-  return code;
-}
-
 int main(int argc, char **argv) {
   if (!ommai_interrupt_install()) return ommai_failed("cannot prepare for signals");
   if (argc < 2) {
     print_help(stderr);
     return OMMAI_EXIT_USAGE;
   }
+  const struct ommai_command *elsewhere = ommai_command_elsewhere((size_t)argc - 1, argv + 1);
+  if (elsewhere) return ommai_start_program(elsewhere, argv);
   const char *word = argv[1];
   if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0 || strcmp(word, "version") == 0) {
-    return print_version();
+    return ommai_print_version();
   }
   if (strcmp(word, "help") == 0) return help(argc - 2, argv + 2);
   if (asks_for_help(word)) return help(0, NULL);
@@ -202,5 +184,5 @@ int main(int argc, char **argv) {
   int n_words;
   const struct ommai_command *command = ommai_command_find((size_t)argc - 1, argv + 1, &n_words);
   if (!command) return unknown_command(argc - 1, argv + 1);
-  return run(command, argc, argv, 1 + n_words);
+  return ommai_run_command(command, argc, argv, 1 + n_words);
 }

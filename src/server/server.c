@@ -316,6 +316,13 @@ enum omma_status ommai_server_check_traces(const char *endpoint, struct omma_err
   return ommai_trace_endpoint_check(endpoint, error);
 }
 
+enum omma_status ommai_server_check_media_domains(const struct ommai_strings *domains, struct omma_error *error) {
+  if (!domains->count) return OMMA_OK;
+  OMMAI_TRY(ommai_media_fetch_start(error));
+  ommai_media_fetch_end();
+  return OMMA_OK;
+}
+
 int ommai_server_port(const struct ommai_server *server) { return server->port; }
 
 const char *const *ommai_server_model_names(const struct ommai_server *server, size_t *n) {

@@ -31,6 +31,10 @@ enum omma_status ommai_server_check_tls(const struct omma_tls_options *options, 
  * libcurl), both with the field "otlp_traces_endpoint". */
 enum omma_status ommai_server_check_traces(const char *endpoint, struct omma_error *error);
 
+/* The same of domains that images come from. Errors: UNSUPPORTED (a build without libcurl),
+ * INTERNAL. */
+enum omma_status ommai_server_check_media_domains(const struct ommai_strings *domains, struct omma_error *error);
+
 /* The port listened on; 0: none, or a Unix domain socket. */
 int ommai_server_port(const struct ommai_server *server);
 

@@ -12,7 +12,8 @@ import subprocess
 
 import pytest
 
-FILES = ["omma", "libomma.so", "libomma-attention.so"]
+PROGRAMS = ["omma", "omma-bench"]
+FILES = [*PROGRAMS, "libomma.so", "libomma-attention.so"]
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +59,10 @@ def test_stacks_are_protected_and_calls_checked(file):
     assert {"__memcpy_chk", "__snprintf_chk"} <= checked, checked
 
 
-def test_the_program_is_position_independent(build):
-    assert re.search(r"Type: +DYN", readelf("-h", build / "omma"))
-    assert re.search(r"\(FLAGS_1\).*\bPIE\b", readelf("-d", build / "omma"))
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_programs_are_position_independent(build, program):
+    assert re.search(r"Type: +DYN", readelf("-h", build / program))
+    assert re.search(r"\(FLAGS_1\).*\bPIE\b", readelf("-d", build / program))
 
 
 def marks(path):
@@ -72,7 +74,7 @@ def test_control_flow_is_marked_where_the_system_allows_it(file, build, tmp_path
     source = tmp_path / "empty.c"
     source.write_text("int main(void) { return 0; }\n")
     options = ["-fcf-protection=full", "-o", tmp_path / "empty"]
-    done = subprocess.run(["cc", *options, *(["-shared", "-fPIC"] if file.name != "omma" else []), source], capture_output=True)
+    done = subprocess.run(["cc", *options, *([] if file.name in PROGRAMS else ["-shared", "-fPIC"]), source], capture_output=True)
     if done.returncode:
         pytest.skip("the compiler has no control-flow protection")
     assert marks(file) >= marks(tmp_path / "empty")

@@ -35,7 +35,7 @@ def test_modes_of_installed_files(request, tmp_path, umask):
         program = path.parent.name == "bin" or ".so" in path.name
         assert mode in ((0o755,) if path.is_dir() or program else (0o644,)) or (program and mode == 0o644), (path, oct(mode))
         n += 1
-    assert n > 20 and (prefix / "bin" / "omma").exists()
+    assert n > 20 and all((prefix / "bin" / name).exists() for name in ("omma", "omma-bench"))
 
 
 def test_pages_that_the_program_names_are_installed(request, omma, tmp_path):
@@ -43,7 +43,7 @@ def test_pages_that_the_program_names_are_installed(request, omma, tmp_path):
     if not (build / "cmake_install.cmake").exists() or not (build / "libomma.so").exists() or not (build / "manual").exists():
         pytest.skip("not a whole build")
     assert subprocess.run(["cmake", "--install", build, "--prefix", tmp_path], capture_output=True, timeout=300).returncode == 0
-    texts = [(tmp_path / "bin" / "omma").read_bytes(), *(page.read_bytes() for page in tmp_path.rglob("*.1"))]
+    texts = [*(program.read_bytes() for program in (tmp_path / "bin").iterdir()), *(page.read_bytes() for page in tmp_path.rglob("*.1"))]
     named = {name.replace(b"\\", b"").decode() for text in texts for name in re.findall(rb"docs/[a-z_/\\-]+\.md", text)}
     assert {"docs/quantization.md", "docs/structured-output.md"} <= named
     for name in named:
@@ -61,7 +61,7 @@ def test_every_header_and_a_page_for_every_command(request, omma, tmp_path):
     commands = set(re.findall(r"^  ([a-z]+(?: [a-z]+)?)(?:, [a-z-]+)*  ", listed, re.M))
     assert {"chat", "read", "bench serve"} <= commands
     pages = {page.name for page in (tmp_path / "share" / "man" / "man1").iterdir()}
-    assert pages == {"omma.1", *(f"omma-{command.replace(' ', '-')}.1" for command in commands)}
+    assert pages == {"omma.1", "omma-bench.1", *(f"omma-{command.replace(' ', '-')}.1" for command in commands)}
 
 
 def encode(omma, model, images, output):

@@ -56,11 +56,12 @@ def test_chat_finds_the_demo_model(omma):
 
 
 def files(omma):
-    """What runs of the wheel: program and libraries. A manylinux wheel has the program elsewhere,
-    and a script in its place."""
+    """What runs of the wheel: programs and libraries. A manylinux wheel has the programs elsewhere,
+    and scripts in their place."""
     site = Path(metadata.distribution("ommatidia").locate_file("."))
-    moved = site / "ommatidia.scripts" / "omma"
-    return [moved if moved.exists() else omma, *(site / "ommatidia").glob("*.so")]
+    moved = site / "ommatidia.scripts"
+    folder = moved if moved.exists() else omma.parent
+    return [folder / "omma", folder / "omma-bench", *(site / "ommatidia").glob("*.so")]
 
 
 def is_manylinux():
@@ -69,7 +70,7 @@ def is_manylinux():
 
 def test_program_stands_on_no_build_folder_and_no_other_libomma(omma):
     found = files(omma)
-    assert {file.name for file in found} == {"omma", "libomma.so", "libomma-service.so", "libomma-attention.so"}
+    assert {file.name for file in found} == {"omma", "omma-bench", "libomma.so", "libomma-service.so", "libomma-attention.so"}
     for file in found:
         dynamic = run("readelf", "-d", file, LC_ALL="C").stdout
         paths = re.findall(r"(?:RPATH|RUNPATH).*\[(.*)\]", dynamic)
@@ -94,4 +95,8 @@ def test_a_manylinux_wheel_needs_nothing_of_the_system(omma):
 
 def test_manual_pages_come_with_the_program(omma):
     pages = {page.name for page in (omma.parents[1] / "share" / "man" / "man1").iterdir()}
-    assert {"omma.1", "omma-chat.1", "omma-serve.1"} <= pages
+    assert {"omma.1", "omma-chat.1", "omma-serve.1", "omma-bench.1", "omma-bench-serve.1"} <= pages
+
+
+def test_the_client_of_a_server_comes_with_the_program(omma):
+    assert run(omma, "bench", "serve", "--help").stdout.startswith("Usage: omma bench serve ")

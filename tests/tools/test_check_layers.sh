@@ -68,7 +68,8 @@ file src/engine/engine_api.c '#include "runner/cpu_runner.h"\n#include "runner/r
 file src/runner/cpu_steps.c '#include "language/decode.h"\n#include "vision/vision_run.h"\n'
 file src/image/resize.c '#include <omma/status.h>\n\n#include "base/error.h"\n#include "kernels/cpu.h"\n'
 file src/families/qwen.c '/* Qwen and Kimi. */\n#include "vision/block.h"\n#include "weights/tensor.h"\n#include "text/bpe.h"\n'
-file src/cli/main.c '#include "bench_client/client.h"\n#include "server/server.h"\nint main(void) { printf("x"); exit(1); }\n'
+file src/cli/main.c '#include "server/server.h"\nint main(void) { printf("x"); exit(1); }\n'
+file src/bench/bench_main.c '#include "bench_client/client.h"\n#include "cli/core/options.h"\nint main(void) { printf("x"); exit(1); }\n'
 file src/text/words.c '/* strcpy(a, b) is not used; see\n * sprintf (n); #include "engine/x.h" */\nconst char *s = "atoi(x) // */ \\" gets(y)";\nchar c = \047"\047;\nint n = snprintf(b, 2, "x") + object->free(p) + object.exit(1) + my_rand(); /* half;\n * of x = y */\n'
 file src/base/assertion.h '_Static_assert(sizeof(int) == 4, "int");\n'
 file tests/unit/test_x.c 'void t(void) { strcpy(a, b); printf("x"); } /* XXXXXX, mastodon */\n'
@@ -107,8 +108,10 @@ plant src/runner/i4.h '#include "model/model.h"\n#include "language/decode.h"\n'
   '2: include: runner must not include language/decode.h'
 plant src/server/j.c '#include "engine/session.h"\n#include "cli/main.h"\n' \
   '1: include: server must not include engine/session.h' '2: include: server must not include cli/main.h'
-plant src/cli/k.c '#include "server/http.h"\n#include "text/bpe.h"\n' \
-  '1: include: cli must not include server/http.h' '2: include: cli must not include text/bpe.h'
+plant src/cli/k.c '#include "server/http.h"\n#include "text/bpe.h"\n#include "bench_client/client.h"\n' \
+  '1: include: cli must not include server/http.h' '2: include: cli must not include text/bpe.h' \
+  '3: include: cli must not include bench_client/client.h'
+plant src/bench/k2.c '#include "server/server.h"\n' '1: include: bench must not include server/server.h'
 plant src/bench_client/l.c '#include "engine/session.h"\n' '1: include: bench_client must not include engine/session.h'
 plant src/base/m.c '#include "error.h"\n#include "../base/error.h"\n#include "omma/status.h"\n' \
   '1: include: error.h: write "folder/file.h", relative to src' \

@@ -2,19 +2,6 @@
 
 #include <string.h>
 
-#include "cli/core/commands.h"
-
-const struct ommai_command *const ommai_commands[] = {
-    &ommai_command_chat,          &ommai_command_run,          &ommai_command_serve,
-    &ommai_command_batch,         &ommai_command_embed,        &ommai_command_rerank,
-    &ommai_command_read,          &ommai_command_encode,       &ommai_command_preprocess,
-    &ommai_command_tokenize,      &ommai_command_detokenize,   &ommai_command_plan,
-    &ommai_command_info,          &ommai_command_verify,       &ommai_command_bench_attention,
-    &ommai_command_bench_encoder, &ommai_command_bench_decode, &ommai_command_bench_read,
-    &ommai_command_bench_serve,   &ommai_command_bench_scale,
-};
-const size_t ommai_n_commands = sizeof ommai_commands / sizeof *ommai_commands;
-
 /* The number of words of `name` that stand at the beginning of the words; 0 when it is another
  * command. */
 static int match_name(const char *name, size_t n, char *const *words) {
@@ -37,4 +24,14 @@ const struct ommai_command *ommai_command_find(size_t n, char *const *words, int
 const char *ommai_command_second_word(const struct ommai_command *command, const char *word) {
   size_t size = strlen(word);
   return size && strncmp(command->name, word, size) == 0 && command->name[size] == ' ' ? command->name + size + 1 : NULL;
+}
+
+const struct ommai_command *ommai_command_elsewhere(size_t n, char *const *words) {
+  bool completes = n && strcmp(words[0], "__complete") == 0, helps = n && strcmp(words[0], "help") == 0;
+  size_t first = completes || helps;
+  int n_words;
+  if (helps && n > 1 && strcmp(words[1], "--man") == 0) first++;
+  if (completes) n--; /* the last word is not whole yet */
+  const struct ommai_command *command = first < n ? ommai_command_find(n - first, words + first, &n_words) : NULL;
+  return command && command->program ? command : NULL;
 }

@@ -1,9 +1,10 @@
-/* All commands of the program, and how their names are found in a command line. */
+/* The commands of a program, and how their names are found in a command line. */
 #pragma once
 
 #include "cli/core/options.h"
 
-/* In the order of the help. */
+/* In the order of the help. Each program defines its own: src/cli/commands.c,
+ * src/bench/bench_main.c. */
 extern const struct ommai_command *const ommai_commands[];
 extern const size_t ommai_n_commands;
 
@@ -13,3 +14,8 @@ const struct ommai_command *ommai_command_find(size_t n, char *const *words, int
 
 /* The second word of a command of two, when its first is `word`; else NULL. */
 const char *ommai_command_second_word(const struct ommai_command *command, const char *word);
+
+/* The command of another program that words[n], a whole command line without the program's name,
+ * is for: to run it, to print its help ("help bench serve") or its manual page, or to complete what
+ * follows it. NULL: this program's. */
+const struct ommai_command *ommai_command_elsewhere(size_t n, char *const *words);

@@ -1,4 +1,4 @@
-/* All commands; each is defined in its own file. */
+/* All commands; each is defined in its own file. That of omma-bench is in src/bench. */
 #pragma once
 
 #include "cli/core/options.h"
@@ -23,3 +23,6 @@ extern const struct ommai_command ommai_command_bench_decode;
 extern const struct ommai_command ommai_command_bench_read;
 extern const struct ommai_command ommai_command_bench_scale;
 extern const struct ommai_command ommai_command_bench_serve;
+
+/* The summary in the list of commands, where omma has no more of it. */
+#define OMMAI_BENCH_SERVE_SUMMARY "speed of a server under load, as its clients see it"

@@ -119,11 +119,6 @@ static bool is_listed(const struct ommai_command *const *commands, size_t n, con
 }
 
 void ommai_manual_write_options(const struct ommai_command *const *commands, size_t n, FILE *out) {
-  fputs(
-      "# Options of every command\n\n"
-      "Made by `omma help --options` from the tables of the sources; `omma COMMAND --help` has those of\n"
-      "one. Sizes take k, m, g, t (powers of 1,000) and K, M, G, T (of 1,024).\n",
-      out);
   for (size_t c = 0; c < n; c++) {
     for (size_t g = 0; g < OMMAI_MAX_OPTION_GROUPS && commands[c]->groups[g]; g++) {
       const struct ommai_option_group *group = commands[c]->groups[g];

@@ -8,5 +8,5 @@
 /* Writes the source (for man) of the page omma-NAME(1), with dashes for blanks in the name. */
 void ommai_manual_write(const struct ommai_command *command, FILE *out);
 
-/* Writes docs/options.md: the options of all commands, each group once. */
+/* Writes the tables of docs/options.md: the options of all commands, each group once. */
 void ommai_manual_write_options(const struct ommai_command *const *commands, size_t n, FILE *out);

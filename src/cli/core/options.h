@@ -28,6 +28,7 @@ struct ommai_command {
   const char *name; /* one word, or two ("bench attention") */
   const char *alias;
   const char *summary;                      /* one line for the list of commands */
+  const char *program;                      /* the one that has it, and all below; NULL: this one */
   const char *arguments;                    /* as in the usage line */
   const char *details;                      /* paragraph for the command's help */
   const char *examples[OMMAI_MAX_EXAMPLES]; /* command lines; NULL: no more */

@@ -55,6 +55,8 @@ bool ommai_find_demo_model(char *out, size_t size) {
   return false;
 }
 
+bool ommai_find_neighbour(char *out, const char *name) { return place(out, 0, name); }
+
 const char *ommai_directory_pattern(const char *directory, char *out, size_t size) {
   snprintf(out, size, "%s%s", directory, ommai_path_ends_with(directory, "/") ? "" : "/");
   return out;

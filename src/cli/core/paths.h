@@ -12,6 +12,10 @@
  * `out` then holds the first two, for a message. */
 bool ommai_find_demo_model(char *out, size_t size);
 
+/* The file of this name in the running program's own directory, whether it is there or not. False
+ * when that directory is not known or the path does not fit into OMMAI_MAX_PATH. */
+bool ommai_find_neighbour(char *out, const char *name);
+
 /* A directory's name with a slash at its end, for messages about what is in it. Returns out. */
 const char *ommai_directory_pattern(const char *directory, char *out, size_t size);
 

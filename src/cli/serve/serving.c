@@ -227,6 +227,13 @@ static void warn_without_effect(const char *command, const struct omma_server_op
   }
 }
 
+/* Likewise. */
+static int check_media_domains(const struct omma_server_options *options) {
+  struct omma_error error;
+  if (ommai_server_check_media_domains(&options->allowed_media_domains, &error) == OMMA_OK) return OMMAI_EXIT_DONE;
+  return ommai_failed_call(&error);
+}
+
 static int check_tools(const char *command, const struct omma_server_options *options) {
   if (options->enable_auto_tool_choice && !options->tool_call_parser) {
     return ommai_usage_error("%s: --enable-auto-tool-choice requires --tool-call-parser", command);
@@ -248,6 +255,7 @@ int ommai_serving_read(const char *command, const struct ommai_serving *serving,
     code = read_structured_outputs(command, serving->structured_outputs, options->reasoning_parser, &options->compact_json);
   }
   if (code == OMMAI_EXIT_DONE) code = check_reasoning_names(command, options);
+  if (code == OMMAI_EXIT_DONE) code = check_media_domains(options);
   if (code == OMMAI_EXIT_DONE) code = check_tools(command, options);
   int n_engines;
   if (code == OMMAI_EXIT_DONE) code = ommai_common_read_engines(command, serving->data_parallel, &n_engines);

@@ -35,9 +35,9 @@ enum omma_status ommai_media_fetch_start(struct omma_error *error);
 void ommai_media_fetch_end(void);
 
 /* Appends the reply's body to `body` and waits for it. Any thread. False with *error filled, status
- * 400 where the URL is not one that may be fetched, 422 where it cannot be (also when a redirect
- * leads astray); its message names neither address nor path. `url` need not end in NUL. Proxies,
- * credentials, cookies and other settings of the environment are not used; certificates are
- * checked. */
+ * 400 where the URL is not one that may be fetched (without hosts or libcurl none is), 422 where it
+ * cannot be (also when a redirect leads astray); its message names neither address nor path. `url`
+ * need not end in NUL. Proxies, credentials, cookies and other settings of the environment are not
+ * used; certificates are checked. */
 bool ommai_media_fetch(const struct ommai_fetch_rules *rules, const char *url, size_t url_size, const struct ommai_stop *stop,
                        struct ommai_text *body, struct ommai_api_error *error);

@@ -187,6 +187,11 @@ static bool parse(CURLU *parsed, const char *url, size_t url_size) {
 
 bool ommai_media_fetch(const struct ommai_fetch_rules *rules, const char *url, size_t url_size, const struct ommai_stop *stop,
                        struct ommai_text *body, struct ommai_api_error *error) {
+  if (!rules->n_hosts) {
+    return ommai_api_fail(
+        error, 400, "image_url",
+        "This server fetches no images: send them as data: URLs, or start it with --allowed-media-domains HOST.");
+  }
   struct fetch fetch = {
       .rules = rules, .stop = stop, .easy = curl_easy_init(), .url = curl_url(), .body = body, .body_start = body->size};
   bool done;

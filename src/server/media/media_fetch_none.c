@@ -17,5 +17,6 @@ bool ommai_media_fetch(const struct ommai_fetch_rules *rules, const char *url, s
   (void)url_size;
   (void)stop;
   (void)body;
-  return ommai_api_fail(error, 400, "image_url", "This server fetches no images: send them as data: URLs.");
+  return ommai_api_fail(error, 400, "image_url",
+                        "This server fetches no images, for it was built without libcurl: send them as data: URLs.");
 }

@@ -1,7 +1,7 @@
 /* The options of omma bench serve: the names, defaults and meanings of vLLM's client. */
 #include <math.h>
 
-#include "cli/bench/bench_serve.h"
+#include "bench/bench_serve.h"
 #include "cli/model/sampling_options.h"
 
 /* Of a prompt, its prefix or an answer of random data. */

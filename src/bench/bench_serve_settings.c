@@ -7,8 +7,8 @@
 
 #include "base/allocator.h"
 #include "base/file.h"
+#include "bench/bench_serve.h"
 #include "bench_client/bench_plot.h"
-#include "cli/bench/bench_serve.h"
 #include "cli/core/diagnostics.h"
 
 static int wrong(const char *option, const char *value, const char *why) {

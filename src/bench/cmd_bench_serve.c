@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/plural.h"
+#include "bench/bench_serve.h"
 #include "bench_client/server_queries.h"
-#include "cli/bench/bench_serve.h"
 #include "cli/core/commands.h"
 #include "cli/core/diagnostics.h"
 #include "cli/core/format.h"
@@ -381,7 +381,7 @@ static int run_bench_serve(const void *given, const struct ommai_strings *argume
 
 const struct ommai_command ommai_command_bench_serve = {
     .name = "bench serve",
-    .summary = "speed of a server under load, as its clients see it",
+    .summary = OMMAI_BENCH_SERVE_SUMMARY,
     .arguments = "[--backend openai-chat] [--model NAME] [--dataset-name NAME]",
     .details =
         "Sends requests to a server with OpenAI's API (this program's, vLLM's, llama.cpp's, ...) and reports throughput, time "

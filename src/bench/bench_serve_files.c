@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "bench/bench_serve.h"
 #include "bench_client/bench_plot.h"
-#include "cli/bench/bench_serve.h"
 #include "cli/core/diagnostics.h"
 #include "cli/core/paths.h"
 
