@@ -1,16 +1,14 @@
 #include "cli/serve/serving.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/allocator.h"
 #include "base/checked.h"
 #include "base/error.h"
-#include "base/json.h"
 #include "cli/core/diagnostics.h"
-#include "cli/core/json_words.h"
 #include "cli/model/room.h"
+#include "cli/serve/serving_json.h"
 
 /* What the engine takes as a chunk at most. */
 #define MAX_BATCHED_TOKENS 65536
@@ -20,176 +18,9 @@
 /* Requests that are prepared while as many as the engines take run. */
 #define MAX_PREPARED 32
 
-static int wrong_json(const char *command, const struct omma_error *error) {
-  return ommai_usage_error("%s: %s", command, error->message);
-}
-
-/* Takes the limit of one kind of media. */
-static int read_limit(const char *command, const json_t *root, const char *flag, const char *kind, int64_t *limit) {
-  struct omma_error error;
-  if (ommai_json_integer(root, flag, kind, false, 0, INT32_MAX, limit, &error) == OMMA_OK) return OMMAI_EXIT_DONE;
-  return wrong_json(command, &error);
-}
-
-/* {"image": N, "video": N}; audio is a known name, and there is none to limit. */
-static int read_media_limits(const char *command, const char *text, struct omma_server_options *options) {
-  static const char flag[] = "--limit-mm-per-prompt";
-  static const char *const known[] = {"image", "video", "audio", NULL};
-  struct omma_error error;
-  json_t *root;
-  if (!text) return OMMAI_EXIT_DONE;
-  if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
-  int code = ommai_json_check_keys(command, root, flag, known);
-  if (code == OMMAI_EXIT_DONE) code = read_limit(command, root, flag, "image", &options->limit_images_per_prompt);
-  if (code == OMMAI_EXIT_DONE) code = read_limit(command, root, flag, "video", &options->limit_videos_per_prompt);
-  json_decref(root);
-  return code;
-}
-
-static int read_processor_options(const char *command, const struct ommai_serving *serving, struct omma_image_options *limits) {
-  static const char flag[] = "--mm-processor-kwargs";
-  static const char *const known[] = {"min_pixels", "max_pixels", NULL};
-  struct omma_error error;
-  json_t *root;
-  *limits = ommai_common_image_options(&serving->common);
-  if (!serving->mm_processor_kwargs) return OMMAI_EXIT_DONE;
-  if (limits->min_pixels || limits->max_pixels) {
-    return ommai_usage_error("%s: %s: not together with --min-pixels and --max-pixels", command, flag);
-  }
-  const char *text = serving->mm_processor_kwargs;
-  if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
-  int code = ommai_json_check_keys(command, root, flag, known);
-  if (code == OMMAI_EXIT_DONE &&
-      (ommai_json_integer(root, flag, "min_pixels", false, 1, INT64_MAX, &limits->min_pixels, &error) != OMMA_OK ||
-       ommai_json_integer(root, flag, "max_pixels", false, 1, INT64_MAX, &limits->max_pixels, &error) != OMMA_OK)) {
-    code = wrong_json(command, &error);
-  }
-  json_decref(root);
-  return code;
-}
-
 static const char *const policies[] = {"fcfs", "priority", NULL};
 /* In the order of enum omma_scheduling. */
 static const char *const scheduling_goals[] = {"auto", "latency", "throughput", NULL};
-
-static const char speculation[] = "--speculative-config";
-
-/* {"method": "ngram", "num_speculative_tokens": N, "prompt_lookup_max": N, "prompt_lookup_min":
- * N} */
-static int read_lookup(const char *command, const json_t *root, struct omma_engine_options *options) {
-  static const char *const known[] = {"method", "num_speculative_tokens", "prompt_lookup_max", "prompt_lookup_min", NULL};
-  struct omma_error error;
-  int code = ommai_json_check_keys(command, root, speculation, known);
-  if (code != OMMAI_EXIT_DONE) return code;
-  if (ommai_json_integer(root, speculation, "num_speculative_tokens", true, 1, 15, &options->draft_tokens, &error) != OMMA_OK ||
-      ommai_json_integer(root, speculation, "prompt_lookup_max", false, 1, 64, &options->lookup_max, &error) != OMMA_OK ||
-      ommai_json_integer(root, speculation, "prompt_lookup_min", false, 1, 64, &options->lookup_min, &error) != OMMA_OK) {
-    return wrong_json(command, &error);
-  }
-  if (!options->lookup_max || options->lookup_min <= options->lookup_max) return OMMAI_EXIT_DONE;
-  return ommai_usage_error("%s: %s: \"prompt_lookup_min\": expected 1 to \"prompt_lookup_max\", %lld, found %lld", command,
-                           speculation, (long long)options->lookup_max, (long long)options->lookup_min);
-}
-
-/* {"method": "mtp", "num_speculative_tokens": N} */
-static int read_draft_head(const char *command, const json_t *root, struct omma_engine_options *options) {
-  static const char *const known[] = {"method", "num_speculative_tokens", NULL};
-  struct omma_error error;
-  int code = ommai_json_check_keys(command, root, speculation, known);
-  if (code != OMMAI_EXIT_DONE) return code;
-  options->drafting = OMMA_DRAFTS_HEAD;
-  if (ommai_json_integer(root, speculation, "num_speculative_tokens", true, 1, 15, &options->draft_tokens, &error) == OMMA_OK)
-    return code;
-  return wrong_json(command, &error);
-}
-
-/* {"method": "draft_model", "model": DIR, "num_speculative_tokens": N}; the caller frees
- * common->draft_model. */
-static int read_draft_model(const char *command, const json_t *root, struct omma_engine_options *options,
-                            struct ommai_common *common) {
-  static const char *const known[] = {"method", "model", "num_speculative_tokens", NULL};
-  struct omma_error error;
-  int code = ommai_json_check_keys(command, root, speculation, known);
-  if (code != OMMAI_EXIT_DONE) return code;
-  const char *directory = json_string_value(json_object_get(root, "model"));
-  if (!directory || !*directory) {
-    return ommai_usage_error("%s: %s: model: expected the directory of a smaller model with the same tokenizer", command,
-                             speculation);
-  }
-  options->drafting = OMMA_DRAFTS_MODEL;
-  if (ommai_json_integer(root, speculation, "num_speculative_tokens", true, 1, 15, &options->draft_tokens, &error) != OMMA_OK)
-    return wrong_json(command, &error);
-  common->draft_model = strdup(directory);
-  return common->draft_model ? code : ommai_usage_error("%s: %s: no memory", command, speculation);
-}
-
-/* "mtp", or in older files for vLLM "FAMILY_mtp". */
-static bool is_draft_head(const char *method) {
-  size_t n = strlen(method);
-  return strcmp(method, "mtp") == 0 || (n > 4 && strcmp(method + n - 4, "_mtp") == 0);
-}
-
-static int read_speculation(const char *command, const char *text, struct omma_engine_options *options,
-                            struct ommai_common *common) {
-  struct omma_error error;
-  json_t *root;
-  if (!text) return OMMAI_EXIT_DONE;
-  if (ommai_json_load(speculation, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
-  const json_t *named = json_object_get(root, "method");
-  const char *method = named ? json_string_value(named) : json_object_get(root, "model") ? "draft_model" : NULL;
-  int code;
-  if (method && strcmp(method, "ngram") == 0) {
-    code = read_lookup(command, root, options);
-  } else if (method && is_draft_head(method)) {
-    code = read_draft_head(command, root, options);
-    common->draft_head = true;
-  } else if (method && strcmp(method, "draft_model") == 0) {
-    code = read_draft_model(command, root, options, common);
-  } else {
-    code = ommai_usage_error("%s: %s: method: expected \"ngram\", \"mtp\" or \"draft_model\"", command, speculation);
-  }
-  json_decref(root);
-  return code;
-}
-
-/* What vLLM's object sets for thoughts: the parser must be the one that is given, and a grammar is
- * for what follows a thought. */
-static int check_reasoning(const char *command, const char *flag, const json_t *root, const char *given) {
-  const char *parser = json_string_value(json_object_get(root, "reasoning_parser"));
-  if (parser && parser[0] && (!given || strcmp(given, parser) != 0)) {
-    return ommai_usage_error("%s: %s: reasoning_parser: it is given by --reasoning-parser %s", command, flag, parser);
-  }
-  if (given && json_is_true(json_object_get(root, "enable_in_reasoning"))) {
-    return ommai_usage_error("%s: %s: enable_in_reasoning: not supported, structured answers follow their thoughts", command,
-                             flag);
-  }
-  return OMMAI_EXIT_DONE;
-}
-
-/* vLLM's object; here only disable_any_whitespace changes anything: there is one backend, and what
- * it cannot do is refused. */
-static int read_structured_outputs(const char *command, const char *text, const char *reasoning_parser, bool *compact_json) {
-  static const char flag[] = "--structured-outputs-config";
-  static const char *const known[] = {"backend",
-                                      "disable_fallback",
-                                      "disable_any_whitespace",
-                                      "disable_additional_properties",
-                                      "reasoning_parser",
-                                      "enable_in_reasoning",
-                                      NULL};
-  struct omma_error error;
-  json_t *root;
-  if (!text) return OMMAI_EXIT_DONE;
-  if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
-  int code = ommai_json_check_keys(command, root, flag, known);
-  if (code == OMMAI_EXIT_DONE) code = check_reasoning(command, flag, root, reasoning_parser);
-  if (code == OMMAI_EXIT_DONE &&
-      ommai_json_boolean(root, flag, "disable_any_whitespace", false, compact_json, &error) != OMMA_OK) {
-    code = wrong_json(command, &error);
-  }
-  json_decref(root);
-  return code;
-}
 
 /* Seen here, so that a wrong name does not wait for the model. */
 static int check_reasoning_names(const char *command, const struct omma_server_options *options) {
@@ -199,26 +30,6 @@ static int check_reasoning_names(const char *command, const struct omma_server_o
   }
   bool parser = strcmp(error.field, "reasoning_parser") == 0;
   return ommai_usage_error("%s: --reasoning-%s: %s", command, parser ? "parser" : "config", error.message);
-}
-
-/* Other keys of generation_config.json mean nothing here, as in vLLM. */
-static int check_overrides(const char *command, const char *text) {
-  static const char flag[] = "--override-generation-config";
-  static const char *const known[] = {
-      "temperature",       "top_p",          "top_k", "min_p", "repetition_penalty", "presence_penalty",
-      "frequency_penalty", "max_new_tokens", NULL};
-  struct omma_error error;
-  json_t *root, *value;
-  const char *key;
-  if (!text) return OMMAI_EXIT_DONE;
-  if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
-  json_object_foreach(root, key, value) {
-    size_t i = 0;
-    while (known[i] && strcmp(known[i], key) != 0) i++;
-    if (!known[i]) ommai_warn("%s: %s: \"%s\" changes nothing here", command, flag, key);
-  }
-  json_decref(root);
-  return OMMAI_EXIT_DONE;
 }
 
 static void warn_without_effect(const char *command, const struct omma_server_options *options) {
@@ -249,17 +60,20 @@ static int check_tools(const char *command, const struct omma_server_options *op
 void ommai_serving_begin(void *values) { ommai_server_options_default(&((struct ommai_serving *)values)->server); }
 
 int ommai_serving_read(const char *command, const struct ommai_serving *serving, struct omma_server_options *options) {
-  int code = read_media_limits(command, serving->limit_mm_per_prompt, options);
-  if (code == OMMAI_EXIT_DONE) code = read_processor_options(command, serving, &options->image_options);
+  int code = ommai_serving_read_media_limits(command, serving->limit_mm_per_prompt, options);
   if (code == OMMAI_EXIT_DONE) {
-    code = read_structured_outputs(command, serving->structured_outputs, options->reasoning_parser, &options->compact_json);
+    code = ommai_serving_read_processor(command, serving->mm_processor_kwargs, &serving->common, &options->image_options);
+  }
+  if (code == OMMAI_EXIT_DONE) {
+    code = ommai_serving_read_structured_outputs(command, serving->structured_outputs, options->reasoning_parser,
+                                                 &options->compact_json);
   }
   if (code == OMMAI_EXIT_DONE) code = check_reasoning_names(command, options);
   if (code == OMMAI_EXIT_DONE) code = check_media_domains(options);
   if (code == OMMAI_EXIT_DONE) code = check_tools(command, options);
   int n_engines;
   if (code == OMMAI_EXIT_DONE) code = ommai_common_read_engines(command, serving->data_parallel, &n_engines);
-  if (code == OMMAI_EXIT_DONE) code = check_overrides(command, serving->common.override_generation_config);
+  if (code == OMMAI_EXIT_DONE) code = ommai_serving_check_overrides(command, serving->common.override_generation_config);
   if (code == OMMAI_EXIT_DONE) warn_without_effect(command, options);
   return code;
 }
@@ -327,8 +141,8 @@ static int open_kv_publisher(const char *command, const struct ommai_serving *se
   if (ommai_kv_publisher_create(serving->kv_events, &ommai_default_allocator, publisher, &error) == OMMA_OK) {
     return OMMAI_EXIT_DONE;
   }
-  return error.status == OMMA_ERROR_ARGUMENT || error.status == OMMA_ERROR_FORMAT ? wrong_json(command, &error)
-                                                                                  : ommai_failed_call(&error);
+  bool wrong = error.status == OMMA_ERROR_ARGUMENT || error.status == OMMA_ERROR_FORMAT;
+  return wrong ? ommai_usage_error("%s: %s", command, error.message) : ommai_failed_call(&error);
 }
 
 /* What vLLM's options and those of its older versions say of the model's use, in the order of what
@@ -395,7 +209,7 @@ int ommai_serving_open(const char *command, const struct ommai_serving *serving,
   opening.engine.on_engine_state_context = &opened->log;
   if (code == OMMAI_EXIT_DONE) code = ommai_common_read_engines(command, serving->data_parallel, &common.n_engines);
   if (code == OMMAI_EXIT_DONE) code = read_task(command, serving, &common);
-  if (code == OMMAI_EXIT_DONE) code = read_speculation(command, serving->speculative, &opening.engine, &common);
+  if (code == OMMAI_EXIT_DONE) code = ommai_serving_read_speculation(command, serving->speculative, &opening.engine, &common);
   if (code == OMMAI_EXIT_DONE) code = open_store(serving, server, &opened->store);
   if (code == OMMAI_EXIT_DONE) code = open_kv_publisher(command, serving, &opened->kv_publisher);
   if (code == OMMAI_EXIT_DONE) code = ommai_open_model_checked(&common, false, &check, &opened->model);

@@ -7,6 +7,7 @@
 #include "server/http/endpoints.h"
 #include "server/http/http_call.h"
 #include "server/http/routes.h"
+#include "server/metrics/metrics_text.h"
 #include "server/metrics/process_metrics.h"
 #include "server/publish/kv_publisher.h"
 #include "server/publish/trace_exporter.h"

@@ -1,12 +1,9 @@
-/* What the server measures, in the text form that Prometheus reads. Names that begin with vllm: are
- * those of vLLM's server, so that dashboards made for it work; what only this program has begins
- * with omma:. */
+/* What the server measures. metrics_text.h writes it. */
 #pragma once
 
 #include <omma/omma.h>
 #include <pthread.h>
 
-#include "base/text_buffer.h"
 #include "server/core/api_error.h"
 
 enum ommai_histogram_name {
@@ -30,6 +27,13 @@ enum ommai_histogram_name {
   OMMAI_PREPROCESS_TIME,
   OMMAI_N_HISTOGRAMS
 };
+
+/* bounds: of the buckets, the upper ones, rising, and 0 at the end. */
+struct ommai_histogram_kind {
+  const char *name, *help;
+  const double *bounds;
+};
+extern const struct ommai_histogram_kind ommai_histogram_kinds[OMMAI_N_HISTOGRAMS];
 
 #define OMMAI_HISTOGRAM_MAX_BUCKETS 24
 
@@ -89,18 +93,3 @@ void ommai_metrics_finish(struct ommai_metrics *metrics, const struct omma_resul
 /* Observes what a request asked for, when all n answers to its prompt have ended: tokens of the
  * longest one, which `engine` gave. */
 void ommai_metrics_finish_prompt(struct ommai_metrics *metrics, int engine, int64_t n, int64_t largest);
-
-/* What others count. */
-struct ommai_metrics_sources {
-  const struct omma_engine_stats *stats; /* [n_engines] */
-  int n_engines;
-  const char *model_name;
-  const char *kv_cache;                     /* omma_model_info.kv_cache */
-  int64_t max_model_len;                    /* bounds the buckets of tokens */
-  int64_t kv_event_batches, kv_events_lost; /* ommai_kv_publisher_counts */
-  int64_t spans_sent, spans_dropped;        /* ommai_trace_exporter_counts */
-  size_t grammar_bytes, n_grammars;         /* ommai_grammar_cache_count */
-};
-
-/* Writes everything. */
-void ommai_metrics_write(struct ommai_metrics *metrics, const struct ommai_metrics_sources *sources, struct ommai_text *out);

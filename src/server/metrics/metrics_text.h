@@ -1,0 +1,22 @@
+/* The server's figures in the text form that Prometheus reads. Names that begin with vllm: are
+ * those of vLLM's server, so that dashboards made for it work; what only this program has begins
+ * with omma:. */
+#pragma once
+
+#include "base/text_buffer.h"
+#include "server/metrics/metrics.h"
+
+/* What others count. */
+struct ommai_metrics_sources {
+  const struct omma_engine_stats *stats; /* [n_engines] */
+  int n_engines;
+  const char *model_name;
+  const char *kv_cache;                     /* omma_model_info.kv_cache */
+  int64_t max_model_len;                    /* bounds the buckets of tokens */
+  int64_t kv_event_batches, kv_events_lost; /* ommai_kv_publisher_counts */
+  int64_t spans_sent, spans_dropped;        /* ommai_trace_exporter_counts */
+  size_t grammar_bytes, n_grammars;         /* ommai_grammar_cache_count */
+};
+
+/* Writes everything. */
+void ommai_metrics_write(struct ommai_metrics *metrics, const struct ommai_metrics_sources *sources, struct ommai_text *out);
