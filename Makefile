@@ -183,6 +183,7 @@ check: ## the rules that a script can check: layers, names, banned functions, he
 	tools/make_declarations.py --check
 	tools/make_foreign_flags.py --check
 	tools/graph.py --check
+	tools/check_sizes.py
 	tools/check_commits.py
 
 .PHONY: graph

@@ -127,7 +127,7 @@ def llama_table(answers: dict) -> str:
     return "\n".join([
         f"/* Options of llama.cpp {stamp}, and some of vLLM and transformers. Made by",
         " * tools/make_foreign_flags.py from tools/foreign_flags.toml. */",
-        '#include "cli/core/option_hints.h"', "",
+        '#include "cli/core/foreign_options.h"', "",
         "/* clang-format off */",
         "const struct ommai_option_hint ommai_option_hints[] = {", *rows, "    {NULL, NULL},", "};", ""])
 

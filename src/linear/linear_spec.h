@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 #include "kernels/integer_panel.h"
-#include "linear/activation.h"
 #include "linear/weight_format.h"
 #include "weights/stored_matrix.h"
 
@@ -60,6 +59,19 @@ struct ommai_linear_spec {
 static inline enum ommai_weight_format ommai_linear_dense_format(enum omma_dtype compute) {
   return compute == OMMA_BF16 ? OMMAI_FORMAT_BF16 : OMMAI_FORMAT_F32;
 }
+
+/* What a layer can apply to its result. GELU_TANH: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715
+ * x^3))) (PyTorch's gelu with approximate="tanh"). GELU_ERF: 0.5 x (1 + erf(x / sqrt(2)))
+ * (Hendrycks and Gimpel 2016). SILU: x / (1 + exp(-x)) (Elfwing et al. 2017). QUICK_GELU: x / (1 +
+ * exp(-1.702 x)) (the sigmoid approximation of GELU by Hendrycks and Gimpel, as CLIP uses it). */
+enum ommai_activation {
+  OMMAI_ACTIVATION_NONE,
+  OMMAI_ACTIVATION_GELU_TANH,
+  OMMAI_ACTIVATION_GELU_ERF,
+  OMMAI_ACTIVATION_SILU,
+  OMMAI_ACTIVATION_QUICK_GELU,
+  OMMAI_ACTIVATIONS
+};
 
 /* How a layer is called; fixed at load, so that everything exists before the first run. */
 struct ommai_linear_call {

@@ -7,8 +7,8 @@
 #include "cli/core/diagnostics.h"
 #include "cli/core/pasted_paths.h"
 #include "cli/core/paths.h"
-#include "cli/model/gguf_path.h"
 #include "cli/model/image_sources.h"
+#include "cli/model/model_options.h"
 
 static bool is_directory(const char *word) {
   struct stat found;

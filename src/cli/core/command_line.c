@@ -5,7 +5,7 @@
 
 #include "cli/core/config_file.h"
 #include "cli/core/diagnostics.h"
-#include "cli/core/option_hints.h"
+#include "cli/core/foreign_options.h"
 
 /* The option whose short form, without its dash, is word[size]. */
 static const struct ommai_option *find_short(const struct ommai_command *command, const char *word, size_t size) {

@@ -105,3 +105,9 @@ void ommai_foreign_options_offer(const struct ommai_foreign_option *options, boo
     if (!negated || option->kind == OMMAI_FOREIGN_SWITCH) ommai_nearest_offer(search, option->name);
   }
 }
+
+const struct ommai_option_hint *ommai_option_hint(const char *word, size_t size) {
+  const struct ommai_option_hint *hint = ommai_option_hints;
+  while (hint->word && !ommai_option_spelled(word, size, hint->word)) hint++;
+  return hint->word ? hint : NULL;
+}

@@ -47,3 +47,14 @@ enum ommai_foreign_outcome ommai_foreign_option_pass(const struct ommai_foreign_
 /* Offers all names to a search; with `negated`, those of switches, whose --no- form is looked
  * for. */
 void ommai_foreign_options_offer(const struct ommai_foreign_option *options, bool negated, struct ommai_nearest *search);
+
+/* Options of llama.cpp, vLLM and transformers, for the message about an unknown option. Those that
+ * have a counterpart here are in that option's entry, too (`elsewhere`). */
+struct ommai_option_hint {
+  const char *word;    /* as it is typed, with its dashes */
+  const char *instead; /* why there is no such option, or what to do; NULL: it is llama.cpp's */
+};
+extern const struct ommai_option_hint ommai_option_hints[]; /* ends in a NULL word */
+
+/* The hint about word[size], with its dashes; NULL: there is none. */
+const struct ommai_option_hint *ommai_option_hint(const char *word, size_t size);

@@ -1,6 +1,6 @@
 /* Options of llama.cpp 0c1e57098, and some of vLLM and transformers. Made by
  * tools/make_foreign_flags.py from tools/foreign_flags.toml. */
-#include "cli/core/option_hints.h"
+#include "cli/core/foreign_options.h"
 
 /* clang-format off */
 const struct ommai_option_hint ommai_option_hints[] = {

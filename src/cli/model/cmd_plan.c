@@ -17,7 +17,6 @@
 #include "cli/core/paths.h"
 #include "cli/core/plain_text.h"
 #include "cli/model/bench_times.h"
-#include "cli/model/gguf_path.h"
 #include "cli/model/image_sources.h"
 #include "cli/model/model_options.h"
 #include "cli/model/room.h"

@@ -13,7 +13,6 @@
 #include "cli/core/format.h"
 #include "cli/core/paths.h"
 #include "cli/core/progress.h"
-#include "cli/model/gguf_path.h"
 #include "cli/model/room.h"
 
 #define OMMAI_VALUES struct ommai_common
@@ -195,6 +194,27 @@ static bool may_hold_model(const char *directory) {
   char config[OMMAI_MAX_PATH];
   return (ommai_path_join(config, sizeof config, directory, "config.json") && ommai_file_exists(config)) ||
          ommai_is_gguf(directory);
+}
+
+static bool begins_as_gguf(const char *path) {
+  char magic[4] = "";
+  FILE *file = fopen(path, "rb");
+  bool read = file && fread(magic, sizeof magic, 1, file) == 1;
+  if (file) fclose(file);
+  return read && memcmp(magic, "GGUF", sizeof magic) == 0;
+}
+
+static bool holds_gguf(const char *directory) {
+  char path[OMMAI_MAX_PATH];
+  if (!ommai_path_join(path, sizeof path, directory, "config.json") || ommai_file_exists(path)) return false;
+  return ommai_directory_has(directory, ".gguf");
+}
+
+bool ommai_is_gguf(const char *path) {
+  struct stat found;
+  if (stat(path, &found) != 0) return false;
+  if (S_ISDIR(found.st_mode)) return holds_gguf(path);
+  return S_ISREG(found.st_mode) && begins_as_gguf(path);
 }
 
 int ommai_check_model_path(const struct ommai_common *common) {

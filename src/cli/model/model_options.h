@@ -77,6 +77,10 @@ int ommai_common_threads(const struct ommai_common *common);
  * Returns an exit code; the error has been printed. */
 int ommai_common_read_engines(const char *command, const char *text, int *n_engines);
 
+/* Whether `path` names a model in GGUF files: such a file, or a directory that has some, *.gguf,
+ * and no config.json. */
+bool ommai_is_gguf(const char *path);
+
 /* Reports what is wrong with the path of --model where it cannot be a model: nothing is there, or a
  * file that is not GGUF. Returns an exit code. */
 int ommai_check_model_path(const struct ommai_common *common);

@@ -39,6 +39,25 @@ struct ommai_http_call *ommai_http_call_create(struct ommai_server *server) {
   return call;
 }
 
+void ommai_http_call_list(struct ommai_http_call *call) {
+  struct ommai_server *server = call->server;
+  pthread_mutex_lock(&server->list_lock);
+  call->number = server->next_number++;
+  LIST_INSERT_HEAD(&server->calls, call, listed);
+  server->n_listed++;
+  pthread_mutex_unlock(&server->list_lock);
+}
+
+void ommai_http_call_unlist(struct ommai_http_call *call) {
+  struct ommai_server *server = call->server;
+  pthread_mutex_lock(&server->list_lock);
+  LIST_REMOVE(call, listed);
+  OMMAI_ASSERT(server->n_listed > 0);
+  server->n_listed--;
+  pthread_cond_broadcast(&server->list_changed);
+  pthread_mutex_unlock(&server->list_lock);
+}
+
 void ommai_http_call_make_id(struct ommai_http_call *call) {
   unsigned char random[16];
   randombytes_buf(random, sizeof random);

@@ -106,6 +106,11 @@ void ommai_http_call_make_id(struct ommai_http_call *call);
 void ommai_http_call_retain(struct ommai_http_call *call);
 void ommai_http_call_release(struct ommai_http_call *call);
 
+/* Into the server's list of calls that libmicrohttpd holds, and out of it; IO thread. Adding
+ * numbers the call. */
+void ommai_http_call_list(struct ommai_http_call *call);
+void ommai_http_call_unlist(struct ommai_http_call *call);
+
 /* Writes the access line and the trace of a call of which nothing changes any more. */
 void ommai_http_call_report(struct ommai_http_call *call);
 

@@ -13,7 +13,6 @@
 #include "server/core/protocol.h"
 #include "server/http/access.h"
 #include "server/http/body_budget.h"
-#include "server/http/call_list.h"
 #include "server/http/call_trace.h"
 #include "server/http/connection.h"
 #include "server/http/http_call.h"
@@ -322,7 +321,7 @@ static enum MHD_Result begin(struct ommai_server *server, struct MHD_Connection 
   ommai_connection_head(server, connection);
   ommai_access_begin(call, mhd, path, method, version);
   set_request_id(call, header(mhd, "x-request-id"));
-  ommai_call_list_add(server, call);
+  ommai_http_call_list(call);
   *context = call;
   const struct ommai_request_line line = {method, version, connection->target_fits};
   if (!ommai_http_head_check(mhd, &line, &error)) {
@@ -371,7 +370,7 @@ static void handle_completed(void *context, struct MHD_Connection *mhd, void **c
   if (unfinished) ommai_http_call_cancel_engine(call);
   if (code == MHD_REQUEST_TERMINATED_COMPLETED_OK) call->connection->reading = mhd;
   ommai_connection_reply(server, call->connection);
-  ommai_call_list_remove(server, call);
+  ommai_http_call_unlist(call);
   ommai_http_call_release(call);
 }
 
