@@ -32,14 +32,14 @@ NAMES = (
     "vllm:request_max_num_generation_tokens vllm:request_params_max_tokens vllm:request_params_n vllm:request_num_preemptions "
     "vllm:iteration_tokens_total omma:engine_up"
 ).split()
-LINE = re.compile(r'^([a-z0-9_:]+)\{(?:engine="0",)?model_name="[^"]+"((?:,[a-z_]+="[^"]*")*)\} (\S+)$')
+LINE = re.compile(r'^([a-z0-9_:]+)\{(?:engine="\d+",)?model_name="[^"]+"((?:,[a-z_]+="[^"]*")*)\} (\S+)$')
 # Of the program and of its HTTP: without the engine's labels.
 OTHER_LINE = re.compile(r'^((?:http|process)_[a-z_]+|omma:cpus|omma:cpu_nodes|omma:default_threads|vllm:lora_requests_info)(\{(?:[a-z_]+="[^"]*",?)+\})? (\S+)$')
 
 
 def read(server):
-    """All samples by name and further labels, and the types by name. Every line must be well
-    formed."""
+    """All samples by name and further labels, of several engines their sums, and the types by name.
+    Every line must be well formed."""
     reply = server.get("/metrics")
     assert reply.status == 200
     assert reply.headers["Content-Type"].startswith("text/plain; version=0.0.4")
@@ -49,7 +49,7 @@ def read(server):
             types[line.split()[2]] = line.split()[3]
         elif not line.startswith("# HELP "):
             name, labels, value = (LINE.match(line) or OTHER_LINE.match(line)).groups()
-            samples[name + (labels or "")] = float(value)
+            samples[name + (labels or "")] = samples.get(name + (labels or ""), 0) + float(value)
     return samples, types
 
 

@@ -69,9 +69,10 @@ def storm(server, requests, answers):
     assert not wrong, f"seed {SEED}: {len(wrong)} of {len(requests)}: " + "; ".join(wrong[:5])
 
 
-def test_mixed_requests_leave_nothing_allocated(start, request, omma, model_can):
+@pytest.mark.parametrize("options", [{}, {"data_parallel_size": 2, "threads": 1}], ids=["one engine", "two engines"])
+def test_mixed_requests_leave_nothing_allocated(start, request, omma, model_can, options):
     n, slack = (MANY, 0) if request.config.getoption("--full") else (FEW, SLACK)
-    server = start()
+    server = start(**options)
     mix = list(enumerate(make_mix(SEED, n, model_can.videos)))
     answers = {}
     wait_for_load(server, 0)
