@@ -14,6 +14,9 @@ BUILD_FLAGS_amx_model := -DCMAKE_BUILD_TYPE=Release -DOMMA_AMX_MODEL=ON
 BUILD_FLAGS_asan_amx_model := $(BUILD_FLAGS_asan) -DOMMA_AMX_MODEL=ON
 BUILD_FLAGS_tsan    := -DCMAKE_BUILD_TYPE=RelWithDebInfo -DOMMA_SANITIZE=thread
 
+# ON: a compiler's warning ends the build. Off as a rule, since compilers to come warn of more.
+WERROR ?= OFF
+
 # Packages come before what is built with them.
 .NOTPARALLEL:
 
@@ -61,6 +64,10 @@ test-full: packages test-packages ## the same, C tests and server also under Thr
 	@tools/run_tests.sh --full
 
 ##@ Test longer, or with programs from elsewhere
+
+.PHONY: test-abi
+test-abi: ## compare the libraries' ABI with that of the last release (needs abigail-tools)
+	@tools/test_abi.sh
 
 .PHONY: test-aarch64
 test-aarch64: ## cross-build everything for 64-bit ARM and run kernels, integer layers, towers, decoders, engine, golden models and the demo model under qemu at each CPU level
@@ -147,7 +154,7 @@ test-packages:
 .PHONY: $(VARIANTS)
 $(VARIANTS):
 	@tools/check_build_folder.sh build/$@
-	@cmake -S . -B build/$@ -G Ninja $(BUILD_FLAGS_$@) -DOMMA_TESTS=$(TESTS) > build-$@.log 2>&1 || { cat build-$@.log; rm -f build-$@.log; exit 1; }
+	@cmake -S . -B build/$@ -G Ninja $(BUILD_FLAGS_$@) -DOMMA_TESTS=$(TESTS) -DCMAKE_COMPILE_WARNING_AS_ERROR=$(WERROR) > build-$@.log 2>&1 || { cat build-$@.log; rm -f build-$@.log; exit 1; }
 	@rm -f build-$@.log
 	@ninja -C build/$@ $(TARGETS)
 
@@ -185,6 +192,10 @@ check: ## the rules that a script can check: layers, names, banned functions, he
 	tools/graph.py --check
 	tools/check_sizes.py
 	tools/check_commits.py
+
+.PHONY: lint
+lint: ## clang's warnings and the short list of clang-tidy over src, each of them an error (needs clang-tidy)
+	@tools/lint.sh
 
 .PHONY: graph
 graph: ## folders of src, which includes which, and circles

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 version=$(sed -n 's/^project(ommatidia VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 architecture=$(dpkg --print-architecture)
 copies=
-for package in ommatidia ommatidia-bench libomma0 libomma-service0 libomma-attention0 libomma-dev; do
+for package in ommatidia ommatidia-bench libomma1 libomma-service1 libomma-attention0 libomma-dev; do
   file=build/deb/${package}_${version}_$architecture.deb
   [ -s "$file" ] || { echo "$file is missing: make deb makes it" >&2; exit 1; }
   copies="$copies --copy $file"

@@ -49,7 +49,7 @@
 extern "C" {
 #endif
 
-/* The library's version, "0.1.0". */
+/* The library's version, "0.2.0". */
 OMMA_API const char *omma_version(void);
 
 /* ---- images ---- */

@@ -13,7 +13,7 @@ from ._segmentation import Segmentation
 from ._teams import get_num_threads, set_num_threads
 from ._tower import Tower
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Answer",

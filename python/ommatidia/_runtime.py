@@ -30,7 +30,7 @@ from ._declarations import (
 from ._library import bind, check
 
 LIBRARY_PATH = Path(__file__).with_name("libomma-service.so")
-LIBRARY_NAME = "libomma-service.so.0"  # where an installed one is found
+LIBRARY_NAME = "libomma-service.so.1"  # where an installed one is found
 
 _FUNCTIONS = {"omma_attention_layout": ATTENTION_FUNCTIONS["omma_attention_layout"], **OMMA_FUNCTIONS, **SERVICE_FUNCTIONS}
 _TABLES = ("omma_attention_layout", "omma_layout")

@@ -22,7 +22,7 @@ from ._pixels import Patches, Processor
 from ._tensors import TensorT, empty_f32, is_tensor, view_of
 
 LIBRARY_PATH = Path(__file__).with_name("libomma.so")
-LIBRARY_NAME = "libomma.so.0"  # where an installed one is found
+LIBRARY_NAME = "libomma.so.1"  # where an installed one is found
 
 _FUNCTIONS = {"omma_attention_layout": ATTENTION_FUNCTIONS["omma_attention_layout"], **OMMA_FUNCTIONS}
 _TABLES = ("omma_attention_layout", "omma_layout")

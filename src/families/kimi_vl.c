@@ -77,7 +77,7 @@ static const struct ommai_tower_names tower_names = {
     .fc2 = "mlp.fc1",
     .apart = {"wq", "wk", "wv"},
     .final_norm = "vision_tower.encoder.final_layernorm",
-    .merger = {"multi_modal_projector.pre_norm", "multi_modal_projector.linear_1", "multi_modal_projector.linear_2"},
+    .merger = {.norm = "multi_modal_projector.pre_norm", .fc1 = "multi_modal_projector.linear_1", .fc2 = "multi_modal_projector.linear_2"},
 };
 
 /* ---- prompts ---- */

@@ -84,7 +84,7 @@ static const struct ommai_tower_names tower_names = {
     .fc1 = "mlp.gate_proj",
     .up = "mlp.up_proj",
     .fc2 = "mlp.down_proj",
-    .merger = {"merger.ln_q", "merger.mlp.0", "merger.mlp.2"},
+    .merger = {.norm = "merger.ln_q", .fc1 = "merger.mlp.0", .fc2 = "merger.mlp.2"},
 };
 
 /* ColQwen2.5. */

@@ -38,7 +38,7 @@ static const struct ommai_tower_names tower_names = {
     .prefixes = {"visual.", "model.visual.", "vlm.model.visual."},
     .fc1 = "mlp.fc1",
     .fc2 = "mlp.fc2",
-    .merger = {"merger.ln_q", "merger.mlp.0", "merger.mlp.2"},
+    .merger = {.norm = "merger.ln_q", .fc1 = "merger.mlp.0", .fc2 = "merger.mlp.2"},
 };
 
 /* ColQwen2. */

@@ -119,9 +119,9 @@ static const struct ommai_tower_names tower_names = {
     .position_dims = 2,
     .fc1 = "mlp.linear_fc1",
     .fc2 = "mlp.linear_fc2",
-    .merger = {"merger.norm", "merger.linear_fc1", "merger.linear_fc2"},
+    .merger = {.norm = "merger.norm", .fc1 = "merger.linear_fc1", .fc2 = "merger.linear_fc2"},
     .deepstack = "deepstack_merger_list",
-    .deepstack_merger = {"norm", "linear_fc1", "linear_fc2"},
+    .deepstack_merger = {.norm = "norm", .fc1 = "linear_fc1", .fc2 = "linear_fc2"},
 };
 
 static const struct ommai_media_marks marks = {

@@ -30,7 +30,7 @@ bool ommai_pieces_add(struct ommai_pieces *pieces, struct ommai_piece piece) {
 void ommai_pieces_free(struct ommai_pieces *pieces) {
   for (size_t i = 0; i < pieces->n; i++) free(pieces->list[i].text);
   free(pieces->list);
-  *pieces = (struct ommai_pieces){NULL};
+  *pieces = (struct ommai_pieces){0};
 }
 
 static int by_place(const void *a, const void *b) {
@@ -50,7 +50,7 @@ void ommai_pieces_sort(struct ommai_pieces *pieces, bool inline_last) {
 }
 
 bool ommai_pieces_split_arrays(struct ommai_pieces *pieces, bool truth) {
-  struct ommai_pieces out = {NULL};
+  struct ommai_pieces out = {0};
   struct ommai_pattern_match match;
   bool good = true;
   for (size_t i = 0; i < pieces->n; i++) {
@@ -422,7 +422,7 @@ static bool add_merged(struct ommai_pieces pieces[OMMAI_N_CATEGORIES + 1], const
 }
 
 bool ommai_pieces_of_truth(const json_t *page, struct ommai_pieces *pieces) {
-  struct ommai_pieces kinds[OMMAI_N_CATEGORIES + 1] = {{NULL}};
+  struct ommai_pieces kinds[OMMAI_N_CATEGORIES + 1] = {{0}};
   json_t *lists = truncated_lists(page), *element, *list;
   bool good = lists != NULL;
   size_t i, j;

@@ -250,7 +250,7 @@ static bool match_counted(struct page *page, const struct ommai_points *truth, c
   size_t *counted_at = calloc(n_true + 1, sizeof *counted_at), *left_at = calloc(n_read + 1, sizeof *left_at);
   size_t *numbers = calloc(n_true + n_read + 1, sizeof *numbers);
   bool good = counted && left && counted_at && left_at && numbers;
-  struct ommai_matches matches = {NULL};
+  struct ommai_matches matches = {0};
   for (size_t i = 0; good && i < n_true; i++) {
     if (page->true_lines.list[i].piece->use == OMMAI_USE_NONE) continue;
     counted_at[n_counted] = i;
@@ -385,7 +385,7 @@ static bool sort_out(struct ommai_pieces *all, struct ommai_pieces *mixed, struc
     }
   }
   free(all->list);
-  *all = (struct ommai_pieces){NULL};
+  *all = (struct ommai_pieces){0};
   return good;
 }
 
@@ -411,7 +411,7 @@ static void free_page(struct page *page) {
 
 bool ommai_page_scores_add(struct ommai_page_scores *scores, const char *markdown, const json_t *truth) {
   struct page page = {.n_entries = 0};
-  struct ommai_pieces all = {NULL}, wanted = {NULL};
+  struct ommai_pieces all = {0}, wanted = {0};
   struct sums sums = {.n = {0}};
   size_t n_latex_tables;
   bool good = ommai_pieces_of_markdown(markdown, &all, &n_latex_tables);

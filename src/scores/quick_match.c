@@ -313,7 +313,7 @@ static void drop_empty(struct ommai_matches *matches) {
 bool ommai_quick_match(const struct ommai_points *truth, size_t n_true, const struct ommai_points *read, size_t n_read,
                        struct ommai_matches *matches) {
   struct work work = {.truth = truth, .read = read, .n_true = n_true, .n_read = n_read, .matches = matches};
-  *matches = (struct ommai_matches){NULL};
+  *matches = (struct ommai_matches){0};
   work.near_true = allot(&work, n_true, sizeof(bool));
   work.near_read = allot(&work, n_read, sizeof(bool));
   work.matched_true = allot(&work, n_true, sizeof(bool));
@@ -341,5 +341,5 @@ bool ommai_quick_match(const struct ommai_points *truth, size_t n_true, const st
 void ommai_matches_free(struct ommai_matches *matches) {
   free(matches->list);
   free(matches->lines);
-  *matches = (struct ommai_matches){NULL};
+  *matches = (struct ommai_matches){0};
 }
