@@ -1,0 +1,11 @@
+/* What the engine's thread does for an answer: what comes is kept, and sent in a stream's events or
+ * in a whole reply. */
+#pragma once
+
+#include "server/api/answer_object.h"
+
+/* What the engine calls for a choice. Everything that it reads is set before the first submit. */
+struct omma_callbacks ommai_answer_choice_callbacks(struct ommai_answer_choice *choice);
+
+/* Sends the images as a comment of the stream. */
+void ommai_call_answer_push_images(struct ommai_call_answer *answer);
