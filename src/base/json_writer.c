@@ -93,6 +93,7 @@ void ommai_put_raw(struct ommai_text *out, const char *key, const char *json, si
 
 void ommai_put_raw_text(struct ommai_text *out, const char *key, const struct ommai_text *json) {
   ommai_put_raw(out, key, json ? json->data : NULL, json ? json->size : 0);
+  out->failed |= json && json->failed;
 }
 
 void ommai_put_begin(struct ommai_text *out, const char *key, const char *brackets) {
@@ -175,6 +176,20 @@ void ommai_put_format(struct ommai_text *out, const char *key, const char *forma
 void ommai_put_ascii(struct ommai_text *out, const char *key, const char *value, size_t size) {
   begin_value(out, key);
   add_quoted(out, value, size, true);
+}
+
+void ommai_put_in_ascii(struct ommai_text *out, const struct ommai_text *json) {
+  size_t length;
+  for (size_t i = 0; i < json->size; i += length) {
+    const unsigned char *at = (const unsigned char *)json->data + i;
+    length = ommai_utf8_length(at, json->size - i);
+    if (*at < 0x7fu) {
+      add_byte(out, (char)*at);
+    } else {
+      add_escaped(out, code_of(at, length));
+    }
+  }
+  out->failed |= json->failed;
 }
 
 static int append(const char *bytes, size_t size, void *context) {

@@ -35,6 +35,10 @@ void ommai_put_fixed(struct ommai_text *out, const char *key, double value, int 
 
 /* A string; NULL becomes null. */
 void ommai_put_string(struct ommai_text *out, const char *key, const char *value);
+/* Several such members: OMMAI_PUT_INTEGERS(out, {"width", 10}, {"height", 20}). */
+#define OMMAI_PUT_INTEGERS(out, ...) OMMAI_PUT_NAMED(integer, out, __VA_ARGS__)
+#define OMMAI_PUT_STRINGS(out, ...) OMMAI_PUT_NAMED(string, out, __VA_ARGS__)
+
 /* A string of `size` bytes; `value` may be NULL where there are none. */
 void ommai_put_text(struct ommai_text *out, const char *key, const char *value, size_t size);
 /* A string as printf makes it, of at most 255 bytes. */
@@ -42,10 +46,28 @@ void ommai_put_format(struct ommai_text *out, const char *key, const char *forma
 /* A string in ASCII alone, for what a terminal may show: all other characters are escaped. */
 void ommai_put_ascii(struct ommai_text *out, const char *key, const char *value, size_t size);
 
+#define OMMAI_PUT_NAMED(type, out, ...)                                              \
+  do {                                                                               \
+    const struct ommai_named_##type named_[] = {__VA_ARGS__};                        \
+    for (size_t named_i_ = 0; named_i_ < sizeof named_ / sizeof *named_; named_i_++) \
+      ommai_put_##type(out, named_[named_i_].key, named_[named_i_].value);           \
+  } while (0)
+struct ommai_named_integer {
+  const char *key;
+  int64_t value;
+};
+struct ommai_named_string {
+  const char *key, *value;
+};
+
 /* JSON that is there already: one value, or without a key several, or members, with commas between
  * them. Nothing: null with a key, else nothing. */
 void ommai_put_raw(struct ommai_text *out, const char *key, const char *json, size_t size);
+/* The same of a text, whose failure is this one's too. */
 void ommai_put_raw_text(struct ommai_text *out, const char *key, const struct ommai_text *json);
+/* A document of this writer's as it is, but for characters that are not printable ASCII, which are
+ * escaped. */
+void ommai_put_in_ascii(struct ommai_text *out, const struct ommai_text *json);
 /* `entries`, which ommai_put_raw would take, as a list; NULL becomes null. */
 void ommai_put_list(struct ommai_text *out, const char *key, const struct ommai_text *entries);
 /* A value of jansson's, compact, its reals with `digits` significant digits; 0: with 17. NULL, as

@@ -12,7 +12,7 @@ void ommai_text_init(struct ommai_text *text, const struct omma_allocator *alloc
 }
 
 void ommai_text_free(struct ommai_text *text) {
-  ommai_release(text->allocator, text->data, text->capacity, 1);
+  if (text->allocator) ommai_release(text->allocator, text->data, text->capacity, 1);
   ommai_text_init(text, text->allocator);
 }
 

@@ -15,7 +15,7 @@ struct ommai_text {
 
 void ommai_text_init(struct ommai_text *text, const struct omma_allocator *allocator);
 void ommai_text_free(struct ommai_text *text);
-/* In memory of the caller's, of `capacity` bytes, which it never outgrows: not to be freed. */
+/* In memory of the caller's, of `capacity` bytes, which it never outgrows. */
 void ommai_text_lend(struct ommai_text *text, void *memory, size_t capacity);
 
 /* Makes room for `more` bytes after the content. False when memory is out (then `failed` is

@@ -10,8 +10,7 @@ static void begin(struct ommai_text *out, const struct ommai_reply_head *head, i
   ommai_put_begin(out, "choices", "[{");
   ommai_put_integer(out, "index", index);
   ommai_put_begin(out, "delta", "{");
-  ommai_put_string(out, "role", "assistant");
-  ommai_put_string(out, "content", "");
+  OMMAI_PUT_STRINGS(out, {"role", "assistant"}, {"content", ""});
   ommai_put_end(out, "}");
   ommai_put_nulls(out, "logprobs", "finish_reason", NULL);
   ommai_put_end(out, "}]");
@@ -32,8 +31,7 @@ static void add_logprobs(struct ommai_text *out, const struct ommai_logprobs *lo
 
 /* Up to its arguments. */
 static void begin_call(struct ommai_text *out, const struct ommai_tool_call *call) {
-  ommai_put_string(out, "id", call->id);
-  ommai_put_string(out, "type", "function");
+  OMMAI_PUT_STRINGS(out, {"id", call->id}, {"type", "function"});
   ommai_put_begin(out, "function", "{");
   ommai_put_text(out, "name", call->name.data, call->name.size);
 }

@@ -285,8 +285,7 @@ void ommai_cohere_embed_write(const struct ommai_vector_reply *reply, struct omm
   ommai_put_begin(out, "billed_units", "{");
   /* as vLLM counts them: all where there is an image */
   bool images = reply->inputs->has_media;
-  ommai_put_integer(out, "input_tokens", images ? 0 : n_tokens);
-  ommai_put_integer(out, "image_tokens", images ? n_tokens : 0);
+  OMMAI_PUT_INTEGERS(out, {"input_tokens", images ? 0 : n_tokens}, {"image_tokens", images ? n_tokens : 0});
   ommai_put_end(out, "}}");
   ommai_put_string(out, "response_type", "embeddings_by_type");
   ommai_put_end(out, "}");

@@ -1,5 +1,4 @@
 /* The format of /v1/completions. */
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 

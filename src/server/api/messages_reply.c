@@ -27,8 +27,7 @@ static void begin_block_event(struct ommai_text *out, const struct ommai_reply_h
 /* With its input as JSON. */
 static void add_call(struct ommai_text *out, const struct ommai_reply_head *head, const char *input, size_t size) {
   const struct ommai_tool_call *call = head->state->call;
-  ommai_put_string(out, "type", "tool_use");
-  ommai_put_string(out, "id", call->id);
+  OMMAI_PUT_STRINGS(out, {"type", "tool_use"}, {"id", call->id});
   ommai_put_text(out, "name", call->name.data, call->name.size);
   ommai_put_raw(out, "input", input, size);
 }
@@ -159,18 +158,15 @@ static void add_reasons(struct ommai_text *out, const struct ommai_reply_state *
                        : strcmp(state->finish_reason, "length") == 0 ? "max_tokens"
                        : state->has_calls                            ? "tool_use"
                                                                      : "end_turn";
-  ommai_put_string(out, "stop_reason", reason);
-  ommai_put_string(out, "stop_sequence", state->stop_string.size ? state->stop_string.data : NULL);
+  OMMAI_PUT_STRINGS(out, {"stop_reason", reason}, {"stop_sequence", state->stop_string.size ? state->stop_string.data : NULL});
 }
 
 /* Tokens of the prompt that were there already stand apart from the others. */
 static void add_usage(struct ommai_text *out, const struct ommai_usage *usage) {
   int64_t cached = usage->cached_tokens > 0 ? usage->cached_tokens : 0;
   ommai_put_begin(out, "usage", "{");
-  ommai_put_integer(out, "input_tokens", usage->prompt_tokens - cached);
-  ommai_put_integer(out, "cache_creation_input_tokens", 0);
-  ommai_put_integer(out, "cache_read_input_tokens", cached);
-  ommai_put_integer(out, "output_tokens", usage->completion_tokens);
+  OMMAI_PUT_INTEGERS(out, {"input_tokens", usage->prompt_tokens - cached}, {"cache_creation_input_tokens", 0},
+                     {"cache_read_input_tokens", cached}, {"output_tokens", usage->completion_tokens});
   if (usage->reasoning_tokens >= 0) {
     ommai_put_begin(out, "output_tokens_details", "{");
     ommai_put_integer(out, "thinking_tokens", usage->reasoning_tokens);
@@ -183,10 +179,7 @@ static void add_usage(struct ommai_text *out, const struct ommai_usage *usage) {
 /* Up to its content. */
 static void begin_message(struct ommai_text *out, const char *key, const struct ommai_reply_head *head) {
   ommai_put_begin(out, key, "{");
-  ommai_put_string(out, "id", head->id);
-  ommai_put_string(out, "type", "message");
-  ommai_put_string(out, "role", "assistant");
-  ommai_put_string(out, "model", head->model);
+  OMMAI_PUT_STRINGS(out, {"id", head->id}, {"type", "message"}, {"role", "assistant"}, {"model", head->model});
 }
 
 static void begin(struct ommai_text *out, const struct ommai_reply_head *head, int index, const struct ommai_usage *usage) {

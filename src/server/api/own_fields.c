@@ -30,11 +30,8 @@ bool ommai_own_progress_is_due(struct ommai_own_progress *progress, enum omma_st
 
 void ommai_own_add_image(struct ommai_text *list, int32_t width, int32_t height, const struct omma_image_sizes *sizes) {
   ommai_put_begin(list, NULL, "{");
-  ommai_put_integer(list, "width", width);
-  ommai_put_integer(list, "height", height);
-  ommai_put_integer(list, "resized_width", sizes->resized_width);
-  ommai_put_integer(list, "resized_height", sizes->resized_height);
-  ommai_put_integer(list, "tokens", sizes->n_tokens);
+  OMMAI_PUT_INTEGERS(list, {"width", width}, {"height", height}, {"resized_width", sizes->resized_width},
+                     {"resized_height", sizes->resized_height}, {"tokens", sizes->n_tokens});
   ommai_put_end(list, "}");
 }
 
@@ -65,8 +62,7 @@ void ommai_own_add_media_comment(struct ommai_text *out, const struct ommai_text
 void ommai_own_add_progress_comment(struct ommai_text *out, enum omma_stage stage, int64_t done, int64_t total) {
   begin_comment(out);
   ommai_put_string(out, "stage", ommai_stage_name(stage));
-  ommai_put_integer(out, "done", done);
-  ommai_put_integer(out, "total", total);
+  OMMAI_PUT_INTEGERS(out, {"done", done}, {"total", total});
   ommai_put_end(out, "}\n\n");
 }
 

@@ -38,8 +38,7 @@ size_t ommai_reply_skip_blanks(const struct ommai_reply_head *head, const char *
 
 void ommai_reply_add_head(struct ommai_text *out, const struct ommai_reply_head *head, const char *object) {
   ommai_put_begin(out, NULL, "{");
-  ommai_put_string(out, "id", head->id);
-  ommai_put_string(out, "object", object);
+  OMMAI_PUT_STRINGS(out, {"id", head->id}, {"object", object});
   ommai_put_integer(out, "created", head->created);
   ommai_put_string(out, "model", head->model);
 }
@@ -56,9 +55,9 @@ void ommai_reply_add_own(struct ommai_text *out, const struct ommai_usage *usage
 /* null of a stream's span is left out. */
 static void add_usage(struct ommai_text *out, const struct ommai_usage *usage, bool whole) {
   ommai_put_begin(out, "usage", "{");
-  ommai_put_integer(out, "prompt_tokens", usage->prompt_tokens);
-  ommai_put_integer(out, "total_tokens", usage->prompt_tokens + usage->completion_tokens);
-  ommai_put_integer(out, "completion_tokens", usage->completion_tokens);
+  OMMAI_PUT_INTEGERS(out, {"prompt_tokens", usage->prompt_tokens},
+                     {"total_tokens", usage->prompt_tokens + usage->completion_tokens},
+                     {"completion_tokens", usage->completion_tokens});
   if (usage->cached_tokens >= 0) {
     ommai_put_begin(out, "prompt_tokens_details", "{");
     ommai_put_integer(out, "cached_tokens", usage->cached_tokens);

@@ -50,9 +50,7 @@ static void add_item(struct ommai_text *out, const struct ommai_reply_head *head
   ommai_put_begin(out, key, "{");
   add_id(out, head, "id");
   if (is_open(head, OMMAI_ITEM_CALL)) {
-    ommai_put_string(out, "type", "function_call");
-    ommai_put_string(out, "status", status);
-    ommai_put_string(out, "call_id", state->call->id);
+    OMMAI_PUT_STRINGS(out, {"type", "function_call"}, {"status", status}, {"call_id", state->call->id});
     ommai_put_text(out, "name", state->call->name.data, state->call->name.size);
     ommai_put_text(out, "arguments", state->text.data, full ? state->text.size : 0);
     ommai_put_end(out, "}");
@@ -63,8 +61,7 @@ static void add_item(struct ommai_text *out, const struct ommai_reply_head *head
     ommai_put_begin(out, "summary", "[]");
     ommai_put_null(out, "encrypted_content");
   } else {
-    ommai_put_string(out, "type", "message");
-    ommai_put_string(out, "role", "assistant");
+    OMMAI_PUT_STRINGS(out, {"type", "message"}, {"role", "assistant"});
   }
   ommai_put_string(out, "status", status);
   ommai_put_begin(out, "content", "[");
@@ -194,8 +191,7 @@ static void add_usage(struct ommai_text *out, const struct ommai_usage *usage) {
   ommai_put_begin(out, "usage", "{");
   ommai_put_integer(out, "input_tokens", usage->prompt_tokens);
   ommai_put_begin(out, "input_tokens_details", "{");
-  ommai_put_integer(out, "cached_tokens", cached);
-  ommai_put_integer(out, "cache_write_tokens", 0);
+  OMMAI_PUT_INTEGERS(out, {"cached_tokens", cached}, {"cache_write_tokens", 0});
   ommai_put_end(out, "}");
   ommai_put_integer(out, "output_tokens", usage->completion_tokens);
   ommai_put_begin(out, "output_tokens_details", "{");
@@ -212,8 +208,7 @@ static void add_response(struct ommai_text *out, const char *key, const struct o
   const struct ommai_reply_state *state = head->state;
   bool cut_off = state->finish_reason && strcmp(state->finish_reason, "length") == 0;
   ommai_put_begin(out, key, "{");
-  ommai_put_string(out, "id", head->id);
-  ommai_put_string(out, "object", "response");
+  OMMAI_PUT_STRINGS(out, {"id", head->id}, {"object", "response"});
   ommai_put_integer(out, "created_at", head->created);
   ommai_put_string(out, "status", !usage ? "in_progress" : cut_off ? "incomplete" : "completed");
   ommai_put_null(out, "error");
@@ -263,7 +258,6 @@ static void whole(struct ommai_text *out, const struct ommai_reply_head *head, c
                   int n_parts, const struct ommai_usage *usage) {
   (void)n_parts;
   take_part(NULL, head, &parts[0]);
-  out->failed |= head->state->items.failed;
   add_response(out, NULL, head, usage);
 }
 

@@ -93,9 +93,8 @@ static void add_chat_template(struct ommai_text *body, const struct omma_model_i
  * the first. */
 static void add_encoder(struct ommai_text *body, const struct omma_model_info *info) {
   ommai_put_begin(body, "encoder", "{");
-  ommai_put_string(body, "fingerprint", info->fingerprint);
-  ommai_put_string(body, "numeric_mode", info->vision_weights);
-  ommai_put_string(body, "dtype", info->bf16_embeddings ? "BF16" : "F32");
+  OMMAI_PUT_STRINGS(body, {"fingerprint", info->fingerprint}, {"numeric_mode", info->vision_weights},
+                    {"dtype", info->bf16_embeddings ? "BF16" : "F32"});
   ommai_put_end(body, "}");
 }
 
@@ -120,11 +119,9 @@ static void add_permission(struct ommai_text *body, int64_t created, size_t inde
 static void add_model(struct ommai_text *body, const struct ommai_server *server, size_t index) {
   const char *name = server->config.model_names[index];
   ommai_put_begin(body, NULL, "{");
-  ommai_put_string(body, "id", name);
-  ommai_put_string(body, "object", "model");
+  OMMAI_PUT_STRINGS(body, {"id", name}, {"object", "model"});
   ommai_put_integer(body, "created", server->config.created);
-  ommai_put_string(body, "owned_by", "ommatidia");
-  ommai_put_string(body, "root", name);
+  OMMAI_PUT_STRINGS(body, {"owned_by", "ommatidia"}, {"root", name});
   ommai_put_null(body, "parent");
   ommai_put_integer(body, "max_model_len", server->config.info.max_model_len);
   add_permission(body, server->config.created, index);

@@ -16,8 +16,7 @@ static void write_tokens(const struct ommai_server_config *config, const int32_t
                          struct ommai_text *out) {
   char text[OMMAI_TOKEN_TEXT_SIZE];
   ommai_put_begin(out, NULL, "{");
-  ommai_put_integer(out, "count", (int64_t)n_tokens);
-  ommai_put_integer(out, "max_model_len", config->info.max_model_len);
+  OMMAI_PUT_INTEGERS(out, {"count", (int64_t)n_tokens}, {"max_model_len", config->info.max_model_len});
   ommai_put_begin(out, "tokens", "[");
   for (size_t i = 0; i < n_tokens; i++) ommai_put_integer(out, NULL, tokens[i]);
   ommai_put_end(out, "]");

@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/allocator.h"
 #include "base/json_writer.h"
@@ -14,14 +13,12 @@ static void begin_usage(const struct ommai_vector_reply *reply, struct ommai_tex
   int64_t n = 0;
   for (size_t i = 0; i < reply->inputs->n; i++) n += reply->results[i].n_tokens;
   ommai_put_begin(out, "usage", "{");
-  ommai_put_integer(out, "prompt_tokens", n);
-  ommai_put_integer(out, "total_tokens", n);
+  OMMAI_PUT_INTEGERS(out, {"prompt_tokens", n}, {"total_tokens", n});
 }
 
 static void add_head(const struct ommai_vector_reply *reply, struct ommai_text *out) {
   ommai_put_begin(out, NULL, "{");
-  ommai_put_string(out, "id", reply->id);
-  ommai_put_string(out, "object", "list");
+  OMMAI_PUT_STRINGS(out, {"id", reply->id}, {"object", "list"});
   ommai_put_integer(out, "created", reply->created);
   ommai_put_string(out, "model", reply->model);
   ommai_put_begin(out, "data", "[");
@@ -120,8 +117,7 @@ static void add_document(const struct ommai_vector_inputs *inputs, size_t index,
 static void write_ranking(const struct ommai_vector_reply *reply, const struct score *scores, struct ommai_text *out) {
   const size_t n = reply->inputs->n_documents, top_n = (size_t)reply->fields->top_n;
   ommai_put_begin(out, NULL, "{");
-  ommai_put_string(out, "id", reply->id);
-  ommai_put_string(out, "model", reply->model);
+  OMMAI_PUT_STRINGS(out, {"id", reply->id}, {"model", reply->model});
   begin_usage(reply, out);
   ommai_put_end(out, "}");
   ommai_put_begin(out, "results", "[");

@@ -107,9 +107,7 @@ void ommai_api_error_write(const struct ommai_api_error *error, struct ommai_tex
 
 void ommai_api_error_put(const struct ommai_api_error *error, struct ommai_text *text) {
   ommai_put_begin(text, "error", "{");
-  ommai_put_string(text, "message", error->message);
-  ommai_put_string(text, "type", error->type);
-  ommai_put_string(text, "param", error->param[0] ? error->param : NULL);
+  OMMAI_PUT_STRINGS(text, {"message", error->message}, {"type", error->type}, {"param", error->param[0] ? error->param : NULL});
   ommai_put_integer(text, "code", error->status);
   ommai_put_end(text, "}");
 }

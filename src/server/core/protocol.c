@@ -30,10 +30,8 @@ static void write_responses_event(const struct ommai_api_error *error, const cha
   (void)request_id;
   ommai_text_add(out, "event: error\ndata: ");
   ommai_put_begin(out, NULL, "{");
-  ommai_put_string(out, "type", "error");
-  ommai_put_string(out, "code", error->type);
-  ommai_put_string(out, "message", error->message);
-  ommai_put_string(out, "param", error->param[0] ? error->param : NULL);
+  OMMAI_PUT_STRINGS(out, {"type", "error"}, {"code", error->type}, {"message", error->message},
+                    {"param", error->param[0] ? error->param : NULL});
   ommai_api_error_put(error, out);
   ommai_put_end(out, "}\n\n");
 }
@@ -69,8 +67,7 @@ static void write_messages(const struct ommai_api_error *error, const char *requ
   ommai_put_begin(out, NULL, "{");
   ommai_put_string(out, "type", "error");
   ommai_put_begin(out, "error", "{");
-  ommai_put_string(out, "type", messages_type(error->status));
-  ommai_put_string(out, "message", error->message);
+  OMMAI_PUT_STRINGS(out, {"type", messages_type(error->status)}, {"message", error->message});
   ommai_put_end(out, "}");
   ommai_put_string(out, "request_id", request_id);
   ommai_put_end(out, "}");

@@ -13,12 +13,8 @@ static void add_header(const struct omma_model_info *info, const char *model_nam
   const int64_t *grid = image->grid_thw;
   ommai_put_begin(out, NULL, "{");
   ommai_put_begin(out, "__metadata__", "{");
-  ommai_put_string(out, "producer", "ommatidia");
-  ommai_put_string(out, "version", omma_version());
-  ommai_put_string(out, "model", model_name);
-  ommai_put_string(out, "fingerprint", info->fingerprint);
-  ommai_put_string(out, "numeric_mode", info->vision_weights);
-  ommai_put_string(out, "isa", info->isa);
+  OMMAI_PUT_STRINGS(out, {"producer", "ommatidia"}, {"version", omma_version()}, {"model", model_name},
+                    {"fingerprint", info->fingerprint}, {"numeric_mode", info->vision_weights}, {"isa", info->isa});
   ommai_put_format(out, "image_grid_thw", "%" PRId64 ",%" PRId64 ",%" PRId64, grid[0], grid[1], grid[2]);
   ommai_put_end(out, "}");
   ommai_put_begin(out, "ec_cache", "{");

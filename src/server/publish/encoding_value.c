@@ -27,8 +27,7 @@ static void write_head(const void *data, size_t n_values, uint8_t out[LENGTH_BYT
   ommai_text_lend(&header, out + LENGTH_BYTES, HEADER_BYTES);
   ommai_put_begin(&header, NULL, "{");
   ommai_put_begin(&header, "__metadata__", "{");
-  ommai_put_string(&header, "format", "omma-encoding-1");
-  ommai_put_string(&header, "blake2b", hex);
+  OMMAI_PUT_STRINGS(&header, {"format", "omma-encoding-1"}, {"blake2b", hex});
   ommai_put_end(&header, "}");
   ommai_put_begin(&header, "values", "{");
   ommai_put_string(&header, "dtype", "F32");

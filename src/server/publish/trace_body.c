@@ -131,8 +131,7 @@ void ommai_trace_write(const struct ommai_trace_record *records, size_t n, const
   ommai_put_end(out, "]}");
   ommai_put_begin(out, "scopeSpans", "[{");
   ommai_put_begin(out, "scope", "{");
-  ommai_put_string(out, "name", "omma");
-  ommai_put_string(out, "version", OMMA_VERSION);
+  OMMAI_PUT_STRINGS(out, {"name", "omma"}, {"version", OMMA_VERSION});
   ommai_put_end(out, "}");
   ommai_put_begin(out, "spans", "[");
   for (size_t i = 0; i < n; i++) write_record(&records[i], out);
