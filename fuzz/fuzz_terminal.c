@@ -1,6 +1,7 @@
 /* What the conversation reads: boxes in an answer, and paths in a line. */
 #include <string.h>
 
+#include "base/allocator.h"
 #include "cli/chat/box_find.h"
 #include "cli/core/pasted_paths.h"
 #include "fuzz_input.h"
@@ -15,9 +16,13 @@ static void try_boxes(const char *text, size_t size) {
     FUZZ_CHECK(box->x1 >= 0 && box->x1 < box->x2 && box->x2 <= images[box->image].width);
     FUZZ_CHECK(box->y1 >= 0 && box->y1 < box->y2 && box->y2 <= images[box->image].height);
   }
-  json_t *list = ommai_boxes_json(&boxes);
-  FUZZ_CHECK(list && json_array_size(list) == boxes.count);
+  struct ommai_text out;
+  ommai_text_init(&out, &ommai_default_allocator);
+  ommai_put_boxes(&out, NULL, &boxes);
+  json_t *list = json_loadb(out.data, out.size, 0, NULL);
+  FUZZ_CHECK(!out.failed && list && json_array_size(list) == boxes.count);
   json_decref(list);
+  ommai_text_free(&out);
   ommai_boxes_release(&boxes);
 }
 

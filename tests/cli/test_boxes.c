@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/allocator.h"
+#include "base/json_writer.h"
 #include "cli/chat/box_draw.h"
 #include "cli/chat/chat_boxes.h"
 #include "cli/core/diagnostics.h"
@@ -66,6 +68,16 @@ static const struct expected bad[] = {
     {"{\"bbox_2d\": [0, 0, 10, 10], \"image\": 3}", 0, 1, NULL},
 };
 
+static json_t *boxes_json(const struct ommai_boxes *boxes) {
+  struct ommai_text text;
+  ommai_text_init(&text, &ommai_default_allocator);
+  ommai_put_boxes(&text, NULL, boxes);
+  assert_false(text.failed);
+  json_t *list = json_loadb(text.data, text.size, 0, NULL);
+  ommai_text_free(&text);
+  return list;
+}
+
 static void check(const struct expected *expected) {
   struct ommai_boxes boxes;
   assert_true(ommai_boxes_find(expected->text, strlen(expected->text), measured, 2, &boxes));
@@ -74,7 +86,7 @@ static void check(const struct expected *expected) {
              expected->count, expected->n_refused);
   }
   if (expected->first) {
-    json_t *found = ommai_boxes_json(&boxes);
+    json_t *found = boxes_json(&boxes);
     char *text = json_dumps(found, 0);
     assert_string_equal(text, expected->first);
     free(text);
@@ -313,7 +325,7 @@ static void boxes_are_on_the_upright_image(void **state) {
   struct omma_part part = {.image = image};
   struct ommai_boxes boxes;
   assert_int_equal(ommai_chat_boxes(model, &part, 1, answer, strlen(answer), &boxes), OMMAI_EXIT_DONE);
-  json_t *actual = ommai_boxes_json(&boxes), *expected = json_pack("[i, i, i, i]", 11, 0, 22, 37);
+  json_t *actual = boxes_json(&boxes), *expected = json_pack("[i, i, i, i]", 11, 0, 22, 37);
   assert_true(json_equal(json_object_get(json_array_get(actual, 0), "box"), expected));
   assert_int_equal(ommai_chat_boxes_save(&boxes, &part, 1, path), OMMAI_EXIT_DONE);
   assert_ok(omma_image_load(path, NULL, &written, &error), &error);

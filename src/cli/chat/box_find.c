@@ -5,7 +5,7 @@
 
 #include "base/allocator.h"
 #include "base/json.h"
-#include "cli/core/json_out.h"
+#include "base/json_writer.h"
 
 struct search {
   const struct ommai_box_image *images;
@@ -104,12 +104,17 @@ void ommai_boxes_release(struct ommai_boxes *boxes) {
   *boxes = (struct ommai_boxes){0};
 }
 
-json_t *ommai_boxes_json(const struct ommai_boxes *boxes) {
-  json_t *list = json_array();
+void ommai_put_boxes(struct ommai_text *out, const char *key, const struct ommai_boxes *boxes) {
+  ommai_put_begin(out, key, "[");
   for (size_t i = 0; i < boxes->count; i++) {
     const struct ommai_box *box = &boxes->items[i];
-    ommai_json_append(&list, json_pack("{s:I, s:s, s:[i, i, i, i]}", "image", (json_int_t)box->image + 1, "label", box->label,
-                                       "box", box->x1, box->y1, box->x2, box->y2));
+    const int32_t corners[] = {box->x1, box->y1, box->x2, box->y2};
+    ommai_put_begin(out, NULL, "{");
+    ommai_put_integer(out, "image", (int64_t)box->image + 1);
+    ommai_put_string(out, "label", box->label);
+    ommai_put_begin(out, "box", "[");
+    for (int c = 0; c < 4; c++) ommai_put_integer(out, NULL, corners[c]);
+    ommai_put_end(out, "]}");
   }
-  return list;
+  ommai_put_end(out, "]");
 }

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/text_buffer.h"
+
 /* More boxes than this are left out. */
 #define OMMAI_MAX_BOXES 1000
 
@@ -41,5 +43,5 @@ bool ommai_boxes_find(const char *text, size_t size, const struct ommai_box_imag
                       struct ommai_boxes *boxes);
 void ommai_boxes_release(struct ommai_boxes *boxes);
 
-/* [{"image": 1, "label": TEXT, "box": [x1, y1, x2, y2]}, ...], or NULL when memory is out. */
-json_t *ommai_boxes_json(const struct ommai_boxes *boxes);
+/* [{"image": 1, "label": TEXT, "box": [x1, y1, x2, y2]}, ...] */
+void ommai_put_boxes(struct ommai_text *out, const char *key, const struct ommai_boxes *boxes);

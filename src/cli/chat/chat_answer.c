@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocator.h"
 #include "base/clock.h"
 #include "cli/core/diagnostics.h"
 #include "cli/core/interrupt.h"
@@ -48,13 +49,20 @@ static void on_progress(void *context, enum omma_stage stage, int64_t done, int6
   ommai_progress_update(&listener->progress, done, total);
 }
 
-static void collect_logprob(json_t **logprobs, const struct omma_token_event *event) {
-  json_t *top = json_array();
+static void begin_logprob(struct ommai_text *out, int32_t token, float logprob) {
+  ommai_put_begin(out, NULL, "{");
+  ommai_put_integer(out, "id", token);
+  ommai_put_real(out, "logprob", logprob);
+}
+
+static void collect_logprob(struct ommai_text *out, const struct omma_token_event *event) {
+  begin_logprob(out, event->token, event->logprob);
+  ommai_put_begin(out, "top", "[");
   for (int i = 0; i < event->n_top; i++) {
-    ommai_json_append(&top, json_pack("{s:i, s:f}", "id", (int)event->top[i].token, "logprob", (double)event->top[i].logprob));
+    begin_logprob(out, event->top[i].token, event->top[i].logprob);
+    ommai_put_end(out, "}");
   }
-  ommai_json_append(logprobs,
-                    json_pack("{s:i, s:f, s:o}", "id", (int)event->token, "logprob", (double)event->logprob, "top", top));
+  ommai_put_end(out, "]}");
 }
 
 static bool on_token(void *context, const struct omma_token_event *event) {
@@ -62,7 +70,7 @@ static bool on_token(void *context, const struct omma_token_event *event) {
   ommai_progress_end(&listener->progress);
   fwrite(event->text, 1, event->text_size, listener->text);
   if (listener->options->details) {
-    ommai_json_append(&listener->answer->ids, json_integer(event->token));
+    ommai_put_integer(&listener->answer->ids, NULL, event->token);
     if (event->has_logprob) collect_logprob(&listener->answer->logprobs, event);
   }
   if (!listener->options->stream) return true;
@@ -115,7 +123,7 @@ static int submit(struct omma_engine *engine, const struct omma_request *request
 static void collect_prompt(const struct omma_request *request, struct ommai_answer *answer) {
   size_t count;
   const int32_t *ids = omma_request_prompt(request, &count);
-  for (size_t i = 0; i < count; i++) ommai_json_append(&answer->prompt_ids, json_integer(ids[i]));
+  for (size_t i = 0; i < count; i++) ommai_put_integer(&answer->prompt_ids, NULL, ids[i]);
 }
 
 int ommai_answer(struct omma_model *model, struct omma_engine *engine, const struct ommai_conversation *conversation,
@@ -125,6 +133,9 @@ int ommai_answer(struct omma_model *model, struct omma_engine *engine, const str
   struct omma_request *request;
   struct omma_error error;
   *answer = (struct ommai_answer){0};
+  ommai_text_init(&answer->prompt_ids, &ommai_default_allocator);
+  ommai_text_init(&answer->ids, &ommai_default_allocator);
+  ommai_text_init(&answer->logprobs, &ommai_default_allocator);
   double start = ommai_clock_seconds();
   if (omma_request_create(model, conversation->messages, conversation->count, &request_options, &request, &error) != OMMA_OK) {
     answer->too_long = error.status == OMMA_ERROR_LIMIT && !strcmp(error.field, "input_tokens");
@@ -137,12 +148,7 @@ int ommai_answer(struct omma_model *model, struct omma_engine *engine, const str
   if (!listener.text) {
     code = ommai_failed("out of memory: the answer");
   } else {
-    if (options->details) {
-      answer->prompt_ids = json_array();
-      answer->ids = json_array();
-      answer->logprobs = json_array();
-      collect_prompt(request, answer);
-    }
+    if (options->details) collect_prompt(request, answer);
     code = submit(engine, request, &listener);
     bool lost = ferror(listener.text) != 0;
     if ((fclose(listener.text) != 0 || lost) && code == OMMAI_EXIT_DONE)
@@ -166,8 +172,8 @@ void ommai_answer_note(const struct ommai_answer *answer, double decode_image) {
 
 void ommai_answer_release(struct ommai_answer *answer) {
   free(answer->text);
-  json_decref(answer->prompt_ids);
-  json_decref(answer->ids);
-  json_decref(answer->logprobs);
+  ommai_text_free(&answer->prompt_ids);
+  ommai_text_free(&answer->ids);
+  ommai_text_free(&answer->logprobs);
   *answer = (struct ommai_answer){0};
 }

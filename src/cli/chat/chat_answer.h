@@ -1,9 +1,9 @@
 /* One answer of the model: asked for, shown while it comes, collected. */
 #pragma once
 
-#include <jansson.h>
 #include <omma/omma.h>
 
+#include "base/text_buffer.h"
 #include "cli/chat/conversation.h"
 
 struct ommai_answer_options {
@@ -15,9 +15,9 @@ struct ommai_answer_options {
 struct ommai_answer {
   char *text;
   size_t text_size;
-  json_t *prompt_ids, *ids, *logprobs; /* arrays, with `details`; NULL also after memory ran out */
-  struct omma_result result;           /* stop_string is NULL */
-  bool interrupted;                    /* by Ctrl-C; the text so far is there */
+  struct ommai_text prompt_ids, ids, logprobs; /* with `details`: entries of JSON lists */
+  struct omma_result result;                   /* stop_string is NULL */
+  bool interrupted;                            /* by Ctrl-C; the text so far is there */
   /* it failed because the prompt does not fit: `error` states it */
   bool too_long;
   struct omma_error error;

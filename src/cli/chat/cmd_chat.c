@@ -205,23 +205,23 @@ static int print_json(const struct chat *chat, const struct ommai_answer *answer
   const struct values *values = chat->values;
   const struct omma_result *result = &answer->result;
   const struct omma_timings *t = &result->timings;
-  json_t *usage = json_pack("{s:I, s:I, s:I}", "prompt_tokens", (json_int_t)result->n_prompt_tokens, "completion_tokens",
-                            (json_int_t)result->n_completion_tokens, "total_tokens",
-                            (json_int_t)(result->n_prompt_tokens + result->n_completion_tokens));
-  json_t *timings = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "decode_image", chat->decode_image, "queue", t->queue,
-                              "preprocess", t->preprocess, "encode", t->encode, "prefill", t->prefill, "decode", t->decode);
-  json_t *object = json_pack("{s:O, s:O, s:o, s:s, s:o, s:o}", "prompt_token_ids", answer->prompt_ids, "token_ids", answer->ids,
-                             "text", json_stringn(answer->text, answer->text_size), "finish_reason",
-                             finish_name(result->finish), "usage", usage, "timings", timings);
-  if (object && values->logprobs.given && json_object_set(object, "logprobs", answer->logprobs) != 0) {
-    json_decref(object);
-    object = NULL;
-  }
-  if (object && values->images.count && json_object_set_new(object, "boxes", ommai_boxes_json(boxes)) != 0) {
-    json_decref(object);
-    object = NULL;
-  }
-  return ommai_json_print(object);
+  struct ommai_text out;
+  ommai_json_begin(&out);
+  ommai_put_list(&out, "prompt_token_ids", &answer->prompt_ids);
+  ommai_put_list(&out, "token_ids", &answer->ids);
+  ommai_put_text(&out, "text", answer->text, answer->text_size);
+  ommai_put_string(&out, "finish_reason", finish_name(result->finish));
+  ommai_put_begin(&out, "usage", "{");
+  OMMAI_PUT_INTEGERS(&out, {"prompt_tokens", result->n_prompt_tokens}, {"completion_tokens", result->n_completion_tokens},
+                     {"total_tokens", result->n_prompt_tokens + result->n_completion_tokens});
+  ommai_put_end(&out, "}");
+  ommai_put_begin(&out, "timings", "{");
+  OMMAI_PUT_REALS(&out, {"decode_image", chat->decode_image}, {"queue", t->queue}, {"preprocess", t->preprocess},
+                  {"encode", t->encode}, {"prefill", t->prefill}, {"decode", t->decode});
+  ommai_put_end(&out, "}");
+  if (values->logprobs.given) ommai_put_list(&out, "logprobs", &answer->logprobs);
+  if (values->images.count) ommai_put_boxes(&out, "boxes", boxes);
+  return ommai_json_end(&out);
 }
 
 /* What stands after a whole answer: the rest of the output, and the drawn boxes. */

@@ -25,9 +25,7 @@ static void put_json(const struct ommai_debug_log *log, const char *time, const 
   struct ommai_text line;
   ommai_text_init(&line, &ommai_default_allocator);
   ommai_put_begin(&line, NULL, "{");
-  ommai_put_string(&line, "time", time);
-  ommai_put_string(&line, "level", "debug");
-  ommai_put_string(&line, "event", "trace");
+  OMMAI_PUT_STRINGS(&line, {"time", time}, {"level", "debug"}, {"event", "trace"});
   ommai_put_ascii(&line, "text", text, strlen(text));
   ommai_put_end(&line, "}");
   ommai_text_append(&line, "", 1);

@@ -1,27 +1,35 @@
-/* Results as JSON on stdout: one object, one line. */
+/* Results as JSON on stdout: one object, one line. base/json_writer.h writes them. */
 #pragma once
 
-#include <jansson.h>
 #include <omma/omma.h>
 
-/* Prints `value` and a line feed, to a terminal in ASCII, and drops the reference. NULL (an object
- * that could not be built) is reported as out of memory. Returns an exit code. */
+#include "base/json_writer.h"
+
+/* Begins an object. */
+void ommai_json_begin(struct ommai_text *out);
+
+/* Ends it, prints it and a line feed, to a terminal in ASCII, and frees the text. Returns an exit
+ * code. */
+int ommai_json_end(struct ommai_text *out);
+
+/* The same for an object of jansson's; drops the reference. NULL: memory was out. */
 int ommai_json_print(json_t *value);
 
-/* A string of any bytes: where they are not UTF-8, every byte beyond ASCII becomes a question
- * mark. */
-json_t *ommai_json_text(const char *text);
+/* Numbers with twelve significant digits, and a point or an exponent, as jansson writes them; null
+ * where they are not finite. */
+void ommai_put_real(struct ommai_text *out, const char *key, double value);
+struct ommai_named_real {
+  const char *key;
+  double value;
+};
+#define OMMAI_PUT_REALS(out, ...) OMMAI_PUT_NAMED(real, out, __VA_ARGS__)
+void ommai_put_reals(struct ommai_text *out, const char *key, const double *values, size_t n);
 
-/* Appends `value` and takes its reference. When either is NULL or memory is out, the array becomes
- * NULL, which ommai_json_print reports in the end. */
-void ommai_json_append(json_t **array, json_t *value);
+/* `grid_thw`. */
+void ommai_put_grid(struct ommai_text *out, const int64_t grid[3]);
 
-/* `object` with the members of `more`; takes both references. NULL when either is or memory is
- * out. */
-json_t *ommai_json_merge(json_t *object, json_t *more);
+/* An object whose end is missing, so that members may follow. */
+void ommai_put_model(struct ommai_text *out, const struct omma_model_info *model);
 
-/* n numbers; NULL when memory is out. */
-json_t *ommai_json_numbers(const double *numbers, size_t n);
-
-json_t *ommai_json_model(const struct omma_model_info *model);
-json_t *ommai_json_memory_estimate(const struct omma_memory_estimate *estimate);
+/* `memory`. */
+void ommai_put_memory_estimate(struct ommai_text *out, const struct omma_memory_estimate *estimate);

@@ -137,12 +137,18 @@ static int print(const struct bench *bench) {
   double fraction = bench->peak_gflops > 0 ? gflops / bench->peak_gflops : 0;
   int64_t n_tokens = bench->segments.borders[bench->segments.count];
   if (bench->values->common.json) {
-    return ommai_json_print(json_pack(
-        "{s:f, s:f, s:f, s:f, s:f, s:s, s:I, s:f, s:s, s:i, s:i, s:I, s:I, s:f}", "ms_min", min_ms, "ms_median", median_ms,
-        "gflops", gflops, "peak_gflops", bench->peak_gflops, "fraction_of_peak", fraction, "kernel", bench->info.kernel,
-        "workspace_bytes", (json_int_t)bench->workspace_bytes, "plan_us", bench->plan_seconds * 1e6, "isa",
-        omma_attention_context_isa(bench->context), "threads", bench->n_threads, "runs", (int)bench->n_times, "n_tokens",
-        (json_int_t)n_tokens, "n_segments", (json_int_t)bench->segments.count, "flops", bench->info.flops));
+    struct ommai_text out;
+    ommai_json_begin(&out);
+    OMMAI_PUT_REALS(&out, {"ms_min", min_ms}, {"ms_median", median_ms}, {"gflops", gflops}, {"peak_gflops", bench->peak_gflops},
+                    {"fraction_of_peak", fraction});
+    ommai_put_string(&out, "kernel", bench->info.kernel);
+    ommai_put_integer(&out, "workspace_bytes", (int64_t)bench->workspace_bytes);
+    ommai_put_real(&out, "plan_us", bench->plan_seconds * 1e6);
+    ommai_put_string(&out, "isa", omma_attention_context_isa(bench->context));
+    OMMAI_PUT_INTEGERS(&out, {"threads", bench->n_threads}, {"runs", (int64_t)bench->n_times}, {"n_tokens", n_tokens},
+                       {"n_segments", (int64_t)bench->segments.count});
+    ommai_put_real(&out, "flops", bench->info.flops);
+    return ommai_json_end(&out);
   }
   char text[32];
   ommai_print_fact(stdout, "kernel", "%s on %d thread%s", bench->info.kernel, bench->n_threads, ommai_plural(bench->n_threads));

@@ -322,12 +322,12 @@ static double step_rate(const struct bench *bench, const struct context *context
 }
 
 /* Answers to one prompt share it, so that only one alone gives its time. */
-static json_t *prefill_json(const struct bench *bench, const struct context *context) {
-  if (bench->values->batch > 1) return json_object();
-  return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "prefill_ms_min", context->prefill[0] * 1e3, "prefill_ms_median",
-                   median(bench, context->prefill) * 1e3, "prefill_flops", context->flops, "prefill_tokens_per_s",
-                   (double)context->n_tokens / context->prefill[0], "prefill_times_peak", times_peak(bench, context),
-                   "prefill_fraction_of_peak", 1 / times_peak(bench, context));
+static void put_prefill(struct ommai_text *out, const struct bench *bench, const struct context *context) {
+  if (bench->values->batch > 1) return;
+  OMMAI_PUT_REALS(
+      out, {"prefill_ms_min", context->prefill[0] * 1e3}, {"prefill_ms_median", median(bench, context->prefill) * 1e3},
+      {"prefill_flops", context->flops}, {"prefill_tokens_per_s", (double)context->n_tokens / context->prefill[0]},
+      {"prefill_times_peak", times_peak(bench, context)}, {"prefill_fraction_of_peak", 1 / times_peak(bench, context)});
 }
 
 /* Of the time of all decode steps, what was not the network's. */
@@ -337,27 +337,36 @@ static double other_share(const struct bench *bench) {
   return stats.decode_seconds > 0 ? 1 - stats.decode_model_seconds / stats.decode_seconds : 0;
 }
 
-static json_t *context_json(const struct bench *bench, const struct context *context) {
-  json_t *object =
-      json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f}", "context", (json_int_t)context->n_tokens, "decode_ms_fastest",
-                context->fastest * 1e3, "fastest_fraction_of_bandwidth", fastest_fraction(bench, context), "decode_ms_min",
-                context->step[0] * 1e3, "decode_ms_median", median(bench, context->step) * 1e3, "decode_tokens_per_s",
-                step_rate(bench, context), "bytes_per_step", (json_int_t)context->step_bytes, "decode_gbps", step_gbps(context),
-                "fraction_of_bandwidth", fraction_of_bandwidth(bench, context));
-  return ommai_json_merge(object, prefill_json(bench, context));
+static void put_context(struct ommai_text *out, const struct bench *bench, const struct context *context) {
+  ommai_put_begin(out, NULL, "{");
+  ommai_put_integer(out, "context", context->n_tokens);
+  OMMAI_PUT_REALS(out, {"decode_ms_fastest", context->fastest * 1e3},
+                  {"fastest_fraction_of_bandwidth", fastest_fraction(bench, context)},
+                  {"decode_ms_min", context->step[0] * 1e3}, {"decode_ms_median", median(bench, context->step) * 1e3},
+                  {"decode_tokens_per_s", step_rate(bench, context)});
+  ommai_put_integer(out, "bytes_per_step", (int64_t)context->step_bytes);
+  OMMAI_PUT_REALS(out, {"decode_gbps", step_gbps(context)}, {"fraction_of_bandwidth", fraction_of_bandwidth(bench, context)});
+  put_prefill(out, bench, context);
+  ommai_put_end(out, "}");
 }
 
 static int print_json(const struct bench *bench) {
-  json_t *contexts = json_array();
-  for (size_t i = 0; i < bench->n_contexts; i++) ommai_json_append(&contexts, context_json(bench, &bench->contexts[i]));
-  return ommai_json_print(
-      json_pack("{s:o, s:f, s:I, s:I, s:f, s:[f,f], s:f, s:[f,f], s:i, s:s, s:s, s:s, s:s, s:I, s:I}", "contexts", contexts,
-                "draw_and_schedule_share", other_share(bench), "batch", (json_int_t)bench->values->batch, "tokens",
-                (json_int_t)bench->values->tokens, "peak_gflops", best_gflops(bench), "peaks", peak_gflops(bench, 0),
-                peak_gflops(bench, 1), "read_gbps", best_read(bench), "reads", bench->reads[0], bench->reads[1], "threads",
-                bench->info.n_threads, "isa", bench->info.isa, "weights", bench->info.weights, "kept_weights",
-                bench->info.kept_weights, "kv_cache", bench->info.kv_cache, "runs", (json_int_t)bench->values->runs.repeat,
-                "weight_bytes", (json_int_t)bench->info.weight_bytes));
+  struct ommai_text out;
+  ommai_json_begin(&out);
+  ommai_put_begin(&out, "contexts", "[");
+  for (size_t i = 0; i < bench->n_contexts; i++) put_context(&out, bench, &bench->contexts[i]);
+  ommai_put_end(&out, "]");
+  ommai_put_real(&out, "draw_and_schedule_share", other_share(bench));
+  OMMAI_PUT_INTEGERS(&out, {"batch", bench->values->batch}, {"tokens", bench->values->tokens});
+  ommai_put_real(&out, "peak_gflops", best_gflops(bench));
+  ommai_put_reals(&out, "peaks", (const double[]){peak_gflops(bench, 0), peak_gflops(bench, 1)}, 2);
+  ommai_put_real(&out, "read_gbps", best_read(bench));
+  ommai_put_reals(&out, "reads", bench->reads, 2);
+  ommai_put_integer(&out, "threads", bench->info.n_threads);
+  OMMAI_PUT_STRINGS(&out, {"isa", bench->info.isa}, {"weights", bench->info.weights},
+                    {"kept_weights", bench->info.kept_weights}, {"kv_cache", bench->info.kv_cache});
+  OMMAI_PUT_INTEGERS(&out, {"runs", bench->values->runs.repeat}, {"weight_bytes", bench->info.weight_bytes});
+  return ommai_json_end(&out);
 }
 
 static void print_context(const struct bench *bench, const struct context *context) {

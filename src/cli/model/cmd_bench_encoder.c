@@ -204,14 +204,11 @@ static int measure(struct bench *bench) {
 
 /* ---- output ---------------------------------------------------------------------------------- */
 
-static json_t *parts_json(const struct omma_encode_timings *timings) {
-  return json_pack("{s:f, s:f, s:f, s:f, s:f}", "preprocess", timings->preprocess * 1e3, "patch_embed",
-                   timings->patch_embed * 1e3, "attention", timings->attention * 1e3, "linear", timings->linear * 1e3, "rest",
-                   timings->rest * 1e3);
-}
-
-static json_t *slices_json(const struct omma_encode_timings *timings) {
-  return json_pack("{s:I, s:f}", "number", (json_int_t)timings->n_slices, "ms_longest", timings->longest_slice * 1e3);
+static void put_parts(struct ommai_text *out, const struct omma_encode_timings *timings) {
+  ommai_put_begin(out, "parts", "{");
+  OMMAI_PUT_REALS(out, {"preprocess", timings->preprocess * 1e3}, {"patch_embed", timings->patch_embed * 1e3},
+                  {"attention", timings->attention * 1e3}, {"linear", timings->linear * 1e3}, {"rest", timings->rest * 1e3});
+  ommai_put_end(out, "}");
 }
 
 static double median(const struct bench *bench, enum way way) {
@@ -221,25 +218,41 @@ static double median(const struct bench *bench, enum way way) {
 static double rate(const struct bench *bench, enum way way) { return (double)bench->n_images / bench->times[way][0]; }
 
 /* The other way of running the same images; null for a single one. */
-static json_t *separate_json(const struct bench *bench) {
-  if (n_ways(bench) == 1) return json_null();
-  return json_pack("{s:f, s:f, s:f, s:o, s:f}", "ms_min", bench->times[SEPARATE][0] * 1e3, "ms_median",
-                   median(bench, SEPARATE) * 1e3, "images_per_s", rate(bench, SEPARATE), "parts",
-                   parts_json(&bench->best[SEPARATE]), "packed_is_faster_by", rate(bench, PACKED) / rate(bench, SEPARATE));
+static void put_separate(struct ommai_text *out, const struct bench *bench) {
+  if (n_ways(bench) == 1) {
+    ommai_put_null(out, "separate");
+    return;
+  }
+  ommai_put_begin(out, "separate", "{");
+  OMMAI_PUT_REALS(out, {"ms_min", bench->times[SEPARATE][0] * 1e3}, {"ms_median", median(bench, SEPARATE) * 1e3},
+                  {"images_per_s", rate(bench, SEPARATE)});
+  put_parts(out, &bench->best[SEPARATE]);
+  ommai_put_real(out, "packed_is_faster_by", rate(bench, PACKED) / rate(bench, SEPARATE));
+  ommai_put_end(out, "}");
 }
 
 static int print_json(const struct bench *bench) {
-  return ommai_json_print(json_pack(
-      "{s:f, s:f, s:o, s:o, s:f, s:f, s:o, s:s?, s:f, s:I, s:I, s:I, s:o, s:f, s:i, s:I, s:I, s:i, s:s, s:s, s:i, s:I}",
-      "ms_min", bench->times[PACKED][0] * 1e3, "ms_median", median(bench, PACKED) * 1e3, "parts",
-      parts_json(&bench->best[PACKED]), "slices", slices_json(&bench->best[PACKED]), "flops", bench->flops, "peak_gflops",
-      ommai_peaks_best(&bench->peaks), "peaks", ommai_json_numbers(bench->peaks.gflops, bench->peaks.n), "peak_note",
-      peak_doubt(bench), "times_peak", times_peak(bench), "estimated_bytes", (json_int_t)bench->estimated_bytes, "peak_bytes",
-      (json_int_t)bench->peak_bytes, "code_bytes", (json_int_t)bench->code_bytes, "separate", separate_json(bench),
-      "images_per_s", rate(bench, PACKED), "n_images", (int)bench->n_images, "n_patches", (json_int_t)bench->n_patches,
-      "n_tokens", (json_int_t)bench->n_tokens, "threads", bench->info.n_threads, "isa", bench->info.isa, "vision_weights",
-      bench->info.vision_weights, "runs", (int)bench->values->runs.repeat, "weight_bytes",
-      (json_int_t)bench->info.weight_bytes));
+  struct ommai_text out;
+  ommai_json_begin(&out);
+  OMMAI_PUT_REALS(&out, {"ms_min", bench->times[PACKED][0] * 1e3}, {"ms_median", median(bench, PACKED) * 1e3});
+  put_parts(&out, &bench->best[PACKED]);
+  ommai_put_begin(&out, "slices", "{");
+  ommai_put_integer(&out, "number", bench->best[PACKED].n_slices);
+  ommai_put_real(&out, "ms_longest", bench->best[PACKED].longest_slice * 1e3);
+  ommai_put_end(&out, "}");
+  OMMAI_PUT_REALS(&out, {"flops", bench->flops}, {"peak_gflops", ommai_peaks_best(&bench->peaks)});
+  ommai_put_reals(&out, "peaks", bench->peaks.gflops, bench->peaks.n);
+  ommai_put_string(&out, "peak_note", peak_doubt(bench));
+  ommai_put_real(&out, "times_peak", times_peak(bench));
+  OMMAI_PUT_INTEGERS(&out, {"estimated_bytes", bench->estimated_bytes}, {"peak_bytes", bench->peak_bytes},
+                     {"code_bytes", bench->code_bytes});
+  put_separate(&out, bench);
+  ommai_put_real(&out, "images_per_s", rate(bench, PACKED));
+  OMMAI_PUT_INTEGERS(&out, {"n_images", (int64_t)bench->n_images}, {"n_patches", bench->n_patches},
+                     {"n_tokens", bench->n_tokens}, {"threads", bench->info.n_threads});
+  OMMAI_PUT_STRINGS(&out, {"isa", bench->info.isa}, {"vision_weights", bench->info.vision_weights});
+  OMMAI_PUT_INTEGERS(&out, {"runs", bench->values->runs.repeat}, {"weight_bytes", bench->info.weight_bytes});
+  return ommai_json_end(&out);
 }
 
 static void print_part(const char *name, double seconds, double total) {

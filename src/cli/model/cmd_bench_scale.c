@@ -343,33 +343,45 @@ static double predict_here(const struct bench *bench, const struct work *work) {
 
 /* ---- output ---------------------------------------------------------------------------------- */
 
-static json_t *work_json(const struct bench *bench, int index) {
+static void put_work(struct ommai_text *out, const struct bench *bench, int index) {
   const struct work *work = &bench->works[index];
-  json_t *predictions = json_array();
+  ommai_put_begin(out, NULL, "{");
+  ommai_put_string(out, "work", work_names[index]);
+  OMMAI_PUT_INTEGERS(out, {"runs", (int64_t)work->alone[0].trace.n_runs}, {"tasks", (int64_t)work->alone[0].trace.n_tasks},
+                     {"steps", (int64_t)work->alone[0].n_steps});
+  OMMAI_PUT_REALS(out, {"serial_ms", serial(bench, work) * 1e3}, {"alone_ms", alone(bench, work) * 1e3},
+                  {"bytes", work->bytes});
+  ommai_put_begin(out, "predicted", "[");
   for (int i = 0; i < N_SIZES; i++) {
     bool bound;
     double seconds = predict(bench, work, team_sizes[i], bench->roof_gbps, &bound);
-    ommai_json_append(&predictions, json_pack("{s:i, s:f, s:f, s:f, s:b}", "workers", team_sizes[i], "ms", seconds * 1e3,
-                                              "efficiency", efficiency(bench, work, team_sizes[i]), "share_of_roof",
-                                              share_of_roof(bench, work, team_sizes[i]), "memory_bound", bound));
+    ommai_put_begin(out, NULL, "{");
+    ommai_put_integer(out, "workers", team_sizes[i]);
+    OMMAI_PUT_REALS(out, {"ms", seconds * 1e3}, {"efficiency", efficiency(bench, work, team_sizes[i])},
+                    {"share_of_roof", share_of_roof(bench, work, team_sizes[i])});
+    ommai_put_boolean(out, "memory_bound", bound);
+    ommai_put_end(out, "}");
   }
-  return json_pack("{s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:o, s:f, s:f}", "work", work_names[index], "runs",
-                   (json_int_t)work->alone[0].trace.n_runs, "tasks", (json_int_t)work->alone[0].trace.n_tasks, "steps",
-                   (json_int_t)work->alone[0].n_steps, "serial_ms", serial(bench, work) * 1e3, "alone_ms",
-                   alone(bench, work) * 1e3, "bytes", work->bytes, "predicted", predictions, "measured_ms",
-                   seconds_of(&work->here) * 1e3, "predicted_here_ms", predict_here(bench, work) * 1e3);
+  ommai_put_end(out, "]");
+  OMMAI_PUT_REALS(out, {"measured_ms", seconds_of(&work->here) * 1e3}, {"predicted_here_ms", predict_here(bench, work) * 1e3});
+  ommai_put_end(out, "}");
 }
 
 static int print_json(const struct bench *bench) {
-  json_t *works = json_array();
+  struct ommai_text out;
+  ommai_json_begin(&out);
+  ommai_put_integer(&out, "threads", bench->n_threads);
+  OMMAI_PUT_STRINGS(&out, {"isa", bench->info.isa}, {"kept_weights", bench->info.kept_weights},
+                    {"vision_weights", bench->info.vision_weights});
+  OMMAI_PUT_REALS(&out, {"read_gbps", bench->read_gbps}, {"read_gbps_alone", bench->core_gbps},
+                  {"memory_gbps", bench->roof_gbps}, {"run_us_alone", bench->barrier.alone * 1e6},
+                  {"run_us_per_doubling", bench->barrier.step * 1e6});
+  ommai_put_begin(&out, "works", "[");
   for (int work = 0; work < N_WORKS; work++) {
-    if (bench->works[work].there) ommai_json_append(&works, work_json(bench, work));
+    if (bench->works[work].there) put_work(&out, bench, work);
   }
-  return ommai_json_print(
-      json_pack("{s:i, s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:o}", "threads", bench->n_threads, "isa", bench->info.isa,
-                "kept_weights", bench->info.kept_weights, "vision_weights", bench->info.vision_weights, "read_gbps",
-                bench->read_gbps, "read_gbps_alone", bench->core_gbps, "memory_gbps", bench->roof_gbps, "run_us_alone",
-                bench->barrier.alone * 1e6, "run_us_per_doubling", bench->barrier.step * 1e6, "works", works));
+  ommai_put_end(&out, "]");
+  return ommai_json_end(&out);
 }
 
 static void print_work(const struct bench *bench, int index) {

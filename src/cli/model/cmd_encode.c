@@ -51,18 +51,23 @@ struct run {
 };
 
 static int print_json(const struct run *run) {
-  json_t *list = json_array();
+  struct ommai_text out;
+  ommai_json_begin(&out);
+  ommai_put_string(&out, "output", run->values->output);
+  ommai_put_integer(&out, "failed", (int64_t)run->n_failed);
+  ommai_put_begin(&out, "images", "[");
   for (size_t i = 0; i < run->sources->count; i++) {
     const struct written *image = &run->written[i];
     if (!image->done) continue;
-    ommai_json_append(&list, json_pack("{s:I, s:o, s:[I,I,I], s:I, s:I, s:I}", "index", (json_int_t)i, "source",
-                                       ommai_json_text(run->sources->items[i]), "grid_thw", (json_int_t)image->grid_thw[0],
-                                       (json_int_t)image->grid_thw[1], (json_int_t)image->grid_thw[2], "n_tokens",
-                                       (json_int_t)image->n_tokens, "width", (json_int_t)image->width, "n_deepstack",
-                                       (json_int_t)image->n_deepstack));
+    ommai_put_begin(&out, NULL, "{");
+    ommai_put_integer(&out, "index", (int64_t)i);
+    ommai_put_string(&out, "source", run->sources->items[i]);
+    ommai_put_grid(&out, image->grid_thw);
+    OMMAI_PUT_INTEGERS(&out, {"n_tokens", image->n_tokens}, {"width", image->width}, {"n_deepstack", image->n_deepstack});
+    ommai_put_end(&out, "}");
   }
-  return ommai_json_print(json_pack("{s:o, s:I, s:o}", "output", ommai_json_text(run->values->output), "failed",
-                                    (json_int_t)run->n_failed, "images", list));
+  ommai_put_end(&out, "]");
+  return ommai_json_end(&out);
 }
 
 static int print_table(const struct run *run) {

@@ -1,10 +1,12 @@
 /* omma info: the machine, the kernels chosen for it, and a model's shape. */
+#include <math.h>
 #include <omma/attention.h>
 #include <omma/omma.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/allocator.h"
 #include "base/cpu_room.h"
 #include "base/plural.h"
 #include "base/team.h"
@@ -83,35 +85,40 @@ static int find_model(const struct values *values, const struct omma_model *mode
   return OMMAI_EXIT_DONE;
 }
 
-static json_t *model_json(const struct facts *facts) {
-  json_t *model = ommai_json_model(&facts->model);
-  if (model && json_object_set_new(model, "memory", ommai_json_memory_estimate(&facts->memory)) == 0) return model;
-  json_decref(model);
-  return NULL;
+static void put_kernels(struct ommai_text *out, const struct ommai_report_lines *kernels) {
+  struct ommai_report_line line;
+  ommai_put_begin(out, "kernels", "[");
+  for (size_t at = 0; ommai_report_lines_next(kernels, &at, &line);) {
+    ommai_put_begin(out, NULL, "{");
+    OMMAI_PUT_STRINGS(out, {"operation", line.what}, {"kernel", line.details});
+    ommai_put_end(out, "}");
+  }
+  ommai_put_end(out, "]");
+  out->failed |= kernels->records.failed;
 }
 
 static int print_json(const struct facts *facts) {
-  json_t *levels = json_array(), *kernels = json_array();
-  for (size_t i = 0; i < facts->n_levels; i++) ommai_json_append(&levels, json_string(facts->levels[i]));
-  size_t index;
-  json_t *finding;
-  json_array_foreach(facts->kernels.list, index, finding) {
-    ommai_json_append(&kernels, json_pack("{s:O, s:O}", "operation", json_object_get(finding, "what"), "kernel",
-                                          json_object_get(finding, "details")));
+  struct ommai_text out;
+  ommai_json_begin(&out);
+  OMMAI_PUT_STRINGS(&out, {"version", omma_version()}, {"cpu", facts->cpu});
+  OMMAI_PUT_INTEGERS(&out, {"cpus", facts->room.cpus}, {"cpu_cores", facts->room.cores},
+                     {"cpu_fast_cores", facts->room.fast_cores}, {"cpu_nodes", facts->room.nodes});
+  ommai_put_real(&out, "cpu_quota", facts->room.quota > 0 ? facts->room.quota : NAN);
+  ommai_put_integer(&out, "cpu_threads", facts->room.threads);
+  ommai_put_string(&out, "cpu_threads_limit", ommai_cpu_limit_name(facts->room.limit));
+  ommai_put_integer(&out, "memory_bytes", facts->memory_bytes);
+  ommai_put_begin(&out, "levels", "[");
+  for (size_t i = 0; i < facts->n_levels; i++) ommai_put_string(&out, NULL, facts->levels[i]);
+  ommai_put_end(&out, "]");
+  ommai_put_integer(&out, "threads", facts->machine.n_threads);
+  OMMAI_PUT_REALS(&out, {"f32_gflops", facts->machine.f32_gflops}, {"bf16_gflops", facts->machine.bf16_gflops});
+  put_kernels(&out, &facts->kernels);
+  if (facts->has_model) {
+    ommai_put_model(&out, &facts->model);
+    ommai_put_memory_estimate(&out, &facts->memory);
+    ommai_put_end(&out, "}");
   }
-  json_t *result =
-      json_pack("{s:s, s:o, s:i, s:i, s:i, s:i, s:o, s:i, s:s, s:I, s:o, s:i, s:f, s:f, s:o}", "version", omma_version(), "cpu",
-                ommai_json_text(facts->cpu), "cpus", facts->room.cpus, "cpu_cores", facts->room.cores, "cpu_fast_cores",
-                facts->room.fast_cores, "cpu_nodes", facts->room.nodes, "cpu_quota",
-                facts->room.quota > 0 ? json_real(facts->room.quota) : json_null(), "cpu_threads", facts->room.threads,
-                "cpu_threads_limit", ommai_cpu_limit_name(facts->room.limit), "memory_bytes", (json_int_t)facts->memory_bytes,
-                "levels", levels, "threads", facts->machine.n_threads, "f32_gflops", facts->machine.f32_gflops, "bf16_gflops",
-                facts->machine.bf16_gflops, "kernels", kernels);
-  if (result && facts->has_model && json_object_set_new(result, "model", model_json(facts)) != 0) {
-    json_decref(result);
-    result = NULL;
-  }
-  return ommai_json_print(result);
+  return ommai_json_end(&out);
 }
 
 static void print_machine(const struct facts *facts) {
@@ -134,7 +141,8 @@ static void print_machine(const struct facts *facts) {
 static int run_info(const void *given, const struct ommai_strings *arguments) {
   struct values values = *(const struct values *)given;
   struct omma_model *model = NULL;
-  struct facts facts = {.kernels = {.list = json_array()}};
+  struct facts facts = {.kernels = {.failed = false}};
+  ommai_text_init(&facts.kernels.records, &ommai_default_allocator);
   int code = ommai_common_take_model("info", arguments, &values.common);
   if (code == OMMAI_EXIT_DONE && values.common.model) code = ommai_open_model(&values.common, true, &model);
   if (code == OMMAI_EXIT_DONE && model) code = find_model(&values, model, &facts);
@@ -150,7 +158,7 @@ static int run_info(const void *given, const struct ommai_strings *arguments) {
     code = ommai_finish_output();
   }
   omma_model_close(model);
-  json_decref(facts.kernels.list);
+  ommai_text_free(&facts.kernels.records);
   return code;
 }
 

@@ -128,21 +128,21 @@ static int estimate_cost(const struct omma_model *model, const struct values *va
 }
 
 /* What an image and all of them together have. */
-static json_t *work_json(const struct estimate *estimate, const struct omma_image_sizes *sizes) {
-  return json_pack("{s:I, s:I, s:I, s:I, s:f, s:f}", "n_patches", (json_int_t)sizes->n_patches, "n_tokens",
-                   (json_int_t)sizes->n_tokens, "n_segments", (json_int_t)sizes->n_segments, "n_windows",
-                   (json_int_t)sizes->n_windows, "flops", sizes->flops, "expected_seconds",
-                   expected_seconds(estimate, sizes->flops));
+static void put_work(struct ommai_text *out, const struct estimate *estimate, const struct omma_image_sizes *sizes) {
+  OMMAI_PUT_INTEGERS(out, {"n_patches", sizes->n_patches}, {"n_tokens", sizes->n_tokens}, {"n_segments", sizes->n_segments},
+                     {"n_windows", sizes->n_windows});
+  OMMAI_PUT_REALS(out, {"flops", sizes->flops}, {"expected_seconds", expected_seconds(estimate, sizes->flops)});
 }
 
-static json_t *image_json(const struct estimate *estimate, size_t index) {
+static void put_image(struct ommai_text *out, const struct estimate *estimate, size_t index) {
   const struct omma_image_sizes *sizes = &estimate->images[index];
-  json_t *image =
-      json_pack("{s:o, s:i, s:i, s:i, s:i, s:I, s:[I,I,I]}", "source", ommai_json_text(estimate->sources.items[index]), "width",
-                (int)sizes->width, "height", (int)sizes->height, "resized_width", (int)sizes->resized_width, "resized_height",
-                (int)sizes->resized_height, "resize_bytes", (json_int_t)sizes->resize_bytes, "grid_thw",
-                (json_int_t)sizes->grid_thw[0], (json_int_t)sizes->grid_thw[1], (json_int_t)sizes->grid_thw[2]);
-  return ommai_json_merge(image, work_json(estimate, sizes));
+  ommai_put_begin(out, NULL, "{");
+  ommai_put_string(out, "source", estimate->sources.items[index]);
+  OMMAI_PUT_INTEGERS(out, {"width", sizes->width}, {"height", sizes->height}, {"resized_width", sizes->resized_width},
+                     {"resized_height", sizes->resized_height}, {"resize_bytes", sizes->resize_bytes});
+  ommai_put_grid(out, sizes->grid_thw);
+  put_work(out, estimate, sizes);
+  ommai_put_end(out, "}");
 }
 
 /* Of an engine; the weights are there once for all on a memory node. */
@@ -150,10 +150,11 @@ static int64_t engine_bytes(const struct estimate *estimate) {
   return (estimate->memory.total_bytes - estimate->memory.weight_bytes) / estimate->model.n_engines;
 }
 
-static json_t *engines_json(const struct estimate *estimate) {
-  const struct omma_model_info *model = &estimate->model;
-  return json_pack("{s:i, s:i, s:i, s:I}", "n_engines", model->n_engines, "n_threads", model->n_threads, "n_weight_copies",
-                   model->n_copies, "engine_bytes", (json_int_t)engine_bytes(estimate));
+static void put_engines(struct ommai_text *out, const struct estimate *estimate) {
+  ommai_put_begin(out, "engines", "{");
+  OMMAI_PUT_INTEGERS(out, {"n_engines", estimate->model.n_engines}, {"n_threads", estimate->model.n_threads},
+                     {"n_weight_copies", estimate->model.n_copies}, {"engine_bytes", engine_bytes(estimate)});
+  ommai_put_end(out, "}");
 }
 
 static void print_engines(const struct estimate *estimate) {
@@ -167,16 +168,26 @@ static void print_engines(const struct estimate *estimate) {
 }
 
 static int print_json(const struct estimate *estimate) {
-  json_t *images = json_array();
-  for (size_t i = 0; i < estimate->sources.count; i++) ommai_json_append(&images, image_json(estimate, i));
-  return ommai_json_print(json_pack("{s:o, s:o, s:o, s:o, s:o, s:f, s:o, s:s?, s:f, s:o, s:f, s:I}", "images", images, "total",
-                                    work_json(estimate, &estimate->total), "model", ommai_json_model(&estimate->model),
-                                    "memory", ommai_json_memory_estimate(&estimate->memory), "engines", engines_json(estimate),
-                                    "peak_gflops", ommai_peaks_best(&estimate->peaks), "peaks",
-                                    ommai_json_numbers(estimate->peaks.gflops, estimate->peaks.n), "peak_note",
-                                    ommai_peaks_doubt(&estimate->peaks), "assumed_efficiency", estimate->efficiency, "choices",
-                                    ommai_weight_choices_json(&estimate->choices), "read_gbps", estimate->choices.read_gbps,
-                                    "choices_context", (json_int_t)estimate->choices.context));
+  struct ommai_text out;
+  ommai_json_begin(&out);
+  ommai_put_begin(&out, "images", "[");
+  for (size_t i = 0; i < estimate->sources.count; i++) put_image(&out, estimate, i);
+  ommai_put_end(&out, "]");
+  ommai_put_begin(&out, "total", "{");
+  put_work(&out, estimate, &estimate->total);
+  ommai_put_end(&out, "}");
+  ommai_put_model(&out, &estimate->model);
+  ommai_put_end(&out, "}");
+  ommai_put_memory_estimate(&out, &estimate->memory);
+  put_engines(&out, estimate);
+  ommai_put_real(&out, "peak_gflops", ommai_peaks_best(&estimate->peaks));
+  ommai_put_reals(&out, "peaks", estimate->peaks.gflops, estimate->peaks.n);
+  ommai_put_string(&out, "peak_note", ommai_peaks_doubt(&estimate->peaks));
+  ommai_put_real(&out, "assumed_efficiency", estimate->efficiency);
+  ommai_put_weight_choices(&out, &estimate->choices);
+  ommai_put_real(&out, "read_gbps", estimate->choices.read_gbps);
+  ommai_put_integer(&out, "choices_context", estimate->choices.context);
+  return ommai_json_end(&out);
 }
 
 /* Width of the column of names. */

@@ -80,17 +80,21 @@ static int save(const struct values *values, const struct patches *patches, size
 
 static int print_json(const struct values *values, const struct ommai_strings *sources, const struct patches *patches,
                       int64_t patch_dim) {
-  json_t *list = json_array();
+  struct ommai_text out;
+  ommai_json_begin(&out);
+  ommai_put_string(&out, "output", values->output);
+  ommai_put_begin(&out, "images", "[");
   for (size_t i = 0; i < sources->count; i++) {
-    const struct omma_image_sizes *sizes = &patches[i].sizes;
-    ommai_json_append(
-        &list, json_pack("{s:o, s:[I,I,I], s:I, s:I, s:f, s:f}", "source", ommai_json_text(sources->items[i]), "grid_thw",
-                         (json_int_t)sizes->grid_thw[0], (json_int_t)sizes->grid_thw[1], (json_int_t)sizes->grid_thw[2],
-                         "n_patches", (json_int_t)sizes->n_patches, "patch_dim", (json_int_t)patch_dim, "decode_ms",
-                         patches[i].decode_seconds * 1e3, "preprocess_ms", patches[i].preprocess_seconds * 1e3));
+    ommai_put_begin(&out, NULL, "{");
+    ommai_put_string(&out, "source", sources->items[i]);
+    ommai_put_grid(&out, patches[i].sizes.grid_thw);
+    OMMAI_PUT_INTEGERS(&out, {"n_patches", patches[i].sizes.n_patches}, {"patch_dim", patch_dim});
+    OMMAI_PUT_REALS(&out, {"decode_ms", patches[i].decode_seconds * 1e3},
+                    {"preprocess_ms", patches[i].preprocess_seconds * 1e3});
+    ommai_put_end(&out, "}");
   }
-  return ommai_json_print(
-      json_pack("{s:o, s:o}", "output", values->output ? ommai_json_text(values->output) : json_null(), "images", list));
+  ommai_put_end(&out, "]");
+  return ommai_json_end(&out);
 }
 
 static int print_table(const struct ommai_strings *sources, const struct patches *patches, int64_t patch_dim) {

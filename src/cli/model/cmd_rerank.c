@@ -107,12 +107,17 @@ static int compare(const void *left, const void *right) {
 }
 
 static int print_json(const struct ranking *ranking, size_t n) {
-  json_t *results = json_array();
+  struct ommai_text out;
+  ommai_json_begin(&out);
+  ommai_put_begin(&out, "results", "[");
   for (size_t i = 0; i < n; i++) {
-    ommai_json_append(&results, json_pack("{s:I, s:f}", "index", (json_int_t)ranking->list[i].index, "relevance_score",
-                                          (double)ranking->list[i].score));
+    ommai_put_begin(&out, NULL, "{");
+    ommai_put_integer(&out, "index", (int64_t)ranking->list[i].index);
+    ommai_put_real(&out, "relevance_score", ranking->list[i].score);
+    ommai_put_end(&out, "}");
   }
-  return ommai_json_print(json_pack("{s:o}", "results", results));
+  ommai_put_end(&out, "]");
+  return ommai_json_end(&out);
 }
 
 static int print_table(const struct ranking *ranking, const struct ommai_strings *images, size_t n) {
@@ -203,7 +208,8 @@ const struct ommai_command ommai_command_rerank = {
     .arguments = "[DIR] [IMAGE...] --query TEXT",
     .details =
         "Gives each document (an image, a --text, a line of --input) a score for the query, by a model that was trained "
-        "for it (from 0 to 1) or from the vectors of their tokens (MaxSim, without bounds), and prints score, number and document, the best first. DIR is the "
+        "for it (from 0 to 1) or from the vectors of their tokens (MaxSim, without bounds), and prints score, number and "
+        "document, the best first. DIR is the "
         "model, as with --model. docs/embeddings.md has more.",
     .examples = {"omma rerank MODEL photos/*.jpg --query \"a red circle\" --top-n 10"},
     .groups = {&options, &ommai_vector_engine_options, &ommai_image_options, &ommai_model_options, &ommai_weight_options,

@@ -37,9 +37,13 @@ static void release_ids(struct ids *ids) {
 }
 
 static int print_ids(const struct ids *ids) {
-  json_t *array = json_array();
-  for (size_t i = 0; i < ids->count; i++) ommai_json_append(&array, json_integer(ids->items[i]));
-  return ommai_json_print(json_pack("{s:o, s:I}", "tokens", array, "count", (json_int_t)ids->count));
+  struct ommai_text out;
+  ommai_json_begin(&out);
+  ommai_put_begin(&out, "tokens", "[");
+  for (size_t i = 0; i < ids->count; i++) ommai_put_integer(&out, NULL, ids->items[i]);
+  ommai_put_end(&out, "]");
+  ommai_put_integer(&out, "count", (int64_t)ids->count);
+  return ommai_json_end(&out);
 }
 
 static int tokenize(const struct omma_model *model, const char *text, size_t size) {
@@ -171,7 +175,10 @@ static int print_text(const struct omma_model *model, const struct values *value
   if (omma_detokenize(model, ids->items, ids->count, values->skip_special, text, size, &again, &error) != OMMA_OK) {
     code = ommai_failed_call(&error);
   } else if (values->json) {
-    code = ommai_json_print(json_pack("{s:o}", "text", json_stringn(text, size)));
+    struct ommai_text out;
+    ommai_json_begin(&out);
+    ommai_put_text(&out, "text", text, size);
+    code = ommai_json_end(&out);
   } else {
     struct ommai_terminal_rest rest = {0};
     ommai_print_answer(stdout, &rest, text, size);

@@ -2,6 +2,7 @@
 #include <omma/omma.h>
 #include <stdio.h>
 
+#include "base/allocator.h"
 #include "cli/core/commands.h"
 #include "cli/core/diagnostics.h"
 #include "cli/core/json_out.h"
@@ -15,7 +16,7 @@ struct values {
 /* A check that could not be run at all is an error; one that ran and found something is reported by
  * its findings. */
 static int check_outcome(enum omma_status status, const struct ommai_report_lines *findings, const struct omma_error *error) {
-  if (!findings->list) return ommai_failed("verify: out of memory: the list of findings");
+  if (findings->records.failed) return ommai_failed("verify: out of memory: the list of findings");
   if (status == OMMA_OK || findings->failed) return OMMAI_EXIT_DONE;
   return ommai_failed_call(error);
 }
@@ -34,9 +35,12 @@ static int print(const struct values *values, struct ommai_report_lines *kernels
   bool ok = !kernels->failed && !files->failed;
   int code;
   if (values->common.json) {
-    json_t *result = json_pack("{s:b, s:O}", "ok", (int)ok, "kernels", kernels->list);
-    if (result && values->common.model) json_object_set(result, "files", files->list);
-    code = ommai_json_print(result);
+    struct ommai_text out;
+    ommai_json_begin(&out);
+    ommai_put_boolean(&out, "ok", ok);
+    ommai_report_lines_put(kernels, "kernels", &out);
+    if (values->common.model) ommai_report_lines_put(files, "files", &out);
+    code = ommai_json_end(&out);
   } else {
     puts("Kernels");
     ommai_report_lines_print(kernels, true);
@@ -53,8 +57,10 @@ static int print(const struct values *values, struct ommai_report_lines *kernels
 
 static int run_verify(const void *given, const struct ommai_strings *arguments) {
   struct values values = *(const struct values *)given;
-  struct ommai_report_lines kernels = {.list = json_array()}, files = {.list = json_array()};
+  struct ommai_report_lines kernels = {.failed = false}, files = {.failed = false};
   struct omma_error error;
+  ommai_text_init(&kernels.records, &ommai_default_allocator);
+  ommai_text_init(&files.records, &ommai_default_allocator);
   int code = ommai_common_take_model("verify", arguments, &values.common);
   if (code == OMMAI_EXIT_DONE) {
     enum omma_status status = omma_self_test(ommai_common_isa(&values.common), ommai_report_lines_add, &kernels, &error);
@@ -62,8 +68,8 @@ static int run_verify(const void *given, const struct ommai_strings *arguments) 
   }
   if (code == OMMAI_EXIT_DONE && values.common.model) code = check_model(&values, &files);
   if (code == OMMAI_EXIT_DONE) code = print(&values, &kernels, &files);
-  json_decref(kernels.list);
-  json_decref(files.list);
+  ommai_text_free(&kernels.records);
+  ommai_text_free(&files.records);
   return code;
 }
 

@@ -104,14 +104,16 @@ void ommai_weight_choices_print(const struct ommai_weight_choices *choices) {
       (long long)choices->context, choices->read_gbps);
 }
 
-json_t *ommai_weight_choices_json(const struct ommai_weight_choices *choices) {
-  json_t *list = json_array();
+void ommai_put_weight_choices(struct ommai_text *out, const struct ommai_weight_choices *choices) {
+  ommai_put_begin(out, "choices", "[");
   for (size_t i = 0; i < choices->count; i++) {
     const struct ommai_weight_choice *choice = &choices->items[i];
-    ommai_json_append(
-        &list, json_pack("{s:s, s:I, s:I, s:f, s:f}", "name", choice->name, "weight_bytes", (json_int_t)choice->weight_bytes,
-                         "other_bytes", (json_int_t)choice->other_bytes, "expected_start_seconds", choice->start_seconds,
-                         "expected_tokens_per_s", choice->tokens_per_second));
+    ommai_put_begin(out, NULL, "{");
+    ommai_put_string(out, "name", choice->name);
+    OMMAI_PUT_INTEGERS(out, {"weight_bytes", choice->weight_bytes}, {"other_bytes", choice->other_bytes});
+    OMMAI_PUT_REALS(out, {"expected_start_seconds", choice->start_seconds},
+                    {"expected_tokens_per_s", choice->tokens_per_second});
+    ommai_put_end(out, "}");
   }
-  return list;
+  ommai_put_end(out, "]");
 }

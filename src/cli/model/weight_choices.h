@@ -1,9 +1,9 @@
 /* What a model would take and how fast it would answer in each type and quantisation. */
 #pragma once
 
-#include <jansson.h>
 #include <stdio.h>
 
+#include "base/text_buffer.h"
 #include "cli/model/model_options.h"
 
 #define OMMAI_WEIGHT_CHOICES 16
@@ -33,5 +33,5 @@ int ommai_weight_choices_make(const struct ommai_common *common, const struct om
 
 void ommai_weight_choices_print(const struct ommai_weight_choices *choices);
 
-/* NULL where memory is short. */
-json_t *ommai_weight_choices_json(const struct ommai_weight_choices *choices);
+/* `choices`, a list. */
+void ommai_put_weight_choices(struct ommai_text *out, const struct ommai_weight_choices *choices);
