@@ -12,7 +12,7 @@ import pytest
 
 from images import data_url, image_part, png
 from kv_subscriber import AllBlocksCleared, BlockStored, replay
-from server_process import check_output, make_command
+from server_process import check_output, make_command, read_all, read_until
 from waiting import wait_for
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -176,6 +176,20 @@ def test_an_encoder_node(start, tmp_path):
     assert sum(images) == QUESTIONS and all(count > 0 for count in images)
     assert server.stop() == 0
     check_output(server)
+
+
+def test_the_end_waits_for_the_answers_of_all(start):
+    """After the first signal each engine finishes its streams; none sleeps before."""
+    server = start(data_parallel_size=ENGINES, shutdown_timeout=600)
+    assert server.get("/is_sleeping").json == {"is_sleeping": False}
+    streams = [server.open_stream(f"{i}: hello", max_tokens=4000, ignore_eos=True) for i in range(2 * ENGINES)]
+    data = [read_until(stream, b'"content":') for stream in streams]
+    assert by_engine(server, "vllm:num_requests_running") == [2.0] * ENGINES
+    assert server.stop() == 0
+    check_output(server)
+    for stream, begun in zip(streams, data, strict=True):
+        assert b"[DONE]" in begun + read_all(stream)
+        stream.close()
 
 
 @pytest.fixture
