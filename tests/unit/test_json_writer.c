@@ -95,6 +95,30 @@ static void escapes_are_those_of_json(void **state) {
               "\"\\\"\\\\/\\u0008\\n\\r\\t\\u0001\\u007f\\u0000\\u00e9\\ud83d\\ude00\\ufffd\"");
 }
 
+static void members_of_a_kind_keep_their_order(void **state) {
+  (void)state;
+  struct ommai_text out;
+  ommai_text_init(&out, &ommai_default_allocator);
+  ommai_put_begin(&out, NULL, "{");
+  OMMAI_PUT_INTEGERS(&out, {"b", -1}, {"a", INT64_MAX});
+  OMMAI_PUT_STRINGS(&out, {"d", "x,y"}, {"c", NULL});
+  ommai_put_end(&out, "}");
+  assert_text(&out, "{\"b\":-1,\"a\":9223372036854775807,\"d\":\"x,y\",\"c\":null}");
+}
+
+static void a_document_becomes_ascii(void **state) {
+  (void)state;
+  struct ommai_text json, out;
+  ommai_text_init(&json, &ommai_default_allocator);
+  ommai_text_init(&out, &ommai_default_allocator);
+  ommai_put_begin(&json, NULL, "{");
+  ommai_put_string(&json, "\xc3\xa9", "a\n\"\x7f\x1b\xff\xf0\x9f\x98\x80");
+  ommai_put_end(&json, "}");
+  ommai_put_in_ascii(&out, &json);
+  assert_text(&out, "{\"\\u00e9\":\"a\\n\\\"\\u007f\\u001b\\ufffd\\ud83d\\ude00\"}");
+  ommai_text_free(&json);
+}
+
 /* The strings of [KEY, VALUE as it is, VALUE in ASCII] and what they were made of. */
 static void check_bytes(const char *bytes, size_t size) {
   struct ommai_text out;
@@ -167,6 +191,18 @@ static void a_value_that_could_not_be_made_is_a_failure(void **state) {
   ommai_text_free(&out);
 }
 
+static void what_a_part_lost_is_lost_of_the_whole(void **state) {
+  (void)state;
+  struct ommai_text part, out;
+  ommai_text_init(&out, &ommai_default_allocator);
+  ommai_text_lend(&part, NULL, 0);
+  ommai_put_string(&part, NULL, "entry");
+  assert_true(part.failed);
+  ommai_put_list(&out, "list", &part);
+  assert_true(out.failed);
+  ommai_text_free(&out);
+}
+
 static void lent_memory_is_never_outgrown(void **state) {
   (void)state;
   char memory[sizeof ALL_KINDS];
@@ -186,7 +222,8 @@ int main(void) {
       cmocka_unit_test(every_kind_of_value_has_its_form),   cmocka_unit_test(parts_and_documents_are_put_together),
       cmocka_unit_test(escapes_are_those_of_json),          cmocka_unit_test(any_bytes_make_a_string),
       cmocka_unit_test(memory_that_runs_out_is_remembered), cmocka_unit_test(a_value_that_could_not_be_made_is_a_failure),
-      cmocka_unit_test(lent_memory_is_never_outgrown),
+      cmocka_unit_test(lent_memory_is_never_outgrown),      cmocka_unit_test(members_of_a_kind_keep_their_order),
+      cmocka_unit_test(a_document_becomes_ascii),           cmocka_unit_test(what_a_part_lost_is_lost_of_the_whole),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
