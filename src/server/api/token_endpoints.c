@@ -20,11 +20,16 @@ static void write_tokens(const struct ommai_server_config *config, const int32_t
   ommai_put_begin(out, "tokens", "[");
   for (size_t i = 0; i < n_tokens; i++) ommai_put_integer(out, NULL, tokens[i]);
   ommai_put_end(out, "]");
-  ommai_put_begin(out, "token_strs", with_texts ? "[" : "null");
-  for (size_t i = 0; with_texts && i < n_tokens; i++) {
-    ommai_put_text(out, NULL, text, ommai_reply_token_text(config->model, tokens[i], text));
+  if (with_texts) {
+    ommai_put_begin(out, "token_strs", "[");
+    for (size_t i = 0; i < n_tokens; i++) {
+      ommai_put_text(out, NULL, text, ommai_reply_token_text(config->model, tokens[i], text));
+    }
+    ommai_put_end(out, "]");
+  } else {
+    ommai_put_null(out, "token_strs");
   }
-  ommai_put_end(out, with_texts ? "]}" : "}");
+  ommai_put_end(out, "}");
 }
 
 static bool tokenize_text(const struct ommai_server_config *config, const json_t *prompt, bool with_texts,
