@@ -1,5 +1,4 @@
 /* omma chat: asks a model about images, videos and texts. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "cli/chat/chat_boxes.h"
 #include "cli/chat/chat_session.h"
 #include "cli/chat/chat_settings.h"
+#include "cli/chat/chat_values.h"
 #include "cli/chat/chat_words.h"
 #include "cli/chat/mentioned_images.h"
 #include "cli/core/commands.h"
@@ -25,60 +25,15 @@
 #include "cli/model/image_sources.h"
 #include "cli/model/model_options.h"
 #include "cli/model/room.h"
-#include "cli/model/sampling_options.h"
-
-struct values {
-  struct ommai_common common;
-  struct ommai_strings images, videos;
-  double fps;
-  const char *prompt, *system, *boxes;
-  bool json;
-  struct ommai_optional_integer logprobs;
-  int64_t max_tokens, min_tokens;
-  struct ommai_optional_number temperature, top_p, min_p;
-  struct ommai_optional_integer top_k;
-  int64_t seed;
-  struct ommai_optional_number repetition_penalty, presence_penalty, frequency_penalty;
-  struct ommai_strings stop;
-  struct ommai_constraint_values form;
-  bool ignore_eos;
-  bool no_history;
-};
-
-#define OMMAI_VALUES struct values
-
-static const struct ommai_option sampling_table[] = {
-    OMMAI_INTEGER("max-tokens", max_tokens, "N", 1, INT32_MAX, "maximum number of tokens in the answer", .letter = 'n',
-                  .otherwise = "the model's, else what the context leaves",
-                  .elsewhere = "--predict --n-predict --num-predict --max-new-tokens"),
-    OMMAI_INTEGER("min-tokens", min_tokens, "N", 0, INT32_MAX, "minimum number of tokens in the answer", .initial = "0"),
-    OMMAI_TEMPERATURE_OPTION(temperature, 2, .otherwise = "the model's, else 0", .elsewhere = "--temp"),
-    OMMAI_TOP_P_OPTION(top_p, .above_minimum = true, .otherwise = "the model's, else 1"),
-    OMMAI_TOP_K_OPTION(top_k, .otherwise = "the model's, else 0"),
-    OMMAI_MIN_P_OPTION(min_p, .otherwise = "the model's, else 0"),
-    OMMAI_INTEGER("seed", seed, "S", 0, INT64_MAX, "seed of the sampler: the same request and seed give the same answer",
-                  .initial = "0", .elsewhere = "-s"),
-    OMMAI_REPETITION_PENALTY_OPTION(repetition_penalty, 100, .above_minimum = true, .otherwise = "the model's, else 1",
-                                    .elsewhere = "--repeat-penalty"),
-    OMMAI_PRESENCE_PENALTY_OPTION(presence_penalty, 2, .otherwise = "the model's, else 0"),
-    OMMAI_FREQUENCY_PENALTY_OPTION(frequency_penalty, 2, .otherwise = "the model's, else 0"),
-    OMMAI_STRINGS("stop", stop, "TEXT", "end the answer before this text", .elsewhere = "-r --reverse-prompt"),
-    OMMAI_FLAG("ignore-eos", ignore_eos, "keep generating after the model's end-of-sequence token"),
-};
-static const struct ommai_option_group sampling_options = OMMAI_OPTION_GROUP("Answer", sampling_table);
-
-static const struct ommai_option note_table[] = {
-    OMMAI_FLAG("verbose", common.verbose, "note after each answer what it took"),
-};
-static const struct ommai_option_group note_options = OMMAI_OPTION_GROUP("Notes", note_table);
 
 /* The settings of a conversation. */
-static const struct ommai_command set_command = {.name = "/set", .groups = {&sampling_options, &note_options}};
+static const struct ommai_command set_command = {.name = "/set",
+                                                 .groups = {&ommai_chat_sampling_options, &ommai_chat_note_options}};
 
 /* What one run of the command owns. */
 struct chat {
   const char *command;              /* "chat", or "run", whose first word is the model */
-  struct values *values;            /* with what stands besides the options */
+  struct ommai_chat_values *values; /* with what stands besides the options */
   char *input;                      /* the prompt from standard input */
   struct ommai_mentioned mentioned; /* by the question, where it is a word */
   const char *prompt;
@@ -98,7 +53,7 @@ struct chat {
 };
 
 static int check(const struct chat *chat) {
-  const struct values *values = chat->values;
+  const struct ommai_chat_values *values = chat->values;
   if (values->stop.count > OMMA_MAX_STOP_STRINGS) {
     return ommai_usage_error("%s: --stop: given %zu times, at most %d are possible", chat->command, values->stop.count,
                              OMMA_MAX_STOP_STRINGS);
@@ -123,7 +78,7 @@ static int read_prompt(struct chat *chat) {
 }
 
 static int find_prompt(struct chat *chat, size_t n_from_standard_input) {
-  const struct values *values = chat->values;
+  const struct ommai_chat_values *values = chat->values;
   if (n_from_standard_input > 1) return ommai_usage_error("%s: -: standard input is one image, not several", chat->command);
   if (values->prompt) {
     chat->prompt = values->prompt;
@@ -143,50 +98,14 @@ static int find_prompt(struct chat *chat, size_t n_from_standard_input) {
   return ommai_usage_error("%s: nothing to ask: the question is empty (--prompt \"What is in this picture?\")", chat->command);
 }
 
-static struct ommai_attachment_options attachment_options(const struct values *values) {
+static struct ommai_attachment_options attachment_options(const struct ommai_chat_values *values) {
   return (struct ommai_attachment_options){.sizes = ommai_common_image_options(&values->common), .fps = values->fps};
 }
 
-static void recommend(struct ommai_optional_number *setting, double recommended) {
-  if (!setting->given) *setting = (struct ommai_optional_number)OMMAI_GIVEN(recommended);
-}
-
-/* Sets what was not given as the model recommends. */
-static void take_recommended(struct chat *chat) {
-  struct values *values = chat->values;
-  struct omma_model_info model;
-  omma_model_get_info(chat->model, &model);
-  double repetition = model.recommended_repetition_penalty; /* 0: none */
-  recommend(&values->temperature, fmax(model.recommended_temperature, 0));
-  recommend(&values->top_p, model.recommended_top_p > 0 ? model.recommended_top_p : 1);
-  recommend(&values->min_p, model.recommended_min_p);
-  if (!values->top_k.given) values->top_k = (struct ommai_optional_integer)OMMAI_GIVEN(model.recommended_top_k);
-  recommend(&values->repetition_penalty, repetition > 0 ? repetition : 1);
-  recommend(&values->presence_penalty, model.recommended_presence_penalty);
-  recommend(&values->frequency_penalty, model.recommended_frequency_penalty);
-  if (!values->max_tokens) values->max_tokens = model.recommended_max_tokens;
-}
-
 static struct ommai_answer_options answer_options(const struct chat *chat) {
-  const struct values *values = chat->values;
-  struct omma_sampling sampling = {
-      .temperature = values->temperature.value,
-      .top_p = values->top_p.value,
-      .min_p = values->min_p.value,
-      .top_k = values->top_k.value,
-      .seed = (uint64_t)values->seed,
-      .repetition_penalty = values->repetition_penalty.value,
-      .presence_penalty = values->presence_penalty.value,
-      .frequency_penalty = values->frequency_penalty.value,
-      .max_tokens = values->max_tokens,
-      .min_tokens = values->min_tokens,
-      .stop = values->stop.items,
-      .n_stop = values->stop.count,
-      .ignore_eos = values->ignore_eos,
-      .logprobs = values->logprobs.given,
-      .n_top_logprobs = (int)values->logprobs.value,
-      .grammar = chat->grammar,
-  };
+  const struct ommai_chat_values *values = chat->values;
+  struct omma_sampling sampling = ommai_chat_values_sampling(values);
+  sampling.grammar = chat->grammar;
   return (struct ommai_answer_options){.sampling = sampling, .stream = !values->json, .details = values->json};
 }
 
@@ -202,7 +121,7 @@ static const char *finish_name(enum omma_finish finish) {
 }
 
 static int print_json(const struct chat *chat, const struct ommai_answer *answer, const struct ommai_boxes *boxes) {
-  const struct values *values = chat->values;
+  const struct ommai_chat_values *values = chat->values;
   const struct omma_result *result = &answer->result;
   const struct omma_timings *t = &result->timings;
   struct ommai_text out;
@@ -226,7 +145,7 @@ static int print_json(const struct chat *chat, const struct ommai_answer *answer
 
 /* What stands after a whole answer: the rest of the output, and the drawn boxes. */
 static int print_answer(const struct chat *chat, const struct ommai_answer *answer) {
-  const struct values *values = chat->values;
+  const struct ommai_chat_values *values = chat->values;
   struct ommai_boxes boxes = {0};
   int code = OMMAI_EXIT_DONE;
   if (values->boxes || values->json) {
@@ -242,7 +161,7 @@ static int print_answer(const struct chat *chat, const struct ommai_answer *answ
 }
 
 static int answer_once(struct chat *chat) {
-  const struct values *values = chat->values;
+  const struct ommai_chat_values *values = chat->values;
   struct ommai_answer_options options = answer_options(chat);
   struct ommai_answer answer;
   int code = ommai_answer(chat->model, chat->engine, &chat->conversation, &options, &answer);
@@ -272,7 +191,7 @@ static void take_settings(void *context) {
 }
 
 static int converse(struct chat *chat) {
-  const struct values first = *chat->values;
+  const struct ommai_chat_values first = *chat->values;
   struct ommai_session_options options = {.attaching = attachment_options(chat->values),
                                           .kv_cache_bytes = chat->engine_options.kv_cache_bytes,
                                           .decode_image = chat->decode_image,
@@ -289,10 +208,10 @@ static int converse(struct chat *chat) {
   return code;
 }
 
-static size_t count_attachments(const struct values *values) { return values->images.count + values->videos.count; }
+static size_t count_attachments(const struct ommai_chat_values *values) { return values->images.count + values->videos.count; }
 
 static int load_attachments(struct chat *chat) {
-  const struct values *values = chat->values;
+  const struct ommai_chat_values *values = chat->values;
   struct ommai_attachment_options options = attachment_options(values);
   size_t n = count_attachments(values);
   double start = ommai_clock_seconds();
@@ -359,7 +278,7 @@ static enum omma_status check_room(void *context, const struct omma_model *model
 }
 
 static int start(struct chat *chat) {
-  const struct values *values = chat->values;
+  const struct ommai_chat_values *values = chat->values;
   struct ommai_check check = {.run = check_room, .context = chat};
   struct omma_error error;
   chat->engine_options = (struct omma_engine_options){.kv_cache_bytes = values->common.kv_cache_bytes, .max_sequences = 1};
@@ -372,7 +291,7 @@ static int start(struct chat *chat) {
     return ommai_room_failed(&error, OMMAI_ROOM_OPTIONS_OF_CHAT);
   if (ommai_answer_constraint_compile(&chat->form, chat->model, &chat->grammar, &error) != OMMA_OK)
     return ommai_failed_call(&error);
-  take_recommended(chat);
+  ommai_chat_values_recommend(chat->values, chat->model);
   return OMMAI_EXIT_DONE;
 }
 
@@ -408,7 +327,7 @@ static int take_mentioned(struct chat *chat, struct ommai_chat_words *words) {
 /* Adds the words that stand besides the options to those of the options, which `images` has room
  * for. */
 static int take_words(struct chat *chat, const struct ommai_strings *arguments, const char **images) {
-  struct values *values = chat->values;
+  struct ommai_chat_values *values = chat->values;
   bool model_first = strcmp(chat->command, "run") == 0;
   struct ommai_chat_words words = {
       .model = values->common.model, .prompt = values->prompt, .images = {.items = images, .count = values->images.count}};
@@ -431,7 +350,7 @@ static int take_words(struct chat *chat, const struct ommai_strings *arguments, 
 }
 
 static int run(const char *command, const void *given, const struct ommai_strings *arguments) {
-  struct values values = *(const struct values *)given;
+  struct ommai_chat_values values = *(const struct ommai_chat_values *)given;
   struct chat chat = {.command = command, .values = &values};
   size_t room = values.images.count + arguments->count + OMMAI_MAX_MENTIONED;
   const char **images = ommai_allocate(&ommai_default_allocator, room, sizeof *images);
@@ -448,53 +367,11 @@ static int run(const char *command, const void *given, const struct ommai_string
 static int run_chat(const void *given, const struct ommai_strings *arguments) { return run("chat", given, arguments); }
 static int run_run(const void *given, const struct ommai_strings *arguments) { return run("run", given, arguments); }
 
-static const struct ommai_option question_table[] = {
-    OMMAI_WORDS("image", images, "FILE",
-                "images (JPEG, PNG, WebP, GIF, BMP; HEIC, AVIF, TIFF where built with them): files, file:// URLs, data: URLs, "
-                "or - for standard input; images come before the text",
-                .letter = 'i', .takes = ommai_is_image_source),
-    OMMAI_STRINGS(
-        "video", videos, "FRAMES",
-        "video: a directory of image files in the order of their names, or files separated by commas; after the images"),
-    OMMAI_NUMBER("fps", fps, "F", 0.01, 1000, "frames per second of a video; all frames are used", .initial = "2"),
-    OMMAI_STRING("prompt", prompt, "TEXT", "the question", .letter = 'p',
-                 .otherwise = "standard input; a conversation where that is a terminal"),
-    OMMAI_STRING("system", system, "TEXT", "system message", .elsewhere = "-sys --system-prompt"),
-    OMMAI_FLAG(
-        "json", json,
-        "print one JSON object at the end: ids, text, finish_reason, usage, timings in seconds, boxes in pixels of the images"),
-    OMMAI_STRING("boxes", boxes, "FILE.png",
-                 "draw the answer's bounding boxes on the first image; boxes on image N go to FILE-N.png"),
-    OMMAI_INTEGER("logprobs", logprobs, "K", 0, OMMA_MAX_TOP_LOGPROBS,
-                  "with --json: log probabilities of each token and of the K most likely"),
-    OMMAI_FLAG("no-history", no_history,
-               "in a conversation: neither read nor write the history file, ~/.local/state/omma/history"),
-};
-static const struct ommai_option_group question_options = OMMAI_OPTION_GROUP("Question", question_table);
-
-static const struct ommai_option form_table[] = {
-    OMMAI_STRING(
-        "json-schema", form.json_schema, "SCHEMA",
-        "constrain the answer to JSON of this JSON Schema: a file, or its text; supported keywords: docs/structured-output.md",
-        .elsewhere = "-j"),
-    OMMAI_STRING("regex", form.regex, "PATTERN",
-                 "constrain the answer to a text that this regular expression matches as a whole"),
-    OMMAI_STRING("grammar", form.grammar, "GBNF",
-                 "constrain the answer to this grammar in GBNF, llama.cpp's notation: a file, or its text"),
-};
-static const struct ommai_option_group form_options = OMMAI_OPTION_GROUP("Form of the answer", form_table);
-
-static const struct ommai_option other_table[] = {
-    OMMAI_NUMBER("temp", temperature, "T", 0, 2, "the same as --temperature"),
-    OMMAI_INTEGER("n-predict", max_tokens, "N", 1, INT32_MAX, "the same as --max-tokens"),
-    OMMAI_SIZE("ctx-size", common.max_model_len, "SIZE", 1, INT64_MAX, "the same as --max-model-len"),
-};
-static const struct ommai_option_group other_options = OMMAI_OPTION_GROUP("By llama.cpp's names", other_table);
-
-#define QUESTION_GROUPS                                                                                                     \
-  {                                                                                                                         \
-    &question_options, &sampling_options, &form_options, &ommai_image_options, &ommai_model_options, &ommai_weight_options, \
-        &ommai_engine_options, &ommai_template_options, &ommai_machine_options, &other_options                              \
+#define QUESTION_GROUPS                                                                                                      \
+  {                                                                                                                          \
+    &ommai_chat_question_options, &ommai_chat_sampling_options, &ommai_chat_constraint_options, &ommai_image_options,        \
+        &ommai_model_options, &ommai_weight_options, &ommai_engine_options, &ommai_template_options, &ommai_machine_options, \
+        &ommai_chat_other_options                                                                                            \
   }
 
 const struct ommai_command ommai_command_chat = {
@@ -510,7 +387,7 @@ const struct ommai_command ommai_command_chat = {
     .examples = {"omma chat photo.jpg \"What is in this picture?\"",
                  "omma chat models/my-model first.png second.png \"What changed?\" --json", "omma chat models/my-model"},
     .groups = QUESTION_GROUPS,
-    .values_size = sizeof(struct values),
+    .values_size = sizeof(struct ommai_chat_values),
     .max_arguments = SIZE_MAX,
     .run = run_chat,
 };
@@ -524,7 +401,7 @@ const struct ommai_command ommai_command_run = {
         "tokenizer.json, *.safetensors), or a GGUF file with its --mmproj: nothing is downloaded.",
     .examples = {"omma run models/my-model photo.jpg \"What is in this picture?\""},
     .groups = QUESTION_GROUPS,
-    .values_size = sizeof(struct values),
+    .values_size = sizeof(struct ommai_chat_values),
     .max_arguments = SIZE_MAX,
     .run = run_run,
 };
