@@ -45,6 +45,9 @@ static _Noreturn void become(char *const *command, int in, int out, int errors, 
     sigset_t signals;
     sigemptyset(&signals);
     sigprocmask(SIG_SETMASK, &signals, NULL);
+    /* A list of fonts that is out of date is written anew where it may be: that fails, and is no
+     * reason to end. */
+    signal(SIGXFSZ, SIG_IGN);
     execvpe(command[0], command, environment);
   }
   _exit(NOT_STARTED);
