@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What prompt lookup gains: tokens a second of an answer with guesses and without.
+"""What prompt lookup gains: tokens a second of an answer with drafts and without.
 
 Two servers with the same model, the second with prompt lookup, are asked in turn, one at a time,
 about a text that repeats itself. Prints the tokens a second after the first one of each and their
-ratio, and the share of the guessed tokens that were right. The answers must be equal.
+ratio, and the share of the draft tokens that were right. The answers must be equal.
 
     omma serve DIR --port 8001 &
     omma serve DIR --port 8002 --speculative-config '{"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4}' &
@@ -47,8 +47,8 @@ def ask(url: str, model: str, text: str, tokens: int, temperature: float, seed: 
     return "".join(pieces), (count - 1) / (end - first) if end > first else 0.0
 
 
-def guessed(url: str) -> tuple[float, float]:
-    """Guessed tokens, and those that were right."""
+def drafted(url: str) -> tuple[float, float]:
+    """Draft tokens, and those that were right."""
     with urllib.request.urlopen(url + "/metrics", timeout=60) as reply:
         lines = reply.read().decode().splitlines()
 
@@ -60,8 +60,8 @@ def guessed(url: str) -> tuple[float, float]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("plain", type=base_url, help="the server without guesses")
-    parser.add_argument("guessing", type=base_url, help="the server with prompt lookup")
+    parser.add_argument("plain", type=base_url, help="the server without drafts")
+    parser.add_argument("drafting", type=base_url, help="the server with prompt lookup")
     parser.add_argument("--words", type=positive, default=24, help="in the text, which stands there three times (default: %(default)s)")
     parser.add_argument("--tokens", type=positive, default=64, help="of an answer (default: %(default)s)")
     parser.add_argument("--rounds", type=positive, default=3, help="texts (default: %(default)s)")
@@ -71,24 +71,24 @@ def main() -> int:
         model = json.load(reply)["data"][0]["id"]
     draw = random.Random(7)
     rates: tuple[list[float], list[float]] = ([], [])
-    before = guessed(arguments.guessing)
+    before = drafted(arguments.drafting)
     for seed in range(arguments.rounds):
         text = " ".join(draw.choices(WORDS, k=arguments.words)) + ". "
         question = 3 * text + "Repeat this text."
         answers = []
-        for url, found in zip((arguments.plain, arguments.guessing), rates):
+        for url, found in zip((arguments.plain, arguments.drafting), rates):
             answer, rate = ask(url, model, question, arguments.tokens, arguments.temperature, seed)
             answers.append(answer)
             found.append(rate)
         if answers[0] != answers[1]:
             print(f"the answers differ: {answers}", file=sys.stderr)
             return 1
-    tokens, right = (after - earlier for after, earlier in zip(guessed(arguments.guessing), before))
-    plain, guessing = (statistics.median(found) for found in rates)
+    tokens, right = (after - earlier for after, earlier in zip(drafted(arguments.drafting), before))
+    plain, drafting = (statistics.median(found) for found in rates)
     print(f"{arguments.rounds} answers of {arguments.tokens} tokens, medians")
-    print(f"  without guesses {plain:8.1f} tokens a second")
-    print(f"  with guesses    {guessing:8.1f} tokens a second, {guessing / plain:.2f} times")
-    print(f"  guessed         {tokens:8.0f} tokens, {right / tokens if tokens else 0:.0%} of them right")
+    print(f"  without drafts {plain:8.1f} tokens a second")
+    print(f"  with drafts    {drafting:8.1f} tokens a second, {drafting / plain:.2f} times")
+    print(f"  drafted         {tokens:8.0f} tokens, {right / tokens if tokens else 0:.0%} of them right")
     return 0
 
 

@@ -82,7 +82,10 @@ foresee|predict
 (^|[^a-z])so (many|long)([^a-z]|$)|that many, that long
 (^|[^a-z])films?([^a-z]|$)|video
 (^|[^a-z_>])beside([^a-z_]|$)|next to, besides, or compared with
-(^|[^a-z])told([^a-z]|$)|printed, reported, logged or returned'
+(^|[^a-z])told([^a-z]|$)|printed, reported, logged or returned
+guess|draft (of speculative decoding), or estimate
+(^|[^a-z])thoughts?([^a-z]|$)|reasoning
+structured[ _-]answer|structured output (what is asked for), or grammar (what enforces it)'
 
 # FILE:PATTERN of lines that may have such a word, each with its reason.
 allowed='
@@ -107,6 +110,14 @@ _beside_
 ^docs/glossary\.md:latent attention
 # "Among so many" is the plain meaning
 ^tests/unit/test_attention\.c:among so many
+# Thresholds of a search are guessed from samples
+^src/language/token_cut\.[ch]:(guess|GUESS)
+# What the page shows ("Thought for 3 s"), its parts with that name, and their tests
+^(src/server/page|tests/page)/.*:[Tt]hought
+# Names of cases in test data
+^tools/make_chat_templates\.py:(thought|THOUGHT)
+# Names of 0.1.0
+^CHANGELOG\.md:(GUESSED_TOKENS|in_thought)
 '
 
 check_words() {

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Draws a text model with gated delta nets and fits a draft head (MTP) to it, for measuring what
-guesses gain where a known share of them is right.
+drafts gain where a known share of them is right.
 
     tools/fit_draft_head.py OUT            writes a checkpoint directory; minutes on two cores
 
 The model is drawn, not trained: its next token follows from the last one and, by the strength of
 the layers (--branches), from all before. Its own answers are the data: the head learns to say, from
-a row's state and the next token, the one after that. Prints the share of right guesses over answers
-that it has not seen, for each place in a chain. Tower, tokenizer and template are those of
+a row's state and the next token, the one after that. Prints the share of right draft tokens over
+answers that it has not seen, for each place in a chain. Tower, tokenizer and template are those of
 tests/golden/qwen3_5_untied. Needs torch, transformers and safetensors."""
 
 from __future__ import annotations

@@ -19,14 +19,14 @@ from fixture_stages import Tensors
 if TYPE_CHECKING:
     from fixture_models import ModelSpec
 
-GUESSES = 3  # one from the other, after the whole answer
+DRAFTS = 3  # one from the other, after the whole answer
 SEED = 7000
 FILE = "model-draft.safetensors"  # of checkpoints in shards
 
 
 class DraftHead(torch.nn.Module):
     """[embedding of the next token, state after the final norm] -> the state from which lm_head
-    guesses the token after it."""
+    drafts the token after it."""
 
     def __init__(self, spec: ModelSpec, text: Any) -> None:
         super().__init__()
@@ -85,11 +85,10 @@ def load_draft_head(spec: ModelSpec, text: Any, folder: Path) -> DraftHead:
     return head.eval()
 
 
-@torch.no_grad()
-def run_draft_head(head: DraftHead, official: Any, whole: dict[str, torch.Tensor], n_answer: int) -> Tensors:
-    """Of prompt and answer: draft.tokens [n_answer], the guess after each token of the answer;
-    draft.states, of the first of them and the last; draft.chain, what is guessed after the answer,
-    each from the guess before."""
+@torch.no_grad() def run_draft_head(head: DraftHead, official: Any, whole: dict[str, torch.Tensor],
+n_answer: int) -> Tensors: """Of prompt and answer: draft.tokens [n_answer], the draft token after
+each token of the answer; draft.states, of the first of them and the last; draft.chain, what is
+drafted after the answer, each from the draft token before."""
     language, seen = official.model.model.language_model, {}
     taken = language.register_forward_pre_hook(lambda _module, _args, named: seen.update(named), with_kwargs=True)
     given = language.register_forward_hook(lambda _module, _args, output: seen.update(states=output.last_hidden_state))
@@ -103,10 +102,10 @@ def run_draft_head(head: DraftHead, official: Any, whole: dict[str, torch.Tensor
     rows = head(embeddings, states, language.rotary_emb(embeddings[None], places))
     tensors = {"draft.tokens": lm_head(rows[-n_answer:]).argmax(-1), "draft.states": rows[[-n_answer, -1]].clone()}
     chain = []
-    for _ in range(GUESSES):
+    for _ in range(DRAFTS):
         best = lm_head(rows[-1]).topk(2)
         if best.values[0] - best.values[1] < 1e-3:
-            raise RuntimeError("guesses of the draft head are too close; choose another seed")
+            raise RuntimeError("draft tokens of the draft head are too close; choose another seed")
         chain.append(best.indices[0])
         embeddings = torch.cat([embeddings, embed(best.indices[:1])])
         states = torch.cat([states, rows[-1:]])

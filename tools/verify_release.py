@@ -13,8 +13,8 @@ starts, so memory holds one of them at a time; what it takes is printed before. 
 agree; 1: something differs, and the first stage that does is named; 2: it could not be run.
 
 The limits were tried on small checkpoints with random weights only (docs/verified.md). Those of
-bf16 are guesses for deep models and those with experts: a difference there is a reason to look, not
-yet an error."""
+bf16 are estimates for deep models and those with experts: a difference there is a reason to look,
+not yet an error."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FAMILIES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "kimi_vl", "paddleocr_vl", "glm_ocr",
             "lighton_ocr")
 # Relative L2 of a stage, and of the worst of its rows: rounding adds up from block to block. No
-# deep model has been compared yet, so those of bf16 are guesses.
+# deep model has been compared yet, so those of bf16 are estimates.
 BOUNDS = {"f32": (1e-3, 1e-2), "bf16": (6e-2, 3e-1)}
 PIXEL_BOUND = 1e-5  # of a normalised value; one of 255 steps is 0.02 and more
 # Between the two best logits: where they are closer, either may come first.
@@ -233,7 +233,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="the checkpoint: config.json, *.safetensors, tokenizer")
     parser.add_argument("--images", type=Path, nargs="+", metavar="FILE", help="images to ask about (default: three of models/demo/images)")
     parser.add_argument("--prompt", default="Describe this image in detail.", metavar="TEXT", help="the question (default: %(default)s)")
-    parser.add_argument("--dtype", choices=("f32", "bf16"), default="f32", help="in which both compute; bf16 takes half the memory; its limits are guesses for deep models (default: f32)")
+    parser.add_argument("--dtype", choices=("f32", "bf16"), default="f32", help="in which both compute; bf16 takes half the memory; its limits are estimates for deep models (default: f32)")
     parser.add_argument("--tokens", type=int, default=64, metavar="N", help="greedy tokens (default: %(default)s)")
     parser.add_argument("--rows", type=int, default=128, metavar="N", help="rows of a stage that are compared at most (default: %(default)s)")
     parser.add_argument("--report", type=Path, metavar="FILE", help="write all figures as JSON, to attach to a report")

@@ -62,8 +62,8 @@ enum omma_finish {
 
 /* Steps by their tokens: at most 1, 8, 16, and so on by powers of two to 16384, and more. */
 #define OMMA_N_STEP_SIZES 14
-/* Tokens that are guessed at once at most. */
-#define OMMA_MAX_GUESSED_TOKENS 15
+/* The longest draft, in tokens. */
+#define OMMA_MAX_DRAFT_TOKENS 15
 
 /* Counters since the engine was created. */
 struct omma_engine_stats {
@@ -94,15 +94,15 @@ struct omma_engine_stats {
   int64_t snapshot_hits, snapshot_evictions;
   bool prefix_cache;                               /* keys and values of prompts are kept */
   int64_t prefix_cache_queries, prefix_cache_hits; /* prompt tokens looked up, and found */
-  /* Guesses (prompt lookup, draft head, grammars), the tokens in them, and the tokens that were
-   * right. */
+  /* Drafts (prompt lookup, draft head, grammars), their tokens, and those of them that were
+   * accepted. */
   int64_t n_drafts, draft_tokens, accepted_tokens;
-  int64_t accepted_by_place[OMMA_MAX_GUESSED_TOKENS]; /* by the token's place in its guess */
-  /* How many times as many tokens a second steps with guesses of a draft head gave as those
+  int64_t accepted_by_place[OMMA_MAX_DRAFT_TOKENS]; /* by the token's place in its draft */
+  /* How many times as many tokens a second steps with drafts of a draft head gave as those
    * without, lately, of the batch size of the last step; 0: not known. */
   double draft_gain;
   /* A step is a chunk of prompts, with the first tokens of their answers, or one of decode, a token
-   * for each running answer, with guesses that were right. */
+   * for each running answer, with draft tokens that were right. */
   int64_t steps_by_tokens[OMMA_N_STEP_SIZES];
   int64_t step_tokens; /* of all steps */
   int64_t decode_steps;

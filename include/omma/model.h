@@ -131,10 +131,10 @@ struct omma_model_options {
   enum omma_status (*before_weights)(void *context, const struct omma_model *model, struct omma_error *error);
   void *before_weights_context;
   enum omma_model_task task;
-  /* Load the head that guesses tokens (MTP), for engines with OMMA_DRAFTS_HEAD. A model without one
+  /* Load the head that drafts tokens (MTP), for engines with OMMA_DRAFTS_HEAD. A model without one
    * is refused (UNSUPPORTED, field "draft_head"). */
   bool draft_head;
-  /* The checkpoint directory of a second, smaller model that guesses tokens, for engines with
+  /* The checkpoint directory of a second, smaller model that drafts tokens, for engines with
    * OMMA_DRAFTS_MODEL: its language model is loaded next to this one, in the types of its files.
    * Its tokenizer must have this model's tokens, and its layers must all see the whole context;
    * else it is refused (UNSUPPORTED, field "draft_model"). NULL: none. */

@@ -369,7 +369,7 @@ OMMA_API const int32_t *omma_request_prompt(const struct omma_request *request, 
  * that say `whole` (AUTO), none (LATENCY), or all (THROUGHPUT). No answer changes. */
 enum omma_scheduling { OMMA_SCHEDULING_AUTO = 0, OMMA_SCHEDULING_LATENCY = 1, OMMA_SCHEDULING_THROUGHPUT = 2 };
 
-/* Who guesses tokens (omma_engine_options.draft_tokens). LOOKUP: the text so far. HEAD: that of a
+/* What drafts tokens (omma_engine_options.draft_tokens). LOOKUP: the text so far. HEAD: that of a
  * model which was opened with draft_head. MODEL: the draft_model that it was opened with. */
 enum omma_drafting { OMMA_DRAFTS_LOOKUP = 0, OMMA_DRAFTS_HEAD = 1, OMMA_DRAFTS_MODEL = 2 };
 
@@ -406,11 +406,11 @@ struct omma_engine_options {
    * for max_tokens if that is less). 0: 512, -1: none. If pages run out later, the youngest request
    * gives its pages up and continues afterwards, with the same answer. */
   int64_t reserve_tokens;
-  /* Up to draft_tokens tokens (at most 15; 0: none) are guessed and checked in one step with the
-   * last token: by `drafting`. By lookup a guess is what followed an earlier occurrence, in prompt
-   * or answer, of the last lookup_max to lookup_min tokens (at most 64; 0: the other one, or 5). No
-   * answer changes. Guesses pause where they are mostly wrong, or, of a head, where steps without
-   * them were measured to be faster. */
+  /* Up to draft_tokens tokens (at most 15; 0: none) are drafted as `drafting` says, and checked in
+   * one step with the last token. A lookup's draft is what followed an earlier occurrence, in
+   * prompt or answer, of the last lookup_max to lookup_min tokens (at most 64; 0: the other one, or
+   * 5). No answer changes. Drafts pause where they are mostly wrong, or, of a head, where steps
+   * without them were measured to be faster. */
   int64_t draft_tokens, lookup_min, lookup_max;
   /* keep no keys and values of prompts for later prompts with the same beginning */
   bool no_prefix_cache;
@@ -475,9 +475,9 @@ struct omma_token_event {
   int32_t token;
   const char *text;
   size_t text_size;
-  const char *reasoning; /* text of the thought, which comes before `text` */
+  const char *reasoning; /* text that comes before `text` */
   size_t reasoning_size;
-  bool in_thought; /* the token belongs to the thought or its marks */
+  bool in_reasoning; /* the token belongs to the reasoning or its marks */
   bool has_logprob;
   /* Natural logarithm, of the model's own distribution, before penalties and temperature. */
   float logprob;
@@ -506,7 +506,7 @@ struct omma_timings { /* seconds */
 struct omma_result {
   enum omma_finish finish;
   int64_t n_prompt_tokens, n_completion_tokens;
-  int64_t n_reasoning_tokens; /* of the completion's tokens, up to the thought's end mark */
+  int64_t n_reasoning_tokens; /* of the completion's tokens, up to the reasoning's end mark */
   int64_t n_cached_tokens;    /* prompt tokens whose keys and values came from an earlier prompt */
   int64_t n_preemptions;      /* times that it gave its pages up for older ones */
   int32_t stop_token;         /* the id that ended the answer, or -1 */

@@ -31,8 +31,8 @@ struct omma_repetition_detection {
   int64_t min_count;        /* at least 2 where it is on */
 };
 
-/* For answers that begin with a thought (reasoning): the marks around it, and the text that ends a
- * thought whose budget is used up. */
+/* For answers that begin with reasoning: the marks around it, and the text that ends it when its
+ * budget is used up. */
 #define OMMA_MAX_MARK_BYTES 64
 struct omma_reasoning {
   const char *begin, *end; /* 1 to OMMA_MAX_MARK_BYTES bytes */
@@ -90,14 +90,14 @@ struct omma_sampling {
    * answer that is complete and cannot continue ends, regardless of min_tokens and ignore_eos. An
    * answer that max_tokens or a stop string ends may be incomplete. */
   struct omma_grammar *grammar;
-  /* NULL: an answer is one text. Else the answer begins with a thought, which ends with the end
-   * mark; the begin mark is optional. There is no thought if the prompt ends with the end mark, or
-   * has it in the message that continue_final_message continues. Texts are reported without the
-   * marks. A grammar applies to the text after the thought; inside the thought, no stop token ends
-   * an answer that has a grammar. Copied. */
+  /* NULL: an answer is one text. Else the answer begins with reasoning, which ends with the end
+   * mark; the begin mark is optional. There is no reasoning if the prompt ends with the end mark,
+   * or has it in the message that continue_final_message continues. Texts are reported without the
+   * marks. A grammar applies to the text after the reasoning; inside the reasoning, no stop token
+   * ends an answer that has a grammar. Copied. */
   const struct omma_reasoning *reasoning;
   bool limits_thinking;
-  /* With limits_thinking: the maximum number of tokens of a thought. After them forced_end is
+  /* With limits_thinking: the maximum number of tokens of the reasoning. After them forced_end is
    * inserted into the answer. */
   int64_t max_thinking_tokens;
   /* No sequence of this many tokens appears twice in the answer: after the first tokens of one that

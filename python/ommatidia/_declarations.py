@@ -86,7 +86,7 @@ FINISH_ERROR = 3
 FINISH_REPETITION = 4
 N_FINISHES = 5
 N_STEP_SIZES = 14
-MAX_GUESSED_TOKENS = 15
+MAX_DRAFT_TOKENS = 15
 
 MAX_STOP_STRINGS = 16
 MAX_TOP_LOGPROBS = 20
@@ -650,7 +650,7 @@ class TokenEvent(Structure):
         ("text_size", c_size_t),
         ("reasoning", c_char_p),
         ("reasoning_size", c_size_t),
-        ("in_thought", c_bool),
+        ("in_reasoning", c_bool),
         ("has_logprob", c_bool),
         ("logprob", c_float),
         ("top", POINTER(TopLogprob)),

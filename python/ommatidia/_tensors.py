@@ -116,7 +116,7 @@ def view_of(name: str, array: object) -> View:
 
 
 def check_same_kind(named: Mapping[str, object]) -> None:
-    """Refuses NumPy arrays among tensors: the kind of the result would be a guess."""
+    """Refuses NumPy arrays among tensors: the kind of the result would be unclear."""
     kinds = {name: "PyTorch tensor" if is_tensor(array) else "NumPy array" for name, array in named.items()}
     for name, kind in kinds.items():
         if kind != kinds["q"]:

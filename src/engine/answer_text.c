@@ -7,14 +7,14 @@
 void ommai_answer_text_init(struct ommai_answer_text *answer, const struct omma_request *request) {
   answer->request = request;
   answer->detokenizer = (struct ommai_detokenizer){0};
-  answer->n_held = answer->n_ready = answer->thought_end = 0;
+  answer->n_held = answer->n_ready = answer->reasoning_end = 0;
   answer->stop_index = -1;
-  ommai_thought_start(&answer->thought, &request->thought);
+  ommai_reasoning_start(&answer->reasoning, &request->reasoning);
 }
 
 size_t ommai_answer_text_reasoning(const struct ommai_answer_text *answer) {
-  if (answer->thought.stage != OMMAI_THOUGHT_OVER) return answer->n_ready;
-  return answer->thought_end < answer->n_ready ? answer->thought_end : answer->n_ready;
+  if (answer->reasoning.stage != OMMAI_REASONING_OVER) return answer->n_ready;
+  return answer->reasoning_end < answer->n_ready ? answer->reasoning_end : answer->n_ready;
 }
 
 /* Where the stop string begins that is complete first, of those that end in the bytes of `held`
@@ -49,10 +49,10 @@ static size_t begun_tail(const struct ommai_answer_text *answer, size_t from, co
 /* How many bytes at the end of `held` may be the beginning of a stop string or a mark. */
 static size_t unsure_tail(const struct ommai_answer_text *answer) {
   const struct omma_request *request = answer->request;
-  const struct ommai_thought_rules *rules = &request->thought;
-  bool over = answer->thought.stage == OMMAI_THOUGHT_OVER;
-  size_t longest = 0, from = over ? answer->thought_end : 0;
-  if (answer->thought.stage == OMMAI_THOUGHT_BEFORE) return answer->n_held;
+  const struct ommai_reasoning_rules *rules = &request->reasoning;
+  bool over = answer->reasoning.stage == OMMAI_REASONING_OVER;
+  size_t longest = 0, from = over ? answer->reasoning_end : 0;
+  if (answer->reasoning.stage == OMMAI_REASONING_BEFORE) return answer->n_held;
   if (!over) longest = begun_tail(answer, 0, rules->end, rules->end_size, longest);
   if (!over) longest = begun_tail(answer, 0, rules->begin, rules->begin_size, longest);
   if (!over && rules->answer_begin_size) {
@@ -70,31 +70,31 @@ static void cut_out(struct ommai_answer_text *answer, size_t at, size_t size) {
   answer->n_held -= size;
 }
 
-/* Whether the begin mark may come yet. It is not part of the thought, as are blanks before it. */
+/* Whether the begin mark may come yet. It is not part of the reasoning, as are blanks before it. */
 static bool waits_for_begin(struct ommai_answer_text *answer) {
-  const struct ommai_thought_rules *rules = &answer->request->thought;
+  const struct ommai_reasoning_rules *rules = &answer->request->reasoning;
   size_t n_blanks = 0;
-  while (n_blanks < answer->n_held && ommai_thought_is_blank(answer->held[n_blanks])) n_blanks++;
+  while (n_blanks < answer->n_held && ommai_reasoning_is_blank(answer->held[n_blanks])) n_blanks++;
   size_t rest = answer->n_held - n_blanks, compared = rest < rules->begin_size ? rest : rules->begin_size;
   if (n_blanks > OMMAI_ANSWER_MAX_BLANKS || memcmp(answer->held + n_blanks, rules->begin, compared) != 0) return false;
   if (rest < rules->begin_size) return true;
   cut_out(answer, 0, n_blanks + rules->begin_size);
-  answer->thought.first_token = answer->thought.n_tokens;
+  answer->reasoning.first_token = answer->reasoning.n_tokens;
   return false;
 }
 
 /* A begin mark after other words: it is taken out like one at the beginning. */
 static void cut_out_late_begin(struct ommai_answer_text *answer) {
-  const struct ommai_thought_rules *rules = &answer->request->thought;
+  const struct ommai_reasoning_rules *rules = &answer->request->reasoning;
   const char *begin = memmem(answer->held, answer->n_held, rules->begin, rules->begin_size);
   const char *end = memmem(answer->held, answer->n_held, rules->end, rules->end_size);
   if (begin && (!end || begin < end)) cut_out(answer, (size_t)(begin - answer->held), rules->begin_size);
 }
 
-/* Where the thought ends in `held`: at its end mark, or where the answer begins without one
+/* Where the reasoning ends in `held`: at its end mark, or where the answer begins without one
  * (*is_end false). NULL: nowhere yet. */
 static const char *find_end(const struct ommai_answer_text *answer, bool *is_end) {
-  const struct ommai_thought_rules *rules = &answer->request->thought;
+  const struct ommai_reasoning_rules *rules = &answer->request->reasoning;
   const char *end = memmem(answer->held, answer->n_held, rules->end, rules->end_size), *begin = NULL;
   if (rules->answer_begin_size) {
     begin = memmem(answer->held, answer->n_held, rules->answer_begin, rules->answer_begin_size);
@@ -105,21 +105,21 @@ static const char *find_end(const struct ommai_answer_text *answer, bool *is_end
 
 /* Goes through the marks in `held`. A grammar begins after the token that completes the end mark,
  * and the answer with it. */
-static void follow_thought(struct ommai_answer_text *answer) {
-  const struct ommai_thought_rules *rules = &answer->request->thought;
-  struct ommai_thought *thought = &answer->thought;
-  if (thought->stage == OMMAI_THOUGHT_OVER) return;
-  if (thought->stage == OMMAI_THOUGHT_BEFORE && waits_for_begin(answer)) return;
-  thought->stage = OMMAI_THOUGHT_INSIDE;
+static void follow_reasoning(struct ommai_answer_text *answer) {
+  const struct ommai_reasoning_rules *rules = &answer->request->reasoning;
+  struct ommai_reasoning_state *reasoning = &answer->reasoning;
+  if (reasoning->stage == OMMAI_REASONING_OVER) return;
+  if (reasoning->stage == OMMAI_REASONING_BEFORE && waits_for_begin(answer)) return;
+  reasoning->stage = OMMAI_REASONING_INSIDE;
   cut_out_late_begin(answer);
-  bool written = rules->limited && thought->n_forced == rules->n_forced, is_end = true;
+  bool written = rules->limited && reasoning->n_forced == rules->n_forced, is_end = true;
   const char *end = find_end(answer, &is_end);
   if (!end && !written) return;
-  answer->thought_end = end ? (size_t)(end - answer->held) : answer->n_held;
-  if (end && is_end) cut_out(answer, answer->thought_end, rules->end_size);
-  if (!is_end) thought->n_tokens--; /* the token that it ends with is the answer's */
-  if (answer->request->grammar) answer->n_held = answer->thought_end;
-  thought->stage = OMMAI_THOUGHT_OVER;
+  answer->reasoning_end = end ? (size_t)(end - answer->held) : answer->n_held;
+  if (end && is_end) cut_out(answer, answer->reasoning_end, rules->end_size);
+  if (!is_end) reasoning->n_tokens--; /* the token that it ends with is the answer's */
+  if (answer->request->grammar) answer->n_held = answer->reasoning_end;
+  reasoning->stage = OMMAI_REASONING_OVER;
 }
 
 /* Ends what is held at a stop string, or after it where it is part of the answer. */
@@ -131,21 +131,21 @@ static void look_for_stop(struct ommai_answer_text *answer, size_t n_old) {
 
 void ommai_answer_text_shown(struct ommai_answer_text *answer) {
   cut_out(answer, 0, answer->n_ready);
-  answer->n_ready = answer->thought_end = 0;
+  answer->n_ready = answer->reasoning_end = 0;
 }
 
 void ommai_answer_text_push(struct ommai_answer_text *answer, int32_t token, bool may_stop) {
   const struct omma_request *request = answer->request;
-  const struct ommai_thought_rules *rules = &request->thought;
-  bool is_mark = answer->thought.stage != OMMAI_THOUGHT_OVER &&
+  const struct ommai_reasoning_rules *rules = &request->reasoning;
+  bool is_mark = answer->reasoning.stage != OMMAI_REASONING_OVER &&
                  (token == rules->begin_token || token == rules->end_token || token == rules->answer_begin_token);
   ommai_answer_text_shown(answer);
   size_t n_old = answer->n_held;
   answer->n_held += ommai_detokenizer_push(&answer->detokenizer, request->model->tokenizer, token,
                                            !request->keep_special_tokens && !is_mark, answer->held + answer->n_held);
   if (may_stop) look_for_stop(answer, n_old);
-  ommai_thought_count_token(&answer->thought, rules);
-  follow_thought(answer);
+  ommai_reasoning_count_token(&answer->reasoning, rules);
+  follow_reasoning(answer);
   answer->n_ready = answer->n_held;
   if (answer->stop_index < 0) answer->n_ready -= unsure_tail(answer);
 }

@@ -8,7 +8,7 @@
 size_t ommai_decode_lane_bytes(const struct ommai_engine_sizes *sizes) {
   return (size_t)sizes->limits.max_rows * sizeof(struct ommai_step_row) +
          (size_t)sizes->limits.max_sequences *
-             (sizeof(struct ommai_draw) + sizeof(struct ommai_guess) + sizeof(struct ommai_decode_entry) +
+             (sizeof(struct ommai_draw) + sizeof(struct ommai_draft) + sizeof(struct ommai_decode_entry) +
               sizeof(struct ommai_mask_wish) + sizeof(int64_t) + OMMAI_SEQUENCE_MAX_BANNED * sizeof(int32_t)) +
          ommai_mask_worker_bytes(sizes->limits.max_sequences);
 }
@@ -22,11 +22,11 @@ enum omma_status ommai_decode_lane_init(struct ommai_decode_lane *lane, struct o
   lane->rows = ommai_allocate(allocator, (size_t)limits->max_rows, sizeof *lane->rows);
   lane->entries = ommai_allocate(allocator, n, sizeof *lane->entries);
   lane->draws = ommai_allocate(allocator, n, sizeof *lane->draws);
-  lane->guesses = ommai_allocate(allocator, n, sizeof *lane->guesses);
+  lane->drafts = ommai_allocate(allocator, n, sizeof *lane->drafts);
   lane->drawn = ommai_allocate(allocator, n, sizeof *lane->drawn);
   lane->banned = ommai_allocate(allocator, n * OMMAI_SEQUENCE_MAX_BANNED, sizeof *lane->banned);
   lane->mask_wishes = ommai_allocate(allocator, n, sizeof *lane->mask_wishes);
-  if (lane->rows && lane->entries && lane->draws && lane->guesses && lane->drawn && lane->banned && lane->mask_wishes) {
+  if (lane->rows && lane->entries && lane->draws && lane->drafts && lane->drawn && lane->banned && lane->mask_wishes) {
     return ommai_mask_worker_init(&lane->mask_worker, (int64_t)n, allocator, error);
   }
   return ommai_fail_memory(error, "decode", ommai_decode_lane_bytes(&resources->sizes));
@@ -42,7 +42,7 @@ void ommai_decode_lane_free(struct ommai_decode_lane *lane) {
   ommai_release(allocator, lane->rows, (size_t)limits->max_rows, sizeof *lane->rows);
   ommai_release(allocator, lane->entries, n, sizeof *lane->entries);
   ommai_release(allocator, lane->draws, n, sizeof *lane->draws);
-  ommai_release(allocator, lane->guesses, n, sizeof *lane->guesses);
+  ommai_release(allocator, lane->drafts, n, sizeof *lane->drafts);
   ommai_release(allocator, lane->drawn, n, sizeof *lane->drawn);
   ommai_release(allocator, lane->banned, n * OMMAI_SEQUENCE_MAX_BANNED, sizeof *lane->banned);
 }
@@ -64,23 +64,23 @@ static void add_rows(struct ommai_sequence *sequence, int64_t n, struct ommai_st
   }
 }
 
-/* A guess is worth no page of anybody's: it ends with the pages that are there, and takes rows that
- * nobody has in this step. What a grammar leaves is a better guess than a repetition of earlier
+/* A draft is worth no page of anybody's: it ends with the pages that are there, and takes rows that
+ * nobody has in this step. What a grammar leaves is a better draft than a repetition of earlier
  * text. */
-static int64_t guess(struct ommai_decode_entry *entry, const struct ommai_engine_sizes *sizes, int64_t n_free_rows) {
+static int64_t make_draft(struct ommai_decode_entry *entry, const struct ommai_engine_sizes *sizes, int64_t n_free_rows) {
   struct ommai_sequence *sequence = entry->sequence;
   int64_t max_tokens = ommai_min_i64(n_free_rows, ommai_draft_room(sequence));
   int64_t n_forced = ommai_draft_force(sequence, max_tokens, entry->draft);
   entry->forced = n_forced > 0;
   int64_t n = n_forced;
   if (!entry->forced) {
-    int64_t (*draft)(struct ommai_sequence *, int64_t, int32_t *) = sizes->drafter ? ommai_draft_of_head : ommai_draft_guess;
-    n = draft(sequence, ommai_min_i64(sizes->draft_tokens, max_tokens), entry->draft);
+    int64_t (*look)(struct ommai_sequence *, int64_t, int32_t *) = sizes->drafter ? ommai_draft_of_head : ommai_draft_look_up;
+    n = look(sequence, ommai_min_i64(sizes->draft_tokens, max_tokens), entry->draft);
   }
-  return n && ommai_state_pool_take_guess(sequence->resources->pool, &sequence->state) ? n : 0;
+  return n && ommai_state_pool_take_draft(sequence->resources->pool, &sequence->state) ? n : 0;
 }
 
-/* Tokens before the last one whose state a wrong guess left behind, where the step has rows for
+/* Tokens before the last one whose state a wrong draft left behind, where the step has rows for
  * them; otherwise they are computed now. */
 static enum omma_status catch_up(struct ommai_decode_lane *lane, struct ommai_sequence *sequence, int64_t *n_free_rows,
                                  struct omma_error *error) {
@@ -92,11 +92,11 @@ static enum omma_status catch_up(struct ommai_decode_lane *lane, struct ommai_se
 
 static struct ommai_mask_wish wish_of(const struct ommai_decode_entry *entry) {
   struct ommai_sequence *sequence = entry->sequence;
-  return (struct ommai_mask_wish){.answer = &sequence->structured,
-                                  .generated = sequence->generated + sequence->n_thought,
-                                  .n_generated = sequence->n_generated - sequence->n_thought,
-                                  .guesses = entry->draft,
-                                  .n_guesses = entry->n_draft,
+  return (struct ommai_mask_wish){.matcher = &sequence->matcher,
+                                  .generated = sequence->generated + sequence->n_reasoning,
+                                  .n_generated = sequence->n_generated - sequence->n_reasoning,
+                                  .draft = entry->draft,
+                                  .n_draft = entry->n_draft,
                                   .ignore_eos = sequence->request->ignore_eos,
                                   .mask = sequence->mask};
 }
@@ -107,10 +107,10 @@ static void begin_masks(struct ommai_decode_lane *lane, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
     if (!ommai_sequence_follows_grammar(lane->entries[i].sequence)) continue;
     struct ommai_mask_wish wish = wish_of(&lane->entries[i]);
-    if (ommai_structured_answer_needs_mask(wish.answer, wish.n_guesses)) {
+    if (ommai_grammar_matcher_needs_mask(wish.matcher, wish.n_draft)) {
       lane->mask_wishes[n_wishes++] = wish;
     } else {
-      (void)ommai_structured_answer_make(&wish, OMMAI_MASK_STEP_WORK, false, &work); /* copies it */
+      (void)ommai_grammar_matcher_make(&wish, OMMAI_MASK_STEP_WORK, false, &work); /* copies it */
     }
   }
   ommai_mask_worker_begin(&lane->mask_worker, lane->mask_wishes, n_wishes, ommai_mask_step_work(n, lane->step_ns));
@@ -147,12 +147,12 @@ enum omma_status ommai_decode_lane_step(struct ommai_decode_lane *lane, int64_t 
     int64_t next = sequence->n_generated, n_missing = next - sequence->n_decoded;
     entry->place = (int64_t)sequence->request->n_tokens + next - 1;
     entry->ended = false;
-    entry->n_draft = guess(entry, &resources->sizes, n_free_rows);
+    entry->n_draft = make_draft(entry, &resources->sizes, n_free_rows);
     add_rows(sequence, n_missing, lane->rows + n_rows);
     n_rows += n_missing;
     entry->first_row = n_rows - 1;
     for (int64_t j = 0; j < entry->n_draft; j++) {
-      lane->rows[n_rows++] = row_of(sequence, next + j, entry->draft[j], j ? OMMAI_ROW_GUESS : OMMAI_ROW_FORK);
+      lane->rows[n_rows++] = row_of(sequence, next + j, entry->draft[j], j ? OMMAI_ROW_DRAFT : OMMAI_ROW_FORK);
     }
     n_free_rows -= entry->n_draft;
     resources->stats.n_drafts += entry->n_draft > 0;
@@ -179,13 +179,13 @@ int64_t ommai_decode_lane_group(const struct ommai_decode_lane *lane, int64_t fi
   return end;
 }
 
-/* Whether the next token's mask is there. After a right guess it may not be: then the guesses
+/* Whether the next token's mask is there. After a right draft token it may not be: then those
  * before the last right one count, and that one is computed again. */
 static bool goes_on(struct ommai_decode_entry *entry, int64_t round) {
   struct ommai_sequence *sequence = entry->sequence;
   if (round == 0 || ommai_sequence_can_draw(sequence)) return true;
   ommai_draft_record_hits(entry->forced ? &sequence->forced : &sequence->draft, round, round);
-  ommai_sequence_settle_guesses(sequence, entry->n_draft, round - 1);
+  ommai_sequence_settle_drafts(sequence, entry->n_draft, round - 1);
   return false;
 }
 
@@ -217,7 +217,7 @@ void ommai_decode_lane_close(struct ommai_decode_lane *lane, struct ommai_decode
   if (entry->open || ended) return;
   struct ommai_sequence *sequence = entry->sequence;
   ommai_draft_record_hits(entry->forced ? &sequence->forced : &sequence->draft, entry->n_draft, round);
-  ommai_sequence_settle_guesses(sequence, entry->n_draft, round);
+  ommai_sequence_settle_drafts(sequence, entry->n_draft, round);
 }
 
 void ommai_decode_lane_end(struct ommai_decode_lane *lane, int64_t n) {
@@ -236,7 +236,7 @@ enum omma_status ommai_decode_lane_first(struct ommai_decode_lane *lane, struct 
                                          const int64_t *last_rows, int64_t n, struct omma_error *error) {
   struct ommai_runner *runner = lane->resources->runner;
   for (int64_t i = 0; i < n; i++) {
-    ommai_mask_worker_recall(&lane->mask_worker, sequences[i]->structured.grammar);
+    ommai_mask_worker_recall(&lane->mask_worker, sequences[i]->matcher.grammar);
     lane->draws[i] = ommai_sequence_draw(sequences[i], last_rows[i], lane->banned + i * OMMAI_SEQUENCE_MAX_BANNED);
   }
   return runner->functions->draw(runner, OMMAI_DRAW_FROM_CHUNK, lane->draws, n, error);
@@ -250,10 +250,10 @@ int64_t ommai_decode_lane_replay_count(const struct ommai_sequence *sequence) {
 
 /* Rows of the sequence from `row` on, which is at place head_end, to the draft head: those before
  * the last token, or before `end`. */
-static struct ommai_guess show(struct ommai_sequence *sequence, int64_t row, int64_t end, int64_t n_wanted) {
+static struct ommai_draft show(struct ommai_sequence *sequence, int64_t row, int64_t end, int64_t n_wanted) {
   const struct omma_request *request = sequence->request;
   int64_t n_prompt = (int64_t)request->n_tokens, first = sequence->head_end, ahead = first - n_prompt;
-  struct ommai_guess guess = {.slot = sequence->slot,
+  struct ommai_draft draft = {.slot = sequence->slot,
                               .row = row,
                               .n_rows = end - first,
                               .next = sequence->generated + ahead + 1,
@@ -262,14 +262,14 @@ static struct ommai_guess show(struct ommai_sequence *sequence, int64_t row, int
                               .settings = &request->sampler,
                               .step = sequence->n_generated,
                               .n_tokens = n_wanted,
-                              .tokens = sequence->head_guess.tokens};
+                              .tokens = sequence->head_draft.tokens};
   for (int axis = 0; axis < 3; axis++) {
-    guess.position[axis] = ahead < 0 ? request->tokens[first].position[axis] : request->next_position + (int32_t)ahead;
+    draft.position[axis] = ahead < 0 ? request->tokens[first].position[axis] : request->next_position + (int32_t)ahead;
   }
   sequence->head_end = end;
-  sequence->head_guess.after = sequence->n_generated;
-  sequence->head_guess.n = n_wanted;
-  return guess;
+  sequence->head_draft.after = sequence->n_generated;
+  sequence->head_draft.n = n_wanted;
+  return draft;
 }
 
 /* Up to the token before the last one. */
@@ -277,14 +277,14 @@ static int64_t known_end(const struct ommai_sequence *sequence) {
   return (int64_t)sequence->request->n_tokens + sequence->n_generated - 1;
 }
 
-/* A draft model is shown rows late, some together, unless it is to guess after them: then it has to
+/* A draft model is shown rows late, some together, unless it is to draft after them: then it has to
  * have seen all. False: it is shown nothing now. *n_rows: rows that it has room for. */
-static bool show_model(struct ommai_sequence *sequence, int64_t n_wanted, int64_t *n_rows, struct ommai_guess *guess) {
+static bool show_model(struct ommai_sequence *sequence, int64_t n_wanted, int64_t *n_rows, struct ommai_draft *draft) {
   int64_t n_missing = known_end(sequence) - sequence->head_end, n = ommai_min_i64(n_missing, OMMAI_REPLAY_ROWS);
   if (n < n_missing) n_wanted = 0;
   if (n > *n_rows || ommai_draft_room(sequence) < 0 || (n_wanted == 0 && n < OMMAI_REPLAY_ROWS)) return false;
   *n_rows -= n;
-  *guess = show(sequence, 0, sequence->head_end + n, n_wanted);
+  *draft = show(sequence, 0, sequence->head_end + n, n_wanted);
   return true;
 }
 
@@ -292,7 +292,7 @@ static bool has_model(const struct ommai_decode_lane *lane) {
   return lane->resources->sizes.facts.drafter == OMMAI_DRAFT_MODEL;
 }
 
-static bool has_guesses(const struct ommai_decode_lane *lane, int64_t n) {
+static bool has_drafts(const struct ommai_decode_lane *lane, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
     if (lane->entries[i].n_draft > 0) return true;
   }
@@ -303,17 +303,17 @@ static enum omma_status run_head(struct ommai_decode_lane *lane, enum ommai_draw
                                  struct omma_error *error) {
   struct ommai_runner *runner = lane->resources->runner;
   int64_t start = ommai_resources_now(lane->resources);
-  enum omma_status status = n ? runner->functions->guess(runner, from, lane->guesses, n, error) : OMMA_OK;
-  lane->guess_ns = ommai_resources_now(lane->resources) - start;
+  enum omma_status status = n ? runner->functions->draft(runner, from, lane->drafts, n, error) : OMMA_OK;
+  lane->draft_ns = ommai_resources_now(lane->resources) - start;
   return status;
 }
 
-enum omma_status ommai_decode_lane_guess(struct ommai_decode_lane *lane, int64_t n, int64_t n_tokens, int64_t ns,
+enum omma_status ommai_decode_lane_draft(struct ommai_decode_lane *lane, int64_t n, int64_t n_tokens, int64_t ns,
                                          struct omma_error *error) {
   int64_t count = 0, n_rows = lane->resources->sizes.limits.max_rows;
   if (!lane->resources->sizes.drafter) return OMMA_OK;
-  bool guessed = has_guesses(lane, n);
-  ommai_draft_gain_record(&lane->gain, n, guessed, ns + (guessed ? lane->guess_ns : 0), n_tokens);
+  bool drafted = has_drafts(lane, n);
+  ommai_draft_gain_record(&lane->gain, n, drafted, ns + (drafted ? lane->draft_ns : 0), n_tokens);
   lane->resources->stats.draft_gain = ommai_draft_gain_of(&lane->gain, n);
   bool pays = ommai_draft_gain_choose(&lane->gain, n);
   for (int64_t i = 0; i < n; i++) {
@@ -323,24 +323,24 @@ enum omma_status ommai_decode_lane_guess(struct ommai_decode_lane *lane, int64_t
     int64_t row = entry->first_row + sequence->head_end - entry->place;
     int64_t n_wanted = pays ? ommai_draft_head_wanted(sequence) : 0;
     if (has_model(lane)) {
-      count += show_model(sequence, n_wanted, &n_rows, &lane->guesses[count]);
+      count += show_model(sequence, n_wanted, &n_rows, &lane->drafts[count]);
     } else {
-      lane->guesses[count++] = show(sequence, row, known_end(sequence), n_wanted);
+      lane->drafts[count++] = show(sequence, row, known_end(sequence), n_wanted);
     }
   }
   return run_head(lane, OMMAI_DRAW_FROM_STEP, count, error);
 }
 
-enum omma_status ommai_decode_lane_guess_first(struct ommai_decode_lane *lane, struct ommai_sequence *const *sequences,
+enum omma_status ommai_decode_lane_draft_first(struct ommai_decode_lane *lane, struct ommai_sequence *const *sequences,
                                                const int64_t *last_rows, int64_t n, struct omma_error *error) {
   int64_t count = 0, n_rows = lane->resources->sizes.limits.max_rows;
   if (!lane->resources->sizes.drafter) return OMMA_OK;
   for (int64_t i = 0; i < n; i++) {
     int64_t n_wanted = ommai_draft_head_wanted(sequences[i]);
     if (has_model(lane)) {
-      count += show_model(sequences[i], n_wanted, &n_rows, &lane->guesses[count]);
+      count += show_model(sequences[i], n_wanted, &n_rows, &lane->drafts[count]);
     } else {
-      lane->guesses[count++] = show(sequences[i], last_rows[i], known_end(sequences[i]), n_wanted);
+      lane->drafts[count++] = show(sequences[i], last_rows[i], known_end(sequences[i]), n_wanted);
     }
   }
   return run_head(lane, OMMAI_DRAW_FROM_CHUNK, count, error);
@@ -352,8 +352,8 @@ static enum omma_status show_replay(struct ommai_decode_lane *lane, struct ommai
   struct ommai_runner *runner = lane->resources->runner;
   int64_t first = (int64_t)sequence->request->n_tokens + sequence->n_decoded, end = first + n;
   if (!lane->resources->sizes.drafter || has_model(lane) || end <= sequence->head_end) return OMMA_OK;
-  const struct ommai_guess guess = show(sequence, sequence->head_end - first, end, 0);
-  return runner->functions->guess(runner, OMMAI_DRAW_FROM_STEP, &guess, 1, error);
+  const struct ommai_draft draft = show(sequence, sequence->head_end - first, end, 0);
+  return runner->functions->draft(runner, OMMAI_DRAW_FROM_STEP, &draft, 1, error);
 }
 
 enum omma_status ommai_decode_lane_replay(struct ommai_decode_lane *lane, struct ommai_sequence *sequence,

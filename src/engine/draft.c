@@ -3,8 +3,8 @@
 #include "base/checked.h"
 #include "engine/sequence.h"
 
-/* Guesses pay from this share of right ones on. It is a running mean, in which one guess has this
- * weight. Below it nothing is guessed for PAUSE steps. */
+/* Drafts pay from this share of right tokens on. It is a running mean, in which one draft has this
+ * weight. Below it nothing is drafted for PAUSE steps. */
 #define MIN_SHARE 0.25f
 #define WEIGHT 0.2f
 #define FIRST_SHARE 0.5f
@@ -34,7 +34,7 @@ static bool rests(struct ommai_draft_record *record) {
   return true;
 }
 
-int64_t ommai_draft_guess(struct ommai_sequence *sequence, int64_t max_tokens, int32_t *tokens) {
+int64_t ommai_draft_look_up(struct ommai_sequence *sequence, int64_t max_tokens, int32_t *tokens) {
   const struct ommai_engine_sizes *sizes = &sequence->resources->sizes;
   int64_t n = (int64_t)sequence->request->n_tokens + sequence->n_generated, best = 0, best_length = sizes->lookup_min - 1;
   if (max_tokens < 1 || rests(&sequence->draft)) return 0;
@@ -56,14 +56,14 @@ int64_t ommai_draft_guess(struct ommai_sequence *sequence, int64_t max_tokens, i
 
 int64_t ommai_draft_force(struct ommai_sequence *sequence, int64_t max_tokens, int32_t *tokens) {
   if (!ommai_sequence_follows_grammar(sequence) || rests(&sequence->forced)) return 0;
-  return ommai_structured_answer_guess(&sequence->structured, sequence->generated + sequence->n_thought,
-                                       sequence->n_generated - sequence->n_thought, max_tokens, tokens);
+  return ommai_grammar_matcher_draft(&sequence->matcher, sequence->generated + sequence->n_reasoning,
+                                     sequence->n_generated - sequence->n_reasoning, max_tokens, tokens);
 }
 
 int64_t ommai_draft_of_head(struct ommai_sequence *sequence, int64_t max_tokens, int32_t *tokens) {
-  const struct ommai_head_guess *guess = &sequence->head_guess;
-  int64_t n = guess->after == sequence->n_generated ? ommai_max_i64(ommai_min_i64(guess->n, max_tokens), 0) : 0;
-  for (int64_t i = 0; i < n; i++) tokens[i] = guess->tokens[i];
+  const struct ommai_head_draft *draft = &sequence->head_draft;
+  int64_t n = draft->after == sequence->n_generated ? ommai_max_i64(ommai_min_i64(draft->n, max_tokens), 0) : 0;
+  for (int64_t i = 0; i < n; i++) tokens[i] = draft->tokens[i];
   return n;
 }
 
@@ -76,13 +76,13 @@ int64_t ommai_draft_room(const struct ommai_sequence *sequence) {
   int64_t place = (int64_t)sequence->request->n_tokens + sequence->n_generated;
   int64_t room = sequence->state.n_pages * OMMA_ATTENTION_PAGE_TOKENS - place;
   int64_t left = sequence->max_generated - sequence->n_generated - 1;
-  return ommai_min_i64(ommai_min_i64(room, left), OMMAI_MAX_DRAFT_TOKENS);
+  return ommai_min_i64(ommai_min_i64(room, left), OMMA_MAX_DRAFT_TOKENS);
 }
 
-void ommai_draft_record_hits(struct ommai_draft_record *record, int64_t n_guessed, int64_t n_right) {
-  if (n_guessed == 0) return;
+void ommai_draft_record_hits(struct ommai_draft_record *record, int64_t n_drafted, int64_t n_right) {
+  if (n_drafted == 0) return;
   if (record->share == 0) record->share = FIRST_SHARE;
-  record->share += WEIGHT * ((float)n_right / (float)n_guessed - record->share);
+  record->share += WEIGHT * ((float)n_right / (float)n_drafted - record->share);
   if (record->share >= MIN_SHARE) return;
   *record = (struct ommai_draft_record){.share = FIRST_SHARE, .pause = PAUSE};
 }

@@ -16,9 +16,9 @@ static int size_of(int64_t n_sequences) {
 /* Of a token; 0: not known. */
 static double token_ns(const struct ommai_draft_rate *rate) { return rate->tokens > 0 ? rate->ns / rate->tokens : 0; }
 
-void ommai_draft_gain_record(struct ommai_draft_gain *gain, int64_t n_sequences, bool guessed, int64_t ns, int64_t n_tokens) {
+void ommai_draft_gain_record(struct ommai_draft_gain *gain, int64_t n_sequences, bool drafted, int64_t ns, int64_t n_tokens) {
   int size = size_of(n_sequences);
-  struct ommai_draft_rate *rate = guessed ? &gain->sizes[size].with : &gain->sizes[size].without;
+  struct ommai_draft_rate *rate = drafted ? &gain->sizes[size].with : &gain->sizes[size].without;
   if (n_tokens < 1) return;
   double found = (double)ns;
   if (rate->n >= TRIAL && found > MOST * rate->ns / rate->steps) found = MOST * rate->ns / rate->steps;
@@ -39,11 +39,11 @@ bool ommai_draft_gain_choose(struct ommai_draft_gain *gain, int64_t n_sequences)
   if (without->n < TRIAL) return false;
   if (++*since <= AGAIN) return pays;
   if (*since == AGAIN + 1) {
-    gain->sizes[size].retries_guesses = !pays;
+    gain->sizes[size].retries_drafts = !pays;
     (pays ? without : with)->anew = true;
   }
   if (*since == AGAIN + RETRIAL) *since = 0;
-  return gain->sizes[size].retries_guesses;
+  return gain->sizes[size].retries_drafts;
 }
 
 double ommai_draft_gain_of(const struct ommai_draft_gain *gain, int64_t n_sequences) {

@@ -32,7 +32,7 @@ static enum omma_status pick(const char *field, int64_t value, int64_t fallback,
 }
 
 /* Pages of a group where the positions of `n` pages are kept: of windows no more than twice what
- * full sequences hold at once, of snapshots where all sequences stand, go on and guess, and for as
+ * full sequences hold at once, of snapshots where all sequences stand, go on and draft, and for as
  * many full ones again. */
 static int64_t group_pages(const struct ommai_engine_sizes *sizes, int g, int64_t n) {
   const struct ommai_state_group *group = &sizes->facts.groups[g];
@@ -103,7 +103,7 @@ static enum omma_status pick_drafts(const struct omma_engine_options *options, s
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "drafting", "drafting: no such choice: %d", (int)options->drafting);
   }
   if (options->draft_tokens == 0) return OMMA_OK;
-  OMMAI_TRY(pick("draft_tokens", options->draft_tokens, 1, OMMAI_MAX_DRAFT_TOKENS, &sizes->draft_tokens, error));
+  OMMAI_TRY(pick("draft_tokens", options->draft_tokens, 1, OMMA_MAX_DRAFT_TOKENS, &sizes->draft_tokens, error));
   sizes->drafter = options->drafting != OMMA_DRAFTS_LOOKUP;
   enum ommai_drafter wanted = options->drafting == OMMA_DRAFTS_MODEL ? OMMAI_DRAFT_MODEL : OMMAI_DRAFT_HEAD;
   if (sizes->drafter && sizes->facts.vocab_size && sizes->facts.drafter != wanted) {
@@ -204,9 +204,9 @@ static enum omma_status size_for(const struct omma_model *model, const struct om
                                  const struct omma_engine_options *options, int64_t n_sequences, int64_t room,
                                  struct ommai_engine_sizes *sizes, struct omma_error *error) {
   int64_t chunk = sizes->limits.prefill_chunk;
-  int64_t n_guesses = ommai_min_i64(n_sequences * sizes->draft_tokens, OMMAI_MAX_GUESS_ROWS);
+  int64_t n_draft = ommai_min_i64(n_sequences * sizes->draft_tokens, OMMAI_MAX_DRAFT_ROWS);
   sizes->limits.max_sequences = n_sequences;
-  sizes->limits.drawn_rows = ommai_max_i64(n_sequences + n_guesses, OMMAI_MIN_DRAWN_ROWS);
+  sizes->limits.drawn_rows = ommai_max_i64(n_sequences + n_draft, OMMAI_MIN_DRAWN_ROWS);
   sizes->limits.max_rows = ommai_max_i64(sizes->limits.drawn_rows, OMMAI_REPLAY_ROWS);
   if (!ommai_engine_generates(sizes)) return size_encoder(model, source, sizes, error);
   OMMAI_TRY(size_kv(model, source, options->kv_cache_bytes, room, sizes, error));

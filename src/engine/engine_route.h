@@ -27,8 +27,8 @@ int ommai_engine_route_choose(const struct ommai_route_engine *engines, int n);
 
 /* ---- who knows what ---- */
 
-/* Keys of pages and images (32 bytes, hashes) that engines have got lately. A guess: the engine may
- * have evicted them since. A key takes the place of another one with the same place. */
+/* Keys of pages and images (32 bytes, hashes) that engines have got lately. An estimate: the engine
+ * may have evicted them since. A key takes the place of another one with the same place. */
 enum { OMMAI_ENGINE_ROUTE_PLACES = 1 << 15 };
 
 struct ommai_route_known {

@@ -18,14 +18,13 @@
 #define OMMAI_MAX_SEQUENCES 1024
 /* Requests without a slot whose images are taken in. */
 #define OMMAI_SEQUENCES_AHEAD 64
-/* Rows of a decode step that there are at least, for guesses of structured answers. */
+/* Rows of a decode step that there are at least, for drafts of grammars. */
 #define OMMAI_MIN_DRAWN_ROWS 8
-/* Rows of a step for guesses of requests that are looked up, at most: more would make the step
- * dearer than the guesses are worth. */
-#define OMMAI_MAX_GUESS_ROWS (8 * OMMAI_MAX_DRAFT_TOKENS)
+/* Rows of a step for drafts by prompt lookup, at most: more would make the step dearer than the
+ * drafts are worth. */
+#define OMMAI_MAX_DRAFT_ROWS (8 * OMMA_MAX_DRAFT_TOKENS)
 /* Generated tokens of one sequence that are computed again together. */
 #define OMMAI_REPLAY_ROWS 16
-#define OMMAI_MAX_DRAFT_TOKENS OMMA_MAX_GUESSED_TOKENS
 #define OMMAI_MAX_LOOKUP_TOKENS 64
 #define OMMAI_DEFAULT_RESERVE_TOKENS 512
 #define OMMAI_DEFAULT_ENCODER_CACHE_BYTES ((int64_t)512 << 20)
@@ -38,9 +37,9 @@ struct ommai_engine_sizes {
   struct ommai_queue_limits queue;
   int64_t slice_ms, slice_percent, encoder_cache_bytes;
   int64_t mask_words; /* of 32 tokens, of a mask of the vocabulary */
-  /* guesses for each sequence and step, 0: none; what they are looked up by */
+  /* of each sequence and step, 0: none; how many tokens they are looked up by */
   int64_t draft_tokens, lookup_min, lookup_max;
-  bool drafter;           /* the runner's guesses (enum ommai_drafter), not the text so far */
+  bool drafter;           /* the runner's drafts (enum ommai_drafter), not the text so far */
   int64_t reserve_tokens; /* of an answer, that admission finds room for */
   bool prefix_cache, by_priority;
   enum omma_scheduling scheduling;

@@ -46,7 +46,7 @@ void ommai_engine_stats_add(struct omma_engine_stats *sum, const struct omma_eng
   sum->n_preempted += more->n_preempted;
   sum->workspace_bytes += more->workspace_bytes;
   for (int i = 0; i < OMMA_N_FINISHES; i++) sum->n_finished[i] += more->n_finished[i];
-  for (int i = 0; i < OMMA_MAX_GUESSED_TOKENS; i++) sum->accepted_by_place[i] += more->accepted_by_place[i];
+  for (int i = 0; i < OMMA_MAX_DRAFT_TOKENS; i++) sum->accepted_by_place[i] += more->accepted_by_place[i];
   for (int i = 0; i < OMMA_N_STEP_SIZES; i++) sum->steps_by_tokens[i] += more->steps_by_tokens[i];
   if (sum->draft_gain <= 0) sum->draft_gain = more->draft_gain;
   sum->prefix_cache = sum->prefix_cache || more->prefix_cache;

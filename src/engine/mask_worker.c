@@ -48,7 +48,7 @@ int64_t ommai_mask_step_work(int64_t n_answers, int64_t step_ns) {
 static void make_all(const struct ommai_mask_wish *wishes, int64_t n, int64_t max_work) {
   int64_t work = 0;
   for (int64_t i = 0; i < n; i++) {
-    (void)ommai_structured_answer_make(&wishes[i], (max_work - work) / (n - i), false, &work);
+    (void)ommai_grammar_matcher_make(&wishes[i], (max_work - work) / (n - i), false, &work);
     work = ommai_min_i64(work, max_work);
   }
 }
@@ -114,13 +114,13 @@ static void run_late(struct ommai_mask_worker *worker, struct ommai_late_mask *l
   int64_t work = 0;
   late->stage = OMMAI_LATE_RUNS;
   pthread_mutex_unlock(&worker->mutex);
-  bool done = ommai_structured_answer_make(&wish, OMMAI_MASK_TURN_WORK, true, &work);
+  bool done = ommai_grammar_matcher_make(&wish, OMMAI_MASK_TURN_WORK, true, &work);
   pthread_mutex_lock(&worker->mutex);
   for (late = worker->late; late->stage != OMMAI_LATE_RUNS; late++) continue;
   late->work += work;
   late->turn = ++worker->n_turns;
-  late->wish.answer->too_hard = !done && late->work > OMMAI_MASK_MAX_WORK;
-  late->stage = done || late->wish.answer->too_hard ? OMMAI_LATE_DONE : OMMAI_LATE_WAITS;
+  late->wish.matcher->too_hard = !done && late->work > OMMAI_MASK_MAX_WORK;
+  late->stage = done || late->wish.matcher->too_hard ? OMMAI_LATE_DONE : OMMAI_LATE_WAITS;
   pthread_cond_broadcast(&worker->changed);
 }
 
@@ -147,11 +147,11 @@ void ommai_mask_worker_add_late(struct ommai_mask_worker *worker, const struct o
   }
   if (!worker->has_late_thread) {
     int64_t work = 0;
-    wish->answer->too_hard = !ommai_structured_answer_make(wish, OMMAI_MASK_MAX_WORK, true, &work);
+    wish->matcher->too_hard = !ommai_grammar_matcher_make(wish, OMMAI_MASK_MAX_WORK, true, &work);
     return;
   }
   pthread_mutex_lock(&worker->mutex);
-  wish->answer->grammar->is_late = true;
+  wish->matcher->grammar->is_late = true;
   worker->late[worker->n_late++] = (struct ommai_late_mask){.wish = *wish, .turn = ++worker->n_turns};
   pthread_cond_broadcast(&worker->changed);
   pthread_mutex_unlock(&worker->mutex);
@@ -159,7 +159,7 @@ void ommai_mask_worker_add_late(struct ommai_mask_worker *worker, const struct o
 
 /* Under the mutex. */
 static void remove_late(struct ommai_mask_worker *worker, int64_t index) {
-  worker->late[index].wish.answer->grammar->is_late = false;
+  worker->late[index].wish.matcher->grammar->is_late = false;
   worker->late[index] = worker->late[--worker->n_late];
 }
 
@@ -177,7 +177,7 @@ void ommai_mask_worker_recall(struct ommai_mask_worker *worker, struct omma_gram
   if (!grammar || !grammar->is_late) return;
   ommai_token_masks_stop(grammar->masks, true);
   pthread_mutex_lock(&worker->mutex);
-  while (worker->late[i].wish.answer->grammar != grammar) i++;
+  while (worker->late[i].wish.matcher->grammar != grammar) i++;
   worker->late[i].is_recalled = true;
   while (worker->late[i].stage == OMMAI_LATE_RUNS) pthread_cond_wait(&worker->changed, &worker->mutex);
   remove_late(worker, i);

@@ -1,4 +1,4 @@
-/* Threads that make the masks of structured answers while the network runs: which tokens may come
+/* Threads that make the masks of structured output while the network runs: which tokens may come
  * next is known as soon as the last one was sampled, but only needed after the step.
  *
  * One thread makes the masks of a step, for which the step waits: so its work has a limit. What it
@@ -13,7 +13,7 @@
 #include <omma/host.h>
 #include <pthread.h>
 
-#include "request/structured_answer.h"
+#include "request/grammar_matcher.h"
 
 /* Steps of work (grammar/recogniser.h) for all masks of one step of the engine, about 2 ms, or
  * where steps are short and others are in them an eighth of one, but about 0.2 ms; for a late mask
@@ -57,7 +57,7 @@ size_t ommai_mask_worker_bytes(int64_t max_answers);
 void ommai_mask_worker_free(struct ommai_mask_worker *worker);
 
 /* The steps of work for the masks of a step of the engine in which n_answers are, and which is
- * thought to take step_ns; 0: not known. */
+ * expected to take step_ns; 0: not known. */
 int64_t ommai_mask_step_work(int64_t n_answers, int64_t step_ns);
 /* Hands over the wishes, which must stay until ommai_mask_worker_wait: until then nobody else may
  * touch the answers or their grammars' masks. Together they may take `work` steps. Where a thread

@@ -70,7 +70,7 @@ static void finish(struct ommai_scheduler *scheduler, struct ommai_sequence *seq
   struct omma_result result = sequence->result;
   const struct omma_callbacks callbacks = sequence->callbacks;
   uint64_t id = sequence->id;
-  ommai_mask_worker_recall(&scheduler->decode.mask_worker, sequence->structured.grammar);
+  ommai_mask_worker_recall(&scheduler->decode.mask_worker, sequence->matcher.grammar);
   ommai_prefill_lane_forget(&scheduler->prefill, sequence);
   ommai_sequence_free(sequence);
   remove_live(scheduler, sequence);
@@ -339,7 +339,7 @@ static int64_t collect_entries(struct ommai_scheduler *scheduler) {
 }
 
 /* Draws for the entries from `first` to before `end`: a token for every sequence, then for those
- * whose next one was guessed, and so on. Returns how many tokens. */
+ * whose next one was a draft token, and so on. Returns how many tokens. */
 static int64_t draw_tokens(struct ommai_scheduler *scheduler, int64_t first, int64_t end) {
   struct ommai_decode_lane *lane = &scheduler->decode;
   struct omma_error error;
@@ -386,11 +386,11 @@ static void count_wait(struct ommai_scheduler *scheduler, int64_t took) {
   }
 }
 
-/* Whoever goes on. Guesses that fail have failed like a step. */
-static void guess_next(struct ommai_scheduler *scheduler, int64_t n, int64_t n_tokens, int64_t ns) {
+/* For all that go on. A draft that fails is handled like a step that fails. */
+static void draft_next(struct ommai_scheduler *scheduler, int64_t n, int64_t n_tokens, int64_t ns) {
   struct ommai_decode_lane *lane = &scheduler->decode;
   struct omma_error error;
-  if (ommai_decode_lane_guess(lane, n, n_tokens, ns, &error) == OMMA_OK) return;
+  if (ommai_decode_lane_draft(lane, n, n_tokens, ns, &error) == OMMA_OK) return;
   for (int64_t i = 0; i < n; i++) {
     if (!lane->entries[i].ended) fail(scheduler, lane->entries[i].sequence, &error);
   }
@@ -419,7 +419,7 @@ static void decode_step(struct ommai_scheduler *scheduler) {
   }
   ommai_decode_lane_end(lane, n_all);
   ommai_resources_count_step(scheduler->resources, n_tokens);
-  guess_next(scheduler, n, n_tokens, ommai_resources_now(scheduler->resources) - start);
+  draft_next(scheduler, n, n_tokens, ommai_resources_now(scheduler->resources) - start);
   scheduler->load.step_ns = lane->step_ns = ommai_resources_now(scheduler->resources) - start;
   scheduler->load.since_step_ns = 0;
   learn_step(scheduler);
@@ -449,7 +449,7 @@ static void draw_first(struct ommai_scheduler *scheduler, struct ended *drawn) {
     drawn->sequences[n_left] = drawn->sequences[i];
     drawn->last_rows[n_left++] = drawn->last_rows[i];
   }
-  if (ommai_decode_lane_guess_first(lane, drawn->sequences, drawn->last_rows, n_left, &error) == OMMA_OK) return;
+  if (ommai_decode_lane_draft_first(lane, drawn->sequences, drawn->last_rows, n_left, &error) == OMMA_OK) return;
   for (int64_t i = 0; i < n_left; i++) fail(scheduler, drawn->sequences[i], &error);
 }
 
@@ -668,7 +668,7 @@ static void take_back_masks(struct ommai_scheduler *scheduler) {
   ommai_mask_worker_reap(&scheduler->decode.mask_worker);
   for (int64_t i = scheduler->n_live; i-- > 0;) {
     struct ommai_sequence *sequence = scheduler->live[i];
-    if (!sequence->structured.too_hard || ommai_sequence_sits_out(sequence)) continue;
+    if (!sequence->matcher.too_hard || ommai_sequence_sits_out(sequence)) continue;
     ommai_fail_field(
         &error, OMMA_ERROR_LIMIT, "structured_outputs",
         "after %lld tokens it takes too much work to find those that the grammar allows: use smaller bounds, fewer "

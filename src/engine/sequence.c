@@ -21,10 +21,10 @@ static int64_t answer_limit(const struct omma_request *request, int64_t context)
   return request->max_tokens ? ommai_min_i64(request->max_tokens, room) : room;
 }
 
-/* Whether some tokens may be shut out by a mask: by a grammar, a list, a forced end of a thought,
+/* Whether some tokens may be shut out by a mask: by a grammar, a list, a forced end of reasoning,
  * or because they repeat. */
 static bool can_need_mask(const struct omma_request *request) {
-  return request->grammar || request->rules.allowed || request->thought.limited || request->no_repeat_ngram_size;
+  return request->grammar || request->rules.allowed || request->reasoning.limited || request->no_repeat_ngram_size;
 }
 
 /* Bytes that are read of its tokens. */
@@ -65,7 +65,7 @@ enum omma_status ommai_sequence_start(struct ommai_sequence *sequence, struct om
   sequence->result.stop_token = -1;
   sequence->result.timings.preprocess = request->preprocess_seconds;
   sequence->max_generated = answer_limit(request, resources->sizes.limits.context);
-  ommai_structured_answer_start(&sequence->structured, ommai_grammar_of_engine(request->grammar, resources->sizes.limits.engine));
+  ommai_grammar_matcher_start(&sequence->matcher, ommai_grammar_of_engine(request->grammar, resources->sizes.limits.engine));
   ommai_answer_text_init(&sequence->answer, request);
   OMMAI_TRY(ommai_held_state_init(&sequence->state, resources->pool, ommai_div_up(resources->sizes.limits.context, PAGE),
                                   &request->allocator, error));
@@ -316,11 +316,11 @@ void ommai_sequence_publish(struct ommai_sequence *sequence, int64_t n_prefilled
   }
 }
 
-void ommai_sequence_settle_guesses(struct ommai_sequence *sequence, int64_t n_guessed, int64_t n_right) {
+void ommai_sequence_settle_drafts(struct ommai_sequence *sequence, int64_t n_drafted, int64_t n_right) {
   struct ommai_state_pool *pool = sequence->resources->pool;
-  if (n_guessed == 0 || !ommai_state_pool_has_snapshots(pool)) return;
-  if (n_right == n_guessed) {
-    ommai_held_state_accept_guesses(&sequence->state, pool);
+  if (n_drafted == 0 || !ommai_state_pool_has_snapshots(pool)) return;
+  if (n_right == n_drafted) {
+    ommai_held_state_accept_drafts(&sequence->state, pool);
   } else {
     sequence->n_decoded -= n_right;
   }
@@ -356,25 +356,25 @@ static bool is_stop_token(const struct ommai_sequence *sequence, int32_t token) 
 }
 
 bool ommai_sequence_follows_grammar(const struct ommai_sequence *sequence) {
-  return sequence->structured.grammar && sequence->answer.thought.stage == OMMAI_THOUGHT_OVER;
+  return sequence->matcher.grammar && sequence->answer.reasoning.stage == OMMAI_REASONING_OVER;
 }
 
 bool ommai_sequence_sits_out(const struct ommai_sequence *sequence) {
-  return ommai_sequence_follows_grammar(sequence) && sequence->structured.grammar->is_late;
+  return ommai_sequence_follows_grammar(sequence) && sequence->matcher.grammar->is_late;
 }
 
 bool ommai_sequence_can_draw(const struct ommai_sequence *sequence) {
   if (!ommai_sequence_follows_grammar(sequence)) return true;
-  return !sequence->structured.grammar->is_late && ommai_structured_answer_is_ready(&sequence->structured);
+  return !sequence->matcher.grammar->is_late && ommai_grammar_matcher_is_ready(&sequence->matcher);
 }
 
 /* No token may end the answer before min_tokens, unless its grammar or its allowed tokens have no
- * other, nor in a thought that a grammar is to follow. */
+ * other, nor in reasoning that a grammar is to follow. */
 static size_t banned_ends(const struct ommai_sequence *sequence, int32_t *banned) {
   const struct omma_request *request = sequence->request;
   const struct ommai_generation_config *generation = &request->model->config.generation;
   size_t n = 0;
-  bool must_go_on = sequence->structured.grammar && !ommai_sequence_follows_grammar(sequence);
+  bool must_go_on = sequence->matcher.grammar && !ommai_sequence_follows_grammar(sequence);
   if (sequence->n_generated >= request->min_tokens && !must_go_on) return 0;
   for (size_t i = 0; !request->ignore_eos && i < generation->n_stop_tokens; i++) banned[n++] = generation->stop_tokens[i];
   for (size_t i = 0; i < request->n_stop_tokens; i++) banned[n++] = request->stop_tokens[i];
@@ -419,8 +419,8 @@ static void fill_mask(struct ommai_sequence *sequence, int32_t forced) {
     }
     return;
   }
-  if (!sequence->structured.has_copy) {
-    ommai_structured_answer_mask(&sequence->structured, sequence->request->ignore_eos, mask);
+  if (!sequence->matcher.has_copy) {
+    ommai_grammar_matcher_mask(&sequence->matcher, sequence->request->ignore_eos, mask);
   }
   for (size_t i = 0; i < rules->n_allowed_words; i++) mask[i] &= rules->allowed[i];
 }
@@ -429,13 +429,13 @@ static void fill_mask(struct ommai_sequence *sequence, int32_t forced) {
  * left but the end. */
 static void allow_end(const struct ommai_sequence *sequence, uint32_t *mask) {
   const struct ommai_generation_config *generation = &sequence->request->model->config.generation;
-  if (!ommai_sequence_follows_grammar(sequence) || !sequence->structured.ends || sequence->request->ignore_eos) return;
+  if (!ommai_sequence_follows_grammar(sequence) || !sequence->matcher.ends || sequence->request->ignore_eos) return;
   for (size_t i = 0; i < generation->n_stop_tokens; i++) ommai_mask_set(mask, generation->stop_tokens[i]);
 }
 
 struct ommai_draw ommai_sequence_draw(struct ommai_sequence *sequence, int64_t row, int32_t *banned) {
   const struct omma_request *request = sequence->request;
-  int32_t forced = ommai_thought_forced_token(&sequence->answer.thought, &request->thought);
+  int32_t forced = ommai_reasoning_forced_token(&sequence->answer.reasoning, &request->reasoning);
   bool has_mask =
       forced >= 0 || ommai_sequence_follows_grammar(sequence) || request->rules.allowed || first_repeat(sequence) >= 0;
   size_t n_banned = forced >= 0 ? 0 : banned_ends(sequence, banned), n_words = 0;
@@ -447,7 +447,7 @@ struct ommai_draw ommai_sequence_draw(struct ommai_sequence *sequence, int64_t r
     for (size_t i = 0; i < n_words; i++) ommai_mask_clear(sequence->mask, banned[n_banned + i]);
     allow_end(sequence, sequence->mask);
     if (forced < 0) clear_repeats(sequence, sequence->mask);
-    if (!ommai_structured_answer_leaves(sequence->mask, sequence->resources->sizes.mask_words, banned, n_banned)) n_banned = 0;
+    if (!ommai_grammar_matcher_leaves(sequence->mask, sequence->resources->sizes.mask_words, banned, n_banned)) n_banned = 0;
   } else {
     n_banned += n_words;
   }
@@ -477,7 +477,7 @@ static bool ends_answer(struct ommai_sequence *sequence, int32_t token) {
     result->stop_string = sequence->request->stop[sequence->answer.stop_index];
     return true;
   }
-  if (ommai_structured_answer_is_over(&sequence->structured, sequence->request->ignore_eos)) {
+  if (ommai_grammar_matcher_is_over(&sequence->matcher, sequence->request->ignore_eos)) {
     result->finish = OMMA_FINISH_STOP;
     return true;
   }
@@ -495,7 +495,7 @@ static bool notify_client(struct ommai_sequence *sequence, const struct ommai_dr
                                          .token = draw->token,
                                          .reasoning = sequence->answer.held,
                                          .reasoning_size = n_reasoning,
-                                         .in_thought = sequence->n_generated == sequence->n_thought,
+                                         .in_reasoning = sequence->n_generated == sequence->n_reasoning,
                                          .text = sequence->answer.held + n_reasoning,
                                          .text_size = sequence->answer.n_ready - n_reasoning,
                                          .has_logprob = draw->wants_logprob,
@@ -583,16 +583,16 @@ enum omma_status ommai_sequence_take_token(struct ommai_sequence *sequence, cons
   ommai_repetition_take(&sequence->repetition, sequence->generated, sequence->n_generated);
   bool stops = is_stop_token(sequence, draw->token);
   if (ommai_sequence_follows_grammar(sequence) && !stops) {
-    OMMAI_TRY(ommai_structured_answer_take(&sequence->structured, sequence->generated + sequence->n_thought,
-                                           sequence->n_generated - sequence->n_thought, error));
+    OMMAI_TRY(ommai_grammar_matcher_take(&sequence->matcher, sequence->generated + sequence->n_reasoning,
+                                           sequence->n_generated - sequence->n_reasoning, error));
   }
   if (stops && !sequence->request->include_stop) {
     ommai_answer_text_shown(&sequence->answer);
-    ommai_thought_count_token(&sequence->answer.thought, &sequence->request->thought);
+    ommai_reasoning_count_token(&sequence->answer.reasoning, &sequence->request->reasoning);
   } else {
     ommai_answer_text_push(&sequence->answer, draw->token, sequence->n_generated > sequence->request->min_tokens);
   }
-  sequence->n_thought = sequence->result.n_reasoning_tokens = sequence->answer.thought.n_tokens;
+  sequence->n_reasoning = sequence->result.n_reasoning_tokens = sequence->answer.reasoning.n_tokens;
   *done = ends_answer(sequence, draw->token);
   if (*done) ommai_answer_text_finish(&sequence->answer);
   if (!notify_client(sequence, draw, *done) && !*done) {

@@ -10,8 +10,8 @@
 #include "engine/repetition.h"
 #include "engine/request_queue.h"
 #include "engine/resources.h"
+#include "request/grammar_matcher.h"
 #include "request/request.h"
-#include "request/structured_answer.h"
 
 struct ommai_sequence {
   struct ommai_resources *resources;
@@ -43,12 +43,12 @@ struct ommai_sequence {
   int64_t n_generated, max_generated;
   struct ommai_repetition repetition; /* of `generated` */
   struct ommai_draft_record draft, forced;
-  struct ommai_head_guess head_guess;
+  struct ommai_head_draft head_draft;
   uint32_t *mask; /* [mask_words] of the next token, where the request can need one; else NULL */
   struct ommai_answer_text answer;
-  struct ommai_structured_answer structured;
-  void *read;        /* of a vector or score, what is read off its prompt; else NULL */
-  int64_t n_thought; /* tokens of `generated` that stand before what the grammar is for */
+  struct ommai_grammar_matcher matcher;
+  void *read;          /* of a vector or score, what is read off its prompt; else NULL */
+  int64_t n_reasoning; /* tokens of `generated` that stand before what the grammar is for */
   struct omma_result result;
 };
 
@@ -89,9 +89,9 @@ void ommai_sequence_take_beginning(struct ommai_sequence *sequence);
 void ommai_sequence_begin_chunk(struct ommai_sequence *sequence, int64_t end);
 void ommai_sequence_publish(struct ommai_sequence *sequence, int64_t n_prefilled);
 
-/* Of a step's n_guessed tokens after the last one, the first n_right were right: the state stands
+/* Of a step's n_drafted tokens after the last one, the first n_right were right: the state stands
  * after all of them, or before them, and those that were right are computed again. */
-void ommai_sequence_settle_guesses(struct ommai_sequence *sequence, int64_t n_guessed, int64_t n_right);
+void ommai_sequence_settle_drafts(struct ommai_sequence *sequence, int64_t n_drafted, int64_t n_right);
 
 /* Positions that an admitted sequence of this request is expected to need: the prompt, and of the
  * answer what is asked for, at most sizes->reserve_tokens. None where images are encoded alone. */

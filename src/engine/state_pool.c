@@ -105,7 +105,7 @@ struct ommai_page_counts ommai_state_pool_snapshot_counts(const struct ommai_sta
 
 enum omma_status ommai_held_state_init(struct ommai_held_state *held, const struct ommai_state_pool *pool, int64_t max_pages,
                                        const struct omma_allocator *allocator, struct omma_error *error) {
-  static const struct ommai_held_group nothing = {.current = NONE, .next = NONE, .guess = NONE, .border = NONE};
+  static const struct ommai_held_group nothing = {.current = NONE, .next = NONE, .draft = NONE, .border = NONE};
   *held = (struct ommai_held_state){.max_pages = max_pages};
   for (int g = 0; g < pool->n_groups; g++) held->groups[g] = nothing;
   for (int g = 0; g < pool->n_groups; g++) {
@@ -137,9 +137,9 @@ struct ommai_state_pages ommai_held_state_rows(struct ommai_held_state *held, co
     struct ommai_held_group *group = &held->groups[g];
     pages.of_group[g] = is_snapshot(pool, g) ? group->rows[kind] : group->pages;
     if (!is_snapshot(pool, g)) continue;
-    bool begins = kind == OMMAI_ROW_BEGIN, guesses = kind == OMMAI_ROW_FORK || kind == OMMAI_ROW_GUESS;
-    int32_t read = begins ? group->current : kind == OMMAI_ROW_GUESS ? group->guess : group->next;
-    set_row(group, kind, read, guesses ? group->guess : group->next);
+    bool begins = kind == OMMAI_ROW_BEGIN, drafts = kind == OMMAI_ROW_FORK || kind == OMMAI_ROW_DRAFT;
+    int32_t read = begins ? group->current : kind == OMMAI_ROW_DRAFT ? group->draft : group->next;
+    set_row(group, kind, read, drafts ? group->draft : group->next);
   }
   return pages;
 }
@@ -166,7 +166,7 @@ void ommai_state_pool_give_back(struct ommai_state_pool *pool, struct ommai_held
       if (group->next == group->current) group->next = NONE;
       drop(pool->pools[g], &group->current);
       drop(pool->pools[g], &group->next);
-      drop(pool->pools[g], &group->guess);
+      drop(pool->pools[g], &group->draft);
       drop(pool->pools[g], &group->border);
     } else if (group->pages) {
       ommai_page_pool_give_back(pool->pools[g], held->n_pages - group->first, group->pages + group->first);
@@ -290,10 +290,10 @@ bool ommai_state_pool_take(struct ommai_state_pool *pool, struct ommai_held_stat
   return true;
 }
 
-bool ommai_state_pool_take_guess(struct ommai_state_pool *pool, struct ommai_held_state *held) {
+bool ommai_state_pool_take_draft(struct ommai_state_pool *pool, struct ommai_held_state *held) {
   for (int g = 0; g < pool->n_groups; g++) {
     struct ommai_held_group *group = &held->groups[g];
-    if (is_snapshot(pool, g) && group->guess == NONE && !ommai_page_pool_take(pool->pools[g], 1, &group->guess)) return false;
+    if (is_snapshot(pool, g) && group->draft == NONE && !ommai_page_pool_take(pool->pools[g], 1, &group->draft)) return false;
   }
   return true;
 }
@@ -307,13 +307,13 @@ void ommai_state_pool_go_on(struct ommai_state_pool *pool, struct ommai_held_sta
   }
 }
 
-void ommai_held_state_accept_guesses(struct ommai_held_state *held, const struct ommai_state_pool *pool) {
+void ommai_held_state_accept_drafts(struct ommai_held_state *held, const struct ommai_state_pool *pool) {
   for (int g = 0; g < pool->n_groups; g++) {
     struct ommai_held_group *group = &held->groups[g];
     if (!is_snapshot(pool, g)) continue;
     int32_t spare = group->current;
-    group->current = group->next = group->guess;
-    group->guess = spare;
+    group->current = group->next = group->draft;
+    group->draft = spare;
   }
 }
 

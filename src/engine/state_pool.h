@@ -24,13 +24,13 @@ struct ommai_state_pool {
 };
 
 /* Of one sequence and group. Pages: [max_pages], those from `first` to n_pages are held. Snapshots:
- * where the sequence stands (-1: at its beginning), where it goes on, and what a guess may
+ * where the sequence stands (-1: at its beginning), where it goes on, and what a draft may
  * overwrite; -1: none. `rows` is what calls get (struct ommai_state_pages). */
-enum ommai_row_kind { OMMAI_ROW_BEGIN, OMMAI_ROW_GO_ON, OMMAI_ROW_FORK, OMMAI_ROW_GUESS, OMMAI_ROW_KINDS };
+enum ommai_row_kind { OMMAI_ROW_BEGIN, OMMAI_ROW_GO_ON, OMMAI_ROW_FORK, OMMAI_ROW_DRAFT, OMMAI_ROW_KINDS };
 struct ommai_held_group {
   int32_t *pages;
   int64_t first;
-  int32_t current, next, guess, border;
+  int32_t current, next, draft, border;
   int32_t rows[OMMAI_ROW_KINDS][OMMAI_SNAPSHOT_PAGES];
 };
 
@@ -63,7 +63,7 @@ enum omma_status ommai_held_state_init(struct ommai_held_state *held, const stru
                                        const struct omma_allocator *allocator, struct omma_error *error);
 void ommai_held_state_free(struct ommai_held_state *held, const struct omma_allocator *allocator);
 /* What a call gets. A chunk gets BEGIN; the first generated token of a step BEGIN, those after it
- * that are no guesses GO_ON, the first guess FORK, the others GUESS. */
+ * that are no draft tokens GO_ON, the first draft token FORK, the others DRAFT. */
 struct ommai_state_pages ommai_held_state_rows(struct ommai_held_state *held, const struct ommai_state_pool *pool,
                                                enum ommai_row_kind kind);
 
@@ -74,16 +74,16 @@ int64_t ommai_state_pool_match(struct ommai_state_pool *pool, struct ommai_held_
 /* Makes sure that n_positions are covered and can be written, of which the next one is `position`:
  * what lies behind windows is given back. False, and nothing taken, where pages are missing. */
 bool ommai_state_pool_take(struct ommai_state_pool *pool, struct ommai_held_state *held, int64_t position, int64_t n_positions);
-/* Takes what guesses overwrite; false where there is none. */
-bool ommai_state_pool_take_guess(struct ommai_state_pool *pool, struct ommai_held_state *held);
+/* Takes the page that drafts overwrite; false where none is free. */
+bool ommai_state_pool_take_draft(struct ommai_state_pool *pool, struct ommai_held_state *held);
 /* Has the next chunk leave a snapshot at its last border, if it goes beyond it, where there is a
  * page for it that nobody uses. */
 void ommai_state_pool_mark_border(struct ommai_state_pool *pool, struct ommai_held_state *held,
                                   const struct omma_kv_page_key *key);
 
-/* The chunk or step is over; of a step: the state is that before its guesses, or after all. */
+/* The chunk or step is over; of a step: the state is that before its draft, or after all of it. */
 void ommai_state_pool_go_on(struct ommai_state_pool *pool, struct ommai_held_state *held);
-void ommai_held_state_accept_guesses(struct ommai_held_state *held, const struct ommai_state_pool *pool);
+void ommai_held_state_accept_drafts(struct ommai_held_state *held, const struct ommai_state_pool *pool);
 
 /* Names page `page`, which is full. True where the first group's was not known by the key yet. */
 bool ommai_state_pool_publish(struct ommai_state_pool *pool, struct ommai_held_state *held, int64_t page,

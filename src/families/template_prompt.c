@@ -410,7 +410,7 @@ static enum omma_status check_marks(const struct rendering *rendering, json_t *m
   return OMMA_OK;
 }
 
-/* Where texts are changed on purpose, as answers whose thought is taken out: rendered once more
+/* Where texts are changed on purpose, as answers whose reasoning is taken out: rendered once more
  * with a mark at the end of each, none of which may be missing. A template that cannot take marks
  * is believed. */
 static enum omma_status render_marked(const struct rendering *rendering, json_t *variables) {

@@ -171,11 +171,11 @@ struct ommai_delta_weights {
   float *norm;                     /* [value_dim] */
 };
 
-/* Draft head: guesses the token after the next one from a row's state h (after the final norm) and
+/* Draft head: drafts the token after the next one from a row's state h (after the final norm) and
  * the next token.
  *
  *   x = fc([norm(embedding of the next token), norm(h)]), through the draft layer; h' = norm(x) is
- *   the state from which lm_head guesses, and the head goes on from a guess */
+ *   the state from which lm_head drafts, and the head goes on from a draft token */
 struct ommai_draft_head {
   float *embedding_norm, *state_norm, *norm; /* [hidden] */
   struct ommai_decoder_linear fc;            /* [2 hidden] -> [hidden] */

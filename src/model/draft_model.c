@@ -55,7 +55,7 @@ static enum omma_status check_layers(const struct ommai_draft_model *draft, cons
   ommai_state_layout_make(&draft->config.text, draft->network.decoder.kv_type, &own);
   ommai_state_layout_make(&model->config.text, model->network.decoder.kv_type, &others);
   if (own.n_groups != 1 || own.groups[0].state.kind != OMMAI_STATE_PAGES) {
-    return refuse(draft, "layers with windows or recurrent states cannot guess; expected layers that see the whole context",
+    return refuse(draft, "layers with windows or recurrent states cannot draft; expected layers that see the whole context",
                   error);
   }
   if (others.n_groups == 0 || others.groups[0].state.kind != OMMAI_STATE_PAGES) {

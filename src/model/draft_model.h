@@ -1,5 +1,5 @@
-/* A second, smaller model that guesses tokens: the language model of a checkpoint directory, whose
- * tokens are those of the model that it guesses for. Its keys and values lie under the same page
+/* A second, smaller model that drafts tokens: the language model of a checkpoint directory, whose
+ * tokens are those of the model that it drafts for. Its keys and values lie under the same page
  * numbers, so its layers must all keep pages of the whole context. Immutable once packed. */
 #pragma once
 

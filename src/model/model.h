@@ -36,7 +36,7 @@ struct omma_model {
   struct ommai_pixel_budget *pixel_budget; /* of resized images */
   struct ommai_image_store *image_store;
   struct ommai_model_config config;
-  struct ommai_draft_model *draft; /* that guesses tokens (model/draft_model.h); NULL: none */
+  struct ommai_draft_model *draft; /* that drafts tokens (model/draft_model.h); NULL: none */
   struct ommai_network network;    /* of the config, and not packed of config_only models */
   const char *machine;             /* below which CPUs are looked up while it is opened */
   int n_engines;                   /* that share it; 0 counts as 1 */

@@ -135,7 +135,7 @@ static enum omma_status share_cpus(struct omma_model *model, struct omma_model_o
   return OMMA_OK;
 }
 
-/* What image preparation and structured answers share. */
+/* What image preparation and structured output share. */
 static enum omma_status make_shared(struct omma_model *model, const struct omma_model_options *options,
                                     struct omma_error *error) {
   int64_t store = options->known_image_bytes ? options->known_image_bytes : OMMAI_DEFAULT_IMAGE_STORE_BYTES;
@@ -175,7 +175,7 @@ static enum omma_status pack_copies(struct omma_model *model, const struct omma_
   return OMMA_OK;
 }
 
-/* Which is there once, however many engines guess by it. */
+/* Which is there once, however many engines draft with it. */
 static enum omma_status pack_draft(struct omma_model *model, struct omma_error *error) {
   const struct omma_team *team = ommai_image_team_borrow(model->image_team);
   enum omma_status status = ommai_draft_model_pack(model->draft, team, error);

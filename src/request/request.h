@@ -8,7 +8,7 @@
 #include "base/tokens.h"
 #include "model/model.h"
 #include "model/prepared_image.h"
-#include "request/thought.h"
+#include "request/reasoning_state.h"
 #include "request/token_rules.h"
 
 /* Limits of one request; a video counts as an image. */
@@ -35,8 +35,8 @@ struct omma_request {
   int64_t priority;
   bool whole; /* read when it is complete */
 
-  struct ommai_thought_rules thought;
-  struct omma_grammar *grammar; /* of what follows the thought; or NULL */
+  struct ommai_reasoning_rules reasoning;
+  struct omma_grammar *grammar; /* of what follows the reasoning; or NULL */
   struct ommai_sampler_settings sampler;
   struct ommai_token_rules rules;
   int64_t max_tokens, min_tokens; /* max_tokens 0: what the context leaves */

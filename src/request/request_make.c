@@ -424,7 +424,7 @@ static enum omma_status create_from_messages(const struct omma_model *model, con
   ommai_prompt_builder_init(&prompt, &model->allocator);
   enum omma_status status;
   OMMAI_TRY_GOTO(ommai_conversation_render(&model->chat, &conversation, &prompt, error), done);
-  ommai_thought_rules_open(&request->thought, &prompt, &messages[n_messages - 1], options->continue_final_message);
+  ommai_reasoning_rules_open(&request->reasoning, &prompt, &messages[n_messages - 1], options->continue_final_message);
   OMMAI_TRY_GOTO(make(request, &prompt, options, error), done);
   *out = request;
   request = NULL;
@@ -505,7 +505,7 @@ static enum omma_status copy_prompt(const struct omma_request *source, struct om
   memcpy(request->page_keys, source->page_keys, source->n_page_keys * sizeof *source->page_keys);
   OMMAI_TRY(take_salt(request, source->cache_salt, error));
   request->next_position = source->next_position;
-  request->thought.open = source->thought.open;
+  request->reasoning.open = source->reasoning.open;
   OMMAI_TRY(allocate_images(request, source->n_images, error));
   for (size_t i = 0; i < source->n_images; i++) {
     request->images[i] = ommai_prepared_image_share(&source->images[i]);

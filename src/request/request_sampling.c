@@ -5,7 +5,7 @@
 #include "base/allocator.h"
 #include "base/checked.h"
 #include "base/error.h"
-#include "request/structured_answer.h"
+#include "request/grammar_matcher.h"
 #include "text/utf8.h"
 
 static enum omma_status in_range(const char *field, double value, double low, double high, struct omma_error *error) {
@@ -115,7 +115,7 @@ enum omma_status ommai_request_set_sampling(struct omma_request *request, const 
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "grammar", "grammar: it was made for another model");
   }
   request->grammar = omma_grammar_share(sampling->grammar);
-  OMMAI_TRY(ommai_thought_rules_take(&request->thought, request->model, sampling, error));
+  OMMAI_TRY(ommai_reasoning_rules_take(&request->reasoning, request->model, sampling, error));
   OMMAI_TRY(ommai_token_rules_take(&request->rules, request->model, sampling, error));
   return copy_stop(request, sampling, error);
 }

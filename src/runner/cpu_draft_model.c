@@ -1,5 +1,5 @@
 /* A draft model's language model: it goes through the chunks of prompts after the model itself, in
- * pages of the same numbers, and through tokens when it guesses. */
+ * pages of the same numbers, and through tokens when it drafts. */
 #include "model/draft_model.h"
 
 #include <math.h>

@@ -43,8 +43,8 @@ static float *logits_of(const struct ommai_cpu_runner *cpu, enum ommai_draw_from
   return cpu->tables.logits + i * cpu->runner.facts.vocab_size;
 }
 
-/* From the first draw's row on: all rows of a step, of which guesses may be drawn yet; of a chunk
- * those that are drawn. */
+/* From the first draw's row on: all rows of a step, of which draft tokens may be drawn yet; of a
+ * chunk those that are drawn. */
 static int64_t choose_rows(const struct ommai_cpu_runner *cpu, enum ommai_draw_from from, const struct ommai_draw *draws,
                            int64_t n, int64_t *rows) {
   int64_t max_rows = ommai_cpu_logits_rows(&cpu->limits), count = 0;

@@ -121,7 +121,7 @@ enum omma_status ommai_cpu_decode(struct ommai_runner *runner, const struct omma
 enum omma_status ommai_cpu_slot_begin(struct ommai_runner *runner, int64_t slot, const struct ommai_sampler_settings *settings,
                                       const int32_t *prompt, size_t n_prompt, struct omma_error *error);
 void ommai_cpu_slot_end(struct ommai_runner *runner, int64_t slot);
-enum omma_status ommai_cpu_guess(struct ommai_runner *runner, enum ommai_draw_from from, const struct ommai_guess *guesses,
+enum omma_status ommai_cpu_draft(struct ommai_runner *runner, enum ommai_draw_from from, const struct ommai_draft *drafts,
                                  int64_t n, struct omma_error *error);
 enum omma_status ommai_cpu_draw(struct ommai_runner *runner, enum ommai_draw_from from, struct ommai_draw *draws, int64_t n,
                                 struct omma_error *error);

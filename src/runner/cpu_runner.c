@@ -200,7 +200,7 @@ static enum omma_status create(const void *network, const struct ommai_runner_li
                                                           .read = ommai_cpu_read,
                                                           .decode = ommai_cpu_decode,
                                                           .draw = ommai_cpu_draw,
-                                                          .guess = ommai_cpu_guess};
+                                                          .draft = ommai_cpu_draft};
   const struct omma_model *model = network;
   struct ommai_cpu_runner *cpu = ommai_allocate(&model->allocator, 1, sizeof *cpu);
   if (!cpu) return ommai_fail_memory(error, "engine", sizeof *cpu);

@@ -126,44 +126,44 @@ enum omma_status ommai_fake_draw(struct ommai_runner *runner, enum ommai_draw_fr
 /* ---- the draft head ---- */
 
 /* Whether the head has seen all rows before, and the pages of what it keeps are there. */
-static bool check_guess(struct ommai_fake_runner *fake, const struct ommai_guess *guess, const struct ommai_fake_row *rows,
+static bool check_draft(struct ommai_fake_runner *fake, const struct ommai_draft *draft, const struct ommai_fake_row *rows,
                         int64_t n_rows) {
-  struct ommai_fake_slot *slot = &fake->slots[guess->slot];
+  struct ommai_fake_slot *slot = &fake->slots[draft->slot];
   bool model = fake->network->facts.drafter == OMMAI_DRAFT_MODEL;
-  int64_t end = guess->index + guess->n_rows;
-  if (!ommai_fake_knows_slot(fake, guess->slot)) return false;
-  bool known = model || (guess->row >= 0 && guess->row + guess->n_rows <= n_rows && rows[guess->row].slot == guess->slot);
-  if (guess->n_rows < 1 || !known) {
-    ommai_fake_complain(fake, "slot %lld: the draft head is shown %lld rows from %lld on of %lld", (long long)guess->slot,
-                        (long long)guess->n_rows, (long long)guess->row, (long long)n_rows);
+  int64_t end = draft->index + draft->n_rows;
+  if (!ommai_fake_knows_slot(fake, draft->slot)) return false;
+  bool known = model || (draft->row >= 0 && draft->row + draft->n_rows <= n_rows && rows[draft->row].slot == draft->slot);
+  if (draft->n_rows < 1 || !known) {
+    ommai_fake_complain(fake, "slot %lld: the draft head is shown %lld rows from %lld on of %lld", (long long)draft->slot,
+                        (long long)draft->n_rows, (long long)draft->row, (long long)n_rows);
     return false;
   }
-  if (guess->index != slot->head_end) {
-    ommai_fake_complain(fake, "slot %lld: the draft head is shown position %lld after %lld", (long long)guess->slot,
-                        (long long)guess->index, (long long)slot->head_end);
+  if (draft->index != slot->head_end) {
+    ommai_fake_complain(fake, "slot %lld: the draft head is shown position %lld after %lld", (long long)draft->slot,
+                        (long long)draft->index, (long long)slot->head_end);
   }
   slot->head_end = end;
-  for (int64_t at = guess->index; at < end + ommai_max_i64(guess->n_tokens - 1, 0); at++) {
-    ommai_fake_check_page(fake, 0, &guess->pages, at + model);
+  for (int64_t at = draft->index; at < end + ommai_max_i64(draft->n_tokens - 1, 0); at++) {
+    ommai_fake_check_page(fake, 0, &draft->pages, at + model);
   }
   return true;
 }
 
-enum omma_status ommai_fake_guess(struct ommai_runner *runner, enum ommai_draw_from from, const struct ommai_guess *guesses,
+enum omma_status ommai_fake_draft(struct ommai_runner *runner, enum ommai_draw_from from, const struct ommai_draft *drafts,
                                   int64_t n, struct omma_error *error) {
   struct ommai_fake_runner *fake = ommai_fake_inside(runner);
   const struct ommai_fake_row *rows = from == OMMAI_DRAW_FROM_CHUNK ? fake->chunk_rows : fake->step_rows;
   int64_t n_rows = from == OMMAI_DRAW_FROM_CHUNK ? fake->n_chunk_rows : fake->n_shown_rows,
           vocab = fake->network->facts.vocab_size;
   fake->now += n * fake->network->costs.draw;
-  if (ommai_fake_fails(fake, OMMAI_FAKE_GUESS)) return ommai_fail(error, OMMA_ERROR_MEMORY, "guesses that fail");
+  if (ommai_fake_fails(fake, OMMAI_FAKE_DRAFT)) return ommai_fail(error, OMMA_ERROR_MEMORY, "drafts that fail");
   for (int64_t i = 0; i < n; i++) {
-    const struct ommai_guess *guess = &guesses[i];
-    int32_t token = guess->next[guess->n_rows - 1];
-    if (!check_guess(fake, guess, rows, n_rows)) return OMMA_OK;
-    for (int64_t j = 0; j < guess->n_tokens; j++) {
+    const struct ommai_draft *draft = &drafts[i];
+    int32_t token = draft->next[draft->n_rows - 1];
+    if (!check_draft(fake, draft, rows, n_rows)) return OMMA_OK;
+    for (int64_t j = 0; j < draft->n_tokens; j++) {
       token = (int32_t)(ommai_fake_mix(2, (uint64_t)token) % (uint64_t)vocab);
-      guess->tokens[j] = token;
+      draft->tokens[j] = token;
     }
   }
   return OMMA_OK;

@@ -87,7 +87,7 @@ enum omma_status ommai_fake_slot_begin(struct ommai_runner *runner, int64_t slot
 void ommai_fake_slot_end(struct ommai_runner *runner, int64_t slot);
 enum omma_status ommai_fake_draw(struct ommai_runner *runner, enum ommai_draw_from from, struct ommai_draw *draws, int64_t n,
                                  struct omma_error *error);
-enum omma_status ommai_fake_guess(struct ommai_runner *runner, enum ommai_draw_from from, const struct ommai_guess *guesses,
+enum omma_status ommai_fake_draft(struct ommai_runner *runner, enum ommai_draw_from from, const struct ommai_draft *drafts,
                                   int64_t n, struct omma_error *error);
 enum omma_status ommai_fake_read(struct ommai_runner *runner, const struct ommai_reading *readings, int64_t n,
                                  struct omma_error *error);

@@ -20,7 +20,7 @@ enum ommai_fake_call {
   OMMAI_FAKE_PROMPT_ADVANCE,
   OMMAI_FAKE_DECODE,
   OMMAI_FAKE_DRAW,
-  OMMAI_FAKE_GUESS,
+  OMMAI_FAKE_DRAFT,
   OMMAI_FAKE_READ,
   OMMAI_FAKE_CALLS
 };
@@ -31,7 +31,7 @@ struct ommai_fake_network {
   struct ommai_fake_costs costs;
   struct omma_allocator allocator;
   /* Of 100 tokens, how many follow from the one before alone: answers then repeat themselves, and
-   * guesses by what was said before are often right. */
+   * drafts by what was said before are often right. */
   int repeated_percent;
   /* Whether a call fails: a DRAW with logits that are not finite, SLOT_BEGIN for want of memory,
    * others with INTERNAL. NULL: none does. */

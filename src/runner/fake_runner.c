@@ -147,7 +147,7 @@ static const struct ommai_runner_functions functions = {
     .read = ommai_fake_read,
     .decode = ommai_fake_decode,
     .draw = ommai_fake_draw,
-    .guess = ommai_fake_guess,
+    .draft = ommai_fake_draft,
 };
 
 static enum omma_status create(const void *context, const struct ommai_runner_limits *limits, struct ommai_runner **out,

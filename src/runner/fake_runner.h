@@ -9,7 +9,7 @@
  *   a reading    follows from its row's hash
  *   a draw       follows from its row's hash, the slot's tokens where penalties look at them, seed
  *                and step
- *   a guess      is right where tokens follow from the one before alone
+ *   a draft      is right where tokens follow from the one before alone
  *
  * What no correct engine asks for is noted as a complaint: reading positions that nobody wrote,
  * slots that nobody began, limits that are passed, rows that the draft head is not shown.

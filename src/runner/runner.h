@@ -19,7 +19,7 @@
 
 /* ---- what a network is, and what its runner takes ---- */
 
-/* Who guesses tokens in a runner (struct ommai_guess): a head, which goes on from the states of
+/* What drafts tokens in a runner (struct ommai_draft): a head, which goes on from the states of
  * rows, or a model, from tokens alone. */
 enum ommai_drafter { OMMAI_NO_DRAFTER, OMMAI_DRAFT_HEAD, OMMAI_DRAFT_MODEL };
 
@@ -108,13 +108,13 @@ struct ommai_step_row {
 
 /* For a draft head: rows of the step or chunk that is done, of one sequence at successive indices,
  * and the tokens that follow them. The head keeps what it sees of each row, in the row's page, and
- * guesses the tokens that follow the last one. It must be shown every row of a sequence once, in
+ * drafts the tokens that follow the last one. It must be shown every row of a sequence once, in
  * order; those of chunks it has seen where their next token was known.
  *
  * A draft model needs nothing of a row but its next token, which it keeps at that token's own
  * place: rows may be shown to it later, and the last one only where the page of its next token is
  * there. It has seen the tokens of chunks, but never those that follow them. */
-struct ommai_guess {
+struct ommai_draft {
   int64_t slot, row, n_rows; /* row: of the step or chunk; a draft model does not ask */
   const int32_t *next;       /* [n_rows] */
   /* of the first row in its sequence, and its rotary position; the next ones follow */
@@ -125,7 +125,7 @@ struct ommai_guess {
   /* as tokens will be drawn after the answer's first `step`, but for what looks back or forbids */
   const struct ommai_sampler_settings *settings;
   int64_t step;
-  int64_t n_tokens; /* at most OMMA_MAX_GUESSED_TOKENS; 0: nothing is guessed */
+  int64_t n_tokens; /* at most OMMA_MAX_DRAFT_TOKENS; 0: nothing is drafted */
   int32_t *tokens;  /* [n_tokens] */
 };
 
@@ -215,8 +215,9 @@ struct ommai_runner_functions {
                            struct omma_error *error);
 
   /* What a draft head makes of rows of the last step or chunk, after the draws from them; of a
-   * runner that has one. Rows and guesses in all are no more than a step has. Errors: MEMORY. */
-  enum omma_status (*guess)(struct ommai_runner *runner, enum ommai_draw_from from, const struct ommai_guess *guesses,
+   * runner that has one. Rows and draft tokens in all are no more than a step has. Errors: MEMORY.
+   * */
+  enum omma_status (*draft)(struct ommai_runner *runner, enum ommai_draw_from from, const struct ommai_draft *drafts,
                             int64_t n, struct omma_error *error);
 };
 

@@ -253,7 +253,7 @@ enum omma_status ommai_vision_run_advance(struct ommai_vision_run *run, int64_t 
 
 /* A plan's first steps pack keys and are far shorter than the mean, so the first slice of attention
  * is not recorded: its mean step is taken to run at the rate of the entering tiles. */
-static double guess_round(const struct ommai_vision_run *run, const struct attention *attention) {
+static double estimate_round(const struct ommai_vision_run *run, const struct attention *attention) {
   const struct ommai_vision_config *config = config_of(run);
   double weights = (double)(config->hidden_size * (ommai_vision_patch_dim(config) + 3 * config->hidden_size));
   double tile_flops = 2 * weights * (double)run->rows.tiles.tile_rows;
@@ -274,7 +274,7 @@ static struct ommai_pace *pace_of(struct ommai_vision_run *run) {
   if (run->phase == PHASE_ENTER) return &run->enter_pace;
   if (run->phase == PHASE_LEAVE) return merges(config_of(run), run->block) ? &run->merge_pace : &run->leave_pace;
   struct attention *attention = attention_of(run);
-  if (attention->pace.round_ns == 0) attention->pace.round_ns = guess_round(run, attention);
+  if (attention->pace.round_ns == 0) attention->pace.round_ns = estimate_round(run, attention);
   return &attention->pace;
 }
 

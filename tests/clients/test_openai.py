@@ -1,4 +1,4 @@
-"""The openai package: chats, streams, structured answers and completions; responses are in
+"""The openai package: chats, streams, structured output and completions; responses are in
 test_responses.py."""
 
 import asyncio

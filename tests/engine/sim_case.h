@@ -22,9 +22,9 @@ enum { SIM_MAX_REQUESTS = 300, SIM_MAX_FAILURES = 8, SIM_N_IMAGES = 6, SIM_N_DOC
   X(reserve, -1)    /* tokens of an answer that admission finds room for; -1: none */                \
   X(slice_ms, 1000) /* the longest slice */                                                          \
   X(percent, 50)    /* of the time for slices while answers are written */                           \
-  X(drafts, 0)      /* guesses in a step */                                                          \
-  X(lookup, 1)      /* tokens that guesses are looked up by, at most */                              \
-  X(head, 0)        /* a draft head guesses instead */                                               \
+  X(drafts, 0)      /* drafts in a step */                                                           \
+  X(lookup, 1)      /* tokens that drafts are looked up by, at most */                               \
+  X(head, 0)        /* a draft head drafts instead */                                                \
   X(prefix_cache, 0)                                                                                 \
   X(by_priority, 0)                                                                                  \
   X(scheduling, 0)     /* as enum omma_scheduling */                                                 \

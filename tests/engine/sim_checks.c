@@ -44,7 +44,7 @@ static void count_pages(struct sim_world *world, int g, const struct ommai_seque
   if (facts->kind == OMMAI_STATE_SNAPSHOT) {
     if (group->current != group->next) count_page(holders, group->current, false);
     count_page(holders, group->next, true);
-    count_page(holders, group->guess, true);
+    count_page(holders, group->draft, true);
     count_page(holders, group->border, true);
     return;
   }

@@ -69,7 +69,7 @@ static void set_sampling(struct omma_request *request, const struct sim_request 
   request->n_prompt_logprobs = (int)wanted->scores;
   request->n_stop_tokens = (size_t)wanted->stops;
   memcpy(request->stop_tokens, stops, (size_t)wanted->stops * sizeof *stops);
-  request->thought.begin_token = request->thought.end_token = -1;
+  request->reasoning.begin_token = request->reasoning.end_token = -1;
 }
 
 struct omma_request *sim_request_make(const struct sim_request *wanted, const struct sim_images *images,

@@ -12,7 +12,7 @@
  *   events     progress goes on within its total; tokens are numbered in order, after progress;
  *              scores come before tokens; counts in the result are those of the events
  *   answer     tokens, log-probabilities, text, scores and embeddings are those of the request
- *              alone (in an engine of one slot, without caches, guesses and chunks), to the last
+ *              alone (in an engine of one slot, without caches, drafts and chunks), to the last
  *              bit; what a cancelled or failed one has got is the beginning of that
  *   cancel     a cancelled request ends within the turn, and no other ends as cancelled
  *   error      a request fails only in a turn in which a call or an allocation was made to fail

@@ -1,5 +1,5 @@
 /* 100,000 random requests over the fake runner: engines of all sizes, prompts that begin alike,
- * images that come again, guesses, priorities, cancellations, clients that leave, calls and
+ * images that come again, drafts, priorities, cancellations, clients that leave, calls and
  * allocations that fail, engines that go down. What must hold is listed in sim_world.h. When it
  * does not, the case is shrunk and printed as a script, which --replay runs again. */
 #include <math.h>
@@ -107,7 +107,7 @@ static int run_random(uint64_t seed, int64_t n_requests) {
   const struct sim_outcome *total = &sum.total;
   printf(
       "%lld requests in %lld cases and %lld turns: %lld tokens, %lld preemptions, %lld cancelled, %lld failed, %lld tokens "
-      "from the prefix cache, %lld guesses right, %lld pieces of prompts in %lld chunks; the longest wait is %.2f of its "
+      "from the prefix cache, %lld drafts right, %lld pieces of prompts in %lld chunks; the longest wait is %.2f of its "
       "bound, the longest gap %.2f\n",
       (long long)total->n_ended, (long long)sum.n_cases, (long long)total->n_turns, (long long)total->n_tokens,
       (long long)total->n_preemptions, (long long)total->n_cancelled, (long long)total->n_failed,

@@ -1,6 +1,6 @@
 /* The draft head against transformers' own layer (tools/fixture_draft.py), in f32: its states, what
- * it guesses within an answer, and from its own guesses, over images, videos, chunks of prompts and
- * steps of several rows. */
+ * it drafts within an answer, and from its own draft tokens, over images, videos, chunks of prompts
+ * and steps of several rows. */
 #include <stdlib.h>
 
 #include "base/allocator.h"
@@ -99,14 +99,14 @@ static int64_t prefill(struct run *run) {
   return count - 1;
 }
 
-/* Shows n_rows rows, of which the first is before answer token `at`; what is guessed after the
+/* Shows n_rows rows, of which the first is before answer token `at`; what is drafted after the
  * last of their next tokens. */
-static void guess(struct run *run, enum ommai_draw_from from, int64_t row, int64_t at, int64_t n_rows, int64_t n_tokens,
-                  int32_t *tokens) {
+static void draft_tokens(struct run *run, enum ommai_draw_from from, int64_t row, int64_t at, int64_t n_rows, int64_t n_tokens,
+                         int32_t *tokens) {
   const struct omma_request *request = run->request;
   const int64_t index = (int64_t)request->n_tokens + at - 1;
   struct omma_error error;
-  struct ommai_guess shown = {.row = row,
+  struct ommai_draft shown = {.row = row,
                               .n_rows = n_rows,
                               .next = run->answer + at,
                               .index = index,
@@ -118,7 +118,7 @@ static void guess(struct run *run, enum ommai_draw_from from, int64_t row, int64
   for (int axis = 0; axis < 3; axis++) {
     shown.position[axis] = at ? request->next_position + (int32_t)at - 1 : request->tokens[index].position[axis];
   }
-  assert_ok(run->runner->functions->guess(run->runner, from, &shown, 1, &error), &error);
+  assert_ok(run->runner->functions->draft(run->runner, from, &shown, 1, &error), &error);
 }
 
 static void decode(struct run *run, int64_t at, int64_t n_rows) {
@@ -141,29 +141,29 @@ static void expect_state(const struct run *run, const struct golden_case *c, con
 
 static void expect_token(const struct golden_case *c, int64_t after, int32_t got, int64_t expected) {
   if (got == expected) return;
-  fail_msg("%s, %s: after %lld tokens of the answer %d is guessed, expected %lld", c->model, c->name, (long long)after, got,
+  fail_msg("%s, %s: after %lld tokens of the answer %d is drafted, expected %lld", c->model, c->name, (long long)after, got,
            (long long)expected);
 }
 
 /* Shows the whole answer, some rows at a time. */
-static void check_guesses(struct run *run, const struct golden_case *c, int64_t last_row) {
+static void check_drafts(struct run *run, const struct golden_case *c, int64_t last_row) {
   int64_t n, hidden = run->model->config.text.hidden_size;
   int64_t *tokens = golden_i64(c, "draft.tokens", &n), *chain = golden_i64(c, "draft.chain", NULL);
   float *states = golden_f32(c, "draft.states", NULL);
-  int32_t guessed[N_CHAIN];
-  guess(run, OMMAI_DRAW_FROM_CHUNK, last_row, 0, 1, 1, guessed);
-  expect_token(c, 1, guessed[0], tokens[0]);
+  int32_t drafted[N_CHAIN];
+  draft_tokens(run, OMMAI_DRAW_FROM_CHUNK, last_row, 0, 1, 1, drafted);
+  expect_token(c, 1, drafted[0], tokens[0]);
   expect_state(run, c, states);
   for (int64_t at = 1, n_rows; at < n; at += n_rows) {
     n_rows = at % 4 < n - at ? 1 + at % 4 : n - at;
     if (n_rows > n - at) n_rows = n - at;
     decode(run, at - 1, n_rows);
-    guess(run, OMMAI_DRAW_FROM_STEP, 0, at, n_rows, 1, guessed);
-    expect_token(c, at + n_rows, guessed[0], tokens[at + n_rows - 1]);
+    draft_tokens(run, OMMAI_DRAW_FROM_STEP, 0, at, n_rows, 1, drafted);
+    expect_token(c, at + n_rows, drafted[0], tokens[at + n_rows - 1]);
     if (at + n_rows < n) continue;
     expect_state(run, c, states + hidden);
-    guess(run, OMMAI_DRAW_FROM_STEP, 0, at, n_rows, N_CHAIN, guessed);
-    for (int i = 0; i < N_CHAIN; i++) expect_token(c, n + i, guessed[i], chain[i]);
+    draft_tokens(run, OMMAI_DRAW_FROM_STEP, 0, at, n_rows, N_CHAIN, drafted);
+    for (int i = 0; i < N_CHAIN; i++) expect_token(c, n + i, drafted[i], chain[i]);
   }
   free(tokens);
   free(chain);
@@ -182,14 +182,14 @@ static void check_case(const struct omma_model *model, const struct golden_case 
   assert_ok(omma_request_create(model, c->messages, c->n_messages, &options, &run.request, &error), &error);
   assert_ok(run.runner->functions->slot_begin(run.runner, 0, &greedy, run.request->ids, run.request->n_tokens, &error), &error);
   encode_images(&run);
-  check_guesses(&run, c, prefill(&run));
+  check_drafts(&run, c, prefill(&run));
   for (size_t i = 0; i < run.request->n_images; i++) ommai_image_rows_free(run.images[i]);
   run.runner->functions->destroy(run.runner);
   omma_request_destroy(run.request);
   free(answer);
 }
 
-static void guesses_equal_those_of_the_official_layer(void **state) {
+static void drafts_equal_those_of_the_official_layer(void **state) {
   (void)state;
   static const char *const models[] = {"qwen3_5_tied", "qwen3_5_untied", "qwen3_5_moe"};
   for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
@@ -206,6 +206,6 @@ static void guesses_equal_those_of_the_official_layer(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(guesses_equal_those_of_the_official_layer)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(drafts_equal_those_of_the_official_layer)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

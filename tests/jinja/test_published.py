@@ -19,7 +19,7 @@ TOOL = {"type": "function", "function": {
 CALL = {"id": "call_123456789", "type": "function", "function": {"name": "get_weather", "arguments": {"city": "Zürich", "days": [1, 2], "x": None}}}
 USER = {"role": "user", "content": "What is 1 < 2?"}
 ANSWER = {"role": "assistant", "content": "Yes.\n\nIt is."}
-THOUGHT = {"role": "assistant", "content": "Yes.", "reasoning_content": "Compare them.", "reasoning": "Compare them."}
+REASONING = {"role": "assistant", "content": "Yes.", "reasoning_content": "Compare them.", "reasoning": "Compare them."}
 RESULT = {"role": "tool", "name": "get_weather", "tool_call_id": "call_123456789", "content": '{"t": 20.5}'}
 PARTS = {"role": "user", "content": [{"type": "text", "text": "a "}, {"type": "image"}, {"type": "text", "text": "'b'"}]}
 CONVERSATIONS = {
@@ -28,8 +28,8 @@ CONVERSATIONS = {
     "developer": [{"role": "developer", "content": "Be short."}, USER],
     "turns": [USER, ANSWER, {"role": "user", "content": "Why?"}],
     "answer last": [USER, ANSWER],
-    "thought": [USER, THOUGHT, USER],
-    "thought in text": [USER, {"role": "assistant", "content": "<think>\nhm\n</think>\n\nYes."}, USER],
+    "reasoning": [USER, REASONING, USER],
+    "reasoning in text": [USER, {"role": "assistant", "content": "<think>\nhm\n</think>\n\nYes."}, USER],
     "call": [USER, {"role": "assistant", "content": "", "tool_calls": [CALL]}, RESULT],
     "call without content": [USER, {"role": "assistant", "content": None, "tool_calls": [CALL, CALL]}, RESULT, RESULT, ANSWER, USER],
     "null": [USER, {"role": "assistant", "content": None}, USER],

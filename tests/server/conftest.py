@@ -54,7 +54,7 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(scope="module")
 def thinking(request, kind):
-    """A server that separates thoughts."""
+    """A server that separates reasoning."""
     process = ServerProcess(make_command(request.config, kind, {"reasoning_parser": {"fake": "angles", "real": "qwen3"}[kind]}))
     yield process
     process.stop()

@@ -1,5 +1,5 @@
-"""Draft heads of GGUF files, which guess what those of the checkpoint guess, and draft models: no
-guess changes an answer."""
+"""Draft heads of GGUF files, which draft what those of the checkpoint draft, and draft models: no
+draft changes an answer."""
 
 import json
 import pathlib
@@ -26,7 +26,7 @@ def serve(omma, launch):
     return lambda *words: launch([omma, "serve", *map(str, words), "--dtype", "f32", "--host", "127.0.0.1", "--port", "0", "--served-model-name", "test-model"])
 
 
-def guesses(server):
+def drafts(server):
     samples, _ = read(server)
     return samples["vllm:spec_decode_num_draft_tokens_total"], samples["vllm:spec_decode_num_accepted_tokens_total"]
 
@@ -41,8 +41,8 @@ def test_draft_head_of_a_gguf_file(serve, tmp_path, kind):
     for words in ([folder], [folder, *HEAD], [model, "--mmproj", mmproj, *HEAD]):
         server = serve(*words)
         answers.append([text(chat(server, LONG, max_tokens=80))])
-        n_guessed, n_right = guesses(server)
-        assert n_right == n_guessed and (n_guessed > 10) == (HEAD[0] in words)
+        n_drafted, n_right = drafts(server)
+        assert n_right == n_drafted and (n_drafted > 10) == (HEAD[0] in words)
         answers[-1].append(text(chat(server, LONG, max_tokens=40, temperature=0.8, seed=4)))
         server.stop()
     assert answers[1] == answers[0] and answers[2] == answers[0]
@@ -68,16 +68,16 @@ def answers(server):
 
 @pytest.mark.real_only
 @pytest.mark.parametrize("model, draft", [("qwen3_vl_tied", "qwen3_vl_tied"), ("qwen3_vl_untied", "qwen2_5_vl_untied"), ("qwen3_5_untied", "qwen3_vl_heads")])
-def test_guesses_of_a_draft_model_change_nothing(serve, tmp_path, kind, model, draft):
+def test_drafts_of_a_draft_model_change_nothing(serve, tmp_path, kind, model, draft):
     """A model is right about itself, where it reads a text and nothing forbids tokens."""
     folder = tmp_path / "draft"
     shutil.copytree(GOLDEN / draft, folder)
     shutil.copy(GOLDEN / model / "tokenizer.json", folder)
-    plain, guessing = serve(GOLDEN / model), serve(GOLDEN / model, *draft_model(folder))
-    assert text(chat(guessing, LONG, max_tokens=60)) == text(chat(plain, LONG, max_tokens=60))
-    n_guessed, n_right = guesses(guessing)
-    assert n_guessed > 10 and (model != draft or n_right == n_guessed)
-    assert answers(guessing) == answers(plain)
+    plain, drafting = serve(GOLDEN / model), serve(GOLDEN / model, *draft_model(folder))
+    assert text(chat(drafting, LONG, max_tokens=60)) == text(chat(plain, LONG, max_tokens=60))
+    n_drafted, n_right = drafts(drafting)
+    assert n_drafted > 10 and (model != draft or n_right == n_drafted)
+    assert answers(drafting) == answers(plain)
 
 
 def changed_config(folder, **changes):
@@ -98,7 +98,7 @@ def test_draft_models_that_do_not_fit(omma, tmp_path, kind):
     bare = changed_config(tmp_path / "bare")
     (bare / "tokenizer.json").unlink()
     for folder, message in [(other, "is another one than the model's"), (bare, "it has no tokenizer"),
-                            (GOLDEN / "qwen3_5_tied", "layers with windows or recurrent states cannot guess"),
+                            (GOLDEN / "qwen3_5_tied", "layers with windows or recurrent states cannot draft"),
                             (changed_config(tmp_path / "short", max_position_embeddings=4096), "its context of 4096 tokens is shorter than the model's, 32768"),
                             (changed_config(tmp_path / "large", vocab_size=1024), "vocab_size 1024 is more than the model's, 544"),
                             (tmp_path / "none", "none/config.json: ")]:

@@ -104,7 +104,7 @@ SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "maxLength
           "required": ["name", "count"], "additionalProperties": False}
 
 
-def test_structured_answers(start):
+def test_structured_output(start):
     form = {"response_format": {"type": "json_schema", "json_schema": {"name": "it", "schema": SCHEMA}}, "max_tokens": 60}
     server = compare(start, lambda server: ask_all(server, **form))
     assert all(count > 0 for count in by_engine(server, "vllm:e2e_request_latency_seconds_count"))
@@ -112,12 +112,12 @@ def test_structured_answers(start):
     check_output(server)
 
 
-@pytest.mark.parametrize("model, guesses", [(None, {"method": "ngram", "prompt_lookup_max": 2}), ("qwen3_5_tied", {"method": "mtp"}),
+@pytest.mark.parametrize("model, drafts", [(None, {"method": "ngram", "prompt_lookup_max": 2}), ("qwen3_5_tied", {"method": "mtp"}),
                                             ("qwen3_vl_tied", {"method": "draft_model", "model": str(GOLDEN / "qwen3_vl_tied")})],
                          ids=["ngram", "mtp", "draft_model"])
-def test_guesses(request, kind, launch, model, guesses):
-    """Each engine guesses on its own, and no guess changes an answer."""
-    speculation = ["--speculative-config", json.dumps({"num_speculative_tokens": 3, **guesses})]
+def test_drafts(request, kind, launch, model, drafts):
+    """Each engine drafts on its own, and no draft changes an answer."""
+    speculation = ["--speculative-config", json.dumps({"num_speculative_tokens": 3, **drafts})]
 
     def start_one(**options):
         command = make_command(request.config, "real", {"threads": 1, **options})

@@ -1,5 +1,5 @@
-"""Bytes that a schema forces are guessed several tokens at a time: where the model knows the text,
-all guesses are right, the answer is the one that the model writes freely, and it takes fewer steps.
+"""Bytes that a schema forces are drafted several tokens at a time: where the model knows the text,
+all drafts are right, the answer is the one that the model writes freely, and it takes fewer steps.
 On the demo model, which knows the form of boxes."""
 
 import base64
@@ -35,14 +35,14 @@ def ask(server, **fields):
     return reply.json["choices"][0]["message"]["content"]
 
 
-def guesses(server):
+def drafts(server):
     samples, _ = read(server)
     return samples["vllm:spec_decode_num_draft_tokens_total"], samples["vllm:spec_decode_num_accepted_tokens_total"]
 
 
-def test_what_the_model_knows_is_guessed_right(demo):
+def test_what_the_model_knows_is_drafted_right(demo):
     free = ask(demo)
-    assert guesses(demo) == (0, 0)
+    assert drafts(demo) == (0, 0)
     assert ask(demo, response_format={"type": "json_schema", "json_schema": {"name": "boxes", "schema": BOXES}}) == free
-    guessed, right = guesses(demo)
-    assert guessed == right >= 10
+    drafted, right = drafts(demo)
+    assert drafted == right >= 10

@@ -1,5 +1,5 @@
 """Many requests at once: what clients see of continuous batching, the prefix cache, priorities and
-guesses."""
+drafts."""
 
 import pathlib
 import threading
@@ -117,25 +117,25 @@ def test_priorities_are_taken(start):
 
 
 @pytest.mark.real_only
-def test_guesses_change_nothing(start):
-    plain, guessing = start(), start(speculative_config='{"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 2}')
+def test_drafts_change_nothing(start):
+    plain, drafting = start(), start(speculative_config='{"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 2}')
     for fields in ({}, {"temperature": 0.8, "seed": 4}, {"frequency_penalty": 0.5, "logprobs": True, "top_logprobs": 2}):
-        a, b = (chat(server, LONG, max_tokens=60, **fields) for server in (plain, guessing))
+        a, b = (chat(server, LONG, max_tokens=60, **fields) for server in (plain, drafting))
         assert text(a) == text(b) and a.json["choices"][0]["logprobs"] == b.json["choices"][0]["logprobs"]
-    samples, _ = read(guessing)
+    samples, _ = read(drafting)
     assert samples["vllm:spec_decode_num_draft_tokens_total"] >= samples["vllm:spec_decode_num_accepted_tokens_total"] > 0
 
 
 @pytest.mark.real_only
-def test_guesses_of_a_draft_head_change_nothing(omma, launch, kind):
-    """A drawn head is hardly ever right, so that its guesses pause."""
+def test_drafts_of_a_draft_head_change_nothing(omma, launch, kind):
+    """A drawn head is hardly ever right, so that its drafts pause."""
     command = [omma, "serve", str(GOLDEN / "qwen3_5_tied"), "--host", "127.0.0.1", "--port", "0", "--served-model-name", "test-model"]
     plain = launch(command)
-    guessing = launch([*command, "--speculative-config", '{"method": "mtp", "num_speculative_tokens": 3}'])
+    drafting = launch([*command, "--speculative-config", '{"method": "mtp", "num_speculative_tokens": 3}'])
     for fields in ({}, {"temperature": 0.8, "seed": 4}, {"frequency_penalty": 0.5, "logprobs": True, "top_logprobs": 2}):
-        a, b = (chat(server, LONG, max_tokens=60, **fields) for server in (plain, guessing))
+        a, b = (chat(server, LONG, max_tokens=60, **fields) for server in (plain, drafting))
         assert text(a) == text(b) and a.json["choices"][0]["logprobs"] == b.json["choices"][0]["logprobs"]
-    samples, _ = read(guessing)
+    samples, _ = read(drafting)
     assert samples["vllm:spec_decode_num_drafts_total"] > 0
 
 

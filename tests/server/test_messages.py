@@ -75,7 +75,7 @@ def test_why_it_ends(server):
     assert events[-2][1]["delta"] == {"stop_reason": "stop_sequence", "stop_sequence": "w2"}
 
 
-def test_a_thought_is_a_block(thinking):
+def test_a_reasoning_is_a_block(thinking):
     asked = "[[tokens=4]] [[think=2]]"
     whole = ask(thinking, asked, headers={"x-request-id": "one"})
     assert whole["content"] == [{"type": "thinking", "thinking": "w0 w1 ", "signature": "msg_one"}, {"type": "text", "text": "w2 w3 "}]
@@ -265,7 +265,7 @@ def test_the_answer_begins_with_the_given_text(client):
 
 
 @pytest.mark.real_only
-def test_a_schema_and_a_thought(client, thinking):
+def test_a_schema_and_reasoning(client, thinking):
     config = {"format": {"type": "json_schema", "schema": SCHEMA}}
     message = client.messages.create(model="test-model", max_tokens=100, messages=user("What is it?"), output_config=config)
     jsonschema.validate(json.loads(message.content[0].text), SCHEMA)

@@ -1,4 +1,4 @@
-"""--reasoning-parser: the thought that an answer begins with is separated in chats, whole and
+"""--reasoning-parser: the reasoning that an answer begins with is separated in chats, whole and
 streamed, can be left out, and has a budget; a grammar is for what follows it."""
 
 import re
@@ -42,7 +42,7 @@ def test_a_stream(thinking):
     assert events[-2]["usage"]["completion_tokens_details"] == {"reasoning_tokens": 3} and events[-1] == "data: [DONE]"
 
 
-def test_a_thought_that_is_cut_off(thinking):
+def test_a_reasoning_that_is_cut_off(thinking):
     reply = thinking.chat(THINKS, max_tokens=2)
     assert message(reply)["reasoning"] == "w0 w1 " and message(reply)["content"] is None
     assert reply.json["choices"][0]["finish_reason"] == "length"
@@ -50,7 +50,7 @@ def test_a_thought_that_is_cut_off(thinking):
     assert last["delta"] == {"reasoning": "w1 "} and last["finish_reason"] == "length"
 
 
-def test_no_thought(thinking):
+def test_no_reasoning(thinking):
     reply = thinking.chat("[[tokens=2]]")
     assert message(reply)["reasoning"] is None and message(reply)["content"] == "w0 w1 "
     assert reply.json["usage"]["completion_tokens_details"] == {"reasoning_tokens": 0}
@@ -104,7 +104,7 @@ def test_without_a_parser(server):
     assert reply.status == 400 and "--reasoning-parser" in reply.error["message"]
 
 
-def test_completions_have_no_thoughts(thinking):
+def test_completions_have_no_reasoning(thinking):
     reply = thinking.post("/v1/completions", {"prompt": THINKS})
     assert reply.json["choices"][0]["text"] == "w0 w1 w2 w3 w4 "
     reply = thinking.post("/v1/completions", {"prompt": THINKS, "thinking_token_budget": 3})

@@ -78,7 +78,7 @@ def test_a_stream(server):
     assert events == [(name, {"type": name, "sequence_number": i, **data}) for i, (name, data) in enumerate(expected)]
 
 
-def test_a_thought_is_an_item(thinking):
+def test_a_reasoning_is_an_item(thinking):
     asked = "[[tokens=4]] [[think=2]]"
     whole = ask(thinking, asked)
     assert [(item["type"], item["content"][0]["text"]) for item in whole["output"]] == [("reasoning", "w0 w1 "), ("message", "w2 w3 ")]
@@ -256,7 +256,7 @@ def test_a_schema(client):
 
 
 @pytest.mark.real_only
-def test_a_thought_and_a_schema(thinking):
+def test_a_reasoning_and_a_schema(thinking):
     with openai.OpenAI(base_url=f"http://127.0.0.1:{thinking.port}/v1", api_key="none", max_retries=0) as client:
         response = client.responses.create(model="test-model", input="What is it?", max_output_tokens=200, temperature=1, extra_body={
             "seed": 3, "thinking_token_budget": 5}, text={"format": {"type": "json_schema", "name": "thing", "schema": SCHEMA}})

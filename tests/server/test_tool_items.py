@@ -63,7 +63,7 @@ def test_calls_are_items(responses):
         assert done.arguments == ARGUMENTS and done.item_id == events[-1].response.output[index].id
 
 
-def test_a_stream_with_a_call_and_a_thought(tool_server):
+def test_a_stream_with_a_call_and_reasoning(tool_server):
     events = typed_events(tool_server, "/v1/responses", {"x-request-id": "one"}, tools=FUNCTIONS[:1], input=f"[[think=2]] hm {CALL}")
     names = [name.removeprefix("response.") for name, _ in events]
     assert names[2:9] == ["output_item.added", "content_part.added", "reasoning_text.delta", "reasoning_text.delta", "reasoning_text.done",

@@ -16,6 +16,9 @@ printf '/* A %s. */\nint %s_size;\nint %s;\n' 'picture' 'picture' 'image_plan' >
 printf '/* %s */\n  /* first\n   * %s */\nchar s[] = "/* no comment %s";\n' "$wide" "$wide" "$wide" > "$tree/src/b.c"
 printf 'double %s = 1;\n' 'stretch' > "$tree/src/image/resize.c"
 printf 'int is_%s, %sx;\n' 'told' 'told' > "$tree/src/d.c"
+mkdir -p "$tree/src/language"
+printf 'int n_%sed;\nint in_%s, %sful;\n/* %s answers */\n' 'guess' 'thought' 'thought' 'structured' > "$tree/src/f.c"
+printf 'int n_%ses;\n' 'guess' > "$tree/src/language/token_cut.c"
 # Lines 1, 2 and 8 end early; the others are a sentence's end, a table, and as full as they can be.
 cat > "$tree/src/e.c" <<'TEXT'
 /* What
@@ -68,6 +71,9 @@ src/d.c:1: word: "_told,": write printed, reported, logged or returned
 src/e.c:1: ragged: "ends" would have fitted after column 7
 src/e.c:2: ragged: "all" would have fitted after column 21
 src/e.c:8: ragged: "too" would have fitted after column 20
+src/f.c:1: word: "guess": write draft (of speculative decoding), or estimate
+src/f.c:2: word: "_thought,": write reasoning
+src/f.c:3: word: "structured answer": write structured output (what is asked for), or grammar (what enforces it)
 tool.py:16: columns: a comment of 111 columns
 tool.py:1: columns: a docstring of 108 columns
 tool.py:4: columns: a docstring of 105 columns

@@ -1,9 +1,9 @@
 /* The growing text of an answer: random tokens and stop strings against looking for the stop
- * strings in the whole text; thoughts and their marks. */
+ * strings in the whole text; reasoning and their marks. */
 #include "engine/answer_text.h"
 
 #include "base/allocator.h"
-#include "request/structured_answer.h"
+#include "request/grammar_matcher.h"
 #include "support/golden.h"
 #include "support/test.h"
 
@@ -63,7 +63,7 @@ struct shown {
   size_t size;
   char reasoning[MAX_TEXT];
   size_t reasoning_size;
-  int64_t n_thought;
+  int64_t n_reasoning;
   int stop_index;
   size_t n_tokens; /* pushed until a stop string was met, or all */
 };
@@ -72,12 +72,12 @@ static void show(struct shown *shown, const struct ommai_answer_text *answer) {
   size_t reasoning = ommai_answer_text_reasoning(answer), rest = answer->n_ready - reasoning;
   assert_true(answer->n_ready <= answer->n_held && answer->n_held <= OMMAI_ANSWER_CAPACITY);
   assert_true(shown->size + rest <= MAX_TEXT && shown->reasoning_size + reasoning <= MAX_TEXT);
-  assert_true(reasoning == 0 || shown->size == 0); /* the thought goes first */
+  assert_true(reasoning == 0 || shown->size == 0); /* the reasoning goes first */
   memcpy(shown->reasoning + shown->reasoning_size, answer->held, reasoning);
   memcpy(shown->text + shown->size, answer->held + reasoning, rest);
   shown->reasoning_size += reasoning;
   shown->size += rest;
-  shown->n_thought = answer->thought.n_tokens;
+  shown->n_reasoning = answer->reasoning.n_tokens;
 }
 
 /* Runs ids as the engine does: show after each push; the last one is finished first. */
@@ -297,14 +297,14 @@ static void the_longest_stop_string_is_held_back(void **state) {
   tear_down(&fixture);
 }
 
-/* ---- thoughts ---- */
+/* ---- reasoning ---- */
 
-static void set_thought(struct fixture *fixture, const char *begin, const char *end) {
+static void set_reasoning(struct fixture *fixture, const char *begin, const char *end) {
   const struct omma_reasoning reasoning = {begin, end, NULL, NULL};
   const struct omma_sampling sampling = {.reasoning = &reasoning};
   struct omma_error error;
-  assert_ok(ommai_thought_rules_take(&fixture->request.thought, &fixture->model, &sampling, &error), &error);
-  fixture->request.thought.open = true;
+  assert_ok(ommai_reasoning_rules_take(&fixture->request.reasoning, &fixture->model, &sampling, &error), &error);
+  fixture->request.reasoning.open = true;
 }
 
 static void expect_reasoning(const struct shown *shown, const char *reasoning) {
@@ -316,7 +316,7 @@ static void expect_reasoning(const struct shown *shown, const char *reasoning) {
 static const struct {
   const char *text, *stop, *reasoning, *rest;
   int stop_index;
-} thoughts[] = {
+} reasoning_cases[] = {
     {"two</t>Two.", NULL, "two", "Two.", -1},
     {"<t>two</t>Two.", NULL, "two", "Two.", -1},
     {" \n<t>two</t>Two.", NULL, "two", "Two.", -1},
@@ -336,29 +336,29 @@ static const struct {
     {"<t>ab</t>cd", "<t>", "", "", 0},
 };
 
-static void thoughts_are_separated(void **state) {
+static void reasoning_is_separated(void **state) {
   (void)state;
   struct fixture fixture;
   struct shown shown;
   int32_t ids[MAX_IDS];
   set_up(&fixture);
-  set_thought(&fixture, "<t>", "</t>");
-  for (size_t i = 0; i < sizeof thoughts / sizeof *thoughts; i++) {
-    set_stops(&fixture, (const char *const[]){thoughts[i].stop, NULL});
-    run(&fixture, ids, byte_ids(&fixture, thoughts[i].text, ids), 0, &shown);
-    expect_shown(&shown, thoughts[i].rest, thoughts[i].stop_index);
-    expect_reasoning(&shown, thoughts[i].reasoning);
-    if (thoughts[i].stop) continue;
+  set_reasoning(&fixture, "<t>", "</t>");
+  for (size_t i = 0; i < sizeof reasoning_cases / sizeof *reasoning_cases; i++) {
+    set_stops(&fixture, (const char *const[]){reasoning_cases[i].stop, NULL});
+    run(&fixture, ids, byte_ids(&fixture, reasoning_cases[i].text, ids), 0, &shown);
+    expect_shown(&shown, reasoning_cases[i].rest, reasoning_cases[i].stop_index);
+    expect_reasoning(&shown, reasoning_cases[i].reasoning);
+    if (reasoning_cases[i].stop) continue;
     /* several bytes a token */
-    run(&fixture, ids, ids_of(&fixture, thoughts[i].text, ids), 0, &shown);
-    expect_shown(&shown, thoughts[i].rest, -1);
-    expect_reasoning(&shown, thoughts[i].reasoning);
+    run(&fixture, ids, ids_of(&fixture, reasoning_cases[i].text, ids), 0, &shown);
+    expect_shown(&shown, reasoning_cases[i].rest, -1);
+    expect_reasoning(&shown, reasoning_cases[i].reasoning);
   }
   tear_down(&fixture);
 }
 
-/* A call of a tool ends a thought whose end mark is missing, and is the answer. */
-static void a_thought_ends_where_the_answer_begins(void **state) {
+/* A call of a tool ends reasoning whose end mark is missing, and is the answer. */
+static void reasoning_ends_where_the_answer_begins(void **state) {
   (void)state;
   static const struct {
     const char *text, *reasoning, *rest;
@@ -375,8 +375,8 @@ static void a_thought_ends_where_the_answer_begins(void **state) {
   struct omma_error error;
   int32_t ids[MAX_IDS];
   set_up(&fixture);
-  assert_ok(ommai_thought_rules_take(&fixture.request.thought, &fixture.model, &sampling, &error), &error);
-  fixture.request.thought.open = true;
+  assert_ok(ommai_reasoning_rules_take(&fixture.request.reasoning, &fixture.model, &sampling, &error), &error);
+  fixture.request.reasoning.open = true;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     run(&fixture, ids, byte_ids(&fixture, cases[i].text, ids), 0, &shown);
     expect_shown(&shown, cases[i].rest, -1);
@@ -394,7 +394,7 @@ static void marks_may_be_longer_than_a_character(void **state) {
   struct shown shown;
   int32_t ids[MAX_IDS];
   set_up(&fixture);
-  set_thought(&fixture, "\xe2\x97\x81t\xe2\x96\xb7", "\xe2\x97\x81/t\xe2\x96\xb7");
+  set_reasoning(&fixture, "\xe2\x97\x81t\xe2\x96\xb7", "\xe2\x97\x81/t\xe2\x96\xb7");
   run(&fixture, ids,
       ids_of(&fixture,
              "\xe2\x97\x81t\xe2\x96\xb7"
@@ -418,22 +418,22 @@ static void a_grammar_begins_after_the_marks_token(void **state) {
   static struct omma_grammar grammar;
   int32_t ids[MAX_IDS];
   set_up(&fixture);
-  set_thought(&fixture, "<t>", "a");
+  set_reasoning(&fixture, "<t>", "a");
   size_t n = ids_of(&fixture, "are", ids);
   for (size_t i = 0; i < 2; i++) {
     fixture.request.grammar = i ? &grammar : NULL;
     ommai_answer_text_init(&answer, &fixture.request);
     for (size_t j = 0; j < n; j++) {
       ommai_answer_text_push(&answer, ids[j], true);
-      if (j == 0) assert_int_equal(answer.thought.stage, OMMAI_THOUGHT_OVER);
+      if (j == 0) assert_int_equal(answer.reasoning.stage, OMMAI_REASONING_OVER);
       if (j == 0 && n == 1) assert_int_equal(answer.n_ready, i ? 0 : 2);
     }
-    assert_int_equal(answer.thought.n_tokens, 1);
+    assert_int_equal(answer.reasoning.n_tokens, 1);
   }
   tear_down(&fixture);
 }
 
-static void a_thought_is_ended_when_its_budget_is_used_up(void **state) {
+static void reasoning_is_ended_when_its_budget_is_used_up(void **state) {
   (void)state;
   struct fixture fixture;
   struct ommai_answer_text answer;
@@ -445,11 +445,11 @@ static void a_thought_is_ended_when_its_budget_is_used_up(void **state) {
   for (int64_t budget = 0; budget <= 4; budget++) {
     const struct omma_sampling sampling = {.reasoning = &reasoning, .limits_thinking = true, .max_thinking_tokens = budget};
     struct shown shown = {.stop_index = -1};
-    assert_ok(ommai_thought_rules_take(&fixture.request.thought, &fixture.model, &sampling, &error), &error);
-    fixture.request.thought.open = true;
+    assert_ok(ommai_reasoning_rules_take(&fixture.request.reasoning, &fixture.model, &sampling, &error), &error);
+    fixture.request.reasoning.open = true;
     ommai_answer_text_init(&answer, &fixture.request);
-    for (size_t i = 0; answer.thought.stage != OMMAI_THOUGHT_OVER;) {
-      int32_t forced = ommai_thought_forced_token(&answer.thought, &fixture.request.thought);
+    for (size_t i = 0; answer.reasoning.stage != OMMAI_REASONING_OVER;) {
+      int32_t forced = ommai_reasoning_forced_token(&answer.reasoning, &fixture.request.reasoning);
       assert_true(forced >= 0 || i < n);
       ommai_answer_text_push(&answer, forced >= 0 ? forced : ids[i++], true);
       show(&shown, &answer);
@@ -458,7 +458,7 @@ static void a_thought_is_ended_when_its_budget_is_used_up(void **state) {
     char expected[64];
     snprintf(expected, sizeof expected, "%.*s Enough.", (int)budget, budget < 3 ? "<t>" : "abcd");
     expect_reasoning(&shown, expected);
-    assert_int_equal(shown.n_thought, (budget < 3 ? budget : budget + 3) + (int64_t)fixture.request.thought.n_forced);
+    assert_int_equal(shown.n_reasoning, (budget < 3 ? budget : budget + 3) + (int64_t)fixture.request.reasoning.n_forced);
   }
   tear_down(&fixture);
 }
@@ -488,7 +488,7 @@ static void bad_rules_are_refused(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const struct omma_sampling sampling = {
         .reasoning = &cases[i].reasoning, .limits_thinking = true, .max_thinking_tokens = cases[i].budget};
-    enum omma_status status = ommai_thought_rules_take(&fixture.request.thought, &fixture.model, &sampling, &error);
+    enum omma_status status = ommai_reasoning_rules_take(&fixture.request.reasoning, &fixture.model, &sampling, &error);
     assert_int_not_equal(status, OMMA_OK);
     assert_non_null(strstr(error.message, cases[i].part));
   }
@@ -503,11 +503,11 @@ int main(void) {
       cmocka_unit_test(random_streams_equal_the_whole_text),
       cmocka_unit_test(characters_are_never_split),
       cmocka_unit_test(the_longest_stop_string_is_held_back),
-      cmocka_unit_test(thoughts_are_separated),
-      cmocka_unit_test(a_thought_ends_where_the_answer_begins),
+      cmocka_unit_test(reasoning_is_separated),
+      cmocka_unit_test(reasoning_ends_where_the_answer_begins),
       cmocka_unit_test(marks_may_be_longer_than_a_character),
       cmocka_unit_test(a_grammar_begins_after_the_marks_token),
-      cmocka_unit_test(a_thought_is_ended_when_its_budget_is_used_up),
+      cmocka_unit_test(reasoning_is_ended_when_its_budget_is_used_up),
       cmocka_unit_test(bad_rules_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

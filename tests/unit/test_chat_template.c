@@ -176,7 +176,7 @@ static void prompts_are_those_of_transformers(void **state) {
   json_decref(root);
 }
 
-/* A template that takes the thought out of an answer, so that texts are looked for by marks. */
+/* A template that takes the reasoning out of an answer, so that texts are looked for by marks. */
 static enum omma_status render_with(const struct omma_allocator *allocator, struct omma_error *error) {
   static const char text[] = "{% for m in messages %}{{ m.content.split('</think>')[-1] }}|{% endfor %}";
   const struct omma_part question = {.text = "How many?", .text_size = 9};

@@ -1,17 +1,17 @@
-/* Whether guesses of a draft head pay: what is tried, chosen and tried again. */
+/* Whether drafts of a draft head pay: what is tried, chosen and tried again. */
 #include "engine/draft_gain.h"
 #include "support/test.h"
 
-/* Runs n steps of a batch, in which a token takes with_ns with guesses and without_ns without them;
- * returns how many had guesses. */
+/* Runs n steps of a batch, in which a token takes with_ns with drafts and without_ns without them;
+ * returns how many had drafts. */
 static int run(struct ommai_draft_gain *gain, int64_t n_sequences, int n, int64_t with_ns, int64_t without_ns) {
-  int guessed = 0;
+  int drafted = 0;
   for (int i = 0; i < n; i++) {
     bool with = ommai_draft_gain_choose(gain, n_sequences);
-    guessed += with;
+    drafted += with;
     ommai_draft_gain_record(gain, n_sequences, with, 3 * (with ? with_ns : without_ns), 3);
   }
-  return guessed;
+  return drafted;
 }
 
 static void the_faster_way_is_taken_for_each_batch_size(void **state) {
@@ -35,17 +35,17 @@ static void a_change_is_seen(void **state) {
   assert_in_range(run(&gain, 2, 520, 100, 180), 512, 512);
 }
 
-/* A step with guesses takes 1.7 times as long and gives 1 or 4 tokens in turn, 2.5 in the mean. */
+/* A step with drafts takes 1.7 times as long and gives 1 or 4 tokens in turn, 2.5 in the mean. */
 static void tokens_of_all_steps_count(void **state) {
   (void)state;
   struct ommai_draft_gain gain = {0};
-  int guessed = 0;
+  int drafted = 0;
   for (int i = 0; i < 1000; i++) {
     bool with = ommai_draft_gain_choose(&gain, 1);
-    guessed += with;
+    drafted += with;
     ommai_draft_gain_record(&gain, 1, with, with ? 1700 : 1000, with ? (i % 2 ? 4 : 1) : 1);
   }
-  assert_in_range(guessed, 975, 985);
+  assert_in_range(drafted, 975, 985);
   assert_true(ommai_draft_gain_of(&gain, 1) > 1.4 && ommai_draft_gain_of(&gain, 1) < 1.55);
 }
 

@@ -221,7 +221,7 @@ static void expect_same(const struct client *client, const struct client *alone,
 /* Instead of a golden model's name: FIXTURE_HYBRID. */
 #define HYBRID "hybrid"
 
-/* Who guesses: the model's head, or a golden model; NULL: nobody but prompt and answer. */
+/* What drafts: the model's head, or a golden model; NULL: nobody but prompt and answer. */
 #define HEAD "its head"
 
 static struct omma_model *open_model(const char *name, const char *quantization, enum omma_kv_cache_type kv_cache,
@@ -276,7 +276,7 @@ static void expect_steps_add_up(const struct omma_engine *engine) {
   assert_true(stats.n_preemptions ? stats.step_tokens >= expected : stats.step_tokens == expected);
   for (int i = 0; i < OMMA_N_STEP_SIZES; i++) n_steps += stats.steps_by_tokens[i];
   assert_true(n_steps >= stats.decode_steps && stats.steps_by_tokens[0] > 0);
-  for (int i = 0; i < OMMA_MAX_GUESSED_TOKENS; i++) n_right += stats.accepted_by_place[i];
+  for (int i = 0; i < OMMA_MAX_DRAFT_TOKENS; i++) n_right += stats.accepted_by_place[i];
   assert_int_equal(n_right, stats.accepted_tokens);
   assert_true(stats.accepted_by_place[0] >= stats.accepted_by_place[1]);
 }
@@ -314,7 +314,7 @@ static void check_threads(const char *name, const char *quantization, enum omma_
   answer_alone(models[0], requests[0], alone, n);
   const int64_t few = fixture_kv_bytes(models[0], MIN_CONTEXT / 64 + 2);
   const struct omma_engine_options settings[] = {
-      /* steps of more rows than logits are kept of: by guesses, and by sequences */
+      /* steps of more rows than logits are kept of: by drafts, and by sequences */
       {.max_sequences = 8, .slice_ms = 1, .draft_tokens = 7, .lookup_max = 2},
       {.max_sequences = 5,
        .kv_cache_bytes = few,
@@ -350,7 +350,7 @@ static void check_threads(const char *name, const char *quantization, enum omma_
     n_accepted += stats.accepted_tokens;
     assert_true(!settings[s].no_prefix_cache || stats.prefix_cache_hits == 0);
   }
-  print_message("%s: %d requests, %d preemptions, %d tokens found, %d guessed\n", name, n, (int)n_preemptions, (int)n_hits,
+  print_message("%s: %d requests, %d preemptions, %d tokens found, %d drafted\n", name, n, (int)n_preemptions, (int)n_hits,
                 (int)n_accepted);
   assert_true(n_hits > 0 && (quantization || test_small() || (n_preemptions > 0 && n_accepted > 0)));
   for (int m = 0; m < 2; m++) {
@@ -413,7 +413,7 @@ static void so_with_256_threads(void **state) {
   check_threads("qwen2_5_vl_tied", "int8", OMMA_KV_CACHE_INT8, false, NULL, is_large() ? MAX_REQUESTS : 12, 6000, 256);
 }
 
-/* Drawn heads are hardly ever right: what counts is that their guesses change nothing. */
+/* Drawn heads are hardly ever right: what counts is that their drafts change nothing. */
 static void so_with_a_draft_head(void **state) {
   (void)state;
   int n = is_large() ? MAX_REQUESTS : test_small() ? 12 : 24;

@@ -25,7 +25,7 @@ static void work_of_a_step_follows_its_time(void **state) {
 /* An answer of one token to a pattern whose second mask is no gift. */
 struct fixture {
   struct omma_grammar *grammar;
-  struct ommai_structured_answer answer;
+  struct ommai_grammar_matcher matcher;
   int32_t generated[1];
   int64_t n_words;
   uint32_t *mask;
@@ -39,10 +39,10 @@ static void open_fixture(struct fixture *fixture, const struct omma_model *model
   *fixture = (struct fixture){.n_words = ommai_mask_words(model->config.text.vocab_size)};
   assert_ok(omma_grammar_create(model, &options, &fixture->grammar, &error), &error);
   assert_non_null(fixture->mask = calloc((size_t)fixture->n_words, sizeof *fixture->mask));
-  ommai_structured_answer_start(&fixture->answer, fixture->grammar);
-  ommai_structured_answer_mask(&fixture->answer, true, fixture->mask);
+  ommai_grammar_matcher_start(&fixture->matcher, fixture->grammar);
+  ommai_grammar_matcher_mask(&fixture->matcher, true, fixture->mask);
   while (!ommai_mask_has(fixture->mask, fixture->generated[0])) fixture->generated[0]++;
-  assert_ok(ommai_structured_answer_take(&fixture->answer, fixture->generated, 1, &error), &error);
+  assert_ok(ommai_grammar_matcher_take(&fixture->matcher, fixture->generated, 1, &error), &error);
 }
 
 static void close_fixture(struct fixture *fixture) {
@@ -52,7 +52,7 @@ static void close_fixture(struct fixture *fixture) {
 
 static struct ommai_mask_wish wish_of(struct fixture *fixture) {
   return (struct ommai_mask_wish){
-      .answer = &fixture->answer, .generated = fixture->generated, .n_generated = 1, .ignore_eos = true};
+      .matcher = &fixture->matcher, .generated = fixture->generated, .n_generated = 1, .ignore_eos = true};
 }
 
 static void a_late_mask_is_the_one_made_at_once(void **state) {
@@ -66,25 +66,25 @@ static void a_late_mask_is_the_one_made_at_once(void **state) {
   assert_ok(ommai_mask_worker_init(&worker, 2, &model->allocator, &error), &error);
 
   struct ommai_mask_wish wish = wish_of(&at_once);
-  assert_true(ommai_structured_answer_needs_mask(wish.answer, 0));
+  assert_true(ommai_grammar_matcher_needs_mask(wish.matcher, 0));
   ommai_mask_worker_begin(&worker, &wish, 1, OMMAI_MASK_STEP_WORK);
   ommai_mask_worker_wait(&worker);
-  assert_true(ommai_structured_answer_is_ready(&at_once.answer));
+  assert_true(ommai_grammar_matcher_is_ready(&at_once.matcher));
 
   wish = wish_of(&late);
   ommai_mask_worker_begin(&worker, &wish, 1, 1);
   ommai_mask_worker_wait(&worker);
-  assert_false(ommai_structured_answer_is_ready(&late.answer));
+  assert_false(ommai_grammar_matcher_is_ready(&late.matcher));
   ommai_mask_worker_add_late(&worker, &wish);
   while (late.grammar->is_late) {
     ommai_mask_worker_wait_late(&worker, 1000000);
     ommai_mask_worker_reap(&worker);
   }
-  assert_false(late.answer.too_hard);
-  assert_true(ommai_structured_answer_is_ready(&late.answer));
+  assert_false(late.matcher.too_hard);
+  assert_true(ommai_grammar_matcher_is_ready(&late.matcher));
 
-  ommai_structured_answer_mask(&at_once.answer, true, at_once.mask);
-  ommai_structured_answer_mask(&late.answer, true, late.mask);
+  ommai_grammar_matcher_mask(&at_once.matcher, true, at_once.mask);
+  ommai_grammar_matcher_mask(&late.matcher, true, late.mask);
   assert_memory_equal(at_once.mask, late.mask, (size_t)at_once.n_words * sizeof *late.mask);
   ommai_mask_worker_free(&worker);
   close_fixture(&late);

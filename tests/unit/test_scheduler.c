@@ -85,7 +85,7 @@ static void count_uses(const struct ommai_state_pool *pool, int g, const struct 
   if (kind->kind == OMMAI_STATE_SNAPSHOT) {
     if (group->current != group->next) count_use(uses, group->current, false);
     count_use(uses, group->next, true);
-    count_use(uses, group->guess, true);
+    count_use(uses, group->draft, true);
     count_use(uses, group->border, true);
     return;
   }

@@ -137,27 +137,27 @@ static void expect_row(struct ommai_held_state *held, const struct ommai_state_p
   assert_int_equal(row[OMMAI_SNAPSHOT_WRITTEN], written);
 }
 
-/* Guesses are computed in a page of their own, which takes the state's place only when all were
+/* Drafts are computed in a page of their own, which takes the state's place only when all were
  * right. */
-static void guesses_do_not_touch_the_state(void **state) {
+static void drafts_do_not_touch_the_state(void **state) {
   (void)state;
   struct ommai_state_pool *pool = make(&snapshot, 8, 4);
   struct ommai_held_state held = hold(pool);
   compute(pool, &held, 0, CHUNK);
   int32_t before = held.groups[1].current;
   assert_true(ommai_state_pool_take(pool, &held, CHUNK, CHUNK + 1));
-  assert_true(ommai_state_pool_take_guess(pool, &held));
-  int32_t own = held.groups[1].next, guess = held.groups[1].guess;
-  assert_true(before != own && own != guess && before != guess);
+  assert_true(ommai_state_pool_take_draft(pool, &held));
+  int32_t own = held.groups[1].next, draft = held.groups[1].draft;
+  assert_true(before != own && own != draft && before != draft);
   expect_row(&held, pool, OMMAI_ROW_BEGIN, before, own);
   expect_row(&held, pool, OMMAI_ROW_GO_ON, own, own);
-  expect_row(&held, pool, OMMAI_ROW_FORK, own, guess);
-  expect_row(&held, pool, OMMAI_ROW_GUESS, guess, guess);
+  expect_row(&held, pool, OMMAI_ROW_FORK, own, draft);
+  expect_row(&held, pool, OMMAI_ROW_DRAFT, draft, draft);
   ommai_state_pool_go_on(pool, &held);
   expect_row(&held, pool, OMMAI_ROW_BEGIN, own, own);
-  ommai_held_state_accept_guesses(&held, pool);
-  expect_row(&held, pool, OMMAI_ROW_BEGIN, guess, guess);
-  expect_row(&held, pool, OMMAI_ROW_FORK, guess, own);
+  ommai_held_state_accept_drafts(&held, pool);
+  expect_row(&held, pool, OMMAI_ROW_BEGIN, draft, draft);
+  expect_row(&held, pool, OMMAI_ROW_FORK, draft, own);
   let_go(pool, &held);
   assert_int_equal(used(pool, 1), 0);
   ommai_state_pool_destroy(pool);
@@ -211,7 +211,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(pages_behind_the_window_are_given_back), cmocka_unit_test(a_prompt_goes_on_where_its_window_is_whole),
       cmocka_unit_test(a_prompt_goes_on_from_a_snapshot),       cmocka_unit_test(pages_take_their_snapshots_along),
-      cmocka_unit_test(guesses_do_not_touch_the_state),         cmocka_unit_test(pages_are_promised_by_group),
+      cmocka_unit_test(drafts_do_not_touch_the_state),          cmocka_unit_test(pages_are_promised_by_group),
       cmocka_unit_test(failed_allocations_leave_nothing),
   };
   return cmocka_run_group_tests(tests, set_up, NULL);

@@ -37,7 +37,7 @@ struct ommai_vector_item {
 /* Whether there may be any. */
 bool ommai_vector_items_exist(const struct ommai_vector_items *items);
 
-/* How many there are. As a file is not read before its time, it is guessed from the length of the
+/* How many there are. As a file is not read before its time, it is estimated from the length of the
  * lines so far; -1: of a pipe, not known. */
 int64_t ommai_vector_items_count(const struct ommai_vector_items *items);
 

@@ -270,7 +270,7 @@ static const struct ommai_option request_table[] = {
         "values that replace those of --generation-config, such as {\"temperature\": 0.5}; max_new_tokens limits every answer",
         .otherwise = "none"),
     OMMAI_STRING("structured-outputs-config", structured_outputs, "JSON",
-                 "vLLM's object: {\"disable_any_whitespace\": true} makes structured answers compact JSON, its other keys "
+                 "vLLM's object: {\"disable_any_whitespace\": true} makes structured output compact JSON, its other keys "
                  "change nothing",
                  .otherwise = "whitespace as the model writes it"),
 };

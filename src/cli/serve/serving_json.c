@@ -134,15 +134,15 @@ int ommai_serving_read_speculation(const char *command, const char *text, struct
   return code;
 }
 
-/* What vLLM's object sets for thoughts: the parser must be the one that is given, and a grammar is
- * for what follows a thought. */
+/* What vLLM's object sets for reasoning: the parser must be the one that is given, and a grammar is
+ * for what follows the reasoning. */
 static int check_reasoning(const char *command, const char *flag, const json_t *root, const char *given) {
   const char *parser = json_string_value(json_object_get(root, "reasoning_parser"));
   if (parser && parser[0] && (!given || strcmp(given, parser) != 0)) {
     return ommai_usage_error("%s: %s: reasoning_parser: it is given by --reasoning-parser %s", command, flag, parser);
   }
   if (given && json_is_true(json_object_get(root, "enable_in_reasoning"))) {
-    return ommai_usage_error("%s: %s: enable_in_reasoning: not supported, structured answers follow their thoughts", command,
+    return ommai_usage_error("%s: %s: enable_in_reasoning: not supported, structured output follows the reasoning", command,
                              flag);
   }
   return OMMAI_EXIT_DONE;

@@ -156,7 +156,7 @@ static struct ommai_call_answer *make_answer(struct ommai_http_call *call, const
                                            .model = answer->model,
                                            .request_fields = &answer->request_fields,
                                            .state = &answer->reply_state,
-                                           .has_thoughts = fields->sampling.reasoning != NULL};
+                                           .has_reasoning = fields->sampling.reasoning != NULL};
   copy_settings(answer, source);
   ommai_text_init(&answer->images, server->config.allocator);
   ommai_text_init(&answer->request_fields, server->config.allocator);

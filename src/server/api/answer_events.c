@@ -14,7 +14,7 @@ static struct ommai_reply_part part_of(const struct ommai_answer_choice *choice)
                                    .text_size = choice->text.size,
                                    .reasoning = choice->reasoning.data,
                                    .reasoning_size = choice->reasoning.size,
-                                   .in_thought = choice->in_thought && choice->answer->shows_reasoning,
+                                   .in_reasoning = choice->in_reasoning && choice->answer->shows_reasoning,
                                    .logprobs = choice->answer->logprobs ? &choice->logprobs : NULL,
                                    .calls = choice->tools.calls,
                                    .n_calls = choice->tools.n_calls,
@@ -38,7 +38,8 @@ static struct ommai_reply_part last_part_of(const struct ommai_answer_choice *ch
 }
 
 static struct ommai_usage usage_of(const struct ommai_call_answer *answer) {
-  struct ommai_usage usage = {.prompt_tokens = answer->n_prompt_tokens, .reasoning_tokens = answer->head.has_thoughts ? 0 : -1};
+  struct ommai_usage usage = {.prompt_tokens = answer->n_prompt_tokens,
+                              .reasoning_tokens = answer->head.has_reasoning ? 0 : -1};
   for (int i = 0; i < answer->n_choices; i++) {
     usage.completion_tokens += answer->choices[i].n_tokens;
     usage.reasoning_tokens += answer->choices[i].n_reasoning_tokens;
@@ -79,9 +80,9 @@ static bool push_delta(struct ommai_answer_choice *choice, const struct ommai_re
   return push_event(answer, &out);
 }
 
-/* A token of a thought that is not to be sent. */
+/* A token of reasoning that is not to be sent. */
 static bool is_hidden(const struct ommai_call_answer *answer, const struct omma_token_event *event) {
-  return event->in_thought && !answer->shows_reasoning;
+  return event->in_reasoning && !answer->shows_reasoning;
 }
 
 static void count_tools(const struct ommai_call_answer *answer, bool found) {
@@ -95,7 +96,7 @@ static void count_tools(const struct ommai_call_answer *answer, bool found) {
 static bool gather(struct ommai_answer_choice *choice, const struct omma_token_event *event) {
   struct ommai_call_answer *answer = choice->answer;
   if (answer->prompt_only) return !ommai_answer_choice_failed(choice);
-  choice->in_thought = event->in_thought;
+  choice->in_reasoning = event->in_reasoning;
   if (answer->token_ids && !is_hidden(answer, event)) ommai_put_integer(&choice->token_ids, NULL, event->token);
   if (answer->stream && answer->has_tools) {
     ommai_tool_parser_feed(&choice->tools, event->text, event->text_size, &choice->text);
@@ -104,7 +105,7 @@ static bool gather(struct ommai_answer_choice *choice, const struct omma_token_e
     ommai_text_append(&choice->text, event->text, event->text_size);
   }
   if (answer->shows_reasoning) ommai_text_append(&choice->reasoning, event->reasoning, event->reasoning_size);
-  bool has_logprob = answer->logprobs && !is_hidden(answer, event) && !(answer->format->as_items && event->in_thought);
+  bool has_logprob = answer->logprobs && !is_hidden(answer, event) && !(answer->format->as_items && event->in_reasoning);
   if (has_logprob) answer->format->add_logprob(&choice->logprobs, answer->call->server->config.model, event);
   return !ommai_answer_choice_failed(choice);
 }
@@ -167,12 +168,12 @@ static void on_prompt_token(void *context, const struct omma_prompt_token_event 
     ommai_reply_add_prompt_logprob(ommai_answer_choice_prompt_scores(choice), model, event);
 }
 
-/* Whether a token has nothing to be sent yet: one of a thought that is not sent, or of what may
+/* Whether a token has nothing to be sent yet: one of reasoning that is not sent, or of what may
  * become a call. */
 static bool is_held_back(const struct ommai_answer_choice *choice, const struct omma_token_event *event) {
   const struct ommai_call_answer *answer = choice->answer;
   if (choice->text.size) return false;
-  if (event->in_thought) return !answer->shows_reasoning;
+  if (event->in_reasoning) return !answer->shows_reasoning;
   return answer->has_tools && !choice->reasoning.size && !ommai_tool_parser_has_news(&choice->tools);
 }
 

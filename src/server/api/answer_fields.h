@@ -31,7 +31,7 @@ struct ommai_answer_fields {
   int64_t priority;
   const char *cache_salt; /* NULL: none */
   bool stream, include_usage, continuous_usage;
-  bool shows_reasoning; /* the reply has the thought */
+  bool shows_reasoning; /* the reply has the reasoning */
   struct ommai_token_fields tokens;
   struct omma_truncation truncation;
   bool return_token_ids;

@@ -25,7 +25,7 @@ struct ommai_answer_choice {
   const struct ommai_text *prompt_ids;
   /* Not sent: the last token's of a stream, else everything. */
   struct ommai_text text, reasoning;
-  bool in_thought; /* so was the last token */
+  bool in_reasoning; /* so was the last token */
   /* of a stream from its beginning, else when all of the text is there */
   struct ommai_tool_parser tools;
   struct ommai_logprobs logprobs;

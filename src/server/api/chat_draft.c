@@ -54,7 +54,7 @@ void ommai_chat_draft_add_reasoning(struct ommai_chat_draft *draft, const json_t
   draft->reasoning = both;
 }
 
-/* Gives what has been thought to a message, if it is an answer. */
+/* Gives the collected reasoning to a message, if it is an answer. */
 static void use_reasoning(struct ommai_chat_draft *draft, json_t *message) {
   if (draft->reasoning && is_answer(message)) draft->failed |= json_object_set(message, "reasoning", draft->reasoning) != 0;
   json_decref(draft->reasoning);

@@ -7,7 +7,7 @@
 struct ommai_chat_draft {
   json_t *original;
   json_t *chat, *messages, *locations;
-  json_t *reasoning; /* a thought, which the assistant's next message has had; NULL: none */
+  json_t *reasoning; /* that comes before the assistant's next message; NULL: none */
   bool failed;       /* memory ran out */
 };
 
@@ -21,7 +21,8 @@ void ommai_chat_draft_set(struct ommai_chat_draft *draft, const char *key, json_
 void ommai_chat_draft_set_tools(struct ommai_chat_draft *draft, const json_t *tools, json_t *(*convert)(const json_t *tool));
 void ommai_chat_draft_add_message(struct ommai_chat_draft *draft, json_t *message, const char *location);
 
-/* More of the thought of the assistant's next message; it is forgotten when that is another's. */
+/* More reasoning before the assistant's next message; dropped when the next message is another
+ * role's. */
 void ommai_chat_draft_add_reasoning(struct ommai_chat_draft *draft, const json_t *text);
 
 /* Makes the last message, where it is one of the assistant, the beginning of the answer. */

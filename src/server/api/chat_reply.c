@@ -56,7 +56,7 @@ static void add_call_deltas(struct ommai_text *out, const struct ommai_reply_par
     ommai_put_end(out, "}}");
   }
   if (any) ommai_put_end(out, "]");
-  if (part->text_size || (!any && !part->in_thought)) ommai_put_text(out, "content", part->text, part->text_size);
+  if (part->text_size || (!any && !part->in_reasoning)) ommai_put_text(out, "content", part->text, part->text_size);
 }
 
 static void add_calls(struct ommai_text *out, const struct ommai_reply_part *part) {
@@ -77,7 +77,7 @@ static void delta(struct ommai_text *out, const struct ommai_reply_head *head, c
   ommai_put_begin(out, "choices", "[{");
   ommai_put_integer(out, "index", part->index);
   ommai_put_begin(out, "delta", "{");
-  if (part->reasoning_size || part->in_thought) ommai_put_text(out, "reasoning", part->reasoning, part->reasoning_size);
+  if (part->reasoning_size || part->in_reasoning) ommai_put_text(out, "reasoning", part->reasoning, part->reasoning_size);
   add_call_deltas(out, part);
   ommai_put_end(out, "}");
   add_logprobs(out, part->logprobs);
@@ -113,7 +113,7 @@ static void whole(struct ommai_text *out, const struct ommai_reply_head *head, c
     ommai_put_integer(out, "index", parts[i].index);
     ommai_put_begin(out, "message", "{");
     ommai_put_string(out, "role", "assistant");
-    add_text_or_null(out, "content", parts[i].text, parts[i].text_size, head->has_thoughts || parts[i].n_calls);
+    add_text_or_null(out, "content", parts[i].text, parts[i].text_size, head->has_reasoning || parts[i].n_calls);
     ommai_put_nulls(out, "refusal", "annotations", "audio", "function_call", NULL);
     add_calls(out, &parts[i]);
     add_text_or_null(out, "reasoning", parts[i].reasoning, parts[i].reasoning_size, true);

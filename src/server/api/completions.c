@@ -40,7 +40,7 @@ static bool refuse_budget(const json_t *root, struct ommai_api_error *error) {
   int64_t budget = -1;
   if (!ommai_field_integer(root, "thinking_token_budget", -1, INT32_MAX, &budget, error)) return false;
   return budget < 0 || ommai_api_fail(error, 400, "thinking_token_budget",
-                                      "thinking_token_budget is supported by /v1/chat/completions, which knows of thoughts.");
+                                      "thinking_token_budget is supported by /v1/chat/completions, which separates reasoning.");
 }
 
 /* A number of likeliest tokens, where the chat has two fields. */

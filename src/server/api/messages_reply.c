@@ -14,7 +14,7 @@ static void end_event(struct ommai_text *out) { ommai_put_end(out, "}\n\n"); }
 
 /* ---- blocks ---- */
 
-/* Nobody checks it; clients send it back with the thought, and some want one. */
+/* Nobody checks it; clients send it back with the reasoning, and some want one. */
 static void add_signature(struct ommai_text *out, const struct ommai_reply_head *head) {
   ommai_put_string(out, "signature", head->id);
 }

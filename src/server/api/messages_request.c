@@ -198,8 +198,8 @@ static bool read_stop(struct ommai_chat_draft *draft, struct ommai_api_error *er
   return true;
 }
 
-/* {"type": "enabled", "budget_tokens": N}, adaptive or disabled. A server that shows no thoughts
- * apart has none to think about. */
+/* {"type": "enabled", "budget_tokens": N}, adaptive or disabled. A server that does not separate
+ * reasoning has no budget to set. */
 static bool read_thinking(const struct ommai_server_config *config, struct ommai_chat_draft *draft,
                           struct ommai_api_error *error) {
   const json_t *thinking = ommai_field_get(draft->original, "thinking");

@@ -13,8 +13,8 @@
 
 enum ommai_reply_item { OMMAI_ITEM_NONE, OMMAI_ITEM_REASONING, OMMAI_ITEM_TEXT, OMMAI_ITEM_CALL };
 
-/* How far a reply has come, for formats that write an answer as a list of items: thought, text,
- * calls of tools. They are for one answer a request. */
+/* How far a reply has come, for formats that write an answer as a list of items: reasoning,
+ * text, calls of tools. They are for one answer a request. */
 struct ommai_reply_state {
   int64_t n_events;
   int n_items; /* begun */
@@ -38,8 +38,8 @@ struct ommai_reply_head {
   int64_t prompt_tokens;
   const struct ommai_text *request_fields; /* members of a JSON object, without its braces */
   struct ommai_reply_state *state;
-  bool has_tools;    /* that answers may call */
-  bool has_thoughts; /* answers begin with one, so that one without content has null there */
+  bool has_tools;     /* that answers may call */
+  bool has_reasoning; /* answers begin with it, so that one without content has null there */
   /* of the one prompt of a chat, as in struct ommai_reply_part */
   const struct ommai_text *prompt_ids, *prompt_logprobs;
   const struct ommai_text *ec_transfer_params; /* of a chat, JSON; NULL: none */
@@ -47,7 +47,7 @@ struct ommai_reply_head {
 
 struct ommai_usage {
   int64_t prompt_tokens, completion_tokens;
-  /* of the completion's; -1: answers are not looked through for thoughts */
+  /* of the completion's; -1: reasoning is not separated */
   int64_t reasoning_tokens;
   int64_t cached_tokens; /* of the prompt; -1: not known yet */
   /* a JSON object that stands after the usage as `ommatidia`; NULL: none */
@@ -66,9 +66,9 @@ struct ommai_reply_part {
   int index;
   const char *text;
   size_t text_size;
-  const char *reasoning; /* text of the thought, which goes before; NULL: there is none */
+  const char *reasoning; /* text that goes before; NULL: there is none */
   size_t reasoning_size;
-  bool in_thought;                       /* of a span: it ends inside the thought */
+  bool in_reasoning;                     /* of a span: it ends inside the reasoning */
   const struct ommai_logprobs *logprobs; /* NULL: they were not asked for */
   const char *finish_reason;             /* NULL: goes on */
   const char *stop_string;               /* what ended it: a string, */

@@ -80,12 +80,12 @@ struct omma_server_options {
   /* Where it is given, requests without a seed of their own get one that follows from it and from
    * how many such came before; else a random one. */
   struct ommai_optional_integer seed;
-  /* structured answers in JSON have no blanks and line breaks between tokens, where the request
+  /* structured output in JSON has no blanks and line breaks between tokens, where the request
    * does not set it */
   bool compact_json;
-  /* Answers begin with a thought between the marks that this parser looks for
+  /* Answers begin with reasoning between the marks that this parser looks for
    * (omma_reasoning_find), which is sent apart; NULL: they are one text. The configuration is
-   * vLLM's JSON object: {"reasoning_end_str": TEXT} sets what ends a thought whose budget is used
+   * vLLM's JSON object: {"reasoning_end_str": TEXT} sets what ends reasoning whose budget is used
    * up. */
   const char *reasoning_parser, *reasoning_config;
   /* Tools that answers may call by themselves (tool_choice "auto"), and how the model writes calls,

@@ -171,12 +171,12 @@ static int engine_figures(const struct omma_engine_stats *stats, struct figure o
        (double)stats->encoder_cache_hits},
       {"vllm:num_preemptions_total", "counter", "Times that a request gave its pages up for older ones and went on later.",
        (double)stats->n_preemptions},
-      {"vllm:spec_decode_num_drafts_total", "counter", "Guesses of the next tokens.", (double)stats->n_drafts},
-      {"vllm:spec_decode_num_draft_tokens_total", "counter", "Guessed tokens.", (double)stats->draft_tokens},
-      {"vllm:spec_decode_num_accepted_tokens_total", "counter", "Guessed tokens that were right.",
+      {"vllm:spec_decode_num_drafts_total", "counter", "Drafts of the next tokens.", (double)stats->n_drafts},
+      {"vllm:spec_decode_num_draft_tokens_total", "counter", "Draft tokens.", (double)stats->draft_tokens},
+      {"vllm:spec_decode_num_accepted_tokens_total", "counter", "Draft tokens that were accepted.",
        (double)stats->accepted_tokens},
       {"omma:spec_decode_gain", "gauge",
-       "Tokens a second of steps with guesses of a draft head over those without; 0: not known.", stats->draft_gain},
+       "Tokens a second of steps with drafts of a draft head over those without; 0: not known.", stats->draft_gain},
       {"vllm:prompt_tokens_total", "counter", "Prompt tokens of ended requests.", (double)stats->prompt_tokens},
       {"vllm:prompt_tokens_cached_total", "counter", "Of these, tokens whose keys and values an earlier prompt had left.",
        (double)stats->cached_prompt_tokens},
@@ -244,7 +244,7 @@ struct by_label {
   struct {
     const char *value;
     int64_t figure;
-  } values[OMMA_MAX_GUESSED_TOKENS];
+  } values[OMMA_MAX_DRAFT_TOKENS];
   size_t n;
 };
 
@@ -304,12 +304,12 @@ static struct by_label sleep_state(const struct omma_engine_stats *stats) {
                            3};
 }
 
-static struct by_label guesses_by_place(const struct omma_engine_stats *stats) {
-  static const char *const places[OMMA_MAX_GUESSED_TOKENS] = {"0", "1", "2",  "3",  "4",  "5",  "6", "7",
-                                                              "8", "9", "10", "11", "12", "13", "14"};
+static struct by_label accepted_by_place(const struct omma_engine_stats *stats) {
+  static const char *const places[OMMA_MAX_DRAFT_TOKENS] = {"0", "1", "2",  "3",  "4",  "5",  "6", "7",
+                                                            "8", "9", "10", "11", "12", "13", "14"};
   struct by_label of = {"vllm:spec_decode_num_accepted_tokens_per_pos_total", "counter",
-                        "Guessed tokens that were right, by place in their guess.", "position", .n = OMMA_MAX_GUESSED_TOKENS};
-  for (int i = 0; i < OMMA_MAX_GUESSED_TOKENS; i++) {
+                        "Draft tokens that were accepted, by place in their draft.", "position", .n = OMMA_MAX_DRAFT_TOKENS};
+  for (int i = 0; i < OMMA_MAX_DRAFT_TOKENS; i++) {
     of.values[i].value = places[i];
     of.values[i].figure = stats->accepted_by_place[i];
   }
@@ -401,7 +401,7 @@ void ommai_metrics_write(struct ommai_metrics *metrics, const struct ommai_metri
   write_by_label(&writer, prompts);
   write_by_label(&writer, cached);
   write_by_label(&writer, sleep_state);
-  write_by_label(&writer, guesses_by_place);
+  write_by_label(&writer, accepted_by_place);
   write_refusals(&writer);
   write_tool_searches(&writer);
   for (int i = 0; i < OMMAI_N_HISTOGRAMS; i++) write_histogram(&writer, metrics, (enum ommai_histogram_name)i);

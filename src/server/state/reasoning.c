@@ -98,7 +98,7 @@ static bool read_budget(const struct ommai_reasoning *reasoning, const json_t *r
   return true;
 }
 
-/* Other servers' switches of thoughts. Where no thoughts are shown apart they ask for nothing. */
+/* Other servers' switches of reasoning. Where it is not separated they ask for nothing. */
 static bool refuse_switches(const json_t *root, struct ommai_api_error *error) {
   static const char *const keys[] = {"enable_thinking", "thinking"};
   for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {

@@ -1,5 +1,5 @@
-/* Thoughts at the beginning of answers: the marks that the server looks for, and what requests set
- * about them. */
+/* Reasoning at the beginning of answers: the marks that the server looks for, and what requests
+ * set about it. */
 #pragma once
 
 #include <jansson.h>
@@ -24,6 +24,6 @@ enum omma_status ommai_reasoning_take(const char *parser, const char *config, st
                                       struct omma_error *error);
 
 /* Reads thinking_token_budget, reasoning_effort and include_reasoning of a chat into the sampling
- * and *shown: whether the reply has the thought. False with *error filled. */
+ * and *shown: whether the reply has the reasoning. False with *error filled. */
 bool ommai_reasoning_read(const struct ommai_reasoning *reasoning, const json_t *root, struct omma_sampling *sampling,
                           bool *shown, struct ommai_api_error *error);

@@ -12,8 +12,8 @@
  *                    next
  *   [[queue=N]]      before that, N places in the queue, from N to 1 at the same pace
  *   [[show=1]]       answer with the sampling fields and images that arrived
- *   [[think=N]]      the first N tokens are a thought, where thoughts are distinguished; no more of
- *                    them than the budget allows
+ *   [[think=N]]      the first N tokens are reasoning, where it is separated; no more of them
+ *                    than the budget allows
  *
  * A model that is a directory (--model) holds answers: a prompt with an image is answered by the
  * file whose name is the CRC-32 of the image file's bytes in 8 hexadecimal digits; else by the one
@@ -535,7 +535,7 @@ static void step(struct omma_engine *engine, struct job *job) {
   bool over = !next_text(&look, ahead, &ignored);
   bool full = request->sampling.max_tokens && job->index + 1 >= request->sampling.max_tokens;
   bool think = job->index < request->think;
-  struct omma_token_event event = {.index = job->index, .token = token, .has_logprob = true, .in_thought = think};
+  struct omma_token_event event = {.index = job->index, .token = token, .has_logprob = true, .in_reasoning = think};
   event.text = event.reasoning = text;
   event.text_size = think ? 0 : size;
   event.reasoning_size = think ? size : 0;

@@ -1,4 +1,4 @@
-#include "request/structured_answer.h"
+#include "request/grammar_matcher.h"
 
 #include <string.h>
 
@@ -121,8 +121,8 @@ struct omma_grammar *omma_grammar_share(struct omma_grammar *grammar) {
 /* A position that no table knows. */
 static const struct ommai_mask_position NOWHERE = {-1, OMMAI_STATE_DEAD};
 
-void ommai_structured_answer_start(struct ommai_structured_answer *answer, struct omma_grammar *grammar) {
-  *answer = (struct ommai_structured_answer){.grammar = grammar, .position = NOWHERE, .found = NOWHERE};
+void ommai_grammar_matcher_start(struct ommai_grammar_matcher *matcher, struct omma_grammar *grammar) {
+  *matcher = (struct ommai_grammar_matcher){.grammar = grammar, .position = NOWHERE, .found = NOWHERE};
 }
 
 /* False: as ommai_token_masks_try_advance. */
@@ -140,76 +140,76 @@ static bool try_advance(const struct omma_grammar *grammar, struct ommai_mask_po
 
 /* Other answers may have filled the tables: then the place is found again by the answer's tokens.
  * False: that takes too long, or there is no room for it; what was found is kept. */
-static bool find_again(struct ommai_structured_answer *answer, const int32_t *generated, int64_t n_generated, bool may_flush) {
-  struct ommai_token_masks *masks = answer->grammar->masks;
-  if (ommai_token_masks_know(masks, &answer->position)) return true;
-  if (!ommai_token_masks_know(masks, &answer->found)) {
-    answer->found = ommai_token_masks_start(masks);
-    answer->n_found = 0;
-    if (answer->found.state == OMMAI_STATE_FULL) answer->found = NOWHERE;
+static bool find_again(struct ommai_grammar_matcher *matcher, const int32_t *generated, int64_t n_generated, bool may_flush) {
+  struct ommai_token_masks *masks = matcher->grammar->masks;
+  if (ommai_token_masks_know(masks, &matcher->position)) return true;
+  if (!ommai_token_masks_know(masks, &matcher->found)) {
+    matcher->found = ommai_token_masks_start(masks);
+    matcher->n_found = 0;
+    if (matcher->found.state == OMMAI_STATE_FULL) matcher->found = NOWHERE;
   }
-  if (!ommai_token_masks_know(masks, &answer->found)) return false;
-  for (; answer->n_found < n_generated && answer->found.state >= 0; answer->n_found++) {
-    if (!try_advance(answer->grammar, &answer->found, generated[answer->n_found], may_flush)) return false;
+  if (!ommai_token_masks_know(masks, &matcher->found)) return false;
+  for (; matcher->n_found < n_generated && matcher->found.state >= 0; matcher->n_found++) {
+    if (!try_advance(matcher->grammar, &matcher->found, generated[matcher->n_found], may_flush)) return false;
   }
-  answer->position = answer->found;
-  answer->found = NOWHERE;
+  matcher->position = matcher->found;
+  matcher->found = NOWHERE;
   return true;
 }
 
-bool ommai_structured_answer_is_ready(const struct ommai_structured_answer *answer) {
-  const struct ommai_token_masks *masks = answer->grammar->masks;
-  if (!answer->begun) return true;
-  if (!ommai_token_masks_know(masks, &answer->position)) return false;
-  return answer->position.state < 0 || answer->has_copy || ommai_token_masks_remember(masks, &answer->position);
+bool ommai_grammar_matcher_is_ready(const struct ommai_grammar_matcher *matcher) {
+  const struct ommai_token_masks *masks = matcher->grammar->masks;
+  if (!matcher->begun) return true;
+  if (!ommai_token_masks_know(masks, &matcher->position)) return false;
+  return matcher->position.state < 0 || matcher->has_copy || ommai_token_masks_remember(masks, &matcher->position);
 }
 
-enum omma_status ommai_structured_answer_take(struct ommai_structured_answer *answer, const int32_t *generated,
-                                              int64_t n_generated, struct omma_error *error) {
-  const struct ommai_token_masks *masks = answer->grammar->masks;
-  (void)find_again(answer, generated, n_generated - 1, true);
-  answer->begun = true;
-  answer->has_copy = false;
+enum omma_status ommai_grammar_matcher_take(struct ommai_grammar_matcher *matcher, const int32_t *generated,
+                                            int64_t n_generated, struct omma_error *error) {
+  const struct ommai_token_masks *masks = matcher->grammar->masks;
+  (void)find_again(matcher, generated, n_generated - 1, true);
+  matcher->begun = true;
+  matcher->has_copy = false;
   /* the bytes are those of a token that its mask allows: the way is known */
-  if (!answer->stuck && answer->position.state >= 0) {
-    (void)try_advance(answer->grammar, &answer->position, generated[n_generated - 1], true);
+  if (!matcher->stuck && matcher->position.state >= 0) {
+    (void)try_advance(matcher->grammar, &matcher->position, generated[n_generated - 1], true);
   }
-  if (!answer->stuck && answer->position.state >= 0) {
-    answer->ends = ommai_token_masks_ends(masks, &answer->position);
-    answer->goes_on = ommai_token_masks_goes_on(masks, &answer->position);
+  if (!matcher->stuck && matcher->position.state >= 0) {
+    matcher->ends = ommai_token_masks_ends(masks, &matcher->position);
+    matcher->goes_on = ommai_token_masks_goes_on(masks, &matcher->position);
     return OMMA_OK;
   }
   return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "structured_outputs",
                           "the vocabulary has no token that goes on with the answer as its grammar wants it");
 }
 
-bool ommai_structured_answer_is_over(const struct ommai_structured_answer *answer, bool ignore_eos) {
-  if (!answer->grammar || answer->goes_on || !answer->ends) return false;
-  return ignore_eos || answer->grammar->model->config.generation.n_stop_tokens == 0;
+bool ommai_grammar_matcher_is_over(const struct ommai_grammar_matcher *matcher, bool ignore_eos) {
+  if (!matcher->grammar || matcher->goes_on || !matcher->ends) return false;
+  return ignore_eos || matcher->grammar->model->config.generation.n_stop_tokens == 0;
 }
 
-void ommai_structured_answer_mask(struct ommai_structured_answer *answer, bool ignore_eos, uint32_t *mask) {
-  const struct ommai_model_config *config = &answer->grammar->model->config;
-  const struct ommai_token_masks *masks = answer->grammar->masks;
+void ommai_grammar_matcher_mask(struct ommai_grammar_matcher *matcher, bool ignore_eos, uint32_t *mask) {
+  const struct ommai_model_config *config = &matcher->grammar->model->config;
+  const struct ommai_token_masks *masks = matcher->grammar->masks;
   size_t n_bytes = (size_t)ommai_mask_words(config->text.vocab_size) * sizeof *mask;
   struct ommai_mask_view view = {.words = NULL};
-  if (!answer->begun) {
+  if (!matcher->begun) {
     view = ommai_token_masks_first(masks);
-  } else if (answer->position.state >= 0) {
-    view = ommai_token_masks_recall(masks, &answer->position);
+  } else if (matcher->position.state >= 0) {
+    view = ommai_token_masks_recall(masks, &matcher->position);
   }
   bool goes_on = view.goes_on;
-  answer->ends = view.ends;
+  matcher->ends = view.ends;
   if (view.words) memcpy(mask, view.words, n_bytes);
   for (size_t i = 0; goes_on && ignore_eos && i < config->generation.n_stop_tokens; i++) {
     ommai_mask_clear(mask, config->generation.stop_tokens[i]);
   }
-  bool can_end = answer->ends && !ignore_eos && config->generation.n_stop_tokens > 0;
-  answer->stuck = !goes_on && !can_end;
-  if (answer->stuck) memset(mask, 0xff, n_bytes);
+  bool can_end = matcher->ends && !ignore_eos && config->generation.n_stop_tokens > 0;
+  matcher->stuck = !goes_on && !can_end;
+  if (matcher->stuck) memset(mask, 0xff, n_bytes);
 }
 
-bool ommai_structured_answer_leaves(uint32_t *mask, int64_t n_words, const int32_t *banned, size_t n_banned) {
+bool ommai_grammar_matcher_leaves(uint32_t *mask, int64_t n_words, const int32_t *banned, size_t n_banned) {
   bool had[OMMAI_MAX_STOP_TOKENS + OMMAI_REQUEST_MAX_STOP_TOKENS];
   uint32_t left = 0;
   for (size_t i = 0; i < n_banned; i++) {
@@ -226,19 +226,19 @@ bool ommai_structured_answer_leaves(uint32_t *mask, int64_t n_words, const int32
 /* ---- ahead of the draw ---- */
 
 enum { MAX_TAIL = 32, MAX_FORCED = 96, MAX_IDS = 3 * (MAX_TAIL + MAX_FORCED) };
-/* Steps of work for what is only a guess: the engine waits for it. */
-enum { MAX_GUESS_WORK = 20000 };
+/* Steps of work for a draft: the engine waits for it. */
+enum { MAX_DRAFT_WORK = 20000 };
 
 static bool continues(char byte) { return ((unsigned char)byte & 0xc0) == 0x80; }
 
 /* The end of the answer's text, from a character's beginning on; returns its size. */
-static size_t write_tail(const struct ommai_structured_answer *answer, const int32_t *generated, int64_t n_generated,
+static size_t write_tail(const struct ommai_grammar_matcher *matcher, const int32_t *generated, int64_t n_generated,
                          char tail[MAX_TAIL]) {
   size_t used = 0, first = 0;
   while (n_generated-- > 0) {
     const char *bytes;
     size_t size;
-    bool known = ommai_tokenizer_token_bytes(answer->grammar->model->tokenizer, generated[n_generated], &bytes, &size, NULL);
+    bool known = ommai_tokenizer_token_bytes(matcher->grammar->model->tokenizer, generated[n_generated], &bytes, &size, NULL);
     if (!known || size > MAX_TAIL - used) break;
     memmove(tail + size, tail, used);
     memcpy(tail, bytes, size);
@@ -278,39 +278,39 @@ static int64_t cut(const struct ommai_tokenizer *tokenizer, const char *text, si
   return n;
 }
 
-int64_t ommai_structured_answer_guess(struct ommai_structured_answer *answer, const int32_t *generated, int64_t n_generated,
-                                      int64_t max_tokens, int32_t *tokens) {
+int64_t ommai_grammar_matcher_draft(struct ommai_grammar_matcher *matcher, const int32_t *generated, int64_t n_generated,
+                                    int64_t max_tokens, int32_t *tokens) {
   char text[MAX_TAIL + MAX_FORCED], forced[MAX_FORCED];
-  if (!answer->grammar || max_tokens < 1) return 0;
-  struct ommai_token_masks *masks = answer->grammar->masks;
-  if (!ommai_token_masks_know(masks, &answer->position) || answer->position.state < 0) return 0;
-  ommai_token_masks_limit(masks, MAX_GUESS_WORK);
-  size_t n_forced = ommai_token_masks_forced(masks, &answer->position, forced, MAX_FORCED);
+  if (!matcher->grammar || max_tokens < 1) return 0;
+  struct ommai_token_masks *masks = matcher->grammar->masks;
+  if (!ommai_token_masks_know(masks, &matcher->position) || matcher->position.state < 0) return 0;
+  ommai_token_masks_limit(masks, MAX_DRAFT_WORK);
+  size_t n_forced = ommai_token_masks_forced(masks, &matcher->position, forced, MAX_FORCED);
   ommai_token_masks_unlimited(masks);
   n_forced = whole_size(forced, n_forced);
   if (n_forced == 0) return 0;
-  const struct ommai_tokenizer *tokenizer = answer->grammar->model->tokenizer;
-  size_t n_tail = write_tail(answer, generated, n_generated, text);
+  const struct ommai_tokenizer *tokenizer = matcher->grammar->model->tokenizer;
+  size_t n_tail = write_tail(matcher, generated, n_generated, text);
   memcpy(text + n_tail, forced, n_forced);
   int64_t n = cut(tokenizer, text, n_tail + n_forced, n_tail, max_tokens, tokens);
   return n ? n : cut(tokenizer, forced, n_forced, 0, max_tokens, tokens);
 }
 
-bool ommai_structured_answer_needs_mask(const struct ommai_structured_answer *answer, int64_t n_guesses) {
-  return n_guesses > 0 || !ommai_structured_answer_is_ready(answer);
+bool ommai_grammar_matcher_needs_mask(const struct ommai_grammar_matcher *matcher, int64_t n_draft) {
+  return n_draft > 0 || !ommai_grammar_matcher_is_ready(matcher);
 }
 
 /* False: not done. */
 static bool make(const struct ommai_mask_wish *wish, bool alone) {
-  struct ommai_structured_answer *answer = wish->answer;
-  struct ommai_token_masks *masks = answer->grammar->masks;
-  if (!find_again(answer, wish->generated, wish->n_generated, alone)) return false;
-  if (answer->begun && answer->position.state >= 0 && !ommai_token_masks_make(masks, &answer->position, alone)) return false;
-  if (wish->mask) ommai_structured_answer_mask(answer, wish->ignore_eos, wish->mask);
-  answer->has_copy = wish->mask != NULL;
-  struct ommai_mask_position position = answer->position;
-  for (int64_t i = 0; i < wish->n_guesses && position.state >= 0; i++) {
-    if (!try_advance(answer->grammar, &position, wish->guesses[i], false) || position.state < 0 ||
+  struct ommai_grammar_matcher *matcher = wish->matcher;
+  struct ommai_token_masks *masks = matcher->grammar->masks;
+  if (!find_again(matcher, wish->generated, wish->n_generated, alone)) return false;
+  if (matcher->begun && matcher->position.state >= 0 && !ommai_token_masks_make(masks, &matcher->position, alone)) return false;
+  if (wish->mask) ommai_grammar_matcher_mask(matcher, wish->ignore_eos, wish->mask);
+  matcher->has_copy = wish->mask != NULL;
+  struct ommai_mask_position position = matcher->position;
+  for (int64_t i = 0; i < wish->n_draft && position.state >= 0; i++) {
+    if (!try_advance(matcher->grammar, &position, wish->draft[i], false) || position.state < 0 ||
         !ommai_token_masks_make(masks, &position, false)) {
       break;
     }
@@ -318,9 +318,9 @@ static bool make(const struct ommai_mask_wish *wish, bool alone) {
   return true;
 }
 
-bool ommai_structured_answer_make(const struct ommai_mask_wish *wish, int64_t max_work, bool alone, int64_t *work) {
-  ommai_token_masks_limit(wish->answer->grammar->masks, max_work);
+bool ommai_grammar_matcher_make(const struct ommai_mask_wish *wish, int64_t max_work, bool alone, int64_t *work) {
+  ommai_token_masks_limit(wish->matcher->grammar->masks, max_work);
   bool done = make(wish, alone);
-  *work += ommai_token_masks_unlimited(wish->answer->grammar->masks);
+  *work += ommai_token_masks_unlimited(wish->matcher->grammar->masks);
   return done;
 }

@@ -1,4 +1,4 @@
-#include "request/thought.h"
+#include "request/reasoning_state.h"
 
 #include <string.h>
 
@@ -19,27 +19,27 @@ static enum omma_status take_mark(const char *name, const char *mark, char out[O
 }
 
 /* The text that is written when the budget is used up, as tokens. */
-static enum omma_status take_forced_end(struct ommai_thought_rules *rules, const struct omma_model *model, const char *text,
+static enum omma_status take_forced_end(struct ommai_reasoning_rules *rules, const struct omma_model *model, const char *text,
                                         struct omma_error *error) {
   size_t size = strlen(text);
   if (size < rules->end_size || memcmp(text + size - rules->end_size, rules->end, rules->end_size) != 0) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "reasoning",
-                            "reasoning: what ends a thought must itself end with the mark %s", rules->end);
+                            "reasoning: what ends reasoning must itself end with the mark %s", rules->end);
   }
   OMMAI_TRY(ommai_tokenizer_encode(model->tokenizer, text, size, true, NULL, 0, &rules->n_forced, error));
   if (rules->n_forced > OMMAI_MAX_FORCED_TOKENS) {
     return ommai_fail_field(error, OMMA_ERROR_LIMIT, "reasoning",
-                            "reasoning: what ends a thought may have at most %d tokens, found %zu", OMMAI_MAX_FORCED_TOKENS,
+                            "reasoning: what ends reasoning may have at most %d tokens, found %zu", OMMAI_MAX_FORCED_TOKENS,
                             rules->n_forced);
   }
   return ommai_tokenizer_encode(model->tokenizer, text, size, true, rules->forced, OMMAI_MAX_FORCED_TOKENS, &rules->n_forced,
                                 error);
 }
 
-enum omma_status ommai_thought_rules_take(struct ommai_thought_rules *rules, const struct omma_model *model,
-                                          const struct omma_sampling *sampling, struct omma_error *error) {
+enum omma_status ommai_reasoning_rules_take(struct ommai_reasoning_rules *rules, const struct omma_model *model,
+                                            const struct omma_sampling *sampling, struct omma_error *error) {
   const struct omma_reasoning *reasoning = sampling->reasoning;
-  *rules = (struct ommai_thought_rules){.begin_token = -1, .end_token = -1, .answer_begin_token = -1};
+  *rules = (struct ommai_reasoning_rules){.begin_token = -1, .end_token = -1, .answer_begin_token = -1};
   if (!reasoning) return OMMA_OK;
   OMMAI_TRY(ommai_model_require_tokenizer(model, error));
   OMMAI_TRY(take_mark("begin", reasoning->begin, rules->begin, &rules->begin_size, error));
@@ -61,7 +61,7 @@ enum omma_status ommai_thought_rules_take(struct ommai_thought_rules *rules, con
   return take_forced_end(rules, model, reasoning->forced_end ? reasoning->forced_end : rules->end, error);
 }
 
-bool ommai_thought_is_blank(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+bool ommai_reasoning_is_blank(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
 struct span {
   const char *at;
@@ -69,13 +69,13 @@ struct span {
 };
 
 static struct span strip(struct span span) {
-  while (span.size && ommai_thought_is_blank(span.at[span.size - 1])) span.size--;
-  while (span.size && ommai_thought_is_blank(span.at[0])) span = (struct span){span.at + 1, span.size - 1};
+  while (span.size && ommai_reasoning_is_blank(span.at[span.size - 1])) span.size--;
+  while (span.size && ommai_reasoning_is_blank(span.at[0])) span = (struct span){span.at + 1, span.size - 1};
   return span;
 }
 
 /* What follows the last end mark in a text; false where there is none. */
-static bool after_end(const struct ommai_thought_rules *rules, struct span text, struct span *rest) {
+static bool after_end(const struct ommai_reasoning_rules *rules, struct span text, struct span *rest) {
   for (size_t at = text.size; at >= rules->end_size; at--) {
     if (memcmp(text.at + at - rules->end_size, rules->end, rules->end_size) != 0) continue;
     *rest = strip((struct span){text.at + at, text.size - at});
@@ -84,9 +84,9 @@ static bool after_end(const struct ommai_thought_rules *rules, struct span text,
   return false;
 }
 
-/* Chat templates may put an empty thought before the message that goes on. */
-void ommai_thought_rules_open(struct ommai_thought_rules *rules, const struct ommai_prompt_builder *prompt,
-                              const struct omma_message *last_message, bool continue_final_message) {
+/* Chat templates may put empty reasoning before the message that goes on. */
+void ommai_reasoning_rules_open(struct ommai_reasoning_rules *rules, const struct ommai_prompt_builder *prompt,
+                                const struct omma_message *last_message, bool continue_final_message) {
   const struct span text = {prompt->text, prompt->size};
   struct span rest, ignored;
   if (!rules->end_size) return;
@@ -100,18 +100,18 @@ void ommai_thought_rules_open(struct ommai_thought_rules *rules, const struct om
   }
 }
 
-void ommai_thought_start(struct ommai_thought *thought, const struct ommai_thought_rules *rules) {
-  *thought = (struct ommai_thought){.stage = rules->open ? OMMAI_THOUGHT_BEFORE : OMMAI_THOUGHT_OVER};
+void ommai_reasoning_start(struct ommai_reasoning_state *reasoning, const struct ommai_reasoning_rules *rules) {
+  *reasoning = (struct ommai_reasoning_state){.stage = rules->open ? OMMAI_REASONING_BEFORE : OMMAI_REASONING_OVER};
 }
 
-int32_t ommai_thought_forced_token(const struct ommai_thought *thought, const struct ommai_thought_rules *rules) {
-  if (thought->stage == OMMAI_THOUGHT_OVER || !rules->limited || thought->n_forced == rules->n_forced) return -1;
-  if (thought->n_forced == 0 && thought->n_tokens - thought->first_token < rules->max_tokens) return -1;
-  return rules->forced[thought->n_forced];
+int32_t ommai_reasoning_forced_token(const struct ommai_reasoning_state *reasoning, const struct ommai_reasoning_rules *rules) {
+  if (reasoning->stage == OMMAI_REASONING_OVER || !rules->limited || reasoning->n_forced == rules->n_forced) return -1;
+  if (reasoning->n_forced == 0 && reasoning->n_tokens - reasoning->first_token < rules->max_tokens) return -1;
+  return rules->forced[reasoning->n_forced];
 }
 
-void ommai_thought_count_token(struct ommai_thought *thought, const struct ommai_thought_rules *rules) {
-  if (thought->stage == OMMAI_THOUGHT_OVER) return;
-  thought->n_forced += ommai_thought_forced_token(thought, rules) >= 0;
-  thought->n_tokens++;
+void ommai_reasoning_count_token(struct ommai_reasoning_state *reasoning, const struct ommai_reasoning_rules *rules) {
+  if (reasoning->stage == OMMAI_REASONING_OVER) return;
+  reasoning->n_forced += ommai_reasoning_forced_token(reasoning, rules) >= 0;
+  reasoning->n_tokens++;
 }

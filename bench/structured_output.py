@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""What guessing the forced bytes of structured answers gains: tokens a second of answers with long
+"""What drafting the forced bytes of structured output gains: tokens a second of answers with long
 keys.
 
 Two servers with the same model, of two versions of the program, are asked in turn, one at a time,
 for objects with --keys required members. Prints the tokens a second after the first one of each and
-their ratio, and the share of the second one's guesses that were right. The answers must be equal.
+their ratio, and the share of the second one's draft tokens that were right. The answers must be
+equal.
 
     omma-before serve DIR --port 8001 &
     omma serve DIR --port 8002 &
-    bench/structured_answers.py http://127.0.0.1:8001 http://127.0.0.1:8002
+    bench/structured_output.py http://127.0.0.1:8001 http://127.0.0.1:8002
 """
 
 import argparse
@@ -17,7 +18,7 @@ import statistics
 import sys
 import urllib.request
 
-from prompt_lookup import ask, guessed
+from prompt_lookup import ask, drafted
 from same_image import base_url, positive
 
 NAMES = ["customer_identification_number", "delivery_address_postal_code", "estimated_arrival_date", "preferred_payment_method",
@@ -33,7 +34,7 @@ def schema_of(n_keys: int) -> dict:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("before", type=base_url, help="the server to compare with")
-    parser.add_argument("now", type=base_url, help="the server that guesses")
+    parser.add_argument("now", type=base_url, help="the server that drafts")
     parser.add_argument("--keys", type=positive, default=8, help="of an answer (default: %(default)s)")
     parser.add_argument("--tokens", type=positive, default=400, help="of an answer at most (default: %(default)s)")
     parser.add_argument("--rounds", type=positive, default=3, help="answers (default: %(default)s)")
@@ -45,7 +46,7 @@ def main() -> int:
     schema = arguments.schema or schema_of(arguments.keys)
     more = {"ignore_eos": False, "structured_outputs": {"json": schema, "disable_any_whitespace": True}}
     rates: tuple[list[float], list[float]] = ([], [])
-    drafts = guessed(arguments.now)
+    drafts = drafted(arguments.now)
     for seed in range(arguments.rounds):
         answers = []
         for url, found in zip((arguments.before, arguments.now), rates):
@@ -55,9 +56,9 @@ def main() -> int:
         if answers[0] != answers[1]:
             print(f"answer {seed} differs", file=sys.stderr)
             return 1
-    made, right = (a - b for a, b in zip(guessed(arguments.now), drafts))
+    made, right = (a - b for a, b in zip(drafted(arguments.now), drafts))
     before, now = statistics.median(rates[0]), statistics.median(rates[1])
-    print(f"{before:.1f} tokens/s before, {now:.1f} now: {now / before:.2f}; {made:.0f} tokens guessed, {right / made if made else 0:.0%} right")
+    print(f"{before:.1f} tokens/s before, {now:.1f} now: {now / before:.2f}; {made:.0f} tokens drafted, {right / made if made else 0:.0%} right")
     return 0
 
 

@@ -1,5 +1,5 @@
-/* Answers that begin with a thought, through the public interface: what is separated, budgets,
- * grammars after a thought. */
+/* Answers that begin with reasoning, through the public interface: what is separated, budgets,
+ * grammars after it. */
 #include "support/model_fixture.h"
 #include "support/test.h"
 
@@ -58,7 +58,7 @@ static struct answer ask(const struct omma_sampling *sampling, const char *begin
   return answer;
 }
 
-static void an_answer_without_an_end_is_all_thought(void **state) {
+static void an_answer_without_an_end_is_all_reasoning(void **state) {
   (void)state;
   struct omma_sampling sampling = {.max_tokens = 12, .ignore_eos = true};
   struct answer plain = ask(&sampling, NULL);
@@ -70,7 +70,7 @@ static void an_answer_without_an_end_is_all_thought(void **state) {
   assert_int_equal(plain.result.n_reasoning_tokens, 0);
 }
 
-static void a_budget_ends_the_thought(void **state) {
+static void a_budget_ends_the_reasoning(void **state) {
   (void)state;
   struct omma_sampling sampling = {.max_tokens = 40, .ignore_eos = true, .reasoning = &marks};
   struct answer whole = ask(&sampling, NULL);
@@ -87,7 +87,7 @@ static void a_budget_ends_the_thought(void **state) {
   }
 }
 
-static void what_ends_a_thought_may_be_given(void **state) {
+static void the_end_of_reasoning_may_be_given(void **state) {
   (void)state;
   const struct omma_reasoning reasoning = {"<t>", "</t>", " That is enough.</t>", NULL};
   const struct omma_sampling sampling = {
@@ -122,7 +122,7 @@ static void a_grammar_is_for_what_follows(void **state) {
   omma_grammar_destroy(sampling.grammar);
 }
 
-static void the_prompt_may_have_ended_the_thought(void **state) {
+static void the_prompt_may_have_ended_the_reasoning(void **state) {
   (void)state;
   const struct omma_sampling sampling = {.max_tokens = 6, .ignore_eos = true, .reasoning = &marks};
   const struct {
@@ -136,7 +136,7 @@ static void the_prompt_may_have_ended_the_thought(void **state) {
   }
 }
 
-static void a_copy_has_the_same_thought(void **state) {
+static void a_copy_has_the_same_reasoning(void **state) {
   (void)state;
   const struct omma_part part = {.text = "hello", .text_size = 5};
   const struct omma_message message = {OMMA_ROLE_USER, &part, 1, NULL};
@@ -166,12 +166,12 @@ static void parsers_have_names(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(an_answer_without_an_end_is_all_thought),
-      cmocka_unit_test(a_budget_ends_the_thought),
-      cmocka_unit_test(what_ends_a_thought_may_be_given),
+      cmocka_unit_test(an_answer_without_an_end_is_all_reasoning),
+      cmocka_unit_test(a_budget_ends_the_reasoning),
+      cmocka_unit_test(the_end_of_reasoning_may_be_given),
       cmocka_unit_test(a_grammar_is_for_what_follows),
-      cmocka_unit_test(the_prompt_may_have_ended_the_thought),
-      cmocka_unit_test(a_copy_has_the_same_thought),
+      cmocka_unit_test(the_prompt_may_have_ended_the_reasoning),
+      cmocka_unit_test(a_copy_has_the_same_reasoning),
       cmocka_unit_test(parsers_have_names),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
