@@ -29,12 +29,14 @@ struct ommai_beginnings {
   int64_t n_uses;
 };
 
-/* The kept one that shares most tokens with the request's prompt, its last one left out: how many,
- * at least OMMAI_MIN_BEGINNING; or 0, and *found is NULL. n_tokens = 0 drops it. */
+/* Finds the kept beginning that shares most tokens with the request's prompt, not counting the
+ * prompt's last token. Returns the number of shared tokens, at least OMMAI_MIN_BEGINNING, or 0 with
+ * *found NULL. The caller drops a beginning by setting its n_tokens to 0. */
 int64_t ommai_beginnings_find(struct ommai_beginnings *beginnings, const struct omma_request *request,
                               struct ommai_beginning **found);
-/* How many tokens the prompt shares with the one that was last seen; it is seen itself. */
+/* The number of tokens that the prompt shares with the one before it. Remembers this prompt for the
+ * next call. */
 int64_t ommai_beginnings_see(struct ommai_beginnings *beginnings, const struct omma_request *request);
-/* Keeps that of a prompt, in the place of the one that was used longest ago; its key is to be
- * set. */
+/* Keeps the beginning of a prompt, in the place of the least recently used one; the caller sets its
+ * key. */
 struct ommai_beginning *ommai_beginnings_keep(struct ommai_beginnings *beginnings, const struct omma_request *request);

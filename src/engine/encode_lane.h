@@ -10,7 +10,7 @@ struct ommai_encode_lane {
   struct ommai_resources *resources;
   bool running;                    /* a pass is in progress */
   struct ommai_encode_call *calls; /* waiting callers, oldest first */
-  /* that the pass is for, else it is of sequences' images: */
+  /* the call that the pass is for; NULL: the pass is for sequences */
   struct ommai_encode_call *running_call;
   int64_t n_in_pass, n_patches;
   struct ommai_encoded_image *encoded[OMMAI_MAX_PASS_IMAGES]; /* a user of each */
@@ -26,10 +26,10 @@ void ommai_encode_lane_add_call(struct ommai_encode_lane *lane, struct ommai_enc
 /* Takes the oldest call out, with the pass that is for it; NULL: there is none. */
 struct ommai_encode_call *ommai_encode_lane_take_call(struct ommai_encode_lane *lane);
 
-/* Begins a pass for whoever is the oldest: a caller, or the first sequence (of n, in order) in
- * stage ENCODE, whose images may take along those of others: few where somebody waits for a first
- * token (hurry) and of those ahead, else up to the patch budget. There is no pass in progress, and
- * somebody waits. Errors: MEMORY, LIMIT, of those whose images are in the pass. */
+/* Begins a pass for the oldest that waits: a caller, or the first sequence (of n, in order) in
+ * stage ENCODE. Images of other sequences join the pass: few if somebody waits for a first token
+ * (hurry) or if they are encoded ahead, else up to the patch budget. No pass is in progress, and
+ * somebody waits. Errors (MEMORY, LIMIT) concern all whose images are in the pass. */
 enum omma_status ommai_encode_lane_begin(struct ommai_encode_lane *lane, struct ommai_sequence *const *sequences, int64_t n,
                                          bool hurry, struct omma_error *error);
 

@@ -1,7 +1,7 @@
 /* Which of several engines gets a request: the one that has least to do once it has the request
  * too. What it knows of the request (images that it has encoded, the beginning of the prompt) it
- * need not compute, so a request goes to whoever knows it unless that one is behind by more than
- * this saves. */
+ * need not compute, so a request goes to the engine that knows it, unless that engine has more
+ * other work than this saves. */
 #pragma once
 
 #include <omma/kv_events.h>

@@ -19,8 +19,8 @@ struct ommai_engine_set;
  * caller's. */
 enum omma_status ommai_engine_set_create(struct omma_engine *const *engines, int n, const struct omma_engine_options *options,
                                          struct ommai_engine_set **set, struct omma_error *error);
-/* Ends all requests, then the engines. One that is out stays behind with all it uses, the model
- * included; returns whether there is one. */
+/* Ends all requests, then the engines. An engine that is out cannot be ended: it and all that it
+ * uses, the model included, are left allocated. Returns whether there is one. */
 bool ommai_engine_set_destroy(struct ommai_engine_set *set);
 
 int ommai_engine_set_size(const struct ommai_engine_set *set);

@@ -1,10 +1,10 @@
 /* Threads that make the masks of structured output while the network runs: which tokens may come
  * next is known as soon as the last one was sampled, but only needed after the step.
  *
- * One thread makes the masks of a step, for which the step waits: so its work has a limit. What it
- * does not come to, another one makes, which nobody waits for and whose priority is low: that
- * answer sits out steps until its mask is there. A grammar is in one thread's hands at a time;
- * while the other one has it, all its answers sit out.
+ * One thread makes the masks of a step. The step waits for it, so its work has a limit. Masks
+ * beyond that limit are late: a second thread of low priority makes them, and their answers sit out
+ * steps until it has. Only one of the threads uses a grammar at a time; while the second one does,
+ * all answers with that grammar sit out.
  *
  * One of these for each engine; the threads start when they are first needed. All functions are
  * called from the engine's thread. */
@@ -67,8 +67,8 @@ void ommai_mask_worker_begin(struct ommai_mask_worker *worker, const struct omma
 /* Until the wishes are done, or their limit is reached; returns at once where there are none. */
 void ommai_mask_worker_wait(struct ommai_mask_worker *worker);
 
-/* Hands over a wish that nobody waits for; its grammar is late from now on. What it names must stay
- * until the grammar is not. */
+/* Hands a wish to the second thread; its grammar is late from now on. What the wish points to must
+ * stay until the grammar is no longer late. */
 void ommai_mask_worker_add_late(struct ommai_mask_worker *worker, const struct ommai_mask_wish *wish);
 /* Takes back grammars whose masks are made, or which are too hard. */
 void ommai_mask_worker_reap(struct ommai_mask_worker *worker);

@@ -31,8 +31,8 @@
 /* A row of a whole answer counts at least as this part of a step of the streams, so that the first
  * step that has some is not a long one. */
 #define OMMAI_FREE_ROWS 16
-/* What a step of the streams takes is learnt upwards by this part a step: one that was held up does
- * not lengthen the slices after it. */
+/* The measured time of a step of streams rises by at most this share per step, so that one slow
+ * step does not lengthen the slices after it. */
 #define OMMAI_OWN_STEP_RISE 32
 /* The shortest slice that is begun. */
 #define OMMAI_MIN_SLICE_NS ((int64_t)1000000)
@@ -62,8 +62,8 @@ struct ommai_choice {
 
 struct ommai_choice ommai_choose_work(const struct ommai_load *load);
 
-/* How many rows of whole answers the next decode step has: all where they are alone; none where it
- * is to show what the streams' own take. */
+/* The number of rows of whole answers in the next decode step: all when no stream decodes; none
+ * when the step is to measure the time of the streams alone. */
 int64_t ommai_choose_carried(const struct ommai_load *load);
 
 /* What a step of the streams alone takes, after one more of the same streams has taken step_ns. */

@@ -7,7 +7,7 @@
 
 /* A sequence's part of the chunk. */
 struct ommai_prefill_part {
-  struct ommai_sequence *sequence; /* NULL: it has what it needs of the chunk, or left */
+  struct ommai_sequence *sequence; /* NULL: it has taken its rows, or has left */
   int64_t first_row, n_rows;
   int64_t n_scored; /* of these, where the prompt's log-probabilities are wanted */
 };
@@ -18,8 +18,8 @@ struct ommai_prefill_lane {
   struct ommai_prefill_part parts[OMMAI_MAX_CHUNK_PIECES];
 };
 
-/* Prompt tokens up to which a sequence in stage PREFILL computes in a chunk that it begins: as many
- * positions need pages. */
+/* The number of prompt tokens that a sequence in stage PREFILL will have computed after a chunk
+ * that it begins. That many positions need pages. */
 int64_t ommai_prefill_lane_end(const struct ommai_prefill_lane *lane, const struct ommai_sequence *sequence);
 
 /* Begins a chunk with that part of `first`, whose pages are in place. Where rows are left, those

@@ -29,8 +29,8 @@ struct ommai_running_request {
   bool cancelled;
 };
 
-/* How much may wait. Of what was taken, all beyond as many as there are slots for counts too: it is
- * worked on ahead of them. */
+/* How much may wait. Requests that were taken before there is a slot for them still count as
+ * waiting. */
 struct ommai_queue_limits {
   int64_t requests; /* 0: as many as the bytes allow */
   int64_t bytes;

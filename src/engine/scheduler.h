@@ -2,10 +2,10 @@
  *
  * The order is by priority (lower first; all equal unless the engine uses priorities), then by age.
  * A sequence takes its images when it is added. When they are through the tower and a slot of the
- * runner is free, it enters: it takes pages, and its prompt begins. So nobody has a slot who waits
- * for images for the first time, and who needs none may overtake. When pages run out, the last
- * sequence in order is preempted: it gives its pages back and enters again later. The first one
- * that has entered never is, so that every request ends. One thread. */
+ * runner is free, it enters: it takes pages, and its prompt begins. So no sequence holds a slot
+ * while it waits for images for the first time, and one without images may overtake it. When pages
+ * run out, the last sequence in order is preempted: it gives its pages back and enters again later.
+ * The first one that has entered is never preempted, so that every request ends. One thread. */
 #pragma once
 
 #include "engine/decode_lane.h"

@@ -20,7 +20,7 @@ struct ommai_sequence {
   int64_t priority;
   const struct omma_request *request;
   struct omma_callbacks callbacks;
-  enum omma_stage stage; /* QUEUED: it waits for a slot, or for pages; so far it needs no image */
+  enum omma_stage stage; /* QUEUED: it waits for a slot or pages, and for no image */
   int64_t stage_started; /* by the runner's clock */
 
   /* [n_images] the tower's outputs, a user of each, and their rows; NULL where not needed */
@@ -28,13 +28,13 @@ struct ommai_sequence {
   struct ommai_image_rows **image_rows;
   struct ommai_held_state state;
   int64_t n_prefilled; /* prompt tokens whose keys and values are in the pages */
-  int64_t n_reached;   /* the most that it has been; a preemption begins anew */
-  int64_t n_decoded;   /* generated tokens likewise */
+  int64_t n_reached;   /* the maximum of n_prefilled so far; a preemption sets that to 0 */
+  int64_t n_decoded;   /* generated tokens whose keys and values are in the pages */
   int64_t n_to_keep;   /* tokens of a beginning that others may share (beginnings.h); 0: none */
   bool began;          /* such a beginning was looked for */
   int64_t head_end;    /* where the draft head goes on: it has seen all positions before */
   int64_t n_scored;    /* prompt tokens after the first whose log-probabilities the client has */
-  bool fails;          /* so did the pass that its images were in */
+  bool fails;          /* the pass that its images were in has failed */
   bool ahead;          /* its images are encoded ahead: no slot is free for it */
   bool in_step;        /* of the last decode step's rows, one was its own */
   int64_t waited_ns;   /* in stage DECODE, while others went on */
@@ -74,18 +74,17 @@ void ommai_sequence_end_pass(struct ommai_sequence *sequence);
 /* The prompt is computed: images are given back, the stage becomes DECODE. */
 void ommai_sequence_begin_decode(struct ommai_sequence *sequence);
 
-/* Takes what is missing until n_positions are covered and can be computed; false where there is
- * none. */
+/* Takes the pages that n_positions still need; false where there are not enough. */
 bool ommai_sequence_take_pages(struct ommai_sequence *sequence, int64_t n_positions);
 /* Whether the sequence may take over pages of earlier prompts. */
 bool ommai_sequence_may_match(const struct ommai_sequence *sequence);
 /* Takes over pages that were published since; before a chunk, at a page's border. */
 void ommai_sequence_match(struct ommai_sequence *sequence);
-/* Copies what the prompt begins with, less than a page, where another one has left that; before its
- * first chunk. */
+/* Copies the keys and values of the prompt's beginning, less than a page, if an earlier prompt left
+ * them; before the first chunk. */
 void ommai_sequence_take_beginning(struct ommai_sequence *sequence);
-/* A chunk up to `end` begins, whose pages are in place; and it is computed: publishes what is full.
- * */
+/* begin_chunk: a chunk up to `end` begins, whose pages are in place. publish: the chunk is
+ * computed; publishes the pages that are full now. */
 void ommai_sequence_begin_chunk(struct ommai_sequence *sequence, int64_t end);
 void ommai_sequence_publish(struct ommai_sequence *sequence, int64_t n_prefilled);
 
@@ -101,8 +100,7 @@ int64_t ommai_sequence_goal(const struct ommai_sequence *sequence);
 
 /* Whether the next token belongs to what the request's grammar is for. */
 bool ommai_sequence_follows_grammar(const struct ommai_sequence *sequence);
-/* Whether its grammar's masks are in other hands (engine/mask_worker.h), so that it cannot go
- * on. */
+/* Whether the second thread of the mask worker has its grammar, so that it cannot go on. */
 bool ommai_sequence_sits_out(const struct ommai_sequence *sequence);
 /* Whether the mask of its next token is there, or none is needed. */
 bool ommai_sequence_can_draw(const struct ommai_sequence *sequence);
@@ -121,14 +119,14 @@ enum omma_status ommai_sequence_take_token(struct ommai_sequence *sequence, cons
  * the pages of earlier prompts. */
 bool ommai_sequence_wants_scores(const struct ommai_sequence *sequence);
 
-/* Rows of a chunk that is done, of a sequence whose prompt stands behind them now. */
+/* A sequence's rows of a chunk that is done. */
 struct ommai_read_rows {
   struct ommai_sequence *sequence;
   int64_t first_row, n_rows;
 };
-/* Of requests for vectors and scores: whether something of such rows is to be read, of their last
- * token's or of all; reads it (n may be 0; errors: MEMORY); and hands one its result where its
- * prompt is over (*over; FORMAT). */
+/* Of requests for vectors and scores. wants_rows: whether rows of the prompt are to be read (the
+ * last one, or all). read: reads them (n may be 0; errors: MEMORY). hand_vectors: hands over the
+ * result once the prompt is complete, which sets *over (errors: FORMAT). */
 bool ommai_sequence_wants_rows(const struct ommai_sequence *sequence);
 enum omma_status ommai_sequences_read(const struct ommai_read_rows *rows, int64_t n, struct omma_error *error);
 enum omma_status ommai_sequence_hand_vectors(struct ommai_sequence *sequence, bool *over, struct omma_error *error);

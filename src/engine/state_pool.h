@@ -72,7 +72,7 @@ struct ommai_state_pages ommai_held_state_rows(struct ommai_held_state *held, co
 int64_t ommai_state_pool_match(struct ommai_state_pool *pool, struct ommai_held_state *held,
                                const struct omma_kv_page_key *keys, int64_t n);
 /* Makes sure that n_positions are covered and can be written, of which the next one is `position`:
- * what lies behind windows is given back. False, and nothing taken, where pages are missing. */
+ * pages before a window are given back. False, and nothing taken, where pages are missing. */
 bool ommai_state_pool_take(struct ommai_state_pool *pool, struct ommai_held_state *held, int64_t position, int64_t n_positions);
 /* Takes the page that drafts overwrite; false where none is free. */
 bool ommai_state_pool_take_draft(struct ommai_state_pool *pool, struct ommai_held_state *held);

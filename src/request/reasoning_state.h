@@ -22,14 +22,14 @@ struct ommai_reasoning_rules {
   size_t n_forced;
 };
 
-/* Takes marks and budget over; not open yet. Errors: ARGUMENT (field "reasoning": a mark of a wrong
+/* Copies marks and budget; not open yet. Errors: ARGUMENT (field "reasoning": a mark of a wrong
  * size; "thinking_token_budget"), LIMIT (the forced end has too many tokens), FORMAT (it is no
  * UTF-8), MEMORY. */
 enum omma_status ommai_reasoning_rules_take(struct ommai_reasoning_rules *rules, const struct omma_model *model,
                                             const struct omma_sampling *sampling, struct omma_error *error);
 
-/* Opens the reasoning of answers to this prompt, unless its end stands in the message that goes on,
- * right before it, or last in the prompt. */
+/* Answers to this prompt begin with reasoning, unless its end mark is in the message that is
+ * continued, right before that message, or at the end of the prompt. */
 void ommai_reasoning_rules_open(struct ommai_reasoning_rules *rules, const struct ommai_prompt_builder *prompt,
                                 const struct omma_message *last_message, bool continue_final_message);
 

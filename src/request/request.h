@@ -33,7 +33,7 @@ struct omma_request {
   size_t n_page_keys;
   char *cache_salt; /* NULL: none */
   int64_t priority;
-  bool whole; /* read when it is complete */
+  bool whole; /* the client reads the answer when it is complete */
 
   struct ommai_reasoning_rules reasoning;
   struct omma_grammar *grammar; /* of what follows the reasoning; or NULL */
@@ -77,8 +77,7 @@ enum omma_status ommai_request_allocate_prompt(struct omma_request *request, str
 /* Frees the ids of a text, which are there while the request is made. */
 void ommai_request_free_text_ids(struct omma_request *request);
 
-/* One owner more: the request stays until that one lets go of it, as omma_request_destroy does.
- * Returns it. */
+/* Adds an owner, who calls omma_request_destroy when done with it. Returns the request. */
 const struct omma_request *ommai_request_hold(const struct omma_request *request);
 void ommai_request_let_go(const struct omma_request *request);
 

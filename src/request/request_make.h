@@ -4,8 +4,8 @@
 #include "families/prompt_builder.h"
 #include "request/request.h"
 
-/* A request of a prompt that is written already; `messages` are what it was written of. Errors: as
- * omma_request_create. */
+/* Makes a request from a prompt that was rendered before; `messages` is what it was rendered from.
+ * Errors: as omma_request_create. */
 enum omma_status ommai_request_create_prompt(const struct omma_model *model, const struct omma_message *messages,
                                              size_t n_messages, const struct ommai_prompt_builder *prompt,
                                              const struct omma_request_options *options, struct omma_request **out,

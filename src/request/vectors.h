@@ -11,11 +11,11 @@
 enum omma_status ommai_request_set_vectors(struct omma_request *request, const struct omma_request_options *options,
                                            struct omma_error *error);
 
-/* Leaves of a prompt that is there, but for its page keys, at most `limit` tokens: the special ones
- * and those of images, the first others, and in any case the last ones that the model's rules
- * protect. Errors: MEMORY. */
+/* Cuts a prompt, whose page keys are not made yet, to `limit` tokens. It keeps special tokens,
+ * those of images, the last ones that the model's rules protect, and the first of the others.
+ * Errors: MEMORY. */
 enum omma_status ommai_request_shorten(struct omma_request *request, size_t limit, struct omma_error *error);
 
 /* Of what was read for the request, f32: the state of its last token [width], or the logits of its
- * score_tokens. *vectors lies in the same place. False: there is something else than numbers. */
+ * score_tokens. *vectors lies in the same place. False: there are values that are not finite. */
 bool ommai_request_make_vectors(const struct omma_request *request, void *read, struct omma_vectors *vectors);

@@ -19,7 +19,7 @@ struct ommai_api_keys {
  * key). */
 enum omma_status ommai_api_keys_check(const char *const *keys, size_t n_keys, struct omma_error *error);
 
-/* Takes the keys in. Errors: as above, and MEMORY. */
+/* Stores the keys' hashes. Errors: as above, and MEMORY. */
 enum omma_status ommai_api_keys_take(const char *const *keys, size_t n_keys, const struct omma_allocator *allocator,
                                      struct ommai_api_keys *taken, struct omma_error *error);
 void ommai_api_keys_free(struct ommai_api_keys *keys, const struct omma_allocator *allocator);

@@ -1,5 +1,5 @@
-/* Which pages of other origins a browser lets in (CORS). The replies are those of Starlette's
- * CORSMiddleware, which vLLM has. */
+/* Which pages of other origins a browser lets use the server (CORS). The replies are those of
+ * Starlette's CORSMiddleware, which vLLM has. */
 #pragma once
 
 #include <omma/host.h>

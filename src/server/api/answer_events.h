@@ -1,5 +1,5 @@
-/* What the engine's thread does for an answer: what comes is kept, and sent in a stream's events or
- * in a whole reply. */
+/* The callbacks of an answer, on the engine's thread: tokens are collected, and sent as events of a
+ * stream or as one reply. */
 #pragma once
 
 #include "server/api/answer_object.h"

@@ -26,7 +26,7 @@ struct ommai_answer_choice {
   /* Not sent: the last token's of a stream, else everything. */
   struct ommai_text text, reasoning;
   bool in_reasoning; /* so was the last token */
-  /* of a stream from its beginning, else when all of the text is there */
+  /* of a stream from its start; of a whole reply once the text is complete */
   struct ommai_tool_parser tools;
   struct ommai_logprobs logprobs;
   struct ommai_text token_ids;
@@ -78,7 +78,7 @@ void ommai_call_answer_free(struct ommai_call_answer *answer);
 /* Drops a reference; any thread. */
 void ommai_call_answer_release(struct ommai_call_answer *answer);
 
-/* The call fails for `cause`, which came of `what`. */
+/* Fails the call with the error `cause` of the step `what`. */
 void ommai_call_answer_fail(struct ommai_call_answer *answer, const char *what, const struct omma_error *cause);
 
 /* The log-probabilities of the choice's prompt, for all answers to it; NULL: not asked for. */

@@ -1,12 +1,11 @@
 /* One line of OpenAI's batch format, answered by a server's endpoints without HTTP.
  *
  * The line is {"custom_id": TEXT, "method": "POST", "url": PATH, "body": {...}}; PATH is that of
- * chat completions, completions, responses, embeddings, scores or rankings. What comes of it is a
- * line {"id": ..., "custom_id":
- * ..., "response": {"status_code": N, "request_id": ..., "body": {...}}, "error": null}. Where the
- * request failed, the body is {"error": {...}} as over HTTP, and "error" the same inner object;
- * where the line itself is bad, "error" has its number as "line" too, and custom_id is null when
- * it has none.
+ * chat completions, completions, responses, embeddings, scores or rankings. The result is a line
+ * {"id": ..., "custom_id": ..., "response": {"status_code": N, "request_id": ..., "body": {...}},
+ * "error": null}. If the request failed, the body is {"error": {...}} as over HTTP, and "error" the
+ * same inner object; where the line itself is bad, "error" has its number as "line" too, and
+ * custom_id is null when it has none.
  *
  * Usual order: read -> (custom_id, refuse) -> start -> on_reply -> status -> write -> destroy. One
  * thread; on_reply comes from any. */

@@ -1,5 +1,5 @@
-/* Requests whose answers must have a form: the grammar is compiled on a thread of its own, so that
- * no worker is kept from other requests meanwhile. */
+/* Requests for structured output: the grammar is compiled on a thread of its own, so that no worker
+ * is blocked meanwhile. */
 #pragma once
 
 #include <jansson.h>
@@ -23,5 +23,5 @@ struct ommai_grammar_job {
  * grammar is found or why there is none. What the arguments name must live until then. */
 bool ommai_grammar_job_start(struct ommai_grammar_job *job, struct ommai_http_call *call, const json_t *root,
                              void (*go_on)(struct ommai_job *job));
-/* Releases what it holds. One that was not started is zeroes. */
+/* Releases its grammar. A zeroed job, which was never started, is allowed. */
 void ommai_grammar_job_end(struct ommai_grammar_job *job);
