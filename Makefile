@@ -70,7 +70,7 @@ test-abi: ## compare the libraries' ABI with that of the last release (needs abi
 	@tools/test_abi.sh
 
 .PHONY: test-aarch64
-test-aarch64: ## cross-build everything for 64-bit ARM and run kernels, integer layers, towers, decoders, engine, golden models and the demo model under qemu at each CPU level
+test-aarch64: ## cross-build everything for 64-bit ARM and run the C tests and the demo model under qemu at each CPU level
 	@tools/test_aarch64.sh
 
 .PHONY: test-aarch64-packages

@@ -1,4 +1,5 @@
-# Toolchain for a cross build on Debian: cmake -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake. Programs are run by qemu's user mode.
+# Toolchain for a cross build on Debian: cmake -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake. Programs are run by qemu's user mode, on the CPU that
+# QEMU_CPU names (default: one with everything).
 # OMMA_AARCH64_ROOT is a folder with the packages for arm64 that the program needs (tools/aarch64_root.sh makes one); without it, the
 # cross compiler's own libraries are enough for OMMA_ATTENTION_ONLY=ON.
 set(CMAKE_SYSTEM_NAME Linux)
@@ -18,4 +19,4 @@ else()
   set(OMMA_AARCH64_LIBRARIES /usr/aarch64-linux-gnu)
   set(CMAKE_FIND_ROOT_PATH ${OMMA_AARCH64_LIBRARIES})
 endif()
-set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -cpu max -L ${OMMA_AARCH64_LIBRARIES})
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L ${OMMA_AARCH64_LIBRARIES})

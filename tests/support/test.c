@@ -12,6 +12,8 @@ bool test_small(void) {
 #endif
 }
 
+bool test_emulated(void) { return getenv("OMMA_TEST_EMULATED") != NULL; }
+
 bool test_leaves_out(const char *level) {
   const char *only = getenv("OMMA_TEST_LEVEL");
   return only && strcmp(only, level) != 0;

@@ -46,6 +46,10 @@
  * lower CPU levels and sanitizers in `make test`). */
 bool test_small(void);
 
+/* Whether the program runs under an emulator of another kind of processor (OMMA_TEST_EMULATED in
+ * the environment): the process's memory is the emulator's, and it cannot start itself. */
+bool test_emulated(void);
+
 /* Whether OMMA_TEST_LEVEL in the environment names another CPU level than `level`. Tests that go
  * through all levels of the machine leave such a level out; they must fail where none is left. */
 bool test_leaves_out(const char *level);
