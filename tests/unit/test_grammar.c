@@ -152,6 +152,17 @@ static void numbers_have_bounds(void **state) {
          TEXTS("-0.25", "-0.2", "0", "1", "1.4999", "1.0"), TEXTS("-0.26", "1.5", "1.50", "2", "-1", "1e0"));
   EXPECT(JSON_SCHEMA, "{\"type\":\"number\",\"exclusiveMinimum\":0}", TEXTS("0.001", "5"), TEXTS("0", "0.0", "-1"));
   EXPECT(JSON_SCHEMA, "{\"type\":\"number\"}", TEXTS("1e-5", "-0.5", "12"), TEXTS(".5", "1.", "+1", "01"));
+  /* draft 4, also of listed values, of which the border is one or is not */
+  EXPECT(JSON_SCHEMA, "{\"type\":\"integer\",\"minimum\":3,\"exclusiveMinimum\":true}", TEXTS("4"), TEXTS("3"));
+  EXPECT(JSON_SCHEMA, "{\"enum\":[3,4,8,9],\"minimum\":3,\"exclusiveMinimum\":true,\"maximum\":9,\"exclusiveMaximum\":true}",
+         TEXTS("4", "8"), TEXTS("3", "9"));
+  EXPECT(JSON_SCHEMA, "{\"enum\":[3,4,8,9],\"minimum\":4,\"maximum\":8}", TEXTS("4", "8"), TEXTS("3", "9"));
+  EXPECT(JSON_SCHEMA, "{\"enum\":[3,4,8,9],\"exclusiveMinimum\":3,\"exclusiveMaximum\":9}", TEXTS("4", "8"), TEXTS("3", "9"));
+  /* a bound may have 18 digits before the point, a number with a fraction of an answer fewer */
+  EXPECT(JSON_SCHEMA, "{\"type\":\"integer\",\"minimum\":999999999999990008}",
+         TEXTS("999999999999990008", "999999999999999999"), TEXTS("999999999999990007"));
+  EXPECT(JSON_SCHEMA, "{\"type\":\"number\",\"minimum\":1,\"maximum\":123456789012345680.0}", TEXTS("1", "99999999.5"),
+         TEXTS("0.9"));
 }
 
 static void schemas_are_joined(void **state) {
@@ -289,6 +300,9 @@ static void gbnf_allows_its_texts(void **state) {
   EXPECT(GBNF, "root ::= (item \"\\n\")+ # list\nitem ::= \"- \" [^\\n]{1,3}\n     | \"*\" \"[.]\"",
          TEXTS("- ab\n", "*[.]\n- x\n"), TEXTS("", "- abcd\n", "*[x]\n"));
   EXPECT(GBNF, "root ::= \"(\" root? \")\"", TEXTS("()", "((()))"), TEXTS("", "(()"));
+  EXPECT(GBNF, "root ::= \"a\"{9} \"b\"{0,2} \"c\"{ 1 , }", TEXTS("aaaaaaaaac", "aaaaaaaaabbcc"),
+         TEXTS("aaaaaaaac", "aaaaaaaaaac", "aaaaaaaaabbbc", "aaaaaaaaabb"));
+  EXPECT(GBNF, "root ::= \"a\"{10,12}", TEXTS("aaaaaaaaaa", "aaaaaaaaaaaa"), TEXTS("aaaaaaaaa", "aaaaaaaaaaaaa"));
   expect_refusal(OMMAI_ANSWER_GBNF, "root ::= a", OMMA_ERROR_FORMAT, "no rule \"a\"");
   expect_refusal(OMMAI_ANSWER_GBNF, "x ::= \"a\"", OMMA_ERROR_FORMAT, "no rule \"root\"");
   expect_refusal(OMMAI_ANSWER_GBNF, "root ::= root \"a\" | \"b\"", OMMA_ERROR_FORMAT, "left recursion");
