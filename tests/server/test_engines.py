@@ -178,9 +178,12 @@ def test_an_encoder_node(start, tmp_path):
     check_output(server)
 
 
-def test_the_end_waits_for_the_answers_of_all(start):
-    """After the first signal each engine finishes its streams; none sleeps before."""
-    server = start(data_parallel_size=ENGINES, shutdown_timeout=600)
+def test_the_end_waits_for_the_answers_of_all(request, kind, launch):
+    """After the first signal each engine finishes its streams; none sleeps before. Of a model whose
+    context has room for answers that are still running then."""
+    command = make_command(request.config, "real", {"threads": 1, "data_parallel_size": ENGINES, "shutdown_timeout": 600})
+    command[command.index("--model") + 1] = str(GOLDEN / "qwen3_vl_tied")
+    server = launch(command)
     assert server.get("/is_sleeping").json == {"is_sleeping": False}
     streams = [server.open_stream(f"{i}: hello", max_tokens=4000, ignore_eos=True) for i in range(2 * ENGINES)]
     data = [read_until(stream, b'"content":') for stream in streams]
