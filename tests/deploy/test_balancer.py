@@ -31,9 +31,9 @@ def free_port():
 class Balancer:
     """HAProxy in front of the servers at two ports."""
 
-    def __init__(self, program, ports):
+    def __init__(self, program, ports, interval):
         self.port = free_port()
-        settings = {"OMMA_LISTEN": f"127.0.0.1:{self.port}", "OMMA_CHECK_INTERVAL": "100ms"}
+        settings = {"OMMA_LISTEN": f"127.0.0.1:{self.port}", "OMMA_CHECK_INTERVAL": f"{interval}ms"}
         settings.update({f"OMMA_REPLICA_{i + 1}": f"127.0.0.1:{port}" for i, port in enumerate(ports)})
         self.process = subprocess.Popen([program, "-db", "-f", str(ROOT / "deploy" / "haproxy" / "haproxy.cfg")],
                                         env={**os.environ, **settings}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -63,8 +63,8 @@ class Balancer:
 def balance(need):
     balancers = []
 
-    def make(servers):
-        balancers.append(Balancer(need("haproxy"), [server.port for server in servers]))
+    def make(servers, interval=100):
+        balancers.append(Balancer(need("haproxy"), [server.port for server in servers], interval))
         return balancers[-1]
 
     yield make
@@ -129,19 +129,21 @@ def test_streams_pass_as_they_come(start, balance):
 
 
 def hold_up(servers):
-    """For several health checks the replicas do not get to answer, as on a crowded machine."""
+    """For longer than the interval of health checks the replicas do not get to answer, as on a
+    crowded machine."""
     for server in servers:
         server.process.send_signal(signal.SIGSTOP)
-    time.sleep(0.5)
+    time.sleep(1.2)
     for server in servers:
         server.process.send_signal(signal.SIGCONT)
 
 
 def test_an_image_goes_where_it_was(start, balance):
     """Requests with the same digest reach the same replica, which has the image in its cache: also
-    when the replicas were slow to answer health checks."""
+    when the replicas were slow to answer health checks. A check's connection has to be made within
+    the interval: one that is too short takes a replica out where HAProxy itself has to wait."""
     servers = [start(), start()]
-    balancer = balance(servers)
+    balancer = balance(servers, interval=500)
     images = sorted((ROOT / "models" / "demo" / "images").glob("*.png"))[:3]
     for turn in ("What colour is the circle?", "How many squares are there?"):
         for image in images:
