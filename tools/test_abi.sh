@@ -19,8 +19,11 @@ esac
 for program in abidiff abidw xz; do
   command -v $program > /dev/null || { echo "test_abi.sh: $program is missing (Debian: abigail-tools, xz-utils)" >&2; exit 1; }
 done
-cmake -S . -B build/abi -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DOMMA_TESTS=OFF > build/log-abi
-ninja -C build/abi libomma.so libomma-attention.so libomma-service.so > build/log-abi
+mkdir -p build
+{
+  cmake -S . -B build/abi -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DOMMA_TESTS=OFF &&
+    ninja -C build/abi libomma.so libomma-attention.so libomma-service.so
+} > build/log-abi 2>&1 || { cat build/log-abi >&2; exit 1; }
 if [ "$save" ]; then
   version=$(sed -n 's/^project(ommatidia VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
   for name in $names; do
