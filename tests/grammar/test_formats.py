@@ -1,7 +1,7 @@
 """String formats against the checks of PyPI's jsonschema with its "format" extra: what a grammar
 allows, the checker takes; what the checker takes of texts made from the RFCs' rules, the grammar
 allows. docs/structured-output.md names the formats that are narrower. With --full ten times as
-many."""
+many, other ones with each run."""
 
 import json
 import random
@@ -210,8 +210,8 @@ class Maker:
 
 def checks(name, text):
     """As the RFCs have it: the checker fails with IndexError on some durations, and takes 1.2.3.04
-    within brackets."""
-    if re.search(r"\[[^]]*([:.]0\d+\.|\.0\d+\])", text):
+    within brackets as an address of version 6."""
+    if re.search(r"\[(?![vV])[^]]*([:.]0\d+\.|\.0\d+\])", text):
         return False
     try:
         return CHECKER.conforms(text, name)
@@ -235,7 +235,7 @@ def test_lists_are_judged_right(walk, name):
 
 @pytest.mark.parametrize("name", EXACT + NARROWER)
 def test_made_texts_are_judged_as_the_checker_does(walk, is_full, name):
-    seed = random.randrange(1 << 32)
+    seed = random.randrange(1 << 32) if is_full else 20261128
     print(f"seed {seed}")
     maker = Maker(seed)
     made = [maker.text(name)() for _ in range(5000 if is_full else 500)]
