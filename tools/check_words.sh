@@ -200,18 +200,24 @@ length($0) > 100 && /^[ \t]*#[^!]/ && !/^[ \t]*# *shellcheck / && !/^[ \t#]*[^ \
   printf "%s:%d: columns: a comment of %d columns\n", FILENAME, FNR, length($0)
 }'
 
-# A line of a comment and the one after it, whose first word is long enough away from column 100.
-# Lines of tables and code, which have two blanks somewhere, and sentences' ends are left alone.
+# A line of a comment and the one after it at the same depth, whose first word is long enough away
+# from column 100. A dash, or a word and two blanks, begin a text that goes on at its depth. Other
+# lines with two blanks somewhere are tables or code; they, labels with a colon and sentences' ends
+# are left alone.
 c_ragged='
 FNR == 1 { text = "" }
 {
-  last = text; columns = before; text = ""; before = length($0)
+  last = text; last_depth = depth; columns = before; text = ""; before = length($0)
   if (match($0, /^[ \t]*\/\*+ /)) { text = substr($0, RLENGTH + 1); last = "" }
   else if (match($0, /^[ \t]*\* /)) text = substr($0, RLENGTH + 1)
   else next
+  depth = RLENGTH
   ended = sub(/ *\*\/.*$/, "", text)
-  if (text ~ /  / || text ~ /^[-|]/) text = ""
-  if (last ~ /[a-z,]$/ && text ~ /^[a-z(`]/) {
+  if (match(text, /^ *(- |[^ ]+  +)/)) { label = depth += RLENGTH; text = substr(text, RLENGTH + 1); last = "" }
+  else if (match(text, /^ +/) && depth + RLENGTH == label) { depth = label; text = substr(text, RLENGTH + 1) }
+  else label = 0
+  if (text ~ /  / || text ~ /^[|]/) text = ""
+  if (depth == last_depth && last ~ /[a-z,]$/ && text ~ /^[a-z(`]/ && text !~ /^[a-z_]+:/) {
     split(text, words, " ")
     if (columns + 1 + length(words[1]) <= 94)
       printf "%s:%d: ragged: \"%s\" would have fitted after column %d\n", FILENAME, FNR - 1, words[1], columns

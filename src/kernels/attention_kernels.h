@@ -10,17 +10,14 @@
  *
  * Every kernel keeps these rules, from which the operator's determinism follows:
  * - what is computed for a query row depends on that row, the keys it sees and their positions
- *   alone, never on the other rows
- *   of the tile, on the number of rows, or on where the tile begins; negative zeros in the result
- *   are written as zeros, so
- *   that keys which are present but masked leave no trace; only values that are not finite do (0 *
- *   infinity is NaN);
+ *   alone, never on the other rows of the tile, on the number of rows, or on where the tile
+ *   begins; negative zeros in the result are written as zeros, so that keys which are present but
+ *   masked leave no trace; only values that are not finite do (0 * infinity is NaN);
  * - key blocks are anchored at the first key of the segment (position 0 of the sequence);
  * - nothing outside the stated rows is read or written; rows need only the natural alignment of
  *   their type;
  * - scores, softmax and sums are f32; in bf16 the probabilities are rounded to bf16 before the
- *   second product, their sum is
- *   that of the rounded ones, and the result is rounded once;
+ *   second product, their sum is that of the rounded ones, and the result is rounded once;
  * - keys and values of 8 bits (kv8) are integers times a scale for each row. TILE kernels take the
  *   products, rounded to bf16 under bf16 queries. DECODE kernels multiply scores by the keys'
  *   scales and probabilities by the values', in f32 throughout: no probability is rounded. */

@@ -2,19 +2,17 @@
  *
  * Threads
  *   IO        libmicrohttpd's: accepts, reads heads and bodies, sends replies and events. Owns
- *             every connection; runs the trivial
- *             handlers (models, health, ...). Never waits for anything but sockets.
+ *             every connection; runs the trivial handlers (models, health, ...). Never waits for
+ *             anything but sockets.
  *   workers   take calls from a bounded queue: parse JSON, fetch and decode images, prepare
- *             requests, submit them. Also
- *             free finished requests, since freeing takes time.
+ *             requests, submit them. Also free finished requests, since freeing takes time.
  *   grammars  compiles what the answers of requests must look like, which workers hand over and go
  *             on with afterwards. Its priority is low.
  *   engine    the engine's own thread, in our callbacks: writes an event into the call's queue and
- *             returns. It never waits for
- *             a socket; a reader that falls max_pending_bytes behind is cancelled.
+ *             returns. It never waits for a socket; a reader that falls max_pending_bytes behind is
+ *             cancelled.
  *   watcher   epoll for hang-ups (libmicrohttpd does not see those of suspended connections, and
- *             not all others), comment lines in
- *             silence, heads and bodies that come too slowly.
+ *             not all others), comment lines in silence, heads and bodies that come too slowly.
  *   caller    create, run, destroy.
  *
  * The trace of a request: IO makes a call at the headers, gathers the body, pushes the job and

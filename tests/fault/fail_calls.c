@@ -4,8 +4,7 @@
  *   OMMA_FAIL_CALL    malloc (with calloc, realloc and the aligned ones), read (with pread), write,
  *                     open (with fopen and opendir), mmap, thread;
  *                     descriptor (socket, epoll_create1, eventfd, timerfd_create, dup), watch
- *                     (epoll_ctl); and of sockets accept, receive and
- *                     send (with sendmsg)
+ *                     (epoll_ctl); and of sockets accept, receive and send (with sendmsg)
  *   OMMA_FAIL_AT      which call fails, from 1; 0 or none: no call
  *   OMMA_FAIL_REPORT  a file that gets the number of calls when the process ends in order
  *

@@ -19,7 +19,8 @@ printf 'int is_%s, %sx;\n' 'told' 'told' > "$tree/src/d.c"
 mkdir -p "$tree/src/language"
 printf 'int n_%sed;\nint in_%s, %sful;\n/* %s answers */\n' 'guess' 'thought' 'thought' 'structured' > "$tree/src/f.c"
 printf 'int n_%ses;\n' 'guess' > "$tree/src/language/token_cut.c"
-# Lines 1, 2 and 8 end early; the others are a sentence's end, a table, and as full as they can be.
+# Lines 1, 2, 8, 13 and 16 end early; the others are a sentence's end, tables, labels and lines as
+# full as they can be.
 cat > "$tree/src/e.c" <<'TEXT'
 /* What
  * ends so early that
@@ -32,6 +33,15 @@ struct s {
    * too short for its words, as are some whose next word has_a_very_long_name_of_its_own_and_more
    * abcdefghi */
 };
+/* Lists:
+ * - one whose line
+ *   could go on
+ * - another
+ *   workers   take calls
+ *             one by one
+ *   one: a label of
+ *   two: code
+ *   as is */
 TEXT
 printf '%s\n' 'picture' > "$tree/tests/data/official.txt"
 printf '# %s\n\n| %s |\n\n    %s\n\n```\n%s\n```\n\n%s\n' "$wide" "$wide" "$wide" "$wide" "$wide" > "$tree/docs/page.md"
@@ -68,6 +78,8 @@ src/b.c:1: columns: a comment of 111 columns
 src/b.c:2: ragged: "word" would have fitted after column 10
 src/b.c:3: columns: a comment of 113 columns
 src/d.c:1: word: "_told,": write printed, reported, logged or returned
+src/e.c:13: ragged: "could" would have fitted after column 19
+src/e.c:16: ragged: "one" would have fitted after column 25
 src/e.c:1: ragged: "ends" would have fitted after column 7
 src/e.c:2: ragged: "all" would have fitted after column 21
 src/e.c:8: ragged: "too" would have fitted after column 20
