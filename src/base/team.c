@@ -158,7 +158,8 @@ static void *worker_main(void *argument) {
 static void wait_for_all(struct ommai_team *team) {
   if (look_for(team->spin_ns, all_have_left, team, 0)) return;
   pthread_mutex_lock(&team->mutex);
-  atomic_store(&team->caller_sleeps, true);
+  /* Exchanged, not stored: emulators of ARM on x86 let the look that follows overtake a store. */
+  atomic_exchange(&team->caller_sleeps, true);
   while (!all_have_left(team, 0)) pthread_cond_wait(&team->idle, &team->mutex);
   atomic_store(&team->caller_sleeps, false);
   pthread_mutex_unlock(&team->mutex);

@@ -64,6 +64,28 @@ static void pool_refuses_and_survives(void **state) {
   test_fail_every_allocation(make_and_destroy, 11);
 }
 
+/* Some more work each time, so that workers and caller end in all orders. */
+static void count_task(void *context, int64_t task, int worker) {
+  (void)worker;
+  int64_t n = __atomic_fetch_add((int64_t *)context, 1, __ATOMIC_RELAXED);
+  for (volatile int64_t left = (n + task) % 256; left > 0; left--) continue;
+}
+
+/* More threads than CPUs go to sleep at once: whoever falls asleep just as the others are done is
+ * woken. */
+static void no_one_sleeps_on(void **state) {
+  (void)state;
+  struct omma_error error;
+  const struct omma_team *team;
+  const int64_t n_runs = test_small() ? 20000 : 50000;
+  int64_t count = 0;
+  int n_threads = omma_team_cpu_count() + 1;
+  assert_ok(omma_team_create(n_threads, false, NULL, &team, &error), &error);
+  for (int64_t run = 0; run < n_runs; run++) team->run(team->context, n_threads, count_task, &count);
+  assert_int_equal(count, n_runs * n_threads);
+  omma_team_destroy(team);
+}
+
 struct body_call {
   void (*body)(void *);
   void *data;
@@ -113,6 +135,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(pool_runs_each_task_once),
       cmocka_unit_test(pool_refuses_and_survives),
+      cmocka_unit_test(no_one_sleeps_on),
       cmocka_unit_test(openmp_runs_each_task_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
