@@ -7,12 +7,12 @@
 #include "base/allocator.h"
 #include "base/error.h"
 #include "weights/part_file.h"
+#include "weights/safetensors.h"
 
 #define LENGTH_BYTES 8
 /* Of an entry but its name: {"dtype":"BF16","shape":[N,...],"data_offsets":[N,N]} with up to eight
  * sizes of 19 digits. */
 #define ENTRY_BYTES 256
-#define MAX_HEADER_BYTES ((size_t)100 << 20) /* the official reader's limit */
 
 struct ommai_safetensors_stream {
   struct omma_allocator allocator;
@@ -36,7 +36,7 @@ static unsigned char *blank_head(const struct ommai_safetensors_stream *stream) 
 
 enum omma_status ommai_safetensors_stream_create(const char *path, size_t max_tensors, const struct omma_allocator *allocator,
                                                  struct ommai_safetensors_stream **stream, struct omma_error *error) {
-  const size_t most = MAX_HEADER_BYTES / (OMMAI_STREAM_NAME_BYTES + ENTRY_BYTES) - 1;
+  const size_t most = (OMMAI_SAFETENSORS_MAX_HEADER_BYTES - ENTRY_BYTES) / (OMMAI_STREAM_NAME_BYTES + ENTRY_BYTES);
   if (max_tensors > most) {
     return ommai_fail(error, OMMA_ERROR_ARGUMENT, "%s: at most %zu tensors fit into one file, not %zu", path, most,
                       max_tensors);

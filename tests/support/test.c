@@ -59,6 +59,7 @@ void test_fail_every_allocation(enum omma_status (*make)(const struct omma_alloc
     failing.fail_at = n;
     status = make(&failing.interface, &error);
     assert_int_equal(failing.n_live, 0);
+    assert_int_equal(failing.bytes_live, 0);
     if (status != OMMA_OK) assert_int_equal(status, OMMA_ERROR_MEMORY);
   }
 }

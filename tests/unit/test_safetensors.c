@@ -100,6 +100,24 @@ static void counts_nonfinite_values(void **state) {
   ommai_safetensors_close(file);
 }
 
+/* What follows a tensor's last element is not its own. */
+static void counts_no_value_beyond_the_last(void **state) {
+  (void)state;
+  static const enum ommai_tensor_type types[] = {OMMAI_TENSOR_F64, OMMAI_TENSOR_F32, OMMAI_TENSOR_F16, OMMAI_TENSOR_BF16};
+  unsigned char bytes[64];
+  memset(bytes, 0xff, sizeof bytes);
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    size_t size = (size_t)ommai_tensor_type_bits(types[i]) / 8;
+    for (int64_t n = 0; n <= 4; n++) {
+      struct ommai_tensor tensor = {.type = types[i], .n_dims = 1, .shape = {n}, .n_elements = n, .data = bytes + 8};
+      memset(bytes + 8, 0xff, 5 * size);
+      assert_int_equal(ommai_tensor_count_nonfinite(&tensor), n);
+      memset(bytes + 8, 0, (size_t)n * size);
+      assert_int_equal(ommai_tensor_count_nonfinite(&tensor), 0);
+    }
+  }
+}
+
 /* A header of odd length puts every value at an odd address; UBSan watches the loads. */
 static void reads_unaligned_data(void **state) {
   struct test_folder *fixture = *state;
@@ -204,6 +222,8 @@ static const struct lie {
     {ENTRY("\"U8\"", "[9223372036854775807]", "[0,9223372036854775807]"), 1, "is too large"},
     {ENTRY("\"U8\"", "[1]", "[0,9223372036854775807]"), 1, "exceed the 1 bytes of data"},
     {ENTRY("\"F32\"", "[2,3]", "[0,23]"), 24, "expected 24 bytes for F32 [2, 3], found 23 in data_offsets [0, 23]"},
+    {"{" U8_ENTRY("a", 0, 1, 1) ",\"t\":{\"dtype\":\"F32\",\"shape\":[6],\"data_offsets\":[1,24]}}", 24,
+     "expected 24 bytes for F32 [6], found 23 in data_offsets [1, 24]"},
     {ENTRY("\"F32\"", "[]", "[0,2]"), 2, "expected 4 bytes for F32 [], found 2"},
     {ENTRY("\"U8\"", "[0]", "[0,1]"), 1, "expected 0 bytes"},
     {ENTRY("\"U8\"", "[2]", "[1,3]"), 3, "tensor \"t\": hole: its data starts at 1, expected 0"},
@@ -367,6 +387,7 @@ int main(void) {
       cmocka_unit_test(reads_official_file_of_all_common_types),
       cmocka_unit_test(converts_float_types_exactly),
       cmocka_unit_test(counts_nonfinite_values),
+      cmocka_unit_test(counts_no_value_beyond_the_last),
       cmocka_unit_test_setup_teardown(reads_unaligned_data, test_folder_setup, test_folder_teardown),
       cmocka_unit_test_setup_teardown(accepts_what_the_format_allows, test_folder_setup, test_folder_teardown),
       cmocka_unit_test_setup_teardown(refuses_lying_headers, test_folder_setup, test_folder_teardown),

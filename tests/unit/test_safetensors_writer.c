@@ -164,6 +164,25 @@ static void a_stream_is_read_back_and_refuses_what_does_not_fit(void **state) {
   assert_int_equal(test_folder_count(fixture->folder), 1);
 }
 
+/* With as many tensors as there may be. */
+static void the_largest_header_can_be_read(void **state) {
+  struct test_folder *fixture = *state;
+  struct omma_error *error = &fixture->error;
+  struct ommai_safetensors_stream *stream;
+  struct ommai_safetensors *file;
+  size_t most;
+  assert_fails(ommai_safetensors_stream_create(fixture->path, SIZE_MAX, memory, &stream, error), OMMA_ERROR_ARGUMENT,
+               ": at most ", error);
+  assert_int_equal(sscanf(strstr(error->message, ": at most "), ": at most %zu", &most), 1);
+  assert_fails(ommai_safetensors_stream_create(fixture->path, most + 1, memory, &stream, error), OMMA_ERROR_ARGUMENT,
+               ": at most ", error);
+  assert_ok(ommai_safetensors_stream_create(fixture->path, most, memory, &stream, error), error);
+  assert_ok(ommai_safetensors_stream_finish(stream, error), error);
+  ommai_safetensors_stream_destroy(stream);
+  assert_ok(ommai_safetensors_open(fixture->path, memory, &file, error), error);
+  ommai_safetensors_close(file);
+}
+
 static void bad_targets_are_named(void **state) {
   struct test_folder *fixture = *state;
   struct omma_error *error = &fixture->error;
@@ -210,6 +229,29 @@ static void new_files_follow_the_umask(void **state) {
   assert_int_equal(info.st_mode & 0777, 0640);
 }
 
+/* Names of all lengths up to some, of files and of tensors. */
+static void what_is_given_back_has_the_size_that_was_taken(void **state) {
+  struct test_folder *fixture = *state;
+  for (int length = 1; length <= 130; length++) {
+    struct test_allocator allocator;
+    struct ommai_safetensors_writer *writer;
+    struct ommai_safetensors_stream *stream;
+    char name[140], path[TEST_PATH_SIZE];
+    memset(name, 'x', sizeof name);
+    name[length] = '\0';
+    test_path(path, fixture->folder, name);
+    test_allocator_init(&allocator);
+    assert_ok(ommai_safetensors_writer_create(path, &allocator.interface, &writer, &fixture->error), &fixture->error);
+    assert_ok(ommai_safetensors_writer_add(writer, name, OMMAI_TENSOR_F32, 0, NULL, NULL, &fixture->error), &fixture->error);
+    ommai_safetensors_writer_destroy(writer);
+    assert_int_equal(allocator.bytes_live, 0);
+    assert_ok(ommai_safetensors_stream_create(path, 1, &allocator.interface, &stream, &fixture->error), &fixture->error);
+    ommai_safetensors_stream_destroy(stream);
+    assert_int_equal(allocator.bytes_live, 0);
+  }
+  assert_int_equal(test_folder_count(fixture->folder), 0);
+}
+
 static void survives_every_failing_allocation(void **state) {
   struct test_folder *fixture = *state;
   for (int64_t n = 0;; n++) {
@@ -235,9 +277,11 @@ int main(void) {
       cmocka_unit_test_setup_teardown(wrong_arguments_are_named, test_folder_setup, test_folder_teardown),
       cmocka_unit_test_setup_teardown(a_stream_is_read_back_and_refuses_what_does_not_fit, test_folder_setup,
                                       test_folder_teardown),
+      cmocka_unit_test_setup_teardown(the_largest_header_can_be_read, test_folder_setup, test_folder_teardown),
       cmocka_unit_test_setup_teardown(bad_targets_are_named, test_folder_setup, test_folder_teardown),
       cmocka_unit_test_setup_teardown(a_full_disk_leaves_the_old_file, test_folder_setup, test_folder_teardown),
       cmocka_unit_test_setup_teardown(new_files_follow_the_umask, test_folder_setup, test_folder_teardown),
+      cmocka_unit_test_setup_teardown(what_is_given_back_has_the_size_that_was_taken, test_folder_setup, test_folder_teardown),
       cmocka_unit_test_setup_teardown(survives_every_failing_allocation, test_folder_setup, test_folder_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
