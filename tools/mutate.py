@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Damages conditions, bounds and signs in C sources, one at a time, and lists what no test notices.
 
-    tools/mutate.py --sources src/grammar/*.c --target tests/test_grammar tests/grammar_walk
-        --run build/release/tests/test_grammar --count 20 --journal build/mutate-grammar.jsonl
+    tools/mutate.py --sources src/grammar/*.c
+        --target tests/test_grammar tests/test_token_mask tests/grammar_walk
+        --run build/release/tests/test_grammar --run build/release/tests/test_token_mask
+        --count 20 --journal build/mutate-grammar.jsonl
         --run "$PWD/build/venv/bin/python -m pytest -qx tests/grammar --walk
                build/release/tests/grammar_walk"
 

@@ -71,9 +71,6 @@ struct ommai_token_trie {
    * tokens */
   struct ommai_trie_node *nodes;
   size_t n_nodes;
-  /* [n_nodes + 1] bits: the numbers of characters of the tokens in the subtree, bit 0 for
-   * MAX_CHARS and more */
-  uint32_t *lengths;
   /* as roots: `classes`, `end` and `max_chars` of all */
   struct ommai_trie_node groups[OMMAI_N_GROUPS];
   int32_t *order; /* [n_tokens] in the order of the tree */
