@@ -155,6 +155,20 @@ def test_announced_body_over_the_limit_is_refused_at_once(server):
             assert read_until(connection, b"\r\n\r\n").startswith(b"HTTP/1.1 413 ")
 
 
+def test_a_refused_body_is_read_up_to_a_limit(server):
+    """So that its client gets to read the reply, and may ask again."""
+    limit = 64 << 20
+    with server.connect() as connection:
+        connection.sendall(f"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: {limit}\r\n\r\n".encode())
+        connection.sendall(bytes(limit))
+        assert read_until(connection, b"}}").startswith(b"HTTP/1.1 404 ")
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert read_until(connection, b"\r\n\r\n").startswith(b"HTTP/1.1 200 ")
+    with server.connect() as connection:
+        connection.sendall(f"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: {limit + 1}\r\n\r\n".encode())
+        assert read_all(connection).startswith(b"HTTP/1.1 404 ")
+
+
 def test_chunked_bodies(start):
     server = start(max_body_bytes=10000)
 

@@ -227,7 +227,8 @@ def test_a_refusal_leaves_other_heads_and_answers_alone(server):
 @pytest.mark.real_too
 @pytest.mark.parametrize("head, status", [
     (b"GET http://example.org/health HTTP/1.1\r\nHost: x", 200), (b"GET HTTP://example.org:80/v1/models?x=1 HTTP/1.1\r\nHost: x", 200),
-    (b"GET https://example.org/nowhere HTTP/1.1\r\nHost: x", 404), (b"GET http://example.org HTTP/1.1\r\nHost: x", 200),
+    (b"GET https://example.org/nowhere HTTP/1.1\r\nHost: x", 404), (b"GET https://example.org/health HTTP/1.1\r\nHost: x", 200),
+    (b"GET http://example.org HTTP/1.1\r\nHost: x", 200),
     (b"GET /health?a=%00&b HTTP/1.1\r\nHost: x", 200), (b"GET /health HTTP/1.0", 200), (b"GET ftp://x/health HTTP/1.1\r\nHost: x", 404),
     (b"OPTIONS * HTTP/1.1\r\nHost: x", 404), (b"GET /he%61lth HTTP/1.1\r\nHost: x", 200)])
 def test_targets(server, head, status):

@@ -166,6 +166,19 @@ def test_who_waits_for_a_busy_server_is_not_slow(start):
     raise AssertionError("closed each time before the server was stopped")
 
 
+def test_who_has_just_come_is_not_the_slowest(start):
+    """Several at once, for which old connections make room."""
+    server = start(max_connections=8, max_connections_per_address=1000)
+    with Crowd(server, 8 + 16):
+        time.sleep(0.3)
+        with stopped(server):
+            new = [server.connect() for _ in range(6)]
+        assert all(send(connection, HEALTH) for connection in new)
+        assert [status(connection) for connection in new] == 6 * [200]
+        for connection in new:
+            connection.close()
+
+
 def test_one_address_has_its_share(start):
     server = start(max_connections=100, max_connections_per_address=5)
     with Crowd(server, 90, HALF_HEAD, "127.0.0.3") as crowd:

@@ -6,6 +6,7 @@ import os
 import re
 import socket
 import subprocess
+import time
 
 import pytest
 from images import image_part, png, text_part
@@ -76,6 +77,15 @@ def test_the_stages_of_a_request_with_an_image(traced, collector):
     assert root["status"] == {"code": 0}
     wait_for(lambda: figure(traced, SENT) == 6, "six spans counted")
     assert figure(traced, DROPPED) == 0
+
+
+@pytest.mark.real_too
+def test_times_are_of_the_wall_clock(traced, collector):
+    begin = time.time_ns()
+    assert traced.chat(max_tokens=1).status == 200
+    end = time.time_ns()
+    [(root, _)] = collector.wait_for(1)
+    assert begin - 1_000_000 <= int(root["startTimeUnixNano"]) <= end
 
 
 @pytest.mark.real_too

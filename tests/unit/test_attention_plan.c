@@ -66,6 +66,21 @@ static void every_failed_allocation_is_reported(void **state) {
   }
 }
 
+/* Rows times keys that any of them sees. */
+static double weight_of(const struct omma_attention_plan *plan, const struct ommai_attention_unit *unit) {
+  int64_t part = plan->problem.mode == OMMA_ATTENTION_DECODE ? OMMAI_ATTENTION_SPLIT_KEYS : OMMAI_ATTENTION_BLOCK;
+  return (double)unit->n_rows * (double)(unit->n_keys - unit->first_part * part + 1);
+}
+
+/* Those that use shared workspace before the small ones, and of each the heaviest first: by classes
+ * of which each is an eighth of a power of two. */
+static void expect_order(const struct omma_attention_plan *plan, const struct ommai_attention_unit *first,
+                         const struct ommai_attention_unit *next) {
+  double before = weight_of(plan, first), after = weight_of(plan, next);
+  assert_true(first->small <= next->small);
+  if (first->small == next->small && after >= 16) assert_true(before > after * 8 / 9);
+}
+
 /* Random segmentations: the bounds hold, a placed plan equals a created one in size, and steps add
  * up. */
 static void bounds_hold(void **state) {
@@ -127,12 +142,56 @@ static void bounds_hold(void **state) {
       assert_true(wave[1].first_prepare + wave[1].first_attend > wave->first_prepare + wave->first_attend);
       assert_true(wave[1].first_byte - wave->first_byte <= plan->wave_bytes);
     }
-    for (int64_t i = 1; i < plan->n_units; i++) {
-      assert_true(plan->units[i - 1].small <= plan->units[i].small);
-    }
+    for (int64_t i = 1; i < plan->n_units; i++) expect_order(plan, &plan->units[i - 1], &plan->units[i]);
     free(memory);
     omma_attention_plan_destroy(plan);
   }
+  omma_attention_context_destroy(context);
+}
+
+/* What the windows of a segment's rows cover may begin anywhere in a block: the bound is what the
+ * worst position takes, and no more. */
+static void bounds_are_reached(void **state) {
+  (void)state;
+  static const int64_t windows[] = {1, 2, 63, 64, 65, 66, 129, 200}, rows[] = {1, 2, 63, 64, 65, 100};
+  struct omma_attention_context *context = scalar_context(NULL);
+  for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
+    for (size_t j = 0; j < sizeof rows / sizeof *rows; j++) {
+      struct omma_attention_spec spec = usual_spec(rows[j]);
+      size_t worst = 0;
+      spec.mode = OMMA_ATTENTION_CAUSAL;
+      spec.window = windows[i];
+      spec.paged = true;
+      spec.n_kv_tokens = 4096;
+      size_t bound = omma_attention_workspace_bound(context, &spec, 1);
+      for (int64_t offset = 1024; offset < 1024 + OMMAI_ATTENTION_BLOCK; offset++) {
+        struct omma_attention_plan *plan;
+        struct omma_error error;
+        spec.q_offsets = &offset;
+        assert_ok(omma_attention_plan_create(context, &spec, &plan, &error), &error);
+        size_t size = omma_attention_plan_workspace_size(plan, 1);
+        if (size > worst) worst = size;
+        omma_attention_plan_destroy(plan);
+      }
+      if (worst != bound) fail_msg("window %d, %d rows: %zu, bound %zu", (int)windows[i], (int)rows[j], worst, bound);
+      spec.q_offsets = NULL;
+    }
+  }
+  omma_attention_context_destroy(context);
+}
+
+/* Of many segments all together have no more keys than there are. */
+static void bounds_know_that_segments_share_the_keys(void **state) {
+  (void)state;
+  struct omma_attention_context *context = scalar_context(NULL);
+  struct omma_attention_spec spec = usual_spec(8 * 150);
+  struct omma_attention_plan *plan;
+  struct omma_error error;
+  spec.batch = 8;
+  assert_ok(omma_attention_plan_create(context, &spec, &plan, &error), &error);
+  assert_in_range(omma_attention_workspace_bound(context, &spec, 1), omma_attention_plan_workspace_size(plan, 1),
+                  2 * omma_attention_plan_workspace_size(plan, 1));
+  omma_attention_plan_destroy(plan);
   omma_attention_context_destroy(context);
 }
 
@@ -301,6 +360,8 @@ int main(void) {
       cmocka_unit_test(nothing_is_needed_for_no_tokens),
       cmocka_unit_test(every_failed_allocation_is_reported),
       cmocka_unit_test(bounds_hold),
+      cmocka_unit_test(bounds_are_reached),
+      cmocka_unit_test(bounds_know_that_segments_share_the_keys),
       cmocka_unit_test(tiles_cover_all_rows),
       cmocka_unit_test(flops_count_useful_work),
       cmocka_unit_test(flops_know_the_window),

@@ -247,6 +247,20 @@ static void positions_are_refused_with_their_index(void **state) {
   assert_refused(f, &spec, OMMA_ERROR_LIMIT, "q_offsets[1]: 2147483648 positions and 60 rows are more than 2147483648 keys");
 }
 
+static void bounds_read_no_more_than_the_positions(void **state) {
+  struct fixture *f = *state;
+  struct omma_attention_spec spec = usual_spec(100);
+  const int64_t offsets[2] = {0, 700};
+  struct guarded copy = copy_of(offsets, sizeof offsets);
+  spec.mode = OMMA_ATTENTION_CAUSAL;
+  spec.batch = 2;
+  spec.q_offsets = (const int64_t *)(const void *)copy.data;
+  spec.paged = true;
+  assert_true(omma_attention_plan_size_bound(f->context, &spec) > 0);
+  assert_true(omma_attention_workspace_bound(f->context, &spec, 1) > 0);
+  guarded_free(&copy);
+}
+
 /* Each of a thousand sequences has as many keys as a plan can count: together they are more bytes
  * than there are addresses. */
 static void more_keys_than_addresses_are_refused(void **state) {
@@ -317,6 +331,11 @@ static void tensors_are_refused_by_name(void **state) {
   REFUSED(t->out_token_stride = 63, "out_token_stride: rows of 64 elements overlap at a stride of 63");
   REFUSED(t->out_head_stride = -1, "out_head_stride: rows of 64 elements overlap at a stride of -1");
   REFUSED(t->out_head_stride = 256, "out_head_stride: rows of different tokens and heads overlap at strides of 256 and 256");
+  /* a head's eight rows take 512 elements, a token's four 256 */
+  REFUSED((t->out_token_stride = 64, t->out_head_stride = 511),
+          "out_head_stride: rows of different tokens and heads overlap at strides of 64 and 511");
+  REFUSED((t->out_token_stride = 255, t->out_head_stride = 64),
+          "out_head_stride: rows of different tokens and heads overlap at strides of 255 and 64");
 #undef REFUSED
   omma_attention_plan_destroy(good.plan);
 }
@@ -373,7 +392,9 @@ static void ranges_are_refused_by_name(void **state) {
                                           &f->error),
                  OMMA_ERROR_ARGUMENT, wrong[i].part, &f->error);
   }
-  assert_ok(omma_attention_run_range(run.plan, &run.tensors, run.workspace, run.size, NULL, 0, 0, &f->error), &f->error);
+  for (int64_t first = 0; first <= info.n_steps; first++) {
+    assert_ok(omma_attention_run_range(run.plan, &run.tensors, run.workspace, run.size, NULL, first, 0, &f->error), &f->error);
+  }
   omma_attention_plan_destroy(run.plan);
 }
 
@@ -475,6 +496,7 @@ int main(void) {
       REFUSAL(borders_are_refused_with_their_index),
       REFUSAL(key_borders_are_refused_with_their_index),
       REFUSAL(positions_are_refused_with_their_index),
+      REFUSAL(bounds_read_no_more_than_the_positions),
       REFUSAL(more_keys_than_addresses_are_refused),
       REFUSAL(tensors_are_refused_by_name),
       REFUSAL(workspaces_and_teams_are_refused_by_name),

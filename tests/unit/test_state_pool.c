@@ -5,7 +5,7 @@
 #include <omma/attention.h>
 
 #include "base/allocator.h"
-#include "support/test.h"
+#include "support/guarded.h"
 
 enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS, CHUNK = 128, MAX_PAGES = 32 };
 
@@ -163,6 +163,29 @@ static void drafts_do_not_touch_the_state(void **state) {
   ommai_state_pool_destroy(pool);
 }
 
+/* The keys of a prompt end at memory that cannot be read. */
+static void no_key_beyond_the_last_is_read(void **state) {
+  (void)state;
+  for (int kind = 0; kind < 2; kind++) {
+    struct ommai_state_pool *pool = make(kind ? &snapshot : &window, 32, 16);
+    struct ommai_held_state held = hold(pool);
+    compute(pool, &held, 0, 12 * PAGE);
+    let_go(pool, &held);
+    for (int64_t n = 0; n <= 12; n++) {
+      struct guarded copy = guarded_new((size_t)n * sizeof *keys, true);
+      const struct omma_kv_page_key *own = (const struct omma_kv_page_key *)(const void *)copy.data;
+      memcpy(copy.data, keys, copy.size);
+      int64_t found = ommai_state_pool_find(pool, own, n);
+      assert_int_equal(found, kind ? n / 2 * 2 : n); /* a chunk is two pages */
+      held = hold(pool);
+      assert_int_equal(ommai_state_pool_match(pool, &held, own, n), found);
+      let_go(pool, &held);
+      guarded_free(&copy);
+    }
+    ommai_state_pool_destroy(pool);
+  }
+}
+
 /* Whoever asks for more than is there, or promised, gets nothing of any group. */
 static void pages_are_promised_by_group(void **state) {
   (void)state;
@@ -212,7 +235,7 @@ int main(void) {
       cmocka_unit_test(pages_behind_the_window_are_given_back), cmocka_unit_test(a_prompt_goes_on_where_its_window_is_whole),
       cmocka_unit_test(a_prompt_goes_on_from_a_snapshot),       cmocka_unit_test(pages_take_their_snapshots_along),
       cmocka_unit_test(drafts_do_not_touch_the_state),          cmocka_unit_test(pages_are_promised_by_group),
-      cmocka_unit_test(failed_allocations_leave_nothing),
+      cmocka_unit_test(no_key_beyond_the_last_is_read),         cmocka_unit_test(failed_allocations_leave_nothing),
   };
   return cmocka_run_group_tests(tests, set_up, NULL);
 }
