@@ -1,6 +1,7 @@
 """Models with a vector for each token: omma embed and omma rerank against what the official
 computation gives (tests/data/vectors/tokens.npz), and the demo model's on drawings."""
 
+import base64
 import json
 import pathlib
 import sys
@@ -69,6 +70,51 @@ def test_scores_are_those_of_the_official_vectors(omma, model, tmp_path):
     ranking = omma("rerank", directory, "--query", ITEMS[2]["text"], "--input", "-", "--dtype", "f32", "--json", "--top-n", "3",
                    stdin="\n".join(lines).encode())
     assert [entry["index"] for entry in json.loads(ranking.stdout)["results"]] == list(np.argsort(wanted)[::-1][:3])
+
+
+# Qwen3-VL's way to write a conversation, with END after the last message instead of a new line.
+TEMPLATE = """{%- for message in messages -%}{{ '<|im_start|>' + message.role + '\n' }}{%- for part in message.content -%}
+{{ part.text if part.type == 'text' else '<|vision_start|><|image_pad|><|vision_end|>' }}{%- endfor -%}{%- endfor -%}END"""
+
+
+def last_state(omma, body, *options):
+    """The last token's state after the final norm, of each input to a checkpoint without the layer;
+    and the number of all their tokens."""
+    line = {"custom_id": "a", "method": "POST", "url": "/v1/embeddings", "body": {**body, "use_activation": False}}
+    done = omma("batch", cases.GOLDEN / "qwen3_vl_tied", "-i", "-", "-o", "-", "--runner", "pooling", "--dtype", "f32", *options,
+                stdin=json.dumps(line).encode())
+    assert done.returncode == 0, done.stderr.decode()
+    reply = json.loads(done.stdout)["response"]["body"]
+    return np.array([entry["embedding"] for entry in reply["data"]]), reply["usage"]["prompt_tokens"]
+
+
+def test_a_class_that_transformers_lacks(omma, tmp_path):
+    """ColQwen3's vectors are those that the layer makes of Qwen3-VL's states, each that of the last
+    token of a prompt that ends there."""
+    directory = cases.make_model(tmp_path / "m", "qwen3_vl_tied", "released")
+    text, image = "a red circle and a dog", cases.IMAGES / "tile_64x64.png"
+    query, page = embed(omma, directory, tmp_path / "a.npy", [{"text": text}, {"image": str(image)}])
+
+    added = json.loads((directory / "tokenizer.json").read_text())["added_tokens"]
+    [end_of_text] = [token["id"] for token in added if token["content"] == "<|endoftext|>"]
+    ids = omma.json("tokenize", "--model", directory, "--text", text)["tokens"] + [end_of_text] * 10
+    states, _ = last_state(omma, {"input": [ids[: i + 1] for i in range(len(ids))]})
+    layer, bias = cases.make_layer(states.shape[1])
+
+    def vectors(states):
+        found = states @ layer.T.astype(np.float64) + bias
+        return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+    assert query.shape == (len(ids), cases.WIDTH) and np.abs(query - vectors(states)).max() < 1e-5
+
+    url = {"url": "data:image/png;base64," + base64.b64encode(image.read_bytes()).decode()}
+    ends = [("Describe the image.", "<|im_end|><|endoftext|>"), ("Describe the image.", "<|im_end|>"), ("Describe the image.", ""), ("Describe", "")]
+    for i, (words, end) in enumerate(ends):
+        (tmp_path / "template").write_text(TEMPLATE.replace("END", end))
+        parts = [{"type": "image_url", "image_url": url}, {"type": "text", "text": words}]
+        states, n = last_state(omma, {"messages": [{"role": "user", "content": parts}]}, "--chat-template", tmp_path / "template")
+        assert i or n == len(page)
+        assert np.abs(page[n - 1] - vectors(states)[0]).max() < 1e-5, (words, end)
 
 
 def test_lines_and_refusals(omma, tmp_path):

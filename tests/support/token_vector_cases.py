@@ -15,6 +15,8 @@ IMAGES = GOLDEN / "images"
 
 # The golden checkpoint and the class that colpali_engine saves it as.
 MODELS = {"qwen2_5_vl_tied": "ColQwen2_5", "qwen2_vl_tied": "ColQwen2"}
+# With one that transformers has no class for.
+CLASSES = {**MODELS, "qwen3_vl_tied": "ColQwen3"}
 # What a query begins with: as colpali_engine releases checkpoints, and as transformers saves them.
 PREFIXES = {"released": "", "saved": "Query: "}
 WIDTH = 16
@@ -44,6 +46,13 @@ def _bare(name):
     return name if name.startswith(("visual.", "language_model.", "lm_head.")) else f"language_model.{name}"
 
 
+def make_layer(hidden):
+    """Weights [WIDTH, hidden] and bias of the layer that makes vectors of states."""
+    random = np.random.default_rng(5)
+    layer = (random.standard_normal((WIDTH, hidden)) / hidden**0.5).astype("<f4")
+    return layer, (random.standard_normal(WIDTH) * 0.1).astype("<f4")
+
+
 def make_model(directory, name, form):
     """form: "released" by colpali_engine, "saved" by transformers."""
     directory.mkdir(parents=True)
@@ -53,9 +62,7 @@ def make_model(directory, name, form):
             shutil.copy(path, directory)
     config = json.loads((source / "config.json").read_text())
     hidden = config.get("text_config", config)["hidden_size"]
-    random = np.random.default_rng(5)
-    layer = (random.standard_normal((WIDTH, hidden)) / hidden**0.5).astype("<f4")
-    bias = (random.standard_normal(WIDTH) * 0.1).astype("<f4")
+    layer, bias = make_layer(hidden)
     tensors = {}
     for path in sorted(source.glob("model*.safetensors")):
         for key, value in _read(path).items():
@@ -67,7 +74,7 @@ def make_model(directory, name, form):
     tensors[f"{linear}.bias"] = ("F32", list(bias.shape), bias.tobytes())
     _write(directory / "model.safetensors", tensors)
     if form == "released":
-        config = {**config, "architectures": [MODELS[name]], "dim": WIDTH}
+        config = {**config, "architectures": [CLASSES[name]], "dim": WIDTH}
     else:
         config = {"architectures": ["ColQwen2ForRetrieval"], "model_type": "colqwen2", "embedding_dim": WIDTH, "vlm_config": config}
     (directory / "config.json").write_text(json.dumps(config))
