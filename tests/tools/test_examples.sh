@@ -28,6 +28,18 @@ for source in "$root"/examples/attention.c; do
   "$work/static"
 done
 
+echo "== attention.c by CMake, with the lines of examples/README.md"
+mkdir "$work/project"
+{
+  printf 'cmake_minimum_required(VERSION 3.20)\nproject(program C)\nadd_executable(program "%s")\n' "$root/examples/attention.c"
+  grep -E '^    (find_package|target_link_libraries)\(' "$root/examples/README.md"
+} > "$work/project/CMakeLists.txt"
+{
+  CFLAGS=$flags cmake -S "$work/project" -B "$work/project/build" -DCMAKE_PREFIX_PATH="$work/installed" &&
+    cmake --build "$work/project/build"
+} > "$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+"$work/project/build/program"
+
 # With the whole library, where this build has it, and the demo model's weights are there.
 demo=$work/installed/share/ommatidia/demo
 if [ -e "$PKG_CONFIG_LIBDIR/libomma.pc" ] && [ -e "$demo/model.safetensors" ]; then
