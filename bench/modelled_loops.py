@@ -290,7 +290,7 @@ def amx_rows(mca: Mca, build: Path) -> list[tuple[str, Units]]:
         rows.append((f"{name}: bf16", added(mca, [linear_bf16(mca, build, *layer) for layer in layers])))
         rows.append((f"{name}: int8", added(mca, [linear_integer(mca, build, *layer, 0, 8) for layer in layers])))
         if "prefill" in name:
-            for group in (128, 32):
+            for group in (128, 64, 32):
                 units = [linear_integer(mca, build, *layer, group, 4) for layer in layers]
                 rows.append((f"{name}: int4, groups of {group}", added(mca, units)))
     rows += [(f"attention, D = {dim}", attention(mca, build, dim)) for dim in (64, 72, 80, 128)]
