@@ -17,6 +17,7 @@ install_packages() {
   echo "== packages of this tree"
   "$venv/bin/pip" install -q --disable-pip-version-check --force-reinstall --no-deps ./python ./python/vllm_ommatidia \
     -C cmake.define.OMMA_ATTENTION_ONLY=false
+  "$venv/bin/pip" install -q --disable-pip-version-check "$(grep '^mypy==' tests/requirements.txt)"
 }
 
 tools/make_vllm_venv.sh
@@ -24,7 +25,7 @@ install_packages
 echo "== tests"
 "$venv/bin/python" -m pytest -q -p no:cacheprovider --disable-warnings --junitxml build/junit-vllm.xml tests/vllm
 "$venv/bin/python" -m pytest -q -p no:cacheprovider --disable-warnings tests/python/test_torch_operator.py tests/python/test_transformers.py \
-  tests/python/test_torch.py tests/python/test_tower.py
+  tests/python/test_torch.py tests/python/test_tower.py tests/python/test_types.py
 echo "== speed"
 for program in bench_tower bench_calls; do
   VLLM_LOGGING_LEVEL=ERROR "$venv/bin/python" tests/vllm/$program.py 2> build/vllm-bench.log || { cat build/vllm-bench.log; exit 1; }
