@@ -32,7 +32,7 @@ struct omma_tower_options {
   size_t struct_size;            /* sizeof this struct, or 0: see omma.h */
   enum omma_weight_type weights; /* in which linear layers are packed and compute */
   const char *isa;               /* as omma_model_options.isa */
-  /* Maximum number of workers of a team of omma_tower_encode. 0: the CPUs of this process. */
+  /* Maximum number of workers of a team of omma_tower_encode. 0: omma_team_cpu_count(). */
   int n_threads;
   /* The weights. They are read during omma_tower_open only, so the host can free them afterwards.
    * Tensors that the tower does not use are skipped. NULL: those of the directory. */

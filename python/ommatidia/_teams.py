@@ -92,8 +92,8 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def set_num_threads(n: int) -> None:
-    """Sets how many threads calls without `threads` run on (own team). At first: the CPUs this
-    process may use."""
+    """Sets how many threads calls without `threads` run on (own team). At first: the least
+    of this process's CPUs, their cores and its quota."""
     global _n_threads
     _n_threads = _checked_count(n)
 

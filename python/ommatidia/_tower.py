@@ -69,8 +69,7 @@ def _tensor_list(tensors: Mapping[str, Any]) -> tuple[Any, list[object]]:
 
 
 class Tower:
-    """The vision tower of a checkpoint: Qwen2.5-VL's, Qwen3-VL's or Kimi-VL's, with merger or
-    projector.
+    """The vision tower of a checkpoint of any family, with merger or projector.
 
         tower = ommatidia.Tower(directory, weights="bfloat16")
         [embeddings] = tower.encode(pixel_values, [[1, 64, 64]])
