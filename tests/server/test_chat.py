@@ -1,6 +1,7 @@
 """Replies: keys and their order, streams, usage, log-probabilities, fields' way to the engine."""
 
 import json
+import re
 import select
 import shutil
 import subprocess
@@ -335,8 +336,10 @@ def test_request_id(server):
     assert server.chat(request_id="mine", max_tokens=1).json["id"] == "chatcmpl-mine"
     first, second = server.chat(max_tokens=1), server.chat(max_tokens=1)
     assert first.json["id"] == "chatcmpl-" + first.headers["x-request-id"] != second.json["id"]
-    for strange in ("x" * 500, "a b", "a\tb"):
-        assert server.chat(headers={"X-Request-Id": strange}, max_tokens=1).headers["x-request-id"] != strange
+    assert server.chat(headers={"X-Request-Id": "x" * 128}, max_tokens=1).headers["x-request-id"] == "x" * 128
+    for strange in ("", "x" * 129, "x" * 500, "a b", "a\tb"):
+        own = server.chat(headers={"X-Request-Id": strange}, max_tokens=1).headers["x-request-id"]
+        assert re.fullmatch("[0-9a-f]{32}", own), strange
 
 
 @pytest.mark.real_too

@@ -22,7 +22,7 @@ bool test_leaves_out(const char *level) {
 static void *counting_allocate(void *context, size_t size, size_t alignment) {
   struct test_allocator *self = context;
   int64_t number = __atomic_fetch_add(&self->n_allocations, 1, __ATOMIC_SEQ_CST);
-  if (self->fail_at >= 0 && number >= self->fail_at) return NULL;
+  if (self->fail_at >= 0 && (self->fails_once ? number == self->fail_at : number >= self->fail_at)) return NULL;
   void *pointer = aligned_alloc(alignment, size);
   if (!pointer) return NULL;
   /* NaN, and not the zeroes of a new page: what is read before it is written shows */
@@ -48,8 +48,8 @@ void test_allocator_init(struct test_allocator *allocator) {
   allocator->interface = (struct omma_allocator){allocator, counting_allocate, counting_release};
 }
 
-void test_fail_every_allocation(enum omma_status (*make)(const struct omma_allocator *allocator, struct omma_error *error),
-                                int64_t limit) {
+static void fail_every_allocation(enum omma_status (*make)(const struct omma_allocator *allocator, struct omma_error *error),
+                                  int64_t limit, bool once) {
   enum omma_status status = OMMA_ERROR_MEMORY;
   for (int64_t n = 0; status != OMMA_OK; n++) {
     struct test_allocator failing;
@@ -57,11 +57,18 @@ void test_fail_every_allocation(enum omma_status (*make)(const struct omma_alloc
     assert_true(n < limit);
     test_allocator_init(&failing);
     failing.fail_at = n;
+    failing.fails_once = once;
     status = make(&failing.interface, &error);
     assert_int_equal(failing.n_live, 0);
     assert_int_equal(failing.bytes_live, 0);
     if (status != OMMA_OK) assert_int_equal(status, OMMA_ERROR_MEMORY);
   }
+}
+
+void test_fail_every_allocation(enum omma_status (*make)(const struct omma_allocator *allocator, struct omma_error *error),
+                                int64_t limit) {
+  fail_every_allocation(make, limit, false);
+  fail_every_allocation(make, limit, true);
 }
 
 uint32_t test_random_u32(struct test_random *random) {

@@ -24,12 +24,14 @@ static int tear_down(void **state) {
 
 struct answer {
   char reasoning[4096], text[4096];
+  int64_t n_in_reasoning; /* tokens that say so */
   struct omma_result result;
 };
 
 static bool append_event(void *context, const struct omma_token_event *event) {
   struct answer *answer = context;
   assert_true(event->reasoning_size == 0 || answer->text[0] == '\0');
+  answer->n_in_reasoning += event->in_reasoning;
   strncat(answer->reasoning, event->reasoning, event->reasoning_size);
   strncat(answer->text, event->text, event->text_size);
   return true;
@@ -54,6 +56,7 @@ static struct answer ask(const struct omma_sampling *sampling, const char *begin
   struct omma_error error;
   const struct omma_callbacks callbacks = {.context = &answer, .on_token = append_event};
   assert_ok(omma_generate(engine, request, &callbacks, &answer.result, &error), &error);
+  assert_int_equal(answer.n_in_reasoning, answer.result.n_reasoning_tokens);
   omma_request_destroy(request);
   return answer;
 }
@@ -89,13 +92,17 @@ static void a_budget_ends_the_reasoning(void **state) {
 
 static void the_end_of_reasoning_may_be_given(void **state) {
   (void)state;
-  const struct omma_reasoning reasoning = {"<t>", "</t>", " That is enough.</t>", NULL};
-  const struct omma_sampling sampling = {
-      .max_tokens = 40, .ignore_eos = true, .reasoning = &reasoning, .limits_thinking = true, .max_thinking_tokens = 2};
-  struct answer answer = ask(&sampling, NULL);
-  const char *end = " That is enough.";
-  assert_true(strlen(answer.reasoning) > strlen(end));
-  assert_string_equal(answer.reasoning + strlen(answer.reasoning) - strlen(end), end);
+  static const char *const ends[] = {" That is enough.", "!!"}; /* "!" is token 0 */
+  for (int i = 0; i < 2; i++) {
+    char given[40];
+    snprintf(given, sizeof given, "%s</t>", ends[i]);
+    const struct omma_reasoning reasoning = {"<t>", "</t>", given, NULL};
+    const struct omma_sampling sampling = {
+        .max_tokens = 40, .ignore_eos = true, .reasoning = &reasoning, .limits_thinking = true, .max_thinking_tokens = 2};
+    struct answer answer = ask(&sampling, NULL);
+    assert_true(strlen(answer.reasoning) > strlen(ends[i]));
+    assert_string_equal(answer.reasoning + strlen(answer.reasoning) - strlen(ends[i]), ends[i]);
+  }
 }
 
 static void a_grammar_is_for_what_follows(void **state) {

@@ -98,6 +98,8 @@ static void refuses_keys_of_other_types(void **state) {
                "\"key.f32\": expected an integer, found f32", &error);
   assert_fails(ommai_gguf_integer(file, "key.u8", true, 0, 249, &integer, &error), OMMA_ERROR_FORMAT,
                "from 0 to 249, found 250", &error);
+  assert_fails(ommai_gguf_integer(file, "key.i8", true, -3, 9, &integer, &error), OMMA_ERROR_FORMAT, "from -3 to 9, found -4",
+               &error);
   assert_fails(ommai_gguf_integer(file, "none", true, 0, 9, &integer, &error), OMMA_ERROR_FORMAT, "key \"none\" is missing",
                &error);
   assert_fails(ommai_gguf_number(file, "key.bool", true, &number, &error), OMMA_ERROR_FORMAT, "expected a number", &error);
@@ -108,9 +110,19 @@ static void refuses_keys_of_other_types(void **state) {
                &error);
   assert_fails(ommai_gguf_numbers(file, "key.string", true, &array, &error), OMMA_ERROR_FORMAT, "an array of numbers", &error);
   assert_ok(ommai_gguf_integer(file, "none", false, 0, 9, &integer, &error), &error);
+  assert_ok(ommai_gguf_number(file, "none", false, &number, &error), &error);
+  assert_ok(ommai_gguf_boolean(file, "none", false, &flag, &error), &error);
   assert_ok(ommai_gguf_strings(file, "none", false, &array, &error), &error);
   assert_int_equal(integer, 5);
+  assert_true(number == 5 && flag);
   assert_int_equal(array.left, 0);
+  /* what need not be there is read where it is */
+  assert_ok(ommai_gguf_integer(file, "key.u8", false, 0, 250, &integer, &error), &error);
+  assert_ok(ommai_gguf_number(file, "key.f32", false, &number, &error), &error);
+  assert_ok(ommai_gguf_numbers(file, "key.integers", false, &array, &error), &error);
+  assert_true(integer == 250 && number == 0.25 && array.left == 3);
+  assert_fails(ommai_gguf_number(file, "key.string", false, &number, &error), OMMA_ERROR_FORMAT, "expected a number", &error);
+  assert_fails(ommai_gguf_boolean(file, "key.u8", false, &flag, &error), OMMA_ERROR_FORMAT, "expected a boolean", &error);
   ommai_gguf_close(file);
 }
 
@@ -316,6 +328,31 @@ static void checks_keys(void **state) {
   expect(fixture, &draft, OMMA_ERROR_FORMAT, "not a multiple of 8");
 }
 
+static void the_largest_integers_are_told_apart(void **state) {
+  const struct test_folder *fixture = *state;
+  static const uint64_t values[] = {INT64_MAX, (uint64_t)INT64_MAX + 1, UINT64_MAX};
+  for (int i = 0; i < 3; i++) {
+    struct draft draft;
+    struct ommai_gguf *file;
+    struct omma_error error;
+    int64_t integer = 0;
+    double number;
+    begin(&draft, 3, 0, 1);
+    put_text(&draft, "key");
+    put_u32(&draft, 10);
+    put_u64(&draft, values[i]);
+    test_write_file(fixture->path, draft.bytes, draft.size);
+    assert_ok(ommai_gguf_open(fixture->path, memory, &file, &error), &error);
+    assert_ok(ommai_gguf_number(file, "key", true, &number, &error), &error);
+    assert_true(number == (double)values[i]);
+    enum omma_status status = ommai_gguf_integer(file, "key", true, INT64_MIN, INT64_MAX, &integer, &error);
+    assert_int_equal(status, i ? OMMA_ERROR_FORMAT : OMMA_OK);
+    assert_int_equal(integer, i ? 0 : INT64_MAX);
+    if (i) assert_non_null(strstr(error.message, "found more than 9223372036854775807"));
+    ommai_gguf_close(file);
+  }
+}
+
 static void checks_arrays(void **state) {
   const struct test_folder *fixture = *state;
   static const struct {
@@ -412,6 +449,7 @@ int main(void) {
       cmocka_unit_test(reads_plain_numbers),
       cmocka_unit_test_setup_teardown(checks_the_header, test_folder_setup, test_folder_teardown),
       cmocka_unit_test_setup_teardown(checks_keys, test_folder_setup, test_folder_teardown),
+      cmocka_unit_test_setup_teardown(the_largest_integers_are_told_apart, test_folder_setup, test_folder_teardown),
       cmocka_unit_test_setup_teardown(checks_arrays, test_folder_setup, test_folder_teardown),
       cmocka_unit_test_setup_teardown(checks_tensors, test_folder_setup, test_folder_teardown),
       cmocka_unit_test_setup_teardown(checks_several_tensors, test_folder_setup, test_folder_teardown),

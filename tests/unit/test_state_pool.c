@@ -206,6 +206,46 @@ static void pages_are_promised_by_group(void **state) {
   ommai_state_pool_destroy(pool);
 }
 
+/* A sequence needs two: where it stands and where it goes on, which are one in a step in place. */
+static void snapshots_are_promised(void **state) {
+  (void)state;
+  struct ommai_state_pool *pool = make(&snapshot, 20, 4);
+  struct ommai_held_state held = hold(pool);
+  const int64_t still[] = {2, 1, 1, 0};
+  for (int i = 0; i < 4; i++) {
+    int64_t promised[OMMAI_MAX_STATE_GROUPS] = {0};
+    if (i == 1) assert_true(ommai_state_pool_take(pool, &held, 0, CHUNK)); /* it goes on in one */
+    if (i == 2) ommai_state_pool_go_on(pool, &held);                       /* and stands there */
+    if (i == 3) {
+      ommai_state_pool_publish_snapshot(pool, &held, false, &keys[1]);
+      assert_true(ommai_state_pool_take(pool, &held, CHUNK, 2 * CHUNK));
+    }
+    ommai_state_pool_promise(pool, &held, 4 * CHUNK, promised);
+    assert_int_equal(promised[1], still[i]);
+  }
+  let_go(pool, &held);
+  ommai_state_pool_destroy(pool);
+}
+
+/* Only what was published is left alone: a state that others know already goes on in its page, as
+ * does one that has left a snapshot at a border. */
+static void a_state_goes_on_in_place(void **state) {
+  (void)state;
+  struct ommai_state_pool *pool = make(&snapshot, 20, 8);
+  struct ommai_held_state first = hold(pool), second = hold(pool);
+  compute(pool, &first, 0, CHUNK);
+  assert_int_equal(first.groups[1].next, -1);
+  compute(pool, &second, 0, CHUNK);
+  assert_true(second.groups[1].next >= 0 && second.groups[1].next == second.groups[1].current);
+  let_go(pool, &second);
+  second = hold(pool);
+  compute(pool, &second, 0, CHUNK + PAGE + 5);
+  assert_true(second.groups[1].next >= 0 && second.groups[1].next == second.groups[1].current);
+  let_go(pool, &second);
+  let_go(pool, &first);
+  ommai_state_pool_destroy(pool);
+}
+
 static void failed_allocations_leave_nothing(void **state) {
   (void)state;
   const struct ommai_state_group groups[] = {pages, window, snapshot};
@@ -220,7 +260,9 @@ static void failed_allocations_leave_nothing(void **state) {
     allocator.fail_at = allocator.n_allocations + n;
     status = ommai_state_pool_create(groups, 3, n_pages, CHUNK, &allocator.interface, &pool, &error);
     if (status == OMMA_OK) {
+      int64_t n_before = allocator.n_live;
       status = ommai_held_state_init(&held, pool, MAX_PAGES, &allocator.interface, &error);
+      if (status == OMMA_OK) assert_int_equal(allocator.n_live - n_before, 2); /* of pages and of the window */
       ommai_state_pool_give_back(pool, &held);
       ommai_held_state_free(&held, &allocator.interface);
       ommai_state_pool_destroy(pool);
@@ -232,10 +274,16 @@ static void failed_allocations_leave_nothing(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(pages_behind_the_window_are_given_back), cmocka_unit_test(a_prompt_goes_on_where_its_window_is_whole),
-      cmocka_unit_test(a_prompt_goes_on_from_a_snapshot),       cmocka_unit_test(pages_take_their_snapshots_along),
-      cmocka_unit_test(drafts_do_not_touch_the_state),          cmocka_unit_test(pages_are_promised_by_group),
-      cmocka_unit_test(no_key_beyond_the_last_is_read),         cmocka_unit_test(failed_allocations_leave_nothing),
+      cmocka_unit_test(pages_behind_the_window_are_given_back),
+      cmocka_unit_test(a_prompt_goes_on_where_its_window_is_whole),
+      cmocka_unit_test(a_prompt_goes_on_from_a_snapshot),
+      cmocka_unit_test(pages_take_their_snapshots_along),
+      cmocka_unit_test(drafts_do_not_touch_the_state),
+      cmocka_unit_test(pages_are_promised_by_group),
+      cmocka_unit_test(snapshots_are_promised),
+      cmocka_unit_test(a_state_goes_on_in_place),
+      cmocka_unit_test(no_key_beyond_the_last_is_read),
+      cmocka_unit_test(failed_allocations_leave_nothing),
   };
   return cmocka_run_group_tests(tests, set_up, NULL);
 }
