@@ -328,7 +328,7 @@ static void checks_keys(void **state) {
   expect(fixture, &draft, OMMA_ERROR_FORMAT, "not a multiple of 8");
 }
 
-static void the_largest_integers_are_told_apart(void **state) {
+static void the_largest_integers_are_distinguished(void **state) {
   const struct test_folder *fixture = *state;
   static const uint64_t values[] = {INT64_MAX, (uint64_t)INT64_MAX + 1, UINT64_MAX};
   for (int i = 0; i < 3; i++) {
@@ -449,7 +449,7 @@ int main(void) {
       cmocka_unit_test(reads_plain_numbers),
       cmocka_unit_test_setup_teardown(checks_the_header, test_folder_setup, test_folder_teardown),
       cmocka_unit_test_setup_teardown(checks_keys, test_folder_setup, test_folder_teardown),
-      cmocka_unit_test_setup_teardown(the_largest_integers_are_told_apart, test_folder_setup, test_folder_teardown),
+      cmocka_unit_test_setup_teardown(the_largest_integers_are_distinguished, test_folder_setup, test_folder_teardown),
       cmocka_unit_test_setup_teardown(checks_arrays, test_folder_setup, test_folder_teardown),
       cmocka_unit_test_setup_teardown(checks_tensors, test_folder_setup, test_folder_teardown),
       cmocka_unit_test_setup_teardown(checks_several_tensors, test_folder_setup, test_folder_teardown),

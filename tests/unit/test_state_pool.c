@@ -260,9 +260,9 @@ static void failed_allocations_leave_nothing(void **state) {
     allocator.fail_at = allocator.n_allocations + n;
     status = ommai_state_pool_create(groups, 3, n_pages, CHUNK, &allocator.interface, &pool, &error);
     if (status == OMMA_OK) {
-      int64_t n_before = allocator.n_live;
+      int64_t n_before = allocator.n_live; /* tables of pages and windows, none of snapshots */
       status = ommai_held_state_init(&held, pool, MAX_PAGES, &allocator.interface, &error);
-      if (status == OMMA_OK) assert_int_equal(allocator.n_live - n_before, 2); /* of pages and of the window */
+      if (status == OMMA_OK) assert_int_equal(allocator.n_live - n_before, 2);
       ommai_state_pool_give_back(pool, &held);
       ommai_held_state_free(&held, &allocator.interface);
       ommai_state_pool_destroy(pool);
